@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,8 +21,12 @@ import (
 // has only been stopped (Ctrl-Z).
 const noLease = "none"
 
-// runAgent is `launch agent LEASE`, which ssh and the launching machine's launcher start, or `launch agent --join ADDR`.
+// runAgent is `launch agent LEASE [--spot PROVIDER]`, which ssh and the launching machine's launcher start, or `launch agent --join ADDR`.
 func runAgent(args []string, stdout, stderr io.Writer, log *slog.Logger) int {
+	provider := ""
+	if len(args) == 3 && args[1] == "--"+spotFlag {
+		args, provider = args[:1], args[2]
+	}
 	if len(args) != 1 || strings.HasPrefix(args[0], "-") {
 		return runSubApp(agentApp(log), args, stdout, stderr)
 	}
@@ -40,13 +45,16 @@ func runAgent(args []string, stdout, stderr io.Writer, log *slog.Logger) int {
 	}
 	ctx, stop := agentContext()
 	defer stop()
-	err = agent.Serve(ctx, os.Stdin, os.Stdout, agent.Config{Executable: exe, Lease: lease, Adopt: true, Logger: log})
+	err = agent.Serve(ctx, os.Stdin, os.Stdout, agent.Config{Executable: exe, Lease: lease, Adopt: true, Logger: log, Watch: watchSpot(provider, log)})
 	if lease < 0 {
 		sweep()
 	}
 	if err != nil {
 		log.Error(err.Error())
 		return 1
+	}
+	if stopped := (stopSignal{}); errors.As(context.Cause(ctx), &stopped) {
+		return 128 + int(stopped.Signal)
 	}
 	return 0
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/paragon-train/paragon/internal/agent/dialin"
 	"github.com/paragon-train/paragon/internal/gpus"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/launch/internal/spot"
 )
 
 // exitRefused is the exit code of an agent that the launcher refused: to start it again the same way is of no use.
@@ -45,6 +46,7 @@ after signal N. No process that it started is left then.`,
 			&cli.DurationFlag{Name: "join-timeout", Usage: "how long to try to reach the launcher", Value: 5 * time.Minute},
 			&cli.DurationFlag{Name: "rejoin", Usage: "when the launcher is lost, look for a new one for `TIME`", DefaultText: "exit with 1"},
 			&cli.DurationFlag{Name: "drain", Usage: "`TIME` from SIGTERM until processes that have not left the job are killed", Value: 20 * time.Second},
+			newSpotFlag("leave the job when the provider takes this machine back: `PROVIDER` is " + spot.Providers),
 		},
 		Action: func(c *cli.Context) error { return joinLauncher(c, log) },
 	}
@@ -82,7 +84,7 @@ func readJoin(c *cli.Context, log *slog.Logger) (cfg dialin.JoinConfig, err erro
 	os.Unsetenv(dialin.SecretVariable) // no process that this one starts shall have it
 	cfg = dialin.JoinConfig{
 		Timeout: c.Duration("join-timeout"), Rejoin: c.Duration("rejoin"), Logger: log,
-		Serve: agent.Config{Adopt: true, Drain: c.Duration("drain"), Logger: log},
+		Serve: agent.Config{Adopt: true, Drain: c.Duration("drain"), Logger: log, Watch: watchSpot(c.String(spotFlag), log)},
 		Info: dialin.Info{
 			Name: c.String("name"), Slots: c.Int("slots"), Runs: c.String("runs"), Address: c.String("host-ip"),
 			CPUs: len(affinity.Own()),
@@ -92,6 +94,9 @@ func readJoin(c *cli.Context, log *slog.Logger) (cfg dialin.JoinConfig, err erro
 		return cfg, usagef("agent: got argument %q, want only flags", c.Args().First())
 	}
 	if cfg.Addresses, err = joinAddresses(c.String("join")); err != nil {
+		return cfg, err
+	}
+	if err := checkSpot(c.String(spotFlag)); err != nil {
 		return cfg, err
 	}
 	for _, name := range []string{"join-timeout", "drain"} {

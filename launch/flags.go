@@ -22,6 +22,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/otel"
 	"github.com/paragon-train/paragon/launch/internal/prom"
 	"github.com/paragon-train/paragon/launch/internal/slurm"
+	"github.com/paragon-train/paragon/launch/internal/spot"
 )
 
 const elasticFlag = "elastic-training-enabled"
@@ -67,6 +68,7 @@ func flags() []cli.Flag {
 		&cli.PathFlag{Name: "status-cert", Usage: "certificate `FILE` (PEM) of that page, which an address that other machines reach needs", TakesFile: true},
 		&cli.PathFlag{Name: "status-key", Usage: "private key `FILE` (PEM) of that certificate", TakesFile: true},
 		&cli.StringFlag{Name: otelFlag, Usage: "send spans of the job to the collector of OpenTelemetry at `URL` (OTLP over HTTP, such as http://host:4318)", DefaultText: "where OTEL_EXPORTER_OTLP_ENDPOINT says"},
+		newSpotFlag("hosts leave the job when `PROVIDER` takes them back (spot machines): " + spot.Providers + "; agents that dial in have a --spot of their own"),
 		// Of launch tune: the workers wait for slots (launch slot), and no files name the hosts.
 		&cli.BoolFlag{Name: trialFlag, Hidden: true},
 		&cli.PathFlag{Name: "result", Usage: "write how the job ended to `FILE`, as JSON", TakesFile: true},
@@ -95,6 +97,7 @@ type options struct {
 	metricsListen    string
 	processMetrics   string // host:0
 	status           statusOptions
+	spot             string // the provider whose notices are watched for
 	otelEndpoint     string // of --otel-endpoint; empty: as the standard variables say
 	tls              bool
 	startTimeout     time.Duration
@@ -178,6 +181,11 @@ func readOptionsIn(c *cli.Context, lookup func(string) (string, bool)) (*options
 	if o.otelEndpoint = c.String(otelFlag); c.IsSet(otelFlag) {
 		if err := otel.CheckEndpoint(o.otelEndpoint); err != nil {
 			return nil, usagef("--%s: %v", otelFlag, err)
+		}
+	}
+	if o.spot = c.String(spotFlag); o.spot != "" {
+		if err := checkSpot(o.spot); err != nil {
+			return nil, err
 		}
 	}
 	if o.status, err = readStatus(c, o.trial); err != nil {

@@ -89,6 +89,7 @@ func TestWrongCommandLineSaysWhatToDo(t *testing.T) {
 		{"-n 0 ./p", "-n is 0, want 1 to 5000 workers"},
 		{"-n two ./p", `invalid value "two" for flag -n`},
 		{"-n 1 -s -1 ./p", "-s is -1"},
+		{"-n 1 --spot oracle ./p", `spot provider "oracle" is unknown; want auto, aws, gcp, azure or off`},
 		{"-n 99999999999 ./p", "-n is 99999999999, want 1 to 5000 workers"},
 		{"-n 20000 ./p", "-n is 20000, want 1 to 5000 workers"},
 		{"-n 99999999999999999999 ./p", `invalid value "99999999999999999999" for flag -n`},

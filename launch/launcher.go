@@ -88,8 +88,8 @@ func (o *options) readLocal(c *cli.Context) error {
 	return refuseAgentFlags(c)
 }
 
-func openLocal(_ context.Context, _ *options, e startEnvironment) (method.Method, error) {
-	return &method.Local{Agent: []string{e.executable, "agent", noLease}, Log: e.agentLog}, nil
+func openLocal(_ context.Context, o *options, e startEnvironment) (method.Method, error) {
+	return &method.Local{Agent: append([]string{e.executable}, o.agentArguments(noLease, true)...), Log: e.agentLog}, nil
 }
 
 func (o *options) readSSH(c *cli.Context) error {
@@ -113,7 +113,7 @@ func (o *options) readSSH(c *cli.Context) error {
 }
 
 func openSSH(_ context.Context, o *options, e startEnvironment) (method.Method, error) {
-	cfg := ssh.Config{Command: o.sshCommand, Executable: e.executable, AgentArgs: []string{"agent", o.hostTimeout.String()}, Logger: e.log}
+	cfg := ssh.Config{Command: o.sshCommand, Executable: e.executable, AgentArgs: o.agentArguments(o.hostTimeout.String(), false), Logger: e.log}
 	find := func(context.Context) ([]hosts.Host, error) { return o.hosts, nil }
 	if o.hosts == nil {
 		find = func(ctx context.Context) ([]hosts.Host, error) { return e.source.Await(ctx, o.workers) }

@@ -140,7 +140,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		return outcome{}, fmt.Errorf("launch: %w", err)
 	}
 	cfg := job.Config{
-		Workers: place.Workers, Hosts: found.Workers, Servers: place.Servers, SchedulerHost: o.schedulerHost,
+		Workers: place.Workers, Hosts: found.Workers, Servers: place.Servers, ServerHosts: found.Servers, SchedulerHost: o.schedulerHost,
 		Command: o.command, Role: []string{"role"},
 		Env: o.env.all, ServerEnv: o.env.servers, WorkerEnv: o.env.workers, GPUs: o.gpus,
 		Local:         func(ctx context.Context) (job.Machine, error) { return here.Dial(ctx, hosts.Local) },

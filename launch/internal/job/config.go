@@ -49,6 +49,7 @@ type Config struct {
 	Workers       []hosts.Host // by rank: where each runs
 	Hosts         []hosts.Host // where more may run, within their slots; nil: where Workers do
 	Servers       []hosts.Host // by rank
+	ServerHosts   []hosts.Host // where more may run; nil: on Hosts
 	SchedulerHost *hosts.Host  // nil: the launching machine
 
 	Command []string // the workers' program and arguments
@@ -130,6 +131,9 @@ func (c *Config) setDefaults() error {
 		for i := range c.Hosts {
 			c.Hosts[i].Slots = 0
 		}
+	}
+	if c.ServerHosts == nil {
+		c.ServerHosts = c.Hosts
 	}
 	if c.Watcher == nil {
 		c.Watcher = nobody{}

@@ -82,6 +82,7 @@ type core struct {
 type settings struct {
 	ID               string
 	Workers, Servers []hosts.Host
+	ServerHosts      []hosts.Host // on which one more server may run, if the hosts of Servers go
 	Hosts            []hosts.Host // on which workers may run, with their slots
 	MaxWorkers       int          // 0: any number
 	MinWorkers       int

@@ -76,7 +76,7 @@ func logEnd(log *slog.Logger, c *core) {
 func (c *Config) settings(id string) settings {
 	e := &c.Elastic
 	return settings{
-		ID: id, Hosts: c.Hosts, MinWorkers: e.MinWorkers, MaxWorkers: e.MaxWorkers, AdaptWorkers: e.AdaptWorkers, Workers: c.Workers, Servers: c.Servers, Scheduler: c.SchedulerHost, Metrics: c.MetricsListen, Remote: c.Dial != nil, HostIP: c.HostIP, GPUs: c.GPUs,
+		ID: id, Hosts: c.Hosts, MinWorkers: e.MinWorkers, MaxWorkers: e.MaxWorkers, AdaptWorkers: e.AdaptWorkers, Workers: c.Workers, Servers: c.Servers, ServerHosts: c.ServerHosts, Scheduler: c.SchedulerHost, Metrics: c.MetricsListen, Remote: c.Dial != nil, HostIP: c.HostIP, GPUs: c.GPUs,
 		StartTimeout: c.StartTimeout, StopTimeout: c.StopTimeout, FinishTime: c.FinishTime, CheckpointTime: c.CheckpointTime,
 		Elastic: e.Enabled, Changes: e.Changes(), OnWorkerLoss: e.OnWorkerLoss, JoinTimeout: e.JoinTimeout, Rejoin: e.Rejoin, Backups: e.Backups,
 		Prepare: len(e.PrepareData) > 0, State: e.State != "",

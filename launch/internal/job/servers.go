@@ -66,18 +66,15 @@ func (c *core) dismissServer(rank int, why fate) {
 }
 
 // serverHost chooses where one more server runs: of the hosts that the job began with servers on, the one with the fewest; if those are being taken
-// away, of all its hosts. False: all are.
+// away, of all that may run servers. False: all are.
 func (c *core) serverHost() (best hosts.Host, ok bool) {
 	if best, ok = c.fewestServers(c.set.Servers); ok {
 		return best, true
 	}
-	var others []hosts.Host
-	for _, p := range c.roster {
-		if !p.withdrawn {
-			others = append(others, p.Host)
-		}
-	}
-	return c.fewestServers(others)
+	return c.fewestServers(slices.DeleteFunc(hosts.Merge(c.set.ServerHosts), func(h hosts.Host) bool {
+		p := c.placeOf(h)
+		return p != nil && p.withdrawn
+	}))
 }
 
 // fewestServers is the host with the fewest servers of those that stay.
