@@ -94,7 +94,7 @@ func readJoin(c *cli.Context, log *slog.Logger) (cfg dialin.JoinConfig, err erro
 		return cfg, usagef("agent: got argument %q, want only flags", c.Args().First())
 	}
 	if cfg.Addresses, err = joinAddresses(c.String("join")); err != nil {
-		return cfg, err
+		return cfg, usagef("agent: %v", err)
 	}
 	if err := checkSpot(c.String(spotFlag)); err != nil {
 		return cfg, err
@@ -154,7 +154,7 @@ const maxAddresses = 64 << 10
 func joinAddresses(s string) (func() ([]string, error), error) {
 	if path, ok := strings.CutPrefix(s, "@"); ok {
 		if path == "" {
-			return nil, usagef("agent: --join is @, want @FILE")
+			return nil, errors.New("--join is @, want @FILE")
 		}
 		return func() ([]string, error) {
 			b, err := os.ReadFile(path)
@@ -172,11 +172,11 @@ func joinAddresses(s string) (func() ([]string, error), error) {
 		}, nil
 	}
 	if s == "" {
-		return nil, usagef("agent: give --join ADDR, where the launcher listens")
+		return nil, errors.New("give --join ADDR, where the launcher listens")
 	}
 	all, err := checkAddresses(strings.Split(s, ","))
 	if err != nil {
-		return nil, usagef("agent: --join: %v", err)
+		return nil, fmt.Errorf("--join: %w", err)
 	}
 	return func() ([]string, error) { return all, nil }, nil
 }

@@ -14,16 +14,24 @@ import (
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
-	"github.com/paragon-train/paragon/internal/jobcontrol"
 	"github.com/paragon-train/paragon/internal/record"
 	"github.com/paragon-train/paragon/launch/internal/job"
+	"github.com/paragon-train/paragon/launch/internal/remotecontrol"
 )
 
 // runCtl is `launch ctl`.
 func runCtl(args []string, stdout, stderr io.Writer) int {
 	app := &cli.App{
-		Name:     "launch ctl",
-		Usage:    "look at a job, change its hosts, and stop it",
+		Name:  "launch ctl",
+		Usage: "look at a job, change its hosts, and stop it",
+		Description: `Jobs of this machine and this user are found by themselves. A job of another machine is asked through its launcher, if that was started with
+--listen ADDR --secret-file FILE (with --launcher agents it listens anyway):
+
+   launch ctl --join head:4000 --secret-file job.secret status
+   kubectl port-forward job/train-scheduler 4000 &  launch ctl --join localhost:4000 --secret-file job.secret why
+
+Every command works in that way; plan and export need no job.`,
+		Flags:    remoteFlags(),
 		Commands: []*cli.Command{statusCommand(), whyCommand(), pageCommand(), traceCommand(), addCommand(), removeCommand(), scaleCommand(), stopCommand(), addServerCommand(), removeServerCommand(), planCommand(), exportCommand()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
@@ -33,10 +41,6 @@ func runCtl(args []string, stdout, stderr io.Writer) int {
 		},
 	}
 	return runSubApp(app, args, stdout, stderr)
-}
-
-func jobFlag() cli.Flag {
-	return &cli.StringFlag{Name: "job", Usage: "`ID` of the job, or its first characters", DefaultText: "the one started in this folder; status and why also take the only one that runs"}
 }
 
 func addCommand() *cli.Command {
@@ -52,7 +56,7 @@ func addCommand() *cli.Command {
 The host is reached, gets the job's folder (--sync-dst-dir), is prepared (--prepare-data), and joins when its workers are
 ready; training continues meanwhile. --wait waits until it has joined, and ends with 1 if it cannot. The host is also added to the
 file host_worker.`,
-		Flags:  []cli.Flag{jobFlag(), waitFlag("has joined")},
+		Flags:  jobFlags(waitFlag("has joined")),
 		Action: func(c *cli.Context) error { return changeHost(c, control.OpAdd) },
 	}
 }
@@ -67,7 +71,7 @@ func removeCommand() *cli.Command {
    launch ctl remove d3
 
 They take part up to the next step and end with exit code 0; the other workers take over their data. Servers on the host stay.`,
-		Flags:  []cli.Flag{jobFlag(), waitFlag("has left")},
+		Flags:  jobFlags(waitFlag("has left")),
 		Action: func(c *cli.Context) error { return changeHost(c, control.OpRemove) },
 	}
 }
@@ -77,10 +81,17 @@ func waitFlag(until string) cli.Flag {
 }
 
 // A controller asks the scheduler of one job.
-type controller struct{ record.Record }
+type controller struct {
+	record.Record
+	remote   *remotecontrol.Client // nil: the job's launcher runs on this machine
+	launcher string                // where the other one listens
+}
 
 // findJob finds the job that the command is about, with record.Find or record.FindToChange.
 func findJob(c *cli.Context, find func(dir, id, here string) (record.Record, error)) (*controller, error) {
+	if k, err := findRemote(c); k != nil || err != nil {
+		return k, err
+	}
 	dir, err := record.Dir(os.Getenv)
 	if err != nil {
 		return nil, err
@@ -96,7 +107,7 @@ func findJob(c *cli.Context, find func(dir, id, here string) (record.Record, err
 	if err != nil {
 		return nil, err
 	}
-	return &controller{r}, nil
+	return &controller{Record: r}, nil
 }
 
 // askFor bounds how long a scheduler that is being started again is waited for.
@@ -106,10 +117,12 @@ const askFor = 10 * time.Second
 func (k *controller) ask(ctx context.Context, q control.Request, answer control.Answer) (raw []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askFor+time.Duration(q.WaitMillis)*time.Millisecond)
 	defer cancel()
-	raw, err = job.Ask(ctx, jobcontrol.Carry, k.Scheduler, k.Credentials, q, answer)
+	raw, err = job.Ask(ctx, k.carry, k.Scheduler, k.Credentials, q, answer)
 	switch {
 	case errors.Is(err, control.ErrRefused):
 		return nil, fmt.Errorf("launch: job %s: %w", k.Job, err)
+	case err != nil && k.remote != nil:
+		return nil, k.explain(err)
 	case err != nil:
 		return nil, fmt.Errorf("launch: job %s: its scheduler at %s does not answer: %w", k.Job, k.Scheduler, err)
 	}

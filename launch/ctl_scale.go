@@ -28,7 +28,7 @@ Training continues meanwhile, and nothing is restarted: a worker that comes join
 exit code 0. The number stays within --min-workers and --max-workers. A newer number replaces one that is still being carried out, and so does
 launch ctl add or remove. launch ctl status shows how many workers are wanted and how many there are. --wait waits until they are the same, and ends with 1 if
 workers cannot be started.`,
-		Flags:  []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "wait", Usage: "wait until the job has so many workers", DisableDefaultText: true}},
+		Flags:  jobFlags(&cli.BoolFlag{Name: "wait", Usage: "wait until the job has so many workers", DisableDefaultText: true}),
 		Action: scale,
 	}
 }

@@ -28,7 +28,7 @@ func addServerCommand() *cli.Command {
 
 Shards move to it during training until all servers hold about as much; launch ctl status shows how much each one holds. --wait waits
 until the server has joined, and ends with 1 if it cannot.`,
-		Flags:  []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "wait", Usage: "wait until the server has joined", DisableDefaultText: true}},
+		Flags:  jobFlags(&cli.BoolFlag{Name: "wait", Usage: "wait until the server has joined", DisableDefaultText: true}),
 		Action: addServer,
 	}
 }
@@ -45,7 +45,7 @@ with --backups 1:
 
 Shards that are moving are waited for. The command ends when all shards have complete backups again, so that the job survives the next
 loss.`,
-		Flags:  []cli.Flag{jobFlag()},
+		Flags:  jobFlags(),
 		Action: removeServer,
 	}
 }

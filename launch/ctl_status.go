@@ -26,7 +26,7 @@ status of each host of workers: ADD_QUEUED, ADDED, REMOVAL_QUEUED, REMOVED or FA
    launch ctl status --json | jq '.hosts[] | select(.status == "FAILED")'
 
 Run it on the machine where launch runs, as the same user.`,
-		Flags: []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "json", Usage: "write everything as JSON", DisableDefaultText: true}},
+		Flags: jobFlags(&cli.BoolFlag{Name: "json", Usage: "write everything as JSON", DisableDefaultText: true}),
 		Action: func(c *cli.Context) error {
 			var s control.Status
 			return look(c, control.OpStatus, &s, func(w io.Writer, k *controller) error {

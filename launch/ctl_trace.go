@@ -40,14 +40,13 @@ The job goes on while it is recorded. At most 32 workers are recorded, slow ones
 
 The table has the mean step of each worker and the shares of its parts. "wait" is the time in which the training loop waits for values. Its parts are "for workers",
 until the round's last contribution has reached the server; "for servers", until the server has closed the round; and "for values", until the value has come.`,
-		Flags: []cli.Flag{
-			jobFlag(),
+		Flags: jobFlags(
 			&cli.IntFlag{Name: "steps", Usage: "record `N` steps of each worker, at most 1000", Value: 20},
 			&cli.DurationFlag{Name: "within", Usage: "stop recording after `TIME`, even if workers have made fewer steps; at most 2m", Value: control.MaxTraceMillis * time.Millisecond},
 			&cli.Float64Flag{Name: "seconds", Usage: "record `S` seconds in place of steps, at most 120", DefaultText: "record steps"},
 			&cli.StringFlag{Name: "ranks", Usage: "record the workers of these `RANKS`, such as 0,3-5", DefaultText: "all, at most 32"},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`, with gzip if its name ends in .gz", Value: "trace.json.gz"},
-		},
+		),
 		Action: takeTrace,
 	}
 }

@@ -20,7 +20,7 @@ behind the others, so that rounds wait for them:
 
    launch ctl why
    launch ctl why --json | jq '.slow[] | {rank, host, share, gap, cause}'`,
-		Flags: []cli.Flag{jobFlag(), &cli.BoolFlag{Name: "json", Usage: "write everything as JSON", DisableDefaultText: true}},
+		Flags: jobFlags(&cli.BoolFlag{Name: "json", Usage: "write everything as JSON", DisableDefaultText: true}),
 		Action: func(c *cli.Context) error {
 			var y control.Why
 			return look(c, control.OpWhy, &y, func(w io.Writer, k *controller) error { return writeWhy(w, y) })

@@ -72,14 +72,17 @@ func isHere(h hosts.Host) bool {
 	return h.Name == "localhost" || err == nil && h.Name == name
 }
 
+func (o *options) jobRecord(w job.Where, cwd string) record.Record {
+	host, _ := os.Hostname()
+	return record.Record{Job: w.Job, Scheduler: w.Scheduler, PID: os.Getpid(), Dir: cwd, Command: o.command, Started: time.Now(), Host: host, Credentials: w.Credentials}
+}
+
 // record lets launch ctl find the job; without it the job runs as well.
 func (o *options) record(w job.Where, cwd string, log *slog.Logger) (done func()) {
 	dir, err := record.Dir(os.Getenv)
 	if err == nil {
 		var f *record.File
-		if f, err = record.Write(dir, record.Record{
-			Job: w.Job, Scheduler: w.Scheduler, PID: os.Getpid(), Dir: cwd, Command: o.command, Started: time.Now(), Credentials: w.Credentials,
-		}); err == nil {
+		if f, err = record.Write(dir, o.jobRecord(w, cwd)); err == nil {
 			return func() { f.Remove() }
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/launch/internal/hostsource"
 	"github.com/paragon-train/paragon/launch/internal/method"
+	"github.com/paragon-train/paragon/launch/internal/remotecontrol"
 )
 
 // A startMethod is a value of --launcher.
@@ -31,8 +32,9 @@ type startEnvironment struct {
 	executable string // the launch program
 	folder     string // that launch runs in
 	log        *slog.Logger
-	agentLog   io.Writer            // gets what agents on this machine write
-	source     *hostsource.Follower // of the list of hosts that others keep; nil: there is none
+	agentLog   io.Writer             // gets what agents on this machine write
+	source     *hostsource.Follower  // of the list of hosts that others keep; nil: there is none
+	control    *remotecontrol.Server // answers launch ctl on other machines
 	// progress shows what launch waits for; "" ends that.
 	progress func(text string)
 }
@@ -85,7 +87,7 @@ func (o *options) readLocal(c *cli.Context) error {
 		}
 	}
 	o.hosts = []hosts.Host{hosts.Local}
-	return refuseAgentFlags(c)
+	return o.readControl(c)
 }
 
 func openLocal(_ context.Context, o *options, e startEnvironment) (method.Method, error) {
@@ -109,7 +111,7 @@ func (o *options) readSSH(c *cli.Context) error {
 	if o.syncDir != "" {
 		o.syncDir = ssh.Folder(o.syncDir)
 	}
-	return refuseAgentFlags(c)
+	return o.readControl(c)
 }
 
 func openSSH(_ context.Context, o *options, e startEnvironment) (method.Method, error) {

@@ -29,9 +29,9 @@ type agentOptions struct {
 func agentFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Name: "agents", Usage: "wait for `NUMBER` agents before the job starts (--launcher agents)", DefaultText: "until they have slots for all workers"},
-		&cli.StringFlag{Name: "listen", Usage: "wait for agents on `ADDRESS` (host:port; port 0: a free one)", DefaultText: "a free port of all addresses"},
-		&cli.PathFlag{Name: "secret-file", Usage: "secret `FILE` that launch and its agents share; made if it is not there", TakesFile: true},
-		&cli.PathFlag{Name: "address-file", Usage: "write the addresses at which agents reach launch to `FILE`, for launch agent --join @FILE", TakesFile: true},
+		&cli.StringFlag{Name: "listen", Usage: "wait for agents, and for launch ctl on other machines, on `ADDRESS` (host:port; port 0: a free one)", DefaultText: "a free port of all addresses with --launcher agents, else not"},
+		&cli.PathFlag{Name: "secret-file", Usage: "secret `FILE` that launch shares with its agents and launch ctl; made if it is not there", TakesFile: true},
+		&cli.PathFlag{Name: "address-file", Usage: "write the addresses of --listen to `FILE`, for --join @FILE of launch agent and launch ctl", TakesFile: true},
 	}
 }
 
@@ -77,16 +77,6 @@ func (o *options) readListen(c *cli.Context) error {
 // maxAgents is the most agents of a job, each of which has a worker or a server.
 const maxAgents = hosts.MaxSlots
 
-// refuseAgentFlags refuses the flags of agents in jobs that have none.
-func refuseAgentFlags(c *cli.Context) error {
-	for _, name := range []string{"agents", "listen", "secret-file", "address-file"} {
-		if c.IsSet(name) {
-			return usagef("--%s is about agents that dial in; give --launcher agents, too", name)
-		}
-	}
-	return nil
-}
-
 // A listener is where agents dial in.
 type listener struct {
 	*dialin.Listener
@@ -94,8 +84,9 @@ type listener struct {
 	join   string // the command by which an agent joins
 }
 
-// listenForAgents opens the place where agents dial in. The secret is that of --secret-file, else that of the environment, else a new one.
-func (o *options) listenForAgents(ctx context.Context, e startEnvironment) (*listener, error) {
+// listenForAgents opens the place where agents and launch ctl dial in. The secret is that of --secret-file, else that of the environment, else a new one.
+// noAgents is why agents may not join; empty: they may.
+func (o *options) listenForAgents(ctx context.Context, e startEnvironment, noAgents string) (*listener, error) {
 	a := o.agent
 	var secret dialin.Secret
 	var err error
@@ -117,7 +108,7 @@ func (o *options) listenForAgents(ctx context.Context, e startEnvironment) (*lis
 		return nil, fmt.Errorf("launch: %s: %w", dialin.SecretVariable, err)
 	}
 	os.Unsetenv(dialin.SecretVariable) // no process of the job needs it
-	l, err := dialin.Listen(ctx, dialin.Config{Listen: a.listen, Secret: secret, Lease: o.hostTimeout, Logger: e.log})
+	l, err := dialin.Listen(ctx, dialin.Config{Listen: a.listen, Secret: secret, Lease: o.hostTimeout, Control: e.control.Serve, NoAgents: noAgents, Logger: e.log})
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +155,7 @@ func removeAddresses(path string, addresses []string) {
 }
 
 func openAgents(ctx context.Context, o *options, e startEnvironment) (method.Method, error) {
-	l, err := o.listenForAgents(ctx, e)
+	l, err := o.listenForAgents(ctx, e, "")
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/paragon-train/paragon/internal/scratch"
 	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/method"
+	"github.com/paragon-train/paragon/launch/internal/remotecontrol"
 )
 
 // run carries the command line out.
@@ -81,7 +82,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	if err != nil {
 		return outcome{}, fmt.Errorf("launch: %w", err)
 	}
-	env := startEnvironment{executable: exe, folder: cwd, log: log, agentLog: agentLog, progress: screen.progress(o.logFormat, log)}
+	env := startEnvironment{executable: exe, folder: cwd, log: log, agentLog: agentLog, progress: screen.progress(o.logFormat, log), control: new(remotecontrol.Server)}
 	interrupts, caught := make(chan os.Signal, 8), make(chan os.Signal, 8)
 	catch := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1}
 	if !signal.Ignored(syscall.SIGHUP) { // under nohup it stays ignored
@@ -123,6 +124,11 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		// Ctrl-Z is ignored: a stopped launcher would send no keepalive, and the agents would end the job.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP)
 	}
+	endControl, err := o.openControl(ctx, env)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer endControl()
 	if o.check {
 		stopped, err := unless(ctx, interrupts, func(ctx context.Context) error { return o.runCheck(ctx, m, stdout) })
 		return outcome{Result: stopped}, err
@@ -194,8 +200,12 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 			follow = spans.Follow(jobScheduler{w})
 		}
 		w.Credentials = append(w.Credentials[:len(w.Credentials):len(w.Credentials)], live.credentials()...)
-		forget, ended := o.record(w, cwd, log), sourced.started(w)
-		return func() { follow(); forget(); ended() }, nil
+		ended := []func(){follow, o.record(w, cwd, log), sourced.started(w), o.startedRemote(env.control, w, cwd, live)}
+		return func() {
+			for _, f := range ended {
+				f()
+			}
+		}, nil
 	}
 	res, err := job.Repeat(ctx, cfg, o.restarts)
 	closeSpans(spans, &res, err)

@@ -115,6 +115,14 @@ func (p *livePage) credentials() []string {
 	return []string{pageURLVariable + "=" + p.server.URL(), pageKeyVariable + "=" + base64.StdEncoding.EncodeToString(p.key)}
 }
 
+// link makes a link to the page; empty: there is none.
+func (p *livePage) link() string {
+	if p == nil {
+		return ""
+	}
+	return p.key.Link(p.server.URL())
+}
+
 // close shows open pages how the job ended, and stops the server. p may be nil.
 func (p *livePage) close(res job.Result, err error) {
 	if p == nil {
@@ -141,13 +149,26 @@ func pageCommand() *cli.Command {
 
 launch serves the page, on the machine on which it runs. To open it from another machine, run ssh -L 8080:127.0.0.1:PORT HOST there, with the port of the link,
 and open the link with localhost:8080 in place of its host and port. See docs/page.md.`,
-		Flags: []cli.Flag{jobFlag()},
+		Flags: jobFlags(),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return usagef("ctl page: got %q, want flags only", c.Args().First())
 			}
 			k, err := findJob(c, record.Find)
 			if err != nil {
+				return err
+			}
+			noPage := fmt.Errorf("launch: job %s has no live page: it was started with --%s %s, it is a trial of a search, or its launch could not listen for it (see launch's log)", k.Job, statusFlag, statusOff)
+			if k.remote != nil {
+				link, err := k.remote.Link(c.Context, k.Job)
+				switch {
+				case err != nil:
+					return k.explain(err)
+				case link == "":
+					return noPage
+				}
+				fmt.Fprintf(c.App.ErrWriter, "launch: the page is served on %s; if this link does not reach it, see launch ctl page --help\n", k.Host)
+				_, err = fmt.Fprintln(c.App.Writer, link)
 				return err
 			}
 			url, key := "", page.Key(nil)
@@ -161,7 +182,7 @@ and open the link with localhost:8080 in place of its host and port. See docs/pa
 				}
 			}
 			if url == "" || len(key) == 0 {
-				return fmt.Errorf("launch: job %s has no live page: it was started with --%s %s, it is a trial of a search, or its launch could not listen for it (see launch's log)", k.Job, statusFlag, statusOff)
+				return noPage
 			}
 			_, err = fmt.Fprintln(c.App.Writer, key.Link(url))
 			return err

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/jobcontrol"
 	"github.com/paragon-train/paragon/internal/record"
 	"github.com/paragon-train/paragon/launch/internal/top"
 )
@@ -27,7 +26,7 @@ what happened. It reads what the scheduler knows, once a second, and does not sl
    launch top --json | jq '.rates.workers[] | select(.slow) | {rank, host, last_share, last_gap_seconds}'
 
 Keys: s sorts, enter shows one worker, p pauses, ? helps, q quits. Colours are those of the terminal; with NO_COLOR in the
-environment there are none. Run it on the machine where launch runs, as the same user.`
+environment there are none. Run it on the machine where launch runs, as the same user, or with --join, as launch ctl --help says.`
 
 // runTop is `launch top`.
 func runTop(args []string, stdout, stderr io.Writer) int {
@@ -35,9 +34,9 @@ func runTop(args []string, stdout, stderr io.Writer) int {
 		Name:        "launch top",
 		Usage:       "watch what the processes of a job do",
 		Description: topDescription,
-		Flags: []cli.Flag{jobFlag(),
+		Flags: jobFlags(
 			&cli.BoolFlag{Name: "once", Usage: "write one table of the last seconds, and end", DisableDefaultText: true},
-			&cli.BoolFlag{Name: "json", Usage: "write the same as one JSON document", DisableDefaultText: true}},
+			&cli.BoolFlag{Name: "json", Usage: "write the same as one JSON document", DisableDefaultText: true}),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
 				return usagef("top: got %q, want flags only", c.Args().First())
@@ -51,11 +50,11 @@ func runTop(args []string, stdout, stderr io.Writer) int {
 			if err != nil {
 				return err
 			}
-			source := &jobSource{k.Record}
+			source := jobSource{k}
 			if !once {
 				return top.Run(c.Context, source, k.Started, os.Stdin, out)
 			}
-			d, err := top.Once(c.Context, patientSource{source, k})
+			d, err := top.Once(c.Context, patientSource{source})
 			if err != nil {
 				return err
 			}
@@ -78,15 +77,17 @@ func writeIndented(w io.Writer, v any) error {
 }
 
 // A jobSource asks the scheduler of a job once.
-type jobSource struct{ record.Record }
+type jobSource struct{ *controller }
 
-func (s *jobSource) Ask(ctx context.Context, q control.Request, into control.Answer) ([]byte, error) {
-	j := jobcontrol.Job{Record: s.Record}
-	return j.Ask(ctx, q, into)
+func (s jobSource) Ask(ctx context.Context, q control.Request, into control.Answer) ([]byte, error) {
+	return s.askOnce(ctx, q, into)
 }
 
 // Over looks for the job's record, which a launcher removes at its end.
-func (s *jobSource) Over() bool {
+func (s jobSource) Over() bool {
+	if s.remote != nil {
+		return s.remoteOver()
+	}
 	dir, err := record.Dir(os.Getenv)
 	if err != nil {
 		return false
@@ -96,11 +97,8 @@ func (s *jobSource) Over() bool {
 }
 
 // A patientSource asks until the scheduler answers, as ctl does.
-type patientSource struct {
-	*jobSource
-	k *controller
-}
+type patientSource struct{ jobSource }
 
 func (s patientSource) Ask(ctx context.Context, q control.Request, into control.Answer) ([]byte, error) {
-	return s.k.ask(ctx, q, into)
+	return s.ask(ctx, q, into)
 }

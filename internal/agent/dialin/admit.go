@@ -42,6 +42,8 @@ func (l *Listener) admit(h hello, c *tls.Conn) (w welcome, s *session, over *mem
 	switch err := info.Check(); {
 	case err != nil:
 		return refuse(refusedAsk, "invalid description of the host: %v", err)
+	case l.cfg.NoAgents != "":
+		return refuse(refusedAsk, "%s", l.cfg.NoAgents)
 	case known != "" && known != info.Name:
 		return refuse(refusedAsk, "the agent was %s, and is %s now", known, info.Name)
 	case info.Build != l.cfg.Build:

@@ -24,6 +24,8 @@ type Config struct {
 
 	// Control serves a connection of launch ctl until it returns, and must return soon after ctx ended; nil: they are refused.
 	Control func(ctx context.Context, conn net.Conn)
+	// NoAgents is why no agent may join: the listener is there for launch ctl alone; empty: agents may.
+	NoAgents string
 
 	Logger *slog.Logger // slog.Default()
 }
