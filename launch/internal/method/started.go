@@ -68,14 +68,12 @@ func (s *Started) Hosts(ctx context.Context) (Hosts, error) {
 		}
 	}()
 	go s.tellMissing(ctx)
-	there, err := s.cfg.Listener.Wait(ctx, func(there []dialin.Info) bool { return len(s.missing(there)) == 0 })
-	if err != nil {
+	if _, err := s.cfg.Listener.Wait(ctx, func(there []dialin.Info) bool { return len(s.missing(there)) == 0 }); err != nil {
 		return Hosts{}, fmt.Errorf("launch: start the agents: %w; without an agent: %s", err, list(s.missing(s.cfg.Listener.Agents())))
 	}
-	s.mu.Lock()
-	s.chosen = there
-	s.mu.Unlock()
-	return Any(s.nodes), nil
+	all := Any(s.nodes)
+	s.Expect(all)
+	return all, nil
 }
 
 // tellMissing says from time to time which agents are not there, until ctx ends.
