@@ -20,7 +20,7 @@ func stopCommand() *cli.Command {
 SIGUSR1 to launch does the same. The workers need a folder for checkpoints (examples/cifar10 --checkpoint-dir), and must train with
 worker.Fit or do what kvstore.Stopper says. If no checkpoint is complete within launch --checkpoint-timeout the job is stopped without
 one, and launch ends with another code.`,
-		Flags:  []cli.Flag{jobFlag()},
+		Flags:  jobFlags(),
 		Action: stopJob,
 	}
 }

@@ -94,7 +94,7 @@ func openSlurm(ctx context.Context, o *options, e startEnvironment) (method.Meth
 	if secret, _, err = dialin.ReadOrMakeSecret(o.agent.secretFile); err != nil {
 		return nil, err
 	}
-	l, err := o.listenForAgents(ctx, e)
+	l, err := o.listenForAgents(ctx, e, "")
 	if err != nil {
 		return nil, err
 	}
@@ -126,9 +126,4 @@ func (j *slurmJob) Close() error {
 	}
 	os.Remove(j.folder) // if it is empty
 	return j.Started.Close()
-}
-
-func (o *options) readListen(c *cli.Context) error {
-	o.agent = agentOptions{listen: c.String("listen"), secretFile: c.Path("secret-file"), addressFile: c.Path("address-file")}
-	return nil
 }
