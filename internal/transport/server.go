@@ -9,7 +9,11 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/unauthenticated"
 )
+
+// maxUnauthenticated is how many connections a Server holds whose handshake is not over.
+const maxUnauthenticated = 512
 
 // A Server answers the requests of many Clients through one Handler.
 type Server struct {
@@ -20,7 +24,7 @@ type Server struct {
 
 	ctx             context.Context // ends with Close
 	cancel          context.CancelFunc
-	unauthenticated unauthenticatedConns
+	unauthenticated unauthenticated.Conns
 
 	mu         sync.Mutex // guards all below
 	ended      bool
@@ -35,8 +39,9 @@ type Server struct {
 func NewServer(ln net.Listener, h Handler, cfg Config) *Server {
 	s := &Server{
 		ln: ln, h: h, cfg: cfg.withDefaults(),
-		conns:      make(map[net.Conn]net.Conn),
-		connClosed: make(chan struct{}),
+		unauthenticated: unauthenticated.Conns{Most: maxUnauthenticated},
+		conns:           make(map[net.Conn]net.Conn),
+		connClosed:      make(chan struct{}),
 	}
 	s.p, _ = h.(PromptHandler)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -118,14 +123,14 @@ func (s *Server) accept(nc net.Conn) {
 		nc.Close()
 		return
 	}
-	if out := s.unauthenticated.enter(nc); out != nil {
+	if out := s.unauthenticated.Enter(nc); out != nil {
 		out.Close() // its own goroutine cleans up
 	}
 	s.conns[nc] = nc
 	s.wg.Go(func() {
 		defer s.closeConn(nc)
 		conn, role, err := s.cfg.handshakeClient(nc, time.Now().Add(handshakeTimeout))
-		s.unauthenticated.leave(nc)
+		s.unauthenticated.Leave(nc)
 		if err != nil {
 			s.warn(nc, err)
 			return

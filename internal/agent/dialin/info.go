@@ -28,6 +28,9 @@ type Info struct {
 	Joined   time.Time // by the launcher's clock; Listener sets it
 }
 
+// maxName is the longest name that DNS allows.
+const maxName = 253
+
 // Host is the agent's host as a hosts file would name it.
 func (i Info) Host() hosts.Host {
 	return hosts.Host{Name: i.Name, Slots: i.Slots, GPUs: i.MaxGPUs}
@@ -35,10 +38,12 @@ func (i Info) Host() hosts.Host {
 
 // Check says what is wrong with it. What an agent says is not to be trusted in its form.
 func (i Info) Check() error {
-	h, err := hosts.ParseHost(i.Name)
+	h, err := hosts.ParseHost(i.Name[:min(len(i.Name), maxName)])
 	switch {
 	case err != nil:
 		return fmt.Errorf("name: %w", err)
+	case len(i.Name) > maxName:
+		return fmt.Errorf("name of %d bytes, want at most %d", len(i.Name), maxName)
 	case h != hosts.Host{Name: i.Name}:
 		return fmt.Errorf("name %q has a user or a port, want a host name alone", i.Name)
 	case i.Slots < 0 || i.Slots > hosts.MaxSlots:

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/identity"
+	"github.com/paragon-train/paragon/internal/unauthenticated"
 )
 
 // Config configures Listen.
@@ -65,6 +66,7 @@ type Listener struct {
 	cancel    context.CancelFunc
 	running   sync.WaitGroup // all goroutines
 	refusals  refusals
+	pending   unauthenticated.Conns
 
 	mu       sync.Mutex // guards the rest
 	agents   map[string]*member
@@ -72,7 +74,6 @@ type Listener struct {
 	queue    []Change      // for changes
 	changed  chan struct{} // closed and replaced when agents or queue change
 	closing  bool
-	pending  map[net.Conn]bool // connections before their welcome
 }
 
 // maxPending bounds the connections that have not authenticated themselves yet.
@@ -114,7 +115,7 @@ func listen(cfg Config, ln net.Listener) (*Listener, error) {
 	l := &Listener{
 		cfg: cfg, ln: ln, authority: authority, changes: make(chan Change),
 		agents: make(map[string]*member), sessions: make(map[string]*session),
-		changed: make(chan struct{}), pending: make(map[net.Conn]bool), refusals: refusals{log: cfg.Logger},
+		changed: make(chan struct{}), pending: unauthenticated.Conns{Most: maxPending, Patience: time.Second}, refusals: refusals{log: cfg.Logger},
 	}
 	l.tls = &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: byServerName(shared.Server(), own.Server(identity.Agent))}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -153,9 +154,10 @@ func (l *Listener) accept() {
 			}
 			continue
 		}
-		if !l.begin(nc) {
-			nc.Close()
-			continue
+		if out := l.pending.Enter(nc); out != nil {
+			if out.Close(); out == nc {
+				continue
+			}
 		}
 		l.running.Go(func() {
 			if err := l.serve(nc); err != nil {
@@ -165,24 +167,9 @@ func (l *Listener) accept() {
 	}
 }
 
-func (l *Listener) begin(nc net.Conn) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.pending) >= maxPending || l.ctx.Err() != nil {
-		return false
-	}
-	l.pending[nc] = true
-	return true
-}
-
 // serve authenticates a connection and does what its hello asks for.
 func (l *Listener) serve(nc net.Conn) error {
-	settled := func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.pending, nc)
-	}
-	defer settled()
+	defer l.pending.Leave(nc)
 	nc.SetDeadline(time.Now().Add(handshakeTimeout))
 	c := tls.Server(nc, l.tls)
 	var h hello
@@ -202,7 +189,7 @@ func (l *Listener) serve(nc net.Conn) error {
 		if err := writeMessage(c, welcome{}); err != nil {
 			return err
 		}
-		settled()
+		l.pending.Leave(nc)
 		nc.SetDeadline(time.Time{})
 		stop := context.AfterFunc(l.ctx, func() { nc.Close() })
 		defer stop()
@@ -216,7 +203,7 @@ func (l *Listener) serve(nc net.Conn) error {
 		nc.Close()
 		l.told(over)
 		if h.Ask == askSession && w.Refused != refusedOver {
-			l.refusals.tell(refusal{addressOf(nc.RemoteAddr()), h.Info.Name, w.Refused}, fmt.Sprintf("agent %q from %s refused: %s", h.Info.Name, nc.RemoteAddr(), w.Reason))
+			l.refusals.tell(refusal{addressOf(nc.RemoteAddr()), h.Info.Name, w.Refused}, fmt.Sprintf("agent %.64q from %s refused: %s", h.Info.Name, nc.RemoteAddr(), w.Reason))
 		}
 		return err
 	}
@@ -246,15 +233,13 @@ func (l *Listener) Close() error {
 func (l *Listener) Abandon() error {
 	l.mu.Lock()
 	l.cancel()
-	for nc := range l.pending {
-		nc.Close()
-	}
 	left := slices.Collect(maps.Values(l.sessions))
 	l.mu.Unlock()
 	for _, s := range left {
 		s.stream.Abort(net.ErrClosed)
 	}
 	err := l.ln.Close()
+	l.pending.Close() // one that enters now ends with l.ctx
 	l.running.Wait()
 	if errors.Is(err, net.ErrClosed) {
 		return nil // it was closed before
