@@ -32,7 +32,7 @@ func agentApp(log *slog.Logger) *cli.App {
 launch agent --join @FILE --secret-file FILE [flags]`,
 		Description: `Run one on each host, through whatever starts programs there. The launcher (launch --launcher agents) prints the command.
 
-The exit code is 0 when the job is over or the launcher does not need this host any more, 1 when the launcher was not reached or is lost,
+The exit code is 0 when the job is over or the launcher says that it does not need this host any more, 1 when the launcher was not reached or is lost,
 2 for a command line that makes no sense, 77 when the launcher refused (another secret, another build, the name is taken), and 128 + N
 after signal N. No process that it started is left then.`,
 		Flags: []cli.Flag{
@@ -44,7 +44,7 @@ after signal N. No process that it started is left then.`,
 			&cli.StringFlag{Name: "runs", Usage: "run only `ROLES` here: workers or servers", DefaultText: "both"},
 			&cli.StringFlag{Name: "host-ip", Usage: "`ADDRESS` at which other hosts reach this one", DefaultText: "that of the connection to the launcher"},
 			&cli.DurationFlag{Name: "join-timeout", Usage: "how long to try to reach the launcher", Value: 5 * time.Minute},
-			&cli.DurationFlag{Name: "rejoin", Usage: "when the launcher is lost, look for a new one for `TIME`", DefaultText: "exit with 1"},
+			&cli.DurationFlag{Name: "rejoin", Usage: "when the launcher is lost, or stops before the job is over, look for another one for `TIME`", DefaultText: "exit"},
 			&cli.DurationFlag{Name: "drain", Usage: "`TIME` from SIGTERM until processes that have not left the job are killed", Value: 20 * time.Second},
 			newSpotFlag("leave the job when the provider takes this machine back: `PROVIDER` is " + spot.Providers),
 		},

@@ -48,11 +48,11 @@ func (l *Listener) admit(h hello, c *tls.Conn) (w welcome, s *session, over *mem
 		return refuse(refusedAsk, "the agent was %s, and is %s now", known, info.Name)
 	case info.Build != l.cfg.Build:
 		return refuse(refusedBuild, "the agent's launch program is another build (%.8s) than the launcher's (%.8s): start the same program on all hosts", info.Build, l.cfg.Build)
-	case l.closing:
+	case l.closing != "":
 		if m != nil && known != "" {
 			over = m
 		}
-		return refuse(refusedOver, "the job is over")
+		return refuse(l.closing, "this launcher stops")
 	case known != "" && m != nil && m.dismissed:
 		over = m
 		return refuse(refusedOver, "this host was removed from the job")

@@ -25,13 +25,13 @@ type JoinConfig struct {
 	Secret    Secret
 	Info      Info
 	Timeout   time.Duration // for reaching the launcher; 0: 5 min
-	Rejoin    time.Duration // how long to look for a new launcher after one is lost; 0: Join returns then
+	Rejoin    time.Duration // how long to look for another launcher when one is lost or stops before the job is over; 0: Join returns then
 	Serve     agent.Config  // Lease does not matter: it is the launcher's
 	Logger    *slog.Logger  // slog.Default()
 }
 
-// Join runs this machine's agent. It returns nil once the launcher says that the job is over or that this host was removed, else an error that is
-// ErrRefused, ErrLost or ctx's cause. No process that it started is left then.
+// Join runs this machine's agent. It returns nil once the launcher says that the job is over, that this host was removed or, without Rejoin, that it stops;
+// else an error that is ErrRefused, ErrLost or ctx's cause. No process that it started is left then.
 func Join(ctx context.Context, cfg JoinConfig) error {
 	return join(ctx, cfg, dialTCP)
 }
@@ -65,12 +65,18 @@ func join(ctx context.Context, cfg JoinConfig, dial dialFunc) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if !errors.Is(err, ErrLost) || cfg.Rejoin == 0 || !a.joined {
+		stopped := errors.Is(err, errStopped)
+		switch {
+		case stopped && cfg.Rejoin == 0:
+			return nil
+		case !stopped && !errors.Is(err, ErrLost) || cfg.Rejoin == 0 || !a.joined:
 			return err
 		}
 		cfg.Logger.Warn(fmt.Sprintf("%v; looking for a new launcher for %s", err, cfg.Rejoin))
 	}
 }
+
+var errStopped = errors.New("launch: agent: the launcher has stopped before the job is over")
 
 // joining is an agent that dials in.
 type joining struct {
@@ -135,6 +141,11 @@ func (a *joining) enter(ctx context.Context, timeout time.Duration) (w welcome, 
 				return w, nil, nil
 			case refusedName:
 				refused = 2 * a.lease // the one that is there may be dead, and its lease not over yet
+			case refusedNext:
+				if a.byIdentity != nil {
+					return w, nil, errStopped
+				}
+				refused = timeout // the next one may come to the same address
 			}
 			err = fmt.Errorf("launch: agent: %w: %s", ErrRefused, w.Reason)
 			if time.Since(began) >= refused {
@@ -143,7 +154,7 @@ func (a *joining) enter(ctx context.Context, timeout time.Duration) (w welcome, 
 		} else if errors.Is(err, identity.ErrSecret) {
 			return w, nil, fmt.Errorf("launch: agent: %w: %w: give launcher and agents the same secret file", ErrRefused, err)
 		}
-		if left := timeout - time.Since(began); refused == 0 && pause.next > left || !pause.wait(ctx) {
+		if left := timeout - time.Since(began); w.Refused != refusedName && pause.next > left || !pause.wait(ctx) {
 			return w, nil, fmt.Errorf("launch: agent: %w: not reached for %s: %w", ErrLost, timeout, err)
 		}
 	}

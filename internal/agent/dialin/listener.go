@@ -73,7 +73,7 @@ type Listener struct {
 	sessions map[string]*session
 	queue    []Change      // for changes
 	changed  chan struct{} // closed and replaced when agents or queue change
-	closing  bool
+	closing  string        // what agents are told: refusedOver or refusedNext; empty: it is not closing
 }
 
 // maxPending bounds the connections that have not authenticated themselves yet.
@@ -202,7 +202,7 @@ func (l *Listener) serve(nc net.Conn) error {
 		c.CloseWrite()
 		nc.Close()
 		l.told(over)
-		if h.Ask == askSession && w.Refused != refusedOver {
+		if h.Ask == askSession && w.Refused != refusedOver && w.Refused != refusedNext {
 			l.refusals.tell(refusal{addressOf(nc.RemoteAddr()), h.Info.Name, w.Refused}, fmt.Sprintf("agent %.64q from %s refused: %s", h.Info.Name, nc.RemoteAddr(), w.Reason))
 		}
 		return err
@@ -213,9 +213,17 @@ func (l *Listener) serve(nc net.Conn) error {
 }
 
 // Close tells all agents that the job is over: they exit with code 0. It returns when they have been told or are gone.
-func (l *Listener) Close() error {
+func (l *Listener) Close() error { return l.end(refusedOver) }
+
+// Abandon closes the listener, and tells all agents that this launcher stops while the job may go on with another one. With JoinConfig.Rejoin they look
+// for that one, else they exit with code 0.
+func (l *Listener) Abandon() error { return l.end(refusedNext) }
+
+func (l *Listener) end(code string) error {
 	l.mu.Lock()
-	l.closing = true
+	if l.closing == "" {
+		l.closing = code
+	}
 	for _, m := range l.agents {
 		if m.session != nil {
 			l.closeSession(m.session)
@@ -225,12 +233,11 @@ func (l *Listener) Close() error {
 	ctx, cancel := context.WithTimeout(l.ctx, closeTime)
 	defer cancel()
 	l.await(ctx, func() bool { return len(l.agents) == 0 })
-	return l.Abandon()
+	return l.stop()
 }
 
-// Abandon closes the listener as if this process had been killed, for a job that another launcher goes on with. Agents end their processes; those with
-// JoinConfig.Rejoin look for the next launcher then, others have lost theirs.
-func (l *Listener) Abandon() error {
+// stop closes the listener at once.
+func (l *Listener) stop() error {
 	l.mu.Lock()
 	l.cancel()
 	left := slices.Collect(maps.Values(l.sessions))

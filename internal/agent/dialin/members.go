@@ -104,7 +104,7 @@ func (l *Listener) begun(m *member, s *session, client *agent.Client) {
 		m.joined = true
 		l.change(Change{m.info, true})
 	}
-	if l.closing || m.dismissed {
+	if l.closing != "" || m.dismissed {
 		l.closeSession(s)
 	}
 	l.notify()
