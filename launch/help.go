@@ -20,6 +20,10 @@ const description = `Examples:
     launch -n 4 -s 3 --on-worker-loss shrink --min-workers 2 --backups 1 --restarts 3 \
        ./cifar10 --checkpoint-dir checkpoints
 
+  four hosts that dial in, where ssh does not reach them
+    launch -n 4 --launcher agents --agents 4 --secret-file secret ./cifar10
+    launch agent --join 10.0.0.5:4000 --secret-file secret    on each; see launch agent --help
+
   what is wrong with these hosts?
     launch -n 4 -H hosts --sync-dst-dir /home/me/job --check
 
@@ -44,6 +48,13 @@ fill the slots in the order of the file. A host without slots= has one slot, and
 beyond the last slot go round over these hosts. So without slots= worker i runs on host
 i mod H. Server i runs on host i mod H, whatever the slots. A rank keeps its host when the
 job is started again.
+
+With --launcher agents the hosts are those whose agents dial in: launch prints the command for
+them, waits for --agents of them (else until they have slots for all workers) for at most
+--start-timeout, and begins. Ranks follow the agents' names, n2 before n10. A connection that
+breaks for less than --host-timeout costs nothing; a host that is lost takes part again when
+its agent dials in again. In an elastic job the host of an agent that dials in later is put
+into host_worker. The command runs in a folder of the same name as the current one.
 
 With --elastic-training-enabled the file host_worker in the current folder names the
 workers' hosts, as a hosts file does. An edit is seen within a second and takes effect at

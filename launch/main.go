@@ -2,6 +2,7 @@
 //
 //	launch -n 2 -s 2 -- go run ./examples/cifar10
 //	launch -n 4 -s 2 -H hosts --sync-dst-dir /home/me/job ./cifar10 --epochs 5
+//	launch -n 4 -s 2 --launcher agents --agents 4 --secret-file secret ./cifar10 --epochs 5
 //
 // The workers run the command; servers and scheduler are this program in another role. launch merges the output of all,
 // ends with the exit code of the first process that fails, and leaves no process behind, however it ends.

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// measure asks for the table of docs/agents.md: how long launch takes for what, with each start method.
+//
+//	go test ./launch -run MeasureStartMethods -count=1 -v -args -measure
+var measure = flag.Bool("measure", false, "measure the start methods, and print a table")
+
+func TestMeasureStartMethods(t *testing.T) {
+	if !*measure {
+		t.Skip("it measures: give -args -measure")
+	}
+	needProc(t)
+	var table strings.Builder
+	fmt.Fprintln(&table, "| | start | lost host | joining host | Ctrl-C | kill -9 of launch | exit 3 of a worker | processes left |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
+	for _, site := range sites {
+		t.Run(site.name, func(t *testing.T) {
+			left := 0
+			count := func(job string) { left += len(processesOf(job, "")) }
+			since := func(at time.Time) string { return fmt.Sprintf("%.1f s", time.Since(at).Seconds()) }
+
+			s := site.make(t, 3)
+			at := time.Now()
+			j := s.elastic(t, 2)
+			row := []string{site.name, since(at)}
+			at = time.Now()
+			s.lose(t, 1)
+			j.await(t, "worker 0  | goes on as 0 of 1")
+			row = append(row, since(at))
+			at = time.Now()
+			s.join(t, j, 2)
+			j.await(t, "goes on as 0 of 2")
+			row = append(row, since(at))
+			job := j.job(t)
+			at = time.Now()
+			j.Process.Signal(syscall.SIGINT)
+			code := j.exit(t)
+			row = append(row, fmt.Sprintf("%s, code %d", since(at), code))
+			count(job)
+
+			s = site.make(t, 2)
+			l, job := s.stubbornJob(t)
+			at = time.Now()
+			l.Process.Kill()
+			wantNoProcess(t, job, at)
+			row = append(row, since(at))
+			count(job)
+
+			s = site.make(t, 2)
+			l = s.launch(t, "-n", "2", "-s", "1", `if [ $PARAGON_RANK = 1 ]; then echo fails; exit 3; fi; sleep 1000 & wait`)
+			l.await(t, "worker 1  | fails")
+			at = time.Now()
+			code = l.exit(t)
+			row = append(row, fmt.Sprintf("%s, code %d", since(at), code))
+			count(l.job(t))
+			fmt.Fprintf(&table, "| %s | %d |\n", strings.Join(row, " | "), left)
+		})
+	}
+	t.Logf("\n%s", &table)
+}
