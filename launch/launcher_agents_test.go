@@ -199,6 +199,24 @@ func TestLateAgentReplacesALostHost(t *testing.T) {
 	}
 }
 
+// An agent that was killed and is started anew takes the place of the dead one at once; the lease need not expire.
+func TestAgentThatIsStartedAnewTakesItsPlace(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	s := agentSite(t, 2)
+	j := s.elastic(t, 2, "--host-timeout", "1h")
+	if err := syscall.Kill(parentOf(t, j.worker(t, 1)), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.ended(t, 1)
+	s.join(t, j, 1)
+	j.await(t, "worker 0  | goes on as 0 of 1")
+	j.await(t, "| begins as 1 of 2, joined true")
+	j.finish(t)
+	s.wantEnded(t, 0)
+	j.wantLog(t, "0 REMOVED n2 #\n1 ADDED n2 #\n")
+}
+
 // An agent may come back after the job gave its host up.
 func TestAgentComesBackAfterItsHostWasGivenUp(t *testing.T) {
 	t.Parallel()
