@@ -119,6 +119,7 @@ func TestWrongCommandLineSaysWhatToDo(t *testing.T) {
 		{"-n 1 --launcher agents --secret-file s --sync-dst-dir /x p", "put the folder on every host (a shared file system, an image, rsync by hand)"},
 		{"-n 1 --launcher agents --secret-file s --scheduler-host d1 p", "start launch where it shall run"},
 		{"-n 1 --launcher agents --secret-file s --ssh-command ssh p", "agents dial in without ssh"},
+		{"-n 1 --launcher agents --secret-file s --host-timeout 2h p", "--host-timeout is 2h0m0s, want at most 1h0m0s with agents"},
 		{"-n 1 --launcher agents --secret-file s --agents 0 p", "--agents is 0, want 1 to 5000"},
 		{"-n 1 --launcher agents --secret-file s --listen 4000 p", `--listen "4000": want host:port`},
 		{"-n 1 --launcher agents --secret-file s --elastic-training-enabled --adapt-workers p", "--adapt-workers wants a limit; give --max-workers NUMBER"},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -49,6 +50,8 @@ func (o *options) readAgents(c *cli.Context) error {
 		return usagef("--scheduler-host is for --launcher ssh; with agents the scheduler runs beside launch: start launch where it shall run")
 	case c.IsSet("ssh-command"):
 		return usagef("--ssh-command is for --launcher ssh; agents dial in without ssh")
+	case o.hostTimeout > maxLease:
+		return usagef("--host-timeout is %s, want at most %s with agents", o.hostTimeout, maxLease)
 	case o.agent.secretFile == "" && os.Getenv(dialin.SecretVariable) == "":
 		return usagef("--launcher agents needs the secret that launch and its agents share: give --secret-file FILE (it is made if it is not there)")
 	}
@@ -73,6 +76,9 @@ func (o *options) readListen(c *cli.Context) error {
 	}
 	return nil
 }
+
+// maxLease bounds how long a host may be silent that has dialled in.
+const maxLease = time.Hour
 
 // maxAgents is the most agents of a job, each of which has a worker or a server.
 const maxAgents = hosts.MaxSlots
@@ -179,9 +185,14 @@ type dialledIn struct {
 }
 
 // Close implements method.Method.
-func (d *dialledIn) Close() error {
+func (d *dialledIn) Close() error { return d.end(d.Agents.Close) }
+
+// Abandon implements method.Abandoner.
+func (d *dialledIn) Abandon() error { return d.end(d.Agents.LeaveToNext) }
+
+func (d *dialledIn) end(end func() error) error {
 	addresses := d.l.Addresses()
-	err := d.Agents.Close() // agents read the address file to come and hear that the job is over
+	err := end() // agents read the address file to come and hear that launch ends
 	if path := d.o.agent.addressFile; path != "" {
 		removeAddresses(path, addresses)
 	}

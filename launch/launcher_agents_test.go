@@ -217,6 +217,34 @@ func TestAgentThatIsStartedAnewTakesItsPlace(t *testing.T) {
 	j.wantLog(t, "0 REMOVED n2 #\n1 ADDED n2 #\n")
 }
 
+// A launcher that gets SIGTERM may be started again elsewhere, and a check comes before its job: agents with --rejoin look for the next launcher.
+// With the job's end all agents end.
+func TestAgentsGoOnWithTheNextLauncher(t *testing.T) {
+	t.Parallel()
+	a := newAgentJob(t)
+	l := a.launch(t, "-n", "2", "--agents", "2", "--check")
+	stays, leaves := a.join(t, "n1", "--rejoin", "10m"), a.join(t, "n2")
+	if code := l.exit(t); code != 0 {
+		t.Errorf("check: exit code %d, want 0", code)
+	}
+	if code := leaves.exit(t); code != 0 {
+		t.Errorf("exit code %d of the agent without --rejoin, want 0", code)
+	}
+	l = a.launch(t, "-n", "1", "-s", "1", "--agents", "1", "echo ready; exec sleep 1000")
+	l.await(t, "worker 0  | ready")
+	l.Process.Signal(syscall.SIGTERM)
+	if code := l.exit(t); code != 143 {
+		t.Errorf("exit code %d, want 143", code)
+	}
+	l = a.launch(t, "-n", "1", "-s", "1", "--agents", "1", self(t))
+	if code := l.exit(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	if code := stays.exit(t); code != 0 {
+		t.Errorf("exit code %d of the agent with --rejoin, want 0", code)
+	}
+}
+
 // An agent may come back after the job gave its host up.
 func TestAgentComesBackAfterItsHostWasGivenUp(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/term"
@@ -89,6 +90,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		catch = append(catch, syscall.SIGHUP)
 	}
 	signal.Notify(caught, catch...)
+	var goesOn atomic.Bool // launch was told to end, not by its user: another one may go on with the job
 	ended := make(chan struct{})
 	defer close(ended)
 	defer signal.Stop(caught)
@@ -96,6 +98,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		for {
 			select {
 			case s := <-caught:
+				goesOn.Store(s != syscall.SIGINT && s != syscall.SIGHUP)
 				if s != syscall.SIGUSR1 {
 					out.Hurry() // first: the job may be waiting for a reader of its output
 				}
@@ -119,7 +122,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	if err != nil {
 		return outcome{}, err
 	}
-	defer m.Close()
+	defer func() { leave(m, goesOn.Load()) }()
 	if m.Remote() {
 		// Ctrl-Z is ignored: a stopped launcher would send no keepalive, and the agents would end the job.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP)
@@ -130,6 +133,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	}
 	defer endControl()
 	if o.check {
+		goesOn.Store(true) // the job itself comes next
 		stopped, err := unless(ctx, interrupts, func(ctx context.Context) error { return o.runCheck(ctx, m, stdout) })
 		return outcome{Result: stopped}, err
 	}
@@ -139,6 +143,9 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	}
 	var found method.Hosts
 	if stopped, err := unless(ctx, interrupts, func(ctx context.Context) (err error) { found, err = o.findHosts(ctx, m); return err }); err != nil {
+		if stopped.Code == 0 {
+			goesOn.Store(true) // somebody will try again
+		}
 		return outcome{Result: stopped}, err
 	}
 	place, err := found.Place(o.workers, o.servers)
@@ -208,6 +215,9 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		}, nil
 	}
 	res, err := job.Repeat(ctx, cfg, o.restarts)
+	if res.Code == 0 {
+		goesOn.Store(false)
+	}
 	closeSpans(spans, &res, err)
 	live.close(res, err)
 	if err != nil && errors.Is(err, job.ErrStart) {
@@ -236,6 +246,15 @@ func unless(ctx context.Context, interrupts <-chan os.Signal, f func(ctx context
 		<-done
 		return job.Stopped(s), exitError(job.SignalCode(s))
 	}
+}
+
+// leave gives a start method up. goesOn says that the job may go on with another launch.
+func leave(m method.Method, goesOn bool) {
+	if a, ok := m.(method.Abandoner); ok && goesOn {
+		a.Abandon()
+		return
+	}
+	m.Close()
 }
 
 // findHosts waits for the hosts of the job, for as long as a start may take.

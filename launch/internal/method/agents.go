@@ -269,3 +269,7 @@ func (*Agents) Command(h hosts.Host) string { return "agent " + h.String() }
 
 // Close implements Method: it tells all agents that the job is over.
 func (a *Agents) Close() error { return a.cfg.Listener.Close() }
+
+// LeaveToNext is Close for a launcher that ends before the job does: agents with --rejoin look for the next one. It is not Abandon, so that a type that
+// embeds Agents chooses.
+func (a *Agents) LeaveToNext() error { return a.cfg.Listener.Abandon() }

@@ -56,6 +56,12 @@ type Follower interface {
 	Follow(ctx context.Context, files *hostworker.Files)
 }
 
+// An Abandoner is a Method whose hosts may wait for another launcher that goes on with the job.
+type Abandoner interface {
+	// Abandon is Close for a launcher that ends before the job does.
+	Abandon() error
+}
+
 // Hosts are the hosts of a job in the order that gives the ranks.
 type Hosts struct {
 	Workers []hosts.Host // that may run workers
