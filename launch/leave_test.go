@@ -194,9 +194,18 @@ func TestAHostWhoseWorkersGetSIGTERMLeavesTheJob(t *testing.T) {
 	}
 }
 
-// A host that ssh reaches is taken away: all its processes get SIGTERM, and workers once more from the agent. The host leaves cleanly.
+// A host that ssh reaches is taken away: its agent gets SIGTERM, and on a shutdown all its processes do. The host leaves cleanly.
 func TestAHostThatIsTakenAwayLeavesTheJob(t *testing.T) {
 	t.Parallel()
+	for name, all := range map[string]bool{"all processes": true, "the agent": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testHostTakenAway(t, all)
+		})
+	}
+}
+
+func testHostTakenAway(t *testing.T, all bool) {
 	needProc(t)
 	s := sshtest.Start(t, 2)
 	j := &fitJob{&elasticJob{dir: t.TempDir()}, t.TempDir()}
@@ -215,6 +224,9 @@ func TestAHostThatIsTakenAwayLeavesTheJob(t *testing.T) {
 		}
 		if _, err := fmt.Sscanf(string(stat[strings.LastIndex(string(stat), ")")+4:]), "%d", &agent); err != nil {
 			t.Fatalf("%s: %v", stat, err)
+		}
+		if !all {
+			continue
 		}
 		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/agent/dialin"
+	"github.com/paragon-train/paragon/launch/internal/spot"
+	"github.com/paragon-train/paragon/launch/internal/spot/spottest"
+)
+
+// A spotJob is a job of workers that train with Fit on hosts whose agents watch a provider's metadata service, each its own.
+type spotJob struct {
+	*fitJob
+	agents   []*launcher
+	services []*spottest.Service
+	fast     string
+}
+
+// startSpot starts a job on so many hosts of AWS, n1, n2 and so on, with a worker on each.
+func startSpot(t *testing.T, hosts int, flags ...string) *spotJob {
+	t.Helper()
+	needProc(t)
+	files := t.TempDir()
+	secret, addresses := filepath.Join(files, "secret"), filepath.Join(files, "addresses")
+	if err := os.WriteFile(secret, []byte(dialin.NewSecret().Encode()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j := &spotJob{fitJob: &fitJob{&elasticJob{dir: t.TempDir()}, t.TempDir()}, fast: filepath.Join(files, "fast")}
+	for i := range hosts {
+		s := spottest.New(spot.AWS)
+		server := httptest.NewServer(s)
+		t.Cleanup(server.Close)
+		j.services = append(j.services, s)
+		cmd := exec.Command(launchProgram, "agent", "--join", "@"+addresses, "--secret-file", secret, "--name", fmt.Sprintf("n%d", i+1), "--host-ip", fmt.Sprintf("127.0.0.%d", i+2),
+			"--spot", "aws")
+		j.agents = append(j.agents, startCommand(t, nil, cmd, t.TempDir(), []string{spot.URLVariable + "=" + server.URL}))
+	}
+	j.launch(t, append([]string{"--launcher", "agents", "--agents", fmt.Sprint(hosts), "--listen", "127.0.0.1:0", "--secret-file", secret, "--address-file", addresses, "-n", fmt.Sprint(hosts)}, flags...)...)
+	j.await(t, "step 2 of epoch 0")
+	return j
+}
+
+func (j *spotJob) launch(t *testing.T, flags ...string) {
+	t.Helper()
+	flags = append(flags, "--env", fitDir+"="+j.checkpoints, "--env", fitFast+"="+j.fast)
+	j.launcher = startLauncher(t, j.dir, append(flags, "--", self(t))...)
+}
+
+// A spot machine with a worker and a server is taken back, or its agent gets SIGTERM as on a shutdown: the worker leaves at the next step, the server's
+// shards are at the others, and no step is lost.
+func TestAHostThatIsTakenBackLeavesInOrder(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		code int // of the agent
+		take func(j *spotJob)
+	}{
+		{"notice of the provider", 0, func(j *spotJob) {
+			j.services[1].Announce(spottest.Preempt, time.Now().Add(100*time.Second).UTC().Format(time.RFC3339))
+		}},
+		{"SIGTERM to the agent", 143, func(j *spotJob) { j.agents[1].Process.Signal(syscall.SIGTERM) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			j := startSpot(t, 3, "-s", "2", "--backups", "1", "--elastic-training-enabled")
+			at := time.Now()
+			tc.take(j)
+			j.await(t, "| left the job")
+			left := time.Since(at)
+			if code := j.agents[1].exit(t); code != tc.code {
+				t.Errorf("the agent ended with exit code %d, want %d", code, tc.code)
+			}
+			t.Logf("its worker had left after %s, all its processes after %s", left, time.Since(at))
+			j.goFast(t, j.fast)
+			j.end(t, 0, 2)
+			j.wantOutput(t, "host n2 is being taken away", "server 1 on n2 was removed from the job; its shards are at other servers", "the job no longer needs host n2")
+			if strings.Contains(j.stderr.String(), "was lost") {
+				t.Error("the launcher says that a process was lost")
+			}
+		})
+	}
+}
