@@ -90,6 +90,7 @@ func agentContext() (ctx context.Context, stop func()) {
 // launcher, whose files these then are.
 func sweep() {
 	scratch.Sweep()
+	sweepSlurm()
 	if dir, err := record.Dir(os.Getenv); err == nil {
 		record.Sweep(dir)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/agent/dialin"
+	"github.com/paragon-train/paragon/internal/lockfile"
 	"github.com/paragon-train/paragon/launch/internal/method"
 	"github.com/paragon-train/paragon/launch/internal/slurm"
 )
@@ -60,9 +61,54 @@ func (o *options) readSlurm(c *cli.Context) error {
 	return o.readListen(c)
 }
 
-// slurmJobFolder is where launch leaves the secret and the addresses of a job on Slurm for agents of other jobs and for launch ctl: in the home directory, which the
-// nodes of a cluster share.
-func slurmJobFolder(job string) (string, error) {
+func openSlurm(ctx context.Context, o *options, e startEnvironment) (method.Method, error) {
+	a := o.allocation
+	e.log.Info(fmt.Sprintf("job %s of Slurm: %d workers on %d nodes with %d tasks (--launcher local runs all on this machine)", a.Job, o.workers, len(a.Nodes), a.Tasks()))
+	l, err := o.listenForAgents(ctx, e, "")
+	if err != nil {
+		return nil, err
+	}
+	files, err := makeSlurmFiles(a.Job, l)
+	if err != nil {
+		e.log.Warn(fmt.Sprintf("no other job's nodes can join this one (launch slurm join): %v", err))
+	}
+	step, err := slurm.StartStep(slurm.StepConfig{
+		Nodes: a.Names(), Command: []string{e.executable, "agent", "--join", strings.Join(l.Addresses(), ",")},
+		Env: []string{dialin.SecretVariable + "=" + l.secret.Encode()}, Dir: e.folder, Output: e.agentLog, Logger: e.log,
+	})
+	if err != nil {
+		files.remove()
+		l.Close()
+		return nil, fmt.Errorf("launch: %w", err)
+	}
+	return &slurmJob{method.NewStarted(o.agentsConfig(l, e), o.hosts, step, slurm.Command), o, l, files}, nil
+}
+
+// A slurmJob is the nodes of an allocation with the files of their job.
+type slurmJob struct {
+	*method.Started
+	o     *options
+	l     *listener
+	files *slurmFiles
+}
+
+// Close implements method.Method.
+func (j *slurmJob) Close() error {
+	j.files.remove()
+	if path := j.o.agent.addressFile; path != "" {
+		removeAddresses(path, j.l.Addresses())
+	}
+	return j.Started.Close()
+}
+
+// slurmFiles are the secret and the addresses of a job on Slurm, in its folder: agents of other jobs join with them.
+type slurmFiles struct {
+	folder string
+	lock   *os.File // held while launch lives
+}
+
+// slurmFolder is the folder of a job, below the home directory, which the nodes of a cluster share.
+func slurmFolder(job string) (string, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return "", fmt.Errorf("launch: the folder of Slurm job %s: %w", job, err)
@@ -70,60 +116,61 @@ func slurmJobFolder(job string) (string, error) {
 	return filepath.Join(home, ".paragon", "slurm", job), nil
 }
 
-func openSlurm(ctx context.Context, o *options, e startEnvironment) (method.Method, error) {
-	a := o.allocation
-	e.log.Info(fmt.Sprintf("job %s of Slurm: %d workers on %d nodes with %d tasks (--launcher local runs all on this machine)", a.Job, o.workers, len(a.Nodes), a.Tasks()))
-	folder, err := slurmJobFolder(a.Job)
+// slurmLock is the name of the lock in a job's folder.
+const slurmLock = "lock"
+
+// makeSlurmFiles writes the files of a job. The first launch of an allocation that runs has them.
+func makeSlurmFiles(job string, l *listener) (*slurmFiles, error) {
+	folder, err := slurmFolder(job)
 	if err != nil {
 		return nil, err
 	}
-	if o.agent.secretFile == "" || o.agent.addressFile == "" {
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			return nil, fmt.Errorf("launch: the folder of Slurm job %s: %w", a.Job, err)
-		}
-	}
-	if o.agent.addressFile == "" {
-		o.agent.addressFile = filepath.Join(folder, slurm.AddressFile)
-	}
-	var secret dialin.Secret
-	made := false
-	if o.agent.secretFile == "" {
-		o.agent.secretFile = filepath.Join(folder, slurm.SecretFile)
-		made = true
-	}
-	if secret, _, err = dialin.ReadOrMakeSecret(o.agent.secretFile); err != nil {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	l, err := o.listenForAgents(ctx, e, "")
+	lock, err := os.OpenFile(filepath.Join(folder, slurmLock), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	step, err := slurm.StartStep(slurm.StepConfig{
-		Nodes: a.Names(), Command: []string{e.executable, "agent", "--join", strings.Join(l.Addresses(), ",")},
-		Env: []string{dialin.SecretVariable + "=" + secret.Encode()}, Dir: e.folder, Output: e.agentLog, Logger: e.log,
-	})
-	if err != nil {
-		l.Close()
-		return nil, fmt.Errorf("launch: %w", err)
+	if err := lockfile.Take(lock); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("%s: %w", folder, err)
 	}
-	return &slurmJob{method.NewStarted(o.agentsConfig(l, e), o.hosts, step, slurm.Command), o, l, folder, made}, nil
+	f := &slurmFiles{folder, lock}
+	secret := filepath.Join(folder, slurm.SecretFile)
+	os.Remove(secret) // of a launch that was killed
+	err = os.WriteFile(secret, []byte(l.secret.Encode()+"\n"), 0o600)
+	if err == nil {
+		err = writeAddresses(filepath.Join(folder, slurm.AddressFile), l.Addresses())
+	}
+	if err != nil {
+		f.remove()
+		return nil, err
+	}
+	return f, nil
 }
 
-// A slurmJob is the nodes of an allocation with the files of their job.
-type slurmJob struct {
-	*method.Started
-	o      *options
-	l      *listener
-	folder string
-	made   bool // the secret is in folder
+// remove removes the files; nil has none.
+func (f *slurmFiles) remove() {
+	if f != nil {
+		os.RemoveAll(f.folder)
+		f.lock.Close()
+	}
 }
 
-// Close implements method.Method.
-func (j *slurmJob) Close() error {
-	removeAddresses(j.o.agent.addressFile, j.l.Addresses())
-	if j.made {
-		os.Remove(j.o.agent.secretFile)
+// sweepSlurm removes the files of this job's launch if it was killed.
+func sweepSlurm() {
+	job := os.Getenv("SLURM_JOB_ID")
+	folder, err := slurmFolder(job)
+	if job == "" || err != nil {
+		return
 	}
-	os.Remove(j.folder) // if it is empty
-	return j.Started.Close()
+	lock, err := os.Open(filepath.Join(folder, slurmLock))
+	if err != nil {
+		return
+	}
+	defer lock.Close()
+	if lockfile.Free(lock) {
+		os.RemoveAll(folder)
+	}
 }

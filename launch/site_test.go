@@ -19,6 +19,8 @@ type site struct {
 	secrets []string // that the start method itself has, beside those of the job
 	// flags are launch's for a job that begins with the first hosts.
 	flags func(first int) []string
+	// env are more variables for launch, after flags was called.
+	env func() []string
 	// join makes host i take part in a running elastic job.
 	join func(t *testing.T, j *elasticJob, i int)
 	// lose cuts host i off: its connections break, and none comes about until back.
@@ -38,6 +40,7 @@ var sites = []struct {
 }{
 	{"ssh", sshSite},
 	{"agents", agentSite},
+	{"slurm", slurmSite},
 }
 
 // onEachSite runs a test with each start method.
@@ -56,15 +59,26 @@ func onEachSite(t *testing.T, hosts int, test func(t *testing.T, s *site)) {
 // launch starts a job on all hosts.
 func (s *site) launch(t *testing.T, args ...string) *launcher {
 	t.Helper()
-	return startLauncher(t, s.dir, append(s.flags(len(s.hosts)), args...)...)
+	return s.start(t, len(s.hosts), args...)
+}
+
+// start starts a job on the first hosts.
+func (s *site) start(t *testing.T, first int, args ...string) *launcher {
+	t.Helper()
+	flags := s.flags(first)
+	var env []string
+	if s.env != nil {
+		env = s.env()
+	}
+	return startWith(t, launchProgram, s.dir, env, append(flags, args...)...)
 }
 
 // elastic starts an elastic job with a worker on each of the first hosts.
 func (s *site) elastic(t *testing.T, first int, flags ...string) *elasticJob {
 	t.Helper()
 	j := &elasticJob{dir: s.dir, stop: filepath.Join(t.TempDir(), "stop")}
-	args := append(s.flags(first), "-n", fmt.Sprint(first), "-s", "1", "--elastic-training-enabled", "--env", stopFile+"="+j.stop)
-	j.launcher = startLauncher(t, j.dir, append(append(args, flags...), "--", self(t))...)
+	args := append([]string{"-n", fmt.Sprint(first), "-s", "1", "--elastic-training-enabled", "--env", stopFile + "=" + j.stop}, flags...)
+	j.launcher = s.start(t, first, append(args, "--", self(t))...)
 	for i := range first {
 		j.await(t, fmt.Sprintf("begins as %d of %d, joined false", i, first))
 	}

@@ -260,7 +260,7 @@ func printJoin(c *cli.Context, args []string, stdout io.Writer) error {
 		if cfg.TasksPerNode == 0 {
 			cfg.TasksPerNode = 1
 		}
-		folder, err := slurmJobFolder(id)
+		folder, err := slurmFolder(id)
 		if err != nil {
 			return err
 		}

@@ -71,9 +71,9 @@ func (s *Started) Hosts(ctx context.Context) (Hosts, error) {
 	if _, err := s.cfg.Listener.Wait(ctx, func(there []dialin.Info) bool { return len(s.missing(there)) == 0 }); err != nil {
 		return Hosts{}, fmt.Errorf("launch: start the agents: %w; without an agent: %s", err, list(s.missing(s.cfg.Listener.Agents())))
 	}
-	all := Any(s.nodes)
-	s.Expect(all)
-	return all, nil
+	h := Any(s.nodes)
+	s.Expect(h)
+	return h, nil
 }
 
 // tellMissing says from time to time which agents are not there, until ctx ends.

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/testing/slurmtest"
+)
+
+// allocate takes nodes of a cluster, and returns the variables that salloc would set, in place of this process's.
+func allocate(t *testing.T, c *slurmtest.Cluster, nodes string, options ...string) (id string, env []string) {
+	t.Helper()
+	out := c.Run(t, "salloc", append([]string{"--no-shell", "--no-kill", "--nodelist=" + nodes}, options...)...)
+	m := regexp.MustCompile(`job allocation ([0-9]+)`).FindStringSubmatch(out)
+	if m == nil {
+		t.Fatalf("salloc printed %q", out)
+	}
+	return m[1], append(c.Env(), "SLURM_JOB_ID="+m[1], "SLURM_JOB_NODELIST="+nodes)
+}
+
+// slurmSite has the nodes of a cluster.
+func slurmSite(t *testing.T, hosts int) *site {
+	c := slurmtest.Start(t, slurmtest.Config{Nodes: hosts})
+	s := &site{dir: t.TempDir(), hosts: c.Nodes}
+	home := t.TempDir()
+	s.homes = []string{home}
+	var env []string
+	folder := ""
+	s.flags = func(first int) []string {
+		var id string
+		id, env = allocate(t, c, strings.Join(c.Nodes[:first], ","))
+		env = append(env, "HOME="+home)
+		folder = home + "/.paragon/slurm/" + id
+		return nil
+	}
+	s.env = func() []string { return env }
+	s.join = func(t *testing.T, _ *elasticJob, i int) {
+		id, _ := allocate(t, c, c.Nodes[i])
+		cmd := c.Command("srun", "--jobid="+id, "--overlap", launchProgram, "agent", "--join", "@"+folder+"/address", "--secret-file", folder+"/secret")
+		startCommand(t, nil, cmd, s.dir, c.Env())
+	}
+	// An agent of Slurm that is cut off has no relay that could be cut: its node dies.
+	s.lose = func(t *testing.T, i int) { c.KillNode(t, c.Nodes[i]) }
+	s.back = func(t *testing.T, i int) {
+		c.StartNode(t, c.Nodes[i])
+		s.join(t, nil, i)
+	}
+	return s
+}
+
+// wantOnlyDaemons wants no process of any job to be left on the nodes.
+func wantOnlyDaemons(t *testing.T, c *slurmtest.Cluster, since time.Time) {
+	t.Helper()
+	wantNone(t, since, func() (pids []int) {
+		for _, p := range c.Processes() {
+			pids = append(pids, p.PID)
+		}
+		return pids
+	})
+}
+
+// Ranks are in the order of the nodelist, and a task is a slot.
+func TestSlurmsTasksAreSlots(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	c := slurmtest.Start(t, slurmtest.Config{})
+	_, env := allocate(t, c, "n3,n1,n2", "--ntasks=5")
+	env = append(env, "HOME="+t.TempDir(), "SLURM_TASKS_PER_NODE=2(x2),1")
+	l := startWith(t, launchProgram, t.TempDir(), env, "-s", "1", "--", self(t))
+	if code := l.exit(t); code != 0 {
+		t.Fatalf("exit code %d, want 0", code)
+	}
+	for rank, node := range []string{"n3", "n3", "n1", "n1", "n2"} {
+		if want := fmt.Sprintf("worker %d  | rank %[1]d of 5 has its sums at %s ", rank, node); !strings.Contains(l.stdout.String(), want) {
+			t.Errorf("stdout has no %q", want)
+		}
+	}
+	for _, unwanted := range []string{"srun: ", "WARN", "ERROR"} {
+		if strings.Contains(l.stderr.String(), unwanted) {
+			t.Errorf("stderr has %q", unwanted)
+		}
+	}
+	wantOnlyDaemons(t, c, time.Now())
+}
+
+// The agents need srun no more once they run. It is the step of a node that dies with it.
+func TestAJobOutlivesItsSrun(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	s := slurmSite(t, 2)
+	j := s.elastic(t, 2)
+	srun := processesNamed(t, "srun", j.Process.Pid)
+	if len(srun) == 0 {
+		t.Fatal("launch runs no srun")
+	}
+	for _, pid := range srun {
+		kill(t, pid)
+	}
+	j.await(t, "srun has ended")
+	j.finish(t)
+}
+
+// processesNamed are the processes below one of that name, it and its children.
+func processesNamed(t *testing.T, name string, above int) (pids []int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	family := []int{above}
+	for range 3 { // generations
+		for _, e := range entries {
+			var pid int
+			if _, err := fmt.Sscan(e.Name(), &pid); err != nil || slices.Contains(family, pid) {
+				continue
+			}
+			b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			head, rest, _ := strings.Cut(string(b), ") ")
+			var state string
+			var parent int
+			if n, _ := fmt.Sscan(rest, &state, &parent); n == 2 && slices.Contains(family, parent) {
+				family = append(family, pid)
+				if strings.HasSuffix(head, "("+name) {
+					pids = append(pids, pid)
+				}
+			}
+		}
+	}
+	return pids
+}
+
+// What is wrong is said before anything starts.
+func TestSlurmsErrorsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	c := slurmtest.Start(t, slurmtest.Config{Nodes: 2})
+	_, good := allocate(t, c, "n1,n2")
+	good = append(good, "HOME="+t.TempDir())
+	plain := append(c.Env(), "SLURM_JOB_ID=")
+	for _, tc := range []struct {
+		name string
+		env  []string
+		args []string
+		code int
+		want string
+	}{
+		{"no allocation", plain, []string{"--launcher", "slurm", "-n", "1"}, 2,
+			"launch: --launcher slurm: there is no allocation of Slurm here: SLURM_JOB_ID is not set; run launch in a batch script (launch slurm script writes one) or within salloc"},
+		{"nodelist", append(good[:len(good):len(good)], "SLURM_JOB_NODELIST=n[1-"), []string{"-n", "1"}, 2,
+			`launch: --launcher slurm: SLURM_JOB_NODELIST: "n[1-" has a syntax error at character 5: got the end in a bracket, want a number`},
+		{"too many workers", append(good[:len(good):len(good)], "SLURM_TASKS_PER_NODE=2(x2)"), []string{"-n", "5"}, 2,
+			"has 4 tasks; lower -n, or ask Slurm for more (--ntasks, --ntasks-per-node)"},
+		{"a hosts file", good, []string{"-n", "1", "--launcher", "slurm", "-H", "hosts"}, 2,
+			"launch: --launcher slurm runs on the nodes of the allocation; leave out -H hosts, or use --launcher ssh"},
+		{"no srun", append(good[:len(good):len(good)], "PATH=/nowhere"), []string{"-n", "1"}, 1,
+			"launch: there is no srun on the PATH: run launch where Slurm's commands are, or reach the hosts in another way (-H FILE)"},
+		{"another job", append(good[:len(good):len(good)], "SLURM_JOB_ID=4711"), []string{"-n", "1"}, 1,
+			"srun: Unable to confirm allocation for job 4711: Invalid job id specified; the allocation has ended, or SLURM_JOB_ID is of another cluster: squeue --me"},
+		{"a node that is not ours", append(good[:len(good):len(good)], "SLURM_JOB_NODELIST=n1,n9"), []string{"-n", "1"}, 1,
+			"srun: Unable to create step for job"},
+	} {
+		l := startWith(t, launchProgram, t.TempDir(), tc.env, append(tc.args, "true")...)
+		if code := l.exit(t); code != tc.code || !strings.Contains(l.stderr.String(), tc.want) {
+			t.Errorf("%s: exit code %d and %q, want %d and %q", tc.name, code, l.stderr, tc.code, tc.want)
+		}
+	}
+	c.StopMunge(t)
+	l := startWith(t, launchProgram, t.TempDir(), good, "-n", "1", "true")
+	if code, want := l.exit(t), "(Did you start munged?); munged does not run on this machine: systemctl status munge"; code != 1 || !strings.Contains(l.stderr.String(), want) {
+		t.Errorf("munge down: exit code %d and %q, want 1 and %q", code, l.stderr, want)
+	}
+	c.StartMunge(t)
+}
