@@ -29,14 +29,15 @@ export GORACE ?= atexit_sleep_ms=0 clear_shadow_mmap_threshold=1000000000
 # detector would report what that orders. So gorgonia, which has a sync.Map, is not here; a test of package nn looks.
 PLAIN := ./internal/compute/op ./internal/f32 math math/rand/v2 compress/flate image/png $(addprefix gonum.org/v1/gonum/,blas/gonum lapack/gonum mat)
 # The garbage collector is about a tenth of the compiler's time.
-test testclouds slowtest: export GOGC ?= 200
+test testclouds testkubernetes slowtest: export GOGC ?= 200
 # Nobody debugs these test programs: without tables for a debugger compilation takes a tenth less.
 NODWARF := -gcflags=all=-dwarf=false
 RACEFLAGS := $(if $(RACE),$(RACE) $(NODWARF) $(foreach p,$(PLAIN),-gcflags=$(p)='-dwarf=false -race=false'))
 # One package more at a time than there are processors: many tests wait for processes and networks.
 PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
-# The SDKs of clouds take long to compile, for one package: make testclouds has S3's; make lint and make slowtest have all.
-TAGS := -tags noclouds
+# The SDKs of clouds and the types of Kubernetes take long to compile, for one package each: make testclouds has S3's, make testkubernetes the types;
+# make lint and make slowtest have all.
+TAGS := -tags noclouds,nokubernetes
 # Tests in Chromium are in files of their own, with a build tag: the library that speaks to Chromium takes long to compile.
 BROWSERTESTS = $(shell find . -name '*_browser_test.go' -not -path './.*')
 # Programs that tests start: see internal/testing/testbuild.
@@ -44,7 +45,7 @@ PROGRAMS := ./launch ./examples/cifar10 ./examples/tune-cifar10 ./examples/tune-
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
-.PHONY: all help build test testall testpaths testclouds testarm64 browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
+.PHONY: all help build test testall testpaths testclouds testkubernetes testarm64 browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -67,7 +68,7 @@ testall:
 # Real data sets are unpacked here, too: under the race detector that takes ten times as long.
 # What programs that tests start are made of is compiled first, beside the tests' own packages: several tests would begin to compile the same at once.
 testpaths: ## test whole models on the numeric code's portable and AVX2 paths, and real data without the race detector
-	@CGO_ENABLED=0 $(GO) build $(NODWARF) -tags nobuckets $$(CGO_ENABLED=0 $(GO) list -deps -tags nobuckets \
+	@CGO_ENABLED=0 $(GO) build $(NODWARF) -tags nobuckets,nokubernetes $$(CGO_ENABLED=0 $(GO) list -deps -tags nobuckets,nokubernetes \
 		-f '{{if and (not .Standard) (ne .Name "main")}}{{.ImportPath}}{{end}}' $(PROGRAMS))
 	CGO_ENABLED=0 $(GO) test $(NODWARF) -count=1 -vet=off -timeout 5m -run LoadsFromIts ./data
 	@set -e; for path in portable avx2; do \
@@ -78,6 +79,9 @@ testpaths: ## test whole models on the numeric code's portable and AVX2 paths, a
 
 testclouds: ## test checkpoints in a stand-in of S3, whose SDK make test does without
 	$(GO) test $(RACEFLAGS) -tags s3only -vet=off -timeout 5m ./checkpoint/bucket
+
+testkubernetes: ## test the manifests of launch k8s, whose types make test does without
+	CGO_ENABLED=0 $(GO) test $(NODWARF) -tags noclouds -vet=off -timeout 5m -run K8s ./launch ./launch/internal/kubernetes
 
 testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is installed
 	@if command -v qemu-aarch64-static >/dev/null; then \

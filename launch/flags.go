@@ -243,9 +243,6 @@ func (o *options) readHosts(c *cli.Context) error {
 		}
 		o.schedulerHost = &h
 	}
-	if err := machineLimits().check(o.workers, o.servers, o.connections(), o.schedulerHost == nil); err != nil {
-		return err
-	}
 	switch v := c.String("tls"); v {
 	case "auto":
 		o.tls = o.remote

@@ -76,6 +76,8 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 			return runCtl(args[2:], stdout, stderr)
 		case "image":
 			return runImage(args[2:], stdout, stderr)
+		case "k8s":
+			return runK8s(args[2:], stdout, stderr)
 		case "top":
 			return runTop(args[2:], stdout, stderr)
 		case "slurm":
@@ -121,6 +123,9 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		Action: func(c *cli.Context) error {
 			o, err := readOptions(c)
 			if err != nil {
+				return err
+			}
+			if err := machineLimits().check(o.workers, o.servers, o.connections(), o.schedulerHost == nil); err != nil {
 				return err
 			}
 			return o.runLogged(c.Context, stdout, stderr)

@@ -1,0 +1,213 @@
+//go:build !nokubernetes
+
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	core "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// A Config is a job to render.
+type Config struct {
+	Name      string // of the job; begins the names of all objects
+	Namespace string // "": where kubectl applies it
+	Image     string
+	Secret    string // that launch and agents share, as in its file
+
+	Workers, Servers int
+	Slots            int  // workers in each pod of workers; servers have a pod each
+	Elastic          bool // workers may come and go
+	MinWorkers       int  // of an elastic job
+
+	Arguments []string // launch's own flags, for the scheduler
+	Command   []string // what the workers run
+
+	GPUs    int       // of each worker
+	Worker  Resources // of each pod of workers
+	Server  Resources // of each pod of servers
+	Volumes []Volume
+
+	User         int64 // that all containers run as, and their group
+	NodeSelector []string
+	Tolerations  []string
+
+	Drain       time.Duration // in which a pod of workers or servers leaves the job after SIGTERM
+	StopTimeout time.Duration // launch's --stop-timeout
+
+	JobSet bool
+	Queue  string // of Kueue; "": none
+}
+
+// Resources are what a pod requests, and is limited to. Empty: nothing is said of it.
+type Resources struct {
+	CPUs, Memory string
+}
+
+// A Volume is a PersistentVolumeClaim that all pods mount.
+type Volume struct {
+	Claim, Path string
+	ReadOnly    bool
+}
+
+// ParseVolume reads CLAIM:/PATH or CLAIM:/PATH:ro.
+func ParseVolume(text string) (Volume, error) {
+	claim, rest, _ := strings.Cut(text, ":")
+	where, mode, moded := strings.Cut(rest, ":")
+	switch {
+	case len(validation.IsDNS1123Subdomain(claim)) > 0, !path.IsAbs(where), moded && mode != "ro" && mode != "rw":
+		return Volume{}, fmt.Errorf("%q is not the name of a PersistentVolumeClaim with the path to mount it at; write claim:/path, or claim:/path:ro", text)
+	case path.Clean(where) != where || where == "/":
+		return Volume{}, fmt.Errorf("%q: want a path below /, without . and .. in it", text)
+	}
+	for _, used := range []string{tmpPath, secretPath} {
+		if where == used || strings.HasPrefix(used, where+"/") || strings.HasPrefix(where, used+"/") {
+			return Volume{}, fmt.Errorf("%q: %s is used in the pods already; mount it elsewhere", text, used)
+		}
+	}
+	return Volume{Claim: claim, Path: where, ReadOnly: mode == "ro"}, nil
+}
+
+// maxIndex is the longest index of a pod in its name: a job has at most 5000 workers and servers.
+const maxIndex = len("-0-4999")
+
+// imageName is the grammar of the references of images: [host[:port]/]path[:tag][@digest].
+var imageName = regexp.MustCompile(`^(?:(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]+)?/)?` +
+	`[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*)*` +
+	`(?::[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127})?(?:@[a-z0-9]+(?:[.+_-][a-z0-9]+)*:[0-9a-fA-F]{32,})?$`)
+
+// Validate names the first field that cannot be, by the flag that sets it.
+func (c *Config) Validate() error {
+	longest := 63 - len("-"+workersName) - maxIndex
+	switch {
+	case c.Image == "":
+		return errors.New("the image is missing; give --image NAME, such as registry.example.com/me/train:1 (launch image makes one)")
+	case !imageName.MatchString(c.Image):
+		return fmt.Errorf("--image %q is not the name of an image; want [host[:port]/]path[:tag][@digest] in small letters, such as registry.example.com/me/train:1", c.Image)
+	case len(validation.IsDNS1035Label(c.Name)) > 0:
+		return fmt.Errorf("--name %q is not a DNS name; want small letters, digits and -, with a letter first, such as resnet-1", c.Name)
+	case len(c.Name) > longest:
+		return fmt.Errorf("--name %s has %d letters, want at most %d: the host names of the pods begin with it, and have at most 63", c.Name, len(c.Name), longest)
+	case c.Namespace != "" && len(validation.IsDNS1123Label(c.Namespace)) > 0:
+		return fmt.Errorf("--namespace %q is not a DNS name; want small letters, digits and -", c.Namespace)
+	case c.Queue != "" && len(validation.IsDNS1123Subdomain(c.Queue))+len(validation.IsValidLabelValue(c.Queue)) > 0:
+		return fmt.Errorf("--kueue %q is not the name of a LocalQueue; want small letters, digits and -", c.Queue)
+	case c.Workers < 1, c.Servers < 1:
+		return fmt.Errorf("%d workers and %d servers, want 1 or more of each", c.Workers, c.Servers)
+	case c.Slots < 1:
+		return fmt.Errorf("--slots is %d, want 1 or more workers in each pod", c.Slots)
+	case c.Slots > 1 && c.Slots > c.Workers:
+		return fmt.Errorf("--slots %d is more than the %d workers of -n; a pod would never be full", c.Slots, c.Workers)
+	case c.User < 1:
+		return fmt.Errorf("--user is %d, want a number above 0: root is not allowed", c.User)
+	case c.Drain < time.Second:
+		return fmt.Errorf("--drain is %s, want at least 1s", c.Drain)
+	case c.Secret == "":
+		return errors.New("there is no secret")
+	}
+	if err := c.validateCommand(); err != nil {
+		return err
+	}
+	for _, r := range []struct{ flag, text string }{
+		{"cpus", c.Worker.CPUs}, {"memory", c.Worker.Memory}, {"server-cpus", c.Server.CPUs}, {"server-memory", c.Server.Memory},
+	} {
+		if r.text == "" {
+			continue
+		}
+		if q, err := resource.ParseQuantity(r.text); err != nil || q.Sign() <= 0 {
+			return fmt.Errorf("--%s %q is no amount above 0; write it as Kubernetes does: 500m or 4 processors, 512Mi or 16Gi of memory", r.flag, r.text)
+		}
+	}
+	paths := make(map[string]bool)
+	for _, v := range c.Volumes {
+		if paths[v.Path] {
+			return fmt.Errorf("--pvc: two volumes at %s", v.Path)
+		}
+		paths[v.Path] = true
+	}
+	if _, err := nodeSelector(c.NodeSelector); err != nil {
+		return err
+	}
+	_, err := tolerations(c.Tolerations)
+	return err
+}
+
+func (c *Config) validateCommand() error {
+	switch {
+	case len(c.Command) == 0 || c.Command[0] == "":
+		return errors.New("no command for the workers; write it at the end: launch k8s render --image NAME -n 2 -- /app/train")
+	case path.Base(c.Command[0]) == "go" && len(c.Command) > 1 && c.Command[1] == "run":
+		return errors.New("go run compiles, which an image for training cannot do; build the program into the image (launch image does) and give its path in there")
+	case strings.Contains(c.Command[0], "/") && !path.IsAbs(c.Command[0]) && !strings.ContainsAny(c.Command[0], " \t\n"):
+		return fmt.Errorf("%s is relative to the current folder, which the pods do not have; give the program's path in the image, such as /app/%s", c.Command[0], path.Base(c.Command[0]))
+	}
+	for _, word := range append(append([]string(nil), c.Arguments...), c.Command...) {
+		if strings.ContainsRune(word, 0) {
+			return fmt.Errorf("argument %q holds a byte 0", word)
+		}
+	}
+	return nil
+}
+
+// nodeSelector reads KEY=VALUE.
+func nodeSelector(texts []string) (map[string]string, error) {
+	var labels map[string]string
+	for _, text := range texts {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || len(validation.IsQualifiedName(key))+len(validation.IsValidLabelValue(value)) > 0 {
+			return nil, fmt.Errorf("--node-selector %q is no label; write key=value, such as topology.kubernetes.io/zone=eu-1a", text)
+		}
+		if labels == nil {
+			labels = make(map[string]string)
+		}
+		if _, twice := labels[key]; twice {
+			return nil, fmt.Errorf("--node-selector: %s is given twice", key)
+		}
+		labels[key] = value
+	}
+	return labels, nil
+}
+
+// tolerations reads KEY[=VALUE][:EFFECT].
+func tolerations(texts []string) ([]core.Toleration, error) {
+	var all []core.Toleration
+	for _, text := range texts {
+		rest, effect, _ := strings.Cut(text, ":")
+		key, value, valued := strings.Cut(rest, "=")
+		t := core.Toleration{Key: key, Operator: core.TolerationOpExists, Effect: core.TaintEffect(effect)}
+		if valued {
+			t.Operator, t.Value = core.TolerationOpEqual, value
+		}
+		switch t.Effect {
+		case "", core.TaintEffectNoSchedule, core.TaintEffectPreferNoSchedule, core.TaintEffectNoExecute:
+		default:
+			key = ""
+		}
+		if len(validation.IsQualifiedName(key))+len(validation.IsValidLabelValue(value)) > 0 {
+			return nil, fmt.Errorf("--toleration %q is none; write key, key=value or key=value:NoSchedule (NoExecute, PreferNoSchedule)", text)
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// pods is how many pods of workers the job has.
+func (c *Config) pods() int { return (c.Workers + c.Slots - 1) / c.Slots }
+
+// leastPods is how many pods of workers the job needs at any time.
+func (c *Config) leastPods() int {
+	if c.Elastic {
+		return (max(c.MinWorkers, 1) + c.Slots - 1) / c.Slots
+	}
+	return c.pods() - 1
+}
+
+func number(n int) string { return strconv.Itoa(n) }
