@@ -12,6 +12,9 @@ const keepRing = 256 << 10
 
 // append adds bytes at the end.
 func (r *ring) append(p []byte) {
+	if len(p) == 0 {
+		return
+	}
 	if need := r.n + len(p); need > len(r.b) {
 		b := make([]byte, max(need, 2*len(r.b), 4<<10))
 		r.copyAt(b[:r.n], 0)
