@@ -115,6 +115,10 @@ func (s *Stream) send(l *link) (last bool) {
 	due := false
 	for {
 		s.mu.Lock()
+		if due { // nothing has been sent for a while
+			s.in.release()
+			s.out.release()
+		}
 		f, ok := s.next(l, due)
 		last = l.lingering && s.read == l.told
 		if ok {

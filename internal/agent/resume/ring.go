@@ -7,9 +7,6 @@ type ring struct {
 	n     int
 }
 
-// An empty ring keeps no more memory than this.
-const keepRing = 256 << 10
-
 // append adds bytes at the end.
 func (r *ring) append(p []byte) {
 	if len(p) == 0 {
@@ -38,12 +35,16 @@ func (r *ring) copyAt(p []byte, offset int) {
 
 // discard drops the first n bytes.
 func (r *ring) discard(n int) {
-	if r.n -= n; r.n > 0 {
-		r.start = (r.start + n) % len(r.b)
+	if r.n -= n; r.n == 0 {
+		r.start = 0 // the next bytes lie in one piece
 		return
 	}
-	r.start = 0
-	if len(r.b) > keepRing {
-		r.b = nil
+	r.start = (r.start + n) % len(r.b)
+}
+
+// release gives the memory of an empty ring back.
+func (r *ring) release() {
+	if r.n == 0 {
+		*r = ring{}
 	}
 }

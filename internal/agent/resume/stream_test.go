@@ -97,17 +97,17 @@ func TestBytesArriveOnceOverRandomCuts(t *testing.T) {
 	t.Logf("seed %d", seed)
 	run(t, seed, 4*time.Second, 5*time.Millisecond, func(p *pair) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		up, down := random(seed, 24<<20), random(seed+1, 8<<20)
+		up, down := random(seed, 9<<20), random(seed+1, 3<<20)
 		go send(t, p.agent, up, rand.New(rand.NewPCG(seed, 2)))
 		go send(t, p.launcher, down, rand.New(rand.NewPCG(seed, 3)))
 		cuts := make(chan struct{})
 		go func() {
 			defer close(cuts)
-			for range 400 {
+			for range 300 {
 				select {
 				case <-p.launcher.Done():
 					return
-				case <-time.After(time.Duration(rng.IntN(int(20 * time.Millisecond)))):
+				case <-time.After(time.Duration(rng.IntN(int(6 * time.Millisecond)))):
 				}
 				switch rng.IntN(3) {
 				case 0:
