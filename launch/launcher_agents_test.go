@@ -141,7 +141,7 @@ func TestWrongInputOfAgentsSaysWhatToDo(t *testing.T) {
 func TestAgentsSayWhatRunsOnThem(t *testing.T) {
 	t.Parallel()
 	a := newAgentJob(t)
-	l := a.launch(t, "-n", "3", "-s", "2", "--", self(t))
+	l := a.launch(t, "-n", "3", "-s", "2", "--agents", "3", "--", self(t))
 	agents := []*launcher{a.join(t, "n1", "--runs", "servers"), a.join(t, "n2", "--slots", "2", "--runs", "workers"), a.join(t, "n10")}
 	if code := l.exit(t); code != 0 {
 		t.Errorf("exit code %d, want 0", code)

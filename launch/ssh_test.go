@@ -48,6 +48,7 @@ func (c *sshHosts) launch(t *testing.T, args ...string) *launcher {
 }
 
 func TestJobOverSSHRunsInTheSyncedFolder(t *testing.T) {
+	t.Parallel()
 	sshtest.Program(t, "rsync", "rsync")
 	c := newHosts(t, 2)
 	c.file(t, "data/a file", "x")
@@ -55,7 +56,6 @@ func TestJobOverSSHRunsInTheSyncedFolder(t *testing.T) {
 	c.file(t, "train.sh", "#!/bin/sh\ncat 'data/a file' >/dev/null || exit 9\nexec "+self(t)+"\n")
 	dst := filepath.Join(t.TempDir(), "it's a $folder")
 	value := "it's $HOME, \"x\"\n`y` \\ é"
-	t.Setenv("OMP_NUM_THREADS", "3")
 	l := c.launch(t, "-n", "3", "-s", "2", "--sync-dst-dir", dst, "--env", "V="+value, "./train.sh")
 	if code := l.exit(t); code != 0 {
 		t.Fatalf("exit code %d, want 0", code)

@@ -18,33 +18,28 @@ import (
 
 func TestJobRunsOnItsHosts(t *testing.T) {
 	value := "it's $HOME, \"x\"\n`y` \\ é"
-	t.Setenv("OMP_NUM_THREADS", "3")
-	for _, s := range sites {
-		t.Run(s.name, func(t *testing.T) {
-			needProc(t)
-			s := s.make(t, 2)
-			l := s.launch(t, "-n", "3", "-s", "2", "--env", "V="+value, "echo $OMP_NUM_THREADS threads; exec "+self(t))
-			if code := l.exit(t); code != 0 {
-				t.Fatalf("exit code %d, want 0", code)
-			}
-			for rank, host := range []string{s.hosts[0], s.hosts[1], s.hosts[0]} {
-				name, _, _ := strings.Cut(host, ":")
-				for _, want := range []string{
-					fmt.Sprintf("worker %d  | rank %[1]d of 3 has its sums at %s in %s, V=%q\n", rank, name, s.dir, value),
-					fmt.Sprintf("worker %d  | 3 threads\n", rank),
-				} {
-					if !strings.Contains(l.stdout.String(), want) {
-						t.Errorf("stdout has no line %q", want)
-					}
-				}
-				if want := fmt.Sprintf("worker     %d     %s", rank, host); !strings.Contains(l.stderr.String(), want) {
-					t.Errorf("the tables have no %q", want)
+	onEachSite(t, 2, func(t *testing.T, s *site) {
+		l := startWith(t, launchProgram, s.dir, []string{"OMP_NUM_THREADS=3"}, append(s.flags(2), "-n", "3", "-s", "2", "--env", "V="+value, "echo $OMP_NUM_THREADS threads; exec "+self(t))...)
+		if code := l.exit(t); code != 0 {
+			t.Fatalf("exit code %d, want 0", code)
+		}
+		for rank, host := range []string{s.hosts[0], s.hosts[1], s.hosts[0]} {
+			name, _, _ := strings.Cut(host, ":")
+			for _, want := range []string{
+				fmt.Sprintf("worker %d  | rank %[1]d of 3 has its sums at %s in %s, V=%q\n", rank, name, s.dir, value),
+				fmt.Sprintf("worker %d  | 3 threads\n", rank),
+			} {
+				if !strings.Contains(l.stdout.String(), want) {
+					t.Errorf("stdout has no line %q", want)
 				}
 			}
-			wantNoProcess(t, l.job(t), time.Now())
-			s.wantEnded(t, 0)
-		})
-	}
+			if want := fmt.Sprintf("worker     %d     %s", rank, host); !strings.Contains(l.stderr.String(), want) {
+				t.Errorf("the tables have no %q", want)
+			}
+		}
+		wantNoProcess(t, l.job(t), time.Now())
+		s.wantEnded(t, 0)
+	})
 }
 
 // wantEnded wants what ran on the hosts beside the job to have ended with a code.
