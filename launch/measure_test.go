@@ -20,7 +20,7 @@ func TestMeasureStartMethods(t *testing.T) {
 	}
 	needProc(t)
 	var table strings.Builder
-	fmt.Fprintln(&table, "| | start | lost host | joining host | Ctrl-C | kill -9 of launch | exit 3 of a worker | processes left |\n| --- | --- | --- | --- | --- | --- | --- | --- |")
+	fmt.Fprintln(&table, "| | start | lost host | joining host | Ctrl-C | kill -9 of launch | exit 3 of a worker | evicted host | processes left |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
 	for _, site := range sites {
 		t.Run(site.name, func(t *testing.T) {
 			left := 0
@@ -61,6 +61,21 @@ func TestMeasureStartMethods(t *testing.T) {
 			code = l.exit(t)
 			row = append(row, fmt.Sprintf("%s, code %d", since(at), code))
 			count(l.job(t))
+
+			s = site.make(t, 2)
+			if s.evict == nil {
+				row = append(row, "no notice")
+			} else {
+				j = s.elastic(t, 2)
+				at = time.Now()
+				s.evict(t, 1)
+				j.await(t, "goes on as 0 of 1")
+				gone := since(at)
+				code = s.ended(t, 1)
+				row = append(row, fmt.Sprintf("%s, its agent ends with %d after %s", gone, code, since(at)))
+				j.finish(t)
+				count(j.job(t))
+			}
 			fmt.Fprintf(&table, "| %s | %d |\n", strings.Join(row, " | "), left)
 		})
 	}

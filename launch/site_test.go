@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/agent/dialin"
@@ -29,6 +30,8 @@ type site struct {
 	blink func(i int)
 	// silence keeps back all that host i and launch send to each other, and no connection closes; nil: the test cannot do that.
 	silence func(i int)
+	// evict tells host i that it must go, as a cluster's manager does; nil: this start method hears of no such thing.
+	evict func(t *testing.T, i int)
 	// ended waits for the end of what runs on host i beside the job, and returns its exit code; nil: nothing does.
 	ended func(t *testing.T, i int) int
 }
@@ -143,6 +146,11 @@ func agentSite(t *testing.T, hosts int) *site {
 	}
 	s.blink = func(i int) { relays[i].cut(false) }
 	s.silence = func(i int) { relays[i].silence() }
+	s.evict = func(t *testing.T, i int) {
+		if err := agents[i].Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+	}
 	s.ended = func(t *testing.T, i int) int { return agents[i].exit(t) }
 	return s
 }
