@@ -25,16 +25,14 @@ func allocate(t *testing.T, c *slurmtest.Cluster, nodes string, options ...strin
 
 // slurmSite has the nodes of a cluster.
 func slurmSite(t *testing.T, hosts int) *site {
-	c := slurmtest.Start(t, slurmtest.Config{Nodes: hosts})
-	s := &site{dir: t.TempDir(), hosts: c.Nodes}
 	home := t.TempDir()
-	s.homes = []string{home}
+	c := slurmtest.Start(t, slurmtest.Config{Nodes: hosts, Env: []string{"HOME=" + home}})
+	s := &site{dir: t.TempDir(), hosts: c.Nodes, homes: []string{home}}
 	var env []string
 	folder := ""
 	s.flags = func(first int) []string {
 		var id string
 		id, env = allocate(t, c, strings.Join(c.Nodes[:first], ","))
-		env = append(env, "HOME="+home)
 		folder = home + "/.paragon/slurm/" + id
 		return nil
 	}
@@ -68,9 +66,9 @@ func wantOnlyDaemons(t *testing.T, c *slurmtest.Cluster, since time.Time) {
 func TestSlurmsTasksAreSlots(t *testing.T) {
 	t.Parallel()
 	needProc(t)
-	c := slurmtest.Start(t, slurmtest.Config{})
+	c := slurmtest.Start(t, slurmtest.Config{Env: []string{"HOME=" + t.TempDir()}})
 	_, env := allocate(t, c, "n3,n1,n2", "--ntasks=5")
-	env = append(env, "HOME="+t.TempDir(), "SLURM_TASKS_PER_NODE=2(x2),1")
+	env = append(env, "SLURM_TASKS_PER_NODE=2(x2),1")
 	l := startWith(t, launchProgram, t.TempDir(), env, "-s", "1", "--", self(t))
 	if code := l.exit(t); code != 0 {
 		t.Fatalf("exit code %d, want 0", code)
@@ -137,9 +135,8 @@ func processesNamed(t *testing.T, name string, above int) (pids []int) {
 // What is wrong is said before anything starts.
 func TestSlurmsErrorsSayWhatToDo(t *testing.T) {
 	t.Parallel()
-	c := slurmtest.Start(t, slurmtest.Config{Nodes: 2})
+	c := slurmtest.Start(t, slurmtest.Config{Nodes: 2, Env: []string{"HOME=" + t.TempDir()}})
 	_, good := allocate(t, c, "n1,n2")
-	good = append(good, "HOME="+t.TempDir())
 	plain := append(c.Env(), "SLURM_JOB_ID=")
 	for _, tc := range []struct {
 		name string

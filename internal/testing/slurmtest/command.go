@@ -22,7 +22,7 @@ func (c *Cluster) Env() []string {
 			env = append(env, v)
 		}
 	}
-	return env
+	return append(env, c.env...)
 }
 
 // Command is a command with the cluster's environment: srun, sbatch, scancel, scontrol, or a program that runs them.

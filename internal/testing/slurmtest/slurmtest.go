@@ -32,9 +32,10 @@ import (
 
 // Config says what the cluster has.
 type Config struct {
-	Nodes int // 4
-	CPUs  int // of each node: 8
-	GPUs  int // of each node, which are no devices to compute on: 0
+	Nodes int      // 4
+	CPUs  int      // of each node: 8
+	GPUs  int      // of each node, which are no devices to compute on: 0
+	Env   []string // NAME=VALUE, further variables of all commands
 }
 
 // A Cluster runs until the test ends. Its methods may be called together.
@@ -43,6 +44,7 @@ type Cluster struct {
 	Nodes []string // n1, n2, ...
 
 	config   string // Dir/slurm.conf
+	env      []string
 	programs map[string]string
 	mu       sync.Mutex         // guards running
 	running  map[string]*daemon // by name: munged, slurmctld, and those of nodes
@@ -60,7 +62,7 @@ func Start(t testing.TB, cfg Config) *Cluster {
 	if cfg.CPUs == 0 {
 		cfg.CPUs = 8
 	}
-	c := &Cluster{programs: make(map[string]string), running: make(map[string]*daemon)}
+	c := &Cluster{env: cfg.Env, programs: make(map[string]string), running: make(map[string]*daemon)}
 	for program, debian := range map[string]string{"slurmctld": "slurmctld", "slurmd": "slurmd", "srun": "slurm-client", "munged": "munge", "mungekey": "munge"} {
 		c.programs[program] = sshtest.Program(t, program, debian)
 	}

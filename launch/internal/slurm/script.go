@@ -90,10 +90,9 @@ if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then
     export PARAGON_RESUME=1
 fi
 
-caught=0
 launch=
-trap 'caught=1; kill -USR1 "$launch"' USR1
-trap 'caught=1' TERM # Slurm sends it to launch, too
+trap 'kill -USR1 "$launch"' USR1
+trap : TERM # Slurm sends it to launch, too
 
 `)
 	words := append([]string{c.Launch, "--launcher", "slurm"}, c.Flags...)
@@ -101,13 +100,11 @@ trap 'caught=1' TERM # Slurm sends it to launch, too
 	fmt.Fprintf(&b, ` &
 launch=$!
 
-# A signal ends wait early.
-while
-    caught=0
-    wait "$launch"
-    code=$?
-    [ "$caught" -eq 1 ]
-do :; done
+# A signal ends wait early; the last wait has launch's exit code.
+wait "$launch"
+while kill -0 "$launch" 2>/dev/null; do wait "$launch"; done
+wait "$launch"
+code=$?
 
 # USR1 comes before the time limit. All workers have then written a checkpoint at one step.
 if [ "$code" -eq %d ]; then
