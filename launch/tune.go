@@ -137,6 +137,9 @@ func searchCommand(c *cli.Context, out, stderr io.Writer) error {
 			return fmt.Errorf("launch: tune: find own program: %w", err)
 		}
 	}
+	if err := useAllocation(s, os.LookupEnv, logger); err != nil {
+		return err
+	}
 	ctx, forget := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, forget) // a second Ctrl-C ends launch at once
 	defer forget()

@@ -50,6 +50,9 @@ func (t *jobTrial) command() ([]string, error) {
 	if t.elastic != nil {
 		args = append(args, t.elasticFlags()...)
 	}
+	if j.HostFile == "" {
+		args = append(args, "--launcher", "local") // also within an allocation of Slurm, which would be the default
+	}
 	if j.HostFile != "" {
 		file := filepath.Join(t.folder, "hosts")
 		lines, err := t.hosts()
@@ -73,7 +76,7 @@ func (t *jobTrial) command() ([]string, error) {
 			}
 		}
 	}
-	if t.grant != nil {
+	if t.grant != nil && (j.Steps == nil || t.resources.GPUs == 0) { // else the step has set the variable
 		args = append(args, gpuFlags(t.grant)...)
 	}
 	args = append(append(args, j.LaunchFlags...), "--")

@@ -35,9 +35,9 @@ func (e withoutLaunch) Unwrap() error { return e.error }
 // killTimeout bounds the wait for processes that were killed.
 const killTimeout = 5 * time.Second
 
-// execute runs a process on these processors (none: all) until it and its process group are gone. When ctx ends the group gets SIGTERM, and
-// after patience SIGKILL. started gets its process ID. An agent within this process starts it: should this process die, the kernel kills the other one.
-func execute(ctx context.Context, spec process.Spec, out process.Output, cpus []int, patience time.Duration, started func(pid int), logger *slog.Logger) (process.Exit, error) {
+// localAgent serves an agent within this process, on these processors (none: all): should this process die, the kernel kills what the agent has
+// started. close ends it.
+func localAgent(cpus []int, logger *slog.Logger) (client *agent.Client, close func(), err error) {
 	in, toAgent := io.Pipe()
 	fromAgent, agentOut := io.Pipe()
 	served := make(chan error, 1)
@@ -49,15 +49,19 @@ func execute(ctx context.Context, spec process.Spec, out process.Output, cpus []
 		in.Close()
 		served <- err
 	}()
-	client, err := agent.NewClient(context.Background(), localName, toAgent, fromAgent)
-	if err != nil {
-		return process.Exit{}, fmt.Errorf("tune: start %s: %w", spec.Name, errors.Join(err, <-served))
+	if client, err = agent.NewClient(context.Background(), localName, toAgent, fromAgent); err != nil {
+		return nil, nil, errors.Join(err, <-served)
 	}
-	defer func() {
+	return client, func() {
 		closing, cancel := context.WithTimeout(context.Background(), killTimeout)
 		defer cancel()
 		_ = client.Close(closing)
-	}()
+	}, nil
+}
+
+// execute runs a process until it and its process group are gone. When ctx ends the group gets SIGTERM, and after patience SIGKILL. started gets its
+// process ID.
+func execute(ctx context.Context, client *agent.Client, spec process.Spec, out process.Output, patience time.Duration, started func(pid int)) (process.Exit, error) {
 	h, err := client.Start(context.Background(), spec, out)
 	if err != nil {
 		return process.Exit{}, fmt.Errorf("tune: %w", withoutLaunch{err})

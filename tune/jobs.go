@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/joblog"
@@ -43,10 +44,12 @@ type Jobs struct {
 	// slots is how many workers of trials run there at a time (without it as many as processors and GPUs allow), gpus how many of its GPUs
 	// trials may use (0: none) and cpus how many of its processors (without them all). "" is this machine alone.
 	HostFile string
+	// Steps run trials on the nodes of a cluster's scheduler; nil: they run on this machine, or on the hosts of HostFile. Not for elastic trials.
+	Steps *Steps
 	// Folder is where trials run on hosts; the current folder is copied there for each trial. "" is a folder with the path of the
 	// current one, which must exist there.
 	Folder string
-	// Address is the one at which hosts reach this machine. It is required with HostFile.
+	// Address is the one at which hosts and nodes reach this machine. It is required with HostFile and Steps.
 	Address string
 	// Command is the command of the workers; nil is this program with its arguments.
 	Command []string
@@ -66,11 +69,12 @@ type Jobs struct {
 	// Logger gets messages for people; nil is slog.Default.
 	Logger *slog.Logger
 
-	once   sync.Once
-	failed error // of prepare
-	nodes  *slots.Allocator
-	remote *ssh.Method // reaches the hosts; nil: this machine alone
-	mu     sync.Mutex  // guards Output
+	once    sync.Once
+	failed  error // of prepare
+	nodes   *slots.Allocator
+	remote  *ssh.Method // reaches the hosts; nil: this machine alone
+	overlap atomic.Bool // a node of Steps was lost
+	mu      sync.Mutex  // guards Output
 
 	live     sync.Mutex               // guards all below, of elastic trials
 	attempts map[int]*elasticJob      // by trial: those that run
@@ -122,6 +126,11 @@ func (j *Jobs) request(given Resources) slots.Request {
 func (j *Jobs) Fits(r Resources) error {
 	if j.NoServers && j.resources(r).Hosts*j.resources(r).Slots != 1 {
 		return fmt.Errorf("tune: a trial of %d hosts with %d slots each needs servers", j.resources(r).Hosts, j.resources(r).Slots)
+	}
+	if j.Steps != nil {
+		if err := j.Steps.fits(j.resources(r)); err != nil {
+			return err
+		}
 	}
 	if err := j.prepare(context.Background()); err != nil {
 		return err

@@ -41,6 +41,9 @@ type jobTrial struct {
 // Run implements Runner.
 func (j *Jobs) Run(ctx context.Context, a Attempt, r *Reporter) (err error) {
 	t := &jobTrial{jobs: j, attempt: a, reporter: r}
+	if a.elastic && j.Steps != nil {
+		return errors.New("tune: Jobs.Steps is set, and the study's scheduler makes trials elastic: want another scheduler, or HostFile")
+	}
 	if a.elastic {
 		t.resources = j.elasticResources(a.Resources)
 		t.elastic = j.enter(a)
@@ -114,6 +117,9 @@ func (t *jobTrial) task(root string) (remote.Task, error) {
 
 // share is a rank's share of the processors and GPUs of the trial. Rank i runs on host i/Slots, by the hosts file that launch gets.
 func (t *jobTrial) share(rank int) (cpus []int, devices []string) {
+	if t.jobs.Steps != nil {
+		return nil, nil // the step has its processors and GPUs, and no others
+	}
 	part, slot := t.grant.Parts[rank/t.resources.Slots], rank%t.resources.Slots
 	cpus = part.CPUs[slot*t.resources.CPUsPerSlot : (slot+1)*t.resources.CPUsPerSlot]
 	devices = slices.Clone(part.GPUs[slot*t.resources.GPUs : (slot+1)*t.resources.GPUs])
@@ -175,22 +181,62 @@ func (t *jobTrial) run(ctx context.Context) error {
 		watch.Go(func() { e.follow(steering) })
 	}
 	watch.Go(func() { t.watch(cancel, over) })
-	cpus := []int(nil)
-	if t.jobs.HostFile == "" && t.grant != nil {
-		cpus = t.grant.Parts[0].CPUs
-	}
 	patience := t.attempt.stopAfter()
 	if !t.jobs.NoServers {
 		patience += patience / 2 // launch ends its processes in order
 	}
 	spec := process.Spec{Name: fmt.Sprintf("trial %d", t.attempt.Trial), Command: command, Env: append(t.session.Environment(), t.environment()...)}
 	spec.Env = append(spec.Env, joblog.Variable+"="+string(joblog.Text)) // the files of a trial are for people
-	exit, err := execute(ctx, spec, t.out.out, cpus, patience, started, t.jobs.logger())
+	exit, err := t.execute(ctx, spec, patience, started)
 	close(over)
 	steered()
 	watch.Wait()
 	t.out.close()
 	return t.verdict(ctx, exit, err)
+}
+
+// execute runs the trial's process: on this machine, or in a step on its node.
+func (t *jobTrial) execute(ctx context.Context, spec process.Spec, patience time.Duration, started func(pid int)) (process.Exit, error) {
+	if t.jobs.Steps != nil {
+		return t.executeStep(ctx, spec, patience, started)
+	}
+	var cpus []int
+	if t.jobs.HostFile == "" && t.grant != nil {
+		cpus = t.grant.Parts[0].CPUs
+	}
+	client, closeAgent, err := localAgent(cpus, t.jobs.logger())
+	if err != nil {
+		return process.Exit{}, fmt.Errorf("tune: start %s: %w", spec.Name, err)
+	}
+	defer closeAgent()
+	return execute(ctx, client, spec, t.out.out, patience, started)
+}
+
+// executeStep runs the trial's process in a step. A node that is lost is no fault of the trial.
+func (t *jobTrial) executeStep(ctx context.Context, spec process.Spec, patience time.Duration, started func(pid int)) (process.Exit, error) {
+	launch, err := t.jobs.launchProgram()
+	if err != nil {
+		return process.Exit{}, err
+	}
+	part := t.grant.Parts[0]
+	opening, cancel := context.WithTimeoutCause(ctx, t.resources.StartTimeout, fmt.Errorf("gave up after %v", t.resources.StartTimeout))
+	defer cancel()
+	x, err := t.jobs.Steps.open(opening, launch, StepRequest{part.Node, len(part.CPUs), len(part.GPUs), t.jobs.overlap.Load()}, t.jobs.logger())
+	if err == nil {
+		var exit process.Exit
+		exit, err = execute(ctx, x.Client, spec, t.out.out, patience, started)
+		x.close()
+		if err == nil && !exit.Lost {
+			return exit, nil
+		}
+		if err == nil {
+			err = fmt.Errorf("node %s was lost: %s", part.Node, exit)
+		}
+	}
+	if ctx.Err() == nil {
+		t.jobs.suspectNode(ctx, part.Node)
+	}
+	return process.Exit{}, Fail(NodeLost, err)
 }
 
 // watch ends the trial when one of its nodes was removed, or its workers do not connect in time.
@@ -222,7 +268,7 @@ func (t *jobTrial) watch(cancel context.CancelCauseFunc, over chan struct{}) {
 
 // environment are the variables of the processes besides the address of the search.
 func (t *jobTrial) environment() []string {
-	if t.jobs.HostFile != "" || t.elastic != nil {
+	if t.jobs.HostFile != "" || t.jobs.Steps != nil || t.elastic != nil {
 		return nil // they have UUIDs, and launch sets the variable, or launch slot does
 	}
 	return []string{gpus.Variable + "=" + gpus.Visible(t.grant.Parts[0].GPUs)}

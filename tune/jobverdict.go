@@ -35,6 +35,9 @@ func (t *jobTrial) verdict(ctx context.Context, exit process.Exit, err error) er
 	case well:
 		return nil
 	case err != nil:
+		if failed, ok := errors.AsType[*TrialError](err); ok {
+			return failed
+		}
 		return Fail(UserCode, err)
 	}
 	class, why := t.blameExit(exit)

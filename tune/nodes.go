@@ -35,7 +35,18 @@ func (j *Jobs) findNodes(ctx context.Context) (err error) {
 	if j.nodes, err = slots.New(); err != nil {
 		return err
 	}
-	if j.HostFile == "" {
+	switch {
+	case j.Steps != nil && j.HostFile != "":
+		return errors.New("tune: Jobs.HostFile and Jobs.Steps are set, want one of them")
+	case j.Steps != nil && j.Address == "":
+		return errors.New("tune: Jobs.Steps is set, but Jobs.Address is not: at which address do the nodes reach this machine?")
+	case j.Steps != nil:
+		all, err := j.Steps.nodes()
+		for _, n := range all {
+			err = errors.Join(err, j.nodes.Add(n))
+		}
+		return err
+	case j.HostFile == "":
 		return j.nodes.Add(j.localNode())
 	}
 	switch {

@@ -1,0 +1,245 @@
+package tune
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/tune/internal/slots"
+)
+
+// Steps run trials on the nodes that a cluster's scheduler, such as Slurm, has given to this search: each attempt in a step of its own, which the
+// scheduler confines to the attempt's processors and GPUs, and accounts for. The folder of the study and the launch program must have the same
+// paths on all nodes. launch tune sets it inside an allocation of Slurm.
+type Steps struct {
+	Nodes []StepNode
+	// Command returns the words before a command that run it as the only task of a step. The step's standard input and output must be the
+	// task's, byte by byte. SIGTERM must end the step.
+	Command func(StepRequest) []string
+	// Env is the environment of that command.
+	Env []string
+}
+
+// A StepNode is a node for trials.
+type StepNode struct {
+	Name       string
+	CPUs, GPUs int
+}
+
+// A StepRequest is what a step is to have of a node.
+type StepRequest struct {
+	Node       string
+	CPUs, GPUs int
+	// Overlap says that other steps may have some of the same: a node was lost. Slurm then no longer counts what steps that end give back, and no
+	// step would ever start in their place. The search counts for itself.
+	Overlap bool
+}
+
+// nodes are the nodes, whose processors and GPUs have numbers that only count them: which ones a step gets its scheduler decides.
+func (s *Steps) nodes() ([]slots.Node, error) {
+	if len(s.Nodes) == 0 || s.Command == nil {
+		return nil, errors.New("tune: Jobs.Steps has no Nodes or no Command, want both")
+	}
+	all := make([]slots.Node, len(s.Nodes))
+	for i, n := range s.Nodes {
+		if n.CPUs < 1 || n.GPUs < 0 {
+			return nil, fmt.Errorf("tune: Jobs.Steps: node %s has %d processors and %d GPUs, want at least 1 and 0", n.Name, n.CPUs, n.GPUs)
+		}
+		all[i] = slots.Node{Name: n.Name}
+		for c := range n.CPUs {
+			all[i].CPUs = append(all[i].CPUs, c)
+		}
+		for g := range n.GPUs {
+			all[i].GPUs = append(all[i].GPUs, fmt.Sprintf("%s#%d", n.Name, g)) // one name, one GPU
+		}
+	}
+	return all, nil
+}
+
+// fits says why steps cannot run a trial with these resources.
+func (s *Steps) fits(r Resources) error {
+	switch {
+	case r.Hosts != 1:
+		return fmt.Errorf("tune: a trial of %d hosts: on a cluster's nodes a trial is one step on one node; leave hosts out and give it more slots", r.Hosts)
+	case r.Slots > 1 && r.GPUs > 0:
+		return fmt.Errorf("tune: a trial of %d slots with %d GPUs each: on a cluster's nodes a trial with GPUs has one slot, whose worker uses all of them", r.Slots, r.GPUs)
+	}
+	return nil
+}
+
+const (
+	// pingEvery is how often the agent in a step is asked whether it is there; pingTimeout is how long it may take to answer.
+	pingEvery   = time.Second
+	pingTimeout = agentLease
+	// probeTimeout bounds a step that only shows whether its node takes steps.
+	probeTimeout = 10 * time.Second
+)
+
+// A step is one that runs, with an agent in it.
+type step struct {
+	*agent.Client
+	node string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the command has ended
+	said *stepMessages
+	ping context.CancelFunc
+}
+
+// open starts an agent in a step, and returns when it answers. ctx bounds that alone.
+func (s *Steps) open(ctx context.Context, launch string, r StepRequest, logger *slog.Logger) (*step, error) {
+	node := r.Node
+	words := append(slices.Clone(s.Command(r)), launch, "agent", agentLease.String())
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = s.Env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the search, which ends its trials in order
+	x := &step{node: node, cmd: cmd, done: make(chan struct{}), said: &stepMessages{node: node, logger: logger}}
+	cmd.Stderr = x.said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start a step on %s: %w", node, err)
+	}
+	if x.Client, err = agent.NewClient(ctx, node, in, out); err != nil {
+		go func() { cmd.Wait(); close(x.done) }()
+		x.kill(ctx.Err() != nil)
+		if said := x.said.last(); said != "" && ctx.Err() == nil {
+			err = errors.New(said)
+		}
+		return nil, fmt.Errorf("start a step on %s: %w", node, err)
+	}
+	go func() {
+		<-x.Gone() // all of its output has been read
+		cmd.Wait()
+		close(x.done)
+	}()
+	var pinging context.Context
+	pinging, x.ping = context.WithCancel(context.Background())
+	go x.watch(pinging)
+	return x, nil
+}
+
+// watch ends a step whose agent no longer answers: the command that started it may not notice that its node is gone.
+func (x *step) watch(ctx context.Context) {
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-x.Gone():
+			return
+		case <-ctx.Done():
+			return
+		}
+		asking, cancel := context.WithTimeout(ctx, pingTimeout)
+		_, err := x.Ask(asking, agent.Question{})
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			x.cmd.Process.Kill() // its output ends, and so the Client is gone
+			return
+		}
+	}
+}
+
+// close ends the agent and what it runs, and with it the step.
+func (x *step) close() {
+	x.ping()
+	closing, cancel := context.WithTimeout(context.Background(), killTimeout)
+	defer cancel()
+	_ = x.Client.Close(closing)
+	x.kill(false)
+}
+
+// kill returns when the command has ended; now: without waiting for it to end by itself.
+func (x *step) kill(now bool) {
+	if !now {
+		select {
+		case <-x.done:
+			return
+		case <-time.After(killTimeout):
+		}
+	}
+	x.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-x.done:
+	case <-time.After(killTimeout):
+		x.cmd.Process.Kill()
+		<-x.done
+	}
+}
+
+// probe reports why a node takes no step; nil: it does.
+func (s *Steps) probe(ctx context.Context, node string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	words := append(slices.Clone(s.Command(StepRequest{Node: node, CPUs: 1, Overlap: true})), "true")
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Env, cmd.WaitDelay = s.Env, time.Second
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	out, err := cmd.CombinedOutput()
+	if text := strings.TrimSpace(string(out)); err != nil && text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	return err
+}
+
+// suspectNode looks whether a node takes steps at all, and removes it if it does not: trials that run on it end.
+func (j *Jobs) suspectNode(ctx context.Context, node string) {
+	err := j.Steps.probe(ctx, node)
+	if err != nil && ctx.Err() == nil {
+		j.logger().Warn("tune: a node takes no steps and is removed", "node", node, "error", err)
+		j.overlap.Store(true)
+		if j.nodes.Lose(node) == nil { // another trial may have been faster
+			j.change(fmt.Sprintf("node %s was lost", node))
+		}
+	}
+}
+
+// stepMessages logs what the command of a step says.
+type stepMessages struct {
+	node   string
+	logger *slog.Logger
+	mu     sync.Mutex // guards the rest
+	part   []byte     // of a line
+	line   string     // the last one
+}
+
+// maxMessage bounds a line, in bytes.
+const maxMessage = 4 << 10
+
+func (m *stepMessages) Write(p []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.part = append(m.part, p...)
+	for {
+		line, rest, ok := bytes.Cut(m.part, []byte("\n"))
+		if !ok && len(m.part) < maxMessage {
+			return len(p), nil
+		}
+		if text := strings.TrimSpace(string(line)); text != "" {
+			m.line = text
+			m.logger.Warn("tune: " + m.node + ": " + text)
+		}
+		m.part = slices.Clone(rest)
+	}
+}
+
+func (m *stepMessages) last() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.line
+}
