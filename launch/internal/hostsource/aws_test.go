@@ -25,14 +25,14 @@ func fakeAWS(t *testing.T, answer, code string) (arguments string) {
 	return arguments
 }
 
-func awsHosts(t *testing.T, args ...string) *Command {
+// awsHosts is the command that runs the script.
+func awsHosts(t *testing.T, args ...string) string {
 	t.Helper()
 	script, err := filepath.Abs("../../../deploy/aws/hosts")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, _ := newCommand(t, ssh.Quote(append([]string{script}, args...)))
-	return c
+	return ssh.Quote(append([]string{script}, args...))
 }
 
 // The script asks for the instances with a tag. The answer is what such a query gives for an instance of each kind.
@@ -51,7 +51,8 @@ func TestExampleForAWSNamesTheInstancesWithATag(t *testing.T) {
 ]
 `
 	arguments := fakeAWS(t, answer, "0")
-	got, err := awsHosts(t, `paragon=my "train"`, "ec2-user").Ask(t.Context())
+	c, _ := newCommand(t, awsHosts(t, `paragon=my "train"`, "ec2-user"))
+	got, err := c.Ask(t.Context())
 	if err != nil || texts(got) != "ec2-user@10.0.0.7 slots=4 0, ec2-user@10.0.0.8 2" {
 		t.Errorf("Ask: %s, %v", texts(got), err)
 	}
@@ -71,11 +72,13 @@ Reservations[].Instances[] | [?PrivateIpAddress].{host: join('', ['ec2-user@', P
 
 func TestExampleForAWSFailsWithTheClient(t *testing.T) {
 	fakeAWS(t, "[]", "253")
-	if got, err := awsHosts(t, "a=b").Ask(t.Context()); err == nil || err.Error() != "exit 253: Unable to locate credentials" {
+	c, _ := newCommand(t, awsHosts(t, "a=b"))
+	if got, err := c.Ask(t.Context()); err == nil || err.Error() != "exit 253: Unable to locate credentials" {
 		t.Errorf("Ask: %s, %v, want the client's exit code", texts(got), err)
 	}
 	for _, bad := range [][]string{{}, {"tag"}, {"=b"}, {"a="}, {"a=b", "x'y"}, {"a=b", "c", "d"}} {
-		if got, err := awsHosts(t, bad...).Ask(t.Context()); err == nil || !strings.Contains(err.Error(), "exit 2: ") {
+		c.text = awsHosts(t, bad...)
+		if got, err := c.Ask(t.Context()); err == nil || !strings.Contains(err.Error(), "exit 2: ") {
 			t.Errorf("arguments %q: %s, %v, want exit code 2", bad, texts(got), err)
 		}
 	}

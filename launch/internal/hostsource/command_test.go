@@ -67,6 +67,7 @@ func TestCommandIsAskedInAShell(t *testing.T) {
 
 // None of these is an empty list.
 func TestCommandThatFailsGivesNoAnswer(t *testing.T) {
+	c, _ := newCommand(t, "")
 	for _, tc := range []struct{ name, text, want string }{
 		{"exit code", `echo '{"host":"d1"}'; exit 3`, "exit 3"},
 		{"exit code with a message", `echo first >&2; printf 'Unable to locate\377 credentials\n\n' >&2; exit 253`, "exit 253: Unable to locate? credentials"},
@@ -78,7 +79,7 @@ func TestCommandThatFailsGivesNoAnswer(t *testing.T) {
 		{"a hosts file", `echo d1`, `line 1: "d1" is not JSON`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c, _ := newCommand(t, tc.text)
+			c.text = tc.text
 			got, err := c.Ask(t.Context())
 			if err == nil || !strings.Contains(err.Error(), tc.want) || got != nil {
 				t.Errorf("Ask: %s, %v, want an error with %q", texts(got), err, tc.want)

@@ -1,12 +1,12 @@
 package hostsource
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,12 +19,22 @@ import (
 
 // A scriptedSource is a source in memory.
 type scriptedSource struct {
-	t    *testing.T
-	text string // the answer as of func answer; or "!" and the error
+	t *testing.T
+
+	mu   sync.Mutex // guards the rest
+	text string     // the answer as of func answer; or "!" and the error
 	asks int
 }
 
+func (s *scriptedSource) set(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text = text
+}
+
 func (s *scriptedSource) Ask(context.Context) ([]Instance, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.asks++
 	if text, bad := strings.CutPrefix(s.text, "!"); bad {
 		return nil, errors.New(text)
@@ -36,11 +46,29 @@ func (*scriptedSource) Close() error   { return nil }
 
 // A scriptedJob says what it is told to, and keeps what it is asked for.
 type scriptedJob struct {
+	mu    sync.Mutex     // guards the rest
 	hosts []control.Host // nil: it is being started
 	again []string
 }
 
+func (j *scriptedJob) set(hosts ...control.Host) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.hosts = hosts
+}
+
+// asked are the hosts that it was asked for since the last call.
+func (j *scriptedJob) asked() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	text := strings.Join(j.again, ", ")
+	j.again = nil
+	return text
+}
+
 func (j *scriptedJob) Hosts(context.Context) ([]control.Host, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if j.hosts == nil {
 		return nil, errors.New("it is being started")
 	}
@@ -48,13 +76,43 @@ func (j *scriptedJob) Hosts(context.Context) ([]control.Host, error) {
 }
 
 func (j *scriptedJob) Again(_ context.Context, h hosts.Host) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	j.again = append(j.again, h.Entry())
 	return nil
 }
 
-func newFollower(t *testing.T, text string, force bool) (*Follower, *scriptedSource, *bytes.Buffer) {
+// A logBuffer keeps a log.
+type logBuffer struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+func (l *logBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// said are the lines since the last call, from their level on.
+func (l *logBuffer) said() (lines []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		for _, level := range []string{"INFO ", "WARNING ", "ERROR "} {
+			if _, text, ok := strings.Cut(line, level); ok {
+				lines = append(lines, strings.TrimSpace(level+text))
+				break
+			}
+		}
+	}
+	l.text.Reset()
+	return lines
+}
+
+func newFollower(t *testing.T, text string, force bool) (*Follower, *scriptedSource, *logBuffer) {
 	t.Helper()
-	var log bytes.Buffer
+	var log logBuffer
 	s := &scriptedSource{t: t, text: text}
 	l := slog.New(logline.New(&log, slog.LevelInfo))
 	progress := func(text string) {
@@ -72,20 +130,6 @@ func follow(t *testing.T, f *Follower, file *hostworker.Files, job Job) (end fun
 	go func() { f.Follow(ctx, file, job); close(done) }()
 	synctest.Wait()
 	return func() { cancel(); <-done }
-}
-
-// said are the log's lines since the last call, from their level on.
-func said(log *bytes.Buffer) (lines []string) {
-	for line := range strings.Lines(log.String()) {
-		for _, level := range []string{"INFO ", "WARNING ", "ERROR "} {
-			if _, text, ok := strings.Cut(line, level); ok {
-				lines = append(lines, strings.TrimSpace(level+text))
-				break
-			}
-		}
-	}
-	log.Reset()
-	return lines
 }
 
 func newFile(t *testing.T, text string) *hostworker.Files {
@@ -123,7 +167,7 @@ func TestFollowerEditsTheFileAndTellsChangesOnce(t *testing.T) {
 			{"", "d1\nd9\nd3 slots=2\n", ""},
 			{"d1 d5", "d1\nd9\nd5\n", "INFO --hosts-command: removes d3 slots=2, adds d5"},
 		} {
-			s.text = step.text
+			s.set(step.text)
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
 			b, err := os.ReadFile(file.Path)
@@ -134,7 +178,7 @@ func TestFollowerEditsTheFileAndTellsChangesOnce(t *testing.T) {
 			if step.said != "" {
 				want = strings.Split(step.said, "|")
 			}
-			got := said(log)
+			got := log.said()
 			for n := range max(len(got), len(want)) {
 				if n >= len(got) || n >= len(want) || !strings.HasPrefix(got[n], want[n]) {
 					t.Errorf("answer %d, %q: said %q, want %q", i, step.text, got, want)
@@ -162,7 +206,7 @@ func TestFollowerLeavesAFileAloneThatCannotBeRead(t *testing.T) {
 		}
 		f.carryOut(answer(t, step.answer), file)
 		if b, _ := os.ReadFile(file.Path); string(b) != step.want {
-			t.Errorf("host_worker is %q, want %q; %s", b, step.want, log)
+			t.Errorf("host_worker is %q, want %q; %q", b, step.want, log.said())
 		}
 	}
 }
@@ -174,7 +218,7 @@ func TestEditThatFailsIsRepeated(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.carryOut(answer(t, "d1 d2"), file)
-	if lines := said(log); len(lines) != 1 || !strings.HasPrefix(lines[0], "ERROR launch: worker host file: ") {
+	if lines := log.said(); len(lines) != 1 || !strings.HasPrefix(lines[0], "ERROR launch: worker host file: ") {
 		t.Errorf("said %q, want that the file cannot be written", lines)
 	}
 	if err := os.Remove(file.Path + ".tmp"); err != nil {
@@ -182,7 +226,7 @@ func TestEditThatFailsIsRepeated(t *testing.T) {
 	}
 	f.carryOut(answer(t, "d1 d2"), file)
 	if b, _ := os.ReadFile(file.Path); string(b) != "d1\nd2\n" {
-		t.Errorf("host_worker is %q, want d2, too; %s", b, log)
+		t.Errorf("host_worker is %q, want d2, too; %q", b, log.said())
 	}
 }
 
@@ -199,13 +243,12 @@ func TestHostsThatFailedAreAskedForAgain(t *testing.T) {
 			t.Helper()
 			time.Sleep(d)
 			synctest.Wait()
-			if got := strings.Join(job.again, ", "); got != want {
+			if got := job.asked(); got != want {
 				t.Errorf("asked for %q again, want %q", got, want)
 			}
-			job.again = nil
 		}
-		status := func(d2 string) {
-			job.hosts = []control.Host{{Host: "d1", Status: control.Added}, {Host: "d2", Status: d2}, {Host: "d3", Status: control.Added}, {Host: "d9", Status: control.HostFailed}}
+		status := func(d2 string, more ...control.Host) {
+			job.set(append([]control.Host{{Host: "d1", Status: control.Added}, {Host: "d2", Status: d2}, {Host: "d3", Status: control.Added}, {Host: "d9", Status: control.HostFailed}}, more...)...)
 		}
 		pass(time.Minute, "")
 		status(control.HostFailed)             // d4 is not known to the job: it had no place for it
@@ -216,13 +259,13 @@ func TestHostsThatFailedAreAskedForAgain(t *testing.T) {
 		pass(35*time.Second, "")
 		status(control.HostFailed) // its turn came while it was being added
 		pass(5*time.Second, "d2 slots=2, d4")
-		s.text = "d1 d2=pending d3 d4=stopped"
+		s.set("d1 d2=pending d3 d4=stopped")
 		pass(40*time.Second, "d2 slots=2") // another 40 s: d4 does not run, and is no longer in the file
-		s.text = "d1 d2=stopped d3 d4"
+		s.set("d1 d2=stopped d3 d4")
 		status(control.Removed)
 		pass(15*time.Second, "") // it is added to the file
 		pass(20*time.Second, "d4")
-		job.hosts = append(job.hosts, control.Host{Host: "d4", Status: control.Added})
+		status(control.Removed, control.Host{Host: "d4", Status: control.Added})
 		pass(time.Hour, "")
 		end()
 	})
@@ -243,11 +286,11 @@ func TestFirstHostsAreWaitedFor(t *testing.T) {
 			{"d2 d1/2 d3 d4", ""},
 		} {
 			if step.text != "" {
-				s.text = step.text
+				s.set(step.text)
 				time.Sleep(5 * time.Second)
 			}
 			synctest.Wait()
-			if text := strings.Join(said(log), "|"); text != step.said {
+			if text := strings.Join(log.said(), "|"); text != step.said {
 				t.Errorf("answer %q: said %q, want %q", step.text, text, step.said)
 			}
 		}

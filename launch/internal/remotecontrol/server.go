@@ -19,7 +19,10 @@ const maxConnections = 64
 
 // allowed are the operations that launch ctl and launch top need. The others are the launcher's own.
 var allowed = []string{control.OpStatus, control.OpWhy, control.OpEvents, control.OpAdd, control.OpRemove, control.OpScale, control.OpAddServer, control.OpRemoveServer,
-	control.OpTelemetry, control.OpSeries, control.OpTrace, control.OpTraceParts, control.OpTraceEnd}
+	control.OpCheckpointStop, control.OpTelemetry, control.OpSeries, control.OpTrace, control.OpTraceParts, control.OpTraceEnd}
+
+// Allows reports whether an operation may be asked for from another machine.
+func Allows(op string) bool { return slices.Contains(allowed, op) }
 
 // A Job is one that the launcher runs.
 type Job struct {
@@ -117,7 +120,7 @@ func answerTo(ctx context.Context, q question, job *Job) (r reply, answer []byte
 		return r, nil
 	}
 	request, err := control.DecodeRequest(q.Request)
-	if err == nil && !slices.Contains(allowed, request.Op) {
+	if err == nil && !Allows(request.Op) {
 		err = fmt.Errorf("operation %q is the launcher's own; want one of %s", request.Op, strings.Join(allowed, ", "))
 	}
 	if err != nil {
