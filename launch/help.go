@@ -21,8 +21,11 @@ const description = `Examples:
        ./cifar10 --checkpoint-dir checkpoints
 
   four hosts that dial in, where ssh does not reach them
-    launch -n 4 --launcher agents --agents 4 --secret-file secret ./cifar10
+    launch -n 4 --launcher agents --listen :4000 --secret-file secret ./cifar10
     launch agent --join 10.0.0.5:4000 --secret-file secret    on each; see launch agent --help
+
+  the instances of a cloud that have a tag
+    launch -n 4 --elastic-training-enabled --hosts-command "deploy/aws/hosts paragon=train" ./cifar10
 
   what is wrong with these hosts?
     launch -n 4 -H hosts --sync-dst-dir /home/me/job --check
@@ -66,6 +69,16 @@ a removed host take part up to the next step and end with code 0; its servers st
 that gets SIGTERM from outside the launcher leaves in the same way, if the program supports
 it (worker.FitConfig.Leave). When the last worker of a host leaves, the host leaves. If too
 few workers would be left, all stop.
+
+With --hosts-command CMD the hosts are those that CMD prints, every 5 s, as JSON lines:
+    {"host":"d3","slots":2,"gpus":1,"state":"running"}
+Without -H launch waits until they have slots for all workers. An elastic job follows the list:
+a host that runs is added, one that stops or is no longer named is removed. A command that
+fails removes nothing, and no answer removes more than half of the hosts (--hosts-force). See
+docs/clouds.md. --hosts-url URL is the same for a list on a web server.
+
+With --listen ADDRESS --secret-file FILE launch ctl and launch top work from other machines:
+    launch ctl --join head:4000 --secret-file FILE status
 
 A worker is lost when its process or its host dies. --on-worker-loss says what follows.
 shrink: the others go on, if at least --min-workers are left. wait: training stops at the
