@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/agent"
@@ -19,6 +20,9 @@ const (
 	noticeTime = 20 * time.Second
 	// stopReserve is how much of the time that is left is kept for a checkpoint of the whole job; half of it if that is less.
 	stopReserve = 30 * time.Second
+	// lossTime is how long before its host is taken away a worker is ended that cannot leave; half of the time if that is less. An agent that got SIGTERM
+	// passes it on 3 s before.
+	lossTime = 5 * time.Second
 	// leaveRetry is when a request that was refused is repeated: shards may be moving.
 	leaveRetry = 250 * time.Millisecond
 	// leaveTries is how often it is refused, for another reason, before the job stops.
@@ -136,6 +140,10 @@ func (l departureLimit) run(c *core) {
 		return
 	}
 	servers, workers := c.leftBehind(l.departure)
+	if l.workersStay && len(workers) > 0 {
+		left := l.departure.by.Sub(c.now)
+		c.after(left-min(left/2, lossTime), departureLoss(l))
+	}
 	switch all := append(servers, workers...); {
 	case len(servers) > 0 || len(workers) > 0 && (!c.formed || c.set.OnWorkerLoss == LossFail):
 		c.stopForDeparture(l.departure, strings.Join(all, ", ")+" could not leave in time")
@@ -143,6 +151,22 @@ func (l departureLimit) run(c *core) {
 		l.workersStay = true
 		c.warn(fmt.Sprintf("%s on %s could not leave in time; what is there when the host is taken away is lost, and the job goes on (--on-worker-loss %s)",
 			strings.Join(workers, ", "), l.host, c.set.OnWorkerLoss), joblog.HostNotice.With("node_host", l.host.String()))
+	}
+}
+
+// departureLoss ends the workers that cannot leave, shortly before the host is taken away: SIGTERM, which they would get then, may mean to them that all
+// are to stop.
+type departureLoss struct {
+	*departure
+	by time.Time
+}
+
+func (l departureLoss) run(c *core) {
+	if l.departure.by != l.by || !slices.Contains(c.departures, l.departure) || c.checkpoint.requested() {
+		return
+	}
+	for _, n := range c.workersOn(l.host) {
+		c.signal(n, syscall.SIGKILL)
 	}
 }
 
@@ -170,9 +194,7 @@ func (c *core) goOnDeparting() {
 			return // the rest follows when the job is complete
 		case s.requested(): // nobody leaves alone any more
 			if d.checkpointBy.Before(s.by) {
-				left := max(d.checkpointBy.Sub(c.now), 0)
-				s.by, s.limit = d.checkpointBy, left.Round(100*time.Millisecond)
-				c.after(left, checkpointLimit{})
+				c.limitCheckpoint(max(d.checkpointBy.Sub(c.now), 0))
 			}
 			continue
 		}
