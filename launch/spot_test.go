@@ -88,3 +88,40 @@ func TestAHostThatIsTakenBackLeavesInOrder(t *testing.T) {
 		})
 	}
 }
+
+// Where the shards cannot move, or too few workers would be left, the job stops with a checkpoint in time, and goes on from there elsewhere.
+func TestAJobThatNeedsAHostThatIsTakenBackStopsWithACheckpoint(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		flags []string
+		take  []int // the hosts
+		why   string
+	}{
+		{"no backups", []string{"-s", "1", "--elastic-training-enabled"}, []int{0}, "the shards of its servers have no backups"},
+		{"all hosts", []string{"-s", "2", "--elastic-training-enabled", "--backups", "1"}, []int{0, 1}, "is being taken away"},
+		{"not elastic", []string{"-s", "1"}, []int{1}, "was not started with --elastic-training-enabled"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			j := startSpot(t, 2, tc.flags...)
+			for _, i := range tc.take {
+				j.services[i].Announce(spottest.Preempt, time.Now().Add(100*time.Second).UTC().Format(time.RFC3339))
+			}
+			if code := j.exit(t); code != 85 {
+				t.Fatalf("exit code %d, want 85", code)
+			}
+			wantNoProcess(t, j.job(t), time.Now())
+			j.wantOutput(t, tc.why, "stopping the job with a checkpoint")
+			for i, a := range j.agents {
+				if code := a.exit(t); code != 0 {
+					t.Errorf("agent %d ended with exit code %d, want 0", i, code)
+				}
+			}
+			j.goFast(t, j.fast)
+			j.launch(t, "-n", "2", "-s", "1", "--env", "PARAGON_RESUME=1")
+			j.end(t, 0, 2)
+			j.wantOutput(t, "INFO resumed ")
+		})
+	}
+}
