@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,7 +29,7 @@ import (
 const elasticFlag = "elastic-training-enabled"
 
 func flags() []cli.Flag {
-	return append([]cli.Flag{
+	return slices.Concat([]cli.Flag{
 		&cli.IntFlag{Name: "num-workers", Aliases: []string{"n"}, Usage: "`NUMBER` of workers", DefaultText: "must be given; on Slurm the allocation's tasks"},
 		&cli.IntFlag{Name: "num-servers", Aliases: []string{"s"}, Usage: "`NUMBER` of servers", DefaultText: "as many as workers"},
 		&cli.PathFlag{Name: "hostfile", Aliases: []string{"H"}, Usage: "hosts `FILE`: host[:port] [slots=N] [gpus=N] [cpus=N] on each line", TakesFile: true},
@@ -72,7 +73,7 @@ func flags() []cli.Flag {
 		// Of launch tune: the workers wait for slots (launch slot), and no files name the hosts.
 		&cli.BoolFlag{Name: trialFlag, Hidden: true},
 		&cli.PathFlag{Name: "result", Usage: "write how the job ended to `FILE`, as JSON", TakesFile: true},
-	}, append(agentFlags(), sourceFlags()...)...)
+	}, agentFlags(), mpiFlags(), sourceFlags())
 }
 
 // trialFlag makes the job an elastic trial of launch tune.
@@ -87,6 +88,7 @@ type options struct {
 	hosts            []hosts.Host // nil: they are known when the job starts
 	agent            agentOptions
 	source           sourceOptions
+	mpirun           []string                    // of --launcher mpi
 	lookup           func(string) (string, bool) // variables of Slurm
 	allocation       slurm.Allocation            // of --launcher slurm
 	sshCommand       []string

@@ -43,6 +43,7 @@ type startEnvironment struct {
 var startMethods = []startMethod{
 	{"ssh", func(c *cli.Context) bool { return c.Path("hostfile") != "" || hasSource(c) }, (*options).readSSH, openSSH},
 	{slurmMethod, inSlurm, (*options).readSlurm, openSlurm},
+	{mpiMethod, func(*cli.Context) bool { return false }, (*options).readMPI, openMPI},
 	{"agents", func(*cli.Context) bool { return false }, (*options).readAgents, openAgents},
 	{"local", func(*cli.Context) bool { return true }, (*options).readLocal, openLocal},
 }
@@ -61,6 +62,9 @@ func (o *options) readLauncher(c *cli.Context) error {
 	m, ok := startMethodOf(c)
 	if !ok {
 		return usagef("--launcher %q is unknown; want %s", c.String("launcher"), startMethodNames())
+	}
+	if c.IsSet(mpiFlag) && m.name != mpiMethod {
+		return usagef("--%s is for --launcher mpi; give that, too", mpiFlag)
 	}
 	o.start = m
 	return m.read(o, c)
