@@ -125,21 +125,23 @@ func TestSessionOutlivesItsConnections(t *testing.T) {
 		l, _ := b.launcher()
 		b.agent("10.0.0.2", "n1", 0)
 		m := b.dial(l, "n1")
-		for _, c := range []struct {
-			name  string
-			fault func()
-		}{
-			{"cut", func() { b.net.Cut("10.0.0.2", launcherIP) }},
-			{"silent", func() { b.net.Drop("10.0.0.2", launcherIP); b.net.Drop(launcherIP, "10.0.0.2") }},
-			{"agent not heard", func() { b.net.Drop("10.0.0.2", launcherIP) }},
-			{"launcher not heard", func() { b.net.Drop(launcherIP, "10.0.0.2") }},
-			{"refused", func() { b.net.Cut("10.0.0.2", launcherIP); b.net.Refuse("10.0.0.2", launcherIP) }},
-		} {
-			time.Sleep(3 * time.Second)
-			c.fault()
-			time.AfterFunc(2*time.Second, b.net.Heal)
-			if err := b.ask(m); err != nil {
-				t.Errorf("%s: %v", c.name, err)
+		for phase := range 10 { // of the last ping
+			for _, c := range []struct {
+				name  string
+				fault func()
+			}{
+				{"cut", func() { b.net.Cut("10.0.0.2", launcherIP) }},
+				{"silent", func() { b.net.Drop("10.0.0.2", launcherIP); b.net.Drop(launcherIP, "10.0.0.2") }},
+				{"agent not heard", func() { b.net.Drop("10.0.0.2", launcherIP) }},
+				{"launcher not heard", func() { b.net.Drop(launcherIP, "10.0.0.2") }},
+				{"refused", func() { b.net.Cut("10.0.0.2", launcherIP); b.net.Refuse("10.0.0.2", launcherIP) }},
+			} {
+				time.Sleep(3*time.Second + time.Duration(phase)*50*time.Millisecond)
+				c.fault()
+				time.AfterFunc(2200*time.Millisecond, b.net.Heal)
+				if err := b.ask(m); err != nil {
+					t.Fatalf("%s in phase %d: %v", c.name, phase, err)
+				}
 			}
 		}
 		b.wantChange(l, "n1", true)
@@ -236,9 +238,13 @@ func TestNameIsTakenWhileTheLeaseLasts(t *testing.T) {
 		// The first one dies; the other is tried again and takes the name when the lease is over.
 		b.net.Drop("10.0.0.2", launcherIP)
 		b.net.Drop(launcherIP, "10.0.0.2")
+		start = time.Now()
 		third := b.agent("10.0.0.3", "n1", 0)
 		b.wantChange(l, "n1", true)
 		b.wantChange(l, "n1", false)
+		if d := time.Since(start); d < 3500*time.Millisecond {
+			b.t.Errorf("the name was given away after %s, want no sooner than the lease ends", d)
+		}
 		b.wantChange(l, "n1", true)
 		if err := b.ask(b.dial(l, "n1")); err != nil {
 			t.Error(err)

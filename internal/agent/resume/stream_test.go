@@ -163,3 +163,23 @@ func TestLeaseExpiresOnBothEnds(t *testing.T) {
 		}
 	})
 }
+
+// Both ends hear of the end at once, not by the next ping.
+func TestFinishIsPrompt(t *testing.T) {
+	run(t, 1, 4*time.Second, time.Second, func(p *pair) {
+		time.Sleep(time.Second)
+		start := time.Now()
+		go send(t, p.agent, random(1, 3*Window), rand.New(rand.NewPCG(1, 1)))
+		if _, err := io.Copy(io.Discard, p.launcher); err != nil {
+			t.Error(err)
+		}
+		finished := make(chan error, 1)
+		go func() { finished <- p.agent.Finish(p.t.Context()) }()
+		if err := errors.Join(p.launcher.Finish(p.t.Context()), <-finished); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(start); d > 0 {
+			t.Errorf("it took %s, want no time on a network without delay", d)
+		}
+	})
+}
