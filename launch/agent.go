@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/agent/dialin"
 	"github.com/paragon-train/paragon/internal/record"
 	"github.com/paragon-train/paragon/internal/scratch"
 )
@@ -30,6 +31,7 @@ func runAgent(args []string, stdout, stderr io.Writer, log *slog.Logger) int {
 	if len(args) != 1 || strings.HasPrefix(args[0], "-") {
 		return runSubApp(agentApp(log), args, stdout, stderr)
 	}
+	os.Unsetenv(dialin.SecretVariable) // the launcher may have it; no process that this one starts shall
 	lease := time.Duration(-1)
 	if args[0] != noLease {
 		var err error

@@ -201,6 +201,7 @@ func (a *joining) reconnect(s *resume.Stream, id string, broken <-chan struct{})
 		case <-s.Done():
 			return
 		}
+		began := time.Now()
 		for pause := (backoff{}); ; {
 			w, c, err := a.byIdentity.contact(ctx, a.cfg.Addresses, hello{Ask: askResume, Session: id})
 			if err == nil && w.Refused != "" {
@@ -209,6 +210,7 @@ func (a *joining) reconnect(s *resume.Stream, id string, broken <-chan struct{})
 			}
 			if err == nil {
 				broken = s.Attach(c)
+				a.cfg.Logger.Info(fmt.Sprintf("launch: agent: the connection to the launcher broke, and is there again after %s", time.Since(began).Round(time.Millisecond)))
 				break
 			}
 			if !pause.wait(ctx) {

@@ -136,7 +136,7 @@ func (l *Listener) Dismiss(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.agents[name]
-	if m == nil || m.dismissed {
+	if m == nil || m.dismissed || l.closing != "" {
 		return
 	}
 	if m.dismissed = true; m.session != nil {
