@@ -42,8 +42,8 @@ type Client struct {
 	host  string
 	hello Hello
 	in    io.WriteCloser
-	queue chan []byte // frames to the agent
-	stop  func()      // ends the writer
+	queue frameQueue // to the agent
+	stop  func()     // ends the writer
 	gone  chan struct{}
 
 	mu        sync.Mutex // guards the rest
@@ -54,9 +54,6 @@ type Client struct {
 	listened  bool        // somebody takes them
 	lost      error       // set before gone is closed
 }
-
-// queued bounds the frames that wait for a slow connection. It suffices to start the most processes of a job (5000) and to signal each twice.
-const queued = 16 << 10
 
 // NewClient connects to the agent that reads in and writes out; host is its name in errors. The agent exits when the Client is
 // closed or this process ends.
@@ -74,7 +71,7 @@ func NewClient(ctx context.Context, host string, in io.WriteCloser, out io.ReadC
 	writing, cancel := context.WithCancel(context.Background())
 	c := &Client{
 		host: host, hello: hello, in: in, stop: cancel,
-		queue: make(chan []byte, queued), gone: make(chan struct{}),
+		queue: frameQueue{filled: make(chan struct{}, 1)}, gone: make(chan struct{}),
 		processes: make(map[uint32]*handle), answers: make(map[uint32]chan Answer), notices: make(chan Notice, 1),
 	}
 	go c.write(writing)
@@ -168,13 +165,14 @@ func (c *Client) send(k kind, number uint32, v any) error {
 		return fmt.Errorf("%d bytes of command and environment, want at most %d", len(body), maxBody)
 	}
 	select {
-	case c.queue <- appendFrame(nil, k, number, body):
-		return nil
 	case <-c.gone:
 		return c.lost
 	default:
+	}
+	if !c.queue.add(appendFrame(nil, k, number, body)) {
 		return fmt.Errorf("%d messages are queued already: %w", queued, ErrLost)
 	}
+	return nil
 }
 
 // write sends what is queued, and a ping when nothing is.
@@ -185,7 +183,8 @@ func (c *Client) write(ctx context.Context) {
 	for {
 		var b []byte
 		select {
-		case b = <-c.queue:
+		case <-c.queue.filled:
+			b = c.queue.take()
 		case <-ping.C:
 			b = appendFrame(nil, kindPing, 0, nil)
 		case <-ctx.Done():

@@ -40,7 +40,7 @@ func TestManyStartsWaitForASlowAgent(t *testing.T) {
 		c.mu.Lock()
 		n := len(c.processes)
 		c.mu.Unlock()
-		if n == processes && len(c.queue) >= min(processes, cap(c.queue))-1 || len(errs) > 0 {
+		if n == processes && c.queue.len() >= processes-1 || len(errs) > 0 {
 			break
 		}
 		runtime.Gosched()
@@ -77,7 +77,7 @@ func TestManyStartsWaitForASlowAgent(t *testing.T) {
 	for h := range handles {
 		h.Signal(15)
 	}
-	for len(c.queue) > 0 {
+	for c.queue.len() > 0 {
 		runtime.Gosched() // the agent reads
 	}
 	c.stop()
@@ -85,4 +85,10 @@ func TestManyStartsWaitForASlowAgent(t *testing.T) {
 		t.Errorf("%d of %d processes got their signal", n, processes)
 	}
 	fromAgent.Close()
+}
+
+func (q *frameQueue) len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.frames)
 }
