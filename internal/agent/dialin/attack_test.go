@@ -179,6 +179,57 @@ func TestAgentTakesNoAgentForItsLauncher(t *testing.T) {
 	}
 }
 
+// A launcher with the secret that says what makes no sense ends the agent with an error, and nothing else.
+func TestWelcomesThatMakeNoSense(t *testing.T) {
+	secret := NewSecret()
+	authority, err := identity.NewAuthority(purpose)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := authority.Issue(identity.Agent, "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name string
+		w    welcome
+		then string // sent behind the welcome
+	}{
+		{"no identity", welcome{Session: "x", Lease: time.Second}, ""},
+		{"an identity that is none", welcome{Session: "x", Identity: "abc", Lease: time.Second}, ""},
+		{"a negative lease, and no frames", welcome{Identity: id.Encode(), Lease: -1}, strings.Repeat("x", 100)},
+		{"an unknown refusal", welcome{Refused: "?", Reason: "?"}, ""},
+	} {
+		ln, err := tls.Listen("tcp", "127.0.0.1:0", sharedKeys(t, secret).Server())
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			ln.Close() // later attempts are refused
+			var h hello
+			readMessage(c, &h)
+			writeMessage(c, tc.w)
+			io.WriteString(c, tc.then)
+			io.Copy(io.Discard, c)
+			c.Close()
+		}()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- Join(t.Context(), JoinConfig{
+				Addresses: func() ([]string, error) { return []string{ln.Addr().String()}, nil },
+				Secret:    secret, Info: Info{Name: "n1", Build: "build 1"}, Logger: slog.New(slog.DiscardHandler), Timeout: time.Second,
+			})
+		}()
+		if err := await(t, ended); err == nil {
+			t.Errorf("%s: Join: nil, want an error", tc.name)
+		}
+	}
+}
+
 // What an end with the secret must not say is refused with a reason, or ends its connection. Nothing else is disturbed.
 func TestHellosThatMakeNoSense(t *testing.T) {
 	l := startListener(t, Config{})

@@ -299,3 +299,16 @@ func TestAbandonedAgentsLookForTheNextLauncher(t *testing.T) {
 		b.wantEnd(stays, start, time.Minute, nil)
 	})
 }
+
+// An agent looks for the next launcher for the time that it was given, and no longer.
+func TestRejoinEnds(t *testing.T) {
+	inLab(t, func(b *lab) {
+		l, kill := b.launcher()
+		a := b.agent("10.0.0.2", "n1", 10*time.Second)
+		b.dial(l, "n1")
+		start := time.Now()
+		kill()
+		time.AfterFunc(time.Minute, func() { a.cancel(nil) })
+		b.wantEnd(a, start, 16*time.Second, ErrLost)
+	})
+}

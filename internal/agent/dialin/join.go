@@ -69,7 +69,7 @@ func join(ctx context.Context, cfg JoinConfig, dial dialFunc) error {
 		switch {
 		case stopped && cfg.Rejoin == 0:
 			return nil
-		case !stopped && !errors.Is(err, ErrLost) || cfg.Rejoin == 0 || !a.joined:
+		case !stopped && !errors.Is(err, ErrLost) || cfg.Rejoin == 0 || a.byIdentity == nil:
 			return err
 		}
 		cfg.Logger.Warn(fmt.Sprintf("%v; looking for a new launcher for %s", err, cfg.Rejoin))
@@ -84,7 +84,6 @@ type joining struct {
 	dial       dialFunc
 	bySecret   *dialer
 	byIdentity *dialer // of the present launcher; nil: it was not reached yet
-	joined     bool    // a launcher was reached
 	lease      time.Duration
 }
 
@@ -104,14 +103,13 @@ func (a *joining) serve(ctx context.Context, timeout time.Duration) error {
 		if err != nil || c == nil {
 			return err
 		}
-		if w.Identity != "" {
+		if a.byIdentity == nil {
 			id, err := identity.Decode(w.Identity)
 			if err != nil {
 				c.NetConn().Close()
 				return fmt.Errorf("launch: agent: %w: %w", ErrRefused, err)
 			}
 			a.byIdentity = byIdentity(a.dial, id, a.lease)
-			a.joined = true
 			a.cfg.Logger.Info(fmt.Sprintf("launch: agent: joined the launcher at %s as %s", c.RemoteAddr(), a.cfg.Info.Name))
 		}
 		timeout = a.lease
