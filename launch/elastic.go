@@ -31,6 +31,9 @@ func (o *options) setElastic(cfg *job.Config, m method.Method, dir, cwd string) 
 		}
 	}
 	e.Command = m.Command
+	if f, ok := m.(method.Follower); ok {
+		e.There = func() (workers, servers []hosts.Host) { h := f.There(); return h.Workers, h.Servers }
+	}
 	if !m.Remote() {
 		e.Here = isHere
 	}

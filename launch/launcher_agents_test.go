@@ -177,6 +177,26 @@ func TestJobIsStartedAgainOnItsAgents(t *testing.T) {
 	}
 }
 
+// An elastic job that is started again does not wait for a lost host, whose workers join when it comes back.
+func TestElasticJobIsStartedAgainWithoutALostHost(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	s := agentSite(t, 2)
+	j := s.elastic(t, 2, "--restarts", "1")
+	s.lose(t, 0) // its server with it
+	j.await(t, "starting the job again in 1s")
+	j.await(t, "begins as 0 of 1, joined false")
+	s.back(t, 0)
+	j.await(t, "begins as 1 of 2, joined true")
+	if err := os.WriteFile(j.stop, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if code := j.exit(t); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	s.wantEnded(t, 0)
+}
+
 // In a job whose hosts are fixed a late agent waits, and one with the name of a lost host takes its place.
 func TestLateAgentReplacesALostHost(t *testing.T) {
 	t.Parallel()

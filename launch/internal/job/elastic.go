@@ -28,6 +28,10 @@ type Elastic struct {
 	// Files name the wanted hosts, and tell of those that came and went; nil: there are none.
 	Files *hostworker.Files
 
+	// There are the hosts that can be connected to at once, where hosts come by themselves: those that may run workers, and servers. A job that is
+	// started again does not wait for others. nil: all hosts can.
+	There func() (workers, servers []hosts.Host)
+
 	// Here reports whether a host is the launching machine; nil: all are. Only jobs without a Dial ask.
 	Here func(h hosts.Host) bool
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -37,9 +38,6 @@ func Repeat(ctx context.Context, cfg Config, restarts int) (Result, error) {
 		if attempt == 0 {
 			cfg.Env = append(cfg.Env[:len(cfg.Env):len(cfg.Env)], resumeEnv)
 		}
-		if f := cfg.Elastic.Files; f != nil {
-			cfg.Workers = wanted(f.Hosts(), cfg.Elastic)
-		}
 		wait := backOff(attempt + 1)
 		cfg.Logger.Warn(fmt.Sprintf("starting the job again in %s, from its newest checkpoint (restart %d of %d)", wait, attempt+1, restarts),
 			joblog.Restart.With("attempt", attempt+1, "most", restarts, "wait", wait))
@@ -59,7 +57,34 @@ func Repeat(ctx context.Context, cfg Config, restarts int) (Result, error) {
 			res.Code, res.signal, res.culprit = SignalCode(s), s, nil // the signal decides the code
 			return res, nil
 		}
+		if f := cfg.Elastic.Files; f != nil {
+			cfg.Workers, cfg.Servers = placeAgain(f.Hosts(), cfg.Servers, cfg.Elastic)
+		}
 	}
+}
+
+// placeAgain places a job that is started again: a worker on each slot of the wanted hosts, and the servers where they were. Where hosts come by
+// themselves those that are not there are left out (they join when they come), and their servers move to others in turn. If too few workers or
+// no servers were left all are waited for.
+func placeAgain(all, servers []hosts.Host, e Elastic) (workers, placed []hosts.Host) {
+	workers = wanted(all, e)
+	if e.There == nil {
+		return workers, servers
+	}
+	mayWork, mayServe := e.There()
+	there := slices.DeleteFunc(slices.Clone(all), func(h hosts.Host) bool { return !slices.ContainsFunc(mayWork, h.Same) })
+	if present := wanted(there, e); len(present) >= max(e.MinWorkers, 1) {
+		workers = present
+	}
+	moved := 0
+	for _, h := range servers {
+		if len(mayServe) > 0 && !slices.ContainsFunc(mayServe, h.Same) {
+			h = mayServe[moved%len(mayServe)]
+			moved++
+		}
+		placed = append(placed, h)
+	}
+	return workers, placed
 }
 
 // wanted places a worker on each slot of the hosts.

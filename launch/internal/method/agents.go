@@ -91,6 +91,9 @@ func (a *Agents) wasExpected(h hosts.Host) bool {
 	return len(a.expected) < n
 }
 
+// There implements Follower.
+func (a *Agents) There() Hosts { return hostsOf(a.cfg.Listener.Agents()) }
+
 // hostsOf are the hosts of agents.
 func hostsOf(agents []dialin.Info) (h Hosts) {
 	for _, i := range agents {

@@ -51,6 +51,8 @@ type Copier interface {
 
 // A Follower is a Method whose hosts come by themselves, also while the job runs.
 type Follower interface {
+	// There are the hosts that are there now.
+	There() Hosts
 	// Follow puts hosts that come into host_worker, as an operator does, until ctx ends. The job then starts workers there. Without files (nil) the
 	// job's hosts are fixed: a host that comes waits idle, and takes the place of one of its name that is lost.
 	Follow(ctx context.Context, files *hostworker.Files)
