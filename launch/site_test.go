@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,10 +15,11 @@ import (
 
 // A site is some hosts that one start method reaches, all of them this machine, and a folder to launch from.
 type site struct {
-	dir     string
-	hosts   []string // as host_worker names them
-	homes   []string // folders in which nothing of a job may stay, besides the agent's program
-	secrets []string // that the start method itself has, beside those of the job
+	dir       string
+	hosts     []string // as host_worker names them
+	homes     []string // folders in which nothing of a job may stay, besides the agent's program
+	variables []string // launch's, besides those of env
+	secrets   []string // that the start method itself has, beside those of the job
 	// flags are launch's for a job that begins with the first hosts.
 	flags func(first int) []string
 	// env are more variables for launch, after flags was called.
@@ -69,9 +71,9 @@ func (s *site) launch(t *testing.T, args ...string) *launcher {
 func (s *site) start(t *testing.T, first int, args ...string) *launcher {
 	t.Helper()
 	flags := s.flags(first)
-	var env []string
+	env := slices.Clone(s.variables)
 	if s.env != nil {
-		env = s.env()
+		env = append(env, s.env()...)
 	}
 	return startWith(t, launchProgram, s.dir, env, append(flags, args...)...)
 }
