@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 )
 
 // A relay stands between an agent and its launcher, and can cut what passes it.
@@ -12,6 +13,7 @@ type relay struct {
 	listener net.Listener
 	target   func() string // host:port of the launcher; empty: it is not known yet
 	all      sync.WaitGroup
+	dialled  chan struct{} // gets something at each new connection, if there is room
 
 	mu      sync.Mutex // guards the rest
 	conns   map[net.Conn]bool
@@ -26,7 +28,7 @@ func newRelay(t *testing.T, address string, target func() string) *relay {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &relay{listener: l, target: target, conns: make(map[net.Conn]bool), flows: make(chan struct{})}
+	r := &relay{listener: l, target: target, dialled: make(chan struct{}, 1), conns: make(map[net.Conn]bool), flows: make(chan struct{})}
 	close(r.flows)
 	r.all.Go(r.accept)
 	t.Cleanup(func() {
@@ -45,6 +47,10 @@ func (r *relay) accept() {
 		c, err := r.listener.Accept()
 		if err != nil {
 			return
+		}
+		select {
+		case r.dialled <- struct{}{}:
+		default:
 		}
 		r.all.Go(func() { r.carry(c) })
 	}
@@ -123,6 +129,22 @@ func (r *relay) silence() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.flows = make(chan struct{})
+}
+
+// hush is silence until the agent makes another connection because of it.
+func (r *relay) hush(t *testing.T) {
+	t.Helper()
+	select {
+	case <-r.dialled: // before
+	default:
+	}
+	r.silence()
+	defer r.flow()
+	select {
+	case <-r.dialled:
+	case <-time.After(patience):
+		t.Errorf("the agent has not dialled again after %s of silence", patience)
+	}
 }
 
 // flow ends silence.

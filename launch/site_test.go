@@ -28,9 +28,11 @@ type site struct {
 	join func(t *testing.T, j *elasticJob, i int)
 	// lose cuts host i off: its connections break, and none comes about until back.
 	lose, back func(t *testing.T, i int)
-	// blink breaks the connections of host i once; nil: the host is lost with its connection.
+	// blink breaks the connections of host i once.
 	blink func(i int)
-	// silence keeps back all that host i and launch send to each other, and no connection closes; nil: the test cannot do that.
+	// hush keeps back all that host i and launch send to each other, until one of them dials again.
+	hush func(t *testing.T, i int)
+	// silence keeps back all that they send, and no connection closes.
 	silence func(i int)
 	// evict tells host i that it must go, as a cluster's manager does; nil: this start method hears of no such thing.
 	evict func(t *testing.T, i int)
@@ -42,10 +44,12 @@ type site struct {
 var sites = []struct {
 	name string
 	make func(t *testing.T, hosts int) *site
+	// relayed says that blink, hush and silence are there. Elsewhere a host is lost with its connection, or the test cannot reach it.
+	relayed bool
 }{
-	{"ssh", sshSite},
-	{"agents", agentSite},
-	{"slurm", slurmSite},
+	{"ssh", sshSite, false},
+	{"agents", agentSite, true},
+	{"slurm", slurmSite, false},
 }
 
 // onEachSite runs a test with each start method.
@@ -58,6 +62,21 @@ func onEachSite(t *testing.T, hosts int, test func(t *testing.T, s *site)) {
 			t.Parallel()
 			test(t, s.make(t, hosts))
 		})
+	}
+}
+
+// onEachRelayedSite runs a test with each start method whose connections the test can break.
+func onEachRelayedSite(t *testing.T, hosts int, test func(t *testing.T, s *site)) {
+	t.Helper()
+	needProc(t)
+	t.Parallel()
+	for _, s := range sites {
+		if s.relayed {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				test(t, s.make(t, hosts))
+			})
+		}
 	}
 }
 
@@ -147,6 +166,7 @@ func agentSite(t *testing.T, hosts int) *site {
 		start(i)
 	}
 	s.blink = func(i int) { relays[i].cut(false) }
+	s.hush = func(t *testing.T, i int) { relays[i].hush(t) }
 	s.silence = func(i int) { relays[i].silence() }
 	s.evict = func(t *testing.T, i int) {
 		if err := agents[i].Process.Signal(syscall.SIGTERM); err != nil {

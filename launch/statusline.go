@@ -30,6 +30,9 @@ func newStatusLine(w, stderr io.Writer) *statusLine {
 			return 0, false
 		}
 		columns, _, err := term.GetSize(int(fileOf(stderr).Fd()))
+		if columns == 0 {
+			columns = 80 // some do not say
+		}
 		return columns, err == nil
 	}}
 }

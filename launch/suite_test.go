@@ -209,10 +209,7 @@ func TestSilentLauncherLeavesNoProcessOnAnyHost(t *testing.T) {
 }
 
 func TestSilentHostLeavesNoProcess(t *testing.T) {
-	onEachSite(t, 2, func(t *testing.T, s *site) {
-		if s.silence == nil {
-			t.Skip("this start method's connections cannot be silenced here")
-		}
+	onEachRelayedSite(t, 2, func(t *testing.T, s *site) {
 		l, job := s.stubbornJob(t)
 		at := time.Now()
 		s.silence(1)
@@ -224,17 +221,17 @@ func TestSilentHostLeavesNoProcess(t *testing.T) {
 	})
 }
 
-// A connection that breaks for less than the lease costs nothing: no line is lost or doubled.
+// A connection that breaks or is silent for less than the lease costs nothing: no line is lost or doubled.
 func TestJobOutlivesABrokenConnection(t *testing.T) {
-	onEachSite(t, 2, func(t *testing.T, s *site) {
-		if s.blink == nil {
-			t.Skip("with this start method a host is lost with its connection")
-		}
+	onEachRelayedSite(t, 2, func(t *testing.T, s *site) {
 		const lines = 2000
 		l := s.launch(t, "-n", "2", "-s", "1", fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo line $i; i=$((i+1)); if [ $((i %% 100)) = 0 ]; then sleep 0.05; fi; done; exec %s", lines, self(t)))
 		for n := range 3 {
 			l.await(t, fmt.Sprintf("worker 1  | line %d\n", 300+n*400))
 			s.blink(n % 2)
+			if n == 1 {
+				s.hush(t, 0)
+			}
 		}
 		if code := l.exit(t); code != 0 {
 			t.Fatalf("exit code %d, want 0", code)
