@@ -53,11 +53,20 @@ func (a *Agents) Hosts(ctx context.Context) (Hosts, error) {
 		progress = func(string) {}
 	}
 	defer progress("")
-	for last := ""; ; {
-		there, err := a.cfg.Listener.Wait(ctx, func(there []dialin.Info) bool {
-			return a.choose(there) != nil || a.whoIsThere(there) != last
+	last, next := "", time.Time{}
+	for {
+		until, cancel := ctx, context.CancelFunc(func() {})
+		if time.Now().Before(next) {
+			until, cancel = context.WithDeadline(ctx, next)
+		}
+		there, err := a.cfg.Listener.Wait(until, func(there []dialin.Info) bool {
+			return a.choose(there) != nil || !time.Now().Before(next) && a.whoIsThere(there) != last
 		})
-		if err != nil {
+		cancel()
+		switch {
+		case err != nil && ctx.Err() == nil:
+			continue // it is time to tell what has changed
+		case err != nil:
 			there = a.cfg.Listener.Agents()
 			return hostsOf(there), fmt.Errorf("launch: %w: %s; an agent joins with: %s", err, a.whoIsThere(there), a.cfg.Join)
 		}
@@ -66,6 +75,7 @@ func (a *Agents) Hosts(ctx context.Context) (Hosts, error) {
 				text = a.waiting(ctx)
 			}
 			progress(text)
+			next = time.Now().Add(progressInterval)
 		}
 		if chosen := a.choose(there); chosen != nil {
 			h := hostsOf(chosen)
@@ -74,6 +84,9 @@ func (a *Agents) Hosts(ctx context.Context) (Hosts, error) {
 		}
 	}
 }
+
+// progressInterval is the least time between two texts for Progress: hundreds of agents may come at once.
+const progressInterval = 500 * time.Millisecond
 
 // Expect says with which hosts the job begins: Follow does not add them to the job when their agents dial in first. Hosts does that, too.
 func (a *Agents) Expect(h Hosts) {
