@@ -94,11 +94,12 @@ type slurmJob struct {
 
 // Close implements method.Method.
 func (j *slurmJob) Close() error {
+	err := j.Started.Close() // agents that are told that the job is over may read the files once more
 	j.files.remove()
 	if path := j.o.agent.addressFile; path != "" {
 		removeAddresses(path, j.l.Addresses())
 	}
-	return j.Started.Close()
+	return err
 }
 
 // slurmFiles are the secret and the addresses of a job on Slurm, in its folder: agents of other jobs join with them.
