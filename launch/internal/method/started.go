@@ -113,14 +113,21 @@ func (s *Started) Command(h hosts.Host) string {
 	return s.Agents.Command(h)
 }
 
-// endTime is how long agents have to end after they were told that the job is over.
-const endTime = 5 * time.Second
+// endTime is how long agents have to end after they were told that the job is over. A Starter waits for a lost host longer than we do.
+const (
+	endTime     = 5 * time.Second
+	endTimeLost = 500 * time.Millisecond // where an agent is lost
+)
 
 // Close implements Method: it tells all agents that the job is over, and waits for the Starter.
 func (s *Started) Close() error {
 	close(s.closed)
+	limit := endTime
+	if len(s.missing(s.cfg.Listener.Agents())) > 0 {
+		limit = endTimeLost
+	}
 	err := s.Agents.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), endTime)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	s.starter.Close(ctx)
 	return err

@@ -138,7 +138,7 @@ func (s *Step) Close(ctx context.Context) {
 	s.cmd.Process.Signal(syscall.SIGTERM) // srun stops its step
 	select {
 	case <-s.done:
-	case <-time.After(2 * time.Second):
+	case <-time.After(time.Second):
 		s.cmd.Process.Kill()
 		<-s.done
 	}
