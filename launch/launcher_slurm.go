@@ -63,7 +63,7 @@ func (o *options) readSlurm(c *cli.Context) error {
 
 func openSlurm(ctx context.Context, o *options, e startEnvironment) (method.Method, error) {
 	a := o.allocation
-	e.log.Info(fmt.Sprintf("job %s of Slurm: %d workers on %d nodes with %d tasks (--launcher local runs all on this machine)", a.Job, o.workers, len(a.Nodes), a.Tasks()))
+	e.log.Info(fmt.Sprintf("Slurm job %s: %s, %s (--launcher local runs all on this machine)", a.Job, count(len(a.Nodes), "node"), count(o.workers, "worker")))
 	l, err := o.listenForAgents(ctx, e, "")
 	if err != nil {
 		return nil, err

@@ -58,6 +58,7 @@ func (r *report) line(text string) {
 	defer r.mu.Unlock()
 	switch {
 	case r.muted || slices.Contains(r.lines, text): // srun says some things once for each node
+	case strings.Contains(text, agentInfo):
 	case strings.HasPrefix(text, "srun: error: "), strings.HasPrefix(text, "srun: fatal: "), strings.HasPrefix(text, "slurmstepd"):
 		r.log.Warn(text)
 	case strings.HasPrefix(text, "srun: "):
@@ -97,6 +98,9 @@ func (r *report) explain(exit error) error {
 	}
 	return fmt.Errorf("srun ended with exit code %d: %s", code.ExitCode(), message(r.lines[0]))
 }
+
+// agentInfo is in the lines in which agents say that all is well: on hundreds of nodes they would hide the rest.
+const agentInfo = " INFO launch: agent: "
 
 // message is a line without what stands before srun's messages.
 func message(line string) string {
