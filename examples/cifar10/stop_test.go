@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/testing/slurmtest"
 	"github.com/paragon-train/paragon/internal/testing/testbuild"
 )
 
@@ -88,6 +89,52 @@ func TestAJobStoppedBySIGUSR1GoesOnBitForBit(t *testing.T) {
 		t.Errorf("%d lines of the run that was not stopped, want 12; both parts of the other one told\n%s", len(whole), d)
 	}
 	if got, want := tensors(t, newest(t, stopped)), tensors(t, newest(t, never)); len(got) < 200 || !maps.Equal(got, want) {
+		t.Errorf("the last checkpoints have other tensors:\n%s", cmp.Diff(want, got))
+	}
+}
+
+// On four nodes of Slurm the job is requeued where it was stopped, and ends with the tensors and metrics of a run on this machine that was not stopped.
+func TestAJobRequeuedBySlurmGoesOnBitForBit(t *testing.T) {
+	if os.Getenv("PARAGON_TEST_SLOW") == "" {
+		t.Skip("builds two programs and runs three jobs: runs with PARAGON_TEST_SLOW=1 (make slowtest)")
+	}
+	c := slurmtest.Start(t, slurmtest.Config{Nodes: 4})
+	bin := t.TempDir()
+	if err := testbuild.Programs(bin, "launch", "examples/cifar10"); err != nil {
+		t.Fatal(err)
+	}
+	train := func(dir string) []string {
+		return []string{"-n", "4", "-s", "2", "--", filepath.Join(bin, "cifar10"), "--width", "2", "--augment", "--schedule", "cosine", "--train-examples", "800",
+			"--test-examples", "16", "--batch", "8", "--epochs", "2", "--print-hash", "--out", t.TempDir(), "--checkpoint-dir", dir}
+	}
+	here, there := t.TempDir(), t.TempDir()
+	local := exec.Command(filepath.Join(bin, "launch"), train(here)...)
+	local.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
+	want, err := local.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := c.Command(filepath.Join(bin, "launch"), append([]string{"slurm", "script", "--nodes", "4"}, train(there)...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := c.Batch(t, string(script))
+	c.AwaitOutput(t, id, "worker 0  | Epoch 0: step ")
+	c.Run(t, "scancel", "--signal=USR1", "--batch", id)
+	c.Await(t, id, "COMPLETED")
+	if n := c.Field(id, "Restarts"); n != "1" {
+		t.Fatalf("the job was started again %s times, want once", n)
+	}
+	tells := regexp.MustCompile(`(?m)^worker \d +\| (parameters |accuracy=).*$`)
+	told := func(out string) []string {
+		lines := tells.FindAllString(out, -1)
+		slices.Sort(lines)
+		return lines
+	}
+	if d := cmp.Diff(told(string(want)), told(c.Output(id))); d != "" || len(told(string(want))) != 4+2 {
+		t.Errorf("on this machine and on Slurm the job told\n%s", d)
+	}
+	if got, want := tensors(t, newest(t, there)), tensors(t, newest(t, here)); len(got) < 200 || !maps.Equal(got, want) {
 		t.Errorf("the last checkpoints have other tensors:\n%s", cmp.Diff(want, got))
 	}
 }
