@@ -17,10 +17,9 @@ import (
 
 // Hosts are n1, n2 and so on.
 type Hosts struct {
-	Names []string
-	// Mpirun is the command that runs programs on them, as a shell reads it.
-	Mpirun string
-	dir    string
+	Names     []string
+	addresses []string
+	dir, ssh  string
 }
 
 // marks are the variables of what runs on a host. One that has ended is in no environment.
@@ -61,34 +60,46 @@ func Start(t testing.TB, n int) *Hosts {
 		}
 		os.RemoveAll(dir)
 	})
-	ssh := filepath.Join(dir, "remote")
-	if err := os.WriteFile(ssh, []byte(remote), 0o700); err != nil {
+	h.ssh = filepath.Join(dir, "remote")
+	if err := os.WriteFile(h.ssh, []byte(remote), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	var addresses []string
 	for i := range n {
 		h.Names = append(h.Names, fmt.Sprintf("n%d", i+1))
-		addresses = append(addresses, fmt.Sprintf("%s%d", network, i+1))
+		h.addresses = append(h.addresses, fmt.Sprintf("%s%d", network, i+1))
 	}
-	h.Mpirun = fmt.Sprintf("mpirun --allow-run-as-root --mca plm_rsh_agent %s --host %s", ssh, strings.Join(addresses, ","))
-	t.Setenv(dirMark, dir)
-	t.Setenv("TMPDIR", dir) // a killed mpirun leaves files
 	return h
 }
 
+// Mpirun is the command that runs programs on the first hosts, as a shell reads it.
+func (h *Hosts) Mpirun(first int) string {
+	return fmt.Sprintf("mpirun --allow-run-as-root --mca plm_rsh_agent %s --host %s", h.ssh, strings.Join(h.addresses[:first], ","))
+}
+
+// Env are the variables with which mpirun, or the launch that runs it, must be started. A killed mpirun leaves files in TMPDIR.
+func (h *Hosts) Env() []string { return []string{dirMark + "=" + h.dir, "TMPDIR=" + h.dir} }
+
 // Processes are those of all hosts, and mpirun.
-func (h *Hosts) Processes() []int { return marked(dirMark + "=" + h.dir) }
+func (h *Hosts) Processes() (pids []int) {
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range environs {
+		if pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path))); pid != os.Getpid() && has(pid, dirMark+"="+h.dir) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
 
 // Kill ends all that runs on a host at once, mpirun's daemon first: mpirun sees that the daemon's connection breaks, and then that what stands for ssh ends.
 // (In the other order mpirun takes it for a host that could not be started, and ends all.)
 func (h *Hosts) Kill(t testing.TB, name string) {
 	t.Helper()
 	var daemon, others []int
-	for _, pid := range marked(hostMark + "=" + name) {
+	for _, pid := range h.Processes() {
 		switch program, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); {
+		case !has(pid, hostMark+"="+name) || isShellOfDaemon(pid): // the shell ends by itself
 		case filepath.Base(program) == "orted":
 			daemon = append(daemon, pid)
-		case !has(pid, dirMark+"="+h.dir) || isShellOfDaemon(pid): // which ends by itself
 		default:
 			others = append(others, pid)
 		}
@@ -105,17 +116,6 @@ func (h *Hosts) Kill(t testing.TB, name string) {
 func isShellOfDaemon(pid int) bool {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return bytes.HasPrefix(b, []byte("sh\x00-c\x00")) && bytes.Contains(b, []byte(" orted "))
-}
-
-// marked are the processes with a variable, but for this one.
-func marked(variable string) (pids []int) {
-	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, path := range environs {
-		if pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path))); pid != os.Getpid() && has(pid, variable) {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
 }
 
 func has(pid int, variable string) bool {

@@ -228,10 +228,11 @@ func (r *Run) Why() error {
 	}
 }
 
-// endTime and stopTime are how long mpirun gets to end after its processes were told to end, and after SIGTERM.
+// endTime and stopTime are how long mpirun gets to end after its processes were told to end, and after SIGTERM. It mostly needs 50 ms, and some seconds where a host
+// is gone; there is nothing left that it could do.
 const (
-	endTime  = 2 * time.Second
-	stopTime = 3 * time.Second
+	endTime  = time.Second
+	stopTime = time.Second
 )
 
 // Close waits until mpirun has ended, and ends it where it does not: it waits for ever for hosts that it lost.
