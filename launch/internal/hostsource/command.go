@@ -14,6 +14,8 @@ import (
 const (
 	// answerTime bounds the time for an answer. Clients of clouds repeat requests that fail, and need some seconds for one that does not.
 	answerTime = 30 * time.Second
+	// startTime bounds the start of the machine.
+	startTime = 30 * time.Second
 	// killTime bounds the wait for a command that was killed.
 	killTime = 5 * time.Second
 	// maxComplaint bounds what is kept of a command's standard error.
@@ -53,15 +55,18 @@ func (c *Command) Close() error {
 
 // Ask runs the command.
 func (c *Command) Ask(ctx context.Context) ([]Instance, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.limit, fmt.Errorf("it did not end within %s, and was killed", c.limit))
-	defer cancel()
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.limit, fmt.Errorf("it did not end within %s, and was killed", c.limit))
+	defer cancel()
 	answer, complaint := &firstBytes{most: maxAnswer + 1}, &lastLine{}
 	spec := process.Spec{Name: "hosts command", Command: []string{"/bin/sh", "-c", c.text}}
 	h, err := c.machine.Start(ctx, spec, process.Output{Stdout: answer, Stderr: complaint})
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil: // the machine kills it should it have begun
+		return nil, context.Cause(ctx)
+	case err != nil:
 		return nil, err
 	}
 	select {
@@ -95,6 +100,8 @@ func (c *Command) ready(ctx context.Context) error {
 			return nil
 		}
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("no answer within %s", startTime))
+	defer cancel()
 	m, err := c.start(ctx)
 	if err != nil {
 		return err

@@ -185,6 +185,25 @@ func (c *bytesConn) Write(b []byte) (int, error)      { return c.out.Write(b) }
 func (*bytesConn) SetReadDeadline(time.Time) error    { return nil }
 func (*bytesConn) SetWriteDeadline(t time.Time) error { return nil }
 
+// A zeros is an endless message of zeros.
+type zeros struct{ read int }
+
+func (z *zeros) Read(b []byte) (int, error) {
+	clear(b)
+	z.read += len(b)
+	return len(b), nil
+}
+
+func TestLongMessagesAreNotRead(t *testing.T) {
+	var s Server
+	var rest zeros
+	c := &bytesConn{in: io.MultiReader(bytes.NewReader([]byte{0, 0, 0, 64}), &rest)} // 1 GiB
+	s.Serve(t.Context(), c)
+	if out := c.out.String(); rest.read > maxQuestion || !strings.Contains(out, "got a message of 1073741824 bytes, want at most 131072") {
+		t.Errorf("read %d bytes, and replied %q", rest.read, out)
+	}
+}
+
 func message(v any) []byte {
 	b, _ := json.Marshal(v)
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...)
