@@ -1,7 +1,11 @@
 package hostsource
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,8 +13,18 @@ import (
 	"github.com/paragon-train/paragon/internal/ssh"
 )
 
-// fakeAWS puts a program aws first in PATH that writes its arguments to the file that is returned, prints an answer and ends with a code.
-func fakeAWS(t *testing.T, answer, code string) (arguments string) {
+// awsHosts is the command that runs the example script with variables of its own.
+func awsHosts(t *testing.T, env []string, args ...string) string {
+	t.Helper()
+	script, err := filepath.Abs("../../../deploy/aws/hosts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ssh.Quote(append(append([]string{"env"}, env...), append([]string{script}, args...)...))
+}
+
+// fakeAWS makes a program aws that writes its arguments to a file, prints an answer and ends with a code. path is a PATH in which it comes first.
+func fakeAWS(t *testing.T, answer, code string) (path, arguments string) {
 	t.Helper()
 	dir := t.TempDir()
 	arguments = filepath.Join(dir, "arguments")
@@ -21,21 +35,10 @@ func fakeAWS(t *testing.T, answer, code string) (arguments string) {
 	if err := os.WriteFile(filepath.Join(dir, "aws"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	return arguments
+	return "PATH=" + dir + ":" + os.Getenv("PATH"), arguments
 }
 
-// awsHosts is the command that runs the script.
-func awsHosts(t *testing.T, args ...string) string {
-	t.Helper()
-	script, err := filepath.Abs("../../../deploy/aws/hosts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ssh.Quote(append([]string{script}, args...))
-}
-
-// The script asks for the instances with a tag. The answer is what such a query gives for an instance of each kind.
+// The script asks for the instances with a tag. The answer is what its query makes of an instance of each kind.
 func TestExampleForAWSNamesTheInstancesWithATag(t *testing.T) {
 	const answer = `[
     {
@@ -50,9 +53,8 @@ func TestExampleForAWSNamesTheInstancesWithATag(t *testing.T) {
     }
 ]
 `
-	arguments := fakeAWS(t, answer, "0")
-	c, _ := newCommand(t, awsHosts(t, `paragon=my "train"`, "ec2-user"))
-	got, err := c.Ask(t.Context())
+	path, arguments := fakeAWS(t, answer, "0")
+	got, err := newCommand(t, awsHosts(t, []string{path}, `paragon=my "train"`, "ec2-user")).Ask(t.Context())
 	if err != nil || texts(got) != "ec2-user@10.0.0.7 slots=4 0, ec2-user@10.0.0.8 2" {
 		t.Errorf("Ask: %s, %v", texts(got), err)
 	}
@@ -70,16 +72,58 @@ Reservations[].Instances[] | [?PrivateIpAddress].{host: join('', ['ec2-user@', P
 	}
 }
 
-func TestExampleForAWSFailsWithTheClient(t *testing.T) {
-	fakeAWS(t, "[]", "253")
-	c, _ := newCommand(t, awsHosts(t, "a=b"))
-	if got, err := c.Ask(t.Context()); err == nil || err.Error() != "exit 253: Unable to locate credentials" {
+func TestExampleForAWSFailsWithItsClient(t *testing.T) {
+	path, _ := fakeAWS(t, "[]", "253")
+	if got, err := newCommand(t, awsHosts(t, []string{path}, "a=b")).Ask(t.Context()); err == nil || err.Error() != "exit 253: Unable to locate credentials" {
 		t.Errorf("Ask: %s, %v, want the client's exit code", texts(got), err)
 	}
 	for _, bad := range [][]string{{}, {"tag"}, {"=b"}, {"a="}, {"a=b", "x'y"}, {"a=b", "c", "d"}} {
-		c.text = awsHosts(t, bad...)
-		if got, err := c.Ask(t.Context()); err == nil || !strings.Contains(err.Error(), "exit 2: ") {
+		if got, err := newCommand(t, awsHosts(t, []string{path}, bad...)).Ask(t.Context()); err == nil || !strings.Contains(err.Error(), "exit 2: ") {
 			t.Errorf("arguments %q: %s, %v, want exit code 2", bad, texts(got), err)
 		}
+	}
+}
+
+// The real client, with a server in place of EC2's: it takes the script's arguments, reads all pages, and fails if one of them cannot be read.
+func TestExampleForAWSWithTheRealClient(t *testing.T) {
+	if _, err := exec.LookPath("aws"); err != nil { // not required anywhere: the script is an example
+		t.Skip("there is no aws; install the package awscli")
+	}
+	instance := func(state, address, slots string) string {
+		if address != "" {
+			address = "<privateIpAddress>" + address + "</privateIpAddress>"
+		}
+		if slots != "" {
+			slots = "<item><key>paragon-slots</key><value>" + slots + "</value></item>"
+		}
+		return "<item><instancesSet><item><instanceId>i-1</instanceId>" + address + "<instanceState><code>16</code><name>" + state +
+			"</name></instanceState><tagSet><item><key>paragon</key><value>train</value></item>" + slots + "</tagSet></item></instancesSet></item>"
+	}
+	fails := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseForm(); err != nil || r.Form.Get("Action") != "DescribeInstances" || r.Form.Get("Filter.1.Name") != "tag:paragon" || r.Form.Get("Filter.1.Value.1") != "train, all" {
+			t.Errorf("EC2 got %v, %v", r.Form, err)
+		}
+		all, next := instance("running", "10.0.0.7", "4")+instance("terminated", "", ""), "<nextToken>2</nextToken>"
+		if r.Form.Get("NextToken") == "2" {
+			if fails {
+				http.Error(w, "<Response><Errors><Error><Code>UnauthorizedOperation</Code><Message>no</Message></Error></Errors></Response>", http.StatusForbidden)
+				return
+			}
+			all, next = instance("shutting-down", "10.0.0.8", ""), ""
+		}
+		w.Header().Set("Content-Type", "text/xml")
+		fmt.Fprintf(w, `<DescribeInstancesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><reservationSet>%s</reservationSet>%s</DescribeInstancesResponse>`, all, next)
+	}))
+	defer server.Close()
+	env := []string{"AWS_ENDPOINT_URL=" + server.URL, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_DEFAULT_REGION=eu-west-1", "AWS_CONFIG_FILE=/dev/null",
+		"AWS_SHARED_CREDENTIALS_FILE=/dev/null", "AWS_EC2_METADATA_DISABLED=true", "AWS_MAX_ATTEMPTS=1", "AWS_PAGER=", "NO_PROXY=*"}
+	c := newCommand(t, awsHosts(t, env, "paragon=train, all", "ec2-user"))
+	if got, err := c.Ask(t.Context()); err != nil || texts(got) != "ec2-user@10.0.0.7 slots=4 0, ec2-user@10.0.0.8 2" {
+		t.Errorf("Ask: %s, %v", texts(got), err)
+	}
+	fails = true
+	if got, err := c.Ask(t.Context()); err == nil || !strings.Contains(err.Error(), "UnauthorizedOperation") {
+		t.Errorf("Ask with a page that cannot be read: %s, %v, want the client's error", texts(got), err)
 	}
 }

@@ -24,50 +24,57 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if sharedAgent != nil {
+		sharedAgent.Close()
+	}
+	os.Exit(code)
 }
 
-// newCommand makes a Command whose machine is an agent of this machine, and counts the agents.
-func newCommand(t *testing.T, text string) (c *Command, agents *[]*local.Machine) {
-	t.Helper()
+func startAgent(ctx context.Context) (*local.Machine, error) {
 	exe, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	agents = new([]*local.Machine)
-	c = NewCommand(text, func(ctx context.Context) (Machine, error) {
-		m, err := local.Start(ctx, []string{exe, "agent"}, os.Stderr)
-		if err != nil {
-			return nil, err
+	return local.Start(ctx, []string{exe, "agent"}, os.Stderr)
+}
+
+// sharedAgent runs the commands of all tests that do not end it: its start takes a second with the race detector.
+var sharedAgent *local.Machine
+
+// A borrowed machine is one that others use, too.
+type borrowed struct{ *local.Machine }
+
+func (borrowed) Close() error { return nil }
+
+// newCommand makes a Command.
+func newCommand(t *testing.T, text string) *Command {
+	t.Helper()
+	return NewCommand(text, func(ctx context.Context) (Machine, error) {
+		if sharedAgent == nil {
+			var err error
+			if sharedAgent, err = startAgent(ctx); err != nil {
+				return nil, err
+			}
 		}
-		*agents = append(*agents, m)
-		return m, nil
+		return borrowed{sharedAgent}, nil
 	})
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c, agents
 }
 
 func TestCommandIsAskedInAShell(t *testing.T) {
 	count := filepath.Join(t.TempDir(), "count")
-	c, agents := newCommand(t, `echo x >> `+count+`; echo looking >&2; for i in $(cat `+count+`); do n=$((n+1)); printf '{"host":"d%d"}\n' $n; done`)
+	c := newCommand(t, `echo x >> `+count+`; echo looking >&2; for i in $(cat `+count+`); do n=$((n+1)); printf '{"host":"d%d"}\n' $n; done`)
 	for _, want := range []string{"d1 0", "d1 0, d2 0"} {
 		got, err := c.Ask(t.Context())
 		if err != nil || texts(got) != want {
 			t.Errorf("Ask: %s, %v, want %s", texts(got), err, want)
 		}
 	}
-	if len(*agents) != 1 {
-		t.Errorf("%d agents were started, want 1", len(*agents))
-	}
 }
 
 // None of these is an empty list.
 func TestCommandThatFailsGivesNoAnswer(t *testing.T) {
-	c, _ := newCommand(t, "")
+	c := newCommand(t, "")
 	for _, tc := range []struct{ name, text, want string }{
 		{"exit code", `echo '{"host":"d1"}'; exit 3`, "exit 3"},
 		{"exit code with a message", `echo first >&2; printf 'Unable to locate\377 credentials\n\n' >&2; exit 253`, "exit 253: Unable to locate? credentials"},
@@ -94,16 +101,21 @@ func TestCommandThatFailsGivesNoAnswer(t *testing.T) {
 // A command that does not end is killed with all that it has started, and the next one is asked as ever.
 func TestCommandThatDoesNotEndIsKilled(t *testing.T) {
 	dir := t.TempDir()
-	c, _ := newCommand(t, `if mkdir `+dir+`/first; then sleep 1000 & echo $! > `+dir+`/pid; mv `+dir+`/pid `+dir+`/started; echo '{"host":"d9"}'; wait; fi; echo '{"host":"d1"}'`)
+	c := newCommand(t, `if mkdir `+dir+`/first; then sleep 1000 & echo $! > `+dir+`/pid; mv `+dir+`/pid `+dir+`/started; echo '{"host":"d9"}'; wait; fi; echo '{"host":"d1"}'`)
 	c.limit = 300 * time.Millisecond
 	got, err := c.Ask(t.Context())
 	if err == nil || err.Error() != "it did not end within 300ms, and was killed" {
 		t.Fatalf("Ask: %s, %v, want that it did not end", texts(got), err)
 	}
 	if text, err := os.ReadFile(dir + "/started"); err == nil { // on a loaded machine the shell may not have come so far
-		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(text)) + "/stat")
-		if err == nil && !strings.Contains(string(stat), ") Z ") { // else it waits for its parent to take note
-			t.Errorf("a process of the command is left: %s", stat)
+		for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) { // it was sent the signal, and may not have had the processor since
+			stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(text)) + "/stat")
+			if err != nil || strings.Contains(string(stat), ") Z ") { // it waits for its parent to take note
+				break
+			}
+			if time.Since(begin) > 5*time.Second {
+				t.Fatalf("a process of the command is left: %s", stat)
+			}
 		}
 	}
 	c.limit = answerTime
@@ -114,16 +126,19 @@ func TestCommandThatDoesNotEndIsKilled(t *testing.T) {
 
 // An agent that is lost is replaced with the next question.
 func TestLostAgentOfTheCommandIsReplaced(t *testing.T) {
-	c, agents := newCommand(t, `echo '{"host":"d1"}'; test -e `+t.TempDir()+`/x || kill -9 $PPID`)
-	got, err := c.Ask(t.Context())
-	if err == nil {
+	agents := 0
+	c := NewCommand(`echo '{"host":"d1"}'; kill -9 $PPID`, func(ctx context.Context) (Machine, error) { agents++; return startAgent(ctx) })
+	defer c.Close()
+	if got, err := c.Ask(t.Context()); err == nil {
 		t.Errorf("Ask with a lost agent: %s, want an error", texts(got))
 	}
-	c.text = `echo '{"host":"d2"}'`
-	if got, err = c.Ask(t.Context()); err != nil || texts(got) != "d2 0" {
-		t.Errorf("Ask: %s, %v, want d2", texts(got), err)
+	for range 2 {
+		c.text = `echo '{"host":"d2"}'`
+		if got, err := c.Ask(t.Context()); err != nil || texts(got) != "d2 0" {
+			t.Errorf("Ask: %s, %v, want d2", texts(got), err)
+		}
 	}
-	if len(*agents) != 2 {
-		t.Errorf("%d agents were started, want 2", len(*agents))
+	if agents != 2 {
+		t.Errorf("%d agents were started, want 2", agents)
 	}
 }
