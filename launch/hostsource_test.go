@@ -115,7 +115,7 @@ func TestHostOfTheListThatFailedIsTriedAgain(t *testing.T) {
 	if err := os.WriteFile(ready, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	j.await(t, "goes on as 0 of 3") // some 10 s later
+	j.await(t, "goes on as 0 of 3") // some seconds later
 	j.finish(t)
 	j.wantLog(t, "0 ADDED 127.0.0.2 #\n")
 }
@@ -157,11 +157,11 @@ func TestLaunchWithAHostsCommandLeavesNoProcess(t *testing.T) {
 
 func TestFirstHostsThatDoNotComeAreAnError(t *testing.T) {
 	t.Parallel()
-	l := startLauncher(t, t.TempDir(), "-n", "2", "--start-timeout", "2s", "--hosts-interval", "1s", "--hosts-command", `echo '{"host":"d1"}'`, "--", "true")
+	l := startLauncher(t, t.TempDir(), "-n", "2", "--start-timeout", "1s", "--hosts-interval", "1s", "--hosts-command", `echo '{"host":"d1"}'`, "--", "true")
 	if code := l.exit(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
-	if want := "launch: --hosts-command: wait for hosts with slots for 2 workers: gave up after 2s (--start-timeout); 1 of 2 slots are there (d1)"; !strings.Contains(l.stderr.String(), want) {
+	if want := "launch: --hosts-command: wait for hosts with slots for 2 workers: gave up after 1s (--start-timeout); 1 of 2 slots are there (d1)"; !strings.Contains(l.stderr.String(), want) {
 		t.Errorf("got %s, want %s", l.stderr, want)
 	}
 }

@@ -84,7 +84,7 @@ func TestExampleForAWSFailsWithItsClient(t *testing.T) {
 	}
 }
 
-// The real client, with a server in place of EC2's: it takes the script's arguments, reads all pages, and fails if one of them cannot be read.
+// The real client, with a server in place of EC2's: it takes the script's arguments and reads all pages.
 func TestExampleForAWSWithTheRealClient(t *testing.T) {
 	if _, err := exec.LookPath("aws"); err != nil { // not required anywhere: the script is an example
 		t.Skip("there is no aws; install the package awscli")
@@ -99,17 +99,12 @@ func TestExampleForAWSWithTheRealClient(t *testing.T) {
 		return "<item><instancesSet><item><instanceId>i-1</instanceId>" + address + "<instanceState><code>16</code><name>" + state +
 			"</name></instanceState><tagSet><item><key>paragon</key><value>train</value></item>" + slots + "</tagSet></item></instancesSet></item>"
 	}
-	fails := false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil || r.Form.Get("Action") != "DescribeInstances" || r.Form.Get("Filter.1.Name") != "tag:paragon" || r.Form.Get("Filter.1.Value.1") != "train, all" {
 			t.Errorf("EC2 got %v, %v", r.Form, err)
 		}
 		all, next := instance("running", "10.0.0.7", "4")+instance("terminated", "", ""), "<nextToken>2</nextToken>"
 		if r.Form.Get("NextToken") == "2" {
-			if fails {
-				http.Error(w, "<Response><Errors><Error><Code>UnauthorizedOperation</Code><Message>no</Message></Error></Errors></Response>", http.StatusForbidden)
-				return
-			}
 			all, next = instance("shutting-down", "10.0.0.8", ""), ""
 		}
 		w.Header().Set("Content-Type", "text/xml")
@@ -118,12 +113,7 @@ func TestExampleForAWSWithTheRealClient(t *testing.T) {
 	defer server.Close()
 	env := []string{"AWS_ENDPOINT_URL=" + server.URL, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_DEFAULT_REGION=eu-west-1", "AWS_CONFIG_FILE=/dev/null",
 		"AWS_SHARED_CREDENTIALS_FILE=/dev/null", "AWS_EC2_METADATA_DISABLED=true", "AWS_MAX_ATTEMPTS=1", "AWS_PAGER=", "NO_PROXY=*"}
-	c := newCommand(t, awsHosts(t, env, "paragon=train, all", "ec2-user"))
-	if got, err := c.Ask(t.Context()); err != nil || texts(got) != "ec2-user@10.0.0.7 slots=4 0, ec2-user@10.0.0.8 2" {
+	if got, err := newCommand(t, awsHosts(t, env, "paragon=train, all", "ec2-user")).Ask(t.Context()); err != nil || texts(got) != "ec2-user@10.0.0.7 slots=4 0, ec2-user@10.0.0.8 2" {
 		t.Errorf("Ask: %s, %v", texts(got), err)
-	}
-	fails = true
-	if got, err := c.Ask(t.Context()); err == nil || !strings.Contains(err.Error(), "UnauthorizedOperation") {
-		t.Errorf("Ask with a page that cannot be read: %s, %v, want the client's error", texts(got), err)
 	}
 }

@@ -184,7 +184,7 @@ func (f *Follower) tryAgain(ctx context.Context, running []hosts.Host, job Job) 
 	if err != nil {
 		return // the scheduler is being started again, or the job ends
 	}
-	for _, h := range f.retries.due(time.Now(), running, now) {
+	for _, h := range f.retries.due(time.Now(), f.cfg.Interval, running, now) {
 		_ = job.Again(ctx, h) // the job has said before why it cannot be added
 	}
 }

@@ -8,11 +8,9 @@ import (
 )
 
 // A host that could not join, or that was lost, is asked for again while the source says that it is running: an instance runs before its sshd
-// answers. So is one that the job had no place for.
-const (
-	firstRetry = 10 * time.Second // doubled each time
-	lastRetry  = 5 * time.Minute
-)
+// answers. So is one that the job had no place for. The first time is after two intervals between answers, the next ones after twice the time, at
+// most lastRetry.
+const lastRetry = 5 * time.Minute
 
 // retries are the hosts that are to be in the job and are not, by Key.
 type retries map[hosts.Host]retry
@@ -22,8 +20,8 @@ type retry struct {
 	next  time.Time
 }
 
-// due takes note of what the job says of its hosts, and returns those of the wanted ones that are to be asked for again now.
-func (r retries) due(now time.Time, wanted []hosts.Host, job []control.Host) (again []hosts.Host) {
+// due takes note of what the job says of its hosts, and returns those of the wanted ones that are to be asked for again now. interval is that of the answers.
+func (r retries) due(now time.Time, interval time.Duration, wanted []hosts.Host, job []control.Host) (again []hosts.Host) {
 	status := make(map[hosts.Host]string, len(job))
 	for _, s := range job {
 		if h, err := hosts.ParseHost(s.Host); err == nil {
@@ -49,7 +47,7 @@ func (r retries) due(now time.Time, wanted []hosts.Host, job []control.Host) (ag
 			again = append(again, h)
 			t.count++
 		}
-		t.next = now.Add(min(firstRetry<<min(t.count, 10), lastRetry))
+		t.next = now.Add(min(2*interval<<min(t.count, 10), lastRetry))
 		r[key] = t
 	}
 	for key := range r {
