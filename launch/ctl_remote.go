@@ -14,6 +14,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/agent/dialin"
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/identity"
 	"github.com/paragon-train/paragon/internal/jobcontrol"
 	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/remotecontrol"
@@ -97,10 +98,13 @@ func (k *controller) explain(err error) error {
 	case errors.Is(err, remotecontrol.ErrReply), errors.Is(err, control.ErrRefused): // it says so itself
 	case errors.Is(err, syscall.ECONNREFUSED):
 		hint = "; the job is over, or its launcher was started without --listen"
+	case errors.Is(err, identity.ErrSecret):
+		hint = "; give the file of its --secret-file"
 	default:
 		hint = "; is it the address of a launcher (launch --listen), and the secret of its --secret-file?"
 	}
-	return fmt.Errorf("launch: launcher at %s: %w%s", k.launcher, err, hint)
+	text := strings.TrimPrefix(err.Error(), "launch: reach the launcher: ")
+	return fmt.Errorf("launch: launcher at %s: %s%s", k.launcher, text, hint)
 }
 
 // carry carries a request to the job's scheduler.

@@ -84,7 +84,7 @@ func TestCtlAsksAJobOfAnotherMachine(t *testing.T) {
 	}
 
 	wantElsewhere(t, 1, `launch: launcher at \S+: the launcher says: that launcher runs job `+id+`, and none whose ID begins with "x"`, env, "ctl", "status", "--job", "x")
-	wantElsewhere(t, 1, `launch: launcher at \S+: .*secret.*; is it the address of a launcher \(launch --listen\), and the secret of its --secret-file\?`, nil, "ctl", "--join", at, "--secret-file", newSecretFile(t), "status")
+	wantElsewhere(t, 1, `launch: launcher at \S+: \S+ TLS: identity: the other end has another secret; give the file of its --secret-file\n`, nil, "ctl", "--join", at, "--secret-file", newSecretFile(t), "status")
 	wantElsewhere(t, 2, `--join needs the launcher's secret: give --secret-file FILE, or set PARAGON_SECRET_FILE`, nil, "ctl", "--join", at, "status")
 	wantElsewhere(t, 2, `--join: "head" is no address, want host:port`, nil, "ctl", "--join", "head", "--secret-file", secret, "status")
 	wantElsewhere(t, 1, `no job of yours runs on this machine`, env, "ctl", "--join", "", "status")
