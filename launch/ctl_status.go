@@ -25,7 +25,7 @@ status of each host of workers: ADD_QUEUED, ADDED, REMOVAL_QUEUED, REMOVED or FA
    launch ctl status
    launch ctl status --json | jq '.hosts[] | select(.status == "FAILED")'
 
-Run it on the machine where launch runs, as the same user.`,
+Run it on the machine where launch runs, as the same user, or with --join, as launch ctl --help says.`,
 		Flags: jobFlags(&cli.BoolFlag{Name: "json", Usage: "write everything as JSON", DisableDefaultText: true}),
 		Action: func(c *cli.Context) error {
 			var s control.Status

@@ -227,7 +227,7 @@ func find(dir, id, here string, change bool) (Record, error) {
 		return Record{}, err
 	}
 	if len(all) == 0 {
-		return Record{}, fmt.Errorf("launch: %w; run this on the same machine and as the same user as launch", ErrNone)
+		return Record{}, fmt.Errorf("launch: %w; run this on the same machine and as the same user as launch, or name its launcher with --join (launch --listen)", ErrNone)
 	}
 	var fit, mine []Record
 	for _, r := range all {
