@@ -72,8 +72,9 @@ func openSlurm(ctx context.Context, o *options, e startEnvironment) (method.Meth
 	if err != nil {
 		e.log.Warn(fmt.Sprintf("no other job's nodes can join this one (launch slurm join): %v", err))
 	}
+	agent := append([]string{e.executable, "agent", "--join", strings.Join(l.Addresses(), ",")}, spotArguments(o.spot)...)
 	step, err := slurm.StartStep(slurm.StepConfig{
-		Nodes: a.Names(), Command: []string{e.executable, "agent", "--join", strings.Join(l.Addresses(), ",")},
+		Nodes: a.Names(), Command: agent,
 		Env: []string{dialin.SecretVariable + "=" + l.secret.Encode()}, Dir: e.folder, Output: e.agentLog, Logger: e.log,
 	})
 	if err != nil {

@@ -41,12 +41,17 @@ func watchSpot(provider string, log *slog.Logger) func(context.Context, func(age
 // agentArguments are those of an agent that this launcher starts: here, or on another host of the job. Where the job is on other hosts, this machine
 // may be none of the provider's: then it is not asked for it by name.
 func (o *options) agentArguments(lease string, here bool) []string {
-	args := []string{"agent", lease}
-	switch {
-	case o.spot == "" || o.spot == spot.Off:
-		return args
-	case here && o.remote:
-		return append(args, "--"+spotFlag, spot.Auto)
+	provider := o.spot
+	if provider != "" && provider != spot.Off && here && o.remote {
+		provider = spot.Auto
 	}
-	return append(args, "--"+spotFlag, o.spot)
+	return append([]string{"agent", lease}, spotArguments(provider)...)
+}
+
+// spotArguments tell an agent to watch for notices.
+func spotArguments(provider string) []string {
+	if provider == "" || provider == spot.Off {
+		return nil
+	}
+	return []string{"--" + spotFlag, provider}
 }

@@ -43,7 +43,7 @@ func (s *aws) look(ctx context.Context) (outlook, error) {
 		o := outlook{code: agent.NoticePreempted, text: fmt.Sprintf("AWS: %s of this spot instance", printable(action.Action))}
 		by, err := time.Parse(time.RFC3339, action.Time)
 		if err == nil {
-			o.text += " at " + action.Time
+			o.text += " at " + by.Format(time.RFC3339)
 		}
 		if s.seen != action {
 			s.seen, s.by = action, time.Now().Add(awsInterruption-interval)

@@ -261,3 +261,23 @@ func TestURLsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// Whatever a service answers, it is nothing, an event, or an error.
+func FuzzAnswers(f *testing.F) {
+	for _, text := range []string{"", "TRUE", "NONE", `{"action": "stop", "time": "2017-09-18T08:22:00Z"}`, `{"Events": [{"EventType": "Preempt", "Resources": ["x"], "NotBefore": "Mon, 19 Sep 2016 18:29:47 GMT"}]}`, `{"Events": null}`, "null", "[]"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		transport := carrier{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set(flavor, google)
+			fmt.Fprint(w, text)
+		})}
+		c := newClient(Config{transport: transport})
+		for _, s := range []service{&aws{client: c, token: "t", renewAt: time.Now().Add(time.Hour)}, &gcp{client: c}, &azure{client: c, name: "x"}} {
+			o, err := s.look(t.Context())
+			if err != nil && o != (outlook{}) || len(o.text) > 1000 {
+				t.Errorf("%T: %+v and %v", s, o, err)
+			}
+		}
+	})
+}
