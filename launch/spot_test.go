@@ -54,34 +54,45 @@ func (j *spotJob) launch(t *testing.T, flags ...string) {
 	j.launcher = startLauncher(t, j.dir, append(flags, "--", self(t))...)
 }
 
-// A spot machine with a worker and a server is taken back, or its agent gets SIGTERM as on a shutdown: the worker leaves at the next step, the server's
-// shards are at the others, and no step is lost.
+// takeBack lets AWS announce that it takes hosts back.
+func (j *spotJob) takeBack(hosts ...int) {
+	for _, i := range hosts {
+		j.services[i].Announce(spottest.Preempt, time.Now().Add(100*time.Second).UTC().Format(time.RFC3339))
+	}
+}
+
+// Spot machines with workers and servers are taken back, or an agent gets SIGTERM as on a shutdown: the workers leave at the next step, the servers'
+// shards are at the others, or at one that is added, and no step is lost.
 func TestAHostThatIsTakenBackLeavesInOrder(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
-		code int // of the agent
+		gone []int // hosts
+		code int   // of their agents
 		take func(j *spotJob)
+		want string
 	}{
-		{"notice of the provider", 0, func(j *spotJob) {
-			j.services[1].Announce(spottest.Preempt, time.Now().Add(100*time.Second).UTC().Format(time.RFC3339))
-		}},
-		{"SIGTERM to the agent", 143, func(j *spotJob) { j.agents[1].Process.Signal(syscall.SIGTERM) }},
+		{"notice of the provider", []int{1}, 0, func(j *spotJob) { j.takeBack(1) }, "server 1 on n2 was removed from the job; its shards are at other servers"},
+		{"SIGTERM to the agent", []int{1}, 143, func(j *spotJob) { j.agents[1].Process.Signal(syscall.SIGTERM) }, "server 1 on n2 was removed from the job; its shards are at other servers"},
+		{"notices of all hosts with servers", []int{0, 1}, 0, func(j *spotJob) { j.takeBack(0, 1) }, " on n3 joined the job; shards move to it"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			j := startSpot(t, 3, "-s", "2", "--backups", "1", "--elastic-training-enabled")
 			at := time.Now()
 			tc.take(j)
-			j.await(t, "| left the job")
+			j.awaitTimes(t, "| left the job", len(tc.gone))
 			left := time.Since(at)
-			if code := j.agents[1].exit(t); code != tc.code {
-				t.Errorf("the agent ended with exit code %d, want %d", code, tc.code)
+			for _, i := range tc.gone {
+				if code := j.agents[i].exit(t); code != tc.code {
+					t.Errorf("agent %d ended with exit code %d, want %d", i, code, tc.code)
+				}
+				j.wantOutput(t, fmt.Sprintf("host n%d is being taken away", i+1), fmt.Sprintf("the job no longer needs host n%d", i+1))
 			}
-			t.Logf("its worker had left after %s, all its processes after %s", left, time.Since(at))
+			t.Logf("workers had left after %s, all processes after %s", left, time.Since(at))
 			j.goFast(t, j.fast)
-			j.end(t, 0, 2)
-			j.wantOutput(t, "host n2 is being taken away", "server 1 on n2 was removed from the job; its shards are at other servers", "the job no longer needs host n2")
+			j.end(t, 0, 3-len(tc.gone))
+			j.wantOutput(t, tc.want)
 			if strings.Contains(j.stderr.String(), "was lost") {
 				t.Error("the launcher says that a process was lost")
 			}
@@ -104,9 +115,7 @@ func TestAJobThatNeedsAHostThatIsTakenBackStopsWithACheckpoint(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			j := startSpot(t, 2, tc.flags...)
-			for _, i := range tc.take {
-				j.services[i].Announce(spottest.Preempt, time.Now().Add(100*time.Second).UTC().Format(time.RFC3339))
-			}
+			j.takeBack(tc.take...)
 			if code := j.exit(t); code != 85 {
 				t.Fatalf("exit code %d, want 85", code)
 			}
