@@ -136,3 +136,20 @@ func TestAJobThatNeedsAHostThatIsTakenBackStopsWithACheckpoint(t *testing.T) {
 		})
 	}
 }
+
+// The launching machine itself is taken back: all stops with a checkpoint.
+func TestALauncherThatIsTakenBackStopsWithACheckpoint(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	s := spottest.New(spot.AWS)
+	server := httptest.NewServer(s)
+	defer server.Close()
+	j := &fitJob{&elasticJob{dir: t.TempDir()}, t.TempDir()}
+	j.launcher = startWith(t, launchProgram, j.dir, []string{spot.URLVariable + "=" + server.URL}, "-n", "2", "-s", "1", "--elastic-training-enabled", "--spot", "auto",
+		"--env", fitDir+"="+j.checkpoints, "--env", fitFast+"="+filepath.Join(j.dir, "never"), "--", self(t))
+	j.await(t, "step 2 of epoch 0")
+	s.Announce(spottest.Preempt, time.Now().Add(100*time.Second).UTC().Format(time.RFC3339))
+	j.end(t, 85, 0)
+	j.wantCheckpoint(t, 2)
+	j.wantOutput(t, "host localhost is being taken away: AWS: ", "and the scheduler runs there: stopping the job with a checkpoint")
+}

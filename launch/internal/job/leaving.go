@@ -93,6 +93,7 @@ func (c *core) noticed(e noticed) {
 			return
 		}
 		d.by, d.checkpointBy = by, c.now.Add(max(left-c.set.StopTimeout-killTime, left/2))
+		c.timers = slices.DeleteFunc(c.timers, func(t timer) bool { l, ok := t.due.(departureLimit); return ok && l.departure == d }) // of the notice before
 		c.after(left-min(left/2, stopReserve), departureLimit{d, by})
 	}
 }
@@ -140,7 +141,7 @@ func (l departureLimit) run(c *core) {
 		return
 	}
 	servers, workers := c.leftBehind(l.departure)
-	if l.workersStay && len(workers) > 0 {
+	if !c.set.Elastic && l.workersStay && len(workers) > 0 {
 		left := l.departure.by.Sub(c.now)
 		c.after(left-min(left/2, lossTime), departureLoss(l))
 	}
