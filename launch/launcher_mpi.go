@@ -61,7 +61,7 @@ func openMPI(ctx context.Context, o *options, e startEnvironment) (method.Method
 		return nil, err
 	}
 	run, err := mpi.Start(mpi.Config{
-		Mpirun: o.mpirun, Command: []string{e.executable, "agent", "--join", strings.Join(l.Addresses(), ",")},
+		Mpirun: o.mpirun, Command: append([]string{e.executable, "agent", "--join", strings.Join(l.Addresses(), ",")}, spotArguments(o.spot)...),
 		Env: []string{dialin.SecretVariable + "=" + l.secret.Encode()}, Output: e.agentLog, Logger: e.log,
 	})
 	if err != nil {
