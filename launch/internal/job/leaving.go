@@ -20,7 +20,7 @@ const (
 	noticeTime = 20 * time.Second
 	// stopReserve is how much of the time that is left is kept for a checkpoint of the whole job; half of it if that is less.
 	stopReserve = 30 * time.Second
-	// lossTime is how long before its host is taken away a worker is ended that cannot leave; half of the time if that is less. An agent that got SIGTERM
+	// lossTime is how long before its host is taken away a worker is ended that cannot leave, in the second half of the time. An agent that got SIGTERM
 	// passes it on 3 s before.
 	lossTime = 5 * time.Second
 	// leaveRetry is when a request that was refused is repeated: shards may be moving.
@@ -142,8 +142,7 @@ func (l departureLimit) run(c *core) {
 	}
 	servers, workers := c.leftBehind(l.departure)
 	if !c.set.Elastic && l.workersStay && len(workers) > 0 {
-		left := l.departure.by.Sub(c.now)
-		c.after(left-min(left/2, lossTime), departureLoss(l))
+		c.after(max(l.departure.by.Sub(c.now)-lossTime, 0), departureLoss(l))
 	}
 	switch all := append(servers, workers...); {
 	case len(servers) > 0 || len(workers) > 0 && (!c.formed || c.set.OnWorkerLoss == LossFail):
