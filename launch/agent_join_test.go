@@ -201,7 +201,7 @@ func TestAgentRejoinsTheNextLauncher(t *testing.T) {
 	stays := startAgentProcess(t, nil, "--join", at, "--secret-file", file, "--name", "n2", "--rejoin", "1m")
 	var pids []string
 	for _, name := range []string{"n1", "n2"} {
-		_, out := runOnAgent(t, dialAgent(t, l, name), `trap '' TERM; echo $$; while :; do sleep 0.05; done`)
+		_, out := runOnAgent(t, dialAgent(t, l, name), `echo $$; while :; do sleep 0.05; done`)
 		awaitOutput(t, out, "\n")
 		pids = append(pids, strings.TrimSpace(out.String()))
 	}

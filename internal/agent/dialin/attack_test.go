@@ -257,7 +257,7 @@ func TestHellosThatMakeNoSense(t *testing.T) {
 	}
 	for _, h := range []hello{
 		{}, {Ask: "?"}, {Ask: askControl}, {Ask: askSession}, {Ask: askSession, Info: Info{Name: "a b", Build: "build 1"}},
-		{Ask: askSession, Info: Info{Name: "n2", Build: "build 1", Slots: 1 << 40}}, {Ask: askSession, Info: Info{Name: "n2", Build: "build 1", Address: "x"}},
+		{Ask: askSession, Info: Info{Name: "n2", Build: "build 1", Slots: 1 << 30}}, {Ask: askSession, Info: Info{Name: "n2", Build: "build 1", Address: "x"}},
 		{Ask: askSession, Info: Info{Name: "n2", Build: "build 1", GPUs: -1}}, {Ask: askSession, Info: Info{Name: strings.Repeat("n", 40<<10), Build: "build 1"}},
 		{Ask: askResume, Session: m.session.id}, // of another agent, without its identity
 	} {

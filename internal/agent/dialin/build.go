@@ -38,7 +38,8 @@ func BuildOf(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// goBuildID is the ID that Go's linker makes of all that the program is built from. It is in a note: lengths of name and text, 4 (the type of the note), "Go", the text.
+// goBuildID is the ID that Go's linker makes of all that the program is built from. It is in a note of the program: lengths of name and text, 4 (the type of
+// the note), "Go", the text.
 func goBuildID(r io.ReaderAt) []byte {
 	f, err := elf.NewFile(r)
 	if err != nil {
@@ -53,9 +54,13 @@ func goBuildID(r io.ReaderAt) []byte {
 			return nil
 		}
 		for len(b) >= 16 {
-			name, text := int(f.ByteOrder.Uint32(b)), int(f.ByteOrder.Uint32(b[4:]))
+			lengths := [2]uint32{f.ByteOrder.Uint32(b), f.ByteOrder.Uint32(b[4:])}
+			if max(lengths[0], lengths[1]) > uint32(len(b)) {
+				break
+			}
+			name, text := int(lengths[0]), int(lengths[1])
 			at := 12 + (name+3)&^3
-			if name > len(b) || text > len(b) || at+text > len(b) {
+			if at+text > len(b) {
 				break
 			}
 			if f.ByteOrder.Uint32(b[8:]) == 4 && string(b[12:16]) == "Go\x00\x00" && text > 0 {
