@@ -134,7 +134,7 @@ func TestWriterWaitsForTheReader(t *testing.T) {
 			p.agent.CloseWrite()
 			written <- err
 		}()
-		for range 20 {
+		for range 5 {
 			time.Sleep(time.Second)
 			p.net.Cut("agent", "launcher")
 			p.agent.mu.Lock()

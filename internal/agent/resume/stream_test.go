@@ -169,7 +169,7 @@ func TestFinishIsPrompt(t *testing.T) {
 	run(t, 1, 4*time.Second, time.Second, func(p *pair) {
 		time.Sleep(time.Second)
 		start := time.Now()
-		go send(t, p.agent, random(1, 3*Window), rand.New(rand.NewPCG(1, 1)))
+		go send(t, p.agent, random(1, Window+1000), rand.New(rand.NewPCG(1, 1)))
 		if _, err := io.Copy(io.Discard, p.launcher); err != nil {
 			t.Error(err)
 		}
