@@ -75,6 +75,9 @@ func Any(all []hosts.Host) Hosts { return Hosts{Workers: all, Servers: all} }
 
 // Place says where workers and servers run; see hosts.Place.
 func (h Hosts) Place(workers, servers int) (hosts.Placement, error) {
+	if len(h.Workers) == 0 {
+		return hosts.Placement{}, fmt.Errorf("place %d workers: no host runs workers", workers)
+	}
 	w, err := hosts.Place(h.Workers, workers, 0)
 	if err != nil {
 		return hosts.Placement{}, err

@@ -29,7 +29,7 @@ func TestPlacement(t *testing.T) {
 		{"a b", "a b", "a b a", "a b", "a b", ""},
 		{"a b", "c", "a b a", "c c", "a b c", ""},
 		{"a", "c a", "a a a", "c a", "a c", ""},
-		{"", "a", "", "", "a", "place 3 workers and 0 servers: no host"},
+		{"", "a", "", "", "a", "place 3 workers: no host runs workers"},
 		{"a", "", "", "", "a", "place 2 servers: no host runs servers"},
 	} {
 		h := Hosts{host(tc.workers), host(tc.servers)}
