@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,11 +14,10 @@ import (
 
 // A site is some hosts that one start method reaches, all of them this machine, and a folder to launch from.
 type site struct {
-	dir       string
-	hosts     []string // as host_worker names them
-	homes     []string // folders in which nothing of a job may stay, besides the agent's program
-	variables []string // launch's, besides those of env
-	secrets   []string // that the start method itself has, beside those of the job
+	dir     string
+	hosts   []string // as host_worker names them
+	homes   []string // folders in which nothing of a job may stay, besides the agent's program
+	secrets []string // that the start method itself has, beside those of the job
 	// flags are launch's for a job that begins with the first hosts.
 	flags func(first int) []string
 	// env are more variables for launch, after flags was called.
@@ -83,16 +81,15 @@ func onEachRelayedSite(t *testing.T, hosts int, test func(t *testing.T, s *site)
 // launch starts a job on all hosts.
 func (s *site) launch(t *testing.T, args ...string) *launcher {
 	t.Helper()
-	return s.start(t, len(s.hosts), args...)
+	return s.start(t, len(s.hosts), nil, args...)
 }
 
-// start starts a job on the first hosts.
-func (s *site) start(t *testing.T, first int, args ...string) *launcher {
+// start starts a job on the first hosts, with more variables for launch.
+func (s *site) start(t *testing.T, first int, env []string, args ...string) *launcher {
 	t.Helper()
 	flags := s.flags(first)
-	env := slices.Clone(s.variables)
 	if s.env != nil {
-		env = append(env, s.env()...)
+		env = append(s.env(), env...)
 	}
 	return startWith(t, launchProgram, s.dir, env, append(flags, args...)...)
 }
@@ -102,7 +99,7 @@ func (s *site) elastic(t *testing.T, first int, flags ...string) *elasticJob {
 	t.Helper()
 	j := &elasticJob{dir: s.dir, stop: filepath.Join(t.TempDir(), "stop")}
 	args := append([]string{"-n", fmt.Sprint(first), "-s", "1", "--elastic-training-enabled", "--env", stopFile + "=" + j.stop}, flags...)
-	j.launcher = s.start(t, first, append(args, "--", self(t))...)
+	j.launcher = s.start(t, first, nil, append(args, "--", self(t))...)
 	for i := range first {
 		j.await(t, fmt.Sprintf("begins as %d of %d, joined false", i, first))
 	}

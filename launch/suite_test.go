@@ -19,8 +19,7 @@ import (
 func TestJobRunsOnItsHosts(t *testing.T) {
 	value := "it's $HOME, \"x\"\n`y` \\ é"
 	onEachSite(t, 2, func(t *testing.T, s *site) {
-		s.variables = []string{"OMP_NUM_THREADS=3"}
-		l := s.launch(t, "-n", "3", "-s", "2", "--env", "V="+value, "echo $OMP_NUM_THREADS threads; exec "+self(t))
+		l := s.start(t, 2, []string{"OMP_NUM_THREADS=3"}, "-n", "3", "-s", "2", "--env", "V="+value, "echo $OMP_NUM_THREADS threads; exec "+self(t))
 		if code := l.exit(t); code != 0 {
 			t.Fatalf("exit code %d, want 0", code)
 		}
