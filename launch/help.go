@@ -20,6 +20,10 @@ const description = `Examples:
     launch -n 4 -s 3 --on-worker-loss shrink --min-workers 2 --backups 1 --restarts 3 \
        ./cifar10 --checkpoint-dir checkpoints
 
+  on the nodes of an allocation of Slurm, a worker for each task; as a batch job
+    salloc --nodes=4 launch -s 2 -- ./cifar10
+    launch slurm script --nodes 4 --time 8:00:00 -s 2 -- ./cifar10 --checkpoint-dir ckpt > job.sh
+
   four hosts that dial in, where ssh does not reach them
     launch -n 4 --launcher agents --listen :4000 --secret-file secret ./cifar10
     launch agent --join 10.0.0.5:4000 --secret-file secret    on each; see launch agent --help
@@ -51,6 +55,9 @@ fill the slots in the order of the file. A host without slots= has one slot, and
 beyond the last slot go round over these hosts. So without slots= worker i runs on host
 i mod H. Server i runs on host i mod H, whatever the slots. A rank keeps its host when the
 job is started again.
+
+In an allocation of Slurm the hosts are its nodes, in the order of the nodelist, and -n is the
+number of its tasks. -H FILE or --launcher local win over that. See: launch slurm --help.
 
 With --launcher agents the hosts are those whose agents dial in: launch prints the command for
 them, waits for --agents of them (else until they have slots for all workers) for at most

@@ -217,6 +217,11 @@ func readScript(own, c *cli.Context, rest []string) (slurm.ScriptConfig, error) 
 	if cfg.Notice < time.Second || cfg.Notice > 18*time.Hour {
 		return cfg, usagef("slurm script: --notice is %s, want 1s to 18h", cfg.Notice)
 	}
+	// Slurm signals up to a minute early.
+	if limit, ok := slurm.LimitTime(cfg.Time); ok && cfg.Time != "" && limit <= cfg.Notice+time.Minute {
+		return cfg, usagef("slurm script: --time %s and --notice %s: want more than %s of time, since the job stops with a checkpoint %s to %s before its limit",
+			own.String("time"), cfg.Notice, cfg.Notice+time.Minute, cfg.Notice, cfg.Notice+time.Minute)
+	}
 	// The flags are read as the script's launch will read them.
 	if _, err := readOptionsIn(c, slurm.Example(cfg.Nodes, cfg.TasksPerNode)); err != nil {
 		return cfg, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"regexp"
@@ -171,4 +172,28 @@ func TestSlurmsErrorsSayWhatToDo(t *testing.T) {
 		t.Errorf("munge down: exit code %d and %q, want 1 and %q", code, l.stderr, want)
 	}
 	c.StartMunge(t)
+}
+
+// What is wrong with a batch job is said when its script is written, not when it runs.
+func TestBadBatchScriptsAreRefused(t *testing.T) {
+	for args, want := range map[string]string{
+		"script -- p":                                    "slurm: the number of nodes is missing; give --nodes NUMBER",
+		"script --nodes 0 -- p":                          "slurm: --nodes is 0, want 1 to 65536",
+		"script --nodes 2":                               "no command for the workers",
+		"script --nodes 2 --time 4x -- p":                `slurm: --time "4x" is no time limit`,
+		"script --nodes 2 --time 3m -- p":                "slurm script: --time 3m and --notice 2m0s: want more than 3m0s of time",
+		"script --nodes 2 -n 8 --ntasks-per-node 2 -- p": "-n is 8, and the allocation of job 1 has 4 tasks",
+		"script --nodes 2 --partition a;b -- p":          `slurm script: --partition "a;b": want letters`,
+		"script --nodes 2 --on-worker-loss never -- p":   `--on-worker-loss "never" is unknown`,
+		"script --nodes 2 -H hosts -- p":                 "--launcher slurm runs on the nodes of the allocation; leave out -H hosts",
+		"join":                                           `slurm join: got the job "", want its number`,
+		"join n1 --nodes 1":                              `slurm join: got the job "n1", want its number`,
+		"join 12 13 --nodes 1":                           `slurm join: got argument "13", want one job and flags`,
+		"requeue":                                        `slurm: there is no "requeue"; there are script and join`,
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := runSlurm(strings.Fields(args), &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), want) || stdout.Len() > 0 {
+			t.Errorf("launch slurm %s: exit code %d, %q; want %d and %q", args, code, stderr.String(), exitUsage, want)
+		}
+	}
 }

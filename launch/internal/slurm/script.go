@@ -186,3 +186,27 @@ func Limit(text string) (string, error) {
 	seconds := int(d.Round(time.Second).Seconds())
 	return fmt.Sprintf("%02d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60), nil
 }
+
+// LimitTime is how long a time limit of Limit is; false: it is longer than can be told.
+func LimitTime(limit string) (time.Duration, bool) {
+	days, rest, withDays := strings.Cut(limit, "-")
+	if !withDays {
+		days, rest = "0", limit
+	}
+	parts := strings.Split(rest, ":")
+	// What the first number counts: with days hours, alone or before seconds minutes.
+	units := map[bool][]time.Duration{true: {time.Hour, time.Minute, time.Second}, false: {time.Minute, time.Second}}[withDays || len(parts) == 3]
+	total := time.Duration(0)
+	for i, text := range append([]string{days}, parts...) {
+		n, err := strconv.ParseUint(text, 10, 20)
+		if err != nil {
+			return 0, false
+		}
+		unit := 24 * time.Hour
+		if i > 0 {
+			unit = units[i-1]
+		}
+		total += time.Duration(n) * unit
+	}
+	return total, true
+}

@@ -139,3 +139,17 @@ func TestTimeLimits(t *testing.T) {
 		}
 	}
 }
+
+func TestTheLengthOfATimeLimit(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"90": 90 * time.Minute, "10:30": 10*time.Minute + 30*time.Second, "8:00:01": 8*time.Hour + time.Second,
+		"2-12": 60 * time.Hour, "2-12:30": 60*time.Hour + 30*time.Minute, "1-0:0:5": 24*time.Hour + 5*time.Second,
+	} {
+		if got, ok := LimitTime(text); !ok || got != want {
+			t.Errorf("LimitTime(%q) is %s, %t; want %s", text, got, ok, want)
+		}
+	}
+	if _, ok := LimitTime("99999999"); ok {
+		t.Error("LimitTime(99999999) has a length")
+	}
+}
