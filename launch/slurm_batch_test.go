@@ -74,7 +74,7 @@ func TestBatchJobsOnSlurm(t *testing.T) {
 		left(t, id)
 	})
 
-	t.Run("a second job joins, and a node dies", func(t *testing.T) {
+	t.Run("a second job joins and leaves, and a node dies", func(t *testing.T) {
 		stop := filepath.Join(home, "stop")
 		id := batch(t, c, "script", "--nodes", "2", "-s", "1", "--elastic-training-enabled", "--env", stopFile+"="+stop, "--", self(t))
 		c.AwaitOutput(t, id, "begins as 1 of 2, joined false")
@@ -83,13 +83,18 @@ func TestBatchJobsOnSlurm(t *testing.T) {
 		if want := "n3-" + joining + " joined the job"; !strings.Contains(c.Output(id), want) {
 			t.Errorf("the output has no %q:\n%s", want, c.Output(id))
 		}
-		c.KillNode(t, "n2")
+		c.Run(t, "scancel", "--signal=TERM", joining) // as Slurm does before its time limit; the workers get it, too, and this one knows no SIGTERM
 		c.AwaitOutput(t, id, "worker 0  | goes on as 0 of 2")
+		c.Await(t, joining, "FAILED")
+		if got := c.Field(joining, "ExitCode"); got != "143:0" {
+			t.Errorf("the job that joined and left has exit code %s, want 143:0", got)
+		}
+		c.KillNode(t, "n2")
+		c.AwaitOutput(t, id, "worker 0  | goes on as 0 of 1")
 		if err := os.WriteFile(stop, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c.AwaitOutput(t, id, "worker 0  | done as 0 of 2") // Slurm calls it COMPLETED only once it has found out about n2
-		c.Await(t, joining, "COMPLETED")
+		c.AwaitOutput(t, id, "worker 0  | done as 0 of 1") // Slurm calls it COMPLETED only once it has found out about n2
 		left(t, id)
 	})
 }
