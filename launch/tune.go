@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/tune"
@@ -46,7 +47,7 @@ Examples:
   show the first trials without running them
     launch tune --dry-run study.yaml
 
-  search; Ctrl-C stops it cleanly, and --resume continues, also after a crash
+  search; Ctrl-C stops it cleanly, and --resume continues, also after a crash (SIGUSR1 does, too, with exit code 85)
     launch tune study.yaml
     launch tune --resume study.yaml
 
@@ -64,6 +65,27 @@ allow), gpus= and cpus= how many of its GPUs and processors trials may use.`
 
 // exitInterrupted is the exit code of a search that was interrupted, as shells have it.
 const exitInterrupted = 130
+
+// errRequeue is the cause of the end of a search that SIGUSR1 stopped.
+var errRequeue = errors.New("SIGUSR1")
+
+// requeueContext ends with SIGUSR1, for the cause errRequeue. A search has all that it needs to go on in its folder, at any time.
+func requeueContext(ctx context.Context) (context.Context, func()) {
+	ctx, stop := context.WithCancelCause(ctx)
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGUSR1)
+	go func() {
+		select {
+		case <-caught:
+			stop(errRequeue)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(caught)
+		stop(nil)
+	}
+}
 
 // runTune is `launch tune`.
 func runTune(args []string, stdout, stderr io.Writer) int {
@@ -143,6 +165,8 @@ func searchCommand(c *cli.Context, out, stderr io.Writer) error {
 	ctx, forget := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, forget) // a second Ctrl-C ends launch at once
 	defer forget()
+	ctx, forgetRequeue := requeueContext(ctx)
+	defer forgetRequeue()
 	if err := prepareNodes(ctx, s, out); err != nil {
 		return err
 	}
@@ -280,6 +304,9 @@ func search(ctx context.Context, file string, s *study.Study, status *show.Statu
 			again += ssh.Quote([]string{resumeWord(file, s)})
 		}
 		fmt.Fprintf(out, "\ninterrupted; all reports are in %s\nto resume: %s\n", cfg.Dir, again)
+		if errors.Is(context.Cause(ctx), errRequeue) {
+			return exitError(control.ExitCheckpointed)
+		}
 		return exitError(exitInterrupted)
 	}
 	if err != nil && result.BestTrial().Number < 0 {

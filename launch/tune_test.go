@@ -134,7 +134,7 @@ func TestTuneRefusesWhatMakesNoSense(t *testing.T) {
 func TestTuneGoesOnAfterCtrlCAndAfterKill(t *testing.T) {
 	t.Parallel()
 	whole, _ := tuneIn(t, counting(t, "0", ""), 0, "study.yaml")
-	for name, signal := range map[string]syscall.Signal{"ctrl-c": syscall.SIGINT, "kill": syscall.SIGKILL} {
+	for name, signal := range map[string]syscall.Signal{"ctrl-c": syscall.SIGINT, "kill": syscall.SIGKILL, "SIGUSR1": syscall.SIGUSR1} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := counting(t, "0.2", "")
@@ -143,10 +143,11 @@ func TestTuneGoesOnAfterCtrlCAndAfterKill(t *testing.T) {
 			if err := l.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
-			if code := l.exit(t); signal == syscall.SIGINT && code != exitInterrupted {
-				t.Errorf("exit code %d, want %d", code, exitInterrupted)
+			want := map[syscall.Signal]int{syscall.SIGINT: exitInterrupted, syscall.SIGUSR1: 85}[signal]
+			if code := l.exit(t); signal != syscall.SIGKILL && code != want {
+				t.Errorf("exit code %d, want %d", code, want)
 			}
-			if signal == syscall.SIGINT {
+			if signal != syscall.SIGKILL {
 				wantText(t, "the output", l.stdout.String(), `^interrupted; all reports are in runs/count$`, `^to resume: launch tune --resume study.yaml$`)
 			}
 			// The shell of the trial ends with launch, however launch ends.
