@@ -62,6 +62,9 @@ func TestStopAtAnyStepAndResume(t *testing.T) {
 			if i := firstDifference(resumed.values(), want); i >= 0 {
 				t.Errorf("value %d differs from the run that was not stopped", i)
 			}
+			if b, err := os.ReadFile(filepath.Join(dir, "step-00000024", "complete.json")); after == 23 && !strings.Contains(string(b), `"end_epoch"`) {
+				t.Errorf("the checkpoint that the run resumed from was written over: %s, %v", b, err)
+			}
 			if got.String() != metrics.String() {
 				t.Errorf("both runs told\n%s\nwant\n%s", got, metrics)
 			}
