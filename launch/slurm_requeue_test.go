@@ -22,6 +22,8 @@ func TestSlurmRequeuesAJobThatStoppedWithACheckpoint(t *testing.T) {
 	}
 	id := c.Batch(t, string(script))
 	c.AwaitOutput(t, id, "step 4 of epoch 0")
+	c.Run(t, "scancel", "--signal=USR1", id) // to the steps, whose agents it is not for
+	c.AwaitOutput(t, id, "step 6 of epoch 0")
 	c.Run(t, "scancel", "--signal=USR1", "--batch", id) // as Slurm does before the time limit
 	c.AwaitOutput(t, id, "launch: stopped with a checkpoint after ")
 	if err := os.WriteFile(fast, nil, 0o644); err != nil {
