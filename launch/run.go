@@ -215,9 +215,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		}, nil
 	}
 	res, err := job.Repeat(ctx, cfg, o.restarts)
-	if res.Code == 0 {
-		goesOn.Store(false)
-	}
+	goesOn.Store(endedFromOutside(res.Code))
 	closeSpans(spans, &res, err)
 	live.close(res, err)
 	if err != nil && errors.Is(err, job.ErrStart) {
@@ -246,6 +244,12 @@ func unless(ctx context.Context, interrupts <-chan os.Signal, f func(ctx context
 		<-done
 		return job.Stopped(s), exitError(job.SignalCode(s))
 	}
+}
+
+// endedFromOutside reports whether a job that ended with this code did not fail by itself: it stopped with a checkpoint, or a process was ended by
+// SIGTERM or killed. Whoever started launch may start it again, as Kubernetes does (the rules of package kubernetes have the same codes).
+func endedFromOutside(code int) bool {
+	return code == control.ExitCheckpointed || code == 128+int(syscall.SIGTERM) || code == 128+int(syscall.SIGKILL)
 }
 
 // leave gives a start method up. goesOn says that the job may go on with another launch.
