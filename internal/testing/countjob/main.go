@@ -2,8 +2,8 @@
 //
 //	launch -n 2 -s 2 -- countjob --checkpoints DIR --finish FILE
 //
-// Worker 0 prints each step with the number of workers, and at the end how many uses of examples were lost and doubled: none, whatever happened to
-// the processes of the job.
+// Worker 0 prints each step with the number of workers, and each worker at the end how many uses of examples were lost and doubled: none, whatever
+// happened to the processes of the job.
 package main
 
 import (
@@ -91,16 +91,14 @@ func train(checkpoints, finish string) (err error) {
 	for _, n := range countmodel.Counts(program) {
 		lost, doubled = lost+max(0, epochs-n), doubled+max(0, n-epochs)
 	}
-	if kv.Rank() == 0 {
-		fmt.Printf("done: examples lost %d, doubled %d\n", lost, doubled)
-	}
+	fmt.Printf("done: examples lost %d, doubled %d\n", lost, doubled)
 	return nil
 }
 
 // A stepPrinter prints each step of worker 0.
 type stepPrinter struct{ kv kvstore.Store }
 
-func (p stepPrinter) Begin(r worker.Run) {}
+func (p stepPrinter) Begin(worker.Run) {}
 func (p stepPrinter) Step(s worker.StepInfo) {
 	if p.kv.Rank() == 0 {
 		fmt.Printf("step %d of epoch %d, %d done, workers %d\n", s.Step, s.Epoch, s.Done, s.Workers)
