@@ -83,7 +83,7 @@ testclouds: ## test checkpoints in a stand-in of S3, whose SDK make test does wi
 # The module of its own has what only these tests need: Kubernetes itself, of which they compile the parts that check and run manifests.
 testkubernetes: ## test the manifests of launch k8s by Kubernetes' own schemas, validation and Job controller
 	CGO_ENABLED=0 $(GO) test $(NODWARF) -tags noclouds -vet=off -timeout 5m -run K8s ./launch
-	cd launch/internal/kubernetes/schematest && CGO_ENABLED=0 $(GO) test $(NODWARF) -vet=off -timeout 10m ./...
+	cd launch/internal/kubernetes/schematest && CGO_ENABLED=0 $(GO) test $(NODWARF) -vet=off -parallel 4 -timeout 10m ./...
 
 testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is installed
 	@if command -v qemu-aarch64-static >/dev/null; then \

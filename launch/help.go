@@ -31,6 +31,9 @@ const description = `Examples:
   the instances of a cloud that have a tag
     launch -n 4 --elastic-training-enabled --hosts-command "deploy/aws/hosts paragon=train" ./cifar10
 
+  manifests for Kubernetes
+    launch k8s render --image train:1 -n 4 -s 2 --gpus 1 -- /app/train    see: launch k8s render --help
+
   what is wrong with these hosts?
     launch -n 4 -H hosts --sync-dst-dir /home/me/job --check
 

@@ -8,7 +8,8 @@
 // ends with the exit code of the first process that fails, and leaves no process behind, however it ends.
 //
 // `launch ctl` shows and changes a running job, and shows how keys would be placed on servers. `launch top` watches one. `launch tune` searches the hyper-parameters
-// of a command; each trial is a process or a job of its own. `launch image` makes a container image of a worker's program. `launch slurm` writes batch scripts. Three subcommands are for launch's own use: `launch agent` supervises the
+// of a command; each trial is a process or a job of its own. `launch image` makes a container image of a worker's program, `launch k8s` the
+// manifests of a job for Kubernetes, `launch slurm` batch scripts. Three subcommands are for launch's own use: `launch agent` supervises the
 // processes of one host (package internal/agent), `launch role` is a server or a scheduler, as DMLC_ROLE says, `launch slot` runs a worker of an
 // elastic trial (package tune/slot).
 package main

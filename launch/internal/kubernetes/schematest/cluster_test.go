@@ -15,7 +15,6 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -38,10 +37,6 @@ var podResource = v1.SchemeGroupVersion.WithResource("pods")
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	// It compares versions of objects, which the API server in memory does not have.
-	if err := utilfeature.DefaultMutableFeatureGate.Set("StaleControllerConsistencyJob=false"); err != nil {
-		t.Fatal(err)
-	}
 	c := &cluster{t: t, client: fake.NewSimpleClientset()}
 	c.client.PrependReactor("create", "pods", c.createPod)
 	c.client.PrependReactor("delete", "pods", c.deletePod)

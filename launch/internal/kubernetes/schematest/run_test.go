@@ -7,16 +7,21 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	v1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
-// TestMain builds the programs of the pods once.
 func TestMain(m *testing.M) {
+	// It compares versions of objects, which the API server in memory does not have.
+	if err := utilfeature.DefaultMutableFeatureGate.Set("StaleControllerConsistencyJob=false"); err != nil {
+		panic(err)
+	}
 	folder, err := os.MkdirTemp("", "schematest-")
 	if err != nil {
 		panic(err)
@@ -27,8 +32,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// programs is the folder of launch and countjob, as far as a test has built them.
-var programs string
+// programs is the folder of launch and countjob, which the first test that needs them builds.
+var (
+	programs string
+	building sync.Once
+)
 
 // runningJob is a job whose pods are processes of this machine.
 type runningJob struct {
@@ -42,9 +50,7 @@ type runningJob struct {
 // startJob renders a job named job with launch k8s, and applies it.
 func startJob(t *testing.T, flags []string, command ...string) *runningJob {
 	t.Helper()
-	if _, err := os.Stat(filepath.Join(programs, "launch")); err != nil {
-		build(t, programs, "./launch", "./internal/testing/countjob")
-	}
+	building.Do(func() { build(t, programs, "./launch", "./internal/testing/countjob") })
 	dir := t.TempDir()
 	j := &runningJob{cluster: newCluster(t), finish: filepath.Join(dir, "finish")}
 	t.Cleanup(j.end)
@@ -194,6 +200,7 @@ var onVolume = []string{"-n", "2", "-s", "2", "--pvc", "checkpoints:/checkpoints
 
 // An elastic job goes through what happens in a cluster: workers are scaled, one is evicted, the scheduler's pod is killed.
 func TestPodsOfAnElasticJob(t *testing.T) {
+	t.Parallel() // it waits for back-offs of 10 s
 	j := startJob(t, append([]string{"--elastic-training-enabled", "--max-workers", "4"}, onVolume...))
 	j.train(2)
 	j.note("2 workers train")
@@ -233,6 +240,7 @@ func TestPodsOfAnElasticJob(t *testing.T) {
 
 // A job that is not elastic stops with a checkpoint when one of its pods is evicted, and goes on when that is replaced.
 func TestPodsOfAJobAreEvicted(t *testing.T) {
+	t.Parallel() // it waits for back-offs of 10 s
 	j := startJob(t, onVolume)
 	j.train(2)
 	pod := j.pods(j.scheduler)[0]
@@ -255,6 +263,7 @@ func TestPodsOfAJobAreEvicted(t *testing.T) {
 
 // With --restarts a job goes on from its newest checkpoint after a pod was killed, when that is replaced.
 func TestPodsOfAJobAreKilled(t *testing.T) {
+	t.Parallel() // it waits for back-offs of 10 s
 	j := startJob(t, append([]string{"--restarts", "3"}, onVolume...))
 	j.train(2)
 	for _, job := range []*batchv1.Job{j.workers, j.servers} {
@@ -274,6 +283,7 @@ func TestPodsOfAJobAreKilled(t *testing.T) {
 
 // A worker that exits with 3 ends the job, whose exit code that is: the scheduler's Job fails at once, and the agents' pods end.
 func TestPodsOfAJobThatFails(t *testing.T) {
+	t.Parallel() // it waits for back-offs of 10 s
 	j := startJob(t, []string{"-n", "2", "-s", "1"}, "/bin/sh", "-c", "exit 3")
 	pod := j.podOf(j.scheduler)
 	j.ends(pod, 3)
