@@ -294,7 +294,7 @@ func (o *imageOptions) write(img *image.Image, stdout, stderr io.Writer) error {
 		for _, l := range img.Layers {
 			layers = append(layers, fmt.Sprintf("%s %.1f MB", l.Name, float64(l.Packed)/1e6))
 		}
-		fmt.Fprintf(stderr, "launch: image: the image has %.1f MB, more than %.0f MB: %s; each new node loads that before it can start\n", float64(img.Packed())/1e6, imageLimit/1e6, strings.Join(layers, ", "))
+		fmt.Fprintf(stderr, "launch: image: the image has %.1f MB, more than %.0f MB: %s; each new node loads that before it can start; the build tags s3only and nobuckets leave clouds' libraries out of a program (go run -tags s3only PACKAGE)\n", float64(img.Packed())/1e6, imageLimit/1e6, strings.Join(layers, ", "))
 	}
 	return nil
 }
