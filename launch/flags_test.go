@@ -21,6 +21,17 @@ func read(args ...string) (*options, error) {
 	return o, app.Run(joinBool(app, append([]string{"launch"}, args...)))
 }
 
+// The variable of --ssh-command may be set for other jobs; only the flag itself is a mistake with agents.
+func TestSSHCommandOfTheEnvironmentIsNoMistake(t *testing.T) {
+	t.Setenv("PARAGON_SSH", "ssh -v")
+	if _, err := read("-n", "1", "--launcher", "agents", "p"); err != nil {
+		t.Error(err)
+	}
+	if _, err := read("-n", "1", "--launcher", "agents", "--ssh-command", "ssh -q", "p"); err == nil {
+		t.Error("--ssh-command with agents is taken")
+	}
+}
+
 func TestCommandLineIsRead(t *testing.T) {
 	hostfile := filepath.Join(t.TempDir(), "hosts")
 	if err := os.WriteFile(hostfile, []byte("d1\nd2\n"), 0o644); err != nil {

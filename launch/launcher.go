@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -116,6 +117,11 @@ func (o *options) readSSH(c *cli.Context) error {
 		o.syncDir = ssh.Folder(o.syncDir)
 	}
 	return o.readControl(c)
+}
+
+// sshCommandGiven reports whether the command line has --ssh-command; its variable alone is no mistake with other start methods.
+func sshCommandGiven(c *cli.Context) bool {
+	return c.IsSet("ssh-command") && c.String("ssh-command") != os.Getenv(ssh.Variable)
 }
 
 func openSSH(_ context.Context, o *options, e startEnvironment) (method.Method, error) {

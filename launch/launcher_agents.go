@@ -48,7 +48,7 @@ func (o *options) readAgents(c *cli.Context) error {
 		return usagef("--sync-dst-dir copies by rsync over ssh, and agents have no ssh; put the folder on every host (a shared file system, an image, rsync by hand) and leave it out")
 	case c.IsSet("scheduler-host"):
 		return usagef("--scheduler-host is for --launcher ssh; with agents the scheduler runs beside launch: start launch where it shall run")
-	case c.IsSet("ssh-command"):
+	case sshCommandGiven(c):
 		return usagef("--ssh-command is for --launcher ssh; agents dial in without ssh")
 	case o.hostTimeout > maxLease:
 		return usagef("--host-timeout is %s, want at most %s with agents", o.hostTimeout, maxLease)

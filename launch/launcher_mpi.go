@@ -38,7 +38,7 @@ func (o *options) readMPI(c *cli.Context) error {
 		return usagef("--sync-dst-dir copies over ssh; with mpirun start launch in a folder that all hosts share, and leave it out")
 	case c.IsSet("scheduler-host"):
 		return usagef("--scheduler-host is for --launcher ssh; with mpirun the scheduler runs beside launch")
-	case c.IsSet("ssh-command"):
+	case sshCommandGiven(c):
 		return usagef("--ssh-command is for --launcher ssh; mpirun has its own: --mpirun \"mpirun --mca plm_rsh_agent COMMAND\"")
 	case c.IsSet("agents"):
 		return usagef("--agents is for --launcher agents; with mpirun there is one agent for each of its hosts")

@@ -50,7 +50,7 @@ func (o *options) readSlurm(c *cli.Context) error {
 		return usagef("--sync-dst-dir copies over ssh; on Slurm start launch in a folder that all nodes share, and leave it out")
 	case c.IsSet("scheduler-host"):
 		return usagef("--scheduler-host is for --launcher ssh; on Slurm the scheduler runs beside launch, on the first node of a batch job")
-	case c.IsSet("ssh-command"):
+	case sshCommandGiven(c):
 		return usagef("--ssh-command is for --launcher ssh; on Slurm srun starts the agents")
 	case c.IsSet("agents"):
 		return usagef("--agents is for --launcher agents; on Slurm there is one agent for each of the %d nodes", len(o.allocation.Nodes))

@@ -10,8 +10,9 @@ import (
 )
 
 // agreementKey is the key by which the workers agree, in each step, on what they do after it. Each pushes flags, and all see
-// the same sums over the sum of weights, so all decide alike.
-const agreementKey = "paragon/agreed"
+// the same sums over the sum of weights, so all decide alike. Its value is in checkpoints, so its name has its size: one of another version is
+// not taken for it.
+var agreementKey = fmt.Sprintf("paragon/agreed/%d", lanes)
 
 // What a worker pushes to the agreement's key.
 const (
