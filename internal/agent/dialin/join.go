@@ -18,6 +18,12 @@ var (
 	ErrLost    = errors.New("the launcher is lost")            // it was not reached, or its lease expired
 )
 
+// A neverReached is an ErrLost of a launcher that this agent has not seen.
+type neverReached struct{ error }
+
+func (e neverReached) Unwrap() error      { return e.error }
+func (neverReached) Is(target error) bool { return target == ErrLost }
+
 // JoinConfig configures Join.
 type JoinConfig struct {
 	// Addresses are where the launcher may be: host:port. They are asked for before each attempt, because a file with them may not be there yet.
@@ -153,7 +159,10 @@ func (a *joining) enter(ctx context.Context, timeout time.Duration) (w welcome, 
 			return w, nil, fmt.Errorf("launch: agent: %w: %w: give launcher and agents the same secret file", ErrRefused, err)
 		}
 		if left := timeout - time.Since(began); w.Refused != refusedName && pause.next > left || !pause.wait(ctx) {
-			return w, nil, fmt.Errorf("launch: agent: %w: not reached for %s: %w", ErrLost, timeout, err)
+			if a.byIdentity != nil {
+				return w, nil, fmt.Errorf("launch: agent: %w: not reached for %s: %w", ErrLost, timeout, err)
+			}
+			return w, nil, neverReached{fmt.Errorf("launch: agent: the launcher was not reached for %s: %w; is launch running, and may this host connect to the port of its --listen?", timeout, err)}
 		}
 	}
 }
