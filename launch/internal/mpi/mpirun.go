@@ -34,7 +34,7 @@ func Check(ctx context.Context, mpirun []string) error {
 	case errors.Is(err, exec.ErrNotFound):
 		return fmt.Errorf("there is no %s on the PATH: load its module, install Open MPI (Debian: openmpi-bin), or name it with --mpirun", mpirun[0])
 	case err != nil:
-		return fmt.Errorf("%s --version: %w: %s", mpirun[0], err, first)
+		return fmt.Errorf("%s --version: %w%s", mpirun[0], err, said(first))
 	case !strings.Contains(string(out), "Open MPI"):
 		return fmt.Errorf("%s is not Open MPI's, whose options launch knows; --version says %q", mpirun[0], first)
 	}
