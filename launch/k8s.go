@@ -106,6 +106,7 @@ var notInCluster = map[string]string{
 	"hosts-url":      "the hosts are the job's own pods; kubectl patch changes their number",
 	"hosts-interval": "the hosts are the job's own pods; kubectl patch changes their number",
 	"hosts-force":    "the hosts are the job's own pods; kubectl patch changes their number",
+	"mpirun":         "each pod runs its own agent, without mpirun",
 	"spot":           "the node is drained when it is taken back (a node termination handler does), and its pods leave then",
 	"check":          "this machine is not in the cluster; kubectl apply --dry-run=server -f FILE checks the manifests",
 }
