@@ -25,10 +25,11 @@ func runCtl(args []string, stdout, stderr io.Writer) int {
 		Name:  "launch ctl",
 		Usage: "look at a job, change its hosts, and stop it",
 		Description: `Jobs of this machine and this user are found by themselves. A job of another machine is asked through its launcher, if that was started with
---listen ADDR --secret-file FILE (with --launcher agents it listens anyway):
+--listen ADDR --secret-file FILE (with --launcher agents it listens anyway, and its log has the address):
 
    launch ctl --join head:4000 --secret-file job.secret status
-   kubectl port-forward job/train-scheduler 4000 &  launch ctl --join localhost:4000 --secret-file job.secret why
+   kubectl port-forward job/paragon-scheduler 7077 &
+   launch ctl --join localhost:7077 --secret-file paragon-secret why
 
 Every command works in that way; plan and export need no job.`,
 		Flags:    remoteFlags(),

@@ -43,6 +43,10 @@ const description = `Examples:
   how would the keys of a checkpoint lie on four servers?
     launch ctl plan --servers 4 checkpoints/step-00001000/store.safetensors
 
+Other commands, each with a --help of its own: launch ctl and launch top (running jobs), launch
+tune (searches), launch slurm, launch k8s and launch image (batch scripts, manifests, container
+images), launch agent (a host that dials in).
+
 The workers run the command, without a shell if it is several words. A single word with
 spaces or shell characters runs in /bin/sh. Flags of launch stand before the command.
 A local "go run" is built once, and every worker runs the program itself.
@@ -67,7 +71,8 @@ them, waits for --agents of them (else until they have slots for all workers) fo
 --start-timeout, and begins. Ranks follow the agents' names, n2 before n10. A connection that
 breaks for less than --host-timeout costs nothing; a host that is lost takes part again when
 its agent dials in again. In an elastic job the host of an agent that dials in later is put
-into host_worker. The command runs in a folder of the same name as the current one.
+into host_worker. The command runs in a folder with the path of the current one, which has to
+be on every host. See docs/agents.md. --launcher mpi has mpirun start the agents: docs/mpi.md.
 
 With --elastic-training-enabled the file host_worker in the current folder names the
 workers' hosts, as a hosts file does. An edit is seen within a second and takes effect at
@@ -110,7 +115,7 @@ PARAGON_*. Among these is a secret, which appears on no command line and in no l
 --tls a certificate, by which processes on different hosts authenticate each other. Over ssh
 a process has the environment of a plain ssh command; OMP_NUM_THREADS, KMP_AFFINITY,
 LD_LIBRARY_PATH, GOMAXPROCS, GOMEMLIMIT and GODEBUG are passed on if set, others with --env.
-Without --sync-dst-dir the command runs in a folder of the same name as the current one.
+Without --sync-dst-dir the command runs in a folder with the path of the current one.
 
 A job has at most 5000 workers and servers. A job that exceeds the limits of this machine
 (open files, processes) is refused before anything starts.

@@ -32,7 +32,11 @@ func runSubApp(app *cli.App, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &exit):
 		return int(exit)
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "%v\nSee %s --help.\n", err, app.Name)
+		name := app.Name
+		if len(args) > 0 && app.Command(args[0]) != nil {
+			name += " " + args[0]
+		}
+		fmt.Fprintf(stderr, "%v\nSee %s --help.\n", err, name)
 		return exitUsage
 	}
 	fmt.Fprintln(stderr, err)

@@ -61,7 +61,9 @@ trials.csv, curves.png and report.html.
 
 With hosts: FILE trials run on hosts over ssh. The file is that of launch -H: host[:port] [slots=N] [gpus=N] [cpus=N]
 on each line. slots= is how many workers of trials run on the host at a time (default: as many as processors and GPUs
-allow), gpus= and cpus= how many of its GPUs and processors trials may use.`
+allow), gpus= and cpus= how many of its GPUs and processors trials may use.
+
+In an allocation of Slurm each trial runs in a step of its own on one of the nodes (docs/slurm.md).`
 
 // exitInterrupted is the exit code of a search that was interrupted, as shells have it.
 const exitInterrupted = 130
