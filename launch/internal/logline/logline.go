@@ -3,6 +3,7 @@
 //	2018-06-03 05:30:05,609 INFO rsync /home/ubuntu/cifar10_dist/ -> a1:/home/ubuntu/cifar10_dist
 //
 // Attributes follow the message as key=value. Those of events (package joblog) are left out: they are for programs.
+// Control characters are written as Go's escapes: hosts and commands say what they like, and a log is read on a terminal.
 package logline
 
 import (
@@ -13,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/paragon-train/paragon/internal/joblog"
 )
@@ -56,11 +59,29 @@ func (h *Handler) Handle(_ context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	line := strings.ReplaceAll(strings.TrimRight(b.String(), "\n"), "\n", "\n    ") + "\n"
+	line := strings.ReplaceAll(visible(strings.TrimRight(b.String(), "\n")), "\n", "\n    ") + "\n"
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, err := io.WriteString(h.out, line)
 	return err
+}
+
+// visible has escapes for all that a terminal might take for more than text, besides line ends and tabs.
+func visible(s string) string {
+	plain := func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsGraphic(r) && r != utf8.RuneError }
+	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i, n := 0, 0; i < len(s); i += n {
+		var r rune
+		if r, n = utf8.DecodeRuneInString(s[i:]); plain(r) {
+			b.WriteString(s[i : i+n])
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteToGraphic(s[i:i+n]), `"`))
+		}
+	}
+	return b.String()
 }
 
 // WithAttrs implements slog.Handler.
