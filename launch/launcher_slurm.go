@@ -5,12 +5,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/agent/dialin"
 	"github.com/paragon-train/paragon/internal/lockfile"
+	"github.com/paragon-train/paragon/launch/internal/hostworker"
+	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/method"
 	"github.com/paragon-train/paragon/launch/internal/slurm"
 )
@@ -72,17 +77,15 @@ func openSlurm(ctx context.Context, o *options, e startEnvironment) (method.Meth
 	if err != nil {
 		e.log.Warn(fmt.Sprintf("no other job's nodes can join this one (launch slurm join): %v", err))
 	}
-	agent := append([]string{e.executable, "agent", "--join", strings.Join(l.Addresses(), ",")}, spotArguments(o.spot)...)
-	step, err := slurm.StartStep(slurm.StepConfig{
-		Nodes: a.Names(), Command: agent,
-		Env: []string{dialin.SecretVariable + "=" + l.secret.Encode()}, Dir: e.folder, Output: e.agentLog, Logger: e.log,
-	})
+	j := &slurmJob{o: o, l: l, e: e, files: files, again: make(map[string]*slurm.Step)}
+	step, err := j.startAgents(a.Names())
 	if err != nil {
 		files.remove()
 		l.Close()
 		return nil, fmt.Errorf("launch: %w", err)
 	}
-	return &slurmJob{method.NewStarted(o.agentsConfig(l, e), o.hosts, step, slurm.Command), o, l, files}, nil
+	j.Started = method.NewStarted(o.agentsConfig(l, e), o.hosts, step, slurm.Command)
+	return j, nil
 }
 
 // A slurmJob is the nodes of an allocation with the files of their job.
@@ -90,12 +93,97 @@ type slurmJob struct {
 	*method.Started
 	o     *options
 	l     *listener
+	e     startEnvironment
 	files *slurmFiles
+
+	mu    sync.Mutex             // guards again
+	again map[string]*slurm.Step // the last one of a node whose agent was lost
+}
+
+// startAgents starts an agent on each of some nodes.
+func (j *slurmJob) startAgents(nodes []string) (*slurm.Step, error) {
+	agent := append([]string{j.e.executable, "agent", "--join", strings.Join(j.l.Addresses(), ",")}, spotArguments(j.o.spot)...)
+	return slurm.StartStep(slurm.StepConfig{
+		Nodes: nodes, Command: agent,
+		Env: []string{dialin.SecretVariable + "=" + j.l.secret.Encode()}, Dir: j.e.folder, Output: j.e.agentLog, Logger: j.e.log,
+	})
+}
+
+// Follow implements method.Follower. In a job that goes on without a lost node, the agent of one that may still live is started again.
+func (j *slurmJob) Follow(ctx context.Context, files *hostworker.Files) {
+	if e := j.o.elastic; e.Enabled && e.OnWorkerLoss != job.LossFail || e.OnWorkerLoss == job.LossShrink || e.OnWorkerLoss == job.LossWait {
+		var keeping sync.WaitGroup
+		keeping.Go(func() { j.keepAgents(ctx, files) })
+		defer keeping.Wait()
+	}
+	j.Started.Follow(ctx, files)
+}
+
+// againAfter are the times from the loss of an agent, and from each attempt to start it again, to the next one.
+var againAfter = []time.Duration{time.Second, 15 * time.Second, time.Minute}
+
+// keepAgents starts agents again that were lost, until ctx ends. Those of nodes that were removed from the job are left alone; files may be nil.
+func (j *slurmJob) keepAgents(ctx context.Context, files *hostworker.Files) {
+	attempts, next := make(map[string]int), make(map[string]time.Time)
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		there := j.l.Agents()
+		for _, h := range j.o.hosts {
+			n := attempts[h.Name]
+			switch {
+			case slices.ContainsFunc(there, func(i dialin.Info) bool { return i.Host().Same(h) }),
+				files != nil && !slices.ContainsFunc(files.Hosts(), h.Same):
+				delete(attempts, h.Name)
+				delete(next, h.Name)
+			case n == len(againAfter): // given up
+			case next[h.Name].IsZero():
+				next[h.Name] = time.Now().Add(againAfter[0])
+			case time.Now().After(next[h.Name]):
+				if attempts[h.Name]++; n+1 < len(againAfter) {
+					next[h.Name] = time.Now().Add(againAfter[n+1])
+				}
+				j.startAgain(h.Name)
+			}
+		}
+	}
+}
+
+// startAgain starts the agent of a node.
+func (j *slurmJob) startAgain(node string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if before := j.again[node]; before != nil {
+		select {
+		case <-before.Done():
+		default:
+			return // it may still start
+		}
+	}
+	j.e.log.Info(fmt.Sprintf("node %s: starting its agent again", node))
+	step, err := j.startAgents([]string{node})
+	if err != nil {
+		j.e.log.Warn(fmt.Sprintf("node %s: %v", node, err))
+		return
+	}
+	j.again[node] = step
 }
 
 // Close implements method.Method.
 func (j *slurmJob) Close() error {
 	err := j.Started.Close() // agents that are told that the job is over may read the files once more
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, step := range j.again {
+		step.Close(ctx)
+	}
 	j.files.remove()
 	if path := j.o.agent.addressFile; path != "" {
 		removeAddresses(path, j.l.Addresses())

@@ -104,6 +104,23 @@ func TestAJobOutlivesItsSrun(t *testing.T) {
 	j.finish(t)
 }
 
+// The agent of a node that lives is started again, and with it the node's worker; also that of a node that was removed and is added again.
+func TestANodeWhoseAgentWasKilledComesAgain(t *testing.T) {
+	t.Parallel()
+	needProc(t)
+	s := slurmSite(t, 2)
+	j := s.elastic(t, 2)
+	kill(t, parentOf(t, j.worker(t, 1)))
+	j.await(t, "worker 0  | goes on as 0 of 1")
+	j.await(t, "| begins as 1 of 2, joined true")
+	j.wantCtl(t, 0, ` REMOVED\n$`, "remove", "--wait", "n2")
+	j.wantCtl(t, 0, ` ADDED\n$`, "add", "--wait", "n2")
+	j.finish(t)
+	if n := strings.Count(j.stderr.String(), "node n2: starting its agent again"); n != 2 {
+		t.Errorf("the agent was started again %d times, want 2", n)
+	}
+}
+
 // processesNamed are the processes below one of that name, it and its children.
 func processesNamed(t *testing.T, name string, above int) (pids []int) {
 	t.Helper()
