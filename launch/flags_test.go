@@ -24,10 +24,10 @@ func read(args ...string) (*options, error) {
 // The variable of --ssh-command may be set for other jobs; only the flag itself is a mistake with agents.
 func TestSSHCommandOfTheEnvironmentIsNoMistake(t *testing.T) {
 	t.Setenv("PARAGON_SSH", "ssh -v")
-	if _, err := read("-n", "1", "--launcher", "agents", "p"); err != nil {
+	if _, err := read("-n", "1", "--launcher", "agents", "--secret-file", filepath.Join(t.TempDir(), "secret"), "p"); err != nil {
 		t.Error(err)
 	}
-	if _, err := read("-n", "1", "--launcher", "agents", "--ssh-command", "ssh -q", "p"); err == nil {
+	if _, err := read("-n", "1", "--launcher", "agents", "--secret-file", "secret", "--ssh-command", "ssh -q", "p"); err == nil {
 		t.Error("--ssh-command with agents is taken")
 	}
 }
