@@ -74,10 +74,10 @@ func k8sFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "jobset", Usage: "print one JobSet in place of three Jobs and a Service", DisableDefaultText: true},
 		&cli.StringFlag{Name: "kueue", Usage: "let Kueue start the job, by the LocalQueue `NAME`"},
 		&cli.IntFlag{Name: "slots", Usage: "`NUMBER` of workers in each pod", Value: 1},
-		&cli.StringFlag{Name: "cpus", Usage: "processors of each pod of workers: `AMOUNT` such as 8 or 500m", DefaultText: "not said"},
-		&cli.StringFlag{Name: "memory", Usage: "memory of each pod of workers: `AMOUNT` such as 32Gi", DefaultText: "not said"},
-		&cli.StringFlag{Name: "server-cpus", Usage: "processors of each server: `AMOUNT`", DefaultText: "not said"},
-		&cli.StringFlag{Name: "server-memory", Usage: "memory of each server: `AMOUNT`", DefaultText: "not said"},
+		&cli.StringFlag{Name: "cpus", Usage: "processors of each pod of workers: `AMOUNT` such as 8 or 500m", DefaultText: "no request and no limit"},
+		&cli.StringFlag{Name: "memory", Usage: "memory of each pod of workers: `AMOUNT` such as 32Gi", DefaultText: "no request and no limit"},
+		&cli.StringFlag{Name: "server-cpus", Usage: "processors of each server: `AMOUNT`", DefaultText: "no request and no limit"},
+		&cli.StringFlag{Name: "server-memory", Usage: "memory of each server: `AMOUNT`", DefaultText: "no request and no limit"},
 		&cli.StringSliceFlag{Name: "pvc", Usage: "mount a PersistentVolumeClaim in all pods: `CLAIM:/PATH[:ro]`; repeatable"},
 		&cli.Int64Flag{Name: "user", Usage: "`NUMBER` of the user and group that the containers run as", Value: 65532},
 		&cli.StringSliceFlag{Name: "node-selector", Usage: "only nodes with the label `KEY=VALUE`; repeatable"},
@@ -126,6 +126,16 @@ func launchFlagsInCluster() []cli.Flag {
 		}
 		if _, refused := notInCluster[name]; refused {
 			reflect.ValueOf(f).Elem().FieldByName("Hidden").SetBool(true)
+		}
+		switch f := f.(type) {
+		case *cli.StringFlag:
+			if name == "gpus" {
+				f.Usage, f.DefaultText = "`NUMBER` of GPUs of each worker: nvidia.com/gpu in the limits of its pod", "none"
+			}
+		case *cli.IntFlag:
+			if name == "num-workers" {
+				f.DefaultText = "must be given"
+			}
 		}
 		all = append(all, f)
 	}
