@@ -69,10 +69,11 @@ number of its tasks. -H FILE or --launcher local win over that. See: launch slur
 With --launcher agents the hosts are those whose agents dial in: launch prints the command for
 them, waits for --agents of them (else until they have slots for all workers) for at most
 --start-timeout, and begins. Ranks follow the agents' names, n2 before n10. A connection that
-breaks for less than --host-timeout costs nothing; a host that is lost takes part again when
-its agent dials in again. In an elastic job the host of an agent that dials in later is put
-into host_worker. The command runs in a folder with the path of the current one, which has to
-be on every host. See docs/agents.md. --launcher mpi has mpirun start the agents: docs/mpi.md.
+breaks and is back a second before --host-timeout costs nothing; a host that is lost takes
+part again when its agent dials in again. In an elastic job the host of an agent that dials in
+later is put into host_worker. The command runs in a folder with the path of the current one,
+which has to be on every host. See docs/agents.md. With --launcher mpi the agents are started
+by mpirun: docs/mpi.md.
 
 With --elastic-training-enabled the file host_worker in the current folder names the
 workers' hosts, as a hosts file does. An edit is seen within a second and takes effect at
