@@ -38,7 +38,7 @@ func (l *Listener) admit(h hello, c *tls.Conn) (w welcome, s *session, over *mem
 	}
 
 	info := h.Info
-	m := l.agents[info.Name]
+	m := l.agents[nameKey(info.Name)]
 	switch err := info.Check(); {
 	case err != nil:
 		return refuse(refusedAsk, "invalid description of the host: %v", err)
@@ -82,7 +82,7 @@ func (l *Listener) admit(h hello, c *tls.Conn) (w welcome, s *session, over *mem
 	}
 	if m == nil {
 		m = &member{}
-		l.agents[info.Name] = m
+		l.agents[nameKey(info.Name)] = m
 	}
 	if m.expire != nil {
 		m.expire.Stop()

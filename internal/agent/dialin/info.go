@@ -58,8 +58,14 @@ func (i Info) Check() error {
 		return fmt.Errorf("runs is %q, want %s, %s or nothing", i.Runs, RunsWorkers, RunsServers)
 	}
 	for _, a := range []string{i.Address, i.Launcher} {
-		if _, err := netip.ParseAddr(a); err != nil && a != "" {
+		if a == "" {
+			continue
+		}
+		if _, err := netip.ParseAddr(a); err != nil {
 			return fmt.Errorf("address: %w", err)
+		}
+		if h, err := hosts.ParseHost(a); err != nil || h.Name != a { // package netip takes any text for a zone
+			return fmt.Errorf("address %q has a zone that is not the name of an interface", a)
 		}
 	}
 	return nil

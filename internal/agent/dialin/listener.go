@@ -68,8 +68,8 @@ type Listener struct {
 	refusals  refusals
 	pending   unauthenticated.Conns
 
-	mu       sync.Mutex // guards the rest
-	agents   map[string]*member
+	mu       sync.Mutex         // guards the rest
+	agents   map[string]*member // by nameKey
 	sessions map[string]*session
 	queue    []Change      // for changes
 	changed  chan struct{} // closed and replaced when agents or queue change

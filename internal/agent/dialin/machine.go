@@ -24,7 +24,7 @@ func (l *Listener) Dial(ctx context.Context, name string) (*Machine, error) {
 	var machine *Machine
 	why := ""
 	err := l.await(ctx, func() bool {
-		m := l.agents[name]
+		m := l.agents[nameKey(name)]
 		switch {
 		case m == nil || !m.joined || m.dismissed:
 			why = "no agent of that name has joined"

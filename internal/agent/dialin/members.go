@@ -12,6 +12,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/agent"
 	"github.com/paragon-train/paragon/internal/agent/resume"
+	"github.com/paragon-train/paragon/internal/hosts"
 )
 
 // A member is an agent by its name, over all its sessions. Its fields are guarded by Listener.mu.
@@ -22,6 +23,9 @@ type member struct {
 	dismissed bool
 	expire    *time.Timer // while session is nil
 }
+
+// nameKey is the same for all spellings of a host's name, as it is in hosts files: n1 and N1 are one host.
+func nameKey(name string) string { return hosts.Host{Name: name}.Key().Name }
 
 // A session is one run of agent.Serve on the agent's side.
 type session struct {
@@ -44,7 +48,7 @@ func (m *member) replaceable(remote netip.Addr) bool {
 
 // forget removes a member; the caller holds the lock.
 func (l *Listener) forget(m *member) {
-	delete(l.agents, m.info.Name)
+	delete(l.agents, nameKey(m.info.Name))
 	if m.expire != nil {
 		m.expire.Stop()
 	}
@@ -88,7 +92,7 @@ func (l *Listener) run(m *member, s *session) {
 	m.expire = time.AfterFunc(l.cfg.Lease, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.agents[m.info.Name] == m && m.session == nil {
+		if l.agents[nameKey(m.info.Name)] == m && m.session == nil {
 			l.forget(m)
 		}
 	})
@@ -126,7 +130,7 @@ func (l *Listener) closeSession(s *session) {
 func (l *Listener) told(m *member) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m != nil && l.agents[m.info.Name] == m {
+	if m != nil && l.agents[nameKey(m.info.Name)] == m {
 		l.forget(m)
 	}
 }
@@ -135,7 +139,7 @@ func (l *Listener) told(m *member) {
 func (l *Listener) Dismiss(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m := l.agents[name]
+	m := l.agents[nameKey(name)]
 	if m == nil || m.dismissed || l.closing != "" {
 		return
 	}
