@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // A Notice says that the agent's host is about to be taken away, or may be.
@@ -46,7 +47,7 @@ func decodeNotice(body []byte) (Notice, error) {
 // clip is one printable line of at most so many bytes.
 func clip(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if !unicode.IsGraphic(r) {
 			return ' '
 		}
 		return r

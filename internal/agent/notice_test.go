@@ -150,3 +150,16 @@ func TestNoticesAreWithinTheirBounds(t *testing.T) {
 		}
 	}
 }
+
+// A notice is shown on the launcher's terminal.
+func TestNoticeTextIsPrintable(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\nb\x1b[2J\x7f":         "a b [2J ",
+		"a\u009b2J\u202eb\u2028c": "a 2J b c",
+		"höst 例":                  "höst 例",
+	} {
+		if got := clip(text, maxNoticeText); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
