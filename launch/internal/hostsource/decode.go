@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 
 	"github.com/paragon-train/paragon/internal/hosts"
 )
@@ -150,6 +151,9 @@ func (e *entry) instance() (Instance, error) {
 	}
 	if len(e.State) > maxWord {
 		return Instance{}, fmt.Errorf("the state has %d bytes, want at most %d; %s", len(e.State), maxWord, want)
+	}
+	if strings.ContainsFunc(e.State, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return Instance{}, fmt.Errorf("the state is %q, want a word; %s", e.State, want)
 	}
 	line := []string{*e.Host}
 	for _, limit := range []struct {

@@ -61,6 +61,7 @@ func TestBadAnswersAreErrorsThatNameThePlace(t *testing.T) {
 		{"slots that are a part", `{"host":"d1","slots":1.5}`, "d1: got slots=1.5, want a number"},
 		{"slots that are a word", `{"host":"d1","slots":"two"}`, "invalid number"},
 		{"GPUs below none", `{"host":"d1","gpus":-1}`, "d1: got gpus=-1, want a number of GPUs from 0 to 1024"},
+		{"a state with an escape sequence", `{"host":"d1","state":"run\u001b[2J\nning"}`, `the state is "run\x1b[2J\nning", want a word`},
 		{"a long state", `{"host":"d1","state":"` + strings.Repeat("x", 65) + `"}`, "the state has 65 bytes, want at most 64"},
 		{"two opinions", "{\"host\":\"d1\",\"slots\":2}\n{\"host\":\"D1\",\"slots\":3}", `line 2: D1 is named twice, as "d1 slots=2" and as "D1 slots=3"; want it once`},
 		{"too much", strings.Repeat(" ", maxAnswer+1), "got more than 1048576 bytes"},
