@@ -18,7 +18,7 @@ const returnTime = 3 * time.Second
 
 // Follow implements Follower: it puts the hosts of agents that dial in into host_worker.
 func (a *Agents) Follow(ctx context.Context, files *hostworker.Files) {
-	f := &follower{files: files, expected: a.wasExpected, idle: a.idle, log: a.cfg.Logger, returned: make(map[string]time.Time)}
+	f := &follower{files: files, expected: a.wasExpected, idle: a.idle, log: a.cfg.Logger, most: hosts.MaxSlots, returned: make(map[string]time.Time)}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -39,6 +39,7 @@ type follower struct {
 	expected func(h hosts.Host) bool // reports whether the job begins with a host that it has not seen yet
 	idle     func(name string) bool  // reports whether nothing of the job is on an agent, and nobody waits for it
 	log      *slog.Logger
+	most     int                  // hosts of host_worker, lost ones among them
 	returned map[string]time.Time // since when agents are there whose hosts are in host_worker
 }
 
@@ -59,6 +60,8 @@ func (f *follower) changed(c dialin.Change, now time.Time) {
 	case slices.ContainsFunc(f.files.Hosts(), h.Same):
 		f.log.Info(fmt.Sprintf("agent %s has dialled in; its host is in %s already", name, hostworker.Name))
 		f.returned[name] = now
+	case len(f.files.Hosts()) >= f.most: // agents may come under any number of names
+		f.log.Warn(fmt.Sprintf("agent %s has dialled in; %s names %d hosts already, so it is not added: take lost hosts out (launch ctl remove HOST)", name, hostworker.Name, f.most))
 	default:
 		f.log.Info(fmt.Sprintf("agent %s has dialled in; its host is added to the job", name))
 		if err := f.files.Edit(hostworker.Change{Added: []hosts.Host{h}}); err != nil {

@@ -2,6 +2,7 @@ package method
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -23,7 +24,7 @@ func followed(t *testing.T) (f *follower, log *bytes.Buffer, poll func() string)
 	log = &bytes.Buffer{}
 	a := NewAgents(AgentsConfig{})
 	a.Expect(Any([]hosts.Host{{Name: "n1"}, {Name: "n2"}}))
-	f = &follower{files: files, expected: a.wasExpected, idle: func(string) bool { return true }, log: slog.New(slog.NewTextHandler(log, nil)), returned: make(map[string]time.Time)}
+	f = &follower{files: files, expected: a.wasExpected, idle: func(string) bool { return true }, log: slog.New(slog.NewTextHandler(log, nil)), most: hosts.MaxSlots, returned: make(map[string]time.Time)}
 	return f, log, func() string {
 		t.Helper()
 		c, err := files.Poll()
@@ -118,5 +119,29 @@ func TestLateAgentOfAFixedJobWaits(t *testing.T) {
 	}
 	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
 		t.Errorf("host_worker is %q, want %q", after, before)
+	}
+}
+
+// Agents under ever new names do not make host_worker grow without bound.
+func TestHostsOfAgentsAreBounded(t *testing.T) {
+	all := make([]hosts.Host, 10)
+	for n := range all {
+		all[n].Name = fmt.Sprint("n", n)
+	}
+	files, err := hostworker.Open(t.TempDir(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	var log bytes.Buffer
+	f := &follower{files: files, expected: func(hosts.Host) bool { return false }, log: slog.New(slog.NewTextHandler(&log, nil)), most: 12}
+	for n := range 20 {
+		f.changed(dialin.Change{Info: dialin.Info{Name: fmt.Sprint("m", n)}, Joined: true}, time.Time{})
+		if _, err := files.Poll(); err != nil {
+			t.Error(err)
+		}
+	}
+	if now, err := files.Read(); err != nil || len(now) != 12 || !strings.Contains(log.String(), "names 12 hosts already") {
+		t.Errorf("%d hosts, %v, want 12; log %s", len(now), err, log.String())
 	}
 }
