@@ -40,12 +40,14 @@ PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 TAGS := -tags noclouds,nokubernetes
 # Tests in Chromium are in files of their own, with a build tag: the library that speaks to Chromium takes long to compile.
 BROWSERTESTS = $(shell find . -name '*_browser_test.go' -not -path './.*')
+# Tests of launch that start Slurm, mpirun or containers: all that is in files that name their harnesses.
+CLUSTERTESTS = $(shell grep -lE 'slurmtest|mpitest|podmantest|onEachSite' launch/*_test.go)
 # Programs that tests start: see internal/testing/testbuild.
 PROGRAMS := ./launch ./examples/cifar10 ./examples/tune-cifar10 ./examples/tune-distributed ./cmd/gpucheck
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
-.PHONY: all help build test testall testpaths testclouds testkubernetes testarm64 browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
+.PHONY: all help build test testall testpaths testclouds testkubernetes testclusters testarm64 browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -85,6 +87,10 @@ testkubernetes: ## test the manifests of launch k8s by Kubernetes' own schemas, 
 	CGO_ENABLED=0 $(GO) test $(NODWARF) -tags noclouds -vet=off -timeout 5m -run K8s ./launch
 	cd launch/internal/kubernetes/schematest && CGO_ENABLED=0 $(GO) test $(NODWARF) -vet=off -parallel 4 -timeout 10m ./...
 
+testclusters: ## test start methods on clusters of this machine: Slurm, Open MPI and podman, where they are installed
+	PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 10m -run "^($$(awk -F '[ (]' '/^func Test/ { print $$2 }' $(CLUSTERTESTS) | grep -v TestMain | paste -sd '|'))$$" ./launch
+	PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 5m ./internal/testing/slurmtest
+
 testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is installed
 	@if command -v qemu-aarch64-static >/dev/null; then \
 		CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec qemu-aarch64-static -count=1 -short -vet=off -timeout 10m $(NUMERIC); \
@@ -95,7 +101,7 @@ browsertest: ## run the tests of pages in Chromium, where it is installed
 	$(GO) test $(TAGS),browser -vet=off -timeout 5m -run "^($$(awk -F '[ (]' '/^func Test/ { print $$2 }' $(BROWSERTESTS) | paste -sd '|'))$$" $(sort $(dir $(BROWSERTESTS)))
 
 slowtest: ## run the tests that take long, too: whole trainings, many seeds
-	PARAGON_TEST_SLOW=1 $(GO) test $(RACE) -timeout 3h ./...
+	PARAGON_TEST_SLOW=1 PARAGON_TEST_CLUSTERS=1 $(GO) test $(RACE) -timeout 3h ./...
 
 simulate: ## run whole jobs on fake time with faults from SEEDS seeds, FIRST and on (one alone: SEED=17)
 	$(GO) test ./internal/testing/simulate -run TestSimulation -count=1 -v -timeout 3h $(if $(SEED),-seed $(SEED) -times 20,-seeds $(SEEDS) -first $(FIRST))

@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +43,11 @@ func TestMain(m *testing.M) {
 	if err == nil {
 		launchProgram = filepath.Join(dir, "launch")
 		err = testbuild.Programs(dir, "launch")
+	}
+	// Most tests wait for processes: more of them at a time keep the processors busy.
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		_ = parallel.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0)))
 	}
 	code := 1
 	if err != nil {

@@ -41,6 +41,15 @@ func Skip(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
+// Cluster skips a test that starts a cluster (Slurm, hosts of MPI, containers) unless PARAGON_TEST_CLUSTERS is set, as by make testclusters: these tests
+// take long, and need programs that few machines have.
+func Cluster(t testing.TB) {
+	t.Helper()
+	if os.Getenv("PARAGON_TEST_CLUSTERS") == "" {
+		t.Skip("it starts a cluster: make testclusters runs it (PARAGON_TEST_CLUSTERS=1)")
+	}
+}
+
 // Program finds a program, also where only root looks for it, or skips the test.
 func Program(t testing.TB, name, debian string) string {
 	t.Helper()

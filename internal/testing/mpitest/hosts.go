@@ -43,6 +43,7 @@ mkdir -p "$` + dirMark + `/$host"
 // Start makes hosts; what runs there ends with the test. It skips the test where they cannot be made.
 func Start(t testing.TB, n int) *Hosts {
 	t.Helper()
+	sshtest.Cluster(t)
 	sshtest.Program(t, "mpirun", "openmpi-bin")
 	sshtest.Program(t, "unshare", "util-linux")
 	sshtest.Program(t, "hostname", "hostname")

@@ -33,6 +33,7 @@ const maxLimit = 4096
 // Start makes a Podman that is gone with all its containers when the test ends. It skips the test where there is none.
 func Start(t testing.TB) *Podman {
 	t.Helper()
+	sshtest.Cluster(t)
 	p := &Podman{program: sshtest.Program(t, "podman", "podman")}
 	sshtest.Program(t, "runc", "runc")
 	if os.Getuid() != 0 {

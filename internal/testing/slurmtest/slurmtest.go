@@ -56,6 +56,7 @@ const patience = 30 * time.Second
 // Start starts a cluster, and waits until all its nodes are idle. It takes about half a second.
 func Start(t testing.TB, cfg Config) *Cluster {
 	t.Helper()
+	sshtest.Cluster(t)
 	if cfg.Nodes == 0 {
 		cfg.Nodes = 4
 	}
