@@ -102,7 +102,7 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "%v\nSee launch --help.\n", err)
 		return exitUsage
 	}
-	fmt.Fprintln(stderr, err)
+	fmt.Fprintln(stderr, logline.Visible(err.Error()))
 	return 1
 }
 

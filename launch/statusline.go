@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/launch/internal/logline"
 )
 
 // A statusLine writes lines to the launcher's standard error. On a terminal it keeps one line below them that says what launch waits for.
@@ -66,7 +67,7 @@ func (s *statusLine) show(text string, columns int) {
 func (s *statusLine) progress(format joblog.Format, log *slog.Logger) func(text string) {
 	return func(text string) {
 		if columns, ok := s.terminal(); ok && format != joblog.JSON {
-			s.show(strings.ToValidUTF8(text, "?"), columns)
+			s.show(strings.ReplaceAll(logline.Visible(text), "\n", " "), columns)
 		} else if text != "" {
 			log.Info(text)
 		}

@@ -36,6 +36,16 @@ func TestStatusLine(t *testing.T) {
 	}
 }
 
+// What is waited for may have text of hosts and commands in it.
+func TestStatusLineIsOneLineOfText(t *testing.T) {
+	var out bytes.Buffer
+	s := &statusLine{w: &out, terminal: func() (int, bool) { return 80, true }}
+	s.progress(joblog.Text, slog.New(slog.DiscardHandler))("d1 (\x1b[2J\r\n)")
+	if got, want := out.String(), clearLine+`d1 (\x1b[2J\r )`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // A textHandler writes the text of records, and | after each.
 type textHandler struct {
 	slog.Handler

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/launch/internal/logline"
 )
 
 // runSubApp runs a part of launch that has commands or flags of its own, such as `launch ctl`, and returns the exit code.
@@ -39,7 +41,7 @@ func runSubApp(app *cli.App, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "%v\nSee %s --help.\n", err, name)
 		return exitUsage
 	}
-	fmt.Fprintln(stderr, err)
+	fmt.Fprintln(stderr, logline.Visible(err.Error()))
 	return 1
 }
 

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // SecretVariable is the environment variable that may hold an encoded Secret in place of a file.
@@ -73,10 +75,14 @@ func ParseSecret(text string) (Secret, error) {
 	return Secret{(*[secretSize]byte)(b)}, nil
 }
 
+// secretTime is how long the writer of a pipe may take.
+const secretTime = 5 * time.Second
+
 // ReadSecret reads the secret in a file that no other user may read. The permissions do not matter on a file system that is mounted read-only, as
 // the volumes of Kubernetes' Secrets are: who could read it there is whoever may enter the container.
 func ReadSecret(path string) (Secret, error) {
-	f, err := os.Open(path)
+	// A named pipe that nobody writes to must not hold launch up.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return Secret{}, fmt.Errorf("launch: read the secret: %w", err)
 	}
@@ -88,6 +94,7 @@ func ReadSecret(path string) (Secret, error) {
 	if info.Mode().Perm()&0o077 != 0 && info.Mode().IsRegular() && !readOnly(f) {
 		return Secret{}, fmt.Errorf("launch: read the secret: other users may read %s, mode %#o; chmod 600 %s, and make a new one if they are not trusted", path, info.Mode().Perm(), path)
 	}
+	_ = f.SetReadDeadline(time.Now().Add(secretTime)) // a regular file has none, and needs none
 	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	if err != nil {
 		return Secret{}, fmt.Errorf("launch: read the secret: %w", err)

@@ -1,9 +1,12 @@
 package dialin
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -46,6 +49,28 @@ func TestSecretFile(t *testing.T) {
 	}
 	if _, err := ReadSecret(t.TempDir()); err == nil {
 		t.Error("a folder: want an error")
+	}
+}
+
+// The shell's <(command) is a pipe; one that nobody writes to is an error and does not hold launch up.
+func TestSecretOfAPipe(t *testing.T) {
+	want := NewSecret()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	go func() { _, _ = io.WriteString(w, want.Encode()+"\n"); w.Close() }()
+	got, err := ReadSecret(fmt.Sprintf("/dev/fd/%d", r.Fd()))
+	if err != nil || got.Encode() != want.Encode() {
+		t.Errorf("a pipe with a secret: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadSecret(path); err == nil {
+		t.Error("a pipe that nobody writes to has a secret")
 	}
 }
 

@@ -59,15 +59,15 @@ func (h *Handler) Handle(_ context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	line := strings.ReplaceAll(visible(strings.TrimRight(b.String(), "\n")), "\n", "\n    ") + "\n"
+	line := strings.ReplaceAll(Visible(strings.TrimRight(b.String(), "\n")), "\n", "\n    ") + "\n"
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, err := io.WriteString(h.out, line)
 	return err
 }
 
-// visible has escapes for all that a terminal might take for more than text, besides line ends and tabs.
-func visible(s string) string {
+// Visible has escapes for all that a terminal might take for more than text, besides line ends and tabs.
+func Visible(s string) string {
 	plain := func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsGraphic(r) && r != utf8.RuneError }
 	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
 		return s
