@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/paragon-train/paragon/bench/internal/processes"
 	"github.com/paragon-train/paragon/internal/identity"
@@ -22,41 +23,57 @@ type job struct {
 	peer      []string // command of another program that plays the works; nil: this one
 }
 
-// run runs the job and reports each work as it ends.
-func (j *job) run(ctx context.Context, r *report) (err error) {
+// errLate is the end of a work that takes longer than its time.
+var errLate = errors.New("took longer than its time")
+
+// run runs the job and reports each work as it ends. After an error done is how many works were reported or skipped, and the one behind them
+// is to blame. Each work, with what goes ahead of it, has the time of the limit; the job is ended when one takes longer: errLate.
+func (j *job) run(ctx context.Context, limit time.Duration, r *report) (done int, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(limit, func() { cancel(errLate) })
+	defer timer.Stop()
 	running, err := j.start(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		done, err = j.play(running, timer, limit, r)
+		err = errors.Join(err, running.End(err != nil))
 	}
-	defer func() { err = errors.Join(err, running.End(err != nil)) }()
+	if err != nil && context.Cause(ctx) == errLate {
+		err = errLate // in place of what killed processes say
+	}
+	return done, err
+}
+
+func (j *job) play(running *processes.Running, timer *time.Timer, limit time.Duration, r *report) (done int, err error) {
 	for _, name := range j.works {
 		m := measured{job: j.size, transport: j.transport}
 		if m.work, err = findWork(name); err != nil {
-			return err
+			return done, err
 		}
 		skip := false
 		for _, w := range running.Workers {
 			e, err := nextEvent(w, name, true)
 			if err != nil {
-				return err
+				return done, err
 			}
 			skip = e.Skip
 		}
-		if skip {
-			continue
-		}
-		before, workersBefore := running.CPU(""), running.CPU("worker")
-		for _, w := range running.Workers {
-			e, err := nextEvent(w, name, false)
-			if err != nil {
-				return err
+		if !skip {
+			before, workersBefore := running.CPU(""), running.CPU("worker")
+			for _, w := range running.Workers {
+				e, err := nextEvent(w, name, false)
+				if err != nil {
+					return done, err
+				}
+				m.add(e)
 			}
-			m.add(e)
+			m.cpu, m.workerCPU = running.CPU("")-before, running.CPU("worker")-workersBefore
+			r.line(&m)
 		}
-		m.cpu, m.workerCPU = running.CPU("")-before, running.CPU("worker")-workersBefore
-		r.line(&m)
+		done++
+		timer.Reset(limit)
 	}
-	return nil
+	return done, nil
 }
 
 func (j *job) start(ctx context.Context) (*processes.Running, error) {

@@ -2,6 +2,7 @@
 // machine, that push and pull and do nothing else.
 //
 //	go run ./bench/kv                                         everything, each job three times, in turns
+//	go run ./bench/kv -work 'resnet18,array/*' -floor         held against programs that do nothing but move the bytes
 //	go run ./bench/kv -work resnet18 -jobs 1x1,2x2 -count 10 | benchstat -col /transport -
 //	go run ./bench/kv -work resnet18 -jobs 2x2 -backups       with backups of all shards and without, in turns
 //	go run ./bench/kv -stages costs.json -transport tcp       what serialising, moving, summing and updating cost, for bench/scale
@@ -25,8 +26,11 @@
 // traffic of all workers in both directions, and the CPU time of all processes of the job together, which other load on the
 // machine hardly changes. At the end comes a table with least, median and greatest over all samples.
 //
+// A run ends within -budget, nine minutes unless it says otherwise, whatever a work or a peer does: a turn that would not fit is
+// left out, and a work that takes longer than -limit is a row that says so.
+//
 // With -peer another program's processes play the same works in turns with ours, and a table says how many times as fast ours
-// was in each turn. bench/peers/pslite.sh does this with ps-lite and gloo; peer.go says what such a program has to do.
+// was in each turn; so for TLS against our own TCP. bench/peers/pslite.sh does this with ps-lite and gloo; peer.go says what such a program has to do.
 package main
 
 import (
@@ -34,7 +38,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path"
@@ -51,6 +54,9 @@ type settings struct {
 	transports []string
 	count      int
 	scale      float64
+	budget     time.Duration // of the whole run; 0: none
+	limit      time.Duration // of a work in one job
+	save       string        // folder for the results, in a file named for the machine
 	profile    string
 	stages     string // file to write what the stages cost to
 	peers      []peer
@@ -63,6 +69,13 @@ type size struct {
 }
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == floorCommand {
+		if err := floor(os.Args[2]); err != nil {
+			fmt.Fprintf(os.Stderr, "kv: %s: %v\n", os.Args[2], err)
+			os.Exit(1)
+		}
+		return
+	}
 	if os.Getenv(roleEnv) != "" {
 		if err := process(); err != nil {
 			fmt.Fprintln(os.Stderr, "kv:", err)
@@ -99,6 +112,10 @@ func readFlags(args []string) (settings, error) {
 	backups := f.Bool("backups", false, "run each job of several servers with backups, too, in turns")
 	f.IntVar(&set.count, "count", 3, "how often each job is run")
 	f.Float64Var(&set.scale, "scale", 1, "multiplies the samples of each work")
+	f.DurationVar(&set.budget, "budget", 9*time.Minute, "time of the whole run: turns that would not fit are left out (0: no limit)")
+	f.DurationVar(&set.limit, "limit", 30*time.Second, "time of one work in one job, times -scale above 1; a work that takes longer is a row that says so, and the rest goes on")
+	f.StringVar(&set.save, "save", "", "folder: results are written there, too, to a file kv-MACHINE.txt; bench/machines puts several machines' side by side")
+	floor := f.Bool("floor", false, "play the works also as programs that move the same bytes and do nothing else: over TCP, and in shared memory")
 	f.StringVar(&set.stages, "stages", "", "measure what each stage of the data path costs, and write it to this file for bench/scale")
 	f.StringVar(&set.profile, "profile", "", "folder for CPU profiles")
 	f.Func("peer", "name=command: another program that plays the works, in turns with this one; may be given again", func(text string) error {
@@ -111,6 +128,13 @@ func readFlags(args []string) (settings, error) {
 	}
 	if f.NArg() > 0 {
 		return set, fmt.Errorf("got argument %q, want flags only", f.Arg(0))
+	}
+	if *floor {
+		peers, err := floors()
+		if err != nil {
+			return set, fmt.Errorf("-floor: %w", err)
+		}
+		set.peers = append(set.peers, peers...)
 	}
 	set.works = strings.Split(*work, ",")
 	for _, pattern := range set.works {
@@ -141,6 +165,9 @@ func readFlags(args []string) (settings, error) {
 	}
 	if set.count < 1 || set.scale <= 0 {
 		return set, fmt.Errorf("-count %d -scale %v: want both above 0", set.count, set.scale)
+	}
+	if set.budget < 0 || set.limit <= 0 {
+		return set, fmt.Errorf("-budget %v -limit %v: want a limit above 0 and a budget that is 0 or more", set.budget, set.limit)
 	}
 	return set, nil
 }
@@ -177,46 +204,6 @@ func (s *settings) jobsOf() [][]string {
 		jobs[i] = append(jobs[i], name)
 	}
 	return jobs
-}
-
-// run runs all jobs, as many times as asked for, one after the other: what is compared shares the machine's good and bad times.
-func run(ctx context.Context, set settings, out, progress io.Writer) error {
-	r := newReport(out)
-	r.head()
-	begun := time.Now()
-	for i := range set.count {
-		for _, sz := range set.jobs {
-			for part, works := range set.jobsOf() {
-				for _, j := range set.ways() {
-					j.size, j.works, j.scale = sz, works, set.scale
-					if w, err := findWork(works[0]); err == nil && w.table != nil && j.peer != nil {
-						continue // no peer plays these
-					}
-					if set.profile != "" {
-						j.profile = path.Join(set.profile, fmt.Sprintf("%s-%dx%d-%d-%d", j.transport, sz.workers, sz.servers, i, part))
-					}
-					limit, cancel := context.WithTimeout(ctx, time.Duration(max(1, set.scale)*float64(10*time.Minute)))
-					err := j.run(limit, r)
-					cancel()
-					if err != nil {
-						return fmt.Errorf("%d workers, %d servers over %s: %w", sz.workers, sz.servers, j.transport, err)
-					}
-				}
-			}
-		}
-		if took := time.Since(begun); i == 0 && set.count > 1 {
-			fmt.Fprintf(progress, "kv: a turn takes %v, all %d of them about %v\n", took.Round(time.Second), set.count, (took * time.Duration(set.count)).Round(time.Second))
-		}
-	}
-	if len(set.peers) == 0 {
-		r.table()
-		return nil
-	}
-	lines, table := r.ratios(set.transports, set.peers)
-	fmt.Fprint(r.w, lines)
-	r.table()
-	fmt.Fprintf(r.w, "\n%s", table)
-	return nil
 }
 
 // ways returns a job for each of our transports and each peer, ours and a peer's in turn.

@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The test's binary is also the program of the processes that it starts.
@@ -16,8 +20,21 @@ func TestMain(m *testing.M) {
 	if os.Getenv(roleEnv) == "" {
 		os.Exit(m.Run())
 	}
-	if len(os.Args) == 2 && os.Args[1] == "idle" {
+	switch {
+	case len(os.Args) == 2 && os.Args[1] == "idle":
 		idle()
+		return
+	case len(os.Args) == 2 && os.Args[1] == "sleep": // a peer that never plays
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return
+	case len(os.Args) == 2 && os.Args[1] == "fail":
+		fmt.Fprintln(os.Stderr, "no such library")
+		os.Exit(3)
+	case len(os.Args) == 3 && os.Args[1] == floorCommand:
+		if err := floor(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		return
 	}
 	if err := process(); err != nil {
@@ -38,8 +55,8 @@ func TestRunReportsEachWork(t *testing.T) {
 		if transport == transportNames[0] { // these take seconds under the race detector
 			j.works = append(j.works, "small", "rows/zipf-sgd")
 		}
-		if err := j.run(t.Context(), r); err != nil {
-			t.Fatalf("over %s: %v", transport, err)
+		if done, err := j.run(t.Context(), time.Minute, r); err != nil || done != len(j.works) {
+			t.Fatalf("over %s: %d works: %v", transport, done, err)
 		}
 		r.table()
 		for _, work := range j.works {
@@ -95,7 +112,7 @@ func TestPeersTakeTurnsAndAreCompared(t *testing.T) {
 		t.Errorf("got turns %v, want %v", got, want)
 	}
 	for _, want := range []string{
-		`(?m)^BenchmarkRatio/work=latency/workers=1/servers=1/transport=unix/peer=twin 2 [\d.]+ x [\d.]+ x-min [\d.]+ x-max [\d.]+ cpu-x$`,
+		`(?m)^BenchmarkRatio/work=latency/workers=1/servers=1/transport=unix/peer=twin 2 [\d.]+ x [\d.]+ x-min [\d.]+ x-max [\d.]+ cpu-x \d+ ours-ns/op \d+ peer-ns/op$`,
 		`(?m)^BenchmarkRatio/work=latency/workers=1/servers=1/transport=tcp/peer=twin 2 `,
 		`(?m)^ *latency +1 × 1 +twin `,
 	} {
@@ -111,6 +128,128 @@ func TestPeersTakeTurnsAndAreCompared(t *testing.T) {
 	}
 }
 
+// A peer that is too slow or fails is a row that says so; the rest is measured, and the failure is told at the end.
+func TestSlowAndFailingPeersAreRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	set, err := readFlags([]string{"-work", "latency,push/*", "-jobs", "1x1", "-transport", "tcp", "-count", "1", "-scale", "0.01", "-save", folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.peers = []peer{{"slow", []string{exe, "sleep"}}, {"broken", []string{exe, "fail"}}}
+	var out, progress bytes.Buffer
+	b := &bench{set: set, r: newReport(&out), progress: &progress, begun: time.Now()}
+	slow := job{size: size{1, 1, false}, transport: "slow", peer: set.peers[0].command, scale: 0.01}
+	b.set.limit = 50 * time.Millisecond
+	if err := b.job(t.Context(), slow, set.chosen()); err != nil {
+		t.Fatalf("a slow peer: %v", err)
+	}
+	b.set.limit = time.Minute
+	broken := job{size: slow.size, transport: "broken", peer: set.peers[1].command, scale: 0.01}
+	if err := b.job(t.Context(), broken, set.chosen()); err != nil {
+		t.Fatalf("a broken peer: %v", err)
+	}
+	ours := job{size: slow.size, transport: "tcp", scale: 0.01}
+	if err := b.job(t.Context(), ours, set.chosen()); err != nil {
+		t.Fatal(err)
+	}
+	b.r.end(set.transports)
+	for _, work := range []string{"latency", "push/bytes=65536"} {
+		for _, want := range []string{
+			"# BenchmarkKV/work=" + work + "/workers=1/servers=1/transport=slow: took longer than ",
+			"# BenchmarkRatio/work=" + work + "/workers=1/servers=1/transport=tcp/peer=slow: took longer than ",
+			"# BenchmarkRatio/work=" + work + "/workers=1/servers=1/transport=tcp/peer=broken: failed\n",
+			"\nBenchmarkKV/work=" + work + "/workers=1/servers=1/transport=tcp ",
+		} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("got no %q in\n%s", want, &out)
+			}
+		}
+	}
+	if b.peers == nil || !strings.Contains(b.peers.Error(), "broken, work latency") || !strings.Contains(b.peers.Error(), "no such library") {
+		t.Errorf("got error %v, want one that names the broken peer, its work and its message", b.peers)
+	}
+}
+
+// A run whose budget is spent leaves out what is left, with a row for each work that was never measured.
+func TestBudgetEndsARun(t *testing.T) {
+	folder := t.TempDir()
+	set, err := readFlags([]string{"-work", "latency", "-jobs", "1x1", "-transport", "tcp", "-budget", "1ns", "-save", folder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, progress bytes.Buffer
+	if err := run(t.Context(), set, &out, &progress); err != nil {
+		t.Fatal(err)
+	}
+	if want := "# BenchmarkKV/work=latency/workers=1/servers=1/transport=tcp: not measured: -budget 1ns is spent\n"; !strings.Contains(out.String(), want) {
+		t.Errorf("got no %q in\n%s", want, &out)
+	}
+	if want := "1 of 3 turns"; !strings.Contains(progress.String(), want) {
+		t.Errorf("got progress %q, want %q", &progress, want)
+	}
+	saved, err := filepath.Glob(filepath.Join(folder, "kv-*.txt"))
+	if err != nil || len(saved) != 1 {
+		t.Errorf("got files %v, %v, want one named for the machine", saved, err)
+	}
+}
+
+// The floors play the works: with values, without, in pieces that are cut and in ones that are put together.
+func TestFloorsPlayTheWorks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	set, err := readFlags([]string{"-work", "latency,small,array/bytes=4194304", "-floor"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range set.peers {
+		var out bytes.Buffer
+		j := job{size: size{2, 2, false}, transport: p.name, peer: p.command, works: set.chosen(), scale: 0.01}
+		if done, err := j.run(t.Context(), time.Minute, newReport(&out)); err != nil || done != 3 {
+			t.Fatalf("%s: %d works: %v", p.name, done, err)
+		}
+		want := 3
+		if p.name == floorMemory {
+			want = 1 // the others are below what is worth it
+			if runtime.GOOS != "linux" {
+				want = 0
+			}
+		}
+		if got := strings.Count(out.String(), "BenchmarkKV/"); got != want {
+			t.Errorf("%s: got %d lines, want %d:\n%s", p.name, got, want, &out)
+		}
+	}
+}
+
+func TestFloorsPiecesHoldAllBytes(t *testing.T) {
+	for _, tc := range []struct {
+		keys    []int
+		servers int
+		want    []int
+	}{
+		{same(64, 256), 1, []int{64 << 10}},
+		{same(2, 1<<19), 2, []int{1 << 20, 1 << 20}},
+		{[]int{10, 3 << 18}, 1, []int{1 << 20, 1 << 20, 1 << 20, 40}},
+		{[]int{1}, 4, []int{1}},
+	} {
+		pieces, total := tcpPieces(planned{keys: tc.keys}, tc.servers)
+		sum := 0
+		for _, n := range pieces {
+			sum += n
+		}
+		if !slices.Equal(pieces, tc.want) || total != sum {
+			t.Errorf("%d keys, %d servers: got pieces %v of %d bytes, want %v", len(tc.keys), tc.servers, pieces, total, tc.want)
+		}
+	}
+}
+
 func TestPlanTellsTheWorks(t *testing.T) {
 	got, err := plan([]string{"latency", "array/bytes=16777216"}, 0.5)
 	if err != nil {
@@ -118,6 +257,15 @@ func TestPlanTellsTheWorks(t *testing.T) {
 	}
 	if want := "latency 10 100 1 0 256\narray/bytes=16777216 10 2 1 0 4194304 4194304\n"; got != want {
 		t.Errorf("got plan %q, want %q", got, want)
+	}
+	read, err := readPlan(got)
+	if err != nil || fmt.Sprint(read) != "[{latency 10 100 true [256]} {array/bytes=16777216 10 2 true [4194304 4194304]}]" {
+		t.Errorf("got works %v, %v", read, err)
+	}
+	for _, bad := range []string{"latency 10 100 1 0\n", "latency 10 100 1 0 x\n", "\n"} {
+		if _, err := readPlan(bad); err == nil {
+			t.Errorf("plan %q: got no error", bad)
+		}
 	}
 }
 
@@ -151,6 +299,8 @@ func TestFlagsAreCheckedBeforeTheWork(t *testing.T) {
 		{"-jobs 0x1", "want workers x servers"},
 		{"-transport mail", `got "mail"`},
 		{"-count 0", "want both above 0"},
+		{"-limit 0s", "want a limit above 0"},
+		{"-budget -1s", "a budget that is 0 or more"},
 		{"-peer other", "want name=command"},
 		{"-peer tcp=/bin/true", "a transport of our own"},
 		{"more", "want flags only"},
@@ -167,8 +317,8 @@ func TestFlagsAreCheckedBeforeTheWork(t *testing.T) {
 	if got, want := fmt.Sprint((&settings{works: []string{"latency", "rows/zipf-*"}}).jobsOf()), "[[latency] [rows/zipf-sgd] [rows/zipf-adagrad]]"; got != want {
 		t.Errorf("got works by job %s, want %s: a job has one optimizer", got, want)
 	}
-	if got := set.chosen(); len(got) != 5 || got[0] != "resnet18" {
-		t.Errorf("got works %v, want resnet18 and four arrays", got)
+	if got := set.chosen(); len(got) != 6 || got[0] != "resnet18" {
+		t.Errorf("got works %v, want resnet18 and five arrays", got)
 	}
 	if want := []size{{1, 2, false}, {3, 4, false}}; !slices.Equal(set.jobs, want) {
 		t.Errorf("got jobs %v, want %v", set.jobs, want)

@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 )
 
 // A peer is another program whose processes play the works.
@@ -54,56 +54,46 @@ func plan(names []string, scale float64) (string, error) {
 	return b.String(), nil
 }
 
+// A planned is a work as a peer is told.
+type planned struct {
+	name            string
+	samples, passes int
+	pull            bool
+	keys            []int // values of each
+}
+
+// bytes are those of a pass one way.
+func (w *planned) bytes() int {
+	total := 0
+	for _, n := range w.keys {
+		total += 4 * n
+	}
+	return total
+}
+
+func readPlan(text string) ([]planned, error) {
+	var works []planned
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		var n []int
+		for _, field := range f[min(1, len(f)):] {
+			x, err := strconv.Atoi(field)
+			if err != nil || x < 0 {
+				return nil, fmt.Errorf("plan: line %q: got %q, want a number", line, field)
+			}
+			n = append(n, x)
+		}
+		if len(n) < 5 {
+			return nil, fmt.Errorf("plan: line %q: want a name and at least 5 numbers", line)
+		}
+		works = append(works, planned{name: f[0], samples: n[0], passes: n[1], pull: n[2] == 1, keys: n[4:]})
+	}
+	return works, nil
+}
+
 func digit(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
-}
-
-// A gain says how many times as fast ours was as a peer.
-type gain struct {
-	least, median, greatest float64 // over the turns, of their medians
-	cpu                     float64 // by CPU time, over all turns; 0 where the system does not tell it
-	turns                   int
-}
-
-func gainOf(ours, theirs *measured) gain {
-	n := min(len(ours.turns), len(theirs.turns))
-	x := make([]float64, n)
-	for i := range x {
-		x[i] = float64(theirs.turns[i]) / float64(ours.turns[i])
-	}
-	slices.Sort(x)
-	g := gain{least: x[0], median: (x[(n-1)/2] + x[n/2]) / 2, greatest: x[n-1], turns: n}
-	if ours.cpu > 0 {
-		g.cpu = theirs.cpuPerOperation() / ours.cpuPerOperation()
-	}
-	return g
-}
-
-// ratios compares each of our transports with each peer, as lines of Go's benchmarks and as a table.
-func (r *report) ratios(transports []string, peers []peer) (lines, table string) {
-	isPeer := func(name string) bool { return slices.ContainsFunc(peers, func(p peer) bool { return p.name == name }) }
-	var l, b strings.Builder
-	fmt.Fprintf(&b, "Times as fast as the peer: least / median / greatest over the turns; by CPU time behind the bar.\n")
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "work\tworkers × servers\tpeer\tits median\t%s\t\n", strings.Join(transports, "\t"))
-	for _, name := range r.order {
-		theirs := r.all[name]
-		if !isPeer(theirs.transport) {
-			continue
-		}
-		fmt.Fprintf(t, "%s\t%d × %d\t%s\t%v\t", theirs.work.name, theirs.job.workers, theirs.job.servers, theirs.transport, rounded(median(theirs.took)))
-		for _, transport := range transports {
-			ours := *theirs
-			ours.transport = transport
-			g := gainOf(r.all[ours.name()], theirs)
-			fmt.Fprintf(t, "%.2f / %.2f / %.2f | %.2f\t", g.least, g.median, g.greatest, g.cpu)
-			fmt.Fprintf(&l, "BenchmarkRatio/%s/peer=%s %d %.2f x %.2f x-min %.2f x-max %.2f cpu-x\n", ours.name(), theirs.transport, g.turns, g.median, g.least, g.greatest, g.cpu)
-		}
-		fmt.Fprintln(t)
-	}
-	t.Flush()
-	return l.String(), b.String()
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -21,6 +21,7 @@ type measured struct {
 	cpu       time.Duration
 	workerCPU time.Duration // the workers' part of it
 	turns     []int64       // median nanoseconds of an operation, job by job
+	late      string        // why it is not measured, or not in later turns; "": it is
 }
 
 func (m *measured) add(e event) {
@@ -41,6 +42,22 @@ func (m *measured) name() string {
 		name += "/backups=1"
 	}
 	return name
+}
+
+// with is the same work in the same job over another transport, or a peer's.
+func (m *measured) with(transport string) *measured {
+	return &measured{job: m.job, transport: transport, work: m.work}
+}
+
+// skipped says that nobody played the work: a peer may leave it out.
+func (m *measured) skipped() bool { return len(m.turns) == 0 && m.late == "" }
+
+// middle is the median of all samples, or why there is none.
+func (m *measured) middle() string {
+	if len(m.turns) == 0 {
+		return m.late
+	}
+	return rounded(median(m.took)).String()
 }
 
 // way says over what the processes spoke, and whether shards had backups.
@@ -64,14 +81,33 @@ func (m *measured) cpuPerOperation() float64 {
 // A report writes results as they come, and a table of them all.
 type report struct {
 	w     io.Writer
+	saved bytes.Buffer // what was written
 	order []string
 	all   map[string]*measured
 }
 
-func newReport(w io.Writer) *report { return &report{w: w, all: map[string]*measured{}} }
+func newReport(w io.Writer) *report {
+	r := &report{all: map[string]*measured{}}
+	r.w = io.MultiWriter(w, &r.saved)
+	return r
+}
 
-func (r *report) head() {
-	fmt.Fprintf(r.w, "goos: %s\ngoarch: %s\npkg: github.com/paragon-train/paragon/bench/kv\n", runtime.GOOS, runtime.GOARCH)
+// row is what there is of a job's work so far.
+func (r *report) row(j *job, work string) *measured {
+	m := &measured{job: j.size, transport: j.transport}
+	m.work, _ = findWork(work) // its name is one of ours
+	if have := r.all[m.name()]; have != nil {
+		return have
+	}
+	r.order = append(r.order, m.name())
+	r.all[m.name()] = m
+	return m
+}
+
+// tooLate notes why a row is not measured, or not any more.
+func (r *report) tooLate(m *measured, why string) {
+	m.late = why
+	fmt.Fprintf(r.w, "# BenchmarkKV/%s: %s\n", m.name(), why)
 }
 
 // line writes a result as Go's benchmarks do, and keeps it for the table.
@@ -103,6 +139,16 @@ func (r *report) line(m *measured) {
 	have.samples += m.samples
 }
 
+// end writes what all turns gave: the table, and behind it how each of our transports stands to the peers.
+func (r *report) end(transports []string) {
+	lines, table := r.ratios(transports)
+	fmt.Fprint(r.w, lines)
+	r.table()
+	if lines != "" {
+		fmt.Fprintf(r.w, "\n%s", table)
+	}
+}
+
 // table writes least, median and greatest of all samples.
 func (r *report) table() {
 	fmt.Fprintln(r.w)
@@ -110,6 +156,13 @@ func (r *report) table() {
 	fmt.Fprintln(t, "work\tworkers × servers\ttransport\tleast\tmedian\tgreatest\tGB/s at the median\toperations/s of a worker\tCPU of all, for a worker's operation\t")
 	for _, name := range r.order {
 		m := r.all[name]
+		if m.skipped() {
+			continue
+		}
+		if len(m.turns) == 0 {
+			fmt.Fprintf(t, "%s\t%d × %d\t%s\t%s\t\t\t\t\t\t\n", m.work.name, m.job.workers, m.job.servers, m.way(), m.late)
+			continue
+		}
 		mid := median(m.took)
 		fmt.Fprintf(t, "%s\t%d × %d\t%s\t%v\t%v\t%v\t%.2f\t%.0f\t%v\t\n", m.work.name, m.job.workers, m.job.servers, m.way(),
 			rounded(slices.Min(m.took)), rounded(mid), rounded(slices.Max(m.took)), m.traffic()/float64(mid), 1e9/float64(mid),
@@ -117,7 +170,7 @@ func (r *report) table() {
 	}
 	t.Flush()
 	for _, name := range r.order {
-		if m := r.all[name]; m.norms != nil {
+		if m := r.all[name]; len(m.norms) > 0 {
 			fmt.Fprintf(r.w, "%s, %d × %d, %s: with norms %v, %.4f times as long\n", m.work.name, m.job.workers, m.job.servers, m.way(),
 				rounded(median(m.norms)), float64(median(m.norms))/float64(median(m.took)))
 		}

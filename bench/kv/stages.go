@@ -65,11 +65,8 @@ func stageTransport(ctx context.Context, set settings, name string) (costs.Trans
 		for _, w := range stageWorks() {
 			j.works = append(j.works, w.name)
 		}
-		limit, cancel := context.WithTimeout(ctx, 10*time.Minute)
-		err := j.run(limit, r)
-		cancel()
-		if err != nil {
-			return costs.Transport{}, err
+		if done, err := j.run(ctx, time.Duration(max(1, set.scale)*float64(set.limit)), r); err != nil {
+			return costs.Transport{}, fmt.Errorf("work %d of %d: %w", done+1, len(j.works), err)
 		}
 	}
 	var worker, server [2][2]float64 // by verb and size, for one operation

@@ -28,6 +28,7 @@ var works = []work{
 	{name: "small", keys: same(64, 256), samples: 20, passes: 40},
 	{name: "push/bytes=65536", keys: same(16, 16<<10), samples: 20, passes: 16},
 	{name: "array/bytes=65536", keys: same(16, 16<<10), samples: 20, passes: 16, pull: true},
+	{name: "array/bytes=262144", keys: same(16, 64<<10), samples: 20, passes: 8, pull: true},
 	{name: "array/bytes=1048576", keys: same(8, 256<<10), samples: 20, passes: 8, pull: true},
 	{name: "array/bytes=4194304", keys: same(4, 1<<20), samples: 20, passes: 4, pull: true},
 	{name: "array/bytes=16777216", keys: same(2, 4<<20), samples: 20, passes: 2, pull: true},
@@ -176,7 +177,7 @@ func newPlayer(ctx context.Context, kv kvstore.Store, w work) (*player, error) {
 		}
 		start := make(chan struct{}, 1)
 		p.start = append(p.start, start)
-		grads, outs := [][]float32{kvstore.Float32s(n)}, [][]float32{make([]float32, n)}
+		grads, outs := [][]float32{kvstore.Float32s(n)}, [][]float32{kvstore.Float32s(n)}
 		for j := range grads[0] {
 			grads[0][j] = float32(j%7) - 3
 		}

@@ -11,22 +11,30 @@
 // Memory is what the process grew by from before it made the model to its peak, of a process apart with its allocator as it
 // comes and one layout. Scaling rows compare two processes of one thread with one, for each program with itself.
 //
-// Results are in the format of Go's benchmarks; --table adds a table for people.
+// A run ends within --budget: each row has its share of what is left. Where that is up, the spells that were made count; a program that is
+// not ready or does not answer by then is a row that says so, and the rest goes on.
+//
+// Results are in the format of Go's benchmarks; --table adds a table for people, and --save a file that is named for the machine, which
+// bench/machines puts beside those of others.
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/bench/internal/machine"
 )
 
 func main() {
@@ -50,12 +58,14 @@ func newApp() *cli.App {
 			&cli.StringFlag{Name: "python", Value: "python3", Usage: "a Python that has torch"},
 			&cli.StringFlag{Name: "script", Value: "bench/peers/pytorch.py"},
 			&cli.BoolFlag{Name: "blas-openmp", Usage: "PyTorch's BLAS computes on OpenMP's threads"},
-			&cli.StringFlag{Name: "rows", Usage: "only rows that this regular expression matches"},
-			&cli.StringFlag{Name: "dtypes", Value: "float32", Usage: "regular expression of the number types measured: float32|bf16"},
-			&cli.IntFlag{Name: "processes", Value: 3, Usage: "pairs of processes of a row"},
-			&cli.IntFlag{Name: "turns", Value: 6, Usage: "quiet spells of each process"},
+			&cli.StringFlag{Name: "rows", Value: "threads=2|processes=2", Usage: "only rows that this regular expression matches (.: all)"},
+			&cli.StringFlag{Name: "dtypes", Value: "float32|bf16", Usage: "regular expression of the number types measured"},
+			&cli.IntFlag{Name: "processes", Value: 2, Usage: "pairs of processes of a row, at most"},
+			&cli.IntFlag{Name: "turns", Value: 4, Usage: "quiet spells of each process, at most"},
 			&cli.Float64Flag{Name: "seconds", Value: 0.5, Usage: "of a spell, which is at least one step"},
-			&cli.DurationFlag{Name: "start-limit", Value: 3 * time.Minute, Usage: "for one process to get ready or to answer"},
+			&cli.DurationFlag{Name: "budget", Value: 9 * time.Minute, Usage: "of the whole run"},
+			&cli.DurationFlag{Name: "start-limit", Value: time.Minute, Usage: "for one process to get ready or to answer"},
+			&cli.PathFlag{Name: "save", Usage: "folder for the results, in a file named for the machine"},
 			&cli.PathFlag{Name: "table", Usage: "file for a table in Markdown"},
 			&cli.StringFlag{Name: "commit", Usage: "named in the table"},
 			&cli.StringFlag{Name: "note", Usage: "added to the table: versions"},
@@ -71,6 +81,7 @@ type bench struct {
 	processes, turns             int
 	seconds                      float64
 	limit                        time.Duration
+	budget                       time.Duration
 	out                          io.Writer
 	results                      []result
 }
@@ -84,34 +95,77 @@ func run(c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("--dtypes: %w", err)
 	}
+	here := machine.Here()
+	var saved bytes.Buffer
 	b := &bench{
 		ours: c.String("ours"), launch: c.String("launch"), python: c.String("python"), script: c.String("script"), oneBlasPool: c.Bool("blas-openmp"),
-		processes: c.Int("processes"), turns: c.Int("turns"), seconds: c.Float64("seconds"), limit: c.Duration("start-limit"), out: c.App.Writer,
+		processes: c.Int("processes"), turns: c.Int("turns"), seconds: c.Float64("seconds"), limit: c.Duration("start-limit"), budget: c.Duration("budget"),
+		out: io.MultiWriter(c.App.Writer, &saved),
 	}
 	if b.processes < 1 || b.turns < 1 || !(b.seconds >= 0) {
 		return fmt.Errorf("--processes is %d, --turns %d and --seconds %v, want at least 1, 1 and 0", b.processes, b.turns, b.seconds)
+	}
+	if b.budget <= 0 || b.limit <= 0 {
+		return fmt.Errorf("--budget is %v and --start-limit %v, want both above 0", b.budget, b.limit)
 	}
 	for _, program := range []*string{&b.ours, &b.launch} {
 		if *program, err = filepath.Abs(*program); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(b.out, "goos: %s\ngoarch: %s\npkg: github.com/paragon-train/paragon/bench/peers\n", runtime.GOOS, runtime.GOARCH)
+	chosen := slices.DeleteFunc(rows(), func(r row) bool { return !dtypes.MatchString(r.dtype) || !only.MatchString(r.String()) })
+	if len(chosen) == 0 {
+		return fmt.Errorf("--rows %q and --dtypes %q match no row", c.String("rows"), c.String("dtypes"))
+	}
+	here.WriteHead(b.out, "bench/peers")
+	fmt.Fprintf(b.out, "commit: %s\n", orElse(c.String("commit"), "unknown"))
+	if note := c.String("note"); note != "" {
+		fmt.Fprintf(b.out, "note: %s\n", note)
+	}
 	start := time.Now()
-	for _, r := range rows() {
-		if !dtypes.MatchString(r.dtype) || !only.MatchString(r.String()) {
-			continue
+	var failed error
+	for i, r := range chosen {
+		res, err := b.row(c.Context, r, (b.budget-time.Since(start))/time.Duration(len(chosen)-i))
+		if c.Context.Err() != nil {
+			return err
 		}
-		res, err := b.measure(c.Context, r)
 		if err != nil {
-			return fmt.Errorf("%v: %w", r, err)
+			res.late = "failed"
+			if errors.Is(err, errLate) {
+				res.late = err.Error()
+			} else {
+				failed = errors.Join(failed, fmt.Errorf("%v: %w", r, err))
+			}
+			fmt.Fprintf(b.out, "# BenchmarkRatio/%v: %s\n", r, res.late)
 		}
 		b.results = append(b.results, res)
 		if c.Path("table") != "" { // after each row, since a run is long
-			if err := writeTable(c.Path("table"), c.String("commit"), c.String("note"), time.Since(start), b); err != nil {
+			if err := writeTable(c.Path("table"), c.String("commit"), here, c.String("note"), time.Since(start), b); err != nil {
 				return err
 			}
 		}
+		if c.Path("save") != "" {
+			if err := here.Save(c.Path("save"), "peers", saved.Bytes()); err != nil {
+				return fmt.Errorf("--save: %w", err)
+			}
+		}
 	}
-	return nil
+	return failed
+}
+
+// row measures a row in so much time.
+func (b *bench) row(ctx context.Context, r row, share time.Duration) (result, error) {
+	if share <= 0 {
+		return result{row: r}, fmt.Errorf("not measured: --budget %v is spent: %w", b.budget, errLate)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, share, errLate)
+	defer cancel()
+	return b.measure(ctx, r, time.Now().Add(share*2/3)) // the rest is for memory
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
 }

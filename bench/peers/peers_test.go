@@ -76,6 +76,44 @@ func TestNamesAProgramThatFails(t *testing.T) {
 	}
 }
 
+// A program that is too slow is a row that says so, and the rows behind it are measured; a run whose budget is spent says so, too.
+func TestSlowProgramsAreRows(t *testing.T) {
+	good, slow := program(t, serving("1", "1")), program(t, "if [ $3 = resnet18-imagenet ]; then exec sleep 600; fi\n"+serving("1", "1"))
+	run := func(args ...string) string {
+		var out bytes.Buffer
+		app := newApp()
+		app.Writer = &out
+		table, folder := filepath.Join(t.TempDir(), "table.md"), t.TempDir()
+		if err := app.RunContext(t.Context(), append([]string{"peers", "--ours", good, "--python", slow, "--script", "script", "--rows", "(imagenet|mlp)/batch=64/threads=1/dtype=float32",
+			"--processes", "1", "--turns", "1", "--seconds", "0", "--table", table, "--save", folder}, args...)); err != nil {
+			t.Fatal(err)
+		}
+		written, err := os.ReadFile(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if saved, err := filepath.Glob(filepath.Join(folder, "peers-*.txt")); err != nil || len(saved) != 1 {
+			t.Errorf("got files %v, %v, want one named for the machine", saved, err)
+		}
+		return out.String() + string(written)
+	}
+	out := run("--start-limit", "2s")
+	for _, want := range []string{
+		`(?m)^# BenchmarkRatio/model=resnet18-imagenet/batch=64/threads=1/dtype=float32: .*: no answer within [\d.]+s: too slow$`,
+		`(?m)^BenchmarkRatio/model=mlp/batch=64/threads=1/dtype=float32 \t`,
+		`(?m)^\| resnet18-imagenet \| 64 \| 1 \| float32 \| .*too slow \|`,
+		`(?m)^machine: .*cores`,
+	} {
+		if !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("got no line %s in\n%s", want, out)
+		}
+	}
+	out = run("--budget", "1ns")
+	if got := strings.Count(out, "# BenchmarkRatio/"); got != 2 || !strings.Contains(out, "--budget 1ns is spent") {
+		t.Errorf("got %d rows that were not measured, want 2:\n%s", got, out)
+	}
+}
+
 func TestMedianAndPairs(t *testing.T) {
 	if got := median([]float64{5, 1, 9}); got != 5 {
 		t.Errorf("median of 5, 1, 9: got %v, want 5", got)

@@ -3,12 +3,16 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"time"
 )
+
+// errLate is the end of a program, or of a row, that takes longer than its time.
+var errLate = errors.New("too slow")
 
 // A process is a child that answers each line with a line.
 type process struct {
@@ -17,13 +21,14 @@ type process struct {
 	in     io.WriteCloser
 	out    *bufio.Scanner
 	limit  time.Duration
-	cancel context.CancelFunc
+	ctx    context.Context // the child's: ends with the row's time
+	cancel context.CancelCauseFunc
 }
 
 // start returns when the child is ready.
 func (b *bench) start(ctx context.Context, env []string, args ...string) (*process, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	p := &process{name: args[0] + " " + args[1], cmd: exec.CommandContext(ctx, args[0], args[1:]...), limit: b.limit, cancel: cancel}
+	ctx, cancel := context.WithCancelCause(ctx)
+	p := &process{name: args[0] + " " + args[1], cmd: exec.CommandContext(ctx, args[0], args[1:]...), limit: b.limit, ctx: ctx, cancel: cancel}
 	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stderr = os.Stderr
 	var err error
@@ -49,14 +54,18 @@ func (b *bench) start(ctx context.Context, env []string, args ...string) (*proce
 	return p, nil
 }
 
-// read is the next line. A child that takes longer than the limit is killed, which ends its output.
+// read is the next line. A child that takes longer than the limit, or than the row's time, is killed, which ends its output.
 func (p *process) read() (string, error) {
-	late := time.AfterFunc(p.limit, p.cancel)
+	begun := time.Now()
+	late := time.AfterFunc(p.limit, func() { p.cancel(errLate) })
 	defer late.Stop()
-	if !p.out.Scan() {
-		return "", fmt.Errorf("%s: no answer within %v, or it ended", p.name, p.limit)
+	if p.out.Scan() {
+		return p.out.Text(), nil
 	}
-	return p.out.Text(), nil
+	if context.Cause(p.ctx) == errLate {
+		return "", fmt.Errorf("%s: no answer within %v: %w", p.name, time.Since(begun).Round(time.Second/10), errLate)
+	}
+	return "", fmt.Errorf("%s: no answer: it ended", p.name)
 }
 
 // ask returns the three numbers of an answer.
@@ -77,8 +86,8 @@ func (p *process) ask(question string) (n [3]float64, err error) {
 // stop ends the child's input and waits for it, not for long.
 func (p *process) stop() {
 	p.in.Close()
-	late := time.AfterFunc(5*time.Second, p.cancel)
+	late := time.AfterFunc(5*time.Second, func() { p.cancel(nil) })
 	_ = p.cmd.Wait()
 	late.Stop()
-	p.cancel()
+	p.cancel(nil)
 }

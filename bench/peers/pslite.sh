@@ -1,7 +1,8 @@
 #!/bin/sh
 # Measures the store against ps-lite, and against gloo's all-reduce where python3-torch is installed, in turns: bench/kv starts
 # their processes and ours. PSLITE names a checkout of ps-lite; it is built with Debian's libzmq3-dev, libprotobuf-dev and
-# protobuf-compiler. Arguments are flags of bench/kv, behind those below; a run takes about three minutes on two quiet cores.
+# protobuf-compiler. Arguments are flags of bench/kv, behind those below. A run takes -budget (9m) at most: turns that would not fit are left
+# out, and a work for which a peer takes longer than -limit (20s) is a row that says so.
 #
 #	PSLITE=/some/folder/ps-lite bench/peers/pslite.sh [-count 10] [-scale 1] [-jobs 2x2] [-work resnet18] ...
 #
@@ -12,6 +13,8 @@
 #	pslite-answer    the same with a server that sums nothing and waits for nobody
 #	pslite-SYSTEM    as pslite-tcp, under the system's own congestion control where that is not cubic
 #	gloo             all-reduce of ResNet18's bytes between the workers; with cubic
+#	floor-tcp        what the kernel's copies alone take: the same bytes there and back over TCP with cubic, and nothing else
+#	floor-memory     a read of each contribution and a write of the value in shared memory
 set -eu
 PSLITE=${PSLITE:-}
 case $PSLITE in /* | "") ;; *) PSLITE=$PWD/$PSLITE ;; esac
@@ -53,5 +56,4 @@ if "$PYTHON" -c 'import torch' 2>/dev/null; then
 else
 	echo "pslite.sh: without gloo: $PYTHON has no torch: install python3-torch, or name a Python that has it in PYTHON" >&2
 fi
-echo "pslite.sh: five turns of all works take about three minutes on two quiet cores" >&2
-exec "$out/kv" -work '*,push/*,array/*' -count 5 -scale 0.3 -peer "pslite-tcp=$cubic $out/pslite" -peer "pslite-unix=env DMLC_LOCAL=1 $out/pslite" "$@"
+exec "$out/kv" -work '*,push/*,array/*' -count 5 -scale 0.3 -limit 20s -floor -peer "pslite-tcp=$cubic $out/pslite" -peer "pslite-unix=env DMLC_LOCAL=1 $out/pslite" "$@"

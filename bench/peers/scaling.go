@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,34 +14,17 @@ import (
 
 // measureScaling compares two processes of one thread with one, for each program: launch with two workers and two servers
 // against a process without a store; DistributedDataParallel over gloo against a process without it.
-func (b *bench) measureScaling(ctx context.Context, r row) (result, error) {
+func (b *bench) measureScaling(ctx context.Context, r row, until time.Time) (result, error) {
 	res := result{row: r}
-	model, batch := r.model, strconv.Itoa(r.batch)
 	alone := r
 	alone.processes = 1
-	for range b.processes {
-		ours, err := b.spellAlone(ctx, b.ourServe(alone), r.batch)
+	for i := 0; i < b.processes && (i == 0 || time.Now().Before(until)); i++ {
+		err := b.scalingTurn(ctx, &res, alone)
+		if errors.Is(err, errLate) && i > 0 {
+			break // the turns that were made count
+		}
 		if err != nil {
 			return res, err
-		}
-		// As many steps as take about as long as all spells of a process do in other rows.
-		steps := max(3, int(ours.wall/float64(r.batch)*b.seconds*float64(b.turns)))
-		pair, err := b.spellOfJob(ctx, r, 2, b.launch, "-n", "2", "-s", "2", "--", b.ours, "train", "--model", model, "--batch", batch, "--threads", "1", "--steps", strconv.Itoa(steps))
-		if err != nil {
-			return res, err
-		}
-		res.oursAlone, res.ours = append(res.oursAlone, ours), append(res.ours, pair)
-
-		for _, n := range []int{1, 2} {
-			got, err := b.spellOfJob(ctx, r, n, b.python, b.script, "train", model, batch, strconv.Itoa(n), strconv.Itoa(steps))
-			if err != nil {
-				return res, err
-			}
-			if n == 1 {
-				res.peerAlone = append(res.peerAlone, got)
-			} else {
-				res.peer = append(res.peer, got)
-			}
 		}
 	}
 	for _, p := range []struct {
@@ -52,7 +36,36 @@ func (b *bench) measureScaling(ctx context.Context, r row) (result, error) {
 		lo, mid, hi := pairs(p.pair, p.alone)
 		fmt.Fprintf(b.out, "BenchmarkScaling/%v/program=%s \t%d\t%.2f x\t%.2f x-min\t%.2f x-median\t%.2f x-max\n", r, p.name, len(p.pair), ratio(wall, p.pair, p.alone), lo, mid, hi)
 	}
+	lo, mid, hi := pairs(res.ours, res.peer)
+	fmt.Fprintf(b.out, "BenchmarkRatio/%v \t%d\t%.2f x\t%.2f x-min\t%.2f x-median\t%.2f x-max\t%.0f ours-images/s\t%.0f peer-images/s\n", r, len(res.ours),
+		ratio(wall, res.ours, res.peer), lo, mid, hi, median(of(wall, res.ours)), median(of(wall, res.peer)))
 	return res, nil
+}
+
+// scalingTurn adds one measurement of each kind, or none.
+func (b *bench) scalingTurn(ctx context.Context, res *result, alone row) error {
+	r := res.row
+	model, batch := r.model, strconv.Itoa(r.batch)
+	ours, err := b.spellAlone(ctx, b.ourServe(alone), r.batch)
+	if err != nil {
+		return err
+	}
+	// As many steps as take about as long as all spells of a process do in other rows.
+	steps := max(3, int(ours.wall/float64(r.batch)*b.seconds*float64(b.turns)))
+	pair, err := b.spellOfJob(ctx, r, 2, b.launch, "-n", "2", "-s", "2", "--", b.ours, "train", "--model", model, "--batch", batch, "--threads", "1", "--steps", strconv.Itoa(steps))
+	if err != nil {
+		return err
+	}
+	var theirs [2]rate
+	for i := range theirs {
+		n := strconv.Itoa(i + 1)
+		if theirs[i], err = b.spellOfJob(ctx, r, i+1, b.python, b.script, "train", model, batch, n, strconv.Itoa(steps)); err != nil {
+			return err
+		}
+	}
+	res.oursAlone, res.ours = append(res.oursAlone, ours), append(res.ours, pair)
+	res.peerAlone, res.peer = append(res.peerAlone, theirs[0]), append(res.peer, theirs[1])
+	return nil
 }
 
 // spellAlone is one long spell of a serving process.
@@ -71,13 +84,17 @@ var spellLine = regexp.MustCompile(`(?m)^(?:worker \d+ +\| )?spell (\d+) ([0-9.e
 
 // spellOfJob runs a command whose n processes each print "spell STEPS SECONDS CPU", and adds up their rates.
 func (b *bench) spellOfJob(ctx context.Context, r row, n int, args ...string) (rate, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.limit)
+	begun := time.Now()
+	ctx, cancel := context.WithTimeoutCause(ctx, b.limit, errLate)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), b.tuned(r)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // launch and Python clean up behind themselves
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
+	if err != nil && context.Cause(ctx) == errLate {
+		return rate{}, fmt.Errorf("%s: no end within %v: %w", strings.Join(args[:2], " "), time.Since(begun).Round(time.Second/10), errLate)
+	}
 	if err != nil {
 		return rate{}, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
 	}

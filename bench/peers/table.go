@@ -5,14 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/paragon-train/paragon/bench/internal/machine"
 )
 
 // writeTable writes all results for people, with what they were measured by.
-func writeTable(path, commit, note string, took time.Duration, b *bench) (err error) {
+func writeTable(path, commit string, here machine.Machine, note string, took time.Duration, b *bench) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -20,8 +20,8 @@ func writeTable(path, commit, note string, took time.Duration, b *bench) (err er
 	defer func() { err = errors.Join(err, f.Close()) }()
 	w := bufio.NewWriter(f)
 	defer func() { err = errors.Join(err, w.Flush()) }()
-	fmt.Fprintf(w, "Written by `bench/peers/torch.sh` at commit %s on %s, %d cores (%s/%s), in %v: %d × %d spells of %v s for each row.\n",
-		orElse(commit, "unknown"), orElse(cpuName(), "an unknown processor"), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, took.Round(time.Second), b.processes, b.turns, b.seconds)
+	fmt.Fprintf(w, "Written by `bench/peers/torch.sh` at commit %s in %v, at most %d × %d spells of %v s for each row, on %s.\n",
+		orElse(commit, "unknown"), took.Round(time.Second), b.processes, b.turns, b.seconds, here)
 	if note != "" {
 		fmt.Fprintf(w, "%s.\n", note)
 	}
@@ -32,13 +32,25 @@ func writeTable(path, commit, note string, took time.Duration, b *bench) (err er
 		if r.processes > 1 {
 			continue
 		}
+		if r.late != "" {
+			fmt.Fprintf(w, "| %s | %d | %d | %s | %s | | | | | | |\n", r.model, r.batch, r.threads, r.dtype, r.late)
+			continue
+		}
+		memory := "not measured | "
+		if r.peerPeak > 0 {
+			memory = fmt.Sprintf("%.0f, %.0f, %.0f | %.2f", r.plan/1e6, r.oursPeak/1e6, r.peerPeak/1e6, r.oursPeak/r.peerPeak)
+		}
 		lo, mid, hi := pairs(r.ours, r.peer)
-		fmt.Fprintf(w, "| %s | %d | %d | %s | %s | %s | %.2f (%.2f / %.2f / %.2f) | %.2f | %.0f, %.0f, %.0f | %.2f | %.2f |\n", r.model, r.batch, r.threads, r.dtype,
-			spread(r.ours), spread(r.peer), ratio(wall, r.ours, r.peer), lo, mid, hi, ratio(cpu, r.ours, r.peer), r.plan/1e6, r.oursPeak/1e6, r.peerPeak/1e6, r.oursPeak/r.peerPeak, r.others())
+		fmt.Fprintf(w, "| %s | %d | %d | %s | %s | %s | %.2f (%.2f / %.2f / %.2f) | %.2f | %s | %.2f |\n", r.model, r.batch, r.threads, r.dtype,
+			spread(r.ours), spread(r.peer), ratio(wall, r.ours, r.peer), lo, mid, hi, ratio(cpu, r.ours, r.peer), memory, r.others())
 	}
 	fmt.Fprintf(w, "\nTwo processes of one thread against one:\n\n| model | batch | program | one process | two | ratio |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range b.results {
 		if r.processes == 1 {
+			continue
+		}
+		if r.late != "" {
+			fmt.Fprintf(w, "| %s | %d | %s | | | |\n", r.model, r.batch, r.late)
 			continue
 		}
 		for _, p := range []struct {
@@ -55,22 +67,4 @@ func writeTable(path, commit, note string, took time.Duration, b *bench) (err er
 func spread(r []rate) string {
 	x := of(wall, r)
 	return fmt.Sprintf("%.0f / %.0f / %.0f", slices.Min(x), median(x), slices.Max(x))
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
-// cpuName is the processor's name where the system tells.
-func cpuName() string {
-	data, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(data)) {
-		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }

@@ -1,0 +1,175 @@
+// Command machines puts results of several machines side by side.
+//
+//	bench/peers/torch.sh --save docs/design/measured
+//	PSLITE=path/to/ps-lite bench/peers/pslite.sh -save docs/design/measured
+//	go run ./bench/machines docs/design/measured/*.txt
+//
+// The files are what bench/peers and bench/kv print: lines of Go's benchmarks below a head that says which machine it is. Each ratio to a peer
+// is a row, and each machine a column; a row that a machine could not measure says why.
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func main() {
+	if err := run(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "machines:", err)
+		os.Exit(1)
+	}
+}
+
+func run(files []string, out io.Writer) error {
+	if len(files) == 0 {
+		return errors.New("want files that bench/peers or bench/kv wrote with --save")
+	}
+	var t table
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		err = t.read(f)
+		f.Close()
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	w := bufio.NewWriter(out)
+	t.write(w)
+	return w.Flush()
+}
+
+// A table has a row for each ratio, in the order in which they came, and a column for each machine.
+type table struct {
+	machines []string
+	rows     []string
+	cells    map[string]map[string]string // by row and machine
+}
+
+// read adds a file's results.
+func (t *table) read(in io.Reader) error {
+	machine := ""
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		line := lines.Text()
+		if text, ok := strings.CutPrefix(line, "machine: "); ok {
+			if machine = text; !slices.Contains(t.machines, machine) {
+				t.machines = append(t.machines, machine)
+			}
+			continue
+		}
+		name, cell := "", ""
+		if text, ok := strings.CutPrefix(line, "# BenchmarkRatio/"); ok {
+			name, cell, _ = strings.Cut(text, ": ")
+		} else if text, ok := strings.CutPrefix(line, "BenchmarkRatio/"); ok {
+			f := strings.Fields(text)
+			var err error
+			if cell, err = cellOf(f); err != nil {
+				return fmt.Errorf("line %q: %w", line, err)
+			}
+			name = f[0]
+		} else {
+			continue
+		}
+		if machine == "" {
+			return fmt.Errorf("line %q: no line \"machine: ...\" goes ahead of it", line)
+		}
+		t.put(name, machine, cell)
+	}
+	if machine == "" {
+		return errors.New(`no line "machine: ..."`)
+	}
+	return nil
+}
+
+func (t *table) put(row, machine, cell string) {
+	if t.cells == nil {
+		t.cells = map[string]map[string]string{}
+	}
+	if t.cells[row] == nil {
+		t.cells[row] = map[string]string{}
+		t.rows = append(t.rows, row)
+	}
+	t.cells[row][machine] = cell
+}
+
+// cellOf is what a line tells: the ratio, least to greatest, and both programs' figures.
+func cellOf(fields []string) (string, error) {
+	value := map[string]float64{}
+	for i := 3; i < len(fields); i += 2 {
+		x, err := strconv.ParseFloat(fields[i-1], 64)
+		if err != nil {
+			return "", err
+		}
+		value[fields[i]] = x
+	}
+	if _, ok := value["x"]; !ok {
+		return "", errors.New("want a number of x")
+	}
+	cell := fmt.Sprintf("**%.2f** (%.2f to %.2f)", value["x"], value["x-min"], value["x-max"])
+	if ours, ok := value["ours-images/s"]; ok {
+		cell += fmt.Sprintf("; %.0f and %.0f a second", ours, value["peer-images/s"])
+	}
+	if ours, ok := value["ours-ns/op"]; ok {
+		cell += fmt.Sprintf("; %s and %s", duration(ours), duration(value["peer-ns/op"]))
+	}
+	return cell, nil
+}
+
+func duration(ns float64) string {
+	switch {
+	case ns < 1e6:
+		return fmt.Sprintf("%.3g µs", ns/1e3)
+	case ns < 1e9:
+		return fmt.Sprintf("%.3g ms", ns/1e6)
+	}
+	return fmt.Sprintf("%.3g s", ns/1e9)
+}
+
+// label is a row in words: the parts of its name, NAME=VALUE.
+func label(row string) string {
+	var parts []string
+	for part := range strings.SplitSeq(row, "/") {
+		name, value, ok := strings.Cut(part, "=")
+		if !ok {
+			value = part
+		}
+		switch name {
+		case "workers", "servers", "threads", "processes", "batch":
+			value = fmt.Sprintf("%s %s", value, name)
+		case "bytes":
+			value += " bytes"
+		case "transport":
+			value = "over " + value
+		case "peer":
+			value = "against " + value
+		}
+		parts = append(parts, value)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (t *table) write(w io.Writer) {
+	for i, m := range t.machines {
+		fmt.Fprintf(w, "- %c: %s\n", 'A'+i, m)
+	}
+	fmt.Fprintf(w, "\nRatio of medians (least to greatest of turns); ours and the peer's.\n\n| work |")
+	for i := range t.machines {
+		fmt.Fprintf(w, " %c |", 'A'+i)
+	}
+	fmt.Fprintf(w, "\n| --- |%s\n", strings.Repeat(" --- |", len(t.machines)))
+	for _, row := range t.rows {
+		fmt.Fprintf(w, "| %s |", label(row))
+		for _, m := range t.machines {
+			fmt.Fprintf(w, " %s |", t.cells[row][m])
+		}
+		fmt.Fprintln(w)
+	}
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "results.txt")
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Ratios of two machines stand in one row, beside what one of them did not measure and why.
+func TestMachinesStandSideBySide(t *testing.T) {
+	amd := write(t, "goos: linux\nmachine: AMD EPYC, 2 cores\nBenchmarkRatio/model=mlp/batch=64/threads=2/dtype=bf16 \t4\t1.01 x\t0.90 x-min\t1.00 x-median\t1.17 x-max\t66390 ours-images/s\t65953 peer-images/s\n")
+	store := write(t, "machine: AMD EPYC, 2 cores\nBenchmarkKV/work=latency 1 2 ns/op\nBenchmarkRatio/work=array/bytes=65536/workers=2/servers=2/transport=tcp/peer=gloo 3 1.28 x 1.20 x-min 1.35 x-max 1.31 cpu-x 44100000 ours-ns/op 56448000 peer-ns/op\n")
+	intel := write(t, "machine: Intel Xeon, amx_bf16\n# BenchmarkRatio/work=array/bytes=65536/workers=2/servers=2/transport=tcp/peer=gloo: took longer than 30s\nBenchmarkRatio/model=mlp/batch=64/threads=2/dtype=bf16 4 0.69 x 0.6 x-min 0.7 x-max\n")
+	var out bytes.Buffer
+	if err := run([]string{amd, store, intel}, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"- A: AMD EPYC, 2 cores\n- B: Intel Xeon, amx_bf16\n",
+		"| mlp, 64 batch, 2 threads, bf16 | **1.01** (0.90 to 1.17); 66390 and 65953 a second | **0.69** (0.60 to 0.70) |\n",
+		"| array, 65536 bytes, 2 workers, 2 servers, over tcp, against gloo | **1.28** (1.20 to 1.35); 44.1 ms and 56.4 ms | took longer than 30s |\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got no %q in\n%s", want, &out)
+		}
+	}
+}
+
+func TestRefusesWhatSaysNoMachine(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"goos: linux\n", `no line "machine`},
+		{"BenchmarkRatio/a 1 2 x\n", "goes ahead"},
+		{"machine: m\nBenchmarkRatio/a 1 y x\n", "invalid syntax"},
+		{"machine: m\nBenchmarkRatio/a 1 2 y\n", "want a number of x"},
+	} {
+		if err := run([]string{write(t, test.text)}, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: got error %v, want one with %q", test.text, err, test.want)
+		}
+	}
+	if err := run(nil, &bytes.Buffer{}); err == nil {
+		t.Error("no files: got no error")
+	}
+}
