@@ -41,7 +41,7 @@ func (b *bench) start(ctx context.Context, env []string, args ...string) (*proce
 	}
 	p.out = bufio.NewScanner(out)
 	if err := p.cmd.Start(); err != nil {
-		return nil, err
+		return nil, p.late(err, 0)
 	}
 	line, err := p.read()
 	if err == nil && line != "ready" {
@@ -62,16 +62,21 @@ func (p *process) read() (string, error) {
 	if p.out.Scan() {
 		return p.out.Text(), nil
 	}
+	return "", p.late(fmt.Errorf("%s: no answer: it ended", p.name), time.Since(begun))
+}
+
+// late is an error of a child, or that it was ended since its time was up.
+func (p *process) late(err error, waited time.Duration) error {
 	if context.Cause(p.ctx) == errLate {
-		return "", fmt.Errorf("%s: no answer within %v: %w", p.name, time.Since(begun).Round(time.Second/10), errLate)
+		return fmt.Errorf("%s: no answer within %v: %w", p.name, waited.Round(time.Second/10), errLate)
 	}
-	return "", fmt.Errorf("%s: no answer: it ended", p.name)
+	return err
 }
 
 // ask returns the three numbers of an answer.
 func (p *process) ask(question string) (n [3]float64, err error) {
 	if _, err := fmt.Fprintln(p.in, question); err != nil {
-		return n, fmt.Errorf("%s: %q: %w", p.name, question, err)
+		return n, p.late(fmt.Errorf("%s: %q: %w", p.name, question, err), 0)
 	}
 	line, err := p.read()
 	if err != nil {
