@@ -192,4 +192,17 @@ func list[T any](c *coder, v *[]T, size int, each func(*coder, *T)) {
 	}
 }
 
+// reusedList codes the length of a list of at most so many items, which take at least size bytes each, and makes *v as long when decoding, in the
+// memory that it has. The caller codes the items, and must set all of each. (A function for it would make the coder escape to the heap.)
+func reusedList[T any](c *coder, v *[]T, size int, most uint32) {
+	n := c.count(len(*v), size, most)
+	if !c.decoding {
+		return
+	}
+	if cap(*v) < n {
+		*v = make([]T, n)
+	}
+	*v = (*v)[:n]
+}
+
 func (c *coder) strings(v *[]string) { list(c, v, 4, (*coder).string) }

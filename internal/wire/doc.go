@@ -96,6 +96,8 @@ const (
 	KindReadProfile  Kind = 60
 	KindProfilePart  Kind = 61
 	KindStopped      Kind = 62
+	KindPushMany     Kind = 63
+	KindPushedMany   Kind = 64
 )
 
 // A Code says why a request was refused.

@@ -56,6 +56,8 @@ var kinds = [...]struct {
 	KindReadProfile:  {"read profile", func() Message { return new(ReadProfile) }},
 	KindProfilePart:  {"profile part", func() Message { return new(ProfilePart) }},
 	KindStopped:      {"stopped", func() Message { return new(Stopped) }},
+	KindPushMany:     {"push many", func() Message { return new(PushMany) }},
+	KindPushedMany:   {"pushed many", func() Message { return new(PushedMany) }},
 }
 
 // New returns an empty message of the kind, or nil if the kind is not known.

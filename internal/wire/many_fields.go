@@ -1,0 +1,64 @@
+package wire
+
+func (m *PushMany) Kind() Kind { return KindPushMany }
+
+func (m *PushMany) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+// DecodeHead reuses the memory of m's list.
+func (m *PushMany) DecodeHead(b []byte) error {
+	c := decoder(KindPushMany, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *PushMany) fields(c *coder) {
+	reusedList(c, &m.Pushes, pushSize+4, MaxPushes)
+	for i := range m.Pushes {
+		p := &m.Pushes[i]
+		p.Push.fields(c)
+		c.u32(&p.Size)
+	}
+}
+
+// pushSize is the size of the head of a Push.
+const pushSize = 120
+
+func (m *PushedMany) Kind() Kind { return KindPushedMany }
+
+func (m *PushedMany) AppendHead(b []byte) []byte {
+	c := encoder(b)
+	m.fields(&c)
+	return c.b
+}
+
+// DecodeHead reuses the memory of m's lists.
+func (m *PushedMany) DecodeHead(b []byte) error {
+	c := decoder(KindPushedMany, b)
+	m.fields(&c)
+	return c.end()
+}
+
+func (m *PushedMany) fields(c *coder) {
+	c.u64(&m.Generation)
+	reusedList(c, &m.Values, valueSize, MaxPushes)
+	for i := range m.Values {
+		m.Values[i].fields(c)
+	}
+	reusedList(c, &m.Refused, 18, MaxPushes)
+	for i := range m.Refused {
+		r := &m.Refused[i]
+		code := uint16(r.Code)
+		c.u32(&r.Index)
+		c.u16(&code)
+		r.Code = Code(code)
+		c.u64(&r.Generation)
+		c.string(&r.Text)
+	}
+}
+
+// valueSize is the size of the head of a Value.
+const valueSize = 94
