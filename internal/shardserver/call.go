@@ -34,6 +34,7 @@ type call struct {
 	replicate    wire.Replicate
 	fill         wire.Fill
 	fillPart     wire.FillPart
+	many         *manyCall    // of a PushMany; made when first needed
 	origin       *wire.Origin // in the head
 	kind         wire.Kind
 
@@ -58,6 +59,10 @@ type call struct {
 	payload [1][]byte
 	filled  bool // payload is used
 
+	// Of a call that is one push of a PushMany:
+	done bool  // its answer is there
+	err  error // why it is refused
+
 	spans   callSpans
 	arrived int64 // when the whole request was here, on the clock of Server.now
 	timer   *time.Timer
@@ -77,8 +82,40 @@ func (s *Server) newCall() *call {
 	return c
 }
 
+// newCalls appends n calls to list.
+func (s *Server) newCalls(list []*call, n int) []*call {
+	s.spareMu.Lock()
+	k := min(n, len(s.spareCall))
+	list = append(list, s.spareCall[len(s.spareCall)-k:]...)
+	s.spareCall = s.spareCall[:len(s.spareCall)-k]
+	s.spareMu.Unlock()
+	for range n - k {
+		c := &call{s: s}
+		c.release = c.finish
+		list = append(list, c)
+	}
+	return list
+}
+
+// maxSpareCalls is how many calls are kept for reuse.
+const maxSpareCalls = 4096
+
 // finish releases all that the call holds. It is called once: when the answer is written, or when there is none.
 func (c *call) finish() {
+	if c.many != nil {
+		c.finishMany()
+	}
+	c.end()
+	s := c.s
+	s.spareMu.Lock()
+	defer s.spareMu.Unlock()
+	if len(s.spareCall) < maxSpareCalls {
+		s.spareCall = append(s.spareCall, c)
+	}
+}
+
+// end is finish, and leaves the call to its owner.
+func (c *call) end() {
 	s := c.s
 	c.answered()
 	c.data.Release()
@@ -88,21 +125,15 @@ func (c *call) finish() {
 	}
 	c.endPush()
 	c.endPull()
-	if c.loading > 0 {
-		s.loading.Add(-c.loading)
-	}
+	c.endLoading()
 	if c.reading {
 		<-s.reads
 	}
-	c.entry, c.data, c.out, c.version, c.loading, c.reading = nil, nil, nil, nil, 0, false
+	c.entry, c.data, c.out, c.version, c.reading = nil, nil, nil, nil, false
 	c.part.Data = nil
 	c.origin, c.message, c.payload[0], c.filled, c.held = nil, nil, nil, false, false
 	c.started, c.arrived, c.spans = time.Time{}, 0, callSpans{}
-	s.spareMu.Lock()
-	defer s.spareMu.Unlock()
-	if len(s.spareCall) < 4096 {
-		s.spareCall = append(s.spareCall, c)
-	}
+	c.done, c.err = false, nil
 }
 
 // arrive records that the whole request is here.
@@ -115,7 +146,11 @@ func (c *call) arrive() {
 // response is the answer that serve has made. Its Release finishes the call.
 func (c *call) response() transport.Response {
 	resp := transport.Response{Message: c.message, Release: c.release}
-	if c.filled {
+	switch {
+	case c.kind == wire.KindPushMany:
+		resp.Payload, resp.Order = c.many.payload, c.many.head.Order()
+		return resp
+	case c.filled:
 		resp.Payload = c.payload[:]
 	}
 	if c.origin != nil {
@@ -163,6 +198,8 @@ func (c *call) head(kind wire.Kind) wire.Message {
 		return &c.awaitShard
 	case wire.KindPush:
 		return &c.push
+	case wire.KindPushMany:
+		return c.manyHead()
 	case wire.KindPushRows:
 		return &c.pushRows
 	case wire.KindPull:
@@ -204,6 +241,8 @@ func (c *call) check(kind wire.Kind, n int) (err error) {
 	switch kind {
 	case wire.KindPush:
 		return c.preparePush(n)
+	case wire.KindPushMany:
+		return c.preparePushMany(n)
 	case wire.KindPushRows:
 		return c.preparePushRows(n)
 	case wire.KindPull:
@@ -256,12 +295,24 @@ func (c *call) check(kind wire.Kind, n int) (err error) {
 	case n == 0:
 		return nil
 	}
+	return c.beginLoading(n)
+}
+
+// beginLoading counts a payload that no shard's quota counts.
+func (c *call) beginLoading(n int) error {
 	if loading := c.s.loading.Add(int64(n)); loading > c.s.limits.loading {
 		c.s.loading.Add(-int64(n))
-		return refuse(wire.CodeBusy, "%v: %d bytes of values are on their way in, want at most %d", kind, loading, c.s.limits.loading)
+		return refuse(wire.CodeBusy, "%v: %d bytes of values are on their way in, want at most %d", c.kind, loading, c.s.limits.loading)
 	}
 	c.loading = int64(n)
 	return nil
+}
+
+func (c *call) endLoading() {
+	if c.loading > 0 {
+		c.s.loading.Add(-c.loading)
+		c.loading = 0
+	}
 }
 
 // serve makes the answer.
@@ -284,6 +335,8 @@ func (c *call) serve(ctx context.Context) error {
 		return c.serveAwaitShard(ctx)
 	case wire.KindPush:
 		return c.servePush(ctx)
+	case wire.KindPushMany:
+		return c.servePushMany(ctx)
 	case wire.KindPushRows:
 		return c.servePushRows(ctx)
 	case wire.KindPull:

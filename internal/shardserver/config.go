@@ -37,6 +37,9 @@ const (
 	maxPulls  = 16 // answers waiting or being written
 )
 
+// maxManyPushes is how many pushes of one worker may be under way in messages of many: four full ones.
+const maxManyPushes = 4 * wire.MaxPushes
+
 // Limits over all shards: states read at once, and bytes of first values and states being received.
 const (
 	maxStateReads   = 4
@@ -47,14 +50,15 @@ const (
 // limits bound the memory that senders can make a server hold, and the size of a frame.
 type limits struct {
 	pushes, pulls int    // for one worker at one shard
+	many          int64  // pushes of one worker in messages of many
 	loading       int64  // bytes of first values and states
 	payload       uint64 // bytes of one request or answer
 }
 
 // remote are the limits for senders in other processes. Senders in this process share its memory and use no frames.
 var (
-	remote = limits{maxPushes, maxPulls, maxLoadingBytes, wire.MaxPayload}
-	local  = limits{math.MaxInt, math.MaxInt, math.MaxInt64, shard.MaxLength}
+	remote = limits{maxPushes, maxPulls, maxManyPushes, maxLoadingBytes, wire.MaxPayload}
+	local  = limits{math.MaxInt, math.MaxInt, math.MaxInt64, math.MaxInt64, shard.MaxLength}
 )
 
 func (c Config) withDefaults() Config {

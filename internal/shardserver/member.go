@@ -29,6 +29,7 @@ type worker struct {
 	host  string
 	pid   uint32
 	heard *atomic.Int64 // when its last request came, in Unix nanoseconds; shared by all memberships
+	many  *atomic.Int64 // pushes under way in messages of many; shared by all memberships
 	blame *blame        // shared by all memberships; nil: nothing is measured
 }
 
@@ -47,9 +48,9 @@ func (s *Server) newMembership(m wire.Membership, old *membership) *membership {
 		if n.Role != wire.RoleWorker || n.Counts() && n.Rank < 0 {
 			continue
 		}
-		w := &worker{node: n.Node, rank: uint32(n.Rank), joins: !n.Counts(), host: n.Host, pid: n.PID, heard: new(atomic.Int64), blame: s.blameOf(n)}
+		w := &worker{node: n.Node, rank: uint32(n.Rank), joins: !n.Counts(), host: n.Host, pid: n.PID, heard: new(atomic.Int64), many: new(atomic.Int64), blame: s.blameOf(n)}
 		if old != nil && old.workers[n.Node] != nil {
-			w.heard = old.workers[n.Node].heard
+			w.heard, w.many = old.workers[n.Node].heard, old.workers[n.Node].many
 		}
 		v.workers[n.Node] = w
 		if w.joins {

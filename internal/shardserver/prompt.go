@@ -13,7 +13,7 @@ const promptValues = 4096
 // Prompt answers pushes to small dense shards, and pulls from them, that need not wait. Without it many small keys would cost a goroutine each. See
 // transport.PromptHandler.
 func (s *Server) Prompt(r *transport.Request) (resp transport.Response, done bool, err error) {
-	if r.Kind != wire.KindPush && r.Kind != wire.KindPull {
+	if r.Kind != wire.KindPush && r.Kind != wire.KindPull && r.Kind != wire.KindPushMany {
 		return transport.Response{}, false, nil
 	}
 	defer s.recovered(r.Kind, &err)
@@ -36,13 +36,16 @@ func (s *Server) Prompt(r *transport.Request) (resp transport.Response, done boo
 			return transport.Response{}, false, s.nack(err)
 		}
 	}
-	if c.entry.cfg.Length > promptValues || !s.knows(c) {
+	if !c.prompt() || !s.knows(c) {
 		keep = true
 		return transport.Response{}, false, nil
 	}
-	if r.Kind == wire.KindPush {
+	switch r.Kind {
+	case wire.KindPush:
 		done, err = c.tryPush()
-	} else {
+	case wire.KindPushMany:
+		done = c.tryPushMany()
+	default:
 		done, err = c.tryAnswer(wantOf(&c.pull), c.pull.Codec)
 	}
 	if err != nil {
@@ -53,6 +56,14 @@ func (s *Server) Prompt(r *transport.Request) (resp transport.Response, done boo
 		return transport.Response{}, false, nil
 	}
 	return c.response(), true, nil
+}
+
+// prompt reports whether the call's shards are small enough.
+func (c *call) prompt() bool {
+	if c.kind == wire.KindPushMany {
+		return c.manyPrompt()
+	}
+	return c.entry.cfg.Length <= promptValues
 }
 
 // knows reports whether the sender is a member of the server's generation. If not, Serve's admit waits or refuses it.

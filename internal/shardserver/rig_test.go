@@ -180,6 +180,13 @@ func (r *rig) wantTaken(values int64) {
 	if got := r.s.loading.Load(); got != 0 {
 		r.t.Errorf("bytes on their way in: got %d, want 0", got)
 	}
+	many := r.s.strangersMany.Load()
+	for _, w := range r.s.membership.Load().workers {
+		many += w.many.Load()
+	}
+	if many != 0 {
+		r.t.Errorf("pushes in messages of many: got %d under way, want 0", many)
+	}
 	if len(r.s.reads) != 0 {
 		r.t.Errorf("states being read: got %d, want 0", len(r.s.reads))
 	}

@@ -28,7 +28,8 @@ type Server struct {
 
 	rounds        atomic.Uint64 // the rounds that the busiest shard has been pushed to
 	bytes         atomic.Int64  // bytes of values and indices in use
-	loading       atomic.Int64  // bytes of first values and states being received
+	loading       atomic.Int64  // bytes of first values, states and messages of many pushes being received
+	strangersMany atomic.Int64  // pushes under way in messages of many of senders that are not members
 	meter         *meter        // nil: nothing is measured
 	panics        atomic.Int64
 	guardLog      guardLog

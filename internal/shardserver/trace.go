@@ -30,7 +30,7 @@ type callSpans struct {
 
 // receive begins the span of a contribution whose payload of n bytes comes next.
 func (c *call) receive(n int) {
-	if r := c.s.cfg.Trace; r.On() && (c.kind == wire.KindPush || c.kind == wire.KindPushRows) {
+	if r := c.s.cfg.Trace; r.On() && (c.kind == wire.KindPush || c.kind == wire.KindPushMany || c.kind == wire.KindPushRows) {
 		c.spans.receive, c.spans.bytes = r.Now(), n
 	}
 }
@@ -38,6 +38,10 @@ func (c *call) receive(n int) {
 // received ends it.
 func (c *call) received() {
 	if c.spans.receive == 0 {
+		return
+	}
+	if c.kind == wire.KindPushMany {
+		c.receivedMany()
 		return
 	}
 	r := c.s.cfg.Trace
@@ -48,6 +52,17 @@ func (c *call) received() {
 		x.Round = c.pushRows.Round
 	}
 	r.Add(x)
+	c.spans.receive = 0
+}
+
+// receivedMany ends the spans of the contributions of a PushMany, which have come together.
+func (c *call) receivedMany() {
+	for i, x := range c.many.calls {
+		if x.err == nil {
+			x.spans.receive, x.spans.bytes = c.spans.receive, int(c.many.head.Pushes[i].Size)
+			x.received()
+		}
+	}
 	c.spans.receive = 0
 }
 

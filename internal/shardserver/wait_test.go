@@ -253,6 +253,9 @@ func FuzzRequest(f *testing.F) {
 	}
 	top := &wire.Push{Origin: origin(0, 5, 1), Codec: wire.CodecTopK, N: 9, WaitMillis: 1}
 	f.Add(uint8(top.Kind()), top.AppendHead(nil), []byte{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x3f, 4})
+	many, b := together(partOf(0, 0, 0, true, 1, 2), partOf(0, 9, 0, true, 1), part{top, []byte{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x3f, 4}}, partOf(0, 0, 2, false, 1, 2))
+	f.Add(uint8(many.Kind()), many.AppendHead(nil), b)
+	f.Add(uint8(many.Kind()), many.AppendHead(nil), b[1:])
 	f.Fuzz(func(t *testing.T, kind uint8, head, payload []byte) {
 		s := New(Config{MaxShards: 8, MaxBytes: 1 << 16, MaxWait: time.Microsecond, CatchUp: time.Microsecond, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		r := &rig{t, s}
