@@ -15,9 +15,10 @@ import (
 // A call is one request to one server, repeated until it is answered. It belongs to an op, and the op's next run reuses it.
 type call struct {
 	op     *op
-	key    *key // whose shard the request is about; nil: it is about the whole server
-	shard  int  // -1: none
-	server int  // the server's rank, if key is nil
+	key    *key         // whose shard the request is about; nil: it is about the whole server
+	shard  int          // -1: none
+	server int          // the server's rank, if key is nil
+	many   *manyMessage // what the request carries, if that is a PushMany
 
 	request, answer wire.Message
 	origin          *wire.Origin // the request's; stamp fills in the current membership
@@ -41,6 +42,10 @@ const (
 )
 
 func (c *call) run() {
+	if c.many != nil {
+		c.tryOnce()
+		return
+	}
 	o := c.op
 	c.beginSpan()
 	if err := c.try(); err != nil {
@@ -58,7 +63,6 @@ func (c *call) end() {
 
 // start makes the first attempt without a goroutine of its own, if the request is small and can be sent at once. run makes the others.
 func (c *call) start() bool {
-	c.sent = false
 	peer, _, err := c.op.s.node.Server(cluster.Rank(c.rank()))
 	if err != nil {
 		return false
@@ -81,6 +85,11 @@ func (c *call) start() bool {
 func (c *call) answered() {
 	got, err := c.started.Result()
 	c.over.Store(true)
+	if c.many != nil {
+		c.many.answered(got, err)
+		c.end()
+		return
+	}
 	if err == nil {
 		c.got = got
 		c.end()
@@ -247,8 +256,11 @@ func (c *call) stamp() {
 		g := node.Generation()
 		c.origin.Node, c.origin.Rank = uint64(node.ID()), uint32(node.Rank())
 		if c.origin.Generation = uint64(g); node.Generation() == g { // so the rank read above belongs to generation g
-			return
+			break
 		}
+	}
+	if c.many != nil {
+		c.many.stamp()
 	}
 }
 

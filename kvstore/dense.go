@@ -25,6 +25,13 @@ type densePush struct {
 	sum                []float32
 	answers            answerBuffers
 	discarded          []float32 // receives a value that the caller did not ask for
+
+	// Of the current push:
+	pull       bool
+	compressed bool
+	seq        uint64
+	placement  uint64 // version of the placement when the push began
+	into       []float32
 }
 
 func newDensePush(k *key) *densePush {
@@ -52,16 +59,32 @@ func (s *store) pushDense(ctx context.Context, by *Step, verb, name string, grad
 		return err
 	}
 	defer k.unlockPushes()
-	then := pull && s.async && s.bounded // the answer to a push does not wait for slow workers, so a pull of its own brings the value
-	pull = pull && !then
+	then := pull && s.pullsApart()
+	if err := k.learnLimits(ctx, verb, s.compressionOf(k)); err != nil {
+		return err
+	}
 	if k.push == nil {
 		k.push = newDensePush(k)
 	}
 	p := k.push
-	c := s.compressionOf(k)
-	if err := k.learnLimits(ctx, verb, c); err != nil {
+	if err := p.prepare(k, by, verb, grads, outs, pull && !then); err != nil {
 		return err
 	}
+	err = p.received(k, p.run(ctx))
+	if err == nil && then {
+		err = k.pull(ctx, verb, p.seq, p.round+1, outs)
+	}
+	p.end(k, err, outs)
+	return err
+}
+
+// pullsApart reports whether a push-pull needs a pull of its own: the answer to a push does not wait for slow workers.
+func (s *store) pullsApart() bool { return s.async && s.bounded }
+
+// prepare makes the requests of the key's next push. The caller holds pushLock; after an error nothing has begun.
+func (p *densePush) prepare(k *key, by *Step, verb string, grads, outs [][]float32, pull bool) error {
+	s := k.s
+	c := s.compressionOf(k)
 	seq, round := k.next()
 	weight, counted := by.Weight, by.Counted && !k.auxiliary
 	step, err := k.stepOf(verb, by, c)
@@ -71,13 +94,13 @@ func (s *store) pushDense(ctx context.Context, by *Step, verb, name string, grad
 	if err := p.makePayloads(k, c, grads, verb, weight, round); err != nil {
 		return err
 	}
-	into := p.answers.prepare(k, outs, &p.discarded, c.answerCodec(), pull)
-
-	before := s.placement.version.Load()
+	p.compressed, p.pull, p.seq = c.codec() != wire.CodecFloat32, pull, seq+1
+	p.into = p.answers.prepare(k, outs, &p.discarded, c.answerCodec(), pull)
+	p.placement = s.placement.version.Load()
 	p.verb, p.round = verb, round
 	for i := range p.heads {
 		n := int(k.shards[i].Length)
-		p.heads[i] = wire.Push{Origin: k.origin(i, seq+1), Round: round, Weight: weight, Codec: p.codec(c), Threshold: p.thresholds[i],
+		p.heads[i] = wire.Push{Origin: k.origin(i, p.seq), Round: round, Weight: weight, Codec: p.codec(c), Threshold: p.thresholds[i],
 			N: uint64(n), Answer: pull, AnswerCodec: c.answerCodec(), WaitMillis: s.waitMillis(), Counted: counted, Judged: p.judged[i], Step: step}
 		step.MicroSqr = 0 // the whole key's is on its first shard
 		if p.judged[i] {
@@ -91,37 +114,42 @@ func (s *store) pushDense(ctx context.Context, by *Step, verb, name string, grad
 		}
 		call := &p.calls[i]
 		if pull {
-			call.answer, call.dst = &p.values[i], p.answers.shardBuffer(k, into, i)
+			call.answer, call.dst = &p.values[i], p.answers.shardBuffer(k, p.into, i)
 		} else {
 			call.answer, call.dst = &p.acks[i], nil
 		}
 	}
-	err = p.run(ctx)
-	if err == nil && pull {
-		err = p.answers.decode(k, p.op, p.values, into)
+	return nil
+}
+
+// received records what the answers say. err is that of the requests; it returns the push's.
+func (p *densePush) received(k *key, err error) error {
+	if err == nil && p.pull {
+		err = p.answers.decode(k, p.op, p.values, p.into)
 	}
 	switch {
 	case err != nil:
-	case pull:
+	case p.pull:
 		k.pulled(p.values)
 		k.roundsClosed(p.values)
 	default:
-		k.acknowledged(before, round, p.heads, nil, p.calls)
+		k.acknowledged(p.placement, p.round, p.heads, nil, p.calls)
 	}
-	if err == nil && then {
-		err = k.pull(ctx, verb, seq+1, round+1, outs)
-	}
+	return err
+}
+
+// end ends a push that was prepared. The caller then gives pushLock back.
+func (p *densePush) end(k *key, err error, outs [][]float32) {
 	k.pushed(err)
-	p.encoded = err != nil && c.codec() != wire.CodecFloat32
+	p.encoded = err != nil && p.compressed
 	for i := range p.payloads {
 		p.payloads[i][0] = nil // do not keep the caller's memory
 		p.calls[i].dst, p.calls[i].got = nil, nil
 	}
-	if err != nil {
-		return err
+	p.into = nil
+	if err == nil {
+		copyTo(outs)
 	}
-	copyTo(outs)
-	return nil
 }
 
 // span returns the range of a dense key's values that shard i holds.

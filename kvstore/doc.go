@@ -4,7 +4,8 @@
 // A key names one parameter tensor. Its value is cut into shards, and each shard lives on one server. Push adds a worker's
 // gradient to the key's open round. When every worker of the current generation has contributed, the contributions are
 // summed in rank order, the optimizer is applied once, and the round closes. Pull returns the value together with this
-// worker's last push. PushPull does both in one trip, PushPullMany does so for several keys.
+// worker's last push. PushPull does both in one trip, PushPullMany does so for several keys, of
+// which small ones share messages.
 //
 //	kv, err := kvstore.Create(ctx, "dist_sync")
 //	err = kv.Init(ctx, "weight", weight)                       // every worker; rank 0's value counts
@@ -139,9 +140,12 @@ type Pusher interface {
 	// PushPull is one trip: it returns when the round closed and outs hold the new value. grads and outs may be the same.
 	PushPull(ctx context.Context, key string, grads, outs [][]float32) error
 	// PushPullMany is PushPull of several keys at the same time: it returns when the rounds of all have closed. No key may be named
-	// twice. All arguments are checked before anything is sent. After that each key fails or counts by itself. The error is KeyErrors,
-	// which names each key that failed: call again with those.
+	// twice. All arguments are checked before anything is sent. After that each key fails or counts by itself, and none waits for another. The
+	// error is KeyErrors, which names each key that failed: call again with those. Keys of up to 4096 values share a message for each
+	// server, so that a call with many small ones takes a fraction of the time that as many calls take.
 	PushPullMany(ctx context.Context, entries []Entry) error
+	// PushMany is Push of several keys at the same time, as PushPullMany is PushPull: it returns when all contributions are held. No Entry has Outs.
+	PushMany(ctx context.Context, entries []Entry) error
 	// PushRows adds rows to the open round: row i of grad (len(rows) × rowLen) belongs to rows[i]. Rows need not be sorted
 	// or unique; duplicates add up. An empty list of rows is a contribution, too; a round needs one from every worker.
 	PushRows(ctx context.Context, key string, rows []int64, grad []float32) error

@@ -183,6 +183,7 @@ var errNoStep = errors.New("kvstore: elastic sampler: a push before the first st
 func (noStep) Push(context.Context, string, ...[]float32) error                 { return errNoStep }
 func (noStep) PushPull(context.Context, string, [][]float32, [][]float32) error { return errNoStep }
 func (noStep) PushPullMany(context.Context, []Entry) error                      { return errNoStep }
+func (noStep) PushMany(context.Context, []Entry) error                          { return errNoStep }
 func (noStep) PushRows(context.Context, string, []int64, []float32) error       { return errNoStep }
 
 // Steps is the number of steps done in all, those before this worker joined included.

@@ -89,6 +89,16 @@ func (k *key) lockPushes(ctx context.Context, verb string) error {
 	}
 }
 
+// tryLockPushes takes pushLock if it is free.
+func (k *key) tryLockPushes() bool {
+	select {
+	case k.pushLock <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
 func (k *key) unlockPushes() { <-k.pushLock }
 
 // next returns the number of this worker's last push, and the round of its next one. In an asynchronous store, where each push is a round by

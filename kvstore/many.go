@@ -9,20 +9,20 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// An Entry is one key's part of a PushPullMany.
+// An Entry is one key's part of a PushMany or PushPullMany.
 type Entry struct {
 	Key   string
 	Grads [][]float32 // one for each local device; they are summed
-	Outs  [][]float32 // the new value is copied into each; may be Grads
+	Outs  [][]float32 // of a PushPullMany: the new value is copied into each; may be Grads
 }
 
-// A KeyError is the error of one key of a PushPullMany. Err names the key as well.
+// A KeyError is the error of one key of a PushMany or PushPullMany. Err names the key as well.
 type KeyError struct {
 	Key string
 	Err error
 }
 
-// KeyErrors are the keys of a PushPullMany that failed, in the order in which they were given. errors.Is and errors.As look into all of
+// KeyErrors are the keys of a PushMany or PushPullMany that failed, in the order in which they were given. errors.Is and errors.As look into all of
 // them.
 type KeyErrors []KeyError
 
@@ -57,23 +57,34 @@ func (e KeyErrors) Unwrap() []error {
 	return errs
 }
 
-func (s *store) pushPullMany(ctx context.Context, by *Step, entries []Entry) error {
-	const verb = "push-pull"
-	errs := make([]error, len(entries))
-	seen := make(map[string]bool, len(entries))
-	for i, e := range entries { // check all entries before anything is sent
-		if seen[e.Key] {
-			errs[i] = keyError(verb, e.Key, ErrConflict, "entry %d: the key is named twice in one call; a round takes one contribution from each worker", i)
-			continue
+// pushMany is PushMany and, with pull, PushPullMany. Small keys share a message for each server; other keys, and those that wait for something before
+// they can be pushed, go by themselves, concurrently: a round waits for all workers, and another worker may name its keys in another order.
+func (s *store) pushMany(ctx context.Context, by *Step, verb string, entries []Entry, pull bool) error {
+	m := s.takeManyPush()
+	defer s.keepManyPush(m)
+	errs := grow(&m.errs, len(entries))
+	clear(errs)
+	for i := range entries { // check all entries before anything is sent
+		e := &entries[i]
+		k, err := s.checkPush(verb, e.Key, e.Grads, e.Outs)
+		switch {
+		case k != nil && m.named[k]:
+			err = keyError(verb, e.Key, ErrConflict, "entry %d: the key is named twice in one call; a round takes one contribution from each worker", i)
+		case err != nil:
+		case !pull && len(e.Outs) > 0:
+			err = keyError(verb, e.Key, ErrSize, "got %d outs, want none: a push brings no value; use PushPullMany", len(e.Outs))
+		case s.joining.Load():
+			err = s.notYet(fmt.Sprintf("%s key %q", verb, e.Key))
 		}
-		seen[e.Key] = true
-		_, errs[i] = s.checkPush(verb, e.Key, e.Grads, e.Outs)
+		errs[i] = err
+		m.named[k] = true
+		m.keys = append(m.keys, k)
 	}
 	if err := failed(entries, errs); err != nil {
 		return err
 	}
 	one := func(i int) {
-		errs[i] = s.pushDense(ctx, by, verb, entries[i].Key, entries[i].Grads, entries[i].Outs, true)
+		errs[i] = s.pushDense(ctx, by, verb, entries[i].Key, entries[i].Grads, entries[i].Outs, pull)
 	}
 	if s.inline { // requests are answered on this goroutine
 		for i := range entries {
@@ -81,11 +92,16 @@ func (s *store) pushPullMany(ctx context.Context, by *Step, entries []Entry) err
 		}
 		return failed(entries, errs)
 	}
-	// Concurrently: a round waits for all workers, and another worker may name its keys in another order.
 	var trips sync.WaitGroup
-	for i := range entries {
-		trips.Go(func() { one(i) })
+	apart := pull && s.pullsApart()
+	for i, k := range m.keys {
+		if apart || !k.sharesMessages() || !k.tryLockPushes() {
+			trips.Go(func() { one(i) })
+			continue
+		}
+		m.add(i, k)
 	}
+	m.run(ctx, by, verb, entries, pull)
 	trips.Wait()
 	return failed(entries, errs)
 }
@@ -104,17 +120,17 @@ func failed(entries []Entry, errs []error) error {
 	return all
 }
 
-// checkPush checks the arguments of a push and returns its key.
+// checkPush checks the arguments of a push and returns its key, if there is one.
 func (s *store) checkPush(verb, name string, grads, outs [][]float32) (*key, error) {
 	k, err := s.lookup(verb, name, wire.FormDense)
 	if err != nil {
 		return nil, err
 	}
 	if len(grads) == 0 {
-		return nil, keyError(verb, name, ErrSize, "got no gradient, want one for each local device")
+		return k, keyError(verb, name, ErrSize, "got no gradient, want one for each local device")
 	}
 	if err := k.checkSizes(verb, "gradient", grads); err != nil {
-		return nil, err
+		return k, err
 	}
 	return k, k.checkSizes(verb, "out", outs)
 }

@@ -22,6 +22,10 @@ type op struct {
 	calls      []call
 	background bool // started by the store itself: no call of the program waits for it, and it may run across a membership change
 
+	// Of a run that goes on with requests whose first attempt was a part of another op's: call.first has its error.
+	goesOn bool
+	since  time.Duration // when that op began, on the watcher's clock
+
 	left  atomic.Int32
 	wake  chan struct{} // holds a token once left is 0 or stop is closed; perhaps a stale one, so waiters look again
 	watch watchEntry    // the opWatcher's
@@ -74,12 +78,19 @@ func (o *op) run(ctx context.Context) error {
 		return o.result()
 	}
 	watched := s.watcher.add(o, ctx)
+	watched = watched || ctx.Done() == nil
 	for i := range o.calls {
-		if c := &o.calls[i]; !c.start() {
+		c := &o.calls[i]
+		c.sent = false
+		switch {
+		case !o.goesOn && c.start():
+		case c.many != nil && watched && i == len(o.calls)-1:
+			c.run() // this goroutine has nothing else to do
+		default:
 			s.pool.do(c)
 		}
 	}
-	if watched || ctx.Done() == nil {
+	if watched {
 		o.wait()
 	} else {
 		o.waitWatchingContext(ctx)

@@ -49,7 +49,11 @@ func (l *opWatcher) add(o *op, ctx context.Context) (watched bool) {
 	now, ended := l.now(), ctx.Done()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	o.watch = watchEntry{before: l.last, began: now, due: now + l.s.nextCheck(0)}
+	began := now
+	if o.goesOn {
+		began = o.since
+	}
+	o.watch = watchEntry{before: l.last, began: began, due: now + l.s.nextCheck(now-began)}
 	if l.last != nil {
 		l.last.watch.after = o
 	} else {

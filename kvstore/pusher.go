@@ -17,7 +17,11 @@ func (p *pusher) PushPull(ctx context.Context, key string, grads, outs [][]float
 }
 
 func (p *pusher) PushPullMany(ctx context.Context, entries []Entry) error {
-	return p.s.pushPullMany(ctx, &p.step, entries)
+	return p.s.pushMany(ctx, &p.step, "push-pull", entries, true)
+}
+
+func (p *pusher) PushMany(ctx context.Context, entries []Entry) error {
+	return p.s.pushMany(ctx, &p.step, "push", entries, false)
 }
 
 func (p *pusher) PushRows(ctx context.Context, key string, rows []int64, grad []float32) error {
@@ -34,6 +38,10 @@ func (s *store) PushPull(ctx context.Context, key string, grads, outs [][]float3
 
 func (s *store) PushPullMany(ctx context.Context, entries []Entry) error {
 	return s.plain.PushPullMany(ctx, entries)
+}
+
+func (s *store) PushMany(ctx context.Context, entries []Entry) error {
+	return s.plain.PushMany(ctx, entries)
 }
 
 func (s *store) PushRows(ctx context.Context, key string, rows []int64, grad []float32) error {

@@ -35,6 +35,7 @@ type store struct {
 	lastNoted          atomic.Int64 // when a wait was last logged, on the watcher's clock
 	closing            chan struct{}
 	missed             missedUpdates
+	manyPushes         idleList[manyPush]
 	profiler           profiler
 
 	compression atomic.Pointer[Compression]

@@ -27,6 +27,10 @@ func (c *call) beginSpan() {
 // left notes that the request has been sent. It may run while the answer is read.
 func (c *call) left() {
 	if c.op.s.trace.On() {
+		if c.many != nil {
+			c.many.left(c.op.s.trace.Now())
+			return
+		}
 		c.spans.sent.Store(c.op.s.trace.Now())
 	}
 }
@@ -34,7 +38,7 @@ func (c *call) left() {
 // ask sends the request to a peer and returns the answer.
 func (c *call) ask(peer transport.Caller) ([]byte, error) {
 	n, ok := peer.(transport.Notifier)
-	if !ok || c.spans.begun == 0 {
+	if !ok || c.spans.begun == 0 && (c.many == nil || !c.op.s.trace.On()) {
 		return peer.Call(c.op, c.request, c.answer, c.dst, c.payload...)
 	}
 	if c.spans.note == nil {

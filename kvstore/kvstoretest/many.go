@@ -53,6 +53,9 @@ func manyKeys(w *Worker) {
 	}
 	check(entries, 1)
 	w.ok(w.Store.PushPullMany(w.Ctx, nil))
+	w.ok(w.Store.PushMany(w.Ctx, nil))
+	w.pushMany(entries)
+	check(entries, 1)
 
 	// What is wrong with any is said of each, and nothing is sent.
 	wrong := slices.Clone(entries)
@@ -86,16 +89,34 @@ func manyKeys(w *Worker) {
 	check(entries, 1)
 }
 
+// pushMany pushes what entries say, and pulls what became of it.
+func (w *Worker) pushMany(entries []kvstore.Entry) {
+	pushes := slices.Clone(entries)
+	for i := range pushes {
+		pushes[i].Outs = nil
+	}
+	w.ok(w.Store.PushMany(w.Ctx, pushes))
+	for _, e := range entries {
+		w.ok(w.Store.Pull(w.Ctx, e.Key, e.Outs...))
+	}
+	pushes[1].Outs = entries[1].Outs
+	var failed kvstore.KeyErrors
+	if err := w.Store.PushMany(w.Ctx, pushes); !errors.As(err, &failed) || len(failed) != 1 || failed[0].Key != pushes[1].Key || !errors.Is(err, kvstore.ErrSize) {
+		w.failf("outs in a PushMany: got %v, want ErrSize for %q alone", err, pushes[1].Key)
+	}
+}
+
 // In an asynchronous store each push counts at once; when all have pushed, all is in every key.
 func asyncManyKeys(w *Worker) {
 	sizes := w.many()
-	const times = 3
+	const times = 4
 	entries := make([]kvstore.Entry, len(sizes))
 	for i, size := range sizes {
 		entries[i] = kvstore.Entry{Key: w.key("%d", i), Grads: [][]float32{fill(size, float32(i+1))}, Outs: [][]float32{make([]float32, size)}}
 	}
-	for range times {
+	for range times / 2 {
 		w.ok(w.Store.PushPullMany(w.Ctx, entries))
+		w.pushMany(entries)
 	}
 	for i, e := range entries {
 		for _, v := range e.Outs[0] {

@@ -1,0 +1,347 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// A push of many keys sends one message to each server, with a push of each key. A message is tried once. What became of each key is in its answer; a
+// key that the server has refused, or whose message failed as a whole, goes on by itself, as a push that was refused or failed: with the same sequence
+// number, so that it counts once. So repeats, moves to other servers and changes of the membership need no rules of their own.
+
+const (
+	manyValues = 4096      // values up to which a key shares messages
+	manyBytes  = 128 << 10 // of payload in a message, either way: the server is at work while the next one is on its way
+	manyKeys   = 1024      // in a message
+)
+
+// sharesMessages reports whether the key's pushes may share messages with those of other keys.
+func (k *key) sharesMessages() bool {
+	return len(k.shards) == 1 && k.size <= manyValues && !k.s.judgesNorms(k.s.compressionOf(k)) // such a key may have to pull before it pushes
+}
+
+// A manyPush is one call of PushMany or PushPullMany. It is reused.
+type manyPush struct {
+	s        *store
+	keys     []*key // of the entries
+	named    map[*key]bool
+	errs     []error // of the entries
+	parts    []manyPart
+	op       *op // its calls are the first messages
+	calls    []call
+	messages []*manyMessage
+	used     int // messages
+}
+
+// A manyPart is the part of one key that shares a message. Its pushLock is held.
+type manyPart struct {
+	entry   int
+	k       *key
+	p       *densePush
+	message int   // index of its message
+	again   error // why it goes on by itself
+	err     error // how it ended
+	done    bool
+}
+
+// A manyMessage is a message of a manyPush, and its answer.
+type manyMessage struct {
+	server uint32
+	head   wire.PushMany
+	answer wire.PushedMany
+	parts  []int // of the manyPush
+	in     int   // bytes of the payload
+	out    int   // bytes of the answer's
+	bytes  [][]byte
+	buffer alignedBuffer
+	got    []byte
+	err    error
+	over   bool
+	many   *manyPush
+}
+
+// An idleList keeps values for reuse.
+type idleList[T any] struct {
+	mu   sync.Mutex // guards list
+	list []*T
+}
+
+func (l *idleList[T]) take() *T {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := len(l.list)
+	if n == 0 {
+		return nil
+	}
+	x := l.list[n-1]
+	l.list = l.list[:n-1]
+	return x
+}
+
+func (l *idleList[T]) keep(x *T) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, x)
+}
+
+func (s *store) takeManyPush() *manyPush {
+	if m := s.manyPushes.take(); m != nil {
+		return m
+	}
+	return &manyPush{s: s, named: map[*key]bool{}}
+}
+
+func (s *store) keepManyPush(m *manyPush) {
+	clear(m.keys)
+	clear(m.named)
+	clear(m.errs)
+	clear(m.parts)
+	m.keys, m.parts = m.keys[:0], m.parts[:0]
+	for _, x := range m.messages[:m.used] {
+		x.reset()
+	}
+	m.used = 0
+	s.manyPushes.keep(m)
+}
+
+func (x *manyMessage) reset() {
+	clear(x.bytes)
+	x.head.Pushes, x.parts, x.bytes = x.head.Pushes[:0], x.parts[:0], x.bytes[:0]
+	x.in, x.out, x.got, x.err, x.over = 0, 0, nil, nil, false
+}
+
+// add adds a key whose pushLock the caller has taken.
+func (m *manyPush) add(entry int, k *key) { m.parts = append(m.parts, manyPart{entry: entry, k: k}) }
+
+// run pushes the keys that were added, and gives their pushLocks back.
+func (m *manyPush) run(ctx context.Context, by *Step, verb string, entries []Entry, pull bool) {
+	began := m.s.watcher.now()
+	ready := 0
+	for i := range m.parts {
+		x := &m.parts[i]
+		if x.k.push == nil {
+			x.k.push = newDensePush(x.k)
+		}
+		e := &entries[x.entry]
+		if err := x.k.push.prepare(x.k, by, verb, e.Grads, e.Outs, pull); err != nil {
+			m.errs[x.entry] = err
+			x.k.unlockPushes()
+			continue
+		}
+		x.p = x.k.push
+		ready++
+	}
+	if ready > 1 {
+		m.send(ctx, verb)
+	}
+	var trips sync.WaitGroup
+	for i := range m.parts {
+		switch x := &m.parts[i]; {
+		case x.p == nil, x.done:
+		case x.again != nil:
+			trips.Go(func() { x.err = x.goOn(ctx, began) })
+		default: // the only one
+			x.err = x.p.run(ctx)
+		}
+	}
+	trips.Wait()
+	for i := range m.parts {
+		if x := &m.parts[i]; x.p != nil {
+			err := x.p.received(x.k, x.err)
+			x.p.end(x.k, err, entries[x.entry].Outs)
+			m.errs[x.entry] = err
+			x.k.unlockPushes()
+		}
+	}
+}
+
+// goOn pushes the key by itself, after what was the first attempt.
+func (x *manyPart) goOn(ctx context.Context, began time.Duration) error {
+	o := x.p.op
+	if !errors.Is(x.again, transport.ErrClosed) { // a repeated request gets an error that says more
+		o.calls[0].first = x.again
+	}
+	o.goesOn, o.since = true, began
+	err := o.run(ctx)
+	o.goesOn, o.calls[0].first = false, nil
+	return err
+}
+
+// send sends the messages of all parts that are prepared, and takes what the answers say of each.
+func (m *manyPush) send(ctx context.Context, verb string) {
+	for i := range m.parts {
+		if m.parts[i].p != nil {
+			m.place(i)
+		}
+	}
+	o := m.opOf(m.used)
+	first := &m.parts[m.messages[0].parts[0]]
+	o.verb, o.key, o.round = verb, first.k.name, first.p.round
+	for i := range o.calls {
+		o.calls[i].prepareMany(m.messages[i])
+	}
+	var cause *ShardError
+	if err := o.run(ctx); err != nil && !errors.As(err, &cause) {
+		cause = &ShardError{Verb: verb, Err: err}
+	}
+	for _, x := range m.messages[:m.used] {
+		if x.over && x.err == nil {
+			x.err = x.take()
+		}
+	}
+	for i := range m.parts {
+		x := &m.parts[i]
+		if x.p == nil || x.done {
+			continue
+		}
+		if cause != nil { // the call has ended
+			x.err, x.done = &ShardError{Verb: verb, Key: x.k.name, Shard: -1, Round: x.p.round, Err: cause.Err}, true
+			x.p.calls[0].spans.begun = 0
+		} else if x.again == nil {
+			x.again = m.messages[x.message].err
+		}
+	}
+}
+
+// place adds part i to a message to its server that has room, or to a new one.
+func (m *manyPush) place(i int) {
+	x := &m.parts[i]
+	server := x.k.servers[0].Load()
+	payload, answer := x.p.payloads[0][0], x.p.calls[0].dst
+	at := m.used - 1
+	for ; at >= 0; at-- {
+		if c := m.messages[at]; c.server == server && c.in+len(payload) <= manyBytes && c.out+len(answer) <= manyBytes && len(c.parts) < manyKeys {
+			break
+		}
+	}
+	if at < 0 {
+		at = m.used
+		if at == len(m.messages) {
+			m.messages = append(m.messages, &manyMessage{many: m})
+		}
+		m.messages[at].server = server
+		m.used++
+	}
+	to := m.messages[at]
+	x.message = at
+	to.parts = append(to.parts, i)
+	to.head.Pushes = append(to.head.Pushes, wire.SizedPush{Push: x.p.heads[0], Size: uint32(len(payload))})
+	to.bytes = append(to.bytes, payload)
+	to.in += len(payload)
+	to.out += len(answer)
+}
+
+// opOf returns the op with n calls. Calls do not move in memory, so a larger op is a new one.
+func (m *manyPush) opOf(n int) *op {
+	if n > len(m.calls) {
+		m.op = newOp(m.s, "", "", max(n, 2*len(m.calls)))
+		m.calls = m.op.calls
+	}
+	m.op.calls = m.calls[:n]
+	return m.op
+}
+
+// prepareMany makes the call that of a message.
+func (c *call) prepareMany(x *manyMessage) {
+	c.many, c.server = x, int(x.server)
+	c.request, c.answer, c.payload, c.dst = &x.head, &x.answer, x.bytes, x.buffer.bytes(x.out)
+	c.origin = &x.head.Pushes[0].Origin
+	for _, i := range x.parts {
+		p := x.many.parts[i].p
+		p.reset()
+		p.calls[0].beginSpan()
+	}
+}
+
+// tryOnce sends the message and waits for the answer.
+func (c *call) tryOnce() {
+	c.stamp()
+	peer, _, err := c.op.s.node.Server(cluster.Rank(c.rank()))
+	var got []byte
+	if err == nil {
+		got, err = c.ask(peer)
+	}
+	c.many.answered(got, err)
+	c.end()
+}
+
+// stamp gives all pushes the membership that the first has.
+func (x *manyMessage) stamp() {
+	pushes := x.head.Pushes
+	first := &pushes[0].Origin
+	for i := range pushes {
+		o := &pushes[i].Origin
+		o.Generation, o.Node, o.Rank = first.Generation, first.Node, first.Rank
+	}
+}
+
+// left notes that the pushes have been sent.
+func (x *manyMessage) left(now int64) {
+	for _, i := range x.parts {
+		x.many.parts[i].p.calls[0].spans.sent.Store(now)
+	}
+}
+
+// answered ends the only attempt.
+func (x *manyMessage) answered(got []byte, err error) { x.got, x.err, x.over = got, err, true }
+
+// take gives each part its result. It is an error, and nothing is taken, if the answer is not one of this message.
+func (x *manyMessage) take() error {
+	a := &x.answer
+	asked := 0
+	for i := range x.head.Pushes {
+		if x.head.Pushes[i].Answer {
+			asked++
+		}
+	}
+	if len(a.Values) != asked {
+		return fmt.Errorf("%w: got %d values, want %d", ErrSize, len(a.Values), asked)
+	}
+	size := 0
+	for i := range a.Values {
+		if v := &a.Values[i]; v.N > manyValues || v.Codec > wire.CodecBFloat16 {
+			return fmt.Errorf("%w: got %d values in codec %d, want at most %d", ErrSize, v.N, v.Codec, manyValues)
+		}
+		size += valuesSize(a.Values[i].Codec, int(a.Values[i].N))
+	}
+	if size != len(x.got) {
+		return fmt.Errorf("%w: got %d bytes of values, want %d", ErrSize, len(x.got), size)
+	}
+	for i := range a.Refused {
+		if int(a.Refused[i].Index) >= len(x.parts) || i > 0 && a.Refused[i].Index <= a.Refused[i-1].Index {
+			return fmt.Errorf("%w: refusal %d is of push %d of %d", ErrSize, i, a.Refused[i].Index, len(x.parts))
+		}
+	}
+	rest, values, refused := x.got, a.Values, a.Refused
+	for j, i := range x.parts {
+		part := &x.many.parts[i]
+		c := &part.p.calls[0]
+		if x.head.Pushes[j].Answer {
+			v := &values[0]
+			values = values[1:]
+			n := valuesSize(v.Codec, int(v.N))
+			part.p.values[0], c.got = *v, rest[:n]
+			if n == len(c.dst) { // another length is decode's to refuse
+				copy(c.dst, c.got)
+				c.got = c.dst
+			}
+			rest = rest[n:]
+		}
+		if len(refused) > 0 && int(refused[0].Index) == j {
+			r := &refused[0]
+			refused = refused[1:]
+			part.again = &transport.Refusal{Addr: c.peer(), Code: r.Code, Generation: r.Generation, Text: r.Text}
+			continue
+		}
+		part.done = true
+		c.endSpan()
+	}
+	return nil
+}
