@@ -29,7 +29,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 		return Refused, err
 	}
 	s.pushed = true
-	s.countExamples(m, c)
+	s.countExamples(m, c.Counted, c.Weight)
 	begin := s.clock()
 	m.staleness.push(s.rounds, m.counted)
 	x := &s.single[0]

@@ -309,8 +309,8 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 	s.norms, s.weight = r.Norms, r.Weight
 	s.publish()
 	s.current.generation = r.Generation
-	s.open.begin(s.ranked, s.rounds)
-	s.next.begin(s.ranked, s.rounds+1)
+	s.open.begin(s.ordered, s.rounds)
+	s.next.begin(s.ordered, s.rounds+1)
 	return nil
 }
 

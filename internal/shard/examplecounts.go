@@ -13,18 +13,18 @@ type exampleCounts struct {
 const maxExamples = 1 << 24
 
 // checkExamples checks the weight of a contribution that counts examples.
-func (s *Shard) checkExamples(c *Contribution) error {
-	if c.Counted && (c.Weight > maxExamples || c.Weight != float32(uint64(c.Weight))) {
-		return s.refuse(wire.CodeMalformed, "push: got weight %v as a number of examples, want a whole number up to %d", c.Weight, maxExamples)
+func (s *Shard) checkExamples(what string, weight float32, counted bool) error {
+	if counted && (weight > maxExamples || weight != float32(uint64(weight))) {
+		return s.refuse(wire.CodeMalformed, "%s: got weight %v as a number of examples, want a whole number up to %d", what, weight, maxExamples)
 	}
 	return nil
 }
 
 // countExamples adds the examples of an accepted contribution.
-func (s *Shard) countExamples(m *member, c *Contribution) {
-	if c.Counted {
+func (s *Shard) countExamples(m *member, counted bool, weight float32) {
+	if counted {
 		s.examples.used = true
-		m.examples += uint64(c.Weight)
+		m.examples += uint64(weight)
 	}
 }
 

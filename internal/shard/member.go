@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/paragon-train/paragon/internal/wire"
@@ -10,6 +11,9 @@ import (
 type Member struct {
 	Node uint64
 	Rank uint32
+	// Group is 1 + the lowest rank among the members whose contributions are added up before their sum is added to the others': those of one host. 0: it is
+	// in no group. Groups, and members without one, are added in the order of these ranks. In wire.ModeAnyOrder groups do not matter.
+	Group uint32
 	// From is the first round that needs this member; earlier rounds close without it.
 	From uint64
 }
@@ -80,9 +84,14 @@ func (s *Shard) setMembers(generation uint64, members []Member) error {
 	})
 	old := s.members
 	s.generation, s.members, s.ranked = generation, fresh, ranked
+	s.ordered = ranked
+	if slices.ContainsFunc(ranked, func(m *member) bool { return m.Group != 0 }) {
+		s.ordered = slices.Clone(ranked)
+		slices.SortStableFunc(s.ordered, func(a, b *member) int { return cmp.Compare(leadOf(a.Group, a.Rank), leadOf(b.Group, b.Rank)) })
+	}
 	s.expel(old)
-	s.open.change(s.ranked, s.rounds)
-	s.next.change(s.ranked, s.rounds+1)
+	s.open.change(s.ordered, s.rounds)
+	s.next.change(s.ordered, s.rounds+1)
 	s.closeRounds()
 	s.wake()
 	return nil

@@ -3,6 +3,8 @@ package shard
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // Whatever the order of pushes, repeats, joins and losses, a closed round is a sum of whole contributions of distinct nodes, has
@@ -58,7 +60,13 @@ func (m *model) setMembers() {
 	rank := uint32(0)
 	for k := range m.nodes {
 		if from, ok := m.members[k]; ok {
-			list = append(list, Member{Node: uint64(k), Rank: rank, From: from})
+			list = append(list, Member{Node: uint64(k), Rank: rank, From: from, Group: 1 + rank})
+			for _, x := range list { // nodes of one host have the same number modulo 3
+				if x.Node%3 == uint64(k)%3 {
+					list[rank].Group = x.Group
+					break
+				}
+			}
 			rank++
 		}
 	}
@@ -124,6 +132,8 @@ func (m *model) step() {
 		k := m.pick()
 		delete(m.members, k)
 		m.setMembers()
+	case r < 25:
+		m.pushTogether(m.pick())
 	default:
 		m.push(m.pick())
 	}
@@ -188,6 +198,49 @@ func (m *model) push(k int) {
 			m.counts = true
 		}
 		m.seq[k], m.next[k] = seq, round+1
+	}
+	m.look(needed)
+}
+
+// pushTogether pushes the sum of a node and of others of its host that are at the same round; sometimes of one that is not, or that is no member.
+func (m *model) pushTogether(k int) {
+	round, wrong := m.next[k], m.random.IntN(8) == 0
+	c := Contribution{Generation: m.generation, Node: uint64(k), Round: round, Data: m.s.pool.Get(4)}
+	sum, allowed, counted := uint64(0), round >= m.closed && round <= m.closed+1, 0
+	for x := range m.nodes {
+		member := m.has(x) && m.next[x] == round && m.members[x] <= round
+		if x != k && (x%3 != k%3 || m.random.IntN(4) == 0 || !member && (m.has(x) || !wrong)) {
+			continue
+		}
+		seq := m.seq[x] + 1
+		if x != k && m.seq[x] > 0 && m.random.IntN(20) == 0 { // it has counted before
+			seq--
+			counted++
+		}
+		allowed = allowed && member
+		sum += uint64(1) << x
+		c.Contributors = append(c.Contributors, wire.Contributor{Node: uint64(x), Seq: seq, Weight: 3, Counted: true})
+	}
+	c.Data.Float32s(1)[0] = float32(sum)
+	needed := m.needed()
+	status, err := m.s.Push(c)
+	if status == Refused || status == Ahead {
+		c.Data.Release()
+	}
+	if status == Held != (allowed && counted == 0) {
+		m.t.Fatalf("seed %d: push of %v to round %d, %d closed: got status %d, %v; allowed: %v", m.seed, c.Contributors, round, m.closed, status, err, allowed)
+	}
+	if status == Held {
+		m.counts = true
+		for _, x := range c.Contributors {
+			k := int(x.Node)
+			if m.held[round] == nil {
+				m.held[round] = map[int]bool{}
+			}
+			m.held[round][k] = true
+			m.counted[k] += 3
+			m.seq[k], m.next[k] = x.Seq, round+1
+		}
 	}
 	m.look(needed)
 }

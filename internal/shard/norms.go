@@ -13,19 +13,16 @@ import (
 type measurement struct {
 	asked bool // all contributions so far, at least one, ask for it
 	// spoiled: the round cannot be measured, because a contribution did not ask, or because its part cannot be told from the others'.
-	spoiled  bool
-	count    uint32  // micro-gradients
-	examples float64 // sum of the weights
-	sqr      float64 // Σ ‖s‖²/m, in the order of the sum
-	// The squares of the first contribution, which is the sum so far, are taken when the next one is added, in the same pass.
-	deferred       bool
-	deferredWeight float64
-	own            bool // the newest contribution's squares are taken; its worker has not done it
-	ownWeight      float64
-	total          float64 // ‖Σ s‖², if totalKnown
-	totalKnown     bool
-	plan           uint8
-	keep           bool // the sum is to be kept for the next round, see keptSum
+	spoiled    bool
+	count      uint32  // micro-gradients
+	examples   float64 // sum of the weights
+	sqr        float64 // Σ ‖s‖²/m, in the order of the sum
+	own        bool    // the newest contribution's squares are taken; its worker has not done it
+	ownWeight  float64
+	total      float64 // ‖Σ s‖², if totalKnown
+	totalKnown bool
+	plan       uint8
+	keep       bool // the sum is to be kept for the next round, see keptSum
 }
 
 // A keptSum is the sum of a round with one micro-gradient. The next round's, if it has one too, is measured against it: the two are as two
@@ -62,10 +59,11 @@ func (s *Shard) checkStep(c *Contribution) error {
 		return s.refuse(wire.CodeMalformed, "push: got progress %v, by progress: %v; want 0 to %d, and 0 unless by progress", r.Progress, r.ByProgress, uint64(wire.MaxProgress))
 	case !(r.Gain >= 0 && r.Gain <= wire.MaxFactor):
 		return s.refuse(wire.CodeMalformed, "push: got gain %v, want 0 to %d", r.Gain, wire.MaxFactor)
-	case st.Micro > wire.MaxMicro || st.Micro != 0 && !st.Measure:
-		return s.refuse(wire.CodeMalformed, "push: got %d micro-gradients, measured: %v; want at most %d, and 0 unless measured", st.Micro, st.Measure, wire.MaxMicro)
-	case !(st.MicroSqr >= 0) || st.MicroSqr != 0 && st.Micro <= 1:
-		return s.refuse(wire.CodeMalformed, "push: got %v as the squared norms of %d micro-gradients, want at least 0, and 0 unless there are several", st.MicroSqr, st.Micro)
+	}
+	if err := s.checkMicro("push", st.Measure, st.Micro, st.MicroSqr); err != nil {
+		return err
+	}
+	switch {
 	case !st.Measure:
 		return nil
 	case s.cfg.Form != wire.FormDense:
@@ -74,6 +72,17 @@ func (s *Shard) checkStep(c *Contribution) error {
 		return s.refuse(wire.CodeUnsupported, "push: got a measured push; the norms of averaged keys are not measured")
 	case c.Codec > wire.CodecBFloat16:
 		return s.refuse(wire.CodeUnsupported, "push: got a measured push in codec %d, which does not hold the gradient; measure with float32 (0), float16 (1) or bfloat16 (2)", c.Codec)
+	}
+	return nil
+}
+
+// checkMicro checks what a contributor says of its micro-gradients.
+func (s *Shard) checkMicro(what string, measure bool, micro uint32, sqr float64) error {
+	switch {
+	case micro > wire.MaxMicro || micro != 0 && !measure:
+		return s.refuse(wire.CodeMalformed, "%s: got %d micro-gradients, measured: %v; want at most %d, and 0 unless measured", what, micro, measure, wire.MaxMicro)
+	case !(sqr >= 0) || sqr != 0 && micro <= 1:
+		return s.refuse(wire.CodeMalformed, "%s: got %v as the squared norms of %d micro-gradients, want at least 0, and 0 unless there are several", what, sqr, micro)
 	}
 	return nil
 }
@@ -116,7 +125,7 @@ func rateText(r *wire.RoundRate) string {
 // measures reports whether the norms of a contribution that is about to be added are measured.
 func (s *Shard) measures(x *slot) bool {
 	n := &s.sum.norms
-	if !x.step.Measure || n.spoiled || !n.asked && s.sum.data != nil {
+	if !x.step.Measure || n.spoiled || !n.asked && (s.sum.data != nil || s.sum.host.data != nil) {
 		n.spoiled = true
 		return false
 	}
@@ -131,55 +140,63 @@ func (s *Shard) precondition() (p f32.Precondition) {
 	return p
 }
 
-// measure adds a contribution to the sum, and takes its squares on the way.
-func (s *Shard) measure(x *slot, p *payload, last bool) {
+// measure adds a contribution to the sum, or to its host's part of it, and takes its squares on the way. last: it is the round's last one, added to the sum.
+func (s *Shard) measure(x *slot, p *payload, into *partialSum, last bool) {
+	own := s.countNorms(x)
+	if into.data == nil {
+		into.take(s, p)
+		into.deferred, into.deferredWeight = own, float64(x.weight)
+		return
+	}
+	s.addMeasured(into, p, own, float64(x.weight), last)
+}
+
+// countNorms counts a measured contribution's micro-gradients, and reports whether its squares are to be taken here.
+func (s *Shard) countNorms(x *slot) (own bool) {
 	n := &s.sum.norms
 	n.asked = true
-	over := s.precondition()
+	preconditioned := s.precondition().Variance != nil
 	weight, micro := float64(x.weight), max(x.step.Micro, 1)
-	if over.Variance != nil {
+	if preconditioned {
 		micro = 1 // the worker's norms are of gradients as they are
 	}
-	own := micro == 1 || weight == 0
-	if !own && x.verdict == clipped { // the worker's norms are those before
+	own = micro == 1 || weight == 0
+	if !own && x.verdict == clipped || x.summed && preconditioned { // the worker's norms are those before
 		n.spoiled = true
 	}
 	if weight > 0 {
 		n.count += micro
 		n.examples += weight
 	}
-	if s.sum.data == nil {
-		if p.codec == wire.CodecFloat32 {
-			s.sum.data = p.data
-		} else {
-			s.sum.data = s.pool.Get(4 * s.n)
-			p.decodeTo(s.sum.data.Float32s(s.n))
-			p.data.Release()
-		}
-		if n.deferred, n.deferredWeight = own, weight; !own {
-			n.sqr += x.step.MicroSqr
-		}
-		return
-	}
-	if !own {
+	switch {
+	case !own:
 		n.sqr += x.step.MicroSqr
+	case x.summed:
+		n.add(x.sqr, weight)
 	}
+	return own && !x.summed
+}
+
+// addMeasured adds a payload to the sum, or to a host's part of it, and takes squares on the way.
+func (s *Shard) addMeasured(into *partialSum, p *payload, own bool, weight float64, last bool) {
+	n := &s.sum.norms
+	over := s.precondition()
 	n.own, n.ownWeight, n.totalKnown = own, weight, last
 	if last && n.count > 1 && over.Variance != nil && p.codec == wire.CodecFloat32 && s.opt.HasMeasuredUpdate() && s.closes() {
 		s.sum.last = p.data // update adds it
 		return
 	}
 	squares := s.noSquares()
-	p.addToMeasured(s.sum.data.Float32s(s.n), s.pool, over, squares, n.deferred, last)
+	p.addToMeasured(into.data.Float32s(s.n), s.pool, over, squares, into.deferred, last)
 	p.data.Release()
-	n.take(optim.Squares{Before: squares.Before.Total(), Added: squares.Added.Total(), After: squares.After.Total()})
+	n.take(into, optim.Squares{Before: squares.Before.Total(), Added: squares.Added.Total(), After: squares.After.Total()})
 }
 
-// take takes the squares of an addition, as far as they are wanted.
-func (n *measurement) take(squares optim.Squares) {
-	if n.deferred {
-		n.deferred = false
-		n.add(squares.Before, n.deferredWeight)
+// take takes the squares of an addition to a sum, as far as they are wanted.
+func (n *measurement) take(into *partialSum, squares optim.Squares) {
+	if into.deferred {
+		into.deferred = false
+		n.add(squares.Before, into.deferredWeight)
 	}
 	if n.own {
 		n.add(squares.Added, n.ownWeight)
@@ -236,7 +253,7 @@ func (s *Shard) update(pass *optim.Pass) error {
 	if last := s.sum.last; last != nil {
 		over := s.precondition()
 		squares, err := pass.UpdateMeasured(value, sum, last.Float32s(s.n), s.state, over.Root, over.Epsilon)
-		s.sum.norms.take(squares)
+		s.sum.norms.take(&s.sum.partialSum, squares)
 		return err
 	}
 	if s.sum.norms.plan <= planDone || s.opt.Config().WholeKeys() {

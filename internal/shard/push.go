@@ -24,6 +24,10 @@ type Contribution struct {
 	Judged bool
 	Norm   float64
 	Step   wire.Step
+	// Contributors are the workers of a host whose gradients Data is the sum of, in the order of their nodes, and Node is one of them; none: it is Node's
+	// gradient alone. Then Seq, Weight, Counted, Judged, Norm, Step.Micro and Step.MicroSqr are 0. All contributors are counted or none. Push does not keep
+	// the slice.
+	Contributors []wire.Contributor
 	// Arrived is when the whole contribution was here, by the Meter's clock; 0: when Push is called.
 	Arrived int64
 	// Data holds the values, as wire.Push or wire.PushRows describes. The shard owns it if Push returns Held or Repeated, the caller
@@ -52,7 +56,7 @@ func (s *Shard) Push(c Contribution) (Status, error) {
 	if err := s.check(&c); err != nil {
 		return Refused, err
 	}
-	if s.guarded.Load() { // before the lock, which others may hold meanwhile
+	if s.guarded.Load() && len(c.Contributors) == 0 { // before the lock, which others may hold meanwhile
 		c.norm = s.normOf(&c)
 		if c.Judged && c.norm <= math.MaxFloat64 {
 			c.norm = c.Norm
@@ -70,6 +74,9 @@ func (s *Shard) Push(c Contribution) (Status, error) {
 	if m == nil {
 		return Refused, s.refuse(wire.CodeUnknownNode, "push: node %d is not a worker of generation %d", c.Node, s.generation)
 	}
+	if len(c.Contributors) > 0 {
+		return s.pushTogether(&c)
+	}
 	if c.Seq <= m.counted {
 		c.Data.Release()
 		return Repeated, nil
@@ -84,33 +91,14 @@ func (s *Shard) Push(c Contribution) (Status, error) {
 }
 
 func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
-	var r *round
-	switch {
-	case c.Round < s.rounds:
-		return Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: round %d closed without it; round %d is open now", c.Seq, m.Rank, c.Round, s.rounds)
-	case c.Round == s.rounds:
-		r = &s.open
-	case c.Round == s.rounds+1 && s.backup.pending == nil: // pending: so that a worker never has more than two rounds to resend
-		r = &s.next
-	default:
-		return Ahead, nil
-	}
-	slot := r.find(m)
-	if slot == nil {
-		return Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: got round %d, want at least %d, the first it counts in", c.Seq, m.Rank, c.Round, m.From)
-	}
-	if slot.seq == c.Seq {
+	slot, r, status, err := s.place(m, c.Seq, c.Round)
+	switch status {
+	case Held:
+	case Repeated:
 		c.Data.Release()
 		return Repeated, nil
-	}
-	if slot.seq != 0 {
-		return Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: its push %d already counts in round %d", c.Seq, m.Rank, slot.seq, c.Round)
-	}
-	if o := s.open.find(m); r == &s.next && o != nil && c.Seq <= o.seq {
-		return Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: got round %d, but its push %d was for round %d", c.Seq, m.Rank, c.Round, o.seq, s.rounds)
-	}
-	if x := s.next.find(m); r == &s.open && x != nil && x.seq != 0 && c.Seq >= x.seq {
-		return Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: got round %d, but its push %d was for round %d", c.Seq, m.Rank, c.Round, x.seq, s.rounds+1)
+	default:
+		return status, err
 	}
 	rate := r.rate
 	if err := rate.take(s, c, m.Rank); err != nil {
@@ -123,29 +111,69 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 	slot.step = c.Step
 	slot.seq, slot.weight, slot.counts, slot.norm, slot.judged = c.Seq, c.Weight, c.Counted, c.norm, c.Judged
 	slot.payload = payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}
-	s.countExamples(m, c)
+	s.countExamples(m, c.Counted, c.Weight)
 	r.present++
-	s.pushed = true
 	s.hold(slot)
-	s.arrived(r, c)
+	s.arrived(r, c.Node, c.Arrived)
+	s.took(r)
+	return Held, nil
+}
+
+// took goes on after a contribution was put into its slot of a round.
+func (s *Shard) took(r *round) {
+	s.pushed = true
 	if r == &s.open {
 		s.closeRounds()
 	} else {
 		s.tellHeld()
 	}
-	return Held, nil
+}
+
+// place returns the slot, and its round, for push seq of a member to a round; Held means that it is empty. Repeated: the round has it already.
+func (s *Shard) place(m *member, seq, number uint64) (*slot, *round, Status, error) {
+	if seq <= m.counted {
+		return nil, nil, Repeated, nil
+	}
+	var r *round
+	switch {
+	case number < s.rounds:
+		return nil, nil, Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: round %d closed without it; round %d is open now", seq, m.Rank, number, s.rounds)
+	case number == s.rounds:
+		r = &s.open
+	case number == s.rounds+1 && s.backup.pending == nil: // pending: so that a worker never has more than two rounds to resend
+		r = &s.next
+	default:
+		return nil, nil, Ahead, nil
+	}
+	slot := r.find(m)
+	if slot == nil {
+		return nil, nil, Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: got round %d, want at least %d, the first it counts in", seq, m.Rank, number, m.From)
+	}
+	if slot.seq == seq {
+		return nil, nil, Repeated, nil
+	}
+	if slot.seq != 0 {
+		return nil, nil, Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: its push %d already counts in round %d", seq, m.Rank, slot.seq, number)
+	}
+	if o := s.open.find(m); r == &s.next && o != nil && seq <= o.seq {
+		return nil, nil, Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: got round %d, but its push %d was for round %d", seq, m.Rank, number, o.seq, s.rounds)
+	}
+	if x := s.next.find(m); r == &s.open && x != nil && x.seq != 0 && seq >= x.seq {
+		return nil, nil, Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: got round %d, but its push %d was for round %d", seq, m.Rank, number, x.seq, s.rounds+1)
+	}
+	return slot, r, Held, nil
 }
 
 // check checks all that does not depend on the shard's state.
 func (s *Shard) check(c *Contribution) error {
-	if c.Seq == 0 {
-		return s.refuse(wire.CodeMalformed, "push: got sequence number 0, want them from 1")
-	}
-	if !(c.Weight >= 0) || c.Weight > maxWeight {
-		return s.refuse(wire.CodeMalformed, "push: got weight %v, want a finite number, at least 0", c.Weight)
-	}
-	if err := s.checkExamples(c); err != nil {
-		return err
+	if len(c.Contributors) > 0 {
+		if err := s.checkContributors(c); err != nil {
+			return err
+		}
+	} else {
+		if err := s.checkNumbers("push", c.Seq, c.Weight, c.Counted); err != nil {
+			return err
+		}
 	}
 	if err := s.checkStep(c); err != nil {
 		return err
@@ -177,4 +205,15 @@ func (s *Shard) check(c *Contribution) error {
 		}
 	}
 	return nil
+}
+
+// checkNumbers checks what each contributor has of its own.
+func (s *Shard) checkNumbers(what string, seq uint64, weight float32, counted bool) error {
+	if seq == 0 {
+		return s.refuse(wire.CodeMalformed, "%s: got sequence number 0, want them from 1", what)
+	}
+	if !(weight >= 0) || weight > maxWeight {
+		return s.refuse(wire.CodeMalformed, "%s: got weight %v, want a finite number, at least 0", what, weight)
+	}
+	return s.checkExamples(what, weight, counted)
 }

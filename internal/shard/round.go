@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/paragon-train/paragon/internal/wire"
@@ -8,7 +9,7 @@ import (
 
 // A round is one aggregation of the shard, open for contributions.
 type round struct {
-	slots      []slot // one for each member that it needs, in the order of the sum
+	slots      []slot // one for each member that it needs, in the order of the sum: by group, then by rank
 	aggregated int    // slots[:aggregated] are in the sum; their memory is released
 	present    int    // slots with a contribution
 	rate       roundRate
@@ -19,6 +20,7 @@ type round struct {
 type slot struct {
 	node    uint64
 	rank    uint32
+	group   uint32 // as Member.Group
 	seq     uint64 // the contribution's sequence number; 0: none yet
 	weight  float32
 	counts  bool // examples
@@ -28,16 +30,30 @@ type slot struct {
 	norm    float64 // divided by the weight; 0: not computed
 	judged  bool    // its worker has compared the norm with the limit
 	verdict verdict // the guard's
+	// summed: a worker of its host has added the gradient to those of others. elsewhere: the sum is in another slot's payload. sqr: the squared norm of the
+	// gradient, if the step is measured.
+	summed, elsewhere bool
+	sqr               float64
+}
+
+// lead is the lowest rank of the slot's group, by which groups are ordered.
+func (x *slot) lead() uint32 { return leadOf(x.group, x.rank) }
+
+func leadOf(group, rank uint32) uint32 {
+	if group != 0 {
+		return group - 1
+	}
+	return rank
 }
 
 // begin empties the round and makes a slot for each member that round n needs.
-func (r *round) begin(ranked []*member, n uint64) {
+func (r *round) begin(ordered []*member, n uint64) {
 	clear(r.slots)
 	r.slots, r.aggregated, r.present, r.rate = r.slots[:0], 0, 0, roundRate{}
 	r.arrivals = arrivals{}
-	for _, m := range ranked {
+	for _, m := range ordered {
 		if m.From <= n {
-			r.slots = append(r.slots, slot{node: m.Node, rank: m.Rank})
+			r.slots = append(r.slots, slot{node: m.Node, rank: m.Rank, group: m.Group})
 		}
 	}
 }
@@ -57,10 +73,10 @@ func (r *round) find(m *member) *slot {
 
 // change replaces the slots by those of the members that round n needs, and of former members that have contributed. Slots already in the sum stay
 // in front.
-func (r *round) change(ranked []*member, n uint64) {
+func (r *round) change(ordered []*member, n uint64) {
 	old := slices.Clone(r.slots)
 	aggregated, rate, came := r.aggregated, r.rate, r.arrivals
-	r.begin(ranked, n)
+	r.begin(ordered, n)
 	fresh := slices.Clone(r.slots)
 	r.slots = append(r.slots[:0], old[:aggregated]...)
 	var rest []slot
@@ -68,7 +84,7 @@ func (r *round) change(ranked []*member, n uint64) {
 		i := slices.IndexFunc(fresh, func(f slot) bool { return f.node == s.node })
 		switch {
 		case i >= 0:
-			s.rank = fresh[i].rank
+			s.rank, s.group = fresh[i].rank, fresh[i].group
 			rest = append(rest, s)
 		case s.seq != 0:
 			rest = append(rest, s)
@@ -79,7 +95,7 @@ func (r *round) change(ranked []*member, n uint64) {
 			rest = append(rest, f)
 		}
 	}
-	slices.SortStableFunc(rest, func(a, b slot) int { return int(int64(a.rank) - int64(b.rank)) })
+	slices.SortStableFunc(rest, func(a, b slot) int { return cmp.Or(cmp.Compare(a.lead(), b.lead()), cmp.Compare(a.rank, b.rank)) })
 	r.slots = append(r.slots, rest...)
 	r.aggregated, r.rate, r.arrivals = aggregated, rate, came
 	r.present = 0
@@ -100,15 +116,36 @@ func (r *round) drop() {
 
 // A sum is the sum of the open round's aggregated contributions.
 type sum struct {
-	data   *Buffer // of a dense shard; nil: nothing yet
-	last   *Buffer // the last contribution, if the optimizer's update adds it; the round is closing
-	rows   rowSum  // of a shard of rows
-	weight float64
-	rate   wire.RoundRate // of its contributions
-	norms  measurement
+	partialSum            // of a dense shard
+	host       partialSum // the contributions of the group that is being added up, which are not in the sum yet
+	hostGroup  uint32
+	last       *Buffer // the last contribution, if the optimizer's update adds it; the round is closing
+	rows       rowSum  // of a shard of rows
+	weight     float64
+	rate       wire.RoundRate // of its contributions
+	norms      measurement
 	// refused: the guard has refused a contribution.
 	refused    bool
 	keepsValue bool // the value does not change, because no contribution is left
+}
+
+// A partialSum is the sum of some contributions.
+type partialSum struct {
+	data *Buffer // nil: nothing yet
+	// The squares of the first contribution, which is the sum so far, are taken when the next one is added, in the same pass.
+	deferred       bool
+	deferredWeight float64
+}
+
+// take makes a contribution's values the sum; those of wire.CodecFloat32 stay where they are.
+func (t *partialSum) take(s *Shard, p *payload) {
+	if p.codec == wire.CodecFloat32 {
+		t.data = p.data
+		return
+	}
+	t.data = s.pool.Get(4 * s.n)
+	p.decodeTo(t.data.Float32s(s.n))
+	p.data.Release()
 }
 
 // aggregateReady adds the contributions that are next in order, or in wire.ModeAnyOrder all that are there, to the sum and
@@ -127,12 +164,34 @@ func (s *Shard) aggregateReady() {
 		slot := &r.slots[r.aggregated]
 		s.judge(slot)
 		s.sum.rate = r.rate.RoundRate
+		if s.sum.host.data != nil && s.sum.hostGroup != slot.group {
+			s.addHost(false)
+		}
 		s.aggregate(slot, r.aggregated+1 == len(r.slots))
 		r.aggregated++
 	}
+	if s.sum.host.data != nil && r.aggregated == len(r.slots) {
+		s.addHost(true)
+	}
 }
 
-// aggregate adds one contribution to the sum, which takes its memory. last: no other is expected.
+// addHost adds the sum of a group to the sum.
+func (s *Shard) addHost(last bool) {
+	host := s.sum.host
+	s.sum.host = partialSum{}
+	n, p := &s.sum.norms, payload{data: host.data}
+	switch {
+	case s.sum.data == nil:
+		s.sum.partialSum = host
+	case n.asked && !n.spoiled:
+		s.addMeasured(&s.sum.partialSum, &p, host.deferred, host.deferredWeight, last)
+	default:
+		p.addTo(s.sum.data.Float32s(s.n), s.pool)
+		p.data.Release()
+	}
+}
+
+// aggregate adds one contribution to the sum, or to its group's part of it, which takes its memory. last: no other is expected.
 func (s *Shard) aggregate(x *slot, last bool) {
 	p := x.payload
 	x.payload = payload{}
@@ -151,26 +210,32 @@ func (s *Shard) aggregate(x *slot, last bool) {
 		p.data.Release()
 		return
 	}
+	into := &s.sum.partialSum
+	if x.group != 0 && s.mode != wire.ModeAnyOrder {
+		into, last, s.sum.hostGroup = &s.sum.host, false, x.group
+	}
+	measured := s.measures(x)
 	switch {
-	case s.measures(x):
-		s.measure(x, &p, last)
-	case s.sum.data != nil:
-		p.addTo(s.sum.data.Float32s(s.n), s.pool)
+	case x.elsewhere && measured:
+		s.countNorms(x)
+	case x.elsewhere:
+	case measured:
+		s.measure(x, &p, into, last)
+	case into.data != nil:
+		p.addTo(into.data.Float32s(s.n), s.pool)
 		p.data.Release()
-	case p.codec == wire.CodecFloat32:
-		s.sum.data = p.data // the first contribution's memory becomes the sum
 	default:
-		s.sum.data = s.pool.Get(4 * s.n)
-		p.decodeTo(s.sum.data.Float32s(s.n))
-		p.data.Release()
+		into.take(s, &p)
 	}
 }
 
 // resetSum empties the sum.
 func (s *Shard) resetSum() {
 	s.sum.data.Release()
+	s.sum.host.data.Release()
 	s.sum.last.Release()
-	s.sum.data, s.sum.last, s.sum.weight, s.sum.refused, s.sum.keepsValue = nil, nil, 0, false, false
+	s.sum.partialSum, s.sum.host = partialSum{}, partialSum{}
+	s.sum.last, s.sum.weight, s.sum.refused, s.sum.keepsValue = nil, 0, false, false
 	s.sum.rate, s.sum.norms = wire.RoundRate{}, measurement{}
 	s.sum.rows.reset()
 }
@@ -201,7 +266,7 @@ func (s *Shard) closeRounds() {
 		s.publish()
 		s.measureRound(begin)
 		s.open, s.next = s.next, s.open
-		s.next.begin(s.ranked, s.rounds+1)
+		s.next.begin(s.ordered, s.rounds+1)
 		s.announce()
 		s.wake()
 		begin = s.workBegins()

@@ -106,6 +106,7 @@ type Shard struct {
 	generation uint64
 	members    map[uint64]*member
 	ranked     []*member // the members in rank order
+	ordered    []*member // the members in the order of the sum
 	mode       uint8
 	async      bool // mode is wire.ModeAsync
 	pushed     bool // a contribution was accepted

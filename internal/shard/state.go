@@ -116,8 +116,8 @@ func (s *Shard) endState(round uint64) {
 	s.markStale()
 	s.rounds = round
 	s.publish()
-	s.open.begin(s.ranked, s.rounds)
-	s.next.begin(s.ranked, s.rounds+1)
+	s.open.begin(s.ordered, s.rounds)
+	s.next.begin(s.ordered, s.rounds+1)
 	s.wake()
 }
 

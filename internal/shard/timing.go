@@ -83,19 +83,18 @@ func (a *arrivals) opened(at int64) {
 	a.first, a.lastButOne, a.last = max(a.first, at), max(a.lastButOne, at), max(a.last, at)
 }
 
-// arrived records a contribution to one of the open rounds.
-func (s *Shard) arrived(r *round, c *Contribution) {
+// arrived records a node's contribution to one of the open rounds; at 0: now.
+func (s *Shard) arrived(r *round, node uint64, at int64) {
 	if s.cfg.Meter == nil {
 		return
 	}
-	at := c.Arrived
 	if at == 0 {
 		at = s.clock()
 	}
 	if r == &s.open {
 		at = max(at, s.openedAt)
 	}
-	r.arrivals.add(c.Node, at)
+	r.arrivals.add(node, at)
 }
 
 // measureRound tells the Meter of the open round, which has closed now after work that began at begin.

@@ -58,7 +58,25 @@ func (s *Server) newMembership(m wire.Membership, old *membership) *membership {
 		}
 		v.members = append(v.members, shard.Member{Node: n.Node, Rank: w.rank})
 	}
+	v.groupByHost(m.Nodes)
 	return v
+}
+
+// groupByHost makes a group of the workers of each host that take part in sums within it. Where all workers are of one host there is none: the order of
+// the sum is that of the ranks.
+func (v *membership) groupByHost(nodes []wire.Member) {
+	lead := map[uint64]uint32{}
+	for _, group := range wire.HostGroups(nodes) {
+		if len(group) == len(v.members) {
+			return
+		}
+		for _, m := range group {
+			lead[m.Node] = 1 + uint32(group[0].Rank)
+		}
+	}
+	for i := range v.members {
+		v.members[i].Group = lead[v.members[i].Node]
+	}
 }
 
 // isLeader reports whether the node is the leader: the member of the lowest rank, which initialises and loads for all.

@@ -84,6 +84,7 @@ func (c *call) tryPush() (done bool, err error) {
 	x.Data, x.Arrived = c.data, c.arrived
 	switch status, err := c.entry.shard.Push(x); status {
 	case shard.Held, shard.Repeated:
+		c.heardFrom(x.Contributors)
 		c.accepted(x.Round)
 	case shard.Ahead:
 		return false, nil

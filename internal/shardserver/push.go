@@ -90,7 +90,8 @@ func (c *call) servePush(ctx context.Context) error {
 // contributionOf returns a push's Contribution, without its payload of size bytes.
 func contributionOf(m *wire.Push, size int) shard.Contribution {
 	return shard.Contribution{Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight,
-		Counted: m.Counted, Judged: m.Judged, Norm: m.Norm, Codec: m.Codec, Threshold: m.Threshold, Size: size, Step: m.Step}
+		Counted: m.Counted, Judged: m.Judged, Norm: m.Norm, Codec: m.Codec, Threshold: m.Threshold, Size: size, Step: m.Step,
+		Contributors: m.Contributors}
 }
 
 // wantAfter returns the Want of a push's answer.
@@ -120,6 +121,7 @@ func (c *call) contribute(ctx context.Context, x shard.Contribution, millis uint
 		status, err := c.entry.shard.Push(x)
 		switch status {
 		case shard.Held, shard.Repeated:
+			c.heardFrom(x.Contributors)
 			c.accepted(x.Round)
 			return nil
 		case shard.Ahead:
@@ -135,6 +137,16 @@ func (c *call) contribute(ctx context.Context, x shard.Contribution, millis uint
 			}
 		default:
 			return err
+		}
+	}
+}
+
+// heardFrom records that workers contributed, of which another one has sent the sum.
+func (c *call) heardFrom(contributors []wire.Contributor) {
+	v := c.s.membership.Load()
+	for i := range contributors {
+		if w := v.workers[contributors[i].Node]; w != nil {
+			w.heard.Store(c.arrived)
 		}
 	}
 }

@@ -50,7 +50,8 @@ const (
 //	    37     1  joining     the job may be running already: the node counts only once it is ready and a change was committed
 //	    38     .  job         string: the job's ID
 //	     .     .  host        string: for people, as in the hosts file
-//	     .     .  addr        string: host:port others reach it at; empty for workers
+//	     .     .  addr        string: host:port others reach it at; of a worker, "host:port#id", at which the workers with the same host and the same
+//	                          id, which is the host's own, hand it gradients for their common sum; empty: it takes no part in that
 //
 // Repeating it with the same node, or as a new node with the same nonce, is harmless. Introduced in version 1.
 type Register struct {

@@ -124,6 +124,7 @@ const (
 	CodeMoved           Code = 17 // the shard is at another server; the scheduler knows where
 	CodeGap             Code = 18 // a backup lacks the rounds before
 	CodeNoTrace         Code = 19 // nobody collects spans of this window, or no longer; the server has no such profile
+	CodePushAlone       Code = 20 // the sum of a host's workers is not taken: each of them pushes for itself
 )
 
 // A Message is the head of one frame.

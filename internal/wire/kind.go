@@ -96,6 +96,7 @@ var codes = [...]string{
 	CodeMoved:           "moved",
 	CodeGap:             "gap",
 	CodeNoTrace:         "no trace",
+	CodePushAlone:       "push alone",
 }
 
 // String returns what the code means in a few words, such as "stale generation", or its number.

@@ -106,23 +106,59 @@ type AwaitShard struct {
 //	    72     1  judged      the sender held norm against the limit of a Value: the guard does not judge this contribution's norm again
 //	    73     8  norm        float64: Euclidean norm of the gradient before it was compressed, over the weight if that is above 0; 0 unless judged
 //	    81    39  step        see Step
+//	   120     .  contributors  list of Contributor, at most MaxContributors: the workers of one host whose gradients the payload is the sum of, the
+//	                          sender among them; empty: it is the sender's gradient alone
 //
 // Payload: the values. The server answers when it may: a contribution for the round after the open one is held, one further
-// ahead waits for its turn. Sent again: acknowledged (or answered with the Value), counted once. Introduced in version 1.
+// ahead waits for its turn. Sent again: acknowledged (or answered with the Value), counted once.
+//
+// With contributors seq, weight, counted, judged, norm and the step's micro and microsqr are 0: each contributor has its own. Either all of them are
+// counted, or none: CodePushAlone if some were counted before, if one is not a worker of the generation or cannot contribute to the round, if the
+// server has a guard, or if it measures norms of preconditioned gradients. Each worker then pushes for itself. If all were counted before it is a repeat.
+//
+// Introduced in version 1, contributors in version 2.
 type Push struct {
 	Origin
-	Round       uint64
-	Weight      float32
-	Codec       uint8
-	Threshold   float32
-	N           uint64
-	Answer      bool
-	AnswerCodec uint8
-	WaitMillis  uint32
-	Counted     bool
-	Judged      bool
-	Norm        float64
-	Step        Step
+	Round        uint64
+	Weight       float32
+	Codec        uint8
+	Threshold    float32
+	N            uint64
+	Answer       bool
+	AnswerCodec  uint8
+	WaitMillis   uint32
+	Counted      bool
+	Judged       bool
+	Norm         float64
+	Step         Step
+	Contributors []Contributor
+}
+
+// MaxContributors is the most workers of one host whose gradients one push carries.
+const MaxContributors = 1024
+
+// A Contributor is one worker of a Push that carries the sum of several.
+//
+//	offset  size  field
+//	     0     8  node
+//	     8     8  seq         number of this worker's pushes of this shard, from 1
+//	    16     4  weight      float32
+//	    20     1  counted     the weight counts examples
+//	    21     4  micro       as in Step
+//	    25     8  microsqr    as in Step
+//	    33     8  sqr         float64: squared Euclidean norm of its gradient, if the step is measured; else 0
+//	    41     8  early       nanoseconds between its arrival at the sender and the sending of the sum
+//
+// Introduced in version 2.
+type Contributor struct {
+	Node     uint64
+	Seq      uint64
+	Weight   float32
+	Counted  bool
+	Micro    uint32
+	MicroSqr float64
+	Sqr      float64
+	Early    uint64
 }
 
 // Step is what the contributions of one round have in common, and in micro and microsqr what this one has measured. It is all zeros for a round

@@ -77,6 +77,27 @@ func (m *Push) fields(c *coder) {
 	c.bool(&m.Judged)
 	c.f64(&m.Norm)
 	m.Step.fields(c)
+	n := c.count(len(m.Contributors), 49, MaxContributors) // not list, whose function value costs an allocation
+	if c.decoding {
+		m.Contributors = nil
+		if n > 0 {
+			m.Contributors = make([]Contributor, n)
+		}
+	}
+	for i := range m.Contributors {
+		m.Contributors[i].fields(c)
+	}
+}
+
+func (m *Contributor) fields(c *coder) {
+	c.u64(&m.Node)
+	c.u64(&m.Seq)
+	c.f32(&m.Weight)
+	c.bool(&m.Counted)
+	c.u32(&m.Micro)
+	c.f64(&m.MicroSqr)
+	c.f64(&m.Sqr)
+	c.u64(&m.Early)
 }
 
 func (m *Pull) Kind() Kind { return KindPull }

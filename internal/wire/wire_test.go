@@ -94,7 +94,7 @@ func TestEveryMessageAndCodeHasAName(t *testing.T) {
 			t.Errorf("kind %d has no name", k)
 		}
 	}
-	for c := CodeMalformed; c <= CodeNoTrace; c++ {
+	for c := CodeMalformed; c <= CodePushAlone; c++ {
 		if strings.HasPrefix(c.String(), "code ") {
 			t.Errorf("code %d has no name", c)
 		}
@@ -145,6 +145,8 @@ func TestDecodeRefusesWhatEncodingNeverMakes(t *testing.T) {
 		{"long list", KindMembership, append(zeros(29), le(MaxList+1)...), "a list of 65537 items, want at most 65536"},
 		{"list beyond the end", KindMembership, append(zeros(29), le(MaxList)...), "a list of 65536 items in 0 bytes, want at least 4 each"},
 		{"cuts beyond the end", KindMembership, append(zeros(77), le(2)...), "a list of 2 items in 0 bytes, want at least 8 each"},
+		{"many contributors", KindPush, append(zeros(120), le(MaxContributors+1)...), "byte 120: a list of 1025 items, want at most 1024"},
+		{"contributors beyond the end", KindPush, append(append(zeros(120), le(2)...), zeros(97)...), "a list of 2 items in 97 bytes, want at least 49 each"},
 		{"short", KindPush, zeros(31), "wire: push head: malformed: got 31 bytes, want at least 32"},
 		{"left over", KindAck, zeros(17), "wire: ack head: malformed: got 17 bytes, want 16"},
 	} {
