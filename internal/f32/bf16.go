@@ -17,7 +17,10 @@ import (
 // For each pair the upper product is added first, then the lower one, each rounded to nearest. The assembly takes subnormal
 // numbers for zeros, as the instruction does.
 func PairTiles(p Path) *Tile {
-	if HasBFloat16(p) {
+	switch {
+	case p == AMX && hasPath(p):
+		return &tileUnitTile
+	case HasBFloat16(p):
 		return &pairTile
 	}
 	return &portablePairTile
@@ -26,6 +29,9 @@ func PairTiles(p Path) *Tile {
 var (
 	pairTile         = Tile{Rows: 12, Cols: 32, OuterRows: []int{12, 8, 4}, path: AVX512, pairs: true}
 	portablePairTile = Tile{Rows: portableRows, Cols: portableCols, OuterRows: []int{portableRows}, path: Portable, pairs: true}
+
+	amxTile      = unitTile(AVX512)
+	tileUnitTile = Tile{Rows: 12, Cols: 32, OuterRows: []int{12, 8, 4}, path: AVX512, pairs: true, unit: &amxTile}
 )
 
 // Pairs reports whether the operands of Gather and Outer are pairs of bfloat16.

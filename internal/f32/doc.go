@@ -6,8 +6,8 @@
 //
 // Every function exists as plain Go (Portable) and, on amd64, in assembly for AVX2+FMA and AVX-512; gradient compression,
 // MaxWhich and the tiles' copies and transforms (Transpose, CopyRows, Winograd...) for AVX-512 alone. The best path that the
-// CPU has is taken when the program starts; the environment variable PARAGON_CPU (portable, avx2 or avx512) lowers the
-// choice, see Active. Paths agree up to the rounding of float32 sums: they add in different orders and the assembly uses
+// CPU has is taken when the program starts; the environment variable PARAGON_CPU (portable, avx2, avx512 or amx) lowers the
+// choice, see Active. On the AMX path products of bfloat16 are those of the tile unit (see Tile.Blocks), all else is AVX-512's. Paths agree up to the rounding of float32 sums: they add in different orders and the assembly uses
 // fused multiply-add. Element-wise results without a product followed by a sum, conversions, compression and the optimizers'
 // updates (Update) agree bit for bit.
 // On one path results repeat bit for bit.

@@ -10,13 +10,15 @@ func hasPath(p Path) bool {
 		return cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasBMI2
 	case AVX512:
 		return hasPath(AVX2) && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL
+	case AMX:
+		return hasPath(AVX512) && hasTileUnit()
 	}
 	return false
 }
 
 func kernelsFor(p Path) *kernelSet {
 	switch p {
-	case AVX512:
+	case AVX512, AMX: // beside products of bfloat16 they are the same
 		return &setAVX512
 	case AVX2:
 		return &setAVX2

@@ -10,8 +10,10 @@ type Tile struct {
 	// OuterRows are the numbers of rows that Outer can be asked for, largest first.
 	OuterRows []int
 
-	path  Path
-	pairs bool // see PairTiles
+	path     Path
+	pairs    bool  // see PairTiles
+	unit     *Tile // see Unit
+	emulated bool  // a tile unit in plain Go
 }
 
 // Tiles returns the tile of a path; the path must be available.

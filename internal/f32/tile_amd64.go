@@ -132,7 +132,7 @@ func (t *Tile) fetch(x []float32, stride, rows, n int) {
 // the ceiling of a core on this path. It is 0 on the portable path, which has no such loop.
 func MeasurePeak(p Path, d time.Duration) float64 {
 	switch p {
-	case AVX512:
+	case AVX512, AMX:
 		return bestRate(peakAVX512, 2*12*16, d)
 	case AVX2:
 		return bestRate(peakAVX2, 2*12*8, d)

@@ -1,0 +1,33 @@
+package f32
+
+import (
+	"sync"
+
+	"golang.org/x/sys/cpu"
+)
+
+// hasTileUnit reports whether the CPU multiplies tiles of bfloat16 and the system lets this process do so.
+var hasTileUnit = sync.OnceValue(func() bool {
+	return cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 && cpu.X86.HasAVX512BF16 && requestTiles()
+})
+
+// tileConfig is the configuration of the tile registers: palette 1, eight registers of 16 rows of 64 bytes.
+var tileConfig = func() (c [64]byte) {
+	const registers, rowBytes, rows = 8, 16, 48 // where the sizes lie
+	c[0] = 1
+	for i := range registers {
+		c[rowBytes+2*i] = 64
+		c[rows+i] = UnitRows
+	}
+	return c
+}()
+
+// blocks is Blocks by the tile unit. Tiles belong to the thread, and a goroutine may change its thread between any two calls but not within
+// one: so each call configures the registers, which takes some 30 ns with their release at the end. It cannot be preempted; callers keep calls
+// below some 100 µs, about 4,000 steps of all blocks and panels.
+func blocks(a *BlockArgs) { blocksAMX(a, &tileConfig) }
+
+// blocksAMX is Blocks; there is at least one block, panel, segment and step.
+//
+//go:noescape
+func blocksAMX(a *BlockArgs, config *[64]byte)

@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package f32
+
+func blocks(a *BlockArgs) { blocksPortable(a) }
