@@ -11,7 +11,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/paragon-train/paragon/internal/testing/amxtest"
 )
 
 // blockProblem is a call of Blocks over random numbers, A's rows and steps lying anyhow.
@@ -112,6 +115,56 @@ func firstOther(a, b []float32) int {
 
 func TestEmulatedUnitMultipliesBlocks(t *testing.T) {
 	checkBlocks(t, Tiles(Portable).WithEmulatedUnit().Unit(), 20)
+}
+
+func TestTileUnitMultipliesBlocks(t *testing.T) {
+	amxtest.Run(t, Active() == AMX, FromEnv, func(t *testing.T) {
+		if Active() != AMX {
+			t.Fatalf("the active path is %v, want %v", Active(), AMX)
+		}
+		checkBlocks(t, PairTiles(AMX).Unit(), 20)
+	})
+}
+
+// Tiles belong to threads, between which goroutines move at any time but within a call.
+func TestTilesSurvivePreemption(t *testing.T) {
+	amxtest.Run(t, Active() == AMX, FromEnv, func(t *testing.T) {
+		stop := make(chan struct{})
+		collecting := make(chan struct{})
+		go func() {
+			defer close(collecting)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					runtime.GC()
+				}
+			}
+		}()
+		u := PairTiles(AMX).Unit()
+		var all sync.WaitGroup
+		for g := range 4 {
+			all.Go(func() {
+				a := blockProblem(rand.New(rand.NewPCG(3, uint64(g))))
+				a.Add = 0
+				var first []float32
+				for i := range 10 {
+					runtime.Gosched()
+					u.Blocks(a)
+					if i == 0 {
+						first = slices.Clone(a.Sums)
+					} else if at := firstOther(a.Sums, first); at >= 0 {
+						t.Errorf("goroutine %d, call %d: sum %d is %g, want %g", g, i, at, a.Sums[at], first[at])
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		close(stop)
+		<-collecting
+	})
 }
 
 // The unit's own numbers: subnormal ones are zeros, infinities and NaN stay in their rows.

@@ -1,0 +1,352 @@
+package amxtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/cpu"
+	"golang.org/x/sys/unix"
+)
+
+// timeout is of a traced process; a few thousand instructions take a second.
+const timeout = 3 * time.Minute
+
+func runTraced(t *testing.T, detect any) {
+	t.Helper()
+	if !cpu.X86.HasAVX512BF16 {
+		t.Skip("this CPU has no AVX512_BF16, which code beside the tile unit needs")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.CreateTemp(t.TempDir(), "output")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	p := &process{threads: make(map[int]*unit), detect: reflect.ValueOf(detect).Pointer()}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // a process is traced by one thread, which ends with the goroutine
+		done <- p.run(exe, []string{exe, "-test.run=^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$", "-test.count=1", "-test.v"}, out)
+	}()
+	if err = <-done; errors.Is(err, errNotPermitted) {
+		t.Skip("this process may not trace its children: ", err)
+	}
+	text, readErr := os.ReadFile(out.Name())
+	if readErr != nil {
+		t.Fatal(readErr)
+	}
+	switch {
+	case err != nil:
+		t.Fatalf("traced: %v\n%s", err, text)
+	case !p.status.Exited() || p.status.ExitStatus() != 0:
+		t.Fatalf("traced: %s\n%s", describe(p.status), text)
+	case !bytes.Contains(text, []byte("--- PASS: "+t.Name())):
+		t.Fatalf("traced: %s did not run\n%s", t.Name(), text)
+	case p.executed == 0:
+		t.Fatalf("traced: no instruction of the tile unit was met\n%s", text)
+	}
+	t.Logf("emulated %d instructions of the tile unit in %d stops, %d signals passed", p.executed, p.stops, p.passed)
+}
+
+func describe(s syscall.WaitStatus) string {
+	if s.Signaled() {
+		return fmt.Sprintf("ended by %v", s.Signal())
+	}
+	return fmt.Sprintf("exit status %d", s.ExitStatus())
+}
+
+var errNotPermitted = errors.New("ptrace is not permitted")
+
+// A process is one that is traced. All of its methods run on the thread that traces it.
+type process struct {
+	pid     int
+	threads map[int]*unit // their tiles, by thread ID
+	detect  uintptr       // where the function is that looks at the features
+	covered byte          // the byte at that place, while a breakpoint is there
+	asked   bool          // the permission for tile data has been asked for
+	status  syscall.WaitStatus
+
+	executed, stops, passed int
+}
+
+func (p *process) run(exe string, argv []string, out *os.File) error {
+	env := append(os.Environ(), "PARAGON_CPU=amx", traced+"=1")
+	var err error
+	p.pid, err = syscall.ForkExec(exe, argv, &syscall.ProcAttr{Env: env, Files: []uintptr{0, out.Fd(), out.Fd()}, Sys: &syscall.SysProcAttr{Ptrace: true}})
+	if errors.Is(err, syscall.EPERM) {
+		return fmt.Errorf("%w: %v", errNotPermitted, err)
+	} else if err != nil {
+		return err
+	}
+	timer := time.AfterFunc(timeout, func() { _ = syscall.Kill(p.pid, syscall.SIGKILL) })
+	defer timer.Stop()
+	if _, err := syscall.Wait4(p.pid, &p.status, syscall.WALL, nil); err != nil {
+		return err
+	}
+	if !p.status.Stopped() {
+		return fmt.Errorf("%w: the process ended at once: %s", errNotPermitted, describe(p.status))
+	}
+	if err := p.follow(); err != nil {
+		_ = syscall.Kill(p.pid, syscall.SIGKILL)
+		_, _ = syscall.Wait4(p.pid, nil, syscall.WALL, nil)
+		return err
+	}
+	return nil
+}
+
+// follow handles stops until the process has ended.
+func (p *process) follow() error {
+	if err := syscall.PtraceSetOptions(p.pid, unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_EXITKILL); err != nil {
+		return fmt.Errorf("%w: %v", errNotPermitted, err)
+	}
+	slide, err := slideOf(p.pid)
+	if err != nil {
+		return err
+	}
+	p.detect += slide
+	var code [1]byte
+	if _, err := syscall.PtracePeekText(p.pid, p.detect, code[:]); err != nil {
+		return err
+	}
+	p.covered = code[0]
+	if _, err := syscall.PtracePokeText(p.pid, p.detect, []byte{0xcc}); err != nil { // INT3
+		return err
+	}
+	p.threads[p.pid] = &unit{}
+	if err := syscall.PtraceCont(p.pid, 0); err != nil {
+		return err
+	}
+	for {
+		// Processes that other threads of this one have started are theirs.
+		tid, err := syscall.Wait4(-1, &p.status, syscall.WALL|unix.WNOTHREAD, nil)
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err != nil:
+			return err
+		case !p.status.Stopped():
+			if delete(p.threads, tid); tid == p.pid {
+				return nil
+			}
+			continue
+		}
+		p.stops++
+		if err := p.stop(tid, slide); err != nil && !errors.Is(err, syscall.ESRCH) { // a thread may be killed while it is stopped
+			return err
+		}
+	}
+}
+
+// stop handles one stop of a thread and lets it go on.
+func (p *process) stop(tid int, slide uintptr) error {
+	u, known := p.threads[tid]
+	if !known {
+		u = &unit{}
+		p.threads[tid] = u
+	}
+	signal := p.status.StopSignal()
+	switch {
+	case !known && signal == syscall.SIGSTOP, p.status.TrapCause() > 0: // a thread begins, or has begun another
+		return syscall.PtraceCont(tid, 0)
+	case signal == syscall.SIGTRAP|0x80:
+		return p.systemCall(tid)
+	case signal == syscall.SIGTRAP && p.covered != 0:
+		var r syscall.PtraceRegs
+		if err := syscall.PtraceGetRegs(tid, &r); err != nil {
+			return err
+		}
+		if uintptr(r.Rip) == p.detect+1 {
+			return p.pretend(tid, &r, slide)
+		}
+	case signal == syscall.SIGILL:
+		n, err := p.execute(tid, u)
+		if err != nil {
+			return err
+		}
+		if p.executed += n; n > 0 {
+			return syscall.PtraceCont(tid, 0)
+		}
+	}
+	p.passed++
+	return syscall.PtraceCont(tid, int(signal))
+}
+
+// pretend sets the features of the tile unit before the program looks at them, and takes the breakpoint away. What follows is seen system call
+// by system call, until the permission for tile data is asked for.
+func (p *process) pretend(tid int, r *syscall.PtraceRegs, slide uintptr) error {
+	for _, feature := range []*bool{&cpu.X86.HasAMXTile, &cpu.X86.HasAMXBF16} {
+		if _, err := syscall.PtracePokeData(tid, uintptr(unsafe.Pointer(feature))+slide, []byte{1}); err != nil {
+			return err
+		}
+	}
+	if _, err := syscall.PtracePokeText(tid, p.detect, []byte{p.covered}); err != nil {
+		return err
+	}
+	p.covered = 0
+	r.Rip--
+	if err := syscall.PtraceSetRegs(tid, r); err != nil {
+		return err
+	}
+	return syscall.PtraceSyscall(tid, 0)
+}
+
+// systemCall answers the request for tile data, in place of the kernel.
+func (p *process) systemCall(tid int) error {
+	var r syscall.PtraceRegs
+	if err := syscall.PtraceGetRegs(tid, &r); err != nil {
+		return err
+	}
+	const requestPermission, tileData = 0x1023, 18 // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+	switch {
+	case p.asked: // the call that was left out ends
+		r.Rax = 0
+		if err := syscall.PtraceSetRegs(tid, &r); err != nil {
+			return err
+		}
+		return syscall.PtraceCont(tid, 0)
+	case r.Orig_rax == syscall.SYS_ARCH_PRCTL && r.Rdi == requestPermission && r.Rsi == tileData:
+		p.asked = true
+		r.Orig_rax = ^uint64(0) // no call
+		if err := syscall.PtraceSetRegs(tid, &r); err != nil {
+			return err
+		}
+	}
+	return syscall.PtraceSyscall(tid, 0)
+}
+
+// execute executes the instructions of the tile unit at which a thread stands, and returns how many these were.
+func (p *process) execute(tid int, u *unit) (int, error) {
+	var r syscall.PtraceRegs
+	if err := syscall.PtraceGetRegs(tid, &r); err != nil {
+		return 0, err
+	}
+	var code [96]byte
+	local := unix.Iovec{Base: &code[0]}
+	local.SetLen(len(code))
+	n, err := p.read([]unix.Iovec{local}, []unix.RemoteIovec{{Base: uintptr(r.Rip), Len: len(code)}}) // fewer at the end of all code
+	if err != nil {
+		return 0, err
+	}
+	at, count := 0, 0
+	for {
+		in, ok := decode(code[at:n])
+		if !ok {
+			break
+		}
+		if err := p.do(u, in, &r, r.Rip+uint64(at+in.size)); err != nil {
+			return 0, fmt.Errorf("instruction % x at %#x: %w", code[at:at+in.size], r.Rip+uint64(at), err)
+		}
+		at += in.size
+		count++
+	}
+	if count == 0 {
+		return 0, nil
+	}
+	r.Rip += uint64(at)
+	return count, syscall.PtraceSetRegs(tid, &r)
+}
+
+// do executes one instruction; next is the address of the one behind it.
+func (p *process) do(u *unit, in instruction, r *syscall.PtraceRegs, next uint64) error {
+	general := func(i int) uint64 {
+		if i < 0 {
+			return 0
+		}
+		return [...]uint64{r.Rax, r.Rcx, r.Rdx, r.Rbx, r.Rsp, r.Rbp, r.Rsi, r.Rdi, r.R8, r.R9, r.R10, r.R11, r.R12, r.R13, r.R14, r.R15}[i]
+	}
+	address := general(in.base) + uint64(in.disp)
+	if in.relative {
+		address += next
+	}
+	stride := general(in.index) << in.scale
+	switch in.op {
+	case loadConfig, storeConfig:
+		row := [maxRows][rowBytes]byte{u.config} // in memory it is one row; the index is that of an ordinary address
+		if in.op == storeConfig {
+			return tileRows(p.write, &row, address+stride, 0, 1, len(u.config))
+		}
+		if err := tileRows(p.read, &row, address+stride, 0, 1, len(u.config)); err != nil {
+			return err
+		}
+		return u.configure(row[0])
+	case release:
+		*u = unit{}
+		return nil
+	case dot:
+		return u.dotBFloat16(in.tile, in.a, in.b)
+	}
+	if !u.configured {
+		return fmt.Errorf("the tile registers are not configured")
+	}
+	tile := &u.tiles[in.tile]
+	if in.op != store {
+		*tile = [maxRows][rowBytes]byte{}
+	}
+	if in.op == zero {
+		return nil
+	}
+	move := p.read
+	if in.op == store {
+		move = p.write
+	}
+	return tileRows(move, tile, address, stride, u.rows(in.tile), u.rowBytes(in.tile))
+}
+
+// A mover moves bytes between this process and the traced one.
+type mover func(local []unix.Iovec, remote []unix.RemoteIovec) (int, error)
+
+func (p *process) read(local []unix.Iovec, remote []unix.RemoteIovec) (int, error) {
+	return unix.ProcessVMReadv(p.pid, local, remote, 0)
+}
+
+func (p *process) write(local []unix.Iovec, remote []unix.RemoteIovec) (int, error) {
+	return unix.ProcessVMWritev(p.pid, local, remote, 0)
+}
+
+func tileRows(move mover, tile *[maxRows][rowBytes]byte, address, stride uint64, rows, size int) error {
+	local, remote := make([]unix.Iovec, rows), make([]unix.RemoteIovec, rows)
+	for i := range rows {
+		local[i].Base = &tile[i][0]
+		local[i].SetLen(size)
+		remote[i] = unix.RemoteIovec{Base: uintptr(address + uint64(i)*stride), Len: size}
+	}
+	n, err := move(local, remote)
+	if err == nil && n != rows*size {
+		err = fmt.Errorf("%d of %d bytes", n, rows*size)
+	}
+	if err != nil {
+		return fmt.Errorf("%d rows of %d bytes at %#x, %d apart: %w", rows, size, address, int64(stride), err)
+	}
+	return nil
+}
+
+// slideOf is how far the code of a copy of this program lies from this one's.
+func slideOf(pid int) (uintptr, error) {
+	first := func(pid string) (uintptr, error) {
+		maps, err := os.ReadFile("/proc/" + pid + "/maps")
+		if err != nil {
+			return 0, err
+		}
+		var at uintptr
+		_, err = fmt.Sscanf(string(maps), "%x-", &at)
+		return at, err
+	}
+	mine, err := first("self")
+	if err != nil {
+		return 0, err
+	}
+	other, err := first(fmt.Sprint(pid))
+	return other - mine, err
+}
