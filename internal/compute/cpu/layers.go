@@ -72,7 +72,7 @@ func (e *Executor) conv(o *plan.Op) (kernel, error) {
 
 // convStored is conv with images that are stored as bfloat16.
 func (e *Executor) convStored(o *plan.Op, p *conv.Plan) kernel {
-	n := p.BackwardWeightScratchLen()
+	n := p.BackwardWeightScratchLen(o.In[0].BFloat16() || o.In[1].BFloat16())
 	switch o.Kind {
 	case plan.Conv2D:
 		n = p.ForwardScratchLen(o.In[0].BFloat16())

@@ -9,15 +9,23 @@ import (
 
 // A Plan computes the convolutions of one shape. See the package comment for how to use it.
 type Plan struct {
-	shape    Shape
-	pool     *pool.Pool
-	forward  *gather
-	backward *gather
-	weight   *weightPlan
-	// Winograd in place of forward and backward, or nil.
-	winForward, winBackward *winograd
-	winWeight               *winogradWeight // in place of weight, or nil
-	scratch                 []float32
+	shape             Shape
+	pool              *pool.Pool
+	forward, backward gatherPass
+	weight            weightPass
+	scratch           []float32
+}
+
+// A gatherPass is one way to compute forward or backward-data, a weightPass one to compute backward-weight. Images are stored as float32 or bfloat16,
+// each as it likes; half: the input is bfloat16.
+type gatherPass interface {
+	scratchLen(half bool) int
+	run(p *pool.Pool, out, in f32.Array, w, scratch []float32, add bool)
+}
+
+type weightPass interface {
+	scratchLen(half bool) int
+	run(p *pool.Pool, dw []float32, x, dy f32.Array, scratch []float32)
 }
 
 // New plans the convolutions of a shape, to be run on p's threads. The plan has no scratch memory yet: see SetScratch.
@@ -45,26 +53,21 @@ func newPlan(s Shape, p *pool.Pool, t *f32.Tile, w useWinograd) (*Plan, error) {
 		axisClasses(s.H, backwardReach(outH, s.R, s.StrideH, s.PadH)),
 		axisClasses(s.W, backwardReach(outW, s.S, s.StrideW, s.PadW)), taps, p.Threads())
 	b.pack = packBackward
-	plan := &Plan{shape: s, pool: p, forward: f, backward: b, weight: newWeightPlan(s, t, p.Threads())}
-	if w != never {
-		stride := [2]int{s.StrideH, s.StrideW}
-		plan.winForward = newWinograd(f, false, taps, stride, [2]int{s.PadH, s.PadW}, s.H, s.W, outH, outW, p.Threads())
-		plan.winBackward = newWinograd(b, true, taps, stride, [2]int{s.R - 1 - s.PadH, s.S - 1 - s.PadW}, outH, outW, s.H, s.W, p.Threads())
-		plan.winWeight = newWinogradWeight(s, t, p.Threads())
-		if w == whereFaster {
-			if plan.winForward != nil && !(t.CanWinograd() && plan.winForward.faster()) {
-				plan.winForward = nil
-			}
-			if plan.winBackward != nil && !(t.CanWinograd() && plan.winBackward.faster()) {
-				plan.winBackward = nil
-			}
-			if plan.winWeight != nil && !(t.CanWinograd() && plan.winWeight.faster(plan.weight)) {
-				plan.winWeight = nil
-			}
-		}
+	direct := newWeightPlan(s, t, p.Threads())
+	plan := &Plan{shape: s, pool: p, forward: f, backward: b, weight: direct}
+	may := func(faster bool) bool { return w == wherePossible || w == whereFaster && t.CanWinograd() && faster }
+	stride := [2]int{s.StrideH, s.StrideW}
+	if win := newWinograd(f, false, taps, stride, [2]int{s.PadH, s.PadW}, s.H, s.W, outH, outW, p.Threads()); win != nil && may(win.faster()) {
+		plan.forward = win
 	}
-	if plan.winWeight != nil {
-		plan.weight = nil
+	if win := newWinograd(b, true, taps, stride, [2]int{s.R - 1 - s.PadH, s.S - 1 - s.PadW}, outH, outW, s.H, s.W, p.Threads()); win != nil && may(win.faster()) {
+		plan.backward = win
+	}
+	if win := newWinogradWeight(s, t, p.Threads()); win != nil && may(win.faster(direct)) {
+		plan.weight = win
+	}
+	if !t.Pairs() {
+		plan.weight = newWidenedWeight(s, plan.weight)
 	}
 	return plan, nil
 }
@@ -91,18 +94,7 @@ func (p *Plan) Shape() Shape { return p.shape }
 
 // ScratchLen is the number of values of scratch memory that the methods need.
 func (p *Plan) ScratchLen() int {
-	n := max(p.forward.scratchLen(), p.backward.scratchLen())
-	if p.winWeight != nil {
-		n = max(n, p.winWeight.scratchLen())
-	} else {
-		n = max(n, p.weight.scratchLen())
-	}
-	for _, w := range []*winograd{p.winForward, p.winBackward} {
-		if w != nil {
-			n = max(n, w.scratchLen())
-		}
-	}
-	return n
+	return max(p.forward.scratchLen(false), p.backward.scratchLen(false), p.weight.scratchLen(false))
 }
 
 // SetScratch hands the plan memory of at least ScratchLen values, which the methods overwrite. Plans that do not run at the
@@ -117,40 +109,24 @@ func (p *Plan) SetScratch(scratch []float32) {
 // Forward sets y = x * w.
 func (p *Plan) Forward(y, x, w []float32) {
 	p.check("Forward", y, x, w, p.shape.YLen(), p.shape.XLen(), p.shape.WLen())
-	if p.winForward != nil {
-		p.winForward.run(p.pool, f32.Array{F32: y}, f32.Array{F32: x}, w, p.scratch, false)
-		return
-	}
-	p.forward.run(p.pool, y, x, w, p.scratch, false)
+	p.forward.run(p.pool, f32.Array{F32: y}, f32.Array{F32: x}, w, p.scratch, false)
 }
 
 // BackwardData sets dx, the gradient of x.
 func (p *Plan) BackwardData(dx, dy, w []float32) {
 	p.check("BackwardData", dx, dy, w, p.shape.XLen(), p.shape.YLen(), p.shape.WLen())
-	p.backwardData(dx, dy, w, false)
+	p.backward.run(p.pool, f32.Array{F32: dx}, f32.Array{F32: dy}, w, p.scratch, false)
 }
 
 // BackwardDataAdd adds the gradient of x to dx.
 func (p *Plan) BackwardDataAdd(dx, dy, w []float32) {
 	p.check("BackwardDataAdd", dx, dy, w, p.shape.XLen(), p.shape.YLen(), p.shape.WLen())
-	p.backwardData(dx, dy, w, true)
-}
-
-func (p *Plan) backwardData(dx, dy, w []float32, add bool) {
-	if p.winBackward != nil {
-		p.winBackward.run(p.pool, f32.Array{F32: dx}, f32.Array{F32: dy}, w, p.scratch, add)
-		return
-	}
-	p.backward.run(p.pool, dx, dy, w, p.scratch, add)
+	p.backward.run(p.pool, f32.Array{F32: dx}, f32.Array{F32: dy}, w, p.scratch, true)
 }
 
 // BackwardWeight sets dw, the gradient of w, summed over the batch.
 func (p *Plan) BackwardWeight(dw, x, dy []float32) {
 	p.check("BackwardWeight", dw, x, dy, p.shape.WLen(), p.shape.XLen(), p.shape.YLen())
-	if p.winWeight != nil {
-		p.winWeight.run(p.pool, dw, x, dy, p.scratch)
-		return
-	}
 	p.weight.run(p.pool, dw, f32.Array{F32: x}, f32.Array{F32: dy}, p.scratch)
 }
 

@@ -166,24 +166,6 @@ func (g *gather) divide(threads int) {
 // packedLen is the number of values that the packed weights take.
 func (g *gather) packedLen() int { return g.panels * g.panelStep }
 
-// scratchLen is that and what the rounded input takes.
-func (g *gather) scratchLen() int {
-	if g.tile.Pairs() {
-		return g.packedLen() + g.n*g.inImage
-	}
-	return g.packedLen()
-}
-
-func (g *gather) run(p *pool.Pool, out, in, w, scratch []float32, add bool) {
-	g.out, g.in = out, in
-	tasks := 0
-	if g.tile.Pairs() {
-		g.pairs = scratch[g.packedLen():g.scratchLen()]
-		tasks = g.pairTasks
-	}
-	g.compute(p, w, scratch, add, tasks)
-}
-
 // compute is the call under way once input and output are known; so many tasks prepare the input.
 func (g *gather) compute(p *pool.Pool, w, scratch []float32, add bool, tasks int) {
 	g.add, g.w, g.packed = add, w, scratch[:g.packedLen()]

@@ -18,8 +18,9 @@ func BenchmarkPack(b *testing.B) {
 			b.Fatal(err)
 		}
 		w := make([]float32, s.WLen())
-		for name, g := range map[string]*gather{"forward": plan.forward, "data": plan.backward} {
-			g.w, g.packed = w, make([]float32, g.scratchLen())
+		for name, pass := range map[string]gatherPass{"forward": plan.forward, "data": plan.backward} {
+			g := pass.(*gather)
+			g.w, g.packed = w, make([]float32, g.scratchLen(false))
 			b.Run(fmt.Sprintf("w=%dx%dx%dx%d/taps=%d/pass=%s", s.K, s.C, s.R, s.S, g.used, name), func(b *testing.B) {
 				b.SetBytes(int64(4 * s.WLen()))
 				for b.Loop() {
@@ -27,7 +28,7 @@ func BenchmarkPack(b *testing.B) {
 				}
 			})
 		}
-		wp := plan.weight
+		wp := plan.weight.(*widenedWeight).weightPass.(*weightPlan)
 		sums := make([]float32, wp.sumLen)
 		wp.dw = w
 		b.Run(fmt.Sprintf("w=%dx%dx%dx%d/pass=weight", s.K, s.C, s.R, s.S), func(b *testing.B) {

@@ -31,6 +31,12 @@ func TestStoredImagesGiveTheSameSums(t *testing.T) {
 		run.winograd = wherePossible
 		all = append(all, run)
 	}
+	for _, run := range runners(t, 2) { // products of float32, which widen what is stored as bfloat16
+		run.winograd = whereFaster
+		all = append(all, run)
+		run.winograd = wherePossible
+		all = append(all, run)
+	}
 	shapes := append(slices.Clone(edgeShapes), square(3, 6, 32, 64, 3, 1, 1), square(2, 5, 64, 32, 3, 1, 1), square(1, 3, 1024, 8, 3, 1, 1)) // the last: a reduction in parts
 	for i, s := range shapes {
 		if slow && s.Flops() > 2e6 {
@@ -61,7 +67,7 @@ func TestStoredImagesGiveTheSameSums(t *testing.T) {
 				X, Dy := in(x, xHalf), in(dy, dyHalf)
 				plan.ForwardStored(y, X, w, nans(plan.ForwardScratchLen(xHalf)))
 				plan.BackwardDataStored(dx, Dy, w, nans(plan.BackwardDataScratchLen(dyHalf)), false)
-				plan.BackwardWeightStored(dw, X, Dy, nans(plan.BackwardWeightScratchLen()))
+				plan.BackwardWeightStored(dw, X, Dy, nans(plan.BackwardWeightScratchLen(true)))
 				sum := in(old, dxHalf)
 				plan.BackwardDataStored(sum, Dy, w, nans(plan.BackwardDataScratchLen(dyHalf)), true)
 				sameArray(t, name+"y", y, wantY)
@@ -111,7 +117,7 @@ func TestStoredMethodsAllocateNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			scratch := make([]float32, max(plan.ForwardScratchLen(true), plan.BackwardDataScratchLen(true), plan.BackwardWeightScratchLen()))
+			scratch := make([]float32, max(plan.ForwardScratchLen(true), plan.BackwardDataScratchLen(true), plan.BackwardWeightScratchLen(true)))
 			x, w, y := toHalves(make([]float32, s.XLen())), make([]float32, s.WLen()), toHalves(make([]float32, s.YLen()))
 			if n := alloctest.PerRun(20, func() {
 				plan.ForwardStored(y, x, w, scratch)

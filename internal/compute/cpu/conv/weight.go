@@ -130,7 +130,7 @@ func newWeightPlan(s Shape, t *f32.Tile, threads int) *weightPlan {
 	return w
 }
 
-func (w *weightPlan) scratchLen() int {
+func (w *weightPlan) scratchLen(bool) int {
 	buffers := min(w.blocks, 2)
 	return buffers*(w.xLen+w.dyLen) + w.numSlots*w.sumLen
 }

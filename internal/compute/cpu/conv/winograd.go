@@ -106,7 +106,7 @@ func (w *winograd) faster() bool {
 }
 
 // scratchLen is the matrices and, in the same place one after the other, the packed taps and what tasks need.
-func (w *winograd) scratchLen() int {
+func (w *winograd) scratchLen(bool) int {
 	pack := w.g.packedLen()
 	if w.tile.Pairs() {
 		pack += w.numSlots * winJoined * 16 * w.tile.Cols
@@ -235,7 +235,11 @@ func (w *winograd) transformIn(dst, pixels []float32, first, n int) {
 		for m := range 16 {
 			a.Dst[m] = &dst[m*w.inStride+i*c]
 		}
-		w.tile.WinogradInput(&a)
+		if half {
+			w.tile.WinogradInputBFloat16(&a)
+		} else {
+			w.tile.WinogradInput(&a)
+		}
 	})
 }
 

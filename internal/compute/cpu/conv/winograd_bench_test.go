@@ -59,9 +59,9 @@ func compareWinograd(b *testing.B, s Shape, threads int) {
 		chosen bool
 		f      func(p *Plan)
 	}{
-		{"forward", chosen.winForward != nil, func(p *Plan) { p.Forward(out[:len(y)], x, w) }},
-		{"data", chosen.winBackward != nil, func(p *Plan) { p.BackwardData(out[:len(x)], y, w) }},
-		{"weight", chosen.winWeight != nil, func(p *Plan) { p.BackwardWeight(out[:len(w)], x, y) }},
+		{"forward", byWinograd(chosen.forward), func(p *Plan) { p.Forward(out[:len(y)], x, w) }},
+		{"data", byWinograd(chosen.backward), func(p *Plan) { p.BackwardData(out[:len(x)], y, w) }},
+		{"weight", byWinograd(chosen.weight), func(p *Plan) { p.BackwardWeight(out[:len(w)], x, y) }},
 	} {
 		b.Run("pass="+pass.name, func(b *testing.B) {
 			runtime.LockOSThread()

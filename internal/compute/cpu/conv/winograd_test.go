@@ -125,9 +125,21 @@ func TestWinogradIsUsedWhereItPays(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := c.want && run.tile().CanWinograd()
-			if f, b, w := plan.winForward != nil, plan.winBackward != nil, plan.winWeight != nil; f != want || b != want || w != want {
+			if f, b, w := byWinograd(plan.forward), byWinograd(plan.backward), byWinograd(plan.weight); f != want || b != want || w != want {
 				t.Errorf("%v, %v: Winograd forward %t, backward-data %t, backward-weight %t, want %t", c.shape, run.path, f, b, w, want)
 			}
 		}
 	}
+}
+
+// byWinograd reports whether a pass is by Winograd.
+func byWinograd(pass any) bool {
+	if w, ok := pass.(*widenedWeight); ok {
+		pass = w.weightPass
+	}
+	switch pass.(type) {
+	case *winograd, *winogradWeight:
+		return true
+	}
+	return false
 }

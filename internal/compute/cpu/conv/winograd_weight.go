@@ -146,7 +146,7 @@ func (w *winogradWeight) faster(direct *weightPlan) bool {
 	return mine < plain/0.92
 }
 
-func (w *winogradWeight) scratchLen() int {
+func (w *winogradWeight) scratchLen(bool) int {
 	n := w.numSlots * w.slotLen
 	if w.parts > 1 {
 		n += w.tasks * w.sumLen
@@ -154,8 +154,8 @@ func (w *winogradWeight) scratchLen() int {
 	return n
 }
 
-func (w *winogradWeight) run(p *pool.Pool, dw, x, dy, scratch []float32) {
-	w.dw, w.x, w.dy = dw, x, dy
+func (w *winogradWeight) run(p *pool.Pool, dw []float32, x, dy f32.Array, scratch []float32) {
+	w.dw, w.x, w.dy = dw, x.F32, dy.F32
 	w.work, w.sums = scratch[:w.numSlots*w.slotLen], scratch[w.numSlots*w.slotLen:]
 	p.Run(w.tasks, w.blockTask)
 	if w.parts > 1 {
