@@ -24,8 +24,8 @@ func (m *PushMany) fields(c *coder) {
 	}
 }
 
-// pushSize is the size of the head of a Push.
-const pushSize = 120
+// pushSize is the size of the head of a Push without contributors.
+const pushSize = 124
 
 func (m *PushedMany) Kind() Kind { return KindPushedMany }
 
