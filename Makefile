@@ -40,8 +40,8 @@ PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 TAGS := -tags noclouds,nokubernetes
 # Tests in Chromium are in files of their own, with a build tag: the library that speaks to Chromium takes long to compile.
 BROWSERTESTS = $(shell find . -name '*_browser_test.go' -not -path './.*')
-# Tests of launch that start Slurm, mpirun or containers: all that is in files that name their harnesses.
-CLUSTERTESTS = $(shell grep -lE 'slurmtest|mpitest|podmantest|onEachSite' launch/*_test.go)
+# Tests of launch that start Slurm, mpirun or containers, or whose agents and hosts come and go: all that is in files that name their harnesses.
+CLUSTERTESTS = $(shell grep -lE 'slurmtest|mpitest|podmantest|onEachSite|sshtest[.]Cluster' launch/*_test.go)
 # Programs that tests start: see internal/testing/testbuild.
 PROGRAMS := ./launch ./examples/cifar10 ./examples/tune-cifar10 ./examples/tune-distributed ./cmd/gpucheck
 # What has kernels of its own for each path.
@@ -87,7 +87,7 @@ testkubernetes: ## test the manifests of launch k8s by Kubernetes' own schemas, 
 	CGO_ENABLED=0 $(GO) test $(NODWARF) -tags noclouds -vet=off -timeout 5m -run K8s ./launch
 	cd launch/internal/kubernetes/schematest && CGO_ENABLED=0 $(GO) test $(NODWARF) -vet=off -parallel 4 -timeout 10m ./...
 
-testclusters: ## test start methods on clusters of this machine: Slurm, Open MPI and podman, where they are installed
+testclusters: ## test start methods on clusters of this machine: Slurm, Open MPI and podman, where they are installed, and agents
 	PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 10m -run "^($$(awk -F '[ (]' '/^func Test/ { print $$2 }' $(CLUSTERTESTS) | grep -v TestMain | paste -sd '|'))$$" ./launch
 	PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 5m ./internal/testing/slurmtest
 

@@ -45,6 +45,7 @@ func jsonLines(hosts []string) string {
 
 // The job begins when the list has hosts enough, over ssh, and then follows it.
 func TestHostsOfACommandStartTheJobAndComeAndGo(t *testing.T) {
+	sshtest.Cluster(t)
 	t.Parallel()
 	needProc(t)
 	s := sshtest.Start(t, 3)
@@ -70,6 +71,7 @@ func TestHostsOfACommandStartTheJobAndComeAndGo(t *testing.T) {
 
 // A list at a URL adds hosts to a job on this machine. What an operator removes stays removed.
 func TestHostsOfAURLComeAndGo(t *testing.T) {
+	sshtest.Cluster(t)
 	t.Parallel()
 	var mu sync.Mutex
 	var list []string
@@ -98,6 +100,7 @@ func TestHostsOfAURLComeAndGo(t *testing.T) {
 // A host that could not join is added again while the list says that it runs: an instance runs before its sshd answers. A list that cannot be had, or
 // is empty, removes nothing.
 func TestHostOfTheListThatFailedIsTriedAgain(t *testing.T) {
+	sshtest.Cluster(t)
 	t.Parallel()
 	list, ready := newHostList(t), filepath.Join(t.TempDir(), "ready")
 	list.set(t, "127.0.0.2")

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"github.com/paragon-train/paragon/internal/ssh/sshtest"
 	"net"
 	"os"
 	"os/exec"
@@ -160,6 +161,7 @@ func TestAgentsSayWhatRunsOnThem(t *testing.T) {
 
 // A job that is started again runs on the same agents.
 func TestJobIsStartedAgainOnItsAgents(t *testing.T) {
+	sshtest.Cluster(t)
 	t.Parallel()
 	a := newAgentJob(t)
 	l := a.launch(t, "-n", "2", "-s", "1", "--agents", "2", "--restarts", "1", `[ "$PARAGON_RESUME" ] || exit 3; exec `+self(t))
@@ -179,6 +181,7 @@ func TestJobIsStartedAgainOnItsAgents(t *testing.T) {
 
 // An elastic job that is started again does not wait for a lost host, whose workers join when it comes back.
 func TestElasticJobIsStartedAgainWithoutALostHost(t *testing.T) {
+	sshtest.Cluster(t)
 	t.Parallel()
 	needProc(t)
 	s := agentSite(t, 2)
@@ -199,6 +202,7 @@ func TestElasticJobIsStartedAgainWithoutALostHost(t *testing.T) {
 
 // In a job whose hosts are fixed a late agent waits, and one with the name of a lost host takes its place.
 func TestLateAgentReplacesALostHost(t *testing.T) {
+	sshtest.Cluster(t)
 	t.Parallel()
 	needProc(t)
 	s := agentSite(t, 3)
@@ -221,6 +225,7 @@ func TestLateAgentReplacesALostHost(t *testing.T) {
 
 // An agent that was killed and is started anew takes the place of the dead one at once; the lease need not expire.
 func TestAgentThatIsStartedAnewTakesItsPlace(t *testing.T) {
+	sshtest.Cluster(t)
 	t.Parallel()
 	needProc(t)
 	s := agentSite(t, 2)
@@ -240,6 +245,7 @@ func TestAgentThatIsStartedAnewTakesItsPlace(t *testing.T) {
 // A launcher that gets SIGTERM may be started again elsewhere, and a check comes before its job: agents with --rejoin look for the next launcher.
 // With the job's end all agents end.
 func TestAgentsGoOnWithTheNextLauncher(t *testing.T) {
+	sshtest.Cluster(t)
 	t.Parallel()
 	a := newAgentJob(t)
 	l := a.launch(t, "-n", "2", "--agents", "2", "--check")
@@ -271,6 +277,7 @@ func TestAgentsGoOnWithTheNextLauncher(t *testing.T) {
 
 // An agent may come back after the job gave its host up.
 func TestAgentComesBackAfterItsHostWasGivenUp(t *testing.T) {
+	sshtest.Cluster(t)
 	t.Parallel()
 	needProc(t)
 	s := agentSite(t, 2)

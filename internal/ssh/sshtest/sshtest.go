@@ -41,8 +41,8 @@ func Skip(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// Cluster skips a test that starts a cluster (Slurm, hosts of MPI, containers) unless PARAGON_TEST_CLUSTERS is set, as by make testclusters: these tests
-// take long, and need programs that few machines have.
+// Cluster skips a test that starts a cluster (Slurm, hosts of MPI, containers, agents that are lost and come again) unless PARAGON_TEST_CLUSTERS is
+// set, as by make testclusters: these tests take long, and some need programs that few machines have.
 func Cluster(t testing.TB) {
 	t.Helper()
 	if os.Getenv("PARAGON_TEST_CLUSTERS") == "" {
