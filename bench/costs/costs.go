@@ -11,36 +11,57 @@ import (
 	"slices"
 )
 
-// A Line is the time on one core of something that grows with its size: Message for each message and Byte for each byte, in
-// seconds.
+// A Line is the time on one core of something that grows with its size, in seconds: Message for each message, and for each byte Byte where
+// the memory that it touches is in the last-level cache, Far where it is not.
 type Line struct {
-	Message float64 `json:"message"`
+	Message float64 `json:"message,omitempty"`
 	Byte    float64 `json:"byte"`
+	Far     float64 `json:"far"`
 }
 
-// Of is the time for so many bytes in so many messages.
-func (l Line) Of(messages, bytes float64) float64 { return l.Message*messages + l.Byte*bytes }
+// Of is the time for so many bytes in so many messages, of which the share far is not in the cache.
+func (l Line) Of(messages, bytes, far float64) float64 {
+	return l.Message*messages + (l.Byte+(l.Far-l.Byte)*far)*bytes
+}
+
+// Plus is the time of both.
+func (l Line) Plus(m Line) Line {
+	return Line{l.Message + m.Message, l.Byte + m.Byte, l.Far + m.Far}
+}
 
 // A Transport is the time on a core that moving takes: what is said of push is a contribution with its acknowledgement, of pull
-// the way of a value to the worker in the answer to a push.
+// the way of a value to the worker in the answer to a push, of further what each contribution to a round after the first costs besides: it is
+// held, added to the others, and its value cannot be the contribution's own memory.
 type Transport struct {
-	PushWorker Line `json:"push_worker"`
-	PushServer Line `json:"push_server"`
-	PullWorker Line `json:"pull_worker"`
-	PullServer Line `json:"pull_server"`
+	PushWorker    Line `json:"push_worker"`
+	PushServer    Line `json:"push_server"`
+	PullWorker    Line `json:"pull_worker"`
+	PullServer    Line `json:"pull_server"`
+	FurtherWorker Line `json:"further_worker"`
+	FurtherServer Line `json:"further_server"`
 }
 
 // Costs are the stages. Bytes are those of float32 values, also where they are encoded.
 type Costs struct {
 	Machine    string               `json:"machine"`
 	Cores      int                  `json:"cores"`
+	LLC        float64              `json:"llc"` // bytes of the last-level cache; 0: not known
 	Commit     string               `json:"commit"`
 	Command    string               `json:"command"`
 	Transports map[string]Transport `json:"transports"` // by name: tcp, unix, auto
-	Sum        float64              `json:"sum"`        // a byte of a contribution added to others
-	Update     map[string]float64   `json:"update"`     // a byte of a value changed, by rule
-	Encode     map[string]float64   `json:"encode"`     // a byte compressed, by kind
-	Decode     map[string]float64   `json:"decode"`     // a byte added to a sum from its code
+	Copy       Line                 `json:"copy"`       // a byte copied
+	Sum        Line                 `json:"sum"`        // a byte of a contribution added to others
+	Update     map[string]Line      `json:"update"`     // a byte of a value changed, by rule
+	Encode     map[string]Line      `json:"encode"`     // a byte compressed, by kind
+	Decode     map[string]Line      `json:"decode"`     // a byte added to a sum from its code
+}
+
+// Far is the share of what passes over so many bytes again and again that comes from memory: a cache that is smaller keeps its part.
+func (c *Costs) Far(workingSet float64) float64 {
+	if workingSet <= c.LLC {
+		return 0
+	}
+	return 1 - c.LLC/workingSet
 }
 
 // Validate names the first cost that cannot be.
@@ -54,17 +75,21 @@ func (c *Costs) Validate() error {
 	if len(c.Transports) == 0 || c.Cores < 1 {
 		return fmt.Errorf("costs: %d transports and %d cores, want at least 1", len(c.Transports), c.Cores)
 	}
-	err := check("sum", c.Sum)
+	var err error
+	line := func(what string, l Line) {
+		err = errors.Join(err, check(what, l.Message), check(what, l.Byte), check(what, l.Far))
+	}
+	line("copy", c.Copy)
+	line("sum", c.Sum)
 	for _, name := range slices.Sorted(maps.Keys(c.Transports)) {
 		t := c.Transports[name]
-		for i, l := range []Line{t.PushWorker, t.PushServer, t.PullWorker, t.PullServer} {
-			what := fmt.Sprintf("line %d of transport %s", i, name)
-			err = errors.Join(err, check(what, l.Message), check(what, l.Byte))
+		for i, l := range []Line{t.PushWorker, t.PushServer, t.PullWorker, t.PullServer, t.FurtherWorker, t.FurtherServer} {
+			line(fmt.Sprintf("line %d of transport %s", i, name), l)
 		}
 	}
-	for kind, m := range map[string]map[string]float64{"update": c.Update, "encode": c.Encode, "decode": c.Decode} {
-		for name, x := range m {
-			err = errors.Join(err, check(kind+" "+name, x))
+	for kind, m := range map[string]map[string]Line{"update": c.Update, "encode": c.Encode, "decode": c.Decode} {
+		for name, l := range m {
+			line(kind+" "+name, l)
 		}
 	}
 	return err
@@ -107,8 +132,14 @@ func Round(x float64) float64 {
 	return math.Round(x/unit) * unit
 }
 
-// Fit is the line through the costs of two sizes; where noise would make a part negative it is 0.
-func Fit(small, smallCost, large, largeCost float64) Line {
-	b := max(0, (largeCost-smallCost)/(large-small))
-	return Line{Message: Round(max(0, smallCost-b*small)), Byte: Round(b)}
+// A Point is what a message of so many bytes costs.
+type Point struct{ Bytes, Cost float64 }
+
+// Fit is the line through what a small message costs and a large one, both in the cache, and one of a set of which the share share is not. Where noise
+// would make a part negative it is 0, and memory is never faster than the cache.
+func Fit(small, large, far Point, share float64) Line {
+	b := max(0, (large.Cost-small.Cost)/(large.Bytes-small.Bytes))
+	l := Line{Message: Round(max(0, small.Cost-b*small.Bytes)), Byte: Round(b)}
+	l.Far = Round(b + max(0, (far.Cost-l.Message)/far.Bytes-b)/share)
+	return l
 }

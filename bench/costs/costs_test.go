@@ -8,19 +8,32 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestFitGoesThroughBothSizes(t *testing.T) {
-	l := Fit(1000, 5e-6+1000*2e-10, 1_000_000, 5e-6+1_000_000*2e-10)
-	if l != (Line{5e-6, 2e-10}) {
-		t.Errorf("got %+v, want 5 µs and 0.2 ns", l)
+func TestFitGoesThroughItsPoints(t *testing.T) {
+	l := Fit(Point{1000, 5e-6 + 1000*2e-10}, Point{1_000_000, 5e-6 + 1_000_000*2e-10}, Point{2_000_000, 5e-6 + 2_000_000*5e-10}, 0.75)
+	if l != (Line{5e-6, 2e-10, 6e-10}) {
+		t.Errorf("got %+v, want 5 µs, 0.2 ns, and 0.6 ns of which three quarters are 0.3 ns more", l)
 	}
-	if l := Fit(1000, 8e-6, 2000, 7e-6); l.Byte != 0 || l.Message != 8e-6 {
+	if l := Fit(Point{1000, 8e-6}, Point{2000, 7e-6}, Point{4000, 1e-6}, 1); l != (Line{Message: 8e-6}) {
 		t.Errorf("falling costs: got %+v, want no cost of a byte", l)
 	}
 }
 
+// Of a set that does not fit the cache, what is left of it comes from memory.
+func TestFarGrowsWithTheWorkingSet(t *testing.T) {
+	c := Costs{LLC: 32}
+	for set, want := range map[float64]float64{0: 0, 32: 0, 64: 0.5, 320: 0.9} {
+		if got := c.Far(set); got != want {
+			t.Errorf("%v bytes with a cache of 32: got %v, want %v", set, got, want)
+		}
+	}
+	if got := (Line{Message: 1, Byte: 2, Far: 4}).Of(3, 10, 0.5); got != 33 {
+		t.Errorf("got %v, want 3 messages and 10 bytes of 3", got)
+	}
+}
+
 func TestReadGivesWhatWasWritten(t *testing.T) {
-	c := &Costs{Machine: "m", Cores: 2, Transports: map[string]Transport{"tcp": {PushWorker: Line{1e-6, 1e-10}}}, Sum: 1e-10,
-		Update: map[string]float64{"sgd": 2e-10}, Encode: map[string]float64{"fp16": 1e-10}, Decode: map[string]float64{"fp16": 1e-10}}
+	c := &Costs{Machine: "m", Cores: 2, Transports: map[string]Transport{"tcp": {PushWorker: Line{1e-6, 1e-10, 2e-10}}}, Sum: Line{Byte: 1e-10},
+		Update: map[string]Line{"sgd": {Byte: 2e-10}}, Encode: map[string]Line{"fp16": {Byte: 1e-10}}, Decode: map[string]Line{"fp16": {Far: 1e-10}}}
 	path := filepath.Join(t.TempDir(), "costs.json")
 	if err := c.Write(path); err != nil {
 		t.Fatal(err)
@@ -32,7 +45,7 @@ func TestReadGivesWhatWasWritten(t *testing.T) {
 	if d := cmp.Diff(c, got); d != "" {
 		t.Error(d)
 	}
-	c.Update["sgd"] = -1
+	c.Update["sgd"] = Line{Far: -1}
 	if err := c.Write(path); err == nil || !strings.Contains(err.Error(), "update sgd is -1 s") {
 		t.Errorf("a negative cost: got error %v, want one that names it", err)
 	}

@@ -7,19 +7,28 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/paragon-train/paragon/bench/costs"
+	"github.com/paragon-train/paragon/bench/internal/machine"
 	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/optim"
 )
 
-// stageSizes are the bytes of the keys from whose costs a line is made.
-var stageSizes = [2]int{1 << 10, 1 << 20}
+// A stageSet is the keys of a work that measures moving: many messages, many bytes in the cache, and many beyond it.
+type stageSet struct {
+	name        string
+	keys, bytes int // of each
+	passes      int
+}
+
+var stageSets = [3]stageSet{{"small", 64, 1 << 10, 60}, {"near", 3, 1 << 20, 20}, {"far", 44, 1 << 20, 2}}
+
+// stageJobs are the jobs that play them: the second has one contribution more.
+var stageJobs = [2]size{{1, 1, false}, {2, 1, false}}
 
 // stageWorks are the works that measure moving: pushes alone, and with the value in the answer. Their names match no pattern of -work.
 func stageWorks() []work {
@@ -29,21 +38,22 @@ func stageWorks() []work {
 		if pull {
 			verb = "pushpull"
 		}
-		out = append(out,
-			work{name: fmt.Sprintf("stage/%s/bytes=%d", verb, stageSizes[0]), keys: same(64, stageSizes[0]/4), samples: 20, passes: 60, pull: pull},
-			work{name: fmt.Sprintf("stage/%s/bytes=%d", verb, stageSizes[1]), keys: same(40, stageSizes[1]/4), samples: 20, passes: 2, pull: pull})
+		for _, set := range stageSets {
+			out = append(out, work{name: fmt.Sprintf("stage/%s/%s", verb, set.name), keys: same(set.keys, set.bytes/4), samples: 20, passes: set.passes, pull: pull})
+		}
 	}
 	return out
 }
 
 // measureStages writes what each stage costs to the file.
 func measureStages(ctx context.Context, set settings, out io.Writer) error {
-	c := &costs.Costs{Machine: fmt.Sprintf("%s/%s", runtime.GOOS, runtime.GOARCH), Cores: runtime.NumCPU(), Commit: commit(),
+	here := machine.Here()
+	c := &costs.Costs{Machine: here.String(), Cores: here.Cores, LLC: float64(here.LLC), Commit: commit(),
 		Command: strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " "), Transports: map[string]costs.Transport{}}
 	spell := time.Duration(float64(100*time.Millisecond) * min(set.scale, 1))
 	stageArithmetic(c, spell)
 	for _, name := range set.transports {
-		t, err := stageTransport(ctx, set, name)
+		t, err := stageTransport(ctx, set, name, c)
 		if err != nil {
 			return fmt.Errorf("stages over %s: %w", name, err)
 		}
@@ -56,36 +66,56 @@ func measureStages(ctx context.Context, set settings, out io.Writer) error {
 	return nil
 }
 
-// stageTransport measures the CPU time of a worker's and a server's process for messages of two sizes. A worker alone has no sum, and
-// without an optimizer the contribution's memory becomes the value: what is left is moving.
-func stageTransport(ctx context.Context, set settings, name string) (costs.Transport, error) {
+// stageTransport measures the CPU time of workers and a server for messages of two sizes, and of sets that are in the cache and beyond it. A worker
+// alone has no sum, and without an optimizer the contribution's memory becomes the value: what is left is moving. What a second worker's
+// contribution takes beyond twice that is the sum and what goes with it.
+func stageTransport(ctx context.Context, set settings, name string, c *costs.Costs) (costs.Transport, error) {
 	r := newReport(io.Discard)
+	works := stageWorks()
 	for range set.count {
-		j := job{size: size{1, 1, false}, transport: name, scale: set.scale}
-		for _, w := range stageWorks() {
-			j.works = append(j.works, w.name)
+		for _, sz := range stageJobs {
+			j := job{size: sz, transport: name, scale: set.scale}
+			for _, w := range works {
+				j.works = append(j.works, w.name)
+			}
+			if done, err := j.run(ctx, time.Duration(max(1, set.scale)*float64(set.limit)), r); err != nil {
+				return costs.Transport{}, fmt.Errorf("%d workers, work %d of %d: %w", sz.workers, done+1, len(works), err)
+			}
 		}
-		if done, err := j.run(ctx, time.Duration(max(1, set.scale)*float64(set.limit)), r); err != nil {
-			return costs.Transport{}, fmt.Errorf("work %d of %d: %w", done+1, len(j.works), err)
+	}
+	type points [len(stageSets)]costs.Point
+	var worker, server [len(stageJobs)][2]points // by job, verb and set, for one operation of a worker
+	for i, sz := range stageJobs {
+		for k, w := range works {
+			m := r.all[(&measured{job: sz, transport: name, work: w}).name()]
+			ops, at := float64(m.samples*w.operations()*sz.workers), k%len(stageSets)
+			bytes := float64(stageSets[at].bytes)
+			worker[i][k/len(stageSets)][at] = costs.Point{Bytes: bytes, Cost: m.workerCPU.Seconds() / ops}
+			server[i][k/len(stageSets)][at] = costs.Point{Bytes: bytes, Cost: (m.cpu - m.workerCPU).Seconds() / ops}
 		}
 	}
-	var worker, server [2][2]float64 // by verb and size, for one operation
-	for i, w := range stageWorks() {
-		m := r.all[(&measured{job: size{1, 1, false}, transport: name, work: w}).name()]
-		ops := float64(m.samples * w.operations())
-		worker[i/2][i%2] = m.workerCPU.Seconds() / ops
-		server[i/2][i%2] = (m.cpu - m.workerCPU).Seconds() / ops
+	far := stageSets[2]
+	share := max(0.5, c.Far(3*float64(far.keys*far.bytes))) // gradients, values, and the workers' copies of them
+	line := func(p points) costs.Line { return costs.Fit(p[0], p[1], p[2], share) }
+	more := func(a, b points, times float64) points {
+		for i := range a {
+			a[i].Cost = times * (a[i].Cost - b[i].Cost)
+		}
+		return a
 	}
-	line := func(c [2]float64) costs.Line {
-		return costs.Fit(float64(stageSizes[0]), c[0], float64(stageSizes[1]), c[1])
-	}
-	more := func(c [2][2]float64) [2]float64 { return [2]float64{c[1][0] - c[0][0], c[1][1] - c[0][1]} }
-	return costs.Transport{PushWorker: line(worker[0]), PushServer: line(server[0]), PullWorker: line(more(worker)), PullServer: line(more(server))}, nil
+	const push, pushPull = 0, 1
+	return costs.Transport{
+		PushWorker: line(worker[0][push]), PushServer: line(server[0][push]),
+		PullWorker: line(more(worker[0][pushPull], worker[0][push], 1)), PullServer: line(more(server[0][pushPull], server[0][push], 1)),
+		// Two operations have one further contribution.
+		FurtherWorker: line(more(worker[1][pushPull], worker[0][pushPull], 2)), FurtherServer: line(more(server[1][pushPull], server[0][pushPull], 2)),
+	}, nil
 }
 
-// stageArithmetic measures sums, updates and codes on shards that lie in memory, not in a cache: the least time of many spells.
+// stageArithmetic measures copies, sums, updates and codes on shards that are in the cache, and on ones that are not: the least time of many
+// spells of each.
 func stageArithmetic(c *costs.Costs, spell time.Duration) {
-	const shards, values = 32, 256 << 10 // 32 MB of each kind
+	const shards, values = 64, 256 << 10 // 64 MB of each kind; two of them fit a cache
 	r := rand.New(rand.NewPCG(1, 1))
 	arrays := func() [][]float32 { // all alike: drawing takes longer than what is measured
 		out := make([][]float32, shards)
@@ -102,7 +132,7 @@ func stageArithmetic(c *costs.Costs, spell time.Duration) {
 		return out
 	}
 	a, b := arrays(), arrays()
-	perByte := func(f func(i int)) float64 {
+	least := func(shards int, f func(i int)) float64 {
 		for i := range shards { // touches the memory
 			f(i)
 		}
@@ -114,8 +144,13 @@ func stageArithmetic(c *costs.Costs, spell time.Duration) {
 		}
 		return costs.Round(best.Seconds() / (4 * values))
 	}
+	perByte := func(f func(i int)) costs.Line {
+		near := least(2, f)
+		return costs.Line{Byte: near, Far: max(near, least(shards, f))}
+	}
+	c.Copy = perByte(func(i int) { copy(a[i], b[i]) })
 	c.Sum = perByte(func(i int) { f32.AddTo(a[i], b[i]) })
-	c.Update, c.Encode, c.Decode = map[string]float64{"none": 0}, map[string]float64{"none": 0}, map[string]float64{"none": c.Sum}
+	c.Update, c.Encode, c.Decode = map[string]costs.Line{"none": {}}, map[string]costs.Line{"none": {}}, map[string]costs.Line{"none": c.Sum}
 	for _, cfg := range []optim.Config{{Name: "sgd", LearningRate: 1e-4}, {Name: "sgd", LearningRate: 1e-4, Momentum: 0.9}, {Name: "adagrad", LearningRate: 1e-4}, {Name: "adam", LearningRate: 1e-4}} {
 		o, err := optim.New(cfg)
 		if err != nil {
@@ -158,11 +193,7 @@ func stageArithmetic(c *costs.Costs, spell time.Duration) {
 // writeStages writes a line for each stage, as Go's benchmarks do.
 func writeStages(out io.Writer, c *costs.Costs) {
 	line := func(stage string, l costs.Line) {
-		fmt.Fprintf(out, "BenchmarkStage/stage=%s 1 %.0f ns/message %.1f ns/KB", stage, 1e9*l.Message, 1e9*1024*l.Byte)
-		if l.Byte > 0 {
-			fmt.Fprintf(out, " %.2f GB/s", 1e-9/l.Byte)
-		}
-		fmt.Fprintln(out)
+		fmt.Fprintf(out, "BenchmarkStage/stage=%s 1 %.0f ns/message %.1f ns/KB %.1f far-ns/KB\n", stage, 1e9*l.Message, 1e9*1024*l.Byte, 1e9*1024*l.Far)
 	}
 	for _, name := range transportNames {
 		if t, ok := c.Transports[name]; ok {
@@ -170,12 +201,15 @@ func writeStages(out io.Writer, c *costs.Costs) {
 			line("wire/side=server/way=push/transport="+name, t.PushServer)
 			line("wire/side=worker/way=pull/transport="+name, t.PullWorker)
 			line("wire/side=server/way=pull/transport="+name, t.PullServer)
+			line("wire/side=worker/way=further/transport="+name, t.FurtherWorker)
+			line("wire/side=server/way=further/transport="+name, t.FurtherServer)
 		}
 	}
-	line("sum", costs.Line{Byte: c.Sum})
+	line("copy", c.Copy)
+	line("sum", c.Sum)
 	for _, kind := range []struct {
 		stage string
-		m     map[string]float64
+		m     map[string]costs.Line
 	}{{"update/rule", c.Update}, {"serialise/code", c.Encode}, {"sum/code", c.Decode}} {
 		var names []string
 		for name := range kind.m {
@@ -185,7 +219,7 @@ func writeStages(out io.Writer, c *costs.Costs) {
 		}
 		slices.Sort(names)
 		for _, name := range names {
-			line(kind.stage+"="+name, costs.Line{Byte: kind.m[name]})
+			line(kind.stage+"="+name, kind.m[name])
 		}
 	}
 }

@@ -27,12 +27,12 @@ func TestStagesWritesCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"none", "sgd", "sgd+momentum", "adagrad", "adam"} {
-		if x, ok := c.Update[name]; !ok || name != "none" && x <= 0 {
-			t.Errorf("update %s costs %v s a byte, want more than 0", name, x)
+		if x, ok := c.Update[name]; !ok || name != "none" && (x.Byte <= 0 || x.Far < x.Byte) {
+			t.Errorf("update %s costs %+v s, want more than 0 a byte and no less beyond the cache", name, x)
 		}
 	}
-	if c.Sum <= 0 || len(c.Encode) != 5 || len(c.Decode) != 5 || len(c.Transports) != 1 {
-		t.Errorf("got %+v, want a sum, four codes each way and one transport", c)
+	if c.Sum.Byte <= 0 || c.Copy.Byte <= 0 || len(c.Encode) != 5 || len(c.Decode) != 5 || len(c.Transports) != 1 {
+		t.Errorf("got %+v, want a sum, a copy, four codes each way and one transport", c)
 	}
 	if !strings.Contains(out.String(), "BenchmarkStage/stage=wire/side=worker/way=push/transport=auto 1 ") {
 		t.Errorf("no line of the wire in\n%s", &out)

@@ -11,19 +11,25 @@ import (
 // A cluster is what is simulated: a job on hosts.
 type cluster struct {
 	workers, servers int
-	// Placement: oneHost has everything on one host; ownHosts gives every worker and every server a host; shared has a worker
-	// on each host, and server i on host i mod workers, as launch places them.
+	perHost          int // workers of a host; with oneHost all are
+	// Placement: oneHost has everything on one host; ownHosts gives every server a host of its own; shared has server i beside the workers of
+	// host i mod hosts, as launch places them.
 	placement string
-	cores     int
+	cores     int     // of each host
 	threads   int     // of a worker's computing
 	link      float64 // bytes a second each way of a host; with oneHost, of the one medium that all messages share both ways, or 0
 	latency   float64 // seconds from one host to another
+	llc       float64 // bytes of a host's last-level cache
 	costs     *costs.Costs
-	transport string
+	transport string // between hosts; with oneHost, within it
 	rule      string // of the update; "none": the sum becomes the value
+	push      string // code of pushed gradients; "none": float32
+	pull      string // code of pulled values
+	sums      bool   // workers of a host add up before one push leaves it
+	together  bool   // small keys travel as one message for each server
 	model     model
 	rounds    int // simulated; the first does not count
-	fold      int // so many workers that do the same are simulated as one; 1: none
+	fold      int // so many hosts whose workers do the same are simulated as one; 1: none
 }
 
 const (
@@ -31,6 +37,35 @@ const (
 	ownHosts = "own"
 	shared   = "shared"
 )
+
+// local is the transport within a host that has others besides.
+const local = "auto"
+
+// What travels together, see docs/design/0041-many-small-keys.md, and what is added up within a host, see docs/design/0042-sums-within-a-host.md.
+const (
+	smallBytes = 16 << 10
+	pushHead   = 124 // bytes of a key's head in a common message
+	pullHead   = 94
+	// keyShare is what a key costs in a common message, of a message of its own.
+	keyShare = 0.2
+)
+
+// ratios are the bytes of a code, of those of float32.
+var ratios = map[string]float64{"none": 1, "fp16": 0.5, "bf16": 0.5, "2bit": 1. / 16, "1bit": 1. / 32}
+
+// grouped says whether workers of a host add up what they push to a shard's server: not where it is on their own host, nor with codes whose residuals belong
+// to one worker.
+func (c *cluster) grouped(bytes float64, sameHost bool) bool {
+	return c.sums && c.perHost > 1 && c.placement != oneHost && !sameHost && bytes >= smallBytes && ratios[c.push] >= 0.5
+}
+
+// hosts are those with workers.
+func (c *cluster) hosts() int {
+	if c.placement == oneHost {
+		return 1
+	}
+	return c.workers / c.perHost
+}
 
 // A layer is some keys whose gradients are there at the same time, and the computing that a step spends on it.
 type layer struct {
@@ -118,22 +153,74 @@ func (c *cluster) plan() (keys [][]*wire.KeyPlan, err error) {
 
 func (c *cluster) validate() error {
 	_, known := c.costs.Transports[c.transport]
+	_, near := c.costs.Transports[local]
 	_, rule := c.costs.Update[c.rule]
 	switch {
-	case c.workers < 1 || c.servers < 1 || c.cores < 1 || c.threads < 1:
-		return fmt.Errorf("got %d workers, %d servers, %d cores and %d threads, want at least 1 of each", c.workers, c.servers, c.cores, c.threads)
+	case c.workers < 1 || c.servers < 1 || c.cores < 1 || c.threads < 1 || c.perHost < 1:
+		return fmt.Errorf("got %d workers, %d of a host, %d servers, %d cores and %d threads, want at least 1 of each", c.workers, c.perHost, c.servers, c.cores, c.threads)
+	case c.workers%c.perHost != 0:
+		return fmt.Errorf("got %d workers and %d of a host, want a multiple", c.workers, c.perHost)
 	case c.placement != oneHost && c.placement != ownHosts && c.placement != shared:
 		return fmt.Errorf("placement is %q, want %s, %s or %s", c.placement, oneHost, ownHosts, shared)
 	case c.placement != oneHost && !(c.link > 0):
 		return fmt.Errorf("link is %v bytes a second, want more than 0", c.link)
-	case c.fold < 1 || c.workers%c.fold != 0 || c.fold > 1 && c.placement != ownHosts:
-		return fmt.Errorf("fold is %d, want a divisor of the %d workers, and servers on hosts of their own", c.fold, c.workers)
+	case c.fold < 1 || c.hosts()%c.fold != 0 || c.fold > 1 && c.placement != ownHosts:
+		return fmt.Errorf("fold is %d, want a divisor of the %d hosts, and servers on hosts of their own", c.fold, c.hosts())
 	case !known:
 		return fmt.Errorf("transport %q: the costs have none of that name", c.transport)
+	case !near && c.placement != oneHost && (c.sums || c.placement == shared):
+		return fmt.Errorf("transport %q, within a host: the costs have none of that name", local)
 	case !rule:
 		return fmt.Errorf("rule %q: the costs have none of that name", c.rule)
 	case len(c.model.layers) == 0 || c.rounds < 2:
 		return fmt.Errorf("got %d layers and %d rounds, want layers and at least 2 rounds", len(c.model.layers), c.rounds)
 	}
+	for _, code := range []string{c.push, c.pull} {
+		_, encode := c.costs.Encode[code]
+		_, decode := c.costs.Decode[code]
+		if ratios[code] == 0 || !encode || !decode {
+			return fmt.Errorf("code %q: want one of none, fp16, bf16, 2bit and 1bit that the costs have", code)
+		}
+	}
+	if ratios[c.pull] < 0.5 {
+		return fmt.Errorf("code %q of values: want none, fp16 or bf16", c.pull)
+	}
 	return nil
+}
+
+// A part is what travels as one message to one server: a shard, or all small ones together.
+type part struct {
+	layer  int // whose forward pass waits for it
+	server int
+	bytes  float64
+	keys   int
+}
+
+// parts are what each worker pushes after the backward pass of a layer, by layer.
+func (c *cluster) parts() ([][]part, error) {
+	keys, err := c.plan()
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]part, len(keys))
+	small := make([]part, c.servers) // pushed at the end, when the first layer's gradients are there
+	for l, layer := range keys {
+		for _, k := range layer {
+			for _, p := range k.Shards {
+				bytes := 4 * float64(p.Length)
+				if c.together && bytes*ratios[c.push] <= smallBytes {
+					s := &small[p.Server]
+					s.server, s.bytes, s.keys = int(p.Server), s.bytes+bytes, s.keys+1
+					continue
+				}
+				out[l] = append(out[l], part{l, int(p.Server), bytes, 1})
+			}
+		}
+	}
+	for _, s := range small {
+		if s.keys > 0 {
+			out[0] = append(out[0], s)
+		}
+	}
+	return out, nil
 }

@@ -67,11 +67,11 @@ func compare(c *cli.Context) error {
 			return fmt.Errorf("compare %s: %w", name, err)
 		}
 	}
-	fmt.Fprintln(c.App.Writer, "| workers × servers | transport | predicted round, ms | measured: least / median | predicted ÷ least | CPU of a round, ms: predicted | measured | predicted ÷ measured |")
+	fmt.Fprintln(c.App.Writer, "| workers × servers | transport | predicted round, ms | measured: least / median | predicted ÷ median | CPU of a round, ms: predicted | measured | predicted ÷ measured |")
 	fmt.Fprintln(c.App.Writer, "| --- | --- | --- | --- | --- | --- | --- | --- |")
 	for _, m := range all {
-		one := cluster{workers: m.workers, servers: m.servers, placement: oneHost, cores: c.Int("cores"), threads: 1, link: c.Float64("medium") * 1e9 / 8, costs: measured,
-			transport: m.transport, rule: "none", model: resnet18(false), rounds: 5, fold: 1}
+		one := cluster{workers: m.workers, servers: m.servers, perHost: 1, placement: oneHost, cores: c.Int("cores"), threads: 1, link: c.Float64("medium") * 1e9 / 8, llc: measured.LLC, costs: measured,
+			transport: m.transport, rule: "none", push: "none", pull: "none", model: resnet18(false), rounds: 5, fold: 1}
 		for l := range one.model.layers {
 			one.model.layers[l].forward, one.model.layers[l].backward = 0, 0
 		}
@@ -84,7 +84,7 @@ func compare(c *cli.Context) error {
 		}
 		least, mid, cpu := slices.Min(append(m.least, m.round...)), middle(m.round), slices.Min(m.cpu)
 		fmt.Fprintf(c.App.Writer, "| %d × %d | %s | %.1f | %.1f / %.1f | %.2f | %.1f | %.1f | %.2f |\n", m.workers, m.servers, m.transport,
-			1e3*r.round, 1e3*least, 1e3*mid, r.round/least, 1e3*r.cpu, 1e3*cpu, r.cpu/cpu)
+			1e3*r.round, 1e3*least, 1e3*mid, r.round/mid, 1e3*r.cpu, 1e3*cpu, r.cpu/cpu)
 	}
 	return nil
 }

@@ -52,61 +52,149 @@ func (c *clock) run() {
 	}
 }
 
-// cores are the processors of a host: work goes in the order in which it came to the core that is free first, and is not
-// interrupted.
+// cores are the processors of a host. Tasks that run share them alike, as an operating system's slices do: with more tasks than cores each goes on
+// at the same part of a core's speed.
 type cores struct {
 	*clock
-	free    int
-	waiting []job
-	head    int // of waiting
+	n       int
+	running tasks
+	count   int     // of running, each core's task by itself
+	work    float64 // what a task that ran from the beginning would have done
+	since   float64 // when work was right
+	asked   uint64
+	next    uint64 // the latest wake-up: earlier ones are void
 	busy    float64
 }
 
-type job struct {
-	seconds float64
-	f       func()
+// A task is some that begin together and have the same to do.
+type task struct {
+	end   float64 // of work
+	order uint64
+	count int
+	f     func()
 }
 
-// run works for so many seconds on one core and then calls f.
-func (c *cores) run(seconds float64, f func()) {
+type tasks []task
+
+func (t tasks) Len() int { return len(t) }
+func (t tasks) Less(i, j int) bool {
+	return t[i].end < t[j].end || t[i].end == t[j].end && t[i].order < t[j].order
+}
+func (t tasks) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+func (t *tasks) Push(x any)   { *t = append(*t, x.(task)) }
+func (t *tasks) Pop() any {
+	last := len(*t) - 1
+	x := (*t)[last]
+	(*t)[last] = task{}
+	*t = (*t)[:last]
+	return x
+}
+
+// run works for so many seconds on each of so many cores and then calls f.
+func (c *cores) run(seconds float64, count int, f func()) {
 	if seconds <= 0 {
 		f()
 		return
 	}
-	if c.free == 0 {
-		c.waiting = append(c.waiting, job{seconds, f})
-		return
-	}
-	c.free--
-	c.start(job{seconds, f})
+	c.advance()
+	c.asked++
+	heap.Push(&c.running, task{c.work + seconds, c.asked, count, f})
+	c.count += count
+	c.wake()
 }
 
-func (c *cores) start(j job) {
-	c.busy += j.seconds
-	c.after(j.seconds, func() {
-		if c.head < len(c.waiting) {
-			next := c.waiting[c.head]
-			c.waiting[c.head] = job{}
-			if c.head++; c.head == len(c.waiting) {
-				c.waiting, c.head = c.waiting[:0], 0
-			}
-			c.start(next)
-		} else {
-			c.free++
+func (c *cores) speed() float64 { return min(1, float64(c.n)/float64(c.count)) }
+
+// advance brings work up to now.
+func (c *cores) advance() {
+	if passed := c.now - c.since; passed > 0 && c.count > 0 {
+		c.work += passed * c.speed()
+		c.busy += passed * float64(min(c.count, c.n))
+	}
+	c.since = c.now
+	if c.count == 0 {
+		c.work = 0 // so that sums stay exact
+	}
+}
+
+// wake is there when the next task ends.
+func (c *cores) wake() {
+	if len(c.running) == 0 {
+		return
+	}
+	c.next++
+	this := c.next
+	c.after(max(0, c.running[0].end-c.work)/c.speed(), func() {
+		if this != c.next {
+			return
 		}
-		j.f()
+		c.advance()
+		c.work = max(c.work, c.running[0].end)
+		var ended []task
+		for len(c.running) > 0 && c.running[0].end <= c.work*(1+1e-12) {
+			t := heap.Pop(&c.running).(task)
+			c.count -= t.count
+			ended = append(ended, t)
+		}
+		if c.count == 0 {
+			c.work = 0
+		}
+		c.wake()
+		for _, t := range ended {
+			t.f()
+		}
 	})
 }
 
-// split works on as many cores as there are parts, and calls f when all have ended.
-func (c *cores) split(seconds float64, parts int, f func()) {
-	if parts <= 1 || seconds <= 0 {
-		c.run(seconds, f)
+// A process runs tasks of a host in the order in which they came, at most so many at a time.
+type process struct {
+	cores *cores
+	lanes int
+	queue []waiting
+	head  int // of queue
+}
+
+type waiting struct {
+	seconds float64
+	count   int
+	f       func()
+}
+
+// run works for so many seconds on each of count cores, in one lane, and then calls f: count processes that do the same are simulated as one.
+func (p *process) run(seconds float64, count int, f func()) {
+	if seconds <= 0 {
+		f()
 		return
 	}
+	if p.lanes == 0 {
+		p.queue = append(p.queue, waiting{seconds, count, f})
+		return
+	}
+	p.lanes--
+	p.start(waiting{seconds, count, f})
+}
+
+func (p *process) start(w waiting) {
+	p.cores.run(w.seconds, w.count, func() {
+		if p.head < len(p.queue) {
+			next := p.queue[p.head]
+			p.queue[p.head] = waiting{}
+			if p.head++; p.head == len(p.queue) {
+				p.queue, p.head = p.queue[:0], 0
+			}
+			p.start(next)
+		} else {
+			p.lanes++
+		}
+		w.f()
+	})
+}
+
+// split works on as many lanes as there are parts, and calls f when all have ended.
+func (p *process) split(seconds float64, parts int, f func()) {
 	left := parts
 	for range parts {
-		c.run(seconds/float64(parts), func() {
+		p.run(seconds/float64(parts), 1, func() {
 			if left--; left == 0 {
 				f()
 			}
@@ -114,19 +202,59 @@ func (c *cores) split(seconds float64, parts int, f func()) {
 	}
 }
 
-// A port is one direction of a host's link. Messages go one after the other, whole, in the order in which they came to it: with
-// concurrent TCP connections they would share it, and the last of them end at the same time.
+// A port is one direction of a host's link. Messages go one after the other, whole; of those that wait the one of the earliest layer goes first, as
+// connections send them. With concurrent TCP connections they would share it, and the last of them end at the same time.
 type port struct {
+	*clock
 	bytesPerSecond float64
-	free           float64 // when it is
+	taken          bool
+	waiting        messages
+	asked          uint64
 	busy           float64
 }
 
-// take is when so many bytes that come now will have begun and ended.
-func (p *port) take(now, bytes float64) (begin, end float64) {
-	begin = max(now, p.free)
-	d := bytes / p.bytesPerSecond
-	p.free = begin + d
+type message struct {
+	layer int
+	order uint64
+	bytes float64
+	begun func(begin, end float64)
+}
+
+type messages []message
+
+func (m messages) Len() int { return len(m) }
+func (m messages) Less(i, j int) bool {
+	return m[i].layer < m[j].layer || m[i].layer == m[j].layer && m[i].order < m[j].order
+}
+func (m messages) Swap(i, j int) { m[i], m[j] = m[j], m[i] }
+func (m *messages) Push(x any)   { *m = append(*m, x.(message)) }
+func (m *messages) Pop() any {
+	last := len(*m) - 1
+	x := (*m)[last]
+	(*m)[last] = message{}
+	*m = (*m)[:last]
+	return x
+}
+
+// take calls begun when so many bytes of a layer begin, with the time at which they will have ended.
+func (p *port) take(layer int, bytes float64, begun func(begin, end float64)) {
+	p.asked++
+	heap.Push(&p.waiting, message{layer, p.asked, bytes, begun})
+	if !p.taken {
+		p.start()
+	}
+}
+
+func (p *port) start() {
+	m := heap.Pop(&p.waiting).(message)
+	d := m.bytes / p.bytesPerSecond
+	p.taken = true
 	p.busy += d
-	return begin, p.free
+	p.after(d, func() {
+		p.taken = false
+		if len(p.waiting) > 0 {
+			p.start()
+		}
+	})
+	m.begun(p.now, p.now+d)
 }

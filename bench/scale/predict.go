@@ -10,8 +10,11 @@ import (
 	"github.com/paragon-train/paragon/bench/costs"
 )
 
-// steps are the times of a step of 64 examples on two idle threads, see docs/design/0004-measured.md.
-var steps = map[string]time.Duration{"resnet18-imagenet": 44 * time.Millisecond, "resnet18-cifar": 444 * time.Millisecond}
+// steps are the times of a step of 64 examples by threads that are idle, see docs/design/0004-measured.md.
+var steps = map[string]map[int]time.Duration{
+	"resnet18-imagenet": {1: 61 * time.Millisecond, 2: 44 * time.Millisecond},
+	"resnet18-cifar":    {1: 703 * time.Millisecond, 2: 368 * time.Millisecond},
+}
 
 func predictCommand() *cli.Command {
 	return &cli.Command{
@@ -20,19 +23,26 @@ func predictCommand() *cli.Command {
 		Description: `For each link and number of workers it tries 1, 2, 4, ... servers. "enough" is the smallest number within 5 % of the best
 one; the step, its images a second and what is busiest are those with enough servers.
 
-   scale predict --costs costs.json --model resnet18-cifar --workers 8,64,512 --links 1,10`,
+   scale predict --costs costs.json --model resnet18-cifar --workers 8,64,512 --links 1,10
+   scale predict --costs costs.json --cores 16 --per-host 16 --threads 1 --placement shared --links 25 --workers 256,1024`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "costs", Required: true, Usage: "`FILE` that bench/kv -stages wrote"},
 			&cli.StringFlag{Name: "model", Value: "resnet18-imagenet", Usage: "resnet18-imagenet or resnet18-cifar"},
 			&cli.IntFlag{Name: "batch", Value: 64, Usage: "examples of a step of one worker"},
-			&cli.DurationFlag{Name: "step", Usage: "of a worker's computing on its own (default: as measured on two cores with 64 examples)"},
+			&cli.DurationFlag{Name: "step", Usage: "of a worker's computing on its own (default: as measured on one or two cores with 64 examples)"},
 			&cli.IntFlag{Name: "cores", Value: 2, Usage: "of each host"},
+			&cli.Float64Flag{Name: "cache", Usage: "MB of each host's last-level cache (default: as much for a core as where the costs were measured)"},
 			&cli.IntFlag{Name: "threads", Value: 2, Usage: "that compute on each worker"},
 			&cli.IntSliceFlag{Name: "workers", Value: cli.NewIntSlice(8, 16, 32, 64, 128, 256, 512, 1024)},
+			&cli.IntFlag{Name: "per-host", Value: 1, Usage: "workers of a host"},
 			&cli.Float64SliceFlag{Name: "links", Value: cli.NewFloat64Slice(1, 10, 25, 100), Usage: "of each host, in Gbit/s each way"},
 			&cli.DurationFlag{Name: "latency", Value: 50 * time.Microsecond, Usage: "from host to host"},
 			&cli.StringFlag{Name: "transport", Value: "tcp", Usage: "whose costs"},
 			&cli.StringFlag{Name: "rule", Value: "sgd+momentum", Usage: "of the update on the servers"},
+			&cli.StringFlag{Name: "push", Value: "none", Usage: "code of gradients: none, fp16, bf16, 2bit, 1bit"},
+			&cli.StringFlag{Name: "pull", Value: "none", Usage: "code of values: none, fp16, bf16"},
+			&cli.BoolFlag{Name: "sums", Value: true, Usage: "workers of a host add up before one push leaves it"},
+			&cli.BoolFlag{Name: "together", Value: true, Usage: "small keys travel as one message for each server"},
 			&cli.StringFlag{Name: "placement", Value: ownHosts, Usage: "servers on hosts of their own (own) or beside the workers, as launch places them (shared)"},
 			&cli.IntFlag{Name: "max-servers", Value: 256},
 		},
@@ -45,18 +55,27 @@ func predict(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	step := c.Duration("step")
-	if step == 0 {
-		step = steps[c.String("model")]
-	}
 	m, err := modelOf(c.String("model"))
 	if err != nil {
 		return err
 	}
-	m = m.withStep(step.Seconds() * float64(c.Int("threads")))
+	threads := c.Int("threads")
+	step := c.Duration("step")
+	if step == 0 {
+		if step = steps[m.name][threads]; step == 0 {
+			return fmt.Errorf("--threads is %d: no step was measured on so many, want --step", threads)
+		}
+	}
+	m = m.withStep(step.Seconds() * float64(threads))
 	m.batch = c.Int("batch")
-	fmt.Fprintf(c.App.Writer, "%s, %d examples and %v of computing a step on %d threads; hosts of %d cores, servers on %s hosts, %v from host to host; %s, %s; costs of %d cores %s at %s.\n\n",
-		m.name, m.batch, step, c.Int("threads"), c.Int("cores"), c.String("placement"), c.Duration("latency"), c.String("transport"), c.String("rule"), measured.Cores, measured.Machine, measured.Commit)
+	cache := c.Float64("cache") * 1e6
+	if cache == 0 {
+		cache = measured.LLC / float64(measured.Cores) * float64(c.Int("cores"))
+	}
+	how := map[bool]string{true: "on", false: "off"}
+	fmt.Fprintf(c.App.Writer, "%s, %d examples and %v of computing a step on %d threads; hosts of %d cores and %d workers, %.0f MB of cache, servers on %s hosts, %v from host to host; %s, %s; "+
+		"gradients %s, values %s; sums within a host %s, small keys together %s. Costs of %s at %s.\n\n", m.name, m.batch, step, threads, c.Int("cores"), c.Int("per-host"), cache/1e6, c.String("placement"),
+		c.Duration("latency"), c.String("transport"), c.String("rule"), c.String("push"), c.String("pull"), how[c.Bool("sums")], how[c.Bool("together")], measured.Machine, measured.Commit)
 	fmt.Fprintln(c.App.Writer, "| link | workers | servers: best | enough | step, ms | examples/s | of linear | busiest |")
 	fmt.Fprintln(c.App.Writer, "| --- | --- | --- | --- | --- | --- | --- | --- |")
 	for _, link := range c.Float64Slice("links") {
@@ -64,10 +83,11 @@ func predict(c *cli.Context) error {
 			return fmt.Errorf("--links has %v, want more than 0 Gbit/s", link)
 		}
 		for _, workers := range c.IntSlice("workers") {
-			one := cluster{workers: workers, placement: c.String("placement"), cores: c.Int("cores"), threads: c.Int("threads"), link: link * 1e9 / 8,
-				latency: c.Duration("latency").Seconds(), costs: measured, transport: c.String("transport"), rule: c.String("rule"), model: m, rounds: 3, fold: 1}
-			if one.placement == ownHosts {
-				one.fold = foldOf(workers)
+			one := cluster{workers: workers, perHost: c.Int("per-host"), placement: c.String("placement"), cores: c.Int("cores"), threads: threads, link: link * 1e9 / 8,
+				latency: c.Duration("latency").Seconds(), llc: cache, costs: measured, transport: c.String("transport"), rule: c.String("rule"),
+				push: c.String("push"), pull: c.String("pull"), sums: c.Bool("sums"), together: c.Bool("together"), model: m, rounds: 3, fold: 1}
+			if one.placement == ownHosts && one.perHost > 0 {
+				one.fold = foldOf(workers / one.perHost)
 			}
 			best, enough, r, err := tryServers(one, c.Int("max-servers"))
 			if err != nil {
@@ -90,10 +110,10 @@ func modelOf(name string) (model, error) {
 	return model{}, fmt.Errorf("--model is %q, want resnet18-imagenet or resnet18-cifar", name)
 }
 
-// foldOf is how many workers are simulated as one, so that at most 32 are left.
-func foldOf(workers int) int {
-	for fold := 1; fold < workers; fold++ {
-		if workers%fold == 0 && workers/fold <= 32 {
+// foldOf is how many hosts are simulated as one, so that at most 32 are left.
+func foldOf(hosts int) int {
+	for fold := 1; fold < hosts; fold++ {
+		if hosts%fold == 0 && hosts/fold <= 32 {
 			return fold
 		}
 	}

@@ -15,10 +15,14 @@ import (
 
 // plain is a cluster whose moving, sums and updates cost nothing, with one key of 1000 values, 4000 bytes.
 func plain(workers, servers int) *cluster {
-	return &cluster{workers: workers, servers: servers, placement: ownHosts, cores: 2, threads: 1, link: 1000, latency: 0.5,
-		costs:     &costs.Costs{Cores: 2, Transports: map[string]costs.Transport{"tcp": {}}, Update: map[string]float64{"none": 0, "sgd": 0.001}},
-		transport: "tcp", rule: "none", model: model{layers: []layer{{keys: []int{1000}}}}, rounds: 3, fold: 1}
+	return &cluster{workers: workers, servers: servers, perHost: 1, placement: ownHosts, cores: 2, threads: 1, link: 1000, latency: 0.5,
+		costs: &costs.Costs{Cores: 2, Transports: map[string]costs.Transport{"tcp": {}, "auto": {}}, Update: map[string]costs.Line{"none": {}, "sgd": same(0.001)},
+			Encode: map[string]costs.Line{"none": {}, "fp16": {}, "2bit": {}}, Decode: map[string]costs.Line{"none": {}, "fp16": {}, "2bit": {}}},
+		transport: "tcp", rule: "none", push: "none", pull: "none", model: model{layers: []layer{{keys: []int{1000}}}}, rounds: 3, fold: 1}
 }
+
+// same is a cost of a byte wherever it is.
+func same(x float64) costs.Line { return costs.Line{Byte: x, Far: x} }
 
 func TestEventsHappenInOrder(t *testing.T) {
 	var c clock
@@ -33,20 +37,53 @@ func TestEventsHappenInOrder(t *testing.T) {
 	}
 }
 
-func TestCoresTakeWorkInOrder(t *testing.T) {
+// Tasks share the cores alike: three on two cores each go on at two thirds of a core's speed.
+func TestCoresAreShared(t *testing.T) {
 	var c clock
-	h := cores{clock: &c, free: 2}
+	h := cores{clock: &c, n: 2}
+	ends := map[string]float64{}
+	note := func(name string) func() { return func() { ends[name] = c.now } }
+	h.run(3, 1, note("long"))
+	h.run(1, 2, note("two at once")) // 1.5 s at two thirds of the speed; then 2 s are left of the long one
+	c.at(10, func() { h.run(1, 4, note("four on two")) })
+	c.run()
+	for name, want := range map[string]float64{"two at once": 1.5, "long": 3.5, "four on two": 12} {
+		if math.Abs(ends[name]-want) > 1e-9 {
+			t.Errorf("%s: got an end at %v s, want %v", name, ends[name], want)
+		}
+	}
+	if math.Abs(h.busy-9) > 1e-9 || h.count != 0 {
+		t.Errorf("busy for %v s and %d tasks left, want 9 and none", h.busy, h.count)
+	}
+}
+
+// A process works on what came first, with as many cores as it has lanes.
+func TestProcessesTakeWorkInOrder(t *testing.T) {
+	var c clock
+	h := cores{clock: &c, n: 8}
+	p := process{cores: &h, lanes: 2}
 	var ends []float64
 	for _, d := range []float64{3, 1, 1, 5} { // 0–3 | 0–1, 1–2, 2–7
-		h.run(d, func() { ends = append(ends, c.now) })
+		p.run(d, 1, func() { ends = append(ends, c.now) })
 	}
-	h.split(4, 2, func() { ends = append(ends, c.now) }) // halves at 3–5 and 5–7
+	p.split(4, 2, func() { ends = append(ends, c.now) }) // halves at 3–5 and 5–7
 	c.run()
 	if want := []float64{1, 2, 3, 7, 7}; !slices.Equal(ends, want) {
 		t.Errorf("got ends %v, want %v", ends, want)
 	}
-	if h.busy != 14 || h.free != 2 {
-		t.Errorf("busy for %v s and %d free, want 14 and 2", h.busy, h.free)
+}
+
+// Of messages that wait the one of the earliest layer goes first.
+func TestPortsSendEarlyLayersFirst(t *testing.T) {
+	var c clock
+	p := port{clock: &c, bytesPerSecond: 10}
+	var got []string
+	for _, layer := range []int{3, 2, 0, 2} {
+		p.take(layer, 10, func(begin, end float64) { got = append(got, fmt.Sprint(layer, begin, end)) })
+	}
+	c.run()
+	if want := []string{"3 0 1", "0 1 2", "2 2 3", "2 3 4"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
@@ -68,10 +105,10 @@ func TestRoundsOfSmallClusters(t *testing.T) {
 		{"on one host no link counts, only the cores", 1 + 2 + 3 + 4, func(c *cluster) {
 			c.placement, c.link = oneHost, 0
 			c.costs.Transports["tcp"] = costs.Transport{PushWorker: costs.Line{Message: 1}, PushServer: costs.Line{Message: 2},
-				PullServer: costs.Line{Message: 3}, PullWorker: costs.Line{Byte: 4. / 4000}}
+				PullServer: costs.Line{Message: 3}, PullWorker: same(4. / 4000)}
 		}},
 		{"three workers on one core: two sums of 4 s, an update of 4 s", 3*2 + 2*4 + 4, func(c *cluster) {
-			c.workers, c.placement, c.link, c.cores, c.rule, c.costs.Sum = 3, oneHost, 0, 1, "sgd", 0.001
+			c.workers, c.placement, c.link, c.cores, c.rule, c.costs.Sum = 3, oneHost, 0, 1, "sgd", same(0.001)
 			c.costs.Transports["tcp"] = costs.Transport{PushWorker: costs.Line{Message: 2}}
 		}},
 		{"a limited loopback carries both ways one after the other", 2 * (4 + 4), func(c *cluster) { c.workers, c.placement = 2, oneHost }},
@@ -94,6 +131,80 @@ func TestRoundsOfSmallClusters(t *testing.T) {
 	}
 }
 
+// What the workers of a host, small keys, codes and the cache change, worked out by hand as well.
+func TestRoundsOfHostsWithSeveralWorkers(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		want float64
+		edit func(c *cluster)
+	}{
+		{"four workers of a host push by themselves: four gradients and four values on its link", 2 * (0.5 + 16), func(c *cluster) {}},
+		{"keys below 16 KB are never added up within a host", 2 * (0.5 + 16), func(c *cluster) { c.sums = true }},
+		{"one sum leaves the host, one value comes", 2 * (0.5 + 20), func(c *cluster) { c.sums, c.model.layers[0].keys = true, []int{5000} }},
+		// Each member sends (1 s), the leader takes three (2 s each), its own (1 s) and adds three times (4 s each), and gives the value to three
+		// (3 s each), who take it (5 s).
+		{"the leader works for its members", 2*(0.5+20) + 1 + 3*2 + 1 + 3*4 + 3*3 + 5, func(c *cluster) {
+			c.sums, c.model.layers[0].keys = true, []int{5000}
+			c.costs.Copy = same(1. / 20000)
+			c.costs.Transports["auto"] = costs.Transport{PushWorker: costs.Line{Message: 1}, PushServer: costs.Line{Message: 2}, PullServer: costs.Line{Message: 3},
+				PullWorker: costs.Line{Message: 5}, FurtherServer: costs.Line{Message: 4}}
+		}},
+		{"workers beside the server push to it by themselves, through memory", 0, func(c *cluster) {
+			c.sums, c.model.layers[0].keys, c.placement = true, []int{5000}, shared
+		}},
+		{"half precision halves a link's bytes, 2bit has a sixteenth of the gradient's", 2*0.5 + 10 + 20, func(c *cluster) {
+			c.sums, c.model.layers[0].keys, c.push = true, []int{5000}, "fp16"
+		}},
+		{"codes with residuals are not added up", 2*0.5 + 4*20./16 + 4*20, func(c *cluster) {
+			c.sums, c.model.layers[0].keys, c.push = true, []int{5000}, "2bit"
+		}},
+		// 4000 + 4000 bytes and the head of the second key.
+		{"two small keys are one message", 2*0.5 + 8 + 0.124 + 8 + 0.094, func(c *cluster) {
+			c.workers, c.perHost, c.together, c.model.layers = 1, 1, true, []layer{{keys: []int{1000}}, {keys: []int{1000}}}
+		}},
+		// The working set of 4 workers on the server's host: 8 gradients and outputs, 4 contributions and a value, 52000 bytes, of which 13000 fit.
+		{"what the cache does not hold costs more", 4 * (0.25*1 + 0.75*2), func(c *cluster) {
+			c.placement, c.link, c.cores, c.llc = oneHost, 0, 1, 13000
+			c.perHost = 1
+			c.costs.Transports["tcp"] = costs.Transport{PushWorker: costs.Line{Byte: 1. / 4000, Far: 2. / 4000}}
+		}},
+	} {
+		c := plain(4, 1)
+		c.perHost, c.cores = 4, 4
+		test.edit(c)
+		r, err := simulate(c)
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		if math.Abs(r.round-test.want) > 1e-9 {
+			t.Errorf("%s: got a round of %v s, want %v", test.name, r.round, test.want)
+		}
+	}
+}
+
+// ResNet18's arrays of up to 4096 values travel together.
+func TestSmallKeysAreOnePartForEachServer(t *testing.T) {
+	c := plain(1, 4)
+	c.model, c.together = resnet18(false), true
+	parts, err := c.parts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, bytes, common := 0, 0.0, 0
+	for _, layer := range parts {
+		for _, p := range layer {
+			bytes += p.bytes
+			if p.keys > 1 || p.bytes <= smallBytes {
+				keys, common = keys+p.keys, common+1
+			}
+		}
+	}
+	if keys != 41 || common != 4 || bytes != 4*11_181_642 {
+		t.Errorf("got %d small keys in %d messages and %v bytes in all, want 41 in 4 and %d", keys, common, bytes, 4*11_181_642)
+	}
+}
+
 // Backward goes on while gradients travel, and the next forward pass begins while values of later layers are still on their way.
 func TestExchangeHidesBehindComputing(t *testing.T) {
 	c := plain(1, 1)
@@ -113,10 +224,10 @@ func TestExchangeHidesBehindComputing(t *testing.T) {
 func TestFoldingChangesLittle(t *testing.T) {
 	c := plain(32, 4)
 	c.model, c.link, c.latency, c.rounds = resnet18(false).withStep(0.05), 1.25e9, 50e-6, 3
-	c.costs.Sum, c.rule = 5e-11, "sgd"
-	c.costs.Update["sgd"] = 5e-11
-	c.costs.Transports["tcp"] = costs.Transport{PushWorker: costs.Line{Message: 4e-6, Byte: 2e-10}, PushServer: costs.Line{Message: 3e-6, Byte: 1e-10},
-		PullWorker: costs.Line{Byte: 2e-10}, PullServer: costs.Line{Byte: 2e-10}}
+	c.costs.Sum, c.rule = same(5e-11), "sgd"
+	c.costs.Update["sgd"] = same(5e-11)
+	c.costs.Transports["tcp"] = costs.Transport{PushWorker: costs.Line{Message: 4e-6, Byte: 2e-10, Far: 2e-10}, PushServer: costs.Line{Message: 3e-6, Byte: 1e-10, Far: 1e-10},
+		PullWorker: same(2e-10), PullServer: same(2e-10)}
 	each, err := simulate(c)
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +270,7 @@ func writeCosts(t *testing.T) string {
 	t.Helper()
 	c := plain(1, 1).costs
 	c.Transports["tcp"] = costs.Transport{PushWorker: costs.Line{Message: 1e-6, Byte: 1e-10}}
-	c.Update["sgd"] = 1e-10
+	c.Update["sgd"] = same(1e-10)
 	path := filepath.Join(t.TempDir(), "costs.json")
 	if err := c.Write(path); err != nil {
 		t.Fatal(err)
@@ -213,6 +324,10 @@ func TestRefusesByName(t *testing.T) {
 		{"predict --costs " + good + " --links 0", "--links"},
 		{"predict --costs " + good + " --workers 0", "got 0 workers"},
 		{"predict --costs " + good + " --placement moon", `placement is "moon"`},
+		{"predict --costs " + good + " --rule sgd --push zip", `code "zip"`},
+		{"predict --costs " + good + " --rule sgd --pull 2bit", `code "2bit" of values`},
+		{"predict --costs " + good + " --workers 10 --per-host 4", "10 workers and 4 of a host"},
+		{"predict --costs " + good + " --threads 3", "--threads is 3"},
 		{"compare --costs " + good, "want files"},
 	} {
 		if _, err := scale(t, strings.Fields(test.args)...); err == nil || !strings.Contains(err.Error(), test.want) {
