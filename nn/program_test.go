@@ -294,7 +294,7 @@ func TestRunningStatisticsFollowTheFormula(t *testing.T) {
 }
 
 func TestRunningVarianceHoldsWhereTheMeanIsLarge(t *testing.T) {
-	for _, ratio := range []float32{0, 9, 11, 100, 1000} { // of the mean to the deviation
+	for _, ratio := range []float32{0, 9, 11, 100, 1e4} { // of the mean to the deviation
 		loss, p := compile(t, classifier("bn", 300, []int{1, 8, 8}, func(x *gorgonia.Node) *gorgonia.Node {
 			return end(nn.BatchNorm2D(x, "bn", nn.BatchNormConfig{Momentum: 1}))
 		}), nn.Config{})
@@ -310,7 +310,7 @@ func TestRunningVarianceHoldsWhereTheMeanIsLarge(t *testing.T) {
 		}
 		step(t, p, nil)
 		nearScale(t, fmt.Sprintf("mean, %g times the deviation", ratio), p.State()[0].Value, []float64{mean}, 1e-6, 1)
-		near(t, fmt.Sprintf("variance, mean %g times the deviation", ratio), p.State()[1].Value, []float64{variance}, 1e-4)
+		near(t, fmt.Sprintf("variance, mean %g times the deviation", ratio), p.State()[1].Value, []float64{variance}, 1e-6)
 	}
 }
 

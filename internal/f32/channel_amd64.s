@@ -4,6 +4,87 @@
 
 #include "textflag.h"
 
+// func channelSumsAVX512(sum *float32, sumSq *float32, x *float32, n int, rows int, stride int)
+// Requires: AVX, AVX512F
+TEXT ·channelSumsAVX512(SB), NOSPLIT, $0-48
+	MOVQ sum+0(FP), AX
+	MOVQ sumSq+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ rows+32(FP), BX
+	MOVQ stride+40(FP), SI
+	MOVQ n+24(FP), DI
+
+wide:
+	CMPQ    DI, $0x40
+	JLT     narrow
+	VMOVUPS (AX), Z0
+	VMOVUPS (CX), Z1
+	VMOVUPS 64(AX), Z2
+	VMOVUPS 64(CX), Z3
+	VMOVUPS 128(AX), Z4
+	VMOVUPS 128(CX), Z5
+	VMOVUPS 192(AX), Z6
+	VMOVUPS 192(CX), Z7
+	MOVQ    BX, R8
+	XORQ    R9, R9
+
+wideRow:
+	VMOVUPS     (DX)(R9*1), Z8
+	VADDPS      Z8, Z0, Z0
+	VFMADD231PS Z8, Z8, Z1
+	VMOVUPS     64(DX)(R9*1), Z8
+	VADDPS      Z8, Z2, Z2
+	VFMADD231PS Z8, Z8, Z3
+	VMOVUPS     128(DX)(R9*1), Z8
+	VADDPS      Z8, Z4, Z4
+	VFMADD231PS Z8, Z8, Z5
+	VMOVUPS     192(DX)(R9*1), Z8
+	VADDPS      Z8, Z6, Z6
+	VFMADD231PS Z8, Z8, Z7
+	ADDQ        SI, R9
+	DECQ        R8
+	JNE         wideRow
+	VMOVUPS     Z0, (AX)
+	VMOVUPS     Z1, (CX)
+	VMOVUPS     Z2, 64(AX)
+	VMOVUPS     Z3, 64(CX)
+	VMOVUPS     Z4, 128(AX)
+	VMOVUPS     Z5, 128(CX)
+	VMOVUPS     Z6, 192(AX)
+	VMOVUPS     Z7, 192(CX)
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000100, DX
+	SUBQ        $0x40, DI
+	JMP         wide
+
+narrow:
+	CMPQ    DI, $0x10
+	JLT     done
+	VMOVUPS (AX), Z0
+	VMOVUPS (CX), Z1
+	MOVQ    BX, R8
+	XORQ    R9, R9
+
+narrowRow:
+	VMOVUPS     (DX)(R9*1), Z2
+	VADDPS      Z2, Z0, Z0
+	VFMADD231PS Z2, Z2, Z1
+	ADDQ        SI, R9
+	DECQ        R8
+	JNE         narrowRow
+	VMOVUPS     Z0, (AX)
+	VMOVUPS     Z1, (CX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, DX
+	SUBQ        $0x10, DI
+	JMP         narrow
+
+done:
+	VZEROUPPER
+	RET
+
 // func channelSumsAroundAVX512(sum *float32, sumSq *float32, x *float32, center *float32, n int, rows int, stride int)
 // Requires: AVX, AVX512F
 TEXT ·channelSumsAroundAVX512(SB), NOSPLIT, $0-56
@@ -92,87 +173,6 @@ narrowRow:
 	ADDQ        $0x00000040, DI
 	ADDQ        $0x00000040, DX
 	SUBQ        $0x10, R8
-	JMP         narrow
-
-done:
-	VZEROUPPER
-	RET
-
-// func channelSumsAVX512(sum *float32, sumSq *float32, x *float32, n int, rows int, stride int)
-// Requires: AVX, AVX512F
-TEXT ·channelSumsAVX512(SB), NOSPLIT, $0-48
-	MOVQ sum+0(FP), AX
-	MOVQ sumSq+8(FP), CX
-	MOVQ x+16(FP), DX
-	MOVQ rows+32(FP), BX
-	MOVQ stride+40(FP), SI
-	MOVQ n+24(FP), DI
-
-wide:
-	CMPQ    DI, $0x40
-	JLT     narrow
-	VMOVUPS (AX), Z0
-	VMOVUPS (CX), Z1
-	VMOVUPS 64(AX), Z2
-	VMOVUPS 64(CX), Z3
-	VMOVUPS 128(AX), Z4
-	VMOVUPS 128(CX), Z5
-	VMOVUPS 192(AX), Z6
-	VMOVUPS 192(CX), Z7
-	MOVQ    BX, R8
-	XORQ    R9, R9
-
-wideRow:
-	VMOVUPS     (DX)(R9*1), Z8
-	VADDPS      Z8, Z0, Z0
-	VFMADD231PS Z8, Z8, Z1
-	VMOVUPS     64(DX)(R9*1), Z8
-	VADDPS      Z8, Z2, Z2
-	VFMADD231PS Z8, Z8, Z3
-	VMOVUPS     128(DX)(R9*1), Z8
-	VADDPS      Z8, Z4, Z4
-	VFMADD231PS Z8, Z8, Z5
-	VMOVUPS     192(DX)(R9*1), Z8
-	VADDPS      Z8, Z6, Z6
-	VFMADD231PS Z8, Z8, Z7
-	ADDQ        SI, R9
-	DECQ        R8
-	JNE         wideRow
-	VMOVUPS     Z0, (AX)
-	VMOVUPS     Z1, (CX)
-	VMOVUPS     Z2, 64(AX)
-	VMOVUPS     Z3, 64(CX)
-	VMOVUPS     Z4, 128(AX)
-	VMOVUPS     Z5, 128(CX)
-	VMOVUPS     Z6, 192(AX)
-	VMOVUPS     Z7, 192(CX)
-	ADDQ        $0x00000100, AX
-	ADDQ        $0x00000100, CX
-	ADDQ        $0x00000100, DX
-	SUBQ        $0x40, DI
-	JMP         wide
-
-narrow:
-	CMPQ    DI, $0x10
-	JLT     done
-	VMOVUPS (AX), Z0
-	VMOVUPS (CX), Z1
-	MOVQ    BX, R8
-	XORQ    R9, R9
-
-narrowRow:
-	VMOVUPS     (DX)(R9*1), Z2
-	VADDPS      Z2, Z0, Z0
-	VFMADD231PS Z2, Z2, Z1
-	ADDQ        SI, R9
-	DECQ        R8
-	JNE         narrowRow
-	VMOVUPS     Z0, (AX)
-	VMOVUPS     Z1, (CX)
-	ADDQ        $0x00000040, AX
-	ADDQ        $0x00000040, CX
-	ADDQ        $0x00000040, DX
-	SUBQ        $0x10, DI
 	JMP         narrow
 
 done:
@@ -603,6 +603,87 @@ vector:
 	VZEROUPPER
 	RET
 
+// func channelSumsAVX2(sum *float32, sumSq *float32, x *float32, n int, rows int, stride int)
+// Requires: AVX, FMA3
+TEXT ·channelSumsAVX2(SB), NOSPLIT, $0-48
+	MOVQ sum+0(FP), AX
+	MOVQ sumSq+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ rows+32(FP), BX
+	MOVQ stride+40(FP), SI
+	MOVQ n+24(FP), DI
+
+wide:
+	CMPQ    DI, $0x20
+	JLT     narrow
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	VMOVUPS 32(AX), Y2
+	VMOVUPS 32(CX), Y3
+	VMOVUPS 64(AX), Y4
+	VMOVUPS 64(CX), Y5
+	VMOVUPS 96(AX), Y6
+	VMOVUPS 96(CX), Y7
+	MOVQ    BX, R8
+	XORQ    R9, R9
+
+wideRow:
+	VMOVUPS     (DX)(R9*1), Y8
+	VADDPS      Y8, Y0, Y0
+	VFMADD231PS Y8, Y8, Y1
+	VMOVUPS     32(DX)(R9*1), Y8
+	VADDPS      Y8, Y2, Y2
+	VFMADD231PS Y8, Y8, Y3
+	VMOVUPS     64(DX)(R9*1), Y8
+	VADDPS      Y8, Y4, Y4
+	VFMADD231PS Y8, Y8, Y5
+	VMOVUPS     96(DX)(R9*1), Y8
+	VADDPS      Y8, Y6, Y6
+	VFMADD231PS Y8, Y8, Y7
+	ADDQ        SI, R9
+	DECQ        R8
+	JNE         wideRow
+	VMOVUPS     Y0, (AX)
+	VMOVUPS     Y1, (CX)
+	VMOVUPS     Y2, 32(AX)
+	VMOVUPS     Y3, 32(CX)
+	VMOVUPS     Y4, 64(AX)
+	VMOVUPS     Y5, 64(CX)
+	VMOVUPS     Y6, 96(AX)
+	VMOVUPS     Y7, 96(CX)
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x00000080, CX
+	ADDQ        $0x00000080, DX
+	SUBQ        $0x20, DI
+	JMP         wide
+
+narrow:
+	CMPQ    DI, $0x08
+	JLT     done
+	VMOVUPS (AX), Y0
+	VMOVUPS (CX), Y1
+	MOVQ    BX, R8
+	XORQ    R9, R9
+
+narrowRow:
+	VMOVUPS     (DX)(R9*1), Y2
+	VADDPS      Y2, Y0, Y0
+	VFMADD231PS Y2, Y2, Y1
+	ADDQ        SI, R9
+	DECQ        R8
+	JNE         narrowRow
+	VMOVUPS     Y0, (AX)
+	VMOVUPS     Y1, (CX)
+	ADDQ        $0x00000020, AX
+	ADDQ        $0x00000020, CX
+	ADDQ        $0x00000020, DX
+	SUBQ        $0x08, DI
+	JMP         narrow
+
+done:
+	VZEROUPPER
+	RET
+
 // func channelSumsAroundAVX2(sum *float32, sumSq *float32, x *float32, center *float32, n int, rows int, stride int)
 // Requires: AVX, FMA3
 TEXT ·channelSumsAroundAVX2(SB), NOSPLIT, $0-56
@@ -691,87 +772,6 @@ narrowRow:
 	ADDQ        $0x00000020, DI
 	ADDQ        $0x00000020, DX
 	SUBQ        $0x08, R8
-	JMP         narrow
-
-done:
-	VZEROUPPER
-	RET
-
-// func channelSumsAVX2(sum *float32, sumSq *float32, x *float32, n int, rows int, stride int)
-// Requires: AVX, FMA3
-TEXT ·channelSumsAVX2(SB), NOSPLIT, $0-48
-	MOVQ sum+0(FP), AX
-	MOVQ sumSq+8(FP), CX
-	MOVQ x+16(FP), DX
-	MOVQ rows+32(FP), BX
-	MOVQ stride+40(FP), SI
-	MOVQ n+24(FP), DI
-
-wide:
-	CMPQ    DI, $0x20
-	JLT     narrow
-	VMOVUPS (AX), Y0
-	VMOVUPS (CX), Y1
-	VMOVUPS 32(AX), Y2
-	VMOVUPS 32(CX), Y3
-	VMOVUPS 64(AX), Y4
-	VMOVUPS 64(CX), Y5
-	VMOVUPS 96(AX), Y6
-	VMOVUPS 96(CX), Y7
-	MOVQ    BX, R8
-	XORQ    R9, R9
-
-wideRow:
-	VMOVUPS     (DX)(R9*1), Y8
-	VADDPS      Y8, Y0, Y0
-	VFMADD231PS Y8, Y8, Y1
-	VMOVUPS     32(DX)(R9*1), Y8
-	VADDPS      Y8, Y2, Y2
-	VFMADD231PS Y8, Y8, Y3
-	VMOVUPS     64(DX)(R9*1), Y8
-	VADDPS      Y8, Y4, Y4
-	VFMADD231PS Y8, Y8, Y5
-	VMOVUPS     96(DX)(R9*1), Y8
-	VADDPS      Y8, Y6, Y6
-	VFMADD231PS Y8, Y8, Y7
-	ADDQ        SI, R9
-	DECQ        R8
-	JNE         wideRow
-	VMOVUPS     Y0, (AX)
-	VMOVUPS     Y1, (CX)
-	VMOVUPS     Y2, 32(AX)
-	VMOVUPS     Y3, 32(CX)
-	VMOVUPS     Y4, 64(AX)
-	VMOVUPS     Y5, 64(CX)
-	VMOVUPS     Y6, 96(AX)
-	VMOVUPS     Y7, 96(CX)
-	ADDQ        $0x00000080, AX
-	ADDQ        $0x00000080, CX
-	ADDQ        $0x00000080, DX
-	SUBQ        $0x20, DI
-	JMP         wide
-
-narrow:
-	CMPQ    DI, $0x08
-	JLT     done
-	VMOVUPS (AX), Y0
-	VMOVUPS (CX), Y1
-	MOVQ    BX, R8
-	XORQ    R9, R9
-
-narrowRow:
-	VMOVUPS     (DX)(R9*1), Y2
-	VADDPS      Y2, Y0, Y0
-	VFMADD231PS Y2, Y2, Y1
-	ADDQ        SI, R9
-	DECQ        R8
-	JNE         narrowRow
-	VMOVUPS     Y0, (AX)
-	VMOVUPS     Y1, (CX)
-	ADDQ        $0x00000020, AX
-	ADDQ        $0x00000020, CX
-	ADDQ        $0x00000020, DX
-	SUBQ        $0x08, DI
 	JMP         narrow
 
 done:

@@ -4,15 +4,15 @@
 
 package f32
 
-// channelSumsAroundAVX512 adds rows of x, less center if there is one, to sum and their squares to sumSq, n columns, stride in bytes.
-//
-//go:noescape
-func channelSumsAroundAVX512(sum *float32, sumSq *float32, x *float32, center *float32, n int, rows int, stride int)
-
 // channelSumsAVX512 adds rows of x, less center if there is one, to sum and their squares to sumSq, n columns, stride in bytes.
 //
 //go:noescape
 func channelSumsAVX512(sum *float32, sumSq *float32, x *float32, n int, rows int, stride int)
+
+// channelSumsAroundAVX512 adds rows of x, less center if there is one, to sum and their squares to sumSq, n columns, stride in bytes.
+//
+//go:noescape
+func channelSumsAroundAVX512(sum *float32, sumSq *float32, x *float32, center *float32, n int, rows int, stride int)
 
 // channelGradSumsAVX512 is the reduction of ChannelGradSums, n columns, stride in bytes.
 //
@@ -54,15 +54,15 @@ func scaleShiftAddAVX512(y *float32, x *float32, res *float32, scale *float32, s
 //go:noescape
 func scaleShiftAddReLUAVX512(y *float32, x *float32, res *float32, scale *float32, shift *float32, n int, c int)
 
-// channelSumsAroundAVX2 adds rows of x, less center if there is one, to sum and their squares to sumSq, n columns, stride in bytes.
-//
-//go:noescape
-func channelSumsAroundAVX2(sum *float32, sumSq *float32, x *float32, center *float32, n int, rows int, stride int)
-
 // channelSumsAVX2 adds rows of x, less center if there is one, to sum and their squares to sumSq, n columns, stride in bytes.
 //
 //go:noescape
 func channelSumsAVX2(sum *float32, sumSq *float32, x *float32, n int, rows int, stride int)
+
+// channelSumsAroundAVX2 adds rows of x, less center if there is one, to sum and their squares to sumSq, n columns, stride in bytes.
+//
+//go:noescape
+func channelSumsAroundAVX2(sum *float32, sumSq *float32, x *float32, center *float32, n int, rows int, stride int)
 
 // channelGradSumsAVX2 is the reduction of ChannelGradSums, n columns, stride in bytes.
 //

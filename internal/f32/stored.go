@@ -74,6 +74,28 @@ func ChannelSumsBFloat16(sum, sumSq []float64, x []uint16) {
 	}
 }
 
+// ChannelSumsAroundBFloat16 is ChannelSumsAround.
+func ChannelSumsAroundBFloat16(sum, sumSq []float64, x []uint16, center []float32) {
+	c := len(sum)
+	checkChannels2("ChannelSumsAroundBFloat16", c, len(x), len(x), len(x))
+	same2("ChannelSumsAroundBFloat16", c, len(sumSq), len(center))
+	var a, b [maxChannels]float32
+	for len(x) > 0 {
+		n := min(len(x), groupRows*c)
+		for c0 := 0; c0 < c; c0 += maxChannels {
+			w := min(c-c0, maxChannels)
+			clear(a[:w])
+			clear(b[:w])
+			channelSumsAroundHalf(kernels.tile.path, a[:w], b[:w], x[c0:n], center[c0:c0+w], c)
+			for i := range w {
+				sum[c0+i] += float64(a[i])
+				sumSq[c0+i] += float64(b[i])
+			}
+		}
+		x = x[n:]
+	}
+}
+
 // ChannelGradSumsBFloat16 is ChannelGradSums.
 func ChannelGradSumsBFloat16(sumDy, sumDyX []float64, dy, x, y []uint16, center []float32) {
 	c := len(sumDy)

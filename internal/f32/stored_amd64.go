@@ -16,6 +16,18 @@ func channelSumsHalf(p Path, sum, sumSq []float32, x []uint16, c int) {
 	}
 }
 
+func channelSumsAroundHalf(p Path, sum, sumSq []float32, x []uint16, center []float32, c int) {
+	n, rows := 0, (len(x)+c-1)/c
+	if p == AVX512 {
+		if n = len(sum) &^ 15; n > 0 {
+			channelSumsAroundHalfAVX512(&sum[0], &sumSq[0], &x[0], &center[0], n, rows, 2*c)
+		}
+	}
+	if n < len(sum) {
+		channelSumsAroundHalfPortable(sum[n:], sumSq[n:], x[n:], center[n:], c)
+	}
+}
+
 func channelGradSumsHalf(p Path, sumDy, sumDyX []float32, dy, x, y []uint16, center []float32, c int) {
 	n, rows := 0, (len(x)+c-1)/c
 	if p == AVX512 {

@@ -90,6 +90,105 @@ done:
 	VZEROUPPER
 	RET
 
+// func channelSumsAroundHalfAVX512(sum *float32, sumSq *float32, x *uint16, center *float32, n int, rows int, stride int)
+// Requires: AVX, AVX512F
+TEXT ·channelSumsAroundHalfAVX512(SB), NOSPLIT, $0-56
+	MOVQ sum+0(FP), AX
+	MOVQ sumSq+8(FP), CX
+	MOVQ x+16(FP), DX
+	MOVQ rows+40(FP), BX
+	MOVQ stride+48(FP), SI
+	MOVQ center+24(FP), DI
+	MOVQ n+32(FP), R8
+
+wide:
+	CMPQ    R8, $0x40
+	JLT     narrow
+	VMOVUPS (AX), Z0
+	VMOVUPS (CX), Z1
+	VMOVUPS (DI), Z2
+	VMOVUPS 64(AX), Z3
+	VMOVUPS 64(CX), Z4
+	VMOVUPS 64(DI), Z5
+	VMOVUPS 128(AX), Z6
+	VMOVUPS 128(CX), Z7
+	VMOVUPS 128(DI), Z8
+	VMOVUPS 192(AX), Z9
+	VMOVUPS 192(CX), Z10
+	VMOVUPS 192(DI), Z11
+	MOVQ    BX, R9
+	XORQ    R10, R10
+
+wideRow:
+	VPMOVZXWD   (DX)(R10*1), Z12
+	VPSLLD      $0x10, Z12, Z12
+	VSUBPS      Z2, Z12, Z12
+	VADDPS      Z12, Z0, Z0
+	VFMADD231PS Z12, Z12, Z1
+	VPMOVZXWD   32(DX)(R10*1), Z12
+	VPSLLD      $0x10, Z12, Z12
+	VSUBPS      Z5, Z12, Z12
+	VADDPS      Z12, Z3, Z3
+	VFMADD231PS Z12, Z12, Z4
+	VPMOVZXWD   64(DX)(R10*1), Z12
+	VPSLLD      $0x10, Z12, Z12
+	VSUBPS      Z8, Z12, Z12
+	VADDPS      Z12, Z6, Z6
+	VFMADD231PS Z12, Z12, Z7
+	VPMOVZXWD   96(DX)(R10*1), Z12
+	VPSLLD      $0x10, Z12, Z12
+	VSUBPS      Z11, Z12, Z12
+	VADDPS      Z12, Z9, Z9
+	VFMADD231PS Z12, Z12, Z10
+	ADDQ        SI, R10
+	DECQ        R9
+	JNE         wideRow
+	VMOVUPS     Z0, (AX)
+	VMOVUPS     Z1, (CX)
+	VMOVUPS     Z3, 64(AX)
+	VMOVUPS     Z4, 64(CX)
+	VMOVUPS     Z6, 128(AX)
+	VMOVUPS     Z7, 128(CX)
+	VMOVUPS     Z9, 192(AX)
+	VMOVUPS     Z10, 192(CX)
+	ADDQ        $0x00000100, AX
+	ADDQ        $0x00000100, CX
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x00000080, DX
+	SUBQ        $0x40, R8
+	JMP         wide
+
+narrow:
+	CMPQ    R8, $0x10
+	JLT     done
+	VMOVUPS (AX), Z0
+	VMOVUPS (CX), Z1
+	VMOVUPS (DI), Z2
+	MOVQ    BX, R9
+	XORQ    R10, R10
+
+narrowRow:
+	VPMOVZXWD   (DX)(R10*1), Z3
+	VPSLLD      $0x10, Z3, Z3
+	VSUBPS      Z2, Z3, Z3
+	VADDPS      Z3, Z0, Z0
+	VFMADD231PS Z3, Z3, Z1
+	ADDQ        SI, R10
+	DECQ        R9
+	JNE         narrowRow
+	VMOVUPS     Z0, (AX)
+	VMOVUPS     Z1, (CX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000020, DX
+	SUBQ        $0x10, R8
+	JMP         narrow
+
+done:
+	VZEROUPPER
+	RET
+
 // func channelGradSumsHalfAVX512(sumDy *float32, sumDyX *float32, dy *uint16, x *uint16, center *float32, n int, rows int, stride int)
 // Requires: AVX, AVX512F
 TEXT ·channelGradSumsHalfAVX512(SB), NOSPLIT, $0-64

@@ -6,6 +6,10 @@ func channelSumsHalf(_ Path, sum, sumSq []float32, x []uint16, c int) {
 	channelSumsHalfPortable(sum, sumSq, x, c)
 }
 
+func channelSumsAroundHalf(_ Path, sum, sumSq []float32, x []uint16, center []float32, c int) {
+	channelSumsAroundHalfPortable(sum, sumSq, x, center, c)
+}
+
 func channelGradSumsHalf(_ Path, sumDy, sumDyX []float32, dy, x, y []uint16, center []float32, c int) {
 	channelGradSumsHalfPortable(sumDy, sumDyX, dy, x, y, center, c)
 }

@@ -16,6 +16,17 @@ func channelSumsHalfPortable(sum, sumSq []float32, x []uint16, c int) {
 	}
 }
 
+func channelSumsAroundHalfPortable(sum, sumSq []float32, x []uint16, center []float32, c int) {
+	n := len(sum)
+	for i := 0; i+n <= len(x); i += c {
+		for j, h := range x[i : i+n] {
+			v := BFloat16Value(h) - center[j]
+			sum[j] += v
+			sumSq[j] += v * v
+		}
+	}
+}
+
 func channelGradSumsHalfPortable(sumDy, sumDyX []float32, dy, x, y []uint16, center []float32, c int) {
 	n := len(sumDy)
 	for i := 0; i+n <= len(dy); i += c {

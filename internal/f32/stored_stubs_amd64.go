@@ -9,6 +9,11 @@ package f32
 //go:noescape
 func channelSumsHalfAVX512(sum *float32, sumSq *float32, x *uint16, n int, rows int, stride int)
 
+// channelSumsAroundHalfAVX512 adds rows of x, less center if there is one, to sum and their squares to sumSq, n columns, stride in bytes.
+//
+//go:noescape
+func channelSumsAroundHalfAVX512(sum *float32, sumSq *float32, x *uint16, center *float32, n int, rows int, stride int)
+
 // channelGradSumsHalfAVX512 is the reduction of ChannelGradSums, n columns, stride in bytes.
 //
 //go:noescape

@@ -60,7 +60,8 @@ func TestChannelLoopsOverBFloat16RoundWhatThoseOverFloat32Give(t *testing.T) {
 				return s
 			}
 			for name, pair := range map[string][2][]float64{
-				"ChannelSums": {sums(func(a, b []float64) { ChannelSumsBFloat16(a, b, x) }), sums(func(a, b []float64) { ChannelSums(a, b, x32) })},
+				"ChannelSums":       {sums(func(a, b []float64) { ChannelSumsBFloat16(a, b, x) }), sums(func(a, b []float64) { ChannelSums(a, b, x32) })},
+				"ChannelSumsAround": {sums(func(a, b []float64) { ChannelSumsAroundBFloat16(a, b, x, p) }), sums(func(a, b []float64) { ChannelSumsAround(a, b, x32, p) })},
 				"ChannelGradSums": {sums(func(a, b []float64) { ChannelGradSumsBFloat16(a, b, x, y, nil, p) }),
 					sums(func(a, b []float64) { ChannelGradSums(a, b, x32, y32, nil, p) })},
 				"ChannelGradSums masked": {sums(func(a, b []float64) { ChannelGradSumsBFloat16(a, b, x, y, z, p) }),

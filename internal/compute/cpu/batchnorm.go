@@ -42,61 +42,71 @@ func channelSums(e *Executor, most, c int, sum func(a, b []float64, lo, hi int))
 // sumDoubles is what channelSums needs.
 func sumDoubles(rows, c int) int { return 2 * c * pieces(rows, rowGrain(c)) }
 
-// A moments is what gives a batch normalisation its statistics.
+// A moments is what gives a batch normalisation its statistics. With numbers a near the channels' means and d = Σ (x−a)/m,
 //
-// The first pass sums x and x². The difference of their means loses (mean/deviation)² times float32's precision, so a second
-// pass follows in the rare case that a channel's mean is more than ten times its deviation. With d = Σ (x−a)/m for an a near
-// the mean,
+//	mean = a + d,  variance = Σ (x−a)²/m − d²
 //
-//	mean = a + d,  variance = (Σ x·(x−a) − a·Σ (x−a))/m − d²
-//
-// loses only mean/deviation.
+// The difference loses d²/variance times float32's precision. Where a is the mean of some rows, that is nothing worth mentioning, and
+// one pass does. For a channel of which those rows say little, a second pass follows around the mean that the first one found.
 type moments struct {
 	mean, variance []float64
 
-	sums, shifts, products func(rows int) // Σ x and Σ x²; Σ (x−a); Σ x·(x−a)
-	a, b                   []float64
-	near                   []float32 // a
+	sample func(rows int) // sets near
+	sums   func(rows int) // Σ (x−a) and Σ (x−a)²
+	a, b   []float64
+	near   []float32 // a
 }
 
+// sampleRows is the number of rows that a first guess of the mean is made of, and secondPass the (d/deviation)² above which it was no good.
+const (
+	sampleRows = 8
+	secondPass = 8
+)
+
 func (e *Executor) newMoments(x f32.Array, c int) *moments {
-	rows := x.Len() / c
 	m := &moments{mean: make([]float64, c), variance: make([]float64, c), near: make([]float32, c)}
-	e.onesLike(x, (x.Len()/pieces(rows, rowGrain(c))+c)/c*c)
-	m.sums, m.a, m.b = channelSums(e, rows, c, func(a, b []float64, lo, hi int) { channelTotals(a, b, x.Part(lo*c, hi*c)) })
-	m.shifts, _, _ = channelSums(e, rows, c, func(a, b []float64, lo, hi int) {
-		n := (hi - lo) * c
-		channelGradTotals(a, b, e.onesLike(x, n).Part(0, n), x.Part(lo*c, hi*c), f32.Array{}, m.near)
-	})
-	m.products, _, _ = channelSums(e, rows, c, func(a, b []float64, lo, hi int) {
-		channelGradTotals(a, b, x.Part(lo*c, hi*c), x.Part(lo*c, hi*c), f32.Array{}, m.near)
-	})
+	m.sums, m.a, m.b = channelSums(e, x.Len()/c, c, func(a, b []float64, lo, hi int) { channelTotalsAround(a, b, x.Part(lo*c, hi*c), m.near) })
+	row := make([]float32, c)
+	m.sample = func(rows int) {
+		n := min(rows, sampleRows)
+		clear(m.mean)
+		for i := range n {
+			at := i * rows / n
+			f32.Move(f32.Array{F32: row}, x.Part(at*c, (at+1)*c))
+			for k, v := range row {
+				m.mean[k] += float64(v)
+			}
+		}
+		for k, sum := range m.mean {
+			m.near[k] = float32(sum / float64(n))
+		}
+	}
 	return m
 }
 
 // compute sets mean and variance of the first rows, 1 or more.
 func (m *moments) compute(rows int) {
-	m.sums(rows)
-	n, exact := float64(rows), true
-	for k := range m.mean {
-		m.mean[k] = m.a[k] / n
-		m.variance[k] = m.b[k]/n - m.mean[k]*m.mean[k]
-		exact = exact && !(100*m.variance[k] < m.mean[k]*m.mean[k])
-	}
-	if exact {
+	m.sample(rows)
+	if m.around(rows) {
 		return
 	}
 	for k, v := range m.mean {
 		m.near[k] = float32(v)
 	}
-	m.shifts(rows)
-	copy(m.mean, m.b) // Σ (x−a)
-	m.products(rows)
-	for k, shift := range m.mean {
-		a, d := float64(m.near[k]), shift/n
-		m.mean[k] = a + d
-		m.variance[k] = max((m.b[k]-a*shift)/n-d*d, 0)
+	m.around(rows)
+}
+
+// around sets mean and variance from sums around near, and reports whether near was near enough.
+func (m *moments) around(rows int) bool {
+	m.sums(rows)
+	n, exact := float64(rows), true
+	for k := range m.mean {
+		d := m.a[k] / n
+		m.mean[k] = float64(m.near[k]) + d
+		m.variance[k] = max(m.b[k]/n-d*d, 0)
+		exact = exact && !(d*d > secondPass*m.variance[k])
 	}
+	return exact
 }
 
 // batchNorm is op.BatchNorm2D with the residual and the ReLU that follow: one pass for the statistics and one that writes y. Of examples that

@@ -62,30 +62,54 @@ func TestTransposeTurnsRowsIntoColumns(t *testing.T) {
 func TestMomentsOfManyRows(t *testing.T) {
 	p := pool.New(2)
 	defer p.Close()
-	rng := rand.New(rand.NewPCG(3, 4))
-	for _, c := range []int{1, 3, 64, 300} {
-		rows := 3*rowGrain(c) + 5
-		e := &Executor{pool: p, common: &common{doubles: make([]float64, sumDoubles(rows, c))}}
-		x := make([]float32, rows*c)
-		for i := range x {
-			x[i] = float32(rng.NormFloat64() + 50*float64(i%c%3)) // every third channel's mean is large, and every third's larger
-		}
-		half := f32.Array{BF16: make([]uint16, len(x))}
-		for _, stored := range []f32.Array{{F32: x}, half} {
-			f32.Move(stored, f32.Array{F32: x})
-			f32.Move(f32.Array{F32: x}, stored)
-			m := e.newMoments(stored, c)
-			m.compute(rows)
-			for k := range c {
-				var mean, variance float64
-				for i := k; i < len(x); i += c {
-					mean += float64(x[i]) / float64(rows)
+	noise := func(r *rand.Rand, _ int) float64 { return r.NormFloat64() }
+	cases := []struct {
+		name    string
+		stored  bool                                // bfloat16 can tell these numbers apart
+		x       func(r *rand.Rand, row int) float64 // noise of deviation 1, or nearly
+		offsets []float64                           // added to channels in turn
+	}{
+		{"normal", true, noise, []float64{0, 50, 100}},
+		{"mean ten thousand times the deviation", false, noise, []float64{0, 1e4, -1e4, 3e3}},
+		{"the first rows are outliers", false, func(r *rand.Rand, row int) float64 {
+			if row < 10 {
+				return -1e4
+			}
+			return r.NormFloat64()
+		}, []float64{1e4}},
+		{"mostly zero", true, func(r *rand.Rand, _ int) float64 { return max(r.NormFloat64()-2, 0) }, []float64{0}},
+		{"constant", true, func(*rand.Rand, int) float64 { return 0 }, []float64{0, 3, 1e4}},
+	}
+	for _, test := range cases {
+		for _, c := range []int{1, 3, 64, 300} {
+			rng := rand.New(rand.NewPCG(3, 4))
+			rows := 3*rowGrain(c) + 5
+			e := &Executor{pool: p, common: &common{doubles: make([]float64, sumDoubles(rows, c))}}
+			x := make([]float32, rows*c)
+			for i := range x {
+				x[i] = float32(test.x(rng, i/c) + test.offsets[i%c%len(test.offsets)])
+			}
+			for _, stored := range []f32.Array{{F32: x}, {BF16: make([]uint16, len(x))}} {
+				if stored.BF16 != nil && !test.stored {
+					continue
 				}
-				for i := k; i < len(x); i += c {
-					variance += (float64(x[i]) - mean) * (float64(x[i]) - mean) / float64(rows)
-				}
-				if math.Abs(m.mean[k]-mean) > 1e-5 || math.Abs(m.variance[k]-variance) > 1e-4 {
-					t.Errorf("%d channels, bfloat16 %v, channel %d: mean %g and variance %g, want %g and %g", c, stored.BF16 != nil, k, m.mean[k], m.variance[k], mean, variance)
+				f32.Move(stored, f32.Array{F32: x})
+				f32.Move(f32.Array{F32: x}, stored)
+				m := e.newMoments(stored, c)
+				m.compute(rows)
+				for k := range c {
+					var mean, variance float64
+					for i := k; i < len(x); i += c {
+						mean += float64(x[i])
+					}
+					mean /= float64(rows)
+					for i := k; i < len(x); i += c {
+						variance += (float64(x[i]) - mean) * (float64(x[i]) - mean) / float64(rows)
+					}
+					if !(math.Abs(m.mean[k]-mean) <= 5e-6*math.Sqrt(variance)) || !(math.Abs(m.variance[k]-variance) <= 5e-6*variance) {
+						t.Fatalf("%s: %d channels, bfloat16 %v, channel %d: mean %g and variance %g, want %g and %g: off by %.1e of the deviation and %.1e of the variance",
+							test.name, c, stored.BF16 != nil, k, m.mean[k], m.variance[k], mean, variance, math.Abs(m.mean[k]-mean)/math.Sqrt(variance), math.Abs(m.variance[k]/variance-1))
+					}
 				}
 			}
 		}

@@ -61,6 +61,14 @@ func channelTotals(a, b []float64, x f32.Array) {
 	}
 }
 
+func channelTotalsAround(a, b []float64, x f32.Array, center []float32) {
+	if x.BF16 != nil {
+		f32.ChannelSumsAroundBFloat16(a, b, x.BF16, center)
+	} else {
+		f32.ChannelSumsAround(a, b, x.F32, center)
+	}
+}
+
 func channelGradTotals(a, b []float64, dy, x, y f32.Array, center []float32) {
 	if dy.BF16 != nil {
 		f32.ChannelGradSumsBFloat16(a, b, dy.BF16, x.BF16, y.BF16, center)

@@ -8,7 +8,6 @@ import (
 
 func channels() {
 	for _, s := range []isa{avx512, avx2} {
-		channelSums(s, true)
 		channelPasses(s)
 	}
 }
@@ -16,6 +15,7 @@ func channels() {
 // channelPasses are the passes of batch normalisation.
 func channelPasses(s isa) {
 	channelSums(s, false)
+	channelSums(s, true)
 	for _, masked := range []bool{false, true} {
 		channelGradSums(s, masked)
 		normGrad(s, masked)
@@ -74,7 +74,7 @@ func gp(name string) reg.GPVirtual { return Load(Param(name), GP64()).(reg.GPVir
 func channelSums(s isa, around bool) {
 	name, params := "channelSums", "func(sum, sumSq *float32, x *"+s.element()+", n, rows, stride int)"
 	if around {
-		name, params = "channelSumsAround", "func(sum, sumSq, x, center *float32, n, rows, stride int)"
+		name, params = "channelSumsAround", "func(sum, sumSq *float32, x *"+s.element()+", center *float32, n, rows, stride int)"
 	}
 	s.text(name, params, "adds rows of x, less center if there is one, to sum and their squares to sumSq, n columns, stride in bytes.")
 	sum, sumSq, x, count, stride := gp("sum"), gp("sumSq"), gp("x"), gp("rows"), gp("stride")
