@@ -1,7 +1,7 @@
 // Package pool runs the pieces of one computation over a fixed set of threads.
 //
 // A Pool owns threads-1 goroutines; the caller of Run is the last thread. Run(n, f) calls f(0) to f(n-1), each once, in
-// no promised order, and returns when all have returned. Pieces are handed out one by one, so uneven pieces balance.
+// no promised order, and returns when all have returned; RunThreads also tells f its thread. Pieces are handed out one by one, so uneven pieces balance.
 // Results do not depend on the number of threads as long as f(i) writes what no other piece touches.
 //
 // One Run at a time: a Pool belongs to one computation (one executor), whose steps follow each other. f must not call Run
@@ -36,7 +36,7 @@ type Pool struct {
 	// The Run under way. Written by Run while state is closed and no helper has joined, so helpers that have joined read
 	// them freely.
 	n int64
-	f func(i int)
+	f task
 
 	_     [64]byte
 	next  atomic.Int64 // next piece to hand out
@@ -57,7 +57,23 @@ type Pool struct {
 	panicVal any
 }
 
+// A task is what a Run calls: one of the two functions is nil.
+type task struct {
+	plain  func(i int)
+	thread func(thread, i int)
+}
+
+func (t *task) call(thread, i int) {
+	if t.thread != nil {
+		t.thread(thread, i)
+	} else {
+		t.plain(i)
+	}
+}
+
 type helper struct {
+	thread int // from 1; the caller's is 0
+
 	asleep atomic.Bool
 	wake   chan struct{} // one token for each asleep that Run or Close turned off
 	_      [48]byte
@@ -70,8 +86,8 @@ func New(threads int) *Pool {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	p := &Pool{idle: make(chan struct{}, 1)}
-	for range threads - 1 {
-		h := &helper{wake: make(chan struct{}, 1)}
+	for i := range threads - 1 {
+		h := &helper{thread: i + 1, wake: make(chan struct{}, 1)}
 		p.helpers = append(p.helpers, h)
 		p.done.Add(1)
 		go p.help(h)
@@ -93,7 +109,12 @@ func (p *Pool) Close() {
 
 // Run calls f(0) to f(n-1) over the pool's threads and returns when all have returned. A panic in f is raised again in the
 // caller, after the pieces under way have ended; pieces not yet begun are dropped.
-func (p *Pool) Run(n int, f func(i int)) {
+func (p *Pool) Run(n int, f func(i int)) { p.run(n, task{plain: f}) }
+
+// RunThreads is Run that also tells f on which thread a piece runs, from 0 to Threads()-1, so that pieces may use memory of their thread's.
+func (p *Pool) RunThreads(n int, f func(thread, i int)) { p.run(n, task{thread: f}) }
+
+func (p *Pool) run(n int, f task) {
 	if n <= 0 {
 		return
 	}
@@ -103,7 +124,7 @@ func (p *Pool) Run(n int, f func(i int)) {
 	}
 	if n == 1 || len(p.helpers) == 0 {
 		for i := range n {
-			f(i)
+			f.call(0, i)
 		}
 		return
 	}
@@ -117,9 +138,9 @@ func (p *Pool) Run(n int, f func(i int)) {
 	p.next.Store(0)
 	p.state.Store((p.state.Load()&^(genUnit-1) + genUnit) | openBit)
 	p.wakeUp(n - 1)
-	p.work()
+	p.work(0)
 	p.finish()
-	p.f = nil
+	p.f = task{}
 	p.running.Store(false)
 	if p.panicked {
 		v := p.panicVal
@@ -129,7 +150,7 @@ func (p *Pool) Run(n int, f func(i int)) {
 }
 
 // work takes pieces until none is left. A panic is kept for Run and ends the hand-out.
-func (p *Pool) work() {
+func (p *Pool) work(thread int) {
 	defer func() {
 		if v := recover(); v != nil {
 			p.mu.Lock()
@@ -145,7 +166,7 @@ func (p *Pool) work() {
 		if i >= p.n {
 			return
 		}
-		p.f(int(i))
+		p.f.call(thread, int(i))
 	}
 }
 
@@ -190,7 +211,7 @@ func (p *Pool) help(h *helper) {
 			continue
 		}
 		seen = s / genUnit
-		p.work()
+		p.work(h.thread)
 		if s := p.state.Add(^uint64(0)); s&(2*openBit-1) == 0 && p.waiting.CompareAndSwap(true, false) {
 			p.idle <- struct{}{}
 		}

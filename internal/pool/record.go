@@ -15,7 +15,7 @@ func (p *Pool) Record(used func() time.Duration, note func(parts []time.Duration
 	p.used, p.record = used, note
 }
 
-func (p *Pool) runRecorded(n int, f func(i int)) {
+func (p *Pool) runRecorded(n int, f task) {
 	parts := make([]time.Duration, n)
 	var mark, since time.Duration // used at the last look, and what pieces took after it
 	if p.used != nil {
@@ -23,7 +23,7 @@ func (p *Pool) runRecorded(n int, f func(i int)) {
 	}
 	begun := time.Now()
 	for i := range n {
-		f(i)
+		f.call(0, i)
 		now := time.Now()
 		parts[i] = now.Sub(begun)
 		begun = now
