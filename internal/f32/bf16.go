@@ -121,14 +121,16 @@ func gatherPairsPortable(a *GatherArgs, n, ncols int) {
 	for i := range n {
 		out := a.Out[a.OutRow[i]:]
 		var sum [portableCols]float32
-		if a.Add != 0 {
-			copy(sum[:ncols], out)
-		}
 		for _, seg := range a.Segments {
 			in := a.In[a.InRow[i]+seg.In:][:seg.Len]
 			w := a.W[seg.W:][:seg.Len*portableCols]
 			for k, v := range in {
 				addPairs(&sum, v, (*[portableCols]float32)(w[k*portableCols:]))
+			}
+		}
+		if a.Add != 0 {
+			for j := range ncols {
+				sum[j] += out[j]
 			}
 		}
 		copy(out, sum[:ncols])
@@ -139,11 +141,13 @@ func outerPairsPortable(a *OuterArgs, rows int) {
 	for i := range rows {
 		out := (*[portableCols]float32)(a.Out[i*portableCols:])
 		var sum [portableCols]float32
-		if a.Add != 0 {
-			sum = *out
-		}
 		for _, p := range a.Pairs {
 			addPairs(&sum, a.A[int(p[0])+i], (*[portableCols]float32)(a.B[p[1]:]))
+		}
+		if a.Add != 0 {
+			for j, v := range out {
+				sum[j] += v
+			}
 		}
 		*out = sum
 	}

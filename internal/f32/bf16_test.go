@@ -62,13 +62,16 @@ func TestGatherOfPairsAddsTheUpperProductThenTheLower(t *testing.T) {
 						a.InRow[i], a.OutRow[i] = i*stride, (n-1-i)*tile.Cols
 						for j := range ncols {
 							at := a.OutRow[i] + j
-							sum := want[at] * float32(add)
+							sum := float32(0)
 							for _, s := range a.Segments {
 								var column []float32
 								for k := range s.Len {
 									column = append(column, w[s.W+k*tile.Cols+j])
 								}
 								sum = pairSum(sum, in[a.InRow[i]+s.In:][:s.Len], column)
+							}
+							if add != 0 {
+								sum += want[at]
 							}
 							want[at] = sum
 						}
@@ -96,7 +99,11 @@ func TestOuterOfPairsAddsTheUpperProductThenTheLower(t *testing.T) {
 					for _, p := range a.Pairs {
 						x, y = append(x, a.A[int(p[0])+i/tile.Cols]), append(y, a.B[int(p[1])+i%tile.Cols])
 					}
-					want[i] = pairSum(want[i]*float32(add), x, y)
+					sum := pairSum(0, x, y)
+					if add != 0 {
+						sum += want[i]
+					}
+					want[i] = sum
 				}
 				tile.Outer(&a, rows)
 				sameFloats(t, fmt.Sprintf("%s, %d rows, add %d: out", name, rows, add), a.Out, want)

@@ -27,7 +27,7 @@ type GatherArgs struct {
 	In, W, Out []float32
 	Segments   []Segment
 	Mask       uint64 // set by the kernel: columns that are stored
-	Add        uint64 // 1: add to out; 0: overwrite it
+	Add        uint64 // 1: add the sum to out; 0: overwrite it
 	InRow      [MaxTileRows]int
 	OutRow     [MaxTileRows]int
 }
@@ -44,7 +44,7 @@ type Segment struct {
 type OuterArgs struct {
 	A, B, Out []float32
 	Pairs     [][2]uint32
-	Add       uint64 // 1: add to out; 0: overwrite it
+	Add       uint64 // 1: add the sum to out; 0: overwrite it
 }
 
 // TransposeArgs is a call of Tile.Transpose.
@@ -71,6 +71,15 @@ func (t *Tile) Outer(a *OuterArgs, rows int) { t.outer(a, rows) }
 // Transpose computes dst[DstRow[j] + i] = src[SrcRow[i] + j] for i < n and j < m, both 1 to 16, but for j whose DstRow is
 // negative.
 func (t *Tile) Transpose(a *TransposeArgs, n, m int) { t.transpose(a, n, m) }
+
+// TransposeShift computes dst[DstRow[j] + i] = max(src[SrcRow[i] + j] + shift[i], floor) for i < n and j < m, as Transpose does; NaN stays
+// NaN. A nil shift adds nothing.
+func (t *Tile) TransposeShift(a *TransposeArgs, n, m int, shift []float32, floor float32) {
+	if shift != nil {
+		shift = shift[:n]
+	}
+	t.transposeShift(a, n, m, shift, floor)
+}
 
 // CopyRows copies the first n values of rows rows, srcStride apart, to the starts of rows dstStride apart, and puts zeros after
 // them up to width values; n ≤ width.

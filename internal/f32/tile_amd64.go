@@ -104,11 +104,30 @@ func (t *Tile) transpose(a *TransposeArgs, n, m int) {
 		transposePortable(a, n, m)
 		return
 	}
-	for i := n; i < 16; i++ { // unused rows repeat the first
+	a.complete(n, m)
+	transposeAVX512((*byte)(unsafe.Pointer(a)))
+}
+
+var noShift [16]float32
+
+func (t *Tile) transposeShift(a *TransposeArgs, n, m int, shift []float32, floor float32) {
+	if t.path != AVX512 {
+		transposeShiftPortable(a, n, m, shift, floor)
+		return
+	}
+	a.complete(n, m)
+	if shift == nil {
+		shift = noShift[:]
+	}
+	transposeShiftAVX512((*byte)(unsafe.Pointer(a)), &shift[0], floor)
+}
+
+// complete prepares a for a kernel that reads 16 rows: those that are not there repeat the first.
+func (a *TransposeArgs) complete(n, m int) {
+	for i := n; i < 16; i++ {
 		a.SrcRow[i] = a.SrcRow[0]
 	}
 	a.SrcMask, a.DstMask, a.M = 1<<m-1, 1<<n-1, m
-	transposeAVX512((*byte)(unsafe.Pointer(a)))
 }
 
 func (t *Tile) copyRows(dst []float32, dstStride int, src []float32, srcStride, rows, n, width int) {

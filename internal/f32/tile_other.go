@@ -22,6 +22,10 @@ func (t *Tile) outer(a *OuterArgs, rows int) {
 
 func (t *Tile) transpose(a *TransposeArgs, n, m int) { transposePortable(a, n, m) }
 
+func (t *Tile) transposeShift(a *TransposeArgs, n, m int, shift []float32, floor float32) {
+	transposeShiftPortable(a, n, m, shift, floor)
+}
+
 func (t *Tile) copyRows(dst []float32, dstStride int, src []float32, srcStride, rows, n, width int) {
 	copyRowsPortable(dst, dstStride, src, srcStride, rows, n, width)
 }

@@ -70,6 +70,25 @@ func transposePortable(a *TransposeArgs, n, m int) {
 	}
 }
 
+func transposeShiftPortable(a *TransposeArgs, n, m int, shift []float32, floor float32) {
+	transposePortable(a, n, m)
+	for j := range m {
+		if a.DstRow[j] < 0 {
+			continue
+		}
+		dst := a.Dst[a.DstRow[j]:][:n]
+		for i, v := range dst {
+			if shift != nil {
+				v += shift[i]
+			}
+			if v < floor {
+				v = floor
+			}
+			dst[i] = v
+		}
+	}
+}
+
 func copyRowsPortable(dst []float32, dstStride int, src []float32, srcStride, rows, n, width int) {
 	for i := range rows {
 		copy(dst[i*dstStride:i*dstStride+n], src[i*srcStride:])

@@ -69,6 +69,11 @@ func outer2AVX2(a *byte)
 //go:noescape
 func transposeAVX512(a *byte)
 
+// transposeShiftAVX512 is Tile.TransposeShift; it always reads 16 rows.
+//
+//go:noescape
+func transposeShiftAVX512(a *byte, shift *float32, floor float32)
+
 // copyRows1AVX512 is Tile.CopyRows for rows of 1 vectors; strides in bytes, rows not 0.
 //
 //go:noescape

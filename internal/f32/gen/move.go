@@ -9,9 +9,14 @@ import (
 )
 
 // transpose is Tile.Transpose with AVX-512: 16 rows of 16 in registers, four rounds of exchanges at distance 1, 2, 4 and 8.
-func transpose() {
-	TEXT("transposeAVX512", NOSPLIT, "func(a *byte)")
-	Doc("transposeAVX512 is Tile.Transpose; it always reads 16 rows.")
+func transpose(shifted bool) {
+	if shifted {
+		TEXT("transposeShiftAVX512", NOSPLIT, "func(a *byte, shift *float32, floor float32)")
+		Doc("transposeShiftAVX512 is Tile.TransposeShift; it always reads 16 rows.")
+	} else {
+		TEXT("transposeAVX512", NOSPLIT, "func(a *byte)")
+		Doc("transposeAVX512 is Tile.Transpose; it always reads 16 rows.")
+	}
 	Pragma("noescape")
 	args := Load(Param("a"), GP64()).(reg.GPVirtual)
 	src, dst, i, m := GP64(), GP64(), GP64(), GP64()
@@ -58,6 +63,19 @@ func transpose() {
 		VSHUFF32X4(Imm(0xdd), b[8+c], b[c], a[8+c])     // l2
 		VSHUFF32X4(Imm(0x88), b[12+c], b[4+c], a[4+c])  // l1
 		VSHUFF32X4(Imm(0xdd), b[12+c], b[4+c], a[12+c]) // l3
+	}
+	if shifted {
+		add, least := b[0], b[1]
+		VMOVUPS_Z(Mem{Base: gp("shift")}, k2, add)
+		floor, err := Param("floor").Resolve()
+		if err != nil {
+			panic(err)
+		}
+		VBROADCASTSS(floor.Addr, least)
+		for r := range a {
+			VADDPS(add, a[r], a[r])
+			VMAXPS(a[r], least, a[r]) // leaves a NaN
+		}
 	}
 	for r := range a {
 		MOVQ(Mem{Base: args, Disp: transDstRow + 8*r}, i)

@@ -26,7 +26,8 @@ func tiles() {
 		gather(avx2, rows)
 		outer(avx2, rows)
 	}
-	transpose()
+	transpose(false)
+	transpose(true)
 	copyRows(1)
 	copyRows(2)
 	fetch()
@@ -42,8 +43,8 @@ func masks(p reg.GPVirtual, off int) (k1, k2 reg.OpmaskVirtual) {
 	return k1, k2
 }
 
-// gather is Tile.Gather for a number of rows: the row pointers live in registers and all run over a segment together, by one
-// index; each value is broadcast and multiplied with two vectors of the packed panel.
+// gather is Tile.Gather for a number of rows. The sums begin at zero, and what is in the output is added at the end: sums that are made in parts
+// round less. The row pointers live in registers and all run over a segment together, by one index; each value is broadcast and multiplied with two vectors of the packed panel.
 func gather(s isa, rows int) {
 	TEXT(fmt.Sprintf("gather%d%s", rows, s.name), NOSPLIT, "func(a *byte)")
 	Doc(fmt.Sprintf("gather%d%s is Tile.Gather for %d rows.", rows, s.name, rows))
@@ -85,20 +86,6 @@ func gather(s isa, rows int) {
 			f(i, Mem{Base: x, Index: row[i], Scale: 4})
 		}
 	}
-	MOVQ(Mem{Base: row[0], Disp: gatherAdd}, x)
-	TESTQ(x, x)
-	JE(LabelRef("start"))
-	outRows(func(i int, m Mem) {
-		m2 := m.Offset(s.bytes())
-		if s.lanes == 16 {
-			VMOVUPS_Z(m, k1, acc[i][0])
-			VMOVUPS_Z(m2, k2, acc[i][1])
-		} else {
-			VMOVUPS(m, acc[i][0])
-			VMOVUPS(m2, acc[i][1])
-		}
-	})
-	Label("start")
 
 	CMPQ(segLeft, Imm(0))
 	JE(LabelRef("store"))
@@ -140,6 +127,22 @@ func gather(s isa, rows int) {
 	JNE(LabelRef("segment"))
 
 	Label("store")
+	Load(Param("a"), w)
+	CMPQ(Mem{Base: w, Disp: gatherAdd}, Imm(0))
+	JE(LabelRef("overwrite"))
+	outRows(func(i int, m Mem) {
+		m2 := m.Offset(s.bytes())
+		if s.lanes == 16 {
+			VMOVUPS_Z(m, k1, b0)
+			VMOVUPS_Z(m2, k2, b1)
+			VADDPS(b0, acc[i][0], acc[i][0])
+			VADDPS(b1, acc[i][1], acc[i][1])
+		} else {
+			VADDPS(m, acc[i][0], acc[i][0])
+			VADDPS(m2, acc[i][1], acc[i][1])
+		}
+	})
+	Label("overwrite")
 	outRows(func(i int, m Mem) {
 		m2 := m.Offset(s.bytes())
 		if s.lanes == 16 {
@@ -174,15 +177,6 @@ func outer(s isa, rows int) {
 		s.zero(acc[i][1])
 	}
 	at := func(i, half int) Mem { return Mem{Base: out, Disp: (2*i + half) * s.bytes()} }
-	add := GP64()
-	MOVQ(Mem{Base: args, Disp: outerAdd}, add)
-	TESTQ(add, add)
-	JE(LabelRef("start"))
-	for i := range acc {
-		VMOVUPS(at(i, 0), acc[i][0])
-		VMOVUPS(at(i, 1), acc[i][1])
-	}
-	Label("start")
 	TESTQ(left, left)
 	JE(LabelRef("store"))
 	b0, b1, v := vec(), vec(), vec()
@@ -201,6 +195,13 @@ func outer(s isa, rows int) {
 	DECQ(left)
 	JNE(LabelRef("loop"))
 	Label("store")
+	CMPQ(Mem{Base: args, Disp: outerAdd}, Imm(0))
+	JE(LabelRef("overwrite"))
+	for i := range acc {
+		VADDPS(at(i, 0), acc[i][0], acc[i][0])
+		VADDPS(at(i, 1), acc[i][1], acc[i][1])
+	}
+	Label("overwrite")
 	for i := range acc {
 		VMOVUPS(acc[i][0], at(i, 0))
 		VMOVUPS(acc[i][1], at(i, 1))
