@@ -39,6 +39,7 @@ type Executor struct {
 	boxes    map[*plan.Value]*gorgonia.Value // values that are no float32 numbers in memory of ours
 	convs    map[conv.Shape]*conv.Plan
 	newConv  func(conv.Shape, *pool.Pool) (*conv.Plan, error)
+	tile     *f32.Tile // of Linear
 	gemm     *f32.Gemm
 	ones     []float32 // as many as a piece has values
 	halfOnes []uint16  // the same as bfloat16
@@ -70,6 +71,7 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 		boxes:    make(map[*plan.Value]*gorgonia.Value),
 		convs:    make(map[conv.Shape]*conv.Plan),
 		newConv:  conv.New,
+		tile:     f32.Tiles(f32.Active()),
 		gemm:     f32.NewGemm(cfg.Pool),
 		stream:   cfg.Stream,
 		examples: p.Batch,
@@ -78,7 +80,7 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 		e.common = cfg.Share.common
 	}
 	if cfg.BFloat16 {
-		e.newConv = conv.NewBFloat16
+		e.newConv, e.tile = conv.NewBFloat16, f32.PairTiles(f32.Active())
 	}
 	e.kernels = make([]kernel, len(p.Ops))
 	doubles := 0

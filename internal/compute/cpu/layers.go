@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/paragon-train/paragon/internal/compute/cpu/conv"
+	"github.com/paragon-train/paragon/internal/compute/cpu/linear"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
 	"github.com/paragon-train/paragon/internal/f32"
@@ -98,32 +99,24 @@ func (e *Executor) convStored(o *plan.Op, p *conv.Plan) kernel {
 	}}
 }
 
-// linear is a convolution of images of one pixel.
+// linearPlan plans a fully connected layer.
+func (e *Executor) linearPlan(x, w tensor.Shape) (*linear.Plan, error) {
+	return linear.New(x[0], x[1], w[0], e.tile, e.pool)
+}
+
 func (e *Executor) linear(o *plan.Op) (kernel, error) {
 	p, err := e.linearPlan(o.In[0].Shape, o.In[1].Shape)
 	if err != nil {
 		return kernel{}, err
 	}
-	return kernel{scratch: 4 * int64(p.ScratchLen()), bind: func() func() error {
+	return kernel{scratch: 4 * int64(p.ForwardScratchLen()), bind: func() func() error {
 		y, x, w, scratch := e.floats(o.Out[0]), e.floats(o.In[0]), e.floats(o.In[1]), e.scratch(o)
-		product := func() {
-			p.SetScratch(scratch)
-			p.Forward(y, x, w)
+		var b []float32
+		if len(o.In) > 2 {
+			b = e.floats(o.In[2])
 		}
-		width := o.Out[0].Shape[1]
-		switch {
-		case len(o.In) > 2:
-			b := e.floats(o.In[2])
-			return then(product, e.split(o.Out[0].Shape[0], rowGrain(width), func(lo, hi int) { bias(y[lo*width:hi*width], y[lo*width:hi*width], b, o.ReLU) }))
-		case o.ReLU:
-			return then(product, e.split(len(y), grain, func(lo, hi int) { f32.ReLU(y[lo:hi], y[lo:hi]) }))
-		}
-		return then(product)
+		return then(func() { p.Forward(y, x, w, b, o.ReLU, scratch) })
 	}}, nil
-}
-
-func (e *Executor) linearPlan(x, w tensor.Shape) (*conv.Plan, error) {
-	return e.convPlan(conv.Shape{N: x[0], H: 1, W: 1, C: x[1], K: w[0], R: 1, S: 1, StrideH: 1, StrideW: 1})
 }
 
 func (e *Executor) linearGrad(o *plan.Op) (kernel, error) {
@@ -131,20 +124,14 @@ func (e *Executor) linearGrad(o *plan.Op) (kernel, error) {
 	if err != nil {
 		return kernel{}, err
 	}
-	rows, width := o.In[2].Shape[0], o.In[2].Shape[1]
-	return kernel{scratch: 4 * int64(p.ScratchLen()), doubles: sumDoubles(rows, width), bind: func() func() error {
+	return kernel{scratch: 4 * int64(p.BackwardScratchLen()), doubles: p.BackwardDoubles(), bind: func() func() error {
 		x, w, dy, scratch := e.floats(o.In[0]), e.floats(o.In[1]), e.floats(o.In[2]), e.scratch(o)
-		steps := []func(){func() { p.SetScratch(scratch) }}
-		if dw := e.floats(o.Out[1]); dw != nil {
-			steps = append(steps, func() { p.BackwardWeight(dw, x, dy) })
+		dx, dw := e.floats(o.Out[0]), e.floats(o.Out[1])
+		var db []float32
+		if len(o.Out) > 2 {
+			db = e.floats(o.Out[2])
 		}
-		if len(o.Out) > 2 && o.Out[2] != nil {
-			steps = append(steps, e.columnSums(e.floats(o.Out[2]), f32.Array{F32: dy}))
-		}
-		if dx := e.floats(o.Out[0]); dx != nil {
-			steps = append(steps, func() { p.BackwardData(dx, dy, w) })
-		}
-		return then(steps...)
+		return then(func() { p.Backward(dx, dw, db, x, w, dy, scratch, e.doubles) })
 	}}, nil
 }
 

@@ -1,0 +1,231 @@
+package linear
+
+import "github.com/paragon-train/paragon/internal/f32"
+
+const (
+	groupExamples = 32      // examples packed in a task
+	sumValues     = 1 << 16 // values of dy that are summed for db in a task, about
+)
+
+// backward is the plan of the backward pass, and the call under way.
+type backward struct {
+	groups    int // tasks of packing, each some examples
+	sumPieces int // tasks of summing db, each some examples
+
+	tiles, chunks int // tiles of outputs of dw, and chunks of these, each a task
+	rowTiles      int // tiles of examples of dx
+
+	dx, dw, db, x, w, dy []float32
+	doubles              []float64
+	dyPairs              []float32 // dy as pairs of outputs, row by row
+	dyRows               []float32 // dy transposed, as pairs of examples
+	turned               []float32 // for each thread: dy as pairs of examples, before it is transposed
+	panels               []float32 // x
+	wPanel               []float32 // for each thread: a panel of w
+
+	pack, multiply func(thread, i int)
+}
+
+func (l *Plan) planBackward() {
+	g := &l.backward
+	g.groups = (l.batch + groupExamples - 1) / groupExamples
+	g.sumPieces = min(l.batch, (l.batch*l.out+sumValues-1)/sumValues)
+	g.tiles = (l.out + l.tile.Rows - 1) / l.tile.Rows
+	g.chunks = l.tasks(l.batch*l.in*l.out, g.tiles)
+	g.rowTiles = (l.batch + l.tile.Rows - 1) / l.tile.Rows
+	g.pack, g.multiply = l.packBackward, l.multiplyBackward
+}
+
+// BackwardScratchLen is the number of values of scratch memory for Backward.
+func (l *Plan) BackwardScratchLen() int {
+	n := l.out*l.depthBatch + l.inPanels*l.depthBatch*l.tile.Cols + l.threads*l.depthOut*l.tile.Cols
+	if l.tile.Pairs() {
+		n += l.batch*l.depthOut + l.threads*l.out*groupExamples/2
+	}
+	return n
+}
+
+// BackwardDoubles is the number of float64 numbers that Backward needs.
+func (l *Plan) BackwardDoubles() int { return 2 * l.out * l.backward.sumPieces }
+
+// Backward sets dx, dw and db, each of which may be nil. scratch and doubles have BackwardScratchLen and BackwardDoubles numbers.
+func (l *Plan) Backward(dx, dw, db, x, w, dy []float32, scratch []float32, doubles []float64) {
+	l.check("Backward", [2]int{len(x), l.batch * l.in}, [2]int{len(w), l.out * l.in}, [2]int{len(dy), l.batch * l.out})
+	g := &l.backward
+	g.dx, g.dw, g.db, g.x, g.w, g.dy = dx, dw, db, x, w, dy
+	g.dyRows = room(&scratch, l.out*l.depthBatch)
+	g.panels = room(&scratch, l.inPanels*l.depthBatch*l.tile.Cols)
+	g.wPanel = room(&scratch, l.threads*l.depthOut*l.tile.Cols)
+	if l.tile.Pairs() {
+		g.dyPairs = room(&scratch, l.batch*l.depthOut)
+		g.turned = room(&scratch, l.threads*l.out*groupExamples/2)
+	}
+	g.doubles = doubles
+	first, second := g.groups, 0
+	if db != nil {
+		l.check("Backward's db", [2]int{len(db), l.out})
+		first += g.sumPieces
+	}
+	if dx != nil {
+		l.check("Backward's dx", [2]int{len(dx), l.batch * l.in})
+		second += l.inPanels
+	}
+	if dw != nil {
+		l.check("Backward's dw", [2]int{len(dw), l.out * l.in})
+		second += g.chunks
+	}
+	l.pool.RunThreads(first, g.pack)
+	l.pool.RunThreads(second, g.multiply)
+	if db != nil {
+		l.addSums()
+	}
+	g.dx, g.dw, g.db, g.x, g.w, g.dy, g.doubles = nil, nil, nil, nil, nil, nil, nil
+	g.dyPairs, g.dyRows, g.turned, g.panels, g.wPanel = nil, nil, nil, nil, nil
+}
+
+// packBackward packs some examples of dy and x or, after those, sums some rows of dy.
+func (l *Plan) packBackward(thread, i int) {
+	g := &l.backward
+	if i >= g.groups {
+		l.sum(i - g.groups)
+		return
+	}
+	lo, hi := i*groupExamples, min((i+1)*groupExamples, l.batch)
+	if g.dx != nil && l.tile.Pairs() {
+		for b := lo; b < hi; b++ {
+			l.tile.PackPairs(g.dyPairs[b*l.depthOut:(b+1)*l.depthOut], g.dy[b*l.out:(b+1)*l.out])
+		}
+	}
+	if g.dw != nil {
+		l.packRows(thread, lo, hi)
+		l.packPanels(lo, hi)
+	}
+}
+
+// packRows transposes examples lo to hi of dy.
+func (l *Plan) packRows(thread, lo, hi int) {
+	g := &l.backward
+	if !l.tile.Pairs() {
+		for b := lo; b < hi; b += 16 {
+			l.transpose(g.dyRows[b:], l.depthBatch, g.dy[b*l.out:], l.out, min(16, hi-b), 0, l.out)
+		}
+		return
+	}
+	pairs := g.turned[thread*l.out*groupExamples/2:][:l.out*groupExamples/2]
+	whole := (hi - lo) / 2
+	l.tile.PairRows(pairs, l.out, g.dy[lo*l.out:], second(g.dy[lo*l.out:], l.out, whole), 2*l.out, whole, l.out, l.out)
+	rows := whole
+	if (hi-lo)%2 != 0 {
+		l.tile.PairRows(pairs[whole*l.out:], l.out, g.dy[(hi-1)*l.out:], nil, l.out, 1, l.out, l.out)
+		rows++
+	}
+	l.transpose(g.dyRows[lo/2:], l.depthBatch, pairs, l.out, rows, 0, l.out)
+}
+
+// second is what follows the first row, if there are any pairs of rows.
+func second(x []float32, row, pairs int) []float32 {
+	if pairs == 0 {
+		return nil
+	}
+	return x[row:]
+}
+
+// packPanels packs examples lo to hi of x.
+func (l *Plan) packPanels(lo, hi int) {
+	g, cols := &l.backward, l.tile.Cols
+	for panel := range l.inPanels {
+		i0 := panel * cols
+		n := min(cols, l.in-i0)
+		dst := g.panels[panel*l.depthBatch*cols:]
+		x := g.x[lo*l.in+i0:]
+		if !l.tile.Pairs() {
+			l.tile.CopyRows(dst[lo*cols:], cols, x, l.in, hi-lo, n, cols)
+			continue
+		}
+		whole := (hi - lo) / 2
+		l.tile.PairRows(dst[lo/2*cols:], cols, x, second(x, l.in, whole), 2*l.in, whole, n, cols)
+		if (hi-lo)%2 != 0 {
+			l.tile.PairRows(dst[(hi-1)/2*cols:], cols, x[(hi-1-lo)*l.in:], nil, l.in, 1, n, cols)
+		}
+	}
+}
+
+// sum sums some rows of dy.
+func (l *Plan) sum(i int) {
+	g := &l.backward
+	sums := g.doubles[2*l.out*i : 2*l.out*(i+1)]
+	clear(sums)
+	lo, hi := l.batch*i/g.sumPieces, l.batch*(i+1)/g.sumPieces
+	f32.ChannelSums(sums[:l.out], sums[l.out:], g.dy[lo*l.out:hi*l.out])
+}
+
+func (l *Plan) addSums() {
+	g := &l.backward
+	for o := range g.db {
+		sum := g.doubles[o]
+		for i := 1; i < g.sumPieces; i++ {
+			sum += g.doubles[2*l.out*i+o]
+		}
+		g.db[o] = float32(sum)
+	}
+}
+
+// multiplyBackward computes a panel of dx or, after those, a chunk of dw.
+func (l *Plan) multiplyBackward(thread, i int) {
+	if l.backward.dx != nil {
+		if i < l.inPanels {
+			l.multiplyData(thread, i)
+			return
+		}
+		i -= l.inPanels
+	}
+	l.multiplyWeight(i)
+}
+
+// multiplyData computes the inputs of a panel of w for all examples.
+func (l *Plan) multiplyData(thread, panel int) {
+	g, t := &l.backward, l.tile
+	i0 := panel * t.Cols
+	n := min(t.Cols, l.in-i0)
+	a := f32.GatherArgs{In: g.dy, W: g.wPanel[thread*l.depthOut*t.Cols : (thread+1)*l.depthOut*t.Cols], Out: g.dx[i0:]}
+	stride := l.out
+	if t.Pairs() {
+		a.In, stride = g.dyPairs, l.depthOut
+		whole := l.out / 2
+		t.PairRows(a.W, t.Cols, g.w[i0:], second(g.w[i0:], l.in, whole), 2*l.in, whole, n, t.Cols)
+		if l.out%2 != 0 {
+			t.PairRows(a.W[whole*t.Cols:], t.Cols, g.w[(l.out-1)*l.in+i0:], nil, l.in, 1, n, t.Cols)
+		}
+	} else {
+		t.CopyRows(a.W, t.Cols, g.w[i0:], l.in, l.out, n, t.Cols)
+	}
+	for tile := range g.rowTiles {
+		b := tile * t.Rows
+		rows := min(t.Rows, l.batch-b)
+		for r := range rows {
+			a.InRow[r], a.OutRow[r] = (b+r)*stride, (b+r)*l.in
+		}
+		l.gather(&a, l.partsOut, rows, n)
+	}
+}
+
+// multiplyWeight computes a chunk of dw's rows.
+func (l *Plan) multiplyWeight(chunk int) {
+	g, t := &l.backward, l.tile
+	tile0, tile1 := g.tiles*chunk/g.chunks, g.tiles*(chunk+1)/g.chunks
+	a := f32.GatherArgs{In: g.dyRows}
+	for tile := tile0; tile < tile1; tile++ {
+		o := tile * t.Rows
+		rows := min(t.Rows, l.out-o)
+		for r := range rows {
+			a.InRow[r], a.OutRow[r] = (o+r)*l.depthBatch, (o+r)*l.in
+		}
+		for panel := range l.inPanels {
+			i0 := panel * t.Cols
+			t.Fetch(g.dw[min(o*l.in+i0+t.Cols, len(g.dw)):], l.in, rows, t.Cols)
+			a.W = g.panels[panel*l.depthBatch*t.Cols : (panel+1)*l.depthBatch*t.Cols]
+			a.Out = g.dw[i0:]
+			l.gather(&a, l.partsBatch, rows, min(t.Cols, l.in-i0))
+		}
+	}
+}

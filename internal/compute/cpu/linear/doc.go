@@ -1,0 +1,27 @@
+// Package linear is the fully connected layer of the CPU executor: forward and backward.
+//
+//	y[b,o]  = Σ over i of x[b,i] · w[o,i]  + bias[o], and max(·, 0) of that where a ReLU follows
+//	dx[b,i] = Σ over o of dy[b,o] · w[o,i]
+//	dw[o,i] = Σ over b of dy[b,o] · x[b,i]
+//	db[o]   = Σ over b of dy[b,o]
+//
+// All arrays are row-major. In small networks the weights are the largest of them, and they change in every step: so what a product costs
+// besides its multiply-adds is mostly what is done to the weights before it.
+//
+// # How it works
+//
+// All three are calls of f32.Tile.Gather, whose left operand is rows that lie anywhere and whose right operand is packed in panels:
+//
+//   - Forward computes y transposed: the rows are those of w, read where they lie, and the panels hold x transposed, 32 examples each. The
+//     tiles are turned over as they are stored, with bias and ReLU. So x and y are transposed, which are small, and w is not.
+//   - For dx the rows are those of dy, and the panels hold w, which has the order that a panel wants: packing is a copy.
+//   - For dw the rows are those of dy transposed, and the panels hold x. Tiles are stored in dw itself.
+//
+// Backward packs dy and x and sums db in one run of the pool, and computes dx and dw together in a second one.
+//
+// With a tile of pairs (see f32.PairTiles) operands are rounded to bfloat16 on the way: rows of w a tile at a time, in memory of the
+// thread that multiplies them; panels of w likewise; x and dy as they are packed.
+//
+// A sum over many products is made of parts, which are summed apart and added up in order, so that its error grows with the length of a
+// part. Each number of a result is computed by one thread in an order that follows from the shape: the bits are the same on any number of threads.
+package linear
