@@ -8,8 +8,8 @@
 // of the same pool. Run allocates nothing; keep f in a variable made once, since a function literal that captures
 // variables is allocated where it is written.
 //
-// Threads that have nothing to do spin for some tens of microseconds, since the next Run of a training step mostly follows
-// at once, and then sleep.
+// Threads that have nothing to do spin, since the next Run of a training step mostly follows at once, and then sleep. They spin for as long as
+// waking one of them takes, which the pool measures: then waiting costs at most twice what the better of both would have.
 package pool
 
 import (
@@ -24,8 +24,13 @@ const (
 	openBit = 1 << 31
 	genUnit = 1 << 32 // state: generation in the high half, openBit, number of joined helpers in the low bits
 
-	spinTime   = 40 * time.Microsecond
 	spinChecks = 64 // looks at state between two looks at the clock
+
+	// What a wake-up is taken to cost: at first, at least and at most. On a virtual machine whose processor has to be scheduled it is
+	// some hundred microseconds at times.
+	firstWake = 40 * time.Microsecond
+	leastWake = 10 * time.Microsecond
+	mostWake  = 150 * time.Microsecond
 )
 
 // A Pool is a fixed number of threads. New makes one; the zero value runs everything on the caller.
@@ -44,6 +49,7 @@ type Pool struct {
 	state atomic.Uint64
 	_     [56]byte
 
+	wake    atomic.Int64  // nanoseconds that a wake-up takes, about
 	idle    chan struct{} // the last helper of a closed run tells a waiting Run
 	waiting atomic.Bool
 	closed  atomic.Bool
@@ -72,7 +78,8 @@ func (t *task) call(thread, i int) {
 }
 
 type helper struct {
-	thread int // from 1; the caller's is 0
+	thread int       // from 1; the caller's is 0
+	called time.Time // when it was woken; written before the token is sent
 
 	asleep atomic.Bool
 	wake   chan struct{} // one token for each asleep that Run or Close turned off
@@ -86,6 +93,7 @@ func New(threads int) *Pool {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	p := &Pool{idle: make(chan struct{}, 1)}
+	p.wake.Store(int64(firstWake))
 	for i := range threads - 1 {
 		h := &helper{thread: i + 1, wake: make(chan struct{}, 1)}
 		p.helpers = append(p.helpers, h)
@@ -179,7 +187,7 @@ func (p *Pool) finish() {
 		}
 	}
 	active := func() bool { return p.state.Load()&(openBit-1) != 0 }
-	for spinWhile(active) {
+	for p.spinWhile(active) {
 		p.waiting.Store(true)
 		if active() || !p.waiting.CompareAndSwap(true, false) {
 			<-p.idle // every turn of waiting from true to false by a helper sends one token
@@ -197,10 +205,11 @@ func (p *Pool) help(h *helper) {
 			s := p.state.Load()
 			return s&openBit != 0 && s/genUnit != seen || p.closed.Load()
 		}
-		if spinWhile(func() bool { return !fresh() }) {
+		if p.spinWhile(func() bool { return !fresh() }) {
 			h.asleep.Store(true)
 			if !fresh() || !h.asleep.CompareAndSwap(true, false) {
 				<-h.wake
+				p.wake.Store(int64(wakeEstimate(time.Duration(p.wake.Load()), time.Since(h.called))))
 			}
 		}
 		if p.closed.Load() {
@@ -225,18 +234,25 @@ func (p *Pool) wakeUp(n int) {
 			return
 		}
 		if h.asleep.CompareAndSwap(true, false) {
+			h.called = time.Now()
 			h.wake <- struct{}{}
 		}
 		n--
 	}
 }
 
-// spinWhile looks at cond for a short while and returns its last answer.
-func spinWhile(cond func() bool) bool {
+// wakeEstimate is the estimate of what a wake-up takes after one more took d: a mean in which older ones count less.
+func wakeEstimate(old, d time.Duration) time.Duration {
+	return min(max((7*old+min(d, mostWake))/8, leastWake), mostWake)
+}
+
+// spinWhile looks at cond for about as long as a wake-up takes and returns its last answer.
+func (p *Pool) spinWhile(cond func() bool) bool {
 	if !cond() {
 		return false
 	}
-	for start := time.Now(); time.Since(start) < spinTime; {
+	limit := time.Duration(p.wake.Load())
+	for start := time.Now(); time.Since(start) < limit; {
 		for range spinChecks {
 			if !cond() {
 				return false

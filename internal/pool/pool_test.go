@@ -165,3 +165,24 @@ func TestRecordLeavesOutWhatOthersTook(t *testing.T) {
 		t.Errorf("got pieces of %v, want 1 ms, nearly nothing and 1 ms", got)
 	}
 }
+
+func TestWakeEstimateFollowsWhatWakingTakes(t *testing.T) {
+	us := time.Microsecond
+	for _, test := range []struct{ first, each, want time.Duration }{
+		{firstWake, 60 * us, 60 * us},
+		{firstWake, 1 * us, leastWake},
+		{firstWake, time.Second, mostWake},
+		{mostWake, 30 * us, 30 * us},
+	} {
+		wake := test.first
+		for range 100 {
+			wake = wakeEstimate(wake, test.each)
+		}
+		if d := wake - test.want; d < -us || d > us {
+			t.Errorf("from %v, wake-ups of %v: estimate %v, want %v", test.first, test.each, wake, test.want)
+		}
+	}
+	if wake := wakeEstimate(50*us, 10*time.Millisecond); wake > 70*us {
+		t.Errorf("one wake-up of 10 ms takes the estimate from 50 µs to %v", wake)
+	}
+}
