@@ -149,6 +149,20 @@ func (p *Program) StepOverlapped(ctx context.Context, wait, ready func(i int)) e
 	return p.executor.Run(ctx, false, plan.Hooks{Wait: wait, Ready: ready, Backward: p.backward})
 }
 
+// Parallel calls f(0) to f(n-1), each once, on the program's threads, and returns when all have returned: for what a training loop does besides
+// steps, such as updating the parameters piece by piece. It may be called between runs and in the ready hook of one; f must not use the program.
+// Threads of a pool of the loop's own would have to be woken in each step, while the program's wait for the next one. On a GPU's program, which
+// has no threads, the caller makes all calls.
+func (p *Program) Parallel(n int, f func(i int)) {
+	if p.threads == nil {
+		for i := range n {
+			f(i)
+		}
+		return
+	}
+	p.threads.Run(n, f)
+}
+
 // OnBackward makes the next steps call f, on the goroutine that runs them, when the backward pass begins; nil: nothing. GPUs, which get the whole step at
 // once, do not call it, nor do joined programs.
 func (p *Program) OnBackward(f func()) { p.backward = f }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/pool"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/urfave/cli/v2"
@@ -38,6 +37,7 @@ var models = map[string]model{
 	"mlp": {[]int{784}, func(x *gorgonia.Node) *gorgonia.Node {
 		return nn.MLP(x, nn.MLPConfig{Hidden: []int{512, 512}, Classes: classes})
 	}},
+	"lenet": {[]int{1, 28, 28}, func(x *gorgonia.Node) *gorgonia.Node { return nn.LeNet(x, nn.LeNetConfig{Classes: classes}) }},
 }
 
 const classes = 10
@@ -105,7 +105,6 @@ func (w work) compile() (*nn.Program, error) {
 // A training is a program and the rule that changes its parameters.
 type training struct {
 	program *nn.Program
-	pool    *pool.Pool
 	step    uint64
 	opt     *optim.Optimizer
 	pieces  []piece
@@ -127,7 +126,7 @@ func newTraining(w work) (*training, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &training{program: p, pool: pool.New(w.threads)}
+	t := &training{program: p}
 	if t.opt, err = optim.New(sgd); err != nil {
 		return nil, err
 	}
@@ -151,12 +150,9 @@ func (t *training) Step(ctx context.Context) error {
 	if err := t.program.Step(ctx, nil); err != nil {
 		return err
 	}
-	t.pool.Run(len(t.pieces), t.update)
+	t.program.Parallel(len(t.pieces), t.update)
 	t.step++
 	return nil
 }
 
-func (t *training) Close() error {
-	t.pool.Close()
-	return t.program.Close()
-}
+func (t *training) Close() error { return t.program.Close() }

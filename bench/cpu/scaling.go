@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/pool"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/urfave/cli/v2"
 )
@@ -175,7 +176,9 @@ func (t *training) parts(ctx context.Context, n int) ([]nn.OpParts, error) {
 		return nil, err
 	}
 	update := nn.OpParts{Kind: "Update", Op: "Update of all parameters"}
-	t.pool.Record(threadTime(), func(parts []time.Duration) {
+	threads := pool.New(1)
+	defer threads.Close()
+	threads.Record(threadTime(), func(parts []time.Duration) {
 		if update.Runs == nil {
 			update.Runs = [][]time.Duration{parts}
 		}
@@ -183,9 +186,8 @@ func (t *training) parts(ctx context.Context, n int) ([]nn.OpParts, error) {
 			update.Runs[0][i] = min(update.Runs[0][i], d)
 		}
 	})
-	defer t.pool.Record(nil, nil)
 	for range n {
-		t.pool.Run(len(t.pieces), t.update)
+		threads.Run(len(t.pieces), t.update)
 		t.step++
 	}
 	return append(ops, update), nil
