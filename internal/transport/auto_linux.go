@@ -203,7 +203,6 @@ type unixConn struct {
 }
 
 func (c *unixConn) RemoteAddr() net.Addr { return c.peer }
-func (c *unixConn) transport() int       { return telemetry.UnixSocket } // for trafficOf
 
 // unixBuffer is the buffer size requested for a unix socket; the system may give less.
 const unixBuffer = 1 << 20
@@ -216,8 +215,10 @@ func (c *unixConn) offer() (net.Conn, error) {
 		}
 	} // no shared memory: use the socket
 	c.SetWriteBuffer(unixBuffer)
-	_, err := c.Write([]byte{'P', 'R', 'G', 'U', offerSocket, 0, 0, 0})
-	return c, err
+	if _, err := c.Write([]byte{'P', 'R', 'G', 'U', offerSocket, 0, 0, 0}); err != nil {
+		return nil, err
+	}
+	return newSocketConn(c, telemetry.UnixSocket), nil
 }
 
 // answerOffer implements localConn.
@@ -246,7 +247,7 @@ func (c *unixConn) answerOffer() (_ net.Conn, err error) {
 	switch {
 	case message[4] == offerSocket && len(fds) == 0:
 		c.SetWriteBuffer(unixBuffer)
-		return c, nil
+		return newSocketConn(c, telemetry.UnixSocket), nil
 	case message[4] == offerMemory && len(fds) == 3:
 		sockets := fds[1:]
 		fds = fds[:1]

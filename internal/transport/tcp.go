@@ -27,18 +27,18 @@ func (tcp) Listen(addr string) (net.Listener, error) {
 func (tcp) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	d := net.Dialer{KeepAliveConfig: keepAlive}
 	nc, err := d.DialContext(ctx, "tcp", addr)
-	if err == nil {
-		tune(nc)
+	if err != nil {
+		return nil, err
 	}
-	return nc, err
+	return tuned(nc), nil
 }
 
 type tcpListener struct{ net.Listener }
 
 func (l tcpListener) Accept() (net.Conn, error) {
 	nc, err := l.Listener.Accept()
-	if err == nil {
-		tune(nc)
+	if err != nil {
+		return nil, err
 	}
-	return nc, err
+	return tuned(nc), nil
 }

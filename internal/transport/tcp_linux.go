@@ -4,11 +4,19 @@ import (
 	"net"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/paragon-train/paragon/internal/telemetry"
 )
 
-// tune switches a connection within this machine from a congestion control that paces, such as BBR, to cubic: there is no network to share, and pacing
+// tuned returns a new connection as frames want it.
+func tuned(nc net.Conn) net.Conn {
+	chooseCongestionControl(nc)
+	return newSocketConn(nc, telemetry.TCP)
+}
+
+// chooseCongestionControl switches a connection within this machine from a congestion control that paces, such as BBR, to cubic: there is no network to share, and pacing
 // costs a third of the throughput. Without cubic nothing changes.
-func tune(nc net.Conn) {
+func chooseCongestionControl(nc net.Conn) {
 	t, ok := nc.(*net.TCPConn)
 	if !ok || !t.RemoteAddr().(*net.TCPAddr).IP.IsLoopback() {
 		return
