@@ -55,23 +55,14 @@ func (l LabelInput) Set(labels []int32) {
 	}
 }
 
-// memoryLike makes the memory of a number for each one of the parameters in one piece, each parameter's beginning on a cache line of
-// its own. Servers of the same host can copy from it, and GPUs from and to it.
+// memoryLike makes the memory of a number for each one of the parameters in one piece, as shm.Slices does. Servers of the same host can use it in
+// place, and GPUs copy from and to it.
 func memoryLike(params []*plan.Value) (each [][]float32, all []float32) {
-	const line = 16
-	total := 0
-	for _, v := range params {
-		total += (v.Len() + line - 1) / line * line
-	}
-	all = shm.Float32s(total)
-	each = make([][]float32, len(params))
-	rest := all
+	lengths := make([]int, len(params))
 	for i, v := range params {
-		n := v.Len()
-		each[i] = rest[:n:n]
-		rest = rest[(n+line-1)/line*line:]
+		lengths[i] = v.Len()
 	}
-	return each, all
+	return shm.Slices(lengths...)
 }
 
 // newHost finds or allocates the memory that a program shares with its user.

@@ -4,7 +4,7 @@
 //	x := shm.Float32s(n)                     // as make([]float32, n), garbage collected as that is
 //	block, offset, ok := shm.Find(bytesOf(x)) // in the sender: which block of memory, and where in it
 //	// the block's File goes to the other process as a descriptor, the offset in a message
-//	m, err := shm.Map(fd)                    // in the receiver
+//	m, err := shm.Map(fd, false)             // in the receiver
 //	copy(dst, m.Bytes()[offset:])
 //
 // # Memory of the Go heap
@@ -27,8 +27,41 @@ const MinBytes = 64 << 10
 
 // Float32s returns n zeros.
 func Float32s(n int) []float32 {
-	words := Words((n + 1) / 2)
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(words))), 2*len(words))[:n:n]
+	_, all := Slices(n)
+	return all
+}
+
+// Slices returns slices of zeros of these lengths, in one piece of memory, which is returned, too. Each begins on a cache line of its own. Those of
+// MinBytes and more have their pages to themselves, so that they can be lent while neighbours are written to, and be detached.
+func Slices(lengths ...int) (each [][]float32, all []float32) {
+	line, page := 64/4, int(pageSize)/4
+	up := func(n, to int) int { return (n + to - 1) / to * to }
+	each = make([][]float32, len(lengths))
+	begins, total, end, ends := make([]int, len(lengths)), 0, 0, []int(nil)
+	for i, n := range lengths {
+		large := 4*n >= MinBytes
+		if large {
+			total = up(total, page)
+		}
+		begins[i], end = total, total+n
+		total = up(end, line)
+		if large {
+			ends = append(ends, 4*end)
+			total = up(end, page)
+		}
+	}
+	var memory []uint64
+	if 4*end >= MinBytes {
+		memory = words((end+1)/2, ends)
+	}
+	if memory == nil {
+		memory = make([]uint64, (end+1)/2)
+	}
+	all = unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(memory))), 2*len(memory))[:end:end]
+	for i, n := range lengths {
+		each[i] = all[begins[i] : begins[i]+n : begins[i]+n]
+	}
+	return each, all
 }
 
 // Words returns n zeros of 8 bytes each, aligned to 8 bytes or better.
@@ -44,5 +77,5 @@ func Shared(n int) []uint64 {
 	if n < MinBytes/8 {
 		return nil
 	}
-	return words(n)
+	return words(n, nil)
 }

@@ -6,3 +6,5 @@ import "golang.org/x/sys/unix"
 
 // replacePages is not known for this processor's way of calling the system.
 func replacePages(begin, length uintptr, fd int, flags uintptr) error { return unix.ENOSYS }
+
+func movePages(begin uintptr, pages []byte) error { return unix.ENOSYS }

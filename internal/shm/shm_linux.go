@@ -18,6 +18,7 @@ type Block struct {
 	ID         uint64 // no other block of this process has or had it
 	begin, end uintptr
 	fd         int
+	ends       []int // offsets at which slices end whose last page belongs to nothing else, in order
 }
 
 // blocks are all blocks, by address. Readers take the slice as it is; it is replaced, never changed, under mu.
@@ -35,8 +36,8 @@ const maxBlocks = 512
 
 var pageSize = uintptr(os.Getpagesize())
 
-// words returns memory with a file behind it, or nil where that cannot be had.
-func words(n int) []uint64 {
+// words returns memory with a file behind it, or nil where that cannot be had. ends is for Block.
+func words(n int, ends []int) []uint64 {
 	if list := blocks.Load(); none.Load() || list != nil && len(*list) >= maxBlocks {
 		return nil
 	}
@@ -55,7 +56,7 @@ func words(n int) []uint64 {
 		none.Store(errors.Is(err, unix.ENOSYS))
 		return nil
 	}
-	b := &Block{begin: uintptr(begin), end: uintptr(begin) + length, fd: fd}
+	b := &Block{begin: uintptr(begin), end: uintptr(begin) + length, fd: fd, ends: ends}
 	enter(b)
 	// Every slice of the memory keeps its first word from being collected, and with it the file's pages in place.
 	runtime.SetFinalizer((*uint64)(base), b.leave)
@@ -153,17 +154,52 @@ func Discard(p []byte) bool {
 	return err == nil
 }
 
+// Alone reports whether n bytes at offset begin with a page, and whether nothing else lies in their last one: then the pages can be detached.
+func (b *Block) Alone(offset, n int) bool {
+	if offset&int(pageSize-1) != 0 {
+		return false
+	}
+	if (offset+n)&int(pageSize-1) == 0 {
+		return true
+	}
+	_, found := slices.BinarySearch(b.ends, offset+n)
+	return found
+}
+
+// Detach gives p, which is in the block and Alone, pages of its own with the same content. Processes that have the block mapped keep the pages that p
+// had: they neither see what is written to p from now on nor change it. Find does not know the block any more. No other goroutine may use p meanwhile.
+func (b *Block) Detach(p []byte) error {
+	mu.Lock()
+	list := slices.DeleteFunc(slices.Clone(*blocks.Load()), func(o *Block) bool { return o == b })
+	blocks.Store(&list)
+	mu.Unlock()
+	length := (len(p) + int(pageSize) - 1) &^ int(pageSize-1)
+	pages, err := unix.Mmap(-1, 0, length, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err == nil {
+		first := unsafe.SliceData(p)
+		copy(pages, unsafe.Slice(first, length)) // what is behind p in its last page, too
+		err = movePages(uintptr(unsafe.Pointer(first)), pages)
+	}
+	if err != nil {
+		return fmt.Errorf("shm: detach %d bytes from their peers: %w", len(p), err)
+	}
+	return nil
+}
+
 // File is the block's descriptor, to be sent to another process while the block is good.
 func (b *Block) File() int { return b.fd }
 
-// A Mapping is memory of another process, to be read.
+// A Mapping is memory of another process.
 type Mapping struct {
 	bytes []byte
 	file  file
 	users int // guarded by mapped.mu
 }
 
-type file struct{ dev, ino uint64 }
+type file struct {
+	dev, ino uint64
+	writable bool
+}
 
 // mapped are the files mapped already: connections to one process share them.
 var mapped struct {
@@ -171,9 +207,9 @@ var mapped struct {
 	list map[file]*Mapping
 }
 
-// Map maps the whole file fd, which another process sent and which stays the caller's to close. A file whose owner could
-// make it shorter under the reader is refused.
-func Map(fd int) (*Mapping, error) {
+// Map maps the whole file fd, which another process sent and which stays the caller's to close, to be read and perhaps written. A file whose
+// owner could make it shorter meanwhile is refused.
+func Map(fd int, writable bool) (*Mapping, error) {
 	const want = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil {
@@ -186,14 +222,17 @@ func Map(fd int) (*Mapping, error) {
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return nil, fmt.Errorf("shm: the size of a peer's memory: %w", err)
 	}
-	f := file{uint64(stat.Dev), stat.Ino}
+	f, protection := file{uint64(stat.Dev), stat.Ino, writable}, unix.PROT_READ
+	if writable {
+		protection |= unix.PROT_WRITE
+	}
 	mapped.mu.Lock()
 	defer mapped.mu.Unlock()
 	if m := mapped.list[f]; m != nil {
 		m.users++
 		return m, nil
 	}
-	b, err := unix.Mmap(fd, 0, int(stat.Size), unix.PROT_READ, unix.MAP_SHARED)
+	b, err := unix.Mmap(fd, 0, int(stat.Size), protection, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("shm: map %d bytes of a peer's memory: %w", stat.Size, err)
 	}

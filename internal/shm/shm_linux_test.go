@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) == "" {
 		os.Exit(m.Run())
 	}
-	mapping, err := Map(3)
+	mapping, err := Map(3, false)
 	if err != nil {
 		os.Stderr.WriteString(err.Error())
 		os.Exit(1)
@@ -100,7 +100,7 @@ func TestTheCollectorGetsTheMemoryBack(t *testing.T) {
 		}
 		id = block.ID
 		var err error
-		if mapping, err = Map(block.File()); err != nil {
+		if mapping, err = Map(block.File(), false); err != nil {
 			t.Fatal(err)
 		}
 	}()
@@ -138,10 +138,10 @@ func TestMapRefusesMemoryThatCouldShrink(t *testing.T) {
 	if err := unix.Ftruncate(fd, 4096); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Map(fd); err == nil {
+	if _, err := Map(fd, false); err == nil {
 		t.Error("memory without seals: got no error")
 	}
-	if _, err := Map(int(os.Stdin.Fd())); err == nil {
+	if _, err := Map(int(os.Stdin.Fd()), false); err == nil {
 		t.Error("a file that is no memory: got no error")
 	}
 }
@@ -150,11 +150,11 @@ func TestMapRefusesMemoryThatCouldShrink(t *testing.T) {
 func TestMapMapsAFileOnce(t *testing.T) {
 	x := Float32s(MinBytes)
 	block, _, _ := Find(bytesOf(x))
-	a, err := Map(block.File())
+	a, err := Map(block.File(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Map(block.File())
+	b, err := Map(block.File(), false)
 	if err != nil || a != b {
 		t.Fatalf("mapped twice: got %p and %p, %v, want the same", a, b, err)
 	}
@@ -178,7 +178,7 @@ func TestDiscardedMemoryHasNoPages(t *testing.T) {
 		x[i] = 1
 	}
 	block, _, _ := Find(bytesOf(x))
-	m, err := Map(block.File())
+	m, err := Map(block.File(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,4 +213,81 @@ func TestDiscardedMemoryHasNoPages(t *testing.T) {
 		t.Error("ordinary memory: got true")
 	}
 	runtime.KeepAlive(x)
+}
+
+// Slices lie one behind the other, and the large ones have their pages to themselves.
+func TestSlicesHaveTheirPagesToThemselves(t *testing.T) {
+	lengths := []int{10, MinBytes/4 + 3, 0, 5, MinBytes / 4, MinBytes / 2, 7}
+	each, all := Slices(lengths...)
+	block, _, ok := Find(bytesOf(all))
+	if !ok {
+		t.Skip("no memory to share")
+	}
+	last := 0
+	for i, x := range each {
+		if len(x) != lengths[i] || cap(x) != lengths[i] {
+			t.Fatalf("slice %d: got length %d and capacity %d, want %d", i, len(x), cap(x), lengths[i])
+		}
+		if len(x) == 0 {
+			continue
+		}
+		_, offset, ok := Find(bytesOf(x))
+		if !ok || offset < last || offset%64 != 0 {
+			t.Errorf("slice %d: got offset %d, %v, want a multiple of 64, at least %d", i, offset, ok, last)
+		}
+		last = offset + 4*len(x)
+		large := 4*len(x) >= MinBytes
+		if got := block.Alone(offset, 4*len(x)); got != large {
+			t.Errorf("slice %d of %d numbers: Alone is %v, want %v", i, len(x), got, large)
+		}
+		if large && (block.Alone(offset, 4*len(x)-4) || block.Alone(offset+64, 4*len(x)-64) || !block.Alone(offset+int(pageSize), int(pageSize))) {
+			t.Errorf("slice %d: parts of it are alone where their pages hold the rest, or are not where they hold nothing else", i)
+		}
+	}
+	if each, all := Slices(1, 2); len(each[1]) != 2 || len(all) != 18 {
+		t.Errorf("small slices: got %d and %d numbers, want 2 and 18", len(each[1]), len(all))
+	}
+}
+
+// What was detached keeps its content, and is no longer what others have mapped; the slices beside it still are.
+func TestDetachedMemoryIsItsOwnersAlone(t *testing.T) {
+	each, all := Slices(MinBytes, MinBytes+1, MinBytes)
+	for i := range all {
+		all[i] = float32(i)
+	}
+	want := slices.Clone(all)
+	block, offset, ok := Find(bytesOf(each[1]))
+	if !ok {
+		t.Skip("no memory to share")
+	}
+	m, err := Map(block.File(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if err := block.Detach(bytesOf(each[1])); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(all, want) {
+		t.Fatal("the memory's content changed")
+	}
+	if _, _, ok := Find(bytesOf(each[0])); ok {
+		t.Error("Find knows a block of which a part was detached")
+	}
+	m.Bytes()[offset] ^= 0xff
+	if each[1][0] != want[len(each[0])+(offset/4-len(each[0]))] {
+		t.Error("a peer has changed memory that was detached")
+	}
+	each[1][1] = -1
+	if m.Bytes()[offset+7] == 0xbf {
+		t.Error("a peer sees what was written to memory that was detached")
+	}
+	m.Bytes()[3] = 0x40
+	if each[0][0] == 0 {
+		t.Error("memory beside it was detached, too")
+	}
+	each, all = nil, nil
+	for range 3 { // the finalizer puts ordinary pages back
+		runtime.GC()
+	}
 }

@@ -2,8 +2,12 @@
 
 package shm
 
+import "os"
+
 // words has no memory to give here.
-func words(int) []uint64 { return nil }
+func words(int, []int) []uint64 { return nil }
+
+var pageSize = uintptr(os.Getpagesize())
 
 // Discard has no such memory.
 func Discard([]byte) bool { return false }

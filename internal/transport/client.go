@@ -112,6 +112,7 @@ func (c *Client) call(ctx context.Context, sent func(), request, answer wire.Mes
 	}
 	*k = call{addr: c.addr, answer: answer, dst: dst, done: k.done}
 	defer func() {
+		k.endLoan()
 		*k = call{done: k.done}
 		c.calls.put(k)
 	}()

@@ -23,6 +23,7 @@ type call struct {
 	since   uint64        // frames that the connection had read when the call was made
 	done    chan struct{} // gets a token at the end; nil if started is set
 	started *Started      // for a request of Start: told of the end; else nil
+	lent    *lentCall     // the memory that the call lends its peer; nil: none
 }
 
 func newCall() *call { return &call{done: make(chan struct{}, 1)} }
@@ -40,6 +41,7 @@ func (k *call) end() {
 type clientConn struct {
 	addr string
 	nc   net.Conn
+	by   lender // nc, if it is one
 	w    *frameWriter
 	dead chan struct{} // closed by kill
 
@@ -53,6 +55,7 @@ type clientConn struct {
 
 func newClientConn(addr string, nc net.Conn, count traffic) *clientConn {
 	cc := &clientConn{addr: addr, nc: nc, dead: make(chan struct{}), pending: make(map[uint32]*call)}
+	cc.by, _ = nc.(lender)
 	cc.w = newFrameWriter(nc, cc.dead, false, count)
 	return cc
 }
@@ -110,8 +113,38 @@ func (cc *clientConn) kill(err error) {
 	}
 }
 
+// lend lends the payload and the place for its answer, if the answer has a payload. It returns false if the payload must be sent.
+func (cc *clientConn) lend(id uint32, k *call, request wire.Message, payload [][]byte) bool {
+	if cc.by == nil || len(payload) != 1 || len(k.dst) == 0 {
+		return false
+	}
+	k.lent = cc.by.lendCall(payload[0], k.dst)
+	if k.lent == nil {
+		return false
+	}
+	k.lent.request.Message = request
+	if taken, err := cc.w.writeSmall(id, &k.lent.request, loanSize, k.lent.payload[:]); taken && err == nil {
+		cc.w.count.sent(len(payload[0]))
+		return true
+	}
+	k.endLoan()
+	return false
+}
+
+// endLoan takes the call's memory back. Only the caller of the call does it, before it returns.
+func (k *call) endLoan() {
+	if k.lent != nil {
+		k.lent.request.Message = nil
+		k.lent.end()
+		k.lent = nil
+	}
+}
+
 // send writes the request. After an error the call is over and its memory is no longer used.
 func (cc *clientConn) send(ctx context.Context, id uint32, k *call, request wire.Message, size int, payload [][]byte) error {
+	if cc.lend(id, k, request, payload) {
+		return nil
+	}
 	taken, err := cc.w.writeSmall(id, request, size, payload)
 	begun := false
 	if !taken && err == nil {
@@ -239,6 +272,11 @@ func (k *call) readAnswer(br *frameReader, h wire.Header, scratch []byte) ([]byt
 	if k.err = k.decodeHead(h, scratch); k.err != nil {
 		return scratch, br.discard(h.Payload)
 	}
+	if h.Lent {
+		k.filled = k.dst // the peer has written it there
+		br.count.received(len(k.filled))
+		return scratch, nil
+	}
 	k.filled = k.dst[:h.Payload]
 	return scratch, br.full(k.filled)
 }
@@ -254,6 +292,9 @@ func (k *call) decodeHead(h wire.Header, head []byte) error {
 	}
 	if h.Kind != k.answer.Kind() {
 		return fmt.Errorf("got %v as the answer, want %v", h.Kind, k.answer.Kind())
+	}
+	if h.Lent && (k.lent == nil || !k.lent.memory.hasOut() || h.Payload > 0) {
+		return fmt.Errorf("got %d bytes of payload and the rest where no memory was lent for it", h.Payload)
 	}
 	if h.Payload > len(k.dst) {
 		return fmt.Errorf("got %d bytes of payload, want at most %d", h.Payload, len(k.dst))

@@ -76,17 +76,21 @@ type Config struct {
 type Request struct {
 	Kind    wire.Kind
 	Head    []byte // encoded message of Kind
-	Payload []byte // in the memory returned by Buffer
+	Payload []byte // in the memory returned by Buffer or Borrow
 	Remote  net.Addr
 	Peer    string // role of the other end's Identity; empty within a host and without TLS
 	// Value is for the Handler: what Buffer sets, Serve finds.
 	Value any
+
+	loan   Loan        // of the payload, if it was lent
+	placed lentMessage // the answer, if its payload was placed
 }
 
 // A Response answers a Request.
 type Response struct {
 	Message wire.Message
 	Payload [][]byte // written one after the other, not copied
+	Placed  bool     // the payload lies in the Out of the request's Loan; Payload is empty
 	Order   uint64   // of several large answers that wait for one connection, the one with the lowest Order is sent first
 	Release func()   // if set, called once the payload has been written or dropped
 }

@@ -96,11 +96,15 @@ func (c *memoryConn) number(b *shm.Block) (uint32, error) {
 	if n := l.numbers[b.ID]; n != 0 {
 		return n, nil
 	}
-	if len(l.numbers) >= maxBlocks {
+	if l.sent != 0 && l.sent != b.ID {
+		if _, err := c.confirmBlock(); err != nil {
+			return 0, err
+		}
+	}
+	if len(l.numbers) >= maxBlocks || l.never {
 		return 0, nil
 	}
-	n := uint32(len(l.numbers)) + 1
-	if l.sent != b.ID {
+	if l.sent == 0 {
 		if _, err := c.freeForRecord(); err != nil {
 			return 0, err
 		}
@@ -110,13 +114,20 @@ func (c *memoryConn) number(b *shm.Block) (uint32, error) {
 			return 0, nil
 		}
 		l.sent = b.ID
-		c.out.putHeader(c.out.position, 0, n, 0)
+		c.out.putHeader(c.out.position, 0, uint32(len(l.numbers))+1, 0)
 		c.out.position += recordHeader
 	}
+	return c.confirmBlock()
+}
+
+// confirmBlock waits until the peer has received the block that was sent, and returns its number; 0 if the peer cannot map it.
+func (c *memoryConn) confirmBlock() (uint32, error) {
+	l := &c.loan
 	c.out.advanceWritten()
 	if err := c.awaitRead(); err != nil {
 		return 0, err
 	}
+	id := l.sent
 	l.sent = 0
 	if atomic.LoadUint32(c.out.claim)&claimRefused != 0 {
 		l.never = true
@@ -125,7 +136,8 @@ func (c *memoryConn) number(b *shm.Block) (uint32, error) {
 	if l.numbers == nil {
 		l.numbers = map[uint64]uint32{}
 	}
-	l.numbers[b.ID] = n
+	n := uint32(len(l.numbers)) + 1
+	l.numbers[id] = n
 	return n, nil
 }
 
@@ -147,20 +159,30 @@ func (c *memoryConn) withdrawLoan() {
 // borrowed is the memory that the peer lends.
 type borrowed struct {
 	from     *net.UnixConn // for file descriptors
+	writable bool
 	mappings []*shm.Mapping
+}
+
+// find returns n bytes of the peer's memory.
+func (b *borrowed) find(block uint32, offset uint64, n uint32) ([]byte, error) {
+	if block-1 >= uint32(len(b.mappings)) || b.mappings[block-1] == nil {
+		return nil, fmt.Errorf("the peer lends memory of its block %d before it has sent the block", block)
+	}
+	all := b.mappings[block-1].Bytes()
+	if offset > uint64(len(all)) || uint64(n) > uint64(len(all))-offset {
+		return nil, fmt.Errorf("the peer lends bytes %d to %d of a block of %d", offset, offset+uint64(n), len(all))
+	}
+	return all[offset : offset+uint64(n)], nil
 }
 
 // readLent copies from the peer's memory.
 func (c *memoryConn) readLent(p []byte) (int, error) {
 	rec := &c.record
-	if rec.block > uint32(len(c.blocks.mappings)) || c.blocks.mappings[rec.block-1] == nil {
-		return 0, fmt.Errorf("the peer lends memory of its block %d before it has sent the block", rec.block)
+	from, err := c.blocks.find(rec.block, rec.offset, uint32(rec.left))
+	if err != nil {
+		return 0, err
 	}
-	all := c.blocks.mappings[rec.block-1].Bytes()
-	if rec.offset > uint64(len(all)) || uint64(rec.left) > uint64(len(all))-rec.offset {
-		return 0, fmt.Errorf("the peer lends bytes %d to %d of a block of %d", rec.offset, rec.offset+uint64(rec.left), len(all))
-	}
-	n := copy(p[:min(rec.left, len(p))], all[rec.offset:])
+	n := copy(p, from)
 	if n == rec.left {
 		if err := takeLoan(c.in.claim); err != nil {
 			return 0, err
@@ -209,7 +231,7 @@ func (b *borrowed) take(n uint32, claim *uint32) error {
 	}
 	var m *shm.Mapping
 	if len(fds) == 1 { // there is none if this process has too many open files
-		m, _ = shm.Map(fds[0])
+		m, _ = shm.Map(fds[0], b.writable)
 	}
 	for _, fd := range fds {
 		unix.Close(fd)

@@ -34,6 +34,7 @@ import (
 //	   192     4  1: the writer waits on the second socket
 //	   256     4  how many records of lent memory are not read yet; see loan
 //	   320     8  the reader's position at which it must wake a waiting writer
+//	   512  1536  of the ring from the end that dialled: 4 bytes for each loan of a call; see Loan
 //	  4096     n  the bytes, n a power of two; the other ring's follow
 //
 // The bytes of a ring are records, each of a header and the bytes that it describes; they are written and read whole:
@@ -55,8 +56,10 @@ type memoryConn struct {
 	writing sync.Mutex // held by Write
 	out     ring
 	loan    loan // to the peer
+	side    int  // 0: this end dialled
+	calls   callLoans
 
-	memory []byte // unmapped, and set to nil, while both mutexes are held
+	memory []byte // set to nil while both mutexes are held
 }
 
 const (
@@ -247,7 +250,8 @@ func newMemoryConn(nc *net.UnixConn, fd, second, third, bits, side int) (*memory
 	}
 	c := &memoryConn{dataBell: doorbell{UnixConn: nc}, roomBell: doorbell{UnixConn: room}, peer: peerOf(nc), memory: memory,
 		out: newRing(memory, side, bits), in: newRing(memory, 1-side, bits),
-		blocks: borrowed{from: blocks}, loan: loan{over: blocks}}
+		blocks: borrowed{from: blocks, writable: side == 1}, loan: loan{over: blocks}, side: side}
+	c.calls.memory, c.calls.blocks = memory, &c.blocks
 	var err1, err2 error
 	c.out.via, err1 = nc.SyscallConn() // the peer's reader waits on the first socket
 	c.in.via, err2 = room.SyscallConn()
@@ -268,20 +272,20 @@ func (c *memoryConn) SetDeadline(t time.Time) error {
 func (c *memoryConn) SetReadDeadline(t time.Time) error  { return c.dataBell.set(t) }
 func (c *memoryConn) SetWriteDeadline(t time.Time) error { return c.roomBell.set(t) }
 
-// Close ends waits and unmaps the memory.
+// Close ends waits, and unmaps the memory unless a call lends or borrows some; then the last such call does.
 func (c *memoryConn) Close() error {
 	if c.closed.Swap(true) {
 		return net.ErrClosed
 	}
 	err := errors.Join(c.dataBell.Close(), c.roomBell.Close(), c.blocks.from.Close())
+	defer c.calls.wg.Wait()
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.withdrawLoan()
-	err = errors.Join(err, c.blocks.close(), unix.Munmap(c.memory))
 	c.memory = nil
-	return err
+	return errors.Join(err, c.calls.close())
 }
 
 // wake rings the other end's doorbell if it waits. One end changes a position and then reads whether the other waits; the other sets that it waits and

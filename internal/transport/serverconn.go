@@ -17,17 +17,18 @@ import (
 // A serverConn is one connection of a Server. One goroutine reads requests and answers those that need not wait; other requests have a goroutine
 // each; one goroutine writes small answers.
 type serverConn struct {
-	s         *Server
-	nc        net.Conn
-	role      string // the client's, from its certificate; empty without TLS
-	w         *frameWriter
-	ctx       context.Context // ends when the connection does
-	cancel    context.CancelFunc
-	turns     chan struct{} // a token for each request being worked on
-	requests  *requestPool
-	spare     freeList[Request]
-	unflushed bool           // of the reading goroutine: it has collected answers that must be written before it waits
-	wg        sync.WaitGroup // of the writer
+	s           *Server
+	nc          net.Conn
+	role        string // the client's, from its certificate; empty without TLS
+	w           *frameWriter
+	ctx         context.Context // ends when the connection does
+	cancel      context.CancelFunc
+	turns       chan struct{} // a token for each request being worked on
+	requests    *requestPool
+	spare       freeList[Request]
+	unflushed   bool           // of the reading goroutine: it has collected answers that must be written before it waits
+	description [loanSize]byte // of the reading goroutine
+	wg          sync.WaitGroup // of the writer
 }
 
 func newServerConn(s *Server, nc net.Conn, role string) *serverConn {
@@ -115,7 +116,14 @@ func (c *serverConn) request(br *frameReader, h wire.Header) error {
 		return err
 	}
 	var refused error
-	if h.Payload > 0 {
+	if h.Lent {
+		var over bool
+		var err error
+		if refused, over, err = c.readLoan(br, h, r); over || err != nil {
+			c.recycle(r)
+			return err
+		}
+	} else if h.Payload > 0 {
 		r.Payload, refused = c.buffer(r, h.Payload)
 		if refused != nil {
 			if err := br.discard(h.Payload); err != nil {
@@ -128,7 +136,7 @@ func (c *serverConn) request(br *frameReader, h wire.Header) error {
 			return err
 		}
 	}
-	if refused == nil && c.s.p != nil && h.Head+h.Payload <= smallFrame && c.prompt(h, r) {
+	if refused == nil && c.s.p != nil && h.Head+h.Payload <= smallFrame && !h.Lent && c.prompt(h, r) {
 		return nil
 	}
 	select {
@@ -145,6 +153,32 @@ func (c *serverConn) request(br *frameReader, h wire.Header) error {
 	}
 	c.requests.do(job{h, r, refused})
 	return nil
+}
+
+// readLoan reads the description of a payload that was lent, and copies the payload unless the Handler uses the loan. over: the owner has taken its
+// memory back, and expects no answer.
+func (c *serverConn) readLoan(br *frameReader, h wire.Header, r *Request) (refused error, over bool, err error) {
+	from, ok := c.nc.(borrower)
+	if !ok || h.Payload != loanSize {
+		return nil, false, fmt.Errorf("a %v with a loan of %d bytes, on a connection of kind %T", h.Kind, h.Payload, c.nc)
+	}
+	if err := br.full(c.description[:]); err != nil {
+		return nil, false, err
+	}
+	if err := from.borrow(c.description[:], &r.loan); err != nil {
+		return nil, false, err
+	}
+	br.count.received(len(r.loan.payload))
+	if r.Payload, refused = c.borrow(r, &r.loan); refused != nil || r.Payload == nil {
+		return refused, false, nil
+	}
+	if !r.loan.Claim() {
+		c.drop(r)
+		return nil, true, nil
+	}
+	copy(r.Payload, r.loan.payload)
+	r.loan.Release()
+	return nil, false, nil
 }
 
 // reject drops a request that was read and will not be served, because of err.
@@ -185,6 +219,10 @@ func (c *serverConn) serveOne(j job) {
 	}
 	if err != nil {
 		resp.Message, resp.Payload = nack(err), nil
+	} else if resp.Placed {
+		c.w.count.sent(len(j.r.loan.out))
+		j.r.placed.Message = resp.Message
+		resp.Message, resp.Payload = &j.r.placed, nil
 	}
 	c.answer(j.h.ID, resp)
 	c.recycle(j.r)
@@ -192,6 +230,10 @@ func (c *serverConn) serveOne(j job) {
 }
 
 func (c *serverConn) recycle(r *Request) {
+	if r.loan.conn != nil {
+		r.loan.Release() // a handler that panicked has not
+		r.loan.conn.endLoan()
+	}
 	head := r.Head[:0]
 	if cap(head) > keepScratch {
 		head = nil

@@ -70,7 +70,8 @@ func appendFrame(b []byte, id uint32, m wire.Message, payload int) ([]byte, erro
 	at := len(b)
 	b = append(b, make([]byte, wire.HeaderSize)...)
 	b = m.AppendHead(b)
-	h := wire.Header{Kind: m.Kind(), Head: len(b) - at - wire.HeaderSize, Payload: payload, ID: id}
+	_, lent := m.(*lentMessage)
+	h := wire.Header{Kind: m.Kind(), Head: len(b) - at - wire.HeaderSize, Payload: payload, ID: id, Lent: lent}
 	if err := h.Check(); err != nil {
 		return b[:at], err
 	}

@@ -11,7 +11,13 @@ type Header struct {
 	Head    int    // bytes of the head
 	Payload int    // bytes of the payload
 	ID      uint32 // of the request on its connection; the answer repeats it
+	// Lent: the payload, or the place for it, is memory that the sender lends the receiver, or that the sender has filled: see package transport.
+	// Only processes of one host send such frames.
+	Lent bool
 }
+
+// flagLent is bit 0 of a header's byte 2.
+const flagLent = 1
 
 // Check reports a frame that is beyond the limits.
 func (h Header) Check() error {
@@ -28,6 +34,9 @@ func (h Header) Check() error {
 func (h Header) Put(b []byte) {
 	_ = b[HeaderSize-1]
 	b[0], b[1], b[2], b[3] = Version, byte(h.Kind), 0, 0
+	if h.Lent {
+		b[2] = flagLent
+	}
 	binary.LittleEndian.PutUint32(b[4:], uint32(h.Head))
 	binary.LittleEndian.PutUint32(b[8:], uint32(h.Payload))
 	binary.LittleEndian.PutUint32(b[12:], h.ID)
@@ -42,8 +51,8 @@ func ParseHeader(b []byte) (Header, error) {
 	if b[0] != Version {
 		return Header{}, fmt.Errorf("wire: frame: %w: version %d, want %d", ErrMalformed, b[0], Version)
 	}
-	if b[2]|b[3] != 0 {
-		return Header{}, fmt.Errorf("wire: frame: %w: bytes 2 and 3 are %d and %d, want 0", ErrMalformed, b[2], b[3])
+	if b[2]&^flagLent|b[3] != 0 {
+		return Header{}, fmt.Errorf("wire: frame: %w: bytes 2 and 3 are %d and %d, want 0 or %d, and 0", ErrMalformed, b[2], b[3], flagLent)
 	}
 	// Compared as uint32, so that nothing wraps where an int has 32 bits.
 	head, payload := binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])
@@ -51,5 +60,5 @@ func ParseHeader(b []byte) (Header, error) {
 		return Header{}, fmt.Errorf("wire: %v frame: %w: a head of %d and a payload of %d bytes, want at most %d and %d",
 			Kind(b[1]), ErrMalformed, head, payload, MaxHead, MaxPayload)
 	}
-	return Header{Kind: Kind(b[1]), Head: int(head), Payload: int(payload), ID: binary.LittleEndian.Uint32(b[12:])}, nil
+	return Header{Kind: Kind(b[1]), Head: int(head), Payload: int(payload), ID: binary.LittleEndian.Uint32(b[12:]), Lent: b[2] != 0}, nil
 }
