@@ -38,3 +38,4 @@ package f32
 //go:generate avo -set rows -out ../rows_amd64.s -stubs ../rows_stubs_amd64.go
 //go:generate avo -set stored -out ../stored_amd64.s -stubs ../stored_stubs_amd64.go
 //go:generate avo -set squares -out ../squares_amd64.s -stubs ../squares_stubs_amd64.go
+//go:generate avo -set stream -out ../stream_amd64.s -stubs ../stream_stubs_amd64.go

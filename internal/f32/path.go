@@ -79,6 +79,7 @@ type kernelSet struct {
 	sum      func(x []float32) float32
 	dot      func(x, y []float32) float32
 	max      func(x []float32) float32
+	sumTo    func(dsts, srcs [][]float32) int // nil: none
 	relu     func(dst, x []float32)
 	reluGrad func(dx, dy, y []float32)
 	maxWhich func(out []float32, chosen []uint8, x []float32, which uint8)

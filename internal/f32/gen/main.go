@@ -9,12 +9,12 @@ import (
 )
 
 func main() {
-	set := flag.String("set", "", "which functions to write: tile, vector, channel, half, compress, update, winograd, bf16, rows, stored, squares")
+	set := flag.String("set", "", "which functions to write: tile, vector, channel, half, compress, update, winograd, bf16, rows, stored, squares, stream")
 	flag.Parse()
-	sets := map[string]func(){"tile": tiles, "vector": vectors, "channel": channels, "half": halves, "compress": compression, "update": updates, "winograd": winograd, "bf16": bf16, "rows": tableRows, "stored": stored, "squares": squareSums}
+	sets := map[string]func(){"tile": tiles, "vector": vectors, "channel": channels, "half": halves, "compress": compression, "update": updates, "winograd": winograd, "bf16": bf16, "rows": tableRows, "stored": stored, "squares": squareSums, "stream": streams}
 	f, ok := sets[*set]
 	if !ok {
-		log.Fatalf("gen: set %q, want one of tile, vector, channel, half, compress, update, winograd, bf16, rows, stored, squares", *set)
+		log.Fatalf("gen: set %q, want one of tile, vector, channel, half, compress, update, winograd, bf16, rows, stored, squares, stream", *set)
 	}
 	ConstraintExpr("amd64")
 	f()
