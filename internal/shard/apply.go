@@ -18,6 +18,8 @@ func (s *Shard) apply(step uint64) error {
 	case s.n == 0:
 	case s.cfg.RowLen > 0:
 		err = s.applyRows(step)
+	case s.sum.lent != nil:
+		err = s.applyLent(step)
 	case s.sum.data == nil && s.sum.refused: // the guard has refused every contribution
 		s.sum.keepsValue = true
 		s.writable() // readers keep the Version they have, with its round number

@@ -28,24 +28,38 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	if err := s.takeRows(c); err != nil {
 		return Refused, err
 	}
+	if c.Loan != nil && !c.Loan.Claim() {
+		return Refused, s.refuse(wire.CodeBusy, "push %d of rank %d: the worker has taken its gradient back", c.Seq, m.Rank) // and waits for no answer
+	}
 	s.pushed = true
 	s.countExamples(m, c.Counted, c.Weight)
 	begin := s.clock()
 	m.staleness.push(s.rounds, m.counted)
 	x := &s.single[0]
 	*x = slot{node: m.Node, rank: m.Rank, seq: c.Seq, weight: c.Weight, norm: c.norm, judged: c.Judged,
-		payload: payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}}
+		payload: payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size, loan: c.Loan}, loan: c.Loan}
+	defer func() { x.loan = nil }()
 	s.judge(x)
 	s.sum.rate = c.Step.Rate
-	if s.cfg.Rule == wire.RuleAverage && !x.verdict.refused() {
+	switch {
+	case c.Loan != nil:
+		s.takeLent(s.single[:])
+		if !s.updatesInParts() {
+			s.addLent(&s.sum.partialSum)
+		}
+	case s.cfg.Rule == wire.RuleAverage && !x.verdict.refused():
 		s.keepNewest(m, &x.payload, x.weight)
-	} else {
+	default:
 		s.aggregate(x, true)
 	}
 	s.learnNorms(s.single[:])
+	inParts := s.sum.lent != nil
 	if err := s.apply(s.rounds); err != nil {
 		s.fail(err)
 		return Held, nil
+	}
+	if !inParts {
+		s.placeValue(s.rounds + 1)
 	}
 	m.counted, m.known = c.Seq, true
 	if !x.verdict.refused() {

@@ -34,7 +34,8 @@ type payload struct {
 	codec     uint8
 	threshold float32
 	rows      int
-	size      int // bytes, for wire.CodecTopK
+	size      int  // bytes, for wire.CodecTopK
+	loan      Loan // has the values in place of data, as float32; nil: not lent
 }
 
 // decodeTo writes the payload's values to dst.

@@ -33,6 +33,8 @@ type Contribution struct {
 	// Data holds the values, as wire.Push or wire.PushRows describes. The shard owns it if Push returns Held or Repeated, the caller
 	// otherwise. Nil means no bytes.
 	Data *Buffer
+	// Loan, unless nil, has the values in place of Data, which is nil. If Push returns Held the shard uses it, until Settle.
+	Loan Loan
 
 	norm float64 // for the guard
 }
@@ -49,12 +51,17 @@ const (
 	Repeated
 	// Ahead: it came too early. Await Turn(c), then push it again.
 	Ahead
+	// Unlent: it cannot be used where it lies. Push it again with a copy as Data.
+	Unlent
 )
 
 // Push adds a contribution to its round. Its Data must have the length that PayloadSize or RowsPayloadSize gives.
 func (s *Shard) Push(c Contribution) (Status, error) {
 	if err := s.check(&c); err != nil {
 		return Refused, err
+	}
+	if c.Loan != nil && (c.Step.Measure || s.guarded.Load()) {
+		return Unlent, nil
 	}
 	if s.guarded.Load() && len(c.Contributors) == 0 { // before the lock, which others may hold meanwhile
 		c.norm = s.normOf(&c)
@@ -80,6 +87,9 @@ func (s *Shard) Push(c Contribution) (Status, error) {
 	if c.Seq <= m.counted {
 		c.Data.Release()
 		return Repeated, nil
+	}
+	if c.Loan != nil && (s.guard != nil || s.async && s.cfg.Rule == wire.RuleAverage) {
+		return Unlent, nil
 	}
 	if s.async && c.Step.Measure {
 		return Refused, s.refuse(wire.CodeUnsupported, "push: got a measured push in async mode, where a round has one contribution")
@@ -110,7 +120,8 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 	r.rate = rate
 	slot.step = c.Step
 	slot.seq, slot.weight, slot.counts, slot.norm, slot.judged = c.Seq, c.Weight, c.Counted, c.norm, c.Judged
-	slot.payload = payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size}
+	slot.payload = payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size, loan: c.Loan}
+	slot.loan = c.Loan
 	s.countExamples(m, c.Counted, c.Weight)
 	r.present++
 	s.hold(slot)
@@ -148,6 +159,9 @@ func (s *Shard) place(m *member, seq, number uint64) (*slot, *round, Status, err
 	slot := r.find(m)
 	if slot == nil {
 		return nil, nil, Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: got round %d, want at least %d, the first it counts in", seq, m.Rank, number, m.From)
+	}
+	if slot.payload.loan != nil && slot.loan.Over() {
+		s.vacate(r, slot) // the worker has stopped waiting; it may push something else now
 	}
 	if slot.seq == seq {
 		return nil, nil, Repeated, nil
@@ -196,7 +210,10 @@ func (s *Shard) check(c *Contribution) error {
 	if c.Codec == wire.Codec2Bit && !(c.Threshold > 0 && c.Threshold <= maxWeight) {
 		return s.refuse(wire.CodeMalformed, "push: got threshold %v, want a finite number above 0", c.Threshold)
 	}
-	if c.Data == nil && s.n > 0 {
+	if c.Loan != nil && (c.Codec != wire.CodecFloat32 || len(c.Loan.Values()) != s.n || c.Data != nil || len(c.Contributors) > 0) {
+		return s.refuse(wire.CodeSize, "push: got a loan of %d values in codec %d, of %d contributors, want %d in codec %d of one", len(c.Loan.Values()), c.Codec, len(c.Contributors), s.n, wire.CodecFloat32)
+	}
+	if c.Data == nil && c.Loan == nil && s.n > 0 {
 		return s.refuse(wire.CodeSize, "push: got no values, want %d", s.n)
 	}
 	if c.Codec == wire.CodecTopK && s.n > 0 {

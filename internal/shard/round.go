@@ -29,6 +29,8 @@ type slot struct {
 	held    int64   // bytes of the payload
 	norm    float64 // divided by the weight; 0: not computed
 	judged  bool    // its worker has compared the norm with the limit
+	loan    Loan    // of the payload or, once that is in the sum, of the place for the value
+	placing bool    // the place is claimed
 	verdict verdict // the guard's
 	// summed: a worker of its host has added the gradient to those of others. elsewhere: the sum is in another slot's payload. sqr: the squared norm of the
 	// gradient, if the step is measured.
@@ -110,7 +112,7 @@ func (r *round) change(ordered []*member, n uint64) {
 func (r *round) drop() {
 	for i := range r.slots {
 		r.slots[i].payload.data.Release()
-		r.slots[i].payload = payload{}
+		r.slots[i].payload, r.slots[i].loan = payload{}, nil
 	}
 }
 
@@ -120,6 +122,7 @@ type sum struct {
 	host       partialSum // the contributions of the group that is being added up, which are not in the sum yet
 	hostGroup  uint32
 	last       *Buffer // the last contribution, if the optimizer's update adds it; the round is closing
+	lent       []slot  // claimed contributions that are still to be added; the round is closing
 	rows       rowSum  // of a shard of rows
 	weight     float64
 	rate       wire.RoundRate // of its contributions
@@ -162,6 +165,12 @@ func (s *Shard) aggregateReady() {
 	}
 	for r.aggregated < len(r.slots) && r.slots[r.aggregated].seq != 0 {
 		slot := &r.slots[r.aggregated]
+		if slot.payload.loan != nil {
+			if !s.aggregateLent() {
+				return
+			}
+			continue
+		}
 		s.judge(slot)
 		s.sum.rate = r.rate.RoundRate
 		if s.sum.host.data != nil && s.sum.hostGroup != slot.group {
@@ -234,7 +243,7 @@ func (s *Shard) resetSum() {
 	s.sum.data.Release()
 	s.sum.host.data.Release()
 	s.sum.last.Release()
-	s.sum.partialSum, s.sum.host = partialSum{}, partialSum{}
+	s.sum.partialSum, s.sum.host, s.sum.lent = partialSum{}, partialSum{}, nil
 	s.sum.last, s.sum.weight, s.sum.refused, s.sum.keepsValue = nil, 0, false, false
 	s.sum.rate, s.sum.norms = wire.RoundRate{}, measurement{}
 	s.sum.rows.reset()
@@ -250,9 +259,13 @@ func (s *Shard) closeRounds() {
 	begin := s.workBegins()
 	s.aggregateReady()
 	for s.closes() {
+		inParts := s.sum.lent != nil
 		if err := s.apply(s.rounds); err != nil {
 			s.fail(err)
 			return
+		}
+		if !inParts {
+			s.placeValue(s.rounds + 1)
 		}
 		s.learnNorms(s.open.slots)
 		for i := range s.open.slots {

@@ -123,8 +123,10 @@ type Shard struct {
 	weight     float64    // sum of its contributions' weights
 	kept       keptSum
 	squares    *f32.AddSquares
-	guard      *guard  // nil: contributions are not judged
-	single     [1]slot // async mode: the contribution that is being applied
+	guard      *guard      // nil: contributions are not judged
+	parts      [][]float32 // for lentParts; between calls empty, as is outs
+	outs       [][]float32 // for claimOuts
+	single     [1]slot     // async mode: the contribution that is being applied
 
 	opt     *optim.Optimizer // nil: none
 	factors optim.Factors

@@ -40,6 +40,7 @@ type call struct {
 
 	entry   *entry         // the shard, if requests of this kind name one
 	data    *shard.Buffer  // the payload
+	lent    lentPush       // or where it lies
 	size    int            // bytes of a push's payload
 	held    bool           // the shard has the push
 	out     *shard.Buffer  // an answer's payload
@@ -58,6 +59,7 @@ type call struct {
 	message wire.Message
 	payload [1][]byte
 	filled  bool // payload is used
+	placed  bool // the payload lies where the worker wants it
 
 	// Of a call that is one push of a PushMany:
 	done bool  // its answer is there
@@ -117,6 +119,7 @@ func (c *call) finish() {
 // end is finish, and leaves the call to its owner.
 func (c *call) end() {
 	s := c.s
+	c.settle()
 	c.answered()
 	c.data.Release()
 	c.out.Release()
@@ -132,6 +135,7 @@ func (c *call) end() {
 	c.entry, c.data, c.out, c.version, c.reading = nil, nil, nil, nil, false
 	c.part.Data = nil
 	c.origin, c.message, c.payload[0], c.filled, c.held = nil, nil, nil, false, false
+	c.lent, c.placed = lentPush{}, false
 	c.started, c.arrived, c.spans = time.Time{}, 0, callSpans{}
 	c.done, c.err = false, nil
 }
@@ -145,12 +149,12 @@ func (c *call) arrive() {
 
 // response is the answer that serve has made. Its Release finishes the call.
 func (c *call) response() transport.Response {
-	resp := transport.Response{Message: c.message, Release: c.release}
+	resp := transport.Response{Message: c.message, Release: c.release, Placed: c.placed}
 	switch {
 	case c.kind == wire.KindPushMany:
 		resp.Payload, resp.Order = c.many.payload, c.many.head.Order()
 		return resp
-	case c.filled:
+	case c.filled && !c.placed:
 		resp.Payload = c.payload[:]
 	}
 	if c.origin != nil {

@@ -74,6 +74,7 @@ func (c *call) answerValue(ctx context.Context, want shard.Want, codec uint8, mi
 // answerVersion answers node with a Version, which the call then owns.
 func (c *call) answerVersion(v *shard.Version, node uint64, codec uint8) error {
 	c.version = v
+	c.placed = c.lent.Loan != nil && c.lent.placed != 0 && c.lent.placed == v.Round()
 	n := int(c.entry.cfg.Length)
 	missed, lead := v.HandTo(node)
 	c.value = wire.Value{Generation: v.Generation(), Round: v.Round(), Codec: codec, N: uint64(n), Missed: missed, Lead: lead, Caught: c.entry.shard.CaughtOf(node), Limit: v.Limit(),

@@ -117,6 +117,9 @@ func (c *call) servePushRows(ctx context.Context) error {
 // contribute pushes the payload to the shard, and waits first if it is too early.
 func (c *call) contribute(ctx context.Context, x shard.Contribution, millis uint32) error {
 	x.Data, x.Arrived = c.data, c.arrived
+	if c.lent.Loan != nil {
+		x.Loan = &c.lent
+	}
 	for {
 		status, err := c.entry.shard.Push(x)
 		switch status {
@@ -124,6 +127,11 @@ func (c *call) contribute(ctx context.Context, x shard.Contribution, millis uint
 			c.heardFrom(x.Contributors)
 			c.accepted(x.Round)
 			return nil
+		case shard.Unlent:
+			if err := c.copyLoan(); err != nil {
+				return err
+			}
+			x.Data, x.Loan = c.data, nil
 		case shard.Ahead:
 			if millis == 0 {
 				return refuse(wire.CodeTooFarAhead, "%v: %v: got round %d after %d closed rounds, want at most one round ahead", c.kind, c.entry.cfg, x.Round, c.entry.shard.Rounds())

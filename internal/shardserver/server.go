@@ -120,11 +120,19 @@ func (s *Server) Fail(reason string) {
 func (s *Server) Rounds() uint64 { return s.rounds.Load() }
 
 // Buffer returns the memory for a request's payload. See transport.Handler.
-func (s *Server) Buffer(r *transport.Request, n int) (b []byte, err error) {
+func (s *Server) Buffer(r *transport.Request, n int) ([]byte, error) { return s.receive(r, n, nil) }
+
+// Borrow keeps the loan of a gradient that can be added where it lies, and returns memory for other payloads. See transport.LoanHandler.
+func (s *Server) Borrow(r *transport.Request, l *transport.Loan) ([]byte, error) {
+	return s.receive(r, len(l.Payload()), l)
+}
+
+// receive prepares a call for a payload of n bytes, which has perhaps been lent.
+func (s *Server) receive(r *transport.Request, n int, l *transport.Loan) (b []byte, err error) {
 	c := s.newCall()
 	defer s.recovered(r.Kind, &err)
 	defer func() {
-		if b == nil {
+		if r.Value == nil {
 			c.finish()
 		}
 	}()
@@ -132,9 +140,12 @@ func (s *Server) Buffer(r *transport.Request, n int) (b []byte, err error) {
 		return nil, s.nack(err)
 	}
 	c.receive(n)
-	c.data = s.pool.Get(n)
+	if !c.keepLoan(l) {
+		c.data = s.pool.Get(n)
+		b = c.data.Bytes(n)
+	}
 	r.Value = c
-	return c.data.Bytes(n), nil
+	return b, nil
 }
 
 // Drop releases the memory of a payload that did not arrive whole. See transport.Handler.
@@ -163,7 +174,9 @@ func (s *Server) Serve(ctx context.Context, r *transport.Request) (resp transpor
 			return transport.Response{}, s.nack(err)
 		}
 	}
-	if err := c.serve(ctx); err != nil {
+	err = c.serve(ctx)
+	c.settle()
+	if err != nil {
 		return transport.Response{}, s.nack(err)
 	}
 	return c.response(), nil
