@@ -11,7 +11,7 @@ import (
 
 // The measures of plans, in values (float32).
 const (
-	align      = 64       // shards of dense keys begin at multiples of this: a cache line's worth for every codec
+	align      = 1024     // shards of dense keys begin at multiples of this: a page's worth of float32, and a cache line's for every codec
 	cutAbove   = 64 << 10 // dense keys beyond this are cut, one shard or more for each server
 	maxShard   = 1 << 20
 	maxRows    = 4 << 20              // a shard of rows
