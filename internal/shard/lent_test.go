@@ -73,6 +73,7 @@ var lentCases = []struct {
 	opt      optim.Config
 	backup   bool
 	measured bool
+	groups   [6]uint32
 }{
 	{name: "no optimizer"},
 	{name: "sgd", opt: optim.Config{Name: "sgd", LearningRate: 0.1, Momentum: 0.9}},
@@ -84,6 +85,10 @@ var lentCases = []struct {
 	{name: "async", mode: wire.ModeAsync, opt: optim.Config{Name: "sgd", LearningRate: 0.1}},
 	{name: "async average", mode: wire.ModeAsync, rule: wire.RuleAverage},
 	{name: "backup", opt: optim.Config{Name: "sgd", LearningRate: 0.1}, backup: true},
+	{name: "one host", groups: [6]uint32{1, 1, 1, 1, 1, 1}},
+	{name: "two hosts", groups: [6]uint32{1, 2, 2, 1, 1, 2}, opt: optim.Config{Name: "sgd", LearningRate: 0.1}},
+	{name: "a host and others", groups: [6]uint32{0, 2, 0, 2, 2, 0}},
+	{name: "a host, in any order", groups: [6]uint32{0, 2, 0, 2, 2, 0}, mode: wire.ModeAnyOrder},
 	{name: "measured", opt: optim.Config{Name: "sgd", LearningRate: 0.1}, measured: true},
 }
 
@@ -97,7 +102,13 @@ func TestLentContributionsGiveTheSameValues(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				setWorkers(t, s, 1, workers)
+				var members []Member
+				for rank, group := range tt.groups {
+					members = append(members, Member{Node: node(rank), Rank: uint32(rank), Group: group})
+				}
+				if err := s.SetMembers(1, members); err != nil {
+					t.Fatal(err)
+				}
 				if tt.mode != 0 {
 					if err := s.SetMode(tt.mode); err != nil {
 						t.Fatal(err)
