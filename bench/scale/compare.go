@@ -82,7 +82,7 @@ func compare(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		least, mid, cpu := slices.Min(append(m.least, m.round...)), middle(m.round), slices.Min(m.cpu)
+		least, mid, cpu := slices.Min(append(m.least, m.round...)), middle(m.round), middle(m.cpu)
 		fmt.Fprintf(c.App.Writer, "| %d × %d | %s | %.1f | %.1f / %.1f | %.2f | %.1f | %.1f | %.2f |\n", m.workers, m.servers, m.transport,
 			1e3*r.round, 1e3*least, 1e3*mid, r.round/mid, 1e3*r.cpu, 1e3*cpu, r.cpu/cpu)
 	}

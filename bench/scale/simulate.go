@@ -81,7 +81,7 @@ func (s *simulation) place(parts [][]part) (serverHosts []*host) {
 			h = newHost()
 		}
 		g := &group{s: s, host: h, index: i, count: count, have: make([]int, len(c.model.layers))}
-		g.own = process{cores: &h.cores, lanes: c.cores}
+		g.own = process{cores: &h.cores, lanes: min(c.cores, c.servers)} // a server's connection is read and written by one goroutine each
 		for range count {
 			g.leaders = append(g.leaders, &process{cores: &h.cores, lanes: 1})
 		}
