@@ -29,9 +29,9 @@ func (l Line) Plus(m Line) Line {
 	return Line{l.Message + m.Message, l.Byte + m.Byte, l.Far + m.Far}
 }
 
-// A Transport is the time on a core that moving takes: what is said of push is a contribution with its acknowledgement, of pull
-// the way of a value to the worker in the answer to a push, of further what each contribution to a round after the first costs besides: it is
-// held, added to the others, and its value cannot be the contribution's own memory.
+// A Transport is the time on a core that a round of pushes and pulls takes: what is said of push is a contribution on its way, of pull a value
+// on its way back, where one worker has one server. Further is what each contribution to a round after the first takes besides: the sum and what goes
+// with it; less than nothing where what there is once in a round is more than that.
 type Transport struct {
 	PushWorker    Line `json:"push_worker"`
 	PushServer    Line `json:"push_server"`
@@ -83,7 +83,7 @@ func (c *Costs) Validate() error {
 	line("sum", c.Sum)
 	for _, name := range slices.Sorted(maps.Keys(c.Transports)) {
 		t := c.Transports[name]
-		for i, l := range []Line{t.PushWorker, t.PushServer, t.PullWorker, t.PullServer, t.FurtherWorker, t.FurtherServer} {
+		for i, l := range []Line{t.PushWorker, t.PushServer, t.PullWorker, t.PullServer} {
 			line(fmt.Sprintf("line %d of transport %s", i, name), l)
 		}
 	}
@@ -135,11 +135,16 @@ func Round(x float64) float64 {
 // A Point is what a message of so many bytes costs.
 type Point struct{ Bytes, Cost float64 }
 
-// Fit is the line through what a small message costs and a large one, both in the cache, and one of a set of which the share share is not. Where noise
-// would make a part negative it is 0, and memory is never faster than the cache.
+// Fit is the line through what a small message costs and a large one, both in the cache, and one of a set of which the share share is not. It may fall.
 func Fit(small, large, far Point, share float64) Line {
-	b := max(0, (large.Cost-small.Cost)/(large.Bytes-small.Bytes))
-	l := Line{Message: Round(max(0, small.Cost-b*small.Bytes)), Byte: Round(b)}
-	l.Far = Round(b + max(0, (far.Cost-l.Message)/far.Bytes-b)/share)
+	b := (large.Cost - small.Cost) / (large.Bytes - small.Bytes)
+	message := small.Cost - b*small.Bytes
+	return Line{Message: Round(message), Byte: Round(b), Far: Round(b + ((far.Cost-message)/far.Bytes-b)/share)}
+}
+
+// Rising is the line without the parts that noise made negative, for what cannot give time back; memory is never faster than the cache.
+func (l Line) Rising() Line {
+	l.Message, l.Byte = max(0, l.Message), max(0, l.Byte)
+	l.Far = max(l.Byte, l.Far)
 	return l
 }

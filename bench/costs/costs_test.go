@@ -13,8 +13,8 @@ func TestFitGoesThroughItsPoints(t *testing.T) {
 	if l != (Line{5e-6, 2e-10, 6e-10}) {
 		t.Errorf("got %+v, want 5 µs, 0.2 ns, and 0.6 ns of which three quarters are 0.3 ns more", l)
 	}
-	if l := Fit(Point{1000, 8e-6}, Point{2000, 7e-6}, Point{4000, 1e-6}, 1); l != (Line{Message: 8e-6}) {
-		t.Errorf("falling costs: got %+v, want no cost of a byte", l)
+	if l := Fit(Point{1000, 8e-6}, Point{2000, 7e-6}, Point{4000, 1e-6}, 1); l.Byte >= 0 || l.Far >= l.Byte || l.Rising() != (Line{Message: 9e-6}) {
+		t.Errorf("falling costs: got %+v and %+v without what is negative, want no cost of a byte in this", l, l.Rising())
 	}
 }
 

@@ -14,6 +14,7 @@
 //	            operation is the whole round, and first-ns/op the time until the first layer's new value is there
 //	latency     one key of 1 KB, push and pull in one trip, one at a time
 //	small       64 keys of 1 KB, each pushed again as soon as it was acknowledged
+//	many/...    small and resnet18 again, all keys of a pass in one call of PushMany or PushPullMany
 //	push/...    keys of 64 KB, pushed as the small ones
 //	array/...   keys of 64 KB to 16 MB, some concurrently, push and pull in one trip
 //	rows/...    an embedding of 2^20 rows of 16: pull of the rows of 1024 examples of 26 each, then push of their gradients, which

@@ -53,7 +53,7 @@ func TestRunReportsEachWork(t *testing.T) {
 		r := newReport(&out)
 		j := job{size: size{2, 2, false}, transport: transport, works: []string{"latency"}, scale: 0.01}
 		if transport == transportNames[0] { // these take seconds under the race detector
-			j.works = append(j.works, "small", "rows/zipf-sgd")
+			j.works = append(j.works, "small", "many/small", "rows/zipf-sgd")
 		}
 		if done, err := j.run(t.Context(), time.Minute, r); err != nil || done != len(j.works) {
 			t.Fatalf("over %s: %d works: %v", transport, done, err)

@@ -25,7 +25,7 @@ type stageSet struct {
 	passes      int
 }
 
-var stageSets = [3]stageSet{{"small", 64, 1 << 10, 60}, {"near", 3, 1 << 20, 20}, {"far", 44, 1 << 20, 2}}
+var stageSets = [3]stageSet{{"small", 64, 1 << 10, 60}, {"near", 3, 1 << 20, 40}, {"far", 44, 1 << 20, 3}}
 
 // stageJobs are the jobs that play them: the second has one contribution more.
 var stageJobs = [2]size{{1, 1, false}, {2, 1, false}}
@@ -103,10 +103,17 @@ func stageTransport(ctx context.Context, set settings, name string, c *costs.Cos
 		}
 		return a
 	}
+	least := func(a, b points) points { // a push whose value is asked for may have a shorter way than one that is acknowledged
+		for i := range a {
+			a[i].Cost = min(a[i].Cost, b[i].Cost)
+		}
+		return a
+	}
 	const push, pushPull = 0, 1
+	toServer, onServer := least(worker[0][push], worker[0][pushPull]), least(server[0][push], server[0][pushPull])
 	return costs.Transport{
-		PushWorker: line(worker[0][push]), PushServer: line(server[0][push]),
-		PullWorker: line(more(worker[0][pushPull], worker[0][push], 1)), PullServer: line(more(server[0][pushPull], server[0][push], 1)),
+		PushWorker: line(toServer).Rising(), PushServer: line(onServer).Rising(),
+		PullWorker: line(more(worker[0][pushPull], toServer, 1)).Rising(), PullServer: line(more(server[0][pushPull], onServer, 1)).Rising(),
 		// Two operations have one further contribution.
 		FurtherWorker: line(more(worker[1][pushPull], worker[0][pushPull], 2)), FurtherServer: line(more(server[1][pushPull], server[0][pushPull], 2)),
 	}, nil

@@ -18,6 +18,7 @@ type work struct {
 	passes  int
 	pull    bool // in the same trip
 	whole   bool // one operation is a pass over all keys, not one key
+	many    bool // one goroutine pushes all keys of a pass in one call
 	table   *table
 	norms   *norms
 }
@@ -26,6 +27,8 @@ var works = []work{
 	{name: "resnet18", keys: resnet18(), samples: 40, passes: 1, pull: true, whole: true},
 	{name: "latency", keys: []int{256}, samples: 20, passes: 100, pull: true},
 	{name: "small", keys: same(64, 256), samples: 20, passes: 40},
+	{name: "many/small", keys: same(64, 256), samples: 20, passes: 40, many: true},
+	{name: "many/resnet18", keys: resnet18(), samples: 40, passes: 1, pull: true, whole: true, many: true},
 	{name: "push/bytes=65536", keys: same(16, 16<<10), samples: 20, passes: 16},
 	{name: "array/bytes=65536", keys: same(16, 16<<10), samples: 20, passes: 16, pull: true},
 	{name: "array/bytes=262144", keys: same(16, 64<<10), samples: 20, passes: 8, pull: true},
@@ -169,18 +172,23 @@ func newPlayer(ctx context.Context, kv kvstore.Store, w work) (*player, error) {
 		}
 		return p, nil
 	}
+	var entries []kvstore.Entry
 	for i, n := range w.keys {
 		key := fmt.Sprintf("%s/%d", w.name, i)
 		if err := kv.Init(ctx, key, make([]float32, n)); err != nil {
 			p.close()
 			return nil, err
 		}
-		start := make(chan struct{}, 1)
-		p.start = append(p.start, start)
 		grads, outs := [][]float32{kvstore.Float32s(n)}, [][]float32{kvstore.Float32s(n)}
 		for j := range grads[0] {
 			grads[0][j] = float32(j%7) - 3
 		}
+		if w.many {
+			entries = append(entries, kvstore.Entry{Key: key, Grads: grads, Outs: outs})
+			continue
+		}
+		start := make(chan struct{}, 1)
+		p.start = append(p.start, start)
 		p.ended.Go(func() {
 			for range start {
 				for range w.passes {
@@ -199,7 +207,32 @@ func newPlayer(ctx context.Context, kv kvstore.Store, w work) (*player, error) {
 			}
 		})
 	}
+	if w.many {
+		p.playMany(ctx, entries)
+	}
 	return p, nil
+}
+
+// playMany makes the player one that pushes all keys in one call.
+func (p *player) playMany(ctx context.Context, entries []kvstore.Entry) {
+	call := p.by.PushPullMany
+	if !p.pull {
+		call = p.by.PushMany
+		for i := range entries {
+			entries[i].Outs = nil
+		}
+	}
+	start := make(chan struct{}, 1)
+	p.start = append(p.start, start)
+	p.ended.Go(func() {
+		for range start {
+			for range p.passes {
+				p.note(call(ctx, entries))
+			}
+			p.first = time.Since(p.begun)
+			p.done.Done()
+		}
+	})
 }
 
 func (p *player) note(err error) {

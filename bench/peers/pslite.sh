@@ -56,4 +56,4 @@ if "$PYTHON" -c 'import torch' 2>/dev/null; then
 else
 	echo "pslite.sh: without gloo: $PYTHON has no torch: install python3-torch, or name a Python that has it in PYTHON" >&2
 fi
-exec "$out/kv" -work '*,push/*,array/*' -count 5 -scale 0.3 -limit 20s -floor -peer "pslite-tcp=$cubic $out/pslite" -peer "pslite-unix=env DMLC_LOCAL=1 $out/pslite" "$@"
+exec "$out/kv" -work '*,many/*,push/*,array/*' -count 5 -scale 0.3 -limit 20s -floor -peer "pslite-tcp=$cubic $out/pslite" -peer "pslite-unix=env DMLC_LOCAL=1 $out/pslite" "$@"

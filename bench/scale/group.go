@@ -1,5 +1,7 @@
 package main
 
+import "github.com/paragon-train/paragon/bench/costs"
+
 // A group is workers of one host that do the same: they compute, and exchange one by one or as a sum. With folding it stands for several hosts.
 type group struct {
 	s       *simulation
@@ -67,19 +69,20 @@ func (g *group) push(x *shard, round int) {
 	t := s.between(g.host, x.host)
 	wire, far := x.pushed(c), g.host.far
 	encode := c.costs.Encode[c.push].Of(0, x.bytes, far)
+	send := func(t costs.Transport, messages float64, workers int) float64 {
+		return encode + max(0, t.PushWorker.Of(messages, wire, far)+min(0, x.further(t, workers, far)))
+	}
 	if !c.grouped(x.bytes, g.host == x.host) {
-		g.own.run(encode+t.PushWorker.Of(x.messages(), wire, far), g.count, func() {
+		g.own.run(send(t, x.messages(), g.neighbours()), g.count, func() {
 			s.send(g.host, x.host, x.layer, float64(g.count)*wire, 1, c.fold, func() { x.receive(g, t, g.count*c.fold, round) })
 		})
 		return
 	}
 	near := c.costs.Transports[local]
-	members := float64(g.count - 1)
-	g.own.run(encode+near.PushWorker.Of(1, wire, far), g.count, func() {
-		// The leader takes its members' and its own, and adds up; what it sends is encoded once more.
-		work := near.PushServer.Of(members, members*wire, far) + c.costs.Copy.Of(0, x.bytes, far) + s.add(near, x, g.count, true, far) +
-			encode + t.PushWorker.Of(x.messages(), wire, far)
-		g.leader(x).run(work, 1, func() {
+	g.own.run(send(near, 1, g.count), g.count, func() {
+		// The leader is a server to its host's workers; what it sends is encoded once more.
+		take, add := s.take(near, x, g.count, true, far)
+		g.leader(x).run(take+add+send(t, x.messages(), 1), 1, func() {
 			s.send(g.host, x.host, x.layer, wire, 1, c.fold, func() { x.receive(g, t, c.fold, round) })
 		})
 	})
@@ -104,14 +107,17 @@ func (g *group) answered(x *shard) {
 	if c.pull != "none" {
 		decode = c.costs.Encode[c.pull].Of(0, x.bytes, far) // as fast either way
 	}
+	get := func(t costs.Transport, messages float64, workers int) float64 {
+		return t.PullWorker.Of(messages, wire, far) + max(0, x.further(t, workers, far))
+	}
 	if !c.grouped(x.bytes, g.host == x.host) {
-		g.own.run(t.PullWorker.Of(x.messages(), wire, far)+x.further(t, g.neighbours(), far)+decode, g.count, func() { g.arrive(x) })
+		g.own.run(get(t, x.messages(), g.neighbours())+decode, g.count, func() { g.arrive(x) })
 		return
 	}
 	near := c.costs.Transports[local]
-	members := float64(g.count - 1)
-	g.leader(x).run(t.PullWorker.Of(x.messages(), wire, far)+near.PullServer.Of(members, members*wire, far), 1, func() {
-		g.own.run(near.PullWorker.Of(1, wire, far)+x.further(near, g.count, far)+decode, g.count, func() { g.arrive(x) })
+	n := float64(g.count)
+	g.leader(x).run(get(t, x.messages(), 1)+near.PullServer.Of(n, n*wire, far), 1, func() {
+		g.own.run(get(near, 1, g.count)+decode, g.count, func() { g.arrive(x) })
 	})
 }
 

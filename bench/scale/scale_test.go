@@ -108,8 +108,8 @@ func TestRoundsOfSmallClusters(t *testing.T) {
 				PullServer: costs.Line{Message: 3}, PullWorker: same(4. / 4000)}
 		}},
 		{"three workers on one core: two sums of 4 s, an update of 4 s", 3*2 + 2*4 + 4, func(c *cluster) {
-			c.workers, c.placement, c.link, c.cores, c.rule, c.costs.Sum = 3, oneHost, 0, 1, "sgd", same(0.001)
-			c.costs.Transports["tcp"] = costs.Transport{PushWorker: costs.Line{Message: 2}}
+			c.workers, c.placement, c.link, c.cores, c.rule = 3, oneHost, 0, 1, "sgd"
+			c.costs.Transports["tcp"] = costs.Transport{PushWorker: costs.Line{Message: 2}, FurtherServer: same(0.001)}
 		}},
 		{"a limited loopback carries both ways one after the other", 2 * (4 + 4), func(c *cluster) { c.workers, c.placement = 2, oneHost }},
 		{"computing comes on top of what cannot hide", 5 + 2*(0.5+0.004), func(c *cluster) {
@@ -141,13 +141,18 @@ func TestRoundsOfHostsWithSeveralWorkers(t *testing.T) {
 		{"four workers of a host push by themselves: four gradients and four values on its link", 2 * (0.5 + 16), func(c *cluster) {}},
 		{"keys below 16 KB are never added up within a host", 2 * (0.5 + 16), func(c *cluster) { c.sums = true }},
 		{"one sum leaves the host, one value comes", 2 * (0.5 + 20), func(c *cluster) { c.sums, c.model.layers[0].keys = true, []int{5000} }},
-		// Each member sends (1 s), the leader takes three (2 s each), its own (1 s) and adds three times (4 s each), and gives the value to three
-		// (3 s each), who take it (5 s).
-		{"the leader works for its members", 2*(0.5+20) + 1 + 3*2 + 1 + 3*4 + 3*3 + 5, func(c *cluster) {
+		// Each worker gives its gradient to the leader (1 s), which takes four (2 s each) and adds three times (4 s each), and gives the value to
+		// four (3 s each), who take it (5 s).
+		{"the leader is a server to its host's workers", 2*(0.5+20) + 1 + 4*2 + 3*4 + 4*3 + 5, func(c *cluster) {
 			c.sums, c.model.layers[0].keys = true, []int{5000}
-			c.costs.Copy = same(1. / 20000)
 			c.costs.Transports["auto"] = costs.Transport{PushWorker: costs.Line{Message: 1}, PushServer: costs.Line{Message: 2}, PullServer: costs.Line{Message: 3},
 				PullWorker: costs.Line{Message: 5}, FurtherServer: costs.Line{Message: 4}}
+		}},
+		// The first takes 2 s, each other 1.5 s less; a worker among four takes three quarters of 2 s less than its 2 s.
+		{"further contributions may take less than the first", 2*(0.5+20) + 0.5 + 4*2 - 3*1.5, func(c *cluster) {
+			c.sums, c.model.layers[0].keys = true, []int{5000}
+			c.costs.Transports["auto"] = costs.Transport{PushWorker: costs.Line{Message: 2}, PushServer: costs.Line{Message: 2},
+				FurtherServer: costs.Line{Message: -1.5}, FurtherWorker: costs.Line{Message: -2}}
 		}},
 		{"workers beside the server push to it by themselves, through memory", 0, func(c *cluster) {
 			c.sums, c.model.layers[0].keys, c.placement = true, []int{5000}, shared

@@ -34,26 +34,29 @@ func (s *simulation) between(a, b *host) costs.Transport {
 	return s.c.costs.Transports[s.c.transport]
 }
 
-// add is the time in which so many contributions are added up. Without a sum so far the memory of the first becomes it, unless it has to be decoded.
-func (s *simulation) add(t costs.Transport, x *shard, contributions int, first bool, far float64) float64 {
+// take is the time in which so many contributions come to a server, or to the leader of a group, of which one may be the first of its round; add is that in
+// which they are added up, one after the other. Where further contributions take less than the first, taking them does.
+func (s *simulation) take(t costs.Transport, x *shard, contributions int, first bool, far float64) (take, add float64) {
 	c := s.c.costs
-	sum := c.Sum.Of(0, x.bytes, far)
 	n := float64(contributions)
-	decode := 0.0
+	take = n * t.PushServer.Of(x.messages(), x.pushed(s.c), far)
 	if s.c.push != "none" {
-		decode = n * c.Decode[s.c.push].Of(0, x.bytes, far)
+		add = n * c.Decode[s.c.push].Of(0, x.bytes, far)
 	}
 	if first {
 		n--
 	}
-	each := max(t.FurtherServer.Of(x.messages(), x.bytes, far), sum)
+	further := n * t.FurtherServer.Of(x.messages(), x.bytes, far)
 	if s.c.push != "none" {
-		each -= sum // decoding adds
+		further -= n * c.Sum.Of(0, x.bytes, far) // decoding adds
 	}
-	return n*each + decode
+	if further < 0 {
+		return max(0, take+further), add
+	}
+	return take, add + further
 }
 
-// further is what each of several workers of a host takes more for a value than one alone.
+// further is what each of several workers of a host takes more or less for a round than one alone.
 func (x *shard) further(t costs.Transport, workers int, far float64) float64 {
 	n := float64(workers)
 	return (n - 1) / n * t.FurtherWorker.Of(x.messages(), x.bytes, far)
@@ -62,8 +65,8 @@ func (x *shard) further(t costs.Transport, workers int, far float64) float64 {
 // receive takes so many contributions of a group.
 func (x *shard) receive(g *group, t costs.Transport, contributions, round int) {
 	s := g.s
-	n := float64(contributions)
-	x.server.split(t.PushServer.Of(n*x.messages(), n*x.pushed(s.c), x.host.far), min(contributions, s.c.cores), func() {
+	work, _ := s.take(t, x, contributions, g.index == 0, x.host.far)
+	x.server.split(work, min(contributions, s.c.cores), func() {
 		x.arrived[g.index] = round
 		s.fold(x)
 	})
@@ -91,7 +94,8 @@ func (s *simulation) fold(x *shard) {
 		return
 	}
 	x.busy = true
-	x.server.run(s.add(s.between(s.groups[from].host, x.host), x, added, from == 0, x.host.far), 1, func() {
+	_, work := s.take(s.between(s.groups[from].host, x.host), x, added, from == 0, x.host.far)
+	x.server.run(work, 1, func() {
 		if x.folded < len(x.arrived) {
 			x.busy = false
 			s.fold(x)
