@@ -25,7 +25,7 @@ type stageSet struct {
 	passes      int
 }
 
-var stageSets = [3]stageSet{{"small", 64, 1 << 10, 60}, {"near", 3, 1 << 20, 40}, {"far", 44, 1 << 20, 3}}
+var stageSets = [3]stageSet{{"small", 64, 1 << 10, 60}, {"near", 1, 4 << 20, 30}, {"far", 11, 4 << 20, 3}}
 
 // stageJobs are the jobs that play them: the second has one contribution more.
 var stageJobs = [2]size{{1, 1, false}, {2, 1, false}}
