@@ -11,22 +11,25 @@ import (
 	"slices"
 )
 
-// A Line is the time on one core of something that grows with its size, in seconds: Message for each message, and for each byte Byte where
-// the memory that it touches is in the last-level cache, Far where it is not.
+// A Line is the time on one core of something that grows with its size, in seconds: Message for each message, or Large for one of LargeBytes and more,
+// which goes another way; and for each byte Byte where the memory that it touches is in the last-level cache, Far where it is not.
 type Line struct {
 	Message float64 `json:"message,omitempty"`
+	Large   float64 `json:"large,omitempty"`
 	Byte    float64 `json:"byte"`
 	Far     float64 `json:"far"`
 }
 
+// LargeBytes are those of a large message: from there on memory is lent within a host, and written past the buffers between hosts.
+const LargeBytes = 64 << 10
+
 // Of is the time for so many bytes in so many messages, of which the share far is not in the cache.
 func (l Line) Of(messages, bytes, far float64) float64 {
-	return l.Message*messages + (l.Byte+(l.Far-l.Byte)*far)*bytes
-}
-
-// Plus is the time of both.
-func (l Line) Plus(m Line) Line {
-	return Line{l.Message + m.Message, l.Byte + m.Byte, l.Far + m.Far}
+	each := l.Message
+	if bytes >= LargeBytes*messages {
+		each = l.Large
+	}
+	return each*messages + (l.Byte+(l.Far-l.Byte)*far)*bytes
 }
 
 // A Transport is the time on a core that a round of pushes and pulls takes: what is said of push is a contribution on its way, of pull a value
@@ -77,7 +80,7 @@ func (c *Costs) Validate() error {
 	}
 	var err error
 	line := func(what string, l Line) {
-		err = errors.Join(err, check(what, l.Message), check(what, l.Byte), check(what, l.Far))
+		err = errors.Join(err, check(what, l.Message), check(what, l.Large), check(what, l.Byte), check(what, l.Far))
 	}
 	line("copy", c.Copy)
 	line("sum", c.Sum)
@@ -135,16 +138,16 @@ func Round(x float64) float64 {
 // A Point is what a message of so many bytes costs.
 type Point struct{ Bytes, Cost float64 }
 
-// Fit is the line through what a small message costs and a large one, both in the cache, and one of a set of which the share share is not. It may fall.
-func Fit(small, large, far Point, share float64) Line {
-	b := (large.Cost - small.Cost) / (large.Bytes - small.Bytes)
-	message := small.Cost - b*small.Bytes
-	return Line{Message: Round(message), Byte: Round(b), Far: Round(b + ((far.Cost-message)/far.Bytes-b)/share)}
+// Fit is the line through what a small message costs and two large ones, all in the cache, and one of a set of which the share share is not. It may fall.
+func Fit(small, large, larger, far Point, share float64) Line {
+	b := (larger.Cost - large.Cost) / (larger.Bytes - large.Bytes)
+	fixed := larger.Cost - b*larger.Bytes
+	return Line{Message: Round(small.Cost - b*small.Bytes), Large: Round(fixed), Byte: Round(b), Far: Round(b + ((far.Cost-fixed)/far.Bytes-b)/share)}
 }
 
 // Rising is the line without the parts that noise made negative, for what cannot give time back; memory is never faster than the cache.
 func (l Line) Rising() Line {
-	l.Message, l.Byte = max(0, l.Message), max(0, l.Byte)
+	l.Message, l.Large, l.Byte = max(0, l.Message), max(0, l.Large), max(0, l.Byte)
 	l.Far = max(l.Byte, l.Far)
 	return l
 }

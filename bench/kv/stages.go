@@ -18,14 +18,14 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A stageSet is the keys of a work that measures moving: many messages, many bytes in the cache, and many beyond it.
+// A stageSet is the keys of a work that measures moving: small messages, large ones of two sizes in the cache, and ones beyond it.
 type stageSet struct {
 	name        string
 	keys, bytes int // of each
 	passes      int
 }
 
-var stageSets = [3]stageSet{{"small", 64, 1 << 10, 60}, {"near", 1, 4 << 20, 30}, {"far", 11, 4 << 20, 3}}
+var stageSets = [4]stageSet{{"small", 64, 1 << 10, 60}, {"large", 6, 512 << 10, 40}, {"larger", 1, 4 << 20, 30}, {"far", 11, 4 << 20, 3}}
 
 // stageJobs are the jobs that play them: the second has one contribution more.
 var stageJobs = [2]size{{1, 1, false}, {2, 1, false}}
@@ -66,7 +66,7 @@ func measureStages(ctx context.Context, set settings, out io.Writer) error {
 	return nil
 }
 
-// stageTransport measures the CPU time of workers and a server for messages of two sizes, and of sets that are in the cache and beyond it. A worker
+// stageTransport measures the CPU time of workers and a server for messages of several sizes, in the cache and beyond it. A worker
 // alone has no sum, and without an optimizer the contribution's memory becomes the value: what is left is moving. What a second worker's
 // contribution takes beyond twice that is the sum and what goes with it.
 func stageTransport(ctx context.Context, set settings, name string, c *costs.Costs) (costs.Transport, error) {
@@ -94,9 +94,9 @@ func stageTransport(ctx context.Context, set settings, name string, c *costs.Cos
 			server[i][k/len(stageSets)][at] = costs.Point{Bytes: bytes, Cost: (m.cpu - m.workerCPU).Seconds() / ops}
 		}
 	}
-	far := stageSets[2]
+	far := stageSets[3]
 	share := max(0.5, c.Far(3*float64(far.keys*far.bytes))) // gradients, values, and the workers' copies of them
-	line := func(p points) costs.Line { return costs.Fit(p[0], p[1], p[2], share) }
+	line := func(p points) costs.Line { return costs.Fit(p[0], p[1], p[2], p[3], share) }
 	more := func(a, b points, times float64) points {
 		for i := range a {
 			a[i].Cost = times * (a[i].Cost - b[i].Cost)
@@ -200,7 +200,7 @@ func stageArithmetic(c *costs.Costs, spell time.Duration) {
 // writeStages writes a line for each stage, as Go's benchmarks do.
 func writeStages(out io.Writer, c *costs.Costs) {
 	line := func(stage string, l costs.Line) {
-		fmt.Fprintf(out, "BenchmarkStage/stage=%s 1 %.0f ns/message %.1f ns/KB %.1f far-ns/KB\n", stage, 1e9*l.Message, 1e9*1024*l.Byte, 1e9*1024*l.Far)
+		fmt.Fprintf(out, "BenchmarkStage/stage=%s 1 %.0f ns/message %.0f ns/large-message %.1f ns/KB %.1f far-ns/KB\n", stage, 1e9*l.Message, 1e9*l.Large, 1e9*1024*l.Byte, 1e9*1024*l.Far)
 	}
 	for _, name := range transportNames {
 		if t, ok := c.Transports[name]; ok {
