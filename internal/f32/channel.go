@@ -128,15 +128,6 @@ func NormGrad(dx, dy, x, y, p, q, r []float32) {
 	normGrad(kernels.tile.path, dx, dy, x, y, p, q, r)
 }
 
-// AddChannels sets y = x + shift for each channel: a bias.
-func AddChannels(y, x, shift []float32) {
-	c := len(shift)
-	checkChannels2("AddChannels", c, len(y), len(x), len(x))
-	for i := 0; i < len(y); i += c {
-		kernels.add(y[i:i+c], x[i:i+c], shift)
-	}
-}
-
 func checkChannels2(op string, c, n, a, b int) {
 	if c == 0 || n%c != 0 || a != n || b != n {
 		checkChannels(op, c, n, a, b)

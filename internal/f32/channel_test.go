@@ -131,22 +131,30 @@ func TestChannelLoopsAreTheirFormulas(t *testing.T) {
 			check("ScaleShiftAdd with ReLU", func(d []float32) { ScaleShiftAdd(d, x, res, p, sh, true) }, func(i, j int) float64 { return max(0, line(i, j)+f(res, i)) })
 			check("NormGrad", func(d []float32) { NormGrad(d, dy, x, nil, p, q, sh) }, func(i, j int) float64 { return f(p, j)*f(dy, i) + f(q, j)*f(x, i) + f(sh, j) })
 			check("NormGrad with mask", func(d []float32) { NormGrad(d, dy, x, y, p, q, sh) }, func(i, j int) float64 { return f(p, j)*dz(i) + f(q, j)*f(x, i) + f(sh, j) })
-			check("AddChannels", func(d []float32) { AddChannels(d, x, sh) }, func(i, j int) float64 { return f(x, i) + f(sh, j) })
 		}
 	})
 }
 
 func TestChannelFunctionsAllocateNothing(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
-		x, a, b, f := make([]float32, 64*70), make([]float64, 70), make([]float64, 70), make([]float32, 70)
-		if n := alloctest.PerRun(10, func() {
-			ChannelSums(a, b, x)
-			ChannelSumsAround(a, b, x, f)
-			ChannelGradSums(a, b, x, x, x, f)
-			ScaleShift(x, x, f, f, true)
-			NormGrad(x, x, x, nil, f, f, f)
-		}); n != 0 {
-			t.Errorf("%v allocations, want 0", n)
+		for _, c := range []int{6, 70} { // 6 channels are widened
+			x, a, b, f := make([]float32, 65*c), make([]float64, c), make([]float64, c), make([]float32, c)
+			half := make([]uint16, len(x))
+			if n := alloctest.PerRun(10, func() {
+				ChannelSums(a, b, x)
+				ChannelSumsAround(a, b, x, f)
+				ChannelGradSums(a, b, x, x, x, f)
+				ScaleShift(x, x, f, f, true)
+				ScaleShiftAdd(x, x, x, f, f, false)
+				NormGrad(x, x, x, nil, f, f, f)
+				ChannelSumsBFloat16(a, b, half)
+				ChannelSumsAroundBFloat16(a, b, half, f)
+				ChannelGradSumsBFloat16(a, b, half, half, half, f)
+				ScaleShiftBFloat16(half, half, half, f, f, true)
+				NormGradBFloat16(half, half, half, half, f, f, f)
+			}); n != 0 {
+				t.Errorf("%d channels: %v allocations, want 0", c, n)
+			}
 		}
 	})
 }

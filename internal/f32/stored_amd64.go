@@ -4,7 +4,29 @@ import "unsafe"
 
 // These choose by path as those of channel_amd64.go do. On AVX2 all is plain Go.
 
+// wideHalfRow is wideRow of the loops over bfloat16.
+func wideHalfRow(p Path, c int) int {
+	if p != AVX512 {
+		return 0
+	}
+	return wideRow(p, c)
+}
+
 func channelSumsHalf(p Path, sum, sumSq []float32, x []uint16, c int) {
+	if w := wideHalfRow(p, c); w > 0 && len(sum) == c && len(x) >= w {
+		var a, b [wideChannels]float32
+		n := len(x) / w * w
+		sumColumnsHalf(p, a[:w], b[:w], x[:n], w)
+		fold(sum, a[:w])
+		fold(sumSq, b[:w])
+		x = x[n:]
+	}
+	if len(x) > 0 {
+		sumColumnsHalf(p, sum, sumSq, x, c)
+	}
+}
+
+func sumColumnsHalf(p Path, sum, sumSq []float32, x []uint16, c int) {
 	n, rows := 0, (len(x)+c-1)/c
 	if p == AVX512 {
 		if n = len(sum) &^ 15; n > 0 {
@@ -17,6 +39,21 @@ func channelSumsHalf(p Path, sum, sumSq []float32, x []uint16, c int) {
 }
 
 func channelSumsAroundHalf(p Path, sum, sumSq []float32, x []uint16, center []float32, c int) {
+	if w := wideHalfRow(p, c); w > 0 && len(sum) == c && len(x) >= w {
+		var a, b, around [wideChannels]float32
+		repeat(around[:w], center)
+		n := len(x) / w * w
+		sumColumnsAroundHalf(p, a[:w], b[:w], x[:n], around[:w], w)
+		fold(sum, a[:w])
+		fold(sumSq, b[:w])
+		x = x[n:]
+	}
+	if len(x) > 0 {
+		sumColumnsAroundHalf(p, sum, sumSq, x, center, c)
+	}
+}
+
+func sumColumnsAroundHalf(p Path, sum, sumSq []float32, x []uint16, center []float32, c int) {
 	n, rows := 0, (len(x)+c-1)/c
 	if p == AVX512 {
 		if n = len(sum) &^ 15; n > 0 {
@@ -29,6 +66,25 @@ func channelSumsAroundHalf(p Path, sum, sumSq []float32, x []uint16, center []fl
 }
 
 func channelGradSumsHalf(p Path, sumDy, sumDyX []float32, dy, x, y []uint16, center []float32, c int) {
+	if w := wideHalfRow(p, c); w > 0 && len(sumDy) == c && len(x) >= w {
+		var a, b, around [wideChannels]float32
+		repeat(around[:w], center)
+		n := len(x) / w * w
+		var part []uint16
+		if y != nil {
+			part, y = y[:n], y[n:]
+		}
+		gradSumColumnsHalf(p, a[:w], b[:w], dy[:n], x[:n], part, around[:w], w)
+		fold(sumDy, a[:w])
+		fold(sumDyX, b[:w])
+		dy, x = dy[n:], x[n:]
+	}
+	if len(x) > 0 {
+		gradSumColumnsHalf(p, sumDy, sumDyX, dy, x, y, center, c)
+	}
+}
+
+func gradSumColumnsHalf(p Path, sumDy, sumDyX []float32, dy, x, y []uint16, center []float32, c int) {
 	n, rows := 0, (len(x)+c-1)/c
 	if p == AVX512 {
 		n = len(sumDy) &^ 15
@@ -50,30 +106,93 @@ func channelGradSumsHalf(p Path, sumDy, sumDyX []float32, dy, x, y []uint16, cen
 
 func scaleShiftHalf(p Path, y, x, res []uint16, scale, shift []float32, relu bool) {
 	c := len(scale)
-	if p != AVX512 || c%16 != 0 || len(y) == 0 {
+	w := wideHalfRow(p, c)
+	switch {
+	case len(y) == 0:
+	case p == AVX512 && c%16 == 0:
+		scaleRowsHalf(y, x, res, scale, shift, relu)
+	case w == 0:
 		scaleShiftHalfPortable(y, x, res, scale, shift, relu)
-		return
+	default:
+		var wideScale, wideShift [wideChannels]float32
+		repeat(wideScale[:w], scale)
+		repeat(wideShift[:w], shift)
+		n := len(y) / w * w
+		var part, rest []uint16
+		if res != nil {
+			part, rest = res[:n], res[n:]
+		}
+		if n > 0 {
+			scaleRowsHalf(y[:n], x[:n], part, wideScale[:w], wideShift[:w], relu)
+		}
+		if n < len(y) { // as in scaleShift
+			var in, out, add [wideChannels]uint16
+			copy(in[:], x[n:])
+			if res != nil {
+				copy(add[:], rest)
+				part = add[:w]
+			}
+			scaleRowsHalf(out[:w], in[:w], part, wideScale[:w], wideShift[:w], relu)
+			copy(y[n:], out[:])
+		}
 	}
-	plain, add := scaleShiftHalfAVX512, scaleShiftAddHalfAVX512
-	if relu {
-		plain, add = scaleShiftReLUHalfAVX512, scaleShiftAddReLUHalfAVX512
-	}
-	if res == nil {
-		plain(&y[0], &x[0], &scale[0], &shift[0], len(y), c)
-	} else {
-		add(&y[0], &x[0], &res[0], &scale[0], &shift[0], len(y), c)
+}
+
+func scaleRowsHalf(y, x, res []uint16, scale, shift []float32, relu bool) {
+	n, c := len(y), len(scale)
+	switch { // as in scaleRows
+	case res == nil && relu:
+		scaleShiftReLUHalfAVX512(&y[0], &x[0], &scale[0], &shift[0], n, c)
+	case res == nil:
+		scaleShiftHalfAVX512(&y[0], &x[0], &scale[0], &shift[0], n, c)
+	case relu:
+		scaleShiftAddReLUHalfAVX512(&y[0], &x[0], &res[0], &scale[0], &shift[0], n, c)
+	default:
+		scaleShiftAddHalfAVX512(&y[0], &x[0], &res[0], &scale[0], &shift[0], n, c)
 	}
 }
 
 func normGradHalf(path Path, dx, dy, x, y []uint16, p, q, r []float32) {
 	c := len(p)
+	w := wideHalfRow(path, c)
 	switch {
-	case path != AVX512 || c%16 != 0 || len(dx) == 0:
+	case len(dx) == 0:
+	case path == AVX512 && c%16 == 0:
+		normGradRowsHalf(dx, dy, x, y, p, q, r)
+	case w == 0:
 		normGradHalfPortable(dx, dy, x, y, p, q, r)
-	case y == nil:
-		normGradHalfAVX512(&dx[0], &dy[0], &x[0], &p[0], &q[0], &r[0], len(dx), c)
 	default:
-		normGradMaskedHalfAVX512(&dx[0], &dy[0], &x[0], &y[0], &p[0], &q[0], &r[0], len(dx), c)
+		var wp, wq, wr [wideChannels]float32
+		repeat(wp[:w], p)
+		repeat(wq[:w], q)
+		repeat(wr[:w], r)
+		n := len(dx) / w * w
+		var part, rest []uint16
+		if y != nil {
+			part, rest = y[:n], y[n:]
+		}
+		if n > 0 {
+			normGradRowsHalf(dx[:n], dy[:n], x[:n], part, wp[:w], wq[:w], wr[:w])
+		}
+		if n < len(dx) { // as in scaleShift
+			var out, grad, in, mask [wideChannels]uint16
+			copy(grad[:], dy[n:])
+			copy(in[:], x[n:])
+			if y != nil {
+				copy(mask[:], rest)
+				part = mask[:w]
+			}
+			normGradRowsHalf(out[:w], grad[:w], in[:w], part, wp[:w], wq[:w], wr[:w])
+			copy(dx[n:], out[:])
+		}
+	}
+}
+
+func normGradRowsHalf(dx, dy, x, y []uint16, p, q, r []float32) {
+	if y == nil {
+		normGradHalfAVX512(&dx[0], &dy[0], &x[0], &p[0], &q[0], &r[0], len(dx), len(p))
+	} else {
+		normGradMaskedHalfAVX512(&dx[0], &dy[0], &x[0], &y[0], &p[0], &q[0], &r[0], len(dx), len(p))
 	}
 }
 

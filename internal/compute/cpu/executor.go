@@ -186,6 +186,13 @@ func (e *Executor) split(n, grain int, f func(lo, hi int)) func() {
 	return func() { e.pool.Run(k, piece) }
 }
 
+// splitThreads is split whose f is told its thread, from 0 to Threads()-1 of the pool.
+func (e *Executor) splitThreads(n, grain int, f func(thread, lo, hi int)) func() {
+	k := pieces(n, grain)
+	piece := func(thread, i int) { f(thread, i*n/k, (i+1)*n/k) }
+	return func() { e.pool.RunThreads(k, piece) }
+}
+
 // pieces is the number of pieces that n is cut into: each about grain, but where they would be few, and more than one, each a quarter
 // of it, for more threads.
 func pieces(n, grain int) int {

@@ -163,14 +163,6 @@ func (e *Executor) columnSums(sum []float32, x f32.Array) func() {
 	}
 }
 
-// bias sets y = x + b for each row of len(b) values, and then max(·, 0) if relu.
-func bias(y, x, b []float32, relu bool) {
-	f32.AddChannels(y, x, b)
-	if relu {
-		f32.ReLU(y, y)
-	}
-}
-
 // channelLast is true if channels follow each other in v's memory.
 func channelLast(v *plan.Value) bool { return v.Layout == plan.ChannelsLast || len(v.Shape) == 2 }
 
@@ -179,7 +171,7 @@ func (e *Executor) biasAdd(o *plan.Op) (kernel, error) {
 	c := v.Channels()
 	return kernel{bind: func() func() error {
 		b := e.floats(o.In[1])
-		if v.BFloat16() {
+		if channelLast(v) {
 			y, x := e.array(o.Out[0]), e.array(v)
 			one := e.onesLike(f32.Array{}, c).F32[:c]
 			return then(e.split(y.Len()/c, rowGrain(c), func(lo, hi int) {
@@ -187,9 +179,6 @@ func (e *Executor) biasAdd(o *plan.Op) (kernel, error) {
 			}))
 		}
 		y, x := e.floats(o.Out[0]), e.floats(v)
-		if channelLast(v) {
-			return then(e.split(len(y)/c, rowGrain(c), func(lo, hi int) { bias(y[lo*c:hi*c], x[lo*c:hi*c], b, o.ReLU) }))
-		}
 		inner := v.Shape[2:].TotalSize()
 		return then(e.split(len(y)/inner, rowGrain(inner), func(lo, hi int) {
 			for i := lo * inner; i < hi*inner; i++ {

@@ -50,6 +50,14 @@ func (e *Executor) maxPool(o *plan.Op) (kernel, error) {
 		if o.Scratch == 0 {
 			choice = e.bytes(o.Out[1])
 		}
+		if c < fewChannels {
+			rows := newPoolRows(a, xs, ys, x.BF16 != nil, e.pool.Threads())
+			return then(e.splitThreads(ys[0], max(1, grain/xSize), func(thread, lo, hi int) {
+				for n := lo; n < hi; n++ {
+					rows.maxOf(thread, y.Part(n*ySize, (n+1)*ySize), choice[n*ySize:(n+1)*ySize], x.Part(n*xSize, (n+1)*xSize))
+				}
+			}))
+		}
 		return then(e.split(ys[0], max(1, grain/xSize), func(lo, hi int) {
 			for n := lo; n < hi; n++ {
 				image := x.Part(n*xSize, (n+1)*xSize)

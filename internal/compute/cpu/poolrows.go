@@ -1,0 +1,120 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/paragon-train/paragon/internal/compute/op"
+	"github.com/paragon-train/paragon/internal/f32"
+	"gorgonia.org/tensor"
+)
+
+// fewChannels is the number of channels below which a max pool goes by rows of pixels: a call for each pixel would cost more than its
+// comparisons.
+const fewChannels = 16
+
+// poolRows is a max pool of images of few channels. For each element of the window the pixels of a row of y are put side by side and
+// compared together, in the order of the window's elements, so that of equal ones the first is chosen.
+type poolRows struct {
+	op       *op.MaxPool2D
+	h, w, c  int // of x
+	outH     int
+	outW     int
+	from, to []int       // for each column of the window, the pixels of a row of y whose element there is no padding
+	first    []int       // for each pixel of a row of y, the first column of its window that is no padding
+	rooms    []f32.Array // for each thread, roomLen values
+}
+
+// roomLen is the number of values of pixels that are put side by side at a time.
+const roomLen = 512
+
+func newPoolRows(a *op.MaxPool2D, xs, ys tensor.Shape, half bool, threads int) *poolRows {
+	r := &poolRows{op: a, h: xs[2], w: xs[3], c: xs[1], outH: ys[2], outW: ys[3]}
+	for v := range a.Kernel[1] {
+		from, to := 0, 0
+		for j := range r.outW {
+			if at := j*a.Stride[1] - a.Pad[1] + v; at < 0 {
+				from = j + 1
+			} else if at < r.w {
+				to = j + 1
+			}
+		}
+		r.from, r.to = append(r.from, from), append(r.to, max(from, to))
+	}
+	for j := range r.outW {
+		r.first = append(r.first, max(0, a.Pad[1]-j*a.Stride[1]))
+	}
+	for range threads {
+		if half {
+			r.rooms = append(r.rooms, f32.Array{BF16: make([]uint16, roomLen)})
+		} else {
+			r.rooms = append(r.rooms, f32.Array{F32: make([]float32, roomLen)})
+		}
+	}
+	return r
+}
+
+// maxOf sets y and chosen for one image.
+func (r *poolRows) maxOf(thread int, y f32.Array, chosen []uint8, x f32.Array) {
+	room := r.rooms[thread]
+	kernel, stride, pad := r.op.Kernel, r.op.Stride, r.op.Pad
+	atOnce := room.Len() / r.c // pixels
+	rowLen := r.outW * r.c
+	for i := range r.outH {
+		h0 := i*stride[0] - pad[0]
+		top, bottom := max(h0, 0), min(h0+kernel[0], r.h)
+		out, which := y.Part(i*rowLen, (i+1)*rowLen), chosen[i*rowLen:(i+1)*rowLen]
+		lowest(out)
+		for j, first := range r.first {
+			number := uint8((top-h0)*kernel[1] + first)
+			for k := range r.c {
+				which[j*r.c+k] = number
+			}
+		}
+		for h := top; h < bottom; h++ {
+			row := x.Part(h*r.w*r.c, (h+1)*r.w*r.c)
+			for v := range kernel[1] {
+				for j := r.from[v]; j < r.to[v]; j += atOnce {
+					n := min(atOnce, r.to[v]-j)
+					pixels := row.Part((j*stride[1]-pad[1]+v)*r.c, row.Len())
+					if stride[1] == 1 {
+						pixels = pixels.Part(0, n*r.c)
+					} else {
+						pixels = sideBySide(room, pixels, n, r.c, stride[1])
+					}
+					maxWhich(out.Part(j*r.c, (j+n)*r.c), which[j*r.c:(j+n)*r.c], pixels, uint8((h-h0)*kernel[1]+v))
+				}
+			}
+		}
+	}
+}
+
+// lowest fills y with the number that is below all others.
+func lowest(y f32.Array) {
+	low := float32(math.Inf(-1))
+	for i := range y.F32 {
+		y.F32[i] = low
+	}
+	half := f32.BFloat16Bits(low)
+	for i := range y.BF16 {
+		y.BF16[i] = half
+	}
+}
+
+// sideBySide copies n pixels, stride pixels apart, to room.
+func sideBySide(room, x f32.Array, n, c, stride int) f32.Array {
+	if x.BF16 != nil {
+		everyNth(room.BF16, x.BF16, n, c, stride)
+	} else {
+		everyNth(room.F32, x.F32, n, c, stride)
+	}
+	return room.Part(0, n*c)
+}
+
+func everyNth[T float32 | uint16](dst, x []T, n, c, stride int) {
+	for i := range n {
+		from, to := x[i*stride*c:][:c], dst[i*c:][:c]
+		for k, v := range from {
+			to[k] = v
+		}
+	}
+}
