@@ -5,9 +5,10 @@ import (
 	"github.com/paragon-train/paragon/internal/pool"
 )
 
-// maxReduction is the longest part of a reduction done in one go: that many rows of a packed panel stay in the first-level
-// cache while the pixels of a task pass by.
-const maxReduction = 4096
+// maxReduction is the longest part of a reduction done in one go. Parts are summed apart and added up, so that rounding grows with the
+// length of a part: at 512 it is less than half of what it is at 4096, and costs no more than 1 % of the time; at 256 it is a third, and
+// costs 4 %.
+const maxReduction = 512
 
 // A gather is forward or backward-data: out[pixel] = Σ over taps of in[pixel that the tap meets] · matrix of the tap.
 type gather struct {
