@@ -22,16 +22,43 @@ func logSumExp(row []float32) float64 {
 	return math.Log(sum) + top
 }
 
+// softmaxOf appends exp(x) / Σ exp(x) to p, each exponential taken once.
+func softmaxOf(p []float64, x []float32) []float64 {
+	top, sum := math.Inf(-1), 0.0
+	for _, v := range x {
+		top = math.Max(top, float64(v))
+	}
+	for _, v := range x {
+		e := math.Exp(float64(v) - top)
+		p = append(p, e)
+		sum += e
+	}
+	for k := range p {
+		p[k] /= sum
+	}
+	return p
+}
+
+// fewClasses is the number of classes whose exponentials have room on the stack.
+const fewClasses = 64
+
 // softmaxRow sets y to exp(x) / Σ exp(x); y may be x.
 func softmaxRow(y, x []float32) {
+	if len(x) <= fewClasses {
+		var room [fewClasses]float64
+		for k, p := range softmaxOf(room[:0], x) {
+			y[k] = float32(p)
+		}
+		return
+	}
 	lse := logSumExp(x)
 	for k, v := range x {
 		y[k] = float32(math.Exp(float64(v) - lse))
 	}
 }
 
-// expGrain is grain in rows of c exponentials, each of which costs as much as some twenty values of a plain pass.
-func expGrain(c int) int { return max(1, grain/20/c) }
+// expGrain is grain in rows of c exponentials, each of which costs as much as a hundred values of a plain pass.
+func expGrain(c int) int { return max(1, grain/100/c) }
 
 func (e *Executor) softmax(o *plan.Op) (kernel, error) {
 	c := o.In[0].Shape[1]
@@ -142,6 +169,12 @@ func (e *Executor) crossEntropy(o *plan.Op) (kernel, error) {
 func (e *Executor) crossEntropyGrad(o *plan.Op) (kernel, error) {
 	rows, c := o.In[0].Shape[0], o.In[0].Shape[1]
 	smoothing := o.Attr.(*op.SoftmaxCrossEntropyGrad).Smoothing
+	wanted := func(label bool) float64 { // the probability that the loss asks for
+		if label {
+			return 1 - smoothing + smoothing/float64(c)
+		}
+		return smoothing / float64(c)
+	}
 	return kernel{bind: func() func() error {
 		dx, x, dloss := e.floats(o.Out[0]), e.floats(o.In[0]), e.floats(o.In[2])
 		labels, err := e.labels(o.In[1], c)
@@ -159,13 +192,16 @@ func (e *Executor) crossEntropyGrad(o *plan.Op) (kernel, error) {
 					continue
 				}
 				row := x[b*c : (b+1)*c]
+				if c <= fewClasses {
+					var room [fewClasses]float64
+					for k, p := range softmaxOf(room[:0], row) {
+						out[k] = float32(share * (p - wanted(k == l)))
+					}
+					continue
+				}
 				lse := logSumExp(row)
 				for k, v := range row {
-					p := math.Exp(float64(v)-lse) - smoothing/float64(c)
-					if k == l {
-						p -= 1 - smoothing
-					}
-					out[k] = float32(share * p)
+					out[k] = float32(share * (math.Exp(float64(v)-lse) - wanted(k == l)))
 				}
 			}
 		})
