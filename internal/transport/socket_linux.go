@@ -109,6 +109,13 @@ func (r *socketRead) once(fd uintptr) (done bool) {
 	}
 }
 
+// Write implements net.Conn.
+func (c *socketConn) Write(p []byte) (int, error) {
+	rest := net.Buffers{p}
+	err := c.writeVector(&rest)
+	return len(p) - payloadSize(rest), err
+}
+
 // writeVector implements vectorWriter.
 func (c *socketConn) writeVector(rest *net.Buffers) error {
 	w := &c.write
@@ -135,7 +142,7 @@ func (w *socketWrite) all(fd uintptr) (done bool) {
 		clear(w.iov)
 		switch errno {
 		case 0:
-			consume(w.rest, int(n))
+			consume((*[][]byte)(w.rest), int(n))
 		case unix.EINTR:
 		case unix.EAGAIN:
 			return false
@@ -160,20 +167,6 @@ func (w *socketWrite) vector() {
 		if size += len(p); size == callBytes || len(w.iov) == maxPieces {
 			return
 		}
-	}
-}
-
-// consume takes the first n bytes out of v.
-func consume(v *net.Buffers, n int) {
-	for n > 0 {
-		first := &(*v)[0]
-		if n < len(*first) {
-			*first = (*first)[n:]
-			return
-		}
-		n -= len(*first)
-		*first = nil
-		*v = (*v)[1:]
 	}
 }
 

@@ -22,6 +22,3 @@ func trafficOf(nc net.Conn, to *telemetry.Recorder) traffic {
 
 func (t traffic) sent(n int)     { t.to.AddAt(telemetry.SentBytes, t.transport, float64(n)) }
 func (t traffic) received(n int) { t.to.AddAt(telemetry.ReceivedBytes, t.transport, float64(n)) }
-
-// transport is for trafficOf.
-func (*secureConn) transport() int { return telemetry.TLS }
