@@ -29,7 +29,7 @@ type row struct {
 var anything = []string{"tune", "worker", "server", "schedulernode", "adapt", "kvstore", "nn", "optim", "sampler", "data", "checkpoint", "metrics", "internal"}
 
 // machinery knows nothing of jobs (joblog only their names in a log); the rest of internal stands above it.
-var machinery = []string{"internal/affinity", "internal/cuda", "internal/exposition", "internal/f32", "internal/gpustat", "internal/identity", "internal/joblog", "internal/lockfile", "internal/pool", "internal/procs",
+var machinery = []string{"internal/affinity", "internal/cuda", "internal/exposition", "internal/f32", "internal/gcm", "internal/gpustat", "internal/identity", "internal/joblog", "internal/lockfile", "internal/pool", "internal/procs",
 	"internal/scratch", "internal/shm", "internal/telemetry", "internal/trace", "internal/unauthenticated", "internal/vfs"}
 
 // and are machinery and more.

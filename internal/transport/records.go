@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/sha256"
@@ -12,6 +11,8 @@ import (
 	"io"
 
 	"golang.org/x/crypto/chacha20poly1305"
+
+	"github.com/paragon-train/paragon/internal/gcm"
 )
 
 // After the handshake of TLS 1.3 the bytes of each direction travel in records, as those of TLS but longer:
@@ -87,11 +88,7 @@ func (k *recordKey) derive() error {
 	copy(k.iv[:], iv)
 	switch k.suite {
 	case tls.TLS_AES_128_GCM_SHA256, tls.TLS_AES_256_GCM_SHA384:
-		block, err := aes.NewCipher(key)
-		if err != nil {
-			return err
-		}
-		k.aead, err = cipher.NewGCM(block)
+		k.aead, err = gcm.New(key)
 		return err
 	case tls.TLS_CHACHA20_POLY1305_SHA256:
 		k.aead, err = chacha20poly1305.New(key)

@@ -1,0 +1,267 @@
+#include "textflag.h"
+
+// Blocks are held with their bytes reversed, so that a carry-less product of two is the product of GHASH's polynomials shifted by one bit; the powers
+// of the hash key are shifted by that bit beforehand. The reduction of a product of 256 bits, here X5 (low) and X6 (high), to X11 takes two steps of
+// 64 bits (Gueron, "Intel carry-less multiplication instruction and its usage for computing the GCM mode").
+
+DATA reverse<>+0(SB)/8, $0x08090a0b0c0d0e0f
+DATA reverse<>+8(SB)/8, $0x0001020304050607
+GLOBL reverse<>(SB), (NOPTR+RODATA), $16
+
+DATA poly<>+0(SB)/8, $0x0000000000000001
+DATA poly<>+8(SB)/8, $0xc200000000000000
+GLOBL poly<>(SB), (NOPTR+RODATA), $16
+
+// What is added to the counters: of the four blocks of a register, and for the next register.
+DATA count<>+0(SB)/8, $0
+DATA count<>+8(SB)/8, $0
+DATA count<>+16(SB)/8, $1
+DATA count<>+24(SB)/8, $0
+DATA count<>+32(SB)/8, $2
+DATA count<>+40(SB)/8, $0
+DATA count<>+48(SB)/8, $3
+DATA count<>+56(SB)/8, $0
+DATA count<>+64(SB)/8, $4
+DATA count<>+72(SB)/8, $0
+GLOBL count<>(SB), (NOPTR+RODATA), $80
+
+#define REDUCE1 \
+	VPCLMULQDQ $0x01, X5, X10, X7; \
+	VPSHUFD    $78, X5, X5;        \
+	VPXOR      X7, X5, X5
+
+#define REDUCE \
+	REDUCE1;      \
+	REDUCE1;      \
+	VPXOR X6, X5, X11
+
+#define ROUND(op, key) \
+	op key, Z0, Z0; \
+	op key, Z1, Z1; \
+	op key, Z2, Z2; \
+	op key, Z3, Z3
+
+// The key stream of the next 16 blocks in Z0 to Z3.
+#define STREAM \
+	VPSHUFB Z9, Z4, Z0;      \
+	VPADDD  Z8, Z4, Z4;      \
+	VPSHUFB Z9, Z4, Z1;      \
+	VPADDD  Z8, Z4, Z4;      \
+	VPSHUFB Z9, Z4, Z2;      \
+	VPADDD  Z8, Z4, Z4;      \
+	VPSHUFB Z9, Z4, Z3;      \
+	VPADDD  Z8, Z4, Z4;      \
+	ROUND(VPXORQ, Z16);      \
+	ROUND(VAESENC, Z17);     \
+	ROUND(VAESENC, Z18);     \
+	ROUND(VAESENC, Z19);     \
+	ROUND(VAESENC, Z20);     \
+	ROUND(VAESENC, Z21);     \
+	ROUND(VAESENC, Z22);     \
+	ROUND(VAESENC, Z23);     \
+	ROUND(VAESENC, Z24);     \
+	ROUND(VAESENC, Z25);     \
+	ROUND(VAESENCLAST, Z26)
+
+// Adds the product of the blocks z and their powers to Z5 (low), Z6 (high) and Z7 (middle).
+#define MULTIPLY(z, powers) \
+	VPCLMULQDQ $0x00, powers, z, Z27; \
+	VPCLMULQDQ $0x11, powers, z, Z28; \
+	VPCLMULQDQ $0x01, powers, z, Z29; \
+	VPCLMULQDQ $0x10, powers, z, Z30; \
+	VPXORQ     Z27, Z5, Z5;           \
+	VPXORQ     Z28, Z6, Z6;           \
+	VPTERNLOGQ $0x96, Z29, Z30, Z7
+
+// Reduces the sum of 16 products to X11.
+#define FOLD \
+	VPSLLDQ       $8, Z7, Z27;       \
+	VPSRLDQ       $8, Z7, Z28;       \
+	VPXORQ        Z27, Z5, Z5;       \
+	VPXORQ        Z28, Z6, Z6;       \
+	VEXTRACTI64X4 $1, Z5, Y27;       \
+	VEXTRACTI64X4 $1, Z6, Y28;       \
+	VPXORQ        Y27, Y5, Y5;       \
+	VPXORQ        Y28, Y6, Y6;       \
+	VEXTRACTI128  $1, Y5, X7;        \
+	VPXOR         X7, X5, X5;        \
+	VEXTRACTI128  $1, Y6, X7;        \
+	VPXOR         X7, X6, X6;        \
+	REDUCE
+
+// Hashes the 16 blocks of ciphertext a to d into X11.
+#define HASH(a, b, c, d) \
+	VPSHUFB       Z9, a, a;          \
+	VPSHUFB       Z9, b, b;          \
+	VPSHUFB       Z9, c, c;          \
+	VPSHUFB       Z9, d, d;          \
+	VPXORQ        Z11, a, a;         \
+	VPCLMULQDQ    $0x00, Z12, a, Z5; \
+	VPCLMULQDQ    $0x11, Z12, a, Z6; \
+	VPCLMULQDQ    $0x01, Z12, a, Z7; \
+	VPCLMULQDQ    $0x10, Z12, a, Z30; \
+	VPXORQ        Z30, Z7, Z7;       \
+	MULTIPLY(b, Z13);                \
+	MULTIPLY(c, Z14);                \
+	MULTIPLY(d, Z15);                \
+	FOLD
+
+#define SETUP \
+	MOVQ            k+0(FP), AX;         \
+	MOVQ            counter+8(FP), BX;   \
+	MOVQ            dst+16(FP), DI;      \
+	MOVQ            src+24(FP), SI;      \
+	MOVQ            n+32(FP), CX;        \
+	VBROADCASTI32X4 0(AX), Z16;          \
+	VBROADCASTI32X4 16(AX), Z17;         \
+	VBROADCASTI32X4 32(AX), Z18;         \
+	VBROADCASTI32X4 48(AX), Z19;         \
+	VBROADCASTI32X4 64(AX), Z20;         \
+	VBROADCASTI32X4 80(AX), Z21;         \
+	VBROADCASTI32X4 96(AX), Z22;         \
+	VBROADCASTI32X4 112(AX), Z23;        \
+	VBROADCASTI32X4 128(AX), Z24;        \
+	VBROADCASTI32X4 144(AX), Z25;        \
+	VBROADCASTI32X4 160(AX), Z26;        \
+	VMOVDQU64       176(AX), Z12;        \
+	VMOVDQU64       240(AX), Z13;        \
+	VMOVDQU64       304(AX), Z14;        \
+	VMOVDQU64       368(AX), Z15;        \
+	MOVQ            hash+40(FP), DX;     \
+	VMOVDQU         (DX), X11;           \
+	VMOVDQU         poly<>(SB), X10;     \
+	VBROADCASTI32X4 reverse<>(SB), Z9;   \
+	VBROADCASTI32X4 count<>+64(SB), Z8;  \
+	VBROADCASTI32X4 (BX), Z4;            \
+	VPSHUFB         Z9, Z4, Z4;          \
+	VPADDD          count<>(SB), Z4, Z4
+
+#define FINISH \
+	VPSHUFB X9, X4, X4; \
+	VMOVDQU X4, (BX);   \
+	VMOVDQU X11, (DX);  \
+	VZEROUPPER
+
+// func sealChunks(k *schedule, counter *[16]byte, dst, src *byte, n int, hash *[2]uint64)
+TEXT ·sealChunks(SB), NOSPLIT, $0-48
+	SETUP
+
+sealLoop:
+	STREAM
+	VPXORQ    0(SI), Z0, Z0
+	VPXORQ    64(SI), Z1, Z1
+	VPXORQ    128(SI), Z2, Z2
+	VPXORQ    192(SI), Z3, Z3
+	VMOVDQU64 Z0, 0(DI)
+	VMOVDQU64 Z1, 64(DI)
+	VMOVDQU64 Z2, 128(DI)
+	VMOVDQU64 Z3, 192(DI)
+	HASH(Z0, Z1, Z2, Z3)
+	ADDQ      $256, SI
+	ADDQ      $256, DI
+	DECQ      CX
+	JNZ       sealLoop
+	FINISH
+	RET
+
+// func openChunks(k *schedule, counter *[16]byte, dst, src *byte, n int, hash *[2]uint64)
+TEXT ·openChunks(SB), NOSPLIT, $0-48
+	SETUP
+
+openLoop:
+	STREAM
+	VPXORQ    0(SI), Z0, Z0
+	VPXORQ    64(SI), Z1, Z1
+	VPXORQ    128(SI), Z2, Z2
+	VPXORQ    192(SI), Z3, Z3
+	VMOVDQU64 0(SI), Z31
+	VPSHUFB   Z9, Z31, Z31
+	VPXORQ    Z11, Z31, Z31
+	VPCLMULQDQ    $0x00, Z12, Z31, Z5
+	VPCLMULQDQ    $0x11, Z12, Z31, Z6
+	VPCLMULQDQ    $0x01, Z12, Z31, Z7
+	VPCLMULQDQ    $0x10, Z12, Z31, Z30
+	VPXORQ        Z30, Z7, Z7
+	VMOVDQU64 64(SI), Z31
+	VPSHUFB   Z9, Z31, Z31
+	MULTIPLY(Z31, Z13)
+	VMOVDQU64 128(SI), Z31
+	VPSHUFB   Z9, Z31, Z31
+	MULTIPLY(Z31, Z14)
+	VMOVDQU64 192(SI), Z31
+	VPSHUFB   Z9, Z31, Z31
+	MULTIPLY(Z31, Z15)
+	VMOVDQU64 Z0, 0(DI)
+	VMOVDQU64 Z1, 64(DI)
+	VMOVDQU64 Z2, 128(DI)
+	VMOVDQU64 Z3, 192(DI)
+	FOLD
+	ADDQ      $256, SI
+	ADDQ      $256, DI
+	DECQ      CX
+	JNZ       openLoop
+	FINISH
+	RET
+
+// func hashBlocks(h *[2]uint64, hash *[2]uint64, src *byte, n int)
+TEXT ·hashBlocks(SB), NOSPLIT, $0-32
+	MOVQ    h+0(FP), AX
+	MOVQ    hash+8(FP), DX
+	MOVQ    src+16(FP), SI
+	MOVQ    n+24(FP), CX
+	VMOVDQU (AX), X12
+	VMOVDQU (DX), X11
+	VMOVDQU poly<>(SB), X10
+	VMOVDQU reverse<>(SB), X9
+
+hashLoop:
+	VMOVDQU    (SI), X0
+	VPSHUFB    X9, X0, X0
+	VPXOR      X11, X0, X0
+	VPCLMULQDQ $0x00, X12, X0, X5
+	VPCLMULQDQ $0x11, X12, X0, X6
+	VPCLMULQDQ $0x01, X12, X0, X7
+	VPCLMULQDQ $0x10, X12, X0, X1
+	VPXOR      X1, X7, X7
+	VPSLLDQ    $8, X7, X1
+	VPSRLDQ    $8, X7, X2
+	VPXOR      X1, X5, X5
+	VPXOR      X2, X6, X6
+	REDUCE
+	ADDQ       $16, SI
+	DECQ       CX
+	JNZ        hashLoop
+	VMOVDQU    X11, (DX)
+	VZEROUPPER
+	RET
+
+#define EXPAND(rcon, at) \
+	AESKEYGENASSIST $rcon, X0, X1; \
+	PSHUFD          $0xff, X1, X1; \
+	MOVOU           X0, X2;        \
+	PSLLDQ          $4, X2;        \
+	PXOR            X2, X0;        \
+	PSLLDQ          $4, X2;        \
+	PXOR            X2, X0;        \
+	PSLLDQ          $4, X2;        \
+	PXOR            X2, X0;        \
+	PXOR            X1, X0;        \
+	MOVOU           X0, at(DI)
+
+// func expandKey(k *schedule, key *byte)
+TEXT ·expandKey(SB), NOSPLIT, $0-16
+	MOVQ  k+0(FP), DI
+	MOVQ  key+8(FP), SI
+	MOVOU (SI), X0
+	MOVOU X0, 0(DI)
+	EXPAND(0x01, 16)
+	EXPAND(0x02, 32)
+	EXPAND(0x04, 48)
+	EXPAND(0x08, 64)
+	EXPAND(0x10, 80)
+	EXPAND(0x20, 96)
+	EXPAND(0x40, 112)
+	EXPAND(0x80, 128)
+	EXPAND(0x1b, 144)
+	EXPAND(0x36, 160)
+	RET
