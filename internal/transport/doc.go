@@ -108,8 +108,8 @@ type Handler interface {
 }
 
 // A PromptHandler answers some requests without waiting for anything. Prompt is called before Serve for small requests (16 KB
-// with their payload), on the goroutine that reads the connection: it must return within microseconds. With done false it may
-// have done a part; the request then goes to Serve, with its Value. Its errors are as those of Serve.
+// with their payload) and for each wire.PushMany, on the goroutine that reads the connection: it must return within microseconds, or within one for each
+// push. With done false it may have done a part; the request then goes to Serve, with its Value. Its errors are as those of Serve.
 type PromptHandler interface {
 	Handler
 	Prompt(r *Request) (resp Response, done bool, err error)

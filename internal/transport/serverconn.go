@@ -136,7 +136,7 @@ func (c *serverConn) request(br *frameReader, h wire.Header) error {
 			return err
 		}
 	}
-	if refused == nil && c.s.p != nil && h.Head+h.Payload <= smallFrame && !h.Lent && c.prompt(h, r) {
+	if refused == nil && c.s.p != nil && promptly(h) && c.prompt(h, r) {
 		return nil
 	}
 	select {
@@ -179,6 +179,12 @@ func (c *serverConn) readLoan(br *frameReader, h wire.Header, r *Request) (refus
 	copy(r.Payload, r.loan.payload)
 	r.loan.Release()
 	return nil, false, nil
+}
+
+// promptly reports whether the reading goroutine tries to answer the request: small ones, and the small pushes of one message, which take it no longer
+// than it took to read them.
+func promptly(h wire.Header) bool {
+	return !h.Lent && (h.Head+h.Payload <= smallFrame || h.Kind == wire.KindPushMany)
 }
 
 // reject drops a request that was read and will not be served, because of err.

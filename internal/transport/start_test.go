@@ -341,3 +341,42 @@ func TestAStartedRequestEndsAfterItWasRead(t *testing.T) {
 	}
 	<-closed
 }
+
+// seen is a Handler that answers everything at once, and counts what it was asked to.
+type seen struct {
+	handler
+	mu    sync.Mutex
+	kinds map[wire.Kind]int
+}
+
+func (h *seen) Prompt(r *Request) (Response, bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.kinds[r.Kind]++
+	return Response{Message: &wire.PushedMany{}, Payload: [][]byte{r.Payload}}, true, nil
+}
+
+// A message with many small pushes is answered by the reading goroutine, however large it and its answer are; another large request is not.
+func TestPushesOfManyKeysAreTriedAtOnce(t *testing.T) {
+	for _, l := range links {
+		t.Run(l.name, func(t *testing.T) {
+			ln, scfg, ccfg := l.open(t)
+			h := &seen{kinds: map[wire.Kind]int{}}
+			serve(t, ln, h, scfg)
+			c := client(t, ln.Addr().String(), ccfg)
+			want := pattern(7, 100_000)
+			got, err := c.Call(t.Context(), &wire.PushMany{Pushes: make([]wire.SizedPush, 50)}, &wire.PushedMany{}, make([]byte, len(want)), want[:50_000], want[50_000:])
+			if err != nil || !bytes.Equal(got, want) {
+				t.Errorf("push many: got %d bytes, error %v, want the %d that were sent", len(got), err, len(want))
+			}
+			if _, err := c.Call(t.Context(), &wire.Push{}, &wire.Ack{}, nil, want); err != nil {
+				t.Error(err)
+			}
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.kinds[wire.KindPushMany] != 1 || h.kinds[wire.KindPush] != 0 {
+				t.Errorf("tried at once: got %v, want the push many alone", h.kinds)
+			}
+		})
+	}
+}
