@@ -7,7 +7,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A densePush is the push, or the push-pull, of a dense key. It is reused for each round.
+// A densePush is the push, or the push-pull, of a dense key. It is reused: that of a small key for any small key.
 type densePush struct {
 	*op
 	heads              []wire.Push
@@ -47,6 +47,30 @@ func newDensePush(k *key) *densePush {
 	return p
 }
 
+// takePush returns the densePush for the key's next push, until keepPush. The caller holds pushLock.
+func (k *key) takePush() *densePush {
+	if k.push != nil {
+		return k.push
+	}
+	if k.small() {
+		if p := k.s.idlePushes.take(); p != nil {
+			p.key, p.calls[0].key = k.name, k
+			return p
+		}
+	}
+	return newDensePush(k)
+}
+
+// keepPush ends the use of p. A gradient that is encoded and not acknowledged stays with its key.
+func (k *key) keepPush(p *densePush) {
+	if k.small() && !p.encoded {
+		k.push = nil
+		k.s.idlePushes.keep(p)
+		return
+	}
+	k.push = p
+}
+
 func (s *store) pushDense(ctx context.Context, by *Step, verb, name string, grads, outs [][]float32, pull bool) error {
 	k, err := s.checkPush(verb, name, grads, outs)
 	if err != nil {
@@ -63,10 +87,8 @@ func (s *store) pushDense(ctx context.Context, by *Step, verb, name string, grad
 	if err := k.learnLimits(ctx, verb, s.compressionOf(k)); err != nil {
 		return err
 	}
-	if k.push == nil {
-		k.push = newDensePush(k)
-	}
-	p := k.push
+	p := k.takePush()
+	defer k.keepPush(p)
 	if err := p.prepare(k, by, verb, grads, outs, pull && !then); err != nil {
 		return err
 	}
@@ -168,7 +190,7 @@ func (k *key) checkSizes(verb, what string, slices [][]float32) error {
 	return nil
 }
 
-// A densePull is one pull of a dense key. Several may be under way; they are reused.
+// A densePull is one pull of a dense key. Several may be under way; they are reused, those of small keys for any small key.
 type densePull struct {
 	*op
 	heads     []wire.Pull
@@ -203,11 +225,8 @@ func (s *store) Pull(ctx context.Context, key string, outs ...[]float32) error {
 // pull copies the value into outs once it contains this worker's first seq pushes and, in a synchronous store, the first round rounds.
 func (k *key) pull(ctx context.Context, verb string, seq, round uint64, outs [][]float32) error {
 	s := k.s
-	p := takeIdle(k, &k.pulls)
-	if p == nil {
-		p = newDensePull(k)
-	}
-	defer keepIdle(k, &k.pulls, p)
+	p := k.takePull()
+	defer k.keepPull(p)
 	codec := s.compressionOf(k).answerCodec()
 	into := p.answers.prepare(k, outs, &p.discarded, codec, true)
 	p.verb, p.round = verb, round
@@ -231,6 +250,26 @@ func (k *key) pull(ctx context.Context, verb string, seq, round uint64, outs [][
 	}
 	copyTo(outs)
 	return nil
+}
+
+func (k *key) takePull() *densePull {
+	if !k.small() {
+		if p := takeIdle(k, &k.pulls); p != nil {
+			return p
+		}
+	} else if p := k.s.idlePulls.take(); p != nil {
+		p.key, p.calls[0].key = k.name, k
+		return p
+	}
+	return newDensePull(k)
+}
+
+func (k *key) keepPull(p *densePull) {
+	if k.small() {
+		k.s.idlePulls.keep(p)
+	} else {
+		keepIdle(k, &k.pulls, p)
+	}
 }
 
 // takeIdle takes one of the idle pulls of a key, or nil; keepIdle gives it back.

@@ -28,15 +28,15 @@ type key struct {
 	shards    []wire.ShardPlace
 	// servers are the ranks of the shards' current servers; shards has those of the first plan.
 	servers      []atomic.Uint32
-	unreplicated unreplicatedPushes
+	unreplicated atomic.Pointer[unreplicatedPushes] // made when first needed
 
-	// turn is held while a call that pushes is under way, so that pushes of a key follow one another. A channel, so that a wait for it ends with a context.
-	pushLock chan struct{}
-	push     *densePush // push, sent and feedback belong to the holder of pushLock; the first two are made when first used
+	// Of the holder of pushLock, and made when first needed:
+	push     *densePush // nil for a small key, unless its last push is to be sent again
 	sent     *rowsPush
-	feedback feedback
+	feedback *feedback
 
 	mu         sync.Mutex   // guards the rest
+	pushLock   turn         // held while a call that pushes is under way, so that pushes of a key follow one another
 	acked      uint64       // pushes of this worker that were acknowledged
 	round      uint64       // rounds that must have closed before the value contains the last of them
 	unresolved bool         // the last push failed: some shards may have counted it
@@ -44,11 +44,11 @@ type key struct {
 	shape      []int        // of a dense key's tensor; nil: not known
 	staleness  Staleness    // of the value pulled last
 	caught     []uint64     // by shard: how many of this worker's pushes the guard has refused or clipped; made when first needed
-	limits     normLimits   // the guard's
+	limits     *normLimits  // the guard's; made when first needed
 	norms      []shardNorms // by shard; made when first needed
 	weight     float64      // of the newest round, see RoundWeight
 	weighed    uint64       // rounds closed, that one included
-	pulls      []*densePull
+	pulls      []*densePull // idle ones, of a key that is not small
 	rowPulls   []*rowsPull
 }
 
@@ -58,9 +58,8 @@ const auxiliaryPrefix = "paragon/"
 func newKey(s *store, plan *wire.KeyPlan) *key {
 	k := &key{
 		s: s, name: plan.Name, id: plan.Key, form: plan.Form, rule: plan.Rule, auxiliary: strings.HasPrefix(plan.Name, auxiliaryPrefix), size: int(plan.Size), rowLen: int(plan.RowLen),
-		shards: plan.Shards, pushLock: make(chan struct{}, 1),
+		shards: plan.Shards,
 	}
-	k.unreplicated.busy = make(chan struct{}, 1)
 	k.servers = make([]atomic.Uint32, len(k.shards))
 	for i := range k.shards {
 		k.servers[i].Store(k.shards[i].Server)
@@ -72,34 +71,27 @@ func newKey(s *store, plan *wire.KeyPlan) *key {
 	return k
 }
 
+// small reports whether calls of the key use memory that all small keys share, so that a key takes little of its own.
+func (k *key) small() bool { return len(k.shards) == 1 && k.size <= smallValues }
+
+// smallValues is the size, in values, of a small key. Servers answer pushes of such keys without a goroutine.
+const smallValues = 4096
+
 // lockPushes takes pushLock.
 func (k *key) lockPushes(ctx context.Context, verb string) error {
-	select {
-	case k.pushLock <- struct{}{}:
+	switch {
+	case k.pushLock.take(&k.mu, ctx, k.s.closing):
 		return nil
-	default:
-	}
-	select {
-	case k.pushLock <- struct{}{}:
-		return nil
-	case <-ctx.Done():
+	case ctx.Err() != nil:
 		return keyError(verb, k.name, ctx.Err(), "waited for an earlier call of this worker on the key")
-	case <-k.s.closing:
-		return keyError(verb, k.name, ErrClosed, "")
 	}
+	return keyError(verb, k.name, ErrClosed, "")
 }
 
 // tryLockPushes takes pushLock if it is free.
-func (k *key) tryLockPushes() bool {
-	select {
-	case k.pushLock <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
+func (k *key) tryLockPushes() bool { return k.pushLock.try(&k.mu) }
 
-func (k *key) unlockPushes() { <-k.pushLock }
+func (k *key) unlockPushes() { k.pushLock.give(&k.mu) }
 
 // next returns the number of this worker's last push, and the round of its next one. In an asynchronous store, where each push is a round by
 // itself, that is the number of pushes so far.
@@ -133,7 +125,9 @@ func (k *key) pushed(err error) {
 	k.unresolved = false
 	k.acked++
 	k.round++
-	k.limits.pushes++
+	if k.limits != nil {
+		k.limits.pushes++
+	}
 }
 
 // setRound sets the next round to push to, as read from a server or loaded from a file.
@@ -141,9 +135,8 @@ func (k *key) setRound(round uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.round = round
-	k.limits.known = false
-	k.norms = nil
-	k.unreplicated.clear()
+	k.limits, k.norms = nil, nil
+	k.unreplicated.Load().clear()
 	if k.unresolved { // the failed push will not be repeated, and a shard may have counted its number
 		k.acked++
 		k.unresolved = false
@@ -161,6 +154,14 @@ type feedback struct {
 	scratch   []float32
 	code      alignedBuffer
 	top       f32.TopK
+}
+
+// residuals returns the key's feedback. The caller holds pushLock.
+func (k *key) residuals() *feedback {
+	if k.feedback == nil {
+		k.feedback = &feedback{}
+	}
+	return k.feedback
 }
 
 // residual returns device i's residual, zeros at first and after a change of compression.

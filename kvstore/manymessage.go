@@ -17,14 +17,13 @@ import (
 // number, so that it counts once. So repeats, moves to other servers and changes of the membership need no rules of their own.
 
 const (
-	manyValues = 4096      // values up to which a key shares messages
-	manyBytes  = 128 << 10 // of payload in a message, either way: the server is at work while the next one is on its way
-	manyKeys   = 1024      // in a message
+	manyBytes = 128 << 10 // of payload in a message, either way: the server is at work while the next one is on its way
+	manyKeys  = 1024      // in a message
 )
 
 // sharesMessages reports whether the key's pushes may share messages with those of other keys.
 func (k *key) sharesMessages() bool {
-	return len(k.shards) == 1 && k.size <= manyValues && !k.s.judgesNorms(k.s.compressionOf(k)) // such a key may have to pull before it pushes
+	return k.small() && !k.s.judgesNorms(k.s.compressionOf(k)) // such a key may have to pull before it pushes
 }
 
 // A manyPush is one call of PushMany or PushPullMany. It is reused.
@@ -126,16 +125,15 @@ func (m *manyPush) run(ctx context.Context, by *Step, verb string, entries []Ent
 	ready := 0
 	for i := range m.parts {
 		x := &m.parts[i]
-		if x.k.push == nil {
-			x.k.push = newDensePush(x.k)
-		}
 		e := &entries[x.entry]
-		if err := x.k.push.prepare(x.k, by, verb, e.Grads, e.Outs, pull); err != nil {
+		p := x.k.takePush()
+		if err := p.prepare(x.k, by, verb, e.Grads, e.Outs, pull); err != nil {
 			m.errs[x.entry] = err
+			x.k.keepPush(p)
 			x.k.unlockPushes()
 			continue
 		}
-		x.p = x.k.push
+		x.p = p
 		ready++
 	}
 	if ready > 1 {
@@ -157,6 +155,7 @@ func (m *manyPush) run(ctx context.Context, by *Step, verb string, entries []Ent
 			err := x.p.received(x.k, x.err)
 			x.p.end(x.k, err, entries[x.entry].Outs)
 			m.errs[x.entry] = err
+			x.k.keepPush(x.p)
 			x.k.unlockPushes()
 		}
 	}
@@ -306,8 +305,8 @@ func (x *manyMessage) take() error {
 	}
 	size := 0
 	for i := range a.Values {
-		if v := &a.Values[i]; v.N > manyValues || v.Codec > wire.CodecBFloat16 {
-			return fmt.Errorf("%w: got %d values in codec %d, want at most %d", ErrSize, v.N, v.Codec, manyValues)
+		if v := &a.Values[i]; v.N > smallValues || v.Codec > wire.CodecBFloat16 {
+			return fmt.Errorf("%w: got %d values in codec %d, want at most %d", ErrSize, v.N, v.Codec, smallValues)
 		}
 		size += valuesSize(a.Values[i].Codec, int(a.Values[i].N))
 	}

@@ -18,7 +18,7 @@ func (p *densePush) codec(c Compression) uint8 {
 
 // makePayloads fills the payloads with the devices' sum, compressed with c. After an error the residuals are as before.
 func (p *densePush) makePayloads(k *key, c Compression, grads [][]float32, verb string, weight float32, round uint64) error {
-	again := p.encoded && k.feedback.using == c.forResiduals() // the gradient is encoded, and its remainder is in the residual, since a push that failed
+	again := p.encoded && k.residuals().using == c.forResiduals() // the gradient is encoded, and its remainder is in the residual, since a push that failed
 	if !again {
 		clear(p.uncompressedShards)
 		clear(p.judged)
@@ -61,7 +61,7 @@ func (p *densePush) compressSum(k *key, c Compression, sum []float32, verb strin
 	}
 	var residual []float32
 	if c.feedback() {
-		residual = k.feedback.residual(c, 0, k.size)
+		residual = k.residuals().residual(c, 0, k.size)
 	}
 	for i := range p.payloads {
 		from, to := k.span(i)
@@ -75,7 +75,11 @@ func (p *densePush) compressSum(k *key, c Compression, sum []float32, verb strin
 		case p.uncompressedShards[i]: // for the servers' guard to judge
 			p.payloads[i][0] = p.uncompressed(i, sum[from:to])
 		case c.canEncode(r, sum[from:to], p.norms[i], round):
-			p.payloads[i][0] = p.codes[i].encode(s.native, c, &k.feedback.top, r, sum[from:to])
+			var top *f32.TopK
+			if c.Type == "topk" {
+				top = &k.feedback.top
+			}
+			p.payloads[i][0] = p.codes[i].encode(s.native, c, top, r, sum[from:to])
 		default:
 			s.warnUncompressed(c, k, i, round)
 			p.uncompressedShards[i] = true
@@ -124,7 +128,7 @@ func (p *densePush) compressDevices(k *key, c Compression, grads [][]float32, ve
 		p.norms[0], plain = perWeight(n, weight), plain || isPlain
 	}
 	p.uncompressedShards[0], p.judged[0] = plain, s.judgesNorms(c) && !plain
-	if !plain && !k.feedback.sumOver(s.native, c, sum, grads, norms, round) {
+	if !plain && !k.residuals().sumOver(s.native, c, sum, grads, norms, round) {
 		s.warnUncompressed(c, k, 0, round)
 	}
 	p.setSum(k, sum)

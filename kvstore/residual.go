@@ -25,7 +25,7 @@ func (s *store) Residuals(ctx context.Context) (Residuals, error) {
 		if err := k.lockPushes(ctx, "residuals"); err != nil {
 			return Residuals{}, err
 		}
-		if k.feedback.using == now {
+		if k.feedback != nil && k.feedback.using == now {
 			for _, values := range k.feedback.residuals {
 				r.Values[k.name] = append(r.Values[k.name], slices.Clone(values))
 			}
@@ -74,9 +74,12 @@ func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
 			return err
 		}
 		k.dropResiduals()
-		k.feedback.using = now
-		for _, values := range r.Values[k.name] {
-			k.feedback.residuals = append(k.feedback.residuals, slices.Clone(values))
+		if devices := r.Values[k.name]; len(devices) > 0 {
+			f := k.residuals()
+			f.using = now
+			for _, values := range devices {
+				f.residuals = append(f.residuals, slices.Clone(values))
+			}
 		}
 		k.unlockPushes()
 	}
@@ -85,7 +88,7 @@ func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
 
 // dropResiduals sets the key's residuals to zero. The caller holds pushLock.
 func (k *key) dropResiduals() {
-	k.feedback = feedback{}
+	k.feedback = nil
 	if k.push != nil {
 		k.push.encoded = false
 	}

@@ -55,7 +55,7 @@ func (k *key) pulled(values []wire.Value) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.staleness = Staleness{}
-	k.limits.update(values)
+	k.noteLimits(values)
 	k.noteNorms(values)
 	k.noteWeight(values)
 	for i := range values {

@@ -36,6 +36,8 @@ type store struct {
 	closing            chan struct{}
 	missed             missedUpdates
 	manyPushes         idleList[manyPush]
+	idlePushes         idleList[densePush] // of small keys
+	idlePulls          idleList[densePull]
 	profiler           profiler
 
 	compression atomic.Pointer[Compression]

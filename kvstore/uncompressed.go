@@ -94,36 +94,36 @@ func (s *store) judgesNorms(c Compression) bool {
 // limits. Norms drift slowly, so limits a few rounds old are close; a worker that seldom pulls makes one pull more in eight pushes.
 const maxLimitAge = 8
 
-// A normLimits holds the guard's limits on norms, by shard, as they came with the value pulled last.
+// A normLimits holds the guard's limits on norms, by shard, as they came with the value pulled last. Nil: they are not known.
 type normLimits struct {
-	known  bool
 	pushes int // made since the limits came
 	norms  []float64
 	rounds []uint64
 }
 
 // usable reports whether one more push may use the limits.
-func (l *normLimits) usable() bool { return l.known && l.pushes < maxLimitAge }
+func (l *normLimits) usable() bool { return l != nil && l.pushes < maxLimitAge }
 
-// update takes the limits from the answers to a pull.
-func (l *normLimits) update(values []wire.Value) {
-	if l.norms == nil {
-		l.norms, l.rounds = make([]float64, len(values)), make([]uint64, len(values))
+// noteLimits takes the limits from the answers to a pull. The caller holds mu.
+func (k *key) noteLimits(values []wire.Value) {
+	if k.s.guard == nil || k.s.guard.Factor == 0 {
+		return
 	}
-	if !l.known {
-		clear(l.rounds)
+	if k.limits == nil {
+		k.limits = &normLimits{norms: make([]float64, len(values)), rounds: make([]uint64, len(values))}
 	}
+	l := k.limits
 	for i := range values {
 		if v := &values[i]; v.Round >= l.rounds[i] {
 			l.norms[i], l.rounds[i] = v.Limit, v.Round
 		}
 	}
-	l.known, l.pushes = true, 0
+	l.pushes = 0
 }
 
 // allows reports whether a norm is within shard i's limit.
 func (l *normLimits) allows(i int, norm float64) bool {
-	return l.norms == nil || l.norms[i] == 0 || norm <= l.norms[i]
+	return l == nil || l.norms[i] == 0 || norm <= l.norms[i]
 }
 
 // perWeight is the norm that the guard judges: divided by the contribution's weight.

@@ -13,6 +13,8 @@ import (
 // backup has closed rounds only, so after the loss of the server these pushes are sent again to the backup that takes its place. At most
 // two need copies: a push is acknowledged only after the round two before it has been answered, and then the backup has that round. (In
 // an asynchronous store a push is acknowledged once the backup has it.)
+//
+// The methods but add do nothing on nil.
 type unreplicatedPushes struct {
 	busy   chan struct{} // a lock that can be waited for together with a context: resend holds it over network calls
 	pushes [2]unreplicatedPush
@@ -50,6 +52,9 @@ func (t *unreplicatedPushes) add(round uint64, dense []wire.Push, rows []wire.Pu
 
 // dropClosed drops the pushes of closed rounds: those below rounds.
 func (t *unreplicatedPushes) dropClosed(rounds uint64) {
+	if t == nil {
+		return
+	}
 	t.lock()
 	defer t.unlock()
 	for i := range t.pushes {
@@ -61,6 +66,9 @@ func (t *unreplicatedPushes) dropClosed(rounds uint64) {
 
 // clear drops all pushes.
 func (t *unreplicatedPushes) clear() {
+	if t == nil {
+		return
+	}
 	t.lock()
 	defer t.unlock()
 	for i := range t.pushes {
@@ -70,6 +78,9 @@ func (t *unreplicatedPushes) clear() {
 
 // resend sends the pushes to the servers of these shards, the older one first. A server that has counted one already acknowledges it again.
 func (t *unreplicatedPushes) resend(ctx context.Context, k *key, shards []int) {
+	if t == nil {
+		return
+	}
 	t.lock()
 	defer t.unlock()
 	first := &t.pushes[0]
@@ -118,7 +129,7 @@ func (s *store) awaitReplication() {
 	var waiting sync.WaitGroup
 	for _, k := range s.sorted() {
 		waiting.Go(func() {
-			if !k.unreplicated.any(ctx) {
+			if !k.unreplicated.Load().any(ctx) {
 				return
 			}
 			var err error
@@ -138,6 +149,9 @@ func (s *store) awaitReplication() {
 
 // any reports whether there are unreplicated pushes; false if ctx ends first.
 func (t *unreplicatedPushes) any(ctx context.Context) bool {
+	if t == nil {
+		return false
+	}
 	select {
 	case t.busy <- struct{}{}:
 		defer t.unlock()
@@ -153,7 +167,12 @@ func (k *key) acknowledged(before uint64, round uint64, dense []wire.Push, rows 
 	if !s.placement.movable() || s.async {
 		return
 	}
-	k.unreplicated.add(round, dense, rows, calls)
+	copies := k.unreplicated.Load()
+	if copies == nil { // the caller holds pushLock, so no other makes one
+		copies = &unreplicatedPushes{busy: make(chan struct{}, 1)}
+		k.unreplicated.Store(copies)
+	}
+	copies.add(round, dense, rows, calls)
 	if s.placement.version.Load() == before {
 		return
 	}
@@ -161,7 +180,7 @@ func (k *key) acknowledged(before uint64, round uint64, dense []wire.Push, rows 
 	for i := range all {
 		all[i] = i
 	}
-	k.unreplicated.resend(s.placement.ctx, k, all)
+	copies.resend(s.placement.ctx, k, all)
 }
 
 // roundsClosed drops the copies of pushes whose rounds, as these answers say, have closed.
@@ -173,5 +192,5 @@ func (k *key) roundsClosed(values []wire.Value) {
 	for i := range values {
 		least = min(least, values[i].Round)
 	}
-	k.unreplicated.dropClosed(least)
+	k.unreplicated.Load().dropClosed(least)
 }

@@ -1,0 +1,58 @@
+package kvstore
+
+import (
+	"context"
+	"sync"
+)
+
+// A turn is a lock that can be waited for together with a context. It takes memory beyond its own only while somebody waits, unlike a channel: a job
+// may have a hundred thousand keys.
+type turn struct {
+	taken bool
+	given chan struct{} // closed when the turn is given back; nil: nobody waits
+}
+
+// try takes the turn if it is free. Like give it uses mu, which guards the turn.
+func (t *turn) try(mu *sync.Mutex) bool {
+	mu.Lock()
+	defer mu.Unlock()
+	if t.taken {
+		return false
+	}
+	t.taken = true
+	return true
+}
+
+// take waits for the turn. It returns false, without the turn, if ctx ends or quit is closed first.
+func (t *turn) take(mu *sync.Mutex, ctx context.Context, quit <-chan struct{}) bool {
+	for {
+		mu.Lock()
+		if !t.taken {
+			t.taken = true
+			mu.Unlock()
+			return true
+		}
+		if t.given == nil {
+			t.given = make(chan struct{})
+		}
+		given := t.given
+		mu.Unlock()
+		select {
+		case <-given:
+		case <-ctx.Done():
+			return false
+		case <-quit:
+			return false
+		}
+	}
+}
+
+func (t *turn) give(mu *sync.Mutex) {
+	mu.Lock()
+	defer mu.Unlock()
+	t.taken = false
+	if t.given != nil {
+		close(t.given)
+		t.given = nil
+	}
+}
