@@ -63,7 +63,7 @@ func TestAStateWithBadNormsIsRefused(t *testing.T) {
 		want wire.Code
 	}{{1e-300, 0}, {5, 0}, {math.MaxFloat64, 0}, {0, wire.CodeMalformed}, {-1, wire.CodeMalformed}, {math.Inf(1), wire.CodeMalformed}, {math.Inf(-1), wire.CodeMalformed}, {math.NaN(), wire.CodeMalformed}} {
 		x.Norms = []float64{1, c.norm}
-		if _, err := Restore(s.Config(), &x, 1, nil); codeOf(err) != c.want {
+		if _, err := Restore(*s.Config(), &x, 1, nil); codeOf(err) != c.want {
 			t.Errorf("norm %v: got %v, want code %v", c.norm, err, c.want)
 		}
 	}

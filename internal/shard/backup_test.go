@@ -23,7 +23,7 @@ func fillFrom(t testing.TB, s *Shard, generation uint64, workers int, part int, 
 	for r := range workers {
 		members = append(members, Member{Node: node(r), Rank: uint32(r)})
 	}
-	cfg := s.Config()
+	cfg := *s.Config()
 	cfg.Pool = &Pool{}
 	b, err := Restore(cfg, &x, generation, members)
 	if err != nil {

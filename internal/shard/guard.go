@@ -171,7 +171,7 @@ func (s *Shard) judge(x *slot) {
 		}
 	}
 	if s.cfg.Caught != nil {
-		s.cfg.Caught(c)
+		s.cfg.Caught(&s.cfg, c)
 	}
 }
 

@@ -28,7 +28,7 @@ type Config struct {
 	// it frees some. Its error refuses the contribution. It is called under the shard's mutex.
 	Grow func(bytes int64) error
 	// Caught, unless nil, is called with each contribution that the guard refuses or clips, under the shard's mutex.
-	Caught func(Caught)
+	Caught func(*Config, Caught)
 	Meter  Meter // nil: nothing is measured
 }
 
@@ -196,8 +196,8 @@ func (s *Shard) firstValues(value []float32) {
 	}
 }
 
-// Config returns the Config given to New.
-func (s *Shard) Config() Config { return s.cfg }
+// Config returns the Config given to New, which must not be changed.
+func (s *Shard) Config() *Config { return &s.cfg }
 
 // Rounds returns how many rounds have closed.
 func (s *Shard) Rounds() uint64 {

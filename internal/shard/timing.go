@@ -11,7 +11,7 @@ type Meter interface {
 	// Now is the time in nanoseconds, by a clock that does not go back. Its zero may be anywhere.
 	Now() int64
 	// Closed is called for each round that has closed here, when it has. A backup, which follows another server's rounds, measures none.
-	Closed(t Timing)
+	Closed(cfg *Config, t Timing)
 	// Hold is called when the memory of contributions that wait for their turn or for their round has grown by bytes, or (negative) shrunk.
 	Hold(bytes int64)
 }
@@ -109,7 +109,7 @@ func (s *Shard) measureRound(begin int64) {
 	}
 	s.openedAt = now
 	s.next.arrivals.opened(now)
-	s.cfg.Meter.Closed(t)
+	s.cfg.Meter.Closed(&s.cfg, t)
 }
 
 // measureAsync tells the Meter of a contribution in async mode, which is a round of its own. Work on it began at begin.
@@ -121,7 +121,7 @@ func (s *Shard) measureAsync(begin int64, c *Contribution) {
 	if first == 0 {
 		first = begin
 	}
-	s.cfg.Meter.Closed(Timing{Round: c.Seq - 1, Node: c.Node, At: now, Duration: time.Duration(now - first), Apply: time.Duration(now - begin), Update: time.Duration(now - begin)})
+	s.cfg.Meter.Closed(&s.cfg, Timing{Round: c.Seq - 1, Node: c.Node, At: now, Duration: time.Duration(now - first), Apply: time.Duration(now - begin), Update: time.Duration(now - begin)})
 }
 
 // hold counts the memory of a contribution that has to wait in its slot.

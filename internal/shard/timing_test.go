@@ -19,9 +19,9 @@ type stopwatch struct {
 	held      int64
 }
 
-func (m *stopwatch) Now() int64       { m.now += m.cost; return m.now }
-func (m *stopwatch) Closed(t Timing)  { m.rounds = append(m.rounds, t) }
-func (m *stopwatch) Hold(bytes int64) { m.held += bytes }
+func (m *stopwatch) Now() int64                 { m.now += m.cost; return m.now }
+func (m *stopwatch) Closed(_ *Config, t Timing) { m.rounds = append(m.rounds, t) }
+func (m *stopwatch) Hold(bytes int64)           { m.held += bytes }
 
 func timed(t testing.TB, workers int, mode uint8) (*Shard, *stopwatch) {
 	t.Helper()
@@ -247,9 +247,9 @@ type watch struct {
 	rounds int
 }
 
-func (w *watch) Now() int64    { return int64(time.Since(w.began)) }
-func (w *watch) Closed(Timing) { w.rounds++ }
-func (w *watch) Hold(int64)    {}
+func (w *watch) Now() int64             { return int64(time.Since(w.began)) }
+func (w *watch) Closed(*Config, Timing) { w.rounds++ }
+func (w *watch) Hold(int64)             {}
 
 // BenchmarkMeter is what measuring costs: compare measured=true with false.
 //

@@ -357,6 +357,6 @@ type fixedMeter struct {
 	closed []Timing
 }
 
-func (m *fixedMeter) Now() int64      { return m.now }
-func (m *fixedMeter) Closed(t Timing) { m.closed = append(m.closed, t) }
-func (m *fixedMeter) Hold(int64)      {}
+func (m *fixedMeter) Now() int64                 { return m.now }
+func (m *fixedMeter) Closed(_ *Config, t Timing) { m.closed = append(m.closed, t) }
+func (m *fixedMeter) Hold(int64)                 {}

@@ -13,9 +13,9 @@ import (
 // An incomingShard is a shard that its primary is copying to this server, its new backup.
 type incomingShard struct {
 	shard  *shard.Shard
-	cfg    shard.Config
-	from   uint64 // the primary's node
-	number uint64 // of the fill
+	cfg    *shard.Config // the shard's
+	from   uint64        // the primary's node
+	number uint64        // of the fill
 	base   string
 	config string
 	mode   uint8
@@ -144,8 +144,7 @@ func (c *call) serveFill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg.Grow, cfg.Meter = s.reserve, s.meterOf(&cfg)
-	cfg.Caught = func(x shard.Caught) { s.guardLog.record(&cfg, s.membership.Load(), x) }
+	cfg.Grow, cfg.Caught, cfg.Meter = s.host.Grow, s.host.Caught, s.host.Meter
 	at := shardID{m.Key, m.Shard}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +185,7 @@ func (c *call) serveFill(ctx context.Context) error {
 		s.bytes.Add(-int64(4 * cfg.Length))
 		return err
 	}
-	s.incoming[at] = &incomingShard{shard: sh, cfg: cfg, from: m.Node, number: m.Number, base: m.Base, config: m.Config, mode: m.Mode, guard: x.Guard, bytes: int64(4 * cfg.Length)}
+	s.incoming[at] = &incomingShard{shard: sh, cfg: sh.Config(), from: m.Node, number: m.Number, base: m.Base, config: m.Config, mode: m.Mode, guard: x.Guard, bytes: int64(4 * cfg.Length)}
 	return c.answerAck()
 }
 

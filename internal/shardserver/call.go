@@ -47,8 +47,8 @@ type call struct {
 	version *shard.Version // or the version that the answer is sent from
 	loading int64          // bytes counted in Server.loading
 	reading bool           // holds a token of Server.reads
-	pushing *int           // the sender's count of payloads at the shard
-	pulling *int           // the sender's count of answers at the shard
+	pushing claim          // in the shard's quota
+	pulling claim
 
 	ack     wire.Ack
 	value   wire.Value

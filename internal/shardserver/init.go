@@ -38,7 +38,7 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 	if err != nil {
 		return nil, false, err
 	}
-	cfg.Grow, cfg.Meter = s.reserve, s.meterOf(&cfg)
+	cfg.Grow, cfg.Caught, cfg.Meter = s.host.Grow, s.host.Caught, s.host.Meter
 	at := shardID{m.Key, m.Shard}
 	var x assignment
 	if s.peers != nil {
@@ -46,7 +46,6 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 			return nil, false, err
 		}
 	}
-	cfg.Caught = func(x shard.Caught) { s.guardLog.record(&cfg, s.membership.Load(), x) }
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
@@ -56,7 +55,7 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 		return nil, false, refuse(wire.CodeMoved, "init of %v: another server has this shard", cfg)
 	}
 	if e := s.entries[at]; e != nil {
-		return e, false, sameShard(&e.cfg, &cfg)
+		return e, false, sameShard(e.cfg, &cfg)
 	}
 	if len(s.entries) >= s.cfg.MaxShards {
 		return nil, false, refuse(wire.CodeBusy, "init of %v: this server has %d shards, want at most %d", cfg, len(s.entries), s.cfg.MaxShards)
@@ -91,11 +90,14 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 	if s.guard != nil {
 		shard.SetGuard([]*shard.Shard{sh}, *s.guard)
 	}
-	e := &entry{shard: sh, cfg: cfg}
+	e := &entry{shard: sh, cfg: sh.Config()}
 	s.entries[at] = e
 	created = true
-	e.replica = replicaState{assignment: x, synced: make(chan struct{})}
-	if s.peers != nil {
+	e.replica = replicaState{assignment: x, synced: alwaysSynced}
+	if x.other != 0 {
+		e.replica.synced = make(chan struct{})
+	}
+	if x.role != unreplicated {
 		s.replicate(e)
 	}
 	if x.other == 0 {

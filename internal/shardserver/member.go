@@ -103,9 +103,6 @@ func (s *Server) setMembership(m wire.Membership, p *placement) error {
 		s.meter.blames.leave(v, s.now())
 	}
 	defer close(old.replaced)
-	for _, e := range s.entries {
-		e.quota.forget(v)
-	}
 	for _, sh := range s.shards() {
 		if err := sh.SetMembers(v.generation, v.members); err != nil {
 			return fmt.Errorf("server: membership of generation %d: %w", v.generation, err)

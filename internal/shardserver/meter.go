@@ -12,7 +12,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// A meter records what a server's shards measure. The Meter of each shard is made of it, so but for collecting it takes no lock.
+// A meter records what a server's shards measure: it is the Meter of each. But for collecting it takes no lock.
 type meter struct {
 	s        *Server
 	recorder *telemetry.Recorder
@@ -31,24 +31,9 @@ func (s *Server) measure() {
 	s.cfg.Recorder.CollectBlames(func() []telemetry.Blame { return s.meter.blames.newest(s.now()) })
 }
 
-// A shardMeter is the Meter of one shard.
-type shardMeter struct {
-	*meter
-	key   string // its name
-	index uint32 // of the shard
-}
-
-// meterOf is a shard's Meter; nil if nothing is recorded.
-func (s *Server) meterOf(cfg *shard.Config) shard.Meter {
-	if s.meter == nil {
-		return nil
-	}
-	return &shardMeter{s.meter, cfg.Name, cfg.Index}
-}
-
-func (m *shardMeter) Closed(t shard.Timing) {
+func (m *meter) Closed(cfg *shard.Config, t shard.Timing) {
 	m.count(&t)
-	m.traceRound(&t)
+	m.traceRound(cfg, &t)
 }
 
 func (m *meter) Now() int64 { return m.s.now() }

@@ -89,6 +89,9 @@ func (e *entry) assignment() assignment {
 	return e.replica.assignment
 }
 
+// alwaysSynced is closed. It is the replicaState's synced of a shard without a backup.
+var alwaysSynced = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
 // setSynced records that the backup has the state, and reports whether that made the shard usable; clearSynced records that it lacks some of it.
 func (e *entry) setSynced() (opened bool) {
 	st := &e.replica

@@ -39,7 +39,7 @@ func (c *call) preparePullRows(n int) (err error) {
 	if c.entry, err = c.s.find(c.origin); err != nil {
 		return err
 	}
-	cfg := &c.entry.cfg
+	cfg := c.entry.cfg
 	if !cfg.HasRows() {
 		return refuse(wire.CodeUnsupported, "pull rows: %v is dense", cfg)
 	}

@@ -15,7 +15,7 @@ func (c *call) preparePush(n int) (err error) {
 	if c.entry, err = c.s.find(c.origin); err != nil {
 		return err
 	}
-	cfg := &c.entry.cfg
+	cfg := c.entry.cfg
 	if cfg.Form != wire.FormDense {
 		return refuse(wire.CodeUnsupported, "push: %v has rows, want a push of rows", cfg)
 	}
@@ -51,7 +51,7 @@ func (c *call) preparePushRows(n int) (err error) {
 	if c.entry, err = c.s.find(c.origin); err != nil {
 		return err
 	}
-	cfg := &c.entry.cfg
+	cfg := c.entry.cfg
 	if !cfg.HasRows() {
 		return refuse(wire.CodeUnsupported, "push rows: %v is dense", cfg)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-// What workers had under way at a shard is forgotten with them, however many come and go; one that has something under way keeps its count.
+// What workers have under way at a shard is forgotten when it ends, however many come and go.
 func TestSharesOfWorkersThatLeftAreForgotten(t *testing.T) {
 	r := newRig(t, 1)
 	r.init(0, 5)
@@ -15,14 +15,13 @@ func TestSharesOfWorkersThatLeftAreForgotten(t *testing.T) {
 		r.setMembers(1, wire.Membership{}, []uint64{10}, id)
 		r.must(&wire.Pull{Origin: wire.Origin{Generation: 1, Node: id, Key: 0}}, nil)
 	}
-	under := e.take(r.s.membership.Load(), &e.pulls, 59, maxPulls)
+	under := e.take(r.s.membership.Load(), answers, 59, maxPulls)
 	r.setMembers(1, wire.Membership{}, []uint64{10})
-	if len(e.pulls) != 1 || e.pulls[59] != under {
-		t.Errorf("counts of %d workers are kept, want that of the one which has a pull under way", len(e.pulls))
+	if len(e.shares) != 1 || e.shares[0] != (share{node: 59, count: [2]int{answers: 1}}) {
+		t.Errorf("kept: got %+v, want the one pull that is under way", e.shares)
 	}
-	e.give(under)
-	r.setMembers(1, wire.Membership{}, []uint64{10})
-	if len(e.pulls) != 0 {
-		t.Errorf("counts of %d workers are kept after the last pull ended, want none", len(e.pulls))
+	e.give(under, answers)
+	if len(e.shares) != 0 {
+		t.Errorf("kept after the last pull has ended: got %+v, want nothing", e.shares)
 	}
 }

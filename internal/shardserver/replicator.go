@@ -364,7 +364,7 @@ func (j *replication) sendState(k *replicator, x assignment, number uint64) erro
 	if err != nil {
 		return err
 	}
-	cfg := &e.cfg
+	cfg := e.cfg
 	m := &wire.Fill{Copy: s.copyOf(e, x), Number: number, Round: snap.Round, Closed: snap.Generation, Mode: snap.Mode, Rows: snap.Rows,
 		Pushed: snap.Pushed, AnySeq: snap.AnySeq, Config: snap.Config, Slots: snap.Slots, Counted: snap.Counted,
 		Newest: snap.Newest, Weight: snap.Weight, Kept: snap.Kept, KeptRound: snap.KeptRound, KeptWeight: snap.KeptWeight}

@@ -191,12 +191,8 @@ func (r *rig) wantTaken(values int64) {
 		r.t.Errorf("states being read: got %d, want 0", len(r.s.reads))
 	}
 	for at, e := range r.s.entries {
-		for _, counts := range []map[uint64]*int{e.pushs, e.pulls} {
-			for node, n := range counts {
-				if *n != 0 {
-					r.t.Errorf("share of node %d at %v: got %d, want 0", node, at, *n)
-				}
-			}
+		if len(e.shares) != 0 {
+			r.t.Errorf("payloads and answers under way at %v: got %+v, want none", at, e.shares)
 		}
 	}
 }

@@ -366,7 +366,7 @@ func TestSteadyPushPullAllocatesNothing(t *testing.T) {
 // A fault of ours is an answer too.
 func TestPanicIsAnAnswer(t *testing.T) {
 	r := newRig(t, 1)
-	r.s.entries[shardID{3, 0}] = &entry{cfg: shard.Config{Form: wire.FormDense, Length: 1}} // without a shard
+	r.s.entries[shardID{3, 0}] = &entry{cfg: &shard.Config{Form: wire.FormDense, Length: 1}} // without a shard
 	r.refused(pull(0, 3, 0), nil, wire.CodeInternal)
 	m, b := push(0, 3, 0, 1)
 	r.refused(m, b, wire.CodeInternal)

@@ -14,7 +14,7 @@ func (c *call) serveReadState(ctx context.Context) error {
 	if err := c.awaitRound(ctx, m.Node, m.Round, m.WaitMillis); err != nil {
 		return err
 	}
-	cfg := &c.entry.cfg
+	cfg := c.entry.cfg
 	if size := 4 * cfg.Length * uint64(1+c.entry.shard.SlotCount()); size > c.s.payload {
 		return refuse(wire.CodeUnsupported, "read state: %v: got %d bytes with the optimizer's, want at most %d in one answer", cfg, size, c.s.payload)
 	}

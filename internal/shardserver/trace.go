@@ -7,13 +7,13 @@ import (
 )
 
 // traceRound records a round that has closed, and its update.
-func (m *shardMeter) traceRound(t *shard.Timing) {
+func (m *meter) traceRound(cfg *shard.Config, t *shard.Timing) {
 	r := m.s.cfg.Trace
 	if !r.On() {
 		return
 	}
 	end := m.s.traceTime(t.At)
-	x := trace.Span{Kind: trace.Round, Begin: end - int64(max(t.Duration, t.Update)), End: end, Key: r.Name(m.key), Shard: m.index, Round: t.Round, Peer: t.Node}
+	x := trace.Span{Kind: trace.Round, Begin: end - int64(max(t.Duration, t.Update)), End: end, Key: r.Name(cfg.Name), Shard: cfg.Index, Round: t.Round, Peer: t.Node}
 	r.Add(x)
 	x.Kind, x.Begin = trace.Apply, end-int64(t.Update)
 	r.Add(x)
