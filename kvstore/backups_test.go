@@ -35,6 +35,8 @@ type guardedRun struct {
 	// that train returns.
 	adapts bool
 	micro  int // micro-batches of a gradient
+	// hosts: there are four workers, two on each host, which add up within it.
+	hosts bool
 }
 
 // pushers returns the pushers of a round, for the dense key and for all others.
@@ -155,12 +157,18 @@ func (g *guardedRun) run(t *testing.T, servers int, seed uint64, faults func(job
 	var value []float32
 	synctest.Test(t, func(t *testing.T) {
 		logs := &logLines{}
-		job := jobtest.New(t, jobtest.Config{Workers: 3, Servers: servers, Seed: seed, Elastic: cluster.Elastic{Backups: 1},
-			Logger: slog.New(slog.NewTextHandler(logs, nil))})
+		cfg := jobtest.Config{Workers: 3, Servers: servers, Seed: seed, Elastic: cluster.Elastic{Backups: 1},
+			Logger: slog.New(slog.NewTextHandler(logs, nil))}
+		var opts []kvstore.Option
+		if g.hosts {
+			cfg.Workers, cfg.WorkersPerHost = 4, 2
+			opts = append(opts, kvstore.WithHostSums(kvstore.HostSumsOn))
+		}
+		job := jobtest.New(t, cfg)
 		if faults != nil { // so that a server may be lost anywhere in a round
 			job.Net.Delay(faultnet.Any, faultnet.Any, 10*time.Microsecond, 3*time.Millisecond)
 		}
-		stores := job.Stores(t, g.kind)
+		stores := job.Stores(t, g.kind, opts...)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		var done atomic.Int64
@@ -234,6 +242,7 @@ var guardedRuns = map[string]guardedRun{
 		adapts: true, micro: 3},
 	"adam":        {optimizer: optim.Config{Name: "adam", LearningRate: 0.1, Reduction: optim.Mean}, kind: "dist_sync"},
 	"adam, apart": {optimizer: optim.Config{Name: "adam", LearningRate: 0.1, Reduction: optim.Mean}, compression: kvstore.Compression{Type: "fp16"}, apart: true, kind: "dist_sync", adapts: true},
+	"hosts":       {optimizer: optim.Config{Name: "sgd", LearningRate: 0.1, Momentum: 0.9}, kind: "dist_sync", adapts: true, micro: 3, hosts: true},
 	"2bit":        {optimizer: optim.Config{Name: "sgd", LearningRate: 0.1, Momentum: 0.9}, compression: kvstore.Compression{Type: "2bit", Threshold: 0.2}, apart: true, kind: "dist_sync"},
 }
 

@@ -25,7 +25,8 @@ type call struct {
 	payload         [][]byte
 	dst             []byte
 
-	got []byte // the answer's payload, in dst
+	summed bool   // a push that a worker of this host adds up with those of others
+	got    []byte // the answer's payload, in dst
 
 	spans   callSpans
 	started transport.Started
@@ -48,6 +49,10 @@ func (c *call) run() {
 	}
 	o := c.op
 	c.beginSpan()
+	if c.summed && c.askLeader() {
+		c.end()
+		return
+	}
 	if err := c.try(); err != nil {
 		o.fail(&ShardError{Verb: o.verb, Key: o.key, Shard: c.shard, Round: o.round, Peer: c.peer(), Err: err})
 	}
@@ -63,6 +68,9 @@ func (c *call) end() {
 
 // start makes the first attempt without a goroutine of its own, if the request is small and can be sent at once. run makes the others.
 func (c *call) start() bool {
+	if c.summed {
+		return false
+	}
 	peer, _, err := c.op.s.node.Server(cluster.Rank(c.rank()))
 	if err != nil {
 		return false

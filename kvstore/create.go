@@ -51,11 +51,14 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 			return nil, fmt.Errorf("kvstore: create %q: %w", name, err)
 		}
 	}
-	node, err := set.join(ctx, name)
+	node, host, err := set.join(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("kvstore: create %q: %w", name, err)
 	}
 	s := newStore(set, kind, node)
+	if host != nil {
+		s.hostSums = s.startHostSums(host)
+	}
 	if err := s.sendOptimizer(ctx, "create "+name, ""); err != nil {
 		s.abandon(err)
 		return nil, err
@@ -73,43 +76,56 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 	return s, nil
 }
 
-// join returns the store's membership in a job: the one given by an option, the environment's, or that of a job within this process.
-func (set *settings) join(ctx context.Context, name string) (member, error) {
+// join returns the store's membership in a job: the one given by an option, the environment's, or that of a job within this process. host is nil where the
+// worker takes no part in sums within its host.
+func (set *settings) join(ctx context.Context, name string) (_ member, host *hostListener, _ error) {
 	if name == "local" || name == "device" {
 		if _, given := cluster.ConfigFrom(ctx); given || set.node != nil {
-			return nil, fmt.Errorf("%w: this store lives in the process and joins no job; use dist_sync or dist_async", ErrUnsupported)
+			return nil, nil, fmt.Errorf("%w: this store lives in the process and joins no job; use dist_sync or dist_async", ErrUnsupported)
 		}
-		return newInProcess(), nil
+		return newInProcess(), nil, nil
 	}
 	if set.node != nil {
-		return set.node, nil
+		return set.node, nil, nil
 	}
+	var err error
 	cfg, given := cluster.ConfigFrom(ctx)
 	if given {
 		cfg.Role = cluster.Worker
 	} else {
-		var err error
 		cfg, err = cluster.FromEnv(set.getenv)
 		if errors.Is(err, cluster.ErrNoJob) {
 			set.logger.Info("no job in the environment: running as a job of one worker within this process", "store", name)
-			return newInProcess(), nil
+			return newInProcess(), nil, nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if cfg.Role != cluster.Worker {
-			return nil, fmt.Errorf("%w: the environment gives this process the role %q, want worker (DMLC_ROLE)", ErrUnsupported, cfg.Role)
+			return nil, nil, fmt.Errorf("%w: the environment gives this process the role %q, want worker (DMLC_ROLE)", ErrUnsupported, cfg.Role)
 		}
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = set.logger
 	}
-	return cluster.Join(ctx, cfg)
+	if host, err = set.listenForHost(name, &cfg); err != nil {
+		return nil, nil, err
+	}
+	node, err := cluster.Join(ctx, cfg)
+	if err != nil {
+		host.close()
+		return nil, nil, err
+	}
+	if host != nil {
+		host.node = node
+	}
+	return node, host, nil
 }
 
 // abandon closes a store whose creation failed, and fails the job: the other workers would wait for this one.
 func (s *store) abandon(cause error) {
 	s.placement.close()
+	s.hostSums.close()
 	s.pool.close()
 	s.watcher.close()
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)

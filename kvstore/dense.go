@@ -120,6 +120,7 @@ func (p *densePush) prepare(k *key, by *Step, verb string, grads, outs [][]float
 	p.into = p.answers.prepare(k, outs, &p.discarded, c.answerCodec(), pull)
 	p.placement = s.placement.version.Load()
 	p.verb, p.round = verb, round
+	summed := pull && !s.async && s.sumsWithinHost(c, step)
 	for i := range p.heads {
 		n := int(k.shards[i].Length)
 		p.heads[i] = wire.Push{Origin: k.origin(i, p.seq), Round: round, Weight: weight, Codec: p.codec(c), Threshold: p.thresholds[i],
@@ -135,6 +136,7 @@ func (p *densePush) prepare(k *key, by *Step, verb string, grads, outs [][]float
 			p.heads[i].Threshold = 0
 		}
 		call := &p.calls[i]
+		call.summed = summed && s.hostSums.sumsShard(k, i)
 		if pull {
 			call.answer, call.dst = &p.values[i], p.answers.shardBuffer(k, p.into, i)
 		} else {

@@ -79,15 +79,16 @@ func (c *crowd) node(host string) kvstore.NodeID {
 
 // start begins a worker's process.
 func (c *crowd) start(cfg cluster.Config) *hand {
-	w := &hand{c: c, host: c.job.Net.Host(cfg.Host)}
+	name := cfg.Network.(*faultnet.Host).Name()
+	w := &hand{c: c, host: c.job.Net.Host(name)}
 	cfg.Network, cfg.SchedulerTimeout = w.host, 2*silence
-	c.add(cfg.Host, w)
+	c.add(name, w)
 	c.running.Go(func() {
 		err := w.work(c.t.Context(), cfg)
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.ended[cfg.Host] = err
-		c.say("worker on %s ended: %v", cfg.Host, err)
+		c.ended[name] = err
+		c.say("worker on %s ended: %v", name, err)
 	})
 	return w
 }
@@ -252,15 +253,18 @@ func (c *crowd) kill(host string, silent bool) {
 	w.host.Kill(silent)
 }
 
-func newCrowd(t *testing.T, workers int, steps uint64, seed uint64, elastic cluster.Elastic, logger *slog.Logger) *crowd {
+func newCrowd(t *testing.T, workers int, steps uint64, seed uint64, elastic cluster.Elastic, logger *slog.Logger, edit ...func(*jobtest.Config)) *crowd {
 	if logger == nil {
 		logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
 	c := &crowd{t: t, steps: steps, logger: logger, sums: map[string]map[uint64]uint64{}, ended: map[string]error{},
 		cuts: map[uint64]kvstore.Division{}, shares: map[uint64][]kvstore.NodeID{}, hands: map[string]*hand{}}
 	elastic.Enabled = true
-	c.job = jobtest.New(t, jobtest.Config{Workers: workers, Servers: 2, Seed: seed, Elastic: elastic, Lease: 2 * time.Second, Heartbeat: 500 * time.Millisecond, Logger: logger})
-
+	cfg := jobtest.Config{Workers: workers, Servers: 2, Seed: seed, Elastic: elastic, Lease: 2 * time.Second, Heartbeat: 500 * time.Millisecond, Logger: logger}
+	for _, f := range edit {
+		f(&cfg)
+	}
+	c.job = jobtest.New(t, cfg)
 	return c
 }
 

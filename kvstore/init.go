@@ -132,6 +132,7 @@ func (s *store) place(ctx context.Context, d wire.Declare) (*key, error) {
 	k := newKey(s, &plan)
 	k.table = d.Table
 	s.placement.track(k, before)
+	s.hostSums.track(k)
 	s.logger.Debug("kvstore: key placed", "key", k.name, "values", k.size, "shards", len(k.shards))
 	if d.Whole && len(k.shards) > 1 {
 		return nil, keyError("init", d.Name, ErrUnsupported, "%s needs norms over whole keys, but the key is cut into %d shards: "+

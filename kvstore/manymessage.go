@@ -23,7 +23,8 @@ const (
 
 // sharesMessages reports whether the key's pushes may share messages with those of other keys.
 func (k *key) sharesMessages() bool {
-	return k.small() && !k.s.judgesNorms(k.s.compressionOf(k)) // such a key may have to pull before it pushes
+	if h := k.s.hostSums; h != nil && h.all {
+		return k.small() && !k.s.judgesNorms(k.s.compressionOf(k)) // such a key may have to pull before it pushes
 }
 
 // A manyPush is one call of PushMany or PushPullMany. It is reused.

@@ -21,6 +21,7 @@ type settings struct {
 	guard     *Guard
 	local     int // steps in a round; 0: none
 	localSet  bool
+	hostSums  HostSums // empty: as the environment says
 	node      member
 	getenv    func(string) string
 	noteEvery time.Duration
@@ -90,6 +91,14 @@ func WithLocalSteps(h int) Option {
 // the new value; see docs/design/0008-store-speed.md. All workers must give it, or none; dist_async refuses it.
 func WithSumsInAnyOrder() Option {
 	return func(s *settings) { s.anyOrder = true }
+}
+
+// WithHostSums says whether the workers of one host add their gradients up through shared memory before one push leaves the host, and the new value comes back
+// once. Without it PARAGON_HOST_SUMS says so; the default is HostSumsAuto. Only push-pulls of a synchronous store are added up, of dense keys, without a
+// guard, and without compression or with fp16 or bf16. The servers then add up by host first, so the bits of a run depend on which workers share a host. All workers should
+// have the same setting; one with HostSumsOff takes no part.
+func WithHostSums(mode HostSums) Option {
+	return func(s *settings) { s.hostSums = mode }
 }
 
 // withMember makes Create use this membership in place of joining a job. Close leaves the job and closes it.

@@ -28,6 +28,7 @@ type store struct {
 	pool               *callPool
 	watcher            *opWatcher
 	placement          *placementTracker
+	hostSums           *hostSummer // nil: this worker takes no part in sums within its host
 	joining            atomic.Bool // this worker has joined but is not yet a member of a generation: Ready has not returned
 	removed            atomic.Bool // this worker was asked to leave and is no longer a member
 	inFlight           inFlight
@@ -256,6 +257,7 @@ func (s *store) endMembership(ok bool, reason string) error {
 	s.mu.Unlock()
 	s.placement.close()
 	s.inFlight.wait()
+	s.hostSums.close()
 	s.pool.close()
 	s.watcher.close()
 	s.dropProfile()

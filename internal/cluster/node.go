@@ -262,7 +262,7 @@ func (n *Node) update(m *wire.Membership) {
 			close(n.changed)
 			n.changed = make(chan struct{})
 		}
-		n.closeFormerServers()
+		n.closeFormerPeers()
 	}
 	n.mu.Unlock()
 	switch m.Phase {
@@ -273,15 +273,18 @@ func (n *Node) update(m *wire.Membership) {
 	}
 }
 
-// closeFormerServers closes the Clients to servers that are no longer members: calls to a silent one would wait for ever. The caller holds mu.
-func (n *Node) closeFormerServers() {
+// closeFormerPeers closes the Clients to servers, and to workers of this host, that are no longer members: calls to a silent one would wait for ever. The caller holds mu.
+func (n *Node) closeFormerPeers() {
 	if n.ended || n.membership.Phase != wire.PhaseRunning {
 		return
 	}
 	here := make(map[string]bool, len(n.callers))
 	for i := range n.membership.Nodes {
-		if m := &n.membership.Nodes[i]; m.Role == wire.RoleServer {
+		m := &n.membership.Nodes[i]
+		if m.Role == wire.RoleServer {
 			here[m.Addr] = true
+		} else if addr, _ := m.HostSums(); addr != "" {
+			here[addr] = true
 		}
 	}
 	for addr, c := range n.callers {
@@ -342,4 +345,30 @@ func (n *Node) Server(rank Rank) (transport.Caller, string, error) {
 		return c, m.Addr, nil
 	}
 	return nil, "", fmt.Errorf("cluster: %w: rank %d in generation %d", ErrNoServer, rank, n.membership.Generation)
+}
+
+// Worker returns the Caller to a worker of this host that takes part in sums within it, as Server does.
+func (n *Node) Worker(node NodeID) (transport.Caller, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ended {
+		if n.err != nil {
+			return nil, n.err
+		}
+		return nil, fmt.Errorf("cluster: %w", ErrFinished)
+	}
+	for i := range n.membership.Nodes {
+		m := &n.membership.Nodes[i]
+		addr, _ := m.HostSums()
+		if m.Node != uint64(node) || addr == "" {
+			continue
+		}
+		c := n.callers[addr]
+		if c == nil {
+			c = &caller{transport.NewClient(addr, n.cfg.Transport(Worker)), n}
+			n.callers[addr] = c
+		}
+		return c, nil
+	}
+	return nil, fmt.Errorf("cluster: %w: node %d takes no part in sums within a host in generation %d", ErrNoServer, node, n.membership.Generation)
 }

@@ -52,9 +52,10 @@ var picture = append([]row{
 
 	{"adapt", nil},
 
-	{"kvstore", and("internal/shardserver", "internal/shard", "internal/rollcall", "internal/cluster", "internal/transport", "internal/wire", "optim", "sampler", "!checkpoint", "metrics")},
+	{"kvstore", and("internal/hostsum", "internal/shardserver", "internal/shard", "internal/rollcall", "internal/cluster", "internal/transport", "internal/wire", "optim", "sampler", "!checkpoint", "metrics")},
 	{"internal/shardserver", and("internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim")},
 	{"internal/scheduler", and("adapt", "internal/control", "internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "metrics")},
+	{"internal/hostsum", and("internal/shard", "internal/transport", "internal/wire")},
 	{"internal/shard", and("internal/wire", "optim")},
 	{"internal/rollcall", nil},
 	{"internal/cluster", and("internal/transport", "internal/wire")},

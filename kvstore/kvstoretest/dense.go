@@ -218,18 +218,26 @@ func anyOrder(w *Worker) {
 	}
 }
 
-// Contributions are added in rank order: the sum of numbers that do not fit each other is the same to the last bit.
+// Contributions are added in rank order, those of a host first where workers add up within their hosts: the sum of numbers that do not fit each other is the same to the last bit.
 func rankOrder(w *Worker) {
 	const size = 1000
 	key := w.key("x")
 	w.init(key, make([]float32, size))
 	for round := range uint64(3) {
 		want := make([]float32, size)
-		var mine []float32
+		var mine, host []float32
 		for r := range w.n {
 			g := uniform(rand.New(rand.NewPCG(round, uint64(r))), size, -1e6, 1e6)
-			for i := range want {
-				want[i] += g[i]
+			if r%w.perHost == 0 {
+				host = make([]float32, size)
+			}
+			for i := range host {
+				host[i] += g[i]
+			}
+			if r%w.perHost == w.perHost-1 || r == w.n-1 {
+				for i := range want {
+					want[i] += host[i]
+				}
 			}
 			if r == w.r {
 				mine = g

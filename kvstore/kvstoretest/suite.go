@@ -46,6 +46,8 @@ type Harness struct {
 	// Edge is that of the square arrays that are big; 0: 1200, as in the predecessors' tests. 300 will do for keys to be cut over
 	// the servers, and takes a tenth of the time.
 	Edge int
+	// WorkersPerHost is how many workers share a host and add up within it: the first ones, the next ones and so on. 0: none do.
+	WorkersPerHost int
 	// Servers are the numbers of servers that jobs are saved and loaded with. None: the harness has one place for shards.
 	Servers []int
 }
@@ -63,6 +65,7 @@ type Case struct {
 	Optimizer *optim.Config
 	Options   []kvstore.Option
 	Edge      int // as in Harness
+	PerHost   int // WorkersPerHost in Harness
 	Run       func(w *Worker)
 }
 
@@ -121,7 +124,7 @@ func runGroup(t *testing.T, h Harness, kind string, workers int, group []Case) {
 	if len(group) == 1 {
 		c := group[0]
 		t.Run(c.Name, func(t *testing.T) {
-			c.Edge = h.Edge
+			c.Edge, c.PerHost = h.Edge, h.WorkersPerHost
 			Together(t, h.Open(t, Config{Type: kind, Workers: workers, Options: c.options()}), c)
 		})
 		return
@@ -129,7 +132,7 @@ func runGroup(t *testing.T, h Harness, kind string, workers int, group []Case) {
 	t.Run(group[0].Group, func(t *testing.T) {
 		stores := h.Open(t, Config{Type: kind, Workers: workers, Options: group[0].options()})
 		for _, c := range group {
-			c.Edge = h.Edge
+			c.Edge, c.PerHost = h.Edge, h.WorkersPerHost
 			if !t.Run(c.Name, func(t *testing.T) { Together(t, stores, c) }) {
 				return
 			}
@@ -177,7 +180,7 @@ func Together(t testing.TB, stores []kvstore.Store, c Case) {
 // Work runs cases one after another as one worker, and returns how the first of them failed.
 func Work(ctx context.Context, kv kvstore.Store, cases ...Case) error {
 	for _, c := range cases {
-		w := &Worker{Store: kv, Ctx: ctx, name: c.Name, n: kv.NumWorkers(), r: kv.Rank(), edge: cmp.Or(c.Edge, 1200)}
+		w := &Worker{Store: kv, Ctx: ctx, name: c.Name, n: kv.NumWorkers(), r: kv.Rank(), edge: cmp.Or(c.Edge, 1200), perHost: max(c.PerHost, 1)}
 		if err := w.run(c); err != nil {
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
@@ -192,6 +195,8 @@ type Worker struct {
 	name  string
 	n, r  int // workers and rank
 	edge  int // of big arrays
+	// perHost is how many workers add up before their sum is added to the others'.
+	perHost int
 }
 
 type broken struct{ err error }

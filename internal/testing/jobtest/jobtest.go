@@ -33,6 +33,9 @@ import (
 type Config struct {
 	Workers int // 1
 	Servers int // 1
+	// WorkersPerHost puts so many workers on each host: the first ones on host0, the next ones on host1, and so on. 0: each is on its own. A network in memory
+	// knows each worker as worker0, worker1, ... all the same.
+	WorkersPerHost int
 	// TCP: over TCP on this machine, at free ports. Without it connections are in memory.
 	TCP bool
 	// Over is the system's network that TCP asks for, if another than transport.TCP.
@@ -176,6 +179,9 @@ func (j *Job) config(role cluster.Role, rank int) cluster.Config {
 		Role: role, Rank: rank, Scheduler: j.scheduler, NumWorkers: j.cfg.Workers, NumServers: j.cfg.Servers,
 		Host: names[role], Job: "jobtest", Secret: j.cfg.Secret,
 		HeartbeatInterval: j.cfg.Heartbeat, Lease: j.cfg.Lease, StartTimeout: j.cfg.Start, Elastic: j.cfg.Elastic, Logger: j.cfg.Logger,
+	}
+	if role == cluster.Worker && j.cfg.WorkersPerHost > 0 {
+		c.Host = fmt.Sprint("host", rank/j.cfg.WorkersPerHost)
 	}
 	c.Identity = j.identity(role.String(), names[role])
 	if j.cfg.Trace != nil {

@@ -1,0 +1,197 @@
+package kvstore_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/testing/faultnet"
+
+	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/kvstore/kvstoretest"
+	"github.com/paragon-train/paragon/optim"
+)
+
+// hostJob returns a harness's Open for whole jobs whose workers share hosts and add up within them.
+func hostJob(over transport.Network, perHost int) func(t testing.TB, c kvstoretest.Config) []kvstore.Store {
+	return func(t testing.TB, c kvstoretest.Config) []kvstore.Store {
+		t.Helper()
+		servers := c.Servers
+		if servers == 0 {
+			servers = 2
+		}
+		job := jobtest.New(t, jobtest.Config{Workers: c.Workers, Servers: servers, WorkersPerHost: perHost, TCP: over != nil, Over: over,
+			Lease: time.Minute, Start: 2 * time.Minute})
+		return job.Stores(t, c.Type, append(c.Options, kvstore.WithHostSums(kvstore.HostSumsOn))...)
+	}
+}
+
+// The store keeps its promises where the workers of a host add up before a push leaves it.
+func TestStoresWithSumsWithinHosts(t *testing.T) {
+	kvstoretest.Run(t, kvstoretest.Harness{Open: hostJob(nil, 2), WorkersPerHost: 2, Workers: unlessShort([]int{4}, 3), Types: []string{"dist_sync"}, Servers: []int{2}, Edge: smallEdge()})
+	kvstoretest.Run(t, kvstoretest.Harness{Open: hostJob(transport.Auto, 3), WorkersPerHost: 3, Workers: unlessShort([]int{3}, 6), Types: []string{"dist_sync"}, Servers: []int{1}, Edge: smallEdge()})
+}
+
+// onHosts puts two workers of a crowd on each host; they add up within it.
+func onHosts(c *jobtest.Config) { c.WorkersPerHost = 2 }
+
+// Workers that add up within their hosts come, go and are lost in the middle of rounds, as in TestWorkersComeAndGoWhileOthersTrain; also the connections among
+// them break.
+func TestWorkersOfHostsComeAndGoWhileOthersTrain(t *testing.T) {
+	for seed := range seeds(2, 8) {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex // guards random and lost
+				random := rand.New(rand.NewPCG(seed, 6))
+				draw := func(n int) int {
+					mu.Lock()
+					defer mu.Unlock()
+					return random.IntN(n)
+				}
+				c := newCrowd(t, 4, 80, seed, cluster.Elastic{}, nil, onHosts)
+				c.opts = []kvstore.Option{kvstore.WithHostSums(kvstore.HostSumsOn)}
+				c.job.Net.Delay(faultnet.Any, faultnet.Any, time.Millisecond, 3*time.Millisecond)
+				var once sync.Map
+				first := func(what string) bool { _, again := once.LoadOrStore(what, true); return !again }
+				soon := func(f func()) {
+					wait := time.Duration(draw(20_000)) * time.Microsecond
+					c.running.Go(func() { time.Sleep(wait); f() })
+				}
+				var lost []kvstore.NodeID
+				kill := func(host string) {
+					soon(func() { c.kill(host, seed%2 == 0) })
+					mu.Lock()
+					defer mu.Unlock()
+					lost = append(lost, c.node(host))
+				}
+				c.at = func(w *hand, step uint64) {
+					switch {
+					case step == 5 && first("join 4"):
+						c.start(c.job.JoinerConfig(4))
+						c.start(c.job.JoinerConfig(5))
+					case step == 20 && first("kill 2"):
+						kill("worker2")
+					case step == 40 && first("remove"):
+						if answer, err := c.job.Control(t.Context(), `{"op":"remove","host":"host0"}`); err != nil || strings.Contains(answer, "error") {
+							t.Errorf("remove: got %s, %v", answer, err)
+						}
+					case step == 50 && first("join 6"):
+						c.start(c.job.JoinerConfig(6))
+						c.start(c.job.JoinerConfig(7))
+					case step == 66 && first("kill 6"):
+						kill("worker4")
+					case step%7 == 3 && first(fmt.Sprint("cut", step)):
+						from, to := w.host.Name(), fmt.Sprint("worker", draw(8))
+						soon(func() { c.job.Net.Break(from, to, 30*time.Millisecond) })
+					case step%7 == 5 && first(fmt.Sprint("cut", step)):
+						from := w.host.Name()
+						soon(func() { c.job.Net.Cut(from, faultnet.Any) })
+					}
+				}
+				c.run(4)
+				c.wantEnded(map[string]error{"worker0": kvstore.ErrRemoved, "worker1": kvstore.ErrRemoved, "worker3": nil, "worker5": nil, "worker6": nil, "worker7": nil})
+				c.wantLedger(lost...)
+			})
+		})
+	}
+}
+
+// hostTraining makes rounds of two keys on four workers, two on each host, under synctest. before is called by each worker before each round. It returns the values of
+// rank 0, the sums that left hosts, the rounds that were dissolved, and the fake time that it took.
+func hostTraining(t *testing.T, rounds int, opts []kvstore.Option, before func(job *jobtest.Job, kv kvstore.Store, round int)) (value []float32, sent, dissolved uint64, took time.Duration) {
+	t.Helper()
+	const size = 30_000
+	synctest.Test(t, func(t *testing.T) {
+		job := jobtest.New(t, jobtest.Config{Workers: 4, Servers: 2, WorkersPerHost: 2})
+		stores := job.Stores(t, "dist_sync", append([]kvstore.Option{kvstore.WithTimeout(10 * time.Minute)}, opts...)...)
+		values, began := make([][]float32, len(stores)), time.Now()
+		together(t, stores, func(kv kvstore.Store) error {
+			x, y := make([]float32, size), make([]float32, 10)
+			err := errors.Join(kv.SetOptimizer(t.Context(), optim.Config{Name: "sgd", LearningRate: 0.1, Reduction: optim.Mean}),
+				kv.Init(t.Context(), "x", x), kv.InitAverage(t.Context(), "y", y))
+			for round := 0; round < rounds && err == nil; round++ {
+				if before != nil {
+					before(job, kv, round)
+				}
+				random := rand.New(rand.NewPCG(uint64(round), uint64(kv.Rank())))
+				by := kv.Weighted(float32(1+kv.Rank()), false)
+				err = errors.Join(by.PushPull(t.Context(), "x", [][]float32{gradient(random, size)}, [][]float32{x}),
+					by.PushPull(t.Context(), "y", [][]float32{gradient(random, 10)}, [][]float32{y}))
+			}
+			values[kv.Rank()] = slices.Concat(x, y)
+			return err
+		})
+		for _, v := range values[1:] {
+			if !slices.Equal(v, values[0]) {
+				t.Error("workers have different values")
+			}
+		}
+		value, took = values[0], time.Since(began)
+		for _, kv := range stores {
+			s, d := kvstore.HostSumsOf(kv)
+			sent, dissolved = sent+s, dissolved+d
+		}
+		together(t, stores, func(kv kvstore.Store) error { return kv.Close() })
+	})
+	return value, sent, dissolved, took
+}
+
+var on = []kvstore.Option{kvstore.WithHostSums(kvstore.HostSumsOn)}
+
+// Whether a host's gradients leave it as one sum, or a worker is late, or two workers cannot reach each other, or do not want to: the bits are the same, and each round
+// of each shard leaves a host once if nothing is in the way.
+func TestFaultsBetweenTheWorkersOfAHostChangeNoBit(t *testing.T) {
+	const rounds, shards, hosts = 12, 2, 2
+	quiet, sent, dissolved, _ := hostTraining(t, rounds, on, nil)
+	if sent != rounds*shards*hosts || dissolved != 0 {
+		t.Fatalf("a quiet run: got %d sums and %d dissolved, want %d and 0", sent, dissolved, rounds*shards*hosts)
+	}
+	for _, c := range []struct {
+		name                string
+		before              func(job *jobtest.Job, kv kvstore.Store, round int)
+		least, most         uint64        // sums sent
+		leastGone, mostGone uint64        // rounds dissolved
+		longest             time.Duration // of fake time
+	}{
+		{"one worker is late", func(job *jobtest.Job, kv kvstore.Store, round int) {
+			if kv.Rank() == 1 && round == 4 {
+				time.Sleep(30 * time.Second)
+			}
+		}, rounds*shards*hosts - 1, rounds*shards*hosts - 1, 1, 1, time.Minute},
+		{"one worker is often late", func(job *jobtest.Job, kv kvstore.Store, round int) {
+			if kv.Rank() == 2 && round%2 == 0 {
+				time.Sleep(20 * time.Second)
+			}
+		}, rounds*shards*hosts - rounds/2, rounds*shards*hosts - rounds/2, rounds / 2, rounds / 2, 3 * time.Minute},
+		{"connections are cut", func(job *jobtest.Job, kv kvstore.Store, round int) {
+			if round%3 == 1 {
+				job.Net.Cut(fmt.Sprint("worker", kv.Rank()), faultnet.Any)
+			}
+		}, rounds * shards, rounds * shards * hosts, 0, rounds * shards * hosts, time.Minute},
+		{"two workers cannot reach each other", func(job *jobtest.Job, kv kvstore.Store, round int) {
+			if round == 3 && kv.Rank() == 0 {
+				job.Net.Drop("worker0", "worker1")
+				job.Net.Drop("worker1", "worker0")
+			}
+		}, rounds*shards + 3*shards, rounds*shards + 3*shards, 1, 2 * shards, time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, sent, dissolved, took := hostTraining(t, rounds, on, c.before)
+			if d := firstDifference(got, quiet); d != "" {
+				t.Error(d)
+			}
+			if sent < c.least || sent > c.most || dissolved < c.leastGone || dissolved > c.mostGone || took > c.longest {
+				t.Errorf("got %d sums, %d dissolved in %v, want %d to %d and %d to %d within %v", sent, dissolved, took, c.least, c.most, c.leastGone, c.mostGone, c.longest)
+			}
+		})
+	}
+}
