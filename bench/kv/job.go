@@ -105,7 +105,7 @@ func (j *job) start(ctx context.Context) (*processes.Running, error) {
 			}
 			return []string{"PARAGON_IDENTITY=" + id.Encode()}, nil
 		},
-		Command: func(string) []string { return j.peer },
+		Command: func(string, int) []string { return j.peer },
 	}.Start(ctx)
 }
 

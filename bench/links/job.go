@@ -25,7 +25,7 @@ type turn struct {
 }
 
 // runJob runs a job on both ends of a link and returns the turns of rank 0.
-func runJob(ctx context.Context, l *link, s *settings) (turns []turn, err error) {
+func runJob(ctx context.Context, l *link, sums string, s *settings) (turns []turn, err error) {
 	told, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
@@ -36,16 +36,16 @@ func runJob(ctx context.Context, l *link, s *settings) (turns []turn, err error)
 	}
 	running, err := processes.Job{
 		Workers: s.Workers, Servers: 1,
-		Env: []string{settingsEnv + "=" + string(told), deviceEnv + "=" + l.device},
-		Command: func(role string) []string {
+		Env: []string{settingsEnv + "=" + string(told), deviceEnv + "=" + l.device(0), "PARAGON_HOST_SUMS=" + sums},
+		Command: func(role string, rank int) []string {
 			if role == "worker" {
-				return []string{"ip", "netns", "exec", l.workers, exe}
+				return []string{"ip", "netns", "exec", l.workers[rank*s.Hosts/s.Workers], exe}
 			}
 			return []string{"ip", "netns", "exec", l.servers, exe}
 		},
-		Address: func(role string) string {
+		Address: func(role string, rank int) string {
 			if role == "worker" {
-				return workersAddress
+				return workersAddress(rank * s.Hosts / s.Workers)
 			}
 			return serversAddress
 		},

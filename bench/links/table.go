@@ -8,7 +8,7 @@ import (
 )
 
 // writeTable writes the medians of the turns at one rate, in Markdown.
-func writeTable(w io.Writer, rate string, s *settings, turns []turn) error {
+func writeTable(w io.Writer, rate, sums string, s *settings, turns []turn) error {
 	median := func(way int, of func(t turn) float64) float64 {
 		var all []float64
 		for _, t := range turns {
@@ -20,8 +20,8 @@ func writeTable(w io.Writer, rate string, s *settings, turns []turn) error {
 		return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 	}
 	took := func(t turn) float64 { return float64(t.Took) }
-	_, err := fmt.Fprintf(w, "\n%s each way, %d workers, %d turns of %d steps, batch %d\n\n"+
-		"| compression | MB up a step | MB down a step | time of a step | ÷ none's |\n| --- | --- | --- | --- | --- |\n", rate, s.Workers, s.Count, s.Steps, s.Batch)
+	_, err := fmt.Fprintf(w, "\n%s each way, %d workers on %d hosts, sums within hosts %s, %d turns of %d steps, batch %d\n\n"+
+		"| compression | MB up a step | MB down a step | time of a step | ÷ none's |\n| --- | --- | --- | --- | --- |\n", rate, s.Workers, s.Hosts, sums, s.Count, s.Steps, s.Batch)
 	if err != nil {
 		return err
 	}

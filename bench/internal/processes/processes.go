@@ -31,8 +31,8 @@ type Job struct {
 	Env              []string // variables of all, besides those of the job
 	// Of one process, where it is not as the others; each may be nil.
 	EnvOf   func(role string, rank int) ([]string, error) // more variables
-	Command func(role string) []string                    // in place of this program
-	Address func(role string) string                      // at which others reach it, in place of 127.0.0.1
+	Command func(role string, rank int) []string          // in place of this program
+	Address func(role string, rank int) string            // at which others reach it, in place of 127.0.0.1
 }
 
 // A Process is one of a running job. It is to end when its standard input does.
@@ -69,7 +69,7 @@ func (j Job) start(ctx context.Context, r *Running) error {
 		}
 		env := append(os.Environ(), "DMLC_ROLE="+role, "DMLC_PS_ROOT_URI="+host, "DMLC_PS_ROOT_PORT="+port,
 			fmt.Sprintf("DMLC_NUM_WORKER=%d", j.Workers), fmt.Sprintf("DMLC_NUM_SERVER=%d", j.Servers), fmt.Sprintf("PARAGON_RANK=%d", rank),
-			"PARAGON_SECRET="+hex.EncodeToString(secret[:]), "DMLC_NODE_HOST="+j.address(role))
+			"PARAGON_SECRET="+hex.EncodeToString(secret[:]), "DMLC_NODE_HOST="+j.address(role, rank))
 		env = append(env, j.Env...)
 		if j.EnvOf != nil {
 			more, err := j.EnvOf(role, rank)
@@ -80,7 +80,7 @@ func (j Job) start(ctx context.Context, r *Running) error {
 		}
 		return j.process(ctx, r, role, rank, env)
 	}
-	scheduler, err := one("scheduler", 0, net.JoinHostPort(j.address("scheduler"), "0"))
+	scheduler, err := one("scheduler", 0, net.JoinHostPort(j.address("scheduler", 0), "0"))
 	if err != nil {
 		return err
 	}
@@ -104,17 +104,17 @@ func (j Job) start(ctx context.Context, r *Running) error {
 	return nil
 }
 
-func (j Job) address(role string) string {
+func (j Job) address(role string, rank int) string {
 	if j.Address == nil {
 		return "127.0.0.1"
 	}
-	return j.Address(role)
+	return j.Address(role, rank)
 }
 
 func (j Job) process(ctx context.Context, r *Running, role string, rank int, env []string) (*Process, error) {
 	var command []string
 	if j.Command != nil {
-		command = j.Command(role)
+		command = j.Command(role, rank)
 	}
 	if command == nil {
 		exe, err := os.Executable()
