@@ -28,9 +28,12 @@ func TestSteadyRemoteRoundsTakeNoMemory(t *testing.T) {
 			kv := jobtest.New(t, quietJob(network)).Stores(t, "dist_sync")[0]
 			ctx := context.Background()
 			must(kv.SetCompression(ctx, c))
-			for key, n := range map[string]int{"small": 256, "large": 36_000} { // the large one's halves are beyond a connection's buffers, too
+			for key, n := range map[string]int{"small": 256, "large": 36_000, "lent": 36_000} { // a large one's halves are beyond a connection's buffers, too
 				must(kv.Init(ctx, key, make([]float32, n)))
 				grads, outs := [][]float32{make([]float32, n)}, [][]float32{make([]float32, n)}
+				if key == "lent" {
+					grads[0], outs[0] = kvstore.Float32s(n), kvstore.Float32s(n)
+				}
 				for what, call := range map[string]func(){
 					"push-pull":     func() { must(kv.PushPull(ctx, key, grads, outs)) },
 					"push and pull": func() { must(kv.Push(ctx, key, grads...)); must(kv.Pull(ctx, key, outs...)) },

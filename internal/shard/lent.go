@@ -184,7 +184,7 @@ func (s *Shard) applyLent(step uint64) error {
 	defer s.releaseOuts(step + 1)
 	if s.opt == nil {
 		value := s.pool.Get(4 * s.n)
-		s.outs = append(outs, value.Float32s(s.n))
+		s.outs = slices.Insert(outs, 0, value.Float32s(s.n)) // in front: a worker may want its value where its gradient is
 		f32.SumTo(s.outs, parts)
 		s.replace(value)
 		return nil
@@ -216,8 +216,13 @@ func (s *Shard) applyLent(step uint64) error {
 	return nil
 }
 
-// placeValue writes the value of so many rounds to the workers whose contributions it was made of, where it has not been written part by part.
+// placeValue writes the value of so many rounds to the workers whose contributions it was made of, where it has not been written part by part. With a
+// backup it does not: should this server be lost before the backup has the round, the workers push again, perhaps out of the memory that the value
+// would be written to.
 func (s *Shard) placeValue(rounds uint64) {
+	if s.backup.inSync {
+		return
+	}
 	s.parts = append(s.parts[:0], s.current.Float32s())
 	f32.SumTo(s.claimOuts(), s.parts)
 	s.releaseOuts(rounds)

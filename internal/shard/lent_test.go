@@ -149,6 +149,9 @@ func TestLentContributionsGiveTheSameValues(t *testing.T) {
 					c = contribution(s, rank, round)
 					c.Step.Measure = tt.measured
 					l := &fakeLoan{t: t, values: slices.Clone(grad), out: make([]float32, n)}
+					if random.IntN(3) == 0 { // the value is wanted where the gradient is
+						l.out = l.values
+					}
 					if random.IntN(4) > 0 {
 						c.Loan = l
 					}
@@ -192,8 +195,8 @@ func TestLentContributionsGiveTheSameValues(t *testing.T) {
 					if l.out == nil {
 						continue
 					}
-					if l.placed == 0 {
-						t.Fatalf("round %d: the value was not placed in loan %d", round, i)
+					if (l.placed == 0) != tt.backup {
+						t.Fatalf("round %d: loan %d has the value of %d rounds; with a backup: %v", round, i, l.placed, tt.backup)
 					}
 					if l.placed == want.Round() && !slices.Equal(l.out, want.Float32s()) {
 						t.Fatalf("round %d: another value was placed in loan %d", round, i)

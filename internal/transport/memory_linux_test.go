@@ -25,6 +25,9 @@ import (
 const dialledEnv = "PARAGON_TEST_DIAL"
 
 func TestMain(m *testing.M) {
+	if addr := os.Getenv(lendingEnv); addr != "" {
+		lendUntilKilled(addr)
+	}
 	addr := os.Getenv(dialledEnv)
 	if addr == "" {
 		os.Exit(m.Run())
