@@ -7,15 +7,17 @@ import (
 )
 
 // Products of bfloat16 with sums in float32 work on pairs: two bfloat16 that follow each other in a reduction lie in the place
-// of one float32, the first in the lower half, and one instruction (VDPBF16PS) multiplies pair with pair and adds both products
+// of one float32, the first in the lower half, and one instruction (VDPBF16PS, BFMMLA) multiplies pair with pair and adds both products
 // to a float32 sum. So the tile of pairs is laid out and called as the tile of float32 is, with half as many values in a
 // reduction. Pairs are held in []float32, whose values then mean nothing as numbers.
 
 // PairTiles returns the tile of a path whose operands in Gather and Outer are pairs of bfloat16; the results, and all that the
 // other methods move, are float32. The assembly needs HasBFloat16; elsewhere it is the portable tile.
 //
-// For each pair the upper product is added first, then the lower one, each rounded to nearest. The assembly takes subnormal
-// numbers for zeros, as the instruction does.
+// For each pair the upper product is added first, then the lower one, each rounded to nearest. On NEON the two products are added
+// to each other and then to the sum, and what is not exact is rounded to the neighbour with an odd last bit, as BFMMLA does: an
+// error of at most a whole unit in place of half a one, and none on average. The assembly takes subnormal numbers for zeros, as the
+// instructions do.
 func PairTiles(p Path) *Tile {
 	switch {
 	case p == AMX && hasPath(p):
@@ -27,7 +29,6 @@ func PairTiles(p Path) *Tile {
 }
 
 var (
-	pairTile         = Tile{Rows: 12, Cols: 32, OuterRows: []int{12, 8, 4}, path: AVX512, pairs: true}
 	portablePairTile = Tile{Rows: portableRows, Cols: portableCols, OuterRows: []int{portableRows}, path: Portable, pairs: true}
 
 	amxTile      = unitTile(AVX512)

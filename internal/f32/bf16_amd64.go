@@ -11,6 +11,8 @@ func HasBFloat16(p Path) bool {
 	return p >= AVX512 && hasPath(p) && cpu.X86.HasAVX512BF16
 }
 
+var pairTile = Tile{Rows: 12, Cols: 32, OuterRows: []int{12, 8, 4}, path: AVX512, pairs: true}
+
 func gatherPairs(a *GatherArgs, n, ncols int) {
 	a.Mask = 1<<ncols - 1
 	p := (*byte)(unsafe.Pointer(a))

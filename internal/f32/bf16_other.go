@@ -1,9 +1,11 @@
-//go:build !amd64
+//go:build !amd64 && !arm64
 
 package f32
 
-// HasBFloat16 reports whether products of pairs of bfloat16 are in assembly on a path: nowhere but on amd64.
+// HasBFloat16 reports whether products of pairs of bfloat16 are in assembly on a path: nowhere but on amd64 and arm64.
 func HasBFloat16(Path) bool { return false }
+
+var pairTile = portablePairTile
 
 func (t *Tile) packPairs(dst, x []float32) { packPairsPortable(dst, x) }
 

@@ -39,3 +39,7 @@ package f32
 //go:generate avo -set stored -out ../stored_amd64.s -stubs ../stored_stubs_amd64.go
 //go:generate avo -set squares -out ../squares_amd64.s -stubs ../squares_stubs_amd64.go
 //go:generate avo -set stream -out ../stream_amd64.s -stubs ../stream_stubs_amd64.go
+//go:generate -command neon go run -C gen ./neon
+//go:generate neon -set tile -out ../tile_arm64.s -stubs ../tile_stubs_arm64.go
+//go:generate neon -set vector -out ../vector_arm64.s -stubs ../vector_stubs_arm64.go
+//go:generate neon -set half -out ../half_arm64.s -stubs ../half_stubs_arm64.go

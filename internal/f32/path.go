@@ -15,9 +15,10 @@ const (
 	AVX2          // AVX2, FMA and F16C
 	AVX512        // AVX-512 F, BW, DQ, VL, and all of AVX2's
 	AMX           // AVX512 with AVX512_BF16, and products of bfloat16 by the tile unit, AMX
+	NEON          // arm64's vectors of 128 bits, with fused multiply-add
 )
 
-var pathNames = [...]string{"portable", "avx2", "avx512", "amx"}
+var pathNames = [...]string{"portable", "avx2", "avx512", "amx", "neon"}
 
 func (p Path) String() string {
 	if int(p) < len(pathNames) {
@@ -29,7 +30,7 @@ func (p Path) String() string {
 // Available lists the paths that this machine can run, slowest first. The first is always Portable.
 func Available() []Path {
 	paths := []Path{Portable}
-	for p := AVX2; int(p) < len(pathNames); p++ {
+	for p := Portable + 1; int(p) < len(pathNames); p++ {
 		if hasPath(p) {
 			paths = append(paths, p)
 		}

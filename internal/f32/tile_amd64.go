@@ -27,16 +27,17 @@ func (t *Tile) gather(a *GatherArgs, n, ncols int) {
 		}
 	case t.path == AVX2:
 		if ncols < t.Cols {
-			gatherNarrow(a, n, ncols)
+			t.gatherNarrow(a, n, ncols)
 			return
 		}
-		gatherAVX2(a, n)
+		t.gatherWhole(a, n)
 	default:
 		gatherPortable(a, n, ncols)
 	}
 }
 
-func gatherAVX2(a *GatherArgs, n int) {
+// gatherWhole is gather of all columns with AVX2.
+func (*Tile) gatherWhole(a *GatherArgs, n int) {
 	p := (*byte)(unsafe.Pointer(a))
 	switch {
 	case n > 4:
@@ -48,24 +49,6 @@ func gatherAVX2(a *GatherArgs, n int) {
 	default:
 		a.fill(n, 2)
 		gather2AVX2(p)
-	}
-}
-
-// gatherNarrow computes a whole tile beside the output and copies the columns that there are.
-func gatherNarrow(a *GatherArgs, n, ncols int) {
-	const cols = 16
-	var tile [6 * cols]float32
-	b := *a
-	b.Out = tile[:]
-	for i := range n {
-		b.OutRow[i] = i * cols
-		if a.Add != 0 {
-			copy(tile[i*cols:i*cols+ncols], a.Out[a.OutRow[i]:])
-		}
-	}
-	gatherAVX2(&b, n)
-	for i := range n {
-		copy(a.Out[a.OutRow[i]:a.OutRow[i]+ncols], tile[i*cols:])
 	}
 }
 
@@ -101,7 +84,7 @@ func (t *Tile) outer(a *OuterArgs, rows int) {
 
 func (t *Tile) transpose(a *TransposeArgs, n, m int) {
 	if t.path != AVX512 {
-		transposePortable(a, n, m)
+		transposePortable(a, 0, 0, n, m)
 		return
 	}
 	a.complete(n, m)
@@ -166,16 +149,4 @@ func MeasurePairPeak(p Path, d time.Duration) float64 {
 		return 0
 	}
 	return bestRate(peakBF16, 4*12*16, d)
-}
-
-// bestRate is the best rate seen in d of a loop with some operations in a round.
-func bestRate(loop func(n int), operations float64, d time.Duration) float64 {
-	const n = 20000
-	best := 0.0
-	for start := time.Now(); time.Since(start) < d; {
-		t := time.Now()
-		loop(n)
-		best = max(best, operations*n/time.Since(t).Seconds())
-	}
-	return best
 }

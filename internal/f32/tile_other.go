@@ -1,4 +1,4 @@
-//go:build !amd64
+//go:build !amd64 && !arm64
 
 package f32
 
@@ -20,7 +20,7 @@ func (t *Tile) outer(a *OuterArgs, rows int) {
 	outerPortable(a, rows)
 }
 
-func (t *Tile) transpose(a *TransposeArgs, n, m int) { transposePortable(a, n, m) }
+func (t *Tile) transpose(a *TransposeArgs, n, m int) { transposePortable(a, 0, 0, n, m) }
 
 func (t *Tile) transposeShift(a *TransposeArgs, n, m int, shift []float32, floor float32) {
 	transposeShiftPortable(a, n, m, shift, floor)

@@ -58,13 +58,14 @@ func outerPortable(a *OuterArgs, rows int) {
 	}
 }
 
-func transposePortable(a *TransposeArgs, n, m int) {
-	for j := range m {
+// transposePortable moves columns m0 to m of rows n0 to n.
+func transposePortable(a *TransposeArgs, n0, m0, n, m int) {
+	for j := m0; j < m; j++ {
 		if a.DstRow[j] < 0 {
 			continue
 		}
 		dst := a.Dst[a.DstRow[j]:][:n]
-		for i := range dst {
+		for i := n0; i < n; i++ {
 			dst[i] = a.Src[a.SrcRow[i]+j]
 		}
 	}
