@@ -1,17 +1,79 @@
 package f32
 
-func channelSums(_ Path, sum, sumSq, x []float32, c int) { channelSumsPortable(sum, sumSq, x, c) }
+// These choose by path here and not through kernelSet, so that the caller's partial sums may live on its stack.
 
-func channelSumsAround(_ Path, sum, sumSq, x, center []float32, c int) {
-	channelSumsAroundPortable(sum, sumSq, x, center, c)
+// wide is n cut to whole vectors of the path: 0 if it has none.
+func wide(p Path, n int) int {
+	if p == NEON {
+		return n &^ 3
+	}
+	return 0
 }
 
-func channelGradSums(_ Path, sumDy, sumDyX, dy, x, y, center []float32, c int) {
-	channelGradSumsPortable(sumDy, sumDyX, dy, x, y, center, c)
+func channelSums(p Path, sum, sumSq, x []float32, c int) {
+	n, rows := wide(p, len(sum)), (len(x)+c-1)/c
+	if n > 0 {
+		channelSumsNEON(&sum[0], &sumSq[0], &x[0], n, rows, 4*c)
+	}
+	if n < len(sum) {
+		channelSumsPortable(sum[n:], sumSq[n:], x[n:], c)
+	}
 }
 
-func scaleShift(_ Path, y, x, res, scale, shift []float32, relu bool) {
-	scaleShiftPortable(y, x, res, scale, shift, relu)
+func channelSumsAround(p Path, sum, sumSq, x, center []float32, c int) {
+	n, rows := wide(p, len(sum)), (len(x)+c-1)/c
+	if n > 0 {
+		channelSumsAroundNEON(&sum[0], &sumSq[0], &x[0], &center[0], n, rows, 4*c)
+	}
+	if n < len(sum) {
+		channelSumsAroundPortable(sum[n:], sumSq[n:], x[n:], center[n:], c)
+	}
 }
 
-func normGrad(_ Path, dx, dy, x, y, p, q, r []float32) { normGradPortable(dx, dy, x, y, p, q, r) }
+func channelGradSums(p Path, sumDy, sumDyX, dy, x, y, center []float32, c int) {
+	n, rows := wide(p, len(sumDy)), (len(x)+c-1)/c
+	switch {
+	case n == 0:
+	case y == nil:
+		channelGradSumsNEON(&sumDy[0], &sumDyX[0], &dy[0], &x[0], &center[0], n, rows, 4*c)
+	default:
+		channelGradSumsMaskedNEON(&sumDy[0], &sumDyX[0], &dy[0], &x[0], &y[0], &center[0], n, rows, 4*c)
+	}
+	if n < len(sumDy) {
+		if y != nil {
+			y = y[n:]
+		}
+		channelGradSumsPortable(sumDy[n:], sumDyX[n:], dy[n:], x[n:], y, center[n:], c)
+	}
+}
+
+// whole reports whether rows of c channels are whole vectors of path p, as scaleShift and normGrad need.
+func whole(p Path, c int) bool { return p == NEON && c%4 == 0 }
+
+func scaleShift(p Path, y, x, res, scale, shift []float32, relu bool) {
+	c := len(scale)
+	switch n := len(y); {
+	case !whole(p, c) || n == 0:
+		scaleShiftPortable(y, x, res, scale, shift, relu)
+	case res == nil && relu:
+		scaleShiftReLUNEON(&y[0], &x[0], &scale[0], &shift[0], n, c)
+	case res == nil:
+		scaleShiftNEON(&y[0], &x[0], &scale[0], &shift[0], n, c)
+	case relu:
+		scaleShiftAddReLUNEON(&y[0], &x[0], &res[0], &scale[0], &shift[0], n, c)
+	default:
+		scaleShiftAddNEON(&y[0], &x[0], &res[0], &scale[0], &shift[0], n, c)
+	}
+}
+
+func normGrad(path Path, dx, dy, x, y, p, q, r []float32) {
+	c := len(p)
+	switch n := len(dx); {
+	case !whole(path, c) || n == 0:
+		normGradPortable(dx, dy, x, y, p, q, r)
+	case y == nil:
+		normGradNEON(&dx[0], &dy[0], &x[0], &p[0], &q[0], &r[0], n, c)
+	default:
+		normGradMaskedNEON(&dx[0], &dy[0], &x[0], &y[0], &p[0], &q[0], &r[0], n, c)
+	}
+}

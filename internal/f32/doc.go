@@ -43,3 +43,10 @@ package f32
 //go:generate neon -set tile -out ../tile_arm64.s -stubs ../tile_stubs_arm64.go
 //go:generate neon -set vector -out ../vector_arm64.s -stubs ../vector_stubs_arm64.go
 //go:generate neon -set half -out ../half_arm64.s -stubs ../half_stubs_arm64.go
+//go:generate neon -set channel -out ../channel_arm64.s -stubs ../channel_stubs_arm64.go
+//go:generate neon -set stored -out ../stored_arm64.s -stubs ../stored_stubs_arm64.go
+//go:generate neon -set compress -out ../compress_arm64.s -stubs ../compress_stubs_arm64.go
+//go:generate neon -set update -out ../update_arm64.s -stubs ../update_stubs_arm64.go
+//go:generate neon -set squares -out ../squares_arm64.s -stubs ../squares_stubs_arm64.go
+//go:generate neon -set rows -out ../rows_arm64.s -stubs ../rows_stubs_arm64.go
+//go:generate neon -set winograd -out ../winograd_arm64.s -stubs ../winograd_stubs_arm64.go

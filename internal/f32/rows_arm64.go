@@ -1,5 +1,31 @@
 package f32
 
-func gatherRowsWide(Path, []float32, []float32, []int64, int) bool       { return false }
-func scatterRowsWide(Path, []float32, []float32, []int64, int) bool      { return false }
-func addRowsWide(Path, []float32, []int64, []float32, []int64, int) bool { return false }
+// The assembly does rows of whole vectors; it asks for rows ahead of their use, for tables are larger than caches.
+
+func wholeVectors(p Path, rows []int64, rowLen int) bool {
+	return p == NEON && rowLen%4 == 0 && len(rows) > 0
+}
+
+func gatherRowsWide(p Path, dst, table []float32, rows []int64, rowLen int) bool {
+	if !wholeVectors(p, rows, rowLen) {
+		return false
+	}
+	gatherRowsNEON(&dst[0], &table[0], &rows[0], len(rows), rowLen)
+	return true
+}
+
+func scatterRowsWide(p Path, table, src []float32, rows []int64, rowLen int) bool {
+	if !wholeVectors(p, rows, rowLen) {
+		return false
+	}
+	scatterRowsNEON(&table[0], &src[0], &rows[0], len(rows), rowLen)
+	return true
+}
+
+func addRowsWide(p Path, dst []float32, to []int64, src []float32, from []int64, rowLen int) bool {
+	if !wholeVectors(p, to, rowLen) {
+		return false
+	}
+	addRowsNEON(&dst[0], &to[0], &src[0], &from[0], len(to), rowLen)
+	return true
+}

@@ -1,43 +1,161 @@
 package f32
 
-func channelSumsHalf(_ Path, sum, sumSq []float32, x []uint16, c int) {
-	channelSumsHalfPortable(sum, sumSq, x, c)
+import "unsafe"
+
+// What rounds has two forms: with BFCVTN, where the CPU has FEAT_BF16, and without.
+
+func channelSumsHalf(p Path, sum, sumSq []float32, x []uint16, c int) {
+	n, rows := wide(p, len(sum)), (len(x)+c-1)/c
+	if n > 0 {
+		channelSumsHalfNEON(&sum[0], &sumSq[0], &x[0], n, rows, 2*c)
+	}
+	if n < len(sum) {
+		channelSumsHalfPortable(sum[n:], sumSq[n:], x[n:], c)
+	}
 }
 
-func channelGradSumsHalf(_ Path, sumDy, sumDyX []float32, dy, x, y []uint16, center []float32, c int) {
-	channelGradSumsHalfPortable(sumDy, sumDyX, dy, x, y, center, c)
+func channelGradSumsHalf(p Path, sumDy, sumDyX []float32, dy, x, y []uint16, center []float32, c int) {
+	n, rows := wide(p, len(sumDy)), (len(x)+c-1)/c
+	switch {
+	case n == 0:
+	case y == nil:
+		channelGradSumsHalfNEON(&sumDy[0], &sumDyX[0], &dy[0], &x[0], &center[0], n, rows, 2*c)
+	default:
+		channelGradSumsMaskedHalfNEON(&sumDy[0], &sumDyX[0], &dy[0], &x[0], &y[0], &center[0], n, rows, 2*c)
+	}
+	if n < len(sumDy) {
+		if y != nil {
+			y = y[n:]
+		}
+		channelGradSumsHalfPortable(sumDy[n:], sumDyX[n:], dy[n:], x[n:], y, center[n:], c)
+	}
 }
 
-func scaleShiftHalf(_ Path, y, x, res []uint16, scale, shift []float32, relu bool) {
-	scaleShiftHalfPortable(y, x, res, scale, shift, relu)
+func scaleShiftHalf(p Path, y, x, res []uint16, scale, shift []float32, relu bool) {
+	c := len(scale)
+	if !whole(p, c) || len(y) == 0 {
+		scaleShiftHalfPortable(y, x, res, scale, shift, relu)
+		return
+	}
+	plain, add := scaleShiftHalfNEON, scaleShiftAddHalfNEON
+	switch {
+	case hasBFMMLA && relu:
+		plain, add = scaleShiftReLUHalfBF16, scaleShiftAddReLUHalfBF16
+	case hasBFMMLA:
+		plain, add = scaleShiftHalfBF16, scaleShiftAddHalfBF16
+	case relu:
+		plain, add = scaleShiftReLUHalfNEON, scaleShiftAddReLUHalfNEON
+	}
+	if res == nil {
+		plain(&y[0], &x[0], &scale[0], &shift[0], len(y), c)
+	} else {
+		add(&y[0], &x[0], &res[0], &scale[0], &shift[0], len(y), c)
+	}
 }
 
-func normGradHalf(_ Path, dx, dy, x, y []uint16, p, q, r []float32) {
-	normGradHalfPortable(dx, dy, x, y, p, q, r)
+func normGradHalf(path Path, dx, dy, x, y []uint16, p, q, r []float32) {
+	c := len(p)
+	switch n := len(dx); {
+	case !whole(path, c) || n == 0:
+		normGradHalfPortable(dx, dy, x, y, p, q, r)
+	case y == nil && hasBFMMLA:
+		normGradHalfBF16(&dx[0], &dy[0], &x[0], &p[0], &q[0], &r[0], n, c)
+	case y == nil:
+		normGradHalfNEON(&dx[0], &dy[0], &x[0], &p[0], &q[0], &r[0], n, c)
+	case hasBFMMLA:
+		normGradMaskedHalfBF16(&dx[0], &dy[0], &x[0], &y[0], &p[0], &q[0], &r[0], n, c)
+	default:
+		normGradMaskedHalfNEON(&dx[0], &dy[0], &x[0], &y[0], &p[0], &q[0], &r[0], n, c)
+	}
 }
 
-func addHalf(_ Path, dst, a, b []uint16) { addHalfPortable(dst, a, b) }
+func addHalf(p Path, dst, a, b []uint16) {
+	n := wide(p, len(dst))
+	switch {
+	case n == 0:
+	case hasBFMMLA:
+		addHalfBF16(&dst[0], &a[0], &b[0], n)
+	default:
+		addHalfNEON(&dst[0], &a[0], &b[0], n)
+	}
+	addHalfPortable(dst[n:], a[n:], b[n:])
+}
 
-func addToHalf(_ Path, dst []float32, x []uint16) { addToHalfPortable(dst, x) }
+func addToHalf(p Path, dst []float32, x []uint16) {
+	n := wide(p, len(dst))
+	if n > 0 {
+		addToHalfNEON(&dst[0], &x[0], n)
+	}
+	addToHalfPortable(dst[n:], x[n:])
+}
 
-func reluHalf(_ Path, dst, x []uint16) { reluHalfPortable(dst, x) }
+func reluHalf(p Path, dst, x []uint16) {
+	n := wide(p, len(dst))
+	if n > 0 {
+		reluHalfNEON(&dst[0], &x[0], n)
+	}
+	reluHalfPortable(dst[n:], x[n:])
+}
 
-func reluGradHalf(_ Path, dx, dy, y []uint16) { reluGradHalfPortable(dx, dy, y) }
+func reluGradHalf(p Path, dx, dy, y []uint16) {
+	n := wide(p, len(dx))
+	if n > 0 {
+		reluGradHalfNEON(&dx[0], &dy[0], &y[0], n)
+	}
+	reluGradHalfPortable(dx[n:], dy[n:], y[n:])
+}
 
-func maxWhichHalf(_ Path, out []uint16, chosen []uint8, x []uint16, which uint8) {
-	maxWhichHalfPortable(out, chosen, x, which)
+func maxWhichHalf(p Path, out []uint16, chosen []uint8, x []uint16, which uint8) {
+	n := wide(p, len(out))
+	if n > 0 {
+		maxWhichHalfNEON(&out[0], &chosen[0], &x[0], which, n)
+	}
+	maxWhichHalfPortable(out[n:], chosen[n:], x[n:], which)
 }
 
 func (t *Tile) pairRowsHalf(dst []float32, dstStride int, low, high []uint16, srcStride, rows, n, width int) {
-	pairRowsHalfPortable(dst, dstStride, low, high, srcStride, rows, n, width)
+	switch {
+	case t.path != NEON || n == 0 || n%4 != 0 || width%4 != 0:
+		pairRowsHalfPortable(dst, dstStride, low, high, srcStride, rows, n, width)
+	case high == nil:
+		pairRowsLowHalfNEON(&dst[0], 4*dstStride, &low[0], 2*srcStride, rows, n, width-n)
+	default:
+		pairRowsHalfNEON(&dst[0], 4*dstStride, &low[0], &high[0], 2*srcStride, rows, n, width-n)
+	}
 }
 
 func (t *Tile) narrowRows(dst []uint16, at *[MaxTileRows]int, src []float32, rows, ncols int, add bool) {
-	narrowRowsPortable(t.Cols, dst, at, src, rows, ncols, add)
+	switch {
+	case t.path != NEON || ncols < t.Cols || rows == 0:
+		narrowRowsPortable(t.Cols, dst, at, src, rows, ncols, add)
+	case add && hasBFMMLA:
+		narrowRowsAddHalfBF16(&dst[0], &at[0], &src[0], rows)
+	case add:
+		narrowRowsAddHalfNEON(&dst[0], &at[0], &src[0], rows)
+	case hasBFMMLA:
+		narrowRowsHalfBF16(&dst[0], &at[0], &src[0], rows)
+	default:
+		narrowRowsHalfNEON(&dst[0], &at[0], &src[0], rows)
+	}
 }
 
 // WinogradInputBFloat16 is WinogradInput of pixels that are stored as bfloat16; see Half.
-func (t *Tile) WinogradInputBFloat16(a *WinogradArgs) { winogradInputHalfPortable(a) }
+func (t *Tile) WinogradInputBFloat16(a *WinogradArgs) {
+	if t.path == NEON {
+		winogradInputHalfNEON((*byte)(unsafe.Pointer(a)))
+		return
+	}
+	winogradInputHalfPortable(a)
+}
 
 // WinogradOutputBFloat16 is WinogradOutput to pixels that are stored as bfloat16; see Half.
-func (t *Tile) WinogradOutputBFloat16(a *WinogradArgs) { winogradOutputHalfPortable(a) }
+func (t *Tile) WinogradOutputBFloat16(a *WinogradArgs) {
+	switch {
+	case t.path == NEON && hasBFMMLA:
+		winogradOutputHalfBF16((*byte)(unsafe.Pointer(a)))
+	case t.path == NEON:
+		winogradOutputHalfNEON((*byte)(unsafe.Pointer(a)))
+	default:
+		winogradOutputHalfPortable(a)
+	}
+}

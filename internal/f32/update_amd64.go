@@ -1,18 +1,7 @@
 package f32
 
-import "math"
-
 // Each Wide function updates what of the arrays is whole vectors of path p and returns how many elements that is. They choose
 // the kernel by name, not through a table, so that an Update may live on its caller's stack.
-
-// coefficients is the array of constants that the kernels take.
-func (u *Update) coefficients() [23]float32 {
-	return [...]float32{
-		u.Scale, u.Clip, -u.Clip, u.Shrink, u.Rate, u.Decay, u.Momentum,
-		u.Beta1, u.Rest1, u.Beta2, u.Rest2, u.Correction, u.Root, u.Epsilon, u.Keep,
-		u.Inverse, u.Beta, u.L1, -u.L1, squarable, -squarable, math.MaxFloat32, u.Factor,
-	}
-}
 
 // wide is n cut to whole vectors of the path: 0 if it has none.
 func wide(p Path, n int) int {

@@ -20,6 +20,9 @@ func assembled() kernelSet {
 	}
 	s.fromBFloat16 = widened(4, fromBFloat16NEON, fromBFloat16Portable)
 	s.maxWhich = maxWhichWide
+	s.encode2Bit, s.addDecoded2Bit = encode2BitWide, addDecoded2BitWide
+	s.encode1Bit, s.addDecoded1Bit = encode1BitWide, addDecoded1BitWide
+	s.collect = collectWide
 	return s
 }
 

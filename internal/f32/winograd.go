@@ -20,4 +20,4 @@ type WinogradArgs struct {
 }
 
 // CanWinograd reports whether the path has the transforms in assembly; the others are correct but no gain.
-func (t *Tile) CanWinograd() bool { return t.path == AVX512 }
+func (t *Tile) CanWinograd() bool { return t.path == AVX512 || t.path == NEON }

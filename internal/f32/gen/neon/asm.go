@@ -43,26 +43,26 @@ func text(name, signature, doc string) {
 		cur.params = append(cur.params, param{name, typ, at})
 		at += size
 	}
-	var names []string // of the same type
-	for p := range strings.SplitSeq(list, ", ") {
-		name, typ, typed := strings.Cut(p, " ")
-		if names = append(names, name); !typed {
-			continue
+	group := func(list string) {
+		var names []string // of the same type
+		for p := range strings.SplitSeq(list, ", ") {
+			name, typ, typed := strings.Cut(p, " ")
+			if names = append(names, name); !typed {
+				continue
+			}
+			for _, name := range names {
+				place(name, typ)
+			}
+			names = nil
 		}
-		for _, name := range names {
-			place(name, typ)
-		}
-		names = nil
 	}
+	group(list)
 	if result != "" {
 		at = (at + 7) / 8 * 8
-		for p := range strings.SplitSeq(strings.TrimSuffix(result, ")"), ", ") {
-			name, typ, named := strings.Cut(p, " ")
-			if !named {
-				name, typ = "ret", p
-			}
-			place(name, typ)
+		if !strings.Contains(result, " ") {
+			result = "ret " + result
 		}
+		group(strings.TrimSuffix(result, ")"))
 	}
 	cur.size = at
 }

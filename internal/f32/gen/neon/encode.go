@@ -108,6 +108,16 @@ func fmlaBy(d, n, m vec, i int) {
 	word(0x4f801000|uint32(i&1)<<21|uint32(i>>1)<<11|m5(m)|n5(n)|d5(d), "fmla v%d.4s, v%d.4s, v%d.s[%d]", d, n, m, i)
 }
 
+// fmulBy multiplies with lane i of m.
+func fmulBy(d, n, m vec, i int) {
+	word(0x4f809000|uint32(i&1)<<21|uint32(i>>1)<<11|m5(m)|n5(n)|d5(d), "fmul v%d.4s, v%d.4s, v%d.s[%d]", d, n, m, i)
+}
+
+// dupLane is lane i of n in all lanes.
+func dupLane(d, n vec, i int) {
+	word(0x4e040400|uint32(i)<<19|n5(n)|d5(d), "dup v%d.4s, v%d.s[%d]", d, n, i)
+}
+
 func zero(v vec) { word(0x4f00e400|d5(v), "movi v%d.16b, #0x0", v) }
 
 func mov(d, n vec) { word(0x4ea01c00|m5(n)|n5(n)|d5(d), "mov v%d.16b, v%d.16b", d, n) }
