@@ -39,7 +39,7 @@ func TestStoredImagesGiveTheSameSums(t *testing.T) {
 	}
 	shapes := append(slices.Clone(edgeShapes), square(3, 6, 32, 64, 3, 1, 1), square(2, 5, 64, 32, 3, 1, 1), square(1, 3, 1024, 8, 3, 1, 1)) // the last: a reduction in parts
 	for i, s := range shapes {
-		if slow && s.Flops() > 2e6 {
+		if (slow || testing.Short()) && s.Flops() > 2e6 {
 			continue
 		}
 		r := rand.New(rand.NewPCG(uint64(i), 7))

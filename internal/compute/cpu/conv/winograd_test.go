@@ -23,7 +23,7 @@ func TestWinogradIsThePlainConvolution(t *testing.T) {
 	}
 	all := runners(t, 1, 3)
 	for i, s := range shapes {
-		if slow && i%3 != 0 {
+		if (slow || testing.Short()) && i%3 != 0 {
 			continue
 		}
 		r := rand.New(rand.NewPCG(uint64(i), 7))
@@ -74,7 +74,7 @@ func TestWinogradOfLargeBatches(t *testing.T) {
 func TestWinogradOfBFloat16IsNearThePlainConvolution(t *testing.T) {
 	all := pairRunners(t, 1, 3)
 	for i, s := range []Shape{square(2, 8, 32, 64, 3, 1, 1), square(13, 4, 64, 96, 3, 1, 1), square(3, 5, 96, 32, 3, 1, 1), square(2, 7, 32, 32, 3, 1, 0), square(1, 2, 32, 32, 3, 1, 1)} {
-		if slow && i%3 != 0 {
+		if (slow || testing.Short()) && i%3 != 0 {
 			continue
 		}
 		r := rand.New(rand.NewPCG(uint64(i), 7))
