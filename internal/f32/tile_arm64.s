@@ -953,46 +953,42 @@ loop:
 	WORD $0x4ddf8519 // ld1 {v25.d}[1], [x8], #8
 	WORD $0xfc40853a // ldr d26, [x9], #8
 	WORD $0x4ddf855a // ld1 {v26.d}[1], [x10], #8
-	WORD $0x3dc0009b // ldr q27, [x4]
-	WORD $0x3dc0109c // ldr q28, [x4, #64]
-	WORD $0x4e9c3b7d // zip1 v29.4s, v27.4s, v28.4s
-	WORD $0x4e9c7b7e // zip2 v30.4s, v27.4s, v28.4s
-	WORD $0x6e5def00 // bfmmla v0.4s, v24.8h, v29.8h
-	WORD $0x6e5eef01 // bfmmla v1.4s, v24.8h, v30.8h
-	WORD $0x6e5def28 // bfmmla v8.4s, v25.8h, v29.8h
-	WORD $0x6e5eef29 // bfmmla v9.4s, v25.8h, v30.8h
-	WORD $0x6e5def50 // bfmmla v16.4s, v26.8h, v29.8h
-	WORD $0x6e5eef51 // bfmmla v17.4s, v26.8h, v30.8h
-	WORD $0x3dc0049b // ldr q27, [x4, #16]
-	WORD $0x3dc0149c // ldr q28, [x4, #80]
-	WORD $0x4e9c3b7d // zip1 v29.4s, v27.4s, v28.4s
-	WORD $0x4e9c7b7e // zip2 v30.4s, v27.4s, v28.4s
+	WORD $0xad40709b // ldp q27, q28, [x4]
+	WORD $0xad42789d // ldp q29, q30, [x4, #64]
+	WORD $0x4e9d3b7f // zip1 v31.4s, v27.4s, v29.4s
+	WORD $0x4e9d7b7b // zip2 v27.4s, v27.4s, v29.4s
+	WORD $0x4e9e3b9d // zip1 v29.4s, v28.4s, v30.4s
+	WORD $0x4e9e7b9c // zip2 v28.4s, v28.4s, v30.4s
+	WORD $0x6e5fef00 // bfmmla v0.4s, v24.8h, v31.8h
+	WORD $0x6e5fef28 // bfmmla v8.4s, v25.8h, v31.8h
+	WORD $0x6e5fef50 // bfmmla v16.4s, v26.8h, v31.8h
+	WORD $0x6e5bef01 // bfmmla v1.4s, v24.8h, v27.8h
+	WORD $0x6e5bef29 // bfmmla v9.4s, v25.8h, v27.8h
+	WORD $0x6e5bef51 // bfmmla v17.4s, v26.8h, v27.8h
 	WORD $0x6e5def02 // bfmmla v2.4s, v24.8h, v29.8h
-	WORD $0x6e5eef03 // bfmmla v3.4s, v24.8h, v30.8h
 	WORD $0x6e5def2a // bfmmla v10.4s, v25.8h, v29.8h
-	WORD $0x6e5eef2b // bfmmla v11.4s, v25.8h, v30.8h
 	WORD $0x6e5def52 // bfmmla v18.4s, v26.8h, v29.8h
-	WORD $0x6e5eef53 // bfmmla v19.4s, v26.8h, v30.8h
-	WORD $0x3dc0089b // ldr q27, [x4, #32]
-	WORD $0x3dc0189c // ldr q28, [x4, #96]
-	WORD $0x4e9c3b7d // zip1 v29.4s, v27.4s, v28.4s
-	WORD $0x4e9c7b7e // zip2 v30.4s, v27.4s, v28.4s
-	WORD $0x6e5def04 // bfmmla v4.4s, v24.8h, v29.8h
-	WORD $0x6e5eef05 // bfmmla v5.4s, v24.8h, v30.8h
-	WORD $0x6e5def2c // bfmmla v12.4s, v25.8h, v29.8h
-	WORD $0x6e5eef2d // bfmmla v13.4s, v25.8h, v30.8h
-	WORD $0x6e5def54 // bfmmla v20.4s, v26.8h, v29.8h
-	WORD $0x6e5eef55 // bfmmla v21.4s, v26.8h, v30.8h
-	WORD $0x3dc00c9b // ldr q27, [x4, #48]
-	WORD $0x3dc01c9c // ldr q28, [x4, #112]
-	WORD $0x4e9c3b7d // zip1 v29.4s, v27.4s, v28.4s
-	WORD $0x4e9c7b7e // zip2 v30.4s, v27.4s, v28.4s
+	WORD $0x6e5cef03 // bfmmla v3.4s, v24.8h, v28.8h
+	WORD $0x6e5cef2b // bfmmla v11.4s, v25.8h, v28.8h
+	WORD $0x6e5cef53 // bfmmla v19.4s, v26.8h, v28.8h
+	WORD $0xad41709b // ldp q27, q28, [x4, #32]
+	WORD $0xad43789d // ldp q29, q30, [x4, #96]
+	WORD $0x4e9d3b7f // zip1 v31.4s, v27.4s, v29.4s
+	WORD $0x4e9d7b7b // zip2 v27.4s, v27.4s, v29.4s
+	WORD $0x4e9e3b9d // zip1 v29.4s, v28.4s, v30.4s
+	WORD $0x4e9e7b9c // zip2 v28.4s, v28.4s, v30.4s
+	WORD $0x6e5fef04 // bfmmla v4.4s, v24.8h, v31.8h
+	WORD $0x6e5fef2c // bfmmla v12.4s, v25.8h, v31.8h
+	WORD $0x6e5fef54 // bfmmla v20.4s, v26.8h, v31.8h
+	WORD $0x6e5bef05 // bfmmla v5.4s, v24.8h, v27.8h
+	WORD $0x6e5bef2d // bfmmla v13.4s, v25.8h, v27.8h
+	WORD $0x6e5bef55 // bfmmla v21.4s, v26.8h, v27.8h
 	WORD $0x6e5def06 // bfmmla v6.4s, v24.8h, v29.8h
-	WORD $0x6e5eef07 // bfmmla v7.4s, v24.8h, v30.8h
 	WORD $0x6e5def2e // bfmmla v14.4s, v25.8h, v29.8h
-	WORD $0x6e5eef2f // bfmmla v15.4s, v25.8h, v30.8h
 	WORD $0x6e5def56 // bfmmla v22.4s, v26.8h, v29.8h
-	WORD $0x6e5eef57 // bfmmla v23.4s, v26.8h, v30.8h
+	WORD $0x6e5cef07 // bfmmla v7.4s, v24.8h, v28.8h
+	WORD $0x6e5cef2f // bfmmla v15.4s, v25.8h, v28.8h
+	WORD $0x6e5cef57 // bfmmla v23.4s, v26.8h, v28.8h
 	ADD $128, R4, R4
 	SUBS $2, R3, R3
 	BGE loop
@@ -1006,46 +1002,44 @@ one:
 	WORD $0x4ddf8119 // ld1 {v25.s}[2], [x8], #4
 	WORD $0xbc40453a // ldr s26, [x9], #4
 	WORD $0x4ddf815a // ld1 {v26.s}[2], [x10], #4
-	WORD $0x3dc0009b // ldr q27, [x4]
-	WORD $0x4f00e41c // movi v28.16b, #0x0
-	WORD $0x4e9c3b7d // zip1 v29.4s, v27.4s, v28.4s
-	WORD $0x4e9c7b7e // zip2 v30.4s, v27.4s, v28.4s
-	WORD $0x6e5def00 // bfmmla v0.4s, v24.8h, v29.8h
-	WORD $0x6e5eef01 // bfmmla v1.4s, v24.8h, v30.8h
-	WORD $0x6e5def28 // bfmmla v8.4s, v25.8h, v29.8h
-	WORD $0x6e5eef29 // bfmmla v9.4s, v25.8h, v30.8h
-	WORD $0x6e5def50 // bfmmla v16.4s, v26.8h, v29.8h
-	WORD $0x6e5eef51 // bfmmla v17.4s, v26.8h, v30.8h
-	WORD $0x3dc0049b // ldr q27, [x4, #16]
-	WORD $0x4f00e41c // movi v28.16b, #0x0
-	WORD $0x4e9c3b7d // zip1 v29.4s, v27.4s, v28.4s
-	WORD $0x4e9c7b7e // zip2 v30.4s, v27.4s, v28.4s
+	WORD $0xad40709b // ldp q27, q28, [x4]
+	WORD $0x4f00e41d // movi v29.16b, #0x0
+	WORD $0x4f00e41e // movi v30.16b, #0x0
+	WORD $0x4e9d3b7f // zip1 v31.4s, v27.4s, v29.4s
+	WORD $0x4e9d7b7b // zip2 v27.4s, v27.4s, v29.4s
+	WORD $0x4e9e3b9d // zip1 v29.4s, v28.4s, v30.4s
+	WORD $0x4e9e7b9c // zip2 v28.4s, v28.4s, v30.4s
+	WORD $0x6e5fef00 // bfmmla v0.4s, v24.8h, v31.8h
+	WORD $0x6e5fef28 // bfmmla v8.4s, v25.8h, v31.8h
+	WORD $0x6e5fef50 // bfmmla v16.4s, v26.8h, v31.8h
+	WORD $0x6e5bef01 // bfmmla v1.4s, v24.8h, v27.8h
+	WORD $0x6e5bef29 // bfmmla v9.4s, v25.8h, v27.8h
+	WORD $0x6e5bef51 // bfmmla v17.4s, v26.8h, v27.8h
 	WORD $0x6e5def02 // bfmmla v2.4s, v24.8h, v29.8h
-	WORD $0x6e5eef03 // bfmmla v3.4s, v24.8h, v30.8h
 	WORD $0x6e5def2a // bfmmla v10.4s, v25.8h, v29.8h
-	WORD $0x6e5eef2b // bfmmla v11.4s, v25.8h, v30.8h
 	WORD $0x6e5def52 // bfmmla v18.4s, v26.8h, v29.8h
-	WORD $0x6e5eef53 // bfmmla v19.4s, v26.8h, v30.8h
-	WORD $0x3dc0089b // ldr q27, [x4, #32]
-	WORD $0x4f00e41c // movi v28.16b, #0x0
-	WORD $0x4e9c3b7d // zip1 v29.4s, v27.4s, v28.4s
-	WORD $0x4e9c7b7e // zip2 v30.4s, v27.4s, v28.4s
-	WORD $0x6e5def04 // bfmmla v4.4s, v24.8h, v29.8h
-	WORD $0x6e5eef05 // bfmmla v5.4s, v24.8h, v30.8h
-	WORD $0x6e5def2c // bfmmla v12.4s, v25.8h, v29.8h
-	WORD $0x6e5eef2d // bfmmla v13.4s, v25.8h, v30.8h
-	WORD $0x6e5def54 // bfmmla v20.4s, v26.8h, v29.8h
-	WORD $0x6e5eef55 // bfmmla v21.4s, v26.8h, v30.8h
-	WORD $0x3dc00c9b // ldr q27, [x4, #48]
-	WORD $0x4f00e41c // movi v28.16b, #0x0
-	WORD $0x4e9c3b7d // zip1 v29.4s, v27.4s, v28.4s
-	WORD $0x4e9c7b7e // zip2 v30.4s, v27.4s, v28.4s
+	WORD $0x6e5cef03 // bfmmla v3.4s, v24.8h, v28.8h
+	WORD $0x6e5cef2b // bfmmla v11.4s, v25.8h, v28.8h
+	WORD $0x6e5cef53 // bfmmla v19.4s, v26.8h, v28.8h
+	WORD $0xad41709b // ldp q27, q28, [x4, #32]
+	WORD $0x4f00e41d // movi v29.16b, #0x0
+	WORD $0x4f00e41e // movi v30.16b, #0x0
+	WORD $0x4e9d3b7f // zip1 v31.4s, v27.4s, v29.4s
+	WORD $0x4e9d7b7b // zip2 v27.4s, v27.4s, v29.4s
+	WORD $0x4e9e3b9d // zip1 v29.4s, v28.4s, v30.4s
+	WORD $0x4e9e7b9c // zip2 v28.4s, v28.4s, v30.4s
+	WORD $0x6e5fef04 // bfmmla v4.4s, v24.8h, v31.8h
+	WORD $0x6e5fef2c // bfmmla v12.4s, v25.8h, v31.8h
+	WORD $0x6e5fef54 // bfmmla v20.4s, v26.8h, v31.8h
+	WORD $0x6e5bef05 // bfmmla v5.4s, v24.8h, v27.8h
+	WORD $0x6e5bef2d // bfmmla v13.4s, v25.8h, v27.8h
+	WORD $0x6e5bef55 // bfmmla v21.4s, v26.8h, v27.8h
 	WORD $0x6e5def06 // bfmmla v6.4s, v24.8h, v29.8h
-	WORD $0x6e5eef07 // bfmmla v7.4s, v24.8h, v30.8h
 	WORD $0x6e5def2e // bfmmla v14.4s, v25.8h, v29.8h
-	WORD $0x6e5eef2f // bfmmla v15.4s, v25.8h, v30.8h
 	WORD $0x6e5def56 // bfmmla v22.4s, v26.8h, v29.8h
-	WORD $0x6e5eef57 // bfmmla v23.4s, v26.8h, v30.8h
+	WORD $0x6e5cef07 // bfmmla v7.4s, v24.8h, v28.8h
+	WORD $0x6e5cef2f // bfmmla v15.4s, v25.8h, v28.8h
+	WORD $0x6e5cef57 // bfmmla v23.4s, v26.8h, v28.8h
 	ADD $64, R4, R4
 	SUBS $1, R3, R3
 	BNE one
@@ -1222,55 +1216,47 @@ loop:
 	ADD R9<<2, R2, R9
 	WORD $0x3dc000db // ldr q27, [x6]
 	WORD $0x3dc0011c // ldr q28, [x8]
-	ADD $16, R8, R8
-	ADD $16, R6, R6
 	WORD $0x4e9c3b78 // zip1 v24.4s, v27.4s, v28.4s
 	WORD $0x4e9c7b79 // zip2 v25.4s, v27.4s, v28.4s
-	WORD $0xfd4000dd // ldr d29, [x6]
-	WORD $0xfd40011e // ldr d30, [x8]
-	ADD $16, R8, R8
-	ADD $16, R6, R6
+	WORD $0xfd4008dd // ldr d29, [x6, #16]
+	WORD $0xfd40091e // ldr d30, [x8, #16]
 	WORD $0x4e9e3bba // zip1 v26.4s, v29.4s, v30.4s
-	WORD $0x3dc000fb // ldr q27, [x7]
-	WORD $0x3dc0013c // ldr q28, [x9]
-	WORD $0x4e9c3b7d // zip1 v29.4s, v27.4s, v28.4s
-	WORD $0x4e9c7b7e // zip2 v30.4s, v27.4s, v28.4s
-	WORD $0x6e5def00 // bfmmla v0.4s, v24.8h, v29.8h
-	WORD $0x6e5eef01 // bfmmla v1.4s, v24.8h, v30.8h
-	WORD $0x6e5def28 // bfmmla v8.4s, v25.8h, v29.8h
-	WORD $0x6e5eef29 // bfmmla v9.4s, v25.8h, v30.8h
-	WORD $0x6e5def50 // bfmmla v16.4s, v26.8h, v29.8h
-	WORD $0x6e5eef51 // bfmmla v17.4s, v26.8h, v30.8h
-	WORD $0x3dc004fb // ldr q27, [x7, #16]
-	WORD $0x3dc0053c // ldr q28, [x9, #16]
-	WORD $0x4e9c3b7d // zip1 v29.4s, v27.4s, v28.4s
-	WORD $0x4e9c7b7e // zip2 v30.4s, v27.4s, v28.4s
+	WORD $0xad4070fb // ldp q27, q28, [x7]
+	WORD $0xad40793d // ldp q29, q30, [x9]
+	WORD $0x4e9d3b7f // zip1 v31.4s, v27.4s, v29.4s
+	WORD $0x4e9d7b7b // zip2 v27.4s, v27.4s, v29.4s
+	WORD $0x4e9e3b9d // zip1 v29.4s, v28.4s, v30.4s
+	WORD $0x4e9e7b9c // zip2 v28.4s, v28.4s, v30.4s
+	WORD $0x6e5fef00 // bfmmla v0.4s, v24.8h, v31.8h
+	WORD $0x6e5fef28 // bfmmla v8.4s, v25.8h, v31.8h
+	WORD $0x6e5fef50 // bfmmla v16.4s, v26.8h, v31.8h
+	WORD $0x6e5bef01 // bfmmla v1.4s, v24.8h, v27.8h
+	WORD $0x6e5bef29 // bfmmla v9.4s, v25.8h, v27.8h
+	WORD $0x6e5bef51 // bfmmla v17.4s, v26.8h, v27.8h
 	WORD $0x6e5def02 // bfmmla v2.4s, v24.8h, v29.8h
-	WORD $0x6e5eef03 // bfmmla v3.4s, v24.8h, v30.8h
 	WORD $0x6e5def2a // bfmmla v10.4s, v25.8h, v29.8h
-	WORD $0x6e5eef2b // bfmmla v11.4s, v25.8h, v30.8h
 	WORD $0x6e5def52 // bfmmla v18.4s, v26.8h, v29.8h
-	WORD $0x6e5eef53 // bfmmla v19.4s, v26.8h, v30.8h
-	WORD $0x3dc008fb // ldr q27, [x7, #32]
-	WORD $0x3dc0093c // ldr q28, [x9, #32]
-	WORD $0x4e9c3b7d // zip1 v29.4s, v27.4s, v28.4s
-	WORD $0x4e9c7b7e // zip2 v30.4s, v27.4s, v28.4s
-	WORD $0x6e5def04 // bfmmla v4.4s, v24.8h, v29.8h
-	WORD $0x6e5eef05 // bfmmla v5.4s, v24.8h, v30.8h
-	WORD $0x6e5def2c // bfmmla v12.4s, v25.8h, v29.8h
-	WORD $0x6e5eef2d // bfmmla v13.4s, v25.8h, v30.8h
-	WORD $0x6e5def54 // bfmmla v20.4s, v26.8h, v29.8h
-	WORD $0x6e5eef55 // bfmmla v21.4s, v26.8h, v30.8h
-	WORD $0x3dc00cfb // ldr q27, [x7, #48]
-	WORD $0x3dc00d3c // ldr q28, [x9, #48]
-	WORD $0x4e9c3b7d // zip1 v29.4s, v27.4s, v28.4s
-	WORD $0x4e9c7b7e // zip2 v30.4s, v27.4s, v28.4s
+	WORD $0x6e5cef03 // bfmmla v3.4s, v24.8h, v28.8h
+	WORD $0x6e5cef2b // bfmmla v11.4s, v25.8h, v28.8h
+	WORD $0x6e5cef53 // bfmmla v19.4s, v26.8h, v28.8h
+	WORD $0xad4170fb // ldp q27, q28, [x7, #32]
+	WORD $0xad41793d // ldp q29, q30, [x9, #32]
+	WORD $0x4e9d3b7f // zip1 v31.4s, v27.4s, v29.4s
+	WORD $0x4e9d7b7b // zip2 v27.4s, v27.4s, v29.4s
+	WORD $0x4e9e3b9d // zip1 v29.4s, v28.4s, v30.4s
+	WORD $0x4e9e7b9c // zip2 v28.4s, v28.4s, v30.4s
+	WORD $0x6e5fef04 // bfmmla v4.4s, v24.8h, v31.8h
+	WORD $0x6e5fef2c // bfmmla v12.4s, v25.8h, v31.8h
+	WORD $0x6e5fef54 // bfmmla v20.4s, v26.8h, v31.8h
+	WORD $0x6e5bef05 // bfmmla v5.4s, v24.8h, v27.8h
+	WORD $0x6e5bef2d // bfmmla v13.4s, v25.8h, v27.8h
+	WORD $0x6e5bef55 // bfmmla v21.4s, v26.8h, v27.8h
 	WORD $0x6e5def06 // bfmmla v6.4s, v24.8h, v29.8h
-	WORD $0x6e5eef07 // bfmmla v7.4s, v24.8h, v30.8h
 	WORD $0x6e5def2e // bfmmla v14.4s, v25.8h, v29.8h
-	WORD $0x6e5eef2f // bfmmla v15.4s, v25.8h, v30.8h
 	WORD $0x6e5def56 // bfmmla v22.4s, v26.8h, v29.8h
-	WORD $0x6e5eef57 // bfmmla v23.4s, v26.8h, v30.8h
+	WORD $0x6e5cef07 // bfmmla v7.4s, v24.8h, v28.8h
+	WORD $0x6e5cef2f // bfmmla v15.4s, v25.8h, v28.8h
+	WORD $0x6e5cef57 // bfmmla v23.4s, v26.8h, v28.8h
 	SUBS $2, R5, R5
 	BGE loop
 rest:
@@ -1283,53 +1269,49 @@ rest:
 	ADD R7<<2, R2, R7
 	WORD $0x3dc000db // ldr q27, [x6]
 	WORD $0x4f00e41c // movi v28.16b, #0x0
-	ADD $16, R6, R6
 	WORD $0x4e9c3b78 // zip1 v24.4s, v27.4s, v28.4s
 	WORD $0x4e9c7b79 // zip2 v25.4s, v27.4s, v28.4s
-	WORD $0xfd4000dd // ldr d29, [x6]
+	WORD $0xfd4008dd // ldr d29, [x6, #16]
 	WORD $0x4f00e41e // movi v30.16b, #0x0
-	ADD $16, R6, R6
 	WORD $0x4e9e3bba // zip1 v26.4s, v29.4s, v30.4s
-	WORD $0x3dc000fb // ldr q27, [x7]
-	WORD $0x4f00e41c // movi v28.16b, #0x0
-	WORD $0x4e9c3b7d // zip1 v29.4s, v27.4s, v28.4s
-	WORD $0x4e9c7b7e // zip2 v30.4s, v27.4s, v28.4s
-	WORD $0x6e5def00 // bfmmla v0.4s, v24.8h, v29.8h
-	WORD $0x6e5eef01 // bfmmla v1.4s, v24.8h, v30.8h
-	WORD $0x6e5def28 // bfmmla v8.4s, v25.8h, v29.8h
-	WORD $0x6e5eef29 // bfmmla v9.4s, v25.8h, v30.8h
-	WORD $0x6e5def50 // bfmmla v16.4s, v26.8h, v29.8h
-	WORD $0x6e5eef51 // bfmmla v17.4s, v26.8h, v30.8h
-	WORD $0x3dc004fb // ldr q27, [x7, #16]
-	WORD $0x4f00e41c // movi v28.16b, #0x0
-	WORD $0x4e9c3b7d // zip1 v29.4s, v27.4s, v28.4s
-	WORD $0x4e9c7b7e // zip2 v30.4s, v27.4s, v28.4s
+	WORD $0xad4070fb // ldp q27, q28, [x7]
+	WORD $0x4f00e41d // movi v29.16b, #0x0
+	WORD $0x4f00e41e // movi v30.16b, #0x0
+	WORD $0x4e9d3b7f // zip1 v31.4s, v27.4s, v29.4s
+	WORD $0x4e9d7b7b // zip2 v27.4s, v27.4s, v29.4s
+	WORD $0x4e9e3b9d // zip1 v29.4s, v28.4s, v30.4s
+	WORD $0x4e9e7b9c // zip2 v28.4s, v28.4s, v30.4s
+	WORD $0x6e5fef00 // bfmmla v0.4s, v24.8h, v31.8h
+	WORD $0x6e5fef28 // bfmmla v8.4s, v25.8h, v31.8h
+	WORD $0x6e5fef50 // bfmmla v16.4s, v26.8h, v31.8h
+	WORD $0x6e5bef01 // bfmmla v1.4s, v24.8h, v27.8h
+	WORD $0x6e5bef29 // bfmmla v9.4s, v25.8h, v27.8h
+	WORD $0x6e5bef51 // bfmmla v17.4s, v26.8h, v27.8h
 	WORD $0x6e5def02 // bfmmla v2.4s, v24.8h, v29.8h
-	WORD $0x6e5eef03 // bfmmla v3.4s, v24.8h, v30.8h
 	WORD $0x6e5def2a // bfmmla v10.4s, v25.8h, v29.8h
-	WORD $0x6e5eef2b // bfmmla v11.4s, v25.8h, v30.8h
 	WORD $0x6e5def52 // bfmmla v18.4s, v26.8h, v29.8h
-	WORD $0x6e5eef53 // bfmmla v19.4s, v26.8h, v30.8h
-	WORD $0x3dc008fb // ldr q27, [x7, #32]
-	WORD $0x4f00e41c // movi v28.16b, #0x0
-	WORD $0x4e9c3b7d // zip1 v29.4s, v27.4s, v28.4s
-	WORD $0x4e9c7b7e // zip2 v30.4s, v27.4s, v28.4s
-	WORD $0x6e5def04 // bfmmla v4.4s, v24.8h, v29.8h
-	WORD $0x6e5eef05 // bfmmla v5.4s, v24.8h, v30.8h
-	WORD $0x6e5def2c // bfmmla v12.4s, v25.8h, v29.8h
-	WORD $0x6e5eef2d // bfmmla v13.4s, v25.8h, v30.8h
-	WORD $0x6e5def54 // bfmmla v20.4s, v26.8h, v29.8h
-	WORD $0x6e5eef55 // bfmmla v21.4s, v26.8h, v30.8h
-	WORD $0x3dc00cfb // ldr q27, [x7, #48]
-	WORD $0x4f00e41c // movi v28.16b, #0x0
-	WORD $0x4e9c3b7d // zip1 v29.4s, v27.4s, v28.4s
-	WORD $0x4e9c7b7e // zip2 v30.4s, v27.4s, v28.4s
+	WORD $0x6e5cef03 // bfmmla v3.4s, v24.8h, v28.8h
+	WORD $0x6e5cef2b // bfmmla v11.4s, v25.8h, v28.8h
+	WORD $0x6e5cef53 // bfmmla v19.4s, v26.8h, v28.8h
+	WORD $0xad4170fb // ldp q27, q28, [x7, #32]
+	WORD $0x4f00e41d // movi v29.16b, #0x0
+	WORD $0x4f00e41e // movi v30.16b, #0x0
+	WORD $0x4e9d3b7f // zip1 v31.4s, v27.4s, v29.4s
+	WORD $0x4e9d7b7b // zip2 v27.4s, v27.4s, v29.4s
+	WORD $0x4e9e3b9d // zip1 v29.4s, v28.4s, v30.4s
+	WORD $0x4e9e7b9c // zip2 v28.4s, v28.4s, v30.4s
+	WORD $0x6e5fef04 // bfmmla v4.4s, v24.8h, v31.8h
+	WORD $0x6e5fef2c // bfmmla v12.4s, v25.8h, v31.8h
+	WORD $0x6e5fef54 // bfmmla v20.4s, v26.8h, v31.8h
+	WORD $0x6e5bef05 // bfmmla v5.4s, v24.8h, v27.8h
+	WORD $0x6e5bef2d // bfmmla v13.4s, v25.8h, v27.8h
+	WORD $0x6e5bef55 // bfmmla v21.4s, v26.8h, v27.8h
 	WORD $0x6e5def06 // bfmmla v6.4s, v24.8h, v29.8h
-	WORD $0x6e5eef07 // bfmmla v7.4s, v24.8h, v30.8h
 	WORD $0x6e5def2e // bfmmla v14.4s, v25.8h, v29.8h
-	WORD $0x6e5eef2f // bfmmla v15.4s, v25.8h, v30.8h
 	WORD $0x6e5def56 // bfmmla v22.4s, v26.8h, v29.8h
-	WORD $0x6e5eef57 // bfmmla v23.4s, v26.8h, v30.8h
+	WORD $0x6e5cef07 // bfmmla v7.4s, v24.8h, v28.8h
+	WORD $0x6e5cef2f // bfmmla v15.4s, v25.8h, v28.8h
+	WORD $0x6e5cef57 // bfmmla v23.4s, v26.8h, v28.8h
 store:
 	ADD $0, R3, R6
 	ADD $64, R3, R7
@@ -1476,38 +1458,34 @@ loop:
 	WORD $0x4ddf84d0 // ld1 {v16.d}[1], [x6], #8
 	WORD $0xfc4084f1 // ldr d17, [x7], #8
 	WORD $0x4ddf8511 // ld1 {v17.d}[1], [x8], #8
-	WORD $0x3dc00092 // ldr q18, [x4]
-	WORD $0x3dc01093 // ldr q19, [x4, #64]
-	WORD $0x4e933a54 // zip1 v20.4s, v18.4s, v19.4s
-	WORD $0x4e937a55 // zip2 v21.4s, v18.4s, v19.4s
-	WORD $0x6e54ee00 // bfmmla v0.4s, v16.8h, v20.8h
-	WORD $0x6e55ee01 // bfmmla v1.4s, v16.8h, v21.8h
-	WORD $0x6e54ee28 // bfmmla v8.4s, v17.8h, v20.8h
-	WORD $0x6e55ee29 // bfmmla v9.4s, v17.8h, v21.8h
-	WORD $0x3dc00492 // ldr q18, [x4, #16]
-	WORD $0x3dc01493 // ldr q19, [x4, #80]
-	WORD $0x4e933a54 // zip1 v20.4s, v18.4s, v19.4s
-	WORD $0x4e937a55 // zip2 v21.4s, v18.4s, v19.4s
+	WORD $0xad404c92 // ldp q18, q19, [x4]
+	WORD $0xad425494 // ldp q20, q21, [x4, #64]
+	WORD $0x4e943a56 // zip1 v22.4s, v18.4s, v20.4s
+	WORD $0x4e947a52 // zip2 v18.4s, v18.4s, v20.4s
+	WORD $0x4e953a74 // zip1 v20.4s, v19.4s, v21.4s
+	WORD $0x4e957a73 // zip2 v19.4s, v19.4s, v21.4s
+	WORD $0x6e56ee00 // bfmmla v0.4s, v16.8h, v22.8h
+	WORD $0x6e56ee28 // bfmmla v8.4s, v17.8h, v22.8h
+	WORD $0x6e52ee01 // bfmmla v1.4s, v16.8h, v18.8h
+	WORD $0x6e52ee29 // bfmmla v9.4s, v17.8h, v18.8h
 	WORD $0x6e54ee02 // bfmmla v2.4s, v16.8h, v20.8h
-	WORD $0x6e55ee03 // bfmmla v3.4s, v16.8h, v21.8h
 	WORD $0x6e54ee2a // bfmmla v10.4s, v17.8h, v20.8h
-	WORD $0x6e55ee2b // bfmmla v11.4s, v17.8h, v21.8h
-	WORD $0x3dc00892 // ldr q18, [x4, #32]
-	WORD $0x3dc01893 // ldr q19, [x4, #96]
-	WORD $0x4e933a54 // zip1 v20.4s, v18.4s, v19.4s
-	WORD $0x4e937a55 // zip2 v21.4s, v18.4s, v19.4s
-	WORD $0x6e54ee04 // bfmmla v4.4s, v16.8h, v20.8h
-	WORD $0x6e55ee05 // bfmmla v5.4s, v16.8h, v21.8h
-	WORD $0x6e54ee2c // bfmmla v12.4s, v17.8h, v20.8h
-	WORD $0x6e55ee2d // bfmmla v13.4s, v17.8h, v21.8h
-	WORD $0x3dc00c92 // ldr q18, [x4, #48]
-	WORD $0x3dc01c93 // ldr q19, [x4, #112]
-	WORD $0x4e933a54 // zip1 v20.4s, v18.4s, v19.4s
-	WORD $0x4e937a55 // zip2 v21.4s, v18.4s, v19.4s
+	WORD $0x6e53ee03 // bfmmla v3.4s, v16.8h, v19.8h
+	WORD $0x6e53ee2b // bfmmla v11.4s, v17.8h, v19.8h
+	WORD $0xad414c92 // ldp q18, q19, [x4, #32]
+	WORD $0xad435494 // ldp q20, q21, [x4, #96]
+	WORD $0x4e943a56 // zip1 v22.4s, v18.4s, v20.4s
+	WORD $0x4e947a52 // zip2 v18.4s, v18.4s, v20.4s
+	WORD $0x4e953a74 // zip1 v20.4s, v19.4s, v21.4s
+	WORD $0x4e957a73 // zip2 v19.4s, v19.4s, v21.4s
+	WORD $0x6e56ee04 // bfmmla v4.4s, v16.8h, v22.8h
+	WORD $0x6e56ee2c // bfmmla v12.4s, v17.8h, v22.8h
+	WORD $0x6e52ee05 // bfmmla v5.4s, v16.8h, v18.8h
+	WORD $0x6e52ee2d // bfmmla v13.4s, v17.8h, v18.8h
 	WORD $0x6e54ee06 // bfmmla v6.4s, v16.8h, v20.8h
-	WORD $0x6e55ee07 // bfmmla v7.4s, v16.8h, v21.8h
 	WORD $0x6e54ee2e // bfmmla v14.4s, v17.8h, v20.8h
-	WORD $0x6e55ee2f // bfmmla v15.4s, v17.8h, v21.8h
+	WORD $0x6e53ee07 // bfmmla v7.4s, v16.8h, v19.8h
+	WORD $0x6e53ee2f // bfmmla v15.4s, v17.8h, v19.8h
 	ADD $128, R4, R4
 	SUBS $2, R3, R3
 	BGE loop
@@ -1519,38 +1497,36 @@ one:
 	WORD $0x4ddf80d0 // ld1 {v16.s}[2], [x6], #4
 	WORD $0xbc4044f1 // ldr s17, [x7], #4
 	WORD $0x4ddf8111 // ld1 {v17.s}[2], [x8], #4
-	WORD $0x3dc00092 // ldr q18, [x4]
-	WORD $0x4f00e413 // movi v19.16b, #0x0
-	WORD $0x4e933a54 // zip1 v20.4s, v18.4s, v19.4s
-	WORD $0x4e937a55 // zip2 v21.4s, v18.4s, v19.4s
-	WORD $0x6e54ee00 // bfmmla v0.4s, v16.8h, v20.8h
-	WORD $0x6e55ee01 // bfmmla v1.4s, v16.8h, v21.8h
-	WORD $0x6e54ee28 // bfmmla v8.4s, v17.8h, v20.8h
-	WORD $0x6e55ee29 // bfmmla v9.4s, v17.8h, v21.8h
-	WORD $0x3dc00492 // ldr q18, [x4, #16]
-	WORD $0x4f00e413 // movi v19.16b, #0x0
-	WORD $0x4e933a54 // zip1 v20.4s, v18.4s, v19.4s
-	WORD $0x4e937a55 // zip2 v21.4s, v18.4s, v19.4s
+	WORD $0xad404c92 // ldp q18, q19, [x4]
+	WORD $0x4f00e414 // movi v20.16b, #0x0
+	WORD $0x4f00e415 // movi v21.16b, #0x0
+	WORD $0x4e943a56 // zip1 v22.4s, v18.4s, v20.4s
+	WORD $0x4e947a52 // zip2 v18.4s, v18.4s, v20.4s
+	WORD $0x4e953a74 // zip1 v20.4s, v19.4s, v21.4s
+	WORD $0x4e957a73 // zip2 v19.4s, v19.4s, v21.4s
+	WORD $0x6e56ee00 // bfmmla v0.4s, v16.8h, v22.8h
+	WORD $0x6e56ee28 // bfmmla v8.4s, v17.8h, v22.8h
+	WORD $0x6e52ee01 // bfmmla v1.4s, v16.8h, v18.8h
+	WORD $0x6e52ee29 // bfmmla v9.4s, v17.8h, v18.8h
 	WORD $0x6e54ee02 // bfmmla v2.4s, v16.8h, v20.8h
-	WORD $0x6e55ee03 // bfmmla v3.4s, v16.8h, v21.8h
 	WORD $0x6e54ee2a // bfmmla v10.4s, v17.8h, v20.8h
-	WORD $0x6e55ee2b // bfmmla v11.4s, v17.8h, v21.8h
-	WORD $0x3dc00892 // ldr q18, [x4, #32]
-	WORD $0x4f00e413 // movi v19.16b, #0x0
-	WORD $0x4e933a54 // zip1 v20.4s, v18.4s, v19.4s
-	WORD $0x4e937a55 // zip2 v21.4s, v18.4s, v19.4s
-	WORD $0x6e54ee04 // bfmmla v4.4s, v16.8h, v20.8h
-	WORD $0x6e55ee05 // bfmmla v5.4s, v16.8h, v21.8h
-	WORD $0x6e54ee2c // bfmmla v12.4s, v17.8h, v20.8h
-	WORD $0x6e55ee2d // bfmmla v13.4s, v17.8h, v21.8h
-	WORD $0x3dc00c92 // ldr q18, [x4, #48]
-	WORD $0x4f00e413 // movi v19.16b, #0x0
-	WORD $0x4e933a54 // zip1 v20.4s, v18.4s, v19.4s
-	WORD $0x4e937a55 // zip2 v21.4s, v18.4s, v19.4s
+	WORD $0x6e53ee03 // bfmmla v3.4s, v16.8h, v19.8h
+	WORD $0x6e53ee2b // bfmmla v11.4s, v17.8h, v19.8h
+	WORD $0xad414c92 // ldp q18, q19, [x4, #32]
+	WORD $0x4f00e414 // movi v20.16b, #0x0
+	WORD $0x4f00e415 // movi v21.16b, #0x0
+	WORD $0x4e943a56 // zip1 v22.4s, v18.4s, v20.4s
+	WORD $0x4e947a52 // zip2 v18.4s, v18.4s, v20.4s
+	WORD $0x4e953a74 // zip1 v20.4s, v19.4s, v21.4s
+	WORD $0x4e957a73 // zip2 v19.4s, v19.4s, v21.4s
+	WORD $0x6e56ee04 // bfmmla v4.4s, v16.8h, v22.8h
+	WORD $0x6e56ee2c // bfmmla v12.4s, v17.8h, v22.8h
+	WORD $0x6e52ee05 // bfmmla v5.4s, v16.8h, v18.8h
+	WORD $0x6e52ee2d // bfmmla v13.4s, v17.8h, v18.8h
 	WORD $0x6e54ee06 // bfmmla v6.4s, v16.8h, v20.8h
-	WORD $0x6e55ee07 // bfmmla v7.4s, v16.8h, v21.8h
 	WORD $0x6e54ee2e // bfmmla v14.4s, v17.8h, v20.8h
-	WORD $0x6e55ee2f // bfmmla v15.4s, v17.8h, v21.8h
+	WORD $0x6e53ee07 // bfmmla v7.4s, v16.8h, v19.8h
+	WORD $0x6e53ee2f // bfmmla v15.4s, v17.8h, v19.8h
 	ADD $64, R4, R4
 	SUBS $1, R3, R3
 	BNE one
@@ -1681,42 +1657,36 @@ loop:
 	ADD R9<<2, R2, R9
 	WORD $0x3dc000d2 // ldr q18, [x6]
 	WORD $0x3dc00113 // ldr q19, [x8]
-	ADD $16, R8, R8
-	ADD $16, R6, R6
 	WORD $0x4e933a50 // zip1 v16.4s, v18.4s, v19.4s
 	WORD $0x4e937a51 // zip2 v17.4s, v18.4s, v19.4s
-	WORD $0x3dc000f2 // ldr q18, [x7]
-	WORD $0x3dc00133 // ldr q19, [x9]
-	WORD $0x4e933a54 // zip1 v20.4s, v18.4s, v19.4s
-	WORD $0x4e937a55 // zip2 v21.4s, v18.4s, v19.4s
-	WORD $0x6e54ee00 // bfmmla v0.4s, v16.8h, v20.8h
-	WORD $0x6e55ee01 // bfmmla v1.4s, v16.8h, v21.8h
-	WORD $0x6e54ee28 // bfmmla v8.4s, v17.8h, v20.8h
-	WORD $0x6e55ee29 // bfmmla v9.4s, v17.8h, v21.8h
-	WORD $0x3dc004f2 // ldr q18, [x7, #16]
-	WORD $0x3dc00533 // ldr q19, [x9, #16]
-	WORD $0x4e933a54 // zip1 v20.4s, v18.4s, v19.4s
-	WORD $0x4e937a55 // zip2 v21.4s, v18.4s, v19.4s
+	WORD $0xad404cf2 // ldp q18, q19, [x7]
+	WORD $0xad405534 // ldp q20, q21, [x9]
+	WORD $0x4e943a56 // zip1 v22.4s, v18.4s, v20.4s
+	WORD $0x4e947a52 // zip2 v18.4s, v18.4s, v20.4s
+	WORD $0x4e953a74 // zip1 v20.4s, v19.4s, v21.4s
+	WORD $0x4e957a73 // zip2 v19.4s, v19.4s, v21.4s
+	WORD $0x6e56ee00 // bfmmla v0.4s, v16.8h, v22.8h
+	WORD $0x6e56ee28 // bfmmla v8.4s, v17.8h, v22.8h
+	WORD $0x6e52ee01 // bfmmla v1.4s, v16.8h, v18.8h
+	WORD $0x6e52ee29 // bfmmla v9.4s, v17.8h, v18.8h
 	WORD $0x6e54ee02 // bfmmla v2.4s, v16.8h, v20.8h
-	WORD $0x6e55ee03 // bfmmla v3.4s, v16.8h, v21.8h
 	WORD $0x6e54ee2a // bfmmla v10.4s, v17.8h, v20.8h
-	WORD $0x6e55ee2b // bfmmla v11.4s, v17.8h, v21.8h
-	WORD $0x3dc008f2 // ldr q18, [x7, #32]
-	WORD $0x3dc00933 // ldr q19, [x9, #32]
-	WORD $0x4e933a54 // zip1 v20.4s, v18.4s, v19.4s
-	WORD $0x4e937a55 // zip2 v21.4s, v18.4s, v19.4s
-	WORD $0x6e54ee04 // bfmmla v4.4s, v16.8h, v20.8h
-	WORD $0x6e55ee05 // bfmmla v5.4s, v16.8h, v21.8h
-	WORD $0x6e54ee2c // bfmmla v12.4s, v17.8h, v20.8h
-	WORD $0x6e55ee2d // bfmmla v13.4s, v17.8h, v21.8h
-	WORD $0x3dc00cf2 // ldr q18, [x7, #48]
-	WORD $0x3dc00d33 // ldr q19, [x9, #48]
-	WORD $0x4e933a54 // zip1 v20.4s, v18.4s, v19.4s
-	WORD $0x4e937a55 // zip2 v21.4s, v18.4s, v19.4s
+	WORD $0x6e53ee03 // bfmmla v3.4s, v16.8h, v19.8h
+	WORD $0x6e53ee2b // bfmmla v11.4s, v17.8h, v19.8h
+	WORD $0xad414cf2 // ldp q18, q19, [x7, #32]
+	WORD $0xad415534 // ldp q20, q21, [x9, #32]
+	WORD $0x4e943a56 // zip1 v22.4s, v18.4s, v20.4s
+	WORD $0x4e947a52 // zip2 v18.4s, v18.4s, v20.4s
+	WORD $0x4e953a74 // zip1 v20.4s, v19.4s, v21.4s
+	WORD $0x4e957a73 // zip2 v19.4s, v19.4s, v21.4s
+	WORD $0x6e56ee04 // bfmmla v4.4s, v16.8h, v22.8h
+	WORD $0x6e56ee2c // bfmmla v12.4s, v17.8h, v22.8h
+	WORD $0x6e52ee05 // bfmmla v5.4s, v16.8h, v18.8h
+	WORD $0x6e52ee2d // bfmmla v13.4s, v17.8h, v18.8h
 	WORD $0x6e54ee06 // bfmmla v6.4s, v16.8h, v20.8h
-	WORD $0x6e55ee07 // bfmmla v7.4s, v16.8h, v21.8h
 	WORD $0x6e54ee2e // bfmmla v14.4s, v17.8h, v20.8h
-	WORD $0x6e55ee2f // bfmmla v15.4s, v17.8h, v21.8h
+	WORD $0x6e53ee07 // bfmmla v7.4s, v16.8h, v19.8h
+	WORD $0x6e53ee2f // bfmmla v15.4s, v17.8h, v19.8h
 	SUBS $2, R5, R5
 	BGE loop
 rest:
@@ -1729,41 +1699,38 @@ rest:
 	ADD R7<<2, R2, R7
 	WORD $0x3dc000d2 // ldr q18, [x6]
 	WORD $0x4f00e413 // movi v19.16b, #0x0
-	ADD $16, R6, R6
 	WORD $0x4e933a50 // zip1 v16.4s, v18.4s, v19.4s
 	WORD $0x4e937a51 // zip2 v17.4s, v18.4s, v19.4s
-	WORD $0x3dc000f2 // ldr q18, [x7]
-	WORD $0x4f00e413 // movi v19.16b, #0x0
-	WORD $0x4e933a54 // zip1 v20.4s, v18.4s, v19.4s
-	WORD $0x4e937a55 // zip2 v21.4s, v18.4s, v19.4s
-	WORD $0x6e54ee00 // bfmmla v0.4s, v16.8h, v20.8h
-	WORD $0x6e55ee01 // bfmmla v1.4s, v16.8h, v21.8h
-	WORD $0x6e54ee28 // bfmmla v8.4s, v17.8h, v20.8h
-	WORD $0x6e55ee29 // bfmmla v9.4s, v17.8h, v21.8h
-	WORD $0x3dc004f2 // ldr q18, [x7, #16]
-	WORD $0x4f00e413 // movi v19.16b, #0x0
-	WORD $0x4e933a54 // zip1 v20.4s, v18.4s, v19.4s
-	WORD $0x4e937a55 // zip2 v21.4s, v18.4s, v19.4s
+	WORD $0xad404cf2 // ldp q18, q19, [x7]
+	WORD $0x4f00e414 // movi v20.16b, #0x0
+	WORD $0x4f00e415 // movi v21.16b, #0x0
+	WORD $0x4e943a56 // zip1 v22.4s, v18.4s, v20.4s
+	WORD $0x4e947a52 // zip2 v18.4s, v18.4s, v20.4s
+	WORD $0x4e953a74 // zip1 v20.4s, v19.4s, v21.4s
+	WORD $0x4e957a73 // zip2 v19.4s, v19.4s, v21.4s
+	WORD $0x6e56ee00 // bfmmla v0.4s, v16.8h, v22.8h
+	WORD $0x6e56ee28 // bfmmla v8.4s, v17.8h, v22.8h
+	WORD $0x6e52ee01 // bfmmla v1.4s, v16.8h, v18.8h
+	WORD $0x6e52ee29 // bfmmla v9.4s, v17.8h, v18.8h
 	WORD $0x6e54ee02 // bfmmla v2.4s, v16.8h, v20.8h
-	WORD $0x6e55ee03 // bfmmla v3.4s, v16.8h, v21.8h
 	WORD $0x6e54ee2a // bfmmla v10.4s, v17.8h, v20.8h
-	WORD $0x6e55ee2b // bfmmla v11.4s, v17.8h, v21.8h
-	WORD $0x3dc008f2 // ldr q18, [x7, #32]
-	WORD $0x4f00e413 // movi v19.16b, #0x0
-	WORD $0x4e933a54 // zip1 v20.4s, v18.4s, v19.4s
-	WORD $0x4e937a55 // zip2 v21.4s, v18.4s, v19.4s
-	WORD $0x6e54ee04 // bfmmla v4.4s, v16.8h, v20.8h
-	WORD $0x6e55ee05 // bfmmla v5.4s, v16.8h, v21.8h
-	WORD $0x6e54ee2c // bfmmla v12.4s, v17.8h, v20.8h
-	WORD $0x6e55ee2d // bfmmla v13.4s, v17.8h, v21.8h
-	WORD $0x3dc00cf2 // ldr q18, [x7, #48]
-	WORD $0x4f00e413 // movi v19.16b, #0x0
-	WORD $0x4e933a54 // zip1 v20.4s, v18.4s, v19.4s
-	WORD $0x4e937a55 // zip2 v21.4s, v18.4s, v19.4s
+	WORD $0x6e53ee03 // bfmmla v3.4s, v16.8h, v19.8h
+	WORD $0x6e53ee2b // bfmmla v11.4s, v17.8h, v19.8h
+	WORD $0xad414cf2 // ldp q18, q19, [x7, #32]
+	WORD $0x4f00e414 // movi v20.16b, #0x0
+	WORD $0x4f00e415 // movi v21.16b, #0x0
+	WORD $0x4e943a56 // zip1 v22.4s, v18.4s, v20.4s
+	WORD $0x4e947a52 // zip2 v18.4s, v18.4s, v20.4s
+	WORD $0x4e953a74 // zip1 v20.4s, v19.4s, v21.4s
+	WORD $0x4e957a73 // zip2 v19.4s, v19.4s, v21.4s
+	WORD $0x6e56ee04 // bfmmla v4.4s, v16.8h, v22.8h
+	WORD $0x6e56ee2c // bfmmla v12.4s, v17.8h, v22.8h
+	WORD $0x6e52ee05 // bfmmla v5.4s, v16.8h, v18.8h
+	WORD $0x6e52ee2d // bfmmla v13.4s, v17.8h, v18.8h
 	WORD $0x6e54ee06 // bfmmla v6.4s, v16.8h, v20.8h
-	WORD $0x6e55ee07 // bfmmla v7.4s, v16.8h, v21.8h
 	WORD $0x6e54ee2e // bfmmla v14.4s, v17.8h, v20.8h
-	WORD $0x6e55ee2f // bfmmla v15.4s, v17.8h, v21.8h
+	WORD $0x6e53ee07 // bfmmla v7.4s, v16.8h, v19.8h
+	WORD $0x6e53ee2f // bfmmla v15.4s, v17.8h, v19.8h
 store:
 	ADD $0, R3, R6
 	ADD $64, R3, R7
@@ -1858,30 +1825,26 @@ segment:
 loop:
 	WORD $0xfc4084a8 // ldr d8, [x5], #8
 	WORD $0x4ddf84c8 // ld1 {v8.d}[1], [x6], #8
-	WORD $0x3dc00089 // ldr q9, [x4]
-	WORD $0x3dc0108a // ldr q10, [x4, #64]
-	WORD $0x4e8a392b // zip1 v11.4s, v9.4s, v10.4s
-	WORD $0x4e8a792c // zip2 v12.4s, v9.4s, v10.4s
-	WORD $0x6e4bed00 // bfmmla v0.4s, v8.8h, v11.8h
-	WORD $0x6e4ced01 // bfmmla v1.4s, v8.8h, v12.8h
-	WORD $0x3dc00489 // ldr q9, [x4, #16]
-	WORD $0x3dc0148a // ldr q10, [x4, #80]
-	WORD $0x4e8a392b // zip1 v11.4s, v9.4s, v10.4s
-	WORD $0x4e8a792c // zip2 v12.4s, v9.4s, v10.4s
+	WORD $0xad402889 // ldp q9, q10, [x4]
+	WORD $0xad42308b // ldp q11, q12, [x4, #64]
+	WORD $0x4e8b392d // zip1 v13.4s, v9.4s, v11.4s
+	WORD $0x4e8b7929 // zip2 v9.4s, v9.4s, v11.4s
+	WORD $0x4e8c394b // zip1 v11.4s, v10.4s, v12.4s
+	WORD $0x4e8c794a // zip2 v10.4s, v10.4s, v12.4s
+	WORD $0x6e4ded00 // bfmmla v0.4s, v8.8h, v13.8h
+	WORD $0x6e49ed01 // bfmmla v1.4s, v8.8h, v9.8h
 	WORD $0x6e4bed02 // bfmmla v2.4s, v8.8h, v11.8h
-	WORD $0x6e4ced03 // bfmmla v3.4s, v8.8h, v12.8h
-	WORD $0x3dc00889 // ldr q9, [x4, #32]
-	WORD $0x3dc0188a // ldr q10, [x4, #96]
-	WORD $0x4e8a392b // zip1 v11.4s, v9.4s, v10.4s
-	WORD $0x4e8a792c // zip2 v12.4s, v9.4s, v10.4s
-	WORD $0x6e4bed04 // bfmmla v4.4s, v8.8h, v11.8h
-	WORD $0x6e4ced05 // bfmmla v5.4s, v8.8h, v12.8h
-	WORD $0x3dc00c89 // ldr q9, [x4, #48]
-	WORD $0x3dc01c8a // ldr q10, [x4, #112]
-	WORD $0x4e8a392b // zip1 v11.4s, v9.4s, v10.4s
-	WORD $0x4e8a792c // zip2 v12.4s, v9.4s, v10.4s
+	WORD $0x6e4aed03 // bfmmla v3.4s, v8.8h, v10.8h
+	WORD $0xad412889 // ldp q9, q10, [x4, #32]
+	WORD $0xad43308b // ldp q11, q12, [x4, #96]
+	WORD $0x4e8b392d // zip1 v13.4s, v9.4s, v11.4s
+	WORD $0x4e8b7929 // zip2 v9.4s, v9.4s, v11.4s
+	WORD $0x4e8c394b // zip1 v11.4s, v10.4s, v12.4s
+	WORD $0x4e8c794a // zip2 v10.4s, v10.4s, v12.4s
+	WORD $0x6e4ded04 // bfmmla v4.4s, v8.8h, v13.8h
+	WORD $0x6e49ed05 // bfmmla v5.4s, v8.8h, v9.8h
 	WORD $0x6e4bed06 // bfmmla v6.4s, v8.8h, v11.8h
-	WORD $0x6e4ced07 // bfmmla v7.4s, v8.8h, v12.8h
+	WORD $0x6e4aed07 // bfmmla v7.4s, v8.8h, v10.8h
 	ADD $128, R4, R4
 	SUBS $2, R3, R3
 	BGE loop
@@ -1891,30 +1854,28 @@ rest:
 one:
 	WORD $0xbc4044a8 // ldr s8, [x5], #4
 	WORD $0x4ddf80c8 // ld1 {v8.s}[2], [x6], #4
-	WORD $0x3dc00089 // ldr q9, [x4]
-	WORD $0x4f00e40a // movi v10.16b, #0x0
-	WORD $0x4e8a392b // zip1 v11.4s, v9.4s, v10.4s
-	WORD $0x4e8a792c // zip2 v12.4s, v9.4s, v10.4s
-	WORD $0x6e4bed00 // bfmmla v0.4s, v8.8h, v11.8h
-	WORD $0x6e4ced01 // bfmmla v1.4s, v8.8h, v12.8h
-	WORD $0x3dc00489 // ldr q9, [x4, #16]
-	WORD $0x4f00e40a // movi v10.16b, #0x0
-	WORD $0x4e8a392b // zip1 v11.4s, v9.4s, v10.4s
-	WORD $0x4e8a792c // zip2 v12.4s, v9.4s, v10.4s
+	WORD $0xad402889 // ldp q9, q10, [x4]
+	WORD $0x4f00e40b // movi v11.16b, #0x0
+	WORD $0x4f00e40c // movi v12.16b, #0x0
+	WORD $0x4e8b392d // zip1 v13.4s, v9.4s, v11.4s
+	WORD $0x4e8b7929 // zip2 v9.4s, v9.4s, v11.4s
+	WORD $0x4e8c394b // zip1 v11.4s, v10.4s, v12.4s
+	WORD $0x4e8c794a // zip2 v10.4s, v10.4s, v12.4s
+	WORD $0x6e4ded00 // bfmmla v0.4s, v8.8h, v13.8h
+	WORD $0x6e49ed01 // bfmmla v1.4s, v8.8h, v9.8h
 	WORD $0x6e4bed02 // bfmmla v2.4s, v8.8h, v11.8h
-	WORD $0x6e4ced03 // bfmmla v3.4s, v8.8h, v12.8h
-	WORD $0x3dc00889 // ldr q9, [x4, #32]
-	WORD $0x4f00e40a // movi v10.16b, #0x0
-	WORD $0x4e8a392b // zip1 v11.4s, v9.4s, v10.4s
-	WORD $0x4e8a792c // zip2 v12.4s, v9.4s, v10.4s
-	WORD $0x6e4bed04 // bfmmla v4.4s, v8.8h, v11.8h
-	WORD $0x6e4ced05 // bfmmla v5.4s, v8.8h, v12.8h
-	WORD $0x3dc00c89 // ldr q9, [x4, #48]
-	WORD $0x4f00e40a // movi v10.16b, #0x0
-	WORD $0x4e8a392b // zip1 v11.4s, v9.4s, v10.4s
-	WORD $0x4e8a792c // zip2 v12.4s, v9.4s, v10.4s
+	WORD $0x6e4aed03 // bfmmla v3.4s, v8.8h, v10.8h
+	WORD $0xad412889 // ldp q9, q10, [x4, #32]
+	WORD $0x4f00e40b // movi v11.16b, #0x0
+	WORD $0x4f00e40c // movi v12.16b, #0x0
+	WORD $0x4e8b392d // zip1 v13.4s, v9.4s, v11.4s
+	WORD $0x4e8b7929 // zip2 v9.4s, v9.4s, v11.4s
+	WORD $0x4e8c394b // zip1 v11.4s, v10.4s, v12.4s
+	WORD $0x4e8c794a // zip2 v10.4s, v10.4s, v12.4s
+	WORD $0x6e4ded04 // bfmmla v4.4s, v8.8h, v13.8h
+	WORD $0x6e49ed05 // bfmmla v5.4s, v8.8h, v9.8h
 	WORD $0x6e4bed06 // bfmmla v6.4s, v8.8h, v11.8h
-	WORD $0x6e4ced07 // bfmmla v7.4s, v8.8h, v12.8h
+	WORD $0x6e4aed07 // bfmmla v7.4s, v8.8h, v10.8h
 	ADD $64, R4, R4
 	SUBS $1, R3, R3
 	BNE one
@@ -1999,33 +1960,27 @@ loop:
 	ADD R9<<2, R2, R9
 	WORD $0xfd4000c9 // ldr d9, [x6]
 	WORD $0xfd40010a // ldr d10, [x8]
-	ADD $16, R8, R8
-	ADD $16, R6, R6
 	WORD $0x4e8a3928 // zip1 v8.4s, v9.4s, v10.4s
-	WORD $0x3dc000e9 // ldr q9, [x7]
-	WORD $0x3dc0012a // ldr q10, [x9]
-	WORD $0x4e8a392b // zip1 v11.4s, v9.4s, v10.4s
-	WORD $0x4e8a792c // zip2 v12.4s, v9.4s, v10.4s
-	WORD $0x6e4bed00 // bfmmla v0.4s, v8.8h, v11.8h
-	WORD $0x6e4ced01 // bfmmla v1.4s, v8.8h, v12.8h
-	WORD $0x3dc004e9 // ldr q9, [x7, #16]
-	WORD $0x3dc0052a // ldr q10, [x9, #16]
-	WORD $0x4e8a392b // zip1 v11.4s, v9.4s, v10.4s
-	WORD $0x4e8a792c // zip2 v12.4s, v9.4s, v10.4s
+	WORD $0xad4028e9 // ldp q9, q10, [x7]
+	WORD $0xad40312b // ldp q11, q12, [x9]
+	WORD $0x4e8b392d // zip1 v13.4s, v9.4s, v11.4s
+	WORD $0x4e8b7929 // zip2 v9.4s, v9.4s, v11.4s
+	WORD $0x4e8c394b // zip1 v11.4s, v10.4s, v12.4s
+	WORD $0x4e8c794a // zip2 v10.4s, v10.4s, v12.4s
+	WORD $0x6e4ded00 // bfmmla v0.4s, v8.8h, v13.8h
+	WORD $0x6e49ed01 // bfmmla v1.4s, v8.8h, v9.8h
 	WORD $0x6e4bed02 // bfmmla v2.4s, v8.8h, v11.8h
-	WORD $0x6e4ced03 // bfmmla v3.4s, v8.8h, v12.8h
-	WORD $0x3dc008e9 // ldr q9, [x7, #32]
-	WORD $0x3dc0092a // ldr q10, [x9, #32]
-	WORD $0x4e8a392b // zip1 v11.4s, v9.4s, v10.4s
-	WORD $0x4e8a792c // zip2 v12.4s, v9.4s, v10.4s
-	WORD $0x6e4bed04 // bfmmla v4.4s, v8.8h, v11.8h
-	WORD $0x6e4ced05 // bfmmla v5.4s, v8.8h, v12.8h
-	WORD $0x3dc00ce9 // ldr q9, [x7, #48]
-	WORD $0x3dc00d2a // ldr q10, [x9, #48]
-	WORD $0x4e8a392b // zip1 v11.4s, v9.4s, v10.4s
-	WORD $0x4e8a792c // zip2 v12.4s, v9.4s, v10.4s
+	WORD $0x6e4aed03 // bfmmla v3.4s, v8.8h, v10.8h
+	WORD $0xad4128e9 // ldp q9, q10, [x7, #32]
+	WORD $0xad41312b // ldp q11, q12, [x9, #32]
+	WORD $0x4e8b392d // zip1 v13.4s, v9.4s, v11.4s
+	WORD $0x4e8b7929 // zip2 v9.4s, v9.4s, v11.4s
+	WORD $0x4e8c394b // zip1 v11.4s, v10.4s, v12.4s
+	WORD $0x4e8c794a // zip2 v10.4s, v10.4s, v12.4s
+	WORD $0x6e4ded04 // bfmmla v4.4s, v8.8h, v13.8h
+	WORD $0x6e49ed05 // bfmmla v5.4s, v8.8h, v9.8h
 	WORD $0x6e4bed06 // bfmmla v6.4s, v8.8h, v11.8h
-	WORD $0x6e4ced07 // bfmmla v7.4s, v8.8h, v12.8h
+	WORD $0x6e4aed07 // bfmmla v7.4s, v8.8h, v10.8h
 	SUBS $2, R5, R5
 	BGE loop
 rest:
@@ -2038,32 +1993,29 @@ rest:
 	ADD R7<<2, R2, R7
 	WORD $0xfd4000c9 // ldr d9, [x6]
 	WORD $0x4f00e40a // movi v10.16b, #0x0
-	ADD $16, R6, R6
 	WORD $0x4e8a3928 // zip1 v8.4s, v9.4s, v10.4s
-	WORD $0x3dc000e9 // ldr q9, [x7]
-	WORD $0x4f00e40a // movi v10.16b, #0x0
-	WORD $0x4e8a392b // zip1 v11.4s, v9.4s, v10.4s
-	WORD $0x4e8a792c // zip2 v12.4s, v9.4s, v10.4s
-	WORD $0x6e4bed00 // bfmmla v0.4s, v8.8h, v11.8h
-	WORD $0x6e4ced01 // bfmmla v1.4s, v8.8h, v12.8h
-	WORD $0x3dc004e9 // ldr q9, [x7, #16]
-	WORD $0x4f00e40a // movi v10.16b, #0x0
-	WORD $0x4e8a392b // zip1 v11.4s, v9.4s, v10.4s
-	WORD $0x4e8a792c // zip2 v12.4s, v9.4s, v10.4s
+	WORD $0xad4028e9 // ldp q9, q10, [x7]
+	WORD $0x4f00e40b // movi v11.16b, #0x0
+	WORD $0x4f00e40c // movi v12.16b, #0x0
+	WORD $0x4e8b392d // zip1 v13.4s, v9.4s, v11.4s
+	WORD $0x4e8b7929 // zip2 v9.4s, v9.4s, v11.4s
+	WORD $0x4e8c394b // zip1 v11.4s, v10.4s, v12.4s
+	WORD $0x4e8c794a // zip2 v10.4s, v10.4s, v12.4s
+	WORD $0x6e4ded00 // bfmmla v0.4s, v8.8h, v13.8h
+	WORD $0x6e49ed01 // bfmmla v1.4s, v8.8h, v9.8h
 	WORD $0x6e4bed02 // bfmmla v2.4s, v8.8h, v11.8h
-	WORD $0x6e4ced03 // bfmmla v3.4s, v8.8h, v12.8h
-	WORD $0x3dc008e9 // ldr q9, [x7, #32]
-	WORD $0x4f00e40a // movi v10.16b, #0x0
-	WORD $0x4e8a392b // zip1 v11.4s, v9.4s, v10.4s
-	WORD $0x4e8a792c // zip2 v12.4s, v9.4s, v10.4s
-	WORD $0x6e4bed04 // bfmmla v4.4s, v8.8h, v11.8h
-	WORD $0x6e4ced05 // bfmmla v5.4s, v8.8h, v12.8h
-	WORD $0x3dc00ce9 // ldr q9, [x7, #48]
-	WORD $0x4f00e40a // movi v10.16b, #0x0
-	WORD $0x4e8a392b // zip1 v11.4s, v9.4s, v10.4s
-	WORD $0x4e8a792c // zip2 v12.4s, v9.4s, v10.4s
+	WORD $0x6e4aed03 // bfmmla v3.4s, v8.8h, v10.8h
+	WORD $0xad4128e9 // ldp q9, q10, [x7, #32]
+	WORD $0x4f00e40b // movi v11.16b, #0x0
+	WORD $0x4f00e40c // movi v12.16b, #0x0
+	WORD $0x4e8b392d // zip1 v13.4s, v9.4s, v11.4s
+	WORD $0x4e8b7929 // zip2 v9.4s, v9.4s, v11.4s
+	WORD $0x4e8c394b // zip1 v11.4s, v10.4s, v12.4s
+	WORD $0x4e8c794a // zip2 v10.4s, v10.4s, v12.4s
+	WORD $0x6e4ded04 // bfmmla v4.4s, v8.8h, v13.8h
+	WORD $0x6e49ed05 // bfmmla v5.4s, v8.8h, v9.8h
 	WORD $0x6e4bed06 // bfmmla v6.4s, v8.8h, v11.8h
-	WORD $0x6e4ced07 // bfmmla v7.4s, v8.8h, v12.8h
+	WORD $0x6e4aed07 // bfmmla v7.4s, v8.8h, v10.8h
 store:
 	ADD $0, R3, R6
 	ADD $64, R3, R7

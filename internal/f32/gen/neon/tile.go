@@ -246,19 +246,23 @@ func (s pairs) last(acc [][]vec, row []gpr, w gpr) {
 // multiply adds the products of one or two rows of the panel, which begin at b and c, with a.
 func (pairs) multiply(acc [][]vec, a []vec, b, c mem) {
 	scope(func() {
-		x, y, low, high := v(), v(), v(), v()
-		for q := range quads {
-			ldrQ(x, b.plus(16*q))
+		x0, x1, y0, y1, low := v(), v(), v(), v(), v()
+		for q := 0; q < quads; q += 2 {
+			ldpQ(x0, x1, b.plus(16*q))
 			if c == (mem{}) {
-				zero(y)
+				zero(y0)
+				zero(y1)
 			} else {
-				ldrQ(y, c.plus(16*q))
+				ldpQ(y0, y1, c.plus(16*q))
 			}
-			zip1(low, x, y)
-			zip2(high, x, y)
-			for i := range acc {
-				bfmmla(acc[i][2*q], a[i], low)
-				bfmmla(acc[i][2*q+1], a[i], high)
+			zip1(low, x0, y0)
+			zip2(x0, x0, y0)
+			zip1(y0, x1, y1)
+			zip2(x1, x1, y1)
+			for j, joined := range []vec{low, x0, y0, x1} {
+				for i := range acc {
+					bfmmla(acc[i][2*q+j], a[i], joined)
+				}
 			}
 		}
 	})
@@ -332,11 +336,16 @@ func outerSingle(rows int) {
 // column loads so many values, four to a register.
 func column(a []vec, from gpr, rows int) {
 	for i := 0; i < rows; i += 4 {
-		if rows-i >= 4 {
-			ldrQ(a[i/4], mem{from, 4 * i})
-		} else {
-			ldrD(a[i/4], mem{from, 4 * i})
-		}
+		part(a[i/4], from, i, rows)
+	}
+}
+
+// part loads values i to i+4 of so many, or i and i+1.
+func part(x vec, from gpr, i, rows int) {
+	if rows-i >= 4 {
+		ldrQ(x, mem{from, 4 * i})
+	} else {
+		ldrD(x, mem{from, 4 * i})
 	}
 }
 
@@ -356,21 +365,20 @@ func outerPairsOf(rows int) {
 		scope(func() {
 			a := vs(len(acc))
 			from, b := o.next()
-			next, c := mem{}, mem{}
+			var next gpr
+			var c mem
 			if two {
-				next.base, c.base = o.next()
+				next, c.base = o.next()
 			}
 			scope(func() {
 				for i := 0; i < rows; i += 4 {
 					x, y := v(), v()
-					column([]vec{x}, from, min(4, rows-i))
+					part(x, from, i, rows)
 					if two {
-						column([]vec{y}, next.base, min(4, rows-i))
-						g("ADD $16, %v, %v", next.base, next.base)
+						part(y, next, i, rows)
 					} else {
 						zero(y)
 					}
-					g("ADD $16, %v, %v", from, from)
 					zip1(a[i/2], x, y)
 					if i+2 < rows {
 						zip2(a[i/2+1], x, y)
