@@ -50,3 +50,4 @@ package f32
 //go:generate neon -set squares -out ../squares_arm64.s -stubs ../squares_stubs_arm64.go
 //go:generate neon -set rows -out ../rows_arm64.s -stubs ../rows_stubs_arm64.go
 //go:generate neon -set winograd -out ../winograd_arm64.s -stubs ../winograd_stubs_arm64.go
+//go:generate neon -set stream -out ../stream_arm64.s -stubs ../stream_stubs_arm64.go

@@ -14,6 +14,16 @@ func channelSumsHalf(p Path, sum, sumSq []float32, x []uint16, c int) {
 	}
 }
 
+func channelSumsAroundHalf(p Path, sum, sumSq []float32, x []uint16, center []float32, c int) {
+	n, rows := wide(p, len(sum)), (len(x)+c-1)/c
+	if n > 0 {
+		channelSumsAroundHalfNEON(&sum[0], &sumSq[0], &x[0], &center[0], n, rows, 2*c)
+	}
+	if n < len(sum) {
+		channelSumsAroundHalfPortable(sum[n:], sumSq[n:], x[n:], center[n:], c)
+	}
+}
+
 func channelGradSumsHalf(p Path, sumDy, sumDyX []float32, dy, x, y []uint16, center []float32, c int) {
 	n, rows := wide(p, len(sumDy)), (len(x)+c-1)/c
 	switch {

@@ -91,11 +91,9 @@ func (t *Tile) transpose(a *TransposeArgs, n, m int) {
 	transposeAVX512((*byte)(unsafe.Pointer(a)))
 }
 
-var noShift [16]float32
-
 func (t *Tile) transposeShift(a *TransposeArgs, n, m int, shift []float32, floor float32) {
 	if t.path != AVX512 {
-		transposeShiftPortable(a, n, m, shift, floor)
+		transposeShiftPortable(a, 0, 0, n, m, shift, floor)
 		return
 	}
 	a.complete(n, m)

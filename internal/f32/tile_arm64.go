@@ -74,6 +74,21 @@ func (t *Tile) transpose(a *TransposeArgs, n, m int) {
 	transposePortable(a, 0, cols, n, m)
 }
 
+func (t *Tile) transposeShift(a *TransposeArgs, n, m int, shift []float32, floor float32) {
+	rows, cols := n&^3, m&^3
+	if t.path != NEON || rows == 0 || cols == 0 {
+		transposeShiftPortable(a, 0, 0, n, m, shift, floor)
+		return
+	}
+	if shift == nil {
+		shift = noShift[:]
+	}
+	a.DstMask, a.SrcMask = uint64(rows), uint64(cols)
+	transposeShiftNEON((*byte)(unsafe.Pointer(a)), &shift[0], floor)
+	transposeShiftPortable(a, rows, 0, n, cols, shift, floor)
+	transposeShiftPortable(a, 0, cols, n, m, shift, floor)
+}
+
 func (t *Tile) copyRows(dst []float32, dstStride int, src []float32, srcStride, rows, n, width int) {
 	if t.path != NEON || n%4 != 0 || width%4 != 0 || n == 0 {
 		copyRowsPortable(dst, dstStride, src, srcStride, rows, n, width)

@@ -33,34 +33,6 @@ TEXT ·gather6NEON(SB), NOSPLIT, $0-8
 	WORD $0x4f00e417 // movi v23.16b, #0x0
 	MOVD 72(R0), R1
 	MOVD 80(R0), R2
-	MOVD 104(R0), R3
-	CBZ R3, start
-	MOVD 48(R0), R3
-	MOVD 208(R0), R5
-	ADD R5<<2, R3, R5
-	WORD $0xad4004a0 // ldp q0, q1, [x5]
-	WORD $0xad410ca2 // ldp q2, q3, [x5, #32]
-	MOVD 216(R0), R6
-	ADD R6<<2, R3, R6
-	WORD $0xad4014c4 // ldp q4, q5, [x6]
-	WORD $0xad411cc6 // ldp q6, q7, [x6, #32]
-	MOVD 224(R0), R7
-	ADD R7<<2, R3, R7
-	WORD $0xad4024e8 // ldp q8, q9, [x7]
-	WORD $0xad412cea // ldp q10, q11, [x7, #32]
-	MOVD 232(R0), R8
-	ADD R8<<2, R3, R8
-	WORD $0xad40350c // ldp q12, q13, [x8]
-	WORD $0xad413d0e // ldp q14, q15, [x8, #32]
-	MOVD 240(R0), R9
-	ADD R9<<2, R3, R9
-	WORD $0xad404530 // ldp q16, q17, [x9]
-	WORD $0xad414d32 // ldp q18, q19, [x9, #32]
-	MOVD 248(R0), R10
-	ADD R10<<2, R3, R10
-	WORD $0xad405554 // ldp q20, q21, [x10]
-	WORD $0xad415d56 // ldp q22, q23, [x10, #32]
-start:
 	CBZ R2, store
 segment:
 	MOVD 0(R1), R3
@@ -243,6 +215,57 @@ next:
 	BNE segment
 store:
 	MOVD 48(R0), R3
+	MOVD 104(R0), R4
+	CBZ R4, write
+	MOVD 208(R0), R5
+	ADD R5<<2, R3, R5
+	WORD $0xad4064b8 // ldp q24, q25, [x5]
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
+	WORD $0xad4164b8 // ldp q24, q25, [x5, #32]
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
+	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
+	MOVD 216(R0), R6
+	ADD R6<<2, R3, R6
+	WORD $0xad4064d8 // ldp q24, q25, [x6]
+	WORD $0x4e38d484 // fadd v4.4s, v4.4s, v24.4s
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s
+	WORD $0xad4164d8 // ldp q24, q25, [x6, #32]
+	WORD $0x4e38d4c6 // fadd v6.4s, v6.4s, v24.4s
+	WORD $0x4e39d4e7 // fadd v7.4s, v7.4s, v25.4s
+	MOVD 224(R0), R7
+	ADD R7<<2, R3, R7
+	WORD $0xad4064f8 // ldp q24, q25, [x7]
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0xad4164f8 // ldp q24, q25, [x7, #32]
+	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s
+	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s
+	MOVD 232(R0), R8
+	ADD R8<<2, R3, R8
+	WORD $0xad406518 // ldp q24, q25, [x8]
+	WORD $0x4e38d58c // fadd v12.4s, v12.4s, v24.4s
+	WORD $0x4e39d5ad // fadd v13.4s, v13.4s, v25.4s
+	WORD $0xad416518 // ldp q24, q25, [x8, #32]
+	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s
+	WORD $0x4e39d5ef // fadd v15.4s, v15.4s, v25.4s
+	MOVD 240(R0), R9
+	ADD R9<<2, R3, R9
+	WORD $0xad406538 // ldp q24, q25, [x9]
+	WORD $0x4e38d610 // fadd v16.4s, v16.4s, v24.4s
+	WORD $0x4e39d631 // fadd v17.4s, v17.4s, v25.4s
+	WORD $0xad416538 // ldp q24, q25, [x9, #32]
+	WORD $0x4e38d652 // fadd v18.4s, v18.4s, v24.4s
+	WORD $0x4e39d673 // fadd v19.4s, v19.4s, v25.4s
+	MOVD 248(R0), R10
+	ADD R10<<2, R3, R10
+	WORD $0xad406558 // ldp q24, q25, [x10]
+	WORD $0x4e38d694 // fadd v20.4s, v20.4s, v24.4s
+	WORD $0x4e39d6b5 // fadd v21.4s, v21.4s, v25.4s
+	WORD $0xad416558 // ldp q24, q25, [x10, #32]
+	WORD $0x4e38d6d6 // fadd v22.4s, v22.4s, v24.4s
+	WORD $0x4e39d6f7 // fadd v23.4s, v23.4s, v25.4s
+write:
 	MOVD 208(R0), R5
 	ADD R5<<2, R3, R5
 	WORD $0xad0004a0 // stp q0, q1, [x5]
@@ -302,36 +325,16 @@ TEXT ·outer6NEON(SB), NOSPLIT, $0-8
 	WORD $0x4f00e416 // movi v22.16b, #0x0
 	WORD $0x4f00e417 // movi v23.16b, #0x0
 	MOVD 96(R0), R6
-	CBZ R6, start
-	ADD $0, R3, R7
-	WORD $0xad4004e0 // ldp q0, q1, [x7]
-	WORD $0xad410ce2 // ldp q2, q3, [x7, #32]
-	ADD $64, R3, R7
-	WORD $0xad4014e4 // ldp q4, q5, [x7]
-	WORD $0xad411ce6 // ldp q6, q7, [x7, #32]
-	ADD $128, R3, R7
-	WORD $0xad4024e8 // ldp q8, q9, [x7]
-	WORD $0xad412cea // ldp q10, q11, [x7, #32]
-	ADD $192, R3, R7
-	WORD $0xad4034ec // ldp q12, q13, [x7]
-	WORD $0xad413cee // ldp q14, q15, [x7, #32]
-	ADD $256, R3, R7
-	WORD $0xad4044f0 // ldp q16, q17, [x7]
-	WORD $0xad414cf2 // ldp q18, q19, [x7, #32]
-	ADD $320, R3, R7
-	WORD $0xad4054f4 // ldp q20, q21, [x7]
-	WORD $0xad415cf6 // ldp q22, q23, [x7, #32]
-start:
 	CBZ R5, store
 loop:
-	MOVWU (R4), R6
-	MOVWU 4(R4), R7
+	MOVWU (R4), R7
+	MOVWU 4(R4), R8
 	ADD $8, R4, R4
-	ADD R6<<2, R1, R6
-	ADD R7<<2, R2, R7
-	WORD $0x3dc000d8 // ldr q24, [x6]
-	WORD $0xfd4008d9 // ldr d25, [x6, #16]
-	WORD $0xad406cfa // ldp q26, q27, [x7]
+	ADD R7<<2, R1, R7
+	ADD R8<<2, R2, R8
+	WORD $0x3dc000f8 // ldr q24, [x7]
+	WORD $0xfd4008f9 // ldr d25, [x7, #16]
+	WORD $0xad406d1a // ldp q26, q27, [x8]
 	WORD $0x4f981340 // fmla v0.4s, v26.4s, v24.s[0]
 	WORD $0x4f981361 // fmla v1.4s, v27.4s, v24.s[0]
 	WORD $0x4fb81344 // fmla v4.4s, v26.4s, v24.s[1]
@@ -344,7 +347,7 @@ loop:
 	WORD $0x4f991371 // fmla v17.4s, v27.4s, v25.s[0]
 	WORD $0x4fb91354 // fmla v20.4s, v26.4s, v25.s[1]
 	WORD $0x4fb91375 // fmla v21.4s, v27.4s, v25.s[1]
-	WORD $0xad416cfa // ldp q26, q27, [x7, #32]
+	WORD $0xad416d1a // ldp q26, q27, [x8, #32]
 	WORD $0x4f981342 // fmla v2.4s, v26.4s, v24.s[0]
 	WORD $0x4f981363 // fmla v3.4s, v27.4s, v24.s[0]
 	WORD $0x4fb81346 // fmla v6.4s, v26.4s, v24.s[1]
@@ -360,24 +363,68 @@ loop:
 	SUBS $1, R5, R5
 	BNE loop
 store:
-	ADD $0, R3, R6
-	WORD $0xad0004c0 // stp q0, q1, [x6]
-	WORD $0xad010cc2 // stp q2, q3, [x6, #32]
-	ADD $64, R3, R6
-	WORD $0xad0014c4 // stp q4, q5, [x6]
-	WORD $0xad011cc6 // stp q6, q7, [x6, #32]
-	ADD $128, R3, R6
-	WORD $0xad0024c8 // stp q8, q9, [x6]
-	WORD $0xad012cca // stp q10, q11, [x6, #32]
-	ADD $192, R3, R6
-	WORD $0xad0034cc // stp q12, q13, [x6]
-	WORD $0xad013cce // stp q14, q15, [x6, #32]
-	ADD $256, R3, R6
-	WORD $0xad0044d0 // stp q16, q17, [x6]
-	WORD $0xad014cd2 // stp q18, q19, [x6, #32]
-	ADD $320, R3, R6
-	WORD $0xad0054d4 // stp q20, q21, [x6]
-	WORD $0xad015cd6 // stp q22, q23, [x6, #32]
+	CBZ R6, write
+	ADD $0, R3, R7
+	WORD $0xad4064f8 // ldp q24, q25, [x7]
+	WORD $0x4e38d400 // fadd v0.4s, v0.4s, v24.4s
+	WORD $0x4e39d421 // fadd v1.4s, v1.4s, v25.4s
+	WORD $0xad4164f8 // ldp q24, q25, [x7, #32]
+	WORD $0x4e38d442 // fadd v2.4s, v2.4s, v24.4s
+	WORD $0x4e39d463 // fadd v3.4s, v3.4s, v25.4s
+	ADD $64, R3, R7
+	WORD $0xad4064f8 // ldp q24, q25, [x7]
+	WORD $0x4e38d484 // fadd v4.4s, v4.4s, v24.4s
+	WORD $0x4e39d4a5 // fadd v5.4s, v5.4s, v25.4s
+	WORD $0xad4164f8 // ldp q24, q25, [x7, #32]
+	WORD $0x4e38d4c6 // fadd v6.4s, v6.4s, v24.4s
+	WORD $0x4e39d4e7 // fadd v7.4s, v7.4s, v25.4s
+	ADD $128, R3, R7
+	WORD $0xad4064f8 // ldp q24, q25, [x7]
+	WORD $0x4e38d508 // fadd v8.4s, v8.4s, v24.4s
+	WORD $0x4e39d529 // fadd v9.4s, v9.4s, v25.4s
+	WORD $0xad4164f8 // ldp q24, q25, [x7, #32]
+	WORD $0x4e38d54a // fadd v10.4s, v10.4s, v24.4s
+	WORD $0x4e39d56b // fadd v11.4s, v11.4s, v25.4s
+	ADD $192, R3, R7
+	WORD $0xad4064f8 // ldp q24, q25, [x7]
+	WORD $0x4e38d58c // fadd v12.4s, v12.4s, v24.4s
+	WORD $0x4e39d5ad // fadd v13.4s, v13.4s, v25.4s
+	WORD $0xad4164f8 // ldp q24, q25, [x7, #32]
+	WORD $0x4e38d5ce // fadd v14.4s, v14.4s, v24.4s
+	WORD $0x4e39d5ef // fadd v15.4s, v15.4s, v25.4s
+	ADD $256, R3, R7
+	WORD $0xad4064f8 // ldp q24, q25, [x7]
+	WORD $0x4e38d610 // fadd v16.4s, v16.4s, v24.4s
+	WORD $0x4e39d631 // fadd v17.4s, v17.4s, v25.4s
+	WORD $0xad4164f8 // ldp q24, q25, [x7, #32]
+	WORD $0x4e38d652 // fadd v18.4s, v18.4s, v24.4s
+	WORD $0x4e39d673 // fadd v19.4s, v19.4s, v25.4s
+	ADD $320, R3, R7
+	WORD $0xad4064f8 // ldp q24, q25, [x7]
+	WORD $0x4e38d694 // fadd v20.4s, v20.4s, v24.4s
+	WORD $0x4e39d6b5 // fadd v21.4s, v21.4s, v25.4s
+	WORD $0xad4164f8 // ldp q24, q25, [x7, #32]
+	WORD $0x4e38d6d6 // fadd v22.4s, v22.4s, v24.4s
+	WORD $0x4e39d6f7 // fadd v23.4s, v23.4s, v25.4s
+write:
+	ADD $0, R3, R7
+	WORD $0xad0004e0 // stp q0, q1, [x7]
+	WORD $0xad010ce2 // stp q2, q3, [x7, #32]
+	ADD $64, R3, R7
+	WORD $0xad0014e4 // stp q4, q5, [x7]
+	WORD $0xad011ce6 // stp q6, q7, [x7, #32]
+	ADD $128, R3, R7
+	WORD $0xad0024e8 // stp q8, q9, [x7]
+	WORD $0xad012cea // stp q10, q11, [x7, #32]
+	ADD $192, R3, R7
+	WORD $0xad0034ec // stp q12, q13, [x7]
+	WORD $0xad013cee // stp q14, q15, [x7, #32]
+	ADD $256, R3, R7
+	WORD $0xad0044f0 // stp q16, q17, [x7]
+	WORD $0xad014cf2 // stp q18, q19, [x7, #32]
+	ADD $320, R3, R7
+	WORD $0xad0054f4 // stp q20, q21, [x7]
+	WORD $0xad015cf6 // stp q22, q23, [x7, #32]
 	RET
 
 // func gather4NEON(a *byte)
@@ -401,26 +448,6 @@ TEXT ·gather4NEON(SB), NOSPLIT, $0-8
 	WORD $0x4f00e40f // movi v15.16b, #0x0
 	MOVD 72(R0), R1
 	MOVD 80(R0), R2
-	MOVD 104(R0), R3
-	CBZ R3, start
-	MOVD 48(R0), R3
-	MOVD 208(R0), R5
-	ADD R5<<2, R3, R5
-	WORD $0xad4004a0 // ldp q0, q1, [x5]
-	WORD $0xad410ca2 // ldp q2, q3, [x5, #32]
-	MOVD 216(R0), R6
-	ADD R6<<2, R3, R6
-	WORD $0xad4014c4 // ldp q4, q5, [x6]
-	WORD $0xad411cc6 // ldp q6, q7, [x6, #32]
-	MOVD 224(R0), R7
-	ADD R7<<2, R3, R7
-	WORD $0xad4024e8 // ldp q8, q9, [x7]
-	WORD $0xad412cea // ldp q10, q11, [x7, #32]
-	MOVD 232(R0), R8
-	ADD R8<<2, R3, R8
-	WORD $0xad40350c // ldp q12, q13, [x8]
-	WORD $0xad413d0e // ldp q14, q15, [x8, #32]
-start:
 	CBZ R2, store
 segment:
 	MOVD 0(R1), R3
@@ -555,6 +582,41 @@ next:
 	BNE segment
 store:
 	MOVD 48(R0), R3
+	MOVD 104(R0), R4
+	CBZ R4, write
+	MOVD 208(R0), R5
+	ADD R5<<2, R3, R5
+	WORD $0xad4044b0 // ldp q16, q17, [x5]
+	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s
+	WORD $0xad4144b0 // ldp q16, q17, [x5, #32]
+	WORD $0x4e30d442 // fadd v2.4s, v2.4s, v16.4s
+	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s
+	MOVD 216(R0), R6
+	ADD R6<<2, R3, R6
+	WORD $0xad4044d0 // ldp q16, q17, [x6]
+	WORD $0x4e30d484 // fadd v4.4s, v4.4s, v16.4s
+	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s
+	WORD $0xad4144d0 // ldp q16, q17, [x6, #32]
+	WORD $0x4e30d4c6 // fadd v6.4s, v6.4s, v16.4s
+	WORD $0x4e31d4e7 // fadd v7.4s, v7.4s, v17.4s
+	MOVD 224(R0), R7
+	ADD R7<<2, R3, R7
+	WORD $0xad4044f0 // ldp q16, q17, [x7]
+	WORD $0x4e30d508 // fadd v8.4s, v8.4s, v16.4s
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s
+	WORD $0xad4144f0 // ldp q16, q17, [x7, #32]
+	WORD $0x4e30d54a // fadd v10.4s, v10.4s, v16.4s
+	WORD $0x4e31d56b // fadd v11.4s, v11.4s, v17.4s
+	MOVD 232(R0), R8
+	ADD R8<<2, R3, R8
+	WORD $0xad404510 // ldp q16, q17, [x8]
+	WORD $0x4e30d58c // fadd v12.4s, v12.4s, v16.4s
+	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s
+	WORD $0xad414510 // ldp q16, q17, [x8, #32]
+	WORD $0x4e30d5ce // fadd v14.4s, v14.4s, v16.4s
+	WORD $0x4e31d5ef // fadd v15.4s, v15.4s, v17.4s
+write:
 	MOVD 208(R0), R5
 	ADD R5<<2, R3, R5
 	WORD $0xad0004a0 // stp q0, q1, [x5]
@@ -598,29 +660,15 @@ TEXT ·outer4NEON(SB), NOSPLIT, $0-8
 	WORD $0x4f00e40e // movi v14.16b, #0x0
 	WORD $0x4f00e40f // movi v15.16b, #0x0
 	MOVD 96(R0), R6
-	CBZ R6, start
-	ADD $0, R3, R7
-	WORD $0xad4004e0 // ldp q0, q1, [x7]
-	WORD $0xad410ce2 // ldp q2, q3, [x7, #32]
-	ADD $64, R3, R7
-	WORD $0xad4014e4 // ldp q4, q5, [x7]
-	WORD $0xad411ce6 // ldp q6, q7, [x7, #32]
-	ADD $128, R3, R7
-	WORD $0xad4024e8 // ldp q8, q9, [x7]
-	WORD $0xad412cea // ldp q10, q11, [x7, #32]
-	ADD $192, R3, R7
-	WORD $0xad4034ec // ldp q12, q13, [x7]
-	WORD $0xad413cee // ldp q14, q15, [x7, #32]
-start:
 	CBZ R5, store
 loop:
-	MOVWU (R4), R6
-	MOVWU 4(R4), R7
+	MOVWU (R4), R7
+	MOVWU 4(R4), R8
 	ADD $8, R4, R4
-	ADD R6<<2, R1, R6
-	ADD R7<<2, R2, R7
-	WORD $0x3dc000d0 // ldr q16, [x6]
-	WORD $0xad4048f1 // ldp q17, q18, [x7]
+	ADD R7<<2, R1, R7
+	ADD R8<<2, R2, R8
+	WORD $0x3dc000f0 // ldr q16, [x7]
+	WORD $0xad404911 // ldp q17, q18, [x8]
 	WORD $0x4f901220 // fmla v0.4s, v17.4s, v16.s[0]
 	WORD $0x4f901241 // fmla v1.4s, v18.4s, v16.s[0]
 	WORD $0x4fb01224 // fmla v4.4s, v17.4s, v16.s[1]
@@ -629,7 +677,7 @@ loop:
 	WORD $0x4f901a49 // fmla v9.4s, v18.4s, v16.s[2]
 	WORD $0x4fb01a2c // fmla v12.4s, v17.4s, v16.s[3]
 	WORD $0x4fb01a4d // fmla v13.4s, v18.4s, v16.s[3]
-	WORD $0xad4148f1 // ldp q17, q18, [x7, #32]
+	WORD $0xad414911 // ldp q17, q18, [x8, #32]
 	WORD $0x4f901222 // fmla v2.4s, v17.4s, v16.s[0]
 	WORD $0x4f901243 // fmla v3.4s, v18.4s, v16.s[0]
 	WORD $0x4fb01226 // fmla v6.4s, v17.4s, v16.s[1]
@@ -641,18 +689,48 @@ loop:
 	SUBS $1, R5, R5
 	BNE loop
 store:
-	ADD $0, R3, R6
-	WORD $0xad0004c0 // stp q0, q1, [x6]
-	WORD $0xad010cc2 // stp q2, q3, [x6, #32]
-	ADD $64, R3, R6
-	WORD $0xad0014c4 // stp q4, q5, [x6]
-	WORD $0xad011cc6 // stp q6, q7, [x6, #32]
-	ADD $128, R3, R6
-	WORD $0xad0024c8 // stp q8, q9, [x6]
-	WORD $0xad012cca // stp q10, q11, [x6, #32]
-	ADD $192, R3, R6
-	WORD $0xad0034cc // stp q12, q13, [x6]
-	WORD $0xad013cce // stp q14, q15, [x6, #32]
+	CBZ R6, write
+	ADD $0, R3, R7
+	WORD $0xad4044f0 // ldp q16, q17, [x7]
+	WORD $0x4e30d400 // fadd v0.4s, v0.4s, v16.4s
+	WORD $0x4e31d421 // fadd v1.4s, v1.4s, v17.4s
+	WORD $0xad4144f0 // ldp q16, q17, [x7, #32]
+	WORD $0x4e30d442 // fadd v2.4s, v2.4s, v16.4s
+	WORD $0x4e31d463 // fadd v3.4s, v3.4s, v17.4s
+	ADD $64, R3, R7
+	WORD $0xad4044f0 // ldp q16, q17, [x7]
+	WORD $0x4e30d484 // fadd v4.4s, v4.4s, v16.4s
+	WORD $0x4e31d4a5 // fadd v5.4s, v5.4s, v17.4s
+	WORD $0xad4144f0 // ldp q16, q17, [x7, #32]
+	WORD $0x4e30d4c6 // fadd v6.4s, v6.4s, v16.4s
+	WORD $0x4e31d4e7 // fadd v7.4s, v7.4s, v17.4s
+	ADD $128, R3, R7
+	WORD $0xad4044f0 // ldp q16, q17, [x7]
+	WORD $0x4e30d508 // fadd v8.4s, v8.4s, v16.4s
+	WORD $0x4e31d529 // fadd v9.4s, v9.4s, v17.4s
+	WORD $0xad4144f0 // ldp q16, q17, [x7, #32]
+	WORD $0x4e30d54a // fadd v10.4s, v10.4s, v16.4s
+	WORD $0x4e31d56b // fadd v11.4s, v11.4s, v17.4s
+	ADD $192, R3, R7
+	WORD $0xad4044f0 // ldp q16, q17, [x7]
+	WORD $0x4e30d58c // fadd v12.4s, v12.4s, v16.4s
+	WORD $0x4e31d5ad // fadd v13.4s, v13.4s, v17.4s
+	WORD $0xad4144f0 // ldp q16, q17, [x7, #32]
+	WORD $0x4e30d5ce // fadd v14.4s, v14.4s, v16.4s
+	WORD $0x4e31d5ef // fadd v15.4s, v15.4s, v17.4s
+write:
+	ADD $0, R3, R7
+	WORD $0xad0004e0 // stp q0, q1, [x7]
+	WORD $0xad010ce2 // stp q2, q3, [x7, #32]
+	ADD $64, R3, R7
+	WORD $0xad0014e4 // stp q4, q5, [x7]
+	WORD $0xad011ce6 // stp q6, q7, [x7, #32]
+	ADD $128, R3, R7
+	WORD $0xad0024e8 // stp q8, q9, [x7]
+	WORD $0xad012cea // stp q10, q11, [x7, #32]
+	ADD $192, R3, R7
+	WORD $0xad0034ec // stp q12, q13, [x7]
+	WORD $0xad013cee // stp q14, q15, [x7, #32]
 	RET
 
 // func gather2NEON(a *byte)
@@ -668,18 +746,6 @@ TEXT ·gather2NEON(SB), NOSPLIT, $0-8
 	WORD $0x4f00e407 // movi v7.16b, #0x0
 	MOVD 72(R0), R1
 	MOVD 80(R0), R2
-	MOVD 104(R0), R3
-	CBZ R3, start
-	MOVD 48(R0), R3
-	MOVD 208(R0), R5
-	ADD R5<<2, R3, R5
-	WORD $0xad4004a0 // ldp q0, q1, [x5]
-	WORD $0xad410ca2 // ldp q2, q3, [x5, #32]
-	MOVD 216(R0), R6
-	ADD R6<<2, R3, R6
-	WORD $0xad4014c4 // ldp q4, q5, [x6]
-	WORD $0xad411cc6 // ldp q6, q7, [x6, #32]
-start:
 	CBZ R2, store
 segment:
 	MOVD 0(R1), R3
@@ -766,6 +832,25 @@ next:
 	BNE segment
 store:
 	MOVD 48(R0), R3
+	MOVD 104(R0), R4
+	CBZ R4, write
+	MOVD 208(R0), R5
+	ADD R5<<2, R3, R5
+	WORD $0xad4024a8 // ldp q8, q9, [x5]
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	WORD $0xad4124a8 // ldp q8, q9, [x5, #32]
+	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
+	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
+	MOVD 216(R0), R6
+	ADD R6<<2, R3, R6
+	WORD $0xad4024c8 // ldp q8, q9, [x6]
+	WORD $0x4e28d484 // fadd v4.4s, v4.4s, v8.4s
+	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
+	WORD $0xad4124c8 // ldp q8, q9, [x6, #32]
+	WORD $0x4e28d4c6 // fadd v6.4s, v6.4s, v8.4s
+	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s
+write:
 	MOVD 208(R0), R5
 	ADD R5<<2, R3, R5
 	WORD $0xad0004a0 // stp q0, q1, [x5]
@@ -793,28 +878,20 @@ TEXT ·outer2NEON(SB), NOSPLIT, $0-8
 	WORD $0x4f00e406 // movi v6.16b, #0x0
 	WORD $0x4f00e407 // movi v7.16b, #0x0
 	MOVD 96(R0), R6
-	CBZ R6, start
-	ADD $0, R3, R7
-	WORD $0xad4004e0 // ldp q0, q1, [x7]
-	WORD $0xad410ce2 // ldp q2, q3, [x7, #32]
-	ADD $64, R3, R7
-	WORD $0xad4014e4 // ldp q4, q5, [x7]
-	WORD $0xad411ce6 // ldp q6, q7, [x7, #32]
-start:
 	CBZ R5, store
 loop:
-	MOVWU (R4), R6
-	MOVWU 4(R4), R7
+	MOVWU (R4), R7
+	MOVWU 4(R4), R8
 	ADD $8, R4, R4
-	ADD R6<<2, R1, R6
-	ADD R7<<2, R2, R7
-	WORD $0xfd4000c8 // ldr d8, [x6]
-	WORD $0xad4028e9 // ldp q9, q10, [x7]
+	ADD R7<<2, R1, R7
+	ADD R8<<2, R2, R8
+	WORD $0xfd4000e8 // ldr d8, [x7]
+	WORD $0xad402909 // ldp q9, q10, [x8]
 	WORD $0x4f881120 // fmla v0.4s, v9.4s, v8.s[0]
 	WORD $0x4f881141 // fmla v1.4s, v10.4s, v8.s[0]
 	WORD $0x4fa81124 // fmla v4.4s, v9.4s, v8.s[1]
 	WORD $0x4fa81145 // fmla v5.4s, v10.4s, v8.s[1]
-	WORD $0xad4128e9 // ldp q9, q10, [x7, #32]
+	WORD $0xad412909 // ldp q9, q10, [x8, #32]
 	WORD $0x4f881122 // fmla v2.4s, v9.4s, v8.s[0]
 	WORD $0x4f881143 // fmla v3.4s, v10.4s, v8.s[0]
 	WORD $0x4fa81126 // fmla v6.4s, v9.4s, v8.s[1]
@@ -822,12 +899,28 @@ loop:
 	SUBS $1, R5, R5
 	BNE loop
 store:
-	ADD $0, R3, R6
-	WORD $0xad0004c0 // stp q0, q1, [x6]
-	WORD $0xad010cc2 // stp q2, q3, [x6, #32]
-	ADD $64, R3, R6
-	WORD $0xad0014c4 // stp q4, q5, [x6]
-	WORD $0xad011cc6 // stp q6, q7, [x6, #32]
+	CBZ R6, write
+	ADD $0, R3, R7
+	WORD $0xad4024e8 // ldp q8, q9, [x7]
+	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
+	WORD $0x4e29d421 // fadd v1.4s, v1.4s, v9.4s
+	WORD $0xad4124e8 // ldp q8, q9, [x7, #32]
+	WORD $0x4e28d442 // fadd v2.4s, v2.4s, v8.4s
+	WORD $0x4e29d463 // fadd v3.4s, v3.4s, v9.4s
+	ADD $64, R3, R7
+	WORD $0xad4024e8 // ldp q8, q9, [x7]
+	WORD $0x4e28d484 // fadd v4.4s, v4.4s, v8.4s
+	WORD $0x4e29d4a5 // fadd v5.4s, v5.4s, v9.4s
+	WORD $0xad4124e8 // ldp q8, q9, [x7, #32]
+	WORD $0x4e28d4c6 // fadd v6.4s, v6.4s, v8.4s
+	WORD $0x4e29d4e7 // fadd v7.4s, v7.4s, v9.4s
+write:
+	ADD $0, R3, R7
+	WORD $0xad0004e0 // stp q0, q1, [x7]
+	WORD $0xad010ce2 // stp q2, q3, [x7, #32]
+	ADD $64, R3, R7
+	WORD $0xad0014e4 // stp q4, q5, [x7]
+	WORD $0xad011ce6 // stp q6, q7, [x7, #32]
 	RET
 
 // func gather6BF16(a *byte)
@@ -859,70 +952,6 @@ TEXT ·gather6BF16(SB), NOSPLIT, $0-8
 	WORD $0x4f00e417 // movi v23.16b, #0x0
 	MOVD 72(R0), R1
 	MOVD 80(R0), R2
-	MOVD 104(R0), R3
-	CBZ R3, start
-	MOVD 48(R0), R3
-	MOVD 208(R0), R5
-	ADD R5<<2, R3, R5
-	MOVD 216(R0), R6
-	ADD R6<<2, R3, R6
-	WORD $0x3dc000b8 // ldr q24, [x5]
-	WORD $0x3dc000d9 // ldr q25, [x6]
-	WORD $0x4ed93b00 // zip1 v0.2d, v24.2d, v25.2d
-	WORD $0x4ed97b01 // zip2 v1.2d, v24.2d, v25.2d
-	WORD $0x3dc004b8 // ldr q24, [x5, #16]
-	WORD $0x3dc004d9 // ldr q25, [x6, #16]
-	WORD $0x4ed93b02 // zip1 v2.2d, v24.2d, v25.2d
-	WORD $0x4ed97b03 // zip2 v3.2d, v24.2d, v25.2d
-	WORD $0x3dc008b8 // ldr q24, [x5, #32]
-	WORD $0x3dc008d9 // ldr q25, [x6, #32]
-	WORD $0x4ed93b04 // zip1 v4.2d, v24.2d, v25.2d
-	WORD $0x4ed97b05 // zip2 v5.2d, v24.2d, v25.2d
-	WORD $0x3dc00cb8 // ldr q24, [x5, #48]
-	WORD $0x3dc00cd9 // ldr q25, [x6, #48]
-	WORD $0x4ed93b06 // zip1 v6.2d, v24.2d, v25.2d
-	WORD $0x4ed97b07 // zip2 v7.2d, v24.2d, v25.2d
-	MOVD 224(R0), R7
-	ADD R7<<2, R3, R7
-	MOVD 232(R0), R8
-	ADD R8<<2, R3, R8
-	WORD $0x3dc000f8 // ldr q24, [x7]
-	WORD $0x3dc00119 // ldr q25, [x8]
-	WORD $0x4ed93b08 // zip1 v8.2d, v24.2d, v25.2d
-	WORD $0x4ed97b09 // zip2 v9.2d, v24.2d, v25.2d
-	WORD $0x3dc004f8 // ldr q24, [x7, #16]
-	WORD $0x3dc00519 // ldr q25, [x8, #16]
-	WORD $0x4ed93b0a // zip1 v10.2d, v24.2d, v25.2d
-	WORD $0x4ed97b0b // zip2 v11.2d, v24.2d, v25.2d
-	WORD $0x3dc008f8 // ldr q24, [x7, #32]
-	WORD $0x3dc00919 // ldr q25, [x8, #32]
-	WORD $0x4ed93b0c // zip1 v12.2d, v24.2d, v25.2d
-	WORD $0x4ed97b0d // zip2 v13.2d, v24.2d, v25.2d
-	WORD $0x3dc00cf8 // ldr q24, [x7, #48]
-	WORD $0x3dc00d19 // ldr q25, [x8, #48]
-	WORD $0x4ed93b0e // zip1 v14.2d, v24.2d, v25.2d
-	WORD $0x4ed97b0f // zip2 v15.2d, v24.2d, v25.2d
-	MOVD 240(R0), R9
-	ADD R9<<2, R3, R9
-	MOVD 248(R0), R10
-	ADD R10<<2, R3, R10
-	WORD $0x3dc00138 // ldr q24, [x9]
-	WORD $0x3dc00159 // ldr q25, [x10]
-	WORD $0x4ed93b10 // zip1 v16.2d, v24.2d, v25.2d
-	WORD $0x4ed97b11 // zip2 v17.2d, v24.2d, v25.2d
-	WORD $0x3dc00538 // ldr q24, [x9, #16]
-	WORD $0x3dc00559 // ldr q25, [x10, #16]
-	WORD $0x4ed93b12 // zip1 v18.2d, v24.2d, v25.2d
-	WORD $0x4ed97b13 // zip2 v19.2d, v24.2d, v25.2d
-	WORD $0x3dc00938 // ldr q24, [x9, #32]
-	WORD $0x3dc00959 // ldr q25, [x10, #32]
-	WORD $0x4ed93b14 // zip1 v20.2d, v24.2d, v25.2d
-	WORD $0x4ed97b15 // zip2 v21.2d, v24.2d, v25.2d
-	WORD $0x3dc00d38 // ldr q24, [x9, #48]
-	WORD $0x3dc00d59 // ldr q25, [x10, #48]
-	WORD $0x4ed93b16 // zip1 v22.2d, v24.2d, v25.2d
-	WORD $0x4ed97b17 // zip2 v23.2d, v24.2d, v25.2d
-start:
 	CBZ R2, store
 segment:
 	MOVD 0(R1), R3
@@ -1049,6 +1078,93 @@ next:
 	BNE segment
 store:
 	MOVD 48(R0), R3
+	MOVD 104(R0), R4
+	CBZ R4, write
+	MOVD 208(R0), R5
+	ADD R5<<2, R3, R5
+	MOVD 216(R0), R6
+	ADD R6<<2, R3, R6
+	WORD $0x3dc000b8 // ldr q24, [x5]
+	WORD $0x3dc000d9 // ldr q25, [x6]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad400 // fadd v0.4s, v0.4s, v26.4s
+	WORD $0x4e38d421 // fadd v1.4s, v1.4s, v24.4s
+	WORD $0x3dc004b8 // ldr q24, [x5, #16]
+	WORD $0x3dc004d9 // ldr q25, [x6, #16]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s
+	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
+	WORD $0x3dc008b8 // ldr q24, [x5, #32]
+	WORD $0x3dc008d9 // ldr q25, [x6, #32]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s
+	WORD $0x3dc00cb8 // ldr q24, [x5, #48]
+	WORD $0x3dc00cd9 // ldr q25, [x6, #48]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x4e38d4e7 // fadd v7.4s, v7.4s, v24.4s
+	MOVD 224(R0), R7
+	ADD R7<<2, R3, R7
+	MOVD 232(R0), R8
+	ADD R8<<2, R3, R8
+	WORD $0x3dc000f8 // ldr q24, [x7]
+	WORD $0x3dc00119 // ldr q25, [x8]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad508 // fadd v8.4s, v8.4s, v26.4s
+	WORD $0x4e38d529 // fadd v9.4s, v9.4s, v24.4s
+	WORD $0x3dc004f8 // ldr q24, [x7, #16]
+	WORD $0x3dc00519 // ldr q25, [x8, #16]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s
+	WORD $0x4e38d56b // fadd v11.4s, v11.4s, v24.4s
+	WORD $0x3dc008f8 // ldr q24, [x7, #32]
+	WORD $0x3dc00919 // ldr q25, [x8, #32]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad58c // fadd v12.4s, v12.4s, v26.4s
+	WORD $0x4e38d5ad // fadd v13.4s, v13.4s, v24.4s
+	WORD $0x3dc00cf8 // ldr q24, [x7, #48]
+	WORD $0x3dc00d19 // ldr q25, [x8, #48]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad5ce // fadd v14.4s, v14.4s, v26.4s
+	WORD $0x4e38d5ef // fadd v15.4s, v15.4s, v24.4s
+	MOVD 240(R0), R9
+	ADD R9<<2, R3, R9
+	MOVD 248(R0), R10
+	ADD R10<<2, R3, R10
+	WORD $0x3dc00138 // ldr q24, [x9]
+	WORD $0x3dc00159 // ldr q25, [x10]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad610 // fadd v16.4s, v16.4s, v26.4s
+	WORD $0x4e38d631 // fadd v17.4s, v17.4s, v24.4s
+	WORD $0x3dc00538 // ldr q24, [x9, #16]
+	WORD $0x3dc00559 // ldr q25, [x10, #16]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad652 // fadd v18.4s, v18.4s, v26.4s
+	WORD $0x4e38d673 // fadd v19.4s, v19.4s, v24.4s
+	WORD $0x3dc00938 // ldr q24, [x9, #32]
+	WORD $0x3dc00959 // ldr q25, [x10, #32]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad694 // fadd v20.4s, v20.4s, v26.4s
+	WORD $0x4e38d6b5 // fadd v21.4s, v21.4s, v24.4s
+	WORD $0x3dc00d38 // ldr q24, [x9, #48]
+	WORD $0x3dc00d59 // ldr q25, [x10, #48]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad6d6 // fadd v22.4s, v22.4s, v26.4s
+	WORD $0x4e38d6f7 // fadd v23.4s, v23.4s, v24.4s
+write:
 	MOVD 208(R0), R5
 	ADD R5<<2, R3, R5
 	MOVD 216(R0), R6
@@ -1144,85 +1260,29 @@ TEXT ·outer6BF16(SB), NOSPLIT, $0-8
 	WORD $0x4f00e416 // movi v22.16b, #0x0
 	WORD $0x4f00e417 // movi v23.16b, #0x0
 	MOVD 96(R0), R6
-	CBZ R6, start
-	ADD $0, R3, R7
-	ADD $64, R3, R8
-	WORD $0x3dc000f8 // ldr q24, [x7]
-	WORD $0x3dc00119 // ldr q25, [x8]
-	WORD $0x4ed93b00 // zip1 v0.2d, v24.2d, v25.2d
-	WORD $0x4ed97b01 // zip2 v1.2d, v24.2d, v25.2d
-	WORD $0x3dc004f8 // ldr q24, [x7, #16]
-	WORD $0x3dc00519 // ldr q25, [x8, #16]
-	WORD $0x4ed93b02 // zip1 v2.2d, v24.2d, v25.2d
-	WORD $0x4ed97b03 // zip2 v3.2d, v24.2d, v25.2d
-	WORD $0x3dc008f8 // ldr q24, [x7, #32]
-	WORD $0x3dc00919 // ldr q25, [x8, #32]
-	WORD $0x4ed93b04 // zip1 v4.2d, v24.2d, v25.2d
-	WORD $0x4ed97b05 // zip2 v5.2d, v24.2d, v25.2d
-	WORD $0x3dc00cf8 // ldr q24, [x7, #48]
-	WORD $0x3dc00d19 // ldr q25, [x8, #48]
-	WORD $0x4ed93b06 // zip1 v6.2d, v24.2d, v25.2d
-	WORD $0x4ed97b07 // zip2 v7.2d, v24.2d, v25.2d
-	ADD $128, R3, R7
-	ADD $192, R3, R8
-	WORD $0x3dc000f8 // ldr q24, [x7]
-	WORD $0x3dc00119 // ldr q25, [x8]
-	WORD $0x4ed93b08 // zip1 v8.2d, v24.2d, v25.2d
-	WORD $0x4ed97b09 // zip2 v9.2d, v24.2d, v25.2d
-	WORD $0x3dc004f8 // ldr q24, [x7, #16]
-	WORD $0x3dc00519 // ldr q25, [x8, #16]
-	WORD $0x4ed93b0a // zip1 v10.2d, v24.2d, v25.2d
-	WORD $0x4ed97b0b // zip2 v11.2d, v24.2d, v25.2d
-	WORD $0x3dc008f8 // ldr q24, [x7, #32]
-	WORD $0x3dc00919 // ldr q25, [x8, #32]
-	WORD $0x4ed93b0c // zip1 v12.2d, v24.2d, v25.2d
-	WORD $0x4ed97b0d // zip2 v13.2d, v24.2d, v25.2d
-	WORD $0x3dc00cf8 // ldr q24, [x7, #48]
-	WORD $0x3dc00d19 // ldr q25, [x8, #48]
-	WORD $0x4ed93b0e // zip1 v14.2d, v24.2d, v25.2d
-	WORD $0x4ed97b0f // zip2 v15.2d, v24.2d, v25.2d
-	ADD $256, R3, R7
-	ADD $320, R3, R8
-	WORD $0x3dc000f8 // ldr q24, [x7]
-	WORD $0x3dc00119 // ldr q25, [x8]
-	WORD $0x4ed93b10 // zip1 v16.2d, v24.2d, v25.2d
-	WORD $0x4ed97b11 // zip2 v17.2d, v24.2d, v25.2d
-	WORD $0x3dc004f8 // ldr q24, [x7, #16]
-	WORD $0x3dc00519 // ldr q25, [x8, #16]
-	WORD $0x4ed93b12 // zip1 v18.2d, v24.2d, v25.2d
-	WORD $0x4ed97b13 // zip2 v19.2d, v24.2d, v25.2d
-	WORD $0x3dc008f8 // ldr q24, [x7, #32]
-	WORD $0x3dc00919 // ldr q25, [x8, #32]
-	WORD $0x4ed93b14 // zip1 v20.2d, v24.2d, v25.2d
-	WORD $0x4ed97b15 // zip2 v21.2d, v24.2d, v25.2d
-	WORD $0x3dc00cf8 // ldr q24, [x7, #48]
-	WORD $0x3dc00d19 // ldr q25, [x8, #48]
-	WORD $0x4ed93b16 // zip1 v22.2d, v24.2d, v25.2d
-	WORD $0x4ed97b17 // zip2 v23.2d, v24.2d, v25.2d
-start:
 	CBZ R5, store
 	SUBS $2, R5, R5
 	BLT rest
 loop:
-	MOVWU (R4), R6
-	MOVWU 4(R4), R7
+	MOVWU (R4), R7
+	MOVWU 4(R4), R8
 	ADD $8, R4, R4
-	ADD R6<<2, R1, R6
-	ADD R7<<2, R2, R7
-	MOVWU (R4), R8
-	MOVWU 4(R4), R9
+	ADD R7<<2, R1, R7
+	ADD R8<<2, R2, R8
+	MOVWU (R4), R9
+	MOVWU 4(R4), R10
 	ADD $8, R4, R4
-	ADD R8<<2, R1, R8
-	ADD R9<<2, R2, R9
-	WORD $0x3dc000db // ldr q27, [x6]
-	WORD $0x3dc0011c // ldr q28, [x8]
+	ADD R9<<2, R1, R9
+	ADD R10<<2, R2, R10
+	WORD $0x3dc000fb // ldr q27, [x7]
+	WORD $0x3dc0013c // ldr q28, [x9]
 	WORD $0x4e9c3b78 // zip1 v24.4s, v27.4s, v28.4s
 	WORD $0x4e9c7b79 // zip2 v25.4s, v27.4s, v28.4s
-	WORD $0xfd4008dd // ldr d29, [x6, #16]
-	WORD $0xfd40091e // ldr d30, [x8, #16]
+	WORD $0xfd4008fd // ldr d29, [x7, #16]
+	WORD $0xfd40093e // ldr d30, [x9, #16]
 	WORD $0x4e9e3bba // zip1 v26.4s, v29.4s, v30.4s
-	WORD $0xad4070fb // ldp q27, q28, [x7]
-	WORD $0xad40793d // ldp q29, q30, [x9]
+	WORD $0xad40711b // ldp q27, q28, [x8]
+	WORD $0xad40795d // ldp q29, q30, [x10]
 	WORD $0x4e9d3b7f // zip1 v31.4s, v27.4s, v29.4s
 	WORD $0x4e9d7b7b // zip2 v27.4s, v27.4s, v29.4s
 	WORD $0x4e9e3b9d // zip1 v29.4s, v28.4s, v30.4s
@@ -1239,8 +1299,8 @@ loop:
 	WORD $0x6e5cef03 // bfmmla v3.4s, v24.8h, v28.8h
 	WORD $0x6e5cef2b // bfmmla v11.4s, v25.8h, v28.8h
 	WORD $0x6e5cef53 // bfmmla v19.4s, v26.8h, v28.8h
-	WORD $0xad4170fb // ldp q27, q28, [x7, #32]
-	WORD $0xad41793d // ldp q29, q30, [x9, #32]
+	WORD $0xad41711b // ldp q27, q28, [x8, #32]
+	WORD $0xad41795d // ldp q29, q30, [x10, #32]
 	WORD $0x4e9d3b7f // zip1 v31.4s, v27.4s, v29.4s
 	WORD $0x4e9d7b7b // zip2 v27.4s, v27.4s, v29.4s
 	WORD $0x4e9e3b9d // zip1 v29.4s, v28.4s, v30.4s
@@ -1262,19 +1322,19 @@ loop:
 rest:
 	ADDS $2, R5, R5
 	BEQ store
-	MOVWU (R4), R6
-	MOVWU 4(R4), R7
+	MOVWU (R4), R7
+	MOVWU 4(R4), R8
 	ADD $8, R4, R4
-	ADD R6<<2, R1, R6
-	ADD R7<<2, R2, R7
-	WORD $0x3dc000db // ldr q27, [x6]
+	ADD R7<<2, R1, R7
+	ADD R8<<2, R2, R8
+	WORD $0x3dc000fb // ldr q27, [x7]
 	WORD $0x4f00e41c // movi v28.16b, #0x0
 	WORD $0x4e9c3b78 // zip1 v24.4s, v27.4s, v28.4s
 	WORD $0x4e9c7b79 // zip2 v25.4s, v27.4s, v28.4s
-	WORD $0xfd4008dd // ldr d29, [x6, #16]
+	WORD $0xfd4008fd // ldr d29, [x7, #16]
 	WORD $0x4f00e41e // movi v30.16b, #0x0
 	WORD $0x4e9e3bba // zip1 v26.4s, v29.4s, v30.4s
-	WORD $0xad4070fb // ldp q27, q28, [x7]
+	WORD $0xad40711b // ldp q27, q28, [x8]
 	WORD $0x4f00e41d // movi v29.16b, #0x0
 	WORD $0x4f00e41e // movi v30.16b, #0x0
 	WORD $0x4e9d3b7f // zip1 v31.4s, v27.4s, v29.4s
@@ -1293,7 +1353,7 @@ rest:
 	WORD $0x6e5cef03 // bfmmla v3.4s, v24.8h, v28.8h
 	WORD $0x6e5cef2b // bfmmla v11.4s, v25.8h, v28.8h
 	WORD $0x6e5cef53 // bfmmla v19.4s, v26.8h, v28.8h
-	WORD $0xad4170fb // ldp q27, q28, [x7, #32]
+	WORD $0xad41711b // ldp q27, q28, [x8, #32]
 	WORD $0x4f00e41d // movi v29.16b, #0x0
 	WORD $0x4f00e41e // movi v30.16b, #0x0
 	WORD $0x4e9d3b7f // zip1 v31.4s, v27.4s, v29.4s
@@ -1313,60 +1373,140 @@ rest:
 	WORD $0x6e5cef2f // bfmmla v15.4s, v25.8h, v28.8h
 	WORD $0x6e5cef57 // bfmmla v23.4s, v26.8h, v28.8h
 store:
-	ADD $0, R3, R6
-	ADD $64, R3, R7
+	CBZ R6, write
+	ADD $0, R3, R7
+	ADD $64, R3, R8
+	WORD $0x3dc000f8 // ldr q24, [x7]
+	WORD $0x3dc00119 // ldr q25, [x8]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad400 // fadd v0.4s, v0.4s, v26.4s
+	WORD $0x4e38d421 // fadd v1.4s, v1.4s, v24.4s
+	WORD $0x3dc004f8 // ldr q24, [x7, #16]
+	WORD $0x3dc00519 // ldr q25, [x8, #16]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad442 // fadd v2.4s, v2.4s, v26.4s
+	WORD $0x4e38d463 // fadd v3.4s, v3.4s, v24.4s
+	WORD $0x3dc008f8 // ldr q24, [x7, #32]
+	WORD $0x3dc00919 // ldr q25, [x8, #32]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad484 // fadd v4.4s, v4.4s, v26.4s
+	WORD $0x4e38d4a5 // fadd v5.4s, v5.4s, v24.4s
+	WORD $0x3dc00cf8 // ldr q24, [x7, #48]
+	WORD $0x3dc00d19 // ldr q25, [x8, #48]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad4c6 // fadd v6.4s, v6.4s, v26.4s
+	WORD $0x4e38d4e7 // fadd v7.4s, v7.4s, v24.4s
+	ADD $128, R3, R7
+	ADD $192, R3, R8
+	WORD $0x3dc000f8 // ldr q24, [x7]
+	WORD $0x3dc00119 // ldr q25, [x8]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad508 // fadd v8.4s, v8.4s, v26.4s
+	WORD $0x4e38d529 // fadd v9.4s, v9.4s, v24.4s
+	WORD $0x3dc004f8 // ldr q24, [x7, #16]
+	WORD $0x3dc00519 // ldr q25, [x8, #16]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad54a // fadd v10.4s, v10.4s, v26.4s
+	WORD $0x4e38d56b // fadd v11.4s, v11.4s, v24.4s
+	WORD $0x3dc008f8 // ldr q24, [x7, #32]
+	WORD $0x3dc00919 // ldr q25, [x8, #32]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad58c // fadd v12.4s, v12.4s, v26.4s
+	WORD $0x4e38d5ad // fadd v13.4s, v13.4s, v24.4s
+	WORD $0x3dc00cf8 // ldr q24, [x7, #48]
+	WORD $0x3dc00d19 // ldr q25, [x8, #48]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad5ce // fadd v14.4s, v14.4s, v26.4s
+	WORD $0x4e38d5ef // fadd v15.4s, v15.4s, v24.4s
+	ADD $256, R3, R7
+	ADD $320, R3, R8
+	WORD $0x3dc000f8 // ldr q24, [x7]
+	WORD $0x3dc00119 // ldr q25, [x8]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad610 // fadd v16.4s, v16.4s, v26.4s
+	WORD $0x4e38d631 // fadd v17.4s, v17.4s, v24.4s
+	WORD $0x3dc004f8 // ldr q24, [x7, #16]
+	WORD $0x3dc00519 // ldr q25, [x8, #16]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad652 // fadd v18.4s, v18.4s, v26.4s
+	WORD $0x4e38d673 // fadd v19.4s, v19.4s, v24.4s
+	WORD $0x3dc008f8 // ldr q24, [x7, #32]
+	WORD $0x3dc00919 // ldr q25, [x8, #32]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad694 // fadd v20.4s, v20.4s, v26.4s
+	WORD $0x4e38d6b5 // fadd v21.4s, v21.4s, v24.4s
+	WORD $0x3dc00cf8 // ldr q24, [x7, #48]
+	WORD $0x3dc00d19 // ldr q25, [x8, #48]
+	WORD $0x4ed93b1a // zip1 v26.2d, v24.2d, v25.2d
+	WORD $0x4ed97b18 // zip2 v24.2d, v24.2d, v25.2d
+	WORD $0x4e3ad6d6 // fadd v22.4s, v22.4s, v26.4s
+	WORD $0x4e38d6f7 // fadd v23.4s, v23.4s, v24.4s
+write:
+	ADD $0, R3, R7
+	ADD $64, R3, R8
 	WORD $0x4ec13818 // zip1 v24.2d, v0.2d, v1.2d
 	WORD $0x4ec17819 // zip2 v25.2d, v0.2d, v1.2d
-	WORD $0x3d8000d8 // str q24, [x6]
-	WORD $0x3d8000f9 // str q25, [x7]
+	WORD $0x3d8000f8 // str q24, [x7]
+	WORD $0x3d800119 // str q25, [x8]
 	WORD $0x4ec33858 // zip1 v24.2d, v2.2d, v3.2d
 	WORD $0x4ec37859 // zip2 v25.2d, v2.2d, v3.2d
-	WORD $0x3d8004d8 // str q24, [x6, #16]
-	WORD $0x3d8004f9 // str q25, [x7, #16]
+	WORD $0x3d8004f8 // str q24, [x7, #16]
+	WORD $0x3d800519 // str q25, [x8, #16]
 	WORD $0x4ec53898 // zip1 v24.2d, v4.2d, v5.2d
 	WORD $0x4ec57899 // zip2 v25.2d, v4.2d, v5.2d
-	WORD $0x3d8008d8 // str q24, [x6, #32]
-	WORD $0x3d8008f9 // str q25, [x7, #32]
+	WORD $0x3d8008f8 // str q24, [x7, #32]
+	WORD $0x3d800919 // str q25, [x8, #32]
 	WORD $0x4ec738d8 // zip1 v24.2d, v6.2d, v7.2d
 	WORD $0x4ec778d9 // zip2 v25.2d, v6.2d, v7.2d
-	WORD $0x3d800cd8 // str q24, [x6, #48]
-	WORD $0x3d800cf9 // str q25, [x7, #48]
-	ADD $128, R3, R6
-	ADD $192, R3, R7
+	WORD $0x3d800cf8 // str q24, [x7, #48]
+	WORD $0x3d800d19 // str q25, [x8, #48]
+	ADD $128, R3, R7
+	ADD $192, R3, R8
 	WORD $0x4ec93918 // zip1 v24.2d, v8.2d, v9.2d
 	WORD $0x4ec97919 // zip2 v25.2d, v8.2d, v9.2d
-	WORD $0x3d8000d8 // str q24, [x6]
-	WORD $0x3d8000f9 // str q25, [x7]
+	WORD $0x3d8000f8 // str q24, [x7]
+	WORD $0x3d800119 // str q25, [x8]
 	WORD $0x4ecb3958 // zip1 v24.2d, v10.2d, v11.2d
 	WORD $0x4ecb7959 // zip2 v25.2d, v10.2d, v11.2d
-	WORD $0x3d8004d8 // str q24, [x6, #16]
-	WORD $0x3d8004f9 // str q25, [x7, #16]
+	WORD $0x3d8004f8 // str q24, [x7, #16]
+	WORD $0x3d800519 // str q25, [x8, #16]
 	WORD $0x4ecd3998 // zip1 v24.2d, v12.2d, v13.2d
 	WORD $0x4ecd7999 // zip2 v25.2d, v12.2d, v13.2d
-	WORD $0x3d8008d8 // str q24, [x6, #32]
-	WORD $0x3d8008f9 // str q25, [x7, #32]
+	WORD $0x3d8008f8 // str q24, [x7, #32]
+	WORD $0x3d800919 // str q25, [x8, #32]
 	WORD $0x4ecf39d8 // zip1 v24.2d, v14.2d, v15.2d
 	WORD $0x4ecf79d9 // zip2 v25.2d, v14.2d, v15.2d
-	WORD $0x3d800cd8 // str q24, [x6, #48]
-	WORD $0x3d800cf9 // str q25, [x7, #48]
-	ADD $256, R3, R6
-	ADD $320, R3, R7
+	WORD $0x3d800cf8 // str q24, [x7, #48]
+	WORD $0x3d800d19 // str q25, [x8, #48]
+	ADD $256, R3, R7
+	ADD $320, R3, R8
 	WORD $0x4ed13a18 // zip1 v24.2d, v16.2d, v17.2d
 	WORD $0x4ed17a19 // zip2 v25.2d, v16.2d, v17.2d
-	WORD $0x3d8000d8 // str q24, [x6]
-	WORD $0x3d8000f9 // str q25, [x7]
+	WORD $0x3d8000f8 // str q24, [x7]
+	WORD $0x3d800119 // str q25, [x8]
 	WORD $0x4ed33a58 // zip1 v24.2d, v18.2d, v19.2d
 	WORD $0x4ed37a59 // zip2 v25.2d, v18.2d, v19.2d
-	WORD $0x3d8004d8 // str q24, [x6, #16]
-	WORD $0x3d8004f9 // str q25, [x7, #16]
+	WORD $0x3d8004f8 // str q24, [x7, #16]
+	WORD $0x3d800519 // str q25, [x8, #16]
 	WORD $0x4ed53a98 // zip1 v24.2d, v20.2d, v21.2d
 	WORD $0x4ed57a99 // zip2 v25.2d, v20.2d, v21.2d
-	WORD $0x3d8008d8 // str q24, [x6, #32]
-	WORD $0x3d8008f9 // str q25, [x7, #32]
+	WORD $0x3d8008f8 // str q24, [x7, #32]
+	WORD $0x3d800919 // str q25, [x8, #32]
 	WORD $0x4ed73ad8 // zip1 v24.2d, v22.2d, v23.2d
 	WORD $0x4ed77ad9 // zip2 v25.2d, v22.2d, v23.2d
-	WORD $0x3d800cd8 // str q24, [x6, #48]
-	WORD $0x3d800cf9 // str q25, [x7, #48]
+	WORD $0x3d800cf8 // str q24, [x7, #48]
+	WORD $0x3d800d19 // str q25, [x8, #48]
 	RET
 
 // func gather4BF16(a *byte)
@@ -1390,50 +1530,6 @@ TEXT ·gather4BF16(SB), NOSPLIT, $0-8
 	WORD $0x4f00e40f // movi v15.16b, #0x0
 	MOVD 72(R0), R1
 	MOVD 80(R0), R2
-	MOVD 104(R0), R3
-	CBZ R3, start
-	MOVD 48(R0), R3
-	MOVD 208(R0), R5
-	ADD R5<<2, R3, R5
-	MOVD 216(R0), R6
-	ADD R6<<2, R3, R6
-	WORD $0x3dc000b0 // ldr q16, [x5]
-	WORD $0x3dc000d1 // ldr q17, [x6]
-	WORD $0x4ed13a00 // zip1 v0.2d, v16.2d, v17.2d
-	WORD $0x4ed17a01 // zip2 v1.2d, v16.2d, v17.2d
-	WORD $0x3dc004b0 // ldr q16, [x5, #16]
-	WORD $0x3dc004d1 // ldr q17, [x6, #16]
-	WORD $0x4ed13a02 // zip1 v2.2d, v16.2d, v17.2d
-	WORD $0x4ed17a03 // zip2 v3.2d, v16.2d, v17.2d
-	WORD $0x3dc008b0 // ldr q16, [x5, #32]
-	WORD $0x3dc008d1 // ldr q17, [x6, #32]
-	WORD $0x4ed13a04 // zip1 v4.2d, v16.2d, v17.2d
-	WORD $0x4ed17a05 // zip2 v5.2d, v16.2d, v17.2d
-	WORD $0x3dc00cb0 // ldr q16, [x5, #48]
-	WORD $0x3dc00cd1 // ldr q17, [x6, #48]
-	WORD $0x4ed13a06 // zip1 v6.2d, v16.2d, v17.2d
-	WORD $0x4ed17a07 // zip2 v7.2d, v16.2d, v17.2d
-	MOVD 224(R0), R7
-	ADD R7<<2, R3, R7
-	MOVD 232(R0), R8
-	ADD R8<<2, R3, R8
-	WORD $0x3dc000f0 // ldr q16, [x7]
-	WORD $0x3dc00111 // ldr q17, [x8]
-	WORD $0x4ed13a08 // zip1 v8.2d, v16.2d, v17.2d
-	WORD $0x4ed17a09 // zip2 v9.2d, v16.2d, v17.2d
-	WORD $0x3dc004f0 // ldr q16, [x7, #16]
-	WORD $0x3dc00511 // ldr q17, [x8, #16]
-	WORD $0x4ed13a0a // zip1 v10.2d, v16.2d, v17.2d
-	WORD $0x4ed17a0b // zip2 v11.2d, v16.2d, v17.2d
-	WORD $0x3dc008f0 // ldr q16, [x7, #32]
-	WORD $0x3dc00911 // ldr q17, [x8, #32]
-	WORD $0x4ed13a0c // zip1 v12.2d, v16.2d, v17.2d
-	WORD $0x4ed17a0d // zip2 v13.2d, v16.2d, v17.2d
-	WORD $0x3dc00cf0 // ldr q16, [x7, #48]
-	WORD $0x3dc00d11 // ldr q17, [x8, #48]
-	WORD $0x4ed13a0e // zip1 v14.2d, v16.2d, v17.2d
-	WORD $0x4ed17a0f // zip2 v15.2d, v16.2d, v17.2d
-start:
 	CBZ R2, store
 segment:
 	MOVD 0(R1), R3
@@ -1536,6 +1632,65 @@ next:
 	BNE segment
 store:
 	MOVD 48(R0), R3
+	MOVD 104(R0), R4
+	CBZ R4, write
+	MOVD 208(R0), R5
+	ADD R5<<2, R3, R5
+	MOVD 216(R0), R6
+	ADD R6<<2, R3, R6
+	WORD $0x3dc000b0 // ldr q16, [x5]
+	WORD $0x3dc000d1 // ldr q17, [x6]
+	WORD $0x4ed13a12 // zip1 v18.2d, v16.2d, v17.2d
+	WORD $0x4ed17a10 // zip2 v16.2d, v16.2d, v17.2d
+	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s
+	WORD $0x4e30d421 // fadd v1.4s, v1.4s, v16.4s
+	WORD $0x3dc004b0 // ldr q16, [x5, #16]
+	WORD $0x3dc004d1 // ldr q17, [x6, #16]
+	WORD $0x4ed13a12 // zip1 v18.2d, v16.2d, v17.2d
+	WORD $0x4ed17a10 // zip2 v16.2d, v16.2d, v17.2d
+	WORD $0x4e32d442 // fadd v2.4s, v2.4s, v18.4s
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s
+	WORD $0x3dc008b0 // ldr q16, [x5, #32]
+	WORD $0x3dc008d1 // ldr q17, [x6, #32]
+	WORD $0x4ed13a12 // zip1 v18.2d, v16.2d, v17.2d
+	WORD $0x4ed17a10 // zip2 v16.2d, v16.2d, v17.2d
+	WORD $0x4e32d484 // fadd v4.4s, v4.4s, v18.4s
+	WORD $0x4e30d4a5 // fadd v5.4s, v5.4s, v16.4s
+	WORD $0x3dc00cb0 // ldr q16, [x5, #48]
+	WORD $0x3dc00cd1 // ldr q17, [x6, #48]
+	WORD $0x4ed13a12 // zip1 v18.2d, v16.2d, v17.2d
+	WORD $0x4ed17a10 // zip2 v16.2d, v16.2d, v17.2d
+	WORD $0x4e32d4c6 // fadd v6.4s, v6.4s, v18.4s
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s
+	MOVD 224(R0), R7
+	ADD R7<<2, R3, R7
+	MOVD 232(R0), R8
+	ADD R8<<2, R3, R8
+	WORD $0x3dc000f0 // ldr q16, [x7]
+	WORD $0x3dc00111 // ldr q17, [x8]
+	WORD $0x4ed13a12 // zip1 v18.2d, v16.2d, v17.2d
+	WORD $0x4ed17a10 // zip2 v16.2d, v16.2d, v17.2d
+	WORD $0x4e32d508 // fadd v8.4s, v8.4s, v18.4s
+	WORD $0x4e30d529 // fadd v9.4s, v9.4s, v16.4s
+	WORD $0x3dc004f0 // ldr q16, [x7, #16]
+	WORD $0x3dc00511 // ldr q17, [x8, #16]
+	WORD $0x4ed13a12 // zip1 v18.2d, v16.2d, v17.2d
+	WORD $0x4ed17a10 // zip2 v16.2d, v16.2d, v17.2d
+	WORD $0x4e32d54a // fadd v10.4s, v10.4s, v18.4s
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s
+	WORD $0x3dc008f0 // ldr q16, [x7, #32]
+	WORD $0x3dc00911 // ldr q17, [x8, #32]
+	WORD $0x4ed13a12 // zip1 v18.2d, v16.2d, v17.2d
+	WORD $0x4ed17a10 // zip2 v16.2d, v16.2d, v17.2d
+	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s
+	WORD $0x4e30d5ad // fadd v13.4s, v13.4s, v16.4s
+	WORD $0x3dc00cf0 // ldr q16, [x7, #48]
+	WORD $0x3dc00d11 // ldr q17, [x8, #48]
+	WORD $0x4ed13a12 // zip1 v18.2d, v16.2d, v17.2d
+	WORD $0x4ed17a10 // zip2 v16.2d, v16.2d, v17.2d
+	WORD $0x4e32d5ce // fadd v14.4s, v14.4s, v18.4s
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s
+write:
 	MOVD 208(R0), R5
 	ADD R5<<2, R3, R5
 	MOVD 216(R0), R6
@@ -1603,64 +1758,26 @@ TEXT ·outer4BF16(SB), NOSPLIT, $0-8
 	WORD $0x4f00e40e // movi v14.16b, #0x0
 	WORD $0x4f00e40f // movi v15.16b, #0x0
 	MOVD 96(R0), R6
-	CBZ R6, start
-	ADD $0, R3, R7
-	ADD $64, R3, R8
-	WORD $0x3dc000f0 // ldr q16, [x7]
-	WORD $0x3dc00111 // ldr q17, [x8]
-	WORD $0x4ed13a00 // zip1 v0.2d, v16.2d, v17.2d
-	WORD $0x4ed17a01 // zip2 v1.2d, v16.2d, v17.2d
-	WORD $0x3dc004f0 // ldr q16, [x7, #16]
-	WORD $0x3dc00511 // ldr q17, [x8, #16]
-	WORD $0x4ed13a02 // zip1 v2.2d, v16.2d, v17.2d
-	WORD $0x4ed17a03 // zip2 v3.2d, v16.2d, v17.2d
-	WORD $0x3dc008f0 // ldr q16, [x7, #32]
-	WORD $0x3dc00911 // ldr q17, [x8, #32]
-	WORD $0x4ed13a04 // zip1 v4.2d, v16.2d, v17.2d
-	WORD $0x4ed17a05 // zip2 v5.2d, v16.2d, v17.2d
-	WORD $0x3dc00cf0 // ldr q16, [x7, #48]
-	WORD $0x3dc00d11 // ldr q17, [x8, #48]
-	WORD $0x4ed13a06 // zip1 v6.2d, v16.2d, v17.2d
-	WORD $0x4ed17a07 // zip2 v7.2d, v16.2d, v17.2d
-	ADD $128, R3, R7
-	ADD $192, R3, R8
-	WORD $0x3dc000f0 // ldr q16, [x7]
-	WORD $0x3dc00111 // ldr q17, [x8]
-	WORD $0x4ed13a08 // zip1 v8.2d, v16.2d, v17.2d
-	WORD $0x4ed17a09 // zip2 v9.2d, v16.2d, v17.2d
-	WORD $0x3dc004f0 // ldr q16, [x7, #16]
-	WORD $0x3dc00511 // ldr q17, [x8, #16]
-	WORD $0x4ed13a0a // zip1 v10.2d, v16.2d, v17.2d
-	WORD $0x4ed17a0b // zip2 v11.2d, v16.2d, v17.2d
-	WORD $0x3dc008f0 // ldr q16, [x7, #32]
-	WORD $0x3dc00911 // ldr q17, [x8, #32]
-	WORD $0x4ed13a0c // zip1 v12.2d, v16.2d, v17.2d
-	WORD $0x4ed17a0d // zip2 v13.2d, v16.2d, v17.2d
-	WORD $0x3dc00cf0 // ldr q16, [x7, #48]
-	WORD $0x3dc00d11 // ldr q17, [x8, #48]
-	WORD $0x4ed13a0e // zip1 v14.2d, v16.2d, v17.2d
-	WORD $0x4ed17a0f // zip2 v15.2d, v16.2d, v17.2d
-start:
 	CBZ R5, store
 	SUBS $2, R5, R5
 	BLT rest
 loop:
-	MOVWU (R4), R6
-	MOVWU 4(R4), R7
+	MOVWU (R4), R7
+	MOVWU 4(R4), R8
 	ADD $8, R4, R4
-	ADD R6<<2, R1, R6
-	ADD R7<<2, R2, R7
-	MOVWU (R4), R8
-	MOVWU 4(R4), R9
+	ADD R7<<2, R1, R7
+	ADD R8<<2, R2, R8
+	MOVWU (R4), R9
+	MOVWU 4(R4), R10
 	ADD $8, R4, R4
-	ADD R8<<2, R1, R8
-	ADD R9<<2, R2, R9
-	WORD $0x3dc000d2 // ldr q18, [x6]
-	WORD $0x3dc00113 // ldr q19, [x8]
+	ADD R9<<2, R1, R9
+	ADD R10<<2, R2, R10
+	WORD $0x3dc000f2 // ldr q18, [x7]
+	WORD $0x3dc00133 // ldr q19, [x9]
 	WORD $0x4e933a50 // zip1 v16.4s, v18.4s, v19.4s
 	WORD $0x4e937a51 // zip2 v17.4s, v18.4s, v19.4s
-	WORD $0xad404cf2 // ldp q18, q19, [x7]
-	WORD $0xad405534 // ldp q20, q21, [x9]
+	WORD $0xad404d12 // ldp q18, q19, [x8]
+	WORD $0xad405554 // ldp q20, q21, [x10]
 	WORD $0x4e943a56 // zip1 v22.4s, v18.4s, v20.4s
 	WORD $0x4e947a52 // zip2 v18.4s, v18.4s, v20.4s
 	WORD $0x4e953a74 // zip1 v20.4s, v19.4s, v21.4s
@@ -1673,8 +1790,8 @@ loop:
 	WORD $0x6e54ee2a // bfmmla v10.4s, v17.8h, v20.8h
 	WORD $0x6e53ee03 // bfmmla v3.4s, v16.8h, v19.8h
 	WORD $0x6e53ee2b // bfmmla v11.4s, v17.8h, v19.8h
-	WORD $0xad414cf2 // ldp q18, q19, [x7, #32]
-	WORD $0xad415534 // ldp q20, q21, [x9, #32]
+	WORD $0xad414d12 // ldp q18, q19, [x8, #32]
+	WORD $0xad415554 // ldp q20, q21, [x10, #32]
 	WORD $0x4e943a56 // zip1 v22.4s, v18.4s, v20.4s
 	WORD $0x4e947a52 // zip2 v18.4s, v18.4s, v20.4s
 	WORD $0x4e953a74 // zip1 v20.4s, v19.4s, v21.4s
@@ -1692,16 +1809,16 @@ loop:
 rest:
 	ADDS $2, R5, R5
 	BEQ store
-	MOVWU (R4), R6
-	MOVWU 4(R4), R7
+	MOVWU (R4), R7
+	MOVWU 4(R4), R8
 	ADD $8, R4, R4
-	ADD R6<<2, R1, R6
-	ADD R7<<2, R2, R7
-	WORD $0x3dc000d2 // ldr q18, [x6]
+	ADD R7<<2, R1, R7
+	ADD R8<<2, R2, R8
+	WORD $0x3dc000f2 // ldr q18, [x7]
 	WORD $0x4f00e413 // movi v19.16b, #0x0
 	WORD $0x4e933a50 // zip1 v16.4s, v18.4s, v19.4s
 	WORD $0x4e937a51 // zip2 v17.4s, v18.4s, v19.4s
-	WORD $0xad404cf2 // ldp q18, q19, [x7]
+	WORD $0xad404d12 // ldp q18, q19, [x8]
 	WORD $0x4f00e414 // movi v20.16b, #0x0
 	WORD $0x4f00e415 // movi v21.16b, #0x0
 	WORD $0x4e943a56 // zip1 v22.4s, v18.4s, v20.4s
@@ -1716,7 +1833,7 @@ rest:
 	WORD $0x6e54ee2a // bfmmla v10.4s, v17.8h, v20.8h
 	WORD $0x6e53ee03 // bfmmla v3.4s, v16.8h, v19.8h
 	WORD $0x6e53ee2b // bfmmla v11.4s, v17.8h, v19.8h
-	WORD $0xad414cf2 // ldp q18, q19, [x7, #32]
+	WORD $0xad414d12 // ldp q18, q19, [x8, #32]
 	WORD $0x4f00e414 // movi v20.16b, #0x0
 	WORD $0x4f00e415 // movi v21.16b, #0x0
 	WORD $0x4e943a56 // zip1 v22.4s, v18.4s, v20.4s
@@ -1732,42 +1849,96 @@ rest:
 	WORD $0x6e53ee07 // bfmmla v7.4s, v16.8h, v19.8h
 	WORD $0x6e53ee2f // bfmmla v15.4s, v17.8h, v19.8h
 store:
-	ADD $0, R3, R6
-	ADD $64, R3, R7
+	CBZ R6, write
+	ADD $0, R3, R7
+	ADD $64, R3, R8
+	WORD $0x3dc000f0 // ldr q16, [x7]
+	WORD $0x3dc00111 // ldr q17, [x8]
+	WORD $0x4ed13a12 // zip1 v18.2d, v16.2d, v17.2d
+	WORD $0x4ed17a10 // zip2 v16.2d, v16.2d, v17.2d
+	WORD $0x4e32d400 // fadd v0.4s, v0.4s, v18.4s
+	WORD $0x4e30d421 // fadd v1.4s, v1.4s, v16.4s
+	WORD $0x3dc004f0 // ldr q16, [x7, #16]
+	WORD $0x3dc00511 // ldr q17, [x8, #16]
+	WORD $0x4ed13a12 // zip1 v18.2d, v16.2d, v17.2d
+	WORD $0x4ed17a10 // zip2 v16.2d, v16.2d, v17.2d
+	WORD $0x4e32d442 // fadd v2.4s, v2.4s, v18.4s
+	WORD $0x4e30d463 // fadd v3.4s, v3.4s, v16.4s
+	WORD $0x3dc008f0 // ldr q16, [x7, #32]
+	WORD $0x3dc00911 // ldr q17, [x8, #32]
+	WORD $0x4ed13a12 // zip1 v18.2d, v16.2d, v17.2d
+	WORD $0x4ed17a10 // zip2 v16.2d, v16.2d, v17.2d
+	WORD $0x4e32d484 // fadd v4.4s, v4.4s, v18.4s
+	WORD $0x4e30d4a5 // fadd v5.4s, v5.4s, v16.4s
+	WORD $0x3dc00cf0 // ldr q16, [x7, #48]
+	WORD $0x3dc00d11 // ldr q17, [x8, #48]
+	WORD $0x4ed13a12 // zip1 v18.2d, v16.2d, v17.2d
+	WORD $0x4ed17a10 // zip2 v16.2d, v16.2d, v17.2d
+	WORD $0x4e32d4c6 // fadd v6.4s, v6.4s, v18.4s
+	WORD $0x4e30d4e7 // fadd v7.4s, v7.4s, v16.4s
+	ADD $128, R3, R7
+	ADD $192, R3, R8
+	WORD $0x3dc000f0 // ldr q16, [x7]
+	WORD $0x3dc00111 // ldr q17, [x8]
+	WORD $0x4ed13a12 // zip1 v18.2d, v16.2d, v17.2d
+	WORD $0x4ed17a10 // zip2 v16.2d, v16.2d, v17.2d
+	WORD $0x4e32d508 // fadd v8.4s, v8.4s, v18.4s
+	WORD $0x4e30d529 // fadd v9.4s, v9.4s, v16.4s
+	WORD $0x3dc004f0 // ldr q16, [x7, #16]
+	WORD $0x3dc00511 // ldr q17, [x8, #16]
+	WORD $0x4ed13a12 // zip1 v18.2d, v16.2d, v17.2d
+	WORD $0x4ed17a10 // zip2 v16.2d, v16.2d, v17.2d
+	WORD $0x4e32d54a // fadd v10.4s, v10.4s, v18.4s
+	WORD $0x4e30d56b // fadd v11.4s, v11.4s, v16.4s
+	WORD $0x3dc008f0 // ldr q16, [x7, #32]
+	WORD $0x3dc00911 // ldr q17, [x8, #32]
+	WORD $0x4ed13a12 // zip1 v18.2d, v16.2d, v17.2d
+	WORD $0x4ed17a10 // zip2 v16.2d, v16.2d, v17.2d
+	WORD $0x4e32d58c // fadd v12.4s, v12.4s, v18.4s
+	WORD $0x4e30d5ad // fadd v13.4s, v13.4s, v16.4s
+	WORD $0x3dc00cf0 // ldr q16, [x7, #48]
+	WORD $0x3dc00d11 // ldr q17, [x8, #48]
+	WORD $0x4ed13a12 // zip1 v18.2d, v16.2d, v17.2d
+	WORD $0x4ed17a10 // zip2 v16.2d, v16.2d, v17.2d
+	WORD $0x4e32d5ce // fadd v14.4s, v14.4s, v18.4s
+	WORD $0x4e30d5ef // fadd v15.4s, v15.4s, v16.4s
+write:
+	ADD $0, R3, R7
+	ADD $64, R3, R8
 	WORD $0x4ec13810 // zip1 v16.2d, v0.2d, v1.2d
 	WORD $0x4ec17811 // zip2 v17.2d, v0.2d, v1.2d
-	WORD $0x3d8000d0 // str q16, [x6]
-	WORD $0x3d8000f1 // str q17, [x7]
+	WORD $0x3d8000f0 // str q16, [x7]
+	WORD $0x3d800111 // str q17, [x8]
 	WORD $0x4ec33850 // zip1 v16.2d, v2.2d, v3.2d
 	WORD $0x4ec37851 // zip2 v17.2d, v2.2d, v3.2d
-	WORD $0x3d8004d0 // str q16, [x6, #16]
-	WORD $0x3d8004f1 // str q17, [x7, #16]
+	WORD $0x3d8004f0 // str q16, [x7, #16]
+	WORD $0x3d800511 // str q17, [x8, #16]
 	WORD $0x4ec53890 // zip1 v16.2d, v4.2d, v5.2d
 	WORD $0x4ec57891 // zip2 v17.2d, v4.2d, v5.2d
-	WORD $0x3d8008d0 // str q16, [x6, #32]
-	WORD $0x3d8008f1 // str q17, [x7, #32]
+	WORD $0x3d8008f0 // str q16, [x7, #32]
+	WORD $0x3d800911 // str q17, [x8, #32]
 	WORD $0x4ec738d0 // zip1 v16.2d, v6.2d, v7.2d
 	WORD $0x4ec778d1 // zip2 v17.2d, v6.2d, v7.2d
-	WORD $0x3d800cd0 // str q16, [x6, #48]
-	WORD $0x3d800cf1 // str q17, [x7, #48]
-	ADD $128, R3, R6
-	ADD $192, R3, R7
+	WORD $0x3d800cf0 // str q16, [x7, #48]
+	WORD $0x3d800d11 // str q17, [x8, #48]
+	ADD $128, R3, R7
+	ADD $192, R3, R8
 	WORD $0x4ec93910 // zip1 v16.2d, v8.2d, v9.2d
 	WORD $0x4ec97911 // zip2 v17.2d, v8.2d, v9.2d
-	WORD $0x3d8000d0 // str q16, [x6]
-	WORD $0x3d8000f1 // str q17, [x7]
+	WORD $0x3d8000f0 // str q16, [x7]
+	WORD $0x3d800111 // str q17, [x8]
 	WORD $0x4ecb3950 // zip1 v16.2d, v10.2d, v11.2d
 	WORD $0x4ecb7951 // zip2 v17.2d, v10.2d, v11.2d
-	WORD $0x3d8004d0 // str q16, [x6, #16]
-	WORD $0x3d8004f1 // str q17, [x7, #16]
+	WORD $0x3d8004f0 // str q16, [x7, #16]
+	WORD $0x3d800511 // str q17, [x8, #16]
 	WORD $0x4ecd3990 // zip1 v16.2d, v12.2d, v13.2d
 	WORD $0x4ecd7991 // zip2 v17.2d, v12.2d, v13.2d
-	WORD $0x3d8008d0 // str q16, [x6, #32]
-	WORD $0x3d8008f1 // str q17, [x7, #32]
+	WORD $0x3d8008f0 // str q16, [x7, #32]
+	WORD $0x3d800911 // str q17, [x8, #32]
 	WORD $0x4ecf39d0 // zip1 v16.2d, v14.2d, v15.2d
 	WORD $0x4ecf79d1 // zip2 v17.2d, v14.2d, v15.2d
-	WORD $0x3d800cd0 // str q16, [x6, #48]
-	WORD $0x3d800cf1 // str q17, [x7, #48]
+	WORD $0x3d800cf0 // str q16, [x7, #48]
+	WORD $0x3d800d11 // str q17, [x8, #48]
 	RET
 
 // func gather2BF16(a *byte)
@@ -1783,30 +1954,6 @@ TEXT ·gather2BF16(SB), NOSPLIT, $0-8
 	WORD $0x4f00e407 // movi v7.16b, #0x0
 	MOVD 72(R0), R1
 	MOVD 80(R0), R2
-	MOVD 104(R0), R3
-	CBZ R3, start
-	MOVD 48(R0), R3
-	MOVD 208(R0), R5
-	ADD R5<<2, R3, R5
-	MOVD 216(R0), R6
-	ADD R6<<2, R3, R6
-	WORD $0x3dc000a8 // ldr q8, [x5]
-	WORD $0x3dc000c9 // ldr q9, [x6]
-	WORD $0x4ec93900 // zip1 v0.2d, v8.2d, v9.2d
-	WORD $0x4ec97901 // zip2 v1.2d, v8.2d, v9.2d
-	WORD $0x3dc004a8 // ldr q8, [x5, #16]
-	WORD $0x3dc004c9 // ldr q9, [x6, #16]
-	WORD $0x4ec93902 // zip1 v2.2d, v8.2d, v9.2d
-	WORD $0x4ec97903 // zip2 v3.2d, v8.2d, v9.2d
-	WORD $0x3dc008a8 // ldr q8, [x5, #32]
-	WORD $0x3dc008c9 // ldr q9, [x6, #32]
-	WORD $0x4ec93904 // zip1 v4.2d, v8.2d, v9.2d
-	WORD $0x4ec97905 // zip2 v5.2d, v8.2d, v9.2d
-	WORD $0x3dc00ca8 // ldr q8, [x5, #48]
-	WORD $0x3dc00cc9 // ldr q9, [x6, #48]
-	WORD $0x4ec93906 // zip1 v6.2d, v8.2d, v9.2d
-	WORD $0x4ec97907 // zip2 v7.2d, v8.2d, v9.2d
-start:
 	CBZ R2, store
 segment:
 	MOVD 0(R1), R3
@@ -1885,6 +2032,37 @@ next:
 	BNE segment
 store:
 	MOVD 48(R0), R3
+	MOVD 104(R0), R4
+	CBZ R4, write
+	MOVD 208(R0), R5
+	ADD R5<<2, R3, R5
+	MOVD 216(R0), R6
+	ADD R6<<2, R3, R6
+	WORD $0x3dc000a8 // ldr q8, [x5]
+	WORD $0x3dc000c9 // ldr q9, [x6]
+	WORD $0x4ec9390a // zip1 v10.2d, v8.2d, v9.2d
+	WORD $0x4ec97908 // zip2 v8.2d, v8.2d, v9.2d
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	WORD $0x4e28d421 // fadd v1.4s, v1.4s, v8.4s
+	WORD $0x3dc004a8 // ldr q8, [x5, #16]
+	WORD $0x3dc004c9 // ldr q9, [x6, #16]
+	WORD $0x4ec9390a // zip1 v10.2d, v8.2d, v9.2d
+	WORD $0x4ec97908 // zip2 v8.2d, v8.2d, v9.2d
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	WORD $0x4e28d463 // fadd v3.4s, v3.4s, v8.4s
+	WORD $0x3dc008a8 // ldr q8, [x5, #32]
+	WORD $0x3dc008c9 // ldr q9, [x6, #32]
+	WORD $0x4ec9390a // zip1 v10.2d, v8.2d, v9.2d
+	WORD $0x4ec97908 // zip2 v8.2d, v8.2d, v9.2d
+	WORD $0x4e2ad484 // fadd v4.4s, v4.4s, v10.4s
+	WORD $0x4e28d4a5 // fadd v5.4s, v5.4s, v8.4s
+	WORD $0x3dc00ca8 // ldr q8, [x5, #48]
+	WORD $0x3dc00cc9 // ldr q9, [x6, #48]
+	WORD $0x4ec9390a // zip1 v10.2d, v8.2d, v9.2d
+	WORD $0x4ec97908 // zip2 v8.2d, v8.2d, v9.2d
+	WORD $0x4e2ad4c6 // fadd v6.4s, v6.4s, v10.4s
+	WORD $0x4e28d4e7 // fadd v7.4s, v7.4s, v8.4s
+write:
 	MOVD 208(R0), R5
 	ADD R5<<2, R3, R5
 	MOVD 216(R0), R6
@@ -1924,45 +2102,25 @@ TEXT ·outer2BF16(SB), NOSPLIT, $0-8
 	WORD $0x4f00e406 // movi v6.16b, #0x0
 	WORD $0x4f00e407 // movi v7.16b, #0x0
 	MOVD 96(R0), R6
-	CBZ R6, start
-	ADD $0, R3, R7
-	ADD $64, R3, R8
-	WORD $0x3dc000e8 // ldr q8, [x7]
-	WORD $0x3dc00109 // ldr q9, [x8]
-	WORD $0x4ec93900 // zip1 v0.2d, v8.2d, v9.2d
-	WORD $0x4ec97901 // zip2 v1.2d, v8.2d, v9.2d
-	WORD $0x3dc004e8 // ldr q8, [x7, #16]
-	WORD $0x3dc00509 // ldr q9, [x8, #16]
-	WORD $0x4ec93902 // zip1 v2.2d, v8.2d, v9.2d
-	WORD $0x4ec97903 // zip2 v3.2d, v8.2d, v9.2d
-	WORD $0x3dc008e8 // ldr q8, [x7, #32]
-	WORD $0x3dc00909 // ldr q9, [x8, #32]
-	WORD $0x4ec93904 // zip1 v4.2d, v8.2d, v9.2d
-	WORD $0x4ec97905 // zip2 v5.2d, v8.2d, v9.2d
-	WORD $0x3dc00ce8 // ldr q8, [x7, #48]
-	WORD $0x3dc00d09 // ldr q9, [x8, #48]
-	WORD $0x4ec93906 // zip1 v6.2d, v8.2d, v9.2d
-	WORD $0x4ec97907 // zip2 v7.2d, v8.2d, v9.2d
-start:
 	CBZ R5, store
 	SUBS $2, R5, R5
 	BLT rest
 loop:
-	MOVWU (R4), R6
-	MOVWU 4(R4), R7
+	MOVWU (R4), R7
+	MOVWU 4(R4), R8
 	ADD $8, R4, R4
-	ADD R6<<2, R1, R6
-	ADD R7<<2, R2, R7
-	MOVWU (R4), R8
-	MOVWU 4(R4), R9
+	ADD R7<<2, R1, R7
+	ADD R8<<2, R2, R8
+	MOVWU (R4), R9
+	MOVWU 4(R4), R10
 	ADD $8, R4, R4
-	ADD R8<<2, R1, R8
-	ADD R9<<2, R2, R9
-	WORD $0xfd4000c9 // ldr d9, [x6]
-	WORD $0xfd40010a // ldr d10, [x8]
+	ADD R9<<2, R1, R9
+	ADD R10<<2, R2, R10
+	WORD $0xfd4000e9 // ldr d9, [x7]
+	WORD $0xfd40012a // ldr d10, [x9]
 	WORD $0x4e8a3928 // zip1 v8.4s, v9.4s, v10.4s
-	WORD $0xad4028e9 // ldp q9, q10, [x7]
-	WORD $0xad40312b // ldp q11, q12, [x9]
+	WORD $0xad402909 // ldp q9, q10, [x8]
+	WORD $0xad40314b // ldp q11, q12, [x10]
 	WORD $0x4e8b392d // zip1 v13.4s, v9.4s, v11.4s
 	WORD $0x4e8b7929 // zip2 v9.4s, v9.4s, v11.4s
 	WORD $0x4e8c394b // zip1 v11.4s, v10.4s, v12.4s
@@ -1971,8 +2129,8 @@ loop:
 	WORD $0x6e49ed01 // bfmmla v1.4s, v8.8h, v9.8h
 	WORD $0x6e4bed02 // bfmmla v2.4s, v8.8h, v11.8h
 	WORD $0x6e4aed03 // bfmmla v3.4s, v8.8h, v10.8h
-	WORD $0xad4128e9 // ldp q9, q10, [x7, #32]
-	WORD $0xad41312b // ldp q11, q12, [x9, #32]
+	WORD $0xad412909 // ldp q9, q10, [x8, #32]
+	WORD $0xad41314b // ldp q11, q12, [x10, #32]
 	WORD $0x4e8b392d // zip1 v13.4s, v9.4s, v11.4s
 	WORD $0x4e8b7929 // zip2 v9.4s, v9.4s, v11.4s
 	WORD $0x4e8c394b // zip1 v11.4s, v10.4s, v12.4s
@@ -1986,15 +2144,15 @@ loop:
 rest:
 	ADDS $2, R5, R5
 	BEQ store
-	MOVWU (R4), R6
-	MOVWU 4(R4), R7
+	MOVWU (R4), R7
+	MOVWU 4(R4), R8
 	ADD $8, R4, R4
-	ADD R6<<2, R1, R6
-	ADD R7<<2, R2, R7
-	WORD $0xfd4000c9 // ldr d9, [x6]
+	ADD R7<<2, R1, R7
+	ADD R8<<2, R2, R8
+	WORD $0xfd4000e9 // ldr d9, [x7]
 	WORD $0x4f00e40a // movi v10.16b, #0x0
 	WORD $0x4e8a3928 // zip1 v8.4s, v9.4s, v10.4s
-	WORD $0xad4028e9 // ldp q9, q10, [x7]
+	WORD $0xad402909 // ldp q9, q10, [x8]
 	WORD $0x4f00e40b // movi v11.16b, #0x0
 	WORD $0x4f00e40c // movi v12.16b, #0x0
 	WORD $0x4e8b392d // zip1 v13.4s, v9.4s, v11.4s
@@ -2005,7 +2163,7 @@ rest:
 	WORD $0x6e49ed01 // bfmmla v1.4s, v8.8h, v9.8h
 	WORD $0x6e4bed02 // bfmmla v2.4s, v8.8h, v11.8h
 	WORD $0x6e4aed03 // bfmmla v3.4s, v8.8h, v10.8h
-	WORD $0xad4128e9 // ldp q9, q10, [x7, #32]
+	WORD $0xad412909 // ldp q9, q10, [x8, #32]
 	WORD $0x4f00e40b // movi v11.16b, #0x0
 	WORD $0x4f00e40c // movi v12.16b, #0x0
 	WORD $0x4e8b392d // zip1 v13.4s, v9.4s, v11.4s
@@ -2017,24 +2175,52 @@ rest:
 	WORD $0x6e4bed06 // bfmmla v6.4s, v8.8h, v11.8h
 	WORD $0x6e4aed07 // bfmmla v7.4s, v8.8h, v10.8h
 store:
-	ADD $0, R3, R6
-	ADD $64, R3, R7
+	CBZ R6, write
+	ADD $0, R3, R7
+	ADD $64, R3, R8
+	WORD $0x3dc000e8 // ldr q8, [x7]
+	WORD $0x3dc00109 // ldr q9, [x8]
+	WORD $0x4ec9390a // zip1 v10.2d, v8.2d, v9.2d
+	WORD $0x4ec97908 // zip2 v8.2d, v8.2d, v9.2d
+	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
+	WORD $0x4e28d421 // fadd v1.4s, v1.4s, v8.4s
+	WORD $0x3dc004e8 // ldr q8, [x7, #16]
+	WORD $0x3dc00509 // ldr q9, [x8, #16]
+	WORD $0x4ec9390a // zip1 v10.2d, v8.2d, v9.2d
+	WORD $0x4ec97908 // zip2 v8.2d, v8.2d, v9.2d
+	WORD $0x4e2ad442 // fadd v2.4s, v2.4s, v10.4s
+	WORD $0x4e28d463 // fadd v3.4s, v3.4s, v8.4s
+	WORD $0x3dc008e8 // ldr q8, [x7, #32]
+	WORD $0x3dc00909 // ldr q9, [x8, #32]
+	WORD $0x4ec9390a // zip1 v10.2d, v8.2d, v9.2d
+	WORD $0x4ec97908 // zip2 v8.2d, v8.2d, v9.2d
+	WORD $0x4e2ad484 // fadd v4.4s, v4.4s, v10.4s
+	WORD $0x4e28d4a5 // fadd v5.4s, v5.4s, v8.4s
+	WORD $0x3dc00ce8 // ldr q8, [x7, #48]
+	WORD $0x3dc00d09 // ldr q9, [x8, #48]
+	WORD $0x4ec9390a // zip1 v10.2d, v8.2d, v9.2d
+	WORD $0x4ec97908 // zip2 v8.2d, v8.2d, v9.2d
+	WORD $0x4e2ad4c6 // fadd v6.4s, v6.4s, v10.4s
+	WORD $0x4e28d4e7 // fadd v7.4s, v7.4s, v8.4s
+write:
+	ADD $0, R3, R7
+	ADD $64, R3, R8
 	WORD $0x4ec13808 // zip1 v8.2d, v0.2d, v1.2d
 	WORD $0x4ec17809 // zip2 v9.2d, v0.2d, v1.2d
-	WORD $0x3d8000c8 // str q8, [x6]
-	WORD $0x3d8000e9 // str q9, [x7]
+	WORD $0x3d8000e8 // str q8, [x7]
+	WORD $0x3d800109 // str q9, [x8]
 	WORD $0x4ec33848 // zip1 v8.2d, v2.2d, v3.2d
 	WORD $0x4ec37849 // zip2 v9.2d, v2.2d, v3.2d
-	WORD $0x3d8004c8 // str q8, [x6, #16]
-	WORD $0x3d8004e9 // str q9, [x7, #16]
+	WORD $0x3d8004e8 // str q8, [x7, #16]
+	WORD $0x3d800509 // str q9, [x8, #16]
 	WORD $0x4ec53888 // zip1 v8.2d, v4.2d, v5.2d
 	WORD $0x4ec57889 // zip2 v9.2d, v4.2d, v5.2d
-	WORD $0x3d8008c8 // str q8, [x6, #32]
-	WORD $0x3d8008e9 // str q9, [x7, #32]
+	WORD $0x3d8008e8 // str q8, [x7, #32]
+	WORD $0x3d800909 // str q9, [x8, #32]
 	WORD $0x4ec738c8 // zip1 v8.2d, v6.2d, v7.2d
 	WORD $0x4ec778c9 // zip2 v9.2d, v6.2d, v7.2d
-	WORD $0x3d800cc8 // str q8, [x6, #48]
-	WORD $0x3d800ce9 // str q9, [x7, #48]
+	WORD $0x3d800ce8 // str q8, [x7, #48]
+	WORD $0x3d800d09 // str q9, [x8, #48]
 	RET
 
 // func transposeNEON(a *byte)
@@ -2114,6 +2300,102 @@ skip3:
 	BLT columns
 	ADD $4, R1, R1
 	CMP R3, R1
+	BLT rows
+	RET
+
+// func transposeShiftNEON(a *byte, shift *float32, floor float32)
+TEXT ·transposeShiftNEON(SB), NOSPLIT, $0-20
+	MOVWU floor+16(FP), R0
+	WORD $0x4e040c00 // dup v0.4s, w0
+	MOVD shift+8(FP), R0
+	MOVD a+0(FP), R1
+	MOVD 24(R1), R6
+	MOVD 0(R1), R7
+	MOVD 72(R1), R8
+	MOVD 56(R1), R4
+	MOVD 48(R1), R5
+	MOVD $0, R2
+rows:
+	ADD R2<<3, R1, R13
+	MOVD 80(R13), R9
+	ADD R9<<2, R6, R9
+	ADD R8<<2, R9, R13
+	PRFM (R13), PLDL1KEEP
+	ADD R2<<3, R1, R13
+	MOVD 88(R13), R10
+	ADD R10<<2, R6, R10
+	ADD R8<<2, R10, R13
+	PRFM (R13), PLDL1KEEP
+	ADD R2<<3, R1, R13
+	MOVD 96(R13), R11
+	ADD R11<<2, R6, R11
+	ADD R8<<2, R11, R13
+	PRFM (R13), PLDL1KEEP
+	ADD R2<<3, R1, R13
+	MOVD 104(R13), R12
+	ADD R12<<2, R6, R12
+	ADD R8<<2, R12, R13
+	PRFM (R13), PLDL1KEEP
+	MOVD $0, R3
+	WORD $0x3cc10401 // ldr q1, [x0], #16
+columns:
+	WORD $0x3cc10522 // ldr q2, [x9], #16
+	WORD $0x3cc10543 // ldr q3, [x10], #16
+	WORD $0x3cc10564 // ldr q4, [x11], #16
+	WORD $0x3cc10585 // ldr q5, [x12], #16
+	WORD $0x4e843846 // zip1 v6.4s, v2.4s, v4.4s
+	WORD $0x4e847847 // zip2 v7.4s, v2.4s, v4.4s
+	WORD $0x4e853868 // zip1 v8.4s, v3.4s, v5.4s
+	WORD $0x4e857869 // zip2 v9.4s, v3.4s, v5.4s
+	WORD $0x4e8838c2 // zip1 v2.4s, v6.4s, v8.4s
+	WORD $0x4e8878c3 // zip2 v3.4s, v6.4s, v8.4s
+	WORD $0x4e8938e4 // zip1 v4.4s, v7.4s, v9.4s
+	WORD $0x4e8978e5 // zip2 v5.4s, v7.4s, v9.4s
+	WORD $0x4e21d442 // fadd v2.4s, v2.4s, v1.4s
+	WORD $0x6ea2e406 // fcmgt v6.4s, v0.4s, v2.4s
+	WORD $0x6ea61c02 // bit v2.16b, v0.16b, v6.16b
+	WORD $0x4e21d463 // fadd v3.4s, v3.4s, v1.4s
+	WORD $0x6ea3e407 // fcmgt v7.4s, v0.4s, v3.4s
+	WORD $0x6ea71c03 // bit v3.16b, v0.16b, v7.16b
+	WORD $0x4e21d484 // fadd v4.4s, v4.4s, v1.4s
+	WORD $0x6ea4e408 // fcmgt v8.4s, v0.4s, v4.4s
+	WORD $0x6ea81c04 // bit v4.16b, v0.16b, v8.16b
+	WORD $0x4e21d4a5 // fadd v5.4s, v5.4s, v1.4s
+	WORD $0x6ea5e409 // fcmgt v9.4s, v0.4s, v5.4s
+	WORD $0x6ea91c05 // bit v5.16b, v0.16b, v9.16b
+	ADD R3<<3, R1, R13
+	MOVD 208(R13), R14
+	TBNZ $63, R14, skip0
+	ADD R14<<2, R7, R14
+	ADD R2<<2, R14, R14
+	WORD $0x3d8001c2 // str q2, [x14]
+skip0:
+	ADD R3<<3, R1, R13
+	MOVD 216(R13), R14
+	TBNZ $63, R14, skip1
+	ADD R14<<2, R7, R14
+	ADD R2<<2, R14, R14
+	WORD $0x3d8001c3 // str q3, [x14]
+skip1:
+	ADD R3<<3, R1, R13
+	MOVD 224(R13), R14
+	TBNZ $63, R14, skip2
+	ADD R14<<2, R7, R14
+	ADD R2<<2, R14, R14
+	WORD $0x3d8001c4 // str q4, [x14]
+skip2:
+	ADD R3<<3, R1, R13
+	MOVD 232(R13), R14
+	TBNZ $63, R14, skip3
+	ADD R14<<2, R7, R14
+	ADD R2<<2, R14, R14
+	WORD $0x3d8001c5 // str q5, [x14]
+skip3:
+	ADD $4, R3, R3
+	CMP R5, R3
+	BLT columns
+	ADD $4, R2, R2
+	CMP R4, R2
 	BLT rows
 	RET
 

@@ -23,7 +23,7 @@ func (t *Tile) outer(a *OuterArgs, rows int) {
 func (t *Tile) transpose(a *TransposeArgs, n, m int) { transposePortable(a, 0, 0, n, m) }
 
 func (t *Tile) transposeShift(a *TransposeArgs, n, m int, shift []float32, floor float32) {
-	transposeShiftPortable(a, n, m, shift, floor)
+	transposeShiftPortable(a, 0, 0, n, m, shift, floor)
 }
 
 func (t *Tile) copyRows(dst []float32, dstStride int, src []float32, srcStride, rows, n, width int) {

@@ -71,14 +71,16 @@ func transposePortable(a *TransposeArgs, n0, m0, n, m int) {
 	}
 }
 
-func transposeShiftPortable(a *TransposeArgs, n, m int, shift []float32, floor float32) {
-	transposePortable(a, n, m)
-	for j := range m {
+// transposeShiftPortable is transposePortable with a shift, and a least value.
+func transposeShiftPortable(a *TransposeArgs, n0, m0, n, m int, shift []float32, floor float32) {
+	transposePortable(a, n0, m0, n, m)
+	for j := m0; j < m; j++ {
 		if a.DstRow[j] < 0 {
 			continue
 		}
 		dst := a.Dst[a.DstRow[j]:][:n]
-		for i, v := range dst {
+		for i := n0; i < n; i++ {
+			v := dst[i]
 			if shift != nil {
 				v += shift[i]
 			}

@@ -69,6 +69,11 @@ func outer2BF16(a *byte)
 //go:noescape
 func transposeNEON(a *byte)
 
+// transposeShiftNEON is Tile.TransposeShift, as transposeNEON.
+//
+//go:noescape
+func transposeShiftNEON(a *byte, shift *float32, floor float32)
+
 // copyRowsNEON is Tile.CopyRows for n values and then zeros, multiples of 4, n not 0; strides in bytes, rows not 0.
 //
 //go:noescape

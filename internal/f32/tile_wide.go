@@ -25,6 +25,8 @@ func (t *Tile) gatherNarrow(a *GatherArgs, n, ncols int) {
 	}
 }
 
+var noShift [16]float32
+
 // bestRate is the best rate seen in d of a loop with some operations in a round.
 func bestRate(loop func(n int), operations float64, d time.Duration) float64 {
 	const n = 20000

@@ -23,6 +23,7 @@ func assembled() kernelSet {
 	s.encode2Bit, s.addDecoded2Bit = encode2BitWide, addDecoded2BitWide
 	s.encode1Bit, s.addDecoded1Bit = encode1BitWide, addDecoded1BitWide
 	s.collect = collectWide
+	s.sumTo = sumsTo(4, sumToNEON)
 	return s
 }
 

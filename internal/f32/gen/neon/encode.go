@@ -177,8 +177,9 @@ var (
 )
 
 // ldpQ and stpQ move two registers that lie side by side in memory.
-func ldpQ(v, u vec, at mem) { pairOf("ldp", 0xad400000, v, u, at) }
-func stpQ(v, u vec, at mem) { pairOf("stp", 0xad000000, v, u, at) }
+func ldpQ(v, u vec, at mem)  { pairOf("ldp", 0xad400000, v, u, at) }
+func stpQ(v, u vec, at mem)  { pairOf("stp", 0xad000000, v, u, at) }
+func stnpQ(v, u vec, at mem) { pairOf("stnp", 0xac000000, v, u, at) } // past the caches
 
 func pairOf(name string, code uint32, v, u vec, at mem) {
 	if at.off%16 != 0 || at.off < -1024 || at.off > 1008 {

@@ -6,8 +6,16 @@ const (
 )
 
 // transpose moves 4×4 blocks. Masks are given as numbers here: of the rows read and of the columns, both multiples of 4 and not 0.
-func transpose() {
-	text("transposeNEON", "func(a *byte)", "is Tile.Transpose for SrcMask columns of DstMask rows, multiples of 4 and not 0; columns whose DstRow is negative are left out.")
+// With shift it is Tile.TransposeShift.
+func transpose(shift bool) {
+	var low, add vec
+	var shifts gpr
+	if shift {
+		text("transposeShiftNEON", "func(a *byte, shift *float32, floor float32)", "is Tile.TransposeShift, as transposeNEON.")
+		low, add, shifts = broadcast("floor"), v(), arg("shift")
+	} else {
+		text("transposeNEON", "func(a *byte)", "is Tile.Transpose for SrcMask columns of DstMask rows, multiples of 4 and not 0; columns whose DstRow is negative are left out.")
+	}
 	args, i, j, iEnd, jEnd, src, dst, ahead := arg("a"), r(), r(), r(), r(), r(), r(), r()
 	g("MOVD %d(%v), %v", transSrc, args, src)
 	g("MOVD %d(%v), %v", transDst, args, dst)
@@ -28,6 +36,9 @@ func transpose() {
 		}
 	})
 	g("MOVD $0, %v", j)
+	if shift {
+		ldrQPost(add, shifts, 16)
+	}
 	label("columns")
 	scope(func() {
 		a, b := vs(4), vs(4)
@@ -43,6 +54,13 @@ func transpose() {
 		zip1(a[2], b[1], b[3])
 		zip2(a[3], b[1], b[3])
 		t, to := r(), r()
+		if shift {
+			for q, x := range a {
+				fadd(x, x, add)
+				fcmgt(b[q], low, x)
+				bit(x, low, b[q])
+			}
+		}
 		for q := range a {
 			skip := "skip" + string(rune('0'+q))
 			g("ADD %v<<3, %v, %v", j, args, t)

@@ -24,7 +24,8 @@ func init() {
 			gather(rows, pairs{})
 			outerPairsOf(rows)
 		}
-		transpose()
+		transpose(false)
+		transpose(true)
 		copyRows()
 		pairRows(isa{name: "BF16"}, false)
 		pairRows(isa{name: "BF16"}, true)
@@ -38,7 +39,7 @@ func init() {
 type arithmetic interface {
 	name() string
 	sums(rows int) [][]vec
-	load(acc [][]vec, i int, row func(i int) gpr) // row i and what shares its registers
+	add(acc [][]vec, i int, row func(i int) gpr) // the output to row i and what shares its registers
 	store(acc [][]vec, i int, row func(i int) gpr)
 	step() int                          // rows of the panel that main takes
 	group() int                         // rows of the tile that share registers
@@ -67,13 +68,6 @@ func gather(rows int, s arithmetic) {
 		g("ADD %v<<2, %v, %v", row[i], x, row[i])
 		return row[i]
 	}
-	g("MOVD %d(%v), %v", gatherAdd, args, x)
-	g("CBZ %v, start", x)
-	g("MOVD %d(%v), %v", gatherOut, args, x)
-	for i := 0; i < rows; i += s.group() {
-		s.load(acc, i, out)
-	}
-	label("start")
 	g("CBZ %v, store", left)
 	label("segment")
 	g("MOVD %d(%v), %v", segIn, seg, x)
@@ -106,6 +100,12 @@ func gather(rows int, s arithmetic) {
 	g("BNE segment")
 	label("store")
 	g("MOVD %d(%v), %v", gatherOut, args, x)
+	g("MOVD %d(%v), %v", gatherAdd, args, w)
+	g("CBZ %v, write", w)
+	for i := 0; i < rows; i += s.group() {
+		s.add(acc, i, out)
+	}
+	label("write")
 	for i := 0; i < rows; i += s.group() {
 		s.store(acc, i, out)
 	}
@@ -127,10 +127,15 @@ func (single) sums(rows int) [][]vec {
 	return acc
 }
 
-func (single) load(acc [][]vec, i int, row func(int) gpr) {
-	to := row(i)
-	ldpQ(acc[i][0], acc[i][1], mem{to, 0})
-	ldpQ(acc[i][2], acc[i][3], mem{to, 32})
+func (single) add(acc [][]vec, i int, row func(int) gpr) {
+	scope(func() {
+		from, a, b := row(i), v(), v()
+		for j := 0; j < quads; j += 2 {
+			ldpQ(a, b, mem{from, 16 * j})
+			fadd(acc[i][j], acc[i][j], a)
+			fadd(acc[i][j+1], acc[i][j+1], b)
+		}
+	})
 }
 
 func (single) store(acc [][]vec, i int, row func(int) gpr) {
@@ -195,14 +200,16 @@ func (pairs) sums(rows int) [][]vec {
 	return acc
 }
 
-func (pairs) load(acc [][]vec, i int, row func(int) gpr) {
+func (pairs) add(acc [][]vec, i int, row func(int) gpr) {
 	scope(func() {
-		p, q, a, b := row(i), row(i+1), v(), v()
+		p, q, a, b, c := row(i), row(i+1), v(), v(), v()
 		for j := range quads {
 			ldrQ(a, mem{p, 16 * j})
 			ldrQ(b, mem{q, 16 * j})
-			zip1D(acc[i/2][2*j], a, b)
-			zip2D(acc[i/2][2*j+1], a, b)
+			zip1D(c, a, b)
+			zip2D(a, a, b)
+			fadd(acc[i/2][2*j], acc[i/2][2*j], c)
+			fadd(acc[i/2][2*j+1], acc[i/2][2*j+1], a)
 		}
 	})
 }
@@ -269,13 +276,13 @@ func (pairs) multiply(acc [][]vec, a []vec, b, c mem) {
 }
 
 // An outerArgs is where the registers of Tile.Outer point.
-type outerArgs struct{ a, b, out, pair, left gpr }
+type outerArgs struct{ a, b, out, pair, left, add gpr }
 
-// outer begins Tile.Outer and loads the sums; the list of pairs follows.
+// outer begins Tile.Outer; the list of pairs follows.
 func outer(rows int, s arithmetic) (o outerArgs, acc [][]vec) {
 	text(fmt.Sprintf("outer%d%s", rows, s.name()), "func(a *byte)", fmt.Sprintf("is Tile.Outer for %d rows.", rows))
 	args := arg("a")
-	o = outerArgs{r(), r(), r(), r(), r()}
+	o = outerArgs{r(), r(), r(), r(), r(), r()}
 	g("MOVD %d(%v), %v", outerA, args, o.a)
 	g("MOVD %d(%v), %v", outerB, args, o.b)
 	g("MOVD %d(%v), %v", outerOut, args, o.out)
@@ -287,15 +294,7 @@ func outer(rows int, s arithmetic) (o outerArgs, acc [][]vec) {
 			zero(v)
 		}
 	}
-	scope(func() {
-		add := r()
-		g("MOVD %d(%v), %v", outerAdd, args, add)
-		g("CBZ %v, start", add)
-		for i := 0; i < rows; i += s.group() {
-			scope(func() { s.load(acc, i, o.row) })
-		}
-	})
-	label("start")
+	g("MOVD %d(%v), %v", outerAdd, args, o.add)
 	g("CBZ %v, store", o.left)
 	return o, acc
 }
@@ -351,6 +350,11 @@ func part(x vec, from gpr, i, rows int) {
 
 func storeOuter(o outerArgs, acc [][]vec, rows int, s arithmetic) {
 	label("store")
+	g("CBZ %v, write", o.add)
+	for i := 0; i < rows; i += s.group() {
+		scope(func() { s.add(acc, i, o.row) })
+	}
+	label("write")
 	for i := 0; i < rows; i += s.group() {
 		scope(func() { s.store(acc, i, o.row) })
 	}
