@@ -8,6 +8,7 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
 	"github.com/paragon-train/paragon/internal/compute/translate"
+	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/internal/pool"
 	"gorgonia.org/gorgonia"
 )
@@ -214,8 +215,8 @@ func newRequest(root *gorgonia.Node, cfg Config, device device) (plan.Request, e
 	if err != nil {
 		return plan.Request{}, err
 	}
-	// On a GPU the executor chooses the types.
-	r := plan.Request{Root: graph.Node(root), Inference: cfg.Inference, BFloat16: cfg.DType == BFloat16 && !device.gpu, Residuals: device.gpu}
+	// On a GPU the executor chooses the types. A CPU without vector instructions for bfloat16 would convert number by number.
+	r := plan.Request{Root: graph.Node(root), Inference: cfg.Inference, BFloat16: cfg.DType == BFloat16 && !device.gpu && f32.StoresBFloat16(), Residuals: device.gpu}
 	for _, n := range cfg.Outputs {
 		r.Outputs = append(r.Outputs, graph.Node(n))
 	}

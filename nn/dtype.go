@@ -19,8 +19,9 @@ const (
 	// stored as bfloat16, rounded to nearest even; other operations read it and compute in float32. Parameters, their gradients,
 	// running statistics, matrices, logits and the loss stay float32; on a GPU matrices between operations and gradients of
 	// convolutions' weights are rounded too. It takes about half of the memory of Float32 beside parameters
-	// and gradients. Loss scaling is not needed. A CPU with AVX512_BF16 is faster at it; on others it is correct but much slower than Float32:
-	// see Native.
+	// and gradients. Loss scaling is not needed. A CPU with AMX is faster at it by far, one with full-rate AVX512_BF16 is faster. On other CPUs products
+	// are those of Float32, of operands that are not rounded: with AVX-512 images are still stored as bfloat16, without it they are
+	// float32, too, and a program computes what one of Float32 does.
 	BFloat16
 	// TF32 is Float32 with what convolutions and Linear multiply rounded to 10 bits of precision. GPUs only.
 	TF32
@@ -50,9 +51,10 @@ func (d DType) on(of device) DType {
 	return Float32
 }
 
-// Native reports whether this machine's CPU has instructions for products of this type. Without them BFloat16 is many times slower than
-// Float32.
-func (d DType) Native() bool { return d <= Float32 || f32.HasBFloat16(f32.Active()) }
+// Native reports whether this machine's CPU multiplies numbers of this type faster than Float32's.
+func (d DType) Native() bool {
+	return d <= Float32 || d == BFloat16 && f32.BFloat16Products() != f32.FloatProducts
+}
 
 // ParseDType returns the type of this name: auto, float32, bf16, tf32 or fp16.
 func ParseDType(name string) (DType, error) {

@@ -43,7 +43,7 @@ func compile(s settings, rank int) (training []*nn.Program, evaluation *nn.Progr
 		return nil, nil, nil, fmt.Errorf("--dtype: %w", err)
 	}
 	if !dtype.Native() && slices.ContainsFunc(s.devices, func(d string) bool { return strings.HasPrefix(d, "cpu") }) {
-		fmt.Fprintf(os.Stderr, "cifar10: --dtype %v: this CPU has no instructions for it; float32 is many times faster\n", dtype)
+		fmt.Fprintf(os.Stderr, "cifar10: --dtype %v: this CPU multiplies it no faster than float32\n", dtype)
 	}
 	for d, device := range s.devices {
 		m, err := buildModel(s, true)

@@ -84,3 +84,5 @@ func (t *Tile) pairRows(dst []float32, dstStride int, low, high []float32, srcSt
 		}
 	}
 }
+
+func storesBFloat16(p Path) bool { return p >= AVX512 }

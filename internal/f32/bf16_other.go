@@ -16,3 +16,5 @@ func (t *Tile) packPairRows(dst []float32, dstStride int, x []float32, rows, n i
 func (t *Tile) pairRows(dst []float32, dstStride int, low, high []float32, srcStride, rows, n, width int) {
 	pairRowsPortable(dst, dstStride, low, high, srcStride, rows, n, width)
 }
+
+func storesBFloat16(Path) bool { return false }

@@ -43,15 +43,37 @@ func Active() Path { return active }
 
 // FromEnv is the choice of path: the best available, or the one that the environment variable PARAGON_CPU names. A name
 // that is unknown or that this machine cannot run is an error, and the path returned with it is the best available one.
+// After a comma PARAGON_CPU may name how bfloat16 is multiplied: see BFloat16Products.
 // The package itself calls it once, when the program starts, and goes on with that path; programs call it to tell their
 // user.
+//
+//go:noinline
 func FromEnv() (Path, error) {
+	p, _, _, err := choice()
+	return p, err
+}
+
+// choice is what PARAGON_CPU says: named if it says how bfloat16 is multiplied.
+func choice() (p Path, how Products, named bool, err error) {
 	paths := Available()
 	best := paths[len(paths)-1]
-	name := os.Getenv("PARAGON_CPU")
-	if name == "" {
-		return best, nil
+	env := os.Getenv("PARAGON_CPU")
+	name, products, named := strings.Cut(env, ",")
+	p = best
+	if name != "" {
+		p, err = parsePath(name, best)
 	}
+	if err == nil && named {
+		how, err = parseProducts(p, products)
+	}
+	if err != nil {
+		return best, 0, false, fmt.Errorf("f32: PARAGON_CPU=%s: %w", env, err)
+	}
+	return p, how, named, nil
+}
+
+// parsePath is the path of this name; best is the best that this machine has.
+func parsePath(name string, best Path) (Path, error) {
 	for p, s := range pathNames {
 		if !strings.EqualFold(s, name) {
 			continue
@@ -59,9 +81,9 @@ func FromEnv() (Path, error) {
 		if Path(p) == Portable || hasPath(Path(p)) {
 			return Path(p), nil
 		}
-		return best, fmt.Errorf("f32: PARAGON_CPU=%s: this machine has no %s; the best it has is %s", name, s, best)
+		return best, fmt.Errorf("this machine has no %s; the best it has is %s", s, best)
 	}
-	return best, fmt.Errorf("f32: PARAGON_CPU=%s: no such path; want %s", name, strings.Join(pathNames[:], ", "))
+	return best, fmt.Errorf("no such path; want %s", strings.Join(pathNames[:], ", "))
 }
 
 // active and kernels are set once, before main: a CPU is a property of the machine, not of a job.

@@ -204,7 +204,8 @@ func TestFromEnvNamesWhatItRefuses(t *testing.T) {
 		value string
 		want  Path
 		bad   bool
-	}{{"", best, false}, {"portable", Portable, false}, {"PORTABLE", Portable, false}, {"sse9", best, true}} {
+	}{{"", best, false}, {"portable", Portable, false}, {"PORTABLE", Portable, false}, {"sse9", best, true},
+		{"portable,float32", Portable, false}, {",Float32", best, false}, {"portable,pairs", best, true}, {"portable,halves", best, true}} {
 		t.Setenv("PARAGON_CPU", c.value)
 		if got, err := FromEnv(); got != c.want || (err != nil) != c.bad {
 			t.Errorf("PARAGON_CPU=%q: path %v, error %v; want %v, error %t", c.value, got, err, c.want, c.bad)

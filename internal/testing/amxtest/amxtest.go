@@ -21,7 +21,8 @@ import (
 const traced = "PARAGON_AMXTEST_TRACED"
 
 // Run calls f where there is a tile unit: here if native, else in a traced copy of this process with PARAGON_CPU=amx, whose failures become t's.
-// detect is the function that looks at the CPU's features first; the traced process must call it while it begins.
+// detect is the function that looks at the CPU's features first; the traced process must call it while it begins, and the
+// compiler must not inline it.
 func Run(t *testing.T, native bool, detect any, f func(t *testing.T)) {
 	t.Helper()
 	if native || os.Getenv(traced) != "" {

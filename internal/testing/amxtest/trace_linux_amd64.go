@@ -50,6 +50,8 @@ func runTraced(t *testing.T, detect any) {
 	switch {
 	case err != nil:
 		t.Fatalf("traced: %v\n%s", err, text)
+	case p.covered != 0:
+		t.Fatalf("traced: the program did not call the function that looks at the CPU's features: is it inlined (go:noinline)?\n%s", text)
 	case !p.status.Exited() || p.status.ExitStatus() != 0:
 		t.Fatalf("traced: %s\n%s", describe(p.status), text)
 	case !bytes.Contains(text, []byte("--- PASS: "+t.Name())):

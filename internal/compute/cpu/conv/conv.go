@@ -33,11 +33,11 @@ func New(shape Shape, p *pool.Pool) (*Plan, error) {
 	return newPlan(shape, p, f32.Tiles(f32.Active()), whereFaster)
 }
 
-// NewBFloat16 is New with products of bfloat16: weights, inputs and gradients are rounded to bfloat16 as they are read, products
-// summed in float32. Only sums over few channels, which rounding would not make faster, stay those of float32. Where the CPU
-// has no AVX512_BF16, it is correct but slow, in plain Go.
+// NewBFloat16 is New with products of bfloat16, as f32.BFloat16Products has them: weights, inputs and gradients are rounded to bfloat16 as they are
+// read, products summed in float32. Only sums over few channels, which rounding would not make faster, stay those of float32. Where the CPU
+// multiplies float32 as fast, products are New's, of numbers as they are.
 func NewBFloat16(shape Shape, p *pool.Pool) (*Plan, error) {
-	return newPlan(shape, p, f32.PairTiles(f32.Active()), whereFaster)
+	return newPlan(shape, p, f32.BFloat16Tiles(), whereFaster)
 }
 
 func newPlan(s Shape, p *pool.Pool, t *f32.Tile, w useWinograd) (*Plan, error) {

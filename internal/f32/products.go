@@ -1,0 +1,102 @@
+package f32
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Products is how numbers that are stored as bfloat16 are multiplied.
+type Products uint8
+
+const (
+	// FloatProducts widen numbers to float32 on their way: on paths without instructions for bfloat16, and where these are no faster.
+	FloatProducts Products = iota
+	// PairProducts are those of PairTiles by AVX512_BF16.
+	PairProducts
+	// TileProducts are those of the tile unit, AMX: see Tile.Blocks.
+	TileProducts
+)
+
+var productNames = [...]string{"float32", "pairs", "tiles"}
+
+func (p Products) String() string {
+	if int(p) < len(productNames) {
+		return productNames[p]
+	}
+	return fmt.Sprintf("Products(%d)", p)
+}
+
+// HasProducts reports whether a path can multiply bfloat16 in a way.
+func HasProducts(p Path, how Products) bool {
+	switch how {
+	case FloatProducts:
+		return true
+	case PairProducts:
+		return HasBFloat16(p)
+	case TileProducts:
+		return p == AMX && hasPath(p)
+	}
+	return false
+}
+
+// BFloat16Products is the way in use on the active path. Tiles come first. Whether pairs are faster than float32 is not clear from the CPU's features:
+// some multiply pairs at twice the rate of float32, others at the same. So the first call measures that for a millisecond, and the choice then holds
+// for the process. PARAGON_CPU names the way after the path, as in PARAGON_CPU=avx512,float32.
+func BFloat16Products() Products { return activeProducts() }
+
+var activeProducts = sync.OnceValue(func() Products {
+	_, how, named, _ := choice()
+	switch {
+	case named:
+		return how
+	case HasProducts(active, TileProducts):
+		return TileProducts
+	case HasProducts(active, PairProducts) && pairsPay(active):
+		return PairProducts
+	}
+	return FloatProducts
+})
+
+// pairsPay reports whether products of pairs are at least half as many again as those of float32 in the same time. CPUs lie at 2 and at 1 or
+// below, and the best of some turns counts, so that a busy machine does not change the answer.
+func pairsPay(p Path) bool {
+	const turns, each = 4, 100 * time.Microsecond
+	pairs, floats := 0.0, 0.0
+	for range turns {
+		pairs = max(pairs, MeasurePairPeak(p, each))
+		floats = max(floats, MeasurePeak(p, each))
+	}
+	return pairs > 1.5*floats
+}
+
+// StoresBFloat16 reports whether the active path has the functions on arrays of bfloat16 in assembly. Where it has not, float32 is faster to store.
+func StoresBFloat16() bool { return storesBFloat16(active) }
+
+// BFloat16Tiles is the tile of BFloat16Products on the active path.
+func BFloat16Tiles() *Tile {
+	switch BFloat16Products() {
+	case TileProducts:
+		return PairTiles(active)
+	case PairProducts:
+		t := *PairTiles(active)
+		t.unit = nil
+		return &t
+	}
+	return Tiles(active)
+}
+
+// parseProducts is the way of this name on a path.
+func parseProducts(p Path, name string) (Products, error) {
+	for how, s := range productNames {
+		if !strings.EqualFold(s, name) {
+			continue
+		}
+		if !HasProducts(p, Products(how)) {
+			return 0, fmt.Errorf("this machine's %v has no products of bfloat16 by %s", p, s)
+		}
+		return Products(how), nil
+	}
+	return 0, fmt.Errorf("no such products %q; want %s", name, strings.Join(productNames[:], ", "))
+}
