@@ -30,9 +30,7 @@ func PairTiles(p Path) *Tile {
 
 var (
 	portablePairTile = Tile{Rows: portableRows, Cols: portableCols, OuterRows: []int{portableRows}, path: Portable, pairs: true}
-
-	amxTile      = unitTile(AVX512)
-	tileUnitTile = Tile{Rows: 12, Cols: 32, OuterRows: []int{12, 8, 4}, path: AVX512, pairs: true, unit: &amxTile}
+	tileUnitTile     = Tile{Rows: 12, Cols: 32, OuterRows: []int{12, 8, 4}, path: AVX512, pairs: true, unit: newUnitTile(AVX512)}
 )
 
 // Pairs reports whether the operands of Gather and Outer are pairs of bfloat16.

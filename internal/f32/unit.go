@@ -36,15 +36,18 @@ func (t *Tile) Unit() *Tile { return t.unit }
 
 // WithEmulatedUnit is t with a tile unit in plain Go, which computes as the instructions do: for tests.
 func (t *Tile) WithEmulatedUnit() *Tile {
-	u := unitTile(t.path)
-	u.emulated = true
 	with := *t
-	with.unit = &u
+	with.unit = newUnitTile(t.path)
+	with.unit.emulated = true
 	return &with
 }
 
-// unitTile is the tile of a unit beside the vector instructions of a path.
-func unitTile(p Path) Tile { return Tile{Rows: UnitBlock, Cols: UnitBlock, path: p, pairs: true} }
+// newUnitTile is the tile of a unit beside the vector instructions of a path. It is its own unit.
+func newUnitTile(p Path) *Tile {
+	t := &Tile{Rows: UnitBlock, Cols: UnitBlock, path: p, pairs: true}
+	t.unit = t
+	return t
+}
 
 // Blocks multiplies blocks of rows of A by panels of B. Sums of block b and panel p are the 32×32 values from (b·Panels + p)·1024, row
 // after row:
@@ -110,7 +113,9 @@ func (a *BlockArgs) check() {
 	}
 }
 
-// blocksPortable is Blocks in plain Go.
+// blocksPortable is Blocks in plain Go. To the race detector, which would make it slow, it is like the assembly.
+//
+//go:norace
 func blocksPortable(a *BlockArgs) {
 	var low, high [UnitDepth / 2][UnitBlock]float32 // the halves of a step of B
 	for b, rows := range a.Rows {
@@ -150,9 +155,13 @@ func blocksPortable(a *BlockArgs) {
 }
 
 // unitValue is a bfloat16 as the unit reads it.
+//
+//go:norace
 func unitValue(b uint16) float32 { return flushed(math.Float32frombits(uint32(b) << 16)) }
 
 // flushed is v, or a zero of its sign where v is subnormal.
+//
+//go:norace
 func flushed(v float32) float32 {
 	if u := math.Float32bits(v); u&0x7f800000 == 0 {
 		return math.Float32frombits(u & 0x80000000)

@@ -95,7 +95,7 @@ func checkBlocks(t *testing.T, u *Tile, problems int) {
 		if !slices.Equal(rest, a.Sums[len(want):]) {
 			t.Fatalf("%s: numbers after the sums changed", name)
 		}
-		emulated := unitTile(Portable)
+		emulated := newUnitTile(Portable)
 		emulated.emulated = true
 		emulated.Blocks(&b)
 		if i := firstOther(a.Sums, same); i >= 0 {

@@ -45,11 +45,18 @@ func newPlan(s Shape, p *pool.Pool, t *f32.Tile, w useWinograd) (*Plan, error) {
 		return nil, err
 	}
 	outH, outW, taps := s.OutH(), s.OutW(), [2]int{s.R, s.S}
-	f := newGather(forFew(t, s.C), s.N, s.C, s.K, s.W, s.H*s.W, outW, outH*outW,
+	unit := func(channels int) *f32.Tile { // in place of the tile, where sums are long enough for it
+		t := forFew(t, channels)
+		if u := t.Unit(); u != nil {
+			return u
+		}
+		return t
+	}
+	f := newGather(unit(s.C), s.N, s.C, s.K, s.W, s.H*s.W, outW, outH*outW,
 		axisClasses(outH, forwardReach(s.H, s.R, s.StrideH, s.PadH)),
 		axisClasses(outW, forwardReach(s.W, s.S, s.StrideW, s.PadW)), taps, p.Threads())
 	f.pack = packForward
-	b := newGather(forFew(t, s.K), s.N, s.K, s.C, outW, outH*outW, s.W, s.H*s.W,
+	b := newGather(unit(s.K), s.N, s.K, s.C, outW, outH*outW, s.W, s.H*s.W,
 		axisClasses(s.H, backwardReach(outH, s.R, s.StrideH, s.PadH)),
 		axisClasses(s.W, backwardReach(outW, s.S, s.StrideW, s.PadW)), taps, p.Threads())
 	b.pack = packBackward
@@ -57,10 +64,14 @@ func newPlan(s Shape, p *pool.Pool, t *f32.Tile, w useWinograd) (*Plan, error) {
 	plan := &Plan{shape: s, pool: p, forward: f, backward: b, weight: direct}
 	may := func(faster bool) bool { return w == wherePossible || w == whereFaster && t.CanWinograd() && faster }
 	stride := [2]int{s.StrideH, s.StrideW}
-	if win := newWinograd(f, false, taps, stride, [2]int{s.PadH, s.PadW}, s.H, s.W, outH, outW, p.Threads()); win != nil && may(win.faster()) {
+	if f.tile.Unit() != nil {
+		plan.forward = newUnitGather(f, p.Threads())
+	} else if win := newWinograd(f, false, taps, stride, [2]int{s.PadH, s.PadW}, s.H, s.W, outH, outW, p.Threads()); win != nil && may(win.faster()) {
 		plan.forward = win
 	}
-	if win := newWinograd(b, true, taps, stride, [2]int{s.R - 1 - s.PadH, s.S - 1 - s.PadW}, outH, outW, s.H, s.W, p.Threads()); win != nil && may(win.faster()) {
+	if b.tile.Unit() != nil {
+		plan.backward = newUnitGather(b, p.Threads())
+	} else if win := newWinograd(b, true, taps, stride, [2]int{s.R - 1 - s.PadH, s.S - 1 - s.PadW}, outH, outW, s.H, s.W, p.Threads()); win != nil && may(win.faster()) {
 		plan.backward = win
 	}
 	if win := newWinogradWeight(s, t, p.Threads()); win != nil && may(win.faster(direct)) {

@@ -86,6 +86,7 @@ type runner struct {
 	pool     *pool.Pool
 	winograd useWinograd
 	pairs    bool // products of bfloat16
+	unit     bool // by an emulated tile unit
 }
 
 // runners is each path on one thread and on three.
@@ -303,7 +304,10 @@ func TestShapesOutOfRangeAreRefused(t *testing.T) {
 }
 
 func (r runner) tile() *f32.Tile {
-	if r.pairs {
+	switch {
+	case r.unit:
+		return f32.PairTiles(r.path).WithEmulatedUnit()
+	case r.pairs:
 		return f32.PairTiles(r.path)
 	}
 	return f32.Tiles(r.path)

@@ -45,6 +45,7 @@ type gather struct {
 type class struct {
 	parts   [][]f32.Segment // the reduction, in parts of about maxReduction
 	in, out []int           // for each pixel of an image: offset of the first tap's input pixel, and of the output pixel
+	width   int             // pixels of a row of them
 	tile0   int             // number of the first tile
 }
 
@@ -53,6 +54,10 @@ func newGather(t *f32.Tile, n, inC, outC, inW, inPixels, outW, outPixels int, ro
 	g := &gather{tile: t, n: n, inC: inC, outC: outC, depth: inC, packRows: inC, inPixels: inPixels, outImage: outPixels * outC}
 	if t.Pairs() {
 		g.depth = (inC + 1) / 2
+		if t.Unit() == t { // whole steps
+			const step = f32.UnitDepth / 2
+			g.depth = (g.depth + step - 1) / step * step
+		}
 		g.packRows = 2 * g.depth
 	}
 	g.pairTasks = max(1, n*inPixels*inC/pairGrain)
@@ -71,7 +76,7 @@ func newGather(t *f32.Tile, n, inC, outC, inW, inPixels, outW, outPixels int, ro
 	}
 	for _, row := range rows {
 		for _, col := range cols {
-			c := class{tile0: g.tiles}
+			c := class{tile0: g.tiles, width: len(col.out)}
 			for i, h := range row.out {
 				for j, w := range col.out {
 					c.in = append(c.in, (row.first[i]*inW+col.first[j])*g.depth)
@@ -84,7 +89,11 @@ func newGather(t *f32.Tile, n, inC, outC, inW, inPixels, outW, outPixels int, ro
 					segs = append(segs, f32.Segment{In: (row.delta[i]*inW + col.delta[j]) * g.depth, Len: g.depth, W: g.place[r*taps[1]+s] * g.depth * t.Cols})
 				}
 			}
-			c.parts = split(merge(segs, t.Cols), maxReduction, t.Cols)
+			limit := maxReduction
+			if t.Unit() == t {
+				limit = max(1, len(segs)*g.depth)
+			}
+			c.parts = split(merge(segs, t.Cols), limit, t.Cols)
 			g.tiles += (n*len(c.in) + t.Rows - 1) / t.Rows
 			g.classes = append(g.classes, c)
 		}

@@ -8,10 +8,8 @@ const pairGrain = 64 << 10
 func (g *gather) joinRows(panel int) {
 	cols := g.tile.Cols
 	rows := g.packed[panel*g.panelStep : (panel+1)*g.panelStep]
-	if g.inC%2 != 0 { // the last channel of each tap has a zero beside it
-		for at := range g.used {
-			clear(rows[((at+1)*g.packRows-1)*cols : (at+1)*g.packRows*cols])
-		}
+	for at := range g.used { // zeros beside the last channel of each tap, if their number is odd, and after it, if steps are to be whole
+		clear(rows[(at*g.packRows+g.inC)*cols : (at+1)*g.packRows*cols])
 	}
 	g.tile.PairRows(rows, cols, rows, rows[cols:], 2*cols, g.used*g.depth, cols, cols)
 }

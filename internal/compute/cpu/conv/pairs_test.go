@@ -11,7 +11,7 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/alloctest"
 )
 
-// pairRunners is the assembly, where this machine has it, and the portable loops, each on some numbers of threads.
+// pairRunners is the assembly, where this machine has it, the portable loops, and an emulated tile unit, each on some numbers of threads.
 func pairRunners(t *testing.T, threads ...int) []runner {
 	var all []runner
 	for _, path := range f32.Available() {
@@ -22,6 +22,9 @@ func pairRunners(t *testing.T, threads ...int) []runner {
 			p := pool.New(n)
 			t.Cleanup(p.Close)
 			all = append(all, runner{path: path, pool: p, winograd: never, pairs: true})
+			if path == f32.AVX512 || path == f32.Portable && !f32.HasBFloat16(f32.AVX512) {
+				all = append(all, runner{path: path, pool: p, winograd: never, pairs: true, unit: true})
+			}
 		}
 	}
 	return all
@@ -105,7 +108,9 @@ func TestResNetShapesOfBFloat16(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(i), 5))
 		x, w, dy := values[i:][:s.XLen()], values[2*i+100:][:s.WLen()], values[3*i+1000:][:s.YLen()]
 		for _, run := range all {
-			if run.path == f32.Portable && slow || (run.path == f32.Portable || testing.Short()) && s.Flops() > 2e7 { // emulators of other CPUs take long for bfloat16
+			// Plain Go and emulators of other CPUs take long for bfloat16.
+			plain := run.path == f32.Portable || run.unit
+			if plain && slow || (plain || testing.Short()) && s.Flops() > 2e7 {
 				continue
 			}
 			y, dx, dw := run.compute(t, s, x, w, dy)
@@ -118,15 +123,18 @@ func TestBFloat16ResultsDoNotDependOnThreads(t *testing.T) {
 	for _, s := range []Shape{square(5, 8, 64, 64, 3, 1, 1), square(9, 4, 48, 40, 3, 2, 1), square(3, 9, 3, 33, 3, 1, 1)} {
 		r := rand.New(rand.NewPCG(3, 3))
 		x, w, dy := random(r, s.XLen()), random(r, s.WLen()), random(r, s.YLen())
-		var first [3][]float32
-		for _, run := range pairRunners(t, 1, 2, 4) {
+		all := pairRunners(t, 1, 2, 4)
+		first := map[runner][3][]float32{} // by what is the same for all numbers of threads
+		for _, run := range all {
 			y, dx, dw := run.compute(t, s, x, w, dy)
 			got := [3][]float32{y, dx, dw}
+			alike := run
+			alike.pool = nil
 			if run.pool.Threads() == 1 {
-				first = got
+				first[alike] = got
 			}
 			for i, name := range []string{"y", "dx", "dw"} {
-				if !slices.Equal(got[i], first[i]) {
+				if !slices.Equal(got[i], first[alike][i]) {
 					t.Errorf("%v, %v: %s with %d threads differs from that with 1", s, run.path, name, run.pool.Threads())
 				}
 			}

@@ -37,7 +37,7 @@ func TestStoredImagesGiveTheSameSums(t *testing.T) {
 		run.winograd = wherePossible
 		all = append(all, run)
 	}
-	shapes := append(slices.Clone(edgeShapes), square(3, 6, 32, 64, 3, 1, 1), square(2, 5, 64, 32, 3, 1, 1), square(1, 3, 1024, 8, 3, 1, 1)) // the last: a reduction in parts
+	shapes := append(slices.Concat(edgeShapes, unitShapes), square(3, 6, 32, 64, 3, 1, 1), square(2, 5, 64, 32, 3, 1, 1), square(1, 3, 1024, 8, 3, 1, 1)) // the last: a reduction in parts
 	for i, s := range shapes {
 		if (slow || testing.Short()) && s.Flops() > 2e6 {
 			continue
@@ -46,7 +46,7 @@ func TestStoredImagesGiveTheSameSums(t *testing.T) {
 		x, w, dy := rounded(random(r, s.XLen())), random(r, s.WLen()), rounded(random(r, s.YLen()))
 		old := rounded(random(r, s.XLen()))
 		for _, run := range all {
-			if run.path == f32.Portable && (s.Flops() > 2e6 || (slow || run.pool.Threads() > 1) && s.Flops() > 2e5) {
+			if (run.path == f32.Portable || run.unit) && (s.Flops() > 2e6 || (slow || run.pool.Threads() > 1) && s.Flops() > 2e5) {
 				continue
 			}
 			wantY, wantDx, wantDw := run.compute(t, s, x, w, dy)
@@ -110,7 +110,7 @@ func sameArray(t *testing.T, what string, got f32.Array, want []float32) {
 func TestStoredMethodsAllocateNothing(t *testing.T) {
 	for _, run := range pairRunners(t, 2) {
 		for _, s := range []Shape{square(3, 3, 20, 20, 3, 1, 1), square(3, 6, 3, 40, 3, 2, 1), square(2, 6, 64, 64, 3, 1, 1)} {
-			if run.path == f32.Portable && s.Flops() > 1e6 {
+			if (run.path == f32.Portable || run.unit) && s.Flops() > 1e6 {
 				continue
 			}
 			plan, err := newPlan(s, run.pool, run.tile(), whereFaster)

@@ -1,0 +1,64 @@
+package conv
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/testing/amxtest"
+)
+
+// unitShapes are computed by each way of the tile unit: maps on which units lie along rows, in place and copied; few pixels of many images, with
+// frames that are not full; linear layers.
+var unitShapes = []Shape{
+	square(1, 17, 32, 33, 3, 1, 1),
+	square(1, 18, 33, 9, 3, 2, 1),
+	square(33, 2, 32, 9, 3, 1, 1),
+	square(19, 3, 40, 32, 3, 2, 1),
+	square(33, 1, 70, 20, 1, 1, 0),
+	square(32, 1, 32, 65, 1, 1, 0),
+	square(17, 4, 40, 64, 1, 2, 0),
+	{N: 3, H: 2, W: 37, C: 32, K: 8, R: 1, S: 3, StrideH: 1, StrideW: 1, PadH: 0, PadW: 1},
+	{N: 3, H: 40, W: 2, C: 32, K: 8, R: 3, S: 1, StrideH: 1, StrideW: 1, PadH: 1, PadW: 0},
+}
+
+func TestTileUnitComputesConvolutions(t *testing.T) {
+	var all []runner
+	for _, path := range []f32.Path{f32.Portable, f32.Active()} {
+		for _, threads := range []int{1, 3} {
+			p := pool.New(threads)
+			t.Cleanup(p.Close)
+			all = append(all, runner{path: path, pool: p, winograd: never, pairs: true, unit: path != f32.AMX})
+		}
+	}
+	for i, s := range unitShapes {
+		checkPairs(t, s, uint64(i), all)
+	}
+}
+
+// The machine code of the unit itself, where there is none by a traced process.
+func TestTileUnitsMachineCodeComputesConvolutions(t *testing.T) {
+	amxtest.Run(t, f32.BFloat16Products() == f32.TileProducts, f32.FromEnv, func(t *testing.T) {
+		p := pool.New(2)
+		defer p.Close()
+		if how := f32.BFloat16Products(); how != f32.TileProducts {
+			t.Fatalf("products of bfloat16 are by %v, want %v", how, f32.TileProducts)
+		}
+		machine := runner{path: f32.AMX, pool: p, winograd: never, pairs: true}
+		for i, s := range unitShapes {
+			checkPairs(t, s, uint64(i), []runner{machine})
+		}
+		// The emulated unit gives the same bits.
+		s := unitShapes[0]
+		r := rand.New(rand.NewPCG(9, 9))
+		x, w, dy := random(r, s.XLen()), random(r, s.WLen()), random(r, s.YLen())
+		emulated := machine
+		emulated.unit = true
+		y, dx, dw := machine.compute(t, s, x, w, dy)
+		wantY, wantDx, wantDw := emulated.compute(t, s, x, w, dy)
+		sameArray(t, "y", f32.Array{F32: y}, wantY)
+		sameArray(t, "dx", f32.Array{F32: dx}, wantDx)
+		sameArray(t, "dw", f32.Array{F32: dw}, wantDw)
+	})
+}
