@@ -24,7 +24,9 @@ const (
 // sharesMessages reports whether the key's pushes may share messages with those of other keys.
 func (k *key) sharesMessages() bool {
 	if h := k.s.hostSums; h != nil && h.all {
-		return k.small() && !k.s.judgesNorms(k.s.compressionOf(k)) // such a key may have to pull before it pushes
+		return false
+	}
+	return k.small() && !k.s.judgesNorms(k.s.compressionOf(k)) // such a key may have to pull before it pushes
 }
 
 // A manyPush is one call of PushMany or PushPullMany. It is reused.
