@@ -74,7 +74,11 @@ func newPlan(s Shape, p *pool.Pool, t *f32.Tile, w useWinograd) (*Plan, error) {
 	} else if win := newWinograd(b, true, taps, stride, [2]int{s.R - 1 - s.PadH, s.S - 1 - s.PadW}, outH, outW, s.H, s.W, p.Threads()); win != nil && may(win.faster()) {
 		plan.backward = win
 	}
-	if win := newWinogradWeight(s, t, p.Threads()); win != nil && may(win.faster(direct)) {
+	if t.Unit() != nil {
+		if unit := newUnitWeight(s, t.Unit(), p.Threads()); unit != nil {
+			plan.weight = unit
+		}
+	} else if win := newWinogradWeight(s, t, p.Threads()); win != nil && may(win.faster(direct)) {
 		plan.weight = win
 	}
 	if !t.Pairs() {

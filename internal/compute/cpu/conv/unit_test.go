@@ -19,6 +19,8 @@ var unitShapes = []Shape{
 	square(33, 1, 70, 20, 1, 1, 0),
 	square(32, 1, 32, 65, 1, 1, 0),
 	square(17, 4, 40, 64, 1, 2, 0),
+	square(4, 24, 8, 9, 3, 1, 1), // weights' gradient in two strips of rows
+	{N: 70, H: 18, W: 18, C: 8, K: 8, R: 1, S: 3, StrideH: 1, StrideW: 1, PadH: 0, PadW: 1}, // in three blocks of images
 	{N: 3, H: 2, W: 37, C: 32, K: 8, R: 1, S: 3, StrideH: 1, StrideW: 1, PadH: 0, PadW: 1},
 	{N: 3, H: 40, W: 2, C: 32, K: 8, R: 3, S: 1, StrideH: 1, StrideW: 1, PadH: 1, PadW: 0},
 }
@@ -47,10 +49,12 @@ func TestTileUnitsMachineCodeComputesConvolutions(t *testing.T) {
 		}
 		machine := runner{path: f32.AMX, pool: p, winograd: never, pairs: true}
 		for i, s := range unitShapes {
-			checkPairs(t, s, uint64(i), []runner{machine})
+			if s.Flops() < 2e6 {
+				checkPairs(t, s, uint64(i), []runner{machine})
+			}
 		}
 		// The emulated unit gives the same bits.
-		s := unitShapes[0]
+		s := square(5, 4, 32, 33, 3, 1, 1)
 		r := rand.New(rand.NewPCG(9, 9))
 		x, w, dy := random(r, s.XLen()), random(r, s.WLen()), random(r, s.YLen())
 		emulated := machine

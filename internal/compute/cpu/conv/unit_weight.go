@@ -1,0 +1,270 @@
+package conv
+
+import (
+	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/pool"
+)
+
+const (
+	unitPixelLen    = f32.UnitBlock * f32.UnitDepth // elements of one pixel of 32 images and 32 channels
+	unitBlockValues = 1 << 20                       // elements of x and dy that are packed at a time, about: they stay in the second-level cache
+	unitLeastImages = 4                             // below that, steps are too empty
+	unitPackGrain   = 64 << 10                      // elements that a task packs, about
+	unitPanels      = 16                            // most panels of one call
+)
+
+// A unitWeight is backward-weight by the tile unit. The reduction goes over images: a step is one pixel of x and the pixel of dy that a tap
+// pairs it with, in 32 images. So every product counts on maps of any size, and whatever the tap, what the unit reads lies aligned: packed x has, for each
+// 32 channels and each pixel, rows of channels with 32 images each, packed dy rows of pairs of images. Both are packed for some rows of dy at a
+// time, and multiplied for all taps while they stay in the cache. Threads share out blocks of dw, never the reduction.
+type unitWeight struct {
+	tile  *f32.Tile
+	sums  *weightPlan // moves sums to dw
+	shape Shape
+
+	depth                    int // steps of images that are packed together
+	imageBlocks              int
+	strips                   []weightStrip
+	xPixels, dyPixels        int // of the largest strip
+	rowTiles, panels         int // of 32 channels of x and of dy
+	panelsAtOnce, panelTasks int
+	sumLen                   int
+	numSlots                 int
+	slots                    chan int
+	packTask, task           func(i int)
+
+	// The call under way.
+	x, dy   f32.Array
+	px, pdy []float32 // packed, as pairs
+	work    []float32 // of slots: rows of pairs on their way
+	all     []float32 // sums
+	images  int       // block of images
+	strip   *weightStrip
+	first   bool // of all blocks
+	last    bool
+	packs   int    // tasks that pack x
+	perTask [2]int // pixels
+}
+
+// A weightStrip is some rows of dy and the pixels of x that they meet.
+type weightStrip struct {
+	dy0, dys int             // pixels of dy
+	xs       []int           // pixels of x, packed in this order
+	segments [][]f32.Segment // for each tap
+}
+
+// newUnitWeight plans backward-weight by the unit of t, or returns nil where that does not pay.
+func newUnitWeight(s Shape, t *f32.Tile, threads int) *unitWeight {
+	if s.N < unitLeastImages || s.C < fewChannels || s.K < fewChannels {
+		return nil
+	}
+	swap := s.pointwise()
+	if swap { // then blocks lie as they do in dw
+		s = s.swapped()
+	}
+	taps := s.R * s.S
+	u := &unitWeight{tile: t, shape: s, rowTiles: (s.C + f32.UnitBlock - 1) / f32.UnitBlock, panels: (s.K + f32.UnitBlock - 1) / f32.UnitBlock}
+	steps := (s.N + f32.UnitDepth - 1) / f32.UnitDepth
+	values := func(rows int) int { // of a step of images
+		return unitPixelLen * (rows*s.OutW()*u.panels + min(s.H, (rows-1)*s.StrideH+s.R)*s.W*u.rowTiles)
+	}
+	u.depth, u.imageBlocks = 1, steps
+	rows := s.OutH()
+	if steps*values(rows) <= unitBlockValues {
+		u.depth, u.imageBlocks = steps, 1
+	} else {
+		for rows > 1 && values(rows) > unitBlockValues {
+			rows--
+		}
+	}
+	strips := (s.OutH() + rows - 1) / rows
+	used := make([]bool, taps)
+	for i := range strips {
+		u.strips = append(u.strips, u.newStrip(s.OutH()*i/strips, s.OutH()*(i+1)/strips, used))
+		last := &u.strips[i]
+		u.xPixels, u.dyPixels = max(u.xPixels, len(last.xs)), max(u.dyPixels, last.dys)
+	}
+
+	u.panelsAtOnce = 1
+	if taps == 1 {
+		u.panelsAtOnce = min(u.panels, unitPanels)
+	}
+	u.panelTasks = (u.panels + u.panelsAtOnce - 1) / u.panelsAtOnce
+	u.sums = &weightPlan{shape: s, tile: t, rows: f32.UnitBlock, taps: taps, swap: swap}
+	for i := range f32.UnitBlock {
+		for tap := range taps {
+			if row := tap*f32.UnitBlock + i; used[tap] {
+				u.sums.source = append(u.sums.source, row)
+			} else {
+				u.sums.source = append(u.sums.source, taps*f32.UnitBlock) // zeros
+			}
+		}
+	}
+	u.sumLen = taps*u.panelsAtOnce*f32.UnitBlock*f32.UnitBlock + f32.UnitBlock
+	u.numSlots = threads
+	if u.imageBlocks*strips > 1 { // sums stay from block to block
+		u.numSlots = max(threads, u.rowTiles*u.panelTasks)
+	}
+	u.slots = make(chan int, threads)
+	for i := range threads {
+		u.slots <- i
+	}
+	u.packTask, u.task = u.runPack, u.runTile
+	return u
+}
+
+// newStrip plans rows from to to of dy, and marks the taps that they use.
+func (u *unitWeight) newStrip(from, to int, used []bool) weightStrip {
+	s := u.shape
+	strip := weightStrip{dy0: from * s.OutW(), dys: (to - from) * s.OutW(), segments: make([][]f32.Segment, len(used))}
+	of := make([]int, s.H*s.W) // place of a pixel of x among those packed, plus 1
+	plan := weightPlan{shape: s}
+	each := func(f func(tap, x, dy int)) {
+		plan.eachProduct(func(tap, x, dy int) {
+			if dy >= strip.dy0 && dy < strip.dy0+strip.dys {
+				f(tap, x, dy-strip.dy0)
+			}
+		})
+	}
+	each(func(_, x, _ int) { of[x] = 1 })
+	for x, is := range of {
+		if is != 0 {
+			strip.xs = append(strip.xs, x)
+			of[x] = len(strip.xs)
+		}
+	}
+	length := u.depth * unitPixelLen
+	each(func(tap, x, dy int) {
+		used[tap] = true
+		seg := f32.Segment{In: (of[x] - 1) * length, Len: u.depth, W: dy * length}
+		if all := strip.segments[tap]; len(all) > 0 {
+			if last := &all[len(all)-1]; last.In+last.Len*unitPixelLen == seg.In && last.W+last.Len*unitPixelLen == seg.W {
+				last.Len += seg.Len
+				return
+			}
+		}
+		strip.segments[tap] = append(strip.segments[tap], seg)
+	})
+	return strip
+}
+
+// xLen and dyLen are the pairs of a packed block.
+func (u *unitWeight) xLen() int  { return u.xPixels * u.rowTiles * u.depth * unitPixelLen / 2 }
+func (u *unitWeight) dyLen() int { return u.dyPixels * u.panels * u.depth * unitPixelLen / 2 }
+
+func (u *unitWeight) scratchLen(bool) int {
+	return u.xLen() + u.dyLen() + cap(u.slots)*unitPixelLen/2 + u.numSlots*u.sumLen
+}
+
+func (u *unitWeight) run(p *pool.Pool, dw []float32, x, dy f32.Array, scratch []float32) {
+	if u.sums.swap {
+		x, dy = dy, x
+	}
+	u.sums.dw, u.x, u.dy = dw, x, dy
+	u.px, scratch = scratch[:u.xLen()], scratch[u.xLen():]
+	u.pdy, scratch = scratch[:u.dyLen()], scratch[u.dyLen():]
+	u.work, u.all = scratch[:cap(u.slots)*unitPixelLen/2], scratch[cap(u.slots)*unitPixelLen/2:]
+	for u.images = range u.imageBlocks {
+		for i := range u.strips {
+			u.strip = &u.strips[i]
+			u.first, u.last = u.images == 0 && i == 0, u.images == u.imageBlocks-1 && i == len(u.strips)-1
+			for j, tiles := range [2]int{u.rowTiles, u.panels} {
+				u.perTask[j] = max(1, unitPackGrain/(tiles*u.depth*unitPixelLen))
+			}
+			u.packs = (len(u.strip.xs) + u.perTask[0] - 1) / u.perTask[0]
+			p.Run(u.packs+(u.strip.dys+u.perTask[1]-1)/u.perTask[1], u.packTask)
+			p.Run(u.rowTiles*u.panelTasks, u.task)
+		}
+	}
+	u.sums.dw, u.x, u.dy, u.px, u.pdy, u.work, u.all, u.strip = nil, f32.Array{}, f32.Array{}, nil, nil, nil, nil, nil
+}
+
+// runPack packs some pixels of x or, after those, of dy.
+func (u *unitWeight) runPack(i int) {
+	if i >= u.packs {
+		from := (i - u.packs) * u.perTask[1]
+		for p := from; p < min(u.strip.dys, from+u.perTask[1]); p++ {
+			for panel := range u.panels {
+				for step := range u.depth {
+					to := ((panel*u.dyPixels+p)*u.depth + step) * unitPixelLen / 2
+					u.pairImages(u.pdy[to:][:unitPixelLen/2], u.dy, step, u.strip.dy0+p, u.shape.OutH()*u.shape.OutW(), panel*f32.UnitBlock, u.shape.K)
+				}
+			}
+		}
+		return
+	}
+	slot := <-u.slots
+	defer func() { u.slots <- slot }()
+	work := u.work[slot*unitPixelLen/2:][:unitPixelLen/2]
+	a := f32.TransposeArgs{Dst: u.px, Src: work}
+	from := i * u.perTask[0]
+	for p := from; p < min(len(u.strip.xs), from+u.perTask[0]); p++ {
+		for tile := range u.rowTiles {
+			for step := range u.depth {
+				u.pairImages(work, u.x, step, u.strip.xs[p], u.shape.H*u.shape.W, tile*f32.UnitBlock, u.shape.C)
+				to := ((tile*u.xPixels+p)*u.depth + step) * unitPixelLen / 2
+				for half := 0; half < f32.UnitBlock; half += f32.UnitRows {
+					for i := range f32.UnitRows { // pairs of images become columns, channels rows
+						a.SrcRow[i], a.DstRow[i] = i*f32.UnitBlock+half, to+(half+i)*f32.UnitDepth/2
+					}
+					u.tile.Transpose(&a, f32.UnitRows, f32.UnitRows)
+				}
+			}
+		}
+	}
+}
+
+// pairImages sets 16 rows of pairs to a pixel's 32 channels from channel c0, of c, in 32 images two by two; what is not there is zero.
+func (u *unitWeight) pairImages(dst []float32, all f32.Array, step, pixel, pixels, c0, c int) {
+	image := (u.images*u.depth + step) * f32.UnitDepth
+	there := max(0, min(f32.UnitDepth, u.shape.N-image))
+	n, size := min(f32.UnitBlock, c-c0), pixels*c
+	at := image*size + pixel*c + c0
+	rows := there / 2
+	pair := func(dst []float32, low, high f32.Array, rows int) {
+		if low.BF16 != nil {
+			u.tile.PairRowsBFloat16(dst, f32.UnitBlock, low.BF16, high.BF16, 2*size, rows, n, f32.UnitBlock)
+		} else {
+			u.tile.PairRows(dst, f32.UnitBlock, low.F32, high.F32, 2*size, rows, n, f32.UnitBlock)
+		}
+	}
+	if rows > 0 {
+		pair(dst, all.Part(at, all.Len()), all.Part(at+size, all.Len()), rows)
+	}
+	if there%2 != 0 {
+		pair(dst[rows*f32.UnitBlock:], all.Part(at+2*rows*size, all.Len()), f32.Array{}, 1)
+		rows++
+	}
+	clear(dst[rows*f32.UnitBlock:])
+}
+
+// runTile adds the block's products to one tile of dw, or to those of some panels, and after the last block writes them.
+func (u *unitWeight) runTile(task int) {
+	rowTile, panel := task/u.panelTasks, task%u.panelTasks*u.panelsAtOnce
+	slot := task
+	if u.imageBlocks*len(u.strips) == 1 {
+		slot = <-u.slots
+		defer func() { u.slots <- slot }()
+	}
+	sums := u.all[slot*u.sumLen:][:u.sumLen]
+	n := min(u.panelsAtOnce, u.panels-panel)
+	length := u.depth * unitPixelLen
+	px := f32.HalvesOf(u.px)
+	rows := [1][2]int{{rowTile * u.xPixels * length, rowTile*u.xPixels*length + unitPixelLen/2}}
+	a := f32.BlockArgs{A: px, B: f32.HalvesOf(u.pdy)[panel*u.dyPixels*length:], Rows: rows[:], Stride: f32.UnitDepth, Step: unitPixelLen,
+		Panels: n, Panel: u.dyPixels * length}
+	if u.first {
+		clear(sums[u.sumLen-f32.UnitBlock:])
+	} else {
+		a.Add = 1
+	}
+	for tap, segments := range u.strip.segments {
+		a.Segments, a.Sums = segments, sums[tap*f32.UnitBlock*f32.UnitBlock:]
+		u.tile.Blocks(&a)
+	}
+	if u.last {
+		for p := range n {
+			u.sums.unpack(sums[p*f32.UnitBlock*f32.UnitBlock:], panel+p, rowTile)
+		}
+	}
+}
