@@ -217,7 +217,7 @@ func (h *hostSummer) sumsShard(k *key, i int) bool {
 		return k.shards[i].Length > 0
 	}
 	v, server := h.host.Load(), int(k.servers[i].Load())
-	return k.size > manyValues && server < len(v.away) && v.away[server] // smaller keys share messages
+	return k.size > smallValues && server < len(v.away) && v.away[server] // smaller keys share messages
 }
 
 // askLeader sends the push to the worker of this host that adds up its shard, and waits for the new value. It returns false if this worker is to push for itself.

@@ -32,3 +32,5 @@ func (t *Tile) pairRows(dst []float32, dstStride int, low, high []float32, srcSt
 		pairRowsBF16(&dst[0], 4*dstStride, &low[0], &high[0], 4*srcStride, rows, n, width-n)
 	}
 }
+
+func storesBFloat16(p Path) bool { return p == NEON }
