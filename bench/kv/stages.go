@@ -97,6 +97,10 @@ func stageTransport(ctx context.Context, set settings, name string, c *costs.Cos
 	far := stageSets[3]
 	share := max(0.5, c.Far(3*float64(far.keys*far.bytes))) // gradients, values, and the workers' copies of them
 	line := func(p points) costs.Line { return costs.Fit(p[0], p[1], p[2], p[3], share) }
+	flat := func(p points) costs.Line {
+		each := costs.Round(p[3].Cost / p[3].Bytes)
+		return costs.Line{Message: costs.Round(p[0].Cost - each*p[0].Bytes), Byte: each, Far: each}
+	}
 	more := func(a, b points, times float64) points {
 		for i := range a {
 			a[i].Cost = times * (a[i].Cost - b[i].Cost)
@@ -114,8 +118,8 @@ func stageTransport(ctx context.Context, set settings, name string, c *costs.Cos
 	return costs.Transport{
 		PushWorker: line(toServer).Rising(), PushServer: line(onServer).Rising(),
 		PullWorker: line(more(worker[0][pushPull], toServer, 1)).Rising(), PullServer: line(more(server[0][pushPull], onServer, 1)).Rising(),
-		// Two operations have one further contribution.
-		FurtherWorker: line(more(worker[1][pushPull], worker[0][pushPull], 2)), FurtherServer: line(more(server[1][pushPull], server[0][pushPull], 2)),
+		// Two operations have one further contribution. A difference of differences says nothing of what the cache does: all bytes cost what the far ones do.
+		FurtherWorker: flat(more(worker[1][pushPull], worker[0][pushPull], 2)), FurtherServer: flat(more(server[1][pushPull], server[0][pushPull], 2)),
 	}, nil
 }
 
