@@ -41,7 +41,7 @@ const (
 // local is the transport within a host that has others besides.
 const local = "auto"
 
-// What travels together, see docs/design/0041-many-small-keys.md, and what is added up within a host, see docs/design/0042-sums-within-a-host.md.
+// What travels together, as kvstore.PushMany sends it, and what is added up within a host, see docs/design/0042-sums-within-a-host.md.
 const (
 	smallBytes = 16 << 10
 	pushHead   = 124 // bytes of a key's head in a common message
