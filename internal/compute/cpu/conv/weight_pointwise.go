@@ -5,7 +5,7 @@ import "github.com/paragon-train/paragon/internal/f32"
 // foldPixels is the most pixels that images of one pixel become together.
 const foldPixels = 32
 
-// pointwise is true if each output pixel has one input pixel, its own: a 1×1 convolution with stride 1, or a linear layer. Then
+// pointwise is true if each output pixel has one input pixel, its own: a 1×1 convolution with stride 1. Then
 // dw[k,c] = Σ over pixels of dy[k]·x[c] is symmetric in x and dy.
 func (s Shape) pointwise() bool {
 	return s.R == 1 && s.S == 1 && s.StrideH == 1 && s.StrideW == 1 && s.PadH == 0 && s.PadW == 0
