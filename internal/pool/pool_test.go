@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -184,5 +185,30 @@ func TestWakeEstimateFollowsWhatWakingTakes(t *testing.T) {
 	}
 	if wake := wakeEstimate(50*us, 10*time.Millisecond); wake > 70*us {
 		t.Errorf("one wake-up of 10 ms takes the estimate from 50 µs to %v", wake)
+	}
+}
+
+// Pieces that run at the same time have different threads, so that a piece may use memory of its thread's.
+func TestRunThreadsNamesTheThread(t *testing.T) {
+	for _, threads := range []int{1, 2, 4} {
+		p := New(threads)
+		busy := make([]atomic.Bool, threads)
+		var calls atomic.Int64
+		p.RunThreads(200, func(thread, i int) {
+			if thread < 0 || thread >= threads {
+				t.Errorf("%d threads: piece %d on thread %d", threads, i, thread)
+				return
+			}
+			if busy[thread].Swap(true) {
+				t.Errorf("%d threads: two pieces at once on thread %d", threads, thread)
+			}
+			calls.Add(1)
+			runtime.Gosched()
+			busy[thread].Store(false)
+		})
+		p.Close()
+		if calls.Load() != 200 {
+			t.Errorf("%d threads: %d calls, want 200", threads, calls.Load())
+		}
 	}
 }
