@@ -62,23 +62,29 @@ func TestTransposeTurnsRowsIntoColumns(t *testing.T) {
 func TestMomentsOfManyRows(t *testing.T) {
 	p := pool.New(2)
 	defer p.Close()
-	noise := func(r *rand.Rand, _ int) float64 { return r.NormFloat64() }
+	noise := func(r *rand.Rand, _, _ int) float64 { return r.NormFloat64() }
 	cases := []struct {
 		name    string
-		stored  bool                                // bfloat16 can tell these numbers apart
-		x       func(r *rand.Rand, row int) float64 // noise of deviation 1, or nearly
-		offsets []float64                           // added to channels in turn
+		stored  bool                                      // bfloat16 can tell these numbers apart
+		x       func(r *rand.Rand, row, rows int) float64 // noise of deviation 1, or nearly
+		offsets []float64                                 // added to channels in turn
 	}{
 		{"normal", true, noise, []float64{0, 50, 100}},
 		{"mean ten thousand times the deviation", false, noise, []float64{0, 1e4, -1e4, 3e3}},
-		{"the first rows are outliers", false, func(r *rand.Rand, row int) float64 {
+		{"the first rows are outliers", false, func(r *rand.Rand, row, rows int) float64 {
 			if row < 10 {
 				return -1e4
 			}
 			return r.NormFloat64()
 		}, []float64{1e4}},
-		{"mostly zero", true, func(r *rand.Rand, _ int) float64 { return max(r.NormFloat64()-2, 0) }, []float64{0}},
-		{"constant", true, func(*rand.Rand, int) float64 { return 0 }, []float64{0, 3, 1e4}},
+		{"the rows of the sample are outliers", false, func(r *rand.Rand, row, rows int) float64 {
+			if i := (row*sampleRows + rows - 1) / rows; i*rows/sampleRows == row {
+				return -1e4
+			}
+			return r.NormFloat64()
+		}, []float64{1e4}},
+		{"mostly zero", true, func(r *rand.Rand, _, _ int) float64 { return max(r.NormFloat64()-2, 0) }, []float64{0}},
+		{"constant", true, func(*rand.Rand, int, int) float64 { return 0 }, []float64{0, 3, 1e4}},
 	}
 	for _, test := range cases {
 		for _, c := range []int{1, 3, 64, 300} {
@@ -87,7 +93,7 @@ func TestMomentsOfManyRows(t *testing.T) {
 			e := &Executor{pool: p, common: &common{doubles: make([]float64, sumDoubles(rows, c))}}
 			x := make([]float32, rows*c)
 			for i := range x {
-				x[i] = float32(test.x(rng, i/c) + test.offsets[i%c%len(test.offsets)])
+				x[i] = float32(test.x(rng, i/c, rows) + test.offsets[i%c%len(test.offsets)])
 			}
 			for _, stored := range []f32.Array{{F32: x}, {BF16: make([]uint16, len(x))}} {
 				if stored.BF16 != nil && !test.stored {
