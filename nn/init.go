@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 
 	"gorgonia.org/tensor"
+
+	"github.com/paragon-train/paragon/internal/shm"
 )
 
 // An Init fills values, a parameter of the given shape in row-major order, with
@@ -103,7 +105,7 @@ func initial(init Init, seed uint64, name string, dt tensor.Dtype, shape []int) 
 	if dt == tensor.Float64 {
 		return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(values))
 	}
-	rounded := make([]float32, len(values))
+	rounded := shm.Float32s(len(values)) // servers of the same host write new values into it
 	for i, v := range values {
 		rounded[i] = float32(v)
 	}

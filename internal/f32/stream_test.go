@@ -34,6 +34,12 @@ func TestSumTo(t *testing.T) {
 							copy(dsts[0], srcs[0])
 							srcs[0] = dsts[0]
 						}
+						if numDsts > 2 && skip != 3 { // others are wanted where they come from
+							copy(dsts[2], srcs[numSrcs-1])
+							if numSrcs > 1 {
+								srcs[numSrcs-1] = dsts[2]
+							}
+						}
 						SumTo(dsts, srcs)
 						for i, dst := range dsts {
 							if !slices.Equal(dst, want) {

@@ -11,3 +11,6 @@ var pageSize = uintptr(os.Getpagesize())
 
 // Discard has no such memory.
 func Discard([]byte) bool { return false }
+
+// Fix has no such memory.
+func Fix([]byte) {}

@@ -122,16 +122,18 @@ func (c *memoryConn) register(b *shm.Block, p []byte) {
 	l.registering[b.ID] = true
 	l.wg.Go(func() {
 		c.writing.Lock()
-		var number uint32
+		number, err := uint32(0), error(net.ErrClosed)
 		if !c.closed.Load() {
-			number, _ = c.number(b) // after an error a later call tries again
+			number, err = c.number(b)
 		}
 		c.writing.Unlock()
 		runtime.KeepAlive(p)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if number != 0 { // otherwise the peer cannot have the block, now or ever
+		if number != 0 || err != nil { // after an error a later call tries again; without one the peer cannot map the block, now or ever
 			delete(l.registering, b.ID)
+		}
+		if number != 0 {
 			numbers := map[uint64]uint32{}
 			if old := l.numbers.Load(); old != nil {
 				maps.Copy(numbers, *old)

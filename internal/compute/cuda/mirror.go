@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/shm"
 )
 
 // A mirror is float32 memory of the host with as much on the device for it, each number at the same offset.
@@ -34,6 +35,7 @@ func newMirror(g *GPU, what string, host []float32) (*mirror, error) {
 	if len(m.host) >= pinLeast {
 		err = g.context.HostRegister(m.host)
 		if m.pinned = err == nil; m.pinned || already(err) {
+			shm.Fix(m.host)
 			return m, nil
 		}
 		if g.warn != nil {
