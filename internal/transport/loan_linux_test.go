@@ -157,19 +157,22 @@ func TestMemoryThatSharesItsPagesIsNotLentForACall(t *testing.T) {
 	}
 }
 
-// holding returns a handler whose loans come out of a channel, and that answers when its context ends.
-func holding() (*borrowing, chan *Loan) {
-	loans := make(chan *Loan, 1)
+// holding returns a handler whose loans come out of a channel, and that answers when its context has ended and the test, which uses them, calls done.
+func holding() (h *borrowing, loans chan *Loan, done func()) {
+	loans = make(chan *Loan, 1)
+	over := make(chan bool)
 	return &borrowing{keep: true, answer: func(ctx context.Context, l *Loan) (Response, error) {
 		loans <- l
 		<-ctx.Done()
+		<-over
 		return Response{}, ctx.Err()
-	}}, loans
+	}}, loans, func() { close(over) }
 }
 
 // A caller that gives up has its memory back at once, and the handler does not get it any more.
 func TestALoanEndsWithItsCall(t *testing.T) {
-	h, loans := holding()
+	h, loans, finish := holding()
+	defer finish()
 	payload, dst := memoryOf(1, lentBytes), memoryOf(2, lentBytes)
 	c := lending(t, h, payload, dst)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -210,7 +213,8 @@ func TestALoanEndsWithItsCall(t *testing.T) {
 
 // A call that is given up while its memory is being used returns when it is not used any more.
 func TestACallWaitsForTheUseOfItsLoan(t *testing.T) {
-	h, loans := holding()
+	h, loans, finish := holding()
+	defer finish()
 	payload, dst := memoryOf(1, lentBytes), memoryOf(2, lentBytes)
 	c := lending(t, h, payload, dst)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -238,7 +242,8 @@ func TestACallWaitsForTheUseOfItsLoan(t *testing.T) {
 
 // A peer that does not release what it has claimed cannot hold a call up: it is left with pages that the caller does not have any more.
 func TestAPeerThatKeepsALoanIsLeftWithTheOldPages(t *testing.T) {
-	h, loans := holding()
+	h, loans, finish := holding()
+	defer finish()
 	payload, dst := memoryOf(1, lentBytes), memoryOf(2, lentBytes)
 	c := lending(t, h, payload, dst)
 	ctx, cancel := context.WithCancel(t.Context())
