@@ -92,5 +92,7 @@ func TestAGradientCountsThoughItsWaitEndedBeforeTheRound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	c.Close()
+	ts.Close() // calls are finished after their answers are written
 	r.wantTaken(taken)
 }
