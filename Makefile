@@ -91,9 +91,11 @@ testclusters: ## test start methods on clusters of this machine: Slurm, Open MPI
 	PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 10m -run "^($$(awk -F '[ (]' '/^func Test/ { print $$2 }' $(CLUSTERTESTS) | grep -v TestMain | paste -sd '|'))$$" ./launch
 	PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 5m ./internal/testing/slurmtest
 
+# The second CPU has no instructions for bfloat16.
 testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is installed
 	@if command -v qemu-aarch64-static >/dev/null; then \
-		CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec qemu-aarch64-static -count=1 -short -vet=off -timeout 10m $(NUMERIC); \
+		CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec qemu-aarch64-static -count=1 -short -vet=off -timeout 10m $(NUMERIC) && \
+		CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec 'qemu-aarch64-static -cpu cortex-a72' -count=1 -short -vet=off -timeout 10m ./internal/f32; \
 	else echo "qemu-aarch64-static is not installed; arm64 is vetted only (make lint)"; fi
 
 # Chromium is not slowed by the race detector, but the time it has to answer is; the same packages' code runs under it in make test.
@@ -150,7 +152,7 @@ demo: build ## train on this machine: 2 workers, 2 servers, no network
 
 deps: ## install what the tests need besides Go (Debian, as root)
 	apt-get update
-	apt-get install -y --no-install-recommends openssh-server openssh-client rsync iproute2 qemu-user-static g++ clang-19 prometheus chromium
+	apt-get install -y --no-install-recommends openssh-server openssh-client rsync iproute2 qemu-user-static binutils-aarch64-linux-gnu g++ clang-19 prometheus chromium
 
 clean: ## remove what was built
 	rm -rf $(BIN)
