@@ -218,3 +218,20 @@ func BenchmarkAddToMeasured(b *testing.B) {
 		})
 	}
 }
+
+func TestSquareSumHasTheSameBitsOnEveryPath(t *testing.T) {
+	for _, n := range lengths {
+		x := normal(rand.New(rand.NewPCG(8, uint64(n))), n)
+		var want SquareSum
+		for i, v := range x {
+			want[i%squareLanes] += float64(v) * float64(v)
+		}
+		onPaths(t, func(t *testing.T) {
+			var got SquareSum
+			got.Add(x, Precondition{})
+			if got != want {
+				t.Errorf("squares of %d values: partial sums %v, want %v", n, got, want)
+			}
+		})
+	}
+}
