@@ -425,3 +425,61 @@ func TestLeadersAreSpread(t *testing.T) {
 		}
 	}
 }
+
+// A call that is given up before its turn leaves a copy: its memory may change, and what it had counts.
+func TestAGradientIsCopiedWhenItsCallEndsBeforeItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		defer r.end()
+		memory := of(12)
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := r.s.Call(ctx, r.push(12, 0), &wire.Value{}, make([]byte, 4*rigValues), memory); err == nil {
+				t.Error("a call that was cancelled: got no error")
+			}
+			clear(memory)
+		})
+		synctest.Wait()
+		cancel()
+		wg.Wait()
+		if _, errs := r.all(r.push(10, 0), r.push(11, 0)); errors.Join(errs...) != nil {
+			t.Fatal(errs)
+		}
+		if got := math.Float32frombits(binary.LittleEndian.Uint32(r.sums[0])); got != 33 {
+			t.Errorf("the sum has %v, want 33", got)
+		}
+	})
+}
+
+// goneLoan was taken back.
+type goneLoan struct{ loan }
+
+func (goneLoan) Claim() bool { return false }
+
+// A gradient that its worker has taken back before its turn has not come; the worker may send it again.
+func TestAGradientThatWasTakenBackHasNotCome(t *testing.T) {
+	for _, settled := range []bool{false, true} { // the call has ended before the others came, or not yet
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, nil)
+			defer r.end()
+			c := &call{s: r.s, push: *r.push(12, 0), lent: goneLoan{}}
+			if err := c.prepare(4 * rigValues); err != nil {
+				t.Fatal(err)
+			}
+			x, err := c.sums.join(&c.push, nil, c.lent, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.round = x
+			if settled {
+				c.sums.settle(x, 12, c.lent)
+			}
+			_, errs := r.all(r.push(10, 0), r.push(11, 0), r.push(12, 0))
+			if errors.Join(errs...) != nil || len(r.sent) != 1 {
+				t.Errorf("settled %v: got %v and %d sums", settled, errs, len(r.sent))
+			}
+			c.finish()
+		})
+	}
+}

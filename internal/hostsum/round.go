@@ -71,12 +71,21 @@ type slot struct {
 	push    wire.Contributor
 	codec   uint8
 	data    *shard.Buffer // until it is in the sum
+	lent    loan          // in place of data: where the gradient lies; until it is in the sum, or its worker no longer waits
 	added   bool
 	arrived time.Time
 }
 
-// join adds a worker's push to its round and returns the round, in use, whose end the caller then awaits. It takes data unless it returns an error.
-func (t *sums) join(p *wire.Push, data *shard.Buffer, at time.Time) (*round, error) {
+// A loan is a gradient of wire.CodecFloat32 where it lies, in memory of a worker that waits for its round. Between Claim, if that is true, and Release it may be read.
+type loan interface {
+	Claim() bool
+	Release()
+	values() []float32
+}
+
+// join adds a worker's push to its round and returns the round, in use, whose end the caller then awaits. It takes data unless it returns an error. What is lent
+// is used until settle.
+func (t *sums) join(p *wire.Push, data *shard.Buffer, lent loan, at time.Time) (*round, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over != nil {
@@ -111,7 +120,7 @@ func (t *sums) join(p *wire.Push, data *shard.Buffer, at time.Time) (*round, err
 		r.dissolve(alone("round %d: %s", p.Round, why))
 		return nil, r.err
 	}
-	x.seq, x.codec, x.data, x.arrived = p.Seq, p.Codec, data, at
+	x.seq, x.codec, x.data, x.lent, x.arrived = p.Seq, p.Codec, data, lent, at
 	x.push = wire.Contributor{Node: p.Node, Seq: p.Seq, Weight: p.Weight, Counted: p.Counted, Micro: p.Step.Micro, MicroSqr: p.Step.MicroSqr}
 	r.here++
 	r.add()
@@ -206,12 +215,46 @@ func (r *round) add() {
 			if r.first.Step.Measure {
 				sqr = &x.push.Sqr
 			}
-			r.sum.Add(x.codec, x.data, sqr)
-			x.data, x.added = nil, true
+			if x.lent == nil {
+				r.sum.Add(x.codec, x.data, sqr)
+			} else if x.lent.Claim() {
+				r.sum.AddValues(x.lent.values(), sqr)
+				x.lent.Release()
+			} else {
+				r.vacate(x)
+				if !r.of.s.cfg.AnyOrder {
+					return
+				}
+				continue
+			}
+			x.data, x.lent, x.added = nil, nil, true
 		case !r.of.s.cfg.AnyOrder:
 			return
 		}
 	}
+}
+
+// vacate makes a slot whose worker has taken its gradient back as if none had come.
+func (r *round) vacate(x *slot) {
+	*x = slot{member: x.member}
+	r.here--
+}
+
+// settle ends all use of what a worker has lent, before its call is answered: a gradient that is not in the sum is copied.
+func (t *sums) settle(r *round, node uint64, lent loan) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x := r.find(node)
+	if x == nil || x.lent != lent {
+		return
+	}
+	if !lent.Claim() {
+		r.vacate(x)
+		return
+	}
+	x.data, x.lent = t.s.pool.Get(4*t.n), nil
+	copy(x.data.Float32s(t.n), lent.values())
+	lent.Release()
 }
 
 // codec is that of the sum: the gradients' own, or float32 if one came so.
@@ -323,7 +366,7 @@ func (r *round) dissolve(err error) {
 	for i := range r.slots {
 		x := &r.slots[i]
 		x.data.Release()
-		x.data = nil
+		x.data, x.lent = nil, nil
 		if x.seq != 0 {
 			r.of.settled[x.node] = max(r.of.settled[x.node], x.seq)
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/transport"
@@ -133,6 +134,7 @@ type call struct {
 	push  wire.Push
 	sums  *sums
 	data  *shard.Buffer
+	lent  loan // in place of data
 	taken bool // counted in sums.taken
 	round *round
 	value wire.Value
@@ -190,8 +192,24 @@ func (c *call) prepare(n int) error {
 	}
 	c.sums, c.taken = t, true
 	s.active++
-	c.data = s.pool.Get(max(n, 8))
+	if c.lent == nil {
+		c.data = s.pool.Get(max(n, 8))
+	}
 	return nil
+}
+
+// A remoteLoan is a gradient in the memory of another process; an ownLoan is one in this one, of a call that waits.
+type remoteLoan struct{ *transport.Loan }
+
+type ownLoan []byte
+
+func (l remoteLoan) values() []float32 { return float32s(l.Payload()) }
+func (l *ownLoan) Claim() bool         { return true }
+func (l *ownLoan) Release()            {}
+func (l *ownLoan) values() []float32   { return float32s(*l) }
+
+func float32s(b []byte) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }
 
 // finish releases what the call holds.
@@ -213,12 +231,19 @@ func (c *call) finish() {
 }
 
 // serve waits for the round and returns its value's bytes, which are valid until finish.
-func (c *call) serve(ctx context.Context) ([]byte, error) {
-	r, err := c.sums.join(&c.push, c.data, time.Now())
+func (c *call) serve(ctx context.Context) (value []byte, err error) {
+	r, err := c.sums.join(&c.push, c.data, c.lent, time.Now())
 	if err != nil {
 		return nil, err
 	}
 	c.data, c.round = nil, r
+	if c.lent != nil {
+		defer func() {
+			if err != nil {
+				c.sums.settle(r, c.push.Node, c.lent)
+			}
+		}()
+	}
 	timer := time.NewTimer(max(time.Duration(c.push.WaitMillis)*time.Millisecond, time.Millisecond))
 	defer timer.Stop()
 	select {
@@ -249,6 +274,25 @@ func (s *Server) Buffer(r *transport.Request, n int) ([]byte, error) {
 	}
 	r.Value = c
 	return c.data.Bytes(n), nil
+}
+
+// Borrow implements transport.LoanHandler: gradients are added where they lie.
+func (s *Server) Borrow(r *transport.Request, l *transport.Loan) ([]byte, error) {
+	c := &call{s: s}
+	if err := c.decode(r); err != nil {
+		return nil, err
+	}
+	if c.push.Codec == wire.CodecFloat32 {
+		c.lent = remoteLoan{l}
+	}
+	if err := c.prepare(len(l.Payload())); err != nil {
+		return nil, err
+	}
+	r.Value = c
+	if c.lent != nil {
+		return nil, nil
+	}
+	return c.data.Bytes(len(l.Payload())), nil
 }
 
 func (c *call) decode(r *transport.Request) error {
@@ -292,13 +336,19 @@ func (s *Server) Call(ctx context.Context, request *wire.Push, answer *wire.Valu
 	for _, p := range payload {
 		n += len(p)
 	}
+	if len(payload) == 1 && c.push.Codec == wire.CodecFloat32 && n > 0 {
+		own := ownLoan(payload[0])
+		c.lent = &own
+	}
 	if err := c.prepare(n); err != nil {
 		return nil, err
 	}
 	defer c.finish()
-	b := c.data.Bytes(n)
-	for _, p := range payload {
-		b = b[copy(b, p):]
+	if c.lent == nil {
+		b := c.data.Bytes(n)
+		for _, p := range payload {
+			b = b[copy(b, p):]
+		}
 	}
 	got, err := c.serve(ctx)
 	if err != nil {

@@ -33,16 +33,40 @@ func (t *Adder) Add(codec uint8, data *Buffer, sqr *float64) {
 	case sqr == nil:
 		p.addTo(t.data.Float32s(t.n), t.pool)
 	default:
-		if t.squares == nil {
-			t.squares = &f32.AddSquares{}
-		}
-		*t.squares = f32.AddSquares{}
-		p.addToMeasured(t.data.Float32s(t.n), t.pool, f32.Precondition{}, t.squares, t.first != nil, false)
-		if *sqr = t.squares.Added.Total(); t.first != nil {
-			*t.first, t.first = t.squares.Before.Total(), nil
-		}
+		p.addToMeasured(t.data.Float32s(t.n), t.pool, f32.Precondition{}, t.noSquares(), t.first != nil, false)
+		t.take(sqr)
 	}
 	data.Release()
+}
+
+// AddValues is Add of a gradient that stays the caller's.
+func (t *Adder) AddValues(values []float32, sqr *float64) {
+	switch {
+	case t.data == nil:
+		t.data, t.first = t.pool.Get(4*t.n), sqr
+		copy(t.data.Float32s(t.n), values)
+	case sqr == nil:
+		f32.AddTo(t.data.Float32s(t.n), values)
+	default:
+		f32.AddToMeasured(t.data.Float32s(t.n), values, f32.Precondition{}, t.noSquares(), t.first != nil, false)
+		t.take(sqr)
+	}
+}
+
+func (t *Adder) noSquares() *f32.AddSquares {
+	if t.squares == nil {
+		t.squares = &f32.AddSquares{}
+	}
+	*t.squares = f32.AddSquares{}
+	return t.squares
+}
+
+// take takes the squares of an addition.
+func (t *Adder) take(sqr *float64) {
+	*sqr = t.squares.Added.Total()
+	if t.first != nil {
+		*t.first, t.first = t.squares.Before.Total(), nil
+	}
 }
 
 // Take returns the sum in one of these codecs, its memory and its bytes, and empties the Adder. A sum that float16 cannot hold is returned as float32.
