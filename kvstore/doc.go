@@ -38,7 +38,9 @@
 // says how old the values were.
 //
 // WithLocalSteps is for slow links: a trainer exchanges values every so many steps in place of gradients at every step. worker.Trainer
-// does so.
+// does so. WithHostSums, and PARAGON_HOST_SUMS (auto, on or off), say whether the workers of a host add up their push-pulls through shared memory, so that one
+// gradient and one value for each host cross a link. By default they do for keys whose servers are on other hosts. The sum of a round is then by host, and
+// by rank within a host.
 //
 // Steps. A training loop whose batch size changes tells the servers what its step has in common: Step gives a Pusher with a factor of the learning
 // rate for this round alone, with the gain by which Adam's family keeps its second moment, with the progress at which the schedule is read, and with a

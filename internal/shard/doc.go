@@ -7,7 +7,7 @@
 // # Rounds
 //
 // In sync mode the open round closes when every member has contributed once: the set of contributors decides, never a
-// count of messages. Contributions are added in rank order, so that a run repeats bit for bit: one that is next in order is added on
+// count of messages. Contributions are added in rank order, those of a Member.Group first, so that a run repeats bit for bit: one that is next in order is added on
 // arrival and its memory is released, others are held until their turn. (In wire.ModeAnyOrder all are added on arrival: no memory is held
 // and a round closes sooner after its last contribution, but runs do not repeat bit for bit.) A member may be one round ahead (its
 // contribution is held); two rounds ahead it has to wait. A contribution that is sent again is acknowledged and counts once; another one
