@@ -20,8 +20,7 @@ const (
 	// running statistics, matrices, logits and the loss stay float32; on a GPU matrices between operations and gradients of
 	// convolutions' weights are rounded too. It takes about half of the memory of Float32 beside parameters
 	// and gradients. Loss scaling is not needed. A CPU with AMX is faster at it by far, one with full-rate AVX512_BF16 is faster. On other CPUs products
-	// are those of Float32, of operands that are not rounded: with AVX-512 images are still stored as bfloat16, without it they are
-	// float32, too, and a program computes what one of Float32 does.
+	// are those of Float32, images are stored as float32, too, and a program computes what one of Float32 does.
 	BFloat16
 	// TF32 is Float32 with what convolutions and Linear multiply rounded to 10 bits of precision. GPUs only.
 	TF32

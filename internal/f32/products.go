@@ -71,8 +71,9 @@ func pairsPay(p Path) bool {
 	return pairs > 1.5*floats
 }
 
-// StoresBFloat16 reports whether the active path has the functions on arrays of bfloat16 in assembly. Where it has not, float32 is faster to store.
-func StoresBFloat16() bool { return storesBFloat16(active) }
+// StoresBFloat16 reports whether images are better stored as bfloat16 than as float32: where products are of bfloat16, and the active path has the
+// functions on arrays of bfloat16 in assembly. Else each convolution would widen what it reads, which takes more than the other operations gain.
+func StoresBFloat16() bool { return BFloat16Products() != FloatProducts && storesBFloat16(active) }
 
 // BFloat16Tiles is the tile of BFloat16Products on the active path.
 func BFloat16Tiles() *Tile {

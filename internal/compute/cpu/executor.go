@@ -80,7 +80,7 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 		e.common = cfg.Share.common
 	}
 	if cfg.BFloat16 {
-		e.newConv, e.tile = conv.NewBFloat16, f32.PairTiles(f32.Active())
+		e.newConv, e.tile = conv.NewBFloat16, f32.BFloat16Tiles()
 	}
 	e.kernels = make([]kernel, len(p.Ops))
 	doubles := 0
