@@ -22,6 +22,7 @@ type backward struct {
 	turned               []float32 // for each thread: dy as pairs of examples, before it is transposed
 	panels               []float32 // x
 	wPanel               []float32 // for each thread: a panel of w
+	unitSums             []float32 // for each thread: a block of a tile unit
 
 	pack, multiply func(thread, i int)
 }
@@ -38,11 +39,11 @@ func (l *Plan) planBackward() {
 
 // BackwardScratchLen is the number of values of scratch memory for Backward.
 func (l *Plan) BackwardScratchLen() int {
-	n := l.out*l.depthBatch + l.inPanels*l.depthBatch*l.tile.Cols + l.threads*l.depthOut*l.tile.Cols
+	n := l.rowsRead(l.out)*l.depthBatch + l.inPanels*l.depthBatch*l.tile.Cols + l.threads*l.depthOut*l.tile.Cols
 	if l.tile.Pairs() {
-		n += l.batch*l.depthOut + l.threads*l.out*groupExamples/2
+		n += l.rowsRead(l.batch)*l.depthOut + l.threads*l.out*groupExamples/2
 	}
-	return n
+	return n + l.unitSums()
 }
 
 // BackwardDoubles is the number of float64 numbers that Backward needs.
@@ -53,13 +54,14 @@ func (l *Plan) Backward(dx, dw, db, x, w, dy []float32, scratch []float32, doubl
 	l.check("Backward", [2]int{len(x), l.batch * l.in}, [2]int{len(w), l.out * l.in}, [2]int{len(dy), l.batch * l.out})
 	g := &l.backward
 	g.dx, g.dw, g.db, g.x, g.w, g.dy = dx, dw, db, x, w, dy
-	g.dyRows = room(&scratch, l.out*l.depthBatch)
+	g.dyRows = room(&scratch, l.rowsRead(l.out)*l.depthBatch)
 	g.panels = room(&scratch, l.inPanels*l.depthBatch*l.tile.Cols)
 	g.wPanel = room(&scratch, l.threads*l.depthOut*l.tile.Cols)
 	if l.tile.Pairs() {
-		g.dyPairs = room(&scratch, l.batch*l.depthOut)
+		g.dyPairs = room(&scratch, l.rowsRead(l.batch)*l.depthOut)
 		g.turned = room(&scratch, l.threads*l.out*groupExamples/2)
 	}
+	g.unitSums = room(&scratch, l.unitSums())
 	g.doubles = doubles
 	first, second := g.groups, 0
 	if db != nil {
@@ -80,7 +82,7 @@ func (l *Plan) Backward(dx, dw, db, x, w, dy []float32, scratch []float32, doubl
 		l.addSums()
 	}
 	g.dx, g.dw, g.db, g.x, g.w, g.dy, g.doubles = nil, nil, nil, nil, nil, nil, nil
-	g.dyPairs, g.dyRows, g.turned, g.panels, g.wPanel = nil, nil, nil, nil, nil
+	g.dyPairs, g.dyRows, g.turned, g.panels, g.wPanel, g.unitSums = nil, nil, nil, nil, nil, nil
 }
 
 // packBackward packs some examples of dy and x or, after those, sums some rows of dy.
@@ -93,12 +95,32 @@ func (l *Plan) packBackward(thread, i int) {
 	lo, hi := i*groupExamples, min((i+1)*groupExamples, l.batch)
 	if g.dx != nil && l.tile.Pairs() {
 		for b := lo; b < hi; b++ {
-			l.tile.PackPairs(g.dyPairs[b*l.depthOut:(b+1)*l.depthOut], g.dy[b*l.out:(b+1)*l.out])
+			l.packPairs(g.dyPairs[b*l.depthOut:(b+1)*l.depthOut], g.dy[b*l.out:(b+1)*l.out])
 		}
 	}
 	if g.dw != nil {
 		l.packRows(thread, lo, hi)
 		l.packPanels(lo, hi)
+		if hi == l.batch {
+			l.clearAfter()
+		}
+	}
+}
+
+// clearAfter puts zeros after the last examples' pairs, up to the depth of a sum.
+func (l *Plan) clearAfter() {
+	g, cols, there := &l.backward, l.tile.Cols, l.batch
+	if l.tile.Pairs() {
+		there = (l.batch + 1) / 2
+	}
+	if there == l.depthBatch {
+		return
+	}
+	for o := range l.out {
+		clear(g.dyRows[o*l.depthBatch+there : (o+1)*l.depthBatch])
+	}
+	for panel := range l.inPanels {
+		clear(g.panels[(panel*l.depthBatch+there)*cols : (panel+1)*l.depthBatch*cols])
 	}
 }
 
@@ -179,7 +201,7 @@ func (l *Plan) multiplyBackward(thread, i int) {
 		}
 		i -= l.inPanels
 	}
-	l.multiplyWeight(i)
+	l.multiplyWeight(thread, i)
 }
 
 // multiplyData computes the inputs of a panel of w for all examples.
@@ -187,45 +209,40 @@ func (l *Plan) multiplyData(thread, panel int) {
 	g, t := &l.backward, l.tile
 	i0 := panel * t.Cols
 	n := min(t.Cols, l.in-i0)
-	a := f32.GatherArgs{In: g.dy, W: g.wPanel[thread*l.depthOut*t.Cols : (thread+1)*l.depthOut*t.Cols], Out: g.dx[i0:]}
-	stride := l.out
+	a := product{in: g.dy, w: g.wPanel[thread*l.depthOut*t.Cols : (thread+1)*l.depthOut*t.Cols], out: g.dx[i0:],
+		inStride: l.out, outStride: l.in, cols: n, thread: thread, parts: l.partsOut, sums: g.unitSums}
 	if t.Pairs() {
-		a.In, stride = g.dyPairs, l.depthOut
+		a.in, a.inStride = g.dyPairs, l.depthOut
 		whole := l.out / 2
-		t.PairRows(a.W, t.Cols, g.w[i0:], second(g.w[i0:], l.in, whole), 2*l.in, whole, n, t.Cols)
+		t.PairRows(a.w, t.Cols, g.w[i0:], second(g.w[i0:], l.in, whole), 2*l.in, whole, n, t.Cols)
 		if l.out%2 != 0 {
-			t.PairRows(a.W[whole*t.Cols:], t.Cols, g.w[(l.out-1)*l.in+i0:], nil, l.in, 1, n, t.Cols)
+			t.PairRows(a.w[whole*t.Cols:], t.Cols, g.w[(l.out-1)*l.in+i0:], nil, l.in, 1, n, t.Cols)
 		}
+		clear(a.w[(l.out+1)/2*t.Cols:])
 	} else {
-		t.CopyRows(a.W, t.Cols, g.w[i0:], l.in, l.out, n, t.Cols)
+		t.CopyRows(a.w, t.Cols, g.w[i0:], l.in, l.out, n, t.Cols)
 	}
 	for tile := range g.rowTiles {
-		b := tile * t.Rows
-		rows := min(t.Rows, l.batch-b)
-		for r := range rows {
-			a.InRow[r], a.OutRow[r] = (b+r)*stride, (b+r)*l.in
-		}
-		l.gather(&a, l.partsOut, rows, n)
+		a.row0 = tile * t.Rows
+		a.rows, a.out0 = min(t.Rows, l.batch-a.row0), a.row0*l.in
+		l.multiply(&a)
 	}
 }
 
 // multiplyWeight computes a chunk of dw's rows.
-func (l *Plan) multiplyWeight(chunk int) {
+func (l *Plan) multiplyWeight(thread, chunk int) {
 	g, t := &l.backward, l.tile
 	tile0, tile1 := g.tiles*chunk/g.chunks, g.tiles*(chunk+1)/g.chunks
-	a := f32.GatherArgs{In: g.dyRows}
+	a := product{in: g.dyRows, inStride: l.depthBatch, outStride: l.in, thread: thread, parts: l.partsBatch, sums: g.unitSums}
 	for tile := tile0; tile < tile1; tile++ {
 		o := tile * t.Rows
-		rows := min(t.Rows, l.out-o)
-		for r := range rows {
-			a.InRow[r], a.OutRow[r] = (o+r)*l.depthBatch, (o+r)*l.in
-		}
+		a.row0, a.rows, a.out0 = o, min(t.Rows, l.out-o), o*l.in
 		for panel := range l.inPanels {
 			i0 := panel * t.Cols
-			t.Fetch(g.dw[min(o*l.in+i0+t.Cols, len(g.dw)):], l.in, rows, t.Cols)
-			a.W = g.panels[panel*l.depthBatch*t.Cols : (panel+1)*l.depthBatch*t.Cols]
-			a.Out = g.dw[i0:]
-			l.gather(&a, l.partsBatch, rows, min(t.Cols, l.in-i0))
+			t.Fetch(g.dw[min(o*l.in+i0+t.Cols, len(g.dw)):], l.in, a.rows, t.Cols)
+			a.w = g.panels[panel*l.depthBatch*t.Cols : (panel+1)*l.depthBatch*t.Cols]
+			a.out, a.cols = g.dw[i0:], min(t.Cols, l.in-i0)
+			l.multiply(&a)
 		}
 	}
 }

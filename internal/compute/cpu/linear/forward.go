@@ -20,6 +20,7 @@ type forward struct {
 	xPairs        []float32 // x as pairs, row by row
 	panels        []float32 // x transposed
 	rows          []float32 // for each thread: rows of w as pairs
+	unitSums      []float32 // for each thread: a block of a tile unit
 	sums          []float32 // for each thread: the tiles of a task
 
 	pack, multiply func(thread, i int)
@@ -51,7 +52,7 @@ func (l *Plan) ForwardScratchLen() int {
 	if l.tile.Pairs() {
 		n += l.batch*l.depthIn + l.threads*l.tile.Rows*l.depthIn
 	}
-	return n
+	return n + l.unitSums()
 }
 
 // Forward sets y = x·wᵀ, plus bias if it is not nil, and max(·, 0) of that if relu. scratch has ForwardScratchLen values.
@@ -71,9 +72,10 @@ func (l *Plan) Forward(y, x, w, bias []float32, relu bool, scratch []float32) {
 		f.xPairs = room(&scratch, l.batch*l.depthIn)
 		f.rows = room(&scratch, l.threads*l.tile.Rows*l.depthIn)
 	}
+	f.unitSums = room(&scratch, l.unitSums())
 	l.pool.RunThreads(f.packs, f.pack)
 	l.pool.RunThreads(f.chunks*f.blocks, f.multiply)
-	f.y, f.x, f.w, f.bias, f.panels, f.sums, f.xPairs, f.rows = nil, nil, nil, nil, nil, nil, nil, nil
+	f.y, f.x, f.w, f.bias, f.panels, f.sums, f.xPairs, f.rows, f.unitSums = nil, nil, nil, nil, nil, nil, nil, nil, nil
 }
 
 // packForward transposes a group of examples of x, or a slice of their values.
@@ -87,7 +89,7 @@ func (l *Plan) packForward(_, i int) {
 	if l.tile.Pairs() {
 		src = f.xPairs
 		for b := b0; b < b0+rows; b++ {
-			l.tile.PackPairs(src[b*l.depthIn+lo:b*l.depthIn+hi], f.x[b*l.in+2*lo:b*l.in+min(2*hi, l.in)])
+			l.packPairs(src[b*l.depthIn+lo:b*l.depthIn+hi], f.x[b*l.in+min(2*lo, l.in):b*l.in+min(2*hi, l.in)])
 		}
 	}
 	cols := l.tile.Cols
@@ -119,25 +121,22 @@ func (l *Plan) multiplyForward(thread, i int) {
 	sums := f.sums[thread*f.blockPanels*f.chunkRows*t.Cols:]
 	o0, o1 := tile0*t.Rows, min(tile1*t.Rows, l.out)
 
-	a := f32.GatherArgs{In: f.w}
+	a := product{in: f.w, inStride: l.in, outStride: t.Cols, cols: t.Cols, thread: thread, parts: l.partsIn, sums: f.unitSums}
 	if t.Pairs() {
-		a.In = f.rows[thread*t.Rows*l.depthIn : (thread+1)*t.Rows*l.depthIn]
+		a.in, a.inStride = f.rows[thread*t.Rows*l.depthIn:(thread+1)*t.Rows*l.depthIn], l.depthIn
 	}
 	for o := o0; o < o1; o += t.Rows {
-		n := min(t.Rows, o1-o)
-		for r := range n {
-			if t.Pairs() {
-				t.PackPairs(a.In[r*l.depthIn:(r+1)*l.depthIn], f.w[(o+r)*l.in:(o+r+1)*l.in])
-				a.InRow[r] = r * l.depthIn
-			} else {
-				a.InRow[r] = (o + r) * l.in
+		a.rows, a.row0, a.out0 = min(t.Rows, o1-o), o, (o-o0)*t.Cols
+		if t.Pairs() {
+			a.row0 = 0
+			for r := range a.rows {
+				l.packPairs(a.in[r*l.depthIn:(r+1)*l.depthIn], f.w[(o+r)*l.in:(o+r+1)*l.in])
 			}
-			a.OutRow[r] = (o - o0 + r) * t.Cols
 		}
 		for panel := panel0; panel < panel1; panel++ {
-			a.W = f.panels[panel*l.depthIn*t.Cols : (panel+1)*l.depthIn*t.Cols]
-			a.Out = sums[(panel-panel0)*f.chunkRows*t.Cols:]
-			l.gather(&a, l.partsIn, n, t.Cols)
+			a.w = f.panels[panel*l.depthIn*t.Cols : (panel+1)*l.depthIn*t.Cols]
+			a.out = sums[(panel-panel0)*f.chunkRows*t.Cols:]
+			l.multiply(&a)
 		}
 	}
 	for panel := panel0; panel < panel1; panel++ {

@@ -40,6 +40,9 @@ func New(batch, in, out int, tile *f32.Tile, p *pool.Pool) (*Plan, error) {
 	if batch < 1 || in < 1 || out < 1 {
 		return nil, fmt.Errorf("linear: batch %d of %d inputs and %d outputs, want at least 1 of each", batch, in, out)
 	}
+	if u := tile.Unit(); u != nil {
+		tile = u
+	}
 	l := &Plan{batch: batch, in: in, out: out, tile: tile, pool: p, threads: p.Threads()}
 	l.depthIn, l.depthOut, l.depthBatch = l.depth(in), l.depth(out), l.depth(batch)
 	l.partsIn, l.partsOut, l.partsBatch = l.parts(l.depthIn), l.parts(l.depthOut), l.parts(l.depthBatch)
@@ -52,10 +55,39 @@ func New(batch, in, out int, tile *f32.Tile, p *pool.Pool) (*Plan, error) {
 
 // depth is the number of values of a row of n numbers as the tile reads it.
 func (l *Plan) depth(n int) int {
-	if l.tile.Pairs() {
+	switch {
+	case l.byUnit(): // whole steps, with zeros at the end
+		return (n + f32.UnitDepth - 1) / f32.UnitDepth * (f32.UnitDepth / 2)
+	case l.tile.Pairs():
 		return (n + 1) / 2
 	}
 	return n
+}
+
+// byUnit is true if products are those of a tile unit.
+func (l *Plan) byUnit() bool { return l.tile.Unit() == l.tile }
+
+// rowsRead is the number of rows that tiles over n rows read: the unit reads whole registers.
+func (l *Plan) rowsRead(n int) int {
+	if l.byUnit() {
+		return (n + f32.UnitBlock - 1) / f32.UnitBlock * f32.UnitBlock
+	}
+	return n
+}
+
+// unitSums is what a thread needs for the sums of a block on their way to the result.
+func (l *Plan) unitSums() int {
+	if l.byUnit() {
+		return l.threads * f32.UnitBlock * f32.UnitBlock
+	}
+	return 0
+}
+
+// packPairs is Tile.PackPairs of n numbers, with zeros after them up to a row's depth.
+func (l *Plan) packPairs(dst, x []float32) {
+	n := (len(x) + 1) / 2
+	l.tile.PackPairs(dst[:n], x)
+	clear(dst[n:])
 }
 
 // parts cuts a sum over depth values into parts.
@@ -69,14 +101,42 @@ func (l *Plan) parts(depth int) [][]f32.Segment {
 	return parts
 }
 
-// gather computes one tile: the sums of all parts.
-func (l *Plan) gather(a *f32.GatherArgs, parts [][]f32.Segment, rows, cols int) {
-	a.Add = 0
-	for _, part := range parts {
+// A product is one tile: rows of in, row0 and those after it, inStride values each, by a packed panel, to rows of out from out0 on.
+type product struct {
+	in, w, out         []float32
+	row0, inStride     int
+	out0, outStride    int
+	rows, cols, thread int
+	parts              [][]f32.Segment
+	sums               []float32 // of all threads, for a tile unit
+}
+
+// multiply computes one tile: the sums of all parts.
+func (l *Plan) multiply(p *product) {
+	if l.byUnit() {
+		l.multiplyByUnit(p)
+		return
+	}
+	a := f32.GatherArgs{In: p.in, W: p.w, Out: p.out}
+	for r := range p.rows {
+		a.InRow[r], a.OutRow[r] = (p.row0+r)*p.inStride, p.out0+r*p.outStride
+	}
+	for _, part := range p.parts {
 		a.Segments = part
-		l.tile.Gather(a, rows, cols)
+		l.tile.Gather(&a, p.rows, p.cols)
 		a.Add = 1
 	}
+}
+
+// multiplyByUnit is multiply by one block of the tile unit, whose sums are added up step by step, not in parts.
+func (l *Plan) multiplyByUnit(p *product) {
+	const block = f32.UnitBlock * f32.UnitBlock
+	segment := [1]f32.Segment{{Len: p.inStride / (f32.UnitDepth / 2)}}
+	rows := [1][2]int{{2 * p.row0 * p.inStride, 2 * (p.row0 + f32.UnitRows) * p.inStride}}
+	a := f32.BlockArgs{A: f32.HalvesOf(p.in), B: f32.HalvesOf(p.w), Sums: p.sums[p.thread*block : (p.thread+1)*block],
+		Rows: rows[:], Segments: segment[:], Stride: 2 * p.inStride, Step: f32.UnitDepth, Panels: 1}
+	l.tile.Blocks(&a)
+	l.tile.CopyRows(p.out[p.out0:], p.outStride, a.Sums, f32.UnitBlock, p.rows, p.cols, p.cols)
 }
 
 // tasks is in how many tasks work of so many multiply-adds and pieces is handed out.

@@ -10,6 +10,7 @@ import (
 	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/internal/pool"
 	"github.com/paragon-train/paragon/internal/testing/alloctest"
+	"github.com/paragon-train/paragon/internal/testing/amxtest"
 )
 
 type layer struct{ batch, in, out int }
@@ -106,7 +107,32 @@ func kinds() (all []kind) {
 	if portable := f32.PairTiles(f32.Portable); portable != pairs {
 		all = append(all, kind{"portable pairs", portable, 1.0 / 128})
 	}
-	return all
+	return append(all, kind{"emulated tile unit", pairs.WithEmulatedUnit(), 1.0 / 128})
+}
+
+// The tile unit's machine code, where there is none in a traced process.
+func TestTileUnitComputesLayers(t *testing.T) {
+	amxtest.Run(t, f32.BFloat16Products() == f32.TileProducts, f32.FromEnv, func(t *testing.T) {
+		p := pool.New(2)
+		defer p.Close()
+		tile := f32.BFloat16Tiles()
+		if tile.Unit() == nil {
+			t.Fatalf("products of bfloat16 are by %v, want %v", f32.BFloat16Products(), f32.TileProducts)
+		}
+		for _, s := range layers[:8] {
+			x, w, bias, dy := s.arrays(rand.New(rand.NewPCG(6, 1)))
+			wantY, wantDx, wantDw, wantDb := s.expect(x, w, bias, dy)
+			l, forward, backward, doubles := newPlan(t, s, tile, p)
+			y, dx, dw, db := make([]float32, len(dy)), make([]float32, len(x)), make([]float32, len(w)), make([]float32, len(bias))
+			l.Forward(y, x, w, bias, false, forward)
+			l.Backward(dx, dw, db, x, w, dy, backward, doubles)
+			what := fmt.Sprintf("%+v: ", s)
+			closeTo(t, what+"y", y, wantY, 1.0/128)
+			closeTo(t, what+"dx", dx, wantDx, 1.0/128)
+			closeTo(t, what+"dw", dw, wantDw, 1.0/128)
+			closeTo(t, what+"db", db, wantDb, 1e-6)
+		}
+	})
 }
 
 func TestPassesAreTheirFormulas(t *testing.T) {
