@@ -30,6 +30,9 @@
 // packed, inputs and gradients as they are copied for the tile; Winograd transforms in float32 and rounds what the transforms
 // give. Sums over fewer than eight channels stay those of float32.
 //
+// Where the CPU has a tile unit (AMX; see f32.Tile.Blocks), sums over eight channels and more are its: forward and backward-data over rows of pixels that lie a
+// constant stride apart, along images or over images of a copy in which these lie side by side, backward-weight over images, 32 in a step.
+//
 // The methods ForwardStored, BackwardDataStored and BackwardWeightStored take images that lie in memory as bfloat16, too. Of an even
 // number of channels, these are the pairs that the tile reads, with no copy; two images are joined to pairs, and patches widened,
 // on their way. Sums go to memory through a tile that rounds them.
