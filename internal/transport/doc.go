@@ -12,7 +12,7 @@
 // is closed, and other calls on it end with ErrConnection.
 //
 // Both ends of a connection prove that they have the job's secret before the first frame. If both have an Identity, connections that leave
-// the host use TLS 1.3, and both ends show a certificate of the job's own authority.
+// the host begin with TLS 1.3's handshake, both ends show a certificate of the job's own authority, and frames travel in sealed records.
 //
 // A Network makes the connections: Auto uses shared memory within a host and TCP between hosts; TCP and Unix use only these.
 // internal/testing/faultnet has pipes in memory with injected faults.

@@ -6,11 +6,14 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // sockets returns the two ends of a TCP connection.
@@ -137,5 +140,67 @@ func TestSocketErrorsNameTheConnection(t *testing.T) {
 	v := net.Buffers{make([]byte, 10)}
 	if err := a.writeVector(&v); !errors.Is(err, syscall.EPIPE) || !strings.Contains(err.Error(), "write tcp "+a.LocalAddr().String()) {
 		t.Errorf("write: got %v, want a broken pipe with the addresses", err)
+	}
+}
+
+// Both ends of a connection within the machine have cubic from the beginning, others the system's choice.
+func TestCongestionControlIsChosenBeforeTheConnection(t *testing.T) {
+	of := func(c syscall.Conn) (name string) {
+		t.Helper()
+		raw, err := c.SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw.Control(func(fd uintptr) { name, err = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	system := of(plain.(*net.TCPListener))
+	raw, err := plain.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	congestionControl(raw, withinMachine)
+	if got := of(plain.(*net.TCPListener)); got != withinMachine {
+		t.Skipf("this system has no %s, or does not allow it: %s stays", withinMachine, got)
+	}
+	ln, err := TCP.Listen(":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	if got := of(ln.(*tcpListener).Listener.(*net.TCPListener)); got != withinMachine {
+		t.Errorf("the listener: got %s, want %s: connections begin with it", got, withinMachine)
+	}
+	hosts := map[string]string{"127.0.0.1": withinMachine}
+	addrs, _ := net.InterfaceAddrs()
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() && !p.Addr().IsLoopback() {
+			hosts[p.Addr().String()] = system // its own address, and not loopback
+		}
+	}
+	for host, want := range hosts {
+		x, err := TCP.Dial(t.Context(), net.JoinHostPort(host, port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for end, nc := range map[string]net.Conn{"dialled": x, "accepted": y} {
+			if got := of(nc.(*socketConn).Conn.(*net.TCPConn)); got != want {
+				t.Errorf("%s, %s: got %s, want %s", host, end, got, want)
+			}
+			nc.Close()
+		}
 	}
 }

@@ -2,6 +2,17 @@
 
 package transport
 
-import "net"
+import (
+	"net"
+	"syscall"
+)
 
-func tuned(nc net.Conn) net.Conn { return nc }
+type listenerTuning struct{}
+
+func (*listenerTuning) beforeListen(network, address string, raw syscall.RawConn) error { return nil }
+
+func (*listenerTuning) accepted(net.Conn) {}
+
+func beforeConnect(network, address string, raw syscall.RawConn) error { return nil }
+
+func newSocketConn(nc net.Conn, _ int) net.Conn { return nc }
