@@ -35,6 +35,9 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	s.countExamples(m, c.Counted, c.Weight)
 	begin := s.clock()
 	m.staleness.push(s.rounds, m.counted)
+	if s.single == nil {
+		s.single = make([]slot, 1)
+	}
 	x := &s.single[0]
 	*x = slot{node: m.Node, rank: m.Rank, seq: c.Seq, weight: c.Weight, norm: c.norm, judged: c.Judged,
 		payload: payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size, loan: c.Loan}, loan: c.Loan}
@@ -43,7 +46,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	s.sum.rate = c.Step.Rate
 	switch {
 	case c.Loan != nil:
-		s.takeLent(s.single[:])
+		s.takeLent(s.single)
 		if !s.updatesInParts() {
 			s.addLent(&s.sum.partialSum)
 		}
@@ -52,7 +55,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	default:
 		s.aggregate(x, true)
 	}
-	s.learnNorms(s.single[:])
+	s.learnNorms(s.single)
 	inParts := s.sum.lent != nil
 	if err := s.apply(s.rounds); err != nil {
 		s.fail(err)

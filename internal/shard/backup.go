@@ -267,7 +267,7 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 		}
 		s.resetSum()
 	case r.Form == wire.RecordNewest && s.cfg.Rule == wire.RuleAverage && len(r.Counts) == 1 && data != nil:
-		if m := s.members[r.Counts[0].Node]; m != nil {
+		if m := s.memberOf(r.Counts[0].Node); m != nil {
 			s.keepNewest(m, &payload{data: data}, r.Counts[0].Weight)
 			owned = nil
 			if err := s.apply(r.Round); err != nil {
@@ -290,7 +290,7 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 		return s.refuse(wire.CodeMalformed, "follow round %d: got data of form %d for form %d and rule %d", r.Round, r.Form, s.cfg.Form, s.cfg.Rule)
 	}
 	for _, c := range r.Counts {
-		m := s.members[c.Node]
+		m := s.memberOf(c.Node)
 		if m != nil {
 			m.counted, m.known = max(m.counted, c.Seq), true
 		}

@@ -383,7 +383,7 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 						t.Fatalf("seed %d, %d losses: after %d rounds\n got %v\nwant %v", seed, losses, x.rounds, got, want)
 					}
 					for rank := range workers {
-						if m := x.members[node(rank)]; m.counted != rounds {
+						if m := x.memberOf(node(rank)); m.counted != rounds {
 							t.Errorf("seed %d: contributions of rank %d: got %d counted, want %d", seed, rank, m.counted, rounds)
 						}
 					}

@@ -48,7 +48,7 @@ func (l *exampleCounts) memberJoined(m *member) {
 func (s *Shard) Counted(node uint64) (examples uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m := s.members[node]; m != nil {
+	if m := s.memberOf(node); m != nil {
 		return m.examples, s.examples.used
 	}
 	return s.examples.left[node], s.examples.used

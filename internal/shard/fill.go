@@ -221,12 +221,12 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 	s.rounds, s.anySeq, s.pushed = x.Round, x.AnySeq, x.Pushed
 	s.setMembers(generation, members)
 	for _, state := range x.Members {
-		m := s.members[state.Node]
+		m := s.memberOf(state.Node)
 		if m == nil {
 			m = &member{Member: Member{Node: state.Node}} // not a member; its array takes part in the order
 		}
 		m.examples, m.caught = state.Examples, state.Caught
-		if s.members[state.Node] == nil {
+		if s.memberOf(state.Node) == nil {
 			s.examples.memberLeft(m)
 		}
 		m.counted, m.base, m.known = state.Counted, state.Base, state.Known

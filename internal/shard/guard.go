@@ -120,7 +120,7 @@ func (s *Shard) CaughtOf(node uint64) uint64 {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m := s.members[node]; m != nil {
+	if m := s.memberOf(node); m != nil {
 		return m.caught
 	}
 	return 0
@@ -202,7 +202,7 @@ func (s *Shard) learnNorms(slots []slot) {
 // learnNorm adds one contribution's norm to the window, or counts its refusal.
 func (s *Shard) learnNorm(node uint64, norm float64, v verdict) {
 	g := s.guard
-	if m := s.members[node]; m != nil && v != accepted {
+	if m := s.memberOf(node); m != nil && v != accepted {
 		m.caught++
 	}
 	switch {

@@ -68,7 +68,7 @@ func (s *Shard) Settle(l Loan) {
 
 // vacate makes a slot whose contribution was taken back as if none had come.
 func (s *Shard) vacate(r *round, x *slot) {
-	m := s.members[x.node]
+	m := s.memberOf(x.node)
 	switch {
 	case !x.counts:
 	case m != nil:
@@ -232,7 +232,7 @@ func (s *Shard) placeValue(rounds uint64) {
 // contributions are those of the round that is being closed; in async mode the one that is being applied.
 func (s *Shard) contributions() []slot {
 	if s.async {
-		return s.single[:]
+		return s.single
 	}
 	return s.open.slots
 }

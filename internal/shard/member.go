@@ -47,15 +47,31 @@ func (s *Shard) SetMembers(generation uint64, members []Member) error {
 	return s.setMembers(generation, members)
 }
 
+// fewMembers is the number of members up to which looking through them takes no longer than a map, of which each shard would have its own.
+const fewMembers = 8
+
+// memberOf returns the member that is the node, or nil.
+func (s *Shard) memberOf(node uint64) *member {
+	if s.byNode != nil {
+		return s.byNode[node]
+	}
+	for _, m := range s.ranked {
+		if m.Node == node {
+			return m
+		}
+	}
+	return nil
+}
+
 func (s *Shard) setMembers(generation uint64, members []Member) error {
-	fresh := make(map[uint64]*member, len(members))
 	base := s.slowest()
 	ranked := make([]*member, 0, len(members))
+	nodes := make(map[uint64]*member, len(members))
 	for _, m := range members {
-		if fresh[m.Node] != nil {
+		if nodes[m.Node] != nil {
 			return s.refuse(wire.CodeMalformed, "members: node %d is named twice", m.Node)
 		}
-		known := s.members[m.Node]
+		known := s.memberOf(m.Node)
 		if known == nil {
 			known = &member{Member: m, known: !s.anySeq, base: base}
 			s.examples.memberJoined(known)
@@ -63,15 +79,20 @@ func (s *Shard) setMembers(generation uint64, members []Member) error {
 			m.From = min(m.From, known.From)
 		}
 		known.Member = m
-		fresh[m.Node] = known
+		nodes[m.Node] = known
 		ranked = append(ranked, known)
 	}
-	for node, m := range s.members {
-		if fresh[node] == nil {
+	var gone []uint64
+	for _, m := range s.ranked {
+		if nodes[m.Node] == nil {
+			gone = append(gone, m.Node)
 			m.newest.Release()
 			m.newest = nil
 			s.examples.memberLeft(m)
 		}
+	}
+	if len(nodes) <= fewMembers {
+		nodes = nil
 	}
 	slices.SortFunc(ranked, func(a, b *member) int {
 		if a.Rank != b.Rank {
@@ -82,14 +103,13 @@ func (s *Shard) setMembers(generation uint64, members []Member) error {
 		}
 		return 1
 	})
-	old := s.members
-	s.generation, s.members, s.ranked = generation, fresh, ranked
+	s.generation, s.byNode, s.ranked = generation, nodes, ranked
 	s.ordered = ranked
 	if slices.ContainsFunc(ranked, func(m *member) bool { return m.Group != 0 }) {
 		s.ordered = slices.Clone(ranked)
 		slices.SortStableFunc(s.ordered, func(a, b *member) int { return cmp.Compare(leadOf(a.Group, a.Rank), leadOf(b.Group, b.Rank)) })
 	}
-	s.expel(old)
+	s.expel(gone)
 	s.open.change(s.ordered, s.rounds)
 	s.next.change(s.ordered, s.rounds+1)
 	s.closeRounds()

@@ -77,7 +77,7 @@ func (s *Shard) Push(c Contribution) (Status, error) {
 	if c.Generation != s.generation {
 		return Refused, s.refuse(wire.CodeStaleGeneration, "push: got generation %d, want %d", c.Generation, s.generation)
 	}
-	m := s.members[c.Node]
+	m := s.memberOf(c.Node)
 	if m == nil {
 		return Refused, s.refuse(wire.CodeUnknownNode, "push: node %d is not a worker of generation %d", c.Node, s.generation)
 	}

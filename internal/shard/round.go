@@ -270,7 +270,7 @@ func (s *Shard) closeRounds() {
 		s.learnNorms(s.open.slots)
 		for i := range s.open.slots {
 			slot := &s.open.slots[i]
-			if m := s.members[slot.node]; m != nil {
+			if m := s.memberOf(slot.node); m != nil {
 				m.counted = slot.seq
 			}
 			s.recordContribution(Counted{Node: slot.node, Seq: slot.seq, Weight: slot.weight, Counts: slot.counts, Norm: slot.norm, Verdict: uint8(slot.verdict)})

@@ -104,9 +104,9 @@ type Shard struct {
 	mu sync.Mutex // guards all below, and the reader counts of the shard's Versions
 
 	generation uint64
-	members    map[uint64]*member
-	ranked     []*member // the members in rank order
-	ordered    []*member // the members in the order of the sum
+	ranked     []*member          // the members in rank order
+	ordered    []*member          // the members in the order of the sum
+	byNode     map[uint64]*member // nil if they are few
 	mode       uint8
 	async      bool // mode is wire.ModeAsync
 	pushed     bool // a contribution was accepted
@@ -126,7 +126,7 @@ type Shard struct {
 	guard      *guard      // nil: contributions are not judged
 	parts      [][]float32 // for lentParts; between calls empty, as is outs
 	outs       [][]float32 // for claimOuts
-	single     [1]slot     // async mode: the contribution that is being applied
+	single     []slot      // async mode: the contribution that is being applied
 
 	opt     *optim.Optimizer // nil: none
 	factors optim.Factors
@@ -154,7 +154,7 @@ func New(cfg Config, value []float32) (*Shard, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Shard{cfg: cfg, pool: cfg.Pool, n: int(cfg.Length), members: map[uint64]*member{}, mode: wire.ModeSync}
+	s := &Shard{cfg: cfg, pool: cfg.Pool, n: int(cfg.Length), mode: wire.ModeSync}
 	if s.pool == nil {
 		s.pool = &Pool{}
 	}

@@ -40,7 +40,7 @@ func (v *Version) HandTo(node uint64) (missed, lead uint64) {
 	s := v.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m := s.members[node]
+	m := s.memberOf(node)
 	if !s.async || m == nil {
 		return 0, 0
 	}

@@ -125,7 +125,7 @@ func (s *Shard) endState(round uint64) {
 func (s *Shard) dropContributions() {
 	for _, r := range []*round{&s.open, &s.next} {
 		for i := range r.slots {
-			if m := s.members[r.slots[i].node]; m != nil {
+			if m := s.memberOf(r.slots[i].node); m != nil {
 				m.counted = max(m.counted, r.slots[i].seq)
 			}
 		}

@@ -64,7 +64,7 @@ func (s *Shard) pushTogether(c *Contribution) (Status, error) {
 	repeated := 0
 	for i := range c.Contributors {
 		x := &c.Contributors[i]
-		m := s.members[x.Node]
+		m := s.memberOf(x.Node)
 		if m == nil {
 			return alone("node %d is not a worker of generation %d", x.Node, s.generation)
 		}
@@ -88,7 +88,7 @@ func (s *Shard) pushTogether(c *Contribution) (Status, error) {
 		return Ahead, nil
 	}
 	rate := r.rate
-	if err := rate.take(s, c, s.members[c.Node].Rank); err != nil {
+	if err := rate.take(s, c, s.memberOf(c.Node).Rank); err != nil {
 		return alone("%v", err)
 	}
 	r.rate = rate
@@ -107,7 +107,7 @@ func (s *Shard) pushTogether(c *Contribution) (Status, error) {
 			s.hold(slot)
 			first = false
 		}
-		s.countExamples(s.members[x.Node], x.Counted, x.Weight)
+		s.countExamples(s.memberOf(x.Node), x.Counted, x.Weight)
 		r.present++
 		s.arrived(r, x.Node, early(c.Arrived, s, x.Early))
 	}

@@ -135,7 +135,7 @@ func (s *Shard) has(want *Want) bool {
 	if !s.async {
 		return s.rounds >= want.Round
 	}
-	if m := s.members[want.Node]; m != nil && m.counted < want.Seq {
+	if m := s.memberOf(want.Node); m != nil && m.counted < want.Seq {
 		return false
 	}
 	if want.Staleness == NoBound {
@@ -152,7 +152,7 @@ func (s *Shard) has(want *Want) bool {
 // late reports whether want waits for m, which is not the worker that asks.
 func (s *Shard) late(m *member, want *Want) bool {
 	made := want.Seq
-	if asks := s.members[want.Node]; asks != nil {
+	if asks := s.memberOf(want.Node); asks != nil {
 		made += asks.base
 	}
 	return m.Node != want.Node && want.Staleness != NoBound && m.progress() < made && made-m.progress() > want.Staleness
@@ -181,10 +181,10 @@ func (s *Shard) end(w *Wait, err error) {
 	w.done <- struct{}{}
 }
 
-// expel ends the waits of nodes that are members of old and not of the new set.
-func (s *Shard) expel(old map[uint64]*member) {
+// expel ends the waits of nodes that were members and are no longer.
+func (s *Shard) expel(gone []uint64) {
 	s.waits = slices.DeleteFunc(s.waits, func(w *Wait) bool {
-		if old[w.want.Node] == nil || s.members[w.want.Node] != nil {
+		if !slices.Contains(gone, w.want.Node) {
 			return false
 		}
 		s.end(w, s.refuse(wire.CodeUnknownNode, "wait: node %d is no longer a worker in generation %d", w.want.Node, s.generation))

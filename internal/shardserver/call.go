@@ -16,27 +16,12 @@ type call struct {
 	release func() // the method value finish, allocated once
 
 	// The head, by kind.
-	init         wire.InitShard
-	awaitShard   wire.AwaitShard
-	push         wire.Push
-	pull         wire.Pull
-	pushRows     wire.PushRows
-	pullRows     wire.PullRows
-	setOptimizer wire.SetOptimizer
-	setRate      wire.SetRate
-	readState    wire.ReadState
-	writeState   wire.WriteState
-	readRows     wire.ReadRows
-	writeRows    wire.WriteRows
-	readUsage    wire.ReadUsage
-	profile      wire.Profile
-	readProfile  wire.ReadProfile
-	replicate    wire.Replicate
-	fill         wire.Fill
-	fillPart     wire.FillPart
-	many         *manyCall    // of a PushMany; made when first needed
-	origin       *wire.Origin // in the head
-	kind         wire.Kind
+	push           wire.Push
+	pull           wire.Pull
+	*otherMessages              // made when first needed
+	many           *manyCall    // of a PushMany; made when first needed
+	origin         *wire.Origin // in the head
+	kind           wire.Kind
 
 	entry   *entry         // the shard, if requests of this kind name one
 	data    *shard.Buffer  // the payload
@@ -52,10 +37,6 @@ type call struct {
 
 	ack     wire.Ack
 	value   wire.Value
-	state   wire.State
-	rows    wire.Rows
-	usage   wire.Usage
-	part    wire.ProfilePart
 	message wire.Message
 	payload [1][]byte
 	filled  bool // payload is used
@@ -69,6 +50,31 @@ type call struct {
 	arrived int64 // when the whole request was here, on the clock of Server.now
 	timer   *time.Timer
 	started time.Time // when the call's first wait began
+}
+
+// otherMessages are the heads of requests that come seldom, and their answers. They are apart, because many pushes of small keys may be under way.
+type otherMessages struct {
+	init         wire.InitShard
+	awaitShard   wire.AwaitShard
+	pushRows     wire.PushRows
+	pullRows     wire.PullRows
+	setOptimizer wire.SetOptimizer
+	setRate      wire.SetRate
+	readState    wire.ReadState
+	writeState   wire.WriteState
+	readRows     wire.ReadRows
+	writeRows    wire.WriteRows
+	readUsage    wire.ReadUsage
+	profile      wire.Profile
+	readProfile  wire.ReadProfile
+	replicate    wire.Replicate
+	fill         wire.Fill
+	fillPart     wire.FillPart
+
+	state wire.State
+	rows  wire.Rows
+	usage wire.Usage
+	part  wire.ProfilePart
 }
 
 func (s *Server) newCall() *call {
@@ -133,7 +139,9 @@ func (c *call) end() {
 		<-s.reads
 	}
 	c.entry, c.data, c.out, c.version, c.reading = nil, nil, nil, nil, false
-	c.part.Data = nil
+	if c.otherMessages != nil {
+		c.part.Data = nil
+	}
 	c.origin, c.message, c.payload[0], c.filled, c.held = nil, nil, nil, false, false
 	c.lent, c.placed = lentPush{}, false
 	c.started, c.arrived, c.spans = time.Time{}, 0, callSpans{}
@@ -193,21 +201,30 @@ func (c *call) prepare(r *transport.Request, n int) error {
 	return c.check(r.Kind, n)
 }
 
+func (c *call) makeOthers() {
+	if c.otherMessages == nil {
+		c.otherMessages = &otherMessages{}
+	}
+}
+
 // head returns the message that a request of a kind is decoded into; nil: servers do not answer this kind.
 func (c *call) head(kind wire.Kind) wire.Message {
+	switch kind {
+	case wire.KindPush:
+		return &c.push
+	case wire.KindPushMany:
+		return c.manyHead()
+	case wire.KindPull:
+		return &c.pull
+	}
+	c.makeOthers()
 	switch kind {
 	case wire.KindInitShard:
 		return &c.init
 	case wire.KindAwaitShard:
 		return &c.awaitShard
-	case wire.KindPush:
-		return &c.push
-	case wire.KindPushMany:
-		return c.manyHead()
 	case wire.KindPushRows:
 		return &c.pushRows
-	case wire.KindPull:
-		return &c.pull
 	case wire.KindPullRows:
 		return &c.pullRows
 	case wire.KindSetOptimizer:

@@ -84,6 +84,7 @@ func (c *call) serveLocal(ctx context.Context, sent func(), request wire.Message
 
 // take copies a worker's request to where a server would decode it.
 func (c *call) take(request wire.Message) bool {
+	c.makeOthers()
 	switch m := request.(type) {
 	case *wire.InitShard:
 		c.init = *m
