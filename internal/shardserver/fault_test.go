@@ -28,9 +28,11 @@ func TestBrokenConnectionsChangeNoBit(t *testing.T) {
 	}
 }
 
-// trainUnderFaults runs a job with random gradients on fake time and returns its last values. Seed 0 makes no faults.
+// trainUnderFaults runs a job with random gradients on fake time and returns its last values. Seed 0 makes no faults. Under odd seeds keys share
+// messages.
 func trainUnderFaults(t *testing.T, workers, servers int, seed uint64) (result []float32) {
-	const rounds, keys, n = 12, 4, 50
+	const rounds, keys, n = 12, 8, 50
+	many := seed%2 == 1
 	synctest.Test(t, func(t *testing.T) {
 		job := jobtest.New(t, jobtest.Config{Workers: workers, Servers: servers, Seed: seed, Lease: time.Hour})
 		stores := job.Stores(t, "dist_sync", kvstore.WithTimeout(time.Hour))
@@ -83,16 +85,28 @@ func trainUnderFaults(t *testing.T, workers, servers int, seed uint64) (result [
 					if t.Failed() {
 						return
 					}
+					var pushPulls, pushes []kvstore.Entry
 					for k := range keys {
 						gradient := make([]float32, n)
 						for i := range gradient {
 							gradient[i] = float32(random.NormFloat64())
 						}
-						if (k+round)%2 == 0 {
-							check(kv.PushPull(ctx, fmt.Sprint(k), [][]float32{gradient}, values[k:k+1]))
-						} else {
-							check(kv.Push(ctx, fmt.Sprint(k), gradient))
+						e := kvstore.Entry{Key: fmt.Sprint(k), Grads: [][]float32{gradient}}
+						switch pull := (k+round)%2 == 0; {
+						case many && pull:
+							e.Outs = values[k : k+1]
+							pushPulls = append(pushPulls, e)
+						case many:
+							pushes = append(pushes, e)
+						case pull:
+							check(kv.PushPull(ctx, e.Key, e.Grads, values[k:k+1]))
+						default:
+							check(kv.Push(ctx, e.Key, gradient))
 						}
+					}
+					if many {
+						check(kv.PushMany(ctx, pushes))
+						check(kv.PushPullMany(ctx, pushPulls))
 					}
 					check(kv.PushRows(ctx, "rows", []int64{int64(round % 9), int64(rank)}, []float32{1, 2, 3, float32(random.NormFloat64())}))
 					time.Sleep(10 * time.Millisecond) // of fake time: a step's arithmetic
