@@ -71,6 +71,8 @@ const (
 	guardedRows = 50
 )
 
+var smallKeys = []string{"mean", "a", "b", "c"}
+
 // noise are random numbers, drawn once: under the race detector drawing them for each round takes longer than the round.
 var noise = sync.OnceValue(func() []float32 {
 	random := rand.New(rand.NewPCG(3, 3))
@@ -89,7 +91,7 @@ func gradient(random *rand.Rand, n int) []float32 {
 }
 
 // step makes one round of all keys.
-func (g *guardedRun) step(ctx context.Context, kv kvstore.Store, round int, dense, mean, rows, open []float32) error {
+func (g *guardedRun) step(ctx context.Context, kv kvstore.Store, round int, dense []float32, small [][]float32, rows, open []float32) error {
 	random := rand.New(rand.NewPCG(uint64(round), uint64(kv.Rank())))
 	grad := func(n int) []float32 { return gradient(random, n) }
 	var ids []int64
@@ -99,12 +101,19 @@ func (g *guardedRun) step(ctx context.Context, kv kvstore.Store, round int, dens
 		}
 	}
 	of, by := g.pushers(kv, round)
+	var together []kvstore.Entry // these share messages
+	for i, key := range smallKeys {
+		e := kvstore.Entry{Key: key, Grads: [][]float32{grad(len(small[i]))}}
+		if !g.apart {
+			e.Outs = small[i : i+1]
+		}
+		together = append(together, e)
+	}
 	if g.apart {
-		if err := errors.Join(of.Push(ctx, "dense", grad(guardedSize)), by.Push(ctx, "mean", grad(500))); err != nil {
+		if err := errors.Join(of.Push(ctx, "dense", grad(guardedSize)), by.PushMany(ctx, together)); err != nil {
 			return err
 		}
-	} else if err := errors.Join(of.PushPull(ctx, "dense", [][]float32{grad(guardedSize)}, [][]float32{dense}),
-		by.PushPull(ctx, "mean", [][]float32{grad(500)}, [][]float32{mean})); err != nil {
+	} else if err := errors.Join(of.PushPull(ctx, "dense", [][]float32{grad(guardedSize)}, [][]float32{dense}), by.PushPullMany(ctx, together)); err != nil {
 		return err
 	}
 	x := grad(3 * len(ids))
@@ -117,24 +126,35 @@ func (g *guardedRun) step(ctx context.Context, kv kvstore.Store, round int, dens
 	}
 	err := errors.Join(kv.PullRows(ctx, "rows", all, rows), kv.PullRows(ctx, "open", all, open))
 	if g.apart {
-		err = errors.Join(err, kv.Pull(ctx, "dense", dense), kv.Pull(ctx, "mean", mean))
+		err = errors.Join(err, kv.Pull(ctx, "dense", dense))
+		for i, key := range smallKeys {
+			err = errors.Join(err, kv.Pull(ctx, key, small[i]))
+		}
 	}
 	return err
 }
 
 // train initialises the keys and makes the rounds; done counts rounds of all workers. It returns all values.
 func (g *guardedRun) train(ctx context.Context, kv kvstore.Store, done *atomic.Int64) ([]float32, error) {
-	dense, mean := make([]float32, guardedSize), make([]float32, 500)
+	dense, small := make([]float32, guardedSize), make([][]float32, len(smallKeys))
 	rows, open := make([]float32, 3*guardedRows), make([]float32, 3*guardedRows)
 	err := errors.Join(kv.SetOptimizer(ctx, g.optimizer), kv.SetCompression(ctx, g.compression),
-		kv.Init(ctx, "dense", dense), kv.InitAverage(ctx, "mean", mean), kv.InitRows(ctx, "rows", guardedRows, 3, nil),
+		kv.Init(ctx, "dense", dense), kv.InitRows(ctx, "rows", guardedRows, 3, nil),
 		kv.InitTable(ctx, "open", kvstore.Table{RowLen: 3, Initializer: kvstore.Initializer{Name: "normal", Deviation: 1, Seed: 5}}))
+	for i, key := range smallKeys {
+		init := kv.Init
+		if key == "mean" {
+			init = kv.InitAverage
+		}
+		small[i] = make([]float32, 500>>i)
+		err = errors.Join(err, init(ctx, key, small[i]))
+	}
 	if err != nil {
 		return nil, err
 	}
 	var norms []float32
 	for round := range g.rounds {
-		if err := g.step(ctx, kv, round, dense, mean, rows, open); err != nil {
+		if err := g.step(ctx, kv, round, dense, small, rows, open); err != nil {
 			return nil, fmt.Errorf("round %d: %w", round, err)
 		}
 		if g.adapts {
@@ -148,7 +168,7 @@ func (g *guardedRun) train(ctx context.Context, kv kvstore.Store, done *atomic.I
 		done.Add(1)
 		time.Sleep(time.Millisecond)
 	}
-	return slices.Concat(dense, mean, rows, open, norms), nil
+	return slices.Concat(dense, slices.Concat(small...), rows, open, norms), nil
 }
 
 // run makes a job of 3 workers and some servers, during which faults happen, and returns what rank 0 has in the end.
