@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/paragon-train/paragon/internal/wire"
 )
@@ -83,20 +82,19 @@ func (s *store) pushMany(ctx context.Context, by *Step, verb string, entries []E
 	if err := failed(entries, errs); err != nil {
 		return err
 	}
-	one := func(i int) {
-		errs[i] = s.pushDense(ctx, by, verb, entries[i].Key, entries[i].Grads, entries[i].Outs, pull)
-	}
 	if s.inline { // requests are answered on this goroutine
 		for i := range entries {
-			one(i)
+			errs[i] = s.pushDense(ctx, by, verb, entries[i].Key, entries[i].Grads, entries[i].Outs, pull)
 		}
 		return failed(entries, errs)
 	}
-	var trips sync.WaitGroup
+	trips := &m.trips
 	apart := pull && s.pullsApart()
 	for i, k := range m.keys {
 		if apart || !k.sharesMessages() || !k.tryLockPushes() {
-			trips.Go(func() { one(i) })
+			trips.Go(func() {
+				errs[i] = s.pushDense(ctx, by, verb, entries[i].Key, entries[i].Grads, entries[i].Outs, pull)
+			})
 			continue
 		}
 		m.add(i, k)

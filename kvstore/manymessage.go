@@ -39,7 +39,9 @@ type manyPush struct {
 	op       *op // its calls are the first messages
 	calls    []call
 	messages []*manyMessage
-	used     int // messages
+	used     int            // messages
+	trips    sync.WaitGroup // of keys that go by themselves
+	repeats  sync.WaitGroup // of keys that went in a message
 }
 
 // A manyPart is the part of one key that shares a message. Its pushLock is held.
@@ -142,17 +144,16 @@ func (m *manyPush) run(ctx context.Context, by *Step, verb string, entries []Ent
 	if ready > 1 {
 		m.send(ctx, verb)
 	}
-	var trips sync.WaitGroup
 	for i := range m.parts {
 		switch x := &m.parts[i]; {
 		case x.p == nil, x.done:
 		case x.again != nil:
-			trips.Go(func() { x.err = x.goOn(ctx, began) })
+			m.repeats.Go(func() { x.err = x.goOn(ctx, began) })
 		default: // the only one
 			x.err = x.p.run(ctx)
 		}
 	}
-	trips.Wait()
+	m.repeats.Wait()
 	for i := range m.parts {
 		if x := &m.parts[i]; x.p != nil {
 			err := x.p.received(x.k, x.err)
@@ -189,10 +190,7 @@ func (m *manyPush) send(ctx context.Context, verb string) {
 	for i := range o.calls {
 		o.calls[i].prepareMany(m.messages[i])
 	}
-	var cause *ShardError
-	if err := o.run(ctx); err != nil && !errors.As(err, &cause) {
-		cause = &ShardError{Verb: verb, Err: err}
-	}
+	cause := causeOf(o.run(ctx))
 	for _, x := range m.messages[:m.used] {
 		if x.over && x.err == nil {
 			x.err = x.take()
@@ -204,12 +202,24 @@ func (m *manyPush) send(ctx context.Context, verb string) {
 			continue
 		}
 		if cause != nil { // the call has ended
-			x.err, x.done = &ShardError{Verb: verb, Key: x.k.name, Shard: -1, Round: x.p.round, Err: cause.Err}, true
+			x.err, x.done = &ShardError{Verb: verb, Key: x.k.name, Shard: -1, Round: x.p.round, Err: cause}, true
 			x.p.calls[0].spans.begun = 0
 		} else if x.again == nil {
 			x.again = m.messages[x.message].err
 		}
 	}
+}
+
+// causeOf returns why an op has ended, without what it was about.
+func causeOf(err error) error {
+	if err == nil {
+		return nil
+	}
+	var e *ShardError
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
 }
 
 // place adds part i to a message to its server that has room, or to a new one.

@@ -50,6 +50,33 @@ func TestSteadyRemoteRoundsTakeNoMemory(t *testing.T) {
 	}
 }
 
+// That holds for small keys that share messages, too.
+func TestSteadyRoundsOfManyKeysTakeNoMemory(t *testing.T) {
+	for _, network := range []transport.Network{transport.TCP, transport.Auto} {
+		kv := jobtest.New(t, quietJob(network)).Stores(t, "dist_sync")[0]
+		ctx := context.Background()
+		var pushes, pushPulls []kvstore.Entry
+		for i := range 40 {
+			e := kvstore.Entry{Key: string(rune('A' + i)), Grads: [][]float32{make([]float32, 10*i+1)}}
+			must(kv.Init(ctx, e.Key, e.Grads[0]))
+			pushes = append(pushes, e)
+			e.Outs = [][]float32{make([]float32, 10*i+1)}
+			pushPulls = append(pushPulls, e)
+		}
+		for what, call := range map[string]func(){
+			"PushMany":     func() { must(kv.PushMany(ctx, pushes)) },
+			"PushPullMany": func() { must(kv.PushPullMany(ctx, pushPulls)) },
+		} {
+			for range 150 { // all connections
+				call()
+			}
+			if n := alloctest.PerRun(100, call); n != 0 {
+				t.Errorf("network %+v: %s of 40 keys: got %v allocations, want none", network, what, n)
+			}
+		}
+	}
+}
+
 // That holds for rows too, few and many, by number and by ID.
 func TestSteadyRemoteRoundsOfRowsTakeNoMemory(t *testing.T) {
 	for _, network := range []transport.Network{transport.TCP, transport.Auto} {

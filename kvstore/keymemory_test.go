@@ -1,0 +1,45 @@
+package kvstore_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/kvstore"
+)
+
+// A model may have many small keys. What one takes on its worker, its server and the scheduler, which all are in this process, is bounded, also once it
+// was pushed and pulled.
+func TestASmallKeyTakesLittleMemory(t *testing.T) {
+	const keys, most = 2000, 3600 // bytes: about 500 on the worker, 300 at the scheduler, 2300 on the server
+	if underRace {
+		t.Skip("the race detector's own memory is counted")
+	}
+	kv := jobtest.New(t, quietJob(transport.TCP)).Stores(t, "dist_sync")[0]
+	name := func(i int) string { return fmt.Sprint("layer", i) }
+	one := [][]float32{{1}}
+	rounds := func(from, to int) {
+		var entries []kvstore.Entry
+		for i := from; i < to; i++ {
+			must(kv.Init(t.Context(), name(i), one[0]))
+			must(kv.PushPull(t.Context(), name(i), one, one))
+			must(kv.Pull(t.Context(), name(i), one[0]))
+			entries = append(entries, kvstore.Entry{Key: name(i), Grads: one, Outs: one})
+			if len(entries) == 50 {
+				must(kv.PushPullMany(t.Context(), entries))
+				entries = entries[:0]
+			}
+		}
+	}
+	rounds(0, 100) // connections, and the memory of as many calls, are there afterwards
+	before := inUse()
+	rounds(100, 100+keys)
+	after := inUse()
+	if each := (after.heap - before.heap) / keys; each > most {
+		t.Errorf("a key of one value takes %d bytes, want at most %d", each, most)
+	} else {
+		t.Logf("a key of one value takes %d bytes", each)
+	}
+	must(kv.Close())
+}
