@@ -351,7 +351,7 @@ func TestAgentThatIsToldToEndKillsWhatStays(t *testing.T) {
 		name string
 		cfg  Config
 		gone bool
-	}{{"time over", Config{Drain: 100 * time.Millisecond}, false}, {"launcher gone", Config{Grace: 100 * time.Millisecond}, true}} {
+	}{{"time over", Config{Drain: time.Second}, false}, {"launcher gone", Config{Grace: time.Second}, true}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		c, served := serveUntil(t, ctx, tc.cfg)
 		out := newOutput()
