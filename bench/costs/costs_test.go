@@ -20,7 +20,7 @@ func TestFitGoesThroughItsPoints(t *testing.T) {
 	}
 }
 
-// Of a set that does not fit the cache, what is left of it comes from memory.
+// The part of a working set that does not fit the cache is read from memory.
 func TestFarGrowsWithTheWorkingSet(t *testing.T) {
 	c := Costs{LLC: 32}
 	for set, want := range map[float64]float64{0: 0, 32: 0, 64: 0.5, 320: 0.9} {

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 // Every transport carries a job of processes, and its lines are those of Go's benchmarks.
 func TestRunReportsEachWork(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts processes")
+		t.Skip("starts processes; run without -short")
 	}
 	for _, transport := range transportNames {
 		var out bytes.Buffer
@@ -84,7 +84,7 @@ func idle() {
 // peer does not play is left out.
 func TestPeersTakeTurnsAndAreCompared(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts processes")
+		t.Skip("starts processes; run without -short")
 	}
 	if _, err := exec.LookPath("env"); err != nil {
 		t.Skip("needs the program env")
@@ -128,10 +128,10 @@ func TestPeersTakeTurnsAndAreCompared(t *testing.T) {
 	}
 }
 
-// A peer that is too slow or fails is a row that says so; the rest is measured, and the failure is told at the end.
+// A peer that is too slow or fails gets a row with the reason. The other rows are measured, and the run ends with the error.
 func TestSlowAndFailingPeersAreRows(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts processes")
+		t.Skip("starts processes; run without -short")
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -203,7 +203,7 @@ func TestBudgetEndsARun(t *testing.T) {
 // The floors play the works: with values, without, in pieces that are cut and in ones that are put together.
 func TestFloorsPlayTheWorks(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts processes")
+		t.Skip("starts processes; run without -short")
 	}
 	set, err := readFlags([]string{"-work", "latency,small,array/bytes=4194304", "-floor"})
 	if err != nil {

@@ -54,7 +54,7 @@ func plan(names []string, scale float64) (string, error) {
 	return b.String(), nil
 }
 
-// A planned is a work as a peer is told.
+// A planned is the description of a work that is sent to a peer.
 type planned struct {
 	name            string
 	samples, passes int

@@ -49,7 +49,7 @@ func (m *measured) with(transport string) *measured {
 	return &measured{job: m.job, transport: transport, work: m.work}
 }
 
-// skipped says that nobody played the work: a peer may leave it out.
+// skipped reports whether no peer measured the work and no reason was given: a peer may leave out a work that it does not support.
 func (m *measured) skipped() bool { return len(m.turns) == 0 && m.late == "" }
 
 // middle is the median of all samples, or why there is none.

@@ -67,8 +67,8 @@ func measureStages(ctx context.Context, set settings, out io.Writer) error {
 }
 
 // stageTransport measures the CPU time of workers and a server for messages of several sizes, in the cache and beyond it. A worker
-// alone has no sum, and without an optimizer the contribution's memory becomes the value: what is left is moving. What a second worker's
-// contribution takes beyond twice that is the sum and what goes with it.
+// alone has no sum, and without an optimizer the contribution's memory becomes the value: its time is that of moving the bytes. The time of two
+// workers beyond twice that is the cost of adding a contribution.
 func stageTransport(ctx context.Context, set settings, name string, c *costs.Costs) (costs.Transport, error) {
 	r := newReport(io.Discard)
 	works := stageWorks()

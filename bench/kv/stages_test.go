@@ -12,7 +12,7 @@ import (
 // The stages of a short run are written so that bench/scale can read them.
 func TestStagesWritesCosts(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts processes")
+		t.Skip("starts processes; run without -short")
 	}
 	set, err := readFlags([]string{"-stages", filepath.Join(t.TempDir(), "costs.json"), "-transport", "auto", "-count", "1", "-scale", "0.001"})
 	if err != nil {

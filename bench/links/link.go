@@ -16,7 +16,7 @@ type link struct {
 	made    []string
 }
 
-// serversAddress is that of the servers' end of the first wire. Addresses exist within the namespaces only.
+// serversAddress is the address of the servers' end of the first wire. It exists within the network namespaces only.
 const serversAddress = "10.213.7.1"
 
 // subnet is that of a host's wire; .1 is the servers' end.

@@ -6,9 +6,9 @@
 // Ethernet devices, limited by tc's token bucket filter, starts a job of processes in them, and removes the namespaces in the end.
 // It needs root and iproute2 (ip, tc). -host-sums runs a job for each setting of PARAGON_HOST_SUMS.
 //
-// The workers train ResNet18 on synthetic images of 32×32; all compressions take turns within one job, count times. Bytes are
-// those that the device of the first host's link counts, of its workers together, with headers; a step's time is that of the steps of a turn
-// divided by their number, from a barrier to a barrier. The table has the medians over the turns.
+// The workers train ResNet18 on synthetic images of 32×32; all compressions take turns within one job, count times. The network
+// device of the first host counts the bytes of all its workers, with headers. A step's time is the time between two barriers, divided by
+// the number of steps between them. The table has the medians over the turns.
 package main
 
 import (
