@@ -2,11 +2,14 @@
 // crypto/cipher does not use. It is three times as fast there. On other CPUs, and for keys of 256 bits, it is crypto/cipher's.
 //
 // Its time depends on lengths alone: there are no tables that keys or data index.
+//
+// In FIPS 140-3 mode (GODEBUG=fips140=on) it is always crypto/cipher's, and fips140=only refuses it, as crypto/cipher does: the nonces are the caller's.
 package gcm
 
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/fips140"
 )
 
 // New returns AES-GCM with nonces of 12 bytes and tags of 16. Key has 16 or 32 bytes.
@@ -15,7 +18,7 @@ func New(key []byte) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
-	if wide && len(key) == 16 {
+	if wide && len(key) == 16 && !fips140.Enabled() {
 		return newWide(key, block), nil
 	}
 	return cipher.NewGCM(block)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// wide reports whether the CPU has the instructions.
-var wide = cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VAES && cpu.X86.HasAVX512VPCLMULQDQ
+// wide reports whether the CPU has the instructions, and the system saves their registers.
+var wide = cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VAES && cpu.X86.HasAVX512VPCLMULQDQ
 
 const (
 	blockSize = 16
@@ -85,7 +85,7 @@ func (g *wideGCM) Seal(dst, nonce, plaintext, additional []byte) []byte {
 	at := len(dst)
 	dst = slices.Grow(dst, n+tagSize)[:at+n+tagSize]
 	out := dst[at:]
-	mustNotOverlap(out[:n], plaintext)
+	mustNotOverlap(out, plaintext, additional)
 	hash := g.hash(additional)
 	if whole := n / chunk; whole > 0 {
 		sealChunks(&g.k, &counter, &out[0], &plaintext[0], whole, &hash)
@@ -114,7 +114,7 @@ func (g *wideGCM) Open(dst, nonce, ciphertext, additional []byte) ([]byte, error
 	at := len(dst)
 	dst = slices.Grow(dst, n)[:at+n]
 	out := dst[at:]
-	mustNotOverlap(out, ciphertext[:n])
+	mustNotOverlap(out, ciphertext, additional)
 	hash := g.hash(additional)
 	if whole := n / chunk; whole > 0 {
 		openChunks(&g.k, &counter, &out[0], &ciphertext[0], whole, &hash)
@@ -181,13 +181,18 @@ func (g *wideGCM) tag(tag *[tagSize]byte, hash [2]uint64, mask [blockSize]byte, 
 	subtle.XORBytes(tag[:], tag[:], mask[:])
 }
 
-// mustNotOverlap panics unless a and b, of one length, are the same memory or have none in common.
-func mustNotOverlap(a, b []byte) {
-	if len(a) == 0 {
-		return
-	}
-	x, y := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
-	if x != y && x < y+uintptr(len(b)) && y < x+uintptr(len(a)) {
+// mustNotOverlap panics unless the text begins where out does, or has no memory in common with it, and the additional data has none.
+func mustNotOverlap(out, text, additional []byte) {
+	if overlap(out, additional) || overlap(out, text) && &out[0] != &text[0] {
 		panic("gcm: invalid buffer overlap")
 	}
+}
+
+// overlap reports whether a and b have memory in common.
+func overlap(a, b []byte) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	x, y := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
+	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
 }
