@@ -484,3 +484,46 @@ func TestAGradientThatWasTakenBackHasNotCome(t *testing.T) {
 		})
 	}
 }
+
+// A worker whose connection to the leader broke sends its gradient again. The new call's loan takes the place of the old one's: the end of the old call does not
+// make the round wait for a worker that is there.
+func TestAGradientThatIsSentAgainIsLentAnew(t *testing.T) {
+	for _, order := range []string{"the old call ends first", "the gradient is added first"} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, nil)
+			defer r.end()
+			first := &call{s: r.s, push: *r.push(12, 0), lent: goneLoan{}}
+			if err := first.prepare(4 * rigValues); err != nil {
+				t.Fatal(err)
+			}
+			x, err := first.sums.join(&first.push, nil, first.lent, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			first.round = x
+			ended := func() {
+				first.sums.settle(x, 12, first.lent)
+				first.finish()
+			}
+			began := time.Now()
+			var again sync.WaitGroup
+			again.Go(func() {
+				if _, err := r.s.Call(context.Background(), r.push(12, 0), &wire.Value{}, make([]byte, 4*rigValues), of(12)); err != nil {
+					t.Errorf("%s: sent again: got %v", order, err)
+				}
+			})
+			synctest.Wait()
+			if order == "the old call ends first" {
+				ended()
+			}
+			_, errs := r.all(r.push(10, 0), r.push(11, 0))
+			again.Wait()
+			if order != "the old call ends first" {
+				ended()
+			}
+			if errors.Join(errs...) != nil || len(r.sent) != 1 || time.Since(began) != 0 {
+				t.Errorf("%s: got %v and %d sums after %v", order, errs, len(r.sent), time.Since(began))
+			}
+		})
+	}
+}

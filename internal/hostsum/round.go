@@ -109,7 +109,11 @@ func (t *sums) join(p *wire.Push, data *shard.Buffer, lent loan, at time.Time) (
 		t.forget(r)
 		return nil, alone("round %d was dissolved", p.Round)
 	case x.seq == p.Seq: // it was sent before
-		data.Release()
+		if x.lent != nil { // over a connection that broke, most likely: what was lent there may be gone
+			x.data, x.lent = data, lent
+		} else {
+			data.Release()
+		}
 		r.using++
 		return r, nil
 	case x.seq != 0:
