@@ -81,6 +81,9 @@ func parsePath(name string, best Path) (Path, error) {
 		if Path(p) == Portable || hasPath(Path(p)) {
 			return Path(p), nil
 		}
+		if err := tilesRefused(); err != nil && Path(p) == AMX {
+			return best, fmt.Errorf("the system refuses the CPU's tile unit: %w", err)
+		}
 		return best, fmt.Errorf("this machine has no %s; the best it has is %s", s, best)
 	}
 	return best, fmt.Errorf("no such path; want %s", strings.Join(pathNames[:], ", "))

@@ -11,7 +11,8 @@ func hasPath(p Path) bool {
 	case AVX512:
 		return hasPath(AVX2) && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL
 	case AMX:
-		return hasPath(AVX512) && hasTileUnit()
+		has, _ := tileUnit()
+		return has && hasPath(AVX512)
 	}
 	return false
 }

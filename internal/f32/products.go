@@ -2,6 +2,8 @@ package f32
 
 import (
 	"fmt"
+	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -44,19 +46,23 @@ func HasProducts(p Path, how Products) bool {
 // BFloat16Products is the way in use on the active path. Tiles come first. Whether pairs are faster than float32 is not clear from the CPU's features:
 // some multiply pairs at twice the rate of float32, others at the same. So the first call measures that for a millisecond, and the choice then holds
 // for the process. PARAGON_CPU names the way after the path, as in PARAGON_CPU=avx512,float32.
+//
+// Where the CPU has a tile unit and the system does not let this process use it, the first call logs that.
 func BFloat16Products() Products { return activeProducts() }
 
 var activeProducts = sync.OnceValue(func() Products {
-	_, how, named, _ := choice()
+	_, how, named, err := choice()
 	switch {
 	case named:
-		return how
 	case HasProducts(active, TileProducts):
-		return TileProducts
+		how = TileProducts
 	case HasProducts(active, PairProducts) && pairsPay(active):
-		return PairProducts
+		how = PairProducts
 	}
-	return FloatProducts
+	if refused := tilesRefused(); refused != nil && (err != nil || os.Getenv("PARAGON_CPU") == "") {
+		slog.Warn("f32: the system refuses the CPU's tile unit (AMX)", "err", refused, "path", active.String(), "products", how.String())
+	}
+	return how
 })
 
 // pairsPay reports whether products of pairs are at least half as many again as those of float32 in the same time. CPUs lie at 2 and at 1 or

@@ -6,10 +6,20 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// hasTileUnit reports whether the CPU multiplies tiles of bfloat16 and the system lets this process do so.
-var hasTileUnit = sync.OnceValue(func() bool {
-	return cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16 && cpu.X86.HasAVX512BF16 && requestTiles()
+// tileUnit reports whether the CPU multiplies tiles of bfloat16 and the system lets this process do so; refused says why a system does not let a process
+// use what the CPU has.
+var tileUnit = sync.OnceValues(func() (has bool, refused error) {
+	if !cpu.X86.HasAMXTile || !cpu.X86.HasAMXBF16 || !cpu.X86.HasAVX512BF16 {
+		return false, nil
+	}
+	return requestTiles()
 })
+
+// tilesRefused is why the system does not let this process use the tile unit that the CPU has, or nil.
+func tilesRefused() error {
+	_, err := tileUnit()
+	return err
+}
 
 // tileConfig is the configuration of the tile registers: palette 1, eight registers of 16 rows of 64 bytes.
 var tileConfig = func() (c [64]byte) {

@@ -3,4 +3,4 @@
 package f32
 
 // requestTiles is known for Linux alone.
-func requestTiles() bool { return false }
+func requestTiles() (granted bool, err error) { return false, nil }

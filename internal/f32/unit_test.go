@@ -2,6 +2,7 @@ package f32
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -123,6 +124,28 @@ func TestTileUnitMultipliesBlocks(t *testing.T) {
 			t.Fatalf("the active path is %v, want %v", Active(), AMX)
 		}
 		checkBlocks(t, PairTiles(AMX).Unit(), 20)
+	})
+}
+
+// A kernel or a sandbox may refuse the unit that the CPU has: the process goes on without it and says so.
+func TestProcessWithoutPermissionForTilesGoesOnByPairs(t *testing.T) {
+	amxtest.RunRefused(t, FromEnv, func(t *testing.T) {
+		var log strings.Builder
+		before := slog.Default()
+		slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+		defer slog.SetDefault(before)
+		if Active() != AVX512 || BFloat16Products() == TileProducts || BFloat16Tiles().Unit() != nil || slices.Contains(Available(), AMX) {
+			t.Errorf("the active path is %v of %v, products of bfloat16 are by %v; want %v and no tiles", Active(), Available(), BFloat16Products(), AVX512)
+		}
+		BFloat16Products()
+		for _, want := range []string{"level=WARN", "refuses the CPU's tile unit (AMX)", "arch_prctl", "operation not permitted", "path=avx512"} {
+			if strings.Count(log.String(), want) != 1 {
+				t.Errorf("the log has %q, want %q in it once", log.String(), want)
+			}
+		}
+		if _, err := parsePath("amx", AVX512); err == nil || !strings.Contains(err.Error(), "operation not permitted") {
+			t.Errorf("PARAGON_CPU=amx gives error %v, want one that says why there is none", err)
+		}
 	})
 }
 

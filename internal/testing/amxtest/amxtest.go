@@ -9,6 +9,8 @@
 //		amxtest.Run(t, f32.Active() == f32.AMX, f32.FromEnv, func(t *testing.T) { ... })
 //	}
 //
+// RunRefused runs a test in a traced process whose kernel refuses the tile unit that the CPU has.
+//
 // It works on Linux on amd64 with AVX512_BF16, where processes may trace their children; elsewhere the test is skipped with the reason.
 package amxtest
 
@@ -29,5 +31,16 @@ func Run(t *testing.T, native bool, detect any, f func(t *testing.T)) {
 		f(t)
 		return
 	}
-	runTraced(t, detect)
+	runTraced(t, detect, true)
+}
+
+// RunRefused calls f in a traced copy of this process, on a CPU with a tile unit and a kernel that answers the request for tile data with EPERM. PARAGON_CPU is
+// not set. f's failures become t's.
+func RunRefused(t *testing.T, detect any, f func(t *testing.T)) {
+	t.Helper()
+	if os.Getenv(traced) != "" {
+		f(t)
+		return
+	}
+	runTraced(t, detect, false)
 }

@@ -20,7 +20,8 @@ import (
 // timeout is of a traced process; a few thousand instructions take a second.
 const timeout = 3 * time.Minute
 
-func runTraced(t *testing.T, detect any) {
+// runTraced runs t in a traced process whose request for tiles is granted or not.
+func runTraced(t *testing.T, detect any, granted bool) {
 	t.Helper()
 	if !cpu.X86.HasAVX512BF16 {
 		t.Skip("this CPU has no AVX512_BF16, which code beside the tile unit needs")
@@ -34,7 +35,7 @@ func runTraced(t *testing.T, detect any) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	p := &process{threads: make(map[int]*unit), detect: reflect.ValueOf(detect).Pointer()}
+	p := &process{threads: make(map[int]*unit), detect: reflect.ValueOf(detect).Pointer(), granted: granted}
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // a process is traced by one thread, which ends with the goroutine
@@ -56,7 +57,9 @@ func runTraced(t *testing.T, detect any) {
 		t.Fatalf("traced: %s\n%s", describe(p.status), text)
 	case !bytes.Contains(text, []byte("--- PASS: "+t.Name())):
 		t.Fatalf("traced: %s did not run\n%s", t.Name(), text)
-	case p.executed == 0:
+	case !p.asked:
+		t.Fatalf("traced: the program did not ask for the permission to use tiles\n%s", text)
+	case granted && p.executed == 0:
 		t.Fatalf("traced: no instruction of the tile unit was met\n%s", text)
 	}
 	t.Logf("emulated %d instructions of the tile unit in %d stops, %d signals passed", p.executed, p.stops, p.passed)
@@ -78,13 +81,18 @@ type process struct {
 	detect  uintptr       // where the function is that looks at the features
 	covered byte          // the byte at that place, while a breakpoint is there
 	asked   bool          // the permission for tile data has been asked for
+	granted bool          // the answer
 	status  syscall.WaitStatus
 
 	executed, stops, passed int
 }
 
 func (p *process) run(exe string, argv []string, out *os.File) error {
-	env := append(os.Environ(), "PARAGON_CPU=amx", traced+"=1")
+	path := "PARAGON_CPU=amx"
+	if !p.granted {
+		path = "PARAGON_CPU="
+	}
+	env := append([]string{path, traced + "=1"}, os.Environ()...) // of two values a Go program takes the first
 	var err error
 	p.pid, err = syscall.ForkExec(exe, argv, &syscall.ProcAttr{Env: env, Files: []uintptr{0, out.Fd(), out.Fd()}, Sys: &syscall.SysProcAttr{Ptrace: true}})
 	if errors.Is(err, syscall.EPERM) {
@@ -213,7 +221,9 @@ func (p *process) systemCall(tid int) error {
 	const requestPermission, tileData = 0x1023, 18 // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
 	switch {
 	case p.asked: // the call that was left out ends
-		r.Rax = 0
+		if r.Rax = 0; !p.granted {
+			r.Rax = ^uint64(syscall.EPERM) + 1
+		}
 		if err := syscall.PtraceSetRegs(tid, &r); err != nil {
 			return err
 		}

@@ -7,6 +7,6 @@ import (
 	"testing"
 )
 
-func runTraced(t *testing.T, _ any) {
+func runTraced(t *testing.T, _ any, _ bool) {
 	t.Skipf("no tile unit is emulated on %s/%s: want linux/amd64", runtime.GOOS, runtime.GOARCH)
 }
