@@ -16,7 +16,8 @@ const (
 // A unitWeight is backward-weight by the tile unit. The reduction goes over images: a step is one pixel of x and the pixel of dy that a tap
 // pairs it with, in 32 images. So every product counts on maps of any size, and whatever the tap, what the unit reads lies aligned: packed x has, for each
 // 32 channels and each pixel, rows of channels with 32 images each, packed dy rows of pairs of images. Both are packed for some rows of dy at a
-// time, and multiplied for all taps while they stay in the cache. Threads share out blocks of dw, never the reduction.
+// time, and multiplied for all taps while they stay in the cache. Threads share out tiles of dw, and taps of these where there are few, never the
+// reduction: so the bits do not depend on their number.
 type unitWeight struct {
 	tile  *f32.Tile
 	sums  *weightPlan // moves sums to dw
@@ -28,10 +29,13 @@ type unitWeight struct {
 	xPixels, dyPixels        int // of the largest strip
 	rowTiles, panels         int // of 32 channels of x and of dy
 	panelsAtOnce, panelTasks int
+	tapTasks                 int  // of a tile of dw, each some taps
+	stay                     bool // sums of all tiles stay from one call of the tasks to the next
 	sumLen                   int
 	numSlots                 int
 	slots                    chan int
-	packTask, task           func(i int)
+
+	packTask, task, unpackTask func(i int)
 
 	// The call under way.
 	x, dy   f32.Array
@@ -85,9 +89,16 @@ func newUnitWeight(s Shape, t *f32.Tile, threads int) *unitWeight {
 		u.xPixels, u.dyPixels = max(u.xPixels, len(last.xs)), max(u.dyPixels, last.dys)
 	}
 
-	u.panelsAtOnce = 1
+	enough := 1 // tasks
+	if threads > 1 {
+		enough = 4 * threads
+	}
+	u.panelsAtOnce, u.tapTasks = 1, 1
 	if taps == 1 {
-		u.panelsAtOnce = min(u.panels, unitPanels)
+		least := (enough + u.rowTiles - 1) / u.rowTiles
+		u.panelsAtOnce = max(1, min(unitPanels, u.panels/least))
+	} else if tiles := u.rowTiles * u.panels; tiles < enough {
+		u.tapTasks = min(taps, (enough+tiles-1)/tiles)
 	}
 	u.panelTasks = (u.panels + u.panelsAtOnce - 1) / u.panelsAtOnce
 	u.sums = &weightPlan{shape: s, tile: t, rows: f32.UnitBlock, taps: taps, swap: swap}
@@ -102,14 +113,14 @@ func newUnitWeight(s Shape, t *f32.Tile, threads int) *unitWeight {
 	}
 	u.sumLen = taps*u.panelsAtOnce*f32.UnitBlock*f32.UnitBlock + f32.UnitBlock
 	u.numSlots = threads
-	if u.imageBlocks*strips > 1 { // sums stay from block to block
-		u.numSlots = max(threads, u.rowTiles*u.panelTasks)
+	if u.stay = u.imageBlocks*strips*u.tapTasks > 1; u.stay {
+		u.numSlots = u.rowTiles * u.panelTasks
 	}
 	u.slots = make(chan int, threads)
 	for i := range threads {
 		u.slots <- i
 	}
-	u.packTask, u.task = u.runPack, u.runTile
+	u.packTask, u.task, u.unpackTask = u.runPack, u.runTile, u.unpack
 	return u
 }
 
@@ -173,8 +184,11 @@ func (u *unitWeight) run(p *pool.Pool, dw []float32, x, dy f32.Array, scratch []
 			}
 			u.packs = (len(u.strip.xs) + u.perTask[0] - 1) / u.perTask[0]
 			p.Run(u.packs+(u.strip.dys+u.perTask[1]-1)/u.perTask[1], u.packTask)
-			p.Run(u.rowTiles*u.panelTasks, u.task)
+			p.Run(u.rowTiles*u.panelTasks*u.tapTasks, u.task)
 		}
+	}
+	if u.tapTasks > 1 {
+		p.Run(u.rowTiles*u.panelTasks, u.unpackTask)
 	}
 	u.sums.dw, u.x, u.dy, u.px, u.pdy, u.work, u.all, u.strip = nil, f32.Array{}, f32.Array{}, nil, nil, nil, nil, nil
 }
@@ -238,33 +252,47 @@ func (u *unitWeight) pairImages(dst []float32, all f32.Array, step, pixel, pixel
 	clear(dst[rows*f32.UnitBlock:])
 }
 
-// runTile adds the block's products to one tile of dw, or to those of some panels, and after the last block writes them.
+// runTile adds the block's products to one tile of dw, or to those of some panels, for some taps. After the last block
+// it writes the tile, if no other task adds to it.
 func (u *unitWeight) runTile(task int) {
-	rowTile, panel := task/u.panelTasks, task%u.panelTasks*u.panelsAtOnce
-	slot := task
-	if u.imageBlocks*len(u.strips) == 1 {
+	tile, part := task/u.tapTasks, task%u.tapTasks
+	slot := tile
+	if !u.stay {
 		slot = <-u.slots
 		defer func() { u.slots <- slot }()
 	}
+	rowTile, panel := u.place(tile)
 	sums := u.all[slot*u.sumLen:][:u.sumLen]
-	n := min(u.panelsAtOnce, u.panels-panel)
 	length := u.depth * unitPixelLen
-	px := f32.HalvesOf(u.px)
 	rows := [1][2]int{{rowTile * u.xPixels * length, rowTile*u.xPixels*length + unitPixelLen/2}}
-	a := f32.BlockArgs{A: px, B: f32.HalvesOf(u.pdy)[panel*u.dyPixels*length:], Rows: rows[:], Stride: f32.UnitDepth, Step: unitPixelLen,
-		Panels: n, Panel: u.dyPixels * length}
-	if u.first {
-		clear(sums[u.sumLen-f32.UnitBlock:])
-	} else {
+	a := f32.BlockArgs{A: f32.HalvesOf(u.px), B: f32.HalvesOf(u.pdy)[panel*u.dyPixels*length:], Rows: rows[:], Stride: f32.UnitDepth, Step: unitPixelLen,
+		Panels: min(u.panelsAtOnce, u.panels-panel), Panel: u.dyPixels * length}
+	if !u.first {
 		a.Add = 1
 	}
-	for tap, segments := range u.strip.segments {
-		a.Segments, a.Sums = segments, sums[tap*f32.UnitBlock*f32.UnitBlock:]
+	taps := len(u.strip.segments)
+	for tap := taps * part / u.tapTasks; tap < taps*(part+1)/u.tapTasks; tap++ {
+		a.Segments, a.Sums = u.strip.segments[tap], sums[tap*f32.UnitBlock*f32.UnitBlock:]
 		u.tile.Blocks(&a)
 	}
-	if u.last {
-		for p := range n {
-			u.sums.unpack(sums[p*f32.UnitBlock*f32.UnitBlock:], panel+p, rowTile)
-		}
+	if u.last && u.tapTasks == 1 {
+		u.write(tile, sums)
+	}
+}
+
+// place is the tile of x and the first panel of dy of a tile of dw.
+func (u *unitWeight) place(tile int) (rowTile, panel int) {
+	return tile / u.panelTasks, tile % u.panelTasks * u.panelsAtOnce
+}
+
+// unpack writes a tile of dw to which several tasks have added.
+func (u *unitWeight) unpack(tile int) { u.write(tile, u.all[tile*u.sumLen:][:u.sumLen]) }
+
+// write moves a tile's sums to dw.
+func (u *unitWeight) write(tile int, sums []float32) {
+	rowTile, panel := u.place(tile)
+	clear(sums[u.sumLen-f32.UnitBlock:]) // of taps that no pixel uses
+	for p := range min(u.panelsAtOnce, u.panels-panel) {
+		u.sums.unpack(sums[p*f32.UnitBlock*f32.UnitBlock:], panel+p, rowTile)
 	}
 }
