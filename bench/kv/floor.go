@@ -70,7 +70,7 @@ func floor(way string) error {
 		if way == floorMemory {
 			return memoryServer(conns, works, rank, servers)
 		}
-		return tcpServer(conns, works, rank, servers)
+		return tcpServer(conns, works, servers)
 	}
 	if _, err := fmt.Fprintln(root, "worker"); err != nil {
 		return err
@@ -286,7 +286,7 @@ func (w *planned) eachPiece(pieces []int, f func(pass, at, n int) error) error {
 }
 
 // tcpServer reads each worker's pieces into memory that stays in the cache, and answers each from a value's memory.
-func tcpServer(conns []net.Conn, works []planned, _, servers int) error {
+func tcpServer(conns []net.Conn, works []planned, servers int) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(conns))
 	for i, c := range conns {

@@ -35,7 +35,9 @@ func (j *job) run(ctx context.Context, limit time.Duration, r *report) (done int
 	defer timer.Stop()
 	running, err := j.start(ctx)
 	if err == nil {
-		done, err = j.play(running, timer, limit, r)
+		if done, err = j.play(running, timer, limit, r); err != nil {
+			timer.Stop() // a failure stays one, however long the processes take to end
+		}
 		err = errors.Join(err, running.End(err != nil))
 	}
 	if err != nil && context.Cause(ctx) == errLate {
@@ -65,7 +67,9 @@ func (j *job) play(running *processes.Running, timer *time.Timer, limit time.Dur
 				if err != nil {
 					return done, err
 				}
-				m.add(e)
+				if err := m.add(e); err != nil {
+					return done, fmt.Errorf("%s: %w", w.Name, err)
+				}
 			}
 			m.cpu, m.workerCPU = running.CPU("")-before, running.CPU("worker")-workersBefore
 			r.line(&m)
@@ -112,15 +116,13 @@ func (j *job) start(ctx context.Context) (*processes.Running, error) {
 // nextEvent reads a worker's next event, which must be this one.
 func nextEvent(p *processes.Process, work string, begin bool) (event, error) {
 	var e event
-	line, err := p.Out.ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &e)
-	}
-	if err == nil && (e.Work != work || e.Begin != begin && !(begin && e.Skip)) {
-		err = fmt.Errorf("got %q, want work %s", line, work)
-	}
+	line, err := p.Line()
 	if err != nil {
-		return e, fmt.Errorf("%s: %w", p.Name, err)
+		return e, err
+	}
+	err = json.Unmarshal(line, &e)
+	if err != nil || e.Work != work || e.Begin != begin && !(begin && e.Skip) {
+		return e, fmt.Errorf("%s: got %.100q, want an event of work %s", p.Name, line, work)
 	}
 	return e, nil
 }

@@ -28,7 +28,7 @@
 // machine hardly changes. At the end comes a table with least, median and greatest over all samples.
 //
 // A run ends within -budget, nine minutes unless it says otherwise, whatever a work or a peer does: a turn that would not fit is
-// left out, and a work that takes longer than -limit is a row that says so.
+// left out, and a work that takes longer than -limit, or that fails, is a row that says so. Only a failure of our own is an error at the end.
 //
 // With -peer another program's processes play the same works in turns with ours, and a table says how many times as fast ours
 // was in each turn; so for TLS against our own TCP. bench/peers/pslite.sh does this with ps-lite and gloo; peer.go says what such a program has to do.

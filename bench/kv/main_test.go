@@ -128,7 +128,7 @@ func TestPeersTakeTurnsAndAreCompared(t *testing.T) {
 	}
 }
 
-// A peer that is too slow or fails gets a row with the reason. The other rows are measured, and the run ends with the error.
+// A peer that is too slow or fails gets a row with the reason. The other rows are measured, and the run ends well.
 func TestSlowAndFailingPeersAreRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes; run without -short")
@@ -142,20 +142,29 @@ func TestSlowAndFailingPeersAreRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set.peers = []peer{{"slow", []string{exe, "sleep"}}, {"broken", []string{exe, "fail"}}}
+	set.peers = []peer{
+		{"slow", []string{exe, "sleep"}},
+		{"broken", []string{exe, "fail"}},
+		{"missing", []string{filepath.Join(folder, "missing")}},
+		{"mute", worker(`echo '{"Work":"la'`)},
+		{"empty", worker(`echo '{"Work":"latency","Begin":true}'; echo '{"Work":"latency"}'`)},
+		{"garbled", worker(`echo Segmentation fault`)},
+	}
 	var out, progress bytes.Buffer
 	b := &bench{set: set, r: newReport(&out), progress: &progress, begun: time.Now()}
-	slow := job{size: size{1, 1, false}, transport: "slow", peer: set.peers[0].command, scale: 0.01}
+	one := size{1, 1, false}
+	slow := job{size: one, transport: "slow", peer: set.peers[0].command, scale: 0.01}
 	b.set.limit = 50 * time.Millisecond
 	if err := b.job(t.Context(), slow, set.chosen()); err != nil {
 		t.Fatalf("a slow peer: %v", err)
 	}
 	b.set.limit = time.Minute
-	broken := job{size: slow.size, transport: "broken", peer: set.peers[1].command, scale: 0.01}
-	if err := b.job(t.Context(), broken, set.chosen()); err != nil {
-		t.Fatalf("a broken peer: %v", err)
+	for _, p := range set.peers[1:] {
+		if err := b.job(t.Context(), job{size: one, transport: p.name, peer: p.command, scale: 0.01}, set.chosen()); err != nil {
+			t.Fatalf("peer %s: %v", p.name, err)
+		}
 	}
-	ours := job{size: slow.size, transport: "tcp", scale: 0.01}
+	ours := job{size: one, transport: "tcp", scale: 0.01}
 	if err := b.job(t.Context(), ours, set.chosen()); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +173,11 @@ func TestSlowAndFailingPeersAreRows(t *testing.T) {
 		for _, want := range []string{
 			"# BenchmarkKV/work=" + work + "/workers=1/servers=1/transport=slow: took longer than ",
 			"# BenchmarkRatio/work=" + work + "/workers=1/servers=1/transport=tcp/peer=slow: took longer than ",
-			"# BenchmarkRatio/work=" + work + "/workers=1/servers=1/transport=tcp/peer=broken: failed\n",
+			"# BenchmarkRatio/work=" + work + "/workers=1/servers=1/transport=tcp/peer=broken: failed: ",
+			"transport=missing: failed: scheduler 0: fork/exec " + folder,
+			"transport=mute: failed: worker 0: got \"{\\\"Work\\\":\\\"la\", want an event of work " + work,
+			"/work=latency/workers=1/servers=1/transport=empty: failed: worker 0: work latency: got times of 0 samples",
+			"transport=garbled: failed: worker 0: got \"Segmentation fault\"",
 			"\nBenchmarkKV/work=" + work + "/workers=1/servers=1/transport=tcp ",
 		} {
 			if !strings.Contains(out.String(), want) {
@@ -172,8 +185,38 @@ func TestSlowAndFailingPeersAreRows(t *testing.T) {
 			}
 		}
 	}
-	if b.peers == nil || !strings.Contains(b.peers.Error(), "broken, work latency") || !strings.Contains(b.peers.Error(), "no such library") {
-		t.Errorf("got error %v, want one that names the broken peer, its work and its message", b.peers)
+	if want := "no such library"; !strings.Contains(progress.String(), "broken, 1 workers and 1 servers, work latency: ") || !strings.Contains(progress.String(), want) {
+		t.Errorf("got progress\n%s\nwant the broken peer, its work and %q", &progress, want)
+	}
+	if b.failed != nil {
+		t.Errorf("got error %v, want none: the peers failed", b.failed)
+	}
+	if err := b.job(t.Context(), job{size: one, transport: "mail", scale: 0.01}, set.chosen()); err != nil {
+		t.Fatal(err)
+	}
+	if b.failed == nil || !strings.Contains(b.failed.Error(), `mail, 1 workers and 1 servers, work latency: `) || !strings.Contains(b.failed.Error(), `got "mail"`) {
+		t.Errorf("our own processes failed: got error %v, want one that says why", b.failed)
+	}
+}
+
+// worker is a peer whose worker runs a script.
+func worker(script string) []string {
+	return []string{"/bin/sh", "-c", "case $DMLC_ROLE in scheduler) echo 127.0.0.1:1;; worker) " + script + ";; esac; cat"}
+}
+
+// A peer that hangs is not waited for at each work, so that a budget is left for others.
+func TestAHangingPeerIsAskedTwice(t *testing.T) {
+	set, err := readFlags([]string{"-work", "array/*", "-limit", "100ms"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, progress bytes.Buffer
+	b := &bench{set: set, r: newReport(&out), progress: &progress, begun: time.Now()}
+	if err := b.job(t.Context(), job{size: size{1, 1, false}, transport: "slow", peer: []string{"/bin/sh", "-c", "sleep 600; echo"}}, set.chosen()); err != nil {
+		t.Fatal(err)
+	}
+	if late, out := strings.Count(out.String(), ": took longer than "), strings.Count(out.String(), ": not measured: the 2 works before it gave nothing"); late != 2 || out != 3 {
+		t.Errorf("got %d works that were too slow and %d that were left out, want 2 and 3 of 5", late, out)
 	}
 }
 

@@ -24,7 +24,12 @@ type measured struct {
 	late      string        // why it is not measured, or not in later turns; "": it is
 }
 
-func (m *measured) add(e event) {
+// add takes what a worker measured.
+func (m *measured) add(e event) error {
+	if len(e.Took) == 0 || len(e.First) != len(e.Took) || m.work.norms != nil && len(e.Norms) == 0 || slices.Min(slices.Concat(e.Took, e.Norms)) < 1 {
+		return fmt.Errorf("work %s: got times of %d samples, %d of first keys and %d with norms, want some, all above 0, and a first one for each",
+			m.work.name, len(e.Took), len(e.First), len(e.Norms))
+	}
 	ops := int64(m.work.operations())
 	for _, t := range e.Took {
 		m.took = append(m.took, t/ops)
@@ -34,6 +39,7 @@ func (m *measured) add(e event) {
 	}
 	m.first = append(m.first, e.First...)
 	m.samples = len(e.Took)
+	return nil
 }
 
 func (m *measured) name() string {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/bench/internal/machine"
+	"github.com/paragon-train/paragon/bench/internal/processes"
 )
 
 // A bench is one run of this program: turns of all jobs, one job after the other, so that what is compared shares the machine's good and
@@ -19,7 +20,7 @@ type bench struct {
 	r        *report
 	progress io.Writer
 	begun    time.Time
-	peers    error // failures of peers, which do not end the run
+	failed   error // of our own works; a peer's failure is a row that says so
 }
 
 func run(ctx context.Context, set settings, out, progress io.Writer) error {
@@ -47,7 +48,7 @@ func run(ctx context.Context, set settings, out, progress io.Writer) error {
 			return fmt.Errorf("-save: %w", err)
 		}
 	}
-	return b.peers
+	return b.failed
 }
 
 // left is the time until the budget is spent.
@@ -63,14 +64,14 @@ func (b *bench) turn(ctx context.Context, i int) error {
 		for part, works := range b.set.jobsOf() {
 			for _, j := range b.set.ways() {
 				j.size, j.scale = sz, b.set.scale
-				if w, err := findWork(works[0]); err == nil && w.table != nil && j.peer != nil {
-					continue // no peer plays these
+				if w, err := findWork(works[0]); err == nil && w.optimizer() != "" && j.peer != nil {
+					continue // no peer has an optimizer
 				}
 				if b.set.profile != "" {
 					j.profile = path.Join(b.set.profile, fmt.Sprintf("%s-%dx%d-%d-%d", j.transport, sz.workers, sz.servers, i, part))
 				}
 				if err := b.job(ctx, j, works); err != nil {
-					return fmt.Errorf("%d workers, %d servers over %s: %w", sz.workers, sz.servers, j.transport, err)
+					return err
 				}
 			}
 		}
@@ -78,21 +79,21 @@ func (b *bench) turn(ctx context.Context, i int) error {
 	return nil
 }
 
-// job plays works in as many jobs as it takes: one that is too slow ends its job, is not played again, and the works behind it get a new one.
+// maxLost is how many works one after the other may fail or be too slow before a peer is asked for no more.
+const maxLost = 2
+
+// job plays works in as many jobs as it takes: one that fails or is too slow ends its job, is not played again, and the works behind it get a
+// new one. Its error is that of ctx.
 func (b *bench) job(ctx context.Context, j job, works []string) error {
 	for _, name := range works {
 		if b.r.row(&j, name).late == "" {
 			j.works = append(j.works, name)
 		}
 	}
-	for len(j.works) > 0 {
+	for lost := 0; len(j.works) > 0; {
 		left := b.left()
 		if left <= 0 {
-			for _, name := range j.works {
-				if m := b.r.row(&j, name); len(m.turns) == 0 {
-					b.r.tooLate(m, fmt.Sprintf("not measured: -budget %v is spent", b.set.budget))
-				}
-			}
+			b.leaveOut(&j, fmt.Sprintf("-budget %v is spent", b.set.budget))
 			return nil
 		}
 		limit := min(left, time.Duration(max(1, b.set.scale)*float64(b.set.limit)))
@@ -103,26 +104,44 @@ func (b *bench) job(ctx context.Context, j job, works []string) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		switch {
-		case errors.Is(err, errLate) && done == len(j.works):
-			fmt.Fprintf(b.progress, "kv: processes of %s did not end within %v of their last work\n", j.transport, limit.Round(time.Second))
-			return nil
-		case done == len(j.works) && j.peer == nil:
-			return err
-		case done == len(j.works):
-			b.peers = errors.Join(b.peers, fmt.Errorf("%s, at its end: %w", j.transport, err))
-			return nil
-		case errors.Is(err, errLate):
-			b.r.tooLate(b.r.row(&j, j.works[done]), fmt.Sprintf("took longer than %v", limit.Round(time.Second)))
-		case j.peer != nil:
-			b.r.tooLate(b.r.row(&j, j.works[done]), "failed")
-			b.peers = errors.Join(b.peers, fmt.Errorf("%s, work %s, %d workers and %d servers: %w", j.transport, j.works[done], j.workers, j.servers, err))
-		default:
-			return fmt.Errorf("work %s: %w", j.works[done], err)
+		j.works = j.works[done:]
+		if errors.Is(err, errLate) && b.left() <= 0 {
+			continue
 		}
-		j.works = j.works[done+1:]
+		why := fmt.Sprintf("took longer than %v", limit.Round(time.Second/10))
+		if !errors.Is(err, errLate) {
+			why = "failed: " + processes.Reason(err)
+			err = fmt.Errorf("%s, %d workers and %d servers, work %s: %w", j.transport, j.workers, j.servers, append(j.works, "the end")[0], err)
+			if j.peer == nil {
+				b.failed = errors.Join(b.failed, err)
+			} else {
+				fmt.Fprintln(b.progress, "kv:", err)
+			}
+		}
+		if len(j.works) == 0 {
+			fmt.Fprintf(b.progress, "kv: %s, behind its last work: %s\n", j.transport, why)
+			return nil
+		}
+		b.r.tooLate(b.r.row(&j, j.works[0]), why)
+		j.works = j.works[1:]
+		if done > 0 {
+			lost = 0
+		}
+		if lost++; lost == maxLost && j.peer != nil {
+			b.leaveOut(&j, fmt.Sprintf("the %d works before it gave nothing", maxLost))
+			return nil
+		}
 	}
 	return nil
+}
+
+// leaveOut gives what is left of a job's works the reason why it is not measured.
+func (b *bench) leaveOut(j *job, why string) {
+	for _, name := range j.works {
+		if m := b.r.row(j, name); len(m.turns) == 0 {
+			b.r.tooLate(m, "not measured: "+why)
+		}
+	}
 }
 
 // floors are peers that move the bytes and do nothing else, played by this program.

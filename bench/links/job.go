@@ -54,10 +54,13 @@ func runJob(ctx context.Context, l *link, sums string, s *settings) (turns []tur
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, running.End(err != nil)) }()
-	lines := json.NewDecoder(running.Workers[0].Out)
 	for range len(s.Ways) * s.Count {
 		var t turn
-		if err := lines.Decode(&t); err != nil {
+		line, err := running.Workers[0].Line()
+		if err == nil {
+			err = json.Unmarshal(line, &t)
+		}
+		if err != nil {
 			return turns, fmt.Errorf("worker 0 told of %d turns, want %d: %w", len(turns), len(s.Ways)*s.Count, err)
 		}
 		turns = append(turns, t)

@@ -12,7 +12,7 @@
 // comes and one layout. Scaling rows compare two processes of one thread with one, for each program with itself.
 //
 // A run ends within --budget: each row has its share of what is left. Where that is up, the spells that were made count; a program that is
-// not ready or does not answer by then is a row that says so, and the rest goes on.
+// not ready or does not answer by then, or a peer that fails, is a row that says so, and the rest goes on.
 //
 // Results are in the format of Go's benchmarks; --table adds a table for people, and --save a file that is named for the machine, which
 // bench/machines puts beside those of others.
@@ -35,6 +35,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/bench/internal/machine"
+	"github.com/paragon-train/paragon/bench/internal/processes"
 )
 
 func main() {
@@ -130,10 +131,15 @@ func run(c *cli.Context) error {
 			return err
 		}
 		if err != nil {
-			res.late = "failed"
-			if errors.Is(err, errLate) {
-				res.late = err.Error()
-			} else {
+			res.late = processes.Reason(err)
+			var theirs peerError
+			switch {
+			case errors.Is(err, errLate):
+			case errors.As(err, &theirs):
+				res.late = "failed: " + res.late
+				fmt.Fprintf(c.App.ErrWriter, "peers: %v: %v\n", r, err)
+			default:
+				res.late = "failed: " + res.late
 				failed = errors.Join(failed, fmt.Errorf("%v: %w", r, err))
 			}
 			fmt.Fprintf(b.out, "# BenchmarkRatio/%v: %s\n", r, res.late)

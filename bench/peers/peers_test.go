@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -59,19 +60,32 @@ func TestTakesTurnsAndPrintsRatios(t *testing.T) {
 	}
 }
 
+// A program that fails is a row that says so; one of ours is an error, too.
 func TestNamesAProgramThatFails(t *testing.T) {
 	good := program(t, serving("1", "1"))
 	for _, test := range []struct{ script, want string }{
-		{"exit 1\n", "no answer"},
-		{"echo hello\n", `got "hello", want ready`},
-		{"echo ready; read x; echo what is $x\n", "want three numbers"},
+		{"echo no such library >&2; exit 1\n", "program: exit status 1: no such library"},
+		{"exit 0\n", "program: its standard output ended"},
+		{"echo hello\n", `program: got "hello", want ready`},
+		{"echo ready; read x; echo what is $x\n", `program: "run 0.5": got "what is run 0.5", want three numbers`},
+		{"echo ready; read x; echo 0 0 0\n", "program: got 0 steps in 0 s"},
+		{"echo ready; read x; printf '1 '\n", `program: "run 0.5": got "1 ", want three numbers`},
 	} {
-		app := newApp()
-		app.Writer = &bytes.Buffer{}
-		bad := program(t, test.script)
-		err := app.RunContext(t.Context(), []string{"peers", "--ours", bad, "--python", good, "--rows", "mlp/batch=64/threads=1", "--processes", "1", "--turns", "1"})
-		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), bad) {
-			t.Errorf("program %q: got error %v, want one with %q and %s", test.script, err, test.want, bad)
+		run := func(args ...string) (string, error) {
+			var out bytes.Buffer
+			app := newApp()
+			app.Writer, app.ErrWriter = &out, io.Discard
+			err := app.RunContext(t.Context(), append(args, "--rows", "mlp/batch=64/threads=1/dtype=float32", "--processes", "1", "--turns", "1"))
+			return out.String(), err
+		}
+		bad, want := program(t, test.script), "# BenchmarkRatio/model=mlp/batch=64/threads=1/dtype=float32: failed: "+test.want
+		out, err := run("peers", "--ours", bad, "--python", good)
+		if !strings.Contains(out, want) || err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("program %q: got error %v, want one with %q, and a row in\n%s", test.script, err, test.want, out)
+		}
+		out, err = run("peers", "--ours", good, "--python", bad)
+		if !strings.Contains(out, want) || err != nil {
+			t.Errorf("peer %q: got error %v, want none, and a row with %q in\n%s", test.script, err, test.want, out)
 		}
 	}
 }

@@ -2,7 +2,7 @@
 # Measures the store against ps-lite, and against gloo's all-reduce where python3-torch is installed, in turns: bench/kv starts
 # their processes and ours. PSLITE names a checkout of ps-lite; it is built with Debian's libzmq3-dev, libprotobuf-dev and
 # protobuf-compiler. Arguments are flags of bench/kv, behind those below. A run takes -budget (9m) at most: turns that would not fit are left
-# out, and a work for which a peer takes longer than -limit (20s) is a row that says so.
+# out, and a work for which a peer takes longer than -limit (20s), or at which it fails, is a row that says so.
 #
 #	PSLITE=/some/folder/ps-lite bench/peers/pslite.sh [-count 10] [-scale 1] [-jobs 2x2] [-work resnet18] ...
 #

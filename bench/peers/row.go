@@ -74,7 +74,8 @@ func (b *bench) measure(ctx context.Context, r row, until time.Time) (result, er
 	}
 	all := len(res.ours)
 	res.ours, res.peer = quietPairs(res.ours, res.peer)
-	if err := b.memoryOf(ctx, &res); errors.Is(err, errLate) {
+	var theirs peerError
+	if err := b.memoryOf(ctx, &res); errors.Is(err, errLate) || errors.As(err, &theirs) {
 		res.plan, res.oursPeak, res.peerPeak = 0, 0, 0 // not measured
 	} else if err != nil {
 		return res, err
@@ -110,7 +111,7 @@ func (b *bench) turnsOf(ctx context.Context, res *result, until time.Time) error
 			rates *[]rate
 		}{{ours, &res.ours}, {peer, &res.peer}} {
 			before := busy()
-			n, err := side.p.ask(fmt.Sprintf("run %g", b.seconds))
+			n, err := side.p.run(b.seconds)
 			if err != nil {
 				return err
 			}
@@ -133,7 +134,7 @@ func (b *bench) memoryOf(ctx context.Context, res *result) error {
 			return 0, 0, err
 		}
 		defer p.stop()
-		if _, err := p.ask("run 0.1"); err != nil {
+		if _, err := p.run(0.1); err != nil {
 			return 0, 0, err
 		}
 		n, err := p.ask("memory")

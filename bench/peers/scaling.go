@@ -9,7 +9,10 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
+
+	"github.com/paragon-train/paragon/bench/internal/processes"
 )
 
 // measureScaling compares two processes of one thread with one, for each program: launch with two workers and two servers
@@ -75,7 +78,7 @@ func (b *bench) spellAlone(ctx context.Context, args []string, batch int) (rate,
 		return rate{}, err
 	}
 	defer p.stop()
-	n, err := p.ask(fmt.Sprintf("run %g", b.seconds*float64(b.turns)))
+	n, err := p.run(b.seconds * float64(b.turns))
 	return rateOf(n, batch), err
 }
 
@@ -89,25 +92,35 @@ func (b *bench) spellOfJob(ctx context.Context, r row, n int, args ...string) (r
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), b.tuned(r)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // launch and Python clean up behind themselves
+	processes.OwnGroup(cmd)
+	cmd.Cancel = func() error { return processes.SignalGroup(cmd, syscall.SIGINT) } // launch and Python clean up behind themselves
 	cmd.WaitDelay = 10 * time.Second
-	out, err := cmd.CombinedOutput()
+	var out processes.Tail
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Start()
+	if err == nil {
+		err = cmd.Wait()
+		_ = processes.SignalGroup(cmd, syscall.SIGKILL) // what it has left behind
+	}
 	if err != nil && context.Cause(ctx) == errLate {
 		return rate{}, fmt.Errorf("%s: no end within %v: %w", strings.Join(args[:2], " "), time.Since(begun).Round(time.Second/10), errLate)
 	}
 	if err != nil {
-		return rate{}, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
+		return rate{}, b.blame(fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out.Last()), args)
 	}
-	spells := spellLine.FindAllStringSubmatch(string(out), -1)
+	spells := spellLine.FindAllStringSubmatch(out.String(), -1)
 	if len(spells) != n {
-		return rate{}, fmt.Errorf("%s: got %d lines with a spell, want %d:\n%s", strings.Join(args, " "), len(spells), n, out)
+		return rate{}, b.blame(fmt.Errorf("%s: got %d lines with a spell, want %d:\n%s", strings.Join(args, " "), len(spells), n, out.Last()), args)
 	}
 	var sum rate
 	for _, s := range spells {
 		var n [3]float64
 		for i := range n {
-			if n[i], err = strconv.ParseFloat(s[i+1], 64); err != nil {
-				return rate{}, fmt.Errorf("%s: %q: %w", args[0], s[0], err)
+			if n[i], err = strconv.ParseFloat(s[i+1], 64); err == nil && n[i] <= 0 {
+				err = errors.New("want numbers above 0")
+			}
+			if err != nil {
+				return rate{}, b.blame(fmt.Errorf("%s: %q: %w", args[0], s[0], err), args)
 			}
 		}
 		got := rateOf(n, r.batch)

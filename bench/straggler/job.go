@@ -69,7 +69,7 @@ func run(ctx context.Context, s settings) (r result, err error) {
 	defer func() { err = errors.Join(err, running.End(err != nil)) }()
 	for rank, w := range running.Workers {
 		var own report
-		line, err := w.Out.ReadBytes('\n')
+		line, err := w.Line()
 		if err == nil {
 			err = json.Unmarshal(line, &own)
 		}

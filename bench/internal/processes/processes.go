@@ -3,23 +3,20 @@
 //
 //	running, err := processes.Job{Workers: 2, Servers: 1, Env: []string{settings}}.Start(ctx)
 //	defer func() { err = errors.Join(err, running.End(err != nil)) }()
-//	line, err := running.Workers[0].Out.ReadBytes('\n')
+//	line, err := running.Workers[0].Line()
 //
 // In such a process Main plays the scheduler or a server, or calls what a worker does.
 package processes
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -33,15 +30,6 @@ type Job struct {
 	EnvOf   func(role string, rank int) ([]string, error) // more variables
 	Command func(role string, rank int) []string          // in place of this program
 	Address func(role string, rank int) string            // at which others reach it, in place of 127.0.0.1
-}
-
-// A Process is one of a running job. It is to end when its standard input does.
-type Process struct {
-	Name   string        // "worker 0"
-	Out    *bufio.Reader // its standard output
-	cmd    *exec.Cmd
-	stdin  io.Closer
-	stderr bytes.Buffer
 }
 
 // Running are the processes of a job that was started.
@@ -67,10 +55,9 @@ func (j Job) start(ctx context.Context, r *Running) error {
 		if err != nil {
 			return nil, err
 		}
-		env := append(os.Environ(), "DMLC_ROLE="+role, "DMLC_PS_ROOT_URI="+host, "DMLC_PS_ROOT_PORT="+port,
+		env := append([]string{"DMLC_ROLE=" + role, "DMLC_PS_ROOT_URI=" + host, "DMLC_PS_ROOT_PORT=" + port,
 			fmt.Sprintf("DMLC_NUM_WORKER=%d", j.Workers), fmt.Sprintf("DMLC_NUM_SERVER=%d", j.Servers), fmt.Sprintf("PARAGON_RANK=%d", rank),
-			"PARAGON_SECRET="+hex.EncodeToString(secret[:]), "DMLC_NODE_HOST="+j.address(role, rank))
-		env = append(env, j.Env...)
+			"PARAGON_SECRET=" + hex.EncodeToString(secret[:]), "DMLC_NODE_HOST=" + j.address(role, rank)}, j.Env...)
 		if j.EnvOf != nil {
 			more, err := j.EnvOf(role, rank)
 			if err != nil {
@@ -84,11 +71,11 @@ func (j Job) start(ctx context.Context, r *Running) error {
 	if err != nil {
 		return err
 	}
-	addr, err := scheduler.Out.ReadString('\n')
+	line, err := scheduler.Line()
 	if err != nil {
 		return fmt.Errorf("the scheduler did not say where it listens: %w", err)
 	}
-	addr = strings.TrimSpace(addr)
+	addr := strings.TrimSpace(string(line))
 	for rank := range j.Servers {
 		if _, err := one("server", rank, addr); err != nil {
 			return err
@@ -123,18 +110,8 @@ func (j Job) process(ctx context.Context, r *Running, role string, rank int, env
 		}
 		command = []string{exe}
 	}
-	p := &Process{Name: fmt.Sprintf("%s %d", role, rank), cmd: exec.CommandContext(ctx, command[0], command[1:]...)}
-	p.cmd.Env, p.cmd.Stderr, p.cmd.WaitDelay = env, &p.stderr, 5*time.Second
-	var err error
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	stdout, err := p.cmd.StdoutPipe()
+	p, err := Start(ctx, fmt.Sprintf("%s %d", role, rank), env, command...)
 	if err != nil {
-		return nil, err
-	}
-	p.Out = bufio.NewReader(stdout)
-	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
 	r.all = append(r.all, p)
@@ -145,15 +122,17 @@ func (j Job) process(ctx context.Context, r *Running, role string, rank int, env
 func (r *Running) End(broken bool) (err error) {
 	if broken {
 		for _, p := range r.all {
-			p.stdin.Close()
+			p.In.Close()
 		}
+		late := time.AfterFunc(grace, func() {
+			for _, p := range r.all {
+				p.cancel()
+			}
+		})
+		defer late.Stop()
 	}
 	for i := len(r.all) - 1; i >= 0; i-- { // workers first: they say what was wrong
-		p := r.all[i]
-		_, _ = io.Copy(io.Discard, p.Out)
-		if end := p.cmd.Wait(); end != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w: %s", p.Name, end, bytes.TrimSpace(p.stderr.Bytes())))
-		}
+		err = errors.Join(err, r.all[i].Wait())
 	}
 	return err
 }
