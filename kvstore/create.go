@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/f32"
 )
 
 // types are the names that Create accepts.
@@ -23,6 +24,9 @@ var types = []string{"local", "device", "dist", "dist_sync", "dist_device_sync",
 // A dist store in an environment without a job runs as a job of one worker within this process, and logs so. Close ends the
 // store and the membership.
 func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
+	if _, err := f32.FromEnv(); err != nil {
+		return nil, fmt.Errorf("kvstore: create %q: %w", name, err)
+	}
 	kind := name
 	switch name {
 	case "local", "device", "dist_sync", "dist_device_sync", "dist_async":

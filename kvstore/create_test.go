@@ -31,6 +31,14 @@ func TestCreateNamesTheTypesItKnows(t *testing.T) {
 	}
 }
 
+func TestCreateRefusesAnUnknownPath(t *testing.T) {
+	t.Setenv("PARAGON_CPU", "sse9")
+	_, err := kvstore.Create(context.Background(), "local", kvstore.WithEnv(nothing))
+	if err == nil || !strings.Contains(err.Error(), `PARAGON_CPU="sse9": no such path; want portable, avx2`) {
+		t.Errorf("got error %v, want one that names the variable, its value and what is wanted", err)
+	}
+}
+
 func TestCreateWithoutAJobRunsAloneAndSaysSo(t *testing.T) {
 	for name, kind := range map[string]string{"dist": "dist_sync", "dist_sync": "dist_sync", "dist_device_sync": "dist_device_sync", "dist_async": "dist_async"} {
 		var log bytes.Buffer

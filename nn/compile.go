@@ -215,7 +215,7 @@ func newRequest(root *gorgonia.Node, cfg Config, device device) (plan.Request, e
 	if err != nil {
 		return plan.Request{}, err
 	}
-	// On a GPU the executor chooses the types. A CPU without vector instructions for bfloat16 would convert number by number.
+	// On a GPU the executor chooses the types. A CPU whose products are those of float32 stores images as float32, too.
 	r := plan.Request{Root: graph.Node(root), Inference: cfg.Inference, BFloat16: cfg.DType == BFloat16 && !device.gpu && f32.StoresBFloat16(), Residuals: device.gpu}
 	for _, n := range cfg.Outputs {
 		r.Outputs = append(r.Outputs, graph.Node(n))

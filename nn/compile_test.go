@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/compute/op"
@@ -217,6 +218,16 @@ func reference(t testing.TB, m model) (*gorgonia.Node, *ref.Runner) {
 	}
 	t.Cleanup(func() { r.Close() })
 	return loss, r
+}
+
+func TestCompileRefusesAnUnknownPath(t *testing.T) {
+	g := gorgonia.NewGraph()
+	x := gorgonia.NewMatrix(g, gorgonia.Float32, gorgonia.WithShape(4, 3), gorgonia.WithName("x"))
+	t.Setenv("PARAGON_CPU", "sse9")
+	_, err := nn.Compile(nn.ReLU(x), nn.Config{Inference: true})
+	if err == nil || !strings.Contains(err.Error(), `PARAGON_CPU="sse9": no such path`) {
+		t.Errorf("got error %v, want one that names the variable and its value", err)
+	}
 }
 
 func TestStepEqualsReference(t *testing.T) {

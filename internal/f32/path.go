@@ -44,8 +44,8 @@ func Active() Path { return active }
 // FromEnv is the choice of path: the best available, or the one that the environment variable PARAGON_CPU names. A name
 // that is unknown or that this machine cannot run is an error, and the path returned with it is the best available one.
 // After a comma PARAGON_CPU may name how bfloat16 is multiplied: see BFloat16Products.
-// The package itself calls it once, when the program starts, and goes on with that path; programs call it to tell their
-// user.
+// The package itself calls it once, when the program starts, and goes on with that path; what computes or opens a store calls it to
+// refuse a name that is an error.
 //
 //go:noinline
 func FromEnv() (Path, error) {
@@ -67,7 +67,7 @@ func choice() (p Path, how Products, named bool, err error) {
 		how, err = parseProducts(p, products)
 	}
 	if err != nil {
-		return best, 0, false, fmt.Errorf("f32: PARAGON_CPU=%s: %w", env, err)
+		return best, 0, false, fmt.Errorf("f32: PARAGON_CPU=%q: %w", env, err)
 	}
 	return p, how, named, nil
 }

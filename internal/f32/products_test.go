@@ -3,6 +3,12 @@ package f32
 import "testing"
 
 func TestProductsOfBFloat16FollowTheEnvironment(t *testing.T) {
+	if how := BFloat16Products(); !HasProducts(Active(), how) {
+		t.Errorf("the way in use on %v is %v, which it does not have", Active(), how)
+	}
+	if tile := BFloat16Tiles(); tile.Pairs() != (BFloat16Products() != FloatProducts) {
+		t.Errorf("the tile in use for %v reads pairs: %t", BFloat16Products(), tile.Pairs())
+	}
 	for _, p := range Available() {
 		for how, want := range map[Products]bool{FloatProducts: true, PairProducts: HasBFloat16(p), TileProducts: p == AMX} {
 			t.Setenv("PARAGON_CPU", p.String()+","+how.String())
@@ -11,12 +17,6 @@ func TestProductsOfBFloat16FollowTheEnvironment(t *testing.T) {
 				t.Errorf("%v by %v: got %v, named %t, error %v; want it %t", p, how, got, named, err, want)
 			}
 		}
-	}
-	if how := BFloat16Products(); !HasProducts(Active(), how) {
-		t.Errorf("the way in use on %v is %v, which it does not have", Active(), how)
-	}
-	if tile := BFloat16Tiles(); tile.Pairs() != (BFloat16Products() != FloatProducts) {
-		t.Errorf("the tile in use for %v reads pairs: %t", BFloat16Products(), tile.Pairs())
 	}
 }
 

@@ -59,6 +59,9 @@ type kernel struct {
 
 // New prepares p to run over the memory of host. It places the temporaries of p.
 func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
+	if _, err := f32.FromEnv(); err != nil {
+		return nil, fmt.Errorf("cpu: %w", err)
+	}
 	if err := checkStorage(p, cfg); err != nil {
 		return nil, err
 	}
