@@ -2,12 +2,18 @@ package transport
 
 import (
 	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"testing"
 	"testing/iotest"
 
@@ -196,6 +202,89 @@ func TestKeysChangeBeforeNoncesRepeat(t *testing.T) {
 		if want := int(min(limit, other)) * len(plain[0]); len(got) != want || !errors.Is(err, errRecord) {
 			t.Errorf("a reader that changes keys after %d records in place of %d read %d bytes, %v, want %d and an error", other, limit, len(got), err, want)
 		}
+	}
+}
+
+// The first records of two keys, computed with crypto/cipher from what is written above their type: a format that changes is another one.
+func TestRecordsAreAsDescribed(t *testing.T) {
+	secret := bytes.Repeat([]byte{7}, 32)
+	expand := func(info string, n int) []byte {
+		b, err := hkdf.Expand(sha256.New, secret, info, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	k := recordKeyOf(t, tls.TLS_AES_128_GCM_SHA256, 7, 2)
+	for i, text := range []string{"one", "two", "three", "four", "five"} {
+		if i > 0 && i%2 == 0 {
+			secret = expand("paragon next secret", 32)
+		}
+		block, err := aes.NewCipher(expand("paragon record key", 16))
+		if err != nil {
+			t.Fatal(err)
+		}
+		aead, err := cipher.NewGCM(block)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nonce := expand("paragon record iv", 12)
+		nonce[11] ^= byte(i % 2)
+		header := []byte{byte(len(text)), 0, 0, 0}
+		want := aead.Seal(header, nonce, []byte(text), header)
+		if _, each := sealed(t, k, []byte(text)); !bytes.Equal(each[0], want) {
+			t.Errorf("record %d: got %x, want %x", i, each[0], want)
+		}
+	}
+	// RFC 8446, section 5.5: 2^24.5 records of 2^14 bytes with one key of AES-GCM.
+	if most := math.Exp2(24.5) * (1 << 14); rekeyAfter*sealedBytes > most {
+		t.Errorf("%d records of %d bytes have one key, want at most %.0f bytes", rekeyAfter, sealedBytes, most)
+	}
+}
+
+// A peer of the job that seals an empty record gets no further: a reader would have nothing to return, without end.
+func TestEmptyRecordsAreRefused(t *testing.T) {
+	all, _ := sealed(t, recordKeyOf(t, recordSuites[0], 1, rekeyAfter), []byte("one"), nil, []byte("two"))
+	r := recordReader{r: bytes.NewReader(all), key: recordKeyOf(t, recordSuites[0], 1, rekeyAfter)}
+	got, err := io.ReadAll(&r)
+	if string(got) != "one" || !errors.Is(err, errRecord) {
+		t.Errorf("got %q, %v, want what came before, and an error", got, err)
+	}
+}
+
+// What several goroutines write at once comes whole, in some order.
+func TestManyWritersShareARecordConnection(t *testing.T) {
+	x, y := net.Pipe()
+	defer x.Close()
+	defer y.Close()
+	key := func(secret byte) *recordKey { return recordKeyOf(t, recordSuites[0], secret, 5) }
+	from, to := newSecureConn(x, key(1), key(2)), newSecureConn(y, key(2), key(1))
+	const writers, writes, size = 4, 50, 1000
+	var wg sync.WaitGroup
+	for i := range writers {
+		wg.Go(func() {
+			for range writes {
+				if _, err := from.Write(bytes.Repeat([]byte{byte(i)}, size)); err != nil {
+					t.Error(err)
+					x.Close()
+					return
+				}
+			}
+		})
+	}
+	p := make([]byte, size)
+	var came [writers]int
+	for range writers * writes {
+		if _, err := io.ReadFull(to, p); err != nil || !bytes.Equal(p, bytes.Repeat(p[:1], size)) {
+			t.Errorf("got error %v, or bytes of several writes", err)
+			break
+		}
+		came[p[0]]++
+	}
+	y.Close()
+	wg.Wait()
+	if came != [writers]int{writes, writes, writes, writes} {
+		t.Errorf("got %v writes, want %d of each", came, writes)
 	}
 }
 
