@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -140,6 +142,10 @@ func (j *job) config(n *node, role cluster.Role, rank int) cluster.Config {
 	}
 	if j.plan.Journal {
 		cfg.State = "kept" // by disk; nodes need to know no more
+	}
+	if number, worker := strings.CutPrefix(n.name, "worker"); worker && j.plan.PerHost > 1 {
+		i, _ := strconv.Atoi(number)
+		cfg.Host = fmt.Sprint("host", i/j.plan.PerHost)
 	}
 	return cfg
 }

@@ -85,6 +85,7 @@ type Config struct {
 	Elastic   bool // workers may come, go and be lost while the job goes on
 	Backups   int  // servers may be lost
 	Journal   bool // the scheduler may be lost
+	PerHost   int  // workers of a host, which add up within it; 0: each worker has a host of its own
 	MaxFaults int  // 6
 	// Only, if not empty, are the kinds of faults there may be.
 	Only []Kind
@@ -148,6 +149,7 @@ func (p *Plan) draw(r *rand.Rand, length time.Duration) []Fault {
 		switch {
 		case len(p.Only) > 0 && !slices.Contains(p.Only, k):
 		case (k == Join || k == Remove || k == Leave) && !p.Elastic:
+		case k == Remove && p.PerHost > 1: // it would meet all workers of a host
 		case (k == AddServer || k == RemoveServer) && p.Backups == 0:
 		default:
 			allowed = append(allowed, k)
@@ -224,6 +226,10 @@ func (p *Plan) aim(r *rand.Rand, f *Fault, joined int) {
 			f.B = "scheduler"
 		case 1:
 			f.A, f.B = server(), "scheduler"
+		case 2, 3:
+			for p.PerHost > 1 && (f.B == f.A || !strings.HasPrefix(f.B, "worker")) {
+				f.B = worker()
+			}
 		}
 		switch f.Kind {
 		case Cut:
@@ -388,7 +394,7 @@ func (p *Plan) String() string {
 	} else {
 		fmt.Fprintf(&b, ", %d examples in batches of %d, %d epochs", p.Examples, p.Batch, p.Epochs)
 	}
-	fmt.Fprintf(&b, ", messages take up to %v; elastic %v, %d backups, journal %v, launcher %v; may fail: %v\n", p.Jitter, p.Elastic, p.Backups, p.Journal, p.Launcher, p.Fatal())
+	fmt.Fprintf(&b, ", messages take up to %v; elastic %v, %d backups, journal %v, launcher %v, workers of a host: %d; may fail: %v\n", p.Jitter, p.Elastic, p.Backups, p.Journal, p.Launcher, max(p.PerHost, 1), p.Fatal())
 	for _, f := range p.Faults {
 		fmt.Fprintf(&b, "  %v\n", f)
 	}

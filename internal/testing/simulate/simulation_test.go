@@ -22,6 +22,9 @@ func planOf(seed uint64) Plan {
 	if seed%5 < 2 {
 		cfg.Backups = 1
 	}
+	if seed%7 < 3 {
+		cfg.PerHost = 2 + int(seed%7%2)
+	}
 	return NewPlan(seed, cfg)
 }
 

@@ -23,7 +23,11 @@ func (j *job) join(ctx context.Context, n *node, rank int) (*recorder, error) {
 	if cfg.Joining = rank >= j.plan.Workers; cfg.Joining {
 		cfg.Rank = -1
 	}
-	kv, err := kvstore.Create(cluster.WithConfig(ctx, cfg), "dist_sync", kvstore.WithTimeout(patience), kvstore.WithLogger(cfg.Logger))
+	opts := []kvstore.Option{kvstore.WithTimeout(patience), kvstore.WithLogger(cfg.Logger)}
+	if j.plan.PerHost > 1 {
+		opts = append(opts, kvstore.WithHostSums(kvstore.HostSumsOn))
+	}
+	kv, err := kvstore.Create(cluster.WithConfig(ctx, cfg), "dist_sync", opts...)
 	if err != nil {
 		return nil, err
 	}
