@@ -210,7 +210,7 @@ func (l *Plan) multiplyData(thread, panel int) {
 	i0 := panel * t.Cols
 	n := min(t.Cols, l.in-i0)
 	a := product{in: g.dy, w: g.wPanel[thread*l.depthOut*t.Cols : (thread+1)*l.depthOut*t.Cols], out: g.dx[i0:],
-		inStride: l.out, outStride: l.in, cols: n, thread: thread, parts: l.partsOut, sums: g.unitSums}
+		inStride: l.out, outStride: l.in, panels: 1, cols: n, thread: thread, parts: l.partsOut, sums: g.unitSums}
 	if t.Pairs() {
 		a.in, a.inStride = g.dyPairs, l.depthOut
 		whole := l.out / 2
@@ -233,16 +233,11 @@ func (l *Plan) multiplyData(thread, panel int) {
 func (l *Plan) multiplyWeight(thread, chunk int) {
 	g, t := &l.backward, l.tile
 	tile0, tile1 := g.tiles*chunk/g.chunks, g.tiles*(chunk+1)/g.chunks
-	a := product{in: g.dyRows, inStride: l.depthBatch, outStride: l.in, thread: thread, parts: l.partsBatch, sums: g.unitSums}
+	a := product{in: g.dyRows, w: g.panels, out: g.dw, inStride: l.depthBatch, outStride: l.in, panels: l.inPanels, outPanel: t.Cols, cols: l.in,
+		ahead: true, thread: thread, parts: l.partsBatch, sums: g.unitSums}
 	for tile := tile0; tile < tile1; tile++ {
 		o := tile * t.Rows
 		a.row0, a.rows, a.out0 = o, min(t.Rows, l.out-o), o*l.in
-		for panel := range l.inPanels {
-			i0 := panel * t.Cols
-			t.Fetch(g.dw[min(o*l.in+i0+t.Cols, len(g.dw)):], l.in, a.rows, t.Cols)
-			a.w = g.panels[panel*l.depthBatch*t.Cols : (panel+1)*l.depthBatch*t.Cols]
-			a.out, a.cols = g.dw[i0:], min(t.Cols, l.in-i0)
-			l.multiply(&a)
-		}
+		l.multiply(&a)
 	}
 }

@@ -121,7 +121,8 @@ func (l *Plan) multiplyForward(thread, i int) {
 	sums := f.sums[thread*f.blockPanels*f.chunkRows*t.Cols:]
 	o0, o1 := tile0*t.Rows, min(tile1*t.Rows, l.out)
 
-	a := product{in: f.w, inStride: l.in, outStride: t.Cols, cols: t.Cols, thread: thread, parts: l.partsIn, sums: f.unitSums}
+	a := product{in: f.w, w: f.panels[panel0*l.depthIn*t.Cols : panel1*l.depthIn*t.Cols], out: sums, inStride: l.in, outStride: t.Cols,
+		panels: panel1 - panel0, outPanel: f.chunkRows * t.Cols, cols: (panel1 - panel0) * t.Cols, thread: thread, parts: l.partsIn, sums: f.unitSums}
 	if t.Pairs() {
 		a.in, a.inStride = f.rows[thread*t.Rows*l.depthIn:(thread+1)*t.Rows*l.depthIn], l.depthIn
 	}
@@ -133,11 +134,7 @@ func (l *Plan) multiplyForward(thread, i int) {
 				l.packPairs(a.in[r*l.depthIn:(r+1)*l.depthIn], f.w[(o+r)*l.in:(o+r+1)*l.in])
 			}
 		}
-		for panel := panel0; panel < panel1; panel++ {
-			a.w = f.panels[panel*l.depthIn*t.Cols : (panel+1)*l.depthIn*t.Cols]
-			a.out = sums[(panel-panel0)*f.chunkRows*t.Cols:]
-			l.multiply(&a)
-		}
+		l.multiply(&a)
 	}
 	for panel := panel0; panel < panel1; panel++ {
 		l.storeForward(sums[(panel-panel0)*f.chunkRows*t.Cols:], panel*t.Cols, o0, o1)

@@ -16,6 +16,8 @@ const (
 	smallWork = 100_000
 	// chunkTiles is the most tiles of rows in a task of the forward pass.
 	chunkTiles = 8
+	// unitPanels is the most panels of one call of a tile unit: their sums are 32 KB, which the first-level cache holds.
+	unitPanels = 8
 )
 
 // A Plan computes one layer's passes for one batch size. It allocates nothing after New. A Plan may not be used by two goroutines at once.
@@ -75,10 +77,10 @@ func (l *Plan) rowsRead(n int) int {
 	return n
 }
 
-// unitSums is what a thread needs for the sums of a block on their way to the result.
+// unitSums is what threads need for the sums of blocks on their way to the result.
 func (l *Plan) unitSums() int {
 	if l.byUnit() {
-		return l.threads * f32.UnitBlock * f32.UnitBlock
+		return l.threads * unitPanels * f32.UnitBlock * f32.UnitBlock
 	}
 	return 0
 }
@@ -101,42 +103,59 @@ func (l *Plan) parts(depth int) [][]f32.Segment {
 	return parts
 }
 
-// A product is one tile: rows of in, row0 and those after it, inStride values each, by a packed panel, to rows of out from out0 on.
+// A product is some tiles: rows of in, row0 and those after it, inStride values each, by packed panels that follow each other, to rows of out from out0
+// on. The columns of the next panel begin outPanel values after those of one.
 type product struct {
-	in, w, out         []float32
-	row0, inStride     int
-	out0, outStride    int
-	rows, cols, thread int
-	parts              [][]f32.Segment
-	sums               []float32 // of all threads, for a tile unit
+	in, w, out       []float32
+	row0, inStride   int
+	out0, outStride  int
+	panels, outPanel int
+	rows, cols       int  // cols: of all panels
+	ahead            bool // out is not in the cache: the next panel's part of it is fetched
+	thread           int
+	parts            [][]f32.Segment
+	sums             []float32 // of all threads, for a tile unit
 }
 
-// multiply computes one tile: the sums of all parts.
+// multiply computes the tiles: the sums of all parts.
 func (l *Plan) multiply(p *product) {
 	if l.byUnit() {
 		l.multiplyByUnit(p)
 		return
 	}
-	a := f32.GatherArgs{In: p.in, W: p.w, Out: p.out}
-	for r := range p.rows {
-		a.InRow[r], a.OutRow[r] = (p.row0+r)*p.inStride, p.out0+r*p.outStride
-	}
-	for _, part := range p.parts {
-		a.Segments = part
-		l.tile.Gather(&a, p.rows, p.cols)
-		a.Add = 1
+	a := f32.GatherArgs{In: p.in}
+	for panel := range p.panels {
+		cols := min(l.tile.Cols, p.cols-panel*l.tile.Cols)
+		a.W, a.Out, a.Add = p.w[panel*len(p.w)/p.panels:], p.out[panel*p.outPanel:], 0
+		for r := range p.rows {
+			a.InRow[r], a.OutRow[r] = (p.row0+r)*p.inStride, p.out0+r*p.outStride
+		}
+		if p.ahead && panel+1 < p.panels {
+			l.tile.Fetch(p.out[min((panel+1)*p.outPanel+p.out0, len(p.out)):], p.outStride, p.rows, cols)
+		}
+		for _, part := range p.parts {
+			a.Segments = part
+			l.tile.Gather(&a, p.rows, cols)
+			a.Add = 1
+		}
 	}
 }
 
-// multiplyByUnit is multiply by one block of the tile unit, whose sums are added up step by step, not in parts.
+// multiplyByUnit is multiply by blocks of the tile unit, whose sums are added up step by step, not in parts: a step's 32 products are a part.
 func (l *Plan) multiplyByUnit(p *product) {
 	const block = f32.UnitBlock * f32.UnitBlock
 	segment := [1]f32.Segment{{Len: p.inStride / (f32.UnitDepth / 2)}}
 	rows := [1][2]int{{2 * p.row0 * p.inStride, 2 * (p.row0 + f32.UnitRows) * p.inStride}}
-	a := f32.BlockArgs{A: f32.HalvesOf(p.in), B: f32.HalvesOf(p.w), Sums: p.sums[p.thread*block : (p.thread+1)*block],
-		Rows: rows[:], Segments: segment[:], Stride: 2 * p.inStride, Step: f32.UnitDepth, Panels: 1}
-	l.tile.Blocks(&a)
-	l.tile.CopyRows(p.out[p.out0:], p.outStride, a.Sums, f32.UnitBlock, p.rows, p.cols, p.cols)
+	a := f32.BlockArgs{A: f32.HalvesOf(p.in), Sums: p.sums[p.thread*unitPanels*block:][:unitPanels*block],
+		Rows: rows[:], Segments: segment[:], Stride: 2 * p.inStride, Step: f32.UnitDepth, Panel: 2 * len(p.w) / p.panels}
+	for first := 0; first < p.panels; first += unitPanels {
+		a.B, a.Panels = f32.HalvesOf(p.w)[first*a.Panel:], min(unitPanels, p.panels-first)
+		l.tile.Blocks(&a)
+		for i := range a.Panels {
+			n := min(f32.UnitBlock, p.cols-(first+i)*f32.UnitBlock)
+			l.tile.CopyRows(p.out[(first+i)*p.outPanel+p.out0:], p.outStride, a.Sums[i*block:], f32.UnitBlock, p.rows, n, n)
+		}
+	}
 }
 
 // tasks is in how many tasks work of so many multiply-adds and pieces is handed out.

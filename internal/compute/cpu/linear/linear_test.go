@@ -119,7 +119,7 @@ func TestTileUnitComputesLayers(t *testing.T) {
 		if tile.Unit() == nil {
 			t.Fatalf("products of bfloat16 are by %v, want %v", f32.BFloat16Products(), f32.TileProducts)
 		}
-		for _, s := range layers[:8] {
+		for _, s := range append(layers[:8:8], layer{5, 1500, 40}) { // the last: more panels than one call of the unit has
 			x, w, bias, dy := s.arrays(rand.New(rand.NewPCG(6, 1)))
 			wantY, wantDx, wantDw, wantDb := s.expect(x, w, bias, dy)
 			l, forward, backward, doubles := newPlan(t, s, tile, p)
@@ -242,6 +242,35 @@ func TestLongSumsKeepTheirPrecision(t *testing.T) {
 	l.Forward(y, x, w, nil, false, scratch)
 	if want := 16384 * float64(x[0]); math.Abs(float64(y[0])/want-1) > 1e-5 {
 		t.Errorf("16384 times %g is %g, want %g: off by %.1e of it", x[0], y[0], want, math.Abs(float64(y[0])/want-1))
+	}
+}
+
+// The tile unit adds up steps of 32 products, and so needs no parts: sums of random products against float64, root mean squares.
+func TestTileUnitsLongSumsKeepTheirPrecision(t *testing.T) {
+	p := pool.New(1)
+	defer p.Close()
+	tile := f32.PairTiles(f32.Portable).WithEmulatedUnit()
+	for _, in := range []int{576, 4608, 16384} {
+		s := layer{32, in, 32}
+		x, w, _, dy := s.arrays(rand.New(rand.NewPCG(8, 8)))
+		for _, v := range [][]float32{x, w} {
+			for i := range v {
+				v[i] = f32.BFloat16Value(f32.BFloat16Bits(v[i]))
+			}
+		}
+		want, _, _, _ := s.expect(x, w, nil, dy)
+		l, scratch, _, _ := newPlan(t, s, tile, p)
+		y := make([]float32, len(dy))
+		l.Forward(y, x, w, nil, false, scratch)
+		var square, all float64
+		for i, v := range want {
+			square, all = square+(float64(y[i])-v.value)*(float64(y[i])-v.value), all+v.value*v.value
+		}
+		if off := math.Sqrt(square / all); off > 7e-7 {
+			t.Errorf("sums of %d products are off by %.2g of their size, want at most 7e-7", in, off)
+		} else {
+			t.Logf("sums of %d products are off by %.2g of their size", in, off)
+		}
 	}
 }
 
