@@ -105,5 +105,5 @@ func parseProducts(p Path, name string) (Products, error) {
 		}
 		return Products(how), nil
 	}
-	return 0, fmt.Errorf("no such products %q; want %s", name, strings.Join(productNames[:], ", "))
+	return 0, fmt.Errorf("bfloat16 is not multiplied by %q; want %s after the comma", name, strings.Join(productNames[:], ", "))
 }
