@@ -13,10 +13,9 @@ package main
 import (
 	"fmt"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"strings"
 
+	"github.com/paragon-train/paragon/bench/internal/machine"
 	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/urfave/cli/v2"
 )
@@ -46,23 +45,7 @@ func header(c *cli.Context) error {
 		return err
 	}
 	peak := f32.MeasurePeak(path, peakTime) / 1e9
-	_, err = fmt.Fprintf(c.App.Writer, "goos: %s\ngoarch: %s\npkg: github.com/paragon-train/paragon/bench/cpu\ncpu: %s\npath: %v, peak of a core %.0f GFLOP/s, %d cores\ncommit: %s\ncommand: %s\n",
-		runtime.GOOS, runtime.GOARCH, cpuName(), path, peak, runtime.NumCPU(), commit(), strings.Join(os.Args[min(1, len(os.Args)):], " "))
+	machine.Here().WriteHead(c.App.Writer, "bench/cpu")
+	_, err = fmt.Fprintf(c.App.Writer, "path: %v, peak of a core %.0f GFLOP/s\ncommand: %s\n", path, peak, strings.Join(os.Args[min(1, len(os.Args)):], " "))
 	return err
-}
-
-// commit is what the program was built from, as far as the build tells.
-func commit() string {
-	revision, modified := "unknown", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				revision = s.Value[:min(12, len(s.Value))]
-			case s.Key == "vcs.modified" && s.Value == "true":
-				modified = "-dirty"
-			}
-		}
-	}
-	return revision + modified
 }

@@ -3,18 +3,9 @@ package main
 import (
 	"bufio"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 )
-
-// cpuName is the processor's, as the benchmark format wants it.
-func cpuName() string {
-	if name := field("/proc/cpuinfo", "model name"); name != "" {
-		return name
-	}
-	return runtime.GOARCH
-}
 
 // resident is the process's memory in bytes, now and at its peak; 0 where the system does not tell.
 func resident() (now, peak int64) {

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +47,7 @@ func stageWorks() []work {
 // measureStages writes what each stage costs to the file.
 func measureStages(ctx context.Context, set settings, out io.Writer) error {
 	here := machine.Here()
-	c := &costs.Costs{Machine: here.String(), Cores: here.Cores, LLC: float64(here.LLC), Commit: commit(),
+	c := &costs.Costs{Machine: here.String(), Cores: here.Cores, LLC: float64(here.LLC), Commit: machine.Commit(),
 		Command: strings.Join(append([]string{filepath.Base(os.Args[0])}, os.Args[1:]...), " "), Transports: map[string]costs.Transport{}}
 	spell := time.Duration(float64(100*time.Millisecond) * min(set.scale, 1))
 	stageArithmetic(c, spell)
@@ -233,16 +232,4 @@ func writeStages(out io.Writer, c *costs.Costs) {
 			line(kind.stage+"="+name, kind.m[name])
 		}
 	}
-}
-
-// commit is what the program was built from, as far as the build tells.
-func commit() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return s.Value[:min(12, len(s.Value))]
-			}
-		}
-	}
-	return "unknown"
 }

@@ -57,7 +57,8 @@ type table struct {
 // read adds a file's results.
 func (t *table) read(in io.Reader) error {
 	machine := ""
-	for lines := bufio.NewScanner(in); lines.Scan(); {
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
 		line := lines.Text()
 		if text, ok := strings.CutPrefix(line, "machine: "); ok {
 			if machine = text; !slices.Contains(t.machines, machine) {
@@ -82,6 +83,9 @@ func (t *table) read(in io.Reader) error {
 			return fmt.Errorf("line %q: no line \"machine: ...\" goes ahead of it", line)
 		}
 		t.put(name, machine, cell)
+	}
+	if err := lines.Err(); err != nil {
+		return err
 	}
 	if machine == "" {
 		return errors.New(`no line "machine: ..."`)

@@ -68,7 +68,6 @@ func newApp() *cli.App {
 			&cli.DurationFlag{Name: "start-limit", Value: time.Minute, Usage: "for one process to get ready or to answer"},
 			&cli.PathFlag{Name: "save", Usage: "folder for the results, in a file named for the machine"},
 			&cli.PathFlag{Name: "table", Usage: "file for a table in Markdown"},
-			&cli.StringFlag{Name: "commit", Usage: "named in the table"},
 			&cli.StringFlag{Name: "note", Usage: "added to the table: versions"},
 		},
 		Action: run,
@@ -119,7 +118,6 @@ func run(c *cli.Context) error {
 		return fmt.Errorf("--rows %q and --dtypes %q match no row", c.String("rows"), c.String("dtypes"))
 	}
 	here.WriteHead(b.out, "bench/peers")
-	fmt.Fprintf(b.out, "commit: %s\n", orElse(c.String("commit"), "unknown"))
 	if note := c.String("note"); note != "" {
 		fmt.Fprintf(b.out, "note: %s\n", note)
 	}
@@ -146,7 +144,7 @@ func run(c *cli.Context) error {
 		}
 		b.results = append(b.results, res)
 		if c.Path("table") != "" { // after each row, since a run is long
-			if err := writeTable(c.Path("table"), c.String("commit"), here, c.String("note"), time.Since(start), b); err != nil {
+			if err := writeTable(c.Path("table"), here, c.String("note"), time.Since(start), b); err != nil {
 				return err
 			}
 		}
@@ -167,11 +165,4 @@ func (b *bench) row(ctx context.Context, r row, share time.Duration) (result, er
 	ctx, cancel := context.WithTimeoutCause(ctx, share, errLate)
 	defer cancel()
 	return b.measure(ctx, r, time.Now().Add(share*2/3)) // the rest is for memory
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

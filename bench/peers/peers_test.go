@@ -38,7 +38,7 @@ func TestTakesTurnsAndPrintsRatios(t *testing.T) {
 	app.Writer = &out
 	table := filepath.Join(t.TempDir(), "table.md")
 	err := app.RunContext(t.Context(), []string{"peers", "--ours", ours, "--python", peer, "--script", "script", "--launch", program(t, "echo 'worker 0 | spell 10 6 6'; echo 'worker 1  | spell 10 6 6'; echo 'worker 1 host exit 0 spell 10 6 6'\n"),
-		"--rows", "imagenet/batch=64/(threads=2|processes=2)", "--processes", "2", "--turns", "3", "--seconds", "0", "--table", table, "--commit", "abc"})
+		"--rows", "imagenet/batch=64/(threads=2|processes=2)", "--processes", "2", "--turns", "3", "--seconds", "0", "--table", table})
 	if err != nil {
 		t.Fatal(err)
 	}

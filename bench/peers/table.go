@@ -12,7 +12,7 @@ import (
 )
 
 // writeTable writes all results for people, with what they were measured by.
-func writeTable(path, commit string, here machine.Machine, note string, took time.Duration, b *bench) (err error) {
+func writeTable(path string, here machine.Machine, note string, took time.Duration, b *bench) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
@@ -21,7 +21,7 @@ func writeTable(path, commit string, here machine.Machine, note string, took tim
 	w := bufio.NewWriter(f)
 	defer func() { err = errors.Join(err, w.Flush()) }()
 	fmt.Fprintf(w, "Written by `bench/peers/torch.sh` at commit %s in %v, at most %d × %d spells of %v s for each row, on %s.\n",
-		orElse(commit, "unknown"), took.Round(time.Second), b.processes, b.turns, b.seconds, here)
+		machine.Commit(), took.Round(time.Second), b.processes, b.turns, b.seconds, here)
 	if note != "" {
 		fmt.Fprintf(w, "%s.\n", note)
 	}

@@ -22,4 +22,4 @@ done
 mkdir -p bin/bench
 CGO_ENABLED=0 ${GO:-go} build -trimpath -o bin/bench/ -buildvcs=auto ./bench/cpu ./bench/peers
 CGO_ENABLED=0 ${GO:-go} build -trimpath -o bin/ ./launch
-exec bin/bench/peers $openmp --python "$PYTHON" --note "PyTorch $("$PYTHON" -c 'import torch; print(torch.__version__)'), BLAS ${blas:-unknown}" --commit "$(git describe --always --dirty 2>/dev/null || true)" "$@"
+exec bin/bench/peers $openmp --python "$PYTHON" --note "PyTorch $("$PYTHON" -c 'import torch; print(torch.__version__)'), BLAS ${blas:-unknown}" "$@"

@@ -26,13 +26,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/paragon-train/paragon/bench/internal/machine"
 	"github.com/paragon-train/paragon/metrics"
 )
 
@@ -104,7 +103,7 @@ func measure(ctx context.Context, s settings, count int, out io.Writer) error {
 		return fmt.Errorf("got --workers %d --batch %d --lr %v --pause %v --slow %v --spell %v --count %d, want at least 2 workers, 1 example, a rate and a pause above 0, slow of 1, a spell of 10 pauses and 1 repetition",
 			s.Workers, s.Batch, s.Rate, s.Pause, s.Slow, s.Spell, count)
 	}
-	fmt.Fprintf(out, "command: straggler %s\ncommit: %s, %s/%s, %d cores\n", strings.Join(os.Args[1:], " "), commit(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	fmt.Fprintf(out, "command: straggler %s\ncommit: %s\nmachine: %s\n", strings.Join(os.Args[1:], " "), machine.Commit(), machine.Here())
 	rows := make([][]row, len(modes))
 	for range count {
 		jobs := make([]result, len(modes))
@@ -170,16 +169,4 @@ func rowsOf(jobs []result, s settings) []row {
 		r.equal, r.seconds = j.at(least)
 	}
 	return rows
-}
-
-// commit is what the program was built from, as far as the build tells.
-func commit() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return s.Value[:min(12, len(s.Value))]
-			}
-		}
-	}
-	return "unknown"
 }

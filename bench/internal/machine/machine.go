@@ -1,14 +1,16 @@
-// Package machine says what machine a benchmark runs on: results of several machines stand side by side, and what decides between them is the
-// processor and its instructions, the number of cores, the last-level cache, the kernel and its congestion control.
+// Package machine says what a benchmark was built from and what machine it runs on: results of several machines stand side by side, and what decides
+// between them is the processor and its instructions, the number of cores, the last-level cache, the kernel and its congestion control.
 package machine
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,7 +65,7 @@ func read(root string, cores int) Machine {
 
 // String is one line for people.
 func (m Machine) String() string {
-	parts := []string{orElse(m.CPU, runtime.GOARCH), fmt.Sprintf("%d cores", m.Cores)}
+	parts := []string{cmp.Or(m.CPU, runtime.GOARCH), fmt.Sprintf("%d cores", m.Cores)}
 	if len(m.Features) > 0 {
 		parts = append(parts, strings.Join(m.Features, " "))
 	}
@@ -84,7 +86,7 @@ func (m Machine) String() string {
 
 // Name is short and fit for the name of a file: processor, best instructions, cores.
 func (m Machine) Name() string {
-	name := strings.NewReplacer("(R)", "", "(TM)", "", "(r)", "", "(tm)", "", " CPU", "", " Processor", "").Replace(orElse(m.CPU, runtime.GOARCH))
+	name := strings.NewReplacer("(R)", "", "(TM)", "", "(r)", "", "(tm)", "", " CPU", "", " Processor", "").Replace(cmp.Or(m.CPU, runtime.GOARCH))
 	name, _, _ = strings.Cut(name, "@")
 	if len(m.Features) > 0 {
 		name += " " + m.Features[0]
@@ -97,7 +99,23 @@ func (m Machine) Name() string {
 
 // WriteHead writes the lines that go ahead of results in the format of Go's benchmarks.
 func (m Machine) WriteHead(w io.Writer, pkg string) {
-	fmt.Fprintf(w, "goos: %s\ngoarch: %s\npkg: github.com/paragon-train/paragon/%s\ncpu: %s\nmachine: %s\n", runtime.GOOS, runtime.GOARCH, pkg, orElse(m.CPU, runtime.GOARCH), m)
+	fmt.Fprintf(w, "goos: %s\ngoarch: %s\npkg: github.com/paragon-train/paragon/%s\ncpu: %s\nmachine: %s\ncommit: %s\n", runtime.GOOS, runtime.GOARCH, pkg, cmp.Or(m.CPU, runtime.GOARCH), m, Commit())
+}
+
+// Commit is what the program was built from, as far as the build tells.
+func Commit() string {
+	revision, modified := "unknown", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				revision = s.Value[:min(12, len(s.Value))]
+			case s.Key == "vcs.modified" && s.Value == "true":
+				modified = "-dirty"
+			}
+		}
+	}
+	return revision + modified
 }
 
 // Save writes results to a file in the folder that is named for the program and the machine.
@@ -106,11 +124,4 @@ func (m Machine) Save(folder, program string, results []byte) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(folder, program+"-"+m.Name()+".txt"), bytes.TrimLeft(results, "\n"), 0o666)
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
