@@ -38,7 +38,7 @@ func (j *job) run(ctx context.Context, limit time.Duration, r *report) (done int
 		if done, err = j.play(running, timer, limit, r); err != nil {
 			timer.Stop() // a failure stays one, however long the processes take to end
 		}
-		err = errors.Join(err, running.End(err != nil))
+		err = errors.Join(running.End(err != nil), err) // what the processes say first
 	}
 	if err != nil && context.Cause(ctx) == errLate {
 		err = errLate // in place of what killed processes say

@@ -173,7 +173,7 @@ func TestSlowAndFailingPeersAreRows(t *testing.T) {
 		for _, want := range []string{
 			"# BenchmarkKV/work=" + work + "/workers=1/servers=1/transport=slow: took longer than ",
 			"# BenchmarkRatio/work=" + work + "/workers=1/servers=1/transport=tcp/peer=slow: took longer than ",
-			"# BenchmarkRatio/work=" + work + "/workers=1/servers=1/transport=tcp/peer=broken: failed: ",
+			"# BenchmarkRatio/work=" + work + "/workers=1/servers=1/transport=tcp/peer=broken: failed: scheduler 0: exit status 3: no such library; ",
 			"transport=missing: failed: scheduler 0: fork/exec " + folder,
 			"transport=mute: failed: worker 0: got \"{\\\"Work\\\":\\\"la\", want an event of work " + work,
 			"/work=latency/workers=1/servers=1/transport=empty: failed: worker 0: work latency: got times of 0 samples",
@@ -185,7 +185,7 @@ func TestSlowAndFailingPeersAreRows(t *testing.T) {
 			}
 		}
 	}
-	if want := "no such library"; !strings.Contains(progress.String(), "broken, 1 workers and 1 servers, work latency: ") || !strings.Contains(progress.String(), want) {
+	if want := "no such library"; !strings.Contains(progress.String(), "broken, 1 × 1, work latency: ") || !strings.Contains(progress.String(), want) {
 		t.Errorf("got progress\n%s\nwant the broken peer, its work and %q", &progress, want)
 	}
 	if b.failed != nil {
@@ -194,7 +194,7 @@ func TestSlowAndFailingPeersAreRows(t *testing.T) {
 	if err := b.job(t.Context(), job{size: one, transport: "mail", scale: 0.01}, set.chosen()); err != nil {
 		t.Fatal(err)
 	}
-	if b.failed == nil || !strings.Contains(b.failed.Error(), `mail, 1 workers and 1 servers, work latency: `) || !strings.Contains(b.failed.Error(), `got "mail"`) {
+	if b.failed == nil || !strings.Contains(b.failed.Error(), `mail, 1 × 1, work latency: `) || !strings.Contains(b.failed.Error(), `got "mail"`) {
 		t.Errorf("our own processes failed: got error %v, want one that says why", b.failed)
 	}
 }

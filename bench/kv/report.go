@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -58,10 +59,11 @@ func (m *measured) with(transport string) *measured {
 // skipped reports whether no peer measured the work and no reason was given: a peer may leave out a work that it does not support.
 func (m *measured) skipped() bool { return len(m.turns) == 0 && m.late == "" }
 
-// middle is the median of all samples, or why there is none.
+// middle is the median of all samples, or why there is none in a word or two.
 func (m *measured) middle() string {
 	if len(m.turns) == 0 {
-		return m.late
+		why, _, _ := strings.Cut(m.late, ": ")
+		return why
 	}
 	return rounded(median(m.took)).String()
 }
@@ -166,7 +168,7 @@ func (r *report) table() {
 			continue
 		}
 		if len(m.turns) == 0 {
-			fmt.Fprintf(t, "%s\t%d × %d\t%s\t%s\t\t\t\t\t\t\n", m.work.name, m.job.workers, m.job.servers, m.way(), m.late)
+			fmt.Fprintf(t, "%s\t%d × %d\t%s\t%s\t\t\t\t\t\t\n", m.work.name, m.job.workers, m.job.servers, m.way(), m.middle())
 			continue
 		}
 		mid := median(m.took)

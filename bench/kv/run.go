@@ -111,7 +111,7 @@ func (b *bench) job(ctx context.Context, j job, works []string) error {
 		why := fmt.Sprintf("took longer than %v", limit.Round(time.Second/10))
 		if !errors.Is(err, errLate) {
 			why = "failed: " + processes.Reason(err)
-			err = fmt.Errorf("%s, %d workers and %d servers, work %s: %w", j.transport, j.workers, j.servers, append(j.works, "the end")[0], err)
+			err = fmt.Errorf("%s, %d × %d, work %s: %w", j.transport, j.workers, j.servers, append(j.works, "the end")[0], err)
 			if j.peer == nil {
 				b.failed = errors.Join(b.failed, err)
 			} else {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -19,6 +20,7 @@ type Process struct {
 	In     io.WriteCloser // its standard input
 	cmd    *exec.Cmd
 	cancel context.CancelFunc
+	killed atomic.Bool // by kill
 	out    io.ReadCloser
 	lines  *bufio.Scanner // of out
 	stderr Tail
@@ -69,27 +71,34 @@ func (p *Process) Line() ([]byte, error) {
 	return nil, fmt.Errorf("%s: its standard output ended", p.Name)
 }
 
-// Wait returns when the program has ended by itself or with its context. Its error has the end of what the program wrote to standard error.
+// Wait returns when the program has ended by itself or with its context. Its error has the end of what the program wrote to standard error; that kill has
+// ended it is no error.
 func (p *Process) Wait() error {
 	_, _ = io.Copy(io.Discard, p.out)
 	err := p.cmd.Wait()
 	_ = SignalGroup(p.cmd, syscall.SIGKILL) // what it has left behind
 	p.cancel()
-	if said := p.stderr.Last(); err != nil && said != "" {
-		return fmt.Errorf("%s: %w: %s", p.Name, err, said)
-	}
-	if err != nil {
+	said := p.stderr.Last()
+	switch {
+	case err == nil || p.killed.Load():
+		return nil
+	case said == "":
 		return fmt.Errorf("%s: %w", p.Name, err)
 	}
-	return nil
+	return fmt.Errorf("%s: %w: %s", p.Name, err, said)
 }
 
 // Stop ends the program's input and waits for its end; after a while it is killed.
 func (p *Process) Stop() error {
 	p.In.Close()
-	late := time.AfterFunc(grace, p.cancel)
+	late := time.AfterFunc(grace, p.kill)
 	defer late.Stop()
 	return p.Wait()
+}
+
+func (p *Process) kill() {
+	p.killed.Store(true)
+	p.cancel()
 }
 
 // OwnGroup lets a program that is not yet started be the first of a process group.

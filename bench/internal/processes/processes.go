@@ -42,7 +42,7 @@ type Running struct {
 func (j Job) Start(ctx context.Context) (*Running, error) {
 	r := &Running{}
 	if err := j.start(ctx, r); err != nil {
-		return nil, errors.Join(err, r.End(true))
+		return nil, errors.Join(r.End(true), err) // what the processes say first
 	}
 	return r, nil
 }
@@ -126,7 +126,7 @@ func (r *Running) End(broken bool) (err error) {
 		}
 		late := time.AfterFunc(grace, func() {
 			for _, p := range r.all {
-				p.cancel()
+				p.kill()
 			}
 		})
 		defer late.Stop()
