@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -240,6 +241,20 @@ func TestBudgetEndsARun(t *testing.T) {
 	saved, err := filepath.Glob(filepath.Join(folder, "kv-*.txt"))
 	if err != nil || len(saved) != 1 {
 		t.Errorf("got files %v, %v, want one named for the machine", saved, err)
+	}
+}
+
+// A run that is interrupted shows what it has measured, and says no more than that it was.
+func TestAnInterruptedRunShowsWhatItHas(t *testing.T) {
+	set, err := readFlags([]string{"-work", "latency", "-jobs", "1x1", "-transport", "tcp"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out bytes.Buffer
+	if err := run(ctx, set, &out, io.Discard); err != errInterrupted || !strings.Contains(out.String(), "workers × servers") {
+		t.Errorf("got error %v, want %v, and the table:\n%s", err, errInterrupted, &out)
 	}
 }
 

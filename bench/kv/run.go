@@ -23,6 +23,9 @@ type bench struct {
 	failed   error // of our own works; a peer's failure is a row that says so
 }
 
+// errInterrupted is the end of a run by a signal.
+var errInterrupted = errors.New("interrupted")
+
 func run(ctx context.Context, set settings, out, progress io.Writer) error {
 	b := &bench{set: set, r: newReport(out), progress: progress, begun: time.Now()}
 	machine.Here().WriteHead(b.r.w, "bench/kv")
@@ -33,8 +36,8 @@ func run(ctx context.Context, set settings, out, progress io.Writer) error {
 			fmt.Fprintf(progress, "kv: %d of %d turns: another would not fit in -budget %v\n", i, set.count, set.budget)
 			break
 		}
-		if err := b.turn(ctx, i); err != nil {
-			return err
+		if b.turn(ctx, i) != nil {
+			break
 		}
 		took := time.Since(begun)
 		longest = max(longest, took)
@@ -43,6 +46,9 @@ func run(ctx context.Context, set settings, out, progress io.Writer) error {
 		}
 	}
 	b.r.end(set.transports)
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
 	if set.save != "" {
 		if err := machine.Here().Save(set.save, "kv", b.r.saved.Bytes()); err != nil {
 			return fmt.Errorf("-save: %w", err)

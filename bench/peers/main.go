@@ -126,7 +126,7 @@ func run(c *cli.Context) error {
 	for i, r := range chosen {
 		res, err := b.row(c.Context, r, (b.budget-time.Since(start))/time.Duration(len(chosen)-i))
 		if c.Context.Err() != nil {
-			return err
+			return errors.New("interrupted")
 		}
 		if err != nil {
 			res.late = processes.Reason(err)

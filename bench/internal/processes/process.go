@@ -65,7 +65,7 @@ func (p *Process) Line() ([]byte, error) {
 	if p.lines.Scan() {
 		return p.lines.Bytes(), nil
 	}
-	if err := p.lines.Err(); err != nil {
+	if err := p.lines.Err(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return nil, fmt.Errorf("%s: standard output: %w", p.Name, err)
 	}
 	return nil, fmt.Errorf("%s: its standard output ended", p.Name)
