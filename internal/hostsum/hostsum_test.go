@@ -527,3 +527,45 @@ func TestAGradientThatIsSentAgainIsLentAnew(t *testing.T) {
 		})
 	}
 }
+
+// FuzzPush: whatever a process of the host asks the leader for, it gets an answer, and what the request took is given back.
+func FuzzPush(f *testing.F) {
+	r := newRig(nil, nil)
+	f.Add(byte(wire.KindPush), r.push(10, 0).AppendHead(nil), 4*rigValues, true)
+	f.Add(byte(wire.KindPush), r.push(12, 3).AppendHead(nil), 4*rigValues, false)
+	half := r.push(10, 1)
+	half.Codec, half.AnswerCodec = wire.CodecFloat16, wire.CodecBFloat16
+	f.Add(byte(wire.KindPush), half.AppendHead(nil), 2*rigValues, true)
+	f.Add(byte(wire.KindPushMany), []byte{1, 0, 0, 0}, 8, false)
+	f.Fuzz(func(t *testing.T, kind byte, head []byte, payload int, all bool) {
+		if uint(payload) > 1<<16 {
+			return
+		}
+		r := newRig(t, func(cfg *Config) { cfg.Wait = time.Millisecond })
+		var others sync.WaitGroup
+		for _, node := range []uint64{11, 12} {
+			if all { // and so the round of an honest first push can close
+				others.Go(func() { r.s.Call(t.Context(), r.push(node, 0), new(wire.Value), make([]byte, 4*rigValues), of(node)) })
+			}
+		}
+		for range 2 {
+			req := &transport.Request{Kind: wire.Kind(kind), Head: head}
+			if payload > 0 {
+				b, err := r.s.Buffer(req, payload)
+				if err != nil {
+					break
+				}
+				copy(b, of(10))
+				req.Payload = b
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			resp, err := r.s.Serve(ctx, req)
+			cancel()
+			if err == nil {
+				resp.Release()
+			}
+		}
+		others.Wait()
+		r.end()
+	})
+}

@@ -105,7 +105,7 @@ func (s *Shard) setMembers(generation uint64, members []Member) error {
 	})
 	s.generation, s.byNode, s.ranked = generation, nodes, ranked
 	s.ordered = ranked
-	if slices.ContainsFunc(ranked, func(m *member) bool { return m.Group != 0 }) {
+	if s.grouped = slices.ContainsFunc(ranked, func(m *member) bool { return m.Group != 0 }); s.grouped {
 		s.ordered = slices.Clone(ranked)
 		slices.SortStableFunc(s.ordered, func(a, b *member) int { return cmp.Compare(leadOf(a.Group, a.Rank), leadOf(b.Group, b.Rank)) })
 	}

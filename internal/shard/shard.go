@@ -106,6 +106,7 @@ type Shard struct {
 	generation uint64
 	ranked     []*member          // the members in rank order
 	ordered    []*member          // the members in the order of the sum
+	grouped    bool               // some members are in groups
 	byNode     map[uint64]*member // nil if they are few
 	mode       uint8
 	async      bool // mode is wire.ModeAsync

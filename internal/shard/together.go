@@ -61,12 +61,15 @@ func (s *Shard) pushTogether(c *Contribution) (Status, error) {
 		return alone("it is measured, and the norms for %s are of each worker's gradient, preconditioned", s.opt.Config().Name)
 	}
 	var r *round
-	repeated := 0
+	repeated, first := 0, s.memberOf(c.Contributors[0].Node)
 	for i := range c.Contributors {
 		x := &c.Contributors[i]
 		m := s.memberOf(x.Node)
 		if m == nil {
 			return alone("node %d is not a worker of generation %d", x.Node, s.generation)
+		}
+		if m.Group != first.Group || m.Group == 0 && s.grouped && m != first {
+			return alone("nodes %d and %d are not of one host", first.Node, m.Node)
 		}
 		_, at, status, err := s.place(m, x.Seq, c.Round)
 		switch status {
@@ -92,7 +95,7 @@ func (s *Shard) pushTogether(c *Contribution) (Status, error) {
 		return alone("%v", err)
 	}
 	r.rate = rate
-	first := true
+	placed := false
 	for i := range r.slots {
 		slot := &r.slots[i]
 		k, ok := contributorOf(c.Contributors, slot.node)
@@ -102,10 +105,10 @@ func (s *Shard) pushTogether(c *Contribution) (Status, error) {
 		x := &c.Contributors[k]
 		slot.step = wire.Step{Measure: c.Step.Measure, Rate: c.Step.Rate, Micro: x.Micro, MicroSqr: x.MicroSqr}
 		slot.seq, slot.weight, slot.counts, slot.sqr, slot.summed = x.Seq, x.Weight, x.Counted, x.Sqr, true
-		if slot.elsewhere = !first; first {
+		if slot.elsewhere = placed; !placed {
 			slot.payload = payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, size: c.Size}
 			s.hold(slot)
-			first = false
+			placed = true
 		}
 		s.countExamples(s.memberOf(x.Node), x.Counted, x.Weight)
 		r.present++

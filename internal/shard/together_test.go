@@ -1,10 +1,12 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/f32"
@@ -53,6 +55,26 @@ func together(s *Shard, of ...Contribution) Contribution {
 	}
 	slices.SortFunc(c.Contributors, func(a, b wire.Contributor) int { return int(int64(a.Node) - int64(b.Node)) })
 	return c
+}
+
+// A sum is of workers of one host: nobody speaks for another's.
+func TestASumOfWorkersOfTwoHostsIsRefused(t *testing.T) {
+	for _, hosts := range [][][]int{{{0, 1}, {2, 3}}, {{0, 3}, {1}, {2}}} {
+		for _, of := range [][]int{{0, 2}, {1, 2}, {0, 1, 2, 3}} {
+			s := grouped(t, hosts, 0)
+			var parts []Contribution
+			for _, r := range of {
+				parts = append(parts, contribution(s, r, 0, 1))
+			}
+			c := together(s, parts...)
+			status, err := s.Push(c)
+			var refused *Error
+			if status != Refused || !errors.As(err, &refused) || refused.Code != wire.CodePushAlone || !strings.Contains(refused.Text, "not of one host") {
+				t.Errorf("hosts %v, a sum of ranks %v: got status %d, %v, want it refused", hosts, of, status, err)
+			}
+			c.Data.Release()
+		}
+	}
 }
 
 // wild returns numbers of very different sizes, whose sums depend on the order.

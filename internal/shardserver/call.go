@@ -143,7 +143,7 @@ func (c *call) end() {
 		c.part.Data = nil
 	}
 	c.origin, c.message, c.payload[0], c.filled, c.held = nil, nil, nil, false, false
-	c.lent, c.placed = lentPush{}, false
+	c.lent, c.placed, c.push.Contributors = lentPush{}, false, nil
 	c.started, c.arrived, c.spans = time.Time{}, 0, callSpans{}
 	c.done, c.err = false, nil
 }

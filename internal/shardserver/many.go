@@ -214,6 +214,7 @@ func (c *call) finishMany() {
 		c.many = nil
 		return
 	}
+	clear(m.head.Pushes)
 	clear(m.calls)
 	clear(m.payload)
 	clear(m.answer.Refused)

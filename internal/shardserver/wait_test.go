@@ -229,8 +229,10 @@ func TestOneWorkerCannotTakeMemoryWithoutBound(t *testing.T) {
 // Whatever bytes come, the server answers; nothing panics and nothing stays taken.
 func FuzzRequest(f *testing.F) {
 	p, b := push(0, 0, 0, 1, 2)
+	sum, _ := push(0, 0, 0, 1, 2)
+	sum.Seq, sum.Weight, sum.Contributors = 0, 0, contributors(10, 11)
 	for _, m := range []wire.Message{
-		p, pull(0, 0, 0),
+		p, pull(0, 0, 0), sum, &wire.Profile{Origin: origin(0, 0, 0)}, &wire.Replicate{}, &wire.Fill{}, &wire.FillPart{},
 		&wire.PushRows{Origin: origin(0, 1, 1), Rows: 1, WaitMillis: 1},
 		&wire.PullRows{Origin: origin(0, 1, 1), Rows: 1, WaitMillis: 1},
 		&wire.InitShard{Origin: origin(0, 3, 0), Form: 1, Rule: 1, Length: 2, Size: 2, Shards: 1, Name: "x"},

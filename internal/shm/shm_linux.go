@@ -194,8 +194,13 @@ func (b *Block) Detach(p []byte) error {
 	return nil
 }
 
-// File is the block's descriptor, to be sent to another process while the block is good.
+// File is the block's descriptor, to be sent to another process while the block is good. That process can write to the block.
 func (b *Block) File() int { return b.fd }
+
+// ReadOnly returns a descriptor of the block for a process that must not write to it: what it maps by it is read-only for good. The caller closes it.
+func (b *Block) ReadOnly() (fd int, err error) {
+	return unix.Open(fmt.Sprintf("/proc/self/fd/%d", b.fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+}
 
 // A Mapping is memory of another process.
 type Mapping struct {
@@ -211,24 +216,50 @@ type file struct {
 
 // mapped are the files mapped already: connections to one process share them.
 var mapped struct {
-	mu   sync.Mutex
-	list map[file]*Mapping
+	mu    sync.Mutex // guards the rest
+	list  map[file]*Mapping
+	bytes int64
+}
+
+// Limits of what all peers together can make a process map. Beyond them a peer's memory is copied. Addresses and mappings are finite (Linux has 65,530
+// mappings for a process), and a process that cannot get more for its own heap ends.
+const (
+	maxMappings = 16 << 10
+	maxMapped   = 4 << 40
+)
+
+// Sealed returns the size of a file that a peer has sent, which the peer cannot change. Pages of another kind than ordinary ones are refused: where they
+// are scarce, to touch one may end the process.
+func Sealed(fd int) (size int64, err error) {
+	const want = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return 0, fmt.Errorf("shm: the seals of a peer's memory: %w", err)
+	}
+	if seals&want != want {
+		return 0, fmt.Errorf("shm: a peer's memory has seals %#x, want at least %#x", seals, want)
+	}
+	var system unix.Statfs_t
+	var stat unix.Stat_t
+	if err := errors.Join(unix.Fstatfs(fd, &system), unix.Fstat(fd, &stat)); err != nil {
+		return 0, fmt.Errorf("shm: the size of a peer's memory: %w", err)
+	}
+	if system.Type != unix.TMPFS_MAGIC {
+		return 0, fmt.Errorf("shm: a peer's memory is of file system %#x, want %#x (tmpfs)", system.Type, unix.TMPFS_MAGIC)
+	}
+	return stat.Size, nil
 }
 
 // Map maps the whole file fd, which another process sent and which stays the caller's to close, to be read and perhaps written. A file whose
 // owner could make it shorter meanwhile is refused.
 func Map(fd int, writable bool) (*Mapping, error) {
-	const want = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
-	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	size, err := Sealed(fd)
 	if err != nil {
-		return nil, fmt.Errorf("shm: the seals of a peer's memory: %w", err)
-	}
-	if seals&want != want {
-		return nil, fmt.Errorf("shm: a peer's memory has seals %#x, want at least %#x", seals, want)
+		return nil, err
 	}
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
-		return nil, fmt.Errorf("shm: the size of a peer's memory: %w", err)
+		return nil, fmt.Errorf("shm: the number of a peer's memory: %w", err)
 	}
 	f, protection := file{uint64(stat.Dev), stat.Ino, writable}, unix.PROT_READ
 	if writable {
@@ -240,10 +271,14 @@ func Map(fd int, writable bool) (*Mapping, error) {
 		m.users++
 		return m, nil
 	}
-	b, err := unix.Mmap(fd, 0, int(stat.Size), protection, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("shm: map %d bytes of a peer's memory: %w", stat.Size, err)
+	if len(mapped.list) >= maxMappings || size > maxMapped-mapped.bytes {
+		return nil, fmt.Errorf("shm: a peer's memory of %d bytes, with %d bytes of peers in %d mappings already: want at most %d in %d", size, mapped.bytes, len(mapped.list), int64(maxMapped), maxMappings)
 	}
+	b, err := unix.Mmap(fd, 0, int(size), protection, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("shm: map %d bytes of a peer's memory: %w", size, err)
+	}
+	mapped.bytes += size
 	m := &Mapping{bytes: b, file: f, users: 1}
 	if mapped.list == nil {
 		mapped.list = map[file]*Mapping{}
@@ -263,5 +298,6 @@ func (m *Mapping) Close() error {
 		return nil
 	}
 	delete(mapped.list, m.file)
+	mapped.bytes -= int64(len(m.bytes))
 	return unix.Munmap(m.bytes)
 }

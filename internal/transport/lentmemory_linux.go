@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync/atomic"
 	"time"
@@ -78,7 +79,7 @@ func (c *memoryConn) awaitReturn() error {
 // awaitRead waits until the peer has read all that is in the ring.
 func (c *memoryConn) awaitRead() error {
 	atomic.StoreUint64(c.out.roomAt, c.out.position)
-	_, err := c.await(&c.out, (*ring).isRead, c.out.roomWait, &c.roomBell)
+	_, err := c.await(&c.out, (*ring).isRead, c.out.roomWait, c.roomBell)
 	return err
 }
 
@@ -108,8 +109,7 @@ func (c *memoryConn) number(b *shm.Block) (uint32, error) {
 		if _, err := c.freeForRecord(); err != nil {
 			return 0, err
 		}
-		l.over.SetWriteDeadline(time.Now().Add(handshakeTimeout))
-		if _, _, err := l.over.WriteMsgUnix(doorbellByte, unix.UnixRights(b.File()), nil); err != nil {
+		if err := c.sendBlock(b); err != nil {
 			l.never = true // most likely too many file descriptors
 			return 0, nil
 		}
@@ -118,6 +118,64 @@ func (c *memoryConn) number(b *shm.Block) (uint32, error) {
 		c.out.position += recordHeader
 	}
 	return c.confirmBlock()
+}
+
+// sendBlock sends the block's descriptor: one to read by, but to the end that answers calls, which writes values to where they belong.
+func (c *memoryConn) sendBlock(b *shm.Block) error {
+	fd := b.File()
+	if c.side == 1 {
+		only, err := b.ReadOnly()
+		if err != nil {
+			return err
+		}
+		defer unix.Close(only)
+		fd = only
+	}
+	raw, err := c.loan.over.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if err := c.loan.over.SetWriteDeadline(time.Now().Add(handshakeTimeout)); err != nil {
+		return err
+	}
+	var sent error
+	err = raw.Write(func(over uintptr) bool {
+		_, sent = unix.SendmsgN(int(over), doorbellByte, unix.UnixRights(fd), nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		return sent != unix.EAGAIN && sent != unix.EINTR
+	})
+	return errors.Join(err, sent)
+}
+
+// receiveBlock receives the descriptors that came with one byte.
+func (b *borrowed) receiveBlock() (fds []int, err error) {
+	if err := b.from.SetReadDeadline(time.Now().Add(handshakeTimeout)); err != nil { // the descriptor was sent before the record
+		return nil, err
+	}
+	raw, err := b.from.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var one [1]byte
+	var n, size int
+	var received error
+	control := make([]byte, unix.CmsgSpace(4))
+	err = raw.Read(func(from uintptr) bool {
+		n, size, _, _, received = unix.Recvmsg(int(from), one[:], control, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+		return received != unix.EAGAIN && received != unix.EINTR
+	})
+	if err = errors.Join(err, received); err == nil && n == 0 {
+		err = io.EOF
+	}
+	if err != nil {
+		return nil, err
+	}
+	if messages, err := unix.ParseSocketControlMessage(control[:size]); err == nil {
+		for i := range messages {
+			more, _ := unix.ParseUnixRights(&messages[i])
+			fds = append(fds, more...)
+		}
+	}
+	return fds, nil
 }
 
 // confirmBlock waits until the peer has received the block that was sent, and returns its number; 0 if the peer cannot map it.
@@ -213,21 +271,9 @@ func (b *borrowed) take(n uint32, claim *uint32) error {
 	if n != uint32(len(b.mappings))+1 || n > maxBlocks {
 		return fmt.Errorf("the peer sends its block %d, want %d, and at most %d", n, len(b.mappings)+1, maxBlocks)
 	}
-	if err := b.from.SetReadDeadline(time.Now().Add(handshakeTimeout)); err != nil { // the descriptor was sent before the record
-		return err
-	}
-	var one [1]byte
-	control := make([]byte, unix.CmsgSpace(4))
-	_, size, _, _, err := b.from.ReadMsgUnix(one[:], control)
+	fds, err := b.receiveBlock()
 	if err != nil {
 		return err
-	}
-	var fds []int
-	if messages, err := unix.ParseSocketControlMessage(control[:size]); err == nil {
-		for i := range messages {
-			more, _ := unix.ParseUnixRights(&messages[i])
-			fds = append(fds, more...)
-		}
 	}
 	var m *shm.Mapping
 	if len(fds) == 1 { // there is none if this process has too many open files

@@ -108,7 +108,7 @@ func TestLentMemoryThatWasWithdrawnIsNotHandedOut(t *testing.T) {
 			if err := b.nextRecord(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := b.await(&b.in, (*ring).filled, b.in.readerWaits, &b.dataBell); err != nil {
+			if _, err := b.await(&b.in, (*ring).filled, b.in.readerWaits, b.dataBell); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -11,11 +11,13 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paragon-train/paragon/internal/shm"
 	"github.com/paragon-train/paragon/internal/telemetry"
 )
 
@@ -45,7 +47,7 @@ import (
 //	              block's file descriptor has just been sent
 //	     8     8  offset in the block
 type memoryConn struct {
-	dataBell, roomBell doorbell // on which the peer announces data, and room to write
+	dataBell, roomBell *doorbell // on which the peer announces data, and room to write
 	peer               net.Addr
 	closed             atomic.Bool
 
@@ -80,7 +82,6 @@ type ring struct {
 	position              uint64 // this end's position; the copy in shared memory, which the peer may change, is never read back
 	tell                  func(fd uintptr) bool
 	via                   rawWriter // the socket on which the other end waits
-	drained               [64]byte  // buffer for received doorbell bytes
 }
 
 // doorbellByte is written to ring the doorbell.
@@ -94,6 +95,13 @@ type rawWriter interface {
 // deadline costs as much as a small frame.
 type doorbell struct {
 	*net.UnixConn
+	raw syscall.RawConn
+
+	// Of the goroutine that waits:
+	drained [64]byte // received bytes
+	err     error
+	try     func(fd uintptr) (done bool)
+
 	mu       sync.Mutex // guards the rest
 	deadline time.Time
 	applied  time.Time // the socket's deadline
@@ -119,14 +127,43 @@ func (b *doorbell) apply() error {
 	return b.SetReadDeadline(b.deadline)
 }
 
+// newDoorbell makes a doorbell of a socket.
+func newDoorbell(nc *net.UnixConn) (*doorbell, error) {
+	raw, err := nc.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	b := &doorbell{UnixConn: nc, raw: raw}
+	b.try = b.receive
+	return b, nil
+}
+
+// receive reads what is there. The peer may have the same socket, and may have made it one on which calls wait, without a deadline: so they are told
+// not to, as in ring.tell, sendBlock and receiveBlock.
+func (b *doorbell) receive(fd uintptr) (done bool) {
+	n, _, errno := unix.Syscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&b.drained[0])), uintptr(len(b.drained)), unix.MSG_DONTWAIT, 0, 0)
+	switch {
+	case errno == unix.EAGAIN || errno == unix.EINTR:
+		return false
+	case errno != 0:
+		b.err = errno
+	case n == 0:
+		b.err = io.EOF
+	}
+	return true
+}
+
 // wait returns when the doorbell has rung.
-func (b *doorbell) wait(drained []byte) error {
+func (b *doorbell) wait() error {
 	b.mu.Lock()
 	b.waiting = true
 	err := b.apply()
 	b.mu.Unlock()
 	if err == nil {
-		_, err = b.Read(drained)
+		b.err = nil
+		if err = b.raw.Read(b.try); err == nil {
+			err = b.err
+		}
 	}
 	b.mu.Lock()
 	b.waiting = false
@@ -142,7 +179,8 @@ func newRing(memory []byte, index, bits int) ring {
 		written: (*uint64)(at(0)), read: (*uint64)(at(64)), readerWaits: (*uint32)(at(128)), roomWait: (*uint32)(at(192)), claim: (*uint32)(at(256)), roomAt: (*uint64)(at(320)),
 		data: memory[begin : begin+size : begin+size],
 		tell: func(fd uintptr) bool {
-			unix.Write(int(fd), doorbellByte) // if the socket is full, enough bytes are there
+			// If the socket is full, enough bytes are there.
+			unix.Syscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&doorbellByte[0])), 1, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 			return true
 		},
 	}
@@ -190,19 +228,13 @@ func offerRings(nc *net.UnixConn) (net.Conn, error) {
 
 // acceptRings maps the received memory. It owns the sockets from now on, but not the memory's file descriptor.
 func acceptRings(nc *net.UnixConn, fd, second, third int, bits uint8) (net.Conn, error) {
-	const want = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
-	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
-	var stat unix.Stat_t
+	size, err := shm.Sealed(fd)
 	switch {
 	case err != nil:
-	case seals&want != want:
-		err = fmt.Errorf("its memory has seals %#x, want at least %#x", seals, want)
 	case bits < 12 || bits > maxRingBits:
 		err = fmt.Errorf("its rings have 2^%d bytes, want 2^12 to 2^%d", bits, maxRingBits)
-	default:
-		if err = unix.Fstat(fd, &stat); err == nil && stat.Size != 2*ringHeader+2<<bits {
-			err = fmt.Errorf("its memory has %d bytes, want %d", stat.Size, 2*ringHeader+2<<bits)
-		}
+	case size != 2*ringHeader+2<<bits:
+		err = fmt.Errorf("its memory has %d bytes, want %d", size, 2*ringHeader+2<<bits)
 	}
 	if err != nil {
 		unix.Close(second)
@@ -242,23 +274,22 @@ func newMemoryConn(nc *net.UnixConn, fd, second, third, bits, side int) (*memory
 		room.Close()
 		return nil, err
 	}
-	memory, err := unix.Mmap(fd, 0, 2*ringHeader+2<<bits, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
+	dataBell, err1 := newDoorbell(nc)
+	roomBell, err2 := newDoorbell(room)
+	memory, err3 := unix.Mmap(fd, 0, 2*ringHeader+2<<bits, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		room.Close()
 		blocks.Close()
+		if err3 == nil {
+			unix.Munmap(memory)
+		}
 		return nil, err
 	}
-	c := &memoryConn{dataBell: doorbell{UnixConn: nc}, roomBell: doorbell{UnixConn: room}, peer: peerOf(nc), memory: memory,
+	c := &memoryConn{dataBell: dataBell, roomBell: roomBell, peer: peerOf(nc), memory: memory,
 		out: newRing(memory, side, bits), in: newRing(memory, 1-side, bits),
 		blocks: borrowed{from: blocks, writable: side == 1}, loan: loan{over: blocks}, side: side}
+	c.out.via, c.in.via = dataBell.raw, roomBell.raw // the peer's reader waits on the first socket
 	c.calls.memory, c.calls.blocks = memory, &c.blocks
-	var err1, err2 error
-	c.out.via, err1 = nc.SyscallConn() // the peer's reader waits on the first socket
-	c.in.via, err2 = room.SyscallConn()
-	if err := errors.Join(err1, err2); err != nil {
-		c.Close()
-		return nil, err
-	}
 	return c, nil
 }
 
@@ -335,7 +366,7 @@ const recordHeader = 16
 // nextRecord waits for a record and reads its header.
 func (c *memoryConn) nextRecord() error {
 	r := &c.in
-	n, err := c.await(r, (*ring).filled, r.readerWaits, &c.dataBell)
+	n, err := c.await(r, (*ring).filled, r.readerWaits, c.dataBell)
 	if err != nil {
 		return err
 	}
@@ -495,7 +526,7 @@ func (c *memoryConn) freeForRecord() (int, error) {
 	r.advanceWritten()
 	// Do not wake at the first free byte: a writer that is faster than its reader would be woken for each piece.
 	atomic.StoreUint64(r.roomAt, r.position-uint64(len(r.data))/2)
-	return c.await(r, (*ring).freeRecord, r.roomWait, &c.roomBell)
+	return c.await(r, (*ring).freeRecord, r.roomWait, c.roomBell)
 }
 
 func (r *ring) freeRecord() (int, error) {
@@ -524,8 +555,8 @@ func (c *memoryConn) await(r *ring, count func(*ring) (int, error), waits *uint3
 			atomic.StoreUint32(waits, 0) // a doorbell rung meanwhile only wakes the next wait once too often
 			return n, err
 		}
-		if err := bell.wait(r.drained[:]); err != nil {
-			if n, gone := count(r); n > 0 && gone == nil && errors.Is(err, io.EOF) && bell == &c.dataBell {
+		if err := bell.wait(); err != nil {
+			if n, gone := count(r); n > 0 && gone == nil && errors.Is(err, io.EOF) && bell == c.dataBell {
 				return n, nil
 			}
 			return 0, err

@@ -308,10 +308,12 @@ func TestListenerSurvivesBadOffers(t *testing.T) {
 		"half an offer":        {message: good[:3]},
 		"memory without fds":   {message: good},
 		"fds without memory":   {message: []byte("PRGU\x01\x00\x00\x00"), fds: func() []int { return []int{memory(size, sealed)} }},
-		"no seals":             {message: good, fds: func() []int { return []int{memory(size, 0), memory(size, 0)} }},
-		"another size":         {message: good, fds: func() []int { return []int{memory(size-1, sealed), memory(1, 0)} }},
-		"rings of no size":     {message: []byte("PRGU\x02\xff\x00\x00"), fds: func() []int { return []int{memory(size, sealed), memory(1, 0)} }},
-		"no socket for bells":  {message: good, fds: func() []int { return []int{memory(size, sealed), memory(1, 0)} }},
+		"no seals":             {message: good, fds: func() []int { return []int{memory(size, 0), memory(1, 0), memory(1, 0)} }},
+		"half of the seals":    {message: good, fds: func() []int { return []int{memory(size, unix.F_SEAL_GROW), memory(1, 0), memory(1, 0)} }},
+		"another size":         {message: good, fds: func() []int { return []int{memory(size-1, sealed), memory(1, 0), memory(1, 0)} }},
+		"rings of no size":     {message: []byte("PRGU\x02\xff\x00\x00"), fds: func() []int { return []int{memory(size, sealed), memory(1, 0), memory(1, 0)} }},
+		"no socket for bells":  {message: good, fds: func() []int { return []int{memory(size, sealed), memory(1, 0), memory(1, 0)} }},
+		"two fds":              {message: good, fds: func() []int { return []int{memory(size, sealed), memory(1, 0)} }},
 		"more fds than wanted": {message: good, fds: func() []int { return []int{memory(size, sealed), memory(1, 0), memory(1, 0), memory(1, 0)} }},
 	} {
 		nc, err := net.Dial("unix", name)
