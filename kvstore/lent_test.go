@@ -19,11 +19,19 @@ import (
 // Workers lend servers their gradients, give up waiting at random, write nonsense over gradients and values the moment a call has returned, and push
 // the gradient again: every round has each gradient once, whole, and nothing else.
 func TestGradientsThatAreTakenBackCountWholeOrNotAtAll(t *testing.T) {
-	for _, opt := range []string{"", "sgd"} {
-		t.Run(opt, func(t *testing.T) {
-			const workers, n, rounds = 3, 40_000, 25
-			job := jobtest.New(t, jobtest.Config{TCP: true, Over: transport.Auto, Workers: workers, Servers: 2})
-			stores := job.Stores(t, "dist_sync")
+	const workers, n, rounds = 3, 40_000, 25
+	for _, c := range []struct {
+		opt     string
+		perHost int // workers that add up before they push; 0: none
+	}{{"", 0}, {"sgd", 0}, {"", workers}} {
+		t.Run(fmt.Sprintf("%s,%d", c.opt, c.perHost), func(t *testing.T) {
+			opt := c.opt
+			job := jobtest.New(t, jobtest.Config{TCP: true, Over: transport.Auto, Workers: workers, Servers: 2, WorkersPerHost: c.perHost})
+			mode := kvstore.HostSumsOff
+			if c.perHost > 0 {
+				mode = kvstore.HostSumsOn
+			}
+			stores := job.Stores(t, "dist_sync", kvstore.WithHostSums(mode))
 			if opt != "" {
 				must(stores[0].SetOptimizer(t.Context(), optim.Config{Name: opt, LearningRate: 1}))
 			}
