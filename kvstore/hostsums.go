@@ -341,6 +341,9 @@ func (set *settings) listenForHost(kind string, cfg *cluster.Config) (*hostListe
 	if err != nil {
 		return nil, fmt.Errorf("listen for sums within this host: %w; PARAGON_HOST_SUMS=off does without them", err)
 	}
+	if mode == HostSumsOn {
+		id += "+on" // workers with auto would be waited for in vain
+	}
 	cfg.Addr = ln.Addr().String() + "#" + id
 	if cfg.Recorder == nil {
 		cfg.Recorder = new(telemetry.Recorder) // before there are connections

@@ -195,3 +195,43 @@ func TestFaultsBetweenTheWorkersOfAHostChangeNoBit(t *testing.T) {
 		})
 	}
 }
+
+// Workers of a host with different settings do not wait for each other: those with the same one add up.
+func TestWorkersOfAHostWithOtherSettingsAreNotWaitedFor(t *testing.T) {
+	job := jobtest.New(t, jobtest.Config{TCP: true, Over: transport.Auto, Workers: 4, WorkersPerHost: 4})
+	stores := make([]kvstore.Store, 4)
+	var creating sync.WaitGroup
+	for rank, mode := range []kvstore.HostSums{kvstore.HostSumsOn, kvstore.HostSumsAuto, kvstore.HostSumsOn, kvstore.HostSumsOff} {
+		creating.Go(func() {
+			var err error
+			if stores[rank], err = kvstore.Create(cluster.WithConfig(t.Context(), job.WorkerConfig(rank)), "dist_sync", kvstore.WithHostSums(mode)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if creating.Wait(); t.Failed() {
+		return
+	}
+	const size, rounds = 100, 4 // few enough for auto to leave them alone
+	began := time.Now()
+	together(t, stores, func(kv kvstore.Store) error {
+		grad, out := make([]float32, size), make([]float32, size)
+		grad[1] = float32(int(1) << kv.Rank())
+		err := kv.Init(t.Context(), "x", make([]float32, size))
+		for range rounds {
+			if err = errors.Join(err, kv.PushPull(t.Context(), "x", [][]float32{grad}, [][]float32{out})); err == nil && out[1] != 15 {
+				err = fmt.Errorf("got %v, want 15", out[1])
+			}
+		}
+		return err
+	})
+	sent, dissolved := uint64(0), uint64(0)
+	for _, kv := range stores {
+		s, d := kvstore.HostSumsOf(kv)
+		sent, dissolved = sent+s, dissolved+d
+	}
+	if took := time.Since(began); dissolved > 0 || sent != rounds || took > 4*time.Second {
+		t.Errorf("got %d sums and %d rounds dissolved in %v, want %d and none at once", sent, dissolved, took, rounds)
+	}
+	together(t, stores, func(kv kvstore.Store) error { return kv.Close() })
+}
