@@ -97,8 +97,8 @@ func stageTransport(ctx context.Context, set settings, name string, c *costs.Cos
 	share := max(0.5, c.Far(3*float64(far.keys*far.bytes))) // gradients, values, and the workers' copies of them
 	line := func(p points) costs.Line { return costs.Fit(p[0], p[1], p[2], p[3], share) }
 	flat := func(p points) costs.Line {
-		each := (p[3].Cost - p[1].Cost) / (p[3].Bytes - p[1].Bytes)
-		return costs.Line{Message: costs.Round(p[0].Cost - each*p[0].Bytes), Large: costs.Round(p[1].Cost - each*p[1].Bytes), Byte: costs.Round(each), Far: costs.Round(each)}
+		each := costs.Round(p[3].Cost / p[3].Bytes)
+		return costs.Line{Message: costs.Round(p[0].Cost - each*p[0].Bytes), Byte: each, Far: each}
 	}
 	more := func(a, b points, times float64) points {
 		for i := range a {
@@ -117,8 +117,7 @@ func stageTransport(ctx context.Context, set settings, name string, c *costs.Cos
 	return costs.Transport{
 		PushWorker: line(toServer).Rising(), PushServer: line(onServer).Rising(),
 		PullWorker: line(more(worker[0][pushPull], toServer, 1)).Rising(), PullServer: line(more(server[0][pushPull], onServer, 1)).Rising(),
-		// Two operations have one further contribution. A difference of differences says nothing of what the cache does: all bytes cost the same. A large message
-		// may cost less than nothing: what a core that was asleep takes to wake up is less with more workers.
+		// Two operations have one further contribution. A difference of differences says nothing of what the cache does: all bytes cost what the far ones do.
 		FurtherWorker: flat(more(worker[1][pushPull], worker[0][pushPull], 2)), FurtherServer: flat(more(server[1][pushPull], server[0][pushPull], 2)),
 	}, nil
 }
