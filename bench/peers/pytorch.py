@@ -56,10 +56,18 @@ def mlp():
     return nn.Sequential(nn.Linear(784, 512), nn.ReLU(inplace=True), nn.Linear(512, 512), nn.ReLU(inplace=True), nn.Linear(512, 10))
 
 
+def lenet():
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(inplace=True), nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(400, 120), nn.ReLU(inplace=True), nn.Linear(120, 84), nn.ReLU(inplace=True), nn.Linear(84, 10))
+
+
 MODELS = {
     "resnet18-imagenet": ((3, 32, 32), lambda: resnet18("imagenet")),
     "resnet18-cifar": ((3, 32, 32), lambda: resnet18("cifar")),
     "mlp": ((784,), mlp),
+    "lenet": ((1, 28, 28), lenet),
 }
 
 

@@ -27,7 +27,7 @@ func (r row) String() string {
 }
 
 func rows() (all []row) {
-	for _, model := range []string{"resnet18-imagenet", "mlp", "resnet18-cifar"} { // the slowest last: it has the time that others leave
+	for _, model := range []string{"resnet18-imagenet", "mlp", "lenet", "resnet18-cifar"} { // the slowest last: it has the time that others leave
 		for _, batch := range []int{64, 128} {
 			for _, threads := range []int{2, 1} {
 				for _, dtype := range []string{"float32", "bf16"} {

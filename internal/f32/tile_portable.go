@@ -94,8 +94,15 @@ func transposeShiftPortable(a *TransposeArgs, n0, m0, n, m int, shift []float32,
 
 func copyRowsPortable(dst []float32, dstStride int, src []float32, srcStride, rows, n, width int) {
 	for i := range rows {
-		copy(dst[i*dstStride:i*dstStride+n], src[i*srcStride:])
-		clear(dst[i*dstStride+n : i*dstStride+width])
+		from, to := src[i*srcStride:][:n], dst[i*dstStride:][:width]
+		if n > 8 {
+			copy(to, from)
+		} else { // faster than a call
+			for j, v := range from {
+				to[j] = v
+			}
+		}
+		clear(to[n:])
 	}
 }
 

@@ -16,11 +16,12 @@ const fewChannels = 16
 // compared together, in the order of the window's elements, so that of equal ones the first is chosen.
 type poolRows struct {
 	op       *op.MaxPool2D
-	h, w, c  int // of x
+	tile     *f32.Tile // copies pixels
+	h, w, c  int       // of x
 	outH     int
 	outW     int
 	from, to []int       // for each column of the window, the pixels of a row of y whose element there is no padding
-	first    []int       // for each pixel of a row of y, the first column of its window that is no padding
+	first    [][]uint8   // for each number of rows of a window that are padding, for each number of a row of y, the first element that is none
 	rooms    []f32.Array // for each thread, roomLen values
 }
 
@@ -28,7 +29,7 @@ type poolRows struct {
 const roomLen = 512
 
 func newPoolRows(a *op.MaxPool2D, xs, ys tensor.Shape, half bool, threads int) *poolRows {
-	r := &poolRows{op: a, h: xs[2], w: xs[3], c: xs[1], outH: ys[2], outW: ys[3]}
+	r := &poolRows{op: a, tile: f32.Tiles(f32.Active()), h: xs[2], w: xs[3], c: xs[1], outH: ys[2], outW: ys[3]}
 	for v := range a.Kernel[1] {
 		from, to := 0, 0
 		for j := range r.outW {
@@ -40,8 +41,14 @@ func newPoolRows(a *op.MaxPool2D, xs, ys tensor.Shape, half bool, threads int) *
 		}
 		r.from, r.to = append(r.from, from), append(r.to, max(from, to))
 	}
-	for j := range r.outW {
-		r.first = append(r.first, max(0, a.Pad[1]-j*a.Stride[1]))
+	for top := range a.Pad[0] + 1 {
+		var row []uint8
+		for j := range r.outW {
+			for range r.c {
+				row = append(row, uint8(top*a.Kernel[1]+max(0, a.Pad[1]-j*a.Stride[1])))
+			}
+		}
+		r.first = append(r.first, row)
 	}
 	for range threads {
 		if half {
@@ -64,12 +71,7 @@ func (r *poolRows) maxOf(thread int, y f32.Array, chosen []uint8, x f32.Array) {
 		top, bottom := max(h0, 0), min(h0+kernel[0], r.h)
 		out, which := y.Part(i*rowLen, (i+1)*rowLen), chosen[i*rowLen:(i+1)*rowLen]
 		lowest(out)
-		for j, first := range r.first {
-			number := uint8((top-h0)*kernel[1] + first)
-			for k := range r.c {
-				which[j*r.c+k] = number
-			}
-		}
+		copy(which, r.first[top-h0])
 		for h := top; h < bottom; h++ {
 			row := x.Part(h*r.w*r.c, (h+1)*r.w*r.c)
 			for v := range kernel[1] {
@@ -79,7 +81,7 @@ func (r *poolRows) maxOf(thread int, y f32.Array, chosen []uint8, x f32.Array) {
 					if stride[1] == 1 {
 						pixels = pixels.Part(0, n*r.c)
 					} else {
-						pixels = sideBySide(room, pixels, n, r.c, stride[1])
+						pixels = r.sideBySide(room, pixels, n, stride[1])
 					}
 					maxWhich(out.Part(j*r.c, (j+n)*r.c), which[j*r.c:(j+n)*r.c], pixels, uint8((h-h0)*kernel[1]+v))
 				}
@@ -100,21 +102,18 @@ func lowest(y f32.Array) {
 	}
 }
 
-// sideBySide copies n pixels, stride pixels apart, to room.
-func sideBySide(room, x f32.Array, n, c, stride int) f32.Array {
-	if x.BF16 != nil {
-		everyNth(room.BF16, x.BF16, n, c, stride)
-	} else {
-		everyNth(room.F32, x.F32, n, c, stride)
-	}
-	return room.Part(0, n*c)
-}
-
-func everyNth[T float32 | uint16](dst, x []T, n, c, stride int) {
-	for i := range n {
-		from, to := x[i*stride*c:][:c], dst[i*c:][:c]
-		for k, v := range from {
-			to[k] = v
+// sideBySide copies n pixels, stride pixels apart, to room. Pixels of bfloat16 with an even number of channels are copied two numbers at a time.
+func (r *poolRows) sideBySide(room, x f32.Array, n, stride int) f32.Array {
+	c := r.c
+	switch {
+	case x.BF16 == nil:
+		r.tile.CopyRows(room.F32, c, x.F32, stride*c, n, c, c)
+	case c%2 == 0:
+		r.tile.CopyRows(f32.PairsOf(room.BF16), c/2, f32.PairsOf(x.BF16), stride*c/2, n, c/2, c/2)
+	default:
+		for i := range n {
+			copy(room.BF16[i*c:][:c], x.BF16[i*stride*c:])
 		}
 	}
+	return room.Part(0, n*c)
 }

@@ -34,7 +34,7 @@ func New(shape Shape, p *pool.Pool) (*Plan, error) {
 }
 
 // NewBFloat16 is New with products of bfloat16, as f32.BFloat16Products has them: weights, inputs and gradients are rounded to bfloat16 as they are
-// read, products summed in float32. Only sums over few channels, which rounding would not make faster, stay those of float32. Where the CPU
+// read, products summed in float32. Only sums over few channels, and to few, which rounding would not make faster, stay those of float32. Where the CPU
 // multiplies float32 as fast, products are New's, of numbers as they are.
 func NewBFloat16(shape Shape, p *pool.Pool) (*Plan, error) {
 	return newPlan(shape, p, f32.BFloat16Tiles(), whereFaster)
@@ -52,27 +52,41 @@ func newPlan(s Shape, p *pool.Pool, t *f32.Tile, w useWinograd) (*Plan, error) {
 		}
 		return t
 	}
-	f := newGather(unit(s.C), s.N, s.C, s.K, s.W, s.H*s.W, outW, outH*outW,
-		axisClasses(outH, forwardReach(s.H, s.R, s.StrideH, s.PadH)),
-		axisClasses(outW, forwardReach(s.W, s.S, s.StrideW, s.PadW)), taps, p.Threads())
-	f.pack = packForward
-	b := newGather(unit(s.K), s.N, s.K, s.C, outW, outH*outW, s.W, s.H*s.W,
-		axisClasses(s.H, backwardReach(outH, s.R, s.StrideH, s.PadH)),
-		axisClasses(s.W, backwardReach(outW, s.S, s.StrideW, s.PadW)), taps, p.Threads())
-	b.pack = packBackward
-	direct := newWeightPlan(s, t, p.Threads())
-	plan := &Plan{shape: s, pool: p, forward: f, backward: b, weight: direct}
-	may := func(faster bool) bool { return w == wherePossible || w == whereFaster && t.CanWinograd() && faster }
-	stride := [2]int{s.StrideH, s.StrideW}
-	if f.tile.Unit() != nil {
-		plan.forward = newUnitGather(f, p.Threads())
-	} else if win := newWinograd(f, false, taps, stride, [2]int{s.PadH, s.PadW}, s.H, s.W, outH, outW, p.Threads()); win != nil && may(win.faster()) {
-		plan.forward = win
+	forward := func(t *f32.Tile) *gather {
+		g := newGather(t, s.N, s.C, s.K, s.W, s.H*s.W, outW, outH*outW,
+			axisClasses(outH, forwardReach(s.H, s.R, s.StrideH, s.PadH)),
+			axisClasses(outW, forwardReach(s.W, s.S, s.StrideW, s.PadW)), taps, p.Threads())
+		g.pack = packForward
+		return g
 	}
-	if b.tile.Unit() != nil {
-		plan.backward = newUnitGather(b, p.Threads())
-	} else if win := newWinograd(b, true, taps, stride, [2]int{s.R - 1 - s.PadH, s.S - 1 - s.PadW}, outH, outW, s.H, s.W, p.Threads()); win != nil && may(win.faster()) {
-		plan.backward = win
+	backward := func(t *f32.Tile) *gather {
+		g := newGather(t, s.N, s.K, s.C, outW, outH*outW, s.W, s.H*s.W,
+			axisClasses(s.H, backwardReach(outH, s.R, s.StrideH, s.PadH)),
+			axisClasses(s.W, backwardReach(outW, s.S, s.StrideW, s.PadW)), taps, p.Threads())
+		g.pack = packBackward
+		return g
+	}
+	may := func(faster bool) bool { return w == wherePossible || w == whereFaster && t.CanWinograd() && faster }
+	pass := func(g, single *gather, win *winograd) gatherPass {
+		if g.tile.Unit() != nil {
+			return newUnitGather(g, p.Threads())
+		}
+		if win != nil && may(win.faster()) {
+			return win
+		}
+		if lanes := newLaneGather(single, p.Threads()); lanes != nil && may(lanes.faster(g)) {
+			return lanes
+		}
+		return g
+	}
+	f, b, stride := forward(unit(s.C)), backward(unit(s.K)), [2]int{s.StrideH, s.StrideW}
+	plan := &Plan{shape: s, pool: p}
+	plan.forward = pass(f, forward(t.Single()), newWinograd(f, false, taps, stride, [2]int{s.PadH, s.PadW}, s.H, s.W, outH, outW, p.Threads()))
+	plan.backward = pass(b, backward(t.Single()), newWinograd(b, true, taps, stride, [2]int{s.R - 1 - s.PadH, s.S - 1 - s.PadW}, outH, outW, s.H, s.W, p.Threads()))
+	direct := newWeightPlan(s, t, p.Threads())
+	plan.weight = direct
+	if window := fewerWindows(s, t, p.Threads()); may(window.faster(direct)) {
+		plan.weight = window
 	}
 	if t.Unit() != nil {
 		if unit := newUnitWeight(s, t.Unit(), p.Threads()); unit != nil {
@@ -95,7 +109,7 @@ func forFew(t *f32.Tile, channels int) *f32.Tile {
 	return t
 }
 
-// useWinograd says when a plan computes by Winograd.
+// useWinograd says when a plan computes by Winograd, or in the ways for few output channels.
 type useWinograd int
 
 const (

@@ -239,7 +239,7 @@ func FuzzShapes(f *testing.F) {
 
 func TestResultsDoNotDependOnTheNumberOfThreads(t *testing.T) {
 	for _, path := range f32.Available() {
-		for _, s := range []Shape{square(6, 8, 64, 64, 3, 1, 1), square(9, 4, 128, 100, 3, 2, 1), square(33, 16, 3, 64, 3, 1, 1), square(40, 8, 64, 96, 3, 1, 1)} {
+		for _, s := range []Shape{square(6, 8, 64, 64, 3, 1, 1), square(9, 4, 128, 100, 3, 2, 1), square(33, 16, 3, 64, 3, 1, 1), square(40, 8, 64, 96, 3, 1, 1), square(33, 14, 6, 16, 5, 1, 0)} {
 			if (path == f32.Portable || testing.Short()) && s.N > 10 || slow && s.N > 33 {
 				continue
 			}
@@ -268,7 +268,7 @@ func TestMethodsAllocateNothing(t *testing.T) {
 	p := pool.New(2)
 	defer p.Close()
 	for _, path := range f32.Available() {
-		for _, s := range []Shape{square(3, 6, 20, 40, 3, 1, 1), square(3, 6, 3, 40, 3, 2, 1)} {
+		for _, s := range []Shape{square(3, 6, 20, 40, 3, 1, 1), square(3, 6, 3, 40, 3, 2, 1), square(32, 14, 6, 16, 5, 1, 0)} {
 			plan, err := newPlan(s, p, f32.Tiles(path), whereFaster)
 			if err != nil {
 				t.Fatal(err)

@@ -37,7 +37,7 @@ func TestStoredImagesGiveTheSameSums(t *testing.T) {
 		run.winograd = wherePossible
 		all = append(all, run)
 	}
-	shapes := append(slices.Concat(edgeShapes, unitShapes), square(3, 6, 32, 64, 3, 1, 1), square(2, 5, 64, 32, 3, 1, 1), square(1, 3, 1024, 8, 3, 1, 1)) // the last: a reduction in parts
+	shapes := append(slices.Concat(edgeShapes, unitShapes, fewShapes), square(3, 6, 32, 64, 3, 1, 1), square(2, 5, 64, 32, 3, 1, 1), square(1, 3, 1024, 8, 3, 1, 1)) // the last: a reduction in parts
 	for i, s := range shapes {
 		if (slow || testing.Short()) && s.Flops() > 2e6 {
 			continue

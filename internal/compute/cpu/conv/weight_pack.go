@@ -7,15 +7,15 @@ import "github.com/paragon-train/paragon/internal/f32"
 func (w *weightPlan) packImage(block, i int) {
 	s, cols := w.shape, w.tile.Cols
 	image := block*w.images + i
-	x, x2 := w.image(w.x, image, s.H*s.W*s.C)
-	dy, dy2 := w.image(w.dy, image, s.OutH()*s.OutW()*s.K)
+	x, x2 := pairOf(w.tile, w.x, image, s.H*s.W*s.C)
+	dy, dy2 := pairOf(w.tile, w.dy, image, s.OutH()*s.OutW()*s.K)
 	px, pdy := w.px[block%2], w.pdy[block%2]
 	outPixels := s.OutH() * s.OutW()
 	if !w.dyInPlace {
 		for panel := range w.panels {
 			k0 := panel * cols
 			dst := pdy[(panel*w.images+i)*outPixels*cols:][:outPixels*cols]
-			w.copyRows(dst, cols, dy, dy2, k0, s.K, outPixels, min(cols, s.K-k0), cols)
+			copyRows(w.tile, dst, cols, dy, dy2, k0, s.K, outPixels, min(cols, s.K-k0), cols)
 		}
 	}
 	if w.flat {
@@ -27,18 +27,18 @@ func (w *weightPlan) packImage(block, i int) {
 		n := min(w.rows, s.C-c0)
 		dst := px[(rowTile*w.images+i)*w.xPixels*w.rows:][:w.xPixels*w.rows]
 		if w.xPixels == s.H*s.W {
-			w.copyRows(dst, w.rows, x, x2, c0, s.C, w.xPixels, n, w.rows)
+			copyRows(w.tile, dst, w.rows, x, x2, c0, s.C, w.xPixels, n, w.rows)
 			continue
 		}
 		for _, r := range w.runs {
-			w.copyRows(dst[r.to*w.rows:], w.rows, x, x2, r.from*s.C+c0, r.step*s.C, r.count, n, w.rows)
+			copyRows(w.tile, dst[r.to*w.rows:], w.rows, x, x2, r.from*s.C+c0, r.step*s.C, r.count, n, w.rows)
 		}
 	}
 }
 
-// image is image i of x or dy; where the tile reads pairs, the two images of pair i, the second none where the number is odd.
-func (w *weightPlan) image(all f32.Array, i, size int) (image, second f32.Array) {
-	if !w.tile.Pairs() {
+// pairOf is image i of x or dy; where the tile reads pairs, the two images of pair i, the second none where the number is odd.
+func pairOf(t *f32.Tile, all f32.Array, i, size int) (image, second f32.Array) {
+	if !t.Pairs() {
 		return all.Part(i*size, (i+1)*size), f32.Array{}
 	}
 	at := 2 * i * size
@@ -49,15 +49,15 @@ func (w *weightPlan) image(all f32.Array, i, size int) (image, second f32.Array)
 }
 
 // copyRows is Tile.CopyRows from an image, or Tile.PairRows from two, from offset at on.
-func (w *weightPlan) copyRows(dst []float32, dstStride int, image, second f32.Array, at, stride, rows, n, width int) {
+func copyRows(t *f32.Tile, dst []float32, dstStride int, image, second f32.Array, at, stride, rows, n, width int) {
 	image, second = image.Part(at, image.Len()), second.Part(at, second.Len())
 	switch {
-	case !w.tile.Pairs():
-		w.tile.CopyRows(dst, dstStride, image.F32, stride, rows, n, width)
+	case !t.Pairs():
+		t.CopyRows(dst, dstStride, image.F32, stride, rows, n, width)
 	case image.BF16 != nil:
-		w.tile.PairRowsBFloat16(dst, dstStride, image.BF16, second.BF16, stride, rows, n, width)
+		t.PairRowsBFloat16(dst, dstStride, image.BF16, second.BF16, stride, rows, n, width)
 	default:
-		w.tile.PairRows(dst, dstStride, image.F32, second.F32, stride, rows, n, width)
+		t.PairRows(dst, dstStride, image.F32, second.F32, stride, rows, n, width)
 	}
 }
 
@@ -74,7 +74,7 @@ func (w *weightPlan) pad(dst []float32, x, x2 f32.Array) {
 		}
 		clear(dst[:left])
 		if from := (h - s.PadH) * s.W * s.C; w.tile.Pairs() {
-			w.copyRows(dst[left:left+n], n, x, x2, from, n, 1, n, n)
+			copyRows(w.tile, dst[left:left+n], n, x, x2, from, n, 1, n, n)
 		} else {
 			copy(dst[left:left+n], x.F32[from:])
 		}
