@@ -21,16 +21,33 @@ func (t *Tile) packPairRows(dst []float32, dstStride int, x []float32, rows, n i
 	}
 }
 
-// pairRows leaves to the portable loop rows that are not whole vectors.
+// pairRows leaves to the portable loop the columns beside whole vectors.
 func (t *Tile) pairRows(dst []float32, dstStride int, low, high []float32, srcStride, rows, n, width int) {
-	switch {
-	case t.path != NEON || n == 0 || n%4 != 0 || width%4 != 0:
-		pairRowsPortable(dst, dstStride, low, high, srcStride, rows, n, width)
-	case high == nil:
-		pairRowsLowBF16(&dst[0], 4*dstStride, &low[0], 4*srcStride, rows, n, width-n)
-	default:
-		pairRowsBF16(&dst[0], 4*dstStride, &low[0], &high[0], 4*srcStride, rows, n, width-n)
+	done, zeros := 0, 0
+	if t.path == NEON {
+		done, zeros = vectorColumns(n, width)
 	}
+	var rest []float32
+	switch {
+	case high == nil && done > 0:
+		pairRowsLowBF16(&dst[0], 4*dstStride, &low[0], 4*srcStride, rows, done, zeros)
+	case done > 0:
+		pairRowsBF16(&dst[0], 4*dstStride, &low[0], &high[0], 4*srcStride, rows, done, zeros)
+	}
+	if high != nil {
+		rest = high[done:]
+	}
+	if done+zeros < width {
+		pairRowsPortable(dst[done:], dstStride, low[done:], rest, srcStride, rows, n-done, width-done)
+	}
+}
+
+// vectorColumns is how many of n columns the assembly does, and how many zeros up to width it puts behind them: none unless both are whole vectors.
+func vectorColumns(n, width int) (done, zeros int) {
+	if n%4 == 0 && width%4 == 0 && n > 0 {
+		return n, width - n
+	}
+	return n &^ 3, 0
 }
 
 func storesBFloat16(p Path) bool { return p == NEON }

@@ -1,6 +1,12 @@
 package f32
 
-// These choose by path here and not through kernelSet, so that the caller's partial sums may live on its stack.
+// vectorLanes is the values of a vector of a path; 0: it has none.
+func vectorLanes(p Path) int {
+	if p == NEON {
+		return 4
+	}
+	return 0
+}
 
 // wide is n cut to whole vectors of the path: 0 if it has none.
 func wide(p Path, n int) int {
@@ -10,7 +16,7 @@ func wide(p Path, n int) int {
 	return 0
 }
 
-func channelSums(p Path, sum, sumSq, x []float32, c int) {
+func sumColumns(p Path, sum, sumSq, x []float32, c int) {
 	n, rows := wide(p, len(sum)), (len(x)+c-1)/c
 	if n > 0 {
 		channelSumsNEON(&sum[0], &sumSq[0], &x[0], n, rows, 4*c)
@@ -20,7 +26,7 @@ func channelSums(p Path, sum, sumSq, x []float32, c int) {
 	}
 }
 
-func channelSumsAround(p Path, sum, sumSq, x, center []float32, c int) {
+func sumColumnsAround(p Path, sum, sumSq, x, center []float32, c int) {
 	n, rows := wide(p, len(sum)), (len(x)+c-1)/c
 	if n > 0 {
 		channelSumsAroundNEON(&sum[0], &sumSq[0], &x[0], &center[0], n, rows, 4*c)
@@ -30,7 +36,7 @@ func channelSumsAround(p Path, sum, sumSq, x, center []float32, c int) {
 	}
 }
 
-func channelGradSums(p Path, sumDy, sumDyX, dy, x, y, center []float32, c int) {
+func gradSumColumns(p Path, sumDy, sumDyX, dy, x, y, center []float32, c int) {
 	n, rows := wide(p, len(sumDy)), (len(x)+c-1)/c
 	switch {
 	case n == 0:
@@ -47,14 +53,9 @@ func channelGradSums(p Path, sumDy, sumDyX, dy, x, y, center []float32, c int) {
 	}
 }
 
-// whole reports whether rows of c channels are whole vectors of path p, as scaleShift and normGrad need.
-func whole(p Path, c int) bool { return p == NEON && c%4 == 0 }
-
-func scaleShift(p Path, y, x, res, scale, shift []float32, relu bool) {
-	c := len(scale)
-	switch n := len(y); {
-	case !whole(p, c) || n == 0:
-		scaleShiftPortable(y, x, res, scale, shift, relu)
+func scaleRows(_ Path, y, x, res, scale, shift []float32, relu bool) {
+	n, c := len(y), len(scale)
+	switch { // calls by name: through a variable the arrays that callers have on the stack would be allocated
 	case res == nil && relu:
 		scaleShiftReLUNEON(&y[0], &x[0], &scale[0], &shift[0], n, c)
 	case res == nil:
@@ -66,14 +67,10 @@ func scaleShift(p Path, y, x, res, scale, shift []float32, relu bool) {
 	}
 }
 
-func normGrad(path Path, dx, dy, x, y, p, q, r []float32) {
-	c := len(p)
-	switch n := len(dx); {
-	case !whole(path, c) || n == 0:
-		normGradPortable(dx, dy, x, y, p, q, r)
-	case y == nil:
-		normGradNEON(&dx[0], &dy[0], &x[0], &p[0], &q[0], &r[0], n, c)
-	default:
-		normGradMaskedNEON(&dx[0], &dy[0], &x[0], &y[0], &p[0], &q[0], &r[0], n, c)
+func normGradRows(_ Path, dx, dy, x, y, p, q, r []float32) {
+	if y == nil {
+		normGradNEON(&dx[0], &dy[0], &x[0], &p[0], &q[0], &r[0], len(dx), len(p))
+	} else {
+		normGradMaskedNEON(&dx[0], &dy[0], &x[0], &y[0], &p[0], &q[0], &r[0], len(dx), len(p))
 	}
 }

@@ -2,29 +2,7 @@ package f32
 
 import "unsafe"
 
-// These choose by path as those of channel_amd64.go do. On AVX2 all is plain Go.
-
-// wideHalfRow is wideRow of the loops over bfloat16.
-func wideHalfRow(p Path, c int) int {
-	if p != AVX512 {
-		return 0
-	}
-	return wideRow(p, c)
-}
-
-func channelSumsHalf(p Path, sum, sumSq []float32, x []uint16, c int) {
-	if w := wideHalfRow(p, c); w > 0 && len(sum) == c && len(x) >= w {
-		var a, b [wideChannels]float32
-		n := len(x) / w * w
-		sumColumnsHalf(p, a[:w], b[:w], x[:n], w)
-		fold(sum, a[:w])
-		fold(sumSq, b[:w])
-		x = x[n:]
-	}
-	if len(x) > 0 {
-		sumColumnsHalf(p, sum, sumSq, x, c)
-	}
-}
+// On AVX2 all is plain Go.
 
 func sumColumnsHalf(p Path, sum, sumSq []float32, x []uint16, c int) {
 	n, rows := 0, (len(x)+c-1)/c
@@ -38,21 +16,6 @@ func sumColumnsHalf(p Path, sum, sumSq []float32, x []uint16, c int) {
 	}
 }
 
-func channelSumsAroundHalf(p Path, sum, sumSq []float32, x []uint16, center []float32, c int) {
-	if w := wideHalfRow(p, c); w > 0 && len(sum) == c && len(x) >= w {
-		var a, b, around [wideChannels]float32
-		repeat(around[:w], center)
-		n := len(x) / w * w
-		sumColumnsAroundHalf(p, a[:w], b[:w], x[:n], around[:w], w)
-		fold(sum, a[:w])
-		fold(sumSq, b[:w])
-		x = x[n:]
-	}
-	if len(x) > 0 {
-		sumColumnsAroundHalf(p, sum, sumSq, x, center, c)
-	}
-}
-
 func sumColumnsAroundHalf(p Path, sum, sumSq []float32, x []uint16, center []float32, c int) {
 	n, rows := 0, (len(x)+c-1)/c
 	if p == AVX512 {
@@ -62,25 +25,6 @@ func sumColumnsAroundHalf(p Path, sum, sumSq []float32, x []uint16, center []flo
 	}
 	if n < len(sum) {
 		channelSumsAroundHalfPortable(sum[n:], sumSq[n:], x[n:], center[n:], c)
-	}
-}
-
-func channelGradSumsHalf(p Path, sumDy, sumDyX []float32, dy, x, y []uint16, center []float32, c int) {
-	if w := wideHalfRow(p, c); w > 0 && len(sumDy) == c && len(x) >= w {
-		var a, b, around [wideChannels]float32
-		repeat(around[:w], center)
-		n := len(x) / w * w
-		var part []uint16
-		if y != nil {
-			part, y = y[:n], y[n:]
-		}
-		gradSumColumnsHalf(p, a[:w], b[:w], dy[:n], x[:n], part, around[:w], w)
-		fold(sumDy, a[:w])
-		fold(sumDyX, b[:w])
-		dy, x = dy[n:], x[n:]
-	}
-	if len(x) > 0 {
-		gradSumColumnsHalf(p, sumDy, sumDyX, dy, x, y, center, c)
 	}
 }
 
@@ -104,40 +48,6 @@ func gradSumColumnsHalf(p Path, sumDy, sumDyX []float32, dy, x, y []uint16, cent
 	}
 }
 
-func scaleShiftHalf(p Path, y, x, res []uint16, scale, shift []float32, relu bool) {
-	c := len(scale)
-	w := wideHalfRow(p, c)
-	switch {
-	case len(y) == 0:
-	case p == AVX512 && c%16 == 0:
-		scaleRowsHalf(y, x, res, scale, shift, relu)
-	case w == 0:
-		scaleShiftHalfPortable(y, x, res, scale, shift, relu)
-	default:
-		var wideScale, wideShift [wideChannels]float32
-		repeat(wideScale[:w], scale)
-		repeat(wideShift[:w], shift)
-		n := len(y) / w * w
-		var part, rest []uint16
-		if res != nil {
-			part, rest = res[:n], res[n:]
-		}
-		if n > 0 {
-			scaleRowsHalf(y[:n], x[:n], part, wideScale[:w], wideShift[:w], relu)
-		}
-		if n < len(y) { // as in scaleShift
-			var in, out, add [wideChannels]uint16
-			copy(in[:], x[n:])
-			if res != nil {
-				copy(add[:], rest)
-				part = add[:w]
-			}
-			scaleRowsHalf(out[:w], in[:w], part, wideScale[:w], wideShift[:w], relu)
-			copy(y[n:], out[:])
-		}
-	}
-}
-
 func scaleRowsHalf(y, x, res []uint16, scale, shift []float32, relu bool) {
 	n, c := len(y), len(scale)
 	switch { // as in scaleRows
@@ -149,42 +59,6 @@ func scaleRowsHalf(y, x, res []uint16, scale, shift []float32, relu bool) {
 		scaleShiftAddReLUHalfAVX512(&y[0], &x[0], &res[0], &scale[0], &shift[0], n, c)
 	default:
 		scaleShiftAddHalfAVX512(&y[0], &x[0], &res[0], &scale[0], &shift[0], n, c)
-	}
-}
-
-func normGradHalf(path Path, dx, dy, x, y []uint16, p, q, r []float32) {
-	c := len(p)
-	w := wideHalfRow(path, c)
-	switch {
-	case len(dx) == 0:
-	case path == AVX512 && c%16 == 0:
-		normGradRowsHalf(dx, dy, x, y, p, q, r)
-	case w == 0:
-		normGradHalfPortable(dx, dy, x, y, p, q, r)
-	default:
-		var wp, wq, wr [wideChannels]float32
-		repeat(wp[:w], p)
-		repeat(wq[:w], q)
-		repeat(wr[:w], r)
-		n := len(dx) / w * w
-		var part, rest []uint16
-		if y != nil {
-			part, rest = y[:n], y[n:]
-		}
-		if n > 0 {
-			normGradRowsHalf(dx[:n], dy[:n], x[:n], part, wp[:w], wq[:w], wr[:w])
-		}
-		if n < len(dx) { // as in scaleShift
-			var out, grad, in, mask [wideChannels]uint16
-			copy(grad[:], dy[n:])
-			copy(in[:], x[n:])
-			if y != nil {
-				copy(mask[:], rest)
-				part = mask[:w]
-			}
-			normGradRowsHalf(out[:w], grad[:w], in[:w], part, wp[:w], wq[:w], wr[:w])
-			copy(dx[n:], out[:])
-		}
 	}
 }
 

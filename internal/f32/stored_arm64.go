@@ -4,7 +4,7 @@ import "unsafe"
 
 // What rounds has two forms: with BFCVTN, where the CPU has FEAT_BF16, and without.
 
-func channelSumsHalf(p Path, sum, sumSq []float32, x []uint16, c int) {
+func sumColumnsHalf(p Path, sum, sumSq []float32, x []uint16, c int) {
 	n, rows := wide(p, len(sum)), (len(x)+c-1)/c
 	if n > 0 {
 		channelSumsHalfNEON(&sum[0], &sumSq[0], &x[0], n, rows, 2*c)
@@ -14,7 +14,7 @@ func channelSumsHalf(p Path, sum, sumSq []float32, x []uint16, c int) {
 	}
 }
 
-func channelSumsAroundHalf(p Path, sum, sumSq []float32, x []uint16, center []float32, c int) {
+func sumColumnsAroundHalf(p Path, sum, sumSq []float32, x []uint16, center []float32, c int) {
 	n, rows := wide(p, len(sum)), (len(x)+c-1)/c
 	if n > 0 {
 		channelSumsAroundHalfNEON(&sum[0], &sumSq[0], &x[0], &center[0], n, rows, 2*c)
@@ -24,7 +24,7 @@ func channelSumsAroundHalf(p Path, sum, sumSq []float32, x []uint16, center []fl
 	}
 }
 
-func channelGradSumsHalf(p Path, sumDy, sumDyX []float32, dy, x, y []uint16, center []float32, c int) {
+func gradSumColumnsHalf(p Path, sumDy, sumDyX []float32, dy, x, y []uint16, center []float32, c int) {
 	n, rows := wide(p, len(sumDy)), (len(x)+c-1)/c
 	switch {
 	case n == 0:
@@ -41,33 +41,31 @@ func channelGradSumsHalf(p Path, sumDy, sumDyX []float32, dy, x, y []uint16, cen
 	}
 }
 
-func scaleShiftHalf(p Path, y, x, res []uint16, scale, shift []float32, relu bool) {
-	c := len(scale)
-	if !whole(p, c) || len(y) == 0 {
-		scaleShiftHalfPortable(y, x, res, scale, shift, relu)
-		return
-	}
-	plain, add := scaleShiftHalfNEON, scaleShiftAddHalfNEON
-	switch {
-	case hasBFMMLA && relu:
-		plain, add = scaleShiftReLUHalfBF16, scaleShiftAddReLUHalfBF16
-	case hasBFMMLA:
-		plain, add = scaleShiftHalfBF16, scaleShiftAddHalfBF16
+func scaleRowsHalf(y, x, res []uint16, scale, shift []float32, relu bool) {
+	n, c := len(y), len(scale)
+	switch { // as in scaleRows
+	case res == nil && relu && hasBFMMLA:
+		scaleShiftReLUHalfBF16(&y[0], &x[0], &scale[0], &shift[0], n, c)
+	case res == nil && relu:
+		scaleShiftReLUHalfNEON(&y[0], &x[0], &scale[0], &shift[0], n, c)
+	case res == nil && hasBFMMLA:
+		scaleShiftHalfBF16(&y[0], &x[0], &scale[0], &shift[0], n, c)
+	case res == nil:
+		scaleShiftHalfNEON(&y[0], &x[0], &scale[0], &shift[0], n, c)
+	case relu && hasBFMMLA:
+		scaleShiftAddReLUHalfBF16(&y[0], &x[0], &res[0], &scale[0], &shift[0], n, c)
 	case relu:
-		plain, add = scaleShiftReLUHalfNEON, scaleShiftAddReLUHalfNEON
-	}
-	if res == nil {
-		plain(&y[0], &x[0], &scale[0], &shift[0], len(y), c)
-	} else {
-		add(&y[0], &x[0], &res[0], &scale[0], &shift[0], len(y), c)
+		scaleShiftAddReLUHalfNEON(&y[0], &x[0], &res[0], &scale[0], &shift[0], n, c)
+	case hasBFMMLA:
+		scaleShiftAddHalfBF16(&y[0], &x[0], &res[0], &scale[0], &shift[0], n, c)
+	default:
+		scaleShiftAddHalfNEON(&y[0], &x[0], &res[0], &scale[0], &shift[0], n, c)
 	}
 }
 
-func normGradHalf(path Path, dx, dy, x, y []uint16, p, q, r []float32) {
-	c := len(p)
-	switch n := len(dx); {
-	case !whole(path, c) || n == 0:
-		normGradHalfPortable(dx, dy, x, y, p, q, r)
+func normGradRowsHalf(dx, dy, x, y []uint16, p, q, r []float32) {
+	n, c := len(dx), len(p)
+	switch {
 	case y == nil && hasBFMMLA:
 		normGradHalfBF16(&dx[0], &dy[0], &x[0], &p[0], &q[0], &r[0], n, c)
 	case y == nil:
@@ -124,13 +122,22 @@ func maxWhichHalf(p Path, out []uint16, chosen []uint8, x []uint16, which uint8)
 }
 
 func (t *Tile) pairRowsHalf(dst []float32, dstStride int, low, high []uint16, srcStride, rows, n, width int) {
+	done, zeros := 0, 0
+	if t.path == NEON {
+		done, zeros = vectorColumns(n, width)
+	}
+	var rest []uint16
 	switch {
-	case t.path != NEON || n == 0 || n%4 != 0 || width%4 != 0:
-		pairRowsHalfPortable(dst, dstStride, low, high, srcStride, rows, n, width)
-	case high == nil:
-		pairRowsLowHalfNEON(&dst[0], 4*dstStride, &low[0], 2*srcStride, rows, n, width-n)
-	default:
-		pairRowsHalfNEON(&dst[0], 4*dstStride, &low[0], &high[0], 2*srcStride, rows, n, width-n)
+	case high == nil && done > 0:
+		pairRowsLowHalfNEON(&dst[0], 4*dstStride, &low[0], 2*srcStride, rows, done, zeros)
+	case done > 0:
+		pairRowsHalfNEON(&dst[0], 4*dstStride, &low[0], &high[0], 2*srcStride, rows, done, zeros)
+	}
+	if high != nil {
+		rest = high[done:]
+	}
+	if done+zeros < width {
+		pairRowsHalfPortable(dst[done:], dstStride, low[done:], rest, srcStride, rows, n-done, width-done)
 	}
 }
 
