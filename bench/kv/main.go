@@ -1,7 +1,7 @@
 // Command kv measures the store's data path: whole jobs of a scheduler, servers and workers, each a process of its own on this
 // machine, that push and pull and do nothing else.
 //
-//	go run ./bench/kv                                         everything, each job three times, in turns
+//	go run ./bench/kv                                         all works but norms/..., each job three times, in turns
 //	go run ./bench/kv -work 'resnet18,array/*' -floor         held against programs that do nothing but move the bytes
 //	go run ./bench/kv -work resnet18 -jobs 1x1,2x2 -count 10 | benchstat -col /transport -
 //	go run ./bench/kv -work resnet18 -jobs 2x2 -backups       with backups of all shards and without, in turns
@@ -107,7 +107,7 @@ func main() {
 func readFlags(args []string) (settings, error) {
 	var set settings
 	f := flag.NewFlagSet("kv", flag.ContinueOnError)
-	work := f.String("work", "*,*/*", "works, by name or pattern, with commas between")
+	work := f.String("work", "*,many/*,push/*,array/*,rows/*", "works, by name or pattern, with commas between (*,*/*: all)")
 	jobs := f.String("jobs", "1x1,2x2", "workers x servers, with commas between")
 	transports := f.String("transport", strings.Join(transportNames, ","), "how processes reach each other, with commas between")
 	backups := f.Bool("backups", false, "run each job of several servers with backups, too, in turns")
