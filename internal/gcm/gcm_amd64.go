@@ -27,6 +27,7 @@ const (
 type schedule struct {
 	rounds [11][blockSize]byte
 	powers [16][2]uint64 // of the hash key, highest first, each times x
+	folded [16][2]uint64 // the sum of each power's halves, twice
 }
 
 // A wideGCM is AES-128-GCM. Its methods may be called from many goroutines.
@@ -68,6 +69,9 @@ func newWide(key []byte, block cipher.Block) cipher.AEAD {
 	for i := range g.k.powers {
 		g.k.powers[len(g.k.powers)-1-i] = power
 		hashBlocks(&first, &power, &zero[0], 1) // times the hash key
+	}
+	for i, p := range g.k.powers {
+		g.k.folded[i] = [2]uint64{p[0] ^ p[1], p[0] ^ p[1]}
 	}
 	return g
 }
