@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,12 +51,11 @@ func floor(way string) error {
 		if err != nil {
 			return err
 		}
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		ln, err := (&net.ListenConfig{Control: cubic}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			return err
 		}
 		defer ln.Close()
-		cubic(ln.(*net.TCPListener))
 		if _, err := fmt.Fprintf(root, "server %d %s\n", rank, ln.Addr()); err != nil {
 			return err
 		}
@@ -82,12 +82,11 @@ func floor(way string) error {
 		if err != nil {
 			return err
 		}
-		c, err := net.Dial("tcp", strings.TrimSpace(addr))
+		c, err := (&net.Dialer{Control: cubic}).Dial("tcp", strings.TrimSpace(addr))
 		if err != nil {
 			return err
 		}
 		defer c.Close()
-		cubic(c.(*net.TCPConn))
 		conns = append(conns, c)
 	}
 	barrier := func() error {

@@ -17,11 +17,10 @@ import (
 	"github.com/paragon-train/paragon/internal/f32"
 )
 
-// cubic gives a connection, or what a listener accepts, the congestion control that our own connections within a host have.
-func cubic(c syscall.Conn) {
-	if raw, err := c.SyscallConn(); err == nil {
-		_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic") })
-	}
+// cubic gives a socket the congestion control that our own connections within a host have, before it connects or listens: once BBR has begun, Linux
+// goes on pacing under cubic.
+func cubic(_, _ string, raw syscall.RawConn) error {
+	return raw.Control(func(fd uintptr) { _ = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic") })
 }
 
 // memoryLeast are the fewest bytes of a pass whose floor in shared memory is its copies and not the telling.

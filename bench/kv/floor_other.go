@@ -8,7 +8,7 @@ import (
 )
 
 // cubic does nothing: other systems' TCP is as it is.
-func cubic(syscall.Conn) {}
+func cubic(_, _ string, _ syscall.RawConn) error { return nil }
 
 // memoryWorker skips the work: the memory that processes share here is Linux's.
 func memoryWorker([]net.Conn, planned) (sample, error) { return nil, nil }
