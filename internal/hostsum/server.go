@@ -11,7 +11,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -327,22 +326,7 @@ func (s *Server) Serve(ctx context.Context, r *transport.Request) (transport.Res
 		c.finish()
 		return transport.Response{}, err
 	}
-	resp := transport.Response{Message: &c.value, Order: c.push.Order(), Release: c.finish}
-	if resp.Placed = c.place(b); !resp.Placed {
-		resp.Payload = [][]byte{b}
-	}
-	return resp, nil
-}
-
-// place writes the value where its worker has lent room for it; false: it is to be sent.
-func (c *call) place(value []byte) bool {
-	l, ok := c.lent.(remoteLoan)
-	if !ok || c.value.Codec != wire.CodecFloat32 || len(l.Out()) != len(value) || !l.Claim() {
-		return false
-	}
-	defer l.Release()
-	f32.SumTo([][]float32{float32s(l.Out())}, [][]float32{float32s(value)})
-	return true
+	return transport.Response{Message: &c.value, Payload: [][]byte{b}, Order: c.push.Order(), Release: c.finish}, nil
 }
 
 // Call hands over this worker's own push: as transport.Caller's Call, for a wire.Push and a wire.Value.
