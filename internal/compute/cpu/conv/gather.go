@@ -25,19 +25,21 @@ type gather struct {
 	tiles             int // tiles of rows, all classes
 
 	panels       int
-	panelLen     int // values
-	panelStep    int // from one panel to the next
-	panelsAtOnce int // panels in a task
-	chunks       int // groups of tiles, each a task for each group of panels
-	packSlices   int // pieces that a panel is packed in, each some channels
-	pairTasks    int // pieces of the input, where it is rounded to pairs
+	panelLen     int      // values
+	rowsLen      int      // values before rows are joined to pairs
+	panelsAtOnce int      // panels in a task
+	chunks       int      // groups of tiles, each a task for each group of panels
+	packSlices   int      // pieces that a panel is packed in, each some channels
+	packSlots    chan int // room for the rows of a panel before they are joined to pairs
+	pairTasks    int      // pieces of the input, where it is rounded to pairs
 
 	// The call under way.
 	out, in, w, packed []float32
-	pairs              []float32                          // the input, rounded
-	in16, out16        []uint16                           // the input and the output, where they are bfloat16: see stored.go
-	add                bool                               // to out
-	pack               func(g *gather, panel, c0, c1 int) // rows of channels c0 to c1 of the sum
+	rows               []float32                                         // of panels before they are joined to pairs
+	pairs              []float32                                         // the input, rounded
+	in16, out16        []uint16                                          // the input and the output, where they are bfloat16: see stored.go
+	add                bool                                              // to out
+	pack               func(g *gather, dst []float32, panel, c0, c1 int) // rows of channels c0 to c1 of the sum, to those of a panel
 	packTask, tileTask func(i int)
 }
 
@@ -100,11 +102,17 @@ func newGather(t *f32.Tile, n, inC, outC, inW, inPixels, outW, outPixels int, ro
 	}
 	g.panels = (outC + t.Cols - 1) / t.Cols
 	g.panelLen = g.used * g.depth * t.Cols
-	g.panelStep = g.used * g.packRows * t.Cols
-	// Weights pass through once, so that a piece is small; rows are joined to pairs in place, so that a panel of those is one.
+	g.rowsLen = g.used * g.packRows * t.Cols
+	// Weights pass through once, so that a piece is small; rows are joined to pairs in memory of a thread that stays in its cache, so that a panel of
+	// those is one.
 	const packGrain, least = 16 << 10, 64 // weights read; channels, below which reading jumps about
 	g.packSlices = 1
-	if !t.Pairs() {
+	if t.Pairs() {
+		g.packSlots = make(chan int, min(threads, g.panels))
+		for i := range cap(g.packSlots) {
+			g.packSlots <- i
+		}
+	} else {
 		g.packSlices = max(1, min(inC/least, inC*len(g.place)*t.Cols/packGrain))
 	}
 	g.divide(threads)
@@ -173,18 +181,24 @@ func (g *gather) divide(threads int) {
 	g.chunks = max(1, min(g.chunks, g.tiles/least))
 }
 
-// packedLen is the number of values that the packed weights take.
-func (g *gather) packedLen() int { return g.panels * g.panelStep }
+// packedLen is the number of values that the packed weights take, and what is needed to join their rows.
+func (g *gather) packedLen() int { return g.panels*g.panelLen + cap(g.packSlots)*g.rowsLen }
+
+// takePacked is the memory of packedLen values.
+func (g *gather) takePacked(scratch []float32) {
+	g.packed, g.rows = scratch[:g.panels*g.panelLen], scratch[g.panels*g.panelLen:g.packedLen()]
+}
 
 // compute is the call under way once input and output are known; so many tasks prepare the input.
 func (g *gather) compute(p *pool.Pool, w, scratch []float32, add bool, tasks int) {
-	g.add, g.w, g.packed = add, w, scratch[:g.packedLen()]
+	g.add, g.w = add, w
+	g.takePacked(scratch)
 	if g.used > 0 {
 		p.Run(g.packTasks()+tasks, g.packTask)
 	}
 	groups := (g.panels + g.panelsAtOnce - 1) / g.panelsAtOnce
 	p.Run(groups*g.chunks, g.tileTask)
-	g.out, g.in, g.w, g.packed, g.pairs, g.in16, g.out16 = nil, nil, nil, nil, nil, nil, nil
+	g.out, g.in, g.w, g.packed, g.rows, g.pairs, g.in16, g.out16 = nil, nil, nil, nil, nil, nil, nil, nil
 }
 
 // packTasks is the number of pieces in which all panels are packed.
@@ -210,10 +224,16 @@ func (g *gather) runPack(i int) {
 		return
 	}
 	panel, c0, c1 := g.packPiece(i)
-	g.pack(g, panel, c0, c1)
-	if g.tile.Pairs() {
-		g.joinRows(panel)
+	dst := g.packed[panel*g.panelLen:][:g.panelLen]
+	if !g.tile.Pairs() {
+		g.pack(g, dst, panel, c0, c1)
+		return
 	}
+	slot := <-g.packSlots
+	defer func() { g.packSlots <- slot }()
+	rows := g.rows[slot*g.rowsLen:][:g.rowsLen]
+	g.pack(g, rows, panel, c0, c1)
+	g.joinRows(dst, rows)
 }
 
 // runTask computes the tiles of one chunk against one group of panels.
@@ -271,7 +291,7 @@ func (g *gather) runClass(c *class, panel0, lo, hi int) {
 				}
 			}
 			for panel := panel0; panel < panel1; panel++ {
-				a.W = g.packed[panel*g.panelStep:][:g.panelLen]
+				a.W = g.packed[panel*g.panelLen:][:g.panelLen]
 				a.Out = g.out[panel*cols:]
 				g.tile.Gather(&a, n, min(cols, g.outC-panel*cols))
 			}

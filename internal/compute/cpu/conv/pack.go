@@ -2,10 +2,9 @@ package conv
 
 import "github.com/paragon-train/paragon/internal/f32"
 
-// packForward writes channels c0 to c1 of one panel of forward's weights: row (place of tap, c), column k, from w[k][c][tap].
-func packForward(g *gather, panel, c0, c1 int) {
+// packForward writes channels c0 to c1 of one panel of forward's weights to dst: row (place of tap, c), column k, from w[k][c][tap].
+func packForward(g *gather, dst []float32, panel, c0, c1 int) {
 	t, taps, cols := g.tile, len(g.place), g.tile.Cols
-	dst := g.packed[panel*g.panelStep : (panel+1)*g.panelStep]
 	rowLen := g.inC * taps // of one k
 	if g.used*4 <= taps {
 		packFewForward(g, dst, panel, c0, c1)
@@ -38,11 +37,10 @@ func packForward(g *gather, panel, c0, c1 int) {
 	}
 }
 
-// packBackward writes rows of channels k0 to k1 of one panel of backward-data's weights: row (place of tap, k), column c, from
+// packBackward writes rows of channels k0 to k1 of one panel of backward-data's weights to dst: row (place of tap, k), column c, from
 // w[k][c][tap].
-func packBackward(g *gather, panel, k0, k1 int) {
+func packBackward(g *gather, dst []float32, panel, k0, k1 int) {
 	t, taps, cols := g.tile, len(g.place), g.tile.Cols
-	dst := g.packed[panel*g.panelStep : (panel+1)*g.panelStep]
 	channels := g.outC
 	if taps == 1 {
 		c0 := panel * cols
@@ -54,7 +52,7 @@ func packBackward(g *gather, panel, k0, k1 int) {
 		return
 	}
 	if g.used*4 <= taps {
-		packFewBackward(g, panel, k0, k1)
+		packFewBackward(g, dst, panel, k0, k1)
 		return
 	}
 	a := f32.TransposeArgs{Dst: dst, Src: g.w, Ahead: 2 * channels * taps} // two k ahead
@@ -107,9 +105,11 @@ func packFewForward(g *gather, dst []float32, panel, from, to int) {
 
 // packFewBackward is packBackward where most taps are not used, value by value. Weights are read in the order in which they lie: a
 // piece is not its panel's rows but as many rows of all panels, unless panels are joined to pairs afterwards.
-func packFewBackward(g *gather, panel, k0, k1 int) {
+func packFewBackward(g *gather, dst []float32, panel, k0, k1 int) {
+	first := panel
 	c0, c1 := panel*g.tile.Cols, min((panel+1)*g.tile.Cols, g.outC)
 	if !g.tile.Pairs() {
+		dst, first = g.packed, 0
 		pieces := g.packTasks()
 		i := panel*g.packSlices + k0*g.packSlices/g.inC
 		k0, k1, c0, c1 = g.inC*i/pieces, g.inC*(i+1)/pieces, 0, g.outC
@@ -122,7 +122,7 @@ func packFewBackward(g *gather, panel, k0, k1 int) {
 				if at < 0 {
 					continue
 				}
-				row := g.packed[panel*g.panelStep+(at*g.packRows+k)*cols:][:cols]
+				row := dst[(panel-first)*g.rowsLen+(at*g.packRows+k)*cols:][:cols]
 				n := min(cols, g.outC-panel*cols)
 				src := w[panel*cols*taps+tap:]
 				for i, j := 0, 0; i < n; i, j = i+1, j+taps {

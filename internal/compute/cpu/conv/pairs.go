@@ -3,15 +3,13 @@ package conv
 // pairGrain is the number of values of the input that are rounded to pairs in one task, about.
 const pairGrain = 64 << 10
 
-// joinRows rounds the rows of a packed panel to bfloat16 and joins them two by two, to pairs of input channels, in the panel's own
-// memory.
-func (g *gather) joinRows(panel int) {
+// joinRows rounds the rows of a panel to bfloat16 and joins them two by two, to pairs of input channels.
+func (g *gather) joinRows(dst, rows []float32) {
 	cols := g.tile.Cols
-	rows := g.packed[panel*g.panelStep : (panel+1)*g.panelStep]
 	for at := range g.used { // zeros beside the last channel of each tap, if their number is odd, and after it, if steps are to be whole
 		clear(rows[(at*g.packRows+g.inC)*cols : (at+1)*g.packRows*cols])
 	}
-	g.tile.PairRows(rows, cols, rows, rows[cols:], 2*cols, g.used*g.depth, cols, cols)
+	g.tile.PairRows(dst, cols, rows, rows[cols:], 2*cols, g.used*g.depth, cols, cols)
 }
 
 // roundInput rounds one piece of the input to pairs of channels.

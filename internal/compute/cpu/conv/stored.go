@@ -123,7 +123,7 @@ func (g *gather) runClassStored(c *class, panel0, lo, hi int) {
 			}
 		}
 		for panel := panel0; panel < panel1; panel++ {
-			a.W = g.packed[panel*g.panelStep:][:g.panelLen]
+			a.W = g.packed[panel*g.panelLen:][:g.panelLen]
 			for pi, part := range c.parts {
 				a.Segments, a.Add = part, uint64(min(pi, 1))
 				g.tile.Gather(&a, n, cols)

@@ -62,6 +62,9 @@ func randomShapes(few, many int) int {
 	if os.Getenv("PARAGON_TEST_SLOW") != "" {
 		return many
 	}
+	if testing.Short() {
+		return min(few, 2)
+	}
 	return few
 }
 

@@ -107,12 +107,15 @@ func (w *winograd) faster() bool {
 
 // scratchLen is the matrices and, in the same place one after the other, the packed taps and what tasks need.
 func (w *winograd) scratchLen(bool) int {
-	pack := w.g.packedLen()
+	pack := w.rowsLen()
 	if w.tile.Pairs() {
 		pack += w.numSlots * winJoined * 16 * w.tile.Cols
 	}
 	return 16*w.matrixLen + max(pack, w.numSlots*w.slotLen)
 }
+
+// rowsLen is the number of values of the packed taps.
+func (w *winograd) rowsLen() int { return w.g.panels * w.g.rowsLen }
 
 // winJoined are the channels whose 16 matrices are transformed together, in the first-level cache about, before they are joined to
 // pairs.
@@ -121,7 +124,7 @@ const winJoined = 32
 func (w *winograd) run(p *pool.Pool, out, in f32.Array, weights, scratch []float32, add bool) {
 	g := w.g
 	w.weights, w.work = scratch[:16*w.matrixLen], scratch[16*w.matrixLen:]
-	g.w, g.packed = weights, w.work[:g.packedLen()]
+	g.w, g.packed = weights, w.work[:w.rowsLen()]
 	w.out, w.in, w.add = out, in, add
 	p.Run(g.packTasks(), w.packTask)
 	p.Run(w.tasks, w.patchTask)
@@ -132,7 +135,7 @@ func (w *winograd) run(p *pool.Pool, out, in f32.Array, weights, scratch []float
 func (w *winograd) runPack(piece int) {
 	g := w.g
 	panel, c0, c1 := g.packPiece(piece)
-	g.pack(g, panel, c0, c1)
+	g.pack(g, g.packed[panel*g.rowsLen:][:g.rowsLen], panel, c0, c1)
 	if w.tile.Pairs() {
 		w.joinMatrices(panel)
 		return
@@ -144,7 +147,7 @@ func (w *winograd) runPack(piece int) {
 		if w.flip {
 			tap = 8 - i
 		}
-		a.Src[i] = &g.packed[panel*g.panelStep+g.place[tap]*n+from]
+		a.Src[i] = &g.packed[panel*g.rowsLen+g.place[tap]*n+from]
 	}
 	for i := range 16 {
 		a.Dst[i] = &w.weights[i*w.matrixLen+panel*n+from]
@@ -158,7 +161,7 @@ func (w *winograd) joinMatrices(panel int) {
 	defer func() { w.slots <- slot }()
 	g, cols := w.g, w.tile.Cols
 	const rows = winJoined
-	work := w.work[g.packedLen()+slot*16*rows*cols:][:16*rows*cols]
+	work := w.work[w.rowsLen()+slot*16*rows*cols:][:16*rows*cols]
 	a := f32.WinogradArgs{Count: rows * cols}
 	for c := 0; c < g.inC; c += rows {
 		for i := range 9 {
@@ -166,7 +169,7 @@ func (w *winograd) joinMatrices(panel int) {
 			if w.flip {
 				tap = 8 - i
 			}
-			a.Src[i] = &g.packed[panel*g.panelStep+(g.place[tap]*g.inC+c)*cols]
+			a.Src[i] = &g.packed[panel*g.rowsLen+(g.place[tap]*g.inC+c)*cols]
 		}
 		for i := range 16 {
 			a.Dst[i] = &work[i*rows*cols]
