@@ -5,7 +5,9 @@ set -eu
 cd "$(dirname "$0")/../.."
 
 PYTHON=${PYTHON:-/usr/bin/python3}
-if ! "$PYTHON" -c 'import torch' 2>/dev/null; then
+limit=
+command -v timeout >/dev/null && limit="timeout 60"
+if ! version=$($limit "$PYTHON" -c 'import torch; print(torch.__version__)' 2>/dev/null); then
 	echo "torch.sh: skipped: $PYTHON has no torch: install python3-torch, or name a Python that has it in PYTHON" >&2
 	exit 0
 fi
@@ -22,4 +24,4 @@ done
 mkdir -p bin/bench
 CGO_ENABLED=0 ${GO:-go} build -trimpath -o bin/bench/ -buildvcs=auto ./bench/cpu ./bench/peers
 CGO_ENABLED=0 ${GO:-go} build -trimpath -o bin/ ./launch
-exec bin/bench/peers $openmp --python "$PYTHON" --note "PyTorch $("$PYTHON" -c 'import torch; print(torch.__version__)'), BLAS ${blas:-unknown}" "$@"
+exec bin/bench/peers $openmp --python "$PYTHON" --note "PyTorch $version, BLAS ${blas:-unknown}" "$@"
