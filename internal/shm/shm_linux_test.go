@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -294,5 +295,25 @@ func TestDetachedMemoryIsItsOwnersAlone(t *testing.T) {
 	each, all = nil, nil
 	for range 3 { // the finalizer puts ordinary pages back
 		runtime.GC()
+	}
+}
+
+// A file that its owner could make shorter is refused: a page that is missing when it is touched ends the process.
+func TestFilesThatCouldShrinkAreRefused(t *testing.T) {
+	for _, seals := range []int{0, unix.F_SEAL_SHRINK, unix.F_SEAL_GROW, unix.F_SEAL_SEAL} {
+		fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if err != nil {
+			t.Skip(err)
+		}
+		defer unix.Close(fd)
+		if err := unix.Ftruncate(fd, 4096); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := Map(fd, false); err == nil || !strings.Contains(err.Error(), "want at least") {
+			t.Fatalf("seals %#x: got %v, %v, want the file refused", seals, m, err)
+		}
 	}
 }

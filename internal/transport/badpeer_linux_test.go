@@ -136,8 +136,7 @@ func TestPeersCannotTakeAllAddresses(t *testing.T) {
 		fd := file(size, 0)
 		defer unix.Close(fd)
 		if m, err := shm.Map(fd, false); err == nil || !strings.Contains(err.Error(), "want at most") {
-			t.Errorf("%d bytes more: got %v, want them refused", size, err)
-			m.Close()
+			t.Fatalf("%d bytes more: got %v, %v, want them refused", size, m, err)
 		}
 	}
 	if err := m.Close(); err != nil {

@@ -14,8 +14,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/identity"
 )
@@ -261,6 +263,16 @@ func TestManyWritersShareARecordConnection(t *testing.T) {
 	from, to := newSecureConn(x, key(1), key(2)), newSecureConn(y, key(2), key(1))
 	const writers, writes, size = 4, 50, 1000
 	var wg sync.WaitGroup
+	var inside atomic.Int32
+	write := from.out.write
+	from.out.write = func(b []byte) (int, error) {
+		if inside.Add(1) > 1 {
+			t.Error("two writers are at work at once")
+		}
+		defer inside.Add(-1)
+		time.Sleep(10 * time.Microsecond) // the others run
+		return write(b)
+	}
 	for i := range writers {
 		wg.Go(func() {
 			for range writes {
