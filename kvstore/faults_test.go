@@ -42,7 +42,7 @@ func together(t *testing.T, stores []kvstore.Store, f func(kv kvstore.Store) err
 // train makes some rounds and returns the values of its keys.
 func train(ctx context.Context, kv kvstore.Store, rounds int) ([]float32, error) {
 	const size = 40_000
-	value, rows := make([]float32, size), make([]float32, 10*4)
+	value, rows, first, second := make([]float32, size), make([]float32, 10*4), make([]float32, 100), make([]float32, 100)
 	if err := kv.SetOptimizer(ctx, optim.Config{Name: "adam", LearningRate: 0.01}); err != nil {
 		return nil, err
 	}
@@ -52,10 +52,17 @@ func train(ctx context.Context, kv kvstore.Store, rounds int) ([]float32, error)
 	if err := kv.InitRows(ctx, "rows", 10, 4, nil); err != nil {
 		return nil, err
 	}
+	if err := errors.Join(kv.Init(ctx, "first", first), kv.Init(ctx, "second", second)); err != nil {
+		return nil, err
+	}
 	for round := range rounds {
 		random := rand.New(rand.NewPCG(uint64(round), uint64(kv.Rank())))
 		grad := gradient(random, size)
-		var err error
+		err := kv.PushPullMany(ctx, []kvstore.Entry{
+			{Key: "first", Grads: [][]float32{grad[:100]}, Outs: [][]float32{first}}, {Key: "second", Grads: [][]float32{grad[100:200]}, Outs: [][]float32{second}}})
+		if err != nil {
+			return nil, fmt.Errorf("round %d: %w", round, err)
+		}
 		if round%2 == 0 {
 			err = kv.PushPull(ctx, "dense", [][]float32{grad}, [][]float32{value})
 		} else if err = kv.Push(ctx, "dense", grad); err == nil {
@@ -69,7 +76,7 @@ func train(ctx context.Context, kv kvstore.Store, rounds int) ([]float32, error)
 		}
 	}
 	err := kv.PullRows(ctx, "rows", []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, rows)
-	return append(value, rows...), err
+	return slices.Concat(value, rows, first, second), err
 }
 
 // Connections that break or swallow what is sent, in the middle of everything, lose requests and answers; what is sent again

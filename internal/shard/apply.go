@@ -18,7 +18,7 @@ func (s *Shard) apply(step uint64) error {
 	case s.n == 0:
 	case s.cfg.RowLen > 0:
 		err = s.applyRows(step)
-	case s.sum.lent != nil:
+	case s.lent() != nil:
 		err = s.applyLent(step)
 	case s.sum.data == nil && s.sum.refused: // the guard has refused every contribution
 		s.sum.keepsValue = true
@@ -44,10 +44,10 @@ func (s *Shard) apply(step uint64) error {
 		err = s.update(&pass)
 	}
 	s.finishNorms()
-	if err == nil && s.sum.norms.keep {
+	if err == nil && s.keepsSum() {
 		s.keepSum(step)
 	}
-	if err == nil && s.backup.inSync {
+	if err == nil && s.backup.isInSync() {
 		s.recordRound(step)
 	}
 	s.resetSum()
@@ -59,7 +59,7 @@ func (s *Shard) apply(step uint64) error {
 
 func (s *Shard) pass(step uint64) optim.Pass {
 	cfg := s.opt.Config()
-	scale, rate := cfg.ScaleFor(s.sum.weight), &s.sum.rate
+	scale, rate := cfg.ScaleFor(s.sum.weight), &s.open.rate
 	pass := s.opt.At(step, scale, s.factors)
 	if rate.ByProgress {
 		pass = s.opt.AtProgress(step, rate.Progress, scale, s.factors)
@@ -120,12 +120,16 @@ func SetOptimizer(shards []*Shard, opt *optim.Optimizer, from uint64) error {
 
 func (s *Shard) setOptimizer(opt *optim.Optimizer) {
 	if opt.Check(s.state, s.n) != nil {
-		s.sum.norms.spoiled = s.sum.norms.asked // contributions of the open round were preconditioned by the old state
+		if n := s.measuring; n != nil {
+			n.spoiled = n.asked // contributions of the open round were preconditioned by the old state
+		}
 		s.state = opt.NewState(s.n)
 		if s.vocabulary != nil {
 			s.vocabulary.setSlots(opt.NewState(1).Slots)
 		}
 	}
 	s.opt, s.factors = opt, opt.Factors(s.cfg.Name)
-	s.backup.stale = s.backup.stale || s.backup.filling
+	if s.backup.isFilling() {
+		s.backup.stale = true
+	}
 }

@@ -35,18 +35,15 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	s.countExamples(m, c.Counted, c.Weight)
 	begin := s.clock()
 	m.staleness.push(s.rounds, m.counted)
-	if s.single == nil {
-		s.single = make([]slot, 1)
-	}
-	x := &s.single[0]
-	*x = slot{node: m.Node, rank: m.Rank, seq: c.Seq, weight: c.Weight, norm: c.norm, judged: c.Judged,
-		payload: payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size, loan: c.Loan}, loan: c.Loan}
+	single := s.scratchMemory().single[:]
+	x := &single[0]
+	*x = slot{node: m.Node, rank: m.Rank, seq: c.Seq, weight: c.Weight, norm: c.norm, judged: c.Judged, payload: payloadOf(c), loan: c.Loan}
 	defer func() { x.loan = nil }()
 	s.judge(x)
-	s.sum.rate = c.Step.Rate
+	s.open.rate.RoundRate = c.Step.Rate
 	switch {
 	case c.Loan != nil:
-		s.takeLent(s.single)
+		s.takeLent(single)
 		if !s.updatesInParts() {
 			s.addLent(&s.sum.partialSum)
 		}
@@ -55,8 +52,8 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	default:
 		s.aggregate(x, true)
 	}
-	s.learnNorms(s.single)
-	inParts := s.sum.lent != nil
+	s.learnNorms(single)
+	inParts := s.lent() != nil
 	if err := s.apply(s.rounds); err != nil {
 		s.fail(err)
 		return Held, nil

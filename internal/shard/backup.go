@@ -56,7 +56,7 @@ func (r *Record) Bytes() []byte {
 func (s *Shard) SetClosed(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.backup.closed = f
+	s.backupMemory().closed = f
 }
 
 // A backupState is what a primary knows about its shard's backup.
@@ -72,25 +72,52 @@ type backupState struct {
 	newest        []*member        // while the state is copied: the members whose newest contributions are part of it
 }
 
+func (s *Shard) backupMemory() *backupState {
+	if s.backup == nil {
+		s.backup = &backupState{}
+	}
+	return s.backup
+}
+
+func (b *backupState) isInSync() bool  { return b != nil && b.inSync }
+func (b *backupState) isFilling() bool { return b != nil && b.filling }
+func (b *backupState) isStale() bool   { return b != nil && b.stale }
+
+func (b *backupState) unacknowledged() *Record {
+	if b == nil {
+		return nil
+	}
+	return b.pending
+}
+
+func (b *backupState) newestOf() []*member {
+	if b == nil {
+		return nil
+	}
+	return b.newest
+}
+
 // ErrAgain: since the caller's wait another round has closed, which the backup does not have yet. Wait again.
 var ErrAgain = errors.New("shard: a round has closed meanwhile: wait again")
 
 // awaitsBackup reports whether the value must not be shown, because it contains a round that the backup does not have. In async mode a value that is
 // being copied is not shown either, so that a contribution that comes too early can wait for the end of the copy.
-func (s *Shard) awaitsBackup() bool { return s.backup.pending != nil || s.async && s.backup.filling }
+func (s *Shard) awaitsBackup() bool {
+	return s.backup.unacknowledged() != nil || s.async && s.backup.isFilling()
+}
 
 // roundsBlocked reports whether no round may close.
-func (s *Shard) roundsBlocked() bool { return s.backup.pending != nil || s.backup.filling }
+func (s *Shard) roundsBlocked() bool { return s.backup.unacknowledged() != nil || s.backup.isFilling() }
 
 // recordRound makes a Record of the sum that was just applied as round number step. It takes the sum's memory.
 func (s *Shard) recordRound(step uint64) {
-	b := &s.backup
+	b := s.backup
 	r := b.spare
 	if b.spare = nil; r == nil {
 		r = &Record{}
 	}
 	*r = Record{Round: step, Generation: s.generation, Weight: s.sum.weight, Form: wire.RecordNone, Counts: r.Counts[:0],
-		Rate: s.sum.rate, Norms: s.norms, Keep: s.sum.norms.keep}
+		Rate: s.open.rate.RoundRate, Norms: s.norms(), Keep: s.keepsSum()}
 	if b.nothingSent || b.sentOptimizer != s.opt {
 		r.Configured, b.sentOptimizer, b.nothingSent = true, s.opt, false
 		r.Config, _ = s.config() // cannot fail: the optimizer was decoded from such JSON
@@ -114,7 +141,7 @@ func (s *Shard) recordRound(step uint64) {
 // recordRows puts the sum of rows into a record. Rows of an open vocabulary are named by their IDs.
 func (s *Shard) recordRows(r *Record) {
 	rowLen := int(s.cfg.RowLen)
-	rows, values := s.sum.rows.total(rowLen)
+	rows, values := s.rowSum().total(rowLen)
 	r.Form, r.Rows, r.size = wire.RecordRows, len(rows), RowsPayloadSize(len(rows), rowLen)
 	if len(rows) == 0 {
 		return
@@ -137,7 +164,7 @@ func (s *Shard) recordRows(r *Record) {
 
 // recordNewest adds a copy of a member's newest contribution to the record.
 func (s *Shard) recordNewest(m *member) {
-	r := s.backup.pending
+	r := s.backup.unacknowledged()
 	if r == nil || m.newest == nil {
 		return
 	}
@@ -147,14 +174,14 @@ func (s *Shard) recordNewest(m *member) {
 
 // recordContribution adds a contribution to the record of the round that was just applied.
 func (s *Shard) recordContribution(c Counted) {
-	if r := s.backup.pending; r != nil {
+	if r := s.backup.unacknowledged(); r != nil {
 		r.Counts = append(r.Counts, c)
 	}
 }
 
 // announce reports that a record waits to be sent.
 func (s *Shard) announce() {
-	if s.backup.pending != nil && s.backup.closed != nil {
+	if s.backup.unacknowledged() != nil && s.backup.closed != nil {
 		s.backup.closed()
 	}
 }
@@ -163,7 +190,7 @@ func (s *Shard) announce() {
 func (s *Shard) Lend() *Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.backup.pending; r != nil && !r.lent {
+	if r := s.backup.unacknowledged(); r != nil && !r.lent {
 		r.lent = true
 		return r
 	}
@@ -212,7 +239,10 @@ func (s *Shard) Detach() {
 }
 
 func (s *Shard) detach() {
-	b := &s.backup
+	b := s.backup
+	if b == nil {
+		return
+	}
 	b.inSync, b.filling = false, false
 	if r := b.pending; r != nil {
 		b.pending = nil
@@ -226,7 +256,7 @@ func (s *Shard) detach() {
 func (s *Shard) BackupStatus() (on, pending bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.backup.inSync, s.backup.pending != nil
+	return s.backup.isInSync(), s.backup.unacknowledged() != nil
 }
 
 // Follow applies to a backup a round that has closed at the primary. A round that it has already is acknowledged; a round that skips one is
@@ -250,8 +280,13 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 		}
 	}
 	s.resetSum()
-	s.kept.drop()
-	s.sum.rate, s.sum.norms.keep = r.Rate, r.Keep && s.cfg.Form == wire.FormDense && r.Weight > 0
+	s.open.rate.RoundRate = r.Rate
+	if n := s.measuring; n != nil {
+		n.kept.drop()
+	}
+	if r.Keep && s.cfg.Form == wire.FormDense && r.Weight > 0 {
+		s.measurements().keep = true
+	}
 	switch {
 	case r.Form == wire.RecordNone:
 	case r.Form == wire.RecordSum && !s.cfg.HasRows() && s.opt != nil && s.cfg.Rule == wire.RuleOptimizer && data != nil:
@@ -262,7 +297,7 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 	case r.Form == wire.RecordValue && !s.cfg.HasRows() && data != nil:
 		s.replace(data)
 		owned = nil
-		if s.sum.weight = r.Weight; s.sum.norms.keep {
+		if s.sum.weight = r.Weight; s.keepsSum() {
 			s.keepSum(r.Round)
 		}
 		s.resetSum()
@@ -278,10 +313,9 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 		if err := s.checkRecord(r, data); err != nil {
 			return err
 		}
-		s.sum.rows.first, s.sum.weight, owned = payload{data: data, rows: r.Rows}, r.Weight, nil
-		if r.Rows == 0 {
-			s.sum.rows.first = payload{}
-			owned = data
+		s.sum.weight = r.Weight
+		if r.Rows > 0 {
+			s.rowSum().first, owned = payload{data: data, count: r.Rows}, nil
 		}
 		if err := s.apply(r.Round); err != nil {
 			return err
@@ -306,11 +340,11 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 	}
 	s.pushed = true
 	s.rounds++
-	s.norms, s.weight = r.Norms, r.Weight
+	s.setNorms(r.Norms)
+	s.weight = r.Weight
 	s.publish()
 	s.current.generation = r.Generation
-	s.open.begin(s.ordered, s.rounds)
-	s.next.begin(s.ordered, s.rounds+1)
+	s.beginRounds()
 	return nil
 }
 

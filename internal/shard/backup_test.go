@@ -24,7 +24,7 @@ func fillFrom(t testing.TB, s *Shard, generation uint64, workers int, part int, 
 		members = append(members, Member{Node: node(r), Rank: uint32(r)})
 	}
 	cfg := *s.Config()
-	cfg.Pool = &Pool{}
+	cfg.Host = &Host{Pool: &Pool{}}
 	b, err := Restore(cfg, &x, generation, members)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func backupCases() (cases []backupCase) {
 	average := denseCfg
 	average.Rule = wire.RuleAverage
 	rows := Config{Name: "e", Form: wire.FormRows, Rule: wire.RuleOptimizer, Length: 40 * 3, Size: 40 * 3, RowLen: 3, Shards: 1}
-	open := Config{Name: "v", Form: wire.FormOpen, Rule: wire.RuleOptimizer, RowLen: 3, Shards: 1, Table: Table{Initializer: Initializer{Name: "normal", Deviation: 1, Seed: 3}}}
+	open := Config{Name: "v", Form: wire.FormOpen, Rule: wire.RuleOptimizer, RowLen: 3, Shards: 1, Table: &Table{Initializer: Initializer{Name: "normal", Deviation: 1, Seed: 3}}}
 	for _, opt := range []string{"", "sgd", "momentum", "adam", "lamb"} {
 		cases = append(cases,
 			backupCase{"dense/" + opt, denseCfg, opt, wire.ModeSync, wire.CodecFloat32, nil, nil, false},
@@ -277,7 +277,7 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 					mustPush(t, quiet, c.push(quiet, 1, rank, round), Held)
 				}
 				weights = append(weights, quiet.weight)
-				if norms = append(norms, quiet.norms); quiet.norms.Count > 0 {
+				if norms = append(norms, quiet.norms()); quiet.norms().Count > 0 {
 					measured++
 				}
 			}
@@ -363,8 +363,8 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 							next[rank]++
 						}
 					}
-					if c.mode == wire.ModeSync && (s.norms != norms[s.rounds] || s.weight != weights[s.rounds]) {
-						t.Fatalf("seed %d, %d losses: norms and weight after %d rounds\n got %+v %v\nwant %+v %v", seed, losses, s.rounds, s.norms, s.weight, norms[s.rounds], weights[s.rounds])
+					if c.mode == wire.ModeSync && (s.norms() != norms[s.rounds] || s.weight != weights[s.rounds]) {
+						t.Fatalf("seed %d, %d losses: norms and weight after %d rounds\n got %+v %v\nwant %+v %v", seed, losses, s.rounds, s.norms(), s.weight, norms[s.rounds], weights[s.rounds])
 					}
 					if slices.Min(next) == rounds {
 						if _, pending := s.BackupStatus(); !pending && s.rounds == quiet.rounds {
@@ -417,10 +417,10 @@ func TestAKeptSumReachesTheBackup(t *testing.T) {
 			setWorkers(t, s, 2, 1)
 			mustPush(t, s, c.push(s, 2, 0, 1), Held)
 			if when == "never" {
-				want = s.norms
+				want = s.norms()
 			}
-			if s.norms != want || !want.Biased {
-				t.Errorf("%q, backup filled %s: got %+v, want %+v", rule, when, s.norms, want)
+			if s.norms() != want || !want.Biased {
+				t.Errorf("%q, backup filled %s: got %+v, want %+v", rule, when, s.norms(), want)
 			}
 		}
 	}

@@ -49,6 +49,8 @@ type Pool struct {
 	// Shared allocates buffers in memory that other processes of the host can map, so that they read values in place.
 	Shared bool
 
+	spare spareList // of the shards that use the pool
+
 	mu    sync.Mutex // guards all below
 	free  [classes][]*Buffer
 	least [classes]int // by class: the smallest length of free since the last Sweep
@@ -59,8 +61,8 @@ type Pool struct {
 }
 
 const (
-	minWords = 8
-	classes  = 4 * 64
+	smallWords = 8 // up to which each size has a class of its own
+	classes    = 4 * 64
 )
 
 // Shared memory is allocated in slabs, because each block costs a file descriptor and a mapping in every worker. A slab is as large as all before
@@ -193,15 +195,16 @@ func (p *Pool) put(b *Buffer) {
 	p.mu.Unlock()
 }
 
-// classOf returns the smallest class that holds n words, and its size: 8, 10, 12, 14, 16, 20, 24, 28, 32, ... words.
+// classOf returns the smallest class that holds n words, and its size: 1, 2, 3, ... 8, 10, 12, 14, 16, 20, 24, 28, 32, ... words.
 func classOf(n int) (class, words int) {
-	if n <= minWords {
-		return 0, minWords
+	if n <= smallWords {
+		words = max(n, 1)
+		return words - 1, words
 	}
 	octave := bits.Len(uint(n-1)) - 1 // 2^octave < n <= 2^(octave+1)
 	quarter := 1 << (octave - 2)
 	steps := (n - 1<<octave + quarter - 1) / quarter
-	return 4*(octave-3) + steps, 1<<octave + steps*quarter
+	return smallWords - 1 + 4*(octave-3) + steps, 1<<octave + steps*quarter
 }
 
 // littleEndian reports whether numbers in memory have the byte order of the wire. New is an error where they do not.

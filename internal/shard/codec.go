@@ -31,11 +31,19 @@ func PayloadSize(codec uint8, n int) (least, most int, err error) {
 // A payload is a contribution's data, as received.
 type payload struct {
 	data      *Buffer
-	codec     uint8
+	count     int // rows of a shard of rows; bytes of wire.CodecTopK
 	threshold float32
-	rows      int
-	size      int  // bytes, for wire.CodecTopK
-	loan      Loan // has the values in place of data, as float32; nil: not lent
+	codec     uint8
+	lent      bool // the slot's loan has the values in place of data, as float32
+}
+
+// payloadOf returns a contribution's payload.
+func payloadOf(c *Contribution) payload {
+	p := payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, count: c.Rows, lent: c.Loan != nil}
+	if c.Codec == wire.CodecTopK {
+		p.count = c.Size
+	}
+	return p
 }
 
 // decodeTo writes the payload's values to dst.
@@ -71,7 +79,7 @@ func (p *payload) addTo(dst []float32, pool *Pool) {
 	case wire.Codec1Bit:
 		f32.AddDecoded1Bit(dst, p.data.Bytes(f32.Code1BitLen(len(dst))))
 	case wire.CodecTopK:
-		f32.AddDecodedTopK(dst, p.data.Bytes(p.size))
+		f32.AddDecodedTopK(dst, p.data.Bytes(p.count))
 	}
 }
 

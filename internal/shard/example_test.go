@@ -13,7 +13,7 @@ import (
 func Example() {
 	pool := &shard.Pool{}
 	s, err := shard.New(shard.Config{
-		Name: "weight", Form: wire.FormDense, Rule: wire.RuleOptimizer, Length: 3, Size: 3, Shards: 1, Pool: pool,
+		Name: "weight", Form: wire.FormDense, Rule: wire.RuleOptimizer, Length: 3, Size: 3, Shards: 1, Host: &shard.Host{Pool: pool},
 	}, []float32{1, 1, 1})
 	if err != nil {
 		panic(err)

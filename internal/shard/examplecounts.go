@@ -77,7 +77,10 @@ func (l *exampleCounts) countRecord(m *member, node, examples uint64) {
 
 // openExamples returns how many examples of a node are in open rounds.
 func (s *Shard) openExamples(node uint64) (examples uint64) {
-	for _, r := range []*round{&s.open, &s.next} {
+	for _, r := range []*round{&s.open, s.next} {
+		if r == nil {
+			break
+		}
 		for i := range r.slots {
 			if x := &r.slots[i]; x.node == node && x.seq != 0 && x.counts {
 				examples += uint64(x.weight)

@@ -70,7 +70,7 @@ func (s *Shard) BeginFill() (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	b := &s.backup
+	b := s.backupMemory()
 	b.filling, b.inSync, b.stale, b.sentOptimizer, b.nothingSent = true, false, false, s.opt, false
 	x := Snapshot{Round: s.rounds, Generation: s.current.generation, Mode: s.mode, Config: config, Slots: slotNames(s.slots()),
 		Pushed: s.pushed, AnySeq: s.anySeq, Rows: uint64(s.rowCount())}
@@ -85,8 +85,8 @@ func (s *Shard) BeginFill() (Snapshot, error) {
 	if g := s.guard; g != nil {
 		x.Guard, x.Norms, x.Barren = &g.given, g.oldestFirst(), g.refusedSince
 	}
-	x.Newest, x.Weight = s.norms, s.weight
-	if k := &s.kept; k.data != nil {
+	x.Newest, x.Weight = s.norms(), s.weight
+	if k := s.keptSum(); k.data != nil {
 		x.Kept, x.KeptRound, x.KeptWeight = true, k.round, k.weight
 	}
 	x.Counted = s.examples.used
@@ -104,8 +104,8 @@ func (s *Shard) BeginFill() (Snapshot, error) {
 func (s *Shard) EndFill() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b := &s.backup
-	if s.err != nil || !b.filling || b.stale {
+	b := s.backup
+	if s.err != nil || !b.isFilling() || b.stale {
 		return false
 	}
 	b.filling, b.inSync = false, true
@@ -123,13 +123,13 @@ func (s *Shard) EndFill() bool {
 func (s *Shard) StateReplaced() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.backup.stale
+	return s.backup.isStale()
 }
 
 // markStale records that the state was replaced. A shard with a backup closes no round until the backup has the new state.
 func (s *Shard) markStale() {
-	b := &s.backup
-	if !b.inSync && !b.filling {
+	b := s.backup
+	if !b.isInSync() && !b.isFilling() {
 		return
 	}
 	b.inSync, b.filling, b.stale = false, true, true
@@ -156,20 +156,21 @@ func (s *Shard) fillArray(array int) []float32 {
 		return slots[array-1].Values
 	}
 	array -= 1 + len(slots)
-	if array == len(s.backup.newest) && s.kept.data != nil {
-		return s.kept.data.Float32s(s.n)
+	newest := s.backup.newestOf()
+	if array == len(newest) && s.keptSum().data != nil {
+		return s.keptSum().data.Float32s(s.n)
 	}
-	if array >= len(s.backup.newest) || s.backup.newest[array].newest == nil {
+	if array >= len(newest) || newest[array].newest == nil {
 		return nil // nil if the member was lost meanwhile
 	}
-	return s.backup.newest[array].newest.Float32s(s.n)
+	return newest[array].newest.Float32s(s.n)
 }
 
 // ReadFill copies values of one array, beginning at index from. It returns false if the state was replaced meanwhile.
 func (s *Shard) ReadFill(array, from int, dst []float32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil || !s.backup.filling || s.backup.stale {
+	if s.err != nil || !s.backup.isFilling() || s.backup.stale {
 		return false
 	}
 	all := s.fillArray(array)
@@ -184,7 +185,7 @@ func (s *Shard) ReadFill(array, from int, dst []float32) bool {
 func (s *Shard) ReadFillRows(from, count uint64) (RowState, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil || !s.backup.filling || s.backup.stale {
+	if s.err != nil || !s.backup.isFilling() || s.backup.stale {
 		return RowState{}, false
 	}
 	st, err := s.readRows(from, count)
@@ -232,7 +233,7 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 		m.counted, m.base, m.known = state.Counted, state.Base, state.Known
 		if state.Newest {
 			m.newest, m.newestWeight = s.pool.Get(4*s.n), state.Weight
-			s.backup.newest = append(s.backup.newest, m)
+			s.backupMemory().newest = append(s.backupMemory().newest, m)
 		}
 	}
 	if x.Guard != nil {
@@ -246,12 +247,13 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 		s.guard = g
 		s.guarded.Store(true)
 	}
-	s.norms, s.weight = x.Newest, x.Weight
+	s.setNorms(x.Newest)
+	s.weight = x.Weight
 	if x.Kept {
 		if s.cfg.Form != wire.FormDense || !(x.KeptWeight > 0 && x.KeptWeight <= math.MaxFloat64) {
 			return nil, s.refuse(wire.CodeMalformed, "fill: got a kept sum of form %d and weight %v, want a dense one and a weight above 0", s.cfg.Form, x.KeptWeight)
 		}
-		s.kept = keptSum{data: s.pool.Get(4 * s.n), round: x.KeptRound, weight: x.KeptWeight}
+		s.measurements().kept = keptSum{data: s.pool.Get(4 * s.n), round: x.KeptRound, weight: x.KeptWeight}
 	}
 	s.examples.used = x.Counted
 	for node, examples := range x.Left {

@@ -8,15 +8,17 @@ func (s *Shard) Forget(err error) {
 	s.detach()
 	s.fail(err)
 	s.dropContributions()
-	for _, m := range s.backup.newest { // a backup's: it has also workers that are not members
+	for _, m := range s.backup.newestOf() { // a backup's: it has also workers that are not members
 		m.newest.Release()
 		m.newest = nil
 	}
-	s.backup.newest = nil
+	if s.backup != nil {
+		s.backup.newest = nil
+	}
 	if s.vocabulary != nil {
 		s.vocabulary.clear()
 	}
-	s.sum, s.state, s.spareVersion = sum{}, nil, nil
+	s.sum, s.state = sum{}, nil
 	last := s.current
 	s.current = &Version{shard: s} // without values: every use returns err before it reads them
 	if last.readers == 0 {

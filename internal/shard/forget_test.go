@@ -65,7 +65,7 @@ func TestForgottenShardGivesItsMemoryBack(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			pool := &Pool{}
-			s, err := New(Config{Name: "w", Form: wire.FormDense, Rule: max(test.rule, wire.RuleOptimizer), Length: n, Size: n, Shards: 1, Pool: pool}, make([]float32, n))
+			s, err := New(Config{Name: "w", Form: wire.FormDense, Rule: max(test.rule, wire.RuleOptimizer), Length: n, Size: n, Shards: 1, Host: &Host{Pool: pool}}, make([]float32, n))
 			if err != nil {
 				t.Fatal(err)
 			}

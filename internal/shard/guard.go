@@ -260,7 +260,7 @@ func (s *Shard) normOf(c *Contribution) float64 {
 
 func (s *Shard) squaresOf(c *Contribution) float64 {
 	if s.cfg.RowLen > 0 {
-		p := payload{data: c.Data, rows: c.Rows}
+		p := payload{data: c.Data, count: c.Rows}
 		_, values := p.rowValues(int(s.cfg.RowLen))
 		return f32.Squares(values)
 	}

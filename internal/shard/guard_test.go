@@ -19,7 +19,7 @@ func watched(t testing.TB, g Guard, workers, n int, rule uint8) (*Shard, *[]Caug
 	caught := new([]Caught)
 	s, err := New(Config{
 		Name: "w", Form: wire.FormDense, Rule: rule, Length: uint64(n), Size: uint64(n), Shards: 1,
-		Caught: func(_ *Config, c Caught) { *caught = append(*caught, c) },
+		Host: &Host{Caught: func(_ *Config, c Caught) { *caught = append(*caught, c) }},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -279,7 +279,7 @@ func TestTheGuardSeesThroughCodecs(t *testing.T) {
 func TestTheGuardLooksAtRows(t *testing.T) {
 	for _, form := range []uint8{wire.FormRows, wire.FormOpen} {
 		caught := 0
-		cfg := Config{Name: "e", Form: form, Rule: wire.RuleOptimizer, RowLen: 2, Shards: 1, Caught: func(*Config, Caught) { caught++ }}
+		cfg := Config{Name: "e", Form: form, Rule: wire.RuleOptimizer, RowLen: 2, Shards: 1, Host: &Host{Caught: func(*Config, Caught) { caught++ }}}
 		if form == wire.FormRows {
 			cfg.Length, cfg.Size = 8, 8
 		}

@@ -41,17 +41,20 @@ const lentPart = 4096
 func (s *Shard) Settle(l Loan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, r := range []*round{&s.open, &s.next} {
+	for _, r := range []*round{&s.open, s.next} {
+		if r == nil {
+			break
+		}
 		i := slices.IndexFunc(r.slots, func(x slot) bool { return x.loan == l })
 		if i < 0 {
 			continue
 		}
 		x := &r.slots[i]
 		x.loan = nil
-		if x.payload.loan == nil { // it has been added
+		if !x.payload.lent { // it has been added
 			return
 		}
-		x.payload.loan = nil
+		x.payload.lent = false
 		if !l.Claim() {
 			s.vacate(r, x)
 			s.closeRounds() // if the worker has left, its round does not wait for it any more
@@ -93,7 +96,7 @@ func (s *Shard) aggregateLent() bool {
 	from, to := r.aggregated, r.aggregated
 	group := r.slots[from].group
 	inOrder := s.mode != wire.ModeAnyOrder
-	for to < len(r.slots) && r.slots[to].payload.loan != nil && (r.slots[to].group == group || !inOrder) {
+	for to < len(r.slots) && r.slots[to].payload.lent && (r.slots[to].group == group || !inOrder) {
 		to++
 	}
 	closing := s.closes()
@@ -101,57 +104,69 @@ func (s *Shard) aggregateLent() bool {
 		return false
 	}
 	for i := from; i < to; i++ {
-		if r.slots[i].payload.loan.Claim() {
+		if r.slots[i].loan.Claim() {
 			continue
 		}
 		for k := from; k < i; k++ {
-			r.slots[k].payload.loan.Release()
+			r.slots[k].loan.Release()
 		}
 		s.vacate(r, &r.slots[i])
 		return true
 	}
 	into, grouped := &s.sum.partialSum, group != 0 && inOrder
-	if s.sum.host.data != nil && (!grouped || s.sum.hostGroup != group) {
+	if s.sum.host.begun() && (!grouped || s.sum.host.group != group) {
 		s.addHost(false)
 	}
 	if grouped {
-		into, s.sum.hostGroup = &s.sum.host, group
+		host := s.hostSum()
+		host.group = group
+		into = &host.partialSum
 	}
-	s.sum.rate = r.rate.RoundRate
 	s.takeLent(r.slots[from:to])
 	r.aggregated = to
-	if !closing || to < len(r.slots) || !s.updatesInParts() || into == &s.sum.host && s.sum.data != nil {
+	if !closing || to < len(r.slots) || !s.updatesInParts() || grouped && s.sum.data != nil {
 		s.addLent(into)
-	} else if into == &s.sum.host { // the only group: its sum is the round's
-		s.sum.partialSum, s.sum.host = s.sum.host, partialSum{}
+	} else if grouped { // the only group: its sum is the round's
+		s.sum.partialSum, *s.sum.host = *into, hostSum{}
 	}
 	return true
 }
 
+// lent returns the claimed contributions that are still to be added.
+func (s *Shard) lent() []slot {
+	if s.scratch == nil {
+		return nil
+	}
+	return s.scratch.lent
+}
+
 // takeLent makes contributions that were claimed part of the sum.
 func (s *Shard) takeLent(slots []slot) {
-	s.sum.norms.spoiled = true // they are not measured
+	if s.measuring != nil {
+		s.measuring.spoiled = true // they are not measured
+	}
 	for i := range slots {
 		s.sum.weight += float64(slots[i].weight)
 	}
-	s.sum.lent = slots
+	s.scratchMemory().lent = slots
 }
 
 // updatesInParts reports whether the value can be made part by part, with no sum of the whole round.
 func (s *Shard) updatesInParts() bool {
-	return s.cfg.Rule == wire.RuleOptimizer && !s.backup.inSync && (s.opt == nil || !s.opt.Config().WholeKeys())
+	return s.cfg.Rule == wire.RuleOptimizer && !s.backup.isInSync() && (s.opt == nil || !s.opt.Config().WholeKeys())
 }
 
 // lentParts returns a sum, unless it is empty, and the claimed contributions, in the order in which they are added.
 func (s *Shard) lentParts(sum *partialSum) [][]float32 {
-	s.parts = s.parts[:0]
+	x := s.scratch
+	x.parts = x.parts[:0]
 	if sum.data != nil {
-		s.parts = append(s.parts, sum.data.Float32s(s.n))
+		x.parts = append(x.parts, sum.data.Float32s(s.n))
 	}
-	for i := range s.sum.lent {
-		s.parts = append(s.parts, s.sum.lent[i].payload.loan.Values())
+	for i := range x.lent {
+		x.parts = append(x.parts, x.lent[i].loan.Values())
 	}
-	return s.parts
+	return x.parts
 }
 
 // addLent adds the claimed contributions to a sum and releases them.
@@ -160,21 +175,22 @@ func (s *Shard) addLent(sum *partialSum) {
 	if sum.data == nil {
 		sum.data = s.pool.Get(4 * s.n)
 	}
-	s.outs = append(s.outs[:0], sum.data.Float32s(s.n))
-	f32.SumTo(s.outs, parts)
+	outs := append(s.scratch.outs[:0], sum.data.Float32s(s.n))
+	s.scratch.outs = outs
+	f32.SumTo(outs, parts)
 	s.releaseLent()
 }
 
 // releaseLent releases the contributions that were added.
 func (s *Shard) releaseLent() {
-	for i := range s.sum.lent {
-		x := &s.sum.lent[i]
-		x.payload.loan.Release()
+	for i := range s.scratch.lent {
+		x := &s.scratch.lent[i]
+		x.loan.Release()
 		x.payload = payload{}
 	}
-	s.sum.lent = nil
-	clear(s.parts)
-	clear(s.outs)
+	s.scratch.lent = nil
+	clear(s.scratch.parts)
+	clear(s.scratch.outs)
 }
 
 // applyLent makes the round's value from the sum so far and the claimed contributions, and writes it to the workers while it is in the cache.
@@ -184,13 +200,14 @@ func (s *Shard) applyLent(step uint64) error {
 	defer s.releaseOuts(step + 1)
 	if s.opt == nil {
 		value := s.pool.Get(4 * s.n)
-		s.outs = slices.Insert(outs, 0, value.Float32s(s.n)) // in front: a worker may want its value where its gradient is
-		f32.SumTo(s.outs, parts)
+		outs = slices.Insert(outs, 0, value.Float32s(s.n)) // in front: a worker may want its value where its gradient is
+		s.scratch.outs = outs
+		f32.SumTo(outs, parts)
 		s.replace(value)
 		return nil
 	}
 	value, pass := s.writable(), s.pass(step)
-	state := &s.statePart
+	state := &s.scratch.state
 	state.Slots = append(state.Slots[:0], s.slots()...)
 	defer clear(state.Slots)
 	scratch := s.pool.Get(4 * lentPart)
@@ -220,26 +237,34 @@ func (s *Shard) applyLent(step uint64) error {
 // backup it does not: should this server be lost before the backup has the round, the workers push again, perhaps out of the memory that the value
 // would be written to.
 func (s *Shard) placeValue(rounds uint64) {
-	if s.backup.inSync {
+	if s.backup.isInSync() {
 		return
 	}
-	s.parts = append(s.parts[:0], s.current.Float32s())
-	f32.SumTo(s.claimOuts(), s.parts)
+	outs := s.claimOuts()
+	if len(outs) == 0 {
+		return
+	}
+	x := s.scratch
+	x.parts = append(x.parts[:0], s.current.Float32s())
+	f32.SumTo(outs, x.parts)
 	s.releaseOuts(rounds)
-	clear(s.parts)
+	clear(x.parts)
 }
 
 // contributions are those of the round that is being closed; in async mode the one that is being applied.
 func (s *Shard) contributions() []slot {
 	if s.async {
-		return s.single
+		return s.scratch.single[:]
 	}
 	return s.open.slots
 }
 
 // claimOuts claims the places for the value that its workers have lent, as far as they are not claimed.
 func (s *Shard) claimOuts() [][]float32 {
-	s.outs = s.outs[:0]
+	var outs [][]float32
+	if s.scratch != nil {
+		outs = s.scratch.outs[:0]
+	}
 	slots := s.contributions()
 	for i := range slots {
 		x := &slots[i]
@@ -247,13 +272,14 @@ func (s *Shard) claimOuts() [][]float32 {
 			continue
 		}
 		out := x.loan.Out()
-		if len(out) != s.n || x.payload.loan == nil && !x.loan.Claim() {
+		if len(out) != s.n || !x.payload.lent && !x.loan.Claim() {
 			continue
 		}
 		x.placing = true
-		s.outs = append(s.outs, out)
+		outs = append(outs, out)
+		s.scratchMemory().outs = outs
 	}
-	return s.outs
+	return outs
 }
 
 // releaseOuts releases what claimOuts has claimed, with the value of so many rounds in it.
@@ -263,11 +289,11 @@ func (s *Shard) releaseOuts(rounds uint64) {
 		x := &slots[i]
 		if x.placing {
 			x.loan.Place(rounds)
-			if x.payload.loan == nil {
+			if !x.payload.lent {
 				x.loan.Release()
 			}
 		}
 		x.placing = false
 	}
-	clear(s.outs)
+	clear(s.scratch.outs)
 }

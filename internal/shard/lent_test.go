@@ -329,8 +329,8 @@ func TestASettledLoanIsNotUsed(t *testing.T) {
 	for i, l := range []*fakeLoan{l, next} {
 		s.Settle(l)
 		l.values, l.over = []float32{9, 9}, true
-		if held := s.held; held != int64((i+1)*64) {
-			t.Errorf("%d bytes are held, want %d", held, (i+1)*64)
+		if held := s.held; held != int64((i+1)*8) {
+			t.Errorf("%d bytes are held, want %d", held, (i+1)*8)
 		}
 	}
 	mustPush(t, s, contribution(s, 0, 0, 1, 1), Held)

@@ -111,7 +111,9 @@ func (s *Shard) setMembers(generation uint64, members []Member) error {
 	}
 	s.expel(gone)
 	s.open.change(s.ordered, s.rounds)
-	s.next.change(s.ordered, s.rounds+1)
+	if s.next != nil {
+		s.next.change(s.ordered, s.rounds+1)
+	}
 	s.closeRounds()
 	s.wake()
 	return nil

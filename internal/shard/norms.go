@@ -33,6 +33,46 @@ type keptSum struct {
 	weight float64
 }
 
+// A measuring is what a shard needs to measure norms. It is made in the first measured round.
+type measuring struct {
+	measurement            // of the open round
+	newest      wire.Norms // of the newest round
+	kept        keptSum
+	squares     f32.AddSquares
+}
+
+func (s *Shard) measurements() *measuring {
+	if s.measuring == nil {
+		s.measuring = &measuring{}
+	}
+	return s.measuring
+}
+
+// norms returns the norms of the newest round.
+func (s *Shard) norms() wire.Norms {
+	if s.measuring == nil {
+		return wire.Norms{}
+	}
+	return s.measuring.newest
+}
+
+// setNorms sets the norms of the newest round.
+func (s *Shard) setNorms(n wire.Norms) {
+	if s.measuring != nil || n != (wire.Norms{}) {
+		s.measurements().newest = n
+	}
+}
+
+func (s *Shard) keptSum() keptSum {
+	if s.measuring == nil {
+		return keptSum{}
+	}
+	return s.measuring.kept
+}
+
+// keepsSum reports whether the sum that is being applied is kept.
+func (s *Shard) keepsSum() bool { return s.measuring != nil && s.measuring.keep }
+
 func (k *keptSum) drop() {
 	k.data.Release()
 	*k = keptSum{}
@@ -124,8 +164,12 @@ func rateText(r *wire.RoundRate) string {
 
 // measures reports whether the norms of a contribution that is about to be added are measured.
 func (s *Shard) measures(x *slot) bool {
-	n := &s.sum.norms
-	if !x.step.Measure || n.spoiled || !n.asked && (s.sum.data != nil || s.sum.host.data != nil) {
+	begun := s.sum.data != nil || s.sum.host.begun() // so that what comes later is not measured, either
+	if s.measuring == nil && (!x.measure || begun) {
+		return false
+	}
+	n := s.measurements()
+	if !x.measure || n.spoiled || !n.asked && begun {
 		n.spoiled = true
 		return false
 	}
@@ -153,10 +197,10 @@ func (s *Shard) measure(x *slot, p *payload, into *partialSum, last bool) {
 
 // countNorms counts a measured contribution's micro-gradients, and reports whether its squares are to be taken here.
 func (s *Shard) countNorms(x *slot) (own bool) {
-	n := &s.sum.norms
+	n := s.measuring
 	n.asked = true
 	preconditioned := s.precondition().Variance != nil
-	weight, micro := float64(x.weight), max(x.step.Micro, 1)
+	weight, micro := float64(x.weight), max(x.micro, 1)
 	if preconditioned {
 		micro = 1 // the worker's norms are of gradients as they are
 	}
@@ -170,7 +214,7 @@ func (s *Shard) countNorms(x *slot) (own bool) {
 	}
 	switch {
 	case !own:
-		n.sqr += x.step.MicroSqr
+		n.sqr += x.microSqr
 	case x.summed:
 		n.add(x.sqr, weight)
 	}
@@ -179,14 +223,15 @@ func (s *Shard) countNorms(x *slot) (own bool) {
 
 // addMeasured adds a payload to the sum, or to a host's part of it, and takes squares on the way.
 func (s *Shard) addMeasured(into *partialSum, p *payload, own bool, weight float64, last bool) {
-	n := &s.sum.norms
+	n := s.measuring
 	over := s.precondition()
 	n.own, n.ownWeight, n.totalKnown = own, weight, last
 	if last && n.count > 1 && over.Variance != nil && p.codec == wire.CodecFloat32 && s.opt.HasMeasuredUpdate() && s.closes() {
 		s.sum.last = p.data // update adds it
 		return
 	}
-	squares := s.noSquares()
+	squares := &n.squares
+	*squares = f32.AddSquares{}
 	p.addToMeasured(into.data.Float32s(s.n), s.pool, over, squares, into.deferred, last)
 	p.data.Release()
 	n.take(into, optim.Squares{Before: squares.Before.Total(), Added: squares.Added.Total(), After: squares.After.Total()})
@@ -218,8 +263,12 @@ func (n *measurement) add(sqr, weight float64) {
 
 // planNorms decides, before the sum is applied as round number step, whether the round is measured, and whether its sum is kept.
 func (s *Shard) planNorms(step uint64) {
-	s.norms = wire.Norms{}
-	n, kept := &s.sum.norms, &s.kept
+	n := s.measuring
+	if n == nil {
+		return
+	}
+	n.newest = wire.Norms{}
+	kept := &n.kept
 	switch {
 	case !n.asked || n.spoiled || n.count == 0 || s.sum.data == nil || s.opt != nil && s.opt.HasSecondMoment() && step < warmRounds:
 	case n.count > 1:
@@ -253,14 +302,14 @@ func (s *Shard) update(pass *optim.Pass) error {
 	if last := s.sum.last; last != nil {
 		over := s.precondition()
 		squares, err := pass.UpdateMeasured(value, sum, last.Float32s(s.n), s.state, over.Root, over.Epsilon)
-		s.sum.norms.take(&s.sum.partialSum, squares)
+		s.measuring.take(&s.sum.partialSum, squares)
 		return err
 	}
-	if s.sum.norms.plan <= planDone || s.opt.Config().WholeKeys() {
+	if n := s.measuring; n == nil || n.plan <= planDone || s.opt.Config().WholeKeys() {
 		s.takeSquares(0, s.n)
 		return pass.Update(value, sum, s.state)
 	}
-	part := &s.statePart
+	part := &s.scratchMemory().state
 	part.Slots = append(part.Slots[:0], s.slots()...)
 	for from := 0; from < s.n; from += squaresPart {
 		to := min(from+squaresPart, s.n)
@@ -278,20 +327,20 @@ func (s *Shard) update(pass *optim.Pass) error {
 
 // takeSquares takes the squares of values from to to of the sum, as planned. It is called for parts that begin at multiples of 32, in order.
 func (s *Shard) takeSquares(from, to int) {
-	n := &s.sum.norms
-	if n.plan <= planDone {
+	n := s.measuring
+	if n == nil || n.plan <= planDone {
 		return
 	}
 	if from == 0 {
-		s.noSquares()
+		n.squares = f32.AddSquares{}
 	}
 	sum, over := s.sum.data.Float32s(s.n), s.precondition()
 	var kept []float32
 	if n.plan == planDifference {
-		kept = s.kept.data.Float32s(s.n)
+		kept = n.kept.data.Float32s(s.n)
 	}
 	if kept == nil {
-		s.squares.After.Add(sum[from:to], over.Part(from, to))
+		n.squares.After.Add(sum[from:to], over.Part(from, to))
 		return
 	}
 	scratch := s.pool.Get(4 * partLen)
@@ -300,46 +349,37 @@ func (s *Shard) takeSquares(from, to int) {
 		end := min(from+partLen, to)
 		both := scratch.Float32s(end - from) // so that the kept sum is not written back to memory
 		copy(both, kept[from:end])
-		f32.AddToMeasured(both, sum[from:end], over.Part(from, end), s.squares, true, true)
+		f32.AddToMeasured(both, sum[from:end], over.Part(from, end), &n.squares, true, true)
 	}
-}
-
-// noSquares empties the sums of squares, which a shard has from its first measured round on.
-func (s *Shard) noSquares() *f32.AddSquares {
-	if s.squares == nil {
-		s.squares = &f32.AddSquares{}
-	}
-	*s.squares = f32.AddSquares{}
-	return s.squares
 }
 
 // finishNorms sets the norms of the round, once all squares are taken. The open round is still the one that they are of.
 func (s *Shard) finishNorms() {
-	n := &s.sum.norms
-	if n.spoiled { // which may show only when the last contribution is added
+	n := s.measuring
+	if n == nil || n.spoiled { // which may show only when the last contribution is added
 		return
 	}
 	switch n.plan {
 	case planTotal:
-		n.total = s.squares.After.Total()
+		n.total = n.squares.After.Total()
 		fallthrough
 	case planDone:
-		s.norms = wire.Norms{Count: n.count, Examples: n.examples, MeanSqr: n.sqr / n.examples, SqrMean: n.total / (n.examples * n.examples)}
+		n.newest = wire.Norms{Count: n.count, Examples: n.examples, MeanSqr: n.sqr / n.examples, SqrMean: n.total / (n.examples * n.examples)}
 	case planDifference: // the two sums are as two micro-gradients of one round
-		kept := &s.kept
+		kept := &n.kept
 		all := kept.weight + n.examples
-		s.norms = wire.Norms{Count: 2, Biased: true, Examples: all, SqrMean: s.squares.After.Total() / (all * all),
-			MeanSqr: (s.squares.Before.Total()/kept.weight + s.squares.Added.Total()/n.examples) / all}
+		n.newest = wire.Norms{Count: 2, Biased: true, Examples: all, SqrMean: n.squares.After.Total() / (all * all),
+			MeanSqr: (n.squares.Before.Total()/kept.weight + n.squares.Added.Total()/n.examples) / all}
 		kept.drop()
 	}
 }
 
 // keepSum keeps the sum of the round that was just applied. A backup needs the sum, too, and a value may be it: then a copy is kept.
 func (s *Shard) keepSum(step uint64) {
-	k := &s.kept
+	k := &s.measuring.kept
 	k.drop()
 	k.round, k.weight = step, s.sum.weight
-	if s.sum.data != nil && !s.backup.inSync {
+	if s.sum.data != nil && !s.backup.isInSync() {
 		k.data, s.sum.data = s.sum.data, nil
 		return
 	}

@@ -29,7 +29,7 @@ func BenchmarkNorms(b *testing.B) {
 			all := make([]*Shard, shards)
 			pool := &Pool{}
 			for i := range all {
-				if all[i], err = New(Config{Name: "w", Form: wire.FormDense, Rule: wire.RuleOptimizer, Length: n, Size: n, Shards: 1, Pool: pool}, nil); err != nil {
+				if all[i], err = New(Config{Name: "w", Form: wire.FormDense, Rule: wire.RuleOptimizer, Length: n, Size: n, Shards: 1, Host: &Host{Pool: pool}}, nil); err != nil {
 					b.Fatal(err)
 				}
 				setWorkers(b, all[i], 1, c.workers)

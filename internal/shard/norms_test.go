@@ -168,11 +168,11 @@ func TestAMeasuredUpdateIsAdditionAndUpdate(t *testing.T) {
 				t.Errorf("%s, round %d: a contribution is not in the sum, though the round stays open", rule, round)
 			}
 			later.Detach()
-			if measured := round >= warmRounds && round != 7; measured != (atOnce.norms.Count == 3) {
-				t.Errorf("%s, round %d: norms %+v", rule, round, atOnce.norms)
+			if measured := round >= warmRounds && round != 7; measured != (atOnce.norms().Count == 3) {
+				t.Errorf("%s, round %d: norms %+v", rule, round, atOnce.norms())
 			}
-			if atOnce.norms != later.norms {
-				t.Errorf("%s, round %d: norms %+v, but %+v with an addition of its own", rule, round, atOnce.norms, later.norms)
+			if atOnce.norms() != later.norms() {
+				t.Errorf("%s, round %d: norms %+v, but %+v with an addition of its own", rule, round, atOnce.norms(), later.norms())
 			}
 			for i, slot := range atOnce.slots() {
 				if !slices.Equal(slot.Values, later.slots()[i].Values) {
@@ -233,7 +233,7 @@ func TestOneContributionIsMeasuredAgainstTheRoundBefore(t *testing.T) {
 			}
 			mustPush(t, s, measuredPush(s, 0, round, weight, g...), Held)
 			wantNorms(t, s, want)
-			if isKept := s.kept.data != nil; isKept != (round%differencePeriod == 0 && (rule != "adam" || round > 5)) {
+			if isKept := s.keptSum().data != nil; isKept != (round%differencePeriod == 0 && (rule != "adam" || round > 5)) {
 				t.Fatalf("%s: after round %d: kept %v", rule, round, isKept)
 			}
 		}
@@ -262,11 +262,11 @@ func TestAKeptSumIsDropped(t *testing.T) {
 		s := dense(t, 1, 0, 0)
 		setOptimizer(t, s, optim.Config{Name: "sgd"})
 		mustPush(t, s, measuredPush(s, 0, 0, 1, 3, 4), Held)
-		if s.kept.data == nil {
+		if s.keptSum().data == nil {
 			t.Fatalf("%s: nothing was kept of round 0", name)
 		}
 		end(s)
-		if s.kept.data != nil {
+		if s.keptSum().data != nil {
 			t.Errorf("%s: the sum is still kept", name)
 		}
 		wantNothingHeld(t, s)

@@ -242,7 +242,7 @@ func TestSizeClassesHoldWhatIsAsked(t *testing.T) {
 	last := -1
 	for n := range 100_000 {
 		class, words := classOf(n)
-		if words < n || n > minWords && 4*words > 5*n+8 {
+		if words < n || n > smallWords && 4*words > 5*n+8 {
 			t.Fatalf("class of %d words: got %d words, want at least that and at most a quarter more", n, words)
 		}
 		if class < last {

@@ -118,10 +118,9 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 		return Refused, err
 	}
 	r.rate = rate
-	slot.step = c.Step
+	slot.measure, slot.micro, slot.microSqr = c.Step.Measure, c.Step.Micro, c.Step.MicroSqr
 	slot.seq, slot.weight, slot.counts, slot.norm, slot.judged = c.Seq, c.Weight, c.Counted, c.norm, c.Judged
-	slot.payload = payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, rows: c.Rows, size: c.Size, loan: c.Loan}
-	slot.loan = c.Loan
+	slot.payload, slot.loan = payloadOf(c), c.Loan
 	s.countExamples(m, c.Counted, c.Weight)
 	r.present++
 	s.hold(slot)
@@ -151,8 +150,8 @@ func (s *Shard) place(m *member, seq, number uint64) (*slot, *round, Status, err
 		return nil, nil, Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: round %d closed without it; round %d is open now", seq, m.Rank, number, s.rounds)
 	case number == s.rounds:
 		r = &s.open
-	case number == s.rounds+1 && s.backup.pending == nil: // pending: so that a worker never has more than two rounds to resend
-		r = &s.next
+	case number == s.rounds+1 && s.backup.unacknowledged() == nil: // pending: so that a worker never has more than two rounds to resend
+		r = s.ahead()
 	default:
 		return nil, nil, Ahead, nil
 	}
@@ -160,7 +159,7 @@ func (s *Shard) place(m *member, seq, number uint64) (*slot, *round, Status, err
 	if slot == nil {
 		return nil, nil, Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: got round %d, want at least %d, the first it counts in", seq, m.Rank, number, m.From)
 	}
-	if slot.payload.loan != nil && slot.loan.Over() {
+	if slot.payload.lent && slot.loan.Over() {
 		s.vacate(r, slot) // the worker has stopped waiting; it may push something else now
 	}
 	if slot.seq == seq {
@@ -169,7 +168,7 @@ func (s *Shard) place(m *member, seq, number uint64) (*slot, *round, Status, err
 	if slot.seq != 0 {
 		return nil, nil, Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: its push %d already counts in round %d", seq, m.Rank, slot.seq, number)
 	}
-	if o := s.open.find(m); r == &s.next && o != nil && seq <= o.seq {
+	if o := s.open.find(m); r == s.next && o != nil && seq <= o.seq {
 		return nil, nil, Refused, s.refuse(wire.CodeConflict, "push %d of rank %d: got round %d, but its push %d was for round %d", seq, m.Rank, number, o.seq, s.rounds)
 	}
 	if x := s.next.find(m); r == &s.open && x != nil && x.seq != 0 && seq >= x.seq {

@@ -18,24 +18,25 @@ type round struct {
 
 // A slot is one member's place in a round.
 type slot struct {
-	node    uint64
-	rank    uint32
-	group   uint32 // as Member.Group
-	seq     uint64 // the contribution's sequence number; 0: none yet
-	weight  float32
-	counts  bool // examples
-	step    wire.Step
-	payload payload // until it is in the sum
-	held    int64   // bytes of the payload
-	norm    float64 // divided by the weight; 0: not computed
-	judged  bool    // its worker has compared the norm with the limit
-	loan    Loan    // of the payload or, once that is in the sum, of the place for the value
-	placing bool    // the place is claimed
-	verdict verdict // the guard's
-	// summed: a worker of its host has added the gradient to those of others. elsewhere: the sum is in another slot's payload. sqr: the squared norm of the
-	// gradient, if the step is measured.
+	node     uint64
+	seq      uint64 // the contribution's sequence number; 0: none yet
+	rank     uint32
+	group    uint32  // as Member.Group
+	payload  payload // until it is in the sum
+	held     int64   // bytes of the payload
+	loan     Loan    // of the payload or, once that is in the sum, of the place for the value
+	norm     float64 // divided by the weight; 0: not computed
+	microSqr float64 // as wire.Step.MicroSqr
+	sqr      float64 // the squared norm of a gradient that was summed, if it is measured
+	weight   float32
+	micro    uint32  // as wire.Step.Micro
+	counts   bool    // examples
+	measure  bool    // as wire.Step.Measure
+	judged   bool    // its worker has compared the norm with the limit
+	placing  bool    // the place is claimed
+	verdict  verdict // the guard's
+	// summed: a worker of its host has added the gradient to those of others. elsewhere: the sum is in another slot's payload.
 	summed, elsewhere bool
-	sqr               float64
 }
 
 // lead is the lowest rank of the slot's group, by which groups are ordered.
@@ -51,7 +52,7 @@ func leadOf(group, rank uint32) uint32 {
 // begin empties the round and makes a slot for each member that round n needs.
 func (r *round) begin(ordered []*member, n uint64) {
 	clear(r.slots)
-	r.slots, r.aggregated, r.present, r.rate = r.slots[:0], 0, 0, roundRate{}
+	r.slots, r.aggregated, r.present, r.rate = slices.Grow(r.slots[:0], len(ordered)), 0, 0, roundRate{}
 	r.arrivals = arrivals{}
 	for _, m := range ordered {
 		if m.From <= n {
@@ -62,6 +63,9 @@ func (r *round) begin(ordered []*member, n uint64) {
 
 // find returns the member's slot, or nil.
 func (r *round) find(m *member) *slot {
+	if r == nil {
+		return nil
+	}
 	if i := int(m.Rank); i < len(r.slots) && r.slots[i].node == m.Node {
 		return &r.slots[i]
 	}
@@ -118,15 +122,11 @@ func (r *round) drop() {
 
 // A sum is the sum of the open round's aggregated contributions.
 type sum struct {
-	partialSum            // of a dense shard
-	host       partialSum // the contributions of the group that is being added up, which are not in the sum yet
-	hostGroup  uint32
-	last       *Buffer // the last contribution, if the optimizer's update adds it; the round is closing
-	lent       []slot  // claimed contributions that are still to be added; the round is closing
-	rows       rowSum  // of a shard of rows
+	partialSum          // of a dense shard
+	host       *hostSum // made when first needed
+	last       *Buffer  // the last contribution, if the optimizer's update adds it; the round is closing
+	rows       *rowSum  // of a shard of rows; nil: no rows yet
 	weight     float64
-	rate       wire.RoundRate // of its contributions
-	norms      measurement
 	// refused: the guard has refused a contribution.
 	refused    bool
 	keepsValue bool // the value does not change, because no contribution is left
@@ -138,6 +138,21 @@ type partialSum struct {
 	// The squares of the first contribution, which is the sum so far, are taken when the next one is added, in the same pass.
 	deferred       bool
 	deferredWeight float64
+}
+
+// A hostSum is the sum of the contributions of the group that is being added up, which are not in the sum yet.
+type hostSum struct {
+	partialSum
+	group uint32
+}
+
+func (h *hostSum) begun() bool { return h != nil && h.data != nil }
+
+func (s *Shard) hostSum() *hostSum {
+	if s.sum.host == nil {
+		s.sum.host = &hostSum{}
+	}
+	return s.sum.host
 }
 
 // take makes a contribution's values the sum; those of wire.CodecFloat32 stay where they are.
@@ -165,34 +180,33 @@ func (s *Shard) aggregateReady() {
 	}
 	for r.aggregated < len(r.slots) && r.slots[r.aggregated].seq != 0 {
 		slot := &r.slots[r.aggregated]
-		if slot.payload.loan != nil {
+		if slot.payload.lent {
 			if !s.aggregateLent() {
 				return
 			}
 			continue
 		}
 		s.judge(slot)
-		s.sum.rate = r.rate.RoundRate
-		if s.sum.host.data != nil && s.sum.hostGroup != slot.group {
+		if s.sum.host.begun() && s.sum.host.group != slot.group {
 			s.addHost(false)
 		}
 		s.aggregate(slot, r.aggregated+1 == len(r.slots))
 		r.aggregated++
 	}
-	if s.sum.host.data != nil && r.aggregated == len(r.slots) {
+	if s.sum.host.begun() && r.aggregated == len(r.slots) {
 		s.addHost(true)
 	}
 }
 
 // addHost adds the sum of a group to the sum.
 func (s *Shard) addHost(last bool) {
-	host := s.sum.host
-	s.sum.host = partialSum{}
-	n, p := &s.sum.norms, payload{data: host.data}
-	switch {
+	host := s.sum.host.partialSum
+	*s.sum.host = hostSum{}
+	p := payload{data: host.data}
+	switch n := s.measuring; {
 	case s.sum.data == nil:
 		s.sum.partialSum = host
-	case n.asked && !n.spoiled:
+	case n != nil && n.asked && !n.spoiled:
 		s.addMeasured(&s.sum.partialSum, &p, host.deferred, host.deferredWeight, last)
 	default:
 		p.addTo(s.sum.data.Float32s(s.n), s.pool)
@@ -212,7 +226,7 @@ func (s *Shard) aggregate(x *slot, last bool) {
 	}
 	s.sum.weight += float64(x.weight)
 	if s.cfg.RowLen > 0 {
-		s.sum.rows.add(s, &p)
+		s.rowSum().add(s, &p)
 		return
 	}
 	if s.n == 0 {
@@ -221,7 +235,9 @@ func (s *Shard) aggregate(x *slot, last bool) {
 	}
 	into := &s.sum.partialSum
 	if x.group != 0 && s.mode != wire.ModeAnyOrder {
-		into, last, s.sum.hostGroup = &s.sum.host, false, x.group
+		host := s.hostSum()
+		host.group = x.group
+		into, last = &host.partialSum, false
 	}
 	measured := s.measures(x)
 	switch {
@@ -241,12 +257,47 @@ func (s *Shard) aggregate(x *slot, last bool) {
 // resetSum empties the sum.
 func (s *Shard) resetSum() {
 	s.sum.data.Release()
-	s.sum.host.data.Release()
 	s.sum.last.Release()
-	s.sum.partialSum, s.sum.host, s.sum.lent = partialSum{}, partialSum{}, nil
+	s.sum.partialSum = partialSum{}
+	if h := s.sum.host; h != nil {
+		h.data.Release()
+		*h = hostSum{}
+	}
 	s.sum.last, s.sum.weight, s.sum.refused, s.sum.keepsValue = nil, 0, false, false
-	s.sum.rate, s.sum.norms = wire.RoundRate{}, measurement{}
 	s.sum.rows.reset()
+	if s.scratch != nil {
+		s.scratch.lent = nil
+	}
+	if s.measuring != nil {
+		s.measuring.measurement = measurement{}
+	}
+}
+
+// ahead returns the round after the open one.
+func (s *Shard) ahead() *round {
+	if s.next == nil {
+		s.next = &round{}
+		s.next.begin(s.ordered, s.rounds+1)
+	}
+	return s.next
+}
+
+// turn opens round number s.rounds, after the one before it was closed.
+func (s *Shard) turn() {
+	if s.next == nil {
+		s.open.begin(s.ordered, s.rounds)
+		return
+	}
+	s.open, *s.next = *s.next, s.open
+	s.next.begin(s.ordered, s.rounds+1)
+}
+
+// beginRounds empties the open rounds, of which s.rounds is the first.
+func (s *Shard) beginRounds() {
+	s.open.begin(s.ordered, s.rounds)
+	if s.next != nil {
+		s.next.begin(s.ordered, s.rounds+1)
+	}
 }
 
 // closes reports whether the open round closes now.
@@ -259,7 +310,7 @@ func (s *Shard) closeRounds() {
 	begin := s.workBegins()
 	s.aggregateReady()
 	for s.closes() {
-		inParts := s.sum.lent != nil
+		inParts := s.lent() != nil
 		if err := s.apply(s.rounds); err != nil {
 			s.fail(err)
 			return
@@ -278,8 +329,7 @@ func (s *Shard) closeRounds() {
 		s.rounds++
 		s.publish()
 		s.measureRound(begin)
-		s.open, s.next = s.next, s.open
-		s.next.begin(s.ordered, s.rounds+1)
+		s.turn()
 		s.announce()
 		s.wake()
 		begin = s.workBegins()

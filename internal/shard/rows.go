@@ -13,16 +13,17 @@ func (s *Shard) checkRows(c *Contribution) error {
 	if c.Codec != wire.CodecFloat32 {
 		return s.refuse(wire.CodeUnsupported, "push rows: got codec %d, want float32", c.Codec)
 	}
-	if c.Rows < 0 || c.Rows > s.numRows || c.Rows > 0 && c.Data == nil {
-		return s.refuse(wire.CodeSize, "push rows: got %d rows, want at most %d, with their values", c.Rows, s.numRows)
+	numRows := s.numRows()
+	if c.Rows < 0 || c.Rows > numRows || c.Rows > 0 && c.Data == nil {
+		return s.refuse(wire.CodeSize, "push rows: got %d rows, want at most %d, with their values", c.Rows, numRows)
 	}
 	if c.Rows == 0 {
 		return nil
 	}
 	last := int64(-1)
 	for i, row := range c.Data.Int64s(c.Rows) {
-		if row <= last || row >= int64(s.numRows) {
-			return s.refuse(wire.CodeMalformed, "push rows: rows[%d]: got row %d after %d, want increasing numbers below %d", i, row, last, s.numRows)
+		if row <= last || row >= int64(numRows) {
+			return s.refuse(wire.CodeMalformed, "push rows: rows[%d]: got row %d after %d, want increasing numbers below %d", i, row, last, numRows)
 		}
 		last = row
 	}
@@ -31,10 +32,11 @@ func (s *Shard) checkRows(c *Contribution) error {
 
 // rowValues returns the row numbers and values of a payload of rows.
 func (p *payload) rowValues(rowLen int) (rows []int64, values []float32) {
-	if p.rows == 0 {
+	n := p.count
+	if n == 0 {
 		return nil, nil
 	}
-	return p.data.Int64s(p.rows), p.data.Float32s(2*p.rows + p.rows*rowLen)[2*p.rows:]
+	return p.data.Int64s(n), p.data.Float32s(2*n + n*rowLen)[2*n:]
 }
 
 // A rowSum adds up rows. A single contribution is the sum without a copy. Two or more are added up in memory that grows to the most rows that a round
@@ -46,10 +48,17 @@ type rowSum struct {
 	place  []int32   // by row of the shard: 1 + its index in rows, or 0
 }
 
+func (s *Shard) rowSum() *rowSum {
+	if s.sum.rows == nil {
+		s.sum.rows = &rowSum{}
+	}
+	return s.sum.rows
+}
+
 // add adds a contribution, and takes its memory.
 func (r *rowSum) add(s *Shard, p *payload) {
 	switch {
-	case p.rows == 0:
+	case p.count == 0:
 		p.data.Release()
 	case r.first.data == nil && len(r.rows) == 0:
 		r.first = *p
@@ -90,6 +99,9 @@ func (r *rowSum) total(rowLen int) (rows []int64, values []float32) {
 }
 
 func (r *rowSum) reset() {
+	if r == nil {
+		return
+	}
 	r.first.data.Release()
 	r.first = payload{}
 	for _, row := range r.rows {
@@ -103,13 +115,13 @@ func (s *Shard) rowCount() int {
 	if s.vocabulary != nil {
 		return s.vocabulary.rows
 	}
-	return s.numRows
+	return s.numRows()
 }
 
 // applyOpen is applyRows for an open vocabulary.
 func (s *Shard) applyOpen(step uint64) error {
 	o := s.vocabulary
-	rows, values := s.sum.rows.total(o.rowLen)
+	rows, values := s.rowSum().total(o.rowLen)
 	if s.opt != nil {
 		return s.pass(step).UpdateTable(rows, o.rowLen, o, values)
 	}
@@ -121,7 +133,7 @@ func (s *Shard) applyOpen(step uint64) error {
 
 func (s *Shard) applyRows(step uint64) error {
 	rowLen, value := int(s.cfg.RowLen), s.current.Float32s()
-	rows, values := s.sum.rows.total(rowLen)
+	rows, values := s.rowSum().total(rowLen)
 	if s.opt != nil {
 		pass := s.pass(step)
 		return pass.UpdateRows(rows, rowLen, value, values, s.state)
@@ -140,9 +152,10 @@ func (s *Shard) PullRows(rows []int64, out []float32) (round, generation uint64,
 	if len(out) != len(rows)*rowLen {
 		return 0, 0, s.refuse(wire.CodeSize, "pull rows: got room for %d values, want %d rows of %d", len(out), len(rows), rowLen)
 	}
+	numRows := s.numRows()
 	for i, row := range rows {
-		if s.vocabulary == nil && (row < 0 || row >= int64(s.numRows)) {
-			return 0, 0, s.refuse(wire.CodeSize, "pull rows: rows[%d]: got row %d, want 0 to %d", i, row, s.numRows-1)
+		if s.vocabulary == nil && (row < 0 || row >= int64(numRows)) {
+			return 0, 0, s.refuse(wire.CodeSize, "pull rows: rows[%d]: got row %d, want 0 to %d", i, row, numRows-1)
 		}
 	}
 	s.mu.Lock()

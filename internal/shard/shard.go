@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -22,8 +21,13 @@ type Config struct {
 	RowLen uint64 // values of one row; 0 for a dense key
 	Size   uint64 // values of the whole key
 	Shards uint32 // shards of the whole key
-	Table  Table  // for a key of rows
-	Pool   *Pool  // where the shard allocates; nil: a pool of its own
+	Table  *Table // for a key of rows; nil: the zero Table
+	*Host         // nil: nothing is shared with other shards, and nothing is called
+}
+
+// A Host is what the shards of one server have in common.
+type Host struct {
+	Pool *Pool // where the shards allocate; nil: each has a pool of its own
 	// Grow, unless nil, is called before an open vocabulary allocates this many bytes for values and index, and with a negative number when
 	// it frees some. Its error refuses the contribution. It is called under the shard's mutex.
 	Grow func(bytes int64) error
@@ -33,16 +37,27 @@ type Config struct {
 }
 
 // ConfigOf returns the Config that an InitShard describes. A table that Table.Encode did not make is an error.
-func ConfigOf(m *wire.InitShard, pool *Pool) (Config, error) {
+func ConfigOf(m *wire.InitShard, host *Host) (Config, error) {
 	c := Config{
 		Key: m.Key, Index: m.Shard, Name: m.Name, Form: m.Form, Rule: m.Rule,
-		Offset: m.Offset, Length: m.Length, RowLen: m.RowLen, Size: m.Size, Shards: m.Shards, Pool: pool,
+		Offset: m.Offset, Length: m.Length, RowLen: m.RowLen, Size: m.Size, Shards: m.Shards, Host: host,
 	}
-	var err error
-	if c.Table, err = DecodeTable(m.Table); err != nil {
-		err = &Error{Code: wire.CodeMalformed, Text: c.String() + ": " + err.Error()}
+	table, err := DecodeTable(m.Table)
+	if err != nil {
+		return c, &Error{Code: wire.CodeMalformed, Text: c.String() + ": " + err.Error()}
 	}
-	return c, err
+	if table != (Table{}) {
+		c.Table = &table
+	}
+	return c, nil
+}
+
+// TableOf returns what Table says.
+func (c *Config) TableOf() Table {
+	if c.Table == nil {
+		return Table{}
+	}
+	return *c.Table
 }
 
 // HasRows reports whether the key is a key of rows, numbered or in an open vocabulary.
@@ -59,6 +74,7 @@ func (c Config) Validate() error {
 	bad := func(code wire.Code, format string, args ...any) error {
 		return &Error{Code: code, Text: c.String() + ": " + fmt.Sprintf(format, args...)}
 	}
+	table := c.TableOf()
 	switch {
 	case c.Form != wire.FormDense && c.Form != wire.FormRows && c.Form != wire.FormOpen:
 		return bad(wire.CodeMalformed, "form: got %d, want %d (dense), %d (rows) or %d (open vocabulary)", c.Form, wire.FormDense, wire.FormRows, wire.FormOpen)
@@ -70,10 +86,10 @@ func (c Config) Validate() error {
 		return bad(wire.CodeSize, "got %d values in rows of %d, want whole rows", c.Length, c.RowLen)
 	case c.Form == wire.FormOpen && (c.RowLen == 0 || c.RowLen > maxRowLen || c.Length != 0 || c.Size != 0):
 		return bad(wire.CodeSize, "got %d values in rows of %d, want none yet, in rows of 1 to %d: an open vocabulary", c.Length, c.RowLen, uint64(maxRowLen))
-	case c.Form != wire.FormOpen && c.Table.MaxRows != 0:
-		return bad(wire.CodeMalformed, "limit of rows: got %d, want 0 unless the vocabulary is open", c.Table.MaxRows)
-	case c.Form == wire.FormDense && c.Table != Table{}:
-		return bad(wire.CodeMalformed, "table: got %+v, want none for a dense key", c.Table)
+	case c.Form != wire.FormOpen && table.MaxRows != 0:
+		return bad(wire.CodeMalformed, "limit of rows: got %d, want 0 unless the vocabulary is open", table.MaxRows)
+	case c.Form == wire.FormDense && table != Table{}:
+		return bad(wire.CodeMalformed, "table: got %+v, want none for a dense key", table)
 	case c.Form == wire.FormDense && c.RowLen != 0:
 		return bad(wire.CodeMalformed, "row length: got %d, want 0 for a dense key", c.RowLen)
 	case c.Length > c.Size || c.Form == wire.FormDense && c.Offset > c.Size-c.Length:
@@ -94,57 +110,65 @@ const maxRowLen = 1 << 20
 
 // A Shard is one shard of one key. See the package comment.
 type Shard struct {
-	cfg     Config // immutable, as are pool, n and numRows
-	pool    *Pool
-	n       int // values
-	numRows int // of a key of rows
+	cfg  Config // immutable, as are pool and n
+	pool *Pool
+	n    int // values
 
 	guarded atomic.Bool // guard is not nil
 
 	mu sync.Mutex // guards all below, and the reader counts of the shard's Versions
+
+	mode   uint8
+	async  bool // mode is wire.ModeAsync
+	pushed bool // a contribution was accepted
+	anySeq bool // restored from a state: a member's first contribution may have any sequence number
 
 	generation uint64
 	ranked     []*member          // the members in rank order
 	ordered    []*member          // the members in the order of the sum
 	grouped    bool               // some members are in groups
 	byNode     map[uint64]*member // nil if they are few
-	mode       uint8
-	async      bool // mode is wire.ModeAsync
-	pushed     bool // a contribution was accepted
-	anySeq     bool // restored from a state: a member's first contribution may have any sequence number
 
-	rounds     uint64 // closed; the open round's number
-	open, next round
-	sum        sum
-	openedAt   int64 // when the open round opened, by the Meter's clock; 0: not known
-	held       int64 // bytes of contributions in slots
-	toldHeld   int64 // as the Meter knows it
-	examples   exampleCounts
-	norms      wire.Norms // of the newest round
-	weight     float64    // sum of its contributions' weights
-	kept       keptSum
-	squares    *f32.AddSquares
-	guard      *guard      // nil: contributions are not judged
-	parts      [][]float32 // for lentParts; between calls empty, as is outs
-	outs       [][]float32 // for claimOuts
-	single     []slot      // async mode: the contribution that is being applied
+	rounds    uint64 // closed; the open round's number
+	open      round
+	next      *round // the round after the open one; nil: no contribution has come so early yet
+	sum       sum
+	openedAt  int64 // when the open round opened, by the Meter's clock; 0: not known
+	held      int64 // bytes of contributions in slots
+	toldHeld  int64 // as the Meter knows it
+	examples  exampleCounts
+	weight    float64    // sum of the weights in the newest round
+	measuring *measuring // nil: no round has been measured
+	guard     *guard     // nil: contributions are not judged
+	scratch   *scratch   // nil: not needed yet
 
 	opt     *optim.Optimizer // nil: none
 	factors optim.Factors
 	state   *optim.State
-	// statePart is a part of state, between calls empty.
-	statePart optim.State
 
-	vocabulary *vocabulary // nil unless the key is an open vocabulary; then n and numRows are 0
+	vocabulary *vocabulary // nil unless the key is an open vocabulary; then n is 0
 
-	current      *Version
-	spareVersion []*Version
+	current *Version
 
-	backup backupState
+	backup *backupState // nil: the shard has never had a backup
 
-	waits     []*Wait
-	spareWait []*Wait
-	err       error // not nil: the shard has ended, and every request returns this
+	waits []*Wait
+	err   error // not nil: the shard has ended, and every request returns this
+}
+
+// A scratch is memory that is empty between calls. Most shards of small keys never need it.
+type scratch struct {
+	parts, outs [][]float32 // for lentParts and claimOuts
+	lent        []slot      // claimed contributions that are still to be added; the round is closing
+	single      [1]slot     // async mode: the contribution that is being applied
+	state       optim.State // a part of the shard's
+}
+
+func (s *Shard) scratchMemory() *scratch {
+	if s.scratch == nil {
+		s.scratch = &scratch{}
+	}
+	return s.scratch
 }
 
 // New returns a shard with value as its first value, which is copied; nil means zeros. It has no members and is in sync mode.
@@ -155,12 +179,12 @@ func New(cfg Config, value []float32) (*Shard, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.Host == nil {
+		cfg.Host = &Host{}
+	}
 	s := &Shard{cfg: cfg, pool: cfg.Pool, n: int(cfg.Length), mode: wire.ModeSync}
 	if s.pool == nil {
 		s.pool = &Pool{}
-	}
-	if cfg.Form == wire.FormRows {
-		s.numRows = int(cfg.Length / cfg.RowLen)
 	}
 	if value != nil && len(value) != s.n {
 		return nil, s.refuse(wire.CodeSize, "init: got %d values, want %d", len(value), s.n)
@@ -188,13 +212,22 @@ func New(cfg Config, value []float32) (*Shard, error) {
 
 // firstValues fills a shard of rows that was initialised without values, from its table's Initializer.
 func (s *Shard) firstValues(value []float32) {
-	if s.numRows == 0 || s.cfg.Table.Initializer.zeros() {
+	initializer := s.cfg.TableOf().Initializer
+	if s.numRows() == 0 || initializer.zeros() {
 		return
 	}
 	spread, rowLen, key := NewSpread(s.cfg.Size/s.cfg.RowLen, int(s.cfg.Shards)), int(s.cfg.RowLen), hashOf(s.cfg.Name)
-	for i := range s.numRows {
-		s.cfg.Table.Initializer.fill(key, spread.Row(int(s.cfg.Index), int64(i)), value[i*rowLen:(i+1)*rowLen])
+	for i := range s.numRows() {
+		initializer.fill(key, spread.Row(int(s.cfg.Index), int64(i)), value[i*rowLen:(i+1)*rowLen])
 	}
+}
+
+// numRows is the number of rows of a key of numbered rows.
+func (s *Shard) numRows() int {
+	if s.cfg.Form != wire.FormRows {
+		return 0
+	}
+	return int(s.cfg.Length / s.cfg.RowLen)
 }
 
 // Config returns the Config given to New, which must not be changed.

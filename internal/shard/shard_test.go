@@ -342,7 +342,7 @@ func TestPiecesOfSharedMemoryAreKept(t *testing.T) {
 func TestReadersKeepTheirValueInARoundWithoutWeight(t *testing.T) {
 	const n = 64
 	pool := &Pool{}
-	s, err := New(Config{Name: "w", Form: wire.FormDense, Length: n, Size: n, Shards: 1, Rule: wire.RuleAverage, Pool: pool}, slices.Repeat([]float32{1}, n))
+	s, err := New(Config{Name: "w", Form: wire.FormDense, Length: n, Size: n, Shards: 1, Rule: wire.RuleAverage, Host: &Host{Pool: pool}}, slices.Repeat([]float32{1}, n))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -116,14 +116,16 @@ func (s *Shard) endState(round uint64) {
 	s.markStale()
 	s.rounds = round
 	s.publish()
-	s.open.begin(s.ordered, s.rounds)
-	s.next.begin(s.ordered, s.rounds+1)
+	s.beginRounds()
 	s.wake()
 }
 
 // dropContributions drops the contributions to open rounds, and remembers their sequence numbers.
 func (s *Shard) dropContributions() {
-	for _, r := range []*round{&s.open, &s.next} {
+	for _, r := range []*round{&s.open, s.next} {
+		if r == nil {
+			break
+		}
 		for i := range r.slots {
 			if m := s.memberOf(r.slots[i].node); m != nil {
 				m.counted = max(m.counted, r.slots[i].seq)
@@ -138,8 +140,11 @@ func (s *Shard) dropContributions() {
 		m.newest, m.staleness = nil, staleness{}
 	}
 	s.resetSum()
-	s.kept.drop()
-	s.norms, s.weight = wire.Norms{}, 0
+	s.weight = 0
+	if n := s.measuring; n != nil {
+		n.newest = wire.Norms{}
+		n.kept.drop()
+	}
 	if s.guard != nil {
 		s.guard.forget()
 	}

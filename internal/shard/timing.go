@@ -108,7 +108,9 @@ func (s *Shard) measureRound(begin int64) {
 		t.Gap, t.Last = time.Duration(a.last-a.lastButOne), a.node
 	}
 	s.openedAt = now
-	s.next.arrivals.opened(now)
+	if s.next != nil {
+		s.next.arrivals.opened(now)
+	}
 	s.cfg.Meter.Closed(&s.cfg, t)
 }
 

@@ -103,10 +103,10 @@ func (s *Shard) pushTogether(c *Contribution) (Status, error) {
 			continue
 		}
 		x := &c.Contributors[k]
-		slot.step = wire.Step{Measure: c.Step.Measure, Rate: c.Step.Rate, Micro: x.Micro, MicroSqr: x.MicroSqr}
+		slot.measure, slot.micro, slot.microSqr = c.Step.Measure, x.Micro, x.MicroSqr
 		slot.seq, slot.weight, slot.counts, slot.sqr, slot.summed = x.Seq, x.Weight, x.Counted, x.Sqr, true
 		if slot.elsewhere = placed; !placed {
-			slot.payload = payload{data: c.Data, codec: c.Codec, threshold: c.Threshold, size: c.Size}
+			slot.payload = payloadOf(c)
 			s.hold(slot)
 			placed = true
 		}

@@ -286,9 +286,9 @@ func TestASumCountsWholeOrNotAtAll(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := start(t)
 			x := c.do(t, s)
-			before := fmt.Sprint(s.open.present, s.next.present, s.rounds, s.examples)
+			before := fmt.Sprint(s.open.present, s.ahead().present, s.rounds, s.examples)
 			refusedPush(t, s, x, c.want)
-			if after := fmt.Sprint(s.open.present, s.next.present, s.rounds, s.examples); after != before {
+			if after := fmt.Sprint(s.open.present, s.ahead().present, s.rounds, s.examples); after != before {
 				t.Errorf("contributors present, rounds and examples: %s before, %s after", before, after)
 			}
 		})

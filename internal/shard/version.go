@@ -9,10 +9,10 @@ type Version struct {
 	round      uint64
 	generation uint64
 	limit      float64
-	norms      wire.Norms
+	norms      *wire.Norms // nil: nothing was measured
 	weight     float64
-	readers    int        // guarded by the shard's mutex, as is half
-	half       [2]*Buffer // the value in 16 bits, by codec, once a reader asked for it
+	readers    int         // guarded by the shard's mutex, as is half
+	half       *[2]*Buffer // the value in 16 bits, by codec, once a reader asked for it
 }
 
 // Round returns the number of rounds that the value contains.
@@ -25,7 +25,22 @@ func (v *Version) Generation() uint64 { return v.generation }
 func (v *Version) Limit() float64 { return v.limit }
 
 // Norms returns what was measured of the newest round; Count 0: nothing.
-func (v *Version) Norms() wire.Norms { return v.norms }
+func (v *Version) Norms() wire.Norms {
+	if v.norms == nil {
+		return wire.Norms{}
+	}
+	return *v.norms
+}
+
+func (v *Version) setNorms(n wire.Norms) {
+	switch {
+	case v.norms != nil:
+		*v.norms = n
+	case n != wire.Norms{}:
+		v.norms = new(wire.Norms)
+		*v.norms = n
+	}
+}
 
 // Weight returns the sum of the weights of the contributions in the newest round, without those that the guard has refused.
 func (v *Version) Weight() float64 { return v.weight }
@@ -43,11 +58,14 @@ func (v *Version) Encoded(codec uint8) ([]byte, error) {
 	}
 	s := v.shard
 	i := int(codec) - int(wire.CodecFloat16)
-	if i < 0 || i >= len(v.half) {
+	if i < 0 || i >= 2 {
 		return nil, s.refuse(wire.CodeUnsupported, "got codec %d for a value, want float32 (0), float16 (1) or bfloat16 (2)", codec)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if v.half == nil {
+		v.half = &[2]*Buffer{}
+	}
 	if v.half[i] == nil {
 		b, err := Encode(s.pool, codec, v.Float32s())
 		if err != nil {
@@ -60,6 +78,9 @@ func (v *Version) Encoded(codec uint8) ([]byte, error) {
 
 // forgetHalf frees what Encoded made, before the value changes or is freed.
 func (v *Version) forgetHalf() {
+	if v.half == nil {
+		return
+	}
 	for i := range v.half {
 		v.half[i].Release()
 		v.half[i] = nil
@@ -69,6 +90,9 @@ func (v *Version) forgetHalf() {
 // Release ends the use of the value. It must be called once for each Version returned.
 func (v *Version) Release() {
 	s := v.shard
+	if s == nil {
+		panic("shard: Version released twice")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.release(v)
@@ -76,7 +100,7 @@ func (v *Version) Release() {
 
 // acquire returns the newest Version to one more reader. Shards of rows change their values in place and have no Versions.
 func (s *Shard) acquire() *Version {
-	if s.numRows > 0 || s.cfg.RowLen > 0 {
+	if s.cfg.RowLen > 0 {
 		return nil
 	}
 	s.current.readers++
@@ -92,7 +116,7 @@ func (s *Shard) release(v *Version) {
 		v.data.Release()
 		v.data = nil
 		v.forgetHalf()
-		s.spareVersion = append(s.spareVersion, v)
+		s.pool.spare.keepVersion(v)
 	}
 }
 
@@ -113,13 +137,8 @@ func (s *Shard) replace(data *Buffer) {
 		s.current.data = data
 		return
 	}
-	var v *Version
-	if k := len(s.spareVersion); k > 0 {
-		v, s.spareVersion = s.spareVersion[k-1], s.spareVersion[:k-1]
-	} else {
-		v = &Version{shard: s}
-	}
-	v.data = data
+	v := s.pool.spare.version()
+	v.shard, v.data = s, data
 	s.current = v
 }
 
@@ -127,5 +146,6 @@ func (s *Shard) replace(data *Buffer) {
 func (s *Shard) publish() {
 	s.current.forgetHalf()
 	s.current.round, s.current.generation, s.current.limit = s.rounds, s.generation, s.valueLimit()
-	s.current.norms, s.current.weight = s.norms, s.weight
+	s.current.weight = s.weight
+	s.current.setNorms(s.norms())
 }

@@ -38,8 +38,8 @@ const (
 )
 
 func newVocabulary(cfg *Config) *vocabulary {
-	o := &vocabulary{rowLen: int(cfg.RowLen), init: cfg.Table.Initializer, key: hashOf(cfg.Name), grow: cfg.Grow}
-	if most := cfg.Table.MaxRows; most > 0 {
+	o := &vocabulary{rowLen: int(cfg.RowLen), init: cfg.TableOf().Initializer, key: hashOf(cfg.Name), grow: cfg.Grow}
+	if most := cfg.TableOf().MaxRows; most > 0 {
 		o.limit = int(min((most-1)/uint64(cfg.Shards)+1, mostRows))
 	}
 	for o.shift < maxPage && o.rowLen<<(o.shift+1) <= pageValues {

@@ -18,7 +18,7 @@ import (
 // openShard returns a shard of an open vocabulary in rows of rowLen for workers of nodes 1, 2, ...
 func openShard(t testing.TB, workers, rowLen int, table Table, change ...func(*Config)) *Shard {
 	t.Helper()
-	cfg := Config{Name: "words", Form: wire.FormOpen, Rule: wire.RuleOptimizer, RowLen: uint64(rowLen), Shards: 1, Table: table}
+	cfg := Config{Name: "words", Form: wire.FormOpen, Rule: wire.RuleOptimizer, RowLen: uint64(rowLen), Shards: 1, Table: &table, Host: &Host{}}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -230,7 +230,7 @@ func TestOpenVocabularyRefusesBadRequests(t *testing.T) {
 		func(c *Config) { c.RowLen = 0 }, func(c *Config) { c.RowLen = 1 << 40 }, func(c *Config) { c.Length, c.Size = 2, 2 }, func(c *Config) { c.Rule = wire.RuleAverage },
 		func(c *Config) { c.Form, c.Length, c.Size = wire.FormRows, 2, 2 },
 	} {
-		cfg := Config{Name: "words", Form: wire.FormOpen, Rule: wire.RuleOptimizer, RowLen: 2, Shards: 1, Table: Table{MaxRows: 4}}
+		cfg := Config{Name: "words", Form: wire.FormOpen, Rule: wire.RuleOptimizer, RowLen: 2, Shards: 1, Table: &Table{MaxRows: 4}}
 		change(&cfg)
 		if _, err := New(cfg, nil); err == nil {
 			t.Errorf("config %+v: got no error", cfg)

@@ -41,13 +41,8 @@ func (s *Shard) Pull(want Want) (*Version, *Wait, error) {
 	if s.has(&want) {
 		return s.acquire(), nil, nil
 	}
-	var w *Wait
-	if k := len(s.spareWait); k > 0 {
-		w, s.spareWait = s.spareWait[k-1], s.spareWait[:k-1]
-	} else {
-		w = &Wait{shard: s, done: make(chan struct{}, 1)}
-	}
-	w.want = want
+	w := s.pool.spare.wait()
+	w.shard, w.want = s, want
 	s.waits = append(s.waits, w)
 	return nil, w, nil
 }
@@ -124,7 +119,7 @@ func (w *Wait) Cancel() {
 
 func (s *Shard) forget(w *Wait) {
 	w.over, w.version, w.err = false, nil, nil
-	s.spareWait = append(s.spareWait, w)
+	s.pool.spare.keepWait(w)
 }
 
 // has reports whether the value satisfies want.

@@ -96,11 +96,11 @@ func (c *call) serveReplicate(ctx context.Context) error {
 	s.mu.RLock()
 	e := s.entries[shardID{m.Key, m.Shard}]
 	s.mu.RUnlock()
-	if e == nil {
+	if e == nil || e.replica == nil {
 		return refuse(wire.CodeGap, "replicate: key %d shard %d: this server does not have it", m.Key, m.Shard)
 	}
 	// The lock keeps the assignment unchanged until Follow returns, so that no former primary's round is applied.
-	st := &e.replica
+	st := e.replica
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	switch {
@@ -137,14 +137,13 @@ func (c *call) serveFill(ctx context.Context) error {
 	if m.Mode < wire.ModeSync || m.Mode > wire.ModeAnyOrder {
 		return refuse(wire.CodeMalformed, "fill: got mode %d, want %d to %d", m.Mode, wire.ModeSync, wire.ModeAnyOrder)
 	}
-	cfg, err := shard.ConfigOf(&m.Init, s.pool)
+	cfg, err := shard.ConfigOf(&m.Init, &s.host)
 	if err == nil {
 		err = cfg.Validate()
 	}
 	if err != nil {
 		return err
 	}
-	cfg.Grow, cfg.Caught, cfg.Meter = s.host.Grow, s.host.Caught, s.host.Meter
 	at := shardID{m.Key, m.Shard}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,6 +253,9 @@ func (c *call) serveFillPart(ctx context.Context) error {
 }
 
 func (e *entry) filledBy(node, number uint64) bool {
+	if e.replica == nil {
+		return false
+	}
 	e.replica.mu.Lock()
 	defer e.replica.mu.Unlock()
 	return e.replica.from == node && e.replica.filled == number
@@ -282,7 +284,7 @@ func (s *Server) install(at shardID, x *incomingShard) error {
 		s.drop(at, refuse(wire.CodeMoved, "%v is being filled again", x.cfg))
 	}
 	e := &entry{shard: x.shard, cfg: x.cfg}
-	e.replica = replicaState{assignment: assigned, synced: make(chan struct{}), from: x.from, filled: x.number}
+	e.replica = &replicaState{assignment: assigned, synced: make(chan struct{}), from: x.from, filled: x.number}
 	s.entries[at] = e
 	s.adoptOptimizer(x)
 	return nil

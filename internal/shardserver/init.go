@@ -31,14 +31,13 @@ func (c *call) serveInit(ctx context.Context) error {
 
 // create returns the shard that m describes, and whether it is new.
 func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32) (*entry, bool, error) {
-	cfg, err := shard.ConfigOf(m, s.pool)
+	cfg, err := shard.ConfigOf(m, &s.host)
 	if err == nil {
 		err = cfg.Validate()
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	cfg.Grow, cfg.Caught, cfg.Meter = s.host.Grow, s.host.Caught, s.host.Meter
 	at := shardID{m.Key, m.Shard}
 	var x assignment
 	if s.peers != nil {
@@ -93,11 +92,11 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 	e := &entry{shard: sh, cfg: sh.Config()}
 	s.entries[at] = e
 	created = true
-	e.replica = replicaState{assignment: x, synced: alwaysSynced}
-	if x.other != 0 {
-		e.replica.synced = make(chan struct{})
-	}
 	if x.role != unreplicated {
+		e.replica = &replicaState{assignment: x, synced: alwaysSynced}
+		if x.other != 0 {
+			e.replica.synced = make(chan struct{})
+		}
 		s.replicate(e)
 	}
 	if x.other == 0 {
@@ -123,8 +122,8 @@ func sameShard(have, got *shard.Config) error {
 	case have.Length != got.Length || have.Size != got.Size || have.RowLen != got.RowLen || have.Offset != got.Offset:
 		return refuse(wire.CodeSize, "init of %v: got %d values from %d on of %d in rows of %d, want %d from %d on of %d in rows of %d",
 			have, got.Length, got.Offset, got.Size, got.RowLen, have.Length, have.Offset, have.Size, have.RowLen)
-	case have.Table != got.Table:
-		return refuse(wire.CodeDuplicateInit, "init of %v: got the table %+v, want %+v", have, got.Table, have.Table)
+	case have.TableOf() != got.TableOf():
+		return refuse(wire.CodeDuplicateInit, "init of %v: got the table %+v, want %+v", have, got.TableOf(), have.TableOf())
 	case have.Form != got.Form || have.Rule != got.Rule || have.Name != got.Name || have.Shards != got.Shards:
 		return refuse(wire.CodeDuplicateInit, "init of %v: got key %q, form %d, rule %d, %d shards; want key %q, form %d, rule %d, %d shards",
 			have, got.Name, got.Form, got.Rule, got.Shards, have.Name, have.Form, have.Rule, have.Shards)

@@ -259,7 +259,7 @@ func TestPushesUnderWayInMessagesOfManyAreBounded(t *testing.T) {
 		}
 		r.wantResults("1: [2], 1: [2]", partOf(1, 0, 0, true, 1), partOf(1, 1, 0, true, 1))
 		r.wantResults("1: [2]", partOf(0, 0, 0, true, 1))
-		r.wantTaken(taken + 2*64) // the contributions to round 1
+		r.wantTaken(taken + 2*8) // the contributions to round 1
 	})
 }
 

@@ -66,7 +66,7 @@ func (p *placement) assignmentOf(at shardID, me uint32) (assignment, bool) {
 	return x, true
 }
 
-// A replicaState is the state of a shard's replication. It is part of an entry.
+// A replicaState is the state of a shard's replication, in a job with backups.
 type replicaState struct {
 	mu             sync.Mutex // guards the rest; may be taken while a shard's own is held
 	assignment     assignment
@@ -84,6 +84,9 @@ type replicaState struct {
 }
 
 func (e *entry) assignment() assignment {
+	if e.replica == nil {
+		return assignment{}
+	}
 	e.replica.mu.Lock()
 	defer e.replica.mu.Unlock()
 	return e.replica.assignment
@@ -94,7 +97,10 @@ var alwaysSynced = func() chan struct{} { c := make(chan struct{}); close(c); re
 
 // setSynced records that the backup has the state, and reports whether that made the shard usable; clearSynced records that it lacks some of it.
 func (e *entry) setSynced() (opened bool) {
-	st := &e.replica
+	st := e.replica
+	if st == nil {
+		return true
+	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	opened = !st.usable
@@ -228,7 +234,10 @@ func (s *Server) setPlacement(p *placement) {
 
 // assign gives a shard a new assignment. promoted: this server was its backup; bare: it has no filled backup for now. The caller holds mu.
 func (s *Server) assign(at shardID, e *entry, x assignment) (promoted, bare bool) {
-	st := &e.replica
+	st := e.replica
+	if st == nil { // cannot be: a job has backups from its first shard on, or never
+		return false, false
+	}
 	st.mu.Lock()
 	was := st.assignment
 	st.assignment = x
@@ -282,10 +291,11 @@ func (s *Server) shardSynced(at shardID, e *entry) {
 
 // wakeWaiters makes the shard usable and wakes those who wait for its first value. The caller holds mu.
 func (s *Server) wakeWaiters(at shardID, e *entry) {
-	st := &e.replica
-	st.mu.Lock()
-	st.usable = true
-	st.mu.Unlock()
+	if st := e.replica; st != nil {
+		st.mu.Lock()
+		st.usable = true
+		st.mu.Unlock()
+	}
 	if a := s.awaited[at]; a != nil {
 		close(a.created)
 		delete(s.awaited, at)
@@ -302,7 +312,10 @@ func (s *Server) drop(at shardID, err error) {
 
 // checkUsable returns an error unless workers may use the shard on this server.
 func (e *entry) checkUsable() error {
-	st := &e.replica
+	st := e.replica
+	if st == nil {
+		return nil
+	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	switch st.assignment.role {
@@ -319,6 +332,9 @@ func (e *entry) checkUsable() error {
 
 // stateReplaced records that the shard's state is about to be replaced.
 func (st *replicaState) stateReplaced() {
+	if st == nil {
+		return
+	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.assignment.role == primary && st.assignment.other != 0 {
@@ -336,7 +352,7 @@ func (c *call) awaitStateCopied(ctx context.Context, e *entry) error {
 		if err := c.awaitSynced(ctx, e); err != nil {
 			return err
 		}
-		st := &e.replica
+		st := e.replica
 		st.mu.Lock()
 		without := st.refused || st.assignment.other == 0
 		st.mu.Unlock()
@@ -355,7 +371,10 @@ func (c *call) awaitSynced(ctx context.Context, e *entry) error {
 	if c.s.peers == nil {
 		return nil
 	}
-	st := &e.replica
+	st := e.replica
+	if st == nil {
+		return nil
+	}
 	st.mu.Lock()
 	synced := st.synced
 	st.mu.Unlock()

@@ -69,7 +69,7 @@ func TestOnlyWhatNeedNotWaitIsAnsweredAtOnce(t *testing.T) {
 			r.s.Drop(req) // the connection ends
 		}
 	}
-	r.wantTaken(taken + 2*64) // two contributions
+	r.wantTaken(taken + 2*8) // two contributions
 	second, b := push(1, 0, 0, 10, 20)
 	second.Answer = true
 	_, resp, done := r.try(second, b)

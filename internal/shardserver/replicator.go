@@ -64,7 +64,7 @@ func (k *replicator) placementChanged() {
 
 // notify makes the replicator look for work at a shard. It does not block.
 func (k *replicator) notify(s *Server, at shardID, e *entry) {
-	st := &e.replica
+	st := e.replica
 	st.mu.Lock()
 	st.wakes++
 	first := st.wakes == 1
@@ -91,7 +91,7 @@ func (k *replicator) notify(s *Server, at shardID, e *entry) {
 func (k *replicator) run(j *replication) {
 	for {
 		for {
-			st := &j.e.replica
+			st := j.e.replica
 			st.mu.Lock()
 			seen := st.wakes
 			st.mu.Unlock()
@@ -259,7 +259,7 @@ func (j *replication) fill(k *replicator, x assignment) error {
 	}
 	defer func() { <-k.fills }()
 	e := j.e
-	st := &e.replica
+	st := e.replica
 	st.mu.Lock()
 	if st.assignment != x {
 		st.mu.Unlock()
@@ -311,7 +311,7 @@ func (j *replication) fill(k *replicator, x assignment) error {
 func (j *replication) synced(backupNumber uint64) {
 	j.s.mu.Lock()
 	defer j.s.mu.Unlock()
-	st := &j.e.replica
+	st := j.e.replica
 	st.mu.Lock()
 	same := st.assignment.role == primary && st.backupNumber == backupNumber
 	st.mu.Unlock()
@@ -332,7 +332,7 @@ func (j *replication) reportFilled(k *replicator, x assignment, ok bool) error {
 
 // detach makes the shard go on without a backup that refuses it. It tells the scheduler first, so that this does not promote the backup later.
 func (j *replication) detach(k *replicator, x assignment) error {
-	st := &j.e.replica
+	st := j.e.replica
 	st.mu.Lock()
 	reported, backupNumber := st.reportedFilled, st.backupNumber
 	st.mu.Unlock()
@@ -370,7 +370,7 @@ func (j *replication) sendState(k *replicator, x assignment, number uint64) erro
 		Newest: snap.Newest, Weight: snap.Weight, Kept: snap.Kept, KeptRound: snap.KeptRound, KeptWeight: snap.KeptWeight}
 	m.Init = wire.InitShard{Origin: wire.Origin{Key: cfg.Key, Shard: cfg.Index}, Form: cfg.Form, Rule: cfg.Rule, Offset: cfg.Offset, Length: cfg.Length,
 		RowLen: cfg.RowLen, Size: cfg.Size, Shards: cfg.Shards, Zeros: true, Name: cfg.Name}
-	if m.Init.Table, err = cfg.Table.Encode(); err != nil {
+	if m.Init.Table, err = cfg.TableOf().Encode(); err != nil {
 		return err
 	}
 	s.mu.RLock()

@@ -31,7 +31,7 @@ type Server struct {
 	loading       atomic.Int64  // bytes of first values, states and messages of many pushes being received
 	strangersMany atomic.Int64  // pushes under way in messages of many of senders that are not members
 	meter         *meter        // nil: nothing is measured
-	host          shard.Config  // what the Configs of all shards have in common
+	host          shard.Host    // what the Configs of all shards have in common
 	panics        atomic.Int64
 	guardLog      guardLog
 	profiles      profiles
@@ -70,7 +70,7 @@ type entry struct {
 	shard *shard.Shard
 	cfg   *shard.Config // the shard's
 	quota
-	replica replicaState
+	replica *replicaState // nil: the job has no backups
 }
 
 // An awaited is a shard that does not exist yet, and for which requests wait.
@@ -98,7 +98,7 @@ func newServer(cfg Config, l limits, pool *shard.Pool) *Server {
 		s.traceAhead = s.cfg.Trace.At(s.began) - s.began.UnixNano()
 	}
 	s.measure()
-	s.host = shard.Config{Pool: pool, Grow: s.reserve, Caught: func(cfg *shard.Config, x shard.Caught) { s.guardLog.record(cfg, s.membership.Load(), x) }}
+	s.host = shard.Host{Pool: pool, Grow: s.reserve, Caught: func(cfg *shard.Config, x shard.Caught) { s.guardLog.record(cfg, s.membership.Load(), x) }}
 	if s.meter != nil {
 		s.host.Meter = s.meter
 	}
