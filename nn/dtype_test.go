@@ -3,6 +3,7 @@ package nn_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +109,30 @@ func TestBFloat16IsStoredByEveryKindOfOperationOnImages(t *testing.T) {
 		"MaxPoolGrad AvgPool AvgPoolGrad GlobalAvgPool GlobalAvgPoolGrad Upsample UpsampleGrad Dropout") {
 		if !stored[kind] {
 			t.Errorf("no model stores bfloat16 before or behind %s", kind)
+		}
+	}
+}
+
+// Where a CPU multiplies bfloat16 no faster than float32, a program of bfloat16 is that of float32: the same operations on the same memory, and the same bits.
+func TestBFloat16IsFloat32WhereThatIsAsFast(t *testing.T) {
+	if how := f32.BFloat16Products(); how != f32.FloatProducts {
+		t.Skipf("products of bfloat16 are by %v", how)
+	}
+	for _, m := range models {
+		run := func(d nn.DType) *nn.Program {
+			loss, p := compile(t, m, nn.Config{Threads: 2, DType: d})
+			fillInputs(t, loss.Graph(), p, nil, m.classes, 1)
+			step(t, p, nil)
+			return p
+		}
+		exact, p := run(nn.Float32), run(nn.BFloat16)
+		if p.Plan() != exact.Plan() {
+			t.Errorf("%s: the plan in bfloat16 is not that in float32:\n%s\nwant\n%s", m.name, p.Plan(), exact.Plan())
+		}
+		for i, q := range p.Params() {
+			if !slices.Equal(q.Gradient, exact.Params()[i].Gradient) {
+				t.Errorf("%s: the gradient of %s is not that in float32", m.name, q.Name)
+			}
 		}
 	}
 }

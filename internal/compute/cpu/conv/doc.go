@@ -23,12 +23,16 @@
 // Winograd's F(2×2, 3×3) instead, and in float32 backward-weight by F(3×3, 2×2): 16 products for four pixels in place of 36. Backward-weight
 // sums the transformed products of all pixels and transforms once at the end.
 //
+// Few output channels, forward or backward, leave most columns of such tiles idle. Where an estimate says that it is faster (AVX-512, NEON), a tile's rows
+// are output channels then: in forward and backward-data its columns are one pixel of many images, which lie side by side in a copy that is turned over, in
+// backward-weight the inputs that a pixel of dy sees.
+//
 // # bfloat16
 //
 // A plan of NewBFloat16 multiplies bfloat16 and sums float32. The tile then reads pairs (see f32.PairTiles): neighbouring input
 // channels in forward and backward-data, two images in backward-weight, where the sum runs over pixels. Weights are rounded as they are
 // packed, inputs and gradients as they are copied for the tile; Winograd transforms in float32 and rounds what the transforms
-// give. Sums over fewer than eight channels stay those of float32.
+// give. Sums over fewer than eight channels, and over images side by side, stay those of float32.
 //
 // Where the CPU has a tile unit (AMX; see f32.Tile.Blocks), sums over eight channels and more are its: forward and backward-data over rows of pixels that lie a
 // constant stride apart, along images or over images of a copy in which these lie side by side, backward-weight over images, 32 in a step.
