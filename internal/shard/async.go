@@ -15,7 +15,7 @@ func (s *Shard) SetMode(mode uint8) error {
 	if s.pushed {
 		return s.refuse(wire.CodeConflict, "mode: got %d after contributions in mode %d", mode, s.mode)
 	}
-	s.mode, s.async = mode, mode == wire.ModeAsync
+	s.mode = mode
 	s.wake()
 	return nil
 }
@@ -97,9 +97,11 @@ func (s *Shard) keepNewest(m *member, p *payload, weight float32) {
 	}
 }
 
+func (s *Shard) async() bool { return s.mode == wire.ModeAsync }
+
 // Async reports whether the mode is asynchronous.
 func (s *Shard) Async() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.async
+	return s.async()
 }

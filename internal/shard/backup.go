@@ -103,7 +103,7 @@ var ErrAgain = errors.New("shard: a round has closed meanwhile: wait again")
 // awaitsBackup reports whether the value must not be shown, because it contains a round that the backup does not have. In async mode a value that is
 // being copied is not shown either, so that a contribution that comes too early can wait for the end of the copy.
 func (s *Shard) awaitsBackup() bool {
-	return s.backup.unacknowledged() != nil || s.async && s.backup.isFilling()
+	return s.backup.unacknowledged() != nil || s.async() && s.backup.isFilling()
 }
 
 // roundsBlocked reports whether no round may close.
@@ -127,7 +127,7 @@ func (s *Shard) recordRound(step uint64) {
 		s.recordRows(r)
 	case s.n == 0:
 	case s.sum.keepsValue:
-	case s.cfg.Rule == wire.RuleAverage && s.async: // Counts say whose contribution it is
+	case s.cfg.Rule == wire.RuleAverage && s.async(): // Counts say whose contribution it is
 	case s.cfg.Rule == wire.RuleAverage && s.sum.weight <= 0:
 	case s.cfg.Rule == wire.RuleAverage, s.opt == nil:
 		r.Form, r.version, r.size = wire.RecordValue, s.acquire(), 4*s.n

@@ -200,7 +200,7 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mode, s.async = x.Mode, x.Mode == wire.ModeAsync
+	s.mode = x.Mode
 	if err := s.configure(x.Config); err != nil {
 		return nil, err
 	}

@@ -253,7 +253,7 @@ func (s *Shard) placeValue(rounds uint64) {
 
 // contributions are those of the round that is being closed; in async mode the one that is being applied.
 func (s *Shard) contributions() []slot {
-	if s.async {
+	if s.async() {
 		return s.scratch.single[:]
 	}
 	return s.open.slots

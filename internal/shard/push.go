@@ -88,13 +88,13 @@ func (s *Shard) Push(c Contribution) (Status, error) {
 		c.Data.Release()
 		return Repeated, nil
 	}
-	if c.Loan != nil && (s.guard != nil || s.async && s.cfg.Rule == wire.RuleAverage) {
+	if c.Loan != nil && (s.guard != nil || s.async() && s.cfg.Rule == wire.RuleAverage) {
 		return Unlent, nil
 	}
-	if s.async && c.Step.Measure {
+	if s.async() && c.Step.Measure {
 		return Refused, s.refuse(wire.CodeUnsupported, "push: got a measured push in async mode, where a round has one contribution")
 	}
-	if s.async {
+	if s.async() {
 		return s.pushAsync(m, &c)
 	}
 	return s.pushSync(m, &c)

@@ -118,15 +118,14 @@ type Shard struct {
 
 	mu sync.Mutex // guards all below, and the reader counts of the shard's Versions
 
-	mode   uint8
-	async  bool // mode is wire.ModeAsync
-	pushed bool // a contribution was accepted
-	anySeq bool // restored from a state: a member's first contribution may have any sequence number
+	mode    uint8
+	grouped bool // some members are in groups
+	pushed  bool // a contribution was accepted
+	anySeq  bool // restored from a state: a member's first contribution may have any sequence number
 
 	generation uint64
 	ranked     []*member          // the members in rank order
 	ordered    []*member          // the members in the order of the sum
-	grouped    bool               // some members are in groups
 	byNode     map[uint64]*member // nil if they are few
 
 	rounds    uint64 // closed; the open round's number

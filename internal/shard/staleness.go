@@ -41,7 +41,7 @@ func (v *Version) HandTo(node uint64) (missed, lead uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := s.memberOf(node)
-	if !s.async || m == nil {
+	if !s.async() || m == nil {
 		return 0, 0
 	}
 	missed = m.staleness.missed

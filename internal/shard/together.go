@@ -53,7 +53,7 @@ func (s *Shard) pushTogether(c *Contribution) (Status, error) {
 		return Refused, s.refuse(wire.CodePushAlone, "push of %d workers to round %d: %s", len(c.Contributors), c.Round, fmt.Sprintf(format, args...))
 	}
 	switch {
-	case s.async:
+	case s.async():
 		return alone("in async mode each contribution is a round of its own")
 	case s.guard != nil:
 		return alone("the guard judges each worker's gradient")

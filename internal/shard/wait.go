@@ -127,7 +127,7 @@ func (s *Shard) has(want *Want) bool {
 	if s.awaitsBackup() {
 		return false
 	}
-	if !s.async {
+	if !s.async() {
 		return s.rounds >= want.Round
 	}
 	if m := s.memberOf(want.Node); m != nil && m.counted < want.Seq {
@@ -206,7 +206,7 @@ func (s *Shard) Laggards(want Want) []Laggard {
 	}
 	for _, m := range s.ranked {
 		switch {
-		case s.async:
+		case s.async():
 			if m.Node == want.Node && m.counted < want.Seq || s.late(m, &want) {
 				list = append(list, Laggard{Node: m.Node, Rank: m.Rank, Done: m.counted})
 			}
