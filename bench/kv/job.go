@@ -49,9 +49,11 @@ func (j *job) run(ctx context.Context, limit time.Duration, r *report) (done int
 func (j *job) play(running *processes.Running, timer *time.Timer, limit time.Duration, r *report) (done int, err error) {
 	for _, name := range j.works {
 		m := measured{job: j.size, transport: j.transport}
-		if m.work, err = findWork(name); err != nil {
+		w, err := findWork(name)
+		if err != nil {
 			return done, err
 		}
+		m.work = w.scaled(j.scale)
 		skip := false
 		for _, w := range running.Workers {
 			e, err := nextEvent(w, name, true)

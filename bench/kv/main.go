@@ -112,7 +112,7 @@ func readFlags(args []string) (settings, error) {
 	transports := f.String("transport", strings.Join(transportNames, ","), "how processes reach each other, with commas between")
 	backups := f.Bool("backups", false, "run each job of several servers with backups, too, in turns")
 	f.IntVar(&set.count, "count", 3, "how often each job is run")
-	f.Float64Var(&set.scale, "scale", 1, "multiplies the samples of each work")
+	f.Float64Var(&set.scale, "scale", 1, "multiplies the samples of each work; where that leaves fewer than three, their passes")
 	f.DurationVar(&set.budget, "budget", 9*time.Minute, "time of the whole run: turns that would not fit are left out (0: no limit)")
 	f.DurationVar(&set.limit, "limit", 30*time.Second, "time of one work in one job, times -scale above 1; a work that takes longer is a row that says so, and the rest goes on")
 	f.StringVar(&set.save, "save", "", "folder: results are written there, too, to a file kv-MACHINE.txt; bench/machines puts several machines' side by side")

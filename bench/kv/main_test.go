@@ -327,6 +327,23 @@ func TestPlanTellsTheWorks(t *testing.T) {
 	}
 }
 
+// Below three samples a small scale leaves fewer passes, but as many rounds of norms.
+func TestASmallScaleLeavesFewerPasses(t *testing.T) {
+	for _, tc := range []struct {
+		work            string
+		scale           float64
+		samples, passes int
+	}{{"latency", 2, 40, 100}, {"latency", 0.15, 3, 100}, {"latency", 0.01, 3, 6}, {"resnet18", 0.001, 3, 1}, {"norms/sgd", 0.01, 3, normRounds}} {
+		w, err := findWork(tc.work)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.scaled(tc.scale); got.samples != tc.samples || got.passes != tc.passes {
+			t.Errorf("%s, scale %v: got %d samples of %d passes, want %d of %d", tc.work, tc.scale, got.samples, got.passes, tc.samples, tc.passes)
+		}
+	}
+}
+
 func TestGainIsOfTurnsNextToEachOther(t *testing.T) {
 	w, err := findWork("latency")
 	if err != nil {

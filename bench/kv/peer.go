@@ -45,7 +45,8 @@ func plan(names []string, scale float64) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&b, "%s %d %d %d %d", w.name, w.scaled(scale), w.passes, digit(w.pull), digit(w.whole))
+		w = w.scaled(scale)
+		fmt.Fprintf(&b, "%s %d %d %d %d", w.name, w.samples, w.passes, digit(w.pull), digit(w.whole))
 		for _, n := range w.keys {
 			fmt.Fprintf(&b, " %d", n)
 		}

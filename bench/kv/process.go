@@ -110,8 +110,7 @@ func play(ctx context.Context, cfg cluster.Config) error {
 		if err != nil {
 			return err
 		}
-		w.samples = w.scaled(scale)
-		if err := playOne(ctx, kv, w, out); err != nil {
+		if err := playOne(ctx, kv, w.scaled(scale), out); err != nil {
 			return fmt.Errorf("work %s: %w", name, err)
 		}
 	}

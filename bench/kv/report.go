@@ -103,7 +103,8 @@ func newReport(w io.Writer) *report {
 // row is what there is of a job's work so far.
 func (r *report) row(j *job, work string) *measured {
 	m := &measured{job: j.size, transport: j.transport}
-	m.work, _ = findWork(work) // its name is one of ours
+	w, _ := findWork(work) // its name is one of ours
+	m.work = w.scaled(j.scale)
 	if have := r.all[m.name()]; have != nil {
 		return have
 	}

@@ -87,7 +87,7 @@ func stageTransport(ctx context.Context, set settings, name string, c *costs.Cos
 	for i, sz := range stageJobs {
 		for k, w := range works {
 			m := r.all[(&measured{job: sz, transport: name, work: w}).name()]
-			ops, at := float64(m.samples*w.operations()*sz.workers), k%len(stageSets)
+			ops, at := float64(m.samples*m.work.operations()*sz.workers), k%len(stageSets)
 			bytes := float64(stageSets[at].bytes)
 			worker[i][k/len(stageSets)][at] = costs.Point{Bytes: bytes, Cost: m.workerCPU.Seconds() / ops}
 			server[i][k/len(stageSets)][at] = costs.Point{Bytes: bytes, Cost: (m.cpu - m.workerCPU).Seconds() / ops}

@@ -116,8 +116,17 @@ func findWork(name string) (work, error) {
 	return work{}, fmt.Errorf("work %q: not known", name)
 }
 
-// scaled returns the samples of a run.
-func (w *work) scaled(scale float64) int { return max(int(float64(w.samples)*scale), 3) }
+// scaled returns the work of a run with so many times the samples. There are three at least: with fewer it is passes that there are less of, but for
+// norms, which are measured once in so many.
+func (w work) scaled(scale float64) work {
+	const least = 3
+	samples := float64(w.samples) * scale
+	w.samples = max(int(samples), least)
+	if samples < least && w.norms == nil {
+		w.passes = max(int(float64(w.passes)*samples/least), 1)
+	}
+	return w
+}
 
 // operations returns how many operations a sample is.
 func (w *work) operations() int {
