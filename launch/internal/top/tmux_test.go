@@ -94,6 +94,12 @@ func (x terminal) state() string {
 	return strings.TrimSpace(x.tmux("display-message", "-p", "-t", "top", "#{alternate_on} #{cursor_flag}"))
 }
 
+// foreground is the program that the terminal's keys go to.
+func (x terminal) foreground() string {
+	x.t.Helper()
+	return strings.TrimSpace(x.tmux("display-message", "-p", "-t", "top", "#{pane_current_command}"))
+}
+
 // terminate sends SIGTERM to the process whose number is in a file.
 func terminate(t *testing.T, path string) {
 	t.Helper()
@@ -138,7 +144,8 @@ func TestTheTerminalIsRestored(t *testing.T) {
 	before := stty("before")
 	restored := func(after string) {
 		t.Helper()
-		x.await("normal screen after "+after, func() bool { return x.state() == normal })
+		// Until it has ended, or stopped, it reads the terminal: it would take what is typed for the shell.
+		x.await("normal screen and shell after "+after, func() bool { return x.state() == normal && x.foreground() == "bash" })
 		if got := stty(strings.ReplaceAll(after, " ", "-")); got != before {
 			t.Errorf("after %s the terminal's modes are %q, want %q", after, got, before)
 		}
