@@ -31,7 +31,7 @@ PLAIN := ./internal/compute/op ./internal/f32 math math/rand/v2 compress/flate i
 # The garbage collector is about a tenth of the compiler's time.
 test testclouds testkubernetes slowtest: export GOGC ?= 200
 # Nobody debugs these test programs: without tables for a debugger compilation takes a tenth less.
-NODWARF := -gcflags=all=-dwarf=false
+NODWARF := -gcflags=all=-dwarf=false -ldflags="-s -w"
 RACEFLAGS := $(if $(RACE),$(RACE) $(NODWARF) $(foreach p,$(PLAIN),-gcflags=$(p)='-dwarf=false -race=false'))
 # One package more at a time than there are processors: many tests wait for processes and networks.
 PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
