@@ -167,7 +167,7 @@ func TestJobsOfProcesses(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	type size struct{ workers, servers int }
-	sizes := []size{{2, 2}, {7, 3}}
+	sizes := []size{{2, 2}, {4, 3}}
 	if os.Getenv("PARAGON_TEST_SLOW") != "" {
 		sizes = nil
 		for _, workers := range []int{1, 2, 4, 7} {
