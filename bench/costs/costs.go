@@ -59,12 +59,12 @@ type Costs struct {
 	Decode     map[string]Line      `json:"decode"`     // a byte added to a sum from its code
 }
 
-// Far is the share of what passes over so many bytes again and again that comes from memory: a cache that is smaller keeps its part.
-func (c *Costs) Far(workingSet float64) float64 {
-	if workingSet <= c.LLC {
+// Far is the share of what passes over a working set again and again that comes from memory: a cache that is smaller keeps its part. Both are in bytes.
+func Far(workingSet, cache float64) float64 {
+	if workingSet <= cache {
 		return 0
 	}
-	return 1 - c.LLC/workingSet
+	return 1 - cache/workingSet
 }
 
 // Validate names the first cost that cannot be.

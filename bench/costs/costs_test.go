@@ -22,9 +22,8 @@ func TestFitGoesThroughItsPoints(t *testing.T) {
 
 // The part of a working set that does not fit the cache is read from memory.
 func TestFarGrowsWithTheWorkingSet(t *testing.T) {
-	c := Costs{LLC: 32}
 	for set, want := range map[float64]float64{0: 0, 32: 0, 64: 0.5, 320: 0.9} {
-		if got := c.Far(set); got != want {
+		if got := Far(set, 32); got != want {
 			t.Errorf("%v bytes with a cache of 32: got %v, want %v", set, got, want)
 		}
 	}

@@ -94,7 +94,7 @@ func stageTransport(ctx context.Context, set settings, name string, c *costs.Cos
 		}
 	}
 	far := stageSets[3]
-	share := max(0.5, c.Far(3*float64(far.keys*far.bytes))) // gradients, values, and the workers' copies of them
+	share := max(0.5, costs.Far(3*float64(far.keys*far.bytes), c.LLC)) // gradients, values, and the workers' copies of them
 	line := func(p points) costs.Line { return costs.Fit(p[0], p[1], p[2], p[3], share) }
 	flat := func(p points) costs.Line {
 		each := costs.Round(p[3].Cost / p[3].Bytes)

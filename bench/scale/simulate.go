@@ -1,5 +1,7 @@
 package main
 
+import "github.com/paragon-train/paragon/bench/costs"
+
 // A host has cores and a link.
 type host struct {
 	cores    cores
@@ -122,17 +124,9 @@ func (s *simulation) place(parts [][]part) (serverHosts []*host) {
 		sets[g.host] += 2 * total * float64(g.count) // gradients, and where values come to
 	}
 	for h, set := range sets {
-		h.far = farOf(set, c.llc)
+		h.far = costs.Far(set, c.llc)
 	}
 	return serverHosts
-}
-
-// farOf is the share of a working set that a cache does not hold.
-func farOf(set, llc float64) float64 {
-	if set <= llc {
-		return 0
-	}
-	return 1 - llc/set
 }
 
 // send moves messages from so many hosts like this one to so many like that one, and calls f when the last is there. bytes are those between two hosts.

@@ -370,5 +370,5 @@ func (n *Node) Worker(node NodeID) (transport.Caller, error) {
 		}
 		return c, nil
 	}
-	return nil, fmt.Errorf("cluster: %w: node %d takes no part in sums within a host in generation %d", ErrNoServer, node, n.membership.Generation)
+	return nil, fmt.Errorf("cluster: node %d takes no part in sums within a host in generation %d", node, n.membership.Generation)
 }

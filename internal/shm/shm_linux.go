@@ -186,7 +186,9 @@ func (b *Block) Detach(p []byte) error {
 	if err == nil {
 		first := unsafe.SliceData(p)
 		copy(pages, unsafe.Slice(first, length)) // what is behind p in its last page, too
-		err = movePages(uintptr(unsafe.Pointer(first)), pages)
+		if err = movePages(uintptr(unsafe.Pointer(first)), pages); err != nil {
+			err = errors.Join(err, unix.Munmap(pages))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("shm: detach %d bytes from their peers: %w", len(p), err)

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -139,10 +140,17 @@ func (k *lentCall) end() {
 
 // awaitRelease returns when the peer has released the memory, or cannot reach it any more.
 func (k *lentCall) awaitRelease() {
-	pause := 20 * time.Microsecond
+	pause, told := 20*time.Microsecond, false
 	for waited := time.Duration(0); atomic.LoadUint32(k.word) != k.generation|loanOver; waited += pause {
-		if waited >= grace && k.memory.detach() == nil {
-			return
+		if waited >= grace {
+			err := k.memory.detach()
+			if err == nil {
+				return
+			}
+			if !told { // the peer may write to the caller's memory: the call cannot return
+				slog.Warn("transport: a peer keeps memory that was lent to it for a call that has ended, and it cannot be taken from it; waiting for the peer", "error", err)
+				told = true
+			}
 		}
 		time.Sleep(pause)
 		pause = min(2*pause, 2*time.Millisecond)
