@@ -62,8 +62,8 @@ func TestLeNetIsComputedInTheWaysForFewChannels(t *testing.T) {
 	p := pool.New(2)
 	defer p.Close()
 	tile := f32.Tiles(f32.Active())
-	if !tile.CanWinograd() {
-		t.Skipf("path %v moves values in plain Go", f32.Active())
+	if f32.Active() != f32.AVX512 {
+		t.Skipf("path %v has tiles of another size, for which the estimate may choose otherwise", f32.Active())
 	}
 	for _, s := range []Shape{square(64, 28, 1, 6, 5, 1, 2), square(64, 14, 6, 16, 5, 1, 0)} {
 		plan, err := newPlan(s, p, tile, whereFaster)
