@@ -141,7 +141,7 @@ func (b *bench) job(ctx context.Context, j job, works []string) error {
 	return nil
 }
 
-// leaveOut gives what is left of a job's works the reason why it is not measured.
+// leaveOut reports each work of a job that has no measurement yet as not measured, with the reason.
 func (b *bench) leaveOut(j *job, why string) {
 	for _, name := range j.works {
 		if m := b.r.row(j, name); len(m.turns) == 0 {

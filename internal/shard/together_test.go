@@ -57,7 +57,7 @@ func together(s *Shard, of ...Contribution) Contribution {
 	return c
 }
 
-// A sum is of workers of one host: nobody speaks for another's.
+// A sum that names workers of two hosts is refused.
 func TestASumOfWorkersOfTwoHostsIsRefused(t *testing.T) {
 	for _, hosts := range [][][]int{{{0, 1}, {2, 3}}, {{0, 3}, {1}, {2}}} {
 		for _, of := range [][]int{{0, 2}, {1, 2}, {0, 1, 2, 3}} {

@@ -84,7 +84,7 @@ func TestAPeerThatMakesItsSocketsBlockHoldsNothingUp(t *testing.T) {
 		_, err := ours.Write(make([]byte, 2<<ringBits)) // waits for room
 		done <- err
 	}()
-	within("a write that nobody reads", os.ErrDeadlineExceeded)
+	within("a write to a peer that does not read", os.ErrDeadlineExceeded)
 	for range 3000 { // rings until the socket is full
 		ours.in.via.Write(ours.in.tell)
 	}

@@ -138,8 +138,8 @@ func newDoorbell(nc *net.UnixConn) (*doorbell, error) {
 	return b, nil
 }
 
-// receive reads what is there. The peer may have the same socket, and may have made it one on which calls wait, without a deadline: so they are told
-// not to, as in ring.tell, sendBlock and receiveBlock.
+// receive reads what is there. The peer may hold the same socket and clear O_NONBLOCK, which would make this call block without a deadline. MSG_DONTWAIT
+// prevents that, as in ring.tell, sendBlock and receiveBlock.
 func (b *doorbell) receive(fd uintptr) (done bool) {
 	n, _, errno := unix.Syscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&b.drained[0])), uintptr(len(b.drained)), unix.MSG_DONTWAIT, 0, 0)
 	switch {

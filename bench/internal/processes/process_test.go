@@ -48,7 +48,7 @@ func TestAProgramEndsWithWhatItStarted(t *testing.T) {
 	}
 }
 
-// running is false for a process that has ended, also where nobody has asked how.
+// running reports whether a process still runs. A zombie does not.
 func running(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
