@@ -23,13 +23,13 @@ RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # A program under the race detector sleeps for a second before it exits; tests start hundreds. It also maps its shadow anew for each large array,
 # whose pages then fault one by one: a third of the time of tests with large arrays. With the threshold (bytes) it writes zeros.
 export GORACE ?= atexit_sleep_ms=0 clear_shadow_mmap_threshold=1000000000
-# Plain loops are left without instrumentation: of ops, of the numeric code whose faster paths are assembly, which has none anyway, of matrices, of random
+# Plain loops are left without instrumentation: of ops, of the numeric code whose faster paths are assembly, which has none anyway, of the tile unit's emulator, of matrices, of random
 # numbers and of pictures. They are most of the time of the tests of f32 and of convolutions under the race detector. A package here may use
 # neither sync/atomic nor generic code of sync (Map, OnceFunc): the linker may take its copy for the whole program, and the race
 # detector would report what that orders. So gorgonia, which has a sync.Map, is not here; a test of package nn looks.
-PLAIN := ./internal/compute/op ./internal/f32 math math/rand/v2 compress/flate image/png $(addprefix gonum.org/v1/gonum/,blas/gonum lapack/gonum mat)
-# The garbage collector is about a tenth of the compiler's time.
-test testclouds testkubernetes slowtest: export GOGC ?= 200
+PLAIN := ./internal/compute/op ./internal/f32 ./internal/testing/amxtest math math/rand/v2 compress/flate image/png $(addprefix gonum.org/v1/gonum/,blas/gonum lapack/gonum mat)
+# The garbage collector is about a tenth of the compiler's time, at 100.
+test testgpu testbench testclouds testkubernetes slowtest: export GOGC ?= 400
 # Nobody debugs these test programs: without tables for a debugger compilation takes a tenth less.
 NODWARF := -gcflags=all=-dwarf=false -ldflags="-s -w"
 RACEFLAGS := $(if $(RACE),$(RACE) $(NODWARF) $(foreach p,$(PLAIN),-gcflags=$(p)='-dwarf=false -race=false'))
@@ -44,10 +44,13 @@ BROWSERTESTS = $(shell find . -name '*_browser_test.go' -not -path './.*')
 CLUSTERTESTS = $(shell grep -lE 'slurmtest|mpitest|podmantest|onEachSite|sshtest[.]Cluster' launch/*_test.go)
 # Programs that tests start: see internal/testing/testbuild.
 PROGRAMS := ./launch ./examples/cifar10 ./examples/tune-cifar10 ./examples/tune-distributed ./cmd/gpucheck
+# Tests of their own targets: what runs on an NVIDIA GPU, on stand-ins of its libraries that g++ builds, and the measuring programs.
+GPU := ./internal/cuda/... ./internal/compute/cuda ./cmd/gpucheck
+APART := (bench|internal/cuda|internal/compute/cuda|cmd/gpucheck)
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
-.PHONY: all help build test testall testpaths testclouds testkubernetes testclusters testarm64 browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
+.PHONY: all help build test testall testpaths testgpu testbench testclouds testkubernetes testclusters testarm64 browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -58,26 +61,33 @@ build: ## build launch, the examples and gpucheck into bin/
 	$(BUILD) -o $(BIN)/ ./launch ./examples/... ./cmd/...
 
 # Both are compilers, processes and waits in turns: together they keep the processors busy.
-test: ## run the tests, with the race detector (under ten minutes on two cores)
+test: ## run the tests, with the race detector (under ten minutes on two cores); CI runs the other test targets, too
 	@[ -n "$(RACE)" ] || echo "there is no C compiler: tests run without the race detector (install gcc)"
 	@$(MAKE) --no-print-directory -j2 testall testpaths
 
 # go vet is a part of make lint. go test would run it over all packages of other modules, too.
 testall:
-	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./...
+	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m $$($(GO) list ./... | grep -vE '^[^/]+/[^/]+/[^/]+/$(APART)(/|$$)')
 
 # Tests of the kernels themselves go through all paths anyway. The cache of go test does not see the variable, which is read before tests begin: -count=1.
-# Real data sets are unpacked here, too: under the race detector that takes ten times as long.
+# Real data sets are unpacked and searches made here, too: under the race detector that takes ten times as long.
 # What programs that tests start are made of is compiled first, beside the tests' own packages: several tests would begin to compile the same at once.
-testpaths: ## test whole models on the numeric code's portable and AVX2 paths, and real data without the race detector
+testpaths: ## test whole models on the numeric code's portable and AVX2 paths, and real data and searches without the race detector
 	@CGO_ENABLED=0 $(GO) build $(NODWARF) -tags nobuckets,nokubernetes $$(CGO_ENABLED=0 $(GO) list -deps -tags nobuckets,nokubernetes \
 		-f '{{if and (not .Standard) (ne .Name "main")}}{{.ImportPath}}{{end}}' $(PROGRAMS))
 	CGO_ENABLED=0 $(GO) test $(NODWARF) -count=1 -vet=off -timeout 5m -run LoadsFromIts ./data
+	CGO_ENABLED=0 $(GO) test $(NODWARF) -vet=off -timeout 5m ./tune/suggest
 	@set -e; for path in portable avx2; do \
 		if [ $$path = avx2 ] && ! grep -qsw avx2 /proc/cpuinfo; then echo "this machine has no AVX2; skipped"; continue; fi; \
 		echo "PARAGON_CPU=$$path"; \
-		CGO_ENABLED=0 PARAGON_CPU=$$path $(GO) test $(NODWARF) -count=1 -short -vet=off -timeout 5m ./nn; \
+		CGO_ENABLED=0 PARAGON_CPU=$$path $(GO) test $(NODWARF) -count=1 -short -skip 'GPU|/cuda|//cuda' -vet=off -timeout 5m ./nn; \
 	done
+
+testgpu: ## test what runs on an NVIDIA GPU, on stand-ins of its libraries (models on them are a part of make test)
+	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 10m $(GPU)
+
+testbench: ## test the measuring programs
+	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 10m ./bench/...
 
 testclouds: ## test checkpoints in a stand-in of S3, whose SDK make test does without
 	$(GO) test $(RACEFLAGS) -tags s3only -vet=off -timeout 5m ./checkpoint/bucket

@@ -31,6 +31,7 @@ type guardedRun struct {
 	apart       bool // push and pull apart, so that pushes are acknowledged before their rounds close
 	kind        string
 	rounds      int
+	pause       time.Duration // between rounds; a millisecond unless set
 	// adapts: the norms of the dense key are measured in every round, and each round has a learning rate of its own. The norms are among the values
 	// that train returns.
 	adapts bool
@@ -166,7 +167,7 @@ func (g *guardedRun) train(ctx context.Context, kv kvstore.Store, done *atomic.I
 			norms = append(norms, float32(kv.RoundWeight("dense")), float32(kv.RoundWeight("mean")))
 		}
 		done.Add(1)
-		time.Sleep(time.Millisecond)
+		time.Sleep(max(g.pause, time.Millisecond))
 	}
 	return slices.Concat(dense, slices.Concat(small...), rows, open, norms), nil
 }
@@ -293,16 +294,16 @@ func TestAKilledServerChangesNoBit(t *testing.T) {
 // When a server comes in the place of one that was lost, its shards get backups again, so that a second loss is survived, too: once
 // there has been time.
 func TestServersMayBeLostOneAfterTheOther(t *testing.T) {
-	g := guardedRun{optimizer: optim.Config{Name: "adam", LearningRate: 0.1, Reduction: optim.Mean}, apart: true, kind: "dist_sync", rounds: 150}
+	g := guardedRun{optimizer: optim.Config{Name: "adam", LearningRate: 0.1, Reduction: optim.Mean}, apart: true, kind: "dist_sync", rounds: 36, pause: 250 * time.Millisecond}
 	want := g.run(t, 2, 0, nil)
 	for seed := range seeds(1, 2) {
 		rng := rand.New(rand.NewPCG(seed, 12))
 		got := g.run(t, 2, seed, func(job *jobtest.Job, done *atomic.Int64) {
 			for _, rank := range rng.Perm(2) {
-				for before := done.Load(); done.Load() < before+20; {
+				for before := done.Load(); done.Load() < before+8; {
 					time.Sleep(time.Millisecond)
 				}
-				if n := done.Load(); n > 3*140 {
+				if n := done.Load(); n > 3*30 {
 					t.Errorf("seed %d: %d rounds are over, want the loss of server %d in the middle", seed, n, rank)
 				}
 				time.Sleep(time.Duration(rng.IntN(10_000)) * time.Microsecond)

@@ -37,8 +37,10 @@ func hostJob(over transport.Network, perHost int) func(t testing.TB, c kvstorete
 
 // The store keeps its promises where the workers of a host add up before a push leaves it.
 func TestStoresWithSumsWithinHosts(t *testing.T) {
-	kvstoretest.Run(t, kvstoretest.Harness{Open: hostJob(nil, 2), WorkersPerHost: 2, Workers: unlessShort([]int{4}, 3), Types: []string{"dist_sync"}, Servers: []int{2}, Edge: smallEdge()})
-	kvstoretest.Run(t, kvstoretest.Harness{Open: hostJob(transport.Auto, 3), WorkersPerHost: 3, Workers: unlessShort([]int{3}, 6), Types: []string{"dist_sync"}, Servers: []int{1}, Edge: smallEdge()})
+	kvstoretest.Run(t, kvstoretest.Harness{Open: hostJob(transport.Auto, 2), WorkersPerHost: 2, Workers: unlessShort([]int{4}, 3), Types: []string{"dist_sync"}, Servers: []int{2}, Edge: smallEdge()})
+	if workers := unlessShort(nil, 3, 6); len(workers) > 0 {
+		kvstoretest.Run(t, kvstoretest.Harness{Open: hostJob(nil, 3), WorkersPerHost: 3, Workers: workers, Types: []string{"dist_sync"}, Servers: []int{1}, Edge: smallEdge()})
+	}
 }
 
 // onHosts puts two workers of a crowd on each host; they add up within it.

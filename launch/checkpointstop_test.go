@@ -31,11 +31,11 @@ func TestAJobStopsWithACheckpointAndGoesOn(t *testing.T) {
 		name    string
 		flags   []string
 		by      string
-		workers int // of the second run
+		workers int // of the second run; 0: none
 	}{
 		{"SIGUSR1", nil, "SIGUSR1", 3},
 		{"elastic, with backups", []string{"--elastic-training-enabled", "--backups", "1", "-s", "2"}, "SIGUSR1", 2},
-		{"launch ctl stop", nil, "launch ctl stop", 3},
+		{"launch ctl stop", nil, "launch ctl stop", 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -59,6 +59,9 @@ func TestAJobStopsWithACheckpointAndGoesOn(t *testing.T) {
 				if p.Cause.Kind != control.CauseExit || p.Cause.Exit != 0 {
 					t.Errorf("process %d, %s %d, ended with %v, want code 0", p.Process, p.Role, p.Rank, p.Cause)
 				}
+			}
+			if tc.workers == 0 {
+				return
 			}
 			if err := os.WriteFile(fast, nil, 0o644); err != nil {
 				t.Fatal(err)

