@@ -65,6 +65,11 @@ func (t *Tile) PackPairRows(dst []float32, dstStride int, x []float32, rows, n i
 // up to width to zeros. Rows are dstStride and srcStride apart; n ≤ width. If high is nil, the upper halves are zeros. dst may
 // begin where low begins if no row of it reaches beyond the row that it is made of.
 func (t *Tile) PairRows(dst []float32, dstStride int, low, high []float32, srcStride, rows, n, width int) {
+	pairRowsWithin(t, dst, dstStride, low, high, srcStride, rows, n, width)
+}
+
+// pairRowsWithin is PairRows, and panics where rows are beyond the slices.
+func pairRowsWithin[E element](t *Tile, dst []float32, dstStride int, low, high []E, srcStride, rows, n, width int) {
 	if rows == 0 || width == 0 {
 		return
 	}
@@ -72,7 +77,7 @@ func (t *Tile) PairRows(dst []float32, dstStride int, low, high []float32, srcSt
 	if high != nil {
 		high = high[:(rows-1)*srcStride+n]
 	}
-	t.pairRows(dst, dstStride, low, high, srcStride, rows, n, width)
+	pairRows(t, dst, dstStride, low, high, srcStride, rows, n, width)
 }
 
 // pair is the pair of two numbers.
@@ -102,15 +107,15 @@ func packPairRowsPortable(dst []float32, dstStride int, x []float32, rows, n int
 	}
 }
 
-func pairRowsPortable(dst []float32, dstStride int, low, high []float32, srcStride, rows, n, width int) {
+func pairRowsPortable[E element](dst []float32, dstStride int, low, high []E, srcStride, rows, n, width int) {
 	for i := range rows {
-		to := dst[i*dstStride:][:width]
+		to := unsafe.Slice((*uint32)(unsafe.Pointer(&dst[i*dstStride])), width)
 		for j := range n {
-			h := float32(0)
+			v := uint32(halfBits(low[i*srcStride+j]))
 			if high != nil {
-				h = high[i*srcStride+j]
+				v |= uint32(halfBits(high[i*srcStride+j])) << 16
 			}
-			to[j] = pair(low[i*srcStride+j], h)
+			to[j] = v
 		}
 		clear(to[n:])
 	}

@@ -59,7 +59,7 @@ func (t *Tile) packPairRows(dst []float32, dstStride int, x []float32, rows, n i
 	packPairRowsPortable(dst, dstStride, x, rows, n)
 }
 
-func (t *Tile) pairRows(dst []float32, dstStride int, low, high []float32, srcStride, rows, n, width int) {
+func pairRows[E element](t *Tile, dst []float32, dstStride int, low, high []E, srcStride, rows, n, width int) {
 	if t.path != AVX512 {
 		pairRowsPortable(dst, dstStride, low, high, srcStride, rows, n, width)
 		return
@@ -77,10 +77,15 @@ func (t *Tile) pairRows(dst []float32, dstStride int, low, high []float32, srcSt
 		} else if m > 0 {
 			b = &high[j]
 		}
-		if w <= 16 {
-			pairRows1BF16(&dst[j], 4*dstStride, a, b, 4*srcStride, rows, lowMask, highMask, writeMask)
-		} else {
-			pairRows2BF16(&dst[j], 4*dstStride, a, b, 4*srcStride, rows, lowMask, highMask, writeMask)
+		switch {
+		case isHalf[E]() && w <= 16:
+			pairRows1HalfAVX512(&dst[j], 4*dstStride, (*uint16)(unsafe.Pointer(a)), (*uint16)(unsafe.Pointer(b)), 2*srcStride, rows, lowMask, highMask, writeMask)
+		case isHalf[E]():
+			pairRows2HalfAVX512(&dst[j], 4*dstStride, (*uint16)(unsafe.Pointer(a)), (*uint16)(unsafe.Pointer(b)), 2*srcStride, rows, lowMask, highMask, writeMask)
+		case w <= 16:
+			pairRows1BF16(&dst[j], 4*dstStride, (*float32)(unsafe.Pointer(a)), (*float32)(unsafe.Pointer(b)), 4*srcStride, rows, lowMask, highMask, writeMask)
+		default:
+			pairRows2BF16(&dst[j], 4*dstStride, (*float32)(unsafe.Pointer(a)), (*float32)(unsafe.Pointer(b)), 4*srcStride, rows, lowMask, highMask, writeMask)
 		}
 	}
 }

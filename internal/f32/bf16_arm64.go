@@ -22,23 +22,37 @@ func (t *Tile) packPairRows(dst []float32, dstStride int, x []float32, rows, n i
 }
 
 // pairRows leaves to the portable loop the columns beside whole vectors.
-func (t *Tile) pairRows(dst []float32, dstStride int, low, high []float32, srcStride, rows, n, width int) {
+func pairRows[E element](t *Tile, dst []float32, dstStride int, low, high []E, srcStride, rows, n, width int) {
 	done, zeros := 0, 0
 	if t.path == NEON {
 		done, zeros = vectorColumns(n, width)
 	}
-	var rest []float32
-	switch {
-	case high == nil && done > 0:
-		pairRowsLowBF16(&dst[0], 4*dstStride, &low[0], 4*srcStride, rows, done, zeros)
-	case done > 0:
-		pairRowsBF16(&dst[0], 4*dstStride, &low[0], &high[0], 4*srcStride, rows, done, zeros)
+	var rest []E
+	if done > 0 {
+		pairVectors(dst, dstStride, low, high, srcStride, rows, done, zeros)
 	}
 	if high != nil {
 		rest = high[done:]
 	}
 	if done+zeros < width {
 		pairRowsPortable(dst[done:], dstStride, low[done:], rest, srcStride, rows, n-done, width-done)
+	}
+}
+
+// pairVectors is pairRows of whole vectors, with some zeros behind them.
+func pairVectors[E element](dst []float32, dstStride int, low, high []E, srcStride, rows, n, zeros int) {
+	if isHalf[E]() {
+		if low, high := cast[uint16](low), cast[uint16](high); high == nil {
+			pairRowsLowHalfNEON(&dst[0], 4*dstStride, &low[0], 2*srcStride, rows, n, zeros)
+		} else {
+			pairRowsHalfNEON(&dst[0], 4*dstStride, &low[0], &high[0], 2*srcStride, rows, n, zeros)
+		}
+		return
+	}
+	if low, high := cast[float32](low), cast[float32](high); high == nil {
+		pairRowsLowBF16(&dst[0], 4*dstStride, &low[0], 4*srcStride, rows, n, zeros)
+	} else {
+		pairRowsBF16(&dst[0], 4*dstStride, &low[0], &high[0], 4*srcStride, rows, n, zeros)
 	}
 }
 

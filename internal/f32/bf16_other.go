@@ -13,7 +13,7 @@ func (t *Tile) packPairRows(dst []float32, dstStride int, x []float32, rows, n i
 	packPairRowsPortable(dst, dstStride, x, rows, n)
 }
 
-func (t *Tile) pairRows(dst []float32, dstStride int, low, high []float32, srcStride, rows, n, width int) {
+func pairRows[E element](_ *Tile, dst []float32, dstStride int, low, high []E, srcStride, rows, n, width int) {
 	pairRowsPortable(dst, dstStride, low, high, srcStride, rows, n, width)
 }
 

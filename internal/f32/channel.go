@@ -17,12 +17,12 @@ func checkChannels(op string, c int, lens ...int) {
 }
 
 // ChannelSums adds Σ x to sum and Σ x² to sumSq, for each of the len(sum) channels, over the rows of x.
-func ChannelSums(sum, sumSq []float64, x []float32) {
+func ChannelSums(sum, sumSq []float64, x []float32) { sumChannels("ChannelSums", sum, sumSq, x) }
+
+func sumChannels[E element](op string, sum, sumSq []float64, x []E) {
 	c := len(sum)
-	if c == 0 || len(x)%c != 0 || len(sumSq) != c {
-		checkChannels("ChannelSums", c, len(x))
-		same("ChannelSums", c, len(sumSq))
-	}
+	checkChannels2(op, c, len(x), len(x), len(x))
+	same2(op, c, len(sumSq), len(sumSq))
 	var a, b [maxChannels]float32
 	for len(x) > 0 {
 		n := min(len(x), groupRows*c)
@@ -31,21 +31,30 @@ func ChannelSums(sum, sumSq []float64, x []float32) {
 			clear(a[:w])
 			clear(b[:w])
 			channelSums(kernels.tile.path, a[:w], b[:w], x[c0:n], c)
-			for i := range w {
-				sum[c0+i] += float64(a[i])
-				sumSq[c0+i] += float64(b[i])
-			}
+			addGroup(sum[c0:], sumSq[c0:], a[:w], b[:w])
 		}
 		x = x[n:]
+	}
+}
+
+// addGroup adds the sums of a group of rows.
+func addGroup(sum, other []float64, a, b []float32) {
+	for i := range a {
+		sum[i] += float64(a[i])
+		other[i] += float64(b[i])
 	}
 }
 
 // ChannelSumsAround adds Σ (x − center) to sum and Σ (x − center)² to sumSq, for each channel. With a center near the mean, the
 // variance sumSq/m − (sum/m)² loses nothing where the mean is large against the deviation, as that of ChannelSums does.
 func ChannelSumsAround(sum, sumSq []float64, x, center []float32) {
+	sumChannelsAround("ChannelSumsAround", sum, sumSq, x, center)
+}
+
+func sumChannelsAround[E element](op string, sum, sumSq []float64, x []E, center []float32) {
 	c := len(sum)
-	checkChannels2("ChannelSumsAround", c, len(x), len(x), len(x))
-	same2("ChannelSumsAround", c, len(sumSq), len(center))
+	checkChannels2(op, c, len(x), len(x), len(x))
+	same2(op, c, len(sumSq), len(center))
 	var a, b [maxChannels]float32
 	for len(x) > 0 {
 		n := min(len(x), groupRows*c)
@@ -54,10 +63,7 @@ func ChannelSumsAround(sum, sumSq []float64, x, center []float32) {
 			clear(a[:w])
 			clear(b[:w])
 			channelSumsAround(kernels.tile.path, a[:w], b[:w], x[c0:n], center[c0:c0+w], c)
-			for i := range w {
-				sum[c0+i] += float64(a[i])
-				sumSq[c0+i] += float64(b[i])
-			}
+			addGroup(sum[c0:], sumSq[c0:], a[:w], b[:w])
 		}
 		x = x[n:]
 	}
@@ -66,13 +72,17 @@ func ChannelSumsAround(sum, sumSq []float64, x, center []float32) {
 // ChannelGradSums is the reduction of batch normalisation's backward pass. With dz = ReLUGrad of dy and y (dz = dy if y is
 // nil), it adds Σ dz to sumDy and Σ dz·(x − center) to sumDyX, for each channel.
 func ChannelGradSums(sumDy, sumDyX []float64, dy, x, y, center []float32) {
+	sumChannelGrads("ChannelGradSums", sumDy, sumDyX, dy, x, y, center)
+}
+
+func sumChannelGrads[E element](op string, sumDy, sumDyX []float64, dy, x, y []E, center []float32) {
 	c := len(sumDy)
 	if y == nil {
-		checkChannels2("ChannelGradSums", c, len(dy), len(x), len(dy))
+		checkChannels2(op, c, len(dy), len(x), len(dy))
 	} else {
-		checkChannels2("ChannelGradSums", c, len(dy), len(x), len(y))
+		checkChannels2(op, c, len(dy), len(x), len(y))
 	}
-	same2("ChannelGradSums", c, len(sumDyX), len(center))
+	same2(op, c, len(sumDyX), len(center))
 	var a, b [maxChannels]float32
 	for len(dy) > 0 {
 		n := min(len(dy), groupRows*c)
@@ -80,15 +90,12 @@ func ChannelGradSums(sumDy, sumDyX []float64, dy, x, y, center []float32) {
 			w := min(c-c0, maxChannels)
 			clear(a[:w])
 			clear(b[:w])
-			var ys []float32
+			var ys []E
 			if y != nil {
 				ys = y[c0:n]
 			}
 			channelGradSums(kernels.tile.path, a[:w], b[:w], dy[c0:n], x[c0:n], ys, center[c0:c0+w], c)
-			for i := range w {
-				sumDy[c0+i] += float64(a[i])
-				sumDyX[c0+i] += float64(b[i])
-			}
+			addGroup(sumDy[c0:], sumDyX[c0:], a[:w], b[:w])
 		}
 		dy, x = dy[n:], x[n:]
 		if y != nil {
@@ -117,14 +124,16 @@ func ScaleShiftAdd(y, x, res, scale, shift []float32, relu bool) {
 //	p = gamma·istd
 //	q = −p·istd²·Σ dz·(x − mean) / m
 //	r = −p·Σ dz / m − q·mean
-func NormGrad(dx, dy, x, y, p, q, r []float32) {
+func NormGrad(dx, dy, x, y, p, q, r []float32) { normGradOf("NormGrad", dx, dy, x, y, p, q, r) }
+
+func normGradOf[E element](op string, dx, dy, x, y []E, p, q, r []float32) {
 	if y == nil {
-		checkChannels2("NormGrad", len(p), len(dx), len(dy), len(x))
+		checkChannels2(op, len(p), len(dx), len(dy), len(x))
 	} else {
-		checkChannels2("NormGrad", len(p), len(dx), len(dy), len(y))
+		checkChannels2(op, len(p), len(dx), len(dy), len(y))
 	}
-	same2("NormGrad", len(dx), len(x), len(x))
-	same2("NormGrad", len(p), len(q), len(r))
+	same2(op, len(dx), len(x), len(x))
+	same2(op, len(p), len(q), len(r))
 	normGrad(kernels.tile.path, dx, dy, x, y, p, q, r)
 }
 

@@ -2,7 +2,7 @@
 
 package f32
 
-// These choose by path here and not through kernelSet, so that the caller's partial sums may live on its stack.
+// These choose by path here and not through kernelSet, so that the caller's partial sums may live on its stack. Names with Half are of bfloat16.
 
 // wideChannels bounds what a few channels are widened to.
 const wideChannels = 256
@@ -21,6 +21,14 @@ func wideRow(lanes, c int) int {
 		return 0
 	}
 	return n
+}
+
+// lanesOf is the elements that the path's loops over them take at once; 0: it has no such loops.
+func lanesOf[E element](p Path) int {
+	if isHalf[E]() && !storesBFloat16(p) {
+		return 0
+	}
+	return vectorLanes(p)
 }
 
 // whole reports whether rows of c channels are whole vectors of so many lanes, as scaleRows and normGradRows need.
@@ -42,61 +50,61 @@ func fold(sum, wide []float32) {
 	}
 }
 
-func channelSums(p Path, sum, sumSq, x []float32, c int) {
-	if w := wideRow(vectorLanes(p), c); w > 0 && len(sum) == c && len(x) >= w {
+func channelSums[E element](p Path, sum, sumSq []float32, x []E, c int) {
+	if w := wideRow(lanesOf[E](p), c); w > 0 && len(sum) == c && len(x) >= w {
 		var a, b [wideChannels]float32
 		n := len(x) / w * w
-		sumColumns(p, a[:w], b[:w], x[:n], w)
+		sumColumnsOf(p, a[:w], b[:w], x[:n], w)
 		fold(sum, a[:w])
 		fold(sumSq, b[:w])
 		x = x[n:]
 	}
 	if len(x) > 0 {
-		sumColumns(p, sum, sumSq, x, c)
+		sumColumnsOf(p, sum, sumSq, x, c)
 	}
 }
 
-func channelSumsAround(p Path, sum, sumSq, x, center []float32, c int) {
-	if w := wideRow(vectorLanes(p), c); w > 0 && len(sum) == c && len(x) >= w {
+func channelSumsAround[E element](p Path, sum, sumSq []float32, x []E, center []float32, c int) {
+	if w := wideRow(lanesOf[E](p), c); w > 0 && len(sum) == c && len(x) >= w {
 		var a, b, around [wideChannels]float32
 		repeat(around[:w], center)
 		n := len(x) / w * w
-		sumColumnsAround(p, a[:w], b[:w], x[:n], around[:w], w)
+		sumColumnsAroundOf(p, a[:w], b[:w], x[:n], around[:w], w)
 		fold(sum, a[:w])
 		fold(sumSq, b[:w])
 		x = x[n:]
 	}
 	if len(x) > 0 {
-		sumColumnsAround(p, sum, sumSq, x, center, c)
+		sumColumnsAroundOf(p, sum, sumSq, x, center, c)
 	}
 }
 
-func channelGradSums(p Path, sumDy, sumDyX, dy, x, y, center []float32, c int) {
-	if w := wideRow(vectorLanes(p), c); w > 0 && len(sumDy) == c && len(x) >= w {
+func channelGradSums[E element](p Path, sumDy, sumDyX []float32, dy, x, y []E, center []float32, c int) {
+	if w := wideRow(lanesOf[E](p), c); w > 0 && len(sumDy) == c && len(x) >= w {
 		var a, b, around [wideChannels]float32
 		repeat(around[:w], center)
 		n := len(x) / w * w
-		var part []float32
+		var part []E
 		if y != nil {
 			part, y = y[:n], y[n:]
 		}
-		gradSumColumns(p, a[:w], b[:w], dy[:n], x[:n], part, around[:w], w)
+		gradSumColumnsOf(p, a[:w], b[:w], dy[:n], x[:n], part, around[:w], w)
 		fold(sumDy, a[:w])
 		fold(sumDyX, b[:w])
 		dy, x = dy[n:], x[n:]
 	}
 	if len(x) > 0 {
-		gradSumColumns(p, sumDy, sumDyX, dy, x, y, center, c)
+		gradSumColumnsOf(p, sumDy, sumDyX, dy, x, y, center, c)
 	}
 }
 
-func scaleShift(p Path, y, x, res, scale, shift []float32, relu bool) {
+func scaleShift[E element](p Path, y, x, res []E, scale, shift []float32, relu bool) {
 	c := len(scale)
-	w := wideRow(vectorLanes(p), c)
+	w := wideRow(lanesOf[E](p), c)
 	switch {
 	case len(y) == 0:
-	case whole(vectorLanes(p), c):
-		scaleRows(p, y, x, res, scale, shift, relu)
+	case whole(lanesOf[E](p), c):
+		scaleRowsOf(p, y, x, res, scale, shift, relu)
 	case w == 0:
 		scaleShiftPortable(y, x, res, scale, shift, relu)
 	default:
@@ -104,33 +112,33 @@ func scaleShift(p Path, y, x, res, scale, shift []float32, relu bool) {
 		repeat(wideScale[:w], scale)
 		repeat(wideShift[:w], shift)
 		n := len(y) / w * w
-		var part, rest []float32
+		var part, rest []E
 		if res != nil {
 			part, rest = res[:n], res[n:]
 		}
 		if n > 0 {
-			scaleRows(p, y[:n], x[:n], part, wideScale[:w], wideShift[:w], relu)
+			scaleRowsOf(p, y[:n], x[:n], part, wideScale[:w], wideShift[:w], relu)
 		}
 		if n < len(y) { // the last rows in vectors, too, so that all numbers are rounded alike
-			var in, out, add [wideChannels]float32
+			var in, out, add [wideChannels]E
 			copy(in[:], x[n:])
 			if res != nil {
 				copy(add[:], rest)
 				part = add[:w]
 			}
-			scaleRows(p, out[:w], in[:w], part, wideScale[:w], wideShift[:w], relu)
+			scaleRowsOf(p, out[:w], in[:w], part, wideScale[:w], wideShift[:w], relu)
 			copy(y[n:], out[:])
 		}
 	}
 }
 
-func normGrad(path Path, dx, dy, x, y, p, q, r []float32) {
+func normGrad[E element](path Path, dx, dy, x, y []E, p, q, r []float32) {
 	c := len(p)
-	w := wideRow(vectorLanes(path), c)
+	w := wideRow(lanesOf[E](path), c)
 	switch {
 	case len(dx) == 0:
-	case whole(vectorLanes(path), c):
-		normGradRows(path, dx, dy, x, y, p, q, r)
+	case whole(lanesOf[E](path), c):
+		normGradRowsOf(path, dx, dy, x, y, p, q, r)
 	case w == 0:
 		normGradPortable(dx, dy, x, y, p, q, r)
 	default:
@@ -139,23 +147,65 @@ func normGrad(path Path, dx, dy, x, y, p, q, r []float32) {
 		repeat(wq[:w], q)
 		repeat(wr[:w], r)
 		n := len(dx) / w * w
-		var part, rest []float32
+		var part, rest []E
 		if y != nil {
 			part, rest = y[:n], y[n:]
 		}
 		if n > 0 {
-			normGradRows(path, dx[:n], dy[:n], x[:n], part, wp[:w], wq[:w], wr[:w])
+			normGradRowsOf(path, dx[:n], dy[:n], x[:n], part, wp[:w], wq[:w], wr[:w])
 		}
 		if n < len(dx) { // as in scaleShift
-			var out, grad, in, mask [wideChannels]float32
+			var out, grad, in, mask [wideChannels]E
 			copy(grad[:], dy[n:])
 			copy(in[:], x[n:])
 			if y != nil {
 				copy(mask[:], rest)
 				part = mask[:w]
 			}
-			normGradRows(path, out[:w], grad[:w], in[:w], part, wp[:w], wq[:w], wr[:w])
+			normGradRowsOf(path, out[:w], grad[:w], in[:w], part, wp[:w], wq[:w], wr[:w])
 			copy(dx[n:], out[:])
 		}
+	}
+}
+
+// The functions below choose the assembly by the elements' type.
+
+func sumColumnsOf[E element](p Path, sum, sumSq []float32, x []E, c int) {
+	if isHalf[E]() {
+		sumColumnsHalf(p, sum, sumSq, cast[uint16](x), c)
+	} else {
+		sumColumns(p, sum, sumSq, cast[float32](x), c)
+	}
+}
+
+func sumColumnsAroundOf[E element](p Path, sum, sumSq []float32, x []E, center []float32, c int) {
+	if isHalf[E]() {
+		sumColumnsAroundHalf(p, sum, sumSq, cast[uint16](x), center, c)
+	} else {
+		sumColumnsAround(p, sum, sumSq, cast[float32](x), center, c)
+	}
+}
+
+func gradSumColumnsOf[E element](p Path, sumDy, sumDyX []float32, dy, x, y []E, center []float32, c int) {
+	if isHalf[E]() {
+		gradSumColumnsHalf(p, sumDy, sumDyX, cast[uint16](dy), cast[uint16](x), cast[uint16](y), center, c)
+	} else {
+		gradSumColumns(p, sumDy, sumDyX, cast[float32](dy), cast[float32](x), cast[float32](y), center, c)
+	}
+}
+
+func scaleRowsOf[E element](p Path, y, x, res []E, scale, shift []float32, relu bool) {
+	if isHalf[E]() {
+		scaleRowsHalf(cast[uint16](y), cast[uint16](x), cast[uint16](res), scale, shift, relu)
+	} else {
+		scaleRows(p, cast[float32](y), cast[float32](x), cast[float32](res), scale, shift, relu)
+	}
+}
+
+func normGradRowsOf[E element](path Path, dx, dy, x, y []E, p, q, r []float32) {
+	if isHalf[E]() {
+		normGradRowsHalf(cast[uint16](dx), cast[uint16](dy), cast[uint16](x), cast[uint16](y), p, q, r)
+	} else {
+		normGradRows(path, cast[float32](dx), cast[float32](dy), cast[float32](x), cast[float32](y), p, q, r)
 	}
 }

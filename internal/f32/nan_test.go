@@ -83,6 +83,41 @@ func TestAGradientThroughReLUKeepsNaN(t *testing.T) {
 	})
 }
 
+// An infinite number of x is not hidden by a ReLU that lets nothing through: 0·∞ is NaN in all channels, whichever loop sums them.
+func TestAnInfiniteInputShowsInGradientSums(t *testing.T) {
+	const infinite = 0xff80 // −∞ in bfloat16
+	onPaths(t, func(t *testing.T) {
+		for _, c := range []int{5, 16, 48, 67} { // as in TestAGradientThroughReLUKeepsNaN
+			n := 3 * c
+			dy, x, y, center := make([]uint16, n), make([]uint16, n), make([]uint16, n), make([]float32, c)
+			for i := range dy {
+				dy[i], x[i], y[i] = 0x3f80, 0x3f80, 0x3f80 // 1
+			}
+			for i := c; i < 2*c; i++ { // the middle row
+				x[i], y[i] = infinite, 0
+			}
+			wide := func(h []uint16) []float32 {
+				f := make([]float32, n)
+				FromBFloat16(f, h)
+				return f
+			}
+			for _, half := range []bool{false, true} {
+				sum, product := make([]float64, c), make([]float64, c)
+				if half {
+					ChannelGradSumsBFloat16(sum, product, dy, x, y, center)
+				} else {
+					ChannelGradSums(sum, product, wide(dy), wide(x), wide(y), center)
+				}
+				for k := range product {
+					if product[k] == product[k] || sum[k] != 2 {
+						t.Errorf("bfloat16 %v, channel %d of %d: got sums %v and %v, want 2 and NaN", half, k, c, sum[k], product[k])
+					}
+				}
+			}
+		}
+	})
+}
+
 // Forward, a NaN comes out of ReLU, of what it is fused with, of max pooling and of casts.
 func TestForwardKernelsKeepNaN(t *testing.T) {
 	nan := float32(math.NaN())

@@ -52,81 +52,17 @@ func Move(dst, x Array) {
 
 // ChannelSumsBFloat16 is ChannelSums.
 func ChannelSumsBFloat16(sum, sumSq []float64, x []uint16) {
-	c := len(sum)
-	if c == 0 || len(x)%c != 0 || len(sumSq) != c {
-		checkChannels("ChannelSumsBFloat16", c, len(x))
-		same("ChannelSumsBFloat16", c, len(sumSq))
-	}
-	var a, b [maxChannels]float32
-	for len(x) > 0 {
-		n := min(len(x), groupRows*c)
-		for c0 := 0; c0 < c; c0 += maxChannels {
-			w := min(c-c0, maxChannels)
-			clear(a[:w])
-			clear(b[:w])
-			channelSumsHalf(kernels.tile.path, a[:w], b[:w], x[c0:n], c)
-			for i := range w {
-				sum[c0+i] += float64(a[i])
-				sumSq[c0+i] += float64(b[i])
-			}
-		}
-		x = x[n:]
-	}
+	sumChannels("ChannelSumsBFloat16", sum, sumSq, x)
 }
 
 // ChannelSumsAroundBFloat16 is ChannelSumsAround.
 func ChannelSumsAroundBFloat16(sum, sumSq []float64, x []uint16, center []float32) {
-	c := len(sum)
-	checkChannels2("ChannelSumsAroundBFloat16", c, len(x), len(x), len(x))
-	same2("ChannelSumsAroundBFloat16", c, len(sumSq), len(center))
-	var a, b [maxChannels]float32
-	for len(x) > 0 {
-		n := min(len(x), groupRows*c)
-		for c0 := 0; c0 < c; c0 += maxChannels {
-			w := min(c-c0, maxChannels)
-			clear(a[:w])
-			clear(b[:w])
-			channelSumsAroundHalf(kernels.tile.path, a[:w], b[:w], x[c0:n], center[c0:c0+w], c)
-			for i := range w {
-				sum[c0+i] += float64(a[i])
-				sumSq[c0+i] += float64(b[i])
-			}
-		}
-		x = x[n:]
-	}
+	sumChannelsAround("ChannelSumsAroundBFloat16", sum, sumSq, x, center)
 }
 
 // ChannelGradSumsBFloat16 is ChannelGradSums.
 func ChannelGradSumsBFloat16(sumDy, sumDyX []float64, dy, x, y []uint16, center []float32) {
-	c := len(sumDy)
-	if y == nil {
-		checkChannels2("ChannelGradSumsBFloat16", c, len(dy), len(x), len(dy))
-	} else {
-		checkChannels2("ChannelGradSumsBFloat16", c, len(dy), len(x), len(y))
-	}
-	same2("ChannelGradSumsBFloat16", c, len(sumDyX), len(center))
-	var a, b [maxChannels]float32
-	for len(dy) > 0 {
-		n := min(len(dy), groupRows*c)
-		for c0 := 0; c0 < c; c0 += maxChannels {
-			w := min(c-c0, maxChannels)
-			clear(a[:w])
-			clear(b[:w])
-			var ys []uint16
-			if y != nil {
-				ys = y[c0:n]
-			}
-			channelGradSumsHalf(kernels.tile.path, a[:w], b[:w], dy[c0:n], x[c0:n], ys, center[c0:c0+w], c)
-			for i := range w {
-				sumDy[c0+i] += float64(a[i])
-				sumDyX[c0+i] += float64(b[i])
-			}
-		}
-		dy, x = dy[n:], x[n:]
-		if y != nil {
-			y = y[n:]
-		}
-	}
+	sumChannelGrads("ChannelGradSumsBFloat16", sumDy, sumDyX, dy, x, y, center)
 }
 
 // ScaleShiftBFloat16 is ScaleShift, or ScaleShiftAdd if res is not nil.
@@ -136,19 +72,12 @@ func ScaleShiftBFloat16(y, x, res []uint16, scale, shift []float32, relu bool) {
 	if res != nil {
 		same2("ScaleShiftBFloat16", len(y), len(res), len(res))
 	}
-	scaleShiftHalf(kernels.tile.path, y, x, res, scale, shift, relu)
+	scaleShift(kernels.tile.path, y, x, res, scale, shift, relu)
 }
 
 // NormGradBFloat16 is NormGrad.
 func NormGradBFloat16(dx, dy, x, y []uint16, p, q, r []float32) {
-	if y == nil {
-		checkChannels2("NormGradBFloat16", len(p), len(dx), len(dy), len(x))
-	} else {
-		checkChannels2("NormGradBFloat16", len(p), len(dx), len(dy), len(y))
-	}
-	same2("NormGradBFloat16", len(dx), len(x), len(x))
-	same2("NormGradBFloat16", len(p), len(q), len(r))
-	normGradHalf(kernels.tile.path, dx, dy, x, y, p, q, r)
+	normGradOf("NormGradBFloat16", dx, dy, x, y, p, q, r)
 }
 
 // AddBFloat16 is Add.
@@ -200,14 +129,7 @@ func HalvesOf(pairs []float32) []uint16 {
 
 // PairRowsBFloat16 is PairRows of rows that are bfloat16 already.
 func (t *Tile) PairRowsBFloat16(dst []float32, dstStride int, low, high []uint16, srcStride, rows, n, width int) {
-	if rows == 0 || width == 0 {
-		return
-	}
-	dst, low = dst[:(rows-1)*dstStride+width], low[:(rows-1)*srcStride+n]
-	if high != nil {
-		high = high[:(rows-1)*srcStride+n]
-	}
-	t.pairRowsHalf(dst, dstStride, low, high, srcStride, rows, n, width)
+	pairRowsWithin(t, dst, dstStride, low, high, srcStride, rows, n, width)
 }
 
 // NarrowRows rounds the first ncols values of rows of Cols values to bfloat16, row i to dst[at[i]...], or adds them to what is there.

@@ -12,7 +12,7 @@ func sumColumnsHalf(p Path, sum, sumSq []float32, x []uint16, c int) {
 		}
 	}
 	if n < len(sum) {
-		channelSumsHalfPortable(sum[n:], sumSq[n:], x[n:], c)
+		channelSumsPortable(sum[n:], sumSq[n:], x[n:], c)
 	}
 }
 
@@ -24,7 +24,7 @@ func sumColumnsAroundHalf(p Path, sum, sumSq []float32, x []uint16, center []flo
 		}
 	}
 	if n < len(sum) {
-		channelSumsAroundHalfPortable(sum[n:], sumSq[n:], x[n:], center[n:], c)
+		channelSumsAroundPortable(sum[n:], sumSq[n:], x[n:], center[n:], c)
 	}
 }
 
@@ -44,7 +44,7 @@ func gradSumColumnsHalf(p Path, sumDy, sumDyX []float32, dy, x, y []uint16, cent
 		if y != nil {
 			y = y[n:]
 		}
-		channelGradSumsHalfPortable(sumDy[n:], sumDyX[n:], dy[n:], x[n:], y, center[n:], c)
+		channelGradSumsPortable(sumDy[n:], sumDyX[n:], dy[n:], x[n:], y, center[n:], c)
 	}
 }
 
@@ -116,32 +116,6 @@ func maxWhichHalf(p Path, out []uint16, chosen []uint8, x []uint16, which uint8)
 		maxWhichHalfAVX512(&out[0], &chosen[0], &x[0], which, n)
 	}
 	maxWhichHalfPortable(out[n:], chosen[n:], x[n:], which)
-}
-
-func (t *Tile) pairRowsHalf(dst []float32, dstStride int, low, high []uint16, srcStride, rows, n, width int) {
-	if t.path != AVX512 {
-		pairRowsHalfPortable(dst, dstStride, low, high, srcStride, rows, n, width)
-		return
-	}
-	for j := 0; j < width; j += 32 { // 32 columns
-		m, w := max(0, min(32, n-j)), min(32, width-j)
-		lowMask, writeMask := uint64(1)<<m-1, uint64(1)<<w-1
-		highMask := lowMask
-		a, b := &low[0], &low[0]
-		if m > 0 {
-			a, b = &low[j], &low[j]
-		}
-		if high == nil {
-			highMask = 0
-		} else if m > 0 {
-			b = &high[j]
-		}
-		if w <= 16 {
-			pairRows1HalfAVX512(&dst[j], 4*dstStride, a, b, 2*srcStride, rows, lowMask, highMask, writeMask)
-		} else {
-			pairRows2HalfAVX512(&dst[j], 4*dstStride, a, b, 2*srcStride, rows, lowMask, highMask, writeMask)
-		}
-	}
 }
 
 func (t *Tile) narrowRows(dst []uint16, at *[MaxTileRows]int, src []float32, rows, ncols int, add bool) {

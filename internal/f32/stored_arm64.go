@@ -10,7 +10,7 @@ func sumColumnsHalf(p Path, sum, sumSq []float32, x []uint16, c int) {
 		channelSumsHalfNEON(&sum[0], &sumSq[0], &x[0], n, rows, 2*c)
 	}
 	if n < len(sum) {
-		channelSumsHalfPortable(sum[n:], sumSq[n:], x[n:], c)
+		channelSumsPortable(sum[n:], sumSq[n:], x[n:], c)
 	}
 }
 
@@ -20,7 +20,7 @@ func sumColumnsAroundHalf(p Path, sum, sumSq []float32, x []uint16, center []flo
 		channelSumsAroundHalfNEON(&sum[0], &sumSq[0], &x[0], &center[0], n, rows, 2*c)
 	}
 	if n < len(sum) {
-		channelSumsAroundHalfPortable(sum[n:], sumSq[n:], x[n:], center[n:], c)
+		channelSumsAroundPortable(sum[n:], sumSq[n:], x[n:], center[n:], c)
 	}
 }
 
@@ -37,7 +37,7 @@ func gradSumColumnsHalf(p Path, sumDy, sumDyX []float32, dy, x, y []uint16, cent
 		if y != nil {
 			y = y[n:]
 		}
-		channelGradSumsHalfPortable(sumDy[n:], sumDyX[n:], dy[n:], x[n:], y, center[n:], c)
+		channelGradSumsPortable(sumDy[n:], sumDyX[n:], dy[n:], x[n:], y, center[n:], c)
 	}
 }
 
@@ -119,26 +119,6 @@ func maxWhichHalf(p Path, out []uint16, chosen []uint8, x []uint16, which uint8)
 		maxWhichHalfNEON(&out[0], &chosen[0], &x[0], which, n)
 	}
 	maxWhichHalfPortable(out[n:], chosen[n:], x[n:], which)
-}
-
-func (t *Tile) pairRowsHalf(dst []float32, dstStride int, low, high []uint16, srcStride, rows, n, width int) {
-	done, zeros := 0, 0
-	if t.path == NEON {
-		done, zeros = vectorColumns(n, width)
-	}
-	var rest []uint16
-	switch {
-	case high == nil && done > 0:
-		pairRowsLowHalfNEON(&dst[0], 4*dstStride, &low[0], 2*srcStride, rows, done, zeros)
-	case done > 0:
-		pairRowsHalfNEON(&dst[0], 4*dstStride, &low[0], &high[0], 2*srcStride, rows, done, zeros)
-	}
-	if high != nil {
-		rest = high[done:]
-	}
-	if done+zeros < width {
-		pairRowsHalfPortable(dst[done:], dstStride, low[done:], rest, srcStride, rows, n-done, width-done)
-	}
 }
 
 func (t *Tile) narrowRows(dst []uint16, at *[MaxTileRows]int, src []float32, rows, ncols int, add bool) {

@@ -2,77 +2,6 @@ package f32
 
 import "unsafe"
 
-// The loops here take rows as those of channel_portable.go do.
-
-func channelSumsHalfPortable(sum, sumSq []float32, x []uint16, c int) {
-	n := len(sum)
-	sumSq = sumSq[:n]
-	for i := 0; i+n <= len(x); i += c {
-		for j, h := range x[i : i+n] {
-			v := BFloat16Value(h)
-			sum[j] += v
-			sumSq[j] += v * v
-		}
-	}
-}
-
-func channelSumsAroundHalfPortable(sum, sumSq []float32, x []uint16, center []float32, c int) {
-	n := len(sum)
-	for i := 0; i+n <= len(x); i += c {
-		for j, h := range x[i : i+n] {
-			v := BFloat16Value(h) - center[j]
-			sum[j] += v
-			sumSq[j] += v * v
-		}
-	}
-}
-
-func channelGradSumsHalfPortable(sumDy, sumDyX []float32, dy, x, y []uint16, center []float32, c int) {
-	n := len(sumDy)
-	for i := 0; i+n <= len(dy); i += c {
-		for j, d := range dy[i : i+n] {
-			if y != nil {
-				if d = throughReLUHalf(d, y[i+j]); d == 0 {
-					continue
-				}
-			}
-			v := BFloat16Value(d)
-			sumDy[j] += v
-			sumDyX[j] += v * (BFloat16Value(x[i+j]) - center[j])
-		}
-	}
-}
-
-func scaleShiftHalfPortable(y, x, res []uint16, scale, shift []float32, relu bool) {
-	c := len(scale)
-	for i := 0; i < len(y); i += c {
-		out, in := y[i:i+c], x[i:i+c]
-		for j := range out {
-			v := BFloat16Value(in[j])*scale[j] + shift[j]
-			if res != nil {
-				v += BFloat16Value(res[i+j])
-			}
-			if relu && v < 0 {
-				v = 0
-			}
-			out[j] = BFloat16Bits(v)
-		}
-	}
-}
-
-func normGradHalfPortable(dx, dy, x, y []uint16, p, q, r []float32) {
-	c := len(p)
-	for i := 0; i < len(dx); i += c {
-		for j := range c {
-			h := dy[i+j]
-			if y != nil {
-				h = throughReLUHalf(h, y[i+j])
-			}
-			dx[i+j] = BFloat16Bits(p[j]*BFloat16Value(h) + q[j]*BFloat16Value(x[i+j]) + r[j])
-		}
-	}
-}
-
 func addHalfPortable(dst, a, b []uint16) {
 	for i := range dst {
 		dst[i] = BFloat16Bits(BFloat16Value(a[i]) + BFloat16Value(b[i]))
@@ -117,20 +46,6 @@ func maxWhichHalfPortable(out []uint16, chosen []uint8, x []uint16, which uint8)
 		if v := BFloat16Value(h); v > BFloat16Value(out[i]) || v != v {
 			out[i], chosen[i] = h, which
 		}
-	}
-}
-
-func pairRowsHalfPortable(dst []float32, dstStride int, low, high []uint16, srcStride, rows, n, width int) {
-	for i := range rows {
-		to := unsafe.Slice((*uint32)(unsafe.Pointer(&dst[i*dstStride])), width)
-		for j := range n {
-			v := uint32(low[i*srcStride+j])
-			if high != nil {
-				v |= uint32(high[i*srcStride+j]) << 16
-			}
-			to[j] = v
-		}
-		clear(to[n:])
 	}
 }
 
