@@ -67,7 +67,7 @@ func Far(workingSet, cache float64) float64 {
 	return 1 - cache/workingSet
 }
 
-// Validate names the first cost that cannot be.
+// Validate names the costs that cannot be.
 func (c *Costs) Validate() error {
 	check := func(what string, x float64) error {
 		if !(x >= 0) || x > 1 {
@@ -86,13 +86,17 @@ func (c *Costs) Validate() error {
 	line("sum", c.Sum)
 	for _, name := range slices.Sorted(maps.Keys(c.Transports)) {
 		t := c.Transports[name]
-		for i, l := range []Line{t.PushWorker, t.PushServer, t.PullWorker, t.PullServer} {
-			line(fmt.Sprintf("line %d of transport %s", i, name), l)
-		}
+		line("push_worker of transport "+name, t.PushWorker)
+		line("push_server of transport "+name, t.PushServer)
+		line("pull_worker of transport "+name, t.PullWorker)
+		line("pull_server of transport "+name, t.PullServer)
 	}
-	for kind, m := range map[string]map[string]Line{"update": c.Update, "encode": c.Encode, "decode": c.Decode} {
-		for name, l := range m {
-			line(kind+" "+name, l)
+	for _, kind := range []struct {
+		name  string
+		lines map[string]Line
+	}{{"update", c.Update}, {"encode", c.Encode}, {"decode", c.Decode}} {
+		for _, name := range slices.Sorted(maps.Keys(kind.lines)) {
+			line(kind.name+" "+name, kind.lines[name])
 		}
 	}
 	return err

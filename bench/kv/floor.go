@@ -23,7 +23,8 @@ const (
 	floorMemory  = "floor-memory" // servers read each worker's memory and write the sum
 )
 
-// floor is one process of a floor's job: a peer, see peer.go. The scheduler tells workers where the servers listen, and is their barrier.
+// floor is one process of a floor's job: a peer, see peer.go, which ends with its standard input. The scheduler tells workers where the servers listen, and is their
+// barrier.
 func floor(way string) error {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -33,12 +34,13 @@ func floor(way string) error {
 	if err != nil {
 		return err
 	}
-	servers, err1 := strconv.Atoi(os.Getenv("DMLC_NUM_SERVER"))
-	workers, err2 := strconv.Atoi(os.Getenv("DMLC_NUM_WORKER"))
+	servers, err1 := number("DMLC_NUM_SERVER")
+	workers, err2 := number("DMLC_NUM_WORKER")
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	if os.Getenv("DMLC_ROLE") == "scheduler" {
+	role := os.Getenv("DMLC_ROLE")
+	if role == "scheduler" {
 		return floorSchedule(workers, servers)
 	}
 	root, err := net.Dial("tcp", net.JoinHostPort(os.Getenv("DMLC_PS_ROOT_URI"), os.Getenv("DMLC_PS_ROOT_PORT")))
@@ -46,32 +48,51 @@ func floor(way string) error {
 		return err
 	}
 	defer root.Close()
-	if os.Getenv("DMLC_ROLE") == "server" {
-		rank, err := strconv.Atoi(os.Getenv("PARAGON_RANK"))
-		if err != nil {
-			return err
-		}
-		ln, err := (&net.ListenConfig{Control: cubic}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		defer ln.Close()
-		if _, err := fmt.Fprintf(root, "server %d %s\n", rank, ln.Addr()); err != nil {
-			return err
-		}
-		var conns []net.Conn
-		for range workers {
-			c, err := ln.Accept()
-			if err != nil {
-				return err
-			}
-			conns = append(conns, c)
-		}
-		if way == floorMemory {
-			return memoryServer(conns, works, rank, servers)
-		}
-		return tcpServer(conns, works, servers)
+	if role == "server" {
+		return floorServer(way, root, works, workers, servers)
 	}
+	return floorWorker(way, root, works, servers)
+}
+
+// number is the environment variable's number.
+func number(variable string) (int, error) {
+	n, err := strconv.Atoi(os.Getenv(variable))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", variable, err)
+	}
+	return n, nil
+}
+
+// floorServer tells the scheduler where it listens, and serves all works to all workers.
+func floorServer(way string, root net.Conn, works []planned, workers, servers int) error {
+	rank, err := number("PARAGON_RANK")
+	if err != nil {
+		return err
+	}
+	ln, err := (&net.ListenConfig{Control: cubic}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	if _, err := fmt.Fprintf(root, "server %d %s\n", rank, ln.Addr()); err != nil {
+		return err
+	}
+	var conns []net.Conn
+	for range workers {
+		c, err := ln.Accept()
+		if err != nil {
+			return err
+		}
+		conns = append(conns, c)
+	}
+	if way == floorMemory {
+		return memoryServer(conns, works, rank, servers)
+	}
+	return tcpServer(conns, works, servers)
+}
+
+// floorWorker connects to the servers that the scheduler names, and plays all works.
+func floorWorker(way string, root net.Conn, works []planned, servers int) error {
 	if _, err := fmt.Fprintln(root, "worker"); err != nil {
 		return err
 	}
@@ -96,17 +117,17 @@ func floor(way string) error {
 		_, err := in.ReadString('\n')
 		return err
 	}
-	player := func(w planned) (sample, error) { return tcpWorker(conns, w) }
+	player := tcpWorker
 	if way == floorMemory {
-		player = func(w planned) (sample, error) { return memoryWorker(conns, w) }
+		player = memoryWorker
 	}
-	return floorPlay(works, player, barrier)
+	return floorPlay(works, func(w planned) (sample, error) { return player(conns, w) }, barrier)
 }
 
-// A sample plays the passes of one.
+// A sample plays the passes of one sample of a work.
 type sample func() error
 
-// floorPlay plays the works as bench/kv's own workers do. A player without a sample skips its work.
+// floorPlay plays the works as bench/kv's own workers do: each as the sample that player makes of it. A work without one is skipped.
 func floorPlay(works []planned, player func(w planned) (sample, error), barrier func() error) error {
 	out := json.NewEncoder(os.Stdout)
 	for _, w := range works {

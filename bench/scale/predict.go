@@ -29,11 +29,11 @@ one; the step, its images a second and what is busiest are those with enough ser
 			&cli.StringFlag{Name: "costs", Required: true, Usage: "`FILE` that bench/kv -stages wrote"},
 			&cli.StringFlag{Name: "model", Value: "resnet18-imagenet", Usage: "resnet18-imagenet or resnet18-cifar"},
 			&cli.IntFlag{Name: "batch", Value: 64, Usage: "examples of a step of one worker"},
-			&cli.DurationFlag{Name: "step", Usage: "of a worker's computing on its own (default: as measured on one or two cores with 64 examples)"},
+			&cli.DurationFlag{Name: "step", DefaultText: "as measured on one or two cores with 64 examples", Usage: "time of a worker's computing on its own"},
 			&cli.IntFlag{Name: "cores", Value: 2, Usage: "of each host"},
-			&cli.Float64Flag{Name: "cache", Usage: "MB of each host's last-level cache (default: as much for a core as where the costs were measured)"},
+			&cli.Float64Flag{Name: "cache", DefaultText: "as much for a core as where the costs were measured", Usage: "MB of each host's last-level cache"},
 			&cli.IntFlag{Name: "threads", Value: 2, Usage: "that compute on each worker"},
-			&cli.IntSliceFlag{Name: "workers", Value: cli.NewIntSlice(8, 16, 32, 64, 128, 256, 512, 1024)},
+			&cli.IntSliceFlag{Name: "workers", Value: cli.NewIntSlice(8, 16, 32, 64, 128, 256, 512, 1024), Usage: "multiples of --per-host; of the default those that are"},
 			&cli.IntFlag{Name: "per-host", Value: 1, Usage: "workers of a host"},
 			&cli.Float64SliceFlag{Name: "links", Value: cli.NewFloat64Slice(1, 10, 25, 100), Usage: "of each host, in Gbit/s each way"},
 			&cli.DurationFlag{Name: "latency", Value: 50 * time.Microsecond, Usage: "from host to host"},
@@ -72,32 +72,54 @@ func predict(c *cli.Context) error {
 	if cache == 0 {
 		cache = measured.LLC / float64(measured.Cores) * float64(c.Int("cores"))
 	}
+	clusters, err := predicted(c, cluster{perHost: c.Int("per-host"), servers: 1, placement: c.String("placement"), cores: c.Int("cores"), threads: threads,
+		latency: c.Duration("latency").Seconds(), llc: cache, costs: measured, transport: c.String("transport"), rule: c.String("rule"),
+		push: c.String("push"), pull: c.String("pull"), sums: c.Bool("sums"), together: c.Bool("together"), model: m, rounds: 3, fold: 1})
+	if err != nil {
+		return err
+	}
 	how := map[bool]string{true: "on", false: "off"}
 	fmt.Fprintf(c.App.Writer, "%s, %d examples and %v of computing a step on %d threads; hosts of %d cores and %d workers, %.0f MB of cache, servers on %s hosts, %v from host to host; %s, %s; "+
-		"gradients %s, values %s; sums within a host %s, small keys together %s. Costs of %s at %s.\n\n", m.name, m.batch, step, threads, c.Int("cores"), c.Int("per-host"), cache/1e6, c.String("placement"),
+		"gradients %s, values %s; sums within a host %s, small keys together %s. Costs measured on %s, commit %s.\n\n", m.name, m.batch, step, threads, c.Int("cores"), c.Int("per-host"), cache/1e6, c.String("placement"),
 		c.Duration("latency"), c.String("transport"), c.String("rule"), c.String("push"), c.String("pull"), how[c.Bool("sums")], how[c.Bool("together")], measured.Machine, measured.Commit)
 	fmt.Fprintln(c.App.Writer, "| link | workers | servers: best | enough | step, ms | examples/s | of linear | busiest |")
 	fmt.Fprintln(c.App.Writer, "| --- | --- | --- | --- | --- | --- | --- | --- |")
+	for _, one := range clusters {
+		best, enough, r, err := tryServers(one, c.Int("max-servers"))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.App.Writer, "| %.6g Gbit/s | %d | %d | %d | %.1f | %.0f | %.2f | %s |\n", one.link*8/1e9, one.workers, best, enough, 1e3*r.round,
+			float64(one.workers*m.batch)/r.round, step.Seconds()/r.round, r.busiest())
+	}
+	return nil
+}
+
+// predicted returns the clusters of all links and numbers of workers, which are as base otherwise, or the error of the first that cannot be.
+func predicted(c *cli.Context, base cluster) (all []cluster, err error) {
 	for _, link := range c.Float64Slice("links") {
 		if !(link > 0) {
-			return fmt.Errorf("--links has %v, want more than 0 Gbit/s", link)
+			return nil, fmt.Errorf("--links has %v, want more than 0 Gbit/s", link)
 		}
 		for _, workers := range c.IntSlice("workers") {
-			one := cluster{workers: workers, perHost: c.Int("per-host"), placement: c.String("placement"), cores: c.Int("cores"), threads: threads, link: link * 1e9 / 8,
-				latency: c.Duration("latency").Seconds(), llc: cache, costs: measured, transport: c.String("transport"), rule: c.String("rule"),
-				push: c.String("push"), pull: c.String("pull"), sums: c.Bool("sums"), together: c.Bool("together"), model: m, rounds: 3, fold: 1}
+			one := base
+			one.workers, one.link = workers, link*1e9/8
+			if !c.IsSet("workers") && one.perHost > 0 && workers%one.perHost != 0 {
+				continue
+			}
 			if one.placement == ownHosts && one.perHost > 0 {
 				one.fold = foldOf(workers / one.perHost)
 			}
-			best, enough, r, err := tryServers(one, c.Int("max-servers"))
-			if err != nil {
-				return err
+			if err := one.validate(); err != nil {
+				return nil, err
 			}
-			fmt.Fprintf(c.App.Writer, "| %v Gbit/s | %d | %d | %d | %.1f | %.0f | %.2f | %s |\n", link, workers, best, enough, 1e3*r.round,
-				float64(workers*m.batch)/r.round, step.Seconds()/r.round, r.busiest())
+			all = append(all, one)
 		}
 	}
-	return nil
+	if len(all) == 0 {
+		return nil, fmt.Errorf("--per-host is %d: none of the default numbers of workers is a multiple; want --workers", base.perHost)
+	}
+	return all, nil
 }
 
 func modelOf(name string) (model, error) {

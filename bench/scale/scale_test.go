@@ -120,14 +120,18 @@ func TestRoundsOfSmallClusters(t *testing.T) {
 	} {
 		c := plain(1, 1)
 		test.edit(c)
-		r, err := simulate(c)
-		if err != nil {
-			t.Errorf("%s: %v", test.name, err)
-			continue
-		}
-		if math.Abs(r.round-test.want) > 1e-9 {
-			t.Errorf("%s: got a round of %v s, want %v", test.name, r.round, test.want)
-		}
+		wantRound(t, test.name, c, test.want)
+	}
+}
+
+// wantRound simulates the cluster, whose rounds are to take so many seconds.
+func wantRound(t *testing.T, name string, c *cluster, want float64) {
+	t.Helper()
+	r, err := simulate(c)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+	} else if math.Abs(r.round-want) > 1e-9 {
+		t.Errorf("%s: got a round of %v s, want %v", name, r.round, want)
 	}
 }
 
@@ -177,14 +181,7 @@ func TestRoundsOfHostsWithSeveralWorkers(t *testing.T) {
 		c := plain(4, 1)
 		c.perHost, c.cores = 4, 4
 		test.edit(c)
-		r, err := simulate(c)
-		if err != nil {
-			t.Errorf("%s: %v", test.name, err)
-			continue
-		}
-		if math.Abs(r.round-test.want) > 1e-9 {
-			t.Errorf("%s: got a round of %v s, want %v", test.name, r.round, test.want)
-		}
+		wantRound(t, test.name, c, test.want)
 	}
 }
 
@@ -216,13 +213,7 @@ func TestExchangeHidesBehindComputing(t *testing.T) {
 	c.link = 4000 // each of the two keys takes 1 s each way
 	c.latency = 0
 	c.model.layers = []layer{{keys: []int{1000}, forward: 10, backward: 10}, {keys: []int{1000}, forward: 10, backward: 10}}
-	r, err := simulate(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := 40 + 2.; math.Abs(r.round-want) > 1e-9 { // only the first layer's gradient and value are waited for
-		t.Errorf("got a step of %v s, want %v", r.round, want)
-	}
+	wantRound(t, "two layers", c, 40+2) // only the first layer's gradient and value are waited for
 }
 
 // Workers that are simulated as one give nearly the rounds of each by itself.
@@ -332,11 +323,16 @@ func TestRefusesByName(t *testing.T) {
 		{"predict --costs " + good + " --rule sgd --push zip", `code "zip"`},
 		{"predict --costs " + good + " --rule sgd --pull 2bit", `code "2bit" of values`},
 		{"predict --costs " + good + " --workers 10 --per-host 4", "10 workers and 4 of a host"},
+		{"predict --costs " + good + " --per-host 7", "--per-host is 7"},
 		{"predict --costs " + good + " --threads 3", "--threads is 3"},
 		{"compare --costs " + good, "want files"},
 	} {
-		if _, err := scale(t, strings.Fields(test.args)...); err == nil || !strings.Contains(err.Error(), test.want) {
+		out, err := scale(t, strings.Fields(test.args)...)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("scale %s: got error %v, want one with %q", test.args, err, test.want)
+		}
+		if out != "" {
+			t.Errorf("scale %s: printed %q before its error", test.args, out)
 		}
 	}
 }
