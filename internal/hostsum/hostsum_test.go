@@ -458,23 +458,29 @@ type goneLoan struct{ loan }
 
 func (goneLoan) Claim() bool { return false }
 
+// lendGone is a node's call of round 0 whose gradient is in its round, and was taken back.
+func (r *rig) lendGone(node uint64) *call {
+	r.t.Helper()
+	c := &call{s: r.s, push: *r.push(node, 0), lent: goneLoan{}}
+	err := c.prepare(4 * rigValues)
+	if err == nil {
+		c.round, err = c.sums.join(&c.push, nil, c.lent, time.Now())
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
 // A gradient that its worker has taken back before its turn has not come; the worker may send it again.
 func TestAGradientThatWasTakenBackHasNotCome(t *testing.T) {
 	for _, settled := range []bool{false, true} { // the call has ended before the others came, or not yet
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, nil)
 			defer r.end()
-			c := &call{s: r.s, push: *r.push(12, 0), lent: goneLoan{}}
-			if err := c.prepare(4 * rigValues); err != nil {
-				t.Fatal(err)
-			}
-			x, err := c.sums.join(&c.push, nil, c.lent, time.Now())
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.round = x
+			c := r.lendGone(12)
 			if settled {
-				c.sums.settle(x, 12, c.lent)
+				c.sums.settle(c.round, 12, c.lent)
 			}
 			_, errs := r.all(r.push(10, 0), r.push(11, 0), r.push(12, 0))
 			if errors.Join(errs...) != nil || len(r.sent) != 1 {
@@ -492,17 +498,9 @@ func TestAGradientThatIsSentAgainIsLentAnew(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, nil)
 			defer r.end()
-			first := &call{s: r.s, push: *r.push(12, 0), lent: goneLoan{}}
-			if err := first.prepare(4 * rigValues); err != nil {
-				t.Fatal(err)
-			}
-			x, err := first.sums.join(&first.push, nil, first.lent, time.Now())
-			if err != nil {
-				t.Fatal(err)
-			}
-			first.round = x
+			first := r.lendGone(12)
 			ended := func() {
-				first.sums.settle(x, 12, first.lent)
+				first.sums.settle(first.round, 12, first.lent)
 				first.finish()
 			}
 			began := time.Now()

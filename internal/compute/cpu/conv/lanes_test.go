@@ -29,10 +29,7 @@ func TestConvolutionsToFewChannelsAreThoseOfThePlainLoops(t *testing.T) {
 	for i := range all {
 		all[i].winograd = wherePossible
 	}
-	for i, s := range slices.Concat(fewShapes, edgeShapes) {
-		if slow && s.Flops() > 5e5 {
-			continue
-		}
+	for i, s := range quick(slices.Concat(fewShapes, edgeShapes), 5e5) {
 		check(t, s, uint64(i), all)
 	}
 }

@@ -74,10 +74,7 @@ func checkPairs(t *testing.T, s Shape, seed uint64, runners []runner) {
 
 func TestBFloat16ConvolutionsAreThoseOfRoundedOperands(t *testing.T) {
 	all := pairRunners(t, 1, 3)
-	for i, s := range edgeShapes {
-		if slow && s.Flops() > 1e6 {
-			continue
-		}
+	for i, s := range quick(edgeShapes, 1e6) {
 		checkPairs(t, s, uint64(i), all)
 	}
 }
