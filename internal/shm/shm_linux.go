@@ -18,8 +18,8 @@ type Block struct {
 	ID         uint64 // no other block of this process has or had it
 	begin, end uintptr
 	fd         int
-	fixed      atomic.Bool
-	ends       []int // offsets at which slices end whose last page belongs to nothing else, in order
+	pinned     atomic.Bool // by a device, see Pinned
+	ends       []int       // offsets at which slices end whose last page belongs to nothing else, in order
 }
 
 // blocks are all blocks, by address. Readers take the slice as it is; it is replaced, never changed, under mu.
@@ -155,16 +155,17 @@ func Discard(p []byte) bool {
 	return err == nil
 }
 
-// Fix says that a device copies to and from the pages of p by their address in memory: if p lies in a block, that is never Alone from now on.
-func Fix(p []byte) {
+// Pinned says that a device copies to and from the pages of p by their physical addresses: if p lies in a block, no part of that is Alone from now on, so that its
+// pages are never detached.
+func Pinned(p []byte) {
 	if b, _, ok := Find(p); ok {
-		b.fixed.Store(true)
+		b.pinned.Store(true)
 	}
 }
 
 // Alone reports whether n bytes at offset begin with a page, and whether nothing else lies in their last one: then the pages can be detached.
 func (b *Block) Alone(offset, n int) bool {
-	if b.fixed.Load() || offset&int(pageSize-1) != 0 {
+	if b.pinned.Load() || offset&int(pageSize-1) != 0 {
 		return false
 	}
 	if (offset+n)&int(pageSize-1) == 0 {

@@ -245,11 +245,11 @@ func TestSlicesHaveTheirPagesToThemselves(t *testing.T) {
 			t.Errorf("slice %d: parts of it are alone where their pages hold the rest, or are not where they hold nothing else", i)
 		}
 	}
-	Fix(bytesOf(each[4])) // a GPU copies from there
+	Pinned(bytesOf(each[4])) // a GPU copies from there
 	if _, offset, _ := Find(bytesOf(each[1])); block.Alone(offset, 4*len(each[1])) {
 		t.Error("memory of a block that a device uses is alone")
 	}
-	Fix(make([]byte, 10)) // ordinary memory
+	Pinned(make([]byte, 10)) // ordinary memory
 	if each, all := Slices(1, 2); len(each[1]) != 2 || len(all) != 18 {
 		t.Errorf("small slices: got %d and %d numbers, want 2 and 18", len(each[1]), len(all))
 	}

@@ -12,5 +12,5 @@ var pageSize = uintptr(os.Getpagesize())
 // Discard has no such memory.
 func Discard([]byte) bool { return false }
 
-// Fix has no such memory.
-func Fix([]byte) {}
+// Pinned has no such memory.
+func Pinned([]byte) {}

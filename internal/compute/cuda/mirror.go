@@ -35,7 +35,7 @@ func newMirror(g *GPU, what string, host []float32) (*mirror, error) {
 	if len(m.host) >= pinLeast {
 		err = g.context.HostRegister(m.host)
 		if m.pinned = err == nil; m.pinned || already(err) {
-			shm.Fix(m.host)
+			shm.Pinned(m.host)
 			return m, nil
 		}
 		if g.warn != nil {
