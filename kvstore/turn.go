@@ -24,7 +24,7 @@ func (t *turn) try(mu *sync.Mutex) bool {
 }
 
 // take waits for the turn. It returns false, without the turn, if ctx ends or quit is closed first.
-func (t *turn) take(mu *sync.Mutex, ctx context.Context, quit <-chan struct{}) bool {
+func (t *turn) take(ctx context.Context, mu *sync.Mutex, quit <-chan struct{}) bool {
 	for {
 		mu.Lock()
 		if !t.taken {
@@ -47,6 +47,7 @@ func (t *turn) take(mu *sync.Mutex, ctx context.Context, quit <-chan struct{}) b
 	}
 }
 
+// give gives the turn back to whoever waits for it. Only the holder calls it.
 func (t *turn) give(mu *sync.Mutex) {
 	mu.Lock()
 	defer mu.Unlock()

@@ -152,7 +152,7 @@ func (p *Program) StepOverlapped(ctx context.Context, wait, ready func(i int)) e
 // Parallel calls f(0) to f(n-1), each once, on the program's threads, and returns when all have returned: for what a training loop does besides
 // steps, such as updating the parameters piece by piece. It may be called between runs and in the ready hook of one; f must not use the program.
 // Threads of a pool of the loop's own would have to be woken in each step, while the program's wait for the next one. On a GPU's program, which
-// has no threads, the caller makes all calls.
+// has no threads, the caller makes all calls. Package worker has no use for it: it updates parameters on the goroutines of its store, as values arrive.
 func (p *Program) Parallel(n int, f func(i int)) {
 	if p.threads == nil {
 		for i := range n {

@@ -210,7 +210,7 @@ func (c *call) finishMany() {
 	if m.count != nil {
 		m.count.Add(-int64(len(m.head.Pushes)))
 	}
-	if len(m.head.Pushes) > keepPushes || cap(m.head.Pushes) > keepPushes {
+	if cap(m.head.Pushes) > keepPushes {
 		c.many = nil
 		return
 	}

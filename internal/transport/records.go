@@ -141,7 +141,8 @@ type recordReader struct {
 // errRecord says what a changed record looks like from here.
 var errRecord = errors.New("a record is not valid: something on the way changed, dropped or repeated bytes")
 
-// Read implements io.Reader. A record that fits into p is opened there; one that does not, in the buffer. A deadline that passes in between costs nothing.
+// Read implements io.Reader. A record that fits into p is opened there; one that does not, in the buffer. After a deadline that has passed reading can
+// go on: no bytes are lost.
 func (r *recordReader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

@@ -24,7 +24,7 @@ type socketConn struct {
 	write socketWrite
 }
 
-// callBytes is the most that one system call moves: about as long the goroutine cannot be stopped for a garbage collection.
+// callBytes is the most that one system call moves. During the call, some hundred microseconds, a garbage collection cannot stop the goroutine.
 const callBytes = 1 << 20
 
 // maxPieces is the most that Linux takes in one call.

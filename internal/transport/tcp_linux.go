@@ -47,7 +47,8 @@ func (l *listenerTuning) accepted(nc net.Conn) {
 	}
 }
 
-// congestionControl sets a socket's and returns the one before.
+// congestionControl sets a socket's congestion control and returns the one that it had, or "" where the system does not tell. Where the system does not have the
+// new one, the socket keeps the old one.
 func congestionControl(raw syscall.RawConn, name string) (before string) {
 	_ = raw.Control(func(fd uintptr) {
 		before, _ = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION)

@@ -11,7 +11,8 @@ package wire
 // Payload: those of the pushes, one after the other, at most MaxManyPayload bytes. All pushes have the generation, node and rank of the first.
 // Answer: PushedMany, once each push that may be answered is; none waits longer than its own wait, which is then refused with CodeTimeout, and no
 // contribution waits for another push of the message. What concerns the sender, such as CodeStaleGeneration, and a message
-// without this form, is a Nack for all. Sent again, whole or in part, in a PushMany or as Push: as Push. Introduced in version 2.
+// without this form, is a Nack for all. Each push
+// may be sent again, in a PushMany or as a Push, and is then acknowledged and counted once, as a repeated Push is. Introduced in version 2.
 type PushMany struct {
 	Pushes []SizedPush
 }
