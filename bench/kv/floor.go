@@ -274,6 +274,7 @@ func tcpWorker(conns []net.Conn, w planned) (sample, error) {
 				})
 			})
 			all.Go(func() {
+				defer close(answered) // after an error, too: the writer does not wait
 				errs[2*i+1] = w.eachPiece(pieces, func(pass, at, n int) error {
 					if !w.pull {
 						n = ackBytes

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -397,5 +399,40 @@ func TestFlagsAreCheckedBeforeTheWork(t *testing.T) {
 	}
 	if want := []size{{1, 2, false}, {3, 4, false}}; !slices.Equal(set.jobs, want) {
 		t.Errorf("got jobs %v, want %v", set.jobs, want)
+	}
+}
+
+// A server of the floor that answers no more in the middle of a sample is an error of the worker, which waits for no further answer.
+func TestTheFloorsWorkerEndsWithItsServer(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	conn, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	there, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	there.(*net.TCPConn).CloseWrite()
+	go io.Copy(io.Discard, there) // until the test ends
+	play, err := tcpWorker([]net.Conn{conn}, planned{name: "w", keys: []int{16 << 10, 16 << 10}, passes: 3, pull: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- play() }()
+	select {
+	case err := <-done:
+		if !errors.Is(err, io.EOF) {
+			t.Errorf("got %v, want %v", err, io.EOF)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the worker still waits")
 	}
 }
