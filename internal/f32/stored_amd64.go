@@ -135,7 +135,7 @@ func (t *Tile) WinogradInputBFloat16(a *WinogradArgs) {
 		winogradInputHalfAVX512((*byte)(unsafe.Pointer(a)))
 		return
 	}
-	winogradInputHalfPortable(a)
+	winogradInputHalfPortable(a, winogradB)
 }
 
 // WinogradOutputBFloat16 is WinogradOutput to pixels that are stored as bfloat16; see Half.
@@ -144,5 +144,23 @@ func (t *Tile) WinogradOutputBFloat16(a *WinogradArgs) {
 		winogradOutputHalfAVX512((*byte)(unsafe.Pointer(a)))
 		return
 	}
-	winogradOutputHalfPortable(a)
+	winogradOutputHalfPortable(a, winogradA)
+}
+
+// Winograd4InputBFloat16 is Winograd4Input of pixels that are stored as bfloat16; see Half.
+func (t *Tile) Winograd4InputBFloat16(a *WinogradArgs) {
+	if t.path == AVX512 {
+		winograd4InputHalfAVX512((*byte)(unsafe.Pointer(a)))
+		return
+	}
+	winogradInputHalfPortable(a, winograd4B)
+}
+
+// Winograd4OutputBFloat16 is Winograd4Output to pixels that are stored as bfloat16; see Half.
+func (t *Tile) Winograd4OutputBFloat16(a *WinogradArgs) {
+	if t.path == AVX512 {
+		winograd4OutputHalfAVX512((*byte)(unsafe.Pointer(a)))
+		return
+	}
+	winogradOutputHalfPortable(a, winograd4A)
 }

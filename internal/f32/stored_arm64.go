@@ -142,7 +142,7 @@ func (t *Tile) WinogradInputBFloat16(a *WinogradArgs) {
 		winogradInputHalfNEON((*byte)(unsafe.Pointer(a)))
 		return
 	}
-	winogradInputHalfPortable(a)
+	winogradInputHalfPortable(a, winogradB)
 }
 
 // WinogradOutputBFloat16 is WinogradOutput to pixels that are stored as bfloat16; see Half.
@@ -153,6 +153,6 @@ func (t *Tile) WinogradOutputBFloat16(a *WinogradArgs) {
 	case t.path == NEON:
 		winogradOutputHalfNEON((*byte)(unsafe.Pointer(a)))
 	default:
-		winogradOutputHalfPortable(a)
+		winogradOutputHalfPortable(a, winogradA)
 	}
 }

@@ -19,7 +19,7 @@ func (t *Tile) narrowRows(dst []uint16, at *[MaxTileRows]int, src []float32, row
 }
 
 // WinogradInputBFloat16 is WinogradInput of pixels that are stored as bfloat16; see Half.
-func (t *Tile) WinogradInputBFloat16(a *WinogradArgs) { winogradInputHalfPortable(a) }
+func (t *Tile) WinogradInputBFloat16(a *WinogradArgs) { winogradInputHalfPortable(a, winogradB) }
 
 // WinogradOutputBFloat16 is WinogradOutput to pixels that are stored as bfloat16; see Half.
-func (t *Tile) WinogradOutputBFloat16(a *WinogradArgs) { winogradOutputHalfPortable(a) }
+func (t *Tile) WinogradOutputBFloat16(a *WinogradArgs) { winogradOutputHalfPortable(a, winogradA) }

@@ -62,34 +62,36 @@ func narrowRowsPortable(cols int, dst []uint16, at *[MaxTileRows]int, src []floa
 }
 
 // winogradInputHalfPortable and winogradOutputHalfPortable go over the channels one by one, in float32.
-func winogradInputHalfPortable(a *WinogradArgs) {
-	var d, r [16]float32
+func winogradInputHalfPortable(a *WinogradArgs, left [][]float32) {
+	var d, r [36]float32
+	n := len(left) * len(left)
 	b := WinogradArgs{Count: 1}
 	for c := range a.Count {
-		for i := range 16 {
+		for i := range n {
 			d[i] = BFloat16Value(unsafe.Slice((*uint16)(unsafe.Pointer(a.Src[i])), a.Count)[c])
 			b.Src[i], b.Dst[i] = &d[i], &r[i]
 		}
-		winogradPortable(&b, winogradB)
-		for i := range 16 {
+		winogradPortable(&b, left)
+		for i := range n {
 			a.dst(i)[c] = r[i]
 		}
 	}
 }
 
-func winogradOutputHalfPortable(a *WinogradArgs) {
-	var m [16]float32
-	var r [4]float32
+func winogradOutputHalfPortable(a *WinogradArgs, left [][]float32) {
+	var m [36]float32
+	var values [16]float32
+	r := values[:len(left)*len(left)]
 	b := WinogradArgs{Count: 1}
 	for c := range a.Count {
-		for i := range 16 {
+		for i := range len(left[0]) * len(left[0]) {
 			m[i] = a.src(i)[c]
 			b.Src[i] = &m[i]
 		}
 		for i := range r {
 			b.Dst[i] = &r[i]
 		}
-		winogradPortable(&b, winogradA)
+		winogradPortable(&b, left)
 		for i, v := range r {
 			to := unsafe.Slice((*uint16)(unsafe.Pointer(a.Dst[i])), a.Count)
 			if a.Add != 0 {

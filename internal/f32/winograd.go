@@ -12,12 +12,18 @@ package f32
 // 2×2 gradients g to 16 values, here without its factors of a half, which Aᵀ has instead, since it is applied once to the sum
 // over all pixels; 16 values to 3×3 taps.
 //
+// F(4×4, 3×3) makes 4×4 pixels of 6×6 by 36 multiplications in place of 144, in the same way: d and the values are 6×6, y is 4×4. Its matrices have
+// larger numbers, so that rounding counts for more.
+//
 // The layout is known to the assembly.
 type WinogradArgs struct {
-	Dst, Src [16]*float32
+	Dst, Src [36]*float32
 	Count    int
 	Add      uint64 // output only; 1: add to y; 0: overwrite it
 }
 
 // CanWinograd reports whether the path has the transforms in assembly; the others are correct but no gain.
 func (t *Tile) CanWinograd() bool { return t.path == AVX512 || t.path == NEON }
+
+// CanWinograd4 is CanWinograd of F(4×4, 3×3).
+func (t *Tile) CanWinograd4() bool { return t.path == AVX512 }

@@ -46,3 +46,30 @@ func (t *Tile) WinogradTaps(a *WinogradArgs) {
 	}
 	winogradPortable(a, winogradTapsA)
 }
+
+// Winograd4Input is Bᵀ·d·B of F(4×4, 3×3).
+func (t *Tile) Winograd4Input(a *WinogradArgs) {
+	if t.path == AVX512 {
+		winograd4InputAVX512((*byte)(unsafe.Pointer(a)))
+		return
+	}
+	winogradPortable(a, winograd4B)
+}
+
+// Winograd4Weight is G·g·Gᵀ of F(4×4, 3×3).
+func (t *Tile) Winograd4Weight(a *WinogradArgs) {
+	if t.path == AVX512 {
+		winograd4WeightAVX512((*byte)(unsafe.Pointer(a)))
+		return
+	}
+	winogradPortable(a, winograd4G)
+}
+
+// Winograd4Output is Aᵀ·m·A of F(4×4, 3×3).
+func (t *Tile) Winograd4Output(a *WinogradArgs) {
+	if t.path == AVX512 {
+		winograd4OutputAVX512((*byte)(unsafe.Pointer(a)))
+		return
+	}
+	winogradPortable(a, winograd4A)
+}

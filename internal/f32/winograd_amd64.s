@@ -8,41 +8,41 @@
 // Requires: AVX, AVX512F
 TEXT ·winogradInputAVX512(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), AX
-	MOVQ 256(AX), CX
+	MOVQ 576(AX), CX
 	XORQ DX, DX
 
 loop:
-	MOVQ    128(AX), BX
+	MOVQ    288(AX), BX
 	VMOVUPS (BX)(DX*4), Z0
-	MOVQ    136(AX), BX
+	MOVQ    296(AX), BX
 	VMOVUPS (BX)(DX*4), Z1
-	MOVQ    144(AX), BX
+	MOVQ    304(AX), BX
 	VMOVUPS (BX)(DX*4), Z2
-	MOVQ    152(AX), BX
+	MOVQ    312(AX), BX
 	VMOVUPS (BX)(DX*4), Z3
-	MOVQ    160(AX), BX
+	MOVQ    320(AX), BX
 	VMOVUPS (BX)(DX*4), Z4
-	MOVQ    168(AX), BX
+	MOVQ    328(AX), BX
 	VMOVUPS (BX)(DX*4), Z5
-	MOVQ    176(AX), BX
+	MOVQ    336(AX), BX
 	VMOVUPS (BX)(DX*4), Z6
-	MOVQ    184(AX), BX
+	MOVQ    344(AX), BX
 	VMOVUPS (BX)(DX*4), Z7
-	MOVQ    192(AX), BX
+	MOVQ    352(AX), BX
 	VMOVUPS (BX)(DX*4), Z8
-	MOVQ    200(AX), BX
+	MOVQ    360(AX), BX
 	VMOVUPS (BX)(DX*4), Z9
-	MOVQ    208(AX), BX
+	MOVQ    368(AX), BX
 	VMOVUPS (BX)(DX*4), Z10
-	MOVQ    216(AX), BX
+	MOVQ    376(AX), BX
 	VMOVUPS (BX)(DX*4), Z11
-	MOVQ    224(AX), BX
+	MOVQ    384(AX), BX
 	VMOVUPS (BX)(DX*4), Z12
-	MOVQ    232(AX), BX
+	MOVQ    392(AX), BX
 	VMOVUPS (BX)(DX*4), Z13
-	MOVQ    240(AX), BX
+	MOVQ    400(AX), BX
 	VMOVUPS (BX)(DX*4), Z14
-	MOVQ    248(AX), BX
+	MOVQ    408(AX), BX
 	VMOVUPS (BX)(DX*4), Z15
 	VADDPS  Z8, Z4, Z16
 	VSUBPS  Z8, Z0, Z0
@@ -118,27 +118,27 @@ loop:
 // Requires: AVX, AVX512F
 TEXT ·winogradWeightAVX512(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), AX
-	MOVQ 256(AX), CX
+	MOVQ 576(AX), CX
 	XORQ DX, DX
 
 loop:
-	MOVQ         128(AX), BX
+	MOVQ         288(AX), BX
 	VMOVUPS      (BX)(DX*4), Z0
-	MOVQ         136(AX), BX
+	MOVQ         296(AX), BX
 	VMOVUPS      (BX)(DX*4), Z1
-	MOVQ         144(AX), BX
+	MOVQ         304(AX), BX
 	VMOVUPS      (BX)(DX*4), Z2
-	MOVQ         152(AX), BX
+	MOVQ         312(AX), BX
 	VMOVUPS      (BX)(DX*4), Z3
-	MOVQ         160(AX), BX
+	MOVQ         320(AX), BX
 	VMOVUPS      (BX)(DX*4), Z4
-	MOVQ         168(AX), BX
+	MOVQ         328(AX), BX
 	VMOVUPS      (BX)(DX*4), Z5
-	MOVQ         176(AX), BX
+	MOVQ         336(AX), BX
 	VMOVUPS      (BX)(DX*4), Z6
-	MOVQ         184(AX), BX
+	MOVQ         344(AX), BX
 	VMOVUPS      (BX)(DX*4), Z7
-	MOVQ         192(AX), BX
+	MOVQ         352(AX), BX
 	VMOVUPS      (BX)(DX*4), Z8
 	MOVL         $0x3f000000, BX
 	VMOVD        BX, X9
@@ -220,42 +220,42 @@ loop:
 // Requires: AVX, AVX512F
 TEXT ·winogradOutputAVX512(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), AX
-	MOVQ 256(AX), CX
+	MOVQ 576(AX), CX
 	XORQ DX, DX
-	MOVQ 264(AX), BX
+	MOVQ 584(AX), BX
 
 loop:
-	MOVQ    128(AX), SI
+	MOVQ    288(AX), SI
 	VMOVUPS (SI)(DX*4), Z0
-	MOVQ    136(AX), SI
+	MOVQ    296(AX), SI
 	VMOVUPS (SI)(DX*4), Z1
-	MOVQ    144(AX), SI
+	MOVQ    304(AX), SI
 	VMOVUPS (SI)(DX*4), Z2
-	MOVQ    152(AX), SI
+	MOVQ    312(AX), SI
 	VMOVUPS (SI)(DX*4), Z3
-	MOVQ    160(AX), SI
+	MOVQ    320(AX), SI
 	VMOVUPS (SI)(DX*4), Z4
-	MOVQ    168(AX), SI
+	MOVQ    328(AX), SI
 	VMOVUPS (SI)(DX*4), Z5
-	MOVQ    176(AX), SI
+	MOVQ    336(AX), SI
 	VMOVUPS (SI)(DX*4), Z6
-	MOVQ    184(AX), SI
+	MOVQ    344(AX), SI
 	VMOVUPS (SI)(DX*4), Z7
-	MOVQ    192(AX), SI
+	MOVQ    352(AX), SI
 	VMOVUPS (SI)(DX*4), Z8
-	MOVQ    200(AX), SI
+	MOVQ    360(AX), SI
 	VMOVUPS (SI)(DX*4), Z9
-	MOVQ    208(AX), SI
+	MOVQ    368(AX), SI
 	VMOVUPS (SI)(DX*4), Z10
-	MOVQ    216(AX), SI
+	MOVQ    376(AX), SI
 	VMOVUPS (SI)(DX*4), Z11
-	MOVQ    224(AX), SI
+	MOVQ    384(AX), SI
 	VMOVUPS (SI)(DX*4), Z12
-	MOVQ    232(AX), SI
+	MOVQ    392(AX), SI
 	VMOVUPS (SI)(DX*4), Z13
-	MOVQ    240(AX), SI
+	MOVQ    400(AX), SI
 	VMOVUPS (SI)(DX*4), Z14
-	MOVQ    248(AX), SI
+	MOVQ    408(AX), SI
 	VMOVUPS (SI)(DX*4), Z15
 	VADDPS  Z4, Z0, Z0
 	VADDPS  Z8, Z0, Z0
@@ -311,17 +311,17 @@ store:
 // Requires: AVX, AVX512F
 TEXT ·winogradGradientAVX512(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), AX
-	MOVQ 256(AX), CX
+	MOVQ 576(AX), CX
 	XORQ DX, DX
 
 loop:
-	MOVQ    128(AX), BX
+	MOVQ    288(AX), BX
 	VMOVUPS (BX)(DX*4), Z0
-	MOVQ    136(AX), BX
+	MOVQ    296(AX), BX
 	VMOVUPS (BX)(DX*4), Z1
-	MOVQ    144(AX), BX
+	MOVQ    304(AX), BX
 	VMOVUPS (BX)(DX*4), Z2
-	MOVQ    152(AX), BX
+	MOVQ    312(AX), BX
 	VMOVUPS (BX)(DX*4), Z3
 	VADDPS  Z2, Z0, Z4
 	VSUBPS  Z2, Z0, Z5
@@ -377,41 +377,41 @@ loop:
 // Requires: AVX, AVX512F
 TEXT ·winogradTapsAVX512(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), AX
-	MOVQ 256(AX), CX
+	MOVQ 576(AX), CX
 	XORQ DX, DX
 
 loop:
-	MOVQ         128(AX), BX
+	MOVQ         288(AX), BX
 	VMOVUPS      (BX)(DX*4), Z0
-	MOVQ         136(AX), BX
+	MOVQ         296(AX), BX
 	VMOVUPS      (BX)(DX*4), Z1
-	MOVQ         144(AX), BX
+	MOVQ         304(AX), BX
 	VMOVUPS      (BX)(DX*4), Z2
-	MOVQ         152(AX), BX
+	MOVQ         312(AX), BX
 	VMOVUPS      (BX)(DX*4), Z3
-	MOVQ         160(AX), BX
+	MOVQ         320(AX), BX
 	VMOVUPS      (BX)(DX*4), Z4
-	MOVQ         168(AX), BX
+	MOVQ         328(AX), BX
 	VMOVUPS      (BX)(DX*4), Z5
-	MOVQ         176(AX), BX
+	MOVQ         336(AX), BX
 	VMOVUPS      (BX)(DX*4), Z6
-	MOVQ         184(AX), BX
+	MOVQ         344(AX), BX
 	VMOVUPS      (BX)(DX*4), Z7
-	MOVQ         192(AX), BX
+	MOVQ         352(AX), BX
 	VMOVUPS      (BX)(DX*4), Z8
-	MOVQ         200(AX), BX
+	MOVQ         360(AX), BX
 	VMOVUPS      (BX)(DX*4), Z9
-	MOVQ         208(AX), BX
+	MOVQ         368(AX), BX
 	VMOVUPS      (BX)(DX*4), Z10
-	MOVQ         216(AX), BX
+	MOVQ         376(AX), BX
 	VMOVUPS      (BX)(DX*4), Z11
-	MOVQ         224(AX), BX
+	MOVQ         384(AX), BX
 	VMOVUPS      (BX)(DX*4), Z12
-	MOVQ         232(AX), BX
+	MOVQ         392(AX), BX
 	VMOVUPS      (BX)(DX*4), Z13
-	MOVQ         240(AX), BX
+	MOVQ         400(AX), BX
 	VMOVUPS      (BX)(DX*4), Z14
-	MOVQ         248(AX), BX
+	MOVQ         408(AX), BX
 	VMOVUPS      (BX)(DX*4), Z15
 	MOVL         $0x3f000000, BX
 	VMOVD        BX, X16
@@ -486,56 +486,56 @@ loop:
 // Requires: AVX, AVX512F
 TEXT ·winogradInputHalfAVX512(SB), NOSPLIT, $0-8
 	MOVQ a+0(FP), AX
-	MOVQ 256(AX), CX
+	MOVQ 576(AX), CX
 	XORQ DX, DX
 
 loop:
-	MOVQ      128(AX), BX
+	MOVQ      288(AX), BX
 	VPMOVZXWD (BX)(DX*2), Z0
 	VPSLLD    $0x10, Z0, Z0
-	MOVQ      136(AX), BX
+	MOVQ      296(AX), BX
 	VPMOVZXWD (BX)(DX*2), Z1
 	VPSLLD    $0x10, Z1, Z1
-	MOVQ      144(AX), BX
+	MOVQ      304(AX), BX
 	VPMOVZXWD (BX)(DX*2), Z2
 	VPSLLD    $0x10, Z2, Z2
-	MOVQ      152(AX), BX
+	MOVQ      312(AX), BX
 	VPMOVZXWD (BX)(DX*2), Z3
 	VPSLLD    $0x10, Z3, Z3
-	MOVQ      160(AX), BX
+	MOVQ      320(AX), BX
 	VPMOVZXWD (BX)(DX*2), Z4
 	VPSLLD    $0x10, Z4, Z4
-	MOVQ      168(AX), BX
+	MOVQ      328(AX), BX
 	VPMOVZXWD (BX)(DX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
-	MOVQ      176(AX), BX
+	MOVQ      336(AX), BX
 	VPMOVZXWD (BX)(DX*2), Z6
 	VPSLLD    $0x10, Z6, Z6
-	MOVQ      184(AX), BX
+	MOVQ      344(AX), BX
 	VPMOVZXWD (BX)(DX*2), Z7
 	VPSLLD    $0x10, Z7, Z7
-	MOVQ      192(AX), BX
+	MOVQ      352(AX), BX
 	VPMOVZXWD (BX)(DX*2), Z8
 	VPSLLD    $0x10, Z8, Z8
-	MOVQ      200(AX), BX
+	MOVQ      360(AX), BX
 	VPMOVZXWD (BX)(DX*2), Z9
 	VPSLLD    $0x10, Z9, Z9
-	MOVQ      208(AX), BX
+	MOVQ      368(AX), BX
 	VPMOVZXWD (BX)(DX*2), Z10
 	VPSLLD    $0x10, Z10, Z10
-	MOVQ      216(AX), BX
+	MOVQ      376(AX), BX
 	VPMOVZXWD (BX)(DX*2), Z11
 	VPSLLD    $0x10, Z11, Z11
-	MOVQ      224(AX), BX
+	MOVQ      384(AX), BX
 	VPMOVZXWD (BX)(DX*2), Z12
 	VPSLLD    $0x10, Z12, Z12
-	MOVQ      232(AX), BX
+	MOVQ      392(AX), BX
 	VPMOVZXWD (BX)(DX*2), Z13
 	VPSLLD    $0x10, Z13, Z13
-	MOVQ      240(AX), BX
+	MOVQ      400(AX), BX
 	VPMOVZXWD (BX)(DX*2), Z14
 	VPSLLD    $0x10, Z14, Z14
-	MOVQ      248(AX), BX
+	MOVQ      408(AX), BX
 	VPMOVZXWD (BX)(DX*2), Z15
 	VPSLLD    $0x10, Z15, Z15
 	VADDPS    Z8, Z4, Z16
@@ -621,42 +621,42 @@ TEXT ·winogradOutputHalfAVX512(SB), NOSPLIT, $0-8
 	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
 	MOVQ         a+0(FP), AX
-	MOVQ         256(AX), CX
+	MOVQ         576(AX), CX
 	XORQ         DX, DX
-	MOVQ         264(AX), BX
+	MOVQ         584(AX), BX
 
 loop:
-	MOVQ      128(AX), SI
+	MOVQ      288(AX), SI
 	VMOVUPS   (SI)(DX*4), Z3
-	MOVQ      136(AX), SI
+	MOVQ      296(AX), SI
 	VMOVUPS   (SI)(DX*4), Z4
-	MOVQ      144(AX), SI
+	MOVQ      304(AX), SI
 	VMOVUPS   (SI)(DX*4), Z5
-	MOVQ      152(AX), SI
+	MOVQ      312(AX), SI
 	VMOVUPS   (SI)(DX*4), Z6
-	MOVQ      160(AX), SI
+	MOVQ      320(AX), SI
 	VMOVUPS   (SI)(DX*4), Z7
-	MOVQ      168(AX), SI
+	MOVQ      328(AX), SI
 	VMOVUPS   (SI)(DX*4), Z8
-	MOVQ      176(AX), SI
+	MOVQ      336(AX), SI
 	VMOVUPS   (SI)(DX*4), Z9
-	MOVQ      184(AX), SI
+	MOVQ      344(AX), SI
 	VMOVUPS   (SI)(DX*4), Z10
-	MOVQ      192(AX), SI
+	MOVQ      352(AX), SI
 	VMOVUPS   (SI)(DX*4), Z11
-	MOVQ      200(AX), SI
+	MOVQ      360(AX), SI
 	VMOVUPS   (SI)(DX*4), Z12
-	MOVQ      208(AX), SI
+	MOVQ      368(AX), SI
 	VMOVUPS   (SI)(DX*4), Z13
-	MOVQ      216(AX), SI
+	MOVQ      376(AX), SI
 	VMOVUPS   (SI)(DX*4), Z14
-	MOVQ      224(AX), SI
+	MOVQ      384(AX), SI
 	VMOVUPS   (SI)(DX*4), Z15
-	MOVQ      232(AX), SI
+	MOVQ      392(AX), SI
 	VMOVUPS   (SI)(DX*4), Z16
-	MOVQ      240(AX), SI
+	MOVQ      400(AX), SI
 	VMOVUPS   (SI)(DX*4), Z17
-	MOVQ      248(AX), SI
+	MOVQ      408(AX), SI
 	VMOVUPS   (SI)(DX*4), Z18
 	VADDPS    Z7, Z3, Z3
 	VADDPS    Z11, Z3, Z3
@@ -738,6 +738,2175 @@ store:
 	VCMPPS  $0x03, Z8, Z8, K1
 	VPORD   Z2, Z3, K1, Z4
 	VPMOVDW Z4, (SI)(DX*2)
+	ADDQ    $0x10, DX
+	CMPQ    DX, CX
+	JLT     loop
+	VZEROUPPER
+	RET
+
+// func winograd4InputAVX512(a *byte)
+// Requires: AVX, AVX512F
+TEXT ·winograd4InputAVX512(SB), NOSPLIT, $0-8
+	MOVL         $0x40000000, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x40800000, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVL         $0x40a00000, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	MOVQ         a+0(FP), AX
+	MOVQ         576(AX), CX
+	XORQ         DX, DX
+
+loop:
+	MOVQ         480(AX), BX
+	VMOVUPS      (BX)(DX*4), Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         432(AX), BX
+	VMOVUPS      (BX)(DX*4), Z4
+	VMOVAPS      Z4, Z4
+	MOVQ         384(AX), BX
+	VMOVUPS      (BX)(DX*4), Z5
+	VFNMADD231PS Z1, Z5, Z3
+	MOVQ         336(AX), BX
+	VMOVUPS      (BX)(DX*4), Z5
+	VFNMADD231PS Z1, Z5, Z4
+	VADDPS       Z4, Z3, Z5
+	VSUBPS       Z4, Z3, Z3
+	MOVQ         488(AX), BX
+	VMOVUPS      (BX)(DX*4), Z4
+	VMOVAPS      Z4, Z4
+	MOVQ         440(AX), BX
+	VMOVUPS      (BX)(DX*4), Z6
+	VMOVAPS      Z6, Z6
+	MOVQ         392(AX), BX
+	VMOVUPS      (BX)(DX*4), Z7
+	VFNMADD231PS Z1, Z7, Z4
+	MOVQ         344(AX), BX
+	VMOVUPS      (BX)(DX*4), Z7
+	VFNMADD231PS Z1, Z7, Z6
+	VADDPS       Z6, Z4, Z7
+	VSUBPS       Z6, Z4, Z4
+	MOVQ         496(AX), BX
+	VMOVUPS      (BX)(DX*4), Z6
+	VMOVAPS      Z6, Z6
+	MOVQ         448(AX), BX
+	VMOVUPS      (BX)(DX*4), Z8
+	VMOVAPS      Z8, Z8
+	MOVQ         400(AX), BX
+	VMOVUPS      (BX)(DX*4), Z9
+	VFNMADD231PS Z1, Z9, Z6
+	MOVQ         352(AX), BX
+	VMOVUPS      (BX)(DX*4), Z9
+	VFNMADD231PS Z1, Z9, Z8
+	VADDPS       Z8, Z6, Z9
+	VSUBPS       Z8, Z6, Z6
+	MOVQ         504(AX), BX
+	VMOVUPS      (BX)(DX*4), Z8
+	VMOVAPS      Z8, Z8
+	MOVQ         456(AX), BX
+	VMOVUPS      (BX)(DX*4), Z10
+	VMOVAPS      Z10, Z10
+	MOVQ         408(AX), BX
+	VMOVUPS      (BX)(DX*4), Z11
+	VFNMADD231PS Z1, Z11, Z8
+	MOVQ         360(AX), BX
+	VMOVUPS      (BX)(DX*4), Z11
+	VFNMADD231PS Z1, Z11, Z10
+	VADDPS       Z10, Z8, Z11
+	VSUBPS       Z10, Z8, Z8
+	MOVQ         512(AX), BX
+	VMOVUPS      (BX)(DX*4), Z10
+	VMOVAPS      Z10, Z10
+	MOVQ         464(AX), BX
+	VMOVUPS      (BX)(DX*4), Z12
+	VMOVAPS      Z12, Z12
+	MOVQ         416(AX), BX
+	VMOVUPS      (BX)(DX*4), Z13
+	VFNMADD231PS Z1, Z13, Z10
+	MOVQ         368(AX), BX
+	VMOVUPS      (BX)(DX*4), Z13
+	VFNMADD231PS Z1, Z13, Z12
+	VADDPS       Z12, Z10, Z13
+	VSUBPS       Z12, Z10, Z10
+	MOVQ         520(AX), BX
+	VMOVUPS      (BX)(DX*4), Z12
+	VMOVAPS      Z12, Z12
+	MOVQ         472(AX), BX
+	VMOVUPS      (BX)(DX*4), Z14
+	VMOVAPS      Z14, Z14
+	MOVQ         424(AX), BX
+	VMOVUPS      (BX)(DX*4), Z15
+	VFNMADD231PS Z1, Z15, Z12
+	MOVQ         376(AX), BX
+	VMOVUPS      (BX)(DX*4), Z15
+	VFNMADD231PS Z1, Z15, Z14
+	VADDPS       Z14, Z12, Z15
+	VSUBPS       Z14, Z12, Z12
+	VMOVAPS      Z13, Z14
+	VMOVAPS      Z11, Z16
+	VFNMADD231PS Z1, Z9, Z14
+	VFNMADD231PS Z1, Z7, Z16
+	VADDPS       Z16, Z14, Z17
+	VSUBPS       Z16, Z14, Z14
+	MOVQ         56(AX), BX
+	VMOVUPS      Z17, (BX)(DX*4)
+	MOVQ         64(AX), BX
+	VMOVUPS      Z14, (BX)(DX*4)
+	VSUBPS       Z9, Z13, Z14
+	VSUBPS       Z7, Z11, Z16
+	VMOVAPS      Z14, Z17
+	VFMADD231PS  Z0, Z16, Z17
+	VFNMADD231PS Z0, Z16, Z14
+	MOVQ         72(AX), BX
+	VMOVUPS      Z17, (BX)(DX*4)
+	MOVQ         80(AX), BX
+	VMOVUPS      Z14, (BX)(DX*4)
+	VMOVAPS      Z13, Z13
+	VMOVAPS      Z15, Z14
+	VFMADD231PS  Z1, Z5, Z13
+	VFNMADD231PS Z2, Z9, Z13
+	VFMADD231PS  Z1, Z7, Z14
+	VFNMADD231PS Z2, Z11, Z14
+	MOVQ         48(AX), BX
+	VMOVUPS      Z13, (BX)(DX*4)
+	MOVQ         88(AX), BX
+	VMOVUPS      Z14, (BX)(DX*4)
+	VMOVAPS      Z10, Z5
+	VMOVAPS      Z8, Z7
+	VFNMADD231PS Z1, Z6, Z5
+	VFNMADD231PS Z1, Z4, Z7
+	VADDPS       Z7, Z5, Z9
+	VSUBPS       Z7, Z5, Z5
+	MOVQ         104(AX), BX
+	VMOVUPS      Z9, (BX)(DX*4)
+	MOVQ         112(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	VSUBPS       Z6, Z10, Z5
+	VSUBPS       Z4, Z8, Z7
+	VMOVAPS      Z5, Z9
+	VFMADD231PS  Z0, Z7, Z9
+	VFNMADD231PS Z0, Z7, Z5
+	MOVQ         120(AX), BX
+	VMOVUPS      Z9, (BX)(DX*4)
+	MOVQ         128(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	VMOVAPS      Z10, Z5
+	VMOVAPS      Z12, Z7
+	VFMADD231PS  Z1, Z3, Z5
+	VFNMADD231PS Z2, Z6, Z5
+	VFMADD231PS  Z1, Z4, Z7
+	VFNMADD231PS Z2, Z8, Z7
+	MOVQ         96(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	MOVQ         136(AX), BX
+	VMOVUPS      Z7, (BX)(DX*4)
+	MOVQ         384(AX), BX
+	VMOVUPS      (BX)(DX*4), Z3
+	MOVQ         480(AX), BX
+	VMOVUPS      (BX)(DX*4), Z4
+	VSUBPS       Z3, Z4, Z3
+	MOVQ         336(AX), BX
+	VMOVUPS      (BX)(DX*4), Z4
+	MOVQ         432(AX), BX
+	VMOVUPS      (BX)(DX*4), Z5
+	VSUBPS       Z4, Z5, Z4
+	VMOVAPS      Z3, Z5
+	VFMADD231PS  Z0, Z4, Z5
+	VFNMADD231PS Z0, Z4, Z3
+	MOVQ         392(AX), BX
+	VMOVUPS      (BX)(DX*4), Z4
+	MOVQ         488(AX), BX
+	VMOVUPS      (BX)(DX*4), Z6
+	VSUBPS       Z4, Z6, Z4
+	MOVQ         344(AX), BX
+	VMOVUPS      (BX)(DX*4), Z6
+	MOVQ         440(AX), BX
+	VMOVUPS      (BX)(DX*4), Z7
+	VSUBPS       Z6, Z7, Z6
+	VMOVAPS      Z4, Z7
+	VFMADD231PS  Z0, Z6, Z7
+	VFNMADD231PS Z0, Z6, Z4
+	MOVQ         400(AX), BX
+	VMOVUPS      (BX)(DX*4), Z6
+	MOVQ         496(AX), BX
+	VMOVUPS      (BX)(DX*4), Z8
+	VSUBPS       Z6, Z8, Z6
+	MOVQ         352(AX), BX
+	VMOVUPS      (BX)(DX*4), Z8
+	MOVQ         448(AX), BX
+	VMOVUPS      (BX)(DX*4), Z9
+	VSUBPS       Z8, Z9, Z8
+	VMOVAPS      Z6, Z9
+	VFMADD231PS  Z0, Z8, Z9
+	VFNMADD231PS Z0, Z8, Z6
+	MOVQ         408(AX), BX
+	VMOVUPS      (BX)(DX*4), Z8
+	MOVQ         504(AX), BX
+	VMOVUPS      (BX)(DX*4), Z10
+	VSUBPS       Z8, Z10, Z8
+	MOVQ         360(AX), BX
+	VMOVUPS      (BX)(DX*4), Z10
+	MOVQ         456(AX), BX
+	VMOVUPS      (BX)(DX*4), Z11
+	VSUBPS       Z10, Z11, Z10
+	VMOVAPS      Z8, Z11
+	VFMADD231PS  Z0, Z10, Z11
+	VFNMADD231PS Z0, Z10, Z8
+	MOVQ         416(AX), BX
+	VMOVUPS      (BX)(DX*4), Z10
+	MOVQ         512(AX), BX
+	VMOVUPS      (BX)(DX*4), Z12
+	VSUBPS       Z10, Z12, Z10
+	MOVQ         368(AX), BX
+	VMOVUPS      (BX)(DX*4), Z12
+	MOVQ         464(AX), BX
+	VMOVUPS      (BX)(DX*4), Z13
+	VSUBPS       Z12, Z13, Z12
+	VMOVAPS      Z10, Z13
+	VFMADD231PS  Z0, Z12, Z13
+	VFNMADD231PS Z0, Z12, Z10
+	MOVQ         424(AX), BX
+	VMOVUPS      (BX)(DX*4), Z12
+	MOVQ         520(AX), BX
+	VMOVUPS      (BX)(DX*4), Z14
+	VSUBPS       Z12, Z14, Z12
+	MOVQ         376(AX), BX
+	VMOVUPS      (BX)(DX*4), Z14
+	MOVQ         472(AX), BX
+	VMOVUPS      (BX)(DX*4), Z15
+	VSUBPS       Z14, Z15, Z14
+	VMOVAPS      Z12, Z15
+	VFMADD231PS  Z0, Z14, Z15
+	VFNMADD231PS Z0, Z14, Z12
+	VMOVAPS      Z13, Z14
+	VMOVAPS      Z11, Z16
+	VFNMADD231PS Z1, Z9, Z14
+	VFNMADD231PS Z1, Z7, Z16
+	VADDPS       Z16, Z14, Z17
+	VSUBPS       Z16, Z14, Z14
+	MOVQ         152(AX), BX
+	VMOVUPS      Z17, (BX)(DX*4)
+	MOVQ         160(AX), BX
+	VMOVUPS      Z14, (BX)(DX*4)
+	VSUBPS       Z9, Z13, Z14
+	VSUBPS       Z7, Z11, Z16
+	VMOVAPS      Z14, Z17
+	VFMADD231PS  Z0, Z16, Z17
+	VFNMADD231PS Z0, Z16, Z14
+	MOVQ         168(AX), BX
+	VMOVUPS      Z17, (BX)(DX*4)
+	MOVQ         176(AX), BX
+	VMOVUPS      Z14, (BX)(DX*4)
+	VMOVAPS      Z13, Z13
+	VMOVAPS      Z15, Z14
+	VFMADD231PS  Z1, Z5, Z13
+	VFNMADD231PS Z2, Z9, Z13
+	VFMADD231PS  Z1, Z7, Z14
+	VFNMADD231PS Z2, Z11, Z14
+	MOVQ         144(AX), BX
+	VMOVUPS      Z13, (BX)(DX*4)
+	MOVQ         184(AX), BX
+	VMOVUPS      Z14, (BX)(DX*4)
+	VMOVAPS      Z10, Z5
+	VMOVAPS      Z8, Z7
+	VFNMADD231PS Z1, Z6, Z5
+	VFNMADD231PS Z1, Z4, Z7
+	VADDPS       Z7, Z5, Z9
+	VSUBPS       Z7, Z5, Z5
+	MOVQ         200(AX), BX
+	VMOVUPS      Z9, (BX)(DX*4)
+	MOVQ         208(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	VSUBPS       Z6, Z10, Z5
+	VSUBPS       Z4, Z8, Z7
+	VMOVAPS      Z5, Z9
+	VFMADD231PS  Z0, Z7, Z9
+	VFNMADD231PS Z0, Z7, Z5
+	MOVQ         216(AX), BX
+	VMOVUPS      Z9, (BX)(DX*4)
+	MOVQ         224(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	VMOVAPS      Z10, Z5
+	VMOVAPS      Z12, Z7
+	VFMADD231PS  Z1, Z3, Z5
+	VFNMADD231PS Z2, Z6, Z5
+	VFMADD231PS  Z1, Z4, Z7
+	VFNMADD231PS Z2, Z8, Z7
+	MOVQ         192(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	MOVQ         232(AX), BX
+	VMOVUPS      Z7, (BX)(DX*4)
+	MOVQ         480(AX), BX
+	VMOVUPS      (BX)(DX*4), Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         528(AX), BX
+	VMOVUPS      (BX)(DX*4), Z4
+	VMOVAPS      Z4, Z4
+	MOVQ         288(AX), BX
+	VMOVUPS      (BX)(DX*4), Z5
+	VFMADD231PS  Z1, Z5, Z3
+	MOVQ         384(AX), BX
+	VMOVUPS      (BX)(DX*4), Z5
+	VFNMADD231PS Z2, Z5, Z3
+	MOVQ         336(AX), BX
+	VMOVUPS      (BX)(DX*4), Z5
+	VFMADD231PS  Z1, Z5, Z4
+	MOVQ         432(AX), BX
+	VMOVUPS      (BX)(DX*4), Z5
+	VFNMADD231PS Z2, Z5, Z4
+	MOVQ         488(AX), BX
+	VMOVUPS      (BX)(DX*4), Z5
+	VMOVAPS      Z5, Z5
+	MOVQ         536(AX), BX
+	VMOVUPS      (BX)(DX*4), Z6
+	VMOVAPS      Z6, Z6
+	MOVQ         296(AX), BX
+	VMOVUPS      (BX)(DX*4), Z7
+	VFMADD231PS  Z1, Z7, Z5
+	MOVQ         392(AX), BX
+	VMOVUPS      (BX)(DX*4), Z7
+	VFNMADD231PS Z2, Z7, Z5
+	MOVQ         344(AX), BX
+	VMOVUPS      (BX)(DX*4), Z7
+	VFMADD231PS  Z1, Z7, Z6
+	MOVQ         440(AX), BX
+	VMOVUPS      (BX)(DX*4), Z7
+	VFNMADD231PS Z2, Z7, Z6
+	MOVQ         496(AX), BX
+	VMOVUPS      (BX)(DX*4), Z7
+	VMOVAPS      Z7, Z7
+	MOVQ         544(AX), BX
+	VMOVUPS      (BX)(DX*4), Z8
+	VMOVAPS      Z8, Z8
+	MOVQ         304(AX), BX
+	VMOVUPS      (BX)(DX*4), Z9
+	VFMADD231PS  Z1, Z9, Z7
+	MOVQ         400(AX), BX
+	VMOVUPS      (BX)(DX*4), Z9
+	VFNMADD231PS Z2, Z9, Z7
+	MOVQ         352(AX), BX
+	VMOVUPS      (BX)(DX*4), Z9
+	VFMADD231PS  Z1, Z9, Z8
+	MOVQ         448(AX), BX
+	VMOVUPS      (BX)(DX*4), Z9
+	VFNMADD231PS Z2, Z9, Z8
+	MOVQ         504(AX), BX
+	VMOVUPS      (BX)(DX*4), Z9
+	VMOVAPS      Z9, Z9
+	MOVQ         552(AX), BX
+	VMOVUPS      (BX)(DX*4), Z10
+	VMOVAPS      Z10, Z10
+	MOVQ         312(AX), BX
+	VMOVUPS      (BX)(DX*4), Z11
+	VFMADD231PS  Z1, Z11, Z9
+	MOVQ         408(AX), BX
+	VMOVUPS      (BX)(DX*4), Z11
+	VFNMADD231PS Z2, Z11, Z9
+	MOVQ         360(AX), BX
+	VMOVUPS      (BX)(DX*4), Z11
+	VFMADD231PS  Z1, Z11, Z10
+	MOVQ         456(AX), BX
+	VMOVUPS      (BX)(DX*4), Z11
+	VFNMADD231PS Z2, Z11, Z10
+	MOVQ         512(AX), BX
+	VMOVUPS      (BX)(DX*4), Z11
+	VMOVAPS      Z11, Z11
+	MOVQ         560(AX), BX
+	VMOVUPS      (BX)(DX*4), Z12
+	VMOVAPS      Z12, Z12
+	MOVQ         320(AX), BX
+	VMOVUPS      (BX)(DX*4), Z13
+	VFMADD231PS  Z1, Z13, Z11
+	MOVQ         416(AX), BX
+	VMOVUPS      (BX)(DX*4), Z13
+	VFNMADD231PS Z2, Z13, Z11
+	MOVQ         368(AX), BX
+	VMOVUPS      (BX)(DX*4), Z13
+	VFMADD231PS  Z1, Z13, Z12
+	MOVQ         464(AX), BX
+	VMOVUPS      (BX)(DX*4), Z13
+	VFNMADD231PS Z2, Z13, Z12
+	MOVQ         520(AX), BX
+	VMOVUPS      (BX)(DX*4), Z13
+	VMOVAPS      Z13, Z13
+	MOVQ         568(AX), BX
+	VMOVUPS      (BX)(DX*4), Z14
+	VMOVAPS      Z14, Z14
+	MOVQ         328(AX), BX
+	VMOVUPS      (BX)(DX*4), Z15
+	VFMADD231PS  Z1, Z15, Z13
+	MOVQ         424(AX), BX
+	VMOVUPS      (BX)(DX*4), Z15
+	VFNMADD231PS Z2, Z15, Z13
+	MOVQ         376(AX), BX
+	VMOVUPS      (BX)(DX*4), Z15
+	VFMADD231PS  Z1, Z15, Z14
+	MOVQ         472(AX), BX
+	VMOVUPS      (BX)(DX*4), Z15
+	VFNMADD231PS Z2, Z15, Z14
+	VMOVAPS      Z11, Z15
+	VMOVAPS      Z9, Z16
+	VFNMADD231PS Z1, Z7, Z15
+	VFNMADD231PS Z1, Z5, Z16
+	VADDPS       Z16, Z15, Z17
+	VSUBPS       Z16, Z15, Z15
+	MOVQ         8(AX), BX
+	VMOVUPS      Z17, (BX)(DX*4)
+	MOVQ         16(AX), BX
+	VMOVUPS      Z15, (BX)(DX*4)
+	VSUBPS       Z7, Z11, Z15
+	VSUBPS       Z5, Z9, Z16
+	VMOVAPS      Z15, Z17
+	VFMADD231PS  Z0, Z16, Z17
+	VFNMADD231PS Z0, Z16, Z15
+	MOVQ         24(AX), BX
+	VMOVUPS      Z17, (BX)(DX*4)
+	MOVQ         32(AX), BX
+	VMOVUPS      Z15, (BX)(DX*4)
+	VMOVAPS      Z11, Z11
+	VMOVAPS      Z13, Z13
+	VFMADD231PS  Z1, Z3, Z11
+	VFNMADD231PS Z2, Z7, Z11
+	VFMADD231PS  Z1, Z5, Z13
+	VFNMADD231PS Z2, Z9, Z13
+	MOVQ         (AX), BX
+	VMOVUPS      Z11, (BX)(DX*4)
+	MOVQ         40(AX), BX
+	VMOVUPS      Z13, (BX)(DX*4)
+	VMOVAPS      Z12, Z3
+	VMOVAPS      Z10, Z5
+	VFNMADD231PS Z1, Z8, Z3
+	VFNMADD231PS Z1, Z6, Z5
+	VADDPS       Z5, Z3, Z7
+	VSUBPS       Z5, Z3, Z3
+	MOVQ         248(AX), BX
+	VMOVUPS      Z7, (BX)(DX*4)
+	MOVQ         256(AX), BX
+	VMOVUPS      Z3, (BX)(DX*4)
+	VSUBPS       Z8, Z12, Z3
+	VSUBPS       Z6, Z10, Z5
+	VMOVAPS      Z3, Z7
+	VFMADD231PS  Z0, Z5, Z7
+	VFNMADD231PS Z0, Z5, Z3
+	MOVQ         264(AX), BX
+	VMOVUPS      Z7, (BX)(DX*4)
+	MOVQ         272(AX), BX
+	VMOVUPS      Z3, (BX)(DX*4)
+	VMOVAPS      Z12, Z3
+	VMOVAPS      Z14, Z5
+	VFMADD231PS  Z1, Z4, Z3
+	VFNMADD231PS Z2, Z8, Z3
+	VFMADD231PS  Z1, Z6, Z5
+	VFNMADD231PS Z2, Z10, Z5
+	MOVQ         240(AX), BX
+	VMOVUPS      Z3, (BX)(DX*4)
+	MOVQ         280(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	ADDQ         $0x10, DX
+	CMPQ         DX, CX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func winograd4InputHalfAVX512(a *byte)
+// Requires: AVX, AVX512F
+TEXT ·winograd4InputHalfAVX512(SB), NOSPLIT, $0-8
+	MOVL         $0x40000000, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x40800000, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVL         $0x40a00000, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	MOVQ         a+0(FP), AX
+	MOVQ         576(AX), CX
+	XORQ         DX, DX
+
+loop:
+	MOVQ         480(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         432(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z4
+	VPSLLD       $0x10, Z4, Z4
+	VMOVAPS      Z4, Z4
+	MOVQ         384(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z5
+	VPSLLD       $0x10, Z5, Z5
+	VFNMADD231PS Z1, Z5, Z3
+	MOVQ         336(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z5
+	VPSLLD       $0x10, Z5, Z5
+	VFNMADD231PS Z1, Z5, Z4
+	VADDPS       Z4, Z3, Z5
+	VSUBPS       Z4, Z3, Z3
+	MOVQ         488(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z4
+	VPSLLD       $0x10, Z4, Z4
+	VMOVAPS      Z4, Z4
+	MOVQ         440(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z6
+	VPSLLD       $0x10, Z6, Z6
+	VMOVAPS      Z6, Z6
+	MOVQ         392(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z7
+	VPSLLD       $0x10, Z7, Z7
+	VFNMADD231PS Z1, Z7, Z4
+	MOVQ         344(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z7
+	VPSLLD       $0x10, Z7, Z7
+	VFNMADD231PS Z1, Z7, Z6
+	VADDPS       Z6, Z4, Z7
+	VSUBPS       Z6, Z4, Z4
+	MOVQ         496(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z6
+	VPSLLD       $0x10, Z6, Z6
+	VMOVAPS      Z6, Z6
+	MOVQ         448(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z8
+	VPSLLD       $0x10, Z8, Z8
+	VMOVAPS      Z8, Z8
+	MOVQ         400(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFNMADD231PS Z1, Z9, Z6
+	MOVQ         352(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFNMADD231PS Z1, Z9, Z8
+	VADDPS       Z8, Z6, Z9
+	VSUBPS       Z8, Z6, Z6
+	MOVQ         504(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z8
+	VPSLLD       $0x10, Z8, Z8
+	VMOVAPS      Z8, Z8
+	MOVQ         456(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VMOVAPS      Z10, Z10
+	MOVQ         408(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VFNMADD231PS Z1, Z11, Z8
+	MOVQ         360(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VFNMADD231PS Z1, Z11, Z10
+	VADDPS       Z10, Z8, Z11
+	VSUBPS       Z10, Z8, Z8
+	MOVQ         512(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VMOVAPS      Z10, Z10
+	MOVQ         464(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z12
+	VPSLLD       $0x10, Z12, Z12
+	VMOVAPS      Z12, Z12
+	MOVQ         416(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z13
+	VPSLLD       $0x10, Z13, Z13
+	VFNMADD231PS Z1, Z13, Z10
+	MOVQ         368(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z13
+	VPSLLD       $0x10, Z13, Z13
+	VFNMADD231PS Z1, Z13, Z12
+	VADDPS       Z12, Z10, Z13
+	VSUBPS       Z12, Z10, Z10
+	MOVQ         520(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z12
+	VPSLLD       $0x10, Z12, Z12
+	VMOVAPS      Z12, Z12
+	MOVQ         472(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z14
+	VPSLLD       $0x10, Z14, Z14
+	VMOVAPS      Z14, Z14
+	MOVQ         424(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z15
+	VPSLLD       $0x10, Z15, Z15
+	VFNMADD231PS Z1, Z15, Z12
+	MOVQ         376(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z15
+	VPSLLD       $0x10, Z15, Z15
+	VFNMADD231PS Z1, Z15, Z14
+	VADDPS       Z14, Z12, Z15
+	VSUBPS       Z14, Z12, Z12
+	VMOVAPS      Z13, Z14
+	VMOVAPS      Z11, Z16
+	VFNMADD231PS Z1, Z9, Z14
+	VFNMADD231PS Z1, Z7, Z16
+	VADDPS       Z16, Z14, Z17
+	VSUBPS       Z16, Z14, Z14
+	MOVQ         56(AX), BX
+	VMOVUPS      Z17, (BX)(DX*4)
+	MOVQ         64(AX), BX
+	VMOVUPS      Z14, (BX)(DX*4)
+	VSUBPS       Z9, Z13, Z14
+	VSUBPS       Z7, Z11, Z16
+	VMOVAPS      Z14, Z17
+	VFMADD231PS  Z0, Z16, Z17
+	VFNMADD231PS Z0, Z16, Z14
+	MOVQ         72(AX), BX
+	VMOVUPS      Z17, (BX)(DX*4)
+	MOVQ         80(AX), BX
+	VMOVUPS      Z14, (BX)(DX*4)
+	VMOVAPS      Z13, Z13
+	VMOVAPS      Z15, Z14
+	VFMADD231PS  Z1, Z5, Z13
+	VFNMADD231PS Z2, Z9, Z13
+	VFMADD231PS  Z1, Z7, Z14
+	VFNMADD231PS Z2, Z11, Z14
+	MOVQ         48(AX), BX
+	VMOVUPS      Z13, (BX)(DX*4)
+	MOVQ         88(AX), BX
+	VMOVUPS      Z14, (BX)(DX*4)
+	VMOVAPS      Z10, Z5
+	VMOVAPS      Z8, Z7
+	VFNMADD231PS Z1, Z6, Z5
+	VFNMADD231PS Z1, Z4, Z7
+	VADDPS       Z7, Z5, Z9
+	VSUBPS       Z7, Z5, Z5
+	MOVQ         104(AX), BX
+	VMOVUPS      Z9, (BX)(DX*4)
+	MOVQ         112(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	VSUBPS       Z6, Z10, Z5
+	VSUBPS       Z4, Z8, Z7
+	VMOVAPS      Z5, Z9
+	VFMADD231PS  Z0, Z7, Z9
+	VFNMADD231PS Z0, Z7, Z5
+	MOVQ         120(AX), BX
+	VMOVUPS      Z9, (BX)(DX*4)
+	MOVQ         128(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	VMOVAPS      Z10, Z5
+	VMOVAPS      Z12, Z7
+	VFMADD231PS  Z1, Z3, Z5
+	VFNMADD231PS Z2, Z6, Z5
+	VFMADD231PS  Z1, Z4, Z7
+	VFNMADD231PS Z2, Z8, Z7
+	MOVQ         96(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	MOVQ         136(AX), BX
+	VMOVUPS      Z7, (BX)(DX*4)
+	MOVQ         384(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z3
+	VPSLLD       $0x10, Z3, Z3
+	MOVQ         480(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z4
+	VPSLLD       $0x10, Z4, Z4
+	VSUBPS       Z3, Z4, Z3
+	MOVQ         336(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z4
+	VPSLLD       $0x10, Z4, Z4
+	MOVQ         432(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z5
+	VPSLLD       $0x10, Z5, Z5
+	VSUBPS       Z4, Z5, Z4
+	VMOVAPS      Z3, Z5
+	VFMADD231PS  Z0, Z4, Z5
+	VFNMADD231PS Z0, Z4, Z3
+	MOVQ         392(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z4
+	VPSLLD       $0x10, Z4, Z4
+	MOVQ         488(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z6
+	VPSLLD       $0x10, Z6, Z6
+	VSUBPS       Z4, Z6, Z4
+	MOVQ         344(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z6
+	VPSLLD       $0x10, Z6, Z6
+	MOVQ         440(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z7
+	VPSLLD       $0x10, Z7, Z7
+	VSUBPS       Z6, Z7, Z6
+	VMOVAPS      Z4, Z7
+	VFMADD231PS  Z0, Z6, Z7
+	VFNMADD231PS Z0, Z6, Z4
+	MOVQ         400(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z6
+	VPSLLD       $0x10, Z6, Z6
+	MOVQ         496(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z8
+	VPSLLD       $0x10, Z8, Z8
+	VSUBPS       Z6, Z8, Z6
+	MOVQ         352(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z8
+	VPSLLD       $0x10, Z8, Z8
+	MOVQ         448(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VSUBPS       Z8, Z9, Z8
+	VMOVAPS      Z6, Z9
+	VFMADD231PS  Z0, Z8, Z9
+	VFNMADD231PS Z0, Z8, Z6
+	MOVQ         408(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z8
+	VPSLLD       $0x10, Z8, Z8
+	MOVQ         504(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VSUBPS       Z8, Z10, Z8
+	MOVQ         360(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z10
+	VPSLLD       $0x10, Z10, Z10
+	MOVQ         456(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VSUBPS       Z10, Z11, Z10
+	VMOVAPS      Z8, Z11
+	VFMADD231PS  Z0, Z10, Z11
+	VFNMADD231PS Z0, Z10, Z8
+	MOVQ         416(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z10
+	VPSLLD       $0x10, Z10, Z10
+	MOVQ         512(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z12
+	VPSLLD       $0x10, Z12, Z12
+	VSUBPS       Z10, Z12, Z10
+	MOVQ         368(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z12
+	VPSLLD       $0x10, Z12, Z12
+	MOVQ         464(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z13
+	VPSLLD       $0x10, Z13, Z13
+	VSUBPS       Z12, Z13, Z12
+	VMOVAPS      Z10, Z13
+	VFMADD231PS  Z0, Z12, Z13
+	VFNMADD231PS Z0, Z12, Z10
+	MOVQ         424(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z12
+	VPSLLD       $0x10, Z12, Z12
+	MOVQ         520(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z14
+	VPSLLD       $0x10, Z14, Z14
+	VSUBPS       Z12, Z14, Z12
+	MOVQ         376(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z14
+	VPSLLD       $0x10, Z14, Z14
+	MOVQ         472(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z15
+	VPSLLD       $0x10, Z15, Z15
+	VSUBPS       Z14, Z15, Z14
+	VMOVAPS      Z12, Z15
+	VFMADD231PS  Z0, Z14, Z15
+	VFNMADD231PS Z0, Z14, Z12
+	VMOVAPS      Z13, Z14
+	VMOVAPS      Z11, Z16
+	VFNMADD231PS Z1, Z9, Z14
+	VFNMADD231PS Z1, Z7, Z16
+	VADDPS       Z16, Z14, Z17
+	VSUBPS       Z16, Z14, Z14
+	MOVQ         152(AX), BX
+	VMOVUPS      Z17, (BX)(DX*4)
+	MOVQ         160(AX), BX
+	VMOVUPS      Z14, (BX)(DX*4)
+	VSUBPS       Z9, Z13, Z14
+	VSUBPS       Z7, Z11, Z16
+	VMOVAPS      Z14, Z17
+	VFMADD231PS  Z0, Z16, Z17
+	VFNMADD231PS Z0, Z16, Z14
+	MOVQ         168(AX), BX
+	VMOVUPS      Z17, (BX)(DX*4)
+	MOVQ         176(AX), BX
+	VMOVUPS      Z14, (BX)(DX*4)
+	VMOVAPS      Z13, Z13
+	VMOVAPS      Z15, Z14
+	VFMADD231PS  Z1, Z5, Z13
+	VFNMADD231PS Z2, Z9, Z13
+	VFMADD231PS  Z1, Z7, Z14
+	VFNMADD231PS Z2, Z11, Z14
+	MOVQ         144(AX), BX
+	VMOVUPS      Z13, (BX)(DX*4)
+	MOVQ         184(AX), BX
+	VMOVUPS      Z14, (BX)(DX*4)
+	VMOVAPS      Z10, Z5
+	VMOVAPS      Z8, Z7
+	VFNMADD231PS Z1, Z6, Z5
+	VFNMADD231PS Z1, Z4, Z7
+	VADDPS       Z7, Z5, Z9
+	VSUBPS       Z7, Z5, Z5
+	MOVQ         200(AX), BX
+	VMOVUPS      Z9, (BX)(DX*4)
+	MOVQ         208(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	VSUBPS       Z6, Z10, Z5
+	VSUBPS       Z4, Z8, Z7
+	VMOVAPS      Z5, Z9
+	VFMADD231PS  Z0, Z7, Z9
+	VFNMADD231PS Z0, Z7, Z5
+	MOVQ         216(AX), BX
+	VMOVUPS      Z9, (BX)(DX*4)
+	MOVQ         224(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	VMOVAPS      Z10, Z5
+	VMOVAPS      Z12, Z7
+	VFMADD231PS  Z1, Z3, Z5
+	VFNMADD231PS Z2, Z6, Z5
+	VFMADD231PS  Z1, Z4, Z7
+	VFNMADD231PS Z2, Z8, Z7
+	MOVQ         192(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	MOVQ         232(AX), BX
+	VMOVUPS      Z7, (BX)(DX*4)
+	MOVQ         480(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z3
+	VPSLLD       $0x10, Z3, Z3
+	VMOVAPS      Z3, Z3
+	MOVQ         528(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z4
+	VPSLLD       $0x10, Z4, Z4
+	VMOVAPS      Z4, Z4
+	MOVQ         288(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z5
+	VPSLLD       $0x10, Z5, Z5
+	VFMADD231PS  Z1, Z5, Z3
+	MOVQ         384(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z5
+	VPSLLD       $0x10, Z5, Z5
+	VFNMADD231PS Z2, Z5, Z3
+	MOVQ         336(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z5
+	VPSLLD       $0x10, Z5, Z5
+	VFMADD231PS  Z1, Z5, Z4
+	MOVQ         432(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z5
+	VPSLLD       $0x10, Z5, Z5
+	VFNMADD231PS Z2, Z5, Z4
+	MOVQ         488(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z5
+	VPSLLD       $0x10, Z5, Z5
+	VMOVAPS      Z5, Z5
+	MOVQ         536(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z6
+	VPSLLD       $0x10, Z6, Z6
+	VMOVAPS      Z6, Z6
+	MOVQ         296(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z7
+	VPSLLD       $0x10, Z7, Z7
+	VFMADD231PS  Z1, Z7, Z5
+	MOVQ         392(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z7
+	VPSLLD       $0x10, Z7, Z7
+	VFNMADD231PS Z2, Z7, Z5
+	MOVQ         344(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z7
+	VPSLLD       $0x10, Z7, Z7
+	VFMADD231PS  Z1, Z7, Z6
+	MOVQ         440(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z7
+	VPSLLD       $0x10, Z7, Z7
+	VFNMADD231PS Z2, Z7, Z6
+	MOVQ         496(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z7
+	VPSLLD       $0x10, Z7, Z7
+	VMOVAPS      Z7, Z7
+	MOVQ         544(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z8
+	VPSLLD       $0x10, Z8, Z8
+	VMOVAPS      Z8, Z8
+	MOVQ         304(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFMADD231PS  Z1, Z9, Z7
+	MOVQ         400(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFNMADD231PS Z2, Z9, Z7
+	MOVQ         352(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFMADD231PS  Z1, Z9, Z8
+	MOVQ         448(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VFNMADD231PS Z2, Z9, Z8
+	MOVQ         504(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z9
+	VPSLLD       $0x10, Z9, Z9
+	VMOVAPS      Z9, Z9
+	MOVQ         552(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z10
+	VPSLLD       $0x10, Z10, Z10
+	VMOVAPS      Z10, Z10
+	MOVQ         312(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VFMADD231PS  Z1, Z11, Z9
+	MOVQ         408(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VFNMADD231PS Z2, Z11, Z9
+	MOVQ         360(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VFMADD231PS  Z1, Z11, Z10
+	MOVQ         456(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VFNMADD231PS Z2, Z11, Z10
+	MOVQ         512(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z11
+	VPSLLD       $0x10, Z11, Z11
+	VMOVAPS      Z11, Z11
+	MOVQ         560(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z12
+	VPSLLD       $0x10, Z12, Z12
+	VMOVAPS      Z12, Z12
+	MOVQ         320(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z13
+	VPSLLD       $0x10, Z13, Z13
+	VFMADD231PS  Z1, Z13, Z11
+	MOVQ         416(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z13
+	VPSLLD       $0x10, Z13, Z13
+	VFNMADD231PS Z2, Z13, Z11
+	MOVQ         368(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z13
+	VPSLLD       $0x10, Z13, Z13
+	VFMADD231PS  Z1, Z13, Z12
+	MOVQ         464(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z13
+	VPSLLD       $0x10, Z13, Z13
+	VFNMADD231PS Z2, Z13, Z12
+	MOVQ         520(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z13
+	VPSLLD       $0x10, Z13, Z13
+	VMOVAPS      Z13, Z13
+	MOVQ         568(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z14
+	VPSLLD       $0x10, Z14, Z14
+	VMOVAPS      Z14, Z14
+	MOVQ         328(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z15
+	VPSLLD       $0x10, Z15, Z15
+	VFMADD231PS  Z1, Z15, Z13
+	MOVQ         424(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z15
+	VPSLLD       $0x10, Z15, Z15
+	VFNMADD231PS Z2, Z15, Z13
+	MOVQ         376(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z15
+	VPSLLD       $0x10, Z15, Z15
+	VFMADD231PS  Z1, Z15, Z14
+	MOVQ         472(AX), BX
+	VPMOVZXWD    (BX)(DX*2), Z15
+	VPSLLD       $0x10, Z15, Z15
+	VFNMADD231PS Z2, Z15, Z14
+	VMOVAPS      Z11, Z15
+	VMOVAPS      Z9, Z16
+	VFNMADD231PS Z1, Z7, Z15
+	VFNMADD231PS Z1, Z5, Z16
+	VADDPS       Z16, Z15, Z17
+	VSUBPS       Z16, Z15, Z15
+	MOVQ         8(AX), BX
+	VMOVUPS      Z17, (BX)(DX*4)
+	MOVQ         16(AX), BX
+	VMOVUPS      Z15, (BX)(DX*4)
+	VSUBPS       Z7, Z11, Z15
+	VSUBPS       Z5, Z9, Z16
+	VMOVAPS      Z15, Z17
+	VFMADD231PS  Z0, Z16, Z17
+	VFNMADD231PS Z0, Z16, Z15
+	MOVQ         24(AX), BX
+	VMOVUPS      Z17, (BX)(DX*4)
+	MOVQ         32(AX), BX
+	VMOVUPS      Z15, (BX)(DX*4)
+	VMOVAPS      Z11, Z11
+	VMOVAPS      Z13, Z13
+	VFMADD231PS  Z1, Z3, Z11
+	VFNMADD231PS Z2, Z7, Z11
+	VFMADD231PS  Z1, Z5, Z13
+	VFNMADD231PS Z2, Z9, Z13
+	MOVQ         (AX), BX
+	VMOVUPS      Z11, (BX)(DX*4)
+	MOVQ         40(AX), BX
+	VMOVUPS      Z13, (BX)(DX*4)
+	VMOVAPS      Z12, Z3
+	VMOVAPS      Z10, Z5
+	VFNMADD231PS Z1, Z8, Z3
+	VFNMADD231PS Z1, Z6, Z5
+	VADDPS       Z5, Z3, Z7
+	VSUBPS       Z5, Z3, Z3
+	MOVQ         248(AX), BX
+	VMOVUPS      Z7, (BX)(DX*4)
+	MOVQ         256(AX), BX
+	VMOVUPS      Z3, (BX)(DX*4)
+	VSUBPS       Z8, Z12, Z3
+	VSUBPS       Z6, Z10, Z5
+	VMOVAPS      Z3, Z7
+	VFMADD231PS  Z0, Z5, Z7
+	VFNMADD231PS Z0, Z5, Z3
+	MOVQ         264(AX), BX
+	VMOVUPS      Z7, (BX)(DX*4)
+	MOVQ         272(AX), BX
+	VMOVUPS      Z3, (BX)(DX*4)
+	VMOVAPS      Z12, Z3
+	VMOVAPS      Z14, Z5
+	VFMADD231PS  Z1, Z4, Z3
+	VFNMADD231PS Z2, Z8, Z3
+	VFMADD231PS  Z1, Z6, Z5
+	VFNMADD231PS Z2, Z10, Z5
+	MOVQ         240(AX), BX
+	VMOVUPS      Z3, (BX)(DX*4)
+	MOVQ         280(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	ADDQ         $0x10, DX
+	CMPQ         DX, CX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func winograd4WeightAVX512(a *byte)
+// Requires: AVX, AVX512F
+TEXT ·winograd4WeightAVX512(SB), NOSPLIT, $0-8
+	MOVL         $0x3e800000, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x3f000000, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVL         $0x3e2aaaab, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	MOVL         $0xbe2aaaab, AX
+	VMOVD        AX, X3
+	VPBROADCASTD X3, Z3
+	MOVQ         a+0(FP), AX
+	MOVQ         576(AX), CX
+	XORQ         DX, DX
+
+loop:
+	MOVQ         312(AX), BX
+	VMOVUPS      (BX)(DX*4), Z4
+	MOVQ         288(AX), BX
+	VMOVUPS      (BX)(DX*4), Z4
+	VMULPS       Z0, Z4, Z4
+	MOVQ         336(AX), BX
+	VMOVUPS      (BX)(DX*4), Z5
+	VMOVAPS      Z5, Z5
+	MOVQ         320(AX), BX
+	VMOVUPS      (BX)(DX*4), Z6
+	MOVQ         296(AX), BX
+	VMOVUPS      (BX)(DX*4), Z6
+	VMULPS       Z0, Z6, Z6
+	MOVQ         344(AX), BX
+	VMOVUPS      (BX)(DX*4), Z7
+	VMOVAPS      Z7, Z7
+	MOVQ         328(AX), BX
+	VMOVUPS      (BX)(DX*4), Z8
+	MOVQ         304(AX), BX
+	VMOVUPS      (BX)(DX*4), Z8
+	VMULPS       Z0, Z8, Z8
+	MOVQ         352(AX), BX
+	VMOVUPS      (BX)(DX*4), Z9
+	VMOVAPS      Z9, Z9
+	VMULPS       Z0, Z4, Z10
+	VMOVAPS      Z8, Z11
+	MOVQ         (AX), BX
+	VMOVUPS      Z10, (BX)(DX*4)
+	MOVQ         40(AX), BX
+	VMOVUPS      Z11, (BX)(DX*4)
+	VADDPS       Z8, Z4, Z11
+	VADDPS       Z6, Z11, Z10
+	VSUBPS       Z6, Z11, Z11
+	VMULPS       Z3, Z10, Z10
+	VMULPS       Z3, Z11, Z11
+	MOVQ         8(AX), BX
+	VMOVUPS      Z10, (BX)(DX*4)
+	MOVQ         16(AX), BX
+	VMOVUPS      Z11, (BX)(DX*4)
+	VMOVAPS      Z8, Z8
+	VFMADD231PS  Z0, Z4, Z8
+	VMOVAPS      Z8, Z4
+	VFMADD231PS  Z1, Z6, Z4
+	VFNMADD231PS Z1, Z6, Z8
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z2, Z8, Z8
+	MOVQ         24(AX), BX
+	VMOVUPS      Z4, (BX)(DX*4)
+	MOVQ         32(AX), BX
+	VMOVUPS      Z8, (BX)(DX*4)
+	VMULPS       Z0, Z5, Z4
+	VMOVAPS      Z9, Z6
+	MOVQ         240(AX), BX
+	VMOVUPS      Z4, (BX)(DX*4)
+	MOVQ         280(AX), BX
+	VMOVUPS      Z6, (BX)(DX*4)
+	VADDPS       Z9, Z5, Z6
+	VADDPS       Z7, Z6, Z4
+	VSUBPS       Z7, Z6, Z6
+	VMULPS       Z3, Z4, Z4
+	VMULPS       Z3, Z6, Z6
+	MOVQ         248(AX), BX
+	VMOVUPS      Z4, (BX)(DX*4)
+	MOVQ         256(AX), BX
+	VMOVUPS      Z6, (BX)(DX*4)
+	VMOVAPS      Z9, Z4
+	VFMADD231PS  Z0, Z5, Z4
+	VMOVAPS      Z4, Z5
+	VFMADD231PS  Z1, Z7, Z5
+	VFNMADD231PS Z1, Z7, Z4
+	VMULPS       Z2, Z5, Z5
+	VMULPS       Z2, Z4, Z4
+	MOVQ         264(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	MOVQ         272(AX), BX
+	VMOVUPS      Z4, (BX)(DX*4)
+	MOVQ         312(AX), BX
+	VMOVUPS      (BX)(DX*4), Z6
+	MOVQ         336(AX), BX
+	VMOVUPS      (BX)(DX*4), Z4
+	MOVQ         288(AX), BX
+	VMOVUPS      (BX)(DX*4), Z5
+	VADDPS       Z4, Z5, Z5
+	VADDPS       Z6, Z5, Z4
+	VSUBPS       Z6, Z5, Z5
+	VMULPS       Z3, Z4, Z4
+	VMULPS       Z3, Z5, Z5
+	MOVQ         320(AX), BX
+	VMOVUPS      (BX)(DX*4), Z8
+	MOVQ         344(AX), BX
+	VMOVUPS      (BX)(DX*4), Z6
+	MOVQ         296(AX), BX
+	VMOVUPS      (BX)(DX*4), Z7
+	VADDPS       Z6, Z7, Z7
+	VADDPS       Z8, Z7, Z6
+	VSUBPS       Z8, Z7, Z7
+	VMULPS       Z3, Z6, Z6
+	VMULPS       Z3, Z7, Z7
+	MOVQ         328(AX), BX
+	VMOVUPS      (BX)(DX*4), Z10
+	MOVQ         352(AX), BX
+	VMOVUPS      (BX)(DX*4), Z8
+	MOVQ         304(AX), BX
+	VMOVUPS      (BX)(DX*4), Z9
+	VADDPS       Z8, Z9, Z9
+	VADDPS       Z10, Z9, Z8
+	VSUBPS       Z10, Z9, Z9
+	VMULPS       Z3, Z8, Z8
+	VMULPS       Z3, Z9, Z9
+	VMULPS       Z0, Z4, Z10
+	VMOVAPS      Z8, Z11
+	MOVQ         48(AX), BX
+	VMOVUPS      Z10, (BX)(DX*4)
+	MOVQ         88(AX), BX
+	VMOVUPS      Z11, (BX)(DX*4)
+	VADDPS       Z8, Z4, Z11
+	VADDPS       Z6, Z11, Z10
+	VSUBPS       Z6, Z11, Z11
+	VMULPS       Z3, Z10, Z10
+	VMULPS       Z3, Z11, Z11
+	MOVQ         56(AX), BX
+	VMOVUPS      Z10, (BX)(DX*4)
+	MOVQ         64(AX), BX
+	VMOVUPS      Z11, (BX)(DX*4)
+	VMOVAPS      Z8, Z8
+	VFMADD231PS  Z0, Z4, Z8
+	VMOVAPS      Z8, Z4
+	VFMADD231PS  Z1, Z6, Z4
+	VFNMADD231PS Z1, Z6, Z8
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z2, Z8, Z8
+	MOVQ         72(AX), BX
+	VMOVUPS      Z4, (BX)(DX*4)
+	MOVQ         80(AX), BX
+	VMOVUPS      Z8, (BX)(DX*4)
+	VMULPS       Z0, Z5, Z4
+	VMOVAPS      Z9, Z6
+	MOVQ         96(AX), BX
+	VMOVUPS      Z4, (BX)(DX*4)
+	MOVQ         136(AX), BX
+	VMOVUPS      Z6, (BX)(DX*4)
+	VADDPS       Z9, Z5, Z6
+	VADDPS       Z7, Z6, Z4
+	VSUBPS       Z7, Z6, Z6
+	VMULPS       Z3, Z4, Z4
+	VMULPS       Z3, Z6, Z6
+	MOVQ         104(AX), BX
+	VMOVUPS      Z4, (BX)(DX*4)
+	MOVQ         112(AX), BX
+	VMOVUPS      Z6, (BX)(DX*4)
+	VMOVAPS      Z9, Z4
+	VFMADD231PS  Z0, Z5, Z4
+	VMOVAPS      Z4, Z5
+	VFMADD231PS  Z1, Z7, Z5
+	VFNMADD231PS Z1, Z7, Z4
+	VMULPS       Z2, Z5, Z5
+	VMULPS       Z2, Z4, Z4
+	MOVQ         120(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	MOVQ         128(AX), BX
+	VMOVUPS      Z4, (BX)(DX*4)
+	MOVQ         312(AX), BX
+	VMOVUPS      (BX)(DX*4), Z6
+	MOVQ         336(AX), BX
+	VMOVUPS      (BX)(DX*4), Z4
+	VMOVAPS      Z4, Z5
+	MOVQ         288(AX), BX
+	VMOVUPS      (BX)(DX*4), Z4
+	VFMADD231PS  Z0, Z4, Z5
+	VMOVAPS      Z5, Z4
+	VFMADD231PS  Z1, Z6, Z4
+	VFNMADD231PS Z1, Z6, Z5
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z2, Z5, Z5
+	MOVQ         320(AX), BX
+	VMOVUPS      (BX)(DX*4), Z8
+	MOVQ         344(AX), BX
+	VMOVUPS      (BX)(DX*4), Z6
+	VMOVAPS      Z6, Z7
+	MOVQ         296(AX), BX
+	VMOVUPS      (BX)(DX*4), Z6
+	VFMADD231PS  Z0, Z6, Z7
+	VMOVAPS      Z7, Z6
+	VFMADD231PS  Z1, Z8, Z6
+	VFNMADD231PS Z1, Z8, Z7
+	VMULPS       Z2, Z6, Z6
+	VMULPS       Z2, Z7, Z7
+	MOVQ         328(AX), BX
+	VMOVUPS      (BX)(DX*4), Z10
+	MOVQ         352(AX), BX
+	VMOVUPS      (BX)(DX*4), Z8
+	VMOVAPS      Z8, Z9
+	MOVQ         304(AX), BX
+	VMOVUPS      (BX)(DX*4), Z8
+	VFMADD231PS  Z0, Z8, Z9
+	VMOVAPS      Z9, Z8
+	VFMADD231PS  Z1, Z10, Z8
+	VFNMADD231PS Z1, Z10, Z9
+	VMULPS       Z2, Z8, Z8
+	VMULPS       Z2, Z9, Z9
+	VMULPS       Z0, Z4, Z10
+	VMOVAPS      Z8, Z11
+	MOVQ         144(AX), BX
+	VMOVUPS      Z10, (BX)(DX*4)
+	MOVQ         184(AX), BX
+	VMOVUPS      Z11, (BX)(DX*4)
+	VADDPS       Z8, Z4, Z11
+	VADDPS       Z6, Z11, Z10
+	VSUBPS       Z6, Z11, Z11
+	VMULPS       Z3, Z10, Z10
+	VMULPS       Z3, Z11, Z11
+	MOVQ         152(AX), BX
+	VMOVUPS      Z10, (BX)(DX*4)
+	MOVQ         160(AX), BX
+	VMOVUPS      Z11, (BX)(DX*4)
+	VMOVAPS      Z8, Z8
+	VFMADD231PS  Z0, Z4, Z8
+	VMOVAPS      Z8, Z4
+	VFMADD231PS  Z1, Z6, Z4
+	VFNMADD231PS Z1, Z6, Z8
+	VMULPS       Z2, Z4, Z4
+	VMULPS       Z2, Z8, Z8
+	MOVQ         168(AX), BX
+	VMOVUPS      Z4, (BX)(DX*4)
+	MOVQ         176(AX), BX
+	VMOVUPS      Z8, (BX)(DX*4)
+	VMULPS       Z0, Z5, Z4
+	VMOVAPS      Z9, Z6
+	MOVQ         192(AX), BX
+	VMOVUPS      Z4, (BX)(DX*4)
+	MOVQ         232(AX), BX
+	VMOVUPS      Z6, (BX)(DX*4)
+	VADDPS       Z9, Z5, Z6
+	VADDPS       Z7, Z6, Z4
+	VSUBPS       Z7, Z6, Z6
+	VMULPS       Z3, Z4, Z4
+	VMULPS       Z3, Z6, Z6
+	MOVQ         200(AX), BX
+	VMOVUPS      Z4, (BX)(DX*4)
+	MOVQ         208(AX), BX
+	VMOVUPS      Z6, (BX)(DX*4)
+	VMOVAPS      Z9, Z4
+	VFMADD231PS  Z0, Z5, Z4
+	VMOVAPS      Z4, Z5
+	VFMADD231PS  Z1, Z7, Z5
+	VFNMADD231PS Z1, Z7, Z4
+	VMULPS       Z2, Z5, Z5
+	VMULPS       Z2, Z4, Z4
+	MOVQ         216(AX), BX
+	VMOVUPS      Z5, (BX)(DX*4)
+	MOVQ         224(AX), BX
+	VMOVUPS      Z4, (BX)(DX*4)
+	ADDQ         $0x10, DX
+	CMPQ         DX, CX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func winograd4OutputAVX512(a *byte)
+// Requires: AVX, AVX512F
+TEXT ·winograd4OutputAVX512(SB), NOSPLIT, $0-8
+	MOVL         $0x40000000, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x40800000, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVL         $0x41000000, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	MOVQ         a+0(FP), AX
+	MOVQ         576(AX), CX
+	MOVQ         584(AX), BX
+	XORQ         DX, DX
+
+loop:
+	MOVQ        336(AX), SI
+	VMOVUPS     (SI)(DX*4), Z4
+	MOVQ        384(AX), SI
+	VMOVUPS     (SI)(DX*4), Z6
+	MOVQ        432(AX), SI
+	VMOVUPS     (SI)(DX*4), Z3
+	MOVQ        480(AX), SI
+	VMOVUPS     (SI)(DX*4), Z5
+	VADDPS      Z6, Z4, Z4
+	VADDPS      Z5, Z3, Z5
+	MOVQ        288(AX), SI
+	VMOVUPS     (SI)(DX*4), Z3
+	VADDPS      Z3, Z4, Z3
+	VADDPS      Z5, Z3, Z3
+	VMOVAPS     Z4, Z4
+	VFMADD231PS Z1, Z5, Z4
+	MOVQ        344(AX), SI
+	VMOVUPS     (SI)(DX*4), Z6
+	MOVQ        392(AX), SI
+	VMOVUPS     (SI)(DX*4), Z8
+	MOVQ        440(AX), SI
+	VMOVUPS     (SI)(DX*4), Z5
+	MOVQ        488(AX), SI
+	VMOVUPS     (SI)(DX*4), Z7
+	VADDPS      Z8, Z6, Z6
+	VADDPS      Z7, Z5, Z7
+	MOVQ        296(AX), SI
+	VMOVUPS     (SI)(DX*4), Z5
+	VADDPS      Z5, Z6, Z5
+	VADDPS      Z7, Z5, Z5
+	VMOVAPS     Z6, Z6
+	VFMADD231PS Z1, Z7, Z6
+	MOVQ        352(AX), SI
+	VMOVUPS     (SI)(DX*4), Z8
+	MOVQ        400(AX), SI
+	VMOVUPS     (SI)(DX*4), Z10
+	MOVQ        448(AX), SI
+	VMOVUPS     (SI)(DX*4), Z7
+	MOVQ        496(AX), SI
+	VMOVUPS     (SI)(DX*4), Z9
+	VADDPS      Z10, Z8, Z8
+	VADDPS      Z9, Z7, Z9
+	MOVQ        304(AX), SI
+	VMOVUPS     (SI)(DX*4), Z7
+	VADDPS      Z7, Z8, Z7
+	VADDPS      Z9, Z7, Z7
+	VMOVAPS     Z8, Z8
+	VFMADD231PS Z1, Z9, Z8
+	MOVQ        360(AX), SI
+	VMOVUPS     (SI)(DX*4), Z10
+	MOVQ        408(AX), SI
+	VMOVUPS     (SI)(DX*4), Z12
+	MOVQ        456(AX), SI
+	VMOVUPS     (SI)(DX*4), Z9
+	MOVQ        504(AX), SI
+	VMOVUPS     (SI)(DX*4), Z11
+	VADDPS      Z12, Z10, Z10
+	VADDPS      Z11, Z9, Z11
+	MOVQ        312(AX), SI
+	VMOVUPS     (SI)(DX*4), Z9
+	VADDPS      Z9, Z10, Z9
+	VADDPS      Z11, Z9, Z9
+	VMOVAPS     Z10, Z10
+	VFMADD231PS Z1, Z11, Z10
+	MOVQ        368(AX), SI
+	VMOVUPS     (SI)(DX*4), Z12
+	MOVQ        416(AX), SI
+	VMOVUPS     (SI)(DX*4), Z14
+	MOVQ        464(AX), SI
+	VMOVUPS     (SI)(DX*4), Z11
+	MOVQ        512(AX), SI
+	VMOVUPS     (SI)(DX*4), Z13
+	VADDPS      Z14, Z12, Z12
+	VADDPS      Z13, Z11, Z13
+	MOVQ        320(AX), SI
+	VMOVUPS     (SI)(DX*4), Z11
+	VADDPS      Z11, Z12, Z11
+	VADDPS      Z13, Z11, Z11
+	VMOVAPS     Z12, Z12
+	VFMADD231PS Z1, Z13, Z12
+	MOVQ        376(AX), SI
+	VMOVUPS     (SI)(DX*4), Z14
+	MOVQ        424(AX), SI
+	VMOVUPS     (SI)(DX*4), Z16
+	MOVQ        472(AX), SI
+	VMOVUPS     (SI)(DX*4), Z13
+	MOVQ        520(AX), SI
+	VMOVUPS     (SI)(DX*4), Z15
+	VADDPS      Z16, Z14, Z14
+	VADDPS      Z15, Z13, Z15
+	MOVQ        328(AX), SI
+	VMOVUPS     (SI)(DX*4), Z13
+	VADDPS      Z13, Z14, Z13
+	VADDPS      Z15, Z13, Z13
+	VMOVAPS     Z14, Z14
+	VFMADD231PS Z1, Z15, Z14
+	VADDPS      Z7, Z5, Z15
+	VADDPS      Z11, Z9, Z16
+	VADDPS      Z3, Z15, Z3
+	VADDPS      Z16, Z3, Z3
+	VMOVAPS     Z15, Z15
+	VFMADD231PS Z1, Z16, Z15
+	TESTQ       BX, BX
+	JE          store0_0
+	MOVQ        (AX), SI
+	VADDPS      (SI)(DX*4), Z3, Z3
+	MOVQ        16(AX), SI
+	VADDPS      (SI)(DX*4), Z15, Z15
+
+store0_0:
+	MOVQ        (AX), SI
+	VMOVUPS     Z3, (SI)(DX*4)
+	MOVQ        16(AX), SI
+	VMOVUPS     Z15, (SI)(DX*4)
+	VSUBPS      Z7, Z5, Z3
+	VSUBPS      Z11, Z9, Z7
+	VMOVAPS     Z3, Z5
+	VFMADD231PS Z0, Z7, Z5
+	VADDPS      Z13, Z3, Z3
+	VFMADD231PS Z2, Z7, Z3
+	TESTQ       BX, BX
+	JE          store0_1
+	MOVQ        8(AX), SI
+	VADDPS      (SI)(DX*4), Z5, Z5
+	MOVQ        24(AX), SI
+	VADDPS      (SI)(DX*4), Z3, Z3
+
+store0_1:
+	MOVQ        8(AX), SI
+	VMOVUPS     Z5, (SI)(DX*4)
+	MOVQ        24(AX), SI
+	VMOVUPS     Z3, (SI)(DX*4)
+	VADDPS      Z8, Z6, Z3
+	VADDPS      Z12, Z10, Z5
+	VADDPS      Z4, Z3, Z4
+	VADDPS      Z5, Z4, Z4
+	VMOVAPS     Z3, Z3
+	VFMADD231PS Z1, Z5, Z3
+	TESTQ       BX, BX
+	JE          store2_0
+	MOVQ        64(AX), SI
+	VADDPS      (SI)(DX*4), Z4, Z4
+	MOVQ        80(AX), SI
+	VADDPS      (SI)(DX*4), Z3, Z3
+
+store2_0:
+	MOVQ        64(AX), SI
+	VMOVUPS     Z4, (SI)(DX*4)
+	MOVQ        80(AX), SI
+	VMOVUPS     Z3, (SI)(DX*4)
+	VSUBPS      Z8, Z6, Z3
+	VSUBPS      Z12, Z10, Z5
+	VMOVAPS     Z3, Z4
+	VFMADD231PS Z0, Z5, Z4
+	VADDPS      Z14, Z3, Z3
+	VFMADD231PS Z2, Z5, Z3
+	TESTQ       BX, BX
+	JE          store2_1
+	MOVQ        72(AX), SI
+	VADDPS      (SI)(DX*4), Z4, Z4
+	MOVQ        88(AX), SI
+	VADDPS      (SI)(DX*4), Z3, Z3
+
+store2_1:
+	MOVQ        72(AX), SI
+	VMOVUPS     Z4, (SI)(DX*4)
+	MOVQ        88(AX), SI
+	VMOVUPS     Z3, (SI)(DX*4)
+	MOVQ        336(AX), SI
+	VMOVUPS     (SI)(DX*4), Z4
+	MOVQ        384(AX), SI
+	VMOVUPS     (SI)(DX*4), Z6
+	MOVQ        432(AX), SI
+	VMOVUPS     (SI)(DX*4), Z3
+	MOVQ        480(AX), SI
+	VMOVUPS     (SI)(DX*4), Z5
+	VSUBPS      Z6, Z4, Z4
+	VSUBPS      Z5, Z3, Z5
+	VMOVAPS     Z4, Z3
+	VFMADD231PS Z0, Z5, Z3
+	MOVQ        528(AX), SI
+	VMOVUPS     (SI)(DX*4), Z6
+	VADDPS      Z6, Z4, Z4
+	VFMADD231PS Z2, Z5, Z4
+	MOVQ        344(AX), SI
+	VMOVUPS     (SI)(DX*4), Z6
+	MOVQ        392(AX), SI
+	VMOVUPS     (SI)(DX*4), Z8
+	MOVQ        440(AX), SI
+	VMOVUPS     (SI)(DX*4), Z5
+	MOVQ        488(AX), SI
+	VMOVUPS     (SI)(DX*4), Z7
+	VSUBPS      Z8, Z6, Z6
+	VSUBPS      Z7, Z5, Z7
+	VMOVAPS     Z6, Z5
+	VFMADD231PS Z0, Z7, Z5
+	MOVQ        536(AX), SI
+	VMOVUPS     (SI)(DX*4), Z8
+	VADDPS      Z8, Z6, Z6
+	VFMADD231PS Z2, Z7, Z6
+	MOVQ        352(AX), SI
+	VMOVUPS     (SI)(DX*4), Z8
+	MOVQ        400(AX), SI
+	VMOVUPS     (SI)(DX*4), Z10
+	MOVQ        448(AX), SI
+	VMOVUPS     (SI)(DX*4), Z7
+	MOVQ        496(AX), SI
+	VMOVUPS     (SI)(DX*4), Z9
+	VSUBPS      Z10, Z8, Z8
+	VSUBPS      Z9, Z7, Z9
+	VMOVAPS     Z8, Z7
+	VFMADD231PS Z0, Z9, Z7
+	MOVQ        544(AX), SI
+	VMOVUPS     (SI)(DX*4), Z10
+	VADDPS      Z10, Z8, Z8
+	VFMADD231PS Z2, Z9, Z8
+	MOVQ        360(AX), SI
+	VMOVUPS     (SI)(DX*4), Z10
+	MOVQ        408(AX), SI
+	VMOVUPS     (SI)(DX*4), Z12
+	MOVQ        456(AX), SI
+	VMOVUPS     (SI)(DX*4), Z9
+	MOVQ        504(AX), SI
+	VMOVUPS     (SI)(DX*4), Z11
+	VSUBPS      Z12, Z10, Z10
+	VSUBPS      Z11, Z9, Z11
+	VMOVAPS     Z10, Z9
+	VFMADD231PS Z0, Z11, Z9
+	MOVQ        552(AX), SI
+	VMOVUPS     (SI)(DX*4), Z12
+	VADDPS      Z12, Z10, Z10
+	VFMADD231PS Z2, Z11, Z10
+	MOVQ        368(AX), SI
+	VMOVUPS     (SI)(DX*4), Z12
+	MOVQ        416(AX), SI
+	VMOVUPS     (SI)(DX*4), Z14
+	MOVQ        464(AX), SI
+	VMOVUPS     (SI)(DX*4), Z11
+	MOVQ        512(AX), SI
+	VMOVUPS     (SI)(DX*4), Z13
+	VSUBPS      Z14, Z12, Z12
+	VSUBPS      Z13, Z11, Z13
+	VMOVAPS     Z12, Z11
+	VFMADD231PS Z0, Z13, Z11
+	MOVQ        560(AX), SI
+	VMOVUPS     (SI)(DX*4), Z14
+	VADDPS      Z14, Z12, Z12
+	VFMADD231PS Z2, Z13, Z12
+	MOVQ        376(AX), SI
+	VMOVUPS     (SI)(DX*4), Z14
+	MOVQ        424(AX), SI
+	VMOVUPS     (SI)(DX*4), Z16
+	MOVQ        472(AX), SI
+	VMOVUPS     (SI)(DX*4), Z13
+	MOVQ        520(AX), SI
+	VMOVUPS     (SI)(DX*4), Z15
+	VSUBPS      Z16, Z14, Z14
+	VSUBPS      Z15, Z13, Z15
+	VMOVAPS     Z14, Z13
+	VFMADD231PS Z0, Z15, Z13
+	MOVQ        568(AX), SI
+	VMOVUPS     (SI)(DX*4), Z16
+	VADDPS      Z16, Z14, Z14
+	VFMADD231PS Z2, Z15, Z14
+	VADDPS      Z7, Z5, Z15
+	VADDPS      Z11, Z9, Z16
+	VADDPS      Z3, Z15, Z3
+	VADDPS      Z16, Z3, Z3
+	VMOVAPS     Z15, Z15
+	VFMADD231PS Z1, Z16, Z15
+	TESTQ       BX, BX
+	JE          store1_0
+	MOVQ        32(AX), SI
+	VADDPS      (SI)(DX*4), Z3, Z3
+	MOVQ        48(AX), SI
+	VADDPS      (SI)(DX*4), Z15, Z15
+
+store1_0:
+	MOVQ        32(AX), SI
+	VMOVUPS     Z3, (SI)(DX*4)
+	MOVQ        48(AX), SI
+	VMOVUPS     Z15, (SI)(DX*4)
+	VSUBPS      Z7, Z5, Z3
+	VSUBPS      Z11, Z9, Z7
+	VMOVAPS     Z3, Z5
+	VFMADD231PS Z0, Z7, Z5
+	VADDPS      Z13, Z3, Z3
+	VFMADD231PS Z2, Z7, Z3
+	TESTQ       BX, BX
+	JE          store1_1
+	MOVQ        40(AX), SI
+	VADDPS      (SI)(DX*4), Z5, Z5
+	MOVQ        56(AX), SI
+	VADDPS      (SI)(DX*4), Z3, Z3
+
+store1_1:
+	MOVQ        40(AX), SI
+	VMOVUPS     Z5, (SI)(DX*4)
+	MOVQ        56(AX), SI
+	VMOVUPS     Z3, (SI)(DX*4)
+	VADDPS      Z8, Z6, Z3
+	VADDPS      Z12, Z10, Z5
+	VADDPS      Z4, Z3, Z4
+	VADDPS      Z5, Z4, Z4
+	VMOVAPS     Z3, Z3
+	VFMADD231PS Z1, Z5, Z3
+	TESTQ       BX, BX
+	JE          store3_0
+	MOVQ        96(AX), SI
+	VADDPS      (SI)(DX*4), Z4, Z4
+	MOVQ        112(AX), SI
+	VADDPS      (SI)(DX*4), Z3, Z3
+
+store3_0:
+	MOVQ        96(AX), SI
+	VMOVUPS     Z4, (SI)(DX*4)
+	MOVQ        112(AX), SI
+	VMOVUPS     Z3, (SI)(DX*4)
+	VSUBPS      Z8, Z6, Z3
+	VSUBPS      Z12, Z10, Z5
+	VMOVAPS     Z3, Z4
+	VFMADD231PS Z0, Z5, Z4
+	VADDPS      Z14, Z3, Z3
+	VFMADD231PS Z2, Z5, Z3
+	TESTQ       BX, BX
+	JE          store3_1
+	MOVQ        104(AX), SI
+	VADDPS      (SI)(DX*4), Z4, Z4
+	MOVQ        120(AX), SI
+	VADDPS      (SI)(DX*4), Z3, Z3
+
+store3_1:
+	MOVQ    104(AX), SI
+	VMOVUPS Z4, (SI)(DX*4)
+	MOVQ    120(AX), SI
+	VMOVUPS Z3, (SI)(DX*4)
+	ADDQ    $0x10, DX
+	CMPQ    DX, CX
+	JLT     loop
+	VZEROUPPER
+	RET
+
+// func winograd4OutputHalfAVX512(a *byte)
+// Requires: AVX, AVX512F
+TEXT ·winograd4OutputHalfAVX512(SB), NOSPLIT, $0-8
+	MOVL         $0x00000001, AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Z0
+	MOVL         $0x00007fff, AX
+	VMOVD        AX, X1
+	VPBROADCASTD X1, Z1
+	MOVL         $0x00000040, AX
+	VMOVD        AX, X2
+	VPBROADCASTD X2, Z2
+	MOVL         $0x40000000, AX
+	VMOVD        AX, X3
+	VPBROADCASTD X3, Z3
+	MOVL         $0x40800000, AX
+	VMOVD        AX, X4
+	VPBROADCASTD X4, Z4
+	MOVL         $0x41000000, AX
+	VMOVD        AX, X5
+	VPBROADCASTD X5, Z5
+	MOVQ         a+0(FP), AX
+	MOVQ         576(AX), CX
+	MOVQ         584(AX), BX
+	XORQ         DX, DX
+
+loop:
+	MOVQ        336(AX), SI
+	VMOVUPS     (SI)(DX*4), Z7
+	MOVQ        384(AX), SI
+	VMOVUPS     (SI)(DX*4), Z9
+	MOVQ        432(AX), SI
+	VMOVUPS     (SI)(DX*4), Z6
+	MOVQ        480(AX), SI
+	VMOVUPS     (SI)(DX*4), Z8
+	VADDPS      Z9, Z7, Z7
+	VADDPS      Z8, Z6, Z8
+	MOVQ        288(AX), SI
+	VMOVUPS     (SI)(DX*4), Z6
+	VADDPS      Z6, Z7, Z6
+	VADDPS      Z8, Z6, Z6
+	VMOVAPS     Z7, Z7
+	VFMADD231PS Z4, Z8, Z7
+	MOVQ        344(AX), SI
+	VMOVUPS     (SI)(DX*4), Z9
+	MOVQ        392(AX), SI
+	VMOVUPS     (SI)(DX*4), Z11
+	MOVQ        440(AX), SI
+	VMOVUPS     (SI)(DX*4), Z8
+	MOVQ        488(AX), SI
+	VMOVUPS     (SI)(DX*4), Z10
+	VADDPS      Z11, Z9, Z9
+	VADDPS      Z10, Z8, Z10
+	MOVQ        296(AX), SI
+	VMOVUPS     (SI)(DX*4), Z8
+	VADDPS      Z8, Z9, Z8
+	VADDPS      Z10, Z8, Z8
+	VMOVAPS     Z9, Z9
+	VFMADD231PS Z4, Z10, Z9
+	MOVQ        352(AX), SI
+	VMOVUPS     (SI)(DX*4), Z11
+	MOVQ        400(AX), SI
+	VMOVUPS     (SI)(DX*4), Z13
+	MOVQ        448(AX), SI
+	VMOVUPS     (SI)(DX*4), Z10
+	MOVQ        496(AX), SI
+	VMOVUPS     (SI)(DX*4), Z12
+	VADDPS      Z13, Z11, Z11
+	VADDPS      Z12, Z10, Z12
+	MOVQ        304(AX), SI
+	VMOVUPS     (SI)(DX*4), Z10
+	VADDPS      Z10, Z11, Z10
+	VADDPS      Z12, Z10, Z10
+	VMOVAPS     Z11, Z11
+	VFMADD231PS Z4, Z12, Z11
+	MOVQ        360(AX), SI
+	VMOVUPS     (SI)(DX*4), Z13
+	MOVQ        408(AX), SI
+	VMOVUPS     (SI)(DX*4), Z15
+	MOVQ        456(AX), SI
+	VMOVUPS     (SI)(DX*4), Z12
+	MOVQ        504(AX), SI
+	VMOVUPS     (SI)(DX*4), Z14
+	VADDPS      Z15, Z13, Z13
+	VADDPS      Z14, Z12, Z14
+	MOVQ        312(AX), SI
+	VMOVUPS     (SI)(DX*4), Z12
+	VADDPS      Z12, Z13, Z12
+	VADDPS      Z14, Z12, Z12
+	VMOVAPS     Z13, Z13
+	VFMADD231PS Z4, Z14, Z13
+	MOVQ        368(AX), SI
+	VMOVUPS     (SI)(DX*4), Z15
+	MOVQ        416(AX), SI
+	VMOVUPS     (SI)(DX*4), Z17
+	MOVQ        464(AX), SI
+	VMOVUPS     (SI)(DX*4), Z14
+	MOVQ        512(AX), SI
+	VMOVUPS     (SI)(DX*4), Z16
+	VADDPS      Z17, Z15, Z15
+	VADDPS      Z16, Z14, Z16
+	MOVQ        320(AX), SI
+	VMOVUPS     (SI)(DX*4), Z14
+	VADDPS      Z14, Z15, Z14
+	VADDPS      Z16, Z14, Z14
+	VMOVAPS     Z15, Z15
+	VFMADD231PS Z4, Z16, Z15
+	MOVQ        376(AX), SI
+	VMOVUPS     (SI)(DX*4), Z17
+	MOVQ        424(AX), SI
+	VMOVUPS     (SI)(DX*4), Z19
+	MOVQ        472(AX), SI
+	VMOVUPS     (SI)(DX*4), Z16
+	MOVQ        520(AX), SI
+	VMOVUPS     (SI)(DX*4), Z18
+	VADDPS      Z19, Z17, Z17
+	VADDPS      Z18, Z16, Z18
+	MOVQ        328(AX), SI
+	VMOVUPS     (SI)(DX*4), Z16
+	VADDPS      Z16, Z17, Z16
+	VADDPS      Z18, Z16, Z16
+	VMOVAPS     Z17, Z17
+	VFMADD231PS Z4, Z18, Z17
+	VADDPS      Z10, Z8, Z18
+	VADDPS      Z14, Z12, Z19
+	VADDPS      Z6, Z18, Z6
+	VADDPS      Z19, Z6, Z6
+	VMOVAPS     Z18, Z18
+	VFMADD231PS Z4, Z19, Z18
+	TESTQ       BX, BX
+	JE          store0_0
+	MOVQ        (AX), SI
+	VPMOVZXWD   (SI)(DX*2), Z19
+	VPSLLD      $0x10, Z19, Z19
+	VADDPS      Z19, Z6, Z6
+	MOVQ        16(AX), SI
+	VPMOVZXWD   (SI)(DX*2), Z19
+	VPSLLD      $0x10, Z19, Z19
+	VADDPS      Z19, Z18, Z18
+
+store0_0:
+	MOVQ        (AX), SI
+	VPSRLD      $0x10, Z6, Z19
+	VPANDD      Z0, Z19, Z20
+	VPADDD      Z1, Z20, Z20
+	VPADDD      Z6, Z20, Z20
+	VPSRLD      $0x10, Z20, Z20
+	VCMPPS      $0x03, Z6, Z6, K1
+	VPORD       Z2, Z19, K1, Z20
+	VPMOVDW     Z20, (SI)(DX*2)
+	MOVQ        16(AX), SI
+	VPSRLD      $0x10, Z18, Z6
+	VPANDD      Z0, Z6, Z19
+	VPADDD      Z1, Z19, Z19
+	VPADDD      Z18, Z19, Z19
+	VPSRLD      $0x10, Z19, Z19
+	VCMPPS      $0x03, Z18, Z18, K1
+	VPORD       Z2, Z6, K1, Z19
+	VPMOVDW     Z19, (SI)(DX*2)
+	VSUBPS      Z10, Z8, Z6
+	VSUBPS      Z14, Z12, Z10
+	VMOVAPS     Z6, Z8
+	VFMADD231PS Z3, Z10, Z8
+	VADDPS      Z16, Z6, Z6
+	VFMADD231PS Z5, Z10, Z6
+	TESTQ       BX, BX
+	JE          store0_1
+	MOVQ        8(AX), SI
+	VPMOVZXWD   (SI)(DX*2), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VADDPS      Z10, Z8, Z8
+	MOVQ        24(AX), SI
+	VPMOVZXWD   (SI)(DX*2), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VADDPS      Z10, Z6, Z6
+
+store0_1:
+	MOVQ        8(AX), SI
+	VPSRLD      $0x10, Z8, Z10
+	VPANDD      Z0, Z10, Z12
+	VPADDD      Z1, Z12, Z12
+	VPADDD      Z8, Z12, Z12
+	VPSRLD      $0x10, Z12, Z12
+	VCMPPS      $0x03, Z8, Z8, K1
+	VPORD       Z2, Z10, K1, Z12
+	VPMOVDW     Z12, (SI)(DX*2)
+	MOVQ        24(AX), SI
+	VPSRLD      $0x10, Z6, Z8
+	VPANDD      Z0, Z8, Z10
+	VPADDD      Z1, Z10, Z10
+	VPADDD      Z6, Z10, Z10
+	VPSRLD      $0x10, Z10, Z10
+	VCMPPS      $0x03, Z6, Z6, K1
+	VPORD       Z2, Z8, K1, Z10
+	VPMOVDW     Z10, (SI)(DX*2)
+	VADDPS      Z11, Z9, Z6
+	VADDPS      Z15, Z13, Z8
+	VADDPS      Z7, Z6, Z7
+	VADDPS      Z8, Z7, Z7
+	VMOVAPS     Z6, Z6
+	VFMADD231PS Z4, Z8, Z6
+	TESTQ       BX, BX
+	JE          store2_0
+	MOVQ        64(AX), SI
+	VPMOVZXWD   (SI)(DX*2), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VADDPS      Z8, Z7, Z7
+	MOVQ        80(AX), SI
+	VPMOVZXWD   (SI)(DX*2), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VADDPS      Z8, Z6, Z6
+
+store2_0:
+	MOVQ        64(AX), SI
+	VPSRLD      $0x10, Z7, Z8
+	VPANDD      Z0, Z8, Z10
+	VPADDD      Z1, Z10, Z10
+	VPADDD      Z7, Z10, Z10
+	VPSRLD      $0x10, Z10, Z10
+	VCMPPS      $0x03, Z7, Z7, K1
+	VPORD       Z2, Z8, K1, Z10
+	VPMOVDW     Z10, (SI)(DX*2)
+	MOVQ        80(AX), SI
+	VPSRLD      $0x10, Z6, Z7
+	VPANDD      Z0, Z7, Z8
+	VPADDD      Z1, Z8, Z8
+	VPADDD      Z6, Z8, Z8
+	VPSRLD      $0x10, Z8, Z8
+	VCMPPS      $0x03, Z6, Z6, K1
+	VPORD       Z2, Z7, K1, Z8
+	VPMOVDW     Z8, (SI)(DX*2)
+	VSUBPS      Z11, Z9, Z6
+	VSUBPS      Z15, Z13, Z8
+	VMOVAPS     Z6, Z7
+	VFMADD231PS Z3, Z8, Z7
+	VADDPS      Z17, Z6, Z6
+	VFMADD231PS Z5, Z8, Z6
+	TESTQ       BX, BX
+	JE          store2_1
+	MOVQ        72(AX), SI
+	VPMOVZXWD   (SI)(DX*2), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VADDPS      Z8, Z7, Z7
+	MOVQ        88(AX), SI
+	VPMOVZXWD   (SI)(DX*2), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VADDPS      Z8, Z6, Z6
+
+store2_1:
+	MOVQ        72(AX), SI
+	VPSRLD      $0x10, Z7, Z8
+	VPANDD      Z0, Z8, Z9
+	VPADDD      Z1, Z9, Z9
+	VPADDD      Z7, Z9, Z9
+	VPSRLD      $0x10, Z9, Z9
+	VCMPPS      $0x03, Z7, Z7, K1
+	VPORD       Z2, Z8, K1, Z9
+	VPMOVDW     Z9, (SI)(DX*2)
+	MOVQ        88(AX), SI
+	VPSRLD      $0x10, Z6, Z7
+	VPANDD      Z0, Z7, Z8
+	VPADDD      Z1, Z8, Z8
+	VPADDD      Z6, Z8, Z8
+	VPSRLD      $0x10, Z8, Z8
+	VCMPPS      $0x03, Z6, Z6, K1
+	VPORD       Z2, Z7, K1, Z8
+	VPMOVDW     Z8, (SI)(DX*2)
+	MOVQ        336(AX), SI
+	VMOVUPS     (SI)(DX*4), Z7
+	MOVQ        384(AX), SI
+	VMOVUPS     (SI)(DX*4), Z9
+	MOVQ        432(AX), SI
+	VMOVUPS     (SI)(DX*4), Z6
+	MOVQ        480(AX), SI
+	VMOVUPS     (SI)(DX*4), Z8
+	VSUBPS      Z9, Z7, Z7
+	VSUBPS      Z8, Z6, Z8
+	VMOVAPS     Z7, Z6
+	VFMADD231PS Z3, Z8, Z6
+	MOVQ        528(AX), SI
+	VMOVUPS     (SI)(DX*4), Z9
+	VADDPS      Z9, Z7, Z7
+	VFMADD231PS Z5, Z8, Z7
+	MOVQ        344(AX), SI
+	VMOVUPS     (SI)(DX*4), Z9
+	MOVQ        392(AX), SI
+	VMOVUPS     (SI)(DX*4), Z11
+	MOVQ        440(AX), SI
+	VMOVUPS     (SI)(DX*4), Z8
+	MOVQ        488(AX), SI
+	VMOVUPS     (SI)(DX*4), Z10
+	VSUBPS      Z11, Z9, Z9
+	VSUBPS      Z10, Z8, Z10
+	VMOVAPS     Z9, Z8
+	VFMADD231PS Z3, Z10, Z8
+	MOVQ        536(AX), SI
+	VMOVUPS     (SI)(DX*4), Z11
+	VADDPS      Z11, Z9, Z9
+	VFMADD231PS Z5, Z10, Z9
+	MOVQ        352(AX), SI
+	VMOVUPS     (SI)(DX*4), Z11
+	MOVQ        400(AX), SI
+	VMOVUPS     (SI)(DX*4), Z13
+	MOVQ        448(AX), SI
+	VMOVUPS     (SI)(DX*4), Z10
+	MOVQ        496(AX), SI
+	VMOVUPS     (SI)(DX*4), Z12
+	VSUBPS      Z13, Z11, Z11
+	VSUBPS      Z12, Z10, Z12
+	VMOVAPS     Z11, Z10
+	VFMADD231PS Z3, Z12, Z10
+	MOVQ        544(AX), SI
+	VMOVUPS     (SI)(DX*4), Z13
+	VADDPS      Z13, Z11, Z11
+	VFMADD231PS Z5, Z12, Z11
+	MOVQ        360(AX), SI
+	VMOVUPS     (SI)(DX*4), Z13
+	MOVQ        408(AX), SI
+	VMOVUPS     (SI)(DX*4), Z15
+	MOVQ        456(AX), SI
+	VMOVUPS     (SI)(DX*4), Z12
+	MOVQ        504(AX), SI
+	VMOVUPS     (SI)(DX*4), Z14
+	VSUBPS      Z15, Z13, Z13
+	VSUBPS      Z14, Z12, Z14
+	VMOVAPS     Z13, Z12
+	VFMADD231PS Z3, Z14, Z12
+	MOVQ        552(AX), SI
+	VMOVUPS     (SI)(DX*4), Z15
+	VADDPS      Z15, Z13, Z13
+	VFMADD231PS Z5, Z14, Z13
+	MOVQ        368(AX), SI
+	VMOVUPS     (SI)(DX*4), Z15
+	MOVQ        416(AX), SI
+	VMOVUPS     (SI)(DX*4), Z17
+	MOVQ        464(AX), SI
+	VMOVUPS     (SI)(DX*4), Z14
+	MOVQ        512(AX), SI
+	VMOVUPS     (SI)(DX*4), Z16
+	VSUBPS      Z17, Z15, Z15
+	VSUBPS      Z16, Z14, Z16
+	VMOVAPS     Z15, Z14
+	VFMADD231PS Z3, Z16, Z14
+	MOVQ        560(AX), SI
+	VMOVUPS     (SI)(DX*4), Z17
+	VADDPS      Z17, Z15, Z15
+	VFMADD231PS Z5, Z16, Z15
+	MOVQ        376(AX), SI
+	VMOVUPS     (SI)(DX*4), Z17
+	MOVQ        424(AX), SI
+	VMOVUPS     (SI)(DX*4), Z19
+	MOVQ        472(AX), SI
+	VMOVUPS     (SI)(DX*4), Z16
+	MOVQ        520(AX), SI
+	VMOVUPS     (SI)(DX*4), Z18
+	VSUBPS      Z19, Z17, Z17
+	VSUBPS      Z18, Z16, Z18
+	VMOVAPS     Z17, Z16
+	VFMADD231PS Z3, Z18, Z16
+	MOVQ        568(AX), SI
+	VMOVUPS     (SI)(DX*4), Z19
+	VADDPS      Z19, Z17, Z17
+	VFMADD231PS Z5, Z18, Z17
+	VADDPS      Z10, Z8, Z18
+	VADDPS      Z14, Z12, Z19
+	VADDPS      Z6, Z18, Z6
+	VADDPS      Z19, Z6, Z6
+	VMOVAPS     Z18, Z18
+	VFMADD231PS Z4, Z19, Z18
+	TESTQ       BX, BX
+	JE          store1_0
+	MOVQ        32(AX), SI
+	VPMOVZXWD   (SI)(DX*2), Z19
+	VPSLLD      $0x10, Z19, Z19
+	VADDPS      Z19, Z6, Z6
+	MOVQ        48(AX), SI
+	VPMOVZXWD   (SI)(DX*2), Z19
+	VPSLLD      $0x10, Z19, Z19
+	VADDPS      Z19, Z18, Z18
+
+store1_0:
+	MOVQ        32(AX), SI
+	VPSRLD      $0x10, Z6, Z19
+	VPANDD      Z0, Z19, Z20
+	VPADDD      Z1, Z20, Z20
+	VPADDD      Z6, Z20, Z20
+	VPSRLD      $0x10, Z20, Z20
+	VCMPPS      $0x03, Z6, Z6, K1
+	VPORD       Z2, Z19, K1, Z20
+	VPMOVDW     Z20, (SI)(DX*2)
+	MOVQ        48(AX), SI
+	VPSRLD      $0x10, Z18, Z6
+	VPANDD      Z0, Z6, Z19
+	VPADDD      Z1, Z19, Z19
+	VPADDD      Z18, Z19, Z19
+	VPSRLD      $0x10, Z19, Z19
+	VCMPPS      $0x03, Z18, Z18, K1
+	VPORD       Z2, Z6, K1, Z19
+	VPMOVDW     Z19, (SI)(DX*2)
+	VSUBPS      Z10, Z8, Z6
+	VSUBPS      Z14, Z12, Z10
+	VMOVAPS     Z6, Z8
+	VFMADD231PS Z3, Z10, Z8
+	VADDPS      Z16, Z6, Z6
+	VFMADD231PS Z5, Z10, Z6
+	TESTQ       BX, BX
+	JE          store1_1
+	MOVQ        40(AX), SI
+	VPMOVZXWD   (SI)(DX*2), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VADDPS      Z10, Z8, Z8
+	MOVQ        56(AX), SI
+	VPMOVZXWD   (SI)(DX*2), Z10
+	VPSLLD      $0x10, Z10, Z10
+	VADDPS      Z10, Z6, Z6
+
+store1_1:
+	MOVQ        40(AX), SI
+	VPSRLD      $0x10, Z8, Z10
+	VPANDD      Z0, Z10, Z12
+	VPADDD      Z1, Z12, Z12
+	VPADDD      Z8, Z12, Z12
+	VPSRLD      $0x10, Z12, Z12
+	VCMPPS      $0x03, Z8, Z8, K1
+	VPORD       Z2, Z10, K1, Z12
+	VPMOVDW     Z12, (SI)(DX*2)
+	MOVQ        56(AX), SI
+	VPSRLD      $0x10, Z6, Z8
+	VPANDD      Z0, Z8, Z10
+	VPADDD      Z1, Z10, Z10
+	VPADDD      Z6, Z10, Z10
+	VPSRLD      $0x10, Z10, Z10
+	VCMPPS      $0x03, Z6, Z6, K1
+	VPORD       Z2, Z8, K1, Z10
+	VPMOVDW     Z10, (SI)(DX*2)
+	VADDPS      Z11, Z9, Z6
+	VADDPS      Z15, Z13, Z8
+	VADDPS      Z7, Z6, Z7
+	VADDPS      Z8, Z7, Z7
+	VMOVAPS     Z6, Z6
+	VFMADD231PS Z4, Z8, Z6
+	TESTQ       BX, BX
+	JE          store3_0
+	MOVQ        96(AX), SI
+	VPMOVZXWD   (SI)(DX*2), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VADDPS      Z8, Z7, Z7
+	MOVQ        112(AX), SI
+	VPMOVZXWD   (SI)(DX*2), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VADDPS      Z8, Z6, Z6
+
+store3_0:
+	MOVQ        96(AX), SI
+	VPSRLD      $0x10, Z7, Z8
+	VPANDD      Z0, Z8, Z10
+	VPADDD      Z1, Z10, Z10
+	VPADDD      Z7, Z10, Z10
+	VPSRLD      $0x10, Z10, Z10
+	VCMPPS      $0x03, Z7, Z7, K1
+	VPORD       Z2, Z8, K1, Z10
+	VPMOVDW     Z10, (SI)(DX*2)
+	MOVQ        112(AX), SI
+	VPSRLD      $0x10, Z6, Z7
+	VPANDD      Z0, Z7, Z8
+	VPADDD      Z1, Z8, Z8
+	VPADDD      Z6, Z8, Z8
+	VPSRLD      $0x10, Z8, Z8
+	VCMPPS      $0x03, Z6, Z6, K1
+	VPORD       Z2, Z7, K1, Z8
+	VPMOVDW     Z8, (SI)(DX*2)
+	VSUBPS      Z11, Z9, Z6
+	VSUBPS      Z15, Z13, Z8
+	VMOVAPS     Z6, Z7
+	VFMADD231PS Z3, Z8, Z7
+	VADDPS      Z17, Z6, Z6
+	VFMADD231PS Z5, Z8, Z6
+	TESTQ       BX, BX
+	JE          store3_1
+	MOVQ        104(AX), SI
+	VPMOVZXWD   (SI)(DX*2), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VADDPS      Z8, Z7, Z7
+	MOVQ        120(AX), SI
+	VPMOVZXWD   (SI)(DX*2), Z8
+	VPSLLD      $0x10, Z8, Z8
+	VADDPS      Z8, Z6, Z6
+
+store3_1:
+	MOVQ    104(AX), SI
+	VPSRLD  $0x10, Z7, Z8
+	VPANDD  Z0, Z8, Z9
+	VPADDD  Z1, Z9, Z9
+	VPADDD  Z7, Z9, Z9
+	VPSRLD  $0x10, Z9, Z9
+	VCMPPS  $0x03, Z7, Z7, K1
+	VPORD   Z2, Z8, K1, Z9
+	VPMOVDW Z9, (SI)(DX*2)
+	MOVQ    120(AX), SI
+	VPSRLD  $0x10, Z6, Z7
+	VPANDD  Z0, Z7, Z8
+	VPADDD  Z1, Z8, Z8
+	VPADDD  Z6, Z8, Z8
+	VPSRLD  $0x10, Z8, Z8
+	VCMPPS  $0x03, Z6, Z6, K1
+	VPORD   Z2, Z7, K1, Z8
+	VPMOVDW Z8, (SI)(DX*2)
 	ADDQ    $0x10, DX
 	CMPQ    DX, CX
 	JLT     loop

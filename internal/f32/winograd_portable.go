@@ -27,15 +27,23 @@ var (
 	winogradB = [][]float32{{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}}
 	winogradG = [][]float32{{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}}
 	winogradA = [][]float32{{1, 1, 1, 0}, {0, 1, -1, -1}}
+	// Of F(4×4, 3×3).
+	winograd4B = [][]float32{{4, 0, -5, 0, 1, 0}, {0, -4, -4, 1, 1, 0}, {0, 4, -4, -1, 1, 0}, {0, -2, -1, 2, 1, 0}, {0, 2, -1, -2, 1, 0}, {0, 4, 0, -5, 0, 1}}
+	winograd4G = [][]float32{{1. / 4, 0, 0}, {-1. / 6, -1. / 6, -1. / 6}, {-1. / 6, 1. / 6, -1. / 6}, {1. / 24, 1. / 12, 1. / 6}, {1. / 24, -1. / 12, 1. / 6}, {0, 0, 1}}
+	winograd4A = [][]float32{{1, 1, 1, 1, 1, 0}, {0, 1, -1, 2, -2, 0}, {0, 1, 1, 4, 4, 0}, {0, 1, -1, 8, -8, 1}}
 	// Of F(3×3, 2×2).
 	winogradGradientG = [][]float32{{1, 0}, {1, 1}, {1, -1}, {0, 1}}
 	winogradTapsA     = [][]float32{{1, .5, .5, 0}, {0, .5, -.5, 0}, {0, .5, .5, -1}}
 )
 
 func winogradPortable(a *WinogradArgs, left [][]float32) {
-	var rows [4][4]float32
-	out := [][]float32{rows[0][:], rows[1][:], rows[2][:], rows[3][:]}
 	n := len(left)
+	var rows [6][6]float32
+	var slices [6][]float32
+	for i := range slices {
+		slices[i] = rows[i][:]
+	}
+	out := slices[:n]
 	for c := range a.Count {
 		a.transform(left, c, out)
 		for i := range n {

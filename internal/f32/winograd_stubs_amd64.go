@@ -38,3 +38,28 @@ func winogradInputHalfAVX512(a *byte)
 //
 //go:noescape
 func winogradOutputHalfAVX512(a *byte)
+
+// winograd4InputAVX512 is Bᵀ·d·B of F(4×4, 3×3): 6×6 pixels to 36 values.
+//
+//go:noescape
+func winograd4InputAVX512(a *byte)
+
+// winograd4InputHalfAVX512 is Bᵀ·d·B of F(4×4, 3×3): 6×6 pixels to 36 values.
+//
+//go:noescape
+func winograd4InputHalfAVX512(a *byte)
+
+// winograd4WeightAVX512 is G·g·Gᵀ of F(4×4, 3×3): 3×3 taps to 36 values.
+//
+//go:noescape
+func winograd4WeightAVX512(a *byte)
+
+// winograd4OutputAVX512 is Aᵀ·m·A of F(4×4, 3×3): 36 values to 4×4 pixels.
+//
+//go:noescape
+func winograd4OutputAVX512(a *byte)
+
+// winograd4OutputHalfAVX512 is Aᵀ·m·A of F(4×4, 3×3): 36 values to 4×4 pixels.
+//
+//go:noescape
+func winograd4OutputHalfAVX512(a *byte)

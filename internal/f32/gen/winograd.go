@@ -7,11 +7,17 @@ import (
 )
 
 // Offsets of WinogradArgs in winograd.go of package f32.
-const winDst, winSrc, winCount, winAdd = 0, 128, 256, 264
+const winDst, winSrc, winCount, winAdd = 0, 288, 576, 584
 
 func winograd() {
 	transforms(avx512, transformKinds)
 	transforms(avx512half, []transform{transformKinds[0], transformKinds[2]})
+	for _, t := range largeTransforms {
+		t.write(avx512)
+		if t.fromMap || t.toMap {
+			t.write(avx512half)
+		}
+	}
 }
 
 type transform struct {

@@ -29,8 +29,9 @@ func (a *ahead) fetch(t *f32.Tile) {
 	a.from = a.from[min(len(a.from), a.share*a.stride):]
 }
 
-// imageRows tells where patches of 2×2 pixels lie in images.
+// imageRows tells where patches of side×side pixels lie in images.
 type imageRows struct {
+	side           int
 	patchH, patchW int // patches of an image
 	h, w, pad      int // the image, and rows of padding above it
 }
@@ -38,5 +39,5 @@ type imageRows struct {
 // pixel is about the number, over all images, of the first pixel of a patch: as if the two rows of a row of patches were one.
 func (r imageRows) pixel(patch int) int {
 	row := patch / r.patchW
-	return (row/r.patchH*r.h+row%r.patchH*2-r.pad)*r.w + patch%r.patchW*2*r.w/r.patchW
+	return (row/r.patchH*r.h+row%r.patchH*r.side-r.pad)*r.w + patch%r.patchW*r.side*r.w/r.patchW
 }

@@ -66,10 +66,14 @@ func newPlan(s Shape, p *pool.Pool, t *f32.Tile, w useWinograd) (*Plan, error) {
 		g.pack = packBackward
 		return g
 	}
-	may := func(faster bool) bool { return w == wherePossible || w == whereFaster && t.CanWinograd() && faster }
-	pass := func(g, single *gather, win *winograd) gatherPass {
+	may := func(faster bool) bool { return w >= wherePossible || w == whereFaster && t.CanWinograd() && faster }
+	pass := func(g, single *gather, winograd func(side int) *winograd) gatherPass {
 		if g.tile.Unit() != nil {
 			return newUnitGather(g, p.Threads())
+		}
+		win, large := winograd(2), winograd(4)
+		if large != nil && (w == wherePossible4 || w == whereFaster && t.CanWinograd4() && large.cycles() < min(win.cycles(), 0.95*g.directCycles())) {
+			return large
 		}
 		if win != nil && may(win.faster()) {
 			return win
@@ -81,8 +85,12 @@ func newPlan(s Shape, p *pool.Pool, t *f32.Tile, w useWinograd) (*Plan, error) {
 	}
 	f, b, stride := forward(unit(s.C)), backward(unit(s.K)), [2]int{s.StrideH, s.StrideW}
 	plan := &Plan{shape: s, pool: p}
-	plan.forward = pass(f, forward(t.Single()), newWinograd(f, false, taps, stride, [2]int{s.PadH, s.PadW}, s.H, s.W, outH, outW, p.Threads()))
-	plan.backward = pass(b, backward(t.Single()), newWinograd(b, true, taps, stride, [2]int{s.R - 1 - s.PadH, s.S - 1 - s.PadW}, outH, outW, s.H, s.W, p.Threads()))
+	plan.forward = pass(f, forward(t.Single()), func(side int) *winograd {
+		return newWinograd(f, side, false, taps, stride, [2]int{s.PadH, s.PadW}, s.H, s.W, outH, outW, p.Threads())
+	})
+	plan.backward = pass(b, backward(t.Single()), func(side int) *winograd {
+		return newWinograd(b, side, true, taps, stride, [2]int{s.R - 1 - s.PadH, s.S - 1 - s.PadW}, outH, outW, s.H, s.W, p.Threads())
+	})
 	direct := newWeightPlan(s, t, p.Threads())
 	plan.weight = direct
 	if window := fewerWindows(s, t, p.Threads()); may(window.faster(direct)) {
@@ -116,6 +124,7 @@ const (
 	whereFaster useWinograd = iota
 	never
 	wherePossible
+	wherePossible4 // by F(4×4, 3×3) rather than by F(2×2, 3×3)
 )
 
 // Shape is the shape that was planned.

@@ -5,15 +5,18 @@ import (
 	"github.com/paragon-train/paragon/internal/pool"
 )
 
-// A winograd is forward or backward-data of a 3×3 convolution with stride 1 by Winograd's F(2×2, 3×3): the output is cut into
-// patches of 2×2 pixels, each the result of 4×4 input pixels, and 16 products of (patches × channels) and (channels × output
-// channels) matrices take the place of the 36 taps of four pixels. A task transforms some patches, multiplies them and
-// transforms back, while they stay in the second-level cache.
+// A winograd is forward or backward-data of a 3×3 convolution with stride 1 by Winograd's F(2×2, 3×3) or F(4×4, 3×3): the output is cut
+// into patches of 2×2 or 4×4 pixels, each the result of 4×4 or 6×6 input pixels, and 16 or 36 products of (patches × channels) and
+// (channels × output channels) matrices take the place of the 36 or 144 taps of a patch. A task transforms some patches, multiplies
+// them and transforms back, while they stay in the second-level cache.
 //
-// It adds and subtracts inputs before it multiplies, so an error is relative to the largest values of the 4×4 pixels and not
+// It adds and subtracts inputs before it multiplies, so an error is relative to the largest values of the input pixels and not
 // only to those that count.
 type winograd struct {
 	g              *gather // packs the weights tap by tap
+	side           int     // of a patch: 2 or 4 pixels
+	reach          int     // side of its input: 4 or 6 pixels
+	matrices       int     // reach²
 	flip           bool
 	tile           *f32.Tile
 	inH, inW       int
@@ -26,7 +29,7 @@ type winograd struct {
 
 	depth             int // values of a pixel as the tile reads them: its channels, or pairs of them
 	matrixLen         int // of one packed matrix, all panels
-	inStride          int // between the 16 matrices of a task's patches
+	inStride          int // between the matrices of a task's patches
 	outStride         int
 	slotLen, numSlots int
 	slots             chan int
@@ -39,25 +42,25 @@ type winograd struct {
 	packTask, patchTask func(i int)
 }
 
-// newWinograd plans by Winograd what g does, if that is possible and expected to be faster; else it returns nil. Rows and
+// newWinograd plans by Winograd, with patches of side×side pixels, what g does, if that is possible; else it returns nil. Rows and
 // columns of padding are those before the first input pixel; flip means that the last tap meets the first input pixel.
-func newWinograd(g *gather, flip bool, taps, stride, pad [2]int, inH, inW, outH, outW, threads int) *winograd {
+func newWinograd(g *gather, side int, flip bool, taps, stride, pad [2]int, inH, inW, outH, outW, threads int) *winograd {
 	t := g.tile
-	if taps != [2]int{3, 3} || stride != [2]int{1, 1} || pad[0] < 0 || pad[1] < 0 || g.used != 9 || g.inC%16 != 0 || g.outC%t.Cols != 0 || t.Cols%16 != 0 || t.Pairs() && g.inC%32 != 0 {
+	if taps != [2]int{3, 3} || stride != [2]int{1, 1} || pad[0] < 0 || pad[1] < 0 || g.used != 9 || g.inC%16 != 0 || g.outC%t.Cols != 0 || t.Cols%16 != 0 || t.Pairs() && (side != 2 || g.inC%32 != 0) {
 		return nil
 	}
-	w := &winograd{g: g, flip: flip, tile: t, inH: inH, inW: inW, outH: outH, outW: outW, padH: pad[0], padW: pad[1], depth: g.depth, zeros: make([]float32, g.inC)}
-	w.patchH, w.patchW = (outH+1)/2, (outW+1)/2
+	w := &winograd{g: g, side: side, reach: side + 2, matrices: (side + 2) * (side + 2), flip: flip, tile: t, inH: inH, inW: inW, outH: outH, outW: outW, padH: pad[0], padW: pad[1], depth: g.depth, zeros: make([]float32, g.inC)}
+	w.patchH, w.patchW = (outH+side-1)/side, (outW+side-1)/side
 	w.patches = g.n * w.patchH * w.patchW
 
 	// As many patches as stay in the second-level cache on both sides, about; but not so few that the weights, which every task
 	// reads, are read too often, least where they come from beyond that cache. Equal tasks, the same number for each thread.
 	const cache, least, most, large = 96 << 10, 24, 48, 2 << 20 // values, patches, patches, values
-	w.perTask = min(max(cache/(16*(g.depth+g.outC)), least), most)
+	w.perTask = min(max(cache/(w.matrices*(g.depth+g.outC)), least), most)
 	switch {
 	case t.Pairs(): // whose weights and transformed pixels take half the room
-		w.perTask = min(max(2*cache/(16*(g.depth+g.outC)), least), 2*most)
-	case 16*g.inC*g.outC > large:
+		w.perTask = min(max(2*cache/(w.matrices*(g.depth+g.outC)), least), 2*most)
+	case w.matrices*g.inC*g.outC > large:
 		w.perTask = 2 * most
 	}
 	w.tasks = (w.patches + w.perTask - 1) / w.perTask
@@ -67,7 +70,7 @@ func newWinograd(g *gather, flip bool, taps, stride, pad [2]int, inH, inW, outH,
 	w.tasks = (w.patches + w.perTask - 1) / w.perTask
 	w.matrixLen = g.depth * g.outC
 	w.inStride, w.outStride = w.perTask*g.depth+16, w.perTask*g.outC+16 // 16 more: not all in the same lines of the cache
-	w.slotLen = 16*(w.inStride+w.outStride) + g.outC
+	w.slotLen = w.matrices*(w.inStride+w.outStride) + g.outC
 	if t.Pairs() {
 		w.slotLen += 16 * g.inC
 	}
@@ -80,10 +83,8 @@ func newWinograd(g *gather, flip bool, taps, stride, pad [2]int, inH, inW, outH,
 	return w
 }
 
-// faster estimates both ways in cycles of a core that does two multiply-adds of 16 values, or of 16 pairs, each.
-func (w *winograd) faster() bool {
-	g := w.g
-	in, out := float64(g.inC), float64(g.outC)
+// directCycles estimates the cycles of the plain way on a core that does two multiply-adds of 16 values, or of 16 pairs, each.
+func (g *gather) directCycles() float64 {
 	direct := 0.0
 	for _, c := range g.classes {
 		taps := 0
@@ -92,18 +93,34 @@ func (w *winograd) faster() bool {
 				taps += s.Len / g.depth
 			}
 		}
-		direct += float64(g.n*len(c.in)*taps) * in * out / 32
+		direct += float64(g.n*len(c.in)*taps) * float64(g.inC) * float64(g.outC) / 32
 	}
-	products := 16 * float64((w.patches+3)/4*4) * in * out / 32
+	if g.tile.Pairs() {
+		direct /= 2
+	}
+	return direct
+}
+
+// cycles is the same for w.
+func (w *winograd) cycles() float64 {
+	in, out := float64(w.g.inC), float64(w.g.outC)
+	products := float64(w.matrices) * float64((w.patches+3)/4*4) * in * out / 32
 	transforms := float64(w.patches) * (60*in/16 + 40*out/16)
 	weights := in * out / 16 * 50
+	if w.side == 4 {
+		transforms = float64(w.patches) * (180*in/16 + 130*out/16)
+		weights = in * out / 16 * 150
+	}
 	if w.tile.Pairs() {
-		direct, products = direct/2, products/2
+		products /= 2
 		transforms += float64(w.patches) * 20 * in / 16
 		weights += in * out / 16 * 20
 	}
-	return 1.1*products+transforms+weights < 0.95*direct
+	return 1.1*products + transforms + weights
 }
+
+// faster reports whether w is expected to be faster than the plain way.
+func (w *winograd) faster() bool { return w.cycles() < 0.95*w.g.directCycles() }
 
 // scratchLen is the matrices and, in the same place one after the other, the packed taps and what tasks need.
 func (w *winograd) scratchLen(bool) int {
@@ -111,7 +128,7 @@ func (w *winograd) scratchLen(bool) int {
 	if w.tile.Pairs() {
 		pack += w.numSlots * winJoined * 16 * w.tile.Cols
 	}
-	return 16*w.matrixLen + max(pack, w.numSlots*w.slotLen)
+	return w.matrices*w.matrixLen + max(pack, w.numSlots*w.slotLen)
 }
 
 // rowsLen is the number of values of the packed taps.
@@ -123,7 +140,7 @@ const winJoined = 32
 
 func (w *winograd) run(p *pool.Pool, out, in f32.Array, weights, scratch []float32, add bool) {
 	g := w.g
-	w.weights, w.work = scratch[:16*w.matrixLen], scratch[16*w.matrixLen:]
+	w.weights, w.work = scratch[:w.matrices*w.matrixLen], scratch[w.matrices*w.matrixLen:]
 	g.w, g.packed = weights, w.work[:w.rowsLen()]
 	w.out, w.in, w.add = out, in, add
 	p.Run(g.packTasks(), w.packTask)
@@ -131,7 +148,7 @@ func (w *winograd) run(p *pool.Pool, out, in f32.Array, weights, scratch []float
 	g.w, g.packed, w.weights, w.work, w.out, w.in = nil, nil, nil, nil, f32.Array{}, f32.Array{}
 }
 
-// runPack packs some channels of one panel of the taps and transforms them to those of a panel of each of the 16 matrices.
+// runPack packs some channels of one panel of the taps and transforms them to those of a panel of each of the matrices.
 func (w *winograd) runPack(piece int) {
 	g := w.g
 	panel, c0, c1 := g.packPiece(piece)
@@ -149,10 +166,14 @@ func (w *winograd) runPack(piece int) {
 		}
 		a.Src[i] = &g.packed[panel*g.rowsLen+g.place[tap]*n+from]
 	}
-	for i := range 16 {
+	for i := range w.matrices {
 		a.Dst[i] = &w.weights[i*w.matrixLen+panel*n+from]
 	}
-	w.tile.WinogradWeight(&a)
+	if w.side == 4 {
+		w.tile.Winograd4Weight(&a)
+	} else {
+		w.tile.WinogradWeight(&a)
+	}
 }
 
 // joinMatrices transforms a packed panel, some channels at a time, and joins what that gives to pairs.
@@ -186,8 +207,8 @@ func (w *winograd) runPatches(task int) {
 	slot := <-w.slots
 	defer func() { w.slots <- slot }()
 	work := w.work[slot*w.slotLen : (slot+1)*w.slotLen]
-	in, work := work[:16*w.inStride], work[16*w.inStride:]
-	out, spare := work[:16*w.outStride], work[16*w.outStride:]
+	in, work := work[:w.matrices*w.inStride], work[w.matrices*w.inStride:]
+	out, spare := work[:w.matrices*w.outStride], work[w.matrices*w.outStride:]
 	pixels := spare[w.g.outC:]
 	first := task * w.perTask
 	n := min(w.perTask, w.patches-first)
@@ -201,49 +222,69 @@ func (w *winograd) runPatches(task int) {
 func (w *winograd) eachPatch(first, n int, f func(i, image, h, v int)) {
 	for i := range n {
 		p := first + i
-		f(i, p/(w.patchH*w.patchW), p/w.patchW%w.patchH*2, p%w.patchW*2)
+		f(i, p/(w.patchH*w.patchW), p/w.patchW%w.patchH*w.side, p%w.patchW*w.side)
 	}
 }
 
-// transformIn transforms patches to rows of the 16 matrices. Where the tile reads pairs, each is rounded on its way, from pixels.
+// transformIn transforms patches to rows of the matrices. Where the tile reads pairs, each is rounded on its way, from pixels.
 func (w *winograd) transformIn(dst, pixels []float32, first, n int) {
 	c, half := w.g.inC, w.in.BF16 != nil
 	a := f32.WinogradArgs{Count: c}
 	w.eachPatch(first, n, func(i, image, h, v int) {
-		for y := range 4 {
-			for x := range 4 {
+		for y := range w.reach {
+			for x := range w.reach {
 				row, col := h+y-w.padH, v+x-w.padW
 				switch at := ((image*w.inH+row)*w.inW + col) * c; {
 				case row < 0 || row >= w.inH || col < 0 || col >= w.inW:
-					a.Src[y*4+x] = &w.zeros[0]
+					a.Src[y*w.reach+x] = &w.zeros[0]
 				case half:
-					a.Src[y*4+x] = f32.Half(&w.in.BF16[at])
+					a.Src[y*w.reach+x] = f32.Half(&w.in.BF16[at])
 				default:
-					a.Src[y*4+x] = &w.in.F32[at]
+					a.Src[y*w.reach+x] = &w.in.F32[at]
 				}
 			}
 		}
 		if w.tile.Pairs() {
-			for m := range 16 {
+			for m := range w.matrices {
 				a.Dst[m] = &pixels[m*c]
 			}
-			if half {
-				w.tile.WinogradInputBFloat16(&a)
-			} else {
-				w.tile.WinogradInput(&a)
-			}
-			w.tile.PackPairRows(dst[i*w.depth:], w.inStride, pixels, 16, w.depth)
+			w.inputTransform(&a, half)
+			w.tile.PackPairRows(dst[i*w.depth:], w.inStride, pixels, w.matrices, w.depth)
 			return
 		}
-		for m := range 16 {
+		for m := range w.matrices {
 			a.Dst[m] = &dst[m*w.inStride+i*c]
 		}
-		if half {
-			w.tile.WinogradInputBFloat16(&a)
-		} else {
-			w.tile.WinogradInput(&a)
-		}
+		w.inputTransform(&a, half)
 	})
+}
+
+// inputTransform is the transform of input pixels; half: that are bfloat16.
+func (w *winograd) inputTransform(a *f32.WinogradArgs, half bool) {
+	switch {
+	case w.side == 4 && half:
+		w.tile.Winograd4InputBFloat16(a)
+	case w.side == 4:
+		w.tile.Winograd4Input(a)
+	case half:
+		w.tile.WinogradInputBFloat16(a)
+	default:
+		w.tile.WinogradInput(a)
+	}
+}
+
+// outputTransform is the transform to output pixels; half: that are bfloat16.
+func (w *winograd) outputTransform(a *f32.WinogradArgs, half bool) {
+	switch {
+	case w.side == 4 && half:
+		w.tile.Winograd4OutputBFloat16(a)
+	case w.side == 4:
+		w.tile.Winograd4Output(a)
+	case half:
+		w.tile.WinogradOutputBFloat16(a)
+	default:
+		w.tile.WinogradOutput(a)
+	}
 }
 
 // ahead is the pixels that a later task reads, about those which this thread takes next.
@@ -252,9 +293,9 @@ func (w *winograd) ahead(task int) ahead {
 	if first >= w.patches {
 		return ahead{}
 	}
-	h := imageRows{w.patchH, w.patchW, w.inH, w.inW, w.padH}
-	calls := 16 * w.g.panels * ((w.perTask + w.tile.Rows - 1) / w.tile.Rows)
-	return fetchAhead(w.in.F32, h.pixel(first), h.pixel(min(first+w.perTask, w.patches))+2*w.inW, w.g.inC, 0, w.g.inC, calls)
+	h := imageRows{w.side, w.patchH, w.patchW, w.inH, w.inW, w.padH}
+	calls := w.matrices * w.g.panels * ((w.perTask + w.tile.Rows - 1) / w.tile.Rows)
+	return fetchAhead(w.in.F32, h.pixel(first), h.pixel(min(first+w.perTask, w.patches))+w.side*w.inW, w.g.inC, 0, w.g.inC, calls)
 }
 
 func (w *winograd) multiply(out, in []float32, n int, next *ahead) {
@@ -262,7 +303,7 @@ func (w *winograd) multiply(out, in []float32, n int, next *ahead) {
 	step := c * t.Cols // from one packed panel to the next
 	segment := [1]f32.Segment{{Len: c}}
 	a := f32.GatherArgs{Segments: segment[:]}
-	for m := range 16 {
+	for m := range w.matrices {
 		a.In = in[m*w.inStride:]
 		for panel := range w.g.panels {
 			a.W = w.weights[m*w.matrixLen+panel*step:][:c*t.Cols]
@@ -287,25 +328,21 @@ func (w *winograd) transformOut(src, spare []float32, first, n int) {
 		a.Add = 1
 	}
 	w.eachPatch(first, n, func(i, image, h, v int) {
-		for m := range 16 {
+		for m := range w.matrices {
 			a.Src[m] = &src[m*w.outStride+i*k]
 		}
-		for y := range 2 {
-			for x := range 2 {
+		for y := range w.side {
+			for x := range w.side {
 				switch at := image*w.g.outImage + ((h+y)*w.outW+v+x)*k; {
 				case h+y >= w.outH || v+x >= w.outW:
-					a.Dst[y*2+x] = &spare[0]
+					a.Dst[y*w.side+x] = &spare[0]
 				case half:
-					a.Dst[y*2+x] = f32.Half(&w.out.BF16[at])
+					a.Dst[y*w.side+x] = f32.Half(&w.out.BF16[at])
 				default:
-					a.Dst[y*2+x] = &w.out.F32[at]
+					a.Dst[y*w.side+x] = &w.out.F32[at]
 				}
 			}
 		}
-		if half {
-			w.tile.WinogradOutputBFloat16(&a)
-		} else {
-			w.tile.WinogradOutput(&a)
-		}
+		w.outputTransform(&a, half)
 	})
 }

@@ -48,8 +48,8 @@ func compareWinograd(b *testing.B, s Shape, threads int) {
 	r := rand.New(rand.NewPCG(1, 1))
 	x, w, y := random(r, s.XLen()), random(r, s.WLen()), random(r, s.YLen())
 	out := make([]float32, max(len(x), len(w), len(y)))
-	var plans [2]*Plan
-	for i, use := range []useWinograd{never, wherePossible} {
+	var plans [3]*Plan
+	for i, use := range []useWinograd{never, wherePossible, wherePossible4} {
 		if plans[i], err = newPlan(s, p, f32.Tiles(f32.Active()), use); err != nil {
 			b.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func compareWinograd(b *testing.B, s Shape, threads int) {
 		b.Run("pass="+pass.name, func(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			best := [2]time.Duration{time.Hour, time.Hour}
+			best := [3]time.Duration{time.Hour, time.Hour, time.Hour}
 			for b.Loop() {
 				for i, p := range plans {
 					t := now()
@@ -76,6 +76,7 @@ func compareWinograd(b *testing.B, s Shape, threads int) {
 			}
 			b.ReportMetric(best[0].Seconds()*1e6, "plain-µs")
 			b.ReportMetric(best[0].Seconds()/best[1].Seconds(), "gain")
+			b.ReportMetric(best[0].Seconds()/best[2].Seconds(), "gain4")
 			is := 0.0
 			if pass.chosen {
 				is = 1

@@ -29,8 +29,13 @@ func TestWinogradIsThePlainConvolution(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(i), 7))
 		x, w, dy := random(r, s.XLen()), random(r, s.WLen()), random(r, s.YLen())
 		want := convolve(s, x, w, dy)
+		ways := []runner{}
 		for _, run := range all {
-			run.winograd = wherePossible
+			for _, run.winograd = range []useWinograd{wherePossible, wherePossible4} {
+				ways = append(ways, run)
+			}
+		}
+		for _, run := range ways {
 			y, dx, dw := run.compute(t, s, x, w, dy)
 			for name, c := range map[string]struct {
 				got       []float32
@@ -62,9 +67,10 @@ func TestWinogradOfLargeBatches(t *testing.T) {
 			if !f32.Tiles(run.path).CanWinograd() {
 				continue
 			}
-			run.winograd = wherePossible
-			y, dx, dw := run.compute(t, s, x, w, dy)
-			checkSome(t, fmt.Sprintf("%v, %v, by Winograd: ", s, run.path), s, r, x, w, dy, y, dx, dw)
+			for _, run.winograd = range []useWinograd{wherePossible, wherePossible4} {
+				y, dx, dw := run.compute(t, s, x, w, dy)
+				checkSome(t, fmt.Sprintf("%v, %v, by Winograd: ", s, run.path), s, r, x, w, dy, y, dx, dw)
+			}
 		}
 	}
 }

@@ -186,7 +186,7 @@ func (w *winogradWeight) runBlock(task int) {
 	}
 	u, v := work[:winMatrices*w.uStride], work[winMatrices*w.uStride:]
 	s := w.shape
-	inX, inDy := imageRows{w.patchH, w.patchW, s.H, s.W, s.PadH}, imageRows{w.patchH, w.patchW, s.OutH(), s.OutW(), 0}
+	inX, inDy := imageRows{2, w.patchH, w.patchW, s.H, s.W, s.PadH}, imageRows{2, w.patchH, w.patchW, s.OutH(), s.OutW(), 0}
 	end := min(w.patches, (part+1)*w.perPart)
 	for first := part * w.perPart; first < end; first += w.step {
 		n := min(w.step, end-first)

@@ -1,7 +1,7 @@
 package main
 
 // Offsets of WinogradArgs in winograd.go of package f32.
-const winDst, winSrc, winCount, winAdd = 0, 128, 256, 264
+const winDst, winSrc, winCount, winAdd = 0, 288, 576, 584
 
 func init() {
 	sets["winograd"] = func() {
