@@ -183,31 +183,39 @@ func TestWinogradOverBFloat16RoundsWhatThatOverFloat32Gives(t *testing.T) {
 	for _, p := range Available() {
 		tile, r := Tiles(p), rand.New(rand.NewPCG(5, 4))
 		const n = 48
-		for _, add := range []uint64{0, 1} {
-			half, wide := WinogradArgs{Count: n}, WinogradArgs{Count: n}
-			var got, want [16][]float32
-			for i := range 16 {
-				x, x32 := halfAndWide(r, n, false)
-				got[i], want[i] = make([]float32, n), make([]float32, n)
-				half.Src[i], wide.Src[i] = Half(&x[0]), &x32[0]
-				half.Dst[i], wide.Dst[i] = &got[i][0], &want[i][0]
-			}
-			tile.WinogradInputBFloat16(&half)
-			tile.WinogradInput(&wide)
-			for i := range got {
-				sameFloats(t, fmt.Sprintf("%v: transformed pixels %d", p, i), got[i], want[i])
-			}
-			half.Src, half.Add, wide.Src, wide.Add = half.Dst, add, wide.Dst, add
-			var y [4][]uint16
-			var y32 [4][]float32
-			for i := range y {
-				y[i], y32[i] = halfAndWide(r, n, false)
-				half.Dst[i], wide.Dst[i] = Half(&y[i][0]), &y32[i][0]
-			}
-			tile.WinogradOutputBFloat16(&half)
-			tile.WinogradOutput(&wide)
-			for i := range y {
-				sameHalves(t, fmt.Sprintf("%v: pixels %d", p, i), y[i], y32[i])
+		for _, way := range []struct {
+			side                                int
+			inputHalf, input, outputHalf, output func(a *WinogradArgs)
+		}{
+			{2, tile.WinogradInputBFloat16, tile.WinogradInput, tile.WinogradOutputBFloat16, tile.WinogradOutput},
+			{4, tile.Winograd4InputBFloat16, tile.Winograd4Input, tile.Winograd4OutputBFloat16, tile.Winograd4Output},
+		} {
+			for _, add := range []uint64{0, 1} {
+				values := (way.side + 2) * (way.side + 2)
+				half, wide := WinogradArgs{Count: n}, WinogradArgs{Count: n}
+				got, want := make([][]float32, values), make([][]float32, values)
+				for i := range values {
+					x, x32 := halfAndWide(r, n, false)
+					got[i], want[i] = make([]float32, n), make([]float32, n)
+					half.Src[i], wide.Src[i] = Half(&x[0]), &x32[0]
+					half.Dst[i], wide.Dst[i] = &got[i][0], &want[i][0]
+				}
+				way.inputHalf(&half)
+				way.input(&wide)
+				for i := range got {
+					sameFloats(t, fmt.Sprintf("%v: patch of %d: transformed pixels %d", p, way.side, i), got[i], want[i])
+				}
+				half.Src, half.Add, wide.Src, wide.Add = half.Dst, add, wide.Dst, add
+				y, y32 := make([][]uint16, way.side*way.side), make([][]float32, way.side*way.side)
+				for i := range y {
+					y[i], y32[i] = halfAndWide(r, n, false)
+					half.Dst[i], wide.Dst[i] = Half(&y[i][0]), &y32[i][0]
+				}
+				way.outputHalf(&half)
+				way.output(&wide)
+				for i := range y {
+					sameHalves(t, fmt.Sprintf("%v: patch of %d: pixels %d", p, way.side, i), y[i], y32[i])
+				}
 			}
 		}
 	}

@@ -27,14 +27,25 @@ var (
 	winogradB = [][]float32{{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}}
 	winogradG = [][]float32{{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}}
 	winogradA = [][]float32{{1, 1, 1, 0}, {0, 1, -1, -1}}
-	// Of F(4×4, 3×3).
-	winograd4B = [][]float32{{4, 0, -5, 0, 1, 0}, {0, -4, -4, 1, 1, 0}, {0, 4, -4, -1, 1, 0}, {0, -2, -1, 2, 1, 0}, {0, 2, -1, -2, 1, 0}, {0, 4, 0, -5, 0, 1}}
-	winograd4G = [][]float32{{1. / 4, 0, 0}, {-1. / 6, -1. / 6, -1. / 6}, {-1. / 6, 1. / 6, -1. / 6}, {1. / 24, 1. / 12, 1. / 6}, {1. / 24, -1. / 12, 1. / 6}, {0, 0, 1}}
-	winograd4A = [][]float32{{1, 1, 1, 1, 1, 0}, {0, 1, -1, 2, -2, 0}, {0, 1, 1, 4, 4, 0}, {0, 1, -1, 8, -8, 1}}
 	// Of F(3×3, 2×2).
 	winogradGradientG = [][]float32{{1, 0}, {1, 1}, {1, -1}, {0, 1}}
 	winogradTapsA     = [][]float32{{1, .5, .5, 0}, {0, .5, -.5, 0}, {0, .5, .5, -1}}
 )
+
+// The matrices of F(4×4, 3×3) that interpolates at 0, ±3/4, ±3/2 and infinity; see gen/winograd4.go.
+var winograd4B, winograd4G, winograd4A = winograd4Matrices(3./4, 3./2)
+
+func winograd4Matrices(a, b float32) (matrixB, matrixG, matrixA [][]float32) {
+	aa, bb := a*a, b*b
+	ga, gb := 1/(2*aa*(aa-bb)), 1/(2*bb*(bb-aa))
+	return [][]float32{
+			{aa * bb, 0, -aa - bb, 0, 1, 0}, {0, -a * bb, -bb, a, 1, 0}, {0, a * bb, -bb, -a, 1, 0}, {0, -b * aa, -aa, b, 1, 0}, {0, b * aa, -aa, -b, 1, 0}, {0, aa * bb, 0, -aa - bb, 0, 1},
+		}, [][]float32{
+			{1 / (aa * bb), 0, 0}, {ga, a * ga, aa * ga}, {ga, -a * ga, aa * ga}, {gb, b * gb, bb * gb}, {gb, -b * gb, bb * gb}, {0, 0, 1},
+		}, [][]float32{
+			{1, 1, 1, 1, 1, 0}, {0, a, -a, b, -b, 0}, {0, aa, aa, bb, bb, 0}, {0, a * aa, -a * aa, b * bb, -b * bb, 1},
+		}
+}
 
 func winogradPortable(a *WinogradArgs, left [][]float32) {
 	n := len(left)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -13,27 +14,24 @@ import (
 type largeTransform struct {
 	name, doc      string
 	in, out        int
-	constants      []uint32
+	constants      []float32
 	pairs          [][2]int                                                                           // lines that share terms
 	line           func(pair int, d func(i int) reg.VecVirtual, k []reg.VecVirtual) [2]reg.VecVirtual // leaves d as it is
 	add            bool
 	fromMap, toMap bool // Src, Dst are of the images
 }
 
-const (
-	sixth  = 0x3e2aaaab
-	eight  = 0x41000000
-	five   = 0x40a00000
-	four   = 0x40800000
-	two    = 0x40000000
-	half1  = 0x3f000000
-	fourth = 0x3e800000
-)
+// F(4×4, 3×3) interpolates at 0, ±a, ±b and infinity. With these two, results are off by half, and at most by a seventh, of what 1 and 2 give; they and their
+// products are exact.
+const a, b = 3. / 4, 3. / 2
 
 var largeTransforms = []largeTransform{
-	{"winograd4Input", "is Bᵀ·d·B of F(4×4, 3×3): 6×6 pixels to 36 values.", 6, 6, []uint32{two, four, five}, [][2]int{{1, 2}, {3, 4}, {0, 5}}, inputPair, false, true, false},
-	{"winograd4Weight", "is G·g·Gᵀ of F(4×4, 3×3): 3×3 taps to 36 values.", 3, 6, []uint32{fourth, half1, sixth, sixth | 1<<31}, [][2]int{{0, 5}, {1, 2}, {3, 4}}, weightPair, false, false, false},
-	{"winograd4Output", "is Aᵀ·m·A of F(4×4, 3×3): 36 values to 4×4 pixels.", 6, 4, []uint32{two, four, eight}, [][2]int{{0, 2}, {1, 3}}, outputPair, true, false, true},
+	{"winograd4Input", "is Bᵀ·d·B of F(4×4, 3×3): 6×6 pixels to 36 values.", 6, 6,
+		[]float32{a, a * a, b, b * b, a * a * b * b, a*a + b*b}, [][2]int{{1, 2}, {3, 4}, {0, 5}}, inputPair, false, true, false},
+	{"winograd4Weight", "is G·g·Gᵀ of F(4×4, 3×3): 3×3 taps to 36 values.", 3, 6,
+		[]float32{a, a * a, 1 / (2 * a * a * (a*a - b*b)), b, b * b, 1 / (2 * b * b * (b*b - a*a)), 1 / (a * a * b * b)}, [][2]int{{0, 5}, {1, 2}, {3, 4}}, weightPair, false, false, false},
+	{"winograd4Output", "is Aᵀ·m·A of F(4×4, 3×3): 36 values to 4×4 pixels.", 6, 4,
+		[]float32{a, a * a, a * a * a, b, b * b, b * b * b}, [][2]int{{0, 2}, {1, 3}}, outputPair, true, false, true},
 }
 
 // write writes a transform of images whose numbers lie in memory as s says; transformed numbers are float32.
@@ -49,7 +47,7 @@ func (t largeTransform) write(s isa) {
 	store := dest.storer()
 	var k []reg.VecVirtual
 	for _, c := range t.constants {
-		k = append(k, avx512.constant(c))
+		k = append(k, avx512.constant(math.Float32bits(c)))
 	}
 	args := gp("a")
 	n, i, add := GP64(), GP64(), GP64()
@@ -105,81 +103,72 @@ func copied(v reg.VecVirtual) reg.VecVirtual {
 	return c
 }
 
-// inputPair: lines 1 and 2 are (d4−4·d2) ± (d3−4·d1), 3 and 4 are (d4−d2) ± 2·(d3−d1), 0 and 5 are 4·d0−5·d2+d4 and 4·d1−5·d3+d5.
+// inputPair: lines 1 and 2 are (d4−b²·d2) ± a·(d3−b²·d1), 3 and 4 are (d4−a²·d2) ± b·(d3−a²·d1), 0 and 5 are
+// a²b²·d0−(a²+b²)·d2+d4 and a²b²·d1−(a²+b²)·d3+d5.
 func inputPair(pair int, d func(i int) reg.VecVirtual, k []reg.VecVirtual) [2]reg.VecVirtual {
-	two, four, five := k[0], k[1], k[2]
 	if pair == 2 {
-		a, b := copied(d(4)), copied(d(5))
-		VFMADD231PS(four, d(0), a)
-		VFNMADD231PS(five, d(2), a)
-		VFMADD231PS(four, d(1), b)
-		VFNMADD231PS(five, d(3), b)
-		return [2]reg.VecVirtual{a, b}
+		product, sum := k[4], k[5]
+		first, last := copied(d(4)), copied(d(5))
+		VFMADD231PS(product, d(0), first)
+		VFNMADD231PS(sum, d(2), first)
+		VFMADD231PS(product, d(1), last)
+		VFNMADD231PS(sum, d(3), last)
+		return [2]reg.VecVirtual{first, last}
 	}
-	even, odd, plus := ZMM(), ZMM(), ZMM()
-	if pair == 0 {
-		VMOVAPS(d(4), even)
-		VMOVAPS(d(3), odd)
-		VFNMADD231PS(four, d(2), even)
-		VFNMADD231PS(four, d(1), odd)
-		VADDPS(odd, even, plus)
-		VSUBPS(odd, even, even)
-		return [2]reg.VecVirtual{plus, even}
+	point, square := k[0], k[3]
+	if pair == 1 {
+		point, square = k[2], k[1]
 	}
-	VSUBPS(d(2), d(4), even)
-	VSUBPS(d(1), d(3), odd)
-	VMOVAPS(even, plus)
-	VFMADD231PS(two, odd, plus)
-	VFNMADD231PS(two, odd, even)
+	even, odd := copied(d(4)), copied(d(3))
+	VFNMADD231PS(square, d(2), even)
+	VFNMADD231PS(square, d(1), odd)
+	return plusMinus(even, point, odd)
+}
+
+// plusMinus is even ± point·odd; it overwrites even.
+func plusMinus(even, point, odd reg.VecVirtual) [2]reg.VecVirtual {
+	plus := copied(even)
+	VFMADD231PS(point, odd, plus)
+	VFNMADD231PS(point, odd, even)
 	return [2]reg.VecVirtual{plus, even}
 }
 
-// weightPair: lines 0 and 5 are g0/4 and g2, 1 and 2 are −(g0+g2±g1)/6, 3 and 4 are (g0/4+g2±g1/2)/6.
+// weightPair: lines 0 and 5 are g0/a²b² and g2, 1 and 2 are (g0+a²·g2 ± a·g1)/(2a²·(a²−b²)), 3 and 4 are the same with a and b exchanged.
 func weightPair(pair int, g func(i int) reg.VecVirtual, k []reg.VecVirtual) [2]reg.VecVirtual {
-	quarter, half, sixth, minusSixth := k[0], k[1], k[2], k[3]
-	plus, minus := ZMM(), ZMM()
-	middle := g(1)
-	switch pair {
-	case 0:
-		VMULPS(quarter, g(0), plus)
-		VMOVAPS(g(2), minus)
-	case 1:
-		VADDPS(g(2), g(0), minus)
-		VADDPS(middle, minus, plus)
-		VSUBPS(middle, minus, minus)
-		VMULPS(minusSixth, plus, plus)
-		VMULPS(minusSixth, minus, minus)
-	case 2:
-		VMOVAPS(g(2), minus)
-		VFMADD231PS(quarter, g(0), minus)
-		VMOVAPS(minus, plus)
-		VFMADD231PS(half, middle, plus)
-		VFNMADD231PS(half, middle, minus)
-		VMULPS(sixth, plus, plus)
-		VMULPS(sixth, minus, minus)
+	if pair == 0 {
+		first := ZMM()
+		VMULPS(k[6], g(0), first)
+		return [2]reg.VecVirtual{first, copied(g(2))}
 	}
-	return [2]reg.VecVirtual{plus, minus}
+	k = k[3*(pair-1):]
+	even := copied(g(0))
+	VFMADD231PS(k[1], g(2), even)
+	r := plusMinus(even, k[0], g(1))
+	VMULPS(k[2], r[0], r[0])
+	VMULPS(k[2], r[1], r[1])
+	return r
 }
 
-// outputPair: lines 0 and 2 are m0+(m1+m2)+(m3+m4) and (m1+m2)+4·(m3+m4), 1 and 3 are (m1−m2)+2·(m3−m4) and (m1−m2)+8·(m3−m4)+m5.
+// outputPair: lines 0 and 2 are m0+(m1+m2)+(m3+m4) and a²·(m1+m2)+b²·(m3+m4), 1 and 3 are a·(m1−m2)+b·(m3−m4) and
+// a³·(m1−m2)+b³·(m3−m4)+m5.
 func outputPair(pair int, m func(i int) reg.VecVirtual, k []reg.VecVirtual) [2]reg.VecVirtual {
-	two, four, eight := k[0], k[1], k[2]
-	first, second, a, b := ZMM(), ZMM(), ZMM(), ZMM()
+	first, second, x, y := ZMM(), ZMM(), ZMM(), ZMM()
 	m1, m2, m3, m4 := m(1), m(2), m(3), m(4)
 	if pair == 0 {
-		VADDPS(m2, m1, a)
-		VADDPS(m4, m3, b)
-		VADDPS(m(0), a, first)
-		VADDPS(b, first, first)
-		VMOVAPS(a, second)
-		VFMADD231PS(four, b, second)
-	} else {
-		VSUBPS(m2, m1, a)
-		VSUBPS(m4, m3, b)
-		VMOVAPS(a, first)
-		VFMADD231PS(two, b, first)
-		VADDPS(m(5), a, second)
-		VFMADD231PS(eight, b, second)
+		VADDPS(m2, m1, x)
+		VADDPS(m4, m3, y)
+		VADDPS(m(0), x, first)
+		VADDPS(y, first, first)
+		VMULPS(k[1], x, second)
+		VFMADD231PS(k[4], y, second)
+		return [2]reg.VecVirtual{first, second}
 	}
+	VSUBPS(m2, m1, x)
+	VSUBPS(m4, m3, y)
+	VMULPS(k[0], x, first)
+	VFMADD231PS(k[3], y, first)
+	VMOVAPS(m(5), second)
+	VFMADD231PS(k[2], x, second)
+	VFMADD231PS(k[5], y, second)
 	return [2]reg.VecVirtual{first, second}
 }

@@ -139,13 +139,18 @@ func TestWinogradIsUsedWhereItPays(t *testing.T) {
 }
 
 // byWinograd reports whether a pass is by Winograd.
-func byWinograd(pass any) bool {
+func byWinograd(pass any) bool { return patchSide(pass) > 0 }
+
+// patchSide is the side of the patches of a pass that is by Winograd, else 0.
+func patchSide(pass any) int {
 	if w, ok := pass.(*widenedWeight); ok {
 		pass = w.weightPass
 	}
-	switch pass.(type) {
-	case *winograd, *winogradWeight:
-		return true
+	switch w := pass.(type) {
+	case *winograd:
+		return w.side
+	case *winogradWeight:
+		return 2
 	}
-	return false
+	return 0
 }
