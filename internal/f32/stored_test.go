@@ -184,7 +184,7 @@ func TestWinogradOverBFloat16RoundsWhatThatOverFloat32Gives(t *testing.T) {
 		tile, r := Tiles(p), rand.New(rand.NewPCG(5, 4))
 		const n = 48
 		for _, way := range []struct {
-			side                                int
+			side                                 int
 			inputHalf, input, outputHalf, output func(a *WinogradArgs)
 		}{
 			{2, tile.WinogradInputBFloat16, tile.WinogradInput, tile.WinogradOutputBFloat16, tile.WinogradOutput},

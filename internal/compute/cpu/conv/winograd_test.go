@@ -134,6 +134,9 @@ func TestWinogradIsUsedWhereItPays(t *testing.T) {
 			if f, b, w := byWinograd(plan.forward), byWinograd(plan.backward), byWinograd(plan.weight); f != want || b != want || w != want {
 				t.Errorf("%v, %v: Winograd forward %t, backward-data %t, backward-weight %t, want %t", c.shape, run.path, f, b, w, want)
 			}
+			if f, b := patchSide(plan.forward), patchSide(plan.backward); want && run.tile().CanWinograd4() && (f != 4 || b != 4) {
+				t.Errorf("%v, %v: patches of %d forward, %d backward, want 4", c.shape, run.path, f, b)
+			}
 		}
 	}
 }
