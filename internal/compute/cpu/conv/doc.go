@@ -19,9 +19,9 @@
 // is inside. Inputs and gradients of some images at a time are copied into the order in which the tile reads them. Threads
 // share out the tiles of dw, never the pixels, so results do not depend on the number of threads.
 //
-// Where an estimate says that it is faster (3×3, stride 1, channels in whole vectors, AVX-512), forward and backward-data go by
-// Winograd's F(2×2, 3×3) instead, and in float32 backward-weight by F(3×3, 2×2): 16 products for four pixels in place of 36. Backward-weight
-// sums the transformed products of all pixels and transforms once at the end.
+// Where an estimate says that it is faster (3×3, stride 1, channels in whole vectors, AVX-512, NEON), forward and backward-data go by
+// Winograd's F(2×2, 3×3) instead, 16 products for four pixels in place of 36, or in float32 with AVX-512 by F(4×4, 3×3), 36 for 16 pixels in place
+// of 144. In float32 backward-weight goes by F(3×3, 2×2): it sums the transformed products of all pixels and transforms once at the end.
 //
 // Few output channels, forward or backward, leave most columns of such tiles idle. Where an estimate says that it is faster (AVX-512, NEON), a tile's rows
 // are output channels then: in forward and backward-data its columns are one pixel of many images, which lie side by side in a copy that is turned over, in
@@ -53,7 +53,7 @@
 // A Plan may not be used by two goroutines at once. Slices of a wrong length are the caller's bug and panic.
 //
 // Results are those of float32 with fused multiply-add where the CPU has it: against Σ|x·w|, the error of a sum of m products
-// stays below m·2⁻²⁴ and is about √m·2⁻²⁴. Winograd adds neighbouring inputs first, so its error, about three times that, is
+// stays below m·2⁻²⁴ and is about √m·2⁻²⁴. Winograd adds neighbouring inputs first, so its error, up to twice that by F(2×2, 3×3) and three to six times by F(4×4, 3×3), is
 // relative to the largest Σ|x·w| of the pixels near by, or to the largest Σ|x·dy| of the nine taps. The same plan on the same path (see package f32) gives the same bits on
 // any number of threads. In bfloat16 each product is off by 2⁻⁷ of its size at most, its operands by half of that; by Winograd the
 // average error is up to twice that of plain products.
