@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -42,6 +43,76 @@ func (c *coder) take(n int) []byte {
 	p := c.b[c.off : c.off+n]
 	c.off += n
 	return p
+}
+
+// A window is n bytes of a head whose fields have fixed places in it. The heads that come most often are coded in one: their length is checked once, not at
+// each field. The fields must fill the window.
+type window struct {
+	c    *coder
+	b    []byte // nil after an error: no field may be coded
+	base int    // the window's place in the head
+}
+
+// window returns the next n bytes, and reports whether fields may be coded.
+func (c *coder) window(n int) (w window, ok bool) {
+	if c.decoding {
+		w = window{c, c.take(n), c.off - n}
+		return w, w.b != nil
+	}
+	at := len(c.b)
+	c.b = slices.Grow(c.b, n)[:at+n]
+	return window{c, c.b[at:], at}, true
+}
+
+func (w *window) u8(at int, v *uint8) {
+	if w.c.decoding {
+		*v = w.b[at]
+	} else {
+		w.b[at] = *v
+	}
+}
+
+func (w *window) u32(at int, v *uint32) {
+	if w.c.decoding {
+		*v = binary.LittleEndian.Uint32(w.b[at:])
+	} else {
+		binary.LittleEndian.PutUint32(w.b[at:], *v)
+	}
+}
+
+func (w *window) u64(at int, v *uint64) {
+	if w.c.decoding {
+		*v = binary.LittleEndian.Uint64(w.b[at:])
+	} else {
+		binary.LittleEndian.PutUint64(w.b[at:], *v)
+	}
+}
+
+func (w *window) f32(at int, v *float32) {
+	if w.c.decoding {
+		*v = math.Float32frombits(binary.LittleEndian.Uint32(w.b[at:]))
+	} else {
+		binary.LittleEndian.PutUint32(w.b[at:], math.Float32bits(*v))
+	}
+}
+
+func (w *window) f64(at int, v *float64) {
+	if w.c.decoding {
+		*v = math.Float64frombits(binary.LittleEndian.Uint64(w.b[at:]))
+	} else {
+		binary.LittleEndian.PutUint64(w.b[at:], math.Float64bits(*v))
+	}
+}
+
+func (w *window) bool(at int, v *bool) {
+	var u uint8
+	if *v {
+		u = 1
+	}
+	w.u8(at, &u)
+	if *v = u == 1; u > 1 {
+		w.c.fail("byte %d: a bool is 0 or 1, got %d", w.base+at, u)
+	}
 }
 
 // end reports the first error, or that bytes are left over.

@@ -64,19 +64,35 @@ func (m *Push) DecodeHead(b []byte) error {
 }
 
 func (m *Push) fields(c *coder) {
-	m.Origin.fields(c)
-	c.u64(&m.Round)
-	c.f32(&m.Weight)
-	c.u8(&m.Codec)
-	c.f32(&m.Threshold)
-	c.u64(&m.N)
-	c.bool(&m.Answer)
-	c.u8(&m.AnswerCodec)
-	c.u32(&m.WaitMillis)
-	c.bool(&m.Counted)
-	c.bool(&m.Judged)
-	c.f64(&m.Norm)
-	m.Step.fields(c)
+	w, ok := c.window(120)
+	if !ok {
+		return
+	}
+	w.u64(0, &m.Generation)
+	w.u64(8, &m.Node)
+	w.u32(16, &m.Rank)
+	w.u64(20, &m.Key)
+	w.u32(28, &m.Shard)
+	w.u64(32, &m.Seq)
+	w.u64(40, &m.Round)
+	w.f32(48, &m.Weight)
+	w.u8(52, &m.Codec)
+	w.f32(53, &m.Threshold)
+	w.u64(57, &m.N)
+	w.bool(65, &m.Answer)
+	w.u8(66, &m.AnswerCodec)
+	w.u32(67, &m.WaitMillis)
+	w.bool(71, &m.Counted)
+	w.bool(72, &m.Judged)
+	w.f64(73, &m.Norm)
+	w.bool(81, &m.Step.Measure)
+	w.bool(82, &m.Step.Rate.Scaled)
+	w.f64(83, &m.Step.Rate.Factor)
+	w.bool(91, &m.Step.Rate.ByProgress)
+	w.f64(92, &m.Step.Rate.Progress)
+	w.f64(100, &m.Step.Rate.Gain)
+	w.u32(108, &m.Step.Micro)
+	w.f64(112, &m.Step.MicroSqr)
 	n := c.count(len(m.Contributors), 49, MaxContributors) // not list, whose function value costs an allocation
 	if c.decoding {
 		m.Contributors = nil
@@ -137,16 +153,24 @@ func (m *Value) DecodeHead(b []byte) error {
 }
 
 func (m *Value) fields(c *coder) {
-	c.u64(&m.Generation)
-	c.u64(&m.Round)
-	c.u8(&m.Codec)
-	c.u64(&m.N)
-	c.u64(&m.Missed)
-	c.u64(&m.Lead)
-	c.u64(&m.Caught)
-	c.f64(&m.Limit)
-	m.Norms.fields(c)
-	c.f64(&m.Weight)
+	w, ok := c.window(valueSize)
+	if !ok {
+		return
+	}
+	w.u64(0, &m.Generation)
+	w.u64(8, &m.Round)
+	w.u8(16, &m.Codec)
+	w.u64(17, &m.N)
+	w.u64(25, &m.Missed)
+	w.u64(33, &m.Lead)
+	w.u64(41, &m.Caught)
+	w.f64(49, &m.Limit)
+	w.u32(57, &m.Norms.Count)
+	w.bool(61, &m.Norms.Biased)
+	w.f64(62, &m.Norms.Examples)
+	w.f64(70, &m.Norms.MeanSqr)
+	w.f64(78, &m.Norms.SqrMean)
+	w.f64(86, &m.Weight)
 }
 
 func (m *PushRows) Kind() Kind { return KindPushRows }

@@ -71,7 +71,8 @@ func TestEveryKindComesBackAsItWas(t *testing.T) {
 			if err := got.DecodeHead(head); err != nil {
 				t.Fatalf("%v: decode %x: %v", k, head, err)
 			}
-			if again := got.AppendHead(nil); !bytes.Equal(again, head) {
+			used := bytes.Repeat([]byte{0xa5}, 1<<12) // memory in which something else was
+			if again := got.AppendHead(used[:0]); !bytes.Equal(again, head) {
 				t.Fatalf("%v: encoded again\n got %x\nwant %x", k, again, head)
 			}
 			// An empty list and none are the same on the wire.
@@ -147,7 +148,7 @@ func TestDecodeRefusesWhatEncodingNeverMakes(t *testing.T) {
 		{"cuts beyond the end", KindMembership, append(zeros(77), le(2)...), "a list of 2 items in 0 bytes, want at least 8 each"},
 		{"many contributors", KindPush, append(zeros(120), le(MaxContributors+1)...), "byte 120: a list of 1025 items, want at most 1024"},
 		{"contributors beyond the end", KindPush, append(append(zeros(120), le(2)...), zeros(97)...), "a list of 2 items in 97 bytes, want at least 49 each"},
-		{"short", KindPush, zeros(31), "wire: push head: malformed: got 31 bytes, want at least 32"},
+		{"short", KindPush, zeros(31), "wire: push head: malformed: got 31 bytes, want at least 120"},
 		{"left over", KindAck, zeros(17), "wire: ack head: malformed: got 17 bytes, want 16"},
 	} {
 		err := New(c.kind).DecodeHead(c.head)
