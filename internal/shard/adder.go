@@ -27,7 +27,7 @@ func (t *Adder) Add(codec uint8, data *Buffer, sqr *float64) {
 	switch {
 	case t.data == nil:
 		into := partialSum{}
-		into.take(&Shard{n: t.n, pool: t.pool}, &p)
+		into.take(t.pool, t.n, &p)
 		t.data, t.first = into.data, sqr
 		return
 	case sqr == nil:

@@ -59,7 +59,7 @@ func (s *Shard) apply(step uint64) error {
 
 func (s *Shard) pass(step uint64) optim.Pass {
 	cfg := s.opt.Config()
-	scale, rate := cfg.ScaleFor(s.sum.weight), &s.open.rate
+	scale, rate := cfg.ScaleFor(s.sum.weight), s.open.learningRate()
 	pass := s.opt.At(step, scale, s.factors)
 	if rate.ByProgress {
 		pass = s.opt.AtProgress(step, rate.Progress, scale, s.factors)

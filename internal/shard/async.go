@@ -34,13 +34,15 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	s.pushed = true
 	s.countExamples(m, c.Counted, c.Weight)
 	begin := s.clock()
-	m.staleness.push(s.rounds, m.counted)
+	if m.async != nil {
+		m.async.staleness.push(s.rounds, m.counted)
+	}
 	single := s.scratchMemory().single[:]
 	x := &single[0]
 	*x = slot{node: m.Node, rank: m.Rank, seq: c.Seq, weight: c.Weight, norm: c.norm, judged: c.Judged, payload: payloadOf(c), loan: c.Loan}
 	defer func() { x.loan = nil }()
 	s.judge(x)
-	s.open.rate.RoundRate = c.Step.Rate
+	s.open.setRate(c.Step.Rate)
 	switch {
 	case c.Loan != nil:
 		s.takeLent(single)
@@ -80,19 +82,20 @@ func (s *Shard) keepNewest(m *member, p *payload, weight float32) {
 		p.data.Release()
 		return
 	}
-	if m.newest == nil {
-		m.newest = s.pool.Get(4 * s.n)
+	a := m.asynchronous()
+	if a.newest == nil {
+		a.newest = s.cfg.Pool.Get(4 * s.n)
 	}
-	p.decodeTo(m.newest.Float32s(s.n))
+	p.decodeTo(a.newest.Float32s(s.n))
 	p.data.Release()
-	m.newestWeight = weight
-	s.sum.data = s.pool.Get(4 * s.n)
+	a.newestWeight = weight
+	s.sum.data = s.cfg.Pool.Get(4 * s.n)
 	total := s.sum.data.Float32s(s.n)
 	clear(total)
 	for _, o := range s.ranked {
-		if o.newest != nil {
-			f32.AddTo(total, o.newest.Float32s(s.n))
-			s.sum.weight += float64(o.newestWeight)
+		if newest := o.newest(); newest != nil {
+			f32.AddTo(total, newest.Float32s(s.n))
+			s.sum.weight += float64(o.async.newestWeight)
 		}
 	}
 }

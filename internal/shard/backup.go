@@ -117,7 +117,7 @@ func (s *Shard) recordRound(step uint64) {
 		r = &Record{}
 	}
 	*r = Record{Round: step, Generation: s.generation, Weight: s.sum.weight, Form: wire.RecordNone, Counts: r.Counts[:0],
-		Rate: s.open.rate.RoundRate, Norms: s.norms(), Keep: s.keepsSum()}
+		Rate: s.open.learningRate(), Norms: s.norms(), Keep: s.keepsSum()}
 	if b.nothingSent || b.sentOptimizer != s.opt {
 		r.Configured, b.sentOptimizer, b.nothingSent = true, s.opt, false
 		r.Config, _ = s.config() // cannot fail: the optimizer was decoded from such JSON
@@ -150,7 +150,7 @@ func (s *Shard) recordRows(r *Record) {
 		r.data = first.data
 		*first = payload{}
 	} else {
-		r.data = s.pool.Get(r.size)
+		r.data = s.cfg.Pool.Get(r.size)
 		copy(r.data.Int64s(len(rows)), rows)
 		copy(r.data.Float32s(2*len(rows) + len(values))[2*len(rows):], values)
 	}
@@ -165,11 +165,11 @@ func (s *Shard) recordRows(r *Record) {
 // recordNewest adds a copy of a member's newest contribution to the record.
 func (s *Shard) recordNewest(m *member) {
 	r := s.backup.unacknowledged()
-	if r == nil || m.newest == nil {
+	if r == nil || m.newest() == nil {
 		return
 	}
-	r.Form, r.data, r.size = wire.RecordNewest, s.pool.Get(4*s.n), 4*s.n
-	copy(r.data.Float32s(s.n), m.newest.Float32s(s.n))
+	r.Form, r.data, r.size = wire.RecordNewest, s.cfg.Pool.Get(4*s.n), 4*s.n
+	copy(r.data.Float32s(s.n), m.newest().Float32s(s.n))
 }
 
 // recordContribution adds a contribution to the record of the round that was just applied.
@@ -280,7 +280,7 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 		}
 	}
 	s.resetSum()
-	s.open.rate.RoundRate = r.Rate
+	s.open.setRate(r.Rate)
 	if n := s.measuring; n != nil {
 		n.kept.drop()
 	}
@@ -329,7 +329,7 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 			m.counted, m.known = max(m.counted, c.Seq), true
 		}
 		if c.Counts {
-			s.examples.countRecord(m, c.Node, uint64(c.Weight))
+			s.countRecord(m, c.Node, uint64(c.Weight))
 		}
 		if s.guard != nil {
 			s.learnNorm(c.Node, c.Norm, verdict(c.Verdict))

@@ -39,7 +39,7 @@ func TestRecordsThatCannotBeAreRefused(t *testing.T) {
 		setWorkers(t, s, 1, 1)
 		var data *Buffer
 		if c.data {
-			data = s.pool.Get(64)
+			data = s.cfg.Pool.Get(64)
 			clear(data.Bytes(64))
 		}
 		if err := s.Follow(&c.r, data); codeOf(err) != wire.CodeMalformed {

@@ -51,7 +51,7 @@ func TestBackupThatCannotApplyARecordSaysSo(t *testing.T) {
 		}
 		mustPush(t, s, x, Held)
 		r := s.Lend()
-		data := b.pool.Get(len(r.Bytes()))
+		data := b.cfg.Pool.Get(len(r.Bytes()))
 		copy(data.Bytes(len(r.Bytes())), r.Bytes())
 		if err := b.Follow(r, data); codeOf(err) != wire.CodeInternal {
 			t.Errorf("%s: got %v, want code %v", c.name, err, wire.CodeInternal)

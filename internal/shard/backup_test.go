@@ -67,7 +67,7 @@ func hand(t testing.TB, r *Record, b *Shard, times int) {
 	for range times {
 		var data *Buffer
 		if n := len(r.Bytes()); n > 0 {
-			data = b.pool.Get(n)
+			data = b.cfg.Pool.Get(n)
 			copy(data.Bytes(n), r.Bytes())
 		}
 		if err := b.Follow(r, data); err != nil {
@@ -191,7 +191,7 @@ func (c *backupCase) push(s *Shard, generation uint64, rank int, round uint64) C
 	}
 	if !s.cfg.HasRows() {
 		least, _, _ := PayloadSize(c.code, s.n)
-		x.Data, x.Codec, x.Threshold = s.pool.Get(4*s.n), c.code, 0.5
+		x.Data, x.Codec, x.Threshold = s.cfg.Pool.Get(4*s.n), c.code, 0.5
 		if c.code != wire.Codec2Bit {
 			x.Threshold = 0
 		}
@@ -222,7 +222,7 @@ func (c *backupCase) push(s *Shard, generation uint64, rank int, round uint64) C
 	if len(ids) == 0 {
 		return x
 	}
-	x.Data = s.pool.Get(RowsPayloadSize(len(ids), 3))
+	x.Data = s.cfg.Pool.Get(RowsPayloadSize(len(ids), 3))
 	copy(x.Data.Int64s(len(ids)), ids)
 	for i := range 3 * len(ids) {
 		x.Data.Float32s(2*len(ids) + 3*len(ids))[2*len(ids)+i] = rng.Float32() - 0.5

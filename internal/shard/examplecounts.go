@@ -2,12 +2,8 @@ package shard
 
 import "github.com/paragon-train/paragon/internal/wire"
 
-// exampleCounts are the numbers of examples that the shard has got from each worker: the sums of the weights of contributions that count examples. A
-// contribution is added when the shard accepts it, because from then on it is part of its round even if the worker is lost.
-type exampleCounts struct {
-	used bool              // a contribution has counted examples
-	left map[uint64]uint64 // by node: of workers that are no longer members, until ForgetLeft
-}
+// A shard counts the examples that it has got from each worker: the sums of the weights of contributions that count examples. A contribution is added
+// when the shard accepts it, because from then on it is part of its round even if the worker is lost.
 
 // maxExamples bounds the examples of one contribution: up to it every whole number is a float32.
 const maxExamples = 1 << 24
@@ -23,24 +19,24 @@ func (s *Shard) checkExamples(what string, weight float32, counted bool) error {
 // countExamples adds the examples of an accepted contribution.
 func (s *Shard) countExamples(m *member, counted bool, weight float32) {
 	if counted {
-		s.examples.used = true
+		s.counted = true
 		m.examples += uint64(weight)
 	}
 }
 
 // memberLeft keeps the count of a worker that is no longer a member; memberJoined returns it to one that is a member again.
-func (l *exampleCounts) memberLeft(m *member) {
+func (s *Shard) memberLeft(m *member) {
 	if m.examples > 0 {
-		if l.left == nil {
-			l.left = map[uint64]uint64{}
+		if s.left == nil {
+			s.left = map[uint64]uint64{}
 		}
-		l.left[m.Node] = m.examples
+		s.left[m.Node] = m.examples
 	}
 }
 
-func (l *exampleCounts) memberJoined(m *member) {
-	m.examples = l.left[m.Node]
-	delete(l.left, m.Node)
+func (s *Shard) memberJoined(m *member) {
+	m.examples = s.left[m.Node]
+	delete(s.left, m.Node)
 }
 
 // Counted returns how many examples of a node the shard's closed and open rounds contain, also of a worker that has left. It is false if no
@@ -49,29 +45,29 @@ func (s *Shard) Counted(node uint64) (examples uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m := s.memberOf(node); m != nil {
-		return m.examples, s.examples.used
+		return m.examples, s.counted
 	}
-	return s.examples.left[node], s.examples.used
+	return s.left[node], s.counted
 }
 
 // ForgetLeft drops the counts of workers that are no longer members.
 func (s *Shard) ForgetLeft() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.examples.left)
+	clear(s.left)
 }
 
 // countRecord is countExamples at a backup, which gets closed rounds. m is nil for a worker that has left.
-func (l *exampleCounts) countRecord(m *member, node, examples uint64) {
-	l.used = true
+func (s *Shard) countRecord(m *member, node, examples uint64) {
+	s.counted = true
 	switch {
 	case m != nil:
 		m.examples += examples
 	case examples > 0:
-		if l.left == nil {
-			l.left = map[uint64]uint64{}
+		if s.left == nil {
+			s.left = map[uint64]uint64{}
 		}
-		l.left[node] += examples
+		s.left[node] += examples
 	}
 }
 

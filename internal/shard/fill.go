@@ -76,10 +76,12 @@ func (s *Shard) BeginFill() (Snapshot, error) {
 		Pushed: s.pushed, AnySeq: s.anySeq, Rows: uint64(s.rowCount())}
 	b.newest = nil
 	for _, m := range s.ranked {
-		if m.newest != nil {
+		var weight float32
+		if m.newest() != nil {
+			weight = m.async.newestWeight
 			b.newest = append(b.newest, m)
 		}
-		x.Members = append(x.Members, MemberState{Node: m.Node, Counted: m.counted, Base: m.base, Examples: m.examples - s.openExamples(m.Node), Known: m.known, Newest: m.newest != nil, Weight: m.newestWeight,
+		x.Members = append(x.Members, MemberState{Node: m.Node, Counted: m.counted, Base: m.base(), Examples: m.examples - s.openExamples(m.Node), Known: m.known, Newest: m.newest() != nil, Weight: weight,
 			Caught: m.caught})
 	}
 	if g := s.guard; g != nil {
@@ -89,8 +91,8 @@ func (s *Shard) BeginFill() (Snapshot, error) {
 	if k := s.keptSum(); k.data != nil {
 		x.Kept, x.KeptRound, x.KeptWeight = true, k.round, k.weight
 	}
-	x.Counted = s.examples.used
-	for node, examples := range s.examples.left {
+	x.Counted = s.counted
+	for node, examples := range s.left {
 		if x.Left == nil {
 			x.Left = map[uint64]uint64{}
 		}
@@ -160,10 +162,10 @@ func (s *Shard) fillArray(array int) []float32 {
 	if array == len(newest) && s.keptSum().data != nil {
 		return s.keptSum().data.Float32s(s.n)
 	}
-	if array >= len(newest) || newest[array].newest == nil {
+	if array >= len(newest) || newest[array].newest() == nil {
 		return nil // nil if the member was lost meanwhile
 	}
-	return newest[array].newest.Float32s(s.n)
+	return newest[array].newest().Float32s(s.n)
 }
 
 // ReadFill copies values of one array, beginning at index from. It returns false if the state was replaced meanwhile.
@@ -228,11 +230,13 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 		}
 		m.examples, m.caught = state.Examples, state.Caught
 		if s.memberOf(state.Node) == nil {
-			s.examples.memberLeft(m)
+			s.memberLeft(m)
 		}
-		m.counted, m.base, m.known = state.Counted, state.Base, state.Known
+		m.counted, m.known = state.Counted, state.Known
+		m.setBase(state.Base)
 		if state.Newest {
-			m.newest, m.newestWeight = s.pool.Get(4*s.n), state.Weight
+			a := m.asynchronous()
+			a.newest, a.newestWeight = s.cfg.Pool.Get(4*s.n), state.Weight
 			s.backupMemory().newest = append(s.backupMemory().newest, m)
 		}
 	}
@@ -253,11 +257,11 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 		if s.cfg.Form != wire.FormDense || !(x.KeptWeight > 0 && x.KeptWeight <= math.MaxFloat64) {
 			return nil, s.refuse(wire.CodeMalformed, "fill: got a kept sum of form %d and weight %v, want a dense one and a weight above 0", s.cfg.Form, x.KeptWeight)
 		}
-		s.measurements().kept = keptSum{data: s.pool.Get(4 * s.n), round: x.KeptRound, weight: x.KeptWeight}
+		s.measurements().kept = keptSum{data: s.cfg.Pool.Get(4 * s.n), round: x.KeptRound, weight: x.KeptWeight}
 	}
-	s.examples.used = x.Counted
+	s.counted = x.Counted
 	for node, examples := range x.Left {
-		s.examples.memberLeft(&member{Member: Member{Node: node}, examples: examples})
+		s.memberLeft(&member{Member: Member{Node: node}, examples: examples})
 	}
 	s.publish()
 	s.current.generation = x.Generation

@@ -9,8 +9,7 @@ func (s *Shard) Forget(err error) {
 	s.fail(err)
 	s.dropContributions()
 	for _, m := range s.backup.newestOf() { // a backup's: it has also workers that are not members
-		m.newest.Release()
-		m.newest = nil
+		m.dropNewest()
 	}
 	if s.backup != nil {
 		s.backup.newest = nil

@@ -118,7 +118,7 @@ func TestForgottenBackupGivesItsMemoryBack(t *testing.T) {
 	}
 	b := fillFrom(t, s, 1, 2, 1, func() {}) // rank 2 has left
 	b.Forget(errMoved)
-	if taken := b.pool.Taken(); taken != 0 {
+	if taken := b.cfg.Pool.Taken(); taken != 0 {
 		t.Errorf("%d bytes of the pool are still taken, want 0", taken)
 	}
 }

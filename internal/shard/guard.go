@@ -271,7 +271,7 @@ func (s *Shard) squaresOf(c *Contribution) float64 {
 	case wire.CodecFloat16, wire.CodecBFloat16:
 		p := payload{data: c.Data, codec: c.Codec}
 		sum := 0.0
-		scratch := s.pool.Get(4096)
+		scratch := s.cfg.Pool.Get(4096)
 		defer scratch.Release()
 		part := scratch.Float32s(1024) // fits the first-level cache
 		for from := 0; from < s.n; from += len(part) {
@@ -314,7 +314,7 @@ func (s *Shard) shrink(p *payload, by float32) {
 		return
 	}
 	if p.codec != wire.CodecFloat32 {
-		data := s.pool.Get(4 * s.n)
+		data := s.cfg.Pool.Get(4 * s.n)
 		p.decodeTo(data.Float32s(s.n))
 		p.data.Release()
 		*p = payload{data: data}

@@ -249,7 +249,7 @@ func TestTheGuardSeesThroughCodecs(t *testing.T) {
 			push := func(payload []byte, weight float32) {
 				x := contribution(s, 0, round)
 				x.Codec, x.Threshold, x.Size, x.Weight = c.codec, c.threshold, len(payload), weight
-				x.Data = s.pool.Get(len(payload))
+				x.Data = s.cfg.Pool.Get(len(payload))
 				copy(x.Data.Bytes(len(payload)), payload)
 				mustPush(t, s, x, Held)
 				round++
@@ -292,7 +292,7 @@ func TestTheGuardLooksAtRows(t *testing.T) {
 		SetGuard([]*Shard{s}, Guard{Factor: 4, Warmup: 2, Clip: true})
 		push := func(rank int, round uint64, row int64, x, y float32) {
 			c := contribution(s, rank, round)
-			c.Rows, c.Data = 1, s.pool.Get(16)
+			c.Rows, c.Data = 1, s.cfg.Pool.Get(16)
 			c.Data.Int64s(1)[0] = row
 			copy(c.Data.Float32s(4)[2:], []float32{x, y})
 			mustPush(t, s, c, Held)
@@ -394,7 +394,7 @@ func TestWatchedRoundsAllocateNothing(t *testing.T) {
 	round := uint64(0)
 	step := func() {
 		for r := range 2 {
-			c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Data: s.pool.Get(4000)}
+			c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Data: s.cfg.Pool.Get(4000)}
 			values := c.Data.Float32s(1000)
 			for i := range values {
 				values[i] = 1
@@ -436,7 +436,7 @@ func BenchmarkGuard(b *testing.B) {
 				round := uint64(0)
 				for b.Loop() {
 					for r := range 2 {
-						c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Data: s.pool.Get(4 * n)}
+						c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Data: s.cfg.Pool.Get(4 * n)}
 						if status, err := s.Push(c); status != Held || err != nil {
 							b.Fatal(status, err)
 						}

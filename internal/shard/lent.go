@@ -60,7 +60,7 @@ func (s *Shard) Settle(l Loan) {
 			s.closeRounds() // if the worker has left, its round does not wait for it any more
 			return
 		}
-		x.payload.data = s.pool.Get(4 * s.n)
+		x.payload.data = s.cfg.Pool.Get(4 * s.n)
 		copy(x.payload.data.Float32s(s.n), l.Values())
 		l.Release()
 		s.hold(x)
@@ -77,10 +77,10 @@ func (s *Shard) vacate(r *round, x *slot) {
 	case m != nil:
 		m.examples -= uint64(x.weight)
 	default:
-		s.examples.left[x.node] -= uint64(x.weight)
+		s.left[x.node] -= uint64(x.weight)
 	}
 	if r.present--; r.present == 0 {
-		r.rate = roundRate{}
+		r.setRate(wire.RoundRate{})
 	}
 	node := x.node
 	*x = slot{node: node, rank: x.rank, group: x.group}
@@ -173,7 +173,7 @@ func (s *Shard) lentParts(sum *partialSum) [][]float32 {
 func (s *Shard) addLent(sum *partialSum) {
 	parts := s.lentParts(sum)
 	if sum.data == nil {
-		sum.data = s.pool.Get(4 * s.n)
+		sum.data = s.cfg.Pool.Get(4 * s.n)
 	}
 	outs := append(s.scratch.outs[:0], sum.data.Float32s(s.n))
 	s.scratch.outs = outs
@@ -199,7 +199,7 @@ func (s *Shard) applyLent(step uint64) error {
 	parts, outs := s.lentParts(&s.sum.partialSum), s.claimOuts()
 	defer s.releaseOuts(step + 1)
 	if s.opt == nil {
-		value := s.pool.Get(4 * s.n)
+		value := s.cfg.Pool.Get(4 * s.n)
 		outs = slices.Insert(outs, 0, value.Float32s(s.n)) // in front: a worker may want its value where its gradient is
 		s.scratch.outs = outs
 		f32.SumTo(outs, parts)
@@ -210,7 +210,7 @@ func (s *Shard) applyLent(step uint64) error {
 	state := &s.scratch.state
 	state.Slots = append(state.Slots[:0], s.slots()...)
 	defer clear(state.Slots)
-	scratch := s.pool.Get(4 * lentPart)
+	scratch := s.cfg.Pool.Get(4 * lentPart)
 	defer scratch.Release()
 	for from := 0; from < s.n; from += lentPart {
 		to := min(from+lentPart, s.n)

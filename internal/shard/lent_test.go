@@ -131,7 +131,7 @@ func TestLentContributionsGiveTheSameValues(t *testing.T) {
 				other = fillFrom(t, s, 1, workers, n, func() {})
 			}
 			random := rand.New(rand.NewPCG(7, uint64(len(tt.name))))
-			base := s.pool.Taken()
+			base := s.cfg.Pool.Taken()
 			for round := range uint64(rounds) {
 				var loans []*fakeLoan
 				order := random.Perm(workers)
@@ -161,7 +161,7 @@ func TestLentContributionsGiveTheSameValues(t *testing.T) {
 					}
 					if status == Unlent && err == nil { // must be copied
 						c.Loan = nil
-						c.Data = s.pool.Get(4 * n)
+						c.Data = s.cfg.Pool.Get(4 * n)
 						copy(c.Data.Float32s(n), grad)
 						status, err = s.Push(c)
 					}
@@ -207,7 +207,7 @@ func TestLentContributionsGiveTheSameValues(t *testing.T) {
 				}
 				want.Release()
 			}
-			if got := s.pool.Taken() - base; got > int64(4*(workers+4)*(n+n/4)) {
+			if got := s.cfg.Pool.Taken() - base; got > int64(4*(workers+4)*(n+n/4)) {
 				t.Errorf("%d bytes are still taken", got)
 			}
 		})
@@ -218,7 +218,7 @@ func TestLentContributionsGiveTheSameValues(t *testing.T) {
 func TestLentContributionsAreAddedTogether(t *testing.T) {
 	const workers = addTogether + 2
 	s := dense(t, workers, 0, 0, 0)
-	base := s.pool.Taken()
+	base := s.cfg.Pool.Taken()
 	var loans []*fakeLoan
 	for rank := range workers {
 		c, l := lent(t, s, rank, 0, 1, 2, 3)
@@ -227,7 +227,7 @@ func TestLentContributionsAreAddedTogether(t *testing.T) {
 		if want := rank+1 >= addTogether; (loans[0].claims > 0) != want {
 			t.Fatalf("after contribution %d of %d: the first was added: %v, want %v", rank+1, workers, !want, want)
 		}
-		if got := s.pool.Taken() - base; rank+1 < addTogether && got != 0 {
+		if got := s.cfg.Pool.Taken() - base; rank+1 < addTogether && got != 0 {
 			t.Errorf("after contribution %d: %d bytes are taken for contributions, want 0", rank+1, got)
 		}
 	}
@@ -250,7 +250,7 @@ func TestALoanThatWasTakenBackHasNotCome(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := dense(t, 3, 0)
-			s.examples.used = true
+			s.counted = true
 			c, l := lent(t, s, 1, 0, 100)
 			c.Counted, c.Weight = true, 7
 			mustPush(t, s, c, Held)

@@ -25,14 +25,74 @@ type member struct {
 	known   bool   // counted is known: in async mode the next contribution must be its successor
 	// examples is the sum of the examples that its contributions counted.
 	examples uint64
-	caught   uint64 // its contributions that the guard refused or clipped
-	// Async mode: a worker that joins late starts with base contributions, as many as the slowest member had, so that no worker waits for
+	caught   uint64       // its contributions that the guard refused or clipped
+	async    *asyncMember // nil: all zeros
+}
+
+// An asyncMember is the state of a worker that only async mode has.
+type asyncMember struct {
+	// A worker that joins late starts with base contributions, as many as the slowest member had, so that no worker waits for
 	// those that it has missed.
 	base      uint64
 	staleness staleness
-	// Async mode and average rule: the newest contribution, decoded, and its weight.
+	// Average rule: the newest contribution, decoded, and its weight.
 	newest       *Buffer
 	newestWeight float32
+}
+
+// asynchronous returns the member's state of async mode, which may be changed.
+func (m *member) asynchronous() *asyncMember {
+	if m.async == nil {
+		m.async = &asyncMember{}
+	}
+	return m.async
+}
+
+// newest returns the member's newest contribution, or nil.
+func (m *member) newest() *Buffer {
+	if m.async == nil {
+		return nil
+	}
+	return m.async.newest
+}
+
+// base returns asyncMember's base.
+func (m *member) base() uint64 {
+	if m.async == nil {
+		return 0
+	}
+	return m.async.base
+}
+
+func (m *member) setBase(n uint64) {
+	if n != m.base() {
+		m.asynchronous().base = n
+	}
+}
+
+// dropNewest frees the newest contribution.
+func (m *member) dropNewest() {
+	if m.async != nil {
+		m.async.newest.Release()
+		m.async.newest = nil
+	}
+}
+
+// A memberIndex is what a shard has of its members if they are many or in groups.
+type memberIndex struct {
+	byNode  map[uint64]*member // nil if they are few
+	ordered []*member          // in the order of the sum; nil if they are in no groups
+}
+
+// grouped reports whether some members are in groups.
+func (s *Shard) grouped() bool { return s.index != nil && s.index.ordered != nil }
+
+// ordered returns the members in the order of the sum.
+func (s *Shard) ordered() []*member {
+	if s.grouped() {
+		return s.index.ordered
+	}
+	return s.ranked
 }
 
 // SetMembers replaces the set of workers. The open round closes at once if every worker of the new set has contributed. Contributions of a worker
@@ -52,8 +112,8 @@ const fewMembers = 8
 
 // memberOf returns the member that is the node, or nil.
 func (s *Shard) memberOf(node uint64) *member {
-	if s.byNode != nil {
-		return s.byNode[node]
+	if s.index != nil && s.index.byNode != nil {
+		return s.index.byNode[node]
 	}
 	for _, m := range s.ranked {
 		if m.Node == node {
@@ -73,8 +133,9 @@ func (s *Shard) setMembers(generation uint64, members []Member) error {
 		}
 		known := s.memberOf(m.Node)
 		if known == nil {
-			known = &member{Member: m, known: !s.anySeq, base: base}
-			s.examples.memberJoined(known)
+			known = &member{Member: m, known: !s.anySeq}
+			known.setBase(base)
+			s.memberJoined(known)
 		} else {
 			m.From = min(m.From, known.From)
 		}
@@ -86,13 +147,9 @@ func (s *Shard) setMembers(generation uint64, members []Member) error {
 	for _, m := range s.ranked {
 		if nodes[m.Node] == nil {
 			gone = append(gone, m.Node)
-			m.newest.Release()
-			m.newest = nil
-			s.examples.memberLeft(m)
+			m.dropNewest()
+			s.memberLeft(m)
 		}
-	}
-	if len(nodes) <= fewMembers {
-		nodes = nil
 	}
 	slices.SortFunc(ranked, func(a, b *member) int {
 		if a.Rank != b.Rank {
@@ -103,16 +160,22 @@ func (s *Shard) setMembers(generation uint64, members []Member) error {
 		}
 		return 1
 	})
-	s.generation, s.byNode, s.ranked = generation, nodes, ranked
-	s.ordered = ranked
-	if s.grouped = slices.ContainsFunc(ranked, func(m *member) bool { return m.Group != 0 }); s.grouped {
-		s.ordered = slices.Clone(ranked)
-		slices.SortStableFunc(s.ordered, func(a, b *member) int { return cmp.Compare(leadOf(a.Group, a.Rank), leadOf(b.Group, b.Rank)) })
+	s.generation, s.ranked, s.index = generation, ranked, nil
+	many, grouped := len(nodes) > fewMembers, slices.ContainsFunc(ranked, func(m *member) bool { return m.Group != 0 })
+	if many || grouped {
+		s.index = &memberIndex{}
+	}
+	if many {
+		s.index.byNode = nodes
+	}
+	if grouped {
+		s.index.ordered = slices.Clone(ranked)
+		slices.SortStableFunc(s.index.ordered, func(a, b *member) int { return cmp.Compare(leadOf(a.Group, a.Rank), leadOf(b.Group, b.Rank)) })
 	}
 	s.expel(gone)
-	s.open.change(s.ordered, s.rounds)
+	s.open.change(s.ordered(), s.rounds)
 	if s.next != nil {
-		s.next.change(s.ordered, s.rounds+1)
+		s.next.change(s.ordered(), s.rounds+1)
 	}
 	s.closeRounds()
 	s.wake()

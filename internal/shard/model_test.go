@@ -160,7 +160,7 @@ func (m *model) push(k int) {
 	if repeat {
 		round, seq = round-1, seq-1
 	}
-	c := Contribution{Generation: m.generation, Node: uint64(k), Seq: seq, Round: round, Weight: 1, Data: m.s.pool.Get(4)}
+	c := Contribution{Generation: m.generation, Node: uint64(k), Seq: seq, Round: round, Weight: 1, Data: m.s.cfg.Pool.Get(4)}
 	c.Data.Float32s(1)[0] = float32(uint64(1) << k)
 	if m.random.IntN(10) == 0 {
 		c.Generation--
@@ -205,7 +205,7 @@ func (m *model) push(k int) {
 // pushTogether pushes the sum of a node and of others of its host that are at the same round; sometimes of one that is not, or that is no member.
 func (m *model) pushTogether(k int) {
 	round, wrong := m.next[k], m.random.IntN(8) == 0
-	c := Contribution{Generation: m.generation, Node: uint64(k), Round: round, Data: m.s.pool.Get(4)}
+	c := Contribution{Generation: m.generation, Node: uint64(k), Round: round, Data: m.s.cfg.Pool.Get(4)}
 	sum, allowed, counted := uint64(0), round >= m.closed && round <= m.closed+1, 0
 	for x := range m.nodes {
 		member := m.has(x) && m.next[x] == round && m.members[x] <= round

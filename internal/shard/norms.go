@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -127,24 +128,33 @@ func (s *Shard) checkMicro(what string, measure bool, micro uint32, sqr float64)
 	return nil
 }
 
-// A roundRate is the learning rate on which the contributions of a round agree.
-type roundRate struct {
-	wire.RoundRate
-	given bool
-	rank  uint32 // of the first contribution
+// learningRate returns the rate on which the contributions agree.
+func (r *round) learningRate() wire.RoundRate {
+	if r.rate == nil {
+		return wire.RoundRate{}
+	}
+	return *r.rate
 }
 
-// take records a contribution's rate, or returns an error if another one has come before.
-func (r *roundRate) take(s *Shard, c *Contribution, rank uint32) error {
-	if !r.given {
-		*r = roundRate{c.Step.Rate, true, rank}
+func (r *round) setRate(x wire.RoundRate) {
+	switch {
+	case r.rate != nil:
+		*r.rate = x
+	case x != wire.RoundRate{}:
+		r.rate = new(wire.RoundRate)
+		*r.rate = x
+	}
+}
+
+// checkRate returns an error if a contribution of another rate has come before.
+func (s *Shard) checkRate(r *round, c *Contribution, rank uint32) error {
+	have := r.learningRate()
+	if r.present == 0 || have == c.Step.Rate {
 		return nil
 	}
-	if r.RoundRate == c.Step.Rate {
-		return nil
-	}
+	first := slices.IndexFunc(r.slots, func(x slot) bool { return x.seq != 0 })
 	return s.refuse(wire.CodeConflict, "push %d of rank %d: round %d: got %s, but rank %d gave %s; all workers must give the same",
-		c.Seq, rank, c.Round, rateText(&c.Step.Rate), r.rank, rateText(&r.RoundRate))
+		c.Seq, rank, c.Round, rateText(&c.Step.Rate), r.slots[first].rank, rateText(&have))
 }
 
 func rateText(r *wire.RoundRate) string {
@@ -188,7 +198,7 @@ func (s *Shard) precondition() (p f32.Precondition) {
 func (s *Shard) measure(x *slot, p *payload, into *partialSum, last bool) {
 	own := s.countNorms(x)
 	if into.data == nil {
-		into.take(s, p)
+		into.take(s.cfg.Pool, s.n, p)
 		into.deferred, into.deferredWeight = own, float64(x.weight)
 		return
 	}
@@ -232,7 +242,7 @@ func (s *Shard) addMeasured(into *partialSum, p *payload, own bool, weight float
 	}
 	squares := &n.squares
 	*squares = f32.AddSquares{}
-	p.addToMeasured(into.data.Float32s(s.n), s.pool, over, squares, into.deferred, last)
+	p.addToMeasured(into.data.Float32s(s.n), s.cfg.Pool, over, squares, into.deferred, last)
 	p.data.Release()
 	n.take(into, optim.Squares{Before: squares.Before.Total(), Added: squares.Added.Total(), After: squares.After.Total()})
 }
@@ -343,7 +353,7 @@ func (s *Shard) takeSquares(from, to int) {
 		n.squares.After.Add(sum[from:to], over.Part(from, to))
 		return
 	}
-	scratch := s.pool.Get(4 * partLen)
+	scratch := s.cfg.Pool.Get(4 * partLen)
 	defer scratch.Release()
 	for ; from < to; from += partLen {
 		end := min(from+partLen, to)
@@ -387,7 +397,7 @@ func (s *Shard) keepSum(step uint64) {
 	if s.sum.data != nil {
 		sum = s.sum.data.Float32s(s.n)
 	}
-	k.data = s.pool.Get(4 * s.n)
+	k.data = s.cfg.Pool.Get(4 * s.n)
 	copy(k.data.Float32s(s.n), sum)
 }
 

@@ -510,7 +510,7 @@ func TestGainsReachTheSecondMoment(t *testing.T) {
 			c := contribution(s, 0, round, grad...)
 			if name == "rows" {
 				c.Data.Release()
-				c.Rows, c.Data = 1, s.pool.Get(RowsPayloadSize(1, 2))
+				c.Rows, c.Data = 1, s.cfg.Pool.Get(RowsPayloadSize(1, 2))
 				c.Data.Int64s(1)[0] = 0
 				copy(c.Data.Float32s(4)[2:], grad)
 			}
@@ -541,7 +541,7 @@ func TestRatesOfRowsAndOfAsynchronousPushes(t *testing.T) {
 		setWorkers(t, s, 1, 1)
 		setOptimizer(t, s, optim.Config{Name: "test", LearningRate: 0.5})
 		c := contribution(s, 0, 0)
-		c.Rows, c.Data, c.Step = 1, s.pool.Get(RowsPayloadSize(1, 1)), step
+		c.Rows, c.Data, c.Step = 1, s.cfg.Pool.Get(RowsPayloadSize(1, 1)), step
 		c.Data.Int64s(1)[0] = 1
 		c.Data.Float32s(3)[2] = 4
 		mustPush(t, s, c, Held)
@@ -570,7 +570,7 @@ func TestMeasuredRoundsAllocateNothing(t *testing.T) {
 			period := func() { // with one worker a sum is kept and another one measured against it
 				for range differencePeriod {
 					for r := range workers {
-						c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Data: s.pool.Get(4000), Step: wire.Step{Measure: true, Micro: micro}}
+						c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Data: s.cfg.Pool.Get(4000), Step: wire.Step{Measure: true, Micro: micro}}
 						if status, err := s.Push(c); status != Held || err != nil {
 							t.Fatal(status, err)
 						}

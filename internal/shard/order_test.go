@@ -62,10 +62,10 @@ func TestHeldMemoryIsBoundedInTheWorstOrder(t *testing.T) {
 	s := dense(t, workers, make([]float32, n)...)
 	_, words := classOf(4 * n / 8)
 	grad := make([]float32, n)
-	base := s.pool.Taken()
+	base := s.cfg.Pool.Taken()
 	for r := range workers { // best order: one sum, whatever came
 		mustPush(t, s, contribution(s, r, 0, grad...), Held)
-		if got, most := s.pool.Taken()-base, int64(8*words); got > most {
+		if got, most := s.cfg.Pool.Taken()-base, int64(8*words); got > most {
 			t.Fatalf("after rank %d in order: %d bytes held, want at most %d", r, got, most)
 		}
 	}
@@ -74,7 +74,7 @@ func TestHeldMemoryIsBoundedInTheWorstOrder(t *testing.T) {
 			mustPush(t, s, contribution(s, r, 2, grad...), Held)
 		}
 		mustPush(t, s, contribution(s, r, 1, grad...), Held)
-		if got, most := s.pool.Taken()-base, int64(2*workers*8*words); got > most {
+		if got, most := s.cfg.Pool.Taken()-base, int64(2*workers*8*words); got > most {
 			t.Fatalf("after rank %d in reverse: %d bytes held, want at most %d", r, got, most)
 		}
 	}
@@ -90,7 +90,7 @@ func TestSumsInAnyOrderHoldNothing(t *testing.T) {
 	}
 	_, words := classOf(4 * n / 8)
 	want := make([]float32, n)
-	base := s.pool.Taken()
+	base := s.cfg.Pool.Taken()
 	for r := workers - 1; r >= 0; r-- {
 		grad := make([]float32, n)
 		for i := range grad {
@@ -98,7 +98,7 @@ func TestSumsInAnyOrderHoldNothing(t *testing.T) {
 			want[i] += grad[i] // whole numbers: exact in any order
 		}
 		mustPush(t, s, contribution(s, r, 0, grad...), Held)
-		if got, most := s.pool.Taken()-base, int64(8*words); got > most {
+		if got, most := s.cfg.Pool.Taken()-base, int64(8*words); got > most {
 			t.Fatalf("after rank %d in reverse: %d bytes held, want at most %d", r, got, most)
 		}
 		if r == 3 { // again: counted once
@@ -206,7 +206,7 @@ func TestCodecWorkedExamples(t *testing.T) {
 			for r := workers - 1; r >= 0; r-- { // the first in order is decoded, the others are added
 				push := contribution(s, r, 0)
 				push.Codec, push.Threshold, push.Size = c.codec, c.threshold, len(c.payload)
-				push.Data = s.pool.Get(len(c.payload))
+				push.Data = s.cfg.Pool.Get(len(c.payload))
 				copy(push.Data.Bytes(len(c.payload)), c.payload)
 				mustPush(t, s, push, Held)
 				for i := range sum {
@@ -231,7 +231,7 @@ func TestHalvesAreAddedAtAnyLength(t *testing.T) {
 			}
 			push := contribution(s, r, 0)
 			push.Codec = wire.CodecFloat16
-			push.Data, _ = Encode(s.pool, wire.CodecFloat16, values)
+			push.Data, _ = Encode(s.cfg.Pool, wire.CodecFloat16, values)
 			mustPush(t, s, push, Held)
 		}
 		wantValue(t, s, 1, want...)
@@ -271,7 +271,7 @@ func TestSteadyRoundsAllocateNothing(t *testing.T) {
 				step := func() {
 					_, w, _ := s.Pull(Want{Node: node(0), Round: round + 1})
 					for r := workers - 1; r >= 0; r-- {
-						c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Codec: cfg.codec, Data: s.pool.Get(size)}
+						c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Codec: cfg.codec, Data: s.cfg.Pool.Get(size)}
 						clear(c.Data.Bytes(size))
 						if status, err := s.Push(c); status != Held || err != nil {
 							t.Fatal(status, err)
@@ -308,7 +308,7 @@ func BenchmarkRound(b *testing.B) {
 					round := uint64(0)
 					for b.Loop() {
 						for r := range workers {
-							c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Data: s.pool.Get(4 * n)}
+							c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Data: s.cfg.Pool.Get(4 * n)}
 							if status, err := s.Push(c); status != Held || err != nil {
 								b.Fatal(status, err)
 							}
@@ -332,7 +332,7 @@ func BenchmarkWorstOrder(b *testing.B) {
 				b.Fatal(err)
 			}
 			grad := make([]float32, n)
-			base, held := s.pool.Taken(), int64(0)
+			base, held := s.cfg.Pool.Taken(), int64(0)
 			var closing time.Duration
 			round := uint64(0)
 			for b.Loop() {
@@ -343,7 +343,7 @@ func BenchmarkWorstOrder(b *testing.B) {
 					if r == 0 {
 						closing += time.Since(begin)
 					}
-					held = max(held, s.pool.Taken()-base)
+					held = max(held, s.cfg.Pool.Taken()-base)
 				}
 				round++
 			}

@@ -110,14 +110,13 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 	default:
 		return status, err
 	}
-	rate := r.rate
-	if err := rate.take(s, c, m.Rank); err != nil {
+	if err := s.checkRate(r, c, m.Rank); err != nil {
 		return Refused, err
 	}
 	if err := s.takeRows(c); err != nil {
 		return Refused, err
 	}
-	r.rate = rate
+	r.setRate(c.Step.Rate)
 	slot.measure, slot.micro, slot.microSqr = c.Step.Measure, c.Step.Micro, c.Step.MicroSqr
 	slot.seq, slot.weight, slot.counts, slot.norm, slot.judged = c.Seq, c.Weight, c.Counted, c.norm, c.Judged
 	slot.payload, slot.loan = payloadOf(c), c.Loan

@@ -9,10 +9,10 @@ import (
 
 // A round is one aggregation of the shard, open for contributions.
 type round struct {
-	slots      []slot // one for each member that it needs, in the order of the sum: by group, then by rank
-	aggregated int    // slots[:aggregated] are in the sum; their memory is released
-	present    int    // slots with a contribution
-	rate       roundRate
+	slots      []slot          // one for each member that it needs, in the order of the sum: by group, then by rank
+	aggregated int             // slots[:aggregated] are in the sum; their memory is released
+	present    int             // slots with a contribution
+	rate       *wire.RoundRate // on which the contributions agree; nil: all zeros
 	arrivals   arrivals
 }
 
@@ -52,8 +52,8 @@ func leadOf(group, rank uint32) uint32 {
 // begin empties the round and makes a slot for each member that round n needs.
 func (r *round) begin(ordered []*member, n uint64) {
 	clear(r.slots)
-	r.slots, r.aggregated, r.present, r.rate = slices.Grow(r.slots[:0], len(ordered)), 0, 0, roundRate{}
-	r.arrivals = arrivals{}
+	r.slots, r.aggregated, r.present, r.arrivals = slices.Grow(r.slots[:0], len(ordered)), 0, 0, arrivals{}
+	r.setRate(wire.RoundRate{})
 	for _, m := range ordered {
 		if m.From <= n {
 			r.slots = append(r.slots, slot{node: m.Node, rank: m.Rank, group: m.Group})
@@ -81,7 +81,7 @@ func (r *round) find(m *member) *slot {
 // in front.
 func (r *round) change(ordered []*member, n uint64) {
 	old := slices.Clone(r.slots)
-	aggregated, rate, came := r.aggregated, r.rate, r.arrivals
+	aggregated, rate, came := r.aggregated, r.learningRate(), r.arrivals
 	r.begin(ordered, n)
 	fresh := slices.Clone(r.slots)
 	r.slots = append(r.slots[:0], old[:aggregated]...)
@@ -103,7 +103,8 @@ func (r *round) change(ordered []*member, n uint64) {
 	}
 	slices.SortStableFunc(rest, func(a, b slot) int { return cmp.Or(cmp.Compare(a.lead(), b.lead()), cmp.Compare(a.rank, b.rank)) })
 	r.slots = append(r.slots, rest...)
-	r.aggregated, r.rate, r.arrivals = aggregated, rate, came
+	r.aggregated, r.arrivals = aggregated, came
+	r.setRate(rate)
 	r.present = 0
 	for i := range r.slots {
 		if r.slots[i].seq != 0 {
@@ -156,13 +157,13 @@ func (s *Shard) hostSum() *hostSum {
 }
 
 // take makes a contribution's values the sum; those of wire.CodecFloat32 stay where they are.
-func (t *partialSum) take(s *Shard, p *payload) {
+func (t *partialSum) take(pool *Pool, n int, p *payload) {
 	if p.codec == wire.CodecFloat32 {
 		t.data = p.data
 		return
 	}
-	t.data = s.pool.Get(4 * s.n)
-	p.decodeTo(t.data.Float32s(s.n))
+	t.data = pool.Get(4 * n)
+	p.decodeTo(t.data.Float32s(n))
 	p.data.Release()
 }
 
@@ -209,7 +210,7 @@ func (s *Shard) addHost(last bool) {
 	case n != nil && n.asked && !n.spoiled:
 		s.addMeasured(&s.sum.partialSum, &p, host.deferred, host.deferredWeight, last)
 	default:
-		p.addTo(s.sum.data.Float32s(s.n), s.pool)
+		p.addTo(s.sum.data.Float32s(s.n), s.cfg.Pool)
 		p.data.Release()
 	}
 }
@@ -247,10 +248,10 @@ func (s *Shard) aggregate(x *slot, last bool) {
 	case measured:
 		s.measure(x, &p, into, last)
 	case into.data != nil:
-		p.addTo(into.data.Float32s(s.n), s.pool)
+		p.addTo(into.data.Float32s(s.n), s.cfg.Pool)
 		p.data.Release()
 	default:
-		into.take(s, &p)
+		into.take(s.cfg.Pool, s.n, &p)
 	}
 }
 
@@ -277,7 +278,7 @@ func (s *Shard) resetSum() {
 func (s *Shard) ahead() *round {
 	if s.next == nil {
 		s.next = &round{}
-		s.next.begin(s.ordered, s.rounds+1)
+		s.next.begin(s.ordered(), s.rounds+1)
 	}
 	return s.next
 }
@@ -285,18 +286,18 @@ func (s *Shard) ahead() *round {
 // turn opens round number s.rounds, after the one before it was closed.
 func (s *Shard) turn() {
 	if s.next == nil {
-		s.open.begin(s.ordered, s.rounds)
+		s.open.begin(s.ordered(), s.rounds)
 		return
 	}
 	s.open, *s.next = *s.next, s.open
-	s.next.begin(s.ordered, s.rounds+1)
+	s.next.begin(s.ordered(), s.rounds+1)
 }
 
 // beginRounds empties the open rounds, of which s.rounds is the first.
 func (s *Shard) beginRounds() {
-	s.open.begin(s.ordered, s.rounds)
+	s.open.begin(s.ordered(), s.rounds)
 	if s.next != nil {
-		s.next.begin(s.ordered, s.rounds+1)
+		s.next.begin(s.ordered(), s.rounds+1)
 	}
 }
 

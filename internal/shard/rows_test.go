@@ -26,7 +26,7 @@ func rowsPush(s *Shard, rank int, round uint64, rows []int64, grad ...float32) C
 	c := contribution(s, rank, round)
 	c.Rows = len(rows)
 	if len(rows) > 0 {
-		c.Data = s.pool.Get(RowsPayloadSize(len(rows), int(s.cfg.RowLen)))
+		c.Data = s.cfg.Pool.Get(RowsPayloadSize(len(rows), int(s.cfg.RowLen)))
 		p := payload{data: c.Data, count: len(rows)}
 		r, v := p.rowValues(int(s.cfg.RowLen))
 		copy(r, rows)

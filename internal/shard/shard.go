@@ -13,6 +13,7 @@ import (
 type Config struct {
 	Key    uint64
 	Index  uint32 // of the shard in the key's plan
+	Shards uint32 // of the whole key
 	Name   string // of the key: for multipliers and messages
 	Form   uint8  // wire.FormDense, wire.FormRows or wire.FormOpen
 	Rule   uint8  // wire.RuleOptimizer or wire.RuleAverage
@@ -20,7 +21,6 @@ type Config struct {
 	Length uint64 // values of the shard
 	RowLen uint64 // values of one row; 0 for a dense key
 	Size   uint64 // values of the whole key
-	Shards uint32 // shards of the whole key
 	Table  *Table // for a key of rows; nil: the zero Table
 	*Host         // nil: nothing is shared with other shards, and nothing is called
 }
@@ -110,36 +110,33 @@ const maxRowLen = 1 << 20
 
 // A Shard is one shard of one key. See the package comment.
 type Shard struct {
-	cfg  Config // immutable, as are pool and n
-	pool *Pool
-	n    int // values
+	cfg Config // immutable, as is n; it has a Host with a Pool
+	n   int    // values
 
 	guarded atomic.Bool // guard is not nil
 
 	mu sync.Mutex // guards all below, and the reader counts of the shard's Versions
 
 	mode    uint8
-	grouped bool // some members are in groups
 	pushed  bool // a contribution was accepted
 	anySeq  bool // restored from a state: a member's first contribution may have any sequence number
+	counted bool // a contribution has counted examples
 
 	generation uint64
-	ranked     []*member          // the members in rank order
-	ordered    []*member          // the members in the order of the sum
-	byNode     map[uint64]*member // nil if they are few
+	ranked     []*member    // the members in rank order
+	index      *memberIndex // nil: they are few, and in no groups
 
 	rounds    uint64 // closed; the open round's number
 	open      round
 	next      *round // the round after the open one; nil: no contribution has come so early yet
 	sum       sum
-	openedAt  int64 // when the open round opened, by the Meter's clock; 0: not known
-	held      int64 // bytes of contributions in slots
-	toldHeld  int64 // as the Meter knows it
-	examples  exampleCounts
-	weight    float64    // sum of the weights in the newest round
-	measuring *measuring // nil: no round has been measured
-	guard     *guard     // nil: contributions are not judged
-	scratch   *scratch   // nil: not needed yet
+	openedAt  int64             // when the open round opened, by the Meter's clock; 0: not known
+	held      int64             // bytes of contributions in slots, less what the Meter was told of
+	left      map[uint64]uint64 // by node: examples of workers that are no longer members, until ForgetLeft
+	weight    float64           // sum of the weights in the newest round
+	measuring *measuring        // nil: no round has been measured
+	guard     *guard            // nil: contributions are not judged
+	scratch   *scratch          // nil: not needed yet
 
 	opt     *optim.Optimizer // nil: none
 	factors optim.Factors
@@ -181,10 +178,11 @@ func New(cfg Config, value []float32) (*Shard, error) {
 	if cfg.Host == nil {
 		cfg.Host = &Host{}
 	}
-	s := &Shard{cfg: cfg, pool: cfg.Pool, n: int(cfg.Length), mode: wire.ModeSync}
-	if s.pool == nil {
-		s.pool = &Pool{}
+	if cfg.Pool == nil {
+		own := *cfg.Host
+		own.Pool, cfg.Host = &Pool{}, &own
 	}
+	s := &Shard{cfg: cfg, n: int(cfg.Length), mode: wire.ModeSync}
 	if value != nil && len(value) != s.n {
 		return nil, s.refuse(wire.CodeSize, "init: got %d values, want %d", len(value), s.n)
 	}
@@ -196,9 +194,9 @@ func New(cfg Config, value []float32) (*Shard, error) {
 	case cfg.HasRows(): // rows are sent from copies, and reading a row of shared memory would allocate its page
 		data = newBuffer(4 * s.n)
 	case value == nil:
-		data = s.pool.zeroed(4 * s.n)
+		data = s.cfg.Pool.zeroed(4 * s.n)
 	default:
-		data = s.pool.Get(4 * s.n)
+		data = s.cfg.Pool.Get(4 * s.n)
 	}
 	if value == nil {
 		s.firstValues(data.Float32s(s.n))

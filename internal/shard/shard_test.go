@@ -42,7 +42,7 @@ func node(rank int) uint64 { return uint64(10 + rank) }
 func contribution(s *Shard, rank int, round uint64, grad ...float32) Contribution {
 	c := Contribution{Generation: 1, Node: node(rank), Seq: round + 1, Round: round, Weight: 1}
 	if len(grad) > 0 {
-		c.Data = s.pool.Get(4 * len(grad))
+		c.Data = s.cfg.Pool.Get(4 * len(grad))
 		copy(c.Data.Float32s(len(grad)), grad)
 	}
 	return c
@@ -105,7 +105,7 @@ func wantNothingHeld(t testing.TB, s *Shard) {
 	if s.cfg.HasRows() { // whose values are not the pool's
 		words = 0
 	}
-	if got, want := s.pool.Taken(), int64(8*words); got != want {
+	if got, want := s.cfg.Pool.Taken(), int64(8*words); got != want {
 		t.Errorf("memory taken from the pool: got %d bytes, want %d, the value's alone", got, want)
 	}
 }

@@ -19,7 +19,7 @@ func (a *staleness) push(rounds, own uint64) {
 }
 
 // progress is the number of a member's contributions, plus base for one that joined late.
-func (m *member) progress() uint64 { return m.base + m.counted }
+func (m *member) progress() uint64 { return m.base() + m.counted }
 
 // slowest is the least progress of all members; 0 if there are none.
 func (s *Shard) slowest() uint64 {
@@ -44,7 +44,8 @@ func (v *Version) HandTo(node uint64) (missed, lead uint64) {
 	if !s.async() || m == nil {
 		return 0, 0
 	}
-	missed = m.staleness.missed
-	m.staleness = staleness{pulled: true, round: v.round, ownRounds: m.counted, missed: missed}
+	a := m.asynchronous()
+	missed = a.staleness.missed
+	a.staleness = staleness{pulled: true, round: v.round, ownRounds: m.counted, missed: missed}
 	return missed, m.progress() - s.slowest()
 }

@@ -37,7 +37,7 @@ func (s *Shard) ReadState() (State, error) {
 	}
 	st := State{Generation: s.current.generation, Round: s.rounds, Config: config}
 	slots := s.slots()
-	st.Values = s.pool.Get(4 * s.n * (1 + len(slots)))
+	st.Values = s.cfg.Pool.Get(4 * s.n * (1 + len(slots)))
 	all := st.Values.Float32s(s.n * (1 + len(slots)))
 	copy(all, s.current.Float32s())
 	for i, slot := range slots {
@@ -127,17 +127,20 @@ func (s *Shard) dropContributions() {
 			break
 		}
 		for i := range r.slots {
-			if m := s.memberOf(r.slots[i].node); m != nil {
-				m.counted = max(m.counted, r.slots[i].seq)
+			x := &r.slots[i]
+			if m := s.memberOf(x.node); m != nil {
+				m.counted = max(m.counted, x.seq)
 			}
+			s.held -= x.held
+			x.held = 0
 		}
 		r.drop()
 	}
-	s.held = 0
 	s.tellHeld()
 	for _, m := range s.ranked {
-		m.newest.Release()
-		m.newest, m.staleness = nil, staleness{}
+		if m.dropNewest(); m.async != nil {
+			m.async.staleness = staleness{}
+		}
 	}
 	s.resetSum()
 	s.weight = 0

@@ -136,8 +136,8 @@ func (s *Shard) hold(x *slot) {
 
 // tellHeld tells the Meter how much contributions hold now.
 func (s *Shard) tellHeld() {
-	if d := s.held - s.toldHeld; d != 0 && s.cfg.Meter != nil {
-		s.toldHeld = s.held
-		s.cfg.Meter.Hold(d)
+	if s.held != 0 && s.cfg.Meter != nil {
+		s.cfg.Meter.Hold(s.held)
+		s.held = 0
 	}
 }

@@ -93,7 +93,7 @@ func TestTheLastContributionIsCharged(t *testing.T) {
 			mustPush(t, s, came(s, m.now, 2, round), Held)
 		}
 		m.rounds = nil
-		early.Data = s.pool.Get(4)
+		early.Data = s.cfg.Pool.Get(4)
 		mustPush(t, s, early, Held) // when round 6 has opened
 		mustPush(t, s, came(s, 2390, 1, 6), Held)
 		m.now = 2400
@@ -227,7 +227,7 @@ func TestMeasuringDoesNotAllocate(t *testing.T) {
 	round := uint64(0)
 	step := func() {
 		for _, rank := range []int{1, 0} {
-			c := Contribution{Generation: 1, Node: node(rank), Seq: round + 1, Round: round, Weight: 1, Data: s.pool.Get(4)}
+			c := Contribution{Generation: 1, Node: node(rank), Seq: round + 1, Round: round, Weight: 1, Data: s.cfg.Pool.Get(4)}
 			if status, err := s.Push(c); status != Held || err != nil {
 				t.Fatal(status, err)
 			}
@@ -266,7 +266,7 @@ func BenchmarkMeter(b *testing.B) {
 					round := uint64(0)
 					for b.Loop() {
 						for r := range workers {
-							c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Data: s.pool.Get(4 * n), Arrived: int64(round)}
+							c := Contribution{Generation: 1, Node: node(r), Seq: round + 1, Round: round, Weight: 1, Data: s.cfg.Pool.Get(4 * n), Arrived: int64(round)}
 							if status, err := s.Push(c); status != Held || err != nil {
 								b.Fatal(status, err)
 							}

@@ -68,7 +68,7 @@ func (s *Shard) pushTogether(c *Contribution) (Status, error) {
 		if m == nil {
 			return alone("node %d is not a worker of generation %d", x.Node, s.generation)
 		}
-		if m.Group != first.Group || m.Group == 0 && s.grouped && m != first {
+		if m.Group != first.Group || m.Group == 0 && s.grouped() && m != first {
 			return alone("nodes %d and %d are not of one host", first.Node, m.Node)
 		}
 		_, at, status, err := s.place(m, x.Seq, c.Round)
@@ -90,11 +90,10 @@ func (s *Shard) pushTogether(c *Contribution) (Status, error) {
 	case r == nil:
 		return Ahead, nil
 	}
-	rate := r.rate
-	if err := rate.take(s, c, s.memberOf(c.Node).Rank); err != nil {
+	if err := s.checkRate(r, c, s.memberOf(c.Node).Rank); err != nil {
 		return alone("%v", err)
 	}
-	r.rate = rate
+	r.setRate(c.Step.Rate)
 	placed := false
 	for i := range r.slots {
 		slot := &r.slots[i]

@@ -286,9 +286,9 @@ func TestASumCountsWholeOrNotAtAll(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := start(t)
 			x := c.do(t, s)
-			before := fmt.Sprint(s.open.present, s.ahead().present, s.rounds, s.examples)
+			before := fmt.Sprint(s.open.present, s.ahead().present, s.rounds, s.left)
 			refusedPush(t, s, x, c.want)
-			if after := fmt.Sprint(s.open.present, s.ahead().present, s.rounds, s.examples); after != before {
+			if after := fmt.Sprint(s.open.present, s.ahead().present, s.rounds, s.left); after != before {
 				t.Errorf("contributors present, rounds and examples: %s before, %s after", before, after)
 			}
 		})
@@ -326,7 +326,7 @@ func TestASumCountsWholeOrNotAtAll(t *testing.T) {
 		for i := range far.Contributors {
 			far.Contributors[i].Seq++
 		}
-		far.Data = s.pool.Get(8)
+		far.Data = s.cfg.Pool.Get(8)
 		mustPush(t, s, far, Ahead)
 		mustPush(t, s, alone(s, 3, 0, 1, 3), Held)
 		wantValue(t, s, 1, 4, 6)

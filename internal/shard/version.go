@@ -9,10 +9,22 @@ type Version struct {
 	round      uint64
 	generation uint64
 	limit      float64
-	norms      *wire.Norms // nil: nothing was measured
 	weight     float64
-	readers    int         // guarded by the shard's mutex, as is half
-	half       *[2]*Buffer // the value in 16 bits, by codec, once a reader asked for it
+	readers    int           // guarded by the shard's mutex
+	rest       *versionExtra // nil: all zeros
+}
+
+// A versionExtra is what most Versions do not have.
+type versionExtra struct {
+	norms wire.Norms // all zeros: nothing was measured
+	half  [2]*Buffer // the value in 16 bits, by codec, once a reader asked for it; guarded by the shard's mutex
+}
+
+func (v *Version) extra() *versionExtra {
+	if v.rest == nil {
+		v.rest = &versionExtra{}
+	}
+	return v.rest
 }
 
 // Round returns the number of rounds that the value contains.
@@ -26,19 +38,15 @@ func (v *Version) Limit() float64 { return v.limit }
 
 // Norms returns what was measured of the newest round; Count 0: nothing.
 func (v *Version) Norms() wire.Norms {
-	if v.norms == nil {
+	if v.rest == nil {
 		return wire.Norms{}
 	}
-	return *v.norms
+	return v.rest.norms
 }
 
 func (v *Version) setNorms(n wire.Norms) {
-	switch {
-	case v.norms != nil:
-		*v.norms = n
-	case n != wire.Norms{}:
-		v.norms = new(wire.Norms)
-		*v.norms = n
+	if v.rest != nil || n != (wire.Norms{}) {
+		v.extra().norms = n
 	}
 }
 
@@ -63,27 +71,25 @@ func (v *Version) Encoded(codec uint8) ([]byte, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if v.half == nil {
-		v.half = &[2]*Buffer{}
-	}
-	if v.half[i] == nil {
-		b, err := Encode(s.pool, codec, v.Float32s())
+	half := &v.extra().half
+	if half[i] == nil {
+		b, err := Encode(s.cfg.Pool, codec, v.Float32s())
 		if err != nil {
 			return nil, err
 		}
-		v.half[i] = b
+		half[i] = b
 	}
-	return v.half[i].Bytes(2 * s.n), nil
+	return half[i].Bytes(2 * s.n), nil
 }
 
 // forgetHalf frees what Encoded made, before the value changes or is freed.
 func (v *Version) forgetHalf() {
-	if v.half == nil {
+	if v.rest == nil {
 		return
 	}
-	for i := range v.half {
-		v.half[i].Release()
-		v.half[i] = nil
+	for i, b := range v.rest.half {
+		b.Release()
+		v.rest.half[i] = nil
 	}
 }
 
@@ -116,7 +122,7 @@ func (s *Shard) release(v *Version) {
 		v.data.Release()
 		v.data = nil
 		v.forgetHalf()
-		s.pool.spare.keepVersion(v)
+		s.cfg.Pool.spare.keepVersion(v)
 	}
 }
 
@@ -124,7 +130,7 @@ func (s *Shard) release(v *Version) {
 func (s *Shard) writable() []float32 {
 	if s.current.readers > 0 {
 		old := s.current.Float32s()
-		s.replace(s.pool.Get(4 * s.n))
+		s.replace(s.cfg.Pool.Get(4 * s.n))
 		copy(s.current.Float32s(), old)
 	}
 	return s.current.Float32s()
@@ -137,7 +143,7 @@ func (s *Shard) replace(data *Buffer) {
 		s.current.data = data
 		return
 	}
-	v := s.pool.spare.version()
+	v := s.cfg.Pool.spare.version()
 	v.shard, v.data = s, data
 	s.current = v
 }

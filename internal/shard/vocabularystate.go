@@ -59,7 +59,7 @@ func (s *Shard) readRows(from, count uint64) (RowState, error) {
 	if st.Rows == 0 {
 		return st, nil
 	}
-	st.Data = s.pool.Get(int(size))
+	st.Data = s.cfg.Pool.Get(int(size))
 	ids, values := rowData(st.Data, st.Rows, o.rowLen, 1+len(st.Slots))
 	for i := range st.Rows {
 		row := from + uint64(i)

@@ -41,7 +41,7 @@ func (s *Shard) Pull(want Want) (*Version, *Wait, error) {
 	if s.has(&want) {
 		return s.acquire(), nil, nil
 	}
-	w := s.pool.spare.wait()
+	w := s.cfg.Pool.spare.wait()
 	w.shard, w.want = s, want
 	s.waits = append(s.waits, w)
 	return nil, w, nil
@@ -119,7 +119,7 @@ func (w *Wait) Cancel() {
 
 func (s *Shard) forget(w *Wait) {
 	w.over, w.version, w.err = false, nil, nil
-	s.pool.spare.keepWait(w)
+	s.cfg.Pool.spare.keepWait(w)
 }
 
 // has reports whether the value satisfies want.
@@ -148,7 +148,7 @@ func (s *Shard) has(want *Want) bool {
 func (s *Shard) late(m *member, want *Want) bool {
 	made := want.Seq
 	if asks := s.memberOf(want.Node); asks != nil {
-		made += asks.base
+		made += asks.base()
 	}
 	return m.Node != want.Node && want.Staleness != NoBound && m.progress() < made && made-m.progress() > want.Staleness
 }
