@@ -2,9 +2,13 @@ package kvstore_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
@@ -41,6 +45,37 @@ func TestAKeyThatIsRefusedInAMessageGoesOn(t *testing.T) {
 		}
 		together(t, stores, func(kv kvstore.Store) error { return kv.Close() })
 	})
+}
+
+// A call may name more keys than a server takes of one worker in messages of many at a time: those that it refuses go on by themselves, and all count once.
+func TestACallOfAHundredThousandKeys(t *testing.T) {
+	if os.Getenv("PARAGON_TEST_SLOW") == "" {
+		t.Skip("takes half a minute; set PARAGON_TEST_SLOW")
+	}
+	const keys, initialisers = 100_000, 64
+	stores := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 1, TCP: true}).Stores(t, "dist_sync")
+	names, values, sums := make([]string, keys), make([]float32, keys), make([]float32, keys)
+	for i := range keys {
+		names[i], values[i], sums[i] = fmt.Sprint("layer", i), float32(i), float32(2*i)
+	}
+	together(t, stores, func(kv kvstore.Store) error {
+		var group errgroup.Group
+		for from := range initialisers {
+			group.Go(func() error {
+				for i := from; i < keys; i += initialisers {
+					if err := kv.Init(t.Context(), names[i], []float32{0}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		return group.Wait()
+	})
+	for range 2 {
+		together(t, stores, func(kv kvstore.Store) error { return pushPullMany(t, kv, names, values, sums) })
+	}
+	together(t, stores, func(kv kvstore.Store) error { return kv.Close() })
 }
 
 // pushPullMany pushes one value to each key, and checks what comes back.
