@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/wire"
@@ -370,4 +371,24 @@ func TestReadersKeepTheirValueInARoundWithoutWeight(t *testing.T) {
 	if !bytes.Equal(b, want) || v.Round() != round {
 		t.Errorf("a value under way: its bytes changed: %v, its round went from %d to %d", !bytes.Equal(b, want), round, v.Round())
 	}
+}
+
+// Readers of one version ask for its codes, and for what was measured, at once.
+func TestReadersShareAVersion(t *testing.T) {
+	s := dense(t, 1, 1)
+	v, _, err := s.Pull(Want{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Release()
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			v.Norms()
+			if _, err := v.Encoded(wire.CodecFloat16); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	readers.Wait()
 }

@@ -10,21 +10,9 @@ type Version struct {
 	generation uint64
 	limit      float64
 	weight     float64
-	readers    int           // guarded by the shard's mutex
-	rest       *versionExtra // nil: all zeros
-}
-
-// A versionExtra is what most Versions do not have.
-type versionExtra struct {
-	norms wire.Norms // all zeros: nothing was measured
-	half  [2]*Buffer // the value in 16 bits, by codec, once a reader asked for it; guarded by the shard's mutex
-}
-
-func (v *Version) extra() *versionExtra {
-	if v.rest == nil {
-		v.rest = &versionExtra{}
-	}
-	return v.rest
+	norms      *wire.Norms // nil: nothing was measured
+	readers    int         // guarded by the shard's mutex
+	half       *[2]*Buffer // the value in 16 bits, by codec, once a reader asked for it; guarded by the shard's mutex
 }
 
 // Round returns the number of rounds that the value contains.
@@ -38,16 +26,20 @@ func (v *Version) Limit() float64 { return v.limit }
 
 // Norms returns what was measured of the newest round; Count 0: nothing.
 func (v *Version) Norms() wire.Norms {
-	if v.rest == nil {
+	if v.norms == nil {
 		return wire.Norms{}
 	}
-	return v.rest.norms
+	return *v.norms
 }
 
 func (v *Version) setNorms(n wire.Norms) {
-	if v.rest != nil || n != (wire.Norms{}) {
-		v.extra().norms = n
+	if v.norms == nil {
+		if n == (wire.Norms{}) {
+			return
+		}
+		v.norms = new(wire.Norms)
 	}
+	*v.norms = n
 }
 
 // Weight returns the sum of the weights of the contributions in the newest round, without those that the guard has refused.
@@ -71,7 +63,10 @@ func (v *Version) Encoded(codec uint8) ([]byte, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	half := &v.extra().half
+	if v.half == nil {
+		v.half = new([2]*Buffer)
+	}
+	half := v.half
 	if half[i] == nil {
 		b, err := Encode(s.cfg.Pool, codec, v.Float32s())
 		if err != nil {
@@ -84,12 +79,12 @@ func (v *Version) Encoded(codec uint8) ([]byte, error) {
 
 // forgetHalf frees what Encoded made, before the value changes or is freed.
 func (v *Version) forgetHalf() {
-	if v.rest == nil {
+	if v.half == nil {
 		return
 	}
-	for i, b := range v.rest.half {
+	for i, b := range v.half {
 		b.Release()
-		v.rest.half[i] = nil
+		v.half[i] = nil
 	}
 }
 

@@ -371,7 +371,7 @@ func TestWhatTheHandlerSaysNoToIsARefusal(t *testing.T) {
 	}{
 		{"refusal", fmt.Errorf("wrapped: %w", Refuse(wire.CodeStaleGeneration, 6, "stale generation: yours %d, ours 6", 5)), wire.CodeStaleGeneration, 6, "stale generation: yours 5, ours 6"},
 		{"error", errors.New("disk gone"), wire.CodeInternal, 0, "disk gone"},
-		{"malformed", new(wire.Push).DecodeHead(nil), wire.CodeMalformed, 0, "wire: push head: malformed: got 0 bytes, want at least 8"},
+		{"malformed", new(wire.Push).DecodeHead(nil), wire.CodeMalformed, 0, "wire: push head: malformed: got 0 bytes, want at least 120"},
 		{"not text", errors.New("a\xffb"), wire.CodeInternal, 0, "a?b"},
 		{"long", errors.New(strings.Repeat("x", 1<<20)), wire.CodeInternal, 0, strings.Repeat("x", wire.MaxString-1)},
 	} {
