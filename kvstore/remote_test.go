@@ -32,7 +32,7 @@ func TestStoresOverPipes(t *testing.T) {
 
 // The job's store as it runs within a host: through shared memory, and over unix sockets.
 func TestStoresWithinAHost(t *testing.T) {
-	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.Auto), Workers: unlessShort([]int{2}, 1, 4), Servers: []int{2, 1}})
+	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.Auto), Workers: unlessShort([]int{2}, 1, 4), Servers: []int{2, 1}, Edge: smallEdge()})
 	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.Unix), Workers: unlessShort([]int{1}, 3), Types: unlessShort([]string{"dist_async"}, "dist_sync"), Servers: []int{3, 2}, Edge: smallEdge()})
 }
 
@@ -58,8 +58,8 @@ func unlessShort[T any](quick []T, more ...T) []T {
 	return append(quick, more...)
 }
 
-// smallEdge is the edge of big arrays (kvstoretest.Harness) where another test takes those of the predecessors: over TCP
-// TestJobsOfProcesses, and within a host TestStoresWithinAHost. PARAGON_TEST_SLOW asks for these everywhere.
+// smallEdge is the edge of big arrays (kvstoretest.Harness) where another test takes those of the predecessors, which TestJobsOfProcesses does.
+// Arrays of this edge are cut and lent, too. PARAGON_TEST_SLOW asks for those of the predecessors everywhere.
 func smallEdge() int {
 	if os.Getenv("PARAGON_TEST_SLOW") != "" {
 		return 0
