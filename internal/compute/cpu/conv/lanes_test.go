@@ -22,6 +22,7 @@ var fewShapes = []Shape{
 	square(1, 3, 520, 3, 2, 1, 1), // a reduction in parts
 	{N: 19, H: 5, W: 8, C: 4, K: 7, R: 1, S: 3, StrideH: 1, StrideW: 2, PadH: 0, PadW: 1},
 	{N: 3, H: 6, W: 1, C: 2, K: 3, R: 3, S: 4, StrideH: 2, StrideW: 1, PadH: 1, PadW: 3},
+	{N: 3, H: 5, W: 6, C: 4, K: 5, R: 3, S: 3, StrideH: 1, StrideW: 3, PadH: 1, PadW: 1}, // no window reaches the last column
 }
 
 func TestConvolutionsToFewChannelsAreThoseOfThePlainLoops(t *testing.T) {
