@@ -37,6 +37,8 @@ type op struct {
 	lastCall   *call  // the call that made it
 	after      []after
 	lastID     uint64 // the newest entry's in after
+
+	ending sync.WaitGroup // functions of after that run
 }
 
 // after is a function to call when the op fails.
@@ -165,6 +167,7 @@ func (o *op) reset() {
 	if o.cause == nil && o.lastCall == nil {
 		return
 	}
+	o.ending.Wait() // derived contexts panic if they find no error
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.cause != nil {
@@ -182,7 +185,7 @@ func (o *op) fail(cause error) {
 		close(o.stop)
 		o.wakeWaiter()
 		for _, a := range o.after {
-			go a.f()
+			o.ending.Go(a.f)
 		}
 		o.after = o.after[:0]
 	}
@@ -251,7 +254,7 @@ func (o *op) AfterFunc(f func()) (stop func() bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.cause != nil {
-		go f()
+		o.ending.Go(f)
 		return func() bool { return false }
 	}
 	o.lastID++

@@ -301,3 +301,28 @@ func TestAnOpIsAContextForItsRequests(t *testing.T) {
 		}
 	})
 }
+
+// A context that was derived from an op's asks for its error when the op fails, perhaps much later: the op is not used again before.
+func TestAnOpIsNotUsedAgainWhileItsContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOp(nil, "push", "x", 0)
+		proceed, again := make(chan struct{}), make(chan struct{})
+		var err error
+		o.AfterFunc(func() {
+			<-proceed
+			err = o.Err()
+		})
+		o.fail(ErrClosed)
+		go func() {
+			o.reset()
+			close(again)
+		}()
+		synctest.Wait()
+		close(proceed)
+		<-again
+		synctest.Wait()
+		if err == nil {
+			t.Error("a context derived from an op that has failed: its parent has no error")
+		}
+	})
+}

@@ -57,7 +57,7 @@ func runTraced(t *testing.T, detect any, granted bool) {
 		t.Fatalf("traced: %s\n%s", describe(p.status), text)
 	case !bytes.Contains(text, []byte("--- PASS: "+t.Name())):
 		t.Fatalf("traced: %s did not run\n%s", t.Name(), text)
-	case !p.asked:
+	case p.asked == 0:
 		t.Fatalf("traced: the program did not ask for the permission to use tiles\n%s", text)
 	case granted && p.executed == 0:
 		t.Fatalf("traced: no instruction of the tile unit was met\n%s", text)
@@ -80,7 +80,8 @@ type process struct {
 	threads map[int]*unit // their tiles, by thread ID
 	detect  uintptr       // where the function is that looks at the features
 	covered byte          // the byte at that place, while a breakpoint is there
-	asked   bool          // the permission for tile data has been asked for
+	asked   int           // the thread that has asked for the permission for tile data
+	told    bool          // it got its answer
 	granted bool          // the answer
 	status  syscall.WaitStatus
 
@@ -135,7 +136,7 @@ func (p *process) follow() error {
 		return err
 	}
 	p.threads[p.pid] = &unit{}
-	if err := syscall.PtraceCont(p.pid, 0); err != nil {
+	if err := p.resume(p.pid, 0); err != nil {
 		return err
 	}
 	for {
@@ -169,7 +170,7 @@ func (p *process) stop(tid int, slide uintptr) error {
 	signal := p.status.StopSignal()
 	switch {
 	case !known && signal == syscall.SIGSTOP, p.status.TrapCause() > 0: // a thread begins, or has begun another
-		return syscall.PtraceCont(tid, 0)
+		return p.resume(tid, 0)
 	case signal == syscall.SIGTRAP|0x80:
 		return p.systemCall(tid)
 	case signal == syscall.SIGTRAP && p.covered != 0:
@@ -190,11 +191,18 @@ func (p *process) stop(tid int, slide uintptr) error {
 		}
 	}
 	p.passed++
-	return syscall.PtraceCont(tid, int(signal))
+	return p.resume(tid, int(signal))
 }
 
-// pretend sets the features of the tile unit before the program looks at them, and takes the breakpoint away. What follows is seen system call
-// by system call, until the permission for tile data is asked for.
+// resume lets a thread go on, after a signal or 0. Until the permission for tile data has been asked for, it stops at system calls: any thread may ask.
+func (p *process) resume(tid, signal int) error {
+	if p.told {
+		return syscall.PtraceCont(tid, signal)
+	}
+	return syscall.PtraceSyscall(tid, signal)
+}
+
+// pretend sets the features of the tile unit before the program looks at them, and takes the breakpoint away.
 func (p *process) pretend(tid int, r *syscall.PtraceRegs, slide uintptr) error {
 	for _, feature := range []*bool{&cpu.X86.HasAMXTile, &cpu.X86.HasAMXBF16} {
 		if _, err := syscall.PtracePokeData(tid, uintptr(unsafe.Pointer(feature))+slide, []byte{1}); err != nil {
@@ -209,7 +217,7 @@ func (p *process) pretend(tid int, r *syscall.PtraceRegs, slide uintptr) error {
 	if err := syscall.PtraceSetRegs(tid, r); err != nil {
 		return err
 	}
-	return syscall.PtraceSyscall(tid, 0)
+	return p.resume(tid, 0)
 }
 
 // systemCall answers the request for tile data, in place of the kernel.
@@ -220,22 +228,22 @@ func (p *process) systemCall(tid int) error {
 	}
 	const requestPermission, tileData = 0x1023, 18 // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
 	switch {
-	case p.asked: // the call that was left out ends
+	case p.asked == tid && !p.told: // the call that was left out ends
 		if r.Rax = 0; !p.granted {
 			r.Rax = ^uint64(syscall.EPERM) + 1
 		}
 		if err := syscall.PtraceSetRegs(tid, &r); err != nil {
 			return err
 		}
-		return syscall.PtraceCont(tid, 0)
+		p.told = true
 	case r.Orig_rax == syscall.SYS_ARCH_PRCTL && r.Rdi == requestPermission && r.Rsi == tileData:
-		p.asked = true
+		p.asked = tid
 		r.Orig_rax = ^uint64(0) // no call
 		if err := syscall.PtraceSetRegs(tid, &r); err != nil {
 			return err
 		}
 	}
-	return syscall.PtraceSyscall(tid, 0)
+	return p.resume(tid, 0)
 }
 
 // execute executes the instructions of the tile unit at which a thread stands, and returns how many these were.
