@@ -29,15 +29,21 @@ and reports which parameters were best and why. A file describes the search:
     name: mnist
     metric: accuracy                  # the command prints lines like: accuracy=0.91 step=3
     mode: max
-    command: ./mnist --data data/mnist --lr {lr} --optimizer {optimizer}
+    command: ./mnist --data data/mnist --epochs 9 --out out/{trial} --optimizer {optimizer} --learning-rate {lr}
     space:
-      lr: {real: [1e-4, 1e-1], log: true}
       optimizer: [sgd, adam]
+      lr: {real: [1e-4, 1e-1], log: true}
     samples: 20
     suggester: tpe                    # random, sobol, tpe, gp, cmaes, external
     scheduler:
-      asha: {max_step: 27, guard: true}
+      asha: {max_step: 9, guard: true}
     resources: {slots: 2, servers: 1} # each trial is a job of two workers and a server
+
+This command is examples/mnist: go build ./examples/mnist && ./mnist --download --data data/mnist
+
+{lr} stands for the parameter; {trial} and {seed} for the trial's number and seed. {checkpoint} is a folder for a command that can go on: it
+continues from the files there, if any, and saves its state there before it prints a line (each file under another name that it renames).
+Without it a trial that is paused, promoted (promotion, hyperband), tried again, or takes over another's state (pbt) begins anew.
 
 With scheduler: goodput (or {goodput: {min_replicas: 1, max_replicas: 8, inner: {asha: {max_step: 27}}}}) each trial is an elastic job, whose
 workers come and go while it trains: the slots of all hosts are divided among the trials by the goodput that each job predicts.
@@ -169,11 +175,15 @@ func searchCommand(c *cli.Context, out, stderr io.Writer) error {
 	defer forget()
 	ctx, forgetRequeue := requeueContext(ctx)
 	defer forgetRequeue()
-	if err := prepareNodes(ctx, s, out); err != nil {
+	fit, err := prepareNodes(ctx, s, out)
+	if err != nil {
 		return err
 	}
+	for _, w := range s.Warnings() {
+		logger.Warn("tune: " + w)
+	}
 	if c.Bool("dry-run") {
-		return dryRun(ctx, s, out)
+		return dryRun(ctx, s, fit, out)
 	}
 	return search(ctx, c.Args().First(), s, status, out)
 }
@@ -192,11 +202,11 @@ func resumeMode(resume bool, failed string) (tune.ResumeMode, error) {
 	return mode, nil
 }
 
-// prepareNodes finds the nodes, shows them, and says whether a trial fits.
-func prepareNodes(ctx context.Context, s *study.Study, out io.Writer) error {
+// prepareNodes finds the nodes, shows them, and returns how many trials fit at once.
+func prepareNodes(ctx context.Context, s *study.Study, out io.Writer) (fit int, err error) {
 	nodes, err := s.Jobs.Nodes()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	room := func() (int, error) { return s.Jobs.Room(s.Config.Resources) }
 	if a, ok := s.Config.Scheduler.(tune.Allocator); ok {
@@ -214,27 +224,28 @@ func prepareNodes(ctx context.Context, s *study.Study, out io.Writer) error {
 		err = s.Jobs.Fits(s.Config.Resources)
 	}
 	if err != nil {
-		return fmt.Errorf("launch: tune: a trial can never run: %w", err)
+		return 0, fmt.Errorf("launch: tune: a trial can never run: %w", err)
+	}
+	if fit, err = room(); err != nil {
+		return 0, err
 	}
 	if s.Config.Parallel == 0 {
-		if s.Config.Parallel, err = room(); err != nil {
-			return err
-		}
+		s.Config.Parallel = fit
 	}
 	if _, err := nodes.WriteTo(out); err != nil {
-		return err
+		return 0, err
 	}
 	if len(s.Upload) > 0 {
-		return s.Jobs.UploadFiles(ctx, s.Upload...)
+		err = s.Jobs.UploadFiles(ctx, s.Upload...)
 	}
-	return nil
+	return fit, err
 }
 
 // maxDry is how many trials a dry run shows.
 const maxDry = 10
 
 // dryRun says what the first trials would be.
-func dryRun(ctx context.Context, s *study.Study, out io.Writer) error {
+func dryRun(ctx context.Context, s *study.Study, fit int, out io.Writer) error {
 	cfg := s.Config
 	cfg.Dir, cfg.Resume, cfg.StatusListen = "", tune.ResumeNever, ""
 	one, err := tune.NewStudy(cfg)
@@ -251,18 +262,18 @@ func dryRun(ctx context.Context, s *study.Study, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%s: %s\n", t.Name(), commandText(s, t.Params))
+		fmt.Fprintf(out, "%s: %s\n", t.Name(), commandText(s, t))
 	}
 	if n == maxDry {
 		fmt.Fprintln(out, "... and so on; later trials may depend on results")
 	}
-	fmt.Fprintf(out, "%d at once, in %s; no trial was run\n", cfg.Parallel, s.Config.Dir)
+	fmt.Fprintf(out, "%d at once (%d fit), in %s; no trial was run\n", cfg.Parallel, fit, s.Config.Dir)
 	return ctx.Err()
 }
 
 // commandText is the command of a trial as one would type it.
-func commandText(s *study.Study, p tune.Params) string {
-	words := s.Command(p)
+func commandText(s *study.Study, t tune.Trial) string {
+	words := s.Command(tune.Attempt{Trial: t.Number, Params: t.Params, Seed: t.Seed, Checkpoint: "checkpoint"})
 	if len(words) == 3 && words[0] == "/bin/sh" && words[1] == "-c" {
 		return strings.TrimSpace(words[2])
 	}
@@ -365,7 +376,7 @@ func printBest(out io.Writer, s *study.Study, r *tune.Result, written []string) 
 		for name, value := range best.Params.All() {
 			fmt.Fprintf(out, "  %s: %v\n", name, value)
 		}
-		fmt.Fprintf(out, "command: %s\n", commandText(s, best.Params))
+		fmt.Fprintf(out, "command: %s\n", commandText(s, best))
 	}
 	if r.Halted != "" {
 		fmt.Fprintf(out, "ended by: %s\n", r.Halted)

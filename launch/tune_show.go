@@ -125,7 +125,7 @@ func tuneReplayCommand(out io.Writer) *cli.Command {
 			if err != nil {
 				return err
 			}
-			r, err := tune.Replay(path, s.Config)
+			r, err := tune.Replay(path, s.Config, study.Rules()...)
 			if diverged := (*tune.DivergedError)(nil); errors.As(err, &diverged) {
 				return fmt.Errorf("%w\nlaunch: tune: replay: the log was made with another configuration than the file, or was changed", err)
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -8,6 +9,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/testing/digits"
+	"github.com/paragon-train/paragon/internal/testing/testbuild"
 )
 
 // counting is a search over a command that counts; wait is how long it sleeps at each step.
@@ -62,7 +66,7 @@ func TestTuneSearchesOverACommand(t *testing.T) {
 	t.Parallel()
 	dir := counting(t, "0", "")
 	out, _ := tuneIn(t, dir, 0, "--verbose", "study.yaml")
-	wantText(t, "the output", out, `^node +CPUs`, `^local +\d+ `, `^trial-000005: started on local with \{x: 6\}$`, `^\[ worker local \] : hello from 6$`,
+	wantText(t, "the output", out, `^node +CPUs`, `^local +\d+ `, `^trial-000005: started on local with \{x: 6\}$`, `^\[ worker local of trial 5 \] : hello from 6$`,
 		`^trial-000005: completed after step 4, value 24`, `^== Status ==$`, `^trial-000005 +COMPLETED +local +6 +24 +4 `,
 		`^best: trial-000005 with value 24$`, `^  x: 6$`, `^command: echo hello from 6; for s in`, `^results: runs/count/trials.csv runs/count/curves.png runs/count/report.html$`)
 	if strings.Contains(out, "\x1b") {
@@ -98,11 +102,64 @@ func TestTuneSearchesOverACommand(t *testing.T) {
 	wantText(t, "a replay by other rules", errs, `made with another configuration`)
 }
 
+// A search that is resumed with a changed file replays with what decided when.
+func TestTuneReplaysASearchThatWasResumedWithAnotherFile(t *testing.T) {
+	t.Parallel()
+	dir := counting(t, "0", "samples: 2\nsuggester: sobol\npruners: [reached: 1000, max_step: 3]\n")
+	file := filepath.Join(dir, "study.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := strings.NewReplacer("{grid: [1, 2, 3, 4, 5, 6]}", "{int: [1, 6]}")
+	if err := os.WriteFile(file, []byte(change.Replace(string(text))), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	tuneIn(t, dir, 0, "study.yaml")
+	change = strings.NewReplacer("{grid: [1, 2, 3, 4, 5, 6]}", "{int: [1, 6]}", "samples: 2", "samples: 5", "sobol", "{limit: {max: 1, suggester: {tpe: {startup: 2}}}}", "reached: 1000", "reached: 999")
+	if err := os.WriteFile(file, []byte(change.Replace(string(text))), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := tuneIn(t, dir, 0, "--resume", "study.yaml")
+	replayed, _ := tuneIn(t, dir, 0, "replay", "runs/count")
+	wantText(t, "the replay", replayed, `: 5 proposals and`)
+	if hashOf(t, replayed) != hashOf(t, out) {
+		t.Errorf("the hash of the search and of its replay differ:\n%s%s", out, replayed)
+	}
+}
+
+// The file in the help text runs as it stands with the example that it names. Twenty trials take a while: else two are run.
+func TestTheStudyOfTheHelpRuns(t *testing.T) {
+	t.Parallel()
+	_, text, found := strings.Cut(tuneDescription, "  study.yaml\n")
+	text, _, ended := strings.Cut(text, "\n\n")
+	if !found || !ended {
+		t.Fatalf("the help has no study.yaml:\n%s", tuneDescription)
+	}
+	if os.Getenv("PARAGON_TEST_SLOW") == "" {
+		text = strings.Replace(text, "samples: 20", "samples: 2", 1)
+	}
+	dir := t.TempDir()
+	data := filepath.Join(dir, "data", "mnist")
+	if err := errors.Join(testbuild.Programs(dir, "examples/mnist"), os.MkdirAll(data, 0o777), digits.Draw(data, "train", 256), digits.Draw(data, "t10k", 64),
+		os.WriteFile(filepath.Join(dir, "study.yaml"), []byte(text), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	out, errs := tuneIn(t, dir, 0, "study.yaml")
+	wantText(t, "the output", out, `^best: trial-0000\d\d with accuracy `, `^command: ./mnist --data data/mnist --epochs 9 --out out/\d+ --optimizer (sgd|adam) --learning-rate 0\.`)
+	if strings.Contains(out, "FAILED") {
+		t.Errorf("trials have failed:\n%s%s", out, errs)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "out", "1", "tensorboard")); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTuneSaysWhatItWouldRun(t *testing.T) {
 	t.Parallel()
 	dir := counting(t, "0", "")
 	out, _ := tuneIn(t, dir, 0, "--dry-run", "study.yaml")
-	wantText(t, "a dry run", out, `^trial-000000: echo hello from 1; for`, `^trial-000005: echo hello from 6;`, `^1 at once, in runs/count; no trial was run$`)
+	wantText(t, "a dry run", out, `^trial-000000: echo hello from 1; for`, `^trial-000005: echo hello from 6;`, `^1 at once \(\d+ fit\), in runs/count; no trial was run$`)
 	if _, err := os.Stat(filepath.Join(dir, "runs")); err == nil {
 		t.Error("a dry run has made a folder")
 	}

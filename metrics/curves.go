@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -38,6 +39,8 @@ type Panel struct {
 	Series      []Series
 	// Percent marks Y, in [0, 1], in percent.
 	Percent bool
+	// FirstOnTop draws the first series last, over the others. Faint ones stay behind.
+	FirstOnTop bool
 	// FromZero begins the X axis at 0 also where no series does.
 	FromZero bool
 }
@@ -121,6 +124,7 @@ func (panel Panel) plot() (*plot.Plot, error) {
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{232}, color.Gray{232}
 	p.Add(grid)
 	rising, points := 0.0, 0
+	var layers [][]plot.Plotter // of each series that is not faint
 	for i, s := range panel.Series {
 		if len(s.X) != len(s.Y) {
 			return nil, fmt.Errorf("series %q: got %d X and %d Y, want equally many", s.Name, len(s.X), len(s.Y))
@@ -133,26 +137,39 @@ func (panel Panel) plot() (*plot.Plot, error) {
 		rising += xy[len(xy)-1].Y - xy[0].Y
 		shade := palette[i%len(palette)]
 		if s.Faint {
-			if err := addLine(p, xy, color.Gray{190}, 0.7, nil, ""); err != nil {
+			line, err := addLine(p, xy, color.Gray{190}, 0.7, nil, "")
+			if err != nil {
 				return nil, err
 			}
+			p.Add(line...)
 			continue
 		}
+		var drawn []plot.Plotter
 		if s.Smooth > 1 {
 			faint := shade
 			faint.A = 70
-			if err := addLine(p, xy, faint, 0.8, nil, ""); err != nil {
+			line, err := addLine(p, xy, faint, 0.8, nil, "")
+			if err != nil {
 				return nil, err
 			}
+			drawn = line
 			xy = smooth(xy, s.Smooth)
 		}
 		var glyph draw.GlyphDrawer
 		if len(xy) <= 30 {
 			glyph = draw.CircleGlyph{}
 		}
-		if err := addLine(p, xy, shade, 1.8, glyph, s.Name); err != nil {
+		line, err := addLine(p, xy, shade, 1.8, glyph, s.Name)
+		if err != nil {
 			return nil, err
 		}
+		layers = append(layers, append(drawn, line...))
+	}
+	if panel.FirstOnTop {
+		slices.Reverse(layers)
+	}
+	for _, layer := range layers {
+		p.Add(layer...)
 	}
 	if points == 0 {
 		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, 1
@@ -182,23 +199,23 @@ func widen(low, high *float64, share float64) {
 	*low, *high = *low-room, *high+room
 }
 
-func addLine(p *plot.Plot, xy plotter.XYs, shade color.Color, width vg.Length, glyph draw.GlyphDrawer, name string) error {
+// addLine adds a line to the legend, and returns what is to be drawn.
+func addLine(p *plot.Plot, xy plotter.XYs, shade color.Color, width vg.Length, glyph draw.GlyphDrawer, name string) ([]plot.Plotter, error) {
 	line, points, err := plotter.NewLinePoints(xy)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	line.Color, line.Width = shade, width
-	p.Add(line)
+	drawn := []plot.Plotter{line}
 	thumbs := []plot.Thumbnailer{line}
 	if glyph != nil {
 		points.Shape, points.Color, points.Radius = glyph, shade, 2.4
-		p.Add(points)
-		thumbs = append(thumbs, points)
+		drawn, thumbs = append(drawn, points), append(thumbs, points)
 	}
 	if name != "" {
 		p.Legend.Add(name, thumbs...)
 	}
-	return nil
+	return drawn, nil
 }
 
 // finite returns the points that can be drawn.

@@ -113,3 +113,14 @@ func TestTicksAreRoundNumbers(t *testing.T) {
 		}
 	}
 }
+
+// The first series hides the others where they cross, if the panel says so.
+func TestTheFirstSeriesMayBeOnTop(t *testing.T) {
+	x := []float64{0, 1, 2}
+	for _, top := range []bool{false, true} {
+		img := drawn(t, Panel{FirstOnTop: top, Series: []Series{{Name: "first", X: x, Y: x}, {Name: "second", X: x, Y: x}, {X: x, Y: x, Faint: true}}})
+		if first, second := inked(img, 0), inked(img, 1); (first > 3*second) != top || (second > 3*first) == top {
+			t.Errorf("FirstOnTop %t: got %d pixels of the first of two equal series and %d of the second", top, first, second)
+		}
+	}
+}

@@ -127,7 +127,7 @@ func (t *Table) WriteTo(w io.Writer) (int64, error) {
 }
 
 // String returns the table as text.
-func (t *Table) String() string {
+func (t Table) String() string {
 	var b strings.Builder
 	_, _ = t.WriteTo(&b) // a Builder takes everything
 	return b.String()

@@ -2,6 +2,7 @@ package tune
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 )
 
@@ -14,6 +15,11 @@ type DivergedError struct {
 
 func (e *DivergedError) Error() string {
 	return fmt.Sprintf("event %d: got %s in the log, want %s by the current configuration", e.Seq, e.Got, e.Want)
+}
+
+func isDiverged(err error) bool {
+	_, ok := errors.AsType[*DivergedError](err)
+	return ok
 }
 
 // applyEvent applies an event of the log. The decisions of scheduler and pruners must be those of the log;

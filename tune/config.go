@@ -46,6 +46,9 @@ const (
 // defaultName is the name of a study without one.
 const defaultName = "study"
 
+// defaultFirstFailures is Config.FirstFailures where it is 0.
+const defaultFirstFailures = 5
+
 // MaxParallel bounds the trials that run at once.
 const MaxParallel = 10_000
 
@@ -103,6 +106,9 @@ type Config struct {
 	// MaxFailed ends the study with an error when this many trials have failed for good.
 	// 0 is no limit, 1 stops at the first.
 	MaxFailed int
+	// FirstFailures ends the study with an error when so many trials have failed for good, the newest by its own code, before any trial reported the metric:
+	// more will hardly do better. 0 is 5, -1 is no limit.
+	FirstFailures int
 	// Dir keeps the log, checkpoints and results; "" keeps none, and checkpoints go to
 	// a temporary folder.
 	Dir string
@@ -163,6 +169,9 @@ func (c *Config) Validate() error {
 	}
 	if c.MaxFailed < 0 {
 		bad("MaxFailed is %d: want 0 (no limit) or more", c.MaxFailed)
+	}
+	if c.FirstFailures < -1 {
+		bad("FirstFailures is %d: want -1 (no limit), 0 (5) or more", c.FirstFailures)
 	}
 	switch c.Resume {
 	case ResumeNever, ResumeAuto, ResumeErrored, RestartErrored, ErroredOnly, ResumeNew:

@@ -53,7 +53,10 @@ func (d *decoder) fields(e *Event) {
 	switch e.Kind {
 	case EventStudy:
 		e.Header = d.header()
-	case EventOpen, EventExhausted:
+		e.Rules = d.rules()
+	case EventOpen:
+		e.Rules = d.rules()
+	case EventExhausted:
 	case EventStart:
 		d.start(e)
 	case EventReport:

@@ -28,6 +28,9 @@ func appendEvent(b []byte, e *Event) []byte {
 	switch e.Kind {
 	case EventStudy:
 		b = appendHeader(b, e.Header)
+		b = appendRules(b, e.Rules)
+	case EventOpen:
+		b = appendRules(b, e.Rules)
 	case EventStart:
 		b = appendStart(b, e)
 	case EventReport:
@@ -112,6 +115,13 @@ func appendHeader(b []byte, h *Header) []byte {
 	b = append(b, ']')
 	b = appendText(b, `,"suggester":`, h.Suggester)
 	return appendText(b, `,"scheduler":`, h.Scheduler)
+}
+
+func appendRules(b []byte, r *Rules) []byte {
+	if r == nil {
+		return b
+	}
+	return r.appendJSON(append(b, `,"rules":`...))
 }
 
 func appendMetrics(b []byte, m Metrics) []byte {

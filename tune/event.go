@@ -88,6 +88,8 @@ type Event struct {
 
 	// Header is that of EventStudy.
 	Header *Header
+	// Rules are those of EventStudy and EventOpen; nil in logs of older versions.
+	Rules *Rules
 }
 
 // An Outcome says how an attempt ended.

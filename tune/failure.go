@@ -3,6 +3,7 @@ package tune
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 )
 
@@ -97,6 +98,12 @@ func classOf(err error) Failure {
 		return OutOfMemory
 	}
 	return UserCode
+}
+
+// firstLine is a message without the stack of a panic, for an error of one line.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
 
 // panicked is the error of a trainable that panicked.

@@ -30,7 +30,7 @@ func (t *jobTrial) command() ([]string, error) {
 	}
 	if j.CommandFor != nil {
 		var err error
-		if program, err = j.CommandFor(slices.Clone(program), t.attempt.Params); err != nil {
+		if program, err = j.CommandFor(slices.Clone(program), t.attempt); err != nil {
 			return nil, fmt.Errorf("tune: command of trial %d: %w", t.attempt.Trial, err)
 		}
 	}

@@ -32,14 +32,16 @@ type jobOutput struct {
 	files    map[string]*os.File
 	errs     []error
 	metrics  control.MetricsReader
-	said     tail   // the newest lines of the processes
-	messages tail   // the newest ones of launch
-	last     string // the last line of a standard error, or of a standard output, that is not blank
-	erred    bool   // last is of a standard error
+	said     tail                         // the newest lines of the processes
+	messages tail                         // the newest ones of launch
+	last     string                       // the last line of a standard output that is not blank
+	erred    map[lines.Source]*errorLines // of standard errors
+	reports  int                          // lines with metrics
+	stepless string                       // the first line of rank 0 with metrics and without a step
 }
 
 func newJobOutput(t *jobTrial) *jobOutput {
-	o := &jobOutput{trial: t, files: make(map[string]*os.File)}
+	o := &jobOutput{trial: t, files: make(map[string]*os.File), erred: make(map[lines.Source]*errorLines)}
 	o.found = o.report
 	if t.jobs.NoServers { // one process, which is rank 0
 		m := lines.New(lines.Config{Each: o.line})
@@ -100,8 +102,18 @@ func (o *jobOutput) line(l control.Line) {
 	o.mu.Lock()
 	m, found := o.metrics.Read(l)
 	fmt.Fprint(&o.said, text)
-	if erred := l.Stream == control.Stderr; strings.TrimSpace(l.Text) != "" && (erred || !o.erred) {
-		o.last, o.erred = l.Text, erred
+	if from := (lines.Source{Role: l.Role, Rank: l.Rank}); l.Stream == control.Stderr {
+		if o.erred[from] == nil {
+			o.erred[from] = &errorLines{}
+		}
+		o.erred[from].add(l.Text)
+	} else if strings.TrimSpace(l.Text) != "" {
+		o.last = l.Text
+	}
+	if found {
+		o.reports++
+	} else if o.stepless == "" && l.Role == control.Worker && l.Rank == 0 && l.Stream == control.Stdout && control.WithoutStep(l.Text) {
+		o.stepless = l.Text
 	}
 	o.write(file, []byte(text))
 	o.mu.Unlock()
@@ -137,14 +149,40 @@ func (o *jobOutput) show(l control.Line) {
 		return
 	}
 	node := localName
-	if o.trial.grant == nil {
-		node = fmt.Sprintf("%d of trial %d", l.Rank, o.trial.attempt.Trial)
+	if o.trial.grant == nil { // it is elastic
+		node = fmt.Sprint(l.Rank)
 	} else if i := l.Rank / o.trial.resources.Slots; i < len(o.trial.grant.Parts) {
 		node = o.trial.grant.Parts[i].Node
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	fmt.Fprintf(j.Output, "[ worker %s ] : %s\n", node, l.Text)
+	fmt.Fprintf(j.Output, "[ worker %s of trial %d ] : %s\n", node, o.trial.attempt.Trial, l.Text)
+}
+
+// errorOf is the line of a process that says what went wrong; "" if it printed nothing to its standard error.
+func (o *jobOutput) errorOf(role string, rank int) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if e := o.erred[lines.Source{Role: role, Rank: rank}]; e != nil {
+		return e.text()
+	}
+	return ""
+}
+
+// noMetrics is why a command that ended well has reported nothing; nil if it has, or could go on from a report.
+func (o *jobOutput) noMetrics() error {
+	if _, _, restored := o.trial.reporter.Restore(); restored || o.trial.session.Joined() > 0 {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.reports > 0:
+		return nil
+	case o.stepless != "":
+		return Fail(UserCode, fmt.Errorf("%s: its line %q has no step: print the step beside the metrics, as in accuracy=0.5 step=1", noReport, o.stepless))
+	}
+	return Fail(UserCode, fmt.Errorf("%s: no line that it printed has metrics and a step, as in accuracy=0.5 step=1", noReport))
 }
 
 // report reports the metrics of a line, and ends the processes if the trial is to stop: they do not hear the answer.
@@ -152,6 +190,9 @@ func (o *jobOutput) report(step int, metrics map[string]float64) {
 	t := o.trial
 	if t.session.Joined() > 0 {
 		return // it reports by itself
+	}
+	if err := t.saveCheckpoint(step); err != nil {
+		t.jobs.logger().Warn("tune: the checkpoint of a command is not kept", "trial", t.attempt.Trial, "step", step, "error", err)
 	}
 	a, err := t.Decide(step, metrics)
 	switch {

@@ -50,7 +50,7 @@ func TestMetricsAreOnWholeLinesOfRank0(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), "launch: worker 0 | value=1 step=9\n") || !strings.Contains(string(text), "value=1 step=3\n") {
 		t.Errorf("%s holds %q, %v, want launch's message and the server's line", launchLog, text, err)
 	}
-	if got, want := o.last, "value=1 step=1"; got != want {
+	if got, want := o.errorOf(control.Worker, 0), "value=1 step=1"; got != want {
 		t.Errorf("the last line of a standard error is %q, want %q", got, want)
 	}
 }

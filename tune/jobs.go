@@ -53,8 +53,12 @@ type Jobs struct {
 	Address string
 	// Command is the command of the workers; nil is this program with its arguments.
 	Command []string
-	// CommandFor, if not nil, makes the command for a trial's parameters from Command.
-	CommandFor func(command []string, p Params) ([]string, error)
+	// CommandFor, if not nil, makes the command of a trial's attempt from Command.
+	CommandFor func(command []string, a Attempt) ([]string, error)
+	// Checkpoints says that the command, which does not call tune.Run, can go on from a checkpoint. CommandFor gets a folder for it, Attempt.Checkpoint. The
+	// command goes on from the files that it finds there, if any, and writes there, each file under another name that it then renames, before it prints
+	// a line with metrics. With each report the files are kept as the checkpoint of its step. For trials on this machine only.
+	Checkpoints bool
 	// NoServers runs each trial as one process on this machine, without servers and scheduler.
 	NoServers bool
 	// Launch is the launch program; "" is the one beside this program, or else in PATH.
@@ -63,7 +67,7 @@ type Jobs struct {
 	LaunchFlags []string
 	// SSH is the ssh client with options, in words as in a shell; "" is that of the variable PARAGON_SSH, or ssh.
 	SSH string
-	// Output gets the lines that workers print, each after "[ worker HOST ] :". They are in worker_RANK.log of the attempt's folder
+	// Output gets the lines that workers print, each after "[ worker HOST of trial NUMBER ] :". They are in worker_RANK.log of the attempt's folder
 	// in any case.
 	Output io.Writer
 	// Logger gets messages for people; nil is slog.Default.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -155,8 +156,8 @@ func TestTrialsRunInProcessesOfTheirOwn(t *testing.T) {
 			t.Errorf("the log of trial %d holds %q, %v, want %q", x.Number, log, err, want)
 		}
 	}
-	if got := out.String(); strings.Count(got, "[ worker local ] : rank") != 3 {
-		t.Errorf("the output is\n%s\nwant a line of each trial behind [ worker local ] :", got)
+	if got := out.String(); strings.Count(got, "[ worker local of trial ") != 3 {
+		t.Errorf("the output is\n%s\nwant a line of each trial behind [ worker local of trial N ] :", got)
 	}
 }
 
@@ -227,8 +228,8 @@ func TestFailuresOfProcessesHaveTheirClass(t *testing.T) {
 }
 
 func TestCommandsReportByLines(t *testing.T) {
-	j := &tune.Jobs{NoServers: true, Command: []string{"sh", "-c"}, CommandFor: func(command []string, p tune.Params) ([]string, error) {
-		return append(command, fmt.Sprintf(`echo begin; for s in 1 2 3 4 5; do echo "value=$((10*%d+s)) loss=-1e-3 step=$s"; done; echo "value= step=7"; sleep 0.1`, p.Int("x"))), nil
+	j := &tune.Jobs{NoServers: true, Command: []string{"sh", "-c"}, CommandFor: func(command []string, a tune.Attempt) ([]string, error) {
+		return append(command, fmt.Sprintf(`echo begin; for s in 1 2 3 4 5; do echo "value=$((10*%d+s)) loss=-1e-3 step=$s"; done; echo "value= step=7"; sleep 0.1`, a.Params.Int("x"))), nil
 	}}
 	cfg := jobsConfig(t, j)
 	result := mustRun(t, cfg)
@@ -248,6 +249,66 @@ func TestCommandsReportByLines(t *testing.T) {
 	for _, x := range mustRun(t, cfg).Trials() {
 		if x.State != tune.Failed || x.Failure != tune.UserCode || !strings.Contains(x.Error, "exit 3: nonsense") {
 			t.Errorf("a command that fails: %s (%s) %q", x.State, x.Failure, x.Error)
+		}
+	}
+}
+
+func TestACommandWithoutStepsIsToldSo(t *testing.T) {
+	for script, want := range map[string]string{
+		`echo begin; echo accuracy=0.5; echo accuracy=0.6`: `it returned without a report: its line "accuracy=0.5" has no step: print the step beside the metrics, as in accuracy=0.5 step=1`,
+		`echo done`: `it returned without a report: no line that it printed has metrics and a step, as in accuracy=0.5 step=1`,
+		`echo starting >&2; printf 'flag provided but not defined: -x\nUsage of y:\n  -z int\n' >&2; exit 2`: `exit 2: flag provided but not defined: -x`,
+	} {
+		cfg := jobsConfig(t, &tune.Jobs{NoServers: true, Command: []string{"sh", "-c", script}})
+		cfg.Space, cfg.Samples = tune.Space{tune.Grid("x", 1)}, 1
+		result, _ := tune.Run(t.Context(), nil, cfg)
+		if result == nil || len(result.Trials()) == 0 || result.Trials()[0].Error != want {
+			t.Errorf("%s: got %+v, want %q", script, result, want)
+		}
+	}
+}
+
+// exploitOnce has trial 1 take over trial 0's state, and trial 0 pause once.
+type exploitOnce struct{ tune.FIFO }
+
+func (exploitOnce) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
+	d := tune.Go()
+	switch x := v.Trial(trial); {
+	case trial == 0 && x.Step() == 3 && x.Attempts == 1:
+		d.Action = tune.Pause
+	case trial == 1 && x.Step() == 1:
+		d.Action, d.Donor, d.Params = tune.Exploit, 0, x.Params
+	}
+	return d
+}
+
+func (exploitOnce) Next(v tune.View) tune.Pick {
+	if x := v.Trial(0); x != nil && x.State == tune.Paused {
+		return tune.Pick{Kind: tune.PickTrial}
+	}
+	return tune.Pick{}
+}
+
+// A command that keeps its state in a folder goes on from there when it is paused, tried again, or takes over another trial's.
+func TestACommandGoesOnFromItsCheckpoint(t *testing.T) {
+	script := `n=$(cat "$0/n" 2>/dev/null || echo 0); echo "from $n" >> "$1"
+while [ $n -lt 6 ]; do
+	n=$((n+1)); mkdir -p "$0/deep"; echo $n > "$0/n.new"; mv "$0/n.new" "$0/n"; echo x > "$0/deep/$n"; echo "value=$n step=$n"; sleep 0.05
+	if [ $n = 5 -a ! -e "$1.failed" ]; then touch "$1.failed"; exit 1; fi
+done`
+	cfg := jobsConfig(t, &tune.Jobs{NoServers: true, Command: []string{"sh", "-c", script}, Checkpoints: true,
+		CommandFor: func(command []string, a tune.Attempt) ([]string, error) {
+			return append(command, a.Checkpoint, filepath.Join(a.Checkpoint, "..", "..", "..", fmt.Sprintf("begun-%d", a.Trial))), nil
+		}})
+	cfg.Space, cfg.Parallel, cfg.Scheduler, cfg.Retries = tune.Space{tune.Grid("x", 1, 2)}, 1, exploitOnce{}, tune.Retries{UserCode: 1}
+	result := mustRun(t, cfg)
+	for trial, want := range []string{"from 0\nfrom 3\nfrom 5\n", "from 0\nfrom 6\n"} {
+		got, err := os.ReadFile(filepath.Join(cfg.Dir, "trials", fmt.Sprintf("begun-%d", trial)))
+		if err != nil || string(got) != want {
+			t.Errorf("trial %d: got %q (%v), want %q", trial, got, err, want)
+		}
+		if x := result.Trials()[trial]; x.State != tune.Completed || trial == 0 && x.Step() != 6 {
+			t.Errorf("trial %d is %s after step %d: %s", trial, x.State, x.Step(), x.Error)
 		}
 	}
 }

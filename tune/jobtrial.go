@@ -33,6 +33,8 @@ type jobTrial struct {
 	session   *remote.Session
 	out       *jobOutput
 
+	checkpoint *commandCheckpoint // nil: Jobs.Checkpoints is not set
+
 	mu     sync.Mutex // guards answer
 	answer error      // the answer to the newest report, if it asks the trial to return
 	stop   func()     // ends the processes
@@ -69,6 +71,9 @@ func (j *Jobs) Run(ctx context.Context, a Attempt, r *Reporter) (err error) {
 	// One that is there is of an attempt that this program did not survive. launch removes it, unless it ends before.
 	if err := os.Remove(filepath.Join(t.folder, resultFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("tune: trial %d: %w", a.Trial, err)
+	}
+	if err := t.openCheckpoint(); err != nil {
+		return err
 	}
 	server, err := remote.Listen(j.Address)
 	if err != nil {

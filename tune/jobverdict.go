@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func (t *jobTrial) verdict(ctx context.Context, exit process.Exit, err error) er
 	case told != nil && (well || ctx.Err() != nil):
 		return told // it did what it was told to
 	case well:
-		return nil
+		return t.out.noMetrics()
 	case err != nil:
 		if failed, ok := errors.AsType[*TrialError](err); ok {
 			return failed
@@ -82,7 +83,7 @@ func (t *jobTrial) workersSay() (text string, class Failure) {
 			continue
 		}
 		if len(all) < 3 {
-			all = append(all, fmt.Sprintf("rank %d: %s", rank, d.Error))
+			all = append(all, fmt.Sprintf("rank %d: %s", rank, firstLine(d.Error)))
 		}
 		if class == "" || d.Class == string(OutOfMemory) {
 			class = Failure(d.Class)
@@ -94,8 +95,8 @@ func (t *jobTrial) workersSay() (text string, class Failure) {
 // blameExit is the class of a process's end, and what to say of it.
 func (t *jobTrial) blameExit(exit process.Exit) (Failure, string) {
 	text := exit.String()
-	if t.out.last != "" {
-		text += ": " + t.out.last
+	if said := cmp.Or(t.out.errorOf(control.Worker, 0), t.out.last); said != "" {
+		text += ": " + said
 	}
 	// Nothing in a job uses SIGKILL on a process that does its work.
 	if exit.Status() == 128+int(syscall.SIGKILL) {
@@ -110,8 +111,10 @@ func (t *jobTrial) blame(r *control.Result) (Failure, string) {
 	if r.Failure != nil {
 		text = r.Failure.String()
 	}
-	if r.Culprit != nil && r.Culprit.LastLine != "" {
-		text += ": " + r.Culprit.LastLine
+	if r.Culprit != nil {
+		if said := cmp.Or(t.out.errorOf(r.Culprit.Role, r.Culprit.Rank), r.Culprit.LastLine); said != "" {
+			text += ": " + said
+		}
 	}
 	var lost []string
 	for _, h := range r.LostHosts {

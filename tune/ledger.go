@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -146,6 +147,14 @@ func (l *ledger) Fixed(number int) Params {
 
 // Exhausted implements View.
 func (l *ledger) Exhausted() bool { return l.exhausted }
+
+// Plan implements View.
+func (l *ledger) Plan() Plan {
+	return Plan{Trials: l.plan.total, Parallel: max(l.cfg.Parallel, 1), Suggester: ruleName(l.cfg.Suggester, Random{}), Scheduler: ruleName(l.cfg.Scheduler, FIFO{})}
+}
+
+// ruleName is a suggester's or scheduler's type for people.
+func ruleName(rule, otherwise any) string { return strings.TrimPrefix(typeOf(rule, otherwise), "*") }
 
 // Elapsed implements View.
 func (l *ledger) Elapsed() time.Duration { return l.elapsed }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -14,6 +15,41 @@ import (
 
 	"github.com/paragon-train/paragon/internal/vfs"
 )
+
+// never is a pruner with settings of all kinds.
+type never struct {
+	Times  []time.Duration
+	Least  float64
+	Inner  Pruner
+	Pair   [2]int
+	Name   string
+	Stderr io.Writer
+	Custom func()
+}
+
+func (never) Prune(View, int) Halt { return Halt{} }
+
+func TestRulesAreMadeAgainFromTheirText(t *testing.T) {
+	want := Config{Space: Space{Real("x", 0, 1)}, KeepDiverged: true, Scope: LastReport,
+		Pruners: []Pruner{never{}, &never{Times: []time.Duration{1, 2}, Least: math.Inf(-1), Pair: [2]int{0, 7}, Name: "<\"é", Inner: never{Least: 0.1}, Stderr: io.Discard, Custom: func() {}}}}
+	maker := ruleMaker{}
+	maker.know(Random{}, FIFO{}, never{}, &never{})
+	var got Config
+	if err := maker.apply(want.rules(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if differ := want.rules().differs(got.rules()); differ != "" {
+		t.Error(differ)
+	}
+	if p := got.Pruners[1].(*never); p.Times[1] != 2 || p.Pair[1] != 7 || p.Name != "<\"é" || p.Inner.(never).Least != 0.1 || p.Stderr != nil {
+		t.Errorf("got %+v", p)
+	}
+	self := &never{}
+	self.Inner = self
+	if text := string((&Config{Pruners: []Pruner{self}}).rules().Pruners[0]); text != `{"*tune.never":null}` {
+		t.Errorf("one that holds itself is %s", text)
+	}
+}
 
 // some are events of every kind.
 func some() []Event {
@@ -26,7 +62,9 @@ func some() []Event {
 	events := []Event{
 		{Kind: EventStudy, Header: &Header{Version: 1, Name: "toy \"x\"", Metric: "v", Mode: Min, Seed: math.MaxUint64, Space: []string{"real \"x\" [0, 1]", ""}, Suggester: "tune.Random", Scheduler: "tune.FIFO"}},
 		{Kind: EventStudy, Header: &Header{}},
+		{Kind: EventStudy, Header: &Header{}, Rules: (&Config{Samples: 3}).rules()},
 		{Kind: EventOpen},
+		{Kind: EventOpen, Rules: (&Config{Samples: -1, Scope: LastReport, KeepDiverged: true, Suggester: picky{}, Pruners: []Pruner{never{Least: 0.5}}}).rules()},
 		{Kind: EventStart, New: true, Trial: 1, Attempt: 1, Params: p, Origin: FromPoint, Location: "10.0.0.7"},
 		{Kind: EventStart, New: true, Trial: 1, Attempt: 1, Origin: FromDefault},
 		{Kind: EventStart, Trial: 1, Attempt: 2, Donor: 3, Restore: -1, RestoreOf: 1, Rule: "promote"},
@@ -117,7 +155,11 @@ func TestADamagedLogIsAnErrorThatNamesFileAndLine(t *testing.T) {
 		"zeros at the end":   {join(lines[:9], [][]byte{make([]byte, 4096)}), ""},
 		"half a line":        {join(lines[:9], [][]byte{lines[9][:20]}), ""},
 		"no end of line":     {join(lines[:9], [][]byte{bytes.TrimSpace(lines[9])}), ""},
-		"several bad lines":  {join(lines[:9], [][]byte{flipped, []byte("x\n"), flipped}), ""},
+		"several bad lines":  {join(lines[:9], [][]byte{flipped, []byte("x\n"), flipped}), "line 10 and all after it, "},
+		"a bad last line":    {join(lines[:9], [][]byte{flipped}), fmt.Sprintf("cut it after its first %d bytes", len(join(lines[:9])))},
+		"all lines bad":      {bytes.ReplaceAll(log, []byte(`"seq"`), []byte(`"Seq"`)), "line 1 and all after it, "},
+		"one long line":      {bytes.ReplaceAll(log, []byte("\n"), []byte(" ")), "line 1 and all after it, "},
+		"zeros within":       {join(lines[:9], [][]byte{lines[9][:20], make([]byte, 4096), lines[12][40:]}), ""},
 		"nothing":            {nil, ""},
 		"a decision changed": {join(lines[:9], [][]byte{resum(bytes.Replace(lines[9], []byte(`"step":`), []byte(`"step":1`), 1))}, lines[10:]), "event "},
 	} {
@@ -135,11 +177,78 @@ func TestADamagedLogIsAnErrorThatNamesFileAndLine(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
+			if good := wholeLines(tc.log, lines); good < len(tc.log) {
+				if got := read(t, disk, fmt.Sprintf("d/%s.cut-%d", logName, good)); !bytes.Equal(got, tc.log[good:]) {
+					t.Errorf("%s: kept %q of what was cut off, want %q", what, got, tc.log[good:])
+				}
+			}
 			if _, err := replay(disk, "d/"+logName, killConfig("d")); err != nil {
 				t.Errorf("%s: afterwards: %v", what, err)
 			}
 		} else if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), filepath.Join("d", logName)) {
 			t.Errorf("%s: got %v, want an error with the file and %q", what, err, tc.want)
+		}
+	}
+}
+
+// wholeLines is how many bytes of a log are lines of another, from its beginning.
+func wholeLines(log []byte, lines [][]byte) (n int) {
+	for _, line := range lines {
+		if !bytes.HasPrefix(log[n:], line) {
+			break
+		}
+		n += len(line)
+	}
+	return n
+}
+
+// An editor or git may give each line of a log a carriage return. Nothing is lost by that.
+func TestALogWithCarriageReturnsGoesOn(t *testing.T) {
+	want, log, _ := whole(t, false)
+	half := bytes.SplitAfterN(log, []byte("\n"), 40)
+	disk := &vfs.Mem{}
+	text := bytes.ReplaceAll(bytes.Join(half[:39], nil), []byte("\n"), []byte("\r\n"))
+	if err := vfs.WriteFile(disk, "d/"+logName, func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
+		t.Fatal(err)
+	}
+	finished(t, "carriage returns", disk, "d", want, false)
+	if got := read(t, disk, "d/"+logName); !bytes.HasPrefix(got, text) {
+		t.Error("the lines that were there have changed")
+	}
+}
+
+// A search must not begin anew where the trials of another one are.
+func TestASearchWithTrialsAndWithoutALogIsAnError(t *testing.T) {
+	for what, spoil := range map[string]func(log string) error{
+		"empty":   func(log string) error { return os.Truncate(log, 0) },
+		"removed": os.Remove,
+		"zeros":   func(log string) error { return os.WriteFile(log, make([]byte, 4096), 0o666) },
+	} {
+		for _, resume := range []ResumeMode{ResumeNever, ResumeAuto} {
+			cfg := killConfig(t.TempDir())
+			s, err := NewStudy(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			trial, err := s.TryAsk()
+			if err == nil {
+				_, err = s.Reporter(trial).Folder()
+			}
+			if err == nil {
+				err = s.Close()
+			}
+			log := filepath.Join(cfg.Dir, logName)
+			if err == nil {
+				err = spoil(log)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg = killConfig(cfg.Dir)
+			cfg.Resume = resume
+			if _, err := NewStudy(cfg); err == nil || !strings.Contains(err.Error(), log) || !strings.Contains(err.Error(), "there are 1 folders of trials, such as trial-000000") {
+				t.Errorf("%s, resume %q: got %v, want an error that names the log and the trials", what, resume, err)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package tune
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/lockfile"
+	"github.com/paragon-train/paragon/internal/vfs"
 )
 
 const logVersion = 1
@@ -114,7 +116,8 @@ func (s *Study) open() error {
 	}
 	path := filepath.Join(s.cfg.Dir, logName)
 	var end logEnd
-	header := false
+	header, now := false, s.cfg.rules()
+	var was *Rules
 	end, err := readLog(s.fsys, path, func(e *Event) error {
 		if e.Seq == 0 {
 			if e.Kind != EventStudy {
@@ -128,6 +131,9 @@ func (s *Study) open() error {
 		if s.cfg.Resume == ResumeNever {
 			return ErrExists
 		}
+		if e.Rules != nil {
+			was = e.Rules
+		}
 		if err := s.l.applyEvent(e, false); err != nil {
 			return err
 		}
@@ -136,17 +142,36 @@ func (s *Study) open() error {
 	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if err := s.noTrials("there is no log"); err != nil {
+			return err
+		}
 		if s.journal, err = createJournal(s.fsys, s.cfg.Dir); err != nil {
 			return err
 		}
 		return s.first()
 	case errors.Is(err, ErrExists):
 		return fmt.Errorf("tune: %s: %w: set Config.Resume to resume it", s.cfg.Dir, err)
+	case err != nil && was != nil && was.key() != now.key() && isDiverged(err):
+		return fmt.Errorf("tune: resume %s: %w: %s", path, err, was.differs(now))
 	case err != nil:
 		return fmt.Errorf("tune: resume %s: %w", path, err)
+	case was != nil && was.differs(now) != "":
+		s.logger.Info("tune: the search is resumed with other rules", "log", path, "changed", was.differs(now))
+	}
+	if !header {
+		if err := s.noTrials(fmt.Sprintf("the log has no whole line, but %d bytes", end.Torn)); err != nil {
+			return err
+		}
+	}
+	if end.CRLF {
+		s.logger.Warn("tune: lines of the log end in a carriage return: an editor or git has changed the file; it is read all the same. For git, write *.jsonl -text into .gitattributes", "log", path)
 	}
 	if end.Torn > 0 {
-		s.logger.Warn("tune: the last line of the log is incomplete and is removed; no trial had received its answer", "log", path, "line", end.Lines+1, "bytes", end.Torn, "found", end.Why)
+		kept, err := s.keepTail(path, end.Bytes)
+		if err != nil {
+			return fmt.Errorf("tune: resume %s: %w", path, err)
+		}
+		s.logger.Warn("tune: the end of the log is incomplete and is cut off; no trial had received its answer", "log", path, "line", end.Lines+1, "bytes", end.Torn, "found", end.Why, "kept in", kept)
 	}
 	f, err := s.fsys.Append(path, end.Bytes)
 	if err != nil {
@@ -161,9 +186,48 @@ func (s *Study) open() error {
 	return s.again()
 }
 
+// noTrials is an error if the folder has trials already: a search without a log would mix its trials with them.
+func (s *Study) noTrials(why string) error {
+	found, err := filepath.Glob(filepath.Join(s.cfg.Dir, trialsFolder, "trial-*"))
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return fmt.Errorf("tune: %s: %s, and there are %d folders of trials, such as %s: put the log back from a copy, or move the folder away to begin anew",
+		filepath.Join(s.cfg.Dir, logName), why, len(found), filepath.Base(found[0]))
+}
+
+// keepTail copies what the log has from byte from on into a file beside it, and returns its path. A file that is there is not replaced.
+func (s *Study) keepTail(path string, from int64) (string, error) {
+	f, err := s.fsys.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return "", err
+	}
+	kept := fmt.Sprintf("%s.cut-%d", path, from)
+	for n := 2; ; n++ {
+		old, err := s.fsys.Open(kept)
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return "", err
+		}
+		_ = old.Close()
+		kept = fmt.Sprintf("%s.cut-%d.%d", path, from, n)
+	}
+	return kept, vfs.WriteFile(s.fsys, kept, func(w io.Writer) error {
+		_, err := io.Copy(w, io.NewSectionReader(f, from, size-from))
+		return err
+	})
+}
+
 // first writes the first event.
 func (s *Study) first() error {
-	e := Event{Kind: EventStudy, Header: s.cfg.header()}
+	e := Event{Kind: EventStudy, Header: s.cfg.header(), Rules: s.cfg.rules()}
 	s.mu.Lock()
 	err := s.emit(&e, func() error { return nil })
 	s.mu.Unlock()
@@ -190,7 +254,7 @@ func (s *Study) again() error {
 }
 
 func (s *Study) takeUp() error {
-	e := Event{Kind: EventOpen}
+	e := Event{Kind: EventOpen, Rules: s.cfg.rules()}
 	if err := s.emit(&e, func() error { s.l.open(); return nil }); err != nil {
 		return err
 	}

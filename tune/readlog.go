@@ -19,16 +19,18 @@ const maxLine = 16 << 20
 type logEnd struct {
 	Lines int
 	Bytes int64
-	// Torn is the number of bytes of incomplete lines after that, left by a crash; Why is
-	// the error of the first.
+	// Torn is the number of bytes after that which a crash left of an unsynced batch; Why is
+	// the error of the first line in them.
 	Torn int64
 	Why  error
+	// CRLF says that lines end in a carriage return and a newline.
+	CRLF bool
 }
 
 // ReadLog calls yield for the events of a study's log, in order. path is the study's folder or the
-// log file. Incomplete lines at its end, which a crash may leave and which had no effect, are
-// skipped; any other damage is an error that names the line. ReadLog returns an error of yield
-// unchanged.
+// log file. What a crash may leave at its end, a line without its end or zeros that stand for lines, had no effect
+// and is skipped; any other damage is an error that names the line. Lines may end in a carriage return and a newline,
+// as some editors and git write them. ReadLog returns an error of yield unchanged.
 func ReadLog(path string, yield func(Event) error) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, logName)
@@ -65,7 +67,9 @@ func scanLog(path string, r io.Reader, size int64, seq uint64, yield func(*Event
 		}
 		e, bad := Event{}, err
 		if err == nil {
-			if e, bad = d.event(line[:len(line)-1]); bad == nil && e.Seq != seq {
+			text, crlf := lineText(line)
+			end.CRLF = end.CRLF || crlf
+			if e, bad = d.event(text); bad == nil && e.Seq != seq {
 				// Whole and summed, but not the next: lines are missing or there twice.
 				return end, fmt.Errorf("tune: log %s line %d: got event %d, want event %d", path, end.Lines+1, e.Seq, seq)
 			}
@@ -74,8 +78,14 @@ func scanLog(path string, r io.Reader, size int64, seq uint64, yield func(*Event
 		}
 		if bad != nil {
 			end.Torn, end.Why = size-end.Bytes, bad
-			if at, ok := goodLine(lines, &d, end.Lines+2); ok {
-				return end, fmt.Errorf("tune: log %s line %d is damaged: %w; line %d after it is intact", path, end.Lines+1, bad, at)
+			torn := unsynced(line, err)
+			intact, more := restOf(lines, &d, end.Lines+2)
+			switch {
+			case intact > 0:
+				return end, fmt.Errorf("tune: log %s line %d is damaged: %w; line %d after it is intact", path, end.Lines+1, bad, intact)
+			case !torn || !more:
+				return end, fmt.Errorf("tune: log %s line %d and all after it, %d bytes, are damaged: %w; a crash does not leave that: "+
+					"restore the file from a copy, or cut it after its first %d bytes to go on without what follows", path, end.Lines+1, end.Torn, bad, end.Bytes)
 			}
 			return end, nil
 		}
@@ -112,16 +122,36 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	return long, err
 }
 
-// goodLine looks for a whole line in what is left, and returns its number.
-func goodLine(r *bufio.Reader, d *decoder, number int) (int, bool) {
-	for ; ; number++ {
+// lineText is a line without its end, and whether that has a carriage return.
+func lineText(line []byte) (text []byte, crlf bool) {
+	text = line[:len(line)-1]
+	return bytes.CutSuffix(text, []byte("\r"))
+}
+
+// lineStart is how each line begins, and nothing within a line: quotes in texts are escaped.
+var lineStart = []byte(`{"seq":`)
+
+// unsynced says whether a bad line can be one of a batch that was being written in a crash, which nobody has heard of: it has no end, or zeros
+// where a part of it had not reached the disk. err is readLine's.
+func unsynced(line []byte, err error) bool {
+	return bytes.IndexByte(line, 0) >= 0 || err == io.EOF && bytes.Count(line, lineStart) <= 1
+}
+
+// restOf reads what is left. intact is the number of the first whole line, 0 if there is none; torn says that all bad lines can be those of
+// an unsynced batch.
+func restOf(r *bufio.Reader, d *decoder, number int) (intact int, torn bool) {
+	for torn = true; ; number++ {
 		line, err := readLine(r)
 		if err == nil {
-			if _, bad := d.event(line[:len(line)-1]); bad == nil {
-				return number, true
+			text, _ := lineText(line)
+			if _, bad := d.event(text); bad == nil {
+				return number, torn
 			}
-		} else if !errors.Is(err, errLong) {
-			return 0, false
+		} else if !errors.Is(err, errLong) && len(line) == 0 {
+			return 0, torn
+		}
+		if torn = torn && unsynced(line, err); err != nil && !errors.Is(err, errLong) {
+			return 0, torn
 		}
 	}
 }

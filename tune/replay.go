@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,23 +23,118 @@ type Replayed struct {
 // decision in the order of the reports: parameters, which trial started when, every answer. cfg is
 // the study's, with an unused Suggester, Scheduler and Pruners. A *DivergedError in the chain of the
 // error (errors.As) names the first event where the log differs.
-func Replay(path string, cfg Config) (Replayed, error) {
+//
+// A study may have been resumed with other rules: each opening is replayed with those that the log has for it. Rules that are
+// not cfg's are made anew, of the types that are in cfg or among known, such as &suggest.TPE{}; their settings are in the log.
+// If no opening had cfg's rules, all are replayed with them, but for the number of samples.
+func Replay(path string, cfg Config, known ...any) (Replayed, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, logName)
 	}
-	return replay(vfs.OS{}, path, cfg)
+	return replay(vfs.OS{}, path, cfg, known...)
 }
 
-func replay(fsys vfs.FS, path string, cfg Config) (Replayed, error) {
-	var r Replayed
+func replay(fsys vfs.FS, path string, cfg Config, known ...any) (Replayed, error) {
 	if err := cfg.Validate(); err != nil {
-		return r, err
+		return Replayed{}, err
+	}
+	r := replayer{fsys: fsys, path: path, cfg: cfg, maker: ruleMaker{}}
+	r.maker.know(Random{}, FIFO{}, cfg.Suggester, cfg.Scheduler)
+	for _, p := range cfg.Pruners {
+		r.maker.know(p)
+	}
+	r.maker.know(known...)
+	if err := r.readOpenings(); err != nil {
+		return r.result, fmt.Errorf("tune: replay %s: %w", path, err)
+	}
+	for i, o := range r.openings {
+		if o.first == i {
+			if err := r.pass(i); err != nil {
+				return r.result, fmt.Errorf("tune: replay %s: %w", path, err)
+			}
+		}
+	}
+	return r.result, nil
+}
+
+// A replayer replays a log once for each set of rules that it was made with. A pass applies all events up to the last opening with its
+// rules, as the process did that resumed the study with them, and recomputes those of its own openings.
+type replayer struct {
+	fsys     vfs.FS
+	path     string
+	cfg      Config
+	maker    ruleMaker
+	openings []opening
+	result   Replayed
+}
+
+// An opening is the part of a log from one process's first event to the next one's.
+type opening struct {
+	seq     uint64 // its first event
+	samples int
+	rules   *Rules // nil: the config's
+	first   int    // the first opening with the same rules
+}
+
+// readOpenings finds out which rules the log was made with.
+func (r *replayer) readOpenings() error {
+	own, known := r.cfg.rules().key(), false
+	end, err := readLog(r.fsys, r.path, func(e *Event) error {
+		if e.Kind != EventStudy && e.Kind != EventOpen {
+			return nil
+		}
+		o := opening{seq: e.Seq, samples: r.cfg.Samples, rules: e.Rules}
+		if e.Rules != nil {
+			o.samples = e.Rules.Samples
+			if e.Rules.key() == own {
+				o.rules = nil
+			}
+		}
+		known = known || o.rules == nil
+		r.openings = append(r.openings, o)
+		return nil
+	})
+	firsts := map[string]int{}
+	for i := range r.openings {
+		o, key := &r.openings[i], ""
+		if !known {
+			o.rules = nil
+		}
+		if o.rules != nil {
+			key = o.rules.key()
+		}
+		if _, ok := firsts[key]; !ok {
+			firsts[key] = i
+		}
+		o.first = firsts[key]
+	}
+	r.result.Torn = end.Torn
+	return err
+}
+
+// errPassed ends a pass after the last opening with its rules.
+var errPassed = errors.New("no more events of these rules")
+
+// pass recomputes the openings that have the rules of opening i.
+func (r *replayer) pass(i int) error {
+	cfg := r.cfg
+	if rules := r.openings[i].rules; rules != nil {
+		if err := r.maker.apply(rules, &cfg); err != nil {
+			return fmt.Errorf("from event %d on it was made with rules that are not those given: %w: give Replay a value of its type", r.openings[i].seq, err)
+		}
 	}
 	l, err := newLedger(&cfg)
 	if err != nil {
-		return r, err
+		return err
 	}
-	end, err := readLog(fsys, path, func(e *Event) (err error) {
+	last := i
+	for n, o := range r.openings {
+		if o.first == i {
+			last = n
+		}
+	}
+	now := -1 // the opening
+	_, err = readLog(r.fsys, r.path, func(e *Event) (err error) {
 		defer func() {
 			if v := recover(); v != nil {
 				err = fmt.Errorf("event %d: panic: %v", e.Seq, v)
@@ -49,14 +145,29 @@ func replay(fsys vfs.FS, path string, cfg Config) (Replayed, error) {
 				return err
 			}
 		}
-		r.Events++
-		r.Proposals += b2i(e.Kind == EventStart && e.New)
-		r.Decisions += b2i(e.Kind == EventReport)
-		return l.applyEvent(e, true)
+		if now+1 < len(r.openings) && e.Seq == r.openings[now+1].seq {
+			now++
+			if now > last {
+				return errPassed
+			}
+			cfg.Samples = r.openings[now].samples
+			if l.plan, err = newPlan(&cfg); err != nil {
+				return err
+			}
+		}
+		own := now < 0 || r.openings[now].first == i
+		if own {
+			r.result.Events++
+			r.result.Proposals += b2i(e.Kind == EventStart && e.New)
+			r.result.Decisions += b2i(e.Kind == EventReport)
+		}
+		return l.applyEvent(e, own)
 	})
-	if err != nil {
-		return r, fmt.Errorf("tune: replay %s: %w", path, err)
+	if err != nil && !errors.Is(err, errPassed) {
+		return err
 	}
-	r.DecisionHash, r.Torn = l.hash.sum(), end.Torn
-	return r, nil
+	if last == len(r.openings)-1 {
+		r.result.DecisionHash = l.hash.sum()
+	}
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -138,7 +137,7 @@ func (r *Result) nothing() error {
 			hint = fmt.Sprintf("; a function reports with Reporter.Report, a command with a line such as %s=0.91 step=3", cmp.Or(r.Metric, "accuracy"))
 		}
 		if t.Error != "" && example == "" {
-			example = fmt.Sprintf("; trial %d: %s: %s", t.Number, t.Failure, t.Error)
+			example = fmt.Sprintf("; trial %d: %s: %s", t.Number, t.Failure, firstLine(t.Error))
 		}
 	}
 	var parts []string
@@ -151,5 +150,5 @@ func (r *Result) nothing() error {
 	if metric == "" {
 		metric = "any metric"
 	}
-	return fmt.Errorf("tune: study %s: no finite value of %s: %d trials, %s%s%s: %w", r.Name, metric, len(r.trials), orNone(parts), strings.TrimRight(example, "\n"), hint, ErrNoResult)
+	return fmt.Errorf("tune: study %s: no finite value of %s: %d trials, %s%s%s: %w", r.Name, metric, len(r.trials), orNone(parts), example, hint, ErrNoResult)
 }

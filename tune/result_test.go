@@ -496,3 +496,48 @@ func TestAResultIsShownAndLoadedAgain(t *testing.T) {
 		t.Errorf("a picture of another kind: got %v", err)
 	}
 }
+
+// A search whose first trials all fail has a mistake that is in all of them.
+func TestASearchWhoseFirstTrialsFailEndsEarly(t *testing.T) {
+	broken := func(context.Context, tune.Params, *tune.Reporter) error { panic("no such file") }
+	for _, tc := range []struct{ limit, want int }{{0, 5}, {2, 2}, {-1, 9}} {
+		cfg := tune.Config{Space: line, Samples: 9, Metric: "v", FirstFailures: tc.limit, Logger: quiet}
+		res, err := tune.Run(t.Context(), broken, cfg)
+		if res == nil || len(res.Trials()) != tc.want {
+			t.Fatalf("FirstFailures %d: got %+v, %v, want %d trials", tc.limit, res, err, tc.want)
+		}
+		if strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "panic: no such file") {
+			t.Errorf("FirstFailures %d: got %q, want one line with the panic", tc.limit, err)
+		}
+		if want := fmt.Sprintf("the first %d trials have failed, and none has reported", tc.want); tc.limit >= 0 != strings.Contains(err.Error(), want) {
+			t.Errorf("FirstFailures %d: got %v, want %q", tc.limit, err, want)
+		}
+	}
+	// One that has reported shows that the others might, too.
+	n := 0
+	res, err := tune.Run(t.Context(), func(ctx context.Context, p tune.Params, r *tune.Reporter) error {
+		if n++; n > 1 {
+			return errors.New("broken")
+		}
+		return r.Report(1, map[string]float64{"v": 1})
+	}, tune.Config{Space: line, Samples: 9, Metric: "v", Logger: quiet})
+	if err != nil || len(res.Trials()) != 9 {
+		t.Errorf("after a report: got %+v, %v, want 9 trials", res, err)
+	}
+}
+
+// Folders of searches that were killed go when the next one begins.
+func TestFoldersOfAKilledSearchGo(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	left := filepath.Join(temp, "paragon-study-123")
+	if err := os.Mkdir(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tune.Run(t.Context(), train(1), tune.Config{Space: line, Metric: "accuracy", Logger: quiet}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left); err == nil {
+		t.Errorf("%s is still there", left)
+	}
+}

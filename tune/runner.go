@@ -42,6 +42,8 @@ type Attempt struct {
 	Folder string
 	// Place is the one that the Runner's Acquire returned, or nil.
 	Place Place
+	// Checkpoint is the folder of a command's checkpoint (Jobs.Checkpoints), or "".
+	Checkpoint string
 
 	program string        // Config.program
 	grace   time.Duration // Config.Grace

@@ -71,7 +71,7 @@ func (r *Result) TrainingCurves(file string) error {
 func CurvePanel(v View) metrics.Panel {
 	ranked := slices.Collect(v.Trials())
 	slices.SortStableFunc(ranked, func(a, b *Trial) int { return cmp.Compare(v.Score(v.Result(b)), v.Score(v.Result(a))) })
-	p := metrics.Panel{Title: "trials", X: "step", Y: v.Metric()}
+	p := metrics.Panel{Title: "trials", X: "step", Y: v.Metric(), FirstOnTop: true}
 	for i := len(ranked) - 1; i >= maxNamed; i-- {
 		p.Series = append(p.Series, ranked[i].curve("", true))
 	}

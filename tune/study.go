@@ -72,6 +72,9 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	if s.l, err = newLedger(&s.cfg); err != nil {
 		return nil, err
 	}
+	if s.real() {
+		scratch.Sweep() // of searches that were killed
+	}
 	defer func() {
 		if err != nil {
 			s.unlock()

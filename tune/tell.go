@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -171,7 +172,11 @@ func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error 
 	}
 	s.collect()
 	if n := s.cfg.MaxFailed; n > 0 && s.l.failed >= n {
-		s.fail(fmt.Errorf("tune: study %s: %d trials have failed, the newest trial %d: %s: %s", s.cfg.Name, s.l.failed, number, t.Failure, t.Error))
+		s.fail(fmt.Errorf("tune: study %s: %d trials have failed, the newest trial %d: %s: %s", s.cfg.Name, s.l.failed, number, t.Failure, firstLine(t.Error)))
+	}
+	if n := cmp.Or(s.cfg.FirstFailures, defaultFirstFailures); n > 0 && s.l.failed >= n && !s.l.judged && t.State == Failed && t.Failure == UserCode {
+		s.fail(fmt.Errorf("tune: study %s: the first %d trials have failed, and none has reported; the newest, trial %d: %s; what a trial runs is to be mended, or FirstFailures set to -1 to go on nevertheless",
+			s.cfg.Name, s.l.failed, number, firstLine(t.Error)))
 	}
 	return nil
 }

@@ -33,7 +33,19 @@ type View interface {
 	Fixed(number int) Params
 	// Exhausted says that there will be no new trials.
 	Exhausted() bool
+	// Plan is what the study is to do.
+	Plan() Plan
 	// Elapsed is how long the study had run at the newest event, summed over all
 	// resumes. It does not change between events.
 	Elapsed() time.Duration
+}
+
+// A Plan is what a study is to do.
+type Plan struct {
+	// Trials is how many there are to be; -1: no limit is known.
+	Trials int
+	// Parallel is how many run at once.
+	Parallel int
+	// Suggester and Scheduler name the types: suggest.TPE, schedule.ASHA.
+	Suggester, Scheduler string
 }

@@ -32,6 +32,8 @@ func main() {
 	flag.StringVar(&s.device, "device", "cpu:0", "cpu:0 or a GPU such as cuda:0; auto: the first GPU that is there, else cpu:0")
 	flag.StringVar(&s.dtype, "dtype", "auto", "numbers of convolutions and linear layers: float32 or bf16, on GPUs tf32 and fp16 besides (auto: float32 on a CPU, bf16 on a GPU)")
 	flag.IntVar(&s.epochs, "epochs", 3, "passes over the data")
+	flag.StringVar(&s.optimizer, "optimizer", "sgd", "sgd (with momentum 0.9) or adam")
+	flag.Float64Var(&s.learningRate, "learning-rate", 0.05, "of the optimizer; adam's is usually near 0.001")
 	flag.StringVar(&s.out, "out", "out", "folder for TensorBoard's files, under tensorboard")
 	flag.Parse()
 	err := fmt.Errorf("got %q behind the flags, want flags only; see --help", flag.Args())
@@ -60,6 +62,8 @@ type settings struct {
 	download      bool
 	batch, epochs int
 	device, dtype string
+	optimizer     string
+	learningRate  float64
 	out           string
 	trainExamples int             // 0: all
 	leave         <-chan struct{} // closed by SIGTERM: this worker leaves the job, if that can go on without it
@@ -73,6 +77,17 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 		return nil, fmt.Errorf("--batch is %d, want 1 to %d", s.batch, maxBatch)
 	case s.epochs < 1:
 		return nil, fmt.Errorf("--epochs is %d, want at least 1", s.epochs)
+	}
+	optimizer := optim.Config{Name: s.optimizer, LearningRate: s.learningRate}
+	switch s.optimizer {
+	case "sgd":
+		optimizer.Momentum = 0.9
+	case "adam":
+	default:
+		return nil, fmt.Errorf("--optimizer is %q, want sgd or adam", s.optimizer)
+	}
+	if err := optimizer.Validate(); err != nil {
+		return nil, fmt.Errorf("--learning-rate: %w", err)
 	}
 	if s.download {
 		if err := data.FetchMNIST(ctx, http.DefaultClient, s.data); err != nil {
@@ -133,7 +148,7 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	}
 	defer feed.Close()
 	trainer, err := worker.NewTrainer(ctx, worker.Config{
-		Store: store, Programs: programs, Optimizer: optim.Config{Name: "sgd", LearningRate: 0.05, Momentum: 0.9},
+		Store: store, Programs: programs, Optimizer: optimizer,
 	})
 	if err != nil {
 		return nil, err

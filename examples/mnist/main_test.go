@@ -1,55 +1,26 @@
 package main
 
 import (
-	"encoding/binary"
-	"math/rand/v2"
-	"os"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/testing/digits"
 	"github.com/paragon-train/paragon/internal/testing/metricstest"
 	"github.com/paragon-train/paragon/worker"
 )
 
-// drawDigits writes idx files of n images: digit d is a bright bar in row 2d+4.
-func drawDigits(t *testing.T, dir, prefix string, n int) {
-	t.Helper()
-	const side = 28
-	random := rand.New(rand.NewPCG(uint64(n), 1))
-	images := binary.BigEndian.AppendUint32(nil, 0x803)
-	labels := binary.BigEndian.AppendUint32(nil, 0x801)
-	for _, v := range []uint32{uint32(n), side, side} {
-		images = binary.BigEndian.AppendUint32(images, v)
-	}
-	labels = binary.BigEndian.AppendUint32(labels, uint32(n))
-	for range n {
-		digit := random.IntN(10)
-		labels = append(labels, byte(digit))
-		for pixel := range side * side {
-			value := random.IntN(60)
-			if pixel/side == 2*digit+4 {
-				value += 190
-			}
-			images = append(images, byte(value))
-		}
-	}
-	for name, content := range map[string][]byte{"images-idx3-ubyte": images, "labels-idx1-ubyte": labels} {
-		if err := os.WriteFile(filepath.Join(dir, prefix+"-"+name), content, 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestLearnsDrawnDigits(t *testing.T) {
 	dir := t.TempDir()
-	drawDigits(t, dir, "train", 800)
-	drawDigits(t, dir, "t10k", 100)
+	if err := errors.Join(digits.Draw(dir, "train", 800), digits.Draw(dir, "t10k", 100)); err != nil {
+		t.Fatal(err)
+	}
 	out := t.TempDir()
 	var epochs []worker.EpochInfo
 	var err error
 	printed := metricstest.Printed(t, func() {
-		epochs, err = train(t.Context(), settings{data: dir, batch: 64, epochs: 6, device: "cpu:0", dtype: "auto", trainExamples: 640, out: out})
+		epochs, err = train(t.Context(), settings{data: dir, batch: 64, epochs: 6, device: "cpu:0", dtype: "auto", trainExamples: 640, out: out, optimizer: "sgd", learningRate: 0.05})
 	})
 	metricstest.WantSteps(t, printed, 6, "accuracy", "loss")
 	if err != nil {
@@ -74,7 +45,9 @@ func TestRefusesByName(t *testing.T) {
 		{settings{data: dir, epochs: 1}, "--batch is 0"},
 		{settings{data: dir, epochs: 1, batch: 99999999}, "--batch is 99999999, want 1 to 65536"},
 		{settings{data: dir, batch: 1}, "--epochs is 0"},
-		{settings{data: dir, batch: 1, epochs: 1}, dir + " has neither"},
+		{settings{data: dir, batch: 1, epochs: 1}, `--optimizer is "", want sgd or adam`},
+		{settings{data: dir, batch: 1, epochs: 1, optimizer: "adam", learningRate: -1}, "--learning-rate: "},
+		{settings{data: dir, batch: 1, epochs: 1, optimizer: "sgd", learningRate: 0.1}, dir + " has neither"},
 	} {
 		if _, err := train(t.Context(), test.settings); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: got error %v, want one with %q", test.settings, err, test.want)

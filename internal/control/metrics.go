@@ -47,6 +47,15 @@ func ParseMetrics(line string) (m Metrics, ok bool) {
 	return m, stepped && len(m.Values) > 0
 }
 
+// WithoutStep says whether a line would have metrics if a step were added.
+func WithoutStep(line string) bool {
+	if strings.Contains(line, "step=") {
+		return false
+	}
+	_, ok := ParseMetrics(line + " step=0")
+	return ok
+}
+
 // A MetricsReader finds the metrics in the lines of a job's processes: those of worker 0. The zero value is ready.
 type MetricsReader struct{ within bool } // the rest of a long line follows
 

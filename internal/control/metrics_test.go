@@ -31,6 +31,14 @@ func TestLinesWithMetricsAreRead(t *testing.T) {
 	}
 }
 
+func TestLinesThatLackAStepAreKnown(t *testing.T) {
+	for line, want := range map[string]bool{"accuracy=0.5": true, "a=1, b=2": true, "a=1 step=2": false, "a=1 step=x": false, "epoch 3": false, "": false, "a=b": false} {
+		if got := WithoutStep(line); got != want {
+			t.Errorf("%q: got %v, want %v", line, got, want)
+		}
+	}
+}
+
 func FuzzMetricsLine(f *testing.F) {
 	f.Add("accuracy=0.5 step=3")
 	f.Fuzz(func(t *testing.T, line string) {

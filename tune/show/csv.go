@@ -53,7 +53,7 @@ func TrialsCSV(w io.Writer, v tune.View) error {
 			}
 		}
 		row = append(row, strconv.Itoa(t.Step()), strconv.Itoa(len(t.Reports)), exact(t.Elapsed.Seconds()), strconv.Itoa(t.Attempts),
-			t.Location, t.Rule, t.Error)
+			t.Location, t.Rule, firstLine(t.Error))
 		if err := out.Write(row); err != nil {
 			return fmt.Errorf("show: trials: %w", err)
 		}

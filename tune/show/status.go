@@ -17,8 +17,8 @@ import (
 // A Status shows a running search. On a terminal it is a table that is redrawn in place:
 //
 //	== Status ==
-//	mnist: running for 1m12s; accuracy, larger is better
-//	24 trials: 4 running, 12 completed, 8 pruned
+//	mnist: running for 1m12s; accuracy, larger is better; suggest.TPE, schedule.ASHA
+//	24 of 100 trials: 4 running, 12 completed, 8 pruned; 4 of 8 slots in use
 //	best: trial-000007, accuracy 0.9812 at step 9, {lr: 0.0031, optimizer: "sgd"}
 //	trial name    status   loc    ...
 //
@@ -156,14 +156,25 @@ func (s *Status) text(v tune.View) string {
 		}
 		fmt.Fprintf(&b, "; %s, %s is better", v.Metric(), better)
 	}
+	plan := v.Plan()
+	if plan.Suggester != "" {
+		fmt.Fprintf(&b, "; %s, %s", plan.Suggester, plan.Scheduler)
+	}
 	b.WriteByte('\n')
 	counts := make(map[tune.State]int)
 	for _, state := range states {
 		counts[state] = v.Count(state)
 	}
-	fmt.Fprintf(&b, "%s", plural(v.Len(), "trial"))
+	if plan.Trials >= 0 {
+		fmt.Fprintf(&b, "%d of %s", v.Len(), plural(plan.Trials, "trial"))
+	} else {
+		b.WriteString(plural(v.Len(), "trial"))
+	}
 	if v.Len() > 0 {
 		b.WriteString(": " + countText(counts))
+	}
+	if n := counts[tune.Running]; n > 0 {
+		fmt.Fprintf(&b, "; %d of %s in use", n, plural(plan.Parallel, "slot"))
 	}
 	b.WriteByte('\n')
 	if best := bestTrial(v); best != nil {

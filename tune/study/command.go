@@ -51,8 +51,12 @@ func (c command) words() []string {
 // hole is {name}; {{ and }} are braces.
 var hole = regexp.MustCompile(`\{\{|\}\}|\{[A-Za-z_][A-Za-z0-9_.-]*\}`)
 
-// names are the parameters that the command names.
-func (c command) names() []string {
+// ownNames are what a command may name besides parameters: the trial's number and seed, and the folder of its checkpoint. A parameter with such a
+// name comes first.
+var ownNames = []string{"trial", "seed", "checkpoint"}
+
+// holes are the names in braces.
+func (c command) holes() []string {
 	var names []string
 	for _, w := range c.words() {
 		for _, h := range hole.FindAllString(w, -1) {
@@ -64,6 +68,21 @@ func (c command) names() []string {
 	return names
 }
 
+// names are the parameters that the command names, and names that mean nothing.
+func (c command) names(s tune.Space) []string {
+	return slices.DeleteFunc(c.holes(), func(name string) bool { return isOwn(name, s) })
+}
+
+func isOwn(name string, s tune.Space) bool {
+	_, param := s.Param(name)
+	return slices.Contains(ownNames, name) && !param
+}
+
+// hasCheckpoint says whether the command goes on from a checkpoint.
+func (c command) hasCheckpoint(s tune.Space) bool {
+	return isOwn("checkpoint", s) && slices.Contains(c.holes(), "checkpoint")
+}
+
 // check says what is wrong with the command for a space.
 func (c command) check(s tune.Space, flags bool) error {
 	if len(c.words()) == 0 {
@@ -73,10 +92,10 @@ func (c command) check(s tune.Space, flags bool) error {
 	for _, p := range s {
 		known = append(known, p.Name)
 	}
-	names := c.names()
+	names := c.names(s)
 	for _, n := range names {
 		if !slices.Contains(known, n) {
-			return fmt.Errorf("it has {%s}, but the space has no such parameter, only %s; a brace is written {{ or }}", n, list(known))
+			return fmt.Errorf("it has {%s}, but the space has no such parameter, only %s; besides there are {trial}, {seed} and {checkpoint}; a brace is written {{ or }}", n, list(known))
 		}
 	}
 	if len(names) == 0 && !flags {
@@ -96,19 +115,39 @@ func (c command) check(s tune.Space, flags bool) error {
 	return nil
 }
 
-// Fill is the command of one trial.
-func (c command) fill(p tune.Params, flags bool) []string {
-	words := c.words()
-	if len(c.names()) == 0 {
-		for i := range words {
-			words[i] = braces.Replace(words[i])
+// filler is what stands for the names in a command.
+type filler struct {
+	space   tune.Space
+	attempt tune.Attempt
+}
+
+// get is the value of a name; ok is false for a parameter that is inactive.
+func (f filler) get(name string) (value string, ok bool) {
+	if isOwn(name, f.space) {
+		switch name {
+		case "trial":
+			return fmt.Sprint(f.attempt.Trial), true
+		case "seed":
+			return fmt.Sprint(f.attempt.Seed), true
+		default:
+			return f.attempt.Checkpoint, true
 		}
-		for name, v := range p.All() {
-			if flags {
-				words = append(words, fmt.Sprintf("--%s=%s", name, text(v)))
-			}
+	}
+	v, ok := f.attempt.Params.Get(name)
+	if !ok {
+		return "", false
+	}
+	return text(v), true
+}
+
+// fill is the command of one attempt.
+func (c command) fill(s tune.Space, a tune.Attempt, flags bool) []string {
+	words, p := c.words(), filler{s, a}
+	var more []string
+	if len(c.names(s)) == 0 && flags {
+		for name, v := range a.Params.All() {
+			more = append(more, fmt.Sprintf("--%s=%s", name, text(v)))
 		}
-		return words
 	}
 	shell := c.shell() && c.list == nil
 	var filled []string
@@ -126,28 +165,26 @@ func (c command) fill(p tune.Params, flags bool) []string {
 		}
 		filled = append(filled, replace(w, p, false))
 	}
-	return filled
+	return append(filled, more...)
 }
 
-var braces = strings.NewReplacer("{{", "{", "}}", "}")
-
 // absent says whether a word names a parameter that the trial does not have.
-func absent(word string, p tune.Params) bool {
+func absent(word string, p filler) bool {
 	return slices.ContainsFunc(hole.FindAllString(word, -1), func(h string) bool {
-		return h != "{{" && h != "}}" && !p.Has(h[1:len(h)-1])
+		if h == "{{" || h == "}}" {
+			return false
+		}
+		_, ok := p.get(h[1 : len(h)-1])
+		return !ok
 	})
 }
 
-func replace(word string, p tune.Params, shell bool) string {
+func replace(word string, p filler, shell bool) string {
 	return hole.ReplaceAllStringFunc(word, func(h string) string {
 		if h == "{{" || h == "}}" {
 			return h[:1]
 		}
-		v, ok := p.Get(h[1 : len(h)-1])
-		if !ok {
-			return ""
-		}
-		s := text(v)
+		s, _ := p.get(h[1 : len(h)-1])
 		if shell && strings.ContainsAny(s, shellSyntax+" ") {
 			return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 		}

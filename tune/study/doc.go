@@ -3,7 +3,7 @@
 //	name: mnist
 //	metric: accuracy            # the program prints lines such as: accuracy=0.91 step=3
 //	mode: max
-//	command: ./mnist --data data/mnist --lr {lr} --optimizer {optimizer} --momentum {momentum}
+//	command: ./train --lr {lr} --optimizer {optimizer} --momentum {momentum}
 //	space:
 //	  lr: {real: [1e-4, 1e-1], log: true}
 //	  optimizer: [sgd, adam]
@@ -20,6 +20,10 @@
 //
 // A name in braces stands for the value of the parameter. A word with a parameter that is inactive in a trial is left out, and so is
 // the flag before it. A command without braces gets all parameters as flags, --lr=0.01.
+//
+// {trial} and {seed} are the trial's number and seed, unless they are parameters. {checkpoint} is a folder for a command that can go on: it continues
+// from the files there, if any, and writes its state there, each file under another name that it then renames, before it prints a line with metrics.
+// Such a command is paused, promoted, tried again, and takes over another trial's state (pbt) without losing its work. Other commands begin anew.
 //
 // hosts: FILE names the hosts of the trials, one on each line: host[:port] [slots=N] [gpus=N] [cpus=N], as for launch.
 //

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,13 +19,18 @@ import (
 
 // A reader fills Go values from the nodes of a file, and gathers what is wrong with them.
 type reader struct {
-	file string
-	errs []error
+	file   string
+	errs   []error
+	faulty map[string]bool // the fields of the file that have a mistake in them
 }
 
 func (r *reader) bad(n *yaml.Node, field, format string, args ...any) {
+	r.faulty[topField.FindString(field)] = true
 	r.errs = append(r.errs, fmt.Errorf("%s line %d: %s: %s", r.file, n.Line, field, fmt.Sprintf(format, args...)))
 }
+
+// topField is the first word of a field's path.
+var topField = regexp.MustCompile(`^[^.\[]*`)
 
 func (r *reader) err() error { return errors.Join(r.errs...) }
 

@@ -2,6 +2,7 @@ package study
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,6 +60,19 @@ var pruners = []rule{
 	{"number", func() any { return new(schedule.Number) }},
 }
 
+// Rules are values of the types of all suggesters, schedulers and pruners that a file may have, for tune.Replay.
+func Rules() []any {
+	all := []any{&suggest.External{}, &schedule.Threshold{}, schedule.Any{}, schedule.All{}, schedule.Reached{}, schedule.MaxStep(0),
+		schedule.TrialPlateau{}, &schedule.StudyPlateau{}, schedule.TrialTime(0), schedule.StudyTime(0), schedule.Number(0)}
+	for _, r := range slices.Concat(suggesters, schedulers) {
+		switch made := r.make().(type) {
+		case tune.Suggester, tune.Scheduler:
+			all = append(all, made)
+		}
+	}
+	return all
+}
+
 // choose reads NAME, or NAME: OPTIONS, and returns what the name makes, filled.
 func (r *reader) choose(n *yaml.Node, field string, rules []rule) (name string, made any) {
 	names := make([]string, len(rules))
@@ -96,6 +110,7 @@ func (r *reader) choose(n *yaml.Node, field string, rules []rule) (name string, 
 		if v, ok := made.(interface{ Validate() error }); ok {
 			if err := v.Validate(); err != nil {
 				r.bad(e.at, join(field, e.key), "%v", err)
+				return e.key, nil
 			}
 		}
 		return e.key, made

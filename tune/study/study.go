@@ -42,6 +42,7 @@ type file struct {
 	Grace           time.Duration
 	Retries         retries
 	MaxFailed       int
+	FirstFailures   int
 	CheckpointBytes int64
 
 	Dir         string
@@ -125,16 +126,13 @@ func Parse(name string, text []byte) (_ *Study, err error) {
 	if len(doc.Content) == 0 {
 		return nil, fmt.Errorf("study: %s is empty: want at least command, metric and space", name)
 	}
-	r := &reader{file: name}
+	r := &reader{file: name, faulty: map[string]bool{}}
 	s := &Study{Text: text}
 	top := follow(doc.Content[0])
 	if top.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("study: %s line %d: got %s, want fields: name, command, metric, space", name, top.Line, what(top))
 	}
 	r.value(top, "", settable(&s.file))
-	if err := r.err(); err != nil {
-		return nil, err
-	}
 	s.build(r, top)
 	if err := r.err(); err != nil {
 		return nil, err
@@ -152,7 +150,7 @@ func at(top *yaml.Node, name string) *yaml.Node {
 	return top
 }
 
-// build makes the search from the fields, and checks that they fit together.
+// build makes the search from the fields, and checks that they fit together, as far as they have no mistakes that were found before.
 func (s *Study) build(r *reader, top *yaml.Node) {
 	f := &s.file
 	mode, err := tune.ParseMode(f.Mode)
@@ -167,10 +165,13 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	default:
 		r.bad(at(top, "judge"), "judge", "got %q, want best (a trial's best report counts) or last", f.Judge)
 	}
-	if len(f.Space.Space) == 0 {
+	if r.faulty["space"] {
+		// what the command or a point names may be what is wrong there
+	} else if len(f.Space.Space) == 0 {
 		r.bad(at(top, "space"), "space", "it is empty: want parameters, such as lr: {real: [0.001, 0.1], log: true}")
 	} else if err := f.Space.Validate(); err != nil {
 		r.bad(at(top, "space"), "space", "%v", err)
+	} else if r.faulty["command"] {
 	} else if err := f.Command.check(f.Space.Space, s.flags()); err != nil {
 		r.bad(at(top, "command"), "command", "%v", err)
 	}
@@ -184,7 +185,7 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	*c = tune.Config{
 		Name: f.Name, Space: f.Space.Space, Metric: f.Metric, Mode: mode, Scope: scope, Samples: f.Samples, DefaultFirst: f.DefaultFirst, Seed: f.Seed,
 		Suggester: f.Suggester, Scheduler: f.Scheduler, KeepDiverged: f.KeepDiverged, Parallel: f.Parallel, Timeout: f.Timeout,
-		ReportTimeout: f.ReportTimeout, Grace: f.Grace, MaxFailed: f.MaxFailed, Dir: f.Dir, CheckpointBytes: f.CheckpointBytes,
+		ReportTimeout: f.ReportTimeout, Grace: f.Grace, MaxFailed: f.MaxFailed, FirstFailures: f.FirstFailures, Dir: f.Dir, CheckpointBytes: f.CheckpointBytes,
 		Retries: tune.Retries(f.Retries),
 		Resources: tune.Resources{Hosts: f.Resources.Hosts, Slots: f.Resources.Slots, CPUsPerSlot: f.Resources.CPUs, GPUs: f.Resources.GPUs,
 			Servers: f.Resources.Servers, StartTimeout: f.Resources.StartTimeout},
@@ -195,7 +196,7 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	for _, x := range f.Pruners {
 		c.Pruners = append(c.Pruners, x.Pruner)
 	}
-	if len(r.errs) == 0 {
+	if !r.faulty["space"] && !r.faulty["mode"] && !r.faulty["metric"] {
 		if err := c.Validate(); err != nil {
 			r.errs = append(r.errs, fmt.Errorf("%s: %w", r.file, err))
 		}
@@ -219,15 +220,24 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	s.Upload = f.Upload
 	s.Jobs = &tune.Jobs{
 		Resources: c.Resources, HostFile: f.Hosts, Address: f.Address, Folder: f.Folder, SSH: f.SSH, LaunchFlags: f.LaunchFlags, NoServers: alone,
-		Command:    f.Command.words(),
-		CommandFor: func(_ []string, p tune.Params) ([]string, error) { return s.Command(p), nil },
+		Command:     f.Command.words(),
+		CommandFor:  func(_ []string, a tune.Attempt) ([]string, error) { return s.Command(a), nil },
+		Checkpoints: f.Command.hasCheckpoint(c.Space),
+	}
+	if s.Jobs.Checkpoints && f.Hosts != "" {
+		r.bad(at(top, "command"), "command", "{checkpoint} is a folder on this machine, and with hosts trials run on others: leave out one of them")
+	}
+	if s.Jobs.Checkpoints && divides {
+		r.bad(at(top, "command"), "command", "{checkpoint} is for a process that runs alone or in a job of a fixed size: goodput keeps the state of its jobs itself")
 	}
 }
 
 func (s *Study) flags() bool { return !s.file.Flags.off }
 
-// Command is the command of a trial with these parameters.
-func (s *Study) Command(p tune.Params) []string { return s.file.Command.fill(p, s.flags()) }
+// Command is the command of an attempt, by its trial, parameters, seed and checkpoint.
+func (s *Study) Command(a tune.Attempt) []string {
+	return s.file.Command.fill(s.Config.Space, a, s.flags())
+}
 
 // ErrNoFile is returned by Find for the study of a program, which has no file.
 var ErrNoFile = errors.New("it has no " + Name)

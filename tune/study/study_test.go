@@ -63,6 +63,7 @@ report_timeout: 5m
 grace: 3s
 retries: {user_code: 1, out_of_memory: 2, node_lost: 4, silent: -1}
 max_failed: 9
+first_failures: 8
 checkpoint_bytes: 1e9
 dir: out
 `
@@ -85,7 +86,7 @@ func TestAFileSaysAllThatASearchHas(t *testing.T) {
 		Pruners: []tune.Pruner{schedule.Reached{Value: 0.99}, schedule.Reached{Value: 0.98, TrialOnly: true}, schedule.MaxStep(27),
 			schedule.TrialTime(90 * time.Second), schedule.StudyTime(2 * time.Hour), schedule.TrialPlateau{}, &schedule.StudyPlateau{Patience: 9}, schedule.Number(50)},
 		Parallel: 4, Resources: tune.Resources{Hosts: 1, Slots: 2, CPUsPerSlot: 3, GPUs: 1, Servers: 2, StartTimeout: 30 * time.Second},
-		Timeout: time.Hour, ReportTimeout: 5 * time.Minute, Grace: 3 * time.Second, MaxFailed: 9, CheckpointBytes: 1e9, Dir: "out",
+		Timeout: time.Hour, ReportTimeout: 5 * time.Minute, Grace: 3 * time.Second, MaxFailed: 9, FirstFailures: 8, CheckpointBytes: 1e9, Dir: "out",
 		Retries: tune.Retries{UserCode: 1, OutOfMemory: 2, NodeLost: 4, Silent: -1},
 	}
 	ignore := cmp.Options{
@@ -152,6 +153,7 @@ func TestMistakesNameLineAndField(t *testing.T) {
 		{base + "scheduler: goodput\nresources: {slots: 2}", "f line 6: resources: hosts and slots are the scheduler's to decide"},
 		{base + "pruners: [reached]", "f line 5: pruners[0]: reached needs its value"},
 		{base + "pruners: reached", `f line 5: pruners: got "reached", want a list`},
+		{"command: ./x {checkpoint} {a}\nspace: {a: bool}\nhosts: h\naddress: b", "f line 1: command: {checkpoint} is a folder on this machine"},
 		{base + "hosts: h", "f line 5: address: hosts needs it"},
 		{base + "upload: [a]", "f line 5: upload: it is used with hosts"},
 		{base + "judge: first", "f line 5: judge: "},
@@ -180,9 +182,16 @@ func TestMistakesNameLineAndField(t *testing.T) {
 			t.Errorf("%q:\n got %v\nwant %s", tc.text, err, tc.want)
 		}
 	}
-	_, err := Parse("f", []byte(base+"metrc: b\nsamples: many\nsuggester: tpee"))
-	if got := strings.Count(err.Error(), "\n") + 1; got != 3 {
-		t.Errorf("three mistakes give %d lines: %v", got, err)
+	for text, want := range map[string]int{
+		base + "metrc: b\nsamples: many\nsuggester: tpee": 3,
+		// Some show in a value, others in what does not fit together.
+		base + "metrc: b\njudge: first\nupload: [a]\nparallel: -1\nsuggester: {tpe: {rules: mine}}\nscheduler: {asha: {}}": 6,
+		"metric: a\nmode: up\ncommand: ./x {b}\nspace: {a: {reel: [0, 1]}}\nhosts: h":                                      3,
+	} {
+		_, err := Parse("f", []byte(text))
+		if got := strings.Count(err.Error(), "\n") + 1; got != want {
+			t.Errorf("%d mistakes give %d lines: %v", want, got, err)
+		}
 	}
 }
 
@@ -199,6 +208,9 @@ func TestParametersFillTheCommand(t *testing.T) {
 		{`./x {{lr}} {lr} {name}`, true, []string{"./x", "{lr}", "0.001", "it's me"}},
 		{`[./x, "{lr} {name}", ""]`, true, []string{"./x", "0.001 it's me", ""}},
 		{`./x {lr} > {name}`, true, []string{"/bin/sh", "-c", `./x 0.001 > 'it'\''s me'`}},
+		{`./x --out {trial} --seed={seed} {lr}{name} --checkpoint {checkpoint}`, true, []string{"./x", "--out", "12", "--seed=34", "0.001it's me", "--checkpoint", "/c d"}},
+		{`./x {trial}`, true, []string{"./x", "12", "--lr=0.001", "--name=it's me"}},
+		{`./x {lr} {name}; ls {checkpoint}`, true, []string{"/bin/sh", "-c", `./x 0.001 'it'\''s me'; ls '/c d'`}},
 	} {
 		text := "space: {lr: [0.001], name: [it's me], momentum: {real: [0, 1], when: {name: other}}}\nflags: " + map[bool]string{true: "true", false: "false"}[tc.flags]
 		text = strings.Replace(text, "[it's me]", `["it's me", other]`, 1)
@@ -215,8 +227,41 @@ func TestParametersFillTheCommand(t *testing.T) {
 			t.Errorf("%s: %v", tc.command, err)
 			continue
 		}
-		if got := s.Command(tune.MustParams("lr", 0.001, "name", "it's me")); !slices.Equal(got, tc.want) {
+		if got := s.Command(tune.Attempt{Params: tune.MustParams("lr", 0.001, "name", "it's me"), Trial: 12, Seed: 34, Checkpoint: "/c d"}); !slices.Equal(got, tc.want) {
 			t.Errorf("%s:\n got %q\nwant %q", tc.command, got, tc.want)
+		}
+	}
+}
+
+// A parameter may have the name of what a command can name besides.
+func TestAParameterNamedSeedIsOne(t *testing.T) {
+	s, err := Parse("f", []byte("command: ./x {seed} {trial}\nspace: {seed: [1, 2]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Command(tune.Attempt{Params: tune.MustParams("seed", 2), Trial: 7, Seed: 99}); !slices.Equal(got, []string{"./x", "2", "7"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestASchedulerThatContinuesTrialsWantsACheckpoint(t *testing.T) {
+	for text, want := range map[string]string{
+		"scheduler: {asha: {max_step: 9}}":                           "",
+		"scheduler: {promotion: {max_step: 9}}":                      "scheduler promotion",
+		"scheduler: {pbt: {interval: 2}}":                            "scheduler pbt",
+		"scheduler: {any: [median, {hyperband: {max_step: 9}}]}":     "scheduler hyperband",
+		"scheduler: {patience: {inner: {promotion: {max_step: 9}}}}": "scheduler promotion",
+	} {
+		for _, command := range []string{"./x", "./x --resume {checkpoint}"} {
+			s, err := Parse("f", []byte("command: "+command+"\nmetric: accuracy\nspace: {a: {real: [0, 1]}}\n"+text))
+			if err != nil {
+				t.Errorf("%s: %v", text, err)
+				continue
+			}
+			got := strings.Join(s.Warnings(), "; ")
+			if command == "./x" && !strings.HasPrefix(got, want) || (command != "./x" || want == "") && got != "" || s.Jobs.Checkpoints != (command != "./x") {
+				t.Errorf("%s, %s: warnings %q, Checkpoints %t, want %q", command, text, got, s.Jobs.Checkpoints, want)
+			}
 		}
 	}
 }
@@ -229,7 +274,7 @@ func TestTheFormOfAFileSaysNothing(t *testing.T) {
 		"spaces at the end": strings.ReplaceAll(plain, "\n", " \t\n"),
 	} {
 		s, err := Parse("study.yaml", []byte(text))
-		if err != nil || s.Config.Samples != 7 || s.Config.Metric != "a" || !slices.Equal(s.Command(tune.MustParams("lr", 0.5)), []string{"./x", "--lr=0.5"}) {
+		if err != nil || s.Config.Samples != 7 || s.Config.Metric != "a" || !slices.Equal(s.Command(tune.Attempt{Params: tune.MustParams("lr", 0.5)}), []string{"./x", "--lr=0.5"}) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -270,7 +315,7 @@ func FuzzParse(f *testing.F) {
 				points = append(points, p.Name, p.Sample(rand.New(rand.NewPCG(1, 2))))
 			}
 		}
-		if len(s.Command(tune.MustParams(points...))) == 0 {
+		if len(s.Command(tune.Attempt{Params: tune.MustParams(points...)})) == 0 {
 			t.Error("the command is empty")
 		}
 	})

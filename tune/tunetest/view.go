@@ -146,3 +146,6 @@ func (v *View) Done(p tune.Params, value float64) *tune.Trial {
 
 // Rand returns a source of random numbers for a test, from a seed of its own.
 func Rand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x7e57)) }
+
+// Plan implements tune.View: no number of trials is known.
+func (v *View) Plan() tune.Plan { return tune.Plan{Trials: -1, Parallel: 1} }

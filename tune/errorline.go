@@ -1,0 +1,56 @@
+package tune
+
+import (
+	"regexp"
+	"strings"
+)
+
+// maxErrorLines bounds the newest lines of a standard error that are kept to find the one that says what went wrong.
+const maxErrorLines = 500
+
+// An errorLines keeps the newest lines of a standard error that are not blank.
+type errorLines []string
+
+func (e *errorLines) add(line string) {
+	line = strings.TrimRight(line, " \t\r")
+	if strings.TrimSpace(line) == "" {
+		return
+	}
+	if len(*e) == maxErrorLines {
+		*e = append((*e)[:0], (*e)[maxErrorLines/2:]...)
+	}
+	*e = append(*e, line)
+}
+
+var (
+	usageLine = regexp.MustCompile(`(?i)^usage\b`)
+	saysError = regexp.MustCompile(`(?i)\berror\b`)
+)
+
+// text is the line that says what went wrong; "" if there is none. Most programs say it last. Behind it may stand a text of the program's usage,
+// or the stacks of a Go program that panicked.
+func (e errorLines) text() string {
+	usage := -1
+	for i, line := range e {
+		switch {
+		case strings.HasPrefix(line, "panic: "), strings.HasPrefix(line, "fatal error: "):
+			return line
+		case strings.HasPrefix(line, "Incorrect Usage: "):
+			return line
+		case usage < 0 && usageLine.MatchString(line):
+			usage = i
+		}
+	}
+	if usage < 0 {
+		if len(e) == 0 {
+			return ""
+		}
+		return strings.TrimSpace(e[len(e)-1])
+	}
+	for _, line := range e[usage+1:] { // Python's argparse says it after the usage
+		if saysError.MatchString(line) && line[0] != ' ' && line[0] != '\t' {
+			return line
+		}
+	}
+	return strings.TrimSpace(e[max(usage-1, 0)])
+}

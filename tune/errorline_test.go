@@ -1,0 +1,32 @@
+package tune
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestTheLineThatSaysWhatWentWrongIsFound(t *testing.T) {
+	for _, tc := range []struct{ text, want string }{
+		{"", ""},
+		{"epoch 1\nepoch 2\nmnist: --data is empty\n\n", "mnist: --data is empty"},
+		{"flag provided but not defined: -lr\nUsage of ./mnist:\n  -batch int\n    \timages of a step (default 64)\n  -error int\n", "flag provided but not defined: -lr"},
+		{"starting\nIncorrect Usage: flag provided but not defined: -x\n\nNAME:\n   x\n\nUSAGE:\n   x [flags]\n", "Incorrect Usage: flag provided but not defined: -x"},
+		{"usage: train.py [-h] [--lr LR]\ntrain.py: error: unrecognized arguments: --rate=1\n", "train.py: error: unrecognized arguments: --rate=1"},
+		{"panic: boom\n\ngoroutine 1 [running]:\nmain.main()\n\t/x/main.go:4 +0x1d\nexit status 2\n", "panic: boom"},
+		{"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\nValueError: no lr\n", "ValueError: no lr"},
+		{"usage: x\n", "usage: x"},
+		{strings.Repeat("a line\n", 3000) + "the last\n", "the last"},
+	} {
+		var e errorLines
+		for line := range strings.Lines(tc.text) {
+			e.add(strings.TrimSuffix(line, "\n"))
+		}
+		if got := e.text(); got != tc.want {
+			t.Errorf("%.60q: got %q, want %q", tc.text, got, tc.want)
+		}
+		if len(e) > maxErrorLines {
+			t.Errorf("%.60q: keeps %s", tc.text, fmt.Sprint(len(e)))
+		}
+	}
+}
