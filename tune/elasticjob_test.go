@@ -17,7 +17,7 @@ func elasticJobs(t *testing.T, n int, nodes ...NodeSlots) (*Jobs, []*elasticJob)
 	t.Helper()
 	j := &Jobs{HostFile: "hosts", Logger: slog.New(slog.DiscardHandler)}
 	j.Changes()
-	j.once.Do(func() {}) // the nodes are these
+	j.from = nodeSource{found: true, hostFile: j.HostFile} // the nodes are these
 	var err error
 	if j.nodes, err = slots.New(); err != nil {
 		t.Fatal(err)

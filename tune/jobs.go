@@ -73,8 +73,9 @@ type Jobs struct {
 	// Logger gets messages for people; nil is slog.Default.
 	Logger *slog.Logger
 
-	once    sync.Once
-	failed  error // of prepare
+	finding sync.Mutex // guards the next two
+	from    nodeSource // what the nodes were found from
+	failed  error      // of prepare
 	nodes   *slots.Allocator
 	remote  *ssh.Method // reaches the hosts; nil: this machine alone
 	overlap atomic.Bool // a node of Steps was lost
@@ -92,9 +93,21 @@ func Distributed(r Resources) *Jobs { return &Jobs{Resources: r} }
 // defaultStart is how long a job may take to start.
 const defaultStart = 2 * time.Minute
 
-// prepare finds the nodes.
+// A nodeSource is what says which nodes there are. The zero one is none yet.
+type nodeSource struct {
+	found    bool
+	hostFile string
+	steps    *Steps
+}
+
+// prepare finds the nodes. Those of this machine alone are found again when a field names others meanwhile.
 func (j *Jobs) prepare(ctx context.Context) error {
-	j.once.Do(func() { j.failed = j.findNodes(ctx) })
+	j.finding.Lock()
+	defer j.finding.Unlock()
+	local := j.from == nodeSource{found: true}
+	if now := (nodeSource{true, j.HostFile, j.Steps}); !j.from.found || local && now != j.from {
+		j.from, j.failed = now, j.findNodes(ctx)
+	}
 	return j.failed
 }
 

@@ -253,6 +253,27 @@ func TestCommandsReportByLines(t *testing.T) {
 	}
 }
 
+// Whoever looks at the nodes before the fields are set sees this machine, and the hosts afterwards.
+func TestNodesAreShownAsATableAndFoundAgain(t *testing.T) {
+	j := &tune.Jobs{}
+	nodes, err := j.Nodes()
+	if text := fmt.Sprint(nodes); err != nil || !strings.HasPrefix(text, "node ") || !strings.Contains(text, "\nlocal ") {
+		t.Errorf("got %v and\n%s\nwant a table with this machine", err, text)
+	}
+	j.HostFile, j.Address = filepath.Join(t.TempDir(), "no-such-hosts"), "127.0.0.1"
+	if _, err := j.Nodes(); err == nil || !strings.Contains(err.Error(), j.HostFile) {
+		t.Errorf("after HostFile was set: got %v, want an error that names %s", err, j.HostFile)
+	}
+}
+
+// A file that is not there is an error also where there is nothing to copy.
+func TestAFileToUploadMustBeThere(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "none")
+	if err := (&tune.Jobs{}).UploadFiles(t.Context(), file); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("got %v, want an error that names %s", err, file)
+	}
+}
+
 func TestACommandWithoutStepsIsToldSo(t *testing.T) {
 	for script, want := range map[string]string{
 		`echo begin; echo accuracy=0.5; echo accuracy=0.6`: `it returned without a report: its line "accuracy=0.5" has no step: print the step beside the metrics, as in accuracy=0.5 step=1`,
