@@ -439,6 +439,15 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
+// atBegin is called when a study has begun, before its trials.
+type atBegin func()
+
+func (f atBegin) Observe(_ tune.View, e tune.Event) {
+	if e.Kind == tune.EventStudy {
+		f()
+	}
+}
+
 // A result that was in the folder before the attempt is not the attempt's: launch removes it, but may be killed, or refuse its flags, before.
 func TestAnEarlierResultIsNotThatOfAnAttempt(t *testing.T) {
 	j := processes(t, "well")
@@ -448,15 +457,17 @@ func TestAnEarlierResultIsNotThatOfAnAttempt(t *testing.T) {
 	}
 	cfg := jobsConfig(t, j)
 	old := `{"version":1,"exit_code":1,"phase":"starting","failure":{"code":"not_started","rank":-1,"text":"of an earlier attempt"},"processes":[]}`
-	for i := range 3 {
-		folder := filepath.Join(cfg.Dir, "trials", fmt.Sprintf("trial-%06d", i), "attempt-1")
-		if err := os.MkdirAll(folder, 0o777); err != nil {
-			t.Fatal(err)
+	cfg.Observers = []tune.Observer{atBegin(func() {
+		for i := range 3 {
+			folder := filepath.Join(cfg.Dir, "trials", fmt.Sprintf("trial-%06d", i), "attempt-1")
+			if err := os.MkdirAll(folder, 0o777); err != nil {
+				t.Error(err)
+			}
+			if err := os.WriteFile(filepath.Join(folder, "result.json"), []byte(old), 0o666); err != nil {
+				t.Error(err)
+			}
 		}
-		if err := os.WriteFile(filepath.Join(folder, "result.json"), []byte(old), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})}
 	result, err := tune.Run(t.Context(), nil, cfg)
 	if result == nil {
 		t.Fatal(err)
