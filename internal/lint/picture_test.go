@@ -43,7 +43,7 @@ var picture = append([]row{
 	{"bench", anything},
 	{"cmd", anything},
 
-	{"tune", and("adapt", "checkpoint", "metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/control", "internal/jobcontrol", "internal/cluster", "internal/lines", "internal/page")},
+	{"tune", and("adapt", "checkpoint", "metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/control", "internal/jobcontrol", "internal/cluster", "internal/lines", "internal/page", "internal/searchcontrol")},
 
 	// The roles meet in internal/wire alone.
 	{"worker", and("adapt", "kvstore", "internal/control", "internal/cluster", "internal/rollcall", "nn", "optim", "sampler", "data", "!checkpoint", "metrics")},
@@ -83,6 +83,7 @@ var picture = append([]row{
 	{"internal/gpus", machinery},
 	{"internal/hosts", nil},
 	{"internal/record", machinery},
+	{"internal/searchcontrol", nil},
 	{"internal/jobcontrol", and("internal/control", "internal/record", "internal/cluster", "internal/transport")},
 
 	{"internal/testing", anything}, // helpers of tests stand above what they help to test
