@@ -5,15 +5,14 @@ import (
 	"os"
 	"regexp"
 	"strings"
+
+	"github.com/paragon-train/paragon/internal/process"
 )
 
 // environment is what --env, --env-server and --env-worker give, as NAME=VALUE.
 type environment struct {
 	all, servers, workers []string
 }
-
-// passedOn are the variables that processes on other hosts get where they are set here.
-var passedOn = []string{"OMP_NUM_THREADS", "KMP_AFFINITY", "LD_LIBRARY_PATH", "GOMAXPROCS", "GOMEMLIMIT", "GODEBUG"}
 
 func readEnvironment(all, servers, workers []string) (environment, error) {
 	var e environment
@@ -71,11 +70,5 @@ func parseVariable(s string, lookup func(string) (string, bool)) (string, error)
 
 // forRemote puts the variables that are passed on before those that were asked for.
 func (e environment) forRemote(lookup func(string) (string, bool)) []string {
-	var env []string
-	for _, name := range passedOn {
-		if v, ok := lookup(name); ok {
-			env = append(env, name+"="+v)
-		}
-	}
-	return append(env, e.all...)
+	return append(process.PassedOn(lookup), e.all...)
 }

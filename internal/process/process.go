@@ -29,6 +29,19 @@ type Spec struct {
 // ReportEnv names the variable that holds the number of the file descriptor a process started with Report writes to.
 const ReportEnv = "PARAGON_REPORT_FD"
 
+// passedOn are the variables of PassedOn.
+var passedOn = []string{"OMP_NUM_THREADS", "KMP_AFFINITY", "LD_LIBRARY_PATH", "GOMAXPROCS", "GOMEMLIMIT", "GODEBUG"}
+
+// PassedOn are the variables that processes on other hosts get where they are set here, as NAME=VALUE.
+func PassedOn(lookup func(string) (string, bool)) (env []string) {
+	for _, name := range passedOn {
+		if v, ok := lookup(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
 // Output takes what a process writes. Each writer is called from one goroutine; nil drops it.
 type Output struct {
 	Stdout, Stderr, Report io.Writer
