@@ -277,11 +277,16 @@ func dial(ctx context.Context, by method.Method, h hosts.Host) (job.Machine, err
 	if copier, ok := by.(method.Copier); ok && copier.SyncDir() != "" {
 		if err := copier.Sync(ctx, m); err != nil {
 			m.Close()
-			return nil, err
+			return nil, copyError{err}
 		}
 	}
 	return m, nil
 }
+
+// A copyError is why the current folder was not copied to a host that was reached.
+type copyError struct{ error }
+
+func (e copyError) Unwrap() []error { return []error{e.error, job.ErrCopy} }
 
 // A printer writes to the launcher's standard error between the lines of the processes.
 type printer struct{ out *lines.Merger }

@@ -51,6 +51,8 @@ type Result struct {
 type LostHost struct {
 	Host   string `json:"host"`
 	Reason string `json:"reason"` // for people
+	// Unreached: at the start of the job there was no connection to it, and so nothing of the job.
+	Unreached bool `json:"unreached,omitempty"`
 }
 
 // A Fate is what became of a process.

@@ -70,7 +70,7 @@ func (c *core) connectedAtStart(k *connection, e connected) {
 			if k.key == "" {
 				host = hosts.Local.String()
 			}
-			c.lostHosts = append(c.lostHosts, control.LostHost{Host: host, Reason: plainText(e.err)})
+			c.lostHosts = append(c.lostHosts, control.LostHost{Host: host, Reason: plainText(e.err), Unreached: k.key != "" && !errors.Is(e.err, ErrCopy)})
 		}
 	} else {
 		m := &machine{id: e.id, key: k.key, address: e.address, launcher: e.launcher}
