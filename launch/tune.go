@@ -67,7 +67,13 @@ trials.csv, curves.png and report.html.
 
 With hosts: FILE trials run on hosts over ssh. The file is that of launch -H: host[:port] [slots=N] [gpus=N] [cpus=N]
 on each line. slots= is how many workers of trials run on the host at a time (default: as many as processors and GPUs
-allow), gpus= and cpus= how many of its GPUs and processors trials may use.
+allow), gpus= and cpus= how many of its GPUs and processors trials may use. A host that fails a trial or cannot be reached is
+set aside, and taken back when it answers. If no host is left the search waits for host_timeout (10m). Hosts are shown, added
+and removed while the search runs:
+
+    launch tune hosts runs/mnist
+    launch tune add runs/mnist d3 slots=4
+    launch tune remove runs/mnist d3
 
 In an allocation of Slurm each trial runs in a step of its own on one of the nodes (docs/slurm.md).`
 
@@ -100,7 +106,7 @@ func runTune(args []string, stdout, stderr io.Writer) int {
 	app := &cli.App{
 		Name:        "launch tune",
 		Usage:       "search hyper-parameters of a command",
-		UsageText:   "launch tune [flags] STUDY.YAML\nlaunch tune show|why|replay ...",
+		UsageText:   "launch tune [flags] STUDY.YAML\nlaunch tune show|why|replay|hosts|add|remove ...",
 		Description: tuneDescription,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "resume", Usage: "resume the search in the study's folder, if there is one", DisableDefaultText: true},
@@ -112,7 +118,7 @@ func runTune(args []string, stdout, stderr io.Writer) int {
 			&cli.IntFlag{Name: "parallel", Usage: "how many trials run at once", DefaultText: "from the file, or as many as fit"},
 			&cli.StringFlag{Name: statusFlag, Usage: "serve the search's live page for browsers at a loopback `ADDRESS` (host:port; port 0: a free one), or off; the log has the link", Value: "127.0.0.1:0"},
 		},
-		Commands: []*cli.Command{tuneShowCommand(stdout), tuneWhyCommand(stdout), tuneReplayCommand(stdout)},
+		Commands: []*cli.Command{tuneShowCommand(stdout), tuneWhyCommand(stdout), tuneReplayCommand(stdout), tuneHostsCommand(stdout), tuneAddCommand(stdout), tuneRemoveCommand(stdout)},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usagef("tune: got %d arguments, want the file of the study: launch tune study.yaml (flags stand before it)", c.NArg())
@@ -162,10 +168,8 @@ func searchCommand(c *cli.Context, out, stderr io.Writer) error {
 	if c.Bool("verbose") {
 		s.Jobs.Output = status
 	}
-	if !s.Jobs.NoServers {
-		if s.Jobs.Launch, err = os.Executable(); err != nil {
-			return fmt.Errorf("launch: tune: find own program: %w", err)
-		}
+	if s.Jobs.Launch, err = os.Executable(); err != nil {
+		return fmt.Errorf("launch: tune: find own program: %w", err)
 	}
 	if err := useAllocation(s, os.LookupEnv, logger); err != nil {
 		return err

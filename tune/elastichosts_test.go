@@ -66,7 +66,7 @@ func (h *elasticHosts) goodput() *schedule.Goodput {
 	return &schedule.Goodput{Interval: 2 * time.Second, ReportsPerDecision: 8, ChangeCost: 50 * time.Millisecond}
 }
 
-// wantLost checks that a decision was made because a host was lost, and that it is not among the nodes from then on, unless it was added again.
+// wantLost checks that a decision was made because a host was lost, and that it is not among the nodes from then on, unless it is back.
 func (h *elasticHosts) wantLost(cfg tune.Config, host int) {
 	h.t.Helper()
 	lost, gone := false, false
@@ -77,7 +77,7 @@ func (h *elasticHosts) wantLost(cfg tune.Config, host int) {
 		if strings.Contains(e.Rule, "host "+h.names[host]+" was lost") {
 			lost, gone = true, true
 		}
-		if strings.Contains(e.Rule, "host "+h.names[host]+" was added") {
+		if strings.Contains(e.Rule, "host "+h.names[host]+" is back") {
 			gone = false
 		}
 		if there := slices.ContainsFunc(e.Nodes, func(n tune.NodeSlots) bool { return n.Node == h.names[host] }); gone && there {

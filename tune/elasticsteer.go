@@ -187,7 +187,7 @@ func (e *elasticJob) follow(ctx context.Context) {
 			after = max(after, x.Number)
 			e.event(x)
 			if e.jobs.HostFile != "" && (x.Action == control.Lost && x.Role == control.Worker || x.Action == control.HostFailed) {
-				e.jobs.suspect(ctx, x.Host) // if it cannot be reached, its slots are nobody's
+				e.jobs.suspect(x.Host, errors.New(x.Reason)) // if it cannot be reached, its slots are nobody's
 			}
 		}
 		if len(got.Events) > 0 {

@@ -18,6 +18,9 @@ const (
 	OutOfMemory Failure = "out of memory"
 	// NodeLost is a lost host, process or connection.
 	NodeLost Failure = "node lost"
+	// HostUnreachable is an attempt that did not begin, since a host could not be reached. It is
+	// retried elsewhere, up to 100 times.
+	HostUnreachable Failure = "host unreachable"
 	// Silent is a trial that did not report within Config.ReportTimeout.
 	Silent Failure = "silent"
 )
@@ -31,6 +34,9 @@ type Retries struct {
 	Silent      int
 }
 
+// unreachableRetries bounds what hosts cost a trial that come and go, and never let it begin.
+const unreachableRetries = 100
+
 func (r Retries) budget(class Failure) int {
 	n := 0
 	switch class {
@@ -42,6 +48,8 @@ func (r Retries) budget(class Failure) int {
 		if n = r.NodeLost; n == 0 {
 			n = 3
 		}
+	case HostUnreachable:
+		n = unreachableRetries
 	case Silent:
 		n = r.Silent
 	}

@@ -37,6 +37,13 @@ func (t *jobTrial) command() ([]string, error) {
 	if len(program) == 0 || program[0] == "" {
 		return nil, errors.New("tune: Jobs.Command is empty")
 	}
+	if j.HostFile != "" { // on a host this program is in the copy of the current folder
+		if here, err := os.Getwd(); err == nil && filepath.IsAbs(program[0]) {
+			if rel, err := filepath.Rel(here, program[0]); err == nil && !strings.HasPrefix(rel, "..") {
+				program[0] = "./" + rel
+			}
+		}
+	}
 	if j.NoServers {
 		return program, nil
 	}
@@ -68,12 +75,6 @@ func (t *jobTrial) command() ([]string, error) {
 		}
 		if j.Folder != "" {
 			args = append(args, "--sync-dst-dir", j.Folder)
-		}
-		// On a host this program is in the copy of the current folder.
-		if here, err := os.Getwd(); err == nil && filepath.IsAbs(program[0]) {
-			if rel, err := filepath.Rel(here, program[0]); err == nil && !strings.HasPrefix(rel, "..") {
-				program[0] = "./" + rel
-			}
 		}
 	}
 	if t.grant != nil && (j.Steps == nil || t.resources.GPUs == 0) { // else the step has set the variable

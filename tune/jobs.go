@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/tune/internal/slots"
@@ -27,7 +29,8 @@ import (
 // and is terminated when the trial must stop.
 //
 // A job that has not started within Resources.StartTimeout, a killed process and a lost host are failures of class NodeLost: the trial
-// is retried from its newest checkpoint. A host that can no longer be reached is removed.
+// is retried from its newest checkpoint. A host that fails a trial, or cannot be reached, is set aside: no trials start there. While the search runs it is probed at growing
+// intervals, up to a minute, and taken back when it answers. A trial that did not begin because a host could not be reached is tried elsewhere (class HostUnreachable).
 //
 // With an Allocator as the study's scheduler (schedule.Goodput) trials are elastic jobs: their replicas come and go while they train, and Hosts and Slots of
 // Resources are left out. On hosts CPUsPerSlot may be zero then: replicas share the processors, and slots= says how many there are.
@@ -44,6 +47,8 @@ type Jobs struct {
 	// slots is how many workers of trials run there at a time (without it as many as processors and GPUs allow), gpus how many of its GPUs
 	// trials may use (0: none) and cpus how many of its processors (without them all). "" is this machine alone.
 	HostFile string
+	// HostTimeout is how long a search waits when no host is left for a trial. Then it ends with an error that names the hosts, and can be resumed. Zero is 10 minutes.
+	HostTimeout time.Duration
 	// Steps run trials on the nodes of a cluster's scheduler; nil: they run on this machine, or on the hosts of HostFile. Not for elastic trials.
 	Steps *Steps
 	// Folder is where trials run on hosts; the current folder is copied there for each trial. "" is a folder with the path of the
@@ -59,7 +64,7 @@ type Jobs struct {
 	// command goes on from the files that it finds there, if any, and writes there, each file under another name that it then renames, before it prints
 	// a line with metrics. With each report the files are kept as the checkpoint of its step. For trials on this machine only.
 	Checkpoints bool
-	// NoServers runs each trial as one process on this machine, without servers and scheduler.
+	// NoServers runs each trial as one process, without servers and scheduler.
 	NoServers bool
 	// Launch is the launch program; "" is the one beside this program, or else in PATH.
 	Launch string
@@ -79,7 +84,14 @@ type Jobs struct {
 	nodes   *slots.Allocator
 	remote  *ssh.Method // reaches the hosts; nil: this machine alone
 	overlap atomic.Bool // a node of Steps was lost
-	mu      sync.Mutex  // guards Output
+
+	ask    func(context.Context, hosts.Host) (agent.Answer, error) // askHost, or a test's
+	wake   chan struct{}                                           // holds one: keepHosts is to look at the hosts
+	hostMu sync.Mutex                                              // guards the next two; taken before the locks of nodes and live
+	all    []*searchHost                                           // of HostFile and Add, in their order
+	files  []string                                                // that were uploaded
+
+	mu sync.Mutex // guards Output
 
 	live     sync.Mutex               // guards all below, of elastic trials
 	attempts map[int]*elasticJob      // by trial: those that run

@@ -13,9 +13,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/agent"
 	"github.com/paragon-train/paragon/internal/gpus"
+	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )
@@ -200,10 +203,13 @@ func (t *jobTrial) run(ctx context.Context) error {
 	return t.verdict(ctx, exit, err)
 }
 
-// execute runs the trial's process: on this machine, or in a step on its node.
+// execute runs the trial's process: on this machine, where launch reaches hosts by itself, in a step on its node, or without launch on its host.
 func (t *jobTrial) execute(ctx context.Context, spec process.Spec, patience time.Duration, started func(pid int)) (process.Exit, error) {
-	if t.jobs.Steps != nil {
+	switch {
+	case t.jobs.Steps != nil:
 		return t.executeStep(ctx, spec, patience, started)
+	case t.jobs.HostFile != "" && t.jobs.NoServers:
+		return t.executeOnHost(ctx, spec, patience, started)
 	}
 	var cpus []int
 	if t.jobs.HostFile == "" && t.grant != nil {
@@ -244,6 +250,46 @@ func (t *jobTrial) executeStep(ctx context.Context, spec process.Spec, patience 
 	return process.Exit{}, Fail(NodeLost, err)
 }
 
+// executeOnHost runs the trial's process on its host, through an agent there.
+func (t *jobTrial) executeOnHost(ctx context.Context, spec process.Spec, patience time.Duration, started func(pid int)) (process.Exit, error) {
+	j, node := t.jobs, t.grant.Parts[0].Node
+	h, err := hosts.ParseHost(node)
+	if err != nil {
+		return process.Exit{}, err
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return process.Exit{}, fmt.Errorf("tune: start %s: %w", spec.Name, err)
+	}
+	opening, cancel := context.WithTimeoutCause(ctx, t.resources.StartTimeout, fmt.Errorf("gave up after %v", t.resources.StartTimeout))
+	defer cancel()
+	class := HostUnreachable
+	spec.Env = append(process.PassedOn(os.LookupEnv), spec.Env...)
+	m, err := j.remote.Dial(opening, h)
+	if err == nil {
+		defer m.Close()
+		class, spec.Dir = NodeLost, here
+		if j.Folder != "" {
+			spec.Dir = ssh.Folder(j.Folder)
+			err = j.remote.Sync(opening, m, here, spec.Dir)
+		}
+	}
+	if err == nil {
+		var exit process.Exit
+		exit, err = execute(ctx, m.Client, spec, t.out.out, patience, started)
+		if err == nil && !exit.Lost || err != nil && !errors.Is(err, agent.ErrLost) {
+			return exit, err
+		}
+		if err == nil {
+			err = fmt.Errorf("host %s was lost: %s", node, exit)
+		}
+	}
+	if ctx.Err() == nil {
+		j.suspect(node, withoutLaunch{err})
+	}
+	return process.Exit{}, Fail(class, withoutLaunch{err})
+}
+
 // watch ends the trial when one of its nodes was removed, or its workers do not connect in time.
 func (t *jobTrial) watch(cancel context.CancelCauseFunc, over chan struct{}) {
 	start := time.NewTimer(t.resources.StartTimeout)
@@ -273,8 +319,8 @@ func (t *jobTrial) watch(cancel context.CancelCauseFunc, over chan struct{}) {
 
 // environment are the variables of the processes besides the address of the search.
 func (t *jobTrial) environment() []string {
-	if t.jobs.HostFile != "" || t.jobs.Steps != nil || t.elastic != nil {
-		return nil // they have UUIDs, and launch sets the variable, or launch slot does
+	if t.jobs.HostFile != "" && !t.jobs.NoServers || t.jobs.Steps != nil || t.elastic != nil {
+		return nil // launch sets the variable, or launch slot, or the step has it
 	}
 	return []string{gpus.Variable + "=" + gpus.Visible(t.grant.Parts[0].GPUs)}
 }

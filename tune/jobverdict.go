@@ -105,7 +105,7 @@ func (t *jobTrial) blameExit(exit process.Exit) (Failure, string) {
 	return UserCode, text
 }
 
-// blame is the class of a job's end, and what to say of it. Hosts that were lost are asked whether they are there.
+// blame is the class of a job's end, and what to say of it. Hosts that were lost are set aside.
 func (t *jobTrial) blame(r *control.Result) (Failure, string) {
 	text := fmt.Sprintf("exit %d", r.ExitCode)
 	if r.Failure != nil {
@@ -116,16 +116,23 @@ func (t *jobTrial) blame(r *control.Result) (Failure, string) {
 			text += ": " + said
 		}
 	}
+	class := HostUnreachable
+	if r.Phase != control.Starting {
+		class = NodeLost
+	}
 	var lost []string
 	for _, h := range r.LostHosts {
-		t.jobs.suspect(context.Background(), h.Host)
+		t.jobs.suspect(h.Host, errors.New(h.Reason))
+		if !h.Unreached {
+			class = NodeLost
+		}
 		lost = append(lost, "lost host "+h.Host+": "+h.Reason)
 	}
 	if len(lost) > 0 {
 		if r.Culprit == nil || !r.Culprit.HostLost {
 			lost = append(lost, text)
 		}
-		return NodeLost, strings.Join(lost, "; ")
+		return class, strings.Join(lost, "; ")
 	}
 	cause := control.Cause{}
 	if r.Culprit != nil {

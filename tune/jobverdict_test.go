@@ -28,6 +28,12 @@ func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
 	exited, killed := control.Cause{Kind: control.CauseExit, Exit: 3}, control.Cause{Kind: control.CauseSignal, Signal: int(syscall.SIGKILL)}
 	lost := blamed(control.Cause{Kind: control.CauseMachine, Text: "connection to d1 lost"}, "")
 	lost.LostHosts = []control.LostHost{{Host: "d1", Reason: "connection to d1 lost"}}
+	unreached := func(hosts ...control.LostHost) *control.Result {
+		r := failed(control.Failure{Code: control.NotStarted, Rank: -1, Text: "host d1: Connection refused"})
+		r.Phase, r.LostHosts = control.Starting, hosts
+		return r
+	}
+	refused := control.LostHost{Host: "d1", Reason: "Connection refused", Unreached: true}
 	for _, tc := range []struct {
 		name   string
 		result *control.Result
@@ -38,10 +44,12 @@ func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
 		want   string
 	}{
 		{"a program's error", blamed(exited, "no data"), process.Exit{Code: 3}, "", "", UserCode, "worker 1 on d1 failed: exit 3: no data"},
-		{"a program that speaks of a lost host", blamed(exited, ""), process.Exit{Code: 3}, "connection to d1 lost", "", UserCode, "worker 1 on d1 failed: exit 3"},
+		{"a program that speaks of a lost host", blamed(exited, "connection to db.local lost"), process.Exit{Code: 3}, "connection to d1 lost", "", UserCode, "worker 1 on d1 failed: exit 3"},
 		{"killed", blamed(killed, ""), process.Exit{Code: 137}, "", "launch: the machine may have run out of memory", NodeLost, "a process was killed: worker 1 on d1 failed: signal 9 (killed)"},
 		{"a shell's child was killed", blamed(control.Cause{Kind: control.CauseExit, Exit: 137}, ""), process.Exit{Code: 137}, "", "", NodeLost, "a process was killed"},
 		{"a lost host", lost, process.Exit{Code: 255}, "", "", NodeLost, "lost host d1: connection to d1 lost"},
+		{"a host that was not reached", unreached(refused), process.Exit{Code: 1}, "", "", HostUnreachable, "lost host d1: Connection refused"},
+		{"a host that did not get the folder", unreached(refused, control.LostHost{Host: "d2", Reason: "no space left"}), process.Exit{Code: 1}, "", "", NodeLost, "lost host d2: no space left"},
 		{"out of memory", blamed(exited, ""), process.Exit{Code: 3}, "fatal error: runtime: out of memory", "", OutOfMemory, "exit 3"},
 		{"silence", failed(control.Failure{Code: control.NodeLost, Role: control.Worker, Host: "d1", Cause: control.Cause{Kind: control.CauseSilence, SilenceNS: 1e9}}), process.Exit{Code: 1}, "", "", NodeLost, "no heartbeat"},
 		{"a server that ended", failed(control.Failure{Code: control.NoBackup, Role: control.Server, Host: "d1", Cause: exited, Text: "its shards are nowhere else"}), process.Exit{Code: 1}, "", "", UserCode, "nowhere else"},

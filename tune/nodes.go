@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -52,8 +50,10 @@ func (j *Jobs) findNodes(ctx context.Context) (err error) {
 	switch {
 	case j.Address == "":
 		return errors.New("tune: Jobs.HostFile is set, but Jobs.Address is not: at which address do the hosts reach this machine?")
-	case j.NoServers:
-		return errors.New("tune: Jobs.NoServers runs trials on this machine alone: leave out Jobs.HostFile")
+	case j.HostTimeout < 0:
+		return fmt.Errorf("tune: Jobs.HostTimeout is %v: want 0 (%v) or more", j.HostTimeout, defaultHostTimeout)
+	case j.NoServers && len(j.LaunchFlags) > 0:
+		return errors.New("tune: Jobs.LaunchFlags are for jobs with servers: got Jobs.NoServers, too")
 	}
 	all, err := hosts.Read(j.HostFile)
 	if err != nil {
@@ -62,21 +62,33 @@ func (j *Jobs) findNodes(ctx context.Context) (err error) {
 	if j.remote, err = j.newRemote(); err != nil {
 		return err
 	}
-	all = hosts.Merge(all)
+	return j.findHosts(ctx, hosts.Merge(all))
+}
+
+// findHosts asks all hosts, and sets those aside that cannot be used.
+func (j *Jobs) findHosts(ctx context.Context, all []hosts.Host) error {
+	j.wake = make(chan struct{}, 1)
+	if j.ask == nil {
+		j.ask = j.askHost
+	}
 	found := make([]slots.Node, len(all))
 	errs := make([]error, len(all))
 	var asking sync.WaitGroup
 	for i, h := range all {
-		asking.Go(func() { found[i], errs[i] = j.askHost(ctx, h) })
+		asking.Go(func() { found[i], _, errs[i] = j.inspect(ctx, h) })
 	}
 	asking.Wait()
-	for i, n := range found {
-		if errs[i] != nil {
-			j.logger().Warn("tune: a host cannot be used and is left out", "host", all[i].String(), "error", errs[i])
-			continue
+	j.hostMu.Lock()
+	defer j.hostMu.Unlock()
+	for i, h := range all {
+		x := &searchHost{Host: h, back: time.Now()}
+		j.all = append(j.all, x)
+		if errs[i] == nil {
+			errs[i] = j.nodes.Add(found[i])
 		}
-		if err := j.nodes.Add(n); err != nil {
-			return err
+		if errs[i] != nil {
+			x.fail(errs[i], x.back)
+			j.logger().Warn("tune: a host cannot be used; it is probed until it can", "host", h.String(), "error", errs[i])
 		}
 	}
 	if len(j.nodes.Usage()) == 0 {
@@ -126,19 +138,16 @@ func (j *Jobs) onHost(ctx context.Context, h hosts.Host, f func(context.Context,
 	return nil
 }
 
-// askHost asks a host for its processors and GPUs, and makes a node of those that the hosts file allows.
-func (j *Jobs) askHost(ctx context.Context, h hosts.Host) (slots.Node, error) {
-	var has agent.Answer
-	err := j.onHost(ctx, h, func(ctx context.Context, m *ssh.Machine) (err error) {
+// askHost asks a host for its processors and GPUs.
+func (j *Jobs) askHost(ctx context.Context, h hosts.Host) (has agent.Answer, err error) {
+	err = j.onHost(ctx, h, func(ctx context.Context, m *ssh.Machine) (err error) {
 		has, err = m.Ask(ctx, agent.Question{Hardware: true})
 		return err
 	})
-	if err != nil {
-		return slots.Node{}, err
-	}
-	return nodeOf(h, has)
+	return has, err
 }
 
+// nodeOf makes a node of those processors and GPUs of a host that the hosts file allows.
 func nodeOf(h hosts.Host, has agent.Answer) (slots.Node, error) {
 	n := slots.Node{Name: h.String(), Slots: h.Slots, CPUs: has.CPUs}
 	if h.CPUs > 0 {
@@ -159,88 +168,36 @@ func nodeOf(h hosts.Host, has agent.Answer) (slots.Node, error) {
 	return n, nil
 }
 
-// Add adds a host while a search runs, by a line of a hosts file. Trials may run there at once.
-func (j *Jobs) Add(ctx context.Context, line string) error {
-	words := strings.Fields(line)
-	if len(words) == 0 {
-		return errors.New("tune: add a host: got an empty line, want HOST [slots=N] [gpus=N] [cpus=N]")
-	}
-	h, err := hosts.ParseLine(words)
-	if err != nil {
-		return fmt.Errorf("tune: add a host: %w", err)
-	}
-	if err := j.prepare(ctx); err != nil {
-		return err
-	}
-	if j.remote == nil {
-		return fmt.Errorf("tune: add host %s: Jobs.HostFile is not set: trials run on this machine alone", h)
-	}
-	node, err := j.askHost(ctx, h)
-	if err != nil {
-		return fmt.Errorf("tune: add host %s: %w", h, err)
-	}
-	if err := j.nodes.Add(node); err != nil {
-		return fmt.Errorf("tune: %w", err)
-	}
-	j.change(fmt.Sprintf("host %s was added", h))
-	return nil
-}
-
-// Remove removes a host: no more trials start there, and those that run there run to their end.
-func (j *Jobs) Remove(host string) error {
-	if err := j.prepare(context.Background()); err != nil {
-		return err
-	}
-	if h, err := hosts.ParseHost(host); err == nil {
-		if known, ok := j.known(h); ok {
-			host = known.String()
-		}
-	}
-	if err := j.nodes.Drain(host); err != nil {
-		return fmt.Errorf("tune: %w", err)
-	}
-	j.change(fmt.Sprintf("host %s was removed", host))
-	return nil
-}
-
-// hosts are those of the nodes, in their order; none if trials run on this machine.
-func (j *Jobs) hosts() (all []hosts.Host) {
-	if j.HostFile == "" {
-		return nil
-	}
-	for _, u := range j.nodes.Usage() {
-		if h, err := hosts.ParseHost(u.Name); err == nil { // a node's name is a host's String
-			all = append(all, h)
-		}
-	}
-	return all
-}
-
-// known is a host as the nodes spell it.
-func (j *Jobs) known(h hosts.Host) (hosts.Host, bool) {
-	all := j.hosts()
-	if i := slices.IndexFunc(all, h.Same); i >= 0 {
-		return all[i], true
-	}
-	return h, false
-}
-
 // Nodes is a table of the nodes: what each has and how much of it is in use.
 func (j *Jobs) Nodes() (metrics.Table, error) {
 	t := metrics.Table{Columns: []string{"node", "CPUs", "in use", "GPUs", "in use", "slots", "in use", "state"}}
 	if err := j.prepare(context.Background()); err != nil {
 		return t, err
 	}
+	j.hostMu.Lock()
+	defer j.hostMu.Unlock()
+	away := make(map[string]string) // states of hosts that are set aside
+	for _, h := range j.all {
+		if h.why != nil {
+			away[h.String()] = fmt.Sprintf("set aside: %v", h.why)
+		}
+	}
 	for _, u := range j.nodes.Usage() {
-		state := "ready"
+		state := cmp.Or(away[u.Name], "ready")
 		if u.Leaving {
 			state = "leaving"
 		}
+		delete(away, u.Name)
 		limit := "any"
 		if u.Slots > 0 {
 			limit = fmt.Sprint(u.Slots)
 		}
 		t.Row(u.Name, u.CPUs, u.UsedCPUs, u.GPUs, u.UsedGPUs, limit, u.UsedSlots, state)
+	}
+	for _, h := range j.all { // those that have no node
+		if state := away[h.String()]; state != "" {
+			t.Row(h.String(), nil, nil, nil, nil, nil, nil, state)
+		}
 	}
 	return t, nil
 }
@@ -266,23 +223,4 @@ func (j *Jobs) Room(given Resources) (int, error) {
 		}
 	}
 	return max(n/r.Hosts, 1), nil
-}
-
-// suspect connects to a host that a job has lost, and removes it if that fails: trials that run on it end.
-func (j *Jobs) suspect(ctx context.Context, host string) {
-	h, err := hosts.ParseHost(host)
-	if err != nil {
-		return
-	}
-	known, ok := j.known(h)
-	if !ok {
-		return
-	}
-	err = j.onHost(ctx, known, func(context.Context, *ssh.Machine) error { return nil })
-	if err != nil && ctx.Err() == nil {
-		j.logger().Warn("tune: a host cannot be reached and is removed; add it again when it is back", "host", known.String(), "error", err)
-		if j.nodes.Lose(known.String()) == nil { // another trial may have been faster
-			j.change(fmt.Sprintf("host %s was lost", known))
-		}
-	}
 }

@@ -74,6 +74,15 @@ func Run(ctx context.Context, f Trainable, cfg Config) (*Result, error) {
 	return result, err
 }
 
+// A hostKeeper is a Runner whose hosts come and go.
+type hostKeeper interface {
+	// keepHosts probes hosts that were set aside until ctx ends. Its error says that there has been no host for a trial for too long. replicas is how
+	// many an elastic trial needs at least; 0: trials are not elastic.
+	keepHosts(ctx context.Context, r Resources, replicas int) error
+	// serveHosts lets commands of this machine ask about the hosts, and change them, through the study's folder.
+	serveHosts(folder string) (close func())
+}
+
 const defaultGrace = 30 * time.Second
 
 // drive runs trials in Config.Parallel slots until there are no more.
@@ -92,17 +101,39 @@ func (s *Study) drive(ctx context.Context) error {
 	if s.division != nil {
 		helpers.Go(func() { s.divide(ctx, idle) })
 	}
+	keeping, stopKeeping := context.WithCancel(trials)
+	defer stopKeeping()
+	var noHost error
+	if k, ok := s.cfg.Runner.(hostKeeper); ok {
+		if s.cfg.Dir != "" {
+			defer k.serveHosts(s.cfg.Dir)()
+		}
+		helpers.Go(func() {
+			replicas := 0
+			if s.division != nil {
+				least, _ := s.division.allocator.Replicas()
+				replicas = max(least, 1)
+			}
+			if noHost = k.keepHosts(keeping, s.cfg.Resources, replicas); noHost != nil {
+				cancel(noHost) // as an interrupt: the trials go on when the search is resumed
+			}
+		})
+	}
 	var slots sync.WaitGroup
 	for slot := range max(s.cfg.Parallel, 1) {
 		slots.Go(func() { s.slot(trials, slot) })
 	}
 	slots.Wait()
 	close(idle)
+	stopKeeping()
 	helpers.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fatal != nil {
 		return s.fatal
+	}
+	if noHost != nil {
+		return fmt.Errorf("tune: study %s: %w", s.cfg.Name, noHost)
 	}
 	if ctx.Err() != nil && s.l.halted == "" {
 		return fmt.Errorf("tune: study %s: interrupted: %w", s.cfg.Name, context.Cause(ctx))

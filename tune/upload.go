@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/ssh"
 )
 
@@ -26,29 +27,35 @@ func (j *Jobs) UploadFiles(ctx context.Context, files ...string) error {
 			return fmt.Errorf("tune: upload a file: %w", err)
 		}
 	}
+	j.hostMu.Lock()
+	j.files = append(j.files, files...) // hosts that come later get them, too
+	j.hostMu.Unlock()
 	all := j.hosts()
 	errs := make([]error, len(all))
 	var copying sync.WaitGroup
 	for i, h := range all {
-		copying.Go(func() {
-			m, err := j.remote.Dial(ctx, h)
-			if err != nil {
-				errs[i] = fmt.Errorf("tune: upload files: %w", withoutLaunch{err})
-				return
-			}
-			defer m.Close()
-			folder := ssh.Folder(j.Folder)
-			_, err = m.Ask(ctx, agent.Question{MakeDir: folder})
-			for _, file := range files {
-				if err == nil {
-					err = j.remote.Copy(ctx, m, file, folder)
-				}
-			}
-			if err != nil {
-				errs[i] = fmt.Errorf("tune: upload files: %w", withoutLaunch{err})
-			}
-		})
+		copying.Go(func() { errs[i] = j.upload(ctx, h, files) })
 	}
 	copying.Wait()
 	return errors.Join(errs...)
+}
+
+// upload copies files to one host.
+func (j *Jobs) upload(ctx context.Context, h hosts.Host, files []string) error {
+	m, err := j.remote.Dial(ctx, h)
+	if err != nil {
+		return fmt.Errorf("tune: upload files: %w", withoutLaunch{err})
+	}
+	defer m.Close()
+	folder := ssh.Folder(j.Folder)
+	_, err = m.Ask(ctx, agent.Question{MakeDir: folder})
+	for _, file := range files {
+		if err == nil {
+			err = j.remote.Copy(ctx, m, file, folder)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("tune: upload files: %w", withoutLaunch{err})
+	}
+	return nil
 }

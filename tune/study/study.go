@@ -47,6 +47,7 @@ type file struct {
 
 	Dir         string
 	Hosts       string
+	HostTimeout time.Duration
 	Address     string
 	Folder      string
 	Upload      []string
@@ -202,7 +203,7 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 		}
 	}
 	if f.Hosts == "" {
-		for _, name := range []string{"address", "folder", "upload", "ssh"} {
+		for _, name := range []string{"host_timeout", "address", "folder", "upload", "ssh"} {
 			if n := at(top, name); n != top {
 				r.bad(n, name, "it is used with hosts only: set hosts: FILE, too")
 			}
@@ -210,16 +211,16 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	} else if f.Address == "" {
 		r.bad(at(top, "hosts"), "address", "hosts needs it: the address at which the hosts reach this machine")
 	}
-	// One process without servers on this machine needs no job.
+	// One process without servers needs no job, unless it is to have flags of launch.
 	res := f.Resources
 	_, divides := f.Scheduler.(tune.Allocator)
-	alone := max(res.Hosts, 1)*max(res.Slots, 1) == 1 && res.Servers == 0 && f.Hosts == "" && !divides
+	alone := max(res.Hosts, 1)*max(res.Slots, 1) == 1 && res.Servers == 0 && (f.Hosts == "" || len(f.LaunchFlags) == 0) && !divides
 	if divides && (res.Hosts > 0 || res.Slots > 0) {
 		r.bad(at(top, "resources"), "resources", "hosts and slots are the scheduler's to decide: leave them out, and set min_replicas and max_replicas of goodput")
 	}
 	s.Upload = f.Upload
 	s.Jobs = &tune.Jobs{
-		Resources: c.Resources, HostFile: f.Hosts, Address: f.Address, Folder: f.Folder, SSH: f.SSH, LaunchFlags: f.LaunchFlags, NoServers: alone,
+		Resources: c.Resources, HostFile: f.Hosts, HostTimeout: f.HostTimeout, Address: f.Address, Folder: f.Folder, SSH: f.SSH, LaunchFlags: f.LaunchFlags, NoServers: alone,
 		Command:     f.Command.words(),
 		CommandFor:  func(_ []string, a tune.Attempt) ([]string, error) { return s.Command(a), nil },
 		Checkpoints: f.Command.hasCheckpoint(c.Space),

@@ -133,6 +133,22 @@ func TestTrialsOfGoodputAreJobs(t *testing.T) {
 	}
 }
 
+// One process is no job, on hosts as on this machine; flags for launch make it one.
+func TestATrialOfOneProcessIsNoJob(t *testing.T) {
+	for _, tc := range []struct {
+		more  string
+		alone bool
+	}{
+		{"", true}, {"resources: {servers: 1}", false}, {"resources: {slots: 2}", false}, {"hosts: h\naddress: 10.0.0.1\nhost_timeout: 5m", true},
+		{"hosts: h\naddress: 10.0.0.1\nresources: {servers: 1}", false}, {"hosts: h\naddress: 10.0.0.1\nlaunchflags: [--tls]", false},
+	} {
+		s, err := Parse("f", []byte("metric: a\nmode: max\ncommand: ./x\nspace: {lr: {real: [0, 1]}}\n"+tc.more))
+		if err != nil || s.Jobs.NoServers != tc.alone {
+			t.Errorf("%q: got NoServers %t, %v, want %t", tc.more, err == nil && s.Jobs.NoServers, err, tc.alone)
+		}
+	}
+}
+
 func TestMistakesNameLineAndField(t *testing.T) {
 	base := "metric: a\nmode: max\ncommand: ./x\nspace: {lr: {real: [0, 1]}}\n"
 	for _, tc := range []struct{ text, want string }{

@@ -114,6 +114,7 @@ type node struct {
 	gpuOf    []*Grant
 	workers  map[*Grant]int // how many run for whom
 	draining bool           // gives out nothing any more
+	aside    bool           // gives out nothing to new grants, for now
 }
 
 type waiting struct {
@@ -181,6 +182,33 @@ func (a *Allocator) Drain(name string) error {
 	return nil
 }
 
+// SetAside lets a node serve no request of Acquire until TakeBack. What was given out stays, and holdings go on to take from it.
+func (a *Allocator) SetAside(name string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.find(name)
+	if n == nil {
+		return fmt.Errorf("slots: set node %s aside: there is no such node; the nodes are %s", name, a.names())
+	}
+	n.aside = true
+	a.tell()
+	return nil
+}
+
+// TakeBack ends SetAside. It reports whether there is such a node.
+func (a *Allocator) TakeBack(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.find(name)
+	if n == nil {
+		return false
+	}
+	n.aside = false
+	a.serve()
+	a.tell()
+	return true
+}
+
 // Lose takes a node out at once: grants that have a part of it are told.
 func (a *Allocator) Lose(name string) error {
 	a.mu.Lock()
@@ -232,8 +260,11 @@ func (a *Allocator) describe() string {
 		if n.Slots > 0 {
 			text = fmt.Sprintf("%s has %s, %s and %s", n.Name, count(n.Slots, "slot"), count(len(n.CPUs), "CPU"), count(len(n.GPUs), "GPU"))
 		}
-		if n.draining {
+		switch {
+		case n.draining:
 			text += " (leaving)"
+		case n.aside:
+			text += " (set aside)"
 		}
 		parts = append(parts, text)
 	}
@@ -274,7 +305,7 @@ type Usage struct {
 	Name                          string
 	Slots, CPUs, GPUs             int // Slots 0: any number
 	UsedSlots, UsedCPUs, UsedGPUs int
-	Leaving                       bool
+	Leaving, Aside                bool
 }
 
 // Fit is how many requests for one host a node that is free could serve together. Of nothing there is any number.
@@ -305,7 +336,7 @@ func (a *Allocator) Usage() []Usage {
 
 func (n *node) usage() Usage {
 	return Usage{Name: n.Name, Slots: n.Slots, CPUs: len(n.CPUs), GPUs: len(n.GPUs),
-		UsedSlots: n.busy(), UsedCPUs: len(n.CPUs) - left(n.cpuOf), UsedGPUs: len(n.GPUs) - left(n.gpuOf), Leaving: n.draining}
+		UsedSlots: n.busy(), UsedCPUs: len(n.CPUs) - left(n.cpuOf), UsedGPUs: len(n.GPUs) - left(n.gpuOf), Leaving: n.draining, Aside: n.aside}
 }
 
 // serve gives to those who wait first for as long as there is enough.
@@ -325,7 +356,7 @@ func (a *Allocator) serve() {
 func (a *Allocator) take(r Request) *Grant {
 	var able []*node
 	for _, n := range a.nodes {
-		if n.room(r) {
+		if n.room(r) && !n.aside {
 			able = append(able, n)
 		}
 	}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/searchcontrol"
+)
+
+func tuneHostsCommand(out io.Writer) *cli.Command {
+	return &cli.Command{
+		Name:      "hosts",
+		Usage:     "show the hosts of a running search",
+		ArgsUsage: "DIR",
+		Description: `Prints what each host has, what of it is in use, and why a host is set aside:
+
+   launch tune hosts runs/mnist`,
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return usagef("tune hosts: got %d arguments, want the folder of a study", c.NArg())
+			}
+			return askSearch(c, out, searchcontrol.Request{Op: searchcontrol.Hosts})
+		},
+	}
+}
+
+func tuneAddCommand(out io.Writer) *cli.Command {
+	return &cli.Command{
+		Name:      "add",
+		Usage:     "add a host to a running search",
+		ArgsUsage: "DIR HOST [slots=N] [gpus=N] [cpus=N]",
+		Description: `Trials may run on HOST at once. A host that the search has set aside is taken back:
+
+   launch tune add runs/mnist d3
+   launch tune add runs/mnist me@10.0.0.7:2222 slots=4
+
+The hosts file stays as it is: write the host into it, too, to have it when the search is resumed.`,
+		Action: func(c *cli.Context) error {
+			if c.NArg() < 2 {
+				return usagef("tune add: got %d arguments, want the folder of a study and a host", c.NArg())
+			}
+			words := c.Args().Tail()
+			if _, err := hosts.ParseLine(words); err != nil {
+				return usageError{fmt.Errorf("launch: tune add: %w", err)}
+			}
+			return askSearch(c, out, searchcontrol.Request{Op: searchcontrol.Add, Host: strings.Join(words, " ")})
+		},
+	}
+}
+
+func tuneRemoveCommand(out io.Writer) *cli.Command {
+	return &cli.Command{
+		Name:      "remove",
+		Usage:     "remove a host from a running search",
+		ArgsUsage: "DIR HOST",
+		Description: `No more trials start on HOST; those that run there run to their end:
+
+   launch tune remove runs/mnist d3`,
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 2 {
+				return usagef("tune remove: got %d arguments, want the folder of a study and a host", c.NArg())
+			}
+			return askSearch(c, out, searchcontrol.Request{Op: searchcontrol.Remove, Host: c.Args().Get(1)})
+		},
+	}
+}
+
+// askSearch puts a request to the search in the folder that the command names, and prints the answer.
+func askSearch(c *cli.Context, out io.Writer, q searchcontrol.Request) error {
+	text, err := searchcontrol.Ask(c.Context, c.Args().First(), q)
+	if err != nil {
+		return fmt.Errorf("launch: tune %s: %w", q.Op, err)
+	}
+	_, err = io.WriteString(out, text)
+	return err
+}
