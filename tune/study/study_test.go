@@ -140,7 +140,7 @@ func TestATrialOfOneProcessIsNoJob(t *testing.T) {
 		alone bool
 	}{
 		{"", true}, {"resources: {servers: 1}", false}, {"resources: {slots: 2}", false}, {"hosts: h\naddress: 10.0.0.1\nhost_timeout: 5m", true},
-		{"hosts: h\naddress: 10.0.0.1\nresources: {servers: 1}", false}, {"hosts: h\naddress: 10.0.0.1\nlaunchflags: [--tls]", false},
+		{"hosts: h\naddress: 10.0.0.1\nresources: {servers: 1}", false}, {"hosts: h\naddress: 10.0.0.1\nlaunch_flags: [--tls]", false},
 	} {
 		s, err := Parse("f", []byte("metric: a\nmode: max\ncommand: ./x\nspace: {lr: {real: [0, 1]}}\n"+tc.more))
 		if err != nil || s.Jobs.NoServers != tc.alone {
