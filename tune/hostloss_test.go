@@ -124,7 +124,7 @@ func TestASearchThatLostItsHostsIsResumed(t *testing.T) {
 		t.Error("the result has no trial")
 	}
 	s.Return(t, s.Addresses[0])
-	again := *&cfg
+	again := cfg
 	again.Runner = &tune.Jobs{HostFile: j.HostFile, Address: j.Address, SSH: j.SSH, Launch: j.Launch, LaunchFlags: j.LaunchFlags, Logger: j.Logger}
 	again.Resume, again.Observers = tune.ResumeAuto, nil
 	for _, x := range mustRun(t, again).Trials() {
@@ -136,7 +136,7 @@ func TestASearchThatLostItsHostsIsResumed(t *testing.T) {
 
 // A host is added to a search and removed from it through the study's folder.
 func TestASearchIsToldOfHosts(t *testing.T) {
-	s, j, names, log := newHosts(t, "well", 2)
+	_, j, names, log := newHosts(t, "well", 2)
 	j.LaunchFlags = []string{"--env", kindVariable}
 	if err := os.WriteFile(j.HostFile, []byte(names[0]+" slots=1 gpus=0\n"), 0o666); err != nil {
 		t.Fatal(err)
@@ -174,5 +174,4 @@ func TestASearchIsToldOfHosts(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(cfg.Dir, "control.json")); err == nil {
 		t.Error("control.json is left")
 	}
-	_ = s
 }
