@@ -57,6 +57,9 @@ func (a *atEvents) Observe(_ tune.View, e tune.Event) {
 // the user's code.
 func TestTrialsSurviveTheLossOfHosts(t *testing.T) {
 	for _, servers := range []bool{true, false} {
+		if !servers && os.Getenv("PARAGON_TEST_SLOW") == "" {
+			continue // the search does the same about hosts in both cases
+		}
 		t.Run(fmt.Sprintf("servers=%t", servers), func(t *testing.T) {
 			s, j, names, log := newHosts(t, "well", 2)
 			if servers {
@@ -108,6 +111,9 @@ func TestTrialsSurviveTheLossOfHosts(t *testing.T) {
 
 // When all hosts are lost the search waits, and ends with an error that names them. Resumed, it goes on.
 func TestASearchThatLostItsHostsIsResumed(t *testing.T) {
+	if os.Getenv("PARAGON_TEST_SLOW") == "" {
+		t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")
+	}
 	s, j, names, log := newHosts(t, "well", 2)
 	j.LaunchFlags = []string{"--env", kindVariable}
 	j.HostTimeout = time.Second
