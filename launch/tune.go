@@ -34,7 +34,7 @@ and reports which parameters were best and why. A file describes the search:
       optimizer: [sgd, adam]
       lr: {real: [1e-4, 1e-1], log: true}
     samples: 20
-    suggester: tpe                    # random, sobol, tpe, gp, cmaes, external
+    suggester: tpe                    # auto (if none is named), random, sobol, tpe, gp, cmaes, external
     scheduler:
       asha: {max_step: 9, guard: true}
     resources: {slots: 2, servers: 1} # each trial is a job of two workers and a server

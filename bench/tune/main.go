@@ -1,12 +1,21 @@
 // Command tune measures the suggesters of package tune on functions whose minimum is known.
 //
 //	go run ./bench/tune
-//	go run ./bench/tune --seeds 20 --only TPE,random --trials 50,100,200 --parallel 1,8
+//	go run ./bench/tune --functions judging --only TPE,GP --save ours.json
+//	go run ./bench/tune --functions judging --only none --program 'peer=python3 peer.py' --save peer.json
+//	go run ./bench/tune --functions judging --only none --load ours.json,peer.json
 //
-// Each row is a suggester, a number of trials and how many run at once, each lasting as long as the others. Per function the
-// table has the median and, in brackets, the mean over the seeds of the simple regret: the best value found minus the
-// minimum. The last column is the mean time of one
-// trial, nearly all of it the proposal; with --workers 1 on a quiet machine that is what it costs.
+// The simple regret of a search is the value of its best trial minus the function's minimum; where trials report with noise,
+// the best is the one that reported the least. The functions tuning are those that the suggesters' constants were chosen by,
+// those judging are others, of the same kinds.
+//
+// The first table has for each function the median and the quartiles over the seeds. The second has for each kind, and for all
+// functions, the geometric mean of the medians as a part of random search's, one at a time, and over all also that of the
+// quartiles; a part below a hundredth counts as a hundredth. The last column is the mean time of one trial, nearly all of it
+// the proposal; with --workers 1 on a quiet machine that is what it costs.
+//
+// A program given with --program speaks the protocol of suggest.External, so any other library can be compared on the same
+// functions. --save writes all regrets as JSON, --load adds those of such files to the tables.
 package main
 
 import (
@@ -23,7 +32,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/suggest"
 	"github.com/paragon-train/paragon/tune/suggest/suggesttest"
@@ -49,9 +57,12 @@ var contestants = []contestant{
 
 // settings are what the command line asks for.
 type settings struct {
-	seeds, workers   int
-	trials, parallel []int
-	contestants      []contestant
+	seeds, workers, trials int
+	parallel               []int
+	contestants            []contestant
+	problems               []suggesttest.Problem
+	save                   string
+	load                   []string
 }
 
 func main() {
@@ -69,38 +80,82 @@ func parse(args []string, w io.Writer) (settings, error) {
 	f.SetOutput(w)
 	f.IntVar(&s.seeds, "seeds", 20, "searches per cell of the table")
 	f.IntVar(&s.workers, "workers", runtime.GOMAXPROCS(0), "searches at a time")
-	trials := f.String("trials", "100", "numbers of trials, with commas")
+	f.IntVar(&s.trials, "trials", 100, "trials of a search")
+	f.StringVar(&s.save, "save", "", "file to write all regrets to")
+	load := f.String("load", "", "files of regrets to add to the tables, with commas")
 	parallel := f.String("parallel", "1,8", "numbers of trials that run at once, with commas")
-	only := f.String("only", "", "names of suggesters, with commas; default all")
+	functions := f.String("functions", "tuning", "tuning, judging, or names of functions, with commas")
+	only := f.String("only", "", "names of suggesters, with commas, or none; default all")
+	f.Func("program", "a further suggester, as NAME=COMMAND: a program that speaks the protocol of suggest.External", func(text string) error {
+		name, command, ok := strings.Cut(text, "=")
+		if !ok || name == "" || len(strings.Fields(command)) == 0 {
+			return fmt.Errorf("want NAME=COMMAND")
+		}
+		s.contestants = append(s.contestants, contestant{name, func() tune.Suggester { return &suggest.External{Command: strings.Fields(command)} }})
+		return nil
+	})
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}
 	var err error
-	if s.trials, err = numbers(*trials); err == nil {
-		s.parallel, err = numbers(*parallel)
-	}
-	if err != nil {
+	if s.parallel, err = numbers(*parallel); err != nil {
 		return s, err
 	}
-	if s.seeds < 1 || s.workers < 1 {
-		return s, fmt.Errorf("tune: %d seeds, %d workers: want at least 1", s.seeds, s.workers)
+	if s.seeds < 1 || s.workers < 1 || s.trials < 1 {
+		return s, fmt.Errorf("tune: %d seeds, %d workers, %d trials: want at least 1", s.seeds, s.workers, s.trials)
 	}
-	if *only == "" {
-		s.contestants = contestants
-		return s, nil
+	if *load != "" {
+		s.load = strings.Split(*load, ",")
 	}
-	var names []string
-	for _, c := range contestants {
-		names = append(names, c.name)
+	if s.problems, err = problems(*functions); err != nil {
+		return s, err
 	}
-	for _, name := range strings.Split(*only, ",") {
-		i := slices.Index(names, name)
-		if i < 0 {
-			return s, fmt.Errorf("tune: suggester %q: want some of %s", name, strings.Join(names, ","))
+	switch *only {
+	case "":
+		s.contestants = append(s.contestants, contestants...)
+	case "none":
+	default:
+		for _, name := range strings.Split(*only, ",") {
+			i := slices.IndexFunc(contestants, func(c contestant) bool { return c.name == name })
+			if i < 0 {
+				var names []string
+				for _, c := range contestants {
+					names = append(names, c.name)
+				}
+				return s, fmt.Errorf("tune: suggester %q: want some of %s", name, strings.Join(names, ","))
+			}
+			s.contestants = append(s.contestants, contestants[i])
 		}
-		s.contestants = append(s.contestants, contestants[i])
 	}
 	return s, nil
+}
+
+// problems are a set of functions by its name, or functions by theirs.
+func problems(names string) ([]suggesttest.Problem, error) {
+	switch names {
+	case "tuning":
+		return suggesttest.Tuning(), nil
+	case "judging":
+		return suggesttest.Judging(), nil
+	}
+	all := append(suggesttest.Tuning(), suggesttest.Judging()...)
+	var out []suggesttest.Problem
+	for _, name := range strings.Split(names, ",") {
+		i := slices.IndexFunc(all, func(p suggesttest.Problem) bool { return p.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("tune: function %q: want tuning, judging, or some of %s", name, functionNames(all))
+		}
+		out = append(out, all[i])
+	}
+	return out, nil
+}
+
+func functionNames(all []suggesttest.Problem) string {
+	var names []string
+	for _, p := range all {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, ",")
 }
 
 func numbers(text string) ([]int, error) {
@@ -120,40 +175,41 @@ func run(args []string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	problems := []suggesttest.Problem{suggesttest.Branin(), suggesttest.Hartmann6(), suggesttest.Mixed()}
-	head := []string{"suggester", "trials", "at once"}
-	for _, p := range problems {
-		head = append(head, p.Name)
+	all, err := loadRegrets(s.load, s.trials)
+	if err != nil {
+		return err
 	}
-	table := metrics.Table{
-		Title:   fmt.Sprintf("Simple regret, median (mean) of %d searches", s.seeds),
-		Columns: append(head, "per trial"),
-		Note:    fmt.Sprintf("%s; %s", machine(), strings.Join(append([]string{"bench/tune"}, args...), " ")),
+	todo := s.contestants
+	if !slices.ContainsFunc(todo, func(c contestant) bool { return c.name == "random" }) {
+		todo = append([]contestant{contestants[0]}, todo...) // what the others are compared with
 	}
-	for _, trials := range s.trials {
-		for _, c := range s.contestants {
-			for _, parallel := range s.parallel {
-				row := []any{c.name, trials, parallel}
-				var spent time.Duration
-				for _, p := range problems {
-					regrets, d, err := measure(p, c, trials, parallel, s)
-					if err != nil {
-						return err
-					}
-					spent += d
-					row = append(row, fmt.Sprintf("%.4f (%.4f)", suggesttest.Median(regrets), suggesttest.Mean(regrets)))
+	var made []regret
+	for _, c := range todo {
+		for _, parallel := range s.parallel {
+			if c.name == "random" && parallel > 1 {
+				continue // the same draws
+			}
+			for _, p := range s.problems {
+				r, err := measure(p, c, parallel, s)
+				if err != nil {
+					return err
 				}
-				table.Row(append(row, (spent / time.Duration(s.seeds*trials*len(problems))).Round(time.Microsecond).String())...)
+				made = append(made, r...)
 			}
 		}
 	}
-	_, err = table.WriteTo(w)
-	return err
+	if s.save != "" {
+		if err := saveRegrets(s.save, made); err != nil {
+			return err
+		}
+	}
+	note := fmt.Sprintf("%s; %s", machine(), strings.Join(append([]string{"bench/tune"}, args...), " "))
+	return writeTables(w, s, append(made, all...), note)
 }
 
-// measure makes the searches of one cell, several at a time. The time is the sum over them.
-func measure(p suggesttest.Problem, c contestant, trials, parallel int, s settings) ([]float64, time.Duration, error) {
-	regrets, times, errs := make([]float64, s.seeds), make([]time.Duration, s.seeds), make([]error, s.seeds)
+// measure makes the searches of one cell, several at a time.
+func measure(p suggesttest.Problem, c contestant, parallel int, s settings) ([]regret, error) {
+	regrets, errs := make([]regret, s.seeds), make([]error, s.seeds)
 	slots := make(chan struct{}, s.workers)
 	var all sync.WaitGroup
 	for seed := range s.seeds {
@@ -161,16 +217,17 @@ func measure(p suggesttest.Problem, c contestant, trials, parallel int, s settin
 		all.Go(func() {
 			defer func() { <-slots }()
 			start := time.Now()
-			regrets[seed], _, errs[seed] = p.Run(c.make(), trials, parallel, uint64(seed))
-			times[seed] = time.Since(start)
+			suggester := c.make()
+			if closer, ok := suggester.(io.Closer); ok {
+				defer closer.Close()
+			}
+			r, _, err := p.Run(suggester, s.trials, parallel, uint64(seed))
+			regrets[seed] = regret{c.name, p.Name, s.trials, parallel, seed, r, time.Since(start).Seconds()}
+			errs[seed] = err
 		})
 	}
 	all.Wait()
-	var total time.Duration
-	for _, t := range times {
-		total += t
-	}
-	return regrets, total, errors.Join(errs...)
+	return regrets, errors.Join(errs...)
 }
 
 // machine says where the numbers are from.

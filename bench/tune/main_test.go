@@ -1,28 +1,57 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
 
-func TestTable(t *testing.T) {
-	var out strings.Builder
-	if err := run([]string{"--seeds", "2", "--trials", "12", "--parallel", "1,4", "--only", "random,TPE,GP,CMAES"}, &out); err != nil {
+// What was saved gives the same table when it is loaded, without a search.
+func TestTables(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "regrets.json")
+	common := []string{"--seeds", "2", "--trials", "12", "--parallel", "1,4", "--functions", "Branin,mixed,bowl with noise"}
+	var out, again strings.Builder
+	if err := run(append(common, "--only", "TPE,GP,CMAES", "--save", file), &out); err != nil {
 		t.Fatal(err)
 	}
-	text := out.String()
-	for _, want := range []string{"Branin", "Hartmann6", "mixed", "random", "TPE", "GP", "CMAES", "median (mean) of 2 searches"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the table has no %q:\n%s", want, text)
+	for _, want := range []string{"Branin", "smooth", "branching", "noisy", "random, 1", "TPE, 4", "GP", "CMAES", "quartiles"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the tables have no %q:\n%s", want, out.String())
 		}
 	}
-	if strings.Contains(text, "NaN") {
-		t.Errorf("the table has NaN:\n%s", text)
+	if err := run(append(common, "--only", "none", "--load", file), &again); err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(out.String(), "\n\n")
+	if second, _, _ := strings.Cut(again.String(), "\n\n"); first != second {
+		t.Errorf("loaded:\n%s\nwant:\n%s", second, first)
+	}
+	if strings.Contains(out.String()+again.String(), "NaN") {
+		t.Errorf("a table has NaN:\n%s\n%s", out.String(), again.String())
+	}
+}
+
+// A program takes part by the protocol of external suggesters.
+func TestAProgramTakesPart(t *testing.T) {
+	var out strings.Builder
+	answer := `n=0; while read -r line; do n=$((n+1)); echo "{\"id\": $n, \"params\": {\"x\": 3.141592653589793, \"y\": 2.275}}"; done`
+	file := filepath.Join(t.TempDir(), "peer.sh")
+	if err := os.WriteFile(file, []byte(answer), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	err := run([]string{"--seeds", "1", "--trials", "3", "--parallel", "1", "--functions", "Branin", "--only", "none", "--program", "peer=sh " + file}, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "0.0000 [0.0000 0.0000]") || !strings.Contains(out.String(), "peer, 1") {
+		t.Errorf("the program knows the minimum:\n%s", out.String())
 	}
 }
 
 func TestBadArguments(t *testing.T) {
-	for _, args := range [][]string{{"--only", "nobody"}, {"--trials", "x"}, {"--parallel", "0"}, {"--seeds", "0"}, {"--unknown"}} {
+	for _, args := range [][]string{{"--only", "nobody"}, {"--trials", "x"}, {"--parallel", "0"}, {"--seeds", "0"}, {"--unknown"}, {"--functions", "none"},
+		{"--program", "peer"}, {"--only", "none", "--load", "/there/is/no/file"}} {
 		if err := run(args, &strings.Builder{}); err == nil {
 			t.Errorf("%q: no error", args)
 		}

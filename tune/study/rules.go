@@ -24,6 +24,7 @@ type rule struct {
 }
 
 var suggesters = []rule{
+	{"auto", func() any { return new(suggest.Auto) }},
 	{"random", func() any { return nil }},
 	{"sobol", func() any { return new(suggest.Sobol) }},
 	{"tpe", func() any { return new(suggest.TPE) }},
@@ -120,7 +121,10 @@ func (r *reader) choose(n *yaml.Node, field string, rules []rule) (name string, 
 }
 
 func (r *reader) suggester(n *yaml.Node, field string) tune.Suggester {
-	_, made := r.choose(n, field, suggesters)
+	name, made := r.choose(n, field, suggesters)
+	if name == "random" {
+		return tune.Random{}
+	}
 	if e, ok := made.(*external); ok {
 		s := &suggest.External{Command: e.Command.words(), Deadline: e.Deadline}
 		if len(s.Command) == 0 {

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/suggest"
 )
 
 // file is what a file may have.
@@ -190,6 +191,9 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 		Retries: tune.Retries(f.Retries),
 		Resources: tune.Resources{Hosts: f.Resources.Hosts, Slots: f.Resources.Slots, CPUsPerSlot: f.Resources.CPUs, GPUs: f.Resources.GPUs,
 			Servers: f.Resources.Servers, StartTimeout: f.Resources.StartTimeout},
+	}
+	if c.Suggester == nil {
+		c.Suggester = new(suggest.Auto)
 	}
 	for _, p := range f.Points {
 		c.Points = append(c.Points, tune.Point(p))

@@ -103,7 +103,7 @@ func TestAFileSaysAllThatASearchHas(t *testing.T) {
 func TestEverySuggesterSchedulerAndPrunerIsInTheFile(t *testing.T) {
 	base := "metric: a\nmode: max\ncommand: ./x\nspace: {lr: {real: [0, 1]}}\n"
 	for _, text := range []string{
-		"suggester: random", "suggester: sobol", "suggester: gp", "suggester: {cmaes: {sigma: 0.2}}", "suggester: {external: {command: ./s.py --x, deadline: 5s}}",
+		"suggester: auto", "suggester: random", "suggester: sobol", "suggester: gp", "suggester: {cmaes: {sigma: 0.2}}", "suggester: {external: {command: ./s.py --x, deadline: 5s}}",
 		"suggester: {repeat: {times: 3, suggester: tpe}}",
 		"scheduler: fifo", "scheduler: {promotion: {max_step: 9}}", "scheduler: {hyperband: {max_step: 81, table: ray}}", "scheduler: {optuna_hyperband: {max_step: 9}}",
 		"scheduler: median", "scheduler: {percentile: {percent: 25}}", "scheduler: {threshold: {lower: 0}}", "scheduler: {asha: {rule: optuna}}",
@@ -115,7 +115,9 @@ func TestEverySuggesterSchedulerAndPrunerIsInTheFile(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got := s.Config.Suggester != nil || s.Config.Scheduler != nil; got == (strings.Contains(text, "random") || strings.Contains(text, "fifo")) {
+		_, auto := s.Config.Suggester.(*suggest.Auto) // that of a file that names none
+		if strings.Contains(text, "random") && s.Config.Suggester != (tune.Random{}) || strings.Contains(text, "suggester") && !strings.Contains(text, "auto") && auto ||
+			!strings.Contains(text, "suggester") && (s.Config.Scheduler != nil) == strings.Contains(text, "fifo") || !strings.Contains(text, "suggester") && !auto {
 			t.Errorf("%s: got suggester %#v and scheduler %#v", text, s.Config.Suggester, s.Config.Scheduler)
 		}
 	}

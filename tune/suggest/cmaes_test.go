@@ -84,6 +84,7 @@ func all() map[string]func() tune.Suggester {
 		"TPE Hyperopt":   func() tune.Suggester { return &TPE{Rules: Hyperopt, Univariate: true} },
 		"GP":             func() tune.Suggester { return &GP{} },
 		"CMAES":          func() tune.Suggester { return &CMAES{} },
+		"Auto":           func() tune.Suggester { return &Auto{} },
 	}
 }
 

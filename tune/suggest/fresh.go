@@ -9,25 +9,19 @@ import (
 // fresh calls propose until it gives a point that no trial has had, a few times; at last it takes any such point of a
 // space that is small enough to go through. If there is none, a point comes again.
 func (m *model) fresh(recs []record, given []float64, rng *rand.Rand, propose func() []float64) []float64 {
+	used := func(x []float64) bool { return has(recs, hash(m.settle(x))) }
 	x := propose()
-	if math.IsInf(m.size(given), 1) && m.continuous(x, given) {
-		return x // no two draws are the same
-	}
-	used := make(map[uint64]bool, len(recs))
-	for i := range recs {
-		used[recs[i].hash] = true
-	}
 	for range 12 {
-		if !used[hash(x)] {
+		if !used(x) {
 			return x
 		}
 		x = propose()
 	}
-	if !used[hash(x)] {
+	if !used(x) {
 		return x
 	}
 	if m.size(given) <= 1<<16 {
-		if free := m.free(used, given); len(free) > 0 {
+		if free := m.free(recs, given); len(free) > 0 {
 			return free[rng.IntN(len(free))]
 		}
 		return x
@@ -37,31 +31,35 @@ func (m *model) fresh(recs []record, given []float64, rng *rand.Rand, propose fu
 		for i := range u {
 			u[i] = rng.Float64()
 		}
-		if y := m.fromUnit(u, given); !used[hash(y)] {
+		if y := m.fromUnit(u, given); !used(y) {
 			return y
 		}
 	}
 	return x
 }
 
-// continuous says whether a dim that is there has no steps.
-func (m *model) continuous(x, given []float64) bool {
-	for i, d := range m.dims {
-		if !math.IsNaN(x[i]) && (given == nil || math.IsNaN(given[i])) && math.IsInf(d.size(), 1) && d.step == 0 {
+// has says whether a record has this hash.
+func has(recs []record, h uint64) bool {
+	for i := range recs {
+		if recs[i].hash == h {
 			return true
 		}
 	}
 	return false
 }
 
-// free are the points of a finite space that are not used.
-func (m *model) free(used map[uint64]bool, given []float64) [][]float64 {
+// free are the points of a finite space that no record has.
+func (m *model) free(recs []record, given []float64) [][]float64 {
+	used := make(map[uint64]bool, len(recs))
+	for i := range recs {
+		used[recs[i].hash] = true
+	}
 	var all [][]float64
 	x := m.blank()
 	var walk func(i int)
 	walk = func(i int) {
 		if i == len(m.dims) {
-			if !used[hash(x)] {
+			if !used[hash(m.settle(x))] {
 				all = append(all, slices.Clone(x))
 			}
 			return
@@ -86,6 +84,17 @@ func (m *model) free(used map[uint64]bool, given []float64) [][]float64 {
 	}
 	walk(0)
 	return all
+}
+
+// settle are the numbers that the trial with values x will have: parameters are rounded to their steps without the noise of adding.
+func (m *model) settle(x []float64) []float64 {
+	out := slices.Clone(x)
+	for j := range out {
+		if !math.IsNaN(out[j]) {
+			out[j] = m.number(j, m.decode(j, out[j]))
+		}
+	}
+	return out
 }
 
 // hash is a number for a point; equal points have equal ones.

@@ -16,7 +16,8 @@ type gp struct {
 	theta gpTheta
 	x     [][]float64
 	chol  mat.Cholesky
-	alpha []*mat.VecDense // K⁻¹·y of each set of values
+	y     [][]float64     // sets of values
+	alpha []*mat.VecDense // K⁻¹·y of each
 }
 
 // matern is the kernel without amplitude at scaled distance r, and −k'(r)/r.
@@ -26,14 +27,18 @@ func matern(r float64) (k, slope float64) {
 	return (1 + s + s*s/3) * e, 5.0 / 3 * (1 + s) * e
 }
 
+// distance is the scaled distance of two points.
 func (t gpTheta) distance(a, b []float64, inverse []float64) float64 {
 	sum := 0.0
 	for i := range a {
-		d := (a[i] - b[i]) * inverse[i]
+		d := gap(a[i], b[i]) * inverse[i]
 		sum += d * d
 	}
 	return math.Sqrt(sum)
 }
+
+// gap is the distance in one input, at most 1: numbers are in [0, 1], and choices, whose inputs are whole numbers, are all as far from each other.
+func gap(a, b float64) float64 { return min(math.Abs(a-b), 1) }
 
 func (t gpTheta) inverseScales() []float64 {
 	inv := make([]float64, len(t)-2)
@@ -121,7 +126,7 @@ func (t gpTheta) loss(x [][]float64, y []float64, grad []float64) float64 {
 			m, slope := matern(t.distance(x[i], x[j], inv))
 			grad[d] += w * 2 * v * m
 			for p := range d {
-				q := (x[i][p] - x[j][p]) * inv[p]
+				q := gap(x[i][p], x[j][p]) * inv[p]
 				grad[p] += w * v * slope * q * q
 			}
 		}
@@ -137,12 +142,12 @@ func fitGP(x [][]float64, y []float64) gpTheta {
 	d := len(x[0])
 	var best gpTheta
 	top := math.Inf(1)
-	for _, scale := range []float64{-0.7, -1.6} {
+	for _, from := range []struct{ scale, noise float64 }{{-0.7, gpNoiseMean}, {-1.6, gpNoiseMean}, {-0.7, -1}} {
 		start := make(gpTheta, d+2)
 		for i := range d {
-			start[i] = scale
+			start[i] = from.scale
 		}
-		start[d], start[d+1] = 0, gpNoiseMean
+		start[d], start[d+1] = 0, from.noise
 		at, f := minimise(func(v, g []float64) float64 { return gpTheta(v).loss(x, y, g) }, start, 25)
 		if f < top {
 			best, top = at, f
@@ -172,12 +177,26 @@ func newGP(theta gpTheta, x [][]float64, ys ...[]float64) *gp {
 }
 
 func (g *gp) values(ys ...[]float64) {
-	g.alpha = g.alpha[:0]
+	g.y, g.alpha = ys, g.alpha[:0]
 	for _, y := range ys {
 		a := mat.NewVecDense(len(y), nil)
 		_ = g.chol.SolveVecTo(a, mat.NewVecDense(len(y), y)) // a bad condition is a warning, and the noise bounds it
 		g.alpha = append(g.alpha, a)
 	}
+}
+
+// least are the smallest posterior means at the process's points, one for each set of values: what is known to be reached where
+// values have noise. K·α is y − noise·α, since (K + noise)·α is y.
+func (g *gp) least() []float64 {
+	out := make([]float64, len(g.alpha))
+	noise := g.theta.noise()
+	for s, a := range g.alpha {
+		out[s] = math.Inf(1)
+		for i, ai := range a.RawVector().Data {
+			out[s] = min(out[s], g.y[s][i]-noise*ai)
+		}
+	}
+	return out
 }
 
 // A gpPredictor evaluates one process at many points without taking memory for each.

@@ -40,6 +40,8 @@ func TestGPInterpolates(t *testing.T) {
 			t.Errorf("at %v: got %v ± %v, want %v", x[i], p.means[0], sd, y[i])
 		}
 	}
+	g = newGP(gpTheta{-3, 0, -9}, x, y)
+	p = g.predictor()
 	if sd := p.at([]float64{50}); !near(sd, 1, 1e-6) || !near(p.means[0], 0, 1e-6) {
 		t.Errorf("far away: got %v ± %v, want 0 ± 1", p.means[0], sd)
 	}

@@ -14,7 +14,7 @@ import (
 //
 // Running trials have no value yet: their values are drawn from the process, several times, and the improvement is
 // averaged over the draws (Snoek, Larochelle and Adams 2012, section 3.2), so that many trials at once spread. Inputs are
-// the unit cube; a choice is one input for each of its values, a parameter that is not there stands in the middle.
+// the unit cube; the values of a choice are all as far from each other, a number that is not there stands in the middle.
 type GP struct {
 	// Startup is the number of finished trials below which proposals are quasi-random. Zero is 10.
 	Startup int
@@ -55,29 +55,20 @@ func (g *GP) startup() int {
 	return 10
 }
 
-// encode maps values to the process's inputs.
+// encode maps values to the process's inputs: numbers to [0, 1], choices to whole numbers. See gap.
 func (s *model) encode(x []float64) []float64 {
-	in := make([]float64, 0, len(x))
+	in := make([]float64, len(x))
 	for i, d := range s.dims {
 		missing := math.IsNaN(x[i])
 		switch {
-		case d.choices > 2:
-			for c := range d.choices {
-				switch {
-				case missing:
-					in = append(in, 0.5/float64(d.choices))
-				case c == int(x[i]):
-					in = append(in, 0.7)
-				default:
-					in = append(in, 0)
-				}
-			}
+		case d.choices > 0 && missing:
+			in[i] = -1
+		case d.choices > 0:
+			in[i] = x[i]
 		case missing:
-			in = append(in, 0.5)
-		case d.choices == 2:
-			in = append(in, x[i])
+			in[i] = 0.5
 		default:
-			in = append(in, d.toUnit(x[i]))
+			in[i] = d.toUnit(x[i])
 		}
 	}
 	return in
@@ -198,11 +189,10 @@ func (g *GP) propose(s *model, recs []record, given []float64, rng *rand.Rand) [
 			running = append(running, s.encode(recs[i].x))
 		}
 	}
-	bests := []float64{slices.Min(y)}
 	if len(running) > 0 {
-		process, bests = fantasise(process, y, running[max(0, len(running)-64):], rng)
+		process = fantasise(process, y, running[max(0, len(running)-64):], rng)
 	}
-	return g.search(s, process, bests, data, given, rng)
+	return g.search(s, process, process.least(), data, given, rng)
 }
 
 func medianScore(data []*record) float64 {
@@ -220,10 +210,9 @@ func medianScore(data []*record) float64 {
 }
 
 // fantasise conditions the process on draws of the values at more points, gpFantasies sets of them, each point drawn given
-// those before it. It returns each set's least value as well.
-func fantasise(g *gp, y []float64, more [][]float64, rng *rand.Rand) (*gp, []float64) {
+// those before it.
+func fantasise(g *gp, y []float64, more [][]float64, rng *rand.Rand) *gp {
 	sets := make([][]float64, gpFantasies)
-	bests := make([]float64, gpFantasies)
 	for i := range sets {
 		sets[i] = slices.Clone(y)
 	}
@@ -235,10 +224,7 @@ func fantasise(g *gp, y []float64, more [][]float64, rng *rand.Rand) (*gp, []flo
 		}
 		g = &gp{theta: g.theta, x: append(slices.Clip(g.x), p)}
 	}
-	for i := range sets {
-		bests[i] = slices.Min(sets[i])
-	}
-	return newGP(g.theta, g.x, sets...), bests
+	return newGP(g.theta, g.x, sets...)
 }
 
 // logImprovement is the log of the expected improvement below best of N(mean, sd²), right to the digits also where the
@@ -289,7 +275,7 @@ func (g *GP) search(s *model, process *gp, bests []float64, data []*record, give
 	slices.SortStableFunc(top, func(a, b *record) int { return a.compare(b) })
 	for _, r := range top[:min(3, len(top))] {
 		for k := range 30 {
-			add(s.nudge(centre(s.toUnit(r.x)), []float64{0.1, 0.03, 0.01}[k%3], rng))
+			add(s.nudge(centre(s.toUnit(r.x)), s.open(r.x, given), []float64{0.1, 0.03, 0.01}[k%3], rng))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b point) int { return cmp.Compare(b.v, a.v) })
@@ -297,7 +283,7 @@ func (g *GP) search(s *model, process *gp, bests []float64, data []*record, give
 	for _, start := range slices.Clone(all[:min(4, len(all))]) {
 		at, sd := start, 0.08
 		for range 60 {
-			if next := add(s.nudge(at.u, sd, rng)); next.v > at.v {
+			if next := add(s.nudge(at.u, s.open(at.x, given), sd, rng)); next.v > at.v {
 				at, sd = next, min(sd*1.5, 0.2)
 			} else {
 				sd = max(sd*0.9, 1e-3)
@@ -310,16 +296,27 @@ func (g *GP) search(s *model, process *gp, bests []float64, data []*record, give
 	return best.x
 }
 
+// open are the dims that are there at x and not given.
+func (s *model) open(x, given []float64) []int {
+	var out []int
+	for i := range x {
+		if !math.IsNaN(x[i]) && (given == nil || math.IsNaN(given[i])) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
 // nudge moves some coordinates of a point of the unit cube by normal steps, reflected at the walls; a choice is drawn anew
 // now and then.
-func (s *model) nudge(u []float64, sd float64, rng *rand.Rand) []float64 {
+func (s *model) nudge(u []float64, open []int, sd float64, rng *rand.Rand) []float64 {
 	out := slices.Clone(u)
 	all := rng.IntN(2) == 0
-	one := rng.IntN(len(u))
-	for i, d := range s.dims {
-		if !all && i != one {
-			continue
-		}
+	if !all && len(open) > 0 {
+		open = []int{open[rng.IntN(len(open))]}
+	}
+	for _, i := range open {
+		d := s.dims[i]
 		if d.choices > 0 {
 			if !all || rng.Float64() < 0.1 {
 				out[i] = rng.Float64()

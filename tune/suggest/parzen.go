@@ -11,7 +11,7 @@ import (
 type parzenRules struct {
 	priorWeight  float64 // weight of the prior kernel against 1 of an observation, of one continuous dim
 	coarseWeight float64 // the same, of a stepped dim, a choice, or several dims
-	joint        float64 // of several dims: sigma is joint·n^(−1/(d+4))·(hi−lo)
+	joint        float64 // of several dims: sigma is joint·n^(−1/(d+4))·(hi−lo); 0: the distance to the neighbours in each dim
 	narrow       float64 // sigma is at least (hi−lo)/min(100, narrow·(2+n)); of a stepped dim narrow is 1
 	hyperopt     bool    // one truncation over the mixture, and half the range as the only observation's sigma
 	ramp         int     // newest observations of weight 1; older ones' weights fall linearly to 1/n
@@ -64,15 +64,18 @@ func observationWeights(n, ramp int) []float64 {
 }
 
 // newMixture fits the estimator to observations, oldest first; row[j] is the value in dims[j]. With more than one dim
-// the sigmas are those of joint sampling, rules.joint·n^(−1/(d+4))·(hi−lo).
-func newMixture(dims []*dim, obs [][]float64, rules parzenRules) *mixture {
+// the sigmas are those of joint sampling, rules.joint·n^(−1/(d+4))·(hi−lo), or the distances between the observations. Weights, if not nil, are those of the observations, of mean 1.
+func newMixture(dims []*dim, obs [][]float64, weights []float64, rules parzenRules) *mixture {
 	n := len(obs)
+	if weights == nil {
+		weights = observationWeights(n, rules.ramp)
+	}
 	m := &mixture{dims: dims, rules: rules, factors: make([]factor, len(dims))}
 	prior := rules.coarseWeight
 	if len(dims) == 1 && dims[0].choices == 0 && dims[0].step == 0 {
 		prior = rules.priorWeight
 	}
-	m.weight = append(observationWeights(n, rules.ramp), prior)
+	m.weight = append(slices.Clip(weights), prior)
 	sum := 0.0
 	for _, w := range m.weight {
 		sum += w
@@ -132,6 +135,9 @@ func (f *factor) numeric(d *dim, obs [][]float64, j int, rules parzenRules, join
 	f.mu[n] = mid
 	f.sigma = make([]float64, n+1)
 	switch {
+	case joint && rules.joint == 0:
+		f.sigma[0] = width // where there is no neighbour
+		f.neighbours(n)
 	case joint:
 		s := rules.joint * math.Pow(float64(max(n, 1)), -1/float64(numDims+4)) * width
 		for i := range f.sigma {
@@ -140,7 +146,7 @@ func (f *factor) numeric(d *dim, obs [][]float64, j int, rules parzenRules, join
 	case rules.hyperopt && n == 1:
 		f.sigma[0] = width / 2
 	default:
-		f.neighbours()
+		f.neighbours(n + 1)
 	}
 	narrow := rules.narrow
 	if d.step > 0 {
@@ -164,10 +170,9 @@ func (f *factor) numeric(d *dim, obs [][]float64, j int, rules parzenRules, join
 	}
 }
 
-// neighbours sets each sigma to the larger distance to the two sorted neighbours, the prior's midpoint being one of them;
-// the outermost ones have only the inner neighbour.
-func (f *factor) neighbours() {
-	n := len(f.mu)
+// neighbours sets each of the first n sigmas to the larger distance to the two sorted neighbours; the outermost ones have only the
+// inner neighbour.
+func (f *factor) neighbours(n int) {
 	if n < 2 {
 		return
 	}
@@ -176,7 +181,7 @@ func (f *factor) neighbours() {
 		i  int
 	}
 	order := make([]at, n)
-	for i, mu := range f.mu {
+	for i, mu := range f.mu[:n] {
 		order[i] = at{mu, i}
 	}
 	slices.SortFunc(order, func(a, b at) int { return cmp.Or(cmp.Compare(a.mu, b.mu), cmp.Compare(a.i, b.i)) })

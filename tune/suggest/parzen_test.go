@@ -71,7 +71,7 @@ func TestKernelsAndDensitiesMatchOptuna(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			want := oracle.Optuna[tc.name]
-			m := newMixture(tc.dims, tc.obs, optunaRules)
+			m := newMixture(tc.dims, tc.obs, nil, optunaRules)
 			if !allNear(m.weight, want.Weights, 1e-9) {
 				t.Errorf("weights: got %v, want %v", m.weight, want.Weights)
 			}
@@ -117,7 +117,7 @@ func TestKernelsAndDensitiesMatchHyperopt(t *testing.T) {
 	rules := optunaRules
 	rules.hyperopt = true
 	for _, tc := range oracle.Hyperopt {
-		m := newMixture([]*dim{{lo: tc.Low, hi: tc.High}}, column(tc.Obs...), rules)
+		m := newMixture([]*dim{{lo: tc.Low, hi: tc.High}}, column(tc.Obs...), nil, rules)
 		got, want := 0.0, 0.0 // Hyperopt's kernels come sorted, with the prior among them
 		for i := range tc.Sigmas {
 			got, want = got+m.factors[0].sigma[i], want+tc.Sigmas[i]
@@ -162,7 +162,7 @@ func TestWeightsAndSplitMatchOracle(t *testing.T) {
 // What sample draws must have the density that logDensity states.
 func TestSamplesFollowDensity(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	m := newMixture([]*dim{{lo: 1, hi: 8, step: 1}}, column(2, 4, 7), optunaRules)
+	m := newMixture([]*dim{{lo: 1, hi: 8, step: 1}}, column(2, 4, 7), nil, optunaRules)
 	const n = 200_000
 	count := make(map[float64]int)
 	for range n {
@@ -191,7 +191,7 @@ func TestSortedKernelsGiveTheSameDensity(t *testing.T) {
 		for range 3000 {
 			obs = append(obs, []float64{min(rng.ExpFloat64(), 10)})
 		}
-		m := newMixture([]*dim{{lo: 0, hi: 10}}, obs, rules)
+		m := newMixture([]*dim{{lo: 0, hi: 10}}, obs, nil, rules)
 		fast := m.evaluator()
 		slow := &evaluator{m: m, accepted: fast.accepted, terms: make([]float64, len(m.weight))}
 		for _, w := range m.weight {

@@ -106,7 +106,7 @@ func TestNoParametersComeTwice(t *testing.T) {
 	}
 	for name, s := range all() {
 		trials, most := 30, 5
-		if name == "GP" {
+		if name == "GP" || name == "Auto" {
 			trials, most = 20, 2 // each takes long
 		}
 		for _, p := range []suggesttest.Problem{suggesttest.Branin(), suggesttest.Mixed(), finite(most)} {
@@ -152,7 +152,7 @@ func TestSuggestersServeEverySpace(t *testing.T) {
 			rng := randFor(spaceName + name)
 			v.FixedParts = make(map[int]tune.Params)
 			trials := 40
-			if name == "GP" {
+			if name == "GP" || name == "Auto" {
 				trials = 24 // each takes long; three of each state
 			}
 			for i := range trials {
@@ -217,7 +217,7 @@ func TestProposalsStayQuick(t *testing.T) {
 			t.Fatal(err)
 		}
 		limit := 500 * time.Millisecond
-		if name == "GP" {
+		if name == "GP" || name == "Auto" {
 			limit = 4 * time.Second // some tens of milliseconds
 		}
 		best := time.Hour

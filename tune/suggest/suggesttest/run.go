@@ -2,6 +2,7 @@ package suggesttest
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -9,12 +10,15 @@ import (
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
-// Run searches with a number of trials, parallel at once, each lasting as long as the others. It returns the smallest value
-// found above the minimum, and all the trials.
+// Run searches with a number of trials, parallel at once, each lasting as long as the others. It returns how far above the
+// minimum the value of the trial with the smallest report is, and all the trials.
 func (p Problem) Run(s tune.Suggester, trials, parallel int, seed uint64) (regret float64, v *tunetest.View, err error) {
 	v = &tunetest.View{SearchSpace: p.Space, Direction: tune.Min, StudySeed: seed}
 	finish := func(t *tune.Trial) {
 		y := p.Value(t.Params)
+		if p.Noise > 0 {
+			y += p.Noise * rand.New(rand.NewPCG(seed, ^uint64(t.Number))).NormFloat64()
+		}
 		v.Report(t, 1, y)
 		v.End(t, tune.Completed)
 	}
@@ -31,11 +35,13 @@ func (p Problem) Run(s tune.Suggester, trials, parallel int, seed uint64) (regre
 	for i := max(0, trials-parallel); i < trials; i++ {
 		finish(v.Trial(i))
 	}
-	best := p.Value(v.Trial(0).Params)
+	best := v.Trial(0)
 	for t := range v.Trials() {
-		best = min(best, v.Result(t))
+		if v.Result(t) < v.Result(best) {
+			best = t
+		}
 	}
-	return best - p.Min, v, nil
+	return p.Value(best.Params) - p.Min, v, nil
 }
 
 // Regrets runs the search with the seeds 0 to seeds−1, each with a suggester of its own.
@@ -51,17 +57,16 @@ func (p Problem) Regrets(suggester func() tune.Suggester, trials, parallel, seed
 	return all, nil
 }
 
-// Median is the median of values, Mean their mean.
-func Median(values []float64) float64 {
-	v := slices.Sorted(slices.Values(values))
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-}
+// Median is the median of values.
+func Median(values []float64) float64 { return Quantile(values, 0.5) }
 
-// Mean is the mean of values.
-func Mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
+// Quantile is the value at part q of the sorted values, between two of them on the line that joins them. NaN if there are none.
+func Quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
 	}
-	return sum / float64(len(values))
+	v := slices.Sorted(slices.Values(values))
+	at := q * float64(len(v)-1)
+	i := min(int(at), max(len(v)-2, 0))
+	return v[i] + (at-float64(i))*(v[min(i+1, len(v)-1)]-v[i])
 }
