@@ -46,6 +46,7 @@ type contestant struct {
 var contestants = []contestant{
 	{"random", func() tune.Suggester { return tune.Random{} }},
 	{"Sobol", func() tune.Suggester { return &suggest.Sobol{} }},
+	{"Auto", func() tune.Suggester { return &suggest.Auto{} }},
 	{"TPE", func() tune.Suggester { return &suggest.TPE{} }},
 	{"TPE-univariate", func() tune.Suggester { return &suggest.TPE{Univariate: true} }},
 	{"TPE-optuna", func() tune.Suggester { return &suggest.TPE{Rules: suggest.Optuna} }},

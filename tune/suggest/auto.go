@@ -6,28 +6,42 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Auto chooses between GP and TPE before each proposal, by what the study has shown so far. It is what `launch tune` uses for a
-// study that names no suggester.
+// Auto chooses between GP and TPE before each proposal: GP while the trials are few, the parameters not many, and the results tell
+// more than noise, and else TPE. It is what a study file gets that names no suggester.
+//
+// The choice depends on the finished trials alone: on their number, and on the noise that the Gaussian process finds in their results.
 type Auto struct {
 	gp  GP
 	tpe TPE
 }
 
+// Bounds of what is GP's. Its cost grows with the cube of the trials; with many parameters, or results that are mostly noise, it is no
+// better than TPE.
+const (
+	autoTrials = 200
+	autoDims   = 20
+	autoNoise  = 0.3 // part of the results' variance
+)
+
 // Suggest implements tune.Suggester.
 func (a *Auto) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, error) {
-	if a.preferGP(v) {
+	if a.prefersGP(v) {
 		return a.gp.Suggest(v, number, rng)
 	}
 	return a.tpe.Suggest(v, number, rng)
 }
 
-func (a *Auto) preferGP(v tune.View) bool {
+func (a *Auto) prefersGP(v tune.View) bool {
 	m, recs := a.gp.reader.read(v)
-	return finished(recs) <= autoTrials && len(m.dims) <= autoInputs
+	n := finished(recs)
+	switch {
+	case n > autoTrials || len(m.dims) > autoDims:
+		return false
+	case n < autoNoisy || len(m.dims) == 0:
+		return true
+	}
+	return a.gp.fit(m, byTheirEnd(recs)).noiseShare() <= autoNoise
 }
 
-// Beyond these TPE is as good or much cheaper.
-const (
-	autoTrials = 200
-	autoInputs = 24
-)
+// autoNoisy is the number of finished trials below which nothing is known of the noise.
+const autoNoisy = 20

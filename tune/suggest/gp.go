@@ -51,6 +51,9 @@ func (t gpTheta) inverseScales() []float64 {
 func (t gpTheta) variance() float64 { return math.Exp(2 * t[len(t)-2]) }
 func (t gpTheta) noise() float64    { return math.Exp(2*t[len(t)-1]) + 1e-8 }
 
+// noiseShare is the noise's part of a value's variance.
+func (t gpTheta) noiseShare() float64 { return t.noise() / (t.noise() + t.variance()) }
+
 // covariance is K + noise.
 func (t gpTheta) covariance(x [][]float64) *mat.SymDense {
 	k := mat.NewSymDense(len(x), nil)
@@ -66,11 +69,11 @@ func (t gpTheta) covariance(x [][]float64) *mat.SymDense {
 }
 
 // Priors of the hyper-parameters' logarithms: normal, with these means and standard deviations. Scales of about half the
-// cube, little noise; both wide enough that some ten points overrule them.
+// cube, mostly little noise; wide enough that some ten points overrule them.
 const (
 	gpScaleMean, gpScaleSD = -0.7, 0.9
 	gpAmpMean, gpAmpSD     = 0, 0.7
-	gpNoiseMean, gpNoiseSD = -4.5, 1.2
+	gpNoiseMean, gpNoiseSD = -4, 2
 )
 
 func gpPrior(t gpTheta, grad []float64) float64 {

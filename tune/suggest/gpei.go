@@ -172,13 +172,7 @@ func (g *GP) fit(s *model, done []*record) gpTheta {
 
 // propose returns values for the model's dims.
 func (g *GP) propose(s *model, recs []record, given []float64, rng *rand.Rand) []float64 {
-	var done []*record
-	for i := range recs {
-		if recs[i].finished() {
-			done = append(done, &recs[i])
-		}
-	}
-	slices.SortFunc(done, byEnd)
+	done := byTheirEnd(recs)
 	data := g.choose(done)
 	x, scores := s.points(data)
 	y := normalise(scores)

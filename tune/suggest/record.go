@@ -2,6 +2,7 @@ package suggest
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/paragon-train/paragon/tune"
@@ -46,6 +47,18 @@ func (r *record) compare(o *record) int {
 // byEnd orders records as they ended.
 func byEnd(a, b *record) int {
 	return cmp.Or(cmp.Compare(a.ended, b.ended), cmp.Compare(a.seq, b.seq), cmp.Compare(a.number, b.number))
+}
+
+// byTheirEnd are the finished records, as they ended.
+func byTheirEnd(recs []record) []*record {
+	var done []*record
+	for i := range recs {
+		if recs[i].finished() {
+			done = append(done, &recs[i])
+		}
+	}
+	slices.SortFunc(done, byEnd)
+	return done
 }
 
 // A reader turns views of one study into a model and records. What it keeps saves converting trials twice.

@@ -175,30 +175,24 @@ type sample struct {
 // split divides the finished records into good and other ones; running ones are added to the others.
 func (t *TPE) split(recs []record) (good, rest sample) {
 	top := bestOf(recs, t.below(finished(recs)))
-	rank := make([]int, len(recs))
+	rank := make(map[int]int, len(top))
+	sum := 0.0
 	for k, i := range top {
 		rank[i] = k + 1
+		sum += math.Log(float64(len(top)+1) / float64(k+1))
 	}
-	sum := 0.0
-	for i := range recs {
-		switch {
-		case rank[i] > 0:
-			good.rows = append(good.rows, recs[i].x)
-			if t.Rules == Sharp {
-				w := math.Log(float64(len(top)+1) / float64(rank[i]))
-				good.weights = append(good.weights, w)
-				sum += w
-			}
-		case recs[i].finished(), recs[i].state == recordRunning && !t.IgnoreRunning:
+	for _, i := range slices.Sorted(slices.Values(top)) {
+		good.rows = append(good.rows, recs[i].x)
+		if t.Rules == Sharp {
+			good.weights = append(good.weights, math.Log(float64(len(top)+1)/float64(rank[i]))*float64(len(top))/sum)
+		}
+	}
+	for i := len(recs) - 1; i >= 0 && (t.Rules != Sharp || len(rest.rows) < sharpWindow); i-- {
+		if rank[i] == 0 && (recs[i].finished() || recs[i].state == recordRunning && !t.IgnoreRunning) {
 			rest.rows = append(rest.rows, recs[i].x)
 		}
 	}
-	for i := range good.weights {
-		good.weights[i] *= float64(len(top)) / sum
-	}
-	if t.Rules == Sharp {
-		rest.rows = rest.rows[max(0, len(rest.rows)-sharpWindow):]
-	}
+	slices.Reverse(rest.rows)
 	return good, rest
 }
 
