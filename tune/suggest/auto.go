@@ -6,8 +6,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Auto chooses between GP and TPE before each proposal: GP while the trials are few, the parameters not many, and the results tell
-// more than noise, and else TPE. It is what a study file gets that names no suggester.
+// Auto chooses between GP and TPE before each proposal: GP while the trials are few, the parameters not many, and the results show no
+// noise, and else TPE. It is what a study file gets that names no suggester.
 //
 // The choice depends on the finished trials alone: on their number, and on the noise that the Gaussian process finds in their results.
 type Auto struct {
@@ -15,12 +15,12 @@ type Auto struct {
 	tpe TPE
 }
 
-// Bounds of what is GP's. Its cost grows with the cube of the trials; with many parameters, or results that are mostly noise, it is no
+// Bounds of what is GP's. Its cost grows with the cube of the trials; with many parameters, or results with noise, it is no
 // better than TPE.
 const (
 	autoTrials = 200
 	autoDims   = 20
-	autoNoise  = 0.3 // part of the results' variance
+	autoNoise  = 0.03 // part of the results' variance
 )
 
 // Suggest implements tune.Suggester.
@@ -44,4 +44,4 @@ func (a *Auto) prefersGP(v tune.View) bool {
 }
 
 // autoNoisy is the number of finished trials below which nothing is known of the noise.
-const autoNoisy = 20
+const autoNoisy = 30

@@ -8,7 +8,7 @@ import (
 	"github.com/paragon-train/paragon/tune/suggest/suggesttest"
 )
 
-// Auto is GP while trials and parameters are few and results tell something, and TPE else.
+// Auto is GP while trials and parameters are few and results have no noise, and TPE else.
 func TestAutoChooses(t *testing.T) {
 	noise := suggesttest.Problem{Name: "noise", Space: suggesttest.Branin().Space, Value: func(tune.Params) float64 { return 0 }, Noise: 1}
 	var wide tune.Space
