@@ -127,9 +127,9 @@ func bestOf(recs []record, n int) []int {
 // below is the number of n finished trials that count as good.
 func (t *TPE) below(n int) int {
 	if t.Rules == Hyperopt {
-		return min(int(math.Ceil(0.25*math.Sqrt(float64(n)))), 25)
+		return min(int(math.Ceil(0.25*math.Sqrt(float64(n)))), mostGood)
 	}
-	return min((n+9)/10, 25)
+	return min((n+9)/10, mostGood)
 }
 
 func (t *TPE) startup() int {
@@ -149,6 +149,13 @@ const sharpWindow = 500
 // sharpSingle is the part of proposals with a density for each parameter alone: these put together what different good trials have found, which is
 // best where parameters do not depend on each other, as the joint density is where they do.
 const sharpSingle = 0.4
+
+// sharpWide is the part of proposals with kernels no narrower than Optuna's once there are mostGood good trials: by then these may all lie in one
+// basin of a rugged function, which narrow kernels do not leave.
+const sharpWide = 0.3
+
+// mostGood is the largest number of trials that count as good.
+const mostGood = 25
 
 func (t *TPE) rules(joint bool) parzenRules {
 	r := optunaRules
@@ -203,6 +210,9 @@ func (t *TPE) propose(m *model, good, rest sample, given []float64, rng *rand.Ra
 		joint = false
 	}
 	rules := t.rules(joint)
+	if t.Rules == Sharp && len(good.rows) >= mostGood && rng.Float64() < sharpWide {
+		rules.narrow = 1
+	}
 	x := m.blank()
 	for _, group := range m.groups(joint) {
 		if !m.active(group[0], x) {
