@@ -4,9 +4,12 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/paragon-train/paragon/tune"
@@ -90,22 +93,34 @@ func TestANodeThatTakesNoStepsIsRemoved(t *testing.T) {
 
 // A step that ends while its trial runs is no failure of the trial.
 func TestATrialIsRetriedWhenItsStepIsLost(t *testing.T) {
-	var once sync.Once
-	j, _ := onSteps(t, "well", func(tune.StepRequest) []string {
-		words := []string{"env"}
-		once.Do(func() { words = []string{"timeout", "--foreground", "--signal=KILL", "0.05"} }) // the first one
-		return words
+	file := filepath.Join(t.TempDir(), "pid") // of the newest step
+	j, _ := onSteps(t, "lost", func(tune.StepRequest) []string {
+		return []string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, file}
 	})
-	x := mustRun(t, jobsConfig(t, j)).Trials()
-	attempts := 0
-	for _, one := range x {
-		attempts += one.Attempts
-		if one.State != tune.Completed {
-			t.Errorf("trial %d is %s: %s, want completed", one.Number, one.State, one.Error)
+	cfg := jobsConfig(t, j)
+	cfg.Parallel = 1
+	cfg.Observers = []tune.Observer{&atEvents{call: map[string]func(){"report 1": func() { // it goes on for an hour
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Error(err)
+			return
 		}
-	}
-	if attempts != len(x)+1 {
-		t.Errorf("there were %d attempts of %d trials, want one more", attempts, len(x))
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err == nil {
+			err = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if err != nil {
+			t.Errorf("kill the step: %v", err)
+		}
+	}}}}
+	for _, x := range mustRun(t, cfg).Trials() {
+		attempts := 1
+		if x.Number == 1 {
+			attempts = 2
+		}
+		if x.State != tune.Completed || x.Attempts != attempts || x.Failures[tune.UserCode] > 0 {
+			t.Errorf("trial %d is %s after %d attempts, failures %v: %s; want completed after %d, none of the user's code", x.Number, x.State, x.Attempts, x.Failures, x.Error, attempts)
+		}
 	}
 }
 
