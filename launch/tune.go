@@ -213,7 +213,8 @@ func prepareNodes(ctx context.Context, s *study.Study, out io.Writer) (fit int, 
 		return 0, err
 	}
 	room := func() (int, error) { return s.Jobs.Room(s.Config.Resources) }
-	if a, ok := s.Config.Scheduler.(tune.Allocator); ok {
+	a, divides := s.Config.Scheduler.(tune.Allocator)
+	if divides {
 		least, _ := a.Replicas()
 		room = func() (int, error) {
 			nodes, err := s.Jobs.Slots(ctx, s.Config.Resources)
@@ -235,6 +236,9 @@ func prepareNodes(ctx context.Context, s *study.Study, out io.Writer) (fit int, 
 	}
 	if s.Config.Parallel == 0 {
 		s.Config.Parallel = fit
+		if !divides && s.Jobs.HostFile != "" {
+			s.Config.Parallel = tune.AsManyAsFit // hosts may come
+		}
 	}
 	if _, err := nodes.WriteTo(out); err != nil {
 		return 0, err
@@ -251,6 +255,10 @@ const maxDry = 10
 // dryRun says what the first trials would be.
 func dryRun(ctx context.Context, s *study.Study, fit int, out io.Writer) error {
 	cfg := s.Config
+	parallel := cfg.Parallel
+	if parallel == tune.AsManyAsFit {
+		parallel = fit
+	}
 	cfg.Dir, cfg.Resume, cfg.StatusListen = "", tune.ResumeNever, ""
 	one, err := tune.NewStudy(cfg)
 	if err != nil {
@@ -271,7 +279,7 @@ func dryRun(ctx context.Context, s *study.Study, fit int, out io.Writer) error {
 	if n == maxDry {
 		fmt.Fprintln(out, "... and so on; later trials may depend on results")
 	}
-	fmt.Fprintf(out, "%d at once (%d fit), in %s; no trial was run\n", cfg.Parallel, fit, s.Config.Dir)
+	fmt.Fprintf(out, "%d at once (%d fit), in %s; no trial was run\n", parallel, fit, s.Config.Dir)
 	return ctx.Err()
 }
 

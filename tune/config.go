@@ -52,6 +52,9 @@ const defaultFirstFailures = 5
 // MaxParallel bounds the trials that run at once.
 const MaxParallel = 10_000
 
+// AsManyAsFit is a Config.Parallel without a number.
+const AsManyAsFit = -1
+
 // Config says what to search for and how. The zero value of each field but
 // Space is usable.
 type Config struct {
@@ -87,7 +90,8 @@ type Config struct {
 	// KeepDiverged passes values that are not finite to the scheduler; otherwise such a
 	// value ends its trial.
 	KeepDiverged bool
-	// Parallel is how many trials run at once, or take part in the division of an Allocator; 0 is 1. At most MaxParallel.
+	// Parallel is how many trials run at once, or take part in the division of an Allocator; 0 is 1. At most MaxParallel. AsManyAsFit is as many as a
+	// Placer has places for, with hosts that come while the search runs; not for an Allocator.
 	Parallel int
 	// Resources are those of one trial.
 	Resources Resources
@@ -153,8 +157,8 @@ func (c *Config) Validate() error {
 	if c.Samples < -1 {
 		bad("Samples is %d: want -1 (no limit), 0 (one) or more", c.Samples)
 	}
-	if c.Parallel < 0 || c.Parallel > MaxParallel {
-		bad("Parallel is %d: want 0 (one) to %d", c.Parallel, MaxParallel)
+	if c.Parallel != AsManyAsFit && (c.Parallel < 0 || c.Parallel > MaxParallel) {
+		bad("Parallel is %d: want 0 (one) to %d, or AsManyAsFit", c.Parallel, MaxParallel)
 	}
 	for _, d := range []struct {
 		name  string

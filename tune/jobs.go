@@ -164,7 +164,11 @@ func (j *Jobs) Fits(r Resources) error {
 	if err := j.prepare(context.Background()); err != nil {
 		return err
 	}
-	return j.nodes.Fits(j.request(r))
+	err := j.nodes.Fits(j.request(r))
+	if away := j.awayText(); err != nil && away != "" {
+		err = fmt.Errorf("%w; set aside: %s", err, away)
+	}
+	return err
 }
 
 // Acquire implements Placer.

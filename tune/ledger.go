@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"math"
@@ -150,7 +151,7 @@ func (l *ledger) Exhausted() bool { return l.exhausted }
 
 // Plan implements View.
 func (l *ledger) Plan() Plan {
-	return Plan{Trials: l.plan.total, Parallel: max(l.cfg.Parallel, 1), Suggester: ruleName(l.cfg.Suggester, Random{}), Scheduler: ruleName(l.cfg.Scheduler, FIFO{})}
+	return Plan{Trials: l.plan.total, Parallel: cmp.Or(l.cfg.Parallel, 1), Suggester: ruleName(l.cfg.Suggester, Random{}), Scheduler: ruleName(l.cfg.Scheduler, FIFO{})}
 }
 
 // ruleName is a suggester's or scheduler's type for people.

@@ -47,10 +47,15 @@ func Run(ctx context.Context, f Trainable, cfg Config) (*Result, error) {
 		}
 		cfg.Runner = InProcess(f)
 	}
-	if p, ok := cfg.Runner.(Placer); ok && !divides(&cfg) {
+	p, places := cfg.Runner.(Placer)
+	places = places && !divides(&cfg)
+	switch {
+	case places:
 		if err := p.Fits(cfg.Resources); err != nil {
 			return nil, fmt.Errorf("tune: a trial can never run: %w", err)
 		}
+	case cfg.Parallel == AsManyAsFit:
+		return nil, fmt.Errorf("tune: Config.Parallel is AsManyAsFit, and nothing says how many trials fit: want a number, or a Runner with places, such as Jobs, without %T", cfg.Scheduler)
 	}
 	allocator, scaler, err := elastic(&cfg)
 	if err != nil {
@@ -85,7 +90,8 @@ type hostKeeper interface {
 
 const defaultGrace = 30 * time.Second
 
-// drive runs trials in Config.Parallel slots until there are no more.
+// drive runs trials in Config.Parallel slots until there are no more. With AsManyAsFit a slot that has begun a trial starts the next slot, which
+// waits for a place.
 func (s *Study) drive(ctx context.Context) error {
 	trials, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -120,8 +126,16 @@ func (s *Study) drive(ctx context.Context) error {
 		})
 	}
 	var slots sync.WaitGroup
-	for slot := range max(s.cfg.Parallel, 1) {
-		slots.Go(func() { s.slot(trials, slot) })
+	parallel := cmp.Or(s.cfg.Parallel, 1)
+	if parallel == AsManyAsFit {
+		var next func(slot int)
+		next = func(slot int) {
+			slots.Go(func() { s.slot(trials, slot, sync.OnceFunc(func() { next(slot + 1) })) })
+		}
+		next(0)
+	}
+	for slot := range parallel {
+		slots.Go(func() { s.slot(trials, slot, func() {}) })
 	}
 	slots.Wait()
 	close(idle)
@@ -185,8 +199,8 @@ func (s *Study) tick(tickers []Ticker, idle chan struct{}) {
 	}
 }
 
-// slot runs trials one after another.
-func (s *Study) slot(ctx context.Context, slot int) {
+// slot runs trials one after another. It calls begun when one begins.
+func (s *Study) slot(ctx context.Context, slot int, begun func()) {
 	for ctx.Err() == nil {
 		var place Place
 		location := ""
@@ -204,6 +218,7 @@ func (s *Study) slot(ctx context.Context, slot int) {
 		}
 		t, err := s.ask(ctx, location)
 		if err == nil {
+			begun()
 			s.attempt(ctx, slot, place, t)
 		}
 		if place != nil {

@@ -237,3 +237,56 @@ func TestATrialMayGoOnAfterAReportThatWasRefused(t *testing.T) {
 		}
 	})
 }
+
+// growing is a Runner with places that may become more.
+type growing struct {
+	tune.Runner
+	free chan struct{} // holds one for each place that is free
+}
+
+func (g *growing) Fits(tune.Resources) error { return nil }
+
+func (g *growing) Acquire(ctx context.Context, _ tune.Resources) (tune.Place, error) {
+	select {
+	case <-g.free:
+		return growingPlace{g}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+type growingPlace struct{ of *growing }
+
+func (p growingPlace) Location() string { return "here" }
+func (p growingPlace) Release()         { p.of.free <- struct{}{} }
+
+// Places that come while a search runs get trials, too.
+func TestAsManyTrialsRunAsFit(t *testing.T) {
+	var running atomic.Int32
+	g := &growing{free: make(chan struct{}, 10)}
+	all := make(chan struct{}) // closed when three trials run at once
+	g.Runner = tune.InProcess(func(ctx context.Context, _ tune.Params, r *tune.Reporter) error {
+		if n := running.Add(1); n == 3 {
+			close(all)
+		}
+		g.free <- struct{}{} // another place, three times
+		select {
+		case <-all:
+		case <-time.After(10 * time.Second):
+			return errors.New("no other trial began")
+		}
+		return r.Report(1, map[string]float64{"value": 1})
+	})
+	g.free <- struct{}{}
+	cfg := tune.Config{Space: tune.Space{tune.Grid("x", 1, 2, 3)}, Metric: "value", Runner: g, Parallel: tune.AsManyAsFit}
+	result := mustRun(t, cfg)
+	for _, x := range result.Trials() {
+		if x.State != tune.Completed {
+			t.Errorf("trial %d is %s: %s", x.Number, x.State, x.Error)
+		}
+	}
+	cfg.Runner = nil
+	if _, err := tune.Run(t.Context(), func(context.Context, tune.Params, *tune.Reporter) error { return nil }, cfg); err == nil || !strings.Contains(err.Error(), "AsManyAsFit") {
+		t.Errorf("without places: got %v, want an error", err)
+	}
+}

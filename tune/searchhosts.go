@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ const (
 	steadyAfter  = 5 * time.Minute // without a failure, after which a host's earlier ones are forgotten
 
 	defaultHostTimeout = 10 * time.Minute
+
+	hostsRemoved = "hosts were removed" // why there is none
 )
 
 // A searchHost is a host of a search. Jobs.hostMu guards its fields, but for the Host.
@@ -128,9 +131,9 @@ func (j *Jobs) keepHosts(ctx context.Context, r Resources, replicas int) error {
 		case fits:
 		case since.IsZero():
 			since = now
-			j.logger().Warn("tune: no host is left for a trial; the search waits for one", "for", j.hostTimeout(), "hosts", j.awayText())
+			j.logger().Warn("tune: no host is left for a trial; the search waits for one", "for", j.hostTimeout(), "hosts", cmp.Or(j.awayText(), hostsRemoved))
 		case now.Sub(since) >= j.hostTimeout():
-			return fmt.Errorf("no host for a trial for %v: %s", j.hostTimeout(), j.awayText())
+			return fmt.Errorf("no host for a trial for %v: %s", j.hostTimeout(), cmp.Or(j.awayText(), hostsRemoved))
 		}
 		wait := slowestProbe
 		if !next.IsZero() {
@@ -251,7 +254,7 @@ func (j *Jobs) hasRoom(ctx context.Context, r Resources, replicas int) bool {
 	return err == nil && free >= replicas
 }
 
-// awayText names the hosts that are set aside, each with its reason.
+// awayText names the hosts that are set aside, each with its reason; "": none is.
 func (j *Jobs) awayText() string {
 	j.hostMu.Lock()
 	defer j.hostMu.Unlock()
@@ -260,9 +263,6 @@ func (j *Jobs) awayText() string {
 		if h.why != nil {
 			all = append(all, fmt.Sprintf("%s: %v", h, h.why))
 		}
-	}
-	if all == nil {
-		return "hosts were removed"
 	}
 	return strings.Join(all, "; ")
 }

@@ -269,3 +269,37 @@ func TestATrialThatRunsKeepsTheSearch(t *testing.T) {
 		}
 	})
 }
+
+// A host that was removed while a trial runs there is added again.
+func TestARemovedHostIsAddedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, j := newFakeHosts(t, "d1 gpus=0\nd2 slots=1 gpus=0\n")
+		g, err := j.Acquire(t.Context(), Resources{Hosts: 2})
+		if err == nil {
+			err = j.Remove("d2")
+		}
+		if err == nil {
+			err = j.Add(t.Context(), "d2 slots=2 gpus=0")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u := j.nodes.Usage()[1]; u.Leaving || u.Slots != 2 || u.UsedCPUs != 1 {
+			t.Errorf("the host is %+v, want it with two slots, and the trial that runs there", u)
+		}
+		g.Release()
+		if n := len(j.nodes.Usage()); n != 2 {
+			t.Errorf("after the trial there are %d hosts, want 2", n)
+		}
+	})
+}
+
+// That a trial does not fit says which hosts are missing.
+func TestATrialThatDoesNotFitNamesTheHostsThatAreAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, j := newFakeHosts(t, "d1 gpus=0\nd2 gpus=0\n", "d2")
+		if err := j.Fits(Resources{Hosts: 2}); err == nil || !strings.Contains(err.Error(), "set aside: d2: connection refused") {
+			t.Errorf("got %v, want an error that names d2", err)
+		}
+	})
+}

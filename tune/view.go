@@ -44,7 +44,7 @@ type View interface {
 type Plan struct {
 	// Trials is how many there are to be; -1: no limit is known.
 	Trials int
-	// Parallel is how many run at once.
+	// Parallel is how many run at once, or AsManyAsFit.
 	Parallel int
 	// Suggester and Scheduler name the types: suggest.TPE, schedule.ASHA.
 	Suggester, Scheduler string

@@ -42,7 +42,7 @@ type SearchUpdate struct {
 	Metric    string  `json:"metric"`          // empty: not known before the first report
 	Larger    bool    `json:"larger"`          // is better
 	Planned   int     `json:"planned"`         // how many trials there will be; 0: not known
-	Parallel  int     `json:"parallel"`        // how many may run at once
+	Parallel  int     `json:"parallel"`        // how many may run at once; 0: as many as fit
 	Exhausted bool    `json:"exhausted"`       // no new trials
 	Halted    string  `json:"halted"`          // why the study was ended early
 	Over      bool    `json:"over"`

@@ -174,7 +174,11 @@ func (s *Status) text(v tune.View) string {
 		b.WriteString(": " + countText(counts))
 	}
 	if n := counts[tune.Running]; n > 0 {
-		fmt.Fprintf(&b, "; %d of %s in use", n, plural(plan.Parallel, "slot"))
+		if plan.Parallel == tune.AsManyAsFit {
+			fmt.Fprintf(&b, "; %s in use", plural(n, "slot"))
+		} else {
+			fmt.Fprintf(&b, "; %d of %s in use", n, plural(plan.Parallel, "slot"))
+		}
 	}
 	b.WriteByte('\n')
 	if best := bestTrial(v); best != nil {

@@ -133,7 +133,7 @@ func New(nodes ...Node) (*Allocator, error) {
 	return a, nil
 }
 
-// Add adds a node. Names are unique, and so are the numbers on a node.
+// Add adds a node. Names are unique, and so are the numbers on a node. One that is leaving stays, with the processors and GPUs that it had.
 func (a *Allocator) Add(n Node) error {
 	if n.Name == "" {
 		return errors.New("slots: add: the node has no name")
@@ -146,8 +146,14 @@ func (a *Allocator) Add(n Node) error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.find(n.Name) != nil {
-		return fmt.Errorf("slots: add node %s: it exists already", n.Name)
+	if old := a.find(n.Name); old != nil {
+		if !old.draining {
+			return fmt.Errorf("slots: add node %s: it exists already", n.Name)
+		}
+		old.draining, old.aside, old.Slots = false, false, n.Slots
+		a.serve()
+		a.tell()
+		return nil
 	}
 	n.CPUs, n.GPUs = slices.Clone(n.CPUs), slices.Clone(n.GPUs)
 	a.nodes = append(a.nodes, &node{Node: n, cpuOf: make([]*Grant, len(n.CPUs)), gpuOf: make([]*Grant, len(n.GPUs)), workers: make(map[*Grant]int)})
