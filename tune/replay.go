@@ -109,6 +109,9 @@ func (r *replayer) readOpenings() error {
 		o.first = firsts[key]
 	}
 	r.result.Torn = end.Torn
+	if err == nil && len(r.openings) == 0 {
+		err = errors.New("it has no event")
+	}
 	return err
 }
 

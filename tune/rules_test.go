@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -116,5 +117,17 @@ func TestResumesSayWhatChanged(t *testing.T) {
 	}
 	if got := log.String(); !strings.Contains(got, "Samples was 2 and is now 4") || !strings.Contains(got, filepath.Join(cfg.Dir, "log.jsonl")) {
 		t.Errorf("got the log %s, want the change of Samples", got)
+	}
+}
+
+// A log without an event shows nothing, and is not taken for one that was recomputed.
+func TestAnEmptyLogIsNotReplayed(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "log.jsonl"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, err := tune.Replay(dir, tune.Config{Space: tune.Space{tune.Grid("x", 1)}, Metric: "value"})
+	if err == nil || !strings.Contains(err.Error(), "it has no event") {
+		t.Errorf("got %v, want an error", err)
 	}
 }

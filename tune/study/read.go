@@ -29,6 +29,17 @@ func (r *reader) bad(n *yaml.Node, field, format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf("%s line %d: %s: %s", r.file, n.Line, field, fmt.Sprintf(format, args...)))
 }
 
+// invalid gathers what the search's own check found.
+func (r *reader) invalid(err error) {
+	all := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		all = joined.Unwrap()
+	}
+	for _, err := range all {
+		r.errs = append(r.errs, fmt.Errorf("%s: %w", r.file, err))
+	}
+}
+
 // topField is the first word of a field's path.
 var topField = regexp.MustCompile(`^[^.\[]*`)
 

@@ -201,9 +201,13 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	for _, x := range f.Pruners {
 		c.Pruners = append(c.Pruners, x.Pruner)
 	}
+	if f.Parallel < 0 {
+		r.bad(at(top, "parallel"), "parallel", "got %d, want 1 or more; without it there are as many at once as fit", f.Parallel)
+		c.Parallel = 0
+	}
 	if !r.faulty["space"] && !r.faulty["mode"] && !r.faulty["metric"] {
 		if err := c.Validate(); err != nil {
-			r.errs = append(r.errs, fmt.Errorf("%s: %w", r.file, err))
+			r.invalid(err)
 		}
 	}
 	if f.Hosts == "" {

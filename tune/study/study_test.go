@@ -338,3 +338,12 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// What the search's own check finds names the file on each line, too.
+func TestEachMistakeInNumbersNamesTheFile(t *testing.T) {
+	_, err := Parse("s.yaml", []byte("command: [./train]\nmetric: loss\nmode: min\nspace: {x: {real: [0, 1]}}\nsamples: -5\nmax_failed: -1\n"))
+	want := "s.yaml: tune: config: Samples is -5: want -1 (no limit), 0 (one) or more\ns.yaml: tune: config: MaxFailed is -1: want 0 (no limit) or more"
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
