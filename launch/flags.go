@@ -35,6 +35,7 @@ func flags() []cli.Flag {
 		&cli.PathFlag{Name: "hostfile", Aliases: []string{"H"}, Usage: "hosts `FILE`: host[:port] [slots=N] [gpus=N] [cpus=N] on each line", TakesFile: true},
 		&cli.StringFlag{Name: "launcher", Usage: "how processes start: " + startMethodNames(), DefaultText: "ssh with -H, slurm in an allocation of Slurm, else local"},
 		&cli.StringFlag{Name: "sync-dst-dir", Usage: "copy the current folder to `DIR` on each host by rsync, and run there (ssh)"},
+		&cli.StringSliceFlag{Name: "sync-exclude", Usage: "leave `PATH` of the current folder out of that copy; repeatable"},
 		&cli.StringSliceFlag{Name: "env", Usage: "set variable `NAME` (with its value here), NAME=VALUE or NAME:VALUE in every process; repeatable"},
 		&cli.StringSliceFlag{Name: "env-server", Usage: "the same for servers only"},
 		&cli.StringSliceFlag{Name: "env-worker", Usage: "the same for workers only"},
@@ -93,6 +94,7 @@ type options struct {
 	allocation       slurm.Allocation            // of --launcher slurm
 	sshCommand       []string
 	syncDir          string
+	syncExclude      []string // paths of the current folder that are not copied
 	env              environment
 	schedulerHost    *hosts.Host
 	hostIP, netName  string
@@ -124,7 +126,7 @@ func readOptions(c *cli.Context) (*options, error) { return readOptionsIn(c, os.
 func readOptionsIn(c *cli.Context, lookup func(string) (string, bool)) (*options, error) {
 	o := &options{
 		lookup:  lookup,
-		workers: c.Int("num-workers"), servers: c.Int("num-servers"), hostfile: c.Path("hostfile"), syncDir: c.String("sync-dst-dir"),
+		workers: c.Int("num-workers"), servers: c.Int("num-servers"), hostfile: c.Path("hostfile"), syncDir: c.String("sync-dst-dir"), syncExclude: c.StringSlice("sync-exclude"),
 		trial: c.Bool(trialFlag), hostIP: c.String("host-ip"), netName: c.String("interface"), check: c.Bool("check"),
 		startTimeout: c.Duration("start-timeout"), stopTimeout: c.Duration("stop-timeout"), checkpointTime: c.Duration("checkpoint-timeout"), hostTimeout: c.Duration("host-timeout"), result: c.Path("result"),
 	}

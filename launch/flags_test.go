@@ -138,6 +138,8 @@ func TestWrongCommandLineSaysWhatToDo(t *testing.T) {
 		{"-n 1 -H " + hostfile + " --address-file a p", "--address-file belongs to --listen ADDRESS, for launch ctl on other machines, or to --launcher agents"},
 		{"-n 1 --launcher local -H " + hostfile + " p", "leave out -H"},
 		{"-n 1 --sync-dst-dir /x p", "--sync-dst-dir is for jobs on several hosts"},
+		{"-n 1 --sync-exclude x p", "--sync-exclude is for jobs on several hosts"},
+		{"-n 1 -H " + hostfile + " --sync-exclude x p", "--sync-exclude is about the copy of --sync-dst-dir"},
 		{"-n 1 -H /no/such/file p", "read hosts file: open /no/such/file"},
 		{"-n 2 -H " + hostfile + " p", "2 workers need 2 slots"},
 		{"-n 1 --gpus -1 p", "--gpus is -1, want 0 to 1024"},

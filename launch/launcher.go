@@ -13,6 +13,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/launch/internal/hostsource"
+	"github.com/paragon-train/paragon/launch/internal/hostworker"
 	"github.com/paragon-train/paragon/launch/internal/method"
 	"github.com/paragon-train/paragon/launch/internal/remotecontrol"
 )
@@ -86,7 +87,7 @@ func (o *options) readLocal(c *cli.Context) error {
 	if o.hostfile != "" {
 		return usagef("--launcher local runs everything on this machine; leave out -H %s, or use --launcher ssh", o.hostfile)
 	}
-	for _, name := range []string{"sync-dst-dir", "scheduler-host"} {
+	for _, name := range []string{"sync-dst-dir", "sync-exclude", "scheduler-host"} {
 		if c.IsSet(name) {
 			return usagef("--%s is for jobs on several hosts; give them with -H FILE", name)
 		}
@@ -113,6 +114,9 @@ func (o *options) readSSH(c *cli.Context) error {
 	if o.sshCommand, err = ssh.SplitWords(c.String("ssh-command")); err != nil || len(o.sshCommand) == 0 {
 		return usagef("--ssh-command %q is no command: %v", c.String("ssh-command"), err)
 	}
+	if o.syncDir == "" && len(o.syncExclude) > 0 {
+		return usagef("--sync-exclude is about the copy of --sync-dst-dir; give that, too")
+	}
 	if o.syncDir != "" {
 		o.syncDir = ssh.Folder(o.syncDir)
 	}
@@ -130,5 +134,13 @@ func openSSH(_ context.Context, o *options, e startEnvironment) (method.Method, 
 	if o.hosts == nil {
 		find = func(ctx context.Context) ([]hosts.Host, error) { return e.source.Await(ctx, o.workers) }
 	}
-	return method.NewSSH(find, cfg, e.folder, o.syncDir), nil
+	source := ssh.Source{Dir: e.folder, Exclude: []string{hostworker.Name, hostworker.LogName}} // which launch writes
+	for _, path := range o.syncExclude {
+		clean, err := ssh.CleanExclude(e.folder, path)
+		if err != nil {
+			return nil, usagef("--sync-exclude: %v", err)
+		}
+		source.Exclude = append(source.Exclude, clean)
+	}
+	return method.NewSSH(find, cfg, source, o.syncDir), nil
 }

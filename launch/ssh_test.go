@@ -53,10 +53,12 @@ func TestJobOverSSHRunsInTheSyncedFolder(t *testing.T) {
 	c := newHosts(t, 2)
 	c.file(t, "data/a file", "x")
 	c.file(t, ".git/config", "x")
+	c.file(t, "runs/a/large", "x")
+	c.file(t, "data/runs/a", "x")
 	c.file(t, "train.sh", "#!/bin/sh\ncat 'data/a file' >/dev/null || exit 9\nexec "+self(t)+"\n")
 	dst := filepath.Join(t.TempDir(), "it's a $folder")
 	value := "it's $HOME, \"x\"\n`y` \\ é"
-	l := c.launch(t, "-n", "3", "-s", "2", "--sync-dst-dir", dst, "--env", "V="+value, "./train.sh")
+	l := c.launch(t, "-n", "3", "-s", "2", "--sync-dst-dir", dst, "--sync-exclude", "./runs/a", "--env", "V="+value, "./train.sh")
 	if code := l.exit(t); code != 0 {
 		t.Fatalf("exit code %d, want 0", code)
 	}
@@ -72,8 +74,13 @@ func TestJobOverSSHRunsInTheSyncedFolder(t *testing.T) {
 	if want := fmt.Sprintf(" INFO rsync %s/ -> 127.0.0.2:%s\n", c.dir, dst); !strings.Contains(l.stderr.String(), want) {
 		t.Errorf("the log has no line %q", want)
 	}
-	if _, err := os.Stat(filepath.Join(dst, ".git")); err == nil {
-		t.Error(".git was copied")
+	if want := fmt.Sprintf(" INFO each host gets a copy of %s: 4 files, 0.0 MB\n", c.dir); strings.Count(l.stderr.String(), want) != 1 {
+		t.Errorf("the log has not once the line %q", want)
+	}
+	for name, want := range map[string]bool{".git": false, "runs/a": false, "data/runs/a": true} {
+		if _, err := os.Stat(filepath.Join(dst, name)); (err == nil) != want {
+			t.Errorf("%s: %v, want it copied: %t", name, err, want)
+		}
 	}
 	wantNoProcess(t, l.job(t), time.Now())
 }

@@ -75,6 +75,10 @@ and removed while the search runs:
     launch tune add runs/mnist d3 slots=4
     launch tune remove runs/mnist d3
 
+folder: DIR copies the current folder to the hosts for each trial, without the folders of searches. Checkpoints are copied
+to the search and to the host where a trial continues, unless its hosts share the search's files; max_copied: bounds the
+bytes of one.
+
 In an allocation of Slurm each trial runs in a step of its own on one of the nodes (docs/slurm.md).`
 
 // exitInterrupted is the exit code of a search that was interrupted, as shells have it.

@@ -28,6 +28,14 @@ type doomed struct {
 	path string
 }
 
+// useFolder takes the study's folder for checkpoints. It is absolute, since processes of trials run in other folders.
+func (s *Study) useFolder() (err error) {
+	if s.folder, err = filepath.Abs(s.cfg.Dir); err != nil {
+		return fmt.Errorf("tune: folder of the study: %w", err)
+	}
+	return nil
+}
+
 // keepFolder makes the folder that checkpoints go to. s.mu is held.
 func (s *Study) keepFolder() (string, error) {
 	if s.folder == "" {

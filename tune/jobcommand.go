@@ -74,7 +74,11 @@ func (t *jobTrial) command() ([]string, error) {
 			args = append(args, "--ssh-command", j.SSH)
 		}
 		if j.Folder != "" {
-			args = append(args, "--sync-dst-dir", j.Folder)
+			flags, err := t.syncFlags()
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, flags...)
 		}
 	}
 	if t.grant != nil && (j.Steps == nil || t.resources.GPUs == 0) { // else the step has set the variable

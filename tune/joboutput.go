@@ -18,6 +18,7 @@ import (
 const (
 	launchLog  = "launch.log"  // launch's messages, and the lines of processes other than workers
 	resultFile = "result.json" // how the job ended
+	markerFile = "marker"      // by which processes see whether they have the search's files
 )
 
 // A jobOutput takes what the processes of a trial print. The lines of each rank go into a file of its own; the standard output of rank 0 is

@@ -51,9 +51,11 @@ type Jobs struct {
 	HostTimeout time.Duration
 	// Steps run trials on the nodes of a cluster's scheduler; nil: they run on this machine, or on the hosts of HostFile. Not for elastic trials.
 	Steps *Steps
-	// Folder is where trials run on hosts; the current folder is copied there for each trial. "" is a folder with the path of the
+	// Folder is where trials run on hosts; the current folder is copied there for each trial, without the folders of the study and of others beside it. "" is a folder with the path of the
 	// current one, which must exist there.
 	Folder string
+	// MaxCopied bounds the bytes of one checkpoint that a host copies to this machine (Reporter.Checkpoint); a larger one is an error in the trial. Zero is 64 GiB.
+	MaxCopied int64
 	// Address is the one at which hosts and nodes reach this machine. It is required with HostFile and Steps.
 	Address string
 	// Command is the command of the workers; nil is this program with its arguments.
@@ -77,6 +79,8 @@ type Jobs struct {
 	Output io.Writer
 	// Logger gets messages for people; nil is slog.Default.
 	Logger *slog.Logger
+
+	measured sync.Once // the folder that is copied to hosts
 
 	finding sync.Mutex // guards the next two
 	from    nodeSource // what the nodes were found from
@@ -104,6 +108,9 @@ func Distributed(r Resources) *Jobs { return &Jobs{Resources: r} }
 
 // defaultStart is how long a job may take to start.
 const defaultStart = 2 * time.Minute
+
+// defaultMaxCopied is Jobs.MaxCopied where it is zero.
+const defaultMaxCopied = 64 << 30
 
 // A nodeSource is what says which nodes there are. The zero one is none yet.
 type nodeSource struct {
@@ -153,6 +160,9 @@ func (j *Jobs) request(given Resources) slots.Request {
 
 // Fits implements Placer.
 func (j *Jobs) Fits(r Resources) error {
+	if j.MaxCopied < 0 {
+		return fmt.Errorf("tune: Jobs.MaxCopied is %d bytes, want 0 (64 GiB) or more", j.MaxCopied)
+	}
 	if j.NoServers && j.resources(r).Hosts*j.resources(r).Slots != 1 {
 		return fmt.Errorf("tune: a trial of %d hosts with %d slots each needs servers", j.resources(r).Hosts, j.resources(r).Slots)
 	}

@@ -33,6 +33,8 @@ func trial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
 		return elasticTrial(ctx, p, r)
 	case "adapting":
 		return adaptingTrial(ctx, r)
+	case "unshared":
+		return unsharedTrial(r)
 	case "stored":
 		return storedTrial(ctx, p, r)
 	}

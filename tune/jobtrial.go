@@ -3,6 +3,7 @@ package tune
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func (j *Jobs) Run(ctx context.Context, a Attempt, r *Reporter) (err error) {
 	if err := t.openCheckpoint(); err != nil {
 		return err
 	}
-	server, err := remote.Listen(j.Address)
+	server, err := remote.Listen(j.Address, cmp.Or(j.MaxCopied, defaultMaxCopied))
 	if err != nil {
 		return err
 	}
@@ -114,8 +115,11 @@ func (t *jobTrial) task(root string) (remote.Task, error) {
 		return remote.Task{}, fmt.Errorf("tune: trial %d: %w", t.attempt.Trial, err)
 	}
 	task := remote.Task{Study: cmp.Or(t.attempt.program, t.attempt.Study), Trial: t.attempt.Trial, Attempt: t.attempt.Number, Params: params, Seed: t.attempt.Seed, Workers: t.workers()}
-	if t.jobs.HostFile == "" {
-		task.Folder = root
+	task.Folder = root
+	if t.jobs.HostFile != "" || t.jobs.Steps != nil {
+		if task.Marker, err = t.marker(); err != nil {
+			return remote.Task{}, fmt.Errorf("tune: trial %d: %w", t.attempt.Trial, err)
+		}
 	}
 	if dir, step, ok := t.reporter.Restore(); ok {
 		task.Restore = &remote.Restore{Dir: dir, Step: step, Donor: t.reporter.Donor()}
@@ -159,6 +163,15 @@ func (t *jobTrial) Decide(step int, metrics map[string]float64) (remote.Answer, 
 // Checkpoint implements remote.Backend.
 func (t *jobTrial) Checkpoint(step int, write func(dir string) error) error {
 	return t.reporter.Checkpoint(step, write)
+}
+
+// Alive implements remote.Backend.
+func (t *jobTrial) Alive() { t.reporter.alive() }
+
+// marker writes the file by which processes see whether they have this machine's files.
+func (t *jobTrial) marker() (*remote.Marker, error) {
+	m := &remote.Marker{Path: filepath.Join(t.folder, markerFile), Text: rand.Text()}
+	return m, os.WriteFile(m.Path, []byte(m.Text), 0o666)
 }
 
 // told is the newest answer to the trial, if it asks the trial to return.
@@ -271,7 +284,10 @@ func (t *jobTrial) executeOnHost(ctx context.Context, spec process.Spec, patienc
 		class, spec.Dir = NodeLost, here
 		if j.Folder != "" {
 			spec.Dir = ssh.Folder(j.Folder)
-			err = j.remote.Sync(opening, m, here, spec.Dir)
+			var source ssh.Source
+			if source, err = t.source(); err == nil {
+				err = j.remote.Sync(opening, m, source, spec.Dir)
+			}
 		}
 	}
 	if err == nil {

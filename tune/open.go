@@ -107,7 +107,9 @@ func (s *Study) open() error {
 		s.journal = newJournal("", nil, 0, 0)
 		return s.first()
 	}
-	s.folder = s.cfg.Dir
+	if err := s.useFolder(); err != nil {
+		return err
+	}
 	if err := s.fsys.MkdirAll(s.cfg.Dir); err != nil {
 		return fmt.Errorf("tune: make folder of the study: %w", err)
 	}

@@ -20,7 +20,9 @@ type Reporter struct {
 	attempt int
 	seed    uint64
 	restore keptStep
-	ctx     context.Context // ends when the attempt must end
+	// restored is the folder of restore, if the search is another process.
+	restored string
+	ctx      context.Context // ends when the attempt must end
 
 	mu     sync.Mutex // guards all below
 	heard  time.Time  // of the newest report
@@ -66,16 +68,24 @@ func (r *Reporter) Decide(step int, metrics map[string]float64) (Decision, error
 	d, err := r.study.tell(r.trial, r.attempt, step, metrics)
 	r.study.sweep()
 	r.mu.Lock()
-	r.heard, r.step = time.Now(), max(r.step, step)
+	r.step = max(r.step, step)
 	if err == nil && d.Action != Continue && r.told.IsZero() {
-		r.told = r.heard
+		r.told = time.Now()
 	}
+	r.mu.Unlock()
+	r.alive()
+	return d, err
+}
+
+// alive says that the trial does something, though it does not report.
+func (r *Reporter) alive() {
+	r.mu.Lock()
+	r.heard = time.Now()
 	r.mu.Unlock()
 	select {
 	case r.notify <- struct{}{}:
 	default:
 	}
-	return d, err
 }
 
 // Trial is the trial's number, Attempt the attempt's, from 1.
@@ -88,14 +98,12 @@ func (r *Reporter) Attempt() int { return r.attempt }
 func (r *Reporter) Seed() uint64 { return r.seed }
 
 // Folder makes and returns the trial's folder, which all its attempts share. It is temporary if the
-// study has no Dir, and "" on another machine than the search's.
+// study has no Dir, and "" on another machine than the search's that does not share its file system.
 func (r *Reporter) Folder() (string, error) {
 	if r.search != nil {
 		return r.search.Task().Folder, nil
 	}
-	r.study.mu.Lock()
-	root, err := r.study.keepFolder()
-	r.study.mu.Unlock()
+	root, err := r.studyFolder()
 	if err != nil {
 		return "", err
 	}
@@ -106,29 +114,37 @@ func (r *Reporter) Folder() (string, error) {
 	return dir, nil
 }
 
+// studyFolder is the study's folder, on the search's machine.
+func (r *Reporter) studyFolder() (string, error) {
+	r.study.mu.Lock()
+	defer r.study.mu.Unlock()
+	return r.study.keepFolder()
+}
+
 // Checkpoint saves what write puts into a folder as the trial's state after a step, whole or not at
 // all. Call it before the report of that step: it takes effect with the report, so a trial that
 // continues from it has reported the step, and a pause at that step finds it. A step that was saved
 // before is not written again. Of a trial with several workers rank 0 writes; on the others write is
 // not called. A file .tune-checksums is added to the folder; a checkpoint whose files do not match it is
-// dropped. The folder is on the search's machine: workers on other machines reach it only through a shared
-// file system.
+// dropped. A worker on another machine than the search's that does not share its file system writes a temporary folder
+// (TMPDIR), which is copied to the search; Jobs.MaxCopied bounds its size. A copy goes on where it was after its connection
+// broke, and counts as a sign of life for Config.ReportTimeout.
 func (r *Reporter) Checkpoint(step int, write func(dir string) error) error {
 	if r.search != nil {
-		return r.search.Checkpoint(r.ctx, step, write)
+		return lostSearch(r.search.Checkpoint(r.ctx, step, write))
 	}
 	return r.study.checkpoint(r.trial, r.attempt, step, write)
 }
 
 // Restore returns the folder and step of the checkpoint to continue from; ok is false if the attempt
 // starts from the beginning. It may be another trial's (Exploit). It exists until the attempt saves a
-// checkpoint.
+// checkpoint. On another machine that does not share the search's file system it is a copy. Do not write into it.
 func (r *Reporter) Restore() (dir string, step int, ok bool) {
 	if r.restore.step < 0 {
 		return "", -1, false
 	}
 	if r.search != nil {
-		return r.search.Task().Restore.Dir, r.restore.step, true
+		return r.restored, r.restore.step, true
 	}
 	r.study.mu.Lock()
 	defer r.study.mu.Unlock()

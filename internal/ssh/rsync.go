@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/agent"
@@ -21,16 +22,15 @@ func Folder(dir string) string {
 	return dir
 }
 
-// Sync copies the contents of the folder src of this machine, except .git, into the folder dst of the host by rsync. It does
-// not delete files in dst.
-func (m *Method) Sync(ctx context.Context, machine *Machine, src, dst string) error {
+// Sync copies the source into the folder dst of the host by rsync. It does not delete files in dst.
+func (m *Method) Sync(ctx context.Context, machine *Machine, source Source, dst string) error {
 	h := machine.host
 	if _, err := machine.Ask(ctx, agent.Question{MakeDir: dst}); err != nil {
 		return fmt.Errorf("launch: make folder for --sync-dst-dir: %w", err)
 	}
-	src = strings.TrimSuffix(src, "/") + "/"
+	src := strings.TrimSuffix(source.Dir, "/") + "/"
 	m.cfg.Logger.Info(fmt.Sprintf("rsync %s -> %s:%s", src, h.Name, dst))
-	return m.rsync(ctx, h, src, dst)
+	return m.rsync(ctx, h, src, dst, source.patterns()...)
 }
 
 // Copy copies a file of this machine into the folder dst of the host with the same command as Sync.
@@ -38,8 +38,8 @@ func (m *Method) Copy(ctx context.Context, machine *Machine, file, dst string) e
 	return m.rsync(ctx, machine.host, file, dst)
 }
 
-func (m *Method) rsync(ctx context.Context, h hosts.Host, src, dst string) error {
-	cmd := exec.Command("rsync", m.rsyncArgs(h, src, dst)...)
+func (m *Method) rsync(ctx context.Context, h hosts.Host, src, dst string, flags ...string) error {
+	cmd := exec.Command("rsync", m.rsyncArgs(h, src, dst, flags...)...)
 	cmd.SysProcAttr = groupAttr()
 	var errs tail
 	cmd.Stderr = &errs
@@ -50,7 +50,7 @@ func (m *Method) rsync(ctx context.Context, h hosts.Host, src, dst string) error
 }
 
 // rsyncArgs are rsync's arguments: -s protects the folder's name from the remote shell; ssh runs with the same options as for the agent.
-func (m *Method) rsyncArgs(h hosts.Host, src, dst string) []string {
+func (m *Method) rsyncArgs(h hosts.Host, src, dst string, flags ...string) []string {
 	var rsh []string
 	for _, w := range append([]string{m.cfg.Command[0]}, m.options(h)...) {
 		rsh = append(rsh, rsyncQuote(w))
@@ -65,7 +65,7 @@ func (m *Method) rsyncArgs(h hosts.Host, src, dst string) []string {
 	if strings.HasPrefix(dst, "-") {
 		dst = "./" + dst
 	}
-	return []string{"-azs", "--exclude=.git", "-e", strings.Join(rsh, " "), "--", src, name + ":" + dst + "/"}
+	return slices.Concat([]string{"-azs"}, flags, []string{"-e", strings.Join(rsh, " "), "--", src, name + ":" + dst + "/"})
 }
 
 // rsyncQuote quotes a word for rsync's -e, where a quote is doubled inside quotes of its own kind.

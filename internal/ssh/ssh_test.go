@@ -29,9 +29,9 @@ func TestClientRunsWithTheUsersConfigurationAndAsksNothing(t *testing.T) {
 
 func TestRsyncArgsQuoteTheSSHCommandAndTheFolder(t *testing.T) {
 	m := New(Config{Command: []string{"ssh", "-F", "it's mine"}})
-	got := m.rsyncArgs(hosts.Host{User: "me", Name: "fe80::1"}, "/src/", "-a b")
+	got := m.rsyncArgs(hosts.Host{User: "me", Name: "fe80::1"}, "/src/", "-a b", Source{Exclude: []string{"runs/a", `x[1]\y`, `z\`}}.patterns()...)
 	rsh := `ssh -F 'it''s mine' -T -o BatchMode=yes -o ServerAliveInterval=5 -o ServerAliveCountMax=3 -o ConnectTimeout=20`
-	want := []string{"-azs", "--exclude=.git", "-e", rsh, "--", "/src/", "me@[fe80::1]:./-a b/"}
+	want := []string{"-azs", "--exclude=.git", "--exclude=/runs/a", `--exclude=/x\[1]\\y`, `--exclude=/z\`, "-e", rsh, "--", "/src/", "me@[fe80::1]:./-a b/"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

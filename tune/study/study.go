@@ -45,6 +45,7 @@ type file struct {
 	MaxFailed       int
 	FirstFailures   int
 	CheckpointBytes int64
+	MaxCopied       int64
 
 	Dir         string
 	Hosts       string
@@ -228,7 +229,7 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	}
 	s.Upload = f.Upload
 	s.Jobs = &tune.Jobs{
-		Resources: c.Resources, HostFile: f.Hosts, HostTimeout: f.HostTimeout, Address: f.Address, Folder: f.Folder, SSH: f.SSH, LaunchFlags: f.LaunchFlags, NoServers: alone,
+		Resources: c.Resources, HostFile: f.Hosts, HostTimeout: f.HostTimeout, Address: f.Address, Folder: f.Folder, SSH: f.SSH, LaunchFlags: f.LaunchFlags, NoServers: alone, MaxCopied: f.MaxCopied,
 		Command:     f.Command.words(),
 		CommandFor:  func(_ []string, a tune.Attempt) ([]string, error) { return s.Command(a), nil },
 		Checkpoints: f.Command.hasCheckpoint(c.Space),

@@ -2,7 +2,10 @@ package method
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"strings"
+	"sync"
 
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/ssh"
@@ -10,15 +13,18 @@ import (
 
 // SSH reaches the hosts of a list by ssh.
 type SSH struct {
-	find            func(ctx context.Context) ([]hosts.Host, error)
-	method          *ssh.Method
-	folder, syncDir string
+	find    func(ctx context.Context) ([]hosts.Host, error)
+	method  *ssh.Method
+	log     *slog.Logger
+	source  ssh.Source
+	syncDir string
+	measure sync.Once // says how much is copied
 }
 
-// NewSSH makes an SSH. find has the hosts, and may wait for them. folder is that in which launch runs; with a syncDir its contents are copied there on
+// NewSSH makes an SSH. find has the hosts, and may wait for them. The source is the folder in which launch runs; with a syncDir it is copied there on
 // each host.
-func NewSSH(find func(ctx context.Context) ([]hosts.Host, error), cfg ssh.Config, folder, syncDir string) *SSH {
-	return &SSH{find: find, method: ssh.New(cfg), folder: folder, syncDir: syncDir}
+func NewSSH(find func(ctx context.Context) ([]hosts.Host, error), cfg ssh.Config, source ssh.Source, syncDir string) *SSH {
+	return &SSH{find: find, method: ssh.New(cfg), log: cfg.Logger, source: source, syncDir: syncDir}
 }
 
 // Remote implements Method.
@@ -44,7 +50,7 @@ func (s *SSH) Dir() string {
 	if s.syncDir != "" {
 		return s.syncDir
 	}
-	return s.folder
+	return s.source.Dir
 }
 
 // Command implements Method.
@@ -55,7 +61,15 @@ func (s *SSH) SyncDir() string { return s.syncDir }
 
 // Sync implements Copier.
 func (s *SSH) Sync(ctx context.Context, m Machine) error {
-	return s.method.Sync(ctx, m.(*ssh.Machine), s.folder, s.syncDir)
+	s.measure.Do(func() {
+		size, err := s.source.Size()
+		if err != nil {
+			s.log.Warn("folder to copy", "error", err)
+			return
+		}
+		s.log.Info(fmt.Sprintf("each host gets a copy of %s: %s", s.source.Dir, size))
+	})
+	return s.method.Sync(ctx, m.(*ssh.Machine), s.source, s.syncDir)
 }
 
 // Copy implements Copier.

@@ -31,6 +31,7 @@ type Client struct {
 	task           Task
 	rank           int
 	token, address string
+	unshared       bool // it does not have the search's files
 
 	mu   sync.Mutex // guards the connection: one request at a time
 	conn net.Conn
@@ -52,6 +53,9 @@ func Dial(ctx context.Context, lookup func(string) (string, bool)) (c *Client, f
 		return nil, true, c.unregistered(err)
 	}
 	c.task = *m.Task
+	if !c.task.Marker.there() {
+		c.unshared, c.task.Folder = true, ""
+	}
 	return c, true, nil
 }
 
@@ -130,21 +134,26 @@ func connect(ctx context.Context, lookup func(string) (string, bool)) (c *Client
 			rank = 0 // -1 is a worker that joins a running job: its number counts
 		}
 	}
-	network, where, ok := strings.Cut(address, ":")
-	if !ok || network != "unix" && network != "tcp" {
+	if network, _, ok := strings.Cut(address, ":"); !ok || network != "unix" && network != "tcp" {
 		return nil, true, fmt.Errorf("tune: %s is %q, want unix:PATH or tcp:HOST:PORT", AddressVariable, address)
 	}
+	c = &Client{rank: rank, token: token, address: address}
+	if c.conn, err = c.dial(ctx); err != nil {
+		return nil, true, fmt.Errorf("tune: reach the search at %s: %w", address, err)
+	}
+	c.wire = newWire(c.conn)
+	return c, true, nil
+}
+
+func (c *Client) dial(ctx context.Context) (net.Conn, error) {
+	network, where, _ := strings.Cut(c.address, ":")
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, network, where)
-	if err != nil {
-		return nil, true, fmt.Errorf("tune: reach the search at %s: %w", address, err)
-	}
-	return &Client{rank: rank, token: token, address: address, conn: conn, wire: newWire(conn)}, true, nil
+	return d.DialContext(ctx, network, where)
 }
 
-// Task is the task of the process.
+// Task is the task of the process. Its Folder is "" if the process does not have the search's files.
 func (c *Client) Task() Task { return c.task }
 
 // Rank is the process's among the trial's workers.
@@ -170,7 +179,8 @@ func (c *Client) Report(ctx context.Context, step int, metrics map[string]float6
 	return answer, nil
 }
 
-// Checkpoint lets write fill a folder, which is saved as the trial's state after the step. On ranks other than 0 (of an elastic trial: other than that of the
+// Checkpoint lets write fill a folder, which is saved as the trial's state after the step. Without the search's files it is a temporary folder of this machine,
+// which is copied to the search. On ranks other than 0 (of an elastic trial: other than that of the
 // worker that was there first) it does nothing.
 func (c *Client) Checkpoint(ctx context.Context, step int, write func(dir string) error) error {
 	if c.rank != 0 && !c.task.Elastic {
@@ -187,12 +197,17 @@ func (c *Client) Checkpoint(ctx context.Context, step int, write func(dir string
 		if m.Folder.Dir == "" {
 			return nil
 		}
-		failed := write(m.Folder.Dir)
-		text := ""
-		if failed != nil {
-			text = failed.Error()
+		var failed error
+		if c.unshared {
+			failed = c.save(ctx, write)
+		} else {
+			failed = write(m.Folder.Dir)
 		}
-		m, err = c.ask(message{Written: &written{text}})
+		done := written{Copied: c.unshared}
+		if failed != nil {
+			done.Error = failed.Error()
+		}
+		m, err = c.ask(message{Written: &done})
 		switch {
 		case failed != nil:
 			return failed
@@ -257,7 +272,7 @@ func (c *Client) ask(m message) (message, error) {
 		return message{}, c.breaks("receive: " + err.Error())
 	}
 	if got.Error != nil {
-		return message{}, errors.New(got.Error.Text)
+		return message{}, &refusal{*got.Error}
 	}
 	return got, nil
 }

@@ -24,6 +24,21 @@
 // that all ranks take the same steps. Only rank 0 saves checkpoints. Of an elastic trial,
 // whose workers come and go, the worker with the lowest number that is there counts as rank 0.
 //
+// A process that does not have the search's files (it does not find the marker of its task) writes its checkpoint into a
+// folder of its own machine, and copies it in a second connection between folder and written:
+//
+//	→ {"hello":{"token":"...","rank":0,"copy":"save"}}
+//	← {"from":{"entry":0,"offset":0}}
+//	→ {"entry":{"name":"layers","folder":true}}
+//	→ {"entry":{"name":"layers/w","bytes":7}}
+//	→ {"piece":{"bytes":7,"sum":1234567}}    and after the line 7 bytes, whose CRC-32C is sum
+//	→ {"end":{"entries":2}}
+//	← {"whole":{}}
+//
+// With "copy":"restore" the process says from where, and the search sends. Entries come by name. If the connection breaks,
+// or a sum is wrong, another connection goes on where the receiver is. Names are paths in the folder; there are at most
+// 65536, and a limit of bytes. A piece is at most 1 MiB.
+//
 // A worker of an elastic trial first asks for a slot, in a connection that it keeps until
 // all of its processes have ended:
 //

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strconv"
 )
 
@@ -33,6 +34,12 @@ type message struct {
 	Done       *Done       `json:"done,omitempty"`
 	Bye        *struct{}   `json:"bye,omitempty"`
 	Error      *failure    `json:"error,omitempty"`
+	// The rest are those of a copy.
+	From  *position `json:"from,omitempty"`
+	Entry *entry    `json:"entry,omitempty"`
+	Piece *piece    `json:"piece,omitempty"`
+	End   *end      `json:"end,omitempty"`
+	Whole *struct{} `json:"whole,omitempty"`
 }
 
 type hello struct {
@@ -40,7 +47,17 @@ type hello struct {
 	Rank  int    `json:"rank"` // of a worker that joined later: its number among the workers
 	// Host is that of a worker that asks for a slot, and does nothing else; "": it is the worker itself.
 	Host string `json:"host,omitempty"`
+	// Copy is what a connection for the files of a checkpoint is for; "": it is not one.
+	Copy copyKind `json:"copy,omitempty"`
 }
+
+// A copyKind says what is copied.
+type copyKind string
+
+const (
+	copySave    copyKind = "save"    // the checkpoint that rank 0 saves, to the search
+	copyRestore copyKind = "restore" // the checkpoint to go on from, to any rank
+)
 
 // Held is what a worker gets with its slot.
 type Held struct {
@@ -57,8 +74,10 @@ type Task struct {
 	Params  json.RawMessage `json:"params"`
 	Seed    uint64          `json:"seed"`
 	Workers int             `json:"workers"`
-	// Folder is the trial's own; "" if the processes are on other machines, where it may not be.
+	// Folder is the trial's own, on the search's machine.
 	Folder string `json:"folder,omitempty"`
+	// Marker tells a process whether it has the search's files; nil: it has.
+	Marker *Marker `json:"marker,omitempty"`
 	// CPUs and GPUs are the process's own: numbers of processors (none: any), and GPUs as CUDA_VISIBLE_DEVICES takes them (null: not
 	// said; empty: none).
 	CPUs []int    `json:"cpus,omitempty"`
@@ -67,6 +86,27 @@ type Task struct {
 	Restore *Restore `json:"restore,omitempty"`
 	// Elastic says that workers come and go: the one that has been there for longest reports and saves checkpoints.
 	Elastic bool `json:"elastic,omitempty"`
+}
+
+// A Marker is a file of the search. A process that finds this text there has the search's files, on the same machine or through a shared file system;
+// for others checkpoints are copied.
+type Marker struct {
+	Path string `json:"path"`
+	Text string `json:"text"`
+}
+
+// there says whether this machine has the file.
+func (m *Marker) there() bool {
+	if m == nil {
+		return true
+	}
+	f, err := os.Open(m.Path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, int64(len(m.Text))+1))
+	return err == nil && string(b) == m.Text
 }
 
 // A Restore is a checkpoint to go on from.
@@ -97,6 +137,8 @@ type folder struct {
 
 type written struct {
 	Error string `json:"error,omitempty"`
+	// Copied says that the files were copied.
+	Copied bool `json:"copied,omitempty"`
 }
 
 // Done is how a process ended.
@@ -109,6 +151,8 @@ type Done struct {
 
 type failure struct {
 	Text string `json:"text"`
+	// Gone says that a checkpoint is not there any more.
+	Gone bool `json:"gone,omitempty"`
 }
 
 // numbers are metrics, with those that JSON does not have.
@@ -225,7 +269,8 @@ func parse(line []byte) (message, error) {
 func (m *message) kinds() int {
 	n := 0
 	for _, there := range []bool{m.Hello != nil, m.Task != nil, m.Held != nil, m.Report != nil, m.Answer != nil, m.Checkpoint != nil, m.Folder != nil,
-		m.Written != nil, m.Kept != nil, m.Done != nil, m.Bye != nil, m.Error != nil} {
+		m.Written != nil, m.Kept != nil, m.Done != nil, m.Bye != nil, m.Error != nil,
+		m.From != nil, m.Entry != nil, m.Piece != nil, m.End != nil, m.Whole != nil} {
 		if there {
 			n++
 		}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -23,6 +24,7 @@ type backend struct {
 	told   []string
 	kept   map[int]string
 	dir    string
+	parts  atomic.Int64 // of checkpoints that have come
 }
 
 func (b *backend) Decide(step int, metrics map[string]float64) (Answer, error) {
@@ -53,9 +55,15 @@ func (b *backend) Checkpoint(step int, write func(dir string) error) error {
 	return nil
 }
 
+// Alive implements Backend.
+func (b *backend) Alive() { b.parts.Add(1) }
+
+// testLimit bounds the checkpoints that are copied in tests.
+const testLimit = 8 << 20
+
 func newServer(t *testing.T, host string) *Server {
 	t.Helper()
-	s, err := Listen(host)
+	s, err := Listen(host, testLimit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +320,9 @@ func TestMessagesOfTheWrongShapeAreErrors(t *testing.T) {
 func FuzzMessage(f *testing.F) {
 	for _, line := range []string{
 		`{"hello":{"token":"x","rank":1}}`, `{"report":{"step":1,"metrics":{"a":0.5,"b":"NaN"}}}`, `{"answer":{"action":"stop","rule":"r"}}`,
-		`{"task":{"study":"s","trial":1,"attempt":1,"params":{"lr":1.0},"seed":1,"workers":1}}`, `{"done":{"error":"x","class":"user code"}}`,
+		`{"task":{"study":"s","trial":1,"attempt":1,"params":{"lr":1.0},"seed":1,"workers":1,"marker":{"path":"/m","text":"x"}}}`, `{"done":{"error":"x","class":"user code"}}`,
+		`{"hello":{"token":"x","rank":1,"copy":"save"}}`, `{"from":{"entry":1,"offset":2}}`, `{"entry":{"name":"a/b","bytes":3}}`, `{"entry":{"name":"a","folder":true}}`,
+		`{"piece":{"bytes":3,"sum":4}}`, `{"end":{"entries":2}}`, `{"whole":{}}`, `{"written":{"error":"","copied":true}}`, `{"error":{"text":"x","gone":true}}`,
 	} {
 		f.Add([]byte(line))
 	}

@@ -29,6 +29,8 @@ type Backend interface {
 	Decide(step int, metrics map[string]float64) (Answer, error)
 	// Checkpoint calls write with a folder to fill, unless the step was saved before.
 	Checkpoint(step int, write func(dir string) error) error
+	// Alive is called when a part of a checkpoint has been copied.
+	Alive()
 }
 
 // A Server accepts the processes of trials.
@@ -38,6 +40,7 @@ type Server struct {
 	dir      *scratch.Folder // of the socket; nil for TCP
 	serving  sync.WaitGroup
 	strange  chan struct{} // holds one for each connection without a valid hello
+	limit    int64         // of the bytes of a checkpoint that is copied
 
 	mu       sync.Mutex // guards all below
 	sessions map[string]*Session
@@ -46,9 +49,9 @@ type Server struct {
 }
 
 // Listen accepts processes of this machine at a Unix socket of this user or, if host is not empty, processes of other machines at a
-// free TCP port of that address.
-func Listen(host string) (*Server, error) {
-	s := &Server{sessions: make(map[string]*Session), conns: make(map[net.Conn]bool), strange: make(chan struct{}, maxStrangers)}
+// free TCP port of that address. limit bounds the bytes of a checkpoint that is copied from another machine.
+func Listen(host string, limit int64) (*Server, error) {
+	s := &Server{limit: limit, sessions: make(map[string]*Session), conns: make(map[net.Conn]bool), strange: make(chan struct{}, maxStrangers)}
 	var err error
 	if host == "" {
 		// The path of a socket is short: a folder of the study may be too deep.
@@ -142,14 +145,18 @@ func (s *Server) serve(c net.Conn) {
 	}
 	session, err := s.find(*m.Hello)
 	if err != nil {
-		_ = w.send(message{Error: &failure{err.Error()}})
+		_ = w.send(refuse(err))
 		return
 	}
 	<-s.strange
 	known = true
 	_ = c.SetDeadline(time.Time{})
-	if m.Hello.Host != "" {
+	switch {
+	case m.Hello.Host != "":
 		session.hold(c, w, *m.Hello)
+		return
+	case m.Hello.Copy != "":
+		session.copy(c, w, *m.Hello)
 		return
 	}
 	session.serve(c, w, m.Hello.Rank)
@@ -190,7 +197,15 @@ type Session struct {
 	joined  map[int]bool   // ranks that have connected
 	present map[int]bool   // and have not left
 	conns   map[net.Conn]bool
+	saving  *saving            // the checkpoint that is being saved; nil: none
+	copies  map[hello]net.Conn // by rank and kind
 	over    bool
+}
+
+// A saving is a checkpoint that a rank saves.
+type saving struct {
+	rank int
+	*treeReceiver
 }
 
 // keptAnswers bounds how many steps another rank may lag behind rank 0.
@@ -218,6 +233,7 @@ func (s *Server) open(x *Session) *Session {
 	rand.Read(token[:])
 	x.server, x.token, x.latest = s, hex.EncodeToString(token[:]), -1
 	x.answers, x.left, x.joined, x.present, x.conns = make(map[int]Answer), make(map[int]Done), make(map[int]bool), make(map[int]bool), make(map[net.Conn]bool)
+	x.copies = make(map[hello]net.Conn)
 	x.changed = sync.NewCond(&x.mu)
 	s.mu.Lock()
 	s.sessions[x.token] = x
@@ -274,7 +290,7 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 	}
 	if x.joined[rank] && !x.task.Elastic || x.present[rank] {
 		x.mu.Unlock()
-		_ = w.send(message{Error: &failure{fmt.Sprintf("rank %d of trial %d has connected already", rank, x.task.Trial)}})
+		_ = w.send(refuseText(fmt.Sprintf("rank %d of trial %d has connected already", rank, x.task.Trial)))
 		return
 	}
 	x.joined[rank], x.present[rank] = true, true
@@ -311,7 +327,7 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 		case m.Checkpoint != nil && x.task.Elastic && !x.leads(rank):
 			answer = message{Folder: &folder{}}
 		case m.Checkpoint != nil && (rank == 0 || x.task.Elastic):
-			answer = x.checkpoint(c, w, m.Checkpoint.Step)
+			answer = x.checkpoint(c, w, rank, m.Checkpoint.Step)
 			if answer.kinds() == 0 {
 				return
 			}
@@ -322,7 +338,7 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 			x.mu.Unlock()
 			answer = message{Bye: &struct{}{}}
 		default:
-			_ = w.send(message{Error: &failure{"want a request"}})
+			_ = w.send(refuseText("want a request"))
 			return
 		}
 	}
@@ -348,11 +364,11 @@ func (x *Session) report(rank int, r report) message {
 		through = through && !x.task.Elastic
 		switch {
 		case x.over:
-			return message{Error: &failure{"the trial has ended"}}
+			return refuseText("the trial has ended")
 		case x.latest > r.Step:
-			return message{Error: &failure{fmt.Sprintf("rank 0 has reported step %d, but not step %d: all ranks report the same steps", x.latest, r.Step)}}
+			return refuseText(fmt.Sprintf("rank 0 has reported step %d, but not step %d: all ranks report the same steps", x.latest, r.Step))
 		case through:
-			return message{Error: &failure{fmt.Sprintf("rank 0 has ended without a report of step %d", r.Step)}}
+			return refuseText(fmt.Sprintf("rank 0 has ended without a report of step %d", r.Step))
 		}
 		x.changed.Wait()
 	}
@@ -362,7 +378,7 @@ func (x *Session) report(rank int, r report) message {
 func (x *Session) decide(r report) message {
 	a, err := x.backend.Decide(r.Step, r.Metrics)
 	if err != nil {
-		return message{Error: &failure{err.Error()}}
+		return refuse(err)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -399,7 +415,7 @@ func (x *Session) leads(rank int) bool {
 // hold gives a worker of an elastic trial a slot until its connection closes, which it does when all of its processes have ended.
 func (x *Session) hold(c net.Conn, w *wire, h hello) {
 	if x.slots == nil {
-		_ = w.send(message{Error: &failure{fmt.Sprintf("trial %d is not elastic: its workers have no slots", x.task.Trial)}})
+		_ = w.send(refuseText(fmt.Sprintf("trial %d is not elastic: its workers have no slots", x.task.Trial)))
 		return
 	}
 	x.mu.Lock()
@@ -426,7 +442,7 @@ func (x *Session) hold(c net.Conn, w *wire, h hello) {
 	held, release, err := x.slots.Hold(waiting, h.Rank, h.Host)
 	stop()
 	if err != nil {
-		_ = w.send(message{Error: &failure{err.Error()}})
+		_ = w.send(refuse(err))
 		return
 	}
 	defer release()
@@ -440,10 +456,12 @@ func (x *Session) hold(c net.Conn, w *wire, h hello) {
 const slotTimeout = 20 * time.Second
 
 // checkpoint lets the process write a checkpoint. It returns an empty message if the connection is broken.
-func (x *Session) checkpoint(c net.Conn, w *wire, step int) message {
+func (x *Session) checkpoint(c net.Conn, w *wire, rank, step int) message {
 	asked, broken := false, false
 	err := x.backend.Checkpoint(step, func(dir string) error {
 		asked = true
+		in := x.expect(rank, dir)
+		defer x.expectNothing(in)
 		_ = c.SetWriteDeadline(time.Now().Add(sendTimeout))
 		if err := w.send(message{Folder: &folder{dir}}); err != nil {
 			broken = true
@@ -459,6 +477,8 @@ func (x *Session) checkpoint(c net.Conn, w *wire, step int) message {
 			return errors.New("the process did not confirm its checkpoint")
 		case m.Written.Error != "":
 			return errors.New(m.Written.Error)
+		case m.Written.Copied && !in.complete():
+			return errors.New("not all files of the checkpoint came")
 		}
 		return nil
 	})
@@ -466,9 +486,13 @@ func (x *Session) checkpoint(c net.Conn, w *wire, step int) message {
 	case broken:
 		return message{}
 	case err != nil:
-		return message{Error: &failure{err.Error()}}
+		return refuse(err)
 	case !asked:
 		return message{Folder: &folder{}}
 	}
 	return message{Kept: &struct{}{}}
 }
+
+func refuse(err error) message { return refuseText(err.Error()) }
+
+func refuseText(text string) message { return message{Error: &failure{Text: text}} }

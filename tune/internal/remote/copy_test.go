@@ -1,0 +1,482 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// unshared is the task of processes that do not have the search's files.
+func unshared(t *testing.T, restore string) Task {
+	t.Helper()
+	x := task
+	x.Marker = &Marker{Path: filepath.Join(t.TempDir(), "marker"), Text: "x"}
+	x.Folder, x.Restore = "/of/the/search", nil
+	if restore != "" {
+		x.Restore = &Restore{Dir: restore, Step: 3, Donor: 4}
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	return x
+}
+
+// tree makes files, some of several pieces, and returns what wantTree compares.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	bytes := make([]byte, 2*maxPiece+maxPiece/2)
+	r := rand.NewChaCha8([32]byte{})
+	if _, err := r.Read(bytes); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"a": "", "b/deep/c": string(bytes), "b/d": "d", "e": string(bytes[:maxPiece]), "empty/": "", "z": "last"}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if strings.HasSuffix(name, "/") {
+			must(t, os.MkdirAll(path, 0o777))
+			continue
+		}
+		must(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		must(t, os.WriteFile(path, []byte(text), 0o666))
+	}
+	return files
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantTree(t *testing.T, dir string, want map[string]string) {
+	t.Helper()
+	got := map[string]string{}
+	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(dir, path)
+		if d.IsDir() {
+			if entries, err := os.ReadDir(path); len(entries) == 0 && err == nil {
+				got[name+"/"] = ""
+			}
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		got[name] = string(b)
+		return err
+	}))
+	for name, text := range want {
+		if have, ok := got[name]; !ok || have != text {
+			t.Errorf("%s: there is %t, with %d bytes, want the %d that were written", name, ok, len(have), len(text))
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("there are %d files and folders, want %d", len(got), len(want))
+	}
+}
+
+// wantNoScratch checks that no temporary folder is left.
+func wantNoScratch(t *testing.T) {
+	t.Helper()
+	if left, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "paragon-checkpoint-*")); len(left) > 0 || err != nil {
+		t.Errorf("%q are left, %v", left, err)
+	}
+}
+
+func TestCheckpointsAreCopiedWhereFilesAreNotShared(t *testing.T) {
+	from := t.TempDir()
+	files := tree(t, from)
+	s := newServer(t, "127.0.0.1")
+	b := newBackend(t, 9)
+	x := s.Open(unshared(t, from), nil, b)
+	defer x.Close()
+	c, second := dial(t, x, 0), dial(t, x, 1)
+	if c.Task().Folder != "" {
+		t.Errorf("the trial's folder is %q, want none: it is not on this machine", c.Task().Folder)
+	}
+	for _, c := range []*Client{c, second} {
+		dir, remove, err := c.Restore(t.Context())
+		must(t, err)
+		if dir == from {
+			t.Errorf("the folder to go on from is the search's")
+		}
+		wantTree(t, dir, files)
+		must(t, remove())
+	}
+	var wrote string
+	for range 2 { // the second time it is kept already
+		must(t, c.Checkpoint(t.Context(), 2, func(dir string) error { wrote = dir; tree(t, dir); return nil }))
+	}
+	wantTree(t, filepath.Join(b.dir, "2"), files)
+	if wrote == b.kept[2] {
+		t.Error("it was written into the search's folder")
+	}
+	if b.parts.Load() < int64(len(files)) {
+		t.Errorf("%d signs of life while it was copied, want at least %d", b.parts.Load(), len(files))
+	}
+	wantNoScratch(t)
+}
+
+func TestFilesThatAreSharedAreNotCopied(t *testing.T) {
+	from := t.TempDir()
+	shared := unshared(t, from)
+	must(t, os.WriteFile(shared.Marker.Path, []byte("x"), 0o666))
+	s := newServer(t, "127.0.0.1")
+	b := newBackend(t, 9)
+	x := s.Open(shared, nil, b)
+	defer x.Close()
+	c := dial(t, x, 0)
+	dir, _, err := c.Restore(t.Context())
+	if err != nil || dir != from || c.Task().Folder != shared.Folder {
+		t.Errorf("the folder to go on from is %s (%v), that of the trial %s, want %s and %s", dir, err, c.Task().Folder, from, shared.Folder)
+	}
+	must(t, c.Checkpoint(t.Context(), 2, func(dir string) error {
+		if want := filepath.Join(b.dir, "2"); dir != want {
+			t.Errorf("a checkpoint is written into %s, want %s", dir, want)
+		}
+		return nil
+	}))
+	other := shared
+	other.Marker = &Marker{Path: shared.Marker.Path, Text: "another"}
+	if other.Marker.there() {
+		t.Error("a marker with another text counts")
+	}
+}
+
+// A cutter passes connections on to an address, and cuts each but the first after so many bytes in either direction.
+type cutter struct {
+	net.Listener
+	to    string
+	after int64
+	done  sync.WaitGroup
+	mu    sync.Mutex
+	conns int
+}
+
+func newCutter(t *testing.T, to string, after int64) *cutter {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	c := &cutter{Listener: l, to: to, after: after}
+	c.done.Go(c.accept)
+	t.Cleanup(func() {
+		l.Close()
+		c.done.Wait()
+	})
+	return c
+}
+
+func (c *cutter) accept() {
+	for {
+		in, err := c.Accept()
+		if err != nil {
+			return
+		}
+		out, err := net.Dial("tcp", c.to)
+		if err != nil {
+			in.Close()
+			continue
+		}
+		c.mu.Lock()
+		c.conns++
+		first := c.conns == 1
+		c.mu.Unlock()
+		for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+			c.done.Go(func() {
+				if first {
+					_, _ = io.Copy(way[1], way[0])
+				} else {
+					_, _ = io.CopyN(way[1], way[0], c.after)
+				}
+				in.Close()
+				out.Close()
+			})
+		}
+	}
+}
+
+// through is the environment of a process that reaches the search through the cutter.
+func (c *cutter) through(x *Session) func(string) (string, bool) {
+	of := environment(x, "PARAGON_RANK=0")
+	return func(name string) (string, bool) {
+		if name == AddressVariable {
+			return "tcp:" + c.Addr().String(), true
+		}
+		return of(name)
+	}
+}
+
+func TestACopyGoesOnAfterItsConnectionBroke(t *testing.T) {
+	from := t.TempDir()
+	files := tree(t, from)
+	s := newServer(t, "127.0.0.1")
+	b := newBackend(t, 9)
+	x := s.Open(unshared(t, from), nil, b)
+	defer x.Close()
+	cut := newCutter(t, strings.TrimPrefix(s.address, "tcp:"), maxPiece+maxPiece/4)
+	c, _, err := Dial(t.Context(), cut.through(x))
+	must(t, err)
+	dir, remove, err := c.Restore(t.Context())
+	must(t, err)
+	wantTree(t, dir, files)
+	must(t, remove())
+	must(t, c.Checkpoint(t.Context(), 2, func(dir string) error { tree(t, dir); return nil }))
+	wantTree(t, filepath.Join(b.dir, "2"), files)
+	cut.mu.Lock()
+	defer cut.mu.Unlock()
+	// 3.5 pieces in connections of 1.25, each of which brings one piece, and in the end the half one with the rest.
+	if cut.conns < 1+3+3 || cut.conns > 1+5+5 {
+		t.Errorf("it took %d connections, want 7 to 11: one goes on where another was", cut.conns)
+	}
+	wantNoScratch(t)
+}
+
+func TestWhatCannotBeCopiedIsAnError(t *testing.T) {
+	s := newServer(t, "127.0.0.1")
+	b := newBackend(t, 9)
+	gone := filepath.Join(t.TempDir(), "gone")
+	x := s.Open(unshared(t, gone), nil, b)
+	defer x.Close()
+	c := dial(t, x, 0)
+	if _, _, err := c.Restore(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a checkpoint that is gone: %v, want %v", err, fs.ErrNotExist)
+	}
+	big := filepath.Join(t.TempDir(), "big")
+	must(t, os.WriteFile(big, nil, 0o666))
+	for i, tc := range []struct {
+		name  string
+		write func(dir string) error
+		want  string
+	}{
+		{"it is too large", func(dir string) error {
+			return errors.Join(os.WriteFile(filepath.Join(dir, "a"), []byte("a"), 0o666), os.WriteFile(filepath.Join(dir, "b"), make([]byte, testLimit), 0o666))
+		}, `the checkpoint is too large to be copied: 1 bytes so far and 8388608 of "b" are more than 8388608`},
+		{"a link out of the folder", func(dir string) error { return os.Symlink(big, filepath.Join(dir, "link")) }, "path escapes from parent"},
+		{"a link to a folder", func(dir string) error {
+			return errors.Join(os.Mkdir(filepath.Join(dir, "f"), 0o777), os.Symlink("f", filepath.Join(dir, "g")))
+		}, "g is neither a file nor a folder"},
+		{"a name that is no text", func(dir string) error { return os.WriteFile(filepath.Join(dir, "\xff"), nil, 0o666) }, "is not UTF-8"},
+		{"write fails", func(dir string) error { return errors.New("disk full") }, "disk full"},
+	} {
+		if err := c.Checkpoint(t.Context(), i, tc.write); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want an error with %q", tc.name, err, tc.want)
+		}
+		if b.kept[i] != "" {
+			t.Errorf("%s: it was kept", tc.name)
+		}
+	}
+	must(t, c.Checkpoint(t.Context(), 9, func(dir string) error { // a link in the folder is a file
+		return errors.Join(os.WriteFile(filepath.Join(dir, "a"), []byte("a"), 0o666), os.Symlink("a", filepath.Join(dir, "b")))
+	}))
+	wantTree(t, filepath.Join(b.dir, "9"), map[string]string{"a": "a", "b": "a"})
+	wantNoScratch(t)
+}
+
+// A search that does not come back ends a copy.
+func TestACopyEndsWithItsContext(t *testing.T) {
+	s := newServer(t, "127.0.0.1")
+	x := s.Open(unshared(t, t.TempDir()), nil, newBackend(t, 9))
+	defer x.Close()
+	c := dial(t, x, 0)
+	c.address = "tcp:127.0.0.1:1" // nobody is there
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, _, err := c.Restore(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+	}
+	wantNoScratch(t)
+}
+
+// peer sends bytes to an treeReceiver and closes; it returns the treeReceiver's error.
+func peer(t testing.TB, in *treeReceiver, stream []byte) error {
+	t.Helper()
+	here, there := net.Pipe()
+	defer here.Close()
+	go func() {
+		go func() { _, _ = io.Copy(io.Discard, there) }()
+		_, _ = there.Write(stream)
+		there.Close()
+	}()
+	return in.receive(here, newWire(here))
+}
+
+func TestATreeReceiverStaysInItsFolder(t *testing.T) {
+	for _, tc := range []struct{ stream, want string }{
+		{`{"entry":{"name":"../x","bytes":0}}`, `got the name "../x"`},
+		{`{"entry":{"name":"/x","bytes":0}}`, `got the name "/x"`},
+		{`{"entry":{"name":"a/../../x","bytes":0}}`, `got the name`},
+		{`{"entry":{"name":"."}}`, `got the name "."`},
+		{`{"entry":{"name":""}}`, `got the name ""`},
+		{`{"entry":{"name":"` + strings.Repeat("x", maxPath+1) + `"}}`, `of at most 1024 bytes`},
+		{`{"entry":{"name":"out/x","bytes":1}}`, "path escapes from parent"},
+		{`{"entry":{"name":"out","bytes":1}}`, "file exists"},
+		{`{"entry":{"name":"a"}}` + "\n" + `{"entry":{"name":"a"}}`, "file exists"},
+		{`{"entry":{"name":"a","bytes":-1}}`, `"a" has -1 bytes`},
+		{`{"entry":{"name":"a","bytes":9000000000000000000}}`, "too large to be copied"},
+		{`{"entry":{"name":"a","bytes":1}}` + "\n" + `{"entry":{"name":"b","bytes":1}}`, `want 1 more bytes of "a" first`},
+		{`{"piece":{"bytes":1}}`, "got a piece of 1 bytes"},
+		{`{"entry":{"name":"a","bytes":5}}` + "\n" + `{"piece":{"bytes":6}}`, "and no more than are left"},
+		{`{"entry":{"name":"a","bytes":5}}` + "\n" + `{"piece":{"bytes":0}}`, "got a piece of 0 bytes"},
+		{`{"entry":{"name":"a","bytes":5000000}}` + "\n" + `{"piece":{"bytes":4000000}}`, "got a piece of 4000000 bytes"},
+		{`{"entry":{"name":"a","bytes":5}}` + "\n" + `{"end":{"entries":1}}`, "got the end after 0 entries"},
+		{`{"end":{"entries":1}}`, "got the end after 0 entries, want it after 1"},
+		{`{"bye":{}}`, "got another message"},
+		{`{"error":{"text":"no more"}}`, "no more"},
+	} {
+		dir, outside := t.TempDir(), t.TempDir()
+		must(t, os.Symlink(outside, filepath.Join(dir, "out")))
+		in := newTreeReceiver(dir, testLimit, func() {})
+		if err := peer(t, in, []byte(tc.stream+"\n")); err == nil || errors.Is(err, errBroken) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%.80s: got %v, want an error with %q", tc.stream, err, tc.want)
+		}
+		in.close()
+		if left, _ := os.ReadDir(outside); len(left) > 0 {
+			t.Errorf("%.80s: it wrote %s outside of its folder", tc.stream, left[0].Name())
+		}
+	}
+	in := newTreeReceiver(t.TempDir(), testLimit, func() {})
+	var many bytes.Buffer
+	for i := range maxEntries + 1 {
+		fmt.Fprintf(&many, `{"entry":{"name":"%x","folder":true}}`+"\n", i)
+	}
+	in.at.Entry = maxEntries - 10 // as if so many were there
+	if err := peer(t, in, many.Bytes()); err == nil || !strings.Contains(err.Error(), "more than 65536 files and folders") {
+		t.Errorf("too many: got %v", err)
+	}
+	in.close()
+}
+
+// A wrong sum is not written, and the next connection begins with that piece.
+func TestAPieceWithAWrongSumIsSentAgain(t *testing.T) {
+	dir := t.TempDir()
+	in := newTreeReceiver(dir, testLimit, func() {})
+	defer in.close()
+	head := `{"entry":{"name":"a","bytes":5}}` + "\n"
+	if err := peer(t, in, []byte(head+`{"piece":{"bytes":2,"sum":1}}`+"\nab")); !errors.Is(err, errBroken) || in.position() != (position{}) {
+		t.Errorf("got %v, want %v, and be at %+v", err, errBroken, in.position())
+	}
+	sum := func(s string) string { return fmt.Sprint(checksum([]byte(s))) }
+	if err := peer(t, in, []byte(head+`{"piece":{"bytes":2,"sum":`+sum("ab")+"}}\nab")); !errors.Is(err, errBroken) || in.position() != (position{0, 2}) {
+		t.Errorf("got %v, want %v, and be at %+v, want 2 bytes", err, errBroken, in.position())
+	}
+	if err := peer(t, in, []byte(head+`{"piece":{"bytes":3,"sum":`+sum("cde")+"}}\ncde"+`{"end":{"entries":1}}`+"\n")); err != nil || !in.complete() {
+		t.Errorf("got %v, want all", err)
+	}
+	wantTree(t, dir, map[string]string{"a": "abcde"})
+}
+
+// A process may not save a checkpoint that the search has not asked for, in another's name, or in part.
+func TestOnlyTheCheckpointThatIsSavedIsTaken(t *testing.T) {
+	s := newServer(t, "127.0.0.1")
+	b := newBackend(t, 9)
+	x := s.Open(unshared(t, ""), nil, b)
+	defer x.Close()
+	ask := func(h hello) error {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.address, "tcp:"))
+		must(t, err)
+		defer conn.Close()
+		w := newWire(conn)
+		h.Token = x.token
+		must(t, w.send(message{Hello: &h}))
+		must(t, w.send(message{From: &position{}}))
+		m, err := w.receive()
+		if err == nil && m.Error != nil {
+			err = errors.New(m.Error.Text)
+		}
+		return err
+	}
+	c := dial(t, x, 0)
+	for _, tc := range []struct {
+		hello hello
+		want  string
+	}{
+		{hello{Copy: copySave}, "rank 0 saves no checkpoint"},
+		{hello{Rank: 1, Copy: copyRestore}, "rank 1 of trial 7 has not connected"},
+		{hello{Copy: copyRestore}, "trial 7 goes on from no checkpoint"},
+		{hello{Copy: "all"}, `got copy "all"`},
+	} {
+		if err := ask(tc.hello); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%+v: got %v, want an error with %q", tc.hello, err, tc.want)
+		}
+	}
+	if m, err := c.ask(message{Checkpoint: &checkpoint{1}}); err != nil || m.Folder == nil {
+		t.Fatalf("got %+v, %v, want a folder", m, err)
+	}
+	if _, err := c.ask(message{Written: &written{Copied: true}}); err == nil || !strings.Contains(err.Error(), "not all files of the checkpoint came") {
+		t.Errorf("a checkpoint of which nothing came: %v", err)
+	}
+}
+
+func FuzzTreeReceiver(f *testing.F) {
+	f.Add([]byte(`{"entry":{"name":"a","bytes":5}}` + "\n" + `{"piece":{"bytes":2,"sum":1}}` + "\nab"))
+	f.Add([]byte(`{"entry":{"name":"b","folder":true}}` + "\n" + `{"entry":{"name":"b/c"}}` + "\n" + `{"end":{"entries":2}}` + "\n"))
+	f.Add([]byte(`{"entry":{"name":"../a","bytes":1}}` + "\n"))
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		root := t.TempDir()
+		dir := filepath.Join(root, "dir")
+		must(t, os.Mkdir(dir, 0o777))
+		in := newTreeReceiver(dir, 100, func() {})
+		err := peer(t, in, stream)
+		if (err == nil) != in.complete() {
+			t.Errorf("%q: %v, whole is %t", stream, err, in.complete())
+		}
+		in.close()
+		var size int64
+		must(t, filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+			if info, infoErr := d.Info(); infoErr == nil && info.Mode().IsRegular() {
+				size += info.Size()
+			}
+			return err
+		}))
+		if beside, _ := os.ReadDir(root); len(beside) != 1 || size > 100 {
+			t.Errorf("%q: %d names beside the folder, %d bytes in it", stream, len(beside)-1, size)
+		}
+	})
+}
+
+// A checkpoint of 64 MiB, copied by a process without the search's files, and written by one that has them:
+//
+//	go test -run '^$' -bench Checkpoint ./tune/internal/remote
+func BenchmarkCheckpoint(b *testing.B) {
+	const size = 64 << 20
+	text := make([]byte, size)
+	write := func(dir string) error { return os.WriteFile(filepath.Join(dir, "w"), text, 0o666) }
+	for _, copied := range []bool{true, false} {
+		b.Run(fmt.Sprintf("copied=%t", copied), func(b *testing.B) {
+			b.Setenv("TMPDIR", b.TempDir())
+			s, err := Listen("127.0.0.1", size)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			t := task
+			if copied {
+				t.Marker = &Marker{Path: filepath.Join(b.TempDir(), "marker"), Text: "x"}
+			}
+			x := s.Open(t, nil, &backend{kept: make(map[int]string), dir: b.TempDir()})
+			defer x.Close()
+			c, _, err := Dial(b.Context(), environment(x))
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(size)
+			step := 0
+			for b.Loop() {
+				step++
+				if err := c.Checkpoint(b.Context(), step, write); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

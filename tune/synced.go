@@ -1,0 +1,79 @@
+package tune
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/paragon-train/paragon/internal/ssh"
+)
+
+// synced is the current folder as each trial copies it to its hosts: without the folder of the study, and those of others beside it.
+func synced(study string) (ssh.Source, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return ssh.Source{}, err
+	}
+	s := ssh.Source{Dir: here}
+	if study == here {
+		s.Exclude = []string{trialsFolder, logName}
+		return s, nil
+	}
+	if _, err := ssh.CleanExclude(here, study); err != nil {
+		return s, nil // it is elsewhere
+	}
+	beside, err := os.ReadDir(filepath.Dir(study))
+	if err != nil {
+		return ssh.Source{}, err
+	}
+	for _, d := range beside {
+		path := filepath.Join(filepath.Dir(study), d.Name())
+		if _, err := os.Stat(filepath.Join(path, logName)); err != nil && path != study {
+			continue
+		}
+		clean, err := ssh.CleanExclude(here, path)
+		if err != nil {
+			return ssh.Source{}, err
+		}
+		s.Exclude = append(s.Exclude, clean)
+	}
+	return s, nil
+}
+
+// source is the current folder as the trial's hosts get it. The first trial says how much that is.
+func (t *jobTrial) source() (ssh.Source, error) {
+	study, err := t.reporter.studyFolder()
+	if err != nil {
+		return ssh.Source{}, err
+	}
+	source, err := synced(study)
+	if err != nil {
+		return ssh.Source{}, fmt.Errorf("tune: current folder: %w", err)
+	}
+	t.jobs.measured.Do(func() {
+		text, err := source.Size()
+		if err != nil {
+			t.jobs.logger().Warn("tune: folder to copy to the hosts", "error", err)
+			return
+		}
+		if len(source.Exclude) > 0 {
+			text += ", without " + strings.Join(source.Exclude, ", ")
+		}
+		t.jobs.logger().Info("tune: each trial copies what its hosts do not have of the current folder: "+text, "from", source.Dir, "to", t.jobs.Folder)
+	})
+	return source, nil
+}
+
+// syncFlags are launch's about the copy of the current folder.
+func (t *jobTrial) syncFlags() ([]string, error) {
+	source, err := t.source()
+	if err != nil {
+		return nil, err
+	}
+	flags := []string{"--sync-dst-dir", t.jobs.Folder}
+	for _, path := range source.Exclude {
+		flags = append(flags, "--sync-exclude", path)
+	}
+	return flags, nil
+}

@@ -1,0 +1,174 @@
+package tune_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/schedule"
+)
+
+// unsharedVariable names the search's folder, which the trials of unsharedHosts must not see.
+const unsharedVariable = "PARAGON_TEST_UNSHARED"
+
+// unsharedTrial goes on where its checkpoint ends, and reports whether another host saved it. Trial 1 is killed once.
+func unsharedTrial(r *tune.Reporter) error {
+	for _, path := range []string{os.Getenv(unsharedVariable), "runs/earlier", "runs/pbt"} {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("this host has the search's files: %s: %v", path, err)
+		}
+	}
+	if folder, err := r.Folder(); folder != "" || err != nil {
+		return fmt.Errorf("the trial's folder is %q, %v, want none on this host", folder, err)
+	}
+	here, from, moved := os.Getenv("DMLC_NODE_HOST"), 0, 0.0
+	if dir, step, ok := r.Restore(); ok {
+		b, err := os.ReadFile(filepath.Join(dir, "deep", "state"))
+		if err != nil {
+			return err
+		}
+		was, host := 0, ""
+		if _, err := fmt.Sscan(string(b), &was, &host); err != nil || was != step {
+			return fmt.Errorf("the checkpoint of step %d holds %q: %v", step, b, err)
+		}
+		if from = step; host != here {
+			moved = 1
+		}
+	}
+	for step := from + 1; step <= 4; step++ {
+		if r.Trial() == 1 && r.Attempt() == 1 && step == 2 {
+			self, _ := os.FindProcess(os.Getpid())
+			_ = self.Kill()
+			select {}
+		}
+		err := r.Checkpoint(step, func(dir string) error {
+			if err := os.Mkdir(filepath.Join(dir, "deep"), 0o777); err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(dir, "deep", "state"), fmt.Appendf(nil, "%d %s", step, here), 0o666)
+		})
+		if err != nil {
+			return err
+		}
+		if err := r.Report(step, map[string]float64{"value": float64(step - 10*r.Trial()), "moved": moved}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unsharedHosts are two hosts over ssh, of one slot each, that see nothing of the search's folder, and have a folder of their own each.
+func unsharedHosts(t *testing.T) (j *tune.Jobs, log *syncBuffer) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds launch and starts processes")
+	}
+	sshtest.Program(t, "rsync", "rsync")
+	unshare := sshtest.Program(t, "unshare", "util-linux") + " -m"
+	if os.Getuid() != 0 {
+		unshare += "r"
+	}
+	s := sshtest.Start(t, 2)
+	root := t.TempDir()
+	for _, dir := range append([]string{"start/runs/earlier", "empty", "work"}, s.Addresses...) {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{"start/data": "data", "start/runs/earlier/log.jsonl": "", "start/runs/earlier/large": "x",
+		"host.sh": strings.ReplaceAll(`set -- $SSH_CONNECTION
+HERE=$3 exec `+unshare+` sh -c 'mount --bind ROOT/empty ROOT/start && mount --bind "ROOT/$HERE" ROOT/work && exec sh -c "$SSH_ORIGINAL_COMMAND"'
+`, "ROOT", root)} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("sh", filepath.Join(root, "host.sh"))
+	cmd.Env = append(os.Environ(), "SSH_CONNECTION=a b "+s.Addresses[0]+" d", "SSH_ORIGINAL_COMMAND=true")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		sshtest.Skip(t, "this user may not mount folders in a namespace: %v: %s", err, out)
+	}
+	if err := s.Force("sh " + filepath.Join(root, "host.sh")); err != nil {
+		t.Fatal(err)
+	}
+	launch := launchProgram(t)
+	t.Chdir(filepath.Join(root, "start"))
+	file := filepath.Join(root, "hosts")
+	lines := ""
+	for _, a := range s.Addresses {
+		lines += fmt.Sprintf("%s:%d slots=1 gpus=0 cpus=1\n", a, s.Port)
+	}
+	if err := os.WriteFile(file, []byte(lines), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(kindVariable, "unshared")
+	t.Setenv(unsharedVariable, filepath.Join(root, "start", "runs"))
+	log = &syncBuffer{}
+	return &tune.Jobs{HostFile: file, Address: "127.0.0.1", SSH: strings.Join(s.Client, " "), Launch: launch, Folder: filepath.Join(root, "work"),
+		LaunchFlags: []string{"--env", kindVariable, "--env", unsharedVariable}, Logger: slog.New(slog.NewTextHandler(log, nil))}, log
+}
+
+// Checkpoints follow trials from host to host through the search, whose folder is a relative path: where trials continue from others' checkpoints, are promoted,
+// and are retried.
+func TestCheckpointsFollowTrialsToHostsThatShareNoFiles(t *testing.T) {
+	j, log := unsharedHosts(t)
+	for _, tc := range []struct {
+		name      string
+		scheduler tune.Scheduler
+		trials    int
+		ends      func(x tune.Trial) bool
+	}{
+		{"pbt", &schedule.PBT{Population: 2, Interval: 2, Quantile: 0.5, Synchronous: true}, 2, func(x tune.Trial) bool {
+			return x.State == tune.Completed && x.Step() == 4 && (x.Number == 1) == (len(x.Changes) > 0)
+		}},
+		{"promotion", &schedule.ASHA{Rule: schedule.Promotion, MinStep: 2, MaxStep: 4, Eta: 2}, 4, func(x tune.Trial) bool {
+			return x.Step() == 2 || x.State == tune.Completed && x.Step() == 4
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg := jobsConfig(t, j)
+			cfg.Dir = filepath.Join("runs", tc.name)
+			cfg.Space = tune.Space{tune.Grid("x", []any{1, 2, 3, 4}[:tc.trials]...)}
+			cfg.Scheduler, cfg.Logger = tc.scheduler, slog.New(slog.NewTextHandler(io.Discard, nil))
+			result := mustRun(t, cfg)
+			moved, continued := 0.0, 0
+			for _, x := range result.Trials() {
+				if !tc.ends(x) {
+					t.Errorf("trial %d is %s at step %d after %d attempts with %d changes: %s %s", x.Number, x.State, x.Step(), x.Attempts, len(x.Changes), x.Failure, x.Error)
+				}
+				for i, r := range x.Reports {
+					if m, ok := r.Metrics.Get("moved"); ok {
+						moved += m
+					}
+					if r.Step != i+1 {
+						t.Errorf("trial %d: report %d is of step %d: a step was skipped or repeated", x.Number, i, r.Step)
+					}
+				}
+				if x.Step() == 4 && x.Attempts > 1+x.Failures[tune.NodeLost] {
+					continued++
+				}
+				if x.Number == 1 && x.Failures[tune.NodeLost] != 1 {
+					t.Errorf("trial 1 failed %v, want one lost process", x.Failures)
+				}
+			}
+			if tc.name == "pbt" && moved == 0 || continued == 0 {
+				t.Errorf("%v reports followed a checkpoint of the other host, %d trials were paused and went on to the end: want some", moved, continued)
+			}
+			if t.Failed() {
+				t.Log(log.String())
+			}
+		})
+	}
+	if want := "of the current folder: 1 files, 0.0 MB, without runs/earlier, runs/pbt"; strings.Count(log.String(), want) != 1 {
+		t.Errorf("the log is\n%s\nwant once: %s", log.String(), want)
+	}
+}
