@@ -82,7 +82,7 @@ func sendAnswered(conn net.Conn, w *wire, root *os.Root, all []entry, from posit
 		}
 		answered <- err
 	}()
-	sent := sendTree(conn, w, root, all, from)
+	sent := sendTree(conn, w, root, all, from, func() {})
 	if sent != nil && !errors.Is(sent, errBroken) {
 		conn.Close() // a file cannot be read
 		<-answered
@@ -267,5 +267,5 @@ func (x *Session) sendRestore(c net.Conn, w *wire) error {
 	if err != nil {
 		return err
 	}
-	return sendTree(c, w, root, all, *m.From)
+	return sendTree(c, w, root, all, *m.From, x.backend.Alive)
 }

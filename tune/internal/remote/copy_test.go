@@ -13,7 +13,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -114,6 +116,10 @@ func TestCheckpointsAreCopiedWhereFilesAreNotShared(t *testing.T) {
 		wantTree(t, dir, files)
 		must(t, remove())
 	}
+	if n := b.parts.Load(); n < 2*int64(len(files)) {
+		t.Errorf("%d signs of life while it was copied to two processes, want at least %d", n, 2*len(files))
+	}
+	b.parts.Store(0)
 	var wrote string
 	for range 2 { // the second time it is kept already
 		must(t, c.Checkpoint(t.Context(), 2, func(dir string) error { wrote = dir; tree(t, dir); return nil }))
@@ -373,6 +379,85 @@ func TestAPieceWithAWrongSumIsSentAgain(t *testing.T) {
 		t.Errorf("got %v, want all", err)
 	}
 	wantTree(t, dir, map[string]string{"a": "abcde"})
+}
+
+// A peer that stops in the middle, or does not read, is given up after a time.
+func TestACopyDoesNotWaitForASilentPeer(t *testing.T) {
+	stream := `{"entry":{"name":"a","bytes":5}}` + "\n" + `{"piece":{"bytes":2,"sum":1}}` + "\nab"
+	for sent := 0; sent < len(stream); sent += 9 {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			here, there := net.Pipe()
+			defer there.Close()
+			go func() { _, _ = io.Copy(io.Discard, there) }()
+			go func() { _, _ = there.Write([]byte(stream[:sent])) }()
+			in, start := newTreeReceiver(dir, testLimit, func() {}), time.Now()
+			defer in.close()
+			if err := in.receive(here, newWire(here)); !errors.Is(err, errBroken) || !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) > 2*copyTimeout {
+				t.Errorf("after %d bytes: got %v after %v, want a timeout", sent, err, time.Since(start))
+			}
+			here.Close()
+		})
+	}
+	from := t.TempDir()
+	tree(t, from)
+	root, err := os.OpenRoot(from)
+	must(t, err)
+	defer root.Close()
+	all, err := listTree(root)
+	must(t, err)
+	for _, read := range []int64{0, 100, maxPiece} {
+		synctest.Test(t, func(t *testing.T) {
+			here, there := net.Pipe()
+			defer there.Close()
+			go func() { _, _ = io.CopyN(io.Discard, there, read) }()
+			err := sendTree(here, newWire(here), root, all, position{}, func() {})
+			if !errors.Is(err, errBroken) || !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("after %d bytes: got %v, want a timeout", read, err)
+			}
+			here.Close()
+		})
+	}
+}
+
+// A disk that is full ends the copy: another connection would not help.
+func TestAFullDiskEndsACopy(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	in := newTreeReceiver(t.TempDir(), testLimit, func() {})
+	defer in.close()
+	head := `{"entry":{"name":"a","bytes":5}}` + "\n"
+	if err := peer(t, in, []byte(head)); !errors.Is(err, errBroken) {
+		t.Fatalf("got %v, want %v", err, errBroken)
+	}
+	in.file.Close()
+	in.file = full
+	err = peer(t, in, []byte(head+`{"piece":{"bytes":2,"sum":`+fmt.Sprint(checksum([]byte("ab")))+"}}\nab"))
+	if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, errBroken) || in.complete() {
+		t.Errorf("got %v, want %v", err, syscall.ENOSPC)
+	}
+}
+
+// A file that gets shorter, or goes away, while it is copied is an error.
+func TestAFileThatChangesWhileItIsCopiedIsAnError(t *testing.T) {
+	from := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(from, "a"), []byte("abc"), 0o666))
+	root, err := os.OpenRoot(from)
+	must(t, err)
+	defer root.Close()
+	for _, tc := range []struct {
+		was  entry
+		want string
+	}{{entry{Name: "a", Bytes: 5}, "a had 5 bytes when the copy began"}, {entry{Name: "b", Bytes: 5}, "no such file"}} {
+		here, there := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, there) }()
+		if err := sendTree(here, newWire(here), root, []entry{tc.was}, position{}, func() {}); err == nil || errors.Is(err, errBroken) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want an error with %q", tc.was.Name, err, tc.want)
+		}
+		here.Close()
+	}
 }
 
 // A process may not save a checkpoint that the search has not asked for, in another's name, or in part.

@@ -24,12 +24,12 @@ const (
 	sendTimeout = 30 * time.Second
 )
 
-// A Backend handles the requests of one attempt. Only rank 0's connection calls its methods.
+// A Backend handles the requests of one attempt. Only rank 0's connection calls its first two methods.
 type Backend interface {
 	Decide(step int, metrics map[string]float64) (Answer, error)
 	// Checkpoint calls write with a folder to fill, unless the step was saved before.
 	Checkpoint(step int, write func(dir string) error) error
-	// Alive is called when a part of a checkpoint has been copied.
+	// Alive is called when a part of a checkpoint has been copied, for each rank that gets one, too.
 	Alive()
 }
 

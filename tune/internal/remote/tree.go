@@ -85,8 +85,8 @@ func listTree(root *os.Root) ([]entry, error) {
 	return all, err
 }
 
-// sendTree sends the entries of a folder from a position on.
-func sendTree(c net.Conn, w *wire, root *os.Root, all []entry, from position) error {
+// sendTree sends the entries of a folder from a position on. It calls alive after each message.
+func sendTree(c net.Conn, w *wire, root *os.Root, all []entry, from position, alive func()) error {
 	if from.Entry < 0 || from.Entry > len(all) || from.Offset < 0 || from.Offset > 0 && (from.Entry == len(all) || from.Offset >= all[from.Entry].Bytes) {
 		return fmt.Errorf("asked for byte %d of entry %d of %d", from.Offset, from.Entry, len(all))
 	}
@@ -95,6 +95,7 @@ func sendTree(c net.Conn, w *wire, root *os.Root, all []entry, from position) er
 		if err := w.send(m); err != nil {
 			return broken(err)
 		}
+		alive()
 		return nil
 	}
 	var buffer []byte
