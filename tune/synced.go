@@ -12,6 +12,12 @@ import (
 // synced is the current folder as each trial copies it to its hosts: without the folder of the study, and those of others beside it.
 func synced(study string) (ssh.Source, error) {
 	here, err := os.Getwd()
+	if err == nil {
+		here, err = filepath.EvalSymlinks(here)
+	}
+	if err == nil {
+		study, err = filepath.EvalSymlinks(study) // it may be named by another path
+	}
 	if err != nil {
 		return ssh.Source{}, err
 	}

@@ -20,17 +20,21 @@ import (
 // unsharedVariable names the search's folder, which the trials of unsharedHosts must not see.
 const unsharedVariable = "PARAGON_TEST_UNSHARED"
 
-// unsharedTrial goes on where its checkpoint ends, and reports whether another host saved it. Trial 1 is killed once.
+// unsharedWait is set where trials wait for the loss of their host.
+const unsharedWait = "PARAGON_TEST_UNSHARED_WAIT"
+
+// unsharedTrial goes on where its checkpoint ends, and reports whether another host saved it. Trial 1 is killed once, while it writes a checkpoint, or
+// with unsharedWait waits there for the loss of its host.
 func unsharedTrial(r *tune.Reporter) error {
-	for _, path := range []string{os.Getenv(unsharedVariable), "runs/earlier", "runs/pbt"} {
-		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("this host has the search's files: %s: %v", path, err)
+	for _, path := range []string{os.Getenv(unsharedVariable), "runs"} {
+		if entries, err := os.ReadDir(path); len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("this host has the search's files: %s: %v, %v", path, entries, err)
 		}
 	}
 	if folder, err := r.Folder(); folder != "" || err != nil {
 		return fmt.Errorf("the trial's folder is %q, %v, want none on this host", folder, err)
 	}
-	here, from, moved := os.Getenv("DMLC_NODE_HOST"), 0, 0.0
+	here, from, moved := os.Getenv("HERE"), 0, 0.0 // of the host's shell
 	if dir, step, ok := r.Restore(); ok {
 		b, err := os.ReadFile(filepath.Join(dir, "deep", "state"))
 		if err != nil {
@@ -45,12 +49,14 @@ func unsharedTrial(r *tune.Reporter) error {
 		}
 	}
 	for step := from + 1; step <= 4; step++ {
-		if r.Trial() == 1 && r.Attempt() == 1 && step == 2 {
-			self, _ := os.FindProcess(os.Getpid())
-			_ = self.Kill()
-			select {}
-		}
 		err := r.Checkpoint(step, func(dir string) error {
+			if r.Trial() == 1 && r.Attempt() == 1 && step == 2 {
+				if os.Getenv(unsharedWait) == "" {
+					self, _ := os.FindProcess(os.Getpid())
+					_ = self.Kill()
+				}
+				select {}
+			}
 			if err := os.Mkdir(filepath.Join(dir, "deep"), 0o777); err != nil {
 				return err
 			}
@@ -67,7 +73,8 @@ func unsharedTrial(r *tune.Reporter) error {
 }
 
 // unsharedHosts are two hosts over ssh, of one slot each, that see nothing of the search's folder, and have a folder of their own each.
-func unsharedHosts(t *testing.T) (j *tune.Jobs, log *syncBuffer) {
+// Their temporary folders must be empty in the end.
+func unsharedHosts(t *testing.T) (s *sshtest.Server, j *tune.Jobs, log *syncBuffer) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds launch and starts processes")
@@ -77,16 +84,16 @@ func unsharedHosts(t *testing.T) (j *tune.Jobs, log *syncBuffer) {
 	if os.Getuid() != 0 {
 		unshare += "r"
 	}
-	s := sshtest.Start(t, 2)
+	s = sshtest.Start(t, 2)
 	root := t.TempDir()
-	for _, dir := range append([]string{"start/runs/earlier", "empty", "work"}, s.Addresses...) {
+	for _, dir := range []string{"start/runs/earlier", "empty", "work", s.Addresses[0] + "/tmp", s.Addresses[1] + "/tmp"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, text := range map[string]string{"start/data": "data", "start/runs/earlier/log.jsonl": "", "start/runs/earlier/large": "x",
 		"host.sh": strings.ReplaceAll(`set -- $SSH_CONNECTION
-HERE=$3 exec `+unshare+` sh -c 'mount --bind ROOT/empty ROOT/start && mount --bind "ROOT/$HERE" ROOT/work && exec sh -c "$SSH_ORIGINAL_COMMAND"'
+HERE=$3 TMPDIR=ROOT/work/tmp exec `+unshare+` sh -c 'mount --bind ROOT/empty ROOT/start && mount --bind "ROOT/$HERE" ROOT/work && exec sh -c "$SSH_ORIGINAL_COMMAND"'
 `, "ROOT", root)} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
@@ -111,30 +118,62 @@ HERE=$3 exec `+unshare+` sh -c 'mount --bind ROOT/empty ROOT/start && mount --bi
 		t.Fatal(err)
 	}
 	t.Setenv(kindVariable, "unshared")
+	t.Setenv(unsharedWait, os.Getenv(unsharedWait)) // launch passes on what is set
 	t.Setenv(unsharedVariable, filepath.Join(root, "start", "runs"))
 	log = &syncBuffer{}
-	return &tune.Jobs{HostFile: file, Address: "127.0.0.1", SSH: strings.Join(s.Client, " "), Launch: launch, Folder: filepath.Join(root, "work"),
-		LaunchFlags: []string{"--env", kindVariable, "--env", unsharedVariable}, Logger: slog.New(slog.NewTextHandler(log, nil))}, log
+	t.Cleanup(func() { // each agent removes what killed processes left
+		left, err := filepath.Glob(filepath.Join(root, "127.*", "tmp", "*"))
+		if len(left) > 0 || err != nil {
+			t.Errorf("%q are left on the hosts, %v", left, err)
+		}
+	})
+	return s, &tune.Jobs{HostFile: file, Address: "127.0.0.1", SSH: strings.Join(s.Client, " "), Launch: launch, Folder: filepath.Join(root, "work"),
+		LaunchFlags: []string{"--env", kindVariable, "--env", unsharedVariable, "--env", unsharedWait}, Logger: slog.New(slog.NewTextHandler(log, nil))}, log
+}
+
+// alone has trials run as processes without launch, which does not set their variables then.
+func alone(j *tune.Jobs) {
+	j.NoServers, j.LaunchFlags = true, nil
+	j.Command = []string{"/usr/bin/env", kindVariable + "=unshared", unsharedVariable + "=" + os.Getenv(unsharedVariable), unsharedWait + "=" + os.Getenv(unsharedWait), os.Args[0]}
+}
+
+// wantUnbroken checks that a trial reported each step once.
+func wantUnbroken(t *testing.T, x tune.Trial) {
+	t.Helper()
+	for i, r := range x.Reports {
+		if r.Step != i+1 {
+			t.Errorf("trial %d: report %d is of step %d: a step was skipped or repeated", x.Number, i, r.Step)
+		}
+	}
 }
 
 // Checkpoints follow trials from host to host through the search, whose folder is a relative path: where trials continue from others' checkpoints, are promoted,
 // and are retried.
 func TestCheckpointsFollowTrialsToHostsThatShareNoFiles(t *testing.T) {
-	j, log := unsharedHosts(t)
+	_, j, log := unsharedHosts(t)
+	pbt := func(x tune.Trial) bool {
+		return x.State == tune.Completed && x.Step() == 4 && (x.Number == 1) == (len(x.Changes) > 0)
+	}
 	for _, tc := range []struct {
 		name      string
 		scheduler tune.Scheduler
 		trials    int
 		ends      func(x tune.Trial) bool
 	}{
-		{"pbt", &schedule.PBT{Population: 2, Interval: 2, Quantile: 0.5, Synchronous: true}, 2, func(x tune.Trial) bool {
-			return x.State == tune.Completed && x.Step() == 4 && (x.Number == 1) == (len(x.Changes) > 0)
-		}},
+		{"servers", &schedule.PBT{Population: 2, Interval: 2, Quantile: 0.5, Synchronous: true}, 2, pbt},
+		{"pbt", &schedule.PBT{Population: 2, Interval: 2, Quantile: 0.5, Synchronous: true}, 2, pbt},
 		{"promotion", &schedule.ASHA{Rule: schedule.Promotion, MinStep: 2, MaxStep: 4, Eta: 2}, 4, func(x tune.Trial) bool {
 			return x.Step() == 2 || x.State == tune.Completed && x.Step() == 4
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			if tc.name == "servers" {
+				if os.Getenv("PARAGON_TEST_SLOW") == "" {
+					t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")
+				}
+			} else {
+				alone(j)
+			}
 			cfg := jobsConfig(t, j)
 			cfg.Dir = filepath.Join("runs", tc.name)
 			cfg.Space = tune.Space{tune.Grid("x", []any{1, 2, 3, 4}[:tc.trials]...)}
@@ -145,12 +184,10 @@ func TestCheckpointsFollowTrialsToHostsThatShareNoFiles(t *testing.T) {
 				if !tc.ends(x) {
 					t.Errorf("trial %d is %s at step %d after %d attempts with %d changes: %s %s", x.Number, x.State, x.Step(), x.Attempts, len(x.Changes), x.Failure, x.Error)
 				}
-				for i, r := range x.Reports {
+				wantUnbroken(t, x)
+				for _, r := range x.Reports {
 					if m, ok := r.Metrics.Get("moved"); ok {
 						moved += m
-					}
-					if r.Step != i+1 {
-						t.Errorf("trial %d: report %d is of step %d: a step was skipped or repeated", x.Number, i, r.Step)
 					}
 				}
 				if x.Step() == 4 && x.Attempts > 1+x.Failures[tune.NodeLost] {
@@ -160,7 +197,7 @@ func TestCheckpointsFollowTrialsToHostsThatShareNoFiles(t *testing.T) {
 					t.Errorf("trial 1 failed %v, want one lost process", x.Failures)
 				}
 			}
-			if tc.name == "pbt" && moved == 0 || continued == 0 {
+			if tc.name != "promotion" && moved == 0 || continued == 0 {
 				t.Errorf("%v reports followed a checkpoint of the other host, %d trials were paused and went on to the end: want some", moved, continued)
 			}
 			if t.Failed() {
@@ -168,7 +205,64 @@ func TestCheckpointsFollowTrialsToHostsThatShareNoFiles(t *testing.T) {
 			}
 		})
 	}
-	if want := "of the current folder: 1 files, 0.0 MB, without runs/earlier, runs/pbt"; strings.Count(log.String(), want) != 1 {
+	if _, err := os.Stat(filepath.Join("runs", "promotion", "log.jsonl")); err != nil { // the trials check that theirs have no such folder
+		t.Error(err)
+	}
+	if want := "of the current folder: 1 files, 0.0 MB, without runs/earlier, runs/"; strings.Count(log.String(), want) != 1 {
 		t.Errorf("the log is\n%s\nwant once: %s", log.String(), want)
+	}
+}
+
+// A trial whose host is lost goes on from its checkpoint on another host, also one without servers and one with workers on both hosts.
+func TestATrialGoesOnWhenItsHostThatSharesNoFilesIsLost(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		hosts int
+		lose  bool
+	}{{"servers", 1, true}, {"alone", 1, true}, {"two workers", 2, false}} {
+		t.Run(tc.name, func(t *testing.T) {
+			if os.Getenv("PARAGON_TEST_SLOW") == "" {
+				t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")
+			}
+			if tc.lose {
+				t.Setenv(unsharedWait, "yes")
+			}
+			s, j, log := unsharedHosts(t)
+			if tc.name == "alone" {
+				alone(j)
+			}
+			cfg := jobsConfig(t, j)
+			cfg.Dir, cfg.Parallel = filepath.Join("runs", "lost"), 1
+			cfg.Space = tune.Space{tune.Grid("x", 1, 2)}
+			cfg.Resources = tune.Resources{Hosts: tc.hosts, Slots: 1}
+			var location string
+			cfg.Observers = []tune.Observer{&atEvents{call: map[string]func(){"report 1": func() {
+				if tc.lose {
+					location = s.Addresses[0] // the first one with a free slot
+					s.Lose(t, location)
+				}
+			}}}}
+			x := mustRun(t, cfg).Trials()[1]
+			wantUnbroken(t, x)
+			if x.State != tune.Completed || x.Step() != 4 || x.Failures[tune.UserCode] > 0 || x.Failures[tune.NodeLost] != 1 {
+				t.Errorf("trial 1 is %s at step %d after failures %v: %s, want it completed at step 4 after one lost node", x.State, x.Step(), x.Failures, x.Error)
+			}
+			if m, _ := x.Reports[len(x.Reports)-1].Metrics.Get("moved"); tc.lose && m != 1 {
+				t.Errorf("it ended on %s, want it to go on with a checkpoint of the other host than %s", x.Location, location)
+			}
+			if tc.lose {
+				s.Return(t, location)
+				if err := os.WriteFile(j.HostFile, []byte(s.Hosts()), 0o666); err != nil {
+					t.Fatal(err)
+				}
+				again := &tune.Jobs{HostFile: j.HostFile, Address: j.Address, SSH: j.SSH, Launch: j.Launch, Logger: j.Logger}
+				if _, err := again.Nodes(); err != nil { // asks an agent on each
+					t.Error(err)
+				}
+			}
+			if t.Failed() {
+				t.Log(log.String())
+			}
+		})
 	}
 }
