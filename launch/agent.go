@@ -48,8 +48,9 @@ func runAgent(args []string, stdout, stderr io.Writer, log *slog.Logger) int {
 	ctx, stop := agentContext()
 	defer stop()
 	err = agent.Serve(ctx, os.Stdin, os.Stdout, agent.Config{Executable: exe, Lease: lease, Adopt: true, Logger: log, Watch: watchSpot(provider, log)})
+	scratch.Sweep() // of processes that were killed
 	if lease < 0 {
-		sweep()
+		sweepLaunchers()
 	}
 	if err != nil {
 		log.Error(err.Error())
@@ -88,10 +89,9 @@ func agentContext() (ctx context.Context, stop func()) {
 	return ctx, func() { signal.Stop(caught); cancel(nil) }
 }
 
-// sweep removes the folders and records of launchers that were killed. The agent of this machine does so when it ends: it may outlive its
+// sweepLaunchers removes the folders and records of launchers that were killed. The agent of this machine does so when it ends: it may outlive its
 // launcher, whose files these then are.
-func sweep() {
-	scratch.Sweep()
+func sweepLaunchers() {
 	sweepSlurm()
 	if dir, err := record.Dir(os.Getenv); err == nil {
 		record.Sweep(dir)
