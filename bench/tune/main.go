@@ -186,10 +186,11 @@ func run(args []string, w io.Writer) error {
 	}
 	var made []regret
 	for _, c := range todo {
-		for _, parallel := range s.parallel {
-			if c.name == "random" && parallel > 1 {
-				continue // the same draws
-			}
+		parallels := s.parallel
+		if c.name == "random" {
+			parallels = []int{1} // more at once have the same draws
+		}
+		for _, parallel := range parallels {
 			for _, p := range s.problems {
 				r, err := measure(p, c, parallel, s)
 				if err != nil {

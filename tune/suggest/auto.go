@@ -2,12 +2,14 @@ package suggest
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/paragon-train/paragon/tune"
 )
 
 // Auto chooses between GP and TPE before each proposal: GP while the trials are few, the parameters not many, and the results show no
-// noise, and else TPE. It is what a study file gets that names no suggester.
+// noise, and else TPE. As long as the trials are few, that TPE ranks them without the noise: by the Gaussian process's posterior means, not by
+// their results. It is what a study file gets that names no suggester.
 //
 // The choice depends on the finished trials alone: on their number, and on the noise that the Gaussian process finds in their results.
 type Auto struct {
@@ -21,27 +23,37 @@ const (
 	autoTrials = 200
 	autoDims   = 20
 	autoNoise  = 0.03 // part of the results' variance
+	autoNoisy  = 15   // finished trials below which nothing is known of the noise
 )
 
 // Suggest implements tune.Suggester.
 func (a *Auto) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, error) {
-	if a.prefersGP(v) {
-		return a.gp.Suggest(v, number, rng)
-	}
-	return a.tpe.Suggest(v, number, rng)
-}
-
-func (a *Auto) prefersGP(v tune.View) bool {
 	m, recs := a.gp.reader.read(v)
 	n := finished(recs)
 	switch {
 	case n > autoTrials || len(m.dims) > autoDims:
-		return false
-	case n < autoNoisy || len(m.dims) == 0:
-		return true
+		return a.tpe.Suggest(v, number, rng)
+	case !a.noisy(m, recs):
+		return a.gp.Suggest(v, number, rng)
 	}
-	return a.gp.fit(m, byTheirEnd(recs)).noiseShare() <= autoNoise
+	return a.tpe.suggest(m, a.gp.withoutNoise(m, recs), v, number, rng)
 }
 
-// autoNoisy is the number of finished trials below which nothing is known of the noise.
-const autoNoisy = 30
+// noisy says whether the results of the finished trials show noise.
+func (a *Auto) noisy(m *model, recs []record) bool {
+	if finished(recs) < autoNoisy || len(m.dims) == 0 {
+		return false
+	}
+	return a.gp.fit(m, byTheirEnd(recs)).noiseShare() > autoNoise
+}
+
+// withoutNoise are the records with the posterior means at the finished trials as their scores, up to a scale.
+func (g *GP) withoutNoise(m *model, recs []record) []record {
+	out := slices.Clone(recs)
+	done := byTheirEnd(out)
+	x, scores := m.points(done)
+	for i, mean := range newGP(g.fit(m, done), x, normalise(scores)).meansAtPoints(0) {
+		done[i].score = -mean
+	}
+	return out
+}

@@ -2,6 +2,7 @@ package suggest
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -188,16 +189,22 @@ func (g *gp) values(ys ...[]float64) {
 	}
 }
 
+// meansAtPoints are the posterior means at the process's points, for one set of values. K·α is y − noise·α, since (K + noise)·α is y.
+func (g *gp) meansAtPoints(set int) []float64 {
+	out := slices.Clone(g.alpha[set].RawVector().Data)
+	noise := g.theta.noise()
+	for i, a := range out {
+		out[i] = g.y[set][i] - noise*a
+	}
+	return out
+}
+
 // least are the smallest posterior means at the process's points, one for each set of values: what is known to be reached where
-// values have noise. K·α is y − noise·α, since (K + noise)·α is y.
+// values have noise.
 func (g *gp) least() []float64 {
 	out := make([]float64, len(g.alpha))
-	noise := g.theta.noise()
-	for s, a := range g.alpha {
-		out[s] = math.Inf(1)
-		for i, ai := range a.RawVector().Data {
-			out[s] = min(out[s], g.y[s][i]-noise*ai)
-		}
+	for s := range out {
+		out[s] = slices.Min(g.meansAtPoints(s))
 	}
 	return out
 }

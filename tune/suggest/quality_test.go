@@ -98,6 +98,7 @@ func TestGPFindsTheMinimum(t *testing.T) {
 
 // No parameters come twice while there are others: on continuous spaces never, on finite ones not before all were tried.
 func TestNoParametersComeTwice(t *testing.T) {
+	notUnderRace(t)
 	finite := func(most int) suggesttest.Problem {
 		return suggesttest.Problem{Name: "finite", Space: tune.Space{
 			tune.Choice("a", "x", "y", "z"), tune.Int("n", 1, most), tune.Bool("b"),
@@ -132,6 +133,7 @@ func TestNoParametersComeTwice(t *testing.T) {
 
 // Proposals must stay within the space whatever it has, with trials of every state, and at any number of them.
 func TestSuggestersServeEverySpace(t *testing.T) {
+	notUnderRace(t)
 	spaces := map[string]tune.Space{
 		"empty":   {},
 		"fixed":   {tune.Real("x", 2, 2)},

@@ -69,6 +69,11 @@ func (t *TPE) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, err
 		return tune.Params{}, err
 	}
 	m, recs := t.reader.read(v)
+	return t.suggest(m, recs, v, number, rng)
+}
+
+// suggest proposes by these records.
+func (t *TPE) suggest(m *model, recs []record, v tune.View, number int, rng *rand.Rand) (tune.Params, error) {
 	fixed := v.Fixed(number)
 	given := m.given(fixed)
 	if finished(recs) < t.startup() {

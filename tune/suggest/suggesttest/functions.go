@@ -25,10 +25,13 @@ func Kinds() []string {
 
 // Tuning are functions of every kind to choose a suggester's constants by.
 func Tuning() []Problem {
-	noisy := Hartmann6()
-	noisy.Name, noisy.Kind, noisy.Noise = "Hartmann6 with noise", Noisy, 0.3
+	noisy := func(p Problem, noise float64) Problem {
+		p.Name, p.Kind, p.Noise = p.Name+" with noise", Noisy, noise
+		return p
+	}
 	return []Problem{Branin(), Hartmann6(), zakharov(), rastrigin(), schwefel(), shekel(), Mixed(), threeBranches(),
-		logValley(), logBowl(), architecture(), choicesAndReals(), noisy, noisyBowl()}
+		logValley(), logBowl(), architecture(), choicesAndReals(),
+		noisy(Hartmann6(), 0.3), noisyBowl(), noisy(Mixed(), 0.03), noisy(rastrigin(), 5), noisy(logValley(), 0.3), noisy(zakharov(), 20)}
 }
 
 // Judging are functions of every kind to judge a suggester by. None of its constants is chosen by them.
