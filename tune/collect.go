@@ -58,7 +58,7 @@ func (l *ledger) needed() map[keptStep]bool {
 
 // victims are the checkpoints that may be removed, in this order: older ones of trials that have a
 // newer one, then the newest ones of finished trials; within each group the worst trials first. The
-// best trial's newest is not among them.
+// newest of the best trial, or of those on the front, is not among them.
 func (l *ledger) victims(needed map[keptStep]bool) []keptBytes {
 	type victim struct {
 		keptBytes
@@ -66,10 +66,16 @@ func (l *ledger) victims(needed map[keptStep]bool) []keptBytes {
 		score  float64
 	}
 	var all []victim
+	best := map[int]bool{l.best: true}
+	if l.cfg.several() {
+		for _, t := range Front(l) {
+			best[t.Number] = true
+		}
+	}
 	for _, t := range l.trials {
 		for i, c := range t.Checkpoints {
 			newest := i == len(t.Checkpoints)-1
-			if needed[c.of(t.Number)] || newest && (!t.State.Final() || t.Number == l.best) {
+			if needed[c.of(t.Number)] || newest && (!t.State.Final() || best[t.Number]) {
 				continue
 			}
 			score := math.Inf(-1)

@@ -67,7 +67,13 @@ type Config struct {
 	Metric string
 	// Mode says which values are good; see Auto.
 	Mode Mode
-	// Scope says which of its reports a trial is ranked by.
+	// Objectives are two or more metrics to maximize or minimize together, in place of Metric and Mode. The search then looks for the trials that
+	// no other dominates (Result.Front), and there is no best one. View.Metric, View.Mode and View.Result are those of the first objective.
+	Objectives []Objective
+	// Constraints are bounds of metrics. A trial that violates one ranks below all feasible ones, those that violate less first, and is never the
+	// best, nor on the front.
+	Constraints []Constraint
+	// Scope says which of its reports a trial is ranked by. With several Objectives it is always the newest.
 	Scope Scope
 	// Samples is how many times the space is sampled; each sample runs the whole grid.
 	// 0 is 1; -1 is no limit: the study ends by Timeout, a pruner, or an exhausted
@@ -150,6 +156,9 @@ func (c *Config) Validate() error {
 		if _, err := c.Mode.resolve(c.Metric); err != nil {
 			all = append(all, err)
 		}
+	}
+	if err := c.validateGoals(); err != nil {
+		all = append(all, err)
 	}
 	if c.Scope != BestReport && c.Scope != LastReport {
 		bad("Scope is %q: want BestReport or LastReport", c.Scope)

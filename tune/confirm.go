@@ -16,6 +16,9 @@ import (
 // pruners, and returns that trial. If the study has a folder, it uses the folder "best" in it;
 // a run that was interrupted there resumes.
 func (r *Result) RunBest(ctx context.Context) (Trial, error) {
+	if err := r.noBest(); err != nil {
+		return Trial{Number: -1, Best: -1}, err
+	}
 	if r.best.Number < 0 {
 		return Trial{Number: -1, Best: -1}, r.nothing()
 	}
@@ -24,6 +27,14 @@ func (r *Result) RunBest(ctx context.Context) (Trial, error) {
 		return Trial{Number: -1, Best: -1}, err
 	}
 	return res.trials[0], err
+}
+
+// noBest is an error if there is no best trial because there are several objectives.
+func (r *Result) noBest() error {
+	if r.cfg.several() {
+		return fmt.Errorf("tune: study %s has %d objectives, so no trial is the best: choose one of Result.Front, and run its Params", r.Name, len(r.cfg.Objectives))
+	}
+	return nil
 }
 
 // rerun runs each set of parameters so many times, in a new study.
@@ -35,7 +46,7 @@ func (r *Result) rerun(ctx context.Context, what string, settings []Params, time
 	c.program = r.cfg.programName()
 	c.Name, c.Metric, c.Mode = r.Name+"-"+what, r.Metric, r.Mode
 	c.Seed = mix(r.cfg.Seed, streamConfirm, uint64(len(what)))
-	c.Suggester, c.Scheduler, c.Pruners, c.Observers = nil, nil, nil, nil
+	c.Suggester, c.Scheduler, c.Pruners, c.Observers, c.Constraints = nil, nil, nil, nil, nil
 	c.Timeout, c.MaxFailed, c.DefaultFirst = 0, 0, false
 	c.Space = fixedSpace(r.cfg.Space)
 	c.Points = nil
@@ -92,6 +103,9 @@ type Contender struct {
 // standard error times Student's t with n-1 degrees of freedom. Probabilities are shares of 20,000
 // draws.
 func (r *Result) Confirm(ctx context.Context, k, times int) ([]Contender, error) {
+	if err := r.noBest(); err != nil {
+		return nil, err
+	}
 	top := r.Top(k)
 	if len(top) == 0 {
 		return nil, r.nothing()

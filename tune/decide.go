@@ -27,6 +27,9 @@ func (l *ledger) record(e *Event) error {
 	}
 	l.clock(t, e)
 	value, ok := e.Metrics.Get(l.metric)
+	if ok && l.lacks(e.Metrics) != "" {
+		value, ok = math.NaN(), false
+	}
 	r := Report{Step: e.Step, Value: value, Metrics: e.Metrics, Seq: e.Seq, Attempt: e.Attempt, Elapsed: t.Elapsed, At: e.At, Action: Unjudged}
 	if ok {
 		r.Action = Continue
@@ -38,7 +41,7 @@ func (l *ledger) record(e *Event) error {
 			return err
 		}
 	}
-	if ok && !math.IsNaN(value) && !math.IsInf(value, 0) && (t.Best < 0 || l.better(value, t.Reports[t.Best].Value)) {
+	if ok && isFinite(value) && (t.Best < 0 || l.outranks(&r, &t.Reports[t.Best])) {
 		t.Best = len(t.Reports) - 1
 	}
 	l.noteBest(t, false)
@@ -61,6 +64,9 @@ func (l *ledger) chooseMetric(m Metrics) (string, Mode, error) {
 func (l *ledger) decide(e *Event) (Decision, string) {
 	t := l.trials[e.Trial]
 	r := t.Reports[len(t.Reports)-1]
+	if t.Origin == FromElsewhere {
+		return elsewhere(e.Decision), ""
+	}
 	if !r.judged() {
 		return Go(), ""
 	}
@@ -86,8 +92,8 @@ func (l *ledger) decide(e *Event) (Decision, string) {
 	if own.Action != Continue {
 		return own, enough
 	}
-	if (math.IsNaN(r.Value) || math.IsInf(r.Value, 0)) && !l.cfg.KeepDiverged {
-		return Decision{Action: Stop, Rule: fmt.Sprintf("diverged: %s is %v", l.metric, r.Value), Value: r.Value, Cutoff: math.NaN()}, enough
+	if name, value := l.diverged(&r); name != "" && !l.cfg.KeepDiverged {
+		return Decision{Action: Stop, Rule: fmt.Sprintf("diverged: %s is %v", name, value), Value: r.Value, Cutoff: math.NaN()}, enough
 	}
 	d := l.scheduler.Reported(l, t.Number, newRand(l.cfg.Seed, streamDecide, uint64(t.Number), uint64(e.Step), uint64(len(t.Changes))))
 	return l.tidy(t, d), enough
@@ -225,8 +231,8 @@ func (l *ledger) exploit(t *Trial, rule string, donor int, p Params) {
 	n, _ := t.find(from + 1)
 	t.Reports = t.Reports[:n:n]
 	t.Best = -1
-	for i, r := range t.Reports {
-		if r.judged() && l.Score(r.Value) > math.Inf(-1) && (t.Best < 0 || l.better(r.Value, t.Reports[t.Best].Value)) {
+	for i := range t.Reports {
+		if r := &t.Reports[i]; r.judged() && isFinite(r.Value) && (t.Best < 0 || l.outranks(r, &t.Reports[t.Best])) {
 			t.Best = i
 		}
 	}

@@ -151,7 +151,25 @@ func (d *decoder) header() *Header {
 	}
 	h.Suggester = d.text(`,"suggester":`)
 	h.Scheduler = d.text(`,"scheduler":`)
+	h.Objectives = d.texts(`,"objectives":`)
+	h.Constraints = d.texts(`,"constraints":`)
 	return h
+}
+
+// texts reads a list that is not empty, if the key is there.
+func (d *decoder) texts(key string) (list []string) {
+	if !d.has(key) {
+		return nil
+	}
+	d.want("[")
+	for d.err == nil {
+		list = append(list, d.string())
+		if d.has("]") {
+			break
+		}
+		d.want(",")
+	}
+	return list
 }
 
 func (d *decoder) metrics() Metrics {

@@ -114,7 +114,25 @@ func appendHeader(b []byte, h *Header) []byte {
 	}
 	b = append(b, ']')
 	b = appendText(b, `,"suggester":`, h.Suggester)
-	return appendText(b, `,"scheduler":`, h.Scheduler)
+	b = appendText(b, `,"scheduler":`, h.Scheduler)
+	b = appendTexts(b, `,"objectives":`, h.Objectives)
+	return appendTexts(b, `,"constraints":`, h.Constraints)
+}
+
+// appendTexts writes nothing for an empty list.
+func appendTexts(b []byte, key string, list []string) []byte {
+	for i, s := range list {
+		if i == 0 {
+			b = append(append(b, key...), '[')
+		} else {
+			b = append(b, ',')
+		}
+		b = appendString(b, s)
+	}
+	if len(list) > 0 {
+		b = append(b, ']')
+	}
+	return b
 }
 
 func appendRules(b []byte, r *Rules) []byte {

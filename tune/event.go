@@ -118,6 +118,8 @@ type Header struct {
 	Space []string
 	// Scheduler and Suggester name the types, for people.
 	Scheduler, Suggester string
+	// Objectives and Constraints have a line for each, such as "accuracy max" and "latency <= 20".
+	Objectives, Constraints []string
 }
 
 // An Observer is called for every event, in the order of the log, after the event

@@ -23,7 +23,7 @@ func (l *ledger) judgeEnd(e *Event) {
 	if t.run.told != "" && e.Outcome != Interrupted {
 		e.Outcome, e.Failure = Obeyed, ""
 	}
-	e.Retry = e.Outcome == Broke && t.Failures[e.Failure] < l.cfg.Retries.budget(e.Failure) && l.halted == ""
+	e.Retry = e.Outcome == Broke && t.Failures[e.Failure] < l.cfg.Retries.budget(e.Failure) && l.halted == "" && t.Origin != FromElsewhere
 }
 
 func (t *Trial) hasResult() bool {

@@ -18,8 +18,10 @@ type ledger struct {
 	suggester Suggester
 	scheduler Scheduler
 
-	metric string // "" until it is known
-	mode   Mode
+	metric     string // "" until it is known; the first objective's
+	mode       Mode
+	objectives []Objective // if there are several
+	goals      []string    // further metrics that a report must have to be judged
 
 	trials  []*Trial
 	counts  map[State]int
@@ -80,7 +82,10 @@ func newLedger(cfg *Config) (*ledger, error) {
 	if l.scheduler == nil {
 		l.scheduler = FIFO{}
 	}
-	if l.mode = cfg.Mode; l.metric != "" {
+	l.objectives, l.goals = resolved(cfg.Objectives), cfg.goals()
+	if l.mode = cfg.Mode; cfg.several() {
+		l.metric, l.mode = l.objectives[0].Metric, l.objectives[0].Mode
+	} else if l.metric != "" {
 		if l.mode, err = cfg.Mode.resolve(l.metric); err != nil {
 			return nil, err
 		}
@@ -127,17 +132,14 @@ func (l *ledger) Count(s State) int { return l.counts[s] }
 func (l *ledger) Score(value float64) float64 { return l.Mode().Score(value) }
 
 // Result implements View.
-func (l *ledger) Result(t *Trial) float64 {
-	if l.cfg.Scope == LastReport {
-		if r, ok := t.Last(); ok {
-			return r.Value
-		}
-		return math.NaN()
+func (l *ledger) Result(t *Trial) float64 { return l.cfg.result(t) }
+
+// result is the value by which a trial is ranked, or NaN.
+func (c *Config) result(t *Trial) float64 {
+	if r, ok := c.ranked(t); ok {
+		return r.Value
 	}
-	if t.Best < 0 || t.Best >= len(t.Reports) {
-		return math.NaN()
-	}
-	return t.Reports[t.Best].Value
+	return math.NaN()
 }
 
 // Fixed implements View.
@@ -219,7 +221,7 @@ func (l *ledger) better(a, b float64) bool {
 
 // noteBest keeps l.best up to date after t's result has changed.
 func (l *ledger) noteBest(t *Trial, worse bool) {
-	if l.best == t.Number && (worse || l.cfg.Scope == LastReport) {
+	if l.best == t.Number && (worse || l.cfg.Scope == LastReport) { // with constraints a feasible report stays the best one
 		l.best = -1
 		for _, u := range l.trials {
 			if l.beats(u) {
@@ -233,11 +235,11 @@ func (l *ledger) noteBest(t *Trial, worse bool) {
 	}
 }
 
-// beats says whether t's result is finite and better than the best trial's. The earlier
-// trial wins a tie.
+// beats says whether t's result is finite, feasible and better than the best trial's. The earlier
+// trial wins a tie. With several objectives there is no best trial.
 func (l *ledger) beats(t *Trial) bool {
 	r := l.Result(t)
-	if math.IsNaN(r) || math.IsInf(r, 0) {
+	if !isFinite(r) || l.cfg.several() || l.Violation(t) > 0 {
 		return false
 	}
 	if l.best < 0 {

@@ -63,6 +63,7 @@ func some() []Event {
 		{Kind: EventStudy, Header: &Header{Version: 1, Name: "toy \"x\"", Metric: "v", Mode: Min, Seed: math.MaxUint64, Space: []string{"real \"x\" [0, 1]", ""}, Suggester: "tune.Random", Scheduler: "tune.FIFO"}},
 		{Kind: EventStudy, Header: &Header{}},
 		{Kind: EventStudy, Header: &Header{}, Rules: (&Config{Samples: 3}).rules()},
+		{Kind: EventStudy, Header: &Header{Objectives: []string{"accuracy max", "latency min"}, Constraints: []string{"memory <= 8"}}},
 		{Kind: EventOpen},
 		{Kind: EventOpen, Rules: (&Config{Samples: -1, Scope: LastReport, KeepDiverged: true, Suggester: picky{}, Pruners: []Pruner{never{Least: 0.5}}}).rules()},
 		{Kind: EventStart, New: true, Trial: 1, Attempt: 1, Params: p, Origin: FromPoint, Location: "10.0.0.7"},
@@ -105,7 +106,7 @@ func TestEventsStayTheSameThroughTheLog(t *testing.T) {
 			t.Errorf("through the log:\ngot  %swant %s", again, line)
 		}
 		if !reflect.DeepEqual(got.Params, e.Params) || got.Error != e.Error || got.Retry != e.Retry || got.Kept != e.Kept || got.New != e.New || !got.Time.Equal(e.Time) || got.At != e.At ||
-			!reflect.DeepEqual(got.Nodes, e.Nodes) || !reflect.DeepEqual(got.Jobs, e.Jobs) || !reflect.DeepEqual(got.Shares, e.Shares) {
+			!reflect.DeepEqual(got.Header, e.Header) && e.Header.Objectives != nil || !reflect.DeepEqual(got.Nodes, e.Nodes) || !reflect.DeepEqual(got.Jobs, e.Jobs) || !reflect.DeepEqual(got.Shares, e.Shares) {
 			t.Errorf("through the log: got %+v, want %+v", got, e)
 		}
 	}

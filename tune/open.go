@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/lockfile"
@@ -19,7 +20,7 @@ const logVersion = 1
 // header identifies the study in the log.
 func (c *Config) header() *Header {
 	h := &Header{Version: logVersion, Name: c.Name, Metric: c.Metric, Mode: c.Mode, Seed: c.Seed,
-		Suggester: typeOf(c.Suggester, Random{}), Scheduler: typeOf(c.Scheduler, FIFO{})}
+		Suggester: typeOf(c.Suggester, Random{}), Scheduler: typeOf(c.Scheduler, FIFO{}), Objectives: texts(resolved(c.Objectives)), Constraints: texts(c.Constraints)}
 	for _, p := range c.Space {
 		h.Space = append(h.Space, p.line())
 	}
@@ -87,6 +88,7 @@ func (h *Header) differs(now *Header) error {
 		name      string
 		was, want any
 	}{{"the version of the log", h.Version, now.Version}, {"Metric", h.Metric, now.Metric}, {"Mode", h.Mode, now.Mode}, {"Seed", h.Seed, now.Seed},
+		{"Objectives", strings.Join(h.Objectives, ", "), strings.Join(now.Objectives, ", ")}, {"Constraints", strings.Join(h.Constraints, ", "), strings.Join(now.Constraints, ", ")},
 		{"the number of parameters and points", len(h.Space), len(now.Space)}} {
 		if f.was != f.want {
 			return fmt.Errorf("%s was %v and is now %v", f.name, f.was, f.want)

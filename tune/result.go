@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
 // A Result is what a search found. It never changes.
 type Result struct {
 	// Name, Metric and Mode of the study, and the rule that Halted it ("": it ran to its end).
+	// Metric and Mode are those of the first objective, if there are several.
 	Name   string
 	Metric string
 	Mode   Mode
@@ -46,7 +48,7 @@ func (l *ledger) result() *Result {
 func (r *Result) Trials() []Trial { return r.trials }
 
 // BestTrial is the trial with the best result, the earliest among equals. Its Number is -1 if no
-// trial has a finite result; Run returns an error then. In AutoGluon's words, BestTrial().Params is
+// feasible trial has a finite result; Run returns an error then. With several objectives it is -1, too: use Front. In AutoGluon's words, BestTrial().Params is
 // get_best_config(), Value(BestTrial()) get_best_reward(), and BestTrial().Number
 // get_best_task_id().
 func (r *Result) BestTrial() Trial { return r.best }
@@ -56,18 +58,7 @@ func (r *Result) BestTrial() Trial { return r.best }
 func (r *Result) DecisionHash() string { return r.hash }
 
 // value is the result of a trial, or NaN.
-func (r *Result) value(t *Trial) float64 {
-	if r.cfg.Scope == LastReport {
-		if last, ok := t.Last(); ok {
-			return last.Value
-		}
-		return math.NaN()
-	}
-	if t.Best < 0 {
-		return math.NaN()
-	}
-	return t.Reports[t.Best].Value
-}
+func (r *Result) value(t *Trial) float64 { return r.cfg.result(t) }
 
 // Value returns the result of a trial by the study's metric and scope; NaN if it has none.
 func (r *Result) Value(t Trial) float64 { return r.value(&t) }
@@ -112,11 +103,15 @@ func (r *Result) Metrics() []string {
 	return all
 }
 
-// Top returns the k best trials with a finite result, the best first.
+// Top returns the k best feasible trials with a finite result, the best first. With several objectives
+// there is no such order, and it returns none: use Front.
 func (r *Result) Top(k int) []Trial {
+	if r.cfg.several() {
+		return nil
+	}
 	var all []Trial
 	for _, t := range r.trials {
-		if r.Mode.Score(r.value(&t)) > math.Inf(-1) {
+		if ranked, ok := r.cfg.ranked(&t); ok && isFinite(ranked.Value) && r.cfg.violation(ranked.Metrics) == 0 {
 			all = append(all, t)
 		}
 	}
@@ -147,8 +142,39 @@ func (r *Result) nothing() error {
 		}
 	}
 	metric := r.Metric
-	if metric == "" {
+	switch {
+	case metric == "":
 		metric = "any metric"
+	case r.cfg.several():
+		metric = "all of " + strings.Join(texts(r.Objectives()), ", ")
+	}
+	if nearest := r.leastViolating(); nearest.Number >= 0 {
+		return fmt.Errorf("tune: study %s: no feasible trial: %d trials, %s; the nearest, trial %d, has %s: %w", r.Name, len(r.trials), orNone(parts), nearest.Number, r.violated(nearest), ErrNoResult)
 	}
 	return fmt.Errorf("tune: study %s: no finite value of %s: %d trials, %s%s%s: %w", r.Name, metric, len(r.trials), orNone(parts), example, hint, ErrNoResult)
+}
+
+// leastViolating is the trial that violates the constraints least, the earliest of equals. Its Number is -1 if none has a result and violates any.
+func (r *Result) leastViolating() Trial {
+	nearest, least := Trial{Number: -1, Best: -1}, math.Inf(1)
+	for _, t := range r.trials {
+		if ranked, ok := r.cfg.ranked(&t); ok && isFinite(ranked.Value) {
+			if v := r.cfg.violation(ranked.Metrics); v > 0 && (nearest.Number < 0 || v < least) {
+				nearest, least = t, v
+			}
+		}
+	}
+	return nearest
+}
+
+// violated says which constraints a trial violates, and by which values.
+func (r *Result) violated(t Trial) string {
+	ranked, _ := r.cfg.ranked(&t)
+	var all []string
+	for _, c := range r.cfg.Constraints {
+		if value, _ := ranked.Metrics.Get(c.Metric); c.Violation(value) > 0 {
+			all = append(all, fmt.Sprintf("%s %.6g, want %v", c.Metric, value, c))
+		}
+	}
+	return strings.Join(all, "; ")
 }

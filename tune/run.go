@@ -73,7 +73,7 @@ func Run(ctx context.Context, f Trainable, cfg Config) (*Result, error) {
 	if closeErr := s.Close(); err == nil {
 		err = closeErr
 	}
-	if err == nil && result.best.Number < 0 {
+	if err == nil && len(result.Front()) == 0 {
 		err = result.nothing()
 	}
 	return result, err

@@ -20,7 +20,7 @@ func (s *Study) Tell(trial, step int, metrics map[string]float64) (Decision, err
 
 // tell is Tell of an attempt; 0 is the one that runs.
 func (s *Study) tell(trial, attempt, step int, metrics map[string]float64) (Decision, error) {
-	m := metricsOf(metrics)
+	m := MetricsOf(metrics)
 	s.mu.Lock()
 	d, seq, err := s.report(trial, attempt, step, m)
 	s.mu.Unlock()
@@ -106,16 +106,8 @@ func (s *Study) report(number, attempt, step int, m Metrics) (Decision, uint64, 
 // checkMetrics says what is wrong with a report before it is one. s.mu is held.
 func (s *Study) checkMetrics(t *Trial, step int, m Metrics) error {
 	where := fmt.Sprintf("tune: trial %d step %d", t.Number, step)
-	if len(m) == 0 {
-		return fmt.Errorf("%s: the report has no metrics", where)
-	}
-	if len(m) > maxMetrics {
-		return fmt.Errorf("%s: the report has %d metrics, want at most %d", where, len(m), maxMetrics)
-	}
-	for _, x := range m {
-		if x.Name == "" || len(x.Name) > maxText || !utf8.ValidString(x.Name) {
-			return fmt.Errorf("%s: metric %.100q: want a name, in UTF-8, of at most %d bytes", where, x.Name, maxText)
-		}
+	if err := validMetrics(m); err != nil {
+		return fmt.Errorf("%s: %w", where, err)
 	}
 	if s.l.metric == "" {
 		if _, _, err := s.l.chooseMetric(m); err != nil {
@@ -124,14 +116,37 @@ func (s *Study) checkMetrics(t *Trial, step int, m Metrics) error {
 		}
 		return nil
 	}
-	if _, ok := m.Get(s.l.metric); ok || t.hasResult() {
+	missing := s.l.metric
+	if _, ok := m.Get(missing); ok {
+		missing = s.l.lacks(m)
+	}
+	if missing == "" || t.hasResult() {
 		return nil
 	}
-	err := fmt.Errorf("%s: metric %q was not reported, but %s: %w", where, s.l.metric, orNone(m.Names()), ErrNoMetric)
+	err := fmt.Errorf("%s: metric %q was not reported, but %s: %w", where, missing, orNone(m.Names()), ErrNoMetric)
 	if !s.l.judged { // nobody ever did: a wrong name, and each trial would run into it
 		s.fail(err)
 	}
 	return err
+}
+
+// validMetrics checks the names of a report's metrics, which are sorted.
+func validMetrics(m Metrics) error {
+	if len(m) == 0 {
+		return errors.New("the report has no metrics")
+	}
+	if len(m) > maxMetrics {
+		return fmt.Errorf("the report has %d metrics, want at most %d", len(m), maxMetrics)
+	}
+	for i, x := range m {
+		if x.Name == "" || len(x.Name) > maxText || !utf8.ValidString(x.Name) {
+			return fmt.Errorf("metric %.100q: want a name, in UTF-8, of at most %d bytes", x.Name, maxText)
+		}
+		if i > 0 && x.Name <= m[i-1].Name {
+			return fmt.Errorf("metric %q after %q: want each once, sorted", x.Name, m[i-1].Name)
+		}
+	}
+	return nil
 }
 
 // Finish ends the attempt of a trial. err is nil if the training is complete, has ErrStop or ErrPause in

@@ -32,6 +32,7 @@ type Origin string
 
 // The origins of parameters.
 const (
+	FromElsewhere Origin = "elsewhere" // of a trial that was run elsewhere: see Study.AddTrial
 	FromPoint     Origin = "point"     // one of Config.Points
 	FromDefault   Origin = "default"   // the defaults of the space
 	FromSuggester Origin = "suggester" // proposed by the Suggester; axes of the grid take all their values
@@ -74,8 +75,8 @@ func (m Metrics) Map() map[string]float64 {
 	return all
 }
 
-// metricsOf sorts what was reported.
-func metricsOf(reported map[string]float64) Metrics {
+// MetricsOf sorts what was reported.
+func MetricsOf(reported map[string]float64) Metrics {
 	m := make(Metrics, 0, len(reported))
 	for name, value := range reported {
 		m = append(m, Metric{name, value})
@@ -92,7 +93,8 @@ func metricsOf(reported map[string]float64) Metrics {
 // A Report is one report of a trial.
 type Report struct {
 	Step int
-	// Value is the study's metric as it was reported; NaN if the report has none.
+	// Value is the study's metric as it was reported, the first objective's of several; NaN if
+	// the report lacks it, or another metric of the objectives and constraints.
 	// View.Score orients it.
 	Value   float64
 	Metrics Metrics
@@ -139,7 +141,7 @@ type Trial struct {
 	// Reports are in order of increasing step.
 	Reports []Report
 	// Best is the index in Reports of the best finite value, the earliest of
-	// equals, or -1.
+	// equals, or -1. Feasible reports come before those that violate constraints.
 	Best int
 	// Rule says by which rule the trial was stopped or paused; "" if by none.
 	Rule string

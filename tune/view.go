@@ -9,10 +9,15 @@ import (
 // It is read-only, and valid until the call it was passed to returns.
 type View interface {
 	Space() Space
-	// Metric and Mode are the study's. Metric is "" before the first report if
-	// Config.Metric is not set.
+	// Metric and Mode are the study's, or the first objective's of several. Metric is ""
+	// before the first report if Config.Metric is not set.
 	Metric() string
 	Mode() Mode
+	// Objectives are all of them, in the order of the config: one, or several. Modes are
+	// Max or Min.
+	Objectives() []Objective
+	// Constraints are the study's.
+	Constraints() []Constraint
 	// Seed is the study's.
 	Seed() uint64
 	// Len is how many trials there are; their numbers are 0 to Len()-1.
@@ -28,6 +33,11 @@ type View interface {
 	// Result is the value by which a trial is ranked, as it was reported: its best
 	// or, by Config.Scope, its last. NaN: it has none yet.
 	Result(t *Trial) float64
+	// Values are those of all objectives, from the same report; nil: it has none yet.
+	Values(t *Trial) []float64
+	// Violation is the sum over the constraints of how far that report is beyond the
+	// bound, as a share of its magnitude; 0: feasible. NaN: it has no report yet.
+	Violation(t *Trial) float64
 	// Fixed are the parameters of a trial that the suggester does not choose: axes
 	// of the grid and values of a point. Space.Fill takes them.
 	Fixed(number int) Params

@@ -91,6 +91,7 @@ func (x *explainer) start(e tune.Event) {
 			tune.FromPoint:     "one of the points to be tried first",
 			tune.FromDefault:   "the defaults of the space",
 			tune.FromSuggester: "proposed by the suggester",
+			tune.FromElsewhere: "run elsewhere, and added",
 		}[e.Origin]
 		x.say(e, "trial %d started%s with %s: %s%s", e.Trial, where, paramText(e.Params), from, because)
 		return

@@ -9,12 +9,13 @@ import (
 
 // Auto chooses between GP and TPE before each proposal: GP while the trials are few, the parameters not many, and the results show no
 // noise, and else TPE. As long as the trials are few, that TPE ranks them without the noise: by the Gaussian process's posterior means, not by
-// their results. It is what a study file gets that names no suggester.
+// their results. With several objectives it is MOTPE. It is what a study file gets that names no suggester.
 //
 // The choice depends on the finished trials alone: on their number, and on the noise that the Gaussian process finds in their results.
 type Auto struct {
-	gp  GP
-	tpe TPE
+	gp    GP
+	tpe   TPE
+	motpe MOTPE
 }
 
 // Bounds of what is GP's. Its cost grows with the cube of the trials; with many parameters, or results with noise, it is no
@@ -28,6 +29,9 @@ const (
 
 // Suggest implements tune.Suggester.
 func (a *Auto) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, error) {
+	if len(v.Objectives()) > 1 {
+		return a.motpe.Suggest(v, number, rng)
+	}
 	m, recs := a.gp.reader.read(v)
 	n := finished(recs)
 	switch {

@@ -54,7 +54,7 @@ func branchScores(recs []record, j, choices int) (scores [][]float64, running []
 			running[c]++
 		case r.state != recordFailed:
 			score := r.score
-			if r.state == recordPruned || math.IsNaN(score) {
+			if r.state == recordPruned || r.violation > 0 || math.IsNaN(score) {
 				score = math.Inf(-1)
 			}
 			scores[c] = append(scores[c], score)
@@ -85,7 +85,7 @@ func (t *TPE) promise(scores []float64, running, total int) float64 {
 		return best
 	}
 	if math.IsInf(good, -1) {
-		good = best // its good trials were pruned
+		good = best // its good trials were pruned, or violate constraints
 	}
 	return best + explore*(best-good)*math.Sqrt(math.Log(float64(total))/float64(n+running))
 }

@@ -87,6 +87,8 @@ func all() map[string]func() tune.Suggester {
 		"GP":             func() tune.Suggester { return &GP{Candidates: 60} },
 		"CMAES":          func() tune.Suggester { return &CMAES{} },
 		"Auto":           func() tune.Suggester { return &Auto{gp: GP{Candidates: 60}} },
+		"NSGA2":          func() tune.Suggester { return &NSGA2{Population: 10} },
+		"MOTPE":          func() tune.Suggester { return &MOTPE{} },
 	}
 }
 

@@ -146,6 +146,7 @@ func (s *model) points(data []*record) (x [][]float64, scores []float64) {
 		}
 		x, scores = append(x, s.encode(r.x)), append(scores, score)
 	}
+	penalise(data, scores)
 	return x, scores
 }
 

@@ -2,6 +2,7 @@ package suggest
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -25,16 +26,25 @@ type record struct {
 	hash   uint64
 	state  recordState
 	score  float64 // larger is better
-	step   int     // of a pruned trial: the last one reported
-	ended  time.Duration
-	seq    uint64 // of the newest report: the order of those that ended together
+	// scores are those of all objectives, larger is better; nil if one is missing. violation is above 0 if the trial is not feasible.
+	scores    []float64
+	violation float64
+	step      int // of a pruned trial: the last one reported
+	ended     time.Duration
+	seq       uint64 // of the newest report: the order of those that ended together
 }
 
 func (r *record) finished() bool { return r.state == recordComplete || r.state == recordPruned }
 
-// compare orders finished records, best first: complete before pruned ones; those by larger step, then by score. NaN is
+// compare orders finished records, best first: feasible ones before those that violate constraints, of which the least violating come first; complete
+// before pruned ones; those by larger step, then by score. NaN is
 // the worst score.
 func (r *record) compare(o *record) int {
+	if r.violation > 0 || o.violation > 0 {
+		if r.violation != o.violation {
+			return cmp.Compare(r.violation, o.violation)
+		}
+	}
 	if r.state != o.state {
 		return cmp.Compare(r.state, o.state)
 	}
@@ -92,6 +102,10 @@ func (r *reader) read(v tune.View) (*model, []record) {
 func (m *model) record(v tune.View, t *tune.Trial) record {
 	r := record{number: t.Number, x: m.values(t.Params), ended: t.EndedAt, score: v.Score(v.Result(t))}
 	r.hash = hash(r.x)
+	r.scores, _ = tune.Scores(v, t)
+	if r.violation = v.Violation(t); math.IsNaN(r.violation) {
+		r.violation = 0 // no report yet
+	}
 	last, ok := t.Last()
 	if ok {
 		r.seq = last.Seq

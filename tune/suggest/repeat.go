@@ -126,6 +126,55 @@ func (g *grouped) Result(t *tune.Trial) float64 {
 	return math.NaN()
 }
 
+// members calls f for the trials of a group that have not failed.
+func (g *grouped) members(group int, f func(*tune.Trial)) {
+	for i := range g.r.Times {
+		if t := g.View.Trial(g.first + (group-g.first)*g.r.Times + i); t != nil && t.State != tune.Failed {
+			f(t)
+		}
+	}
+}
+
+// Values are the means of the group's.
+func (g *grouped) Values(t *tune.Trial) []float64 {
+	if t.Number < g.first {
+		return g.View.Values(t)
+	}
+	if t.State != tune.Completed {
+		return nil
+	}
+	means, n := make([]float64, len(g.Objectives())), 0.0
+	g.members(t.Number, func(one *tune.Trial) {
+		if values := g.View.Values(one); values != nil {
+			n++
+			for i, x := range values {
+				means[i] += x
+			}
+		}
+	})
+	for i := range means {
+		means[i] /= n
+	}
+	return means
+}
+
+// Violation is the mean of the group's.
+func (g *grouped) Violation(t *tune.Trial) float64 {
+	if t.Number < g.first {
+		return g.View.Violation(t)
+	}
+	if t.State != tune.Completed {
+		return math.NaN()
+	}
+	sum, n := 0.0, 0.0
+	g.members(t.Number, func(one *tune.Trial) {
+		if x := g.View.Violation(one); !math.IsNaN(x) {
+			sum, n = sum+x, n+1
+		}
+	})
+	return sum / n
+}
+
 // Trial puts a group together.
 func (g *grouped) Trial(number int) *tune.Trial {
 	if number < 0 || number >= g.Len() {

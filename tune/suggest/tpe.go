@@ -218,6 +218,12 @@ func (t *TPE) propose(m *model, good, rest sample, given []float64, rng *rand.Ra
 	if t.Rules == Sharp && len(good.rows) >= mostGood && rng.Float64() < sharpWide {
 		rules.narrow = 1
 	}
+	return proposeBetween(m, good, rest, joint, rules, t.Candidates, given, rng)
+}
+
+// proposeBetween fits densities l to the good trials and g to the rest, of each group of dims, and takes from l what has the largest l/g. It returns
+// values for the model's dims, NaN where a parameter is not there. Zero candidates are 24.
+func proposeBetween(m *model, good, rest sample, joint bool, rules parzenRules, candidates int, given []float64, rng *rand.Rand) []float64 {
 	x := m.blank()
 	for _, group := range m.groups(joint) {
 		if !m.active(group[0], x) {
@@ -235,7 +241,7 @@ func (t *TPE) propose(m *model, good, rest sample, given []float64, rng *rand.Ra
 		if len(free) == 0 {
 			continue
 		}
-		best := t.best(dims, good.project(free), rest.project(free), rules, rng)
+		best := bestRatio(dims, good.project(free), rest.project(free), rules, candidates, rng)
 		for i, j := range free {
 			x[j] = best[i]
 		}
@@ -243,18 +249,17 @@ func (t *TPE) propose(m *model, good, rest sample, given []float64, rng *rand.Ra
 	return x
 }
 
-// best draws candidates from l and returns the one with the largest log l − log g.
-func (t *TPE) best(dims []*dim, good, rest sample, rules parzenRules, rng *rand.Rand) []float64 {
+// bestRatio draws candidates from l and returns the one with the largest log l − log g.
+func bestRatio(dims []*dim, good, rest sample, rules parzenRules, candidates int, rng *rand.Rand) []float64 {
 	l, g := newMixture(dims, good.rows, good.weights, rules), newMixture(dims, rest.rows, rest.weights, rules)
-	n := t.Candidates
-	if n <= 0 {
-		n = 24
+	if candidates <= 0 {
+		candidates = 24
 	}
 	var best []float64
 	top := math.Inf(-1)
 	el, eg := l.evaluator(), g.evaluator()
 	seen := make(map[float64]bool)
-	for range n {
+	for range candidates {
 		x := l.sample(rng)
 		if len(dims) == 1 && dims[0].size() < math.Inf(1) {
 			if seen[x[0]] {

@@ -4,8 +4,10 @@ package tunetest
 
 import (
 	"iter"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/paragon-train/paragon/tune"
@@ -18,7 +20,10 @@ type View struct {
 	// MetricName is "value" if it is "".
 	MetricName string
 	// Direction is Max if it is Auto.
-	Direction  tune.Mode
+	Direction tune.Mode
+	// Goals are several objectives; then MetricName and Direction are not used.
+	Goals      []tune.Objective
+	Bounds     []tune.Constraint
 	StudySeed  uint64
 	Last       bool // judge trials by their last report
 	NoNew      bool // Exhausted
@@ -34,6 +39,9 @@ func (v *View) Space() tune.Space { return v.SearchSpace }
 
 // Metric implements tune.View.
 func (v *View) Metric() string {
+	if len(v.Goals) > 0 {
+		return v.Goals[0].Metric
+	}
 	if v.MetricName == "" {
 		return "value"
 	}
@@ -42,6 +50,9 @@ func (v *View) Metric() string {
 
 // Mode implements tune.View.
 func (v *View) Mode() tune.Mode {
+	if len(v.Goals) > 0 {
+		return v.Goals[0].Mode
+	}
 	if v.Direction == tune.Auto {
 		return tune.Max
 	}
@@ -87,18 +98,65 @@ func (v *View) Count(s tune.State) int {
 // Score implements tune.View.
 func (v *View) Score(value float64) float64 { return v.Mode().Score(value) }
 
-// Result implements tune.View.
-func (v *View) Result(t *tune.Trial) float64 {
-	if v.Last {
-		if r, ok := t.Last(); ok {
-			return r.Value
-		}
-		return math.NaN()
+// Objectives implements tune.View.
+func (v *View) Objectives() []tune.Objective {
+	if len(v.Goals) > 0 {
+		return v.Goals
+	}
+	return []tune.Objective{{Metric: v.Metric(), Mode: v.Mode()}}
+}
+
+// Constraints implements tune.View.
+func (v *View) Constraints() []tune.Constraint { return v.Bounds }
+
+// ranked is the report that a trial is judged by.
+func (v *View) ranked(t *tune.Trial) (tune.Report, bool) {
+	if v.Last || len(v.Goals) > 0 {
+		return t.Last()
 	}
 	if t.Best < 0 || t.Best >= len(t.Reports) {
+		return tune.Report{}, false
+	}
+	return t.Reports[t.Best], true
+}
+
+// Result implements tune.View.
+func (v *View) Result(t *tune.Trial) float64 {
+	if r, ok := v.ranked(t); ok {
+		return r.Value
+	}
+	return math.NaN()
+}
+
+// Values implements tune.View.
+func (v *View) Values(t *tune.Trial) []float64 {
+	r, ok := v.ranked(t)
+	if !ok {
+		return nil
+	}
+	if len(v.Goals) == 0 {
+		return []float64{r.Value}
+	}
+	var values []float64
+	for _, o := range v.Goals {
+		x, _ := r.Metrics.Get(o.Metric)
+		values = append(values, x)
+	}
+	return values
+}
+
+// Violation implements tune.View.
+func (v *View) Violation(t *tune.Trial) float64 {
+	r, ok := v.ranked(t)
+	if !ok {
 		return math.NaN()
 	}
-	return t.Reports[t.Best].Value
+	sum := 0.0
+	for _, c := range v.Bounds {
+		x, _ := r.Metrics.Get(c.Metric)
+		sum += c.Violation(x)
+	}
+	return sum
 }
 
 // Fixed implements tune.View.
@@ -117,12 +175,22 @@ func (v *View) Add(p tune.Params) *tune.Trial {
 	return t
 }
 
-// Report adds a report to a trial.
+// Report adds a report of the study's metric to a trial.
 func (v *View) Report(t *tune.Trial, step int, value float64) {
+	v.ReportAll(t, step, map[string]float64{v.Metric(): value})
+}
+
+// ReportAll adds a report of several metrics, among them the study's.
+func (v *View) ReportAll(t *tune.Trial, step int, values map[string]float64) {
+	value := values[v.Metric()]
+	var all tune.Metrics
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		all = append(all, tune.Metric{Name: name, Value: values[name]})
+	}
 	v.seq++
 	v.Now += time.Second
 	t.Elapsed += time.Second
-	t.Reports = append(t.Reports, tune.Report{Step: step, Value: value, Metrics: tune.Metrics{{Name: v.Metric(), Value: value}},
+	t.Reports = append(t.Reports, tune.Report{Step: step, Value: value, Metrics: all,
 		Seq: v.seq, Attempt: t.Attempts, Elapsed: t.Elapsed, At: v.Now, Action: tune.Continue})
 	if !math.IsNaN(value) && !math.IsInf(value, 0) && (t.Best < 0 || v.Score(value) > v.Score(t.Reports[t.Best].Value)) {
 		t.Best = len(t.Reports) - 1

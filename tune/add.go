@@ -1,0 +1,104 @@
+package tune
+
+import "fmt"
+
+// AddTrial adds a trial that was run elsewhere, and returns its number. Of t count Params; State, which is Completed, Pruned or Failed; the Step and
+// Metrics of each of Reports, steps increasing; and Error of a failed one. All but a failed trial need a report with the metrics of the objectives
+// and constraints.
+//
+// The trial counts as one of Config.Samples, and suggesters learn from it. Schedulers and pruners do not judge its reports. It takes the next number,
+// which must not be that of a point, of the defaults, or of a point of the grid.
+func (s *Study) AddTrial(t Trial) (int, error) {
+	s.mu.Lock()
+	number, err := s.addTrial(t)
+	seq := max(s.l.seq, 1) - 1
+	s.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	return number, s.awaitWritten(seq)
+}
+
+// addTrial is AddTrial. s.mu is held.
+func (s *Study) addTrial(t Trial) (int, error) {
+	number := len(s.l.trials)
+	if err := s.broken(); err != nil {
+		return 0, err
+	}
+	fail := func(err error) (int, error) { return 0, fmt.Errorf("tune: add trial %d: %w", number, err) }
+	if fixed, origin := s.l.plan.fixed(number); origin != FromSuggester || fixed.Len() > 0 {
+		return fail(fmt.Errorf("the study has points, defaults or a grid to try (%v): add trials to a study without them", fixed))
+	}
+	if t.State != Completed && t.State != Pruned && t.State != Failed {
+		return fail(fmt.Errorf("its state is %q, want %s, %s or %s", t.State, Completed, Pruned, Failed))
+	}
+	params, err := s.cfg.Space.Fill(t.Params, func(p Param, _ Params) (any, error) {
+		return nil, fmt.Errorf("parameter %q is missing: there are %v", p.Name, t.Params)
+	})
+	if err != nil {
+		return fail(err)
+	}
+	judged, step := false, -1
+	for _, r := range t.Reports {
+		if r.Step <= step {
+			return fail(fmt.Errorf("a report of step %d after step %d: want steps of 0 or more that increase", r.Step, step))
+		}
+		step = r.Step
+		if err := validMetrics(r.Metrics); err != nil {
+			return fail(fmt.Errorf("step %d: %w", r.Step, err))
+		}
+		if s.l.metric == "" {
+			if _, _, err := s.l.chooseMetric(r.Metrics); err != nil {
+				return fail(err)
+			}
+			judged = true
+		} else if _, ok := r.Metrics.Get(s.l.metric); ok && s.l.lacks(r.Metrics) == "" {
+			judged = true
+		}
+	}
+	if !judged && t.State != Failed {
+		return fail(fmt.Errorf("no report has %s: want one with the metrics of all objectives and constraints: %w", orNone(s.wanted()), ErrNoMetric))
+	}
+	start := Event{Kind: EventStart, New: true, Trial: number, Attempt: 1, Params: params, Origin: FromElsewhere}
+	if err := s.emit(&start, func() error { return s.l.begin(&start) }); err != nil {
+		return 0, err
+	}
+	for i, r := range t.Reports {
+		e := Event{Kind: EventReport, Trial: number, Attempt: 1, Step: r.Step, Metrics: r.Metrics, Decision: Go()}
+		if i == len(t.Reports)-1 && t.State == Pruned {
+			e.Decision.Action, e.Decision.Rule = Stop, "pruned elsewhere"
+		}
+		err := s.emit(&e, func() error {
+			if err := s.l.record(&e); err != nil {
+				return err
+			}
+			var enough string
+			e.Decision, enough = s.l.decide(&e)
+			s.l.obey(&e, enough)
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	end := Event{Kind: EventEnd, Trial: number, Attempt: 1, Outcome: Returned}
+	if t.State == Failed {
+		end.Outcome, end.Failure, end.Error = Broke, UserCode, clip(t.Error)
+	}
+	return number, s.emit(&end, func() error {
+		s.l.judgeEnd(&end)
+		return s.l.finish(&end)
+	})
+}
+
+// wanted are the metrics that a report must have to be judged.
+func (s *Study) wanted() []string { return append([]string{s.l.metric}, s.l.goals...) }
+
+// elsewhere is the decision about a report of a trial that was run elsewhere: it was made there.
+func elsewhere(d Decision) Decision {
+	plain := Go()
+	if d.Action == Stop {
+		plain.Action, plain.Rule = Stop, d.Rule
+	}
+	return plain
+}

@@ -1,0 +1,341 @@
+package tune
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/paragon-train/paragon/tune/internal/pareto"
+)
+
+// An Objective is a metric to maximize or minimize.
+type Objective struct {
+	Metric string
+	// Mode says which values are good; see Auto.
+	Mode Mode
+}
+
+// String is "accuracy max".
+func (o Objective) String() string { return o.Metric + " " + o.Mode.String() }
+
+// MaxObjectives bounds Config.Objectives.
+const MaxObjectives = 8
+
+// A Constraint bounds a metric. A trial is feasible if the report that it is ranked by keeps all bounds.
+type Constraint struct {
+	Metric string
+	// Bound is the largest value that is allowed; with AtLeast, the smallest.
+	Bound   float64
+	AtLeast bool
+}
+
+// String is "latency <= 20".
+func (c Constraint) String() string {
+	sign := " <= "
+	if c.AtLeast {
+		sign = " >= "
+	}
+	return c.Metric + sign + strconv.FormatFloat(c.Bound, 'g', -1, 64)
+}
+
+// Excess is how far a value is beyond the bound, in the metric's unit: positive if the bound is violated, else 0 or negative. It is +Inf for NaN.
+func (c Constraint) Excess(value float64) float64 {
+	switch {
+	case math.IsNaN(value):
+		return math.Inf(1)
+	case c.AtLeast:
+		return c.Bound - value
+	default:
+		return value - c.Bound
+	}
+}
+
+// Violation is how far a value is beyond the bound, as a share of the bound's magnitude (in the metric's unit if the bound is 0): 0 if it is kept.
+func (c Constraint) Violation(value float64) float64 {
+	excess := max(c.Excess(value), 0)
+	if c.Bound != 0 {
+		excess /= math.Abs(c.Bound)
+	}
+	return excess
+}
+
+// A SingleObjective is a Suggester, Scheduler or Pruner that may judge trials by View.Result and Report.Value alone. If it says so, a study with
+// several Objectives refuses it.
+type SingleObjective interface {
+	SingleObjective() bool
+}
+
+// validateGoals checks Objectives and Constraints.
+func (c *Config) validateGoals() error {
+	var all []error
+	bad := func(format string, args ...any) { all = append(all, fmt.Errorf("tune: config: "+format, args...)) }
+	named := map[string]string{}
+	if c.Metric != "" {
+		named[c.Metric] = "Metric"
+	}
+	switch n := len(c.Objectives); {
+	case n == 0:
+	case c.Metric != "" || c.Mode != Auto:
+		bad("Objectives and Metric or Mode are set: want one of them")
+	case n == 1 || n > MaxObjectives:
+		bad("there are %d Objectives: want 2 to %d, or Metric and Mode for one", n, MaxObjectives)
+	}
+	for i, o := range c.Objectives {
+		what := fmt.Sprintf("Objectives[%d]", i)
+		switch {
+		case o.Metric == "":
+			bad("%s has no Metric", what)
+		case o.Mode > Min:
+			bad("%s: Mode is %d: want tune.Max or tune.Min", what, o.Mode)
+		case named[o.Metric] != "":
+			bad("%s: metric %q is that of %s, too", what, o.Metric, named[o.Metric])
+		default:
+			if _, err := o.Mode.resolve(o.Metric); err != nil {
+				bad("%s: %w", what, err)
+			}
+		}
+		named[o.Metric] = what
+	}
+	if len(c.Constraints) > 0 && c.Metric == "" && len(c.Objectives) == 0 {
+		bad("Constraints need Metric or Objectives: with several metrics in a report, say which one is to be good")
+	}
+	for i, x := range c.Constraints {
+		what := fmt.Sprintf("Constraints[%d]", i)
+		if x.Metric == "" {
+			bad("%s has no Metric", what)
+		}
+		if math.IsNaN(x.Bound) || math.IsInf(x.Bound, 0) {
+			bad("%s: Bound is %v: want a finite number", what, x.Bound)
+		}
+	}
+	if len(c.Objectives) > 0 {
+		parts := []any{c.Suggester, c.Scheduler}
+		for _, p := range c.Pruners {
+			parts = append(parts, p)
+		}
+		for _, part := range parts {
+			if s, ok := part.(SingleObjective); ok && s.SingleObjective() {
+				bad("%T judges trials by one metric, and there are %d Objectives: use a part for several, such as suggest.NSGA2, suggest.MOTPE, tune.FIFO", part, len(c.Objectives))
+			}
+		}
+	}
+	return errors.Join(all...)
+}
+
+// goals are the metrics that a report must have to be judged, after the first: those of the other objectives and of the constraints.
+func (c *Config) goals() []string {
+	var names []string
+	for i, o := range c.Objectives {
+		if i > 0 {
+			names = append(names, o.Metric)
+		}
+	}
+	for _, x := range c.Constraints {
+		if !slices.Contains(names, x.Metric) {
+			names = append(names, x.Metric)
+		}
+	}
+	return names
+}
+
+// lacks is the first of the goals that a report does not have, or "".
+func (l *ledger) lacks(m Metrics) string {
+	for _, name := range l.goals {
+		if _, ok := m.Get(name); !ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// several says whether there is more than one objective.
+func (c *Config) several() bool { return len(c.Objectives) > 0 }
+
+// Objectives implements View.
+func (l *ledger) Objectives() []Objective {
+	if l.cfg.several() {
+		return l.objectives
+	}
+	return []Objective{{l.metric, l.Mode()}}
+}
+
+// Constraints implements View.
+func (l *ledger) Constraints() []Constraint { return l.cfg.Constraints }
+
+// ranked is the report by which a trial is ranked.
+func (c *Config) ranked(t *Trial) (Report, bool) {
+	if c.several() || c.Scope == LastReport {
+		return t.Last()
+	}
+	if t.Best < 0 || t.Best >= len(t.Reports) {
+		return Report{}, false
+	}
+	return t.Reports[t.Best], true
+}
+
+// Values implements View.
+func (l *ledger) Values(t *Trial) []float64 {
+	r, ok := l.cfg.ranked(t)
+	if !ok {
+		return nil
+	}
+	if !l.cfg.several() {
+		return []float64{r.Value}
+	}
+	values := make([]float64, len(l.objectives))
+	for i, o := range l.objectives {
+		values[i], _ = r.Metrics.Get(o.Metric)
+	}
+	return values
+}
+
+// Violation implements View.
+func (l *ledger) Violation(t *Trial) float64 {
+	r, ok := l.cfg.ranked(t)
+	if !ok {
+		return math.NaN()
+	}
+	return l.cfg.violation(r.Metrics)
+}
+
+// violation is the sum of all constraints' violations.
+func (c *Config) violation(m Metrics) float64 {
+	sum := 0.0
+	for _, x := range c.Constraints {
+		value, _ := m.Get(x.Metric)
+		sum += x.Violation(value)
+	}
+	return sum
+}
+
+// outranks says whether report a of a trial is better than its report b: one that violates the constraints less, or else has the better value of the
+// study's metric.
+func (l *ledger) outranks(a, b *Report) bool {
+	if len(l.cfg.Constraints) > 0 {
+		if x, y := l.cfg.violation(a.Metrics), l.cfg.violation(b.Metrics); x != y {
+			return x < y
+		}
+	}
+	return l.better(a.Value, b.Value)
+}
+
+// diverged is the first objective whose value is not finite, or "".
+func (l *ledger) diverged(r *Report) (metric string, value float64) {
+	if !isFinite(r.Value) {
+		return l.metric, r.Value
+	}
+	for _, o := range l.objectives {
+		if v, _ := r.Metrics.Get(o.Metric); !isFinite(v) {
+			return o.Metric, v
+		}
+	}
+	return "", 0
+}
+
+func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// Scores are a trial's values by objective, oriented so that larger is better. ok is false if it has none, or one that is not finite.
+func Scores(v View, t *Trial) (scores []float64, ok bool) {
+	values := v.Values(t)
+	objectives := v.Objectives()
+	if len(values) != len(objectives) || len(values) == 0 {
+		return nil, false
+	}
+	scores = make([]float64, len(values))
+	for i, o := range objectives {
+		if scores[i] = o.Mode.Score(values[i]); math.IsInf(scores[i], 0) {
+			return nil, false
+		}
+	}
+	return scores, true
+}
+
+// Ranked is the report by which a trial is ranked: the newest with its values and violation. ok is false if it has none.
+func Ranked(v View, t *Trial) (r Report, ok bool) {
+	values, violation := v.Values(t), v.Violation(t)
+	objectives, constraints := v.Objectives(), v.Constraints()
+	for _, r := range slices.Backward(t.Reports) {
+		has := len(values) == len(objectives) && len(values) > 0 && sameBits(r.Value, values[0])
+		for i := 1; has && i < len(values); i++ {
+			x, _ := r.Metrics.Get(objectives[i].Metric)
+			has = sameBits(x, values[i])
+		}
+		sum := 0.0
+		for _, c := range constraints {
+			x, _ := r.Metrics.Get(c.Metric)
+			sum += c.Violation(x)
+		}
+		if has && sum == violation {
+			return r, true
+		}
+	}
+	return Report{}, false
+}
+
+func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
+
+// Front is the Pareto front: the feasible trials with values that no other one's dominate. A trial dominates another if it is at least as good by
+// all objectives and better by one. Trials with equal values are all on it. The best by the first objective comes first, then by the second and so
+// on, and the earlier of equals.
+func Front(v View) []*Trial {
+	var trials []*Trial
+	var points [][]float64
+	for t := range v.Trials() {
+		if s, ok := Scores(v, t); ok && v.Violation(t) == 0 {
+			trials, points = append(trials, t), append(points, s)
+		}
+	}
+	fronts := pareto.Fronts(points, nil, 1)
+	if len(fronts) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(fronts[0], func(a, b int) int { return slices.Compare(points[b], points[a]) })
+	front := make([]*Trial, len(fronts[0]))
+	for i, n := range fronts[0] {
+		front[i] = trials[n]
+	}
+	return front
+}
+
+// Front is the Pareto front of the study: see the function Front. With one objective it has the trials with the best value.
+func (r *Result) Front() []Trial {
+	var front []Trial
+	for _, t := range Front(r.View()) {
+		front = append(front, r.trials[t.Number])
+	}
+	return front
+}
+
+// Values are a trial's values by objective, as reported; nil if it has none.
+func (r *Result) Values(t Trial) []float64 { return r.View().(*ledger).Values(&t) }
+
+// Violation is the sum of a trial's violations of the constraints, each as a share of its bound's magnitude: 0 if it is feasible, NaN if it has no result.
+func (r *Result) Violation(t Trial) float64 { return r.View().(*ledger).Violation(&t) }
+
+// Objectives are the study's metrics with their modes: one, or those of Config.Objectives.
+func (r *Result) Objectives() []Objective {
+	if r.cfg.several() {
+		return resolved(r.cfg.Objectives)
+	}
+	return []Objective{{r.Metric, r.Mode}}
+}
+
+// resolved are objectives, which are valid, with the modes to use.
+func resolved(objectives []Objective) []Objective {
+	all := slices.Clone(objectives)
+	for i, o := range all {
+		all[i].Mode, _ = o.Mode.resolve(o.Metric)
+	}
+	return all
+}
+
+// texts are the lines of the log's header for objectives and constraints.
+func texts[T fmt.Stringer](all []T) []string {
+	var lines []string
+	for _, x := range all {
+		lines = append(lines, x.String())
+	}
+	return lines
+}
