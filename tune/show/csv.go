@@ -10,8 +10,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// TrialsCSV writes a row for each trial: its number, state, parameters, the study's metric at its best and last, the newest of its
-// other metrics, steps, seconds, attempts, where it ran, and why it ended. Trials that are elastic jobs also have their newest replicas, restarts,
+// TrialsCSV writes a row for each trial: its number, state, parameters, the study's metric at its best and last, with several objectives whether it is
+// on the Pareto front, with constraints its violation of them, the newest of its other metrics, steps, seconds, attempts, where it ran, and why it ended. Trials that are elastic jobs also have their newest replicas, restarts,
 // global batch and goodput. Numbers have all of their digits.
 func TrialsCSV(w io.Writer, v tune.View) error {
 	trials := slices.Collect(v.Trials())
@@ -24,6 +24,13 @@ func TrialsCSV(w io.Writer, v tune.View) error {
 	}
 	metric := v.Metric()
 	head = append(head, metric, "last "+metric)
+	front := onFront(v)
+	if several(v) {
+		head = append(head, "front")
+	}
+	if len(v.Constraints()) > 0 {
+		head = append(head, "violation")
+	}
 	head = append(head, others...)
 	jobs := elastic(trials)
 	if jobs {
@@ -44,6 +51,12 @@ func TrialsCSV(w io.Writer, v tune.View) error {
 			last = r.Value
 		}
 		row = append(row, exact(v.Result(t)), exact(last))
+		if several(v) {
+			row = append(row, map[bool]string{true: "yes"}[front[t.Number]])
+		}
+		if len(v.Constraints()) > 0 {
+			row = append(row, exact(v.Violation(t)))
+		}
 		for _, name := range others {
 			row = append(row, exact(newest(t, name)))
 		}

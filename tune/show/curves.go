@@ -44,8 +44,11 @@ func progressPanel(v tune.View) metrics.Panel {
 	return metrics.Panel{Title: "search", X: "seconds", Y: "best " + v.Metric(), Series: []metrics.Series{best}}
 }
 
-// ranking is the trials that have a value, the best first.
+// ranking is the trials that have a value, the best first; with several objectives or constraints as byGoals ranks them.
 func ranking(v tune.View) []*tune.Trial {
+	if several(v) || len(v.Constraints()) > 0 {
+		return byGoals(v)
+	}
 	var ranked []*tune.Trial
 	for t := range v.Trials() {
 		if isFinite(v.Result(t)) {

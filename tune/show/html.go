@@ -34,28 +34,42 @@ func HTML(path, name string, v tune.View) error {
 
 // A report is what the template shows.
 type report struct {
-	Name, Metric, Better string
-	Trials               string
-	Elapsed              time.Duration
-	Best                 *reportTrial
-	Params               []string
-	Rows                 []reportTrial
-	Shown                string // which trials the pictures show
-	Curves, Search       picture
-	Parallel             parallel
-	Slices               []picture
-	Importances          []bar
-	Others, Jobs         []string
+	Name, Goal     string
+	Metric         string
+	Goals          []string // columns
+	Trials         string
+	Elapsed        time.Duration
+	Best           *reportTrial
+	Ranked         bool // there are trials with values
+	Front          []reportTrial
+	FrontPicture   *picture
+	FrontLines     *parallel
+	Params         []string
+	Rows           []reportTrial
+	Shown          string // which trials the pictures show
+	Curves, Search picture
+	Parallel       parallel
+	Slices         []picture
+	Importances    []bar
+	Variances      []variances
+	Others, Jobs   []string
 }
 
 type reportTrial struct {
 	Number           int
 	Name, State      string
 	Value, Step      string
+	Goals            []string
 	Params           []string
 	Others, Jobs     []string
 	Location, Rule   string
 	Seconds, Failure string
+}
+
+// A variances is what the parameters explain of an objective.
+type variances struct {
+	Metric string
+	Bars   []bar
 }
 
 // A bar of a chart; Width is in percent.
@@ -71,22 +85,25 @@ func newReport(name string, v tune.View) report {
 		counts[t.State]++
 	}
 	r := report{
-		Name: name, Metric: v.Metric(), Better: "larger", Elapsed: v.Elapsed().Round(time.Millisecond),
+		Name: name, Metric: v.Metric(), Goal: goalText(v), Goals: goalColumns(v), Elapsed: v.Elapsed().Round(time.Millisecond),
 		Trials: plural(len(trials), "trial") + ": " + countText(counts),
-		Params: paramNames(v.Space(), trials), Others: otherMetrics(v.Metric(), trials),
-	}
-	if v.Mode() == tune.Min {
-		r.Better = "smaller"
+		Params: paramNames(v.Space(), trials), Others: otherMetrics(v, trials),
 	}
 	if elastic(trials) {
 		r.Jobs = replicaColumns
 	}
+	front := onFront(v)
 	for _, t := range trials {
-		r.Rows = append(r.Rows, r.row(v, t))
+		r.Rows = append(r.Rows, r.row(v, t, front))
 	}
 	if best := bestTrial(v); best != nil {
-		row := r.row(v, best)
+		row := r.row(v, best, front)
 		r.Best = &row
+	}
+	if several(v) {
+		for _, t := range tune.Front(v) {
+			r.Front = append(r.Front, r.row(v, t, front))
+		}
 	}
 	ranked := ranking(v)
 	r.Shown = "all trials that have a value"
@@ -97,11 +114,22 @@ func newReport(name string, v tune.View) report {
 	if len(ranked) == 0 {
 		return r
 	}
+	r.Ranked = true
 	r.Curves, r.Search = curvePicture(v, ranked), searchPicture(v)
-	r.Parallel = newParallel(v, ranked)
-	for _, p := range r.Params {
-		if s, ok := slicePicture(v, ranked, p); ok {
-			r.Slices = append(r.Slices, s)
+	r.Parallel = newParallel(v, ranked, paramNames(v.Space(), ranked), maxNamed)
+	switch n := len(v.Objectives()); {
+	case n == 2:
+		p := frontPicture(v, ranked, front)
+		r.FrontPicture = &p
+	case n > 2:
+		p := newParallel(v, ranked, nil, len(front))
+		r.FrontLines = &p
+	}
+	for k := range v.Objectives() {
+		for _, p := range r.Params {
+			if s, ok := slicePicture(v, ranked, p, k); ok {
+				r.Slices = append(r.Slices, s)
+			}
 		}
 	}
 	for _, i := range Importances(v) {
@@ -111,16 +139,32 @@ func newReport(name string, v tune.View) report {
 		}
 		r.Importances = append(r.Importances, bar{i.Name, text, 100 * i.Share})
 	}
+	for k, o := range v.Objectives() {
+		x := variances{Metric: o.Metric}
+		for _, i := range Variances(v, k) {
+			x.Bars = append(x.Bars, bar{i.Name, fmt.Sprintf("%.1f %%", 100*i.Share), 100 * i.Share})
+		}
+		if len(x.Bars) > 0 {
+			r.Variances = append(r.Variances, x)
+		}
+	}
 	return r
 }
 
-func (r *report) row(v tune.View, t *tune.Trial) reportTrial {
+func (r *report) row(v tune.View, t *tune.Trial, front map[int]bool) reportTrial {
 	row := reportTrial{
 		Number: t.Number, Name: t.Name(), State: string(t.State), Location: t.Location, Rule: t.Rule,
 		Seconds: fmt.Sprintf("%.3f", t.Elapsed.Seconds()), Failure: firstLine(t.Error),
 	}
 	if x := v.Result(t); !math.IsNaN(x) {
 		row.Value = valueText(x)
+	}
+	for _, x := range goalCells(v, t, front) {
+		text := ""
+		if x != nil {
+			text = strings.Trim(valueText(x), `"`)
+		}
+		row.Goals = append(row.Goals, text)
 	}
 	if t.Step() >= 0 {
 		row.Step = fmt.Sprint(t.Step())

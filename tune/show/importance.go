@@ -1,9 +1,12 @@
 package show
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/internal/fanova"
 	"github.com/paragon-train/paragon/tune/internal/importance"
 )
 
@@ -40,5 +43,63 @@ func Importances(v tune.View) []Importance {
 	for _, s := range importance.Of(params) {
 		list = append(list, Importance(s))
 	}
+	return list
+}
+
+// maxFitted is how many trials Variances fits: with more, every so many of them.
+const maxFitted = 500
+
+// Variances is how much of an objective's variance over the whole space each parameter alone explains, by functional ANOVA of a random forest that is
+// fitted to the trials (Hutter, Hoos and Leyton-Brown 2014). The shares add up to at most about 1; the rest is due to parameters together. The largest comes first;
+// with fewer than 10 trials that have a value there is none. A parameter that a trial does not have counts as the middle of its values there. The
+// same trials give the same shares.
+//
+// Where Importances asks what the best trials have in common, Variances asks what moves the objective at all, bad trials included.
+func Variances(v tune.View, objective int) []Importance {
+	var trials []*tune.Trial
+	for t := range v.Trials() {
+		if values := v.Values(t); objective < len(values) && isFinite(values[objective]) {
+			trials = append(trials, t)
+		}
+	}
+	if len(trials) < importance.Fewest {
+		return nil
+	}
+	if n := len(trials); n > maxFitted {
+		for i := range maxFitted {
+			trials[i] = trials[i*n/maxFitted]
+		}
+		trials = trials[:maxFitted]
+	}
+	x, y := make([][]float64, len(trials)), make([]float64, len(trials))
+	for i, t := range trials {
+		y[i] = v.Values(t)[objective]
+	}
+	var inputs []fanova.Input
+	var list []Importance
+	seen := make(map[string]bool)
+	for _, p := range v.Space() {
+		if !p.Searched() && p.Kind != tune.KindGrid || seen[p.Name] {
+			continue
+		}
+		seen[p.Name] = true
+		in, had := fanova.Input{}, 0
+		if !p.Spec.Log { // the values of a logarithmic one have intervals of several lengths
+			in.Count = p.Count()
+		}
+		for i, t := range trials {
+			u := 0.5
+			if value, ok := t.Params.Get(p.Name); ok {
+				u, had = p.ToUnit(value), had+1
+			}
+			x[i] = append(x[i], u)
+		}
+		inputs = append(inputs, in)
+		list = append(list, Importance{Name: p.Name, Trials: had})
+	}
+	for j, share := range fanova.Shares(inputs, x, y, v.Seed()) {
+		list[j].Share = share
+	}
+	slices.SortStableFunc(list, func(a, b Importance) int { return cmp.Compare(b.Share, a.Share) })
 	return list
 }

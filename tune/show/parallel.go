@@ -110,7 +110,8 @@ func floatOf(value any) (float64, bool) {
 	return 0, false
 }
 
-func newParallel(v tune.View, ranked []*tune.Trial) parallel {
+// newParallel has an axis for each of the parameters and each objective. The first trials, as many as bold says, stand out.
+func newParallel(v tune.View, ranked []*tune.Trial, params []string, bold int) parallel {
 	const between, margin = 150.0, 70.0
 	p := parallel{Height: 340, Top: 34, Bottom: 310}
 	type column struct {
@@ -128,7 +129,7 @@ func newParallel(v tune.View, ranked []*tune.Trial) parallel {
 		p.Axes = append(p.Axes, a)
 		p.Width = x + margin + 20
 	}
-	for _, name := range paramNames(v.Space(), ranked) {
+	for _, name := range params {
 		a, ok := newAxis(v.Space(), ranked, name)
 		if !ok {
 			continue
@@ -141,13 +142,15 @@ func newParallel(v tune.View, ranked []*tune.Trial) parallel {
 			return a.at(value), true
 		})
 	}
-	var results []float64
-	for _, t := range ranked {
-		results = append(results, v.Result(t))
+	for k, o := range v.Objectives() {
+		var results []float64
+		for _, t := range ranked {
+			results = append(results, v.Values(t)[k])
+		}
+		low, high := span(results)
+		s := newScale(low, high, 0, 1, false)
+		add(o.Metric, s.ticks(), func(t *tune.Trial) (float64, bool) { return s.at(v.Values(t)[k]), true })
 	}
-	low, high := span(results)
-	s := newScale(low, high, 0, 1, false)
-	add(v.Metric(), s.ticks(), func(t *tune.Trial) (float64, bool) { return s.at(v.Result(t)), true })
 	for i := len(ranked) - 1; i >= 0; i-- {
 		t := ranked[i]
 		var path strings.Builder
@@ -159,8 +162,8 @@ func newParallel(v tune.View, ranked []*tune.Trial) parallel {
 			}
 			fmt.Fprintf(&path, "%s%.1f %.1f", map[bool]string{true: "M", false: "L"}[path.Len() == 0], c.x, y)
 		}
-		p.Lines = append(p.Lines, line{Path: path.String(), Colour: shade(place(i, len(ranked))), Faint: i >= maxNamed,
-			Name: fmt.Sprintf("%s: %s, %s", t.Name(), valueText(v.Result(t)), paramText(t.Params))})
+		p.Lines = append(p.Lines, line{Path: path.String(), Colour: shade(place(i, len(ranked))), Faint: i >= bold,
+			Name: goalName(v, t)})
 	}
 	return p
 }

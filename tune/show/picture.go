@@ -175,16 +175,16 @@ func searchPicture(v tune.View) picture {
 	return p
 }
 
-// slicePicture is the result over one parameter.
-func slicePicture(v tune.View, ranked []*tune.Trial, name string) (picture, bool) {
+// slicePicture is an objective over one parameter.
+func slicePicture(v tune.View, ranked []*tune.Trial, name string, objective int) (picture, bool) {
 	a, ok := newAxis(v.Space(), ranked, name)
 	if !ok {
 		return picture{}, false
 	}
-	p := newPicture("", name, v.Metric())
+	p := newPicture("", name, v.Objectives()[objective].Metric)
 	var ys []float64
 	for _, t := range ranked {
-		ys = append(ys, v.Result(t))
+		ys = append(ys, v.Values(t)[objective])
 	}
 	low, high := span(ys)
 	_, y := p.frame(0, 1, low, high, false)

@@ -31,11 +31,16 @@ var states = []tune.State{tune.Running, tune.Paused, tune.Pending, tune.Complete
 // statusTable is the table of a search at a moment: at most 20 trials, those that run first and then the best.
 func statusTable(v tune.View) metrics.Table {
 	trials := slices.Collect(v.Trials())
+	place := make(map[int]int)
+	ranked := ranking(v)
+	for i, t := range ranked {
+		place[t.Number] = i - len(ranked) // before those without a value
+	}
 	slices.SortStableFunc(trials, func(a, b *tune.Trial) int {
 		if c := cmp.Compare(rank(a.State), rank(b.State)); c != 0 {
 			return c
 		}
-		if c := cmp.Compare(v.Score(v.Result(b)), v.Score(v.Result(a))); c != 0 {
+		if c := cmp.Compare(place[a.Number], place[b.Number]); c != 0 {
 			return c
 		}
 		return cmp.Compare(a.Number, b.Number)
@@ -65,12 +70,11 @@ func rank(s tune.State) int {
 func trialTable(v tune.View, trials []*tune.Trial, maxParams int) metrics.Table {
 	params := paramNames(v.Space(), trials)
 	params = params[:min(len(params), maxParams)]
-	others := otherMetrics(v.Metric(), trials)
+	others := otherMetrics(v, trials)
+	front := onFront(v)
 	t := metrics.Table{Columns: []string{"trial name", "status", "loc"}}
 	t.Columns = append(t.Columns, params...)
-	if v.Metric() != "" {
-		t.Columns = append(t.Columns, v.Metric())
-	}
+	t.Columns = append(t.Columns, goalColumns(v)...)
 	t.Columns = append(t.Columns, "iter", "total time (s)")
 	jobs := elastic(trials)
 	if jobs {
@@ -83,9 +87,7 @@ func trialTable(v tune.View, trials []*tune.Trial, maxParams int) metrics.Table 
 			value, _ := r.Params.Get(name)
 			row = append(row, cell(value))
 		}
-		if v.Metric() != "" {
-			row = append(row, number(v.Result(r)))
-		}
+		row = append(row, goalCells(v, r, front)...)
 		var step any
 		if r.Step() >= 0 {
 			step = r.Step()
@@ -123,13 +125,14 @@ func paramNames(space tune.Space, trials []*tune.Trial) []string {
 	return names
 }
 
-// otherMetrics are the first metrics by name that trials reported besides the study's.
-func otherMetrics(metric string, trials []*tune.Trial) []string {
+// otherMetrics are the first metrics by name that trials reported besides those by which they are judged.
+func otherMetrics(v tune.View, trials []*tune.Trial) []string {
+	known := judged(v)
 	seen := make(map[string]bool)
 	for _, t := range trials {
 		if n := len(t.Reports); n > 0 {
 			for _, m := range t.Reports[n-1].Metrics {
-				seen[m.Name] = m.Name != metric
+				seen[m.Name] = !slices.Contains(known, m.Name)
 			}
 		}
 	}

@@ -149,12 +149,8 @@ func (s *Status) text(v tune.View) string {
 	var b strings.Builder
 	b.WriteString("== Status ==\n")
 	fmt.Fprintf(&b, "%s: running for %s", s.title(), v.Elapsed().Round(time.Second))
-	if v.Metric() != "" {
-		better := "larger"
-		if v.Mode() == tune.Min {
-			better = "smaller"
-		}
-		fmt.Fprintf(&b, "; %s, %s is better", v.Metric(), better)
+	if text := goalText(v); text != "" {
+		b.WriteString("; " + text)
 	}
 	plan := v.Plan()
 	if plan.Suggester != "" {
@@ -183,6 +179,9 @@ func (s *Status) text(v tune.View) string {
 	b.WriteByte('\n')
 	if best := bestTrial(v); best != nil {
 		fmt.Fprintf(&b, "best: %s, %s %s%s, %s\n", best.Name(), v.Metric(), valueText(v.Result(best)), bestStep(best), paramText(best.Params))
+	}
+	if several(v) {
+		fmt.Fprintf(&b, "Pareto front: %s\n", plural(len(tune.Front(v)), "trial"))
 	}
 	if v.Len() > 0 {
 		t := statusTable(v)
@@ -231,7 +230,7 @@ func (s *Status) line(v tune.View, e tune.Event) string {
 		return fmt.Sprintf("%s: attempt %d started%s", t.Name(), e.Attempt, at)
 	case tune.EventReport:
 		x, ok := e.Metrics.Get(v.Metric())
-		if !ok || v.Score(x) <= v.Score(s.value) { // s.value is NaN, the worst, before the first
+		if !ok || several(v) || v.Violation(t) > 0 || v.Score(x) <= v.Score(s.value) { // s.value is NaN, the worst, before the first
 			return ""
 		}
 		s.value = x
@@ -246,7 +245,12 @@ func (s *Status) line(v tune.View, e tune.Event) string {
 	}
 	text := fmt.Sprintf("%s: %s", t.Name(), t.State)
 	if r, ok := t.Last(); ok {
-		text += fmt.Sprintf(" after step %d, %s %s", r.Step, v.Metric(), valueText(r.Value))
+		text += fmt.Sprintf(" after step %d", r.Step)
+		for _, name := range judged(v) {
+			if x, ok := r.Metrics.Get(name); ok {
+				text += fmt.Sprintf(", %s %s", name, valueText(x))
+			}
+		}
 	}
 	switch {
 	case e.Outcome == tune.Broke:
@@ -260,9 +264,16 @@ func (s *Status) line(v tune.View, e tune.Event) string {
 	return text
 }
 
+// bestTrial is the best feasible trial; nil if there is none, or there are several objectives.
 func bestTrial(v tune.View) *tune.Trial {
+	if several(v) {
+		return nil
+	}
 	var best *tune.Trial
 	for t := range v.Trials() {
+		if v.Violation(t) > 0 {
+			continue
+		}
 		if x := v.Score(v.Result(t)); !math.IsInf(x, -1) && (best == nil || x > v.Score(v.Result(best))) {
 			best = t
 		}
