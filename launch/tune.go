@@ -34,7 +34,7 @@ and reports which parameters were best and why. A file describes the search:
       optimizer: [sgd, adam]
       lr: {real: [1e-4, 1e-1], log: true}
     samples: 20
-    suggester: tpe                    # auto (if none is named), random, sobol, tpe, gp, cmaes, external
+    suggester: tpe                    # auto (if none is named), random, sobol, tpe, gp, cmaes, external; for several objectives nsga2, motpe
     scheduler:
       asha: {max_step: 9, guard: true}
     resources: {slots: 2, servers: 1} # each trial is a job of two workers and a server
@@ -44,6 +44,9 @@ This command is examples/mnist: go build ./examples/mnist && ./mnist --download 
 {lr} stands for the parameter; {trial} and {seed} for the trial's number and seed. {checkpoint} is a folder for a command that can go on: it
 continues from the files there, if any, and saves its state there before it prints a line (each file under another name that it renames).
 Without it a trial that is paused, promoted (promotion, hyperband), tried again, or takes over another's state (pbt) begins anew.
+
+With objectives: {accuracy: max, latency: min} in place of metric and mode it looks for the best trade-offs, and
+with constraints: [memory <= 8] for trials that keep the bounds.
 
 With scheduler: goodput (or {goodput: {min_replicas: 1, max_replicas: 8, inner: {asha: {max_step: 27}}}}) each trial is an elastic job, whose
 workers come and go while it trains: the slots of all hosts are divided among the trials by the goodput that each job predicts.
@@ -61,6 +64,10 @@ Examples:
     launch tune show runs/mnist
     launch tune why runs/mnist 7
     launch tune replay runs/mnist/log.jsonl
+
+  move a study's trials to Optuna, and from there (docs/optuna.md)
+    launch tune export --optuna study.json runs/mnist
+    launch tune import --optuna study.json study.yaml
 
 Each trial has a folder for its logs, such as runs/mnist/trials/trial-000007. Tables and pictures are in runs/mnist:
 trials.csv, curves.png and report.html.
@@ -110,7 +117,7 @@ func runTune(args []string, stdout, stderr io.Writer) int {
 	app := &cli.App{
 		Name:        "launch tune",
 		Usage:       "search hyper-parameters of a command",
-		UsageText:   "launch tune [flags] STUDY.YAML\nlaunch tune show|why|replay|hosts|add|remove ...",
+		UsageText:   "launch tune [flags] STUDY.YAML\nlaunch tune show|why|replay|export|import|hosts|add|remove ...",
 		Description: tuneDescription,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "resume", Usage: "resume the search in the study's folder, if there is one", DisableDefaultText: true},
@@ -122,7 +129,7 @@ func runTune(args []string, stdout, stderr io.Writer) int {
 			&cli.IntFlag{Name: "parallel", Usage: "how many trials run at once", DefaultText: "from the file, or as many as fit"},
 			&cli.StringFlag{Name: statusFlag, Usage: "serve the search's live page for browsers at a loopback `ADDRESS` (host:port; port 0: a free one), or off; the log has the link", Value: "127.0.0.1:0"},
 		},
-		Commands: []*cli.Command{tuneShowCommand(stdout), tuneWhyCommand(stdout), tuneReplayCommand(stdout), tuneHostsCommand(stdout), tuneAddCommand(stdout), tuneRemoveCommand(stdout)},
+		Commands: []*cli.Command{tuneShowCommand(stdout), tuneWhyCommand(stdout), tuneReplayCommand(stdout), tuneExportCommand(stdout), tuneImportCommand(stdout), tuneHostsCommand(stdout), tuneAddCommand(stdout), tuneRemoveCommand(stdout)},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
 				return usagef("tune: got %d arguments, want the file of the study: launch tune study.yaml (flags stand before it)", c.NArg())
@@ -338,7 +345,7 @@ func search(ctx context.Context, file string, s *study.Study, status *show.Statu
 		}
 		return exitError(exitInterrupted)
 	}
-	if err != nil && result.BestTrial().Number < 0 {
+	if err != nil && len(result.Front()) == 0 {
 		return err
 	}
 	written, wrote := writeResults(cfg.Dir, result)
@@ -382,12 +389,38 @@ func writeResults(dir string, r *tune.Result) (written []string, err error) {
 	return written, errors.Join(errs...)
 }
 
+// maxFront is how many trials of a Pareto front are printed.
+const maxFront = 20
+
+// printFront says which trials are on the Pareto front.
+func printFront(out io.Writer, s *study.Study, r *tune.Result) {
+	front := r.Front()
+	if len(front) == 0 {
+		fmt.Fprintln(out, "\nno trial has a result")
+		return
+	}
+	fmt.Fprintf(out, "\nPareto front, by %s first:\n", r.Metric)
+	for _, t := range front[:min(len(front), maxFront)] {
+		fmt.Fprintf(out, "  %s:", t.Name())
+		for i, x := range r.Values(t) {
+			fmt.Fprintf(out, " %s %.6g", r.Objectives()[i].Metric, x)
+		}
+		fmt.Fprintf(out, "\n    %s\n", commandText(s, t))
+	}
+	if n := len(front); n > maxFront {
+		fmt.Fprintf(out, "  ... and %d more\n", n-maxFront)
+	}
+}
+
 // printBest says which trial was the best.
 func printBest(out io.Writer, s *study.Study, r *tune.Result, written []string) {
 	best := r.BestTrial()
-	if best.Number < 0 {
+	switch {
+	case len(r.Objectives()) > 1:
+		printFront(out, s, r)
+	case best.Number < 0:
 		fmt.Fprintln(out, "\nno trial has a result")
-	} else {
+	default:
 		fmt.Fprintf(out, "\nbest: %s with %s %.6g\n", best.Name(), r.Metric, r.Value(r.BestTrial()))
 		for name, value := range best.Params.All() {
 			fmt.Fprintf(out, "  %s: %v\n", name, value)

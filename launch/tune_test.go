@@ -287,3 +287,50 @@ func TestTuneGoesOnPastATrialThatGoesWrong(t *testing.T) {
 		})
 	}
 }
+
+// A search for two objectives over a command, its front, and its way to Optuna's file and back into a search that goes on.
+func TestTuneSearchesForSeveralObjectivesAndMovesThem(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := `name: trade
+objectives: {value: max, cost: min}
+constraints: [cost <= 40]
+command: 'echo value={x} cost=$(({x} * {x})) step=1'
+space: {x: {int: [1, 8]}}
+samples: 6
+parallel: 1
+suggester: {motpe: {startup: 3}}
+`
+	if err := os.WriteFile(filepath.Join(dir, "study.yaml"), []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := tuneIn(t, dir, 0, "study.yaml")
+	wantText(t, "the output", out, `value, larger is better; cost, smaller is better; with cost <= 40; suggest.MOTPE`, `^Pareto front: \d trials?$`, `^Pareto front, by value first:$`,
+		`^  trial-00000\d: value \d cost \d+$`, `^    echo value=\d cost=`, `^results: runs/trade/trials.csv`)
+	exported, _ := tuneIn(t, dir, 0, "export", "--optuna", "study.json", "runs/trade")
+	wantText(t, "export", exported, `^6 trials of 6 written to study.json$`)
+	if err := os.WriteFile(filepath.Join(dir, "more.yaml"), []byte(strings.Replace(strings.Replace(text, "samples: 6", "samples: 8", 1), "name: trade", "name: more", 1)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	imported, _ := tuneIn(t, dir, 0, "import", "--optuna", "study.json", "more.yaml")
+	wantText(t, "import", imported, `^6 trials added to runs/more, 0 that had not ended or had no value left out$`)
+	_, errs := tuneIn(t, dir, 1, "import", "--optuna", "study.json", "more.yaml")
+	wantText(t, "a second import", errs, `already holds a search`)
+	resumed, _ := tuneIn(t, dir, 0, "--resume", "more.yaml")
+	wantText(t, "the resumed search", resumed, `^trial-000006: started`, `^trial-000007: completed`, `^Pareto front, by value first:$`)
+	replayed, _ := tuneIn(t, dir, 0, "replay", "runs/more")
+	if hashOf(t, replayed) != hashOf(t, resumed) {
+		t.Errorf("the hash of the search and of its replay differ:\n%s%s", resumed, replayed)
+	}
+	for _, tc := range []struct {
+		code int
+		args []string
+		want string
+	}{
+		{2, []string{"export", "--optuna", "x"}, `want the folder of a study`},
+		{1, []string{"import", "--optuna", "none.json", "--dir", "other", "study.yaml"}, `open none.json`},
+	} {
+		_, errs := tuneIn(t, dir, tc.code, tc.args...)
+		wantText(t, strings.Join(tc.args, " "), errs, tc.want)
+	}
+}

@@ -18,6 +18,9 @@
 // {lognormal: ...}, {grid: [values]}, or one constant; with log, step, default and when beside it. A suggester, a scheduler and a
 // pruner is a name, or a name with options: the fields of the structs in packages suggest and schedule, in lower case.
 //
+// objectives: {accuracy: max, latency: min} in place of metric and mode searches for the trade-offs between several metrics, with suggester motpe (the default then) or nsga2.
+// constraints: [latency <= 20, memory <= 8] are bounds that a good trial keeps.
+//
 // A name in braces stands for the value of the parameter. A word with a parameter that is inactive in a trial is left out, and so is
 // the flag before it. A command without braces gets all parameters as flags, --lr=0.01.
 //

@@ -30,6 +30,8 @@ var suggesters = []rule{
 	{"tpe", func() any { return new(suggest.TPE) }},
 	{"gp", func() any { return new(suggest.GP) }},
 	{"cmaes", func() any { return new(suggest.CMAES) }},
+	{"nsga2", func() any { return new(suggest.NSGA2) }},
+	{"motpe", func() any { return new(suggest.MOTPE) }},
 	{"external", func() any { return new(external) }},
 	{"limit", func() any { return new(suggest.Limit) }},
 	{"repeat", func() any { return new(suggest.Repeat) }},

@@ -19,6 +19,9 @@ type file struct {
 	Name   string
 	Metric string
 	Mode   string
+	// Objectives are several metrics, in place of Metric and Mode.
+	Objectives  objectives
+	Constraints []constraint
 	// Judge says whether a trial's best report counts, or its last.
 	Judge string
 
@@ -192,6 +195,10 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 		Retries: tune.Retries(f.Retries),
 		Resources: tune.Resources{Hosts: f.Resources.Hosts, Slots: f.Resources.Slots, CPUsPerSlot: f.Resources.CPUs, GPUs: f.Resources.GPUs,
 			Servers: f.Resources.Servers, StartTimeout: f.Resources.StartTimeout},
+	}
+	c.Objectives = f.Objectives
+	for _, x := range f.Constraints {
+		c.Constraints = append(c.Constraints, tune.Constraint(x))
 	}
 	if c.Suggester == nil {
 		c.Suggester = new(suggest.Auto)

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/optuna"
+	"github.com/paragon-train/paragon/tune/study"
+)
+
+// optunaFlag names the file of a study of Optuna's.
+func optunaFlag() *cli.StringFlag {
+	return &cli.StringFlag{Name: "optuna", Usage: "the `FILE` with a study of Optuna's (docs/optuna.md)", Required: true}
+}
+
+func tuneExportCommand(out io.Writer) *cli.Command {
+	return &cli.Command{
+		Name:      "export",
+		Usage:     "write a study's trials as a file for Optuna",
+		ArgsUsage: "DIR",
+		Description: `Writes the trials that have ended, with parameters, distributions, values, reports and other metrics, as JSON. docs/optuna.md has a
+script that reads the file into a study of Optuna's:
+
+   launch tune export --optuna study.json runs/mnist`,
+		Flags: []cli.Flag{optunaFlag()},
+		Action: func(c *cli.Context) error {
+			if c.NArg() != 1 {
+				return usagef("tune export: got %d arguments, want the folder of a study: launch tune export --optuna FILE DIR", c.NArg())
+			}
+			path, err := logFile(c.Args().First())
+			if err != nil {
+				return err
+			}
+			s, err := study.Find(path)
+			if err != nil {
+				return err
+			}
+			r, err := tune.Load(path, s.Config)
+			if err != nil {
+				return err
+			}
+			f := optuna.Export(r.Name, r.View())
+			if err := vfs.WriteFile(vfs.OS{}, c.String("optuna"), f.Write); err != nil {
+				return fmt.Errorf("launch: tune: export: %w", err)
+			}
+			fmt.Fprintf(out, "%d trials of %d written to %s\n", len(f.Trials), len(r.Trials()), c.String("optuna"))
+			return nil
+		},
+	}
+}
+
+func tuneImportCommand(out io.Writer) *cli.Command {
+	return &cli.Command{
+		Name:      "import",
+		Usage:     "begin a study with the trials of a study of Optuna's",
+		ArgsUsage: "STUDY.YAML",
+		Description: `Begins the study with the trials of the file, which docs/optuna.md has a script to write. The study's space must have their
+parameters. Its samples count the imported trials. launch tune --resume goes on from there:
+
+   launch tune import --optuna study.json study.yaml
+   launch tune --resume study.yaml`,
+		Flags: []cli.Flag{optunaFlag(), &cli.StringFlag{Name: "dir", Usage: "the study's `FOLDER`", DefaultText: "from the file, or runs/NAME"}},
+		Action: func(c *cli.Context) (err error) {
+			if c.NArg() != 1 {
+				return usagef("tune import: got %d arguments, want the file of the study: launch tune import --optuna FILE STUDY.YAML", c.NArg())
+			}
+			s, err := study.Load(c.Args().First())
+			if err != nil {
+				return err
+			}
+			if c.IsSet("dir") {
+				s.Config.Dir = c.String("dir")
+			}
+			file, err := os.Open(c.String("optuna"))
+			if err != nil {
+				return fmt.Errorf("launch: tune: import: %w", err)
+			}
+			defer file.Close()
+			f, err := optuna.Read(file)
+			if err != nil {
+				return fmt.Errorf("launch: tune: import %s: %w", c.String("optuna"), err)
+			}
+			cfg := s.Config
+			cfg.Observers = []tune.Observer{&keepFile{s: s}}
+			one, err := tune.NewStudy(cfg)
+			if errors.Is(err, tune.ErrExists) {
+				return fmt.Errorf("launch: tune: %s already holds a search: import into another --dir", cfg.Dir)
+			}
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, one.Close()) }()
+			added, left, err := f.Import(one, cfg.Scope)
+			if err != nil {
+				return fmt.Errorf("launch: tune: import %s: %w", c.String("optuna"), err)
+			}
+			fmt.Fprintf(out, "%d trials added to %s, %d that had not ended or had no value left out\n", added, cfg.Dir, left)
+			return nil
+		},
+	}
+}
