@@ -23,11 +23,11 @@ RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # A program under the race detector sleeps for a second before it exits; tests start hundreds. It also maps its shadow anew for each large array,
 # whose pages then fault one by one: a third of the time of tests with large arrays. With the threshold (bytes) it writes zeros.
 export GORACE ?= atexit_sleep_ms=0 clear_shadow_mmap_threshold=1000000000
-# Plain loops are left without instrumentation: of ops, of the numeric code whose faster paths are assembly, which has none anyway, of the tile unit's emulator, of matrices, of random
+# Plain loops are left without instrumentation: of ops, of regular expressions (by which flags are read), of the numeric code whose faster paths are assembly, which has none anyway, of the tile unit's emulator, of matrices, of random
 # numbers and of pictures. They are most of the time of the tests of f32 and of convolutions under the race detector. A package here may use
 # neither sync/atomic nor generic code of sync (Map, OnceFunc): the linker may take its copy for the whole program, and the race
 # detector would report what that orders. So gorgonia, which has a sync.Map, is not here; a test of package nn looks.
-PLAIN := ./internal/compute/op ./internal/f32 ./internal/testing/amxtest math math/rand/v2 compress/flate image/png $(addprefix gonum.org/v1/gonum/,blas/gonum lapack/gonum mat)
+PLAIN := ./internal/compute/op ./internal/f32 ./internal/testing/amxtest math math/rand/v2 regexp regexp/syntax compress/flate image/png $(addprefix gonum.org/v1/gonum/,blas/gonum lapack/gonum mat)
 # The garbage collector is about a tenth of the compiler's time, at 100.
 test testgpu testbench testclouds testkubernetes slowtest: export GOGC ?= 400
 # Nobody debugs these test programs: without tables for a debugger compilation takes a tenth less.

@@ -110,7 +110,9 @@ SetEnv "HOME=%[2]s"
 	}
 	write(t, filepath.Join(dir, "known_hosts"), known.String())
 	s.Config = filepath.Join(dir, "ssh_config")
+	// The default, a hybrid with a post-quantum part, takes nine tenths of a client's processor time.
 	write(t, s.Config, fmt.Sprintf(`Host *
+  KexAlgorithms ecdh-sha2-nistp256
   Port %d
   User %s
   IdentityFile %[3]s/user
