@@ -157,7 +157,8 @@ gpucheck: build ## verify and measure everything on this machine's NVIDIA GPU (G
 generate: ## make the generated files anew
 	$(GO) generate ./...
 
-demo: build ## train on this machine: 2 workers, 2 servers, no network
+demo: ## train on this machine: 2 workers, 2 servers, no network
+	$(BUILD) -o $(BIN)/ ./launch ./examples/cifar10
 	$(BIN)/launch -n 2 -s 2 -- $(BIN)/cifar10 $(DEMO_ARGS)
 
 deps: ## install what the tests need besides Go (Debian, as root)
