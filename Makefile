@@ -50,7 +50,7 @@ APART := (bench|internal/cuda|internal/compute/cuda|cmd/gpucheck)
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
-.PHONY: all help build test testall testpaths testgpu testbench testclouds testkubernetes testclusters testarm64 browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
+.PHONY: all help build test testall testpaths testgpu testbench testclouds testkubernetes testclusters testdocs testarm64 browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -100,6 +100,9 @@ testkubernetes: ## test the manifests of launch k8s by Kubernetes' own schemas, 
 testclusters: ## test start methods on clusters of this machine: Slurm, Open MPI and podman, where they are installed, and agents
 	PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 10m -run "^($$(awk -F '[ (]' '/^func Test/ { print $$2 }' $(CLUSTERTESTS) | grep -v TestMain | paste -sd '|'))$$" ./launch
 	PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 5m ./internal/testing/slurmtest
+
+testdocs: ## run the commands of README and of the pages in docs
+	PARAGON_TEST_DOCS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 20m ./docs
 
 # The second CPU has no instructions for bfloat16.
 testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is installed
