@@ -136,7 +136,7 @@ but the last with "more":true.
 
 With --log-format json (or PARAGON_LOG_FORMAT=json) the log is one JSON object a line on the
 standard error, from launch, scheduler, servers and workers alike: time, level, msg, job,
-role, rank, process, pid, host, and an event code for what matters (docs/log-events.md).
+role, rank, process, pid, host, and an event code for what matters (docs/reference/log-events.md).
 What else a process prints there is wrapped in such a line. With --output json a JSON line
 of a process comes as "record" in place of "text".
 

@@ -8,7 +8,7 @@
 // the node that the line is about, as in "node_rank".
 //
 // Important lines have an event: a stable code that operators match on instead of the text. The codes and their attributes are listed in
-// event.go and in docs/log-events.md. They are in JSON lines and in what a handler of the program's own gets; Paragon's text lines leave them out.
+// event.go and in docs/reference/log-events.md. They are in JSON lines and in what a handler of the program's own gets; Paragon's text lines leave them out.
 //
 //	logger, err := joblog.Default(nil)
 //	logger.Warn("worker 1 on a2 was lost", joblog.WorkerLost.With("node_rank", 1, "node_host", "a2"))

@@ -14,14 +14,14 @@ import (
 	"testing"
 )
 
-// A documented event is a row of the table in docs/log-events.md.
+// A documented event is a row of the table in docs/reference/log-events.md.
 type documented struct {
 	levels, writers []string
 	attrs           []string // "node_*" stands for those of Event.Of
 	meaning, action string
 }
 
-const documentName = "docs/log-events.md"
+const documentName = "docs/reference/log-events.md"
 
 // documentedEvents reads the table.
 func documentedEvents(t *testing.T, root string) map[string]documented {

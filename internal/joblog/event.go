@@ -3,7 +3,7 @@ package joblog
 import "log/slog"
 
 // An Event is the stable code of an important line. A code is never used for anything else once it has been published; the text of the line may
-// change at any time, and nothing may depend on it. docs/log-events.md says of each one who writes it and what to do; a test holds both equal.
+// change at any time, and nothing may depend on it. docs/reference/log-events.md says of each one who writes it and what to do; a test holds both equal.
 type Event string
 
 // The events.

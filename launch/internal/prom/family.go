@@ -51,7 +51,7 @@ func ofJob(name, typ, help string, labels ...string) family {
 	return family{Name: name, Help: help, Type: typ, Labels: labels}.Named("job")
 }
 
-// all are all families, sorted as in docs/metrics.md: those of the job, of workers, of servers.
+// all are all families, sorted as in docs/reference/metrics.md: those of the job, of workers, of servers.
 func all() (list []family) {
 	list = slices.Clone(jobFamilies)
 	for _, role := range []string{control.Worker, control.Server} {
@@ -68,7 +68,7 @@ func all() (list []family) {
 	return list
 }
 
-// Table is the table of all metrics in docs/metrics.md.
+// Table is the table of all metrics in docs/reference/metrics.md.
 func Table() string {
 	var b strings.Builder
 	b.WriteString("| metric | type | labels | what |\n| --- | --- | --- | --- |\n")

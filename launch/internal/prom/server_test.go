@@ -395,7 +395,7 @@ func TestAddresses(t *testing.T) {
 
 // The documentation has all metrics.
 func TestDocumentedMetrics(t *testing.T) {
-	const file = "../../../docs/metrics.md"
+	const file = "../../../docs/reference/metrics.md"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
