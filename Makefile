@@ -66,8 +66,9 @@ test: ## run the tests, with the race detector (under ten minutes on two cores);
 	@$(MAKE) --no-print-directory -j2 testall testpaths
 
 # go vet is a part of make lint. go test would run it over all packages of other modules, too.
+# What waits longest begins first: other packages are compiled meanwhile.
 testall:
-	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m $$($(GO) list ./... | grep -vE '^[^/]+/[^/]+/[^/]+/$(APART)(/|$$)')
+	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./launch ./tune ./worker ./kvstore $$($(GO) list ./... | grep -vE '^[^/]+/[^/]+/[^/]+/$(APART)(/|$$)')
 
 # Tests of the kernels themselves go through all paths anyway. The cache of go test does not see the variable, which is read before tests begin: -count=1.
 # Real data sets are unpacked and searches made here, too: under the race detector that takes ten times as long.
