@@ -72,8 +72,8 @@ them, waits for --agents of them (else until they have slots for all workers) fo
 breaks and is back a second before --host-timeout costs nothing; a host that is lost takes
 part again when its agent dials in again. In an elastic job the host of an agent that dials in
 later is put into host_worker. The command runs in a folder with the path of the current one,
-which has to be on every host. See docs/agents.md. With --launcher mpi the agents are started
-by mpirun: docs/mpi.md.
+which has to be on every host. See docs/how-to/agents.md. With --launcher mpi the agents are started
+by mpirun: docs/how-to/mpi.md.
 
 With --elastic-training-enabled the file host_worker in the current folder names the
 workers' hosts, as a hosts file does. An edit is seen within a second and takes effect at
@@ -91,7 +91,7 @@ With --hosts-command CMD the hosts are those that CMD prints, every 5 s, as JSON
 Without -H launch waits until they have slots for all workers. An elastic job follows the list:
 a host that runs is added, one that stops or is no longer named is removed. A command that
 fails removes nothing, and no answer removes more than half of the hosts (--hosts-force). See
-docs/clouds.md. --hosts-url URL is the same for a list on a web server.
+docs/how-to/clouds.md. --hosts-url URL is the same for a list on a web server.
 
 With --listen ADDRESS --secret-file FILE launch ctl and launch top work from other machines:
     launch ctl --join head:4000 --secret-file FILE status

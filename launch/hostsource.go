@@ -33,7 +33,7 @@ type sourceOptions struct {
 
 func sourceFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: hostsCommandFlag, Usage: "the hosts are those that `COMMAND` prints again and again, as JSON lines (ssh; see docs/clouds.md)"},
+		&cli.StringFlag{Name: hostsCommandFlag, Usage: "the hosts are those that `COMMAND` prints again and again, as JSON lines (ssh; see docs/how-to/clouds.md)"},
 		&cli.StringFlag{Name: hostsURLFlag, Usage: "the same for the list at `URL` (http or https)"},
 		&cli.DurationFlag{Name: "hosts-interval", Usage: "ask for the list every `TIME`", Value: 5 * time.Second},
 		&cli.BoolFlag{Name: "hosts-force", Usage: "remove hosts even if the list names less than half of them any more, or none", DisableDefaultText: true},

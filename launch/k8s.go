@@ -36,7 +36,7 @@ Secret and PodDisruptionBudgets; with --jobset one JobSet in place of the Jobs a
 The pod of the scheduler runs launch, with launch's own flags that are given here; its log is the merged output, its exit code that of the job. It
 waits for the agents of the other pods. The image needs launch in its PATH, of the same build in all pods; launch image makes such an image. A pod that
 is evicted or whose node is lost is replaced. The job resumes from its newest checkpoint when the scheduler's pod is replaced (PARAGON_RESUME=1 is
-set; a new training needs a checkpoint folder of its own). docs/kubernetes.md has the rest.`
+set; a new training needs a checkpoint folder of its own). docs/how-to/kubernetes.md has the rest.`
 
 // runK8s is `launch k8s`.
 func runK8s(args []string, stdout, stderr io.Writer) int {

@@ -50,7 +50,7 @@ func openMPI(ctx context.Context, o *options, e startEnvironment) (method.Method
 	ctx, cancel := context.WithTimeoutCause(ctx, o.startTimeout, fmt.Errorf("no answer within %s (--start-timeout)", o.startTimeout))
 	defer cancel()
 	if err := mpi.Check(ctx, o.mpirun); err != nil {
-		return nil, fmt.Errorf("launch: %w; for another MPI start the agents by hand, and launch with --launcher agents: see docs/mpi.md", err)
+		return nil, fmt.Errorf("launch: %w; for another MPI start the agents by hand, and launch with --launcher agents: see docs/how-to/mpi.md", err)
 	}
 	all, err := mpi.Hosts(ctx, o.mpirun)
 	if err != nil {

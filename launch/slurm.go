@@ -21,7 +21,7 @@ const slurmDescription = `On Slurm launch runs inside an allocation, and uses it
    sbatch job.sh                                                    is requeued at its time limit, and resumes
    launch slurm join 1234 --nodes 2 | sbatch                        two more nodes for the running job 1234, if it is elastic
 
-See docs/slurm.md.`
+See docs/how-to/slurm.md.`
 
 // runSlurm is `launch slurm`.
 func runSlurm(args []string, stdout, stderr io.Writer) int {

@@ -148,7 +148,7 @@ func pageCommand() *cli.Command {
    launch ctl page
 
 launch serves the page, on the machine on which it runs. To open it from another machine, run ssh -L 8080:127.0.0.1:PORT HOST there, with the port of the link,
-and open the link with localhost:8080 in place of its host and port. See docs/page.md.`,
+and open the link with localhost:8080 in place of its host and port. See docs/how-to/page.md.`,
 		Flags: jobFlags(),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {

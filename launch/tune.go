@@ -65,7 +65,7 @@ Examples:
     launch tune why runs/mnist 7
     launch tune replay runs/mnist/log.jsonl
 
-  move a study's trials to Optuna, and from there (docs/optuna.md)
+  move a study's trials to Optuna, and from there (docs/how-to/optuna.md)
     launch tune export --optuna study.json runs/mnist
     launch tune import --optuna study.json study.yaml
 
@@ -86,7 +86,7 @@ folder: DIR copies the current folder to the hosts for each trial, without the f
 to the search and to the host where a trial continues, unless its hosts share the search's files; max_copied: bounds the
 bytes of one.
 
-In an allocation of Slurm each trial runs in a step of its own on one of the nodes (docs/slurm.md).`
+In an allocation of Slurm each trial runs in a step of its own on one of the nodes (docs/how-to/slurm.md).`
 
 // exitInterrupted is the exit code of a search that was interrupted, as shells have it.
 const exitInterrupted = 130

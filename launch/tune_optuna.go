@@ -16,7 +16,7 @@ import (
 
 // optunaFlag names the file of a study of Optuna's.
 func optunaFlag() *cli.StringFlag {
-	return &cli.StringFlag{Name: "optuna", Usage: "the `FILE` with a study of Optuna's (docs/optuna.md)", Required: true}
+	return &cli.StringFlag{Name: "optuna", Usage: "the `FILE` with a study of Optuna's (docs/how-to/optuna.md)", Required: true}
 }
 
 func tuneExportCommand(out io.Writer) *cli.Command {
@@ -24,7 +24,7 @@ func tuneExportCommand(out io.Writer) *cli.Command {
 		Name:      "export",
 		Usage:     "write a study's trials as a file for Optuna",
 		ArgsUsage: "DIR",
-		Description: `Writes the trials that have ended, with parameters, distributions, values, reports and other metrics, as JSON. docs/optuna.md has a
+		Description: `Writes the trials that have ended, with parameters, distributions, values, reports and other metrics, as JSON. docs/how-to/optuna.md has a
 script that reads the file into a study of Optuna's:
 
    launch tune export --optuna study.json runs/mnist`,
@@ -60,7 +60,7 @@ func tuneImportCommand(out io.Writer) *cli.Command {
 		Name:      "import",
 		Usage:     "begin a study with the trials of a study of Optuna's",
 		ArgsUsage: "STUDY.YAML",
-		Description: `Begins the study with the trials of the file, which docs/optuna.md has a script to write. The study's space must have their
+		Description: `Begins the study with the trials of the file, which docs/how-to/optuna.md has a script to write. The study's space must have their
 parameters. Its samples count the imported trials. launch tune --resume goes on from there:
 
    launch tune import --optuna study.json study.yaml

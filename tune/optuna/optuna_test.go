@@ -121,7 +121,7 @@ func TestStudiesComeBackFromTheFile(t *testing.T) {
 	}
 }
 
-// What Optuna 5 wrote with the script of docs/optuna.md must be read.
+// What Optuna 5 wrote with the script of docs/how-to/optuna.md must be read.
 func TestFileOfOptunaIsRead(t *testing.T) {
 	file, err := os.Open("testdata/optuna.json")
 	if err != nil {

@@ -159,7 +159,7 @@ func (f *Follower) carryOut(answer []Instance, files *hostworker.Files) (running
 	f.tell(&f.held, text)
 	text = ""
 	if len(s.unknown) > 0 {
-		text = fmt.Sprintf("%s: states that are not known: %s; nothing changes for these hosts; known are running, pending, stopping and the like (docs/clouds.md)", f.cfg.Source, list(s.unknown))
+		text = fmt.Sprintf("%s: states that are not known: %s; nothing changes for these hosts; known are running, pending, stopping and the like (docs/how-to/clouds.md)", f.cfg.Source, list(s.unknown))
 	}
 	f.tell(&f.unknown, text)
 	for _, h := range listed {

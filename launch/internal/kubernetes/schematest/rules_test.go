@@ -216,7 +216,7 @@ func TestJobIsScaledByBothNumbers(t *testing.T) {
 	})
 }
 
-// scale is the command that docs/kubernetes.md has.
+// scale is the command that docs/how-to/kubernetes.md has.
 func (c *cluster) scale(j *batchv1.Job, pods int) {
 	c.t.Helper()
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"completions": pods, "parallelism": pods}})
