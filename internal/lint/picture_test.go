@@ -2,21 +2,15 @@ package lint
 
 import (
 	"fmt"
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"maps"
-	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-)
 
-const module = "github.com/paragon-train/paragon"
+	"github.com/paragon-train/paragon/internal/testing/imports"
+)
 
 // A row says what the packages of a folder may import of this module, besides other packages of that same folder. A name
 // stands for the folder and all below it; with a "!" before it, for the one package alone.
@@ -28,9 +22,8 @@ type row struct {
 // anything is for commands: nobody imports them.
 var anything = []string{"tune", "worker", "server", "schedulernode", "adapt", "kvstore", "nn", "optim", "sampler", "data", "checkpoint", "metrics", "internal"}
 
-// machinery knows nothing of jobs (joblog only their names in a log); the rest of internal stands above it.
-var machinery = []string{"internal/affinity", "internal/cuda", "internal/exposition", "internal/f32", "internal/gcm", "internal/gpustat", "internal/identity", "internal/joblog", "internal/lockfile", "internal/pool", "internal/procs",
-	"internal/scratch", "internal/shm", "internal/telemetry", "internal/trace", "internal/unauthenticated", "internal/vfs"}
+// machinery is what everything else may import.
+var machinery = imports.Machinery()
 
 // and are machinery and more.
 func and(more ...string) []string { return append(more, machinery...) }
@@ -42,6 +35,7 @@ var picture = append([]row{
 	{"examples", anything},
 	{"bench", anything},
 	{"cmd", anything},
+	{"docs", []string{"internal/testing"}},
 
 	{"tune", and("adapt", "checkpoint", "metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/control", "internal/jobcontrol", "internal/cluster", "internal/lines", "internal/page", "internal/searchcontrol")},
 
@@ -139,61 +133,15 @@ func violations(imports map[string][]string) []string {
 	return bad
 }
 
-// readImports reads the imports of every package below root that begin with a prefix, which is left out of them; tests are left out.
-func readImports(root, prefix string) (map[string][]string, error) {
-	imports := make(map[string][]string)
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name := d.Name()
-		if d.IsDir() {
-			if file != root && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || name == "testdata" || name == "bin" || name == "out") {
-				return filepath.SkipDir
-			}
-			if _, err := os.Stat(filepath.Join(file, "go.mod")); err == nil && file != root {
-				return filepath.SkipDir // a module of its own
-			}
-			return nil
-		}
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-			return nil
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, filepath.Dir(file))
-		if err != nil {
-			return err
-		}
-		pkg := path.Clean(filepath.ToSlash(rel))
-		all := imports[pkg]
-		for _, spec := range f.Imports {
-			p, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				return err
-			}
-			if own, ok := strings.CutPrefix(p, prefix); ok && !slices.Contains(all, own) {
-				all = append(all, own)
-			}
-		}
-		slices.Sort(all)
-		imports[pkg] = all
-		return nil
-	})
-	return imports, err
-}
-
 func TestImportsFollowThePicture(t *testing.T) {
-	imports, err := readImports(filepath.Join("..", ".."), module+"/")
+	imported, err := imports.Read(filepath.Join("..", ".."), imports.Module)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(imports["launch"]) == 0 || len(imports["internal/cluster"]) == 0 {
-		t.Fatalf("the imports of launch and cluster were not found among %d packages", len(imports))
+	if len(imported["launch"]) == 0 || len(imported["internal/cluster"]) == 0 {
+		t.Fatalf("the imports of launch and cluster were not found among %d packages", len(imported))
 	}
-	for _, v := range violations(imports) {
+	for _, v := range violations(imported) {
 		t.Error(v)
 	}
 }
@@ -210,14 +158,14 @@ var onlyIn = map[string]string{
 
 func TestLibrariesStayWhereTheyBelong(t *testing.T) {
 	for library, folder := range onlyIn {
-		imports, err := readImports(filepath.Join("..", ".."), library)
+		imported, err := imports.Read(filepath.Join("..", ".."), library)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(imports[folder]) == 0 {
+		if len(imported[folder]) == 0 {
 			t.Errorf("%s does not import %s: take it out of the table", folder, library)
 		}
-		for pkg, list := range imports {
+		for pkg, list := range imported {
 			if len(list) > 0 && !covers(folder, pkg) {
 				t.Errorf("%s imports %s%s, which only %s may", pkg, library, list[0], folder)
 			}

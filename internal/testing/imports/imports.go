@@ -1,0 +1,72 @@
+// Package imports reads which packages of a folder import which, whatever system or build tags their files are for.
+package imports
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Module is the path of this module, with a slash.
+const Module = "github.com/paragon-train/paragon/"
+
+// Machinery lists the internal packages that everything else may import. They know nothing of jobs (joblog only their names in a log); the
+// rest of internal stands above them.
+func Machinery() []string {
+	return []string{"internal/affinity", "internal/cuda", "internal/exposition", "internal/f32", "internal/gcm", "internal/gpustat", "internal/identity",
+		"internal/joblog", "internal/lockfile", "internal/pool", "internal/procs", "internal/scratch", "internal/shm", "internal/telemetry", "internal/trace",
+		"internal/unauthenticated", "internal/vfs"}
+}
+
+// Read returns, for the folder of every package below root, the paths it imports that begin with prefix, which is left out of them, in
+// order. Tests, other modules and folders without packages of ours (testdata, bin, out, hidden ones) are left out.
+func Read(root, prefix string) (map[string][]string, error) {
+	imports := make(map[string][]string)
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if file != root && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || name == "testdata" || name == "bin" || name == "out") {
+				return filepath.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(file, "go.mod")); err == nil && file != root {
+				return filepath.SkipDir // a module of its own
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(file))
+		if err != nil {
+			return err
+		}
+		pkg := path.Clean(filepath.ToSlash(rel))
+		all := imports[pkg]
+		for _, spec := range f.Imports {
+			p, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if own, ok := strings.CutPrefix(p, prefix); ok && !slices.Contains(all, own) {
+				all = append(all, own)
+			}
+		}
+		slices.Sort(all)
+		imports[pkg] = all
+		return nil
+	})
+	return imports, err
+}
