@@ -1,5 +1,16 @@
-// Package schedulernode is the role that keeps a job's membership: it gives every node its rank, places keys on servers, and makes the changes
-// when nodes join, leave and are lost. Programs need it only to run a scheduler within a process of their own; else launch starts it.
+// Package schedulernode is the role of a job that keeps its membership.
+//
+// A job has workers, servers and one scheduler. All of them register at the scheduler. When everybody is there it gives each its rank, and the job
+// runs. It says which server holds which piece of which key, hears from all nodes once a second, and makes the changes when workers join, leave or
+// are lost. Gradients and values do not pass through it.
+//
+// The command launch starts the scheduler by itself. A program needs this package only to run one within a process of its own. How many nodes the
+// job has, and where the scheduler listens, is in the environment variables that launch would set (launch --help lists them), or in a function that
+// stands in for them:
+//
+//	err := schedulernode.Run(ctx, schedulernode.Config{Env: func(name string) string { return variables[name] }, Ready: func(addr string) { ... }})
+//
+// Run returns when the job has ended. With PARAGON_STATE it keeps a journal, and a scheduler that is started again goes on with the same job.
 package schedulernode
 
 import (

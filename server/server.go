@@ -1,5 +1,16 @@
-// Package server is the role that holds the parameters: it owns shards, closes their rounds, applies the optimizer and
-// answers workers. Programs need it only to run a server within a process of their own; else launch starts servers.
+// Package server is the role of a job that holds the parameters.
+//
+// A job has workers, servers and one scheduler. Each server owns shards, the pieces into which the values of keys are cut. It adds up what the
+// workers push to a shard; when every worker has contributed, the round closes: the server applies the optimizer once, and answers those who wait
+// for the new value.
+//
+// The command launch starts servers by itself. A program needs this package only to run one within a process of its own. Which job that is, and
+// where its scheduler listens, is in the environment variables that launch would set (launch --help lists them), or in a function that stands in for
+// them:
+//
+//	err := server.Run(ctx, server.Config{Env: func(name string) string { return variables[name] }})
+//
+// Run returns when the job has ended. Packages schedulernode and kvstore have the other two roles.
 package server
 
 import (
