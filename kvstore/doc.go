@@ -12,17 +12,23 @@
 //	err = kv.SetOptimizer(ctx, optim.Config{Name: "sgd", LearningRate: 0.1})
 //	err = kv.PushPull(ctx, "weight", [][]float32{gradient}, [][]float32{weight})
 //
-// Rules. Every worker uses the same keys with the same sizes; another size is ErrSize and names the key. Calls for different
+// # Rules
+//
+// Every worker uses the same keys with the same sizes; another size is ErrSize and names the key. Calls for different
 // keys may be made together; two calls for one key may not, except that several Pulls of it may. A worker may push one round
 // ahead of a key's open round; a further push waits. Without an optimizer a closed round's sum replaces the value. The
 // store sums; with optim.Config's Reduction "mean" the servers divide by the sum of the weights that counted (Weighted).
 //
-// Waiting. A call waits until its context ends, the store's timeout (WithTimeout) is over, or the job has ended; every few
+// # Waiting
+//
+// A call waits until its context ends, the store's timeout (WithTimeout) is over, or the job has ended; every few
 // seconds the log says whom it waits for. Meanwhile broken connections are restored and requests repeated; a repeated request counts
 // once. A push that returns an error may have reached some shards; pushing again repeats the same contribution, and only the shards that
 // it has not reached use the new gradient. Errors answer errors.Is with those below and errors.As with a *ShardError, which says where.
 //
-// Rows. A key of rows is a table; a worker pulls and pushes only the rows that its batch uses. Each row is sent once, however often it is
+// # Rows
+//
+// A key of rows is a table; a worker pulls and pushes only the rows that its batch uses. Each row is sent once, however often it is
 // named; duplicates in a push add up, and the optimizer changes no other row (lazy updates: see optim.Pass.UpdateRows). Rows are spread
 // over all servers, so that neither the most frequent rows nor rows at regular distances end up on one server.
 //
@@ -34,6 +40,12 @@
 // A row of an open vocabulary is made by the first push to it, with first values that depend on seed, key and ID alone; a pull before that
 // returns the same values. Usage says what servers hold; a push beyond MaxRows or a server's memory is ErrFull.
 //
+// # Kinds of stores
+//
+// "local" and "device" live in this process, for one worker and its devices. "dist_sync" and "dist_async" join the job that launch describes in the
+// environment; without one they are a job of one worker, and say so. "local" and "device" have the semantics of "dist_sync". All pass the same test suite,
+// kvstoretest.
+//
 // In "dist_async" each push is applied at once; WithStaleness bounds how far a worker may run ahead of the slowest. Staleness
 // says how old the values were.
 //
@@ -42,7 +54,9 @@
 // gradient and one value for each host cross a link. By default they do for keys whose servers are on other hosts. The sum of a round is then by host, and
 // by rank within a host.
 //
-// Steps. A training loop whose batch size changes tells the servers what its step has in common: Step gives a Pusher with a factor of the learning
+// # Steps
+//
+// A training loop whose batch size changes tells the servers what its step has in common: Step gives a Pusher with a factor of the learning
 // rate for this round alone, with the gain by which Adam's family keeps its second moment, with the progress at which the schedule is read, and with a
 // request to measure the norms of the round's gradients.
 // Norms then has their mean square and the square of their mean, from which package adapt estimates the gradient noise scale.
@@ -51,13 +65,14 @@
 //	err = by.PushPull(ctx, "weight", grads, outs)
 //	n, ok := kv.Norms("weight")
 //
+// # Profiles
+//
 // SetProfilerConfig and SetProfilerState record what this worker, the servers, or both do from one call to another (Profiler).
+//
+// # Workers that come and go
 //
 // Workers may join, leave and be lost while the job runs: an ElasticSampler hands out the examples, each exactly once an epoch. WithGuard keeps
 // out gradients that are not finite or far too large.
-//
-// The stores "local" and "device" live in this process, for one worker and its devices, with the same semantics; they
-// pass the same test suite, kvstoretest.
 package kvstore
 
 import (

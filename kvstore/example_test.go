@@ -2,6 +2,7 @@ package kvstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -128,4 +129,127 @@ func ExampleElasticSampler() {
 	// epoch 0: 15 of 15 used, 3 steps, mean 1.8
 	// epoch 1: 15 of 15 used, 6 steps, mean 3.7
 	// <nil>
+}
+
+// The store sums what workers push. With Reduction "mean" it divides by the weights that counted, here by examples: a short batch counts as much
+// for each of its examples as a long one.
+func ExampleStore_weighted() {
+	ctx := context.Background()
+	kv, err := kvstore.Create(ctx, "local")
+	if err != nil {
+		panic(err)
+	}
+	defer kv.Close()
+	w := []float32{0}
+	must(kv.SetOptimizer(ctx, optim.Config{Name: "sgd", LearningRate: 1, Reduction: optim.Mean}))
+	must(kv.Init(ctx, "w", w))
+	must(kv.Weighted(4, false).PushPull(ctx, "w", [][]float32{{-8}}, [][]float32{w})) // the sum of four gradients of -2
+	fmt.Println(w)
+	must(kv.Weighted(1, false).PushPull(ctx, "w", [][]float32{{-2}}, [][]float32{w})) // one of -2
+	fmt.Println(w)
+	// Output:
+	// [2]
+	// [4]
+}
+
+// A table of embeddings, of which a worker moves only the rows that its batch names. Rows that are named twice add up.
+func ExampleStore_pushRows() {
+	ctx := context.Background()
+	kv, err := kvstore.Create(ctx, "local")
+	if err != nil {
+		panic(err)
+	}
+	defer kv.Close()
+	must(kv.SetOptimizer(ctx, optim.Config{Name: "sgd", LearningRate: 1}))
+	must(kv.InitRows(ctx, "words", 1000, 2, nil)) // rows of two values, all zero
+	must(kv.PushRows(ctx, "words", []int64{7, 3, 7}, []float32{1, 1, 2, 2, 3, 3}))
+	rows := make([]float32, 3*2)
+	must(kv.PullRows(ctx, "words", []int64{3, 7, 8}, rows))
+	fmt.Println(rows)
+	// Output: [-2 -2 -4 -4 0 0]
+}
+
+// An open vocabulary: any 64-bit number names a row, such as a hash of a word. A row is made by the first push to it.
+func ExampleTable() {
+	ctx := context.Background()
+	kv, err := kvstore.Create(ctx, "local")
+	if err != nil {
+		panic(err)
+	}
+	defer kv.Close()
+	must(kv.InitTable(ctx, "words", kvstore.Table{RowLen: 4}))
+	must(kv.PushRows(ctx, "words", []int64{-81985529216486896, 42}, make([]float32, 2*4)))
+	usage, err := kv.Usage(ctx)
+	must(err)
+	var rows uint64
+	for _, u := range usage {
+		rows += u.Rows
+	}
+	fmt.Println(rows, "rows")
+	// Output: 2 rows
+}
+
+// Gradients in two bits a value. What a push leaves out is kept on the worker and added to the next one, so nothing is lost.
+func ExampleCompression() {
+	ctx := context.Background()
+	kv, err := kvstore.Create(ctx, "device") // "dist_sync" in a job
+	if err != nil {
+		panic(err)
+	}
+	defer kv.Close()
+	must(kv.SetCompression(ctx, kvstore.Compression{Type: "2bit", Threshold: 0.5}))
+	must(kv.Init(ctx, "w", []float32{0, 0}))
+	sum := make([]float32, 2)
+	for range 2 {
+		must(kv.PushPull(ctx, "w", [][]float32{{0.75, 0.25}}, [][]float32{sum}))
+		fmt.Println(sum)
+	}
+	// Output:
+	// [0.5 0]
+	// [0.5 0.5]
+}
+
+// Values and optimizer state as a safetensors file, which any number of servers loads.
+func ExampleStore_save() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "save")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "w.safetensors")
+	adam := optim.Config{Name: "adam", LearningRate: 0.1}
+	w := []float32{1}
+	for range 2 {
+		kv, err := kvstore.Create(ctx, "local")
+		if err != nil {
+			panic(err)
+		}
+		must(kv.SetOptimizer(ctx, adam))
+		must(kv.Init(ctx, "w", []float32{1}))
+		if _, err := os.Stat(file); err == nil {
+			must(kv.Load(ctx, file))
+		}
+		must(kv.PushPull(ctx, "w", [][]float32{{1}}, [][]float32{w}))
+		must(kv.Save(ctx, file))
+		must(kv.Close())
+		fmt.Printf("%.2f\n", w[0])
+	}
+	// Output:
+	// 0.90
+	// 0.80
+}
+
+// Errors say which key it is, what came and what was wanted; errors.Is says of which kind they are.
+func ExampleErrSize() {
+	ctx := context.Background()
+	kv, err := kvstore.Create(ctx, "local")
+	if err != nil {
+		panic(err)
+	}
+	defer kv.Close()
+	must(kv.Init(ctx, "w", []float32{1, 2}))
+	err = kv.Push(ctx, "w", []float32{1, 2, 3})
+	fmt.Println(errors.Is(err, kvstore.ErrSize), err)
+	// Output: true kvstore: push key "w": wrong size: gradient 0: got 3 values, want 2
 }

@@ -39,3 +39,42 @@ func ExampleCompile() {
 	fmt.Println("learned:", prog.Loss() < 0.1)
 	// Output: learned: true
 }
+
+// Gradients become final one after the other during the backward pass, those of the last layers first. That is when they are pushed.
+func ExampleProgram_Step() {
+	g := gorgonia.NewGraph()
+	x, labels := nn.Input(g, "x", 4, 8), nn.Labels(g, "labels", 4)
+	logits := nn.MLP(x, nn.MLPConfig{Hidden: []int{16}, Classes: 2})
+	prog, err := nn.Compile(nn.SoftmaxCrossEntropy(logits, labels), nn.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer prog.Close()
+	params := prog.Params()
+	for _, p := range params {
+		fmt.Println(p.Name, p.Shape)
+	}
+	var final []string
+	err = prog.Step(context.Background(), func(i int) { final = append(final, params[i].Name) })
+	fmt.Println(final, err)
+	// Output:
+	// fc1.weight [16 8]
+	// fc1.bias [16]
+	// fc2.weight [2 16]
+	// fc2.bias [2]
+	// [fc2.weight fc2.bias fc1.weight fc1.bias] <nil>
+}
+
+// The shape of a layer's result follows from its input's. Parameters are made beside it, with names that PyTorch has, too.
+func ExampleConv2D() {
+	g := gorgonia.NewGraph()
+	images := nn.Input(g, "images", 32, 3, 32, 32) // examples, channels, height, width
+	x := nn.Conv2D(images, "conv", nn.Conv2DConfig{Filters: 16, Kernel: [2]int{3, 3}, Stride: [2]int{2, 2}, Pad: [2]int{1, 1}})
+	x = nn.ReLU(nn.BatchNorm2D(x, "norm", nn.BatchNormConfig{}))
+	fmt.Println(x.Shape())
+	fmt.Println(nn.Flatten(x).Shape())
+	// Output:
+	// (32, 16, 16, 16)
+	// (32, 4096)
+}
