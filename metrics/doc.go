@@ -1,5 +1,7 @@
-// Package metrics collects and shows the results of a training run: mean loss,
-// accuracy, event files, and the table and the picture of curves at the end.
+// Package metrics collects and shows the results of a training run.
+//
+// Mean and Accuracy add up the scores of batches, Table aligns them in columns, Curves draws them as a picture, and EventFile writes what
+// TensorBoard shows. None of them knows of jobs or models, so they serve any loop:
 //
 //	for {
 //		// forward and backward

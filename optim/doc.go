@@ -1,6 +1,12 @@
 // Package optim holds the rules by which a gradient changes a parameter, and
 // the schedules by which the learning rate changes over the steps.
 //
+// The rules are sgd (with momentum), nag, adam, adamw, adagrad, rmsprop, ftrl,
+// lars and lamb; Config has their numbers, and each is checked against its
+// paper's formula. A training job names its rule in kvstore's SetOptimizer or in
+// worker.Config, and the servers apply it. A program that trains by itself can
+// call it, too.
+//
 // A Config names a rule and its numbers. It is plain data: it is validated,
 // printed, compared, saved in checkpoints and sent to servers as JSON, so that
 // no code has to travel. New turns it into an Optimizer, which is immutable and

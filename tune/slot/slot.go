@@ -1,4 +1,5 @@
-// Package slot runs a worker of an elastic trial in a slot of its host.
+// Package slot runs a worker of an elastic trial in a slot of its host. The command launch uses it when a search starts it as a trial; programs of users do
+// not need it.
 //
 // A search that moves replicas between trials gives each slot, with its processors and GPUs, to one worker at a time. So a worker of such a trial does
 // not begin before the search has given it a slot, and the slot is free again when all processes of the worker have ended: they hold the
