@@ -8,10 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/paragon-train/paragon/internal/testing/imports"
 )
 
 // Programs outside this module cannot name types of internal packages: an exported signature that has one is of no use to them.
@@ -186,5 +189,43 @@ func TestLeaksAreFound(t *testing.T) {
 	}
 	if found, err := leaks("x.go", "package main\nimport \"m/internal/wire\"\nfunc F(wire.Message) {}"); err != nil || len(found) != 0 {
 		t.Errorf("a command: got %q, %v, want nothing", found, err)
+	}
+}
+
+// withoutExample are public packages whose use no example with output can show.
+var withoutExample = map[string]string{
+	"kvstore/kvstoretest": "it runs within a test",
+	"tune/slot":           "it replaces the process",
+}
+
+var exampleWithOutput = regexp.MustCompile(`(?s)\nfunc Example\w*\(\) \{\n.*?\n\t// (Unordered o|O)utput:.*?\n\}`)
+
+// Readers of a package's documentation see how it is used, by code that runs in the tests.
+func TestEveryPublicPackageHasAnExample(t *testing.T) {
+	root := filepath.Join("..", "..")
+	imported, err := imports.Read(root, imports.Module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for folder := range imported {
+		if !public(folder) {
+			continue
+		}
+		seen++
+		files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := slices.ContainsFunc(files, func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && exampleWithOutput.Match(text)
+		})
+		if reason := withoutExample[folder]; has == (reason != "") {
+			t.Errorf("%s: an example with output is there: %t, want %t; a package without one needs its reason in the table", folder, has, !has)
+		}
+	}
+	if seen < 20 {
+		t.Errorf("got %d public packages, want more", seen)
 	}
 }
