@@ -15,11 +15,12 @@
 // Others stand for themselves and are carried out between the blocks:
 //
 //	<!-- hosts: a1 a2 -->         from here on these are hosts that ssh reaches: stand-ins on loopback addresses
+//	<!-- slurm: 4 -->             from here on there is a cluster of Slurm with so many nodes; without PARAGON_TEST_CLUSTERS=1 the page is skipped
 //	<!-- run: COMMAND -->         a command that readers do not see
 //	<!-- ctrl-c -->               Ctrl-C in the newest other terminal, and wait until its block has ended
 //	<!-- wait -->                 wait until the block in the newest other terminal has ended by itself
 //
 // Output is compared line by line: each line of the page must be among the lines that came, in any order, since processes print at once. Numbers
-// stand for any numbers, and so do runs of spaces or of the characters of bars; "..." in a line stands for any text, and a line of "..." for
+// stand for any numbers, and so do runs of spaces or of the characters of bars and rules; "..." in a line stands for any text, and a line of "..." for
 // lines that were left out.
 package docstest

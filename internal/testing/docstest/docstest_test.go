@@ -94,11 +94,13 @@ func TestWrongPagesAreRefused(t *testing.T) {
 }
 
 func TestOutputIsCompared(t *testing.T) {
-	const came = "worker 0 | epoch 12  loss 1.83e-05 1,011 images/s ████░░ in 1m3.5s\n" +
+	const came = "rank  loss\n----  -------\nworker 0 | epoch 12  loss 1.83e-05 1,011 images/s ████░░ in 1m3.5s\n" +
 		"  job 8f3a done: -0.25, 12.5MB, 3s\nstep=200 accuracy=0.91\n"
 	for line, ok := range map[string]bool{
 		"worker 1 | epoch 3 loss 0.2 87 images/s ██░ in 2s": true,
 		"job ... done: 0.3, 99KB, 55.2ms":                   true,
+		"----  ---":                                         true,
+		"--  ---":                                           false,
 		"job ... ended: 0.3, 99KB, 55.2ms":                  false,
 		"done: ...":                                         false,
 		"...accuracy=1":                                     true,

@@ -10,7 +10,7 @@ var (
 	signs   = regexp.MustCompile(`(^|[\s=(,])[-+](\d)`)
 	times   = regexp.MustCompile(`(?:\d+(?:\.\d+)?(?:h|ms|m|µs|ns|s))+\b`)
 	numbers = regexp.MustCompile(`\d+(?:[.,:]\d+)*(?:e[-+]?\d+)?(?:[KMGT]i?B?\b)?`)
-	bars    = regexp.MustCompile(`[▀-▟─-╿]+`)
+	bars    = regexp.MustCompile(`[▀-▟─-╿]+|-{3,}`)
 	spaces  = regexp.MustCompile(`\s+`)
 )
 

@@ -23,7 +23,7 @@ type Page struct {
 type Step struct {
 	Line int // of the fence or of the comment, from 1
 
-	// Action is what to do: "block", or the word of the comment: "hosts", "run", "ctrl-c", "wait".
+	// Action is what to do: "block", or the word of the comment: "hosts", "slurm", "run", "ctrl-c", "wait".
 	Action string
 	// Text is what the block or the comment says. Of a block of commands it is the script.
 	Text string
@@ -51,7 +51,7 @@ var (
 	fence    = regexp.MustCompile("^([ \t]*)(```+|~~~+) *([a-zA-Z0-9_+-]*) *$")
 	comment  = regexp.MustCompile(`^\s*<!-- ([a-z -]+?)(?:: (.*?))? -->\s*$`)
 	before   = []string{"not run", "exit", "background", "replace", "file", "slow", "timeout"}
-	alone    = []string{"hosts", "run", "ctrl-c", "wait"}
+	alone    = []string{"hosts", "slurm", "run", "ctrl-c", "wait"}
 	ellipsis = "..."
 )
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/testing/slurmtest"
 	"github.com/paragon-train/paragon/internal/testing/testbuild"
 )
 
@@ -136,6 +138,8 @@ func (r *run) step(s Step) error {
 		return nil
 	case s.Action == "hosts":
 		return r.hosts(strings.Fields(s.Text))
+	case s.Action == "slurm":
+		return r.slurm(s.Text)
 	case s.Action == "run", s.Action == "block" && s.File == "" && s.Background == "":
 		b, err := r.start(s, s.Text, nil, true)
 		if err != nil {
@@ -182,6 +186,16 @@ func (r *run) hosts(names []string) error {
 	}
 	script := fmt.Sprintf("#!/bin/sh\nexec '%s' -F '%s' \"$@\"\n", server.Client[0], file)
 	return os.WriteFile(filepath.Join(r.private, "bin", "ssh"), []byte(script), 0o755)
+}
+
+// slurm starts a cluster of Slurm with so many nodes. Where such tests are not asked for (slurmtest), the rest of the page is skipped.
+func (r *run) slurm(nodes string) error {
+	n, err := strconv.Atoi(nodes)
+	if err != nil {
+		return fmt.Errorf("slurm: got %q, want a number of nodes", nodes)
+	}
+	r.env = append(r.env, "SLURM_CONF="+slurmtest.Start(r.t, slurmtest.Config{Nodes: n}).Config())
+	return nil
 }
 
 // A block is a step's commands, which run.

@@ -25,6 +25,9 @@ func (c *Cluster) Env() []string {
 	return append(env, c.env...)
 }
 
+// Config is the file that the variable SLURM_CONF names for commands of the cluster.
+func (c *Cluster) Config() string { return c.config }
+
 // Command is a command with the cluster's environment: srun, sbatch, scancel, scontrol, or a program that runs them.
 func (c *Cluster) Command(name string, args ...string) *exec.Cmd {
 	return c.CommandContext(context.Background(), name, args...)
