@@ -25,6 +25,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/launch/internal/logline"
+	"github.com/paragon-train/paragon/version"
 )
 
 func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
@@ -110,6 +111,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 	return &cli.App{
 		Name:                      "launch",
 		Usage:                     "start a training job on this machine or on a list of hosts",
+		Version:                   version.Text(),
 		UsageText:                 usageText,
 		Description:               description,
 		HideHelpCommand:           true,

@@ -38,6 +38,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/paragon-train/paragon/version"
 )
 
 const (
@@ -91,6 +93,7 @@ func (s settings) command(ctx context.Context, args []string, out, errs io.Write
 	f.BoolVar(&s.list, "list", false, "list the sections and end")
 	f.StringVar(&s.section, "section", "", "run one section here and write rows to file descriptor 3: how gpucheck calls itself")
 	f.BoolVar(&s.exchange, "exchange", false, "be a worker of a job that only pushes and pulls: how gpucheck measures the store")
+	version.AddFlag(f)
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0

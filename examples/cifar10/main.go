@@ -27,6 +27,7 @@ import (
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
+	"github.com/paragon-train/paragon/version"
 	"github.com/paragon-train/paragon/worker"
 )
 
@@ -59,6 +60,7 @@ func newApp() *cli.App {
 	return &cli.App{
 		Name:            "cifar10",
 		Usage:           "train a residual network on CIFAR-10",
+		Version:         version.Text(),
 		HideHelpCommand: true,
 		Flags:           flags(),
 		Action:          run,

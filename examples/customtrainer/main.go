@@ -20,6 +20,7 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/version"
 )
 
 const (
@@ -31,6 +32,7 @@ const (
 func main() {
 	epochs := flag.Int("epochs", 3, "passes over the examples")
 	out := flag.String("out", "out", "folder for TensorBoard's files, under tensorboard")
+	version.AddFlag(flag.CommandLine)
 	flag.Parse()
 	_, err := train(context.Background(), "dist_sync", *out, *epochs)
 	switch {

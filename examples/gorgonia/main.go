@@ -22,6 +22,7 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/version"
 	"github.com/paragon-train/paragon/worker"
 )
 
@@ -36,6 +37,7 @@ const (
 func main() {
 	before := flag.Bool("before", false, "run it as it was: gorgonia's TapeMachine and solver")
 	out := flag.String("out", "out", "folder for TensorBoard's files, under tensorboard")
+	version.AddFlag(flag.CommandLine)
 	flag.Parse()
 	run := after
 	if *before {

@@ -21,6 +21,7 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/version"
 	"github.com/paragon-train/paragon/worker"
 )
 
@@ -35,6 +36,7 @@ func main() {
 	flag.StringVar(&s.optimizer, "optimizer", "sgd", "sgd (with momentum 0.9) or adam")
 	flag.Float64Var(&s.learningRate, "learning-rate", 0.05, "of the optimizer; adam's is usually near 0.001")
 	flag.StringVar(&s.out, "out", "out", "folder for TensorBoard's files, under tensorboard")
+	version.AddFlag(flag.CommandLine)
 	flag.Parse()
 	err := fmt.Errorf("got %q behind the flags, want flags only; see --help", flag.Args())
 	if flag.NArg() == 0 {

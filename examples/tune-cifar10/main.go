@@ -21,6 +21,7 @@ import (
 	"github.com/paragon-train/paragon/tune/schedule"
 	"github.com/paragon-train/paragon/tune/show"
 	"github.com/paragon-train/paragon/tune/suggest"
+	"github.com/paragon-train/paragon/version"
 )
 
 func main() {
@@ -38,6 +39,7 @@ func main() {
 	flag.StringVar(&s.dir, "dir", "runs/cifar10", "folder of the search")
 	flag.BoolVar(&s.resume, "resume", false, "go on with the search in --dir")
 	flag.BoolVar(&s.again, "run-best", false, "train once more with the best parameters at the end")
+	version.AddFlag(flag.CommandLine)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

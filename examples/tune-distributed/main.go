@@ -18,6 +18,7 @@ import (
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/show"
+	"github.com/paragon-train/paragon/version"
 )
 
 func main() {
@@ -30,6 +31,7 @@ func main() {
 	flag.StringVar(&s.hosts, "hosts", "", "file of hosts that run trials, one on each line: HOST [slots=N] [gpus=N] [cpus=N]")
 	flag.StringVar(&s.address, "address", "", "with --hosts: the address at which they reach this machine")
 	flag.StringVar(&s.folder, "folder", "", "with --hosts: folder there that the current one is copied to")
+	version.AddFlag(flag.CommandLine)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -20,6 +20,7 @@ import (
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/schedule"
 	"github.com/paragon-train/paragon/tune/show"
+	"github.com/paragon-train/paragon/version"
 )
 
 func main() {
@@ -32,6 +33,7 @@ func main() {
 	flag.Uint64Var(&s.seed, "seed", 1, "of the search")
 	flag.StringVar(&s.dir, "dir", "runs/toy", "folder of the search")
 	flag.BoolVar(&s.resume, "resume", false, "go on with the search in --dir")
+	version.AddFlag(flag.CommandLine)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

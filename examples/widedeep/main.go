@@ -19,6 +19,7 @@ import (
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/version"
 	"github.com/paragon-train/paragon/worker"
 )
 
@@ -28,6 +29,7 @@ func main() {
 	epochs := flag.Int("epochs", 1, "passes over the data; a small file is learned by heart after one")
 	out := flag.String("out", "out", "folder for TensorBoard's files, under tensorboard")
 	buckets := flag.Int64("buckets", 0, "rows of a table that values are hashed into; 0: each value has its own, made on first use")
+	version.AddFlag(flag.CommandLine)
 	flag.Parse()
 	err := fmt.Errorf("got %q behind the flags, want flags only; see --help", flag.Args())
 	if flag.NArg() == 0 {

@@ -20,7 +20,7 @@ type row struct {
 }
 
 // anything is for commands: nobody imports them.
-var anything = []string{"tune", "worker", "server", "schedulernode", "adapt", "kvstore", "nn", "optim", "sampler", "data", "checkpoint", "metrics", "internal"}
+var anything = []string{"tune", "worker", "server", "schedulernode", "adapt", "kvstore", "nn", "optim", "sampler", "data", "checkpoint", "metrics", "version", "internal"}
 
 // machinery is what everything else may import.
 var machinery = imports.Machinery()
@@ -64,6 +64,7 @@ var picture = append([]row{
 	{"data", and("sampler")},
 	{"checkpoint", machinery},
 	{"metrics", machinery},
+	{"version", nil},
 
 	{"internal/lines", and("internal/control")},
 	{"internal/page", and("internal/control")},
