@@ -50,7 +50,7 @@ APART := (bench|internal/cuda|internal/compute/cuda|cmd/gpucheck)
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
-.PHONY: all help build test testall testpaths testgpu testbench testclouds testkubernetes testclusters testdocs testarm64 browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate demo deps clean
+.PHONY: all help build test testall testpaths testgpu testbench testclouds testkubernetes testclusters testdocs testarm64 browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate docs demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -102,8 +102,8 @@ testclusters: ## test start methods on clusters of this machine: Slurm, Open MPI
 	PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 10m -run "^($$(awk -F '[ (]' '/^func Test/ { print $$2 }' $(CLUSTERTESTS) | grep -v TestMain | paste -sd '|'))$$" ./launch
 	PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 5m ./internal/testing/slurmtest
 
-testdocs: ## run the commands of README and of the pages in docs
-	PARAGON_TEST_DOCS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 20m ./docs
+testdocs: ## run the commands of README and of the pages in docs, and compare docs/reference with the programs
+	PARAGON_TEST_DOCS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 20m ./docs ./internal/docgen
 
 # The second CPU has no instructions for bfloat16.
 testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is installed
@@ -160,6 +160,9 @@ gpucheck: build ## verify and measure everything on this machine's NVIDIA GPU (G
 
 generate: ## make the generated files anew
 	$(GO) generate ./...
+
+docs: build ## write the parts of docs/reference that a program makes
+	$(GO) run ./internal/docgen -bin $(BIN)
 
 demo: ## train on this machine: 2 workers, 2 servers, no network
 	$(BUILD) -o $(BIN)/ ./launch ./examples/cifar10

@@ -83,6 +83,7 @@ var picture = append([]row{
 
 	{"internal/testing", anything}, // helpers of tests stand above what they help to test
 	{"internal/lint", nil},
+	{"internal/docgen", nil},
 }, rowsOf(machinery)...)
 
 func rowsOf(folders []string) (rows []row) {
