@@ -5,7 +5,7 @@
 //	<!-- docgen: commands launch -->      all commands and flags of a program, from what it prints for --help
 //	<!-- docgen: environment job -->      a group of the table of environment variables, environment.go
 //	<!-- docgen: fields checkpoint Manifest -->      the JSON fields of a struct, by its package's folder and name, from its source
-//	<!-- docgen: constants internal/control Code -->      the values of a type's constants
+//	<!-- docgen: constants internal/control Code Failure -->      the values of a type's constants; of the struct's fields they speak
 //	<!-- end of docgen -->
 //
 // With -check it changes nothing, and fails if a page would change.
@@ -115,9 +115,11 @@ func (g generator) region(words []string) (string, error) {
 	case words[0] == "fields" && len(words) == 3:
 		return g.fields(words[1], words[2])
 	case words[0] == "constants" && len(words) == 3:
-		return g.constants(words[1], words[2])
+		return g.constants(words[1], words[2], "")
+	case words[0] == "constants" && len(words) == 4:
+		return g.constants(words[1], words[2], words[3])
 	}
-	return "", errors.New("want commands PROGRAM..., environment GROUP, fields FOLDER TYPE or constants FOLDER TYPE")
+	return "", errors.New("want commands PROGRAM..., environment GROUP, fields FOLDER TYPE or constants FOLDER TYPE [STRUCT]")
 }
 
 // cell is text for a cell of a table.

@@ -93,6 +93,7 @@ type A struct {
 	E map[string]Code `+"`json:\"-\"`"+`
 	F map[string]Code
 	G []byte
+	Code // of it
 }
 type Code string
 const (
@@ -105,8 +106,8 @@ const (
 	}
 	g := generator{root: folder}
 	for _, c := range []struct{ words, want string }{
-		{"fields . A", "| field | JSON | meaning |\n| --- | --- | --- |\n| `b` | integer, may be missing | B is one. of two |\n| `C` | array of string |  |\n" +
-			"| `F` | object of `Code` |  |\n| `G` | string (base64) |  |\n"},
+		{"fields . A", "| field | JSON | meaning |\n| --- | --- | --- |\n| `b` | integer, may be missing | `b` is one. of two |\n| `C` | array of string |  |\n" +
+			"| `F` | object of `Code` |  |\n| `G` | string (base64) |  |\n|  | the fields of `Code` | of it |\n"},
 		{"constants . Code", "| value | meaning |\n| --- | --- |\n| `one` | the first |\n| `two` |  |\n"},
 	} {
 		if got, err := g.region(strings.Fields(c.words)); err != nil || got != c.want {

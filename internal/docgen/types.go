@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,11 +35,11 @@ func (g generator) source(folder string) (*token.FileSet, []*ast.File, error) {
 	return set, files, nil
 }
 
-// fields is a table of the JSON fields of a struct.
-func (g generator) fields(folder, name string) (string, error) {
+// structOf finds a struct.
+func (g generator) structOf(folder, name string) (*ast.StructType, error) {
 	_, files, err := g.source(folder)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for _, f := range files {
 		for _, d := range f.Decls {
@@ -48,45 +50,87 @@ func (g generator) fields(folder, name string) (string, error) {
 			for _, s := range decl.Specs {
 				spec := s.(*ast.TypeSpec)
 				if st, ok := spec.Type.(*ast.StructType); ok && spec.Name.Name == name {
-					return fieldTable(st)
+					return st, nil
 				}
 			}
 		}
 	}
-	return "", fmt.Errorf("there is no struct %s in %s", name, folder)
+	return nil, fmt.Errorf("there is no struct %s in %s", name, folder)
 }
 
-func fieldTable(st *ast.StructType) (string, error) {
-	var b strings.Builder
-	b.WriteString("| field | JSON | meaning |\n| --- | --- | --- |\n")
+// A jsonField is a field as encoding/json sees it.
+type jsonField struct {
+	goName, name string // empty: the fields of an embedded struct
+	kind         string
+	optional     bool
+	comment      string
+}
+
+func jsonFields(st *ast.StructType) (fields []jsonField, err error) {
 	for _, f := range st.Fields.List {
 		tag := ""
 		if f.Tag != nil {
 			text, err := strconv.Unquote(f.Tag.Value)
 			if err != nil {
-				return "", err
+				return nil, err
 			}
 			tag = reflect.StructTag(text).Get("json")
 		}
-		names := f.Names
-		if len(names) == 0 {
-			names = []*ast.Ident{{Name: typeText(f.Type)}}
+		field := jsonField{kind: jsonType(f.Type), comment: f.Doc.Text() + " " + f.Comment.Text()}
+		name, options, _ := strings.Cut(tag, ",")
+		field.optional = strings.Contains(options, "omit")
+		if len(f.Names) == 0 && tag == "" {
+			field.kind = "the fields of `" + strings.TrimPrefix(typeText(f.Type), "*") + "`"
+			fields = append(fields, field)
 		}
-		for _, n := range names {
-			if !n.IsExported() && len(f.Names) > 0 || tag == "-" {
-				continue
+		for _, n := range f.Names {
+			if n.IsExported() && tag != "-" {
+				field.goName, field.name = n.Name, cmp.Or(name, n.Name)
+				fields = append(fields, field)
 			}
-			name, options, _ := strings.Cut(tag, ",")
-			if name == "" {
-				name = n.Name
-			}
-			kind := jsonType(f.Type)
-			if strings.Contains(options, "omit") {
-				kind += ", may be missing"
-			}
-			text := strings.TrimSpace(f.Doc.Text() + " " + f.Comment.Text())
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, kind, cell(text))
 		}
+	}
+	return fields, nil
+}
+
+// inJSON is a comment in Go in the words of JSON: fields by their names there, nothing is nil.
+func inJSON(comment string, fields []jsonField) string {
+	return goWord.ReplaceAllStringFunc(comment, func(word string) string {
+		if word == "nil" {
+			return "missing"
+		}
+		for _, f := range fields {
+			if f.goName == word {
+				return "`" + f.name + "`"
+			}
+		}
+		return word
+	})
+}
+
+var goWord = regexp.MustCompile(`[\p{L}\p{N}_]+`)
+
+// fields is a table of the JSON fields of a struct.
+func (g generator) fields(folder, name string) (string, error) {
+	st, err := g.structOf(folder, name)
+	if err != nil {
+		return "", err
+	}
+	all, err := jsonFields(st)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString("| field | JSON | meaning |\n| --- | --- | --- |\n")
+	for _, f := range all {
+		title, kind := "", f.kind
+		if f.name != "" {
+			title = "`" + f.name + "`"
+		}
+		if f.optional {
+			kind += ", may be missing"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", title, kind, cell(inJSON(f.comment, all)))
 	}
 	return b.String(), nil
 }
@@ -128,8 +172,18 @@ func jsonType(e ast.Expr) string {
 	}
 }
 
-// constants is a table of the constants of a type with their comments. In a block without types they are those that follow one of the type.
-func (g generator) constants(folder, name string) (string, error) {
+// constants is a table of the constants of a type with their comments. of is the struct whose fields the comments name; empty: none.
+func (g generator) constants(folder, name, of string) (string, error) {
+	var names []jsonField
+	if of != "" {
+		st, err := g.structOf(folder, of)
+		if err != nil {
+			return "", err
+		}
+		if names, err = jsonFields(st); err != nil {
+			return "", err
+		}
+	}
 	_, files, err := g.source(folder)
 	if err != nil {
 		return "", err
@@ -159,7 +213,7 @@ func (g generator) constants(folder, name string) (string, error) {
 							return "", err
 						}
 					}
-					fmt.Fprintf(&b, "| `%s` | %s |\n", value, cell(spec.Doc.Text()+" "+spec.Comment.Text()))
+					fmt.Fprintf(&b, "| `%s` | %s |\n", value, cell(inJSON(spec.Doc.Text()+" "+spec.Comment.Text(), names)))
 					rows++
 				}
 			}
