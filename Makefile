@@ -102,8 +102,9 @@ testclusters: ## test start methods on clusters of this machine: Slurm, Open MPI
 	PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 10m -run "^($$(awk -F '[ (]' '/^func Test/ { print $$2 }' $(CLUSTERTESTS) | grep -v TestMain | paste -sd '|'))$$" ./launch
 	PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 5m ./internal/testing/slurmtest
 
+# The cache of go test does not see the programs that these tests build: -count=1.
 testdocs: ## run the commands of README and of the pages in docs, and compare docs/reference with the programs
-	PARAGON_TEST_DOCS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 20m ./docs ./internal/docgen
+	PARAGON_TEST_DOCS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -count=1 -vet=off -timeout 20m ./docs ./internal/docgen
 
 # The second CPU has no instructions for bfloat16.
 testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is installed
