@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -17,7 +19,7 @@ func runSubApp(app *cli.App, args []string, stdout, stderr io.Writer) int {
 	app.Writer, app.ErrWriter = stdout, stderr
 	app.ExitErrHandler = func(*cli.Context, error) {} // the code is returned
 	app.OnUsageError = func(c *cli.Context, err error, _ bool) error {
-		return usageError{fmt.Errorf("%s: %w", app.Name, suggestFlag(c.App.VisibleFlags(), err))}
+		return usageError{fmt.Errorf("%s: %w", app.Name, cmp.Or(earlyFlag(app, err), suggestFlag(c.App.VisibleFlags(), err)))}
 	}
 	for _, cmd := range app.Commands {
 		cmd.HideHelpCommand = true
@@ -58,6 +60,23 @@ func unknownCommand(app *cli.App, name string) error {
 // unknownFlag is the name of an unknown flag, if that is what the error is about. Package flag says so by its text only.
 func unknownFlag(err error) (name string, ok bool) {
 	return strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+}
+
+// earlyFlag says where a flag belongs that is a command's and stands before it; nil: the error is not about such a flag.
+func earlyFlag(app *cli.App, err error) error {
+	name, ok := unknownFlag(err)
+	if !ok {
+		return nil
+	}
+	name = strings.TrimLeft(name, "-")
+	for _, cmd := range app.VisibleCommands() {
+		for _, f := range cmd.VisibleFlags() {
+			if slices.Contains(f.Names(), name) {
+				return fmt.Errorf("--%s stands after the command, such as %s %s --%[1]s", name, app.Name, cmd.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // suggestFlag names the flag that was perhaps meant by an unknown one.

@@ -241,7 +241,7 @@ func TestStartSaysWhyItCannot(t *testing.T) {
 		want string
 	}{
 		{process.Spec{Command: []string{"no-such-program"}, Env: []string{"PATH=/nowhere"}}, `"no-such-program" is not in PATH=/nowhere`},
-		{process.Spec{Command: []string{"./gone"}, Dir: dir}, "no such file"},
+		{process.Spec{Command: []string{"./gone"}, Dir: dir}, "there is no program " + dir + "/gone here; build it, or copy it"},
 		{process.Spec{Command: []string{plain}}, "is not executable"},
 		{process.Spec{Command: []string{dir}}, "is a directory"},
 		{process.Spec{Command: []string{"true"}, Dir: dir + "/gone"}, "there is no directory " + dir + "/gone"},

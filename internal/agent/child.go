@@ -263,6 +263,11 @@ func lookPath(name, dir string, env []string) (string, error) {
 		}
 		info, err := os.Stat(full)
 		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if abs, err := filepath.Abs(full); err == nil {
+				full = abs
+			}
+			return fmt.Errorf("there is no program %s here; build it, or copy it (over ssh: --sync-dst-dir)", full)
 		case err != nil:
 			return err
 		case info.IsDir():
