@@ -4,8 +4,10 @@ import (
 	"archive/tar"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -55,6 +57,9 @@ func LoadCIFAR10(where string) (train, test *ImageSet, err error) {
 func loadCIFAR(where string, files []cifarFile) (train, test *ImageSet, err error) {
 	info, err := os.Stat(where)
 	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, fmt.Errorf("data: cifar10: %w; fetch the binary version of CIFAR-10 there (FetchCIFAR10; --download of the example)", err)
+		}
 		return nil, nil, fmt.Errorf("data: cifar10: %w", err)
 	}
 	c := newCIFAR(files)

@@ -6,6 +6,8 @@ import (
 	"compress/gzip"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -152,8 +154,8 @@ func TestADamagedArchiveIsAnError(t *testing.T) {
 			t.Errorf("byte %d changed: got error %v, want one that names the file", n, err)
 		}
 	}
-	if _, _, err := loadCIFAR(filepath.Join(t.TempDir(), "none"), files); err == nil {
-		t.Error("no such path: got no error")
+	if _, _, err := loadCIFAR(filepath.Join(t.TempDir(), "none"), files); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "none: no such file or directory; fetch") {
+		t.Errorf("no such path: got error %v, want advice", err)
 	}
 	if _, _, err := loadCIFAR(t.TempDir(), files); err == nil || !strings.Contains(err.Error(), "fetch the binary version") {
 		t.Errorf("empty folder: got error %v, want advice", err)
