@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"log/slog"
@@ -160,6 +161,22 @@ func TestFitLearns(t *testing.T) {
 	}
 	if sum := last.Times.Compute + last.Times.Wait + last.Times.Data + last.Times.Save; sum > last.Train {
 		t.Errorf("times %+v add up to more than the %v of the epoch", last.Times, last.Train)
+	}
+}
+
+// A run whose loss becomes NaN says so, and what to do, once.
+func TestFitSaysThatTheLossIsNotFinite(t *testing.T) {
+	var log bytes.Buffer
+	r := newRig(t, rigConfig{logger: slog.New(slog.NewTextHandler(&log, nil)), optimizer: optim.Config{Name: "sgd", LearningRate: 1e30}})
+	if _, err := worker.Fit(t.Context(), r.cfg); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(log.String(), "the loss is not finite"); n != 1 {
+		t.Errorf("got %d lines about it, want 1, in the log %s", n, log.String())
+	}
+	log.Reset()
+	if _, err := worker.Fit(t.Context(), newLoggedRig(t, &log).cfg); err != nil || strings.Contains(log.String(), "not finite") {
+		t.Errorf("a run that learns: got error %v and the log %s", err, log.String())
 	}
 }
 

@@ -32,6 +32,7 @@ type run struct {
 	stale         bool          // the feed is to be divided before it begins
 	joined        bool          // this worker came to a running job
 	stopping      bool          // all were asked to stop
+	diverged      bool          // a loss was not finite, which the log has said
 	past          past
 	global        int // examples of the step under way on all workers; 0: not known
 	clock         stepClock

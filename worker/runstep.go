@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/trace"
@@ -37,6 +38,11 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 			return agreed, err
 		}
 		r.stop.begin(ctx, step)
+	}
+	if finite := !math.IsNaN(loss) && !math.IsInf(loss, 0); !finite && examples > 0 && !r.diverged {
+		r.diverged = true
+		r.trainer.cfg.Logger.Warn("the loss is not finite, so training has diverged or an example is bad; try a lower learning rate or gradient clipping, or kvstore.WithGuard, "+
+			"which keeps single bad gradients out (logged once)", "loss", loss, "epoch", r.numEpoch(), "steps", r.trainer.Steps(), "rank", r.rank)
 	}
 	told := r.stepInfo(info, loss, examples)
 	r.report(told)
