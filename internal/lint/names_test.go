@@ -1,0 +1,331 @@
+package lint
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// The pages for people who come from other systems, the glossary and the page of messages name functions, flags, variables and messages of ours. Each of
+// them must be in the code.
+
+// A sourceText is what the code has that documents name.
+type sourceText struct {
+	packages map[string]*packageNames // public packages, by the last part of their paths
+	words    map[string]bool          // string literals that are one word: names of flags, commands and variables
+	literals string                   // all string literals, one on each line; what is filled in is a hole
+	files    int
+}
+
+// packageNames are the exported names of a package.
+type packageNames struct {
+	top     map[string]bool            // functions, types, constants and variables
+	members map[string]map[string]bool // fields and methods, by type
+	embeds  map[string][]string        // types of the package that a type embeds
+}
+
+// has reports whether a type has a field or a method, perhaps by a type that it embeds.
+func (p *packageNames) has(of, member string) bool {
+	return p.members[of][member] || slices.ContainsFunc(p.embeds[of], func(e string) bool { return p.has(e, member) })
+}
+
+// hole stands in literals for what is filled in.
+const hole = "\x00"
+
+// readSource reads the Go files that are no tests.
+var readSource = sync.OnceValues(func() (*sourceText, error) {
+	s := &sourceText{packages: make(map[string]*packageNames), words: map[string]bool{
+		"help":              true,                             // the command-line library's
+		"PARAGON_CUDA_PATH": true, "PARAGON_CUDNN_PATH": true, // made of the library's name (internal/cuda/dl)
+	}}
+	var literals strings.Builder
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, file)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		if d.IsDir() {
+			if rel != "." && strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || rel == "internal/testing" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		s.files++
+		s.addLiterals(f, &literals)
+		if folder := rel[:max(strings.LastIndex(rel, "/"), 0)]; public(folder) && f.Name.Name != "main" {
+			s.addNames(f)
+		}
+		return nil
+	})
+	s.literals = literals.String()
+	return s, err
+})
+
+// verbs are those of package fmt; a quoted one has its quotes in the message.
+var verbs = regexp.MustCompile(`%[-+# 0-9.*\[\]]*[a-zA-Z]`)
+
+func unverb(text string) string {
+	text = strings.ReplaceAll(text, "%%", "\x01")
+	text = verbs.ReplaceAllStringFunc(text, func(v string) string {
+		if strings.HasSuffix(v, "q") {
+			return `"` + hole + `"`
+		}
+		return hole
+	})
+	return strings.ReplaceAll(text, "\x01", "%")
+}
+
+func (s *sourceText) addLiterals(f *ast.File, to *strings.Builder) {
+	var text func(e ast.Expr) string // of a sum of literals
+	text = func(e ast.Expr) string {
+		switch e := e.(type) {
+		case *ast.BasicLit:
+			if t, err := strconv.Unquote(e.Value); err == nil && e.Kind == token.STRING {
+				return t
+			}
+		case *ast.BinaryExpr:
+			if e.Op == token.ADD {
+				return text(e.X) + text(e.Y)
+			}
+		case *ast.ParenExpr:
+			return text(e.X)
+		}
+		return "%v"
+	}
+	add := func(t string) {
+		if strings.IndexFunc(t, func(r rune) bool {
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
+		}) < 0 {
+			s.words[t] = true
+		}
+		to.WriteString(strings.Join(strings.Fields(unverb(t)), " ") + "\n")
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BinaryExpr:
+			if n.Op == token.ADD {
+				add(text(n))
+			}
+		case *ast.BasicLit:
+			if t, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING {
+				add(t)
+			}
+		}
+		return true
+	})
+}
+
+func (s *sourceText) addNames(f *ast.File) {
+	p := s.packages[f.Name.Name]
+	if p == nil {
+		p = &packageNames{make(map[string]bool), make(map[string]map[string]bool), make(map[string][]string)}
+		s.packages[f.Name.Name] = p
+	}
+	member := func(of, name string) {
+		if p.members[of] == nil {
+			p.members[of] = make(map[string]bool)
+		}
+		p.members[of][name] = true
+	}
+	typeName := func(e ast.Expr) string {
+		if star, ok := e.(*ast.StarExpr); ok {
+			e = star.X
+		}
+		switch e := e.(type) {
+		case *ast.Ident:
+			return e.Name
+		case *ast.SelectorExpr:
+			return e.Sel.Name
+		}
+		return ""
+	}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil {
+				p.top[d.Name.Name] = true
+			} else {
+				member(typeName(d.Recv.List[0].Type), d.Name.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.ValueSpec:
+					for _, n := range spec.Names {
+						p.top[n.Name] = true
+					}
+				case *ast.TypeSpec:
+					of := spec.Name.Name
+					p.top[of] = true
+					var fields *ast.FieldList
+					switch t := spec.Type.(type) {
+					case *ast.StructType:
+						fields = t.Fields
+					case *ast.InterfaceType:
+						fields = t.Methods
+					default:
+						continue
+					}
+					for _, field := range fields.List {
+						for _, n := range field.Names {
+							member(of, n.Name)
+						}
+						if e := typeName(field.Type); len(field.Names) == 0 && e != "" {
+							member(of, e)
+							p.embeds[of] = append(p.embeds[of], e)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+var (
+	codeSpan = regexp.MustCompile("`([^`]+)`")
+	goName   = regexp.MustCompile(`(?:^|[^\w./])([a-z]+)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
+	flagName = regexp.MustCompile(`(?:^|[\s(\[])--([a-z][a-z0-9-]*)`)
+	variable = regexp.MustCompile(`\b(?:PARAGON|DMLC|PS)_[A-Z0-9_]*[A-Z0-9]`)
+	command  = regexp.MustCompile(`\blaunch (ctl|tune|slurm|k8s) ([a-z][a-z-]*)`)
+	foreign  = regexp.MustCompile(`^(tensorboard|torchrun|horovodrun|kubectl|ssh|ssh-copy-id|rsync|mpirun|sbatch|squeue|git|go) `)
+)
+
+// unknown are the names in a piece of code that the source does not have.
+func (s *sourceText) unknown(code string) (missing []string) {
+	for _, m := range goName.FindAllStringSubmatch(code, -1) {
+		p := s.packages[m[1]]
+		switch name := strings.TrimLeft(m[0], " \t\n([{&*!,:="); {
+		case p == nil: // a variable's method, or another library
+		case !p.top[m[2]], m[3] != "" && !p.has(m[2], m[3]):
+			missing = append(missing, name)
+		}
+	}
+	if !foreign.MatchString(code) {
+		for _, m := range flagName.FindAllStringSubmatch(code, -1) {
+			if !s.words[m[1]] {
+				missing = append(missing, "--"+m[1])
+			}
+		}
+	}
+	for _, v := range variable.FindAllString(code, -1) {
+		if !s.words[v] {
+			missing = append(missing, v)
+		}
+	}
+	for _, m := range command.FindAllStringSubmatch(code, -1) {
+		if !s.words[m[2]] {
+			missing = append(missing, m[0])
+		}
+	}
+	return missing
+}
+
+// unknownNames looks into a page, line by line. In tables the first column has the names of other systems, or messages.
+func (s *sourceText) unknownNames(page string) (missing []string) {
+	block := ""
+	for line := range strings.Lines(page) {
+		line = strings.TrimSpace(line)
+		if lang, ok := strings.CutPrefix(line, "```"); ok {
+			if block == "" {
+				block = lang + "."
+			} else {
+				block = ""
+			}
+			continue
+		}
+		switch {
+		case block == "go.":
+			code, _, _ := strings.Cut(line, "//") // a comment has what it was in the other system
+			missing = append(missing, s.unknown(code)...)
+			continue
+		case block != "":
+			missing = append(missing, s.unknown(line)...)
+			continue
+		case strings.HasPrefix(line, "|"):
+			_, line, _ = strings.Cut(line[1:], "|")
+		}
+		for _, m := range codeSpan.FindAllStringSubmatch(line, -1) {
+			missing = append(missing, s.unknown(m[1])...)
+		}
+	}
+	return missing
+}
+
+// namingPages are the documents whose names are looked up.
+func namingPages(t *testing.T) []string {
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "coming-from", "*.md"))
+	if err != nil || len(pages) < 8 {
+		t.Fatalf("got %d pages, %v, want 8 and more", len(pages), err)
+	}
+	docs := filepath.Join("..", "..", "docs")
+	return append(pages, filepath.Join(docs, "glossary.md"), filepath.Join(docs, "troubleshooting.md"))
+}
+
+func TestNamesInPagesAreInTheCode(t *testing.T) {
+	s, err := readSource()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.files < 500 || len(s.packages) < 15 {
+		t.Fatalf("got %d files and %d public packages, want many more", s.files, len(s.packages))
+	}
+	for _, page := range namingPages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range s.unknownNames(string(text)) {
+			t.Errorf("%s: %s is not in the code", page, m)
+		}
+	}
+}
+
+func TestNamesThatAreNotInTheCodeAreFound(t *testing.T) {
+	s, err := readSource()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for page, want := range map[string]int{
+		"`kvstore.Create(ctx, \"dist\")` and `kvstore.Store.Push`":  0,
+		"`kvstore.Make` and `kvstore.Store.Shove`":                  2,
+		"`optim.Config.LearningRate`, `tune.Param.Log`":             0,
+		"`torch.optim.SGD`, `ray.tune.Tuner`, `mx.kvstore.KV`":      0,
+		"`--num-workers`, `launch -n 2 --elastic-training-enabled`": 0,
+		"`--number-of-workers`":                                     1,
+		"`tensorboard --logdir x`":                                  0,
+		"`PARAGON_LOG`, `DMLC_ROLE`, `PS_VERBOSE`, `DMLC_`":         0,
+		"`PARAGON_LOUD`, `DMLC_ROLL`":                               2,
+		"| `optim.SGD`, `--p3` | `optim.Config` | |":                0,
+		"| `x` | `optim.SGD` | `--p3` |":                            2,
+		"```go\nkvstore.Create(ctx) // kvstore.Make()\n```":         0,
+		"```go\nx := &kvstore.Make{}\n```":                          1,
+		"`launch ctl status`, `launch tune why`":                    0,
+		"`launch ctl dance`":                                        1,
+		"kvstore.Make in prose, which is no code":                   0,
+	} {
+		if got := s.unknownNames(page); len(got) != want {
+			t.Errorf("%s: got %q, want %d", page, got, want)
+		}
+	}
+}
