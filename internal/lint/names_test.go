@@ -301,6 +301,28 @@ func TestNamesInPagesAreInTheCode(t *testing.T) {
 	}
 }
 
+// goBlock is a piece of Go in a page.
+var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
+
+func TestGoInPagesCanBeParsed(t *testing.T) {
+	blocks := 0
+	for _, page := range namingPages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range goBlock.FindAllStringSubmatch(string(text), -1) {
+			blocks++
+			if _, err := parser.ParseFile(token.NewFileSet(), "block.go", "package p\nfunc f() {\n"+m[1]+"\n}", 0); err != nil {
+				t.Errorf("%s: %v in\n%s", page, err, m[1])
+			}
+		}
+	}
+	if blocks < 7 {
+		t.Errorf("got %d blocks of Go, want one on each page", blocks)
+	}
+}
+
 func TestNamesThatAreNotInTheCodeAreFound(t *testing.T) {
 	s, err := readSource()
 	if err != nil {
