@@ -262,13 +262,13 @@ func resum(line []byte) []byte {
 func TestAChangedConfigurationIsAnErrorThatSaysWhatChanged(t *testing.T) {
 	_, log, _ := whole(t, false)
 	for want, change := range map[string]func(*Config){
-		"Seed was 7 and is now 8":                                          func(c *Config) { c.Seed = 8 },
-		"Metric was v and is now w":                                        func(c *Config) { c.Metric = "w" },
-		"Mode was max and is now min":                                      func(c *Config) { c.Mode = Min },
-		`the space had real "x" [0, 1] and has now real "x" [0, 2]`:        func(c *Config) { c.Space = Space{Real("x", 0, 2), c.Space[1]} },
-		"the number of parameters and points was 2 and is now 3":           func(c *Config) { c.DefaultFirst = true },
-		"the folder already holds a study: set Config.Resume to resume it": func(c *Config) { c.Resume = ResumeNever },
-		"in the log, want":                                                 func(c *Config) { c.Scheduler = nil },
+		"Seed was 7 and is now 8":     func(c *Config) { c.Seed = 8 },
+		"Metric was v and is now w":   func(c *Config) { c.Metric = "w" },
+		"Mode was max and is now min": func(c *Config) { c.Mode = Min },
+		`the space had real "x" [0, 1] and has now real "x" [0, 2]: put it back, or search in another folder`: func(c *Config) { c.Space = Space{Real("x", 0, 2), c.Space[1]} },
+		"the number of parameters and points was 2 and is now 3":                                              func(c *Config) { c.DefaultFirst = true },
+		"the folder already holds a study: set Config.Resume to resume it":                                    func(c *Config) { c.Resume = ResumeNever },
+		"in the log, want": func(c *Config) { c.Scheduler = nil },
 	} {
 		disk := &vfs.Mem{}
 		if err := vfs.WriteFile(disk, "d/"+logName, func(w io.Writer) error { _, err := w.Write(log); return err }); err != nil {

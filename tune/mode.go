@@ -70,7 +70,7 @@ func (m Mode) resolve(metric string) (Mode, error) {
 	}
 	for _, s := range small {
 		if strings.Contains(strings.ToLower(metric), s) {
-			return Auto, fmt.Errorf("tune: metric %q looks like one to minimize: set Config.Mode to tune.Min, or to tune.Max to maximize it", metric)
+			return Auto, fmt.Errorf("tune: metric %q looks like one to minimize: set the mode (Config.Mode, mode: in study.yaml) to min, or to max to maximize it", metric)
 		}
 	}
 	return Max, nil

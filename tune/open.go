@@ -128,7 +128,7 @@ func (s *Study) open() error {
 				return errors.New("the first event is not a study event")
 			}
 			if err := e.Header.differs(s.cfg.header()); err != nil {
-				return err
+				return fmt.Errorf("%w: put it back, or search in another folder (Config.Dir, dir: in study.yaml)", err)
 			}
 			header = true
 		}

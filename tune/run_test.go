@@ -197,7 +197,7 @@ func TestAnUnknownMetricIsAnErrorThatNamesWhatWasReported(t *testing.T) {
 	}{
 		{"acuracy", map[string]float64{"loss": 1, "accuracy": 2}, `trial 0 step 1: metric "acuracy" was not reported, but accuracy, loss`},
 		{"", map[string]float64{"loss": 1, "accuracy": 2}, "Config.Metric is not set, and the first report has accuracy, loss"},
-		{"", map[string]float64{"loss": 1}, `metric "loss" looks like one to minimize`},
+		{"", map[string]float64{"loss": 1}, `metric "loss" looks like one to minimize: set the mode (Config.Mode, mode: in study.yaml) to min`},
 	} {
 		runs := 0
 		res, err := tune.Run(t.Context(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
