@@ -203,12 +203,12 @@ func (s *sourceText) addNames(f *ast.File) {
 }
 
 var (
-	codeSpan = regexp.MustCompile("`([^`]+)`")
-	goName   = regexp.MustCompile(`(?:^|[^\w./])([a-z]+)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
-	flagName = regexp.MustCompile(`(?:^|[\s(\[])--([a-z][a-z0-9-]*)`)
-	variable = regexp.MustCompile(`\b(?:PARAGON|DMLC|PS)_[A-Z0-9_]*[A-Z0-9]`)
-	command  = regexp.MustCompile(`\blaunch (ctl|tune|slurm|k8s) ([a-z][a-z-]*)`)
-	foreign  = regexp.MustCompile(`^(tensorboard|torchrun|horovodrun|kubectl|ssh|ssh-copy-id|rsync|mpirun|sbatch|squeue|git|go) `)
+	spanOfCode = regexp.MustCompile("`([^`]+)`")
+	goName     = regexp.MustCompile(`(?:^|[^\w./])([a-z]+)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
+	flagName   = regexp.MustCompile(`(?:^|[\s(\[])--([a-z][a-z0-9-]*)`)
+	variable   = regexp.MustCompile(`\b(?:PARAGON|DMLC|PS)_[A-Z0-9_]*[A-Z0-9]`)
+	command    = regexp.MustCompile(`\blaunch (ctl|tune|slurm|k8s) ([a-z][a-z-]*)`)
+	foreign    = regexp.MustCompile(`^(tensorboard|torchrun|horovodrun|kubectl|ssh|ssh-copy-id|rsync|mpirun|sbatch|squeue|git|go) `)
 )
 
 // unknown are the names in a piece of code that the source does not have.
@@ -265,7 +265,7 @@ func (s *sourceText) unknownNames(page string) (missing []string) {
 		case strings.HasPrefix(line, "|"):
 			_, line, _ = strings.Cut(line[1:], "|")
 		}
-		for _, m := range codeSpan.FindAllStringSubmatch(line, -1) {
+		for _, m := range spanOfCode.FindAllStringSubmatch(line, -1) {
 			missing = append(missing, s.unknown(m[1])...)
 		}
 	}
