@@ -22,8 +22,10 @@ func (s *store) Broadcast(ctx context.Context, make func() (string, error)) (str
 		switch {
 		case err != nil:
 			return "", err
-		case len(value) > MaxBroadcast || !utf8.ValidString(value):
-			return "", fmt.Errorf("kvstore: broadcast: got %d bytes, UTF-8 %v, want at most %d bytes of UTF-8", len(value), utf8.ValidString(value), MaxBroadcast)
+		case len(value) > MaxBroadcast:
+			return "", fmt.Errorf("kvstore: broadcast: got %d bytes, want at most %d; larger values are keys (Init, Pull)", len(value), MaxBroadcast)
+		case !utf8.ValidString(value):
+			return "", fmt.Errorf("kvstore: broadcast: got %d bytes that are not UTF-8; encode them, such as by base64", len(value))
 		}
 		return value, s.ask(ctx, "broadcast", func(ctx context.Context) error { return signal(ctx, value) })
 	}

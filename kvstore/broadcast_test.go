@@ -3,11 +3,13 @@ package kvstore_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/kvstore"
 )
 
 // Where the worker that makes the value is lost, the next one makes it. All have the same value, also where the first had told.
@@ -61,5 +63,21 @@ func TestABroadcastOutlivesWhoBeginsIt(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestABroadcastSaysWhichValuesItCannotTake(t *testing.T) {
+	kv, err := kvstore.Create(t.Context(), "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kv.Close()
+	for value, want := range map[string]string{
+		strings.Repeat("x", kvstore.MaxBroadcast+1): "larger values are keys",
+		"\xff": "that are not UTF-8; encode them",
+	} {
+		if _, err := kv.Broadcast(t.Context(), func() (string, error) { return value, nil }); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d bytes: got error %v, want %q", len(value), err, want)
+		}
 	}
 }
