@@ -235,7 +235,8 @@ func (o *op) log(waited time.Duration) {
 	if now-last < int64(s.noteEvery)*9/10 || !s.lastNoted.CompareAndSwap(last, now) {
 		return
 	}
-	s.logger.Info("waiting", "call", o.verb, "key", o.key, "round", o.round, "seconds", int(waited.Seconds()), joblog.Waiting.With("waiting_for", o.waiting()))
+	why := o.waiting()
+	s.logger.Info("waiting: "+why, "call", o.verb, "key", o.key, "round", o.round, "seconds", int(waited.Seconds()), joblog.Waiting.With("waiting_for", why))
 }
 
 // An op is a context.Context for its requests: it ends when the op fails.
