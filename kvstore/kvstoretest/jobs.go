@@ -82,8 +82,8 @@ func runJobs(t *testing.T, h Harness, kind string, workers int) {
 				}
 			}
 			if w.r == 0 { // what cannot be told is an error of its worker alone
-				for _, bad := range []string{long + "x", "\xff"} {
-					if got, err := w.Store.Broadcast(w.Ctx, func() (string, error) { return bad, nil }); err == nil || !strings.Contains(err.Error(), "want at most 524288 bytes of UTF-8") {
+				for bad, want := range map[string]string{long + "x": "got 524289 bytes, want at most 524288", "\xff": "got 1 bytes that are not UTF-8"} {
+					if got, err := w.Store.Broadcast(w.Ctx, func() (string, error) { return bad, nil }); err == nil || !strings.Contains(err.Error(), want) {
 						w.failf("broadcast of %d bytes, %.5q: got %.9q and error %v", len(bad), bad, got, err)
 					}
 				}
