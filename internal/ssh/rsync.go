@@ -38,15 +38,29 @@ func (m *Method) Copy(ctx context.Context, machine *Machine, file, dst string) e
 	return m.rsync(ctx, machine.host, file, dst)
 }
 
+// Exit codes of rsync: some files were not transferred, or vanished.
+const (
+	rsyncPartial  = 23
+	rsyncVanished = 24
+)
+
+// rsync runs rsync, up to three times where files were in its way. Hosts that share a file system copy into one folder at the same time: what one
+// copy makes while another is about to fails that one, which finds it there the next time.
 func (m *Method) rsync(ctx context.Context, h hosts.Host, src, dst string, flags ...string) error {
-	cmd := exec.Command("rsync", m.rsyncArgs(h, src, dst, flags...)...)
-	cmd.SysProcAttr = groupAttr()
-	var errs tail
-	cmd.Stderr = &errs
-	if err := runContext(ctx, cmd); err != nil {
-		return m.explain(h, errs.String(), fmt.Errorf("rsync %s -> %s:%s: %w", src, h.Name, dst, err))
+	for try := 1; ; try++ {
+		cmd := exec.Command("rsync", m.rsyncArgs(h, src, dst, flags...)...)
+		cmd.SysProcAttr = groupAttr()
+		var errs tail
+		cmd.Stderr = &errs
+		err := runContext(ctx, cmd)
+		if err == nil {
+			return nil
+		}
+		code := cmd.ProcessState.ExitCode()
+		if again := code == rsyncPartial || code == rsyncVanished; !again || try == 3 || ctx.Err() != nil {
+			return m.explain(h, errs.String(), fmt.Errorf("rsync %s -> %s:%s: %w", src, h.Name, dst, err))
+		}
 	}
-	return nil
 }
 
 // rsyncArgs are rsync's arguments: -s protects the folder's name from the remote shell; ssh runs with the same options as for the agent.
