@@ -179,8 +179,53 @@ func TestLinksLeadSomewhere(t *testing.T) {
 			t.Error(b)
 		}
 	}
+	for _, name := range unlisted(pages) {
+		t.Errorf("no index leads to %s: name it in docs/README.md, or in the README.md of its folder", name)
+	}
 	if links < 100 {
 		t.Errorf("only %d links were found", links)
+	}
+}
+
+// unlisted are the pages of docs to which no index leads: docs/README.md, and the README.md of a folder that it names.
+func unlisted(pages map[string]markdownPage) (names []string) {
+	listed := map[string]bool{"docs/README.md": true}
+	for again := true; again; {
+		again = false
+		for index := range pages {
+			if !listed[index] || !strings.HasPrefix(index, "docs/") || path.Base(index) != "README.md" {
+				continue
+			}
+			for _, l := range pages[index].links {
+				target, _, _ := strings.Cut(l.target, "#")
+				if name := path.Join(path.Dir(index), target); !listed[name] {
+					listed[name], again = true, true
+				}
+			}
+		}
+	}
+	for name := range pages {
+		if strings.HasPrefix(name, "docs/") && !strings.HasPrefix(name, "docs/design/") && !listed[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestUnlistedPagesAreFound(t *testing.T) {
+	page := func(targets ...string) (p markdownPage) {
+		for _, target := range targets {
+			p.links = append(p.links, linkAt{1, target})
+		}
+		return p
+	}
+	names := unlisted(map[string]markdownPage{
+		"README.md": page("docs/b.md"), "docs/README.md": page("a.md#x", "t/README.md"), "docs/a.md": page("b.md"), "docs/b.md": page(),
+		"docs/t/README.md": page("1.md", "../../README.md"), "docs/t/1.md": page("2.md"), "docs/t/2.md": page(), "docs/design/1.md": page(),
+	})
+	if strings.Join(names, " ") != "docs/b.md docs/t/2.md" {
+		t.Errorf("got %q, want docs/b.md and docs/t/2.md", names)
 	}
 }
 
