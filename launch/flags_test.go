@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/version"
 )
 
 // read reads a command line without running it.
@@ -228,6 +230,15 @@ func TestHelpShowsExamplesAndThePlacement(t *testing.T) {
 	out.Reset()
 	if code := run([]string{"launch", "-n", "1"}, &out, &out); code != exitUsage || !strings.Contains(out.String(), "See launch --help.") {
 		t.Errorf("launch -n 1: exit code %d, %s", code, out.String())
+	}
+}
+
+func TestVersionIsPrinted(t *testing.T) {
+	for _, flag := range []string{"--version", "-v"} {
+		var out, errs bytes.Buffer
+		if code := run([]string{"launch", flag}, &out, &errs); code != 0 || out.String() != "launch version "+version.Text()+"\n" || errs.Len() > 0 {
+			t.Errorf("%s: got code %d, %q and %q, want the version", flag, code, out.String(), errs.String())
+		}
 	}
 }
 

@@ -1,15 +1,13 @@
 package version
 
 import (
+	"flag"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"runtime/debug"
 	"strings"
 	"testing"
-
-	"github.com/paragon-train/paragon/internal/testing/testbuild"
 )
 
 func TestVersionOfABuild(t *testing.T) {
@@ -56,15 +54,19 @@ func TestNumberIsThatOfTheChangelog(t *testing.T) {
 	}
 }
 
-func TestProgramsTellTheirVersion(t *testing.T) {
-	folder := t.TempDir()
-	if err := testbuild.Programs(folder, "launch", "cmd/gpucheck"); err != nil { // urfave/cli and package flag
-		t.Fatal(err)
+// A program with the flag prints its version, and ends.
+func TestFlagPrintsTheVersion(t *testing.T) {
+	const child = "PARAGON_TEST_VERSION_CHILD"
+	if os.Getenv(child) != "" {
+		f := flag.NewFlagSet("bin/toy", flag.ExitOnError)
+		AddFlag(f)
+		_ = f.Parse([]string{"--version", "--none"}) // ends the process
+		os.Exit(3)
 	}
-	for _, name := range []string{"launch", "gpucheck"} {
-		out, err := exec.Command(filepath.Join(folder, name), "--version").CombinedOutput()
-		if err != nil || !strings.HasPrefix(string(out), name+" version "+Number) {
-			t.Errorf("%s --version: got %q, %v, want the name and the version", name, out, err)
-		}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), child+"=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "toy version "+Number) || strings.Count(string(out), "\n") != 1 {
+		t.Errorf("got %q, %v, want one line with the name and the version", out, err)
 	}
 }

@@ -8,7 +8,7 @@
 //	<!-- docgen: constants internal/control Code Failure -->      the values of a type's constants; of the struct's fields they speak
 //	<!-- end of docgen -->
 //
-// With -check it changes nothing, and fails if a page would change.
+// Tests fail if a page is not what it would write.
 package main
 
 import (
@@ -25,10 +25,9 @@ import (
 func main() {
 	root := flag.String("root", ".", "the repository")
 	bin := flag.String("bin", "bin", "folder of the programs, built before")
-	check := flag.Bool("check", false, "change nothing; fail if a page would change")
 	flag.Parse()
 	g := generator{root: *root, bin: *bin}
-	if err := g.pages(*check); err != nil {
+	if err := g.pages(false); err != nil {
 		fmt.Fprintln(os.Stderr, "docgen:", err)
 		os.Exit(1)
 	}
