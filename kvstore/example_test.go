@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -252,4 +254,24 @@ func ExampleErrSize() {
 	err = kv.Push(ctx, "w", []float32{1, 2, 3})
 	fmt.Println(errors.Is(err, kvstore.ErrSize), err)
 	// Output: true kvstore: push key "w": wrong size: gradient 0: got 3 values, want 2
+}
+
+// A gradient that is not finite ruins a model for all workers. With a guard the servers refuse it: the value stays, and training goes on.
+func ExampleWithGuard() {
+	ctx := context.Background()
+	kv, err := kvstore.Create(ctx, "local", kvstore.WithGuard(kvstore.Guard{}), kvstore.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		panic(err)
+	}
+	defer kv.Close()
+	w := []float32{1}
+	must(kv.SetOptimizer(ctx, optim.Config{Name: "sgd", LearningRate: 1}))
+	must(kv.Init(ctx, "w", w))
+	must(kv.PushPull(ctx, "w", [][]float32{{float32(math.NaN())}}, [][]float32{w}))
+	fmt.Println(w)
+	must(kv.PushPull(ctx, "w", [][]float32{{0.5}}, [][]float32{w}))
+	fmt.Println(w)
+	// Output:
+	// [1]
+	// [0.5]
 }

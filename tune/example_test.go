@@ -148,3 +148,34 @@ func ExampleSpaceOf() {
 	// learning_rate=0.01 optimizer=sgd momentum=0.9
 	// {LearningRate:0.01 Optimizer:sgd Momentum:0.9}
 }
+
+// A search that ended, or was killed, goes on from the log in its folder with the same decisions. Replay recomputes all of them.
+func ExampleReplay() {
+	dir, err := os.MkdirTemp("", "search")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	config := func(samples int) tune.Config { // anew each time: suggesters and schedulers have state
+		return tune.Config{Space: tune.Space{tune.Real("x", -1, 1)}, Metric: "loss", Mode: tune.Min, Samples: samples, Seed: 1, Dir: dir, Resume: tune.ResumeAuto}
+	}
+	for _, samples := range []int{5, 8} {
+		trained := 0
+		result, err := tune.Run(context.Background(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
+			trained++
+			return r.Report(1, map[string]float64{"loss": p.Float("x") * p.Float("x")})
+		}, config(samples))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(len(result.Trials()), "trials, trained now:", trained)
+	}
+	replayed, err := tune.Replay(dir, config(8))
+	fmt.Println(replayed.Proposals, "proposals and", replayed.Decisions, "decisions are the same:", err == nil)
+	// Output:
+	// 5 trials, trained now: 5
+	// 8 trials, trained now: 3
+	// 8 proposals and 8 decisions are the same: true
+}
