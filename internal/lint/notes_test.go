@@ -16,8 +16,8 @@ var (
 	unused    = regexp.MustCompile(`(?m)^Numbers ([\d, and]+) were never used`)
 )
 
-// unlisted says what is wrong with an index of design notes, given the first lines of the notes by file name.
-func unlisted(index string, notes map[string]string) (wrong []string) {
+// indexFaults says what is wrong with an index of design notes, given the first lines of the notes by file name.
+func indexFaults(index string, notes map[string]string) (wrong []string) {
 	rows := map[string]string{} // file to "N. Title"
 	for _, m := range noteRow.FindAllStringSubmatch(index, -1) {
 		rows[m[3]] = m[1] + ". " + m[2]
@@ -80,12 +80,12 @@ func TestDesignNotesAreInTheIndex(t *testing.T) {
 		}
 		notes[filepath.Base(file)] = string(text)
 	}
-	for _, w := range unlisted(string(index), notes) {
+	for _, w := range indexFaults(string(index), notes) {
 		t.Error("docs/design/README.md: " + w)
 	}
 }
 
-func TestUnlistedNotesAreFound(t *testing.T) {
+func TestFaultsOfAnIndexAreFound(t *testing.T) {
 	const index = "| 1. [One](0001-one.md) | x |\n| 3. [Three](0003-three.md) | x |\n\nNumbers 2 were never used.\n"
 	for _, tc := range []struct {
 		notes map[string]string
@@ -97,7 +97,7 @@ func TestUnlistedNotesAreFound(t *testing.T) {
 		{map[string]string{"0001-one.md": "# 1. One\n", "0003-three.md": "# 3. Three\n", "0002-two.md": "# 2. Two\n"}, 2},         // no row, and no gap
 		{map[string]string{"0001-one.md": "# 1. One\n", "0003-three.md": "# 3. Three\n", "0003-another.md": "# 3. Another\n"}, 2}, // no row, and the number twice
 	} {
-		if got := unlisted(index, tc.notes); len(got) != tc.want {
+		if got := indexFaults(index, tc.notes); len(got) != tc.want {
 			t.Errorf("%v: got %q, want %d", tc.notes, got, tc.want)
 		}
 	}
