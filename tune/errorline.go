@@ -25,10 +25,12 @@ func (e *errorLines) add(line string) {
 var (
 	usageLine = regexp.MustCompile(`(?i)^usage\b`)
 	saysError = regexp.MustCompile(`(?i)\berror\b`)
+	// seeHelp is a line behind an error that names where the usage is told.
+	seeHelp = regexp.MustCompile(`(?i)^\W*(see|try|run|use|for)\b.*\bhelp\b`)
 )
 
-// text is the line that says what went wrong; "" if there is none. Most programs say it last. Behind it may stand a text of the program's usage,
-// or the stacks of a Go program that panicked.
+// text is the line that says what went wrong; "" if there is none. Most programs say it last. Behind it may stand a text of the program's usage, a line
+// that says where to find it, or the stacks of a Go program that panicked.
 func (e errorLines) text() string {
 	usage := -1
 	for i, line := range e {
@@ -45,7 +47,11 @@ func (e errorLines) text() string {
 		if len(e) == 0 {
 			return ""
 		}
-		return strings.TrimSpace(e[len(e)-1])
+		last := len(e) - 1
+		for last > 0 && seeHelp.MatchString(e[last]) {
+			last--
+		}
+		return strings.TrimSpace(e[last])
 	}
 	for _, line := range e[usage+1:] { // Python's argparse says it after the usage
 		if saysError.MatchString(line) && line[0] != ' ' && line[0] != '\t' {

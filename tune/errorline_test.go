@@ -16,6 +16,9 @@ func TestTheLineThatSaysWhatWentWrongIsFound(t *testing.T) {
 		{"panic: boom\n\ngoroutine 1 [running]:\nmain.main()\n\t/x/main.go:4 +0x1d\nexit status 2\n", "panic: boom"},
 		{"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\nValueError: no lr\n", "ValueError: no lr"},
 		{"usage: x\n", "usage: x"},
+		{"launch: --sync wants a folder\nSee launch --help.\n", "launch: --sync wants a folder"},
+		{"sort: invalid option -- 'Q'\nTry 'sort --help' for more information.\n", "sort: invalid option -- 'Q'"},
+		{"See launch --help.\n", "See launch --help."},
 		{strings.Repeat("a line\n", 3000) + "the last\n", "the last"},
 	} {
 		var e errorLines

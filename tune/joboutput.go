@@ -204,16 +204,21 @@ func (o *jobOutput) report(step int, metrics map[string]float64) {
 	}
 }
 
+// errorOfLaunch is the line of launch's messages that says what went wrong; "" if there is none.
+func (o *jobOutput) errorOfLaunch() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var all errorLines
+	for line := range strings.Lines(o.messages.String()) {
+		all.add(strings.TrimSuffix(line, "\n"))
+	}
+	return all.text()
+}
+
 // A tail keeps the last part of what is written to it.
 type tail struct{ b []byte }
 
 const tailBytes = 64 << 10
-
-// lastLine is the last line that is not blank.
-func (t *tail) lastLine() string {
-	text := strings.TrimSpace(t.String())
-	return text[strings.LastIndexByte(text, '\n')+1:]
-}
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.b = append(t.b, p...)

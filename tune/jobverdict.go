@@ -47,8 +47,8 @@ func (t *jobTrial) verdict(ctx context.Context, exit process.Exit, err error) er
 		case err == nil:
 			class, why = t.blame(result)
 		case errors.Is(err, fs.ErrNotExist): // launch refused its command line, or was killed
-			if last := t.out.messages.lastLine(); last != "" {
-				why += ": " + last
+			if said := t.out.errorOfLaunch(); said != "" {
+				why += ": " + said
 			}
 		default:
 			why = fmt.Sprintf("%s; its result cannot be read: %v", why, err)

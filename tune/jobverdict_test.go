@@ -56,7 +56,7 @@ func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
 		{"not all came", failed(control.Failure{Code: control.StartTimeout, Rank: -1, WaitedNS: 1e9, Waiting: []string{"worker 1"}}), process.Exit{Code: 1}, "", "", NodeLost, "after 1s still waiting for worker 1"},
 		{"stopped from outside", failed(control.Failure{Code: control.StoppedByOthers, Rank: -1}), process.Exit{Code: 1}, "", "", NodeLost, "SIGTERM from outside"},
 		{"could not start", failed(control.Failure{Code: control.NotStarted, Rank: -1, Text: "there is no directory /job"}), process.Exit{Code: 1}, "", "", UserCode, "there is no directory /job"},
-		{"refused by launch", nil, process.Exit{Code: 2}, "", "launch: there is no flag -x\n\n", UserCode, "exit 2: launch: there is no flag -x"},
+		{"refused by launch", nil, process.Exit{Code: 2}, "", "launch: there is no flag -x\nSee launch --help.\n\n", UserCode, "exit 2: launch: there is no flag -x"},
 		{"launch was killed", nil, process.Exit{Signal: syscall.SIGKILL}, "", "", NodeLost, "a process was killed: signal 9 (killed)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
