@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,6 +58,8 @@ func trial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
 			self, _ := os.FindProcess(os.Getpid())
 			_ = self.Kill()
 			select {}
+		case (kind == "killed0" || kind == "exit0") && p.Int("x") == 2 && r.Attempt() == 1 && step == 3 && os.Getenv("PARAGON_RANK") == "0":
+			endSlowly(kind)
 		case kind == "hang" && p.Int("x") == 2, kind == "lost" && p.Int("x") == 2 && r.Attempt() == 1 && step == 3:
 			<-time.After(time.Hour) // select {} is a deadlock, for which Go ends the process where there is no cgo
 		}
@@ -72,6 +75,20 @@ func trial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
 		}
 	}
 	return nil
+}
+
+// endSlowly ends this process without a word to its search. Its connections close before, as when the kernel frees much memory.
+func endSlowly(kind string) {
+	for fd := range 64 {
+		_ = syscall.Shutdown(fd, syscall.SHUT_RDWR) // which is an error for what is no socket
+	}
+	time.Sleep(time.Second)
+	if kind == "killed0" {
+		self, _ := os.FindProcess(os.Getpid())
+		_ = self.Kill()
+		select {}
+	}
+	os.Exit(9)
 }
 
 // In a process of a trial Run does not search.
@@ -420,6 +437,35 @@ func TestADistributedTrialIsAJobOfWorkersAndServers(t *testing.T) {
 				t.Errorf("the log of rank %d holds %q, %v, want %q", rank, log, err, want)
 			}
 		}
+	}
+}
+
+// What became of rank 0 decides, though other ranks see first that it is gone.
+func TestTheEndOfRank0SaysWhatBecameOfItsTrial(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds launch")
+	}
+	for _, tc := range []struct {
+		kind, want string
+		state      tune.State
+		class      tune.Failure
+		attempts   int
+	}{
+		{"killed0", "worker 0 on localhost failed: signal 9", tune.Completed, tune.NodeLost, 2},
+		{"exit0", "worker 0 on localhost failed: exit 9", tune.Failed, tune.UserCode, 1},
+	} {
+		t.Run(tc.kind, func(t *testing.T) {
+			t.Setenv(kindVariable, tc.kind)
+			j := tune.Distributed(tune.Resources{Hosts: 1, Slots: 2, CPUsPerSlot: 1, Servers: 1})
+			j.Launch = launchProgram(t)
+			cfg := jobsConfig(t, j)
+			cfg.Space = tune.Space{tune.Grid("x", 2)}
+			result := mustRun(t, cfg)
+			x := result.Trials()[0]
+			if x.State != tc.state || x.Failure != tc.class || x.Attempts != tc.attempts || !strings.Contains(x.Error, tc.want) {
+				t.Errorf("the trial is %s (%q) after %d attempts: %q, want %s (%s) after %d: %q", x.State, x.Failure, x.Attempts, x.Error, tc.state, tc.class, tc.attempts, tc.want)
+			}
+		})
 	}
 }
 

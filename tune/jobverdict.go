@@ -59,7 +59,7 @@ func (t *jobTrial) verdict(ctx context.Context, exit process.Exit, err error) er
 	}
 	if class == UserCode {
 		if said, by := t.workersSay(); said != "" {
-			class, why = by, why+": "+said
+			class, why = cmp.Or(by, class), why+": "+said
 		}
 	}
 	return Fail(class, errors.New(why))
@@ -74,7 +74,7 @@ func (t *jobTrial) readResult() (*control.Result, error) {
 	return control.DecodeResult(text)
 }
 
-// workersSay is what workers said went wrong, and the class of it: out of memory if any is.
+// workersSay is what workers said went wrong, and the class of it: out of memory if any is. One whose connection closed without a word says no class.
 func (t *jobTrial) workersSay() (text string, class Failure) {
 	var all []string
 	for rank := range t.workers() {

@@ -21,7 +21,9 @@
 //
 // Each worker of a trial connects with its rank. Rank 0's reports count; a report of
 // another rank waits for rank 0's report of the same step and gets the same answer, so
-// that all ranks take the same steps. Only rank 0 saves checkpoints. Of an elastic trial,
+// that all ranks take the same steps. Where rank 0's connection closes without done, that
+// report waits for the end of the trial, for 30 s at most: how rank 0's process ended says what
+// went wrong, and no other process is to end before. Only rank 0 saves checkpoints. Of an elastic trial,
 // whose workers come and go, the worker with the lowest number that is there counts as rank 0.
 //
 // A process that does not have the search's files (it does not find the marker of its task) writes its checkpoint into a

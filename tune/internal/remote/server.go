@@ -199,6 +199,8 @@ type Session struct {
 	conns   map[net.Conn]bool
 	saving  *saving            // the checkpoint that is being saved; nil: none
 	copies  map[hello]net.Conn // by rank and kind
+	through bool               // rank 0 reports nothing more
+	silence *time.Timer        // sets through; nil: rank 0's connection has not closed without a word
 	over    bool
 }
 
@@ -210,6 +212,10 @@ type saving struct {
 
 // keptAnswers bounds how many steps another rank may lag behind rank 0.
 const keptAnswers = 4096
+
+// silentEndTimeout bounds how long other ranks wait for the end of the session when rank 0's connection has closed without a word: how its process ended says
+// what went wrong, and no other process is to end before.
+const silentEndTimeout = 30 * time.Second
 
 // Open begins a session for an attempt. own, unless it is nil, returns the processors and GPUs of a rank.
 func (s *Server) Open(task Task, own func(rank int) (cpus []int, gpus []string), b Backend) *Session {
@@ -275,6 +281,9 @@ func (x *Session) Close() {
 func (x *Session) close() {
 	x.mu.Lock()
 	x.over = true
+	if x.silence != nil {
+		x.silence.Stop()
+	}
 	for c := range x.conns {
 		c.Close()
 	}
@@ -303,6 +312,9 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 		delete(x.present, rank)
 		if _, said := x.left[rank]; !said {
 			x.left[rank] = Done{Error: "its connection closed before it reported its end"}
+			if rank == 0 && !x.task.Elastic && !x.over {
+				x.silence = time.AfterFunc(silentEndTimeout, x.rank0Through)
+			}
 		}
 		x.changed.Broadcast()
 		x.mu.Unlock()
@@ -334,14 +346,24 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 		case m.Done != nil:
 			x.mu.Lock()
 			x.left[rank] = *m.Done
-			x.changed.Broadcast()
 			x.mu.Unlock()
+			if rank == 0 && !x.task.Elastic {
+				x.rank0Through()
+			}
 			answer = message{Bye: &struct{}{}}
 		default:
 			_ = w.send(refuseText("want a request"))
 			return
 		}
 	}
+}
+
+// rank0Through ends the waits for reports of rank 0.
+func (x *Session) rank0Through() {
+	x.mu.Lock()
+	x.through = true
+	x.changed.Broadcast()
+	x.mu.Unlock()
 }
 
 func (x *Session) report(rank int, r report) message {
@@ -360,14 +382,12 @@ func (x *Session) report(rank int, r report) message {
 			x.mu.Lock()
 			return m
 		}
-		_, through := x.left[0]
-		through = through && !x.task.Elastic
 		switch {
 		case x.over:
 			return refuseText("the trial has ended")
 		case x.latest > r.Step:
 			return refuseText(fmt.Sprintf("rank 0 has reported step %d, but not step %d: all ranks report the same steps", x.latest, r.Step))
-		case through:
+		case x.through:
 			return refuseText(fmt.Sprintf("rank 0 has ended without a report of step %d", r.Step))
 		}
 		x.changed.Wait()
