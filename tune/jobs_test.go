@@ -77,7 +77,7 @@ func trial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
 	return nil
 }
 
-// endSlowly ends this process without a word to its search. Its connections close before, as when the kernel frees much memory.
+// endSlowly ends this process, which does not tell its search. Its connections close before, as when the kernel frees much memory.
 func endSlowly(kind string) {
 	for fd := range 64 {
 		_ = syscall.Shutdown(fd, syscall.SHUT_RDWR) // which is an error for what is no socket

@@ -74,7 +74,7 @@ func (t *jobTrial) readResult() (*control.Result, error) {
 	return control.DecodeResult(text)
 }
 
-// workersSay is what workers said went wrong, and the class of it: out of memory if any is. One whose connection closed without a word says no class.
+// workersSay is what workers said went wrong, and the class of it: out of memory if any is. One whose connection closed before it said how it ended says no class.
 func (t *jobTrial) workersSay() (text string, class Failure) {
 	var all []string
 	for rank := range t.workers() {

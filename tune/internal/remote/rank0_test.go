@@ -29,9 +29,9 @@ func pipeSession(t *testing.T) (x *Session, worker func(rank int) (net.Conn, *Cl
 	}
 }
 
-// When rank 0's connection closes without a word, how its process ended says what went wrong, and the others must not end before it. So they get no
+// When rank 0's connection closes before it says how it ended, how its process ended says what went wrong, and the others must not end before it. So they get no
 // answer until the session ends, which ends them, or for a time.
-func TestOthersWaitForTheEndOfARank0ThatIsGoneWithoutAWord(t *testing.T) {
+func TestOthersWaitForTheEndOfARank0ThatIsGone(t *testing.T) {
 	t.Run("the session ends", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			x, worker := pipeSession(t)

@@ -200,7 +200,7 @@ type Session struct {
 	saving  *saving            // the checkpoint that is being saved; nil: none
 	copies  map[hello]net.Conn // by rank and kind
 	through bool               // rank 0 reports nothing more
-	silence *time.Timer        // sets through; nil: rank 0's connection has not closed without a word
+	silence *time.Timer        // sets through; nil: rank 0's connection has not closed before it said how it ended
 	over    bool
 }
 
@@ -213,7 +213,7 @@ type saving struct {
 // keptAnswers bounds how many steps another rank may lag behind rank 0.
 const keptAnswers = 4096
 
-// silentEndTimeout bounds how long other ranks wait for the end of the session when rank 0's connection has closed without a word: how its process ended says
+// silentEndTimeout bounds how long other ranks wait for the end of the session when rank 0's connection has closed before it said how it ended: how its process ended says
 // what went wrong, and no other process is to end before.
 const silentEndTimeout = 30 * time.Second
 
