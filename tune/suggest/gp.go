@@ -55,18 +55,23 @@ func (t gpTheta) noise() float64    { return math.Exp(2*t[len(t)-1]) + 1e-8 }
 // noiseShare is the noise's part of a value's variance.
 func (t gpTheta) noiseShare() float64 { return t.noise() / (t.noise() + t.variance()) }
 
-// covariance is K + noise.
-func (t gpTheta) covariance(x [][]float64) *mat.SymDense {
+// A maternValue is what matern returns for a pair of points.
+type maternValue struct{ k, slope float64 }
+
+// covariance is K + noise, and the kernels of the pairs (i, j < i) without amplitude.
+func (t gpTheta) covariance(x [][]float64) (*mat.SymDense, []maternValue) {
 	k := mat.NewSymDense(len(x), nil)
+	pairs := make([]maternValue, 0, len(x)*(len(x)-1)/2)
 	inv, v := t.inverseScales(), t.variance()
 	for i := range x {
 		for j := range i {
-			m, _ := matern(t.distance(x[i], x[j], inv))
+			m, slope := matern(t.distance(x[i], x[j], inv))
 			k.SetSym(i, j, v*m)
+			pairs = append(pairs, maternValue{m, slope})
 		}
 		k.SetSym(i, i, v+t.noise())
 	}
-	return k
+	return k, pairs
 }
 
 // Priors of the hyper-parameters' logarithms: normal, with these means and standard deviations. Scales of about half the
@@ -104,7 +109,7 @@ func (t gpTheta) loss(x [][]float64, y []float64, grad []float64) float64 {
 		grad[i] = 0
 	}
 	var chol mat.Cholesky
-	k := t.covariance(x)
+	k, pairs := t.covariance(x)
 	if !chol.Factorize(k) {
 		return math.Inf(1)
 	}
@@ -127,11 +132,12 @@ func (t gpTheta) loss(x [][]float64, y []float64, grad []float64) float64 {
 		for j := range i {
 			// ∂loss/∂K_ij, counted for both halves.
 			w := inverse.At(i, j) - ai*alpha.AtVec(j)
-			m, slope := matern(t.distance(x[i], x[j], inv))
-			grad[d] += w * 2 * v * m
+			pair := pairs[0]
+			pairs = pairs[1:]
+			grad[d] += w * 2 * v * pair.k
 			for p := range d {
 				q := gap(x[i][p], x[j][p]) * inv[p]
-				grad[p] += w * v * slope * q * q
+				grad[p] += w * v * pair.slope * q * q
 			}
 		}
 		w := 0.5 * (inverse.At(i, i) - ai*ai)
@@ -170,7 +176,7 @@ func fitGP(x [][]float64, y []float64) gpTheta {
 // newGP conditions on x with one or more sets of values.
 func newGP(theta gpTheta, x [][]float64, ys ...[]float64) *gp {
 	g := &gp{theta: theta, x: x}
-	k := theta.covariance(x)
+	k, _ := theta.covariance(x)
 	for jitter := 1e-8; !g.chol.Factorize(k) && jitter < 1; jitter *= 10 {
 		for i := range x {
 			k.SetSym(i, i, k.At(i, i)+jitter)
