@@ -1,6 +1,7 @@
 package suggest
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -17,17 +18,8 @@ func (t *TPE) branches(m *model, recs []record, given []float64, rng *rand.Rand)
 		if !math.IsNaN(chosen[j]) || !m.active(j, chosen) {
 			continue
 		}
-		best, top := 0, math.Inf(-1)
 		scores, running := branchScores(recs, j, m.dims[j].choices)
-		total := 0
-		for c := range scores {
-			total += len(scores[c]) + running[c]
-		}
-		for _, c := range rng.Perm(len(scores)) {
-			if v := t.promise(scores[c], running[c], total); v > top {
-				best, top = c, v
-			}
-		}
+		best := t.branch(scores, running, rng)
 		chosen[j] = float64(best)
 		var within []record
 		for i := range recs {
@@ -63,29 +55,58 @@ func branchScores(recs []record, j, choices int) (scores [][]float64, running []
 	return scores, running
 }
 
-// promise is what a branch can be hoped to reach, out of total trials over all branches:
-//
-//	best + Explore·(best − the score a quarter of the way down)·√(ln(total)/n)
-//
-// with n its trials, those that run too. As long as the branch's own parameters are not found, its best and its good trials
-// differ much, and it is worth more of them; once they are, it is worth its best. The fewest trials go first while a branch
-// has fewer than three that ended.
-func (t *TPE) promise(scores []float64, running, total int) float64 {
-	n := len(scores)
-	if n < 3 {
-		return math.MaxFloat64 / float64(1+n+running)
+// branch is the one to go on with, by the scores of the branches' trials and how many more of them run: one with fewer than three trials
+// that ended, if there is one, the one with the fewest first; else the branch of the best trial, or in a part Explore of all proposals the
+// one with the largest expected gain. The first keeps the best branch refined, the second gives the others their share.
+func (t *TPE) branch(scores [][]float64, running []int, rng *rand.Rand) int {
+	order := rng.Perm(len(scores))
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(scores[a])+running[a], len(scores[b])+running[b]) })
+	top, first := math.Inf(-1), order[0]
+	for _, c := range order {
+		if len(scores[c]) < 3 {
+			return c
+		}
+		slices.Sort(scores[c])
+		if best := scores[c][len(scores[c])-1]; best > top {
+			top, first = best, c
+		}
 	}
 	explore := t.Explore
 	if explore == 0 {
-		explore = 6
+		explore = 0.5
 	}
-	slices.Sort(scores)
-	best, good := scores[n-1], scores[n-1-max(1, n/4)]
-	if math.IsInf(best, -1) {
-		return best
+	if rng.Float64() >= explore {
+		return first
 	}
-	if math.IsInf(good, -1) {
-		good = best // its good trials were pruned, or violate constraints
+	most := 0.0
+	for _, c := range order {
+		if gain := expectedGain(scores[c], running[c], top); gain > most {
+			most, first = gain, c
+		}
 	}
-	return best + explore*(best-good)*math.Sqrt(math.Log(float64(total))/float64(n+running))
+	return first
+}
+
+// expectedGain is by how much a branch's next trial can be hoped to be above top, the best score of all branches, up to a factor:
+//
+//	e/n · e/(e + top − best), e = best − the score a quarter of the way down those that are known
+//
+// with n its trials, those that run too, and its scores sorted, −∞ first where a trial was pruned or violates constraints. Were each of its trials a draw from one distribution, one in n would set a
+// record, by about e; the second factor is the chance that such a record is above top, if the distribution has a heavy tail. A branch whose own
+// parameters are found has e near 0.
+func expectedGain(scores []float64, running int, top float64) float64 {
+	n := len(scores)
+	known := scores
+	for len(known) > 0 && math.IsInf(known[0], -1) {
+		known = known[1:]
+	}
+	if len(known) < 2 {
+		return 0
+	}
+	best := known[len(known)-1]
+	e := best - known[len(known)-1-max(1, len(known)/4)]
+	if e == 0 {
+		return 0
+	}
+	return e / float64(n+running) * e / (e + top - best)
 }

@@ -42,6 +42,32 @@ func TestBranchesGetWhatTheyPromise(t *testing.T) {
 	}
 }
 
+// A branch's expected gain falls as its best lies further below the best of all, as its trials become alike, and with their number; pruned trials
+// count in the number alone.
+func TestExpectedGain(t *testing.T) {
+	inf := math.Inf(-1)
+	for _, tc := range []struct {
+		scores  []float64
+		running int
+		top     float64
+		want    float64
+	}{
+		{[]float64{-3, -2, -1}, 0, -1, 1.0 / 3},
+		{[]float64{-3, -2, -1}, 1, -1, 1.0 / 4},
+		{[]float64{-3, -2, -1}, 0, 0, 1.0 / 6},
+		{[]float64{-3, -1.5, -1}, 0, -1, 0.5 / 3},
+		{[]float64{inf, inf, inf, -3, -2, -1}, 0, -1, 1.0 / 6},
+		{[]float64{inf, inf, -1}, 0, -1, 0},
+		{[]float64{inf, inf, inf}, 0, -1, 0},
+		{[]float64{-1, -1, -1}, 0, -1, 0},
+		{[]float64{-8, -7, -6, -5, -4, -3, -2, -1}, 0, -1, 2.0 / 8},
+	} {
+		if got := expectedGain(tc.scores, tc.running, tc.top); !near(got, tc.want, 1e-12) {
+			t.Errorf("scores %v, %d running, best of all %v: got %v, want %v", tc.scores, tc.running, tc.top, got, tc.want)
+		}
+	}
+}
+
 // The n best records are those that sorting finds, in its order.
 func TestTheBestRecordsAreThoseOfASort(t *testing.T) {
 	rng := randFor("best records")

@@ -39,9 +39,9 @@ type TPE struct {
 	Candidates int
 	// PriorWeight is the weight of the prior kernel against an observation's 1. Zero is the rules' own.
 	PriorWeight float64
-	// Explore is, with Sharp rules, how much the chance of a branch counts beside the best that it has reached: a branch is what
-	// is there under one value of a parameter on which others depend. See promise. Zero is 6; below zero such a
-	// parameter is searched like any other choice.
+	// Explore is, with Sharp rules, the part of proposals that go to the branch with the largest expected gain, the others going to the
+	// branch of the best trial: a branch is what is there under one value of a parameter on which others depend. Zero is 0.5;
+	// below zero such a parameter is searched like any other choice.
 	Explore float64
 	// IgnoreRunning leaves running trials out of both densities.
 	IgnoreRunning bool
