@@ -10,17 +10,19 @@ import (
 // branchStartup is the number of finished trials of a branch below which its proposals are quasi-random.
 const branchStartup = 4
 
+// branchExplore is the part of proposals that go to the branch with the largest expected gain.
+const branchExplore = 0.5
+
 // branches chooses a value for each parameter that others depend on, by what its branches promise, unless it is given. It returns given
 // with these values, and the records that have them.
-func (t *TPE) branches(m *model, recs []record, given []float64, rng *rand.Rand) ([]float64, []record) {
+func (m *model) branches(recs []record, given []float64, explore float64, rng *rand.Rand) ([]float64, []record) {
 	chosen := slices.Clone(given)
 	for _, j := range m.parents {
 		if !math.IsNaN(chosen[j]) || !m.active(j, chosen) {
 			continue
 		}
 		scores, running := branchScores(recs, j, m.dims[j].choices)
-		best := t.branch(scores, running, rng)
-		chosen[j] = float64(best)
+		chosen[j] = float64(branch(scores, running, explore, rng))
 		var within []record
 		for i := range recs {
 			if recs[i].x[j] == chosen[j] {
@@ -56,9 +58,9 @@ func branchScores(recs []record, j, choices int) (scores [][]float64, running []
 }
 
 // branch is the one to go on with, by the scores of the branches' trials and how many more of them run: one with fewer than three trials
-// that ended, if there is one, the one with the fewest first; else the branch of the best trial, or in a part Explore of all proposals the
+// that ended, if there is one, the one with the fewest first; else the branch of the best trial, or in a part explore of all proposals the
 // one with the largest expected gain. The first keeps the best branch refined, the second gives the others their share.
-func (t *TPE) branch(scores [][]float64, running []int, rng *rand.Rand) int {
+func branch(scores [][]float64, running []int, explore float64, rng *rand.Rand) int {
 	order := rng.Perm(len(scores))
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(scores[a])+running[a], len(scores[b])+running[b]) })
 	top, first := math.Inf(-1), order[0]
@@ -70,10 +72,6 @@ func (t *TPE) branch(scores [][]float64, running []int, rng *rand.Rand) int {
 		if best := scores[c][len(scores[c])-1]; best > top {
 			top, first = best, c
 		}
-	}
-	explore := t.Explore
-	if explore == 0 {
-		explore = 0.5
 	}
 	if rng.Float64() >= explore {
 		return first

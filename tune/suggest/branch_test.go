@@ -5,7 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/suggest/suggesttest"
+	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
 // A branch that looks worst at first since its own parameters are not yet searched gets trials for as long as it improves, and ends as the one with
@@ -39,6 +41,46 @@ func TestBranchesGetWhatTheyPromise(t *testing.T) {
 	t.Log(counts)
 	if counts["narrow"] < counts["wide"] || counts["narrow"] < 3*counts["poor"] {
 		t.Errorf("the narrow branch, which is best, got %d trials, the wide one %d, the poor one %d", counts["narrow"], counts["wide"], counts["poor"])
+	}
+}
+
+// A branch that is not searched yet gets a share of the proposals beside one that is better and whose parameters are found.
+func TestABranchThatIsBehindGetsItsShare(t *testing.T) {
+	space := tune.Space{tune.Choice("branch", "found", "open"), tune.Real("x", 0, 1).When("branch", "found"), tune.Real("y", 0, 1).When("branch", "open")}
+	v := &tunetest.View{SearchSpace: space, Direction: tune.Min}
+	add := func(branch, name string, at, y float64) {
+		p, err := space.Fill(tune.Params{}, func(q tune.Param, _ tune.Params) (any, error) {
+			if q.Name == name {
+				return at, nil
+			}
+			return branch, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Done(p, y)
+	}
+	for i := range 16 {
+		x := 0.5 + 1e-3*float64(i)
+		add("found", "x", x, 0.3+(x-0.5)*(x-0.5))
+	}
+	for _, y := range []float64{0.1, 0.35, 0.6, 0.9} {
+		add("open", "y", y, 1.5-y)
+	}
+	for name, s := range map[string]tune.Suggester{"TPE": &TPE{}, "GP": &GP{}} {
+		open := 0
+		for i := range 20 {
+			p, err := s.Suggest(v, v.Len(), randFor(name+string(rune('a'+i))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Text("branch") == "open" {
+				open++
+			}
+		}
+		if open < 4 || open > 16 {
+			t.Errorf("%s: %d of 20 proposals go to the open branch, want about half", name, open)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 // Running trials have no value yet: their values are drawn from the process, several times, and the improvement is
 // averaged over the draws (Snoek, Larochelle and Adams 2012, section 3.2), so that many trials at once spread. Inputs are
 // the unit cube; the values of a choice are all as far from each other, a number that is not there stands in the middle.
+// The branch of a conditional space is chosen first, as by TPE.
 type GP struct {
 	// Startup is the number of finished trials below which proposals are quasi-random. Zero is 10.
 	Startup int
@@ -37,7 +38,12 @@ func (g *GP) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, erro
 	if n := finished(recs); n < g.startup() || n < 2 || m.size(given) == 1 {
 		return m.params(m.startPoint(recs, given, &g.matrices, v.Seed(), number, rng), fixed)
 	}
-	return m.params(m.fresh(recs, given, rng, func() []float64 { return g.propose(m, recs, given, rng) }), fixed)
+	part, within := m.branches(recs, given, branchExplore, rng)
+	x := m.fresh(recs, part, rng, func() []float64 { return g.propose(m, recs, part, rng) })
+	if len(within) < len(recs) && has(within, hash(m.settle(x))) { // all of the branch has been tried
+		x = m.fresh(recs, given, rng, func() []float64 { return g.propose(m, recs, given, rng) })
+	}
+	return m.params(x, fixed)
 }
 
 // gpCache keeps the hyper-parameters fitted to some points, so that they need not be found again at each proposal.

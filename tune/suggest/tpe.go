@@ -1,6 +1,7 @@
 package suggest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -81,7 +82,7 @@ func (t *TPE) suggest(m *model, recs []record, v tune.View, number int, rng *ran
 	}
 	part, within := given, recs
 	if t.Rules == Sharp && t.Explore >= 0 {
-		part, within = t.branches(m, recs, given, rng)
+		part, within = m.branches(recs, given, cmp.Or(t.Explore, branchExplore), rng)
 	}
 	if len(within) < len(recs) {
 		if finished(within) < branchStartup {
