@@ -41,7 +41,7 @@ export class SearchSummary {
     show(best, this.best === null ? UNKNOWN : figure(columns.value[this.best]), this.best === null ? "no value yet" : `trial ${this.best}, ${now.metric}${known(columns.best_step[this.best]) ? ` at step ${columns.best_step[this.best]}` : ""}`);
     const ended = ["completed", "pruned", "failed", "stopped"].filter((s) => counts[s] > 0).map((s) => `${whole(counts[s])} ${s}`).join(", ");
     show(trials, whole(state.count) + (now.planned > 0 ? ` of ${whole(now.planned)}` : ""), ended || "none has ended");
-    show(running, whole(counts.running), [counts.pending && `${whole(counts.pending)} pending`, counts.paused && `${whole(counts.paused)} paused`].filter(Boolean).join(", ") || now.parallel > 0 ? `at most ${whole(now.parallel)} at once` : "as many at once as fit");
+    show(running, whole(counts.running), [counts.pending && `${whole(counts.pending)} pending`, counts.paused && `${whole(counts.paused)} paused`].filter(Boolean).join(", ") || (now.parallel > 0 ? `at most ${whole(now.parallel)} at once` : "as many at once as fit"));
     show(elapsed, long(now.elapsed_seconds), now.over ? "the search is over" : now.exhausted ? "no more new trials" : "of search, all runs together");
     const used = now.hosts.reduce((n, h) => n + h.slots_used, 0), all = now.hosts.reduce((n, h) => n + h.slots, 0);
     const cpus = now.hosts.reduce((n, h) => n + h.cpus, 0);
