@@ -128,7 +128,7 @@ func scratchFolder() (dir string, remove func() error, err error) {
 
 // copy copies in a connection of its own. If that breaks, another one goes on where it was, unless there is no progress for copyPatience.
 func (c *Client) copy(ctx context.Context, kind copyKind, at func() position, do func(conn net.Conn, w *wire) error) error {
-	progress, since, wait := at(), time.Now(), firstWait
+	tries := retry{at: at()}
 	for {
 		err := c.copyOnce(ctx, kind, do)
 		if ctx.Err() != nil {
@@ -137,10 +137,8 @@ func (c *Client) copy(ctx context.Context, kind copyKind, at func() position, do
 		if err == nil || !errors.Is(err, errBroken) {
 			return err
 		}
-		if now := at(); now != progress {
-			progress, since, wait = now, time.Now(), firstWait
-		}
-		if time.Since(since) > copyPatience {
+		wait, ok := tries.broke(at(), time.Now())
+		if !ok {
 			return fmt.Errorf("no progress for %v: %w: %w", copyPatience, err, ErrGone)
 		}
 		select {
@@ -148,8 +146,24 @@ func (c *Client) copy(ctx context.Context, kind copyKind, at func() position, do
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		wait = min(2*wait, longestWait)
 	}
+}
+
+// A retry says whether a copy tries again. Its patience begins when a connection breaks: one that copied for long may have made progress of which only
+// the next connection hears.
+type retry struct {
+	at    position  // the newest that is known
+	since time.Time // of the first connection that broke there; zero: none has
+	wait  time.Duration
+}
+
+// broke says how long to wait before the next connection; ok is false if there has been no progress for copyPatience.
+func (r *retry) broke(at position, now time.Time) (wait time.Duration, ok bool) {
+	if at != r.at || r.since.IsZero() {
+		*r = retry{at: at, since: now, wait: firstWait}
+	}
+	wait, r.wait = r.wait, min(2*r.wait, longestWait)
+	return wait, now.Sub(r.since) <= copyPatience
 }
 
 func (c *Client) copyOnce(ctx context.Context, kind copyKind, do func(conn net.Conn, w *wire) error) error {

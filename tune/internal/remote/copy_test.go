@@ -565,3 +565,44 @@ func BenchmarkCheckpoint(b *testing.B) {
 		})
 	}
 }
+
+// A copy whose connection breaks after a long time goes on: only time without progress counts.
+func TestACopyIsPatientAfterALongConnection(t *testing.T) {
+	start := time.Now()
+	r := retry{}
+	for _, step := range []struct {
+		after time.Duration
+		at    position
+		ok    bool
+	}{
+		{10 * copyPatience, position{}, true}, // it copied all the time; where it is the next connection hears
+		{10*copyPatience + copyPatience/2, position{3, 5}, true},
+		{11 * copyPatience, position{3, 5}, true},
+		{12 * copyPatience, position{3, 5}, false},
+	} {
+		if wait, ok := r.broke(step.at, start.Add(step.after)); ok != step.ok || wait < firstWait || wait > longestWait {
+			t.Errorf("broken after %v at %v: got wait %v, go on %v, want %v", step.after, step.at, wait, ok, step.ok)
+		}
+	}
+}
+
+// The limit is of all files together.
+func TestFilesTogetherKeepTheLimit(t *testing.T) {
+	in := newTreeReceiver(t.TempDir(), 10, func() {})
+	defer in.close()
+	var err error
+	if in.root, err = os.OpenRoot(in.dir); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []error{nil, nil, errTooLarge} {
+		err := in.begin(entry{Name: string(rune('a' + i)), Bytes: 4})
+		if !errors.Is(err, want) {
+			t.Fatalf("file %d of 4 bytes of at most 10: got %v, want %v", i, err, want)
+		}
+		if err == nil {
+			if err := in.write(make([]byte, 4)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

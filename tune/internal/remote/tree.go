@@ -152,7 +152,7 @@ type treeReceiver struct {
 	root   *os.Root
 	at     position
 	bytes  int64    // of all files so far, as announced
-	file   *os.File // of current, which is not whole yet
+	file   *os.File // of now, which is not whole yet
 	now    entry
 	whole  bool // all has come
 	closed bool
