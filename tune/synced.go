@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/paragon-train/paragon/internal/searchcontrol"
 	"github.com/paragon-train/paragon/internal/ssh"
 )
 
@@ -23,7 +24,7 @@ func synced(study string) (ssh.Source, error) {
 	}
 	s := ssh.Source{Dir: here}
 	if study == here {
-		s.Exclude = []string{trialsFolder, logName}
+		s.Exclude = []string{trialsFolder, logName, searchcontrol.FileName}
 		return s, nil
 	}
 	if _, err := ssh.CleanExclude(here, study); err != nil {

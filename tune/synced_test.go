@@ -37,7 +37,7 @@ func TestTheFoldersOfStudiesAreNotCopiedToHosts(t *testing.T) {
 		{"alias/runs/a", []string{"runs/a", "runs/b"}},
 		{"there/c", nil},
 		{"here/outside/c", nil}, // rsync copies links as links
-		{"here", []string{trialsFolder, logName}},
+		{"here", []string{trialsFolder, logName, "control.json"}},
 	} {
 		s, err := synced(filepath.Join(root, tc.study))
 		if err != nil || !slices.Equal(s.Exclude, tc.want) {

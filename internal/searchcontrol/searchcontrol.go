@@ -57,8 +57,6 @@ type place struct {
 }
 
 const (
-	fileName = "control.json"
-
 	maxRequest = 64 << 10 // bytes
 	maxAnswer  = 4 << 20
 	maxPlace   = 64 << 10
@@ -66,6 +64,9 @@ const (
 	readTimeout = 5 * time.Second // of a request that is on its way
 	askTimeout  = 2 * time.Minute // of an answer: adding a host takes a while
 )
+
+// FileName names the file in the study's folder that has the address and the token.
+const FileName = "control.json"
 
 // ErrNone is in the chain of the error of Ask where no search answers.
 var ErrNone = errors.New("no search answers")
@@ -87,7 +88,7 @@ func Serve(folder string, answer func(context.Context, Request) (string, error))
 	if err != nil {
 		return nil, fmt.Errorf("searchcontrol: %w", err)
 	}
-	s := &Server{file: filepath.Join(folder, fileName), token: rand.Text(), answer: answer, ln: ln}
+	s := &Server{file: filepath.Join(folder, FileName), token: rand.Text(), answer: answer, ln: ln}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.write(); err != nil {
 		return nil, errors.Join(fmt.Errorf("searchcontrol: %w", err), ln.Close())
@@ -104,7 +105,7 @@ func (s *Server) write() error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(s.file), "."+fileName+"-*") // which only this user may read
+	f, err := os.CreateTemp(filepath.Dir(s.file), "."+FileName+"-*") // which only this user may read
 	if err != nil {
 		return err
 	}
@@ -208,9 +209,9 @@ func Ask(ctx context.Context, folder string, q Request) (string, error) {
 }
 
 func readPlace(folder string) (p place, err error) {
-	f, err := os.Open(filepath.Join(folder, fileName))
+	f, err := os.Open(filepath.Join(folder, FileName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return p, fmt.Errorf("%w in %s: want the folder of a search that runs on hosts", ErrNone, folder)
+		return p, fmt.Errorf("%w in %s: no search that uses hosts runs there; want the folder of one, such as runs/mnist", ErrNone, folder)
 	}
 	if err != nil {
 		return p, err
