@@ -247,3 +247,33 @@ func TestNumbersThatJSONDoesNotHave(t *testing.T) {
 		}
 	}
 }
+
+// What Optuna has of a constraint is how far the trial is beyond its bound, and below zero if it is kept.
+func TestConstraintsOfOptunaBecomeMetrics(t *testing.T) {
+	for bound, want := range map[tune.Constraint]float64{
+		{Metric: "latency", Bound: 20}:                17,
+		{Metric: "latency", Bound: 20, AtLeast: true}: 23,
+	} {
+		s, err := tune.NewStudy(tune.Config{Space: tune.Space{tune.Real("lr", 0, 1)}, Metric: "accuracy", Samples: 2, Constraints: []tune.Constraint{bound}, Logger: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := optuna.Read(strings.NewReader(`{"version": 1, "directions": ["maximize"], "trials": [
+			{"state": "COMPLETE", "values": [0.5], "params": {"lr": 0.1}, "system_attrs": {"constraints": [-3]}}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := f.Import(s, tune.BestReport); err != nil {
+			t.Fatal(err)
+		}
+		s.View(func(v tune.View) {
+			last, _ := v.Trial(0).Last()
+			if got, _ := last.Metrics.Get("latency"); got != want || v.Violation(v.Trial(0)) != 0 {
+				t.Errorf("%v: got %s %v with violation %v, want %v and 0", bound, bound.Metric, got, v.Violation(v.Trial(0)), want)
+			}
+		})
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
