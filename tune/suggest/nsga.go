@@ -23,7 +23,7 @@ type NSGA2 struct {
 	Population int
 	// Crossover is the probability that a child has two parents. Zero is 0.9, below zero is never.
 	Crossover float64
-	// Mutation is the probability that a parameter is mutated. Zero is 1 for all parameters of a child together, below zero is never.
+	// Mutation is the probability that a parameter is mutated. Zero is one parameter of a child on average, below zero is never.
 	Mutation float64
 	// CrossoverIndex and MutationIndex are the distribution indices η: the larger, the nearer is a child to its parents. Zero is 10 and 20.
 	CrossoverIndex, MutationIndex float64

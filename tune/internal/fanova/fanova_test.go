@@ -63,3 +63,16 @@ func TestSharesOfAConstantAreZero(t *testing.T) {
 		t.Errorf("got %v, want zeros", got)
 	}
 }
+
+// Values of a choice are separated between their intervals, not within one.
+func TestACutIsBetweenTheIntervalsOfValues(t *testing.T) {
+	g := grower{inputs: []Input{{Count: 4}, {}}}
+	for _, tc := range []struct {
+		input          int
+		from, to, want float64
+	}{{0, 0.125, 0.375, 0.25}, {0, 0.125, 0.625, 0.5}, {1, 0.125, 0.625, 0.375}} {
+		if got := g.cut(tc.input, tc.from, tc.to); got != tc.want {
+			t.Errorf("input %d from %v to %v is cut at %v, want %v", tc.input, tc.from, tc.to, got, tc.want)
+		}
+	}
+}
