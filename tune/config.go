@@ -142,73 +142,91 @@ type Config struct {
 	program string // the Name that the program's Run has, if the study is another one made of it (Confirm, RunBest)
 }
 
-// Validate says which field is wrong, and why.
+// A FieldError says what is wrong with a field of a Config.
+type FieldError struct {
+	Field string // such as Samples, Points[1] or Resources.StartTimeout
+	Err   error  // what came, and what was wanted
+}
+
+// Error is "tune: config: Samples: got -5, want ...".
+func (e *FieldError) Error() string { return fmt.Sprintf("tune: config: %s: %v", e.Field, e.Err) }
+
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// fieldErrors gathers what is wrong with the fields of a Config.
+type fieldErrors []error
+
+func (f *fieldErrors) bad(field, format string, args ...any) {
+	*f = append(*f, &FieldError{field, fmt.Errorf(format, args...)})
+}
+
+// Validate says which fields are wrong, and why. Its error joins one for each mistake; those of fields other than Space are a *FieldError.
 func (c *Config) Validate() error {
-	var all []error
-	bad := func(format string, args ...any) { all = append(all, fmt.Errorf("tune: config: "+format, args...)) }
+	var all fieldErrors
 	if err := c.Space.Validate(); err != nil {
 		all = append(all, err)
 	}
 	if c.Mode > Min {
-		bad("Mode is %d: want tune.Max or tune.Min", c.Mode)
+		all.bad("Mode", "got %d, want tune.Max or tune.Min", c.Mode)
 	}
 	if c.Metric != "" {
 		if _, err := c.Mode.resolve(c.Metric); err != nil {
-			all = append(all, err)
+			all.bad("Mode", "%w", err)
 		}
 	}
-	if err := c.validateGoals(); err != nil {
-		all = append(all, err)
-	}
+	c.validateGoals(&all)
 	if c.Scope != BestReport && c.Scope != LastReport {
-		bad("Scope is %q: want BestReport or LastReport", c.Scope)
+		all.bad("Scope", "got %q, want BestReport or LastReport", c.Scope)
 	}
 	if c.Samples < -1 {
-		bad("Samples is %d: want -1 (no limit), 0 (one) or more", c.Samples)
+		all.bad("Samples", "got %d, want -1 (no limit), 0 (one) or more", c.Samples)
 	}
 	if c.Parallel != AsManyAsFit && (c.Parallel < 0 || c.Parallel > MaxParallel) {
-		bad("Parallel is %d: want 0 (one) to %d, or AsManyAsFit", c.Parallel, MaxParallel)
+		all.bad("Parallel", "got %d, want 0 (one) to %d, or AsManyAsFit", c.Parallel, MaxParallel)
 	}
 	for _, d := range []struct {
 		name  string
 		value time.Duration
 	}{{"Timeout", c.Timeout}, {"ReportTimeout", c.ReportTimeout}, {"Grace", c.Grace}, {"Resources.StartTimeout", c.Resources.StartTimeout}} {
 		if d.value < 0 {
-			bad("%s is %v: want 0 or more", d.name, d.value)
+			all.bad(d.name, "got %v, want 0 or more", d.value)
 		}
 	}
 	if c.CheckpointBytes < 0 {
-		bad("CheckpointBytes is %d: want 0 (no limit) or more", c.CheckpointBytes)
+		all.bad("CheckpointBytes", "got %d, want 0 (no limit) or more", c.CheckpointBytes)
 	}
 	if c.MaxFailed < 0 {
-		bad("MaxFailed is %d: want 0 (no limit) or more", c.MaxFailed)
+		all.bad("MaxFailed", "got %d, want 0 (no limit) or more", c.MaxFailed)
 	}
 	if c.FirstFailures < -1 {
-		bad("FirstFailures is %d: want -1 (no limit), 0 (5) or more", c.FirstFailures)
+		all.bad("FirstFailures", "got %d, want -1 (no limit), 0 (5) or more", c.FirstFailures)
 	}
 	switch c.Resume {
 	case ResumeNever, ResumeAuto, ResumeErrored, RestartErrored, ErroredOnly, ResumeNew:
 	default:
-		bad("Resume is %q: want one of the ResumeModes", c.Resume)
+		all.bad("Resume", "got %q, want one of the ResumeModes", c.Resume)
 	}
-	for _, part := range []any{c.Suggester, c.Scheduler} {
-		if v, ok := part.(interface{ Validate() error }); ok {
+	for _, part := range []struct {
+		name string
+		rule any
+	}{{"Suggester", c.Suggester}, {"Scheduler", c.Scheduler}} {
+		if v, ok := part.rule.(interface{ Validate() error }); ok {
 			if err := v.Validate(); err != nil {
-				bad("%w", err)
+				all.bad(part.name, "%w", err)
 			}
 		}
 	}
 	r := c.Resources
 	if min(r.Hosts, r.Slots, r.CPUsPerSlot, r.GPUs, r.Servers) < 0 {
-		bad("Resources are %+v: want no number below 0", r)
+		all.bad("Resources", "got %+v, want no number below 0", r)
 	}
 	if len(all) == 0 {
 		if n := gridSize(c.Space, Params{}); n > math.MaxInt32 {
-			bad("the grid has more than %d points", math.MaxInt32)
+			all.bad("Space", "the grid has more than %d points", math.MaxInt32)
 		}
 		for i, p := range c.Points {
 			if _, err := c.Space.point(p); err != nil {
-				bad("Points[%d]: %w", i, err)
+				all.bad(fmt.Sprintf("Points[%d]", i), "%w", err)
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -68,9 +67,7 @@ type SingleObjective interface {
 }
 
 // validateGoals checks Objectives and Constraints.
-func (c *Config) validateGoals() error {
-	var all []error
-	bad := func(format string, args ...any) { all = append(all, fmt.Errorf("tune: config: "+format, args...)) }
+func (c *Config) validateGoals(all *fieldErrors) {
 	named := map[string]string{}
 	if c.Metric != "" {
 		named[c.Metric] = "Metric"
@@ -78,50 +75,51 @@ func (c *Config) validateGoals() error {
 	switch n := len(c.Objectives); {
 	case n == 0:
 	case c.Metric != "" || c.Mode != Auto:
-		bad("Objectives and Metric or Mode are set: want one of them")
+		all.bad("Objectives", "Metric or Mode are set, too: want one of them")
 	case n == 1 || n > MaxObjectives:
-		bad("there are %d Objectives: want 2 to %d, or Metric and Mode for one", n, MaxObjectives)
+		all.bad("Objectives", "got %d, want 2 to %d, or Metric and Mode for one", n, MaxObjectives)
 	}
 	for i, o := range c.Objectives {
 		what := fmt.Sprintf("Objectives[%d]", i)
 		switch {
 		case o.Metric == "":
-			bad("%s has no Metric", what)
+			all.bad(what, "it has no Metric")
 		case o.Mode > Min:
-			bad("%s: Mode is %d: want tune.Max or tune.Min", what, o.Mode)
+			all.bad(what, "its Mode is %d, want tune.Max or tune.Min", o.Mode)
 		case named[o.Metric] != "":
-			bad("%s: metric %q is that of %s, too", what, o.Metric, named[o.Metric])
+			all.bad(what, "metric %q is that of %s, too", o.Metric, named[o.Metric])
 		default:
 			if _, err := o.Mode.resolve(o.Metric); err != nil {
-				bad("%s: %w", what, err)
+				all.bad(what, "%w", err)
 			}
 		}
 		named[o.Metric] = what
 	}
 	if len(c.Constraints) > 0 && c.Metric == "" && len(c.Objectives) == 0 {
-		bad("Constraints need Metric or Objectives: with several metrics in a report, say which one is to be good")
+		all.bad("Constraints", "they need Metric or Objectives: with several metrics in a report, say which one is to be good")
 	}
 	for i, x := range c.Constraints {
 		what := fmt.Sprintf("Constraints[%d]", i)
 		if x.Metric == "" {
-			bad("%s has no Metric", what)
+			all.bad(what, "it has no Metric")
 		}
 		if math.IsNaN(x.Bound) || math.IsInf(x.Bound, 0) {
-			bad("%s: Bound is %v: want a finite number", what, x.Bound)
+			all.bad(what, "its Bound is %v, want a finite number", x.Bound)
 		}
 	}
-	if len(c.Objectives) > 0 {
-		parts := []any{c.Suggester, c.Scheduler}
-		for _, p := range c.Pruners {
-			parts = append(parts, p)
-		}
-		for _, part := range parts {
-			if s, ok := part.(SingleObjective); ok && s.SingleObjective() {
-				bad("%T judges trials by one metric, and there are %d Objectives: use a part for several, such as suggest.NSGA2, suggest.MOTPE, tune.FIFO", part, len(c.Objectives))
-			}
+	if len(c.Objectives) == 0 {
+		return
+	}
+	single := func(field string, rule any) {
+		if s, ok := rule.(SingleObjective); ok && s.SingleObjective() {
+			all.bad(field, "%T judges trials by one metric, and there are %d Objectives: use one for several, such as suggest.NSGA2, suggest.MOTPE, tune.FIFO", rule, len(c.Objectives))
 		}
 	}
-	return errors.Join(all...)
+	single("Suggester", c.Suggester)
+	single("Scheduler", c.Scheduler)
+	for i, p := range c.Pruners {
+		single(fmt.Sprintf("Pruners[%d]", i), p)
+	}
 }
 
 // goals are the metrics that a report must have to be judged, after the first: those of the other objectives and of the constraints.

@@ -130,11 +130,11 @@ func TestConfigRefusesGoalsThatMakeNoSense(t *testing.T) {
 		change func(c *tune.Config)
 		want   string
 	}{
-		{func(c *tune.Config) { c.Metric = "v" }, "Objectives and Metric or Mode are set"},
-		{func(c *tune.Config) { c.Objectives = tradeOff[:1] }, "there are 1 Objectives: want 2 to 8"},
+		{func(c *tune.Config) { c.Metric = "v" }, "Objectives: Metric or Mode are set, too"},
+		{func(c *tune.Config) { c.Objectives = tradeOff[:1] }, "Objectives: got 1, want 2 to 8"},
 		{func(c *tune.Config) { c.Objectives = append(slices.Clone(tradeOff), tradeOff[0]) }, `metric "accuracy" is that of Objectives[0], too`},
 		{func(c *tune.Config) { c.Objectives = []tune.Objective{{Metric: "a"}, {Metric: "loss"}} }, "set the mode (Config.Mode, mode: in study.yaml) to min"},
-		{func(c *tune.Config) { c.Objectives, c.Constraints = nil, []tune.Constraint{{Metric: "m"}} }, "Constraints need Metric or Objectives"},
+		{func(c *tune.Config) { c.Objectives, c.Constraints = nil, []tune.Constraint{{Metric: "m"}} }, "Constraints: they need Metric or Objectives"},
 		{func(c *tune.Config) { c.Scheduler = &schedule.ASHA{MaxStep: 9} }, "*schedule.ASHA judges trials by one metric"},
 		{func(c *tune.Config) { c.Scheduler = schedule.Any{tune.FIFO{}, &schedule.MedianStopping{}} }, "schedule.Any judges trials by one metric"},
 		{func(c *tune.Config) { c.Pruners = []tune.Pruner{schedule.Reached{Value: 1}} }, "schedule.Reached judges trials by one metric"},

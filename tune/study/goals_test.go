@@ -32,7 +32,7 @@ suggester: {nsga2: {population: 20}}
 	for _, tc := range []struct{ line, want string }{
 		{"objectives: {a: up, b: max}", `f line 1: objectives.a: got "up", want max or min`},
 		{"objectives: [a, b]", "f line 1: objectives: got a list, want fields"},
-		{"objectives: {a: max, b: min}\nmetric: a", "Objectives and Metric or Mode are set"},
+		{"objectives: {a: max, b: min}\nmetric: a", "objectives: Metric or Mode are set, too"},
 		{"metric: a\nconstraints: [memory 8]", `f line 2: constraints[0]: got "memory 8", want a metric and its bound`},
 		{"metric: a\nconstraints: [memory <= much]", `got "memory <= much", want a metric and its bound`},
 		{"objectives: {a: max, b: min}\nsuggester: tpe", "judges trials by one metric"},

@@ -3,6 +3,7 @@ package study
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"regexp"
@@ -29,15 +30,68 @@ func (r *reader) bad(n *yaml.Node, field, format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf("%s line %d: %s: %s", r.file, n.Line, field, fmt.Sprintf(format, args...)))
 }
 
-// invalid gathers what the search's own check found.
-func (r *reader) invalid(err error) {
+// invalid gathers what the search's own check found, at the fields of the file, whose top is given. Fields in which the reader has found a mistake are
+// left out.
+func (r *reader) invalid(top *yaml.Node, err error) {
+	told := maps.Clone(r.faulty)
 	all := []error{err}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		all = joined.Unwrap()
 	}
 	for _, err := range all {
+		if wrong, ok := errors.AsType[*tune.FieldError](err); ok {
+			n, field := locate(top, wrong.Field)
+			if !told[topField.FindString(field)] {
+				r.bad(n, field, "%v", wrong.Err)
+			}
+			continue
+		}
 		r.errs = append(r.errs, fmt.Errorf("%s: %w", r.file, err))
 	}
+}
+
+// fieldPart is a name, or the index of an element, in a field of tune.Config.
+var fieldPart = regexp.MustCompile(`\w+`)
+
+// locate finds a field of tune.Config in the file, as near to it as there is a node, and says how the file names it.
+func locate(top *yaml.Node, goField string) (n *yaml.Node, field string) {
+	n, value := top, top
+	for _, part := range fieldPart.FindAllString(goField, -1) {
+		if index, err := strconv.Atoi(part); err == nil {
+			field += "[" + part + "]"
+			switch {
+			case value != nil && value.Kind == yaml.SequenceNode && index < len(value.Content):
+				n = value.Content[index]
+			case value != nil && value.Kind == yaml.MappingNode && 2*index < len(value.Content): // objectives: {accuracy: max, latency: min}
+				n = value.Content[2*index]
+			}
+			value = nil
+			continue
+		}
+		name := snake(part)
+		if part == "Scope" {
+			name = "judge"
+		}
+		field = join(field, name)
+		key, found := entryOf(value, name)
+		if value = found; key != nil {
+			n = key
+		}
+	}
+	return n, field
+}
+
+// entryOf is a field of a mapping: where it is named, and its value; nil if there is none.
+func entryOf(mapping *yaml.Node, name string) (key, value *yaml.Node) {
+	if mapping == nil || mapping.Kind != yaml.MappingNode {
+		return nil, nil
+	}
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		if mapping.Content[i].Value == name {
+			return mapping.Content[i], follow(mapping.Content[i+1])
+		}
+	}
+	return nil, nil
 }
 
 // topField is the first word of a field's path.

@@ -148,10 +148,8 @@ func Parse(name string, text []byte) (_ *Study, err error) {
 
 // at is the node of a field, for errors.
 func at(top *yaml.Node, name string) *yaml.Node {
-	for i := 0; i+1 < len(top.Content); i += 2 {
-		if top.Content[i].Value == name {
-			return top.Content[i]
-		}
+	if key, _ := entryOf(top, name); key != nil {
+		return key
 	}
 	return top
 }
@@ -215,7 +213,7 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	}
 	if !r.faulty["space"] && !r.faulty["mode"] && !r.faulty["metric"] {
 		if err := c.Validate(); err != nil {
-			r.invalid(err)
+			r.invalid(top, err)
 		}
 	}
 	if f.Hosts == "" {

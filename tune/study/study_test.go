@@ -176,7 +176,7 @@ func TestMistakesNameLineAndField(t *testing.T) {
 		{base + "upload: [a]", "f line 5: upload: it is used with hosts"},
 		{base + "judge: first", "f line 5: judge: "},
 		{base + "samples: 3\nsamples: 4", "f line 6: samples: it is given twice"},
-		{base + "points: [{lr: 7}]", `Points[0]: tune: parameter "lr": value 7 is not in [0, 1]`},
+		{base + "points: [{lr: 7}]", `points[0]: tune: parameter "lr": value 7 is not in [0, 1]`},
 		{"command: ./x", "f line 1: space: it is empty"},
 		{"metric: loss\ncommand: ./x\nspace: {lr: {real: [0, 1]}}", "looks like one to minimize"},
 		{"command: ./x\nmode: up\nspace: {a: bool}", "f line 2: mode: "},
@@ -339,11 +339,19 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What the search's own check finds names the file on each line, too.
-func TestEachMistakeInNumbersNamesTheFile(t *testing.T) {
-	_, err := Parse("s.yaml", []byte("command: [./train]\nmetric: loss\nmode: min\nspace: {x: {real: [0, 1]}}\nsamples: -5\nmax_failed: -1\n"))
-	want := "s.yaml: tune: config: Samples is -5: want -1 (no limit), 0 (one) or more\ns.yaml: tune: config: MaxFailed is -1: want 0 (no limit) or more"
+// What the search's own check finds has the line and the name of the field, too.
+func TestEachMistakeInNumbersNamesItsLine(t *testing.T) {
+	text := "command: [./train]\nmetric: loss\nmode: min\nspace: {x: {real: [0, 1]}}\nsamples: -5\nmax_failed: -1\n" +
+		"resources:\n  start_timeout: -1s\npoints:\n  - {x: 0.5}\n"
+	_, err := Parse("s.yaml", []byte(text))
+	want := "s.yaml line 8: resources.start_timeout: got -1s, want 0 or more\n" +
+		"s.yaml line 5: samples: got -5, want -1 (no limit), 0 (one) or more\n" +
+		"s.yaml line 6: max_failed: got -1, want 0 (no limit) or more"
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	_, err = Parse("s.yaml", []byte("command: [./train]\nmetric: loss\nmode: min\nspace: {x: {real: [0, 1]}}\npoints:\n  - {x: 0.5}\n  - {x: 7}\n"))
+	if err == nil || !strings.HasPrefix(err.Error(), "s.yaml line 7: points[1]: ") {
+		t.Errorf("got %v, want the line of the second point", err)
 	}
 }
