@@ -274,6 +274,12 @@ func (t *jobTrial) executeOnHost(ctx context.Context, spec process.Spec, patienc
 	if err != nil {
 		return process.Exit{}, fmt.Errorf("tune: start %s: %w", spec.Name, err)
 	}
+	var source ssh.Source
+	if j.Folder != "" {
+		if source, err = t.source(); err != nil {
+			return process.Exit{}, err // of this machine: the host is not to blame
+		}
+	}
 	opening, cancel := context.WithTimeoutCause(ctx, t.resources.StartTimeout, fmt.Errorf("gave up after %v", t.resources.StartTimeout))
 	defer cancel()
 	class := HostUnreachable
@@ -284,10 +290,7 @@ func (t *jobTrial) executeOnHost(ctx context.Context, spec process.Spec, patienc
 		class, spec.Dir = NodeLost, here
 		if j.Folder != "" {
 			spec.Dir = ssh.Folder(j.Folder)
-			var source ssh.Source
-			if source, err = t.source(); err == nil {
-				err = j.remote.Sync(opening, m, source, spec.Dir)
-			}
+			err = j.remote.Sync(opening, m, source, spec.Dir)
 		}
 	}
 	if err == nil {
@@ -297,7 +300,7 @@ func (t *jobTrial) executeOnHost(ctx context.Context, spec process.Spec, patienc
 			return exit, err
 		}
 		if err == nil {
-			err = fmt.Errorf("host %s was lost: %s", node, exit)
+			err = fmt.Errorf("host %s: %s", node, exit)
 		}
 	}
 	if ctx.Err() == nil {

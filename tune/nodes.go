@@ -88,7 +88,7 @@ func (j *Jobs) findHosts(ctx context.Context, all []hosts.Host) error {
 		}
 		if errs[i] != nil {
 			x.fail(errs[i], x.back)
-			j.logger().Warn("tune: a host cannot be used; it is probed until it can", "host", h.String(), "error", errs[i])
+			j.logger().Warn("tune: a host cannot be used and is set aside; it is probed until it answers", "host", h.String(), "error", errs[i])
 		}
 	}
 	if len(j.nodes.Usage()) == 0 {

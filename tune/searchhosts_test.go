@@ -303,3 +303,32 @@ func TestATrialThatDoesNotFitNamesTheHostsThatAreAway(t *testing.T) {
 		}
 	})
 }
+
+// A host that answers, but cannot say which GPUs it has, stays set aside; trials that run there go on.
+func TestTrialsGoOnWhereAHostAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, j := newFakeHosts(t, "d1\n")
+		stop := keep(t, j, Resources{})
+		g, err := j.Acquire(t.Context(), Resources{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.ask = func(context.Context, hosts.Host) (agent.Answer, error) {
+			return agent.Answer{GPUErr: "the driver is gone"}, nil
+		}
+		j.suspect("d1", errors.New("connection lost"))
+		synctest.Wait()
+		select {
+		case <-g.(jobPlace).Lost():
+			t.Error("a trial was ended on a host that answers")
+		default:
+		}
+		if got := names(j); len(got) > 0 {
+			t.Errorf("trials may start on %v, want on none", got)
+		}
+		g.Release()
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
