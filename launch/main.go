@@ -84,6 +84,8 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 			return runTop(args[2:], stdout, stderr)
 		case "slurm":
 			return runSlurm(args[2:], stdout, stderr)
+		case "carry":
+			return runCarry(args[2:], stdout, stderr, log)
 		case "slot":
 			return runSlot(args[2:], log)
 		case "tune":

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/paragon-train/paragon/internal/process"
 	"github.com/paragon-train/paragon/internal/scheduler"
 	"github.com/paragon-train/paragon/server"
+	"github.com/paragon-train/paragon/tune/carry"
 	"github.com/paragon-train/paragon/tune/slot"
 )
 
@@ -105,6 +107,17 @@ func runSlot(command []string, log *slog.Logger) int {
 		return 127
 	}
 	return 1
+}
+
+// runCarry is `launch carry COMMAND...`.
+func runCarry(command []string, stdout, stderr io.Writer, log *slog.Logger) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	code, err := carry.Run(ctx, command, stdout, stderr)
+	if err != nil {
+		log.Error(err.Error())
+	}
+	return code
 }
 
 // reporter writes lines to the pipe that the launcher reads. Without a launcher there is none.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/tune/internal/state"
 )
 
 // sumsFile is in the folder of each checkpoint. It has a line for each file, by name,
@@ -19,7 +20,7 @@ import (
 //	CRC-32C BYTES "NAME"
 //
 // and at the end one with the CRC-32C of those lines.
-const sumsFile = ".tune-checksums"
+const sumsFile = state.SumsFile
 
 // errDamaged is a checkpoint whose files are not those that were kept.
 var errDamaged = errors.New("the checkpoint is damaged")

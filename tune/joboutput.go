@@ -172,7 +172,7 @@ func (o *jobOutput) errorOf(role string, rank int) string {
 
 // noMetrics is why a command that ended well has reported nothing; nil if it has, or could go on from a report.
 func (o *jobOutput) noMetrics() error {
-	if _, _, restored := o.trial.reporter.Restore(); restored || o.trial.session.Joined() > 0 {
+	if _, _, restored := o.trial.reporter.Restore(); restored || o.trial.joined() {
 		return nil
 	}
 	o.mu.Lock()
@@ -189,7 +189,7 @@ func (o *jobOutput) noMetrics() error {
 // report reports the metrics of a line, and ends the processes if the trial is to stop: they do not hear the answer.
 func (o *jobOutput) report(step int, metrics map[string]float64) {
 	t := o.trial
-	if t.session.Joined() > 0 {
+	if t.joined() {
 		return // it reports by itself
 	}
 	if err := t.saveCheckpoint(step); err != nil {

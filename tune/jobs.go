@@ -64,7 +64,8 @@ type Jobs struct {
 	CommandFor func(command []string, a Attempt) ([]string, error)
 	// Checkpoints says that the command, which does not call tune.Run, can go on from a checkpoint. CommandFor gets a folder for it, Attempt.Checkpoint. The
 	// command goes on from the files that it finds there, if any, and writes there, each file under another name that it then renames, before it prints
-	// a line with metrics. With each report the files are kept as the checkpoint of its step. For trials on this machine only.
+	// a line with metrics. With each report the files are kept as the checkpoint of its step. With HostFile it is for trials without servers (NoServers): the
+	// folder is a temporary one on the host, and launch copies its files between the host and the search.
 	Checkpoints bool
 	// NoServers runs each trial as one process, without servers and scheduler.
 	NoServers bool

@@ -37,7 +37,8 @@ type jobTrial struct {
 	session   *remote.Session
 	out       *jobOutput
 
-	checkpoint *commandCheckpoint // nil: Jobs.Checkpoints is not set
+	checkpoint *commandCheckpoint // nil: Jobs.Checkpoints is not set, or
+	carried    bool               // the folder is on another host
 
 	mu     sync.Mutex // guards answer
 	answer error      // the answer to the newest report, if it asks the trial to return
@@ -283,6 +284,9 @@ func (t *jobTrial) executeOnHost(ctx context.Context, spec process.Spec, patienc
 	opening, cancel := context.WithTimeoutCause(ctx, t.resources.StartTimeout, fmt.Errorf("gave up after %v", t.resources.StartTimeout))
 	defer cancel()
 	class := HostUnreachable
+	if t.carried {
+		spec.Self, spec.Command = true, append([]string{"carry"}, spec.Command...)
+	}
 	spec.Env = append(process.PassedOn(os.LookupEnv), spec.Env...)
 	m, err := j.remote.Dial(opening, h)
 	if err == nil {
@@ -335,6 +339,9 @@ func (t *jobTrial) watch(cancel context.CancelCauseFunc, over chan struct{}) {
 		}
 	}
 }
+
+// joined says whether the program has joined the trial, and reports by itself. What carries a command's folder joins, too, and reports nothing.
+func (t *jobTrial) joined() bool { return t.session.Joined() > 0 && !t.carried }
 
 // environment are the variables of the processes besides the address of the search.
 func (t *jobTrial) environment() []string {

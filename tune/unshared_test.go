@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -249,4 +250,65 @@ func TestATrialGoesOnWhenItsHostThatSharesNoFilesIsLost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A command's folder follows its trial from host to host: it goes on there after a pause, and after its host was lost.
+func TestACommandsFolderFollowsItsTrialFromHostToHost(t *testing.T) {
+	s, j, log := unsharedHosts(t)
+	j.NoServers, j.LaunchFlags, j.Checkpoints = true, nil, true
+	j.Command = []string{"/bin/sh", "-c"}
+	j.CommandFor = func(command []string, a tune.Attempt) ([]string, error) {
+		script := `n=$(cat DIR/deep/n 2>/dev/null || echo 0); was=$(cat DIR/host 2>/dev/null || echo $HERE); moved=0; [ $was = $HERE ] || moved=1
+while [ $n -lt 6 ]; do
+	n=$((n+1)); mkdir -p DIR/deep; echo $n > DIR/n.new; mv DIR/n.new DIR/deep/n; echo $HERE > DIR/host; echo "value=$n moved=$moved step=$n"; sleep 0.05
+	if [ NUMBER = 1-1 -a $n = 2 ]; then sleep 1000; fi
+done`
+		return append(command, strings.NewReplacer("DIR", "'"+a.Checkpoint+"'", "NUMBER", fmt.Sprintf("%d-%d", a.Trial, a.Number)).Replace(script)), nil
+	}
+	cfg := jobsConfig(t, j)
+	cfg.Dir, cfg.Parallel = filepath.Join("runs", "command"), 1
+	cfg.Space, cfg.Scheduler = tune.Space{tune.Grid("x", 1)}, pauseTrial0{}
+	slow := os.Getenv("PARAGON_TEST_SLOW") != ""
+	if slow {
+		cfg.Space = tune.Space{tune.Grid("x", 1, 2)} // trial 1 loses its host
+	}
+	cfg.Observers = []tune.Observer{&atEvents{call: map[string]func(){"report 1": func() { s.Lose(t, s.Addresses[0]) }}}}
+	result := mustRun(t, cfg)
+	for _, x := range result.Trials() {
+		wantUnbroken(t, x)
+		if x.State != tune.Completed || x.Step() != 6 || x.Failures[tune.UserCode] > 0 {
+			t.Errorf("trial %d is %s at step %d after failures %v: %s, want it completed at step 6", x.Number, x.State, x.Step(), x.Failures, x.Error)
+		}
+	}
+	if x := result.Trials()[0]; x.Attempts != 2 {
+		t.Errorf("trial 0 had %d attempts, want 2: it was paused once", x.Attempts)
+	}
+	if !slow {
+		return
+	}
+	x := result.Trials()[1]
+	if m, _ := x.Reports[len(x.Reports)-1].Metrics.Get("moved"); m != 1 || x.Failures[tune.NodeLost] != 1 {
+		t.Errorf("trial 1 ended on %s after failures %v, want it to go on with a checkpoint of %s, which was lost", x.Location, x.Failures, s.Addresses[0])
+	}
+	if t.Failed() {
+		t.Log(log.String())
+	}
+}
+
+// pauseTrial0 pauses trial 0 at step 3, and goes on with it.
+type pauseTrial0 struct{ tune.FIFO }
+
+func (pauseTrial0) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
+	d := tune.Go()
+	if x := v.Trial(trial); trial == 0 && x.Step() == 3 && x.Attempts == 1 {
+		d.Action = tune.Pause
+	}
+	return d
+}
+
+func (pauseTrial0) Next(v tune.View) tune.Pick {
+	if x := v.Trial(0); x != nil && x.State == tune.Paused {
+		return tune.Pick{Kind: tune.PickTrial}
+	}
+	return tune.Pick{}
 }

@@ -31,7 +31,7 @@ var wall = map[string]string{
 	"tune/study.go":                              "the stamp of an event, for people; its number says what comes after what",
 	"launch/internal/top/screen.go":              "the stamp of an event, for people; its number says what comes after what",
 	"tune/encode.go":                             "as it stands in the log",
-	"tune/commandcheckpoint.go":                  "with its size, whether a file was written anew since the last report",
+	"tune/internal/state/state.go":               "with its size, whether a file was written anew since the last report",
 	"tune/scan.go":                               "as it is read from the log",
 	"internal/trace/chrome.go":                   "the stamp of what is shown, for people",
 	"internal/shardserver/server.go":             "the distance between two clocks that both begin there",

@@ -23,6 +23,9 @@ const (
 	HostVariable = "DMLC_NODE_HOST"
 )
 
+// CommandFolder stands for the folder of a command's state in the words of a command that runs on another host. A shell needs it within single quotes.
+const CommandFolder = "<folder of the checkpoint>"
+
 // dialTimeout bounds the connection and registration with the search.
 const dialTimeout = 30 * time.Second
 

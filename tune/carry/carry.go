@@ -1,0 +1,191 @@
+// Package carry runs a command of a trial that keeps its state in a folder, on a host that does not have the search's files.
+//
+// Its process joins the trial, fills a temporary folder with the checkpoint to go on from, and starts the command. What the command prints is passed
+// on, a line with metrics once what is new in the folder has been copied to the search. So the search has the state of a step before its report.
+package carry
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/scratch"
+	"github.com/paragon-train/paragon/tune/internal/remote"
+	"github.com/paragon-train/paragon/tune/internal/state"
+)
+
+// maxLine bounds a line with metrics, in bytes.
+const maxLine = 64 << 10
+
+// Run runs the command with the folder in place of remote.CommandFolder in its words, and returns its exit code as a shell does. Whoever ends ctx ends the
+// command, too, by a signal to the group of processes.
+func Run(ctx context.Context, command []string, stdout, stderr io.Writer) (code int, err error) {
+	if len(command) == 0 {
+		return 1, errors.New("tune: carry: got no command")
+	}
+	search, found, err := remote.Dial(ctx, os.LookupEnv)
+	if err != nil {
+		return 1, err
+	}
+	if !found {
+		return 1, fmt.Errorf("tune: carry: %s is not set: only launch tune starts commands in this way", remote.AddressVariable)
+	}
+	temp, err := scratch.New("checkpoint")
+	if err != nil {
+		return 1, fmt.Errorf("tune: carry: %w", err)
+	}
+	defer func() { err = errors.Join(err, temp.Remove()) }()
+	c := &carrier{search: search, dir: filepath.Join(temp.Path, "checkpoint")}
+	if strings.Contains(c.dir, "'") {
+		return 1, fmt.Errorf("tune: carry: the temporary folder is %s, want one without a quote: set TMPDIR", c.dir)
+	}
+	if err := c.restore(ctx); err != nil {
+		return 1, fmt.Errorf("tune: carry: %w", err)
+	}
+	words := make([]string, len(command))
+	for i, w := range command {
+		words[i] = strings.ReplaceAll(w, remote.CommandFolder, c.dir)
+	}
+	code, err = c.run(ctx, words, stdout, stderr)
+	closing := context.WithoutCancel(ctx)
+	if ctx.Err() == nil {
+		err = errors.Join(err, search.Done(closing, remote.Done{}))
+	}
+	return code, err
+}
+
+// A carrier copies the folder of one command.
+type carrier struct {
+	search *remote.Client
+	dir    string
+	seen   string // what the folder had when it was last saved
+}
+
+// restore makes the folder, with the files of the checkpoint to go on from.
+func (c *carrier) restore(ctx context.Context) error {
+	if err := os.Mkdir(c.dir, 0o777); err != nil {
+		return err
+	}
+	if c.search.Task().Restore != nil {
+		from, remove, err := c.search.Restore(ctx)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(state.Copy(c.dir, from), remove()); err != nil {
+			return err
+		}
+		if err := os.Remove(filepath.Join(c.dir, state.SumsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	var err error
+	c.seen, err = state.List(c.dir)
+	return err
+}
+
+// save copies what is new in the folder to the search, as the state after a step.
+func (c *carrier) save(ctx context.Context, step int) error {
+	has, err := state.List(c.dir)
+	if err != nil || has == "" || has == c.seen {
+		return err
+	}
+	if err := c.search.Checkpoint(ctx, step, func(dir string) error { return state.Copy(dir, c.dir) }); err != nil {
+		return err
+	}
+	c.seen = has
+	return nil
+}
+
+// run runs the command to its end.
+func (c *carrier) run(ctx context.Context, words []string, stdout, stderr io.Writer) (code int, err error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return 1, fmt.Errorf("tune: carry: %w", err)
+	}
+	defer r.Close()
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = w, stderr, drainTimeout
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return 127, fmt.Errorf("tune: carry: start %s: %w", words[0], err)
+	}
+	passed := make(chan error, 1)
+	go func() { passed <- c.pass(ctx, &output{r: r}, stdout, stderr) }()
+	err = cmd.Wait()
+	_ = r.SetReadDeadline(time.Unix(1, 0)) // a child may hold the other end
+	if passing := <-passed; passing != nil {
+		return 1, fmt.Errorf("tune: carry: pass on the output of %s: %w", words[0], passing)
+	}
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	if code = cmd.ProcessState.ExitCode(); code == 0 && err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+		return 1, err
+	}
+	return code, nil
+}
+
+// pass passes lines on.
+func (c *carrier) pass(ctx context.Context, from io.Reader, stdout, stderr io.Writer) error {
+	in, within := bufio.NewReaderSize(from, maxLine), false // within: the rest of a long line follows
+	for {
+		line, err := in.ReadSlice('\n')
+		whole := !within && !errors.Is(err, bufio.ErrBufferFull)
+		within = errors.Is(err, bufio.ErrBufferFull)
+		text := bytes.TrimRight(line, "\r\n")
+		text = text[bytes.LastIndexByte(text, '\r')+1:] // which takes back what stands before it
+		if m, ok := control.ParseMetrics(string(text)); ok && whole {
+			if err := c.save(ctx, m.Step); err != nil && ctx.Err() == nil {
+				fmt.Fprintf(stderr, "the checkpoint of step %d is not kept: %v\n", m.Step, err)
+			}
+		}
+		if _, err := stdout.Write(line); err != nil {
+			return err
+		}
+		switch {
+		case err == nil, within:
+		case errors.Is(err, io.EOF):
+			return nil
+		default:
+			return err
+		}
+	}
+}
+
+// drainTimeout is how long the output of a command that has ended is waited for.
+const drainTimeout = 100 * time.Millisecond
+
+// maxDrained bounds, in bytes, what is read of a pipe whose command has ended: a child may write to it for ever.
+const maxDrained = 1 << 20
+
+// An output is a pipe whose command has ended once its deadline is over. What the command has printed by then is read.
+type output struct {
+	r       *os.File
+	drained int // bytes since then
+}
+
+func (o *output) Read(p []byte) (int, error) {
+	n, err := o.r.Read(p)
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	_ = o.r.SetReadDeadline(time.Now().Add(drainTimeout))
+	n, err = o.r.Read(p)
+	_ = o.r.SetReadDeadline(time.Unix(1, 0))
+	if o.drained += n; errors.Is(err, os.ErrDeadlineExceeded) || o.drained > maxDrained {
+		err = io.EOF
+	}
+	return n, err
+}
