@@ -258,9 +258,9 @@ func TestACommandsFolderFollowsItsTrialFromHostToHost(t *testing.T) {
 	j.NoServers, j.LaunchFlags, j.Checkpoints = true, nil, true
 	j.Command = []string{"/bin/sh", "-c"}
 	j.CommandFor = func(command []string, a tune.Attempt) ([]string, error) {
-		script := `n=$(cat DIR/deep/n 2>/dev/null || echo 0); was=$(cat DIR/host 2>/dev/null || echo $HERE); moved=0; [ $was = $HERE ] || moved=1
+		script := `n=$(cat DIR/deep/n 2>/dev/null || echo 0); was=$(cat DIR/host 2>/dev/null || echo $HERE); from=$n moved=0; [ $was = $HERE ] || moved=1
 while [ $n -lt 6 ]; do
-	n=$((n+1)); mkdir -p DIR/deep; echo $n > DIR/n.new; mv DIR/n.new DIR/deep/n; echo $HERE > DIR/host; echo "value=$n moved=$moved step=$n"; sleep 0.05
+	n=$((n+1)); mkdir -p DIR/deep; echo $n > DIR/n.new; mv DIR/n.new DIR/deep/n; echo $HERE > DIR/host; echo "value=$n from=$from moved=$moved step=$n"; sleep 0.05
 	if [ NUMBER = 1-1 -a $n = 2 ]; then sleep 1000; fi
 done`
 		return append(command, strings.NewReplacer("DIR", "'"+a.Checkpoint+"'", "NUMBER", fmt.Sprintf("%d-%d", a.Trial, a.Number)).Replace(script)), nil
@@ -280,8 +280,9 @@ done`
 			t.Errorf("trial %d is %s at step %d after failures %v: %s, want it completed at step 6", x.Number, x.State, x.Step(), x.Failures, x.Error)
 		}
 	}
-	if x := result.Trials()[0]; x.Attempts != 2 {
-		t.Errorf("trial 0 had %d attempts, want 2: it was paused once", x.Attempts)
+	paused := result.Trials()[0]
+	if from, _ := paused.Reports[len(paused.Reports)-1].Metrics.Get("from"); paused.Attempts != 2 || from != 3 {
+		t.Errorf("trial 0 went on from step %v in %d attempts, want step 3 in 2", from, paused.Attempts)
 	}
 	if !slow {
 		return
