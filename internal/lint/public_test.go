@@ -197,6 +197,7 @@ var withoutExample = map[string]string{
 	"kvstore/kvstoretest": "it runs within a test",
 	"tune/slot":           "it replaces the process",
 	"version":             "what it prints differs with each build",
+	"tune/carry":          "it is a hidden command of launch",
 }
 
 var exampleWithOutput = regexp.MustCompile(`(?s)\nfunc Example\w*\(\) \{\n.*?\n\t// (Unordered o|O)utput:.*?\n\}`)
