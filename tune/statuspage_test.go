@@ -136,6 +136,14 @@ func TestStatusPageIsReadWhileTheSearchRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.cfg.Runner = InProcess(func(_ context.Context, p Params, r *Reporter) error {
+		for step := 1; step <= 5; step++ {
+			if err := r.Report(step, map[string]float64{"value": p.Float("x") * float64(step)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
@@ -149,14 +157,6 @@ func TestStatusPageIsReadWhileTheSearchRuns(t *testing.T) {
 			_, _ = s.page.Curve(len(seen) / 2)
 		}
 	}()
-	s.cfg.Runner = InProcess(func(_ context.Context, p Params, r *Reporter) error {
-		for step := 1; step <= 5; step++ {
-			if err := r.Report(step, map[string]float64{"value": p.Float("x") * float64(step)}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 	if err := s.drive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
