@@ -16,14 +16,16 @@ import (
 )
 
 const (
-	firstProbe   = time.Second     // after a host's first failure,
-	slowestProbe = time.Minute     // and at most, after many
-	steadyAfter  = 5 * time.Minute // without a failure, after which a host's earlier ones are forgotten
+	firstProbe  = time.Second     // after a host's first failure
+	steadyAfter = 5 * time.Minute // without a failure, after which a host's earlier ones are forgotten
 
 	defaultHostTimeout = 10 * time.Minute
 
 	hostsRemoved = "hosts were removed" // why there is none
 )
+
+// slowestProbe is the most that a host is left alone, after many failures. Tests with real hosts make it shorter.
+var slowestProbe = time.Minute
 
 // A searchHost is a host of a search. Jobs.hostMu guards its fields, but for the Host.
 type searchHost struct {
