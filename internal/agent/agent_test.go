@@ -447,6 +447,27 @@ func TestLostAgentEndsEveryHandle(t *testing.T) {
 	}
 }
 
+// The connection breaks after the request to start a process, and before its answer.
+func TestAnAgentLostDuringAStartIsLost(t *testing.T) {
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	go func() {
+		f := &frameWriter{w: outW}
+		io.WriteString(outW, magic)
+		f.sendJSON(kindHello, 0, Hello{Hostname: "d1"})
+		inR.Read(make([]byte, 1))
+		outW.Close()
+		io.Copy(io.Discard, inR)
+	}()
+	c, err := NewClient(t.Context(), "d1", inW, outR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Start(t.Context(), shell("true"), process.Output{}); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "d1") {
+		t.Errorf("got %v, want ErrLost of d1", err)
+	}
+}
+
 func TestNewClientShowsWhatAnsweredInPlaceOfAnAgent(t *testing.T) {
 	_, inW := io.Pipe()
 	_, err := NewClient(t.Context(), "d1", inW, io.NopCloser(strings.NewReader("bash: launch: command not found\n")))

@@ -109,6 +109,9 @@ func (c *Client) Start(ctx context.Context, spec process.Spec, out process.Outpu
 			return h, nil // it started, and has ended already
 		default:
 		}
+		if h.exit.Lost {
+			return nil, fmt.Errorf("launch: start %s on %s: %w", spec.Name, c.host, c.lost)
+		}
 		return nil, fmt.Errorf("launch: on %s: %s", c.host, strings.TrimPrefix(h.exit.Err, "launch: "))
 	case <-ctx.Done():
 		h.Signal(syscall.SIGKILL)
