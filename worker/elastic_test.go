@@ -74,6 +74,8 @@ type elasticPlan struct {
 	hide   bool // that the feed can be divided
 	ahead  bool // it is asked for the next batch while a step computes
 	state  bool // the model has running statistics
+	// log is where the log of all workers goes; nil: nowhere.
+	log io.Writer
 	// wrap puts a store around a worker's own.
 	wrap func(w *elasticWorker, store kvstore.Store) kvstore.Store
 }
@@ -278,7 +280,10 @@ func runElastic(t *testing.T, plan elasticPlan) *elasticJob {
 	if plan.elastic == (cluster.Elastic{}) {
 		plan.elastic = cluster.Elastic{Enabled: true}
 	}
-	j := &elasticJob{t: t, plan: plan, used: map[string]worker.Used{}, once: map[string]bool{}, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	j := &elasticJob{t: t, plan: plan, used: map[string]worker.Used{}, once: map[string]bool{}, log: slog.New(slog.DiscardHandler)}
+	if plan.log != nil {
+		j.log = slog.New(slog.NewTextHandler(plan.log, nil))
+	}
 	if os.Getenv("PARAGON_TEST_LOG") != "" {
 		j.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -73,7 +74,6 @@ func (r *run) watchLeave(ctx context.Context) (end func()) {
 func (r *run) askLeave(ctx context.Context) {
 	log := r.trainer.cfg.Logger
 	if r.elastic == nil || r.divided == nil && r.cfg.OnMembership == nil {
-		log.Info("asked to leave; a single worker cannot leave this job, so all workers stop", joblog.LeaveAsked.With())
 		r.leave.needed.Store(true)
 		return
 	}
@@ -82,9 +82,25 @@ func (r *run) askLeave(ctx context.Context) {
 		log.Info("asked to leave: this worker leaves the job after the next step, the others go on", joblog.LeaveAsked.With())
 		r.leave.granted()
 	case errors.Is(err, kvstore.ErrNeeded):
-		log.Info("asked to leave; this worker cannot leave alone, so all workers stop", "err", err, joblog.LeaveAsked.With())
+		log.Debug("asked to leave; this worker cannot leave alone", "err", err)
 		r.leave.needed.Store(true)
 	case ctx.Err() == nil: // the job has ended, at least for this worker
 		log.Info("told to end", "err", err, joblog.LeaveAsked.With())
 	}
+}
+
+// tellStop logs that all workers stop, if this worker was told to end.
+func (r *run) tellStop() {
+	if !r.leave.told.Load() {
+		return
+	}
+	step := fmt.Sprintf("step %d", r.trainer.Steps())
+	if r.trainer.async() {
+		step = "a step of their own, this one after " + step
+	}
+	with := "with a checkpoint in " + r.cfg.Checkpoint.Dir
+	if r.cfg.Checkpoint.Dir == "" {
+		with = "without a checkpoint, as there is no folder for one"
+	}
+	r.trainer.cfg.Logger.Info(fmt.Sprintf("told to end: all workers stop after %s, %s", step, with), joblog.LeaveAsked.With())
 }

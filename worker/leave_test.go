@@ -1,10 +1,12 @@
 package worker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,9 +84,10 @@ func TestAllStopWhereAWorkerCanNotLeave(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
+			var log bytes.Buffer
 			synctest.Test(t, func(t *testing.T) {
 				p := tc.plan
-				p.workers, p.servers, p.examples, p.batch, p.epochs = 3, 1, 120, 3, 2
+				p.workers, p.servers, p.examples, p.batch, p.epochs, p.log = 3, 1, 120, 3, 2, &log
 				p.at = func(j *elasticJob, w *elasticWorker, n int) {
 					if w.number == 1 && n == 6 {
 						w.leave()
@@ -105,6 +108,10 @@ func TestAllStopWhereAWorkerCanNotLeave(t *testing.T) {
 					}
 				}
 				wantCheckpoint(t, dir, 3)
+				want := fmt.Sprintf(`level=INFO msg="told to end: all workers stop after step %d, with a checkpoint in %s" on=1 event=leave_asked`, j.workers[1].trainer.Steps(), dir)
+				if !strings.Contains(log.String(), want+"\n") || strings.Count(log.String(), "leave_asked") != 1 {
+					t.Errorf("the job logged\n%swant one line of leave_asked, %s", &log, want)
+				}
 			})
 		})
 	}

@@ -363,6 +363,7 @@ func (r *run) save(ctx context.Context, e *epochRun) error {
 // epoch, is left to the resumed run, as there may be little time; but adaptive training, whose epochs end by progress, and dist_async go on with
 // the next epoch. It repeats all of it if a worker was lost meanwhile, which may have been the one that writes.
 func (r *run) stopNow(ctx context.Context, e *epochRun, requested bool) error {
+	r.tellStop()
 	save := r.saver.save
 	if r.trainer.async() {
 		save = r.saver.saveAlone
