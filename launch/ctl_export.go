@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 func exportCommand() *cli.Command {
@@ -46,7 +47,7 @@ Names and layouts are PyTorch's; the optimizer's state stays behind. What is rea
 			if len(e.LeftOut) > 0 {
 				fmt.Fprintf(c.App.ErrWriter, "launch: left out, as PyTorch has no open vocabularies: %s\n", strings.Join(e.LeftOut, ", "))
 			}
-			_, err = fmt.Fprintf(c.App.Writer, "wrote %d tensors, %d bytes, of %s after %d steps: %s\n", e.Tensors, e.Bytes, e.From, e.Steps, c.Args().Get(1))
+			_, err = fmt.Fprintf(c.App.Writer, "wrote %s, %d bytes, of %s after %s: %s\n", plural.Of(e.Tensors, "tensor"), e.Bytes, e.From, plural.Of(e.Steps, "step"), c.Args().Get(1))
 			return err
 		},
 	}

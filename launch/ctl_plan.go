@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/scheduler"
 	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/kvstore"
@@ -115,6 +116,6 @@ func writePlan(w io.Writer, servers int, plans []*wire.KeyPlan, keys bool) error
 	if _, err := table.WriteTo(w); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%d keys, %d bytes, on %d servers; max/mean %.3f\n", len(plans), total, servers, float64(most)/max(mean, 1))
+	_, err := fmt.Fprintf(w, "\n%s, %d bytes, on %s; max/mean %.3f\n", plural.Of(len(plans), "key"), total, plural.Of(servers, "server"), float64(most)/max(mean, 1))
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/record"
 	"github.com/paragon-train/paragon/metrics"
 )
@@ -68,7 +69,7 @@ func look(c *cli.Context, op string, answer control.Answer, write func(w io.Writ
 
 // writeStatus writes the tables of a job.
 func writeStatus(w io.Writer, k *controller, s control.Status, speeds map[uint64]speed, now time.Time) error {
-	fmt.Fprintf(w, "job %s: %s%s, %s, generation %d, since %s in %s: %s\n", s.Job, s.Phase, because(s.Reason), count(s.Workers, "worker"), s.Generation,
+	fmt.Fprintf(w, "job %s: %s%s, %s, generation %d, since %s in %s: %s\n", s.Job, s.Phase, because(s.Reason), plural.Of(s.Workers, "worker"), s.Generation,
 		ago(now.Sub(k.Started)), k.Dir, strings.Join(k.Command, " "))
 	if len(s.Waiting) > 0 {
 		fmt.Fprintf(w, "waiting for %s\n", strings.Join(s.Waiting, ", "))
@@ -139,13 +140,6 @@ func because(reason string) string {
 		return ""
 	}
 	return " (" + reason + ")"
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // ago is a time as people say it.

@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/record"
 	"github.com/paragon-train/paragon/internal/trace"
 	"github.com/paragon-train/paragon/internal/vfs"
@@ -125,11 +126,11 @@ func takeTrace(c *cli.Context) error {
 	if _, err := k.ask(ctx, q, &begun); err != nil {
 		return err
 	}
-	what := count(q.Steps, "step")
+	what := plural.Of(q.Steps, "step")
 	if q.Steps == 0 {
 		what = control.Seconds(time.Duration(q.WindowMillis) * time.Millisecond)
 	}
-	fmt.Fprintf(c.App.ErrWriter, "launch: recording %s of %s and %s, starting in %s\n", what, count(begun.Workers, "worker"), count(begun.Servers, "server"), control.Seconds(time.Duration(begun.StartMillis)*time.Millisecond))
+	fmt.Fprintf(c.App.ErrWriter, "launch: recording %s of %s and %s, starting in %s\n", what, plural.Of(begun.Workers, "worker"), plural.Of(begun.Servers, "server"), control.Seconds(time.Duration(begun.StartMillis)*time.Millisecond))
 	if begun.LeftOut > 0 {
 		fmt.Fprintf(c.App.ErrWriter, "launch: processes left out: %d; choose workers with --ranks\n", begun.LeftOut)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/agent/dialin"
 	"github.com/paragon-train/paragon/internal/lockfile"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/method"
@@ -68,7 +69,7 @@ func (o *options) readSlurm(c *cli.Context) error {
 
 func openSlurm(ctx context.Context, o *options, e startEnvironment) (method.Method, error) {
 	a := o.allocation
-	e.log.Info(fmt.Sprintf("Slurm job %s: %s, %s (--launcher local runs all on this machine)", a.Job, count(len(a.Nodes), "node"), count(o.workers, "worker")))
+	e.log.Info(fmt.Sprintf("Slurm job %s: %s, %s (--launcher local runs all on this machine)", a.Job, plural.Of(len(a.Nodes), "node"), plural.Of(o.workers, "worker")))
 	l, err := o.listenForAgents(ctx, e, "")
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 const (
@@ -51,7 +51,7 @@ func (l limits) check(workers, servers, hosts int, scheduler bool) error {
 	files, what := nodes*agentFiles+ownFiles, "the pipes of its processes"
 	tasks := uint64(launchTasks + workers + (servers+1)*goTasks)
 	if hosts > 0 {
-		files, what = uint64(hosts)*sshFiles+ownFiles, fmt.Sprintf("the connections to %d hosts", hosts)
+		files, what = uint64(hosts)*sshFiles+ownFiles, "the connections to "+plural.Of(hosts, "host")
 		tasks = uint64(launchTasks + hosts + goTasks)
 	}
 	if own := nodes + ownFiles; scheduler && own > files {

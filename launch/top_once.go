@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/launch/internal/top"
 	"github.com/paragon-train/paragon/metrics"
 )
@@ -14,7 +15,7 @@ import (
 // writeTop is what `launch top --once` writes.
 func writeTop(w io.Writer, d *top.Document) error {
 	t, j := d.Telemetry, &d.Rates.Job
-	fmt.Fprintf(w, "job %s: %s, generation %d, %s, %s\n", t.Job, t.Phase, t.Generation, count(len(d.Rates.Workers), "worker"), count(len(d.Rates.Servers), "server"))
+	fmt.Fprintf(w, "job %s: %s, generation %d, %s, %s\n", t.Job, t.Phase, t.Generation, plural.Of(len(d.Rates.Workers), "worker"), plural.Of(len(d.Rates.Servers), "server"))
 	fmt.Fprintf(w, "%s steps/s, %s examples/s, epoch %s, step %s, loss %s\n", number(j.Steps), number(j.Examples), number(j.Epoch), number(j.Step), number(j.Loss))
 	for _, s := range t.Slow {
 		fmt.Fprintf(w, "%s.\n", s)
@@ -45,7 +46,7 @@ func writeTop(w io.Writer, d *top.Document) error {
 		}
 	}
 	if t.LeftOut > 0 {
-		fmt.Fprintf(w, "\n%s did not fit into the answer\n", count(t.LeftOut, "more node"))
+		fmt.Fprintf(w, "\n%s did not fit into the answer\n", plural.Of(t.LeftOut, "more node"))
 	}
 	return nil
 }

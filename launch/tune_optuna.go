@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/vfs"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/optuna"
@@ -49,7 +50,7 @@ script that reads the file into a study of Optuna's:
 			if err := vfs.WriteFile(vfs.OS{}, c.String("optuna"), f.Write); err != nil {
 				return fmt.Errorf("launch: tune: export: %w", err)
 			}
-			fmt.Fprintf(out, "%d trials of %d written to %s\n", len(f.Trials), len(r.Trials()), c.String("optuna"))
+			fmt.Fprintf(out, "%s of %d written to %s\n", plural.Of(len(f.Trials), "trial"), len(r.Trials()), c.String("optuna"))
 			return nil
 		},
 	}
@@ -100,7 +101,7 @@ parameters. Its samples count the imported trials. launch tune --resume goes on 
 			if err != nil {
 				return fmt.Errorf("launch: tune: import %s: %w", c.String("optuna"), err)
 			}
-			fmt.Fprintf(out, "%d trials added to %s, %d that had not ended or had no value left out\n", added, cfg.Dir, left)
+			fmt.Fprintf(out, "%s added to %s, %d that had not ended or had no value left out\n", plural.Of(added, "trial"), cfg.Dir, left)
 			return nil
 		},
 	}

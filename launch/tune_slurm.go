@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/launch/internal/slurm"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/study"
@@ -42,7 +43,7 @@ func useAllocation(s *study.Study, lookup func(string) (string, bool), log *slog
 		return fmt.Errorf("launch: tune: find own program: %w", err)
 	}
 	s.Jobs.Steps, s.Jobs.Address = steps, ownAddress(lookup)
-	log.Info(fmt.Sprintf("job %s of Slurm: trials run as steps on %d nodes", a.Job, len(a.Nodes)))
+	log.Info(fmt.Sprintf("job %s of Slurm: trials run as steps on %s", a.Job, plural.Of(len(a.Nodes), "node")))
 	return nil
 }
 

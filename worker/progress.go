@@ -9,6 +9,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 // A Progress shows a run to a person: a bar for each epoch on a terminal, plain lines elsewhere, and after each epoch
@@ -44,7 +46,7 @@ func NewProgress(out *os.File) *Progress {
 // Begin says what is about to run.
 func (p *Progress) Begin(run Run) {
 	p.run, p.begin = run, time.Now()
-	fmt.Fprintf(p.out, "Worker %d of %d: %d epochs of %d steps\n", run.Rank, run.Workers, run.Epochs, run.StepsPerEpoch)
+	fmt.Fprintf(p.out, "Worker %d of %d: %s of %s\n", run.Rank, run.Workers, plural.Of(run.Epochs, "epoch"), plural.Of(run.StepsPerEpoch, "step"))
 	if a := run.Adapt; a != nil {
 		fmt.Fprintf(p.out, "The batch adapts: it is %d (%v), the initial one %d\n", a.Batch, batch{a.LocalBatch, a.Accumulation}, a.InitialBatch)
 	}
@@ -123,23 +125,23 @@ func (p *Progress) Evaluated(epoch int, e Evaluation) {
 		_ = p.bar.Clear()
 	}
 	p.begin = p.begin.Add(e.Time)
-	fmt.Fprintf(p.out, "Epoch %d: step %d: Test_acc %.6f, Test_loss %.6f after %.1f s (%d examples in %.1f s)\n",
-		epoch, e.Step, e.Scores.Accuracy, e.Scores.Loss, e.Train.Seconds(), e.Scores.Examples, e.Time.Seconds())
+	fmt.Fprintf(p.out, "Epoch %d: step %d: Test_acc %.6f, Test_loss %.6f after %.1f s (%s in %.1f s)\n",
+		epoch, e.Step, e.Scores.Accuracy, e.Scores.Loss, e.Train.Seconds(), plural.Of(e.Scores.Examples, "example"), e.Time.Seconds())
 }
 
 // Epoch prints what the epoch brought.
 func (p *Progress) Epoch(e EpochInfo) {
 	p.clear()
-	fmt.Fprintf(p.out, "Epoch %d: Train_loss %.6f, %d examples in %.1f s (%.0f examples/s)\n", e.Epoch, e.Loss, e.Examples, e.Train.Seconds(), float64(e.Examples)/max(e.Train.Seconds(), 1e-9))
+	fmt.Fprintf(p.out, "Epoch %d: Train_loss %.6f, %s in %.1f s (%.0f examples/s)\n", e.Epoch, e.Loss, plural.Of(e.Examples, "example"), e.Train.Seconds(), float64(e.Examples)/max(e.Train.Seconds(), 1e-9))
 	if e.Test != nil {
-		fmt.Fprintf(p.out, "Epoch %d: Test_acc %.6f, Test_loss %.6f (%d examples in %.1f s)\n", e.Epoch, e.Test.Accuracy, e.Test.Loss, e.Test.Examples, e.TestTime.Seconds())
+		fmt.Fprintf(p.out, "Epoch %d: Test_acc %.6f, Test_loss %.6f (%s in %.1f s)\n", e.Epoch, e.Test.Accuracy, e.Test.Loss, plural.Of(e.Test.Examples, "example"), e.TestTime.Seconds())
 	}
 	if a := e.Adapt; a != nil {
 		fmt.Fprintf(p.out, "Epoch %d: batch %d (%v), scale %.2f, gain %.2f, noise scale %s, goodput %.0f examples/s\n",
 			e.Epoch, a.Batch, batch{a.LocalBatch, a.Accumulation}, a.Scale, a.Gain, noiseScale(a.NoiseScale), a.Goodput)
 	}
 	for _, span := range e.Spans {
-		with := fmt.Sprintf("%d workers", span.Workers)
+		with := plural.Of(span.Workers, "worker")
 		if span.Batch > 0 {
 			with += fmt.Sprintf(" and batch %d", span.Batch)
 		}

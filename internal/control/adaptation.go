@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -140,7 +141,7 @@ func (a *Adaptation) check(of string) error {
 // String is the adaptation as one line for people.
 func (a *Adaptation) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d examples a step (%d workers × %d", a.GlobalBatch, a.Workers, a.LocalBatch)
+	fmt.Fprintf(&b, "%d examples a step (%s × %d", a.GlobalBatch, plural.Of(a.Workers, "worker"), a.LocalBatch)
 	if a.Accumulation > 0 {
 		fmt.Fprintf(&b, " × %d runs", a.Accumulation+1)
 	}
@@ -155,7 +156,7 @@ func (a *Adaptation) String() string {
 		fmt.Fprintf(&b, ", %.4g examples/s, goodput %.4g examples/s", a.Throughput, a.Goodput)
 	}
 	if a.WishedWorkers > 0 {
-		fmt.Fprintf(&b, "; wishes %d workers", a.WishedWorkers)
+		fmt.Fprintf(&b, "; wishes %s", plural.Of(a.WishedWorkers, "worker"))
 		if a.WishReason != "" {
 			b.WriteString(": " + a.WishReason)
 		}

@@ -28,7 +28,7 @@ func TestAdaptationsAreReadAsTheyWereWritten(t *testing.T) {
 	if got.String() != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if text := (&Adaptation{Workers: 1, LocalBatch: 32, GlobalBatch: 32, InitialBatch: 32}).String(); text != "32 examples a step (1 workers × 32; initially 32)" {
+	if text := (&Adaptation{Workers: 1, LocalBatch: 32, GlobalBatch: 32, InitialBatch: 32}).String(); text != "32 examples a step (1 worker × 32; initially 32)" {
 		t.Errorf("got %s", text)
 	}
 	long := adaptation

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 // A Code says why a job failed.
@@ -177,7 +179,7 @@ func (f Failure) String() string {
 		}
 		return f.loss() + "; no worker is left"
 	case TooFewWorkers:
-		return fmt.Sprintf("%s; %d left, want at least %d workers", f.loss(), f.Left, f.Least)
+		return fmt.Sprintf("%s; %d left, want at least %s", f.loss(), f.Left, plural.Of(f.Least, "worker"))
 	case NotReplaced:
 		return fmt.Sprintf("%s; no replacement has joined within %v", f.loss(), waited)
 	case NoBackup:
@@ -201,7 +203,7 @@ func (f Failure) String() string {
 	case Interrupted:
 		return "stopped by " + f.Text
 	case Checkpointed:
-		return fmt.Sprintf("stopped with a checkpoint after %d steps, from which it can go on: %s", f.Step, f.Text)
+		return fmt.Sprintf("stopped with a checkpoint after %s, from which it can go on: %s", plural.Of(f.Step, "step"), f.Text)
 	case NoCheckpoint:
 		return "stopped without a checkpoint: " + f.Text
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 // What becomes of a Scale.
@@ -45,10 +47,7 @@ func PlacementText(p []WorkersOnHost) string {
 
 // ScaleText is what a Scale asks for: 3 workers (d1=2,d2=1).
 func ScaleText(workers int, p []WorkersOnHost) string {
-	text := fmt.Sprintf("%d workers", workers)
-	if workers == 1 {
-		text = "1 worker"
-	}
+	text := plural.Of(workers, "worker")
 	if len(p) > 0 {
 		text += " (" + PlacementText(p) + ")"
 	}

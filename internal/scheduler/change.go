@@ -10,6 +10,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -157,7 +158,7 @@ func (c *Core) passChange(t time.Time) {
 		if c.mayBeDropped(n) && due(n.joinBy) {
 			why := fmt.Sprintf("not ready within %v: a worker that joins has to call Ready of its store, as worker.Fit does", e.JoinTimeout)
 			if n.State == wire.MemberReady {
-				why = fmt.Sprintf("no place became free within %v: the job has its maximum of %d workers", e.JoinTimeout, c.staying())
+				why = fmt.Sprintf("no place became free within %v: the job has its maximum of %s", e.JoinTimeout, plural.Of(c.staying(), "worker"))
 			}
 			c.drop(n, why)
 		}
@@ -241,7 +242,7 @@ func (c *Core) reportsMissing() bool {
 // obstacles says what the pending change waits for; for is the node that asks, which need not be told of itself.
 func (c *Core) obstacles(asker uint64) string {
 	if c.change.number == 0 {
-		return fmt.Sprintf("a free place: the job has its maximum of %d workers", c.staying())
+		return fmt.Sprintf("a free place: the job has its maximum of %s", plural.Of(c.staying(), "worker"))
 	}
 	var names []string
 	for _, n := range c.counting(wire.RoleWorker) {
@@ -300,7 +301,7 @@ func (c *Core) commit() {
 	number, took := c.change.number, c.now.Sub(c.change.since)
 	c.change = change{}
 	clear(c.lossReports)
-	c.note("change %d committed after %s: generation %d has %d workers from step %d, epoch %d, on", number, control.Seconds(took), c.generation, c.workers, c.division.Steps, c.division.Epoch).
+	c.note("change %d committed after %s: generation %d has %s from step %d, epoch %d, on", number, control.Seconds(took), c.generation, plural.Of(c.workers, "worker"), c.division.Steps, c.division.Epoch).
 		Event = joblog.ChangeMade.With("change", number, "took", took, "generation", c.generation, "workers", c.workers, "steps", c.division.Steps, "epoch", c.division.Epoch)
 	c.noteRanks()
 	if moved {

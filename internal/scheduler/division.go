@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -111,7 +112,7 @@ func (c *Core) usedByLost(n *node, s *lossReport, part int, said *wire.Arrive) u
 	}
 	before := c.before[part] + at(said.Earlier, part)
 	used := least - min(least, before) + at(said.Resumed, part)
-	c.note("%v: servers counted %d examples, %d before this division: %d of its share are used", n, least, before, used)
+	c.note("%v: servers counted %s, %d before this division: %d of its share used", n, plural.Of(least, "example"), before, used)
 	return used
 }
 

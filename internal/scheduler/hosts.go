@@ -10,6 +10,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -135,7 +136,7 @@ func (c *Core) addHost(r control.Request) string {
 		}
 	}
 	if most := c.set.mostWorkers(); most > 0 && c.staying()+c.coming() >= most {
-		return fmt.Sprintf("host %s cannot be added: the job has %d workers and %d are coming, want at most %d in all", name, c.staying(), c.coming(), most)
+		return fmt.Sprintf("host %s cannot be added: the job has %s and %d are coming, want at most %d in all", name, plural.Of(c.staying(), "worker"), c.coming(), most)
 	}
 	if n := len(c.living(wire.RoleWorker)) + len(c.living(wire.RoleServer)); n+max(slots, 1) > cluster.MaxNodes {
 		return fmt.Sprintf("host %s cannot be added with slots=%d: the job has %d workers and servers, want at most %d in all", name, max(slots, 1), n, cluster.MaxNodes)
@@ -185,7 +186,7 @@ func (c *Core) removeHost(name string) string {
 	}
 	asked := slices.ContainsFunc(here, func(n *node) bool { return n.Counts() })
 	if asked && stay < c.set.Elastic.MinWorkers {
-		return fmt.Sprintf("host %s cannot be removed: it would leave %d, want at least %d workers", name, stay, c.set.Elastic.MinWorkers)
+		return fmt.Sprintf("host %s cannot be removed: it would leave %d, want at least %s", name, stay, plural.Of(c.set.Elastic.MinWorkers, "worker"))
 	}
 	c.setHost(name, control.RemovalQueued, "")
 	c.event(control.RemovalQueued, name, "")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -57,7 +58,7 @@ func (c *Core) needs(n *node) string {
 	case stay == 0: // those who are ready know nothing of how far training is
 		return "no other worker would be left that counts"
 	case stay+ready < least:
-		return fmt.Sprintf("it would leave %d, want at least %d workers", stay+ready, least)
+		return fmt.Sprintf("it would leave %d, want at least %s", stay+ready, plural.Of(least, "worker"))
 	}
 	return ""
 }

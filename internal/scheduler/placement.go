@@ -6,6 +6,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -75,7 +76,7 @@ func (c *Core) moveOn() {
 	if c.unsteady {
 		if keys := c.plan.even(); len(keys) > 0 {
 			c.placedAnew(keys)
-			c.note("placement %d: shards of %d keys move", c.placement, len(keys)).Event = joblog.Placed.With("placement", c.placement, "keys", len(keys), "generation", c.generation)
+			c.note("placement %d: shards of %s move", c.placement, plural.Of(len(keys), "key")).Event = joblog.Placed.With("placement", c.placement, "keys", len(keys), "generation", c.generation)
 			c.changed()
 			return
 		}
@@ -107,7 +108,7 @@ func (c *Core) replaceServer(n *node, cause control.Cause) {
 	text := loss.String()
 	c.placedAnew(keys)
 	c.generation++
-	c.note("%s: generation %d, placement %d: backups become primaries of %d keys", text, c.generation, c.placement, len(keys)).
+	c.note("%s: generation %d, placement %d: backups become primaries of %s", text, c.generation, c.placement, plural.Of(len(keys), "key")).
 		Event = joblog.Placed.With("placement", c.placement, "keys", len(keys), "generation", c.generation)
 	if n.state != removed {
 		c.tellLoss(n, text)
@@ -148,7 +149,7 @@ func (c *Core) enterServer(request uint64, m *wire.Register, rank uint32) {
 	keys := c.plan.enter(rank)
 	c.unsteady = true
 	c.placedAnew(keys)
-	c.note("node %d registered: server %d on %s joins, placement %d: it gets backups of %d keys", n.Node, rank, n.Host, c.placement, len(keys)).
+	c.note("node %d registered: server %d on %s joins, placement %d: it gets backups of %s", n.Node, rank, n.Host, c.placement, plural.Of(len(keys), "key")).
 		Event = joblog.NodeRegistered.Of(n.logged(), "node", n.Node)
 	c.registered(request, n)
 	if c.serverCame(rank) {

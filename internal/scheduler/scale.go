@@ -8,6 +8,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -73,7 +74,7 @@ func (c *Core) cannotScale(r control.Request) string {
 	case e.MaxWorkers > 0 && wanted > e.MaxWorkers:
 		return fmt.Sprintf("%s: want at most %d (--max-workers)", text, e.MaxWorkers)
 	case wanted+servers > cluster.MaxNodes:
-		return fmt.Sprintf("%s: the job has %d servers, want at most %d workers and servers in all", text, servers, cluster.MaxNodes)
+		return fmt.Sprintf("%s: the job has %s, want at most %d workers and servers in all", text, plural.Of(servers, "server"), cluster.MaxNodes)
 	}
 	return ""
 }

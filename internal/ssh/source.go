@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 // A Source is a folder of this machine whose contents are copied to hosts, except .git.
@@ -60,7 +62,7 @@ func (s Source) Size() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("measure folder: %w", err)
 	}
-	return fmt.Sprintf("%d files, %.1f MB", files, float64(bytes)/1e6), nil
+	return fmt.Sprintf("%s, %.1f MB", plural.Of(files, "file"), float64(bytes)/1e6), nil
 }
 
 // CleanExclude is the path of a file or folder to exclude, which may be absolute, as a Source of dir has it. It need not exist.

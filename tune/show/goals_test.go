@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
@@ -111,7 +112,7 @@ func TestTablesSayWhatIsOnTheFront(t *testing.T) {
 		}
 	}
 	text := (&Status{Name: "toy"}).text(v)
-	if want := "Pareto front: " + plural(len(tune.Front(v)), "trial"); !strings.Contains(text, want) || strings.Contains(text, "best:") {
+	if want := "Pareto front: " + plural.Of(len(tune.Front(v)), "trial"); !strings.Contains(text, want) || strings.Contains(text, "best:") {
 		t.Errorf("the status has no %q, or a best trial:\n%s", want, text)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/vfs"
 	"github.com/paragon-train/paragon/tune"
 )
@@ -86,7 +87,7 @@ func newReport(name string, v tune.View) report {
 	}
 	r := report{
 		Name: name, Metric: v.Metric(), Goal: goalText(v), Goals: goalColumns(v), Elapsed: v.Elapsed().Round(time.Millisecond),
-		Trials: plural(len(trials), "trial") + ": " + countText(counts),
+		Trials: plural.Of(len(trials), "trial") + ": " + countText(counts),
 		Params: paramNames(v.Space(), trials), Others: otherMetrics(v, trials),
 	}
 	if elastic(trials) {
@@ -135,7 +136,7 @@ func newReport(name string, v tune.View) report {
 	for _, i := range Importances(v) {
 		text := fmt.Sprintf("%.1f %%", 100*i.Share)
 		if i.Trials < len(ranked) {
-			text += fmt.Sprintf(" (%s had it)", plural(i.Trials, "trial"))
+			text += fmt.Sprintf(" (%s had it)", plural.Of(i.Trials, "trial"))
 		}
 		r.Importances = append(r.Importances, bar{i.Name, text, 100 * i.Share})
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/tune"
 )
 
@@ -45,7 +46,7 @@ func (x *explainer) allocated(e tune.Event) {
 		had := x.has
 		switch {
 		case s.Pause:
-			x.say(e, "to give up its %s at its next report: %s; decided because %s", plural(had.Replicas(), "replica"), s.Rule, e.Rule)
+			x.say(e, "to give up its %s at its next report: %s; decided because %s", plural.Of(had.Replicas(), "replica"), s.Rule, e.Rule)
 			return
 		case s.On.String() == had.String() && s.Rule == "":
 		case s.On.String() == had.String():
@@ -68,7 +69,7 @@ func replicasText(p tune.Placement) string {
 	if len(p) == 0 {
 		return "no replicas"
 	}
-	return fmt.Sprintf("%s (%s)", plural(p.Replicas(), "replica"), p)
+	return fmt.Sprintf("%s (%s)", plural.Of(p.Replicas(), "replica"), p)
 }
 
 // moved says which trials have other replicas now; "": none. s.mu is held.

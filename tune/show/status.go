@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/tune"
 )
 
@@ -162,18 +163,18 @@ func (s *Status) text(v tune.View) string {
 		counts[state] = v.Count(state)
 	}
 	if plan.Trials >= 0 {
-		fmt.Fprintf(&b, "%d of %s", v.Len(), plural(plan.Trials, "trial"))
+		fmt.Fprintf(&b, "%d of %s", v.Len(), plural.Of(plan.Trials, "trial"))
 	} else {
-		b.WriteString(plural(v.Len(), "trial"))
+		b.WriteString(plural.Of(v.Len(), "trial"))
 	}
 	if v.Len() > 0 {
 		b.WriteString(": " + countText(counts))
 	}
 	if n := counts[tune.Running]; n > 0 {
 		if plan.Parallel == tune.AsManyAsFit {
-			fmt.Fprintf(&b, "; %s in use", plural(n, "slot"))
+			fmt.Fprintf(&b, "; %s in use", plural.Of(n, "slot"))
 		} else {
-			fmt.Fprintf(&b, "; %d of %s in use", n, plural(plan.Parallel, "slot"))
+			fmt.Fprintf(&b, "; %d of %s in use", n, plural.Of(plan.Parallel, "slot"))
 		}
 	}
 	b.WriteByte('\n')
@@ -181,7 +182,7 @@ func (s *Status) text(v tune.View) string {
 		fmt.Fprintf(&b, "best: %s, %s %s%s, %s\n", best.Name(), v.Metric(), valueText(v.Result(best)), bestStep(best), paramText(best.Params))
 	}
 	if several(v) {
-		fmt.Fprintf(&b, "Pareto front: %s\n", plural(len(tune.Front(v)), "trial"))
+		fmt.Fprintf(&b, "Pareto front: %s\n", plural.Of(len(tune.Front(v)), "trial"))
 	}
 	if v.Len() > 0 {
 		t := statusTable(v)
@@ -203,7 +204,7 @@ func (s *Status) line(v tune.View, e tune.Event) string {
 	case tune.EventStudy:
 		return s.title() + ": begun"
 	case tune.EventOpen:
-		return fmt.Sprintf("%s: resumed, %s", s.title(), plural(v.Len(), "trial"))
+		return fmt.Sprintf("%s: resumed, %s", s.title(), plural.Of(v.Len(), "trial"))
 	case tune.EventExhausted:
 		return s.title() + ": no more new trials"
 	case tune.EventHalt:
@@ -287,13 +288,6 @@ func bestStep(t *tune.Trial) string {
 		return ""
 	}
 	return fmt.Sprintf(" at step %d", t.Reports[t.Best].Step)
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func firstLine(s string) string {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/tune"
 )
 
@@ -21,7 +22,7 @@ func Why(w io.Writer, events []tune.Event, trial int) error {
 		x.event(e)
 	}
 	if x.lines == nil {
-		return fmt.Errorf("show: why %d: the log has no such trial; it has %s", trial, plural(x.trials, "trial"))
+		return fmt.Errorf("show: why %d: the log has no such trial; it has %s", trial, plural.Of(x.trials, "trial"))
 	}
 	_, err := io.WriteString(w, strings.Join(x.lines, "\n")+"\n")
 	return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 // stayingWorkers are the workers of a host that stay: those that run and are not leaving, and those that are being started.
@@ -118,7 +119,7 @@ func (c *core) planNumber(s *scaling) (refusal string) {
 	}
 	if missing := s.workers - have; missing > 0 {
 		if missing -= c.planStarts(s, missing); missing > 0 {
-			return fmt.Sprintf("no free slot for %d of %d workers: the hosts have %s", missing, s.workers, c.slotsText())
+			return fmt.Sprintf("no free slot for %d of %s: the hosts have %s", missing, plural.Of(s.workers, "worker"), c.slotsText())
 		}
 		return ""
 	}

@@ -14,6 +14,8 @@ import (
 	policy "k8s.io/api/policy/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 // Names of the three Jobs, after that of the job.
@@ -94,7 +96,7 @@ func (c *Config) header() string {
 		job += "-0"
 	}
 	lines := []string{
-		fmt.Sprintf("Job %s: a scheduler, %d servers and %d workers in %d pods. Made by launch k8s render; holds the job's secret.", c.Name, c.Servers, c.Workers, c.pods()),
+		fmt.Sprintf("Job %s: a scheduler, %s and %s in %s. Made by launch k8s render; holds the job's secret.", c.Name, plural.Of(c.Servers, "server"), plural.Of(c.Workers, "worker"), plural.Of(c.pods(), "pod")),
 		"start:     kubectl apply -f FILE",
 		"output:    kubectl logs" + in + " -f " + job,
 		"state:     kubectl exec" + in + " " + job + " -- launch ctl status",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/agent/dialin"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 // AgentsConfig configures Agents.
@@ -160,9 +161,9 @@ func (a *Agents) whoIsThere(there []dialin.Info) string {
 	case a.cfg.Agents > 0:
 		text = fmt.Sprintf("%d of %d agents", len(there), a.cfg.Agents)
 	case slots >= a.cfg.Workers && !servers:
-		text = fmt.Sprintf("%s, none of which runs servers,", count(len(there), "agent"))
+		text = fmt.Sprintf("%s, none of which runs servers,", plural.Of(len(there), "agent"))
 	default:
-		text = fmt.Sprintf("%s with slots for %d of %s", count(len(there), "agent"), slots, count(a.cfg.Workers, "worker"))
+		text = fmt.Sprintf("%s with slots for %d of %s", plural.Of(len(there), "agent"), slots, plural.Of(a.cfg.Workers, "worker"))
 	}
 	verb := " are there"
 	if len(there) == 1 {
@@ -176,9 +177,9 @@ func (a *Agents) whoIsThere(there []dialin.Info) string {
 
 // waiting says at the beginning what is waited for, and how long.
 func (a *Agents) waiting(ctx context.Context) string {
-	text := "waiting for " + count(a.cfg.Agents, "agent")
+	text := "waiting for " + plural.Of(a.cfg.Agents, "agent")
 	if a.cfg.Agents == 0 {
-		text = "waiting for agents with slots for " + count(a.cfg.Workers, "worker")
+		text = "waiting for agents with slots for " + plural.Of(a.cfg.Workers, "worker")
 	}
 	if end, ok := ctx.Deadline(); ok {
 		text += fmt.Sprintf(" (%s at most)", time.Until(end).Round(time.Second))
@@ -194,13 +195,6 @@ func list(names []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), more)
 	}
 	return strings.Join(names, ", ")
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // Dial implements Method: it waits for the host's agent.

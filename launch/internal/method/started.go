@@ -8,6 +8,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/agent/dialin"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 // A Starter runs the agents of a job, one on each host: srun, for example.
@@ -88,7 +89,7 @@ func (s *Started) tellMissing(ctx context.Context) {
 		select {
 		case <-tick.C:
 			missing := s.missing(s.cfg.Listener.Agents())
-			s.cfg.Progress(fmt.Sprintf("waiting for the agents of %d of %s: %s", len(missing), count(len(s.nodes), "host"), list(missing)))
+			s.cfg.Progress(fmt.Sprintf("waiting for the agents of %d of %s: %s", len(missing), plural.Of(len(s.nodes), "host"), list(missing)))
 		case <-ctx.Done():
 			return
 		}

@@ -133,11 +133,3 @@ func percent(n control.Number) string {
 
 // Bytes writes a size for people.
 func Bytes(n control.Number) string { return size(n) }
-
-// plural is "1 worker", "3 workers".
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

@@ -9,6 +9,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 // A section is a part of the screen: a headline, then rows of which some may be left out.
@@ -61,7 +62,7 @@ func (p *page) header(notices bool) (lines []string) {
 			phase = p.phase
 		}
 		parts = append(parts, st.title.Render("job "+clean(t.Job)), phase, long(p.now.Sub(p.started)),
-			plural(len(p.snapshot.Workers), "worker"), plural(len(p.snapshot.Servers), "server"), fmt.Sprintf("generation %d", t.Generation))
+			plural.Of(len(p.snapshot.Workers), "worker"), plural.Of(len(p.snapshot.Servers), "server"), fmt.Sprintf("generation %d", t.Generation))
 	}
 	if p.paused {
 		parts = append(parts[:1], append([]string{st.alarm.Render("PAUSED")}, parts[1:]...)...)
@@ -131,7 +132,7 @@ func (p *page) notices() (list []string) {
 		return list
 	}
 	if t.LeftOut > 0 {
-		list = append(list, plural(t.LeftOut, "more node")+" did not fit into the answer.")
+		list = append(list, plural.Of(t.LeftOut, "more node")+" did not fit into the answer.")
 	}
 	for i, s := range t.Slow {
 		if i == 2 {
@@ -250,7 +251,7 @@ func EventText(e control.Event) string {
 	case e.OfServer():
 		words = append(words, fmt.Sprintf("server %d", e.Rank))
 	case e.Workers > 0:
-		words = append(words, plural(e.Workers, "worker"))
+		words = append(words, plural.Of(e.Workers, "worker"))
 	}
 	if (e.Action == control.Lost || e.OfWorker()) && e.Reason != "" { // which is a sentence that names the process and its host
 		return strings.Join(append(words, clean(e.Reason)), " ")

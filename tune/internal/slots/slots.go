@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 // ErrLost is the cause of the end of a Grant one of whose nodes has gone.
@@ -34,7 +36,7 @@ type Request struct {
 func (r Request) negative() bool { return r.Hosts < 0 || r.Workers < 0 || r.CPUs < 0 || r.GPUs < 0 }
 
 func (r Request) String() string {
-	text := fmt.Sprintf("%s and %s", count(r.CPUs, "CPU"), count(r.GPUs, "GPU"))
+	text := fmt.Sprintf("%s and %s", plural.Of(r.CPUs, "CPU"), plural.Of(r.GPUs, "GPU"))
 	if r.Workers > 1 {
 		text = fmt.Sprintf("%d workers, %s", r.Workers, text)
 	}
@@ -42,13 +44,6 @@ func (r Request) String() string {
 		text += fmt.Sprintf(" on each of %d nodes", r.Hosts)
 	}
 	return text
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // A Part is what a trial has of one node. The lists are sorted as the node's are.
@@ -262,9 +257,9 @@ func (a *Allocator) describe() string {
 	}
 	var parts []string
 	for _, n := range a.nodes {
-		text := fmt.Sprintf("%s has %s and %s", n.Name, count(len(n.CPUs), "CPU"), count(len(n.GPUs), "GPU"))
+		text := fmt.Sprintf("%s has %s and %s", n.Name, plural.Of(len(n.CPUs), "CPU"), plural.Of(len(n.GPUs), "GPU"))
 		if n.Slots > 0 {
-			text = fmt.Sprintf("%s has %s, %s and %s", n.Name, count(n.Slots, "slot"), count(len(n.CPUs), "CPU"), count(len(n.GPUs), "GPU"))
+			text = fmt.Sprintf("%s has %s, %s and %s", n.Name, plural.Of(n.Slots, "slot"), plural.Of(len(n.CPUs), "CPU"), plural.Of(len(n.GPUs), "GPU"))
 		}
 		switch {
 		case n.draining:
@@ -303,7 +298,7 @@ func (a *Allocator) Acquire(ctx context.Context, r Request) (*Grant, error) {
 	if before < 0 { // served meanwhile
 		return <-w.grant, nil
 	}
-	return nil, fmt.Errorf("slots: wait for %v with %s ahead in the queue; %s: %w", r, count(before, "request"), nodes, context.Cause(ctx))
+	return nil, fmt.Errorf("slots: wait for %v with %s ahead in the queue; %s: %w", r, plural.Of(before, "request"), nodes, context.Cause(ctx))
 }
 
 // Usage is what a node has and what of it is given out.
