@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/agent/dialin"
 )
@@ -117,11 +118,19 @@ func sshSite(t *testing.T, hosts int) *site {
 		return []string{"-H", c.file(t, "hosts", strings.Join(s.hosts[:first], "\n")+"\n"), "--ssh-command", strings.Join(c.Client, " ")}
 	}
 	s.join = func(t *testing.T, j *elasticJob, i int) {
-		b, err := os.ReadFile(filepath.Join(j.dir, "host_worker"))
-		if err != nil {
-			t.Fatal(err)
+		for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+			b, err := os.ReadFile(filepath.Join(j.dir, "host_worker"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(b), s.hosts[i]) { // else launch is about to take a host out that has just left
+				j.edit(t, string(b)+s.hosts[i]+"\n")
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("host_worker still names %s after %v", s.hosts[i], patience)
+			}
 		}
-		j.edit(t, string(b)+s.hosts[i]+"\n")
 	}
 	s.lose = func(t *testing.T, i int) { c.Lose(t, c.Addresses[i]) }
 	s.back = func(t *testing.T, i int) { c.Return(t, c.Addresses[i]) }

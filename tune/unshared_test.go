@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -252,18 +253,29 @@ func TestATrialGoesOnWhenItsHostThatSharesNoFilesIsLost(t *testing.T) {
 	}
 }
 
+// acknowledge makes a file in the folder for each report that has come.
+type acknowledge string
+
+func (dir acknowledge) Observe(_ tune.View, e tune.Event) {
+	if e.Kind == tune.EventReport {
+		_ = os.WriteFile(filepath.Join(string(dir), fmt.Sprintf("%d-%d", e.Trial, e.Step)), nil, 0o666)
+	}
+}
+
 // A command's folder follows its trial from host to host: it goes on there after a pause, and after its host was lost.
 func TestACommandsFolderFollowsItsTrialFromHostToHost(t *testing.T) {
 	s, j, log := unsharedHosts(t)
 	j.NoServers, j.LaunchFlags, j.Checkpoints = true, nil, true
 	j.Command = []string{"/bin/sh", "-c"}
+	reported := t.TempDir() // a step is done when its report and with it the folder's copy is with the search
 	j.CommandFor = func(command []string, a tune.Attempt) ([]string, error) {
 		script := `n=$(cat DIR/deep/n 2>/dev/null || echo 0); was=$(cat DIR/host 2>/dev/null || echo $HERE); from=$n moved=0; [ $was = $HERE ] || moved=1
 while [ $n -lt 6 ]; do
-	n=$((n+1)); mkdir -p DIR/deep; echo $n > DIR/n.new; mv DIR/n.new DIR/deep/n; echo $HERE > DIR/host; echo "value=$n from=$from moved=$moved step=$n"; sleep 0.05
+	n=$((n+1)); mkdir -p DIR/deep; echo $n > DIR/n.new; mv DIR/n.new DIR/deep/n; echo $HERE > DIR/host; echo "value=$n from=$from moved=$moved step=$n"
 	if [ NUMBER = 1-1 -a $n = 2 ]; then sleep 1000; fi
+	while [ ! -e REPORTED-$n ]; do sleep 0.02; done
 done`
-		return append(command, strings.NewReplacer("DIR", "'"+a.Checkpoint+"'", "NUMBER", fmt.Sprintf("%d-%d", a.Trial, a.Number)).Replace(script)), nil
+		return append(command, strings.NewReplacer("DIR", "'"+a.Checkpoint+"'", "REPORTED", filepath.Join(reported, strconv.Itoa(a.Trial)), "NUMBER", fmt.Sprintf("%d-%d", a.Trial, a.Number)).Replace(script)), nil
 	}
 	cfg := jobsConfig(t, j)
 	cfg.Dir, cfg.Parallel = filepath.Join("runs", "command"), 1
@@ -272,7 +284,7 @@ done`
 	if slow {
 		cfg.Space = tune.Space{tune.Grid("x", 1, 2)} // trial 1 loses its host
 	}
-	cfg.Observers = []tune.Observer{&atEvents{call: map[string]func(){"report 1": func() { s.Lose(t, s.Addresses[0]) }}}}
+	cfg.Observers = []tune.Observer{&atEvents{call: map[string]func(){"report 1": func() { s.Lose(t, s.Addresses[0]) }}}, acknowledge(reported)}
 	result := mustRun(t, cfg)
 	for _, x := range result.Trials() {
 		wantUnbroken(t, x)
