@@ -47,6 +47,8 @@ PROGRAMS := ./launch ./examples/cifar10 ./examples/tune-cifar10 ./examples/tune-
 # Tests of their own targets: what runs on an NVIDIA GPU, on stand-ins of its libraries that g++ builds, and the measuring programs.
 GPU := ./internal/cuda/... ./internal/compute/cuda ./cmd/gpucheck
 APART := (bench|internal/cuda|internal/compute/cuda|cmd/gpucheck)
+# Suggesters are asked one at a time, and searches take long under the race detector: testpaths and slowtest run them.
+WITHOUTRACE := tune/suggest
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
@@ -68,7 +70,7 @@ test: ## run the tests, with the race detector (under ten minutes on two cores);
 # go vet is a part of make lint. go test would run it over all packages of other modules, too.
 # What waits longest begins first: other packages are compiled meanwhile.
 testall:
-	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./launch ./tune ./worker ./kvstore $$($(GO) list ./... | grep -vE '^[^/]+/[^/]+/[^/]+/$(APART)(/|$$)')
+	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./launch ./tune ./worker ./kvstore $$($(GO) list ./... | grep -vE '^[^/]+/[^/]+/[^/]+/($(APART)(/|$$)|$(WITHOUTRACE)$$)')
 
 # Tests of the kernels themselves go through all paths anyway. The cache of go test does not see the variable, which is read before tests begin: -count=1.
 # Real data sets are unpacked and searches made here, too: under the race detector that takes ten times as long.
@@ -77,7 +79,7 @@ testpaths: ## test whole models on the numeric code's portable and AVX2 paths, a
 	@CGO_ENABLED=0 $(GO) build $(NODWARF) -tags nobuckets,nokubernetes $$(CGO_ENABLED=0 $(GO) list -deps -tags nobuckets,nokubernetes \
 		-f '{{if and (not .Standard) (ne .Name "main")}}{{.ImportPath}}{{end}}' $(PROGRAMS))
 	CGO_ENABLED=0 $(GO) test $(NODWARF) -count=1 -vet=off -timeout 5m -run LoadsFromIts ./data
-	CGO_ENABLED=0 $(GO) test $(NODWARF) -vet=off -timeout 5m ./tune/suggest
+	CGO_ENABLED=0 $(GO) test $(NODWARF) -vet=off -timeout 5m $(addprefix ./,$(WITHOUTRACE))
 	@set -e; for path in portable avx2; do \
 		if [ $$path = avx2 ] && ! grep -qsw avx2 /proc/cpuinfo; then echo "this machine has no AVX2; skipped"; continue; fi; \
 		echo "PARAGON_CPU=$$path"; \

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/agent/dialin"
+	"github.com/paragon-train/paragon/internal/ssh/sshtest"
 )
 
 // A site is some hosts that one start method reaches, all of them this machine, and a folder to launch from.
@@ -109,6 +110,7 @@ func (s *site) elastic(t *testing.T, first int, flags ...string) *elasticJob {
 
 // sshSite has hosts that ssh reaches.
 func sshSite(t *testing.T, hosts int) *site {
+	sshtest.Cluster(t) // the agents run in make test; other tests there use ssh
 	c := newHosts(t, hosts)
 	s := &site{dir: c.dir, homes: []string{c.Home}}
 	for _, a := range c.Addresses {
