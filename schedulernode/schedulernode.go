@@ -1,12 +1,12 @@
 // Package schedulernode is the role of a job that keeps its membership.
 //
-// A job has workers, servers and one scheduler. All of them register at the scheduler. When everybody is there it gives each its rank, and the job
-// runs. It says which server holds which piece of which key, hears from all nodes once a second, and makes the changes when workers join, leave or
-// are lost. Gradients and values do not pass through it.
+// A job has workers, servers and one scheduler. Workers and servers register with the scheduler. When all have registered, it gives each its rank, and the job
+// runs. The scheduler places the shards of keys on servers, gets a heartbeat of every node once a second, and changes the membership when workers
+// join, leave or are lost. Gradients and values do not pass through it.
 //
-// The command launch starts the scheduler by itself. A program needs this package only to run one within a process of its own. How many nodes the
-// job has, and where the scheduler listens, is in the environment variables that launch would set (launch --help lists them), or in a function that
-// stands in for them:
+// The command launch starts the scheduler by itself. A program needs this package only to run a scheduler within its own process. It reads the number of
+// nodes, and its own address, from the environment variables that launch would set (launch --help lists them), or from a function in place of
+// the environment:
 //
 //	err := schedulernode.Run(ctx, schedulernode.Config{Env: func(name string) string { return variables[name] }, Ready: func(addr string) { ... }})
 //
@@ -35,7 +35,7 @@ type Config struct {
 	// DMLC_PS_ROOT_PORT the system chooses the port.
 	Ready func(addr string)
 
-	// Logger; nil: slog.Default() with the level that PARAGON_LOG says, or JSON on the standard error where PARAGON_LOG_FORMAT is json.
+	// Logger gets the log. Default: slog.Default() with the level of PARAGON_LOG, or JSON on the standard error if PARAGON_LOG_FORMAT is json.
 	Logger *slog.Logger
 }
 

@@ -4,9 +4,9 @@
 // workers push to a shard; when every worker has contributed, the round closes: the server applies the optimizer once, and answers those who wait
 // for the new value.
 //
-// The command launch starts servers by itself. A program needs this package only to run one within a process of its own. Which job that is, and
-// where its scheduler listens, is in the environment variables that launch would set (launch --help lists them), or in a function that stands in for
-// them:
+// The command launch starts servers by itself. A program needs this package only to run a server within its own process. The server reads its job, and
+// the address of the scheduler, from the environment variables that launch would set (launch --help lists them), or from a function in place of
+// the environment:
 //
 //	err := server.Run(ctx, server.Config{Env: func(name string) string { return variables[name] }})
 //
@@ -27,18 +27,18 @@ import (
 
 // Config configures a server. The zero value of a field takes the default beside it.
 type Config struct {
-	// Env is asked for the variables that describe the job, such as DMLC_PS_ROOT_URI: os.Getenv.
+	// Env looks up the environment variables that describe the job, such as DMLC_PS_ROOT_URI. Default: os.Getenv.
 	Env func(name string) string
 
-	MaxShards int           // shards held: 1 Mi
-	MaxBytes  int64         // of all values and indices of rows together, without optimizer state: 16 GiB
-	MaxWait   time.Duration // the longest a request may wait, whatever it asks for: 1 h
-	// ExplainAfter is how long requests wait before the log says whom for, every so often: 5 s.
+	MaxShards int           // maximum number of shards. Default: 1 Mi
+	MaxBytes  int64         // maximum size of all values and indices of rows together, without optimizer state. Default: 16 GiB
+	MaxWait   time.Duration // maximum time that a request waits, whatever it asks for. Default: 1 h
+	// ExplainAfter is how long a request waits before the log says, from time to time, whom it waits for. Default: 5 s.
 	ExplainAfter time.Duration
-	// CatchUp is how long a request of a newer generation than the server knows waits for the server to hear of it: 5 s.
+	// CatchUp is how long a request of a newer generation waits until the server learns of that generation. Default: 5 s.
 	CatchUp time.Duration
 
-	// Logger; nil: slog.Default() with the level that PARAGON_LOG says, or JSON on the standard error where PARAGON_LOG_FORMAT is json.
+	// Logger gets the log. Default: slog.Default() with the level of PARAGON_LOG, or JSON on the standard error if PARAGON_LOG_FORMAT is json.
 	Logger *slog.Logger
 }
 

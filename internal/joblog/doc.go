@@ -1,6 +1,6 @@
 // Package joblog makes the loggers of a job's processes. PARAGON_LOG_FORMAT says how they write:
 //
-//	text  as ever: through slog.Default(), or as the launcher's lines look
+//	text  through slog.Default(), or in the form of the launcher's lines
 //	json  one JSON object a line on the standard error
 //
 // A JSON line begins with time, level and msg, and then says who wrote it: job, role, rank, process, pid and host, all as they are when the line is

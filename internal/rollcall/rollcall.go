@@ -1,10 +1,10 @@
-// Package rollcall lets the workers of a job find out, all alike, whether one of them was lost up to a step and whether the
-// membership is to change there.
+// Package rollcall lets all workers of a job agree whether one of them was lost up to a step, and whether the membership
+// changes at that step.
 //
 // Every worker calls the roll after the same step, when the store has acknowledged all that it pushed: it pushes to a key of the runtime that it
-// is there, and whether it has heard of a pending change. The round closes once, over the workers that live, so all see the same. Where
-// fewer came than were expected, the others were lost, perhaps in the middle of that step, or are done and have left: all wait until the
-// scheduler tells of that, and call again.
+// is present, and whether it knows of a pending change. The round closes once, over the workers that are alive, so all see the same result. If
+// fewer workers answered than were expected, the others were lost, perhaps in the middle of that step, or are done and have left: all wait until
+// the scheduler reports that, and call again.
 package rollcall
 
 import (
@@ -86,7 +86,7 @@ func (r *Roll) round(ctx context.Context) (present int, change bool, err error) 
 		}
 		row := [][]float32{r.row}
 		if err := r.store.PushPull(ctx, Key, row, row); err != nil {
-			return 0, false, fmt.Errorf("find out who has come to the step: %w", err)
+			return 0, false, fmt.Errorf("find out which workers have reached the step: %w", err)
 		}
 		// The value is the mean of what was pushed: above 0 where anybody pushed 1.
 		change = change || r.row[0] > 0

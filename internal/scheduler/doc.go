@@ -13,7 +13,7 @@
 // asks to leave and a lost worker each make one numbered change pending; later causes join it. The change is committed when every
 // worker that counts has arrived at the same step and every server has reported what it counted of lost workers. The remaining workers
 // keep their order and get the ranks from 0 on, new ones come last, and what is left of the epoch is divided over them. A loss
-// besides makes a new generation at once, without the lost worker, since other workers wait for it in rounds. Hosts of
+// also makes a new generation at once, without the lost worker, since other workers wait for it in rounds. Hosts of
 // workers have a status and numbered events, which the launcher follows; internal/control has what people and tools may ask.
 //
 // All decisions of the core are in the Records of its Output, and Restore makes a Core of them. Times, heartbeats and waits are

@@ -1,7 +1,7 @@
-// Package shard is the state of one shard of one key: its value, the round that is open, who has contributed to it, and
-// what the optimizer remembers.
+// Package shard is the state of one shard of one key: its value, the open round, the workers that have contributed to it, and
+// the optimizer's state.
 //
-// Servers and in-process stores share it. It has no socket, no clock and no goroutine; a Meter, if there is one, gives the time and gets what rounds took. Each Shard has one mutex: all of its methods may be called
+// Servers and in-process stores share it. It has no socket, no clock and no goroutine; a Meter, if there is one, gives the time and records the durations of rounds. Each Shard has one mutex: all of its methods may be called
 // concurrently, and different shards never wait for each other.
 //
 // # Rounds

@@ -1,4 +1,4 @@
-// Package hostsource keeps the hosts of a running job as a list says that others keep: the instances of a cloud that have a tag, say.
+// Package hostsource keeps the hosts of a running job in line with an external list, such as a cloud's instances with a given tag.
 //
 // A source is a command (launch --hosts-command) or an address (--hosts-url) that is asked again and again. Its answer has a JSON object for
 // each host, one on each line or all in one array:

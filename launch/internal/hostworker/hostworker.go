@@ -1,13 +1,12 @@
 // Package hostworker keeps the two files by which operators change the hosts of a running job, and see which hosts joined and left.
 //
-// host_worker has one worker host a line, as a hosts file does (with comments, blank lines, slots=N, gpus=N and cpus=N); who edits it
-// adds hosts to the job and removes hosts from it. Its lines are a set: their order does not matter, and a host that is
+// host_worker has one worker host a line, as a hosts file does (with comments, blank lines, slots=N, gpus=N and cpus=N). An edit adds hosts
+// to the job or removes hosts from it. Its lines are a set: their order does not matter, and a host that is
 // listed twice is listed once. host_worker_log gets a line for each host that has been added or removed:
 //
 //	SEQ ADDED|REMOVED HOST NS
 //
-// with SEQ from 0 on, one more for each line of the file, also where an earlier job or launcher wrote it, and NS nanoseconds since
-// 1970.
+// SEQ counts the lines of the file from 0, including those of earlier jobs and launchers. NS is the time in nanoseconds since 1970.
 package hostworker
 
 import (

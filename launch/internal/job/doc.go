@@ -1,14 +1,14 @@
 // Package job runs one job: a scheduler, its servers and workers, on machines that a start method reaches.
 //
 // Run starts the scheduler first, which picks a free port and reports it, then all servers and workers at once. Their output
-// is merged by lines. The job ends well when every worker has ended with code 0; servers and scheduler then end by
+// is merged by lines. The job succeeds when every worker has ended with code 0; servers and scheduler then end by
 // themselves or are stopped. The first process that fails decides the exit code, and the others are stopped: workers get
-// SIGTERM first, while the servers they may need for a checkpoint still run, then everybody does, then comes SIGKILL. In a job whose
-// hosts may leave, the scheduler is told first that all are to stop: a worker that gets SIGTERM from outside the launcher leaves alone.
+// SIGTERM first, while the servers they may need for a checkpoint still run, then all processes get it, and at last SIGKILL. In a job whose
+// hosts may leave, Run first tells the scheduler that all workers will stop: a worker that gets SIGTERM from outside the launcher leaves alone.
 //
 // Processes may come and go while the job runs, as far as Elastic says so. The scheduler decides, Run carries it out: it passes edits
 // of host_worker on to the scheduler, follows its events, reaches and prepares hosts, starts workers that join, ends those that
-// were removed, starts again what died, and says to the scheduler what failed or ended. Repeat starts a whole job again that failed.
+// were removed, restarts processes that died, and reports to the scheduler what failed or ended. Repeat restarts a whole job that failed.
 //
 // Inside, core decides and shell carries out. The core is a pure function of events and time; a Machine is all that the shell needs of a
 // start method. Where to look:
@@ -19,7 +19,7 @@
 //	processes.go, machines.go                   processes and connections to hosts at any time
 //	leaving.go                                  hosts that are being taken away
 //	hosts.go, joining.go, servers.go, ranks.go  what the scheduler's events ask for: hosts and servers that come and go, new ranks
-//	scale.go, scale_plan.go, roster.go, wish.go numbers of workers: that somebody asks for, or that rank 0 wishes for
+//	scale.go, scale_plan.go, roster.go, wish.go numbers of workers that somebody or rank 0 asks for
 //	loss.go, replacement.go                     processes that die while the job goes on, and those in their place
 //	requests.go, control.go                     requests to the scheduler
 //	failure.go, stop.go                         which process is to blame, and the steps to the end

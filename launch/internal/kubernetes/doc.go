@@ -6,7 +6,7 @@
 // runs one agent. Each kind is an Indexed Job, which gives every pod a host name that a replacement gets, too: the rank of a worker stays
 // with its index. A headless Service makes the names known. With Config.JobSet the three Jobs are one JobSet.
 //
-// # What becomes of a pod that ends
+// # When a pod ends
 //
 // A Job replaces a pod that failed, and never one that succeeded: its index is complete. So an exit code of 0 means that the job is over, and
 // an agent that has left because of SIGTERM exits with 143. The Jobs' podFailurePolicy then decides, the first rule that fits:

@@ -3,7 +3,7 @@
 //	2018-06-03 05:30:05,609 INFO rsync /home/ubuntu/cifar10_dist/ -> a1:/home/ubuntu/cifar10_dist
 //
 // Attributes follow the message as key=value. Those of events (package joblog) are left out: they are for programs.
-// Control characters are written as Go's escapes: hosts and commands say what they like, and a log is read on a terminal.
+// Control characters are written as Go's escapes: hosts and commands may print anything, and a log is read on a terminal.
 package logline
 
 import (

@@ -1,5 +1,5 @@
-// Package method has the ways in which launch starts processes on the hosts of a job: on the launching machine, over ssh, or through agents that
-// dial in.
+// Package method has the start methods of launch, the ways to start processes on the hosts of a job: on the launching machine, over ssh, or
+// through agents that dial in.
 //
 // A start method knows which hosts there are and connects to each; what runs there is up to the job (package job). On every host an agent of ours
 // (package internal/agent) starts the processes, so that output, signals, exit codes and the end of a lost host are the same in all of them.

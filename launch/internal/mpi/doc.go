@@ -8,6 +8,6 @@
 //	--enable-recovery    without it mpirun ends all agents when one of them dies or ends with another code than 0, or when it loses a host
 //
 // (--continuous alone ends all when a host is lost; with orte_abort_on_non_zero_status alone mpirun never ends when an agent was killed.) There is one case in which
-// mpirun 4.1 ends all nevertheless: an ssh of its own ends with an error before the connection of mpirun's daemon on that host has broken. A host
-// that mpirun has lost keeps it from ending: Close ends it.
+// mpirun 4.1 ends all nevertheless: an ssh of its own ends with an error before the connection of mpirun's daemon on that host has broken. After the loss
+// of a host mpirun does not end by itself: Close ends it.
 package mpi
