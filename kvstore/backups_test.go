@@ -494,7 +494,7 @@ func TestLossOfBothCopiesFailsAndNamesTheShard(t *testing.T) {
 		job.KillServer(1, false)
 		out := make([]float32, 10)
 		err := kv.PushPull(ctx, "weight", [][]float32{out}, [][]float32{out})
-		if err == nil || !strings.Contains(err.Error(), `key "weight" shard 0 of 1 has no whole copy left`) && !strings.Contains(err.Error(), "no server is left") {
+		if err == nil || !strings.Contains(err.Error(), `key "weight" shard 0 of 1 has no complete copy left`) && !strings.Contains(err.Error(), "no server is left") {
 			t.Errorf("got error %v, want one that names the shard", err)
 		}
 	})

@@ -36,7 +36,7 @@ func runAgent(args []string, stdout, stderr io.Writer, log *slog.Logger) int {
 	if args[0] != noLease {
 		var err error
 		if lease, err = time.ParseDuration(args[0]); err != nil || lease <= 0 {
-			log.Error(fmt.Sprintf("launch: agent: lease %q is no duration above 0", args[0]))
+			log.Error(fmt.Sprintf("launch: agent: lease is %q, want a duration above 0", args[0]))
 			return exitUsage
 		}
 	}

@@ -30,21 +30,21 @@ func agentApp(log *slog.Logger) *cli.App {
 		Usage: "run processes on this machine for a launcher that waits for agents",
 		UsageText: `launch agent --join ADDR[,ADDR...] --secret-file FILE [flags]
 launch agent --join @FILE --secret-file FILE [flags]`,
-		Description: `Run one on each host, through whatever starts programs there. The launcher (launch --launcher agents) prints the command.
+		Description: `Run one agent on each host, by whatever starts programs there. The launcher (launch --launcher agents) prints the command.
 
-The exit code is 0 when the job is over or the launcher says that it does not need this host any more, 1 when the launcher was not reached or is lost,
-2 for a command line that makes no sense, 77 when the launcher refused (another secret, another build, the name is taken), and 128 + N
+The exit code is 0 when the job is over or no longer needs this host, 1 when the launcher could not be reached or is lost,
+2 for a wrong command line, 77 when the launcher refused (another secret, another build, the name is taken), and 128 + N
 after signal N. No process that it started is left then.`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "join", Usage: "where the launcher listens: `ADDR` is host:port, or several with commas between them, or @FILE with one on each line (launch --address-file)"},
-			&cli.StringFlag{Name: "secret-file", Usage: "`FILE` with the secret that the launcher has, too; without it the secret is in $" + dialin.SecretVariable},
+			&cli.StringFlag{Name: "join", Usage: "address of the launcher: `ADDR` is host:port, several separated by commas, or @FILE with one on each line (launch --address-file)"},
+			&cli.StringFlag{Name: "secret-file", Usage: "`FILE` with the launcher's secret; without it the secret is read from $" + dialin.SecretVariable},
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of this host in the job", DefaultText: "$SLURMD_NODENAME, else the host's name"},
 			&cli.IntFlag{Name: "slots", Usage: "`N` workers may run here", DefaultText: "the launcher decides"},
 			&cli.IntFlag{Name: "gpus", Usage: "the job may use the first `N` GPUs of this host", Value: -1, DefaultText: "all"},
 			&cli.StringFlag{Name: "runs", Usage: "run only `ROLES` here: workers or servers", DefaultText: "both"},
 			&cli.StringFlag{Name: "host-ip", Usage: "`ADDRESS` at which other hosts reach this one", DefaultText: "that of the connection to the launcher"},
 			&cli.DurationFlag{Name: "join-timeout", Usage: "how long to try to reach the launcher", Value: 5 * time.Minute},
-			&cli.DurationFlag{Name: "rejoin", Usage: "when the launcher is lost, or stops before the job is over, look for another one for `TIME`", DefaultText: "exit"},
+			&cli.DurationFlag{Name: "rejoin", Usage: "if the launcher is lost, or stops before the job is over, look for a new one for `TIME`", DefaultText: "exit"},
 			&cli.DurationFlag{Name: "drain", Usage: "`TIME` from SIGTERM until processes that have not left the job are killed", Value: 20 * time.Second},
 			newSpotFlag("leave the job when the provider takes this machine back: `PROVIDER` is " + spot.Providers),
 		},
@@ -116,7 +116,7 @@ func readJoin(c *cli.Context, log *slog.Logger) (cfg dialin.JoinConfig, err erro
 			return cfg, fmt.Errorf("launch: agent: $%s: %w", dialin.SecretVariable, err)
 		}
 	default:
-		return cfg, usagef("agent: no secret: give --secret-file FILE, the file that the launcher has, too")
+		return cfg, usagef("agent: no secret: give --secret-file FILE, a copy of the launcher's file")
 	}
 	if cfg.Info.Name == "" {
 		cfg.Info.Name = os.Getenv("SLURMD_NODENAME") // all tasks of an srun have the same command line
@@ -185,7 +185,7 @@ func checkAddresses(all []string) ([]string, error) {
 	for _, a := range all {
 		host, port, err := net.SplitHostPort(a)
 		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" {
-			return nil, fmt.Errorf("%q is no address, want host:port", a)
+			return nil, fmt.Errorf("%q is not an address, want host:port", a)
 		}
 	}
 	if len(all) == 0 {

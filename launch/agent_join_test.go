@@ -128,7 +128,7 @@ func TestAgentThatCannotJoinSaysWhy(t *testing.T) {
 	var agents []*agentProcess
 	cases := []want{
 		{nil, 2, "give --join ADDR"},
-		{[]string{"--join", "here", "--secret-file", mine}, 2, `"here" is no address, want host:port`},
+		{[]string{"--join", "here", "--secret-file", mine}, 2, `"here" is not an address, want host:port`},
 		{[]string{"--join", at}, 2, "no secret: give --secret-file"},
 		{[]string{"--join", at, "--secret-file", mine, "--runs", "everything"}, 2, `runs is "everything", want workers, servers or nothing`},
 		{[]string{"--join", at, "--secret-file", mine, "--name", "me@host"}, 2, "want a host name alone"},

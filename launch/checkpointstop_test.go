@@ -50,7 +50,7 @@ func TestAJobStopsWithACheckpointAndGoesOn(t *testing.T) {
 			}
 			j.end(t, 85, 0)
 			j.wantCheckpoint(t, 3)
-			j.wantOutput(t, "launch: stopped with a checkpoint after ", ", from which it can go on: "+tc.by)
+			j.wantOutput(t, "launch: stopped with a checkpoint after ", ", ready to resume: "+tc.by)
 			if n := strings.Count(j.stdout.String(), "| stopped with a checkpoint\n"); n != 3 {
 				t.Errorf("%d workers stopped with a checkpoint, want 3", n)
 			}

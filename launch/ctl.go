@@ -23,15 +23,15 @@ import (
 func runCtl(args []string, stdout, stderr io.Writer) int {
 	app := &cli.App{
 		Name:  "launch ctl",
-		Usage: "look at a job, change its hosts, and stop it",
-		Description: `Jobs of this machine and this user are found by themselves. A job of another machine is asked through its launcher, if that was started with
---listen ADDR --secret-file FILE (with --launcher agents it listens anyway, and its log has the address):
+		Usage: "inspect a running job, change its hosts, or stop it",
+		Description: `These commands find the jobs of this user on this machine. To reach a job on another machine, start its launcher with
+--listen ADDR --secret-file FILE (with --launcher agents it always listens, and logs the address), and give --join:
 
    launch ctl --join head:4000 --secret-file job.secret status
    kubectl port-forward job/paragon-scheduler 7077 &
    launch ctl --join localhost:7077 --secret-file paragon-secret why
 
-Every command works in that way; plan and export need no job.`,
+All commands take --join; plan and export need no job.`,
 		Flags:    remoteFlags(),
 		Commands: []*cli.Command{statusCommand(), whyCommand(), pageCommand(), traceCommand(), addCommand(), removeCommand(), scaleCommand(), stopCommand(), addServerCommand(), removeServerCommand(), planCommand(), exportCommand()},
 		Action: func(c *cli.Context) error {
@@ -49,12 +49,12 @@ func addCommand() *cli.Command {
 		Name:      "add",
 		Usage:     "add a host to a running job",
 		ArgsUsage: "HOST [slots=N] [gpus=N] [cpus=N]",
-		Description: `Asks for a worker on HOST (or N workers), of a job that was started with --elastic-training-enabled:
+		Description: `Starts a worker on HOST (with slots=N, N workers). The job must have been started with --elastic-training-enabled:
 
    launch ctl add d3
    launch ctl add --wait me@10.0.0.7:2222 slots=4
 
-The host is reached, gets the job's folder (--sync-dst-dir), is prepared (--prepare-data), and joins when its workers are
+launch connects to the host, copies the job's folder (--sync-dst-dir) and prepares the host (--prepare-data). The host joins when its workers are
 ready; training continues meanwhile. --wait waits until it has joined, and ends with 1 if it cannot. The host is also added to the
 file host_worker.`,
 		Flags:  jobFlags(waitFlag("has joined")),
@@ -151,7 +151,7 @@ func changeHost(c *cli.Context, op string) error {
 	if c.Bool("wait") {
 		return k.await(c, h, before.LastEvent)
 	}
-	what := "is being added; it counts when its workers are ready"
+	what := "is being added; it joins when its workers are ready"
 	if op == control.OpRemove {
 		what = "is being removed; its workers leave at the next step"
 		in := func(n control.Node) bool {

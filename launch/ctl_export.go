@@ -15,7 +15,7 @@ func exportCommand() *cli.Command {
 		Name:      "export",
 		Usage:     "write a checkpoint's model as a file that PyTorch loads",
 		ArgsUsage: "CHECKPOINTS MODEL.safetensors",
-		Description: `Writes the parameters and the running statistics of a checkpoint as a state dict, without a job:
+		Description: `Writes the parameters and the running statistics of a checkpoint as a state dict. It needs no running job:
 
    launch ctl export ckpt model.safetensors                     the newest checkpoint in ckpt
    launch ctl export ckpt/step-00001000 model.safetensors       this one
@@ -24,7 +24,7 @@ func exportCommand() *cli.Command {
    model = torchvision.models.resnet18(num_classes=10)          # ResNet18 with the ImageNet stem
    model.load_state_dict(safetensors.torch.load_file("model.safetensors"))
 
-Names and layouts are PyTorch's; the optimizer's state stays behind. What is read is verified. For a .pth file: torch.save(safetensors.torch.load_file(
+Names and layouts are PyTorch's; the optimizer's state is left out. The checkpoint is verified by its checksums. For a .pth file: torch.save(safetensors.torch.load_file(
 "model.safetensors"), "model.pth"). In a program: checkpoint.Export, and checkpoint.Import for the other way.`,
 		HideHelpCommand: true,
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
@@ -39,13 +39,13 @@ Names and layouts are PyTorch's; the optimizer's state stays behind. What is rea
 				return fmt.Errorf("launch: ctl export: %w", err)
 			}
 			if !e.Verified {
-				fmt.Fprintf(c.App.ErrWriter, "launch: %s has no checksums, as an older version wrote it: it is not verified\n", e.From)
+				fmt.Fprintf(c.App.ErrWriter, "launch: %s was written by an older version, without checksums: it is not verified\n", e.From)
 			}
 			if e.Flat {
-				fmt.Fprintf(c.App.ErrWriter, "launch: %s has no shapes, as an older version wrote it: PyTorch will not take weights of more than one dimension. Resume it and let it save once\n", e.From)
+				fmt.Fprintf(c.App.ErrWriter, "launch: %s was written by an older version, without shapes: PyTorch rejects weights of more than one dimension. Resume the job and let it save a new checkpoint\n", e.From)
 			}
 			if len(e.LeftOut) > 0 {
-				fmt.Fprintf(c.App.ErrWriter, "launch: left out, as PyTorch has no open vocabularies: %s\n", strings.Join(e.LeftOut, ", "))
+				fmt.Fprintf(c.App.ErrWriter, "launch: left out, because PyTorch has no open vocabularies: %s\n", strings.Join(e.LeftOut, ", "))
 			}
 			_, err = fmt.Fprintf(c.App.Writer, "wrote %s, %d bytes, of %s after %s: %s\n", plural.Of(e.Tensors, "tensor"), e.Bytes, e.From, plural.Of(e.Steps, "step"), c.Args().Get(1))
 			return err

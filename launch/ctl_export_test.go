@@ -27,7 +27,7 @@ func TestCtlExportWritesAStateDict(t *testing.T) {
 		}
 	}
 	code, out, stderr := ctl("export", from, to)
-	if code != 0 || !strings.Contains(out, "wrote 4 tensors") || !strings.Contains(stderr, "left out, as PyTorch has no open vocabularies: words") {
+	if code != 0 || !strings.Contains(out, "wrote 4 tensors") || !strings.Contains(stderr, "left out, because PyTorch has no open vocabularies: words") {
 		t.Fatalf("exit code %d: %s%s", code, out, stderr)
 	}
 	f, err := checkpoint.Open(to)

@@ -19,15 +19,15 @@ func planCommand() *cli.Command {
 		Name:      "plan",
 		Usage:     "show how the keys of a file would be placed on servers",
 		ArgsUsage: "FILE.safetensors",
-		Description: `Places the keys of a safetensors file as the scheduler of a job with so many servers does, without a job:
+		Description: `Shows where the scheduler of a job with that many servers would place the keys of a safetensors file. It needs no running job:
 
    launch ctl plan --servers 4 checkpoints/step-00001000/store.safetensors
    launch ctl plan --servers 8 --keys model.safetensors
 
-Of a file that the store has saved (worker checkpoints hold one, store.safetensors) these are the store's keys, whole where its optimizer
-needs them whole; of another file all tensors. Bytes are those of the values; an optimizer's state comes on top, as many bytes
-for each of its slots. A job places keys in the order in which its workers initialise them, and this command in the file's
-order: a small key may lie on another server, and the balance stays.`,
+In a file that the store has saved (store.safetensors of a checkpoint) the keys are the store's, and a key is not cut if its optimizer
+needs it whole; in any other file each tensor is a key. Bytes count the values alone; each slot of the optimizer's state takes as many
+bytes again. A job places keys in the order in which its workers initialise them, and this command in the file's
+order: a small key may lie on another server; the balance is the same.`,
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "servers", Aliases: []string{"s"}, Value: 2, Usage: "`NUMBER` of servers"},
 			&cli.BoolFlag{Name: "keys", Usage: "list the keys, too, each with the servers of its shards"},

@@ -31,7 +31,7 @@ func remoteFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "join", Usage: "ask the launcher at `ADDR` (host:port, several with commas between them, or @FILE), which was started with --listen; or set " + controlAddressVariable,
 			DefaultText: "a launcher of this machine"},
-		&cli.StringFlag{Name: "secret-file", Usage: "`FILE` with the secret of that launcher; or set " + secretFileVariable},
+		&cli.StringFlag{Name: "secret-file", Usage: "secret `FILE` of that launcher; or set " + secretFileVariable},
 	}
 }
 
@@ -151,7 +151,7 @@ func (o *options) readControl(c *cli.Context) error {
 		return err
 	}
 	if o.agent.secretFile == "" && os.Getenv(dialin.SecretVariable) == "" {
-		return usagef("--listen needs the secret that launch ctl on other machines shows: give --secret-file FILE (it is made if it is not there)")
+		return usagef("--listen needs a secret, which launch ctl on other machines must have, too: give --secret-file FILE (it is created if missing)")
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (o *options) openControl(ctx context.Context, e startEnvironment) (done fun
 	if o.agent.listen == "" || o.start.name != "ssh" && o.start.name != "local" {
 		return func() {}, nil
 	}
-	l, err := o.listenForAgents(ctx, e, fmt.Sprintf("that launcher was started with --launcher %s, not with --launcher agents: it has no use for agents", o.start.name))
+	l, err := o.listenForAgents(ctx, e, fmt.Sprintf("the launcher was started with --launcher %s and accepts no agents: start it with --launcher agents", o.start.name))
 	if err != nil {
 		return nil, err
 	}

@@ -84,9 +84,9 @@ func TestCtlAsksAJobOfAnotherMachine(t *testing.T) {
 	wantElsewhere(t, 1, `launch: launcher at \S+: the launcher says: that launcher runs job `+id+`, and none whose ID begins with "x"`, env, "ctl", "status", "--job", "x")
 	wantElsewhere(t, 1, `launch: launcher at \S+: \S+ TLS: identity: the other end has another secret; give the file of its --secret-file\n`, nil, "ctl", "--join", at, "--secret-file", newSecretFile(t), "status")
 	wantElsewhere(t, 2, `--join needs the launcher's secret: give --secret-file FILE, or set PARAGON_SECRET_FILE`, nil, "ctl", "--join", at, "status")
-	wantElsewhere(t, 2, `--join: "head" is no address, want host:port`, nil, "ctl", "--join", "head", "--secret-file", secret, "status")
+	wantElsewhere(t, 2, `--join: "head" is not an address, want host:port`, nil, "ctl", "--join", "head", "--secret-file", secret, "status")
 	wantElsewhere(t, 1, `no job of yours runs on this machine`, env, "ctl", "--join", "", "status")
-	wantElsewhere(t, 77, `that launcher was started with --launcher local, not with --launcher agents: it has no use for agents`, nil, "agent", "--join", at, "--secret-file", secret)
+	wantElsewhere(t, 77, `the launcher was started with --launcher local and accepts no agents`, nil, "agent", "--join", at, "--secret-file", secret)
 
 	j.finish(t)
 	wantElsewhere(t, 1, `launch: launcher at \S+: .*connection refused; the job is over, or its launcher was started without --listen`, env, "ctl", "status")
@@ -172,7 +172,7 @@ func TestFlagsOfALauncherThatListensAreChecked(t *testing.T) {
 		{"--agents 2 p", "--agents is about agents that dial in; give --launcher agents, too"},
 		{"--secret-file x p", "--secret-file belongs to --listen ADDRESS"},
 		{"--address-file x p", "--address-file belongs to --listen ADDRESS"},
-		{"--listen :0 p", "--listen needs the secret that launch ctl on other machines shows: give --secret-file FILE"},
+		{"--listen :0 p", "--listen needs a secret, which launch ctl on other machines must have, too: give --secret-file FILE"},
 		{"--listen 4000 --secret-file " + secret + " p", `--listen "4000": want host:port`},
 	} {
 		if _, err := read(append([]string{"-n", "1"}, strings.Fields(tc.args)...)...); err == nil || !strings.Contains(err.Error(), tc.want) {

@@ -19,16 +19,15 @@ func scaleCommand() *cli.Command {
 		Name:      "scale",
 		Usage:     "change the number of workers of a running job",
 		ArgsUsage: "N | HOST=N[,HOST=N...]",
-		Description: `Starts workers, or lets the highest ranks leave, until the job has N, of a job that was started with --elastic-training-enabled:
+		Description: `Starts workers, or lets the workers of the highest ranks leave, until the job has N. The job must have been started with --elastic-training-enabled:
 
    launch ctl scale --wait 4           on hosts with free slots (slots= of the hosts file), or on this machine
    launch ctl scale d1=2,d2=1          on these hosts alone; hosts that are not named end with no worker
 
-Training continues meanwhile, and nothing is restarted: a worker that comes joins at a step, one that leaves takes part up to a step and ends with
-exit code 0. The number stays within --min-workers and --max-workers. A newer number replaces one that is still being carried out, and so does
+Training continues meanwhile, and nothing is restarted: workers join and leave between two steps, and a worker that leaves ends with exit code 0. The number stays within --min-workers and --max-workers. A newer request replaces one that is still in progress, and so does
 launch ctl add or remove. launch ctl status shows how many workers are wanted and how many there are. --wait waits until they are the same, and ends with 1 if
 workers cannot be started.`,
-		Flags:  jobFlags(&cli.BoolFlag{Name: "wait", Usage: "wait until the job has so many workers", DisableDefaultText: true}),
+		Flags:  jobFlags(&cli.BoolFlag{Name: "wait", Usage: "wait until the job has that many workers", DisableDefaultText: true}),
 		Action: scale,
 	}
 }

@@ -21,7 +21,7 @@ func addServerCommand() *cli.Command {
 		Name:      "add-server",
 		Usage:     "add a server to a running job",
 		ArgsUsage: "[HOST]",
-		Description: `Starts one more server, on HOST or on the host with the fewest servers, of a job that was started with --backups 1:
+		Description: `Starts one more server, on HOST or on the host with the fewest servers. The job must have been started with --backups 1:
 
    launch ctl add-server
    launch ctl add-server --wait d3
@@ -38,12 +38,12 @@ func removeServerCommand() *cli.Command {
 		Name:      "remove-server",
 		Usage:     "remove a server from a running job",
 		ArgsUsage: "RANK",
-		Description: `Moves the shards of server RANK to the servers that have their backups, and ends it, during training, of a job that was started
+		Description: `Moves the shards of server RANK to the servers that have their backups, and stops it. Training continues meanwhile. The job must have been started
 with --backups 1:
 
    launch ctl remove-server 2
 
-Shards that are moving are waited for. The command ends when all shards have complete backups again, so that the job survives the next
+The command waits for shards that are moving. It ends when all shards have complete backups again, so that the job survives the next
 loss.`,
 		Flags:  jobFlags(),
 		Action: removeServer,

@@ -12,8 +12,8 @@ import (
 func stopCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "stop",
-		Usage: "stop a running job with a checkpoint, from which it can go on",
-		Description: `All workers write a checkpoint after a step that they agree on, and end; launch then ends with exit code 85:
+		Usage: "stop a running job with a checkpoint, so that it can be resumed",
+		Description: `All workers write a checkpoint after the same step, and end; launch then ends with exit code 85:
 
    launch ctl stop
 

@@ -152,7 +152,7 @@ func TestCtlCommandLinesSayWhatToDo(t *testing.T) {
 		{"add d3 slots=0", exitUsage, "d3: got slots=0, want a number of workers from 1 to 5000"},
 		{"add a;b", exitUsage, `"a;b" is not a host name`},
 		{"add --slots 2 d3", exitUsage, "there is no flag -slots"},
-		{"--job 3f2a status", exitUsage, "--job stands after the command, such as launch ctl status --job"},
+		{"--job 3f2a status", exitUsage, "--job goes after the command, as in launch ctl status --job"},
 		{"status x", exitUsage, `ctl status: got "x", want flags only`},
 		{"stat", exitUsage, `there is no "stat"; there are status, why, page, trace, add, remove, scale, stop, add-server, remove-server, plan and export`},
 		{"add d3", 1, "no job of yours runs on this machine; run this on the same machine and as the same user as launch"},

@@ -14,9 +14,9 @@ import (
 func whyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "why",
-		Usage: "show who waits for whom in a job",
-		Description: `Shows the worker that the others wait for in each round, if there is one, and for how long; what the job's nodes wait for; and which workers are
-behind the others, so that rounds wait for them:
+		Usage: "show which worker the others wait for",
+		Description: `Shows the worker that the others wait for in each round, if there is one, and for how long; what each node waits for; and the workers that are
+behind the others and hold up rounds:
 
    launch ctl why
    launch ctl why --json | jq '.slow[] | {rank, host, share, gap, cause}'`,

@@ -61,7 +61,7 @@ func parseVariable(s string, lookup func(string) (string, bool)) (string, error)
 	}
 	switch {
 	case strings.IndexByte(value, 0) >= 0:
-		return "", fmt.Errorf("%s: its value has a zero byte, which an environment cannot hold", name)
+		return "", fmt.Errorf("%s: its value contains a NUL byte, which an environment variable cannot hold", name)
 	case ours[name]:
 		return "", fmt.Errorf("%s: launch sets this variable itself", name)
 	}

@@ -39,7 +39,7 @@ func flags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "env", Usage: "set variable `NAME` (with its value here), NAME=VALUE or NAME:VALUE in every process; repeatable"},
 		&cli.StringSliceFlag{Name: "env-server", Usage: "the same for servers only"},
 		&cli.StringSliceFlag{Name: "env-worker", Usage: "the same for workers only"},
-		&cli.StringFlag{Name: "gpus", Usage: "GPUs of each worker: a `NUMBER`, auto (a host's, divided over its workers), or the UUIDs to divide", DefaultText: "every worker sees all GPUs"},
+		&cli.StringFlag{Name: "gpus", Usage: "GPUs of each worker: a `NUMBER`, auto (the host's GPUs divided over its workers), or the UUIDs to divide", DefaultText: "every worker sees all GPUs"},
 		&cli.StringFlag{Name: "scheduler-host", Usage: "run the scheduler on `HOST` (ssh)", DefaultText: "this machine"},
 		&cli.StringFlag{Name: "host-ip", Usage: "`ADDRESS` at which the hosts reach the scheduler", DefaultText: "detected"},
 		&cli.StringFlag{Name: "interface", Usage: "use the address of network interface `NAME`, and pass its name to the processes"},
@@ -58,18 +58,18 @@ func flags() []cli.Flag {
 		&cli.IntFlag{Name: "max-workers", Usage: "no more than `NUMBER` workers join", DefaultText: "any number"},
 		&cli.BoolFlag{Name: "adapt-workers", Usage: "let the job choose its number of workers, from --min-workers to --max-workers, by its own goodput (FitConfig.Adapt)", DisableDefaultText: true},
 		&cli.DurationFlag{Name: "join-timeout", Usage: "a host that is added has `TIME` to be prepared, and its workers to be ready", Value: 5 * time.Minute},
-		&cli.IntFlag{Name: "rejoin", Usage: "start a lost worker again where it was, up to `NUMBER` times in a row", Value: 3},
+		&cli.IntFlag{Name: "rejoin", Usage: "restart a lost worker on its host, at most `NUMBER` times in a row", Value: 3},
 		&cli.StringFlag{Name: "prepare-data", Usage: "`COMMAND` that must succeed on an added host before its workers start"},
 		&cli.IntFlag{Name: "backups", Usage: "keep each shard on `NUMBER` more servers (0 or 1): with 1, a server may be lost", DefaultText: "0"},
-		&cli.IntFlag{Name: "restarts", Usage: "start a job that failed again, from its newest checkpoint, up to `NUMBER` times", DefaultText: "0"},
+		&cli.IntFlag{Name: "restarts", Usage: "restart a failed job from its newest checkpoint, at most `NUMBER` times", DefaultText: "0"},
 		&cli.StringFlag{Name: "state", Usage: "the scheduler keeps its state in folder `PATH` of its host, or in etcd://host:port/prefix",
 			DefaultText: "a folder of this job, if workers or servers may be lost"},
 		&cli.StringFlag{Name: "metrics-listen", Usage: "serve the job's metrics to Prometheus on `ADDRESS` (host:port; port 0: a free one) of the scheduler's host", DefaultText: "not served"},
 		&cli.StringFlag{Name: "process-metrics", Usage: "serve each worker's and server's own metrics, too, on a free port of `HOST` (127.0.0.1, 0.0.0.0, ...) of its machine", DefaultText: "not served"},
-		&cli.StringFlag{Name: statusFlag, Usage: "show the job in browsers at `ADDRESS` (host:port; port 0: a free one), or off; its link is printed", Value: "127.0.0.1:0"},
-		&cli.PathFlag{Name: "status-cert", Usage: "certificate `FILE` (PEM) of that page, which an address that other machines reach needs", TakesFile: true},
+		&cli.StringFlag{Name: statusFlag, Usage: "serve the job's live page at `ADDRESS` (host:port; port 0: a free one), or off; the link is printed", Value: "127.0.0.1:0"},
+		&cli.PathFlag{Name: "status-cert", Usage: "TLS certificate `FILE` (PEM) of the live page; needed if other machines can reach its address", TakesFile: true},
 		&cli.PathFlag{Name: "status-key", Usage: "private key `FILE` (PEM) of that certificate", TakesFile: true},
-		&cli.StringFlag{Name: otelFlag, Usage: "send spans of the job to the collector of OpenTelemetry at `URL` (OTLP over HTTP, such as http://host:4318)", DefaultText: "where OTEL_EXPORTER_OTLP_ENDPOINT says"},
+		&cli.StringFlag{Name: otelFlag, Usage: "send the job's spans to the OpenTelemetry collector at `URL` (OTLP over HTTP, such as http://host:4318)", DefaultText: "$OTEL_EXPORTER_OTLP_ENDPOINT"},
 		newSpotFlag("hosts leave the job when `PROVIDER` takes them back (spot machines): " + spot.Providers + "; agents that dial in have a --spot of their own"),
 		// Of launch tune: the workers wait for slots (launch slot), and no files name the hosts.
 		&cli.BoolFlag{Name: trialFlag, Hidden: true},
@@ -325,11 +325,11 @@ func (o *options) readElastic(c *cli.Context) error {
 	}
 	if e.AdaptWorkers = c.Bool("adapt-workers"); e.AdaptWorkers && e.MaxWorkers == 0 {
 		if o.hosts == nil {
-			return usagef("--adapt-workers wants a limit; give --max-workers NUMBER")
+			return usagef("--adapt-workers needs a limit; give --max-workers NUMBER")
 		}
 		for _, h := range o.hosts {
 			if h.Slots == 0 {
-				return usagef("--adapt-workers wants a limit; give --max-workers NUMBER, or slots=NUMBER for every host of the hosts file")
+				return usagef("--adapt-workers needs a limit; give --max-workers NUMBER, or slots=NUMBER for every host of the hosts file")
 			}
 			e.MaxWorkers += h.Slots
 		}

@@ -16,11 +16,11 @@ const description = `Examples:
     echo d3 >> host_worker        or: launch ctl add --wait d3
     launch ctl status             and: launch ctl why, launch top
 
-  a worker or a server may be lost, and the job is started again should it fail
+  the job survives the loss of a worker or a server, and is restarted if it fails
     launch -n 4 -s 3 --on-worker-loss shrink --min-workers 2 --backups 1 --restarts 3 \
        ./cifar10 --checkpoint-dir checkpoints
 
-  on the nodes of an allocation of Slurm, a worker for each task; as a batch job
+  on the nodes of a Slurm allocation, one worker for each task; as a batch job
     salloc --nodes=4 launch -s 2 -- ./cifar10
     launch slurm script --nodes 4 --time 8:00:00 -s 2 -- ./cifar10 --checkpoint-dir ckpt > job.sh
 
@@ -40,7 +40,7 @@ const description = `Examples:
   which learning rate is best?
     launch tune study.yaml           see: launch tune --help
 
-  how would the keys of a checkpoint lie on four servers?
+  how would the keys of a checkpoint be placed on four servers?
     launch ctl plan --servers 4 checkpoints/step-00001000/store.safetensors
 
 Other commands, each with a --help of its own: launch ctl and launch top (running jobs), launch
@@ -48,7 +48,7 @@ tune (searches), launch slurm, launch k8s and launch image (batch scripts, manif
 images), launch agent (a host that dials in).
 
 The workers run the command, without a shell if it is several words. A single word with
-spaces or shell characters runs in /bin/sh. Flags of launch stand before the command.
+spaces or shell characters runs in /bin/sh. Flags of launch come before the command.
 A local "go run" is built once, and every worker runs the program itself.
 
 Hosts file: one host a line, in the order that gives the ranks; # begins a comment.
@@ -57,19 +57,19 @@ Hosts file: one host a line, in the order that gives the ranks; # begins a comme
     d2 slots=4 gpus=2 cpus=16
 slots= is the number of workers on a host. gpus= is how many of its GPUs the workers may
 use, the first ones in the order of nvidia-smi (0: none); without --gpus each worker sees all
-of these. cpus= is how many of its processors the processes of the job there run on. Workers
+of these. cpus= is how many of its processors the job's processes on it use. Workers
 fill the slots in the order of the file. A host without slots= has one slot, and workers
 beyond the last slot go round over these hosts. So without slots= worker i runs on host
 i mod H. Server i runs on host i mod H, whatever the slots. A rank keeps its host when the
 job is started again.
 
-In an allocation of Slurm the hosts are its nodes, in the order of the nodelist, and -n is the
-number of its tasks. -H FILE or --launcher local win over that. See: launch slurm --help.
+In a Slurm allocation the hosts are its nodes, in the order of the nodelist, and -n is the
+number of its tasks. -H FILE and --launcher local override that. See: launch slurm --help.
 
 With --launcher agents the hosts are those whose agents dial in: launch prints the command for
 them, waits for --agents of them (else until they have slots for all workers) for at most
 --start-timeout, and begins. Ranks follow the agents' names, n2 before n10. A connection that
-breaks and is back a second before --host-timeout costs nothing; a host that is lost takes
+breaks and is restored a second before --host-timeout costs nothing; a host that is lost takes
 part again when its agent dials in again. In an elastic job the host of an agent that dials in
 later is put into host_worker. The command runs in a folder with the path of the current one,
 which has to be on every host. See docs/how-to/agents.md. With --launcher mpi the agents are started
@@ -89,7 +89,7 @@ few workers would be left, all stop.
 With --hosts-command CMD the hosts are those that CMD prints, every 5 s, as JSON lines:
     {"host":"d3","slots":2,"gpus":1,"state":"running"}
 Without -H launch waits until they have slots for all workers. An elastic job follows the list:
-a host that runs is added, one that stops or is no longer named is removed. A command that
+a host that is running is added; a host that stops or is no longer named is removed. A command that
 fails removes nothing, and no answer removes more than half of the hosts (--hosts-force). See
 docs/how-to/clouds.md. --hosts-url URL is the same for a list on a web server.
 

@@ -33,10 +33,10 @@ type sourceOptions struct {
 
 func sourceFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: hostsCommandFlag, Usage: "the hosts are those that `COMMAND` prints again and again, as JSON lines (ssh; see docs/how-to/clouds.md)"},
-		&cli.StringFlag{Name: hostsURLFlag, Usage: "the same for the list at `URL` (http or https)"},
-		&cli.DurationFlag{Name: "hosts-interval", Usage: "ask for the list every `TIME`", Value: 5 * time.Second},
-		&cli.BoolFlag{Name: "hosts-force", Usage: "remove hosts even if the list names less than half of them any more, or none", DisableDefaultText: true},
+		&cli.StringFlag{Name: hostsCommandFlag, Usage: "take the hosts from `COMMAND`, which runs repeatedly and prints them as JSON lines (ssh; see docs/how-to/clouds.md)"},
+		&cli.StringFlag{Name: hostsURLFlag, Usage: "take the hosts from the list at `URL` (http or https) in the same way"},
+		&cli.DurationFlag{Name: "hosts-interval", Usage: "get the list every `TIME`", Value: 5 * time.Second},
+		&cli.BoolFlag{Name: "hosts-force", Usage: "remove hosts even if the list names fewer than half of them, or none", DisableDefaultText: true},
 	}
 }
 
@@ -123,7 +123,7 @@ func (j *sourceJob) started(w job.Where) (ended func()) {
 	return func() { set(nil) }
 }
 
-var errNoJob = errors.New("the job does not run")
+var errNoJob = errors.New("the job is not running")
 
 func (j *sourceJob) ask(ctx context.Context, q control.Request, into control.Answer) error {
 	j.mu.Lock()

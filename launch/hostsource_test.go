@@ -182,7 +182,7 @@ func TestFlagsOfAHostListAreChecked(t *testing.T) {
 		{"--hosts-command x -H " + hostfile + " p", "--hosts-command adds and removes hosts while the job runs; give --elastic-training-enabled, too, or leave out -H"},
 		{"--hosts-command x --launcher local p", "give --elastic-training-enabled, too"},
 		{"--hosts-command x --launcher agents --secret-file " + hostfile + ".secret p", "--hosts-command is for hosts that launch reaches by ssh; with --launcher agents they come by themselves"},
-		{"--hosts-command x --elastic-training-enabled --adapt-workers p", "--adapt-workers wants a limit; give --max-workers NUMBER"},
+		{"--hosts-command x --elastic-training-enabled --adapt-workers p", "--adapt-workers needs a limit; give --max-workers NUMBER"},
 	} {
 		if _, err := read(append([]string{"-n", "1"}, strings.Fields(tc.args)...)...); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("launch %s: %v, want %s", tc.args, err, tc.want)

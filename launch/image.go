@@ -35,7 +35,7 @@ const imageDescription = `Makes a container image of this launch program and a w
 Programs are in /usr/local/bin, and launch is what the image runs: arguments of podman run and "args" of a pod are those of launch. Processes run
 as user 65532. The root file system may be read-only; /tmp, which is also the home and the working folder, should be writable.
 
-Without --base the image has nothing but these programs, certificates of authorities from this machine, and a list of users: no shell, no C library.
+Without --base the image has nothing but these programs, CA certificates from this machine, and a list of users: no shell, no C library.
 The programs have to be static. A "go run" is built with CGO_ENABLED=0 and the tag nocuda (without it, package nn opens CUDA through the C library).
 For GPUs give a base with the C library, cuDNN and so on, which lets programs be dynamic: --base FILE.tar, as docker save or podman save write it.
 
@@ -55,12 +55,12 @@ func runImage(args []string, stdout, stderr io.Writer) int {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "tag", Usage: "`NAME` of the image, with :VERSION or without", DefaultText: "must be given"},
 			&cli.PathFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the image to `FILE`, as docker save does", TakesFile: true},
-			&cli.PathFlag{Name: "layout", Usage: "add the image to `FOLDER`, a layout of OCI, which holds images for several platforms", TakesFile: true},
+			&cli.PathFlag{Name: "layout", Usage: "add the image to `FOLDER`, an OCI image layout, which can hold images for several platforms", TakesFile: true},
 			&cli.StringFlag{Name: "platform", Usage: "what the image runs on: linux/amd64 or linux/arm64", DefaultText: "that of the program"},
 			&cli.PathFlag{Name: "launch", Usage: "put launch program `FILE` into the image", DefaultText: "this program", TakesFile: true},
 			&cli.PathFlag{Name: "base", Usage: "begin with the image in archive `FILE`; programs may then be dynamic", DefaultText: "none", TakesFile: true},
 			&cli.StringSliceFlag{Name: "file", Usage: "add `SOURCE:DESTINATION`, a file or folder here and its path in the image; repeatable"},
-			&cli.BoolFlag{Name: "symbols", Usage: "keep what debuggers need in the programs", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "symbols", Usage: "keep the debug symbols of the programs", DisableDefaultText: true},
 		},
 		DisableSliceFlagSeparator: true,
 		Action: func(c *cli.Context) error {
@@ -160,7 +160,7 @@ func (o *imageOptions) make(ctx context.Context, stdout, stderr io.Writer) error
 			return fmt.Errorf("launch: image: certificates: %w", err)
 		}
 		if certificates == nil {
-			fmt.Fprintln(stderr, "launch: image: this machine has no certificates of authorities (package ca-certificates); the image will not trust any, so https does not work there")
+			fmt.Fprintln(stderr, "launch: image: this machine has no CA certificates (package ca-certificates), so the image has none and https does not work in it")
 		}
 		cfg.Env = append(cfg.Env, "PATH="+imagePrograms)
 		cfg.Groups = []image.Group{{Name: "system", Files: image.System(certificates)}}
@@ -294,7 +294,7 @@ func (o *imageOptions) write(img *image.Image, stdout, stderr io.Writer) error {
 		for _, l := range img.Layers {
 			layers = append(layers, fmt.Sprintf("%s %.1f MB", l.Name, float64(l.Packed)/1e6))
 		}
-		fmt.Fprintf(stderr, "launch: image: the image has %.1f MB, more than %.0f MB: %s; each new node loads that before it can start; the build tags s3only and nobuckets leave clouds' libraries out of a program (go run -tags s3only PACKAGE)\n", float64(img.Packed())/1e6, imageLimit/1e6, strings.Join(layers, ", "))
+		fmt.Fprintf(stderr, "launch: image: the image has %.1f MB, more than %.0f MB: %s; each new node pulls it before it can start; the build tags s3only and nobuckets leave the clouds' libraries out of a program (go run -tags s3only PACKAGE)\n", float64(img.Packed())/1e6, imageLimit/1e6, strings.Join(layers, ", "))
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func TestImageSaysWhatIsWrong(t *testing.T) {
 		{append(flags, "--tags", "x", "--", launchProgram), 2, "did you mean --tag?"},
 		{append(flags, "--", filepath.Join(dir, "none")), 1, "none: no such file or directory"},
 		{append(flags, "--", script), 1, "train.sh is a script for /bin/sh, want a program"},
-		{append(flags, "--", text), 1, "text is no program for Linux (ELF)"},
+		{append(flags, "--", text), 1, "text is not a Linux program (ELF)"},
 		{append(flags, "--", shell), 1, "is not static: it needs /lib"},
 		{append(flags, "--platform", "linux/"+other, "--", launchProgram), 1, "is a program for linux/" + runtime.GOARCH + ", and --platform is linux/" + other},
 		{append(flags, "--", launchProgram), 1, "the worker's program is called launch"},

@@ -68,9 +68,9 @@ func runK8s(args []string, stdout, stderr io.Writer) int {
 func k8sFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "image", Usage: "image `NAME`, with launch in its PATH and the command"},
-		&cli.StringFlag{Name: "name", Usage: "`NAME` of the job, which begins those of all objects", Value: "paragon"},
-		&cli.StringFlag{Name: "namespace", Usage: "`NAME` of the namespace", DefaultText: "that of kubectl"},
-		&cli.PathFlag{Name: secretFileFlag, Usage: "`FILE` with the secret that launch and its agents share; made if it is not there", Value: "paragon-secret", TakesFile: true},
+		&cli.StringFlag{Name: "name", Usage: "`NAME` of the job, and prefix of the names of all objects", Value: "paragon"},
+		&cli.StringFlag{Name: "namespace", Usage: "`NAME` of the namespace", DefaultText: "kubectl's current namespace"},
+		&cli.PathFlag{Name: secretFileFlag, Usage: "`FILE` with the secret that launch and its agents share; created if missing", Value: "paragon-secret", TakesFile: true},
 		&cli.BoolFlag{Name: "jobset", Usage: "print one JobSet in place of three Jobs and a Service", DisableDefaultText: true},
 		&cli.StringFlag{Name: "kueue", Usage: "let Kueue start the job, by the LocalQueue `NAME`"},
 		&cli.IntFlag{Name: "slots", Usage: "`NUMBER` of workers in each pod", Value: 1},
@@ -91,7 +91,7 @@ const secretFileFlag = "secret-file"
 // notInCluster are the flags of launch that a job on Kubernetes cannot have, and why.
 var notInCluster = map[string]string{
 	"hostfile":       "the hosts are the job's own pods; give their number with -n and -s",
-	"launcher":       "it is agents: each pod runs one",
+	"launcher":       "each pod runs an agent",
 	"agents":         "launch waits for all pods",
 	"listen":         "launch listens at the port of the Service",
 	"address-file":   "agents find launch by the Service",
@@ -201,7 +201,7 @@ func printK8s(cfg kubernetes.Config, secretFile string, stdout, stderr io.Writer
 		return err
 	}
 	if made {
-		fmt.Fprintf(stderr, "launch: made the secret %s; the manifests hold it, too: keep both out of version control\n", secretFile)
+		fmt.Fprintf(stderr, "launch: created the secret %s; the manifests contain it, too: keep both out of version control\n", secretFile)
 	}
 	if cfg.Queue != "" && !cfg.JobSet {
 		fmt.Fprintln(stderr, "launch: Kueue admits the three Jobs one by one; with --jobset it admits all pods together, or none")
@@ -223,7 +223,7 @@ func gpusInCluster(c *cli.Context) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > 64 {
-		return 0, usagef("k8s: --gpus %q: the pods have to ask for their GPUs; give the number of each worker, 0 to 64", text)
+		return 0, usagef("k8s: --gpus %q: pods must request their GPUs; give the number for each worker, 0 to 64", text)
 	}
 	return n, nil
 }

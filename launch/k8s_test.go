@@ -70,7 +70,7 @@ func TestK8sMakesTheSecretOnce(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	line := strings.Fields(k8sRenders["plain"])
 	code, first, stderr := k8s(t, secret, line...)
-	if code != 0 || !strings.Contains(stderr, "made the secret "+secret) {
+	if code != 0 || !strings.Contains(stderr, "created the secret "+secret) {
 		t.Fatalf("exit code %d, %q, want 0 and a word about the secret", code, stderr)
 	}
 	info, err := os.Stat(secret)
@@ -129,20 +129,20 @@ func TestK8sSaysWhatIsWrong(t *testing.T) {
 		"--image a -n 2 --slots 3 -- /p":                          "--slots 3 is more than the 2 workers of -n",
 		"--image a -n 1 --user 0 -- /p":                           "root is not allowed",
 		"--image a -n 1 --drain 0s -- /p":                         "--drain is 0s, want at least 1s",
-		"--image a -n 1 --cpus lots -- /p":                        `--cpus "lots" is no amount`,
-		"--image a -n 1 --memory 0 -- /p":                         `--memory "0" is no amount above 0`,
-		"--image a -n 1 --server-memory -1Gi -- /p":               `--server-memory "-1Gi" is no amount above 0`,
-		"--image a -n 1 --gpus auto -- /p":                        `--gpus "auto": the pods have to ask for their GPUs; give the number of each worker`,
+		"--image a -n 1 --cpus lots -- /p":                        `--cpus "lots" is not an amount`,
+		"--image a -n 1 --memory 0 -- /p":                         `--memory "0" is not an amount above 0`,
+		"--image a -n 1 --server-memory -1Gi -- /p":               `--server-memory "-1Gi" is not an amount above 0`,
+		"--image a -n 1 --gpus auto -- /p":                        `--gpus "auto": pods must request their GPUs; give the number for each worker`,
 		"--image a -n 1 --pvc data -- /p":                         "write claim:/path",
 		"--image a -n 1 --pvc data:rel -- /p":                     "write claim:/path",
 		"--image a -n 1 --pvc data:/tmp/x -- /p":                  "/tmp is used in the pods already",
 		"--image a -n 1 --pvc data:/etc -- /p":                    "/etc/paragon/secret is used in the pods already",
 		"--image a -n 1 --pvc data:/a/../b -- /p":                 "without . and ..",
 		"--image a -n 1 --pvc a:/x --pvc b:/x -- /p":              "two volumes at /x",
-		"--image a -n 1 --node-selector zone -- /p":               "is no label; write key=value",
-		"--image a -n 1 --toleration a:Never -- /p":               `--toleration "a:Never" is none`,
+		"--image a -n 1 --node-selector zone -- /p":               "is not a label; write key=value",
+		"--image a -n 1 --toleration a:Never -- /p":               `--toleration "a:Never" is not a toleration`,
 		"--image a -n 1 -H hosts -- /p":                           "--hostfile is not for Kubernetes: the hosts are the job's own pods",
-		"--image a -n 1 --launcher ssh -- /p":                     "--launcher is not for Kubernetes: it is agents",
+		"--image a -n 1 --launcher ssh -- /p":                     "--launcher is not for Kubernetes: each pod runs an agent",
 		"--image a -n 1 --listen :1 -- /p":                        "--listen is not for Kubernetes",
 		"--image a -n 1 --sync-dst-dir /x -- /p":                  "--sync-dst-dir is not for Kubernetes",
 		"--image a -n 1 --scheduler-host d1 -- /p":                "--scheduler-host is not for Kubernetes",

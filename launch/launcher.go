@@ -112,7 +112,7 @@ func (o *options) readSSH(c *cli.Context) error {
 		}
 	}
 	if o.sshCommand, err = ssh.SplitWords(c.String("ssh-command")); err != nil || len(o.sshCommand) == 0 {
-		return usagef("--ssh-command %q is no command: %v", c.String("ssh-command"), err)
+		return usagef("--ssh-command %q is not a command: %v", c.String("ssh-command"), err)
 	}
 	if o.syncDir == "" && len(o.syncExclude) > 0 {
 		return usagef("--sync-exclude is about the copy of --sync-dst-dir; give that, too")

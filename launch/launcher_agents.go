@@ -31,7 +31,7 @@ func agentFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Name: "agents", Usage: "wait for `NUMBER` agents before the job starts (--launcher agents)", DefaultText: "until they have slots for all workers"},
 		&cli.StringFlag{Name: "listen", Usage: "wait for agents, and for launch ctl on other machines, on `ADDRESS` (host:port; port 0: a free one)", DefaultText: "a free port of all addresses with --launcher agents, else not"},
-		&cli.PathFlag{Name: "secret-file", Usage: "secret `FILE` that launch shares with its agents and launch ctl; made if it is not there", TakesFile: true},
+		&cli.PathFlag{Name: "secret-file", Usage: "secret `FILE` that launch shares with its agents and launch ctl; created if missing", TakesFile: true},
 		&cli.PathFlag{Name: "address-file", Usage: "write the addresses of --listen to `FILE`, for --join @FILE of launch agent and launch ctl", TakesFile: true},
 	}
 }
@@ -47,13 +47,13 @@ func (o *options) readAgents(c *cli.Context) error {
 	case c.IsSet("sync-dst-dir"):
 		return usagef("--sync-dst-dir copies by rsync over ssh, and agents have no ssh; put the folder on every host (a shared file system, an image, rsync by hand) and leave it out")
 	case c.IsSet("scheduler-host"):
-		return usagef("--scheduler-host is for --launcher ssh; with agents the scheduler runs beside launch: start launch where it shall run")
+		return usagef("--scheduler-host is for --launcher ssh; with agents the scheduler runs beside launch: start launch on the host where it should run")
 	case sshCommandGiven(c):
 		return usagef("--ssh-command is for --launcher ssh; agents dial in without ssh")
 	case o.hostTimeout > maxLease:
 		return usagef("--host-timeout is %s, want at most %s with agents", o.hostTimeout, maxLease)
 	case o.agent.secretFile == "" && os.Getenv(dialin.SecretVariable) == "":
-		return usagef("--launcher agents needs the secret that launch and its agents share: give --secret-file FILE (it is made if it is not there)")
+		return usagef("--launcher agents needs the secret that launch and its agents share: give --secret-file FILE (it is created if missing)")
 	}
 	if o.agent.agents = c.Int("agents"); c.IsSet("agents") {
 		return checkNumber("--agents", o.agent.agents, 1, maxAgents, "")
@@ -106,7 +106,7 @@ func (o *options) listenForAgents(ctx context.Context, e startEnvironment, noAge
 			return nil, fmt.Errorf("launch: --secret-file: %w", err)
 		}
 		if made {
-			e.log.Info(fmt.Sprintf("made the secret %s; copy it to the hosts of the agents (mode 0600)", file))
+			e.log.Info(fmt.Sprintf("created the secret %s; copy it to the hosts of the agents (mode 0600)", file))
 		}
 	} else if text := os.Getenv(dialin.SecretVariable); text == "" {
 		secret = dialin.NewSecret()

@@ -31,7 +31,7 @@ func (o *options) readMPI(c *cli.Context) error {
 	var err error
 	switch o.mpirun, err = ssh.SplitWords(c.String(mpiFlag)); {
 	case err != nil || len(o.mpirun) == 0:
-		return usagef("--mpirun %q is no command: %v", c.String(mpiFlag), err)
+		return usagef("--mpirun %q is not a command: %v", c.String(mpiFlag), err)
 	case o.hostfile != "":
 		return usagef("--launcher mpi runs on the hosts of mpirun; leave out -H %s, and give mpirun its own: --mpirun \"mpirun --hostfile FILE\"", o.hostfile)
 	case c.IsSet("sync-dst-dir"):

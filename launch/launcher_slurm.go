@@ -76,7 +76,7 @@ func openSlurm(ctx context.Context, o *options, e startEnvironment) (method.Meth
 	}
 	files, err := makeSlurmFiles(a.Job, l)
 	if err != nil {
-		e.log.Warn(fmt.Sprintf("no other job's nodes can join this one (launch slurm join): %v", err))
+		e.log.Warn(fmt.Sprintf("nodes of other Slurm jobs cannot join this one (launch slurm join): %v", err))
 	}
 	j := &slurmJob{o: o, l: l, e: e, files: files, again: make(map[string]*slurm.Step)}
 	step, err := j.startAgents(a.Names())

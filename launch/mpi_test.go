@@ -83,7 +83,7 @@ func TestMPIChecksItsHostsAndSaysWhatIsWrong(t *testing.T) {
 		{[]string{"--mpirun", "mpirun --nope"}, 1, `unknown option "--nope"`},
 		{[]string{"--mpirun", "mpirun-nope"}, 1, "there is no mpirun-nope on the PATH"},
 		{[]string{"--mpirun", "echo"}, 1, "echo is not Open MPI's"},
-		{[]string{"--mpirun", "'"}, 2, "is no command"},
+		{[]string{"--mpirun", "'"}, 2, "is not a command"},
 		{[]string{"-H", file}, 2, "leave out -H"},
 		{[]string{"--agents", "2"}, 2, "--agents is for --launcher agents"},
 		{[]string{"--sync-dst-dir", "/tmp"}, 2, "--sync-dst-dir copies over ssh"},

@@ -137,9 +137,9 @@ func TestTheNumberOfWorkersFollowsAWish(t *testing.T) {
 	t.Parallel()
 	result := filepath.Join(t.TempDir(), "result.json")
 	j := startElastic(t, "--adapt-workers", "--max-workers", "3", "--env", wishOf+"=5", "--result", result)
-	j.await(t, "rank 0 wishes 5 workers instead of 2, and may have 3: 1 to 3 may be")
+	j.await(t, "rank 0 asks for 5 workers instead of 2, limited to 3: 1 to 3 may be")
 	j.await(t, "begins as 2 of 3, joined true")
-	j.wantCtl(t, 0, `(?m)^adapts: \d examples a step \(\d workers × 1; initially 2\); wishes 5 workers: 1 to 3 may be$`, "status")
+	j.wantCtl(t, 0, `(?m)^adapts: \d examples a step \(\d workers × 1; initially 2\); wants 5 workers: 1 to 3 may be$`, "status")
 	j.wantCtl(t, 0, `"wished_workers": 5`, "status", "--json")
 	j.finish(t)
 	if r := j.result(t, result); r.Scales != 1 || r.Adaptation == nil || r.Adaptation.WishedWorkers != 5 {

@@ -14,7 +14,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/slurm"
 )
 
-const slurmDescription = `On Slurm launch runs inside an allocation, and uses it by itself:
+const slurmDescription = `Inside a Slurm allocation launch uses the allocation's nodes:
 
    salloc --nodes=4 launch -s 2 -- ./cifar10                       a worker for each task
    launch slurm script --nodes 4 --time 8:00:00 -s 2 -- ./cifar10 --checkpoint-dir ckpt > job.sh
@@ -32,7 +32,7 @@ func runSlurm(args []string, stdout, stderr io.Writer) int {
 		Commands: []*cli.Command{
 			{
 				Name:            "script",
-				Usage:           "print a file for sbatch that runs launch with the given flags",
+				Usage:           "print a batch script for sbatch that runs launch with the given flags",
 				UsageText:       "launch slurm script --nodes NUMBER [flags below] [flags of launch] -- COMMAND [arguments]",
 				Flags:           append(sbatchFlags(), scriptFlags()...),
 				SkipFlagParsing: true, // flags of launch stand between its own
@@ -40,7 +40,7 @@ func runSlurm(args []string, stdout, stderr io.Writer) int {
 			},
 			{
 				Name:      "join",
-				Usage:     "print a file for sbatch whose nodes join a running job, which must be elastic",
+				Usage:     "print a batch script for sbatch whose nodes join a running elastic job",
 				UsageText: "launch slurm join JOBID [flags]",
 				Flags:     sbatchFlags(),
 				// The flags may stand behind the job's ID.
@@ -63,7 +63,7 @@ func sbatchFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Name: "nodes", Usage: "`NUMBER` of nodes", DefaultText: "must be given"},
 		&cli.IntFlag{Name: "ntasks-per-node", Usage: "`NUMBER` of workers that may run on each node", DefaultText: "as -n asks for, else 1"},
-		&cli.IntFlag{Name: "cpus-per-task", Usage: "`NUMBER` of processors for each of them", DefaultText: "as the cluster decides"},
+		&cli.IntFlag{Name: "cpus-per-task", Usage: "`NUMBER` of processors for each worker", DefaultText: "as the cluster decides"},
 		&cli.IntFlag{Name: "gpus-per-node", Usage: "`NUMBER` of GPUs of each node", DefaultText: "none"},
 		&cli.StringFlag{Name: "mem", Usage: "memory of each node: `SIZE` such as 16G", DefaultText: "as the cluster decides"},
 		&cli.StringFlag{Name: "time", Usage: "time limit: `TIME` such as 8:00:00, 2-12:00 (days-hours:minutes) or 90m", DefaultText: "the partition's"},

@@ -164,7 +164,7 @@ func TestSlurmsErrorsSayWhatToDo(t *testing.T) {
 		want string
 	}{
 		{"no allocation", plain, []string{"--launcher", "slurm", "-n", "1"}, 2,
-			"launch: --launcher slurm: there is no allocation of Slurm here: SLURM_JOB_ID is not set; run launch in a batch script (launch slurm script writes one) or within salloc"},
+			"launch: --launcher slurm: not inside a Slurm allocation: SLURM_JOB_ID is not set; run launch in a batch script (launch slurm script writes one) or within salloc"},
 		{"nodelist", append(good[:len(good):len(good)], "SLURM_JOB_NODELIST=n[1-"), []string{"-n", "1"}, 2,
 			`launch: --launcher slurm: SLURM_JOB_NODELIST: "n[1-" has a syntax error at character 5: got the end in a bracket, want a number`},
 		{"too many workers", append(good[:len(good):len(good)], "SLURM_TASKS_PER_NODE=2(x2)"), []string{"-n", "5"}, 2,
@@ -197,7 +197,7 @@ func TestBadBatchScriptsAreRefused(t *testing.T) {
 		"script -- p":                                    "slurm: the number of nodes is missing; give --nodes NUMBER",
 		"script --nodes 0 -- p":                          "slurm: --nodes is 0, want 1 to 65536",
 		"script --nodes 2":                               "no command for the workers",
-		"script --nodes 2 --time 4x -- p":                `slurm: --time "4x" is no time limit`,
+		"script --nodes 2 --time 4x -- p":                `slurm: --time "4x" is not a time limit`,
 		"script --nodes 2 --time 3m -- p":                "slurm script: --time 3m and --notice 2m0s: want more than 3m0s of time",
 		"script --nodes 2 -n 8 --ntasks-per-node 2 -- p": "-n is 8, and the allocation of job 1 has 4 tasks",
 		"script --nodes 2 --partition a;b -- p":          `slurm script: --partition "a;b": want letters`,

@@ -72,7 +72,7 @@ func earlyFlag(app *cli.App, err error) error {
 	for _, cmd := range app.VisibleCommands() {
 		for _, f := range cmd.VisibleFlags() {
 			if slices.Contains(f.Names(), name) {
-				return fmt.Errorf("--%s stands after the command, such as %s %s --%[1]s", name, app.Name, cmd.Name)
+				return fmt.Errorf("--%s goes after the command, as in %s %s --%[1]s", name, app.Name, cmd.Name)
 			}
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/top"
 )
 
-const topDescription = `Shows the workers of a job by who makes the others wait, with the parts of their steps, the servers, who waits for whom, and
-what happened. It reads what the scheduler knows, once a second, and does not slow the job down:
+const topDescription = `Shows the workers of a job, those that the others wait for first, with the parts of their steps; the servers; who waits for whom; and
+recent events. It asks the scheduler once a second and does not slow the job down:
 
    launch top                                   the job of this folder, or the only one
    launch top --job 3f2a                        another one
@@ -44,7 +44,7 @@ func runTop(args []string, stdout, stderr io.Writer) int {
 			once := c.Bool("once") || c.Bool("json")
 			out := fileOf(stdout)
 			if !once && (out == nil || !term.IsTerminal(int(out.Fd())) || !term.IsTerminal(int(os.Stdin.Fd()))) {
-				return errors.New("launch: top: the standard input and output are no terminal; use --once or --json")
+				return errors.New("launch: top: the standard input and output are not a terminal; use --once or --json")
 			}
 			k, err := findJob(c, record.Find)
 			if err != nil {

@@ -24,7 +24,7 @@ func TestTopNeedsATerminalOrOnce(t *testing.T) {
 		code int
 		want string
 	}{
-		{nil, 1, "launch: top: the standard input and output are no terminal; use --once or --json\n"},
+		{nil, 1, "launch: top: the standard input and output are not a terminal; use --once or --json\n"},
 		{[]string{"--once"}, 1, "no job of yours runs on this machine"},
 		{[]string{"--json"}, 1, "no job of yours runs on this machine"},
 		{[]string{"now"}, 2, `top: got "now", want flags only`},

@@ -87,7 +87,7 @@ folder: DIR copies the current folder to the hosts for each trial, without the f
 to the search and to the host where a trial continues, unless its hosts share the search's files; max_copied: bounds the
 bytes of one.
 
-In an allocation of Slurm each trial runs in a step of its own on one of the nodes (docs/how-to/slurm.md).`
+In a Slurm allocation each trial runs in its own step on one of the nodes (docs/how-to/slurm.md).`
 
 // exitInterrupted is the exit code of a search that was interrupted, as shells have it.
 const exitInterrupted = 130
@@ -124,7 +124,7 @@ func runTune(args []string, stdout, stderr io.Writer) int {
 			&cli.BoolFlag{Name: "resume", Usage: "resume the search in the study's folder, if there is one", DisableDefaultText: true},
 			&cli.StringFlag{Name: "failed", Usage: "with --resume: what to do with failed trials: keep, resume (from their checkpoints) or restart", Value: "keep"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the first trials, and exit", DisableDefaultText: true},
-			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "show the output of the trials, too", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "also show the output of the trials", DisableDefaultText: true},
 			&cli.StringFlag{Name: "dir", Usage: "the study's `FOLDER`", DefaultText: "from the file, or runs/NAME"},
 			newLogFormatFlag(),
 			&cli.IntFlag{Name: "parallel", Usage: "how many trials run at once", DefaultText: "from the file, or as many as fit"},
@@ -133,7 +133,7 @@ func runTune(args []string, stdout, stderr io.Writer) int {
 		Commands: []*cli.Command{tuneShowCommand(stdout), tuneWhyCommand(stdout), tuneReplayCommand(stdout), tuneExportCommand(stdout), tuneImportCommand(stdout), tuneHostsCommand(stdout), tuneAddCommand(stdout), tuneRemoveCommand(stdout)},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return usagef("tune: got %d arguments, want the file of the study: launch tune study.yaml (flags stand before it)", c.NArg())
+				return usagef("tune: got %d arguments, want the file of the study: launch tune study.yaml (flags come before it)", c.NArg())
 			}
 			return searchCommand(c, stdout, stderr)
 		},

@@ -16,7 +16,7 @@ func tuneHostsCommand(out io.Writer) *cli.Command {
 		Name:      "hosts",
 		Usage:     "show the hosts of a running search",
 		ArgsUsage: "DIR",
-		Description: `Prints what each host has, what of it is in use, and why a host is set aside:
+		Description: `Prints the resources of each host, how much is in use, and why a host is set aside:
 
    launch tune hosts runs/mnist`,
 		Action: func(c *cli.Context) error {
@@ -33,12 +33,12 @@ func tuneAddCommand(out io.Writer) *cli.Command {
 		Name:      "add",
 		Usage:     "add a host to a running search",
 		ArgsUsage: "DIR HOST [slots=N] [gpus=N] [cpus=N]",
-		Description: `Trials may run on HOST at once. A host that the search has set aside is taken back:
+		Description: `Trials may run on HOST immediately. A host that the search has set aside is used again:
 
    launch tune add runs/mnist d3
    launch tune add runs/mnist me@10.0.0.7:2222 slots=4
 
-The hosts file stays as it is: write the host into it, too, to have it when the search is resumed.`,
+The hosts file does not change: add the host there, too, if a resumed search should use it.`,
 		Action: func(c *cli.Context) error {
 			if c.NArg() < 2 {
 				return usagef("tune add: got %d arguments, want the folder of a study and a host", c.NArg())

@@ -17,7 +17,7 @@ import (
 
 // optunaFlag names the file of a study of Optuna's.
 func optunaFlag() *cli.StringFlag {
-	return &cli.StringFlag{Name: "optuna", Usage: "the `FILE` with a study of Optuna's (docs/how-to/optuna.md)", Required: true}
+	return &cli.StringFlag{Name: "optuna", Usage: "`FILE` with an Optuna study (docs/how-to/optuna.md)", Required: true}
 }
 
 func tuneExportCommand(out io.Writer) *cli.Command {
@@ -59,9 +59,9 @@ script that reads the file into a study of Optuna's:
 func tuneImportCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "import",
-		Usage:     "begin a study with the trials of a study of Optuna's",
+		Usage:     "begin a study with the trials of an Optuna study",
 		ArgsUsage: "STUDY.YAML",
-		Description: `Begins the study with the trials of the file, which docs/how-to/optuna.md has a script to write. The study's space must have their
+		Description: `Begins the study with the trials of the file, which a script in docs/how-to/optuna.md writes. The study's space must have their
 parameters. Its samples count the imported trials. launch tune --resume goes on from there:
 
    launch tune import --optuna study.json study.yaml

@@ -77,7 +77,7 @@ func tuneWhyCommand(out io.Writer) *cli.Command {
 			}
 			trial, err := strconv.Atoi(trimTrial(c.Args().Get(1)))
 			if err != nil || trial < 0 {
-				return usagef("tune why: %q is no number of a trial, such as 7", c.Args().Get(1))
+				return usagef("tune why: %q is not a trial number, such as 7", c.Args().Get(1))
 			}
 			path, err := logFile(c.Args().First())
 			if err != nil {

@@ -19,7 +19,7 @@ func useAllocation(s *study.Study, lookup func(string) (string, bool), log *slog
 		return nil
 	}
 	if _, ok := s.Config.Scheduler.(tune.Allocator); ok {
-		log.Warn("trials of this scheduler are elastic jobs, which do not run in steps of Slurm: they run on this node alone (hosts: FILE reaches others over ssh)")
+		log.Warn("this scheduler's trials are elastic jobs, which cannot run as Slurm steps: they run on this node alone (hosts: FILE reaches others over ssh)")
 		return nil
 	}
 	a, err := slurm.Read(lookup)
@@ -43,7 +43,7 @@ func useAllocation(s *study.Study, lookup func(string) (string, bool), log *slog
 		return fmt.Errorf("launch: tune: find own program: %w", err)
 	}
 	s.Jobs.Steps, s.Jobs.Address = steps, ownAddress(lookup)
-	log.Info(fmt.Sprintf("job %s of Slurm: trials run as steps on %s", a.Job, plural.Of(len(a.Nodes), "node")))
+	log.Info(fmt.Sprintf("Slurm job %s: trials run as steps on %s", a.Job, plural.Of(len(a.Nodes), "node")))
 	return nil
 }
 

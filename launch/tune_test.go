@@ -178,7 +178,7 @@ func TestTuneRefusesWhatMakesNoSense(t *testing.T) {
 		{2, nil, `want the file of the study`},
 		{2, []string{"--failed", "again", "study.yaml"}, `--failed is "again", want keep, resume or restart`},
 		{2, []string{"--parallel", "0", "study.yaml"}, `--parallel is 0`},
-		{2, []string{"why", "runs/count", "x"}, `"x" is no number of a trial`},
+		{2, []string{"why", "runs/count", "x"}, `"x" is not a trial number`},
 		{1, []string{"why", "runs/none", "1"}, `runs/none: no such file`},
 		{1, []string{"show", "."}, `no such file`},
 	} {

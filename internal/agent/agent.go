@@ -204,7 +204,7 @@ func (s *server) drain(ctx context.Context, frames <-chan frame, readErr <-chan 
 				noted = true
 				term.Reset(max(last-time.Since(begin), 0))
 			case f.kind == kindStart:
-				s.out.sendJSON(kindExit, f.number, exitBody{Code: 127, Err: "launch: agent: nothing is started here any more: the agent was told to end"})
+				s.out.sendJSON(kindExit, f.number, exitBody{Code: 127, Err: "launch: agent: this agent is shutting down and starts no more processes"})
 			default:
 				s.handle(ctx, f)
 			}

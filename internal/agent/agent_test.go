@@ -245,7 +245,7 @@ func TestStartSaysWhyItCannot(t *testing.T) {
 		{process.Spec{Command: []string{plain}}, "is not executable"},
 		{process.Spec{Command: []string{dir}}, "is a directory"},
 		{process.Spec{Command: []string{"true"}, Dir: dir + "/gone"}, "there is no directory " + dir + "/gone"},
-		{process.Spec{Command: []string{"true"}, Dir: plain}, "is no directory"},
+		{process.Spec{Command: []string{"true"}, Dir: plain}, "is not a directory"},
 		{process.Spec{}, "no command"},
 	} {
 		tc.spec.Name = "worker 1"

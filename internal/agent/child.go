@@ -203,7 +203,7 @@ func (s *server) command(spec process.Spec) (*exec.Cmd, error) {
 		case err != nil:
 			return nil, fmt.Errorf("launch: start %s: %w", spec.Name, err)
 		case !info.IsDir():
-			return nil, fmt.Errorf("launch: start %s: %s is no directory", spec.Name, spec.Dir)
+			return nil, fmt.Errorf("launch: start %s: %s is not a directory", spec.Name, spec.Dir)
 		}
 	}
 	cores := runtime.GOMAXPROCS(0)

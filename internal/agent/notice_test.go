@@ -31,7 +31,7 @@ func TestAgentThatIsToldToEndLeavesItsProcessesToTheLauncher(t *testing.T) {
 	if n.Code != NoticeTerminated || n.Left != time.Minute || n.Withdrawn || n.Text == "" {
 		t.Errorf("got notice %+v, want that the agent was told to end, a minute from now", n)
 	}
-	if _, err := c.Start(t.Context(), shell("true"), process.Output{}); err == nil || !strings.Contains(err.Error(), "nothing is started here any more") {
+	if _, err := c.Start(t.Context(), shell("true"), process.Output{}); err == nil || !strings.Contains(err.Error(), "starts no more processes") {
 		t.Errorf("Start on a host that is taken away: %v, want an error that says so", err)
 	}
 	if err := os.WriteFile(dismissed, nil, 0o644); err != nil {

@@ -118,7 +118,7 @@ type Elastic struct {
 	MaxWorkers    int           // 0: any number
 	JoinTimeout   time.Duration // 5 min: how long a joining worker may take until Ready
 	RejoinTimeout time.Duration // 5 min: how long the job waits for a replacement, with LossWait or below MinWorkers
-	AdaptWorkers  bool          // the number of workers follows what rank 0 wishes, from MinWorkers to MaxWorkers
+	AdaptWorkers  bool          // the number of workers follows what rank 0 asks for, from MinWorkers to MaxWorkers
 	Backups       int           // backups of every shard, on other servers: 0 or 1
 }
 

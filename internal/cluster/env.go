@@ -41,7 +41,7 @@ var jobVariables = []string{"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 //	PARAGON_PROCESS_METRICS  host:port of this process's own endpoint for Prometheus (port 0: a free one); none: it has none
 //	PARAGON_LOG            debug, info (the default), warn or error: see joblog.Level
 //	PARAGON_LOG_FORMAT     text (the default) or json: see package joblog
-//	PARAGON_ADAPT_WORKERS  1: the number of workers follows what rank 0 wishes, from PARAGON_MIN_WORKERS to PARAGON_MAX_WORKERS
+//	PARAGON_ADAPT_WORKERS  1: the number of workers follows what rank 0 asks for, from PARAGON_MIN_WORKERS to PARAGON_MAX_WORKERS
 //	PARAGON_STATE          where the scheduler keeps its journal: a file, or etcd://host:port/prefix
 //
 // The scheduler reads, and workers where PARAGON_ADAPT_WORKERS is 1:

@@ -31,7 +31,7 @@ var (
 	// ErrRemoved: the node was asked to leave the job. All its steps count, and its process should end with code 0.
 	ErrRemoved = errors.New("removed from the job")
 	// ErrNeeded: the node may not leave, because the job would not go on without it; the text says why.
-	ErrNeeded = errors.New("the job does not go on without this worker")
+	ErrNeeded = errors.New("the job cannot go on without this worker")
 	// ErrNoServer: there is no server of this rank (any more).
 	ErrNoServer = errors.New("no such server")
 	// ErrScheduler: the scheduler was unreachable for too long.

@@ -14,7 +14,7 @@ func (n *Node) StopRequested() <-chan struct{} { return n.stopping }
 // scheduler is unreachable it is repeated.
 func (n *Node) Stopped(ctx context.Context, steps uint64, reason string) error {
 	if _, err := n.ask(ctx, 0, &wire.Stopped{Node: uint64(n.id), Steps: steps, Reason: reason}, &wire.Ack{}, true); err != nil {
-		return fmt.Errorf("cluster: tell of the checkpoint after %d steps: %w", steps, err)
+		return fmt.Errorf("cluster: report the checkpoint after %d steps: %w", steps, err)
 	}
 	return nil
 }

@@ -156,7 +156,7 @@ func (a *Adaptation) String() string {
 		fmt.Fprintf(&b, ", %.4g examples/s, goodput %.4g examples/s", a.Throughput, a.Goodput)
 	}
 	if a.WishedWorkers > 0 {
-		fmt.Fprintf(&b, "; wishes %s", plural.Of(a.WishedWorkers, "worker"))
+		fmt.Fprintf(&b, "; wants %s", plural.Of(a.WishedWorkers, "worker"))
 		if a.WishReason != "" {
 			b.WriteString(": " + a.WishReason)
 		}

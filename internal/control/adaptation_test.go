@@ -24,7 +24,7 @@ func TestAdaptationsAreReadAsTheyWereWritten(t *testing.T) {
 		t.Errorf("%v: -want +got:\n%s", err, diff)
 	}
 	const want = "384 examples a step (3 workers × 64 × 2 runs; initially 96), scale 4, gain 3.1, noise scale 1234 examples, 950 examples/s, goodput 736 examples/s; " +
-		"wishes 4 workers: goodput 736 to 900 examples/s"
+		"wants 4 workers: goodput 736 to 900 examples/s"
 	if got.String() != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -48,7 +48,7 @@ func TestAdaptationsAreStrict(t *testing.T) {
 		`{"limits":{"max_batch":-1}}`:      "max_batch is -1",
 		`{"batch":1}`:                      "unknown field",
 		`{"wished_workers":70000}`:         "wished_workers 70000",
-		`{} {}`:                            "more behind",
+		`{} {}`:                            "more data after",
 		``:                                 "EOF",
 		strings.Repeat(" ", 1+4096) + "{}": "want at most 4096",
 	} {

@@ -16,7 +16,7 @@ func TestRequestsAreStrict(t *testing.T) {
 		{`{"version":2,"op":"events","after":3,"wait_ms":60000}`, ""},
 		{`{"op":"add-server","host":""}`, ""},
 		{`{"op":"status","hosts":[]}`, `unknown field "hosts"`},
-		{`{"op":"status"}{}`, "more behind the JSON"},
+		{`{"op":"status"}{}`, "more data after the JSON"},
 		{`{"op":7}`, "number"},
 		{`[`, "EOF"},
 		{``, "EOF"},

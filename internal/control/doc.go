@@ -1,11 +1,11 @@
-// Package control is what launcher, scheduler and tools say to each other about a job, as JSON.
+// Package control is the JSON protocol between launcher, scheduler and tools about one job.
 //
 // A tool asks the scheduler with a Request, which travels in a wire.Control; the answer, in a wire.Report, is a Status, a Why,
-// Events or a Done, as the request's Op has it. The scheduler tells its launcher by Reports, a line each, on a pipe. How a job ended
-// the launcher writes as a Result. Whom to
-// blame for the end of a job is a Failure: a code with fields. Its String is the one place that makes a sentence of them.
+// Events or a Done, depending on the request's Op. The scheduler writes Reports to its launcher on a pipe, one a line. When a job has ended,
+// the launcher writes a Result. A Failure says why a job ended and which process is to blame: it is a code with fields, and only
+// its String turns them into a sentence.
 //
-// All decoders are strict: an unknown field, a value out of its range and more bytes than the limit are errors that name the thing.
+// All decoders are strict: an unknown field, a value out of range and too many bytes are errors that name the field.
 // Fields may be added under a new version, once per release, since a side that does not know a field refuses the message.
 package control
 
@@ -62,7 +62,7 @@ func decode(what string, text []byte, most int, into any) error {
 		return malformed(what, "%w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return malformed(what, "more behind the JSON")
+		return malformed(what, "more data after the JSON")
 	}
 	return nil
 }

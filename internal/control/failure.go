@@ -22,7 +22,7 @@ const (
 	NotReplaced     Code = "not_replaced" // and no other worker came within WaitedNS
 	NoBackup        Code = "no_backup"    // a server was lost or left, and Text says whose shards are nowhere else
 	NodeError       Code = "error"        // the node says by Cause what went wrong
-	NodeLeft        Code = "left"         // a server left while the job runs
+	NodeLeft        Code = "left"         // a server left while the job was running
 	StartTimeout    Code = "start_timeout"
 	ChangeTimeout   Code = "change_timeout" // of change Change; Waiting says for whom
 	TooManyCuts     Code = "too_many_cuts"  // Text: an epoch was divided too often
@@ -32,7 +32,7 @@ const (
 	NotClosed       Code = "not_closed"      // a worker ended with code 0 and had not closed its store
 	StoppedByOthers Code = "stopped_outside" // all workers stopped cleanly, because one of them got SIGTERM from outside the launcher
 	Interrupted     Code = "interrupted"     // by the signal of Cause
-	Checkpointed    Code = "checkpointed"    // stopped as asked, with a complete checkpoint after Step steps, from which it can go on; Text says who asked
+	Checkpointed    Code = "checkpointed"    // stopped as asked, with a complete checkpoint after Step steps, ready to resume; Text says who asked
 	NoCheckpoint    Code = "no_checkpoint"   // it was to stop with a checkpoint, and none was written; Text says why
 	NotStarted      Code = "not_started"     // Text says why
 	NotClean        Code = "not_clean"       // it ended, and Text says what could not be cleaned up
@@ -187,7 +187,7 @@ func (f Failure) String() string {
 	case NodeError:
 		return f.name() + ": " + f.Cause.String()
 	case NodeLeft:
-		return f.name() + " left while the job runs"
+		return f.name() + " left while the job was running"
 	case StartTimeout:
 		return fmt.Sprintf("start: after %v still waiting for %s", waited, waiting)
 	case ChangeTimeout:
@@ -203,7 +203,7 @@ func (f Failure) String() string {
 	case Interrupted:
 		return "stopped by " + f.Text
 	case Checkpointed:
-		return fmt.Sprintf("stopped with a checkpoint after %s, from which it can go on: %s", plural.Of(f.Step, "step"), f.Text)
+		return fmt.Sprintf("stopped with a checkpoint after %s, ready to resume: %s", plural.Of(f.Step, "step"), f.Text)
 	case NoCheckpoint:
 		return "stopped without a checkpoint: " + f.Text
 	}

@@ -122,7 +122,7 @@ func (r *Result) check() error {
 	case r.Restarts < 0 || r.Scales < 0 || r.LeftOut < 0 || r.ChangesLeftOut < 0:
 		return fmt.Errorf("control: result: %d restarts, %d scales, %d processes and %d changes left out: want none below 0", r.Restarts, r.Scales, r.LeftOut, r.ChangesLeftOut)
 	case r.ExitCode == 0 && (r.Failure != nil || r.Culprit != nil):
-		return fmt.Errorf("control: result: exit code 0, and a failure or a culprit")
+		return fmt.Errorf("control: result: exit code 0 with a failure or a culprit")
 	}
 	if r.Failure != nil {
 		if err := r.Failure.check("result"); err != nil {

@@ -65,7 +65,7 @@ var variables = map[string][]environmentVariable{
 		{"PARAGON_ON_WORKER_LOSS", "shrink, wait or fail (`--on-worker-loss`)", scheduler, "shrink if elastic, else fail"},
 		{"PARAGON_MIN_WORKERS", "with fewer workers the job fails (`--min-workers`)", scheduler + "; workers with `PARAGON_ADAPT_WORKERS`", "1"},
 		{"PARAGON_MAX_WORKERS", "more workers may not join (`--max-workers`)", scheduler + "; workers with `PARAGON_ADAPT_WORKERS`", "no limit"},
-		{"PARAGON_ADAPT_WORKERS", "1: the number of workers follows what rank 0 wishes (`--adapt-workers`)", scheduler + ", workers", "0"},
+		{"PARAGON_ADAPT_WORKERS", "1: the number of workers follows what rank 0 asks for (`--adapt-workers`)", scheduler + ", workers", "0"},
 		{"PARAGON_JOIN_TIMEOUT", "how long a joining worker may take until it is ready, such as 5m (`--join-timeout`)", scheduler, "5m"},
 		{"PARAGON_REJOIN_TIMEOUT", "how long `--on-worker-loss wait` waits, such as 5m", scheduler, "5m"},
 		{"PARAGON_BACKUPS", "0 or 1: backups of each shard (`--backups`)", scheduler, "0"},

@@ -33,7 +33,7 @@ func TestCommandsAreFresh(t *testing.T) {
 
 func TestHelpIsRead(t *testing.T) {
 	c, err := parseHelp(`NAME:
-   launch ctl - look at a job
+   launch ctl - inspect a running job
 
 USAGE:
    launch ctl [global options] command
@@ -58,7 +58,7 @@ GLOBAL OPTIONS:
 	var b strings.Builder
 	c.name = "launch ctl"
 	c.write(&b, 2)
-	want := "\n### launch ctl\n\nLook at a job.\n\n```\nlaunch ctl [global options] command\n\nJobs are found.\n\n  launch ctl status\n```\n\n" +
+	want := "\n### launch ctl\n\nInspect a running job.\n\n```\nlaunch ctl [global options] command\n\nJobs are found.\n\n  launch ctl status\n```\n\n" +
 		"| flag | meaning | default | environment |\n| --- | --- | --- | --- |\n| `--join ADDR` | ask ADDR (host:port) | none | `PARAGON_A`, `PARAGON_B` |\n" +
 		"| `--env NAME [ --env NAME ]` | set NAME \\| VALUE &lt;x> |  |  |\n| `--help, -h` | show help |  |  |\n"
 	if b.String() != want {

@@ -102,7 +102,7 @@ func (t *sums) join(p *wire.Push, data *shard.Buffer, lent loan, at time.Time) (
 	x := r.find(p.Node)
 	switch {
 	case x == nil:
-		return nil, alone("node %d is not of this host", p.Node)
+		return nil, alone("node %d is not on this host", p.Node)
 	case r.state == dissolved:
 		x.seq = p.Seq // it has been told
 		t.settled[p.Node] = p.Seq

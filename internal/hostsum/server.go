@@ -106,7 +106,7 @@ func (s *Server) dissolveAll(why error) {
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.ended = true
-	s.dissolveAll(alone("the worker that adds up is leaving"))
+	s.dissolveAll(alone("the worker that sums is leaving"))
 	s.mu.Unlock()
 	s.cancel()
 	s.forwarding.Wait()
@@ -147,7 +147,7 @@ func (c *call) prepare(n int) error {
 	switch p.Codec {
 	case wire.CodecFloat32, wire.CodecFloat16, wire.CodecBFloat16:
 	default:
-		return alone("codec %d is not added up", p.Codec)
+		return alone("codec %d cannot be summed", p.Codec)
 	}
 	switch p.AnswerCodec {
 	case wire.CodecFloat32, wire.CodecFloat16, wire.CodecBFloat16:
@@ -155,7 +155,7 @@ func (c *call) prepare(n int) error {
 		return transport.Refuse(wire.CodeUnsupported, 0, "host sums: got codec %d for the answer, want float32 (0), float16 (1) or bfloat16 (2)", p.AnswerCodec)
 	}
 	if !p.Answer || p.Judged || len(p.Contributors) > 0 || p.Seq == 0 {
-		return alone("got a push without an answer, judged, of several workers or without a number")
+		return alone("got a push that cannot be summed: without an answer, judged, of several workers or without a sequence number")
 	}
 	length, ok := s.cfg.Length(p.Key, p.Shard)
 	if !ok {
@@ -172,13 +172,13 @@ func (c *call) prepare(n int) error {
 	v := &s.view
 	switch i := slices.IndexFunc(v.members, func(m member) bool { return m.node == p.Node }); {
 	case s.ended:
-		return alone("the worker that adds up is leaving")
+		return alone("the worker that sums is leaving")
 	case p.Generation != v.generation:
 		return transport.Refuse(wire.CodeStaleGeneration, v.generation, "host sums: stale generation: sender's %d, ours %d", p.Generation, v.generation)
 	case i < 0 || len(v.members) < 2 || v.members[i].rank != p.Rank:
 		return alone("node %d (rank %d) is not of this host's %d workers", p.Node, p.Rank, len(v.members))
 	case Leader(p.Key, p.Shard, len(v.members)) != v.own:
-		return alone("another worker of the host adds up key %d shard %d", p.Key, p.Shard)
+		return alone("another worker of the host sums key %d shard %d", p.Key, p.Shard)
 	}
 	id := shardID{p.Key, p.Shard}
 	t := s.shards[id]

@@ -14,7 +14,7 @@ func (c *Core) adapted(n *node, text string) {
 	if err != nil {
 		if !c.saidMisreported {
 			c.saidMisreported = true
-			c.warn("%v reports an adaptation that cannot be read, and is shown without it: %v", n, err)
+			c.warn("%v sent an adaptation that cannot be decoded, and it is ignored: %v", n, err)
 		}
 		return
 	}

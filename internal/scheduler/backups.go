@@ -121,7 +121,7 @@ func (p *planner) lose(rank uint32) (changed []*placed, err error) {
 			s, x := &k.plan.Shards[i], k.backupState(i)
 			switch {
 			case s.Server == rank && (x.Backup == wire.NoServer || x.Used && !x.Ready):
-				return nil, fmt.Errorf("key %q shard %d of %d has no whole copy left: %s", k.plan.Name, i, len(k.plan.Shards), lacks(x))
+				return nil, fmt.Errorf("key %q shard %d of %d has no complete copy left: %s", k.plan.Name, i, len(k.plan.Shards), lacks(x))
 			case s.Server == rank:
 				s.Server = x.Backup
 			case x.Backup != rank:

@@ -135,7 +135,7 @@ func TestLossOfAShardWithoutAWholeBackupIsNamed(t *testing.T) {
 	p.fillAll()
 	p.filled(p.byKey()[4], 0, false)
 	_, err := p.lose(p.byKey()[4].plan.Shards[0].Server)
-	if err == nil || !strings.Contains(err.Error(), `key "key4" shard 0 of 3 has no whole copy left: its backup on server`) {
+	if err == nil || !strings.Contains(err.Error(), `key "key4" shard 0 of 3 has no complete copy left: its backup on server`) {
 		t.Errorf("got %v, want an error that names the shard", err)
 	}
 }

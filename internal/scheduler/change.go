@@ -76,7 +76,7 @@ func (c *Core) counted(request uint64, m *wire.Counted) {
 		return
 	}
 	if n.Role != wire.RoleServer {
-		c.refuse(request, wire.CodeUnsupported, "counted: %v is no server", n)
+		c.refuse(request, wire.CodeUnsupported, "counted: %v is not a server", n)
 		return
 	}
 	if s := c.lossReports[m.Lost]; s != nil {
@@ -145,7 +145,7 @@ func (c *Core) loseWorker(n *node, cause control.Cause) {
 	c.changed()
 	c.checkBarriers()
 	for _, w := range c.signals.remove(func(w wait) bool { return w.sender == n.Node }) {
-		c.refuse(w.request, wire.CodeUnavailable, "signal %q: %s: it was to send it", w.name, text)
+		c.refuse(w.request, wire.CodeUnavailable, "signal %q: its sender is gone: %s", w.name, text)
 	}
 	c.tryCommit()
 }
@@ -172,7 +172,7 @@ func (c *Core) passChange(t time.Time) {
 	slices.Sort(late)
 	for _, name := range late {
 		if due(c.hosts[name].by) {
-			c.failHost(name, fmt.Sprintf("no worker came from it within %v", e.JoinTimeout))
+			c.failHost(name, fmt.Sprintf("no worker joined from it within %v", e.JoinTimeout))
 		}
 	}
 	if c.phase == wire.PhaseRunning {

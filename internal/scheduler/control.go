@@ -140,7 +140,7 @@ func (c *Core) ended(r control.Request) string {
 	case r.Op == control.OpLost:
 		c.lose(n, r.Cause)
 	case n.Role != wire.RoleWorker:
-		return fmt.Sprintf("%v is no worker", n)
+		return fmt.Sprintf("%v is not a worker", n)
 	case c.set.joins() && n.Counts() && len(c.counting(wire.RoleWorker)) > 1:
 		c.lose(n, control.Cause{Kind: control.CauseUnsaid})
 	default:

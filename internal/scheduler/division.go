@@ -83,7 +83,7 @@ func (c *Core) common(epoch, steps uint64) *wire.Arrive {
 		case said == nil:
 			said = a
 		case a.Step != said.Step || !slices.Equal(a.Earlier, said.Earlier) || !slices.Equal(a.Resumed, said.Resumed):
-			c.note("%v says step %d, examples of earlier epochs %d, of a resumed run %d; node %d says step %d, %d and %d: its word is taken",
+			c.note("%v says step %d, examples of earlier epochs %d, of a resumed run %d; node %d says step %d, %d and %d: that report is used",
 				c.node(id), a.Step, a.Earlier, a.Resumed, said.Node, said.Step, said.Earlier, said.Resumed)
 		}
 	}

@@ -81,7 +81,7 @@ func (c *Core) tellWith(e control.Event, said slog.Attr) {
 	case e.Action == control.Scaling:
 		c.note("scale %d: to %s", e.Number, control.ScaleText(e.Workers, e.Placement)).Event = said
 	case e.Action == control.Wish:
-		c.note("rank 0 wishes %s%s", control.ScaleText(e.Workers, nil), because(e.Reason)).Event = said
+		c.note("rank 0 asks for %s%s", control.ScaleText(e.Workers, nil), because(e.Reason)).Event = said
 	case e.OfJob():
 		c.note("scale %d: %s%s", e.Scale, e.Action, because(e.Reason)).Event = said
 	case !e.OfServer():
@@ -132,7 +132,7 @@ func (c *Core) addHost(r control.Request) string {
 		case control.Added:
 			return fmt.Sprintf("host %s is in the job already", name)
 		case control.RemovalQueued:
-			return fmt.Sprintf("host %s is being removed; add it again when it is", name)
+			return fmt.Sprintf("host %s is being removed; add it again once it is removed", name)
 		}
 	}
 	if most := c.set.mostWorkers(); most > 0 && c.staying()+c.coming() >= most {
@@ -216,7 +216,7 @@ func (c *Core) hostFailed(name, why string) string {
 		if h != nil {
 			status = h.status
 		}
-		return fmt.Sprintf("host %s is %s: only one that is being added can fail", name, status)
+		return fmt.Sprintf("host %s is %s: only a host that is being added can fail", name, status)
 	}
 	c.failHost(name, why)
 	for _, n := range c.nodes {

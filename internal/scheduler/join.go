@@ -14,7 +14,7 @@ import (
 func (c *Core) join(request uint64, m *wire.Register) {
 	who := fmt.Sprintf("worker on %s", m.Host)
 	if !c.set.joins() {
-		c.refuse(request, wire.CodeConflict, "%s cannot join: the job runs and its membership does not change", who)
+		c.refuse(request, wire.CodeConflict, "%s cannot join: the job is running and its membership cannot change", who)
 		return
 	}
 	if h := c.hosts[m.Host]; h != nil && (h.status == control.RemovalQueued || h.status == control.Removed) {
@@ -22,7 +22,7 @@ func (c *Core) join(request uint64, m *wire.Register) {
 		return
 	}
 	if n := len(c.living(wire.RoleWorker)) + len(c.living(wire.RoleServer)); n >= cluster.MaxNodes {
-		c.refuse(request, wire.CodeConflict, "%s cannot join: the job has %d workers and servers, and no job has more", who, n)
+		c.refuse(request, wire.CodeConflict, "%s cannot join: the job has %d workers and servers, the maximum", who, n)
 		return
 	}
 	n := c.newNode(m)

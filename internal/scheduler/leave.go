@@ -56,7 +56,7 @@ func (c *Core) needs(n *node) string {
 	case c.stopping:
 		return "the whole job is being stopped"
 	case stay == 0: // those who are ready know nothing of how far training is
-		return "no other worker would be left that counts"
+		return "no other member would be left"
 	case stay+ready < least:
 		return fmt.Sprintf("it would leave %d, want at least %s", stay+ready, plural.Of(least, "worker"))
 	}

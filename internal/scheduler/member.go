@@ -288,7 +288,7 @@ func (c *Core) depart(n *node, m *wire.Leave) {
 		c.note("node %d left while the job was forming", n.Node).Event = joblog.NodeLeft.Of(n.logged(), "node", n.Node)
 		c.presence(n, false)
 	case !n.Counts():
-		c.drop(n, cmp.Or(m.Reason, "it left before it counted"))
+		c.drop(n, cmp.Or(m.Reason, "it left before it was a member"))
 		n.state = left
 	case !m.OK && n.Role == wire.RoleWorker && c.set.Elastic.OnWorkerLoss != cluster.LossFail:
 		c.loseWorker(n, control.Cause{Kind: control.CauseError, Text: m.Reason})

@@ -182,7 +182,7 @@ func (c *Core) removeServer(rank int) (refusal string, again bool) {
 		return "servers can be removed only where shards have backups: start the job with --backups 1", false
 	case rank >= 0 && rank < maxServers && c.comes(int32(rank)):
 		c.serverCame(uint32(rank))
-		c.serverEvent(control.ServerRemoved, "", uint32(rank), nil, "it was removed before it came")
+		c.serverEvent(control.ServerRemoved, "", uint32(rank), nil, "it was removed before it joined")
 		return "", false
 	case rank < 0 || rank >= len(c.plan.gone) || c.plan.gone[rank]:
 		return fmt.Sprintf("there is no server %d", rank), false
@@ -190,7 +190,7 @@ func (c *Core) removeServer(rank int) (refusal string, again bool) {
 		return fmt.Sprintf("server %d is the last one", rank), false
 	}
 	if name := c.plan.depends(uint32(rank)); name != "" {
-		return fmt.Sprintf("server %d has the only whole copy of %s", rank, name), true
+		return fmt.Sprintf("server %d has the only complete copy of %s", rank, name), true
 	}
 	n := c.node(c.serverOf(uint32(rank)))
 	n.state, c.unsteady = removed, true

@@ -80,9 +80,9 @@ func (p *planner) declare(d *wire.Declare, by string, generation uint64) wire.Me
 	case d.Form == wire.FormRows && (d.RowLen == 0 || d.RowLen > maxRows || d.Size%d.RowLen != 0):
 		return refuse(wire.CodeSize, "%d values do not make rows of %d, of 1 to %d values each", d.Size, d.RowLen, maxRows)
 	case d.Whole && d.Size > maxWhole:
-		return refuse(wire.CodeSize, "%d values, and it may not be cut: want at most %d", d.Size, maxWhole)
+		return refuse(wire.CodeSize, "%d values, but the key cannot be cut: want at most %d", d.Size, maxWhole)
 	case d.Form == wire.FormDense && d.Size > maxKeySize, d.Form == wire.FormRows && d.Size > maxRowSize:
-		return refuse(wire.CodeSize, "%d values are beyond the largest plan of %d shards", d.Size, maxShards)
+		return refuse(wire.CodeSize, "%d values need more than %d shards, the maximum", d.Size, maxShards)
 	case len(p.keys) >= maxKeys:
 		return refuse(wire.CodeBusy, "the job has %d keys already", maxKeys)
 	}

@@ -110,7 +110,7 @@ func (c *Core) endSlow() {
 	if n := c.node(was.node); n != nil {
 		text := fmt.Sprintf("%v is no longer slow, after %s", n, control.Seconds(was.seen.Sub(was.since)))
 		if n.state != living {
-			text = fmt.Sprintf("%v was slow for %s, until it was gone", n, control.Seconds(was.seen.Sub(was.since)))
+			text = fmt.Sprintf("%v was slow for %s, until it left", n, control.Seconds(was.seen.Sub(was.since)))
 		}
 		c.tellWith(n.event(control.NotSlow, text), joblog.SlowWorker.Of(n.logged(), "node", n.Node, "slow", false))
 	}

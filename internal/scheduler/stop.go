@@ -45,7 +45,7 @@ func (c *Core) workerStopped(request uint64, m *wire.Stopped) {
 	case n == nil:
 		return
 	case n.Role != wire.RoleWorker:
-		c.refuse(request, wire.CodeUnsupported, "stopped: %v is no worker", n)
+		c.refuse(request, wire.CodeUnsupported, "stopped: %v is not a worker", n)
 		return
 	case c.stopsFor == "":
 		c.refuse(request, wire.CodeConflict, "stopped: %v: the job was not asked to stop with a checkpoint", n)

@@ -31,7 +31,7 @@ func (c *Core) measured(n *node, record []byte) {
 	if err != nil {
 		if !n.misread {
 			n.misread = true
-			c.warn("%v sends records that cannot be read, and is shown without them: %v", n, err)
+			c.warn("%v sent metrics that cannot be decoded, and they are ignored: %v", n, err)
 		}
 		return
 	}
@@ -230,7 +230,7 @@ func metricsOf(names []string) (list []telemetry.Metric, err error) {
 	for _, name := range names {
 		m, ok := telemetry.ByName(name)
 		if !ok {
-			return nil, fmt.Errorf("metric %q is not known; ask for none, and the columns have the names of those that there are", name)
+			return nil, fmt.Errorf("metric %q is unknown; ask for all metrics to see their names", name)
 		}
 		list = append(list, m)
 	}

@@ -124,7 +124,7 @@ func TestTelemetryHasTheNewestRecords(t *testing.T) {
 	if got := j.telemetry("loss"); len(got.Columns) != 1 || got.Nodes[2].Values[0] != 0.1234568 {
 		t.Errorf("of the loss alone: got %v, %v, want seven digits", got.Columns, got.Nodes[2].Values)
 	}
-	if _, err := query[control.Telemetry](j, control.Request{Op: control.OpTelemetry, Metrics: []string{"luck"}}); err == nil || !strings.Contains(err.Error(), `metric "luck" is not known`) {
+	if _, err := query[control.Telemetry](j, control.Request{Op: control.OpTelemetry, Metrics: []string{"luck"}}); err == nil || !strings.Contains(err.Error(), `metric "luck" is unknown`) {
 		t.Errorf("an unknown metric: got %v", err)
 	}
 }
@@ -160,7 +160,7 @@ func TestAMalformedRecordDoesNotHarmTheLease(t *testing.T) {
 			t.Fatal("the heartbeat was refused")
 		}
 	}
-	if len(j.log) != 1 || !strings.Contains(j.log[0], "worker 0 on w sends records that cannot be read") {
+	if len(j.log) != 1 || !strings.Contains(j.log[0], "worker 0 on w sent metrics that cannot be decoded") {
 		t.Errorf("got the log %q, want one line", j.log)
 	}
 	if phase, _ := j.core.Phase(); phase != wire.PhaseRunning {

@@ -114,7 +114,7 @@ func (c *Core) barrier(request uint64, m *wire.Barrier) {
 		return
 	}
 	if n.Role != wire.RoleWorker {
-		c.refuse(request, wire.CodeUnsupported, "barrier %q: %v is no worker", m.Name, n)
+		c.refuse(request, wire.CodeUnsupported, "barrier %q: %v is not a worker", m.Name, n)
 		return
 	}
 	if !n.Counts() {
@@ -203,7 +203,7 @@ func (c *Core) await(request uint64, m *wire.Await) {
 	}
 	sender := slices.MinFunc(members, func(a, b *node) int { return cmp.Compare(a.Rank, b.Rank) })
 	if sender.Node == m.Node && sender.Rank > 0 {
-		c.refuse(request, wire.CodeUnavailable, "signal %q: %v waits for it and is the one to send it now: the worker before it is gone", m.Name, sender)
+		c.refuse(request, wire.CodeUnavailable, "signal %q: its sender is gone; %v waits for the signal, but must now send it itself", m.Name, sender)
 		return
 	}
 	w := c.newWait(request, m.Node, m.Name, m.WaitMillis)

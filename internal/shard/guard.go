@@ -39,9 +39,9 @@ const maxWindow = 1 << 16
 func (g Guard) Validate() error {
 	switch d := g.withDefaults(); {
 	case g.Factor != 0 && !(g.Factor > 1 && g.Factor <= math.MaxFloat32):
-		return fmt.Errorf("guard: Factor: got %v, want more than 1, or 0 for norms not to be looked at", g.Factor)
+		return fmt.Errorf("guard: Factor: got %v, want more than 1, or 0 to ignore norms", g.Factor)
 	case g.Factor == 0 && (g.Clip || g.Window != 0 || g.Warmup != 0):
-		return fmt.Errorf("guard: Clip, Window and Warmup: got %v, %d and %d without a Factor, want none: they are about norms", g.Clip, g.Window, g.Warmup)
+		return fmt.Errorf("guard: Clip, Window and Warmup: got %v, %d and %d without a Factor, want none: they apply to norms", g.Clip, g.Window, g.Warmup)
 	case g.Window < 0 || g.Window > maxWindow:
 		return fmt.Errorf("guard: Window: got %d, want 0 (128) to %d", g.Window, maxWindow)
 	case g.Warmup < 0 || d.Warmup > d.Window:

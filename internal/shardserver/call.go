@@ -323,7 +323,7 @@ func (c *call) check(kind wire.Kind, n int) (err error) {
 func (c *call) beginLoading(n int) error {
 	if loading := c.s.loading.Add(int64(n)); loading > c.s.limits.loading {
 		c.s.loading.Add(-int64(n))
-		return refuse(wire.CodeBusy, "%v: %d bytes of values are on their way in, want at most %d", c.kind, loading, c.s.limits.loading)
+		return refuse(wire.CodeBusy, "%v: %d bytes of values are being received, want at most %d", c.kind, loading, c.s.limits.loading)
 	}
 	c.loading = int64(n)
 	return nil

@@ -44,7 +44,7 @@ func SplitWords(s string) ([]string, error) {
 			}
 		case '\\':
 			if i++; i >= len(s) {
-				return nil, errors.New("a backslash ends it")
+				return nil, errors.New("it ends with a backslash")
 			}
 			word.WriteByte(s[i])
 			inWord = true

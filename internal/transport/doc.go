@@ -46,7 +46,7 @@ var (
 	// ErrAuth: the peer does not hold the job's secret, or has no certificate of the job and of the right role.
 	ErrAuth = errors.New("peer did not prove that it belongs to this job")
 	// ErrVersion: the peer was built from another version of Paragon. Such an error is an ErrAuth, too.
-	ErrVersion = errors.New("peer is of another version of Paragon")
+	ErrVersion = errors.New("peer has another version of Paragon")
 )
 
 // A Refusal is a Nack as an error: the peer received the request and refused it.

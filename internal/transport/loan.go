@@ -148,7 +148,7 @@ func (k *lentCall) awaitRelease() {
 				return
 			}
 			if !told { // the peer may write to the caller's memory: the call cannot return
-				slog.Warn("transport: a peer keeps memory that was lent to it for a call that has ended, and it cannot be taken from it; waiting for the peer", "error", err)
+				slog.Warn("transport: a peer still holds memory that was lent to it for a call that has ended; waiting until it releases the memory", "error", err)
 				told = true
 			}
 		}

@@ -52,14 +52,14 @@ func (l *Listener) admit(h hello, c *tls.Conn) (w welcome, s *session, over *mem
 		if m != nil && known != "" {
 			over = m
 		}
-		return refuse(l.closing, "this launcher stops")
+		return refuse(l.closing, "this launcher is stopping")
 	case known != "" && m != nil && m.dismissed:
 		over = m
 		return refuse(refusedOver, "this host was removed from the job")
 	case m != nil && !m.replaceable(remote):
-		return refuse(refusedName, "an agent named %s is there already, from %s: run one agent on each host, or give them names with --name", info.Name, m.session.remote)
+		return refuse(refusedName, "an agent named %s has already joined from %s: run one agent on each host, or give them names with --name", info.Name, m.session.remote)
 	case m == nil && len(l.agents) >= hosts.MaxSlots:
-		return refuse(refusedAsk, "there are %d agents already", len(l.agents))
+		return refuse(refusedAsk, "%d agents have already joined, the maximum", len(l.agents))
 	}
 	w = welcome{Lease: l.cfg.Lease}
 	if known == "" {

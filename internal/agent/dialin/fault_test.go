@@ -229,7 +229,7 @@ func TestNameIsTakenWhileTheLeaseLasts(t *testing.T) {
 		start := time.Now()
 		second := b.agent("10.0.0.3", "n1", 0)
 		b.wantEnd(second, start, 9*time.Second, ErrRefused)
-		if !strings.Contains(second.err.Error(), "an agent named n1 is there already, from 10.0.0.2") {
+		if !strings.Contains(second.err.Error(), "an agent named n1 has already joined from 10.0.0.2") {
 			t.Errorf("Join: %v, want that the name is taken", second.err)
 		}
 		if err := b.ask(m); err != nil {

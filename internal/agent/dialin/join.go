@@ -217,7 +217,7 @@ func (a *joining) reconnect(s *resume.Stream, id string, broken <-chan struct{})
 			}
 			if err == nil {
 				broken = s.Attach(c)
-				a.cfg.Logger.Info(fmt.Sprintf("launch: agent: the connection to the launcher broke, and is there again after %s", time.Since(began).Round(time.Millisecond)))
+				a.cfg.Logger.Info(fmt.Sprintf("launch: agent: the connection to the launcher broke and was restored after %s", time.Since(began).Round(time.Millisecond)))
 				break
 			}
 			if !pause.wait(ctx) {

@@ -215,7 +215,7 @@ func (l *Listener) serve(nc net.Conn) error {
 // Close tells all agents that the job is over: they exit with code 0. It returns when they have been told or are gone.
 func (l *Listener) Close() error { return l.end(refusedOver) }
 
-// Abandon closes the listener, and tells all agents that this launcher stops while the job may go on with another one. With JoinConfig.Rejoin they look
+// Abandon closes the listener, and tells all agents that this launcher is stopping while the job may go on with another one. With JoinConfig.Rejoin they look
 // for that one, else they exit with code 0.
 func (l *Listener) Abandon() error { return l.end(refusedNext) }
 

@@ -62,7 +62,7 @@ func (l *Listener) forget(m *member) {
 	l.notify()
 }
 
-var errReplaced = errors.New("another agent has taken the place")
+var errReplaced = errors.New("another agent has taken its place")
 
 // run runs a session to its end.
 func (l *Listener) run(m *member, s *session) {

@@ -41,7 +41,7 @@ const (
 	refusedName    = "name"    // another agent has that name
 	refusedSession = "session" // there is no such session any more: its lease expired, or another agent has taken the place
 	refusedOver    = "over"    // the job is over, or the host was removed: the agent ends with code 0
-	refusedNext    = "next"    // this launcher stops, the job may go on with another one: the agent looks for that, if it shall, else it ends with code 0
+	refusedNext    = "next"    // this launcher is stopping, the job may go on with another one: the agent looks for that, if it shall, else it ends with code 0
 	refusedAsk     = "ask"     // the hello makes no sense, or asks for something that is not there
 )
 

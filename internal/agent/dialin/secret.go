@@ -70,7 +70,7 @@ func ParseSecret(text string) (Secret, error) {
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(rest)
 	if err != nil || len(b) != secretSize || strings.ContainsAny(rest, "\r\n") {
-		return Secret{}, fmt.Errorf("the secret has %d letters behind %q, %w", len(rest), strings.TrimSpace(secretPrefix), want)
+		return Secret{}, fmt.Errorf("the secret has %d letters after %q, %w", len(rest), strings.TrimSpace(secretPrefix), want)
 	}
 	return Secret{(*[secretSize]byte)(b)}, nil
 }
@@ -92,7 +92,7 @@ func ReadSecret(path string) (Secret, error) {
 		return Secret{}, fmt.Errorf("launch: read the secret: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 && info.Mode().IsRegular() && !readOnly(f) {
-		return Secret{}, fmt.Errorf("launch: read the secret: other users may read %s, mode %#o; chmod 600 %s, and make a new one if they are not trusted", path, info.Mode().Perm(), path)
+		return Secret{}, fmt.Errorf("launch: read the secret: other users can read %s (mode %#o): chmod 600 %s, and make a new secret if you do not trust them", path, info.Mode().Perm(), path)
 	}
 	_ = f.SetReadDeadline(time.Now().Add(secretTime)) // a regular file has none, and needs none
 	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
@@ -100,7 +100,7 @@ func ReadSecret(path string) (Secret, error) {
 		return Secret{}, fmt.Errorf("launch: read the secret: %w", err)
 	}
 	if len(b) > maxSecret {
-		return Secret{}, fmt.Errorf("launch: read the secret: %s has more than %d bytes; is it a secret's file?", path, maxSecret)
+		return Secret{}, fmt.Errorf("launch: read the secret: %s has more than %d bytes; is it a secret file?", path, maxSecret)
 	}
 	s, err := ParseSecret(string(b))
 	if err != nil {

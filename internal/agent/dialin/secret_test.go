@@ -32,8 +32,8 @@ func TestSecretFile(t *testing.T) {
 		{"readable by the group", s.Encode(), 0o640, "chmod 600"},
 		{"empty", "", 0o600, "is empty"},
 		{"other text", "hunter2", 0o600, "does not begin with"},
-		{"short", s.Encode()[:30], 0o600, "letters behind"},
-		{"two lines", s.Encode() + "\n" + s.Encode(), 0o600, "letters behind"},
+		{"short", s.Encode()[:30], 0o600, "letters after"},
+		{"two lines", s.Encode() + "\n" + s.Encode(), 0o600, "letters after"},
 		{"large", strings.Repeat("x", 2000), 0o600, "more than 1024 bytes"},
 	} {
 		if err := os.WriteFile(path, []byte(tc.text), 0o600); err != nil {

@@ -225,8 +225,8 @@ func TestInvalidFramesEndTheStream(t *testing.T) {
 		{"bytes of an end", frames(frame{kind: kindEnd, n: 1}), "with 1 bytes"},
 		{"read more than was written", frames(frame{kind: kindIdle, read: 4}), "read up to 4, want 0 to 3"},
 		{"read less than before", frames(frame{kind: kindIdle, read: 2}, frame{kind: kindIdle, read: 1}), "read up to 1, want 2 to"},
-		{"data behind the end", frames(frame{kind: kindEnd}, frame{kind: kindData, n: 1}), "behind the end"},
-		{"two ends", frames(frame{kind: kindEnd}, frame{kind: kindEnd}), "behind the end"},
+		{"data behind the end", frames(frame{kind: kindEnd}, frame{kind: kindData, n: 1}), "after the end"},
+		{"two ends", frames(frame{kind: kindEnd}, frame{kind: kindEnd}), "after the end"},
 		{"more than the window", frames(full...), "want at most 4194304"},
 	} {
 		s := New(Config{})

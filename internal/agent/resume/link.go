@@ -178,7 +178,7 @@ func (s *Stream) next(l *link, due bool) (f frame, ok bool) {
 	return f, ok
 }
 
-var errDetached = errors.New("the connection is not the stream's any more")
+var errDetached = errors.New("the connection no longer belongs to the stream")
 
 // receive takes what comes until the connection breaks.
 func (s *Stream) receive(l *link) error {
@@ -228,7 +228,7 @@ func (s *Stream) accept(l *link, f frame, invalid error) error {
 	case f.read < s.acked || f.read > most:
 		invalid = fmt.Errorf("it has read up to %d, want %d to %d", f.read, s.acked, most)
 	case f.kind != kindIdle && s.inEnd:
-		invalid = fmt.Errorf("frame of kind %q behind the end", byte(f.kind))
+		invalid = fmt.Errorf("frame of kind %q after the end", byte(f.kind))
 	case f.n > Window-s.in.n:
 		invalid = fmt.Errorf("%d bytes besides %d that were not read, want at most %d", f.n, s.in.n, Window)
 	}

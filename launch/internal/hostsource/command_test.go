@@ -81,7 +81,7 @@ func TestCommandThatFailsGivesNoAnswer(t *testing.T) {
 		{"a long message", `printf '%0400d' 0 >&2; exit 1`, "exit 1: " + strings.Repeat("0", maxComplaint)},
 		{"a signal", `echo '{"host":"d1"}'; kill -9 $$`, "signal 9 (killed)"},
 		{"no such program", `no-such-program`, "exit 127: "},
-		{"output that is cut", `printf '{"host":"d1"}\n{"host":'`, `line 2: "{\"host\":" is cut`},
+		{"output that is cut", `printf '{"host":"d1"}\n{"host":'`, `line 2: "{\"host\":" is incomplete`},
 		{"output without an end", `yes '{"host":"d1"}' | head -c 3000000`, "got more than 1048576 bytes"},
 		{"a hosts file", `echo d1`, `line 1: "d1" is not JSON`},
 	} {

@@ -139,7 +139,7 @@ func unmarshal(text []byte, into any) error {
 	case isType:
 		return fmt.Errorf("got a JSON %s; %s", wrong.Value, want)
 	case isSyntax && syntax.Offset >= int64(len(text)):
-		return fmt.Errorf("%.60q is cut: %w; %s", text, io.ErrUnexpectedEOF, want)
+		return fmt.Errorf("%.60q is incomplete: %w; %s", text, io.ErrUnexpectedEOF, want)
 	}
 	return fmt.Errorf("%.60q is not JSON: %w; %s", text, err, want)
 }

@@ -47,8 +47,8 @@ func TestBadAnswersAreErrorsThatNameThePlace(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"a hosts file", "d1\n", `line 1: "d1" is not JSON`},
 		{"a message", "\nUnable to locate credentials\n", `line 2: "Unable to locate credentials" is not JSON`},
-		{"a line that is cut", "{\"host\":\"d1\"}\n{\"host\":\"d2\",\"sl", `line 2: "{\"host\":\"d2\",\"sl" is cut: unexpected EOF; want {"host"`},
-		{"an array that is cut", `[{"host":"d1"},{"host":"d2"}`, `is cut: unexpected EOF`},
+		{"a line that is cut", "{\"host\":\"d1\"}\n{\"host\":\"d2\",\"sl", `line 2: "{\"host\":\"d2\",\"sl" is incomplete: unexpected EOF; want {"host"`},
+		{"an array that is cut", `[{"host":"d1"},{"host":"d2"}`, `is incomplete: unexpected EOF`},
 		{"no host", `{"name":"d1"}`, "line 1: no host is named; want {"},
 		{"null", "null", "line 1: no host is named"},
 		{"null in an array", `[{"host":"d1"},null]`, "element 2: no host is named"},

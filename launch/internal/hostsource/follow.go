@@ -76,7 +76,7 @@ func (f *Follower) Await(ctx context.Context, workers int) ([]hosts.Host, error)
 func (f *Follower) first(ctx context.Context, workers int) (all []hosts.Host, state string) {
 	answer, ok := f.ask(ctx)
 	if !ok {
-		return nil, "the newest question failed: " + f.failure
+		return nil, "the last request failed: " + f.failure
 	}
 	slots := 0
 	var others []Instance
@@ -150,7 +150,7 @@ func (f *Follower) carryOut(answer []Instance, files *hostworker.Files) (running
 	}
 	text := ""
 	if len(s.held) > 0 {
-		text = fmt.Sprintf("%s would remove %s, %d of its %d hosts in the job, of which at most half leave at once; all of them stay. If they are to leave, "+
+		text = fmt.Sprintf("%s would remove %s, %d of its %d hosts in the job, more than half of them; no host is removed. If they should leave, "+
 			"remove them (launch ctl remove HOST), or start the job with --hosts-force", f.cfg.Source, list(s.held), len(s.held), s.managed)
 		if f.cfg.Force {
 			text = fmt.Sprintf("%s would remove all hosts of the job: %s; they stay until there are others", f.cfg.Source, list(s.held))
@@ -159,7 +159,7 @@ func (f *Follower) carryOut(answer []Instance, files *hostworker.Files) (running
 	f.tell(&f.held, text)
 	text = ""
 	if len(s.unknown) > 0 {
-		text = fmt.Sprintf("%s: states that are not known: %s; nothing changes for these hosts; known are running, pending, stopping and the like (docs/how-to/clouds.md)", f.cfg.Source, list(s.unknown))
+		text = fmt.Sprintf("%s: unknown states: %s; nothing changes for these hosts; known states are running, pending, stopping and others (docs/how-to/clouds.md)", f.cfg.Source, list(s.unknown))
 	}
 	f.tell(&f.unknown, text)
 	for _, h := range listed {

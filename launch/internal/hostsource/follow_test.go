@@ -160,10 +160,10 @@ func TestFollowerEditsTheFileAndTellsChangesOnce(t *testing.T) {
 			{"!exit 3", "d1\nd2\nd9\nd3 slots=2\n", "WARNING --hosts-command: exit 3; no host is added or removed until it answers"},
 			{"!exit 3", "d1\nd2\nd9\nd3 slots=2\n", ""},
 			{"!exit 4", "d1\nd2\nd9\nd3 slots=2\n", "WARNING --hosts-command: exit 4; no host"},
-			{"d1 d2=stopping d3/2 d4=odd", "d1\nd9\nd3 slots=2\n", "INFO --hosts-command answers again|INFO --hosts-command: removes d2|WARNING --hosts-command: states that are not known: d4 (odd); nothing changes"},
+			{"d1 d2=stopping d3/2 d4=odd", "d1\nd9\nd3 slots=2\n", "INFO --hosts-command answers again|INFO --hosts-command: removes d2|WARNING --hosts-command: unknown states: d4 (odd); nothing changes"},
 			{"d1 d3/2 d4=odd", "d1\nd9\nd3 slots=2\n", ""},
 			{"", "d1\nd9\nd3 slots=2\n", ""},
-			{"", "d1\nd9\nd3 slots=2\n", "WARNING --hosts-command would remove d1 (no longer named), d3 (no longer named), 2 of its 2 hosts in the job, of which at most half leave at once; all of them stay. If they are to leave, remove them (launch ctl remove HOST), or start the job with --hosts-force"},
+			{"", "d1\nd9\nd3 slots=2\n", "WARNING --hosts-command would remove d1 (no longer named), d3 (no longer named), 2 of its 2 hosts in the job, more than half of them; no host is removed. If they should leave, remove them (launch ctl remove HOST), or start the job with --hosts-force"},
 			{"", "d1\nd9\nd3 slots=2\n", ""},
 			{"d1 d5", "d1\nd9\nd5\n", "INFO --hosts-command: removes d3 slots=2, adds d5"},
 		} {
@@ -304,7 +304,7 @@ func TestFirstHostsAreWaitedFor(t *testing.T) {
 func TestWaitForFirstHostsEnds(t *testing.T) {
 	for text, want := range map[string]string{
 		"d1 d2=pending": "launch: --hosts-command: wait for hosts with slots for 2 workers: after 5m0s; 1 of 2 slots are there (d1), not running yet: d2 (pending)",
-		"!exit 9":       "launch: --hosts-command: wait for hosts with slots for 2 workers: after 5m0s; the newest question failed: exit 9",
+		"!exit 9":       "launch: --hosts-command: wait for hosts with slots for 2 workers: after 5m0s; the last request failed: exit 9",
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f, _, _ := newFollower(t, text, false)

@@ -66,7 +66,7 @@ func (u *URL) Ask(ctx context.Context) ([]Instance, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return nil, fmt.Errorf("the answer is cut: %w", err)
+		return nil, fmt.Errorf("the answer is incomplete: %w", err)
 	}
 	all, err := decode(text)
 	if err != nil {

@@ -75,7 +75,7 @@ func TestURLThatFailsGivesNoAnswer(t *testing.T) {
 		{"a body that is cut", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			fmt.Fprintln(w, `{"host":"d1"}`)
-		}, "the answer is cut: unexpected EOF"},
+		}, "the answer is incomplete: unexpected EOF"},
 		{"a page", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, `line 1: "<html>" is not JSON`},
 		{"redirected for ever", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, r.URL.String(), http.StatusFound)

@@ -67,7 +67,7 @@ func Add(spec string) ([]File, error) {
 	case !ok || source == "":
 		return nil, fmt.Errorf("%q: write SOURCE:DESTINATION, a file or folder here and its path in the image", spec)
 	case !path.IsAbs(destination) || path.Clean(destination) == "/":
-		return nil, fmt.Errorf("%q: the destination %q is no absolute path of a file or folder in the image", spec, destination)
+		return nil, fmt.Errorf("%q: the destination %q is not an absolute path of a file or folder in the image", spec, destination)
 	case path.Clean(destination) != strings.TrimSuffix(destination, "/"):
 		return nil, fmt.Errorf("%q: the destination %q has empty, . or .. parts; write %s", spec, destination, path.Clean(destination))
 	}
@@ -100,7 +100,7 @@ func Add(spec string) ([]File, error) {
 			}
 			f.Mode = 0o777
 		default:
-			return fmt.Errorf("%s is no file, folder or link (%v); an image cannot hold it", name, info.Mode())
+			return fmt.Errorf("%s is not a file, folder or link (%v); an image cannot hold it", name, info.Mode())
 		}
 		files = append(files, f)
 		return nil

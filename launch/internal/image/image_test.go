@@ -89,12 +89,12 @@ func TestWhatIsNoProgramIsRefused(t *testing.T) {
 	}
 	for _, tc := range []struct{ file, want string }{
 		{filepath.Join(dir, "none"), "no such file"},
-		{dir, "is no file"},
-		{file("empty", ""), "is no program for Linux (ELF)"},
-		{file("text", "hello"), "is no program for Linux (ELF)"},
+		{dir, "is not a file"},
+		{file("empty", ""), "is not a Linux program (ELF)"},
+		{file("text", "hello"), "is not a Linux program (ELF)"},
 		{file("script", "#!/bin/bash -e\ntrue"), "is a script for /bin/bash -e"},
 		{file("cut", string(whole[:300])), "is cut off"},
-		{file("header", string(whole[:70])), "is no program for Linux (ELF)"},
+		{file("header", string(whole[:70])), "is not a Linux program (ELF)"},
 		{writeProgram(t, 8, ""), "EM_MIPS"},
 	} {
 		if _, err := ReadProgram(tc.file); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -174,8 +174,8 @@ func TestFilesAreAdded(t *testing.T) {
 	for spec, want := range map[string]string{
 		"conf":                       "write SOURCE:DESTINATION",
 		":/etc":                      "write SOURCE:DESTINATION",
-		dir + ":etc":                 "no absolute path",
-		dir + ":/":                   "no absolute path",
+		dir + ":etc":                 "not an absolute path",
+		dir + ":/":                   "not an absolute path",
 		dir + ":/etc/../x":           "write /x",
 		dir + ":/etc//x":             "write /etc/x",
 		filepath.Join(dir, "no:/no"): "no such file",
@@ -403,7 +403,7 @@ func TestALayoutHoldsSeveralPlatforms(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(other, "file"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := build(t, cfg).WriteLayout(other, tag(t, "trainer")); err == nil || !strings.Contains(err.Error(), "is no layout of OCI") {
+	if _, err := build(t, cfg).WriteLayout(other, tag(t, "trainer")); err == nil || !strings.Contains(err.Error(), "is not an OCI image layout") {
 		t.Errorf("a folder with other files: %v", err)
 	}
 }

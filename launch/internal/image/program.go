@@ -57,7 +57,7 @@ func ReadProgram(path string) (Program, error) {
 		return Program{}, err
 	}
 	if !info.Mode().IsRegular() {
-		return Program{}, fmt.Errorf("%s is no file", path)
+		return Program{}, fmt.Errorf("%s is not a file", path)
 	}
 	var start [128]byte
 	n, err := f.ReadAt(start[:], 0)
@@ -71,7 +71,7 @@ func ReadProgram(path string) (Program, error) {
 	}
 	e, err := elf.NewFile(f)
 	if err != nil {
-		return Program{}, fmt.Errorf("%s is no program for Linux (ELF): %w", path, err)
+		return Program{}, fmt.Errorf("%s is not a Linux program (ELF): %w", path, err)
 	}
 	defer e.Close()
 	p := Program{Path: path}
@@ -80,7 +80,7 @@ func ReadProgram(path string) (Program, error) {
 		return Program{}, fmt.Errorf("%s is a program for %v, want one for x86-64 or AArch64", path, e.Machine)
 	}
 	if e.Type != elf.ET_EXEC && e.Type != elf.ET_DYN {
-		return Program{}, fmt.Errorf("%s is no program but an ELF file of type %v", path, e.Type)
+		return Program{}, fmt.Errorf("%s is an ELF file of type %v, want an executable", path, e.Type)
 	}
 	for _, segment := range e.Progs {
 		if segment.Off > uint64(info.Size()) || segment.Filesz > uint64(info.Size())-segment.Off {
@@ -135,7 +135,7 @@ func (p Program) openStripped() (r io.ReadCloser, size int64, err error) {
 	header := make([]byte, elfHeader)
 	if _, err := io.ReadFull(f, header); err != nil || header[elf.EI_CLASS] != byte(elf.ELFCLASS64) || p.Loaded < elfHeader {
 		f.Close()
-		return nil, 0, fmt.Errorf("%s is no program of 64 bits", p.Path)
+		return nil, 0, fmt.Errorf("%s is not a 64-bit program", p.Path)
 	}
 	binary.LittleEndian.PutUint64(header[elfSectionTable:], 0)
 	binary.LittleEndian.PutUint16(header[elfSectionCount:], 0)

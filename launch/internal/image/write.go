@@ -98,7 +98,7 @@ func openLayout(dir string) (layout.Path, error) {
 	}
 	l, err := layout.FromPath(dir)
 	if err != nil {
-		return "", fmt.Errorf("the folder has files and is no layout of OCI: %w", err)
+		return "", fmt.Errorf("the folder has files and is not an OCI image layout: %w", err)
 	}
 	return l, nil
 }

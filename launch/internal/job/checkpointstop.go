@@ -129,7 +129,7 @@ func (c *core) checkpointFailure() *control.Failure {
 	case c.anyWorkerDone() && !slices.ContainsFunc(c.nodes, c.stoppedWell):
 		return nil
 	default:
-		f.Text += ": all workers ended, and none has told of one"
+		f.Text += ": all workers ended, and none reported a checkpoint"
 	}
 	return f
 }

@@ -18,7 +18,7 @@ type Elastic struct {
 	OnWorkerLoss string // what the scheduler does when a worker is lost: shrink, wait or fail; empty: shrink where Enabled, else fail
 
 	MinWorkers, MaxWorkers int           // 0: the scheduler's defaults
-	AdaptWorkers           bool          // the number of workers follows what rank 0 wishes; wants a MaxWorkers
+	AdaptWorkers           bool          // the number of workers follows what rank 0 asks for; wants a MaxWorkers
 	JoinTimeout            time.Duration // for reaching a new host and preparing it, and again for its workers to be ready; 0: 5 min
 	Rejoin                 int           // how often a lost worker is started again where it was
 	PrepareData            []string      // must end with 0 on a new host before a worker is started there; nil: nothing
@@ -66,9 +66,9 @@ func (e *Elastic) setDefaults() error {
 		return fmt.Errorf("launch: join timeout %s, rejoin %d, backups %d, workers %d to %d: want none below 0",
 			e.JoinTimeout, e.Rejoin, e.Backups, e.MinWorkers, e.MaxWorkers)
 	case e.AdaptWorkers && (!e.Enabled || e.MaxWorkers == 0):
-		return fmt.Errorf("launch: a job whose number of workers adapts must be elastic, and have a most")
+		return fmt.Errorf("launch: AdaptWorkers needs an elastic job with MaxWorkers above 0")
 	case e.Changes() && e.Control == nil:
-		return fmt.Errorf("launch: a job that changes needs a way to ask its scheduler")
+		return fmt.Errorf("launch: a job that can change needs Control, to ask its scheduler")
 	}
 	return nil
 }

@@ -137,7 +137,7 @@ func SchedulerAddress[M Addressed](scheduler M, all []M) (string, error) {
 			return a.String(), nil
 		}
 	}
-	return "", fmt.Errorf("launch: choose the scheduler's address: no address of this machine is seen by the hosts; give --host-ip or --interface")
+	return "", fmt.Errorf("launch: choose the scheduler's address: no address of this machine is known to be reachable from the hosts; give --host-ip or --interface")
 }
 
 func ownAddresses() map[string]bool {

@@ -244,7 +244,7 @@ func (c *core) hostRemoved(h hosts.Host) {
 
 // refuseHost ends the workers of a host that could not join.
 func (c *core) refuseHost(h hosts.Host, reason string) {
-	c.cancelJoining(h, "the scheduler gave the host up")
+	c.cancelJoining(h, "the scheduler gave up on the host")
 	for _, n := range c.workersOn(h) {
 		if !n.member {
 			c.evict(n, fate{control.FateRefused, "could not join: " + reason}, 0)

@@ -102,7 +102,7 @@ func (c *core) noticed(e noticed) {
 func (c *core) stays(d *departure, said string) {
 	c.forgetDeparture(d)
 	s := c.host(d.host)
-	text := fmt.Sprintf("host %s is not taken away after all%s", d.host, said)
+	text := fmt.Sprintf("host %s is no longer being taken away%s", d.host, said)
 	if s.away = false; d.removal.pending || d.removal.granted || s.removing {
 		text += fmt.Sprintf("; launch ctl add %s lets it join again", d.host)
 	} else if s.leaving = false; c.placeOf(d.host) != nil {
@@ -149,7 +149,7 @@ func (l departureLimit) run(c *core) {
 		c.stopForDeparture(l.departure, strings.Join(all, ", ")+" could not leave in time")
 	case len(workers) > 0 && !l.workersStay && c.stage == running && !c.checkpoint.requested():
 		l.workersStay = true
-		c.warn(fmt.Sprintf("%s on %s could not leave in time; what is there when the host is taken away is lost, and the job goes on (--on-worker-loss %s)",
+		c.warn(fmt.Sprintf("%s on %s could not leave in time; workers that are still there when the host is taken away are lost, and the job goes on (--on-worker-loss %s)",
 			strings.Join(workers, ", "), l.host, c.set.OnWorkerLoss), joblog.HostNotice.With("node_host", l.host.String()))
 	}
 }

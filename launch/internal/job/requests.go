@@ -71,7 +71,7 @@ func (c *core) answered(e answered) {
 		c.checkpointAnswered(e.err)
 	case wishRequest:
 		if e.err != nil {
-			c.warn(fmt.Sprintf("the job cannot scale as rank 0 wishes: %v", e.err), joblog.ScaleShort.With("reason", e.err.Error()))
+			c.warn(fmt.Sprintf("the job cannot scale as rank 0 asks: %v", e.err), joblog.ScaleShort.With("reason", e.err.Error()))
 		}
 	case ranksRequest:
 		c.ranksAnswered(e)

@@ -68,13 +68,13 @@ func (s *scaling) plan() string {
 		parts = append(parts, fmt.Sprintf("%d more on %s", g.workers, g.host))
 	}
 	for _, f := range s.fewer {
-		parts = append(parts, fmt.Sprintf("%d of those on their way to %s are not started", f.workers, f.host.host))
+		parts = append(parts, fmt.Sprintf("%d of those about to start on %s are cancelled", f.workers, f.host.host))
 	}
 	for _, n := range s.releases {
 		parts = append(parts, fmt.Sprintf("%s on %s leaves", n.Name(), n.Host))
 	}
 	if len(parts) == 0 {
-		return "it has them, or they are on their way"
+		return "all of them are running or starting"
 	}
 	return strings.Join(parts, ", ")
 }

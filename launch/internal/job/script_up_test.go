@@ -60,7 +60,7 @@ func (s *script) up(formed bool) {
 		}
 	}
 	if c.stage != running {
-		panic("the job does not run")
+		panic("the job is not running")
 	}
 	if formed {
 		c.step(reported{1, control.Report{Running: true}}, s.now)

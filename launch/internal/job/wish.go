@@ -65,9 +65,9 @@ func (d wishDue) run(c *core) {
 	if wanted == have {
 		return
 	}
-	text := fmt.Sprintf("rank 0 wishes %s instead of %d", control.ScaleText(d.workers, nil), have)
+	text := fmt.Sprintf("rank 0 asks for %s instead of %d", control.ScaleText(d.workers, nil), have)
 	if wanted != d.workers {
-		text += fmt.Sprintf(", and may have %d", wanted)
+		text += fmt.Sprintf(", limited to %d", wanted)
 	}
 	if d.reason != "" {
 		text += ": " + d.reason

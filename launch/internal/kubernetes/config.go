@@ -91,15 +91,15 @@ func (c *Config) Validate() error {
 	case c.Image == "":
 		return errors.New("the image is missing; give --image NAME, such as registry.example.com/me/train:1 (launch image makes one)")
 	case !imageName.MatchString(c.Image):
-		return fmt.Errorf("--image %q is not the name of an image; want [host[:port]/]path[:tag][@digest] in small letters, such as registry.example.com/me/train:1", c.Image)
+		return fmt.Errorf("--image %q is not the name of an image; want [host[:port]/]path[:tag][@digest] in lower case, such as registry.example.com/me/train:1", c.Image)
 	case len(validation.IsDNS1035Label(c.Name)) > 0:
-		return fmt.Errorf("--name %q is not a DNS name; want small letters, digits and -, with a letter first, such as resnet-1", c.Name)
+		return fmt.Errorf("--name %q is not a DNS name; want lower-case letters, digits and -, with a letter first, such as resnet-1", c.Name)
 	case len(c.Name) > longest:
 		return fmt.Errorf("--name %s has %d letters, want at most %d: the host names of the pods begin with it, and have at most 63", c.Name, len(c.Name), longest)
 	case c.Namespace != "" && len(validation.IsDNS1123Label(c.Namespace)) > 0:
-		return fmt.Errorf("--namespace %q is not a DNS name; want small letters, digits and -", c.Namespace)
+		return fmt.Errorf("--namespace %q is not a DNS name; want lower-case letters, digits and -", c.Namespace)
 	case c.Queue != "" && len(validation.IsDNS1123Subdomain(c.Queue))+len(validation.IsValidLabelValue(c.Queue)) > 0:
-		return fmt.Errorf("--kueue %q is not the name of a LocalQueue; want small letters, digits and -", c.Queue)
+		return fmt.Errorf("--kueue %q is not the name of a LocalQueue; want lower-case letters, digits and -", c.Queue)
 	case c.Workers < 1, c.Servers < 1:
 		return fmt.Errorf("%d workers and %d servers, want 1 or more of each", c.Workers, c.Servers)
 	case c.Slots < 1:
@@ -123,7 +123,7 @@ func (c *Config) Validate() error {
 			continue
 		}
 		if q, err := resource.ParseQuantity(r.text); err != nil || q.Sign() <= 0 {
-			return fmt.Errorf("--%s %q is no amount above 0; write it as Kubernetes does: 500m or 4 processors, 512Mi or 16Gi of memory", r.flag, r.text)
+			return fmt.Errorf("--%s %q is not an amount above 0; write it as Kubernetes does: 500m or 4 processors, 512Mi or 16Gi of memory", r.flag, r.text)
 		}
 	}
 	paths := make(map[string]bool)
@@ -151,7 +151,7 @@ func (c *Config) validateCommand() error {
 	}
 	for _, word := range append(append([]string(nil), c.Arguments...), c.Command...) {
 		if strings.ContainsRune(word, 0) {
-			return fmt.Errorf("argument %q holds a byte 0", word)
+			return fmt.Errorf("argument %q contains a NUL byte", word)
 		}
 	}
 	return nil
@@ -163,7 +163,7 @@ func nodeSelector(texts []string) (map[string]string, error) {
 	for _, text := range texts {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || len(validation.IsQualifiedName(key))+len(validation.IsValidLabelValue(value)) > 0 {
-			return nil, fmt.Errorf("--node-selector %q is no label; write key=value, such as topology.kubernetes.io/zone=eu-1a", text)
+			return nil, fmt.Errorf("--node-selector %q is not a label; write key=value, such as topology.kubernetes.io/zone=eu-1a", text)
 		}
 		if labels == nil {
 			labels = make(map[string]string)
@@ -192,7 +192,7 @@ func tolerations(texts []string) ([]core.Toleration, error) {
 			key = ""
 		}
 		if len(validation.IsQualifiedName(key))+len(validation.IsValidLabelValue(value)) > 0 {
-			return nil, fmt.Errorf("--toleration %q is none; write key, key=value or key=value:NoSchedule (NoExecute, PreferNoSchedule)", text)
+			return nil, fmt.Errorf("--toleration %q is not a toleration; write key, key=value or key=value:NoSchedule (NoExecute, PreferNoSchedule)", text)
 		}
 		all = append(all, t)
 	}

@@ -36,7 +36,7 @@ func Check(ctx context.Context, mpirun []string) error {
 	case err != nil:
 		return fmt.Errorf("%s --version: %w%s", mpirun[0], err, said(first))
 	case !strings.Contains(string(out), "Open MPI"):
-		return fmt.Errorf("%s is not Open MPI's, whose options launch knows; --version says %q", mpirun[0], first)
+		return fmt.Errorf("%s is not Open MPI's mpirun, and launch knows only its options; --version prints %q", mpirun[0], first)
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func Hosts(ctx context.Context, mpirun []string) ([]hosts.Host, error) {
 }
 
 // errEnded is why there are no hosts where mpirun ended without an error.
-var errEnded = errors.New("mpirun has ended before all ranks told their hosts")
+var errEnded = errors.New("mpirun ended before all ranks reported their hosts")
 
 // maxHosts bounds the hosts of a job.
 const maxHosts = 1 << 16
@@ -102,7 +102,7 @@ func readHosts(from io.Reader) ([]hosts.Host, error) {
 			all = make([]hosts.Host, size)
 		}
 		if all[rank].Name != "" {
-			return nil, fmt.Errorf("ask mpirun for its hosts: got %q: rank %d is also that of %s", line, rank, all[rank].Name)
+			return nil, fmt.Errorf("ask mpirun for its hosts: got %q: rank %d is already on host %s", line, rank, all[rank].Name)
 		}
 		all[rank], ranks[h.Name] = h, rank
 		if len(ranks) == size {

@@ -43,7 +43,7 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 
 func (e *exporter) failed(err error) {
 	e.once.Do(func() {
-		e.log.Warn(fmt.Sprintf("OpenTelemetry: spans cannot be sent to %s: %v; the job goes on, and further failures are not told", e.endpoint, err))
+		e.log.Warn(fmt.Sprintf("OpenTelemetry: spans cannot be sent to %s: %v; the job goes on, and further failures are not logged", e.endpoint, err))
 	})
 }
 

@@ -33,15 +33,15 @@ func recordAgeOf(role string) *family {
 // Of the job.
 var (
 	jobInfo       = ofJob("info", gauge, "The job's ID; the value is 1.", "id")
-	jobStart      = ofJob("scheduler_start_timestamp_seconds", gauge, "When this scheduler began, in Unix time. Another one after each start: counters of the job begin again.")
+	jobStart      = ofJob("scheduler_start_timestamp_seconds", gauge, "When this scheduler began, in Unix time. It changes with each restart, and the counters of the job begin again.")
 	jobPhase      = ofJob("phase", gauge, "1 for the phase that the job is in, 0 for the others.", "phase")
 	jobGeneration = ofJob("generation", gauge, "Version of the membership.")
 	jobNodes      = ofJob("nodes", gauge, "Servers and workers by state.", "role", "state")
 	jobChanges    = ofJob("changes_total", counter, "Changes of the membership by cause.", "cause")
 	jobRestarts   = ofJob("restarts_total", counter, "How often launch has started this job again (--restarts).")
-	checkpointAge = ofJob("checkpoint_age_seconds", gauge, "Time since the newest checkpoint was complete, by the scheduler's clock; not there before the first one.")
+	checkpointAge = ofJob("checkpoint_age_seconds", gauge, "Time since the newest checkpoint was complete, by the scheduler's clock; absent before the first one.")
 	checkpointDur = ofJob("checkpoint_duration_seconds", gauge, "Time that the newest checkpoint took.")
-	slowShare     = ofJob("slow_worker_ratio", gauge, "Share of the rounds in which others waited for this worker; there for workers that launch ctl why names.", "rank", "host", "cause")
+	slowShare     = ofJob("slow_worker_ratio", gauge, "Share of the rounds in which others waited for this worker; present only for workers that launch ctl why names.", "rank", "host", "cause")
 	slowGap       = ofJob("slow_worker_gap_seconds", gauge, "Mean time in a round that others waited for this worker.", "rank", "host", "cause")
 
 	jobFamilies = []family{jobInfo, jobStart, jobPhase, jobGeneration, jobNodes, jobChanges, jobRestarts, checkpointAge, checkpointDur, slowShare, slowGap}

@@ -110,7 +110,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	case s.scrapes <- struct{}{}:
 		defer func() { <-s.scrapes }()
 	default:
-		http.Error(w, fmt.Sprintf("%d scrapes go on already", maxScrapes), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("%d scrapes are in progress already", maxScrapes), http.StatusServiceUnavailable)
 		return
 	}
 	t, ok := s.ask(w, r)

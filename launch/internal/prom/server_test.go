@@ -315,7 +315,7 @@ func TestScrapesAtOnceAreLimited(t *testing.T) {
 	for range maxScrapes {
 		<-asked
 	}
-	if code, body := request(t, s, "GET", "/metrics"); code != 503 || !strings.Contains(body, "4 scrapes go on already") {
+	if code, body := request(t, s, "GET", "/metrics"); code != 503 || !strings.Contains(body, "4 scrapes are in progress already") {
 		t.Errorf("the fifth: got %d, %q", code, body)
 	}
 	cancel()

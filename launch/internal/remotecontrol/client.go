@@ -37,7 +37,7 @@ func (c *Client) Link(ctx context.Context, job string) (string, error) {
 func (c *Client) Carry(ctx context.Context, job string, request []byte) ([]byte, error) {
 	r, answer, err := c.ask(ctx, question{Job: job, Request: request})
 	if err == nil && !r.Answer {
-		err = errors.New("the launcher sent no answer of the scheduler")
+		err = errors.New("the launcher sent no answer from the scheduler")
 	}
 	return answer, err
 }

@@ -162,7 +162,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if _, err := c.Record(t.Context(), ""); !errors.Is(err, ErrReply) || !strings.Contains(err.Error(), "64 other questions now; try again") {
+		if _, err := c.Record(t.Context(), ""); !errors.Is(err, ErrReply) || !strings.Contains(err.Error(), "64 other requests; try again") {
 			t.Errorf("one more question: %v", err)
 		}
 		time.Sleep(2 * questionTime)

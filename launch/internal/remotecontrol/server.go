@@ -85,11 +85,11 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn) {
 	var q question
 	conn.SetReadDeadline(time.Now().Add(questionTime))
 	if err := readMessage(conn, &q, maxQuestion); err != nil {
-		s.reply(conn, reply{Error: fmt.Sprintf("the question cannot be read: %v", err)}, nil)
+		s.reply(conn, reply{Error: fmt.Sprintf("the request cannot be read: %v", err)}, nil)
 		return
 	}
 	if busy {
-		s.reply(conn, reply{Error: fmt.Sprintf("the launcher answers %d other questions now; try again", maxConnections)}, nil)
+		s.reply(conn, reply{Error: fmt.Sprintf("the launcher is busy with %d other requests; try again", maxConnections)}, nil)
 		return
 	}
 	conn.SetReadDeadline(time.Time{})
@@ -121,7 +121,7 @@ func answerTo(ctx context.Context, q question, job *Job) (r reply, answer []byte
 	}
 	request, err := control.DecodeRequest(q.Request)
 	if err == nil && !Allows(request.Op) {
-		err = fmt.Errorf("operation %q is the launcher's own; want one of %s", request.Op, strings.Join(allowed, ", "))
+		err = fmt.Errorf("operation %q is reserved for the launcher; want one of %s", request.Op, strings.Join(allowed, ", "))
 	}
 	if err != nil {
 		r.Error, r.Refused = err.Error(), true

@@ -75,7 +75,7 @@ func Read(lookup func(string) (string, bool)) (Allocation, error) {
 	list, _ := lookup("SLURM_JOB_NODELIST")
 	switch {
 	case job == "" && list == "":
-		return Allocation{}, fmt.Errorf("there is no allocation of Slurm here: SLURM_JOB_ID is not set; " +
+		return Allocation{}, fmt.Errorf("not inside a Slurm allocation: SLURM_JOB_ID is not set; " +
 			"run launch in a batch script (launch slurm script writes one) or within salloc")
 	case job == "" || list == "":
 		return Allocation{}, fmt.Errorf("got SLURM_JOB_ID=%q and SLURM_JOB_NODELIST=%q, want both; pass Slurm's variables on to launch", job, list)
@@ -109,7 +109,7 @@ func Read(lookup func(string) (string, bool)) (Allocation, error) {
 		case err != nil:
 			return Allocation{}, fmt.Errorf("%s: %w", v.name, err)
 		case len(counts) != len(names):
-			return Allocation{}, fmt.Errorf("%s=%s is about %d nodes, SLURM_JOB_NODELIST=%s about %d; want as many", v.name, text, len(counts), list, len(names))
+			return Allocation{}, fmt.Errorf("%s=%s describes %d nodes and SLURM_JOB_NODELIST=%s %d; want the same number", v.name, text, len(counts), list, len(names))
 		}
 		for i := range a.Nodes {
 			*v.count(&a.Nodes[i]) = counts[i]
@@ -157,7 +157,7 @@ func Counts(list string) (counts []int, err error) {
 			}
 		}
 		if times > maxNodes-len(counts) {
-			return fail(at, "the list is about more than %d nodes", maxNodes)
+			return fail(at, "the list describes more than %d nodes", maxNodes)
 		}
 		for range times {
 			counts = append(counts, n)

@@ -47,11 +47,11 @@ func TestAnAllocationIsReadFromTheEnvironment(t *testing.T) {
 
 func TestABadAllocationIsAnErrorThatSaysWhatToDo(t *testing.T) {
 	for _, tc := range []struct{ env, want string }{
-		{"", "there is no allocation of Slurm here: SLURM_JOB_ID is not set; run launch in a batch script (launch slurm script writes one) or within salloc"},
+		{"", "not inside a Slurm allocation: SLURM_JOB_ID is not set; run launch in a batch script (launch slurm script writes one) or within salloc"},
 		{"SLURM_JOB_ID=7", `got SLURM_JOB_ID="7" and SLURM_JOB_NODELIST="", want both; pass Slurm's variables on to launch`},
 		{"SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-", `SLURM_JOB_NODELIST: "n[1-" has a syntax error at character 5: got the end in a bracket, want a number`},
 		{"SLURM_JOB_ID=7 SLURM_JOB_NODELIST=a,b,a", "SLURM_JOB_NODELIST: a is node 1 and node 3, want each once"},
-		{"SLURM_JOB_ID=7 SLURM_JOB_NODELIST=a,b SLURM_TASKS_PER_NODE=2(x3)", "SLURM_TASKS_PER_NODE=2(x3) is about 3 nodes, SLURM_JOB_NODELIST=a,b about 2; want as many"},
+		{"SLURM_JOB_ID=7 SLURM_JOB_NODELIST=a,b SLURM_TASKS_PER_NODE=2(x3)", "SLURM_TASKS_PER_NODE=2(x3) describes 3 nodes and SLURM_JOB_NODELIST=a,b 2; want the same number"},
 		{"SLURM_JOB_ID=7 SLURM_JOB_NODELIST=a,b SLURM_TASKS_PER_NODE=2(y3)", `SLURM_TASKS_PER_NODE: "2(y3)" has a syntax error at character 2: got "(y3)", want a repetition such as (x3)`},
 	} {
 		if _, err := Read(lookup(strings.Fields(tc.env)...)); err == nil || err.Error() != tc.want {

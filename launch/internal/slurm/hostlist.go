@@ -89,7 +89,7 @@ func (p *parser) name() ([]part, error) {
 		end := p.at == len(p.list)
 		switch {
 		case (end || p.list[p.at] == ',') && text != "" && len(parts) > 0:
-			return nil, p.errorf(from, "got %q behind the last bracket of a name, want a comma or the end", text)
+			return nil, p.errorf(from, "got %q after the last bracket of a name, want a comma or the end", text)
 		case (end || p.list[p.at] == ',') && text == "" && len(parts) == 0:
 			return nil, p.errorf(p.at, "got no name, want a node's")
 		case end || p.list[p.at] == ',':

@@ -66,7 +66,7 @@ func TestAHostlistsErrorNamesThePosition(t *testing.T) {
 		{"n1-2]", 5, `got "]", want letters, digits, -, _, a dot, a comma or [`},
 		{"a b", 2, `got " ", want letters, digits, -, _, a dot, a comma or [`},
 		{"a,-b", 3, "got -, want the first character of a node's name"},
-		{"n[1-2]-ib,m", 7, `got "-ib" behind the last bracket of a name, want a comma or the end`},
+		{"n[1-2]-ib,m", 7, `got "-ib" after the last bracket of a name, want a comma or the end`},
 		{"n[1],m[3-1]", 8, "got the range 3-1, want its first number to be the lower one"},
 		{"n[0-65536]", 3, "the bracket has more than 65536 numbers"},
 		{"n[0-9223372036854775807]", 3, "the bracket has more than 65536 numbers"},

@@ -119,10 +119,10 @@ var hints = []struct{ text, hint string }{
 	{"Socket timed out", "slurmctld does not answer: scontrol ping"},
 	{"Invalid job id specified", "the allocation has ended, or SLURM_JOB_ID is of another cluster: squeue --me"},
 	{"Job/step already completing or completed", "the allocation is ending: squeue --me"},
-	{"configuration source", "there is no configuration of Slurm on this machine: is SLURM_CONF right?"},
-	{"cannot stat file", "there is no configuration of Slurm on this machine: is SLURM_CONF right?"},
+	{"configuration source", "this machine has no Slurm configuration: is SLURM_CONF right?"},
+	{"cannot stat file", "this machine has no Slurm configuration: is SLURM_CONF right?"},
 	{"execve(): ", "the nodes must have the launch program under the same path: put it on a file system that all of them share"},
 	{"couldn't chdir to", "the nodes must have the folder that launch runs in: start it on a file system that all of them share"},
 	{"Communication connection failure", "a node is down (sinfo --list-reasons): leave it out with sbatch --exclude, or wait until it is back"},
-	{"Requested node configuration is not available", "the nodes are not all part of the allocation any more: scontrol show job $SLURM_JOB_ID"},
+	{"Requested node configuration is not available", "some nodes are no longer part of the allocation: scontrol show job $SLURM_JOB_ID"},
 }

@@ -181,7 +181,7 @@ func Limit(text string) (string, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < time.Minute || d > 10_000*time.Hour {
-		return "", fmt.Errorf("%q is no time limit; want hours:minutes:seconds, days-hours:minutes, minutes, or a duration such as 90m", text)
+		return "", fmt.Errorf("%q is not a time limit; want hours:minutes:seconds, days-hours:minutes, minutes, or a duration such as 90m", text)
 	}
 	seconds := int(d.Round(time.Second).Seconds())
 	return fmt.Sprintf("%02d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60), nil

@@ -67,7 +67,7 @@ func (s *aws) look(ctx context.Context) (outlook, error) {
 	if err := json.Unmarshal([]byte(text), &rebalance); err != nil {
 		return outlook{}, fmt.Errorf("%s: got %s, want a notice time", awsRebalance, printable(text))
 	}
-	return outlook{code: agent.NoticeAtRisk, text: "AWS recommends to move from this spot instance (rebalance recommendation)"}, nil
+	return outlook{code: agent.NoticeAtRisk, text: "AWS recommends leaving this spot instance (rebalance recommendation)"}, nil
 }
 
 // get asks with a token, and with a new one if that is refused.
@@ -91,7 +91,7 @@ func (s *aws) get(ctx context.Context, path string) (string, error) {
 func (s *aws) renew(ctx context.Context) error {
 	token, _, err := s.ask(ctx, http.MethodPut, awsToken, "X-aws-ec2-metadata-token-ttl-seconds", fmt.Sprint(int(awsTokenLife.Seconds())))
 	if errors.Is(err, errNone) {
-		return fmt.Errorf("there is no %s: this is no instance of AWS", awsToken) // errNone would mean that there is no event
+		return fmt.Errorf("%s does not exist: this is not an AWS instance", awsToken) // errNone would mean that there is no event
 	}
 	if err != nil {
 		return fmt.Errorf("token: %w; in a container the instance's hop limit for metadata must be 2 or more", err)

@@ -1,8 +1,8 @@
-// Package spot watches the machine's own metadata service for a notice that the provider takes the machine back.
+// Package spot watches the machine's metadata service for a notice that the cloud provider is taking the machine back (preemption).
 //
-// Each provider has a service at a link-local address that only the machine itself reaches. Watch asks it once a second, and tells of what it says:
+// Each provider has a service at a link-local address that only the machine itself reaches. Watch asks it once a second, and reports what it says:
 // a spot instance that is about to be stopped (two minutes before on AWS, 30 s on Google Cloud and Azure), maintenance that ends what runs there, and
-// AWS's weaker recommendation to move. A service that fails, hangs or answers nonsense is asked again; what it said last stays. An event that is gone
+// AWS's weaker recommendation to move. A service that fails, hangs or answers nonsense is asked again; its last answer stays valid. An event that is gone
 // is withdrawn.
 //
 //	provider   asked for                                                           notice
@@ -100,7 +100,7 @@ func Watch(ctx context.Context, cfg Config, tell func(agent.Notice)) {
 	provider := cfg.Provider
 	if provider == Auto {
 		if provider = detect(ctx, cfg, c); provider == Off && ctx.Err() == nil {
-			cfg.Logger.Info("launch: no metadata service of AWS, Google Cloud or Azure was found; no notices are watched for (--spot auto)")
+			cfg.Logger.Info("launch: found no metadata service of AWS, Google Cloud or Azure; not watching for notices (--spot auto)")
 		}
 	}
 	var s service

@@ -58,7 +58,7 @@ func (p *page) detailText(room int) (lines []string) {
 			}
 			return amount(control.Number(r.perSecond(telemetry.CPUSeconds))) + " cores"
 		}, telemetry.CPUSeconds},
-		{"heartbeat", func() string { return span(x.value(telemetry.HeartbeatTrip)) + " there and back" }, telemetry.HeartbeatTrip},
+		{"heartbeat", func() string { return span(x.value(telemetry.HeartbeatTrip)) + " round trip" }, telemetry.HeartbeatTrip},
 	} {
 		if _, ok := x.newest[m.of]; ok {
 			add(m.name, m.text())
