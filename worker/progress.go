@@ -125,16 +125,16 @@ func (p *Progress) Evaluated(epoch int, e Evaluation) {
 		_ = p.bar.Clear()
 	}
 	p.begin = p.begin.Add(e.Time)
-	fmt.Fprintf(p.out, "Epoch %d: step %d: Test_acc %.6f, Test_loss %.6f after %.1f s (%s in %.1f s)\n",
-		epoch, e.Step, e.Scores.Accuracy, e.Scores.Loss, e.Train.Seconds(), plural.Of(e.Scores.Examples, "example"), e.Time.Seconds())
+	fmt.Fprintf(p.out, "Epoch %d: step %d: Test_acc %.6f, Test_loss %.6f after %.1f s (%d examples in %.1f s)\n",
+		epoch, e.Step, e.Scores.Accuracy, e.Scores.Loss, e.Train.Seconds(), e.Scores.Examples, e.Time.Seconds())
 }
 
-// Epoch prints what the epoch brought.
+// Epoch prints what the epoch brought. Programs read these lines: their form stays, also with one example.
 func (p *Progress) Epoch(e EpochInfo) {
 	p.clear()
-	fmt.Fprintf(p.out, "Epoch %d: Train_loss %.6f, %s in %.1f s (%.0f examples/s)\n", e.Epoch, e.Loss, plural.Of(e.Examples, "example"), e.Train.Seconds(), float64(e.Examples)/max(e.Train.Seconds(), 1e-9))
+	fmt.Fprintf(p.out, "Epoch %d: Train_loss %.6f, %d examples in %.1f s (%.0f examples/s)\n", e.Epoch, e.Loss, e.Examples, e.Train.Seconds(), float64(e.Examples)/max(e.Train.Seconds(), 1e-9))
 	if e.Test != nil {
-		fmt.Fprintf(p.out, "Epoch %d: Test_acc %.6f, Test_loss %.6f (%s in %.1f s)\n", e.Epoch, e.Test.Accuracy, e.Test.Loss, plural.Of(e.Test.Examples, "example"), e.TestTime.Seconds())
+		fmt.Fprintf(p.out, "Epoch %d: Test_acc %.6f, Test_loss %.6f (%d examples in %.1f s)\n", e.Epoch, e.Test.Accuracy, e.Test.Loss, e.Test.Examples, e.TestTime.Seconds())
 	}
 	if a := e.Adapt; a != nil {
 		fmt.Fprintf(p.out, "Epoch %d: batch %d (%v), scale %.2f, gain %.2f, noise scale %s, goodput %.0f examples/s\n",
