@@ -6,17 +6,17 @@
 //	bin/gpucheck -sections ops,gradients -time 2m
 //	bin/gpucheck -list                                # what there is to check
 //
-// It prints one row for each check, and never stops at the first that is wrong: each section runs in a child process with a time limit,
-// since a GPU that was given something wrong is lost to its process. A row is
+// It prints one row for each check, and continues after a failure: each section runs in a child process with a time limit, because an
+// error on the GPU makes it unusable for the process. A row is
 //
 //	ok     as it should be
 //	FAIL   wrong: a result, a library, a crash, a time limit
-//	MISS   right, but short of the speed or precision that is aimed at
+//	MISS   correct, but below the target for speed or precision
 //	info   a measurement, or an answer to a question that the libraries' documentation leaves open
-//	skip   not looked at, and why
+//	skip   not checked, with the reason
 //
-// Sections come in the order of what they are worth, and share the time: what is quick leaves its rest to the later ones. What is
-// over its share is ended, and so are its children. The stacks of one that hangs are in the report.
+// The most important sections come first. They share the time: a quick section leaves the rest of its share to later ones. A section
+// that exceeds its share is ended, with its child processes. The report has the stacks of one that hangs.
 //
 // The exit code is 0 if no row is FAIL or MISS, 1 if one is, 2 for wrong flags, and 3 where there is no GPU that can be used: then it
 // says what is missing. The JSON report has all rows, and what the child processes wrote if they failed; it is written anew after
@@ -82,7 +82,7 @@ func (s settings) command(ctx context.Context, args []string, out, errs io.Write
 	f := flag.NewFlagSet("gpucheck", flag.ContinueOnError)
 	f.SetOutput(errs)
 	f.StringVar(&s.sections, "sections", "", "sections to run, such as libraries,ops (default: all)")
-	f.DurationVar(&s.time, "time", 9*time.Minute, "for everything; sections share it")
+	f.DurationVar(&s.time, "time", 9*time.Minute, "time limit of the whole run; sections share it")
 	f.StringVar(&s.json, "json", "", "write a report to this file")
 	f.StringVar(&s.data, "data", "", "CIFAR-10, the archive or the folder of its .bin files, for a short real training")
 	f.StringVar(&s.bin, "bin", "", "folder of launch and cifar10 (default: that of gpucheck)")
@@ -90,7 +90,7 @@ func (s settings) command(ctx context.Context, args []string, out, errs io.Write
 	f.IntVar(&s.device, "device", 0, "the GPU's number")
 	f.IntVar(&s.epochs, "epochs", 24, "epochs of the real training")
 	f.BoolVar(&s.small, "small", false, "tiny sizes, for stand-ins of the libraries: speeds mean nothing")
-	f.BoolVar(&s.list, "list", false, "list the sections and end")
+	f.BoolVar(&s.list, "list", false, "list the sections and exit")
 	f.StringVar(&s.section, "section", "", "run one section here and write rows to file descriptor 3: how gpucheck calls itself")
 	f.BoolVar(&s.exchange, "exchange", false, "be a worker of a job that only pushes and pulls: how gpucheck measures the store")
 	version.AddFlag(f)
@@ -105,7 +105,7 @@ func (s settings) command(ctx context.Context, args []string, out, errs io.Write
 		return exitUsage
 	}
 	if f.NArg() > 0 {
-		return usage("got %q behind the flags, want flags only", f.Arg(0))
+		return usage("got %q after the flags, want flags only", f.Arg(0))
 	}
 	if s.time < time.Second || s.epochs < 1 || s.device < 0 {
 		return usage("-time is %s, -epochs %d and -device %d, want at least 1s, 1 and 0", s.time, s.epochs, s.device)

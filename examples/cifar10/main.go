@@ -35,11 +35,11 @@ func main() {
 	err := newApp().Run(os.Args)
 	switch {
 	case errors.Is(err, worker.ErrRemoved):
-		fmt.Fprintln(os.Stderr, "cifar10: removed from the job as asked; the others go on")
+		fmt.Fprintln(os.Stderr, "cifar10: removed from the job on request; the other workers continue")
 	case errors.Is(err, worker.ErrCheckpointed): // the job goes on later
-		fmt.Fprintln(os.Stderr, "cifar10: stopped with a checkpoint, as asked; --resume goes on from it")
+		fmt.Fprintln(os.Stderr, "cifar10: stopped on request, with a checkpoint; --resume continues from it")
 	case errors.Is(err, worker.ErrStopped):
-		fmt.Fprintln(os.Stderr, "cifar10: stopped as asked")
+		fmt.Fprintln(os.Stderr, "cifar10: stopped on request")
 		os.Exit(143)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "cifar10:", withFlags(err))
@@ -81,7 +81,7 @@ Without --data it trains on synthetic images. --download fetches CIFAR-10 first.
 
 func run(c *cli.Context) error {
 	if c.NArg() > 0 {
-		return fmt.Errorf("got %q behind the flags, want flags only; see --help", c.Args().First())
+		return fmt.Errorf("got %q after the flags, want flags only; see --help", c.Args().First())
 	}
 	s := fromFlags(c)
 	if err := s.validate(); err != nil {
@@ -220,27 +220,27 @@ func flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "data", Usage: "CIFAR-10: the binary archive (.tar.gz) or the folder of its .bin files", EnvVars: []string{"PARAGON_CIFAR10"}},
 		&cli.BoolFlag{Name: "download", Usage: "fetch CIFAR-10 into the folder --data first"},
-		&cli.IntFlag{Name: "train-examples", Usage: "use only so many training images (0: all; of synthetic ones: 10,000)"},
-		&cli.IntFlag{Name: "test-examples", Usage: "use only so many test images (0: all; of synthetic ones: 2,000)"},
+		&cli.IntFlag{Name: "train-examples", Usage: "use only this many training images (0: all; of synthetic ones: 10,000)"},
+		&cli.IntFlag{Name: "test-examples", Usage: "use only this many test images (0: all; of synthetic ones: 2,000)"},
 
 		&cli.StringFlag{Name: "model", Value: "resnet18", Usage: "resnet18, resnet34 or resnet50"},
 		&cli.StringFlag{Name: "stem", Value: "imagenet", Usage: "imagenet (the tutorial's model) or cifar (slower, more accurate)"},
 		&cli.IntFlag{Name: "width", Usage: "channels of the first stage; the others have 2, 4 and 8 times as many (0: 64)"},
-		&cli.StringFlag{Name: "dtype", Value: "auto", Usage: "numbers of convolutions and linear layers: on CPUs float32, or bf16, faster with AVX512_BF16; on GPUs bf16, fp16 (the loss is scaled), tf32 or float32 (auto: float32 on CPUs, bf16 on GPUs)"},
-		&cli.IntFlag{Name: "batch", Value: 64, Usage: "images of a step on each device"},
-		&cli.StringSliceFlag{Name: "devices", Value: cli.NewStringSlice("cpu:0"), Usage: "devices of this worker: cpu:0,cpu:1 or cuda:0; auto: the GPUs that are there, else cpu:0"},
+		&cli.StringFlag{Name: "dtype", Value: "auto", Usage: "number type of convolutions and linear layers: on CPUs float32, or bf16, faster with AVX512_BF16; on GPUs bf16, fp16 (the loss is scaled), tf32 or float32 (auto: float32 on CPUs, bf16 on GPUs)"},
+		&cli.IntFlag{Name: "batch", Value: 64, Usage: "images per step on each device"},
+		&cli.StringSliceFlag{Name: "devices", Value: cli.NewStringSlice("cpu:0"), Usage: "devices of this worker: cpu:0,cpu:1 or cuda:0; auto: all GPUs of the machine, else cpu:0"},
 		&cli.IntFlag{Name: "threads", Usage: "threads of each device (0: the cores of this host divided by its workers and devices)"},
 
-		&cli.BoolFlag{Name: "adapt", Usage: "choose the batch size while training, by goodput; the learning rate and the schedule are those for --initial-batch, and an epoch is as much progress as a pass over the data makes with it"},
+		&cli.BoolFlag{Name: "adapt", Usage: "choose the batch size while training, by goodput; the learning rate and the schedule are for --initial-batch, and an epoch is the progress of one pass over the data with that batch"},
 		&cli.IntFlag{Name: "max-batch", Usage: "with --adapt: the largest batch of all workers together (0: the batch stays at the initial one)"},
 		&cli.IntFlag{Name: "initial-batch", Usage: "with --adapt: the batch of all workers together that the learning rate is for (0: --batch times the devices of all workers at the start)"},
-		&cli.IntFlag{Name: "max-local-batch", Usage: "with --adapt: the most images of a worker in one forward and backward pass; larger batches take several (0: no bound but --max-batch and the memory)"},
-		&cli.StringFlag{Name: "rule", Usage: "with --adapt: how the learning rate grows with the batch: " + strings.Join(adapt.Rules(), ", ") + " (default: adamscale for Adam's family, else adascale)"},
-		&cli.Float64Flag{Name: "rule-warmup-epochs", Usage: "with --rule legw: epochs of its warm-up at the initial batch"},
+		&cli.IntFlag{Name: "max-local-batch", Usage: "with --adapt: the largest number of images of a worker in one forward and backward pass; larger batches take several passes (0: bounded by --max-batch and the memory only)"},
+		&cli.StringFlag{Name: "rule", Usage: "with --adapt: rule by which the learning rate grows with the batch: " + strings.Join(adapt.Rules(), ", ") + " (default: adamscale for Adam's family, else adascale)"},
+		&cli.Float64Flag{Name: "rule-warmup-epochs", Usage: "with --rule legw: epochs of the rule's warm-up at the initial batch"},
 
 		&cli.IntFlag{Name: "epochs", Value: 5, Usage: "passes over the data"},
-		&cli.IntFlag{Name: "eval-steps", Usage: "evaluate after so many steps, besides the end of each epoch; with --adapt, steps of the initial batch (0: none)"},
-		&cli.Uint64Flag{Name: "max-steps", Usage: "end after so many steps (0: no limit)"},
+		&cli.IntFlag{Name: "eval-steps", Usage: "evaluate every N steps, besides the end of each epoch; with --adapt, steps of the initial batch (0: none)"},
+		&cli.Uint64Flag{Name: "max-steps", Usage: "stop after this many steps (0: no limit)"},
 		&cli.StringFlag{Name: "optimizer", Value: "adam", Usage: "sgd, nag, adam, adamw, adagrad, rmsprop, ftrl, lars or lamb"},
 		&cli.Float64Flag{Name: "lr", Value: 0.001, Usage: "learning rate"},
 		&cli.Float64Flag{Name: "momentum", Usage: "momentum of sgd, nag, rmsprop and lars"},
@@ -250,25 +250,25 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "schedule", Value: "constant", Usage: "constant, cosine, linear (both fall to 0), or onecycle: a line up for a quarter of the steps, or --warmup-epochs, and one down to 0"},
 		&cli.Float64Flag{Name: "warmup-epochs", Usage: "epochs of linear warm-up"},
 		&cli.BoolFlag{Name: "augment", Usage: "random crops and flips"},
-		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of initial values, order and augmentation; the same on all workers"},
+		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of initial values, data order and augmentation; the same on all workers"},
 
 		&cli.StringFlag{Name: "kvstore", Value: "dist_sync", Usage: "dist_sync or dist_async; without a launcher a job of one worker"},
-		&cli.StringFlag{Name: "compression", Value: "none", Usage: "of pushed gradients: none, fp16, bf16, 2bit, 1bit or topk"},
+		&cli.StringFlag{Name: "compression", Value: "none", Usage: "compression of pushed gradients: none, fp16, bf16, 2bit, 1bit or topk"},
 		&cli.Float64Flag{Name: "compression-ratio", Usage: "share of the values that topk sends (0: 0.01)"},
 		&cli.Float64Flag{Name: "compression-threshold", Usage: "threshold of 2bit or 1bit, in units of a gradient summed over a worker's batch"},
 		&cli.Float64Flag{Name: "compression-scale", Usage: "2bit without a threshold: the threshold of each layer and step is this times the root mean square of its gradient (0: 1)"},
-		&cli.StringFlag{Name: "compression-pull", Value: "none", Usage: "of values sent back: none, fp16 or bf16"},
-		&cli.IntFlag{Name: "staleness", Value: -1, Usage: "dist_async: by how many steps a worker may run ahead of the slowest (-1: no bound)"},
-		&cli.IntFlag{Name: "local-steps", Usage: "steps that a worker takes by itself between two exchanges, for slow links (0: none; each step exchanges gradients)"},
-		&cli.Float64Flag{Name: "outer-lr", Value: 0.7, Usage: "with --local-steps: the servers' learning rate for the mean of what the workers learned"},
+		&cli.StringFlag{Name: "compression-pull", Value: "none", Usage: "compression of values sent back: none, fp16 or bf16"},
+		&cli.IntFlag{Name: "staleness", Value: -1, Usage: "dist_async: how many steps a worker may run ahead of the slowest one (-1: no bound)"},
+		&cli.IntFlag{Name: "local-steps", Usage: "steps that a worker takes alone between two exchanges, for slow links (0: none; each step exchanges gradients)"},
+		&cli.Float64Flag{Name: "outer-lr", Value: 0.7, Usage: "with --local-steps: the servers' learning rate for the mean change of the workers' values"},
 		&cli.Float64Flag{Name: "outer-momentum", Value: 0.9, Usage: "with --local-steps: the servers' Nesterov momentum"},
 		&cli.BoolFlag{Name: "update-on-worker", Usage: "run the optimizer on the workers; the servers only sum"},
 		&cli.StringFlag{Name: "checkpoint-dir", Usage: "place for checkpoints: a folder, or the URL of a bucket: s3://bucket/prefix?region=..., gs://bucket/prefix or azblob://container/prefix (default: none)"},
-		&cli.IntFlag{Name: "checkpoint-steps", Usage: "save after so many steps, besides the end of each epoch"},
-		&cli.DurationFlag{Name: "checkpoint-every", Usage: "save whenever so much time has passed, such as 10m, besides the end of each epoch; not with dist_async"},
-		&cli.BoolFlag{Name: "resume", Usage: "go on from the newest checkpoint in --checkpoint-dir; launch --restarts sets it when it starts the job again", EnvVars: []string{"PARAGON_RESUME"}},
-		&cli.Uint64Flag{Name: "resume-step", Usage: "with --resume: go on from the checkpoint after so many steps, where newer ones are damaged (0: the newest)"},
-		&cli.StringFlag{Name: "init-from", Usage: "begin with the model in a file: PyTorch's state dict (.safetensors), or a checkpoint"},
+		&cli.IntFlag{Name: "checkpoint-steps", Usage: "save every N steps, besides the end of each epoch"},
+		&cli.DurationFlag{Name: "checkpoint-every", Usage: "save at this interval, such as 10m, besides the end of each epoch; not with dist_async"},
+		&cli.BoolFlag{Name: "resume", Usage: "resume from the newest checkpoint in --checkpoint-dir; launch --restarts sets this when it restarts the job", EnvVars: []string{"PARAGON_RESUME"}},
+		&cli.Uint64Flag{Name: "resume-step", Usage: "with --resume: resume from the checkpoint after this many steps, if newer ones are damaged (0: the newest)"},
+		&cli.StringFlag{Name: "init-from", Usage: "start with the model in a file: a PyTorch state dict (.safetensors), or a checkpoint"},
 		&cli.StringFlag{Name: "out", Value: "out", Usage: "folder for the picture of the curves and, under tensorboard, TensorBoard's scalars"},
 		&cli.BoolFlag{Name: "print-hash", Usage: "print the SHA-256 of the parameters at the end"},
 	}

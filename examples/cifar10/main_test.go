@@ -163,7 +163,7 @@ func TestRefusesByName(t *testing.T) {
 		want  string
 	}{
 		{[]string{"--bogus"}, "-bogus"},
-		{[]string{"more"}, `got "more" behind the flags`},
+		{[]string{"more"}, `got "more" after the flags`},
 		{[]string{"--batch", "x"}, "batch"},
 		{[]string{"--batch", "0"}, "--batch is 0"},
 		{[]string{"--batch", "99999999"}, "--batch is 99999999, want 1 to 65536"},

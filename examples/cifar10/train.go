@@ -70,7 +70,7 @@ func train(ctx context.Context, s settings) (err error) {
 		if err != nil {
 			return fmt.Errorf("--init-from: %w", err)
 		}
-		fmt.Printf("Model of %s; not used: %q\n", s.initFrom, unused)
+		fmt.Printf("Loaded the model from %s; unused tensors: %q\n", s.initFrom, unused)
 	}
 	normalise := data.Augment{Mean: data.CIFAR10Mean, Std: data.CIFAR10Std}
 	augment := normalise

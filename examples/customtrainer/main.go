@@ -37,7 +37,7 @@ func main() {
 	_, err := train(context.Background(), "dist_sync", *out, *epochs)
 	switch {
 	case errors.Is(err, kvstore.ErrRemoved):
-		fmt.Fprintln(os.Stderr, "customtrainer: removed from the job as asked; the others go on")
+		fmt.Fprintln(os.Stderr, "customtrainer: removed from the job on request; the other workers continue")
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "customtrainer:", err)
 		os.Exit(1)

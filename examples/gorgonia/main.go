@@ -35,7 +35,7 @@ const (
 )
 
 func main() {
-	before := flag.Bool("before", false, "run it as it was: gorgonia's TapeMachine and solver")
+	before := flag.Bool("before", false, "run the original program: gorgonia's TapeMachine and solver")
 	out := flag.String("out", "out", "folder for TensorBoard's files, under tensorboard")
 	version.AddFlag(flag.CommandLine)
 	flag.Parse()

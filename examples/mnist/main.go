@@ -29,16 +29,16 @@ func main() {
 	var s settings
 	flag.StringVar(&s.data, "data", "", "folder of MNIST's idx files, .gz or not")
 	flag.BoolVar(&s.download, "download", false, "fetch MNIST into --data first")
-	flag.IntVar(&s.batch, "batch", 64, "images of a step")
-	flag.StringVar(&s.device, "device", "cpu:0", "cpu:0 or a GPU such as cuda:0; auto: the first GPU that is there, else cpu:0")
-	flag.StringVar(&s.dtype, "dtype", "auto", "numbers of convolutions and linear layers: float32 or bf16, on GPUs tf32 and fp16 besides (auto: float32 on a CPU, bf16 on a GPU)")
+	flag.IntVar(&s.batch, "batch", 64, "images per step")
+	flag.StringVar(&s.device, "device", "cpu:0", "cpu:0 or a GPU such as cuda:0; auto: the first GPU of the machine, else cpu:0")
+	flag.StringVar(&s.dtype, "dtype", "auto", "number type of convolutions and linear layers: float32 or bf16, on GPUs tf32 and fp16 besides (auto: float32 on a CPU, bf16 on a GPU)")
 	flag.IntVar(&s.epochs, "epochs", 3, "passes over the data")
 	flag.StringVar(&s.optimizer, "optimizer", "sgd", "sgd (with momentum 0.9) or adam")
-	flag.Float64Var(&s.learningRate, "learning-rate", 0.05, "of the optimizer; adam's is usually near 0.001")
+	flag.Float64Var(&s.learningRate, "learning-rate", 0.05, "learning rate of the optimizer; adam's is usually near 0.001")
 	flag.StringVar(&s.out, "out", "out", "folder for TensorBoard's files, under tensorboard")
 	version.AddFlag(flag.CommandLine)
 	flag.Parse()
-	err := fmt.Errorf("got %q behind the flags, want flags only; see --help", flag.Args())
+	err := fmt.Errorf("got %q after the flags, want flags only; see --help", flag.Args())
 	if flag.NArg() == 0 {
 		leave, forget := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer forget()
@@ -47,9 +47,9 @@ func main() {
 	}
 	switch {
 	case errors.Is(err, worker.ErrRemoved):
-		fmt.Fprintln(os.Stderr, "mnist: removed from the job as asked; the others go on")
+		fmt.Fprintln(os.Stderr, "mnist: removed from the job on request; the other workers continue")
 	case errors.Is(err, worker.ErrStopped):
-		fmt.Fprintln(os.Stderr, "mnist: stopped as asked")
+		fmt.Fprintln(os.Stderr, "mnist: stopped on request")
 		os.Exit(143)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "mnist:", err)

@@ -27,7 +27,7 @@ func main() {
 	flag.IntVar(&s.samples, "samples", 2, "learning rates for each number of epochs")
 	flag.IntVar(&s.parallel, "parallel", 1, "trials that run at once")
 	flag.StringVar(&s.dir, "dir", "runs/distributed", "folder of the search")
-	flag.BoolVar(&s.resume, "resume", false, "go on with the search in --dir")
+	flag.BoolVar(&s.resume, "resume", false, "resume the search in --dir")
 	flag.StringVar(&s.hosts, "hosts", "", "file of hosts that run trials, one on each line: HOST [slots=N] [gpus=N] [cpus=N]")
 	flag.StringVar(&s.address, "address", "", "with --hosts: the address at which they reach this machine")
 	flag.StringVar(&s.folder, "folder", "", "with --hosts: folder there that the current one is copied to")

@@ -26,13 +26,13 @@ import (
 func main() {
 	var s settings
 	flag.IntVar(&s.trials, "trials", 20, "trials to run")
-	flag.IntVar(&s.epochs, "epochs", 10, "epochs of each")
+	flag.IntVar(&s.epochs, "epochs", 10, "epochs of each trial")
 	flag.IntVar(&s.parallel, "parallel", 2, "trials that run at once")
 	flag.StringVar(&s.scheduler, "scheduler", "fifo", "fifo: all trials run to their end; asha: poor ones are stopped")
 	flag.DurationVar(&s.epochTime, "epoch-time", 100*time.Millisecond, "time that an epoch takes")
-	flag.Uint64Var(&s.seed, "seed", 1, "of the search")
+	flag.Uint64Var(&s.seed, "seed", 1, "seed of the search")
 	flag.StringVar(&s.dir, "dir", "runs/toy", "folder of the search")
-	flag.BoolVar(&s.resume, "resume", false, "go on with the search in --dir")
+	flag.BoolVar(&s.resume, "resume", false, "resume the search in --dir")
 	version.AddFlag(flag.CommandLine)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -25,19 +25,19 @@ import (
 
 func main() {
 	path := flag.String("data", "", "rows of the Criteo display advertising set, tab-separated, .gz or not")
-	batch := flag.Int("batch", 128, "rows of a step")
-	epochs := flag.Int("epochs", 1, "passes over the data; a small file is learned by heart after one")
+	batch := flag.Int("batch", 128, "rows per step")
+	epochs := flag.Int("epochs", 1, "passes over the data; after one pass the model overfits a small file")
 	out := flag.String("out", "out", "folder for TensorBoard's files, under tensorboard")
-	buckets := flag.Int64("buckets", 0, "rows of a table that values are hashed into; 0: each value has its own, made on first use")
+	buckets := flag.Int64("buckets", 0, "rows of the table that values are hashed into; 0: each value has its own row, made on first use")
 	version.AddFlag(flag.CommandLine)
 	flag.Parse()
-	err := fmt.Errorf("got %q behind the flags, want flags only; see --help", flag.Args())
+	err := fmt.Errorf("got %q after the flags, want flags only; see --help", flag.Args())
 	if flag.NArg() == 0 {
 		_, err = train(context.Background(), *path, *out, *batch, *epochs, *buckets)
 	}
 	switch {
 	case errors.Is(err, kvstore.ErrRemoved):
-		fmt.Fprintln(os.Stderr, "widedeep: removed from the job as asked; the others go on")
+		fmt.Fprintln(os.Stderr, "widedeep: removed from the job on request; the other workers continue")
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "widedeep:", err)
 		os.Exit(1)
