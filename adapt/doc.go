@@ -1,10 +1,10 @@
 // Package adapt computes what a job needs in order to change its batch size and its number of replicas while it trains: how noisy the
-// gradient is, by what the learning rate is multiplied, how long a step takes, and which configuration makes the most progress a second.
+// gradient is, the factor of the learning rate, the time of a step, and the configuration that makes the most progress per second.
 //
 // A user chooses an initial batch M0 and a learning rate for it. The scale S is the global batch over M0. A step at scale S is worth
 // Noise.Gain(S) steps at M0, between 1, where the gradient is all signal, and S, where it is all noise; Gain(S)/S is the efficiency of an
-// example. A Model predicts the seconds of a step. Goodput is throughput times efficiency: its maximum over local batch, accumulation and
-// servers is what Best finds, and by it a scheduler compares numbers of replicas.
+// example. A Model predicts the seconds of a step. Goodput is throughput times efficiency. Best finds its maximum over local batch,
+// accumulation and servers; a scheduler compares numbers of replicas by it.
 //
 // A job goes round this loop:
 //
@@ -13,7 +13,7 @@
 //   - The learning rate of that one step is multiplied by Factor of the step's scale, and the gain is added to Progress, by which epochs
 //     end and schedules go.
 //   - A Profile collects how long steps take; FitParameterServer (or FitAllReduce) makes a Model of it.
-//   - Goodput{Model, Noise, InitialBatch}.Best chooses the configuration for the replicas that there are, or for other numbers of them.
+//   - Goodput{Model, Noise, InitialBatch}.Best chooses the configuration for the present number of replicas, or for another one.
 //
 // All of it is pure: no clock, no disk, no goroutine, and the same input gives the same output, bit for bit on one architecture. What has
 // state (Estimator, Estimators, Profile) gives it for a checkpoint and restores it; none of these is safe for concurrent use. Functions and

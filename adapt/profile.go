@@ -137,11 +137,11 @@ func (p *Profile) Restore(entries []ProfileEntry) error {
 			return fmt.Errorf("adapt: restore profile: %w", err)
 		}
 		if e.Steps < 0 || e.Computed < 0 || (e.Steps > 0) != (e.Closing > 0) || (e.Computed > 0) != (e.Computing > 0) || !finite(e.Closing) || !finite(e.Computing) {
-			return fmt.Errorf("adapt: restore profile: %+v has %d steps in %g s and %d computed in %g s, want times where there are numbers",
+			return fmt.Errorf("adapt: restore profile: %+v has %d steps in %g s and %d computed in %g s, want a positive time for each number above 0",
 				t, e.Steps, e.Closing, e.Computed, e.Computing)
 		}
 		if i > 0 && compareEntries(sorted[i-1], e) == 0 {
-			return fmt.Errorf("adapt: restore profile: local batch %d with %d replicas on %d nodes is there twice", e.LocalBatch, e.Replicas, e.Nodes)
+			return fmt.Errorf("adapt: restore profile: local batch %d with %d replicas on %d nodes is listed twice", e.LocalBatch, e.Replicas, e.Nodes)
 		}
 	}
 	p.entries = sorted

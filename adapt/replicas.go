@@ -42,14 +42,14 @@ func (r ReplicaChoice) Wish() (replicas int, reason string, err error) {
 	case r.Goodput == nil:
 		return 0, "", fmt.Errorf("adapt: choice of replicas: Goodput is nil")
 	case r.Present < 1:
-		return 0, "", fmt.Errorf("adapt: choice of replicas: %d are present, want at least 1", r.Present)
+		return 0, "", fmt.Errorf("adapt: choice of replicas: %d replicas are present, want at least 1", r.Present)
 	case r.Least < 0 || r.Most < least:
-		return 0, "", fmt.Errorf("adapt: choice of replicas: %d to %d, want from at least 1 to at least as many", r.Least, r.Most)
+		return 0, "", fmt.Errorf("adapt: choice of replicas: limits %d and %d, want a minimum of at least 1 and a maximum not below it", r.Least, r.Most)
 	case !(r.ChangeSeconds >= 0) || math.IsInf(r.ChangeSeconds, 0) || !(r.Remaining >= 0):
 		return 0, "", fmt.Errorf("adapt: choice of replicas: a change costs %g s and %g s remain, want numbers from 0", r.ChangeSeconds, r.Remaining)
 	}
 	if inside := min(max(r.Present, least), r.Most); inside != r.Present {
-		return inside, fmt.Sprintf("%d are present, and %d to %d may be", r.Present, least, r.Most), nil
+		return inside, fmt.Sprintf("%d replicas are present, and the limits are %d and %d", r.Present, least, r.Most), nil
 	}
 	now := r.at(r.Present)
 	if now == 0 {
@@ -70,15 +70,15 @@ func (r ReplicaChoice) Wish() (replicas int, reason string, err error) {
 		}
 	}
 	if best != r.Present {
-		return best, fmt.Sprintf("goodput %.4g instead of %.4g examples/s (%+.0f %%) with %d instead of %d", r.at(best), now, 100*(r.at(best)/now-1), best, r.Present), nil
+		return best, fmt.Sprintf("goodput %.4g instead of %.4g examples/s (%+.0f %%) with %d instead of %d replicas", r.at(best), now, 100*(r.at(best)/now-1), best, r.Present), nil
 	}
 	if r.Present == r.Most {
-		return best, fmt.Sprintf("goodput %.4g examples/s with the most that may be", now), nil
+		return best, fmt.Sprintf("goodput %.4g examples/s with the maximum number of replicas", now), nil
 	}
 	if r.at(best+1) == 0 {
-		return best, fmt.Sprintf("goodput %.4g examples/s, and none is known with %d", now, best+1), nil
+		return best, fmt.Sprintf("goodput %.4g examples/s, and none is known with %d replicas", now, best+1), nil
 	}
-	return best, fmt.Sprintf("%d would make the goodput %.4g instead of %.4g examples/s (%+.0f %%), which does not pay", best+1, r.at(best+1), now, 100*(r.at(best+1)/now-1)), nil
+	return best, fmt.Sprintf("with %d replicas the goodput would be %.4g instead of %.4g examples/s (%+.0f %%), not worth a change", best+1, r.at(best+1), now, 100*(r.at(best+1)/now-1)), nil
 }
 
 // at is the goodput of so many replicas; 0 where it is no positive number.

@@ -23,23 +23,23 @@ func TestAReplicaIsWishedForWhereItPays(t *testing.T) {
 		want   int
 		reason string
 	}{
-		{"linear", ReplicaChoice{Present: 1, Most: 4, Goodput: list(100, 200, 300, 400)}, 2, "goodput 200 instead of 100 examples/s (+100 %) with 2 instead of 1"},
+		{"linear", ReplicaChoice{Present: 1, Most: 4, Goodput: list(100, 200, 300, 400)}, 2, "goodput 200 instead of 100 examples/s (+100 %) with 2 instead of 1 replicas"},
 		{"linear, explored", ReplicaChoice{Present: 1, Most: 4, Explored: 4, Goodput: list(100, 200, 300, 400)}, 4, "with 4"},
-		{"one more adds 6 %", ReplicaChoice{Present: 2, Most: 4, Goodput: list(100, 180, 190, 192)}, 2, "3 would make the goodput 190 instead of 180 examples/s (+6 %), which does not pay"},
+		{"one more adds 6 %", ReplicaChoice{Present: 2, Most: 4, Goodput: list(100, 180, 190, 192)}, 2, "with 3 replicas the goodput would be 190 instead of 180 examples/s (+6 %), not worth a change"},
 		{"one more adds 8 %", ReplicaChoice{Present: 2, Most: 4, Goodput: list(100, 180, 195, 197)}, 3, "with 3"},
 		{"over a dip, as on a second host", ReplicaChoice{Present: 2, Most: 4, Goodput: list(100, 200, 190, 330)}, 4, "with 4"},
 		{"it adds nothing", ReplicaChoice{Present: 3, Most: 4, Goodput: list(100, 180, 181, 181)}, 2, "with 2 instead of 3"},
-		{"it adds 4 %: neither more nor fewer", ReplicaChoice{Present: 3, Most: 4, Goodput: list(100, 180, 187.5, 190)}, 3, "does not pay"},
-		{"the cost of the change", ReplicaChoice{Present: 1, Most: 2, ChangeSeconds: 30, Remaining: 100, Goodput: list(100, 130)}, 1, "does not pay"},
+		{"it adds 4 %: neither more nor fewer", ReplicaChoice{Present: 3, Most: 4, Goodput: list(100, 180, 187.5, 190)}, 3, "not worth a change"},
+		{"the cost of the change", ReplicaChoice{Present: 1, Most: 2, ChangeSeconds: 30, Remaining: 100, Goodput: list(100, 130)}, 1, "not worth a change"},
 		{"spread over more time", ReplicaChoice{Present: 1, Most: 2, ChangeSeconds: 30, Remaining: 1000, Goodput: list(100, 130)}, 2, "+30 %"},
 		{"over 10 minutes where that is not known", ReplicaChoice{Present: 1, Most: 2, ChangeSeconds: 60, Goodput: list(100, 118)}, 2, "+18 %"},
-		{"almost at the end", ReplicaChoice{Present: 1, Most: 4, ChangeSeconds: 2, Remaining: 1, Goodput: list(100, 200, 300, 400)}, 1, "does not pay"},
-		{"as many as may be", ReplicaChoice{Present: 2, Most: 2, Goodput: list(100, 200, 300)}, 2, "the most that may be"},
-		{"too many", ReplicaChoice{Present: 5, Least: 2, Most: 3, Goodput: list(100, 200, 300)}, 3, "5 are present, and 2 to 3 may be"},
-		{"too few", ReplicaChoice{Present: 1, Least: 2, Most: 3, Goodput: list()}, 2, "1 are present"},
+		{"almost at the end", ReplicaChoice{Present: 1, Most: 4, ChangeSeconds: 2, Remaining: 1, Goodput: list(100, 200, 300, 400)}, 1, "not worth a change"},
+		{"as many as may be", ReplicaChoice{Present: 2, Most: 2, Goodput: list(100, 200, 300)}, 2, "the maximum number of replicas"},
+		{"too many", ReplicaChoice{Present: 5, Least: 2, Most: 3, Goodput: list(100, 200, 300)}, 3, "5 replicas are present, and the limits are 2 and 3"},
+		{"too few", ReplicaChoice{Present: 1, Least: 2, Most: 3, Goodput: list()}, 2, "1 replicas are present"},
 		{"nothing is known", ReplicaChoice{Present: 1, Most: 4, Goodput: list()}, 1, "not known yet"},
 		{"numbers that are none", ReplicaChoice{Present: 1, Most: 4, Goodput: list(100, math.NaN(), math.Inf(1), -3)}, 1, "none is known with 2"},
-		{"the least is kept", ReplicaChoice{Present: 3, Least: 3, Most: 4, Goodput: list(100, 100, 100, 100)}, 3, "does not pay"},
+		{"the least is kept", ReplicaChoice{Present: 3, Least: 3, Most: 4, Goodput: list(100, 100, 100, 100)}, 3, "not worth a change"},
 	} {
 		got, reason, err := tc.choice.Wish()
 		if err != nil || got != tc.want || !strings.Contains(reason, tc.reason) {
@@ -75,9 +75,9 @@ func TestAWishSettles(t *testing.T) {
 func TestChoicesOfReplicasAreChecked(t *testing.T) {
 	for name, c := range map[string]ReplicaChoice{
 		"Goodput is nil":   {Present: 1, Most: 1},
-		"0 are present":    {Most: 1, Goodput: list(1)},
-		"2 to 1":           {Present: 1, Least: 2, Most: 1, Goodput: list(1)},
-		"0 to 0":           {Present: 1, Goodput: list(1)},
+		"0 replicas":       {Most: 1, Goodput: list(1)},
+		"2 and 1":          {Present: 1, Least: 2, Most: 1, Goodput: list(1)},
+		"0 and 0":          {Present: 1, Goodput: list(1)},
 		"costs -1 s":       {Present: 1, Most: 1, ChangeSeconds: -1, Goodput: list(1)},
 		"costs NaN s":      {Present: 1, Most: 1, ChangeSeconds: math.NaN(), Goodput: list(1)},
 		"and NaN s remain": {Present: 1, Most: 1, Remaining: math.NaN(), Goodput: list(1)},

@@ -10,11 +10,11 @@
 //
 // The header maps each tensor's name to {"dtype":"F32","shape":[2,3],
 // "data_offsets":[0,24]}, offsets from the start of the data, and may map
-// "__metadata__" to an object of strings. Tensors lie one behind the other
-// without holes, row-major; Write puts wider types first, so that each lies at
+// "__metadata__" to an object of strings. Tensors follow one another
+// without gaps, row-major; Write puts wider types first, so that each lies at
 // a multiple of its own width.
 //
-// Write adds a string of its own, which other tools pass over: paragon.crc32c
+// Write adds a string of its own, which other tools ignore: paragon.crc32c
 // has the CRC-32C of the header, with these eight digits as zeros, and of each
 // tensor in the order of the data, in hexadecimal with spaces between. Open
 // compares the first, Verify and whatever reads a whole tensor the others. A

@@ -38,7 +38,7 @@ type Source interface {
 }
 
 // ErrScheme is what errors.Is finds in the error of a URI that this program cannot open.
-var ErrScheme = errors.New("unknown kind of place")
+var ErrScheme = errors.New("unknown scheme")
 
 // An Opener opens the place that a URL names.
 type Opener func(ctx context.Context, u *url.URL) (Place, error)

@@ -58,7 +58,7 @@ func sealed(text, field []byte) ([]byte, error) {
 func unsealed(text, field []byte) (noted, got uint32, err error) {
 	at := fieldAt(text, field)
 	if at < 0 || len(text) < at+len(sumPlaceholder) {
-		return 0, 0, fmt.Errorf("got no checksum behind %s", field)
+		return 0, 0, fmt.Errorf("got no checksum after %s", field)
 	}
 	if noted, err = parseSum(string(text[at : at+len(sumPlaceholder)])); err != nil {
 		return 0, 0, err

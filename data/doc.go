@@ -5,7 +5,7 @@
 // and LoadMNIST read the files as their authors publish them and check what
 // they read; Synthetic draws a set of the same shape as CIFAR-10 for machines
 // that have no data; LoadCriteo reads rows of clicks. FetchCIFAR10 and
-// FetchMNIST bring the files where a network is at hand.
+// FetchMNIST download the files.
 //
 // A Loader takes the order of the examples from outside (package sampler gives
 // it), reads ahead in parallel into a fixed number of buffers, and augments.

@@ -43,7 +43,7 @@
 // # Kinds of stores
 //
 // "local" and "device" live in this process, for one worker and its devices. "dist_sync" and "dist_async" join the job that launch describes in the
-// environment; without one they are a job of one worker, and say so. "local" and "device" have the semantics of "dist_sync". All pass the same test suite,
+// environment; without one they are a job of one worker, and log that. "local" and "device" have the semantics of "dist_sync". All pass the same test suite,
 // kvstoretest.
 //
 // In "dist_async" each push is applied at once; WithStaleness bounds how far a worker may run ahead of the slowest. Staleness

@@ -100,7 +100,7 @@ func NewElasticSampler(ctx context.Context, store Store, cfg SamplerConfig) (*El
 	case kind == "dist_sync" || kind == "dist_device_sync":
 		var err error
 		if s.roll, err = rollcall.New(ctx, store); errors.Is(err, ErrDuplicateInit) {
-			return nil, fmt.Errorf("kvstore: elastic sampler: the store has had an ElasticSampler or worker.Fit, want one of them for a store: %w", err)
+			return nil, fmt.Errorf("kvstore: elastic sampler: the store already has an ElasticSampler or worker.Fit, want only one in the life of a store: %w", err)
 		} else if err != nil {
 			return nil, fmt.Errorf("kvstore: elastic sampler: %w", err)
 		}
@@ -124,7 +124,7 @@ func NewElasticSampler(ctx context.Context, store Store, cfg SamplerConfig) (*El
 func (s *ElasticSampler) Epochs() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if s.inEpochs {
-			s.fail("epoch %d: Epochs within a turn of Epochs", s.epoch)
+			s.fail("epoch %d: Epochs was called within a loop over Epochs", s.epoch)
 			return
 		}
 		s.inEpochs = true
@@ -147,7 +147,7 @@ func (s *ElasticSampler) Epochs() iter.Seq[int] {
 func (s *ElasticSampler) Batches(ctx context.Context) iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		if s.inBatches {
-			s.fail("epoch %d: step %d: Batches within a turn of Batches", s.epoch, s.step)
+			s.fail("epoch %d: step %d: Batches was called within a loop over Batches", s.epoch, s.step)
 			return
 		}
 		s.inBatches = true

@@ -297,12 +297,12 @@ func TestMisuseOfASamplerIsNamed(t *testing.T) {
 					}
 				}
 			}
-		}, 0, "Batches within a turn of Batches"},
+		}, 0, "Batches was called within a loop over Batches"},
 		{"Epochs in Epochs", func(s *kvstore.ElasticSampler) {
 			for range s.Epochs() {
 				all(s)
 			}
-		}, 0, "Epochs within a turn of Epochs"},
+		}, 0, "Epochs was called within a loop over Epochs"},
 		{"Batches after Epochs", func(s *kvstore.ElasticSampler) {
 			all(s)
 			for range s.Batches(ctx) {
@@ -382,7 +382,7 @@ func TestABatchOfAllExamples(t *testing.T) {
 
 // A second sampler of a dist_sync store would begin where the division of the last change began.
 func TestASecondSamplerOfAStoreIsRefused(t *testing.T) {
-	for kind, want := range map[string]string{"local": "", "dist_sync": "the store has had an ElasticSampler", "dist_async": ""} {
+	for kind, want := range map[string]string{"local": "", "dist_sync": "the store already has an ElasticSampler", "dist_async": ""} {
 		kv, err := kvstore.Create(t.Context(), kind)
 		if err != nil {
 			t.Fatal(err)

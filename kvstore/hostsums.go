@@ -138,7 +138,7 @@ func (h *hostSummer) close() {
 	close(h.stop)
 	h.sums.Close()
 	if sent, dissolved := h.sums.Counts(); sent+dissolved > 0 {
-		h.s.logger.Debug("kvstore: sums of this host's gradients that this worker has made", "sent", sent, "dissolved", dissolved)
+		h.s.logger.Debug("kvstore: host sums made by this worker", "sent", sent, "dissolved", dissolved)
 	}
 	h.server.Close()
 	h.work.Wait()
@@ -319,7 +319,7 @@ func (h *hostSummer) giveUp(c *call, err error) {
 	defer h.mu.Unlock()
 	if _, ok := h.unreachable[leader]; !ok {
 		h.unreachable[leader] = time.Now().Add(leaderPause)
-		h.s.logger.Warn("kvstore: host sums: cannot reach the worker that adds up for this host; this worker pushes for itself meanwhile", "node", leader, "for", leaderPause, "err", err)
+		h.s.logger.Warn("kvstore: host sums: cannot reach the worker that sums for this host; this worker pushes to the servers itself for now", "node", leader, "for", leaderPause, "err", err)
 	}
 }
 
@@ -339,7 +339,7 @@ func (set *settings) listenForHost(kind string, cfg *cluster.Config) (*hostListe
 	}
 	ln, err := c.Network.Listen("127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("listen for sums within this host: %w; PARAGON_HOST_SUMS=off does without them", err)
+		return nil, fmt.Errorf("listen for sums within this host: %w; PARAGON_HOST_SUMS=off turns host sums off", err)
 	}
 	if mode == HostSumsOn {
 		id += "+on" // workers with auto would be waited for in vain

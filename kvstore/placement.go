@@ -94,7 +94,7 @@ func (p *placementTracker) run() {
 				if p.ctx.Err() != nil {
 					return
 				}
-				p.s.logger.Warn("kvstore: read where shards are; trying again", "err", err)
+				p.s.logger.Warn("kvstore: cannot read the placement of shards; retrying", "err", err)
 				soon = time.After(refreshPause)
 			} else {
 				missed = false
@@ -175,7 +175,7 @@ func (p *placementTracker) setUpNewServers(m *wire.Membership) {
 			err = o.run(p.ctx)
 		}
 		if err != nil && p.ctx.Err() == nil {
-			p.s.logger.Warn("kvstore: set optimizer on new servers", "err", err)
+			p.s.logger.Warn("kvstore: cannot set the optimizer on new servers", "err", err)
 		}
 	})
 }

@@ -131,7 +131,7 @@ func (s *store) SetProfilerConfig(cfg ProfilerConfig) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.busy || p.running != nil {
-		return errors.New("kvstore: set profiler config: a profile runs, want it stopped first: SetProfilerState(ctx, ProfilerStop)")
+		return errors.New("kvstore: set profiler config: a profile is running; stop it first: SetProfilerState(ctx, ProfilerStop)")
 	}
 	p.cfg = cfg
 	return nil
@@ -170,11 +170,11 @@ func (s *store) takeProfile(state ProfilerState) (*profile, error) {
 	case p.closed:
 		return nil, ErrClosed
 	case p.busy:
-		return nil, errors.New("another call of SetProfilerState is under way")
+		return nil, errors.New("another call of SetProfilerState is in progress")
 	case state == ProfilerRun && p.running != nil:
-		return nil, errors.New("a profile runs already, want it stopped first")
+		return nil, errors.New("a profile is already running; stop it first: SetProfilerState(ctx, ProfilerStop)")
 	case state == ProfilerStop && p.running == nil:
-		return nil, errors.New("no profile runs, want it begun first: SetProfilerState(ctx, ProfilerRun)")
+		return nil, errors.New("no profile is running; start one first: SetProfilerState(ctx, ProfilerRun)")
 	}
 	p.busy = true
 	if state == ProfilerStop {
@@ -204,7 +204,7 @@ func (s *store) dropRunning() {
 		p.running.capture.Close()
 	}
 	p.running = nil
-	s.logger.Warn("kvstore: the store was closed while a profile ran, which is dropped: call SetProfilerState with stop before", "file", p.cfg.Filename)
+	s.logger.Warn("kvstore: the store was closed while a profile was running; the profile is dropped: call SetProfilerState with stop first", "file", p.cfg.Filename)
 }
 
 // runProfile begins to record. Nothing records if it returns an error.

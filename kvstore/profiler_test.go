@@ -244,14 +244,14 @@ func TestWrongCallsOfTheProfiler(t *testing.T) {
 		{config(kvstore.ProfilerConfig{Filename: dir + "/"}), "want the path of a file"},
 		{config(kvstore.ProfilerConfig{Filename: filepath.Join(dir, "none", "p.json")}), "none"},
 		{state("pause"), `kvstore: set profiler state: got "pause", want run or stop`},
-		{state(kvstore.ProfilerStop), "kvstore: profiler stop: no profile runs, want it begun first"},
+		{state(kvstore.ProfilerStop), "kvstore: profiler stop: no profile is running; start one first"},
 		{config(kvstore.ProfilerConfig{Filename: file}), ""},
 		{state(kvstore.ProfilerRun), ""},
-		{state(kvstore.ProfilerRun), "kvstore: profiler run: a profile runs already"},
-		{config(kvstore.ProfilerConfig{Filename: file}), "kvstore: set profiler config: a profile runs"},
+		{state(kvstore.ProfilerRun), "kvstore: profiler run: a profile is already running"},
+		{config(kvstore.ProfilerConfig{Filename: file}), "kvstore: set profiler config: a profile is running"},
 		{func() error { return os.Remove(dir) }, ""},
 		{state(kvstore.ProfilerStop), "p.json"}, // its folder is gone
-		{state(kvstore.ProfilerStop), "no profile runs"},
+		{state(kvstore.ProfilerStop), "no profile is running"},
 		{func() error { return os.Mkdir(dir, 0o755) }, ""},
 		{state(kvstore.ProfilerRun), ""},
 		{state(kvstore.ProfilerStop), ""},
@@ -290,7 +290,7 @@ func TestAProfileOfALostServer(t *testing.T) {
 		for _, rank := range []int{0, 2} {
 			readProfile(t, filepath.Join(dir, fmt.Sprintf("rank%d_server_p.json", rank)))
 		}
-		if err := kv.SetProfilerState(ctx, kvstore.ProfilerStop); err == nil || !strings.Contains(err.Error(), "no profile runs") {
+		if err := kv.SetProfilerState(ctx, kvstore.ProfilerStop); err == nil || !strings.Contains(err.Error(), "no profile is running") {
 			t.Errorf("stopped again: got %v, want that no profile runs", err)
 		}
 		time.Sleep(time.Minute)

@@ -30,7 +30,7 @@ func (s *store) readProfile(ctx context.Context, verb string, x *profile, server
 			return n, err
 		}
 		if answer.Next > answer.Total || answer.Total > MaxProfilerSpans || answer.Next <= from && from < answer.Total {
-			return n, fmt.Errorf("kvstore: %s: %v: got spans up to %d of %d, want some behind %d, of at most %d", verb, &n, answer.Next, answer.Total, from, MaxProfilerSpans)
+			return n, fmt.Errorf("kvstore: %s: %v: got spans up to %d of %d, want more than %d, of at most %d", verb, &n, answer.Next, answer.Total, from, MaxProfilerSpans)
 		}
 		if err := n.SetClock(time.Duration(answer.ClockOffset), time.Duration(answer.ClockBound)); err != nil {
 			return n, fmt.Errorf("kvstore: %s: %w", verb, err)
@@ -41,7 +41,7 @@ func (s *store) readProfile(ctx context.Context, verb string, x *profile, server
 			}
 		}
 		if n.Dropped = answer.Dropped; answer.Overdue {
-			n.Missing = fmt.Sprintf("its recording ended after %v, which is the most", wire.MaxProfileSeconds*time.Second)
+			n.Missing = fmt.Sprintf("its recording stopped after the limit of %v", wire.MaxProfileSeconds*time.Second)
 		}
 		if from = answer.Next; from == answer.Total {
 			return n, nil

@@ -104,7 +104,7 @@ func (t *unreplicatedPushes) resend(ctx context.Context, k *key, shards []int) {
 			}
 		}
 		if err := o.run(ctx); err != nil && ctx.Err() == nil {
-			k.s.logger.Warn("kvstore: resend push", "key", k.name, "round", p.round, "err", err)
+			k.s.logger.Warn("kvstore: cannot resend a push", "key", k.name, "round", p.round, "err", err)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func (s *store) awaitReplication() {
 				err = s.PullRows(ctx, k.name, nil, nil)
 			}
 			if err != nil && !errors.Is(err, ErrClosed) {
-				s.logger.Warn("kvstore: close: the last push is not at the backup servers; it is lost if its server fails before the round closes", "key", k.name, "err", err)
+				s.logger.Warn("kvstore: close: the last push is not on the backup servers yet; it is lost if its server fails before the round closes", "key", k.name, "err", err)
 			}
 		})
 	}

@@ -123,7 +123,7 @@ func TestASearchOnSlurmLosesANode(t *testing.T) {
 	id := searchOnSlurm(t, c, dir)
 	before := awaitAttempts(t, c, id, dir, 4)
 	c.KillNode(t, "n2")
-	c.AwaitOutput(t, id, "a node takes no steps and is removed")
+	c.AwaitOutput(t, id, "a step could not be started on a node; the node is removed")
 	if err := os.WriteFile(free, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}

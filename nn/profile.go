@@ -26,7 +26,7 @@ func (p *Program) Profile(ctx context.Context, n int) ([]OpTime, error) {
 		Profile(ctx context.Context, n int) ([]time.Duration, error)
 	})
 	if !ok {
-		return nil, errors.New("nn: profile: the program's device has no profile")
+		return nil, errors.New("nn: profile: the program's device does not support profiles")
 	}
 	if err := p.begin(); err != nil {
 		return nil, err

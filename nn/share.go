@@ -66,9 +66,9 @@ func (t *trained) config(cfg Config) (Config, error) {
 	}
 	switch {
 	case cfg.DType != t.dtype:
-		return cfg, fmt.Errorf("Config.DType is %v, of the program to share with %v; programs for training that share compute in one type", cfg.DType, t.dtype)
+		return cfg, fmt.Errorf("Config.DType is %v, of the program to share with %v; training programs that share parameters must compute in one type", cfg.DType, t.dtype)
 	case cfg.Seed != t.seed:
-		return cfg, fmt.Errorf("Config.Seed is %d, of the program to share with %d; programs for training that share have one seed", cfg.Seed, t.seed)
+		return cfg, fmt.Errorf("Config.Seed is %d, of the program to share with %d; training programs that share parameters must have one seed", cfg.Seed, t.seed)
 	}
 	return cfg, nil
 }

@@ -25,7 +25,7 @@ func logSlow(p *plan.Plan, g *gorgonia.ExprGraph) {
 			continue
 		}
 		logged[kind] = true
-		joblog.Process().Info("an op has no kernel of its own and runs at gorgonia's speed in a compiled program", "op", kind, "use", instead)
+		joblog.Process().Info("an op has no compiled kernel; gorgonia runs it, at its own speed", "op", kind, "use", instead)
 	}
 }
 

@@ -32,7 +32,7 @@ func Divide(length int, cuts []Cut, parts, part int, opts ...Option) (*Sampler, 
 	remain := length
 	for c, cut := range cuts {
 		if cut.Parts < 1 || len(cut.Used) != cut.Parts {
-			return nil, fmt.Errorf("sampler: divide %d examples: cut %d: got %d parts and what %d of them used, want at least one part and as many", length, c, cut.Parts, len(cut.Used))
+			return nil, fmt.Errorf("sampler: divide %d examples: cut %d: got %d parts and counts of used examples for %d of them, want at least one part and a count for each", length, c, cut.Parts, len(cut.Used))
 		}
 		next := 0
 		for part, used := range cut.Used {

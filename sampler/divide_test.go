@@ -153,7 +153,7 @@ func TestCutsThatCannotBeAreErrors(t *testing.T) {
 		want string
 	}{
 		{sampler.Cut{}, "cut 0: got 0 parts"},
-		{sampler.Cut{Parts: 2, Used: []int{1}}, "got 2 parts and what 1 of them used"},
+		{sampler.Cut{Parts: 2, Used: []int{1}}, "got 2 parts and counts of used examples for 1"},
 		{sampler.Cut{Parts: 1, Used: []int{-1}}, "part 0 of 1 used -1, want at least 0"},
 	} {
 		if _, err := sampler.Divide(10, []sampler.Cut{c.cut}, 2, 0); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -213,7 +213,7 @@ func (s *Study) sweep() {
 	s.mu.Unlock()
 	for _, d := range gone {
 		if err := os.RemoveAll(d.path); err != nil {
-			s.logger.Warn("tune: remove checkpoint", "path", d.path, "error", err)
+			s.logger.Warn("tune: cannot remove a checkpoint", "path", d.path, "error", err)
 		}
 	}
 }

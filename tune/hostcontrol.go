@@ -14,7 +14,7 @@ func (j *Jobs) serveHosts(folder string) (close func()) {
 	}
 	s, err := searchcontrol.Serve(folder, j.answer)
 	if err != nil {
-		j.logger().Warn("tune: this search cannot be told of hosts (launch tune add)", "error", err)
+		j.logger().Warn("tune: cannot listen for launch tune add, remove and hosts; the hosts of this search cannot be changed", "error", err)
 		return func() {}
 	}
 	return func() { _ = s.Close() }

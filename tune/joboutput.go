@@ -193,7 +193,7 @@ func (o *jobOutput) report(step int, metrics map[string]float64) {
 		return // it reports by itself
 	}
 	if err := t.saveCheckpoint(step); err != nil {
-		t.jobs.logger().Warn("tune: the checkpoint of a command is not kept", "trial", t.attempt.Trial, "step", step, "error", err)
+		t.jobs.logger().Warn("tune: a checkpoint of a command could not be saved", "trial", t.attempt.Trial, "step", step, "error", err)
 	}
 	a, err := t.Decide(step, metrics)
 	switch {

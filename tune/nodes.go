@@ -112,7 +112,7 @@ func (j *Jobs) newRemote() (*ssh.Method, error) {
 	command := cmp.Or(j.SSH, os.Getenv(ssh.Variable), "ssh")
 	words, err := ssh.SplitWords(command)
 	if err != nil || len(words) == 0 {
-		return nil, fmt.Errorf("tune: the ssh client %q is no command: %v", command, err)
+		return nil, fmt.Errorf("tune: the ssh client %q is not a command: %v", command, err)
 	}
 	launch, err := j.launchProgram()
 	if err != nil {

@@ -84,7 +84,7 @@ func scanLog(path string, r io.Reader, size int64, seq uint64, yield func(*Event
 			case intact > 0:
 				return end, fmt.Errorf("tune: log %s line %d is damaged: %w; line %d after it is intact", path, end.Lines+1, bad, intact)
 			case !torn || !more:
-				return end, fmt.Errorf("tune: log %s line %d and all after it, %d bytes, are damaged: %w; a crash does not leave that: "+
+				return end, fmt.Errorf("tune: log %s line %d and all after it, %d bytes, are damaged: %w; a crash does not cause this: "+
 					"restore the file from a copy, or cut it after its first %d bytes to go on without what follows", path, end.Lines+1, end.Torn, bad, end.Bytes)
 			}
 			return end, nil

@@ -123,7 +123,7 @@ func (r *replayer) pass(i int) error {
 	cfg := r.cfg
 	if rules := r.openings[i].rules; rules != nil {
 		if err := r.maker.apply(rules, &cfg); err != nil {
-			return fmt.Errorf("from event %d on it was made with rules that are not those given: %w: give Replay a value of its type", r.openings[i].seq, err)
+			return fmt.Errorf("from event %d on, the log was made with rules other than those given: %w; give Replay a value of that type", r.openings[i].seq, err)
 		}
 	}
 	l, err := newLedger(&cfg)

@@ -115,7 +115,7 @@ func isRule(t reflect.Type) bool { return slices.Contains(ruleTypes, t) }
 // ruleTree is a setting in the types that JSON has. Functions and interfaces other than those for rules are no settings: they are nil.
 func ruleTree(v reflect.Value, depth int) (any, error) {
 	if depth > maxRuleDepth {
-		return nil, errors.New("tune: rules within rules without end")
+		return nil, errors.New("tune: rules nested without end")
 	}
 	switch v.Kind() {
 	case reflect.Bool:
@@ -296,14 +296,14 @@ func (m ruleMaker) makeNamed(v reflect.Value, text json.RawMessage) error {
 	for name, settings := range all {
 		t, ok := m[name]
 		if !ok || len(all) != 1 || string(settings) == "null" {
-			return fmt.Errorf("%s cannot be made again", name)
+			return fmt.Errorf("%s cannot be restored from the log", name)
 		}
 		made := reflect.New(t).Elem()
 		if err := m.make(made, settings); err != nil {
 			return err
 		}
 		if !t.Implements(v.Type()) {
-			return fmt.Errorf("%s is no %s", name, v.Type())
+			return fmt.Errorf("%s is not a %s", name, v.Type())
 		}
 		v.Set(made)
 	}

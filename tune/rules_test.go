@@ -65,7 +65,7 @@ func TestALogReplaysAfterResumesWithOtherRules(t *testing.T) {
 		t.Errorf("with the rules of another opening: got %+v, %v, want hash %.8s", got, err, hash)
 	}
 	_, err = tune.Replay(dir, full(openings[4]()))
-	if err == nil || !strings.Contains(err.Error(), "*suggest.Limit cannot be made again: give Replay a value of its type") {
+	if err == nil || !strings.Contains(err.Error(), "*suggest.Limit cannot be restored from the log; give Replay a value of that type") {
 		t.Errorf("without the types: got %v, want an error that names *suggest.Limit", err)
 	}
 	// Rules that no opening had are a question: would they have decided the same?

@@ -201,7 +201,7 @@ func (s *Steps) probe(ctx context.Context, node string) error {
 func (j *Jobs) suspectNode(ctx context.Context, node string) {
 	err := j.Steps.probe(ctx, node)
 	if err != nil && ctx.Err() == nil {
-		j.logger().Warn("tune: a node takes no steps and is removed", "node", node, "error", err)
+		j.logger().Warn("tune: a step could not be started on a node; the node is removed", "node", node, "error", err)
 		j.overlap.Store(true)
 		if j.nodes.Lose(node) == nil { // another trial may have been faster
 			j.change(fmt.Sprintf("node %s was lost", node))

@@ -162,7 +162,7 @@ func (s *Study) show() {
 	for len(s.unseen) > 0 && s.unseen[0].Seq < done {
 		for _, o := range s.cfg.Observers {
 			if err := s.safely(func() error { o.Observe(s.l, s.unseen[0]); return nil }); err != nil {
-				s.logger.Error("tune: an observer is not told of an event", "study", s.cfg.Name, "number", s.unseen[0].Seq, "error", err)
+				s.logger.Error("tune: an observer failed on an event", "study", s.cfg.Name, "number", s.unseen[0].Seq, "error", err)
 			}
 		}
 		s.unseen = s.unseen[1:]

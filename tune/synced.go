@@ -61,13 +61,13 @@ func (t *jobTrial) source() (ssh.Source, error) {
 	t.jobs.measured.Do(func() {
 		text, err := source.Size()
 		if err != nil {
-			t.jobs.logger().Warn("tune: folder to copy to the hosts", "error", err)
+			t.jobs.logger().Warn("tune: cannot read the folder to copy to the hosts", "error", err)
 			return
 		}
 		if len(source.Exclude) > 0 {
 			text += ", without " + strings.Join(source.Exclude, ", ")
 		}
-		t.jobs.logger().Info("tune: each trial copies what its hosts do not have of the current folder: "+text, "from", source.Dir, "to", t.jobs.Folder)
+		t.jobs.logger().Info("tune: each trial copies the current folder to its hosts, without the files that they have already: "+text, "from", source.Dir, "to", t.jobs.Folder)
 	})
 	return source, nil
 }

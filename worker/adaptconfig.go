@@ -88,11 +88,11 @@ func (c *AdaptConfig) validate(t *Trainer, feed Feed) error {
 	case t.async():
 		return errors.New("worker: FitConfig.Adapt is set with store dist_async, want dist_sync: an asynchronous job has no step that all workers take together, so no global batch")
 	case t.local != nil:
-		return fmt.Errorf("worker: FitConfig.Adapt is set with a store of %d local steps, want none: what a round brings is no gradient, so its noise is not measured", t.local.length)
+		return fmt.Errorf("worker: FitConfig.Adapt is set with a store of %d local steps, want none: a round exchanges values, not gradients, so the noise of gradients cannot be measured", t.local.length)
 	case t.cfg.UpdateOnWorker:
 		return errors.New("worker: FitConfig.Adapt is set with Config.UpdateOnWorker, want false: the servers scale the learning rate")
 	case compression == "2bit" || compression == "1bit" || compression == "topk":
-		return fmt.Errorf("worker: FitConfig.Adapt is set with Config.Compression %s, want none, fp16 or bf16: what it leaves out of a gradient comes steps later, so the noise of a step is not measured", compression)
+		return fmt.Errorf("worker: FitConfig.Adapt is set with Config.Compression %s, want none, fp16 or bf16: it sends parts of a gradient some steps later, so the noise of a step cannot be measured", compression)
 	case t.cfg.Optimizer.Reduction == optim.Sum:
 		return fmt.Errorf("worker: FitConfig.Adapt is set with Config.Optimizer.Reduction %q, want %q: the learning rate is scaled for the mean over a batch", optim.Sum, optim.Mean)
 	case !isBatchFeed:
@@ -134,7 +134,7 @@ func (c *AdaptConfig) validate(t *Trainer, feed Feed) error {
 	}
 	for d, program := range t.cfg.Programs {
 		if err := program.CheckExamples(min(1, program.Batch())); err != nil {
-			return fmt.Errorf("worker: FitConfig.Adapt is set, and batches that fill a program in part cannot be avoided: device %d: %w", d, err)
+			return fmt.Errorf("worker: FitConfig.Adapt needs a program that takes batches of fewer examples: device %d: %w", d, err)
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ func TestTheBatchIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"The batch adapts: it is 64 (32 a worker), the initial one 64\n",
+		"Adaptive batch: 64 (32 a worker), initially 64\n",
 		", batch 256\n",
 		"Epoch 0: batch 64 (32 a worker), scale 1.00, gain 1.00, noise scale not measured, goodput 100 examples/s\n",
 		"Epoch 1: batch 256 (64 × 2 runs a worker), scale 4.00, gain 2.90, noise scale 512, goodput 297 examples/s\n",

@@ -66,11 +66,11 @@ func (a *adaptation) restore(s *adaptState) error {
 	}
 	switch {
 	case s.Rule != a.rule:
-		return fmt.Errorf("worker: AdaptConfig.Rule is %s, and the run that goes on has %s, want the same", a.rule, s.Rule)
+		return fmt.Errorf("worker: AdaptConfig.Rule is %s, and the run so far had %s, want the same", a.rule, s.Rule)
 	case a.cfg.InitialBatch > 0 && s.InitialBatch != a.cfg.InitialBatch:
-		return fmt.Errorf("worker: AdaptConfig.InitialBatch is %d, and the run that goes on has %d, want the same, or 0", a.cfg.InitialBatch, s.InitialBatch)
+		return fmt.Errorf("worker: AdaptConfig.InitialBatch is %d, and the run so far had %d, want the same, or 0", a.cfg.InitialBatch, s.InitialBatch)
 	case s.Examples != a.progress.Examples:
-		return fmt.Errorf("worker: the data set has %d examples, and that of the run that goes on had %d, want the same", a.progress.Examples, s.Examples)
+		return fmt.Errorf("worker: the data set has %d examples, and the run so far had %d, want the same data set", a.progress.Examples, s.Examples)
 	}
 	if err := a.estimators.Restore(s.Groups); err != nil {
 		return fmt.Errorf("worker: AdaptConfig.Groups: %w", err)

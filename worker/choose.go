@@ -20,9 +20,9 @@ type DamageError struct {
 
 func (e *DamageError) Error() string {
 	if e.Whole == 0 {
-		return fmt.Sprintf("worker: checkpoint %s cannot be resumed from: %v; there is no older one that is whole", e.Folder, e.Err)
+		return fmt.Sprintf("worker: checkpoint %s cannot be resumed from: %v; there is no older intact one", e.Folder, e.Err)
 	}
-	return fmt.Sprintf("worker: checkpoint %s cannot be resumed from: %v; the newest whole one is %s: resume from it with CheckpointConfig.ResumeStep %d",
+	return fmt.Sprintf("worker: checkpoint %s cannot be resumed from: %v; the newest intact one is %s: resume from it with CheckpointConfig.ResumeStep %d",
 		e.Folder, e.Err, checkpoint.StepFolder(e.Whole), e.Whole)
 }
 
@@ -54,7 +54,7 @@ func (s *saver) choose(ctx context.Context) (m manifest, err error) {
 		case err == nil && wanted:
 			return m, s.makeWay(ctx, m, broken)
 		case err == nil && x.Steps > s.cfg.ResumeStep:
-			return m, fmt.Errorf("worker: CheckpointConfig.ResumeStep is %d and folder %s has a newer checkpoint that is whole, after %d steps: resume from that, or move it elsewhere first",
+			return m, fmt.Errorf("worker: CheckpointConfig.ResumeStep is %d and folder %s has a newer intact checkpoint, after %d steps: resume from that, or move it elsewhere first",
 				s.cfg.ResumeStep, s.cfg.Dir, x.Steps)
 		case x.Steps < s.cfg.ResumeStep:
 			return m, fmt.Errorf("worker: CheckpointConfig.ResumeStep is %d and folder %s has no such checkpoint; the nearest older one is after %d steps", s.cfg.ResumeStep, s.cfg.Dir, x.Steps)
@@ -82,7 +82,7 @@ func (s *saver) verify(ctx context.Context, x *checkpoint.Step) (manifest, error
 // makeWay removes what would get mixed with what the run writes from now on.
 func (s *saver) makeWay(ctx context.Context, m manifest, broken []checkpoint.Step) error {
 	if m.Checksum == "" {
-		s.trainer.cfg.Logger.Warn("the checkpoint has no checksums, as an older version of Paragon wrote it: it is not verified", "folder", s.uri(m.Steps))
+		s.trainer.cfg.Logger.Warn("the checkpoint has no checksums (an older version of Paragon wrote it); it is not verified", "folder", s.uri(m.Steps))
 	}
 	for _, x := range broken {
 		if err := removeStep(ctx, s.place, &x); err != nil {

@@ -134,7 +134,7 @@ func TestResumeFromAnOlderCheckpointByItsStep(t *testing.T) {
 		_, err := worker.Fit(t.Context(), r.cfg)
 		return r, err
 	}
-	for step, text := range map[uint64]string{16: "a newer checkpoint that is whole, after 24 steps", 20: "newer checkpoint", 25: "no such checkpoint; the nearest older one is after 24"} {
+	for step, text := range map[uint64]string{16: "a newer intact checkpoint, after 24 steps", 20: "newer intact checkpoint", 25: "no such checkpoint; the nearest older one is after 24"} {
 		if _, err := resume(step); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("from step %d: got error %v, want one with %q", step, err, text)
 		}
@@ -158,7 +158,7 @@ func TestNoWholeCheckpointIsAnError(t *testing.T) {
 	for _, fallback := range []bool{false, true} {
 		r := newFitRig(t, false)
 		r.cfg.Checkpoint = worker.CheckpointConfig{Dir: dir, Resume: true, Fallback: fallback}
-		if _, err := worker.Fit(t.Context(), r.cfg); err == nil || !strings.Contains(err.Error(), "there is no older one that is whole") {
+		if _, err := worker.Fit(t.Context(), r.cfg); err == nil || !strings.Contains(err.Error(), "there is no older intact one") {
 			t.Errorf("fallback %v: got error %v", fallback, err)
 		}
 	}

@@ -229,11 +229,11 @@ type EpochInfo struct {
 }
 
 // ErrStopped ends Fit when it was asked to stop; a checkpoint, if there is a place for one, has been written.
-var ErrStopped = errors.New("worker: stopped as asked")
+var ErrStopped = errors.New("worker: stopped on request")
 
 // ErrCheckpointed is ErrStopped of a job that was asked to stop with a checkpoint so that it goes on later (see kvstore.Stopper), where the checkpoint is
 // complete. Close the store and exit with code 0.
-var ErrCheckpointed = fmt.Errorf("%w: with a checkpoint, from which the job can go on", ErrStopped)
+var ErrCheckpointed = fmt.Errorf("%w, with a checkpoint to resume from", ErrStopped)
 
 // ErrRemoved ends Fit when this worker has left the job, as the job asked it to or by FitConfig.Leave: all its steps count, and the others go
 // on. Close the store and exit with code 0.

@@ -93,7 +93,7 @@ func (p *programSets) compile(local int) error {
 		}
 		if err != nil {
 			p.failed[size] = true
-			p.a.trainer.cfg.Logger.Error("no programs for another batch size; training goes on with those that there are", "batch of a device", size, "device", d, "sizes", p.sizes(), "error", err)
+			p.a.trainer.cfg.Logger.Error("cannot compile programs for another batch size; training continues with the existing ones", "batch of a device", size, "device", d, "sizes", p.sizes(), "error", err)
 			return closeAll(programs)
 		}
 	}

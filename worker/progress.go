@@ -48,7 +48,7 @@ func (p *Progress) Begin(run Run) {
 	p.run, p.begin = run, time.Now()
 	fmt.Fprintf(p.out, "Worker %d of %d: %s of %s\n", run.Rank, run.Workers, plural.Of(run.Epochs, "epoch"), plural.Of(run.StepsPerEpoch, "step"))
 	if a := run.Adapt; a != nil {
-		fmt.Fprintf(p.out, "The batch adapts: it is %d (%v), the initial one %d\n", a.Batch, batch{a.LocalBatch, a.Accumulation}, a.InitialBatch)
+		fmt.Fprintf(p.out, "Adaptive batch: %d (%v), initially %d\n", a.Batch, batch{a.LocalBatch, a.Accumulation}, a.InitialBatch)
 	}
 	if run.Joined {
 		fmt.Fprintf(p.out, "Joined the running job: epoch %d, step %d\n", run.FirstEpoch, run.FirstStep)

@@ -29,15 +29,15 @@ func (s *saver) resume(ctx context.Context, feed Feed, adapting bool) (r resumed
 		return r, err
 	}
 	if m.Version == 0 {
-		s.trainer.cfg.Logger.Info("no checkpoint to resume from: starting anew", "folder", s.cfg.Dir)
+		s.trainer.cfg.Logger.Info("no checkpoint to resume from: starting from the beginning", "folder", s.cfg.Dir)
 		return r, nil
 	}
 	r.from = checkpoint.Join(s.cfg.Dir, checkpoint.StepFolder(m.Steps))
 	switch {
 	case adapting && m.Adapt == nil:
-		err = errors.New("it is of a run with a fixed batch, and this one has FitConfig.Adapt: resume without, or begin a new run with ImportModel")
+		err = errors.New("a run without FitConfig.Adapt wrote it, and this run has it: resume without it, or start a new run with ImportModel")
 	case !adapting && m.Adapt != nil:
-		err = errors.New("it is of adaptive training, and this run has no FitConfig.Adapt: set it as it was")
+		err = errors.New("a run with FitConfig.Adapt wrote it, and this run has none: set it as it was")
 	case adapting:
 		err = m.Adapt.check()
 	}
@@ -85,7 +85,7 @@ func (s *saver) newest(ctx context.Context) (m manifest, err error) {
 		return m, fmt.Errorf("worker: resume: %w", err)
 	}
 	if len(m.Cuts) > 0 && s.trainer.async() {
-		return m, fmt.Errorf("worker: resume: the checkpoint after %d steps is of the middle of an epoch in which the workers changed, want a store with rounds: dist_sync", m.Steps)
+		return m, fmt.Errorf("worker: resume: the checkpoint after %d steps was written in the middle of an epoch in which the workers changed; to resume it use store dist_sync", m.Steps)
 	}
 	return m, nil
 }
@@ -99,9 +99,9 @@ func (s *saver) divide(m manifest, feed Feed) (at position, p past, err error) {
 	case !same && s.trainer.async():
 		return at, p, fmt.Errorf("it was written by %d workers and this job has %d; a dist_async run resumes only with the same number", m.Workers, store.NumWorkers())
 	case !same && !ok:
-		return at, p, fmt.Errorf("it was written by %d workers and this job has %d, and feed %T cannot share the examples anew: make it a worker.DividedFeed, or start as many", m.Workers, store.NumWorkers(), feed)
+		return at, p, fmt.Errorf("it was written by %d workers and this job has %d, and feed %T cannot share the examples anew: make it a worker.DividedFeed, or start as many workers", m.Workers, store.NumWorkers(), feed)
 	case len(m.Cuts) > 0 && !ok:
-		return at, p, fmt.Errorf("it is of the middle of an epoch in which the workers changed, and feed %T is no worker.DividedFeed", feed)
+		return at, p, fmt.Errorf("it was written in the middle of an epoch in which the workers changed, and feed %T is not a worker.DividedFeed", feed)
 	}
 	if ok {
 		if err := divided.Divided(min(store.Rank(), m.Workers-1), m.Workers, m.Cuts); err != nil {
@@ -163,7 +163,7 @@ func (s *saver) load(ctx context.Context, m manifest, from string) (loss metrics
 	case err != nil:
 		return loss, err
 	case s.trainer.local != nil && s.trainer.local.done > 0 && (!own || m.Workers != store.NumWorkers()):
-		return loss, fmt.Errorf("it was written in the middle of a round of local steps by %d workers and this job has %d, or rank %d has no file of its own in it; go on with as many and all files, or from the end of an epoch", m.Workers, store.NumWorkers(), store.Rank())
+		return loss, fmt.Errorf("it was written in the middle of a round of local steps by %d workers and this job has %d, or rank %d has no file of its own in it; resume with as many workers and all files, or from the end of an epoch", m.Workers, store.NumWorkers(), store.Rank())
 	}
 	if err := store.Load(ctx, checkpoint.Join(from, checkpoint.StoreFile)); err != nil {
 		return loss, err

@@ -129,7 +129,7 @@ func TestResumeNamesWhatItRefuses(t *testing.T) {
 		{"a negative step", manifest(`{"version": 1, "steps": 24, "epoch": 2, "step": -8, "workers": 1, "steps_per_epoch": 8}`), "step -8"},
 		{"other data", manifest(`{"version": 1, "steps": 24, "epoch": 2, "step": 8, "workers": 3, "steps_per_epoch": 8}`), "its epochs have 8 steps and those of this run 3"},
 		{"cuts of version 1", manifest(`{"version": 1, "steps": 24, "epoch": 2, "step": 1, "workers": 1, "steps_per_epoch": 8, "cuts": [{"parts": 1, "used": [2]}]}`), "got version 1"},
-		{"cuts that cannot be", manifest(`{"version": 2, "steps": 24, "epoch": 2, "step": 1, "workers": 1, "steps_per_epoch": 8, "cuts": [{"parts": 2, "used": [2]}]}`), "got 2 parts and what 1 of them used"},
+		{"cuts that cannot be", manifest(`{"version": 2, "steps": 24, "epoch": 2, "step": 1, "workers": 1, "steps_per_epoch": 8, "cuts": [{"parts": 2, "used": [2]}]}`), "got 2 parts and counts of used examples for 1"},
 		{"more examples", func(_ *testing.T, _ string, cfg *rigConfig) { cfg.examples = 80 }, "its epochs have 8 steps and those of this run 10"},
 		{"no own file", func(t *testing.T, folder string, _ *rigConfig) {
 			if err := os.Remove(filepath.Join(folder, "worker-0.safetensors")); err != nil {

@@ -246,7 +246,7 @@ func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
 // Divides says in words what the sum of gradients is divided by.
 func (t *Trainer) Divides() string {
 	if t.local != nil {
-		return fmt.Sprintf("by what a worker's value changed in %d local steps, summed over workers with their examples as weights, by the number of these; in a local step, the worker's own gradients by its own examples", t.local.length)
+		return fmt.Sprintf("the change of each worker's values over %d local steps, weighted by its examples and summed over workers, by the number of all examples; in a local step, the sum of the worker's own gradients by the number of its own examples", t.local.length)
 	}
 	if t.cfg.Optimizer.Reduction == optim.Mean {
 		return "the sum of gradients over all examples of all workers by their number"

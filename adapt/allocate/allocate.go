@@ -1,16 +1,16 @@
 // Package allocate divides a cluster's slots among jobs.
 //
-// A slot runs one replica. Divide is asked again and again, on a timer and when jobs or nodes come and go; each time it gets all nodes, all
-// jobs with what they have now, and returns what each job shall have and why. It keeps no state, reads no clock and draws no
-// random numbers: the same nodes, jobs and config give the same decisions, in whichever order they are listed.
+// A slot runs one replica. Divide is called on a timer and when jobs or nodes come and go. It gets all nodes and all jobs with their
+// present allocations, and returns the new allocation of each job and the reason. It keeps no state, reads no clock and draws no
+// random numbers: the same nodes, jobs and config give the same decisions, in any order of the lists.
 //
 // # The objective
 //
 // A job tells its goodput, its useful examples a second, for any number of nodes and replicas (package adapt computes it). Its speedup s is
 // the goodput in units of that with the fewest replicas that it runs with. Divide looks for the greatest sum over jobs of
 //
-//	rank · f·s                 Completion: the mean completion time shall be small
-//	((f·s + ε)^p) / p          Fair: a power mean of speedups shall be large, p = Config.Fairness
+//	rank · f·s                 Completion: minimises the mean completion time
+//	((f·s + ε)^p) / p          Fair: maximises a power mean of speedups, p = Config.Fairness
 //
 // Completion follows from optimal control: when V is the sum of completion times to come, the best allocation has at each moment the
 // greatest Σ −∂V/∂x · (rate of progress), x being the work left of a job. For jobs with speedups k^q the best allocation is known (Berg,
@@ -18,8 +18,8 @@
 // with the most work left, 2 for the next and so on. So short jobs get more than their share and end early, and long ones get what others cannot use
 // well; a long job may wait for as long as there are enough short ones.
 //
-// Fair is the objective of Pollux: p = 1 gives slots to who uses them best, and the lower p is, the more the worst off count. ε is what a job
-// that waits is credited.
+// Fair is the objective of Pollux: p = 1 gives slots to the jobs that use them best; the lower p is, the more weight the slowest jobs have. ε is
+// the speedup that a waiting job counts with.
 //
 // The factor f is 1 for a job that stays as it is. For a job that changes it is the share of the new allocation's lifetime that the change does
 // not cost. The lifetime is estimated from how often the job has changed and from its remaining work.

@@ -11,7 +11,7 @@
 //	mem://name/prefix                         memory of this process, for tests
 //
 // Credentials and further parameters are those of gocloud.dev/blob's drivers, which do the work: the environment, the usual files in the home
-// folder, or the machine's own identity. An object is there whole or not at all, in all of these stores, so a file is too.
+// folder, or the machine's own identity. All of these stores write objects atomically, so a file is complete or absent.
 //
 // The drivers' SDKs make a program larger by tens of megabytes: that is why this is a package of its own, which no other
 // library package imports. With -tags s3only a program is built without gs:// and azblob://, whose SDKs are the larger ones, with -tags noclouds

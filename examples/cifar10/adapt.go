@@ -31,11 +31,11 @@ func (s *settings) checkAdapt() error {
 	case s.store == "dist_async":
 		return errors.New("--adapt with --kvstore dist_async, want dist_sync: an asynchronous job has no step that all workers take together, so no global batch")
 	case s.localSteps > 0:
-		return fmt.Errorf("--adapt with --local-steps %d, want 0: the noise is measured of gradients, and these rounds bring none", s.localSteps)
+		return fmt.Errorf("--adapt with --local-steps %d, want 0: rounds of local steps exchange values, not gradients, so the noise of gradients cannot be measured", s.localSteps)
 	case s.updateOnWorker:
 		return errors.New("--adapt with --update-on-worker, want one of them: the servers scale the learning rate")
 	case slices.Contains([]string{"2bit", "1bit", "topk"}, s.compression.Type):
-		return fmt.Errorf("--adapt with --compression %s, want none, fp16 or bf16: what it leaves out of a gradient comes steps later, so the noise of a step is not measured", s.compression.Type)
+		return fmt.Errorf("--adapt with --compression %s, want none, fp16 or bf16: it sends parts of a gradient some steps later, so the noise of a step cannot be measured", s.compression.Type)
 	}
 	rule := a.Rule
 	if rule == "" {
@@ -45,7 +45,7 @@ func (s *settings) checkAdapt() error {
 		return fmt.Errorf("--rule, --rule-warmup-epochs: %w", err)
 	}
 	if a.WarmupEpochs != 0 && rule != "legw" {
-		return fmt.Errorf("--rule-warmup-epochs is %v with --rule %s, want --rule legw: the other rules have no warm-up; --warmup-epochs is that of the schedule", a.WarmupEpochs, rule)
+		return fmt.Errorf("--rule-warmup-epochs is %v with --rule %s, want --rule legw: the other rules have no warm-up; --warmup-epochs sets the warm-up of the schedule", a.WarmupEpochs, rule)
 	}
 	return nil
 }

@@ -148,7 +148,7 @@ func (c *carrier) pass(ctx context.Context, from io.Reader, stdout, stderr io.Wr
 		text = text[bytes.LastIndexByte(text, '\r')+1:] // which takes back what stands before it
 		if m, ok := control.ParseMetrics(string(text)); ok && whole {
 			if err := c.save(ctx, m.Step); err != nil && ctx.Err() == nil {
-				fmt.Fprintf(stderr, "the checkpoint of step %d is not kept: %v\n", m.Step, err)
+				fmt.Fprintf(stderr, "the checkpoint of step %d could not be saved: %v\n", m.Step, err)
 			}
 		}
 		if _, err := stdout.Write(line); err != nil {

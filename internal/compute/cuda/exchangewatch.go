@@ -49,7 +49,7 @@ func (l *exchangeWatch) once() {
 		return
 	}
 	if err := within(abortLimit, l.g.link.abort); err != nil {
-		l.err = fmt.Errorf("%w; and to break it off: %w", l.err, err)
+		l.err = fmt.Errorf("%w; abort the all-reduce: %w", l.err, err)
 	}
 }
 

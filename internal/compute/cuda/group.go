@@ -56,7 +56,7 @@ func (g *Group) open(link Link) error {
 		case e.cfg.Type != first.cfg.Type:
 			return fmt.Errorf("%s computes in %v and %s in %v, want one type", first.gpu.Name(), first.cfg.Type, e.gpu.Name(), e.cfg.Type)
 		case context == nil:
-			return fmt.Errorf("%s is no GPU of the driver", e.gpu.Name())
+			return fmt.Errorf("%s is not a GPU of the driver", e.gpu.Name())
 		case seen[e.gpu.context.Info().Ordinal]:
 			return fmt.Errorf("%s is named twice", e.gpu.Name())
 		}

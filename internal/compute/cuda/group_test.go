@@ -414,7 +414,7 @@ func TestAFaultInAGroupIsAnError(t *testing.T) {
 						t.Errorf("got error %v, want one that names the group", err)
 					}
 					machine.Set(c.setting, 0)
-					if err := g.Run(t.Context(), plan.Hooks{}); err == nil || !strings.Contains(err.Error(), "lost before") {
+					if err := g.Run(t.Context(), plan.Hooks{}); err == nil || !strings.Contains(err.Error(), "has made") {
 						t.Errorf("a step after it: got error %v, want one that says that it was lost", err)
 					}
 					g.Close() // the driver refuses what is asked, but nothing hangs

@@ -100,7 +100,7 @@ func TestAnExchangeThatBreaksWithinAStepEndsIt(t *testing.T) {
 						t.Errorf("got error %v, want one with %q", err, s)
 					}
 				}
-				if err := p.run(t); err == nil || !strings.Contains(err.Error(), "lost before") {
+				if err := p.run(t); err == nil || !strings.Contains(err.Error(), "has made") {
 					t.Errorf("a step after it: got error %v, want one that says that it was lost", err)
 				}
 				for _, err := range p.close() {

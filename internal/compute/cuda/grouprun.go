@@ -16,11 +16,11 @@ func (g *Group) Run(ctx context.Context, hooks plan.Hooks) error {
 	case g.closed:
 		return errors.New("cuda: run on a group: it is closed")
 	case g.failed != nil:
-		return fmt.Errorf("cuda: run on %v: it was lost before: %w", g, g.failed)
+		return fmt.Errorf("cuda: run on %v: an earlier error has made it unusable: %w", g, g.failed)
 	}
 	for _, e := range g.members {
 		if e.failed != nil {
-			return fmt.Errorf("cuda: run on %v: %s was lost before: %w", g, e.gpu.Name(), e.failed)
+			return fmt.Errorf("cuda: run on %v: an earlier error has made %s unusable: %w", g, e.gpu.Name(), e.failed)
 		}
 		for i := range e.inputs {
 			if in := &e.inputs[i]; in.ints != nil {

@@ -19,7 +19,7 @@ import (
 func (e *Executor) Inspect(ctx context.Context, see func(op int, results [][]float32) error) error {
 	switch {
 	case e.failed != nil:
-		return fmt.Errorf("cuda: inspect on %s: it was lost before: %w", e.gpu.Name(), e.failed)
+		return fmt.Errorf("cuda: inspect on %s: an earlier error has made it unusable: %w", e.gpu.Name(), e.failed)
 	case e.full == nil || e.cfg.Update != nil:
 		return fmt.Errorf("cuda: inspect on %s: the program does not copy gradients to the host", e.gpu.Name())
 	}

@@ -167,7 +167,7 @@ func (g *GPU) openLibraries(dnn, blas *dl.Library, ctx *drv.Context, o Options) 
 		logf("%v", lib)
 	}
 	if d, b := dnn.BuiltFor(), blas.BuiltFor(); d != 0 && b != 0 && d != b {
-		logger.Warn("cuDNN and cuBLASLt are built for different versions of CUDA: cuDNN may lack what it wants of the other", "cuDNN", dnn.String(), "cuBLASLt", blas.String())
+		logger.Warn("cuDNN and cuBLASLt are built for different versions of CUDA: cuDNN may not find the functions of cuBLASLt that it needs", "cuDNN", dnn.String(), "cuBLASLt", blas.String())
 	}
 	l.tuner = cudnn.Tuner{Handle: l.dnn, Stream: g.compute, Repeat: o.Repeat, Budget: o.Budget, Any: true, Log: logf,
 		Notice: func(format string, args ...any) {
@@ -210,7 +210,7 @@ func (l *libraries) conv(pass cudnn.Op, c cudnn.Conv) (convPlan, error) {
 // settled says how long measuring took, where there was any.
 func (l *libraries) settled() {
 	if n, took := l.tuner.Settle(); n > 0 {
-		l.tuner.Notice("cudnn: the engines of %d questions are chosen, in %v", n, took.Round(10*time.Millisecond))
+		l.tuner.Notice("cudnn: chose engines for %d operations in %v", n, took.Round(10*time.Millisecond))
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // host's memory any more; after an error gradients, outputs and running statistics are in no defined state.
 func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) error {
 	if e.failed != nil {
-		return fmt.Errorf("cuda: run on %s: it was lost before: %w", e.gpu.Name(), e.failed)
+		return fmt.Errorf("cuda: run on %s: an earlier error has made it unusable: %w", e.gpu.Name(), e.failed)
 	}
 	s := e.full
 	if forward {

@@ -35,7 +35,7 @@ func TestEnginesAreMeasuredOnceAndBadOnesLeftOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := compile(t, residual, cuda.Config{GPU: gpu, Type: cuda.BFloat16})
-		if said := lines.String(); strings.Contains(said, "measuring which engines") != (start == 0) || strings.Contains(said, "are chosen, in") != (start == 0) {
+		if said := lines.String(); strings.Contains(said, "measuring the fastest engines") != (start == 0) || strings.Contains(said, "chose engines for") != (start == 0) {
 			t.Errorf("start %d: users are told %q", start, said)
 		}
 		r := reference(t, residual)

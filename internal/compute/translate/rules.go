@@ -51,7 +51,7 @@ func dropout(t *translator, n *gorgonia.Node) (*rewrite, error) {
 
 // random is refused: the values come from the clock.
 func random(*translator, *gorgonia.Node) (*rewrite, error) {
-	return nil, errors.New("a random node of gorgonia's draws other numbers in each run, which no seed decides: make an input (nn.Input) and fill it before each step " +
+	return nil, errors.New("gorgonia's random nodes draw different numbers in each run and take no seed: make an input (nn.Input) and fill it before each step " +
 		"from a random source of your own, or use nn.Dropout")
 }
 

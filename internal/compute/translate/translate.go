@@ -107,8 +107,8 @@ func (t *translator) reach(roots gorgonia.Nodes) (gorgonia.Nodes, error) {
 			gone = gone || c.ID() >= n.ID() // its memory is another node's by now
 		}
 		if gone {
-			return nil, errors.New("translate: the graph uses a node that gorgonia has taken out of it: Log(a+1) and Log(1-a) take a+1 and 1-a out, which cannot be used " +
-				"elsewhere then; compute Log of a sum of its own, or call Log1p")
+			return nil, errors.New("translate: the graph uses a node that gorgonia has removed from it: Log(a+1) and Log(1-a) remove a+1 and 1-a, which cannot be used " +
+				"elsewhere then; compute Log of a separate sum, or call Log1p")
 		}
 		out = append(out, n)
 		for _, c := range op.Children(n) {

@@ -218,7 +218,7 @@ func TestBudgetBoundsMeasuring(t *testing.T) {
 	if questions != 4 || took > 12*time.Second {
 		t.Errorf("got %d questions in %v, want 4 in at most 12s", questions, took)
 	}
-	if said := strings.Join(*noticed, "\n"); !strings.Contains(said, "questions measured in") {
+	if said := strings.Join(*noticed, "\n"); !strings.Contains(said, "cudnn: measured engines for ") {
 		t.Errorf("users are told %q, want how far it is", said)
 	}
 	if limit, left := tuner.limit(); limit != time.Second || !left {

@@ -74,7 +74,7 @@ func parseEngine(name string) (index int64, knobs [][2]int64, err error) {
 		if i == 0 {
 			number, ok := strings.CutPrefix(field, "eng")
 			if index, err = strconv.ParseInt(number, 10, 32); err != nil || !ok || index < 0 {
-				return 0, nil, fmt.Errorf("cudnn: %q is no engine's name", name)
+				return 0, nil, fmt.Errorf("cudnn: %q is not an engine's name", name)
 			}
 			continue
 		}
@@ -82,7 +82,7 @@ func parseEngine(name string) (index int64, knobs [][2]int64, err error) {
 		k, err1 := strconv.ParseInt(knob, 10, 31)
 		v, err2 := strconv.ParseInt(value, 10, 64)
 		if !ok || field[0] != 'k' || err1 != nil || err2 != nil || len(knobs) == maxKnobs {
-			return 0, nil, fmt.Errorf("cudnn: %q is no engine's name: %q is no knob", name, field)
+			return 0, nil, fmt.Errorf("cudnn: %q is not an engine's name: %q is not a knob", name, field)
 		}
 		knobs = append(knobs, [2]int64{k, v})
 	}

@@ -87,7 +87,7 @@ func (t *Tuner) begin() {
 	if t.Cache != nil {
 		where = "in " + t.Cache.path
 	}
-	t.notice("cudnn: measuring which engines are the fastest for this network's convolutions; the choice is remembered %s", where)
+	t.notice("cudnn: measuring the fastest engines for this network's convolutions; the choice is saved %s", where)
 }
 
 // noticeEvery is how often users see that measuring goes on.
@@ -98,7 +98,7 @@ func (t *Tuner) end(took time.Duration) {
 	t.spent += took
 	if t.spent-t.told >= noticeEvery {
 		t.told = t.spent
-		t.notice("cudnn: %d questions measured in %v", t.measured, t.spent.Round(100*time.Millisecond))
+		t.notice("cudnn: measured engines for %d operations in %v", t.measured, t.spent.Round(100*time.Millisecond))
 	}
 }
 

@@ -41,7 +41,7 @@ func TestLibrariesFitTheDriver(t *testing.T) {
 	search := m.Search()
 	search.Major = 13
 	m.Set("cudnn_cudart", 14000)
-	if _, err := search.Open(dl.CuDNN); !errors.Is(err, dl.ErrTooNew) || !strings.Contains(err.Error(), "built for CUDA 14, and the driver runs 13; PARAGON_CUDNN_PATH") {
+	if _, err := search.Open(dl.CuDNN); !errors.Is(err, dl.ErrTooNew) || !strings.Contains(err.Error(), "built for CUDA 14, and the driver runs 13; set PARAGON_CUDNN_PATH") {
 		t.Errorf("cuDNN for CUDA 14: got %v, want ErrTooNew", err)
 	}
 	m.Set("cudnn_cudart", 12080)

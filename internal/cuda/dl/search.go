@@ -35,7 +35,7 @@ func (s *Search) Open(name Name) (*Library, error) {
 		return nil, fmt.Errorf("dl: open %s: %w", name, err)
 	}
 	if sonames[name] == nil {
-		return nil, fmt.Errorf("dl: open %q: not a library that is known, which are %v", name, Names)
+		return nil, fmt.Errorf("dl: open %q: unknown library, want one of %v", name, Names)
 	}
 	for _, need := range needs[name] {
 		s.Open(need) // what is missing is said by the library that needs it
@@ -60,14 +60,14 @@ func (s *Search) Open(name Name) (*Library, error) {
 		lib := newLibrary(name, path, handle)
 		if major := lib.BuiltFor(); s.Major != 0 && major > s.Major {
 			// No other is tried: parts of this one stay open, and would be taken for parts of that.
-			return nil, fmt.Errorf("dl: open %s: %s: %w: it is built for CUDA %d, and the driver runs %d; %s names another", name, lib.Path, ErrTooNew, major, s.Major, name.Variable())
+			return nil, fmt.Errorf("dl: open %s: %s: %w: it is built for CUDA %d, and the driver runs %d; set %s to the path of another one", name, lib.Path, ErrTooNew, major, s.Major, name.Variable())
 		}
 		return lib, nil
 	}
 	if len(tried) == 0 {
 		tried = append(tried, "it is in none of the usual folders")
 	}
-	hint := name.Variable() + " names it if it is elsewhere"
+	hint := name.Variable() + " sets its path if it is elsewhere"
 	if name == CUDA || name == NVML {
 		hint = "there is no NVIDIA driver on this machine, or none that this container sees; " + hint
 	}

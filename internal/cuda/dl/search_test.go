@@ -137,7 +137,7 @@ func TestOpenSaysWhatWasTried(t *testing.T) {
 	if _, err := s.Open(CuDNN); !errors.Is(err, ErrNoLibrary) || !strings.Contains(err.Error(), "PARAGON_CUDNN_PATH") {
 		t.Errorf("cudnn: got %v, want ErrNoLibrary and the name of the variable", err)
 	}
-	if _, err := s.Open("glass"); err == nil || !strings.Contains(err.Error(), `"glass": not a library that is known`) {
+	if _, err := s.Open("glass"); err == nil || !strings.Contains(err.Error(), `"glass": unknown library`) {
 		t.Errorf("glass: got %v", err)
 	}
 }
