@@ -28,7 +28,7 @@ func (c *checker) programs() (launch, cifar10, missing string) {
 }
 
 var (
-	epochLine = regexp.MustCompile(`Epoch (\d+): Train_loss ([0-9.]+), (\d+) examples in [0-9.]+ s \((\d+) examples/s\)`)
+	epochLine = regexp.MustCompile(`Epoch (\d+): Train_loss ([0-9.]+), (\d+) examples? in [0-9.]+ s \((\d+) examples/s\)`)
 	onGPU     = regexp.MustCompile(`Memory plan: .* on (each of )?cuda:`)
 	testLine  = regexp.MustCompile(`Epoch (\d+): Test_acc ([0-9.]+)`)
 )
