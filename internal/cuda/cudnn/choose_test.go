@@ -53,7 +53,7 @@ func TestBadEnginesCostOnlyThemselves(t *testing.T) {
 					if got := b.choice(tuner, op, c); got != "eng0 k2=18 k24=3" {
 						t.Errorf("got %s, want eng0 k2=18 k24=3", got)
 					}
-					if said := strings.Join(*noticed, "\n"); !strings.Contains(said, k.said) || !strings.Contains(said, "measuring which engines") {
+					if said := strings.Join(*noticed, "\n"); !strings.Contains(said, k.said) || !strings.Contains(said, "measuring the fastest engines") {
 						t.Errorf("users are told %q, want %q", said, k.said)
 					}
 					b.m.Set("cudnn_bad", 0)
