@@ -217,7 +217,7 @@ func TestCheckpointsFollowTrialsToHostsThatShareNoFiles(t *testing.T) {
 	if _, err := os.Stat(filepath.Join("runs", "promotion", "log.jsonl")); err != nil { // the trials check that theirs have no such folder
 		t.Error(err)
 	}
-	if want := "of the current folder: 1 file, 0.0 MB, without runs/earlier, runs/"; strings.Count(log.String(), want) != 1 {
+	if want := "already: 1 file, 0.0 MB, without runs/earlier, runs/"; strings.Count(log.String(), want) != 1 {
 		t.Errorf("the log is\n%s\nwant once: %s", log.String(), want)
 	}
 }
