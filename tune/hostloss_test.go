@@ -44,16 +44,29 @@ func withoutServers(j *tune.Jobs, kind string) {
 	j.Command = []string{"/usr/bin/env", kindVariable + "=" + kind, os.Args[0]}
 }
 
-// atEvents calls functions at the first event of a kind of a trial.
+// atEvents calls functions when trials have their first event of a kind. Trials count in the order of these events, whatever their numbers: where one
+// host is lost, trial 1 may report before trial 0 does.
 type atEvents struct {
+	call map[string]func() // by kind and count from zero: "report 1" is the first report of the second trial that reports
 	mu   sync.Mutex
-	call map[string]func() // by kind and trial: "report 1"
+	seen map[string]map[int]bool // trials that had an event, by kind
 }
 
 func (a *atEvents) Observe(_ tune.View, e tune.Event) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	what := fmt.Sprint(e.Kind, " ", e.Trial)
+	kind := fmt.Sprint(e.Kind)
+	if a.seen[kind][e.Trial] {
+		return
+	}
+	if a.seen == nil {
+		a.seen = map[string]map[int]bool{}
+	}
+	if a.seen[kind] == nil {
+		a.seen[kind] = map[int]bool{}
+	}
+	what := fmt.Sprint(kind, " ", len(a.seen[kind]))
+	a.seen[kind][e.Trial] = true
 	if f := a.call[what]; f != nil {
 		delete(a.call, what)
 		f()
