@@ -43,16 +43,17 @@ BROWSERTESTS = $(shell find . -name '*_browser_test.go' -not -path './.*')
 # Tests of launch that start Slurm, mpirun or containers, or whose agents and hosts come and go: all that is in files that name their harnesses.
 CLUSTERTESTS = $(shell grep -lE 'slurmtest|mpitest|podmantest|onEachSite|sshtest[.]Cluster' launch/*_test.go)
 # Programs that tests start: see internal/testing/testbuild.
-PROGRAMS := ./launch ./examples/cifar10 ./examples/tune-cifar10 ./examples/tune-distributed ./cmd/gpucheck
+PROGRAMS := ./launch ./examples/cifar10 ./examples/tune-cifar10 ./examples/tune-distributed
 # Tests of their own targets: what runs on an NVIDIA GPU, on stand-ins of its libraries that g++ builds, and the measuring programs.
 GPU := ./internal/cuda/... ./internal/compute/cuda ./cmd/gpucheck
 APART := (bench|internal/cuda|internal/compute/cuda|cmd/gpucheck)
-# Suggesters are asked one at a time, and searches take long under the race detector: testpaths and slowtest run them.
-WITHOUTRACE := tune/suggest
+# make test has these without the race detector. Suggesters are asked one at a time, and searches take long under it. Tests of launch start hundreds of
+# processes, which take half as long without it: make testrace.
+WITHOUTRACE := ./launch ./tune/suggest
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
-.PHONY: all help build test testall testpaths testgpu testbench testclouds testkubernetes testclusters testdocs testarm64 browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate docs demo deps clean
+.PHONY: all help build test testall testplain testrace testpaths testgpu testbench testclouds testkubernetes testclusters testdocs testarm64 browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate docs demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -63,23 +64,28 @@ build: ## build launch, the examples and gpucheck into bin/
 	$(BUILD) -o $(BIN)/ ./launch ./examples/... ./cmd/...
 
 # Both are compilers, processes and waits in turns: together they keep the processors busy.
-test: ## run the tests, with the race detector (under ten minutes on two cores); CI runs the other test targets, too
+test: ## run the tests, most of them with the race detector (under ten minutes on two cores); CI runs the other test targets, too
 	@[ -n "$(RACE)" ] || echo "there is no C compiler: tests run without the race detector (install gcc)"
-	@$(MAKE) --no-print-directory -j2 testall testpaths
+	@$(MAKE) --no-print-directory -j2 testall testplain
 
 # go vet is a part of make lint. go test would run it over all packages of other modules, too.
 # What waits longest begins first: other packages are compiled meanwhile.
 testall:
-	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./launch ./tune ./worker ./kvstore $$($(GO) list ./... | grep -vE '^[^/]+/[^/]+/[^/]+/($(APART)(/|$$)|$(WITHOUTRACE)$$)')
+	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./tune ./worker ./kvstore $$($(GO) list ./... | grep -vE '^[^/]+/[^/]+/[^/]+/$(APART)(/|$$)' | grep -vxF "$$($(GO) list $(WITHOUTRACE))")
 
-# Tests of the kernels themselves go through all paths anyway. The cache of go test does not see the variable, which is read before tests begin: -count=1.
-# Real data sets are unpacked and searches made here, too: under the race detector that takes ten times as long.
 # What programs that tests start are made of is compiled first, beside the tests' own packages: several tests would begin to compile the same at once.
-testpaths: ## test whole models on the numeric code's portable and AVX2 paths, and real data and searches without the race detector
+# Real data sets are unpacked here: under the race detector that takes ten times as long.
+testplain:
 	@CGO_ENABLED=0 $(GO) build $(NODWARF) -tags nobuckets,nokubernetes $$(CGO_ENABLED=0 $(GO) list -deps -tags nobuckets,nokubernetes \
 		-f '{{if and (not .Standard) (ne .Name "main")}}{{.ImportPath}}{{end}}' $(PROGRAMS))
+	CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 10m $(WITHOUTRACE)
 	CGO_ENABLED=0 $(GO) test $(NODWARF) -count=1 -vet=off -timeout 5m -run LoadsFromIts ./data
-	CGO_ENABLED=0 $(GO) test $(NODWARF) -vet=off -timeout 5m $(addprefix ./,$(WITHOUTRACE))
+
+testrace: ## run the tests of launch with the race detector, which make test leaves out there
+	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off -timeout 15m ./launch
+
+# Tests of the kernels themselves go through all paths anyway. The cache of go test does not see the variable, which is read before tests begin: -count=1.
+testpaths: ## test whole models on the numeric code's portable and AVX2 paths
 	@set -e; for path in portable avx2; do \
 		if [ $$path = avx2 ] && ! grep -qsw avx2 /proc/cpuinfo; then echo "this machine has no AVX2; skipped"; continue; fi; \
 		echo "PARAGON_CPU=$$path"; \

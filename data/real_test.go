@@ -30,7 +30,7 @@ func realData(t *testing.T, elem ...string) string {
 func TestCIFAR10LoadsFromItsArchive(t *testing.T) {
 	path := realData(t, "cifar10")
 	if testing.Short() || raceEnabled {
-		t.Skip("unpacks 170 MB in one goroutine: runs without -short and without -race (make testpaths)")
+		t.Skip("unpacks 170 MB in one goroutine: runs without -short and without -race (make test)")
 	}
 	train, test, err := LoadCIFAR10(path)
 	if err != nil {

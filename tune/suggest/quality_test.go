@@ -35,7 +35,7 @@ func regrets(t *testing.T, p suggesttest.Problem, s func() tune.Suggester, paral
 func notUnderRace(t *testing.T) {
 	t.Helper()
 	if underRace {
-		t.Skip("computes on one goroutine; make testpaths runs it without the race detector")
+		t.Skip("computes on one goroutine; make test runs it without the race detector")
 	}
 }
 

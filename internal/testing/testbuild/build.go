@@ -14,7 +14,7 @@ const module = "github.com/paragon-train/paragon/"
 //
 // All tests build in one way, so that each package is compiled once for all of them: static, without the race detector, with which training takes
 // many times as long, without debug information, and without the clouds' SDKs, which are half of the compiler's work on an example, and the types of
-// Kubernetes, which are a tenth of it on launch. make testpaths compiles with the same flags.
+// Kubernetes, which are a tenth of it on launch. make test compiles with the same flags.
 func Programs(folder string, packages ...string) error {
 	args := []string{"build", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-tags=nobuckets,nokubernetes", "-o", folder + string(os.PathSeparator)}
 	for _, p := range packages {
