@@ -14,6 +14,7 @@ import (
 	"github.com/paragon-train/paragon/internal/affinity"
 	"github.com/paragon-train/paragon/internal/agent"
 	"github.com/paragon-train/paragon/internal/ssh"
+	"github.com/paragon-train/paragon/internal/ssh/sshtest"
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )
 
@@ -101,19 +102,22 @@ func TestHostsOfferWhatTheHostsFileAllows(t *testing.T) {
 	}
 	g.Release()
 
-	file := filepath.Join(t.TempDir(), "data.txt")
-	if err := os.WriteFile(file, []byte("42"), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.UploadFiles(t.Context(), file); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(filepath.Join(home, "it's there", "data.txt")); string(got) != "42" || err != nil {
-		t.Errorf("the uploaded file holds %q, %v", got, err)
-	}
-	if err := j.UploadFiles(t.Context(), home); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
-		t.Errorf("upload of a folder: got %v", err)
-	}
+	file := filepath.Join(t.TempDir(), "data.txt") // copied to d5 later, too
+	t.Run("files are uploaded", func(t *testing.T) {
+		sshtest.Program(t, "rsync", "rsync")
+		if err := os.WriteFile(file, []byte("42"), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.UploadFiles(t.Context(), file); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(home, "it's there", "data.txt")); string(got) != "42" || err != nil {
+			t.Errorf("the uploaded file holds %q, %v", got, err)
+		}
+		if err := j.UploadFiles(t.Context(), home); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+			t.Errorf("upload of a folder: got %v", err)
+		}
+	})
 
 	if err := j.Add(t.Context(), "d5 slots=1 gpus=0"); err != nil {
 		t.Error(err)
