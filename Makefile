@@ -63,9 +63,15 @@ help: ## list the targets
 build: ## build launch, the examples and gpucheck into bin/
 	$(BUILD) -o $(BIN)/ ./launch ./examples/... ./cmd/...
 
+# What tests of make test are skipped without: Debian's packages, as program:package.
+MISSING = $(foreach p,ssh:openssh-client sshd:openssh-server rsync:rsync ip:iproute2 as:binutils tmux:tmux promtool:prometheus,\
+	$(shell PATH="$$PATH:/usr/sbin:/sbin" command -v $(firstword $(subst :, ,$(p))) >/dev/null || echo $(lastword $(subst :, ,$(p)))))
+
 # Both are compilers, processes and waits in turns: together they keep the processors busy.
 test: ## run the tests, most of them with the race detector (under ten minutes on two cores); CI runs the other test targets, too
 	@[ -n "$(RACE)" ] || echo "there is no C compiler: tests run without the race detector (install gcc)"
+	@missing="$(strip $(MISSING))"; [ -z "$$missing" ] || echo "tests are skipped that need the packages $$missing"
+	@[ -d "$${PARAGON_TEST_DATA:-../shared/data}" ] || echo "there are no data sets in $${PARAGON_TEST_DATA:-../shared/data} (PARAGON_TEST_DATA): tests on real images are skipped"
 	@$(MAKE) --no-print-directory -j2 testall testplain
 
 # go vet is a part of make lint. go test would run it over all packages of other modules, too.
