@@ -15,7 +15,8 @@ import (
 // writeTop is what `launch top --once` writes.
 func writeTop(w io.Writer, d *top.Document) error {
 	t, j := d.Telemetry, &d.Rates.Job
-	fmt.Fprintf(w, "job %s: %s, generation %d, %s, %s\n", t.Job, t.Phase, t.Generation, plural.Of(len(d.Rates.Workers), "worker"), plural.Of(len(d.Rates.Servers), "server"))
+	workerCount, serverCount := d.Rates.Present()
+	fmt.Fprintf(w, "job %s: %s, generation %d, %s, %s\n", t.Job, t.Phase, t.Generation, plural.Of(workerCount, "worker"), plural.Of(serverCount, "server"))
 	fmt.Fprintf(w, "%s steps/s, %s examples/s, epoch %s, step %s, loss %s\n", number(j.Steps), number(j.Examples), number(j.Epoch), number(j.Step), number(j.Loss))
 	for _, s := range t.Slow {
 		fmt.Fprintf(w, "%s.\n", s)

@@ -393,7 +393,7 @@ func writeResults(dir string, r *tune.Result) (written []string, err error) {
 // maxFront is how many trials of a Pareto front are printed.
 const maxFront = 20
 
-// printFront says which trials are on the Pareto front.
+// printFront says which trials are on the Pareto front, and their commands if s is not nil.
 func printFront(out io.Writer, s *study.Study, r *tune.Result) {
 	front := r.Front()
 	if len(front) == 0 {
@@ -406,14 +406,17 @@ func printFront(out io.Writer, s *study.Study, r *tune.Result) {
 		for i, x := range r.Values(t) {
 			fmt.Fprintf(out, " %s %.6g", r.Objectives()[i].Metric, x)
 		}
-		fmt.Fprintf(out, "\n    %s\n", commandText(s, t))
+		if s != nil {
+			fmt.Fprintf(out, "\n    %s", commandText(s, t))
+		}
+		fmt.Fprintln(out)
 	}
 	if n := len(front); n > maxFront {
 		fmt.Fprintf(out, "  ... and %d more\n", n-maxFront)
 	}
 }
 
-// printBest says which trial was the best.
+// printBest says which trial was the best, and its command. s is nil for the study of a program, whose trials are no commands.
 func printBest(out io.Writer, s *study.Study, r *tune.Result, written []string) {
 	best := r.BestTrial()
 	switch {
@@ -426,7 +429,9 @@ func printBest(out io.Writer, s *study.Study, r *tune.Result, written []string) 
 		for name, value := range best.Params.All() {
 			fmt.Fprintf(out, "  %s: %v\n", name, value)
 		}
-		fmt.Fprintf(out, "command: %s\n", commandText(s, best))
+		if s != nil {
+			fmt.Fprintf(out, "command: %s\n", commandText(s, best))
+		}
 	}
 	if r.Halted != "" {
 		fmt.Fprintf(out, "ended by: %s\n", r.Halted)

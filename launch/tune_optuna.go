@@ -38,11 +38,7 @@ script that reads the file into a study of Optuna's:
 			if err != nil {
 				return err
 			}
-			s, err := study.Find(path)
-			if err != nil {
-				return err
-			}
-			r, err := tune.Load(path, s.Config)
+			r, err := tune.ReadResult(path)
 			if err != nil {
 				return err
 			}

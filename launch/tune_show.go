@@ -32,7 +32,8 @@ func tuneShowCommand(out io.Writer) *cli.Command {
 		Name:      "show",
 		Usage:     "show a finished or running search",
 		ArgsUsage: "DIR",
-		Description: `Prints the table of trials and the best parameters, and writes trials.csv, curves.png and report.html into the study's folder:
+		Description: `Prints the table of trials and the best parameters, and writes trials.csv, curves.png and report.html into the study's folder.
+It reads the log alone, so it shows the search of a Go program, too:
 
    launch tune show runs/mnist`,
 		Action: func(c *cli.Context) error {
@@ -43,12 +44,12 @@ func tuneShowCommand(out io.Writer) *cli.Command {
 			if err != nil {
 				return err
 			}
-			s, err := study.Find(path)
+			r, err := tune.ReadResult(path)
 			if err != nil {
 				return err
 			}
-			r, err := tune.Load(path, s.Config)
-			if err != nil {
+			s, err := study.Find(path)
+			if err != nil && !errors.Is(err, study.ErrNoFile) {
 				return err
 			}
 			status := show.NewLines(out)

@@ -84,8 +84,17 @@ func TestTuneSearchesOverACommand(t *testing.T) {
 	why, _ := tuneIn(t, dir, 0, "why", "runs/count", "trial-000005")
 	wantText(t, "why", why, `trial 5 started on local with \{x: 6\}`, `step 1: value 6: continue \(asha`)
 	shown, _ := tuneIn(t, dir, 0, "show", "runs/count")
-	wantText(t, "show", shown, `^trial-000005 +COMPLETED`, `^best: trial-000005 with value 24$`)
-	_, errs := tuneIn(t, dir, 1, "study.yaml")
+	wantText(t, "show", shown, `^trial-000005 +COMPLETED`, `^best: trial-000005 with value 24$`, `^command: echo hello from 6; for s in`)
+	if err := os.Remove(filepath.Join(dir, "runs/count/study.yaml")); err != nil { // as if a Go program had searched
+		t.Fatal(err)
+	}
+	alone, _ := tuneIn(t, dir, 0, "show", "runs/count")
+	if want := regexp.MustCompile(`(?m)^command: .*\n`).ReplaceAllString(shown, ""); alone != want {
+		t.Errorf("show without the file: got\n%s\nwant\n%s", alone, want)
+	}
+	_, errs := tuneIn(t, dir, 1, "replay", "runs/count")
+	wantText(t, "a replay without the file", errs, `runs/count: it has no study.yaml: .* tune\.Replay`)
+	_, errs = tuneIn(t, dir, 1, "study.yaml")
 	wantText(t, "a second search", errs, `^launch: tune: runs/count already holds a search: resume it with --resume`)
 	again, _ := tuneIn(t, dir, 0, "--resume", "study.yaml")
 	if hashOf(t, again) != hashOf(t, out) {

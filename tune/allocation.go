@@ -20,10 +20,10 @@ func (l *ledger) situation(e *Event) Situation {
 	return s
 }
 
-// allocate asks the allocator.
+// allocate asks the allocator, unless the shares are from the log.
 func (l *ledger) allocate(e *Event) ([]Share, error) {
 	a, ok := l.scheduler.(Allocator)
-	if !ok {
+	if !ok && l.cfg.logged == nil {
 		return nil, fmt.Errorf("event %d: divides nodes among trials, which %T does not", e.Seq, l.scheduler)
 	}
 	for i, j := range e.Jobs {
@@ -32,7 +32,10 @@ func (l *ledger) allocate(e *Event) ([]Share, error) {
 		}
 	}
 	s := l.situation(e)
-	shares := a.Allocate(l, s)
+	shares := e.Shares
+	if l.cfg.logged == nil {
+		shares = a.Allocate(l, s)
+	}
 	if err := checkShares(s, shares); err != nil {
 		return nil, fmt.Errorf("event %d: %T.Allocate: %w", e.Seq, l.scheduler, err)
 	}

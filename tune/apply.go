@@ -70,7 +70,11 @@ func (l *ledger) foldReport(e *Event) error {
 	}
 	d, enough := l.decide(e)
 	got, want := appendDecision(nil, &e.Decision), appendDecision(nil, &d)
-	if !bytes.Equal(got, want) {
+	switch {
+	case bytes.Equal(got, want):
+	case l.cfg.logged != nil:
+		return fmt.Errorf("event %d: the decision %s is impossible", e.Seq, said(got))
+	default:
 		return &DivergedError{e.Seq, said(got), said(want)}
 	}
 	l.obey(e, enough)

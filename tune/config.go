@@ -139,7 +139,8 @@ type Config struct {
 	// Logger gets messages for people; nil is slog.Default.
 	Logger *slog.Logger
 
-	program string // the Name that the program's Run has, if the study is another one made of it (Confirm, RunBest)
+	logged  *loggedRules // not nil: the study is read from its log alone, and all that its rules decided with it
+	program string       // the Name that the program's Run has, if the study is another one made of it (Confirm, RunBest)
 }
 
 // A FieldError says what is wrong with a field of a Config.

@@ -59,13 +59,16 @@ func (l *ledger) chooseMetric(m Metrics) (string, Mode, error) {
 	return m[0].Name, mode, err
 }
 
-// decide asks pruners and the scheduler about the newest report of a trial. The second
+// decide asks pruners and the scheduler about the newest report of a trial, unless the decision is from the log. The second
 // result is the rule of a pruner that ends the study.
 func (l *ledger) decide(e *Event) (Decision, string) {
 	t := l.trials[e.Trial]
 	r := t.Reports[len(t.Reports)-1]
 	if t.Origin == FromElsewhere {
 		return elsewhere(e.Decision), ""
+	}
+	if l.cfg.logged != nil {
+		return l.tidy(t, e.Decision), ""
 	}
 	if !r.judged() {
 		return Go(), ""

@@ -179,3 +179,28 @@ func ExampleReplay() {
 	// 8 trials, trained now: 3
 	// 8 proposals and 8 decisions are the same: true
 }
+
+// A study's log is all that is needed to see what it found.
+func ExampleReadResult() {
+	dir, err := os.MkdirTemp("", "search")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	cfg := tune.Config{Space: tune.Space{tune.Grid("layers", 2, 4, 8)}, Metric: "accuracy", Dir: dir}
+	if _, err := tune.Run(context.Background(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
+		return r.Report(1, map[string]float64{"accuracy": 1 - 1/p.Float("layers")})
+	}, cfg); err != nil {
+		fmt.Println(err)
+		return
+	}
+	result, err := tune.ReadResult(dir)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	best := result.BestTrial()
+	fmt.Println("best of", len(result.Trials()), "trials:", best.Params, "with", result.Metric, result.Value(best))
+	// Output: best of 3 trials: layers=8 with accuracy 0.875
+}

@@ -153,6 +153,9 @@ func (l *ledger) Exhausted() bool { return l.exhausted }
 
 // Plan implements View.
 func (l *ledger) Plan() Plan {
+	if r := l.cfg.logged; r != nil {
+		return Plan{Trials: l.plan.total, Parallel: l.cfg.Parallel, Suggester: strings.TrimPrefix(r.suggester, "*"), Scheduler: strings.TrimPrefix(r.scheduler, "*")}
+	}
 	return Plan{Trials: l.plan.total, Parallel: cmp.Or(l.cfg.Parallel, 1), Suggester: ruleName(l.cfg.Suggester, Random{}), Scheduler: ruleName(l.cfg.Scheduler, FIFO{})}
 }
 

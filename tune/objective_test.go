@@ -80,6 +80,9 @@ func TestFrontHasWhatNoFeasibleTrialDominates(t *testing.T) {
 		if _, err := tune.Replay(dir, cfg); err != nil {
 			t.Errorf("replay: %v", err)
 		}
+		if read, err := tune.ReadResult(dir); err != nil || fmt.Sprint(read.Front()) != fmt.Sprint(res.Front()) {
+			t.Errorf("from the log alone: %v, want the same front", err)
+		}
 		cfg.Objectives = []tune.Objective{tradeOff[0], {Metric: "latency", Mode: tune.Max}}
 		if _, err := tune.Load(dir, cfg); err == nil || !strings.Contains(err.Error(), "latency min") {
 			t.Errorf("loaded with another objective: got %v", err)

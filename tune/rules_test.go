@@ -64,6 +64,9 @@ func TestALogReplaysAfterResumesWithOtherRules(t *testing.T) {
 	if got, err := tune.Replay(dir, full(openings[2]()), append(known, &suggest.Sobol{})...); err != nil || got.DecisionHash != hash {
 		t.Errorf("with the rules of another opening: got %+v, %v, want hash %.8s", got, err, hash)
 	}
+	if read, err := tune.ReadResult(dir); err != nil || read.DecisionHash() != hash || read.View().Plan().Trials != 20 {
+		t.Errorf("from the log alone: %v, want 20 trials and hash %.8s", err, hash)
+	}
 	_, err = tune.Replay(dir, full(openings[4]()))
 	if err == nil || !strings.Contains(err.Error(), "*suggest.Limit cannot be restored from the log; give Replay a value of that type") {
 		t.Errorf("without the types: got %v, want an error that names *suggest.Limit", err)

@@ -25,7 +25,8 @@ func (r *Result) View() View {
 }
 
 // Load reads the result so far from a study's log, at path or in the folder path. The study may be
-// running. cfg is the study's; its Scheduler and Pruners must not be in use.
+// running. cfg is the study's; its Scheduler and Pruners must not be in use, and a decision that they do not make is an error. With a Runner
+// in cfg the result can train again (RunBest, Confirm). To see what a search has found ReadResult is enough.
 func Load(path string, cfg Config) (*Result, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, logName)

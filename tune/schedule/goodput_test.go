@@ -197,6 +197,9 @@ func wantReplay(t *testing.T, dir string, cfg tune.Config, g *schedule.Goodput, 
 	if hash != "" && replayed.DecisionHash != hash {
 		t.Errorf("replayed to hash %s, want %s", replayed.DecisionHash, hash)
 	}
+	if read, err := tune.ReadResult(dir); err != nil || read.DecisionHash() != replayed.DecisionHash {
+		t.Errorf("from the log alone: %v, want hash %s", err, replayed.DecisionHash)
+	}
 }
 
 // Two trials share four slots; when the short one ends the other gets them all, without a restart.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -150,6 +151,13 @@ func TestStudiesEndAndReplay(t *testing.T) {
 			}
 			if replayed.DecisionHash != result.DecisionHash() {
 				t.Errorf("replayed to hash %s, want %s", replayed.DecisionHash, result.DecisionHash())
+			}
+			read, err := tune.ReadResult(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if read.DecisionHash() != result.DecisionHash() || !reflect.DeepEqual(read.Trials(), result.Trials()) || read.View().Plan().Scheduler != result.View().Plan().Scheduler {
+				t.Errorf("from the log alone: got hash %s and trials\n%+v\nwant %s and\n%+v", read.DecisionHash(), read.Trials(), result.DecisionHash(), result.Trials())
 			}
 			t.Log(fmt.Sprintf("%d trials, %d completed, %d went on, %d copies, best %.3f", len(result.Trials()), completed, resumed, changed, result.Value(result.BestTrial())))
 		})

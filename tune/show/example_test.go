@@ -47,7 +47,7 @@ func ExampleWhy() {
 	// Output:
 	// 0s  trial 1 started with {layers: 1}: one of the points to be tried first
 	//         0s  step 1: loss 1.75: stop (threshold at step 1); its value 1.75 against a cut-off of 1.5
-	//         0s  attempt 1 obeyed
+	//         0s  attempt 1 ended as told
 }
 
 // Which parameter decides: its share of what makes the best fifth of the trials differ from all.

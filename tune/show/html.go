@@ -60,6 +60,7 @@ type reportTrial struct {
 	Number           int
 	Name, State      string
 	Value, Step      string
+	BestStep         string // " at step 9": where its value is from
 	Goals            []string
 	Params           []string
 	Others, Jobs     []string
@@ -168,7 +169,7 @@ func (r *report) row(v tune.View, t *tune.Trial, front map[int]bool) reportTrial
 		row.Goals = append(row.Goals, text)
 	}
 	if t.Step() >= 0 {
-		row.Step = fmt.Sprint(t.Step())
+		row.Step, row.BestStep = fmt.Sprint(t.Step()), bestStep(t)
 	}
 	for _, name := range r.Params {
 		text := ""

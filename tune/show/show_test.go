@@ -78,7 +78,7 @@ func TestStatusTableShowsTwentyTrialsRunningOnesFirst(t *testing.T) {
 func screen(t *testing.T, written string) []string {
 	t.Helper()
 	var lines []string
-	up := regexp.MustCompile("^\x1b\\[(\\d+)A\x1b\\[J")
+	up := regexp.MustCompile("^\r\x1b\\[(\\d+)A\x1b\\[J")
 	for written != "" {
 		if m := up.FindStringSubmatch(written); m != nil {
 			var n int
@@ -125,7 +125,7 @@ func TestStatusOnATerminalDrawsOverItselfAndFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines = screen(t, out.String())
-	if lines[0] != "== Status ==" || !strings.HasPrefix(lines[1], "toy: running for ") || len(lines) < 24 {
+	if lines[0] != "== Status ==" || !strings.HasPrefix(lines[1], "toy: ran for ") || len(lines) < 24 {
 		t.Errorf("at the end the screen shows\n%s\nwant the whole table", strings.Join(lines, "\n"))
 	}
 	if best := bestTrial(v); !strings.HasPrefix(lines[3], fmt.Sprintf("best: %s, accuracy 0.", best.Name())) {
@@ -300,7 +300,7 @@ func TestWhyTellsEveryDecisionAndWhatItWasHeldAgainst(t *testing.T) {
 	}
 	want := `        1s  trial 1 started on host1 with {lr: 0.25}: proposed by the suggester
         3s  step 1: accuracy 0.25: pause (asha rung 0); its value 0.25 against a cut-off of 0.4; among trials 0 (0.5)
-        3s  attempt 1 obeyed
+        3s  attempt 1 ended as told
         4s  attempt 2 started from its checkpoint of step 1; promote to rung 1
         5s  attempt 2 failed (user code): panic: x; no further try
 `
@@ -389,6 +389,22 @@ func TestTablesShowReplicas(t *testing.T) {
 	}
 }
 
+func TestThePageNamesTheStepOfTheBestValue(t *testing.T) {
+	v := &tunetest.View{}
+	best := v.Add(tune.MustParams("lr", 0.5))
+	for step, x := range []float64{0.1, 0.9, 0.7} {
+		v.Report(best, step+1, x)
+	}
+	page := filepath.Join(t.TempDir(), "page.html")
+	if err := HTML(page, "toy", v); err != nil {
+		t.Fatal(err)
+	}
+	want := "0.9</b> &nbsp; trial-000000 at step 2\n"
+	if b, err := os.ReadFile(page); err != nil || !strings.Contains(string(b), want) {
+		t.Errorf("the page has no %q (%v)", want, err)
+	}
+}
+
 func TestPicturesAndPageAreMade(t *testing.T) {
 	dir := t.TempDir()
 	if keep := os.Getenv("PARAGON_SHOW_DIR"); keep != "" {
@@ -435,7 +451,7 @@ func TestWhatIsWrittenStandsAboveTheTable(t *testing.T) {
 	if _, err := io.WriteString(s, "a line\n"); err != nil {
 		t.Fatal(err)
 	}
-	up := fmt.Sprintf("\x1b[%dA\x1b[J", strings.Count(table, "\n"))
+	up := fmt.Sprintf("\r\x1b[%dA\x1b[J", strings.Count(table, "\n"))
 	if got, want := b.String(), up+"a line\n"+table; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -110,14 +110,14 @@ func (s *Status) Close(v tune.View) error {
 	defer s.mu.Unlock()
 	s.erase()
 	s.table = nil
-	_, err := io.WriteString(s.out, s.text(v))
+	_, err := io.WriteString(s.out, s.text(v, "ran"))
 	return err
 }
 
 // draw puts the table where the last one was. Lines are cut at the terminal's edge, and the table at its height, since what has
 // scrolled away cannot be drawn over.
 func (s *Status) draw(v tune.View, columns, rows int) {
-	lines := strings.Split(strings.TrimSuffix(s.text(v), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(s.text(v, "running"), "\n"), "\n")
 	if rows > 2 && len(lines) > rows-1 {
 		lines = append(lines[:rows-2], "...")
 	}
@@ -138,18 +138,19 @@ func (s *Status) put() {
 	}
 }
 
-// erase takes the table away that was drawn last.
+// erase takes the table away that was drawn last, and what the terminal has echoed since, such as ^C.
 func (s *Status) erase() {
 	if s.lines > 0 {
-		fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", s.lines)
+		fmt.Fprintf(s.out, "\r\x1b[%dA\x1b[J", s.lines)
 		s.lines = 0
 	}
 }
 
-func (s *Status) text(v tune.View) string {
+// text is the whole table. The verb says whether the search is running, or ran.
+func (s *Status) text(v tune.View, verb string) string {
 	var b strings.Builder
 	b.WriteString("== Status ==\n")
-	fmt.Fprintf(&b, "%s: running for %s", s.title(), v.Elapsed().Round(time.Second))
+	fmt.Fprintf(&b, "%s: %s for %s", s.title(), verb, v.Elapsed().Round(time.Second))
 	if text := goalText(v); text != "" {
 		b.WriteString("; " + text)
 	}

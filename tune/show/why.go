@@ -182,6 +182,9 @@ func (x *explainer) against(d tune.Decision) string {
 
 func (x *explainer) end(e tune.Event) {
 	text := fmt.Sprintf("attempt %d %s", e.Attempt, e.Outcome)
+	if e.Outcome == tune.Obeyed {
+		text = fmt.Sprintf("attempt %d ended as told", e.Attempt)
+	}
 	if e.Outcome == tune.Broke {
 		text += fmt.Sprintf(" (%s): %s", e.Failure, firstLine(e.Error))
 		if e.Retry {

@@ -266,7 +266,7 @@ func Find(path string) (*Study, error) {
 	}
 	s, err := Load(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("study: %s: %w: a program's own search has its space and rules in the code of that program: print it there with tune.Load and show.NewLines, recompute it with tune.Replay; launch tune why DIR TRIAL needs only the log", path, ErrNoFile)
+		return nil, fmt.Errorf("study: %s: %w: a program's own search has its rules in the code of that program: recompute it there with tune.Replay", path, ErrNoFile)
 	}
 	return s, err
 }

@@ -268,3 +268,13 @@ func TestEventsOfSlowWorkersAreTheirSentences(t *testing.T) {
 		t.Errorf("got %q, want it to end with %q", got, want)
 	}
 }
+
+func TestTheHeaderCountsNoWorkerThatIsGone(t *testing.T) {
+	m := shown(t, &fakeJob{workers: 4, servers: 2}, 3, 80, 24)
+	answer := (&fakeJob{workers: 4, servers: 2, seconds: 4}).telemetry()
+	answer.Nodes[len(answer.Nodes)-1].State = control.NodeGone
+	m.Update(answerMsg{asked: begin.Add(4 * time.Second), telemetry: answer})
+	if head, _, _ := strings.Cut(plain(m), "\n"); !strings.Contains(head, "3 workers · 2 servers") {
+		t.Errorf("with one of 4 workers gone the header is %q, want 3 workers", head)
+	}
+}

@@ -61,8 +61,9 @@ func (p *page) header(notices bool) (lines []string) {
 		if p.phase != "" {
 			phase = p.phase
 		}
+		workers, servers := p.snapshot.Present()
 		parts = append(parts, st.title.Render("job "+clean(t.Job)), phase, long(p.now.Sub(p.started)),
-			plural.Of(len(p.snapshot.Workers), "worker"), plural.Of(len(p.snapshot.Servers), "server"), fmt.Sprintf("generation %d", t.Generation))
+			plural.Of(workers, "worker"), plural.Of(servers, "server"), fmt.Sprintf("generation %d", t.Generation))
 	}
 	if p.paused {
 		parts = append(parts[:1], append([]string{st.alarm.Render("PAUSED")}, parts[1:]...)...)
@@ -248,6 +249,8 @@ func eventText(e control.Event) string {
 func EventText(e control.Event) string {
 	words := []string{e.Action}
 	switch {
+	case e.Action == control.Ranks:
+		words = append(words, "of the workers changed")
 	case e.OfServer():
 		words = append(words, fmt.Sprintf("server %d", e.Rank))
 	case e.Workers > 0:

@@ -9,6 +9,21 @@ type Snapshot struct {
 	Servers []Server `json:"servers"` // by rank
 }
 
+// Present is how many workers and servers there are, without those that have ended.
+func (s *Snapshot) Present() (workers, servers int) {
+	for _, w := range s.Workers {
+		if w.State != control.NodeGone {
+			workers++
+		}
+	}
+	for _, x := range s.Servers {
+		if x.State != control.NodeGone {
+			servers++
+		}
+	}
+	return workers, servers
+}
+
 // A Job is the whole of its workers.
 type Job struct {
 	Steps        control.Number `json:"steps_per_second"`    // of one worker, the mean of all
