@@ -183,12 +183,15 @@ func (e *elasticJob) follow(ctx context.Context) {
 			}
 			continue
 		}
+		// Hosts are set aside first: a refused change causes a decision, which must not choose them again.
 		for _, x := range got.Events {
-			after = max(after, x.Number)
-			e.event(x)
 			if e.jobs.HostFile != "" && (x.Action == control.Lost && x.Role == control.Worker || x.Action == control.HostFailed) {
 				e.jobs.suspect(x.Host, errors.New(x.Reason)) // if it cannot be reached, its slots are nobody's
 			}
+		}
+		for _, x := range got.Events {
+			after = max(after, x.Number)
+			e.event(x)
 		}
 		if len(got.Events) > 0 {
 			e.awaken()

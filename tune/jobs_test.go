@@ -333,7 +333,8 @@ func (exploitOnce) Next(v tune.View) tune.Pick {
 func TestACommandGoesOnFromItsCheckpoint(t *testing.T) {
 	script := `n=$(cat "$0/n" 2>/dev/null || echo 0); echo "from $n" >> "$1"
 while [ $n -lt 6 ]; do
-	n=$((n+1)); mkdir -p "$0/deep"; echo $n > "$0/n.new"; mv "$0/n.new" "$0/n"; echo x > "$0/deep/$n"; echo "value=$n step=$n"; sleep 0.05
+	n=$((n+1)); mkdir -p "$0/deep"; echo $n > "$0/n.new"; mv "$0/n.new" "$0/n"; echo x > "$0/deep/$n"; echo "value=$n step=$n"
+	case $n$1 in 3*-0 | 1*-1) [ -e "$1.told" ] || { touch "$1.told"; sleep 30; } ;; esac # until the search stops it
 	if [ $n = 5 -a ! -e "$1.failed" ]; then touch "$1.failed"; exit 1; fi
 done`
 	cfg := jobsConfig(t, &tune.Jobs{NoServers: true, Command: []string{"sh", "-c", script}, Checkpoints: true,
