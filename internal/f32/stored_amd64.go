@@ -131,36 +131,97 @@ func (t *Tile) narrowRows(dst []uint16, at *[MaxTileRows]int, src []float32, row
 
 // WinogradInputBFloat16 is WinogradInput of pixels that are stored as bfloat16; see Half.
 func (t *Tile) WinogradInputBFloat16(a *WinogradArgs) {
-	if t.path == AVX512 {
+	switch t.path {
+	case AVX512:
 		winogradInputHalfAVX512((*byte)(unsafe.Pointer(a)))
-		return
+	case AVX2:
+		winogradInputHalfAVX2(a, false)
+	default:
+		winogradInputHalfPortable(a, winogradB)
 	}
-	winogradInputHalfPortable(a, winogradB)
 }
 
 // WinogradOutputBFloat16 is WinogradOutput to pixels that are stored as bfloat16; see Half.
 func (t *Tile) WinogradOutputBFloat16(a *WinogradArgs) {
-	if t.path == AVX512 {
+	switch t.path {
+	case AVX512:
 		winogradOutputHalfAVX512((*byte)(unsafe.Pointer(a)))
-		return
+	case AVX2:
+		winogradOutputHalfAVX2(a, false)
+	default:
+		winogradOutputHalfPortable(a, winogradA)
 	}
-	winogradOutputHalfPortable(a, winogradA)
 }
 
 // Winograd4InputBFloat16 is Winograd4Input of pixels that are stored as bfloat16; see Half.
 func (t *Tile) Winograd4InputBFloat16(a *WinogradArgs) {
-	if t.path == AVX512 {
+	switch t.path {
+	case AVX512:
 		winograd4InputHalfAVX512((*byte)(unsafe.Pointer(a)))
-		return
+	case AVX2:
+		winogradInputHalfAVX2(a, true)
+	default:
+		winogradInputHalfPortable(a, winograd4B)
 	}
-	winogradInputHalfPortable(a, winograd4B)
 }
 
 // Winograd4OutputBFloat16 is Winograd4Output to pixels that are stored as bfloat16; see Half.
 func (t *Tile) Winograd4OutputBFloat16(a *WinogradArgs) {
-	if t.path == AVX512 {
+	switch t.path {
+	case AVX512:
 		winograd4OutputHalfAVX512((*byte)(unsafe.Pointer(a)))
-		return
+	case AVX2:
+		winogradOutputHalfAVX2(a, true)
+	default:
+		winogradOutputHalfPortable(a, winograd4A)
 	}
-	winogradOutputHalfPortable(a, winograd4A)
+}
+
+// winogradInputHalfAVX2 and winogradOutputHalfAVX2 transform 16 channels at a time, by way of float32.
+func winogradInputHalfAVX2(a *WinogradArgs, large bool) {
+	var pixels [36][16]float32
+	b := WinogradArgs{Count: 16}
+	n := 16
+	if large {
+		n = 36
+	}
+	for c := 0; c < a.Count; c += 16 {
+		for i := range n {
+			fromBFloat16AVX2(&pixels[i][0], (*uint16)(unsafe.Add(unsafe.Pointer(a.Src[i]), 2*c)), 16)
+			b.Src[i], b.Dst[i] = &pixels[i][0], (*float32)(unsafe.Add(unsafe.Pointer(a.Dst[i]), 4*c))
+		}
+		if large {
+			winograd4InputAVX2((*byte)(unsafe.Pointer(&b)))
+		} else {
+			winogradInputAVX2((*byte)(unsafe.Pointer(&b)))
+		}
+	}
+}
+
+func winogradOutputHalfAVX2(a *WinogradArgs, large bool) {
+	var pixels [16][16]float32
+	b := WinogradArgs{Count: 16, Add: a.Add}
+	n, pixel := 16, pixels[:4]
+	if large {
+		n, pixel = 36, pixels[:]
+	}
+	for c := 0; c < a.Count; c += 16 {
+		for i := range n {
+			b.Src[i] = (*float32)(unsafe.Add(unsafe.Pointer(a.Src[i]), 4*c))
+		}
+		for i := range pixel {
+			b.Dst[i] = &pixel[i][0]
+			if a.Add != 0 {
+				fromBFloat16AVX2(&pixel[i][0], (*uint16)(unsafe.Add(unsafe.Pointer(a.Dst[i]), 2*c)), 16)
+			}
+		}
+		if large {
+			winograd4OutputAVX2((*byte)(unsafe.Pointer(&b)))
+		} else {
+			winogradOutputAVX2((*byte)(unsafe.Pointer(&b)))
+		}
+		for i := range pixel {
+			toBFloat16AVX2((*uint16)(unsafe.Add(unsafe.Pointer(a.Dst[i]), 2*c)), &pixel[i][0], 16)
+		}
+	}
 }

@@ -83,16 +83,24 @@ func (t *Tile) outer(a *OuterArgs, rows int) {
 }
 
 func (t *Tile) transpose(a *TransposeArgs, n, m int) {
-	if t.path != AVX512 {
+	switch t.path {
+	case AVX512:
+		a.complete(n, m)
+		transposeAVX512((*byte)(unsafe.Pointer(a)))
+	case AVX2:
+		a.complete(n, m)
+		for i := 0; i < n; i += 8 {
+			for j := 0; j < m; j += 8 {
+				transpose8AVX2((*byte)(unsafe.Pointer(a)), i, j, min(8, n-i), min(8, m-j))
+			}
+		}
+	default:
 		transposePortable(a, 0, 0, n, m)
-		return
 	}
-	a.complete(n, m)
-	transposeAVX512((*byte)(unsafe.Pointer(a)))
 }
 
 func (t *Tile) transposeShift(a *TransposeArgs, n, m int, shift []float32, floor float32) {
-	if t.path != AVX512 {
+	if t.path == Portable {
 		transposeShiftPortable(a, 0, 0, n, m, shift, floor)
 		return
 	}
@@ -100,7 +108,15 @@ func (t *Tile) transposeShift(a *TransposeArgs, n, m int, shift []float32, floor
 	if shift == nil {
 		shift = noShift[:]
 	}
-	transposeShiftAVX512((*byte)(unsafe.Pointer(a)), &shift[0], floor)
+	if t.path == AVX512 {
+		transposeShiftAVX512((*byte)(unsafe.Pointer(a)), &shift[0], floor)
+		return
+	}
+	for i := 0; i < n; i += 8 {
+		for j := 0; j < m; j += 8 {
+			transposeShift8AVX2((*byte)(unsafe.Pointer(a)), &shift[0], floor, i, j, min(8, n-i), min(8, m-j))
+		}
+	}
 }
 
 // complete prepares a for a kernel that reads 16 rows: those that are not there repeat the first.

@@ -1871,6 +1871,457 @@ done:
 	VZEROUPPER
 	RET
 
+DATA ones8<>+0(SB)/4, $0xffffffff
+DATA ones8<>+4(SB)/4, $0xffffffff
+DATA ones8<>+8(SB)/4, $0xffffffff
+DATA ones8<>+12(SB)/4, $0xffffffff
+DATA ones8<>+16(SB)/4, $0xffffffff
+DATA ones8<>+20(SB)/4, $0xffffffff
+DATA ones8<>+24(SB)/4, $0xffffffff
+DATA ones8<>+28(SB)/4, $0xffffffff
+DATA ones8<>+32(SB)/4, $0x00000000
+DATA ones8<>+36(SB)/4, $0x00000000
+DATA ones8<>+40(SB)/4, $0x00000000
+DATA ones8<>+44(SB)/4, $0x00000000
+DATA ones8<>+48(SB)/4, $0x00000000
+DATA ones8<>+52(SB)/4, $0x00000000
+DATA ones8<>+56(SB)/4, $0x00000000
+DATA ones8<>+60(SB)/4, $0x00000000
+GLOBL ones8<>(SB), RODATA|NOPTR, $64
+
+// func transpose8AVX2(a *byte, i int, j int, n int, m int)
+// Requires: AVX, MMX+
+TEXT ·transpose8AVX2(SB), NOSPLIT, $0-40
+	MOVQ       a+0(FP), AX
+	MOVQ       i+8(FP), CX
+	MOVQ       j+16(FP), DX
+	MOVQ       n+24(FP), BX
+	MOVQ       m+32(FP), SI
+	MOVQ       24(AX), DI
+	MOVQ       72(AX), R9
+	LEAQ       (DI)(DX*4), DI
+	LEAQ       (DI)(R9*4), R9
+	MOVQ       (AX), R8
+	LEAQ       (R8)(CX*4), R8
+	LEAQ       (AX)(CX*8), CX
+	LEAQ       (AX)(DX*8), DX
+	LEAQ       ones8<>+32(SB), AX
+	SHLQ       $0x02, SI
+	SUBQ       SI, AX
+	SHRQ       $0x02, SI
+	VMOVDQU    (AX), Y0
+	MOVQ       80(CX), AX
+	VMASKMOVPS (DI)(AX*4), Y0, Y1
+	PREFETCHT0 (R9)(AX*4)
+	MOVQ       88(CX), AX
+	VMASKMOVPS (DI)(AX*4), Y0, Y2
+	PREFETCHT0 (R9)(AX*4)
+	MOVQ       96(CX), AX
+	VMASKMOVPS (DI)(AX*4), Y0, Y3
+	PREFETCHT0 (R9)(AX*4)
+	MOVQ       104(CX), AX
+	VMASKMOVPS (DI)(AX*4), Y0, Y4
+	PREFETCHT0 (R9)(AX*4)
+	MOVQ       112(CX), AX
+	VMASKMOVPS (DI)(AX*4), Y0, Y5
+	PREFETCHT0 (R9)(AX*4)
+	MOVQ       120(CX), AX
+	VMASKMOVPS (DI)(AX*4), Y0, Y6
+	PREFETCHT0 (R9)(AX*4)
+	MOVQ       128(CX), AX
+	VMASKMOVPS (DI)(AX*4), Y0, Y7
+	PREFETCHT0 (R9)(AX*4)
+	MOVQ       136(CX), AX
+	VMASKMOVPS (DI)(AX*4), Y0, Y12
+	PREFETCHT0 (R9)(AX*4)
+	VUNPCKLPS  Y2, Y1, Y0
+	VUNPCKHPS  Y2, Y1, Y8
+	VUNPCKLPS  Y4, Y3, Y2
+	VUNPCKHPS  Y4, Y3, Y9
+	VUNPCKLPS  Y6, Y5, Y10
+	VUNPCKHPS  Y6, Y5, Y11
+	VUNPCKLPS  Y12, Y7, Y6
+	VUNPCKHPS  Y12, Y7, Y12
+	VUNPCKLPD  Y2, Y0, Y1
+	VUNPCKHPD  Y2, Y0, Y2
+	VUNPCKLPD  Y9, Y8, Y3
+	VUNPCKHPD  Y9, Y8, Y4
+	VUNPCKLPD  Y6, Y10, Y5
+	VUNPCKHPD  Y6, Y10, Y6
+	VUNPCKLPD  Y12, Y11, Y7
+	VUNPCKHPD  Y12, Y11, Y12
+	VPERM2F128 $0x20, Y5, Y1, Y0
+	VPERM2F128 $0x31, Y5, Y1, Y10
+	VPERM2F128 $0x20, Y6, Y2, Y8
+	VPERM2F128 $0x31, Y6, Y2, Y11
+	VPERM2F128 $0x20, Y7, Y3, Y2
+	VPERM2F128 $0x31, Y7, Y3, Y6
+	VPERM2F128 $0x20, Y12, Y4, Y9
+	VPERM2F128 $0x31, Y12, Y4, Y12
+	LEAQ       ones8<>+32(SB), AX
+	SHLQ       $0x02, BX
+	SUBQ       BX, AX
+	SHRQ       $0x02, BX
+	VMOVDQU    (AX), Y1
+	CMPQ       BX, $0x08
+	JL         narrow
+	MOVQ       208(DX), AX
+	TESTQ      AX, AX
+	JLT        wide0
+	VMOVUPS    Y0, (R8)(AX*4)
+
+wide0:
+	CMPQ    SI, $0x01
+	JE      done
+	MOVQ    216(DX), AX
+	TESTQ   AX, AX
+	JLT     wide1
+	VMOVUPS Y8, (R8)(AX*4)
+
+wide1:
+	CMPQ    SI, $0x02
+	JE      done
+	MOVQ    224(DX), AX
+	TESTQ   AX, AX
+	JLT     wide2
+	VMOVUPS Y2, (R8)(AX*4)
+
+wide2:
+	CMPQ    SI, $0x03
+	JE      done
+	MOVQ    232(DX), AX
+	TESTQ   AX, AX
+	JLT     wide3
+	VMOVUPS Y9, (R8)(AX*4)
+
+wide3:
+	CMPQ    SI, $0x04
+	JE      done
+	MOVQ    240(DX), AX
+	TESTQ   AX, AX
+	JLT     wide4
+	VMOVUPS Y10, (R8)(AX*4)
+
+wide4:
+	CMPQ    SI, $0x05
+	JE      done
+	MOVQ    248(DX), AX
+	TESTQ   AX, AX
+	JLT     wide5
+	VMOVUPS Y11, (R8)(AX*4)
+
+wide5:
+	CMPQ    SI, $0x06
+	JE      done
+	MOVQ    256(DX), AX
+	TESTQ   AX, AX
+	JLT     wide6
+	VMOVUPS Y6, (R8)(AX*4)
+
+wide6:
+	CMPQ    SI, $0x07
+	JE      done
+	MOVQ    264(DX), AX
+	TESTQ   AX, AX
+	JLT     wide7
+	VMOVUPS Y12, (R8)(AX*4)
+
+wide7:
+	JMP done
+
+narrow:
+	MOVQ       208(DX), AX
+	TESTQ      AX, AX
+	JLT        masked0
+	VMASKMOVPS Y0, Y1, (R8)(AX*4)
+
+masked0:
+	CMPQ       SI, $0x01
+	JE         done
+	MOVQ       216(DX), AX
+	TESTQ      AX, AX
+	JLT        masked1
+	VMASKMOVPS Y8, Y1, (R8)(AX*4)
+
+masked1:
+	CMPQ       SI, $0x02
+	JE         done
+	MOVQ       224(DX), AX
+	TESTQ      AX, AX
+	JLT        masked2
+	VMASKMOVPS Y2, Y1, (R8)(AX*4)
+
+masked2:
+	CMPQ       SI, $0x03
+	JE         done
+	MOVQ       232(DX), AX
+	TESTQ      AX, AX
+	JLT        masked3
+	VMASKMOVPS Y9, Y1, (R8)(AX*4)
+
+masked3:
+	CMPQ       SI, $0x04
+	JE         done
+	MOVQ       240(DX), AX
+	TESTQ      AX, AX
+	JLT        masked4
+	VMASKMOVPS Y10, Y1, (R8)(AX*4)
+
+masked4:
+	CMPQ       SI, $0x05
+	JE         done
+	MOVQ       248(DX), AX
+	TESTQ      AX, AX
+	JLT        masked5
+	VMASKMOVPS Y11, Y1, (R8)(AX*4)
+
+masked5:
+	CMPQ       SI, $0x06
+	JE         done
+	MOVQ       256(DX), AX
+	TESTQ      AX, AX
+	JLT        masked6
+	VMASKMOVPS Y6, Y1, (R8)(AX*4)
+
+masked6:
+	CMPQ       SI, $0x07
+	JE         done
+	MOVQ       264(DX), AX
+	TESTQ      AX, AX
+	JLT        masked7
+	VMASKMOVPS Y12, Y1, (R8)(AX*4)
+
+masked7:
+done:
+	VZEROUPPER
+	RET
+
+// func transposeShift8AVX2(a *byte, shift *float32, floor float32, i int, j int, n int, m int)
+// Requires: AVX, MMX+
+TEXT ·transposeShift8AVX2(SB), NOSPLIT, $0-56
+	MOVQ         a+0(FP), AX
+	MOVQ         i+24(FP), CX
+	MOVQ         j+32(FP), DX
+	MOVQ         n+40(FP), BX
+	MOVQ         m+48(FP), SI
+	MOVQ         24(AX), DI
+	MOVQ         72(AX), R9
+	LEAQ         (DI)(DX*4), DI
+	LEAQ         (DI)(R9*4), R9
+	MOVQ         (AX), R8
+	LEAQ         (R8)(CX*4), R8
+	LEAQ         (AX)(CX*8), R10
+	LEAQ         (AX)(DX*8), DX
+	LEAQ         ones8<>+32(SB), AX
+	SHLQ         $0x02, SI
+	SUBQ         SI, AX
+	SHRQ         $0x02, SI
+	VMOVDQU      (AX), Y0
+	MOVQ         80(R10), AX
+	VMASKMOVPS   (DI)(AX*4), Y0, Y1
+	PREFETCHT0   (R9)(AX*4)
+	MOVQ         88(R10), AX
+	VMASKMOVPS   (DI)(AX*4), Y0, Y2
+	PREFETCHT0   (R9)(AX*4)
+	MOVQ         96(R10), AX
+	VMASKMOVPS   (DI)(AX*4), Y0, Y3
+	PREFETCHT0   (R9)(AX*4)
+	MOVQ         104(R10), AX
+	VMASKMOVPS   (DI)(AX*4), Y0, Y4
+	PREFETCHT0   (R9)(AX*4)
+	MOVQ         112(R10), AX
+	VMASKMOVPS   (DI)(AX*4), Y0, Y5
+	PREFETCHT0   (R9)(AX*4)
+	MOVQ         120(R10), AX
+	VMASKMOVPS   (DI)(AX*4), Y0, Y6
+	PREFETCHT0   (R9)(AX*4)
+	MOVQ         128(R10), AX
+	VMASKMOVPS   (DI)(AX*4), Y0, Y7
+	PREFETCHT0   (R9)(AX*4)
+	MOVQ         136(R10), AX
+	VMASKMOVPS   (DI)(AX*4), Y0, Y12
+	PREFETCHT0   (R9)(AX*4)
+	VUNPCKLPS    Y2, Y1, Y0
+	VUNPCKHPS    Y2, Y1, Y8
+	VUNPCKLPS    Y4, Y3, Y2
+	VUNPCKHPS    Y4, Y3, Y9
+	VUNPCKLPS    Y6, Y5, Y10
+	VUNPCKHPS    Y6, Y5, Y11
+	VUNPCKLPS    Y12, Y7, Y6
+	VUNPCKHPS    Y12, Y7, Y12
+	VUNPCKLPD    Y2, Y0, Y1
+	VUNPCKHPD    Y2, Y0, Y2
+	VUNPCKLPD    Y9, Y8, Y3
+	VUNPCKHPD    Y9, Y8, Y4
+	VUNPCKLPD    Y6, Y10, Y5
+	VUNPCKHPD    Y6, Y10, Y6
+	VUNPCKLPD    Y12, Y11, Y7
+	VUNPCKHPD    Y12, Y11, Y12
+	VPERM2F128   $0x20, Y5, Y1, Y0
+	VPERM2F128   $0x31, Y5, Y1, Y10
+	VPERM2F128   $0x20, Y6, Y2, Y8
+	VPERM2F128   $0x31, Y6, Y2, Y11
+	VPERM2F128   $0x20, Y7, Y3, Y2
+	VPERM2F128   $0x31, Y7, Y3, Y6
+	VPERM2F128   $0x20, Y12, Y4, Y9
+	VPERM2F128   $0x31, Y12, Y4, Y12
+	LEAQ         ones8<>+32(SB), AX
+	SHLQ         $0x02, BX
+	SUBQ         BX, AX
+	SHRQ         $0x02, BX
+	VMOVDQU      (AX), Y1
+	MOVQ         shift+8(FP), AX
+	VMASKMOVPS   (AX)(CX*4), Y1, Y3
+	VBROADCASTSS floor+16(FP), Y4
+	VADDPS       Y3, Y0, Y0
+	VMAXPS       Y0, Y4, Y0
+	VADDPS       Y3, Y8, Y8
+	VMAXPS       Y8, Y4, Y8
+	VADDPS       Y3, Y2, Y2
+	VMAXPS       Y2, Y4, Y2
+	VADDPS       Y3, Y9, Y9
+	VMAXPS       Y9, Y4, Y9
+	VADDPS       Y3, Y10, Y10
+	VMAXPS       Y10, Y4, Y10
+	VADDPS       Y3, Y11, Y11
+	VMAXPS       Y11, Y4, Y11
+	VADDPS       Y3, Y6, Y6
+	VMAXPS       Y6, Y4, Y6
+	VADDPS       Y3, Y12, Y12
+	VMAXPS       Y12, Y4, Y12
+	CMPQ         BX, $0x08
+	JL           narrow
+	MOVQ         208(DX), AX
+	TESTQ        AX, AX
+	JLT          wide0
+	VMOVUPS      Y0, (R8)(AX*4)
+
+wide0:
+	CMPQ    SI, $0x01
+	JE      done
+	MOVQ    216(DX), AX
+	TESTQ   AX, AX
+	JLT     wide1
+	VMOVUPS Y8, (R8)(AX*4)
+
+wide1:
+	CMPQ    SI, $0x02
+	JE      done
+	MOVQ    224(DX), AX
+	TESTQ   AX, AX
+	JLT     wide2
+	VMOVUPS Y2, (R8)(AX*4)
+
+wide2:
+	CMPQ    SI, $0x03
+	JE      done
+	MOVQ    232(DX), AX
+	TESTQ   AX, AX
+	JLT     wide3
+	VMOVUPS Y9, (R8)(AX*4)
+
+wide3:
+	CMPQ    SI, $0x04
+	JE      done
+	MOVQ    240(DX), AX
+	TESTQ   AX, AX
+	JLT     wide4
+	VMOVUPS Y10, (R8)(AX*4)
+
+wide4:
+	CMPQ    SI, $0x05
+	JE      done
+	MOVQ    248(DX), AX
+	TESTQ   AX, AX
+	JLT     wide5
+	VMOVUPS Y11, (R8)(AX*4)
+
+wide5:
+	CMPQ    SI, $0x06
+	JE      done
+	MOVQ    256(DX), AX
+	TESTQ   AX, AX
+	JLT     wide6
+	VMOVUPS Y6, (R8)(AX*4)
+
+wide6:
+	CMPQ    SI, $0x07
+	JE      done
+	MOVQ    264(DX), AX
+	TESTQ   AX, AX
+	JLT     wide7
+	VMOVUPS Y12, (R8)(AX*4)
+
+wide7:
+	JMP done
+
+narrow:
+	MOVQ       208(DX), AX
+	TESTQ      AX, AX
+	JLT        masked0
+	VMASKMOVPS Y0, Y1, (R8)(AX*4)
+
+masked0:
+	CMPQ       SI, $0x01
+	JE         done
+	MOVQ       216(DX), AX
+	TESTQ      AX, AX
+	JLT        masked1
+	VMASKMOVPS Y8, Y1, (R8)(AX*4)
+
+masked1:
+	CMPQ       SI, $0x02
+	JE         done
+	MOVQ       224(DX), AX
+	TESTQ      AX, AX
+	JLT        masked2
+	VMASKMOVPS Y2, Y1, (R8)(AX*4)
+
+masked2:
+	CMPQ       SI, $0x03
+	JE         done
+	MOVQ       232(DX), AX
+	TESTQ      AX, AX
+	JLT        masked3
+	VMASKMOVPS Y9, Y1, (R8)(AX*4)
+
+masked3:
+	CMPQ       SI, $0x04
+	JE         done
+	MOVQ       240(DX), AX
+	TESTQ      AX, AX
+	JLT        masked4
+	VMASKMOVPS Y10, Y1, (R8)(AX*4)
+
+masked4:
+	CMPQ       SI, $0x05
+	JE         done
+	MOVQ       248(DX), AX
+	TESTQ      AX, AX
+	JLT        masked5
+	VMASKMOVPS Y11, Y1, (R8)(AX*4)
+
+masked5:
+	CMPQ       SI, $0x06
+	JE         done
+	MOVQ       256(DX), AX
+	TESTQ      AX, AX
+	JLT        masked6
+	VMASKMOVPS Y6, Y1, (R8)(AX*4)
+
+masked6:
+	CMPQ       SI, $0x07
+	JE         done
+	MOVQ       264(DX), AX
+	TESTQ      AX, AX
+	JLT        masked7
+	VMASKMOVPS Y12, Y1, (R8)(AX*4)
+
+masked7:
+done:
+	VZEROUPPER
+	RET
+
 // func copyRows1AVX512(dst *float32, dstStride int, src *float32, srcStride int, rows int, srcMask uint64, dstMask uint64)
 // Requires: AVX, AVX512F
 TEXT ·copyRows1AVX512(SB), NOSPLIT, $0-56

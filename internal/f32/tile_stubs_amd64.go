@@ -74,6 +74,16 @@ func transposeAVX512(a *byte)
 //go:noescape
 func transposeShiftAVX512(a *byte, shift *float32, floor float32)
 
+// transpose8AVX2 is Tile.Transpose of n rows from row i on and m columns from column j on, both 1 to 8; it always reads 8 rows.
+//
+//go:noescape
+func transpose8AVX2(a *byte, i int, j int, n int, m int)
+
+// transposeShift8AVX2 is Tile.TransposeShift of n rows from row i on and m columns from column j on, both 1 to 8; it always reads 8 rows.
+//
+//go:noescape
+func transposeShift8AVX2(a *byte, shift *float32, floor float32, i int, j int, n int, m int)
+
 // copyRows1AVX512 is Tile.CopyRows for rows of 1 vectors; strides in bytes, rows not 0.
 //
 //go:noescape

@@ -18,6 +18,7 @@ func assembled(p Path) kernelSet {
 		s.fromFloat16 = widened(8, fromFloat16AVX2, fromFloat16Portable)
 		s.toBFloat16 = narrowed(8, toBFloat16AVX2, toBFloat16Portable)
 		s.fromBFloat16 = widened(8, fromBFloat16AVX2, fromBFloat16Portable)
+		s.maxWhich = maxWhichOf(maxWhichAVX2)
 		return s
 	}
 	s.tile = Tile{Rows: 12, Cols: 32, OuterRows: []int{12, 8, 4}, path: AVX512}
@@ -34,17 +35,19 @@ func assembled(p Path) kernelSet {
 	s.fromFloat16 = widened(16, fromFloat16AVX512, fromFloat16Portable)
 	s.toBFloat16 = narrowed(16, toBFloat16AVX512, toBFloat16Portable)
 	s.fromBFloat16 = widened(16, fromBFloat16AVX512, fromBFloat16Portable)
-	s.maxWhich = maxWhichWide
+	s.maxWhich = maxWhichOf(maxWhichAVX512)
 	s.encode2Bit, s.addDecoded2Bit = encode2BitWide, addDecoded2BitWide
 	s.encode1Bit, s.addDecoded1Bit = encode1BitWide, addDecoded1BitWide
 	s.collect = collectWide
 	return s
 }
 
-func maxWhichWide(out []float32, chosen []uint8, x []float32, which uint8) {
-	n := len(out) &^ 15
-	if n > 0 {
-		maxWhichAVX512(&out[0], &chosen[0], &x[0], which, n)
+func maxWhichOf(whole func(out *float32, chosen *byte, x *float32, which byte, n int)) func(out []float32, chosen []uint8, x []float32, which uint8) {
+	return func(out []float32, chosen []uint8, x []float32, which uint8) {
+		n := len(out) &^ 15
+		if n > 0 {
+			whole(&out[0], &chosen[0], &x[0], which, n)
+		}
+		maxWhichPortable(out[n:], chosen[n:], x[n:], which)
 	}
-	maxWhichPortable(out[n:], chosen[n:], x[n:], which)
 }

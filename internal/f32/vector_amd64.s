@@ -1008,3 +1008,43 @@ test1:
 	JLT  loop1
 	VZEROUPPER
 	RET
+
+// func maxWhichAVX2(out *float32, chosen *byte, x *float32, which byte, n int)
+// Requires: AVX, AVX2
+TEXT ·maxWhichAVX2(SB), NOSPLIT, $0-40
+	MOVQ         out+0(FP), AX
+	MOVQ         chosen+8(FP), CX
+	MOVQ         x+16(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVBLZX      which+24(FP), SI
+	VMOVD        SI, X0
+	VPBROADCASTB X0, X0
+	XORQ         SI, SI
+
+loop:
+	VMOVUPS      (DX)(SI*4), Y1
+	VMOVUPS      (AX)(SI*4), Y2
+	VCMPPS       $0x03, Y1, Y1, Y4
+	VCMPPS       $0x1e, Y2, Y1, Y3
+	VORPS        Y4, Y3, Y3
+	VBLENDVPS    Y3, Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)(SI*4)
+	VMOVUPS      32(DX)(SI*4), Y1
+	VMOVUPS      32(AX)(SI*4), Y2
+	VCMPPS       $0x03, Y1, Y1, Y5
+	VCMPPS       $0x1e, Y2, Y1, Y4
+	VORPS        Y5, Y4, Y4
+	VBLENDVPS    Y4, Y1, Y2, Y2
+	VMOVUPS      Y2, 32(AX)(SI*4)
+	VPACKSSDW    Y4, Y3, Y1
+	VPERMQ       $0xd8, Y1, Y1
+	VEXTRACTI128 $0x01, Y1, X2
+	VPACKSSWB    X2, X1, X2
+	VMOVDQU      (CX)(SI*1), X1
+	VPBLENDVB    X2, X0, X1, X1
+	VMOVDQU      X1, (CX)(SI*1)
+	ADDQ         $0x10, SI
+	CMPQ         SI, BX
+	JLT          loop
+	VZEROUPPER
+	RET

@@ -108,3 +108,8 @@ func reluGradAVX2(dx *float32, dy *float32, y *float32, n int)
 //
 //go:noescape
 func maxWhichAVX512(out *float32, chosen *byte, x *float32, which byte, n int)
+
+// maxWhichAVX2 is MaxWhich; n is a multiple of 16.
+//
+//go:noescape
+func maxWhichAVX2(out *float32, chosen *byte, x *float32, which byte, n int)

@@ -23,7 +23,7 @@ type WinogradArgs struct {
 }
 
 // CanWinograd reports whether the path has the transforms in assembly; the others are correct but no gain.
-func (t *Tile) CanWinograd() bool { return t.path == AVX512 || t.path == NEON }
+func (t *Tile) CanWinograd() bool { return t.path != Portable }
 
 // CanWinograd4 is CanWinograd of F(4×4, 3×3).
-func (t *Tile) CanWinograd4() bool { return t.path == AVX512 }
+func (t *Tile) CanWinograd4() bool { return t.path == AVX512 || t.path == AVX2 }

@@ -1852,6 +1852,550 @@ loop:
 	VZEROUPPER
 	RET
 
+DATA winograd4InputAVX2Constants<>+0(SB)/4, $0x3f400000
+DATA winograd4InputAVX2Constants<>+4(SB)/4, $0x3f400000
+DATA winograd4InputAVX2Constants<>+8(SB)/4, $0x3f400000
+DATA winograd4InputAVX2Constants<>+12(SB)/4, $0x3f400000
+DATA winograd4InputAVX2Constants<>+16(SB)/4, $0x3f400000
+DATA winograd4InputAVX2Constants<>+20(SB)/4, $0x3f400000
+DATA winograd4InputAVX2Constants<>+24(SB)/4, $0x3f400000
+DATA winograd4InputAVX2Constants<>+28(SB)/4, $0x3f400000
+DATA winograd4InputAVX2Constants<>+32(SB)/4, $0x3f100000
+DATA winograd4InputAVX2Constants<>+36(SB)/4, $0x3f100000
+DATA winograd4InputAVX2Constants<>+40(SB)/4, $0x3f100000
+DATA winograd4InputAVX2Constants<>+44(SB)/4, $0x3f100000
+DATA winograd4InputAVX2Constants<>+48(SB)/4, $0x3f100000
+DATA winograd4InputAVX2Constants<>+52(SB)/4, $0x3f100000
+DATA winograd4InputAVX2Constants<>+56(SB)/4, $0x3f100000
+DATA winograd4InputAVX2Constants<>+60(SB)/4, $0x3f100000
+DATA winograd4InputAVX2Constants<>+64(SB)/4, $0x3fc00000
+DATA winograd4InputAVX2Constants<>+68(SB)/4, $0x3fc00000
+DATA winograd4InputAVX2Constants<>+72(SB)/4, $0x3fc00000
+DATA winograd4InputAVX2Constants<>+76(SB)/4, $0x3fc00000
+DATA winograd4InputAVX2Constants<>+80(SB)/4, $0x3fc00000
+DATA winograd4InputAVX2Constants<>+84(SB)/4, $0x3fc00000
+DATA winograd4InputAVX2Constants<>+88(SB)/4, $0x3fc00000
+DATA winograd4InputAVX2Constants<>+92(SB)/4, $0x3fc00000
+DATA winograd4InputAVX2Constants<>+96(SB)/4, $0x40100000
+DATA winograd4InputAVX2Constants<>+100(SB)/4, $0x40100000
+DATA winograd4InputAVX2Constants<>+104(SB)/4, $0x40100000
+DATA winograd4InputAVX2Constants<>+108(SB)/4, $0x40100000
+DATA winograd4InputAVX2Constants<>+112(SB)/4, $0x40100000
+DATA winograd4InputAVX2Constants<>+116(SB)/4, $0x40100000
+DATA winograd4InputAVX2Constants<>+120(SB)/4, $0x40100000
+DATA winograd4InputAVX2Constants<>+124(SB)/4, $0x40100000
+DATA winograd4InputAVX2Constants<>+128(SB)/4, $0x3fa20000
+DATA winograd4InputAVX2Constants<>+132(SB)/4, $0x3fa20000
+DATA winograd4InputAVX2Constants<>+136(SB)/4, $0x3fa20000
+DATA winograd4InputAVX2Constants<>+140(SB)/4, $0x3fa20000
+DATA winograd4InputAVX2Constants<>+144(SB)/4, $0x3fa20000
+DATA winograd4InputAVX2Constants<>+148(SB)/4, $0x3fa20000
+DATA winograd4InputAVX2Constants<>+152(SB)/4, $0x3fa20000
+DATA winograd4InputAVX2Constants<>+156(SB)/4, $0x3fa20000
+DATA winograd4InputAVX2Constants<>+160(SB)/4, $0x40340000
+DATA winograd4InputAVX2Constants<>+164(SB)/4, $0x40340000
+DATA winograd4InputAVX2Constants<>+168(SB)/4, $0x40340000
+DATA winograd4InputAVX2Constants<>+172(SB)/4, $0x40340000
+DATA winograd4InputAVX2Constants<>+176(SB)/4, $0x40340000
+DATA winograd4InputAVX2Constants<>+180(SB)/4, $0x40340000
+DATA winograd4InputAVX2Constants<>+184(SB)/4, $0x40340000
+DATA winograd4InputAVX2Constants<>+188(SB)/4, $0x40340000
+GLOBL winograd4InputAVX2Constants<>(SB), RODATA|NOPTR, $192
+
+// func winograd4InputAVX2(a *byte)
+// Requires: AVX, FMA3
+TEXT ·winograd4InputAVX2(SB), NOSPLIT, $0-8
+	MOVQ a+0(FP), AX
+	MOVQ 576(AX), CX
+	XORQ DX, DX
+
+loop:
+	MOVQ         480(AX), BX
+	VMOVUPS      (BX)(DX*4), Y0
+	VMOVAPS      Y0, Y0
+	MOVQ         432(AX), BX
+	VMOVUPS      (BX)(DX*4), Y1
+	VMOVAPS      Y1, Y1
+	MOVQ         384(AX), BX
+	VMOVUPS      (BX)(DX*4), Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y2, Y0
+	MOVQ         336(AX), BX
+	VMOVUPS      (BX)(DX*4), Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y2, Y1
+	VMOVAPS      Y0, Y2
+	VFMADD231PS  winograd4InputAVX2Constants<>+0(SB), Y1, Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+0(SB), Y1, Y0
+	MOVQ         488(AX), BX
+	VMOVUPS      (BX)(DX*4), Y1
+	VMOVAPS      Y1, Y1
+	MOVQ         440(AX), BX
+	VMOVUPS      (BX)(DX*4), Y3
+	VMOVAPS      Y3, Y3
+	MOVQ         392(AX), BX
+	VMOVUPS      (BX)(DX*4), Y4
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y4, Y1
+	MOVQ         344(AX), BX
+	VMOVUPS      (BX)(DX*4), Y4
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y4, Y3
+	VMOVAPS      Y1, Y4
+	VFMADD231PS  winograd4InputAVX2Constants<>+0(SB), Y3, Y4
+	VFNMADD231PS winograd4InputAVX2Constants<>+0(SB), Y3, Y1
+	MOVQ         496(AX), BX
+	VMOVUPS      (BX)(DX*4), Y3
+	VMOVAPS      Y3, Y3
+	MOVQ         448(AX), BX
+	VMOVUPS      (BX)(DX*4), Y5
+	VMOVAPS      Y5, Y5
+	MOVQ         400(AX), BX
+	VMOVUPS      (BX)(DX*4), Y6
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y6, Y3
+	MOVQ         352(AX), BX
+	VMOVUPS      (BX)(DX*4), Y6
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y6, Y5
+	VMOVAPS      Y3, Y6
+	VFMADD231PS  winograd4InputAVX2Constants<>+0(SB), Y5, Y6
+	VFNMADD231PS winograd4InputAVX2Constants<>+0(SB), Y5, Y3
+	MOVQ         504(AX), BX
+	VMOVUPS      (BX)(DX*4), Y5
+	VMOVAPS      Y5, Y5
+	MOVQ         456(AX), BX
+	VMOVUPS      (BX)(DX*4), Y7
+	VMOVAPS      Y7, Y7
+	MOVQ         408(AX), BX
+	VMOVUPS      (BX)(DX*4), Y8
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y8, Y5
+	MOVQ         360(AX), BX
+	VMOVUPS      (BX)(DX*4), Y8
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y8, Y7
+	VMOVAPS      Y5, Y8
+	VFMADD231PS  winograd4InputAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PS winograd4InputAVX2Constants<>+0(SB), Y7, Y5
+	MOVQ         512(AX), BX
+	VMOVUPS      (BX)(DX*4), Y7
+	VMOVAPS      Y7, Y7
+	MOVQ         464(AX), BX
+	VMOVUPS      (BX)(DX*4), Y9
+	VMOVAPS      Y9, Y9
+	MOVQ         416(AX), BX
+	VMOVUPS      (BX)(DX*4), Y10
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y10, Y7
+	MOVQ         368(AX), BX
+	VMOVUPS      (BX)(DX*4), Y10
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y10, Y9
+	VMOVAPS      Y7, Y10
+	VFMADD231PS  winograd4InputAVX2Constants<>+0(SB), Y9, Y10
+	VFNMADD231PS winograd4InputAVX2Constants<>+0(SB), Y9, Y7
+	MOVQ         520(AX), BX
+	VMOVUPS      (BX)(DX*4), Y9
+	VMOVAPS      Y9, Y9
+	MOVQ         472(AX), BX
+	VMOVUPS      (BX)(DX*4), Y11
+	VMOVAPS      Y11, Y11
+	MOVQ         424(AX), BX
+	VMOVUPS      (BX)(DX*4), Y12
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y12, Y9
+	MOVQ         376(AX), BX
+	VMOVUPS      (BX)(DX*4), Y12
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y12, Y11
+	VMOVAPS      Y9, Y12
+	VFMADD231PS  winograd4InputAVX2Constants<>+0(SB), Y11, Y12
+	VFNMADD231PS winograd4InputAVX2Constants<>+0(SB), Y11, Y9
+	VMOVAPS      Y10, Y11
+	VMOVAPS      Y8, Y13
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y6, Y11
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y4, Y13
+	VMOVAPS      Y11, Y14
+	VFMADD231PS  winograd4InputAVX2Constants<>+0(SB), Y13, Y14
+	VFNMADD231PS winograd4InputAVX2Constants<>+0(SB), Y13, Y11
+	MOVQ         56(AX), BX
+	VMOVUPS      Y14, (BX)(DX*4)
+	MOVQ         64(AX), BX
+	VMOVUPS      Y11, (BX)(DX*4)
+	VMOVAPS      Y10, Y11
+	VMOVAPS      Y8, Y13
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y6, Y11
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y4, Y13
+	VMOVAPS      Y11, Y14
+	VFMADD231PS  winograd4InputAVX2Constants<>+64(SB), Y13, Y14
+	VFNMADD231PS winograd4InputAVX2Constants<>+64(SB), Y13, Y11
+	MOVQ         72(AX), BX
+	VMOVUPS      Y14, (BX)(DX*4)
+	MOVQ         80(AX), BX
+	VMOVUPS      Y11, (BX)(DX*4)
+	VMOVAPS      Y10, Y10
+	VMOVAPS      Y12, Y11
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y2, Y10
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y6, Y10
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y4, Y11
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y8, Y11
+	MOVQ         48(AX), BX
+	VMOVUPS      Y10, (BX)(DX*4)
+	MOVQ         88(AX), BX
+	VMOVUPS      Y11, (BX)(DX*4)
+	VMOVAPS      Y7, Y2
+	VMOVAPS      Y5, Y4
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y3, Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y1, Y4
+	VMOVAPS      Y2, Y6
+	VFMADD231PS  winograd4InputAVX2Constants<>+0(SB), Y4, Y6
+	VFNMADD231PS winograd4InputAVX2Constants<>+0(SB), Y4, Y2
+	MOVQ         104(AX), BX
+	VMOVUPS      Y6, (BX)(DX*4)
+	MOVQ         112(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	VMOVAPS      Y7, Y2
+	VMOVAPS      Y5, Y4
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y3, Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y1, Y4
+	VMOVAPS      Y2, Y6
+	VFMADD231PS  winograd4InputAVX2Constants<>+64(SB), Y4, Y6
+	VFNMADD231PS winograd4InputAVX2Constants<>+64(SB), Y4, Y2
+	MOVQ         120(AX), BX
+	VMOVUPS      Y6, (BX)(DX*4)
+	MOVQ         128(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	VMOVAPS      Y7, Y2
+	VMOVAPS      Y9, Y4
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y0, Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y3, Y2
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y1, Y4
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y5, Y4
+	MOVQ         96(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	MOVQ         136(AX), BX
+	VMOVUPS      Y4, (BX)(DX*4)
+	MOVQ         480(AX), BX
+	VMOVUPS      (BX)(DX*4), Y0
+	VMOVAPS      Y0, Y0
+	MOVQ         432(AX), BX
+	VMOVUPS      (BX)(DX*4), Y1
+	VMOVAPS      Y1, Y1
+	MOVQ         384(AX), BX
+	VMOVUPS      (BX)(DX*4), Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y2, Y0
+	MOVQ         336(AX), BX
+	VMOVUPS      (BX)(DX*4), Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y2, Y1
+	VMOVAPS      Y0, Y2
+	VFMADD231PS  winograd4InputAVX2Constants<>+64(SB), Y1, Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+64(SB), Y1, Y0
+	MOVQ         488(AX), BX
+	VMOVUPS      (BX)(DX*4), Y1
+	VMOVAPS      Y1, Y1
+	MOVQ         440(AX), BX
+	VMOVUPS      (BX)(DX*4), Y3
+	VMOVAPS      Y3, Y3
+	MOVQ         392(AX), BX
+	VMOVUPS      (BX)(DX*4), Y4
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y4, Y1
+	MOVQ         344(AX), BX
+	VMOVUPS      (BX)(DX*4), Y4
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y4, Y3
+	VMOVAPS      Y1, Y4
+	VFMADD231PS  winograd4InputAVX2Constants<>+64(SB), Y3, Y4
+	VFNMADD231PS winograd4InputAVX2Constants<>+64(SB), Y3, Y1
+	MOVQ         496(AX), BX
+	VMOVUPS      (BX)(DX*4), Y3
+	VMOVAPS      Y3, Y3
+	MOVQ         448(AX), BX
+	VMOVUPS      (BX)(DX*4), Y5
+	VMOVAPS      Y5, Y5
+	MOVQ         400(AX), BX
+	VMOVUPS      (BX)(DX*4), Y6
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y6, Y3
+	MOVQ         352(AX), BX
+	VMOVUPS      (BX)(DX*4), Y6
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y6, Y5
+	VMOVAPS      Y3, Y6
+	VFMADD231PS  winograd4InputAVX2Constants<>+64(SB), Y5, Y6
+	VFNMADD231PS winograd4InputAVX2Constants<>+64(SB), Y5, Y3
+	MOVQ         504(AX), BX
+	VMOVUPS      (BX)(DX*4), Y5
+	VMOVAPS      Y5, Y5
+	MOVQ         456(AX), BX
+	VMOVUPS      (BX)(DX*4), Y7
+	VMOVAPS      Y7, Y7
+	MOVQ         408(AX), BX
+	VMOVUPS      (BX)(DX*4), Y8
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y8, Y5
+	MOVQ         360(AX), BX
+	VMOVUPS      (BX)(DX*4), Y8
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y8, Y7
+	VMOVAPS      Y5, Y8
+	VFMADD231PS  winograd4InputAVX2Constants<>+64(SB), Y7, Y8
+	VFNMADD231PS winograd4InputAVX2Constants<>+64(SB), Y7, Y5
+	MOVQ         512(AX), BX
+	VMOVUPS      (BX)(DX*4), Y7
+	VMOVAPS      Y7, Y7
+	MOVQ         464(AX), BX
+	VMOVUPS      (BX)(DX*4), Y9
+	VMOVAPS      Y9, Y9
+	MOVQ         416(AX), BX
+	VMOVUPS      (BX)(DX*4), Y10
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y10, Y7
+	MOVQ         368(AX), BX
+	VMOVUPS      (BX)(DX*4), Y10
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y10, Y9
+	VMOVAPS      Y7, Y10
+	VFMADD231PS  winograd4InputAVX2Constants<>+64(SB), Y9, Y10
+	VFNMADD231PS winograd4InputAVX2Constants<>+64(SB), Y9, Y7
+	MOVQ         520(AX), BX
+	VMOVUPS      (BX)(DX*4), Y9
+	VMOVAPS      Y9, Y9
+	MOVQ         472(AX), BX
+	VMOVUPS      (BX)(DX*4), Y11
+	VMOVAPS      Y11, Y11
+	MOVQ         424(AX), BX
+	VMOVUPS      (BX)(DX*4), Y12
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y12, Y9
+	MOVQ         376(AX), BX
+	VMOVUPS      (BX)(DX*4), Y12
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y12, Y11
+	VMOVAPS      Y9, Y12
+	VFMADD231PS  winograd4InputAVX2Constants<>+64(SB), Y11, Y12
+	VFNMADD231PS winograd4InputAVX2Constants<>+64(SB), Y11, Y9
+	VMOVAPS      Y10, Y11
+	VMOVAPS      Y8, Y13
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y6, Y11
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y4, Y13
+	VMOVAPS      Y11, Y14
+	VFMADD231PS  winograd4InputAVX2Constants<>+0(SB), Y13, Y14
+	VFNMADD231PS winograd4InputAVX2Constants<>+0(SB), Y13, Y11
+	MOVQ         152(AX), BX
+	VMOVUPS      Y14, (BX)(DX*4)
+	MOVQ         160(AX), BX
+	VMOVUPS      Y11, (BX)(DX*4)
+	VMOVAPS      Y10, Y11
+	VMOVAPS      Y8, Y13
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y6, Y11
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y4, Y13
+	VMOVAPS      Y11, Y14
+	VFMADD231PS  winograd4InputAVX2Constants<>+64(SB), Y13, Y14
+	VFNMADD231PS winograd4InputAVX2Constants<>+64(SB), Y13, Y11
+	MOVQ         168(AX), BX
+	VMOVUPS      Y14, (BX)(DX*4)
+	MOVQ         176(AX), BX
+	VMOVUPS      Y11, (BX)(DX*4)
+	VMOVAPS      Y10, Y10
+	VMOVAPS      Y12, Y11
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y2, Y10
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y6, Y10
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y4, Y11
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y8, Y11
+	MOVQ         144(AX), BX
+	VMOVUPS      Y10, (BX)(DX*4)
+	MOVQ         184(AX), BX
+	VMOVUPS      Y11, (BX)(DX*4)
+	VMOVAPS      Y7, Y2
+	VMOVAPS      Y5, Y4
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y3, Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y1, Y4
+	VMOVAPS      Y2, Y6
+	VFMADD231PS  winograd4InputAVX2Constants<>+0(SB), Y4, Y6
+	VFNMADD231PS winograd4InputAVX2Constants<>+0(SB), Y4, Y2
+	MOVQ         200(AX), BX
+	VMOVUPS      Y6, (BX)(DX*4)
+	MOVQ         208(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	VMOVAPS      Y7, Y2
+	VMOVAPS      Y5, Y4
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y3, Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y1, Y4
+	VMOVAPS      Y2, Y6
+	VFMADD231PS  winograd4InputAVX2Constants<>+64(SB), Y4, Y6
+	VFNMADD231PS winograd4InputAVX2Constants<>+64(SB), Y4, Y2
+	MOVQ         216(AX), BX
+	VMOVUPS      Y6, (BX)(DX*4)
+	MOVQ         224(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	VMOVAPS      Y7, Y2
+	VMOVAPS      Y9, Y4
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y0, Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y3, Y2
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y1, Y4
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y5, Y4
+	MOVQ         192(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	MOVQ         232(AX), BX
+	VMOVUPS      Y4, (BX)(DX*4)
+	MOVQ         480(AX), BX
+	VMOVUPS      (BX)(DX*4), Y0
+	VMOVAPS      Y0, Y0
+	MOVQ         528(AX), BX
+	VMOVUPS      (BX)(DX*4), Y1
+	VMOVAPS      Y1, Y1
+	MOVQ         288(AX), BX
+	VMOVUPS      (BX)(DX*4), Y2
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y2, Y0
+	MOVQ         384(AX), BX
+	VMOVUPS      (BX)(DX*4), Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y2, Y0
+	MOVQ         336(AX), BX
+	VMOVUPS      (BX)(DX*4), Y2
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y2, Y1
+	MOVQ         432(AX), BX
+	VMOVUPS      (BX)(DX*4), Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y2, Y1
+	MOVQ         488(AX), BX
+	VMOVUPS      (BX)(DX*4), Y2
+	VMOVAPS      Y2, Y2
+	MOVQ         536(AX), BX
+	VMOVUPS      (BX)(DX*4), Y3
+	VMOVAPS      Y3, Y3
+	MOVQ         296(AX), BX
+	VMOVUPS      (BX)(DX*4), Y4
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y4, Y2
+	MOVQ         392(AX), BX
+	VMOVUPS      (BX)(DX*4), Y4
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y4, Y2
+	MOVQ         344(AX), BX
+	VMOVUPS      (BX)(DX*4), Y4
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y4, Y3
+	MOVQ         440(AX), BX
+	VMOVUPS      (BX)(DX*4), Y4
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y4, Y3
+	MOVQ         496(AX), BX
+	VMOVUPS      (BX)(DX*4), Y4
+	VMOVAPS      Y4, Y4
+	MOVQ         544(AX), BX
+	VMOVUPS      (BX)(DX*4), Y5
+	VMOVAPS      Y5, Y5
+	MOVQ         304(AX), BX
+	VMOVUPS      (BX)(DX*4), Y6
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y6, Y4
+	MOVQ         400(AX), BX
+	VMOVUPS      (BX)(DX*4), Y6
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y6, Y4
+	MOVQ         352(AX), BX
+	VMOVUPS      (BX)(DX*4), Y6
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y6, Y5
+	MOVQ         448(AX), BX
+	VMOVUPS      (BX)(DX*4), Y6
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y6, Y5
+	MOVQ         504(AX), BX
+	VMOVUPS      (BX)(DX*4), Y6
+	VMOVAPS      Y6, Y6
+	MOVQ         552(AX), BX
+	VMOVUPS      (BX)(DX*4), Y7
+	VMOVAPS      Y7, Y7
+	MOVQ         312(AX), BX
+	VMOVUPS      (BX)(DX*4), Y8
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y8, Y6
+	MOVQ         408(AX), BX
+	VMOVUPS      (BX)(DX*4), Y8
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y8, Y6
+	MOVQ         360(AX), BX
+	VMOVUPS      (BX)(DX*4), Y8
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y8, Y7
+	MOVQ         456(AX), BX
+	VMOVUPS      (BX)(DX*4), Y8
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y8, Y7
+	MOVQ         512(AX), BX
+	VMOVUPS      (BX)(DX*4), Y8
+	VMOVAPS      Y8, Y8
+	MOVQ         560(AX), BX
+	VMOVUPS      (BX)(DX*4), Y9
+	VMOVAPS      Y9, Y9
+	MOVQ         320(AX), BX
+	VMOVUPS      (BX)(DX*4), Y10
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y10, Y8
+	MOVQ         416(AX), BX
+	VMOVUPS      (BX)(DX*4), Y10
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y10, Y8
+	MOVQ         368(AX), BX
+	VMOVUPS      (BX)(DX*4), Y10
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y10, Y9
+	MOVQ         464(AX), BX
+	VMOVUPS      (BX)(DX*4), Y10
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y10, Y9
+	MOVQ         520(AX), BX
+	VMOVUPS      (BX)(DX*4), Y10
+	VMOVAPS      Y10, Y10
+	MOVQ         568(AX), BX
+	VMOVUPS      (BX)(DX*4), Y11
+	VMOVAPS      Y11, Y11
+	MOVQ         328(AX), BX
+	VMOVUPS      (BX)(DX*4), Y12
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y12, Y10
+	MOVQ         424(AX), BX
+	VMOVUPS      (BX)(DX*4), Y12
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y12, Y10
+	MOVQ         376(AX), BX
+	VMOVUPS      (BX)(DX*4), Y12
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y12, Y11
+	MOVQ         472(AX), BX
+	VMOVUPS      (BX)(DX*4), Y12
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y12, Y11
+	VMOVAPS      Y8, Y12
+	VMOVAPS      Y6, Y13
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y4, Y12
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y2, Y13
+	VMOVAPS      Y12, Y14
+	VFMADD231PS  winograd4InputAVX2Constants<>+0(SB), Y13, Y14
+	VFNMADD231PS winograd4InputAVX2Constants<>+0(SB), Y13, Y12
+	MOVQ         8(AX), BX
+	VMOVUPS      Y14, (BX)(DX*4)
+	MOVQ         16(AX), BX
+	VMOVUPS      Y12, (BX)(DX*4)
+	VMOVAPS      Y8, Y12
+	VMOVAPS      Y6, Y13
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y4, Y12
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y2, Y13
+	VMOVAPS      Y12, Y14
+	VFMADD231PS  winograd4InputAVX2Constants<>+64(SB), Y13, Y14
+	VFNMADD231PS winograd4InputAVX2Constants<>+64(SB), Y13, Y12
+	MOVQ         24(AX), BX
+	VMOVUPS      Y14, (BX)(DX*4)
+	MOVQ         32(AX), BX
+	VMOVUPS      Y12, (BX)(DX*4)
+	VMOVAPS      Y8, Y8
+	VMOVAPS      Y10, Y10
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y0, Y8
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y4, Y8
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y2, Y10
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y6, Y10
+	MOVQ         (AX), BX
+	VMOVUPS      Y8, (BX)(DX*4)
+	MOVQ         40(AX), BX
+	VMOVUPS      Y10, (BX)(DX*4)
+	VMOVAPS      Y9, Y0
+	VMOVAPS      Y7, Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y5, Y0
+	VFNMADD231PS winograd4InputAVX2Constants<>+96(SB), Y3, Y2
+	VMOVAPS      Y0, Y4
+	VFMADD231PS  winograd4InputAVX2Constants<>+0(SB), Y2, Y4
+	VFNMADD231PS winograd4InputAVX2Constants<>+0(SB), Y2, Y0
+	MOVQ         248(AX), BX
+	VMOVUPS      Y4, (BX)(DX*4)
+	MOVQ         256(AX), BX
+	VMOVUPS      Y0, (BX)(DX*4)
+	VMOVAPS      Y9, Y0
+	VMOVAPS      Y7, Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y5, Y0
+	VFNMADD231PS winograd4InputAVX2Constants<>+32(SB), Y3, Y2
+	VMOVAPS      Y0, Y4
+	VFMADD231PS  winograd4InputAVX2Constants<>+64(SB), Y2, Y4
+	VFNMADD231PS winograd4InputAVX2Constants<>+64(SB), Y2, Y0
+	MOVQ         264(AX), BX
+	VMOVUPS      Y4, (BX)(DX*4)
+	MOVQ         272(AX), BX
+	VMOVUPS      Y0, (BX)(DX*4)
+	VMOVAPS      Y9, Y0
+	VMOVAPS      Y11, Y2
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y1, Y0
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y5, Y0
+	VFMADD231PS  winograd4InputAVX2Constants<>+128(SB), Y3, Y2
+	VFNMADD231PS winograd4InputAVX2Constants<>+160(SB), Y7, Y2
+	MOVQ         240(AX), BX
+	VMOVUPS      Y0, (BX)(DX*4)
+	MOVQ         280(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	ADDQ         $0x08, DX
+	CMPQ         DX, CX
+	JLT          loop
+	VZEROUPPER
+	RET
+
 // func winograd4WeightAVX512(a *byte)
 // Requires: AVX, AVX512F
 TEXT ·winograd4WeightAVX512(SB), NOSPLIT, $0-8
@@ -2146,6 +2690,342 @@ loop:
 	MOVQ         224(AX), BX
 	VMOVUPS      Z7, (BX)(DX*4)
 	ADDQ         $0x10, DX
+	CMPQ         DX, CX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+DATA winograd4WeightAVX2Constants<>+0(SB)/4, $0x3f400000
+DATA winograd4WeightAVX2Constants<>+4(SB)/4, $0x3f400000
+DATA winograd4WeightAVX2Constants<>+8(SB)/4, $0x3f400000
+DATA winograd4WeightAVX2Constants<>+12(SB)/4, $0x3f400000
+DATA winograd4WeightAVX2Constants<>+16(SB)/4, $0x3f400000
+DATA winograd4WeightAVX2Constants<>+20(SB)/4, $0x3f400000
+DATA winograd4WeightAVX2Constants<>+24(SB)/4, $0x3f400000
+DATA winograd4WeightAVX2Constants<>+28(SB)/4, $0x3f400000
+DATA winograd4WeightAVX2Constants<>+32(SB)/4, $0x3f100000
+DATA winograd4WeightAVX2Constants<>+36(SB)/4, $0x3f100000
+DATA winograd4WeightAVX2Constants<>+40(SB)/4, $0x3f100000
+DATA winograd4WeightAVX2Constants<>+44(SB)/4, $0x3f100000
+DATA winograd4WeightAVX2Constants<>+48(SB)/4, $0x3f100000
+DATA winograd4WeightAVX2Constants<>+52(SB)/4, $0x3f100000
+DATA winograd4WeightAVX2Constants<>+56(SB)/4, $0x3f100000
+DATA winograd4WeightAVX2Constants<>+60(SB)/4, $0x3f100000
+DATA winograd4WeightAVX2Constants<>+64(SB)/4, $0xbf06d905
+DATA winograd4WeightAVX2Constants<>+68(SB)/4, $0xbf06d905
+DATA winograd4WeightAVX2Constants<>+72(SB)/4, $0xbf06d905
+DATA winograd4WeightAVX2Constants<>+76(SB)/4, $0xbf06d905
+DATA winograd4WeightAVX2Constants<>+80(SB)/4, $0xbf06d905
+DATA winograd4WeightAVX2Constants<>+84(SB)/4, $0xbf06d905
+DATA winograd4WeightAVX2Constants<>+88(SB)/4, $0xbf06d905
+DATA winograd4WeightAVX2Constants<>+92(SB)/4, $0xbf06d905
+DATA winograd4WeightAVX2Constants<>+96(SB)/4, $0x3fc00000
+DATA winograd4WeightAVX2Constants<>+100(SB)/4, $0x3fc00000
+DATA winograd4WeightAVX2Constants<>+104(SB)/4, $0x3fc00000
+DATA winograd4WeightAVX2Constants<>+108(SB)/4, $0x3fc00000
+DATA winograd4WeightAVX2Constants<>+112(SB)/4, $0x3fc00000
+DATA winograd4WeightAVX2Constants<>+116(SB)/4, $0x3fc00000
+DATA winograd4WeightAVX2Constants<>+120(SB)/4, $0x3fc00000
+DATA winograd4WeightAVX2Constants<>+124(SB)/4, $0x3fc00000
+DATA winograd4WeightAVX2Constants<>+128(SB)/4, $0x40100000
+DATA winograd4WeightAVX2Constants<>+132(SB)/4, $0x40100000
+DATA winograd4WeightAVX2Constants<>+136(SB)/4, $0x40100000
+DATA winograd4WeightAVX2Constants<>+140(SB)/4, $0x40100000
+DATA winograd4WeightAVX2Constants<>+144(SB)/4, $0x40100000
+DATA winograd4WeightAVX2Constants<>+148(SB)/4, $0x40100000
+DATA winograd4WeightAVX2Constants<>+152(SB)/4, $0x40100000
+DATA winograd4WeightAVX2Constants<>+156(SB)/4, $0x40100000
+DATA winograd4WeightAVX2Constants<>+160(SB)/4, $0x3e06d905
+DATA winograd4WeightAVX2Constants<>+164(SB)/4, $0x3e06d905
+DATA winograd4WeightAVX2Constants<>+168(SB)/4, $0x3e06d905
+DATA winograd4WeightAVX2Constants<>+172(SB)/4, $0x3e06d905
+DATA winograd4WeightAVX2Constants<>+176(SB)/4, $0x3e06d905
+DATA winograd4WeightAVX2Constants<>+180(SB)/4, $0x3e06d905
+DATA winograd4WeightAVX2Constants<>+184(SB)/4, $0x3e06d905
+DATA winograd4WeightAVX2Constants<>+188(SB)/4, $0x3e06d905
+DATA winograd4WeightAVX2Constants<>+192(SB)/4, $0x3f4a4588
+DATA winograd4WeightAVX2Constants<>+196(SB)/4, $0x3f4a4588
+DATA winograd4WeightAVX2Constants<>+200(SB)/4, $0x3f4a4588
+DATA winograd4WeightAVX2Constants<>+204(SB)/4, $0x3f4a4588
+DATA winograd4WeightAVX2Constants<>+208(SB)/4, $0x3f4a4588
+DATA winograd4WeightAVX2Constants<>+212(SB)/4, $0x3f4a4588
+DATA winograd4WeightAVX2Constants<>+216(SB)/4, $0x3f4a4588
+DATA winograd4WeightAVX2Constants<>+220(SB)/4, $0x3f4a4588
+GLOBL winograd4WeightAVX2Constants<>(SB), RODATA|NOPTR, $224
+
+// func winograd4WeightAVX2(a *byte)
+// Requires: AVX, FMA3
+TEXT ·winograd4WeightAVX2(SB), NOSPLIT, $0-8
+	MOVQ a+0(FP), AX
+	MOVQ 576(AX), CX
+	XORQ DX, DX
+
+loop:
+	MOVQ         288(AX), BX
+	VMOVUPS      (BX)(DX*4), Y0
+	VMULPS       winograd4WeightAVX2Constants<>+192(SB), Y0, Y0
+	MOVQ         336(AX), BX
+	VMOVUPS      (BX)(DX*4), Y1
+	VMOVAPS      Y1, Y1
+	MOVQ         296(AX), BX
+	VMOVUPS      (BX)(DX*4), Y2
+	VMULPS       winograd4WeightAVX2Constants<>+192(SB), Y2, Y2
+	MOVQ         344(AX), BX
+	VMOVUPS      (BX)(DX*4), Y3
+	VMOVAPS      Y3, Y3
+	MOVQ         304(AX), BX
+	VMOVUPS      (BX)(DX*4), Y4
+	VMULPS       winograd4WeightAVX2Constants<>+192(SB), Y4, Y4
+	MOVQ         352(AX), BX
+	VMOVUPS      (BX)(DX*4), Y5
+	VMOVAPS      Y5, Y5
+	VMULPS       winograd4WeightAVX2Constants<>+192(SB), Y0, Y6
+	VMOVAPS      Y4, Y7
+	MOVQ         (AX), BX
+	VMOVUPS      Y6, (BX)(DX*4)
+	MOVQ         40(AX), BX
+	VMOVUPS      Y7, (BX)(DX*4)
+	VMOVAPS      Y0, Y6
+	VFMADD231PS  winograd4WeightAVX2Constants<>+32(SB), Y4, Y6
+	VMOVAPS      Y6, Y7
+	VFMADD231PS  winograd4WeightAVX2Constants<>+0(SB), Y2, Y7
+	VFNMADD231PS winograd4WeightAVX2Constants<>+0(SB), Y2, Y6
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y7, Y7
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y6, Y6
+	MOVQ         8(AX), BX
+	VMOVUPS      Y7, (BX)(DX*4)
+	MOVQ         16(AX), BX
+	VMOVUPS      Y6, (BX)(DX*4)
+	VMOVAPS      Y0, Y0
+	VFMADD231PS  winograd4WeightAVX2Constants<>+128(SB), Y4, Y0
+	VMOVAPS      Y0, Y4
+	VFMADD231PS  winograd4WeightAVX2Constants<>+96(SB), Y2, Y4
+	VFNMADD231PS winograd4WeightAVX2Constants<>+96(SB), Y2, Y0
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y4, Y4
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y0, Y0
+	MOVQ         24(AX), BX
+	VMOVUPS      Y4, (BX)(DX*4)
+	MOVQ         32(AX), BX
+	VMOVUPS      Y0, (BX)(DX*4)
+	VMULPS       winograd4WeightAVX2Constants<>+192(SB), Y1, Y0
+	VMOVAPS      Y5, Y2
+	MOVQ         240(AX), BX
+	VMOVUPS      Y0, (BX)(DX*4)
+	MOVQ         280(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	VMOVAPS      Y1, Y0
+	VFMADD231PS  winograd4WeightAVX2Constants<>+32(SB), Y5, Y0
+	VMOVAPS      Y0, Y2
+	VFMADD231PS  winograd4WeightAVX2Constants<>+0(SB), Y3, Y2
+	VFNMADD231PS winograd4WeightAVX2Constants<>+0(SB), Y3, Y0
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y2, Y2
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y0, Y0
+	MOVQ         248(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	MOVQ         256(AX), BX
+	VMOVUPS      Y0, (BX)(DX*4)
+	VMOVAPS      Y1, Y0
+	VFMADD231PS  winograd4WeightAVX2Constants<>+128(SB), Y5, Y0
+	VMOVAPS      Y0, Y1
+	VFMADD231PS  winograd4WeightAVX2Constants<>+96(SB), Y3, Y1
+	VFNMADD231PS winograd4WeightAVX2Constants<>+96(SB), Y3, Y0
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y1, Y1
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y0, Y0
+	MOVQ         264(AX), BX
+	VMOVUPS      Y1, (BX)(DX*4)
+	MOVQ         272(AX), BX
+	VMOVUPS      Y0, (BX)(DX*4)
+	MOVQ         288(AX), BX
+	VMOVUPS      (BX)(DX*4), Y0
+	VMOVAPS      Y0, Y0
+	MOVQ         336(AX), BX
+	VMOVUPS      (BX)(DX*4), Y1
+	VFMADD231PS  winograd4WeightAVX2Constants<>+32(SB), Y1, Y0
+	MOVQ         312(AX), BX
+	VMOVUPS      (BX)(DX*4), Y1
+	VMOVAPS      Y0, Y2
+	VFMADD231PS  winograd4WeightAVX2Constants<>+0(SB), Y1, Y2
+	VFNMADD231PS winograd4WeightAVX2Constants<>+0(SB), Y1, Y0
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y2, Y2
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y0, Y0
+	MOVQ         296(AX), BX
+	VMOVUPS      (BX)(DX*4), Y1
+	VMOVAPS      Y1, Y1
+	MOVQ         344(AX), BX
+	VMOVUPS      (BX)(DX*4), Y3
+	VFMADD231PS  winograd4WeightAVX2Constants<>+32(SB), Y3, Y1
+	MOVQ         320(AX), BX
+	VMOVUPS      (BX)(DX*4), Y3
+	VMOVAPS      Y1, Y4
+	VFMADD231PS  winograd4WeightAVX2Constants<>+0(SB), Y3, Y4
+	VFNMADD231PS winograd4WeightAVX2Constants<>+0(SB), Y3, Y1
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y4, Y4
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y1, Y1
+	MOVQ         304(AX), BX
+	VMOVUPS      (BX)(DX*4), Y3
+	VMOVAPS      Y3, Y3
+	MOVQ         352(AX), BX
+	VMOVUPS      (BX)(DX*4), Y5
+	VFMADD231PS  winograd4WeightAVX2Constants<>+32(SB), Y5, Y3
+	MOVQ         328(AX), BX
+	VMOVUPS      (BX)(DX*4), Y5
+	VMOVAPS      Y3, Y6
+	VFMADD231PS  winograd4WeightAVX2Constants<>+0(SB), Y5, Y6
+	VFNMADD231PS winograd4WeightAVX2Constants<>+0(SB), Y5, Y3
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y6, Y6
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y3, Y3
+	VMULPS       winograd4WeightAVX2Constants<>+192(SB), Y2, Y5
+	VMOVAPS      Y6, Y7
+	MOVQ         48(AX), BX
+	VMOVUPS      Y5, (BX)(DX*4)
+	MOVQ         88(AX), BX
+	VMOVUPS      Y7, (BX)(DX*4)
+	VMOVAPS      Y2, Y5
+	VFMADD231PS  winograd4WeightAVX2Constants<>+32(SB), Y6, Y5
+	VMOVAPS      Y5, Y7
+	VFMADD231PS  winograd4WeightAVX2Constants<>+0(SB), Y4, Y7
+	VFNMADD231PS winograd4WeightAVX2Constants<>+0(SB), Y4, Y5
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y7, Y7
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y5, Y5
+	MOVQ         56(AX), BX
+	VMOVUPS      Y7, (BX)(DX*4)
+	MOVQ         64(AX), BX
+	VMOVUPS      Y5, (BX)(DX*4)
+	VMOVAPS      Y2, Y2
+	VFMADD231PS  winograd4WeightAVX2Constants<>+128(SB), Y6, Y2
+	VMOVAPS      Y2, Y5
+	VFMADD231PS  winograd4WeightAVX2Constants<>+96(SB), Y4, Y5
+	VFNMADD231PS winograd4WeightAVX2Constants<>+96(SB), Y4, Y2
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y5, Y5
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y2, Y2
+	MOVQ         72(AX), BX
+	VMOVUPS      Y5, (BX)(DX*4)
+	MOVQ         80(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	VMULPS       winograd4WeightAVX2Constants<>+192(SB), Y0, Y2
+	VMOVAPS      Y3, Y4
+	MOVQ         96(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	MOVQ         136(AX), BX
+	VMOVUPS      Y4, (BX)(DX*4)
+	VMOVAPS      Y0, Y2
+	VFMADD231PS  winograd4WeightAVX2Constants<>+32(SB), Y3, Y2
+	VMOVAPS      Y2, Y4
+	VFMADD231PS  winograd4WeightAVX2Constants<>+0(SB), Y1, Y4
+	VFNMADD231PS winograd4WeightAVX2Constants<>+0(SB), Y1, Y2
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y4, Y4
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y2, Y2
+	MOVQ         104(AX), BX
+	VMOVUPS      Y4, (BX)(DX*4)
+	MOVQ         112(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	VMOVAPS      Y0, Y0
+	VFMADD231PS  winograd4WeightAVX2Constants<>+128(SB), Y3, Y0
+	VMOVAPS      Y0, Y2
+	VFMADD231PS  winograd4WeightAVX2Constants<>+96(SB), Y1, Y2
+	VFNMADD231PS winograd4WeightAVX2Constants<>+96(SB), Y1, Y0
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y2, Y2
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y0, Y0
+	MOVQ         120(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	MOVQ         128(AX), BX
+	VMOVUPS      Y0, (BX)(DX*4)
+	MOVQ         288(AX), BX
+	VMOVUPS      (BX)(DX*4), Y0
+	VMOVAPS      Y0, Y0
+	MOVQ         336(AX), BX
+	VMOVUPS      (BX)(DX*4), Y1
+	VFMADD231PS  winograd4WeightAVX2Constants<>+128(SB), Y1, Y0
+	MOVQ         312(AX), BX
+	VMOVUPS      (BX)(DX*4), Y1
+	VMOVAPS      Y0, Y2
+	VFMADD231PS  winograd4WeightAVX2Constants<>+96(SB), Y1, Y2
+	VFNMADD231PS winograd4WeightAVX2Constants<>+96(SB), Y1, Y0
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y2, Y2
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y0, Y0
+	MOVQ         296(AX), BX
+	VMOVUPS      (BX)(DX*4), Y1
+	VMOVAPS      Y1, Y1
+	MOVQ         344(AX), BX
+	VMOVUPS      (BX)(DX*4), Y3
+	VFMADD231PS  winograd4WeightAVX2Constants<>+128(SB), Y3, Y1
+	MOVQ         320(AX), BX
+	VMOVUPS      (BX)(DX*4), Y3
+	VMOVAPS      Y1, Y4
+	VFMADD231PS  winograd4WeightAVX2Constants<>+96(SB), Y3, Y4
+	VFNMADD231PS winograd4WeightAVX2Constants<>+96(SB), Y3, Y1
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y4, Y4
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y1, Y1
+	MOVQ         304(AX), BX
+	VMOVUPS      (BX)(DX*4), Y3
+	VMOVAPS      Y3, Y3
+	MOVQ         352(AX), BX
+	VMOVUPS      (BX)(DX*4), Y5
+	VFMADD231PS  winograd4WeightAVX2Constants<>+128(SB), Y5, Y3
+	MOVQ         328(AX), BX
+	VMOVUPS      (BX)(DX*4), Y5
+	VMOVAPS      Y3, Y6
+	VFMADD231PS  winograd4WeightAVX2Constants<>+96(SB), Y5, Y6
+	VFNMADD231PS winograd4WeightAVX2Constants<>+96(SB), Y5, Y3
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y6, Y6
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y3, Y3
+	VMULPS       winograd4WeightAVX2Constants<>+192(SB), Y2, Y5
+	VMOVAPS      Y6, Y7
+	MOVQ         144(AX), BX
+	VMOVUPS      Y5, (BX)(DX*4)
+	MOVQ         184(AX), BX
+	VMOVUPS      Y7, (BX)(DX*4)
+	VMOVAPS      Y2, Y5
+	VFMADD231PS  winograd4WeightAVX2Constants<>+32(SB), Y6, Y5
+	VMOVAPS      Y5, Y7
+	VFMADD231PS  winograd4WeightAVX2Constants<>+0(SB), Y4, Y7
+	VFNMADD231PS winograd4WeightAVX2Constants<>+0(SB), Y4, Y5
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y7, Y7
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y5, Y5
+	MOVQ         152(AX), BX
+	VMOVUPS      Y7, (BX)(DX*4)
+	MOVQ         160(AX), BX
+	VMOVUPS      Y5, (BX)(DX*4)
+	VMOVAPS      Y2, Y2
+	VFMADD231PS  winograd4WeightAVX2Constants<>+128(SB), Y6, Y2
+	VMOVAPS      Y2, Y5
+	VFMADD231PS  winograd4WeightAVX2Constants<>+96(SB), Y4, Y5
+	VFNMADD231PS winograd4WeightAVX2Constants<>+96(SB), Y4, Y2
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y5, Y5
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y2, Y2
+	MOVQ         168(AX), BX
+	VMOVUPS      Y5, (BX)(DX*4)
+	MOVQ         176(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	VMULPS       winograd4WeightAVX2Constants<>+192(SB), Y0, Y2
+	VMOVAPS      Y3, Y4
+	MOVQ         192(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	MOVQ         232(AX), BX
+	VMOVUPS      Y4, (BX)(DX*4)
+	VMOVAPS      Y0, Y2
+	VFMADD231PS  winograd4WeightAVX2Constants<>+32(SB), Y3, Y2
+	VMOVAPS      Y2, Y4
+	VFMADD231PS  winograd4WeightAVX2Constants<>+0(SB), Y1, Y4
+	VFNMADD231PS winograd4WeightAVX2Constants<>+0(SB), Y1, Y2
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y4, Y4
+	VMULPS       winograd4WeightAVX2Constants<>+64(SB), Y2, Y2
+	MOVQ         200(AX), BX
+	VMOVUPS      Y4, (BX)(DX*4)
+	MOVQ         208(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	VMOVAPS      Y0, Y0
+	VFMADD231PS  winograd4WeightAVX2Constants<>+128(SB), Y3, Y0
+	VMOVAPS      Y0, Y2
+	VFMADD231PS  winograd4WeightAVX2Constants<>+96(SB), Y1, Y2
+	VFNMADD231PS winograd4WeightAVX2Constants<>+96(SB), Y1, Y0
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y2, Y2
+	VMULPS       winograd4WeightAVX2Constants<>+160(SB), Y0, Y0
+	MOVQ         216(AX), BX
+	VMOVUPS      Y2, (BX)(DX*4)
+	MOVQ         224(AX), BX
+	VMOVUPS      Y0, (BX)(DX*4)
+	ADDQ         $0x08, DX
 	CMPQ         DX, CX
 	JLT          loop
 	VZEROUPPER
@@ -3057,6 +3937,975 @@ store3_1:
 	VPORD   Z2, Z9, K1, Z10
 	VPMOVDW Z10, (SI)(DX*2)
 	ADDQ    $0x10, DX
+	CMPQ    DX, CX
+	JLT     loop
+	VZEROUPPER
+	RET
+
+DATA winograd4OutputAVX2Constants<>+0(SB)/4, $0x3f400000
+DATA winograd4OutputAVX2Constants<>+4(SB)/4, $0x3f400000
+DATA winograd4OutputAVX2Constants<>+8(SB)/4, $0x3f400000
+DATA winograd4OutputAVX2Constants<>+12(SB)/4, $0x3f400000
+DATA winograd4OutputAVX2Constants<>+16(SB)/4, $0x3f400000
+DATA winograd4OutputAVX2Constants<>+20(SB)/4, $0x3f400000
+DATA winograd4OutputAVX2Constants<>+24(SB)/4, $0x3f400000
+DATA winograd4OutputAVX2Constants<>+28(SB)/4, $0x3f400000
+DATA winograd4OutputAVX2Constants<>+32(SB)/4, $0x3f100000
+DATA winograd4OutputAVX2Constants<>+36(SB)/4, $0x3f100000
+DATA winograd4OutputAVX2Constants<>+40(SB)/4, $0x3f100000
+DATA winograd4OutputAVX2Constants<>+44(SB)/4, $0x3f100000
+DATA winograd4OutputAVX2Constants<>+48(SB)/4, $0x3f100000
+DATA winograd4OutputAVX2Constants<>+52(SB)/4, $0x3f100000
+DATA winograd4OutputAVX2Constants<>+56(SB)/4, $0x3f100000
+DATA winograd4OutputAVX2Constants<>+60(SB)/4, $0x3f100000
+DATA winograd4OutputAVX2Constants<>+64(SB)/4, $0x3ed80000
+DATA winograd4OutputAVX2Constants<>+68(SB)/4, $0x3ed80000
+DATA winograd4OutputAVX2Constants<>+72(SB)/4, $0x3ed80000
+DATA winograd4OutputAVX2Constants<>+76(SB)/4, $0x3ed80000
+DATA winograd4OutputAVX2Constants<>+80(SB)/4, $0x3ed80000
+DATA winograd4OutputAVX2Constants<>+84(SB)/4, $0x3ed80000
+DATA winograd4OutputAVX2Constants<>+88(SB)/4, $0x3ed80000
+DATA winograd4OutputAVX2Constants<>+92(SB)/4, $0x3ed80000
+DATA winograd4OutputAVX2Constants<>+96(SB)/4, $0x3fc00000
+DATA winograd4OutputAVX2Constants<>+100(SB)/4, $0x3fc00000
+DATA winograd4OutputAVX2Constants<>+104(SB)/4, $0x3fc00000
+DATA winograd4OutputAVX2Constants<>+108(SB)/4, $0x3fc00000
+DATA winograd4OutputAVX2Constants<>+112(SB)/4, $0x3fc00000
+DATA winograd4OutputAVX2Constants<>+116(SB)/4, $0x3fc00000
+DATA winograd4OutputAVX2Constants<>+120(SB)/4, $0x3fc00000
+DATA winograd4OutputAVX2Constants<>+124(SB)/4, $0x3fc00000
+DATA winograd4OutputAVX2Constants<>+128(SB)/4, $0x40100000
+DATA winograd4OutputAVX2Constants<>+132(SB)/4, $0x40100000
+DATA winograd4OutputAVX2Constants<>+136(SB)/4, $0x40100000
+DATA winograd4OutputAVX2Constants<>+140(SB)/4, $0x40100000
+DATA winograd4OutputAVX2Constants<>+144(SB)/4, $0x40100000
+DATA winograd4OutputAVX2Constants<>+148(SB)/4, $0x40100000
+DATA winograd4OutputAVX2Constants<>+152(SB)/4, $0x40100000
+DATA winograd4OutputAVX2Constants<>+156(SB)/4, $0x40100000
+DATA winograd4OutputAVX2Constants<>+160(SB)/4, $0x40580000
+DATA winograd4OutputAVX2Constants<>+164(SB)/4, $0x40580000
+DATA winograd4OutputAVX2Constants<>+168(SB)/4, $0x40580000
+DATA winograd4OutputAVX2Constants<>+172(SB)/4, $0x40580000
+DATA winograd4OutputAVX2Constants<>+176(SB)/4, $0x40580000
+DATA winograd4OutputAVX2Constants<>+180(SB)/4, $0x40580000
+DATA winograd4OutputAVX2Constants<>+184(SB)/4, $0x40580000
+DATA winograd4OutputAVX2Constants<>+188(SB)/4, $0x40580000
+GLOBL winograd4OutputAVX2Constants<>(SB), RODATA|NOPTR, $192
+
+// func winograd4OutputAVX2(a *byte)
+// Requires: AVX, FMA3
+TEXT ·winograd4OutputAVX2(SB), NOSPLIT, $0-8
+	MOVQ a+0(FP), AX
+	MOVQ 576(AX), CX
+	MOVQ 584(AX), BX
+	XORQ DX, DX
+
+loop:
+	MOVQ        336(AX), SI
+	VMOVUPS     (SI)(DX*4), Y1
+	MOVQ        384(AX), SI
+	VMOVUPS     (SI)(DX*4), Y3
+	MOVQ        432(AX), SI
+	VMOVUPS     (SI)(DX*4), Y0
+	MOVQ        480(AX), SI
+	VMOVUPS     (SI)(DX*4), Y2
+	VADDPS      Y3, Y1, Y1
+	VADDPS      Y2, Y0, Y2
+	MOVQ        288(AX), SI
+	VMOVUPS     (SI)(DX*4), Y0
+	VADDPS      Y0, Y1, Y0
+	VADDPS      Y2, Y0, Y0
+	VMULPS      winograd4OutputAVX2Constants<>+32(SB), Y1, Y1
+	VFMADD231PS winograd4OutputAVX2Constants<>+128(SB), Y2, Y1
+	MOVQ        344(AX), SI
+	VMOVUPS     (SI)(DX*4), Y3
+	MOVQ        392(AX), SI
+	VMOVUPS     (SI)(DX*4), Y5
+	MOVQ        440(AX), SI
+	VMOVUPS     (SI)(DX*4), Y2
+	MOVQ        488(AX), SI
+	VMOVUPS     (SI)(DX*4), Y4
+	VADDPS      Y5, Y3, Y3
+	VADDPS      Y4, Y2, Y4
+	MOVQ        296(AX), SI
+	VMOVUPS     (SI)(DX*4), Y2
+	VADDPS      Y2, Y3, Y2
+	VADDPS      Y4, Y2, Y2
+	VMULPS      winograd4OutputAVX2Constants<>+32(SB), Y3, Y3
+	VFMADD231PS winograd4OutputAVX2Constants<>+128(SB), Y4, Y3
+	MOVQ        352(AX), SI
+	VMOVUPS     (SI)(DX*4), Y5
+	MOVQ        400(AX), SI
+	VMOVUPS     (SI)(DX*4), Y7
+	MOVQ        448(AX), SI
+	VMOVUPS     (SI)(DX*4), Y4
+	MOVQ        496(AX), SI
+	VMOVUPS     (SI)(DX*4), Y6
+	VADDPS      Y7, Y5, Y5
+	VADDPS      Y6, Y4, Y6
+	MOVQ        304(AX), SI
+	VMOVUPS     (SI)(DX*4), Y4
+	VADDPS      Y4, Y5, Y4
+	VADDPS      Y6, Y4, Y4
+	VMULPS      winograd4OutputAVX2Constants<>+32(SB), Y5, Y5
+	VFMADD231PS winograd4OutputAVX2Constants<>+128(SB), Y6, Y5
+	MOVQ        360(AX), SI
+	VMOVUPS     (SI)(DX*4), Y7
+	MOVQ        408(AX), SI
+	VMOVUPS     (SI)(DX*4), Y9
+	MOVQ        456(AX), SI
+	VMOVUPS     (SI)(DX*4), Y6
+	MOVQ        504(AX), SI
+	VMOVUPS     (SI)(DX*4), Y8
+	VADDPS      Y9, Y7, Y7
+	VADDPS      Y8, Y6, Y8
+	MOVQ        312(AX), SI
+	VMOVUPS     (SI)(DX*4), Y6
+	VADDPS      Y6, Y7, Y6
+	VADDPS      Y8, Y6, Y6
+	VMULPS      winograd4OutputAVX2Constants<>+32(SB), Y7, Y7
+	VFMADD231PS winograd4OutputAVX2Constants<>+128(SB), Y8, Y7
+	MOVQ        368(AX), SI
+	VMOVUPS     (SI)(DX*4), Y9
+	MOVQ        416(AX), SI
+	VMOVUPS     (SI)(DX*4), Y11
+	MOVQ        464(AX), SI
+	VMOVUPS     (SI)(DX*4), Y8
+	MOVQ        512(AX), SI
+	VMOVUPS     (SI)(DX*4), Y10
+	VADDPS      Y11, Y9, Y9
+	VADDPS      Y10, Y8, Y10
+	MOVQ        320(AX), SI
+	VMOVUPS     (SI)(DX*4), Y8
+	VADDPS      Y8, Y9, Y8
+	VADDPS      Y10, Y8, Y8
+	VMULPS      winograd4OutputAVX2Constants<>+32(SB), Y9, Y9
+	VFMADD231PS winograd4OutputAVX2Constants<>+128(SB), Y10, Y9
+	MOVQ        376(AX), SI
+	VMOVUPS     (SI)(DX*4), Y11
+	MOVQ        424(AX), SI
+	VMOVUPS     (SI)(DX*4), Y13
+	MOVQ        472(AX), SI
+	VMOVUPS     (SI)(DX*4), Y10
+	MOVQ        520(AX), SI
+	VMOVUPS     (SI)(DX*4), Y12
+	VADDPS      Y13, Y11, Y11
+	VADDPS      Y12, Y10, Y12
+	MOVQ        328(AX), SI
+	VMOVUPS     (SI)(DX*4), Y10
+	VADDPS      Y10, Y11, Y10
+	VADDPS      Y12, Y10, Y10
+	VMULPS      winograd4OutputAVX2Constants<>+32(SB), Y11, Y11
+	VFMADD231PS winograd4OutputAVX2Constants<>+128(SB), Y12, Y11
+	VADDPS      Y4, Y2, Y12
+	VADDPS      Y8, Y6, Y13
+	VADDPS      Y0, Y12, Y0
+	VADDPS      Y13, Y0, Y0
+	VMULPS      winograd4OutputAVX2Constants<>+32(SB), Y12, Y12
+	VFMADD231PS winograd4OutputAVX2Constants<>+128(SB), Y13, Y12
+	TESTQ       BX, BX
+	JE          store0_0
+	MOVQ        (AX), SI
+	VADDPS      (SI)(DX*4), Y0, Y0
+	MOVQ        16(AX), SI
+	VADDPS      (SI)(DX*4), Y12, Y12
+
+store0_0:
+	MOVQ        (AX), SI
+	VMOVUPS     Y0, (SI)(DX*4)
+	MOVQ        16(AX), SI
+	VMOVUPS     Y12, (SI)(DX*4)
+	VSUBPS      Y4, Y2, Y0
+	VSUBPS      Y8, Y6, Y4
+	VMULPS      winograd4OutputAVX2Constants<>+0(SB), Y0, Y2
+	VFMADD231PS winograd4OutputAVX2Constants<>+96(SB), Y4, Y2
+	VMOVAPS     Y10, Y6
+	VFMADD231PS winograd4OutputAVX2Constants<>+64(SB), Y0, Y6
+	VFMADD231PS winograd4OutputAVX2Constants<>+160(SB), Y4, Y6
+	TESTQ       BX, BX
+	JE          store0_1
+	MOVQ        8(AX), SI
+	VADDPS      (SI)(DX*4), Y2, Y2
+	MOVQ        24(AX), SI
+	VADDPS      (SI)(DX*4), Y6, Y6
+
+store0_1:
+	MOVQ        8(AX), SI
+	VMOVUPS     Y2, (SI)(DX*4)
+	MOVQ        24(AX), SI
+	VMOVUPS     Y6, (SI)(DX*4)
+	VADDPS      Y5, Y3, Y0
+	VADDPS      Y9, Y7, Y2
+	VADDPS      Y1, Y0, Y1
+	VADDPS      Y2, Y1, Y1
+	VMULPS      winograd4OutputAVX2Constants<>+32(SB), Y0, Y0
+	VFMADD231PS winograd4OutputAVX2Constants<>+128(SB), Y2, Y0
+	TESTQ       BX, BX
+	JE          store2_0
+	MOVQ        64(AX), SI
+	VADDPS      (SI)(DX*4), Y1, Y1
+	MOVQ        80(AX), SI
+	VADDPS      (SI)(DX*4), Y0, Y0
+
+store2_0:
+	MOVQ        64(AX), SI
+	VMOVUPS     Y1, (SI)(DX*4)
+	MOVQ        80(AX), SI
+	VMOVUPS     Y0, (SI)(DX*4)
+	VSUBPS      Y5, Y3, Y0
+	VSUBPS      Y9, Y7, Y2
+	VMULPS      winograd4OutputAVX2Constants<>+0(SB), Y0, Y1
+	VFMADD231PS winograd4OutputAVX2Constants<>+96(SB), Y2, Y1
+	VMOVAPS     Y11, Y3
+	VFMADD231PS winograd4OutputAVX2Constants<>+64(SB), Y0, Y3
+	VFMADD231PS winograd4OutputAVX2Constants<>+160(SB), Y2, Y3
+	TESTQ       BX, BX
+	JE          store2_1
+	MOVQ        72(AX), SI
+	VADDPS      (SI)(DX*4), Y1, Y1
+	MOVQ        88(AX), SI
+	VADDPS      (SI)(DX*4), Y3, Y3
+
+store2_1:
+	MOVQ        72(AX), SI
+	VMOVUPS     Y1, (SI)(DX*4)
+	MOVQ        88(AX), SI
+	VMOVUPS     Y3, (SI)(DX*4)
+	MOVQ        336(AX), SI
+	VMOVUPS     (SI)(DX*4), Y2
+	MOVQ        384(AX), SI
+	VMOVUPS     (SI)(DX*4), Y3
+	MOVQ        432(AX), SI
+	VMOVUPS     (SI)(DX*4), Y0
+	MOVQ        480(AX), SI
+	VMOVUPS     (SI)(DX*4), Y1
+	VSUBPS      Y3, Y2, Y2
+	VSUBPS      Y1, Y0, Y3
+	VMULPS      winograd4OutputAVX2Constants<>+0(SB), Y2, Y0
+	VFMADD231PS winograd4OutputAVX2Constants<>+96(SB), Y3, Y0
+	MOVQ        528(AX), SI
+	VMOVUPS     (SI)(DX*4), Y1
+	VMOVAPS     Y1, Y1
+	VFMADD231PS winograd4OutputAVX2Constants<>+64(SB), Y2, Y1
+	VFMADD231PS winograd4OutputAVX2Constants<>+160(SB), Y3, Y1
+	MOVQ        344(AX), SI
+	VMOVUPS     (SI)(DX*4), Y4
+	MOVQ        392(AX), SI
+	VMOVUPS     (SI)(DX*4), Y5
+	MOVQ        440(AX), SI
+	VMOVUPS     (SI)(DX*4), Y2
+	MOVQ        488(AX), SI
+	VMOVUPS     (SI)(DX*4), Y3
+	VSUBPS      Y5, Y4, Y4
+	VSUBPS      Y3, Y2, Y5
+	VMULPS      winograd4OutputAVX2Constants<>+0(SB), Y4, Y2
+	VFMADD231PS winograd4OutputAVX2Constants<>+96(SB), Y5, Y2
+	MOVQ        536(AX), SI
+	VMOVUPS     (SI)(DX*4), Y3
+	VMOVAPS     Y3, Y3
+	VFMADD231PS winograd4OutputAVX2Constants<>+64(SB), Y4, Y3
+	VFMADD231PS winograd4OutputAVX2Constants<>+160(SB), Y5, Y3
+	MOVQ        352(AX), SI
+	VMOVUPS     (SI)(DX*4), Y6
+	MOVQ        400(AX), SI
+	VMOVUPS     (SI)(DX*4), Y7
+	MOVQ        448(AX), SI
+	VMOVUPS     (SI)(DX*4), Y4
+	MOVQ        496(AX), SI
+	VMOVUPS     (SI)(DX*4), Y5
+	VSUBPS      Y7, Y6, Y6
+	VSUBPS      Y5, Y4, Y7
+	VMULPS      winograd4OutputAVX2Constants<>+0(SB), Y6, Y4
+	VFMADD231PS winograd4OutputAVX2Constants<>+96(SB), Y7, Y4
+	MOVQ        544(AX), SI
+	VMOVUPS     (SI)(DX*4), Y5
+	VMOVAPS     Y5, Y5
+	VFMADD231PS winograd4OutputAVX2Constants<>+64(SB), Y6, Y5
+	VFMADD231PS winograd4OutputAVX2Constants<>+160(SB), Y7, Y5
+	MOVQ        360(AX), SI
+	VMOVUPS     (SI)(DX*4), Y8
+	MOVQ        408(AX), SI
+	VMOVUPS     (SI)(DX*4), Y9
+	MOVQ        456(AX), SI
+	VMOVUPS     (SI)(DX*4), Y6
+	MOVQ        504(AX), SI
+	VMOVUPS     (SI)(DX*4), Y7
+	VSUBPS      Y9, Y8, Y8
+	VSUBPS      Y7, Y6, Y9
+	VMULPS      winograd4OutputAVX2Constants<>+0(SB), Y8, Y6
+	VFMADD231PS winograd4OutputAVX2Constants<>+96(SB), Y9, Y6
+	MOVQ        552(AX), SI
+	VMOVUPS     (SI)(DX*4), Y7
+	VMOVAPS     Y7, Y7
+	VFMADD231PS winograd4OutputAVX2Constants<>+64(SB), Y8, Y7
+	VFMADD231PS winograd4OutputAVX2Constants<>+160(SB), Y9, Y7
+	MOVQ        368(AX), SI
+	VMOVUPS     (SI)(DX*4), Y10
+	MOVQ        416(AX), SI
+	VMOVUPS     (SI)(DX*4), Y11
+	MOVQ        464(AX), SI
+	VMOVUPS     (SI)(DX*4), Y8
+	MOVQ        512(AX), SI
+	VMOVUPS     (SI)(DX*4), Y9
+	VSUBPS      Y11, Y10, Y10
+	VSUBPS      Y9, Y8, Y11
+	VMULPS      winograd4OutputAVX2Constants<>+0(SB), Y10, Y8
+	VFMADD231PS winograd4OutputAVX2Constants<>+96(SB), Y11, Y8
+	MOVQ        560(AX), SI
+	VMOVUPS     (SI)(DX*4), Y9
+	VMOVAPS     Y9, Y9
+	VFMADD231PS winograd4OutputAVX2Constants<>+64(SB), Y10, Y9
+	VFMADD231PS winograd4OutputAVX2Constants<>+160(SB), Y11, Y9
+	MOVQ        376(AX), SI
+	VMOVUPS     (SI)(DX*4), Y12
+	MOVQ        424(AX), SI
+	VMOVUPS     (SI)(DX*4), Y13
+	MOVQ        472(AX), SI
+	VMOVUPS     (SI)(DX*4), Y10
+	MOVQ        520(AX), SI
+	VMOVUPS     (SI)(DX*4), Y11
+	VSUBPS      Y13, Y12, Y12
+	VSUBPS      Y11, Y10, Y13
+	VMULPS      winograd4OutputAVX2Constants<>+0(SB), Y12, Y10
+	VFMADD231PS winograd4OutputAVX2Constants<>+96(SB), Y13, Y10
+	MOVQ        568(AX), SI
+	VMOVUPS     (SI)(DX*4), Y11
+	VMOVAPS     Y11, Y11
+	VFMADD231PS winograd4OutputAVX2Constants<>+64(SB), Y12, Y11
+	VFMADD231PS winograd4OutputAVX2Constants<>+160(SB), Y13, Y11
+	VADDPS      Y4, Y2, Y12
+	VADDPS      Y8, Y6, Y13
+	VADDPS      Y0, Y12, Y0
+	VADDPS      Y13, Y0, Y0
+	VMULPS      winograd4OutputAVX2Constants<>+32(SB), Y12, Y12
+	VFMADD231PS winograd4OutputAVX2Constants<>+128(SB), Y13, Y12
+	TESTQ       BX, BX
+	JE          store1_0
+	MOVQ        32(AX), SI
+	VADDPS      (SI)(DX*4), Y0, Y0
+	MOVQ        48(AX), SI
+	VADDPS      (SI)(DX*4), Y12, Y12
+
+store1_0:
+	MOVQ        32(AX), SI
+	VMOVUPS     Y0, (SI)(DX*4)
+	MOVQ        48(AX), SI
+	VMOVUPS     Y12, (SI)(DX*4)
+	VSUBPS      Y4, Y2, Y0
+	VSUBPS      Y8, Y6, Y4
+	VMULPS      winograd4OutputAVX2Constants<>+0(SB), Y0, Y2
+	VFMADD231PS winograd4OutputAVX2Constants<>+96(SB), Y4, Y2
+	VMOVAPS     Y10, Y6
+	VFMADD231PS winograd4OutputAVX2Constants<>+64(SB), Y0, Y6
+	VFMADD231PS winograd4OutputAVX2Constants<>+160(SB), Y4, Y6
+	TESTQ       BX, BX
+	JE          store1_1
+	MOVQ        40(AX), SI
+	VADDPS      (SI)(DX*4), Y2, Y2
+	MOVQ        56(AX), SI
+	VADDPS      (SI)(DX*4), Y6, Y6
+
+store1_1:
+	MOVQ        40(AX), SI
+	VMOVUPS     Y2, (SI)(DX*4)
+	MOVQ        56(AX), SI
+	VMOVUPS     Y6, (SI)(DX*4)
+	VADDPS      Y5, Y3, Y0
+	VADDPS      Y9, Y7, Y2
+	VADDPS      Y1, Y0, Y1
+	VADDPS      Y2, Y1, Y1
+	VMULPS      winograd4OutputAVX2Constants<>+32(SB), Y0, Y0
+	VFMADD231PS winograd4OutputAVX2Constants<>+128(SB), Y2, Y0
+	TESTQ       BX, BX
+	JE          store3_0
+	MOVQ        96(AX), SI
+	VADDPS      (SI)(DX*4), Y1, Y1
+	MOVQ        112(AX), SI
+	VADDPS      (SI)(DX*4), Y0, Y0
+
+store3_0:
+	MOVQ        96(AX), SI
+	VMOVUPS     Y1, (SI)(DX*4)
+	MOVQ        112(AX), SI
+	VMOVUPS     Y0, (SI)(DX*4)
+	VSUBPS      Y5, Y3, Y0
+	VSUBPS      Y9, Y7, Y2
+	VMULPS      winograd4OutputAVX2Constants<>+0(SB), Y0, Y1
+	VFMADD231PS winograd4OutputAVX2Constants<>+96(SB), Y2, Y1
+	VMOVAPS     Y11, Y3
+	VFMADD231PS winograd4OutputAVX2Constants<>+64(SB), Y0, Y3
+	VFMADD231PS winograd4OutputAVX2Constants<>+160(SB), Y2, Y3
+	TESTQ       BX, BX
+	JE          store3_1
+	MOVQ        104(AX), SI
+	VADDPS      (SI)(DX*4), Y1, Y1
+	MOVQ        120(AX), SI
+	VADDPS      (SI)(DX*4), Y3, Y3
+
+store3_1:
+	MOVQ    104(AX), SI
+	VMOVUPS Y1, (SI)(DX*4)
+	MOVQ    120(AX), SI
+	VMOVUPS Y3, (SI)(DX*4)
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     loop
+	VZEROUPPER
+	RET
+
+// func winogradInputAVX2(a *byte)
+// Requires: AVX
+TEXT ·winogradInputAVX2(SB), NOSPLIT, $0-8
+	MOVQ a+0(FP), AX
+	MOVQ 576(AX), CX
+	XORQ DX, DX
+
+loop:
+	MOVQ    320(AX), BX
+	VMOVUPS (BX)(DX*4), Y1
+	MOVQ    352(AX), BX
+	VMOVUPS (BX)(DX*4), Y2
+	VADDPS  Y2, Y1, Y0
+	VSUBPS  Y1, Y2, Y1
+	MOVQ    328(AX), BX
+	VMOVUPS (BX)(DX*4), Y3
+	MOVQ    360(AX), BX
+	VMOVUPS (BX)(DX*4), Y4
+	VADDPS  Y4, Y3, Y2
+	VSUBPS  Y3, Y4, Y3
+	MOVQ    336(AX), BX
+	VMOVUPS (BX)(DX*4), Y5
+	MOVQ    368(AX), BX
+	VMOVUPS (BX)(DX*4), Y6
+	VADDPS  Y6, Y5, Y4
+	VSUBPS  Y5, Y6, Y5
+	MOVQ    344(AX), BX
+	VMOVUPS (BX)(DX*4), Y7
+	MOVQ    376(AX), BX
+	VMOVUPS (BX)(DX*4), Y8
+	VADDPS  Y8, Y7, Y6
+	VSUBPS  Y7, Y8, Y7
+	VADDPS  Y4, Y2, Y8
+	VSUBPS  Y2, Y4, Y9
+	MOVQ    40(AX), BX
+	VMOVUPS Y8, (BX)(DX*4)
+	MOVQ    48(AX), BX
+	VMOVUPS Y9, (BX)(DX*4)
+	VSUBPS  Y4, Y0, Y0
+	VSUBPS  Y6, Y2, Y2
+	MOVQ    32(AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	MOVQ    56(AX), BX
+	VMOVUPS Y2, (BX)(DX*4)
+	VADDPS  Y5, Y3, Y0
+	VSUBPS  Y3, Y5, Y2
+	MOVQ    72(AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	MOVQ    80(AX), BX
+	VMOVUPS Y2, (BX)(DX*4)
+	VSUBPS  Y5, Y1, Y0
+	VSUBPS  Y7, Y3, Y1
+	MOVQ    64(AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	MOVQ    88(AX), BX
+	VMOVUPS Y1, (BX)(DX*4)
+	MOVQ    352(AX), BX
+	VMOVUPS (BX)(DX*4), Y0
+	MOVQ    288(AX), BX
+	VMOVUPS (BX)(DX*4), Y1
+	VSUBPS  Y0, Y1, Y0
+	MOVQ    384(AX), BX
+	VMOVUPS (BX)(DX*4), Y1
+	MOVQ    320(AX), BX
+	VMOVUPS (BX)(DX*4), Y2
+	VSUBPS  Y1, Y2, Y1
+	MOVQ    360(AX), BX
+	VMOVUPS (BX)(DX*4), Y2
+	MOVQ    296(AX), BX
+	VMOVUPS (BX)(DX*4), Y3
+	VSUBPS  Y2, Y3, Y2
+	MOVQ    392(AX), BX
+	VMOVUPS (BX)(DX*4), Y3
+	MOVQ    328(AX), BX
+	VMOVUPS (BX)(DX*4), Y4
+	VSUBPS  Y3, Y4, Y3
+	MOVQ    368(AX), BX
+	VMOVUPS (BX)(DX*4), Y4
+	MOVQ    304(AX), BX
+	VMOVUPS (BX)(DX*4), Y5
+	VSUBPS  Y4, Y5, Y4
+	MOVQ    400(AX), BX
+	VMOVUPS (BX)(DX*4), Y5
+	MOVQ    336(AX), BX
+	VMOVUPS (BX)(DX*4), Y6
+	VSUBPS  Y5, Y6, Y5
+	MOVQ    376(AX), BX
+	VMOVUPS (BX)(DX*4), Y6
+	MOVQ    312(AX), BX
+	VMOVUPS (BX)(DX*4), Y7
+	VSUBPS  Y6, Y7, Y6
+	MOVQ    408(AX), BX
+	VMOVUPS (BX)(DX*4), Y7
+	MOVQ    344(AX), BX
+	VMOVUPS (BX)(DX*4), Y8
+	VSUBPS  Y7, Y8, Y7
+	VADDPS  Y4, Y2, Y8
+	VSUBPS  Y2, Y4, Y9
+	MOVQ    8(AX), BX
+	VMOVUPS Y8, (BX)(DX*4)
+	MOVQ    16(AX), BX
+	VMOVUPS Y9, (BX)(DX*4)
+	VSUBPS  Y4, Y0, Y0
+	VSUBPS  Y6, Y2, Y2
+	MOVQ    (AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	MOVQ    24(AX), BX
+	VMOVUPS Y2, (BX)(DX*4)
+	VADDPS  Y5, Y3, Y0
+	VSUBPS  Y3, Y5, Y2
+	MOVQ    104(AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	MOVQ    112(AX), BX
+	VMOVUPS Y2, (BX)(DX*4)
+	VSUBPS  Y5, Y1, Y0
+	VSUBPS  Y7, Y3, Y1
+	MOVQ    96(AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	MOVQ    120(AX), BX
+	VMOVUPS Y1, (BX)(DX*4)
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     loop
+	VZEROUPPER
+	RET
+
+DATA winogradWeightAVX2Constants<>+0(SB)/4, $0x3f000000
+DATA winogradWeightAVX2Constants<>+4(SB)/4, $0x3f000000
+DATA winogradWeightAVX2Constants<>+8(SB)/4, $0x3f000000
+DATA winogradWeightAVX2Constants<>+12(SB)/4, $0x3f000000
+DATA winogradWeightAVX2Constants<>+16(SB)/4, $0x3f000000
+DATA winogradWeightAVX2Constants<>+20(SB)/4, $0x3f000000
+DATA winogradWeightAVX2Constants<>+24(SB)/4, $0x3f000000
+DATA winogradWeightAVX2Constants<>+28(SB)/4, $0x3f000000
+GLOBL winogradWeightAVX2Constants<>(SB), RODATA|NOPTR, $32
+
+// func winogradWeightAVX2(a *byte)
+// Requires: AVX
+TEXT ·winogradWeightAVX2(SB), NOSPLIT, $0-8
+	MOVQ a+0(FP), AX
+	MOVQ 576(AX), CX
+	XORQ DX, DX
+
+loop:
+	MOVQ    312(AX), BX
+	VMOVUPS (BX)(DX*4), Y2
+	MOVQ    336(AX), BX
+	VMOVUPS (BX)(DX*4), Y0
+	MOVQ    288(AX), BX
+	VMOVUPS (BX)(DX*4), Y1
+	VADDPS  Y0, Y1, Y0
+	VADDPS  Y2, Y0, Y1
+	VSUBPS  Y2, Y0, Y0
+	VMULPS  winogradWeightAVX2Constants<>+0(SB), Y1, Y1
+	VMULPS  winogradWeightAVX2Constants<>+0(SB), Y0, Y0
+	MOVQ    320(AX), BX
+	VMOVUPS (BX)(DX*4), Y4
+	MOVQ    344(AX), BX
+	VMOVUPS (BX)(DX*4), Y2
+	MOVQ    296(AX), BX
+	VMOVUPS (BX)(DX*4), Y3
+	VADDPS  Y2, Y3, Y2
+	VADDPS  Y4, Y2, Y3
+	VSUBPS  Y4, Y2, Y2
+	VMULPS  winogradWeightAVX2Constants<>+0(SB), Y3, Y3
+	VMULPS  winogradWeightAVX2Constants<>+0(SB), Y2, Y2
+	MOVQ    328(AX), BX
+	VMOVUPS (BX)(DX*4), Y6
+	MOVQ    352(AX), BX
+	VMOVUPS (BX)(DX*4), Y4
+	MOVQ    304(AX), BX
+	VMOVUPS (BX)(DX*4), Y5
+	VADDPS  Y4, Y5, Y4
+	VADDPS  Y6, Y4, Y5
+	VSUBPS  Y6, Y4, Y4
+	VMULPS  winogradWeightAVX2Constants<>+0(SB), Y5, Y5
+	VMULPS  winogradWeightAVX2Constants<>+0(SB), Y4, Y4
+	VADDPS  Y5, Y1, Y6
+	VADDPS  Y3, Y6, Y7
+	VSUBPS  Y3, Y6, Y6
+	VMULPS  winogradWeightAVX2Constants<>+0(SB), Y7, Y7
+	VMULPS  winogradWeightAVX2Constants<>+0(SB), Y6, Y6
+	MOVQ    40(AX), BX
+	VMOVUPS Y7, (BX)(DX*4)
+	MOVQ    48(AX), BX
+	VMOVUPS Y6, (BX)(DX*4)
+	VMOVAPS Y1, Y1
+	VMOVAPS Y5, Y3
+	MOVQ    32(AX), BX
+	VMOVUPS Y1, (BX)(DX*4)
+	MOVQ    56(AX), BX
+	VMOVUPS Y3, (BX)(DX*4)
+	VADDPS  Y4, Y0, Y1
+	VADDPS  Y2, Y1, Y3
+	VSUBPS  Y2, Y1, Y1
+	VMULPS  winogradWeightAVX2Constants<>+0(SB), Y3, Y3
+	VMULPS  winogradWeightAVX2Constants<>+0(SB), Y1, Y1
+	MOVQ    72(AX), BX
+	VMOVUPS Y3, (BX)(DX*4)
+	MOVQ    80(AX), BX
+	VMOVUPS Y1, (BX)(DX*4)
+	VMOVAPS Y0, Y0
+	VMOVAPS Y4, Y1
+	MOVQ    64(AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	MOVQ    88(AX), BX
+	VMOVUPS Y1, (BX)(DX*4)
+	MOVQ    288(AX), BX
+	VMOVUPS (BX)(DX*4), Y0
+	VMOVAPS Y0, Y0
+	MOVQ    336(AX), BX
+	VMOVUPS (BX)(DX*4), Y1
+	VMOVAPS Y1, Y1
+	MOVQ    296(AX), BX
+	VMOVUPS (BX)(DX*4), Y2
+	VMOVAPS Y2, Y2
+	MOVQ    344(AX), BX
+	VMOVUPS (BX)(DX*4), Y3
+	VMOVAPS Y3, Y3
+	MOVQ    304(AX), BX
+	VMOVUPS (BX)(DX*4), Y4
+	VMOVAPS Y4, Y4
+	MOVQ    352(AX), BX
+	VMOVUPS (BX)(DX*4), Y5
+	VMOVAPS Y5, Y5
+	VADDPS  Y4, Y0, Y6
+	VADDPS  Y2, Y6, Y7
+	VSUBPS  Y2, Y6, Y6
+	VMULPS  winogradWeightAVX2Constants<>+0(SB), Y7, Y7
+	VMULPS  winogradWeightAVX2Constants<>+0(SB), Y6, Y6
+	MOVQ    8(AX), BX
+	VMOVUPS Y7, (BX)(DX*4)
+	MOVQ    16(AX), BX
+	VMOVUPS Y6, (BX)(DX*4)
+	VMOVAPS Y0, Y0
+	VMOVAPS Y4, Y2
+	MOVQ    (AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	MOVQ    24(AX), BX
+	VMOVUPS Y2, (BX)(DX*4)
+	VADDPS  Y5, Y1, Y0
+	VADDPS  Y3, Y0, Y2
+	VSUBPS  Y3, Y0, Y0
+	VMULPS  winogradWeightAVX2Constants<>+0(SB), Y2, Y2
+	VMULPS  winogradWeightAVX2Constants<>+0(SB), Y0, Y0
+	MOVQ    104(AX), BX
+	VMOVUPS Y2, (BX)(DX*4)
+	MOVQ    112(AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	VMOVAPS Y1, Y0
+	VMOVAPS Y5, Y1
+	MOVQ    96(AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	MOVQ    120(AX), BX
+	VMOVUPS Y1, (BX)(DX*4)
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     loop
+	VZEROUPPER
+	RET
+
+// func winogradOutputAVX2(a *byte)
+// Requires: AVX
+TEXT ·winogradOutputAVX2(SB), NOSPLIT, $0-8
+	MOVQ a+0(FP), AX
+	MOVQ 576(AX), CX
+	MOVQ 584(AX), BX
+	XORQ DX, DX
+
+loop:
+	MOVQ    320(AX), SI
+	VMOVUPS (SI)(DX*4), Y1
+	MOVQ    352(AX), SI
+	VMOVUPS (SI)(DX*4), Y2
+	MOVQ    288(AX), SI
+	VMOVUPS (SI)(DX*4), Y0
+	VADDPS  Y1, Y0, Y0
+	VADDPS  Y2, Y0, Y0
+	VSUBPS  Y2, Y1, Y1
+	MOVQ    384(AX), SI
+	VMOVUPS (SI)(DX*4), Y2
+	VSUBPS  Y2, Y1, Y1
+	MOVQ    328(AX), SI
+	VMOVUPS (SI)(DX*4), Y3
+	MOVQ    360(AX), SI
+	VMOVUPS (SI)(DX*4), Y4
+	MOVQ    296(AX), SI
+	VMOVUPS (SI)(DX*4), Y2
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y4, Y2, Y2
+	VSUBPS  Y4, Y3, Y3
+	MOVQ    392(AX), SI
+	VMOVUPS (SI)(DX*4), Y4
+	VSUBPS  Y4, Y3, Y3
+	MOVQ    336(AX), SI
+	VMOVUPS (SI)(DX*4), Y5
+	MOVQ    368(AX), SI
+	VMOVUPS (SI)(DX*4), Y6
+	MOVQ    304(AX), SI
+	VMOVUPS (SI)(DX*4), Y4
+	VADDPS  Y5, Y4, Y4
+	VADDPS  Y6, Y4, Y4
+	VSUBPS  Y6, Y5, Y5
+	MOVQ    400(AX), SI
+	VMOVUPS (SI)(DX*4), Y6
+	VSUBPS  Y6, Y5, Y5
+	MOVQ    344(AX), SI
+	VMOVUPS (SI)(DX*4), Y7
+	MOVQ    376(AX), SI
+	VMOVUPS (SI)(DX*4), Y8
+	MOVQ    312(AX), SI
+	VMOVUPS (SI)(DX*4), Y6
+	VADDPS  Y7, Y6, Y6
+	VADDPS  Y8, Y6, Y6
+	VSUBPS  Y8, Y7, Y7
+	MOVQ    408(AX), SI
+	VMOVUPS (SI)(DX*4), Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y4, Y0, Y0
+	VSUBPS  Y4, Y2, Y2
+	VSUBPS  Y6, Y2, Y2
+	TESTQ   BX, BX
+	JE      store0_0
+	MOVQ    (AX), SI
+	VADDPS  (SI)(DX*4), Y0, Y0
+	MOVQ    8(AX), SI
+	VADDPS  (SI)(DX*4), Y2, Y2
+
+store0_0:
+	MOVQ    (AX), SI
+	VMOVUPS Y0, (SI)(DX*4)
+	MOVQ    8(AX), SI
+	VMOVUPS Y2, (SI)(DX*4)
+	VADDPS  Y3, Y1, Y0
+	VADDPS  Y5, Y0, Y0
+	VSUBPS  Y5, Y3, Y1
+	VSUBPS  Y7, Y1, Y1
+	TESTQ   BX, BX
+	JE      store1_0
+	MOVQ    16(AX), SI
+	VADDPS  (SI)(DX*4), Y0, Y0
+	MOVQ    24(AX), SI
+	VADDPS  (SI)(DX*4), Y1, Y1
+
+store1_0:
+	MOVQ    16(AX), SI
+	VMOVUPS Y0, (SI)(DX*4)
+	MOVQ    24(AX), SI
+	VMOVUPS Y1, (SI)(DX*4)
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     loop
+	VZEROUPPER
+	RET
+
+// func winogradGradientAVX2(a *byte)
+// Requires: AVX
+TEXT ·winogradGradientAVX2(SB), NOSPLIT, $0-8
+	MOVQ a+0(FP), AX
+	MOVQ 576(AX), CX
+	XORQ DX, DX
+
+loop:
+	MOVQ    288(AX), BX
+	VMOVUPS (BX)(DX*4), Y1
+	MOVQ    304(AX), BX
+	VMOVUPS (BX)(DX*4), Y2
+	VADDPS  Y2, Y1, Y0
+	VSUBPS  Y2, Y1, Y1
+	MOVQ    296(AX), BX
+	VMOVUPS (BX)(DX*4), Y3
+	MOVQ    312(AX), BX
+	VMOVUPS (BX)(DX*4), Y4
+	VADDPS  Y4, Y3, Y2
+	VSUBPS  Y4, Y3, Y3
+	VADDPS  Y2, Y0, Y4
+	VSUBPS  Y2, Y0, Y5
+	MOVQ    40(AX), BX
+	VMOVUPS Y4, (BX)(DX*4)
+	MOVQ    48(AX), BX
+	VMOVUPS Y5, (BX)(DX*4)
+	VMOVAPS Y0, Y0
+	VMOVAPS Y2, Y2
+	MOVQ    32(AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	MOVQ    56(AX), BX
+	VMOVUPS Y2, (BX)(DX*4)
+	VADDPS  Y3, Y1, Y0
+	VSUBPS  Y3, Y1, Y2
+	MOVQ    72(AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	MOVQ    80(AX), BX
+	VMOVUPS Y2, (BX)(DX*4)
+	VMOVAPS Y1, Y0
+	VMOVAPS Y3, Y1
+	MOVQ    64(AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	MOVQ    88(AX), BX
+	VMOVUPS Y1, (BX)(DX*4)
+	MOVQ    288(AX), BX
+	VMOVUPS (BX)(DX*4), Y0
+	VMOVAPS Y0, Y0
+	MOVQ    304(AX), BX
+	VMOVUPS (BX)(DX*4), Y1
+	VMOVAPS Y1, Y1
+	MOVQ    296(AX), BX
+	VMOVUPS (BX)(DX*4), Y2
+	VMOVAPS Y2, Y2
+	MOVQ    312(AX), BX
+	VMOVUPS (BX)(DX*4), Y3
+	VMOVAPS Y3, Y3
+	VADDPS  Y2, Y0, Y4
+	VSUBPS  Y2, Y0, Y5
+	MOVQ    8(AX), BX
+	VMOVUPS Y4, (BX)(DX*4)
+	MOVQ    16(AX), BX
+	VMOVUPS Y5, (BX)(DX*4)
+	VMOVAPS Y0, Y0
+	VMOVAPS Y2, Y2
+	MOVQ    (AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	MOVQ    24(AX), BX
+	VMOVUPS Y2, (BX)(DX*4)
+	VADDPS  Y3, Y1, Y0
+	VSUBPS  Y3, Y1, Y2
+	MOVQ    104(AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	MOVQ    112(AX), BX
+	VMOVUPS Y2, (BX)(DX*4)
+	VMOVAPS Y1, Y0
+	VMOVAPS Y3, Y1
+	MOVQ    96(AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	MOVQ    120(AX), BX
+	VMOVUPS Y1, (BX)(DX*4)
+	ADDQ    $0x08, DX
+	CMPQ    DX, CX
+	JLT     loop
+	VZEROUPPER
+	RET
+
+DATA winogradTapsAVX2Constants<>+0(SB)/4, $0x3f000000
+DATA winogradTapsAVX2Constants<>+4(SB)/4, $0x3f000000
+DATA winogradTapsAVX2Constants<>+8(SB)/4, $0x3f000000
+DATA winogradTapsAVX2Constants<>+12(SB)/4, $0x3f000000
+DATA winogradTapsAVX2Constants<>+16(SB)/4, $0x3f000000
+DATA winogradTapsAVX2Constants<>+20(SB)/4, $0x3f000000
+DATA winogradTapsAVX2Constants<>+24(SB)/4, $0x3f000000
+DATA winogradTapsAVX2Constants<>+28(SB)/4, $0x3f000000
+GLOBL winogradTapsAVX2Constants<>(SB), RODATA|NOPTR, $32
+
+// func winogradTapsAVX2(a *byte)
+// Requires: AVX
+TEXT ·winogradTapsAVX2(SB), NOSPLIT, $0-8
+	MOVQ a+0(FP), AX
+	MOVQ 576(AX), CX
+	XORQ DX, DX
+
+loop:
+	MOVQ    320(AX), BX
+	VMOVUPS (BX)(DX*4), Y1
+	MOVQ    352(AX), BX
+	VMOVUPS (BX)(DX*4), Y2
+	VADDPS  Y2, Y1, Y0
+	VSUBPS  Y2, Y1, Y1
+	VMULPS  winogradTapsAVX2Constants<>+0(SB), Y0, Y0
+	VMULPS  winogradTapsAVX2Constants<>+0(SB), Y1, Y1
+	MOVQ    288(AX), BX
+	VMOVUPS (BX)(DX*4), Y2
+	VADDPS  Y0, Y2, Y2
+	MOVQ    384(AX), BX
+	VMOVUPS (BX)(DX*4), Y3
+	VSUBPS  Y3, Y0, Y0
+	MOVQ    328(AX), BX
+	VMOVUPS (BX)(DX*4), Y4
+	MOVQ    360(AX), BX
+	VMOVUPS (BX)(DX*4), Y5
+	VADDPS  Y5, Y4, Y3
+	VSUBPS  Y5, Y4, Y4
+	VMULPS  winogradTapsAVX2Constants<>+0(SB), Y3, Y3
+	VMULPS  winogradTapsAVX2Constants<>+0(SB), Y4, Y4
+	MOVQ    296(AX), BX
+	VMOVUPS (BX)(DX*4), Y5
+	VADDPS  Y3, Y5, Y5
+	MOVQ    392(AX), BX
+	VMOVUPS (BX)(DX*4), Y6
+	VSUBPS  Y6, Y3, Y3
+	MOVQ    336(AX), BX
+	VMOVUPS (BX)(DX*4), Y7
+	MOVQ    368(AX), BX
+	VMOVUPS (BX)(DX*4), Y8
+	VADDPS  Y8, Y7, Y6
+	VSUBPS  Y8, Y7, Y7
+	VMULPS  winogradTapsAVX2Constants<>+0(SB), Y6, Y6
+	VMULPS  winogradTapsAVX2Constants<>+0(SB), Y7, Y7
+	MOVQ    304(AX), BX
+	VMOVUPS (BX)(DX*4), Y8
+	VADDPS  Y6, Y8, Y8
+	MOVQ    400(AX), BX
+	VMOVUPS (BX)(DX*4), Y9
+	VSUBPS  Y9, Y6, Y6
+	MOVQ    344(AX), BX
+	VMOVUPS (BX)(DX*4), Y10
+	MOVQ    376(AX), BX
+	VMOVUPS (BX)(DX*4), Y11
+	VADDPS  Y11, Y10, Y9
+	VSUBPS  Y11, Y10, Y10
+	VMULPS  winogradTapsAVX2Constants<>+0(SB), Y9, Y9
+	VMULPS  winogradTapsAVX2Constants<>+0(SB), Y10, Y10
+	MOVQ    312(AX), BX
+	VMOVUPS (BX)(DX*4), Y11
+	VADDPS  Y9, Y11, Y11
+	MOVQ    408(AX), BX
+	VMOVUPS (BX)(DX*4), Y12
+	VSUBPS  Y12, Y9, Y9
+	VADDPS  Y8, Y5, Y12
+	VSUBPS  Y8, Y5, Y5
+	VMULPS  winogradTapsAVX2Constants<>+0(SB), Y12, Y12
+	VMULPS  winogradTapsAVX2Constants<>+0(SB), Y5, Y5
+	VADDPS  Y12, Y2, Y2
+	VSUBPS  Y11, Y12, Y12
+	MOVQ    (AX), BX
+	VMOVUPS Y2, (BX)(DX*4)
+	MOVQ    8(AX), BX
+	VMOVUPS Y5, (BX)(DX*4)
+	MOVQ    16(AX), BX
+	VMOVUPS Y12, (BX)(DX*4)
+	VADDPS  Y7, Y4, Y2
+	VSUBPS  Y7, Y4, Y4
+	VMULPS  winogradTapsAVX2Constants<>+0(SB), Y2, Y2
+	VMULPS  winogradTapsAVX2Constants<>+0(SB), Y4, Y4
+	VADDPS  Y2, Y1, Y1
+	VSUBPS  Y10, Y2, Y2
+	MOVQ    24(AX), BX
+	VMOVUPS Y1, (BX)(DX*4)
+	MOVQ    32(AX), BX
+	VMOVUPS Y4, (BX)(DX*4)
+	MOVQ    40(AX), BX
+	VMOVUPS Y2, (BX)(DX*4)
+	VADDPS  Y6, Y3, Y1
+	VSUBPS  Y6, Y3, Y2
+	VMULPS  winogradTapsAVX2Constants<>+0(SB), Y1, Y1
+	VMULPS  winogradTapsAVX2Constants<>+0(SB), Y2, Y2
+	VADDPS  Y1, Y0, Y0
+	VSUBPS  Y9, Y1, Y1
+	MOVQ    48(AX), BX
+	VMOVUPS Y0, (BX)(DX*4)
+	MOVQ    56(AX), BX
+	VMOVUPS Y2, (BX)(DX*4)
+	MOVQ    64(AX), BX
+	VMOVUPS Y1, (BX)(DX*4)
+	ADDQ    $0x08, DX
 	CMPQ    DX, CX
 	JLT     loop
 	VZEROUPPER

@@ -49,10 +49,20 @@ func winograd4InputAVX512(a *byte)
 //go:noescape
 func winograd4InputHalfAVX512(a *byte)
 
+// winograd4InputAVX2 is Bᵀ·d·B of F(4×4, 3×3): 6×6 pixels to 36 values.
+//
+//go:noescape
+func winograd4InputAVX2(a *byte)
+
 // winograd4WeightAVX512 is G·g·Gᵀ of F(4×4, 3×3): 3×3 taps to 36 values.
 //
 //go:noescape
 func winograd4WeightAVX512(a *byte)
+
+// winograd4WeightAVX2 is G·g·Gᵀ of F(4×4, 3×3): 3×3 taps to 36 values.
+//
+//go:noescape
+func winograd4WeightAVX2(a *byte)
 
 // winograd4OutputAVX512 is Aᵀ·m·A of F(4×4, 3×3): 36 values to 4×4 pixels.
 //
@@ -63,3 +73,33 @@ func winograd4OutputAVX512(a *byte)
 //
 //go:noescape
 func winograd4OutputHalfAVX512(a *byte)
+
+// winograd4OutputAVX2 is Aᵀ·m·A of F(4×4, 3×3): 36 values to 4×4 pixels.
+//
+//go:noescape
+func winograd4OutputAVX2(a *byte)
+
+// winogradInputAVX2 is Winograd's Bᵀ·d·B: 4×4 pixels to 16 values.
+//
+//go:noescape
+func winogradInputAVX2(a *byte)
+
+// winogradWeightAVX2 is Winograd's G·g·Gᵀ: 3×3 taps to 16 values.
+//
+//go:noescape
+func winogradWeightAVX2(a *byte)
+
+// winogradOutputAVX2 is Winograd's Aᵀ·m·A: 16 values to 2×2 pixels.
+//
+//go:noescape
+func winogradOutputAVX2(a *byte)
+
+// winogradGradientAVX2 is Winograd's G·g·Gᵀ of F(3×3, 2×2): 2×2 gradients to 16 values.
+//
+//go:noescape
+func winogradGradientAVX2(a *byte)
+
+// winogradTapsAVX2 is Winograd's Aᵀ·m·A of F(3×3, 2×2): 16 values to 3×3 taps.
+//
+//go:noescape
+func winogradTapsAVX2(a *byte)

@@ -92,6 +92,109 @@ func transpose(shifted bool) {
 	RET()
 }
 
+// transpose8 is Tile.Transpose, or TransposeShift, of a block of up to 8×8 values with AVX2.
+func transpose8(shifted bool, ones Mem) {
+	if shifted {
+		avx2.text("transposeShift8", "func(a *byte, shift *float32, floor float32, i, j, n, m int)", "is Tile.TransposeShift of n rows from row i on and m columns from column j on, both 1 to 8; it always reads 8 rows.")
+	} else {
+		avx2.text("transpose8", "func(a *byte, i, j, n, m int)", "is Tile.Transpose of n rows from row i on and m columns from column j on, both 1 to 8; it always reads 8 rows.")
+	}
+	args, i, j, n, m := gp("a"), gp("i"), gp("j"), gp("n"), gp("m")
+	src, dst, ahead, at, mask := GP64(), GP64(), GP64(), GP64(), GP64()
+	// ones has 8 ones and 8 zeros: from 8−k on there are k ones.
+	choose := func(k reg.GPVirtual) reg.VecVirtual {
+		v := YMM()
+		LEAQ(ones.Offset(32), mask)
+		SHLQ(Imm(2), k)
+		SUBQ(k, mask)
+		SHRQ(Imm(2), k)
+		VMOVDQU(Mem{Base: mask}, v)
+		return v
+	}
+	MOVQ(Mem{Base: args, Disp: transSrc}, src)
+	MOVQ(Mem{Base: args, Disp: transAhead}, ahead)
+	LEAQ(Mem{Base: src, Index: j, Scale: 4}, src)
+	LEAQ(Mem{Base: src, Index: ahead, Scale: 4}, ahead)
+	MOVQ(Mem{Base: args, Disp: transDst}, dst)
+	LEAQ(Mem{Base: dst, Index: i, Scale: 4}, dst)
+	rows, columns := GP64(), GP64()
+	LEAQ(Mem{Base: args, Index: i, Scale: 8}, rows)
+	LEAQ(Mem{Base: args, Index: j, Scale: 8}, columns)
+	read := choose(m)
+	a, b := make([]reg.VecVirtual, 8), make([]reg.VecVirtual, 8)
+	for r := range a {
+		a[r], b[r] = YMM(), YMM()
+		MOVQ(Mem{Base: rows, Disp: transSrcRow + 8*r}, at)
+		VMASKMOVPS(Mem{Base: src, Index: at, Scale: 4}, read, a[r])
+		PREFETCHT0(Mem{Base: ahead, Index: at, Scale: 4})
+	}
+	// Two rounds transpose the 4×4 blocks in each 128-bit lane, a third exchanges lanes.
+	for q := 0; q < 8; q += 2 {
+		VUNPCKLPS(a[q+1], a[q], b[q])
+		VUNPCKHPS(a[q+1], a[q], b[q+1])
+	}
+	for q := 0; q < 8; q += 4 {
+		VUNPCKLPD(b[q+2], b[q], a[q])
+		VUNPCKHPD(b[q+2], b[q], a[q+1])
+		VUNPCKLPD(b[q+3], b[q+1], a[q+2])
+		VUNPCKHPD(b[q+3], b[q+1], a[q+3])
+	}
+	for c := range 4 {
+		VPERM2F128(Imm(0x20), a[4+c], a[c], b[c])
+		VPERM2F128(Imm(0x31), a[4+c], a[c], b[4+c])
+	}
+	write := choose(n)
+	if shifted {
+		add, least, shift := YMM(), YMM(), gp("shift")
+		VMASKMOVPS(Mem{Base: shift, Index: i, Scale: 4}, write, add)
+		floor, err := Param("floor").Resolve()
+		if err != nil {
+			panic(err)
+		}
+		VBROADCASTSS(floor.Addr, least)
+		for r := range b {
+			VADDPS(add, b[r], b[r])
+			VMAXPS(b[r], least, b[r]) // leaves a NaN
+		}
+	}
+	// Masked stores take many cycles on some CPUs: whole rows go without.
+	CMPQ(n, Imm(8))
+	JL(LabelRef("narrow"))
+	store := func(kind string, put func(v reg.VecVirtual, m Mem)) {
+		for r := range b {
+			skip := fmt.Sprintf("%s%d", kind, r)
+			MOVQ(Mem{Base: columns, Disp: transDstRow + 8*r}, at)
+			TESTQ(at, at)
+			JLT(LabelRef(skip))
+			put(b[r], Mem{Base: dst, Index: at, Scale: 4})
+			Label(skip)
+			if r < 7 {
+				CMPQ(m, Imm(uint64(r+1)))
+				JE(LabelRef("done"))
+			}
+		}
+	}
+	store("wide", func(v reg.VecVirtual, m Mem) { VMOVUPS(v, m) })
+	JMP(LabelRef("done"))
+	Label("narrow")
+	store("masked", func(v reg.VecVirtual, m Mem) { VMASKMOVPS(v, write, m) })
+	Label("done")
+	end()
+}
+
+// ones8 is 8 numbers whose bits are all set, and 8 zeros.
+func ones8() Mem {
+	m := GLOBL("ones8", RODATA|NOPTR)
+	for i := range 16 {
+		v := U32(0)
+		if i < 8 {
+			v = 0xffffffff
+		}
+		DATA(4*i, v)
+	}
+	return m
+}
+
 // copyRows is Tile.CopyRows with AVX-512 for rows of up to one or two vectors.
 func copyRows(vectors int) {
 	TEXT(fmt.Sprintf("copyRows%dAVX512", vectors), NOSPLIT, "func(dst *float32, dstStride int, src *float32, srcStride int, rows int, srcMask, dstMask uint64)")

@@ -28,6 +28,9 @@ func tiles() {
 	}
 	transpose(false)
 	transpose(true)
+	ones := ones8()
+	transpose8(false, ones)
+	transpose8(true, ones)
 	copyRows(1)
 	copyRows(2)
 	fetch()

@@ -106,6 +106,7 @@ func vectors() {
 		relus(s)
 	}
 	maxWhich()
+	maxWhich2()
 }
 
 func binary(s isa, name, doc string, op func(a, b Op, d reg.VecVirtual)) {
@@ -210,7 +211,6 @@ func sums(s isa) {
 	end()
 }
 
-// maxWhich has masked stores of bytes: AVX-512 only.
 func maxWhich() {
 	s := avx512
 	s.text("maxWhich", "func(out *float32, chosen *byte, x *float32, which byte, n int)", "is MaxWhich.")
@@ -226,6 +226,42 @@ func maxWhich() {
 		VMOVUPS(v, greater, out.at(i, s.lanes, u))
 		VMOVDQU8(b, greater, chosen.at(i, s.lanes, u))
 	})
+	end()
+}
+
+// maxWhich2 is maxWhich with AVX2, which has no masked stores of bytes: masks of floats are packed to bytes, which choose.
+func maxWhich2() {
+	s := avx2
+	s.text("maxWhich", "func(out *float32, chosen *byte, x *float32, which byte, n int)", "is MaxWhich; n is a multiple of 16.")
+	out, chosen, x, n := load("out", 4), load("chosen", 1), load("x", 4), gp("n")
+	which, b, i := Load(Param("which"), GP32()), XMM(), GP64()
+	VMOVD(which, b)
+	VPBROADCASTB(b, b)
+	XORQ(i, i)
+	Label("loop")
+	var masks [2]reg.VecVirtual
+	for u := range masks {
+		v, old, greater, nan := s.vec(), s.vec(), s.vec(), s.vec()
+		VMOVUPS(x.at(i, s.lanes, u), v)
+		VMOVUPS(out.at(i, s.lanes, u), old)
+		VCMPPS(Imm(0x03), v, v, nan)
+		VCMPPS(Imm(0x1e), old, v, greater) // x > out
+		VORPS(nan, greater, greater)
+		VBLENDVPS(greater, v, old, old)
+		VMOVUPS(old, out.at(i, s.lanes, u))
+		masks[u] = greater
+	}
+	words, high, old := s.vec(), XMM(), XMM()
+	VPACKSSDW(masks[1], masks[0], words) // of 128 bits: a quarter of each mask
+	VPERMQ(Imm(0xd8), words, words)
+	VEXTRACTI128(Imm(1), words, high)
+	VPACKSSWB(high, words.AsX(), high)
+	VMOVDQU(chosen.at(i, 16, 0), old)
+	VPBLENDVB(high, b, old, old)
+	VMOVDQU(old, chosen.at(i, 16, 0))
+	ADDQ(Imm(16), i)
+	CMPQ(i, n)
+	JLT(LabelRef("loop"))
 	end()
 }
 

@@ -12,12 +12,71 @@ const winDst, winSrc, winCount, winAdd = 0, 288, 576, 584
 func winograd() {
 	transforms(avx512, transformKinds)
 	transforms(avx512half, []transform{transformKinds[0], transformKinds[2]})
-	for _, t := range largeTransforms {
+	for _, t := range transforms4 {
 		t.write(avx512)
 		if t.fromMap || t.toMap {
 			t.write(avx512half)
 		}
+		t.write(avx2)
 	}
+	for _, t := range transforms2 {
+		t.write(avx2)
+	}
+}
+
+// transforms2 are transformKinds line by line, for AVX2.
+var transforms2 = []lineTransform{
+	{"winogradInput", transformKinds[0].doc, 4, 4, nil, [][]int{{1, 2}, {0, 3}}, func(s isa, group int, d func(i int) reg.VecVirtual, _ []Op) []reg.VecVirtual {
+		v, w := s.vec(), s.vec()
+		if group == 0 {
+			d1, d2 := d(1), d(2)
+			VADDPS(d2, d1, v)
+			VSUBPS(d1, d2, w)
+		} else {
+			VSUBPS(d(2), d(0), v)
+			VSUBPS(d(3), d(1), w)
+		}
+		return []reg.VecVirtual{v, w}
+	}, false, true, false},
+	{"winogradWeight", transformKinds[1].doc, 3, 4, []float32{0.5}, [][]int{{1, 2}, {0, 3}}, func(s isa, group int, g func(i int) reg.VecVirtual, half []Op) []reg.VecVirtual {
+		if group == 1 {
+			return []reg.VecVirtual{s.copied(g(0)), s.copied(g(2))}
+		}
+		sum, plus, middle := s.vec(), s.vec(), g(1)
+		VADDPS(g(2), g(0), sum)
+		VADDPS(middle, sum, plus)
+		VSUBPS(middle, sum, sum)
+		VMULPS(half[0], plus, plus)
+		VMULPS(half[0], sum, sum)
+		return []reg.VecVirtual{plus, sum}
+	}, false, false, false},
+	{"winogradOutput", transformKinds[2].doc, 4, 2, nil, [][]int{{0, 1}}, func(s isa, _ int, m func(i int) reg.VecVirtual, _ []Op) []reg.VecVirtual {
+		v, w, m1, m2 := s.vec(), s.vec(), m(1), m(2)
+		VADDPS(m1, m(0), v)
+		VADDPS(m2, v, v)
+		VSUBPS(m2, m1, w)
+		VSUBPS(m(3), w, w)
+		return []reg.VecVirtual{v, w}
+	}, true, false, true},
+	{"winogradGradient", transformKinds[3].doc, 2, 4, nil, [][]int{{1, 2}, {0, 3}}, func(s isa, group int, g func(i int) reg.VecVirtual, _ []Op) []reg.VecVirtual {
+		if group == 1 {
+			return []reg.VecVirtual{s.copied(g(0)), s.copied(g(1))}
+		}
+		v, w, g0, g1 := s.vec(), s.vec(), g(0), g(1)
+		VADDPS(g1, g0, v)
+		VSUBPS(g1, g0, w)
+		return []reg.VecVirtual{v, w}
+	}, false, true, false},
+	{"winogradTaps", transformKinds[4].doc, 4, 3, []float32{0.5}, [][]int{{0, 1, 2}}, func(s isa, _ int, m func(i int) reg.VecVirtual, half []Op) []reg.VecVirtual {
+		plus, minus, first, m1, m2 := s.vec(), s.vec(), s.vec(), m(1), m(2)
+		VADDPS(m2, m1, plus)
+		VSUBPS(m2, m1, minus)
+		VMULPS(half[0], plus, plus)
+		VMULPS(half[0], minus, minus)
+		VADDPS(plus, m(0), first)
+		VSUBPS(m(3), plus, plus)
+		return []reg.VecVirtual{first, minus, plus}
+	}, false, false, false},
 }
 
 type transform struct {
