@@ -23,8 +23,8 @@
 //
 // A call waits until its context ends, the store's timeout (WithTimeout) is over, or the job has ended; every few
 // seconds the log says whom it waits for. Meanwhile broken connections are restored and requests repeated; a repeated request counts
-// once. A push that returns an error may have reached some shards; pushing again repeats the same contribution, and only the shards that
-// it has not reached use the new gradient. Errors answer errors.Is with those below and errors.As with a *ShardError, which says where.
+// once. A push that returns an error may have reached some shards. Pushing again repeats the same contribution: only the shards that
+// the first push has not reached use the new gradient. Errors answer errors.Is with those below and errors.As with a *ShardError, which says where.
 //
 // # Rows
 //
@@ -42,24 +42,23 @@
 //
 // # Kinds of stores
 //
-// "local" and "device" live in this process, for one worker and its devices. "dist_sync" and "dist_async" join the job that launch describes in the
-// environment; without one they are a job of one worker, and log that. "local" and "device" have the semantics of "dist_sync". All pass the same test suite,
-// kvstoretest.
+// "local" and "device" live in this process, for one worker and its devices; they have the semantics of "dist_sync". "dist_sync" and "dist_async" join the job
+// that launch describes in the environment; without one they are a job of one worker, and log that. All pass the same test suite, kvstoretest.
 //
-// In "dist_async" each push is applied at once; WithStaleness bounds how far a worker may run ahead of the slowest. Staleness
+// In "dist_async" each push is applied at once. WithStaleness bounds how far a worker may run ahead of the slowest. Staleness
 // says how old the values were.
 //
-// WithLocalSteps is for slow links: a trainer exchanges values every so many steps in place of gradients at every step. worker.Trainer
-// does so. WithHostSums, and PARAGON_HOST_SUMS (auto, on or off), say whether the workers of a host add up their push-pulls through shared memory, so that one
-// gradient and one value for each host cross a link. By default they do for keys whose servers are on other hosts. The sum of a round is then by host, and
+// WithLocalSteps is for slow links: workers exchange values once in several steps, in place of gradients in every step. worker.Trainer does so.
+//
+// WithHostSums, and PARAGON_HOST_SUMS (auto, on or off), say whether the workers of a host add up their push-pulls through shared memory. Then one
+// gradient and one value for each host cross a link. By default they do for keys whose servers are on other hosts. A round is then summed by host, and
 // by rank within a host.
 //
 // # Steps
 //
-// A training loop whose batch size changes tells the servers what its step has in common: Step gives a Pusher with a factor of the learning
-// rate for this round alone, with the gain by which Adam's family keeps its second moment, with the progress at which the schedule is read, and with a
-// request to measure the norms of the round's gradients.
-// Norms then has their mean square and the square of their mean, from which package adapt estimates the gradient noise scale.
+// A training loop whose batch size changes tells the servers what holds for a whole step. Step returns a Pusher for this round alone, with a factor of
+// the learning rate, the gain by which Adam's family keeps its second moment, the progress at which the schedule is read, and a request to measure the
+// norms of the gradients. Norms then returns their mean square and the square of their mean, from which package adapt estimates the gradient noise scale.
 //
 //	by := kv.Step(kvstore.Step{Weight: examples, Counted: true, Measure: true, Factor: factor, Gain: gain, ByProgress: true, Progress: progress})
 //	err = by.PushPull(ctx, "weight", grads, outs)

@@ -275,3 +275,29 @@ func ExampleWithGuard() {
 	// [1]
 	// [0.5]
 }
+
+// In an asynchronous store each push is applied at once, and no worker waits for another one.
+func ExampleWithStaleness() {
+	ctx := context.Background()
+	quiet := slog.New(slog.DiscardHandler)
+	kv, err := kvstore.Create(ctx, "dist_async", kvstore.WithStaleness(4), kvstore.WithLogger(quiet)) // at most four pushes ahead of the slowest
+	if err != nil {
+		panic(err)
+	}
+	defer kv.Close()
+	weight := []float32{1}
+	if err := kv.Init(ctx, "weight", weight); err != nil {
+		panic(err)
+	}
+	if err := kv.SetOptimizer(ctx, optim.Config{Name: "sgd", LearningRate: 0.25}); err != nil {
+		panic(err)
+	}
+	for range 2 {
+		if err := kv.Push(ctx, "weight", []float32{1}); err != nil {
+			panic(err)
+		}
+	}
+	err = kv.Pull(ctx, "weight", weight)
+	fmt.Println(weight, kv.Staleness("weight").Missed, err)
+	// Output: [0.5] 0 <nil>
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,10 +22,14 @@ func logFile(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("launch: tune: %w; want the folder of a study, such as runs/mnist", err)
 	}
-	if info.IsDir() {
-		path = filepath.Join(path, "log.jsonl")
+	if !info.IsDir() {
+		return path, nil
 	}
-	return path, nil
+	log := filepath.Join(path, "log.jsonl")
+	if _, err := os.Stat(log); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("launch: tune: the folder %s has no log.jsonl; want the folder of a study, such as runs/mnist", path)
+	}
+	return log, nil
 }
 
 func tuneShowCommand(out io.Writer) *cli.Command {

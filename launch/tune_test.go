@@ -189,7 +189,7 @@ func TestTuneRefusesWhatMakesNoSense(t *testing.T) {
 		{2, []string{"--parallel", "0", "study.yaml"}, `--parallel is 0`},
 		{2, []string{"why", "runs/count", "x"}, `"x" is not a trial number`},
 		{1, []string{"why", "runs/none", "1"}, `runs/none: no such file`},
-		{1, []string{"show", "."}, `no such file`},
+		{1, []string{"show", "."}, `the folder \. has no log\.jsonl; want the folder of a study`},
 	} {
 		_, errs := tuneIn(t, dir, tc.code, tc.args...)
 		wantText(t, strings.Join(tc.args, " "), errs, tc.want)

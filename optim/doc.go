@@ -27,11 +27,11 @@
 //
 // Steps count from 0; the t of the papers is step+1.
 //
-// AtProgress reads the schedule at a number that need not be whole, and
-// Pass.WithFactor multiplies the learning rate in one update alone, and
+// Three calls are for jobs whose batch size, and with it the worth of a step,
+// changes. AtProgress reads the schedule at a number that need not be whole.
+// Pass.WithFactor multiplies the learning rate in one update alone.
 // Pass.WithGain tells a rule with a second moment how much less noise the
-// gradient has: all for jobs whose batch size, and with it the worth of a step,
-// changes.
+// gradient has.
 //
 // The gradient that a rule sees is, element by element,
 //
@@ -42,9 +42,9 @@
 //
 // # Range
 //
-// Rules that square the gradient take an element beyond ±2⁶⁰ for ±2⁶⁰, whose
-// square float32 can hold; as they divide by the root of such squares, the
-// step is the formula's. Sums of squares stop at the largest float32. So a
+// Rules that square the gradient clip its elements to ±2⁶⁰, whose square a
+// float32 can hold; as they divide by the root of such squares, the
+// step is that of the formula. Sums of squares stop at the largest float32. So a
 // finite gradient, however large, leaves value and state finite, unless the
 // step itself is out of range (sgd, nag, test). One that is not finite makes
 // the value NaN.

@@ -26,7 +26,7 @@
 //
 // # Short batches
 //
-// Step is told how many examples count on each device, the first ones of its inputs: the last batch of an epoch, of an elastic
+// Step takes the number of examples that count on each device, the first ones of its inputs: the last batch of an epoch, of an elastic
 // division or of a smaller share has fewer. The rest is padding, which has no part in losses of package nn, in gradients and in batch norm's
 // statistics; a loss of another kind averages by nn.ExampleWeights. A program in which padding would count takes whole batches only; Fit fails
 // before the first step.
@@ -39,11 +39,11 @@
 // # Workers that wait less
 //
 // For slow links a store may be made with local steps (kvstore.WithLocalSteps(H)). A worker then takes H steps by itself with
-// Config.Optimizer, and only then pushes by how far it came; the servers average these differences, weighted by examples, and
-// apply Config.Outer. One round in place of H: 1/H of the bytes, and workers wait for each other once in H steps. Sync closes a
+// Config.Optimizer, and only then pushes the difference of its values since the last round. The servers average these differences, weighted by
+// examples, and apply Config.Outer. One round takes the place of H: 1/H of the bytes, and workers wait for each other once in H steps. Sync closes a
 // round early; Fit does so at the end of an epoch, and agrees on a stop at the end of a round.
 //
-// In an asynchronous store workers do not wait for each other, or only within kvstore.WithStaleness; TakeStaleness and the report
+// In an asynchronous store workers do not wait for each other, except as kvstore.WithStaleness says. TakeStaleness and the report
 // say how old the values were that a worker trained on.
 //
 // # Workers that come and go

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/schedule"
@@ -65,4 +66,36 @@ func ExampleImportances() {
 	// Output:
 	// rate 1.0
 	// width 0.0
+}
+
+// Files for other programs: a table of the trials, and for each trial its parameters, its reports and TensorBoard's events.
+func ExampleNewFiles() {
+	dir, err := os.MkdirTemp("", "search")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	files := show.NewFiles(dir)
+	if _, err := search(files); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, pattern := range []string{"*.csv", "trials/*", "trials/trial-000000/*.json"} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		for _, file := range found {
+			fmt.Println(filepath.Base(file))
+		}
+	}
+	// Output:
+	// trials.csv
+	// trial-000000
+	// trial-000001
+	// trial-000002
+	// params.json
+	// result.json
 }

@@ -2,8 +2,8 @@
 //
 // Sobol spreads trials evenly. TPE, GP and CMAES learn from finished trials, each with its own model: TPE is fast with any
 // number of trials and any kind of parameter, GP needs the fewest trials, up to some hundreds of them, and CMAES suits many
-// trials on continuous parameters. MOTPE and NSGA2 are for several objectives. Auto chooses between GP, TPE and, for several objectives, MOTPE, and is
-// what a study file gets that names no suggester.
+// trials on continuous parameters. MOTPE and NSGA2 are for several objectives. Auto chooses between GP, TPE and, for several objectives, MOTPE; it is
+// the default of study files.
 // External asks a program of the user. Limit wraps a suggester to bound the trials that run at once, and Repeat to run each
 // set of parameters several times and learn from the mean.
 //

@@ -36,3 +36,27 @@ func ExampleRepeat() {
 	fmt.Println(s.Validate())
 	// Output: <nil>
 }
+
+// With several objectives a search has no best trial, but a front: trials that no other trial beats in all objectives.
+func ExampleMOTPE() {
+	result, err := tune.Run(context.Background(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
+		width, waste := p.Float("width"), p.Float("waste")
+		return r.Report(1, map[string]float64{"error": 1/width + waste, "time": width + waste})
+	}, tune.Config{
+		Space:      tune.Space{tune.Real("width", 1, 10), tune.Real("waste", 0, 10)},
+		Objectives: []tune.Objective{{Metric: "error", Mode: tune.Min}, {Metric: "time", Mode: tune.Min}},
+		Samples:    60, Seed: 1, Suggester: &suggest.MOTPE{},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	wasted := 0
+	for _, t := range result.Front() {
+		if t.Params.Float("waste") > 2 {
+			wasted++
+		}
+	}
+	fmt.Println(len(result.Front()) > 5, wasted)
+	// Output: true 0
+}
