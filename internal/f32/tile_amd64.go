@@ -133,6 +133,8 @@ func (t *Tile) copyRows(dst []float32, dstStride int, src []float32, srcStride, 
 		copyRows1AVX512(&dst[0], 4*dstStride, &src[0], 4*srcStride, rows, 1<<n-1, 1<<width-1)
 	case t.path == AVX512 && width <= 32:
 		copyRows2AVX512(&dst[0], 4*dstStride, &src[0], 4*srcStride, rows, 1<<n-1, 1<<width-1)
+	case t.path == AVX2 && n > 0 && width <= 16:
+		copyRowsAVX2(&dst[0], 4*dstStride, &src[0], 4*srcStride, rows, n, width)
 	default:
 		copyRowsPortable(dst, dstStride, src, srcStride, rows, n, width)
 	}

@@ -1906,9 +1906,9 @@ TEXT ·transpose8AVX2(SB), NOSPLIT, $0-40
 	LEAQ       (AX)(CX*8), CX
 	LEAQ       (AX)(DX*8), DX
 	LEAQ       ones8<>+32(SB), AX
-	SHLQ       $0x02, SI
-	SUBQ       SI, AX
-	SHRQ       $0x02, SI
+	MOVQ       SI, R10
+	NEGQ       R10
+	LEAQ       (AX)(R10*4), AX
 	VMOVDQU    (AX), Y0
 	MOVQ       80(CX), AX
 	VMASKMOVPS (DI)(AX*4), Y0, Y1
@@ -1959,9 +1959,9 @@ TEXT ·transpose8AVX2(SB), NOSPLIT, $0-40
 	VPERM2F128 $0x20, Y12, Y4, Y9
 	VPERM2F128 $0x31, Y12, Y4, Y12
 	LEAQ       ones8<>+32(SB), AX
-	SHLQ       $0x02, BX
-	SUBQ       BX, AX
-	SHRQ       $0x02, BX
+	MOVQ       BX, CX
+	NEGQ       CX
+	LEAQ       (AX)(CX*4), AX
 	VMOVDQU    (AX), Y1
 	CMPQ       BX, $0x08
 	JL         narrow
@@ -2113,9 +2113,9 @@ TEXT ·transposeShift8AVX2(SB), NOSPLIT, $0-56
 	LEAQ         (AX)(CX*8), R10
 	LEAQ         (AX)(DX*8), DX
 	LEAQ         ones8<>+32(SB), AX
-	SHLQ         $0x02, SI
-	SUBQ         SI, AX
-	SHRQ         $0x02, SI
+	MOVQ         SI, R11
+	NEGQ         R11
+	LEAQ         (AX)(R11*4), AX
 	VMOVDQU      (AX), Y0
 	MOVQ         80(R10), AX
 	VMASKMOVPS   (DI)(AX*4), Y0, Y1
@@ -2166,9 +2166,9 @@ TEXT ·transposeShift8AVX2(SB), NOSPLIT, $0-56
 	VPERM2F128   $0x20, Y12, Y4, Y9
 	VPERM2F128   $0x31, Y12, Y4, Y12
 	LEAQ         ones8<>+32(SB), AX
-	SHLQ         $0x02, BX
-	SUBQ         BX, AX
-	SHRQ         $0x02, BX
+	MOVQ         BX, DI
+	NEGQ         DI
+	LEAQ         (AX)(DI*4), AX
 	VMOVDQU      (AX), Y1
 	MOVQ         shift+8(FP), AX
 	VMASKMOVPS   (AX)(CX*4), Y1, Y3
@@ -2375,6 +2375,77 @@ loop:
 	ADDQ      CX, AX
 	DECQ      SI
 	JNE       loop
+	VZEROUPPER
+	RET
+
+// func copyRowsAVX2(dst *float32, dstStride int, src *float32, srcStride int, rows int, n int, width int)
+// Requires: AVX, CMOV
+TEXT ·copyRowsAVX2(SB), NOSPLIT, $0-56
+	MOVQ    dst+0(FP), AX
+	MOVQ    dstStride+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    srcStride+24(FP), BX
+	MOVQ    rows+32(FP), SI
+	MOVQ    n+40(FP), DI
+	MOVQ    width+48(FP), R8
+	MOVQ    $0x00000008, R9
+	XORQ    R11, R11
+	MOVQ    DI, R10
+	SUBQ    R9, R10
+	CMOVQLT R11, R10
+	CMPQ    DI, R9
+	CMOVQGT R9, DI
+	LEAQ    ones8<>+32(SB), R9
+	NEGQ    DI
+	LEAQ    (R9)(DI*4), R9
+	VMOVDQU (R9), Y0
+	LEAQ    ones8<>+32(SB), DI
+	MOVQ    R10, R9
+	NEGQ    R9
+	LEAQ    (DI)(R9*4), DI
+	VMOVDQU (DI), Y1
+
+loop:
+	MOVQ       AX, DI
+	VMASKMOVPS (DX), Y0, Y2
+	CMPQ       R8, $0x08
+	JLT        rest
+	VMASKMOVPS 32(DX), Y1, Y3
+	VMOVUPS    Y2, (DI)
+	ADDQ       $0x20, DI
+	CMPQ       R8, $0x10
+	JLT        second
+	VMOVUPS    Y3, (DI)
+	JMP        next
+
+second:
+	VMOVAPS Y3, Y2
+
+rest:
+	VMOVAPS      X2, X3
+	TESTQ        $0x00000004, R8
+	JE           two
+	VMOVUPS      X3, (DI)
+	ADDQ         $0x10, DI
+	VEXTRACTF128 $0x01, Y2, X3
+
+two:
+	TESTQ     $0x00000002, R8
+	JE        one
+	VMOVLPS   X3, (DI)
+	ADDQ      $0x08, DI
+	VPERMILPS $0xee, X3, X3
+
+one:
+	TESTQ  $0x00000001, R8
+	JE     next
+	VMOVSS X3, (DI)
+
+next:
+	ADDQ BX, DX
+	ADDQ CX, AX
+	DECQ SI
+	JNE  loop
 	VZEROUPPER
 	RET
 

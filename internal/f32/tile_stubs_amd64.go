@@ -94,6 +94,11 @@ func copyRows1AVX512(dst *float32, dstStride int, src *float32, srcStride int, r
 //go:noescape
 func copyRows2AVX512(dst *float32, dstStride int, src *float32, srcStride int, rows int, srcMask uint64, dstMask uint64)
 
+// copyRowsAVX2 is Tile.CopyRows for rows of up to 16 values; strides in bytes, rows not 0.
+//
+//go:noescape
+func copyRowsAVX2(dst *float32, dstStride int, src *float32, srcStride int, rows int, n int, width int)
+
 // fetch is Tile.Fetch; stride in bytes, rows and n not 0.
 //
 //go:noescape

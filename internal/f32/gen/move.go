@@ -100,17 +100,7 @@ func transpose8(shifted bool, ones Mem) {
 		avx2.text("transpose8", "func(a *byte, i, j, n, m int)", "is Tile.Transpose of n rows from row i on and m columns from column j on, both 1 to 8; it always reads 8 rows.")
 	}
 	args, i, j, n, m := gp("a"), gp("i"), gp("j"), gp("n"), gp("m")
-	src, dst, ahead, at, mask := GP64(), GP64(), GP64(), GP64(), GP64()
-	// ones has 8 ones and 8 zeros: from 8−k on there are k ones.
-	choose := func(k reg.GPVirtual) reg.VecVirtual {
-		v := YMM()
-		LEAQ(ones.Offset(32), mask)
-		SHLQ(Imm(2), k)
-		SUBQ(k, mask)
-		SHRQ(Imm(2), k)
-		VMOVDQU(Mem{Base: mask}, v)
-		return v
-	}
+	src, dst, ahead, at := GP64(), GP64(), GP64(), GP64()
 	MOVQ(Mem{Base: args, Disp: transSrc}, src)
 	MOVQ(Mem{Base: args, Disp: transAhead}, ahead)
 	LEAQ(Mem{Base: src, Index: j, Scale: 4}, src)
@@ -120,7 +110,7 @@ func transpose8(shifted bool, ones Mem) {
 	rows, columns := GP64(), GP64()
 	LEAQ(Mem{Base: args, Index: i, Scale: 8}, rows)
 	LEAQ(Mem{Base: args, Index: j, Scale: 8}, columns)
-	read := choose(m)
+	read := firstLanes(ones, m)
 	a, b := make([]reg.VecVirtual, 8), make([]reg.VecVirtual, 8)
 	for r := range a {
 		a[r], b[r] = YMM(), YMM()
@@ -143,7 +133,7 @@ func transpose8(shifted bool, ones Mem) {
 		VPERM2F128(Imm(0x20), a[4+c], a[c], b[c])
 		VPERM2F128(Imm(0x31), a[4+c], a[c], b[4+c])
 	}
-	write := choose(n)
+	write := firstLanes(ones, n)
 	if shifted {
 		add, least, shift := YMM(), YMM(), gp("shift")
 		VMASKMOVPS(Mem{Base: shift, Index: i, Scale: 4}, write, add)
@@ -223,6 +213,71 @@ func copyRows(vectors int) {
 	JNE(LabelRef("loop"))
 	VZEROUPPER()
 	RET()
+}
+
+// firstLanes is a mask of the first k lanes of a vector, k from 0 to 8.
+func firstLanes(ones Mem, k reg.GPVirtual) reg.VecVirtual {
+	at, negative, v := GP64(), GP64(), YMM()
+	LEAQ(ones.Offset(32), at) // 8−k ones are left out
+	MOVQ(k, negative)
+	NEGQ(negative)
+	LEAQ(Mem{Base: at, Index: negative, Scale: 4}, at)
+	VMOVDQU(Mem{Base: at}, v)
+	return v
+}
+
+// copyRows2 is Tile.CopyRows with AVX2 for rows of up to two vectors. Rows are read by masks and written in pieces of 8, 4, 2 values and one: masked
+// stores take many cycles on some CPUs.
+func copyRows2(ones Mem) {
+	avx2.text("copyRows", "func(dst *float32, dstStride int, src *float32, srcStride int, rows, n, width int)", "is Tile.CopyRows for rows of up to 16 values; strides in bytes, rows not 0.")
+	dst, dstStride, src, srcStride, left, n, width := gp("dst"), gp("dstStride"), gp("src"), gp("srcStride"), gp("rows"), gp("n"), gp("width")
+	eight, beyond, zero := GP64(), GP64(), GP64()
+	MOVQ(U32(8), eight)
+	XORQ(zero, zero)
+	MOVQ(n, beyond)
+	SUBQ(eight, beyond)
+	CMOVQLT(zero, beyond)
+	CMPQ(n, eight)
+	CMOVQGT(eight, n)
+	low, high := firstLanes(ones, n), firstLanes(ones, beyond)
+	v, w, x, to := YMM(), YMM(), XMM(), GP64()
+	Label("loop")
+	MOVQ(dst, to)
+	VMASKMOVPS(Mem{Base: src}, low, v)
+	CMPQ(width, Imm(8))
+	JLT(LabelRef("rest"))
+	VMASKMOVPS(Mem{Base: src, Disp: 32}, high, w)
+	VMOVUPS(v, Mem{Base: to})
+	ADDQ(Imm(32), to)
+	CMPQ(width, Imm(16))
+	JLT(LabelRef("second"))
+	VMOVUPS(w, Mem{Base: to})
+	JMP(LabelRef("next"))
+	Label("second")
+	VMOVAPS(w, v)
+	Label("rest")
+	VMOVAPS(v.AsX(), x)
+	TESTQ(U32(4), width)
+	JE(LabelRef("two"))
+	VMOVUPS(x, Mem{Base: to})
+	ADDQ(Imm(16), to)
+	VEXTRACTF128(Imm(1), v, x)
+	Label("two")
+	TESTQ(U32(2), width)
+	JE(LabelRef("one"))
+	VMOVLPS(x, Mem{Base: to})
+	ADDQ(Imm(8), to)
+	VPERMILPS(Imm(0xee), x, x)
+	Label("one")
+	TESTQ(U32(1), width)
+	JE(LabelRef("next"))
+	VMOVSS(x, Mem{Base: to})
+	Label("next")
+	ADDQ(srcStride, src)
+	ADDQ(dstStride, dst)
+	DECQ(left)
+	JNE(LabelRef("loop"))
+	end()
 }
 
 // fetch is Tile.Fetch.

@@ -33,6 +33,7 @@ func tiles() {
 	transpose8(true, ones)
 	copyRows(1)
 	copyRows(2)
+	copyRows2(ones)
 	fetch()
 	peak(avx512)
 	peak(avx2)
