@@ -4,8 +4,8 @@
 //
 // # Paths
 //
-// Every function exists as plain Go (Portable) and, on amd64, in assembly for AVX2+FMA and AVX-512; gradient compression,
-// MaxWhich and the tiles' copies and transforms (Transpose, CopyRows, Winograd...) for AVX-512 alone. On arm64 all is in
+// Every function exists as plain Go (Portable) and, on amd64, in assembly for AVX2+FMA and AVX-512, gradient compression
+// for AVX-512 alone. On arm64 all is in
 // assembly for NEON, products of bfloat16 pairs where the CPU has FEAT_BF16. The best path that the
 // CPU has is taken when the program starts; the environment variable PARAGON_CPU (portable, avx2, avx512, amx or neon) lowers the
 // choice, see Active. On the AMX path products of bfloat16 are those of the tile unit (see Tile.Blocks), all else is AVX-512's. Paths agree up to the rounding of float32 sums: they add in different orders and the assembly uses
