@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -38,7 +39,8 @@ type jobOutput struct {
 	last     string                       // the last line of a standard output that is not blank
 	erred    map[lines.Source]*errorLines // of standard errors
 	reports  int                          // lines with metrics
-	stepless string                       // the first line of rank 0 with metrics and without a step
+	stepless string                       // the first line of rank 0 with metrics and without a step; one with the study's metric comes before others
+	named    bool                         // stepless has the study's metric
 }
 
 func newJobOutput(t *jobTrial) *jobOutput {
@@ -113,8 +115,12 @@ func (o *jobOutput) line(l control.Line) {
 	}
 	if found {
 		o.reports++
-	} else if o.stepless == "" && l.Role == control.Worker && l.Rank == 0 && l.Stream == control.Stdout && control.WithoutStep(l.Text) {
-		o.stepless = l.Text
+	} else if l.Role == control.Worker && l.Rank == 0 && l.Stream == control.Stdout && !o.named && control.WithoutStep(l.Text) {
+		metric := o.trial.attempt.metric
+		o.named = metric != "" && strings.Contains(" "+l.Text, " "+metric+"=")
+		if o.named || o.stepless == "" {
+			o.stepless = l.Text
+		}
 	}
 	o.write(file, []byte(text))
 	o.mu.Unlock()
@@ -138,7 +144,7 @@ func (o *jobOutput) write(file string, text []byte) {
 	if err == nil {
 		_, err = f.Write(text)
 	}
-	if err != nil && len(o.errs) < 3 {
+	if again := func(x error) bool { return x.Error() == err.Error() }; err != nil && len(o.errs) < 3 && !slices.ContainsFunc(o.errs, again) {
 		o.errs = append(o.errs, err)
 	}
 }
