@@ -74,10 +74,10 @@ Each trial has a folder for its logs, such as runs/mnist/trials/trial-000007. Ta
 trials.csv, curves.png and report.html.
 
 With hosts: FILE trials run on hosts over ssh. The file is that of launch -H: host[:port] [slots=N] [gpus=N] [cpus=N]
-on each line. slots= is how many workers of trials run on the host at a time (default: as many as processors and GPUs
-allow), gpus= and cpus= how many of its GPUs and processors trials may use. A host that fails a trial or cannot be reached is
-set aside, and taken back when it answers. If no host is left the search waits for host_timeout (10m). Hosts are shown, added
-and removed while the search runs:
+on each line, and is read once, when the search starts. slots= is how many workers of trials run on the host at a time
+(default: as many as processors and GPUs allow), gpus= and cpus= how many of its GPUs and processors trials may use. A host
+that fails a trial or cannot be reached is set aside, and taken back when it answers. If no host is left the search waits
+for host_timeout (10m). While the search runs hosts are shown, added and removed by commands:
 
     launch tune hosts runs/mnist
     launch tune add runs/mnist d3 slots=4
@@ -187,8 +187,12 @@ func searchCommand(c *cli.Context, out, stderr io.Writer) error {
 		return err
 	}
 	ctx, forget := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, forget) // a second Ctrl-C ends launch at once
+	settle := context.AfterFunc(ctx, func() {
+		forget() // a second Ctrl-C ends launch at once
+		logger.Info("tune: interrupted: waiting for the running trials to end; Ctrl-C again ends them at once")
+	})
 	defer forget()
+	defer settle()
 	ctx, forgetRequeue := requeueContext(ctx)
 	defer forgetRequeue()
 	fit, err := prepareNodes(ctx, s, out)

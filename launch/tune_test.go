@@ -216,6 +216,9 @@ func TestTuneGoesOnAfterCtrlCAndAfterKill(t *testing.T) {
 			if signal != syscall.SIGKILL {
 				wantText(t, "the output", l.stdout.String(), `^interrupted; all reports are in runs/count$`, `^to resume: launch tune --resume study.yaml$`)
 			}
+			if said := strings.Contains(l.stderr.String(), "Ctrl-C again ends them at once"); said != (signal == syscall.SIGINT) {
+				t.Errorf("it says that Ctrl-C again ends the trials: %t\n%s", said, l.stderr.String())
+			}
 			// The shell of the trial ends with launch, however launch ends.
 			deadline := time.Now().Add(patience)
 			for trialRuns(dir) {
