@@ -16,6 +16,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/show"
@@ -351,11 +352,26 @@ func search(ctx context.Context, file string, s *study.Study, status *show.Statu
 		return exitError(exitInterrupted)
 	}
 	if err != nil && len(result.Front()) == 0 {
+		printFailed(out, result, cfg.Dir, resumeWord(file, s))
 		return err
 	}
 	written, wrote := writeResults(cfg.Dir, result)
 	printBest(out, s, result, written)
+	printFailed(out, result, cfg.Dir, resumeWord(file, s))
 	return errors.Join(err, wrote)
+}
+
+// printFailed says where the output of failed trials is, and how to try them again.
+func printFailed(out io.Writer, r *tune.Result, dir, word string) {
+	failed := 0
+	for _, t := range r.Trials() {
+		if t.State == tune.Failed {
+			failed++
+		}
+	}
+	if failed > 0 {
+		fmt.Fprintf(out, "%s failed; see %s\nto try again: launch tune --resume --failed restart %s\n", plural.Of(failed, "trial"), filepath.Join(dir, "trials"), ssh.Quote([]string{word}))
+	}
 }
 
 // resumeWord is what to hand to --resume: the file, or the folder if a flag chose another.

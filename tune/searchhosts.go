@@ -142,7 +142,7 @@ func (j *Jobs) keepHosts(ctx context.Context, r Resources, replicas int) error {
 		case fits:
 		case since.IsZero():
 			since = now
-			j.logger().Warn("tune: no host is left for a trial; the search waits for one", "for", j.hostTimeout(), "hosts", cmp.Or(j.awayText(), hostsRemoved))
+			j.logger().Warn("tune: no host is left for a trial; the search waits for one (launch tune add adds a host)", "for", j.hostTimeout(), "why", cmp.Or(j.awayText(), hostsRemoved))
 		case now.Sub(since) >= j.hostTimeout():
 			return fmt.Errorf("no host for a trial for %v: %s", j.hostTimeout(), cmp.Or(j.awayText(), hostsRemoved))
 		}
