@@ -16,6 +16,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/show"
@@ -74,10 +75,10 @@ Each trial has a folder for its logs, such as runs/mnist/trials/trial-000007. Ta
 trials.csv, curves.png and report.html.
 
 With hosts: FILE trials run on hosts over ssh. The file is that of launch -H: host[:port] [slots=N] [gpus=N] [cpus=N]
-on each line. slots= is how many workers of trials run on the host at a time (default: as many as processors and GPUs
-allow), gpus= and cpus= how many of its GPUs and processors trials may use. A host that fails a trial or cannot be reached is
-set aside, and taken back when it answers. If no host is left the search waits for host_timeout (10m). Hosts are shown, added
-and removed while the search runs:
+on each line, and is read once, when the search starts. slots= is how many workers of trials run on the host at a time
+(default: as many as processors and GPUs allow), gpus= and cpus= how many of its GPUs and processors trials may use. A host
+that fails a trial or cannot be reached is set aside, and taken back when it answers. If no host is left the search waits
+for host_timeout (10m). While the search runs hosts are shown, added and removed by commands:
 
     launch tune hosts runs/mnist
     launch tune add runs/mnist d3 slots=4
@@ -187,8 +188,12 @@ func searchCommand(c *cli.Context, out, stderr io.Writer) error {
 		return err
 	}
 	ctx, forget := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, forget) // a second Ctrl-C ends launch at once
+	settle := context.AfterFunc(ctx, func() {
+		forget() // a second Ctrl-C ends launch at once
+		logger.Info("tune: interrupted: waiting for the running trials to end; Ctrl-C again ends them at once")
+	})
 	defer forget()
+	defer settle()
 	ctx, forgetRequeue := requeueContext(ctx)
 	defer forgetRequeue()
 	fit, err := prepareNodes(ctx, s, out)
@@ -347,11 +352,26 @@ func search(ctx context.Context, file string, s *study.Study, status *show.Statu
 		return exitError(exitInterrupted)
 	}
 	if err != nil && len(result.Front()) == 0 {
+		printFailed(out, result, cfg.Dir, resumeWord(file, s))
 		return err
 	}
 	written, wrote := writeResults(cfg.Dir, result)
 	printBest(out, s, result, written)
+	printFailed(out, result, cfg.Dir, resumeWord(file, s))
 	return errors.Join(err, wrote)
+}
+
+// printFailed says where the output of failed trials is, and how to try them again.
+func printFailed(out io.Writer, r *tune.Result, dir, word string) {
+	failed := 0
+	for _, t := range r.Trials() {
+		if t.State == tune.Failed {
+			failed++
+		}
+	}
+	if failed > 0 {
+		fmt.Fprintf(out, "%s failed; see %s\nto try again: launch tune --resume --failed restart %s\n", plural.Of(failed, "trial"), filepath.Join(dir, "trials"), ssh.Quote([]string{word}))
+	}
 }
 
 // resumeWord is what to hand to --resume: the file, or the folder if a flag chose another.

@@ -216,6 +216,9 @@ func TestTuneGoesOnAfterCtrlCAndAfterKill(t *testing.T) {
 			if signal != syscall.SIGKILL {
 				wantText(t, "the output", l.stdout.String(), `^interrupted; all reports are in runs/count$`, `^to resume: launch tune --resume study.yaml$`)
 			}
+			if said := strings.Contains(l.stderr.String(), "Ctrl-C again ends them at once"); said != (signal == syscall.SIGINT) {
+				t.Errorf("it says that Ctrl-C again ends the trials: %t\n%s", said, l.stderr.String())
+			}
 			// The shell of the trial ends with launch, however launch ends.
 			deadline := time.Now().Add(patience)
 			for trialRuns(dir) {
@@ -290,6 +293,11 @@ func TestTuneGoesOnPastATrialThatGoesWrong(t *testing.T) {
 			}
 			out, _ := tuneIn(t, dir, 0, "study.yaml")
 			wantText(t, "the output", out, tc.want, `^best: trial-000002 with value 33$`)
+			if name == "fails" {
+				wantText(t, "the end", out, `^1 trial failed; see runs/study/trials$`, `^to try again: launch tune --resume --failed restart study.yaml$`)
+			} else if strings.Contains(name, "killed") && strings.Contains(out, "to try again") {
+				t.Errorf("no trial failed for good:\n%s", out)
+			}
 			if trialRuns(dir) {
 				t.Error("a process of a trial is left")
 			}

@@ -27,11 +27,17 @@ var (
 	saysError = regexp.MustCompile(`(?i)\berror\b`)
 	// seeHelp is a line behind an error that names where the usage is told.
 	seeHelp = regexp.MustCompile(`(?i)^\W*(see|try|run|use|for)\b.*\bhelp\b`)
+	// traceback begins what Python prints of an exception: lines of the stack, which are indented, and then the exception, whose text may have several
+	// lines.
+	traceback = regexp.MustCompile(`^(Traceback \(most recent call last\):|  File ".*", line \d+)`)
 )
 
 // text is the line that says what went wrong; "" if there is none. Most programs say it last. Behind it may stand a text of the program's usage, a line
 // that says where to find it, or the stacks of a Go program that panicked.
 func (e errorLines) text() string {
+	if line := e.exception(); line != "" {
+		return line
+	}
 	usage := -1
 	for i, line := range e {
 		switch {
@@ -59,4 +65,26 @@ func (e errorLines) text() string {
 		}
 	}
 	return strings.TrimSpace(e[max(usage-1, 0)])
+}
+
+// maxExceptionLines bounds the lines of an exception's text: one that more lines follow was caught, and the program went on.
+const maxExceptionLines = 20
+
+// exception is the first line of the exception that ended a Python program; "" if none did.
+func (e errorLines) exception() string {
+	for i := len(e) - 1; i >= 0; i-- {
+		if !traceback.MatchString(e[i]) {
+			continue
+		}
+		for rest := e[i+1:]; len(rest) > 0; rest = rest[1:] {
+			if line := rest[0]; line[0] != ' ' && line[0] != '\t' {
+				if len(rest) > maxExceptionLines {
+					return ""
+				}
+				return line
+			}
+		}
+		return ""
+	}
+	return ""
 }

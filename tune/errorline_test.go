@@ -15,6 +15,12 @@ func TestTheLineThatSaysWhatWentWrongIsFound(t *testing.T) {
 		{"usage: train.py [-h] [--lr LR]\ntrain.py: error: unrecognized arguments: --rate=1\n", "train.py: error: unrecognized arguments: --rate=1"},
 		{"panic: boom\n\ngoroutine 1 [running]:\nmain.main()\n\t/x/main.go:4 +0x1d\nexit status 2\n", "panic: boom"},
 		{"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\nValueError: no lr\n", "ValueError: no lr"},
+		{"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n    f()\nValueError: no lr\nwant one of\n  --lr\n", "ValueError: no lr"},
+		{"Traceback (most recent call last):\n  File \"x.py\", line 1, in f\nKeyError: 1\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n" +
+			"  File \"x.py\", line 3, in <module>\n    g()\n    ^^^\nOSError: no file\nusage of it\n", "OSError: no file"},
+		{"  File \"x.py\", line 1\n    x = = 1\n        ^\nSyntaxError: invalid syntax\n", "SyntaxError: invalid syntax"},
+		{"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\n", "File \"x.py\", line 1, in <module>"},
+		{"Traceback (most recent call last):\n  File \"x.py\", line 1, in <module>\nValueError: tried again\n" + strings.Repeat("epoch\n", 30) + "no data\n", "no data"},
 		{"usage: x\n", "usage: x"},
 		{"launch: --sync wants a folder\nSee launch --help.\n", "launch: --sync wants a folder"},
 		{"sort: invalid option -- 'Q'\nTry 'sort --help' for more information.\n", "sort: invalid option -- 'Q'"},

@@ -185,6 +185,10 @@ func TestASearchIsToldOfHosts(t *testing.T) {
 				if _, err := searchcontrol.Ask(t.Context(), cfg.Dir, searchcontrol.Request{Op: searchcontrol.Add, Host: names[1]}); err == nil || !strings.Contains(err.Error(), "has it already") {
 					t.Errorf("added twice: got %v", err)
 				}
+				want := "remove host nobody: the search has no such host; it has " + names[0] + ", " + names[1]
+				if _, err := searchcontrol.Ask(t.Context(), cfg.Dir, searchcontrol.Request{Op: searchcontrol.Remove, Host: "nobody"}); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("removed an unknown one: got %v, want %s", err, want)
+				}
 				ask(searchcontrol.Remove, names[0], "ready")
 			})
 		},

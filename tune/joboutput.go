@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -29,16 +30,18 @@ type jobOutput struct {
 	end   func() error   // takes what is left, once the process has ended
 	found func(step int, metrics map[string]float64)
 
-	mu       sync.Mutex // guards all below
-	files    map[string]*os.File
-	errs     []error
-	metrics  control.MetricsReader
-	said     tail                         // the newest lines of the processes
-	messages tail                         // the newest ones of launch
-	last     string                       // the last line of a standard output that is not blank
-	erred    map[lines.Source]*errorLines // of standard errors
-	reports  int                          // lines with metrics
-	stepless string                       // the first line of rank 0 with metrics and without a step
+	mu        sync.Mutex // guards all below
+	files     map[string]*os.File
+	errs      []error
+	metrics   control.MetricsReader
+	said      tail                         // the newest lines of the processes
+	messages  tail                         // the newest ones of launch
+	last      string                       // the last line of a standard output that is not blank
+	erred     map[lines.Source]*errorLines // of standard errors
+	reports   int                          // lines with metrics
+	stepless  string                       // the first line of rank 0 with metrics and without a step; one with the study's metric comes before others
+	named     bool                         // stepless has the study's metric
+	misplaced string                       // the first line of rank 0's standard error with metrics and a step
 }
 
 func newJobOutput(t *jobTrial) *jobOutput {
@@ -108,13 +111,22 @@ func (o *jobOutput) line(l control.Line) {
 			o.erred[from] = &errorLines{}
 		}
 		o.erred[from].add(l.Text)
+		if o.misplaced == "" && from == (lines.Source{Role: control.Worker}) {
+			if _, ok := control.ParseMetrics(l.Text); ok {
+				o.misplaced = l.Text
+			}
+		}
 	} else if strings.TrimSpace(l.Text) != "" {
 		o.last = l.Text
 	}
 	if found {
 		o.reports++
-	} else if o.stepless == "" && l.Role == control.Worker && l.Rank == 0 && l.Stream == control.Stdout && control.WithoutStep(l.Text) {
-		o.stepless = l.Text
+	} else if l.Role == control.Worker && l.Rank == 0 && l.Stream == control.Stdout && !o.named && control.WithoutStep(l.Text) {
+		metric := o.trial.attempt.metric
+		o.named = metric != "" && strings.Contains(" "+l.Text, " "+metric+"=")
+		if o.named || o.stepless == "" {
+			o.stepless = l.Text
+		}
 	}
 	o.write(file, []byte(text))
 	o.mu.Unlock()
@@ -138,7 +150,7 @@ func (o *jobOutput) write(file string, text []byte) {
 	if err == nil {
 		_, err = f.Write(text)
 	}
-	if err != nil && len(o.errs) < 3 {
+	if again := func(x error) bool { return x.Error() == err.Error() }; err != nil && len(o.errs) < 3 && !slices.ContainsFunc(o.errs, again) {
 		o.errs = append(o.errs, err)
 	}
 }
@@ -180,6 +192,8 @@ func (o *jobOutput) noMetrics() error {
 	switch {
 	case o.reports > 0:
 		return nil
+	case o.misplaced != "":
+		return Fail(UserCode, fmt.Errorf("%s: its line %q is on the standard error: print metrics on the standard output", noReport, o.misplaced))
 	case o.stepless != "":
 		return Fail(UserCode, fmt.Errorf("%s: its line %q has no step: print the step beside the metrics, as in accuracy=0.5 step=1", noReport, o.stepless))
 	}

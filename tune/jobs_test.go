@@ -296,7 +296,9 @@ func TestAFileToUploadMustBeThere(t *testing.T) {
 func TestACommandWithoutStepsIsToldSo(t *testing.T) {
 	for script, want := range map[string]string{
 		`echo begin; echo accuracy=0.5; echo accuracy=0.6`: `it returned without a report: its line "accuracy=0.5" has no step: print the step beside the metrics, as in accuracy=0.5 step=1`,
-		`echo done`: `it returned without a report: no line that it printed has metrics and a step, as in accuracy=0.5 step=1`,
+		`echo lr=0.1; echo value=0.5`:                      `it returned without a report: its line "value=0.5" has no step: print the step beside the metrics, as in accuracy=0.5 step=1`,
+		`echo accuracy=0.5 step=1 >&2`:                     `it returned without a report: its line "accuracy=0.5 step=1" is on the standard error: print metrics on the standard output`,
+		`echo done`:                                        `it returned without a report: no line that it printed has metrics and a step, as in accuracy=0.5 step=1`,
 		`echo starting >&2; printf 'flag provided but not defined: -x\nUsage of y:\n  -z int\n' >&2; exit 2`: `exit 2: flag provided but not defined: -x`,
 	} {
 		cfg := jobsConfig(t, &tune.Jobs{NoServers: true, Command: []string{"sh", "-c", script}})

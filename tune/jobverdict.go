@@ -126,10 +126,11 @@ func (t *jobTrial) blame(r *control.Result) (Failure, string) {
 		if !h.Unreached {
 			class = NodeLost
 		}
-		lost = append(lost, "lost host "+h.Host+": "+h.Reason)
+		lost = append(lost, "lost host "+h.Host+": "+strings.TrimPrefix(h.Reason, "host "+h.Host+": "))
 	}
 	if len(lost) > 0 {
-		if r.Culprit == nil || !r.Culprit.HostLost {
+		notStarted := r.Failure != nil && r.Failure.Code == control.NotStarted // for these reasons
+		if !notStarted && (r.Culprit == nil || !r.Culprit.HostLost) {
 			lost = append(lost, text)
 		}
 		return class, strings.Join(lost, "; ")

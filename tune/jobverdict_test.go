@@ -29,11 +29,11 @@ func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
 	lost := blamed(control.Cause{Kind: control.CauseMachine, Text: "connection to d1 lost"}, "")
 	lost.LostHosts = []control.LostHost{{Host: "d1", Reason: "connection to d1 lost"}}
 	unreached := func(hosts ...control.LostHost) *control.Result {
-		r := failed(control.Failure{Code: control.NotStarted, Rank: -1, Text: "host d1: Connection refused"})
+		r := failed(control.Failure{Code: control.NotStarted, Rank: -1, Text: "the job was not started:\nhost d1: Connection refused"})
 		r.Phase, r.LostHosts = control.Starting, hosts
 		return r
 	}
-	refused := control.LostHost{Host: "d1", Reason: "Connection refused", Unreached: true}
+	refused := control.LostHost{Host: "d1", Reason: "host d1: Connection refused", Unreached: true}
 	for _, tc := range []struct {
 		name   string
 		result *control.Result
@@ -78,8 +78,8 @@ func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
 			}
 			x.out.last = ""
 			err := x.verdict(t.Context(), tc.exit, nil)
-			if classOf(err) != tc.class || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got %v, want %s with %q", err, tc.class, tc.want)
+			if classOf(err) != tc.class || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v, want %s with %q, in one line", err, tc.class, tc.want)
 			}
 		})
 	}

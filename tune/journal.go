@@ -1,9 +1,11 @@
 package tune
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/paragon-train/paragon/internal/vfs"
 )
@@ -92,11 +94,19 @@ func (j *journal) flush() {
 	j.spare, j.writing = batch, false
 	j.size += int64(n)
 	if err != nil {
-		j.err = fmt.Errorf("tune: log %s: append %d bytes at %d: %w", j.path, len(batch), from, err)
+		j.err = fmt.Errorf("tune: log %s: append %d bytes at %d: %w", j.path, len(batch), from, diskFull(err))
 	} else {
 		j.synced = upTo
 	}
 	j.ready.Broadcast()
+}
+
+// diskFull adds what to do to the error of a full disk.
+func diskFull(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: make room there, and resume the search", err)
+	}
+	return err
 }
 
 // done returns how many events are on the disk.

@@ -38,7 +38,7 @@ func TestRulesAreMadeAgainFromTheirText(t *testing.T) {
 	if err := maker.apply(want.rules(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if differ := want.rules().differs(got.rules()); differ != "" {
+	if differ := want.rules().differs(got.rules()); len(differ) > 0 {
 		t.Error(differ)
 	}
 	if p := got.Pruners[1].(*never); p.Times[1] != 2 || p.Pair[1] != 7 || p.Name != "<\"é" || p.Inner.(never).Least != 0.1 || p.Stderr != nil {
@@ -247,10 +247,58 @@ func TestASearchWithTrialsAndWithoutALogIsAnError(t *testing.T) {
 			}
 			cfg = killConfig(cfg.Dir)
 			cfg.Resume = resume
-			if _, err := NewStudy(cfg); err == nil || !strings.Contains(err.Error(), log) || !strings.Contains(err.Error(), "there are 1 folders of trials, such as trial-000000") {
+			if _, err := NewStudy(cfg); err == nil || !strings.Contains(err.Error(), log) || !strings.Contains(err.Error(), "the folders of 1 trial are there, such as trial-000000") {
 				t.Errorf("%s, resume %q: got %v, want an error that names the log and the trials", what, resume, err)
 			}
 		}
+	}
+}
+
+// A crash takes no event whose trial has a folder: a log that ends before one has lost more, and its end is not cut off.
+func TestALogThatEndsBeforeATrialsFolderIsAnError(t *testing.T) {
+	cfg := killConfig(t.TempDir())
+	s, err := NewStudy(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial, err := s.TryAsk()
+	if err == nil {
+		_, err = s.Reporter(trial).Folder()
+	}
+	if err == nil {
+		err = s.Close()
+	}
+	log := filepath.Join(cfg.Dir, logName)
+	text, readErr := os.ReadFile(log)
+	if err = errors.Join(err, readErr); err != nil {
+		t.Fatal(err)
+	}
+	header := bytes.IndexByte(text, '\n') + 1
+	open := func(text []byte) error {
+		if err := os.WriteFile(log, text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		cfg = killConfig(cfg.Dir)
+		cfg.Resume = ResumeAuto
+		s, err := NewStudy(cfg)
+		if err == nil {
+			err = s.Close()
+		}
+		return err
+	}
+	zeros := append(bytes.Clone(text[:header]), make([]byte, len(text)-header)...)
+	want := fmt.Sprintf("the log ends before trial-000000, whose folder is there; a crash does not cause this: restore the file from a copy, or cut it after its first %d bytes", header)
+	if err := open(zeros); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("zeros: got %v, want %q", err, want)
+	}
+	if got, err := os.ReadFile(log); err != nil || !bytes.Equal(got, zeros) {
+		t.Errorf("the log was changed: %q, %v", got, err)
+	}
+	if err := open(text[:header]); err != nil { // cut as the error says
+		t.Errorf("cut: %v", err)
+	}
+	if err := open(append(bytes.Clone(text), `{"seq":`...)); err != nil {
+		t.Errorf("the rest of a batch behind the start: %v", err)
 	}
 }
 

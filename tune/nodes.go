@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/affinity"
@@ -24,6 +26,9 @@ const localName = "local"
 
 // hostTimeout bounds a question to a host. A host that does not have this launch program yet gets it first.
 const hostTimeout = time.Minute
+
+// slowAnswer is after which time without an answer a search says which hosts it waits for before it starts.
+const slowAnswer = 5 * time.Second
 
 // agentLease is after which time without a sign of this process a host ends what this process runs there.
 const agentLease = 4 * time.Second
@@ -74,10 +79,24 @@ func (j *Jobs) findHosts(ctx context.Context, all []hosts.Host) error {
 	found := make([]slots.Node, len(all))
 	errs := make([]error, len(all))
 	var asking sync.WaitGroup
+	answered := make([]atomic.Bool, len(all))
+	slow := time.AfterFunc(slowAnswer, func() {
+		var names []string
+		for i, h := range all {
+			if !answered[i].Load() {
+				names = append(names, h.String())
+			}
+		}
+		j.logger().Info("tune: waiting for hosts to answer", "hosts", strings.Join(names, " "), "at most", hostTimeout)
+	})
 	for i, h := range all {
-		asking.Go(func() { found[i], _, errs[i] = j.inspect(ctx, h) })
+		asking.Go(func() {
+			found[i], _, errs[i] = j.inspect(ctx, h)
+			answered[i].Store(true)
+		})
 	}
 	asking.Wait()
+	slow.Stop()
 	j.hostMu.Lock()
 	defer j.hostMu.Unlock()
 	for i, h := range all {

@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/lockfile"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/vfs"
 )
 
@@ -156,11 +158,11 @@ func (s *Study) open() error {
 	case errors.Is(err, ErrExists):
 		return fmt.Errorf("tune: %s: %w: set Config.Resume to resume it", s.cfg.Dir, err)
 	case err != nil && was != nil && was.key() != now.key() && isDiverged(err):
-		return fmt.Errorf("tune: resume %s: %w: %s", path, err, was.differs(now))
+		return fmt.Errorf("tune: resume %s: %s: put it back, or search in another folder (Config.Dir, dir: in study.yaml); the log's decisions are others: %w", path, was.differs(now)[0], err)
 	case err != nil:
 		return fmt.Errorf("tune: resume %s: %w", path, err)
-	case was != nil && was.differs(now) != "":
-		s.logger.Info("tune: the search is resumed with other rules", "log", path, "changed", was.differs(now))
+	case was != nil && len(was.differs(now)) > 0:
+		s.logger.Info("tune: the search is resumed with other rules", "log", path, "changed", strings.Join(was.differs(now), "; "))
 	}
 	if !header {
 		if err := s.noTrials(fmt.Sprintf("the log has no whole line, but %d bytes", end.Torn)); err != nil {
@@ -171,6 +173,9 @@ func (s *Study) open() error {
 		s.logger.Warn("tune: lines of the log end in a carriage return: an editor or git has changed the file; it is read all the same. For git, write *.jsonl -text into .gitattributes", "log", path)
 	}
 	if end.Torn > 0 {
+		if err := s.noLaterTrials(path, end); err != nil {
+			return err
+		}
 		kept, err := s.keepTail(path, end.Bytes)
 		if err != nil {
 			return fmt.Errorf("tune: resume %s: %w", path, err)
@@ -196,8 +201,24 @@ func (s *Study) noTrials(why string) error {
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	return fmt.Errorf("tune: %s: %s, and there are %d folders of trials, such as %s: put the log back from a copy, or move the folder away to begin anew",
-		filepath.Join(s.cfg.Dir, logName), why, len(found), filepath.Base(found[0]))
+	return fmt.Errorf("tune: %s: %s, and the folders of %s are there, such as %s: put the log back from a copy, or move the folder away to begin anew",
+		filepath.Join(s.cfg.Dir, logName), why, plural.Of(len(found), "trial"), filepath.Base(found[0]))
+}
+
+// noLaterTrials is an error if the folder has trials of which the log does not know: a trial's folder is made when its start is on the disk, so more is
+// lost of the log than a crash can take.
+func (s *Study) noLaterTrials(path string, end logEnd) error {
+	found, err := filepath.Glob(filepath.Join(s.cfg.Dir, trialsFolder, "trial-*"))
+	if err != nil {
+		return err
+	}
+	for _, folder := range found {
+		if n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(folder), "trial-")); err == nil && n >= len(s.l.trials) {
+			return fmt.Errorf("tune: log %s line %d and all after it, %d bytes, are damaged: %w; the log ends before %s, whose folder is there; %s, or cut it after its first %d bytes to go on without what follows",
+				path, end.Lines+1, end.Torn, end.Why, trialName(n), fromACopy, end.Bytes)
+		}
+	}
+	return nil
 }
 
 // keepTail copies what the log has from byte from on into a file beside it, and returns its path. A file that is there is not replaced.

@@ -71,7 +71,7 @@ func scanLog(path string, r io.Reader, size int64, seq uint64, yield func(*Event
 			end.CRLF = end.CRLF || crlf
 			if e, bad = d.event(text); bad == nil && e.Seq != seq {
 				// Whole and summed, but not the next: lines are missing or there twice.
-				return end, fmt.Errorf("tune: log %s line %d: got event %d, want event %d", path, end.Lines+1, e.Seq, seq)
+				return end, fmt.Errorf("tune: log %s line %d: got event %d, want event %d: lines are missing or repeated; %s", path, end.Lines+1, e.Seq, seq, fromACopy)
 			}
 		} else if err == io.EOF {
 			bad = fmt.Errorf("%d bytes without an end of line", len(line))
@@ -82,10 +82,12 @@ func scanLog(path string, r io.Reader, size int64, seq uint64, yield func(*Event
 			intact, more := restOf(lines, &d, end.Lines+2)
 			switch {
 			case intact > 0:
-				return end, fmt.Errorf("tune: log %s line %d is damaged: %w; line %d after it is intact", path, end.Lines+1, bad, intact)
+				return end, fmt.Errorf("tune: log %s line %d is damaged: %w; line %d after it is intact; %s", path, end.Lines+1, bad, intact, fromACopy)
+			case (!torn || !more) && end.Lines == 0:
+				return end, fmt.Errorf("tune: log %s line 1 and all after it, %d bytes, are damaged: %w; %s", path, end.Torn, bad, fromACopy)
 			case !torn || !more:
-				return end, fmt.Errorf("tune: log %s line %d and all after it, %d bytes, are damaged: %w; a crash does not cause this: "+
-					"restore the file from a copy, or cut it after its first %d bytes to go on without what follows", path, end.Lines+1, end.Torn, bad, end.Bytes)
+				return end, fmt.Errorf("tune: log %s line %d and all after it, %d bytes, are damaged: %w; %s, or cut it after its first %d bytes to go on without what follows",
+					path, end.Lines+1, end.Torn, bad, fromACopy, end.Bytes)
 			}
 			return end, nil
 		}
@@ -97,6 +99,9 @@ func scanLog(path string, r io.Reader, size int64, seq uint64, yield func(*Event
 		seq++
 	}
 }
+
+// fromACopy says what to do about a log that somebody else has changed.
+const fromACopy = "a crash does not cause this: restore the file from a copy"
 
 var errLong = fmt.Errorf("longer than %d bytes", maxLine)
 

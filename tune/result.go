@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 // A Result is what a search found. It never changes.
@@ -149,9 +151,9 @@ func (r *Result) nothing() error {
 		metric = "all of " + strings.Join(texts(r.Objectives()), ", ")
 	}
 	if nearest := r.leastViolating(); nearest.Number >= 0 {
-		return fmt.Errorf("tune: study %s: no feasible trial: %d trials, %s; the nearest, trial %d, has %s: %w", r.Name, len(r.trials), orNone(parts), nearest.Number, r.violated(nearest), ErrNoResult)
+		return fmt.Errorf("tune: study %s: no feasible trial: %s, %s; the nearest, trial %d, has %s: %w", r.Name, plural.Of(len(r.trials), "trial"), orNone(parts), nearest.Number, r.violated(nearest), ErrNoResult)
 	}
-	return fmt.Errorf("tune: study %s: no finite value of %s: %d trials, %s%s%s: %w", r.Name, metric, len(r.trials), orNone(parts), example, hint, ErrNoResult)
+	return fmt.Errorf("tune: study %s: no finite value of %s: %s, %s%s%s: %w", r.Name, metric, plural.Of(len(r.trials), "trial"), orNone(parts), example, hint, ErrNoResult)
 }
 
 // leastViolating is the trial that violates the constraints least, the earliest of equals. Its Number is -1 if none has a result and violates any.

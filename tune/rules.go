@@ -2,6 +2,7 @@ package tune
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,19 +40,43 @@ func (c *Config) rules() *Rules {
 	return r
 }
 
-// differs says which of the rules are others now; "" if none is.
-func (r *Rules) differs(now *Rules) string {
+// differs says which of the rules are others now, those first with which an old log may not agree.
+func (r *Rules) differs(now *Rules) (all []string) {
 	for _, f := range []struct {
 		name      string
 		was, want any
-	}{{"the scheduler", string(r.Scheduler), string(now.Scheduler)}, {"the pruners", fmt.Sprintf("%s", r.Pruners), fmt.Sprintf("%s", now.Pruners)},
+	}{{"the scheduler", ruleLabel(r.Scheduler), ruleLabel(now.Scheduler)}, {"the pruners", ruleLabels(r.Pruners), ruleLabels(now.Pruners)},
 		{"Scope", r.Scope, now.Scope}, {"KeepDiverged", r.KeepDiverged, now.KeepDiverged},
-		{"the suggester", string(r.Suggester), string(now.Suggester)}, {"Samples", r.Samples, now.Samples}} {
+		{"the suggester", ruleLabel(r.Suggester), ruleLabel(now.Suggester)}, {"Samples", r.Samples, now.Samples}} {
 		if f.was != f.want {
-			return fmt.Sprintf("%s was %v and is now %v", f.name, f.was, f.want)
+			all = append(all, fmt.Sprintf("%s was %v and is now %v", f.name, f.was, f.want))
 		}
 	}
-	return ""
+	return all
+}
+
+// ruleLabel is the text of a rule for people: schedule.ASHA{"MaxStep":5}.
+func ruleLabel(text json.RawMessage) string {
+	var named map[string]json.RawMessage
+	if json.Unmarshal(text, &named) != nil || len(named) != 1 {
+		return string(text)
+	}
+	name := ""
+	for goType, settings := range named {
+		name = strings.TrimPrefix(goType, "*")
+		if len(settings) > len("{}") && string(settings) != "null" {
+			name += string(settings)
+		}
+	}
+	return name
+}
+
+func ruleLabels(texts []json.RawMessage) string {
+	var all []string
+	for _, text := range texts {
+		all = append(all, ruleLabel(text))
+	}
+	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
 // key is equal for rules that differ at most in the number of samples.

@@ -100,7 +100,7 @@ func TestAnotherSchedulerThatDiffersIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Scheduler = nil
-	want := `the scheduler was {"*schedule.ASHA":{"Eta":2,"MaxStep":8}} and is now {"tune.FIFO":{}}`
+	want := `the scheduler was schedule.ASHA{"Eta":2,"MaxStep":8} and is now tune.FIFO: put it back, or search in another folder`
 	if err := run(); !diverges(err) || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want a difference and %s", err, want)
 	}
@@ -116,9 +116,9 @@ func TestResumesSayWhatChanged(t *testing.T) {
 		}, cfg); err != nil {
 			t.Fatal(err)
 		}
-		cfg.Samples = 4
+		cfg.Samples, cfg.Suggester = 4, &suggest.Sobol{}
 	}
-	if got := log.String(); !strings.Contains(got, "Samples was 2 and is now 4") || !strings.Contains(got, filepath.Join(cfg.Dir, "log.jsonl")) {
+	if got := log.String(); !strings.Contains(got, "the suggester was tune.Random and is now suggest.Sobol; Samples was 2 and is now 4") || !strings.Contains(got, filepath.Join(cfg.Dir, "log.jsonl")) {
 		t.Errorf("got the log %s, want the change of Samples", got)
 	}
 }

@@ -237,7 +237,7 @@ func (s *Study) attempt(ctx context.Context, slot int, place Place, t Trial) {
 	r := s.reporter(ctx, t)
 	defer s.division.attend(r)()
 	a := Attempt{Study: s.cfg.Name, Trial: t.Number, Number: t.Attempts, Params: t.Params, Seed: t.Seed, Slot: slot, Resources: s.cfg.Resources, Place: place,
-		program: s.cfg.programName(), grace: cmp.Or(s.cfg.Grace, defaultGrace)}
+		program: s.cfg.programName(), metric: s.cfg.Metric, grace: cmp.Or(s.cfg.Grace, defaultGrace)}
 	if d := s.division; d != nil {
 		a.elastic = true
 		a.least, _ = d.allocator.Replicas()

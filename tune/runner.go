@@ -47,6 +47,7 @@ type Attempt struct {
 	Checkpoint string
 
 	program string        // Config.program
+	metric  string        // Config.Metric
 	grace   time.Duration // Config.Grace
 	elastic bool          // an Allocator gives it its replicas,
 	least   int           // at least so many

@@ -65,6 +65,15 @@ func (j *Jobs) host(h hosts.Host) *searchHost {
 	return j.all[i]
 }
 
+// hostNames are the names of all hosts of the search, also of those that are set aside. j.hostMu is held.
+func (j *Jobs) hostNames() string {
+	var all []string
+	for _, h := range j.all {
+		all = append(all, h.String())
+	}
+	return strings.Join(all, ", ")
+}
+
 // hosts are those on which trials may run, in the order in which they were named; none if trials run on this machine.
 func (j *Jobs) hosts() (all []hosts.Host) {
 	j.hostMu.Lock()
@@ -133,7 +142,7 @@ func (j *Jobs) keepHosts(ctx context.Context, r Resources, replicas int) error {
 		case fits:
 		case since.IsZero():
 			since = now
-			j.logger().Warn("tune: no host is left for a trial; the search waits for one", "for", j.hostTimeout(), "hosts", cmp.Or(j.awayText(), hostsRemoved))
+			j.logger().Warn("tune: no host is left for a trial; the search waits for one (launch tune add adds a host)", "for", j.hostTimeout(), "why", cmp.Or(j.awayText(), hostsRemoved))
 		case now.Sub(since) >= j.hostTimeout():
 			return fmt.Errorf("no host for a trial for %v: %s", j.hostTimeout(), cmp.Or(j.awayText(), hostsRemoved))
 		}
@@ -340,7 +349,7 @@ func (j *Jobs) Remove(host string) error {
 		}
 	}
 	if err := j.nodes.Drain(host); err != nil && !away { // the node of one that was lost is gone
-		return fmt.Errorf("tune: %w", err)
+		return fmt.Errorf("tune: remove host %s: the search has no such host; it has %s", host, cmp.Or(j.hostNames(), "none"))
 	}
 	j.change(fmt.Sprintf("host %s was removed", host))
 	return nil

@@ -173,6 +173,31 @@ func TestAHostThatFailsTrialsIsOfferedRarely(t *testing.T) {
 	})
 }
 
+// Before it begins a search says which hosts it waits for.
+func TestASearchNamesHostsThatAnswerSlowly(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		j := &Jobs{HostFile: writeHosts(t, "d1 gpus=0\nd2 gpus=0\n"), Address: "127.0.0.1", Launch: self, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			ask: func(_ context.Context, h hosts.Host) (agent.Answer, error) {
+				if h.Name == "d2" {
+					time.Sleep(20 * time.Second)
+				}
+				return agent.Answer{CPUs: []int{0}}, nil
+			}}
+		if err := j.prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if want := `msg="tune: waiting for hosts to answer" hosts=d2 "at most"=1m0s`; strings.Count(log.String(), want) != 1 {
+			t.Errorf("the log is\n%s\nwant once: %s", log.String(), want)
+		}
+	})
+}
+
 // Hosts that cannot be reached when the search begins are taken up when they can.
 func TestAHostThatComesLateIsTakenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/searchcontrol"
 	"github.com/paragon-train/paragon/internal/ssh"
 )
@@ -48,6 +49,17 @@ func synced(study string) (ssh.Source, error) {
 	return s, nil
 }
 
+// maxNamedFolders is how many folders that are not copied are named.
+const maxNamedFolders = 4
+
+// someFolders names the first of the paths, and says how many more there are.
+func someFolders(paths []string) string {
+	if len(paths) <= maxNamedFolders {
+		return strings.Join(paths, ", ")
+	}
+	return fmt.Sprintf("%s and %s of other searches", strings.Join(paths[:maxNamedFolders], ", "), plural.Of(len(paths)-maxNamedFolders, "folder"))
+}
+
 // source is the current folder as the trial's hosts get it. The first trial says how much that is.
 func (t *jobTrial) source() (ssh.Source, error) {
 	study, err := t.reporter.studyFolder()
@@ -65,7 +77,7 @@ func (t *jobTrial) source() (ssh.Source, error) {
 			return
 		}
 		if len(source.Exclude) > 0 {
-			text += ", without " + strings.Join(source.Exclude, ", ")
+			text += ", without " + someFolders(source.Exclude)
 		}
 		t.jobs.logger().Info("tune: each trial copies the current folder to its hosts, without the files that they have already: "+text, "from", source.Dir, "to", t.jobs.Folder)
 	})

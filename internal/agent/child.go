@@ -199,7 +199,7 @@ func (s *server) command(spec process.Spec) (*exec.Cmd, error) {
 	if spec.Dir != "" {
 		switch info, err := os.Stat(spec.Dir); {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("launch: start %s: there is no directory %s here; make it, or copy it (over ssh: --sync-dst-dir)", spec.Name, spec.Dir)
+			return nil, fmt.Errorf("launch: start %s: there is no directory %s here; make it, or copy it (over ssh: --sync-dst-dir; in study.yaml: folder)", spec.Name, spec.Dir)
 		case err != nil:
 			return nil, fmt.Errorf("launch: start %s: %w", spec.Name, err)
 		case !info.IsDir():
@@ -267,7 +267,7 @@ func lookPath(name, dir string, env []string) (string, error) {
 			if abs, err := filepath.Abs(full); err == nil {
 				full = abs
 			}
-			return fmt.Errorf("there is no program %s here; build it, or copy it (over ssh: --sync-dst-dir)", full)
+			return fmt.Errorf("there is no program %s here; build it, or copy it (over ssh: --sync-dst-dir; in study.yaml: folder)", full)
 		case err != nil:
 			return err
 		case info.IsDir():

@@ -150,7 +150,9 @@ func TestStatusElsewhereIsALineForWhatHappens(t *testing.T) {
 	report(3, 4)
 	report(4, 2)
 	s.Observe(v, tune.Event{Kind: tune.EventEnd, Attempt: 1, Outcome: tune.Broke, Failure: tune.NodeLost, Error: "gone\nstack", Retry: true})
-	s.Observe(v, tune.Event{Kind: tune.EventStart, Attempt: 2})
+	s.Observe(v, tune.Event{Kind: tune.EventStart, Attempt: 2, Location: "host2", Restore: -1})
+	s.Observe(v, tune.Event{Kind: tune.EventStart, Attempt: 3, Restore: 4})
+	s.Observe(v, tune.Event{Kind: tune.EventStart, Attempt: 4, Restore: 2, Donor: 7, Params: tune.MustParams("lr", 0.25)})
 	v.End(a, tune.Pruned)
 	a.Rule = "median"
 	s.Observe(v, tune.Event{Kind: tune.EventEnd, Attempt: 2, Outcome: tune.Obeyed})
@@ -159,7 +161,9 @@ func TestStatusElsewhereIsALineForWhatHappens(t *testing.T) {
 trial-000000: started on host1 with {lr: 0.125}
 trial-000000: best so far, loss 3 at step 2
 trial-000000: attempt 1 failed (node lost): gone ...; tried again
-trial-000000: attempt 2 started
+trial-000000: attempt 2 started on host2 from the beginning
+trial-000000: attempt 3 started from its checkpoint of step 4
+trial-000000: attempt 4 started from trial 7's checkpoint of step 2, now with {lr: 0.25}
 trial-000000: pruned after step 4, loss 2 (median)
 `
 	if out.String() != want {

@@ -229,7 +229,7 @@ func (s *Status) line(v tune.View, e tune.Event) string {
 		if e.New {
 			return fmt.Sprintf("%s: started%s with %s", t.Name(), at, paramText(e.Params))
 		}
-		return fmt.Sprintf("%s: attempt %d started%s", t.Name(), e.Attempt, at)
+		return fmt.Sprintf("%s: attempt %d started%s%s", t.Name(), e.Attempt, at, continuation(e))
 	case tune.EventReport:
 		x, ok := e.Metrics.Get(v.Metric())
 		if !ok || several(v) || v.Violation(t) > 0 || v.Score(x) <= v.Score(s.value) { // s.value is NaN, the worst, before the first

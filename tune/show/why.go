@@ -97,19 +97,23 @@ func (x *explainer) start(e tune.Event) {
 		x.say(e, "trial %d started%s with %s: %s%s", e.Trial, where, paramText(e.Params), from, because)
 		return
 	}
-	text := fmt.Sprintf("attempt %d started%s", e.Attempt, where)
+	x.say(e, "attempt %d started%s%s%s", e.Attempt, where, continuation(e), because)
+}
+
+// continuation says where a further attempt goes on from, and with which parameters if they are others now.
+func continuation(e tune.Event) (text string) {
 	switch {
 	case e.Restore >= 0 && e.Donor != e.Trial:
-		text += fmt.Sprintf(" from trial %d's checkpoint of step %d", e.Donor, e.Restore)
+		text = fmt.Sprintf(" from trial %d's checkpoint of step %d", e.Donor, e.Restore)
 	case e.Restore >= 0:
-		text += fmt.Sprintf(" from its checkpoint of step %d", e.Restore)
+		text = fmt.Sprintf(" from its checkpoint of step %d", e.Restore)
 	default:
-		text += " from the beginning"
+		text = " from the beginning"
 	}
 	if e.Params.Len() > 0 {
 		text += ", now with " + paramText(e.Params)
 	}
-	x.say(e, "%s%s", text, because)
+	return text
 }
 
 func (x *explainer) report(e tune.Event) {

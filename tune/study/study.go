@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -123,10 +124,16 @@ func Load(path string) (*Study, error) {
 	return Parse(path, text)
 }
 
+// indentedByTab finds a line that begins with a tab, which YAML does not allow.
+var indentedByTab = regexp.MustCompile(`(?m)^ *\t`)
+
 // Parse reads the text of a file; name is for errors.
 func Parse(name string, text []byte) (_ *Study, err error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
+		if indentedByTab.Match(text) {
+			err = fmt.Errorf("%w; indent lines with spaces, not tabs", err)
+		}
 		return nil, fmt.Errorf("study: %s: %w", name, err)
 	}
 	if len(doc.Content) == 0 {
@@ -211,10 +218,15 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 		r.bad(at(top, "parallel"), "parallel", "got %d, want 1 or more; without it there are as many at once as fit", f.Parallel)
 		c.Parallel = 0
 	}
-	if !r.faulty["space"] && !r.faulty["mode"] && !r.faulty["metric"] {
-		if err := c.Validate(); err != nil {
-			r.invalid(top, err)
-		}
+	if _, n := entryOf(top, "samples"); n != nil && f.Samples == 0 && !r.faulty["samples"] {
+		r.bad(n, "samples", "got 0, want how many times the space is sampled: 1 or more, or -1 for no limit")
+	}
+	checked := *c
+	if r.faulty["space"] {
+		checked.Space, checked.Points = tune.Space{tune.Real("any", 0, 1)}, nil // the mistakes of other fields are told all the same
+	}
+	if err := checked.Validate(); err != nil {
+		r.invalid(top, err)
 	}
 	if f.Hosts == "" {
 		for _, name := range []string{"host_timeout", "address", "folder", "upload", "ssh"} {

@@ -157,6 +157,8 @@ func TestMistakesNameLineAndField(t *testing.T) {
 		{base + "metrc: b", "f line 5: metrc: there is no such field (did you mean metric?)"},
 		{base + "samples: many", `f line 5: samples: got "many", want a whole number`},
 		{base + "samples: 1.5", "f line 5: samples: got 1.5, want a whole number"},
+		{base + "samples: 0", "f line 5: samples: got 0, want how many times the space is sampled: 1 or more, or -1 for no limit"},
+		{"metric: a\ncommand: ./x\nspace:\n\tlr: {real: [0, 1]}\n", "; indent lines with spaces, not tabs"},
 		{base + "seed: -1", "f line 5: seed: got -1, want a whole number, 0 or more"},
 		{base + "timeout: 5", "f line 5: timeout: got 5, want a time with its unit"},
 		{base + "suggester: tpee", `f line 5: suggester: there is no "tpee" (did you mean tpe?)`},
@@ -206,6 +208,7 @@ func TestMistakesNameLineAndField(t *testing.T) {
 		// Some show in a value, others in what does not fit together.
 		base + "metrc: b\njudge: first\nupload: [a]\nparallel: -1\nsuggester: {tpe: {rules: mine}}\nscheduler: {asha: {}}": 6,
 		"metric: a\nmode: up\ncommand: ./x {b}\nspace: {a: {reel: [0, 1]}}\nhosts: h":                                      3,
+		"metric: a\nmode: up\ncommand: ./x {b}\nspace: {a: {reel: [0, 1]}}\npoints: [{a: 2}]\nsamples: -3\ngrace: -1s":     4,
 	} {
 		_, err := Parse("f", []byte(text))
 		if got := strings.Count(err.Error(), "\n") + 1; got != want {
