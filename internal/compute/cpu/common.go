@@ -41,6 +41,7 @@ func (c *common) join(e *Executor, doubles int) {
 	moved := false
 	if more := e.plan.Memory.Arena / 4; more > 0 {
 		c.arena, moved = make([]float32, int64(len(c.arena))+more), true
+		adviseHugePages(c.arena)
 	}
 	if doubles > len(c.doubles) {
 		c.doubles, moved = make([]float64, doubles), true
