@@ -97,6 +97,13 @@ func TestStatusPageTellsEveryTrialAndWhyItEnded(t *testing.T) {
 	if got := news.Progress; !reflect.DeepEqual(got.Trial, []int{0, 0, 1, 1, 1, 2, 2}) || got.Value[0] != 0.1 || got.Value[6] != 8.2 {
 		t.Errorf("the best so far grew by %+v", got)
 	}
+	bounded := pageStudy(t, Config{Constraints: []Constraint{{Metric: "value", Bound: 6.2}}})
+	for range 3 {
+		runOne(t, bounded)
+	}
+	if got := bounded.page.News().Progress; !reflect.DeepEqual(got.Trial, []int{0, 0, 1, 1}) {
+		t.Errorf("with values up to 6.2 the best so far grew by %+v, want two of trial 0 and two of trial 1", got)
+	}
 	if sum := news.Summary; sum.Metric != "value" || !sum.Larger || sum.Planned != 3 || sum.Parallel != 1 || sum.Over {
 		t.Errorf("the summary is %+v", sum)
 	}
