@@ -197,11 +197,6 @@ func (f *factor) neighbours(n int) {
 	}
 }
 
-// logDensity is the log density (log probability, of stepped dims and choices) of the point x, in values.
-func (m *mixture) logDensity(x []float64) float64 {
-	return m.evaluator().logDensity(x)
-}
-
 func logSumExp(terms []float64) float64 {
 	top := math.Inf(-1)
 	for _, t := range terms {
