@@ -67,7 +67,8 @@ parameters. Its samples count the imported trials. launch tune --resume goes on 
 			if c.NArg() != 1 {
 				return usagef("tune import: got %d arguments, want the file of the study: launch tune import --optuna FILE STUDY.YAML", c.NArg())
 			}
-			s, err := study.Load(c.Args().First())
+			name := c.Args().First()
+			s, err := study.Load(name)
 			if err != nil {
 				return err
 			}
@@ -81,6 +82,9 @@ parameters. Its samples count the imported trials. launch tune --resume goes on 
 			defer file.Close()
 			f, err := optuna.Read(file)
 			if err != nil {
+				return fmt.Errorf("launch: tune: import %s: %w", c.String("optuna"), err)
+			}
+			if err := tryImport(f, name); err != nil {
 				return fmt.Errorf("launch: tune: import %s: %w", c.String("optuna"), err)
 			}
 			cfg := s.Config
@@ -97,8 +101,32 @@ parameters. Its samples count the imported trials. launch tune --resume goes on 
 			if err != nil {
 				return fmt.Errorf("launch: tune: import %s: %w", c.String("optuna"), err)
 			}
-			fmt.Fprintf(out, "%s added to %s, %d that had not ended or had no value left out\n", plural.Of(added, "trial"), cfg.Dir, left)
+			said := ""
+			if left > 0 {
+				said = fmt.Sprintf(", %d that had not ended or had no value left out", left)
+			}
+			folder := ""
+			if c.IsSet("dir") {
+				folder = "--dir " + c.String("dir") + " "
+			}
+			fmt.Fprintf(out, "%s added to %s%s; to go on: launch tune --resume %s%s\n", plural.Of(added, "trial"), cfg.Dir, said, folder, name)
 			return nil
 		},
 	}
+}
+
+// tryImport adds the trials to a study without a folder, so that what the study of the file name does not take is found before a folder is made.
+func tryImport(f *optuna.File, name string) error {
+	s, err := study.Load(name) // rules serve one study
+	if err != nil {
+		return err
+	}
+	cfg := s.Config
+	cfg.Dir, cfg.StatusListen = "", ""
+	one, err := tune.NewStudy(cfg)
+	if err != nil {
+		return err
+	}
+	_, _, err = f.Import(one, cfg.Scope)
+	return errors.Join(err, one.Close())
 }

@@ -326,11 +326,16 @@ suggester: {motpe: {startup: 3}}
 		`^  trial-00000\d: value \d cost \d+$`, `^    echo value=\d cost=`, `^results: runs/trade/trials.csv`)
 	exported, _ := tuneIn(t, dir, 0, "export", "--optuna", "study.json", "runs/trade")
 	wantText(t, "export", exported, `^6 trials of 6 written to study.json$`)
-	if err := os.WriteFile(filepath.Join(dir, "more.yaml"), []byte(strings.Replace(strings.Replace(text, "samples: 6", "samples: 8", 1), "name: trade", "name: more", 1)), 0o666); err != nil {
-		t.Fatal(err)
+	more := strings.NewReplacer("samples: 6", "samples: 8", "name: trade", "name: more")
+	for name, text := range map[string]string{"narrow.yaml": more.Replace(strings.Replace(text, "[1, 8]", "[9, 10]", 1)), "more.yaml": more.Replace(text)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
+	_, refused := tuneIn(t, dir, 1, "import", "--optuna", "study.json", "narrow.yaml") // and the next import finds no search begun
+	wantText(t, "an import into another space", refused, `trials\[0\], number 0: .*parameter "x": value \d is not in \[9, 10\]$`)
 	imported, _ := tuneIn(t, dir, 0, "import", "--optuna", "study.json", "more.yaml")
-	wantText(t, "import", imported, `^6 trials added to runs/more, 0 that had not ended or had no value left out$`)
+	wantText(t, "import", imported, `^6 trials added to runs/more; to go on: launch tune --resume more.yaml$`)
 	_, errs := tuneIn(t, dir, 1, "import", "--optuna", "study.json", "more.yaml")
 	wantText(t, "a second import", errs, `already holds a search`)
 	resumed, _ := tuneIn(t, dir, 0, "--resume", "more.yaml")

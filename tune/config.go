@@ -71,7 +71,7 @@ type Config struct {
 	// no other dominates (Result.Front), and there is no best one. View.Metric, View.Mode and View.Result are those of the first objective.
 	Objectives []Objective
 	// Constraints are bounds of metrics. A trial that violates one ranks below all feasible ones, those that violate less first, and is never the
-	// best, nor on the front.
+	// best, nor on the front. Schedulers do not know them: they compare the metric alone.
 	Constraints []Constraint
 	// Scope says which of its reports a trial is ranked by. With several Objectives it is always the newest.
 	Scope Scope

@@ -110,15 +110,15 @@ func (c *Config) validateGoals(all *fieldErrors) {
 	if len(c.Objectives) == 0 {
 		return
 	}
-	single := func(field string, rule any) {
+	single := func(field string, rule any, instead string) {
 		if s, ok := rule.(SingleObjective); ok && s.SingleObjective() {
-			all.bad(field, "%T judges trials by one metric, and there are %d Objectives: use one for several, such as suggest.NSGA2, suggest.MOTPE, tune.FIFO", rule, len(c.Objectives))
+			all.bad(field, "%T judges trials by one metric, and there are %d Objectives: %s", rule, len(c.Objectives), instead)
 		}
 	}
-	single("Suggester", c.Suggester)
-	single("Scheduler", c.Scheduler)
+	single("Suggester", c.Suggester, "use suggest.MOTPE or suggest.NSGA2 (motpe or nsga2 in a study file)")
+	single("Scheduler", c.Scheduler, "use tune.FIFO (fifo in a study file)")
 	for i, p := range c.Pruners {
-		single(fmt.Sprintf("Pruners[%d]", i), p)
+		single(fmt.Sprintf("Pruners[%d]", i), p, "use one that limits steps or time")
 	}
 }
 
@@ -195,13 +195,13 @@ func (l *ledger) Violation(t *Trial) float64 {
 	if !ok {
 		return math.NaN()
 	}
-	return l.cfg.violation(r.Metrics)
+	return violation(l.cfg.Constraints, r.Metrics)
 }
 
-// violation is the sum of all constraints' violations.
-func (c *Config) violation(m Metrics) float64 {
+// violation is the sum of the constraints' violations by a report's metrics.
+func violation(constraints []Constraint, m Metrics) float64 {
 	sum := 0.0
-	for _, x := range c.Constraints {
+	for _, x := range constraints {
 		value, _ := m.Get(x.Metric)
 		sum += x.Violation(value)
 	}
@@ -211,8 +211,8 @@ func (c *Config) violation(m Metrics) float64 {
 // outranks says whether report a of a trial is better than its report b: one that violates the constraints less, or else has the better value of the
 // study's metric.
 func (l *ledger) outranks(a, b *Report) bool {
-	if len(l.cfg.Constraints) > 0 {
-		if x, y := l.cfg.violation(a.Metrics), l.cfg.violation(b.Metrics); x != y {
+	if all := l.cfg.Constraints; len(all) > 0 {
+		if x, y := violation(all, a.Metrics), violation(all, b.Metrics); x != y {
 			return x < y
 		}
 	}
@@ -252,7 +252,7 @@ func Scores(v View, t *Trial) (scores []float64, ok bool) {
 
 // Ranked is the report by which a trial is ranked: the newest with its values and violation. ok is false if it has none.
 func Ranked(v View, t *Trial) (r Report, ok bool) {
-	values, violation := v.Values(t), v.Violation(t)
+	values, violated := v.Values(t), v.Violation(t)
 	objectives, constraints := v.Objectives(), v.Constraints()
 	for _, r := range slices.Backward(t.Reports) {
 		has := len(values) == len(objectives) && len(values) > 0 && sameBits(r.Value, values[0])
@@ -260,12 +260,7 @@ func Ranked(v View, t *Trial) (r Report, ok bool) {
 			x, _ := r.Metrics.Get(objectives[i].Metric)
 			has = sameBits(x, values[i])
 		}
-		sum := 0.0
-		for _, c := range constraints {
-			x, _ := r.Metrics.Get(c.Metric)
-			sum += c.Violation(x)
-		}
-		if has && sum == violation {
+		if has && violation(constraints, r.Metrics) == violated {
 			return r, true
 		}
 	}

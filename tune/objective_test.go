@@ -138,10 +138,10 @@ func TestConfigRefusesGoalsThatMakeNoSense(t *testing.T) {
 		{func(c *tune.Config) { c.Objectives = append(slices.Clone(tradeOff), tradeOff[0]) }, `metric "accuracy" is that of Objectives[0], too`},
 		{func(c *tune.Config) { c.Objectives = []tune.Objective{{Metric: "a"}, {Metric: "loss"}} }, "set the mode (Config.Mode, mode: in study.yaml) to min"},
 		{func(c *tune.Config) { c.Objectives, c.Constraints = nil, []tune.Constraint{{Metric: "m"}} }, "Constraints: they need Metric or Objectives"},
-		{func(c *tune.Config) { c.Scheduler = &schedule.ASHA{MaxStep: 9} }, "*schedule.ASHA judges trials by one metric"},
+		{func(c *tune.Config) { c.Scheduler = &schedule.ASHA{MaxStep: 9} }, "*schedule.ASHA judges trials by one metric, and there are 2 Objectives: use tune.FIFO"},
 		{func(c *tune.Config) { c.Scheduler = schedule.Any{tune.FIFO{}, &schedule.MedianStopping{}} }, "schedule.Any judges trials by one metric"},
-		{func(c *tune.Config) { c.Pruners = []tune.Pruner{schedule.Reached{Value: 1}} }, "schedule.Reached judges trials by one metric"},
-		{func(c *tune.Config) { c.Suggester = &suggest.TPE{} }, "*suggest.TPE judges trials by one metric"},
+		{func(c *tune.Config) { c.Pruners = []tune.Pruner{schedule.Reached{Value: 1}} }, "schedule.Reached judges trials by one metric, and there are 2 Objectives: use one that limits"},
+		{func(c *tune.Config) { c.Suggester = &suggest.TPE{} }, "*suggest.TPE judges trials by one metric, and there are 2 Objectives: use suggest.MOTPE or suggest.NSGA2"},
 		{func(c *tune.Config) { c.Suggester = &suggest.Repeat{Suggester: &suggest.GP{}, Times: 2} }, "*suggest.Repeat judges trials by one metric"},
 	} {
 		cfg := tune.Config{Space: line, Objectives: tradeOff}

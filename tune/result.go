@@ -113,7 +113,7 @@ func (r *Result) Top(k int) []Trial {
 	}
 	var all []Trial
 	for _, t := range r.trials {
-		if ranked, ok := r.cfg.ranked(&t); ok && isFinite(ranked.Value) && r.cfg.violation(ranked.Metrics) == 0 {
+		if ranked, ok := r.cfg.ranked(&t); ok && isFinite(ranked.Value) && violation(r.cfg.Constraints, ranked.Metrics) == 0 {
 			all = append(all, t)
 		}
 	}
@@ -161,7 +161,7 @@ func (r *Result) leastViolating() Trial {
 	nearest, least := Trial{Number: -1, Best: -1}, math.Inf(1)
 	for _, t := range r.trials {
 		if ranked, ok := r.cfg.ranked(&t); ok && isFinite(ranked.Value) {
-			if v := r.cfg.violation(ranked.Metrics); v > 0 && (nearest.Number < 0 || v < least) {
+			if v := violation(r.cfg.Constraints, ranked.Metrics); v > 0 && (nearest.Number < 0 || v < least) {
 				nearest, least = t, v
 			}
 		}

@@ -71,7 +71,15 @@ func (r *Result) TrainingCurves(file string) error {
 // name; the others are faint.
 func CurvePanel(v View) metrics.Panel {
 	ranked := slices.Collect(v.Trials())
-	slices.SortStableFunc(ranked, func(a, b *Trial) int { return cmp.Compare(v.Score(v.Result(b)), v.Score(v.Result(a))) })
+	violates := func(t *Trial) int {
+		if v.Violation(t) > 0 {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(ranked, func(a, b *Trial) int {
+		return cmp.Or(cmp.Compare(violates(a), violates(b)), cmp.Compare(v.Score(v.Result(b)), v.Score(v.Result(a))))
+	})
 	p := metrics.Panel{Title: "trials", X: "step", Y: v.Metric(), FirstOnTop: true}
 	for i := len(ranked) - 1; i >= maxNamed; i-- {
 		p.Series = append(p.Series, ranked[i].curve("", true))

@@ -25,8 +25,9 @@ type weighed struct {
 }
 
 type weighedTrial struct {
-	score  float64 // NaN: no value
-	params []any
+	score     float64 // NaN: no value
+	violation float64
+	params    []any
 }
 
 // importance is that of the parameters. Only the page's poll calls it, one at a time.
@@ -41,7 +42,7 @@ func (p *statusPage) importance(mode Mode, rows []page.SearchRow) []page.SearchI
 			score = math.NaN()
 		}
 		w.stale = w.stale || !math.IsNaN(score)
-		w.trials[x.Number] = weighedTrial{score, x.Params}
+		w.trials[x.Number] = weighedTrial{score, x.Violation, x.Params}
 	}
 	now := time.Now()
 	if !w.stale || w.newest != nil && now.Sub(w.at) < importanceEvery {
@@ -54,7 +55,10 @@ func (p *statusPage) importance(mode Mode, rows []page.SearchRow) []page.SearchI
 			ranked = append(ranked, i)
 		}
 	}
-	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(w.trials[b].score, w.trials[a].score) })
+	slices.SortStableFunc(ranked, func(a, b int) int {
+		x, y := &w.trials[a], &w.trials[b]
+		return cmp.Or(cmp.Compare(x.violation, y.violation), cmp.Compare(y.score, x.score))
+	})
 	if n := len(ranked); n > maxWeighed {
 		thinned := make([]int, maxWeighed)
 		for i := range thinned {

@@ -220,7 +220,7 @@ const maxCopied = 1000
 // summary is what is known of the study as a whole, and how many trials run at each location. The study's mu is held.
 func (p *statusPage) summary(s *Study, v View) (page.SearchUpdate, map[string]int) {
 	u := page.SearchUpdate{
-		Elapsed: page.Precise(s.elapsed().Seconds()), Metric: v.Metric(), Larger: v.Mode() != Min,
+		Elapsed: page.Precise(s.elapsed().Seconds()), Metric: v.Metric(), Larger: v.Mode() != Min, Further: furtherGoals(v),
 		Planned: max(s.l.plan.total, 0), Parallel: max(cmp.Or(p.cfg.Parallel, 1), 0), Exhausted: v.Exhausted(), Halted: s.l.halted, Over: s.closed,
 	}
 	if s.l.haltErr != "" {
@@ -238,10 +238,29 @@ func (p *statusPage) summary(s *Study, v View) (page.SearchUpdate, map[string]in
 	return u, running
 }
 
+// furtherGoals are the objectives after the first, and the constraints, for people.
+func furtherGoals(v View) string {
+	var b strings.Builder
+	for _, o := range v.Objectives()[1:] {
+		best := "largest"
+		if o.Mode == Min {
+			best = "smallest"
+		}
+		b.WriteString(" and " + best + " " + o.Metric)
+	}
+	for i, c := range v.Constraints() {
+		b.WriteString(map[bool]string{true: ", with ", false: " and "}[i == 0] + c.String())
+	}
+	return b.String()
+}
+
+// mostViolation stands for an infinite violation, which is no number of JSON.
+const mostViolation = 1e300
+
 // row copies a trial. The study's mu is held.
 func (p *statusPage) row(v View, t *Trial) page.SearchRow {
 	x := page.SearchRow{
-		Number: t.Number, State: slices.Index(pageStates, t.State), Value: v.Result(t), BestStep: -1, Step: t.Step(), Reports: len(t.Reports), Attempts: t.Attempts,
+		Number: t.Number, State: slices.Index(pageStates, t.State), Value: v.Result(t), Violation: min(v.Violation(t), mostViolation), BestStep: -1, Step: t.Step(), Reports: len(t.Reports), Attempts: t.Attempts,
 		Started: t.StartedAt.Seconds(), Ended: t.EndedAt.Seconds(), Trained: t.Elapsed.Seconds(), Location: t.Location, Rule: t.Rule, Failure: string(t.Failure),
 		Replicas: t.Placement.Replicas(), StopStep: -1, StopValue: math.NaN(), StopBound: math.NaN(),
 	}

@@ -97,6 +97,40 @@ func TestStatusPageTellsEveryTrialAndWhyItEnded(t *testing.T) {
 	if got := news.Progress; !reflect.DeepEqual(got.Trial, []int{0, 0, 1, 1, 1, 2, 2}) || got.Value[0] != 0.1 || got.Value[6] != 8.2 {
 		t.Errorf("the best so far grew by %+v", got)
 	}
+	bounded := pageStudy(t, Config{Constraints: []Constraint{{Metric: "value", Bound: 6.2}}})
+	for range 3 {
+		runOne(t, bounded)
+	}
+	bound := bounded.page.News()
+	if got := bound.Progress; !reflect.DeepEqual(got.Trial, []int{0, 0, 1, 1}) {
+		t.Errorf("with values up to 6.2 the best so far grew by %+v, want two of trial 0 and two of trial 1", got)
+	}
+	if bound.Rows[1].Violation != 0 || bound.Rows[2].Violation <= 0 || bound.Summary.Further != ", with value <= 6.2" {
+		t.Errorf("with values up to 6.2 trials 1 and 2 have violations %v and %v, and the goal ends in %q", bound.Rows[1].Violation, bound.Rows[2].Violation, bound.Summary.Further)
+	}
+	two, err := NewStudy(Config{Space: pageSpace(), Objectives: []Objective{{"accuracy", Max}, {"latency", Min}}, StatusListen: "127.0.0.1:0",
+		Constraints: []Constraint{{Metric: "memory", Bound: 12}, {Metric: "recall", Bound: 0.5, AtLeast: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = two.Close() })
+	trial, err := two.Ask(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := two.Tell(trial.Number, 1, map[string]float64{"accuracy": 0.5, "latency": 1, "memory": math.NaN(), "recall": 1}); err != nil {
+		t.Fatal(err)
+	}
+	several := two.page.News()
+	if got, want := several.Summary.Further, " and smallest latency, with memory <= 12 and recall >= 0.5"; got != want {
+		t.Errorf("the goal ends in %q, want %q", got, want)
+	}
+	if x := several.Rows[0].Violation; x <= 0 || math.IsInf(x, 0) {
+		t.Errorf("a trial without a number of the bounded metric has violation %v, want a finite one above 0", x)
+	}
+	if sum := news.Summary; sum.Further != "" {
+		t.Errorf("one metric without constraints has further goals %q", sum.Further)
+	}
 	if sum := news.Summary; sum.Metric != "value" || !sum.Larger || sum.Planned != 3 || sum.Parallel != 1 || sum.Over {
 		t.Errorf("the summary is %+v", sum)
 	}

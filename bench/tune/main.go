@@ -7,7 +7,7 @@
 //
 // The simple regret of a search is the value of its best trial minus the function's minimum; where trials report with noise,
 // the best is the one that reported the least. The functions tuning are those that the suggesters' constants were chosen by,
-// those judging are others, of the same kinds.
+// those judging are others, of the same kinds, and branches are drawn spaces with conditional parameters.
 //
 // The first table has for each function the median and the quartiles over the seeds. The second has for each kind, and for all
 // functions, the geometric mean of the medians as a part of random search's, one at a time, and over all also that of the
@@ -85,7 +85,7 @@ func parse(args []string, w io.Writer) (settings, error) {
 	f.StringVar(&s.save, "save", "", "file to write all regrets to")
 	load := f.String("load", "", "files of regrets to add to the tables, with commas")
 	parallel := f.String("parallel", "1,8", "numbers of trials that run at once, with commas")
-	functions := f.String("functions", "tuning", "tuning, judging, or names of functions, with commas")
+	functions := f.String("functions", "tuning", "tuning, judging, branches, or names of functions, with commas")
 	only := f.String("only", "", "names of suggesters, with commas, or none; default all")
 	f.Func("program", "a further suggester, as NAME=COMMAND: a program that speaks the protocol of suggest.External", func(text string) error {
 		name, command, ok := strings.Cut(text, "=")
@@ -131,6 +131,9 @@ func parse(args []string, w io.Writer) (settings, error) {
 	return s, nil
 }
 
+// drawnSpaces is how many spaces with branches are drawn.
+const drawnSpaces = 30
+
 // problems are a set of functions by its name, or functions by theirs.
 func problems(names string) ([]suggesttest.Problem, error) {
 	switch names {
@@ -138,13 +141,19 @@ func problems(names string) ([]suggesttest.Problem, error) {
 		return suggesttest.Tuning(), nil
 	case "judging":
 		return suggesttest.Judging(), nil
+	case "branches":
+		var drawn []suggesttest.Problem
+		for seed := range uint64(drawnSpaces) {
+			drawn = append(drawn, suggesttest.DrawnBranches(seed))
+		}
+		return drawn, nil
 	}
 	all := append(suggesttest.Tuning(), suggesttest.Judging()...)
 	var out []suggesttest.Problem
 	for _, name := range strings.Split(names, ",") {
 		i := slices.IndexFunc(all, func(p suggesttest.Problem) bool { return p.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("tune: function %q: want tuning, judging, or some of %s", name, functionNames(all))
+			return nil, fmt.Errorf("tune: function %q: want tuning, judging, branches, or some of %s", name, functionNames(all))
 		}
 		out = append(out, all[i])
 	}

@@ -41,6 +41,7 @@ type SearchUpdate struct {
 	Elapsed   Precise `json:"elapsed_seconds"` // how long the study has run, summed over all resumes
 	Metric    string  `json:"metric"`          // empty: not known before the first report
 	Larger    bool    `json:"larger"`          // is better
+	Further   string  `json:"further"`         // objectives and constraints, for people: " and smallest latency, with memory <= 12"
 	Planned   int     `json:"planned"`         // how many trials there will be; 0: not known
 	Parallel  int     `json:"parallel"`        // how many may run at once; 0: as many as fit
 	Exhausted bool    `json:"exhausted"`       // no new trials
@@ -79,16 +80,17 @@ type SearchTrials struct {
 	Number []int  `json:"number"` // null: all, from 0
 	State  string `json:"state"`  // a digit for each: its index in States
 
-	Value    Precises `json:"value"` // by which a trial is ranked
-	BestStep Precises `json:"best_step"`
-	Step     Precises `json:"step"`
-	Reports  []int    `json:"reports"`
-	Attempts []int    `json:"attempts"`
-	Started  Precises `json:"started_seconds"` // on the study's clock
-	Ended    Precises `json:"ended_seconds"`
-	Trained  Precises `json:"trained_seconds"`
-	Location []int    `json:"location"` // of Words; -1: none
-	Replicas []int    `json:"replicas"` // of an elastic job; 0: it is none, or has none
+	Value     Precises `json:"value"`     // by which a trial is ranked
+	Violation Precises `json:"violation"` // of constraints: trials with more than 0 rank last
+	BestStep  Precises `json:"best_step"`
+	Step      Precises `json:"step"`
+	Reports   []int    `json:"reports"`
+	Attempts  []int    `json:"attempts"`
+	Started   Precises `json:"started_seconds"` // on the study's clock
+	Ended     Precises `json:"ended_seconds"`
+	Trained   Precises `json:"trained_seconds"`
+	Location  []int    `json:"location"` // of Words; -1: none
+	Replicas  []int    `json:"replicas"` // of an elastic job; 0: it is none, or has none
 
 	// Why the trial was stopped: the rule, and the value that was held against a bound at a step; or the class of its failure.
 	Rule      []int    `json:"rule"`    // of Words; -1: none

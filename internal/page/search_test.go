@@ -36,7 +36,7 @@ func (m *madeUpSearch) Curve(trial int) (SearchCurve, bool) {
 var nan = math.NaN()
 
 func madeUpRow(n int, params ...any) SearchRow {
-	return SearchRow{Number: n, State: n % 2, Value: float64(n) / 10, BestStep: 1, Step: 2, Reports: 2, Attempts: 1, Started: 1.5, Trained: 2, Location: "a1", StopStep: -1, StopValue: nan, StopBound: nan, Params: params}
+	return SearchRow{Number: n, State: n % 2, Value: float64(n) / 10, Violation: float64(n%3) / 4, BestStep: 1, Step: 2, Reports: 2, Attempts: 1, Started: 1.5, Trained: 2, Location: "a1", StopStep: -1, StopValue: nan, StopBound: nan, Params: params}
 }
 
 func searchOf(rows ...SearchRow) (*Search, *madeUpSearch) {

@@ -11,6 +11,8 @@ type SearchRow struct {
 	Number int
 	State  int     // index in the states
 	Value  float64 // by which it is ranked; NaN: none yet
+	// Violation is above 0 if the trial violates constraints; NaN: no value yet.
+	Violation float64
 	// BestStep and Step are -1 without a report.
 	BestStep, Step, Reports, Attempts int
 	Started, Ended, Trained           float64 // seconds; Ended is 0 until it has
@@ -74,7 +76,7 @@ func (r *rows) put(x SearchRow) {
 	}
 	i := x.Number
 	r.state[i] = '0' + byte(x.State)
-	t.Value[i], t.BestStep[i], t.Step[i] = Precise(x.Value), step(x.BestStep), step(x.Step)
+	t.Value[i], t.Violation[i], t.BestStep[i], t.Step[i] = Precise(x.Value), Precise(x.Violation), step(x.BestStep), step(x.Step)
 	t.Reports[i], t.Attempts[i], t.Replicas[i] = x.Reports, x.Attempts, x.Replicas
 	t.Started[i], t.Ended[i], t.Trained[i] = Precise(x.Started), Precise(x.Ended), Precise(x.Trained)
 	if x.Ended == 0 {
@@ -121,7 +123,7 @@ func (r *rows) grow() {
 	t := &r.trials
 	t.Count++
 	r.state = append(r.state, '0')
-	for _, c := range []*Precises{&t.Value, &t.BestStep, &t.Step, &t.Started, &t.Ended, &t.Trained, &t.StopStep, &t.StopValue, &t.StopBound} {
+	for _, c := range []*Precises{&t.Value, &t.Violation, &t.BestStep, &t.Step, &t.Started, &t.Ended, &t.Trained, &t.StopStep, &t.StopValue, &t.StopBound} {
 		*c = append(*c, unknown)
 	}
 	for _, c := range []*[]int{&t.Reports, &t.Attempts, &t.Replicas} {
@@ -151,7 +153,7 @@ func (r *rows) some(numbers []int) SearchTrials {
 		state[i] = r.state[n]
 	}
 	s.State = string(state)
-	s.Value, s.BestStep, s.Step = pick(t.Value, numbers), pick(t.BestStep, numbers), pick(t.Step, numbers)
+	s.Value, s.Violation, s.BestStep, s.Step = pick(t.Value, numbers), pick(t.Violation, numbers), pick(t.BestStep, numbers), pick(t.Step, numbers)
 	s.Reports, s.Attempts, s.Replicas = pick(t.Reports, numbers), pick(t.Attempts, numbers), pick(t.Replicas, numbers)
 	s.Started, s.Ended, s.Trained = pick(t.Started, numbers), pick(t.Ended, numbers), pick(t.Trained, numbers)
 	s.Location, s.Rule, s.Failure = pick(t.Location, numbers), pick(t.Rule, numbers), pick(t.Failure, numbers)

@@ -17,13 +17,13 @@ func Curves(path string, v tune.View) error {
 	return metrics.Curves(path, tune.CurvePanel(v), progressPanel(v))
 }
 
-// progressPanel is the best value over the time of the study, with a point for each trial where it had its best.
+// progressPanel is the best value, of reports that keep all constraints, over the time of the study.
 func progressPanel(v tune.View) metrics.Panel {
 	type point struct{ at, value float64 }
 	var points []point
 	for t := range v.Trials() {
 		for _, r := range t.Reports {
-			if isFinite(r.Value) {
+			if isFinite(r.Value) && feasible(v, &r) {
 				points = append(points, point{r.At.Seconds(), r.Value})
 			}
 		}
@@ -42,6 +42,14 @@ func progressPanel(v tune.View) metrics.Panel {
 		}
 	}
 	return metrics.Panel{Title: "search", X: "seconds", Y: "best " + v.Metric(), Series: []metrics.Series{best}}
+}
+
+// feasible says whether a report keeps all constraints.
+func feasible(v tune.View, r *tune.Report) bool {
+	return !slices.ContainsFunc(v.Constraints(), func(c tune.Constraint) bool {
+		x, _ := r.Metrics.Get(c.Metric)
+		return c.Violation(x) > 0
+	})
 }
 
 // ranking is the trials that have a value, the best first; with several objectives or constraints as byGoals ranks them.

@@ -133,6 +133,34 @@ func TestReportWithoutAFeasibleTrial(t *testing.T) {
 	}
 }
 
+// What violates a bound is not the best value of the search, nor one of the curves with a name while there are feasible trials enough.
+func TestTheBestCurvesAreThoseOfFeasibleTrials(t *testing.T) {
+	v := &tunetest.View{SearchSpace: tune.Space{tune.Real("x", 0, 1)}, MetricName: "accuracy", Direction: tune.Max, Bounds: []tune.Constraint{{Metric: "memory", Bound: 8}}}
+	for i, accuracy := range []float64{0.9, 0.3, 0.5, 0.4, 0.6, 0.2, 0.1, 0.95} {
+		p, _ := v.SearchSpace.Sample(tunetest.Rand(uint64(i)), tune.Params{})
+		one := v.Add(p)
+		v.ReportAll(one, 1, map[string]float64{"accuracy": accuracy, "memory": map[bool]float64{true: 9, false: 8}[accuracy >= 0.9]})
+		v.End(one, tune.Completed)
+		v.Now++
+	}
+	if got, want := progressPanel(v).Series[0].Y, []float64{0.3, 0.3, 0.5, 0.5, 0.6, 0.6}; !slices.Equal(got, want) {
+		t.Errorf("the best values are %v, want %v", got, want)
+	}
+	var names []string
+	for _, s := range tune.CurvePanel(v).Series {
+		if s.Name != "" {
+			names = append(names, strings.TrimPrefix(s.Name, "trial-00000"))
+		}
+	}
+	if want := []string{"4: 0.6", "2: 0.5", "3: 0.4", "1: 0.3", "5: 0.2", "6: 0.1"}; !slices.Equal(names, want) {
+		t.Errorf("the curves with names are %q, want %q", names, want)
+	}
+	v.Bounds[0].Bound = 7
+	if got := progressPanel(v).Series[0].Y; len(got) != 0 {
+		t.Errorf("no trial is feasible, and the best values are %v", got)
+	}
+}
+
 // Variances must be those of a known function: x and y explain 4/5 and 1/5 of 2x − y, and z nothing.
 func TestVariancesAreThoseOfTheFunction(t *testing.T) {
 	v := tradeOff(0, tune.Max)

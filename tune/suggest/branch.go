@@ -22,8 +22,9 @@ func (m *model) branches(recs []record, given []float64, explore float64, rng *r
 			continue
 		}
 		scores, running := branchScores(recs, j, m.dims[j].choices)
-		chosen[j] = float64(branch(scores, running, explore, rng))
-		var within []record
+		c := branch(scores, running, explore, rng)
+		chosen[j] = float64(c)
+		within := make([]record, 0, len(scores[c])+running[c])
 		for i := range recs {
 			if recs[i].x[j] == chosen[j] {
 				within = append(within, recs[i])
@@ -68,8 +69,7 @@ func branch(scores [][]float64, running []int, explore float64, rng *rand.Rand) 
 		if len(scores[c]) < 3 {
 			return c
 		}
-		slices.Sort(scores[c])
-		if best := scores[c][len(scores[c])-1]; best > top {
+		if best := slices.Max(scores[c]); best > top {
 			top, first = best, c
 		}
 	}
@@ -78,6 +78,7 @@ func branch(scores [][]float64, running []int, explore float64, rng *rand.Rand) 
 	}
 	most := 0.0
 	for _, c := range order {
+		slices.Sort(scores[c])
 		if gain := expectedGain(scores[c], running[c], top); gain > most {
 			most, first = gain, c
 		}

@@ -84,6 +84,55 @@ func TestABranchThatIsBehindGetsItsShare(t *testing.T) {
 	}
 }
 
+// In a branch with three finished trials proposals do not depend on which of them was good; in one with more they do.
+func TestABranchWithFewTrialsIsSearchedEvenly(t *testing.T) {
+	space := tune.Space{tune.Choice("branch", "known", "new"), tune.Real("x", 0, 1).When("branch", "known"), tune.Real("y", 0, 1).When("branch", "new")}
+	for _, few := range []int{3, 12} {
+		proposals := func(turned bool) (all []float64) {
+			v := &tunetest.View{SearchSpace: space, Direction: tune.Min}
+			for i := range 20 + few {
+				value, score := map[string]any{"branch": "known", "x": 0.5 + 1e-3*float64(i)}, 1+1e-6*float64(i)
+				if k := i - 20; k >= 0 {
+					value, score = map[string]any{"branch": "new", "y": (float64(k) + 0.5) / float64(few)}, 2+float64(k)
+					if turned {
+						score = 2 + float64(few-1-k)
+					}
+				}
+				p, err := space.Fill(tune.Params{}, func(q tune.Param, _ tune.Params) (any, error) { return value[q.Name], nil })
+				if err != nil {
+					t.Fatal(err)
+				}
+				v.Done(p, score)
+			}
+			for i := range 20 {
+				p, err := (&TPE{}).Suggest(v, v.Len(), randFor("even"+string(rune('a'+i))))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if p.Text("branch") == "new" {
+					all = append(all, p.Float("y"))
+				}
+			}
+			return all
+		}
+		a, b := proposals(false), proposals(true)
+		if len(a) < 4 || slices.Equal(a, b) != (few < branchStartup) {
+			t.Errorf("%d trials of the branch: proposals %v, with the scores the other way round %v", few, a, b)
+		}
+	}
+}
+
+// Of a branch count the scores of complete, feasible trials; what was pruned, violates constraints or has no number counts as tried; what failed does not.
+func TestBranchScores(t *testing.T) {
+	x, other, inf := []float64{1}, []float64{0}, math.Inf(-1)
+	scores, running := branchScores([]record{{x: x, state: recordComplete, score: 3}, {x: x, state: recordPruned, score: 9}, {x: x, state: recordComplete, score: 9, violation: 1},
+		{x: x, state: recordComplete, score: math.NaN()}, {x: x, state: recordFailed, score: 9}, {x: x}, {x: []float64{math.NaN()}, state: recordComplete, score: 9},
+		{x: other, state: recordComplete, score: 4}}, 0, 2)
+	if !slices.Equal(scores[1], []float64{3, inf, inf, inf}) || !slices.Equal(scores[0], []float64{4}) || !slices.Equal(running, []int{0, 1}) {
+		t.Errorf("the scores are %v, with %v running", scores, running)
+	}
+}
+
 // A branch's expected gain falls as its best lies further below the best of all, as its trials become alike, and with their number; pruned trials
 // count in the number alone.
 func TestExpectedGain(t *testing.T) {

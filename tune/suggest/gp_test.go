@@ -4,6 +4,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/suggest/suggesttest"
 )
 
 func TestGPGradientMatchesFiniteDifferences(t *testing.T) {
@@ -44,6 +47,46 @@ func TestGPInterpolates(t *testing.T) {
 	p = g.predictor()
 	if sd := p.at([]float64{50}); !near(sd, 1, 1e-6) || !near(p.means[0], 0, 1e-6) {
 		t.Errorf("far away: got %v ± %v, want 0 ± 1", p.means[0], sd)
+	}
+}
+
+// The values of a choice are all as far from each other, and from a choice that is not there; numbers are as far as they are.
+func TestValuesOfAChoiceAreAllAsFarFromEachOther(t *testing.T) {
+	m := newModel(tune.Space{tune.Choice("c", "p", "q", "r", "s"), tune.Real("x", 10, 20)})
+	theta := gpTheta{0, 0, 0, 0}
+	for _, tc := range []struct {
+		a, b []float64
+		want float64
+	}{
+		{[]float64{0, 12}, []float64{0, 12}, 0}, {[]float64{0, 12}, []float64{1, 12}, 1}, {[]float64{0, 12}, []float64{3, 12}, 1}, {[]float64{math.NaN(), 12}, []float64{2, 12}, 1},
+		{[]float64{0, 12}, []float64{0, 15}, 0.3}, {[]float64{0, math.NaN()}, []float64{0, 19}, 0.4},
+	} {
+		if got := theta.distance(m.encode(tc.a), m.encode(tc.b), theta.inverseScales()); !near(got, tc.want, 1e-12) {
+			t.Errorf("from %v to %v: got %v, want %v", tc.a, tc.b, got, tc.want)
+		}
+	}
+}
+
+// Where a trial runs already the next one is not proposed, though no result has come: the process takes its value for drawn, and so for known.
+func TestGPProposesAwayFromRunningTrials(t *testing.T) {
+	_, v, err := suggesttest.Branin().Run(&Sobol{}, 14, 1, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all [][]float64
+	for i := range 4 {
+		p, err := (&GP{}).Suggest(v, v.Len(), randFor("running"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := []float64{(p.Float("x") + 5) / 15, p.Float("y") / 15}
+		for k, o := range all {
+			if d := math.Hypot(at[0]-o[0], at[1]-o[1]); d < 0.05 {
+				t.Errorf("proposal %d, at %.3f of the ranges, is only %.4f from proposal %d, which runs", i, at, d, k)
+			}
+		}
+		all = append(all, at)
+		v.Add(p)
 	}
 }
 

@@ -62,9 +62,9 @@ func (g *GP) startup() int {
 }
 
 // encode maps values to the process's inputs: numbers to [0, 1], choices to whole numbers. See gap.
-func (s *model) encode(x []float64) []float64 {
+func (m *model) encode(x []float64) []float64 {
 	in := make([]float64, len(x))
-	for i, d := range s.dims {
+	for i, d := range m.dims {
 		missing := math.IsNaN(x[i])
 		switch {
 		case d.choices > 0 && missing:
@@ -143,14 +143,14 @@ func (g *GP) choose(done []*record) []*record {
 }
 
 // points are the inputs and scores of records.
-func (s *model) points(data []*record) (x [][]float64, scores []float64) {
+func (m *model) points(data []*record) (x [][]float64, scores []float64) {
 	mid := medianScore(data)
 	for _, r := range data {
 		score := r.score
 		if r.state == recordPruned { // its final value is not known, but was not going to be good
 			score = min(score, mid)
 		}
-		x, scores = append(x, s.encode(r.x)), append(scores, score)
+		x, scores = append(x, m.encode(r.x)), append(scores, score)
 	}
 	penalise(data, scores)
 	return x, scores
@@ -298,7 +298,7 @@ func (g *GP) search(s *model, process *gp, bests []float64, data []*record, give
 }
 
 // open are the dims that are there at x and not given.
-func (s *model) open(x, given []float64) []int {
+func (m *model) open(x, given []float64) []int {
 	var out []int
 	for i := range x {
 		if !math.IsNaN(x[i]) && (given == nil || math.IsNaN(given[i])) {
@@ -310,14 +310,14 @@ func (s *model) open(x, given []float64) []int {
 
 // nudge moves some coordinates of a point of the unit cube by normal steps, reflected at the walls; a choice is drawn anew
 // now and then.
-func (s *model) nudge(u []float64, open []int, sd float64, rng *rand.Rand) []float64 {
+func (m *model) nudge(u []float64, open []int, sd float64, rng *rand.Rand) []float64 {
 	out := slices.Clone(u)
 	all := rng.IntN(2) == 0
 	if !all && len(open) > 0 {
 		open = []int{open[rng.IntN(len(open))]}
 	}
 	for _, i := range open {
-		d := s.dims[i]
+		d := m.dims[i]
 		if d.choices > 0 {
 			if !all || rng.Float64() < 0.1 {
 				out[i] = rng.Float64()

@@ -22,5 +22,8 @@ func normalMass(a, b float64) float64 {
 	if a > 0 {
 		a, b = -b, -a
 	}
+	if a < -8.5 && b > 8.5 {
+		return 1 // to the last bit
+	}
 	return normalCDF(b) - normalCDF(a)
 }

@@ -1,7 +1,6 @@
 package suggest
 
 import (
-	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -163,7 +162,9 @@ func (f *factor) numeric(d *dim, obs [][]float64, j int, rules parzenRules, join
 		if rules.hyperopt {
 			mass = 1 // divided out over the whole mixture
 		}
-		f.scale[i] = -math.Log(mass)
+		if mass != 1 {
+			f.scale[i] = -math.Log(mass)
+		}
 		if d.step == 0 {
 			f.scale[i] -= math.Log(s) + logSqrt2Pi
 		}
@@ -184,7 +185,15 @@ func (f *factor) neighbours(n int) {
 	for i, mu := range f.mu[:n] {
 		order[i] = at{mu, i}
 	}
-	slices.SortFunc(order, func(a, b at) int { return cmp.Or(cmp.Compare(a.mu, b.mu), cmp.Compare(a.i, b.i)) })
+	slices.SortFunc(order, func(a, b at) int {
+		switch { // far quicker than cmp.Or, and a good part of a proposal's time
+		case a.mu < b.mu:
+			return -1
+		case a.mu > b.mu:
+			return 1
+		}
+		return a.i - b.i
+	})
 	for p, o := range order {
 		left, right := 0.0, 0.0
 		if p > 0 {
@@ -195,11 +204,6 @@ func (f *factor) neighbours(n int) {
 		}
 		f.sigma[o.i] = max(left, right)
 	}
-}
-
-// logDensity is the log density (log probability, of stepped dims and choices) of the point x, in values.
-func (m *mixture) logDensity(x []float64) float64 {
-	return m.evaluator().logDensity(x)
 }
 
 func logSumExp(terms []float64) float64 {

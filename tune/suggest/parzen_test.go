@@ -92,7 +92,7 @@ func TestKernelsAndDensitiesMatchOptuna(t *testing.T) {
 				t.Fatalf("%d points, %d densities", len(tc.points), len(want.LogPDF))
 			}
 			for i, p := range tc.points {
-				if got := m.logDensity(p); !near(got, want.LogPDF[i], 1e-6) {
+				if got := m.evaluator().logDensity(p); !near(got, want.LogPDF[i], 1e-6) {
 					t.Errorf("log density at %v: got %.9f, want %.9f", p, got, want.LogPDF[i])
 				}
 			}
@@ -126,7 +126,7 @@ func TestKernelsAndDensitiesMatchHyperopt(t *testing.T) {
 			t.Errorf("%v: sigmas %v, want (in another order) %v", tc.Obs, m.factors[0].sigma, tc.Sigmas)
 		}
 		for i, p := range tc.Points {
-			if got := m.logDensity([]float64{p}); !near(got, tc.LogPDF[i], 1e-6) {
+			if got := m.evaluator().logDensity([]float64{p}); !near(got, tc.LogPDF[i], 1e-6) {
 				t.Errorf("%v: log density at %v: got %.9f, want %.9f", tc.Obs, p, got, tc.LogPDF[i])
 			}
 		}
@@ -150,10 +150,10 @@ func TestWeightsAndSplitMatchOracle(t *testing.T) {
 	}
 	for key, want := range oracle.Gamma {
 		n, _ := strconv.Atoi(key)
-		if got := (&TPE{Rules: Optuna}).below(n); got != want.Optuna {
+		if got := (&TPE{Rules: Optuna}).goodCount(n); got != want.Optuna {
 			t.Errorf("%d trials: %d count as good, want %d", n, got, want.Optuna)
 		}
-		if got := (&TPE{Rules: Hyperopt}).below(n); got != want.Hyperopt {
+		if got := (&TPE{Rules: Hyperopt}).goodCount(n); got != want.Hyperopt {
 			t.Errorf("%d trials, Hyperopt's rule: %d count as good, want %d", n, got, want.Hyperopt)
 		}
 	}
@@ -170,7 +170,7 @@ func TestSamplesFollowDensity(t *testing.T) {
 	}
 	sum := 0.0
 	for v := 1.0; v <= 8; v++ {
-		want := math.Exp(m.logDensity([]float64{v}))
+		want := math.Exp(m.evaluator().logDensity([]float64{v}))
 		sum += want
 		if got := float64(count[v]) / n; math.Abs(got-want) > 5*math.Sqrt(want/n) {
 			t.Errorf("value %v: drawn with frequency %.4f, density says %.4f", v, got, want)
@@ -178,6 +178,20 @@ func TestSamplesFollowDensity(t *testing.T) {
 	}
 	if !near(sum, 1, 1e-9) {
 		t.Errorf("probabilities add up to %v", sum)
+	}
+}
+
+// The mass between two bounds is what the distribution function says, to the last bit in the middle, and keeps its digits far above the mean.
+func TestMassBetweenBounds(t *testing.T) {
+	for _, a := range []float64{-40, -9, -8.6, -8.4, -1, 0} {
+		for _, b := range []float64{0, 1, 8.4, 8.6, 9, 40} {
+			if got, want := normalMass(a, b), normalCDF(b)-normalCDF(a); got != want {
+				t.Errorf("from %v to %v: got %v, want %v", a, b, got, want)
+			}
+		}
+	}
+	if got, want := normalMass(9, 10), 1.1285122e-19; !near(got/want, 1, 1e-6) {
+		t.Errorf("from 9 to 10: got %v, want %v", got, want)
 	}
 }
 

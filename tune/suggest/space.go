@@ -187,7 +187,7 @@ func (m *model) blank() []float64 {
 }
 
 func (m *model) active(i int, x []float64) bool {
-	return m.when == nil || m.when[i] == nil || m.when[i](x)
+	return m.when[i] == nil || m.when[i](x)
 }
 
 // groups are the indices of the dims that are sampled together, in the space's order: each dim alone, or all of a branch.
@@ -195,10 +195,7 @@ func (m *model) groups(joint bool) [][]int {
 	var groups [][]int
 	at := make(map[int]int)
 	for i := range m.dims {
-		branch := 0
-		if m.branch != nil {
-			branch = m.branch[i]
-		}
+		branch := m.branch[i]
 		if k, ok := at[branch]; joint && ok {
 			groups[k] = append(groups[k], i)
 			continue

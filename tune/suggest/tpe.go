@@ -130,8 +130,8 @@ func bestOf(recs []record, n int) []int {
 	return top
 }
 
-// below is the number of n finished trials that count as good.
-func (t *TPE) below(n int) int {
+// goodCount is the number of n finished trials that count as good.
+func (t *TPE) goodCount(n int) int {
 	if t.Rules == Hyperopt {
 		return min(int(math.Ceil(0.25*math.Sqrt(float64(n)))), mostGood)
 	}
@@ -187,7 +187,7 @@ type sample struct {
 
 // split divides the finished records into good and other ones; running ones are added to the others.
 func (t *TPE) split(recs []record) (good, rest sample) {
-	top := bestOf(recs, t.below(finished(recs)))
+	top := bestOf(recs, t.goodCount(finished(recs)))
 	rank := make(map[int]int, len(top))
 	sum := 0.0
 	for k, i := range top {

@@ -2,7 +2,7 @@
 
 import { known } from "./format.js";
 
-const COLUMNS = ["value", "best_step", "step", "reports", "attempts", "started_seconds", "ended_seconds", "trained_seconds", "location", "replicas",
+const COLUMNS = ["value", "violation", "best_step", "step", "reports", "attempts", "started_seconds", "ended_seconds", "trained_seconds", "location", "replicas",
   "rule", "failure", "stop_step", "stop_value", "stop_bound"];
 
 /** The states of trials as classes of the style sheet. */
@@ -17,7 +17,7 @@ export class SearchState {
     this.columns = {};
     this.states = []; // indices of head.states
     this.progress = { at_seconds: [], value: [], trial: [] };
-    this.ranked = []; // numbers of trials that have a value, the best first
+    this.ranked = []; // numbers of trials that have a value, the best first; those that violate constraints last
     this.rank = new Int32Array(0); // by number, from 0; -1: no value
   }
 
@@ -79,10 +79,10 @@ export class SearchState {
   }
 
   #order() {
-    const value = this.columns.value;
+    const value = this.columns.value, violation = this.columns.violation;
     const sign = this.now.larger ? -1 : 1;
     this.ranked = range(this.count).filter((n) => known(value[n]));
-    this.ranked.sort((a, b) => sign * (value[a] - value[b]) || a - b);
+    this.ranked.sort((a, b) => violation[a] - violation[b] || sign * (value[a] - value[b]) || a - b);
     this.rank = new Int32Array(this.count).fill(-1);
     this.ranked.forEach((n, i) => { this.rank[n] = i; });
   }

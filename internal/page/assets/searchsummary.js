@@ -36,9 +36,9 @@ export class SearchSummary {
   update(state) {
     const { now, ranked, columns } = state;
     const counts = Object.fromEntries(state.head.states.map((name, i) => [name, state.counts()[i]]));
-    this.best = ranked[0] ?? null;
+    this.best = ranked.length > 0 && columns.violation[ranked[0]] === 0 ? ranked[0] : null;
     const [best, trials, running, elapsed, slots] = this.tiles;
-    show(best, this.best === null ? UNKNOWN : figure(columns.value[this.best]), this.best === null ? "no value yet" : `trial ${this.best}, ${now.metric}${known(columns.best_step[this.best]) ? ` at step ${columns.best_step[this.best]}` : ""}`);
+    show(best, this.best === null ? UNKNOWN : figure(columns.value[this.best]), this.best === null ? (ranked.length > 0 ? "no trial keeps all constraints" : "no value yet") : `trial ${this.best}, ${now.metric}${known(columns.best_step[this.best]) ? ` at step ${columns.best_step[this.best]}` : ""}`);
     const ended = ["completed", "pruned", "failed", "stopped"].filter((s) => counts[s] > 0).map((s) => `${whole(counts[s])} ${s}`).join(", ");
     show(trials, whole(state.count) + (now.planned > 0 ? ` of ${whole(now.planned)}` : ""), ended || "none has ended");
     show(running, whole(counts.running), [counts.pending && `${whole(counts.pending)} pending`, counts.paused && `${whole(counts.paused)} paused`].filter(Boolean).join(", ") || (now.parallel > 0 ? `at most ${whole(now.parallel)} at once` : "as many at once as fit"));

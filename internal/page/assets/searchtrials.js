@@ -29,7 +29,7 @@ export class SearchTrials {
       columns: [
         { id: "trial", title: "Trial", value: (row) => row.n, text: (row) => String(row.n) },
         { id: "state", title: "State", value: (row) => s.states[row.n], draw: (cell, row) => badge(cell, s.state(row.n)) },
-        { id: "value", title: s.now.metric || "value", numeric: true, value: (row) => (s.rank[row.n] < 0 ? null : s.rank[row.n]), text: (row) => figure(s.columns.value[row.n]), help: "the best first" },
+        { id: "value", title: s.now.metric || "value", numeric: true, value: (row) => (s.rank[row.n] < 0 ? null : s.rank[row.n]), text: (row) => figure(s.columns.value[row.n]) + (s.columns.violation[row.n] > 0 ? " (violates)" : ""), help: "the best first" },
         ...params,
         { id: "step", title: "Step", numeric: true, first: -1, value: column("step"), text: (row) => s.columns.step[row.n] ?? UNKNOWN, narrow: "middle" },
         { id: "time", title: "Trained", numeric: true, first: -1, value: column("trained_seconds"), text: (row) => span(s.columns.trained_seconds[row.n] || null), narrow: "hide" },
