@@ -1,5 +1,5 @@
-// Package gcm is AES-GCM with the wide AES instructions of newer CPUs (VAES and VPCLMULQDQ of AVX-512: AMD from Zen 4, Intel from Ice Lake), which
-// crypto/cipher does not use. It is three times as fast there. On other CPUs, and for keys of 256 bits, it is crypto/cipher's.
+// Package gcm is AES-GCM with the wide AES instructions of newer CPUs (VAES and VPCLMULQDQ: with registers of 512 bits on AMD from Zen 4 and
+// Intel from Ice Lake, of 256 bits on AMD Zen 3 and Intel's CPUs without AVX-512), which crypto/cipher does not use. On other CPUs, and for keys of 256 bits, it is crypto/cipher's.
 //
 // Its time depends on lengths alone: there are no tables that keys or data index.
 //
@@ -18,8 +18,8 @@ func New(key []byte) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
-	if wide && len(key) == 16 && !fips140.Enabled() {
-		return newWide(key, block), nil
+	if widest > 0 && len(key) == 16 && !fips140.Enabled() {
+		return newWide(key, block, widest), nil
 	}
 	return cipher.NewGCM(block)
 }

@@ -11,8 +11,17 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// wide reports whether the CPU has the instructions, and the system saves their registers.
-var wide = cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VAES && cpu.X86.HasAVX512VPCLMULQDQ
+// widest is the number of bits of the widest registers with which the CPU has the instructions, and which the system saves: 512, 256, or 0.
+var widest = func() int {
+	const vectorAES, vectorPCLMULQDQ = 1 << 9, 1 << 10 // of leaf 7, which CPUs with AVX2 have
+	switch x := &cpu.X86; {
+	case !x.HasAES || !x.HasPCLMULQDQ || !x.HasAVX2 || extendedFeatures()&(vectorAES|vectorPCLMULQDQ) != vectorAES|vectorPCLMULQDQ:
+		return 0
+	case x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512VAES && x.HasAVX512VPCLMULQDQ:
+		return 512
+	}
+	return 256
+}()
 
 const (
 	blockSize = 16
@@ -33,7 +42,25 @@ type schedule struct {
 // A wideGCM is AES-128-GCM. Its methods may be called from many goroutines.
 type wideGCM struct {
 	block cipher.Block
+	bits  int // of the registers, 256 or 512
 	k     schedule
+}
+
+// seal and open are sealChunks and openChunks with registers of g.bits.
+func (g *wideGCM) seal(counter *[blockSize]byte, dst, src *byte, n int, hash *[2]uint64) {
+	if g.bits == 512 {
+		sealChunks(&g.k, counter, dst, src, n, hash)
+	} else {
+		sealChunks256(&g.k, counter, dst, src, n, hash)
+	}
+}
+
+func (g *wideGCM) open(counter *[blockSize]byte, dst, src *byte, n int, hash *[2]uint64) {
+	if g.bits == 512 {
+		openChunks(&g.k, counter, dst, src, n, hash)
+	} else {
+		openChunks256(&g.k, counter, dst, src, n, hash)
+	}
 }
 
 // sealChunks encrypts n chunks and hashes the ciphertext; openChunks hashes n chunks of ciphertext and decrypts them. Counter is the block of the first
@@ -45,6 +72,15 @@ func sealChunks(k *schedule, counter *[blockSize]byte, dst, src *byte, n int, ha
 //go:noescape
 func openChunks(k *schedule, counter *[blockSize]byte, dst, src *byte, n int, hash *[2]uint64)
 
+//go:noescape
+func sealChunks256(k *schedule, counter *[blockSize]byte, dst, src *byte, n int, hash *[2]uint64)
+
+//go:noescape
+func openChunks256(k *schedule, counter *[blockSize]byte, dst, src *byte, n int, hash *[2]uint64)
+
+// extendedFeatures is register ECX of the CPU's leaf 7.
+func extendedFeatures() (ecx uint32)
+
 // hashBlocks hashes n blocks, at least 1, with the hash key h.
 //
 //go:noescape
@@ -55,8 +91,8 @@ func hashBlocks(h, hash *[2]uint64, src *byte, n int)
 //go:noescape
 func expandKey(k *schedule, key *byte)
 
-func newWide(key []byte, block cipher.Block) cipher.AEAD {
-	g := &wideGCM{block: block}
+func newWide(key []byte, block cipher.Block, bits int) cipher.AEAD {
+	g := &wideGCM{block: block, bits: bits}
 	expandKey(&g.k, &key[0])
 	var h [blockSize]byte
 	block.Encrypt(h[:], h[:])
@@ -92,13 +128,13 @@ func (g *wideGCM) Seal(dst, nonce, plaintext, additional []byte) []byte {
 	mustNotOverlap(out, plaintext, additional)
 	hash := g.hash(additional)
 	if whole := n / chunk; whole > 0 {
-		sealChunks(&g.k, &counter, &out[0], &plaintext[0], whole, &hash)
+		g.seal(&counter, &out[0], &plaintext[0], whole, &hash)
 	}
 	if at := n &^ (chunk - 1); at < n {
 		var last [chunk]byte
 		copy(last[:], plaintext[at:])
 		var none [2]uint64
-		sealChunks(&g.k, &counter, &last[0], &last[0], 1, &none)
+		g.seal(&counter, &last[0], &last[0], 1, &none)
 		copy(out[at:], last[:n-at])
 		g.hashLast(&hash, &last, n-at)
 	}
@@ -121,14 +157,14 @@ func (g *wideGCM) Open(dst, nonce, ciphertext, additional []byte) ([]byte, error
 	mustNotOverlap(out, ciphertext, additional)
 	hash := g.hash(additional)
 	if whole := n / chunk; whole > 0 {
-		openChunks(&g.k, &counter, &out[0], &ciphertext[0], whole, &hash)
+		g.open(&counter, &out[0], &ciphertext[0], whole, &hash)
 	}
 	if at := n &^ (chunk - 1); at < n {
 		var last [chunk]byte
 		copy(last[:], ciphertext[at:n])
 		g.hashLast(&hash, &last, n-at)
 		var none [2]uint64
-		openChunks(&g.k, &counter, &last[0], &last[0], 1, &none)
+		g.open(&counter, &last[0], &last[0], 1, &none)
 		copy(out[at:], last[:n-at])
 	}
 	var tag [tagSize]byte

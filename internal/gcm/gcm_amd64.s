@@ -169,6 +169,129 @@ GLOBL count<>(SB), (NOPTR+RODATA), $80
 	VMOVDQU X11, (DX);  \
 	VZEROUPPER
 
+// The same with registers of 256 bits, for CPUs that have VAES and VPCLMULQDQ without AVX-512. A chunk's key stream takes eight of the sixteen registers,
+// so encryption and hash follow each other, and the CPU overlaps them as far as it looks ahead.
+
+#define ROUND256(op, at) \
+	VBROADCASTI128 at(AX), Y8; \
+	op Y8, Y0, Y0; \
+	op Y8, Y1, Y1; \
+	op Y8, Y2, Y2; \
+	op Y8, Y3, Y3; \
+	op Y8, Y4, Y4; \
+	op Y8, Y5, Y5; \
+	op Y8, Y6, Y6; \
+	op Y8, Y7, Y7
+
+#define COUNT256(to) \
+	VPSHUFB Y14, Y15, to; \
+	VPADDD  Y13, Y15, Y15
+
+// The key stream of the next 16 blocks in Y0 to Y7.
+#define STREAM256 \
+	COUNT256(Y0); \
+	COUNT256(Y1); \
+	COUNT256(Y2); \
+	COUNT256(Y3); \
+	COUNT256(Y4); \
+	COUNT256(Y5); \
+	COUNT256(Y6); \
+	COUNT256(Y7); \
+	ROUND256(VPXOR, 0); \
+	ROUND256(VAESENC, 16); \
+	ROUND256(VAESENC, 32); \
+	ROUND256(VAESENC, 48); \
+	ROUND256(VAESENC, 64); \
+	ROUND256(VAESENC, 80); \
+	ROUND256(VAESENC, 96); \
+	ROUND256(VAESENC, 112); \
+	ROUND256(VAESENC, 128); \
+	ROUND256(VAESENC, 144); \
+	ROUND256(VAESENCLAST, 160)
+
+#define CRYPT2BLOCKS(at, key) \
+	VPXOR   at(SI), key, key; \
+	VMOVDQU key, at(DI)
+
+#define CRYPT256 \
+	CRYPT2BLOCKS(0, Y0); \
+	CRYPT2BLOCKS(32, Y1); \
+	CRYPT2BLOCKS(64, Y2); \
+	CRYPT2BLOCKS(96, Y3); \
+	CRYPT2BLOCKS(128, Y4); \
+	CRYPT2BLOCKS(160, Y5); \
+	CRYPT2BLOCKS(192, Y6); \
+	CRYPT2BLOCKS(224, Y7); \
+	ADDQ $256, SI; \
+	ADDQ $256, DI
+
+// The product of the two blocks in Y0 and their powers; see PRODUCT.
+#define PRODUCT256(powers, folded, low, high, sums) \
+	VPCLMULQDQ $0x00, powers(AX), Y0, low;  \
+	VPCLMULQDQ $0x11, powers(AX), Y0, high; \
+	VPSHUFD    $78, Y0, sums;               \
+	VPXOR      Y0, sums, sums;              \
+	VPCLMULQDQ $0x00, folded(AX), sums, sums
+
+#define MULTIPLY256(at, powers, folded) \
+	VMOVDQU at(R8), Y0;                      \
+	VPSHUFB Y14, Y0, Y0;                     \
+	PRODUCT256(powers, folded, Y1, Y2, Y3); \
+	VPXOR   Y1, Y5, Y5;                      \
+	VPXOR   Y2, Y6, Y6;                      \
+	VPXOR   Y3, Y12, Y12
+
+// Hashes the 16 blocks of ciphertext at R8 into X11.
+#define HASH256 \
+	VMOVDQU      32(R8), Y0;                 \
+	VPSHUFB      Y14, Y0, Y0;                \
+	PRODUCT256(208, 464, Y5, Y6, Y12);       \
+	MULTIPLY256(64, 240, 496);               \
+	MULTIPLY256(96, 272, 528);               \
+	MULTIPLY256(128, 304, 560);              \
+	MULTIPLY256(160, 336, 592);              \
+	MULTIPLY256(192, 368, 624);              \
+	MULTIPLY256(224, 400, 656);              \
+	VMOVDQU      (R8), Y0;                   \
+	VPSHUFB      Y14, Y0, Y0;                \
+	VPXOR        Y11, Y0, Y0;                \
+	PRODUCT256(176, 432, Y1, Y2, Y3);        \
+	VPXOR        Y1, Y5, Y5;                 \
+	VPXOR        Y2, Y6, Y6;                 \
+	VPXOR        Y3, Y12, Y12;               \
+	VPXOR        Y5, Y12, Y12;               \
+	VPXOR        Y6, Y12, Y12;               \
+	VPSLLDQ      $8, Y12, Y1;                \
+	VPSRLDQ      $8, Y12, Y2;                \
+	VPXOR        Y1, Y5, Y5;                 \
+	VPXOR        Y2, Y6, Y6;                 \
+	VEXTRACTI128 $1, Y5, X1;                 \
+	VEXTRACTI128 $1, Y6, X2;                 \
+	VPXOR        X1, X5, X5;                 \
+	VPXOR        X2, X6, X6;                 \
+	REDUCE
+
+#define SETUP256 \
+	MOVQ           k+0(FP), AX;        \
+	MOVQ           counter+8(FP), BX;  \
+	MOVQ           dst+16(FP), DI;     \
+	MOVQ           src+24(FP), SI;     \
+	MOVQ           n+32(FP), CX;       \
+	MOVQ           hash+40(FP), DX;    \
+	VMOVDQU        (DX), X11;          \
+	VMOVDQU        poly<>(SB), X10;    \
+	VBROADCASTI128 reverse<>(SB), Y14; \
+	VBROADCASTI128 count<>+32(SB), Y13; \
+	VBROADCASTI128 (BX), Y15;          \
+	VPSHUFB        Y14, Y15, Y15;      \
+	VPADDD         count<>(SB), Y15, Y15
+
+#define FINISH256 \
+	VPSHUFB X14, X15, X15; \
+	VMOVDQU X15, (BX);     \
+	VMOVDQU X11, (DX);     \
+	VZEROUPPER
+
 // func sealChunks(k *schedule, counter *[16]byte, dst, src *byte, n int, hash *[2]uint64)
 //
 // A chunk is hashed while the next one is encrypted: neither waits for the other.
@@ -269,4 +392,49 @@ TEXT ·expandKey(SB), NOSPLIT, $0-16
 	EXPAND(0x80, 128)
 	EXPAND(0x1b, 144)
 	EXPAND(0x36, 160)
+	RET
+
+// func sealChunks256(k *schedule, counter *[16]byte, dst, src *byte, n int, hash *[2]uint64)
+TEXT ·sealChunks256(SB), NOSPLIT, $0-48
+	SETUP256
+	MOVQ DI, R8
+	STREAM256
+	CRYPT256
+	DECQ CX
+	JZ   sealLast256
+
+sealLoop256:
+	FETCH
+	STREAM256
+	CRYPT256
+	HASH256
+	ADDQ $256, R8
+	DECQ CX
+	JNZ  sealLoop256
+
+sealLast256:
+	HASH256
+	FINISH256
+	RET
+
+// func openChunks256(k *schedule, counter *[16]byte, dst, src *byte, n int, hash *[2]uint64)
+TEXT ·openChunks256(SB), NOSPLIT, $0-48
+	SETUP256
+
+openLoop256:
+	MOVQ SI, R8
+	HASH256
+	STREAM256
+	CRYPT256
+	DECQ CX
+	JNZ  openLoop256
+	FINISH256
+	RET
+
+// func extendedFeatures() (ecx uint32)
+TEXT ·extendedFeatures(SB), NOSPLIT, $0-4
+	MOVL $7, AX
+	XORL CX, CX
+	CPUID
+	MOVL CX, ecx+0(FP)
 	RET
