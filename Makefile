@@ -180,9 +180,10 @@ generate: ## make the generated files anew
 docs: build ## write the parts of docs/reference that a program makes
 	$(GO) run ./internal/docgen -bin $(BIN)
 
+# The SDKs of clouds and the types of Kubernetes are most of the time of a first build: these programs go without, in a folder of their own.
 demo: ## train on this machine: 2 workers, 2 servers, no network
-	$(BUILD) -o $(BIN)/ ./launch ./examples/cifar10
-	$(BIN)/launch -n 2 -s 2 -- $(BIN)/cifar10 $(DEMO_ARGS)
+	$(BUILD) -tags nobuckets,nokubernetes -o $(BIN)/demo/ ./launch ./examples/cifar10
+	$(BIN)/demo/launch -n 2 -s 2 -- $(BIN)/demo/cifar10 $(DEMO_ARGS)
 
 deps: ## install what the tests need besides Go (Debian, as root)
 	apt-get update

@@ -162,7 +162,8 @@ func (b *bench) row(ctx context.Context, r row, share time.Duration) (result, er
 	if share <= 0 {
 		return result{row: r}, fmt.Errorf("not measured: --budget %v is spent: %w", b.budget, errLate)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, share, errLate)
+	over := fmt.Errorf("the row's %v of --budget %v were over (fewer --rows have more time each): %w", share.Round(time.Second/10), b.budget, errLate)
+	ctx, cancel := context.WithTimeoutCause(ctx, share, over)
 	defer cancel()
 	return b.measure(ctx, r, time.Now().Add(share*2/3)) // the rest is for memory
 }

@@ -122,6 +122,10 @@ func TestSlowProgramsAreRows(t *testing.T) {
 			t.Errorf("got no line %s in\n%s", want, out)
 		}
 	}
+	out = run("--budget", "3s")
+	if want := "the row's 1.5s of --budget 3s were over (fewer --rows have more time each): too slow"; !strings.Contains(out, want) {
+		t.Errorf("got no %q in\n%s", want, out)
+	}
 	out = run("--budget", "1ns")
 	if got := strings.Count(out, "# BenchmarkRatio/"); got != 2 || !strings.Contains(out, "--budget 1ns is spent") {
 		t.Errorf("got %d rows that were not measured, want 2:\n%s", got, out)
