@@ -79,11 +79,35 @@ func earlyFlag(app *cli.App, err error) error {
 	return nil
 }
 
-// suggestFlag names the flag that was perhaps meant by an unknown one.
+// wantValue says which values a flag takes, where package flag says only that it could not parse this one.
+func wantValue(flags []cli.Flag, err error) error {
+	text, ok := strings.CutSuffix(err.Error(), ": parse error")
+	if !ok {
+		return err
+	}
+	for _, f := range flags {
+		for _, name := range f.Names() {
+			if !strings.HasSuffix(text, " for flag -"+name) && !strings.HasSuffix(text, " for -"+name) {
+				continue
+			}
+			switch f.(type) {
+			case *cli.IntFlag:
+				return fmt.Errorf("%s: want a whole number", text)
+			case *cli.DurationFlag:
+				return fmt.Errorf("%s: want a time with its unit, such as 30s or 5m", text)
+			case *cli.BoolFlag:
+				return fmt.Errorf("%s: want true or false", text)
+			}
+		}
+	}
+	return err
+}
+
+// suggestFlag names the flag that was perhaps meant by an unknown one, and says which values a flag takes that got a wrong one.
 func suggestFlag(flags []cli.Flag, err error) error {
 	name, ok := unknownFlag(err)
 	if !ok {
-		return err
+		return wantValue(flags, err)
 	}
 	text := "there is no flag -" + name
 	if best := nearest(flags, strings.TrimLeft(name, "-")); best != "" {
