@@ -23,6 +23,7 @@ var matchers = []string{"Contains", "ContainsAny", "HasPrefix", "HasSuffix", "Cu
 // readsAsText are the functions that may: what they read is another program's or library's.
 var readsAsText = map[string]string{
 	"launch.unknownFlag": "the command-line library says only so which flag is not known",
+	"launch.wantValue":   "package flag says only so which value it could not parse",
 }
 
 // proseNames are what text for people is called.
