@@ -95,9 +95,7 @@ func TestTrialsAreStepsOfSlurm(t *testing.T) {
 		if out := c.Output(id); !strings.Contains(out, "with value 4") {
 			t.Errorf("%s: the search ended with\n%s", name, out)
 		}
-		if left := c.Run(t, "squeue", "--steps", "--noheader"); left != "" {
-			t.Errorf("%s: steps are left: %s", name, left)
-		}
+		c.AwaitEmptyQueue(t, 10*time.Second, "--steps")
 	}
 	// One that is cancelled leaves nothing either.
 	dir, _ := slurmStudy(t, "resources: {slots: 2, servers: 1}\n")
@@ -106,9 +104,7 @@ func TestTrialsAreStepsOfSlurm(t *testing.T) {
 	c.Run(t, "scancel", "--signal=TERM", "--batch", id)
 	c.AwaitOutput(t, id, "to resume: ")
 	c.AwaitNoProcess(t, 10*time.Second)
-	if left := c.Run(t, "squeue", "--noheader"); left != "" {
-		t.Errorf("jobs are left: %s", left)
-	}
+	c.AwaitEmptyQueue(t, 10*time.Second)
 }
 
 // A node that dies ends the steps there. Their trials run again elsewhere, and no trial has failed.

@@ -37,6 +37,22 @@ func (c *Cluster) Processes() (list []Process) {
 	return list
 }
 
+// AwaitEmptyQueue waits until squeue lists nothing, for a time at most: Slurm goes on completing a job for a moment after its last process has ended.
+// Arguments are added to squeue's.
+func (c *Cluster) AwaitEmptyQueue(t testing.TB, within time.Duration, args ...string) {
+	t.Helper()
+	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		left := c.Run(t, "squeue", append([]string{"--noheader"}, args...)...)
+		if left == "" {
+			return
+		}
+		if time.Since(start) > within {
+			t.Errorf("squeue lists after %s: %s", within, left)
+			return
+		}
+	}
+}
+
 // AwaitNoProcess waits until no job has a process, for a time at most, and says how long it took from now.
 func (c *Cluster) AwaitNoProcess(t testing.TB, within time.Duration) time.Duration {
 	t.Helper()
