@@ -100,7 +100,7 @@ func scanLog(path string, r io.Reader, size int64, seq uint64, yield func(*Event
 	}
 }
 
-// fromACopy says what to do about a log that somebody else has changed.
+// fromACopy says how to go on with a log that another program has changed: from a copy of it.
 const fromACopy = "a crash does not cause this: restore the file from a copy"
 
 var errLong = fmt.Errorf("longer than %d bytes", maxLine)

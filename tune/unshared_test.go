@@ -89,14 +89,14 @@ func unsharedHosts(t *testing.T) (s *sshtest.Server, j *tune.Jobs, log *syncBuff
 	}
 	s = sshtest.Start(t, 2)
 	root := t.TempDir()
-	for _, dir := range []string{"start/runs/earlier", "empty", "work", s.Addresses[0] + "/tmp", s.Addresses[1] + "/tmp"} {
+	for _, dir := range []string{"start/runs/earlier", "empty", "job", s.Addresses[0] + "/tmp", s.Addresses[1] + "/tmp"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, text := range map[string]string{"start/data": "data", "start/runs/earlier/log.jsonl": "", "start/runs/earlier/large": "x",
 		"host.sh": strings.ReplaceAll(`set -- $SSH_CONNECTION
-HERE=$3 TMPDIR=ROOT/work/tmp exec `+unshare+` sh -c 'mount --bind ROOT/empty ROOT/start && mount --bind "ROOT/$HERE" ROOT/work && exec sh -c "$SSH_ORIGINAL_COMMAND"'
+HERE=$3 TMPDIR=ROOT/job/tmp exec `+unshare+` sh -c 'mount --bind ROOT/empty ROOT/start && mount --bind "ROOT/$HERE" ROOT/job && exec sh -c "$SSH_ORIGINAL_COMMAND"'
 `, "ROOT", root)} {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
@@ -136,7 +136,7 @@ HERE=$3 TMPDIR=ROOT/work/tmp exec `+unshare+` sh -c 'mount --bind ROOT/empty ROO
 			}
 		}
 	})
-	return s, &tune.Jobs{HostFile: file, Address: "127.0.0.1", SSH: strings.Join(s.Client, " "), Launch: launch, Folder: filepath.Join(root, "work"),
+	return s, &tune.Jobs{HostFile: file, Address: "127.0.0.1", SSH: strings.Join(s.Client, " "), Launch: launch, Folder: filepath.Join(root, "job"),
 		LaunchFlags: []string{"--env", kindVariable, "--env", unsharedVariable, "--env", unsharedWait}, Logger: slog.New(slog.NewTextHandler(log, nil))}, log
 }
 

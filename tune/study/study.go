@@ -223,7 +223,7 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	}
 	checked := *c
 	if r.faulty["space"] {
-		checked.Space, checked.Points = tune.Space{tune.Real("any", 0, 1)}, nil // the mistakes of other fields are told all the same
+		checked.Space, checked.Points = tune.Space{tune.Real("any", 0, 1)}, nil // so that the other fields are checked too
 	}
 	if err := checked.Validate(); err != nil {
 		r.invalid(top, err)
