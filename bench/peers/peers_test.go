@@ -126,6 +126,10 @@ func TestSlowProgramsAreRows(t *testing.T) {
 	if want := "the row's 1.5s of --budget 3s were over (fewer --rows have more time each): too slow"; !strings.Contains(out, want) {
 		t.Errorf("got no %q in\n%s", want, out)
 	}
+	out = run("--budget", "3s", "--rows", "imagenet/batch=64/processes=2/dtype=float32", "--launch", program(t, "for i in 0 1; do echo spell 10 6 6; done\n"))
+	if want := "the row's 3s of --budget 3s were over (fewer --rows have more time each): too slow"; !strings.Contains(out, want) {
+		t.Errorf("got no %q in\n%s", want, out)
+	}
 	out = run("--budget", "1ns")
 	if got := strings.Count(out, "# BenchmarkRatio/"); got != 2 || !strings.Contains(out, "--budget 1ns is spent") {
 		t.Errorf("got %d rows that were not measured, want 2:\n%s", got, out)

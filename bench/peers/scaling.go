@@ -53,18 +53,21 @@ func (b *bench) scalingTurn(ctx context.Context, res *result, alone row) error {
 	if err != nil {
 		return err
 	}
-	// As many steps as take about as long as all spells of a process do in other rows.
-	steps := max(3, int(ours.wall/float64(r.batch)*b.seconds*float64(b.turns)))
+	// As many steps as take about as long as all spells of a process do in other rows; at first few of the peer, which may be much slower.
+	stepsAt := func(x rate) int { return max(3, int(x.wall/float64(r.batch)*b.seconds*float64(b.turns))) }
+	steps := stepsAt(ours)
 	pair, err := b.spellOfJob(ctx, r, 2, b.launch, "-n", "2", "-s", "2", "--", b.ours, "train", "--model", model, "--batch", batch, "--threads", "1", "--steps", strconv.Itoa(steps))
 	if err != nil {
 		return err
 	}
 	var theirs [2]rate
+	steps = max(3, steps/4)
 	for i := range theirs {
 		n := strconv.Itoa(i + 1)
 		if theirs[i], err = b.spellOfJob(ctx, r, i+1, b.python, b.script, "train", model, batch, n, strconv.Itoa(steps)); err != nil {
 			return err
 		}
+		steps = stepsAt(theirs[i])
 	}
 	res.oursAlone, res.ours = append(res.oursAlone, ours), append(res.ours, pair)
 	res.peerAlone, res.peer = append(res.peerAlone, theirs[0]), append(res.peer, theirs[1])
@@ -102,8 +105,11 @@ func (b *bench) spellOfJob(ctx context.Context, r row, n int, args ...string) (r
 		err = cmd.Wait()
 		_ = processes.SignalGroup(cmd, syscall.SIGKILL) // what it has left behind
 	}
-	if err != nil && context.Cause(ctx) == errLate {
+	switch cause := context.Cause(ctx); {
+	case err != nil && cause == errLate:
 		return rate{}, fmt.Errorf("%s: no end within %v: %w", strings.Join(args[:2], " "), time.Since(begun).Round(time.Second/10), errLate)
+	case err != nil && errors.Is(cause, errLate):
+		return rate{}, fmt.Errorf("%s: no end when %w", strings.Join(args[:2], " "), cause)
 	}
 	if err != nil {
 		return rate{}, b.blame(fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out.Last()), args)
