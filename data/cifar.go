@@ -58,7 +58,7 @@ func loadCIFAR(where string, files []cifarFile) (train, test *ImageSet, err erro
 	info, err := os.Stat(where)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, fmt.Errorf("data: cifar10: %w; fetch the binary version of CIFAR-10 there (FetchCIFAR10; --download of the example)", err)
+			return nil, nil, fmt.Errorf("data: cifar10: %w; fetch the binary version of CIFAR-10 there (FetchCIFAR10)", err)
 		}
 		return nil, nil, fmt.Errorf("data: cifar10: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/flagerr"
 	"github.com/paragon-train/paragon/internal/gpus"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/joblog"
@@ -432,8 +433,8 @@ func joinBool(app *cli.App, args []string) []string {
 
 // explainFlag says what to do about a flag of launch itself that cannot be read.
 func explainFlag(app *cli.App, err error) error {
-	explained := suggestFlag(app.VisibleFlags(), err)
-	if name, ok := unknownFlag(err); ok && nearest(app.VisibleFlags(), strings.TrimLeft(name, "-")) == "" {
+	explained := flagerr.Explain(app.VisibleFlags(), err)
+	if name, ok := flagerr.Unknown(err); ok && flagerr.Nearest(app.VisibleFlags(), name) == "" {
 		return fmt.Errorf("launch: %w; put flags of the workers' command after the command", explained)
 	}
 	return fmt.Errorf("launch: %w", explained)

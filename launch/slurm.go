@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/internal/flagerr"
 	"github.com/paragon-train/paragon/launch/internal/slurm"
 )
 
@@ -155,7 +156,7 @@ func parseOwn(c *cli.Context, args []string, action cli.ActionFunc) error {
 		Name: c.App.Name + " " + c.Command.Name, HideHelp: true, HideHelpCommand: true, Flags: c.Command.Flags, Action: action,
 		DisableSliceFlagSeparator: true, Writer: c.App.Writer, ErrWriter: c.App.ErrWriter, ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return usageError{fmt.Errorf("%s %s: %w", c.App.Name, c.Command.Name, suggestFlag(c.Command.VisibleFlags(), err))}
+			return usageError{fmt.Errorf("%s %s: %w", c.App.Name, c.Command.Name, flagerr.Explain(c.Command.VisibleFlags(), err))}
 		},
 	}
 	return app.Run(append([]string{app.Name}, args...))

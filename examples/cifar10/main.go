@@ -25,6 +25,7 @@ import (
 
 	"github.com/paragon-train/paragon/adapt"
 	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/internal/flagerr"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/version"
@@ -43,9 +44,19 @@ func main() {
 		os.Exit(143)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "cifar10:", withFlags(err))
+		if errors.As(err, new(usageError)) {
+			os.Exit(2)
+		}
 		os.Exit(1)
 	}
 }
+
+// A usageError is a command line that cannot be read: exit code 2, as that of other programs.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func (e usageError) Error() string { return e.error.Error() + "; see --help" }
 
 // withFlags says of a damaged checkpoint which flags go on from the one before it.
 func withFlags(err error) error {
@@ -64,7 +75,9 @@ func newApp() *cli.App {
 		HideHelpCommand: true,
 		Flags:           flags(),
 		Action:          run,
-		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return fmt.Errorf("%w; see --help", err) },
+		OnUsageError: func(c *cli.Context, err error, _ bool) error {
+			return usageError{flagerr.Explain(c.App.VisibleFlags(), err)}
+		},
 		Description: `Run it alone, or as a worker of a job:
 
    cifar10 --epochs 2
@@ -81,7 +94,7 @@ Without --data it trains on synthetic images. --download fetches CIFAR-10 first.
 
 func run(c *cli.Context) error {
 	if c.NArg() > 0 {
-		return fmt.Errorf("got %q after the flags, want flags only; see --help", c.Args().First())
+		return usageError{fmt.Errorf("got %q after the flags, want flags only", c.Args().First())}
 	}
 	s := fromFlags(c)
 	if err := s.validate(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net/http"
 	"os"
@@ -132,7 +133,11 @@ func loadData(ctx context.Context, s settings) (train, test *data.ImageSet, err 
 			return nil, nil, err
 		}
 	}
-	if train, test, err = data.LoadCIFAR10(s.data); err != nil {
+	train, test, err = data.LoadCIFAR10(s.data)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, fmt.Errorf("%w, or let --download do it", err)
+	case err != nil:
 		return nil, nil, err
 	}
 	if s.trainExamples > train.Len() || s.testImages > test.Len() {

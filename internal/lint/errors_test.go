@@ -20,12 +20,6 @@ var decidedByCode = []string{"launch", "schedulernode", "internal/scheduler", "s
 var matchers = []string{"Contains", "ContainsAny", "HasPrefix", "HasSuffix", "CutPrefix", "CutSuffix", "Cut", "Index", "LastIndex", "EqualFold", "Split", "Fields",
 	"MatchString", "FindString", "FindStringSubmatch", "FindAllString", "FindStringIndex"}
 
-// readsAsText are the functions that may: what they read is another program's or library's.
-var readsAsText = map[string]string{
-	"launch.unknownFlag": "the command-line library says only so which flag is not known",
-	"launch.wantValue":   "package flag says only so which value it could not parse",
-}
-
 // proseNames are what text for people is called.
 var proseNames = []string{"reason", "why", "refusal", "failure", "fate"}
 
@@ -33,7 +27,7 @@ var proseNames = []string{"reason", "why", "refusal", "failure", "fate"}
 func textMatches(fset *token.FileSet, pkg string, f *ast.File) (bad []string) {
 	for _, d := range f.Decls {
 		fn, ok := d.(*ast.FuncDecl)
-		if !ok || fn.Body == nil || readsAsText[pkg+"."+fn.Name.Name] != "" {
+		if !ok || fn.Body == nil {
 			continue
 		}
 		prose := make(map[string]bool) // variables that hold such text

@@ -66,6 +66,7 @@ var picture = append([]row{
 	{"metrics", machinery},
 	{"version", nil},
 
+	{"internal/flagerr", nil},
 	{"internal/lines", and("internal/control")},
 	{"internal/page", and("internal/control")},
 

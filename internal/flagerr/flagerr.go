@@ -1,0 +1,92 @@
+// Package flagerr says what is wrong with a flag on a command line, where urfave/cli passes on what package flag says of it.
+package flagerr
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Unknown is the name of an unknown flag, if that is what the error is about. Package flag says so by its text only.
+func Unknown(err error) (name string, ok bool) {
+	return strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+}
+
+// Explain names the flag that was perhaps meant by an unknown one, and says which values a flag takes that got a wrong one. Other errors are returned as
+// they are.
+func Explain(flags []cli.Flag, err error) error {
+	name, ok := Unknown(err)
+	if !ok {
+		return wantValue(flags, err)
+	}
+	text := "there is no flag -" + name
+	if best := Nearest(flags, name); best != "" {
+		text += "; did you mean --" + best + "?"
+	}
+	return errors.New(text)
+}
+
+// wantValue says which values a flag takes, where package flag says only that it could not parse this one.
+func wantValue(flags []cli.Flag, err error) error {
+	text, ok := strings.CutSuffix(err.Error(), ": parse error")
+	if !ok {
+		return err
+	}
+	for _, f := range flags {
+		for _, name := range f.Names() {
+			if !strings.HasSuffix(text, " for flag -"+name) && !strings.HasSuffix(text, " for -"+name) {
+				continue
+			}
+			switch f.(type) {
+			case *cli.IntFlag:
+				return fmt.Errorf("%s: want a whole number", text)
+			case *cli.UintFlag, *cli.Uint64Flag:
+				return fmt.Errorf("%s: want a whole number, 0 or more", text)
+			case *cli.Float64Flag:
+				return fmt.Errorf("%s: want a number", text)
+			case *cli.DurationFlag:
+				return fmt.Errorf("%s: want a time with its unit, such as 30s or 5m", text)
+			case *cli.BoolFlag:
+				return fmt.Errorf("%s: want true or false", text)
+			}
+		}
+	}
+	return err
+}
+
+// Nearest is the name of a flag that differs from name by a letter or two; empty: there is none.
+func Nearest(flags []cli.Flag, name string) string {
+	name = strings.TrimLeft(name, "-")
+	best, least := "", 3
+	for _, f := range flags {
+		for _, n := range f.Names() {
+			if d := distance(n, name); 2*d < len(n) && d < least {
+				best, least = n, d
+			}
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, delete or replace to make b of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			d := diagonal
+			if a[i] != b[j] {
+				d++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(d, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
