@@ -97,7 +97,12 @@ func (j *job) start(ctx context.Context) (*processes.Running, error) {
 	if j.backups {
 		backups = 1
 	}
+	var address func(role string, rank int) string
+	if j.transport == hosts {
+		address = hostAddress
+	}
 	return processes.Job{
+		Address: address,
 		Workers: j.workers, Servers: j.servers,
 		Env: []string{roleEnv + "=job", workEnv + "=" + strings.Join(j.works, ","), scaleEnv + "=" + strconv.FormatFloat(j.scale, 'g', -1, 64),
 			fmt.Sprintf("PARAGON_BACKUPS=%d", backups), transportEnv + "=" + j.transport, profileEnv + "=" + j.profile, planEnv + "=" + plan},

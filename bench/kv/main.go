@@ -23,6 +23,14 @@
 //	norms/...   resnet18's arrays with an optimizer: samples of 32 rounds whose gradients' norms the servers measure and plain ones take
 //	            turns, and the ratio of their medians is printed; micro: each gradient is of two micro-batches
 //
+// A transport is how the processes of a job reach each other:
+//
+//	tcp     TCP over the loopback interface
+//	tls     the same with certificates
+//	auto    shared memory, as jobs within one host
+//	hosts   a host for each rank (Linux): a worker and the server of its rank through shared memory, all others over TCP; with one of each as auto
+//	unix    unix sockets; measured only where -transport names it
+//
 // For each job and work a line in the format of Go's benchmarks goes to standard output: the median of the samples' times,
 // traffic of all workers in both directions, and the CPU time of all processes of the job together, which other load on the
 // machine hardly changes. At the end comes a table with least, median and greatest over all samples.
@@ -109,7 +117,7 @@ func readFlags(args []string) (settings, error) {
 	f := flag.NewFlagSet("kv", flag.ContinueOnError)
 	work := f.String("work", "*,many/*,push/*,array/*,rows/*", "works, by name or pattern, with commas between (*,*/*: all)")
 	jobs := f.String("jobs", "1x1,2x2", "workers x servers, with commas between")
-	transports := f.String("transport", strings.Join(transportNames, ","), "how processes reach each other, with commas between")
+	transports := f.String("transport", strings.Join(transportNames, ","), "how processes reach each other, with commas between; unix, too")
 	backups := f.Bool("backups", false, "run each job of several servers with backups, too, in turns")
 	f.IntVar(&set.count, "count", 3, "how often each job is run")
 	f.Float64Var(&set.scale, "scale", 1, "multiplies the samples of each work; where that leaves fewer than three, their passes")
@@ -160,7 +168,7 @@ func readFlags(args []string) (settings, error) {
 	}
 	set.transports = strings.Split(*transports, ",")
 	for _, name := range set.transports {
-		if _, err := network(name); err != nil {
+		if _, err := network(name, ""); err != nil {
 			return set, fmt.Errorf("-transport: %w", err)
 		}
 	}
@@ -207,11 +215,11 @@ func (s *settings) jobsOf() [][]string {
 	return jobs
 }
 
-// ways returns a job for each of our transports and each peer, ours and a peer's in turn.
-func (s *settings) ways() []job {
+// ways returns a job for each of our transports and each peer, ours and a peer's in turn. With one host hosts is what auto is, and is left out.
+func (s *settings) ways(sz size) []job {
 	var jobs []job
 	for i := range max(len(s.transports), len(s.peers)) {
-		if i < len(s.transports) {
+		if i < len(s.transports) && (s.transports[i] != hosts || max(sz.workers, sz.servers) > 1) {
 			jobs = append(jobs, job{transport: s.transports[i]})
 		}
 		if i < len(s.peers) {

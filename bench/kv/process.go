@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime/pprof"
@@ -29,13 +31,18 @@ const (
 )
 
 // transportNames are the transports that are measured unless the command line says otherwise.
-var transportNames = []string{"tcp", secure, "unix", "auto"}
+var transportNames = []string{"tcp", secure, "auto", hosts}
 
-// secure is TCP with certificates, as between hosts.
-const secure = "tls"
+const (
+	secure = "tls"   // TCP with certificates, as between hosts
+	hosts  = "hosts" // as on several hosts, each with a worker and the server of its rank
+)
 
-func network(name string) (transport.Network, error) {
+// network returns the Network of a process whose host has this address.
+func network(name, host string) (transport.Network, error) {
 	switch name {
+	case hosts:
+		return hostNetwork(host), nil
 	case "tcp", secure:
 		return transport.TCP, nil
 	case "unix":
@@ -43,7 +50,30 @@ func network(name string) (transport.Network, error) {
 	case "auto":
 		return transport.Auto, nil
 	}
-	return nil, fmt.Errorf("got %q, want some of %s", name, strings.Join(transportNames, ", "))
+	return nil, fmt.Errorf("got %q, want some of unix, %s", name, strings.Join(transportNames, ", "))
+}
+
+// A hostNetwork is the Network of a process on the host with this address, one of the machine's loopback addresses (127.0.0.0/8 on Linux): shared memory to
+// listeners on the same address, TCP to all others.
+type hostNetwork string
+
+// Listen implements transport.Network.
+func (n hostNetwork) Listen(addr string) (net.Listener, error) { return transport.Auto.Listen(addr) }
+
+// Dial implements transport.Network.
+func (n hostNetwork) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	if host, _, err := net.SplitHostPort(addr); err == nil && host == string(n) {
+		return transport.Auto.Dial(ctx, addr)
+	}
+	return transport.TCP.Dial(ctx, addr)
+}
+
+// hostAddress is the loopback address of the host of a rank. The scheduler is on another one.
+func hostAddress(role string, rank int) string {
+	if role == "scheduler" {
+		rank = -1
+	}
+	return netip.AddrFrom4([4]byte{127, 0, byte((rank + 2) / 250), byte((rank+2)%250 + 1)}).String()
 }
 
 // process is one process of a job.
@@ -51,7 +81,7 @@ func process() error {
 	stop := func() {}
 	defer func() { stop() }()
 	return processes.Main(slog.LevelWarn, func(cfg *cluster.Config) (err error) {
-		if cfg.Network, err = network(os.Getenv(transportEnv)); err != nil {
+		if cfg.Network, err = network(os.Getenv(transportEnv), cfg.Host); err != nil {
 			return err
 		}
 		folder := os.Getenv(profileEnv)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -52,6 +53,9 @@ func measureStages(ctx context.Context, set settings, out io.Writer) error {
 	spell := time.Duration(float64(100*time.Millisecond) * min(set.scale, 1))
 	stageArithmetic(c, spell)
 	for _, name := range set.transports {
+		if name == hosts {
+			continue // its connections are those of tcp and auto
+		}
 		t, err := stageTransport(ctx, set, name, c)
 		if err != nil {
 			return fmt.Errorf("stages over %s: %w", name, err)
@@ -205,15 +209,14 @@ func writeStages(out io.Writer, c *costs.Costs) {
 	line := func(stage string, l costs.Line) {
 		fmt.Fprintf(out, "BenchmarkStage/stage=%s 1 %.0f ns/message %.0f ns/large-message %.1f ns/KB %.1f far-ns/KB\n", stage, 1e9*l.Message, 1e9*l.Large, 1e9*1024*l.Byte, 1e9*1024*l.Far)
 	}
-	for _, name := range transportNames {
-		if t, ok := c.Transports[name]; ok {
-			line("wire/side=worker/way=push/transport="+name, t.PushWorker)
-			line("wire/side=server/way=push/transport="+name, t.PushServer)
-			line("wire/side=worker/way=pull/transport="+name, t.PullWorker)
-			line("wire/side=server/way=pull/transport="+name, t.PullServer)
-			line("wire/side=worker/way=further/transport="+name, t.FurtherWorker)
-			line("wire/side=server/way=further/transport="+name, t.FurtherServer)
-		}
+	for _, name := range slices.Sorted(maps.Keys(c.Transports)) {
+		t := c.Transports[name]
+		line("wire/side=worker/way=push/transport="+name, t.PushWorker)
+		line("wire/side=server/way=push/transport="+name, t.PushServer)
+		line("wire/side=worker/way=pull/transport="+name, t.PullWorker)
+		line("wire/side=server/way=pull/transport="+name, t.PullServer)
+		line("wire/side=worker/way=further/transport="+name, t.FurtherWorker)
+		line("wire/side=server/way=further/transport="+name, t.FurtherServer)
 	}
 	line("copy", c.Copy)
 	line("sum", c.Sum)
