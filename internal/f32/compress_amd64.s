@@ -4,6 +4,60 @@
 
 #include "textflag.h"
 
+DATA reversed8<>+0(SB)/4, $0x00000007
+DATA reversed8<>+4(SB)/4, $0x00000006
+DATA reversed8<>+8(SB)/4, $0x00000005
+DATA reversed8<>+12(SB)/4, $0x00000004
+DATA reversed8<>+16(SB)/4, $0x00000003
+DATA reversed8<>+20(SB)/4, $0x00000002
+DATA reversed8<>+24(SB)/4, $0x00000001
+DATA reversed8<>+28(SB)/4, $0x00000000
+DATA reversed8<>+32(SB)/4, $0x0000000f
+DATA reversed8<>+36(SB)/4, $0x0000000e
+DATA reversed8<>+40(SB)/4, $0x0000000d
+DATA reversed8<>+44(SB)/4, $0x0000000c
+DATA reversed8<>+48(SB)/4, $0x0000000b
+DATA reversed8<>+52(SB)/4, $0x0000000a
+DATA reversed8<>+56(SB)/4, $0x00000009
+DATA reversed8<>+60(SB)/4, $0x00000008
+GLOBL reversed8<>(SB), RODATA|NOPTR, $64
+
+DATA shifts1<>+0(SB)/4, $0x00000007
+DATA shifts1<>+4(SB)/4, $0x00000006
+DATA shifts1<>+8(SB)/4, $0x00000005
+DATA shifts1<>+12(SB)/4, $0x00000004
+DATA shifts1<>+16(SB)/4, $0x00000003
+DATA shifts1<>+20(SB)/4, $0x00000002
+DATA shifts1<>+24(SB)/4, $0x00000001
+DATA shifts1<>+28(SB)/4, $0x00000000
+DATA shifts1<>+32(SB)/4, $0x0000000f
+DATA shifts1<>+36(SB)/4, $0x0000000e
+DATA shifts1<>+40(SB)/4, $0x0000000d
+DATA shifts1<>+44(SB)/4, $0x0000000c
+DATA shifts1<>+48(SB)/4, $0x0000000b
+DATA shifts1<>+52(SB)/4, $0x0000000a
+DATA shifts1<>+56(SB)/4, $0x00000009
+DATA shifts1<>+60(SB)/4, $0x00000008
+GLOBL shifts1<>(SB), RODATA|NOPTR, $64
+
+DATA shifts2<>+0(SB)/4, $0x00000006
+DATA shifts2<>+4(SB)/4, $0x00000004
+DATA shifts2<>+8(SB)/4, $0x00000002
+DATA shifts2<>+12(SB)/4, $0x00000000
+DATA shifts2<>+16(SB)/4, $0x0000000e
+DATA shifts2<>+20(SB)/4, $0x0000000c
+DATA shifts2<>+24(SB)/4, $0x0000000a
+DATA shifts2<>+28(SB)/4, $0x00000008
+DATA shifts2<>+32(SB)/4, $0x00000016
+DATA shifts2<>+36(SB)/4, $0x00000014
+DATA shifts2<>+40(SB)/4, $0x00000012
+DATA shifts2<>+44(SB)/4, $0x00000010
+DATA shifts2<>+48(SB)/4, $0x0000001e
+DATA shifts2<>+52(SB)/4, $0x0000001c
+DATA shifts2<>+56(SB)/4, $0x0000001a
+DATA shifts2<>+60(SB)/4, $0x00000018
+GLOBL shifts2<>(SB), RODATA|NOPTR, $64
+
 // func encode2BitAVX512(code *byte, residual *float32, grad *float32, t float32, n int)
 // Requires: AVX, AVX512F, BMI2, SSE
 TEXT ·encode2BitAVX512(SB), NOSPLIT, $0-40
@@ -44,24 +98,6 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA reversed8<>+0(SB)/4, $0x00000007
-DATA reversed8<>+4(SB)/4, $0x00000006
-DATA reversed8<>+8(SB)/4, $0x00000005
-DATA reversed8<>+12(SB)/4, $0x00000004
-DATA reversed8<>+16(SB)/4, $0x00000003
-DATA reversed8<>+20(SB)/4, $0x00000002
-DATA reversed8<>+24(SB)/4, $0x00000001
-DATA reversed8<>+28(SB)/4, $0x00000000
-DATA reversed8<>+32(SB)/4, $0x0000000f
-DATA reversed8<>+36(SB)/4, $0x0000000e
-DATA reversed8<>+40(SB)/4, $0x0000000d
-DATA reversed8<>+44(SB)/4, $0x0000000c
-DATA reversed8<>+48(SB)/4, $0x0000000b
-DATA reversed8<>+52(SB)/4, $0x0000000a
-DATA reversed8<>+56(SB)/4, $0x00000009
-DATA reversed8<>+60(SB)/4, $0x00000008
-GLOBL reversed8<>(SB), RODATA|NOPTR, $64
-
 // func encode1BitAVX512(code *byte, residual *float32, grad *float32, t float32, n int)
 // Requires: AVX, AVX512F, SSE
 TEXT ·encode1BitAVX512(SB), NOSPLIT, $0-40
@@ -98,24 +134,6 @@ loop:
 	VZEROUPPER
 	RET
 
-DATA shifts2<>+0(SB)/4, $0x00000006
-DATA shifts2<>+4(SB)/4, $0x00000004
-DATA shifts2<>+8(SB)/4, $0x00000002
-DATA shifts2<>+12(SB)/4, $0x00000000
-DATA shifts2<>+16(SB)/4, $0x0000000e
-DATA shifts2<>+20(SB)/4, $0x0000000c
-DATA shifts2<>+24(SB)/4, $0x0000000a
-DATA shifts2<>+28(SB)/4, $0x00000008
-DATA shifts2<>+32(SB)/4, $0x00000016
-DATA shifts2<>+36(SB)/4, $0x00000014
-DATA shifts2<>+40(SB)/4, $0x00000012
-DATA shifts2<>+44(SB)/4, $0x00000010
-DATA shifts2<>+48(SB)/4, $0x0000001e
-DATA shifts2<>+52(SB)/4, $0x0000001c
-DATA shifts2<>+56(SB)/4, $0x0000001a
-DATA shifts2<>+60(SB)/4, $0x00000018
-GLOBL shifts2<>(SB), RODATA|NOPTR, $64
-
 // func addDecoded2BitAVX512(dst *float32, code *byte, t float32, n int)
 // Requires: AVX, AVX512F, SSE
 TEXT ·addDecoded2BitAVX512(SB), NOSPLIT, $0-32
@@ -151,24 +169,6 @@ loop:
 	JLT          loop
 	VZEROUPPER
 	RET
-
-DATA shifts1<>+0(SB)/4, $0x00000007
-DATA shifts1<>+4(SB)/4, $0x00000006
-DATA shifts1<>+8(SB)/4, $0x00000005
-DATA shifts1<>+12(SB)/4, $0x00000004
-DATA shifts1<>+16(SB)/4, $0x00000003
-DATA shifts1<>+20(SB)/4, $0x00000002
-DATA shifts1<>+24(SB)/4, $0x00000001
-DATA shifts1<>+28(SB)/4, $0x00000000
-DATA shifts1<>+32(SB)/4, $0x0000000f
-DATA shifts1<>+36(SB)/4, $0x0000000e
-DATA shifts1<>+40(SB)/4, $0x0000000d
-DATA shifts1<>+44(SB)/4, $0x0000000c
-DATA shifts1<>+48(SB)/4, $0x0000000b
-DATA shifts1<>+52(SB)/4, $0x0000000a
-DATA shifts1<>+56(SB)/4, $0x00000009
-DATA shifts1<>+60(SB)/4, $0x00000008
-GLOBL shifts1<>(SB), RODATA|NOPTR, $64
 
 // func addDecoded1BitAVX512(dst *float32, code *byte, n int)
 // Requires: AVX, AVX512F
@@ -263,6 +263,294 @@ none:
 	ADDQ   $0x10, SI
 	CMPQ   SI, BX
 	JLT    loop
+
+done:
+	MOVQ SI, done+40(FP)
+	MOVQ DI, count+48(FP)
+	VZEROUPPER
+	RET
+
+DATA plus2<>+0(SB)/4, $0x000000c0
+DATA plus2<>+4(SB)/4, $0x00000030
+DATA plus2<>+8(SB)/4, $0x0000000c
+DATA plus2<>+12(SB)/4, $0x00000003
+DATA plus2<>+16(SB)/4, $0x0000c000
+DATA plus2<>+20(SB)/4, $0x00003000
+DATA plus2<>+24(SB)/4, $0x00000c00
+DATA plus2<>+28(SB)/4, $0x00000300
+DATA plus2<>+32(SB)/4, $0x00c00000
+DATA plus2<>+36(SB)/4, $0x00300000
+DATA plus2<>+40(SB)/4, $0x000c0000
+DATA plus2<>+44(SB)/4, $0x00030000
+DATA plus2<>+48(SB)/4, $0xc0000000
+DATA plus2<>+52(SB)/4, $0x30000000
+DATA plus2<>+56(SB)/4, $0x0c000000
+DATA plus2<>+60(SB)/4, $0x03000000
+GLOBL plus2<>(SB), RODATA|NOPTR, $64
+
+DATA minus2<>+0(SB)/4, $0x00000080
+DATA minus2<>+4(SB)/4, $0x00000020
+DATA minus2<>+8(SB)/4, $0x00000008
+DATA minus2<>+12(SB)/4, $0x00000002
+DATA minus2<>+16(SB)/4, $0x00008000
+DATA minus2<>+20(SB)/4, $0x00002000
+DATA minus2<>+24(SB)/4, $0x00000800
+DATA minus2<>+28(SB)/4, $0x00000200
+DATA minus2<>+32(SB)/4, $0x00800000
+DATA minus2<>+36(SB)/4, $0x00200000
+DATA minus2<>+40(SB)/4, $0x00080000
+DATA minus2<>+44(SB)/4, $0x00020000
+DATA minus2<>+48(SB)/4, $0x80000000
+DATA minus2<>+52(SB)/4, $0x20000000
+DATA minus2<>+56(SB)/4, $0x08000000
+DATA minus2<>+60(SB)/4, $0x02000000
+GLOBL minus2<>(SB), RODATA|NOPTR, $64
+
+// func encode2BitAVX2(code *byte, residual *float32, grad *float32, t float32, n int)
+// Requires: AVX, AVX2, SSE
+TEXT ·encode2BitAVX2(SB), NOSPLIT, $0-40
+	MOVQ         code+0(FP), AX
+	MOVQ         residual+8(FP), CX
+	MOVQ         grad+16(FP), DX
+	MOVSS        t+24(FP), X0
+	VBROADCASTSS X0, Y0
+	VXORPS       Y1, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMOVDQU      plus2<>+0(SB), Y2
+	VMOVDQU      plus2<>+32(SB), Y3
+	VMOVDQU      minus2<>+0(SB), Y4
+	VMOVDQU      minus2<>+32(SB), Y5
+	MOVQ         n+32(FP), BX
+	XORQ         SI, SI
+
+loop:
+	VMOVUPS      (CX)(SI*4), Y6
+	VADDPS       (DX)(SI*4), Y6, Y6
+	VCMPPS       $0x1d, Y0, Y6, Y7
+	VCMPPS       $0x12, Y1, Y6, Y8
+	VANDPS       Y0, Y7, Y9
+	VSUBPS       Y9, Y6, Y6
+	VANDPS       Y1, Y8, Y9
+	VSUBPS       Y9, Y6, Y6
+	VMOVUPS      Y6, (CX)(SI*4)
+	VPAND        Y2, Y7, Y7
+	VPAND        Y4, Y8, Y8
+	VPOR         Y7, Y8, Y6
+	VMOVUPS      32(CX)(SI*4), Y7
+	VADDPS       32(DX)(SI*4), Y7, Y7
+	VCMPPS       $0x1d, Y0, Y7, Y8
+	VCMPPS       $0x12, Y1, Y7, Y9
+	VANDPS       Y0, Y8, Y10
+	VSUBPS       Y10, Y7, Y7
+	VANDPS       Y1, Y9, Y10
+	VSUBPS       Y10, Y7, Y7
+	VMOVUPS      Y7, 32(CX)(SI*4)
+	VPAND        Y3, Y8, Y8
+	VPAND        Y5, Y9, Y9
+	VPOR         Y8, Y6, Y6
+	VPOR         Y9, Y6, Y6
+	VEXTRACTI128 $0x01, Y6, X7
+	VPOR         X7, X6, X6
+	VPSHUFD      $0x4e, X6, X7
+	VPOR         X7, X6, X6
+	VPSHUFD      $0xb1, X6, X7
+	VPOR         X7, X6, X6
+	VMOVD        X6, DI
+	MOVL         DI, (AX)
+	ADDQ         $0x04, AX
+	ADDQ         $0x10, SI
+	CMPQ         SI, BX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func encode1BitAVX2(code *byte, residual *float32, grad *float32, t float32, n int)
+// Requires: AVX, AVX2, SSE
+TEXT ·encode1BitAVX2(SB), NOSPLIT, $0-40
+	MOVQ         code+0(FP), AX
+	MOVQ         residual+8(FP), CX
+	MOVQ         grad+16(FP), DX
+	MOVSS        t+24(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVL         $0x3f800000, BX
+	VMOVD        BX, X1
+	VPBROADCASTD X1, Y2
+	MOVL         $0xbf800000, BX
+	VMOVD        BX, X1
+	VPBROADCASTD X1, Y3
+	VMOVDQU      reversed8<>+0(SB), Y1
+	MOVQ         n+32(FP), BX
+	XORQ         SI, SI
+
+loop:
+	VMOVUPS   (CX)(SI*4), Y4
+	VADDPS    (DX)(SI*4), Y4, Y4
+	VCMPPS    $0x1e, Y0, Y4, Y5
+	VBLENDVPS Y5, Y2, Y3, Y6
+	VSUBPS    Y6, Y4, Y4
+	VMOVUPS   Y4, (CX)(SI*4)
+	VPERMPS   Y5, Y1, Y5
+	VMOVMSKPS Y5, DI
+	MOVB      DI, (AX)
+	VMOVUPS   32(CX)(SI*4), Y4
+	VADDPS    32(DX)(SI*4), Y4, Y4
+	VCMPPS    $0x1e, Y0, Y4, Y5
+	VBLENDVPS Y5, Y2, Y3, Y6
+	VSUBPS    Y6, Y4, Y4
+	VMOVUPS   Y4, 32(CX)(SI*4)
+	VPERMPS   Y5, Y1, Y5
+	VMOVMSKPS Y5, DI
+	MOVB      DI, 1(AX)
+	ADDQ      $0x02, AX
+	ADDQ      $0x10, SI
+	CMPQ      SI, BX
+	JLT       loop
+	VZEROUPPER
+	RET
+
+DATA nothing<>+0(SB)/4, $0x80000000
+DATA nothing<>+4(SB)/4, $0x80000000
+DATA nothing<>+8(SB)/4, $0x80000000
+DATA nothing<>+12(SB)/4, $0x80000000
+DATA nothing<>+16(SB)/4, $0x80000000
+DATA nothing<>+20(SB)/4, $0x80000000
+DATA nothing<>+24(SB)/4, $0x80000000
+DATA nothing<>+28(SB)/4, $0x80000000
+DATA nothing<>+32(SB)/4, $0x80000000
+DATA nothing<>+36(SB)/4, $0x80000000
+DATA nothing<>+40(SB)/4, $0x80000000
+DATA nothing<>+44(SB)/4, $0x80000000
+DATA nothing<>+48(SB)/4, $0x80000000
+DATA nothing<>+52(SB)/4, $0x80000000
+DATA nothing<>+56(SB)/4, $0x80000000
+DATA nothing<>+60(SB)/4, $0x80000000
+GLOBL nothing<>(SB), RODATA|NOPTR, $64
+
+// func addDecoded2BitAVX2(dst *float32, code *byte, t float32, n int)
+// Requires: AVX, AVX2, SSE
+TEXT ·addDecoded2BitAVX2(SB), NOSPLIT, $0-32
+	MOVSS        t+16(FP), X0
+	VBROADCASTSS X0, Y0
+	VXORPS       Y1, Y1, Y1
+	VSUBPS       Y0, Y1, Y1
+	VMOVUPS      nothing<>+0(SB), Y2
+	VBLENDPS     $0x44, Y1, Y2, Y2
+	VBLENDPS     $0x88, Y0, Y2, Y2
+	MOVQ         dst+0(FP), AX
+	MOVQ         code+8(FP), CX
+	VMOVDQU      shifts2<>+0(SB), Y0
+	VMOVDQU      shifts2<>+32(SB), Y1
+	MOVQ         n+24(FP), DX
+	XORQ         BX, BX
+
+loop:
+	VPBROADCASTD (CX), Y3
+	VPSRLVD      Y0, Y3, Y4
+	VPERMILPS    Y4, Y2, Y4
+	VADDPS       (AX)(BX*4), Y4, Y4
+	VMOVUPS      Y4, (AX)(BX*4)
+	VPSRLVD      Y1, Y3, Y3
+	VPERMILPS    Y3, Y2, Y3
+	VADDPS       32(AX)(BX*4), Y3, Y3
+	VMOVUPS      Y3, 32(AX)(BX*4)
+	ADDQ         $0x04, CX
+	ADDQ         $0x10, BX
+	CMPQ         BX, DX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+DATA plusMinus<>+0(SB)/4, $0xbf800000
+DATA plusMinus<>+4(SB)/4, $0x3f800000
+DATA plusMinus<>+8(SB)/4, $0xbf800000
+DATA plusMinus<>+12(SB)/4, $0x3f800000
+DATA plusMinus<>+16(SB)/4, $0xbf800000
+DATA plusMinus<>+20(SB)/4, $0x3f800000
+DATA plusMinus<>+24(SB)/4, $0xbf800000
+DATA plusMinus<>+28(SB)/4, $0x3f800000
+DATA plusMinus<>+32(SB)/4, $0xbf800000
+DATA plusMinus<>+36(SB)/4, $0x3f800000
+DATA plusMinus<>+40(SB)/4, $0xbf800000
+DATA plusMinus<>+44(SB)/4, $0x3f800000
+DATA plusMinus<>+48(SB)/4, $0xbf800000
+DATA plusMinus<>+52(SB)/4, $0x3f800000
+DATA plusMinus<>+56(SB)/4, $0xbf800000
+DATA plusMinus<>+60(SB)/4, $0x3f800000
+GLOBL plusMinus<>(SB), RODATA|NOPTR, $64
+
+// func addDecoded1BitAVX2(dst *float32, code *byte, n int)
+// Requires: AVX, AVX2
+TEXT ·addDecoded1BitAVX2(SB), NOSPLIT, $0-24
+	VMOVUPS plusMinus<>+0(SB), Y0
+	MOVQ    dst+0(FP), AX
+	MOVQ    code+8(FP), CX
+	VMOVDQU shifts1<>+0(SB), Y1
+	VMOVDQU shifts1<>+32(SB), Y2
+	MOVQ    n+16(FP), DX
+	XORQ    BX, BX
+
+loop:
+	VPBROADCASTW (CX), Y3
+	VPSRLVD      Y1, Y3, Y4
+	VPERMILPS    Y4, Y0, Y4
+	VADDPS       (AX)(BX*4), Y4, Y4
+	VMOVUPS      Y4, (AX)(BX*4)
+	VPSRLVD      Y2, Y3, Y3
+	VPERMILPS    Y3, Y0, Y3
+	VADDPS       32(AX)(BX*4), Y3, Y3
+	VMOVUPS      Y3, 32(AX)(BX*4)
+	ADDQ         $0x02, CX
+	ADDQ         $0x10, BX
+	CMPQ         BX, DX
+	JLT          loop
+	VZEROUPPER
+	RET
+
+// func collectAVX2(found *uint32, x *float32, low uint32, room int, n int) (done int, count int)
+// Requires: AVX, AVX2, BMI
+TEXT ·collectAVX2(SB), NOSPLIT, $0-56
+	MOVQ         found+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         room+24(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVL         $0x7fffffff, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y1
+	MOVL         low+16(FP), SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	XORQ         SI, SI
+	XORQ         DI, DI
+	SUBQ         $0x10, DX
+
+loop:
+	CMPQ      DI, DX
+	JGT       done
+	VPAND     (CX)(SI*4), Y1, Y2
+	VPMAXUD   Y2, Y0, Y3
+	VPCMPEQD  Y2, Y3, Y2
+	VMOVMSKPS Y2, R8
+	VPAND     32(CX)(SI*4), Y1, Y2
+	VPMAXUD   Y2, Y0, Y3
+	VPCMPEQD  Y2, Y3, Y2
+	VMOVMSKPS Y2, R9
+	SHLL      $0x08, R9
+	ORL       R9, R8
+	JZ        none
+
+next:
+	TZCNTL R8, R9
+	ADDL   SI, R9
+	MOVL   R9, (AX)(DI*4)
+	INCQ   DI
+	LEAL   -1(R8), R9
+	ANDL   R9, R8
+	JNZ    next
+
+none:
+	ADDQ $0x10, SI
+	CMPQ SI, BX
+	JLT  loop
 
 done:
 	MOVQ SI, done+40(FP)

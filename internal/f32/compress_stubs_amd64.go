@@ -28,3 +28,28 @@ func addDecoded1BitAVX512(dst *float32, code *byte, n int)
 //
 //go:noescape
 func collectAVX512(found *uint32, x *float32, low uint32, room int, n int) (done int, count int)
+
+// encode2BitAVX2 is Encode2Bit; n is a multiple of 16, not 0.
+//
+//go:noescape
+func encode2BitAVX2(code *byte, residual *float32, grad *float32, t float32, n int)
+
+// encode1BitAVX2 is Encode1Bit; n is a multiple of 16, not 0.
+//
+//go:noescape
+func encode1BitAVX2(code *byte, residual *float32, grad *float32, t float32, n int)
+
+// addDecoded2BitAVX2 is AddDecoded2Bit; n is a multiple of 16, not 0.
+//
+//go:noescape
+func addDecoded2BitAVX2(dst *float32, code *byte, t float32, n int)
+
+// addDecoded1BitAVX2 is AddDecoded1Bit; n is a multiple of 16, not 0.
+//
+//go:noescape
+func addDecoded1BitAVX2(dst *float32, code *byte, n int)
+
+// collectAVX2 is collect; n is a multiple of 16, not 0. It reads while 16 entries of room are left.
+//
+//go:noescape
+func collectAVX2(found *uint32, x *float32, low uint32, room int, n int) (done int, count int)

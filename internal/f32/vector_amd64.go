@@ -19,6 +19,9 @@ func assembled(p Path) kernelSet {
 		s.toBFloat16 = narrowed(8, toBFloat16AVX2, toBFloat16Portable)
 		s.fromBFloat16 = widened(8, fromBFloat16AVX2, fromBFloat16Portable)
 		s.maxWhich = maxWhichOf(maxWhichAVX2)
+		s.encode2Bit, s.addDecoded2Bit = encoder(4, encode2BitAVX2, encode2BitPortable), decoder2Bit(addDecoded2BitAVX2)
+		s.encode1Bit, s.addDecoded1Bit = encoder(8, encode1BitAVX2, encode1BitPortable), decoder1Bit(addDecoded1BitAVX2)
+		s.collect = collector(collectAVX2)
 		return s
 	}
 	s.tile = Tile{Rows: 12, Cols: 32, OuterRows: []int{12, 8, 4}, path: AVX512}
@@ -36,9 +39,9 @@ func assembled(p Path) kernelSet {
 	s.toBFloat16 = narrowed(16, toBFloat16AVX512, toBFloat16Portable)
 	s.fromBFloat16 = widened(16, fromBFloat16AVX512, fromBFloat16Portable)
 	s.maxWhich = maxWhichOf(maxWhichAVX512)
-	s.encode2Bit, s.addDecoded2Bit = encode2BitWide, addDecoded2BitWide
-	s.encode1Bit, s.addDecoded1Bit = encode1BitWide, addDecoded1BitWide
-	s.collect = collectWide
+	s.encode2Bit, s.addDecoded2Bit = encoder(4, encode2BitAVX512, encode2BitPortable), decoder2Bit(addDecoded2BitAVX512)
+	s.encode1Bit, s.addDecoded1Bit = encoder(8, encode1BitAVX512, encode1BitPortable), decoder1Bit(addDecoded1BitAVX512)
+	s.collect = collector(collectAVX512)
 	return s
 }
 

@@ -20,9 +20,9 @@ func assembled() kernelSet {
 	}
 	s.fromBFloat16 = widened(4, fromBFloat16NEON, fromBFloat16Portable)
 	s.maxWhich = maxWhichWide
-	s.encode2Bit, s.addDecoded2Bit = encode2BitWide, addDecoded2BitWide
-	s.encode1Bit, s.addDecoded1Bit = encode1BitWide, addDecoded1BitWide
-	s.collect = collectWide
+	s.encode2Bit, s.addDecoded2Bit = encoder(4, encode2BitNEON, encode2BitPortable), decoder2Bit(addDecoded2BitNEON)
+	s.encode1Bit, s.addDecoded1Bit = encoder(8, encode1BitNEON, encode1BitPortable), decoder1Bit(addDecoded1BitNEON)
+	s.collect = collector(collectNEON)
 	s.sumTo = sumsTo(4, sumToNEON)
 	return s
 }

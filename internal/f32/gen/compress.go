@@ -7,17 +7,30 @@ import (
 )
 
 // Codes run from the high bits of a byte down, vector masks from bit 0 up: lanes are compared in reversed order, within groups
-// of 4 (2 bits) or 8 (1 bit). AVX-512 only.
+// of 4 (2 bits) or 8 (1 bit). A loop takes 16 elements, one vector of AVX-512 and two of AVX2.
 func compression() {
-	s := avx512
-	encode2Bit(s)
-	encode1Bit(s)
-	decode(s, 2)
-	decode(s, 1)
-	collect(s)
+	turn := dwords("reversed8", func(i int) uint32 { return uint32(i ^ 7) })
+	shifts1 := dwords("shifts1", func(i int) uint32 { return firstBit(i, 1) })
+	shifts2 := dwords("shifts2", func(i int) uint32 { return firstBit(i, 2) })
+	encode2Bit(avx512)
+	encode1Bit(avx512, turn)
+	decode(avx512, 2, shifts2)
+	decode(avx512, 1, shifts1)
+	collect(avx512)
+	encode2BitAVX2()
+	encode1BitAVX2(turn)
+	decode2BitAVX2(shifts2)
+	decode1BitAVX2(shifts1)
+	collectAVX2()
 }
 
-// byteTable puts 16 dwords into the read-only data.
+// firstBit is the first bit of the code, of so many bits, of the i-th of 16 elements.
+func firstBit(i, bits int) uint32 {
+	perByte := 8 / bits
+	return uint32(i/perByte*8 + 8 - bits - i%perByte*bits)
+}
+
+// dwords puts 16 dwords into the read-only data.
 func dwords(name string, f func(i int) uint32) Mem {
 	m := GLOBL(name, RODATA|NOPTR)
 	for i := range 16 {
@@ -26,14 +39,14 @@ func dwords(name string, f func(i int) uint32) Mem {
 	return m
 }
 
-// loop runs body for each vector; one code unit of bytes bytes belongs to it.
-func vectorLoop(s isa, code reg.GPVirtual, codeBytes int, body func(i reg.GPVirtual)) {
+// codeLoop runs body for each 16 elements, to which so many bytes of code belong.
+func codeLoop(code reg.GPVirtual, codeBytes int, body func(i reg.GPVirtual)) {
 	n, i := gp("n"), GP64()
 	XORQ(i, i)
 	Label("loop")
 	body(i)
 	ADDQ(Imm(uint64(codeBytes)), code)
-	ADDQ(Imm(uint64(s.lanes)), i)
+	ADDQ(Imm(16), i)
 	CMPQ(i, n)
 	JLT(LabelRef("loop"))
 }
@@ -47,7 +60,7 @@ func encode2Bit(s isa) {
 	high, low := GP32(), GP32()
 	MOVL(U32(0xaaaaaaaa), high)
 	MOVL(U32(0x55555555), low)
-	vectorLoop(s, code, 4, func(i reg.GPVirtual) {
+	codeLoop(code, 4, func(i reg.GPVirtual) {
 		r, turned := s.vec(), s.vec()
 		pos, neg, posT, negT := K(), K(), K(), K()
 		VMOVUPS(residual.at(i, s.lanes, 0), r)
@@ -72,14 +85,13 @@ func encode2Bit(s isa) {
 	end()
 }
 
-func encode1Bit(s isa) {
-	turn := dwords("reversed8", func(i int) uint32 { return uint32(i ^ 7) })
+func encode1Bit(s isa, turn Mem) {
 	s.text("encode1Bit", "func(code *byte, residual, grad *float32, t float32, n int)", "is Encode1Bit; n is a multiple of 16, not 0.")
 	code, residual, grad, t := gp("code"), load("residual", 4), load("grad", 4), s.broadcast("t")
 	order, one := s.vec(), s.constant(0x3f800000)
 	VMOVUPS(turn, order)
 	minusOne := s.constant(0xbf800000)
-	vectorLoop(s, code, 2, func(i reg.GPVirtual) {
+	codeLoop(code, 2, func(i reg.GPVirtual) {
 		r, turned, said := s.vec(), s.vec(), s.vec()
 		pos, posT := K(), K()
 		VMOVUPS(residual.at(i, s.lanes, 0), r)
@@ -98,9 +110,7 @@ func encode1Bit(s isa) {
 }
 
 // decode adds what a code of 1 or 2 bits says: each lane shifts its code down and looks up its value among four.
-func decode(s isa, bits int) {
-	perByte := 8 / bits
-	shifts := dwords([]string{"", "shifts1", "shifts2"}[bits], func(i int) uint32 { return uint32(i/perByte*8 + 8 - bits - i%perByte*bits) })
+func decode(s isa, bits int, shifts Mem) {
 	if bits == 2 {
 		s.text("addDecoded2Bit", "func(dst *float32, code *byte, t float32, n int)", "is AddDecoded2Bit; n is a multiple of 16, not 0.")
 	} else {
@@ -131,7 +141,7 @@ func decode(s isa, bits int) {
 		KMOVW(mask, k)
 		VMOVAPS(one, k, table)
 	}
-	vectorLoop(s, code, 2*bits, func(i reg.GPVirtual) {
+	codeLoop(code, 2*bits, func(i reg.GPVirtual) {
 		v, w := s.vec(), s.vec()
 		if bits == 2 {
 			VPBROADCASTD(Mem{Base: code}, v)
