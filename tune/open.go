@@ -158,7 +158,7 @@ func (s *Study) open() error {
 	case errors.Is(err, ErrExists):
 		return fmt.Errorf("tune: %s: %w: set Config.Resume to resume it", s.cfg.Dir, err)
 	case err != nil && was != nil && was.key() != now.key() && isDiverged(err):
-		return fmt.Errorf("tune: resume %s: %s: put it back, or search in another folder (Config.Dir, dir: in study.yaml); the log's decisions are others: %w", path, was.differs(now)[0], err)
+		return fmt.Errorf("tune: resume %s: %s: put it back, or search in another folder (Config.Dir, dir: in study.yaml); the log has decisions that the new rules do not make: %w", path, was.differs(now)[0], err)
 	case err != nil:
 		return fmt.Errorf("tune: resume %s: %w", path, err)
 	case was != nil && len(was.differs(now)) > 0:
