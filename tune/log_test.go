@@ -227,7 +227,7 @@ func TestASearchWithTrialsAndWithoutALogIsAnError(t *testing.T) {
 		"zeros":   func(log string) error { return os.WriteFile(log, make([]byte, 4096), 0o666) },
 	} {
 		for _, resume := range []ResumeMode{ResumeNever, ResumeAuto} {
-			cfg := killConfig(t.TempDir())
+			cfg := killConfig(filepath.Join(t.TempDir(), "runs[1]")) // no pattern
 			s, err := NewStudy(cfg)
 			if err != nil {
 				t.Fatal(err)
