@@ -91,8 +91,10 @@ func wantValue(flags []cli.Flag, err error) error {
 				continue
 			}
 			switch f.(type) {
-			case *cli.IntFlag:
+			case *cli.IntFlag, *cli.Int64Flag:
 				return fmt.Errorf("%s: want a whole number", text)
+			case *cli.Float64Flag:
+				return fmt.Errorf("%s: want a number", text)
 			case *cli.DurationFlag:
 				return fmt.Errorf("%s: want a time with its unit, such as 30s or 5m", text)
 			case *cli.BoolFlag:
@@ -103,7 +105,8 @@ func wantValue(flags []cli.Flag, err error) error {
 	return err
 }
 
-// suggestFlag names the flag that was perhaps meant by an unknown one, and says which values a flag takes that got a wrong one.
+// suggestFlag explains an error of package flag. If a flag is unknown, it names the one that was perhaps meant; if a flag's value is wrong, it says
+// which values the flag takes.
 func suggestFlag(flags []cli.Flag, err error) error {
 	name, ok := unknownFlag(err)
 	if !ok {
