@@ -225,6 +225,9 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	if r.faulty["space"] {
 		checked.Space, checked.Points = tune.Space{tune.Real("any", 0, 1)}, nil // so that the other fields are checked too
 	}
+	if r.faulty["metric"] || r.faulty["objectives"] {
+		checked.Metric, checked.Mode, checked.Objectives = "any", tune.Max, nil // likewise: constraints need one
+	}
 	if err := checked.Validate(); err != nil {
 		r.invalid(top, err)
 	}

@@ -208,6 +208,8 @@ func TestMistakesNameLineAndField(t *testing.T) {
 		// Some show in a value, others in what does not fit together.
 		base + "metrc: b\njudge: first\nupload: [a]\nparallel: -1\nsuggester: {tpe: {rules: mine}}\nscheduler: {asha: {}}": 6,
 		"metric: a\nmode: up\ncommand: ./x {b}\nspace: {a: {reel: [0, 1]}}\nhosts: h":                                      3,
+		"metric: [a]\ncommand: ./x\nspace: {a: {real: [0, 1]}}\nconstraints: [b <= 1]\nsamples: -3":                        2,
+		"objectives: 5\ncommand: ./x\nspace: {a: {real: [0, 1]}}\nconstraints: [b <= 1]\nsamples: -3":                      2,
 		"metric: a\nmode: up\ncommand: ./x {b}\nspace: {a: {reel: [0, 1]}}\npoints: [{a: 2}]\nsamples: -3\ngrace: -1s":     4,
 	} {
 		_, err := Parse("f", []byte(text))
