@@ -153,6 +153,7 @@ func TestCtlCommandLinesSayWhatToDo(t *testing.T) {
 		{"add a;b", exitUsage, `"a;b" is not a host name`},
 		{"add --slots 2 d3", exitUsage, "there is no flag -slots"},
 		{"--job 3f2a status", exitUsage, "--job goes after the command, as in launch ctl status --job"},
+		{"trace --seconds five", exitUsage, `invalid value "five" for flag -seconds: want a number`},
 		{"status x", exitUsage, `ctl status: got "x", want flags only`},
 		{"stat", exitUsage, `there is no "stat"; there are status, why, page, trace, add, remove, scale, stop, add-server, remove-server, plan and export`},
 		{"add d3", 1, "no job of yours runs on this machine; run this on the same machine and as the same user as launch"},

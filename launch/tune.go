@@ -188,12 +188,12 @@ func searchCommand(c *cli.Context, out, stderr io.Writer) error {
 		return err
 	}
 	ctx, forget := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
-	settle := context.AfterFunc(ctx, func() {
+	stopNotice := context.AfterFunc(ctx, func() {
 		forget() // a second Ctrl-C ends launch at once
 		logger.Info("tune: interrupted: waiting for the running trials to end; Ctrl-C again ends them at once")
 	})
 	defer forget()
-	defer settle()
+	defer stopNotice()
 	ctx, forgetRequeue := requeueContext(ctx)
 	defer forgetRequeue()
 	fit, err := prepareNodes(ctx, s, out)

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/internal/ssh"
 	"github.com/paragon-train/paragon/internal/vfs"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/optuna"
@@ -105,19 +106,15 @@ parameters. Its samples count the imported trials. launch tune --resume goes on 
 			if left > 0 {
 				said = fmt.Sprintf(", %d that had not ended or had no value left out", left)
 			}
-			folder := ""
-			if c.IsSet("dir") {
-				folder = "--dir " + c.String("dir") + " "
-			}
-			fmt.Fprintf(out, "%s added to %s%s; to go on: launch tune --resume %s%s\n", plural.Of(added, "trial"), cfg.Dir, said, folder, name)
+			fmt.Fprintf(out, "%s added to %s%s; to go on: launch tune --resume %s\n", plural.Of(added, "trial"), cfg.Dir, said, ssh.Quote([]string{resumeWord(name, s)}))
 			return nil
 		},
 	}
 }
 
-// tryImport adds the trials to a study without a folder, so that what the study of the file name does not take is found before a folder is made.
+// tryImport adds the trials to a study without a folder: a trial that does not fit the study of the file name is found before a folder is made.
 func tryImport(f *optuna.File, name string) error {
-	s, err := study.Load(name) // rules serve one study
+	s, err := study.Load(name) // anew: a suggester, scheduler or pruner serves one study
 	if err != nil {
 		return err
 	}

@@ -245,14 +245,21 @@ func (s *Study) reconcile() error {
 			return err
 		}
 	}
-	folders, err := filepath.Glob(filepath.Join(s.folder, trialsFolder, "trial-*", "step-*"))
+	trials, err := entries(filepath.Join(s.folder, trialsFolder), "trial-")
 	if err != nil {
 		return err
 	}
-	for _, path := range folders {
-		if !known[path] && isCheckpoint(filepath.Base(path)) {
-			if err := os.RemoveAll(path); err != nil {
-				return fmt.Errorf("tune: remove a checkpoint that is not in the log: %w", err)
+	for _, trial := range trials {
+		folder := filepath.Join(s.folder, trialsFolder, trial)
+		steps, err := entries(folder, "step-")
+		if err != nil {
+			return err
+		}
+		for _, name := range steps {
+			if path := filepath.Join(folder, name); !known[path] && isCheckpoint(name) {
+				if err := os.RemoveAll(path); err != nil {
+					return fmt.Errorf("tune: remove a checkpoint that is not in the log: %w", err)
+				}
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func (l *ledger) victims(needed map[keptStep]bool) []keptBytes {
 				continue
 			}
 			score := math.Inf(-1)
-			if r := l.Result(t); r == r {
+			if r := l.Result(t); !math.IsNaN(r) {
 				score = l.Score(r)
 			}
 			all = append(all, victim{keptBytes{c.of(t.Number), c.Bytes}, newest, score})

@@ -67,7 +67,7 @@ func (e errorLines) text() string {
 	return strings.TrimSpace(e[max(usage-1, 0)])
 }
 
-// maxExceptionLines bounds the lines of an exception's text: one that more lines follow was caught, and the program went on.
+// maxExceptionLines bounds the lines of an exception's text. If more lines follow, the program caught the exception and went on.
 const maxExceptionLines = 20
 
 // exception is the first line of the exception that ended a Python program; "" if none did.

@@ -39,7 +39,7 @@ type jobOutput struct {
 	last      string                       // the last line of a standard output that is not blank
 	erred     map[lines.Source]*errorLines // of standard errors
 	reports   int                          // lines with metrics
-	stepless  string                       // the first line of rank 0 with metrics and without a step; one with the study's metric comes before others
+	stepless  string                       // the first line of rank 0 with metrics and without a step, if possible one with the study's metric
 	named     bool                         // stepless has the study's metric
 	misplaced string                       // the first line of rank 0's standard error with metrics and a step
 }
@@ -150,7 +150,10 @@ func (o *jobOutput) write(file string, text []byte) {
 	if err == nil {
 		_, err = f.Write(text)
 	}
-	if again := func(x error) bool { return x.Error() == err.Error() }; err != nil && len(o.errs) < 3 && !slices.ContainsFunc(o.errs, again) {
+	if err == nil || len(o.errs) == 3 {
+		return
+	}
+	if !slices.ContainsFunc(o.errs, func(earlier error) bool { return earlier.Error() == err.Error() }) {
 		o.errs = append(o.errs, err)
 	}
 }

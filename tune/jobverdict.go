@@ -65,6 +65,24 @@ func (t *jobTrial) verdict(ctx context.Context, exit process.Exit, err error) er
 	return Fail(class, errors.New(why))
 }
 
+// inOneLine joins the lines of an error of launch, each of which may begin with the program's name. Of a trial's error the first line is shown.
+func inOneLine(text string) string {
+	all := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "launch: ")
+		switch {
+		case line == "":
+		case all == "":
+			all = line
+		case strings.HasSuffix(all, ":"):
+			all += " " + line
+		default:
+			all += "; " + line
+		}
+	}
+	return all
+}
+
 // readResult reads how launch says that the job ended. There is none if launch was killed.
 func (t *jobTrial) readResult() (*control.Result, error) {
 	text, err := os.ReadFile(filepath.Join(t.folder, resultFile))
@@ -109,7 +127,7 @@ func (t *jobTrial) blameExit(exit process.Exit) (Failure, string) {
 func (t *jobTrial) blame(r *control.Result) (Failure, string) {
 	text := fmt.Sprintf("exit %d", r.ExitCode)
 	if r.Failure != nil {
-		text = r.Failure.String()
+		text = inOneLine(r.Failure.String())
 	}
 	if r.Culprit != nil {
 		if said := cmp.Or(t.out.errorOf(r.Culprit.Role, r.Culprit.Rank), r.Culprit.LastLine); said != "" {
@@ -126,11 +144,11 @@ func (t *jobTrial) blame(r *control.Result) (Failure, string) {
 		if !h.Unreached {
 			class = NodeLost
 		}
-		lost = append(lost, "lost host "+h.Host+": "+strings.TrimPrefix(h.Reason, "host "+h.Host+": "))
+		lost = append(lost, "lost host "+h.Host+": "+strings.TrimPrefix(inOneLine(h.Reason), "host "+h.Host+": "))
 	}
 	if len(lost) > 0 {
-		notStarted := r.Failure != nil && r.Failure.Code == control.NotStarted // for these reasons
-		if !notStarted && (r.Culprit == nil || !r.Culprit.HostLost) {
+		same := r.Failure != nil && r.Failure.Code == control.NotStarted // its text has the same reasons
+		if !same && (r.Culprit == nil || !r.Culprit.HostLost) {
 			lost = append(lost, text)
 		}
 		return class, strings.Join(lost, "; ")

@@ -29,7 +29,7 @@ func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
 	lost := blamed(control.Cause{Kind: control.CauseMachine, Text: "connection to d1 lost"}, "")
 	lost.LostHosts = []control.LostHost{{Host: "d1", Reason: "connection to d1 lost"}}
 	unreached := func(hosts ...control.LostHost) *control.Result {
-		r := failed(control.Failure{Code: control.NotStarted, Rank: -1, Text: "the job was not started:\nhost d1: Connection refused"})
+		r := failed(control.Failure{Code: control.NotStarted, Rank: -1, Text: "the job was not started:\nlaunch: host d1: Connection refused"})
 		r.Phase, r.LostHosts = control.Starting, hosts
 		return r
 	}
@@ -55,7 +55,8 @@ func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
 		{"a server that ended", failed(control.Failure{Code: control.NoBackup, Role: control.Server, Host: "d1", Cause: exited, Text: "its shards are nowhere else"}), process.Exit{Code: 1}, "", "", UserCode, "nowhere else"},
 		{"not all came", failed(control.Failure{Code: control.StartTimeout, Rank: -1, WaitedNS: 1e9, Waiting: []string{"worker 1"}}), process.Exit{Code: 1}, "", "", NodeLost, "after 1s still waiting for worker 1"},
 		{"stopped from outside", failed(control.Failure{Code: control.StoppedByOthers, Rank: -1}), process.Exit{Code: 1}, "", "", NodeLost, "SIGTERM from outside"},
-		{"could not start", failed(control.Failure{Code: control.NotStarted, Rank: -1, Text: "there is no directory /job"}), process.Exit{Code: 1}, "", "", UserCode, "there is no directory /job"},
+		{"could not start", failed(control.Failure{Code: control.NotStarted, Rank: -1, Text: "the job was not started:\nlaunch: start worker 0: there is no program /job/train here\nlaunch: start worker 1: there is no program /job/train here"}),
+			process.Exit{Code: 1}, "", "", UserCode, "the job was not started: start worker 0: there is no program /job/train here; start worker 1: there"},
 		{"refused by launch", nil, process.Exit{Code: 2}, "", "launch: there is no flag -x\nSee launch --help.\n\n", UserCode, "exit 2: launch: there is no flag -x"},
 		{"launch was killed", nil, process.Exit{Signal: syscall.SIGKILL}, "", "", NodeLost, "a process was killed: signal 9 (killed)"},
 	} {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -226,7 +227,7 @@ func TestASearchWithTrialsAndWithoutALogIsAnError(t *testing.T) {
 		"zeros":   func(log string) error { return os.WriteFile(log, make([]byte, 4096), 0o666) },
 	} {
 		for _, resume := range []ResumeMode{ResumeNever, ResumeAuto} {
-			cfg := killConfig(t.TempDir())
+			cfg := killConfig(filepath.Join(t.TempDir(), "runs[1]")) // no pattern
 			s, err := NewStudy(cfg)
 			if err != nil {
 				t.Fatal(err)
@@ -299,6 +300,18 @@ func TestALogThatEndsBeforeATrialsFolderIsAnError(t *testing.T) {
 	}
 	if err := open(append(bytes.Clone(text), `{"seq":`...)); err != nil {
 		t.Errorf("the rest of a batch behind the start: %v", err)
+	}
+}
+
+// Where two sets of rules are not equal, the difference is named, even if it is only that one rule is a pointer.
+func TestWhatDiffersInRulesIsNamed(t *testing.T) {
+	value, pointer := (&Config{Pruners: []Pruner{never{}}}).rules(), (&Config{Pruners: []Pruner{&never{}}}).rules()
+	if value.key() == pointer.key() {
+		t.Fatalf("both have the key %s", value.key())
+	}
+	want := []string{`the list of pruners was {"tune.never":{}} and is now {"*tune.never":{}}`}
+	if got := value.differs(pointer); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

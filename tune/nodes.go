@@ -87,6 +87,9 @@ func (j *Jobs) findHosts(ctx context.Context, all []hosts.Host) error {
 				names = append(names, h.String())
 			}
 		}
+		if len(names) == 0 {
+			return // the last one has just answered
+		}
 		j.logger().Info("tune: waiting for hosts to answer", "hosts", strings.Join(names, " "), "at most", hostTimeout)
 	})
 	for i, h := range all {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/lockfile"
@@ -158,7 +159,7 @@ func (s *Study) open() error {
 	case errors.Is(err, ErrExists):
 		return fmt.Errorf("tune: %s: %w: set Config.Resume to resume it", s.cfg.Dir, err)
 	case err != nil && was != nil && was.key() != now.key() && isDiverged(err):
-		return fmt.Errorf("tune: resume %s: %s: put it back, or search in another folder (Config.Dir, dir: in study.yaml); the log's decisions are others: %w", path, was.differs(now)[0], err)
+		return fmt.Errorf("tune: resume %s: %s: put it back, or search in another folder (Config.Dir, dir: in study.yaml); the log has decisions that the new rules do not make: %w", path, was.differs(now)[0], err)
 	case err != nil:
 		return fmt.Errorf("tune: resume %s: %w", path, err)
 	case was != nil && len(was.differs(now)) > 0:
@@ -197,28 +198,43 @@ func (s *Study) open() error {
 
 // noTrials is an error if the folder has trials already: a search without a log would mix its trials with them.
 func (s *Study) noTrials(why string) error {
-	found, err := filepath.Glob(filepath.Join(s.cfg.Dir, trialsFolder, "trial-*"))
+	found, err := entries(filepath.Join(s.cfg.Dir, trialsFolder), "trial-")
 	if err != nil || len(found) == 0 {
 		return err
 	}
 	return fmt.Errorf("tune: %s: %s, and the folders of %s are there, such as %s: put the log back from a copy, or move the folder away to begin anew",
-		filepath.Join(s.cfg.Dir, logName), why, plural.Of(len(found), "trial"), filepath.Base(found[0]))
+		filepath.Join(s.cfg.Dir, logName), why, plural.Of(len(found), "trial"), found[0])
 }
 
-// noLaterTrials is an error if the folder has trials of which the log does not know: a trial's folder is made when its start is on the disk, so more is
-// lost of the log than a crash can take.
+// noLaterTrials is an error if the folder has trials that are not in the log. A trial's folder is made only once its start is on the disk, so the log
+// has lost more than a crash can take.
 func (s *Study) noLaterTrials(path string, end logEnd) error {
-	found, err := filepath.Glob(filepath.Join(s.cfg.Dir, trialsFolder, "trial-*"))
+	found, err := entries(filepath.Join(s.cfg.Dir, trialsFolder), "trial-")
 	if err != nil {
 		return err
 	}
-	for _, folder := range found {
-		if n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(folder), "trial-")); err == nil && n >= len(s.l.trials) {
+	for _, name := range found {
+		if n, err := strconv.Atoi(strings.TrimPrefix(name, "trial-")); err == nil && n >= len(s.l.trials) {
 			return fmt.Errorf("tune: log %s line %d and all after it, %d bytes, are damaged: %w; the log ends before %s, whose folder is there; %s, or cut it after its first %d bytes to go on without what follows",
 				path, end.Lines+1, end.Torn, end.Why, trialName(n), fromACopy, end.Bytes)
 		}
 	}
 	return nil
+}
+
+// entries are the names in a folder that begin with a prefix; none if it is no folder. filepath.Glob would take a bracket in the folder's path for a
+// part of the pattern.
+func entries(folder, prefix string) (names []string, err error) {
+	all, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil
+	}
+	for _, e := range all {
+		if strings.HasPrefix(e.Name(), prefix) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
 }
 
 // keepTail copies what the log has from byte from on into a file beside it, and returns its path. A file that is there is not replaced.

@@ -40,19 +40,39 @@ func (c *Config) rules() *Rules {
 	return r
 }
 
-// differs says which of the rules are others now, those first with which an old log may not agree.
+// differs says which of the rules have changed. Those that can contradict decisions in the log come first.
 func (r *Rules) differs(now *Rules) (all []string) {
 	for _, f := range []struct {
-		name      string
-		was, want any
-	}{{"the scheduler", ruleLabel(r.Scheduler), ruleLabel(now.Scheduler)}, {"the pruners", ruleLabels(r.Pruners), ruleLabels(now.Pruners)},
+		name    string
+		was, is any
+	}{{"the scheduler", []json.RawMessage{r.Scheduler}, []json.RawMessage{now.Scheduler}}, {"the list of pruners", r.Pruners, now.Pruners},
 		{"Scope", r.Scope, now.Scope}, {"KeepDiverged", r.KeepDiverged, now.KeepDiverged},
-		{"the suggester", ruleLabel(r.Suggester), ruleLabel(now.Suggester)}, {"Samples", r.Samples, now.Samples}} {
-		if f.was != f.want {
-			all = append(all, fmt.Sprintf("%s was %v and is now %v", f.name, f.was, f.want))
+		{"the suggester", []json.RawMessage{r.Suggester}, []json.RawMessage{now.Suggester}}, {"Samples", r.Samples, now.Samples}} {
+		if reflect.DeepEqual(f.was, f.is) {
+			continue
 		}
+		if was, ok := f.was.([]json.RawMessage); ok {
+			f.was, f.is = ruleLabels(was, f.is.([]json.RawMessage))
+		}
+		all = append(all, fmt.Sprintf("%s was %v and is now %v", f.name, f.was, f.is))
 	}
 	return all
+}
+
+// ruleLabels are the texts of rules that differ, for people: as ruleLabel has them, or whole if that leaves out the difference.
+func ruleLabels(was, is []json.RawMessage) (string, string) {
+	labels := func(texts []json.RawMessage, label func(json.RawMessage) string) string {
+		var all []string
+		for _, text := range texts {
+			all = append(all, label(text))
+		}
+		return cmp.Or(strings.Join(all, ", "), "none")
+	}
+	if a, b := labels(was, ruleLabel), labels(is, ruleLabel); a != b {
+		return a, b
+	}
+	whole := func(text json.RawMessage) string { return string(text) }
+	return labels(was, whole), labels(is, whole)
 }
 
 // ruleLabel is the text of a rule for people: schedule.ASHA{"MaxStep":5}.
@@ -69,14 +89,6 @@ func ruleLabel(text json.RawMessage) string {
 		}
 	}
 	return name
-}
-
-func ruleLabels(texts []json.RawMessage) string {
-	var all []string
-	for _, text := range texts {
-		all = append(all, ruleLabel(text))
-	}
-	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
 // key is equal for rules that differ at most in the number of samples.

@@ -71,14 +71,17 @@ func (r *Result) TrainingCurves(file string) error {
 // name; the others are faint.
 func CurvePanel(v View) metrics.Panel {
 	ranked := slices.Collect(v.Trials())
-	violates := func(t *Trial) int {
-		if v.Violation(t) > 0 {
+	class := func(t *Trial) int { // feasible trials come first, and those without a value last
+		switch {
+		case !isFinite(v.Result(t)):
+			return 2
+		case v.Violation(t) > 0:
 			return 1
 		}
 		return 0
 	}
 	slices.SortStableFunc(ranked, func(a, b *Trial) int {
-		return cmp.Or(cmp.Compare(violates(a), violates(b)), cmp.Compare(v.Score(v.Result(b)), v.Score(v.Result(a))))
+		return cmp.Or(cmp.Compare(class(a), class(b)), cmp.Compare(v.Score(v.Result(b)), v.Score(v.Result(a))))
 	})
 	p := metrics.Panel{Title: "trials", X: "step", Y: v.Metric(), FirstOnTop: true}
 	for i := len(ranked) - 1; i >= maxNamed; i-- {

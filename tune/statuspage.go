@@ -248,8 +248,10 @@ func furtherGoals(v View) string {
 		}
 		b.WriteString(" and " + best + " " + o.Metric)
 	}
-	for i, c := range v.Constraints() {
-		b.WriteString(map[bool]string{true: ", with ", false: " and "}[i == 0] + c.String())
+	before := ", with "
+	for _, c := range v.Constraints() {
+		b.WriteString(before + c.String())
+		before = " and "
 	}
 	return b.String()
 }

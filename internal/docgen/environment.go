@@ -113,7 +113,7 @@ var variables = map[string][]environmentVariable{
 		{"OTEL_TRACES_EXPORTER", "none: no spans are sent", launchItself, "otlp"},
 		{"OTEL_SDK_DISABLED", "true: no spans are sent", launchItself, "false"},
 		{"OTEL_SERVICE_NAME", "the service's name in the spans", launchItself, "paragon"},
-		{"OTEL_RESOURCE_ATTRIBUTES", "further attributes of the spans' resource, as name=value,...; they count before Paragon's own", launchItself, "none"},
+		{"OTEL_RESOURCE_ATTRIBUTES", "further attributes of the spans' resource, as name=value,...; they take precedence over Paragon's own", launchItself, "none"},
 		{"OTEL_EXPORTER_OTLP_HEADERS", "headers for the collector, such as its password", launchItself, "none"},
 	},
 	"slurm": {

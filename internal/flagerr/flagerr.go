@@ -14,8 +14,8 @@ func Unknown(err error) (name string, ok bool) {
 	return strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 }
 
-// Explain names the flag that was perhaps meant by an unknown one, and says which values a flag takes that got a wrong one. Other errors are returned as
-// they are.
+// Explain explains an error of package flag. If a flag is unknown, it names the one that was perhaps meant; if a flag's value is wrong, it says which values
+// the flag takes. Other errors are returned as they are.
 func Explain(flags []cli.Flag, err error) error {
 	name, ok := Unknown(err)
 	if !ok {
@@ -40,7 +40,7 @@ func wantValue(flags []cli.Flag, err error) error {
 				continue
 			}
 			switch f.(type) {
-			case *cli.IntFlag:
+			case *cli.IntFlag, *cli.Int64Flag:
 				return fmt.Errorf("%s: want a whole number", text)
 			case *cli.UintFlag, *cli.Uint64Flag:
 				return fmt.Errorf("%s: want a whole number, 0 or more", text)

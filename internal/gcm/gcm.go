@@ -1,5 +1,6 @@
-// Package gcm is AES-GCM with the wide AES instructions of newer CPUs (VAES and VPCLMULQDQ: with registers of 512 bits on AMD from Zen 4 and
-// Intel from Ice Lake, of 256 bits on AMD Zen 3 and Intel's CPUs without AVX-512), which crypto/cipher does not use. On other CPUs, and for keys of 256 bits, it is crypto/cipher's.
+// Package gcm is AES-GCM with the wide AES instructions of newer CPUs (VAES and VPCLMULQDQ), which crypto/cipher does not use: with registers of
+// 512 bits on AMD from Zen 4 and Intel from Ice Lake, and of 256 bits on AMD Zen 3 and Intel's newer CPUs without AVX-512. On other CPUs, and for keys
+// of 256 bits, it is crypto/cipher's.
 //
 // Its time depends on lengths alone: there are no tables that keys or data index.
 //

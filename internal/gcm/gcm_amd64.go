@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// widest is the number of bits of the widest registers with which the CPU has the instructions, and which the system saves: 512, 256, or 0.
+// widest is the number of bits of the widest registers that the instructions can use here: 512, 256, or 0 if the CPU does not have them.
 var widest = func() int {
-	const vectorAES, vectorPCLMULQDQ = 1 << 9, 1 << 10 // of leaf 7, which CPUs with AVX2 have
+	const vectorAES, vectorPCLMULQDQ = 1 << 9, 1 << 10 // of extendedFeatures, which CPUs with AVX2 have
 	switch x := &cpu.X86; {
 	case !x.HasAES || !x.HasPCLMULQDQ || !x.HasAVX2 || extendedFeatures()&(vectorAES|vectorPCLMULQDQ) != vectorAES|vectorPCLMULQDQ:
 		return 0
@@ -78,7 +78,7 @@ func sealChunks256(k *schedule, counter *[blockSize]byte, dst, src *byte, n int,
 //go:noescape
 func openChunks256(k *schedule, counter *[blockSize]byte, dst, src *byte, n int, hash *[2]uint64)
 
-// extendedFeatures is register ECX of the CPU's leaf 7.
+// extendedFeatures is register ECX after CPUID of leaf 7. Only CPUs that have the leaf may be asked.
 func extendedFeatures() (ecx uint32)
 
 // hashBlocks hashes n blocks, at least 1, with the hash key h.

@@ -55,7 +55,7 @@ func testCounter(t *testing.T, bits int) {
 	}
 }
 
-// A CPU with registers of 512 bits seals with those of 256 bits, too, so that tests of both run there.
+// With registers of 256 bits it seals as crypto/cipher does. On a CPU that has wider ones nothing else uses these.
 func TestBothWidthsSealAlike(t *testing.T) {
 	if widest == 0 {
 		t.Skip("this CPU has no wide AES instructions")

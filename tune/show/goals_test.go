@@ -133,7 +133,8 @@ func TestReportWithoutAFeasibleTrial(t *testing.T) {
 	}
 }
 
-// What violates a bound is not the best value of the search, nor one of the curves with a name while there are feasible trials enough.
+// The best value of the search is that of a feasible report. The curves with names are those of feasible trials first, then of those that violate a bound,
+// and of trials without a value last.
 func TestTheBestCurvesAreThoseOfFeasibleTrials(t *testing.T) {
 	v := &tunetest.View{SearchSpace: tune.Space{tune.Real("x", 0, 1)}, MetricName: "accuracy", Direction: tune.Max, Bounds: []tune.Constraint{{Metric: "memory", Bound: 8}}}
 	for i, accuracy := range []float64{0.9, 0.3, 0.5, 0.4, 0.6, 0.2, 0.1, 0.95} {
@@ -146,16 +147,22 @@ func TestTheBestCurvesAreThoseOfFeasibleTrials(t *testing.T) {
 	if got, want := progressPanel(v).Series[0].Y, []float64{0.3, 0.3, 0.5, 0.5, 0.6, 0.6}; !slices.Equal(got, want) {
 		t.Errorf("the best values are %v, want %v", got, want)
 	}
-	var names []string
-	for _, s := range tune.CurvePanel(v).Series {
-		if s.Name != "" {
-			names = append(names, strings.TrimPrefix(s.Name, "trial-00000"))
+	wantNames := func(want ...string) {
+		t.Helper()
+		var names []string
+		for _, s := range tune.CurvePanel(v).Series {
+			if s.Name != "" {
+				names = append(names, strings.TrimPrefix(s.Name, "trial-00000"))
+			}
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("the curves with names are %q, want %q", names, want)
 		}
 	}
-	if want := []string{"4: 0.6", "2: 0.5", "3: 0.4", "1: 0.3", "5: 0.2", "6: 0.1"}; !slices.Equal(names, want) {
-		t.Errorf("the curves with names are %q, want %q", names, want)
-	}
+	wantNames("4: 0.6", "2: 0.5", "3: 0.4", "1: 0.3", "5: 0.2", "6: 0.1")
+	v.Add(tune.Params{}) // trial 8 has no value
 	v.Bounds[0].Bound = 7
+	wantNames("7: 0.95", "0: 0.9", "4: 0.6", "2: 0.5", "3: 0.4", "1: 0.3")
 	if got := progressPanel(v).Series[0].Y; len(got) != 0 {
 		t.Errorf("no trial is feasible, and the best values are %v", got)
 	}

@@ -218,12 +218,15 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 		r.bad(at(top, "parallel"), "parallel", "got %d, want 1 or more; without it there are as many at once as fit", f.Parallel)
 		c.Parallel = 0
 	}
-	if _, n := entryOf(top, "samples"); n != nil && f.Samples == 0 && !r.faulty["samples"] {
-		r.bad(n, "samples", "got 0, want how many times the space is sampled: 1 or more, or -1 for no limit")
+	if _, n := entryOf(top, "samples"); n != nil && (f.Samples == 0 || f.Samples < -1) && !r.faulty["samples"] {
+		r.bad(n, "samples", "got %d, want how many times the space is sampled: 1 or more, or -1 for no limit", f.Samples)
 	}
 	checked := *c
 	if r.faulty["space"] {
 		checked.Space, checked.Points = tune.Space{tune.Real("any", 0, 1)}, nil // so that the other fields are checked too
+	}
+	if r.faulty["metric"] || r.faulty["objectives"] {
+		checked.Metric, checked.Mode, checked.Objectives = "any", tune.Max, nil // likewise: constraints need one
 	}
 	if err := checked.Validate(); err != nil {
 		r.invalid(top, err)

@@ -158,6 +158,7 @@ func TestMistakesNameLineAndField(t *testing.T) {
 		{base + "samples: many", `f line 5: samples: got "many", want a whole number`},
 		{base + "samples: 1.5", "f line 5: samples: got 1.5, want a whole number"},
 		{base + "samples: 0", "f line 5: samples: got 0, want how many times the space is sampled: 1 or more, or -1 for no limit"},
+		{base + "samples: -3", "f line 5: samples: got -3, want how many times the space is sampled: 1 or more, or -1 for no limit"},
 		{"metric: a\ncommand: ./x\nspace:\n\tlr: {real: [0, 1]}\n", "; indent lines with spaces, not tabs"},
 		{base + "seed: -1", "f line 5: seed: got -1, want a whole number, 0 or more"},
 		{base + "timeout: 5", "f line 5: timeout: got 5, want a time with its unit"},
@@ -208,6 +209,8 @@ func TestMistakesNameLineAndField(t *testing.T) {
 		// Some show in a value, others in what does not fit together.
 		base + "metrc: b\njudge: first\nupload: [a]\nparallel: -1\nsuggester: {tpe: {rules: mine}}\nscheduler: {asha: {}}": 6,
 		"metric: a\nmode: up\ncommand: ./x {b}\nspace: {a: {reel: [0, 1]}}\nhosts: h":                                      3,
+		"metric: [a]\ncommand: ./x\nspace: {a: {real: [0, 1]}}\nconstraints: [b <= 1]\nsamples: -3":                        2,
+		"objectives: 5\ncommand: ./x\nspace: {a: {real: [0, 1]}}\nconstraints: [b <= 1]\nsamples: -3":                      2,
 		"metric: a\nmode: up\ncommand: ./x {b}\nspace: {a: {reel: [0, 1]}}\npoints: [{a: 2}]\nsamples: -3\ngrace: -1s":     4,
 	} {
 		_, err := Parse("f", []byte(text))
@@ -352,7 +355,7 @@ func TestEachMistakeInNumbersNamesItsLine(t *testing.T) {
 		"resources:\n  start_timeout: -1s\npoints:\n  - {x: 0.5}\n"
 	_, err := Parse("s.yaml", []byte(text))
 	want := "s.yaml line 8: resources.start_timeout: got -1s, want 0 or more\n" +
-		"s.yaml line 5: samples: got -5, want -1 (no limit), 0 (one) or more\n" +
+		"s.yaml line 5: samples: got -5, want how many times the space is sampled: 1 or more, or -1 for no limit\n" +
 		"s.yaml line 6: max_failed: got -1, want 0 (no limit) or more"
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

@@ -122,7 +122,8 @@ func TestABranchWithFewTrialsIsSearchedEvenly(t *testing.T) {
 	}
 }
 
-// Of a branch count the scores of complete, feasible trials; what was pruned, violates constraints or has no number counts as tried; what failed does not.
+// The scores of a branch are those of its complete, feasible trials. A trial that was pruned, violates constraints or has no number counts with the
+// score -Inf, one that failed does not count.
 func TestBranchScores(t *testing.T) {
 	x, other, inf := []float64{1}, []float64{0}, math.Inf(-1)
 	scores, running := branchScores([]record{{x: x, state: recordComplete, score: 3}, {x: x, state: recordPruned, score: 9}, {x: x, state: recordComplete, score: 9, violation: 1},

@@ -25,8 +25,8 @@ func TestRecordsAreOrderedBestFirst(t *testing.T) {
 	}
 }
 
-// Of more trials than a process can have it is conditioned on the newest half, and the best of the others, as they ended. A pruned one has at most the
-// median score, since its final value is not known.
+// A process takes at most MaxPoints trials: half of them the newest, the other half the best of the rest, in the order in which they ended. A pruned one
+// has at most the median score, since its final value is not known.
 func TestAProcessHasTheNewestAndTheBestTrials(t *testing.T) {
 	m := newModel(tune.Space{tune.Real("x", 0, 1)})
 	var done []*record

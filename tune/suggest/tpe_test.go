@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Of 600 trials the best 25 count as good, the best of them most, ln(26/rank); the newest 500 of the others, those that run too, are the rest.
+// Of 600 finished trials the best 25 count as good, with the weights ln(26/rank). The rest are the newest 500 of the others, with those that run.
 func TestTheBestTrialsAreGoodAndTheNewestOthersTheRest(t *testing.T) {
 	recs := make([]record, 601)
 	for i := range recs {

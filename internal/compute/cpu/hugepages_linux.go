@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hugePage is the size of the larger pages of amd64 and, with pages of 4 KB, arm64.
+// hugePage is the size of a huge page on amd64, and on arm64 with pages of 4 KB.
 const hugePage = 2 << 20
 
-// adviseHugePages asks for large pages under x, which has not been written yet: addresses of an arena are then translated by a five-hundredth of the entries,
-// of which a CPU keeps few. Where the system refuses, x stays as it is.
+// adviseHugePages asks the system for huge pages under x, which has just been made. A CPU keeps the addresses of some thousands of pages; with huge pages
+// these cover 512 times the memory. Where the system refuses, x stays as it is.
 func adviseHugePages(x []float32) {
 	if len(x) == 0 {
 		return

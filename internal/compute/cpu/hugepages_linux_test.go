@@ -31,7 +31,7 @@ func advised(t *testing.T, p unsafe.Pointer) bool {
 	return false
 }
 
-// The memory of a large arena is advised to have huge pages, all but what is beside whole pages.
+// The system is asked for huge pages in the middle of a large arena.
 func TestLargeArenasAskForHugePages(t *testing.T) {
 	probe, err := unix.Mmap(-1, 0, 2*hugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
@@ -39,7 +39,7 @@ func TestLargeArenasAskForHugePages(t *testing.T) {
 	}
 	defer unix.Munmap(probe)
 	if unix.Madvise(probe, unix.MADV_HUGEPAGE) != nil || !advised(t, unsafe.Pointer(&probe[hugePage])) {
-		t.Skip("this system has no huge pages to advise, or does not show the advice, as an emulator does not")
+		t.Skip("this system has no huge pages, or does not show that they were asked for (an emulator does not)")
 	}
 	x := make([]float32, 4*hugePage/4)
 	adviseHugePages(x)
@@ -50,6 +50,6 @@ func TestLargeArenasAskForHugePages(t *testing.T) {
 
 func TestSmallArenasAreLeftAlone(t *testing.T) {
 	for _, n := range []int{0, 1, hugePage/4 - 1} {
-		adviseHugePages(make([]float32, n)) // no whole page may be within: nothing to do, and nothing to panic for
+		adviseHugePages(make([]float32, n)) // holds no whole huge page; this must not panic
 	}
 }

@@ -226,9 +226,9 @@ func firstLanes(ones Mem, k reg.GPVirtual) reg.VecVirtual {
 	return v
 }
 
-// copyRows2 is Tile.CopyRows with AVX2 for rows of up to two vectors. Rows are read by masks and written in pieces of 8, 4, 2 values and one: masked
+// copyRowsAVX2 is Tile.CopyRows with AVX2 for rows of up to two vectors. Rows are read by masks and written in pieces of 8, 4, 2 values and one: masked
 // stores take many cycles on some CPUs.
-func copyRows2(ones Mem) {
+func copyRowsAVX2(ones Mem) {
 	avx2.text("copyRows", "func(dst *float32, dstStride int, src *float32, srcStride int, rows, n, width int)", "is Tile.CopyRows for rows of up to 16 values; strides in bytes, rows not 0.")
 	dst, dstStride, src, srcStride, left, n, width := gp("dst"), gp("dstStride"), gp("src"), gp("srcStride"), gp("rows"), gp("n"), gp("width")
 	eight, beyond, zero := GP64(), GP64(), GP64()

@@ -33,7 +33,7 @@ func tiles() {
 	transpose8(true, ones)
 	copyRows(1)
 	copyRows(2)
-	copyRows2(ones)
+	copyRowsAVX2(ones)
 	fetch()
 	peak(avx512)
 	peak(avx2)

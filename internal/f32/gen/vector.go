@@ -106,7 +106,7 @@ func vectors() {
 		relus(s)
 	}
 	maxWhich()
-	maxWhich2()
+	maxWhichAVX2()
 }
 
 func binary(s isa, name, doc string, op func(a, b Op, d reg.VecVirtual)) {
@@ -229,8 +229,8 @@ func maxWhich() {
 	end()
 }
 
-// maxWhich2 is maxWhich with AVX2, which has no masked stores of bytes: masks of floats are packed to bytes, which choose.
-func maxWhich2() {
+// maxWhichAVX2 is maxWhich with AVX2, which has no masked stores of bytes: masks of floats are packed to bytes, which choose.
+func maxWhichAVX2() {
 	s := avx2
 	s.text("maxWhich", "func(out *float32, chosen *byte, x *float32, which byte, n int)", "is MaxWhich; n is a multiple of 16.")
 	out, chosen, x, n := load("out", 4), load("chosen", 1), load("x", 4), gp("n")

@@ -24,7 +24,7 @@ func winograd() {
 	}
 }
 
-// transforms2 are transformKinds line by line, for AVX2.
+// transforms2 are the transforms of transformKinds line by line, for AVX2. transforms4 are those of F(4×4, 3×3).
 var transforms2 = []lineTransform{
 	{"winogradInput", transformKinds[0].doc, 4, 4, nil, [][]int{{1, 2}, {0, 3}}, func(s isa, group int, d func(i int) reg.VecVirtual, _ []Op) []reg.VecVirtual {
 		v, w := s.vec(), s.vec()

@@ -30,7 +30,7 @@ func DrawnBranches(seed uint64) Problem {
 			at := 0.1 + 0.8*rng.Float64()
 			kinds := 3
 			if k == 0 {
-				kinds = 2 // never whole numbers alone, which random search may go through
+				kinds = 2 // a branch has a real parameter: random search could try all of a few whole numbers
 			}
 			var p tune.Param
 			switch rng.IntN(kinds) {
