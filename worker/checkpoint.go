@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/sampler"
 )
@@ -122,9 +123,9 @@ func readManifest(ctx context.Context, place checkpoint.Place, s *checkpoint.Ste
 	m.Manifest = own
 	name := s.Name(checkpoint.ManifestFile)
 	switch {
-	case m.Steps != s.Steps || m.Epoch < 0 || m.Step < 0 || m.Version < 1 || m.Workers < 0:
-		return m, fmt.Errorf("worker: checkpoint %s: %w: got version %d, epoch %d, step %d, %d workers, %d steps in all; want version 1 (2 with cuts, 3 of adaptive training), none below 0, and the folder's %d",
-			name, checkpoint.ErrDamaged, m.Version, m.Epoch, m.Step, m.Workers, m.Steps, s.Steps)
+	case m.Steps != s.Steps || m.Epoch < 0 || m.Step < 0 || m.Version < 1 || m.Workers < 0 || m.Workers > cluster.MaxNodes:
+		return m, fmt.Errorf("worker: checkpoint %s: %w: got version %d, epoch %d, step %d, %d workers, %d steps in all; want version 1 (2 with cuts, 3 of adaptive training), none below 0, at most %d workers, and the folder's %d steps",
+			name, checkpoint.ErrDamaged, m.Version, m.Epoch, m.Step, m.Workers, m.Steps, cluster.MaxNodes, s.Steps)
 	case m.Version != m.position.version():
 		return m, fmt.Errorf("worker: checkpoint %s: got version %d with %d cuts, want version 1 (2 with cuts, 3 of adaptive training): a later version of Paragon wrote it", name, m.Version, len(m.Cuts))
 	}
