@@ -29,7 +29,7 @@
 //	tls     the same with certificates
 //	auto    shared memory, as jobs within one host
 //	hosts   a host for each rank (Linux): a worker and the server of its rank through shared memory, all others over TCP; with one of each as auto
-//	unix    unix sockets; measured only where -transport names it
+//	unix, hosts-tls    unix sockets, and hosts with certificates; measured only where -transport names them
 //
 // For each job and work a line in the format of Go's benchmarks goes to standard output: the median of the samples' times,
 // traffic of all workers in both directions, and the CPU time of all processes of the job together, which other load on the
@@ -117,7 +117,7 @@ func readFlags(args []string) (settings, error) {
 	f := flag.NewFlagSet("kv", flag.ContinueOnError)
 	work := f.String("work", "*,many/*,push/*,array/*,rows/*", "works, by name or pattern, with commas between (*,*/*: all)")
 	jobs := f.String("jobs", "1x1,2x2", "workers x servers, with commas between")
-	transports := f.String("transport", strings.Join(transportNames, ","), "how processes reach each other, with commas between; unix, too")
+	transports := f.String("transport", strings.Join(transportNames, ","), "how processes reach each other, with commas between; unix and hosts-tls, too")
 	backups := f.Bool("backups", false, "run each job of several servers with backups, too, in turns")
 	f.IntVar(&set.count, "count", 3, "how often each job is run")
 	f.Float64Var(&set.scale, "scale", 1, "multiplies the samples of each work; where that leaves fewer than three, their passes")
@@ -219,7 +219,7 @@ func (s *settings) jobsOf() [][]string {
 func (s *settings) ways(sz size) []job {
 	var jobs []job
 	for i := range max(len(s.transports), len(s.peers)) {
-		if i < len(s.transports) && (s.transports[i] != hosts || max(sz.workers, sz.servers) > 1) {
+		if i < len(s.transports) && (!onHosts(s.transports[i]) || max(sz.workers, sz.servers) > 1) {
 			jobs = append(jobs, job{transport: s.transports[i]})
 		}
 		if i < len(s.peers) {

@@ -51,7 +51,7 @@ func TestRunReportsEachWork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes; run without -short")
 	}
-	for _, transport := range transportNames {
+	for _, transport := range append(slices.Clone(transportNames), secureHosts) {
 		var out bytes.Buffer
 		r := newReport(&out)
 		j := job{size: size{2, 2, false}, transport: transport, works: []string{"latency"}, scale: 0.01}

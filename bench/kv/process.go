@@ -36,12 +36,18 @@ var transportNames = []string{"tcp", secure, "auto", hosts}
 const (
 	secure = "tls"   // TCP with certificates, as between hosts
 	hosts  = "hosts" // as on several hosts, each with a worker and the server of its rank
+
+	secureHosts = "hosts-tls" // the same with certificates: measured only where -transport names it
 )
+
+// onHosts reports whether the ranks of a transport have hosts of their own, and encrypts whether processes have certificates.
+func onHosts(transport string) bool  { return transport == hosts || transport == secureHosts }
+func encrypts(transport string) bool { return transport == secure || transport == secureHosts }
 
 // network returns the Network of a process whose host has this address.
 func network(name, host string) (transport.Network, error) {
 	switch name {
-	case hosts:
+	case hosts, secureHosts:
 		return hostNetwork(host), nil
 	case "tcp", secure:
 		return transport.TCP, nil
@@ -50,7 +56,7 @@ func network(name, host string) (transport.Network, error) {
 	case "auto":
 		return transport.Auto, nil
 	}
-	return nil, fmt.Errorf("got %q, want some of unix, %s", name, strings.Join(transportNames, ", "))
+	return nil, fmt.Errorf("got %q, want some of unix, %s, %s", name, secureHosts, strings.Join(transportNames, ", "))
 }
 
 // A hostNetwork is the Network of a process on the host with this address, one of the machine's loopback addresses (127.0.0.0/8 on Linux): shared memory to
