@@ -235,6 +235,44 @@ func FuzzTopKCode(f *testing.F) {
 	})
 }
 
+// collect finds what is large as far as it says that it came, stops only where less than 16 entries of room are left, and writes nothing behind the room.
+func TestCollectKeepsToItsRoom(t *testing.T) {
+	onPaths(t, func(t *testing.T) {
+		const behind = 64
+		r := rand.New(rand.NewPCG(9, 2))
+		for _, n := range []int{0, 1, 15, 16, 17, 64, 100, 256} {
+			for room := range 80 {
+				x := make([]float32, n)
+				for i := range x {
+					x[i] = float32(r.IntN(room/16+2)) - 1 // −1 and 1 are large; the more room, the fewer are
+				}
+				all := make([]uint32, room+behind)
+				for i := range all {
+					all[i] = 0xdeadbeef
+				}
+				done, count := kernels.collect(all[:room:room], x, math.Float32bits(1))
+				var want []uint32
+				for i, v := range x[:done] {
+					if v*v >= 1 {
+						want = append(want, uint32(i))
+					}
+				}
+				if count > room || !slices.Equal(all[:count], want) {
+					t.Fatalf("%d values, room for %d: got %v of the first %d, want %v", n, room, all[:min(count, room)], done, want)
+				}
+				if done < n && count+lanes <= room {
+					t.Fatalf("%d values, room for %d: stopped after %d values with %d found", n, room, done, count)
+				}
+				for i, v := range all[room:] {
+					if v != 0xdeadbeef {
+						t.Fatalf("%d values, room for %d: entry %d was written", n, room, room+i)
+					}
+				}
+			}
+		}
+	})
+}
+
 func BenchmarkTopK(b *testing.B) {
 	const n = 1 << 20
 	r := rand.New(rand.NewPCG(1, 1))
