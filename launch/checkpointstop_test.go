@@ -45,7 +45,7 @@ func TestAJobStopsWithACheckpointAndGoesOn(t *testing.T) {
 			if tc.by == "SIGUSR1" {
 				j.Process.Signal(syscall.SIGUSR1)
 				j.Process.Signal(syscall.SIGUSR1)
-			} else if code, out := j.ctl(t, "stop"); code != 0 || !strings.Contains(out, "stops with a checkpoint") {
+			} else if code, out := j.ctl(t, "stop"); code != 0 || !strings.Contains(out, "was asked to stop with a checkpoint; launch prints how it ended") {
 				t.Errorf("launch ctl stop: code %d: %s", code, out)
 			}
 			j.end(t, 85, 0)

@@ -36,6 +36,6 @@ func stopJob(c *cli.Context) error {
 	if _, err := k.ask(c.Context, control.Request{Op: control.OpCheckpointStop, Reason: "launch ctl stop"}, &control.Done{}); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.App.Writer, "job %s stops with a checkpoint.\n", k.Job)
+	fmt.Fprintf(c.App.Writer, "job %s was asked to stop with a checkpoint; launch prints how it ended\n", k.Job)
 	return nil
 }

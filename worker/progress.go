@@ -53,7 +53,10 @@ func (p *Progress) Begin(run Run) {
 	if run.Joined {
 		fmt.Fprintf(p.out, "Joined the running job: epoch %d, step %d\n", run.FirstEpoch, run.FirstStep)
 	}
-	if run.ResumedFrom != "" {
+	switch {
+	case run.ResumedFrom != "" && run.FirstEpoch >= run.Epochs:
+		fmt.Fprintf(p.out, "Resumed from %s: nothing is left to train after %s; with more epochs the run goes on from there\n", run.ResumedFrom, plural.Of(run.Epochs, "epoch"))
+	case run.ResumedFrom != "":
 		fmt.Fprintf(p.out, "Resumed from %s: epoch %d, step %d\n", run.ResumedFrom, run.FirstEpoch, run.FirstStep)
 	}
 }

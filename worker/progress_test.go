@@ -64,6 +64,16 @@ func TestProgressPrintsPlainLinesWithoutATerminal(t *testing.T) {
 	}
 }
 
+// Whoever resumes a run that has come to its end reads why nothing follows.
+func TestProgressSaysThatNothingIsLeft(t *testing.T) {
+	var out bytes.Buffer
+	p := &Progress{out: &out, columns: func() int { return 0 }}
+	p.Begin(Run{Workers: 1, Epochs: 2, StepsPerEpoch: 20, FirstEpoch: 2, ResumedFrom: "ckpt/step-00000040"})
+	if want := "Resumed from ckpt/step-00000040: nothing is left to train after 2 epochs; with more epochs the run goes on from there\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("got %q, want a last line %q", out.String(), want)
+	}
+}
+
 // clearLine is what a terminal understands as: empty this line, and go to its beginning.
 const clearLine = "\x1b[2K\r"
 

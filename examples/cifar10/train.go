@@ -235,8 +235,11 @@ func hash(params []nn.Param) []byte {
 
 // report prints the table of the run and draws rank 0's curves.
 func report(s settings, rank int, epochs []worker.EpochInfo) error {
+	if len(epochs) == 0 { // a run that had come to its end was resumed
+		return nil
+	}
 	fmt.Println()
-	if err := worker.WriteReport(os.Stdout, epochs); err != nil || rank != 0 || len(epochs) == 0 {
+	if err := worker.WriteReport(os.Stdout, epochs); err != nil || rank != 0 {
 		return err
 	}
 	if err := os.MkdirAll(s.out, 0o777); err != nil { // another worker may have been rank 0 at the start

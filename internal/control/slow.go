@@ -49,7 +49,7 @@ func (s Slow) String() string {
 	case SlowData:
 		text += "; its wait for data " + times
 	case SlowNetwork:
-		text += "; its compute and its data take no longer than the others', so its network is slow"
+		text += "; its compute and its data take no longer than the others', so its network is slow or its host is busy"
 	}
 	return text
 }

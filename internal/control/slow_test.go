@@ -14,7 +14,7 @@ func TestSlowIsASentence(t *testing.T) {
 		{func(s *Slow) {}, "worker 3 on h2 is slow: last in 94 % of the last 310 rounds, 41 ms after the others (12 % of a step); its compute takes 1.31 times the others'"},
 		{func(s *Slow) { s.Gap, s.Cause, s.Ratio = 1.04, SlowData, 4 }, "1.0 s after the others (304 % of a step); its wait for data takes 4.00 times the others'"},
 		{func(s *Slow) { s.Gap, s.StepSeconds, s.Cause, s.Ratio = 12.34, 40, SlowData, 0 }, "12 s after the others (31 % of a step); its wait for data takes far longer than the others'"},
-		{func(s *Slow) { s.Gap, s.StepSeconds, s.Cause = .0024, .01, SlowNetwork }, "2.4 ms after the others (24 % of a step); its compute and its data take no longer than the others', so its network is slow"},
+		{func(s *Slow) { s.Gap, s.StepSeconds, s.Cause = .0024, .01, SlowNetwork }, "2.4 ms after the others (24 % of a step); its compute and its data take no longer than the others', so its network is slow or its host is busy"},
 		{func(s *Slow) { s.Gap, s.StepSeconds, s.Cause = .0000451, 0, "" }, "last in 94 % of the last 310 rounds, 45 µs after the others"},
 	} {
 		x := s

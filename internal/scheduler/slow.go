@@ -108,9 +108,15 @@ func (c *Core) endSlow() {
 		return
 	}
 	if n := c.node(was.node); n != nil {
-		text := fmt.Sprintf("%v is no longer slow, after %s", n, control.Seconds(was.seen.Sub(was.since)))
-		if n.state != living {
-			text = fmt.Sprintf("%v was slow for %s, until it left", n, control.Seconds(was.seen.Sub(was.since)))
+		text := fmt.Sprintf("%v is no longer slow", n)
+		d := was.seen.Sub(was.since) // 0: the rule named it once
+		switch {
+		case n.state != living && d > 0:
+			text = fmt.Sprintf("%v was slow for %s, until it left", n, control.Seconds(d))
+		case n.state != living:
+			text = fmt.Sprintf("%v was slow until it left", n)
+		case d > 0:
+			text += ", after " + control.Seconds(d)
 		}
 		c.tellWith(n.event(control.NotSlow, text), joblog.SlowWorker.Of(n.logged(), "node", n.Node, "slow", false))
 	}

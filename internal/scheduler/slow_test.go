@@ -129,6 +129,17 @@ func (j *slowJob) told() (list []control.Event) {
 	return list
 }
 
+// A worker that the rule named once was slow for no time that is known.
+func TestNoTimeIsToldOfOneThatWasSlowOnce(t *testing.T) {
+	j := &slowJob{measuredJob: newMeasuredJob(t, 3, 2)}
+	j.run(30)
+	j.core.slowness = slowness{node: 5, since: j.now, seen: j.now, hold: slowHold}
+	j.run(12)
+	if got := j.told(); len(got) != 1 || got[0].Reason != "worker 2 on w is no longer slow" {
+		t.Errorf("got the events %+v, want one that says that worker 2 on w is no longer slow", got)
+	}
+}
+
 // An event tells when a worker has become slow, within ten steps, and one when it is so no longer. One that is slow, but for some steps, gives no further ones.
 func TestEventsTellWhoIsSlow(t *testing.T) {
 	j := &slowJob{measuredJob: newMeasuredJob(t, 3, 2)}

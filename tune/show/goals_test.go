@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/tune"
@@ -111,7 +112,7 @@ func TestTablesSayWhatIsOnTheFront(t *testing.T) {
 			t.Errorf("row %d has front %q and violation %q, want %v and %v", i, row[front], row[violation], on, v.Violation(v.Trial(i)))
 		}
 	}
-	text := (&Status{Name: "toy"}).text(v, "running")
+	text := (&Status{Name: "toy"}).text(v, "running", time.Minute)
 	if want := "Pareto front: " + plural.Of(len(tune.Front(v)), "trial"); !strings.Contains(text, want) || strings.Contains(text, "best:") {
 		t.Errorf("the status has no %q, or a best trial:\n%s", want, text)
 	}

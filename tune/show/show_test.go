@@ -446,6 +446,25 @@ func TestPicturesAndPageAreMade(t *testing.T) {
 	}
 }
 
+// A trial may report nothing for minutes; the table says all the same how long the search has run.
+func TestStatusCountsTheTimeBetweenEvents(t *testing.T) {
+	var out bytes.Buffer
+	s := newStatus(&out, func() (int, int) { return 80, 24 })
+	v := search(1)
+	now := time.Unix(1000, 0)
+	for _, step := range []struct {
+		at      int // seconds
+		elapsed time.Duration
+		want    string
+	}{{0, 0, "study: running for 0s"}, {70, 0, "study: running for 1m10s"}, {80, 80 * time.Second, "study: running for 1m20s"}, {85, 80 * time.Second, "study: running for 1m25s"}} {
+		v.Now = step.elapsed
+		s.Tick(v, now.Add(time.Duration(step.at)*time.Second))
+		if got := screen(t, out.String())[1]; !strings.HasPrefix(got, step.want) {
+			t.Errorf("after %d s: got %q, want %q", step.at, got, step.want)
+		}
+	}
+}
+
 func TestWhatIsWrittenStandsAboveTheTable(t *testing.T) {
 	var b strings.Builder
 	s := newStatus(&b, func() (int, int) { return 80, 24 })

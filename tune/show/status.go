@@ -35,6 +35,9 @@ type Status struct {
 	terminal func() (columns, rows int) // 0, 0: none
 	interval time.Duration
 
+	elapsed time.Duration // of the search, by its last event
+	since   time.Time     // when it was first seen
+
 	drawn time.Time // the table
 	table []string  // as it was drawn last
 	lines int       // of it that stand on the terminal
@@ -98,9 +101,12 @@ func (s *Status) Observe(v tune.View, e tune.Event) {
 func (s *Status) Tick(v tune.View, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if e := v.Elapsed(); s.since.IsZero() || e != s.elapsed {
+		s.elapsed, s.since = e, now
+	}
 	if columns, rows := s.terminal(); columns > 0 && now.Sub(s.drawn) >= s.interval {
 		s.drawn = now
-		s.draw(v, columns, rows)
+		s.draw(v, now, columns, rows)
 	}
 }
 
@@ -110,14 +116,14 @@ func (s *Status) Close(v tune.View) error {
 	defer s.mu.Unlock()
 	s.erase()
 	s.table = nil
-	_, err := io.WriteString(s.out, s.text(v, "ran"))
+	_, err := io.WriteString(s.out, s.text(v, "ran", v.Elapsed()))
 	return err
 }
 
 // draw puts the table where the last one was. Lines are cut at the terminal's edge, and the table at its height, since what has
 // scrolled away cannot be drawn over.
-func (s *Status) draw(v tune.View, columns, rows int) {
-	lines := strings.Split(strings.TrimSuffix(s.text(v, "running"), "\n"), "\n")
+func (s *Status) draw(v tune.View, now time.Time, columns, rows int) {
+	lines := strings.Split(strings.TrimSuffix(s.text(v, "running", s.elapsed+now.Sub(s.since)), "\n"), "\n")
 	if rows > 2 && len(lines) > rows-1 {
 		lines = append(lines[:rows-2], "...")
 	}
@@ -147,10 +153,10 @@ func (s *Status) erase() {
 }
 
 // text is the whole table. The verb says whether the search is running, or ran.
-func (s *Status) text(v tune.View, verb string) string {
+func (s *Status) text(v tune.View, verb string, elapsed time.Duration) string {
 	var b strings.Builder
 	b.WriteString("== Status ==\n")
-	fmt.Fprintf(&b, "%s: %s for %s", s.title(), verb, v.Elapsed().Round(time.Second))
+	fmt.Fprintf(&b, "%s: %s for %s", s.title(), verb, elapsed.Round(time.Second))
 	if text := goalText(v); text != "" {
 		b.WriteString("; " + text)
 	}

@@ -2,6 +2,7 @@ package docstest
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -188,6 +189,29 @@ dark "red"
 	}
 	if err := runPage(t, testConfig(t), p); err != nil {
 		t.Error(err)
+	}
+}
+
+// What somebody's runs left in the clone is neither read nor written by the pages.
+func TestPagesSeeOnlyFilesOfTheRepository(t *testing.T) {
+	cfg := testConfig(t)
+	if err := os.WriteFile(filepath.Join(cfg.Root, "hosts"), []byte("mine\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "README.md"}} {
+		if out, err := exec.Command("git", append([]string{"-C", cfg.Root}, args...)...).CombinedOutput(); err != nil {
+			t.Skipf("git %v: %v: %s", args, err, out)
+		}
+	}
+	p, err := Parse("page.md", strings.ReplaceAll("\n§sh\ntest -f README.md\ntest ! -e hosts\necho a1 > hosts\n§\n", "§", f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runPage(t, cfg, p); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(cfg.Root, "hosts")); err != nil || string(b) != "mine\n" {
+		t.Errorf("the file of the clone has %q, %v, want it as it was", b, err)
 	}
 }
 

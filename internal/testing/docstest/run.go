@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -68,6 +69,27 @@ func runPage(t *testing.T, cfg Config, p *Page) (err error) {
 	return nil
 }
 
+// cloned are the files and folders at the root that a clone has. Without git they are all that are there: what runs left, too.
+func cloned(root string) (names []string, err error) {
+	out, err := exec.Command("git", "-C", root, "ls-files", "-z").Output()
+	if err == nil && len(out) > 0 {
+		for file := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+			name, _, _ := strings.Cut(file, "/")
+			names = append(names, name)
+		}
+	} else {
+		entries, err := os.ReadDir(root)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(n string) bool { return n == "bin" || n == "out" || strings.HasPrefix(n, ".") }), nil
+}
+
 // A run is a page that is being run.
 type run struct {
 	t       *testing.T
@@ -89,12 +111,10 @@ func newRun(t *testing.T, cfg Config, p *Page) *run {
 	must(t, os.Mkdir(filepath.Join(home, "run"), 0o700))
 	root, err := filepath.Abs(cfg.Root)
 	must(t, err)
-	entries, err := os.ReadDir(root)
+	names, err := cloned(root)
 	must(t, err)
-	for _, e := range entries {
-		if n := e.Name(); n != "bin" && n != "out" && !strings.HasPrefix(n, ".") {
-			must(t, os.Symlink(filepath.Join(root, n), filepath.Join(r.folder, n)))
-		}
+	for _, n := range names {
+		must(t, os.Symlink(filepath.Join(root, n), filepath.Join(r.folder, n)))
 	}
 	programs, err := os.ReadDir(cfg.Programs)
 	must(t, err)

@@ -278,3 +278,10 @@ func TestTheHeaderCountsNoWorkerThatIsGone(t *testing.T) {
 		t.Errorf("with one of 4 workers gone the header is %q, want 3 workers", head)
 	}
 }
+
+func TestEventOfAServerNamesItOnce(t *testing.T) {
+	e := control.Event{Action: control.ServerAdded, Host: "a1", Role: control.Server, Rank: 2, PID: 20080}
+	if got, want := EventText(e), "SERVER_ADDED server 2 on a1 process 20080"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -259,7 +259,7 @@ func EventText(e control.Event) string {
 	if (e.Action == control.Lost || e.OfWorker()) && e.Reason != "" { // which is a sentence that names the process and its host
 		return strings.Join(append(words, clean(e.Reason)), " ")
 	}
-	if e.Role != "" {
+	if e.Role != "" && !e.OfServer() {
 		words = append(words, e.Role)
 	}
 	if e.Host != "" {
