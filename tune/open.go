@@ -130,13 +130,13 @@ func (s *Study) open() error {
 			if e.Kind != EventStudy {
 				return errors.New("the first event is not a study event")
 			}
+			if s.cfg.Resume == ResumeNever {
+				return ErrExists
+			}
 			if err := e.Header.differs(s.cfg.header()); err != nil {
 				return fmt.Errorf("%w: put it back, or search in another folder (Config.Dir, dir: in study.yaml)", err)
 			}
 			header = true
-		}
-		if s.cfg.Resume == ResumeNever {
-			return ErrExists
 		}
 		if e.Rules != nil {
 			was = e.Rules

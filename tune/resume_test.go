@@ -105,6 +105,10 @@ func TestTwoSearchesCannotShareAFolder(t *testing.T) {
 	if _, err := tune.NewStudy(cfg); !errors.Is(err, tune.ErrExists) {
 		t.Errorf("without Resume: got %v, want %v", err, tune.ErrExists)
 	}
+	cfg.Space = tune.Space{tune.Bool("other")}
+	if _, err := tune.NewStudy(cfg); !errors.Is(err, tune.ErrExists) {
+		t.Errorf("another search without Resume: got %v, want %v", err, tune.ErrExists)
+	}
 }
 
 func TestATimeoutEndsTheSearchAndALongerOneGoesOn(t *testing.T) {

@@ -61,7 +61,7 @@ func (f *checkpointWrite) run(ctx context.Context) {
 		return
 	}
 	f.reporter.ReportCheckpoint(time.Since(begin))
-	f.logger.Info("checkpoint written", "folder", checkpoint.StepFolder(f.steps), "epoch", f.manifest.Epoch, "step", f.manifest.Step, "took", time.Since(begin),
+	f.logger.Info("checkpoint written", "folder", checkpoint.StepFolder(f.steps), "epoch", f.manifest.Epoch, "step", f.manifest.Step, "took", time.Since(begin).Round(time.Millisecond),
 		joblog.CheckpointComplete.With("steps", f.steps))
 	if err := prune(ctx, f.place, f.keep, f.steps); err != nil {
 		f.failed(ctx, fmt.Errorf("remove old checkpoint: %w", err))

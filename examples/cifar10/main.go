@@ -33,23 +33,34 @@ import (
 )
 
 func main() {
-	err := newApp().Run(os.Args)
-	switch {
-	case errors.Is(err, worker.ErrRemoved):
-		fmt.Fprintln(os.Stderr, "cifar10: removed from the job on request; the other workers continue")
-	case errors.Is(err, worker.ErrCheckpointed): // the job goes on later
-		fmt.Fprintln(os.Stderr, "cifar10: stopped on request, with a checkpoint; --resume continues from it")
-	case errors.Is(err, worker.ErrStopped):
-		fmt.Fprintln(os.Stderr, "cifar10: stopped on request")
-		os.Exit(143)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "cifar10:", withFlags(err))
-		if errors.As(err, new(usageError)) {
-			os.Exit(2)
-		}
-		os.Exit(1)
+	text, code := ending(newApp().Run(os.Args))
+	if text != "" {
+		fmt.Fprintln(os.Stderr, "cifar10:", text)
 	}
+	os.Exit(code)
 }
+
+// ending is what the program says of how it ended, and its exit code.
+func ending(err error) (text string, code int) {
+	switch {
+	case err == nil:
+		return "", 0
+	case errors.Is(err, worker.ErrRemoved):
+		return "removed from the job on request; the other workers continue", 0
+	case errors.Is(err, worker.ErrCheckpointed): // the job goes on later
+		return "stopped on request, with a checkpoint; --resume continues from it", 0
+	case errors.Is(err, errStopSaved):
+		return "stopped on request, with a checkpoint; --resume continues from it", 143
+	case errors.Is(err, worker.ErrStopped):
+		return "stopped on request", 143
+	case errors.As(err, new(usageError)):
+		return withFlags(err).Error(), 2
+	}
+	return withFlags(err).Error(), 1
+}
+
+// errStopSaved is joined to worker.ErrStopped in a run with --checkpoint-dir: Fit has written a checkpoint after the last step.
+var errStopSaved = errors.New("a checkpoint was written")
 
 // A usageError is a command line that cannot be read: exit code 2, as that of other programs.
 type usageError struct{ error }

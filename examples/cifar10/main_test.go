@@ -145,15 +145,27 @@ func TestMemoryPlanAddsUp(t *testing.T) {
 	}
 }
 
+// A run that is told to end says whether there is a checkpoint to go on from.
 func TestStopsAsAsked(t *testing.T) {
-	stop := make(chan struct{})
-	close(stop)
-	err := train(t.Context(), settings{
-		trainExamples: 24, testImages: 8, model: "resnet18", stem: "imagenet", width: 8, dtype: "float32", batch: 8, devices: []string{"cpu:0"}, epochs: 1,
-		optimizer: "adam", schedule: "constant", store: "dist_sync", staleness: -1, out: t.TempDir(), stop: stop,
-	})
-	if !errors.Is(err, worker.ErrStopped) {
-		t.Errorf("got error %v, want ErrStopped", err)
+	for _, test := range []struct{ dir, want string }{
+		{"", "stopped on request"},
+		{t.TempDir(), "stopped on request, with a checkpoint; --resume continues from it"},
+	} {
+		stop := make(chan struct{})
+		close(stop)
+		err := train(t.Context(), settings{
+			trainExamples: 24, testImages: 8, model: "resnet18", stem: "imagenet", width: 8, dtype: "float32", batch: 8, devices: []string{"cpu:0"}, epochs: 1,
+			optimizer: "adam", schedule: "constant", store: "dist_sync", staleness: -1, out: t.TempDir(), stop: stop, checkpoint: worker.CheckpointConfig{Dir: test.dir},
+		})
+		if !errors.Is(err, worker.ErrStopped) {
+			t.Errorf("got error %v, want ErrStopped", err)
+		}
+		if text, code := ending(err); text != test.want || code != 143 {
+			t.Errorf("--checkpoint-dir %q: got %q and exit code %d, want %q and 143", test.dir, text, code, test.want)
+		}
+		if saved, _ := filepath.Glob(filepath.Join(test.dir, "step-*", "complete.json")); test.dir != "" && len(saved) != 1 {
+			t.Errorf("got checkpoints %q, want one", saved)
+		}
 	}
 }
 

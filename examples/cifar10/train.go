@@ -42,6 +42,9 @@ func train(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer func() {
+		if errors.Is(err, worker.ErrStopped) && s.checkpoint.Dir != "" {
+			err = errors.Join(err, errStopSaved)
+		}
 		if errors.Is(err, worker.ErrStopped) || errors.Is(err, worker.ErrRemoved) {
 			err = errors.Join(err, store.Close()) // all workers stop together, or the others go on: that is in order
 			return

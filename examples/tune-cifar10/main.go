@@ -36,7 +36,7 @@ func main() {
 	flag.StringVar(&s.hosts, "hosts", "", "file of hosts that run trials, one on each line: HOST [slots=N] [gpus=N] [cpus=N]; the two workers of a trial run on two of them")
 	flag.StringVar(&s.address, "address", "", "with --hosts: the address at which they reach this machine")
 	flag.StringVar(&s.folder, "folder", "", "with --hosts: folder there that the current one is copied to")
-	flag.StringVar(&s.dir, "dir", "runs/cifar10", "folder of the search")
+	flag.StringVar(&s.dir, "dir", "runs/tune-cifar10", "folder of the search")
 	flag.BoolVar(&s.resume, "resume", false, "resume the search in --dir")
 	flag.BoolVar(&s.again, "run-best", false, "train once more with the best parameters at the end")
 	version.AddFlag(flag.CommandLine)
@@ -46,6 +46,9 @@ func main() {
 	err := search(ctx, s)
 	if code := tune.ExitCode(err); code != 0 {
 		fmt.Fprintln(os.Stderr, "tune-cifar10:", err)
+		if errors.Is(err, tune.ErrExists) {
+			fmt.Fprintln(os.Stderr, "tune-cifar10: --resume goes on with it; another --dir begins a new search")
+		}
 		if errors.Is(err, context.Canceled) {
 			fmt.Fprintln(os.Stderr, "tune-cifar10: all reports are saved; --resume continues")
 		}

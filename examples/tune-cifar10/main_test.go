@@ -56,7 +56,7 @@ func run(t *testing.T, env []string, args ...string) string {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, name := range []string{"curves.png", "report.html", "log.jsonl"} {
-		if info, err := os.Stat(filepath.Join(dir, "runs/cifar10", name)); err != nil || info.Size() == 0 {
+		if info, err := os.Stat(filepath.Join(dir, "runs/tune-cifar10", name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v, want a file with something in it", name, err)
 		}
 	}

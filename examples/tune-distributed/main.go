@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -38,6 +39,9 @@ func main() {
 	_, err := search(ctx, s)
 	if code := tune.ExitCode(err); code != 0 {
 		fmt.Fprintln(os.Stderr, "tune-distributed:", err)
+		if errors.Is(err, tune.ErrExists) {
+			fmt.Fprintln(os.Stderr, "tune-distributed: --resume goes on with it; another --dir begins a new search")
+		}
 		os.Exit(code)
 	}
 }

@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -39,6 +40,9 @@ func main() {
 	defer stop()
 	if _, err := search(ctx, s); err != nil {
 		fmt.Fprintln(os.Stderr, "tune-toy:", err)
+		if errors.Is(err, tune.ErrExists) {
+			fmt.Fprintln(os.Stderr, "tune-toy: --resume goes on with it; another --dir begins a new search")
+		}
 		if ctx.Err() != nil {
 			fmt.Fprintln(os.Stderr, "tune-toy: all reports are saved; --resume continues")
 		}
