@@ -123,7 +123,7 @@ func (panel Panel) plot() (*plot.Plot, error) {
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{232}, color.Gray{232}
 	p.Add(grid)
-	rising, points := 0.0, 0
+	rising, points, whole := 0.0, 0, true
 	var layers [][]plot.Plotter // of each series that is not faint
 	for i, s := range panel.Series {
 		if len(s.X) != len(s.Y) {
@@ -134,6 +134,7 @@ func (panel Panel) plot() (*plot.Plot, error) {
 			continue
 		}
 		points += len(xy)
+		whole = whole && !slices.ContainsFunc(xy, func(at plotter.XY) bool { return at.X != math.Trunc(at.X) })
 		rising += xy[len(xy)-1].Y - xy[0].Y
 		shade := palette[i%len(palette)]
 		if s.Faint {
@@ -177,7 +178,7 @@ func (panel Panel) plot() (*plot.Plot, error) {
 	if panel.FromZero {
 		p.X.Min = min(p.X.Min, 0)
 	}
-	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{}, ticks{panel.Percent}
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{whole: whole}, ticks{percent: panel.Percent}
 	widen(&p.X.Min, &p.X.Max, 0)
 	widen(&p.Y.Min, &p.Y.Max, 0.05)
 	// The legend goes where the curves are not: below those that rise.
@@ -244,8 +245,8 @@ func smooth(xy plotter.XYs, n int) plotter.XYs {
 }
 
 // ticks are at multiples of 1, 2 or 5 times a power of ten, four to nine of
-// them; percent writes 0.4 as 40 %.
-type ticks struct{ percent bool }
+// them; percent writes 0.4 as 40 %, and whole has ticks at whole numbers alone, of which there may be fewer.
+type ticks struct{ percent, whole bool }
 
 func (t ticks) Ticks(low, high float64) []plot.Tick {
 	step := math.Pow(10, math.Floor(math.Log10((high-low)/4)))
@@ -254,6 +255,9 @@ func (t ticks) Ticks(low, high float64) []plot.Tick {
 			step *= k
 			break
 		}
+	}
+	if t.whole {
+		step = max(step, 1)
 	}
 	var list []plot.Tick
 	first, last := math.Ceil(low/step-1e-9), math.Floor(high/step+1e-9)

@@ -94,18 +94,21 @@ func TestCurvesThatCannotBeDrawnAreErrors(t *testing.T) {
 func TestTicksAreRoundNumbers(t *testing.T) {
 	for _, c := range []struct {
 		low, high float64
-		percent   bool
+		ticks     ticks
 		want      string
 	}{
-		{0, 4, false, "0 1 2 3 4"},
-		{0, 2000, false, "0 500 1000 1500 2000"},
-		{0.05, 2.45, false, "0.5 1 1.5 2"},
-		{0.4, 0.74, true, "40 % 45 % 50 % 55 % 60 % 65 % 70 %"},
-		{-1, 1, false, "-1 -0.5 0 0.5 1"},
-		{0, 1e6, false, "0 200000 400000 600000 800000 1e+06"},
+		{0, 4, ticks{}, "0 1 2 3 4"},
+		{0, 2000, ticks{}, "0 500 1000 1500 2000"},
+		{0.05, 2.45, ticks{}, "0.5 1 1.5 2"},
+		{0.4, 0.74, ticks{percent: true}, "40 % 45 % 50 % 55 % 60 % 65 % 70 %"},
+		{-1, 1, ticks{}, "-1 -0.5 0 0.5 1"},
+		{0, 1e6, ticks{}, "0 200000 400000 600000 800000 1e+06"},
+		{1, 3, ticks{whole: true}, "1 2 3"},
+		{0.95, 1.05, ticks{whole: true}, "1"},
+		{0, 2000, ticks{whole: true}, "0 500 1000 1500 2000"},
 	} {
 		var got []string
-		for _, k := range (ticks{c.percent}).Ticks(c.low, c.high) {
+		for _, k := range c.ticks.Ticks(c.low, c.high) {
 			got = append(got, k.Label)
 		}
 		if strings.Join(got, " ") != c.want {
