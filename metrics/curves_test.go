@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/plot"
 )
 
 // drawn draws the panels and returns the picture.
@@ -113,6 +115,20 @@ func TestTicksAreRoundNumbers(t *testing.T) {
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%v to %v: got %s, want %s", c.low, c.high, fmt.Sprint(got), c.want)
+		}
+	}
+}
+
+// Steps are whole numbers, and have no tick at 1.5. Parts of epochs may.
+func TestWholeNumbersHaveWholeTicks(t *testing.T) {
+	steps, parts := Series{X: []float64{1, 2, 3}, Y: []float64{0, 0.5, 1}}, Series{X: []float64{0.5, 1}, Y: []float64{0, 1}}
+	for _, c := range []struct {
+		series []Series
+		want   plot.Ticker
+	}{{[]Series{steps}, ticks{whole: true}}, {[]Series{parts}, ticks{}}, {[]Series{steps, parts}, ticks{}}} {
+		p, err := Panel{Series: c.series}.plot()
+		if err != nil || p.X.Tick.Marker != c.want {
+			t.Errorf("%v: got ticks %+v and error %v, want %+v", c.series, p.X.Tick.Marker, err, c.want)
 		}
 	}
 }
