@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"github.com/xrash/smetrics"
 )
 
 // Unknown is the name of an unknown flag, if that is what the error is about. Package flag says so by its text only.
@@ -56,37 +57,16 @@ func wantValue(flags []cli.Flag, err error) error {
 	return err
 }
 
-// Nearest is the name of a flag that differs from name by a letter or two; empty: there is none.
+// Nearest is the name of a flag that differs from name by a letter or two (Levenshtein's distance); empty: there is none.
 func Nearest(flags []cli.Flag, name string) string {
 	name = strings.TrimLeft(name, "-")
 	best, least := "", 3
 	for _, f := range flags {
 		for _, n := range f.Names() {
-			if d := distance(n, name); 2*d < len(n) && d < least {
+			if d := smetrics.WagnerFischer(n, name, 1, 1, 1); 2*d < len(n) && d < least {
 				best, least = n, d
 			}
 		}
 	}
 	return best
-}
-
-// distance is the number of letters to insert, delete or replace to make b of a (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(d, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

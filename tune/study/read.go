@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/xrash/smetrics"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/paragon-train/paragon/tune"
@@ -193,35 +194,15 @@ func meant(got string, names []string) string {
 	return ""
 }
 
-// nearest is the name that a slip of a few letters may have meant.
+// nearest is the name that a slip of a few letters may have meant, by Levenshtein's distance.
 func nearest(got string, names []string) string {
 	best, least := "", min(len(got), 4)
 	for _, name := range names {
-		if d := distance(got, name); d < least {
+		if d := smetrics.WagnerFischer(got, name, 1, 1, 1); d < least {
 			best, least = name, d
 		}
 	}
 	return best
-}
-
-// distance is Levenshtein's.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0]++
-		for j := range len(b) {
-			d := before
-			if a[i] != b[j] {
-				d = 1 + min(before, row[j], row[j+1])
-			}
-			before, row[j+1] = row[j+1], d
-		}
-	}
-	return row[len(b)]
 }
 
 // A selfReader is a type with a form of its own in the file.
