@@ -123,6 +123,11 @@ func testConfig(t *testing.T) Config {
 			t.Fatal(err)
 		}
 	}
+	for _, left := range []string{"ckpt", "runs"} { // by somebody who followed a page in the clone
+		if err := os.Mkdir(filepath.Join(root, left), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return Config{Root: root, Programs: programs}
 }
 
@@ -131,6 +136,8 @@ func TestPagesAreRun(t *testing.T) {
 §sh
 hello; bin/hello
 test -f README.md
+test ! -e ckpt
+test ! -e runs
 export COLOUR='dark "red"'
 mkdir sub
 cd sub

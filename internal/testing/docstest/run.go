@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,6 +32,9 @@ type Config struct {
 	Programs string   // the folder of the programs that a page finds in bin, see Build
 	Env      []string // more variables, NAME=VALUE
 }
+
+// made are the folders and files that pages leave in the clone (see .gitignore). A page finds none of them, or its commands would go on from there.
+var made = []string{"bin", "out", "ckpt", "runs", "host_worker", "host_worker_log"}
 
 // Build builds the programs that pages use: launch, the examples and gpucheck.
 func Build(root, folder string) error {
@@ -92,7 +96,7 @@ func newRun(t *testing.T, cfg Config, p *Page) *run {
 	entries, err := os.ReadDir(root)
 	must(t, err)
 	for _, e := range entries {
-		if n := e.Name(); n != "bin" && n != "out" && !strings.HasPrefix(n, ".") {
+		if n := e.Name(); !slices.Contains(made, n) && !strings.HasPrefix(n, ".") {
 			must(t, os.Symlink(filepath.Join(root, n), filepath.Join(r.folder, n)))
 		}
 	}
