@@ -124,6 +124,11 @@ func testConfig(t *testing.T) Config {
 			t.Fatal(err)
 		}
 	}
+	for _, left := range []string{"ckpt", "runs"} { // by somebody who followed a page in the clone
+		if err := os.Mkdir(filepath.Join(root, left), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return Config{Root: root, Programs: programs}
 }
 
@@ -132,6 +137,8 @@ func TestPagesAreRun(t *testing.T) {
 §sh
 hello; bin/hello
 test -f README.md
+test ! -e ckpt
+test ! -e runs
 export COLOUR='dark "red"'
 mkdir sub
 cd sub

@@ -69,7 +69,10 @@ func runPage(t *testing.T, cfg Config, p *Page) (err error) {
 	return nil
 }
 
-// cloned are the files and folders at the root that a clone has. Without git they are all that are there: what runs left, too.
+// made are the folders that programs make in a clone.
+var made = []string{"bin", "out", "ckpt", "runs"}
+
+// cloned are the files and folders at the root that a clone has. Without git they are all that are there, besides what programs make.
 func cloned(root string) (names []string, err error) {
 	out, err := exec.Command("git", "-C", root, "ls-files", "-z").Output()
 	if err == nil && len(out) > 0 {
@@ -87,7 +90,7 @@ func cloned(root string) (names []string, err error) {
 		}
 	}
 	slices.Sort(names)
-	return slices.DeleteFunc(slices.Compact(names), func(n string) bool { return n == "bin" || n == "out" || strings.HasPrefix(n, ".") }), nil
+	return slices.DeleteFunc(slices.Compact(names), func(n string) bool { return slices.Contains(made, n) || strings.HasPrefix(n, ".") }), nil
 }
 
 // A run is a page that is being run.
