@@ -53,6 +53,7 @@ type rigConfig struct {
 	store    kvstore.Store // nil: a store within the process
 	devices  int           // 0: 1
 	examples int           // 0: 60, so 7 full batches of 8 and one of 4
+	filters  int           // 0: rigFilters
 	onWorker bool
 	local    int // local steps; 0: none
 	bound    *uint64
@@ -98,10 +99,10 @@ func newRig(t *testing.T, cfg rigConfig) *fitRig {
 	set := images(t, cmp.Or(cfg.examples, 60))
 	devices := cmp.Or(cfg.devices, 1)
 	for d := range devices {
-		loss, _ := rigNetwork(rigBatch / devices)
+		loss, _ := networkOf(rigBatch/devices, cmp.Or(cfg.filters, rigFilters))
 		r.programs = append(r.programs, compile(t, loss, nn.Config{Seed: uint64(d)}))
 	}
-	loss, logits := rigNetwork(rigBatch)
+	loss, logits := networkOf(rigBatch, cmp.Or(cfg.filters, rigFilters))
 	evaluation := compile(t, loss, nn.Config{Inference: true, Share: r.programs[0], Outputs: G.Nodes{logits}})
 	if cfg.optimizer.Name == "" {
 		cfg.optimizer = optim.Config{Name: "adam", LearningRate: 0.01}
@@ -125,11 +126,15 @@ func newRig(t *testing.T, cfg rigConfig) *fitRig {
 	return r
 }
 
-func rigNetwork(batch int) (loss, logits *G.Node) {
+const rigFilters = 4
+
+func rigNetwork(batch int) (loss, logits *G.Node) { return networkOf(batch, rigFilters) }
+
+func networkOf(batch, filters int) (loss, logits *G.Node) {
 	g := G.NewGraph()
 	nn.Configure(g, nn.GraphConfig{Seed: 3})
 	x, labels := nn.Input(g, "images", batch, 1, 6, 6), nn.Labels(g, "labels", batch)
-	h := nn.ReLU(nn.BatchNorm2D(nn.Conv2D(x, "conv", nn.Conv2DConfig{Filters: 4, Kernel: nn.Square(3)}), "bn", nn.BatchNormConfig{}))
+	h := nn.ReLU(nn.BatchNorm2D(nn.Conv2D(x, "conv", nn.Conv2DConfig{Filters: filters, Kernel: nn.Square(3)}), "bn", nn.BatchNormConfig{}))
 	logits = nn.Linear(nn.Dropout(nn.Flatten(h), "drop", 0.2), "fc", nn.LinearConfig{Out: 2})
 	return nn.SoftmaxCrossEntropy(logits, labels), logits
 }

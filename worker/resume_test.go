@@ -132,6 +132,7 @@ func TestResumeNamesWhatItRefuses(t *testing.T) {
 		{"cuts of version 1", manifest(`{"version": 1, "steps": 24, "epoch": 2, "step": 1, "workers": 1, "steps_per_epoch": 8, "cuts": [{"parts": 1, "used": [2]}]}`), "got version 1"},
 		{"cuts that cannot be", manifest(`{"version": 2, "steps": 24, "epoch": 2, "step": 1, "workers": 1, "steps_per_epoch": 8, "cuts": [{"parts": 2, "used": [2]}]}`), "got 2 parts and counts of used examples for 1"},
 		{"more examples", func(_ *testing.T, _ string, cfg *rigConfig) { cfg.examples = 80 }, "its epochs have 8 steps and those of this run 10"},
+		{"another model", func(_ *testing.T, _ string, cfg *rigConfig) { cfg.filters = 5 }, "has shape [4], and this run's model has [5]: resume with the settings of the model that wrote it"},
 		{"no own file", func(t *testing.T, folder string, _ *rigConfig) {
 			if err := os.Remove(filepath.Join(folder, "worker-0.safetensors")); err != nil {
 				t.Fatal(err)

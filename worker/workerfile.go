@@ -77,6 +77,9 @@ func (t *Trainer) loadWorkerFile(ctx context.Context, place checkpoint.Place, st
 		return loss, err
 	}
 	for _, own := range t.workerTensors() {
+		if info, err := file.Tensor(own.name); err == nil && !slices.Equal(info.Shape, own.shape) {
+			return loss, fmt.Errorf("%s: tensor %q has shape %v, and this run's model has %v: resume with the settings of the model that wrote it", name, own.name, info.Shape, own.shape)
+		}
 		if err := file.ReadFloat32s(own.name, own.values); err != nil {
 			return loss, err
 		}
