@@ -88,7 +88,7 @@ func (j *job) start(ctx context.Context) (*processes.Running, error) {
 		return nil, err
 	}
 	var authority *identity.Authority
-	if encrypts(j.transport) {
+	if ways[j.transport].certificates {
 		if authority, err = identity.NewAuthority("bench"); err != nil {
 			return nil, err
 		}
@@ -98,7 +98,7 @@ func (j *job) start(ctx context.Context) (*processes.Running, error) {
 		backups = 1
 	}
 	var address func(role string, rank int) string
-	if onHosts(j.transport) {
+	if ways[j.transport].hosts {
 		address = hostAddress
 	}
 	return processes.Job{

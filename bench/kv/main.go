@@ -168,8 +168,8 @@ func readFlags(args []string) (settings, error) {
 	}
 	set.transports = strings.Split(*transports, ",")
 	for _, name := range set.transports {
-		if _, err := network(name, ""); err != nil {
-			return set, fmt.Errorf("-transport: %w", err)
+		if _, err := wayOf(name); err != nil {
+			return set, fmt.Errorf("-%w", err)
 		}
 	}
 	if set.count < 1 || set.scale <= 0 {
@@ -215,11 +215,12 @@ func (s *settings) jobsOf() [][]string {
 	return jobs
 }
 
-// ways returns a job for each of our transports and each peer, ours and a peer's in turn. With one host hosts is what auto is, and is left out.
-func (s *settings) ways(sz size) []job {
+// turns returns a job for each of our transports and each peer, ours and a peer's in turn. Transports with a host for each rank are left out where there is
+// one rank only: that is auto.
+func (s *settings) turns(sz size) []job {
 	var jobs []job
 	for i := range max(len(s.transports), len(s.peers)) {
-		if i < len(s.transports) && (!onHosts(s.transports[i]) || max(sz.workers, sz.servers) > 1) {
+		if i < len(s.transports) && (!ways[s.transports[i]].hosts || max(sz.workers, sz.servers) > 1) {
 			jobs = append(jobs, job{transport: s.transports[i]})
 		}
 		if i < len(s.peers) {

@@ -51,7 +51,7 @@ func TestRunReportsEachWork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes; run without -short")
 	}
-	for _, transport := range append(slices.Clone(transportNames), secureHosts) {
+	for _, transport := range append(slices.Clone(transportNames), "hosts-tls") {
 		var out bytes.Buffer
 		r := newReport(&out)
 		j := job{size: size{2, 2, false}, transport: transport, works: []string{"latency"}, scale: 0.01}
@@ -68,6 +68,37 @@ func TestRunReportsEachWork(t *testing.T) {
 				t.Errorf("over %s: got no line for %s in\n%s", transport, work, &out)
 			}
 		}
+	}
+}
+
+// A worker reaches the server of its rank through a local socket, and all other processes over TCP.
+func TestEachRankHasAHostOfItsOwn(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("127.0.0.0/8 is the loopback interface on Linux only")
+	}
+	seen := map[string]bool{hostAddress("scheduler", 0): true}
+	for rank := range 600 {
+		addr := hostAddress("server", rank)
+		if worker := hostAddress("worker", rank); worker != addr || seen[addr] {
+			t.Fatalf("rank %d: the server is on %s and the worker on %s, want one address that no other rank has", rank, addr, worker)
+		}
+		seen[addr] = true
+	}
+	own := ways["hosts"].networkOf(hostAddress("server", 0))
+	ln, err := own.Listen(hostAddress("server", 0) + ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	for rank, want := range []string{"unix", "tcp"} {
+		nc, err := ways["hosts"].networkOf(hostAddress("worker", rank)).Dial(t.Context(), ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := nc.RemoteAddr().Network(); got != want {
+			t.Errorf("worker %d reaches server 0 over %s, want %s", rank, got, want)
+		}
+		nc.Close()
 	}
 }
 

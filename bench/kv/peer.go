@@ -30,7 +30,7 @@ func readPeer(text string) (peer, error) {
 	if name == "" || len(p.command) == 0 || strings.ContainsAny(name, "/ \t") {
 		return p, fmt.Errorf("got %q, want name=command", text)
 	}
-	if _, err := network(name, ""); err == nil {
+	if _, ok := ways[name]; ok {
 		return p, fmt.Errorf("got %q, which is a transport of our own", name)
 	}
 	return p, nil

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,33 +32,41 @@ const (
 	planEnv      = "PARAGON_BENCH_PLAN" // the works in words, for programs that do not know them
 )
 
+// A way is how the processes of a job reach each other.
+type way struct {
+	network      transport.Network // nil with hosts
+	hosts        bool              // each rank has a host of its own: see hostNetwork
+	certificates bool
+}
+
+// ways are the transports, by name.
+var ways = map[string]way{
+	"tcp": {network: transport.TCP}, secure: {network: transport.TCP, certificates: true},
+	"unix": {network: transport.Unix}, "auto": {network: transport.Auto},
+	"hosts": {hosts: true}, "hosts-tls": {hosts: true, certificates: true},
+}
+
+// secure is TCP with certificates.
+const secure = "tls"
+
 // transportNames are the transports that are measured unless the command line says otherwise.
-var transportNames = []string{"tcp", secure, "auto", hosts}
+var transportNames = []string{"tcp", secure, "auto", "hosts"}
 
-const (
-	secure = "tls"   // TCP with certificates, as between hosts
-	hosts  = "hosts" // as on several hosts, each with a worker and the server of its rank
-
-	secureHosts = "hosts-tls" // the same with certificates: measured only where -transport names it
-)
-
-// onHosts reports whether the ranks of a transport have hosts of their own, and encrypts whether processes have certificates.
-func onHosts(transport string) bool  { return transport == hosts || transport == secureHosts }
-func encrypts(transport string) bool { return transport == secure || transport == secureHosts }
-
-// network returns the Network of a process whose host has this address.
-func network(name, host string) (transport.Network, error) {
-	switch name {
-	case hosts, secureHosts:
-		return hostNetwork(host), nil
-	case "tcp", secure:
-		return transport.TCP, nil
-	case "unix":
-		return transport.Unix, nil
-	case "auto":
-		return transport.Auto, nil
+// wayOf is the transport of a name.
+func wayOf(name string) (way, error) {
+	w, ok := ways[name]
+	if !ok {
+		return w, fmt.Errorf("transport: got %q, want some of %s", name, strings.Join(slices.Sorted(maps.Keys(ways)), ", "))
 	}
-	return nil, fmt.Errorf("got %q, want some of unix, %s, %s", name, secureHosts, strings.Join(transportNames, ", "))
+	return w, nil
+}
+
+// networkOf returns the Network of a process on the host with this address.
+func (w way) networkOf(host string) transport.Network {
+	if w.hosts {
+		return hostNetwork(host)
+	}
+	return w.network
 }
 
 // A hostNetwork is the Network of a process on the host with this address, one of the machine's loopback addresses (127.0.0.0/8 on Linux): shared memory to
@@ -87,9 +97,11 @@ func process() error {
 	stop := func() {}
 	defer func() { stop() }()
 	return processes.Main(slog.LevelWarn, func(cfg *cluster.Config) (err error) {
-		if cfg.Network, err = network(os.Getenv(transportEnv), cfg.Host); err != nil {
+		w, err := wayOf(os.Getenv(transportEnv))
+		if err != nil {
 			return err
 		}
+		cfg.Network = w.networkOf(cfg.Host)
 		folder := os.Getenv(profileEnv)
 		if folder == "" || cfg.Role == cluster.Scheduler {
 			return nil

@@ -68,7 +68,7 @@ func (b *bench) left() time.Duration {
 func (b *bench) turn(ctx context.Context, i int) error {
 	for _, sz := range b.set.jobs {
 		for part, works := range b.set.jobsOf() {
-			for _, j := range b.set.ways(sz) {
+			for _, j := range b.set.turns(sz) {
 				j.size, j.scale = sz, b.set.scale
 				if w, err := findWork(works[0]); err == nil && w.optimizer() != "" && j.peer != nil {
 					continue // no peer has an optimizer

@@ -53,7 +53,7 @@ func measureStages(ctx context.Context, set settings, out io.Writer) error {
 	spell := time.Duration(float64(100*time.Millisecond) * min(set.scale, 1))
 	stageArithmetic(c, spell)
 	for _, name := range set.transports {
-		if onHosts(name) {
+		if ways[name].hosts {
 			continue // its connections are those of tcp and auto
 		}
 		t, err := stageTransport(ctx, set, name, c)

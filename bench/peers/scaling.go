@@ -53,7 +53,7 @@ func (b *bench) scalingTurn(ctx context.Context, res *result, alone row) error {
 	if err != nil {
 		return err
 	}
-	// As many steps as take about as long as all spells of a process do in other rows; at first few of the peer, which may be much slower.
+	// As many steps as take about as long as all spells of a process do in other rows. The peer, which may be much slower, takes few at first.
 	stepsAt := func(x rate) int { return max(3, int(x.wall/float64(r.batch)*b.seconds*float64(b.turns))) }
 	steps := stepsAt(ours)
 	pair, err := b.spellOfJob(ctx, r, 2, b.launch, "-n", "2", "-s", "2", "--", b.ours, "train", "--model", model, "--batch", batch, "--threads", "1", "--steps", strconv.Itoa(steps))
@@ -63,11 +63,13 @@ func (b *bench) scalingTurn(ctx context.Context, res *result, alone row) error {
 	var theirs [2]rate
 	steps = max(3, steps/4)
 	for i := range theirs {
+		if i > 0 {
+			steps = stepsAt(theirs[i-1])
+		}
 		n := strconv.Itoa(i + 1)
 		if theirs[i], err = b.spellOfJob(ctx, r, i+1, b.python, b.script, "train", model, batch, n, strconv.Itoa(steps)); err != nil {
 			return err
 		}
-		steps = stepsAt(theirs[i])
 	}
 	res.oursAlone, res.ours = append(res.oursAlone, ours), append(res.ours, pair)
 	res.peerAlone, res.peer = append(res.peerAlone, theirs[0]), append(res.peer, theirs[1])

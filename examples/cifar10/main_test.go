@@ -145,7 +145,7 @@ func TestMemoryPlanAddsUp(t *testing.T) {
 	}
 }
 
-// A run that is told to end says whether there is a checkpoint to go on from.
+// A run that is stopped says whether it wrote a checkpoint.
 func TestStopsAsAsked(t *testing.T) {
 	for _, test := range []struct{ dir, want string }{
 		{"", "stopped on request"},

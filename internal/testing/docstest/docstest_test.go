@@ -124,7 +124,7 @@ func testConfig(t *testing.T) Config {
 			t.Fatal(err)
 		}
 	}
-	for _, left := range []string{"ckpt", "runs"} { // by somebody who followed a page in the clone
+	for _, left := range []string{"ckpt", "runs"} { // of runs in the clone
 		if err := os.Mkdir(filepath.Join(root, left), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -199,15 +199,18 @@ dark "red"
 	}
 }
 
-// What somebody's runs left in the clone is neither read nor written by the pages.
+// Pages neither read nor write files of the clone that are not in its repository.
 func TestPagesSeeOnlyFilesOfTheRepository(t *testing.T) {
 	cfg := testConfig(t)
 	if err := os.WriteFile(filepath.Join(cfg.Root, "hosts"), []byte("mine\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
 	for _, args := range [][]string{{"init", "-q"}, {"add", "README.md"}} {
 		if out, err := exec.Command("git", append([]string{"-C", cfg.Root}, args...)...).CombinedOutput(); err != nil {
-			t.Skipf("git %v: %v: %s", args, err, out)
+			t.Fatalf("git %v: %v: %s", args, err, out)
 		}
 	}
 	p, err := Parse("page.md", strings.ReplaceAll("\n§sh\ntest -f README.md\ntest ! -e hosts\necho a1 > hosts\n§\n", "§", f))
