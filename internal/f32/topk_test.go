@@ -235,7 +235,8 @@ func FuzzTopKCode(f *testing.F) {
 	})
 }
 
-// collect finds what is large as far as it says that it came, stops only where less than 16 entries of room are left, and writes nothing behind the room.
+// collect finds every large value among those that it has read. It stops early only where less than 16 entries of room are left, and writes nothing
+// behind the room.
 func TestCollectKeepsToItsRoom(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		const behind = 64

@@ -166,17 +166,13 @@ func decode(s isa, bits int, shifts Mem) {
 	end()
 }
 
-// collect writes the indices of large values one vector at a time: it packs those of a vector in a register and stores all 16
-// lanes, of which the next vector's overwrite what is too much.
-func collect(s isa) {
-	numbers := dwords("numbers16", func(i int) uint32 { return uint32(i) })
+// collectLoop is the frame of collect for both sets of instructions: it takes 16 values at a time while there are 16 entries of room. setup runs once, body for
+// each 16 values, with the index of their first.
+func collectLoop(s isa, setup func(), body func(found reg.GPVirtual, x stream, i, count reg.GPVirtual)) {
 	s.text("collect", "func(found *uint32, x *float32, low uint32, room, n int) (done, count int)",
 		"is collect; n is a multiple of 16, not 0. It reads while 16 entries of room are left.")
 	found, x, last, n := gp("found"), load("x", 4), gp("room"), gp("n")
-	low, index, step := s.vec(), s.vec(), s.constant(16)
-	VPBROADCASTD(Load(Param("low"), GP32()), low)
-	VMOVDQU32(numbers, index)
-	magnitude := s.constant(0x7fffffff)
+	setup()
 	i, count := GP64(), GP64()
 	XORQ(i, i)
 	XORQ(count, count)
@@ -184,24 +180,38 @@ func collect(s isa) {
 	Label("loop")
 	CMPQ(count, last)
 	JGT(LabelRef("done"))
-	v, k, bits := s.vec(), K(), GP32()
-	VPANDD(x.at(i, s.lanes, 0), magnitude, v)
-	VPCMPUD(Imm(5), low, v, k) // v ≥ low
-	KMOVW(k, bits)
-	TESTL(bits, bits)
-	JZ(LabelRef("none"))
-	packed := s.vec()
-	VPCOMPRESSD_Z(index, k, packed)
-	VMOVDQU32(packed, Mem{Base: found, Index: count, Scale: 4})
-	POPCNTL(bits, bits)
-	ADDQ(bits.As64(), count)
-	Label("none")
-	VPADDD(step, index, index)
-	ADDQ(Imm(uint64(s.lanes)), i)
+	body(found, x, i, count)
+	ADDQ(Imm(16), i)
 	CMPQ(i, n)
 	JLT(LabelRef("loop"))
 	Label("done")
 	Store(i, ReturnIndex(0))
 	Store(count, ReturnIndex(1))
 	end()
+}
+
+// collect packs the indices of a vector's large values in a register and stores all 16 lanes, of which the next vector's overwrite what is too much.
+func collect(s isa) {
+	numbers := dwords("numbers16", func(i int) uint32 { return uint32(i) })
+	var low, index, step, magnitude reg.VecVirtual
+	collectLoop(s, func() {
+		low, index, step = s.vec(), s.vec(), s.constant(16)
+		VPBROADCASTD(Load(Param("low"), GP32()), low)
+		VMOVDQU32(numbers, index)
+		magnitude = s.constant(0x7fffffff)
+	}, func(found reg.GPVirtual, x stream, i, count reg.GPVirtual) {
+		v, k, bits := s.vec(), K(), GP32()
+		VPANDD(x.at(i, s.lanes, 0), magnitude, v)
+		VPCMPUD(Imm(5), low, v, k) // v ≥ low
+		KMOVW(k, bits)
+		TESTL(bits, bits)
+		JZ(LabelRef("none"))
+		packed := s.vec()
+		VPCOMPRESSD_Z(index, k, packed)
+		VMOVDQU32(packed, Mem{Base: found, Index: count, Scale: 4})
+		POPCNTL(bits, bits)
+		ADDQ(bits.As64(), count)
+		Label("none")
+		VPADDD(step, index, index)
+	})
 }

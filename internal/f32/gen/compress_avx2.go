@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The functions of compress.go for AVX2, 16 elements at a time in two vectors. A comparison leaves all bits of a lane set, of which each lane keeps those
-// that its code has at its place in the word; the word is the OR of all lanes.
+// The functions of compress.go for AVX2, 16 elements at a time in two vectors. AVX2 has no mask registers: a comparison sets all bits of a lane. Each lane
+// keeps the bits of its element's code, at their place in the word, and the OR of all lanes is the word.
 
 // orLanes returns the OR of all lanes of v, which is changed.
 func orLanes(v reg.VecVirtual) reg.GPVirtual {
@@ -137,48 +137,36 @@ func addSaid(s isa, bits int, shifts Mem, table reg.VecVirtual) {
 	end()
 }
 
-// collectAVX2 writes the indices of a vector's large values one at a time: there are few.
+// collectAVX2 stores the indices of large values one at a time: there are few.
 func collectAVX2() {
 	s := avx2
-	s.text("collect", "func(found *uint32, x *float32, low uint32, room, n int) (done, count int)",
-		"is collect; n is a multiple of 16, not 0. It reads while 16 entries of room are left.")
-	found, x, last, n := gp("found"), load("x", 4), gp("room"), gp("n")
-	low, lowest, magnitude := s.vec(), XMM(), s.constant(0x7fffffff)
-	VMOVD(Load(Param("low"), GP32()), lowest)
-	VPBROADCASTD(lowest, low)
-	i, count := GP64(), GP64()
-	XORQ(i, i)
-	XORQ(count, count)
-	SUBQ(Imm(16), last)
-	Label("loop")
-	CMPQ(count, last)
-	JGT(LabelRef("done"))
-	bits, upper := GP32(), GP32()
-	for u, mask := range []reg.GPVirtual{bits, upper} {
-		v, most := s.vec(), s.vec()
-		VPAND(x.at(i, s.lanes, u), magnitude, v)
-		VPMAXUD(v, low, most)
-		VPCMPEQD(v, most, v) // v ≥ low
-		VMOVMSKPS(v, mask)
-	}
-	SHLL(Imm(8), upper)
-	ORL(upper, bits)
-	JZ(LabelRef("none"))
-	Label("next")
-	at, rest := GP32(), GP32()
-	TZCNTL(bits, at)
-	ADDL(i.As32(), at)
-	MOVL(at, Mem{Base: found, Index: count, Scale: 4})
-	INCQ(count)
-	LEAL(Mem{Base: bits.As64(), Disp: -1}, rest)
-	ANDL(rest, bits)
-	JNZ(LabelRef("next"))
-	Label("none")
-	ADDQ(Imm(16), i)
-	CMPQ(i, n)
-	JLT(LabelRef("loop"))
-	Label("done")
-	Store(i, ReturnIndex(0))
-	Store(count, ReturnIndex(1))
-	end()
+	var low, magnitude reg.VecVirtual
+	collectLoop(s, func() {
+		x := XMM()
+		low, magnitude = s.vec(), s.constant(0x7fffffff)
+		VMOVD(Load(Param("low"), GP32()), x)
+		VPBROADCASTD(x, low)
+	}, func(found reg.GPVirtual, x stream, i, count reg.GPVirtual) {
+		bits, upper := GP32(), GP32()
+		for u, mask := range []reg.GPVirtual{bits, upper} {
+			v, most := s.vec(), s.vec()
+			VPAND(x.at(i, s.lanes, u), magnitude, v)
+			VPMAXUD(v, low, most)
+			VPCMPEQD(v, most, v) // v ≥ low
+			VMOVMSKPS(v, mask)
+		}
+		SHLL(Imm(8), upper)
+		ORL(upper, bits)
+		JZ(LabelRef("none"))
+		Label("next")
+		at, rest := GP32(), GP32()
+		TZCNTL(bits, at)
+		ADDL(i.As32(), at)
+		MOVL(at, Mem{Base: found, Index: count, Scale: 4})
+		INCQ(count)
+		LEAL(Mem{Base: bits.As64(), Disp: -1}, rest)
+		ANDL(rest, bits)
+		JNZ(LabelRef("next"))
+		Label("none")
+	})
 }
