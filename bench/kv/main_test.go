@@ -102,6 +102,25 @@ func TestEachRankHasAHostOfItsOwn(t *testing.T) {
 	}
 }
 
+// Transports that are named for TLS have certificates, and no others do. One rank alone has no other host.
+func TestTransportsAreWhatTheirNamesSay(t *testing.T) {
+	for name, w := range ways {
+		if want := strings.HasSuffix(name, "tls"); w.certificates != want {
+			t.Errorf("%s: certificates %v, want %v", name, w.certificates, want)
+		}
+	}
+	set := settings{transports: []string{"hosts", "tcp", "hosts-tls"}}
+	for sz, want := range map[size][]string{{workers: 1, servers: 1}: {"tcp"}, {workers: 2, servers: 1}: set.transports, {workers: 1, servers: 2}: set.transports} {
+		var got []string
+		for _, j := range set.turns(sz) {
+			got = append(got, j.transport)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%d × %d: got turns %q, want %q", sz.workers, sz.servers, got, want)
+		}
+	}
+}
+
 // idle is a peer that plays no work.
 func idle() {
 	switch os.Getenv("DMLC_ROLE") {

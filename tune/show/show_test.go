@@ -456,7 +456,7 @@ func TestStatusCountsTheTimeBetweenEvents(t *testing.T) {
 		at      int // seconds
 		elapsed time.Duration
 		want    string
-	}{{0, 0, "study: running for 0s"}, {70, 0, "study: running for 1m10s"}, {80, 80 * time.Second, "study: running for 1m20s"}, {85, 80 * time.Second, "study: running for 1m25s"}} {
+	}{{0, 0, "study: running for 0s"}, {70, 0, "study: running for 1m10s"}, {80, 75 * time.Second, "study: running for 1m15s"}, {85, 75 * time.Second, "study: running for 1m20s"}} {
 		v.Now = step.elapsed
 		s.Tick(v, now.Add(time.Duration(step.at)*time.Second))
 		if got := screen(t, out.String())[1]; !strings.HasPrefix(got, step.want) {
