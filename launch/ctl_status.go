@@ -69,6 +69,9 @@ func look(c *cli.Context, op string, answer control.Answer, write func(w io.Writ
 
 // writeStatus writes the tables of a job.
 func writeStatus(w io.Writer, k *controller, s control.Status, speeds map[uint64]speed, now time.Time) error {
+	if s.Journal != "" {
+		fmt.Fprintf(w, "warning: %s\n", s.Journal)
+	}
 	fmt.Fprintf(w, "job %s: %s%s, %s, generation %d, since %s in %s: %s\n", s.Job, s.Phase, because(s.Reason), plural.Of(s.Workers, "worker"), s.Generation,
 		ago(now.Sub(k.Started)), k.Dir, strings.Join(k.Command, " "))
 	if len(s.Waiting) > 0 {

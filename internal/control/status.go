@@ -10,17 +10,19 @@ import (
 
 // Status is the answer to OpStatus.
 type Status struct {
-	Error      string        `json:"error,omitempty"`
-	Job        string        `json:"job"`
-	Phase      string        `json:"phase"`
-	Reason     string        `json:"reason,omitempty"` // why the job failed, for people
-	Failure    *Failure      `json:"failure,omitempty"`
-	Generation uint64        `json:"generation"`
-	Revision   uint64        `json:"revision"`
-	Workers    int           `json:"workers"` // that count
-	Elastic    bool          `json:"elastic"`
-	Change     *Change       `json:"change,omitempty"` // the pending one
-	Waiting    []string      `json:"waiting,omitempty"`
+	Error      string   `json:"error,omitempty"`
+	Job        string   `json:"job"`
+	Phase      string   `json:"phase"`
+	Reason     string   `json:"reason,omitempty"` // why the job failed, for people
+	Failure    *Failure `json:"failure,omitempty"`
+	Generation uint64   `json:"generation"`
+	Revision   uint64   `json:"revision"`
+	Workers    int      `json:"workers"` // that count
+	Elastic    bool     `json:"elastic"`
+	Change     *Change  `json:"change,omitempty"` // the pending one
+	Waiting    []string `json:"waiting,omitempty"`
+	// Journal says for how long the scheduler has not been able to write its journal, and why; empty: it can. Until then it answers no node.
+	Journal    string        `json:"journal,omitempty"`
 	Warnings   []string      `json:"warnings,omitempty"` // what a person should look at
 	Division   wire.Division `json:"division"`
 	Nodes      []Node        `json:"nodes"`

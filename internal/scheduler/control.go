@@ -33,15 +33,11 @@ func (c *Core) control(request uint64, m *wire.Control) {
 		c.report(request, &control.Done{Error: err.Error()})
 		return
 	}
+	if answer := c.look(r); answer != nil {
+		c.report(request, answer)
+		return
+	}
 	switch r.Op {
-	case control.OpStatus:
-		c.report(request, c.status())
-	case control.OpWhy:
-		c.report(request, c.why())
-	case control.OpTelemetry:
-		c.report(request, c.telemetry(r))
-	case control.OpSeries:
-		c.report(request, c.series(r))
 	case control.OpEvents:
 		if c.events <= r.After && r.WaitMillis > 0 && c.open() {
 			c.polls = append(c.polls, poll{request, r.After, c.now.Add(time.Duration(r.WaitMillis) * time.Millisecond)})

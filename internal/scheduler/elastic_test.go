@@ -396,6 +396,54 @@ func TestASchedulerGoesOnWhereAnotherEnded(t *testing.T) {
 	})
 }
 
+// Who looks at a job whose journal cannot be written gets an answer at once, which says so. Nothing else is answered, and nothing is lost for it.
+func TestLooksAreAnsweredWhileTheJournalCannotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, w, server := startElastic(t, 2, 4)
+		look := func(op string, answer control.Answer) (took time.Duration) {
+			t.Helper()
+			begin := time.Now()
+			j.control(control.Request{Op: op}, answer)
+			return time.Since(begin)
+		}
+		var before, status, after control.Status
+		if look(control.OpStatus, &before); before.Journal != "" {
+			t.Errorf("the journal can be written, and the status says %q", before.Journal)
+		}
+		j.kept.setBroken(true)
+		barrier := make(chan error, 2)
+		for _, n := range w {
+			go func() { barrier <- n.Barrier(t.Context(), "disk full") }()
+		}
+		time.Sleep(12 * time.Second)
+		if took := look(control.OpStatus, &status); took > time.Second {
+			t.Errorf("the status came after %v, want it at once", took)
+		}
+		if want := "the scheduler has not been able to write its journal for 12s: no space left on device"; !strings.HasPrefix(status.Journal, want) || status.Workers != 2 {
+			t.Errorf("got %q and %d workers, want %q and 2", status.Journal, status.Workers, want)
+		}
+		var why control.Why
+		look(control.OpWhy, &why)
+		if len(why.Waits) == 0 || why.Waits[0].At != "the scheduler's journal" || !strings.Contains(why.Waits[0].For, "no space left on device") {
+			t.Errorf("why has %+v, want the wait for the journal first", why.Waits)
+		}
+		look(control.OpTelemetry, &control.Telemetry{})
+		select {
+		case err := <-barrier:
+			t.Errorf("a barrier was answered that was not kept: %v", err)
+		default:
+		}
+		j.kept.setBroken(false)
+		if err := errors.Join(<-barrier, <-barrier); err != nil {
+			t.Error(err)
+		}
+		if look(control.OpStatus, &after); after.Journal != "" || after.Phase != before.Phase || after.Generation != before.Generation {
+			t.Errorf("afterwards: %q, phase %s, generation %d; want none, %s and %d", after.Journal, after.Phase, after.Generation, before.Phase, before.Generation)
+		}
+		leaveAll(t, j, server, w[0], w[1])
+	})
+}
+
 // A worker that dies while the scheduler is away is lost a lease after the scheduler is back.
 func TestALossWhileTheSchedulerIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -33,7 +33,7 @@ func TestNotesHaveEvents(t *testing.T) {
 		step(&wire.Heartbeat{Node: 1})
 		step(&wire.Heartbeat{Node: 2})
 	}
-	if err := s.flush(t.Context()); err != nil {
+	if err := s.flush(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
 	type line struct {

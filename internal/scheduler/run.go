@@ -77,6 +77,7 @@ func Run(ctx context.Context, cfg Config) error {
 		events: make(chan Event),
 		waits:  make(map[uint64]chan<- wire.Message),
 		begin:  make(chan registration),
+		looks:  make(chan registration),
 		ended:  make(chan struct{}),
 	}
 	srv := transport.NewServer(ln, sh, cfg.Transport())

@@ -28,6 +28,7 @@ type shell struct {
 	stop    bool             // of loop: the job was open when the context ended
 	last    atomic.Uint64    // number of the last request
 	begin   chan registration
+	looks   chan registration // of requests that only look at the job, which are answered also while the journal cannot be written
 	events  chan Event
 	waits   map[uint64]chan<- wire.Message // of loop
 	ended   chan struct{}                  // nobody takes requests any more
@@ -51,7 +52,7 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 	stop := ctx.Done()
 	var end <-chan time.Time
 	for {
-		if err := s.flush(ctx); err != nil {
+		if err := s.flush(ctx, core); err != nil {
 			return err
 		}
 		phase, _ := core.Phase()
@@ -76,6 +77,8 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 		}
 		select {
 		case r := <-s.begin:
+			s.take(core, r)
+		case r := <-s.looks:
 			s.take(core, r)
 		case e := <-s.events: // the sender of a request is gone
 			s.canceled(core, e)
@@ -168,23 +171,24 @@ func (s *shell) report(r control.Report) {
 }
 
 // flush writes the records of the held outputs to the journal, and then sends their replies. While the journal cannot be written no reply is
-// sent: for the nodes the scheduler is out of reach. It gives up after their SchedulerTimeout, when no node waits any more.
-func (s *shell) flush(ctx context.Context) error {
+// sent, except to those who only look at the job: for the nodes the scheduler is out of reach. It gives up after their SchedulerTimeout, when no
+// node waits any more.
+func (s *shell) flush(ctx context.Context, core *Core) error {
 	var records []Record
 	for _, out := range s.held {
 		records = append(records, out.Records...)
 	}
 	begun, said, attempts := time.Now(), time.Time{}, 0
+	var failed error // of the last attempt
 	for pause := sayAfter; s.state != nil && len(records) > 0; attempts++ {
-		write, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-		err := s.state.Write(write, records)
-		cancel()
+		err := s.write(ctx, core, records, journalFault{begun, failed})
 		if err == nil {
 			if attempts > 0 {
 				s.log.Warn("journal writes succeed again; held replies are sent", "attempts", attempts, "after", time.Since(begun).Round(time.Millisecond), joblog.JournalWritten.With())
 			}
 			break
 		}
+		failed = err
 		if since := time.Since(said); said.IsZero() || since >= pause { // at once, then ever more rarely
 			if !said.IsZero() {
 				pause = min(2*pause, maxSayAfter)
@@ -195,12 +199,9 @@ func (s *shell) flush(ctx context.Context) error {
 		if errors.Is(err, ErrTaken) || time.Since(begun) > s.cfg.SchedulerTimeout || ctx.Err() != nil {
 			return err
 		}
-		t := time.NewTimer(writeAgain)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-		}
+		again := time.NewTimer(writeAgain)
+		s.answerLooks(core, journalFault{begun, failed}, again.C, ctx.Done())
+		again.Stop()
 	}
 	for _, out := range s.held {
 		for _, n := range out.Notes {
@@ -228,6 +229,43 @@ func (s *shell) flush(ctx context.Context) error {
 	return nil
 }
 
+// write makes one attempt to write records to the journal. Who looks at the job need not wait for one that takes long, or that follows a failed one.
+func (s *shell) write(ctx context.Context, core *Core, records []Record, fault journalFault) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	defer cancel()
+	var err error
+	written := make(chan time.Time)
+	go func() {
+		defer close(written)
+		err = s.state.Write(ctx, records)
+	}()
+	if fault.err == nil {
+		long := time.NewTimer(writeAgain)
+		defer long.Stop()
+		select {
+		case <-written:
+			return err
+		case <-long.C:
+		}
+	}
+	s.answerLooks(core, fault, written, nil)
+	return err
+}
+
+// answerLooks answers those who only look at the job until one of the channels is ready.
+func (s *shell) answerLooks(core *Core, fault journalFault, until <-chan time.Time, end <-chan struct{}) {
+	for {
+		select {
+		case r := <-s.looks:
+			r.reply <- core.Look(time.Now(), r.event.Message.(*wire.Control), fault) // has room for one
+		case <-until:
+			return
+		case <-end:
+			return
+		}
+	}
+}
+
 // refuseRest answers requests that come after the job's end.
 func (s *shell) refuseRest(ctx context.Context, core *Core) {
 	for {
@@ -238,6 +276,8 @@ func (s *shell) refuseRest(ctx context.Context, core *Core) {
 			} else {
 				r.reply <- &wire.Nack{Code: wire.CodeUnavailable, Text: "the job has ended"}
 			}
+		case r := <-s.looks:
+			r.reply <- &wire.Nack{Code: wire.CodeUnavailable, Text: "the job has ended"}
 		case <-s.events:
 		case reply := <-s.cfg.Telemetry:
 			reply <- core.Telemetry()
@@ -252,6 +292,7 @@ func (s *shell) dropRest(done chan struct{}) {
 	for {
 		select {
 		case <-s.begin:
+		case <-s.looks:
 		case <-s.events:
 		case <-done:
 			return
@@ -288,8 +329,12 @@ func (s *shell) Serve(ctx context.Context, r *transport.Request) (transport.Resp
 	}
 	reply := make(chan wire.Message, 1)
 	e := Event{At: time.Now(), Request: s.last.Add(1), Message: m}
+	begin := s.begin
+	if looks(m) {
+		begin = s.looks
+	}
 	select {
-	case s.begin <- registration{e, reply}:
+	case begin <- registration{e, reply}:
 	case <-ctx.Done():
 		return transport.Response{}, ctx.Err()
 	case <-s.ended:
