@@ -10,7 +10,7 @@ import (
 
 // A Notice says that the agent's host is about to be taken away, or may be.
 type Notice struct {
-	Code string        // one of the codes below; an agent of another version may have others
+	Code string        // one of the codes below; no one leaves for another one, which Known does not know
 	Text string        // what was said, and by whom, for people
 	Left time.Duration // until the host's processes are ended; 0: not known
 	// Withdrawn takes the notices before it back: the host stays.
@@ -24,6 +24,15 @@ const (
 	NoticeMaintenance = "maintenance" // the provider restarts the machine, or moves it to other hardware
 	NoticeAtRisk      = "risk"        // the provider may take the machine back before long
 )
+
+// Known reports whether the notice has one of the codes.
+func (n *Notice) Known() bool {
+	switch n.Code {
+	case NoticeTerminated, NoticePreempted, NoticeMaintenance, NoticeAtRisk:
+		return true
+	}
+	return false
+}
 
 const (
 	maxNoticeText = 500            // bytes

@@ -76,6 +76,9 @@ func (c *core) noticed(e noticed) {
 		if d != nil {
 			c.stays(d, said)
 		}
+	case !e.Known():
+		c.warn(fmt.Sprintf("host %s has a notice of a kind that is not known here (%q), and nothing is done about it%s", h, e.Code, said),
+			joblog.HostNotice.With("node_host", h.String(), "notice", e.Code, "reason", e.Text))
 	case e.Code == agent.NoticeAtRisk:
 		if d == nil {
 			c.warn(fmt.Sprintf("host %s may be taken away before long%s; the job goes on there until then", h, said),

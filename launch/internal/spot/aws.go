@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,17 +31,26 @@ const (
 	awsRebalance = "/latest/meta-data/events/recommendations/rebalance"
 	awsTokenLife = 6 * time.Hour // the longest
 
+	// awsActions are the actions of AWS's documentation. After each of them nothing runs on here.
+	awsActions = "terminate stop hibernate"
+
 	awsInterruption = 2 * time.Minute // from the notice to the end of the instance
 )
 
 func (s *aws) look(ctx context.Context) (outlook, error) {
 	text, err := s.get(ctx, awsAction)
+	var action awsNotice
 	if err == nil {
-		var action awsNotice
 		if err := json.Unmarshal([]byte(text), &action); err != nil || action.Action == "" {
 			return outlook{}, fmt.Errorf("%s: got %s, want an action and a time", awsAction, printable(text))
 		}
-		o := outlook{code: agent.NoticePreempted, text: fmt.Sprintf("AWS: %s of this spot instance", printable(action.Action))}
+	}
+	var o outlook
+	switch {
+	case err == nil && !slices.Contains(strings.Fields(awsActions), action.Action):
+		o.unknown = "action " + printable(action.Action)
+	case err == nil:
+		o.code, o.text = agent.NoticePreempted, fmt.Sprintf("AWS: %s of this spot instance", printable(action.Action))
 		by, err := time.Parse(time.RFC3339, action.Time)
 		if err == nil {
 			o.text += " at " + by.Format(time.RFC3339)
@@ -52,13 +62,12 @@ func (s *aws) look(ctx context.Context) (outlook, error) {
 			o.by = s.by
 		}
 		return o, nil
-	}
-	if !errors.Is(err, errNone) {
+	case !errors.Is(err, errNone):
 		return outlook{}, err
 	}
 	text, err = s.get(ctx, awsRebalance)
 	if errors.Is(err, errNone) {
-		return outlook{}, nil
+		return o, nil
 	}
 	if err != nil {
 		return outlook{}, err
@@ -67,7 +76,8 @@ func (s *aws) look(ctx context.Context) (outlook, error) {
 	if err := json.Unmarshal([]byte(text), &rebalance); err != nil {
 		return outlook{}, fmt.Errorf("%s: got %s, want a notice time", awsRebalance, printable(text))
 	}
-	return outlook{code: agent.NoticeAtRisk, text: "AWS recommends leaving this spot instance (rebalance recommendation)"}, nil
+	o.code, o.text = agent.NoticeAtRisk, "AWS recommends leaving this spot instance (rebalance recommendation)"
+	return o, nil
 }
 
 // get asks with a token, and with a new one if that is refused.

@@ -22,8 +22,9 @@ const (
 	azureEvents = "/metadata/scheduledevents?api-version=2020-07-01"
 )
 
-// azureCodes are the types of events after which nothing runs on. The others are Freeze, a pause of seconds.
+// azureCodes are the types of events: what they mean for what runs here.
 var azureCodes = map[string]string{
+	"Freeze":  "", // a pause of seconds: all goes on
 	"Preempt": agent.NoticePreempted, "Terminate": agent.NoticePreempted,
 	"Reboot": agent.NoticeMaintenance, "Redeploy": agent.NoticeMaintenance,
 }
@@ -53,9 +54,16 @@ func (s *azure) look(ctx context.Context) (outlook, error) {
 		return outlook{}, fmt.Errorf("%s: got %s, want a list of events", azureEvents, printable(text))
 	}
 	var first outlook
+	unknown := ""
 	for _, e := range *list.Events {
-		code := azureCodes[e.EventType]
-		if code == "" || !s.named(e.Resources) {
+		code, known := azureCodes[e.EventType]
+		switch {
+		case !s.named(e.Resources):
+			continue
+		case !known:
+			unknown = "event " + printable(e.EventType)
+			continue
+		case code == "":
 			continue
 		}
 		o := outlook{code: code, text: fmt.Sprintf("Azure: %s of this machine", e.EventType)}
@@ -68,6 +76,7 @@ func (s *azure) look(ctx context.Context) (outlook, error) {
 			first = o
 		}
 	}
+	first.unknown = unknown
 	return first, nil
 }
 

@@ -50,13 +50,14 @@ func (s *gcp) look(ctx context.Context) (outlook, error) {
 		s.told = outlook{}
 		return outlook{}, nil
 	}
-	return outlook{}, fmt.Errorf("%s: got %s, want NONE, MIGRATE_ON_HOST_MAINTENANCE or TERMINATE_ON_HOST_MAINTENANCE", gcpMaintenance, printable(event))
+	s.told = outlook{}
+	return outlook{unknown: "maintenance event " + printable(event)}, nil
 }
 
 // since is an outlook that ends so long after it was seen first. It may have been there since the look before.
 func (s *gcp) since(code, text string, left time.Duration) outlook {
 	if s.told.code != code {
-		s.told = outlook{code, text, time.Now().Add(left - interval)}
+		s.told = outlook{code: code, text: text, by: time.Now().Add(left - interval)}
 	}
 	return s.told
 }

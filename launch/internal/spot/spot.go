@@ -87,6 +87,8 @@ type outlook struct {
 	code string    // agent.NoticePreempted and the like
 	text string    // for people
 	by   time.Time // when; zero: not known
+	// unknown is what the service announces that is not known here; empty: nothing. No one leaves for it: it may be harmless.
+	unknown string
 }
 
 // Watch tells of notices until ctx ends, each one once.
@@ -134,8 +136,9 @@ type watcher struct {
 	log      *slog.Logger
 	tell     func(agent.Notice)
 
-	told   outlook
-	failed time.Time // when a failure was told last; zero: the service answers
+	told    outlook
+	unknown string    // that was logged last
+	failed  time.Time // when a failure was told last; zero: the service answers
 }
 
 func (w *watcher) look(ctx context.Context) {
@@ -154,6 +157,11 @@ func (w *watcher) look(ctx context.Context) {
 	case !w.failed.IsZero():
 		w.failed = time.Time{}
 		w.log.Info(fmt.Sprintf("launch: metadata service of %s answers", w.provider))
+	}
+	if now.unknown != w.unknown {
+		if w.unknown = now.unknown; now.unknown != "" {
+			w.log.Warn(fmt.Sprintf("launch: metadata service of %s: %s is not known here, and nothing is done about it", w.provider, now.unknown))
+		}
 	}
 	if now.code == w.told.code && now.text == w.told.text {
 		return

@@ -118,6 +118,29 @@ func TestNoticesAreTold(t *testing.T) {
 	}
 }
 
+// An action that is not known is logged once, and nobody leaves for it: it may be harmless. What is known besides counts.
+func TestAnActionThatIsNotKnownIsLoggedAndNotObeyed(t *testing.T) {
+	for provider, want := range map[string]string{AWS: `action \"polish\"`, Azure: `event \"Polish\"`} {
+		t.Run(provider, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := spottest.New(provider)
+				got, log := watch(t, Config{Provider: provider}, s, func() {
+					s.Announce(spottest.Unknown, "")
+					time.Sleep(time.Minute)
+					s.Announce(spottest.Preempt, "")
+					time.Sleep(10 * time.Second)
+				})
+				if len(got) != 1 || !strings.Contains(got[0], " preempted ") {
+					t.Errorf("told %q, want the known notice alone", got)
+				}
+				if strings.Count(log, want) != 1 || !strings.Contains(log, "is not known here, and nothing is done about it") {
+					t.Errorf("want %s once in the log:\n%s", want, log)
+				}
+			})
+		})
+	}
+}
+
 // A service that fails is told of, once a minute, and asked on; what it announced last stays, and is not told again.
 func TestAServiceThatFailsIsAskedAgain(t *testing.T) {
 	for _, provider := range []string{AWS, GCP, Azure} {

@@ -31,6 +31,7 @@ const (
 	Maintenance = "maintenance"
 	Rebalance   = "rebalance" // AWS
 	Harmless    = "harmless"  // a live migration, a pause, an event of another machine
+	Unknown     = "unknown"   // an action that the provider has announced for no one yet
 )
 
 // Announce changes what is about to happen; by is when, as the provider writes times; empty: it says no time, or a time of its documentation.
@@ -118,6 +119,8 @@ func aws(w http.ResponseWriter, r *http.Request, event, by, token string) {
 			by = "2017-09-18T08:22:00Z"
 		}
 		fmt.Fprintf(w, `{"action": "terminate", "time": %q}`, by)
+	case r.URL.Path == "/latest/meta-data/spot/instance-action" && event == Unknown:
+		fmt.Fprint(w, `{"action": "polish", "time": "2017-09-18T08:22:00Z"}`)
 	case r.URL.Path == "/latest/meta-data/events/recommendations/rebalance" && event == Rebalance:
 		fmt.Fprint(w, `{"noticeTime": "2020-10-27T08:22:00Z"}`)
 	default:
@@ -163,6 +166,8 @@ func azure(w http.ResponseWriter, r *http.Request, event, by string) {
 			events = append(events, fmt.Sprintf(one, status, "Freeze", Name, by), fmt.Sprintf(one, status, "Reboot", Name, by))
 		case Harmless:
 			events = append(events, fmt.Sprintf(one, status, "Freeze", Name, by), fmt.Sprintf(one, status, "Preempt", "another", by))
+		case Unknown:
+			events = append(events, fmt.Sprintf(one, status, "Polish", Name, by))
 		}
 		fmt.Fprintf(w, `{"DocumentIncarnation": 1, "Events": [%s]}`, strings.Join(events, ", "))
 	default:
