@@ -132,13 +132,15 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	if cfg.Lease < 0 {
 		lease.Stop()
 	}
+	heard, excused := time.Now(), false
 	for {
 		select {
 		case f := <-frames:
+			s.handle(ctx, f)
+			heard, excused = time.Now(), false
 			if cfg.Lease > 0 {
 				lease.Reset(cfg.Lease)
 			}
-			s.handle(ctx, f)
 		case err := <-readErr:
 			if errors.Is(err, io.EOF) {
 				s.stop(cfg.Grace)
@@ -147,6 +149,12 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 			s.stop(min(cfg.Grace, lateGrace)) // in may have a lease of its own
 			return fmt.Errorf("launch: agent: read from the launcher: %w", err)
 		case <-lease.C:
+			// Late, it is this process that was stopped, or was writing: what the launcher has sent waits to be read.
+			if late := time.Since(heard) - cfg.Lease; late > PingInterval && !excused {
+				excused = true
+				lease.Reset(2 * PingInterval)
+				continue
+			}
 			s.stop(min(cfg.Grace, lateGrace))
 			return fmt.Errorf("launch: agent: the launcher has been silent for %s", cfg.Lease)
 		case <-ctx.Done():

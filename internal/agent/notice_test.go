@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"os"
@@ -74,6 +75,38 @@ func TestAgentEndsWhatTheLauncherHasNotLetGo(t *testing.T) {
 			t.Errorf("%s: Serve: %v, want nil", tc.name, err)
 		}
 		awaitGone(t, pid)
+	}
+}
+
+// An agent that could not read for longer than its lease reads what waits before it takes its launcher for dead.
+func TestAnAgentThatIsBehindReadsOn(t *testing.T) {
+	for range 10 { // the Go scheduler chooses what comes first
+		synctest.Test(t, func(t *testing.T) {
+			inR, inW := io.Pipe()
+			outR, outW := io.Pipe()
+			served := make(chan error, 1)
+			go func() {
+				served <- Serve(t.Context(), inR, outW, Config{Lease: 4 * time.Second})
+				outW.Close()
+				inR.Close()
+			}()
+			if _, err := readHello(&lineReader{bufio.NewReader(outR)}); err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				inW.Write(appendFrame(nil, kindStart, 1, []byte("no JSON")))
+				for range 30 {
+					inW.Write(appendFrame(nil, kindPing, 0, nil))
+					time.Sleep(PingInterval)
+				}
+				inW.Close()
+			}()
+			time.Sleep(6 * time.Second) // nobody takes its answer
+			go io.Copy(io.Discard, outR)
+			if err := <-served; err != nil {
+				t.Errorf("Serve: %v, want nil: the launcher has closed it", err)
+			}
+		})
 	}
 }
 

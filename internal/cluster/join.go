@@ -43,6 +43,7 @@ func Join(ctx context.Context, cfg Config) (*Node, error) {
 	telemetry.CollectProcess(cfg.Recorder)
 	tc := cfg.Transport(Scheduler)
 	tc.Connections = 1
+	tc.Network = redialingNetwork{tc.Network}
 	if cfg.Trace == nil {
 		cfg.Trace = trace.NewRecorder(telemetry.NewClock())
 	}

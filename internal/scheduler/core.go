@@ -149,7 +149,11 @@ func (c *Core) Step(e Event) Output {
 	if e.At.Before(c.now) {
 		e.At = c.now
 	}
-	c.pass(e.At)
+	read := e.At
+	if !e.Read.IsZero() && e.Read.Before(read) {
+		read = e.Read
+	}
+	c.pass(e.At, read, e.Stalled)
 	switch {
 	case e.Stop == "" || !c.open():
 	case c.phase == wire.PhaseForming && len(c.living(wire.RoleWorker)) == 0: // nobody waits, and nothing is lost
@@ -252,6 +256,9 @@ func (c *Core) Next() time.Time {
 	return next
 }
 
+// Heartbeat is how often nodes are told to send one.
+func (c *Core) Heartbeat() time.Duration { return c.set.Heartbeat }
+
 // Phase is the job's phase and, where it failed, the reason.
 func (c *Core) Phase() (phase uint8, reason string) { return c.phase, c.reason }
 
@@ -321,14 +328,19 @@ func (n *node) logged() joblog.Node {
 	return joblog.Node{Role: roleName(n.Role), Rank: int(n.Rank), Host: n.Host, Process: n.process}
 }
 
-// pass advances the time to t and acts on every deadline up to then.
-func (c *Core) pass(t time.Time) {
+// pass advances the time to t and acts on every deadline up to then, on leases up to read. The scheduler was stalled for so long before.
+func (c *Core) pass(t, read time.Time, stalled time.Duration) {
 	// If something was due long ago, the scheduler was paused, not the nodes: all leases are renewed.
+	slept := stalled
 	if due := c.Next(); !due.IsZero() {
-		if slept := t.Sub(due); slept > c.set.Heartbeat {
-			c.note("the scheduler was paused for %s: all leases are renewed", control.Seconds(slept))
-			c.renew(t)
-		}
+		slept = max(slept, t.Sub(due))
+	}
+	switch {
+	case slept > c.set.Heartbeat:
+		c.note("the scheduler was paused for %s: all leases are renewed", control.Seconds(slept))
+		c.renew(t)
+	case stalled > 0:
+		c.prolong(t, stalled)
 	}
 	c.now = t
 	if c.phase == wire.PhaseForming && !t.Before(c.start.Add(c.set.StartTimeout)) {
@@ -336,7 +348,7 @@ func (c *Core) pass(t time.Time) {
 	}
 	for _, n := range c.nodes {
 		switch {
-		case !c.open() || t.Before(n.deadline):
+		case !c.open() || read.Before(n.deadline):
 		case n.state == living:
 			c.leaseExpired(n)
 		case n.state == removed:
@@ -378,13 +390,14 @@ func (c *Core) pass(t time.Time) {
 }
 
 // forget drops the wait of a request whose sender is gone. If the request was a node's watch, the node has lost its connection or has died:
-// it gets reconnectTime to be heard from again.
+// it gets reconnectTime to be heard from again. A node that watches through another connection has come back already.
 func (c *Core) forget(request uint64) {
 	c.watches = slices.DeleteFunc(c.watches, func(w watch) bool {
 		if w.request != request {
 			return false
 		}
-		if soon := c.now.Add(c.reconnectTime()); soon.Before(w.node.deadline) {
+		back := slices.ContainsFunc(c.watches, func(x watch) bool { return x.node == w.node && x.request != request })
+		if soon := c.now.Add(c.reconnectTime()); !back && soon.Before(w.node.deadline) {
 			w.node.deadline, w.node.cut = soon, c.now
 		}
 		return true
@@ -394,6 +407,17 @@ func (c *Core) forget(request uint64) {
 	c.bounds.forget(request)
 	c.polls = slices.DeleteFunc(c.polls, func(p poll) bool { return p.request == request })
 	c.asked.waits = slices.DeleteFunc(c.asked.waits, func(w scaleWait) bool { return w.request == request })
+}
+
+// prolong moves all leases by the time for which the scheduler was stalled. A node whose requests were lost with a connection meanwhile gets the time
+// for a new one.
+func (c *Core) prolong(t time.Time, stalled time.Duration) {
+	least := t.Add(c.reconnectTime())
+	for _, n := range c.nodes {
+		if n.deadline = n.deadline.Add(stalled); n.deadline.Before(least) {
+			n.deadline = least
+		}
+	}
 }
 
 // renew renews all leases and deadlines.

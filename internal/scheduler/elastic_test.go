@@ -26,6 +26,7 @@ type memory struct {
 	mu      sync.Mutex
 	records map[string][]byte
 	broken  bool
+	takes   time.Duration // of a write
 }
 
 func (m *memory) Load(context.Context) (out []scheduler.Record, err error) {
@@ -38,6 +39,10 @@ func (m *memory) Load(context.Context) (out []scheduler.Record, err error) {
 }
 
 func (m *memory) Write(_ context.Context, records []scheduler.Record) error {
+	m.mu.Lock()
+	takes := m.takes
+	m.mu.Unlock()
+	time.Sleep(takes) // on fake time
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.broken {
@@ -53,6 +58,12 @@ func (m *memory) Write(_ context.Context, records []scheduler.Record) error {
 		}
 	}
 	return nil
+}
+
+func (m *memory) setTakes(takes time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.takes = takes
 }
 
 func (m *memory) setBroken(broken bool) {

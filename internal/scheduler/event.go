@@ -13,6 +13,11 @@ import (
 // An Event is one input of the Core, with all that the Core may know of it.
 type Event struct {
 	At time.Time
+	// Read says how far the requests of the nodes have been read: all that came before are among the events up to this one. Leases that run out
+	// later are left, for the node's request may be waiting. Zero: At.
+	Read time.Time
+	// Stalled is how long before At the scheduler took no events: it was stopped, or waited for its journal. Leases do not run out by that.
+	Stalled time.Duration
 	// Request is the number under which a message is to be answered, never used before; 0 if only time passed.
 	Request uint64
 	// Message is the request of a node. Nil with a Request: its sender is gone and needs no answer.

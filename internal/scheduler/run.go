@@ -71,14 +71,13 @@ func Run(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("scheduler: listen on %s: %w", cfg.Scheduler, err)
 	}
 	sh := &shell{
-		log:    cfg.Logger,
-		cfg:    cfg,
-		state:  st,
-		events: make(chan Event),
-		waits:  make(map[uint64]chan<- wire.Message),
-		begin:  make(chan registration),
-		looks:  make(chan registration),
-		ended:  make(chan struct{}),
+		log:   cfg.Logger,
+		cfg:   cfg,
+		state: st,
+		waits: make(map[uint64]chan<- wire.Message),
+		begin: make(chan registration),
+		looks: make(chan registration),
+		ended: make(chan struct{}),
 	}
 	srv := transport.NewServer(ln, sh, cfg.Transport())
 	served := make(chan error, 1)

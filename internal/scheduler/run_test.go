@@ -423,6 +423,34 @@ func TestABrokenConnectionToTheSchedulerIsMadeAgain(t *testing.T) {
 	})
 }
 
+// What nodes ask while the scheduler waits for its journal's disk waits in a queue. It is not taken for silence, neither by a lease nor by the shorter
+// time that is left to a node whose connection broke.
+func TestANodeIsNotLostWhileTheSchedulerWaitsForItsJournal(t *testing.T) {
+	for _, takes := range []time.Duration{1200 * time.Millisecond, 2200 * time.Millisecond, 9 * time.Second, 10200 * time.Millisecond, 11 * time.Second} {
+		for seed := range uint64(8) { // the Go scheduler chooses what comes first
+			synctest.Test(t, func(t *testing.T) {
+				j := startJob(t, faultnet.New(seed), 2, 1, func(c *cluster.Config) { c.State, c.Elastic.OnWorkerLoss = "memory", cluster.LossFail })
+				w, servers := j.joinAll(t.Context())
+				time.Sleep(time.Duration(3000+seed*70) * time.Millisecond)
+				j.kept.setTakes(takes)
+				go w[0].Signal(t.Context(), "news", "")
+				time.Sleep(100 * time.Millisecond)
+				j.kept.setTakes(0)
+				j.net.Cut("sched", "w1")
+				time.Sleep(takes + 15*time.Second)
+				for _, n := range w {
+					if err := n.Leave(t.Context(), true, ""); err != nil {
+						t.Errorf("a write of %v, seed %d: %v", takes, seed, err)
+					}
+				}
+				if err := errors.Join(<-servers, <-j.result); err != nil {
+					t.Errorf("a write of %v, seed %d: %v", takes, seed, err)
+				}
+			})
+		}
+	}
+}
+
 func TestNodesGiveUpASchedulerThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := startJob(t, faultnet.New(1), 1, 1, nil)

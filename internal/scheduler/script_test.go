@@ -32,6 +32,8 @@ var rewrite = flag.Bool("rewrite", false, "write what the core says into the scr
 //	gone request=                      whoever made it is gone
 //	run for=                           time passes; the core is stepped whenever it wants
 //	sleep for=                         time passes and the scheduler does not run
+//	unread for=                        time passes, and what came meanwhile is read by the commands before the next run
+//	stalled for=                       time passes and the scheduler takes no requests
 //	canresume                          what a job that was stopped with a checkpoint can go on from
 //	restart                            the scheduler is killed and started again on its records
 //
@@ -79,6 +81,7 @@ func TestScripts(t *testing.T) {
 type script struct {
 	core    *Core
 	now     time.Time
+	read    time.Time // requests that came later wait; zero: none does
 	request uint64
 	set     Settings
 	kept    journalRecords
@@ -194,6 +197,7 @@ func (s *script) do(t *testing.T, line string) string {
 	case "run":
 		end := s.now.Add(a.dur("for", 0))
 		got := ""
+		s.read = time.Time{}
 		for {
 			next := s.core.Next()
 			if next.IsZero() || next.After(end) {
@@ -207,6 +211,14 @@ func (s *script) do(t *testing.T, line string) string {
 	case "sleep":
 		s.now = s.now.Add(a.dur("for", 0))
 		return s.step(Event{At: s.now})
+	case "unread":
+		s.read = s.now
+		s.now = s.now.Add(a.dur("for", 0))
+		return s.step(Event{At: s.now})
+	case "stalled":
+		d := a.dur("for", 0)
+		s.now = s.now.Add(d)
+		return s.step(Event{At: s.now, Stalled: d})
 	case "gone":
 		return s.step(Event{At: s.now, Request: a.num("request", 0)})
 	case "settled":
@@ -253,6 +265,7 @@ func (s *script) do(t *testing.T, line string) string {
 
 func (s *script) step(e Event) string {
 	var b strings.Builder
+	e.Read = s.read
 	out := s.core.Step(e)
 	s.kept.take(out)
 	for _, n := range out.Notes {

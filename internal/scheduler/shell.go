@@ -28,17 +28,25 @@ type shell struct {
 	stop    bool             // of loop: the job was open when the context ended
 	last    atomic.Uint64    // number of the last request
 	begin   chan registration
-	looks   chan registration // of requests that only look at the job, which are answered also while the journal cannot be written
-	events  chan Event
+	looks   chan registration              // of requests that only look at the job, which are answered also while the journal cannot be written
 	waits   map[uint64]chan<- wire.Message // of loop
+	read    time.Time                      // of loop: what came before has been taken from begin
+	awake   time.Time                      // of loop: when it last ran
 	ended   chan struct{}                  // nobody takes requests any more
 }
 
-// A registration is a request with the channel for its answer.
+// A registration is a request with the channel for its answer. Without a message it says that the sender of an earlier one is gone. Both come
+// through one channel, so what a node asks after its connection broke is never taken before the news of that.
 type registration struct {
 	event Event
 	reply chan<- wire.Message
 }
+
+// stampDelay is how long a request may take from the time it is stamped with to its place in the queue.
+const stampDelay = 100 * time.Millisecond
+
+// runsPerHeartbeat is how often the loop wakes at least, to notice that it could not run: twice the time between two is a stall.
+const runsPerHeartbeat = 4
 
 // maxBatch bounds the events whose records are written to the journal at once.
 const maxBatch = 256
@@ -49,6 +57,11 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 	defer timer.Stop()
 	say := time.NewTicker(sayAfter)
 	defer say.Stop()
+	every := core.Heartbeat() / runsPerHeartbeat
+	runs := time.NewTicker(every)
+	defer runs.Stop()
+	s.awake = time.Now()
+	s.read = s.awake
 	stop := ctx.Done()
 	var end <-chan time.Time
 	for {
@@ -77,16 +90,21 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 		}
 		select {
 		case r := <-s.begin:
+			s.wake(core, 2*every)
 			s.take(core, r)
 		case r := <-s.looks:
-			s.take(core, r)
-		case e := <-s.events: // the sender of a request is gone
-			s.canceled(core, e)
+			s.wake(core, 2*every)
+			s.takeLook(core, r)
 		case reply := <-s.cfg.Telemetry:
+			s.wake(core, 2*every)
 			s.step(core, Event{At: time.Now()})
 			reply <- core.Telemetry()
 		case <-timer.C:
+			s.wake(core, 2*every)
+			s.catchUp(core)
 			s.step(core, Event{At: time.Now()})
+		case <-runs.C:
+			s.wake(core, 2*every)
 		case <-say.C:
 			if w := core.Waiting(); len(w) > 0 {
 				s.log.Info("waiting for "+strings.Join(w, ", "), joblog.Waiting.With("waiting_for", strings.Join(w, ", ")))
@@ -112,6 +130,31 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 	}
 }
 
+// wake notes that the loop runs. If it did not for long, because the process was stopped or waited for the journal, the core must not take the
+// nodes for silent: their requests have waited, or were lost with connections that the nodes gave up.
+func (s *shell) wake(core *Core, most time.Duration) {
+	now := time.Now()
+	if stalled := now.Sub(s.awake); stalled > most {
+		s.step(core, Event{At: now, Stalled: stalled})
+	}
+	s.awake = now
+}
+
+// catchUp takes the requests that wait, before a deadline is acted on. With many of them it stops early: the deadlines that are later than the
+// newest one taken must wait.
+func (s *shell) catchUp(core *Core) {
+	begun := time.Now()
+	for range maxBatch {
+		select {
+		case r := <-s.begin:
+			s.take(core, r)
+		default:
+			s.read = begun
+			return
+		}
+	}
+}
+
 // reportStop tells the launcher of a stop with a checkpoint, and what came of it.
 func (s *shell) reportStop(core *Core) {
 	if reason := core.Stopping(); reason != "" && !s.stops {
@@ -130,8 +173,6 @@ func (s *shell) more(core *Core) {
 		select {
 		case r := <-s.begin:
 			s.take(core, r)
-		case e := <-s.events:
-			s.canceled(core, e)
 		default:
 			return
 		}
@@ -139,16 +180,25 @@ func (s *shell) more(core *Core) {
 }
 
 func (s *shell) take(core *Core, r registration) {
+	if r.event.Message == nil {
+		delete(s.waits, r.event.Request)
+	} else {
+		s.waits[r.event.Request] = r.reply
+	}
+	if read := r.event.At.Add(-stampDelay); read.After(s.read) { // others that are older may not have been put into the queue yet
+		s.read = read
+	}
+	s.step(core, r.event)
+}
+
+// takeLook takes a request that only looks at the job. It has not waited behind those of begin, so it says nothing of what was read.
+func (s *shell) takeLook(core *Core, r registration) {
 	s.waits[r.event.Request] = r.reply
 	s.step(core, r.event)
 }
 
-func (s *shell) canceled(core *Core, e Event) {
-	delete(s.waits, e.Request)
-	s.step(core, e)
-}
-
 func (s *shell) step(core *Core, e Event) {
+	e.Read = s.read
 	before, _ := core.Phase()
 	out := core.Step(e)
 	if after, _ := core.Phase(); after == wire.PhaseFailed && before != after && e.Stop == "" {
@@ -271,14 +321,15 @@ func (s *shell) refuseRest(ctx context.Context, core *Core) {
 	for {
 		select {
 		case r := <-s.begin:
-			if _, ok := r.event.Message.(*wire.Leave); ok {
+			switch r.event.Message.(type) {
+			case nil: // its sender is gone
+			case *wire.Leave:
 				r.reply <- &wire.Ack{}
-			} else {
+			default:
 				r.reply <- &wire.Nack{Code: wire.CodeUnavailable, Text: "the job has ended"}
 			}
 		case r := <-s.looks:
 			r.reply <- &wire.Nack{Code: wire.CodeUnavailable, Text: "the job has ended"}
-		case <-s.events:
 		case reply := <-s.cfg.Telemetry:
 			reply <- core.Telemetry()
 		case <-ctx.Done():
@@ -293,7 +344,6 @@ func (s *shell) dropRest(done chan struct{}) {
 		select {
 		case <-s.begin:
 		case <-s.looks:
-		case <-s.events:
 		case <-done:
 			return
 		}
@@ -348,7 +398,7 @@ func (s *shell) Serve(ctx context.Context, r *transport.Request) (transport.Resp
 	case <-ctx.Done():
 	}
 	select {
-	case s.events <- Event{At: time.Now(), Request: e.Request}:
+	case s.begin <- registration{event: Event{At: time.Now(), Request: e.Request}}:
 	case <-s.ended:
 	}
 	return transport.Response{}, ctx.Err()

@@ -167,6 +167,23 @@ func TestANewPlacementThatLeavesABackupOpensItsShard(t *testing.T) {
 	}
 }
 
+// A worker whose connections to the scheduler broke, and whose first packet of a new one was lost, has another one before it is declared lost.
+func TestAWorkerWhoseDialIsLostComesBack(t *testing.T) {
+	plan := Plan{
+		Seed: 701909, Workers: 3, Servers: 1, Program: Sums, Keys: 3, Steps: 66, Jitter: 9 * time.Millisecond,
+		Faults: []Fault{
+			{At: 2000 * time.Millisecond, Kind: Drop, A: "scheduler", B: "worker1", For: 580 * time.Millisecond},
+			{At: 2000 * time.Millisecond, Kind: Drop, A: "worker1", B: "scheduler"},
+		},
+	}
+	for after := 0; after < 300; after += 20 * stride() { // between the ends of the two: when the worker dials nobody answers
+		plan.Faults[1].For = plan.Faults[0].For - time.Duration(after)*time.Millisecond
+		if r := simulate(t, plan); len(r.Wrong) > 0 || !r.Finished {
+			t.Fatalf("%v%q, finished %v", &plan, r.Wrong, r.Finished)
+		}
+	}
+}
+
 // stride is how many of a test's moments are passed over from one to the next: none with PARAGON_TEST_SLOW=1.
 func stride() int {
 	if os.Getenv("PARAGON_TEST_SLOW") != "" {
