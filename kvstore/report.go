@@ -37,6 +37,10 @@ type Reporter interface {
 	ReportEvaluation(Evaluation)
 	// ReportCheckpoint says that a checkpoint is complete, and how long it took. The worker that completes it calls it.
 	ReportCheckpoint(took time.Duration)
+	// ReportCheckpointFolder says whether this worker has a place for checkpoints. Where no worker has one `launch ctl stop` is refused, unless forced.
+	ReportCheckpointFolder(there bool)
+	// ReportCheckpointFailure says that this worker could not write its part of a checkpoint.
+	ReportCheckpointFailure()
 }
 
 // Recorder is where this process's measurements are.
@@ -84,6 +88,16 @@ func (s *store) ReportCheckpoint(took time.Duration) {
 	c.Set(telemetry.CheckpointTime, unixSeconds())
 	c.Set(telemetry.SaveDuration, seconds(took))
 }
+
+func (s *store) ReportCheckpointFolder(there bool) {
+	x := 0.0
+	if there {
+		x = 1
+	}
+	s.node.Recorder().Set(telemetry.CheckpointFolder, x)
+}
+
+func (s *store) ReportCheckpointFailure() { s.node.Recorder().Add(telemetry.CheckpointFailures, 1) }
 
 // seconds is a time that a counter can take.
 func seconds(d time.Duration) float64 { return max(0, d.Seconds()) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,21 @@ func (j *fitJob) stopped(t *testing.T, path string, code int, failure control.Co
 		t.Errorf("the result has code %d, failure %+v, want %d, %s", r.ExitCode, r.Failure, code, failure)
 	}
 	return r
+}
+
+// awaitRecords waits until the scheduler has what a worker's heartbeat says of it.
+func (j *fitJob) awaitRecords(t *testing.T) {
+	t.Helper()
+	for begin := time.Now(); ; {
+		code, out := j.ctl(t, "status", "--json")
+		var s control.Status
+		if code == 0 && json.Unmarshal([]byte(out), &s) == nil && slices.ContainsFunc(s.Nodes, func(n control.Node) bool { return n.Role == control.Worker && n.Step > 0 }) {
+			return
+		}
+		if time.Since(begin) > patience {
+			t.Fatalf("no heartbeat of a worker came: code %d: %s", code, out)
+		}
+	}
 }
 
 // SIGUSR1, and launch ctl stop, end a job in the middle of an epoch with a checkpoint of all workers and exit code 85. The next start goes on
@@ -88,6 +104,23 @@ func TestAJobThatCannotStopWithACheckpointFails(t *testing.T) {
 			t.Errorf("the job ended %s after the signal, though its workers said at once that they have no folder", took)
 		}
 		j.wantOutput(t, "no folder for checkpoints")
+		j.stopped(t, path, 1, control.NoCheckpoint)
+	})
+	t.Run("launch ctl stop without a folder", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "result.json")
+		j := startFit(t, "--result", path, "--env", fitDir+"="+noFolder, "--env", "PARAGON_HEARTBEAT=50ms")
+		j.awaitRecords(t)
+		if code, out := j.ctl(t, "stop"); code != 1 || !strings.Contains(out, "its workers have no folder for checkpoints") || !strings.Contains(out, "launch ctl stop --force") {
+			t.Errorf("launch ctl stop: code %d, want 1 and what to do: %s", code, out)
+		}
+		if code, out := j.ctl(t, "status"); code != 0 || !strings.Contains(out, ": running, 3 workers") {
+			t.Errorf("the job does not go on after the refusal: code %d: %s", code, out)
+		}
+		if code, out := j.ctl(t, "stop", "--force"); code != 0 || strings.Contains(out, "was asked to stop with a checkpoint") {
+			t.Errorf("launch ctl stop --force: code %d: %s", code, out)
+		}
+		j.end(t, 1, 0)
 		j.stopped(t, path, 1, control.NoCheckpoint)
 	})
 	t.Run("it cannot be written", func(t *testing.T) {

@@ -19,8 +19,11 @@ func stopCommand() *cli.Command {
 
 SIGUSR1 to launch does the same. The workers need a folder for checkpoints (examples/cifar10 --checkpoint-dir), and must train with
 worker.Fit or do what kvstore.Stopper says. If no checkpoint is complete within launch --checkpoint-timeout the job is stopped without
-one, and launch ends with another code.`,
-		Flags:  jobFlags(),
+one, and launch ends with another code. Where the workers report that they have no folder for checkpoints the request is refused: all
+training would be lost. --force stops the job all the same:
+
+   launch ctl stop --force`,
+		Flags:  jobFlags(&cli.BoolFlag{Name: "force", Usage: "stop the job also where its workers have no folder for checkpoints", DisableDefaultText: true}),
 		Action: stopJob,
 	}
 }
@@ -33,8 +36,13 @@ func stopJob(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := k.ask(c.Context, control.Request{Op: control.OpCheckpointStop, Reason: "launch ctl stop"}, &control.Done{}); err != nil {
+	force := c.Bool("force")
+	if _, err := k.ask(c.Context, control.Request{Op: control.OpCheckpointStop, Reason: "launch ctl stop", NeedsFolder: !force}, &control.Done{}); err != nil {
 		return err
+	}
+	if force {
+		fmt.Fprintf(c.App.Writer, "job %s was asked to stop, with a checkpoint if its workers have a folder for one; launch prints how it ended\n", k.Job)
+		return nil
 	}
 	fmt.Fprintf(c.App.Writer, "job %s was asked to stop with a checkpoint; launch prints how it ended\n", k.Job)
 	return nil

@@ -55,6 +55,7 @@ func (r *run) begin(ctx context.Context) error {
 	if err := r.saver.open(ctx); err != nil {
 		return err
 	}
+	r.trainer.cfg.Store.ReportCheckpointFolder(r.cfg.Checkpoint.Dir != "")
 	var from string
 	var err error
 	if r.elastic != nil && r.elastic.Joining() {

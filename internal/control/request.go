@@ -21,7 +21,7 @@ const (
 	OpLost   = "lost"   // Process, Cause: it ended; Done has the Phase
 	OpLeft   = "left"   // Process: it was a worker's, and ended with code 0
 	OpStop   = "stop"   // the whole job is being stopped
-	// OpCheckpointStop, Reason: all workers write a checkpoint after a step that they agree on, and the job ends, to go on later.
+	// OpCheckpointStop, Reason, NeedsFolder: all workers write a checkpoint after a step that they agree on, and the job ends, to go on later.
 	OpCheckpointStop = "checkpoint-stop"
 
 	// OpScale asks for a number of workers, Workers or those of Placement. Done comes when the launcher has taken or refused it; what becomes of it
@@ -56,18 +56,20 @@ const (
 
 // A Request is what a launcher or a tool asks of the scheduler.
 type Request struct {
-	Version    int    `json:"version,omitempty"`
-	Op         string `json:"op"`
-	Host       string `json:"host,omitempty"`
-	Slots      int    `json:"slots,omitempty"` // workers that the launcher starts there; 0: one
-	GPUs       int    `json:"gpus,omitempty"`  // GPUs that may be used there; 0: all, -1: none
-	CPUs       int    `json:"cpus,omitempty"`  // processors that may be used there; 0: all
-	Process    uint32 `json:"process,omitempty"`
-	Rank       int    `json:"rank,omitempty"` // of the server that is meant
-	Reason     string `json:"reason,omitempty"`
-	Cause      Cause  `json:"cause,omitzero"`
-	After      uint64 `json:"after,omitempty"`
-	WaitMillis int64  `json:"wait_ms,omitempty"`
+	Version int    `json:"version,omitempty"`
+	Op      string `json:"op"`
+	Host    string `json:"host,omitempty"`
+	Slots   int    `json:"slots,omitempty"` // workers that the launcher starts there; 0: one
+	GPUs    int    `json:"gpus,omitempty"`  // GPUs that may be used there; 0: all, -1: none
+	CPUs    int    `json:"cpus,omitempty"`  // processors that may be used there; 0: all
+	Process uint32 `json:"process,omitempty"`
+	Rank    int    `json:"rank,omitempty"` // of the server that is meant
+	Reason  string `json:"reason,omitempty"`
+	Cause   Cause  `json:"cause,omitzero"`
+	// NeedsFolder refuses a stop with a checkpoint where the workers report that they have no folder for one.
+	NeedsFolder bool   `json:"needs_folder,omitempty"`
+	After       uint64 `json:"after,omitempty"`
+	WaitMillis  int64  `json:"wait_ms,omitempty"`
 
 	Workers   int             `json:"workers,omitempty"`   // of OpScale: the job's workers in all; 0: those of Placement
 	Placement []WorkersOnHost `json:"placement,omitempty"` // of OpScale: on which hosts; hosts that are not named end with none. None: the launcher chooses. Of OpScaling: the same, as the job spells the hosts

@@ -66,6 +66,11 @@ func (c *Core) control(request uint64, m *wire.Control) {
 	case control.OpStop:
 		c.report(request, &control.Done{Error: c.stop()})
 	case control.OpCheckpointStop:
+		if r.NeedsFolder && c.noCheckpointFolder() {
+			c.report(request, &control.Done{Error: "its workers have no folder for checkpoints (--checkpoint-dir of the examples), so the job would lose all that it has trained; " +
+				"launch ctl stop --force stops it all the same"})
+			return
+		}
 		refusal, again := c.stopWithCheckpoint(r.Reason)
 		c.report(request, &control.Done{Error: refusal, Again: again})
 	case control.OpScale:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/telemetry"
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
@@ -36,6 +37,21 @@ func (c *Core) stopWithCheckpoint(reason string) (refusal string, again bool) {
 		c.tryCommit()
 	}
 	return "", false
+}
+
+// noCheckpointFolder reports whether a running job has no place for checkpoints, as its workers say: some have none, and none has one. Of a program that
+// does not report it nothing is known.
+func (c *Core) noCheckpointFolder() bool {
+	none := false
+	for _, n := range c.counting(wire.RoleWorker) {
+		switch c.history.Newest(n.Node, telemetry.Column{Metric: telemetry.CheckpointFolder}) {
+		case 1:
+			return false
+		case 0:
+			none = true
+		}
+	}
+	return none && c.phase == wire.PhaseRunning && c.stopsFor == ""
 }
 
 // workerStopped takes what a worker says that the job can go on from. A checkpoint that is complete stays so, whatever others say later.

@@ -30,6 +30,9 @@ const (
 	SaveDuration   Metric = 20 // of the newest checkpoint
 	Checkpoints    Metric = 21 // counter: checkpoints that were completed by this worker, which is rank 0
 
+	CheckpointFolder   Metric = 22 // 1: this worker has a place for checkpoints; 0: it has none
+	CheckpointFailures Metric = 23 // counter: checkpoints that this worker could not write
+
 	// Of a server.
 	Rounds       Metric = 40 // counter: rounds closed, of all shards
 	RoundSeconds Metric = 41 // counter: of all rounds, from the first contribution to the close
@@ -126,6 +129,9 @@ var infos = [numMetrics]Info{
 	CheckpointTime: {Name: "checkpoint_timestamp_seconds", Help: "When the newest checkpoint was complete, in Unix time.", Roles: OfWorker},
 	SaveDuration:   {Name: "checkpoint_seconds", Help: "Time that the newest checkpoint took.", Roles: OfWorker},
 	Checkpoints:    {Name: "checkpoints", Help: "Checkpoints completed.", Kind: Counter, Roles: OfWorker},
+
+	CheckpointFolder:   {Name: "checkpoint_folder", Help: "1: the worker has a folder for checkpoints; 0: it has none.", Roles: OfWorker},
+	CheckpointFailures: {Name: "checkpoint_failures", Help: "Checkpoints that this worker could not write.", Kind: Counter, Roles: OfWorker},
 
 	Rounds:       {Name: "rounds", Help: "Rounds closed, of all shards.", Kind: Counter, Roles: OfServer, Kept: true},
 	RoundSeconds: {Name: "round_seconds", Help: "Time of all rounds, from the first contribution to the close.", Kind: Counter, Roles: OfServer, Kept: true},
