@@ -169,6 +169,7 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	defer folder.Remove()
 	dir := folder.Path
 	if cfg.Dir = m.Dir(); m.Remote() {
+		cfg.HostTimeout = o.hostTimeout
 		cfg.Env = o.env.forRemote(os.LookupEnv)
 		cfg.Dial = func(ctx context.Context, h hosts.Host) (job.Machine, error) { return dial(ctx, m, h) }
 	} else if stopped, err := unless(ctx, interrupts, func(ctx context.Context) (err error) {

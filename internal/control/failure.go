@@ -35,11 +35,12 @@ const (
 	Checkpointed    Code = "checkpointed"    // stopped as asked, with a complete checkpoint after Step steps, ready to resume; Text says who asked
 	NoCheckpoint    Code = "no_checkpoint"   // it was to stop with a checkpoint, and none was written; Text says why
 	NotStarted      Code = "not_started"     // Text says why
+	LauncherSilent  Code = "launcher_silent" // the launcher did not run for WaitedNS, longer than hosts wait for it; Text says what they did
 	NotClean        Code = "not_clean"       // it ended, and Text says what could not be cleaned up
 )
 
 var codes = []Code{NodeLost, NoWorkerLeft, TooFewWorkers, NotReplaced, NoBackup, NodeError, NodeLeft, StartTimeout, ChangeTimeout, TooManyCuts,
-	SchedulerEnded, ProcessFailed, NotJoined, NotClosed, StoppedByOthers, Interrupted, Checkpointed, NoCheckpoint, NotStarted, NotClean}
+	SchedulerEnded, ProcessFailed, NotJoined, NotClosed, StoppedByOthers, Interrupted, Checkpointed, NoCheckpoint, NotStarted, LauncherSilent, NotClean}
 
 // A Failure is why a job failed: a code, and the fields that it needs.
 type Failure struct {
@@ -204,6 +205,8 @@ func (f Failure) String() string {
 		return "stopped by " + f.Text
 	case Checkpointed:
 		return fmt.Sprintf("stopped with a checkpoint after %s, ready to resume: %s", plural.Of(f.Step, "step"), f.Text)
+	case LauncherSilent:
+		return fmt.Sprintf("launch itself did not run for %s (it was stopped, or its machine was suspended): %s", Seconds(waited), f.Text)
 	case NoCheckpoint:
 		return "stopped without a checkpoint: " + f.Text
 	}

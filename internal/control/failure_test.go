@@ -52,6 +52,7 @@ func TestFailuresInWords(t *testing.T) {
 		{Failure{Code: Checkpointed, Step: 120, Text: "SIGUSR1"}, "stopped with a checkpoint after 120 steps, ready to resume: SIGUSR1", false},
 		{Failure{Code: NoCheckpoint, Text: "SIGUSR1: too late"}, "stopped without a checkpoint: SIGUSR1: too late", false},
 		{Failure{Code: NotStarted, Text: "no host answers"}, "no host answers", false},
+		{Failure{Code: LauncherSilent, WaitedNS: int64(7100 * time.Millisecond), Text: "its hosts are gone"}, "launch itself did not run for 7.1 s (it was stopped, or its machine was suspended): its hosts are gone", false},
 		{Failure{Code: NotClean, Text: "d2 does not answer"}, "d2 does not answer", false},
 	} {
 		told[tc.f.Code] = true

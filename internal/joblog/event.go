@@ -10,22 +10,23 @@ type Event string
 const (
 	// Of the job as a whole.
 
-	JobStarted  Event = "job_started"      // all processes were started; only in JSON
-	JobRestored Event = "job_restored"     // a restarted scheduler goes on with the job of its journal
-	JobStopping Event = "job_stopping"     // the job is being stopped by a signal or by the launcher
-	JobFinished Event = "job_finished"     // the job ended as it should
-	JobFailed   Event = "job_failed"       // the job ended and did not finish
-	Restart     Event = "restart"          // launch starts a job that failed again
-	Generation  Event = "generation"       // the membership has a new generation
-	ChangeBegun Event = "change_begun"     // a change of the membership is pending, for one more cause
-	ChangeMade  Event = "change_committed" // all workers are at the boundary, and the next generation begins
-	HostChanged Event = "host_changed"     // a host was added, removed, or failed to join
-	HostNotice  Event = "host_notice"      // a host is about to be taken away, may be, or is not after all
-	Scale       Event = "scale"            // a number of workers was asked for, reached or refused
-	ScaleShort  Event = "scale_short"      // so many workers cannot be started
-	Placed      Event = "placement"        // shards are at other servers
-	NoBackups   Event = "no_backups"       // shards should have backups and have none
-	Waiting     Event = "waiting"          // something has waited for others for a while
+	JobStarted     Event = "job_started"      // all processes were started; only in JSON
+	JobRestored    Event = "job_restored"     // a restarted scheduler goes on with the job of its journal
+	JobStopping    Event = "job_stopping"     // the job is being stopped by a signal or by the launcher
+	JobFinished    Event = "job_finished"     // the job ended as it should
+	JobFailed      Event = "job_failed"       // the job ended and did not finish
+	Restart        Event = "restart"          // launch starts a job that failed again
+	Generation     Event = "generation"       // the membership has a new generation
+	ChangeBegun    Event = "change_begun"     // a change of the membership is pending, for one more cause
+	ChangeMade     Event = "change_committed" // all workers are at the boundary, and the next generation begins
+	HostChanged    Event = "host_changed"     // a host was added, removed, or failed to join
+	LauncherSilent Event = "launcher_silent"  // the launcher did not run for longer than hosts wait for it
+	HostNotice     Event = "host_notice"      // a host is about to be taken away, may be, or is not after all
+	Scale          Event = "scale"            // a number of workers was asked for, reached or refused
+	ScaleShort     Event = "scale_short"      // so many workers cannot be started
+	Placed         Event = "placement"        // shards are at other servers
+	NoBackups      Event = "no_backups"       // shards should have backups and have none
+	Waiting        Event = "waiting"          // something has waited for others for a while
 
 	// Of nodes, as the scheduler sees them.
 

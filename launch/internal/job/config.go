@@ -84,8 +84,10 @@ type Config struct {
 	TLS       bool   // processes on different hosts encrypt what they say, and show each other certificates of the job
 
 	StartTimeout time.Duration // for reaching all hosts, and for the job to be complete: 5 min
-	StopTimeout  time.Duration // from SIGTERM to SIGKILL: 4 s
-	FinishTime   time.Duration // for servers and scheduler to end after the last worker did: 3 s
+	// HostTimeout is for how long a host may hear nothing from the launcher: then it ends its processes. 0: hosts do not end for that.
+	HostTimeout time.Duration
+	StopTimeout time.Duration // from SIGTERM to SIGKILL: 4 s
+	FinishTime  time.Duration // for servers and scheduler to end after the last worker did: 3 s
 	// CheckpointTime is for the checkpoint with which SIGUSR1 stops the job: 100 s.
 	CheckpointTime time.Duration
 

@@ -68,6 +68,8 @@ type core struct {
 	changed time.Time // when a worker came or went last
 	scales  int       // how often such a number was reached
 
+	standstill standstill
+
 	ranksAsked, ranksAgain bool // the scheduler is being asked for the workers' ranks, and will be once more
 
 	metrics        string // where the scheduler serves metrics: as asked for, then as it reports, so that a scheduler that is started again has the same port
@@ -94,6 +96,7 @@ type settings struct {
 	GPUs             gpus.Request
 	StartTimeout     time.Duration
 	StopTimeout      time.Duration
+	HostTimeout      time.Duration // a host that hears nothing from the launcher for so long ends its processes; 0: none does
 	FinishTime       time.Duration
 	CheckpointTime   time.Duration // for a checkpoint with which the job stops
 	Elastic          bool          // hosts may join and leave
@@ -154,6 +157,7 @@ func newCore(set settings, now time.Time) *core {
 // happened at the same time. A nil event says only that time has passed.
 func (c *core) step(e event, now time.Time) []action {
 	if now.After(c.now) {
+		c.looked(now)
 		c.now = now
 	}
 	c.runTimers()

@@ -68,6 +68,7 @@ func (c *core) ended(n *Node) {
 // failed takes note of a process whose failure the job does not survive.
 func (c *core) failed(n *Node) {
 	if c.first == nil {
+		c.standstill.failedAfter(c.now)
 		c.failure = c.reported // it was reported before anybody ended: so this end follows from it
 		c.error(fmt.Sprintf("%s on %s failed: %s%s; stopping the others", n.Name(), n.Host, n.Exit, c.beforeComplete(n)),
 			joblog.ProcessFailed.Of(n.logged(), "exit", n.Exit.String()))
@@ -157,6 +158,9 @@ func (c *core) finalFailure() *control.Failure {
 	if c.checkpoint.complete() || c.failure == nil && c.first == nil {
 		return c.checkpointFailure()
 	}
+	if f := c.standstillFailure(); f != nil {
+		return f
+	}
 	if c.failure == nil {
 		return nil
 	}
@@ -190,6 +194,8 @@ func (c *core) explain() string {
 		return fmt.Sprintf("launch: stopped by %s", c.interrupt.signal)
 	case c.checkpoint.complete():
 		return "launch: " + c.finalFailure().String()
+	case c.standstillFailure() != nil:
+		return "launch: the job failed: " + c.finalFailure().String()
 	case c.failure != nil:
 		if c.failure.Code == control.StoppedByOthers {
 			return "launch: the job has ended: " + c.failure.String()

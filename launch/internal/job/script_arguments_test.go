@@ -95,6 +95,9 @@ func scriptSettings(a arguments) settings {
 	if a["join"] != "" {
 		cfg.Elastic.JoinTimeout, _ = time.ParseDuration(a["join"])
 	}
+	if a["patience"] != "" {
+		cfg.HostTimeout, _ = time.ParseDuration(a["patience"])
+	}
 	cfg.Hosts = a.hosts("slots")
 	if h := a.hosts("scheduler"); h != nil {
 		cfg.SchedulerHost = &h[0]

@@ -23,7 +23,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the core does into the scr
 // TestScripts runs the scripts in testdata: commands with their arguments, "----", and all that the core does then. Processes, connections
 // and requests are called by their numbers: the scheduler is process 1, servers and workers follow. Commands:
 //
-//	new [workers=2] [servers=1] [hosts=d1,d2 scheduler=d9 hostip=] [elastic=1 loss=shrink rejoin=2 backups=1 state=1 prepare=1 gpus=1 join=5m slots=d1*2,d2*1 min=1 max=4 adapt=1]
+//	new [workers=2] [servers=1] [hosts=d1,d2 scheduler=d9 hostip=] [elastic=1 loss=shrink rejoin=2 backups=1 state=1 prepare=1 gpus=1 join=5m slots=d1*2,d2*1 patience=4s min=1 max=4 adapt=1]
 //	up [formed=1]                      all that a start needs happens; what the core does is not shown
 //	connected id= [address= launcher= error=]      lost machine=       closed machine= [error=]
 //	notice machine= [code=preempted left= text= withdrawn=1]
@@ -34,6 +34,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the core does into the scr
 //	says [slots= gpus=] {JSON}               answer id= [error= later=] [{JSON}]
 //	edit [add= remove= slots=]         signal number=                  cancel
 //	run for=                           time passes; the core is stepped whenever it wants
+//	still for=                         time passes, and the launcher does not run
 //	allclosed                          all connections are closed
 //	result                             how the job ended
 //	table                              who ended how
@@ -159,6 +160,12 @@ func (s *script) do(t *testing.T, line string) string {
 			t.Fatal(err)
 		}
 		return s.run(d)
+	case "still":
+		d, err := time.ParseDuration(a["for"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.now = s.now.Add(d)
 	case "result":
 		return s.result()
 	case "table":

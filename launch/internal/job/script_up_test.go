@@ -13,6 +13,9 @@ func (s *script) run(d time.Duration) string {
 	end, begin, got := s.now.Add(d), s.now, ""
 	for {
 		next := s.core.next()
+		if d := s.core.set.HostTimeout; d > 0 && (next.IsZero() || next.After(s.now.Add(d/4))) { // as the shell looks
+			next = s.now.Add(d / 4)
+		}
 		if next.IsZero() || next.After(end) {
 			break
 		}

@@ -65,6 +65,12 @@ func (s *shell) run(ctx context.Context, c *core) {
 	clock := time.NewTimer(0)
 	defer clock.Stop()
 	done := ctx.Done()
+	var looks <-chan time.Time // so that the core sees when this process stood still
+	if d := s.cfg.HostTimeout; d > 0 {
+		look := time.NewTicker(d / 4)
+		defer look.Stop()
+		looks = look.C
+	}
 	for actions := c.actions(); ; {
 		for _, a := range actions {
 			if _, ended := a.(end); ended {
@@ -81,6 +87,8 @@ func (s *shell) run(ctx context.Context, c *core) {
 		case e := <-s.events:
 			happened = s.receive(e)
 		case <-clock.C:
+			happened = []event{nil}
+		case <-looks:
 			happened = []event{nil}
 		case sig := <-s.cfg.Interrupts:
 			happened = []event{signalled{systemSignal(sig)}}
