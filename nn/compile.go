@@ -41,6 +41,12 @@ type Config struct {
 	// Params are the leaves that get gradients; nil is all that are parameters (see Parameters) and that the root depends on.
 	// Parameters left out keep their values.
 	Params gorgonia.Nodes
+	// Freeze are patterns of names, as path.Match takes them ("layer1.*", "*.bias"); one that begins with "!" takes names out again, so that
+	// "*", "!fc.*" freezes all but fc. Parameters that match are left out of Params, get no gradient, and keep their values. The backward pass ends where nothing below is trained. Running statistics are matched by their names,
+	// too: a batch normalisation whose name.running_mean matches normalises by its running statistics, as in an evaluation, and does not
+	// change them. So "layer1.*" freezes all of a layer, and "layer1.*.weight" leaves its statistics moving. A pattern that matches nothing
+	// is an error. nil: those of the program to share with. In inference it says nothing. See Program.Frozen.
+	Freeze []string
 	// GradScale multiplies all gradients; 0 is 1. See Program.SetGradScale.
 	GradScale float32
 	// OwnMask: the graph itself leaves padding out of its loss, for example by a mask input of the caller's, so a run may have any number of
@@ -144,8 +150,9 @@ func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 	if !cfg.OwnMask {
 		p.examples = plan.FindExamples(request.Root, request.Outputs, cfg.Inference)
 	}
+	p.freezes = request.freezes
 	request.Batch, p.there = p.examples.Batch, p.examples.Batch
-	if p.plan, err = plan.Build(request); err != nil {
+	if p.plan, err = plan.Build(request.Request); err != nil {
 		return err
 	}
 	if cfg.MomentumBatch > 0 {
@@ -181,7 +188,7 @@ func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 	}
 	if err == nil && !cfg.Inference && alike == nil {
 		blocks := p.host.Blocks
-		p.shared.trained = &trained{params: p.plan.Params, grads: p.host.Grads, block: blocks[len(blocks)-1], seed: cfg.Seed, dtype: cfg.DType}
+		p.shared.trained = &trained{params: p.plan.Params, grads: p.host.Grads, block: blocks[len(blocks)-1], seed: cfg.Seed, dtype: cfg.DType, freeze: cfg.Freeze}
 	}
 	return err
 }
@@ -204,19 +211,25 @@ func (p *Program) onCPU(cfg Config) (err error) {
 	return err
 }
 
+// A request is what a plan is to compute, with the names of what is frozen.
+type request struct {
+	plan.Request
+	freezes map[string]bool
+}
+
 // newRequest translates the graph and differentiates it, unless it is for inference.
-func newRequest(root *gorgonia.Node, cfg Config, device device) (plan.Request, error) {
+func newRequest(root *gorgonia.Node, cfg Config, device device) (request, error) {
 	for i, n := range cfg.Outputs {
 		if n == nil || n.Graph() != root.Graph() {
-			return plan.Request{}, fmt.Errorf("output %d is not a node of the root's graph", i)
+			return request{}, fmt.Errorf("output %d is not a node of the root's graph", i)
 		}
 	}
 	graph, err := translate.Of(!cfg.Inference, append(gorgonia.Nodes{root}, cfg.Outputs...)...)
 	if err != nil {
-		return plan.Request{}, err
+		return request{}, err
 	}
 	// On a GPU the executor chooses the types. A CPU whose products are those of float32 stores images as float32, too.
-	r := plan.Request{Root: graph.Node(root), Inference: cfg.Inference, BFloat16: cfg.DType == BFloat16 && !device.gpu && f32.StoresBFloat16(), Residuals: device.gpu}
+	r := request{Request: plan.Request{Root: graph.Node(root), Inference: cfg.Inference, BFloat16: cfg.DType == BFloat16 && !device.gpu && f32.StoresBFloat16(), Residuals: device.gpu}}
 	for _, n := range cfg.Outputs {
 		r.Outputs = append(r.Outputs, graph.Node(n))
 	}
@@ -238,7 +251,7 @@ func newRequest(root *gorgonia.Node, cfg Config, device device) (plan.Request, e
 	}
 	r.Params, r.Grads, r.Seed = params, grads, r.Root.Deriv()
 	if cfg.Params == nil {
-		return r, nil
+		return r, r.freeze(cfg.Freeze)
 	}
 	gradient := make(map[*gorgonia.Node]*gorgonia.Node)
 	for i, p := range params {
@@ -255,7 +268,7 @@ func newRequest(root *gorgonia.Node, cfg Config, device device) (plan.Request, e
 		}
 		r.Params, r.Grads = append(r.Params, of), append(r.Grads, gradient[of])
 	}
-	return r, nil
+	return r, r.freeze(cfg.Freeze)
 }
 
 // checkNames returns an error if two leaves of a program have the same name: values are stored, shared and filled by name.

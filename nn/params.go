@@ -270,6 +270,11 @@ func (p *Program) list() {
 			p.unset = append(p.unset, v.Name)
 		}
 	}
+	for i, v := range p.plan.Inputs {
+		if m, ok := p.host.Inputs[i].Data.([]float32); ok && p.freezes[v.Name] {
+			p.frozen = append(p.frozen, Param{Name: v.Name, Shape: v.Shape, Value: m})
+		}
+	}
 	for i, v := range p.plan.Params {
 		q := Param{Name: v.Name, Shape: v.Shape, Value: p.host.Params[i]}
 		if p.host.Grads != nil {
@@ -278,9 +283,9 @@ func (p *Program) list() {
 		p.params = append(p.params, q)
 	}
 	for _, s := range op.States(p.graph) {
-		name, isMean := strings.CutSuffix(s.Name, ".running_mean")
+		name, isMean := strings.CutSuffix(s.Name, meanSuffix)
 		if !isMean {
-			name = strings.TrimSuffix(s.Name, ".running_var")
+			name = strings.TrimSuffix(s.Name, varianceSuffix)
 		}
 		have := p.host.States[name]
 		if have == nil {
@@ -289,6 +294,10 @@ func (p *Program) list() {
 		q := Param{Name: s.Name, Shape: []int{len(have.Mean)}, Value: have.Var}
 		if isMean {
 			q.Value = have.Mean
+		}
+		if p.freezes[s.Name] {
+			p.frozen = append(p.frozen, q)
+			continue
 		}
 		p.state = append(p.state, q)
 	}

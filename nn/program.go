@@ -40,6 +40,8 @@ type Program struct {
 	params   []Param
 	backward func() // OnBackward
 	state    []Param
+	frozen   []Param
+	freezes  map[string]bool // names of parameters and statistics
 	pixels   map[string]*Pixels
 	unset    []string // inputs that were neither declared nor filled, see checkUnset
 	examples plan.Examples
@@ -53,8 +55,12 @@ func (p *Program) Device() string { return p.device.String() }
 func (p *Program) Params() []Param { return p.params }
 
 // State lists what a training step changes besides gradients: the running mean and variance of each batch normalisation, named
-// name.running_mean and name.running_var.
+// name.running_mean and name.running_var, but for those that are frozen.
 func (p *Program) State() []Param { return p.state }
+
+// Frozen lists the parameters and running statistics that Config.Freeze leaves as they are, in the order in which they were made. They are
+// neither in Params nor in State. Their values may be changed between steps, such as by a model that is imported.
+func (p *Program) Frozen() []Param { return p.frozen }
 
 // Input is the memory of a float32 input, row-major: (N,C,H,W) for images.
 func (p *Program) Input(name string) ([]float32, error) {

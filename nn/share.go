@@ -54,6 +54,7 @@ type trained struct {
 	block  []float32 // that the gradients lie in
 	seed   uint64
 	dtype  DType
+	freeze []string
 }
 
 // config is cfg, of a further program for training, with what it leaves to the programs that it shares with.
@@ -64,9 +65,14 @@ func (t *trained) config(cfg Config) (Config, error) {
 	if cfg.Seed == 0 {
 		cfg.Seed = t.seed
 	}
+	if cfg.Freeze == nil {
+		cfg.Freeze = t.freeze
+	}
 	switch {
 	case cfg.DType != t.dtype:
 		return cfg, fmt.Errorf("Config.DType is %v, of the program to share with %v; training programs that share parameters must compute in one type", cfg.DType, t.dtype)
+	case !slices.Equal(cfg.Freeze, t.freeze):
+		return cfg, fmt.Errorf("Config.Freeze is %q, of the program to share with %q; training programs that share parameters must freeze the same", cfg.Freeze, t.freeze)
 	case cfg.Seed != t.seed:
 		return cfg, fmt.Errorf("Config.Seed is %d, of the program to share with %d; training programs that share parameters must have one seed", cfg.Seed, t.seed)
 	}

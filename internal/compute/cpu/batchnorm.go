@@ -148,8 +148,11 @@ func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 				shift[k] = beta[k] - mean[k]*scale[k]
 			}
 		}
-		if e.plan.Inference {
+		if e.plan.Inference || o.Frozen {
 			return then(func() {
+				if o.Frozen {
+					there = rows / images * e.rows(images)
+				}
 				for k := range c {
 					mean[k], invstd[k] = state.Mean[k], float32(1/math.Sqrt(float64(state.Var[k])+bn.Eps))
 				}
@@ -203,6 +206,10 @@ func (e *Executor) batchNormGrad(o *plan.Op) (kernel, error) {
 					dbeta[k] = float32(sumDy[k])
 				}
 				pk := float64(gamma[k]) * is
+				if o.Frozen { // mean and variance do not depend on x
+					p[k], q[k], r[k] = float32(pk), 0, 0
+					continue
+				}
 				qk := -pk * is * is * sumDyX[k] / m
 				p[k], q[k], r[k] = float32(pk), float32(qk), float32(-pk*sumDy[k]/m-qk*mu)
 			}

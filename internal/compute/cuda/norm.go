@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/paragon-train/paragon/internal/compute/op"
@@ -27,7 +28,7 @@ func (l *lowering) batchNorm() (lowered, error) {
 		}
 		b.RunMean, b.RunVar = e.store.mean(state), e.store.variance(state)
 	}
-	if e.plan.Inference {
+	if e.plan.Inference || o.Frozen {
 		return l.done(func() launch {
 			bind()
 			return func(s drv.Stream) error { return e.gpu.kernels.BatchNormEval(s, b) }
@@ -94,6 +95,9 @@ func (e *Executor) gradientReads(o *plan.Op) bool {
 // of the ReLU, what it let through is computed anew, else it has been written down as bits: its result is not read.
 func (l *lowering) batchNormGrad() (lowered, error) {
 	o, e := l.o, l.e
+	if o.Frozen {
+		return lowered{}, errors.New("gradients pass through a frozen batch normalisation, which GPUs do not do yet: freeze the layers in front of it as well, or leave it out of nn.Config.Freeze")
+	}
 	c := o.In[0].Channels()
 	b := kernels.BatchNormGrad{Type: typeOf(o.In[0]), Rows: o.In[0].Len() / c, C: c}
 	workspace := l.room(e.gpu.kernels.BatchNormWorkspace(c))

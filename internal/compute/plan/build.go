@@ -24,6 +24,9 @@ type Request struct {
 	// Inference means running statistics in batch normalisation and no dropout.
 	Inference bool
 
+	// Frozen are the names of batch normalisations that use their running statistics in training, too, and leave them as they are.
+	Frozen map[string]bool
+
 	// BFloat16 stores images between ops as bfloat16 where every op that meets them can take it: see Value.Bytes.
 	BFloat16 bool
 

@@ -80,9 +80,13 @@ func (l *lowering) lower() error {
 		if l.b.req.Inference {
 			return images(BatchNorm)
 		}
-		return l.emit(BatchNorm, ChannelsLast, []tensor.Shape{c, c})
+		if err := l.emit(BatchNorm, ChannelsLast, []tensor.Shape{c, c}); err != nil {
+			return err
+		}
+		l.last().Frozen = l.b.req.Frozen[o.State.Name]
+		return nil
 	case *op.BatchNorm2DGrad:
-		return l.batchNormGrad()
+		return l.batchNormGrad(l.b.req.Frozen[o.Name])
 	case *op.MaxPool2D:
 		if err := images(MaxPool); err != nil {
 			return err
@@ -206,7 +210,7 @@ func (l *lowering) alias() {
 }
 
 // batchNormGrad takes mean and invstd out of the tuple.
-func (l *lowering) batchNormGrad() error {
+func (l *lowering) batchNormGrad(frozen bool) error {
 	saved := l.b.nodes[l.children[2]]
 	if len(saved) != 3 {
 		return fmt.Errorf("plan: node %q: %v: argument 2 is %q, want a batch normalisation in training", l.n.Name(), l.n.Op(), l.children[2].Name())
@@ -217,7 +221,7 @@ func (l *lowering) batchNormGrad() error {
 		return err
 	}
 	o := l.last()
-	o.In = append(o.In, nil)
+	o.In, o.Frozen = append(o.In, nil), frozen
 	return nil
 }
 

@@ -68,6 +68,7 @@ type Op struct {
 	Attr    gorgonia.Op // attributes: an op of package op, or the gorgonia op to Do; nil for Convert and Copy
 	In, Out []*Value
 	ReLU    bool
+	Frozen  bool // of BatchNorm and BatchNormGrad: the running statistics are used, and stay as they are
 
 	TransA, TransB bool // of MatMul
 
@@ -93,6 +94,9 @@ func (o *Op) String() string {
 	}
 	if o.ReLU {
 		b.WriteString("+ReLU")
+	}
+	if o.Frozen {
+		b.WriteString("+frozen")
 	}
 	b.WriteString("(")
 	for i, v := range o.In {

@@ -290,13 +290,20 @@ func inParallel(n int, one func(i int) ([][]float64, error)) ([][]float64, error
 	return parts, nil
 }
 
+// normMode is the mode of a normalisation: a frozen one is as in inference.
+func (r *Replay) normMode(o *plan.Op) *op.Mode {
+	m := r.mode()
+	m.Inference = m.Inference || o.Frozen
+	return m
+}
+
 func (r *Replay) batchNorm(o *plan.Op) ([][]float64, []float64, error) {
 	a := o.Attr.(*op.BatchNorm2D)
 	state := r.states[a.State.Name]
 	if state == nil {
 		return nil, nil, fmt.Errorf("there is no state %q", a.State.Name)
 	}
-	bn := &op.BatchNorm2D{Eps: a.Eps, Momentum: a.Momentum, State: state, Mode: r.mode()}
+	bn := &op.BatchNorm2D{Eps: a.Eps, Momentum: a.Momentum, State: state, Mode: r.normMode(o)}
 	out, err := r.do(bn, o.In[:3]...)
 	if err != nil {
 		return nil, nil, err
@@ -352,7 +359,7 @@ func (r *Replay) batchNormGrad(o *plan.Op) ([][]float64, []float64, error) {
 		saved.Values = append(saved.Values, vector(m))
 	}
 	d := tensor.New(tensor.WithShape(o.In[4].Shape.Clone()...), tensor.WithBacking(dy))
-	out, err := results(&op.BatchNorm2DGrad{Mode: r.mode()}, x, gamma, saved, d)
+	out, err := results(&op.BatchNorm2DGrad{Mode: r.normMode(o)}, x, gamma, saved, d)
 	return append(out, dy), nil, err
 }
 
