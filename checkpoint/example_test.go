@@ -32,6 +32,36 @@ func ExampleImport() {
 	// Output: [1 2 3 4] [extra] <nil>
 }
 
+// A backbone goes into a model with a head of its own: the file calls it "backbone", and the head keeps the values that it has.
+func ExampleImportPart() {
+	dir, err := os.MkdirTemp("", "import")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "model.safetensors")
+	err = checkpoint.Save(file, nil, []checkpoint.Tensor{
+		checkpoint.Float32s("backbone.conv.weight", []int{2}, []float32{1, 2}),
+		checkpoint.Float32s("head.weight", []int{1000}, make([]float32, 1000)),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	conv, fc := make([]float32, 2), []float32{0.1, 0.2}
+	done, err := checkpoint.ImportPart(context.Background(), file, []checkpoint.Array{
+		{Name: "conv.weight", Shape: []int{2}, Values: conv},
+		{Name: "fc.weight", Shape: []int{2}, Values: fc},
+	}, checkpoint.ImportConfig{Rename: []string{"backbone.*=*"}, Skip: []string{"fc.*"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("loaded", done.Loaded, conv, "kept", done.Skipped, fc, "not used", done.Unused)
+	// Output: loaded [conv.weight] [1 2] kept [fc.weight] [0.1 0.2] not used [head.weight]
+}
+
 // A place stores files by name: a folder here, a bucket (package bucket) under a URL.
 func ExampleOpenPlace() {
 	ctx := context.Background()

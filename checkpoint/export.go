@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -65,50 +64,3 @@ const (
 	runningMean = ".running_mean"
 	batches     = ".num_batches_tracked"
 )
-
-// An Array is where Import puts a parameter or statistic.
-type Array struct {
-	Name   string
-	Shape  []int
-	Values []float32
-}
-
-// Import reads a model's parameters and statistics into arrays, such as those of a program that is to start from them: from PyTorch's state dict in a
-// safetensors file (safetensors.torch.save_file), or from anything that Export reads. Types F64, F32, F16 and BF16 are read. An array that is missing, or has
-// another shape, is an error; no array is changed before all have been read and verified. It returns the names in the file for which there was no array.
-func Import(ctx context.Context, from string, into []Array) (unused []string, err error) {
-	m, err := openModel(ctx, from)
-	if err != nil {
-		return nil, fmt.Errorf("checkpoint: import %s: %w", from, err)
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	wanted := map[string]bool{}
-	read := make([][]float32, len(into))
-	for i, to := range into {
-		a := m.arrays[to.Name]
-		if a == nil {
-			return nil, fmt.Errorf("checkpoint: import %s: %q: %w", m.from, to.Name, ErrNoTensor)
-		}
-		n, err := elements(a.shape)
-		if err == nil && (n != int64(len(to.Values)) || !m.flat && !slices.Equal(a.shape, to.Shape)) {
-			err = fmt.Errorf("got shape %v, want %v", a.shape, to.Shape)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("checkpoint: import %s: %q: %w", m.from, to.Name, err)
-		}
-		read[i] = make([]float32, n)
-		if err := a.read(read[i]); err != nil {
-			return nil, fmt.Errorf("checkpoint: import %s: %w", m.from, err)
-		}
-		wanted[to.Name] = true
-	}
-	for i, to := range into {
-		copy(to.Values, read[i])
-	}
-	for _, name := range m.names() {
-		if !wanted[name] && !strings.HasSuffix(name, batches) {
-			unused = append(unused, name)
-		}
-	}
-	return append(unused, m.leftOut...), nil
-}

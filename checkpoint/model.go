@@ -65,7 +65,7 @@ func openModel(ctx context.Context, from string) (_ *model, err error) {
 		}
 	}()
 	at, name, err := SplitURI(strings.TrimRight(from, "/"+string(filepath.Separator)))
-	if err == nil && path.Ext(name) == path.Ext(StoreFile) {
+	if err == nil && isFile(from, name) {
 		f, err := OpenURI(ctx, from)
 		if err != nil {
 			return m, err

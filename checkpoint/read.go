@@ -75,6 +75,10 @@ func read(r Source, name string) (*File, error) {
 func NewFile(r io.ReaderAt, size int64, name string) (*File, error) {
 	f := &File{name: name, r: r, size: size, close: func() error { return nil }, byName: map[string]int{}}
 	if err := f.readHeader(size); err != nil {
+		head := make([]byte, min(size, 128))
+		if _, readErr := r.ReadAt(head, 0); readErr == nil && isPickle(head) {
+			return nil, pickleError(name)
+		}
 		return nil, fmt.Errorf("checkpoint: open %s: %w", name, err)
 	}
 	return f, nil

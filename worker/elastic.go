@@ -63,7 +63,7 @@ func (t *Trainer) pullFresh(ctx context.Context) error {
 			return fmt.Errorf("worker: pull %s: %w", state.Name, err)
 		}
 	}
-	return nil
+	return t.pullFrozen(ctx)
 }
 
 // barrier returns when all workers that live have come to it.

@@ -74,6 +74,9 @@ type elasticPlan struct {
 	hide   bool // that the feed can be divided
 	ahead  bool // it is asked for the next batch while a step computes
 	state  bool // the model has running statistics
+	freeze []string
+	// prepare is called with a worker's compiled model, before NewTrainer.
+	prepare func(w *elasticWorker)
 	// log is where the log of all workers goes; nil: nowhere.
 	log io.Writer
 	// wrap puts a store around a worker's own.
@@ -211,7 +214,10 @@ func (w *elasticWorker) run(cfg cluster.Config) (err error) {
 	if p.wrap != nil {
 		w.store = p.wrap(w, w.store)
 	}
-	w.program = countingModel(w.j.t, p.examples, max(p.parameters, 1), p.state)
+	w.program = compile(w.j.t, countingLoss(p.examples, max(p.parameters, 1), p.state), nn.Config{OwnMask: true, Freeze: p.freeze})
+	if p.prepare != nil {
+		p.prepare(w)
+	}
 	if w.x, err = w.program.Input("x"); err != nil {
 		return err
 	}

@@ -56,6 +56,7 @@ type rigConfig struct {
 	filters  int           // 0: rigFilters
 	onWorker bool
 	local    int // local steps; 0: none
+	freeze   []string
 	bound    *uint64
 
 	optimizer   optim.Config        // without a name: adam
@@ -100,7 +101,7 @@ func newRig(t *testing.T, cfg rigConfig) *fitRig {
 	devices := cmp.Or(cfg.devices, 1)
 	for d := range devices {
 		loss, _ := networkOf(rigBatch/devices, cmp.Or(cfg.filters, rigFilters))
-		r.programs = append(r.programs, compile(t, loss, nn.Config{Seed: uint64(d)}))
+		r.programs = append(r.programs, compile(t, loss, nn.Config{Seed: uint64(d), Freeze: cfg.freeze}))
 	}
 	loss, logits := networkOf(rigBatch, cmp.Or(cfg.filters, rigFilters))
 	evaluation := compile(t, loss, nn.Config{Inference: true, Share: r.programs[0], Outputs: G.Nodes{logits}})

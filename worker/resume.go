@@ -10,6 +10,7 @@ import (
 
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/sampler"
 )
@@ -166,6 +167,9 @@ func (s *saver) load(ctx context.Context, m manifest, from string) (loss metrics
 		return loss, fmt.Errorf("it was written in the middle of a round of local steps by %d workers and this job has %d, or rank %d has no file of its own in it; resume with as many workers and all files, or from the end of an epoch", m.Workers, store.NumWorkers(), store.Rank())
 	}
 	if err := store.Load(ctx, checkpoint.Join(from, checkpoint.StoreFile)); err != nil {
+		if errors.Is(err, kvstore.ErrSize) {
+			err = fmt.Errorf("%w; %s", err, otherFreeze)
+		}
 		return loss, err
 	}
 	if own {

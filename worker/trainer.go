@@ -68,6 +68,9 @@ func (c *Config) Validate() error {
 		if err := alike("parameter", d+1, program.Params(), c.Programs[0].Params()); err != nil {
 			return err
 		}
+		if err := alike("frozen array", d+1, program.Frozen(), c.Programs[0].Frozen()); err != nil {
+			return err
+		}
 		if err := alike("running statistic", d+1, program.State(), c.Programs[0].State()); err != nil {
 			return err
 		}
@@ -235,6 +238,9 @@ func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
 		}
 	}
 	if err := t.initState(ctx); err != nil {
+		return nil, err
+	}
+	if err := t.initFrozen(ctx); err != nil {
 		return nil, err
 	}
 	t.measurable, t.norm = t.canMeasureNorm(), math.NaN()

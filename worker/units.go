@@ -80,7 +80,7 @@ func (t *Trainer) fits(device int, program *nn.Program, batch int) error {
 	for _, list := range []struct {
 		what      string
 		got, want []nn.Param
-	}{{"parameter", program.Params(), own.Params()}, {"running statistic", program.State(), own.State()}} {
+	}{{"parameter", program.Params(), own.Params()}, {"running statistic", program.State(), own.State()}, {"frozen array", program.Frozen(), own.Frozen()}} {
 		if len(list.got) != len(list.want) {
 			return fmt.Errorf("the program has %d %ss, the trainer's has %d, want the same model", len(list.got), list.what, len(list.want))
 		}

@@ -80,7 +80,11 @@ func (t *Trainer) loadWorkerFile(ctx context.Context, place checkpoint.Place, st
 		if info, err := file.Tensor(own.name); err == nil && !slices.Equal(info.Shape, own.shape) {
 			return loss, fmt.Errorf("%s: tensor %q has shape %v, and this run's model has %v: resume with the settings of the model that wrote it", name, own.name, info.Shape, own.shape)
 		}
-		if err := file.ReadFloat32s(own.name, own.values); err != nil {
+		err := file.ReadFloat32s(own.name, own.values)
+		if errors.Is(err, checkpoint.ErrNoTensor) {
+			err = fmt.Errorf("%w; %s", err, otherFreeze)
+		}
+		if err != nil {
 			return loss, err
 		}
 	}
@@ -188,5 +192,5 @@ func (t *Trainer) pullAll(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return t.pullFrozen(ctx)
 }

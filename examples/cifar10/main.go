@@ -24,6 +24,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/adapt"
+	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/internal/flagerr"
 	"github.com/paragon-train/paragon/kvstore"
@@ -159,6 +160,8 @@ type settings struct {
 	updateOnWorker bool
 	checkpoint     worker.CheckpointConfig
 	initFrom       string
+	importing      checkpoint.ImportConfig // of initFrom
+	freeze         []string
 	out            string
 	printHash      bool
 
@@ -191,6 +194,8 @@ func (s *settings) validate() error {
 		return fmt.Errorf("--outer-lr is %v, want above 0", s.outerRate)
 	case s.checkpoint.Resume && s.checkpoint.Dir == "":
 		return errors.New("--resume needs --checkpoint-dir, the folder to resume from")
+	case s.initFrom == "" && (len(s.importing.Skip) > 0 || len(s.importing.Rename) > 0 || s.importing.IgnoreMismatched):
+		return errors.New("--init-skip, --init-rename and --init-ignore-mismatched need --init-from, the file of the model")
 	case s.checkpoint.ResumeStep > 0 && !s.checkpoint.Resume:
 		return errors.New("--resume-step needs --resume")
 	case s.checkpoint.EverySteps < 0:
@@ -293,6 +298,10 @@ func flags() []cli.Flag {
 		&cli.BoolFlag{Name: "resume", Usage: "resume from the newest checkpoint in --checkpoint-dir; launch --restarts sets this when it restarts the job", EnvVars: []string{"PARAGON_RESUME"}},
 		&cli.Uint64Flag{Name: "resume-step", Usage: "with --resume: resume from the checkpoint after this many steps, if newer ones are damaged (0: the newest)"},
 		&cli.StringFlag{Name: "init-from", Usage: "start with the model in a file: a PyTorch state dict (.safetensors), or a checkpoint"},
+		&cli.StringSliceFlag{Name: "init-skip", Usage: "with --init-from: names of the model that keep their first values, such as 'fc.*'"},
+		&cli.StringSliceFlag{Name: "init-rename", Usage: "with --init-from: OLD=NEW gives the file's tensors the model's names, such as 'backbone.*=*'"},
+		&cli.BoolFlag{Name: "init-ignore-mismatched", Usage: "with --init-from: what has another shape in the file keeps its first values, such as a head for other classes"},
+		&cli.StringSliceFlag{Name: "freeze", Usage: "names that are not trained, such as 'layer1.*'; '*' with '!fc.*' is all but fc"},
 		&cli.StringFlag{Name: "out", Value: "out", Usage: "folder for the picture of the curves and, under tensorboard, TensorBoard's scalars"},
 		&cli.BoolFlag{Name: "print-hash", Usage: "print the SHA-256 of the parameters at the end"},
 	}
@@ -332,7 +341,8 @@ func fromFlags(c *cli.Context) settings {
 			Threshold: float32(c.Float64("compression-threshold")), Scale: scale, Pull: c.String("compression-pull"),
 		},
 		staleness: c.Int("staleness"), localSteps: c.Int("local-steps"), outerRate: c.Float64("outer-lr"), outerMomentum: c.Float64("outer-momentum"),
-		checkpoint: checkpoints(c), initFrom: c.String("init-from"),
-		out: c.String("out"), printHash: c.Bool("print-hash"),
+		checkpoint: checkpoints(c), initFrom: c.String("init-from"), freeze: c.StringSlice("freeze"),
+		importing: checkpoint.ImportConfig{Skip: c.StringSlice("init-skip"), Rename: c.StringSlice("init-rename"), IgnoreMismatched: c.Bool("init-ignore-mismatched")},
+		out:       c.String("out"), printHash: c.Bool("print-hash"),
 	}
 }

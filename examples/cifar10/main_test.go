@@ -61,6 +61,32 @@ func TestAdaptsAndResumes(t *testing.T) {
 	}
 }
 
+// A model of another width of head starts a run whose layers are frozen but for the head, and the error of a file that does not fit names flags.
+func TestFineTunesAPartOfAModel(t *testing.T) {
+	dir := t.TempDir()
+	flags := []string{"--out", t.TempDir(), "--width", "2", "--max-steps", "1", "--epochs", "1"}
+	if err := cifar10(t, append(flags, "--checkpoint-dir", dir)...); err != nil {
+		t.Fatal(err)
+	}
+	flags = append(flags, "--init-from", dir)
+	if err := cifar10(t, append(flags, "--init-skip", "fc.*", "--freeze", "*", "--freeze", "!fc.*")...); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"--width", "3"}, "--init-ignore-mismatched"},
+		{[]string{"--init-skip", "head.*"}, `--init-skip: "head.*" matches no name`},
+		{[]string{"--init-from", "", "--init-skip", "fc.*"}, "need --init-from"},
+		{[]string{"--freeze", "layer9.*"}, `"layer9.*" matches no parameter`},
+	} {
+		if err := cifar10(t, append(flags, c.flags...)...); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got error %v, want one with %s", c.flags, err, c.want)
+		}
+	}
+}
+
 // launch --restarts sets PARAGON_RESUME: where there are checkpoints, in a bucket here, the run goes on.
 func TestAJobThatIsStartedAgainResumes(t *testing.T) {
 	flags := []string{"--out", t.TempDir(), "--checkpoint-dir", "mem://started-again/run", "--checkpoint-steps", "1", "--epochs", "1"}

@@ -69,12 +69,8 @@ func train(ctx context.Context, s settings) (err error) {
 	if store.Rank() == 0 {
 		fmt.Println(memoryPlan(programs, s.devices))
 	}
-	if s.initFrom != "" {
-		unused, err := worker.ImportModel(ctx, programs[0], s.initFrom)
-		if err != nil {
-			return fmt.Errorf("--init-from: %w", err)
-		}
-		fmt.Printf("Loaded the model from %s; unused tensors: %q\n", s.initFrom, unused)
+	if err := s.initialise(ctx, programs[0], store); err != nil {
+		return err
 	}
 	normalise := data.Augment{Mean: data.CIFAR10Mean, Std: data.CIFAR10Std}
 	augment := normalise
@@ -121,6 +117,35 @@ func train(ctx context.Context, s settings) (err error) {
 	}
 	return report(s, store.Rank(), epochs)
 }
+
+// initialise gives rank 0's program the model of --init-from: NewTrainer brings it to the others.
+func (s *settings) initialise(ctx context.Context, program *nn.Program, store kvstore.Store) error {
+	if store.Rank() != 0 || s.initFrom == "" {
+		return nil
+	}
+	done, err := worker.ImportPart(ctx, program, s.initFrom, s.importing)
+	if err != nil {
+		return fmt.Errorf("--init-from: %w", flagged(err))
+	}
+	fmt.Printf("Loaded the model from %s\n", done.From)
+	return worker.WriteImported(os.Stdout, done, program)
+}
+
+// flagged names flags where an import names fields.
+func flagged(err error) error {
+	text := err.Error()
+	told := strings.NewReplacer("ImportConfig.Skip", "--init-skip", "ImportConfig.Rename", "--init-rename", "ImportConfig.IgnoreMismatched", "--init-ignore-mismatched").Replace(text)
+	return flagError{err, told}
+}
+
+// A flagError is an error in the words of the command line.
+type flagError struct {
+	error
+	text string
+}
+
+func (e flagError) Error() string { return e.text }
+func (e flagError) Unwrap() error { return e.error }
 
 // loadData reads CIFAR-10, or draws images like it.
 func loadData(ctx context.Context, s settings) (train, test *data.ImageSet, err error) {

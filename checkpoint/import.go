@@ -1,0 +1,207 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/paragon-train/paragon/internal/patterns"
+	"github.com/paragon-train/paragon/internal/plural"
+)
+
+// An Array is where Import puts a parameter or statistic.
+type Array struct {
+	Name   string
+	Shape  []int
+	Values []float32
+}
+
+// ImportConfig says which part of a model ImportPart takes. Its zero value takes all.
+//
+// Patterns are those of path.Match: "*" is any text without a slash, "?" one character, "[ab]" one of those. One that begins with "!" takes out
+// again what an earlier one has taken: "*", "!layer1.*" is all but layer1.
+type ImportConfig struct {
+	// Rename gives the file's tensors the model's names before anything else: rules "OLD=NEW", of which the first that fits a name counts. Each "*" in
+	// NEW stands for what the "*" at the same place in OLD matched: "backbone.*=*", "module.*=*", "*.gamma=*.weight".
+	Rename []string
+	// Skip are patterns of the model's names: such arrays keep the values that they have, as a new head does ("fc.*").
+	Skip []string
+	// IgnoreMismatched lets arrays keep their values whose tensor in the file has another shape, as ignore_mismatched_sizes of Hugging Face's
+	// from_pretrained does. Otherwise such a tensor is an error.
+	IgnoreMismatched bool
+}
+
+// Imported says what ImportPart has done with a model.
+type Imported struct {
+	From   string   // the file or the checkpoint's folder
+	Loaded []string // arrays that have the file's values now
+	// Arrays that have the values they had:
+	Skipped    []string   // by ImportConfig.Skip; no matter whether the file has them
+	Mismatched []Mismatch // by ImportConfig.IgnoreMismatched
+	// Unused are names in the file for which there was no array, after Rename.
+	Unused []string
+}
+
+// A Mismatch is an array whose tensor in the file has another shape.
+type Mismatch struct {
+	Name        string
+	File, Model []int
+}
+
+// Import reads a model's parameters and statistics into arrays, such as those of a program that is to start from them: from PyTorch's state dict in a
+// safetensors file (safetensors.torch.save_file), or from anything that Export reads. Types F64, F32, F16 and BF16 are read. An array that is missing, or has
+// another shape, is an error; no array is changed before all have been read and verified. It returns the names in the file for which there was no array.
+func Import(ctx context.Context, from string, into []Array) (unused []string, err error) {
+	all, err := ImportPart(ctx, from, into, ImportConfig{})
+	if err != nil {
+		return nil, err
+	}
+	return all.Unused, nil
+}
+
+// ImportPart is Import of a part of a model, to train it further on another task: names may differ, and arrays may keep the values that they have. An
+// array that is neither in the file nor skipped is an error, and so is a pattern or a rule that matches nothing.
+func ImportPart(ctx context.Context, from string, into []Array, cfg ImportConfig) (_ *Imported, err error) {
+	skip, err := patterns.New("ImportConfig.Skip", cfg.Skip)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: import %s: %w", from, err)
+	}
+	m, err := openModel(ctx, from)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: import %s: %w", from, err)
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	fail := func(err error) (*Imported, error) { return nil, fmt.Errorf("checkpoint: import %s: %w", m.from, err) }
+	if err := m.rename(cfg.Rename); err != nil {
+		return fail(err)
+	}
+	done := &Imported{From: m.from}
+	wanted := map[string]bool{}
+	var missing []string
+	var mismatched []Mismatch
+	var load []Array // of into
+	for _, to := range into {
+		a := m.arrays[to.Name]
+		switch {
+		case skip.Match(to.Name):
+			done.Skipped = append(done.Skipped, to.Name)
+		case a == nil:
+			missing = append(missing, to.Name)
+		default:
+			n, err := elements(a.shape)
+			if err != nil {
+				return fail(fmt.Errorf("%q: %w", to.Name, err))
+			}
+			if n != int64(len(to.Values)) || !m.flat && !slices.Equal(a.shape, to.Shape) {
+				mismatched = append(mismatched, Mismatch{to.Name, a.shape, to.Shape})
+				break
+			}
+			load = append(load, to)
+		}
+		wanted[to.Name] = true
+	}
+	for _, name := range m.names() {
+		if !wanted[name] && !strings.HasSuffix(name, batches) && !skip.Match(name) {
+			done.Unused = append(done.Unused, name)
+		}
+	}
+	done.Unused = append(done.Unused, m.leftOut...)
+	switch unused := skip.Unused(); {
+	case len(unused) > 0:
+		return fail(fmt.Errorf("ImportConfig.Skip: %q matches no name of the model or of the file; the model's are such as %s", unused[0], some(namesOf(into))))
+	case len(missing) > 0:
+		return fail(fmt.Errorf("%s: %w: %d of the model's %s in the file; the file has %s besides. Rename what is there under another name (ImportConfig.Rename), or skip what is to keep the values it has (ImportConfig.Skip)",
+			some(missing), ErrNoTensor, len(missing), isNot(len(missing)), some(done.Unused)))
+	case len(mismatched) > 0 && !cfg.IgnoreMismatched:
+		x := mismatched[0]
+		more := ""
+		if n := len(mismatched) - 1; n > 0 {
+			more = fmt.Sprintf(", and %s more", plural.Of(n, "array"))
+		}
+		return fail(fmt.Errorf("%q: got shape %v, want %v%s: another head, or another model. Skip such arrays by name (ImportConfig.Skip) or all of another shape (ImportConfig.IgnoreMismatched): they keep the values that they have",
+			x.Name, x.File, x.Model, more))
+	}
+	done.Mismatched = mismatched
+	read := make([][]float32, len(load))
+	for i, to := range load {
+		read[i] = make([]float32, len(to.Values))
+		if err := m.arrays[to.Name].read(read[i]); err != nil {
+			return fail(err)
+		}
+	}
+	for i, to := range load {
+		copy(to.Values, read[i])
+		done.Loaded = append(done.Loaded, to.Name)
+	}
+	return done, nil
+}
+
+// rename gives arrays other names.
+func (m *model) rename(rules []string) error {
+	if len(rules) == 0 {
+		return nil
+	}
+	list := make([]*patterns.Renaming, len(rules))
+	for i, rule := range rules {
+		var err error
+		if list[i], err = patterns.NewRenaming(rule); err != nil {
+			return fmt.Errorf("ImportConfig.Rename[%d]: %w", i, err)
+		}
+	}
+	used := make([]bool, len(rules))
+	renamed, was := map[string]*modelArray{}, map[string]string{}
+	names := m.names()
+	for _, name := range names {
+		to := name
+		for i, r := range list {
+			if other, ok := r.Rename(name); ok {
+				to, used[i] = other, true
+				break
+			}
+		}
+		if other, taken := was[to]; taken {
+			return fmt.Errorf("ImportConfig.Rename: %q and %q would both be %q", other, name, to)
+		}
+		renamed[to], was[to] = m.arrays[name], name
+	}
+	if i := slices.Index(used, false); i >= 0 {
+		return fmt.Errorf("ImportConfig.Rename[%d]: %q changes no name of the file; it has such as %s", i, rules[i], some(names))
+	}
+	m.arrays = renamed
+	return nil
+}
+
+func namesOf(list []Array) []string {
+	names := make([]string, len(list))
+	for i, a := range list {
+		names[i] = a.Name
+	}
+	return names
+}
+
+// some names the first ones of a list.
+func some(names []string) string {
+	const shown = 4
+	if len(names) == 0 {
+		return "nothing"
+	}
+	quoted := make([]string, min(len(names), shown))
+	for i := range quoted {
+		quoted[i] = strconv.Quote(names[i])
+	}
+	text := strings.Join(quoted, ", ")
+	if more := len(names) - shown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func isNot(n int) string {
+	if n == 1 {
+		return "arrays is not"
+	}
+	return "arrays are not"
+}
