@@ -44,7 +44,7 @@ func (r *request) freeze(list []string) error {
 		}
 	}
 	if unused := freeze.Unused(); len(unused) > 0 {
-		return fmt.Errorf("Config.Freeze: %q matches no parameter and no %s; parameters are such as %q", unused[0], meanSuffix[1:], names[:min(len(names), 4)])
+		return fmt.Errorf("Config.Freeze: %q matches no parameter and no running_mean; parameters are such as %q", unused[0], names[:min(len(names), 4)])
 	}
 	if len(params) == 0 {
 		return fmt.Errorf("Config.Freeze: %q freezes all %d parameters, want at least one that is trained", list, len(names))
