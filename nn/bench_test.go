@@ -50,6 +50,29 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
+// A short batch computes all rows, and copies its padding's inputs besides. A whole one copies nothing.
+//
+//	go test -run '^$' -bench ShortBatch -cpu 1 ./nn
+func BenchmarkShortBatch(b *testing.B) {
+	m := tenClasses("mlp", 64, []int{3, 32, 32}, func(x *gorgonia.Node) *gorgonia.Node {
+		return nn.MLP(nn.Flatten(x), nn.MLPConfig{Hidden: []int{256}, Classes: 10})
+	})
+	loss, p := compile(b, m, nn.Config{Threads: 1})
+	fillInputs(b, loss.Graph(), p, nil, 10, 1)
+	for _, n := range []int{64, 63, 32, 1} {
+		b.Run(fmt.Sprintf("examples=%d", n), func(b *testing.B) {
+			if err := p.SetExamples(n); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if err := p.Step(b.Context(), nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func benchmarkStep(b *testing.B, m model, batch int, cfg nn.Config) {
 	loss, p := compile(b, m, cfg)
 	fillInputs(b, loss.Graph(), p, nil, 10, 1)

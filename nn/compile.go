@@ -173,6 +173,7 @@ func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 	if p.host, err = newHost(p.plan, p.graph, cfg.Share, p.device.gpu); err != nil {
 		return err
 	}
+	p.padding = p.plan.Padding(p.host, &p.examples)
 	if p.device.gpu {
 		err = p.onGPU(cfg)
 	} else {

@@ -41,11 +41,16 @@ func ExampleWeights(g *gorgonia.ExprGraph, batch int) *gorgonia.Node {
 // are no ExampleWeights, or because Config.OwnMask is set.
 func (p *Program) Batch() int { return p.examples.Batch }
 
-// SetExamples says that later runs have n examples, the first ones of the batch. The rest of the inputs is padding: any finite numbers. Losses of this
-// package, gradients, and statistics of batch normalisations leave it out; other losses do so with ExampleWeights. In SoftmaxCrossEntropy a label of
-// −1 also leaves out a row. Without SetExamples the batch is full.
+// SetExamples says that later runs have n examples, the first ones of the batch. The rest of the inputs is padding, whatever it holds: numbers that are
+// infinite or none, labels and ids that are out of range. Losses of this package, gradients, and statistics of batch normalisations leave it out;
+// other losses do so with ExampleWeights. In SoftmaxCrossEntropy a label of −1 among the examples leaves out a row, too. Without SetExamples the
+// batch is full.
 //
-// A run without examples has gradients of zero and changes no statistics. n above Batch, or below it in a graph in which padding would count, is an
+// In a run the rows of padding hold the first example's numbers, so that what they held reaches no arithmetic; then they are as before. Rows are those
+// of inputs whose first dimension is a multiple of Batch, unless they are no examples by what the graph does with them. With Config.OwnMask
+// there is no padding but what the graph itself leaves out.
+//
+// A run without examples computes nothing: loss and gradients are zero, and no statistics change. n above Batch, or below it in a graph in which padding would count, is an
 // error and changes nothing.
 func (p *Program) SetExamples(n int) error {
 	if p.executor == nil {

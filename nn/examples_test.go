@@ -42,6 +42,10 @@ type stepper struct {
 
 func programStepper(t *testing.T, m model, cfg nn.Config) stepper {
 	_, p := compile(t, m, cfg)
+	return programStepperOf(t, p)
+}
+
+func programStepperOf(t *testing.T, p *nn.Program) stepper {
 	s := stepper{set: p.SetExamples, step: func() error { return p.Step(t.Context(), nil) }, loss: p.Loss}
 	for _, q := range p.Params() {
 		s.params = append(s.params, q.Name)
@@ -259,7 +263,7 @@ func same(t *testing.T, what string, got, want []float64, tolerance float64) {
 	}
 }
 
-// Labels of −1 leave out any rows; counts say then how many are left, not which.
+// Labels of −1 leave out rows among the examples, too; the count says which rows are examples.
 func TestLabelsMayMarkRowsThatAreNotTheLastOnes(t *testing.T) {
 	m := tenClasses("mlp", 6, []int{5}, func(x *gorgonia.Node) *gorgonia.Node { return nn.Linear(x, "fc", nn.LinearConfig{Out: 10}) })
 	loss, p := compile(t, m, nn.Config{Threads: 1})
@@ -268,16 +272,26 @@ func TestLabelsMayMarkRowsThatAreNotTheLastOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	labels.Set([]int32{3, -1, 4, -1, 2, 1})
+	labels.Set([]int32{3, -1, 4, -1, 2})
 	step(t, p, nil)
 	want := slices.Clone(p.Params()[0].Gradient)
-	if err := p.SetExamples(4); err != nil {
+	labels.Set([]int32{3, -1, 4, -1, 2, 1})
+	copy(labelsOf(t, p)[5:], []int32{0})
+	if err := p.SetExamples(5); err != nil {
 		t.Fatal(err)
 	}
 	step(t, p, nil)
 	if !slices.Equal(p.Params()[0].Gradient, want) {
-		t.Error("another gradient with 4 examples than with the 4 labels that mark them")
+		t.Error("another gradient with 5 examples, of which 3 have a label, than with the 3 labels")
 	}
+}
+
+func labelsOf(t *testing.T, p *nn.Program) []int32 {
+	x, err := p.InputTensor("labels")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x.Data().([]int32)
 }
 
 // What a batch is, and where padding would count.
@@ -336,7 +350,7 @@ func TestSetExamplesKnowsWherePaddingWouldCount(t *testing.T) {
 			ids := nn.Flatten(nn.Embedding(nn.IDs(g, "ids", 12), "table", nn.EmbeddingConfig{Rows: 9, Dim: 2}))
 			return nn.MSE(linear(G(gorgonia.Reshape(ids, tensor.Shape{4, 6}))), nn.Input(g, "t", 4, 3))
 		}},
-		{"inputs that differ, with labels", 0, "", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+		{"inputs that differ, with labels", 0, "the batch size is not known", func(g *gorgonia.ExprGraph) *gorgonia.Node {
 			ids := nn.Flatten(nn.Embedding(nn.IDs(g, "ids", 12), "table", nn.EmbeddingConfig{Rows: 9, Dim: 2}))
 			return nn.SoftmaxCrossEntropy(linear(G(gorgonia.Reshape(ids, tensor.Shape{4, 6}))), nn.Labels(g, "labels", 4))
 		}},

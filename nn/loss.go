@@ -6,7 +6,8 @@ import (
 )
 
 // SoftmaxCrossEntropy is the mean cross-entropy of softmax(logits) (N,K) against
-// labels (N), a scalar. Rows with label −1 are left out, of the mean too; if there
+// labels (N), a scalar. Rows with label −1 and rows of padding (see
+// Program.SetExamples) are left out, of the mean too; if there
 // are no others the loss is 0.
 func SoftmaxCrossEntropy(logits, labels *gorgonia.Node) *gorgonia.Node {
 	return apply("SoftmaxCrossEntropy", &op.SoftmaxCrossEntropy{Mode: modeOf(logits)}, logits, labels)

@@ -19,7 +19,9 @@ type BatchNormConfig struct {
 
 // BatchNorm2D normalises the channels of x (N,C,H,W): in training by the mean and
 // variance of the batch, in evaluation by the running ones. Momentum is the weight of
-// the new batch, and the running variance the unbiased one, as in PyTorch.
+// the new batch, and the running variance the unbiased one, as in PyTorch. In training
+// a batch has more than one value of each channel: Compile refuses a graph whose whole
+// batch has one, and a short batch with one uses the running statistics.
 // Parameters: name.weight and name.bias (C), the scale and shift.
 // State: name.running_mean and name.running_var (C).
 func BatchNorm2D(x *gorgonia.Node, name string, cfg BatchNormConfig) *gorgonia.Node {

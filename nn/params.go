@@ -45,7 +45,7 @@ type LabelInput struct{ values []int32 }
 // Len is the number of labels of a batch.
 func (l LabelInput) Len() int { return len(l.values) }
 
-// Set fills the input with labels. With fewer than Len the rest becomes −1, the mark of padding; with more it panics.
+// Set fills the input with labels. With fewer than Len the rest becomes −1, the mark of a row that is ignored; with more it panics.
 func (l LabelInput) Set(labels []int32) {
 	if len(labels) > len(l.values) {
 		panic(fmt.Sprintf("nn: LabelInput.Set: got %d labels, want at most %d", len(labels), len(l.values)))

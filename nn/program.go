@@ -45,6 +45,7 @@ type Program struct {
 	pixels   map[string]*Pixels
 	unset    []string // inputs that were neither declared nor filled, see checkUnset
 	examples plan.Examples
+	padding  *plan.Padding
 	there    int // examples of later runs
 }
 
@@ -195,10 +196,14 @@ func (p *Program) begin() error {
 		return errors.New("nn: run: the program, or one that shares memory with it, is running; one at a time may run")
 	}
 	p.fillWeights()
+	p.padding.Fill(p.there)
 	return nil
 }
 
-func (p *Program) end() { p.shared.running.Store(false) }
+func (p *Program) end() {
+	p.padding.Restore()
+	p.shared.running.Store(false)
+}
 
 // checkUnset returns an error if a leaf without a value was neither declared to be an input nor filled: it may be a parameter, which would stay
 // zero.

@@ -109,8 +109,48 @@ func (m *moments) around(rows int) bool {
 	return exact
 }
 
-// batchNorm is op.BatchNorm2D with the residual and the ReLU that follow: one pass for the statistics and one that writes y. Of examples that
-// are not there y is 0, the residual included.
+// A running is running statistics during a run: what they become is theirs when the run has succeeded.
+type running struct {
+	state *plan.State
+	next  plan.State
+	moved bool // in this run, which next is of
+}
+
+// runningOf is the running of a state, which all normalisations with this state share.
+func (e *Executor) runningOf(s *plan.State) *running {
+	for _, r := range e.running {
+		if r.state == s {
+			return r
+		}
+	}
+	r := &running{state: s, next: plan.State{Mean: make([]float32, len(s.Mean)), Var: make([]float32, len(s.Var))}}
+	e.running = append(e.running, r)
+	return r
+}
+
+// now are the statistics at this point of the run.
+func (r *running) now() *plan.State {
+	if r.moved {
+		return &r.next
+	}
+	return r.state
+}
+
+// move weighs a batch's statistics of channel k with momentum.
+func (r *running) move(k int, momentum, mean, variance float64) {
+	now := r.now()
+	r.next.Mean[k] = float32((1-momentum)*float64(now.Mean[k]) + momentum*mean)
+	r.next.Var[k] = float32((1-momentum)*float64(now.Var[k]) + momentum*variance)
+}
+
+func (r *running) commit() {
+	if r.moved {
+		copy(r.state.Mean, r.next.Mean)
+		copy(r.state.Var, r.next.Var)
+	}
+}
+
+// batchNorm is op.BatchNorm2D with the residual and the ReLU that follow: one pass for the statistics and one that writes y.
 func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 	bn := o.Attr.(*op.BatchNorm2D)
 	state := e.host.States[bn.State.Name]
@@ -134,12 +174,7 @@ func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 		if len(o.Out) > 2 && o.Out[2] != nil {
 			invstd = e.floats(o.Out[2])
 		}
-		there := rows // of examples
 		normalise := e.split(rows, rowGrain(c), func(lo, hi int) {
-			if hi > there {
-				clearArray(y.Part(max(lo, there)*c, hi*c))
-				hi = max(lo, there)
-			}
 			scaleShift(y.Part(lo*c, hi*c), x.Part(lo*c, hi*c), res.Part(lo*c, hi*c), scale, shift, o.ReLU)
 		})
 		coefficients := func() {
@@ -148,22 +183,20 @@ func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 				shift[k] = beta[k] - mean[k]*scale[k]
 			}
 		}
-		if e.plan.Inference || o.Frozen {
-			return then(func() {
-				if o.Frozen {
-					there = rows / images * e.rows(images)
-				}
-				for k := range c {
-					mean[k], invstd[k] = state.Mean[k], float32(1/math.Sqrt(float64(state.Var[k])+bn.Eps))
-				}
-				coefficients()
-			}, normalise)
+		fixed := func(s *plan.State) {
+			for k := range c {
+				mean[k], invstd[k] = s.Mean[k], float32(1/math.Sqrt(float64(s.Var[k])+bn.Eps))
+			}
+			coefficients()
 		}
-		batch := e.newMoments(x, c)
+		if e.plan.Inference || o.Frozen {
+			return then(func() { fixed(state) }, normalise)
+		}
+		batch, running := e.newMoments(x, c), e.runningOf(state)
 		return then(func() {
-			if there = rows / images * e.rows(images); there == 0 {
-				clear(mean)
-				clear(invstd)
+			there := rows / images * e.rows(images) // of examples
+			if there == 1 {
+				fixed(running.now())
 				return
 			}
 			batch.compute(there)
@@ -171,9 +204,9 @@ func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 			for k := range c {
 				mu, v := batch.mean[k], batch.variance[k]
 				mean[k], invstd[k] = float32(mu), float32(1/math.Sqrt(v+bn.Eps))
-				state.Mean[k] = float32((1-bn.Momentum)*float64(state.Mean[k]) + bn.Momentum*mu)
-				state.Var[k] = float32((1-bn.Momentum)*float64(state.Var[k]) + bn.Momentum*v*m/max(m-1, 1))
+				running.move(k, bn.Momentum, mu, v*m/(m-1))
 			}
+			running.moved = true
 			coefficients()
 		}, normalise)
 	}}, nil
@@ -196,7 +229,10 @@ func (e *Executor) batchNormGrad(o *plan.Op) (kernel, error) {
 		finish := func() {
 			there = rows / images * e.rows(images)
 			sums(there)
-			m := float64(max(there, 1))
+			m := float64(there)
+			if there == 1 {
+				m = math.Inf(1) // the statistics are the running ones, on which x has no influence
+			}
 			for k := range c {
 				is, mu := float64(invstd[k]), float64(mean[k])
 				if dgamma != nil {

@@ -45,8 +45,9 @@ type Executor struct {
 	halfOnes []uint16  // the same as bfloat16
 
 	stream   uint64
-	examples int  // of later runs; of a plan without Batch it says nothing
-	empty    bool // later runs have no examples, also where Batch is not known: gradients are zero
+	examples int        // of later runs; of a plan without Batch it says nothing
+	empty    bool       // later runs have no examples, also where Batch is not known: gradients are zero
+	running  []*running // statistics of batch normalisations that train
 }
 
 // A kernel is an op that is ready but for its memory: bind is called when all memory has its place, and gives the function
@@ -133,10 +134,18 @@ func (e *Executor) rows(rows int) int {
 func (e *Executor) SetStep(step uint64) { e.step = step }
 
 // Run goes through the plan once, or with forward only through the ops that the loss and the outputs need. It looks at ctx
-// between ops. After an error the gradients, outputs and running statistics are in no defined state.
+// between ops. After an error the gradients and outputs are in no defined state, and the running statistics are as before the run.
+//
+// A run without examples computes nothing: gradients, loss and outputs are zero.
 func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) error {
 	if e.plan.Seed != nil {
 		e.floats(e.plan.Seed)[0] = e.gradScale
+	}
+	for _, r := range e.running {
+		r.moved = false
+	}
+	if e.empty {
+		e.clearOutputs()
 	}
 	backward := forward || hooks.Backward == nil // begun, or of no interest
 	for i, step := range e.steps {
@@ -156,16 +165,18 @@ func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) erro
 			}
 		}
 		runtime.Gosched() // lets through what moves gradients: on one core a goroutine that computes gives way every 10 ms only
-		if err := step(); err != nil {
-			o := e.plan.Ops[i]
-			return fmt.Errorf("cpu: run node %q: %v: %w", o.Node, o.Kind, err)
+		if !e.empty {
+			if err := step(); err != nil {
+				o := e.plan.Ops[i]
+				return fmt.Errorf("cpu: run node %q: %v: %w", o.Node, o.Kind, err)
+			}
 		}
 		if forward {
 			continue
 		}
 		for _, k := range e.plan.Ready[i] {
 			switch g := e.host.Grads[k]; {
-			case e.empty: // the loss of nothing may be NaN
+			case e.empty:
 				clear(g)
 			case e.plan.ScaleGrads && e.gradScale != 1:
 				f32.Scale(g, e.gradScale, g)
@@ -175,10 +186,22 @@ func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) erro
 			}
 		}
 	}
+	for _, r := range e.running {
+		r.commit()
+	}
 	if !forward {
 		e.step++
 	}
 	return nil
+}
+
+// clearOutputs makes loss and outputs those of a run without examples.
+func (e *Executor) clearOutputs() {
+	for _, v := range append([]*plan.Value{e.plan.Loss}, e.plan.Outputs...) {
+		if r := v.Root(); r.Source == plan.Output && !r.Boxed {
+			clear(e.floats(r))
+		}
+	}
 }
 
 // split returns a function that calls f over [0,n) in pieces of about grain, on all threads. The pieces depend on n and grain

@@ -87,7 +87,8 @@ func (e *Executor) softmaxGrad(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
-// labels checks class labels and counts those that are not −1: if they are more than the examples, those of the examples.
+// labels checks the class labels of examples and counts those that are not −1. Rows that are not there read as −1; their labels are not
+// looked at.
 func (e *Executor) labels(v *plan.Value, classes int) (func() (at func(i int) int, count int, err error), error) {
 	read, err := e.indices(v)
 	if err != nil {
@@ -95,8 +96,8 @@ func (e *Executor) labels(v *plan.Value, classes int) (func() (at func(i int) in
 	}
 	n := v.Len()
 	return func() (func(i int) int, int, error) {
-		at, count := read(), 0
-		for i := range n {
+		at, there, count := read(), e.rows(n), 0
+		for i := range there {
 			l := at(i)
 			if l < -1 || l >= classes {
 				return nil, 0, fmt.Errorf("label of example %d is %d, want -1 to %d", i, l, classes-1)
@@ -105,15 +106,8 @@ func (e *Executor) labels(v *plan.Value, classes int) (func() (at func(i int) in
 				count++
 			}
 		}
-		there := e.rows(n)
-		if count <= there {
+		if there == n {
 			return at, count, nil
-		}
-		count = 0
-		for i := range there {
-			if at(i) >= 0 {
-				count++
-			}
 		}
 		return func(i int) int {
 			if i < there {

@@ -30,25 +30,6 @@ func (e *Executor) zero(s drv.Stream, at drv.Ptr, from, bytes int64) error {
 	return e.gpu.context.Memset8(at+drv.Ptr(from), 0, bytes-from, s)
 }
 
-// leaveOut marks labels of examples that are not there, where more rows have a label than there are examples.
-func (in *input) leaveOut(there int) {
-	if in.least != -1 { // they are no labels
-		return
-	}
-	count := 0
-	for _, l := range in.ints {
-		if l >= 0 {
-			count++
-		}
-	}
-	if count <= there {
-		return
-	}
-	for i := there; i < len(in.ints); i++ {
-		in.ints[i] = -1
-	}
-}
-
 // exampleNumbers is how many of the n numbers of an MSE's argument belong to examples of this run.
 func (e *Executor) exampleNumbers(v *plan.Value, mode *op.Mode) int64 {
 	n := int64(v.Len())
@@ -58,10 +39,9 @@ func (e *Executor) exampleNumbers(v *plan.Value, mode *op.Mode) int64 {
 	return n / int64(v.Shape[0]) * int64(e.rows(v.Shape[0]))
 }
 
-// shortNorm is a normalisation of the first images; of the others y is 0.
+// shortNorm is a normalisation by the statistics of the first images; all are normalised, as other executors do, but if none is there y is 0.
 func (e *Executor) shortNorm(s drv.Stream, b kernels.BatchNorm, images, there int) error {
 	all, channel := b.Rows, 4*int64(b.C)
-	b.Rows = all / images * there
 	if there == 0 {
 		if err := e.zero(s, b.Mean, 0, channel); err != nil {
 			return err
@@ -69,11 +49,14 @@ func (e *Executor) shortNorm(s drv.Stream, b kernels.BatchNorm, images, there in
 		if err := e.zero(s, b.InvStd, 0, channel); err != nil {
 			return err
 		}
-	} else if err := e.gpu.kernels.BatchNorm(s, b); err != nil {
+		return e.zero(s, b.Y, 0, b.Type.Size()*int64(b.C)*int64(all))
+	}
+	b.Rows = all / images * there
+	if err := e.gpu.kernels.BatchNormStatistics(s, b); err != nil {
 		return err
 	}
-	row := b.Type.Size() * int64(b.C)
-	return e.zero(s, b.Y, row*int64(b.Rows), row*int64(all))
+	b.Rows = all
+	return e.gpu.kernels.BatchNormApply(s, b)
 }
 
 // shortNormGrad is its gradient; of the other images dx is 0.

@@ -190,11 +190,18 @@ func (k fakeKernels) BatchNormWorkspace(c int) int64 { return int64(8*c) + 4 }
 func (k fakeKernels) MSEWorkspace() int64            { return 8 }
 
 func (k fakeKernels) BatchNorm(s drv.Stream, b kernels.BatchNorm) error {
-	return k.give(s, fmt.Sprintf("bn %v %d %d relu %v add %v mask %v", b.Type, b.Rows, b.C, b.ReLU, b.Add != 0, b.Mask != 0), func() { k.batchNorm(b) })
+	return k.give(s, fmt.Sprintf("bn %v %d %d relu %v add %v mask %v", b.Type, b.Rows, b.C, b.ReLU, b.Add != 0, b.Mask != 0), func() {
+		k.statistics(b)
+		k.normalise(b, k.load(b.Mean, kernels.Float32, b.C), k.load(b.InvStd, kernels.Float32, b.C))
+	})
+}
+
+func (k fakeKernels) BatchNormStatistics(s drv.Stream, b kernels.BatchNorm) error {
+	return k.give(s, fmt.Sprintf("bn_stats %v %d %d", b.Type, b.Rows, b.C), func() { k.statistics(b) })
 }
 
 //go:norace
-func (k fakeKernels) batchNorm(b kernels.BatchNorm) {
+func (k fakeKernels) statistics(b kernels.BatchNorm) {
 	k.memory(b.Workspace, k.BatchNormWorkspace(b.C))
 	mean, v := make([]float64, b.C), make([]float64, b.C)
 	x := k.load(b.X, b.Type, b.Rows*b.C)
@@ -216,7 +223,12 @@ func (k fakeKernels) batchNorm(b kernels.BatchNorm) {
 	k.Fake.store(b.RunVar, kernels.Float32, runVar)
 	k.Fake.store(b.Mean, kernels.Float32, narrow(mean))
 	k.Fake.store(b.InvStd, kernels.Float32, invstd)
-	k.normalise(b, narrow(mean), invstd)
+}
+
+func (k fakeKernels) BatchNormApply(s drv.Stream, b kernels.BatchNorm) error {
+	return k.give(s, fmt.Sprintf("bn_apply %v %d %d", b.Type, b.Rows, b.C), func() {
+		k.normalise(b, k.load(b.Mean, kernels.Float32, b.C), k.load(b.InvStd, kernels.Float32, b.C))
+	})
 }
 
 //go:norace

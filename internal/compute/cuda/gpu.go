@@ -57,6 +57,8 @@ type kernelSet interface {
 	BiasGrad(s drv.Stream, t kernels.Type, n, c, inner int, db, dy, workspace drv.Ptr) error
 	SumsWorkspace(c int) int64
 	BatchNorm(s drv.Stream, b kernels.BatchNorm) error
+	BatchNormStatistics(s drv.Stream, b kernels.BatchNorm) error
+	BatchNormApply(s drv.Stream, b kernels.BatchNorm) error
 	BatchNormEval(s drv.Stream, b kernels.BatchNorm) error
 	BatchNormWorkspace(c int) int64
 	BatchNormGrad(s drv.Stream, b kernels.BatchNormGrad) error

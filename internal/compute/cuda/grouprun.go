@@ -24,10 +24,9 @@ func (g *Group) Run(ctx context.Context, hooks plan.Hooks) error {
 		}
 		for i := range e.inputs {
 			if in := &e.inputs[i]; in.ints != nil {
-				if err := in.take(e.host.Inputs[i].Data); err != nil {
+				if err := in.take(e.host.Inputs[i].Data, e.rows(len(in.ints))); err != nil {
 					return fmt.Errorf("%s: %w", e.gpu.Name(), err)
 				}
-				in.leaveOut(e.rows(len(in.ints)))
 			}
 		}
 	}

@@ -19,6 +19,7 @@ type input struct {
 
 	ints        []int32 // pinned, of labels and row numbers
 	least, most int     // of those
+	labels, ids bool    // what ops read them as
 	what        string  // "label of example" or "id at position"
 
 	pixels *pixels // in place of float32 numbers
@@ -53,6 +54,7 @@ func (e *Executor) allocInputs() error {
 			case k == at:
 				in := &e.inputs[e.inputIndex(r)]
 				in.least, in.most, in.what = max(in.least, least), min(in.most, most), fmt.Sprintf("node %q: %v: %s", o.Node, o.Kind, what)
+				in.labels, in.ids = in.labels || least < 0, in.ids || least == 0
 				indices[e.inputIndex(r)] = true
 			case r.Source == plan.Input:
 				numbers[e.inputIndex(r)] = true
@@ -96,28 +98,38 @@ func (in *input) allocInts(g *GPU) error {
 	return nil
 }
 
-// take reads labels and row numbers from the user's memory, and checks them: a kernel could not say what is wrong.
-func (in *input) take(data any) error {
+// take reads labels and row numbers from the user's memory, and checks them: a kernel could not say what is wrong. there is how many of them
+// belong to examples; of the others, labels are −1 on the device and are not looked at.
+func (in *input) take(data any, there int) error {
+	switch {
+	case !in.labels || there == len(in.ints):
+		there = len(in.ints)
+	case in.ids:
+		return fmt.Errorf("cuda: input %q is read as labels and as ids; a batch of it cannot be short", in.value.Name)
+	}
 	switch d := data.(type) {
 	case []int32:
-		return takeInts(in, d)
+		return takeInts(in, d, there)
 	case []int64:
-		return takeInts(in, d)
+		return takeInts(in, d, there)
 	case []int:
-		return takeInts(in, d)
+		return takeInts(in, d, there)
 	case []float32:
-		return takeInts(in, d)
+		return takeInts(in, d, there)
 	}
 	return fmt.Errorf("cuda: input %q is %T, want int32, int64, int or float32", in.value.Name, data)
 }
 
-func takeInts[T int32 | int64 | int | float32](in *input, data []T) error {
-	for i, v := range data {
+func takeInts[T int32 | int64 | int | float32](in *input, data []T, there int) error {
+	for i, v := range data[:there] {
 		n := int(v)
 		if n < in.least || n > in.most {
 			return fmt.Errorf("cuda: run %s %d is %d, want %d to %d", in.what, i, n, in.least, in.most)
 		}
 		in.ints[i] = int32(n)
+	}
+	for i := there; i < len(in.ints); i++ {
+		in.ints[i] = -1
 	}
 	return nil
 }

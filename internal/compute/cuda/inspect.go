@@ -25,7 +25,7 @@ func (e *Executor) Inspect(ctx context.Context, see func(op int, results [][]flo
 	}
 	for i := range e.inputs {
 		if in := &e.inputs[i]; in.ints != nil {
-			if err := in.take(e.host.Inputs[i].Data); err != nil {
+			if err := in.take(e.host.Inputs[i].Data, e.rows(len(in.ints))); err != nil {
 				return err
 			}
 		}

@@ -26,10 +26,9 @@ func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) erro
 	}
 	for i := range e.inputs {
 		if in := &e.inputs[i]; in.ints != nil {
-			if err := in.take(e.host.Inputs[i].Data); err != nil {
+			if err := in.take(e.host.Inputs[i].Data, e.rows(len(in.ints))); err != nil {
 				return err
 			}
-			in.leaveOut(e.rows(len(in.ints)))
 		}
 	}
 	err := e.launch(ctx, s, forward, hooks)

@@ -32,10 +32,12 @@ type BatchNormState struct {
 //
 // Momentum is the weight of the new batch, as in PyTorch (0.1); MXNet writes the
 // same as 0.9. Like PyTorch, the running variance is the unbiased one; MXNet
-// keeps the biased one, which differs by M/(M−1). For M = 1 the factor is 1.
+// keeps the biased one, which differs by M/(M−1). One value of a channel has no
+// variance: for M = 1 training uses the running statistics, as evaluation does,
+// and leaves them as they are.
 //
-// In training, images of examples that are not there (see Mode) have no part in m, v and M, and their y is 0. If there is none the running
-// statistics stay as they are.
+// In training, images of examples that are not there (see Mode) have no part in m, v and M; they are normalised as the others. If there is
+// none, y is 0 and the running statistics stay as they are.
 //
 // Arguments: x (N,C,H,W), gamma (C), beta (C).
 // Result: Tuple{y like x, m (C), invstd (C)}; y is Take 0.
@@ -93,12 +95,12 @@ func batchNorm2D[T float](o *BatchNorm2D, in []gorgonia.Value, shape tensor.Shap
 	if !o.Mode.Inference {
 		images[0] = o.Mode.Rows(shape[0])
 	}
-	if y = y[:images.TotalSize()]; len(y) == 0 {
+	if images[0] == 0 {
 		return &Tuple{Values: []*tensor.Dense{yt, mt, it}}, nil
 	}
-	count := float64(images[0] * hw)
+	count, fixed := float64(images[0]*hw), o.Mode.Inference || images[0]*hw == 1
 	for k := range c {
-		if o.Mode.Inference {
+		if fixed {
 			mean[k] = runMean[k]
 			invstd[k] = T(1 / math.Sqrt(float64(runVar[k])+o.Eps))
 		} else {
@@ -106,7 +108,7 @@ func batchNorm2D[T float](o *BatchNorm2D, in []gorgonia.Value, shape tensor.Shap
 			v := sumChannel(x, images, k, func(v T) float64 { d := float64(v) - m; return d * d }) / count
 			mean[k], invstd[k] = T(m), T(1/math.Sqrt(v+o.Eps))
 			runMean[k] = T((1-o.Momentum)*float64(runMean[k]) + o.Momentum*m)
-			runVar[k] = T((1-o.Momentum)*float64(runVar[k]) + o.Momentum*v*count/max(count-1, 1))
+			runVar[k] = T((1-o.Momentum)*float64(runVar[k]) + o.Momentum*v*count/(count-1))
 		}
 	}
 	for i := range y {
@@ -139,8 +141,8 @@ func (o *BatchNorm2D) SymDiff(in gorgonia.Nodes, out, grad *gorgonia.Node) (gorg
 // M = N·H·W and sums over n,h,w:
 //
 //	dbeta = Σ dy;  dgamma = Σ dy·x̂
-//	training:   dx = gamma·invstd·(dy − dbeta/M − x̂·dgamma/M)
-//	evaluation: dx = gamma·invstd·dy
+//	training:            dx = gamma·invstd·(dy − dbeta/M − x̂·dgamma/M)
+//	evaluation, M = 1:   dx = gamma·invstd·dy
 //
 // Images of examples that are not there have no part in sums and in M, and their dx is 0.
 //
@@ -198,10 +200,10 @@ func batchNorm2DGrad[T float](o *BatchNorm2DGrad, in []gorgonia.Value, shape ten
 	for k := range c {
 		dbeta[k], dgamma[k] = T(sumDy[k]), T(sumDyX[k])
 	}
-	count := T(max(there/c, 1))
+	count := T(there / c)
 	for i, d := range dy {
 		k := i / hw % c
-		if !o.Mode.Inference {
+		if !o.Mode.Inference && there != c {
 			d -= dbeta[k]/count + (x[i]-mean[k])*invstd[k]*dgamma[k]/count
 		}
 		dx[i] = gamma[k] * invstd[k] * d

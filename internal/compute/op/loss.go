@@ -18,10 +18,10 @@ import (
 // s is Smoothing: a share s of each label is spread over all K classes (Szegedy et
 // al. 2016, section 7). 0 is none.
 //
-// A label of −1 marks a row that is not there, the rest of a last, partial batch:
-// it adds nothing, has gradient zero, and B is the number of other rows. If there
-// is none the loss is 0. With a Mode, labels of examples that are not there count as −1 where more rows have a label than there are
-// examples: so −1 may mark any rows, and labels that were left from an earlier batch do not count.
+// A label of −1 marks a row that is ignored: it adds nothing, has gradient zero,
+// and B is the number of other rows. If there is none the loss is 0. With a Mode,
+// rows of examples that are not there are left out in the same way, whatever
+// their labels are.
 //
 // Arguments: x (N,K), labels (N) with −1 ≤ label < K. Result: a scalar.
 // Gradient: dx by SoftmaxCrossEntropyGrad; labels have none.
@@ -85,25 +85,18 @@ func softmaxCrossEntropy[T float](o *SoftmaxCrossEntropy, in []gorgonia.Value, _
 	return scalar(T(sum / max(count, 1))), nil
 }
 
-// classLabels reads the labels that count, which may be the first ones, and how many of them are not −1.
+// classLabels reads the labels of examples that are there, and counts those that are not −1.
 func classLabels(o gorgonia.Op, m *Mode, v gorgonia.Value, classes int) (labels []int, count float64, err error) {
 	if labels, err = Indices(v); err != nil {
 		return nil, 0, err
 	}
+	labels = labels[:m.Rows(len(labels))]
 	for i, l := range labels {
 		if l < -1 || l >= classes {
 			return nil, 0, fmt.Errorf("op: do %v: label of example %d is %d, want -1 to %d", o, i, l, classes-1)
 		}
 		if l >= 0 {
 			count++
-		}
-	}
-	if there := m.Rows(len(labels)); count > float64(there) {
-		labels, count = labels[:there], 0
-		for _, l := range labels {
-			if l >= 0 {
-				count++
-			}
 		}
 	}
 	return labels, count, nil
@@ -135,7 +128,7 @@ func (o *SoftmaxCrossEntropy) SymDiff(in gorgonia.Nodes, _, grad *gorgonia.Node)
 }
 
 // SoftmaxCrossEntropyGrad is dx[b,k] = dloss/B · (softmax(x)[b,k] − (1−s)·[k = label_b] − s/K),
-// zero in rows whose label is −1, B and s as in SoftmaxCrossEntropy.
+// zero in rows that are left out, B and s as in SoftmaxCrossEntropy.
 //
 // Arguments: x (N,K), labels (N), dloss (a scalar, usually the constant 1).
 // Result: dx like x.

@@ -18,7 +18,8 @@ type Mode struct {
 	Stream uint64
 
 	// Batch is the number of examples that a batch has room for, and Examples how many of it are there: the first ones. What
-	// lies in rows of the others is padding, which counts in no loss and in no batch's statistics. Batch 0: all are there.
+	// lies in rows of the others is padding, which counts in no loss and in no batch's statistics, and whose labels and ids
+	// nobody looks at. Batch 0: all are there.
 	Batch, Examples int
 }
 

@@ -19,6 +19,8 @@ type Examples struct {
 	Weights *gorgonia.Node
 	// Whole says why padding would count in the root; nil: it does not, and the batch may be short.
 	Whole error
+	// Rows are the inputs whose rows are those of examples: see Padding.
+	Rows gorgonia.Nodes
 
 	sizes []int // first dimensions of the inputs
 }
@@ -50,6 +52,7 @@ func FindExamples(root *gorgonia.Node, outputs gorgonia.Nodes, inference bool) E
 	if e.Batch == 0 && len(e.sizes) == 1 {
 		e.Batch = e.sizes[0]
 	}
+	e.Rows = rowsOfExamples(e.Batch, append(gorgonia.Nodes{root}, outputs...))
 	if !below[e.Weights] && root.Shape().IsScalar() {
 		s := examplesSearch{batch: e.Batch, inference: inference, padded: make(map[*gorgonia.Node]bool), fine: make(map[*gorgonia.Node]bool), seen: make(map[*gorgonia.Node]bool)}
 		for _, n := range data {
@@ -138,6 +141,13 @@ func (s *examplesSearch) counts(n *gorgonia.Node) error {
 func (s *examplesSearch) countsIn(n *gorgonia.Node) error {
 	switch o := n.Op().(type) {
 	case *op.SoftmaxCrossEntropy:
+		rows := op.Children(n)[0].Shape()
+		switch {
+		case s.batch == 0:
+			return errors.New(unknownBatch)
+		case rows[0]%s.batch != 0:
+			return fmt.Errorf("padding would count in %v of %v, whose rows are not those of examples; %s", o, rows, whatToDo)
+		}
 		return s.joins(op.Children(n)[0])
 	case *op.MSE:
 		rows := op.Children(n)[0].Shape()

@@ -23,6 +23,7 @@
 package ref
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/paragon-train/paragon/internal/compute/op"
@@ -140,8 +141,8 @@ func (r *Runner) SetExamples(n int) error {
 	return nil
 }
 
-// run runs a machine on the examples that are there.
-func (r *Runner) run(m gorgonia.VM) error {
+// run runs a machine on the examples that are there. After an error the running statistics are as before.
+func (r *Runner) run(m gorgonia.VM) (err error) {
 	r.mode.Batch, r.mode.Examples = r.batch.Batch, r.there
 	if r.empty {
 		r.mode.Batch = 1 // any number of rows is a multiple of it, and none counts
@@ -155,6 +156,23 @@ func (r *Runner) run(m gorgonia.VM) error {
 		if err := r.Set(w.Name(), weights); err != nil {
 			return err
 		}
+	}
+	var inputs []any
+	for _, n := range r.batch.Rows {
+		if v, ok := n.Value().(*tensor.Dense); ok {
+			inputs = append(inputs, v.Data())
+		}
+	}
+	padding := plan.NewPadding(r.batch.Batch, inputs)
+	padding.Fill(r.there)
+	defer padding.Restore()
+	for _, s := range op.States(r.loss.Graph()) {
+		before := s.Value.Clone().(*tensor.Dense)
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, tensor.Copy(s.Value, before))
+			}
+		}()
 	}
 	return run(m)
 }

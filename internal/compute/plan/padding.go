@@ -1,0 +1,156 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/paragon-train/paragon/internal/compute/op"
+	"gorgonia.org/gorgonia"
+)
+
+// A Padding is the rows of inputs beyond the examples of a short batch. In a run they hold the first example's numbers, row by row:
+// so no op meets numbers that no example has, and what padding holds reaches no arithmetic. Zeros would not do: ops of gorgonia's such as a
+// logarithm have infinite derivatives there, and 0·∞ in a gradient is no number. After the run the rows are as they were.
+//
+// It belongs to one program or runner, and fills and restores in turn. A whole batch costs nothing.
+type Padding struct {
+	batch  int
+	inputs []any // memory of inputs: slices of numbers whose rows are those of examples
+	saved  []any // what their padding holds, during a run
+	from   int   // the first row of an example that is padding; batch: there is none
+}
+
+// NewPadding is for inputs whose memory is given, each with some rows for each of batch examples; a batch of 0 has no padding.
+func NewPadding(batch int, inputs []any) *Padding {
+	return &Padding{batch: batch, inputs: inputs, saved: make([]any, len(inputs)), from: batch}
+}
+
+// Padding is that of a program with this plan and memory.
+func (p *Plan) Padding(host *Host, e *Examples) *Padding {
+	var inputs []any
+	for i, v := range p.Inputs {
+		if slices.Contains(e.Rows, v.Node) {
+			inputs = append(inputs, host.Inputs[i].Data)
+		}
+	}
+	return NewPadding(p.Batch, inputs)
+}
+
+// Fill gives the padding of a batch of n examples the first example's numbers, or zeros if there is no example.
+func (p *Padding) Fill(n int) {
+	if p.from = min(n, p.batch); p.from == p.batch {
+		return
+	}
+	for i, m := range p.inputs {
+		switch m := m.(type) {
+		case []float32:
+			p.saved[i] = fill(m, p.saved[i], n, p.batch)
+		case []float64:
+			p.saved[i] = fill(m, p.saved[i], n, p.batch)
+		case []int32:
+			p.saved[i] = fill(m, p.saved[i], n, p.batch)
+		case []int64:
+			p.saved[i] = fill(m, p.saved[i], n, p.batch)
+		case []int:
+			p.saved[i] = fill(m, p.saved[i], n, p.batch)
+		case []bool:
+			p.saved[i] = fill(m, p.saved[i], n, p.batch)
+		}
+	}
+}
+
+// Restore gives the padding back what it held before Fill.
+func (p *Padding) Restore() {
+	if p.from == p.batch {
+		return
+	}
+	for i, m := range p.inputs {
+		switch m := m.(type) {
+		case []float32:
+			copy(m[len(m)/p.batch*p.from:], p.saved[i].([]float32))
+		case []float64:
+			copy(m[len(m)/p.batch*p.from:], p.saved[i].([]float64))
+		case []int32:
+			copy(m[len(m)/p.batch*p.from:], p.saved[i].([]int32))
+		case []int64:
+			copy(m[len(m)/p.batch*p.from:], p.saved[i].([]int64))
+		case []int:
+			copy(m[len(m)/p.batch*p.from:], p.saved[i].([]int))
+		case []bool:
+			copy(m[len(m)/p.batch*p.from:], p.saved[i].([]bool))
+		}
+	}
+	p.from = p.batch
+}
+
+// fill fills what follows n examples of m, and returns what it was, in the memory of saved if that has room.
+func fill[T any](m []T, saved any, n, batch int) []T {
+	size := len(m) / batch
+	rest := m[size*n:]
+	memory, _ := saved.([]T)
+	memory = append(memory[:0], rest...)
+	if n == 0 {
+		clear(rest)
+		return memory
+	}
+	for len(rest) > 0 {
+		rest = rest[copy(rest, m[:size]):]
+	}
+	return memory
+}
+
+// rowsOfExamples lists the inputs that a graph's roots are computed from and whose rows are those of examples: their number is a multiple of
+// the batch, and the ops between input and root keep them in order. An input that is reshaped so that its rows are no longer those of
+// examples, such as a number for each class, or that is the second argument of a matrix product, is none.
+func rowsOfExamples(batch int, roots gorgonia.Nodes) gorgonia.Nodes {
+	if batch == 0 || len(roots) == 0 {
+		return nil
+	}
+	inputs := make(map[*gorgonia.Node]bool)
+	for _, l := range op.Leaves(roots[0].Graph()) {
+		if l.Role == op.RoleInput || l.Role == op.RoleLabels {
+			inputs[l.Node] = true
+		}
+	}
+	multiple := func(n *gorgonia.Node) bool { return n.Shape().Dims() > 0 && n.Shape()[0]%batch == 0 }
+	var found gorgonia.Nodes
+	seen := make(map[*gorgonia.Node]bool)
+	for todo := slices.Clone(roots); len(todo) > 0; {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if seen[n] {
+			continue
+		}
+		seen[n] = true
+		if inputs[n] && multiple(n) {
+			found = append(found, n)
+		}
+		for i, c := range op.Children(n) {
+			if keepsRows(n, i, multiple) {
+				todo = append(todo, c)
+			}
+		}
+	}
+	return found
+}
+
+// keepsRows reports whether rows of argument i of node n, if they are those of examples, are so in n, too. gorgonia's types of ops are
+// not exported: they are recognised by the type's name.
+func keepsRows(n *gorgonia.Node, i int, multiple func(n *gorgonia.Node) bool) bool {
+	switch n.Op().(type) {
+	case *op.Conv2D, *op.Linear, *op.BatchNorm2D, *op.BiasAdd:
+		return i == 0
+	case *op.Embedding:
+		return i == 1
+	case *op.Reshape:
+		return multiple(n)
+	}
+	switch strings.TrimPrefix(fmt.Sprintf("%T", n.Op()), "*") {
+	case "gorgonia.reshapeOp":
+		return multiple(n)
+	case "gorgonia.linAlgBinOp":
+		return n.Shape().Dims() > 2 || i == 0
+	}
+	return true
+}
