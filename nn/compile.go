@@ -169,6 +169,9 @@ func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 	if err := checkMemory(p.plan, alike != nil); err != nil {
 		return err
 	}
+	if err := checkLone(p.plan); err != nil {
+		return err
+	}
 	logSlow(p.plan, p.graph)
 	if p.host, err = newHost(p.plan, p.graph, cfg.Share, p.device.gpu); err != nil {
 		return err

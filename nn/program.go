@@ -196,6 +196,7 @@ func (p *Program) begin() error {
 		return errors.New("nn: run: the program, or one that shares memory with it, is running; one at a time may run")
 	}
 	p.fillWeights()
+	p.sayLone()
 	p.padding.Fill(p.there)
 	return nil
 }

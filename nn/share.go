@@ -17,6 +17,7 @@ import (
 // A shared is what programs have in common that share with each other (Config.Share); a program that shares with none has one of its own.
 type shared struct {
 	running  atomic.Bool // one of the programs is
+	lone     bool        // it was logged that a batch has one value of a channel
 	programs []*Program  // that are not closed
 	gpu      *cuda.GPU   // nil on a CPU
 	trained  *trained    // of the programs for training; nil: there was none so far

@@ -60,7 +60,7 @@ func (e *Executor) shortNorm(s drv.Stream, b kernels.BatchNorm, images, there in
 }
 
 // shortNormGrad is its gradient; of the other images dx is 0.
-func (e *Executor) shortNormGrad(s drv.Stream, b kernels.BatchNormGrad, images, there int) error {
+func (e *Executor) shortNormGrad(s drv.Stream, b kernels.BatchNormGrad, lone *loneNorm, images, there int) error {
 	all, channel := b.Rows, 4*int64(b.C)
 	b.Rows = all / images * there
 	if there == 0 {
@@ -68,6 +68,10 @@ func (e *Executor) shortNormGrad(s drv.Stream, b kernels.BatchNormGrad, images, 
 			return err
 		}
 		if err := e.zero(s, b.DBeta, 0, channel); err != nil {
+			return err
+		}
+	} else if there == 1 && lone != nil {
+		if err := lone.gradient(s, b); err != nil {
 			return err
 		}
 	} else if err := e.gpu.kernels.BatchNormGrad(s, b); err != nil {

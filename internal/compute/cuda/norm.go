@@ -56,6 +56,10 @@ func (l *lowering) batchNorm() (lowered, error) {
 	if p != nil {
 		l.workspace, o.Apart = max(l.workspace, p.Workspace()), true
 	}
+	lone, err := l.lone(o.In[0], bn)
+	if err != nil {
+		return lowered{}, err
+	}
 	workspace := l.room(e.gpu.kernels.BatchNormWorkspace(c))
 	own := l.room(8 * int64(c)) // of statistics that no gradient reads
 	return l.done(func() launch {
@@ -71,6 +75,8 @@ func (l *lowering) batchNorm() (lowered, error) {
 		images := o.In[0].Shape[0]
 		return func(s drv.Stream) error {
 			switch there := e.rows(images); {
+			case there == 1 && lone != nil:
+				return lone.run(s, b)
 			case there < images:
 				return e.shortNorm(s, b, images, there)
 			case p != nil:
@@ -115,6 +121,14 @@ func (l *lowering) batchNormGrad() (lowered, error) {
 	if p != nil {
 		l.workspace, o.Apart = max(l.workspace, p.Workspace()), true
 	}
+	bn, err := e.normOf(o)
+	if err != nil {
+		return lowered{}, err
+	}
+	lone, err := l.lone(o.In[0], bn)
+	if err != nil {
+		return lowered{}, err
+	}
 	return l.done(func() launch {
 		b.X, b.Gamma, b.Mean, b.InvStd, b.DY = e.at(o.In[0]), e.at(o.In[1]), e.at(o.In[2]), e.at(o.In[3]), e.at(o.In[4])
 		switch {
@@ -135,7 +149,7 @@ func (l *lowering) batchNormGrad() (lowered, error) {
 		return func(s drv.Stream) error {
 			switch there := e.rows(images); {
 			case there < images:
-				return e.shortNormGrad(s, b, images, there)
+				return e.shortNormGrad(s, b, lone, images, there)
 			case p != nil:
 				return p.Run(s, e.store.workspace.device, a)
 			}
