@@ -34,7 +34,7 @@ func writeWhy(w io.Writer, y control.Why) error {
 		fmt.Fprintf(w, "%s.\n", s)
 	}
 	if len(y.Waits) == 0 {
-		fmt.Fprintln(w, "No one is waiting at the scheduler.")
+		fmt.Fprintln(w, "No one is waiting at the scheduler, and no push or pull has waited for 5 s.")
 	} else {
 		t := metrics.Table{Columns: []string{"who", "waits", "at", "for"}}
 		for _, x := range y.Waits {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -137,6 +138,7 @@ func (n *Node) heartbeats(every, lease time.Duration) {
 		m := &wire.Heartbeat{Node: uint64(n.id), Generation: n.membership.Generation, Step: n.step, Epoch: n.epoch, Adaptation: n.adaptation}
 		n.mu.Unlock()
 		m.Record = n.record()
+		m.Call, m.WaitsFor, m.WaitsMillis = n.longestWait()
 		ctx, cancel := context.WithTimeout(n.ctx, max(every, lease/3))
 		asked := time.Now()
 		m.Sent = n.clock.Now()
@@ -154,6 +156,26 @@ func (n *Node) heartbeats(every, lease time.Duration) {
 			return
 		}
 	}
+}
+
+// longestWait is what the function of ReportWaits says, within the limits of its message.
+func (n *Node) longestWait() (call, whom string, millis uint32) {
+	n.mu.Lock()
+	longest := n.waits
+	n.mu.Unlock()
+	if longest == nil {
+		return "", "", 0
+	}
+	call, whom, waited := longest()
+	return shorten(call, wire.MaxWaitText), shorten(whom, wire.MaxWaitText), uint32(min(max(waited.Milliseconds(), 0), math.MaxUint32))
+}
+
+// shorten cuts a text to so many bytes of valid UTF-8.
+func shorten(text string, most int) string {
+	if len(text) > most {
+		text = text[:most]
+	}
+	return strings.ToValidUTF8(text, "")
 }
 
 // record is what the process measures of itself now, encoded.

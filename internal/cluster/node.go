@@ -86,8 +86,9 @@ type Node struct {
 	lastLogged time.Time     // when the log last said that the scheduler does not answer
 	step       uint64
 	epoch      uint64
-	adaptation string             // what the next heartbeats report of it
-	callers    map[string]*caller // by address
+	adaptation string                                           // what the next heartbeats report of it
+	waits      func() (call, whom string, waited time.Duration) // what they report of the process's calls; nil: nothing
+	callers    map[string]*caller                               // by address
 }
 
 // A position is a node's generation and rank in one membership.
@@ -146,6 +147,14 @@ func (n *Node) ReportAdaptation(text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.adaptation = text
+}
+
+// ReportWaits takes a function that says which of the process's calls has waited longest, for whom, and for how long; no call: none has waited for long.
+// It is called before each heartbeat, which takes that to the scheduler for those who ask why the job stands still.
+func (n *Node) ReportWaits(longest func() (call, whom string, waited time.Duration)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.waits = longest
 }
 
 // WorkerRange is from how many to how many workers the job may have as rank 0 wishes; most is 0 where no one carries a wish out.

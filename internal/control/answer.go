@@ -81,7 +81,7 @@ func (d *Done) check() error {
 	return nil
 }
 
-// Why is the answer to OpWhy: who waits for whom at the scheduler, longest first.
+// Why is the answer to OpWhy: who waits for whom at the scheduler, and the workers' pushes and pulls that have waited for seconds, longest first.
 type Why struct {
 	Error string `json:"error,omitempty"`
 	Waits []Wait `json:"waits"`

@@ -231,6 +231,23 @@ func (c *Core) status() *control.Status {
 	return s
 }
 
+// maxCallsThatWait bounds the answer's size: their texts come from workers.
+const maxCallsThatWait = 64
+
+// callsThatWait are the workers' calls that have waited for a server, or for another worker of their host, longest first.
+func (c *Core) callsThatWait() (waits []control.Wait) {
+	for _, n := range c.living(wire.RoleWorker) {
+		if x := n.wait; x.At != "" {
+			x.Who, x.Seconds = c.who(n.Node), x.Seconds+c.now.Sub(n.heard).Seconds()
+			waits = append(waits, x)
+		}
+	}
+	slices.SortStableFunc(waits, longerWait)
+	return waits[:min(len(waits), maxCallsThatWait)]
+}
+
+func longerWait(a, b control.Wait) int { return int(b.Seconds*1000) - int(a.Seconds*1000) }
+
 func (c *Core) why() *control.Why {
 	w := &control.Why{Waits: []control.Wait{}, Slow: c.slowest()}
 	add := func(waits []wait, what func(wait) string, whom func(wait) string) {
@@ -256,7 +273,8 @@ func (c *Core) why() *control.Why {
 			w.Waits = append(w.Waits, control.Wait{Who: "the job", At: "a silent node", For: c.graceText(n), Seconds: c.now.Sub(n.graceSince).Seconds()})
 		}
 	}
-	slices.SortStableFunc(w.Waits, func(a, b control.Wait) int { return int(b.Seconds*1000) - int(a.Seconds*1000) })
+	w.Waits = append(w.Waits, c.callsThatWait()...)
+	slices.SortStableFunc(w.Waits, longerWait)
 	newest := uint64(0)
 	workers := c.counting(wire.RoleWorker)
 	for _, n := range workers {

@@ -96,6 +96,7 @@ type node struct {
 	joinBy     time.Time // dropped if it is not ready by then
 	step       uint64
 	epoch      uint64
+	wait       control.Wait // the longest of its calls, as it said when it was heard last; At is empty: none has waited for long
 }
 
 type state uint8
@@ -498,6 +499,7 @@ func (c *Core) current(request, id, generation uint64) *node {
 func (c *Core) heartbeat(request uint64, m *wire.Heartbeat) {
 	if n := c.member(request, m.Node); n != nil {
 		n.step, n.epoch = m.Step, m.Epoch
+		n.wait = control.Wait{At: m.Call, For: m.WaitsFor, Seconds: float64(m.WaitsMillis) / 1000}
 		if m.Adaptation != "" && m.Adaptation != c.reported && n.Role == wire.RoleWorker && n.Counts() && n.Rank == 0 {
 			c.adapted(n, m.Adaptation)
 		}

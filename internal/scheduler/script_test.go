@@ -234,7 +234,8 @@ func (s *script) do(t *testing.T, line string) string {
 		_, text, _ := strings.Cut(line, "{")
 		m = &wire.Heartbeat{Node: a.num("node", 1), Generation: 1, Adaptation: "{" + text}
 	case "heartbeat":
-		m = &wire.Heartbeat{Node: a.num("node", 1), Generation: a.num("gen", 1), Step: a.num("step", 0)}
+		m = &wire.Heartbeat{Node: a.num("node", 1), Generation: a.num("gen", 1), Step: a.num("step", 0), Call: a["call"], WaitsFor: a["for"],
+			WaitsMillis: uint32(a.num("waits", 0))}
 	case "leave":
 		m = &wire.Leave{Node: a.num("node", 1), OK: a["failed"] == "", Reason: a["failed"]}
 	case "barrier":

@@ -203,8 +203,13 @@ type Cut struct {
 //	     .     8  sent        the node's clock when it sent this, in nanoseconds of Unix time (int64)
 //	     .     4  length      of the record, at most MaxRecord
 //	     .     n  record      what the process measures of itself (telemetry.Record); empty: nothing
+//	     .     4  waits       milliseconds that the longest of the worker's calls has waited for others; 0: none has waited for long
+//	     .     4  length      of the call, at most MaxWaitText
+//	     .     n  call        that call; empty: there is none
+//	     .     4  length      of whom it waits for, at most MaxWaitText
+//	     .     n  waitsfor    whom it waits for
 //
-// The scheduler keeps the newest adaptation of rank 0. Introduced in version 1; sent, record and the answer in version 2.
+// The scheduler keeps the newest adaptation of rank 0. Introduced in version 1; sent, record and the answer in version 2; waits, call and waitsfor in version 3.
 type Heartbeat struct {
 	Node       uint64
 	Generation uint64
@@ -213,6 +218,10 @@ type Heartbeat struct {
 	Adaptation string
 	Sent       int64
 	Record     []byte
+
+	WaitsMillis uint32
+	Call        string
+	WaitsFor    string
 }
 
 // Beat is the answer to Heartbeat.

@@ -165,6 +165,9 @@ func (m *Heartbeat) fields(c *coder) {
 	c.text(&m.Adaptation, MaxAdaptation)
 	c.i64(&m.Sent)
 	c.bytes(&m.Record, MaxRecord)
+	c.u32(&m.WaitsMillis)
+	c.text(&m.Call, MaxWaitText)
+	c.text(&m.WaitsFor, MaxWaitText)
 }
 
 func (m *Beat) Kind() Kind { return KindBeat }

@@ -27,7 +27,7 @@ package wire
 
 // Version is the version of the frame format and of all messages. Processes of two versions refuse each other when they connect: a message that gets a
 // field takes a new version, once per release.
-const Version = 2
+const Version = 3
 
 // Limits. A frame beyond them is an error, found before memory is allocated for it.
 const (
@@ -38,6 +38,7 @@ const (
 
 	MaxAdaptation = 4 << 10   // bytes of Heartbeat.Adaptation
 	MaxRecord     = 2 << 10   // bytes of Heartbeat.Record and Leave.Record
+	MaxWaitText   = 1 << 10   // bytes of Heartbeat.Call, and of WaitsFor
 	MaxTraceChunk = 256 << 10 // bytes of TraceChunk.Data and ProfilePart.Data
 	MaxList       = 1 << 16   // items of one list
 )

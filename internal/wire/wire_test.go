@@ -198,7 +198,7 @@ func TestHeaderIsCheckedBeforeItIsBelieved(t *testing.T) {
 		edit func([]byte)
 		want string
 	}{
-		{"version", func(b []byte) { b[0] = 1 }, "version 1, want 2"},
+		{"version", func(b []byte) { b[0] = 1 }, "version 1, want 3"},
 		{"zeros", func(b []byte) { b[3] = 9 }, "bytes 2 and 3 are 0 and 9, want 0"},
 		{"head", func(b []byte) { b[6] = 0x11 }, "a head of 1114202 and a payload of 1048576 bytes, want at most 1048576 and 67108864"},
 		{"payload", func(b []byte) { b[11] = 0xff }, "bytes, want at most 1048576 and 67108864"},
