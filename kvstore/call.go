@@ -25,8 +25,9 @@ type call struct {
 	payload         [][]byte
 	dst             []byte
 
-	summed bool   // a push that a worker of this host adds up with those of others
-	got    []byte // the answer's payload, in dst
+	summed bool                   // a push that a worker of this host adds up with those of others
+	leader atomic.Pointer[string] // that worker, while it is asked
+	got    []byte                 // the answer's payload, in dst
 
 	spans   callSpans
 	started transport.Started
@@ -259,17 +260,28 @@ func (s *store) explain(err error) error {
 
 // stamp writes the current membership into the request.
 func (c *call) stamp() {
-	node := c.op.s.node
-	for {
-		g := node.Generation()
-		c.origin.Node, c.origin.Rank = uint64(node.ID()), uint32(node.Rank())
-		if c.origin.Generation = uint64(g); node.Generation() == g { // so the rank read above belongs to generation g
-			break
-		}
-	}
+	stamp(c.op.s.node, c.origin)
 	if c.many != nil {
 		c.many.stamp()
 	}
+}
+
+func stamp(node member, o *wire.Origin) {
+	for {
+		g := node.Generation()
+		o.Node, o.Rank = uint64(node.ID()), uint32(node.Rank())
+		if o.Generation = uint64(g); node.Generation() == g { // so the rank read above belongs to generation g
+			return
+		}
+	}
+}
+
+// asked is whom the call waits for at the moment: a server, or the worker of this host that adds up for it.
+func (c *call) asked() string {
+	if leader := c.leader.Load(); leader != nil {
+		return *leader + ", which adds up for this host"
+	}
+	return c.peer()
 }
 
 func (c *call) peer() string {

@@ -136,7 +136,7 @@ func (p *densePush) prepare(k *key, by *Step, verb string, grads, outs [][]float
 			p.heads[i].Threshold = 0
 		}
 		call := &p.calls[i]
-		call.summed = summed && s.hostSums.sumsShard(k, i)
+		call.group(summed, round)
 		if pull {
 			call.answer, call.dst = &p.values[i], p.answers.shardBuffer(k, p.into, i)
 		} else {

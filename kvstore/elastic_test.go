@@ -34,6 +34,7 @@ type crowd struct {
 	opts   []kvstore.Option
 	logger *slog.Logger
 	at     func(w *hand, step uint64) // called by each worker before its step
+	mixed  bool                       // workers of odd and of even ranks make other calls for one key
 
 	running sync.WaitGroup
 	mu      sync.Mutex                   // guards the rest, and the kv and dead of each hand
@@ -192,6 +193,10 @@ func (w *hand) push(ctx context.Context, flag []float32) error {
 	}
 	by := kv.Weighted(examplesOf, true)
 	grads := map[string][]float32{"a": {own}, "b": {own, own}, "c": slices.Repeat([]float32{own}, 30_000)}
+	turn := w.step
+	if c.mixed {
+		turn += uint64(kv.Rank())
+	}
 	var calls sync.WaitGroup
 	errs := make([]error, len(crowdKeys))
 	for i, key := range crowdKeys {
@@ -204,7 +209,7 @@ func (w *hand) push(ctx context.Context, flag []float32) error {
 				if errs[i] = by.PushRows(ctx, key, rows, []float32{own, own, own, own, own}); errs[i] == nil {
 					errs[i] = kv.PullRows(ctx, key, rows, out)
 				}
-			case (w.step+uint64(i))%2 == 0:
+			case (turn+uint64(i))%2 == 0:
 				out = grads[key]
 				errs[i] = by.PushPull(ctx, key, [][]float32{out}, [][]float32{out})
 			default:

@@ -46,6 +46,10 @@ type hostSummer struct {
 	stop   chan struct{}
 	work   sync.WaitGroup
 	host   atomic.Pointer[hostView]
+	ctx    context.Context // ends with close
+	cancel context.CancelFunc
+
+	departures departures
 
 	mu          sync.Mutex           // guards the rest
 	keys        map[uint64]*key      // those that were initialised, by ID
@@ -56,6 +60,7 @@ type hostSummer struct {
 type hostView struct {
 	generation uint64
 	group      []uint64 // the nodes that take part, in rank order; fewer than two: none
+	names      []string // theirs
 	away       []bool   // by server: it is on another host
 }
 
@@ -76,7 +81,8 @@ func (l *hostListener) close() {
 // startHostSums takes part in sums within the host.
 func (s *store) startHostSums(l *hostListener) *hostSummer {
 	h := &hostSummer{s: s, node: l.node, all: l.mode == HostSumsOn, stop: make(chan struct{}), keys: map[uint64]*key{}, unreachable: map[uint64]time.Time{}}
-	h.sums = hostsum.New(hostsum.Config{Length: h.length, Forward: h.forward, AnyOrder: s.anyOrder, Wait: s.noteEvery, Logger: s.logger})
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.sums = hostsum.New(hostsum.Config{Length: h.length, Forward: h.forward, AnyOrder: s.anyOrder, Wait: s.noteEvery * 9 / 10, Logger: s.logger})
 	h.server = transport.NewServer(l, h.sums, l.transport)
 	h.update()
 	h.work.Go(h.follow)
@@ -117,6 +123,7 @@ func (h *hostSummer) update() {
 	}
 	for _, x := range group {
 		v.group = append(v.group, x.Node)
+		v.names = append(v.names, fmt.Sprintf("worker %d on %s (node %d, pid %d)", x.Rank, x.Host, x.Node, x.PID))
 	}
 	for i := range m.Nodes {
 		if n := &m.Nodes[i]; n.Role == wire.RoleServer && n.Rank >= 0 {
@@ -127,7 +134,9 @@ func (h *hostSummer) update() {
 		}
 	}
 	h.sums.SetMembership(m.Generation, own, group)
-	h.host.Store(v)
+	if old := h.host.Swap(v); old != nil && old.generation != v.generation {
+		h.tellAll()
+	}
 }
 
 // close ends this worker's part. No call of the store is under way.
@@ -136,6 +145,7 @@ func (h *hostSummer) close() {
 		return
 	}
 	close(h.stop)
+	h.cancel()
 	h.sums.Close()
 	if sent, dissolved := h.sums.Counts(); sent+dissolved > 0 {
 		h.s.logger.Debug("kvstore: host sums made by this worker", "sent", sent, "dissolved", dissolved)
@@ -220,9 +230,23 @@ func (h *hostSummer) sumsShard(k *key, i int) bool {
 	return k.size > smallValues && server < len(v.away) && v.away[server] // smaller keys share messages
 }
 
+// group decides whether the push goes to the worker of this host that adds up its shard. Where it does not, although others' may, that worker is told.
+func (c *call) group(summed bool, round uint64) {
+	h := c.op.s.hostSums
+	if c.summed = false; h == nil || !h.sumsShard(c.key, c.shard) {
+		return
+	}
+	if c.summed = summed; summed {
+		h.departures.remove(*c.origin)
+	} else {
+		h.leave(*c.origin, round)
+	}
+}
+
 // askLeader sends the push to the worker of this host that adds up its shard, and waits for the new value. It returns false if this worker is to push for itself.
 func (c *call) askLeader() bool {
 	o, h := c.op, c.op.s.hostSums
+	defer c.leader.Store(nil)
 	pause, began := firstPause, time.Now()
 	for patience := h.s.noteEvery; ; {
 		err := c.tryLeader()
@@ -244,6 +268,9 @@ func (c *call) askLeader() bool {
 			o.noteAttempt(c, err)
 		case refusal.Code == wire.CodeStaleGeneration || refusal.Code == wire.CodeBusy:
 		default:
+			if time.Since(began) > h.s.noteEvery/2 { // it says whom it has waited for
+				o.noteAttempt(c, err)
+			}
 			return false
 		}
 		if time.Since(began) > patience {
@@ -279,7 +306,9 @@ func (c *call) tryLeader() (err error) {
 		return errNoLeader
 	}
 	c.stamp()
-	leader := v.group[hostsum.Leader(push.Key, push.Shard, len(v.group))]
+	at := hostsum.Leader(push.Key, push.Shard, len(v.group))
+	leader := v.group[at]
+	c.leader.Store(&v.names[at])
 	if leader == push.Node {
 		c.got, err = h.sums.Call(c.op, push, c.answer.(*wire.Value), c.dst, c.payload...)
 		return err

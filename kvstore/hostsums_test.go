@@ -47,7 +47,12 @@ func onHosts(c *jobtest.Config) { c.WorkersPerHost = 2 }
 
 // Workers that add up within their hosts come, go and are lost in the middle of rounds, as in TestWorkersComeAndGoWhileOthersTrain; also the connections among
 // them break.
-func TestWorkersOfHostsComeAndGoWhileOthersTrain(t *testing.T) {
+func TestWorkersOfHostsComeAndGoWhileOthersTrain(t *testing.T) { hostsComeAndGo(t, false) }
+
+// They may do so while some push and then pull where others do both in one: nobody waits for a group that does not come together.
+func TestWorkersOfHostsWithOtherCallsComeAndGoWhileOthersTrain(t *testing.T) { hostsComeAndGo(t, true) }
+
+func hostsComeAndGo(t *testing.T, mixed bool) {
 	for seed := range seeds(2, 8) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -59,6 +64,8 @@ func TestWorkersOfHostsComeAndGoWhileOthersTrain(t *testing.T) {
 					return random.IntN(n)
 				}
 				c := newCrowd(t, 4, 80, seed, cluster.Elastic{}, nil, onHosts)
+				c.mixed = mixed
+				began := time.Now()
 				c.opts = []kvstore.Option{kvstore.WithHostSums(kvstore.HostSumsOn)}
 				c.job.Net.Delay(faultnet.Any, faultnet.Any, time.Millisecond, 3*time.Millisecond)
 				var once sync.Map
@@ -101,6 +108,11 @@ func TestWorkersOfHostsComeAndGoWhileOthersTrain(t *testing.T) {
 				c.run(4)
 				c.wantEnded(map[string]error{"worker0": kvstore.ErrRemoved, "worker1": kvstore.ErrRemoved, "worker3": nil, "worker5": nil, "worker6": nil, "worker7": nil})
 				c.wantLedger(lost...)
+				if took := time.Since(began); took > 25*time.Second {
+					t.Errorf("80 steps with two losses took %v of fake time, want at most 25 s", took)
+				} else {
+					t.Logf("took %v of fake time", took)
+				}
 			})
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/transport"
 )
 
 // An op is one operation of a Store: concurrent requests to servers that succeed or fail together. It is the context of its requests. It may be
@@ -34,7 +35,7 @@ type op struct {
 	stop       chan struct{}
 	cause      error
 	lastAnswer string // the text of the last failed attempt
-	lastCall   *call  // the call that made it
+	lastAsked  string // who answered it; empty: there was none
 	after      []after
 	lastID     uint64 // the newest entry's in after
 
@@ -164,7 +165,7 @@ const readGrace = 100 * time.Millisecond
 
 // reset makes the op ready for its next run. Between runs nothing else writes to the op.
 func (o *op) reset() {
-	if o.cause == nil && o.lastCall == nil {
+	if o.cause == nil && o.lastAsked == "" {
 		return
 	}
 	o.ending.Wait() // derived contexts panic if they find no error
@@ -173,7 +174,7 @@ func (o *op) reset() {
 	if o.cause != nil {
 		o.cause, o.stop = nil, make(chan struct{})
 	}
-	o.lastAnswer, o.lastCall = "", nil
+	o.lastAnswer, o.lastAsked = "", ""
 }
 
 // fail ends all requests of the op. The first cause is kept.
@@ -198,25 +199,30 @@ func (o *op) result() error { return o.cause }
 func (o *op) noteAttempt(c *call, err error) {
 	text := err.Error()
 	var r *refused
-	if errors.As(err, &r) && r.refusal.Text != "" {
+	var refusal *transport.Refusal
+	switch {
+	case errors.As(err, &r) && r.refusal.Text != "":
 		text = r.refusal.Text
+	case errors.As(err, &refusal) && refusal.Text != "":
+		text = refusal.Text
 	}
+	who := c.asked()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.lastAnswer, o.lastCall = text, c
+	o.lastAnswer, o.lastAsked = text, who
 }
 
-// waiting says which server the op waits for, and what that answered last.
+// waiting says whom the op waits for, and what was answered last.
 func (o *op) waiting() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.lastCall == nil {
+	if o.lastAsked == "" {
 		for i := range o.calls {
-			return "no answer yet from " + o.calls[i].peer()
+			return "no answer yet from " + o.calls[i].asked()
 		}
 		return ""
 	}
-	return o.lastCall.peer() + ": " + o.lastAnswer
+	return o.lastAsked + ": " + o.lastAnswer
 }
 
 func (o *op) waitedFor(cause error, waited time.Duration) error {
@@ -225,6 +231,14 @@ func (o *op) waitedFor(cause error, waited time.Duration) error {
 
 func (o *op) wrap(err error) error {
 	return &ShardError{Verb: o.verb, Key: o.key, Shard: -1, Round: o.round, Err: err}
+}
+
+// name says what the op does: push-pull of key "w", round 3.
+func (o *op) name() string {
+	if o.key == "" {
+		return o.verb
+	}
+	return fmt.Sprintf("%s of key %.200q, round %d", o.verb, o.key, o.round)
 }
 
 // log writes a line about a long wait: one line in noteEvery for all ops that wait at the same time (9/10 of it, because timers are not exact).

@@ -161,6 +161,23 @@ func (l *opWatcher) check() (left time.Duration, any bool, ended <-chan struct{}
 	return left, any, l.contextDone
 }
 
+// longest returns what the call of the program that has waited longest is, whom it waits for, and for how long; empty: none has waited for noteEvery.
+func (l *opWatcher) longest() (call, whom string, waited time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	var longest *op
+	for o := l.first; o != nil; o = o.watch.after {
+		if w := now - o.watch.began; !o.background && w >= l.s.noteEvery && w > waited {
+			longest, waited = o, w
+		}
+	}
+	if longest == nil {
+		return "", "", 0
+	}
+	return longest.name(), longest.waiting(), waited
+}
+
 // endWatched fails the ops under the watched context, which has ended.
 func (l *opWatcher) endWatched(ended <-chan struct{}) {
 	l.mu.Lock()

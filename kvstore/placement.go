@@ -137,6 +137,7 @@ func (p *placementTracker) refresh() error {
 	}
 	p.version.Store(got.Placement) // stored after the servers: a call that reads this version sends to the new servers
 	for k, shards := range moved {
+		p.s.hostSums.moved(k, shards)
 		p.work.Go(func() { k.unreplicated.Load().resend(p.ctx, k, shards) })
 	}
 	return nil

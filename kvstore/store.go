@@ -79,6 +79,11 @@ func newStore(set settings, kind string, node member) *store {
 	if s.async {
 		node.Recorder().Collect(s.missed.collect)
 	}
+	if n, ok := node.(interface {
+		ReportWaits(func() (call, whom string, waited time.Duration))
+	}); ok {
+		n.ReportWaits(s.watcher.longest)
+	}
 	s.trackPlacement() // last, because its goroutine uses all of the store
 	return s
 }

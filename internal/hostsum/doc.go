@@ -4,6 +4,8 @@
 // them to the shard's server, and it hands over its own. When all workers of the host are there the leader forwards their sum, which names its
 // contributors (wire.Push), and answers all of them with the value that comes back.
 //
+// A worker whose call needs no group, such as a push that is acknowledged at once, pushes for itself and says so (Server.Leave): rounds do not wait for it.
+//
 // A Server keeps nothing that cannot be lost. If anything goes wrong (a worker is late, the membership has changed, the server refuses the sum) it
 // refuses with wire.CodePushAlone, or CodeStaleGeneration, and each worker pushes for itself, or tries again in the new generation. The shard's
 // server counts each contribution once, and adds in the same order whoever has made the sums of the hosts.

@@ -27,6 +27,7 @@ type sums struct {
 	settled map[uint64]uint64 // by node: its newest push in a round that has ended, which this leader does not take again
 	absent  map[uint64]int    // by node: rounds in a row that were dissolved because it did not come
 	taken   map[uint64]int    // by node: payloads that are being received
+	apart   map[uint64]uint64 // by node: the number of the push with which it began to push for itself; not there: it comes
 }
 
 // Limits for each shard.
@@ -95,6 +96,9 @@ func (t *sums) join(p *wire.Push, data *shard.Buffer, lent loan, at time.Time) (
 	if p.Seq <= t.settled[p.Node] {
 		return nil, alone("push %d of node %d: its round has ended here", p.Seq, p.Node)
 	}
+	if p.Seq >= t.apart[p.Node] {
+		delete(t.apart, p.Node)
+	}
 	r, err := t.round(p, at)
 	if err != nil {
 		return nil, err
@@ -107,6 +111,9 @@ func (t *sums) join(p *wire.Push, data *shard.Buffer, lent loan, at time.Time) (
 		x.seq = p.Seq // it has been told
 		t.settled[p.Node] = p.Seq
 		t.forget(r)
+		if m := t.gone(); m != nil {
+			return nil, alone("round %d: %v pushes for itself", p.Round, m)
+		}
 		return nil, alone("round %d was dissolved", p.Round)
 	case x.seq == p.Seq: // it was sent before
 		if x.lent != nil { // over a connection that broke, most likely: what was lent there may be gone
@@ -133,6 +140,53 @@ func (t *sums) join(p *wire.Push, data *shard.Buffer, lent loan, at time.Time) (
 	}
 	r.using++
 	return r, nil
+}
+
+// leave takes note that a worker pushes for itself, with the push p and until it comes again. Rounds up to p's do not wait for it any longer.
+func (t *sums) leave(p *wire.Push) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over != nil {
+		return t.over
+	}
+	delete(t.absent, p.Node)
+	if p.Seq > t.newest(p.Node) {
+		t.apart[p.Node] = max(t.apart[p.Node], p.Seq)
+	}
+	for _, r := range slices.Clone(t.rounds) {
+		x := r.find(p.Node)
+		if r.number > p.Round || x == nil || x.seq != 0 {
+			continue
+		}
+		x.seq = p.Seq // it will not come to this round
+		if r.state == gathering {
+			r.dissolve(alone("round %d: %v pushes for itself", r.number, x.member))
+		} else {
+			t.forget(r)
+		}
+	}
+	return nil
+}
+
+// newest is the number of the newest push with which a worker has come.
+func (t *sums) newest(node uint64) uint64 {
+	seq := t.settled[node]
+	for _, r := range t.rounds {
+		if x := r.find(node); x != nil {
+			seq = max(seq, x.seq)
+		}
+	}
+	return seq
+}
+
+// gone returns a member that pushes for itself; nil: there is none.
+func (t *sums) gone() *member {
+	for i := range t.members {
+		if t.apart[t.members[i].node] != 0 {
+			return &t.members[i]
+		}
+	}
+	return nil
 }
 
 // take counts a payload of a worker as under way; false: too many are. give ends that, and the use of its round unless nil.
@@ -182,6 +236,9 @@ func (t *sums) round(p *wire.Push, at time.Time) (*round, error) {
 	}
 	r.timer = time.AfterFunc(t.s.cfg.Wait, r.expire)
 	t.rounds = append(t.rounds, r)
+	if m := t.gone(); m != nil {
+		r.dissolve(alone("round %d: %v pushes for itself", r.number, m))
+	}
 	return r, nil
 }
 
@@ -411,7 +468,7 @@ func (r *round) waiting() string {
 			missing = append(missing, r.slots[i].member.String())
 		}
 	}
-	return fmt.Sprintf("round %d has waited %v for %s", r.number, time.Since(r.began).Round(time.Millisecond), strings.Join(missing, ", "))
+	return fmt.Sprintf("round %d has waited %v for a push of %s", r.number, time.Since(r.began).Round(time.Millisecond), strings.Join(missing, ", "))
 }
 
 // alone refuses a push: the worker is to send it to the shard's server itself.

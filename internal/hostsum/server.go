@@ -169,26 +169,12 @@ func (c *call) prepare(n int) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := &s.view
-	switch i := slices.IndexFunc(v.members, func(m member) bool { return m.node == p.Node }); {
-	case s.ended:
-		return alone("the worker that sums is leaving")
-	case p.Generation != v.generation:
-		return transport.Refuse(wire.CodeStaleGeneration, v.generation, "host sums: stale generation: sender's %d, ours %d", p.Generation, v.generation)
-	case i < 0 || len(v.members) < 2 || v.members[i].rank != p.Rank:
-		return alone("node %d (rank %d) is not of this host's %d workers", p.Node, p.Rank, len(v.members))
-	case Leader(p.Key, p.Shard, len(v.members)) != v.own:
-		return alone("another worker of the host sums key %d shard %d", p.Key, p.Shard)
-	}
-	id := shardID{p.Key, p.Shard}
-	t := s.shards[id]
-	if t == nil {
-		t = &sums{s: s, key: p.Key, shard: p.Shard, n: int(length), members: v.members, own: v.own,
-			settled: map[uint64]uint64{}, absent: map[uint64]int{}, taken: map[uint64]int{}}
-		s.shards[id] = t
+	t, err := s.sumsOf(p, length)
+	if err != nil {
+		return err
 	}
 	if !t.take(p.Node) {
-		return transport.Refuse(wire.CodeBusy, v.generation, "host sums: %d pushes of node %d to key %d shard %d are under way", maxPayloads, p.Node, p.Key, p.Shard)
+		return transport.Refuse(wire.CodeBusy, p.Generation, "host sums: %d pushes of node %d to key %d shard %d are under way", maxPayloads, p.Node, p.Key, p.Shard)
 	}
 	c.sums, c.taken = t, true
 	s.active++
@@ -196,6 +182,45 @@ func (c *call) prepare(n int) error {
 		c.data = s.pool.Get(max(n, 8))
 	}
 	return nil
+}
+
+// sumsOf returns the state of a push's shard, of so many values, if its sender is of this host and this worker adds up the shard. The caller holds the mutex.
+func (s *Server) sumsOf(p *wire.Push, length uint64) (*sums, error) {
+	v := &s.view
+	switch i := slices.IndexFunc(v.members, func(m member) bool { return m.node == p.Node }); {
+	case s.ended:
+		return nil, alone("the worker that sums is leaving")
+	case p.Generation != v.generation:
+		return nil, transport.Refuse(wire.CodeStaleGeneration, v.generation, "host sums: stale generation: sender's %d, ours %d", p.Generation, v.generation)
+	case i < 0 || len(v.members) < 2 || v.members[i].rank != p.Rank:
+		return nil, alone("node %d (rank %d) is not of this host's %d workers", p.Node, p.Rank, len(v.members))
+	case Leader(p.Key, p.Shard, len(v.members)) != v.own:
+		return nil, alone("another worker of the host sums key %d shard %d", p.Key, p.Shard)
+	}
+	id := shardID{p.Key, p.Shard}
+	t := s.shards[id]
+	if t == nil {
+		t = &sums{s: s, key: p.Key, shard: p.Shard, n: int(length), members: v.members, own: v.own,
+			settled: map[uint64]uint64{}, absent: map[uint64]int{}, taken: map[uint64]int{}, apart: map[uint64]uint64{}}
+		s.shards[id] = t
+	}
+	return t, nil
+}
+
+// Leave takes note that a worker pushes a shard for itself, with a push of which request has all but the values, and until it pushes to this Server again:
+// rounds do not wait for it.
+func (s *Server) Leave(request *wire.Push) error {
+	length, ok := s.cfg.Length(request.Key, request.Shard)
+	if !ok {
+		return transport.Refuse(wire.CodeBusy, 0, "host sums: key %d shard %d is not initialised here yet", request.Key, request.Shard)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, err := s.sumsOf(request, length)
+	if err != nil {
+		return err
+	}
+	return t.leave(request)
 }
 
 // A remoteLoan is a gradient in the memory of another process; an ownLoan is one in this one, of a call that waits.
@@ -316,6 +341,9 @@ func (s *Server) Serve(ctx context.Context, r *transport.Request) (transport.Res
 		c = &call{s: s}
 		if err := c.decode(r); err != nil {
 			return transport.Response{}, err
+		}
+		if p := &c.push; !p.Answer && p.N == 0 && p.Seq > 0 {
+			return transport.Response{Message: &wire.Ack{}}, s.Leave(p)
 		}
 		if err := c.prepare(0); err != nil {
 			return transport.Response{}, err

@@ -116,7 +116,10 @@ type AwaitShard struct {
 // counted, or none: CodePushAlone if some were counted before, if one is not a worker of the generation or cannot contribute to the round, if the
 // server has a guard, or if it measures norms of preconditioned gradients. Each worker then pushes for itself. If all were counted before it is a repeat.
 //
-// Introduced in version 1, contributors in version 2.
+// To the worker of a host that adds up the shard, a push with n 0, answer 0 and no payload says that the sender pushes for itself in this round, and until it
+// comes again; the others of the host do not wait for it. Answer: Ack.
+//
+// Introduced in version 1, contributors in version 2, n 0 in version 3.
 type Push struct {
 	Origin
 	Round        uint64

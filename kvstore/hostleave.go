@@ -1,0 +1,150 @@
+package kvstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/hostsum"
+	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
+)
+
+// departures are the shards that this worker pushes for itself although its host adds them up: by calls that no group takes, such as Push, or with
+// compression. The leader of each was told, or is being told, so that the host's other workers do not wait.
+type departures struct {
+	mu sync.Mutex // guards of
+	of map[keyShard]*wire.Push
+}
+
+type keyShard struct {
+	key   uint64
+	shard uint32
+}
+
+// add returns what to tell the leader of a shard; nil: it was told before.
+func (d *departures) add(o wire.Origin, round uint64) *wire.Push {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	id := keyShard{o.Key, o.Shard}
+	if d.of[id] != nil {
+		return nil
+	}
+	if d.of == nil {
+		d.of = map[keyShard]*wire.Push{}
+	}
+	d.of[id] = &wire.Push{Origin: o, Round: round}
+	return d.of[id]
+}
+
+// remove forgets a shard that goes to its leader again, which sees that by itself.
+func (d *departures) remove(o wire.Origin) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.of) > 0 {
+		delete(d.of, keyShard{o.Key, o.Shard})
+	}
+}
+
+// failed forgets a shard whose leader could not be told: the next push tries again.
+func (d *departures) failed(p *wire.Push) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if id := (keyShard{p.Key, p.Shard}); d.of[id] == p {
+		delete(d.of, id)
+	}
+}
+
+// all returns what leaders of another membership are to be told.
+func (d *departures) all() (list []*wire.Push) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, p := range d.of {
+		again := *p
+		d.of[id] = &again
+		list = append(list, &again)
+	}
+	return list
+}
+
+// leave tells the leader of a shard that this worker pushes for itself, in a round and until it comes again.
+func (h *hostSummer) leave(o wire.Origin, round uint64) {
+	if len(h.host.Load().group) < 2 {
+		return
+	}
+	if p := h.departures.add(o, round); p != nil {
+		h.work.Go(func() { h.tell(p) })
+	}
+}
+
+// moved tells the leaders of shards that are at other servers now: until all of this host's workers know that, some go to the leader and some do not.
+func (h *hostSummer) moved(k *key, shards []int) {
+	if h == nil || k.form != wire.FormDense {
+		return
+	}
+	seq, round := k.next()
+	for _, i := range shards {
+		h.leave(k.origin(i, seq+1), round)
+	}
+}
+
+// tellAll tells the leaders of a new membership.
+func (h *hostSummer) tellAll() {
+	if list := h.departures.all(); len(list) > 0 {
+		h.work.Go(func() {
+			for _, p := range list {
+				h.tell(p)
+			}
+		})
+	}
+}
+
+// tell tells a shard's leader that this worker pushes for itself. It tries again for as long as the others would wait.
+func (h *hostSummer) tell(p *wire.Push) {
+	pause, began := firstPause, time.Now()
+	for {
+		err := h.tryTell(p)
+		var refusal *transport.Refusal
+		if err == nil || errors.As(err, &refusal) && refusal.Code == wire.CodePushAlone {
+			return
+		}
+		if time.Since(began) > h.s.noteEvery {
+			h.departures.failed(p)
+			return
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-h.ctx.Done():
+			t.Stop()
+			return
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+func (h *hostSummer) tryTell(p *wire.Push) error {
+	request := *p
+	stamp(h.node, &request.Origin)
+	v := h.host.Load()
+	if len(v.group) < 2 {
+		return errNoLeader
+	}
+	leader := v.group[hostsum.Leader(p.Key, p.Shard, len(v.group))]
+	if leader == request.Node {
+		return h.sums.Leave(&request)
+	}
+	if h.isUnreachable(leader) {
+		return errNoLeader
+	}
+	peer, err := h.node.Worker(cluster.NodeID(leader))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, leaderGrace)
+	defer cancel()
+	_, err = peer.Call(ctx, &request, &wire.Ack{}, nil)
+	return err
+}
