@@ -5,7 +5,8 @@
 //	go run ./bench/machines docs/design/measured/*.txt
 //
 // The files are what bench/peers and bench/kv print: lines of Go's benchmarks below a head that says which machine it is. Each ratio to a peer
-// is a row, and each machine a column; a row that a machine could not measure says why.
+// is a row, and each machine a column, or several where its files have other notes, such as the peer's version; a row that a machine could not measure, or
+// during which other processes were at work, says so.
 package main
 
 import (
@@ -17,6 +18,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/paragon-train/paragon/bench/internal/machine"
 )
 
 func main() {
@@ -50,20 +53,23 @@ func run(files []string, out io.Writer) error {
 // A table has a row for each ratio, in the order in which they came, and a column for each machine.
 type table struct {
 	machines []string
+	notes    map[string]string // by machine: its first note
 	rows     []string
 	cells    map[string]map[string]string // by row and machine
 }
 
 // read adds a file's results.
 func (t *table) read(in io.Reader) error {
-	machine := ""
+	column, here := "", ""
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		line := lines.Text()
 		if text, ok := strings.CutPrefix(line, "machine: "); ok {
-			if machine = text; !slices.Contains(t.machines, machine) {
-				t.machines = append(t.machines, machine)
-			}
+			here, column = text, t.column(text, "")
+			continue
+		}
+		if text, ok := strings.CutPrefix(line, "note: "); ok && here != "" {
+			column = t.column(here, text)
 			continue
 		}
 		name, cell := "", ""
@@ -79,18 +85,38 @@ func (t *table) read(in io.Reader) error {
 		} else {
 			continue
 		}
-		if machine == "" {
+		if column == "" {
 			return fmt.Errorf("line %q: no line \"machine: ...\" goes ahead of it", line)
 		}
-		t.put(name, machine, cell)
+		t.put(name, column, cell)
 	}
 	if err := lines.Err(); err != nil {
 		return err
 	}
-	if machine == "" {
+	if here == "" {
 		return errors.New(`no line "machine: ..."`)
 	}
 	return nil
+}
+
+// column returns the name of a machine's column for files with a note. The machine's first note needs no column of its own.
+func (t *table) column(machine, note string) string {
+	if t.notes == nil {
+		t.notes = map[string]string{}
+	}
+	name := machine
+	switch first, known := t.notes[machine]; {
+	case !known && !slices.Contains(t.machines, machine):
+		t.machines = append(t.machines, machine)
+	case known && note != "" && note != first:
+		if name = machine + "; " + note; !slices.Contains(t.machines, name) {
+			t.machines = append(t.machines, name)
+		}
+	}
+	if _, known := t.notes[machine]; !known && note != "" {
+		t.notes[machine] = note
+	}
+	return name
 }
 
 func (t *table) put(row, machine, cell string) {
@@ -116,6 +142,9 @@ func cellOf(fields []string) (string, error) {
 	}
 	if _, ok := value["x"]; !ok {
 		return "", errors.New("want a number of x")
+	}
+	if why := machine.Disturbed(value["others"]); why != "" {
+		return why, nil
 	}
 	cell := fmt.Sprintf("**%.2f** (%.2f to %.2f)", value["x"], value["x-min"], value["x-max"])
 	if ours, ok := value["ours-images/s"]; ok {
@@ -162,6 +191,9 @@ func label(row string) string {
 
 func (t *table) write(w io.Writer) {
 	for i, m := range t.machines {
+		if note := t.notes[m]; note != "" && len(t.machines) > 1 && slices.ContainsFunc(t.machines, func(x string) bool { return strings.HasPrefix(x, m+"; ") }) {
+			m += "; " + note
+		}
 		fmt.Fprintf(w, "- %c: %s\n", 'A'+i, m)
 	}
 	fmt.Fprintf(w, "\nRatio of medians (least to greatest of turns); ours and the peer's.\n\n| work |")

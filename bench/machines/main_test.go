@@ -37,6 +37,42 @@ func TestMachinesStandSideBySide(t *testing.T) {
 	}
 }
 
+// Two versions of a peer on one machine are two columns, whatever the number of files; without a note a file is of the machine's first.
+func TestVersionsOfAPeerStandSideBySide(t *testing.T) {
+	of := func(note, row, ratio string) string {
+		return write(t, "machine: m\n"+note+"BenchmarkRatio/model="+row+" 4 "+ratio+" x 1 x-min 9 x-max 0.03 others\n")
+	}
+	var out bytes.Buffer
+	if err := run([]string{of("note: PyTorch 1\n", "mlp", "2"), of("note: PyTorch 2\n", "mlp", "3"), of("note: PyTorch 1\n", "lenet", "4"), of("note: PyTorch 2\n", "lenet", "5"),
+		of("", "kv", "6")}, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"- A: m; PyTorch 1\n- B: m; PyTorch 2\n",
+		"| mlp | **2.00** (1.00 to 9.00) | **3.00** (1.00 to 9.00) |\n",
+		"| lenet | **4.00** (1.00 to 9.00) | **5.00** (1.00 to 9.00) |\n",
+		"| kv | **6.00** (1.00 to 9.00) |  |\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got no %q in\n%s", want, &out)
+		}
+	}
+}
+
+// A saved ratio during which other processes were at work is not shown as one.
+func TestADisturbedRowHasNoRatio(t *testing.T) {
+	var out bytes.Buffer
+	file := write(t, "machine: m\nBenchmarkRatio/model=lenet 4 39.94 x 1 x-min 99 x-max 0.37 others\nBenchmarkRatio/model=mlp 4 2 x 1 x-min 9 x-max 0.1 others\n")
+	if err := run([]string{file}, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| lenet | disturbed: other processes took 0.37 of the cores, want at most 0.10 |\n", "| mlp | **2.00** (1.00 to 9.00) |\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got no %q in\n%s", want, &out)
+		}
+	}
+}
+
 func TestRefusesWhatSaysNoMachine(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"goos: linux\n", `no line "machine`},
