@@ -165,7 +165,7 @@ fuzz: ## fuzz every decoder for FUZZTIME each
 bench: ## run the benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-bench-peers: ## measure training against PyTorch in turns, where python3-torch is installed (PEERS_ARGS: flags of bench/peers)
+bench-peers: ## measure training against PyTorch in turns, where python3-torch is installed; PEERS_TORCH=latest fetches the newest (PEERS_ARGS: flags of bench/peers)
 	bench/peers/torch.sh $(PEERS_ARGS)
 
 bench-peers-store: ## measure the store against ps-lite in turns, where PSLITE names a checkout of it (PEERS_ARGS: flags of bench/kv)

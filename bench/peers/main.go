@@ -6,7 +6,10 @@
 // speed differs between processes. A row's ratio is that of the medians of all spells, in images a second. Beside it stand the
 // smallest, middle and largest ratio of a spell and the one after it, and the ratio in images a second of CPU time. Only
 // quiet pairs of spells count, during which other processes took at most a twentieth of the cores; up to four times as many
-// are made to get them. Where there are hardly any, all count, and "others" tells how much was taken at most.
+// are made to get them. Where there are hardly any, all count, and "others" tells how much was taken at most: above a tenth the row
+// says so and has no ratio.
+//
+// With --compile a third process takes its turns, PyTorch under torch.compile. The better of the two is the peer.
 //
 // Memory is what the process grew by from before it made the model to its peak, of a process apart with its allocator as it
 // comes and one layout. Scaling rows compare two processes of one thread with one, for each program with itself.
@@ -41,14 +44,15 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := newApp().RunContext(ctx, os.Args); err != nil {
+	if err := newApp(busy).RunContext(ctx, os.Args); err != nil {
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		stop()
 		os.Exit(1)
 	}
 }
 
-func newApp() *cli.App {
+// newApp returns the program; busy is the time in seconds that all cores together have worked.
+func newApp(busy func() float64) *cli.App {
 	return &cli.App{
 		Name:            "peers",
 		Usage:           "measure training and PyTorch's in turns",
@@ -58,6 +62,8 @@ func newApp() *cli.App {
 			&cli.StringFlag{Name: "launch", Value: "bin/launch"},
 			&cli.StringFlag{Name: "python", Value: "python3", Usage: "a Python that has torch"},
 			&cli.StringFlag{Name: "script", Value: "bench/peers/pytorch.py"},
+			&cli.BoolFlag{Name: "compile", Usage: "measure torch.compile beside eager PyTorch; the better one is the peer"},
+			&cli.BoolFlag{Name: "memory", Value: true, Usage: "measure memory, too"},
 			&cli.BoolFlag{Name: "blas-openmp", Usage: "PyTorch's BLAS computes on OpenMP's threads"},
 			&cli.StringFlag{Name: "rows", Value: "threads=2|processes=2", Usage: "only rows that this regular expression matches (.: all)"},
 			&cli.StringFlag{Name: "dtypes", Value: "float32|bf16", Usage: "regular expression of the number types measured"},
@@ -67,10 +73,11 @@ func newApp() *cli.App {
 			&cli.DurationFlag{Name: "budget", Value: 9 * time.Minute, Usage: "of the whole run"},
 			&cli.DurationFlag{Name: "start-limit", Value: time.Minute, Usage: "for one process to get ready or to answer"},
 			&cli.PathFlag{Name: "save", Usage: "folder for the results, in a file named for the machine"},
+			&cli.StringFlag{Name: "save-as", Value: "peers", Usage: "the start of that file's name"},
 			&cli.PathFlag{Name: "table", Usage: "file for a table in Markdown"},
 			&cli.StringFlag{Name: "note", Usage: "added to the table: versions"},
 		},
-		Action: run,
+		Action: func(c *cli.Context) error { return run(c, busy) },
 	}
 }
 
@@ -78,15 +85,17 @@ func newApp() *cli.App {
 type bench struct {
 	ours, launch, python, script string
 	oneBlasPool                  bool // BLAS has no threads of its own
+	compile, memory              bool
 	processes, turns             int
 	seconds                      float64
 	limit                        time.Duration
 	budget                       time.Duration
+	busy                         func() float64
 	out                          io.Writer
 	results                      []result
 }
 
-func run(c *cli.Context) error {
+func run(c *cli.Context, busy func() float64) error {
 	only, err := regexp.Compile(c.String("rows"))
 	if err != nil {
 		return fmt.Errorf("--rows: %w", err)
@@ -98,7 +107,7 @@ func run(c *cli.Context) error {
 	here := machine.Here()
 	var saved bytes.Buffer
 	b := &bench{
-		ours: c.String("ours"), launch: c.String("launch"), python: c.String("python"), script: c.String("script"), oneBlasPool: c.Bool("blas-openmp"),
+		busy: busy, ours: c.String("ours"), launch: c.String("launch"), python: c.String("python"), script: c.String("script"), oneBlasPool: c.Bool("blas-openmp"), compile: c.Bool("compile"), memory: c.Bool("memory"),
 		processes: c.Int("processes"), turns: c.Int("turns"), seconds: c.Float64("seconds"), limit: c.Duration("start-limit"), budget: c.Duration("budget"),
 		out: io.MultiWriter(c.App.Writer, &saved),
 	}
@@ -149,7 +158,7 @@ func run(c *cli.Context) error {
 			}
 		}
 		if c.Path("save") != "" {
-			if err := here.Save(c.Path("save"), "peers", saved.Bytes()); err != nil {
+			if err := here.Save(c.Path("save"), c.String("save-as"), saved.Bytes()); err != nil {
 				return fmt.Errorf("--save: %w", err)
 			}
 		}

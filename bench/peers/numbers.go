@@ -46,25 +46,33 @@ const (
 	patience   = 4    // times as many spells as asked for are made, in the hope of quiet ones
 )
 
-func quietPair(a, b rate) bool { return a.others <= quietShare && b.others <= quietShare }
-
-// quietPairs keeps the pairs of spells during which nothing else ran, if there are some; else all. Threads that wait for each
+// quietTurns keeps the turns during whose spells nothing else ran, if there are some; else all. Threads that wait for each
 // other by spinning, as PyTorch's do, lose far more by others' load than those that do not.
-func quietPairs(a, b []rate) (qa, qb []rate) {
-	for i := range a {
-		if quietPair(a[i], b[i]) {
-			qa, qb = append(qa, a[i]), append(qb, b[i])
+func quietTurns(sides ...[]rate) [][]rate {
+	quiet := make([][]rate, len(sides))
+	for i := range sides[0] {
+		if slices.ContainsFunc(sides, func(s []rate) bool { return s[i].others > quietShare }) {
+			continue
+		}
+		for k, s := range sides {
+			quiet[k] = append(quiet[k], s[i])
 		}
 	}
-	if len(qa) < quietFew {
-		return a, b
+	if len(quiet[0]) < quietFew {
+		return sides
 	}
-	return qa, qb
+	return quiet
 }
 
 // others is the largest share of the cores that others took during a spell that counts.
 func (r *result) others() float64 {
-	return max(slices.Max(of(others, r.ours)), slices.Max(of(others, r.peer)))
+	most := 0.0
+	for _, rates := range [][]rate{r.ours, r.peer, r.oursAlone, r.peerAlone} {
+		for _, x := range rates {
+			most = max(most, x.others)
+		}
+	}
+	return most
 }
 
 // busy is the time in seconds that all cores together have worked; 0 where the system does not tell.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -30,11 +31,14 @@ func serving(seconds, memory string) string {
 		"echo ready\nwhile read -r what _; do if [ $what = run ]; then echo 1 " + seconds + " " + seconds + "; else echo 7000000 " + memory + " " + memory + "; fi; done\n"
 }
 
+// idle is a machine on which nobody else works.
+func idle() float64 { return 0 }
+
 func TestTakesTurnsAndPrintsRatios(t *testing.T) {
 	ours := program(t, serving("0.5", "30000000"))
 	peer := program(t, serving("1", "50000000"))
 	var out bytes.Buffer
-	app := newApp()
+	app := newApp(idle)
 	app.Writer = &out
 	table := filepath.Join(t.TempDir(), "table.md")
 	err := app.RunContext(t.Context(), []string{"peers", "--ours", ours, "--python", peer, "--script", "script", "--launch", program(t, "echo 'worker 0 | spell 10 6 6'; echo 'worker 1  | spell 10 6 6'; echo 'worker 1 host exit 0 spell 10 6 6'\n"),
@@ -73,7 +77,7 @@ func TestNamesAProgramThatFails(t *testing.T) {
 	} {
 		run := func(args ...string) (string, error) {
 			var out bytes.Buffer
-			app := newApp()
+			app := newApp(idle)
 			app.Writer, app.ErrWriter = &out, io.Discard
 			err := app.RunContext(t.Context(), append(args, "--rows", "mlp/batch=64/threads=1/dtype=float32", "--processes", "1", "--turns", "1"))
 			return out.String(), err
@@ -95,7 +99,7 @@ func TestSlowProgramsAreRows(t *testing.T) {
 	good, slow := program(t, serving("1", "1")), program(t, "if [ $3 = resnet18-imagenet ]; then exec sleep 600; fi\n"+serving("1", "1"))
 	run := func(args ...string) string {
 		var out bytes.Buffer
-		app := newApp()
+		app := newApp(idle)
 		app.Writer = &out
 		table, folder := filepath.Join(t.TempDir(), "table.md"), t.TempDir()
 		if err := app.RunContext(t.Context(), append([]string{"peers", "--ours", good, "--python", slow, "--script", "script", "--rows", "(imagenet|mlp)/batch=64/threads=1/dtype=float32",
@@ -136,6 +140,78 @@ func TestSlowProgramsAreRows(t *testing.T) {
 	}
 }
 
+// The faster of eager and compiled PyTorch is the peer, and both are printed; one that cannot compile is eager.
+func TestThePeerIsTheBetterOfEagerAndCompiled(t *testing.T) {
+	ours := program(t, serving("0.5", "1"))
+	for _, test := range []struct{ name, script, ratio, other string }{
+		{"compiled is faster", "if [ \"$7\" = compile ]; then\n" + serving("0.25", "1") + "else\n" + serving("1", "1") + "fi\n", "0.50 x", `program=pytorch-compile \t\d+\t250000000 ns/op`},
+		{"eager is faster", "if [ \"$7\" = compile ]; then\n" + serving("2", "1") + "else\n" + serving("1", "1") + "fi\n", "2.00 x", `program=pytorch-compile \t\d+\t2000000000 ns/op`},
+		{"no compiler", "if [ \"$7\" = compile ]; then echo no g++ >&2; exit 1; fi\n" + serving("1", "1"), "2.00 x", `# BenchmarkStep/.*program=pytorch-compile: .*no g\+\+`},
+	} {
+		var out bytes.Buffer
+		app := newApp(idle)
+		app.Writer = &out
+		if err := app.RunContext(t.Context(), []string{"peers", "--ours", ours, "--python", program(t, test.script), "--script", "script", "--rows", "mlp/batch=64/threads=2/dtype=float32",
+			"--processes", "1", "--turns", "1", "--seconds", "0", "--compile", "--memory=false"}); err != nil {
+			t.Fatalf("%s: %v", test.name, err)
+		}
+		for _, want := range []string{`(?m)^(BenchmarkRatio/.*\t` + test.ratio + `\t|# BenchmarkRatio/.*disturbed)`, test.other, `program=pytorch-eager \t\d+\t1000000000 ns/op`} {
+			if !regexp.MustCompile(want).MatchString(out.String()) {
+				t.Errorf("%s: got no %s in\n%s", test.name, want, &out)
+			}
+		}
+	}
+}
+
+// A row during which other processes were at work has no ratio: neither in the output, nor in the table.
+func TestADisturbedRowHasNoRatio(t *testing.T) {
+	worked := 0.0
+	busy := func() float64 { // between two calls the cores work for a hundred seconds
+		worked += 100
+		return worked
+	}
+	good := program(t, serving("1", "1"))
+	var out bytes.Buffer
+	app := newApp(busy)
+	app.Writer = &out
+	table, folder := filepath.Join(t.TempDir(), "table.md"), t.TempDir()
+	if err := app.RunContext(t.Context(), []string{"peers", "--ours", good, "--python", good, "--script", "script", "--rows", "imagenet/batch=64/(threads|processes)=2/dtype=float32",
+		"--launch", program(t, "for i in 0 1; do echo spell 10 6 6; done\n"),
+		"--processes", "1", "--turns", "1", "--memory=false", "--table", table, "--save", folder, "--save-as", "apart"}); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := filepath.Glob(filepath.Join(folder, "apart-*.txt"))
+	if err != nil || len(saved) != 1 {
+		t.Fatalf("got files %v, %v, want one", saved, err)
+	}
+	kept, err := os.ReadFile(saved[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, text := range map[string]string{"output": out.String(), "table": string(written), "saved": string(kept)} {
+		if !strings.Contains(text, "disturbed: other processes took ") || regexp.MustCompile(`(?m)^Benchmark(Ratio|Scaling)|\d x\t|\(\d`).MatchString(text) {
+			t.Errorf("%s: got a ratio, or no word of what disturbed it:\n%s", where, text)
+		}
+	}
+}
+
+// The script refuses what it does not know before it measures anything.
+func TestScriptRefusesAnUnknownTorch(t *testing.T) {
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("needs a shell")
+	}
+	cmd := exec.Command("sh", "torch.sh")
+	cmd.Env = append(os.Environ(), "PEERS_TORCH=newest")
+	said, err := cmd.CombinedOutput()
+	if want := `PEERS_TORCH is "newest"; want latest`; err == nil || !strings.Contains(string(said), want) {
+		t.Errorf("got %v and %q, want an error with %q", err, said, want)
+	}
+}
+
 func TestMedianAndPairs(t *testing.T) {
 	if got := median([]float64{5, 1, 9}); got != 5 {
 		t.Errorf("median of 5, 1, 9: got %v, want 5", got)
@@ -151,11 +227,11 @@ func TestMedianAndPairs(t *testing.T) {
 
 func TestLeavesOutLoadedPairs(t *testing.T) {
 	quiet, loaded := rate{wall: 2}, rate{wall: 1, others: 0.5}
-	a, b := quietPairs([]rate{quiet, quiet, loaded, quiet, quiet}, []rate{quiet, loaded, quiet, quiet, quiet})
-	if len(a) != 3 || len(b) != 3 {
-		t.Errorf("three of five pairs are quiet: got %d and %d", len(a), len(b))
+	got := quietTurns([]rate{quiet, quiet, loaded, quiet, quiet}, []rate{quiet, loaded, quiet, quiet, quiet})
+	if len(got[0]) != 3 || len(got[1]) != 3 {
+		t.Errorf("three of five turns are quiet: got %d and %d", len(got[0]), len(got[1]))
 	}
-	if a, b = quietPairs([]rate{quiet, loaded}, []rate{quiet, loaded}); len(a) != 2 || len(b) != 2 {
-		t.Errorf("one quiet pair is too few: got %d and %d pairs, want both", len(a), len(b))
+	if got = quietTurns([]rate{quiet, loaded}, []rate{quiet, loaded}); len(got[0]) != 2 || len(got[1]) != 2 {
+		t.Errorf("one quiet turn is too few: got %d and %d turns, want both", len(got[0]), len(got[1]))
 	}
 }

@@ -1,9 +1,10 @@
 """Trains the models of bench/cpu with PyTorch, in turns with it: forward, loss, backward and SGD with momentum on random data.
 
-    pytorch.py serve MODEL BATCH THREADS DTYPE     speaks the protocol of "cpu serve" on standard input and output
-    pytorch.py train MODEL BATCH PROCESSES STEPS   DistributedDataParallel over gloo, one thread a process
+    pytorch.py serve MODEL BATCH THREADS DTYPE [compile]   speaks the protocol of "cpu serve" on standard input and output
+    pytorch.py train MODEL BATCH PROCESSES STEPS           DistributedDataParallel over gloo, one thread a process
 
-PyTorch takes the faster of its two memory layouts, measured before it says "ready".
+PyTorch takes the faster of its two memory layouts, measured before it says "ready". With "compile" torch.compile makes the
+forward and backward passes and the optimizer's step; without it they are eager.
 """
 
 import os
@@ -72,7 +73,7 @@ MODELS = {
 
 
 class Training:
-    def __init__(self, model, batch, dtype, layout=torch.contiguous_format, wrap=lambda m: m):
+    def __init__(self, model, batch, dtype, layout=torch.contiguous_format, wrap=lambda m: m, compiled=False):
         shape, make = MODELS[model]
         torch.manual_seed(1)
         net, x = make(), torch.randn(batch, *shape)
@@ -81,13 +82,19 @@ class Training:
         self.net, self.x, self.labels = wrap(net), x, torch.randint(0, 10, (batch,))
         self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9)
         self.bf16 = dtype == "bf16"
+        self.update = self.optimizer.step
+        if compiled:
+            self.loss, self.update = torch.compile(self.loss), torch.compile(self.update)
+
+    def loss(self):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bf16):
+            return F.cross_entropy(self.net(self.x), self.labels)
 
     def step(self):
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bf16):
-            loss = F.cross_entropy(self.net(self.x), self.labels)
+        loss = self.loss()
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        self.optimizer.step()
+        self.update()
 
 
 def cpu_time():
@@ -104,9 +111,9 @@ def spell(step, more):
     return n, time.perf_counter() - start, cpu_time() - cpu
 
 
-def faster(model, batch, dtype, layouts):
+def faster(model, batch, dtype, layouts, compiled):
     """The training in the faster layout: the better of two short spells each, in turns, after two steps."""
-    trainings = [Training(model, batch, dtype, layout) for layout in layouts]
+    trainings = [Training(model, batch, dtype, layout, compiled=compiled) for layout in layouts]
     if len(trainings) == 1:
         return trainings[0]
     best = [float("inf")] * len(trainings)
@@ -135,7 +142,7 @@ def reset_peak():
         pass
 
 
-def serve(model, batch, threads, dtype):
+def serve(model, batch, threads, dtype, compiled):
     torch.set_num_threads(threads)
     choices = {"plain": torch.contiguous_format, "last": torch.channels_last}
     layouts = [choices[os.environ["TORCH_LAYOUT"]]] if "TORCH_LAYOUT" in os.environ else list(choices.values())
@@ -143,7 +150,7 @@ def serve(model, batch, threads, dtype):
         layouts = layouts[:1]
     reset_peak()
     before = status("VmRSS")
-    t = faster(model, batch, dtype, layouts)
+    t = faster(model, batch, dtype, layouts, compiled)
     for _ in range(2):
         t.step()
     print("ready", flush=True)
@@ -174,7 +181,7 @@ def train(rank, model, batch, processes, steps, rendezvous):
 if __name__ == "__main__":
     what, model, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
     if what == "serve":
-        serve(model, batch, int(sys.argv[4]), sys.argv[5])
+        serve(model, batch, int(sys.argv[4]), sys.argv[5], "compile" in sys.argv[6:])
     else:
         processes, steps = int(sys.argv[4]), int(sys.argv[5])
         with tempfile.TemporaryDirectory() as folder:

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/paragon-train/paragon/bench/internal/machine"
+	"github.com/paragon-train/paragon/bench/internal/processes"
 )
 
 // A row is one work for both programs. processes is 1, or 2 for a scaling row: then each program is measured with two processes
@@ -51,6 +54,8 @@ type rate struct{ wall, cpu, others float64 }
 type result struct {
 	row
 	ours, peer               []rate
+	eager, compiled          []rate // the peer's two; compiled is empty where it was not measured
+	uncompiled               string // why it was not
 	oursAlone, peerAlone     []rate // scaling rows: of one process
 	plan, oursPeak, peerPeak float64
 	late                     string // why there is no ratio; "": there is one
@@ -64,8 +69,13 @@ func (b *bench) measure(ctx context.Context, r row, until time.Time) (result, er
 	res := result{row: r}
 	for i := 0; i < b.processes && (i == 0 || time.Now().Before(until)); i++ {
 		err := b.turnsOf(ctx, &res, until)
-		res.ours = res.ours[:len(res.peer)]
-		if errors.Is(err, errLate) && len(res.peer) > 0 {
+		whole := len(res.eager)
+		if res.compiled != nil {
+			whole = min(whole, len(res.compiled))
+			res.compiled = res.compiled[:whole]
+		}
+		res.ours, res.eager = res.ours[:whole], res.eager[:whole]
+		if errors.Is(err, errLate) && whole > 0 {
 			break // the spells that were made count
 		}
 		if err != nil {
@@ -73,15 +83,29 @@ func (b *bench) measure(ctx context.Context, r row, until time.Time) (result, er
 		}
 	}
 	all := len(res.ours)
-	res.ours, res.peer = quietPairs(res.ours, res.peer)
-	var theirs peerError
-	if err := b.memoryOf(ctx, &res); errors.Is(err, errLate) || errors.As(err, &theirs) {
-		res.plan, res.oursPeak, res.peerPeak = 0, 0, 0 // not measured
-	} else if err != nil {
-		return res, err
+	mode := res.choosePeer()
+	if b.memory {
+		var theirs peerError
+		if err := b.memoryOf(ctx, &res, mode); errors.Is(err, errLate) || errors.As(err, &theirs) {
+			res.plan, res.oursPeak, res.peerPeak = 0, 0, 0 // not measured
+		} else if err != nil {
+			return res, err
+		}
 	}
 	b.print("paragon", res.row, res.ours, res.oursPeak)
+	if b.compile {
+		b.print("pytorch-eager", res.row, res.eager, 0)
+		if len(res.compiled) > 0 {
+			b.print("pytorch-compile", res.row, res.compiled, 0)
+		} else {
+			fmt.Fprintf(b.out, "# BenchmarkStep/%v/program=pytorch-compile: %s\n", r, res.uncompiled)
+		}
+	}
 	b.print("pytorch", res.row, res.peer, res.peerPeak)
+	if res.late = machine.Disturbed(res.others()); res.late != "" {
+		fmt.Fprintf(b.out, "# BenchmarkRatio/%v: %s\n", r, res.late)
+		return res, nil
+	}
 	lo, mid, hi := pairs(res.ours, res.peer)
 	memory := ""
 	if res.peerPeak > 0 {
@@ -92,7 +116,29 @@ func (b *bench) measure(ctx context.Context, r row, until time.Time) (result, er
 	return res, nil
 }
 
-// turnsOf starts a pair of processes and lets them take turns.
+// A side is a process that takes turns, and its rates.
+type side struct {
+	p     *process
+	rates *[]rate
+}
+
+// choosePeer keeps the quiet turns, if there are enough, and makes the better of the peer's two the peer. It returns what more that one is started with.
+func (r *result) choosePeer() (mode []string) {
+	if len(r.compiled) == 0 {
+		quiet := quietTurns(r.ours, r.eager)
+		r.ours, r.eager = quiet[0], quiet[1]
+		r.peer = r.eager
+		return nil
+	}
+	quiet := quietTurns(r.ours, r.eager, r.compiled)
+	r.ours, r.eager, r.compiled = quiet[0], quiet[1], quiet[2]
+	if r.peer = r.eager; ratio(wall, r.compiled, r.eager) > 1 {
+		r.peer, mode = r.compiled, []string{"compile"}
+	}
+	return mode
+}
+
+// turnsOf starts a process of each program and lets them take turns.
 func (b *bench) turnsOf(ctx context.Context, res *result, until time.Time) error {
 	ours, err := b.start(ctx, b.tuned(res.row), b.ourServe(res.row)...)
 	if err != nil {
@@ -104,30 +150,46 @@ func (b *bench) turnsOf(ctx context.Context, res *result, until time.Time) error
 		return err
 	}
 	defer peer.stop()
+	sides := []side{{ours, &res.ours}, {peer, &res.eager}}
+	if b.compile && res.uncompiled == "" {
+		compiled, err := b.start(ctx, b.tuned(res.row), append(b.peerServe(res.row), "compile")...)
+		if err != nil && ctx.Err() != nil {
+			return err
+		} else if err != nil { // eager PyTorch is the peer
+			res.uncompiled, res.compiled = processes.Reason(err), nil
+		} else {
+			defer compiled.stop()
+			sides = append(sides, side{compiled, &res.compiled})
+		}
+	}
 	quiet := 0
 	for turn := 0; quiet < b.turns && turn < patience*b.turns && (turn == 0 || time.Now().Before(until)); turn++ {
-		for _, side := range []struct {
-			p     *process
-			rates *[]rate
-		}{{ours, &res.ours}, {peer, &res.peer}} {
-			before := busy()
+		undisturbed := true
+		for _, side := range sides {
+			before := b.busy()
 			n, err := side.p.run(b.seconds)
 			if err != nil {
 				return err
 			}
 			got := rateOf(n, res.batch)
-			got.others = max(0, (busy()-before-n[2])/n[1]/float64(runtime.NumCPU()))
+			got.others = othersShare(b.busy()-before-n[2], n[1])
 			*side.rates = append(*side.rates, got)
+			undisturbed = undisturbed && got.others <= quietShare
 		}
-		if last := len(res.ours) - 1; quietPair(res.ours[last], res.peer[last]) {
+		if undisturbed {
 			quiet++
 		}
 	}
 	return nil
 }
 
+// othersShare is the share of the cores that other processes took, which worked so many seconds of CPU time within seconds.
+func othersShare(worked, seconds float64) float64 {
+	return max(0, worked/seconds/float64(runtime.NumCPU()))
+}
+
 // memoryOf asks processes of their own, with plain settings, for their peaks. Of PyTorch's two layouts the smaller counts.
-func (b *bench) memoryOf(ctx context.Context, res *result) error {
+func (b *bench) memoryOf(ctx context.Context, res *result, mode []string) error {
 	peak := func(env []string, args []string) (plan, grown float64, err error) {
 		p, err := b.start(ctx, env, args...)
 		if err != nil {
@@ -145,7 +207,7 @@ func (b *bench) memoryOf(ctx context.Context, res *result) error {
 		return err
 	}
 	for _, layout := range []string{"plain", "last"} {
-		_, grown, err := peak(append(b.plain(res.row), "TORCH_LAYOUT="+layout), b.peerServe(res.row))
+		_, grown, err := peak(append(b.plain(res.row), "TORCH_LAYOUT="+layout), append(b.peerServe(res.row), mode...))
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/paragon-train/paragon/bench/internal/machine"
 	"github.com/paragon-train/paragon/bench/internal/processes"
 )
 
@@ -30,18 +31,27 @@ func (b *bench) measureScaling(ctx context.Context, r row, until time.Time) (res
 			return res, err
 		}
 	}
+	res.late = machine.Disturbed(res.others())
 	for _, p := range []struct {
 		name        string
 		pair, alone []rate
 	}{{"paragon", res.ours, res.oursAlone}, {"pytorch", res.peer, res.peerAlone}} {
 		b.print(p.name, r, p.pair, 0)
 		b.print(p.name, alone, p.alone, 0)
+		if res.late != "" {
+			fmt.Fprintf(b.out, "# BenchmarkScaling/%v/program=%s: %s\n", r, p.name, res.late)
+			continue
+		}
 		lo, mid, hi := pairs(p.pair, p.alone)
 		fmt.Fprintf(b.out, "BenchmarkScaling/%v/program=%s \t%d\t%.2f x\t%.2f x-min\t%.2f x-median\t%.2f x-max\n", r, p.name, len(p.pair), ratio(wall, p.pair, p.alone), lo, mid, hi)
 	}
+	if res.late != "" {
+		fmt.Fprintf(b.out, "# BenchmarkRatio/%v: %s\n", r, res.late)
+		return res, nil
+	}
 	lo, mid, hi := pairs(res.ours, res.peer)
-	fmt.Fprintf(b.out, "BenchmarkRatio/%v \t%d\t%.2f x\t%.2f x-min\t%.2f x-median\t%.2f x-max\t%.0f ours-images/s\t%.0f peer-images/s\n", r, len(res.ours),
-		ratio(wall, res.ours, res.peer), lo, mid, hi, median(of(wall, res.ours)), median(of(wall, res.peer)))
+	fmt.Fprintf(b.out, "BenchmarkRatio/%v \t%d\t%.2f x\t%.2f x-min\t%.2f x-median\t%.2f x-max\t%.2f others\t%.0f ours-images/s\t%.0f peer-images/s\n", r, len(res.ours),
+		ratio(wall, res.ours, res.peer), lo, mid, hi, res.others(), median(of(wall, res.ours)), median(of(wall, res.peer)))
 	return res, nil
 }
 
@@ -83,8 +93,11 @@ func (b *bench) spellAlone(ctx context.Context, args []string, batch int) (rate,
 		return rate{}, err
 	}
 	defer p.stop()
+	before := b.busy()
 	n, err := p.run(b.seconds * float64(b.turns))
-	return rateOf(n, batch), err
+	got := rateOf(n, batch)
+	got.others = othersShare(b.busy()-before-n[2], n[1])
+	return got, err
 }
 
 // spellLine is a process's line, behind its name where launch prints it; not the line that launch repeats at the end.
@@ -102,11 +115,13 @@ func (b *bench) spellOfJob(ctx context.Context, r row, n int, args ...string) (r
 	cmd.WaitDelay = 10 * time.Second
 	var out processes.Tail
 	cmd.Stdout, cmd.Stderr = &out, &out
+	before, started := b.busy(), time.Now()
 	err := cmd.Start()
 	if err == nil {
 		err = cmd.Wait()
 		_ = processes.SignalGroup(cmd, syscall.SIGKILL) // what it has left behind
 	}
+	worked, took := b.busy()-before, time.Since(started).Seconds()
 	switch cause := context.Cause(ctx); {
 	case err != nil && cause == errLate:
 		return rate{}, fmt.Errorf("%s: no end within %v: %w", strings.Join(args[:2], " "), time.Since(begun).Round(time.Second/10), errLate)
@@ -134,5 +149,7 @@ func (b *bench) spellOfJob(ctx context.Context, r row, n int, args ...string) (r
 		got := rateOf(n, r.batch)
 		sum.wall, sum.cpu = sum.wall+got.wall, sum.cpu+got.cpu/float64(len(spells))
 	}
+	own := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() // with the processes that it has waited for
+	sum.others = othersShare(worked-own.Seconds(), took)
 	return sum, nil
 }

@@ -26,7 +26,11 @@ func writeTable(path string, here machine.Machine, note string, took time.Durati
 		fmt.Fprintf(w, "%s.\n", note)
 	}
 	fmt.Fprintf(w, "Examples a second: min / median / max. Ratio of medians; in brackets that of neighbouring spells, min / median / max.\n")
-	fmt.Fprintf(w, "Others: the largest share of the cores that other processes took during a spell that counts; above %.2f the machine was busy, which slows\nthreads that wait by spinning, PyTorch's, far more than ours, and only the ratio by CPU time on one thread means something.\n\n", quietShare)
+	fmt.Fprintf(w, "Others: the largest share of the cores that other processes took during a spell that counts; above %.2f the machine was busy, which slows\nthreads that wait by spinning, PyTorch's, far more than ours, and only the ratio by CPU time on one thread means something; a row that was\ndisturbed has no ratio.\n", quietShare)
+	if b.compile {
+		fmt.Fprintf(w, "PyTorch: the better of eager and torch.compile, which are measured apart.\n")
+	}
+	fmt.Fprintln(w)
 	fmt.Fprintf(w, "| model | batch | threads | dtype | Paragon | PyTorch | ratio | by CPU time | memory, MB: plan, Paragon, PyTorch | ratio | others |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range b.results {
 		if r.processes > 1 {
@@ -42,7 +46,7 @@ func writeTable(path string, here machine.Machine, note string, took time.Durati
 		}
 		lo, mid, hi := pairs(r.ours, r.peer)
 		fmt.Fprintf(w, "| %s | %d | %d | %s | %s | %s | %.2f (%.2f / %.2f / %.2f) | %.2f | %s | %.2f |\n", r.model, r.batch, r.threads, r.dtype,
-			spread(r.ours), spread(r.peer), ratio(wall, r.ours, r.peer), lo, mid, hi, ratio(cpu, r.ours, r.peer), memory, r.others())
+			spread(r.ours), r.spreadOfPeer(), ratio(wall, r.ours, r.peer), lo, mid, hi, ratio(cpu, r.ours, r.peer), memory, r.others())
 	}
 	fmt.Fprintf(w, "\nTwo processes of one thread against one:\n\n| model | batch | program | one process | two | ratio |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, r := range b.results {
@@ -62,6 +66,17 @@ func writeTable(path string, here machine.Machine, note string, took time.Durati
 		}
 	}
 	return nil
+}
+
+// spreadOfPeer is the peer's spread, and that of the other way to run it.
+func (r *result) spreadOfPeer() string {
+	switch {
+	case r.uncompiled != "":
+		return spread(r.eager) + " (torch.compile: " + r.uncompiled + ")"
+	case len(r.compiled) == 0:
+		return spread(r.peer)
+	}
+	return fmt.Sprintf("eager %s, compiled %s", spread(r.eager), spread(r.compiled))
 }
 
 func spread(r []rate) string {
