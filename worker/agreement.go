@@ -27,6 +27,7 @@ const (
 	laneLocalBatch          // of this local batch
 	laneAccumulation        // and accumulation
 	laneRequested           // 1: laneStop is raised because the job was asked to stop with a checkpoint
+	laneFailed              // 1: its part of a checkpoint could not be written
 	lanes
 )
 
@@ -43,6 +44,7 @@ type verdict struct {
 	stop, change            bool
 	requested               bool // the job was asked to stop with a checkpoint
 	save, writing, complete bool // of checkpoints
+	failed                  bool // some part of a checkpoint could not be written
 	wish                    bool // the next steps have another batch
 	batch                   batch
 }
@@ -142,13 +144,28 @@ func (a *agreement) end() (v verdict, err error) {
 	// Each lane is a sum over the same sum of weights; all marks are alike.
 	if one := a.sums[laneOne]; one > 0 && math.Abs(float64(a.sums[laneMark]/one-a.mark)) < 0.5 {
 		v = verdict{known: true, stop: a.sums[laneStop] >= one, change: a.sums[laneChange] > 0, requested: a.sums[laneRequested] > 0,
-			save: a.sums[laneSave] > 0, writing: a.sums[laneWriting] > 0, complete: a.sums[laneComplete] > 0}
+			save: a.sums[laneSave] > 0, writing: a.sums[laneWriting] > 0, complete: a.sums[laneComplete] > 0, failed: a.sums[laneFailed] > 0}
 		if wish := a.sums[laneWish]; wish > 0 { // of one worker; the numbers are below 2²⁰, so rounding does not matter
 			v.wish = true
 			v.batch = batch{int(math.Round(float64(a.sums[laneLocalBatch] / wish))), int(math.Round(float64(a.sums[laneAccumulation] / wish)))}
 		}
 	}
 	return v, nil
+}
+
+// anyFailed tells all workers whether one of them failed. All call it between the same steps, when nothing of the store is under way.
+func (a *agreement) anyFailed(ctx context.Context, failed bool) (bool, error) {
+	if a.alone {
+		return failed, nil
+	}
+	clear(a.flags)
+	if failed {
+		a.flags[laneFailed] = 1
+	}
+	if err := a.trainer.cfg.Store.PushPull(ctx, agreementKey, [][]float32{a.flags}, [][]float32{a.sums}); err != nil {
+		return false, fmt.Errorf("worker: agree on a checkpoint: %w", err)
+	}
+	return a.sums[laneFailed] > 0, nil
 }
 
 // close cuts short the exchange that begin started and end has not seen, after a step that failed.

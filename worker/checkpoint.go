@@ -24,8 +24,7 @@ import (
 //
 // A checkpoint is of one step of all workers, and is written while training goes on: each worker copies what is its own, rank 0 reads the
 // servers' state during the next step, and both write what they have beside the training. One is written at a time. If the
-// next one is due before, or Fit ends, that waits for it. What could not be written is logged at once, and is Fit's error
-// when the next checkpoint is due or Fit ends. In a store without rounds (dist_async) all workers wait until it is written.
+// next one is due before, or Fit ends, that waits for it. What could not be written is logged at once; Failures says when it ends Fit. In a store without rounds (dist_async) all workers wait until it is written.
 //
 // Workers on several hosts either share Dir or keep their own part of it each. Rank 0 verifies the files that complete.json names, and each
 // worker its own.
@@ -45,6 +44,11 @@ type CheckpointConfig struct {
 	Every time.Duration
 	// EveryEpochs saves at the end of so many epochs; 0: every epoch.
 	EveryEpochs int
+	// Failures is how many checkpoints in a row may fail to be written (a full disk, a bucket that does not answer) before Fit ends with the
+	// error of the last. Until then each is a warning: the checkpoint is dropped, training goes on, and the next try comes after 10 s, then after twice
+	// as long each time; at the end of the run and when it stops the last checkpoint is tried again at once. 0: 3; 1: the first ends Fit. In a store
+	// without rounds (dist_async) the first does in any case.
+	Failures int
 	// Keep is how many checkpoints stay; 0: 2.
 	Keep int
 	// Resume starts from the newest checkpoint in Dir, if there is one: the very same run goes on. All of it is read and compared with its
@@ -67,6 +71,8 @@ func (c *CheckpointConfig) Validate() error {
 		return fmt.Errorf("worker: CheckpointConfig.Every is %v, want 0 or more", c.Every)
 	case c.EveryEpochs < 0:
 		return fmt.Errorf("worker: CheckpointConfig.EveryEpochs is %d, want 0 or more", c.EveryEpochs)
+	case c.Failures < 0:
+		return fmt.Errorf("worker: CheckpointConfig.Failures is %d, want 0 or more", c.Failures)
 	case c.Keep < 0:
 		return fmt.Errorf("worker: CheckpointConfig.Keep is %d, want 0 or more", c.Keep)
 	case c.ResumeStep > 0 && !c.Resume:

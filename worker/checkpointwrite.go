@@ -39,6 +39,9 @@ type checkpointWrite struct {
 	failure  atomic.Pointer[error] // what went wrong
 }
 
+// discardTime bounds how long training waits for the removal of a checkpoint's parts.
+const discardTime = 10 * time.Second
+
 func (f *checkpointWrite) run(ctx context.Context) {
 	defer close(f.done)
 	begin := time.Now()
@@ -64,7 +67,8 @@ func (f *checkpointWrite) run(ctx context.Context) {
 	f.logger.Info("checkpoint written", "folder", checkpoint.StepFolder(f.steps), "epoch", f.manifest.Epoch, "step", f.manifest.Step, "took", time.Since(begin).Round(time.Millisecond),
 		joblog.CheckpointComplete.With("steps", f.steps))
 	if err := prune(ctx, f.place, f.keep, f.steps); err != nil {
-		f.failed(ctx, fmt.Errorf("remove old checkpoint: %w", err))
+		told := fmt.Errorf("worker: checkpoint at step %d: remove old checkpoint: %w", f.steps, err)
+		f.failure.Store(&told)
 	}
 	f.complete.Store(true)
 }
@@ -89,12 +93,13 @@ func (f *checkpointWrite) writeParts(ctx context.Context) error {
 	return f.snapshot.WriteTo(ctx, f.place, path.Join(checkpoint.StepFolder(f.steps), checkpoint.StoreFile))
 }
 
-// failed logs at once what Fit returns later.
+// failed logs at once what all workers hear of after the next step.
 func (f *checkpointWrite) failed(ctx context.Context, err error) {
 	told := fmt.Errorf("worker: checkpoint at step %d: %w", f.steps, err)
 	f.failure.Store(&told)
 	if ctx.Err() == nil {
-		f.logger.Error("a checkpoint could not be written", "steps", f.steps, "error", err, joblog.CheckpointFailed.With())
+		f.reporter.ReportCheckpointFailure()
+		f.logger.Warn("a checkpoint could not be written", "steps", f.steps, "error", err, joblog.CheckpointFailed.With())
 	}
 }
 
@@ -113,13 +118,31 @@ func (f *checkpointWrite) allThere() {
 	}
 }
 
-// wait returns when one of the write's channels is closed, with the error of the write.
+// wait returns when one of the write's channels is closed. Whether the write failed is err's matter.
 func (f *checkpointWrite) wait(ctx context.Context, event <-chan struct{}) error {
 	select {
 	case <-event:
-		return f.err()
+		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("worker: checkpoint at step %d: still being written: %w", f.steps, context.Cause(ctx))
+	}
+}
+
+// discard ends the write, and removes what this worker has written of it: a full disk has better use for the room. What cannot be removed the next
+// checkpoint that is complete removes.
+func (f *checkpointWrite) discard() {
+	f.end()
+	if f.leads {
+		_ = f.snapshot.Wait() // no call to the store may go on at a change of the membership
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), discardTime)
+	defer cancel()
+	names := []string{f.name}
+	if f.leads {
+		names = append(names, path.Join(checkpoint.StepFolder(f.steps), checkpoint.StoreFile))
+	}
+	for _, name := range names {
+		_ = f.place.Remove(ctx, name)
 	}
 }
 

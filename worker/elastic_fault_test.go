@@ -102,7 +102,7 @@ func TestALossInTheLastStepOfAnEpochIsNoticed(t *testing.T) {
 // next one is written, by the new rank 0 if need be. What there is in the end can be resumed by any number of workers.
 func TestALossWhileACheckpointIsWritten(t *testing.T) {
 	for _, lost := range []int{0, 1} {
-		for _, when := range []string{"first barrier", "save"} {
+		for _, when := range []string{"first agreement", "save"} {
 			if when == "save" && lost != 0 {
 				continue // rank 0 saves
 			}
@@ -120,9 +120,9 @@ func TestALossWhileACheckpointIsWritten(t *testing.T) {
 									return
 								}
 								die := what == "save" && when == "save"
-								if what == "paragon/present" && when == "first barrier" && w.step == 4 {
+								if strings.HasPrefix(what, "paragon/agreed/") && when == "first agreement" && w.step == 4 {
 									saves++
-									die = saves == 2 // the first counts who is there
+									die = saves == 2 // the first is that of the step
 								}
 								if die {
 									w.j.kill(w, false)

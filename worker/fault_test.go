@@ -127,7 +127,7 @@ func TestFitEndsWithTheErrorOfWhatFails(t *testing.T) {
 	}
 	faults = append(faults,
 		store("broadcast", 1, "worker: resume"), store("agree", 1, "agree on stopping"), store("agree", 8, "agree on stopping"), store("average", 1, "average "),
-		store("barrier", 1, "checkpoint at step "), store("barrier", 2, "checkpoint at step "), store("save", 2, "checkpoint at step "))
+		store("agree", 4, "agree on a checkpoint"), store("agree", 5, "agree on a checkpoint"), store("save", 2, "checkpoint at step "))
 	for _, devices := range []int{1, 2} {
 		for _, f := range faults {
 			t.Run(fmt.Sprintf("devices=%d/%s", devices, f.name), func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestFitEndsWithTheErrorOfWhatFails(t *testing.T) {
 // A store that never answers holds Fit no longer than its context, wherever it is.
 func TestFitEndsWithItsContext(t *testing.T) {
 	for _, devices := range []int{1, 2} {
-		for kind, calls := range map[string][]int64{"exchange": {1, 2, 9, 33}, "agree": {1, 2, 9}, "average": {1, 2}, "broadcast": {1}, "barrier": {1, 2}, "save": {1, 2}} {
+		for kind, calls := range map[string][]int64{"exchange": {1, 2, 9, 33}, "agree": {1, 2, 4, 5, 9}, "average": {1, 2}, "broadcast": {1}, "save": {1, 2}} {
 			for _, at := range calls {
 				t.Run(fmt.Sprintf("devices=%d/%s %d", devices, kind, at), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {

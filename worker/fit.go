@@ -283,5 +283,5 @@ func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	if cfg.Trainer.async() {
 		return r.epochs, nil // all has been written
 	}
-	return r.epochs, r.saver.finish(ctx, cfg.Trainer.barrier, true)
+	return r.epochs, r.saver.end(ctx)
 }

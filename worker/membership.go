@@ -202,6 +202,7 @@ func (r *run) take(span Span) error {
 		}
 	}
 	r.past, r.earlier = past{}, nil
+	r.saver.membersChanged()
 	r.trainer.roll.Expect()
 	r.rank, r.workers = r.trainer.cfg.Store.Rank(), r.trainer.cfg.Store.NumWorkers()
 	if r.adapt != nil {

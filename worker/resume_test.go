@@ -206,7 +206,7 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			r := newFitRig(t, false)
-			r.cfg.Checkpoint = worker.CheckpointConfig{Dir: dir, EverySteps: 3}
+			r.cfg.Checkpoint = worker.CheckpointConfig{Dir: dir, EverySteps: 3, Failures: 1}
 			path := filepath.Join(dir, test.block)
 			if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 				t.Fatal(err)

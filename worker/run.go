@@ -74,7 +74,7 @@ func (r *run) begin(ctx context.Context) error {
 		r.stop.pending = func() bool { return r.divided != nil && r.elastic.Pending() != 0 }
 		r.trainer.count(r.divided != nil)
 	}
-	r.stop.lanes = r.saver.lanes
+	r.stop.lanes, r.saver.anyFailed = r.saver.lanes, r.stop.anyFailed
 	if r.adapt != nil {
 		r.trainer.sums.measure = true
 		r.stop.lanes = func(flags []float32) {
@@ -365,10 +365,6 @@ func (r *run) save(ctx context.Context, e *epochRun) error {
 // the next epoch. It repeats all of it if a worker was lost meanwhile, which may have been the one that writes.
 func (r *run) stopNow(ctx context.Context, e *epochRun, requested bool) error {
 	r.tellStop()
-	save := r.saver.save
-	if r.trainer.async() {
-		save = r.saver.saveAlone
-	}
 	for {
 		changed, err := r.callRoll(ctx, e)
 		if err != nil {
@@ -393,11 +389,16 @@ func (r *run) stopNow(ctx context.Context, e *epochRun, requested bool) error {
 		default:
 			at.Evaluate = r.evaluationDue()
 		}
-		if err == nil {
-			err = save(ctx, at)
+		saved := true
+		switch {
+		case err != nil:
+		case r.trainer.async():
+			err = r.saver.saveAlone(ctx, at)
+		default:
+			saved, err = r.saver.tryLast(ctx, at)
 		}
-		if err == nil && !r.trainer.async() {
-			err = r.saver.finish(ctx, r.trainer.barrier, true)
+		if err == nil && !saved {
+			continue
 		}
 		if err == nil {
 			changed, err = r.callRoll(ctx, e)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/trace"
 )
 
@@ -17,18 +19,47 @@ import (
 type saver struct {
 	cfg       CheckpointConfig
 	trainer   *Trainer
-	place     checkpoint.Place // of Dir; nil: none
-	local     bool             // Dir is a folder of this host, which others may not see
-	ranks     []int            // that this worker has had
-	spent     time.Duration    // of Fit's own time, since the epoch began
-	resumedAt uint64           // steps of the checkpoint that the run began with
-	begun     time.Time        // when the last checkpoint was begun, or the run
-	write     *checkpointWrite // being written; nil: none
+	place     checkpoint.Place                                     // of Dir; nil: none
+	local     bool                                                 // Dir is a folder of this host, which others may not see
+	ranks     []int                                                // that this worker has had
+	spent     time.Duration                                        // of Fit's own time, since the epoch began
+	resumedAt uint64                                               // steps of the checkpoint that the run began with
+	begun     time.Time                                            // when the last checkpoint was begun, or the run
+	write     *checkpointWrite                                     // being written; nil: none
+	anyFailed func(ctx context.Context, failed bool) (bool, error) // of the agreement
+
+	failures int       // in a row
+	again    time.Time // after a failure: when this worker, as rank 0, asks for the next try
+	last     position  // of the newest end of an epoch
+	lastDue  bool      // a checkpoint was due there
+	// waits says that the last checkpoint failed and that rank 0 says when the next one is due. It is the same on all workers: it changes by what all
+	// agreed on, and with the membership.
+	waits bool
+}
+
+const (
+	defaultFailures = 3
+	// firstPause is the time between a checkpoint that failed and the next one while the run goes on; it doubles up to longestPause.
+	firstPause   = 10 * time.Second
+	longestPause = 10 * time.Minute
+	// lastPause is the same at the end of the run, where nothing else goes on meanwhile.
+	lastPause = time.Second
+)
+
+// pause is the time to wait after so many failures in a row, beginning with first.
+func pause(first time.Duration, failures int) time.Duration {
+	for ; failures > 1 && first < longestPause; failures-- {
+		first *= 2
+	}
+	return min(first, longestPause)
 }
 
 func newSaver(cfg CheckpointConfig, t *Trainer) *saver {
 	if cfg.Keep == 0 {
 		cfg.Keep = 2
+	}
+	if cfg.Failures == 0 {
+		cfg.Failures = defaultFailures
 	}
 	cfg.EveryEpochs = max(cfg.EveryEpochs, 1)
 	return &saver{cfg: cfg, trainer: t}
@@ -65,18 +96,29 @@ func (s *saver) close() {
 
 // due reports whether a save after so many steps in all is due.
 func (s *saver) due(steps uint64) bool {
-	return s.cfg.Dir != "" && s.cfg.EverySteps > 0 && steps > 0 && steps%uint64(s.cfg.EverySteps) == 0
+	return s.cfg.Dir != "" && !s.waits && s.falls(steps)
+}
+
+// falls reports whether one of every EverySteps falls on so many steps.
+func (s *saver) falls(steps uint64) bool {
+	return s.cfg.EverySteps > 0 && steps > 0 && steps%uint64(s.cfg.EverySteps) == 0
 }
 
 // lanes raises this worker's flags of the step: see agreement.
 func (s *saver) lanes(flags []float32) {
 	f := s.write
 	switch {
+	case f == nil && s.waits:
+		if s.trainer.cfg.Store.Rank() == 0 && !time.Now().Before(s.again) {
+			flags[laneSave] = 1
+		}
 	case f == nil && s.cfg.Dir != "" && s.cfg.Every > 0 && s.trainer.cfg.Store.Rank() == 0 && time.Since(s.begun) >= s.cfg.Every:
 		flags[laneSave] = 1
 	case f == nil:
 	case f.complete.Load():
 		flags[laneComplete] = 1
+	case f.err() != nil:
+		flags[laneFailed] = 1
 	case !f.there.Load():
 		flags[laneWriting] = 1
 	}
@@ -86,25 +128,77 @@ func (s *saver) lanes(flags []float32) {
 // when it is complete this worker forgets it.
 func (s *saver) heard(v verdict) error {
 	f := s.write
+	if v.known && v.save {
+		s.waits = false
+	}
 	switch {
-	case f == nil || !v.known:
-		return nil
+	case !v.known:
+	case v.failed:
+		return s.drop(false)
+	case f == nil:
 	case v.complete:
-		s.write = nil
-		f.end()
-		return errors.Join(f.err(), s.pruneWorkerFiles(f))
+		return s.completed()
 	case !v.writing:
 		f.allThere()
 	}
 	return nil
 }
 
+// completed forgets a checkpoint that is complete on all workers. What could not be removed counts as a failure.
+func (s *saver) completed() error {
+	f := s.write
+	if s.write = nil; f == nil {
+		return nil
+	}
+	f.end()
+	err := errors.Join(f.err(), s.pruneWorkerFiles(f))
+	if err == nil {
+		s.failures = 0
+		return nil
+	}
+	if s.failures++; s.failures >= s.cfg.Failures {
+		return err
+	}
+	s.trainer.cfg.Logger.Warn("a checkpoint is complete, and older ones could not be removed", "steps", f.steps, "error", err,
+		"failures", s.failures, "most", s.cfg.Failures, joblog.CheckpointFailed.With())
+	return nil
+}
+
+// drop gives up the checkpoint of which some worker could not write its part: on all workers, after the same step. On that worker it is an error if it is
+// one too many in a row.
+func (s *saver) drop(last bool) error {
+	f := s.write
+	s.write, s.waits = nil, true
+	s.failures++
+	wait := pause(firstPause, s.failures)
+	s.again = time.Now().Add(wait)
+	if f == nil { // this worker joined meanwhile
+		return nil
+	}
+	err := f.err()
+	f.discard()
+	if err != nil && s.failures >= s.cfg.Failures {
+		return fmt.Errorf("%w; checkpoints failed %s in a row (CheckpointConfig.Failures)", err, plural.Of(s.failures, "time"))
+	}
+	if f.leads {
+		text := "training goes on without the checkpoint at step %d; the next try is in %s"
+		if last {
+			text, wait = "the last checkpoint, at step %d, is tried again in %s", pause(lastPause, s.failures)
+		}
+		s.trainer.cfg.Logger.Warn(fmt.Sprintf(text, f.steps, wait), "failures", s.failures, "most", s.cfg.Failures, joblog.CheckpointFailed.With())
+	}
+	return nil
+}
+
+// membersChanged forgets that a try is due later: workers that have come know nothing of it. The next checkpoint that is due is the next try.
+func (s *saver) membersChanged() { s.waits = false }
+
 // afterEpoch saves at the end of an epoch, after which so many are done.
 func (s *saver) afterEpoch(ctx context.Context, at position, epochs int) error {
-	switch {
-	case at.Steps == s.resumedAt && at.Steps > 0: // the run resumed just before the end of the epoch: that checkpoint has all
-		return nil
-	case epochs%s.cfg.EveryEpochs != 0 && !s.due(at.Steps):
+	// Where the run resumed just before the end of the epoch that checkpoint has all.
+	resumedHere := at.Steps == s.resumedAt && at.Steps > 0
+	s.last, s.lastDue = at, s.cfg.Dir != "" && !resumedHere && (epochs%s.cfg.EveryEpochs == 0 || s.falls(at.Steps))
+	if !s.lastDue || s.waits {
 		return nil
 	}
 	return s.save(ctx, at)
@@ -121,10 +215,48 @@ func (s *saver) save(ctx context.Context, at position) error {
 	if s.trainer.async() { // without rounds, values must not change while they are read
 		return s.saveWaiting(ctx, at, s.trainer.barrier)
 	}
-	if err := s.finish(ctx, s.trainer.barrier, false); err != nil {
+	// After one that failed the next try is later.
+	if ok, err := s.finish(ctx, s.anyFailed, false); err != nil || !ok {
 		return err
 	}
 	return s.begin(ctx, at)
+}
+
+// tryLast writes the checkpoint with which the run stops or ends, and returns when it is complete on all workers. It is not ok if it was dropped: then
+// all workers try again after a pause, until there were too many failures in a row.
+func (s *saver) tryLast(ctx context.Context, at position) (ok bool, err error) {
+	if s.cfg.Dir == "" {
+		return true, nil
+	}
+	if _, err := s.finish(ctx, s.anyFailed, true); err != nil {
+		return false, err
+	}
+	if err := s.begin(ctx, at); err != nil {
+		return false, err
+	}
+	if ok, err = s.finish(ctx, s.anyFailed, true); err != nil || ok {
+		return ok, err
+	}
+	t := time.NewTimer(pause(lastPause, s.failures))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return false, nil
+	case <-ctx.Done():
+		return false, fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, context.Cause(ctx))
+	}
+}
+
+// end returns when the run's last checkpoint is complete.
+func (s *saver) end(ctx context.Context) error {
+	ok, err := s.finish(ctx, s.anyFailed, s.lastDue)
+	if err != nil || ok && !s.waits || !s.lastDue {
+		return err
+	}
+	for ok = false; !ok && err == nil; {
+		ok, err = s.tryLast(ctx, s.last)
+	}
+	return err
 }
 
 // saveAlone writes the checkpoint of a worker that stops by itself: rank 0's is that of the job, the others end without.
@@ -146,7 +278,16 @@ func (s *saver) saveWaiting(ctx context.Context, at position, barrier func(conte
 	if err := s.begin(ctx, at); err != nil {
 		return err
 	}
-	return s.finish(ctx, barrier, true)
+	_, err := s.finish(ctx, func(ctx context.Context, failed bool) (bool, error) {
+		if failed { // without rounds the others cannot be told
+			return true, s.write.err()
+		}
+		if err := barrier(ctx); err != nil {
+			return false, fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err)
+		}
+		return false, nil
+	}, true)
+	return err
 }
 
 // begin makes the copies of one checkpoint and begins to write them.
@@ -192,44 +333,37 @@ func (s *saver) wasRead() error {
 	return nil
 }
 
-// finish returns when the checkpoint that is being written is complete, or when there is none; last: on all workers. All workers
-// call it after the same step. Where rank 0 is lost on the way there is no manifest, and so no checkpoint.
-func (s *saver) finish(ctx context.Context, barrier func(context.Context) error, last bool) error {
+// finish returns when the checkpoint that is being written is complete on all workers, or when there is none. All workers call it after the same
+// step, and agree on whether any of them failed. It is not ok if the checkpoint was dropped for that; last says that training does not go on then. Where
+// rank 0 is lost on the way there is no manifest, and so no checkpoint.
+func (s *saver) finish(ctx context.Context, anyFailed func(ctx context.Context, failed bool) (bool, error), last bool) (ok bool, err error) {
 	if s.cfg.Dir == "" {
-		return nil
+		return true, nil
 	}
+	// Workers that joined meanwhile have nothing to write, and agree as well.
 	f := s.write
 	if f != nil {
 		if err := f.wait(ctx, f.written); err != nil {
-			return err
+			return false, err
 		}
 	}
-	// Workers that joined meanwhile have nothing to write, and take part in the barriers as well.
-	met := func() error {
-		if err := barrier(ctx); err != nil {
-			return fmt.Errorf("worker: checkpoint at step %d: %w", s.trainer.Steps(), err)
+	failed, err := anyFailed(ctx, f != nil && f.err() != nil)
+	if err == nil && !failed { // the files of all workers are written
+		if f != nil {
+			f.allThere()
+			if err := f.wait(ctx, f.done); err != nil {
+				return false, err
+			}
 		}
-		return nil
+		failed, err = anyFailed(ctx, f != nil && f.err() != nil && !f.complete.Load())
 	}
-	if err := met(); err != nil { // the files of all workers are written
-		return err
+	switch {
+	case err != nil:
+		return false, err
+	case failed:
+		return false, s.drop(last)
 	}
-	if f != nil {
-		f.allThere()
-		if err := f.wait(ctx, f.done); err != nil {
-			return err
-		}
-	}
-	if last {
-		if err := met(); err != nil { // no worker ends before it is complete
-			return err
-		}
-	}
-	s.write = nil
-	if f == nil || !last {
-		return nil
-	}
-	return s.pruneWorkerFiles(f)
+	return true, s.completed()
 }
 
 // pruneWorkerFiles removes the older files of a worker that has Dir for itself, when a checkpoint is complete. Where it is shared rank 0 has

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -95,7 +96,7 @@ func TestTrainingGoesOnWhileACheckpointIsWritten(t *testing.T) {
 func TestAKillWhileACheckpointIsWrittenLeavesAWholeOne(t *testing.T) {
 	cfg := func(r *fitRig, uri string, resume bool) worker.FitConfig {
 		r.cfg.Epochs, r.cfg.Evaluator = 1, nil
-		r.cfg.Checkpoint = worker.CheckpointConfig{Dir: uri, EverySteps: 3, Keep: 1, Resume: resume}
+		r.cfg.Checkpoint = worker.CheckpointConfig{Dir: uri, EverySteps: 3, Keep: 1, Resume: resume, Failures: 1}
 		return r.cfg
 	}
 	whole := newFitRig(t, false)
@@ -134,7 +135,7 @@ func TestAKillWhileACheckpointIsWrittenLeavesAWholeOne(t *testing.T) {
 	}
 }
 
-// A full disk, on the way, is an error of the checkpoint it was to be, when the next one is due, and the one before stays.
+// Where the first checkpoint that fails is to end the run, a full disk is its error after the next step, and the one before stays.
 func TestAFullPlaceIsAnErrorOfItsCheckpoint(t *testing.T) {
 	bucket, uri := checkpointtest.New()
 	bucket.Fault = func(_ context.Context, op, name string) error {
@@ -144,16 +145,85 @@ func TestAFullPlaceIsAnErrorOfItsCheckpoint(t *testing.T) {
 		return nil
 	}
 	r := newFitRig(t, false)
-	r.cfg.Checkpoint = worker.CheckpointConfig{Dir: uri, EverySteps: 3, EveryEpochs: 3}
+	r.cfg.Checkpoint = worker.CheckpointConfig{Dir: uri, EverySteps: 3, EveryEpochs: 3, Failures: 1}
 	steps := 0
 	r.cfg.Observers = afterStep(func(done int) { steps = done })
 	_, err := worker.Fit(t.Context(), r.cfg)
-	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "checkpoint at step 6") || steps != 9 {
-		t.Errorf("Fit: got error %v after %d steps, want %v of the checkpoint at step 6, after 9", err, steps, syscall.ENOSPC)
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "checkpoint at step 6") || steps < 7 || steps > 9 {
+		t.Errorf("Fit: got error %v after %d steps, want %v of the checkpoint at step 6, after 7 to 9", err, steps, syscall.ENOSPC)
 	}
 	want := []string{"run/step-00000003/complete.json", "run/step-00000003/store.safetensors", "run/step-00000003/worker-0.safetensors"}
 	if names := bucket.Names(); !slices.Equal(names, want) {
 		t.Errorf("the bucket has %v, want %v", names, want)
+	}
+}
+
+// A disk that is full for a while costs checkpoints and nothing else: each is tried again after a pause that doubles, what was written of it is removed,
+// and afterwards they come as before. The last one is tried again when the run is at its end.
+func TestAPlaceThatIsFullForAWhileCostsCheckpointsAlone(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		full     func(step int, tries int) bool // of a checkpoint at a step, the tries so far
+		want     []string                       // complete ones, of 16 steps of 4 s, of which the 8th and the 16th end an epoch, saved every 3 steps
+		failures int                            // in a row, at most
+		failed   bool
+	}{
+		// It is known after the next step, and the next try is asked for 10 s later.
+		{"at step 6", func(step, _ int) bool { return step == 6 }, []string{"3", "11", "12", "15", "16"}, 3, false},
+		// The second try comes 20 s after the first, when the run is over.
+		{"twice", func(_, tries int) bool { return tries == 1 || tries == 2 }, []string{"3", "16"}, 3, false},
+		{"at the end", func(step, tries int) bool { return step == 16 && tries < 8 }, []string{"3", "6", "8", "9", "12", "15", "16"}, 3, false},
+		{"from step 6 on", func(step, _ int) bool { return step >= 6 }, []string{"3"}, 3, true},
+		{"from step 6 on, one more try", func(step, _ int) bool { return step >= 6 }, []string{"3"}, 4, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bucket, uri := checkpointtest.New()
+				var saved []string
+				tries, failed := 0, 0
+				bucket.Fault = func(_ context.Context, op, name string) error {
+					var step int
+					if _, err := fmt.Sscanf(name, "run/step-%d/", &step); err != nil || op != "commit" {
+						return nil
+					}
+					if strings.HasSuffix(name, "store.safetensors") {
+						if tries++; test.full(step, tries-1) {
+							failed++
+							return syscall.ENOSPC
+						}
+					}
+					if strings.HasSuffix(name, "complete.json") {
+						saved = append(saved, fmt.Sprint(step))
+					}
+					return nil
+				}
+				r := newFitRig(t, false)
+				r.cfg.Checkpoint = worker.CheckpointConfig{Dir: uri, EverySteps: 3, Failures: test.failures, Keep: 100}
+				r.cfg.MaxSteps, r.cfg.Evaluator = 16, nil
+				r.cfg.Feed = settledFeed{r.cfg.Feed}
+				steps := 0
+				r.cfg.Observers = afterStep(func(done int) {
+					steps = done
+					time.Sleep(4 * time.Second)
+				})
+				_, err := worker.Fit(t.Context(), r.cfg)
+				if test.failed && (!errors.Is(err, syscall.ENOSPC) || failed != test.failures || !strings.Contains(err.Error(), fmt.Sprintf("failed %d times in a row", failed))) {
+					t.Errorf("Fit: got error %v after %d failures, want %v after %d", err, failed, syscall.ENOSPC, test.failures)
+				}
+				if !test.failed && (err != nil || steps != 16 || failed == 0) {
+					t.Errorf("Fit: got error %v after %d steps and %d failures, want none after 16 and some", err, steps, failed)
+				}
+				if !slices.Equal(saved, test.want) {
+					t.Errorf("complete checkpoints at %v, want %v", saved, test.want)
+				}
+				for _, name := range bucket.Names() {
+					folder, _, _ := strings.Cut(strings.TrimPrefix(name, "run/step-"), "/")
+					if step := strings.TrimLeft(folder, "0"); !slices.Contains(saved, step) {
+						t.Errorf("%s is left of a checkpoint that failed", name)
+					}
+				}
+			})
+		})
 	}
 }
 
@@ -243,6 +313,39 @@ func TestACheckpointWaitsForThePartOfEachWorker(t *testing.T) {
 	const complete = "run/step-00000002/complete.json"
 	if slices.Contains(before, complete) || !slices.Contains(after, complete) {
 		t.Errorf("the bucket had %v before worker 1 had written its part and has %v now, want %s now alone", before, after, complete)
+	}
+}
+
+// Where one worker cannot write its part all drop the checkpoint and train on; the next one is complete.
+func TestACheckpointOfWhichOneWorkerCannotWriteItsPartIsDroppedByAll(t *testing.T) {
+	for _, faulty := range []int{0, 1} {
+		bucket, uri := checkpointtest.New()
+		bucket.Fault = func(_ context.Context, op, name string) error {
+			if op == "commit" && name == fmt.Sprintf("run/step-00000002/worker-%d.safetensors", faulty) {
+				return syscall.ENOSPC
+			}
+			return nil
+		}
+		var group errgroup.Group
+		for _, store := range jobtest.New(t, jobtest.Config{Workers: 2}).Stores(t, "dist_sync") {
+			group.Go(func() error {
+				rig := newRig(t, rigConfig{store: store, examples: 240})
+				rig.cfg.Epochs, rig.cfg.Evaluator = 1, nil
+				rig.cfg.Checkpoint, rig.cfg.MaxSteps = worker.CheckpointConfig{Dir: uri, EverySteps: 2}, 4
+				_, err := worker.Fit(t.Context(), rig.cfg)
+				return errors.Join(err, kvstore.Leave(store, err))
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Fatalf("worker %d cannot write its part: %v", faulty, err)
+		}
+		want := []string{"complete.json", "store.safetensors", "worker-0.safetensors", "worker-1.safetensors"}
+		for i := range want {
+			want[i] = "run/step-00000004/" + want[i]
+		}
+		if names := bucket.Names(); !slices.Equal(names, want) {
+			t.Errorf("worker %d could not write its part of step 2: the bucket has %v, want %v", faulty, names, want)
+		}
 	}
 }
 
