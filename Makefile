@@ -2,7 +2,7 @@
 
 GO ?= go
 BIN := bin
-# Programs are static, so that launch can copy itself to any host.
+# launch is static, so that it can copy itself to any host. What has package nn opens CUDA through the C library, and is dynamic on Linux; see launch image.
 BUILD := CGO_ENABLED=0 $(GO) build -trimpath
 # The binding of NVIDIA's telemetry names functions that are deprecated, and does not call them here.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
@@ -50,10 +50,15 @@ APART := (bench|internal/cuda|internal/compute/cuda|cmd/gpucheck)
 # make test has these without the race detector. Suggesters are asked one at a time, and searches take long under it. Tests of launch start hundreds of
 # processes, which take half as long without it: make testrace.
 WITHOUTRACE := ./launch ./tune/suggest
+# What programs of users are written against, which builds for Windows, too; of tune also what a search over functions needs.
+LIBRARIES := ./kvstore ./nn ./worker ./optim ./data ./sampler ./checkpoint ./metrics ./adapt ./server ./schedulernode ./tune ./tune/suggest ./tune/schedule ./tune/show
+# Systems for which make testportable builds, as GOOS/GOARCH.
+LIBRARYSYSTEMS := windows/amd64 windows/arm64 freebsd/amd64
+PROGRAMSYSTEMS := darwin/amd64 darwin/arm64
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
-.PHONY: all help build test testall testplain testrace testpaths testgpu testbench testclouds testkubernetes testclusters testdocs testarm64 browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate docs demo deps clean
+.PHONY: all help build test testall testplain testrace testpaths testgpu testbench testclouds testkubernetes testclusters testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate docs demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -128,6 +133,13 @@ testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is inst
 		CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec 'qemu-aarch64-static -cpu cortex-a72' -count=1 -short -vet=off -timeout 10m ./internal/f32; \
 	else echo "qemu-aarch64-static is not installed; arm64 is vetted only (make lint)"; fi
 
+# Nothing of this runs here: it shows that the code compiles. The programs of macOS are built without the SDKs of clouds, which are the same for all systems.
+testportable: ## build the libraries for Windows and FreeBSD, and all programs for macOS
+	@set -e; for system in $(LIBRARYSYSTEMS); do echo "$$system: the libraries"; \
+		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(GO) build -trimpath $(LIBRARIES); done; \
+	for system in $(PROGRAMSYSTEMS); do echo "$$system: libraries and programs"; \
+		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(GO) build -trimpath -tags nobuckets,noclouds,nokubernetes ./...; done
+
 # Chromium is not slowed by the race detector, but the time it has to answer is; the same packages' code runs under it in make test.
 browsertest: ## run the tests of pages in Chromium, where it is installed
 	$(GO) test $(TAGS),browser -vet=off -timeout 5m -run "^($$(awk -F '[ (]' '/^func Test/ { print $$2 }' $(BROWSERTESTS) | paste -sd '|'))$$" $(sort $(dir $(BROWSERTESTS)))
@@ -147,11 +159,13 @@ faults: ## the table of what faults do to a job (Linux, root, iproute2; FAULTS_A
 	$(BUILD) -overlay $(BIN)/walljump/overlay.json -tags walljump -o $(BIN)/ ./bench/faults
 	$(BIN)/faults $(FAULTS_ARGS)
 
-lint: ## gofmt, go vet (for arm64, too), and golangci-lint where it is installed
+lint: ## gofmt, go vet (for arm64 and, of the libraries, Windows and macOS, too), and golangci-lint where it is installed
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not formatted by gofmt:"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) vet -tags browser $(sort $(dir $(BROWSERTESTS)))
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet ./...
+	@set -e; for os in windows darwin; do echo "GOOS=$$os $(GO) vet, the libraries"; \
+		GOOS=$$os CGO_ENABLED=0 $(GO) vet $$(GOOS=$$os CGO_ENABLED=0 $(GO) list -deps -f '{{if .Module}}{{if .Module.Main}}{{.ImportPath}}{{end}}{{end}}' $(LIBRARIES)); done
 	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; else echo "golangci-lint is not installed; skipped"; fi
 
 fuzz: ## fuzz every decoder for FUZZTIME each

@@ -160,7 +160,9 @@ func killHost(t *testing.T, host string) {
 	}
 	for _, p := range all {
 		if p.PID != os.Getpid() {
-			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+			if process, err := os.FindProcess(p.PID); err == nil {
+				_ = process.Kill()
+			}
 		}
 	}
 }

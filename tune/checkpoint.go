@@ -188,14 +188,13 @@ func syncTree(root string, sync bool) (int64, error) {
 		case !d.IsDir():
 			return nil
 		}
-		if !sync {
+		switch {
+		case !sync:
 			return nil
+		case d.IsDir():
+			return vfs.OS{}.SyncDir(path)
 		}
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		return errors.Join(f.Sync(), f.Close())
+		return vfs.SyncFile(path)
 	})
 	return bytes, err
 }

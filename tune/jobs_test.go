@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -79,9 +78,7 @@ func trial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
 
 // endSlowly ends this process, which does not tell its search. Its connections close before, as when the kernel frees much memory.
 func endSlowly(kind string) {
-	for fd := range 64 {
-		_ = syscall.Shutdown(fd, syscall.SHUT_RDWR) // which is an error for what is no socket
-	}
+	shutSockets()
 	time.Sleep(time.Second)
 	if kind == "killed0" {
 		self, _ := os.FindProcess(os.Getpid())

@@ -1,11 +1,9 @@
 package tune
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
-	"syscall"
 
 	"github.com/paragon-train/paragon/internal/vfs"
 )
@@ -103,7 +101,7 @@ func (j *journal) flush() {
 
 // diskFull adds what to do to the error of a full disk.
 func diskFull(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if vfs.Full(err) {
 		return fmt.Errorf("%w: make room there, and resume the search", err)
 	}
 	return err

@@ -35,6 +35,9 @@ const agentLease = 4 * time.Second
 
 // findNodes makes a node of each host, or of this machine.
 func (j *Jobs) findNodes(ctx context.Context) (err error) {
+	if err := agent.Supported(); err != nil {
+		return fmt.Errorf("tune: Jobs: %w", withoutLaunch{err})
+	}
 	if j.nodes, err = slots.New(); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/procgroup"
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )
 
@@ -100,7 +101,7 @@ func (s *Steps) open(ctx context.Context, launch string, r StepRequest, logger *
 	words := append(slices.Clone(s.Command(r)), launch, "agent", agentLease.String())
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = s.Env
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for the search, which ends its trials in order
+	procgroup.Own(cmd) // Ctrl-C is for the search, which ends its trials in order
 	x := &step{node: node, cmd: cmd, done: make(chan struct{}), said: &stepMessages{node: node, logger: logger}}
 	cmd.Stderr = x.said
 	in, err := cmd.StdinPipe()

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/paragon-train/paragon/tune"
@@ -107,7 +106,10 @@ func TestATrialIsRetriedWhenItsStepIsLost(t *testing.T) {
 		}
 		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 		if err == nil {
-			err = syscall.Kill(pid, syscall.SIGKILL)
+			var process *os.Process
+			if process, err = os.FindProcess(pid); err == nil {
+				err = process.Kill()
+			}
 		}
 		if err != nil {
 			t.Errorf("kill the step: %v", err)

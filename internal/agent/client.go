@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -316,4 +317,40 @@ func write(w io.Writer, b []byte) {
 	if w != nil {
 		w.Write(b)
 	}
+}
+
+// readHello skips what login scripts print, and reads the agent's first line and its Hello.
+func readHello(r *lineReader) (Hello, error) {
+	var before bytes.Buffer
+	for {
+		line, err := r.line(4096)
+		if err != nil {
+			return Hello{}, helloError(before.String()+line, err)
+		}
+		if line == magic {
+			break
+		}
+		if before.Len() < 4096 {
+			before.WriteString(line)
+		}
+	}
+	k, _, body, _, err := readFrame(r, nil)
+	if err != nil {
+		return Hello{}, helloError(before.String(), err)
+	}
+	var h Hello
+	if k != kindHello {
+		return Hello{}, fmt.Errorf("launch: agent began with frame %q, want %q", byte(k), byte(kindHello))
+	}
+	if err := json.Unmarshal(body, &h); err != nil {
+		return Hello{}, fmt.Errorf("launch: read the agent's greeting: %w", err)
+	}
+	return h, nil
+}
+
+func helloError(before string, err error) error {
+	if before = string(bytes.TrimSpace([]byte(before))); before != "" {
+		return fmt.Errorf("launch: no agent answered; the host printed: %s: %w", before, err)
+	}
+	return fmt.Errorf("launch: no agent answered: %w", err)
 }

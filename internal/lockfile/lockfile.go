@@ -1,39 +1,22 @@
-//go:build unix
-
 // Package lockfile locks files for the life of a process, so that other processes see whether it still runs.
+//
+// Unix locks by flock, Windows by LockFileEx.
 package lockfile
 
 import (
 	"errors"
 	"fmt"
 	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 // ErrTaken is in the chain of errors of files that another process has.
 var ErrTaken = errors.New("another process has it")
 
 // Take takes an open file for this process, until the file is closed or the process ends, however it ends.
-func Take(f *os.File) error { return flock(f, unix.LOCK_EX|unix.LOCK_NB) }
+func Take(f *os.File) error { return lock(f, exclusive) }
 
 // Free reports whether no process has the open file. Then none can take it until f is closed.
-func Free(f *os.File) bool { return flock(f, unix.LOCK_SH|unix.LOCK_NB) == nil }
-
-func flock(f *os.File, how int) error {
-	for {
-		err := unix.Flock(int(f.Fd()), how)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.EWOULDBLOCK):
-			return ErrTaken
-		default:
-			return fmt.Errorf("lockfile: lock %s: %w", f.Name(), err)
-		}
-	}
-}
+func Free(f *os.File) bool { return lock(f, shared) == nil }
 
 // attempts bounds how often Create begins anew.
 const attempts = 100
@@ -42,11 +25,11 @@ const attempts = 100
 // it before it is locked: then Create creates it again.
 func Create(path string) (*os.File, error) {
 	for range attempts {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+		f, err := create(path)
 		if err != nil {
 			return nil, fmt.Errorf("lockfile: %w", err)
 		}
-		if err = flock(f, unix.LOCK_EX); err == nil && At(f, path) { // it waits for no more than a removal
+		if err = lock(f, exclusive|wait); err == nil && At(f, path) { // it waits for no more than a removal
 			return f, nil
 		}
 		if f.Close(); err != nil {

@@ -1,5 +1,3 @@
-//go:build unix
-
 // Package scratch makes temporary folders that do not outlive their process.
 //
 // A folder is removed by its owner or, if that was killed, by the next process that makes one or calls Sweep. The owner holds a lock on a file
@@ -15,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"syscall"
 
 	"github.com/paragon-train/paragon/internal/lockfile"
 )
@@ -90,18 +87,15 @@ func Sweep() {
 
 func sweep(path string) {
 	info, err := os.Lstat(path)
-	if err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 {
-		return
-	}
-	if s, ok := info.Sys().(*syscall.Stat_t); !ok || int(s.Uid) != os.Geteuid() {
+	if err != nil || !info.IsDir() || !ours(path, info) {
 		return
 	}
 	file := filepath.Join(path, lockName())
-	lock, err := os.OpenFile(file, os.O_RDWR|syscall.O_NOFOLLOW, 0)
+	lock, err := lockfile.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		// It has just been made, or its maker was killed before it took it. Only an empty folder goes, and who was about to take it makes
 		// another one.
-		syscall.Rmdir(path)
+		removeEmpty(path)
 		return
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/agent"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/procgroup"
 )
 
 // Folder is a folder of a host as this package takes it. ~/ stands for the home folder there, where ssh and rsync start; "" is the home folder.
@@ -49,7 +50,7 @@ const (
 func (m *Method) rsync(ctx context.Context, h hosts.Host, src, dst string, flags ...string) error {
 	for try := 1; ; try++ {
 		cmd := exec.Command("rsync", m.rsyncArgs(h, src, dst, flags...)...)
-		cmd.SysProcAttr = groupAttr()
+		procgroup.Own(cmd)
 		var errs tail
 		cmd.Stderr = &errs
 		err := runContext(ctx, cmd)

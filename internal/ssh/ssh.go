@@ -20,11 +20,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/agent"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/procgroup"
 )
 
 // Config configures a Method.
@@ -90,7 +90,7 @@ func (m *Method) login(h hosts.Host) string {
 func (m *Method) client(h hosts.Host, script string) *exec.Cmd {
 	args := append(m.options(h), "--", m.login(h), "exec /bin/sh -c '"+script+"'")
 	cmd := exec.Command(m.cfg.Command[0], args...)
-	cmd.SysProcAttr = groupAttr()
+	procgroup.Own(cmd) // a terminal's Ctrl-C is for the launcher
 	cmd.WaitDelay = time.Second
 	return cmd
 }
@@ -246,9 +246,6 @@ func (m *Method) install(ctx context.Context, h hosts.Host, system string) error
 	}
 	return nil
 }
-
-// groupAttr makes a process group of its own: a terminal's Ctrl-C is for the launcher.
-func groupAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // runContext runs a command and kills it when ctx ends.
 func runContext(ctx context.Context, cmd *exec.Cmd) error {

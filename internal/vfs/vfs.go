@@ -173,27 +173,11 @@ func (OS) Open(path string) (Reader, error) {
 	return osFile{f}, nil
 }
 
-// Rename implements FS.
-func (OS) Rename(from, to string) error { return os.Rename(from, to) }
-
 // Remove implements FS.
 func (OS) Remove(path string) error { return os.Remove(path) }
 
 // MkdirAll implements FS.
 func (OS) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o777) }
-
-// SyncDir implements FS.
-func (OS) SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if closeErr := d.Close(); err == nil {
-		err = closeErr
-	}
-	return err
-}
 
 // List implements FS.
 func (OS) List(dir string) ([]string, error) {

@@ -7,13 +7,15 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/procgroup"
 )
 
 // A program is a running process.
 type program struct {
 	cmd    *exec.Cmd
+	group  *procgroup.Group
 	stdin  io.WriteCloser
 	stdout io.Closer
 	lines  chan []byte // closed when its output has ended
@@ -58,7 +60,6 @@ func (e *External) start() (*program, error) {
 	p.stderr.next = e.Stderr
 	p.cmd.Stderr = &p.stderr
 	p.cmd.WaitDelay = time.Second
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("suggest: External: %s: %w", e.Command[0], err)
@@ -67,7 +68,7 @@ func (e *External) start() (*program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("suggest: External: %s: %w", e.Command[0], err)
 	}
-	if err := p.cmd.Start(); err != nil {
+	if p.group, err = procgroup.Start(p.cmd); err != nil {
 		return nil, fmt.Errorf("suggest: External: %w", err)
 	}
 	p.stdin, p.stdout = stdin, stdout
@@ -87,7 +88,7 @@ func (e *External) start() (*program, error) {
 func (p *program) stop(kill bool) {
 	p.stdin.Close()
 	end := func() {
-		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // what it has started too, which may print without end
+		_ = p.group.Kill() // what it has started too, which may print without end
 		p.stdout.Close()
 	}
 	timer := time.AfterFunc(5*time.Second, end)
@@ -98,5 +99,6 @@ func (p *program) stop(kill bool) {
 	}
 	p.done.Wait()
 	p.cmd.Wait()
+	p.group.Close()
 	timer.Stop()
 }

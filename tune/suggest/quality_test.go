@@ -3,7 +3,6 @@ package suggest
 import (
 	"math"
 	"os"
-	"syscall"
 	"testing"
 	"time"
 
@@ -195,16 +194,6 @@ func TestSuggestersServeEverySpace(t *testing.T) {
 			}
 		}
 	}
-}
-
-// processorTime is what this process has had of the processors so far: on a busy machine, other than the clock's, the work's own.
-func processorTime(t *testing.T) time.Duration {
-	t.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // A search of 10,000 trials must get its next parameters in milliseconds.

@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // Names of the variables by which a trial's process finds its search.
@@ -87,22 +84,6 @@ func Hold(ctx context.Context, lookup func(string) (string, bool)) (Held, error)
 		return Held{}, c.unregistered(err)
 	}
 	return *m.Held, nil
-}
-
-// keepOpen keeps a connection open for as long as this process and its children live.
-func keepOpen(conn net.Conn) error {
-	x, ok := conn.(interface{ File() (*os.File, error) })
-	if !ok {
-		return fmt.Errorf("a connection of type %T has no file", conn)
-	}
-	f, err := x.File()
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	// A copy that is not closed by exec, and that nothing in this process closes.
-	_, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD, 0)
-	return err
 }
 
 // register says who this is.
