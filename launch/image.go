@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -207,9 +209,28 @@ func (o *imageOptions) program(ctx context.Context, dir string) (image.Program, 
 		return image.Program{}, fmt.Errorf("launch: image: %s is a program for %v, and --platform is %v", p.Path, p.Platform, *o.platform)
 	}
 	if err := p.Static(); err != nil && o.base == "" {
-		return image.Program{}, fmt.Errorf("launch: image: %w, which an image without a base does not have; build it with CGO_ENABLED=0 go build -tags nocuda, or give --base an image that has them", err)
+		return image.Program{}, fmt.Errorf("launch: image: %w, which an image without a base does not have; %s, or give --base an image that has them", err, howToBuildStatic(p.Path))
 	}
 	return p, nil
+}
+
+// howToBuildStatic says how to make a program static, by what is known of how it was built.
+func howToBuildStatic(file string) string {
+	const build = "build it with CGO_ENABLED=0 go build -tags nocuda"
+	info, err := buildinfo.ReadFile(file)
+	if err != nil { // it is not Go's
+		return build
+	}
+	set := make(map[string]string)
+	for _, s := range info.Settings {
+		set[s.Key] = s.Value
+	}
+	opensCUDA := func(m *debug.Module) bool { return m.Path == "github.com/ebitengine/purego" }
+	tags := strings.Split(set["-tags"], ",")
+	if set["CGO_ENABLED"] == "1" || slices.Contains(tags, "nocuda") || !slices.ContainsFunc(info.Deps, opensCUDA) {
+		return build
+	}
+	return fmt.Sprintf("although it was built with CGO_ENABLED=0, it opens CUDA through them (package nn); give \"-- go run %s\" in place of the program, which builds it without CUDA, or build it with CGO_ENABLED=0 go build -trimpath -tags nocuda", info.Path)
 }
 
 // withTag adds a build tag to flags of go build.

@@ -41,6 +41,10 @@ func TestImageSaysWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := testbuild.Programs(dir, "examples/cifar10"); err != nil {
+		t.Fatal(err)
+	}
+	cifar10 := filepath.Join(dir, "cifar10")
 	flags := []string{"--tag", "trainer", "--output", output, "--launch", launchProgram}
 	for _, tc := range []struct {
 		args []string
@@ -60,6 +64,7 @@ func TestImageSaysWhatIsWrong(t *testing.T) {
 		{append(flags, "--", script), 1, "train.sh is a script for /bin/sh, want a program"},
 		{append(flags, "--", text), 1, "text is not a Linux program (ELF)"},
 		{append(flags, "--", shell), 1, "is not static: it needs /lib"},
+		{append(flags, "--", cifar10), 1, `it opens CUDA through them (package nn); give "-- go run github.com/paragon-train/paragon/examples/cifar10"`},
 		{append(flags, "--platform", "linux/"+other, "--", launchProgram), 1, "is a program for linux/" + runtime.GOARCH + ", and --platform is linux/" + other},
 		{append(flags, "--", launchProgram), 1, "the worker's program is called launch"},
 		{append(flags, "--launch", shell, "--", launchProgram), 1, "the launch program " + shell + " is not static"},

@@ -5,6 +5,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -70,23 +72,31 @@ func k8sFlags() []cli.Flag {
 		&cli.StringFlag{Name: "image", Usage: "image `NAME`, with launch in its PATH and the command"},
 		&cli.StringFlag{Name: "name", Usage: "`NAME` of the job, and prefix of the names of all objects", Value: "paragon"},
 		&cli.StringFlag{Name: "namespace", Usage: "`NAME` of the namespace", DefaultText: "kubectl's current namespace"},
-		&cli.PathFlag{Name: secretFileFlag, Usage: "`FILE` with the secret that launch and its agents share; created if missing", Value: "paragon-secret", TakesFile: true},
+		&cli.PathFlag{Name: secretFileFlag, Usage: "`FILE` with the secret that launch and its agents share; created if missing", DefaultText: "NAME.secret in paragon/k8s of your folder for settings, or ./" + oldSecretFile + " if it is there", TakesFile: true},
 		&cli.BoolFlag{Name: "jobset", Usage: "print one JobSet in place of three Jobs and a Service", DisableDefaultText: true},
 		&cli.StringFlag{Name: "kueue", Usage: "let Kueue start the job, by the LocalQueue `NAME`"},
 		&cli.IntFlag{Name: "slots", Usage: "`NUMBER` of workers in each pod", Value: 1},
-		&cli.StringFlag{Name: "cpus", Usage: "processors of each pod of workers: `AMOUNT` such as 8 or 500m", DefaultText: "no request and no limit"},
-		&cli.StringFlag{Name: "memory", Usage: "memory of each pod of workers: `AMOUNT` such as 32Gi", DefaultText: "no request and no limit"},
-		&cli.StringFlag{Name: "server-cpus", Usage: "processors of each server: `AMOUNT`", DefaultText: "no request and no limit"},
-		&cli.StringFlag{Name: "server-memory", Usage: "memory of each server: `AMOUNT`", DefaultText: "no request and no limit"},
+		&cli.StringFlag{Name: "cpus", Usage: "processors of each pod of workers: `AMOUNT` such as 8 or 500m, or none", DefaultText: "a request of 1 for each worker"},
+		&cli.StringFlag{Name: "memory", Usage: "memory of each pod of workers: `AMOUNT` such as 32Gi, or none", DefaultText: "a request of 2Gi for each worker"},
+		&cli.StringFlag{Name: "server-cpus", Usage: "processors of each server: `AMOUNT` or none", DefaultText: "a request of 500m"},
+		&cli.StringFlag{Name: "server-memory", Usage: "memory of each server: `AMOUNT` or none", DefaultText: "a request of 1Gi"},
 		&cli.StringSliceFlag{Name: "pvc", Usage: "mount a PersistentVolumeClaim in all pods: `CLAIM:/PATH[:ro]`; repeatable"},
 		&cli.Int64Flag{Name: "user", Usage: "`NUMBER` of the user and group that the containers run as", Value: 65532},
 		&cli.StringSliceFlag{Name: "node-selector", Usage: "only nodes with the label `KEY=VALUE`; repeatable"},
 		&cli.StringSliceFlag{Name: "toleration", Usage: "also nodes with the taint `KEY[=VALUE][:EFFECT]`; repeatable"},
-		&cli.DurationFlag{Name: "drain", Usage: "a pod that is evicted has `TIME` to leave the job", Value: 20 * time.Second},
+		&cli.DurationFlag{Name: "drain", Usage: "a pod that is evicted has `TIME` to leave the job", DefaultText: "20s, or 10s more than --stop-timeout"},
 	}
 }
 
-const secretFileFlag = "secret-file"
+const (
+	secretFileFlag = "secret-file"
+	// oldSecretFile was the default: a file that is there is still used.
+	oldSecretFile = "paragon-secret"
+	// leaveTime is the default of --drain; checkpointTime is that of --stop-timeout where the command has a folder for checkpoints.
+	leaveTime, checkpointTime = 20 * time.Second, 30 * time.Second
+	// leaveMargin is what the default of --drain has beyond --stop-timeout.
+	leaveMargin = 10 * time.Second
+)
 
 // notInCluster are the flags of launch that a job on Kubernetes cannot have, and why.
 var notInCluster = map[string]string{
@@ -180,6 +190,9 @@ func renderK8s(c *cli.Context, stdout, stderr io.Writer) error {
 	if cfg.GPUs, err = gpusInCluster(c); err != nil {
 		return err
 	}
+	if !c.IsSet("drain") {
+		cfg.Drain = max(leaveTime, cfg.StopTimeout+leaveMargin)
+	}
 	for _, text := range c.StringSlice("pvc") {
 		v, err := kubernetes.ParseVolume(text)
 		if err != nil {
@@ -187,7 +200,37 @@ func renderK8s(c *cli.Context, stdout, stderr io.Writer) error {
 		}
 		cfg.Volumes = append(cfg.Volumes, v)
 	}
-	return printK8s(cfg, c.Path(secretFileFlag), stdout, stderr)
+	secretFile := c.Path(secretFileFlag)
+	if secretFile == "" {
+		if secretFile, err = defaultSecretFile(cfg.Namespace, cfg.Name); err != nil {
+			return err
+		}
+	}
+	return printK8s(cfg, secretFile, stdout, stderr)
+}
+
+// defaultSecretFile is where the secret of a job is kept: not in the current folder, which may be that of a repository.
+func defaultSecretFile(namespace, name string) (string, error) {
+	if _, err := os.Stat(oldSecretFile); err == nil {
+		return oldSecretFile, nil
+	}
+	folder := secretFolder()
+	if folder == "" {
+		return "", usagef("k8s: there is no folder for the secret, since HOME is not set; give --%s FILE", secretFileFlag)
+	}
+	if namespace != "" {
+		name = namespace + "." + name
+	}
+	return filepath.Join(folder, name+".secret"), nil
+}
+
+// secretFolder is paragon/k8s in the user's folder for settings; "": there is none.
+func secretFolder() string {
+	settings, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(settings, "paragon", "k8s")
 }
 
 // printK8s prints the manifests of a job whose secret is in a file. The file is made after everything else is known to be right.
@@ -196,12 +239,23 @@ func printK8s(cfg kubernetes.Config, secretFile string, stdout, stderr io.Writer
 	if err := cfg.Validate(); err != nil {
 		return usagef("k8s: %v", err)
 	}
+	if folder := filepath.Dir(secretFile); folder == secretFolder() {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return fmt.Errorf("launch: k8s: a folder for the secret: %w", err)
+		}
+	}
 	secret, made, err := dialin.ReadOrMakeSecret(secretFile)
 	if err != nil {
 		return err
 	}
 	if made {
 		fmt.Fprintf(stderr, "launch: created the secret %s; the manifests contain it, too: keep both out of version control\n", secretFile)
+	}
+	if cfg.Lost() {
+		fmt.Fprintf(stderr, "launch: checkpoints in %s are lost with the pod that wrote them: mount a volume that all pods share, with --pvc CLAIM:/checkpoints, or name a bucket\n", kubernetes.CheckpointDir(cfg.Command))
+	}
+	if cfg.Drain < cfg.StopTimeout {
+		fmt.Fprintf(stderr, "launch: --drain %s is less than --stop-timeout %s: a pod of workers that is evicted ends before its checkpoint has had its time\n", cfg.Drain, cfg.StopTimeout)
 	}
 	if cfg.Queue != "" && !cfg.JobSet {
 		fmt.Fprintln(stderr, "launch: Kueue admits the three Jobs one by one; with --jobset it admits all pods together, or none")
@@ -238,6 +292,9 @@ func launchArguments(c *cli.Context, env *environment) ([]string, error) {
 	}
 	if !c.IsSet("start-timeout") {
 		add("start-timeout", kubernetes.StartTimeout.String())
+	}
+	if !c.IsSet("stop-timeout") && kubernetes.CheckpointDir(c.Args().Slice()) != "" {
+		add("stop-timeout", checkpointTime.String())
 	}
 	for _, f := range launchFlagsInCluster() {
 		name := f.Names()[0]

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +47,7 @@ func runSlurm(args []string, stdout, stderr io.Writer) int {
 				Flags:     sbatchFlags(),
 				// The flags may stand behind the job's ID.
 				SkipFlagParsing: true,
-				Action:          func(c *cli.Context) error { return printJoin(c, c.Args().Slice(), stdout) },
+				Action:          func(c *cli.Context) error { return printJoin(c, c.Args().Slice(), stdout, stderr) },
 			},
 		},
 		Action: func(c *cli.Context) error {
@@ -64,7 +65,7 @@ func sbatchFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Name: "nodes", Usage: "`NUMBER` of nodes", DefaultText: "must be given"},
 		&cli.IntFlag{Name: "ntasks-per-node", Usage: "`NUMBER` of workers that may run on each node", DefaultText: "as -n asks for, else 1"},
-		&cli.IntFlag{Name: "cpus-per-task", Usage: "`NUMBER` of processors for each worker", DefaultText: "as the cluster decides"},
+		&cli.IntFlag{Name: "cpus-per-task", Usage: "`NUMBER` of processors for each worker", DefaultText: "as the cluster decides, often 1"},
 		&cli.IntFlag{Name: "gpus-per-node", Usage: "`NUMBER` of GPUs of each node", DefaultText: "none"},
 		&cli.StringFlag{Name: "mem", Usage: "memory of each node: `SIZE` such as 16G", DefaultText: "as the cluster decides"},
 		&cli.StringFlag{Name: "time", Usage: "time limit: `TIME` such as 8:00:00, 2-12:00 (days-hours:minutes) or 90m", DefaultText: "the partition's"},
@@ -190,6 +191,7 @@ func printScript(c *cli.Context, args []string, stdout, stderr io.Writer) error 
 		if err := app.Run(joinBool(app, append([]string{"launch", "--launcher", slurmMethod}, rest...))); err != nil {
 			return err
 		}
+		warnProcessors(stderr, "script", cfg)
 		text, err := slurm.Script(cfg)
 		if err != nil {
 			return usagef("slurm script: %v", err)
@@ -235,12 +237,23 @@ func readScript(own, c *cli.Context, rest []string) (slurm.ScriptConfig, error) 
 	return cfg, nil
 }
 
+// namesProcessors are options of sbatch that say how many processors a worker has.
+var namesProcessors = regexp.MustCompile(`^(--exclusive|--cpus-per-(task|gpu)|-c)`)
+
+// warnProcessors warns of a script that does not say how many processors a worker has: on many clusters it then gets one.
+func warnProcessors(stderr io.Writer, command string, cfg slurm.ScriptConfig) {
+	if cfg.CPUsPerTask > 0 || slices.ContainsFunc(cfg.More, namesProcessors.MatchString) {
+		return
+	}
+	fmt.Fprintf(stderr, "launch: slurm %s: without --cpus-per-task a worker gets one processor on many clusters; give --cpus-per-task NUMBER, or --sbatch --exclusive for whole nodes\n", command)
+}
+
 // notInName matches what the name of a job does not hold.
 var notInName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
 var jobID = regexp.MustCompile(`^[1-9][0-9]{0,9}$`)
 
-func printJoin(c *cli.Context, args []string, stdout io.Writer) error {
+func printJoin(c *cli.Context, args []string, stdout, stderr io.Writer) error {
 	if wantsHelp(args) {
 		return cli.ShowSubcommandHelp(c)
 	}
@@ -270,6 +283,7 @@ func printJoin(c *cli.Context, args []string, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
+		warnProcessors(stderr, "join", cfg)
 		text, err := slurm.Join(slurm.JoinConfig{ScriptConfig: cfg, Folder: folder})
 		if err != nil {
 			return usagef("slurm join: %v", err)

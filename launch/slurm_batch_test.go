@@ -14,8 +14,14 @@ import (
 // batch writes a script by launch slurm, and submits it.
 func batch(t *testing.T, c *slurmtest.Cluster, args ...string) (id string) {
 	t.Helper()
-	script := c.Run(t, launchProgram, append([]string{"slurm"}, args...)...)
-	return c.Batch(t, script+"\n")
+	cmd := c.Command(launchProgram, append([]string{"slurm"}, args...)...)
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	script, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("launch slurm %s: %v: %s", strings.Join(args, " "), err, errs.String())
+	}
+	return c.Batch(t, string(script))
 }
 
 func TestBatchJobsOnSlurm(t *testing.T) {

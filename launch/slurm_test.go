@@ -214,3 +214,20 @@ func TestBadBatchScriptsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// On many clusters a worker of a script that does not say otherwise has one processor.
+func TestBatchScriptsWithoutProcessorsAreWarnedOf(t *testing.T) {
+	const want = "without --cpus-per-task a worker gets one processor on many clusters; give --cpus-per-task NUMBER, or --sbatch --exclusive for whole nodes"
+	for args, warned := range map[string]bool{
+		"script --nodes 2 -- p":                      true,
+		"script --nodes 2 --sbatch --hold -- p":      true,
+		"script --nodes 2 --cpus-per-task 8 -- p":    false,
+		"script --nodes 2 --sbatch --exclusive -- p": false,
+		"script --nodes 2 --sbatch -c8 -- p":         false,
+	} {
+		var stdout, stderr bytes.Buffer
+		if code := runSlurm(strings.Fields(args), &stdout, &stderr); code != 0 || strings.Contains(stderr.String(), want) != warned || stdout.Len() == 0 {
+			t.Errorf("launch slurm %s: exit code %d, %q; want 0 and a warning: %t", args, code, stderr.String(), warned)
+		}
+	}
+}

@@ -47,7 +47,7 @@ type Config struct {
 	Queue  string // of Kueue; "": none
 }
 
-// Resources are what a pod requests, and is limited to. Empty: nothing is said of it.
+// Resources are what a pod requests, and is limited to. Empty: it requests some, and has no limit. Unrequested: neither.
 type Resources struct {
 	CPUs, Memory string
 }
@@ -119,11 +119,11 @@ func (c *Config) Validate() error {
 	for _, r := range []struct{ flag, text string }{
 		{"cpus", c.Worker.CPUs}, {"memory", c.Worker.Memory}, {"server-cpus", c.Server.CPUs}, {"server-memory", c.Server.Memory},
 	} {
-		if r.text == "" {
+		if r.text == "" || r.text == Unrequested {
 			continue
 		}
 		if q, err := resource.ParseQuantity(r.text); err != nil || q.Sign() <= 0 {
-			return fmt.Errorf("--%s %q is not an amount above 0; write it as Kubernetes does: 500m or 4 processors, 512Mi or 16Gi of memory", r.flag, r.text)
+			return fmt.Errorf("--%s %q is not an amount above 0; write it as Kubernetes does: 500m or 4 processors, 512Mi or 16Gi of memory, or %s", r.flag, r.text, Unrequested)
 		}
 	}
 	paths := make(map[string]bool)
@@ -132,6 +132,9 @@ func (c *Config) Validate() error {
 			return fmt.Errorf("--pvc: two volumes at %s", v.Path)
 		}
 		paths[v.Path] = true
+	}
+	if folder, bad := c.checkpointFolder(); bad != nil {
+		return fmt.Errorf("%s %s: %w; mount a volume that all pods share there, --pvc CLAIM:%[2]s, or give a bucket, such as s3://...", checkpointFlag, folder, bad)
 	}
 	if _, err := nodeSelector(c.NodeSelector); err != nil {
 		return err

@@ -51,6 +51,7 @@ func (c *Config) scheduler() batch.JobSpec {
 	// Workers have the stop timeout, then all other processes have it.
 	pod.Spec.TerminationGracePeriodSeconds = new(seconds(2*c.StopTimeout + 2*margin))
 	pod.Spec.Containers[0].Ports = []core.ContainerPort{{Name: portName, ContainerPort: port, Protocol: core.ProtocolTCP}}
+	pod.Spec.Containers[0].Resources = Resources{}.requirements(0, defaultScheduler, 1)
 	job := indexed(1, pod)
 	job.BackoffLimit = new(int32(retries))
 	job.PodFailurePolicy.Rules = []batch.PodFailurePolicyRule{
@@ -73,9 +74,9 @@ func (c *Config) agents(component string) batch.JobSpec {
 	pod.Spec.TerminationGracePeriodSeconds = new(seconds(c.Drain + margin))
 	container := &pod.Spec.Containers[0]
 	if component == workersName {
-		container.Resources = c.Worker.requirements(c.GPUs * slots)
+		container.Resources = c.Worker.requirements(c.GPUs*slots, defaultWorker, slots)
 	} else {
-		container.Resources = c.Server.requirements(0)
+		container.Resources = c.Server.requirements(0, defaultServer, 1)
 	}
 	job := indexed(pods, pod)
 	job.BackoffLimitPerIndex = new(int32(retries))

@@ -52,20 +52,44 @@ func (c *Config) volumes() ([]core.Volume, []core.VolumeMount) {
 	return volumes, mounts
 }
 
-// requirements request what they limit: the pod has that for itself, and is among the last to be evicted.
-func (r Resources) requirements(gpus int) core.ResourceRequirements {
-	limits := core.ResourceList{}
-	if r.CPUs != "" {
-		limits[core.ResourceCPU] = resource.MustParse(r.CPUs)
-	}
-	if r.Memory != "" {
-		limits[core.ResourceMemory] = resource.MustParse(r.Memory)
+// Unrequested is the amount of Resources by which a pod requests nothing.
+const Unrequested = "none"
+
+// What a pod requests where the job does not say. Quotas refuse pods that request nothing, and a node that lacks memory evicts them first. There is no limit
+// then: what a program needs is not known here.
+var (
+	defaultWorker    = Resources{CPUs: "1", Memory: "2Gi"} // each worker of a pod
+	defaultServer    = Resources{CPUs: "500m", Memory: "1Gi"}
+	defaultScheduler = Resources{CPUs: "250m", Memory: "256Mi"}
+)
+
+// requirements request what they limit: the pod has that for itself, and is among the last to be evicted. What is not given is requested, n times, without a
+// limit.
+func (r Resources) requirements(gpus int, unsaid Resources, n int) core.ResourceRequirements {
+	limits, requests := core.ResourceList{}, core.ResourceList{}
+	for _, x := range []struct {
+		name          core.ResourceName
+		given, unsaid string
+	}{{core.ResourceCPU, r.CPUs, unsaid.CPUs}, {core.ResourceMemory, r.Memory, unsaid.Memory}} {
+		switch x.given {
+		case Unrequested:
+		case "":
+			amount := resource.MustParse(x.unsaid)
+			amount.Mul(int64(n))
+			requests[x.name] = amount
+		default:
+			limits[x.name], requests[x.name] = resource.MustParse(x.given), resource.MustParse(x.given)
+		}
 	}
 	if gpus > 0 {
-		limits[gpuResource] = *resource.NewQuantity(int64(gpus), resource.DecimalSI)
+		amount := *resource.NewQuantity(int64(gpus), resource.DecimalSI)
+		limits[gpuResource], requests[gpuResource] = amount, amount
 	}
 	if len(limits) == 0 {
-		return core.ResourceRequirements{}
+		limits = nil
 	}
-	return core.ResourceRequirements{Limits: limits, Requests: limits.DeepCopy()}
+	if len(requests) == 0 {
+		requests = nil
+	}
+	return core.ResourceRequirements{Limits: limits, Requests: requests}
 }

@@ -91,18 +91,22 @@ func (c *Config) header() string {
 		in = " -n " + c.Namespace
 	}
 	job := "job/" + c.Name + "-" + schedulerName
-	workers := "job/" + c.Name + "-" + workersName
+	workers := plural.Of(c.Workers, "worker")
+	if c.Slots > 1 {
+		workers += fmt.Sprintf(" (%d in a pod)", c.Slots)
+	}
+	workersJob := "job/" + c.Name + "-" + workersName
 	if c.JobSet {
 		job += "-0"
 	}
 	lines := []string{
-		fmt.Sprintf("Job %s: a scheduler, %s and %s in %s. Made by launch k8s render; holds the job's secret.", c.Name, plural.Of(c.Servers, "server"), plural.Of(c.Workers, "worker"), plural.Of(c.pods(), "pod")),
+		fmt.Sprintf("Job %s: %s, for a scheduler, %s and %s. Made by launch k8s render; holds the job's secret.", c.Name, plural.Of(1+c.Servers+c.pods(), "pod"), plural.Of(c.Servers, "server"), workers),
 		"start:     kubectl apply -f FILE",
 		"output:    kubectl logs" + in + " -f " + job,
 		"state:     kubectl exec" + in + " " + job + " -- launch ctl status",
 	}
 	if c.Elastic && !c.JobSet && c.Queue == "" {
-		lines = append(lines, "scale:     kubectl patch"+in+" "+workers+` -p '{"spec":{"completions":PODS,"parallelism":PODS}}'`)
+		lines = append(lines, "scale:     kubectl patch"+in+" "+workersJob+` -p '{"spec":{"completions":PODS,"parallelism":PODS}}'`)
 	}
 	lines = append(lines, "remove:    kubectl delete -f FILE")
 	return "# " + strings.Join(lines, "\n# ") + "\n"
