@@ -74,12 +74,17 @@ func flags() []cli.Flag {
 		newSpotFlag("hosts leave the job when `PROVIDER` takes them back (spot machines): " + spot.Providers + "; agents that dial in have a --spot of their own"),
 		// Of launch tune: the workers wait for slots (launch slot), and no files name the hosts.
 		&cli.BoolFlag{Name: trialFlag, Hidden: true},
+		// Of launch tune: launch carry runs the workers' command.
+		&cli.BoolFlag{Name: carryFlag, Hidden: true},
 		&cli.PathFlag{Name: "result", Usage: "write how the job ended to `FILE`, as JSON", TakesFile: true},
 	}, agentFlags(), mpiFlags(), sourceFlags())
 }
 
 // trialFlag makes the job an elastic trial of launch tune.
 const trialFlag = "elastic-trial"
+
+// carryFlag makes the job a trial of launch tune whose command keeps its state in a folder on its host.
+const carryFlag = "carry"
 
 // options are the command line, read and checked.
 type options struct {
@@ -116,6 +121,7 @@ type options struct {
 	result           string
 	command          []string
 	trial            bool // of launch tune, and elastic
+	carry            bool // launch carry runs the command
 	json             bool // the output
 	logFormat        joblog.Format
 	gpus             gpus.Request
@@ -128,7 +134,7 @@ func readOptionsIn(c *cli.Context, lookup func(string) (string, bool)) (*options
 	o := &options{
 		lookup:  lookup,
 		workers: c.Int("num-workers"), servers: c.Int("num-servers"), hostfile: c.Path("hostfile"), syncDir: c.String("sync-dst-dir"), syncExclude: c.StringSlice("sync-exclude"),
-		trial: c.Bool(trialFlag), hostIP: c.String("host-ip"), netName: c.String("interface"), check: c.Bool("check"),
+		trial: c.Bool(trialFlag), carry: c.Bool(carryFlag), hostIP: c.String("host-ip"), netName: c.String("interface"), check: c.Bool("check"),
 		startTimeout: c.Duration("start-timeout"), stopTimeout: c.Duration("stop-timeout"), checkpointTime: c.Duration("checkpoint-timeout"), hostTimeout: c.Duration("host-timeout"), result: c.Path("result"),
 	}
 	switch {

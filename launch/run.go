@@ -185,6 +185,9 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	if o.trial {
 		cfg.Command, cfg.OwnCommand = append([]string{"slot"}, cfg.Command...), true
 	}
+	if o.carry {
+		cfg.Command, cfg.OwnCommand = append([]string{"carry"}, cfg.Command...), true
+	}
 	cfg.Elastic = o.elastic
 	close, err := o.setElastic(&cfg, m, dir, cwd)
 	if err != nil {

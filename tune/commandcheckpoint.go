@@ -23,8 +23,8 @@ func (t *jobTrial) openCheckpoint() error {
 		return nil
 	}
 	if t.jobs.HostFile != "" {
-		if !t.jobs.NoServers {
-			return errors.New("tune: Jobs.Checkpoints with Jobs.HostFile is for trials without servers: set Jobs.NoServers, or leave out one of them")
+		if t.elastic != nil {
+			return errors.New("tune: Jobs.Checkpoints is set, and the study's scheduler makes trials elastic, which keep their state themselves: leave out one of them")
 		}
 		t.attempt.Checkpoint, t.carried = remote.CommandFolder, true
 		return nil

@@ -57,6 +57,9 @@ func (t *jobTrial) command() ([]string, error) {
 	if t.elastic != nil {
 		args = append(args, t.elasticFlags()...)
 	}
+	if t.carried {
+		args = append(args, "--carry")
+	}
 	if j.HostFile == "" {
 		args = append(args, "--launcher", "local") // also within an allocation of Slurm, which would be the default
 	}

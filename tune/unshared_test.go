@@ -308,6 +308,102 @@ done`
 	}
 }
 
+// A job's folder follows its trial from host to host as that of a single process does. All of its workers have the same folder, with what the trial goes on
+// from: after a pause, after its host was lost, and with the state of another trial.
+func TestAJobsFolderFollowsItsTrialFromHostToHost(t *testing.T) {
+	if os.Getenv("PARAGON_TEST_SLOW") == "" {
+		t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")
+	}
+	s, j, log := unsharedHosts(t)
+	text, err := os.ReadFile(j.HostFile)
+	if err == nil {
+		err = os.WriteFile(j.HostFile, []byte(strings.ReplaceAll(string(text), "slots=1 gpus=0 cpus=1", "slots=2 gpus=0 cpus=2")), 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.LaunchFlags, j.Checkpoints, j.Resources = nil, true, tune.Resources{Slots: 2, Servers: 1}
+	j.Command = []string{"/bin/sh", "-c"}
+	reported := ""
+	j.CommandFor = func(command []string, a tune.Attempt) ([]string, error) {
+		// Rank 1 writes what it finds; rank 0 begins when that is there.
+		script := `n=$(cat DIR/deep/n 2>/dev/null || echo 0)
+if [ $PARAGON_RANK = 1 ]; then
+	echo $n > DIR/seen.new; mv DIR/seen.new DIR/seen-NUMBER
+	while [ -d DIR -a ! -e DIR/over-NUMBER ]; do sleep 0.02; done
+	exit
+fi
+was=$(cat DIR/host 2>/dev/null || echo $HERE); from=$n moved=0; [ $was = $HERE ] || moved=1
+while [ ! -e DIR/seen-NUMBER ]; do sleep 0.02; done
+while [ $n -lt 6 ]; do
+	n=$((n+1)); mkdir -p DIR/deep; echo $n > DIR/n.new; mv DIR/n.new DIR/deep/n; echo $HERE > DIR/host
+	echo "value=$((n-10*TRIAL)) from=$from seen=$(cat DIR/seen-NUMBER) moved=$moved step=$n"
+	while [ ! -e REPORTED-$n ]; do sleep 0.02; done
+done
+touch DIR/over-NUMBER`
+		return append(command, strings.NewReplacer("DIR", "'"+a.Checkpoint+"'", "REPORTED", filepath.Join(reported, strconv.Itoa(a.Trial)),
+			"NUMBER", fmt.Sprintf("%d-%d", a.Trial, a.Number), "TRIAL", strconv.Itoa(a.Trial)).Replace(script)), nil
+	}
+	search := func(t *testing.T, scheduler tune.Scheduler, trials int, call map[string]func()) []tune.Trial {
+		reported = t.TempDir()
+		cfg := jobsConfig(t, j)
+		cfg.Dir, cfg.Parallel = filepath.Join("runs", strings.ReplaceAll(t.Name(), "/", "-")), trials
+		cfg.Space, cfg.Scheduler = tune.Space{tune.Grid("x", []any{1, 2}[:trials]...)}, scheduler
+		cfg.Observers = []tune.Observer{&atEvents{call: call}, acknowledge(reported)}
+		all := mustRun(t, cfg).Trials()
+		for _, x := range all {
+			wantUnbroken(t, x)
+			if x.State != tune.Completed || x.Step() != 6 || x.Failures[tune.UserCode] > 0 {
+				t.Errorf("trial %d is %s at step %d after failures %v: %s, want it completed at step 6", x.Number, x.State, x.Step(), x.Failures, x.Error)
+			}
+			for _, r := range x.Reports {
+				from, _ := r.Metrics.Get("from")
+				if seen, ok := r.Metrics.Get("seen"); !ok || seen != from {
+					t.Errorf("trial %d step %d: rank 1 found step %v in its folder, rank 0 step %v: want the same", x.Number, r.Step, seen, from)
+				}
+			}
+		}
+		if t.Failed() {
+			t.Log(log.String())
+		}
+		return all
+	}
+	newest := func(x tune.Trial, name string) float64 {
+		if len(x.Reports) == 0 {
+			return -1
+		}
+		v, _ := x.Reports[len(x.Reports)-1].Metrics.Get(name)
+		return v
+	}
+	t.Run("pause", func(t *testing.T) {
+		x := search(t, pauseTrial0{}, 1, nil)[0]
+		if x.Attempts != 2 || newest(x, "from") != 3 {
+			t.Errorf("it went on from step %v in %d attempts, want step 3 in 2", newest(x, "from"), x.Attempts)
+		}
+	})
+	t.Run("pbt", func(t *testing.T) {
+		x := search(t, &schedule.PBT{Population: 2, Interval: 2, Quantile: 0.5, Synchronous: true}, 2, nil)[1]
+		if len(x.Changes) == 0 || newest(x, "from") == 0 {
+			t.Errorf("trial 1 went on from step %v with %d changes, want the state of trial 0", newest(x, "from"), len(x.Changes))
+		}
+	})
+	t.Run("lost host", func(t *testing.T) { // the last one: the host stays away
+		x := search(t, tune.FIFO{}, 1, map[string]func(){"report 0": func() { s.Lose(t, s.Addresses[0]) }})[0]
+		if newest(x, "moved") != 1 || newest(x, "from") == 0 || x.Failures[tune.NodeLost] != 1 {
+			t.Errorf("it ended on %s with reports from step %v on after failures %v, want it to go on with a checkpoint of %s, which was lost",
+				x.Location, newest(x, "from"), x.Failures, s.Addresses[0])
+		}
+	})
+}
+
+// A trial of several hosts has no folder that its workers share, and says so before it begins.
+func TestAFolderNeedsTrialsOnOneHost(t *testing.T) {
+	j := &tune.Jobs{Resources: tune.Resources{Hosts: 2}, HostFile: "hosts", Address: "127.0.0.1", Checkpoints: true}
+	if err := j.Fits(tune.Resources{}); err == nil || !strings.Contains(err.Error(), "a trial of 2 hosts has no folder that its workers share: want one host with more slots") {
+		t.Errorf("got %v, want that a trial needs one host", err)
+	}
+}
+
 // pauseTrial0 pauses trial 0 at step 3, and goes on with it.
 type pauseTrial0 struct{ tune.FIFO }
 

@@ -2,6 +2,8 @@
 //
 // Its process joins the trial, fills a temporary folder with the checkpoint to go on from, and starts the command. What the command prints is passed
 // on, a line with metrics once what is new in the folder has been copied to the search. So the search has the state of a step before its report.
+//
+// In a job each worker's command is run so. The workers of a trial share the folder, which rank 0 makes and copies: they are on one host.
 package carry
 
 import (
@@ -41,17 +43,11 @@ func Run(ctx context.Context, command []string, stdout, stderr io.Writer) (code 
 	if !found {
 		return 1, fmt.Errorf("tune: carry: %s is not set: only launch tune starts commands in this way", remote.AddressVariable)
 	}
-	temp, err := scratch.New("checkpoint")
+	c := &carrier{search: search}
+	remove, err := c.open(ctx)
+	defer func() { err = errors.Join(err, remove()) }()
 	if err != nil {
-		return 1, fmt.Errorf("tune: carry: %w", err)
-	}
-	defer func() { err = errors.Join(err, temp.Remove()) }()
-	c := &carrier{search: search, dir: filepath.Join(temp.Path, "checkpoint")}
-	if strings.Contains(c.dir, "'") {
-		return 1, fmt.Errorf("tune: carry: the temporary folder is %s, want one without a quote: set TMPDIR", c.dir)
-	}
-	if err := c.restore(ctx); err != nil {
-		return 1, fmt.Errorf("tune: carry: %w", err)
+		return 1, err
 	}
 	words := make([]string, len(command))
 	for i, w := range command {
@@ -70,6 +66,29 @@ type carrier struct {
 	search *remote.Client
 	dir    string
 	seen   string // what the folder had when it was last saved
+}
+
+// open finds or makes the folder. What was made for it is to be removed, also after an error.
+func (c *carrier) open(ctx context.Context) (remove func() error, err error) {
+	if c.search.Rank() != 0 {
+		c.dir, err = c.search.Await(ctx)
+		return func() error { return nil }, err
+	}
+	temp, err := scratch.New("checkpoint")
+	if err != nil {
+		return func() error { return nil }, fmt.Errorf("tune: carry: %w", err)
+	}
+	c.dir = filepath.Join(temp.Path, "checkpoint")
+	if strings.Contains(c.dir, "'") {
+		return temp.Remove, fmt.Errorf("tune: carry: the temporary folder is %s, want one without a quote: set TMPDIR", c.dir)
+	}
+	if err := c.restore(ctx); err != nil {
+		return temp.Remove, fmt.Errorf("tune: carry: %w", err)
+	}
+	if c.search.Task().Workers > 1 {
+		err = c.search.Ready(ctx, c.dir)
+	}
+	return temp.Remove, err
 }
 
 // restore makes the folder, with the files of the checkpoint to go on from.
@@ -96,6 +115,9 @@ func (c *carrier) restore(ctx context.Context) error {
 
 // save copies what is new in the folder to the search, as the state after a step.
 func (c *carrier) save(ctx context.Context, step int) error {
+	if c.search.Rank() != 0 {
+		return nil
+	}
 	has, err := state.List(c.dir)
 	if err != nil || has == "" || has == c.seen {
 		return err

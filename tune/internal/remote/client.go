@@ -208,6 +208,40 @@ func (c *Client) Checkpoint(ctx context.Context, step int, write func(dir string
 	return nil
 }
 
+// Ready says that the folder of the command's state is at dir on this host, with the files to go on from. Rank 0 calls it, for the other ranks on its host.
+func (c *Client) Ready(ctx context.Context, dir string) error {
+	err := c.do(ctx, func() error {
+		m, err := c.ask(message{Ready: &folder{dir}})
+		if err == nil && m.Kept == nil {
+			err = c.breaks("got another message, want that the folder is known")
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("tune: trial %d: tell the other ranks the folder of the checkpoint: %w", c.task.Trial, err)
+	}
+	return nil
+}
+
+// Await waits for Ready of rank 0, and returns the folder.
+func (c *Client) Await(ctx context.Context) (dir string, err error) {
+	err = c.do(ctx, func() error {
+		m, err := c.ask(message{Await: &struct{}{}})
+		switch {
+		case err != nil:
+			return err
+		case m.Folder == nil || m.Folder.Dir == "":
+			return c.breaks("got another message, want a folder")
+		}
+		dir = m.Folder.Dir
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("tune: trial %d rank %d: wait for the folder of the checkpoint: %w", c.task.Trial, c.rank, err)
+	}
+	return dir, nil
+}
+
 // Done reports how the process ended, and closes the connection.
 func (c *Client) Done(ctx context.Context, d Done) error {
 	err := c.do(ctx, func() error {

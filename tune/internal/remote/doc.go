@@ -41,6 +41,14 @@
 // or a sum is wrong, another connection goes on where the receiver is. Names are paths in the folder; there are at most
 // 65536, and a limit of bytes. A piece is at most 1 MiB.
 //
+// A command that keeps its state in a folder is started by a process that connects in its place. Where the workers are several, on one host, they share the folder:
+// rank 0 makes it, and the others wait for its path.
+//
+//	→ {"ready":{"dir":"/..."}}           rank 0
+//	← {"kept":{}}
+//	→ {"await":{}}                       another rank
+//	← {"folder":{"dir":"/..."}}
+//
 // A worker of an elastic trial first asks for a slot, in a connection that it keeps until
 // all of its processes have ended:
 //

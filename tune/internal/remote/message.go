@@ -31,6 +31,8 @@ type message struct {
 	Folder     *folder     `json:"folder,omitempty"`
 	Written    *written    `json:"written,omitempty"`
 	Kept       *struct{}   `json:"kept,omitempty"`
+	Ready      *folder     `json:"ready,omitempty"`
+	Await      *struct{}   `json:"await,omitempty"`
 	Done       *Done       `json:"done,omitempty"`
 	Bye        *struct{}   `json:"bye,omitempty"`
 	Error      *failure    `json:"error,omitempty"`
@@ -269,7 +271,7 @@ func parse(line []byte) (message, error) {
 func (m *message) kinds() int {
 	n := 0
 	for _, there := range []bool{m.Hello != nil, m.Task != nil, m.Held != nil, m.Report != nil, m.Answer != nil, m.Checkpoint != nil, m.Folder != nil,
-		m.Written != nil, m.Kept != nil, m.Done != nil, m.Bye != nil, m.Error != nil,
+		m.Written != nil, m.Kept != nil, m.Ready != nil, m.Await != nil, m.Done != nil, m.Bye != nil, m.Error != nil,
 		m.From != nil, m.Entry != nil, m.Piece != nil, m.End != nil, m.Whole != nil} {
 		if there {
 			n++

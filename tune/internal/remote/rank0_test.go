@@ -85,3 +85,49 @@ func TestOthersWaitForTheEndOfARank0ThatIsGone(t *testing.T) {
 		})
 	})
 }
+
+// The other ranks get the folder that rank 0 has made, whoever comes first, and are not left waiting for a rank 0 that ended without it.
+func TestOthersGetTheFolderOfRank0(t *testing.T) {
+	t.Run("made", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			_, worker := pipeSession(t)
+			_, first := worker(0)
+			_, second := worker(1)
+			got := make(chan string, 1)
+			go func() {
+				dir, err := second.Await(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				got <- dir
+			}()
+			synctest.Wait()
+			if err := first.Ready(t.Context(), "/folder"); err != nil {
+				t.Fatal(err)
+			}
+			if dir := <-got; dir != "/folder" {
+				t.Errorf("got %q, want /folder", dir)
+			}
+			if dir, err := second.Await(t.Context()); dir != "/folder" || err != nil {
+				t.Errorf("a second time: got %q, %v, want /folder", dir, err)
+			}
+		})
+	})
+	t.Run("rank 0 ends", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			_, worker := pipeSession(t)
+			conn, _ := worker(0)
+			_, second := worker(1)
+			waited := make(chan error, 1)
+			go func() {
+				_, err := second.Await(t.Context())
+				waited <- err
+			}()
+			synctest.Wait()
+			conn.Close()
+			if err := <-waited; err == nil || !strings.Contains(err.Error(), "rank 0 has ended before it had the folder") {
+				t.Errorf("got %v, want that rank 0 has ended", err)
+			}
+		})
+	})
+}

@@ -200,6 +200,7 @@ type Session struct {
 	saving  *saving            // the checkpoint that is being saved; nil: none
 	copies  map[hello]net.Conn // by rank and kind
 	through bool               // rank 0 reports nothing more
+	folder  string             // of a command's state, on the host of the workers; "": rank 0 has not made it yet
 	silence *time.Timer        // sets through; nil: rank 0's connection has not closed before it said how it ended
 	over    bool
 }
@@ -343,6 +344,14 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 			if answer.kinds() == 0 {
 				return
 			}
+		case m.Ready != nil && rank == 0:
+			x.mu.Lock()
+			x.folder = m.Ready.Dir
+			x.changed.Broadcast()
+			x.mu.Unlock()
+			answer = message{Kept: &struct{}{}}
+		case m.Await != nil:
+			answer = x.awaitFolder()
 		case m.Done != nil:
 			x.mu.Lock()
 			x.left[rank] = *m.Done
@@ -355,6 +364,24 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 			_ = w.send(refuseText("want a request"))
 			return
 		}
+	}
+}
+
+// awaitFolder waits until rank 0 has made the folder of the command's state.
+func (x *Session) awaitFolder() message {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for {
+		_, ended := x.left[0]
+		switch {
+		case x.over:
+			return refuseText("the trial has ended")
+		case x.folder != "":
+			return message{Folder: &folder{x.folder}}
+		case ended:
+			return refuseText("rank 0 has ended before it had the folder")
+		}
+		x.changed.Wait()
 	}
 }
 
