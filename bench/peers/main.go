@@ -6,8 +6,8 @@
 // speed differs between processes. A row's ratio is that of the medians of all spells, in images a second. Beside it stand the
 // smallest, middle and largest ratio of a spell and the one after it, and the ratio in images a second of CPU time. Only
 // quiet pairs of spells count, during which other processes took at most a twentieth of the cores; up to four times as many
-// are made to get them. Where there are hardly any, all count, and "others" tells how much was taken at most: above a tenth the row
-// says so and has no ratio.
+// are made to get them. Where there are hardly any those count during which they took at most a tenth, and where there are hardly any
+// of those all count. "others" tells how much was taken at most: above a tenth the row says so and has no ratio.
 //
 // With --compile a third process takes its turns, PyTorch under torch.compile. The better of the two is the peer.
 //

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/paragon-train/paragon/bench/internal/machine"
 )
 
 func wall(r rate) float64   { return r.wall }
@@ -46,22 +48,24 @@ const (
 	patience   = 4    // times as many spells as asked for are made, in the hope of quiet ones
 )
 
-// quietTurns keeps the turns during whose spells nothing else ran, if there are some; else all. Threads that wait for each
-// other by spinning, as PyTorch's do, lose far more by others' load than those that do not.
+// quietTurns keeps the turns during whose spells nothing else ran, if there are some; else those that others have not disturbed, if there are some; else all.
+// Threads that wait for each other by spinning, as PyTorch's do, lose far more by others' load than those that do not.
 func quietTurns(sides ...[]rate) [][]rate {
-	quiet := make([][]rate, len(sides))
-	for i := range sides[0] {
-		if slices.ContainsFunc(sides, func(s []rate) bool { return s[i].others > quietShare }) {
-			continue
+	for _, most := range []float64{quietShare, machine.DisturbedShare} {
+		quiet := make([][]rate, len(sides))
+		for i := range sides[0] {
+			if slices.ContainsFunc(sides, func(s []rate) bool { return s[i].others > most }) {
+				continue
+			}
+			for k, s := range sides {
+				quiet[k] = append(quiet[k], s[i])
+			}
 		}
-		for k, s := range sides {
-			quiet[k] = append(quiet[k], s[i])
+		if len(quiet[0]) >= quietFew {
+			return quiet
 		}
 	}
-	if len(quiet[0]) < quietFew {
-		return sides
-	}
-	return quiet
+	return sides
 }
 
 // others is the largest share of the cores that others took during a spell that counts.

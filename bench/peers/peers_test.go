@@ -231,6 +231,10 @@ func TestLeavesOutLoadedPairs(t *testing.T) {
 	if len(got[0]) != 3 || len(got[1]) != 3 {
 		t.Errorf("three of five turns are quiet: got %d and %d", len(got[0]), len(got[1]))
 	}
+	some := rate{wall: 3, others: 0.08}
+	if got = quietTurns([]rate{some, loaded, some, quiet}, []rate{quiet, some, some, some}); len(got[0]) != 3 || got[0][1] != some {
+		t.Errorf("three of four turns are not disturbed: got %d", len(got[0]))
+	}
 	if got = quietTurns([]rate{quiet, loaded}, []rate{quiet, loaded}); len(got[0]) != 2 || len(got[1]) != 2 {
 		t.Errorf("one quiet turn is too few: got %d and %d turns, want both", len(got[0]), len(got[1]))
 	}
