@@ -15,8 +15,9 @@ import (
 // departures are the shards that this worker pushes for itself although its host adds them up: by calls that no group takes, such as Push, or with
 // compression. The leader of each was told, or is being told, so that the host's other workers do not wait.
 type departures struct {
-	mu sync.Mutex // guards of
-	of map[keyShard]*wire.Push
+	mu    sync.Mutex // guards the rest, and the start of goroutines that tell leaders
+	of    map[keyShard]*wire.Push
+	ended bool // the store closes: leaders learn the rest from the membership
 }
 
 type keyShard struct {
@@ -24,19 +25,36 @@ type keyShard struct {
 	shard uint32
 }
 
-// add returns what to tell the leader of a shard; nil: it was told before.
-func (d *departures) add(o wire.Origin, round uint64) *wire.Push {
+// add adds a shard and starts tell on a goroutine of work, unless its leader was told before.
+func (d *departures) add(o wire.Origin, round uint64, work *sync.WaitGroup, tell func(*wire.Push)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	id := keyShard{o.Key, o.Shard}
-	if d.of[id] != nil {
-		return nil
+	if d.ended || d.of[id] != nil {
+		return
 	}
 	if d.of == nil {
 		d.of = map[keyShard]*wire.Push{}
 	}
-	d.of[id] = &wire.Push{Origin: o, Round: round}
-	return d.of[id]
+	p := &wire.Push{Origin: o, Round: round}
+	d.of[id] = p
+	work.Go(func() { tell(p) })
+}
+
+// once starts tell without a shard that is pushed apart from now on.
+func (d *departures) once(p *wire.Push, work *sync.WaitGroup, tell func(*wire.Push)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ended {
+		work.Go(func() { tell(p) })
+	}
+}
+
+// end keeps add from starting goroutines.
+func (d *departures) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended = true
 }
 
 // remove forgets a shard that goes to its leader again, which sees that by itself.
@@ -74,23 +92,22 @@ func (h *hostSummer) leave(o wire.Origin, round uint64) {
 	if len(h.host.Load().group) < 2 {
 		return
 	}
-	if p := h.departures.add(o, round); p != nil {
-		h.work.Go(func() { h.tell(p) })
-	}
+	h.departures.add(o, round, &h.work, h.tell)
 }
 
-// moved tells the leaders of shards that are at other servers now: until all of this host's workers know that, some go to the leader and some do not.
+// moved tells the leaders of shards that are at other servers now that this worker may not come to the round: until all of this host's workers know where a
+// shard is, some may go to the leader and some not.
 func (h *hostSummer) moved(k *key, shards []int) {
-	if h == nil || k.form != wire.FormDense {
+	if h == nil || k.form != wire.FormDense || len(h.host.Load().group) < 2 {
 		return
 	}
 	seq, round := k.next()
 	for _, i := range shards {
-		h.leave(k.origin(i, seq+1), round)
+		h.departures.once(&wire.Push{Origin: k.origin(i, seq+1), Round: round}, &h.work, h.tell)
 	}
 }
 
-// tellAll tells the leaders of a new membership.
+// tellAll tells the leaders of a new membership. It is called on a goroutine of h.work.
 func (h *hostSummer) tellAll() {
 	if list := h.departures.all(); len(list) > 0 {
 		h.work.Go(func() {

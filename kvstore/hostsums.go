@@ -145,6 +145,7 @@ func (h *hostSummer) close() {
 		return
 	}
 	close(h.stop)
+	h.departures.end()
 	h.cancel()
 	h.sums.Close()
 	if sent, dissolved := h.sums.Counts(); sent+dissolved > 0 {

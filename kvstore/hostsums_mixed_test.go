@@ -97,9 +97,17 @@ var mixedHabits = []struct {
 // the sums that left hosts and the fake time that it took.
 func mixedTraining(t *testing.T, ranks [4]habit, rounds int, options func(rank int) []kvstore.Option, gradient func(*rand.Rand, int) []float32) (value []float32, sent uint64, took time.Duration) {
 	t.Helper()
+	return mixedTrainingOn(t, jobtest.Config{}, ranks, rounds, options, gradient, nil)
+}
+
+// mixedTrainingOn is mixedTraining of a job with more settings. before, unless nil, is called by each worker before each round.
+func mixedTrainingOn(t *testing.T, cfg jobtest.Config, ranks [4]habit, rounds int, options func(rank int) []kvstore.Option, gradient func(*rand.Rand, int) []float32,
+	before func(job *jobtest.Job, kv kvstore.Store, round int)) (value []float32, sent uint64, took time.Duration) {
+	t.Helper()
 	sizes := []int{20_000, 5000, 300}
 	synctest.Test(t, func(t *testing.T) {
-		job := jobtest.New(t, jobtest.Config{Workers: 4, Servers: 2, WorkersPerHost: 2})
+		cfg.Workers, cfg.Servers, cfg.WorkersPerHost = 4, 2, 2
+		job := jobtest.New(t, cfg)
 		stores := jobStores(t, job, 4, options)
 		values, began := make([][]float32, len(stores)), time.Now()
 		together(t, stores, func(kv kvstore.Store) error {
@@ -110,6 +118,9 @@ func mixedTraining(t *testing.T, ranks [4]habit, rounds int, options func(rank i
 				err = errors.Join(err, kv.Init(t.Context(), x[i].Key, make([]float32, n)))
 			}
 			for round := 0; round < rounds && err == nil; round++ {
+				if before != nil {
+					before(job, kv, round)
+				}
 				random := rand.New(rand.NewPCG(uint64(round), uint64(kv.Rank())))
 				for i, n := range sizes {
 					x[i].Grads = [][]float32{gradient(random, n)}
@@ -228,6 +239,28 @@ func TestKeysOfRowsBesideSumsWithinAHostStallNoRound(t *testing.T) {
 	_, _, took := mixedTraining(t, [4]habit{rows(pushPulls), rows(pushesThenPulls), rows(pushPullOfMany), rows(pushPulls)}, rounds, everyRank(on...), gradient)
 	if took > time.Second {
 		t.Errorf("%d rounds took %v of fake time, want less than 1 s", rounds, took)
+	}
+}
+
+// Shards move to another server while workers make other calls: only the loss of the server takes time, and no bit changes.
+func TestALostServerUnderOtherCallsStallsNoRound(t *testing.T) {
+	const rounds = 12
+	for _, c := range mixedHabits {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := jobtest.Config{Elastic: cluster.Elastic{Enabled: true, Backups: 1}}
+			want, _, _ := mixedTrainingOn(t, cfg, c.ranks, rounds, everyRank(on...), gradient, nil)
+			got, _, took := mixedTrainingOn(t, cfg, c.ranks, rounds, everyRank(on...), gradient, func(job *jobtest.Job, kv kvstore.Store, round int) {
+				if kv.Rank() == 0 && round == 5 {
+					job.KillServer(1, false)
+				}
+			})
+			if d := firstDifference(got, want); d != "" {
+				t.Error(d)
+			}
+			if took > 4*time.Second {
+				t.Errorf("%d rounds with the loss of a server took %v of fake time, want less than 4 s", rounds, took)
+			}
+		})
 	}
 }
 
