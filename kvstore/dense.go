@@ -77,7 +77,7 @@ func (s *store) pushDense(ctx context.Context, by *Step, verb, name string, grad
 		return err
 	}
 	if s.joining.Load() {
-		return s.notYet(fmt.Sprintf("%s key %q", verb, name))
+		return s.notYet(fmt.Sprintf("%s key %s", verb, wire.Shown(name)))
 	}
 	if err := k.lockPushes(ctx, verb); err != nil {
 		return err

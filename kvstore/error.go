@@ -24,7 +24,7 @@ func (e *ShardError) Error() string {
 	b.WriteString("kvstore: ")
 	b.WriteString(e.Verb)
 	if e.Key != "" {
-		fmt.Fprintf(&b, " key %q", e.Key)
+		fmt.Fprintf(&b, " key %s", wire.Shown(e.Key))
 		if e.Shard >= 0 {
 			fmt.Fprintf(&b, " shard %d", e.Shard)
 		}
@@ -99,10 +99,10 @@ func meaning(code wire.Code) error {
 func keyError(verb, key string, cause error, format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
 	if cause == nil {
-		return fmt.Errorf("kvstore: %s key %q: %s", verb, key, text)
+		return fmt.Errorf("kvstore: %s key %s: %s", verb, wire.Shown(key), text)
 	}
 	if text == "" {
-		return fmt.Errorf("kvstore: %s key %q: %w", verb, key, cause)
+		return fmt.Errorf("kvstore: %s key %s: %w", verb, wire.Shown(key), cause)
 	}
-	return fmt.Errorf("kvstore: %s key %q: %w: %s", verb, key, cause, text)
+	return fmt.Errorf("kvstore: %s key %s: %w: %s", verb, wire.Shown(key), cause, text)
 }

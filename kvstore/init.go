@@ -119,7 +119,7 @@ func (s *store) place(ctx context.Context, d wire.Declare) (*key, error) {
 	d.Whole = d.Rule == wire.RuleOptimizer && opt != nil && opt.WholeKeys()
 	var plan wire.KeyPlan
 	before := s.placement.version.Load()
-	err := s.ask(ctx, fmt.Sprintf("init key %q", d.Name), func(ctx context.Context) (err error) {
+	err := s.ask(ctx, fmt.Sprintf("init key %s", wire.Shown(d.Name)), func(ctx context.Context) (err error) {
 		plan, err = s.node.Declare(ctx, d)
 		return err
 	})

@@ -73,7 +73,7 @@ func (s *store) pushMany(ctx context.Context, by *Step, verb string, entries []E
 		case !pull && len(e.Outs) > 0:
 			err = keyError(verb, e.Key, ErrSize, "got %d outs, want none: a push brings no value; use PushPullMany", len(e.Outs))
 		case s.joining.Load():
-			err = s.notYet(fmt.Sprintf("%s key %q", verb, e.Key))
+			err = s.notYet(fmt.Sprintf("%s key %s", verb, wire.Shown(e.Key)))
 		}
 		errs[i] = err
 		m.named[k] = true

@@ -56,7 +56,7 @@ func (s *store) pushRows(ctx context.Context, by *Step, name string, rows []int6
 		return err
 	}
 	if s.joining.Load() {
-		return s.notYet(fmt.Sprintf("push rows key %q", name))
+		return s.notYet(fmt.Sprintf("push rows key %s", wire.Shown(name)))
 	}
 	if err := k.lockPushes(ctx, "push rows"); err != nil {
 		return err

@@ -50,7 +50,7 @@ func newPlanner(servers int) planner {
 // declare returns the key's plan, made at the first declaration, or a Nack.
 func (p *planner) declare(d *wire.Declare, by string, generation uint64) wire.Message {
 	refuse := func(code wire.Code, format string, args ...any) wire.Message {
-		return &wire.Nack{Code: code, Generation: generation, Text: fmt.Sprintf("key %q: ", d.Name) + fmt.Sprintf(format, args...)}
+		return &wire.Nack{Code: code, Generation: generation, Text: fmt.Sprintf("key %s: ", wire.Shown(d.Name)) + fmt.Sprintf(format, args...)}
 	}
 	if old := p.keys[d.Name]; old != nil {
 		o := old.plan

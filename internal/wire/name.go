@@ -2,11 +2,24 @@ package wire
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
 // reservedName is the name that safetensors files reserve.
 const reservedName = "__metadata__"
+
+// mostShown is how many bytes of a name a message repeats.
+const mostShown = 100
+
+// Shown is a name from outside, quoted, as a message shows it: of a long one the beginning and the length.
+func Shown(name string) string {
+	if len(name) <= mostShown {
+		return strconv.Quote(name)
+	}
+	return fmt.Sprintf("%q... (%d bytes)", strings.ToValidUTF8(name[:mostShown], "?"), len(name))
+}
 
 // CheckKeyName returns an error for an invalid name of a key. Values are saved under their keys' names in safetensors files, whose header is JSON: a
 // name is UTF-8, and not the one that the header uses itself.
@@ -17,7 +30,7 @@ func CheckKeyName(name string) error {
 	case len(name) > MaxKeyName:
 		return fmt.Errorf("got a name of %d bytes, want 1 to %d", len(name), MaxKeyName)
 	case !utf8.ValidString(name):
-		return fmt.Errorf("got the name %q, which is not UTF-8: it could not be saved", name)
+		return fmt.Errorf("got the name %s, which is not UTF-8: it could not be saved", Shown(name))
 	case name == reservedName:
 		return fmt.Errorf("got the name %s, which safetensors files keep for themselves: it could not be saved", name)
 	}
