@@ -29,6 +29,9 @@ type Progress struct {
 	begin    time.Time // of the epoch
 	within   bool      // the epoch has had a step
 	examples int       // in this epoch
+	told     bool      // the run has had a line of a step
+	lineAt   time.Time // when the last line of a step was printed, or what it counts from
+	counted  int       // examples of the epoch up to then
 	shown    int       // tenths of the epoch that plain lines have told
 }
 
@@ -42,6 +45,9 @@ func NewProgress(out *os.File) *Progress {
 		return columns
 	}}
 }
+
+// firstLine is how long a run has no line of a step at most, where an epoch's tenths are long.
+const firstLine = 3 * time.Second
 
 // Begin says what is about to run.
 func (p *Progress) Begin(run Run) {
@@ -61,7 +67,7 @@ func (p *Progress) Begin(run Run) {
 	}
 }
 
-// Step moves the bar or, every tenth of an epoch, prints a line.
+// Step moves the bar or prints a line: every tenth of an epoch, and once in the first seconds of the run.
 func (p *Progress) Step(s StepInfo) {
 	if s.Steps > 0 && s.Steps != p.run.StepsPerEpoch { // workers came or went
 		p.run.StepsPerEpoch = s.Steps
@@ -71,6 +77,7 @@ func (p *Progress) Step(s StepInfo) {
 	}
 	if !p.within {
 		p.within, p.examples, p.shown = true, 0, s.Step*10/p.run.StepsPerEpoch
+		p.lineAt, p.counted = p.begin, 0
 		p.bar = p.newBar()
 	}
 	p.examples += s.Examples
@@ -80,8 +87,12 @@ func (p *Progress) Step(s StepInfo) {
 		_ = p.bar.Set(s.Step + 1) // a bar that cannot be drawn is no reason to stop
 		return
 	}
-	if tenth := (s.Step + 1) * 10 / p.run.StepsPerEpoch; tenth > p.shown && tenth < 10 {
-		p.shown = tenth
+	tenth := (s.Step + 1) * 10 / p.run.StepsPerEpoch
+	first := !p.told && time.Since(p.begin) >= firstLine
+	if first || tenth > p.shown && tenth < 10 {
+		// The rate is that since the line before, so that workers which began at different times show the same for the same steps.
+		rate = float64(p.examples-p.counted) / max(time.Since(p.lineAt).Seconds(), 1e-9)
+		p.shown, p.told, p.lineAt, p.counted = max(p.shown, tenth), true, time.Now(), p.examples
 		fmt.Fprintf(p.out, "Epoch %d: step %d/%d, loss %.4f, %.0f examples/s%s\n", s.Epoch, s.Step+1, p.run.StepsPerEpoch, s.Loss, rate, p.batchOf(s))
 	}
 }
@@ -115,6 +126,7 @@ func (p *Progress) Membership(m MembershipInfo) {
 		_ = p.bar.Clear()
 	}
 	p.run.Rank, p.run.Workers = m.Rank, m.Workers
+	p.lineAt, p.counted = time.Now(), p.examples // the wait for the change is none of the steps' time
 	before := ""
 	if m.Span.Steps > 0 {
 		before = fmt.Sprintf(" (%.1f steps/s before)", m.Span.StepsPerSecond())
@@ -127,7 +139,7 @@ func (p *Progress) Evaluated(epoch int, e Evaluation) {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 	}
-	p.begin = p.begin.Add(e.Time)
+	p.begin, p.lineAt = p.begin.Add(e.Time), p.lineAt.Add(e.Time)
 	fmt.Fprintf(p.out, "Epoch %d: step %d: Test_acc %.6f, Test_loss %.6f after %.1f s (%d examples in %.1f s)\n",
 		epoch, e.Step, e.Scores.Accuracy, e.Scores.Loss, e.Train.Seconds(), e.Scores.Examples, e.Time.Seconds())
 }

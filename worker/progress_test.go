@@ -49,7 +49,7 @@ var afterEpoch = []string{
 
 func TestProgressPrintsPlainLinesWithoutATerminal(t *testing.T) {
 	want := append([]string{"Worker 1 of 2: 12 epochs of 20 steps", "Resumed from runs/step-00000210: epoch 10, step 10",
-		"Epoch 10: step 12/20, loss 2.5000, 1 examples/s", "Epoch 10: step 14/20, loss 2.5000, 1 examples/s",
+		"Epoch 10: step 11/20, loss 2.5000, 1 examples/s", "Epoch 10: step 12/20, loss 2.5000, 1 examples/s", "Epoch 10: step 14/20, loss 2.5000, 1 examples/s",
 		"Epoch 10: step 16/20, loss 2.5000, 1 examples/s", "Epoch 10: step 18/20, loss 2.5000, 1 examples/s"}, afterEpoch...)
 	for _, columns := range []int{0, 60} { // too narrow for a bar, too
 		got := shown(t, columns)
