@@ -13,8 +13,11 @@ export class Waits {
 
   update({ slow, waits, moreWaits, behind, job, leftOut }) {
     const sentences = slow.map((s) => ({ key: s.node, kind: "warn", ...split(s.text) }));
-    if (slow.length === 0) {
+    if (slow.length === 0 && behind.length === 0) {
       sentences.push({ key: "none", kind: "good", head: job.workers > 1 ? "No worker makes the others wait." : "There is no other worker to wait for.", rest: "" });
+    }
+    if (slow.length === 0 && behind.length > 0) {
+      sentences.push({ key: "some", kind: "good", head: "No worker is slow.", rest: " At this moment these have not finished the newest step:" });
     }
     for (const text of behind) sentences.push({ key: text, kind: "info", head: text, rest: "" });
     if (leftOut > 0) sentences.push({ key: "left out", kind: "info", head: `${plural(leftOut, "more process")} did not fit and are not shown.`, rest: "" });

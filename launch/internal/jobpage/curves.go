@@ -22,7 +22,10 @@ const (
 )
 
 // curves are those of the page.
-type curves struct{ page.Curves }
+type curves struct {
+	page.Curves
+	tested [2]page.Number // loss and accuracy of the newest evaluation that has its point
+}
 
 // lineMetrics are the metrics that the curves come from.
 var lineMetrics = []telemetry.Metric{telemetry.Steps, telemetry.Examples, telemetry.StepSeconds, telemetry.ComputeSeconds, telemetry.WaitSeconds, telemetry.DataSeconds,
@@ -30,7 +33,7 @@ var lineMetrics = []telemetry.Metric{telemetry.Steps, telemetry.Examples, teleme
 
 // begin asks for the past: the whole job at its coarse points, then the last ten minutes.
 func (c *curves) begin(ctx context.Context, source Source, t *control.Telemetry) error {
-	*c = curves{page.Curves{Times: []int64{}, Lines: []page.Line{}}}
+	*c = curves{Curves: page.Curves{Times: []int64{}, Lines: []page.Line{}}}
 	workers, servers := []uint64{}, []uint64{}
 	all := 0
 	for _, n := range t.Nodes {
@@ -176,8 +179,12 @@ func (c *curves) add(t *control.Telemetry, u *page.Update, servers page.Members)
 		}
 	}
 	put(page.LineLoss, u.Job.Loss)
-	put(page.LineTestLoss, u.Job.TestLoss)
-	put(page.LineTestAccuracy, u.Job.TestAccuracy)
+	// Workers report the newest scores with each heartbeat; an evaluation is one point.
+	if tested := [2]page.Number{u.Job.TestLoss, u.Job.TestAccuracy}; tested != c.tested {
+		c.tested = tested
+		put(page.LineTestLoss, tested[0])
+		put(page.LineTestAccuracy, tested[1])
+	}
 	put(page.LineLearningRate, u.Job.LearningRate)
 	put(page.LineExamples, u.Job.ExamplesASecond)
 	put(page.LineStepTime, meanOf(u.Workers.StepTime))
@@ -270,6 +277,7 @@ func (x *series) time(point int) int64 { return x.FromMillis + int64(point)*x.St
 // addWorkers makes points of some workers' past. Sums are times scale: they stand for all.
 func addWorkers(s *control.Series, scale float64, at func(int64) map[string]page.Number) {
 	x := newSeries(s)
+	tested := map[telemetry.Metric]float64{}
 	for point := range x.points() {
 		values := at(x.time(point))
 		put := func(id string, v float64) {
@@ -277,7 +285,17 @@ func addWorkers(s *control.Series, scale float64, at func(int64) map[string]page
 				values[id] = page.Number(v)
 			}
 		}
-		for id, m := range map[string]telemetry.Metric{page.LineLoss: telemetry.Loss, page.LineTestLoss: telemetry.TestLoss, page.LineTestAccuracy: telemetry.TestAccuracy,
+		for id, m := range map[string]telemetry.Metric{page.LineTestLoss: telemetry.TestLoss, page.LineTestAccuracy: telemetry.TestAccuracy} {
+			list := page.Numbers{}
+			for n := range x.Nodes {
+				list = append(list, page.Number(x.at(n, point, m)))
+			}
+			if v := float64(meanOf(list)); v != tested[m] { // an evaluation is one point
+				tested[m] = v
+				put(id, v)
+			}
+		}
+		for id, m := range map[string]telemetry.Metric{page.LineLoss: telemetry.Loss,
 			page.LineLearningRate: telemetry.LearningRate, page.LineGradientNorm: telemetry.GradientNorm} {
 			list := page.Numbers{}
 			for n := range x.Nodes {

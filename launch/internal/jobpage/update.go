@@ -174,7 +174,7 @@ func (a *answered) fillWhy(y *control.Why) {
 	}
 	a.MoreWaits = len(y.Waits) - len(a.Waits)
 	for _, b := range y.Behind {
-		a.Behind = append(a.Behind, "behind the newest step: "+b)
+		a.Behind = append(a.Behind, b)
 	}
 }
 
