@@ -66,6 +66,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build launch, the examples and gpucheck into bin/
+	@echo "building into $(BIN)/: seconds, or some minutes the first time (it compiles the SDKs of clouds and the types of Kubernetes)"
 	$(BUILD) -o $(BIN)/ ./launch ./examples/... ./cmd/...
 
 # What tests of make test are skipped without: Debian's packages, as program:package.
