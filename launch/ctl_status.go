@@ -110,7 +110,7 @@ func writeStatus(w io.Writer, k *controller, s control.Status, speeds map[uint64
 		if x, ok := speeds[n.Node]; ok {
 			examples, loss = x.cells()
 		}
-		nodes.Row(n.Role, rank, n.Host, n.PID, n.State, epoch, step, examples, loss, ago(time.Duration(n.HeardMillis)*time.Millisecond)+" ago")
+		nodes.Row(n.Role, rank, n.Host, n.PID, stateWords(n.State), epoch, step, examples, loss, ago(time.Duration(n.HeardMillis)*time.Millisecond)+" ago")
 	}
 	hosts := metrics.Table{Columns: []string{"host", "status", "reason"}}
 	for _, h := range s.Hosts {
@@ -118,7 +118,7 @@ func writeStatus(w io.Writer, k *controller, s control.Status, speeds map[uint64
 	}
 	servers := metrics.Table{Columns: []string{"server", "host", "status", "shards", "values", "backups", "incoming"}}
 	for _, x := range s.Servers {
-		servers.Row(fmt.Sprint(x.Rank), x.Host, x.Status, x.Shards, x.Values, x.Backups, x.Filling)
+		servers.Row(fmt.Sprint(x.Rank), x.Host, stateWords(x.Status), x.Shards, x.Values, x.Backups, x.Filling)
 	}
 	for _, t := range []struct {
 		metrics.Table
@@ -136,6 +136,19 @@ func writeStatus(w io.Writer, k *controller, s control.Status, speeds map[uint64
 		fmt.Fprintf(w, "\n%d more nodes are not shown\n", s.LeftOut)
 	}
 	return nil
+}
+
+// stateWords are the words of tables for the states of a process or of the rank of a server.
+func stateWords(state string) string {
+	switch state {
+	case control.NodeCounts, control.RankHere:
+		return "in the job"
+	case control.NodeReady:
+		return "ready to join"
+	case control.RankComing:
+		return "starting"
+	}
+	return strings.ToLower(state)
 }
 
 func because(reason string) string {

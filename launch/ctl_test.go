@@ -65,8 +65,8 @@ func TestCtlChangesARunningJob(t *testing.T) {
 	j.await(t, "host 10.9.9.8 was removed; it had no worker in the job")
 	out := j.wantCtl(t, 0, `(?m)^job `+job+`: running, 4 workers, generation \d+, since \S+ in .*: .*launch\.test$`, "status", "--job", job[:5])
 	for _, want := range []string{
-		`(?m)^role +rank +host +pid +state +epoch +step +examples/s +loss +heartbeat$`, `(?m)^server +0 +localhost +\d+ +counts +\S.* ago$`,
-		`(?m)^worker +3 +127\.0\.0\.2 +\d+ +counts +0 +\d+ +\S.* ago$`, `(?m)^localhost +ADDED`, `(?m)^127\.0\.0\.2 +ADDED`,
+		`(?m)^role +rank +host +pid +state +epoch +step +examples/s +loss +heartbeat$`, `(?m)^server +0 +localhost +\d+ +in the job +\S.* ago$`,
+		`(?m)^worker +3 +127\.0\.0\.2 +\d+ +in the job +0 +\d+ +\S.* ago$`, `(?m)^localhost +ADDED`, `(?m)^127\.0\.0\.2 +ADDED`,
 		`(?m)^10\.9\.9\.9 +FAILED +host 10\.9\.9\.9 is not this machine`, `(?m)^10\.9\.9\.8 +REMOVED`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {

@@ -296,7 +296,7 @@ func TestServersComeAndGoAsAsked(t *testing.T) {
 	j.wantCtl(t, 0, `^server 2 on localhost ADDED\n$`, "add-server", "--wait")
 	j.wantCtl(t, 1, "server 3 could not be added: host 10.9.9.9 is not this machine", "add-server", "--wait", "10.9.9.9")
 	j.wantCtl(t, 0, `^server 3 on 127\.0\.0\.2 ADDED\n$`, "add-server", "--wait", "127.0.0.2")
-	j.wantCtl(t, 0, `(?m)^3 +127\.0\.0\.2 +HERE +\d+ +\d+ +\d+ +\d+$`, "status")
+	j.wantCtl(t, 0, `(?m)^3 +127\.0\.0\.2 +in the job +\d+ +\d+ +\d+ +\d+$`, "status")
 	j.wantCtl(t, 0, `^server 0 REMOVED\n$`, "remove-server", "0")
 	j.wantCtl(t, 1, "there is no server 0", "remove-server", "0")
 	j.wantCtl(t, 0, `^server 1 REMOVED\n$`, "remove-server", "1")

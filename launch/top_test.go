@@ -55,14 +55,14 @@ func TestTopOnceIsATable(t *testing.T) {
 3 steps/s, 384 examples/s, epoch 1, step 40, loss 0.5
 worker 1 on h1 is slow: last in 94 % of the last 310 rounds, 41 ms after the others (12 % of a step); its compute takes 1.31 times the others'.
 
-rank  host  pid  state    epoch  step  examples/s  step time  compute   wait  data  loss    last   gap
-----  ----  ---  -------  -----  ----  ----------  ---------  -------  -----  ----  ----  ------  ----
-   0  h0     11  counts       1    40         192      340ms    200ms  130ms    0s  0.25   6.0 %   1ms
-   1  h1     12  joining                                                                  94.0 %  41ms
+rank  host  pid  state       epoch  step  examples/s  step time  compute   wait  data  loss  came last  late by
+----  ----  ---  ----------  -----  ----  ----------  ---------  -------  -----  ----  ----  ---------  -------
+   0  h0     11  in the job      1    40         192      340ms    200ms  130ms    0s  0.25      6.0 %      1ms
+   1  h1     12  joining                                                                        94.0 %     41ms
 
-server  host  pid  state   rounds/s  round  waiting  held  values  sent/s  received/s
-------  ----  ---  ------  --------  -----  -------  ----  ------  ------  ----------
-     0  h0     10  counts        30   20ms        1  100   1M      2K      4K
+server  host  pid  state       rounds/s  round  waiting  gradients held  values  sent/s  received/s
+------  ----  ---  ----------  --------  -----  -------  --------------  ------  ------  ----------
+     0  h0     10  in the job        30   20ms        1  100             1M      2K      4K
 
 who       waits  at         for
 --------  -----  ---------  --------
