@@ -3,6 +3,8 @@ package show
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/paragon-train/paragon/tune"
@@ -89,6 +91,14 @@ func (s scale) ticks() []tick {
 	return list
 }
 
+// wholeTicks are the ticks at whole numbers: there is no half step.
+func (s scale) wholeTicks() []tick {
+	return slices.DeleteFunc(s.ticks(), func(t tick) bool {
+		x, err := strconv.ParseFloat(t.Text, 64)
+		return err != nil || x != math.Trunc(x)
+	})
+}
+
 func short(x float64) string {
 	if math.Abs(x) < 1e-12 {
 		x = 0
@@ -152,6 +162,7 @@ func curvePicture(v tune.View, ranked []*tune.Trial) picture {
 	lowX, highX := span(xs...)
 	lowY, highY := span(ys...)
 	x, y := p.frame(lowX, highX, lowY, highY, false)
+	p.XTicks = x.wholeTicks()
 	for i := len(ranked) - 1; i >= 0; i-- { // the best last, on top
 		name := fmt.Sprintf("%s: %s, %s", ranked[i].Name(), valueText(v.Result(ranked[i])), paramText(ranked[i].Params))
 		colour := shade(place(i, len(ranked)))
