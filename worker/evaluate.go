@@ -13,8 +13,8 @@ import (
 	"github.com/paragon-train/paragon/nn"
 )
 
-// ImageEvaluator measures loss and accuracy on a data set of images; every worker evaluates all of it. A device that takes images as
-// bytes gets them so.
+// ImageEvaluator measures loss, accuracy and metrics on a data set of images. Fit divides it among the workers: each batch is
+// evaluated by one of them. A device that takes images as bytes gets them so.
 type ImageEvaluator struct {
 	// Program is compiled for inference, shares its parameters with the trainer's first program, and has Logits (N, classes)
 	// among its outputs.
@@ -23,41 +23,60 @@ type ImageEvaluator struct {
 	Dataset data.Dataset
 	// Augment should only normalise.
 	Augment data.Augment
+	// Metrics are measured besides loss and accuracy; nil: none.
+	Metrics []metrics.Metric
 }
 
 // Evaluate runs the model over the whole data set.
-func (e *ImageEvaluator) Evaluate(ctx context.Context) (scores Scores, err error) {
+func (e *ImageEvaluator) Evaluate(ctx context.Context) (Scores, error) { return evaluateAll(ctx, e) }
+
+// Pieces is the number of batches.
+func (e *ImageEvaluator) Pieces() int { return batchesOf(e.Dataset.Len(), e.Program.Batch()) }
+
+// Sums is the number of sums: those of loss and accuracy, and those of Metrics.
+func (e *ImageEvaluator) Sums() int { return sumsOf(e.Metrics) }
+
+// Scores makes scores of sums.
+func (e *ImageEvaluator) Scores(sums []float64) Scores { return scoresOf(sums, e.Metrics) }
+
+// EvaluatePieces runs the model over some batches.
+func (e *ImageEvaluator) EvaluatePieces(ctx context.Context, list []int) (sums []float64, err error) {
 	images, labels, err := imageInputs(e.Program, e.Dataset.Shape())
 	if err != nil {
-		return Scores{}, fmt.Errorf("worker: evaluate: %w", err)
+		return nil, fmt.Errorf("worker: evaluate: %w", err)
+	}
+	s, err := newScorer(e.Metrics)
+	if err != nil || len(list) == 0 {
+		return s.sums, err
 	}
 	pixels, err := e.Program.Pixels("images", pixelsConfig(e.Dataset.Shape(), e.Augment))
 	if err != nil && !errors.Is(err, nn.ErrNoPixels) {
-		return Scores{}, fmt.Errorf("worker: evaluate: %w", err)
+		return nil, fmt.Errorf("worker: evaluate: %w", err)
 	}
+	size := labels.Len()
 	order := func(yield func(int) bool) {
-		for i := range e.Dataset.Len() {
-			if !yield(i) {
-				return
+		for _, piece := range list {
+			for i := piece * size; i < min((piece+1)*size, e.Dataset.Len()); i++ {
+				if !yield(i) {
+					return
+				}
 			}
 		}
 	}
-	loader, err := data.NewLoader(e.Dataset, order, data.LoaderConfig{BatchSize: labels.Len(), Augment: e.Augment, Raw: pixels != nil})
+	loader, err := data.NewLoader(e.Dataset, order, data.LoaderConfig{BatchSize: size, Augment: e.Augment, Raw: pixels != nil})
 	if err != nil {
-		return Scores{}, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, loader.Close()) }()
 	e.Program.Hold(true) // nothing trains meanwhile
 	defer e.Program.Hold(false)
-	var loss metrics.Mean
-	var accuracy metrics.Accuracy
 	for {
 		batch, err := loader.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			break
+			return s.sums, nil
 		}
 		if err != nil {
-			return Scores{}, err
+			return nil, err
 		}
 		if pixels != nil {
 			setPixels(pixels, batch.Pixels, batch.Draws)
@@ -65,18 +84,148 @@ func (e *ImageEvaluator) Evaluate(ctx context.Context) (scores Scores, err error
 			copy(images, batch.Images)
 		}
 		labels.Set(batch.Labels[:batch.N])
-		if err := e.Program.SetExamples(batch.N); err != nil {
-			return Scores{}, fmt.Errorf("worker: evaluate: %w", err)
+		if err := s.run(ctx, e.Program, e.Logits, batch.N, batch.Labels[:batch.N]); err != nil {
+			return nil, err
 		}
-		if err := e.Program.Forward(ctx); err != nil {
-			return Scores{}, err
-		}
-		logits, err := e.Program.Output(e.Logits)
-		if err != nil {
-			return Scores{}, err
-		}
-		loss.Add(e.Program.Loss(), float64(batch.N))
-		accuracy.AddLogits(logits, batch.Labels[:batch.N], len(logits)/labels.Len())
 	}
-	return Scores{Loss: loss.Value(), Accuracy: accuracy.Value(), Examples: int(accuracy.Total)}, nil
+}
+
+// BatchEvaluator measures loss, accuracy and metrics of a model of any kind, such as of text: Fill brings the examples. Fit divides it among the
+// workers: each batch is evaluated by one of them.
+type BatchEvaluator struct {
+	// Program is compiled for inference, shares its parameters with the trainer's first program, and has Outputs among its outputs.
+	Program *nn.Program
+	// Outputs has the numbers of a row in its last dimension: logits (N, classes), or (N·T, classes) with T labels for each example.
+	Outputs *gorgonia.Node
+	// Examples is the size of the data set.
+	Examples int
+	// Fill brings n examples, from number first on, to the program's inputs, and returns their labels, as many for each. n is the program's batch, but for
+	// the last examples.
+	Fill func(ctx context.Context, first, n int) (labels []int32, err error)
+	// Metrics are measured besides loss and accuracy; nil: none.
+	Metrics []metrics.Metric
+}
+
+// Evaluate runs the model over the whole data set.
+func (e *BatchEvaluator) Evaluate(ctx context.Context) (Scores, error) { return evaluateAll(ctx, e) }
+
+// Pieces is the number of batches.
+func (e *BatchEvaluator) Pieces() int { return batchesOf(e.Examples, e.Program.Batch()) }
+
+// Sums is the number of sums: those of loss and accuracy, and those of Metrics.
+func (e *BatchEvaluator) Sums() int { return sumsOf(e.Metrics) }
+
+// Scores makes scores of sums.
+func (e *BatchEvaluator) Scores(sums []float64) Scores { return scoresOf(sums, e.Metrics) }
+
+// EvaluatePieces runs the model over some batches.
+func (e *BatchEvaluator) EvaluatePieces(ctx context.Context, list []int) ([]float64, error) {
+	s, err := newScorer(e.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	e.Program.Hold(true) // nothing trains meanwhile
+	defer e.Program.Hold(false)
+	size := e.Program.Batch()
+	for _, piece := range list {
+		first := piece * size
+		n := min(size, e.Examples-first)
+		labels, err := e.Fill(ctx, first, n)
+		if err != nil {
+			return nil, fmt.Errorf("worker: evaluate examples %d to %d: %w", first, first+n-1, err)
+		}
+		if err := s.run(ctx, e.Program, e.Outputs, n, labels); err != nil {
+			return nil, err
+		}
+	}
+	return s.sums, nil
+}
+
+// batchesOf is how many batches there are; 0 if a batch's size is not known, which EvaluatePieces finds.
+func batchesOf(examples, batch int) int { return (examples + max(batch, 1) - 1) / max(batch, 1) }
+
+// The sums of every evaluator here; those of metrics follow.
+const (
+	sumLoss     = iota // of rows
+	sumRows            // that count
+	sumRight           // answers
+	sumExamples        // evaluated
+	firstMetric
+)
+
+func sumsOf(list []metrics.Metric) int {
+	n := firstMetric
+	for _, m := range list {
+		n += m.Sums()
+	}
+	return n
+}
+
+// scoresOf makes scores of sums.
+func scoresOf(sums []float64, list []metrics.Metric) Scores {
+	s := Scores{
+		Loss:     metrics.Mean{Sum: sums[sumLoss], Weight: sums[sumRows]}.Value(),
+		Accuracy: metrics.Mean{Sum: sums[sumRight], Weight: sums[sumRows]}.Value(),
+		Examples: int(sums[sumExamples]),
+	}
+	at := firstMetric
+	for _, m := range list {
+		values := m.Values(sums[at : at+m.Sums()])
+		for i, name := range m.Names() {
+			s.Metrics = append(s.Metrics, metrics.Measured{Name: name, Value: values[i]})
+		}
+		at += m.Sums()
+	}
+	return s
+}
+
+// A scorer adds up what batches contribute.
+type scorer struct {
+	metrics []metrics.Metric
+	sums    []float64
+}
+
+func newScorer(list []metrics.Metric) (*scorer, error) {
+	if err := metrics.CheckMetrics(list); err != nil {
+		return &scorer{}, fmt.Errorf("worker: evaluate: %w", err)
+	}
+	return &scorer{list, make([]float64, sumsOf(list))}, nil
+}
+
+// run evaluates the batch of n examples that is in a program's inputs.
+func (s *scorer) run(ctx context.Context, program *nn.Program, outputs *gorgonia.Node, n int, labels []int32) error {
+	if err := program.SetExamples(n); err != nil {
+		return fmt.Errorf("worker: evaluate: %w", err)
+	}
+	if err := program.Forward(ctx); err != nil {
+		return err
+	}
+	values, err := program.Output(outputs)
+	if err != nil {
+		return err
+	}
+	shape := outputs.Shape()
+	width := shape[shape.Dims()-1]
+	if len(labels)*width > len(values) {
+		return fmt.Errorf("worker: evaluate: got %d labels for outputs of shape %v, want one for each row", len(labels), shape)
+	}
+	b := metrics.Batch{Outputs: values, Width: width, Labels: labels, Loss: program.Loss()}
+	rows, right := 0.0, 0.0
+	b.Rows(func(row []float32, label int) {
+		var one metrics.Accuracy
+		one.AddLogits(row, []int32{int32(label)}, width)
+		rows, right = rows+1, right+float64(one.Right)
+	})
+	if rows > 0 { // the loss of nothing may be NaN
+		s.sums[sumLoss] += b.Loss * rows
+	}
+	s.sums[sumRows] += rows
+	s.sums[sumRight] += right
+	s.sums[sumExamples] += float64(n)
+	at := firstMetric
+	for _, m := range s.metrics {
+		m.Add(s.sums[at:at+m.Sums()], b)
+		at += m.Sums()
+	}
+	return nil
 }

@@ -13,12 +13,26 @@ import (
 // evaluate measures the model, and reports the scores.
 func (r *run) evaluate(ctx context.Context) (Scores, error) {
 	done := r.trainer.recordSpan(trace.Evaluate)
-	scores, err := r.cfg.Evaluator.Evaluate(ctx)
+	var scores Scores
+	var err error
+	if r.tally != nil && r.workers > 1 {
+		scores, err = r.evaluateDivided(ctx, r.cfg.Evaluator.(DividedEvaluator))
+	} else {
+		scores, err = r.cfg.Evaluator.Evaluate(ctx)
+	}
 	done()
 	if err == nil {
 		r.trainer.cfg.Store.ReportEvaluation(kvstore.Evaluation{Loss: scores.Loss, Accuracy: scores.Accuracy})
 	}
 	return scores, err
+}
+
+// beginTally makes the key by which divided evaluations are added up. A worker that joins has it before it is ready.
+func (r *run) beginTally(ctx context.Context) (err error) {
+	if e, ok := r.cfg.Evaluator.(DividedEvaluator); ok && !r.trainer.async() {
+		r.tally, err = newTally(ctx, r.trainer, e.Sums())
+	}
+	return err
 }
 
 // evaluationDue reports whether the step that was done last is the first one at or beyond a multiple of EvaluateSteps. It is the same on all workers.

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/metrics"
 )
 
 // A Feed brings the batches of one worker to its programs' inputs. One that is a DividedFeed, too, lets workers come and go in the
@@ -23,7 +25,8 @@ type Feed interface {
 	Close() error
 }
 
-// An Evaluator measures the model; Fit calls it after each epoch, and within one by EvaluateSteps, with all values in place.
+// An Evaluator measures the model; Fit calls it after each epoch, and within one by EvaluateSteps, with all values in place. One that is a
+// DividedEvaluator, as those of this package are, is divided among the workers; another one evaluates all on each.
 type Evaluator interface {
 	Evaluate(ctx context.Context) (Scores, error)
 }
@@ -33,6 +36,23 @@ type Scores struct {
 	Loss     float64 // mean over the examples
 	Accuracy float64 // share of examples whose highest logit is their label
 	Examples int
+	Metrics  []metrics.Measured // others, in the order of the evaluator's Metrics
+}
+
+// Get is the score of a name: "loss", "accuracy", or that of a metric.
+func (s *Scores) Get(name string) (value float64, ok bool) {
+	switch name {
+	case "loss":
+		return s.Loss, true
+	case "accuracy":
+		return s.Accuracy, true
+	}
+	for _, m := range s.Metrics {
+		if m.Name == name {
+			return m.Value, true
+		}
+	}
+	return math.NaN(), false
 }
 
 // FitConfig configures Fit.

@@ -33,6 +33,9 @@ func (r *run) join(ctx context.Context) (err error) {
 	if r.stop, err = newAgreement(early, r.trainer); err != nil {
 		return err
 	}
+	if err := r.beginTally(early); err != nil {
+		return err
+	}
 	if err := r.trainer.beginRoll(early); err != nil {
 		return err
 	}

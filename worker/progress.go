@@ -5,12 +5,14 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
 	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/metrics"
 )
 
 // A Progress shows a run to a person: a bar for each epoch on a terminal, plain lines elsewhere, and after each epoch
@@ -142,6 +144,7 @@ func (p *Progress) Evaluated(epoch int, e Evaluation) {
 	p.begin, p.lineAt = p.begin.Add(e.Time), p.lineAt.Add(e.Time)
 	fmt.Fprintf(p.out, "Epoch %d: step %d: Test_acc %.6f, Test_loss %.6f after %.1f s (%d examples in %.1f s)\n",
 		epoch, e.Step, e.Scores.Accuracy, e.Scores.Loss, e.Train.Seconds(), e.Scores.Examples, e.Time.Seconds())
+	p.metrics(fmt.Sprintf("Epoch %d: step %d", epoch, e.Step), e.Scores.Metrics)
 }
 
 // Epoch prints what the epoch brought. Programs read these lines: their form stays, also with one example.
@@ -150,6 +153,7 @@ func (p *Progress) Epoch(e EpochInfo) {
 	fmt.Fprintf(p.out, "Epoch %d: Train_loss %.6f, %d examples in %.1f s (%.0f examples/s)\n", e.Epoch, e.Loss, e.Examples, e.Train.Seconds(), float64(e.Examples)/max(e.Train.Seconds(), 1e-9))
 	if e.Test != nil {
 		fmt.Fprintf(p.out, "Epoch %d: Test_acc %.6f, Test_loss %.6f (%d examples in %.1f s)\n", e.Epoch, e.Test.Accuracy, e.Test.Loss, e.Test.Examples, e.TestTime.Seconds())
+		p.metrics(fmt.Sprintf("Epoch %d", e.Epoch), e.Test.Metrics)
 	}
 	if a := e.Adapt; a != nil {
 		fmt.Fprintf(p.out, "Epoch %d: batch %d (%v), scale %.2f, gain %.2f, noise scale %s, goodput %.0f examples/s\n",
@@ -165,6 +169,18 @@ func (p *Progress) Epoch(e EpochInfo) {
 		}
 	}
 	p.within, p.begin = false, time.Now()
+}
+
+// metrics prints those of one's own, if there are any.
+func (p *Progress) metrics(at string, list []metrics.Measured) {
+	if len(list) == 0 {
+		return
+	}
+	text := make([]string, len(list))
+	for i, m := range list {
+		text[i] = fmt.Sprintf("%s %.6f", m.Name, m.Value)
+	}
+	fmt.Fprintf(p.out, "%s: %s\n", at, strings.Join(text, ", "))
 }
 
 // noiseScale is in whole examples.

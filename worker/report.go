@@ -13,7 +13,9 @@ import (
 // time went; with adaptive training the batch, its gain, the noise scale and the goodput at the end of the epoch; with an asynchronous store also how many updates of others its gradients missed, on average and at most, and by
 // how many steps it was ahead of the slowest worker; and if the servers' guard caught any, how many of this worker's contributions. If workers came or went, a second table has the speed before and after.
 func WriteReport(w io.Writer, epochs []EpochInfo) error {
-	table := metrics.Table{Columns: []string{"epoch", "train loss", "test loss", "test acc", "examples/s", "compute", "wait", "data", "save", "train", "test"}}
+	table := metrics.Table{Columns: []string{"epoch", "train loss", "test loss", "test acc"}}
+	names := metricNames(epochs)
+	table.Columns = append(append(table.Columns, names...), "examples/s", "compute", "wait", "data", "save", "train", "test")
 	stale := len(epochs) > 0 && epochs[0].Staleness != nil
 	if stale {
 		table.Columns = append(table.Columns, "missed mean", "missed max", "lead max")
@@ -27,7 +29,7 @@ func WriteReport(w io.Writer, epochs []EpochInfo) error {
 		table.Columns = append(table.Columns, "batch", "scale", "gain", "noise scale", "goodput/s")
 	}
 	add := func(name string, e EpochInfo) {
-		cells := row(name, e)
+		cells := row(name, e, names)
 		if stale {
 			var missedMean, missedMax, lead any
 			if s := e.Staleness; s != nil && s.Missed.Count > 0 {
@@ -104,7 +106,7 @@ func writeSpans(w io.Writer, epochs []EpochInfo) error {
 }
 
 // row has the cells that every report has.
-func row(name string, e EpochInfo) []any {
+func row(name string, e EpochInfo, names []string) []any {
 	var testLoss, accuracy any // nil: an empty cell
 	if e.Test != nil {
 		testLoss, accuracy = metrics.Fixed(e.Test.Loss), metrics.Fixed(e.Test.Accuracy)
@@ -112,8 +114,33 @@ func row(name string, e EpochInfo) []any {
 	share := func(d time.Duration) metrics.Percent {
 		return metrics.Percent(d.Seconds() / max(e.Train.Seconds(), 1e-9))
 	}
-	return []any{name, metrics.Fixed(e.Loss), testLoss, accuracy, int(float64(e.Examples)/max(e.Train.Seconds(), 1e-9) + 0.5),
-		share(e.Times.Compute), share(e.Times.Wait), share(e.Times.Data), share(e.Times.Save), e.Train, e.TestTime}
+	cells := []any{name, metrics.Fixed(e.Loss), testLoss, accuracy}
+	for _, name := range names {
+		var value any
+		if e.Test != nil {
+			if v, ok := e.Test.Get(name); ok {
+				value = metrics.Fixed(v)
+			}
+		}
+		cells = append(cells, value)
+	}
+	return append(cells, int(float64(e.Examples)/max(e.Train.Seconds(), 1e-9)+0.5),
+		share(e.Times.Compute), share(e.Times.Wait), share(e.Times.Data), share(e.Times.Save), e.Train, e.TestTime)
+}
+
+// metricNames are those of the metrics of one's own.
+func metricNames(epochs []EpochInfo) (names []string) {
+	for _, e := range epochs {
+		if e.Test == nil {
+			continue
+		}
+		for _, m := range e.Test.Metrics {
+			if !slices.Contains(names, m.Name) {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	return names
 }
 
 // Curves are the panels of a picture of the run: this worker's training loss by step with the test loss, the test accuracy and, with adaptive

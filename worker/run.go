@@ -18,6 +18,7 @@ type run struct {
 	stop    *agreement
 	leave   leaveRequest
 	saver   *saver
+	tally   *tally          // nil: evaluations are not divided
 	elastic kvstore.Elastic // nil: workers neither come nor go
 	divided DividedFeed     // nil: the feed is not one
 	adapt   *adaptation     // nil: the batch stays as it is, and a pass is an epoch
@@ -122,6 +123,9 @@ func (r *run) start(ctx context.Context) (from string, err error) {
 		}
 	}
 	if r.stop, err = newAgreement(ctx, r.trainer); err != nil {
+		return "", err
+	}
+	if err := r.beginTally(ctx); err != nil {
 		return "", err
 	}
 	if r.elastic != nil {

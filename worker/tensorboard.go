@@ -145,6 +145,7 @@ func (w *ScalarWriter) Evaluated(_ int, e Evaluation) {
 	}
 	w.set("test/loss", e.Scores.Loss)
 	w.set("test/accuracy", e.Scores.Accuracy)
+	w.metrics(e.Scores.Metrics)
 	w.add(e.Done)
 }
 
@@ -155,6 +156,7 @@ func (w *ScalarWriter) Epoch(e EpochInfo) {
 	if e.Test != nil {
 		w.set("test/loss", e.Test.Loss)
 		w.set("test/accuracy", e.Test.Accuracy)
+		w.metrics(e.Test.Metrics)
 	}
 	if a := e.Adapt; a != nil {
 		w.set("adapt/scale", a.Scale)
@@ -164,6 +166,13 @@ func (w *ScalarWriter) Epoch(e EpochInfo) {
 		w.set("adapt/goodput", a.Goodput)
 	}
 	w.add(e.Done)
+}
+
+// metrics puts those of one's own into the event under way.
+func (w *ScalarWriter) metrics(list []metrics.Measured) {
+	for _, m := range list {
+		w.set("test/"+m.Name, m.Value)
+	}
 }
 
 // Scalar writes a number of the program's own, after so many steps of the job: between Begin and End.

@@ -1,0 +1,260 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+)
+
+// A Metric measures a model over a set of examples that several workers share: each adds what its batches contribute to a vector of sums, the
+// vectors are added, and the values are computed of the totals. So they are those of the whole set, and not means of batches' values. It has no
+// state of its own; its methods may be called at once.
+type Metric interface {
+	// Names are those of the values, such as "top5": letters, digits and "_".
+	Names() []string
+	// Sums is the length of the vector.
+	Sums() int
+	// Add adds a batch to the sums.
+	Add(sums []float64, b Batch)
+	// Values computes the values of the sums over all examples, in the order of Names. NaN: there is none.
+	Values(sums []float64) []float64
+}
+
+// A Batch is what a model makes of some examples. Row i of Outputs belongs to Labels[i].
+type Batch struct {
+	Outputs []float32 // such as logits, row-major; rows beyond those of Labels are padding
+	Width   int       // numbers in a row: the classes
+	Labels  []int32   // −1: the row does not count
+	Loss    float64   // mean over the rows that count
+}
+
+// Rows calls f for each row that counts.
+func (b *Batch) Rows(f func(outputs []float32, label int)) {
+	for i, label := range b.Labels {
+		if label >= 0 {
+			f(b.Outputs[i*b.Width:(i+1)*b.Width], int(label))
+		}
+	}
+}
+
+// count is the number of rows that count.
+func (b *Batch) count() (n float64) {
+	for _, label := range b.Labels {
+		if label >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// A Measured is one value of a metric.
+type Measured struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+}
+
+var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// taken are names that reports have already.
+var taken = []string{"loss", "accuracy", "train_loss", "step", "epoch"}
+
+// CheckMetrics is an error if metrics cannot be used together: names that are taken or not words, or an invalid one.
+func CheckMetrics(list []Metric) error {
+	seen := slices.Clone(taken)
+	for i, m := range list {
+		if m == nil {
+			return fmt.Errorf("metrics: metric %d is nil, want one", i)
+		}
+		if v, ok := m.(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return fmt.Errorf("metrics: metric %d: %w", i, err)
+			}
+		}
+		for _, name := range m.Names() {
+			switch {
+			case !validName.MatchString(name):
+				return fmt.Errorf("metrics: metric %d has the name %q, want letters, digits and %q", i, name, "_")
+			case slices.Contains(seen, name):
+				return fmt.Errorf("metrics: metric %d has the name %q, which another one has", i, name)
+			}
+			seen = append(seen, name)
+		}
+	}
+	return nil
+}
+
+// argmax is the first of the largest numbers; −1 if one is not a number.
+func argmax(row []float32) int {
+	best := 0
+	for c, v := range row {
+		if v != v {
+			return -1
+		}
+		if v > row[best] {
+			best = c
+		}
+	}
+	return best
+}
+
+// ratio is NaN of nothing.
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return math.NaN()
+	}
+	return a / b
+}
+
+// TopK is the share of rows whose label is among the K classes with the largest outputs: "top5" for K 5. Of equal outputs the first classes come first.
+type TopK struct{ K int }
+
+// Validate is an error if K is below 1.
+func (m TopK) Validate() error {
+	if m.K < 1 {
+		return fmt.Errorf("TopK.K is %d, want at least 1", m.K)
+	}
+	return nil
+}
+
+func (m TopK) Names() []string { return []string{fmt.Sprint("top", m.K)} }
+func (m TopK) Sums() int       { return 2 }
+
+func (m TopK) Add(sums []float64, b Batch) {
+	b.Rows(func(row []float32, label int) {
+		sums[1]++
+		if label >= len(row) || argmax(row) < 0 {
+			return
+		}
+		before := 0
+		for c, v := range row {
+			if v > row[label] || v == row[label] && c < label {
+				before++
+			}
+		}
+		if before < m.K {
+			sums[0]++
+		}
+	})
+}
+
+func (m TopK) Values(sums []float64) []float64 { return []float64{ratio(sums[0], sums[1])} }
+
+// confusion counts, for each class, the rows that are it and found (true positives), not it and found, and it and not found.
+func confusion(sums []float64, b Batch, classes int) {
+	b.Rows(func(row []float32, label int) {
+		if label >= classes {
+			return
+		}
+		switch found := argmax(row); {
+		case found == label:
+			sums[3*label]++
+		default:
+			if found >= 0 && found < classes {
+				sums[3*found+1]++
+			}
+			sums[3*label+2]++
+		}
+	})
+}
+
+// F1 is the harmonic mean of precision and recall, with both: "f1", "precision" and "recall", as scikit-learn and torchmetrics have them. A class without
+// any row of it, found or not, does not count in the macro mean.
+type F1 struct {
+	Classes int
+	// Average is "macro", the mean over classes (also if empty), "micro", over all rows together, or "binary", of class 1 alone.
+	Average string
+}
+
+// Validate names a field that cannot be.
+func (m F1) Validate() error {
+	switch {
+	case m.Classes < 2:
+		return fmt.Errorf("F1.Classes is %d, want at least 2", m.Classes)
+	case !slices.Contains([]string{"", "macro", "micro", "binary"}, m.Average):
+		return fmt.Errorf("F1.Average is %q, want macro, micro or binary", m.Average)
+	}
+	return nil
+}
+
+func (m F1) Names() []string             { return []string{"f1", "precision", "recall"} }
+func (m F1) Sums() int                   { return 3 * m.Classes }
+func (m F1) Add(sums []float64, b Batch) { confusion(sums, b, m.Classes) }
+
+func (m F1) Values(sums []float64) []float64 {
+	of := func(hit, wrong, missed float64) []float64 {
+		zero := func(a, b float64) float64 { // scikit-learn's zero_division
+			if b == 0 {
+				return 0
+			}
+			return a / b
+		}
+		return []float64{zero(2*hit, 2*hit+wrong+missed), zero(hit, hit+wrong), zero(hit, hit+missed)}
+	}
+	if m.Average == "binary" {
+		return of(sums[3], sums[4], sums[5])
+	}
+	total, mean, classes := make([]float64, 3), make([]float64, 3), 0.0
+	for c := range m.Classes {
+		one := sums[3*c : 3*c+3]
+		if one[0]+one[1]+one[2] == 0 {
+			continue
+		}
+		classes++
+		for i, v := range of(one[0], one[1], one[2]) {
+			mean[i] += v
+			total[i] += one[i]
+		}
+	}
+	if m.Average == "micro" {
+		return of(total[0], total[1], total[2])
+	}
+	for i := range mean {
+		mean[i] = ratio(mean[i], classes)
+	}
+	return mean
+}
+
+// IoU is the mean over classes of intersection over union, "iou": of rows that are a class and found, by those that are it or found. A class without
+// either does not count. For images to segment a row is a pixel.
+type IoU struct{ Classes int }
+
+// Validate is an error if there are no classes.
+func (m IoU) Validate() error {
+	if m.Classes < 1 {
+		return errors.New("IoU.Classes is below 1, want the number of classes")
+	}
+	return nil
+}
+
+func (m IoU) Names() []string             { return []string{"iou"} }
+func (m IoU) Sums() int                   { return 3 * m.Classes }
+func (m IoU) Add(sums []float64, b Batch) { confusion(sums, b, m.Classes) }
+
+func (m IoU) Values(sums []float64) []float64 {
+	var mean Mean
+	for c := range m.Classes {
+		if union := sums[3*c] + sums[3*c+1] + sums[3*c+2]; union > 0 {
+			mean.Add(sums[3*c]/union, 1)
+		}
+	}
+	return []float64{mean.Value()}
+}
+
+// Perplexity is e to the mean loss of a row, "perplexity": of a token where the loss is a cross-entropy.
+type Perplexity struct{}
+
+func (Perplexity) Names() []string { return []string{"perplexity"} }
+func (Perplexity) Sums() int       { return 2 }
+
+func (Perplexity) Add(sums []float64, b Batch) {
+	if n := b.count(); n > 0 {
+		sums[0] += b.Loss * n
+		sums[1] += n
+	}
+}
+
+func (Perplexity) Values(sums []float64) []float64 {
+	return []float64{math.Exp(ratio(sums[0], sums[1]))}
+}
