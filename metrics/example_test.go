@@ -78,3 +78,16 @@ func ExampleCurves() {
 	fmt.Println(err)
 	// Output: <nil>
 }
+
+// Two workers each have a part of the examples: their sums are added, and the values are those of all of them.
+func ExampleMetric() {
+	var top2 metrics.Metric = metrics.TopK{K: 2}
+	first, second := make([]float64, top2.Sums()), make([]float64, top2.Sums())
+	top2.Add(first, metrics.Batch{Width: 3, Outputs: []float32{3, 2, 1, 1, 2, 3}, Labels: []int32{0, 0}})
+	top2.Add(second, metrics.Batch{Width: 3, Outputs: []float32{1, 5, 3}, Labels: []int32{2}})
+	for i, v := range second {
+		first[i] += v
+	}
+	fmt.Printf("%s %.2f\n", top2.Names()[0], top2.Values(first)[0])
+	// Output: top2 0.67
+}

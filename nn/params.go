@@ -55,6 +55,20 @@ func (l LabelInput) Set(labels []int32) {
 	}
 }
 
+// An IDInput is an input of row numbers that Embedding looks up, such as tokens. Its slice is the program's own memory.
+type IDInput struct{ values []int32 }
+
+// Len is the number of row numbers of a batch.
+func (l IDInput) Len() int { return len(l.values) }
+
+// Set fills the input with row numbers. With fewer than Len the rest, which is padding, becomes 0, a row that there is; with more it panics.
+func (l IDInput) Set(ids []int32) {
+	if len(ids) > len(l.values) {
+		panic(fmt.Sprintf("nn: IDInput.Set: got %d ids, want at most %d", len(ids), len(l.values)))
+	}
+	clear(l.values[copy(l.values, ids):])
+}
+
 // memoryLike makes the memory of a number for each one of the parameters in one piece, as shm.Slices does. Servers of the same host can use it in
 // place, and GPUs copy from and to it.
 func memoryLike(params []*plan.Value) (each [][]float32, all []float32) {

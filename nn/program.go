@@ -89,6 +89,20 @@ func (p *Program) Labels(name string) (LabelInput, error) {
 	return LabelInput{m}, nil
 }
 
+// IDs is the input of int32 row numbers of this name, such as the tokens that an Embedding looks up. Labels gives the same memory; but padding of row
+// numbers is 0, of labels −1.
+func (p *Program) IDs(name string) (IDInput, error) {
+	data, err := p.input(name)
+	if err != nil {
+		return IDInput{}, err
+	}
+	m, ok := data.Data.([]int32)
+	if !ok {
+		return IDInput{}, fmt.Errorf("nn: ids %q are %v, want int32; see Input and InputTensor", name, data.Tensor.Dtype())
+	}
+	return IDInput{m}, nil
+}
+
 // InputTensor is any input as a tensor over its memory; a scalar has the shape (1).
 func (p *Program) InputTensor(name string) (*tensor.Dense, error) {
 	data, err := p.input(name)

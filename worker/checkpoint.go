@@ -96,6 +96,8 @@ type position struct {
 	Evaluate bool `json:"evaluate,omitempty"`  // an evaluation within the epoch
 	EndEpoch bool `json:"end_epoch,omitempty"` // the end of the epoch: running statistics are averaged, and the model is evaluated
 
+	Early *stopState `json:"early_stop,omitempty"` // nil: the run does not stop early, or was not evaluated yet
+
 	workers, stepsOfDivision int          // for the manifest
 	loss                     metrics.Mean // of this worker in the epoch, for its own file
 }

@@ -27,6 +27,7 @@ type checkpointWrite struct {
 	snapshot *kvstore.Snapshot
 	manifest manifest
 	keep     int
+	best     uint64 // steps of the checkpoint that early stopping keeps; 0: none
 
 	cancel    context.CancelFunc
 	written   chan struct{} // closed when this worker's files have been written, or could not be
@@ -66,7 +67,7 @@ func (f *checkpointWrite) run(ctx context.Context) {
 	f.reporter.ReportCheckpoint(time.Since(begin))
 	f.logger.Info("checkpoint written", "folder", checkpoint.StepFolder(f.steps), "epoch", f.manifest.Epoch, "step", f.manifest.Step, "took", time.Since(begin).Round(time.Millisecond),
 		joblog.CheckpointComplete.With("steps", f.steps))
-	if err := prune(ctx, f.place, f.keep, f.steps); err != nil {
+	if err := prune(ctx, f.place, f.keep, f.steps, f.best); err != nil {
 		told := fmt.Errorf("worker: checkpoint at step %d: remove old checkpoint: %w", f.steps, err)
 		f.failure.Store(&told)
 	}

@@ -55,6 +55,11 @@
 // joins runs the same program: it gets the values, the running statistics of the last average and, with local steps, a new inner
 // optimizer. With Config.UpdateOnWorker and in dist_async no worker can join.
 //
+// # Evaluation
+//
+// Fit divides the examples of a DividedEvaluator among the workers and adds up what they found; all have the same scores. Scores are loss, accuracy and
+// metrics of one's own (package metrics). EarlyStop ends a run by them.
+//
 // # Batch sizes that change
 //
 // With FitConfig.Adapt the batch size changes while Fit runs: the servers measure the noise of the gradient and scale each step's learning rate, rank 0

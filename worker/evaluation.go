@@ -21,10 +21,26 @@ func (r *run) evaluate(ctx context.Context) (Scores, error) {
 		scores, err = r.cfg.Evaluator.Evaluate(ctx)
 	}
 	done()
+	if err == nil && r.early != nil {
+		err = r.early.judge(ctx, r, &scores)
+	}
 	if err == nil {
 		r.trainer.cfg.Store.ReportEvaluation(kvstore.Evaluation{Loss: scores.Loss, Accuracy: scores.Accuracy})
 	}
 	return scores, err
+}
+
+// evaluateOnce is evaluate at the end of an epoch, or the evaluation within it after which the run has ended early: nothing was trained since.
+func (r *run) evaluateOnce(ctx context.Context, info *EpochInfo) (Scores, error) {
+	if n := len(info.Evaluations); n > 0 && info.Evaluations[n-1].Done == r.trainer.Steps() && r.early != nil && r.early.stopped {
+		return info.Evaluations[n-1].Scores, nil
+	}
+	return r.evaluate(ctx)
+}
+
+// isBest reports whether the evaluation after this step was the best so far, and early stopping keeps the best.
+func (r *run) isBest() bool {
+	return r.early != nil && r.early.better && r.early.state.Steps == r.trainer.Steps()
 }
 
 // beginTally makes the key by which divided evaluations are added up. A worker that joins has it before it is ready.

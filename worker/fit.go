@@ -70,6 +70,8 @@ type FitConfig struct {
 	Adapt *AdaptConfig
 	// MaxSteps ends the run after so many steps in all; 0: no limit.
 	MaxSteps uint64
+	// EarlyStop ends the run when evaluations get no better; nil: never.
+	EarlyStop *EarlyStop
 	// Checkpoint says where and when to save; the zero value: never.
 	Checkpoint CheckpointConfig
 	// Stop, when closed on any worker, ends the run of all of them after a coming step that they agree on, with a checkpoint if there is a
@@ -114,6 +116,11 @@ func (c *FitConfig) Validate() error {
 		return fmt.Errorf("worker: FitConfig.EvaluateSteps is %d with a store of %d local steps, want 0: the workers have different values between rounds", c.EvaluateSteps, c.Trainer.local.length)
 	case c.Feed.Steps() < 1 && !joins(c.Trainer.cfg.Store):
 		return errors.New("worker: FitConfig.Feed has no steps in an epoch, want at least 1: are there fewer examples than workers?")
+	}
+	if c.EarlyStop != nil {
+		if err := c.EarlyStop.validate(c.Trainer, c.Evaluator); err != nil {
+			return err
+		}
 	}
 	if c.Adapt != nil {
 		if err := c.Adapt.validate(c.Trainer, c.Feed); err != nil {
@@ -303,5 +310,8 @@ func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	if cfg.Trainer.async() {
 		return r.epochs, nil // all has been written
 	}
-	return r.epochs, r.saver.end(ctx)
+	if err := r.saver.end(ctx); err != nil || r.early == nil {
+		return r.epochs, err
+	}
+	return r.epochs, r.early.restore(ctx, r)
 }

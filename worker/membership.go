@@ -36,6 +36,9 @@ func (r *run) join(ctx context.Context) (err error) {
 	if err := r.beginTally(early); err != nil {
 		return err
 	}
+	if err := r.beginEarlyStop(early); err != nil {
+		return err
+	}
 	if err := r.trainer.beginRoll(early); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ type run struct {
 	stop    *agreement
 	leave   leaveRequest
 	saver   *saver
+	early   *earlyStop      // nil: the run ends as configured
 	tally   *tally          // nil: evaluations are not divided
 	elastic kvstore.Elastic // nil: workers neither come nor go
 	divided DividedFeed     // nil: the feed is not one
@@ -128,6 +129,13 @@ func (r *run) start(ctx context.Context) (from string, err error) {
 	if err := r.beginTally(ctx); err != nil {
 		return "", err
 	}
+	if err := r.beginEarlyStop(ctx); err != nil {
+		return "", err
+	}
+	if r.early != nil && at.Early != nil {
+		r.early.state = *at.Early
+		r.early.check()
+	}
 	if r.elastic != nil {
 		if err := r.trainer.beginRoll(ctx); err != nil {
 			return "", err
@@ -155,8 +163,10 @@ func (r *run) end() {
 	}
 }
 
-// finished reports whether the limit of steps is reached.
-func (r *run) finished() bool { return r.cfg.MaxSteps > 0 && r.trainer.Steps() >= r.cfg.MaxSteps }
+// finished reports whether the limit of steps is reached, or the run ends early.
+func (r *run) finished() bool {
+	return r.cfg.MaxSteps > 0 && r.trainer.Steps() >= r.cfg.MaxSteps || r.early != nil && r.early.stopped
+}
 
 // over reports whether all steps of the division are done.
 func (r *run) over() bool { return r.step >= r.cfg.Feed.Steps() }
@@ -208,7 +218,7 @@ func (r *run) runEpoch(ctx context.Context) error {
 	}
 	if r.cfg.Evaluator != nil {
 		begin := time.Now()
-		scores, err := r.evaluate(ctx)
+		scores, err := r.evaluateOnce(ctx, info)
 		if err != nil {
 			return fmt.Errorf("worker: evaluate after epoch %d: %w", r.numEpoch(), err)
 		}
@@ -221,7 +231,7 @@ func (r *run) runEpoch(ctx context.Context) error {
 	if err := r.settle(ctx); err != nil {
 		return err
 	}
-	return r.saver.afterEpoch(ctx, r.position(), r.numEpoch()+1)
+	return r.saver.afterEpoch(ctx, r.position(), r.numEpoch()+1, r.isBest())
 }
 
 // runDivision trains until the division is used up or the membership has changed; again reports that there may be more of the epoch to
@@ -295,7 +305,7 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 			if err == nil && !changed && evaluate {
 				err = r.evaluateWithin(ctx, e)
 			}
-			if err == nil && !changed && save {
+			if err == nil && !changed && (save || evaluate && r.isBest()) {
 				err = r.save(ctx, e)
 			}
 			if err != nil || changed {
@@ -350,6 +360,10 @@ func (r *run) position() position {
 	at := position{Epoch: r.epoch, Step: r.step, Steps: r.trainer.Steps(), Cuts: r.cuts, workers: r.workers, stepsOfDivision: r.cfg.Feed.Steps()}
 	if r.adapt != nil {
 		at.Adapt = r.adapt.state(r.adapt.epochDone())
+	}
+	if r.early != nil && r.early.state.Known {
+		state := r.early.state
+		at.Early = &state
 	}
 	return at
 }

@@ -193,11 +193,11 @@ func (s *saver) drop(last bool) error {
 // membersChanged forgets that a try is due later: workers that have come know nothing of it. The next checkpoint that is due is the next try.
 func (s *saver) membersChanged() { s.waits = false }
 
-// afterEpoch saves at the end of an epoch, after which so many are done.
-func (s *saver) afterEpoch(ctx context.Context, at position, epochs int) error {
+// afterEpoch saves at the end of an epoch, after which so many are done; best: in any case.
+func (s *saver) afterEpoch(ctx context.Context, at position, epochs int, best bool) error {
 	// Where the run resumed just before the end of the epoch that checkpoint has all.
 	resumedHere := at.Steps == s.resumedAt && at.Steps > 0
-	s.last, s.lastDue = at, s.cfg.Dir != "" && !resumedHere && (epochs%s.cfg.EveryEpochs == 0 || s.falls(at.Steps))
+	s.last, s.lastDue = at, s.cfg.Dir != "" && !resumedHere && (epochs%s.cfg.EveryEpochs == 0 || s.falls(at.Steps) || best)
 	if !s.lastDue || s.waits {
 		return nil
 	}
@@ -305,6 +305,9 @@ func (s *saver) begin(ctx context.Context, at position) error {
 		place: s.place, logger: s.trainer.cfg.Logger, reporter: s.trainer.cfg.Store, name: path.Join(checkpoint.StepFolder(at.Steps), checkpoint.WorkerFile(rank)), steps: at.Steps,
 		written: make(chan struct{}), all: make(chan struct{}), done: make(chan struct{}),
 	}
+	if at.Early != nil {
+		f.best = at.Early.Steps
+	}
 	var err error
 	if f.metadata, f.tensors, err = s.trainer.copyWorkerState(ctx, at.Steps, at.loss); err != nil {
 		return fail(err)
@@ -379,6 +382,9 @@ func (s *saver) pruneWorkerFiles(f *checkpointWrite) error {
 	}
 	folders = slices.DeleteFunc(folders, func(x checkpoint.Step) bool { return x.Steps > f.steps }) // rank 0 may be ahead
 	for _, x := range folders[:max(0, len(folders)-s.cfg.Keep)] {
+		if x.Steps == f.best {
+			continue
+		}
 		for _, rank := range s.ranks {
 			if err := s.place.Remove(ctx, x.Name(checkpoint.WorkerFile(rank))); err != nil {
 				return fmt.Errorf("worker: remove old checkpoint: %w", err)
@@ -388,8 +394,8 @@ func (s *saver) pruneWorkerFiles(f *checkpointWrite) error {
 	return nil
 }
 
-// prune removes all but the newest checkpoints, and what crashes have left, up to a step.
-func prune(ctx context.Context, place checkpoint.Place, keep int, upTo uint64) error {
+// prune removes all but the newest checkpoints and the best one, and what crashes have left, up to a step.
+func prune(ctx context.Context, place checkpoint.Place, keep int, upTo, best uint64) error {
 	folders, err := checkpoint.ListSteps(ctx, place)
 	if err != nil {
 		return err
@@ -400,7 +406,7 @@ func prune(ctx context.Context, place checkpoint.Place, keep int, upTo uint64) e
 			continue
 		}
 		if x.Complete() {
-			if complete++; complete <= keep {
+			if complete++; complete <= keep || x.Steps == best {
 				continue
 			}
 		}
@@ -428,7 +434,7 @@ func removeStep(ctx context.Context, place checkpoint.Place, x *checkpoint.Step)
 
 // clear removes what an earlier job, which ended in the middle, has left of checkpoints, so that none is made of parts of two.
 func (s *saver) clear(ctx context.Context) error {
-	if err := prune(ctx, s.place, math.MaxInt, math.MaxUint64); err != nil {
+	if err := prune(ctx, s.place, math.MaxInt, math.MaxUint64, 0); err != nil {
 		return fmt.Errorf("worker: remove checkpoints that were not completed: %w", err)
 	}
 	return nil

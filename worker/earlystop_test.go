@@ -1,0 +1,172 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/paragon-train/paragon/worker"
+)
+
+// scripted is an evaluator whose losses are given, one for each evaluation; the last one repeats. It notes the model at each.
+type scripted struct {
+	losses []float64
+	model  func() []float32
+	seen   [][]float32
+}
+
+func (s *scripted) Evaluate(context.Context) (worker.Scores, error) {
+	if s.model != nil {
+		s.seen = append(s.seen, s.model())
+	}
+	loss := s.losses[0]
+	if len(s.losses) > 1 {
+		s.losses = s.losses[1:]
+	}
+	return worker.Scores{Loss: loss, Accuracy: 1 - loss, Examples: 1}, nil
+}
+
+// All workers stop after the same step, by what rank 0 has found where evaluations differ; the best model comes back, and its checkpoint stays.
+func TestARunThatGetsNoBetterEndsEarly(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		dir := t.TempDir()
+		evaluators := make([]*scripted, workers)
+		var mu sync.Mutex
+		rigs, epochs, errs := fitJob(t, "dist_sync", workers, rigConfig{}, func(rank int, c *worker.FitConfig) {
+			program := c.Evaluator.(*worker.ImageEvaluator).Program // shares the trained one's memory
+			e := &scripted{losses: []float64{0.9, 0.5, 0.499, 0.6, 0.7}}
+			if rank > 0 {
+				e.losses = []float64{0.9, 0.8, 0.7, 0.6, 0.5}
+			}
+			mu.Lock()
+			evaluators[rank] = e
+			mu.Unlock()
+			c.Evaluator, c.Epochs = e, 10
+			c.EarlyStop = &worker.EarlyStop{Patience: 2, MinDelta: 0.01, Restore: true}
+			c.Checkpoint = worker.CheckpointConfig{Dir: dir, Keep: 1}
+			e.model = func() (all []float32) {
+				for _, p := range append(slices.Clone(program.Params()), program.State()...) {
+					all = append(all, p.Value...)
+				}
+				return all
+			}
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		for rank, r := range rigs {
+			if len(epochs[rank]) != 4 {
+				t.Errorf("%d workers: rank %d made %d epochs, want 4: two are no better by 0.01 than the second one", workers, rank, len(epochs[rank]))
+			}
+			if i := firstDifference(r.values(), evaluators[0].seen[1]); i >= 0 {
+				t.Errorf("%d workers: rank %d: value %d is not that of the best evaluation", workers, rank, i)
+			}
+		}
+		best := map[int]string{1: "step-00000016", 3: "step-00000006"}[workers]
+		folders, _ := filepath.Glob(filepath.Join(dir, "step-*"))
+		if len(folders) != 2 || filepath.Base(folders[0]) != best {
+			t.Errorf("%d workers: checkpoints %v stay, want the newest and the best one, %s", workers, folders, best)
+		}
+		if workers > 1 {
+			continue
+		}
+		// Resumed, nothing is left to do, and the best model comes from its checkpoint.
+		again := newRig(t, rigConfig{})
+		again.cfg.Evaluator, again.cfg.Epochs = &scripted{losses: []float64{1}}, 10
+		again.cfg.EarlyStop = &worker.EarlyStop{Patience: 2, MinDelta: 0.01, Restore: true}
+		again.cfg.Checkpoint = worker.CheckpointConfig{Dir: dir, Keep: 1, Resume: true}
+		more, err := worker.Fit(t.Context(), again.cfg)
+		if err != nil || len(more) != 0 {
+			t.Errorf("resumed: got %d epochs and error %v, want none", len(more), err)
+		}
+		if i := firstDifference(again.values(), evaluators[0].seen[1]); i >= 0 {
+			t.Errorf("resumed: value %d is not that of the best evaluation", i)
+		}
+		if _, err := os.Stat(filepath.Join(dir, best)); err != nil {
+			t.Errorf("resumed: the best checkpoint is gone: %v", err)
+		}
+	}
+}
+
+// Within an epoch, too, and a better model is saved where no checkpoint is due. More is better for an accuracy.
+func TestARunEndsEarlyWithinAnEpoch(t *testing.T) {
+	dir := t.TempDir()
+	r := newRig(t, rigConfig{})
+	r.cfg.Evaluator = &scripted{losses: []float64{0.9, 0.8, 0.85}}
+	r.cfg.EvaluateSteps, r.cfg.Epochs = 3, 5
+	r.cfg.EarlyStop = &worker.EarlyStop{Metric: "accuracy", Patience: 1}
+	r.cfg.Checkpoint = worker.CheckpointConfig{Dir: dir, Keep: 1, EveryEpochs: 100}
+	epochs, err := worker.Fit(t.Context(), r.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Evaluations after steps 3 and 6, and at the end of the epoch, after step 8.
+	if len(epochs) != 1 || len(epochs[0].Losses) != 8 || len(epochs[0].Evaluations) != 2 {
+		t.Errorf("got %d epochs, the first with %d steps, want one with all 8", len(epochs), len(epochs[0].Losses))
+	}
+	if _, err := os.Stat(filepath.Join(dir, "step-00000006")); err != nil {
+		t.Errorf("the best model, after step 6, was not saved: %v", err)
+	}
+	r = newRig(t, rigConfig{})
+	r.cfg.Evaluator = &scripted{losses: []float64{0.8, 0.85}}
+	r.cfg.EvaluateSteps = 3
+	r.cfg.EarlyStop = &worker.EarlyStop{Patience: 1}
+	epochs, err = worker.Fit(t.Context(), r.cfg)
+	if err != nil || len(epochs) != 1 || len(epochs[0].Losses) != 6 || epochs[0].Test.Loss != 0.85 {
+		t.Errorf("got %d epochs and error %v, want one that ends after step 6 with the loss 0.85", len(epochs), err)
+	}
+}
+
+// Workers that join go by what the others know, and all end after the same step.
+func TestAJoinerStopsEarlyWithTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := runElastic(t, elasticPlan{workers: 2, servers: 2, examples: 60, batch: 3, epochs: 9,
+			change: func(w *elasticWorker, c *worker.FitConfig) {
+				losses := []float64{0.5, 0.6, 0.7, 0.8}
+				if w.joining {
+					losses = []float64{0.1}
+				}
+				c.Evaluator, c.EarlyStop = &scripted{losses: losses}, &worker.EarlyStop{Patience: 3, Restore: true}
+			},
+			at: func(j *elasticJob, w *elasticWorker, n int) {
+				if w.number == 0 && n == 13 { // in the second epoch
+					j.start(2, true)
+				}
+			}})
+		j.wantEnds(nil)
+		for _, w := range j.workers {
+			if last := w.epochs[len(w.epochs)-1].Epoch; last != 3 {
+				t.Errorf("worker %d ended after epoch %d, want 3", w.number, last)
+			}
+			if !slices.Equal(w.values, j.workers[0].values) {
+				t.Errorf("worker %d has other values than worker 0", w.number)
+			}
+		}
+	})
+}
+
+func TestEarlyStopSaysWhatDoesNotFit(t *testing.T) {
+	for want, stop := range map[string]worker.EarlyStop{
+		"Patience is 0":                         {},
+		`Mode is "less"`:                        {Patience: 1, Mode: "less"},
+		"MinDelta is -1":                        {Patience: 1, MinDelta: -1},
+		`EarlyStop.Metric is "f1", want one of`: {Patience: 1, Metric: "f1"},
+	} {
+		r := newRig(t, rigConfig{})
+		r.cfg.EarlyStop = &stop
+		if _, err := worker.Fit(t.Context(), r.cfg); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got error %v, want one with %s", stop, err, want)
+		}
+	}
+	r := newRig(t, rigConfig{})
+	r.cfg.Evaluator, r.cfg.EarlyStop = nil, &worker.EarlyStop{Patience: 1}
+	if _, err := worker.Fit(t.Context(), r.cfg); err == nil || !strings.Contains(err.Error(), "without an Evaluator") {
+		t.Errorf("without an evaluator: got error %v", err)
+	}
+}
