@@ -20,6 +20,7 @@ import (
 const (
 	ManifestFile = "complete.json"     // written last: a folder without it is not a complete checkpoint
 	StoreFile    = "store.safetensors" // what the servers hold
+	RunFile      = "run.json"          // beside the checkpoints' folders: the run that they belong to
 )
 
 // WorkerFile is the name of one worker's own file.

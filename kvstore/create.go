@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/cluster"
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/f32"
 )
 
@@ -23,37 +24,24 @@ var types = []string{"local", "device", "dist", "dist_sync", "dist_device_sync",
 //
 // A dist store in an environment without a job runs as a job of one worker within this process, and logs so. Close ends the
 // store and the membership.
+//
+// An error that no restart can mend, as of an option or a variable, has ErrFinal in its chain.
 func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
-	if _, err := f32.FromEnv(); err != nil {
-		return nil, fmt.Errorf("kvstore: create %q: %w", name, err)
-	}
-	kind := name
-	switch name {
-	case "local", "device", "dist_sync", "dist_device_sync", "dist_async":
-	case "dist":
-		kind = "dist_sync"
-	default:
-		return nil, fmt.Errorf("kvstore: create %q: unknown type, want one of %s", name, strings.Join(types, ", "))
-	}
 	set := newSettings(opts)
-	if set.err != nil {
-		return nil, fmt.Errorf("kvstore: create %q: %w", name, set.err)
+	exitreport.Withdraw(set.getenv) // the program goes on after an earlier error
+	s, err := create(ctx, name, set)
+	if err != nil {
+		exitreport.Tell(set.getenv, err)
+		return nil, err
 	}
-	if set.bounded && kind != "dist_async" {
-		return nil, fmt.Errorf("kvstore: create %q: %w: only dist_async takes a bound on staleness", name, ErrUnsupported)
-	}
-	switch {
-	case set.anyOrder && kind == "dist_async":
-		return nil, fmt.Errorf("kvstore: create %q: %w: dist_async applies each push by itself and has no sums; use WithSumsInAnyOrder with dist_sync", name, ErrUnsupported)
-	case set.localSet && set.local < 1:
-		return nil, fmt.Errorf("kvstore: create %q: local steps: got %d, want at least 1", name, set.local)
-	case set.localSet && kind == "dist_async":
-		return nil, fmt.Errorf("kvstore: create %q: %w: local steps end with a round, and dist_async has no rounds; use dist_sync", name, ErrUnsupported)
-	}
-	if set.guard != nil {
-		if err := set.guard.Validate(); err != nil {
-			return nil, fmt.Errorf("kvstore: create %q: %w", name, err)
-		}
+	return s, nil
+}
+
+// create is Create without telling launch of an error.
+func create(ctx context.Context, name string, set settings) (*store, error) {
+	kind, err := set.check(name)
+	if err != nil {
+		return nil, exitreport.Final(exitreport.Usage, err)
 	}
 	node, host, err := set.join(ctx, name)
 	if err != nil {
@@ -80,12 +68,47 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 	return s, nil
 }
 
+// check refuses a type and options that cannot be, and returns the kind of store that the type stands for.
+func (set *settings) check(name string) (kind string, err error) {
+	if _, err := f32.FromEnv(); err != nil {
+		return "", fmt.Errorf("kvstore: create %q: %w", name, err)
+	}
+	kind = name
+	switch name {
+	case "local", "device", "dist_sync", "dist_device_sync", "dist_async":
+	case "dist":
+		kind = "dist_sync"
+	default:
+		return "", fmt.Errorf("kvstore: create %q: unknown type, want one of %s", name, strings.Join(types, ", "))
+	}
+	if set.err != nil {
+		return "", fmt.Errorf("kvstore: create %q: %w", name, set.err)
+	}
+	if set.bounded && kind != "dist_async" {
+		return "", fmt.Errorf("kvstore: create %q: %w: only dist_async takes a bound on staleness", name, ErrUnsupported)
+	}
+	switch {
+	case set.anyOrder && kind == "dist_async":
+		return "", fmt.Errorf("kvstore: create %q: %w: dist_async applies each push by itself and has no sums; use WithSumsInAnyOrder with dist_sync", name, ErrUnsupported)
+	case set.localSet && set.local < 1:
+		return "", fmt.Errorf("kvstore: create %q: local steps: got %d, want at least 1", name, set.local)
+	case set.localSet && kind == "dist_async":
+		return "", fmt.Errorf("kvstore: create %q: %w: local steps end with a round, and dist_async has no rounds; use dist_sync", name, ErrUnsupported)
+	}
+	if set.guard != nil {
+		if err := set.guard.Validate(); err != nil {
+			return "", fmt.Errorf("kvstore: create %q: %w", name, err)
+		}
+	}
+	return kind, nil
+}
+
 // join returns the store's membership in a job: the one given by an option, the environment's, or that of a job within this process. host is nil where the
 // worker takes no part in sums within its host.
 func (set *settings) join(ctx context.Context, name string) (_ member, host *hostListener, _ error) {
 	if name == "local" || name == "device" {
 		if _, given := cluster.ConfigFrom(ctx); given || set.node != nil {
-			return nil, nil, fmt.Errorf("%w: this store lives in the process and joins no job; use dist_sync or dist_async", ErrUnsupported)
+			return nil, nil, exitreport.Final(exitreport.Usage, fmt.Errorf("%w: this store lives in the process and joins no job; use dist_sync or dist_async", ErrUnsupported))
 		}
 		return newInProcess(), nil, nil
 	}
@@ -103,10 +126,10 @@ func (set *settings) join(ctx context.Context, name string) (_ member, host *hos
 			return newInProcess(), nil, nil
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, exitreport.Final(exitreport.Usage, err)
 		}
 		if cfg.Role != cluster.Worker {
-			return nil, nil, fmt.Errorf("%w: the environment gives this process the role %q, want worker (DMLC_ROLE)", ErrUnsupported, cfg.Role)
+			return nil, nil, exitreport.Final(exitreport.Usage, fmt.Errorf("%w: the environment gives this process the role %q, want worker (DMLC_ROLE)", ErrUnsupported, cfg.Role))
 		}
 	}
 	if cfg.Logger == nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -107,15 +108,15 @@ func (k *key) afterLoad(ctx context.Context) error {
 func (s *store) loadFile(ctx context.Context, uri string) error {
 	file, err := checkpoint.OpenURI(ctx, uri)
 	if err != nil {
-		return fmt.Errorf("kvstore: load %s: %w", uri, wrapUnsupported(err))
+		return finalLoad(fmt.Errorf("kvstore: load %s: %w", uri, wrapUnsupported(err)))
 	}
 	defer file.Close()
 	saved, cfg, err := s.check(file)
-	if err == nil {
-		err = file.Verify()
-	}
 	if err != nil {
-		return fmt.Errorf("kvstore: load %s: %w", uri, err)
+		return exitreport.Final(exitreport.NoResume, finalLoad(fmt.Errorf("kvstore: load %s: %w", uri, err)))
+	}
+	if err := file.Verify(); err != nil {
+		return finalLoad(fmt.Errorf("kvstore: load %s: %w", uri, err))
 	}
 	if !file.HasChecksums() {
 		s.logger.Warn("kvstore: load: the file has no checksums (an older version of Paragon wrote it); it is not verified", "file", uri)

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/internal/ssh"
 )
 
 // environment is what --env, --env-server and --env-worker give, as NAME=VALUE.
@@ -41,6 +43,7 @@ var ours = map[string]bool{
 	"PARAGON_SECRET": true, "PARAGON_IDENTITY": true, "PARAGON_START_TIMEOUT": true, "PARAGON_REPORT_FD": true, "PARAGON_JOIN": true, "PARAGON_STATE": true,
 	"PARAGON_ELASTIC": true, "PARAGON_ON_WORKER_LOSS": true, "PARAGON_MIN_WORKERS": true, "PARAGON_MAX_WORKERS": true,
 	"PARAGON_JOIN_TIMEOUT": true, "PARAGON_BACKUPS": true, "PARAGON_LOG_FORMAT": true, "PARAGON_METRICS_LISTEN": true, "PARAGON_RESTARTS": true,
+	"PARAGON_RUN": true, "PARAGON_RUN_AGAIN": true, "PARAGON_EXIT_REPORT": true,
 }
 
 // parseVariable reads NAME, NAME=VALUE or NAME:VALUE into NAME=VALUE. Everything behind the first = or : is the value.
@@ -66,6 +69,28 @@ func parseVariable(s string, lookup func(string) (string, bool)) (string, error)
 		return "", fmt.Errorf("%s: launch sets this variable itself", name)
 	}
 	return name + "=" + value, nil
+}
+
+// resumes reports whether PARAGON_RESUME is set for the workers.
+func (e environment) resumes(getenv func(string) string) bool {
+	const name = "PARAGON_RESUME"
+	value := getenv(name)
+	for _, v := range append(append([]string(nil), e.all...), e.workers...) {
+		if given, ok := strings.CutPrefix(v, name+"="); ok {
+			value = given
+		}
+	}
+	return value != ""
+}
+
+// resumeCommand is the command line of a job, as a shell reads it, with which the job resumes from its newest checkpoint.
+func resumeCommand(args []string) string {
+	const variable = "PARAGON_RESUME=1"
+	words := []string{args[0]}
+	if !slices.Contains(args, variable) && !slices.Contains(args, "--env="+variable) {
+		words = append(words, "--env", variable)
+	}
+	return ssh.Quote(append(words, args[1:]...))
 }
 
 // forRemote puts the variables that are passed on before those that were asked for.

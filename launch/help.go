@@ -102,10 +102,11 @@ next step until another worker has joined. fail: the job fails. A lost worker is
 again on its host after 1 s, then 2 s, 4 s and so on, at most --rejoin times in a row.
 Before the job is complete, the other workers wait for it. With --backups 1 a server may be
 lost, too. A scheduler that dies is started again at once; training continues meanwhile. A
-job that fails nevertheless is started again from its newest checkpoint, --restarts times,
-with PARAGON_RESUME=1 in the environment: examples/cifar10 --checkpoint-dir then resumes.
-If the newest checkpoint is damaged, the newest intact one is used
-(worker.CheckpointConfig.Fallback).
+job that fails nevertheless is started again, --restarts times, with PARAGON_RESUME=1 in
+the environment: worker.Fit then resumes from the newest intact checkpoint of this job, and
+from no other run's. Nothing is started again after an error that no restart can mend: a
+wrong flag, a missing file, a folder with another run's checkpoints, a checkpoint of
+another model. Programs say so by kvstore.Final.
 
 With --gpus each worker sees its own GPUs of its host, by UUID in CUDA_VISIBLE_DEVICES (-1
 for none), and calls them cuda:0, cuda:1 and so on. A host with too few GPUs is an error.

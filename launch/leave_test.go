@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,6 +39,50 @@ func fitFolder() string {
 // fitFast names a variable with the path of a file: until it is there workers are slow, and they train for more epochs.
 const fitFast = "FIT_FAST"
 
+// Further variables of such a worker.
+const (
+	fitExamples = "FIT_EXAMPLES" // how many there are; none: 400
+	fitSave     = "FIT_SAVE"     // a checkpoint after every so many steps
+	fitFinal    = "FIT_FINAL"    // "flag", or the path of a file that it needs: what it finds wrong before it joins
+	// fitDies is the path of a file. A worker that finds none there makes one and kills itself: before Fit, or with fitSave after the first checkpoint.
+	fitDies = "FIT_DIES"
+)
+
+// fitSetting is the number in a variable.
+func fitSetting(name string, none int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return none
+}
+
+// fitDie kills this process, the first time.
+func fitDie() {
+	mark := os.Getenv(fitDies)
+	if _, err := os.Stat(mark); mark == "" || err == nil {
+		return
+	}
+	if err := os.WriteFile(mark, nil, 0o644); err == nil {
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+}
+
+// fitReady is what the program checks before it joins the job.
+func fitReady() error {
+	switch what := os.Getenv(fitFinal); what {
+	case "":
+		return nil
+	case "flag":
+		return kvstore.Final(errors.New("--epochs is 0, want at least 1"))
+	default:
+		f, err := os.Open(what)
+		if err != nil {
+			return kvstore.Final(err)
+		}
+		return f.Close()
+	}
+}
+
 // fitWorker counts with its parameters how often each example is used.
 func fitWorker() int {
 	switch err := fit(); {
@@ -59,6 +104,9 @@ func fit() (err error) {
 	ctx := context.Background()
 	term, forget := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer forget()
+	if err := fitReady(); err != nil {
+		return err
+	}
 	kv, err := kvstore.Create(ctx, "dist_sync", kvstore.WithTimeout(patience))
 	if err != nil {
 		return err
@@ -70,7 +118,7 @@ func fit() (err error) {
 		}
 		err = kvstore.Leave(kv, err)
 	}()
-	program, err := countmodel.Compile(400)
+	program, err := countmodel.Compile(fitSetting(fitExamples, 400))
 	if err != nil {
 		return err
 	}
@@ -94,9 +142,20 @@ func fit() (err error) {
 		}
 		return nil
 	}
+	if os.Getenv(fitSave) == "" {
+		fitDie()
+	} else {
+		before := feed.Before
+		feed.Before = func(ctx context.Context) error {
+			if saved, _ := filepath.Glob(filepath.Join(fitFolder(), "step-*", "complete.json")); len(saved) > 0 {
+				fitDie()
+			}
+			return before(ctx)
+		}
+	}
 	if _, err = worker.Fit(ctx, worker.FitConfig{
 		Trainer: trainer, Feed: feed, Epochs: epochs, Leave: term.Done(), Observers: []worker.Observer{stepPrinter{}},
-		Checkpoint: worker.CheckpointConfig{Dir: fitFolder(), EveryEpochs: 1000, Resume: fitFolder() != "" && os.Getenv("PARAGON_RESUME") != ""},
+		Checkpoint: worker.CheckpointConfig{Dir: fitFolder(), EverySteps: fitSetting(fitSave, 0), EveryEpochs: 1000, Resume: fitFolder() != "" && os.Getenv("PARAGON_RESUME") != ""},
 	}); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/joblog"
-	"github.com/paragon-train/paragon/launch/internal/logline"
+	"github.com/paragon-train/paragon/internal/logline"
 )
 
 const logFormatFlag = "log-format"
@@ -38,7 +38,7 @@ func logLevel() slog.Level {
 
 // newLogger makes the logger of launch in a role, and slog's default of it.
 func newLogger(w io.Writer, format joblog.Format, role string) *slog.Logger {
-	l := slog.New(logline.New(w, logLevel()))
+	l := slog.New(logline.New(w, logLevel(), joblog.IsEvent))
 	if format == joblog.JSON {
 		l = joblog.New(w, logLevel(), joblog.Launcher(role))
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/joblog"
-	"github.com/paragon-train/paragon/launch/internal/logline"
+	"github.com/paragon-train/paragon/internal/logline"
 	"github.com/paragon-train/paragon/version"
 )
 
@@ -56,7 +56,7 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "launch: %v\n", err)
 		return exitUsage
 	}
-	log := slog.New(logline.New(stderr, level))
+	log := slog.New(logline.New(stderr, level, joblog.IsEvent))
 	if len(args) > 1 && (args[1] == "role" || args[1] == "slot") { // a process of the job
 		format, err := joblog.FormatFromEnv(os.Getenv)
 		if err != nil {

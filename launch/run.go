@@ -157,8 +157,8 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 		Command: o.command, Role: []string{"role"},
 		Env: o.env.all, ServerEnv: o.env.servers, WorkerEnv: o.env.workers, GPUs: o.gpus,
 		Local:         func(ctx context.Context) (job.Machine, error) { return here.Dial(ctx, hosts.Local) },
-		MetricsListen: o.metricsListen,
-		HostIP:        o.hostIP, Interface: o.netName, TLS: o.tls,
+		MetricsListen: o.metricsListen, ResumeAsked: o.env.resumes(os.Getenv), ResumeCommand: resumeCommand(os.Args),
+		HostIP: o.hostIP, Interface: o.netName, TLS: o.tls,
 		StartTimeout: o.startTimeout, StopTimeout: o.stopTimeout, CheckpointTime: o.checkpointTime,
 		Interrupts: interrupts, Output: out, Logger: log,
 	}

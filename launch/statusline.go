@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/paragon-train/paragon/internal/joblog"
-	"github.com/paragon-train/paragon/launch/internal/logline"
+	"github.com/paragon-train/paragon/internal/logline"
 )
 
 // A statusLine writes lines to the launcher's standard error. On a terminal it keeps one line below them that says what launch waits for.

@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/flagerr"
-	"github.com/paragon-train/paragon/launch/internal/logline"
+	"github.com/paragon-train/paragon/internal/logline"
 )
 
 // runSubApp runs a part of launch that has commands or flags of its own, such as `launch ctl`, and returns the exit code.

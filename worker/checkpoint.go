@@ -135,7 +135,7 @@ func readManifest(ctx context.Context, place checkpoint.Place, s *checkpoint.Ste
 		return m, fmt.Errorf("worker: checkpoint %s: %w: got version %d, epoch %d, step %d, %d workers, %d steps in all; want version 1 (2 with cuts, 3 of adaptive training), none below 0, at most %d workers, and the folder's %d steps",
 			name, checkpoint.ErrDamaged, m.Version, m.Epoch, m.Step, m.Workers, m.Steps, cluster.MaxNodes, s.Steps)
 	case m.Version != m.position.version():
-		return m, fmt.Errorf("worker: checkpoint %s: got version %d with %d cuts, want version 1 (2 with cuts, 3 of adaptive training): a later version of Paragon wrote it", name, m.Version, len(m.Cuts))
+		return m, noResume("worker: checkpoint %s: got version %d with %d cuts, want version 1 (2 with cuts, 3 of adaptive training): a later version of Paragon wrote it", name, m.Version, len(m.Cuts))
 	}
 	return m, nil
 }

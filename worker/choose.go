@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/joblog"
 )
 
@@ -36,38 +37,60 @@ func (s *saver) choose(ctx context.Context) (m manifest, err error) {
 		return m, err
 	}
 	all = slices.DeleteFunc(all, func(x checkpoint.Step) bool { return !x.Complete() })
+	cfg := s.cfg
+	if s.job.Again {
+		own, err := s.owns(ctx)
+		switch {
+		case err != nil:
+			return m, err
+		case own:
+			cfg.Resume, cfg.ResumeStep, cfg.Fallback = true, 0, true
+		case cfg.Resume && len(all) > 0: // launch may have asked for it, with PARAGON_RESUME, and meant the run's own
+			return m, otherRun("worker: folder %s has checkpoints of another run, the newest after %d steps, and this job failed before it had resumed from them: start it anew to resume from them, or take another folder",
+				s.cfg.Dir, all[len(all)-1].Steps)
+		}
+	}
 	switch {
-	case len(all) == 0 && s.cfg.ResumeStep > 0:
-		return m, fmt.Errorf("worker: CheckpointConfig.ResumeStep is %d and folder %s has no checkpoint", s.cfg.ResumeStep, s.cfg.Dir)
+	case len(all) == 0 && cfg.ResumeStep > 0:
+		return m, noResume("worker: CheckpointConfig.ResumeStep is %d and folder %s has no checkpoint", cfg.ResumeStep, cfg.Dir)
 	case len(all) == 0:
 		return m, nil
-	case !s.cfg.Resume:
-		return m, fmt.Errorf("worker: folder %s has checkpoints of another run, the newest after %d steps: resume it, remove them, or take another folder", s.cfg.Dir, all[len(all)-1].Steps)
+	case !cfg.Resume:
+		return m, otherRun("worker: folder %s has checkpoints of another run, the newest after %d steps: resume it, remove them, or take another folder", cfg.Dir, all[len(all)-1].Steps)
 	}
 	var broken []checkpoint.Step
 	for len(all) > 0 {
 		x := all[len(all)-1]
 		all = all[:len(all)-1]
-		wanted := s.cfg.ResumeStep == 0 || s.cfg.ResumeStep == x.Steps
+		wanted := cfg.ResumeStep == 0 || cfg.ResumeStep == x.Steps
 		m, err := s.verify(ctx, &x)
 		switch {
 		case err == nil && wanted:
 			return m, s.makeWay(ctx, m, broken)
-		case err == nil && x.Steps > s.cfg.ResumeStep:
-			return m, fmt.Errorf("worker: CheckpointConfig.ResumeStep is %d and folder %s has a newer intact checkpoint, after %d steps: resume from that, or move it elsewhere first",
-				s.cfg.ResumeStep, s.cfg.Dir, x.Steps)
-		case x.Steps < s.cfg.ResumeStep:
-			return m, fmt.Errorf("worker: CheckpointConfig.ResumeStep is %d and folder %s has no such checkpoint; the nearest older one is after %d steps", s.cfg.ResumeStep, s.cfg.Dir, x.Steps)
+		case err == nil && x.Steps > cfg.ResumeStep:
+			return m, noResume("worker: CheckpointConfig.ResumeStep is %d and folder %s has a newer intact checkpoint, after %d steps: resume from that, or move it elsewhere first",
+				cfg.ResumeStep, s.cfg.Dir, x.Steps)
+		case x.Steps < cfg.ResumeStep:
+			return m, noResume("worker: CheckpointConfig.ResumeStep is %d and folder %s has no such checkpoint; the nearest older one is after %d steps", cfg.ResumeStep, s.cfg.Dir, x.Steps)
 		case !errors.Is(err, checkpoint.ErrDamaged):
 			return m, err
-		case wanted && (!s.cfg.Fallback || len(all) == 0):
-			return m, s.damageOf(ctx, &x, err, all)
+		case wanted && (!cfg.Fallback || len(all) == 0):
+			return m, exitreport.Final(exitreport.Damaged, s.damageOf(ctx, &x, err, all))
 		}
 		s.trainer.cfg.Logger.Warn("a checkpoint is damaged: looking for an older one", "folder", s.uri(x.Steps), "error", err,
 			joblog.CheckpointDamaged.With("steps", x.Steps))
 		broken = append(broken, x)
 	}
-	return m, fmt.Errorf("worker: CheckpointConfig.ResumeStep is %d and folder %s has no such checkpoint", s.cfg.ResumeStep, s.cfg.Dir)
+	return m, noResume("worker: CheckpointConfig.ResumeStep is %d and folder %s has no such checkpoint", cfg.ResumeStep, s.cfg.Dir)
+}
+
+// otherRun and noResume make errors that no restart can mend.
+func otherRun(format string, args ...any) error {
+	return exitreport.Final(exitreport.OtherRun, fmt.Errorf(format, args...))
+}
+
+func noResume(format string, args ...any) error {
+	return exitreport.Final(exitreport.NoResume, fmt.Errorf(format, args...))
 }
 
 // verify reads all files of a checkpoint that this worker sees.

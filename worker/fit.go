@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
 )
@@ -276,12 +277,26 @@ var ErrRemoved = kvstore.ErrRemoved
 // had got it. A worker that joins gets all values and begins at the step of the others (if the job finishes before, there are no
 // epochs and no error). One that leaves gets ErrRemoved.
 // What rank 0 does (checkpoints) moves to the new rank 0.
+//
+// In a job that launch --restarts has started again, Fit goes on from the newest whole checkpoint of the same run, whatever Checkpoint.Resume says.
+//
+// An error that no restart can mend has kvstore.ErrFinal in its chain, and launch knows of it: a field of cfg, a folder with checkpoints of another run, and
+// one to resume from that is damaged or not of this model.
 func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
+	epochs, err := fit(ctx, cfg)
+	if errors.Is(err, kvstore.ErrFinal) {
+		err = kvstore.Final(err)
+	}
+	return epochs, err
+}
+
+// fit is Fit without telling launch of an error.
+func fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	if err := cfg.Validate(); err != nil {
-		return nil, err
+		return nil, exitreport.Final(exitreport.Usage, err)
 	}
 	if cfg.Trainer.fitted {
-		return nil, errors.New("worker: fit: the trainer has been through Fit before, want a new store and trainer for each run")
+		return nil, exitreport.Final(exitreport.Usage, errors.New("worker: fit: the trainer has been through Fit before, want a new store and trainer for each run"))
 	}
 	cfg.Trainer.fitted = true
 	r := newRun(cfg)

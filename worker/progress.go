@@ -26,6 +26,7 @@ import (
 type Progress struct {
 	out      io.Writer
 	columns  func() int // of the terminal; 0: none
+	only     bool       // rank 0 alone shows something
 	run      Run
 	bar      *progressbar.ProgressBar
 	begin    time.Time // of the epoch
@@ -51,9 +52,20 @@ func NewProgress(out *os.File) *Progress {
 // firstLine is how long a run has no line of a step at most, where an epoch's tenths are long.
 const firstLine = 3 * time.Second
 
+// OnlyRankZero makes p show nothing while this worker has another rank than 0, and returns p: in a job the lines come once, not once a worker.
+func (p *Progress) OnlyRankZero() *Progress {
+	p.only = true
+	return p
+}
+
+// silent reports whether another worker shows the run.
+func (p *Progress) silent() bool { return p.only && p.run.Rank != 0 }
+
 // Begin says what is about to run.
 func (p *Progress) Begin(run Run) {
-	p.run, p.begin = run, time.Now()
+	if p.run, p.begin = run, time.Now(); p.silent() {
+		return
+	}
 	fmt.Fprintf(p.out, "Worker %d of %d: %s of %s\n", run.Rank, run.Workers, plural.Of(run.Epochs, "epoch"), plural.Of(run.StepsPerEpoch, "step"))
 	if a := run.Adapt; a != nil {
 		fmt.Fprintf(p.out, "Adaptive batch: %d (%v), initially %d\n", a.Batch, batch{a.LocalBatch, a.Accumulation}, a.InitialBatch)
@@ -95,6 +107,9 @@ func (p *Progress) Step(s StepInfo) {
 		// The rate is that since the line before, so that workers which began at different times show the same for the same steps.
 		rate = float64(p.examples-p.counted) / max(time.Since(p.lineAt).Seconds(), 1e-9)
 		p.shown, p.told, p.lineAt, p.counted = max(p.shown, tenth), true, time.Now(), p.examples
+		if p.silent() {
+			return
+		}
 		fmt.Fprintf(p.out, "Epoch %d: step %d/%d, loss %.4f, %.0f examples/s%s\n", s.Epoch, s.Step+1, p.run.StepsPerEpoch, s.Loss, rate, p.batchOf(s))
 	}
 }
@@ -114,7 +129,7 @@ const besidesBar = 70
 // newBar returns the bar of an epoch, or nil where there is no terminal with room for one.
 func (p *Progress) newBar() *progressbar.ProgressBar {
 	width := min(p.columns()-besidesBar, 30)
-	if width < 4 {
+	if width < 4 || p.silent() {
 		return nil
 	}
 	return progressbar.NewOptions(p.run.StepsPerEpoch, progressbar.OptionSetWriter(p.out), progressbar.OptionSetWidth(width),
@@ -129,6 +144,10 @@ func (p *Progress) Membership(m MembershipInfo) {
 	}
 	p.run.Rank, p.run.Workers = m.Rank, m.Workers
 	p.lineAt, p.counted = time.Now(), p.examples // the wait for the change is none of the steps' time
+	if p.silent() {
+		p.clear()
+		return
+	}
 	before := ""
 	if m.Span.Steps > 0 {
 		before = fmt.Sprintf(" (%.1f steps/s before)", m.Span.StepsPerSecond())
@@ -142,6 +161,9 @@ func (p *Progress) Evaluated(epoch int, e Evaluation) {
 		_ = p.bar.Clear()
 	}
 	p.begin, p.lineAt = p.begin.Add(e.Time), p.lineAt.Add(e.Time)
+	if p.silent() {
+		return
+	}
 	fmt.Fprintf(p.out, "Epoch %d: step %d: Test_acc %.6f, Test_loss %.6f after %.1f s (%d examples in %.1f s)\n",
 		epoch, e.Step, e.Scores.Accuracy, e.Scores.Loss, e.Train.Seconds(), e.Scores.Examples, e.Time.Seconds())
 	p.metrics(fmt.Sprintf("Epoch %d: step %d", epoch, e.Step), e.Scores.Metrics)
@@ -150,6 +172,10 @@ func (p *Progress) Evaluated(epoch int, e Evaluation) {
 // Epoch prints what the epoch brought. Programs read these lines: their form stays, also with one example.
 func (p *Progress) Epoch(e EpochInfo) {
 	p.clear()
+	defer func() { p.within, p.begin = false, time.Now() }()
+	if p.silent() {
+		return
+	}
 	fmt.Fprintf(p.out, "Epoch %d: Train_loss %.6f, %d examples in %.1f s (%.0f examples/s)\n", e.Epoch, e.Loss, e.Examples, e.Train.Seconds(), float64(e.Examples)/max(e.Train.Seconds(), 1e-9))
 	if e.Test != nil {
 		fmt.Fprintf(p.out, "Epoch %d: Test_acc %.6f, Test_loss %.6f (%d examples in %.1f s)\n", e.Epoch, e.Test.Accuracy, e.Test.Loss, e.Test.Examples, e.TestTime.Seconds())
@@ -168,7 +194,6 @@ func (p *Progress) Epoch(e EpochInfo) {
 			fmt.Fprintf(p.out, "Epoch %d: steps %d to %d with %s: %.1f steps/s\n", e.Epoch, span.First, span.First+span.Steps-1, with, span.StepsPerSecond())
 		}
 	}
-	p.within, p.begin = false, time.Now()
 }
 
 // metrics prints those of one's own, if there are any.

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
@@ -26,11 +27,13 @@ type resumed struct {
 // resume loads the newest checkpoint that rank 0 finds, if the configuration asks for it, and returns where the run goes on.
 func (s *saver) resume(ctx context.Context, feed Feed, adapting bool) (r resumed, err error) {
 	m, err := s.newest(ctx)
-	if err != nil || s.cfg.Dir == "" || !s.cfg.Resume {
+	switch {
+	case err != nil || s.cfg.Dir == "":
 		return r, err
-	}
-	if m.Version == 0 {
-		s.trainer.cfg.Logger.Info("no checkpoint to resume from: starting from the beginning", "folder", s.cfg.Dir)
+	case m.Version == 0:
+		if s.cfg.Resume {
+			s.trainer.cfg.Logger.Info("no checkpoint to resume from: starting from the beginning", "folder", s.cfg.Dir)
+		}
 		return r, nil
 	}
 	r.from = checkpoint.Join(s.cfg.Dir, checkpoint.StepFolder(m.Steps))
@@ -45,7 +48,7 @@ func (s *saver) resume(ctx context.Context, feed Feed, adapting bool) (r resumed
 	if err == nil {
 		r.at, r.past, err = s.divide(m, feed)
 	}
-	if err == nil {
+	if err = exitreport.Final(exitreport.NoResume, err); err == nil {
 		r.loss, err = s.load(ctx, m, r.from)
 	}
 	if err != nil {
@@ -86,7 +89,7 @@ func (s *saver) newest(ctx context.Context) (m manifest, err error) {
 		return m, fmt.Errorf("worker: resume: %w", err)
 	}
 	if len(m.Cuts) > 0 && s.trainer.async() {
-		return m, fmt.Errorf("worker: resume: the checkpoint after %d steps was written in the middle of an epoch in which the workers changed; to resume it use store dist_sync", m.Steps)
+		return m, noResume("worker: resume: the checkpoint after %d steps was written in the middle of an epoch in which the workers changed; to resume it use store dist_sync", m.Steps)
 	}
 	return m, nil
 }
@@ -160,11 +163,13 @@ func (s *saver) load(ctx context.Context, m manifest, from string) (loss metrics
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return loss, fmt.Errorf("%w; each worker needs its own file or that of rank 0: bring it there, or share the folder", err)
+		return loss, exitreport.Final(exitreport.MissingFile, fmt.Errorf("%w; each worker needs its own file or that of rank 0: bring it there, or share the folder", err))
+	case errors.Is(err, checkpoint.ErrDamaged):
+		return loss, exitreport.Final(exitreport.Damaged, err)
 	case err != nil:
 		return loss, err
 	case s.trainer.local != nil && s.trainer.local.done > 0 && (!own || m.Workers != store.NumWorkers()):
-		return loss, fmt.Errorf("it was written in the middle of a round of local steps by %d workers and this job has %d, or rank %d has no file of its own in it; resume with as many workers and all files, or from the end of an epoch", m.Workers, store.NumWorkers(), store.Rank())
+		return loss, noResume("it was written in the middle of a round of local steps by %d workers and this job has %d, or rank %d has no file of its own in it; resume with as many workers and all files, or from the end of an epoch", m.Workers, store.NumWorkers(), store.Rank())
 	}
 	if err := store.Load(ctx, checkpoint.Join(from, checkpoint.StoreFile)); err != nil {
 		if errors.Is(err, kvstore.ErrSize) {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/sampler"
@@ -115,6 +117,7 @@ func (r *run) start(ctx context.Context) (from string, err error) {
 	if err != nil {
 		return "", err
 	}
+	r.saver.takeOver(ctx)
 	at := resumed.at
 	r.epoch, r.step, r.cuts, r.past, r.stale = at.Epoch, at.Step, at.Cuts, resumed.past, resumed.from != ""
 	r.lossSoFar, r.mustEvaluate, r.mustEndEpoch = resumed.loss, at.Evaluate, at.EndEpoch
@@ -436,6 +439,9 @@ func (r *run) stopped(ctx context.Context, requested bool) error {
 	store, ok := r.trainer.cfg.Store.(kvstore.Stopper)
 	switch {
 	case !requested || !ok:
+		if r.cfg.Checkpoint.Dir != "" && (!r.trainer.async() || r.trainer.cfg.Store.Rank() == 0) { // launch says what resumes the job
+			exitreport.TellCheckpoint(os.Getenv, r.trainer.Steps())
+		}
 		return ErrStopped
 	case r.cfg.Checkpoint.Dir == "":
 		if err := store.ReportStopped(ctx, 0, "the workers have no folder for checkpoints (worker.CheckpointConfig.Dir)"); err != nil {

@@ -10,15 +10,18 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/trace"
+	"github.com/paragon-train/paragon/kvstore"
 )
 
 // saver writes the checkpoints of one run.
 type saver struct {
 	cfg       CheckpointConfig
 	trainer   *Trainer
+	job       kvstore.Run                                          // that the job belongs to
 	place     checkpoint.Place                                     // of Dir; nil: none
 	local     bool                                                 // Dir is a folder of this host, which others may not see
 	ranks     []int                                                // that this worker has had
@@ -62,7 +65,7 @@ func newSaver(cfg CheckpointConfig, t *Trainer) *saver {
 		cfg.Failures = defaultFailures
 	}
 	cfg.EveryEpochs = max(cfg.EveryEpochs, 1)
-	return &saver{cfg: cfg, trainer: t}
+	return &saver{cfg: cfg, trainer: t, job: kvstore.RunOf(t.cfg.Store)}
 }
 
 // open opens the place.
@@ -72,10 +75,13 @@ func (s *saver) open(ctx context.Context) (err error) {
 		return nil
 	}
 	if s.cfg.Every > 0 && s.trainer.async() {
-		return fmt.Errorf("worker: CheckpointConfig.Every is %v with store %s, want 0 and EverySteps: its workers have no step in common", s.cfg.Every, asyncStore)
+		return exitreport.Final(exitreport.Usage, fmt.Errorf("worker: CheckpointConfig.Every is %v with store %s, want 0 and EverySteps: its workers have no step in common", s.cfg.Every, asyncStore))
 	}
 	if s.place, err = checkpoint.OpenPlace(ctx, s.cfg.Dir); err != nil {
-		return fmt.Errorf("worker: checkpoints: %w", err)
+		if err = fmt.Errorf("worker: checkpoints: %w", err); errors.Is(err, checkpoint.ErrScheme) {
+			err = exitreport.Final(exitreport.Usage, err)
+		}
+		return err
 	}
 	_, err = checkpoint.LocalPath(s.cfg.Dir)
 	s.local = err == nil

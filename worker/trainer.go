@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/rollcall"
 	"github.com/paragon-train/paragon/internal/trace"
@@ -158,8 +159,18 @@ func (t *Times) Add(u Times) {
 // NewTrainer sets the optimizer and compression, gives every parameter its first value (rank 0's counts) and copies it to
 // all devices. Every worker calls it, also one that joins a running job: it gets the job's values.
 func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
+	defer func() {
+		for _, refused := range []error{kvstore.ErrConflict, kvstore.ErrDuplicateInit, kvstore.ErrSize, kvstore.ErrUnsupported} { // other workers have other settings
+			if errors.Is(err, refused) {
+				err = exitreport.Final(exitreport.Usage, err)
+			}
+		}
+		if errors.Is(err, kvstore.ErrFinal) {
+			err = kvstore.Final(err)
+		}
+	}()
 	if err := cfg.Validate(); err != nil {
-		return nil, err
+		return nil, exitreport.Final(exitreport.Usage, err)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = joblog.Process()

@@ -78,7 +78,7 @@ func (t *Trainer) loadWorkerFile(ctx context.Context, place checkpoint.Place, st
 	}
 	for _, own := range t.workerTensors() {
 		if info, err := file.Tensor(own.name); err == nil && !slices.Equal(info.Shape, own.shape) {
-			return loss, fmt.Errorf("%s: tensor %q has shape %v, and this run's model has %v: resume with the settings of the model that wrote it", name, own.name, info.Shape, own.shape)
+			return loss, noResume("%s: tensor %q has shape %v, and this run's model has %v: resume with the settings of the model that wrote it", name, own.name, info.Shape, own.shape)
 		}
 		err := file.ReadFloat32s(own.name, own.values)
 		if errors.Is(err, checkpoint.ErrNoTensor) {
@@ -94,7 +94,7 @@ func (t *Trainer) loadWorkerFile(ctx context.Context, place checkpoint.Place, st
 	meta := file.Metadata()
 	if text := meta[metaEpochLoss]; text != "" {
 		if _, err := fmt.Sscanf(text, "%g %g", &loss.Sum, &loss.Weight); err != nil || !(loss.Weight > 0) {
-			return loss, fmt.Errorf("%s: %s in the metadata: got %q, want a sum and a weight above 0", name, metaEpochLoss, text)
+			return loss, noResume("%s: %s in the metadata: got %q, want a sum and a weight above 0", name, metaEpochLoss, text)
 		}
 	}
 	return loss, t.setLossScales(name, meta[metaLossScale])
@@ -132,14 +132,14 @@ func (t *Trainer) setLossScales(name, text string) error {
 		return nil
 	}
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return fmt.Errorf("%s: %s in the metadata: %w", name, metaLossScale, err)
+		return noResume("%s: %s in the metadata: %w", name, metaLossScale, err)
 	}
 	for d, program := range t.cfg.Programs {
 		if len(list) == 0 || list[min(d, len(list)-1)] == nil {
 			continue
 		}
 		if err := program.SetLossScale(*list[min(d, len(list)-1)]); err != nil {
-			return fmt.Errorf("%s: %s in the metadata: device %d: %w", name, metaLossScale, d, err)
+			return noResume("%s: %s in the metadata: device %d: %w", name, metaLossScale, d, err)
 		}
 	}
 	return nil

@@ -88,7 +88,7 @@ func newApp() *cli.App {
 		Flags:           flags(),
 		Action:          run,
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			return usageError{flagerr.Explain(c.App.VisibleFlags(), err)}
+			return kvstore.Final(usageError{flagerr.Explain(c.App.VisibleFlags(), err)})
 		},
 		Description: `Run it alone, or as a worker of a job:
 
@@ -106,11 +106,11 @@ Without --data it trains on synthetic images. --download fetches CIFAR-10 first.
 
 func run(c *cli.Context) error {
 	if c.NArg() > 0 {
-		return usageError{fmt.Errorf("got %q after the flags, want flags only", c.Args().First())}
+		return kvstore.Final(usageError{fmt.Errorf("got %q after the flags, want flags only", c.Args().First())})
 	}
 	s := fromFlags(c)
 	if err := s.validate(); err != nil {
-		return err
+		return kvstore.Final(err) // launch need not start it again
 	}
 	// The first Ctrl-C asks for an orderly stop; Fit ends after a step that all workers agree on. SIGTERM ends this process alone, if the
 	// job can go on without it.
@@ -164,6 +164,7 @@ type settings struct {
 	freeze         []string
 	out            string
 	printHash      bool
+	allRanks       bool
 
 	stop  <-chan struct{} // closed by Ctrl-C
 	leave <-chan struct{} // closed by SIGTERM
@@ -305,6 +306,7 @@ func flags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "freeze", Usage: "names that are not trained, such as 'layer1.*'; '*' with '!fc.*' is all but fc"},
 		&cli.StringFlag{Name: "out", Value: "out", Usage: "folder for the picture of the curves and, under tensorboard, TensorBoard's scalars"},
 		&cli.BoolFlag{Name: "print-hash", Usage: "print the SHA-256 of the parameters at the end"},
+		&cli.BoolFlag{Name: "all-ranks", Usage: "show progress and the table of each worker, not of rank 0 alone"},
 	}
 }
 
@@ -344,6 +346,6 @@ func fromFlags(c *cli.Context) settings {
 		staleness: c.Int("staleness"), localSteps: c.Int("local-steps"), outerRate: c.Float64("outer-lr"), outerMomentum: c.Float64("outer-momentum"),
 		checkpoint: checkpoints(c), initFrom: c.String("init-from"), freeze: c.StringSlice("freeze"),
 		importing: checkpoint.ImportConfig{Skip: c.StringSlice("init-skip"), Rename: c.StringSlice("init-rename"), IgnoreMismatched: c.Bool("init-ignore-mismatched")},
-		out:       c.String("out"), printHash: c.Bool("print-hash"),
+		out:       c.String("out"), printHash: c.Bool("print-hash"), allRanks: c.Bool("all-ranks"),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/compute/op"
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/testing/metricstest"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/worker"
@@ -331,6 +332,37 @@ func TestLabelsAreSmoothedInTrainingAlone(t *testing.T) {
 		}
 		if got := m.loss.Op().(*op.SoftmaxCrossEntropy).Smoothing; got != want {
 			t.Errorf("training %v: smoothing is %v, want %v", training, got, want)
+		}
+	}
+}
+
+// Launch need not start a program again that cannot work with its flags, its files or its folder. It hears of that.
+func TestErrorsThatNoRestartCanMendAreTold(t *testing.T) {
+	report := filepath.Join(t.TempDir(), "report")
+	t.Setenv(exitreport.Variable, report)
+	used := t.TempDir()
+	if err := cifar10(t, "--epochs", "1", "--out", t.TempDir(), "--checkpoint-dir", used); err != nil {
+		t.Fatal(err)
+	}
+	if got := exitreport.Take(report); got.Cause != "" {
+		t.Errorf("a run that went well: got %+v, want none", got)
+	}
+	for _, tc := range []struct {
+		cause exitreport.Cause
+		flags []string
+	}{
+		{exitreport.Program, []string{"--epochz", "1"}},
+		{exitreport.Program, []string{"--epochs", "0"}},
+		{exitreport.MissingFile, []string{"--data", filepath.Join(t.TempDir(), "nothing")}},
+		{exitreport.MissingFile, []string{"--init-from", filepath.Join(t.TempDir(), "nothing.safetensors")}},
+		{exitreport.OtherRun, []string{"--checkpoint-dir", used}},
+		{exitreport.NoResume, []string{"--checkpoint-dir", used, "--resume", "--resume-step", "7"}},
+		{exitreport.NoResume, []string{"--checkpoint-dir", used, "--resume", "--width", "4"}},
+		{exitreport.Usage, []string{"--kvstore", "dist_fast"}},
+	} {
+		err := cifar10(t, append([]string{"--out", t.TempDir()}, tc.flags...)...)
+		if got := exitreport.Take(report); err == nil || got.Cause != tc.cause || got.Text != err.Error() {
+			t.Errorf("%q: got error %v and report %+v, want cause %s", tc.flags, err, got, tc.cause)
 		}
 	}
 }

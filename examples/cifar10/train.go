@@ -24,7 +24,7 @@ import (
 // train is the whole job of one worker.
 func train(ctx context.Context, s settings) (err error) {
 	if s.devices, err = nn.ParseDevices(s.devices); err != nil {
-		return fmt.Errorf("--devices: %w", err)
+		return kvstore.Final(fmt.Errorf("--devices: %w", err))
 	}
 	if s.threads == 0 {
 		s.threads = worker.DefaultThreads(len(s.devices))
@@ -35,7 +35,7 @@ func train(ctx context.Context, s settings) (err error) {
 	}
 	outer, err := s.outer()
 	if err != nil {
-		return err
+		return kvstore.Final(err)
 	}
 	store, err := kvstore.Create(ctx, s.store, s.storeOptions()...)
 	if err != nil {
@@ -53,7 +53,7 @@ func train(ctx context.Context, s settings) (err error) {
 	}()
 	if store.Rank() == 0 {
 		if err := os.MkdirAll(s.out, 0o777); err != nil { // better now than after hours
-			return fmt.Errorf("--out: %w", err)
+			return kvstore.Final(fmt.Errorf("--out: %w", err))
 		}
 	}
 
@@ -81,7 +81,7 @@ func train(ctx context.Context, s settings) (err error) {
 		Programs: programs, Dataset: trainSet, Workers: store.NumWorkers(), Rank: store.Rank(), Seed: s.seed, Augment: augment,
 	})
 	if err != nil {
-		return err
+		return kvstore.Final(err)
 	}
 	defer feed.Close()
 	perEpoch := stepsPerEpoch(s, trainSet.Len(), store.InitialWorkers())
@@ -90,7 +90,7 @@ func train(ctx context.Context, s settings) (err error) {
 	}
 	update, err := optimizer(s, perEpoch)
 	if err != nil {
-		return err
+		return kvstore.Final(err)
 	}
 	if s.decayWeightsOnly {
 		update.WeightDecayFactors = withoutDecay(programs[0].Params())
@@ -107,7 +107,7 @@ func train(ctx context.Context, s settings) (err error) {
 		Trainer: trainer, Feed: feed, Adapt: adapting(s, programs), Epochs: s.epochs, MaxSteps: s.maxSteps, Checkpoint: s.checkpoint, Stop: s.stop, Leave: s.leave,
 		Evaluator:     &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
 		EvaluateSteps: s.evalSteps,
-		Observers:     []worker.Observer{worker.NewGPUs(os.Stdout, s.devices), worker.NewProgress(os.Stdout), worker.NewMetricsLines(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
+		Observers:     []worker.Observer{worker.NewGPUs(os.Stdout, s.devices), s.progress(), worker.NewMetricsLines(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
 	})
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (s *settings) initialise(ctx context.Context, program *nn.Program, store kv
 	}
 	done, err := worker.ImportPart(ctx, program, s.initFrom, s.importing)
 	if err != nil {
-		return fmt.Errorf("--init-from: %w", flagged(err))
+		return orMissing(fmt.Errorf("--init-from: %w", flagged(err)))
 	}
 	fmt.Printf("Loaded the model from %s\n", done.From)
 	return worker.WriteImported(os.Stdout, done, program)
@@ -147,11 +147,20 @@ type flagError struct {
 func (e flagError) Error() string { return e.text }
 func (e flagError) Unwrap() error { return e.error }
 
+// progress shows the run once, or on each worker.
+func (s *settings) progress() *worker.Progress {
+	p := worker.NewProgress(os.Stdout)
+	if !s.allRanks {
+		p.OnlyRankZero()
+	}
+	return p
+}
+
 // loadData reads CIFAR-10, or draws images like it.
 func loadData(ctx context.Context, s settings) (train, test *data.ImageSet, err error) {
 	if s.data == "" {
 		if s.download {
-			return nil, nil, errors.New("--download needs --data, the folder to fetch into")
+			return nil, nil, kvstore.Final(errors.New("--download needs --data, the folder to fetch into"))
 		}
 		fmt.Println("No --data: training on synthetic images (--data takes CIFAR-10).")
 		return data.Synthetic(orElse(s.trainExamples, 10_000), s.seed), data.Synthetic(orElse(s.testImages, 2_000), s.seed+1<<32), nil
@@ -164,14 +173,22 @@ func loadData(ctx context.Context, s settings) (train, test *data.ImageSet, err 
 	train, test, err = data.LoadCIFAR10(s.data)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, fmt.Errorf("%w, or let --download do it", err)
+		return nil, nil, kvstore.Final(fmt.Errorf("%w, or let --download do it", err))
 	case err != nil:
 		return nil, nil, err
 	}
 	if s.trainExamples > train.Len() || s.testImages > test.Len() {
-		return nil, nil, fmt.Errorf("--train-examples is %d and --test-examples %d, want at most the %d and %d images of %s, or 0 for all", s.trainExamples, s.testImages, train.Len(), test.Len(), s.data)
+		return nil, nil, kvstore.Final(fmt.Errorf("--train-examples is %d and --test-examples %d, want at most the %d and %d images of %s, or 0 for all", s.trainExamples, s.testImages, train.Len(), test.Len(), s.data))
 	}
 	return train.Head(orElse(s.trainExamples, train.Len())), test.Head(orElse(s.testImages, test.Len())), nil
+}
+
+// orMissing says of an error of a file that is not there that no restart can mend it.
+func orMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return kvstore.Final(err)
+	}
+	return err
 }
 
 func orElse(n, otherwise int) int {
@@ -261,14 +278,19 @@ func hash(params []nn.Param) []byte {
 	return h.Sum(nil)
 }
 
-// report prints the table of the run and draws rank 0's curves.
+// report prints the table of the run, once or on each worker, and draws rank 0's curves.
 func report(s settings, rank int, epochs []worker.EpochInfo) error {
 	if len(epochs) == 0 { // a run that had come to its end was resumed
 		return nil
 	}
-	fmt.Println()
-	if err := worker.WriteReport(os.Stdout, epochs); err != nil || rank != 0 {
-		return err
+	if rank == 0 || s.allRanks {
+		fmt.Println()
+		if err := worker.WriteReport(os.Stdout, epochs); err != nil {
+			return err
+		}
+	}
+	if rank != 0 {
+		return nil
 	}
 	if err := os.MkdirAll(s.out, 0o777); err != nil { // another worker may have been rank 0 at the start
 		return fmt.Errorf("--out: %w", err)

@@ -19,6 +19,7 @@ import (
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
@@ -38,7 +39,7 @@ func main() {
 	before := flag.Bool("before", false, "run the original program: gorgonia's TapeMachine and solver")
 	out := flag.String("out", "out", "folder for TensorBoard's files, under tensorboard")
 	version.AddFlag(flag.CommandLine)
-	flag.Parse()
+	exitreport.ParseFlags()
 	run := after
 	if *before {
 		run = func(context.Context, string) ([]float64, error) { return tape() }

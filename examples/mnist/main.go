@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/signal"
@@ -18,6 +19,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
@@ -37,9 +39,11 @@ func main() {
 	flag.Float64Var(&s.learningRate, "learning-rate", 0.05, "learning rate of the optimizer; adam's is usually near 0.001")
 	flag.StringVar(&s.out, "out", "out", "folder for TensorBoard's files, under tensorboard")
 	version.AddFlag(flag.CommandLine)
-	flag.Parse()
-	err := fmt.Errorf("got %q after the flags, want flags only; see --help", flag.Args())
-	if flag.NArg() == 0 {
+	exitreport.ParseFlags()
+	var err error
+	if flag.NArg() > 0 {
+		err = kvstore.Final(fmt.Errorf("got %q after the flags, want flags only; see --help", flag.Args()))
+	} else {
 		leave, forget := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer forget()
 		s.leave = leave.Done()
@@ -74,11 +78,11 @@ type settings struct {
 func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err error) {
 	switch {
 	case s.data == "":
-		return nil, errors.New("--data is empty, want the folder of MNIST's four files (with --download, the folder to fetch them into)")
+		return nil, kvstore.Final(errors.New("--data is empty, want the folder of MNIST's four files (with --download, the folder to fetch them into)"))
 	case s.batch < 1 || s.batch > maxBatch:
-		return nil, fmt.Errorf("--batch is %d, want 1 to %d", s.batch, maxBatch)
+		return nil, kvstore.Final(fmt.Errorf("--batch is %d, want 1 to %d", s.batch, maxBatch))
 	case s.epochs < 1:
-		return nil, fmt.Errorf("--epochs is %d, want at least 1", s.epochs)
+		return nil, kvstore.Final(fmt.Errorf("--epochs is %d, want at least 1", s.epochs))
 	}
 	optimizer := optim.Config{Name: s.optimizer, LearningRate: s.learningRate}
 	switch s.optimizer {
@@ -86,10 +90,10 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 		optimizer.Momentum = 0.9
 	case "adam":
 	default:
-		return nil, fmt.Errorf("--optimizer is %q, want sgd or adam", s.optimizer)
+		return nil, kvstore.Final(fmt.Errorf("--optimizer is %q, want sgd or adam", s.optimizer))
 	}
 	if err := optimizer.Validate(); err != nil {
-		return nil, fmt.Errorf("--learning-rate: %w", err)
+		return nil, kvstore.Final(fmt.Errorf("--learning-rate: %w", err))
 	}
 	if s.download {
 		if err := data.FetchMNIST(ctx, http.DefaultClient, s.data); err != nil {
@@ -97,7 +101,10 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 		}
 	}
 	trainSet, testSet, err := data.LoadMNIST(s.data)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, kvstore.Final(err)
+	case err != nil:
 		return nil, err
 	}
 	if s.trainExamples > 0 {
@@ -105,11 +112,11 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	}
 	devices, err := nn.ParseDevices([]string{s.device})
 	if err != nil {
-		return nil, fmt.Errorf("--device: %w", err)
+		return nil, kvstore.Final(fmt.Errorf("--device: %w", err))
 	}
 	dtype, err := nn.ParseDType(s.dtype)
 	if err != nil {
-		return nil, fmt.Errorf("--dtype: %w", err)
+		return nil, kvstore.Final(fmt.Errorf("--dtype: %w", err))
 	}
 
 	store, err := kvstore.Create(ctx, "dist_sync")
@@ -159,7 +166,7 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	epochs, err = worker.Fit(ctx, worker.FitConfig{
 		Trainer: trainer, Feed: feed, Epochs: s.epochs, Leave: s.leave,
 		Evaluator: &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
-		Observers: []worker.Observer{worker.NewProgress(os.Stdout), worker.NewMetricsLines(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
+		Observers: []worker.Observer{worker.NewProgress(os.Stdout).OnlyRankZero(), worker.NewMetricsLines(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
 	})
 	if err != nil {
 		return nil, err

@@ -11,12 +11,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/version"
@@ -30,9 +32,11 @@ func main() {
 	out := flag.String("out", "out", "folder for TensorBoard's files, under tensorboard")
 	buckets := flag.Int64("buckets", 0, "rows of the table that values are hashed into; 0: each value has its own row, made on first use")
 	version.AddFlag(flag.CommandLine)
-	flag.Parse()
-	err := fmt.Errorf("got %q after the flags, want flags only; see --help", flag.Args())
-	if flag.NArg() == 0 {
+	exitreport.ParseFlags()
+	var err error
+	if flag.NArg() > 0 {
+		err = kvstore.Final(fmt.Errorf("got %q after the flags, want flags only; see --help", flag.Args()))
+	} else {
 		_, err = train(context.Background(), *path, *out, *batch, *epochs, *buckets)
 	}
 	switch {
@@ -58,20 +62,23 @@ func beginning(kv kvstore.Store) (run worker.Run) {
 func train(ctx context.Context, path, out string, batch, epochs int, buckets int64) (area float64, err error) {
 	switch {
 	case path == "":
-		return 0, errors.New("--data is empty, want a file of Criteo's rows")
+		return 0, kvstore.Final(errors.New("--data is empty, want a file of Criteo's rows"))
 	case batch < 1:
-		return 0, fmt.Errorf("--batch is %d, want at least 1", batch)
+		return 0, kvstore.Final(fmt.Errorf("--batch is %d, want at least 1", batch))
 	case epochs < 1:
-		return 0, fmt.Errorf("--epochs is %d, want at least 1", epochs)
+		return 0, kvstore.Final(fmt.Errorf("--epochs is %d, want at least 1", epochs))
 	case buckets < 0:
-		return 0, fmt.Errorf("--buckets is %d, want at least 1, or 0 for a row for each value", buckets)
+		return 0, kvstore.Final(fmt.Errorf("--buckets is %d, want at least 1, or 0 for a row for each value", buckets))
 	}
 	space := buckets
 	if space == 0 {
 		space = math.MaxInt64 // no two of a few million values are likely to share one
 	}
 	clicks, err := data.LoadCriteo(path, data.CriteoConfig{Buckets: space})
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, kvstore.Final(err)
+	case err != nil:
 		return 0, err
 	}
 	kv, err := kvstore.Create(ctx, "dist_sync")

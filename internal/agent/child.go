@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/affinity"
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/process"
 )
 
@@ -70,6 +71,8 @@ func (s *server) start(number uint32, spec process.Spec) error {
 	if spec.Report {
 		cmd.Env = append(cmd.Env, process.ReportEnv+"=3")
 	}
+	report := s.exitReport(number)
+	cmd.Env = append(cmd.Env, exitreport.Variable+"="+report)
 	c := &child{cmd: cmd, started: time.Now(), killed: make(chan struct{})}
 
 	s.mu.Lock()
@@ -103,6 +106,9 @@ func (s *server) start(number uint32, spec process.Spec) error {
 	go func() {
 		defer s.told.Done()
 		body := c.wait(drained)
+		if report != "" {
+			body.Report = exitreport.Take(report)
+		}
 		s.mu.Lock()
 		delete(s.children, number)
 		s.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/process"
 )
 
@@ -58,10 +59,11 @@ type exitBody struct {
 	Signal  int
 	Err     string
 	Elapsed time.Duration
+	Report  exitreport.Report
 }
 
 func (e exitBody) exit() process.Exit {
-	return process.Exit{Code: e.Code, Signal: syscall.Signal(e.Signal), Err: e.Err, Elapsed: e.Elapsed}
+	return process.Exit{Code: e.Code, Signal: syscall.Signal(e.Signal), Err: e.Err, Elapsed: e.Elapsed, Report: e.Report}
 }
 
 // Hello describes the agent's machine.

@@ -29,6 +29,7 @@ func Supported() error { return nil }
 type server struct {
 	cfg Config
 	out *frameWriter
+	exitReports
 
 	mu       sync.Mutex // guards children; held from a fork until the child is in it
 	children map[uint32]*child
@@ -65,6 +66,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	// The kernel kills our children when the thread that forked them ends, so this one must not end before Serve does.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	defer s.removeExitReports()
 
 	if cfg.Adopt {
 		stop, err := s.adopt()

@@ -73,6 +73,8 @@ type Config struct {
 	Listen     string // address that servers listen on, and that others dial if it names a host; default: this host's address on the route to the scheduler, port 0
 	Addr       string // of a server: the address that others dial, from Listen
 	Job        string // the job's ID
+	Run        string // the ID of its run, which outlives the job where launch starts that again; empty: none
+	RunAgain   bool   // launch has started the job again
 	Process    uint32 // the number that launch gave this process, never used again in the job; 0: it was started by hand
 	Secret     []byte // the job's secret; empty only on loopback
 

@@ -29,6 +29,8 @@ var jobVariables = []string{"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 //	PARAGON_LISTEN         address servers listen on, host:port; overrides the two above
 //	PARAGON_RANK           wanted rank; none or -1: any
 //	PARAGON_JOB            ID of the job
+//	PARAGON_RUN            ID of the run, which stays the same when launch starts a job again
+//	PARAGON_RUN_AGAIN      1: launch has started the job again, and nobody asked for more than that
 //	PARAGON_PROCESS        number of this process that launch gave it, never used again in the job; none or 0: started by hand
 //	PARAGON_SECRET         secret of the job, in hexadecimal digits
 //	PARAGON_IDENTITY       this process's certificate and key, as launch writes them; none: no TLS between hosts
@@ -80,6 +82,8 @@ func FromEnv(getenv func(string) string) (Config, error) {
 		Rank:              e.number("PARAGON_RANK", -1, -1, MaxNodes-1),
 		Host:              getenv("DMLC_NODE_HOST"),
 		Job:               getenv("PARAGON_JOB"),
+		Run:               getenv("PARAGON_RUN"),
+		RunAgain:          e.flag("PARAGON_RUN_AGAIN"),
 		Process:           uint32(e.number("PARAGON_PROCESS", 0, 0, math.MaxInt32)),
 		HeartbeatInterval: e.duration("PARAGON_HEARTBEAT"),
 		Lease:             e.duration("PARAGON_LEASE"),

@@ -115,6 +115,9 @@ func (n *Node) Role() Role { return n.cfg.Role }
 // InitialWorkers is the number of workers that the job was started with.
 func (n *Node) InitialWorkers() int { return n.cfg.NumWorkers }
 
+// Run is the ID of the job's run, and whether launch has started the job again.
+func (n *Node) Run() (id string, again bool) { return n.cfg.Run, n.cfg.RunAgain }
+
 // Rank is the node's rank in the newest generation known. A joining worker's rank is the number of workers of that generation.
 func (n *Node) Rank() Rank { return n.position.Load().rank }
 

@@ -22,6 +22,7 @@ const (
 	NotReplaced     Code = "not_replaced" // and no other worker came within WaitedNS
 	NoBackup        Code = "no_backup"    // a server was lost or left, and Text says whose shards are nowhere else
 	NodeError       Code = "error"        // the node says by Cause what went wrong
+	NodeFinal       Code = "final"        // the node says by Cause what went wrong, and that no restart can mend it
 	NodeLeft        Code = "left"         // a server left while the job was running
 	StartTimeout    Code = "start_timeout"
 	ChangeTimeout   Code = "change_timeout" // of change Change; Waiting says for whom
@@ -39,7 +40,7 @@ const (
 	NotClean        Code = "not_clean"       // it ended, and Text says what could not be cleaned up
 )
 
-var codes = []Code{NodeLost, NoWorkerLeft, TooFewWorkers, NotReplaced, NoBackup, NodeError, NodeLeft, StartTimeout, ChangeTimeout, TooManyCuts,
+var codes = []Code{NodeLost, NoWorkerLeft, TooFewWorkers, NotReplaced, NoBackup, NodeError, NodeFinal, NodeLeft, StartTimeout, ChangeTimeout, TooManyCuts,
 	SchedulerEnded, ProcessFailed, NotJoined, NotClosed, StoppedByOthers, Interrupted, Checkpointed, NoCheckpoint, NotStarted, LauncherSilent, NotClean}
 
 // A Failure is why a job failed: a code, and the fields that it needs.
@@ -73,9 +74,19 @@ const (
 	CauseOther   CauseKind = "other"   // its connection broke, and another process took its place
 	CauseLeft    CauseKind = "left"    // it left by itself; Text: why
 	CauseRemoved CauseKind = "removed" // as asked
+
+	// Its process ended with code Exit, and said before that no restart can mend what went wrong (package exitreport). Text: its own words.
+
+	CauseUsage       CauseKind = "usage"        // a flag, a variable or a setting cannot be
+	CauseOtherRun    CauseKind = "other_run"    // the folder has checkpoints of another run
+	CauseNoResume    CauseKind = "no_resume"    // the checkpoint to resume from is not there, or does not fit this run
+	CauseDamaged     CauseKind = "damaged"      // it is damaged
+	CauseMissingFile CauseKind = "missing_file" // a file is not there
+	CauseProgram     CauseKind = "program"      // another one, by the program's own decision
 )
 
-var causeKinds = []CauseKind{CauseExit, CauseSignal, CauseMachine, CauseStart, CauseSilence, CauseError, CauseUnsaid, CauseOther, CauseLeft, CauseRemoved}
+var causeKinds = []CauseKind{CauseExit, CauseSignal, CauseMachine, CauseStart, CauseSilence, CauseError, CauseUnsaid, CauseOther, CauseLeft, CauseRemoved,
+	CauseUsage, CauseOtherRun, CauseNoResume, CauseDamaged, CauseMissingFile, CauseProgram}
 
 // A Cause is why a node was lost, or how its process ended. The zero Cause is none.
 type Cause struct {
@@ -162,10 +173,28 @@ func (f *Failure) loss() string {
 	switch {
 	case f.Cause.Kind == CauseLeft || f.Cause.Kind == CauseRemoved:
 		return f.name() + " " + f.Cause.String()
-	case f.Step > 0:
-		return fmt.Sprintf("%s lost: %s (last step %d)", f.name(), f.Cause, f.Step)
 	}
-	return fmt.Sprintf("%s lost: %s", f.name(), f.Cause)
+	verb, last := "lost", ""
+	if f.Cause.Kind == CauseError || f.Cause.Kind == CauseExit { // its program ended by itself
+		verb = "failed"
+	}
+	if f.Step > 0 {
+		last = fmt.Sprintf(" (last step %d)", f.Step)
+	}
+	return fmt.Sprintf("%s %s: %s%s", f.name(), verb, f.Cause, last)
+}
+
+// final says why the job is not started again.
+func (f *Failure) final() string {
+	what := map[CauseKind]string{
+		CauseUsage:       "change the command line or the setting",
+		CauseOtherRun:    "the checkpoints are left as they are",
+		CauseNoResume:    "the checkpoint does not fit this run",
+		CauseDamaged:     "the checkpoint is damaged",
+		CauseMissingFile: "bring the file there, or name another one",
+		CauseProgram:     "the program says so",
+	}[f.Cause.Kind]
+	return fmt.Sprintf("exit %d; no restart can mend this: %s", f.Cause.Exit, what)
 }
 
 // String is the sentence of a failure. Nothing else makes one.
@@ -187,6 +216,8 @@ func (f Failure) String() string {
 		return f.loss() + "; " + f.Text
 	case NodeError:
 		return f.name() + ": " + f.Cause.String()
+	case NodeFinal:
+		return fmt.Sprintf("%s: %s (%s)", f.name(), f.Cause, f.final())
 	case NodeLeft:
 		return f.name() + " left while the job was running"
 	case StartTimeout:

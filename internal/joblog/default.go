@@ -2,9 +2,12 @@ package joblog
 
 import (
 	"context"
+	"log"
 	"log/slog"
 	"os"
 	"sync"
+
+	"github.com/paragon-train/paragon/internal/logline"
 )
 
 // Default is the logger of a process whose program gives none, as the environment says: format and level. nil stands for os.Getenv, and then
@@ -49,14 +52,21 @@ var process = sync.OnceValue(func() *slog.Logger {
 // initial is slog's logger where the program sets none.
 var initial = slog.Default()
 
-// text is slog.Default(), without events where their attributes would be mere text.
+// text is slog.Default(), without events where their attributes would be mere text. In a process that launch started, whose program has changed neither
+// slog's logger nor package log's, lines are like those of launch.
 func text() *slog.Logger {
 	l := slog.Default()
-	if l != initial {
+	switch {
+	case l != initial:
 		return l
+	case os.Getenv("PARAGON_PROCESS") != "" && log.Writer() == os.Stderr && log.Flags() == log.LstdFlags && log.Prefix() == "":
+		return launched()
 	}
 	return slog.New(withoutEvents{l.Handler()})
 }
+
+// launched is the one logger of a process that launch started.
+var launched = sync.OnceValue(func() *slog.Logger { return slog.New(logline.New(os.Stderr, slog.LevelInfo, IsEvent)) })
 
 // withoutEvents leaves events out.
 type withoutEvents struct{ slog.Handler }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/gpus"
 )
 
@@ -55,6 +56,8 @@ type Exit struct {
 	Err     string         // why it could not be started, or that its machine was lost
 	Lost    bool           // its machine was lost, and the process with it
 	Elapsed time.Duration  // from its start
+	// Report is what the process said of its end; none: nothing.
+	Report exitreport.Report
 }
 
 // Status is the exit status as a shell gives it: 128+n for signal n. The agent sets Code to 127 if the process could not be
@@ -71,6 +74,9 @@ func (e Exit) Status() int {
 
 // OK reports whether the process ended by itself with code 0.
 func (e Exit) OK() bool { return e.Status() == 0 }
+
+// Final reports whether the process failed, and said that no restart can mend what went wrong.
+func (e Exit) Final() bool { return e.Report.Final() && !e.OK() }
 
 func (e Exit) String() string {
 	switch {

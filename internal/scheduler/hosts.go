@@ -74,6 +74,8 @@ func (c *Core) tellWith(e control.Event, said slog.Attr) {
 	}
 	switch {
 	case e.Action == control.Ranks: // noted with the ranks
+	case e.Action == control.Lost && e.Reason != "": // a sentence that names the process and its host
+		c.note("%s", e.Reason).Event = said
 	case e.Action == control.BecameSlow:
 		c.warn("%s", e.Reason).Event = said
 	case e.Action == control.NotSlow:

@@ -25,6 +25,10 @@ func (c *Core) askLeave(request uint64, m *wire.AskLeave) {
 		return
 	}
 	if why := c.needs(n); why != "" {
+		if !c.set.Elastic.Enabled || c.stopping { // all end, as after Ctrl-C: the worker says so itself
+			c.refuse(request, wire.CodeConflict, "%v cannot leave: %s", n, why)
+			return
+		}
 		c.note("%v asks to leave%s; refused: %s", n, because(m.Reason), why).Event = joblog.LeaveRefused.Of(n.logged(), "node", n.Node, "reason", why)
 		c.refuse(request, wire.CodeConflict, "%v cannot leave: %s", n, why)
 		return

@@ -13,8 +13,8 @@ import (
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/logline"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
-	"github.com/paragon-train/paragon/launch/internal/logline"
 )
 
 // A scriptedSource is a source in memory.
@@ -114,7 +114,7 @@ func newFollower(t *testing.T, text string, force bool) (*Follower, *scriptedSou
 	t.Helper()
 	var log logBuffer
 	s := &scriptedSource{t: t, text: text}
-	l := slog.New(logline.New(&log, slog.LevelInfo))
+	l := slog.New(logline.New(&log, slog.LevelInfo, nil))
 	progress := func(text string) {
 		if text != "" {
 			l.Info(text)

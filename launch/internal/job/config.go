@@ -91,7 +91,14 @@ type Config struct {
 	// CheckpointTime is for the checkpoint with which SIGUSR1 stops the job: 100 s.
 	CheckpointTime time.Duration
 
-	restarts int // how often the job was started again
+	// ResumeAsked says that PARAGON_RESUME was set for the workers from the beginning: the job goes on from whatever is in its folder.
+	ResumeAsked bool
+
+	// ResumeCommand starts the job again so that it resumes, for people; empty: not known.
+	ResumeCommand string
+
+	restarts int    // how often the job was started again
+	run      string // ID of the run, the same for all of them
 
 	Interrupts <-chan os.Signal // each stops the job: the first by SIGTERM, the next by SIGKILL; SIGUSR1 with a checkpoint
 	Output     *lines.Merger
@@ -142,6 +149,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.Output == nil {
 		c.Output = lines.New(lines.Config{})
+	}
+	if c.run == "" {
+		c.run, _ = newIdentity()
 	}
 	return nil
 }
@@ -220,6 +230,7 @@ type Result struct {
 	signal     os.Signal          // that stopped it
 	cancelled  bool               // its context ended
 	stops      bool               // it was to stop with a checkpoint
+	final      bool               // a worker says that no restart can mend its error
 	failure    *control.Failure   // nil: it ended well, was cancelled, or failed for the culprit
 	culprit    *Node              // whose exit decided the code
 	lostHosts  []control.LostHost // hosts that were not reached

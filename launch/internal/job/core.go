@@ -23,6 +23,7 @@ type core struct {
 	deadline   time.Time        // of the processes that were asked to stop
 	stageOver  time.Time        // when the stage has lasted long enough; zero: it ends by itself
 	first      *Node            // that failed, by the time of its end
+	final      *Node            // a worker that says that no restart can mend its error; nil: none does
 	culprit    *Node            // that failed, and that the scheduler blames: the others failed because it did, even those that ended earlier
 	interrupt  signalled        // that stopped the job; zero: none
 	cancelled  bool             // the context of Run has ended
@@ -106,6 +107,7 @@ type settings struct {
 	Rejoin, Backups  int
 	Prepare          bool // a host is prepared before its workers start
 	State            bool // the scheduler can be started again
+	ResumeCommand    string
 }
 
 // hostState is what is known of a host whose processes come and go.

@@ -35,7 +35,7 @@ type Elastic struct {
 	// Here reports whether a host is the launching machine; nil: all are. Only jobs without a Dial ask.
 	Here func(h hosts.Host) bool
 
-	// Command is how a host is reached, for the log; nil: "local" and the host.
+	// Command is how a host is reached, for the log; nil: "on" and the host.
 	Command func(h hosts.Host) string
 
 	Control Control // how to ask the scheduler

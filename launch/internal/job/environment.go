@@ -28,6 +28,7 @@ func (s *shell) environment(a startProcess, m Machine) []string {
 	case roleWorker:
 		env = append(env, s.cfg.WorkerEnv...)
 		env = append(env, s.cfg.Elastic.wishRange(s.cfg.Hosts)...)
+		env = append(env, "PARAGON_RUN="+s.cfg.run, "PARAGON_RUN_AGAIN="+s.runAgain())
 	}
 	listen := "" // the interface decides
 	if s.cfg.Interface == "" {
@@ -68,6 +69,14 @@ func (s *shell) environment(a startProcess, m Machine) []string {
 		env = append(env, "DMLC_INTERFACE="+s.cfg.Interface)
 	}
 	return append(env, s.identity(a.role, a.name))
+}
+
+// runAgain is 1 where the workers are to go on from the checkpoints of their own run alone. Who asked for more from the beginning gets it again.
+func (s *shell) runAgain() string {
+	if s.cfg.restarts > 0 && !s.cfg.ResumeAsked {
+		return "1"
+	}
+	return ""
 }
 
 // identity is the variable with the certificate and key of a process that is about to start, a new one each time. Without TLS it is

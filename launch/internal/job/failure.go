@@ -7,7 +7,9 @@ import (
 	"syscall"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/process"
 )
 
@@ -46,6 +48,8 @@ func (c *core) ended(n *Node) {
 	switch {
 	case n.Exit.OK(): // servers and scheduler may end before the last worker does, once all have left the job
 		c.endedWell(n)
+	case n.Exit.Final() && c.jobNeeds(n):
+		c.failedFinally(n)
 	case c.stage > settling || n.stopped:
 	case c.stoppedWell(n):
 		n.stopped = true
@@ -67,6 +71,9 @@ func (c *core) ended(n *Node) {
 
 // failed takes note of a process whose failure the job does not survive.
 func (c *core) failed(n *Node) {
+	if c.final != nil {
+		return // its end follows from that one's
+	}
 	if c.first == nil {
 		c.standstill.failedAfter(c.now)
 		c.failure = c.reported // it was reported before anybody ended: so this end follows from it
@@ -85,6 +92,30 @@ func (c *core) failed(n *Node) {
 	if c.blames(n) {
 		c.culprit = n
 	}
+}
+
+// jobNeeds reports whether the job cannot go on, or become complete, without what this worker does. One that joins a running job is not needed.
+func (c *core) jobNeeds(n *Node) bool {
+	return n.Role == roleWorker && !n.stopped && !n.leaving && (n.member || !c.formed)
+}
+
+// failedFinally takes note of a worker that said that no restart can mend its error. The others' ends follow from it, also those that came before.
+func (c *core) failedFinally(n *Node) {
+	if c.final != nil {
+		return
+	}
+	c.final, c.culprit = n, n
+	c.failure = &control.Failure{Code: control.NodeFinal, Role: n.Role, Rank: n.Rank, Host: n.Host, Process: n.process, Cause: causeOf(n.Exit)}
+	if c.first == nil {
+		c.first = n
+	}
+	n.fate = fate{}
+	text := c.failure.String()
+	if c.stage < settling {
+		text += "; stopping the others"
+	}
+	c.error(text, joblog.ProcessFailed.Of(n.logged(), "exit", n.Exit.String()))
+	c.enter(settling)
 }
 
 // schedulerReports takes what the present scheduler reports behind its first line.
@@ -178,6 +209,8 @@ func causeOf(e process.Exit) control.Cause {
 		return control.Cause{Kind: control.CauseMachine, Exit: e.Code, Text: e.Err}
 	case e.Err != "":
 		return control.Cause{Kind: control.CauseStart, Exit: e.Code, Text: e.Err}
+	case e.Final() && e.Signal == 0:
+		return control.Cause{Kind: control.CauseKind(e.Report.Cause), Exit: e.Code, Text: e.Report.Text}
 	case e.Signal != 0:
 		return control.Cause{Kind: control.CauseSignal, Signal: int(e.Signal)}
 	}
@@ -187,11 +220,25 @@ func causeOf(e process.Exit) control.Cause {
 // outside is what is said of a worker that stopped in order although the launcher had sent it no signal.
 const outside = "got SIGTERM from outside the launcher"
 
+// savedSteps is after how many steps workers that stopped say that the job has a complete checkpoint; 0: none does.
+func (c *core) savedSteps() (steps uint64) {
+	for _, n := range c.nodes {
+		if n.Role == roleWorker && n.Exit.Report.Cause == exitreport.Checkpointed {
+			steps = max(steps, n.Exit.Report.Steps)
+		}
+	}
+	return steps
+}
+
 // explain is the last line of a job that did not end well: what happened first, not what followed from it.
 func (c *core) explain() string {
 	switch {
 	case c.interrupt.signal != 0:
-		return fmt.Sprintf("launch: stopped by %s", c.interrupt.signal)
+		text := fmt.Sprintf("launch: stopped by %s", c.interrupt.signal)
+		if steps := c.savedSteps(); steps > 0 && c.set.ResumeCommand != "" {
+			text += fmt.Sprintf(", with a checkpoint after %s; to resume:\n%s", plural.Of(steps, "step"), c.set.ResumeCommand)
+		}
+		return text
 	case c.checkpoint.complete():
 		return "launch: " + c.finalFailure().String()
 	case c.standstillFailure() != nil:

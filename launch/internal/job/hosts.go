@@ -119,7 +119,12 @@ func (c *core) schedulerEvent(said schedulerSaid) {
 		if n := c.find(e.Process); n != nil && n.leaving {
 			n.departed = true
 		}
-		if c.say(e, "lost a "+e.Role); e.Role == roleServer {
+		if e.Reason != "" { // a sentence that names the process and its host
+			c.info(e.Reason, joblog.HostChanged.With("action", e.Action, "node_host", e.Host, "reason", e.Reason))
+		} else {
+			c.say(e, "lost a "+e.Role)
+		}
+		if e.Role == roleServer {
 			c.serverDeclaredLost(e)
 		} else {
 			c.workerDeclaredLost(h, e)

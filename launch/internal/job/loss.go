@@ -93,6 +93,14 @@ func (c *core) goesOn(n *Node) bool {
 // neverJoined takes note of a worker that ended before it had joined the running job.
 func (c *core) neverJoined(n *Node) {
 	n.fate = fate{code: control.FateNotJoined}
+	if n.Exit.Final() {
+		why := causeOf(n.Exit)
+		n.fate.note = "not started again"
+		c.warn(fmt.Sprintf("%s on %s ended before it had joined: exit %d: %s; no restart can mend this, so it is not started again", n.Name(), n.Host, n.Exit.Code, why.Text),
+			joblog.ProcessUnjoined.Of(n.logged(), "exit", n.Exit.String()))
+		c.hostFailed(n.host, fmt.Errorf("%s ended: %s", n.Name(), why.Text))
+		return
+	}
 	hint := ""
 	if n.Exit.Signal == 0 && n.Exit.Err == "" && !n.asked() {
 		hint = "; a worker that joins a running job has to call Ready of its store (kvstore.Elastic) before it takes part, as worker.Fit does"
@@ -109,7 +117,11 @@ func (c *core) loseWorker(n *Node, why string) {
 		c.warn(fmt.Sprintf("%s on %s ended: %s: it or another worker %s", n.Name(), n.Host, n.Exit, outside), joblog.WorkerLost.Of(n.logged(), "reason", n.Exit.String()))
 		return
 	}
-	c.warn(fmt.Sprintf("%s on %s was lost: %s; the job goes on", n.Name(), n.Host, why), joblog.WorkerLost.Of(n.logged(), "reason", why))
+	verb := "was lost"
+	if n.failedItself() {
+		verb = "failed"
+	}
+	c.warn(fmt.Sprintf("%s on %s %s: %s; the job goes on", n.Name(), n.Host, verb, why), joblog.WorkerLost.Of(n.logged(), "reason", why))
 	c.replaceWorker(n, why)
 }
 
@@ -129,15 +141,32 @@ func (c *core) replaceWorker(n *Node, why string) {
 // any more, and another one takes its place.
 func (c *core) workerDeclaredLost(h hosts.Host, e control.Event) {
 	n := c.find(e.Process)
-	if n != nil && !n.lost && !n.leaving { // it may also have ended with 0, and never left the job
+	switch {
+	case n == nil || n.lost || n.leaving:
+	case n.ended: // with 0, and it never left the job
 		c.loseWorker(n, e.Reason)
-		if !n.ended {
-			c.evict(n, fate{}, lostEndTime)
-		}
+	default: // how it ends says more, if it is ending
+		c.after(settleTime, declaredLoss{n, e.Reason})
 	}
 	living := slices.DeleteFunc(c.workersOn(h), func(o *Node) bool { return !o.member || o.lost || o == n })
 	if len(living) == 0 {
 		c.setMember(h, false, e)
+	}
+}
+
+// declaredLoss goes on without a worker that the scheduler has declared lost.
+type declaredLoss struct {
+	node *Node
+	why  string
+}
+
+func (l declaredLoss) run(c *core) {
+	if l.node.lost || c.stage != running {
+		return
+	}
+	c.loseWorker(l.node, l.why)
+	if !l.node.ended {
+		c.evict(l.node, fate{}, lostEndTime)
 	}
 }
 
@@ -217,6 +246,11 @@ func (c *core) anyComing() bool {
 		}
 	}
 	return false
+}
+
+// failedItself reports whether the process ended by itself, with a code other than 0.
+func (n *Node) failedItself() bool {
+	return n.ended && n.Exit.Signal == 0 && n.Exit.Err == "" && !n.Exit.OK()
 }
 
 // asked reports whether a worker ended because somebody other than the launcher sent it SIGTERM, as its exit code says.

@@ -132,10 +132,10 @@ func TestStaleWorkerIsEndedAndReplaced(t *testing.T) {
 		if err != nil || res.Code != 0 {
 			t.Errorf("Run: code %d, %v, want 0", res.Code, err)
 		}
-		if want := 12*time.Second + firstBackOff; again != want {
+		if want := 12*time.Second + settleTime + firstBackOff; again != want {
 			t.Errorf("another worker was started after %s, want %s", again, want)
 		}
-		if want := 12*time.Second + lostEndTime + 4*time.Second; took != want {
+		if want := 12*time.Second + settleTime + lostEndTime + 4*time.Second; took != want {
 			t.Errorf("the stale one was killed after %s, want %s", took, want)
 		}
 		if _, log := s.files(t); log != "" {
@@ -151,7 +151,7 @@ func TestLastLossDecidesTheExitCodeHoweverRanksWereDealt(t *testing.T) {
 		code       int
 		table, end string
 	}{
-		{"failed", 4, "exit 4  ", "lost: x; no worker is left\n"},
+		{"failed", 4, "exit 4  ", "failed: x; no worker is left\n"},
 		{"told by somebody to stop", 143, "exit 143, got SIGTERM from outside the launcher", "; it got SIGTERM from outside the launcher\n"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestLossThatIsTooMuchDecidesTheExitCode(t *testing.T) {
 		if err != nil || res.Code != 3 {
 			t.Errorf("Run: code %d, %v, want 3", res.Code, err)
 		}
-		if want := "launch: the job failed: worker 1 on localhost lost: connection closed; 1 left, want at least 2 workers\n"; !strings.HasSuffix(s.out.String(), want) {
+		if want := "launch: the job failed: worker 1 on localhost failed: connection closed; 1 left, want at least 2 workers\n"; !strings.HasSuffix(s.out.String(), want) {
 			t.Errorf("the output does not end in %q:\n%s", want, s.out.String())
 		}
 	})

@@ -57,7 +57,7 @@ func TestOutputCarriesTheRankAfterAChange(t *testing.T) {
 		for _, want := range []string{
 			"worker 1  | worker 1 since 1s\n", "worker 0  | worker 1 since 3s\n", "worker 0  | worker 1 since 9s\n",
 			"worker 2  | worker 2 since 1s\n", "worker 1  | worker 2 since 4s\n", "worker     0     localhost  101  exit 0\n", "worker     1     localhost  102  exit 0\n",
-			"worker     0     localhost  100  exit 1, lost",
+			"worker     0     localhost  100  exit 1, the job went on",
 		} {
 			if got := strings.ReplaceAll(s.out.String(), "exit 0      ", "exit 0\n"); !strings.Contains(got, want) {
 				t.Errorf("the output has no %q:\n%s", want, s.out.String())

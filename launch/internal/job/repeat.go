@@ -16,7 +16,7 @@ import (
 const resumeEnv = "PARAGON_RESUME=1"
 
 // Repeat is Run, and starts a job that failed again, as a new job with PARAGON_RESUME=1 in its environment, up to so many times. A
-// job that was interrupted, or never ran, is not started again, unless it had run before. Where hosts come and go the new job
+// job that was interrupted, or never ran, is not started again, unless it had run before; nor is one whose worker says that no restart can mend its error. Where hosts come and go the new job
 // has the hosts that were wanted last.
 func Repeat(ctx context.Context, cfg Config, restarts int) (Result, error) {
 	if err := cfg.setDefaults(); err != nil {
@@ -27,7 +27,7 @@ func Repeat(ctx context.Context, cfg Config, restarts int) (Result, error) {
 		res, err := Run(ctx, cfg)
 		res.restarts = attempt
 		switch {
-		case res.Code == 0 && err == nil, res.signal != nil, res.stops, ctx.Err() != nil, attempt >= restarts:
+		case res.Code == 0 && err == nil, res.signal != nil, res.stops, res.final, ctx.Err() != nil, attempt >= restarts:
 			return res, err
 		case attempt == 0 && errors.Is(err, ErrStart):
 			return res, err

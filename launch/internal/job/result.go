@@ -25,8 +25,8 @@ type fate struct {
 	note string // for people
 }
 
-// words describe the fate in the table.
-func (f fate) words(role string) string {
+// words describe the fate of a process in the table.
+func (f fate) words(n *Node) string {
 	text := map[control.Fate]string{
 		control.FateRemoved:   "removed",
 		control.FateLost:      "lost, the job went on",
@@ -34,8 +34,11 @@ func (f fate) words(role string) string {
 		control.FateNotJoined: "ended before it had joined",
 		control.FateUnneeded:  "stopped before it had joined",
 	}[f.code]
-	if f.code == control.FateLost && role == roleServer {
+	switch {
+	case f.code == control.FateLost && n.Role == roleServer:
 		text = "lost, its backups took over"
+	case f.code == control.FateLost && n.failedItself():
+		text = "the job went on"
 	}
 	switch {
 	case text == "":
@@ -55,7 +58,7 @@ func (c *core) result() Result {
 	} else if c.checkpoint.complete() {
 		r.culprit = nil
 	}
-	r.stops = c.checkpoint.requested()
+	r.stops, r.final = c.checkpoint.requested(), c.final != nil
 	switch {
 	case c.start.err != nil:
 	case c.formed:

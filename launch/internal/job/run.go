@@ -82,7 +82,7 @@ func (c *Config) settings(id string) settings {
 		ID: id, Hosts: c.Hosts, MinWorkers: e.MinWorkers, MaxWorkers: e.MaxWorkers, AdaptWorkers: e.AdaptWorkers, Workers: c.Workers, Servers: c.Servers, ServerHosts: c.ServerHosts, Scheduler: c.SchedulerHost, Metrics: c.MetricsListen, Remote: c.Dial != nil, HostIP: c.HostIP, GPUs: c.GPUs,
 		StartTimeout: c.StartTimeout, StopTimeout: c.StopTimeout, HostTimeout: c.HostTimeout, FinishTime: c.FinishTime, CheckpointTime: c.CheckpointTime,
 		Elastic: e.Enabled, Changes: e.Changes(), OnWorkerLoss: e.OnWorkerLoss, JoinTimeout: e.JoinTimeout, Rejoin: e.Rejoin, Backups: e.Backups,
-		Prepare: len(e.PrepareData) > 0, State: e.State != "",
+		Prepare: len(e.PrepareData) > 0, State: e.State != "", ResumeCommand: c.ResumeCommand,
 	}
 }
 

@@ -111,6 +111,7 @@ func scriptSettings(a arguments) settings {
 	if err := cfg.setDefaults(); err != nil {
 		panic(err)
 	}
+	cfg.ResumeCommand = a["resume"]
 	set := cfg.settings("j")
 	set.Remote = len(place) > 0
 	return set

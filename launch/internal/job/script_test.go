@@ -13,6 +13,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/agent"
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/hosts"
 	"github.com/paragon-train/paragon/internal/process"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
@@ -29,7 +30,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the core does into the scr
 //	notice machine= [code=preempted left= text= withdrawn=1]
 //	address [ip= error=]               announced [error=]
 //	started process=                   notstarted process= error=
-//	ended process= [exit= signal= error= lost=1 last= ago=]
+//	ended process= [exit= signal= error= lost=1 last= ago= final=usage words= steps=]
 //	listens process= at=               report process= {JSON}
 //	says [slots= gpus=] {JSON}               answer id= [error= later=] [{JSON}]
 //	edit [add= remove= slots=]         signal number=                  cancel
@@ -116,7 +117,8 @@ func (s *script) do(t *testing.T, line string) string {
 	case "notstarted":
 		e = startFailed{number, a.err()}
 	case "ended":
-		x := ended{process: number, last: a["last"], exit: process.Exit{Code: a.num("exit", 0), Signal: syscall.Signal(a.num("signal", 0)), Err: a["error"], Lost: a["lost"] != ""}}
+		x := ended{process: number, last: a["last"], exit: process.Exit{Code: a.num("exit", 0), Signal: syscall.Signal(a.num("signal", 0)), Err: a["error"], Lost: a["lost"] != "",
+			Report: exitreport.Report{Cause: exitreport.Cause(strings.ReplaceAll(a["final"], " ", "_")), Text: a["words"], Steps: uint64(a.num("steps", 0))}}}
 		ago, _ := time.ParseDuration(a["ago"])
 		if n := s.core.find(number); n != nil {
 			x.exit.Elapsed = s.now.Sub(n.started) - ago

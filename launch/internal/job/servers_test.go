@@ -129,7 +129,7 @@ func TestStaleServerIsReplacedAndWorkersStay(t *testing.T) {
 			if got, want := workers.Load(), map[bool]int32{false: 2, true: 1}[alone]; got != want {
 				t.Errorf("%d workers were started, want %d", got, want)
 			}
-			if want := "host localhost lost a server: server 0"; !strings.Contains(log.String(), want) {
+			if want := "INFO msg=\"server 0 on localhost lost: no heartbeat for 10 s\""; !strings.Contains(log.String(), want) {
 				t.Errorf("the log does not say %q:\n%s", want, log.String())
 			}
 		})

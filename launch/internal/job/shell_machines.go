@@ -190,7 +190,7 @@ func (s *shell) announce(a announce) {
 // command is how a host is reached, in words.
 func (s *shell) command(h hosts.Host) string {
 	if s.cfg.Elastic.Command == nil {
-		return "local " + h.String()
+		return "on " + h.String()
 	}
 	return s.cfg.Elastic.Command(h)
 }

@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 
@@ -55,8 +56,10 @@ func endTable(c *core) string {
 		switch {
 		case n.asked():
 			ended += ", " + outside
+		case n.fate.code == control.FateUnneeded: // how is of no interest
+			ended = n.fate.words(n)
 		case n.fate.code != "":
-			ended += ", " + n.fate.words(n.Role)
+			ended += ", " + n.fate.words(n)
 		case n.stopped && !n.Exit.OK():
 			ended += ", as asked"
 		}

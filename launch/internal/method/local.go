@@ -33,7 +33,7 @@ func (l *Local) Dial(ctx context.Context, _ hosts.Host) (Machine, error) {
 func (*Local) Dir() string { return "" }
 
 // Command implements Method.
-func (*Local) Command(h hosts.Host) string { return "local " + h.String() }
+func (*Local) Command(h hosts.Host) string { return "on " + h.String() }
 
 // Close implements Method.
 func (*Local) Close() error { return nil }

@@ -2,7 +2,7 @@
 //
 //	2018-06-03 05:30:05,609 INFO rsync /home/ubuntu/cifar10_dist/ -> a1:/home/ubuntu/cifar10_dist
 //
-// Attributes follow the message as key=value. Those of events (package joblog) are left out: they are for programs.
+// Attributes follow the message as key=value. Some may be left out, as those of events (package joblog), which are for programs.
 // Control characters are written as Go's escapes: hosts and commands may print anything, and a log is read on a terminal.
 package logline
 
@@ -16,8 +16,6 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/paragon-train/paragon/internal/joblog"
 )
 
 // TimeFormat is that of Python's logging, which the tutorial's launcher uses.
@@ -30,11 +28,12 @@ type Handler struct {
 	level  slog.Leveler
 	prefix string // of keys, from groups
 	attrs  string // already written
+	skip   func(slog.Attr) bool
 }
 
-// New makes a Handler that writes records of at least level to out; each is one Write.
-func New(out io.Writer, level slog.Leveler) *Handler {
-	return &Handler{mu: new(sync.Mutex), out: out, level: level}
+// New makes a Handler that writes records of at least level to out; each is one Write. Attributes of records for which skip is true are left out; nil: none.
+func New(out io.Writer, level slog.Leveler, skip func(slog.Attr) bool) *Handler {
+	return &Handler{mu: new(sync.Mutex), out: out, level: level, skip: skip}
 }
 
 // Enabled implements slog.Handler.
@@ -54,7 +53,7 @@ func (h *Handler) Handle(_ context.Context, r slog.Record) error {
 	b.WriteString(r.Message)
 	b.WriteString(h.attrs)
 	r.Attrs(func(a slog.Attr) bool {
-		if !joblog.IsEvent(a) {
+		if h.skip == nil || !h.skip(a) {
 			writeAttr(&b, h.prefix, a)
 		}
 		return true

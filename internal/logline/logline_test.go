@@ -12,7 +12,7 @@ import (
 func TestLinesLookLikeTheTutorials(t *testing.T) {
 	at := time.Date(2018, 6, 3, 5, 30, 5, 609_000_000, time.UTC)
 	var out bytes.Buffer
-	h := New(&out, slog.LevelInfo)
+	h := New(&out, slog.LevelInfo, nil)
 	record := func(h slog.Handler, l slog.Level, text string, args ...any) {
 		r := slog.NewRecord(at, l, text, 0)
 		r.Add(args...)

@@ -19,7 +19,7 @@ func TestControlCharactersAreShown(t *testing.T) {
 		"host é.例, 100 %, \u00a0, \"x\\y\"": "host é.例, 100 %, \u00a0, \"x\\y\"",
 	} {
 		var b strings.Builder
-		log := slog.New(New(&b, slog.LevelInfo))
+		log := slog.New(New(&b, slog.LevelInfo, nil))
 		log.Info(message)
 		_, text, _ := strings.Cut(b.String(), " INFO ")
 		if text != want+"\n" {
