@@ -113,6 +113,10 @@ func (p *densePush) prepare(k *key, by *Step, verb string, grads, outs [][]float
 	if err != nil {
 		return err
 	}
+	examples, err := by.examples(verb, k.name)
+	if err != nil {
+		return err
+	}
 	if err := p.makePayloads(k, c, grads, verb, weight, round); err != nil {
 		return err
 	}
@@ -124,7 +128,7 @@ func (p *densePush) prepare(k *key, by *Step, verb string, grads, outs [][]float
 	for i := range p.heads {
 		n := int(k.shards[i].Length)
 		p.heads[i] = wire.Push{Origin: k.origin(i, p.seq), Round: round, Weight: weight, Codec: p.codec(c), Threshold: p.thresholds[i],
-			N: uint64(n), Answer: pull, AnswerCodec: c.answerCodec(), WaitMillis: s.waitMillis(), Counted: counted, Judged: p.judged[i], Step: step}
+			N: uint64(n), Answer: pull, AnswerCodec: c.answerCodec(), WaitMillis: s.waitMillis(), Counted: counted, Examples: examples, Judged: p.judged[i], Step: step}
 		step.MicroSqr = 0 // the whole key's is on its first shard
 		if p.judged[i] {
 			p.heads[i].Norm = p.norms[i]

@@ -121,7 +121,7 @@ type Store interface {
 	// depend on it.
 	InitialWorkers() int
 	// Weighted returns a Pusher of this store whose contributions have a weight in a mean, such as their number of examples. With counted
-	// the weight is the number of examples that this worker has used, and the servers add them up. If the worker is lost, its examples are
+	// the weight is the number of examples that this worker has used (else see Step.Examples), and the servers add them up. If the worker is lost, its examples are
 	// handed out again, except those of acknowledged steps: steps of which every key has the contribution. Keys whose names begin with
 	// "paragon/" are not part of the model and do not matter for that.
 	Weighted(weight float32, counted bool) Pusher
@@ -134,6 +134,8 @@ type Store interface {
 	// RoundWeight returns the sum of the weights of the contributions in the newest round of a dense key that this worker has pulled, without those
 	// that the guard (WithGuard) has refused. 0: that round had no effect. All workers get the same number. Of a key with several shards it is the largest.
 	RoundWeight(key string) float64
+	// RoundExamples is RoundWeight for the examples of the contributions (Step.Examples).
+	RoundExamples(key string) uint64
 	// Topology says on how many hosts the workers run, and how many servers there are.
 	Topology() Topology
 	// LocalSteps is what WithLocalSteps was given; 0: workers exchange gradients at every step.

@@ -175,6 +175,15 @@ func (s *ElasticSampler) Pusher() Pusher {
 	return s.pusher
 }
 
+// Weighted is Pusher for a loss that was divided by something else than the number of examples, such as the number of labels or tokens of the
+// batch: that is the weight of a contribution, and the examples are counted apart.
+func (s *ElasticSampler) Weighted(weight float32) Pusher {
+	if s.pusher == nil {
+		return noStep{}
+	}
+	return s.store.Step(Step{Weight: weight, Examples: s.weight, Counted: s.roll != nil})
+}
+
 // noStep is the Pusher before the first step.
 type noStep struct{}
 

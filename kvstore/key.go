@@ -47,6 +47,7 @@ type key struct {
 	limits     *normLimits  // the guard's; made when first needed
 	norms      []shardNorms // by shard; made when first needed
 	weight     float64      // of the newest round, see RoundWeight
+	examples   uint64       // of the newest round, see RoundExamples
 	weighed    uint64       // rounds closed, that one included
 	pulls      []*densePull // idle ones, of a key that is not small
 	rowPulls   []*rowsPull

@@ -66,6 +66,10 @@ func (s *store) pushRows(ctx context.Context, by *Step, name string, rows []int6
 	if err != nil {
 		return err
 	}
+	examples, err := by.examples("push rows", k.name)
+	if err != nil {
+		return err
+	}
 	if k.sent == nil {
 		k.sent = newRowsPush(k)
 	}
@@ -78,7 +82,7 @@ func (s *store) pushRows(ctx context.Context, by *Step, name string, rows []int6
 	weight, counted := by.Weight, by.Counted
 	for i := range p.heads {
 		x := &p.split.shards[i]
-		p.heads[i] = wire.PushRows{Origin: k.origin(i, seq+1), Round: round, Weight: weight, Rows: uint64(len(x.rows)), WaitMillis: s.waitMillis(), Counted: counted, Step: step}
+		p.heads[i] = wire.PushRows{Origin: k.origin(i, seq+1), Round: round, Weight: weight, Rows: uint64(len(x.rows)), WaitMillis: s.waitMillis(), Counted: counted, Examples: examples, Step: step}
 		p.payloads[i] = [2][]byte{x.code[0].rowNumbers(s.native, x.rows), x.code[1].floats(s.native, x.values)}
 	}
 	if err = p.run(ctx); err == nil {

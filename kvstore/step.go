@@ -9,12 +9,16 @@ import (
 // A Step says what the contributions of one step have in common. Every worker gives the same Measure, Factor, Gain and Progress. With Weight alone it is a
 // plain step.
 type Step struct {
-	// Weight is what a contribution counts in a mean: the number of its examples. With Counted it is the number of examples that this worker has
-	// used: see Store.Weighted.
-	Weight  float32
+	// Weight is what a contribution counts in a mean: what its loss was divided by, such as the number of its examples, or of its labels or tokens,
+	// which may be far more. A round whose weights are all 0 updates nothing where the optimizer gets a mean.
+	Weight float32
+	// Examples is the number of examples of which the gradient is, at most 2³²−1: see Store.RoundExamples. 0: as many as Weight, if that is a whole
+	// number up to 2²⁴.
+	Examples int
+	// Counted: this worker has used the Examples, and the servers add them up: see Store.Weighted.
 	Counted bool
 	// Measure makes the servers measure the norms of this round's gradients, if all workers ask for it: Store.Norms. Gradients must be sums over
-	// Weight examples. Averaged keys and those whose names begin with "paragon/" are not measured. A measured push of rows, in an asynchronous store,
+	// what Weight counts. Averaged keys and those whose names begin with "paragon/" are not measured. A measured push of rows, in an asynchronous store,
 	// or compressed with 2bit, 1bit or topk is ErrUnsupported.
 	Measure bool
 	// Factor returns the number, 0 to 2²⁰, that multiplies a key's learning rate in this round alone: the optimizer's rate and what it remembers
@@ -34,20 +38,19 @@ type Step struct {
 	Micro func(key string) Micro
 }
 
-// A Micro says of which micro-batches a gradient is the sum: Sqr is Σ_j ‖s_j‖²/m_j, s_j the sum of the gradients of the m_j examples of
-// micro-batch j, j from 1 to Count. Count 0 or 1 needs no Sqr. A NaN is taken as infinite: such a step's norms are not finite.
+// A Micro says of which micro-batches a gradient is the sum: Sqr is Σ_j ‖s_j‖²/m_j, s_j the sum of the gradients of micro-batch j and m_j its weight, j from 1 to Count. Count 0 or 1 needs no Sqr. A NaN is taken as infinite: such a step's norms are not finite.
 type Micro struct {
 	Count int // at most 65535
 	Sqr   float64
 }
 
-// Norms is what the servers measured of a key's newest round that this worker has pulled. s_i is the sum of the gradients of the m_i examples of
-// micro-gradient i, and g_i = s_i/m_i its mean. For Adam's family the elements are divided by √v̂ + ε first.
+// Norms is what the servers measured of a key's newest round that this worker has pulled. s_i is the sum of the gradients of micro-gradient i, m_i its
+// weight, such as its number of examples, and g_i = s_i/m_i its mean. For Adam's family the elements are divided by √v̂ + ε first.
 type Norms struct {
 	Rounds   uint64  // rounds closed, that one included
 	Count    int     // micro-gradients: the workers', or their micro-batches
-	Examples float64 // Σ m_i: the global batch
-	MeanSqr  float64 // (Σ ‖s_i‖²/m_i) / Σ m_i: the mean of ‖g_i‖², weighted by examples; not finite if a gradient was not
+	Examples float64 // Σ m_i: the weight of the global batch, its number of examples where that is the weight
+	MeanSqr  float64 // (Σ ‖s_i‖²/m_i) / Σ m_i: the mean of ‖g_i‖², weighted by m_i; not finite if a gradient was not
 	SqrMean  float64 // ‖Σ s_i‖² / (Σ m_i)²: the squared norm of the mean gradient
 	// Biased: the round had one micro-gradient. MeanSqr and SqrMean are of it and of the one of the round before, as if they were two of one round;
 	// Count is 2, and Examples are those of both. One round in 32 is measured so.
@@ -113,6 +116,27 @@ func (k *key) noteNorms(values []wire.Value) {
 	}
 }
 
+// examples is how many examples a contribution has.
+func (st *Step) examples(verb, key string) (uint64, error) {
+	w := st.Weight
+	whole := w >= 0 && w <= maxWeightExamples && w == float32(uint64(w))
+	switch {
+	case st.Examples < 0 || uint64(st.Examples) > maxExamples:
+		return 0, keyError(verb, key, nil, "got %d examples, want 0 to 2³²−1", st.Examples)
+	case st.Examples == 0 && whole:
+		return uint64(w), nil
+	case st.Examples == 0 && st.Counted:
+		return 0, keyError(verb, key, nil, "got weight %v as a number of examples, want a whole number up to %d, or the number as Examples", w, maxWeightExamples)
+	}
+	return uint64(st.Examples), nil
+}
+
+// The most examples of a contribution; and the largest weight that stands for them: up to it every whole number is a float32.
+const (
+	maxExamples       = 1<<32 - 1
+	maxWeightExamples = 1 << 24
+)
+
 func (s *store) RoundWeight(name string) float64 {
 	s.mu.Lock()
 	k := s.keys[name]
@@ -125,14 +149,26 @@ func (s *store) RoundWeight(name string) float64 {
 	return k.weight
 }
 
-// noteWeight records the round weight that came with a value. The caller holds mu.
+func (s *store) RoundExamples(name string) uint64 {
+	s.mu.Lock()
+	k := s.keys[name]
+	s.mu.Unlock()
+	if k == nil {
+		return 0
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.examples
+}
+
+// noteWeight records the round's weight and examples that came with a value. The caller holds mu.
 func (k *key) noteWeight(values []wire.Value) {
-	rounds, weight := uint64(0), 0.0
+	rounds, weight, examples := uint64(0), 0.0, uint64(0)
 	for i := range values {
-		rounds, weight = max(rounds, values[i].Round), max(weight, values[i].Weight)
+		rounds, weight, examples = max(rounds, values[i].Round), max(weight, values[i].Weight), max(examples, values[i].Examples)
 	}
 	if rounds >= k.weighed { // pulls may end in another order than they began
-		k.weight, k.weighed = weight, rounds
+		k.weight, k.examples, k.weighed = weight, examples, rounds
 	}
 }
 

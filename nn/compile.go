@@ -177,6 +177,7 @@ func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 		return err
 	}
 	p.padding = p.plan.Padding(p.host, &p.examples)
+	p.findLabels()
 	if p.device.gpu {
 		err = p.onGPU(cfg)
 	} else {

@@ -46,7 +46,8 @@ type Program struct {
 	unset    []string // inputs that were neither declared nor filled, see checkUnset
 	examples plan.Examples
 	padding  *plan.Padding
-	there    int // examples of later runs
+	weighs   *plan.HostInput // the labels that LossWeight counts; nil: it counts examples
+	there    int             // examples of later runs
 }
 
 // Device is what the program runs on, as in Config.Device: "cpu:0", "cuda:1".
@@ -230,8 +231,8 @@ func (p *Program) checkUnset() error {
 		"Compile; if it is an input, fill Program.Input(%q), or declare it (DeclareInput)", p.unset[0], p.unset[0])
 }
 
-// SetGradScale multiplies the gradients of later steps by s, also those of programs that share. The gradient of a mean loss times the number of examples is
-// the sum over examples, which adds up over workers with different numbers of them.
+// SetGradScale multiplies the gradients of later steps by s, also those of programs that share. The gradient of a mean loss times what it was divided by
+// (LossWeight) is the sum over examples, which adds up over workers with different numbers of them.
 func (p *Program) SetGradScale(s float32) {
 	if p.executor != nil {
 		p.executor.SetGradScale(s)

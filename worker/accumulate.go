@@ -11,7 +11,7 @@ import (
 // An accumulator has the sums of the gradients of a step's runs before its last one. Step adds those of the last run and pushes the sums.
 type accumulator struct {
 	runs      int
-	examples  int               // that count
+	amount    amount            // of those that count
 	gradients [][][]float32     // sums by unit and parameter, made when first needed; what they hold counts only if added
 	added     []bool            // by unit: gradients has some of this step
 	measure   bool              // take the norms of runs and units
@@ -33,7 +33,7 @@ func (t *Trainer) Accumulate(ctx context.Context, counts []int) error {
 func (t *Trainer) DropAccumulated() { t.sums.drop() }
 
 func (a *accumulator) drop() {
-	a.runs, a.examples = 0, 0
+	a.runs, a.amount = 0, amount{}
 	clear(a.added)
 	for _, list := range a.norms {
 		clear(list)
@@ -64,30 +64,30 @@ func (a *accumulator) prepare(t *Trainer, last bool) {
 	}
 }
 
-// take deals with the final gradient of parameter i on unit u, of so many examples: it adds it to the sums or, in the last run of a step, the sums to it.
-func (t *Trainer) take(u, i, examples int, last bool) {
+// take deals with the final gradient of parameter i on unit u, of such a weight: it adds it to the sums or, in the last run of a step, the sums to it.
+func (t *Trainer) take(u, i, weight int, last bool) {
 	a := &t.sums
 	gradient := t.units[u].program.Params()[i].Gradient
-	measure := a.norming && examples > 0
+	measure := a.norming && weight > 0
 	var s f32.AddSquares
 	squares := &s.Added // this run's gradient's
 	switch {
 	case last && a.added[u]:
 		squares = &s.Before
 		addTo(gradient, a.gradients[u][i], measure, &s)
-	case !last && a.added[u] && examples > 0:
+	case !last && a.added[u] && weight > 0:
 		addTo(a.gradients[u][i], gradient, measure, &s)
 	default:
 		if measure {
 			squares.Add(gradient, f32.Precondition{})
 		}
-		if !last && examples > 0 {
+		if !last && weight > 0 {
 			copy(a.gradients[u][i], gradient)
 		}
 	}
 	if measure {
 		a.norms[u][i].Count++
-		a.norms[u][i].Sqr += squares.Total() / float64(examples)
+		a.norms[u][i].Sqr += squares.Total() / float64(weight)
 	}
 }
 
@@ -117,18 +117,18 @@ func (t *Trainer) microOf(key string) kvstore.Micro {
 	return kvstore.Micro{}
 }
 
-// unitExamples is how many of a run's examples have a part in the gradients of a unit: none of a device whose gradients were not finite.
-func (t *Trainer) unitExamples(u int) (examples int) {
+// unitTally is what of a run has a part in the gradients of a unit: nothing of a device whose gradients were not finite.
+func (t *Trainer) unitTally(u int) (sum amount) {
 	until := len(t.programs)
 	if u+1 < len(t.units) {
 		until = t.units[u+1].first
 	}
 	for d := t.units[u].first; d < until; d++ {
 		if t.programs[d].Finite() {
-			examples += t.counts[d]
+			sum = sum.plus(amount{t.counts[d], t.weights[d]})
 		}
 	}
-	return examples
+	return sum
 }
 
 // checkCounts is an error if a run cannot have so many examples on each device.

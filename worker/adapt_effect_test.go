@@ -27,14 +27,14 @@ const (
 	unspoiled spoil = iota
 	notFinite       // NaN in all parameters: the guard refuses them
 	oneKey          // NaN in one of the two parameters
-	overflow        // weight 0, as of a device whose float16 gradients are not finite
+	overflow        // weight 0 and no examples, as of a device whose float16 gradients are not finite
 )
 
 func (s *spoiledStore) Step(st kvstore.Step) kvstore.Pusher {
 	how := s.how(s.step)
 	s.step++
 	if how == overflow {
-		st.Weight = 0
+		st.Weight, st.Examples = 0, 0
 	}
 	return spoiledPusher{s.Store.Step(st), how}
 }

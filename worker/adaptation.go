@@ -163,7 +163,7 @@ func splitWithin(perStep, local, least, most int) batch {
 }
 
 // nextStep is what the contributions of the step under way have in common. All earlier ones have returned.
-func (a *adaptation) nextStep(weight float32, counted bool) kvstore.Step {
+func (a *adaptation) nextStep(step kvstore.Step) kvstore.Step {
 	a.measure()
 	scale := float64(a.global) / float64(a.progress.InitialBatch)
 	a.gain = a.estimators.Noise().Gain(scale)
@@ -185,10 +185,9 @@ func (a *adaptation) nextStep(weight float32, counted bool) kvstore.Step {
 		}
 	}
 	a.rate = a.trainer.cfg.Optimizer.LearningRateBy(a.trainer.steps, a.progress.Steps) * a.factors[0]
-	return kvstore.Step{
-		Weight: weight, Counted: counted, Measure: a.trainer.steps%a.every == 0 || a.trainer.cfg.Store.NumWorkers() == 1, Progress: a.progress.Steps, ByProgress: true,
-		Factor: of(a.factors), Gain: of(a.gains), Micro: a.trainer.microOf,
-	}
+	step.Measure, step.Progress, step.ByProgress = a.trainer.steps%a.every == 0 || a.trainer.cfg.Store.NumWorkers() == 1, a.progress.Steps, true
+	step.Factor, step.Gain, step.Micro = of(a.factors), of(a.gains), a.trainer.microOf
+	return step
 }
 
 // preconditionedEvery: with Adam's family one step in so many is measured, since the servers take a root and a reciprocal of each value for it. That
@@ -209,15 +208,15 @@ type effect struct {
 // correct makes the progress that of the examples whose gradients had a part in the newest step: those of overflows in float16, of contributions that the
 // servers' guard has refused to all shards, and of a worker that was lost have none.
 func (a *adaptation) correct() {
-	t, weight := a.trainer, 0.0
+	t, examples := a.trainer, uint64(0)
 	for _, key := range t.keys {
-		weight = max(weight, t.cfg.Store.RoundWeight(key))
+		examples = max(examples, t.cfg.Store.RoundExamples(key))
 	}
-	if weight != float64(a.newest.examples) {
+	if examples != uint64(a.newest.examples) {
 		a.progress.Steps = a.newest.before
-		a.progress.Add(a.estimators.Noise().Gain(weight / float64(a.progress.InitialBatch)))
+		a.progress.Add(a.estimators.Noise().Gain(float64(examples) / float64(a.progress.InitialBatch)))
 	}
-	if a.idle += a.newest.examples; weight > 0 {
+	if a.idle += a.newest.examples; examples > 0 {
 		a.idle = 0
 	}
 }
@@ -250,7 +249,7 @@ func (a *adaptation) measure() {
 			return // not measured, or a worker was lost between its pushes of two keys
 		}
 		m := &step[a.groups[i]]
-		m.Count, m.Biased, m.Scale = n.Count, n.Biased, n.Examples/float64(a.progress.InitialBatch)
+		m.Count, m.Biased, m.Scale = n.Count, n.Biased, n.Examples*a.perWeight(key)/float64(a.progress.InitialBatch)
 		m.MeanSqr += n.MeanSqr
 		m.SqrMean += n.SqrMean
 	}
@@ -262,6 +261,16 @@ func (a *adaptation) measure() {
 		t.norm = math.Sqrt(t.norm)
 	}
 	a.estimators.Add(step)
+}
+
+// perWeight is how many examples of the newest round there are for one of its weight. The servers' norms go by weights; batches by examples.
+func (a *adaptation) perWeight(key string) float64 {
+	store := a.trainer.cfg.Store
+	examples, weight := float64(store.RoundExamples(key)), store.RoundWeight(key)
+	if examples == weight || !(examples > 0 && weight > 0) {
+		return 1
+	}
+	return examples / weight
 }
 
 // stepped counts the step, as if all its examples had an effect: measure corrects that.

@@ -52,8 +52,8 @@ type verdict struct {
 // agreement lets all workers stop, or make a change, after the same step, whichever of them is asked or hears of it first. Its
 // methods are called by one goroutine at a time, except ask.
 //
-// All living workers get the same result for a step: its round closes once, and the next one only with all of them. The weights are those
-// of the step's gradients, as both are pushed together. If all weights are 0 (the only worker with examples was
+// All living workers get the same result for a step: its round closes once, and the next one only with all of them. The weights are the examples
+// of the step, whatever its gradients weigh. If all weights are 0 (the only worker with examples was
 // lost) the value remains that of an earlier step. Its mark shows that, on all workers alike, and then nothing was agreed.
 type agreement struct {
 	trainer *Trainer
@@ -120,7 +120,7 @@ func (a *agreement) begin(ctx context.Context, step uint64) {
 	}
 	a.flags[laneMark], a.flags[laneOne] = a.mark, 1
 	ctx, a.cancel = context.WithCancel(ctx)
-	pusher := a.trainer.pusher
+	pusher := a.trainer.agreeing
 	go func() {
 		a.done <- pusher.PushPull(ctx, agreementKey, [][]float32{a.flags}, [][]float32{a.sums})
 	}()

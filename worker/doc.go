@@ -19,7 +19,7 @@
 // # What is divided by what
 //
 // Each device computes the sum of the gradients of its examples; the worker pushes the sum over
-// its devices with the number of its examples as the weight; the servers divide the sum over workers by the sum of weights.
+// its devices with what its losses were divided by as the weight, its labels that count or its examples; the servers divide the sum over workers by the sum of weights.
 // So the update is that of the mean loss over the global batch: W workers with batch B/W take the steps of one worker with
 // batch B. (Config.Reduction "sum" gives the sum up to the optimizer instead.) Batch norm normalises over each device's own batch, and its running statistics are averaged over workers at the
 // end of an epoch.

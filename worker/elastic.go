@@ -24,18 +24,25 @@ func joins(store kvstore.Store) bool {
 	return ok && elastic.Joining()
 }
 
-// weigh sets the weight of this worker's contributions, up to the next step. No exchange is under way.
-func (t *Trainer) weigh(weight uint64) {
+// weigh sets the weight and the examples of this worker's contributions, up to the next step. No exchange is under way.
+func (t *Trainer) weigh(of amount) {
+	fresh := t.agreeing == nil || t.weighed != of || t.told != t.counting
+	t.weighed, t.told = of, t.counting
+	if fresh { // the agreement needs the worker's share also where no label counts
+		t.agreeing = t.cfg.Store.Weighted(float32(of.examples), false)
+	}
+	step := kvstore.Step{Weight: float32(of.weight), Examples: of.examples, Counted: t.counting}
 	if t.adapt != nil { // each step has its own learning rate
-		t.weight, t.told = weight, t.counting
-		t.pusher = t.cfg.Store.Step(t.adapt.nextStep(float32(weight), t.counting))
+		t.pusher = t.cfg.Store.Step(t.adapt.nextStep(step))
 		t.exchange.pusher = t.pusher
 		return
 	}
-	if t.pusher == nil || t.weight != weight || t.told != t.counting {
-		t.weight, t.told = weight, t.counting
-		t.pusher = t.cfg.Store.Weighted(float32(weight), t.counting)
-		t.measuring = t.cfg.Store.Step(kvstore.Step{Weight: float32(weight), Counted: t.counting, Measure: true})
+	if fresh {
+		if t.pusher = t.cfg.Store.Step(step); of.weight == of.examples {
+			t.pusher = t.cfg.Store.Weighted(step.Weight, t.counting)
+		}
+		step.Measure = true
+		t.measuring = t.cfg.Store.Step(step)
 	}
 	t.takeNorm()
 	if t.exchange.pusher = t.pusher; t.measuresNorm() {
@@ -43,7 +50,7 @@ func (t *Trainer) weigh(weight uint64) {
 	}
 }
 
-// count sets whether the servers count the weights of the next steps as used examples.
+// count sets whether the servers count the examples of the next steps as used.
 func (t *Trainer) count(counting bool) { t.counting = counting && t.elastic != nil }
 
 // pullFresh pulls all values on a worker that has just joined.

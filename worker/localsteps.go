@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/f32"
@@ -16,15 +17,15 @@ import (
 //
 //	Δᵢ = θ − θᵢ
 //
-// as if it were a gradient, with nᵢ, its examples in the round, as the weight. The servers run the outer optimizer on
+// as if it were a gradient, with nᵢ, its labels that count or else its examples in the round, as the weight. The servers run the outer optimizer on
 // Σ nᵢ·Δᵢ / Σ nᵢ, and their new θ begins the next round. Inner state stays on the worker from round to round.
 type localSteps struct {
-	inner    *localUpdate
-	length   int         // H
-	anchors  [][]float32 // θ, by parameter
-	done     int         // steps taken since θ
-	examples uint64      // nᵢ so far
-	numbers  []float32   // done and examples as a checkpoint holds them
+	inner   *localUpdate
+	length  int         // H
+	anchors [][]float32 // θ, by parameter
+	done    int         // steps taken since θ
+	amount  amount      // so far; its weight is nᵢ
+	numbers []float32   // done and examples as a checkpoint holds them
 }
 
 // defaultOuter is DiLoCo's outer optimizer, Nesterov's momentum with the paper's numbers.
@@ -84,10 +85,10 @@ func (l *localSteps) agree(ctx context.Context, store kvstore.Store) error {
 // last reports whether the step to come is the round's last one.
 func (l *localSteps) last() bool { return l.done+1 >= l.length }
 
-// update takes the inner step of parameter i, of whose gradient each device holds a part. A step without examples changes
+// update takes the inner step of parameter i, of whose gradient each device holds a part. A step of weight 0 changes
 // nothing: there is nothing to learn from, and momentum alone would carry this worker's copy off.
-func (l *localSteps) update(step uint64, i, examples int) error {
-	if examples == 0 {
+func (l *localSteps) update(step uint64, i, weight int) error {
+	if weight == 0 {
 		return nil
 	}
 	programs := l.inner.programs
@@ -95,11 +96,11 @@ func (l *localSteps) update(step uint64, i, examples int) error {
 	for _, program := range programs[1:] {
 		f32.AddTo(gradient, program.Params()[i].Gradient)
 	}
-	return l.inner.apply(step, i, l.inner.optimizer.Config().ScaleFor(float64(examples)))
+	return l.inner.apply(step, i, l.inner.optimizer.Config().ScaleFor(float64(weight)))
 }
 
 // difference puts n·(θ − θᵢ) of parameter i where its gradient was: the servers divide by the sum of the n.
-func (l *localSteps) difference(i int, n uint64) {
+func (l *localSteps) difference(i, n int) {
 	p, anchor, weight := l.inner.programs[0].Params()[i], l.anchors[i], float32(n)
 	for k := range anchor {
 		p.Gradient[k] = weight * (anchor[k] - p.Value[k])
@@ -107,17 +108,17 @@ func (l *localSteps) difference(i int, n uint64) {
 }
 
 // stepped counts a step.
-func (l *localSteps) stepped(examples int) {
+func (l *localSteps) stepped(counted amount) {
 	if l.last() {
 		l.begin()
 		return
 	}
 	l.done++
-	l.examples += uint64(examples)
+	l.amount = l.amount.plus(counted)
 }
 
 // begin begins a round.
-func (l *localSteps) begin() { l.done, l.examples = 0, 0 }
+func (l *localSteps) begin() { l.done, l.amount = 0, amount{} }
 
 // Sync brings what this worker has learned since the last round to the others, and what they have, ahead of the round's end:
 // with local steps under way it closes their round, without any it is Flush. Every worker calls it after the same step; Fit does
@@ -126,9 +127,9 @@ func (t *Trainer) Sync(ctx context.Context) error {
 	if err := t.Flush(ctx); err != nil || t.local == nil || t.local.done == 0 {
 		return err
 	}
-	t.weigh(t.local.examples)
+	t.weigh(t.local.amount)
 	for i := range t.keys {
-		t.local.difference(i, t.local.examples)
+		t.local.difference(i, t.local.amount.weight)
 		t.exchange.submit(i)
 	}
 	t.local.begin()
@@ -140,7 +141,7 @@ func (t *Trainer) weighLocal(ctx context.Context) error {
 	if err := t.Flush(ctx); err != nil {
 		return err
 	}
-	t.weigh(t.local.examples)
+	t.weigh(t.local.amount)
 	return nil
 }
 
@@ -166,11 +167,24 @@ func joinNumber(value []float32) (n uint64) {
 // tensors lists what a checkpoint holds of a round under way, beside what it holds of every update on the worker.
 func (l *localSteps) tensors() []workerTensor {
 	splitNumber(l.numbers, uint64(l.done))
-	splitNumber(l.numbers[pieces:], l.examples)
+	splitNumber(l.numbers[pieces:], uint64(l.amount.examples))
 	return []workerTensor{{checkpoint.OwnRound, []int{len(l.numbers)}, l.numbers}}
 }
 
-// loaded takes over what a checkpoint brought into tensors. The anchors are the servers' values.
-func (l *localSteps) loaded() {
-	l.done, l.examples = int(joinNumber(l.numbers)), joinNumber(l.numbers[pieces:])
+// metaRoundWeight has the weight of the examples of the round under way; none in files of version 0.1, whose weight was the number of examples.
+const metaRoundWeight = "paragon.round_weight"
+
+// loaded takes over what a checkpoint brought into tensors, and the weight from its metadata. The anchors are the servers' values.
+func (l *localSteps) loaded(weight string) error {
+	examples := int(joinNumber(l.numbers[pieces:]))
+	l.done, l.amount = int(joinNumber(l.numbers)), amount{examples, examples}
+	if weight == "" {
+		return nil
+	}
+	n, err := strconv.ParseUint(weight, 10, 62)
+	if err != nil {
+		return fmt.Errorf("%s in the metadata: got %q, want a number: %w", metaRoundWeight, weight, err)
+	}
+	l.amount.weight = int(n)
+	return nil
 }

@@ -25,7 +25,8 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	defer func() { info.Times.Data += r.ahead.end() }()
 	meet := !r.trainer.roundEnds() && r.step+1 == r.cfg.Feed.Steps()
 	begin := r.planStep()
-	loss, examples, err := r.runMicroBatches(ctx, info)
+	loss, done, err := r.runMicroBatches(ctx, info)
+	examples := done.examples
 	if err != nil {
 		return agreed, err
 	}
@@ -39,7 +40,7 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 		}
 		r.stop.begin(ctx, step)
 	}
-	if finite := !math.IsNaN(loss) && !math.IsInf(loss, 0); !finite && examples > 0 && !r.diverged {
+	if finite := !math.IsNaN(loss) && !math.IsInf(loss, 0); !finite && done.weight > 0 && !r.diverged {
 		r.diverged = true
 		r.trainer.cfg.Logger.Warn("the loss is not finite, so training has diverged or an example is bad; try a lower learning rate or gradient clipping, or kvstore.WithGuard, "+
 			"which keeps single bad gradients out (logged once)", "loss", loss, "epoch", r.numEpoch(), "steps", r.trainer.Steps(), "rank", r.rank)
@@ -49,8 +50,8 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	for _, o := range r.cfg.Observers {
 		o.Step(told)
 	}
-	if examples > 0 {
-		e.mean.Add(loss, float64(examples))
+	if done.weight > 0 {
+		e.mean.Add(loss, float64(done.weight))
 	}
 	info.Examples += examples
 	info.Losses = append(info.Losses, loss)
@@ -69,8 +70,8 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	return agreed, err
 }
 
-// runMicroBatches does the runs of one step, one for each micro-batch, and returns the mean loss over their examples.
-func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float64, examples int, err error) {
+// runMicroBatches does the runs of one step, one for each micro-batch, and returns the mean loss over their labels or examples.
+func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float64, done amount, err error) {
 	want := r.examplesOfStep()
 	for last := false; !last; {
 		runBegin, waited := r.runBegin()
@@ -82,14 +83,14 @@ func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float6
 		info.Times.Data += time.Since(begin)
 		read()
 		if batch.err != nil {
-			return 0, 0, fmt.Errorf("worker: epoch %d step %d: next batch: %w", r.epoch, r.before+r.step, batch.err)
+			return 0, done, fmt.Errorf("worker: epoch %d step %d: next batch: %w", r.epoch, r.before+r.step, batch.err)
 		}
 		n := 0
 		for _, count := range batch.counts {
 			n += count
 		}
 		if n == 0 && want > 0 {
-			return 0, 0, fmt.Errorf("worker: epoch %d step %d: next batch: feed %T returned none of the %d examples that are left of the step", r.epoch, r.before+r.step, r.cfg.Feed, want)
+			return 0, done, fmt.Errorf("worker: epoch %d step %d: next batch: feed %T returned none of the %d examples that are left of the step", r.epoch, r.before+r.step, r.cfg.Feed, want)
 		}
 		want -= n
 		last = want <= 0
@@ -103,16 +104,17 @@ func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float6
 			err = r.trainer.Accumulate(ctx, batch.counts)
 		}
 		if err != nil {
-			return 0, 0, err
+			return 0, done, err
 		}
-		loss += r.loss(batch.counts)
-		examples += n
+		sum, weight := r.loss()
+		loss += sum
+		done = done.plus(amount{n, weight})
 		if !last {
 			info.Times.Data += r.ahead.end()
 			r.runEnd(runBegin, waited)
 		}
 	}
-	return loss / float64(max(1, examples)), examples, nil
+	return loss / float64(max(1, done.weight)), done, nil
 }
 
 // examplesOfStep is how many examples of this worker's share the next step uses, where the feed may bring them in several runs; 0: in one.
@@ -129,12 +131,13 @@ func (r *run) moreSteps() bool {
 	return r.step+1 < r.cfg.Feed.Steps() && !(r.cfg.MaxSteps > 0 && r.trainer.Steps()+1 >= r.cfg.MaxSteps)
 }
 
-// loss is the sum of the losses of a run's examples.
-func (r *run) loss(counts []int) (loss float64) {
-	for d, n := range counts {
+// loss is the sum of the losses of the newest run's labels or examples, and their number.
+func (r *run) loss() (loss float64, weight int) {
+	for d, n := range r.trainer.weights {
 		if n > 0 { // the loss of nothing may be NaN
 			loss += r.trainer.programs[d].Loss() * float64(n)
+			weight += n
 		}
 	}
-	return loss
+	return loss, weight
 }

@@ -9,8 +9,9 @@ import (
 )
 
 // Step runs forward and backward once on every device, whose inputs the caller has filled, and passes the gradients to the
-// store as they become final. counts has the number of examples of each device, the first ones of its inputs (without rows of label
-// -1). Their sum is the weight of this worker in the mean; with 0 the worker takes part in the round and contributes nothing. A program whose loss
+// store as they become final. counts has the number of examples of each device, the first ones of its inputs, those with label -1 included. The weight
+// of this worker in the mean is what its losses were divided by (nn.Program.LossWeight): the labels that count, or the examples where there are no
+// labels; with 0 the worker takes part in the round and contributes nothing. A program whose loss
 // would count the padding of a short batch refuses it before anything is done (see nn.Program.SetExamples). Where
 // Accumulate has begun the step, Step takes its last micro-batch. Step returns when all gradients are final. Their exchange continues in the background,
 // also when ctx has ended, and the next Step waits for the values that it needs.
@@ -30,7 +31,8 @@ func (t *Trainer) run(ctx context.Context, counts []int, last bool) error {
 		if err := program.SetExamples(n); err != nil {
 			return fmt.Errorf("worker: step %d: device %d: %w", t.steps, d, err)
 		}
-		program.SetGradScale(float32(n)) // the loss is a mean over the device's examples; the store wants sums
+		t.weights[d] = program.LossWeight()
+		program.SetGradScale(float32(t.weights[d])) // the loss is a mean over the device's labels or examples; the store wants sums
 		program.SetStep(t.steps + uint64(t.sums.runs)<<runShift)
 		examples += n
 	}
@@ -58,15 +60,15 @@ func (t *Trainer) run(ctx context.Context, counts []int, last bool) error {
 	if err != nil {
 		return err
 	}
-	counted := t.sums.examples + t.counted()
+	counted := t.sums.amount.plus(t.counted())
 	t.fresh = t.fresh && examples == 0
 	t.times.Wait += waited
 	t.times.Compute += time.Since(begin) - waited
 	if !last {
 		t.sums.runs++
-		t.sums.examples = counted
+		t.sums.amount = counted
 		for u := range t.units {
-			t.sums.added[u] = t.sums.added[u] || t.unitExamples(u) > 0
+			t.sums.added[u] = t.sums.added[u] || t.unitTally(u).weight > 0
 		}
 		return nil
 	}
@@ -105,7 +107,7 @@ func (t *Trainer) runOn(ctx context.Context, u int, last bool) (waited time.Dura
 	}
 	ready := func(i int) {
 		if failed == nil {
-			t.take(u, i, t.unitExamples(u), last)
+			t.take(u, i, t.unitTally(u).weight, last)
 			keep(t.gradientReady(ctx, i, last))
 		}
 	}
@@ -133,21 +135,20 @@ func (t *Trainer) gradientReady(ctx context.Context, i int, last bool) error {
 		t.began()
 		return nil
 	}
-	examples := t.sums.examples + t.counted()
-	weight := uint64(examples)
+	counted := t.sums.amount.plus(t.counted())
 	if l := t.local; l != nil {
-		if err := l.update(t.steps, i, examples); err != nil || !l.last() {
+		if err := l.update(t.steps, i, counted.weight); err != nil || !l.last() {
 			return err
 		}
-		weight += l.examples
-		l.difference(i, weight)
+		counted = counted.plus(l.amount)
+		l.difference(i, counted.weight)
 	}
 	if !t.begun {
 		// The weight belongs to this step's pushes alone: those of the last one must have left.
 		if _, err := t.exchange.flush(ctx); err != nil {
 			return err
 		}
-		t.weigh(weight)
+		t.weigh(counted)
 		t.round.Store(t.steps)
 		if t.onWeight != nil {
 			t.onWeight()
@@ -167,12 +168,18 @@ func (t *Trainer) began() {
 	t.begun = true
 }
 
-// counted is how many of a run's examples have a part in its gradients.
-func (t *Trainer) counted() (examples int) {
+// An amount is of what gradients are the sum: some examples, and what they weigh in a mean, which is the number of their labels that count, or theirs.
+// With several labels for an example the weight may be far the larger one; with labels that are ignored the smaller.
+type amount struct{ examples, weight int }
+
+func (a amount) plus(b amount) amount { return amount{a.examples + b.examples, a.weight + b.weight} }
+
+// counted is what of a run has a part in its gradients.
+func (t *Trainer) counted() (sum amount) {
 	for u := range t.units {
-		examples += t.unitExamples(u)
+		sum = sum.plus(t.unitTally(u))
 	}
-	return examples
+	return sum
 }
 
 // pulled runs after the store has sent parameter i's new value or, with UpdateOnWorker, its gradient.
@@ -182,7 +189,7 @@ func (t *Trainer) pulled(i int) error {
 		t.aged(i)
 	case t.local != nil:
 		copy(t.local.anchors[i], t.cfg.Programs[0].Params()[i].Value)
-	case t.update != nil:
+	case t.update != nil && t.cfg.Store.RoundWeight(t.keys[i]) > 0: // else there is nothing to learn from
 		return t.update.apply(t.round.Load(), i, 1)
 	}
 	return nil

@@ -25,11 +25,12 @@ type Config struct {
 	// Store is the job's store; the caller closes it after the Trainer.
 	Store kvstore.Store
 	// Programs are the compiled training programs, one for each local device, of one model: the same parameters in the same
-	// order. Their loss is the mean over the examples of the device, which a short batch has fewer of (nn.Program.SetExamples); the Trainer sets their GradScale so that gradients are sums.
+	// order. Their loss is the mean over the examples of the device, which a short batch has fewer of (nn.Program.SetExamples), or over their labels; the
+	// Trainer sets their GradScale so that gradients are sums.
 	// Programs that are each on a GPU of its own are joined (nn.Join): they sum gradients among themselves before the store gets them.
 	Programs []*nn.Program
 	// Optimizer is the update rule. An empty Reduction means "mean": the sum of gradients over all workers is divided by
-	// their number of examples.
+	// their number of labels that count or, of losses without labels, of examples.
 	Optimizer optim.Config
 	// UpdateOnWorker applies the optimizer on every worker; the store then only sums. Only with a synchronous store.
 	UpdateOnWorker bool
@@ -112,21 +113,23 @@ type Trainer struct {
 	pusher     kvstore.Pusher  // with the weight of the step
 	measuring  kvstore.Pusher  // the same for a step whose gradient's norm the servers take
 	measurable bool
-	normed     bool    // the step under way is one
-	norm       float64 // of the mean gradient of the newest such step; NaN: it was taken already, or there is none
-	weight     uint64  // which is this
-	told       bool    // and counting was this
-	fresh      bool    // it came to a running job and has used no example yet: the running statistics are not its own
-	onWeight   func()  // called once in a step, when the store has the weight of its gradients; nil: nothing
+	normed     bool           // the step under way is one
+	norm       float64        // of the mean gradient of the newest such step; NaN: it was taken already, or there is none
+	agreeing   kvstore.Pusher // of the agreement, with the examples of the step as the weight
+	weighed    amount         // of pusher
+	told       bool           // and counting was this
+	fresh      bool           // it came to a running job and has used no example yet: the running statistics are not its own
+	onWeight   func()         // called once in a step, when the store has the weight of its gradients; nil: nothing
 	// onGradient is called once in a run, when its first gradient is there; nil: nothing
 	onGradient func()
 
-	mu     sync.Mutex      // guards ready and begun, which the devices' hooks share
-	ready  []int           // units on which parameter i's gradient is final in this step
-	begun  bool            // this run's first gradient is there
-	counts []int           // of this run's examples, by device
-	sums   accumulator     // of the runs of this step before this one
-	micro  []kvstore.Micro // of the newest step, by parameter: of what its gradient is the sum
+	mu      sync.Mutex      // guards ready and begun, which the devices' hooks share
+	ready   []int           // units on which parameter i's gradient is final in this step
+	begun   bool            // this run's first gradient is there
+	counts  []int           // of this run's examples, by device
+	weights []int           // and of what its loss divides by
+	sums    accumulator     // of the runs of this step before this one
+	micro   []kvstore.Micro // of the newest step, by parameter: of what its gradient is the sum
 
 	staleMu sync.Mutex // guards stale, which pulls share
 	stale   Staleness
@@ -184,7 +187,7 @@ func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
 		}
 	}
 	params := cfg.Programs[0].Params()
-	t := &Trainer{cfg: cfg, programs: slices.Clone(cfg.Programs), keys: make([]string, len(params)), index: map[string]int{}, micro: make([]kvstore.Micro, len(params)), ready: make([]int, len(params)), elastic: elasticOf(cfg.Store)}
+	t := &Trainer{cfg: cfg, programs: slices.Clone(cfg.Programs), keys: make([]string, len(params)), index: map[string]int{}, micro: make([]kvstore.Micro, len(params)), ready: make([]int, len(params)), weights: make([]int, len(cfg.Programs)), elastic: elasticOf(cfg.Store)}
 	if err := t.makeUnits(); err != nil {
 		return nil, err
 	}
@@ -263,7 +266,7 @@ func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
 // Divides says in words what the sum of gradients is divided by.
 func (t *Trainer) Divides() string {
 	if t.local != nil {
-		return fmt.Sprintf("the change of each worker's values over %d local steps, weighted by its examples and summed over workers, by the number of all examples; in a local step, the sum of the worker's own gradients by the number of its own examples", t.local.length)
+		return fmt.Sprintf("the change of each worker's values over %d local steps, weighted by its labels or examples and summed over workers, by the number of all of these; in a local step, the sum of the worker's own gradients by the number of its own", t.local.length)
 	}
 	if t.cfg.Optimizer.Reduction == optim.Mean {
 		return "the sum of gradients over all examples of all workers by their number"

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/metrics"
@@ -28,6 +29,9 @@ func (t *Trainer) copyWorkerState(ctx context.Context, steps uint64, loss metric
 	}
 	if loss.Weight > 0 {
 		meta[metaEpochLoss] = fmt.Sprintf("%x %x", loss.Sum, loss.Weight)
+	}
+	if t.local != nil {
+		meta[metaRoundWeight] = strconv.Itoa(t.local.amount.weight)
 	}
 	if scales := t.lossScales(); scales != "" {
 		meta[metaLossScale] = scales
@@ -89,7 +93,9 @@ func (t *Trainer) loadWorkerFile(ctx context.Context, place checkpoint.Place, st
 		}
 	}
 	if t.local != nil {
-		t.local.loaded()
+		if err := t.local.loaded(file.Metadata()[metaRoundWeight]); err != nil {
+			return loss, fmt.Errorf("%s: %w", name, err)
+		}
 	}
 	meta := file.Metadata()
 	if text := meta[metaEpochLoss]; text != "" {
@@ -100,7 +106,7 @@ func (t *Trainer) loadWorkerFile(ctx context.Context, place checkpoint.Place, st
 	return loss, t.setLossScales(name, meta[metaLossScale])
 }
 
-// metaEpochLoss has the sum of the losses of this worker's examples in the epoch, and their number, in hexadecimal so that no bit is lost; none at the
+// metaEpochLoss has the sum of the losses of this worker's examples in the epoch, and their weight, in hexadecimal so that no bit is lost; none at the
 // start of an epoch.
 const metaEpochLoss = "paragon.epoch_loss"
 

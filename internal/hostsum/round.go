@@ -132,7 +132,7 @@ func (t *sums) join(p *wire.Push, data *shard.Buffer, lent loan, at time.Time) (
 		return nil, r.err
 	}
 	x.seq, x.codec, x.data, x.lent, x.arrived = p.Seq, p.Codec, data, lent, at
-	x.push = wire.Contributor{Node: p.Node, Seq: p.Seq, Weight: p.Weight, Counted: p.Counted, Micro: p.Step.Micro, MicroSqr: p.Step.MicroSqr}
+	x.push = wire.Contributor{Node: p.Node, Seq: p.Seq, Weight: p.Weight, Examples: p.Examples, Counted: p.Counted, Micro: p.Step.Micro, MicroSqr: p.Step.MicroSqr}
 	r.here++
 	r.add()
 	if r.here == len(r.slots) {

@@ -13,6 +13,12 @@ func (s *Shard) apply(step uint64) error {
 	s.planNorms(step)
 	s.weight = s.sum.weight
 	switch {
+	case s.weighsNothing(): // not even what the optimizer remembers changes
+		if s.lent() != nil {
+			s.addLent(&s.sum.partialSum)
+		}
+		s.sum.keepsValue = true
+		s.writable() // readers keep the Version they have, with its round number
 	case s.vocabulary != nil:
 		err = s.applyOpen(step)
 	case s.n == 0:
@@ -43,6 +49,7 @@ func (s *Shard) apply(step uint64) error {
 		pass := s.pass(step)
 		err = s.update(&pass)
 	}
+	s.current.examples = s.examplesOfRound()
 	s.finishNorms()
 	if err == nil && s.keepsSum() {
 		s.keepSum(step)
@@ -55,6 +62,12 @@ func (s *Shard) apply(step uint64) error {
 		return s.refuse(wire.CodeInternal, "round %d: %v", step, err)
 	}
 	return nil
+}
+
+// weighsNothing reports whether the round that closes is to be a mean, and has contributions of weight 0 alone: nothing was learned, so it updates
+// nothing.
+func (s *Shard) weighsNothing() bool {
+	return s.opt != nil && s.cfg.Rule == wire.RuleOptimizer && !(s.sum.weight > 0) && s.opt.Config().Reduction == optim.Mean
 }
 
 func (s *Shard) pass(step uint64) optim.Pass {

@@ -32,14 +32,14 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 		return Refused, s.refuse(wire.CodeBusy, "push %d of rank %d: the worker has taken its gradient back", c.Seq, m.Rank) // and waits for no answer
 	}
 	s.pushed = true
-	s.countExamples(m, c.Counted, c.Weight)
+	s.countExamples(m, c.Counted, c.Examples)
 	begin := s.clock()
 	if m.async != nil {
 		m.async.staleness.push(s.rounds, m.counted)
 	}
 	single := s.scratchMemory().single[:]
 	x := &single[0]
-	*x = slot{node: m.Node, rank: m.Rank, seq: c.Seq, weight: c.Weight, norm: c.norm, judged: c.Judged, payload: payloadOf(c), loan: c.Loan}
+	*x = slot{node: m.Node, rank: m.Rank, seq: c.Seq, weight: c.Weight, examples: uint32(c.Examples), norm: c.norm, judged: c.Judged, payload: payloadOf(c), loan: c.Loan}
 	defer func() { x.loan = nil }()
 	s.judge(x)
 	s.open.setRate(c.Step.Rate)
@@ -55,7 +55,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 		s.aggregate(x, true)
 	}
 	s.learnNorms(single)
-	inParts := s.lent() != nil
+	inParts := s.lent() != nil && !s.weighsNothing()
 	if err := s.apply(s.rounds); err != nil {
 		s.fail(err)
 		return Held, nil
@@ -67,7 +67,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	if !x.verdict.refused() {
 		s.recordNewest(m)
 	}
-	s.recordContribution(Counted{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counts: c.Counted, Norm: x.norm, Verdict: uint8(x.verdict)})
+	s.recordContribution(Counted{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Examples: c.Examples, Counts: c.Counted, Norm: x.norm, Verdict: uint8(x.verdict)})
 	s.rounds++
 	s.publish()
 	s.measureAsync(begin, c)

@@ -12,10 +12,11 @@ type Counted struct {
 	Node   uint64
 	Seq    uint64
 	Weight float32
-	Counts bool // examples, as Contribution.Counted says
+	Counts bool // the Examples, as Contribution.Counted says
 	// The guard's findings.
-	Norm    float64
-	Verdict uint8
+	Norm     float64
+	Verdict  uint8
+	Examples uint64
 }
 
 // A Record replicates one closed round to the shard's backup. It holds the sum of the contributions, or the new value, so that the backup's value
@@ -39,6 +40,16 @@ type Record struct {
 	version *Version
 	size    int // bytes of the data
 	lent    bool
+}
+
+// examples is how many examples the round's value is of: those of contributions that the guard has not refused.
+func (r *Record) examples() (sum uint64) {
+	for _, c := range r.Counts {
+		if !verdict(c.Verdict).refused() {
+			sum += c.Examples
+		}
+	}
+	return sum
 }
 
 // Bytes returns the data as it is sent. It is valid until Commit.
@@ -329,7 +340,7 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 			m.counted, m.known = max(m.counted, c.Seq), true
 		}
 		if c.Counts {
-			s.countRecord(m, c.Node, uint64(c.Weight))
+			s.countRecord(m, c.Node, c.Examples)
 		}
 		if s.guard != nil {
 			s.learnNorm(c.Node, c.Norm, verdict(c.Verdict))
@@ -343,6 +354,7 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 	s.setNorms(r.Norms)
 	s.weight = r.Weight
 	s.publish()
+	s.current.examples = r.examples()
 	s.current.generation = r.Generation
 	s.beginRounds()
 	return nil

@@ -1,26 +1,16 @@
 package shard
 
-import "github.com/paragon-train/paragon/internal/wire"
+// A shard counts the examples that it has got from each worker: those of contributions that count them. What a contribution weighs in a mean is
+// another number. A contribution is added when the shard accepts it, because from then on it is part of its round even if the worker is lost.
 
-// A shard counts the examples that it has got from each worker: the sums of the weights of contributions that count examples. A contribution is added
-// when the shard accepts it, because from then on it is part of its round even if the worker is lost.
-
-// maxExamples bounds the examples of one contribution: up to it every whole number is a float32.
-const maxExamples = 1 << 24
-
-// checkExamples checks the weight of a contribution that counts examples.
-func (s *Shard) checkExamples(what string, weight float32, counted bool) error {
-	if counted && (weight > maxExamples || weight != float32(uint64(weight))) {
-		return s.refuse(wire.CodeMalformed, "%s: got weight %v as a number of examples, want a whole number up to %d", what, weight, maxExamples)
-	}
-	return nil
-}
+// maxExamples bounds the examples of one contribution.
+const maxExamples = 1<<32 - 1
 
 // countExamples adds the examples of an accepted contribution.
-func (s *Shard) countExamples(m *member, counted bool, weight float32) {
+func (s *Shard) countExamples(m *member, counted bool, examples uint64) {
 	if counted {
 		s.counted = true
-		m.examples += uint64(weight)
+		m.examples += examples
 	}
 }
 
@@ -57,6 +47,17 @@ func (s *Shard) ForgetLeft() {
 	clear(s.left)
 }
 
+// examplesOfRound is how many examples the round that is being closed is of, without those of contributions that the guard has refused.
+func (s *Shard) examplesOfRound() (sum uint64) {
+	slots := s.contributions()
+	for i := range slots {
+		if !slots[i].verdict.refused() {
+			sum += uint64(slots[i].examples)
+		}
+	}
+	return sum
+}
+
 // countRecord is countExamples at a backup, which gets closed rounds. m is nil for a worker that has left.
 func (s *Shard) countRecord(m *member, node, examples uint64) {
 	s.counted = true
@@ -79,7 +80,7 @@ func (s *Shard) openExamples(node uint64) (examples uint64) {
 		}
 		for i := range r.slots {
 			if x := &r.slots[i]; x.node == node && x.seq != 0 && x.counts {
-				examples += uint64(x.weight)
+				examples += uint64(x.examples)
 			}
 		}
 	}

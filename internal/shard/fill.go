@@ -27,6 +27,7 @@ type Snapshot struct {
 	Barren     int
 	Newest     wire.Norms // of the newest round
 	Weight     float64    // sum of its weights
+	Examples   uint64     // and of its examples
 	Kept       bool       // the last array is the sum of round KeptRound: see keptSum
 	KeptRound  uint64
 	KeptWeight float64
@@ -87,7 +88,7 @@ func (s *Shard) BeginFill() (Snapshot, error) {
 	if g := s.guard; g != nil {
 		x.Guard, x.Norms, x.Barren = &g.given, g.oldestFirst(), g.refusedSince
 	}
-	x.Newest, x.Weight = s.norms(), s.weight
+	x.Newest, x.Weight, x.Examples = s.norms(), s.weight, s.current.examples
 	if k := s.keptSum(); k.data != nil {
 		x.Kept, x.KeptRound, x.KeptWeight = true, k.round, k.weight
 	}
@@ -252,7 +253,7 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 		s.guarded.Store(true)
 	}
 	s.setNorms(x.Newest)
-	s.weight = x.Weight
+	s.weight, s.current.examples = x.Weight, x.Examples
 	if x.Kept {
 		if s.cfg.Form != wire.FormDense || !(x.KeptWeight > 0 && x.KeptWeight <= math.MaxFloat64) {
 			return nil, s.refuse(wire.CodeMalformed, "fill: got a kept sum of form %d and weight %v, want a dense one and a weight above 0", s.cfg.Form, x.KeptWeight)

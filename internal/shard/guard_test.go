@@ -59,7 +59,7 @@ func TestWhatIsNotFiniteIsRefusedAndHoldsNobodyUp(t *testing.T) {
 					c := contribution(s, r, 0, 4, 8)
 					if c.Weight = 2; r == 1 {
 						c.Data.Float32s(2)[1] = bad
-						c.Weight, c.Counted = 50, true
+						c.Weight, c.Examples, c.Counted = 50, 50, true
 					}
 					mustPush(t, s, c, Held)
 					if r == 1 {

@@ -1,14 +1,13 @@
 package shard
 
 import (
-	"math"
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/wire"
 )
 
-func counted(c Contribution, examples float32) Contribution {
-	c.Weight, c.Counted = examples, true
+func counted(c Contribution, examples uint64) Contribution {
+	c.Examples, c.Counted = examples, true
 	return c
 }
 
@@ -27,7 +26,7 @@ func TestExamplesOfALostWorkerAreKnownUntilSettled(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantCounted(t, s, 1, 0, false)
-		mustPush(t, s, contribution(s, 1, 0, 1), Held) // its weight is no number of examples
+		mustPush(t, s, contribution(s, 1, 0, 1), Held) // it does not say what was used
 		mustPush(t, s, counted(contribution(s, 1, 1, 1), 32), Held)
 		mustPush(t, s, counted(contribution(s, 1, 1, 1), 32), Repeated)
 		mustPush(t, s, counted(contribution(s, 0, 0, 1), 7), Held)
@@ -47,15 +46,16 @@ func TestExamplesOfALostWorkerAreKnownUntilSettled(t *testing.T) {
 	}
 }
 
-func TestExamplesAreWholeNumbers(t *testing.T) {
+// Examples are counted exactly, whatever their contribution weighs.
+func TestExamplesAreCountedApartFromWeights(t *testing.T) {
 	s := dense(t, 1, 0)
-	for _, weight := range []float32{0.5, 1e9, -1, float32(math.NaN()), float32(math.Inf(1))} {
-		refusedPush(t, s, counted(contribution(s, 0, 0, 1), weight), wire.CodeMalformed)
-	}
+	refusedPush(t, s, counted(contribution(s, 0, 0, 1), 1<<32), wire.CodeMalformed)
 	total := uint64(0)
-	for round, weight := range []float32{0, 1, 1 << 24, 1 << 24, 3} { // a float32 sum would lose the last
-		mustPush(t, s, counted(contribution(s, 0, uint64(round), 1), weight), Held)
-		total += uint64(weight)
+	for round, examples := range []uint64{0, 1, 1 << 24, 1<<24 + 1, 3, 1<<32 - 1} {
+		c := counted(contribution(s, 0, uint64(round), 1), examples)
+		c.Weight = []float32{0, 0.5, 1e9}[round%3]
+		mustPush(t, s, c, Held)
+		total += examples
 		wantCounted(t, s, 0, total, true)
 	}
 }

@@ -75,9 +75,9 @@ func (s *Shard) vacate(r *round, x *slot) {
 	switch {
 	case !x.counts:
 	case m != nil:
-		m.examples -= uint64(x.weight)
+		m.examples -= uint64(x.examples)
 	default:
-		s.left[x.node] -= uint64(x.weight)
+		s.left[x.node] -= uint64(x.examples)
 	}
 	if r.present--; r.present == 0 {
 		r.setRate(wire.RoundRate{})

@@ -252,7 +252,7 @@ func TestALoanThatWasTakenBackHasNotCome(t *testing.T) {
 			s := dense(t, 3, 0)
 			s.counted = true
 			c, l := lent(t, s, 1, 0, 100)
-			c.Counted, c.Weight = true, 7
+			c.Counted, c.Examples = true, 7
 			mustPush(t, s, c, Held)
 			mustPush(t, s, contribution(s, 0, 0, 1), Held)
 			l.over = true

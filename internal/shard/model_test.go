@@ -166,7 +166,7 @@ func (m *model) push(k int) {
 		c.Generation--
 	}
 	if c.Counted = m.random.IntN(2) == 0; c.Counted {
-		c.Weight = float32(m.random.IntN(100))
+		c.Examples = uint64(m.random.IntN(100))
 	}
 	needed := m.needed()
 	status, err := m.s.Push(c)
@@ -194,7 +194,7 @@ func (m *model) push(k int) {
 		}
 		m.held[round][k] = true
 		if c.Counted {
-			m.counted[k] += uint64(c.Weight)
+			m.counted[k] += c.Examples
 			m.counts = true
 		}
 		m.seq[k], m.next[k] = seq, round+1
@@ -219,7 +219,7 @@ func (m *model) pushTogether(k int) {
 		}
 		allowed = allowed && member
 		sum += uint64(1) << x
-		c.Contributors = append(c.Contributors, wire.Contributor{Node: uint64(x), Seq: seq, Weight: 3, Counted: true})
+		c.Contributors = append(c.Contributors, wire.Contributor{Node: uint64(x), Seq: seq, Weight: 1, Examples: 3, Counted: true})
 	}
 	c.Data.Float32s(1)[0] = float32(sum)
 	needed := m.needed()

@@ -14,7 +14,8 @@ type Contribution struct {
 	Seq        uint64 // number of this push among the worker's pushes to this shard, from 1
 	Round      uint64 // the round that it belongs to, from 0; ignored in async mode
 	Weight     float32
-	Counted    bool    // Weight is a number of examples, see Counted of a Shard
+	Examples   uint64  // of which the gradient is
+	Counted    bool    // the worker has used the Examples: see Counted of a Shard
 	Codec      uint8   // of Data, for a dense shard
 	Threshold  float32 // for wire.Codec2Bit
 	Rows       int     // rows in Data, for a shard of rows
@@ -25,7 +26,7 @@ type Contribution struct {
 	Norm   float64
 	Step   wire.Step
 	// Contributors are the workers of a host whose gradients Data is the sum of, in the order of their nodes, and Node is one of them; none: it is Node's
-	// gradient alone. Then Seq, Weight, Counted, Judged, Norm, Step.Micro and Step.MicroSqr are 0. All contributors are counted or none. Push does not keep
+	// gradient alone. Then Seq, Weight, Examples, Counted, Judged, Norm, Step.Micro and Step.MicroSqr are 0. All contributors are counted or none. Push does not keep
 	// the slice.
 	Contributors []wire.Contributor
 	// Arrived is when the whole contribution was here, by the Meter's clock; 0: when Push is called.
@@ -118,9 +119,9 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 	}
 	r.setRate(c.Step.Rate)
 	slot.measure, slot.micro, slot.microSqr = c.Step.Measure, c.Step.Micro, c.Step.MicroSqr
-	slot.seq, slot.weight, slot.counts, slot.norm, slot.judged = c.Seq, c.Weight, c.Counted, c.norm, c.Judged
+	slot.seq, slot.weight, slot.examples, slot.counts, slot.norm, slot.judged = c.Seq, c.Weight, uint32(c.Examples), c.Counted, c.norm, c.Judged
 	slot.payload, slot.loan = payloadOf(c), c.Loan
-	s.countExamples(m, c.Counted, c.Weight)
+	s.countExamples(m, c.Counted, c.Examples)
 	r.present++
 	s.hold(slot)
 	s.arrived(r, c.Node, c.Arrived)
@@ -183,7 +184,7 @@ func (s *Shard) check(c *Contribution) error {
 			return err
 		}
 	} else {
-		if err := s.checkNumbers("push", c.Seq, c.Weight, c.Counted); err != nil {
+		if err := s.checkNumbers("push", c.Seq, c.Weight, c.Examples); err != nil {
 			return err
 		}
 	}
@@ -223,12 +224,15 @@ func (s *Shard) check(c *Contribution) error {
 }
 
 // checkNumbers checks what each contributor has of its own.
-func (s *Shard) checkNumbers(what string, seq uint64, weight float32, counted bool) error {
+func (s *Shard) checkNumbers(what string, seq uint64, weight float32, examples uint64) error {
 	if seq == 0 {
 		return s.refuse(wire.CodeMalformed, "%s: got sequence number 0, want them from 1", what)
 	}
 	if !(weight >= 0) || weight > maxWeight {
 		return s.refuse(wire.CodeMalformed, "%s: got weight %v, want a finite number, at least 0", what, weight)
 	}
-	return s.checkExamples(what, weight, counted)
+	if examples > maxExamples {
+		return s.refuse(wire.CodeMalformed, "%s: got %d examples, want at most %d", what, examples, maxExamples)
+	}
+	return nil
 }

@@ -29,8 +29,9 @@ type slot struct {
 	microSqr float64 // as wire.Step.MicroSqr
 	sqr      float64 // the squared norm of a gradient that was summed, if it is measured
 	weight   float32
+	examples uint32
 	micro    uint32  // as wire.Step.Micro
-	counts   bool    // examples
+	counts   bool    // its worker has used the examples
 	measure  bool    // as wire.Step.Measure
 	judged   bool    // its worker has compared the norm with the limit
 	placing  bool    // the place is claimed
@@ -311,7 +312,7 @@ func (s *Shard) closeRounds() {
 	begin := s.workBegins()
 	s.aggregateReady()
 	for s.closes() {
-		inParts := s.lent() != nil
+		inParts := s.lent() != nil && !s.weighsNothing()
 		if err := s.apply(s.rounds); err != nil {
 			s.fail(err)
 			return
@@ -325,7 +326,7 @@ func (s *Shard) closeRounds() {
 			if m := s.memberOf(slot.node); m != nil {
 				m.counted = slot.seq
 			}
-			s.recordContribution(Counted{Node: slot.node, Seq: slot.seq, Weight: slot.weight, Counts: slot.counts, Norm: slot.norm, Verdict: uint8(slot.verdict)})
+			s.recordContribution(Counted{Node: slot.node, Seq: slot.seq, Weight: slot.weight, Examples: uint64(slot.examples), Counts: slot.counts, Norm: slot.norm, Verdict: uint8(slot.verdict)})
 		}
 		s.rounds++
 		s.publish()

@@ -143,7 +143,7 @@ func (s *Shard) dropContributions() {
 		}
 	}
 	s.resetSum()
-	s.weight = 0
+	s.weight, s.current.examples = 0, 0
 	if n := s.measuring; n != nil {
 		n.newest = wire.Norms{}
 		n.kept.drop()

@@ -14,7 +14,7 @@ import (
 
 // checkContributors checks all about a contribution of several that does not depend on the shard's state.
 func (s *Shard) checkContributors(c *Contribution) error {
-	if c.Seq != 0 || c.Weight != 0 || c.Counted || c.Judged || c.Norm != 0 || c.Step.Micro != 0 || c.Step.MicroSqr != 0 {
+	if c.Seq != 0 || c.Weight != 0 || c.Examples != 0 || c.Counted || c.Judged || c.Norm != 0 || c.Step.Micro != 0 || c.Step.MicroSqr != 0 {
 		return s.refuse(wire.CodeMalformed, "push: got %d contributors and a sequence number, a weight or norms beside them, want none: each contributor has its own", len(c.Contributors))
 	}
 	if s.cfg.HasRows() {
@@ -26,7 +26,7 @@ func (s *Shard) checkContributors(c *Contribution) error {
 		if i > 0 && x.Node <= c.Contributors[i-1].Node {
 			return s.refuse(wire.CodeMalformed, "%s: comes after node %d, want them in rising order, each once", what, c.Contributors[i-1].Node)
 		}
-		if err := s.checkNumbers(what, x.Seq, x.Weight, x.Counted); err != nil {
+		if err := s.checkNumbers(what, x.Seq, x.Weight, x.Examples); err != nil {
 			return err
 		}
 		if !(x.Sqr >= 0) || !c.Step.Measure && x.Sqr != 0 {
@@ -103,13 +103,13 @@ func (s *Shard) pushTogether(c *Contribution) (Status, error) {
 		}
 		x := &c.Contributors[k]
 		slot.measure, slot.micro, slot.microSqr = c.Step.Measure, x.Micro, x.MicroSqr
-		slot.seq, slot.weight, slot.counts, slot.sqr, slot.summed = x.Seq, x.Weight, x.Counted, x.Sqr, true
+		slot.seq, slot.weight, slot.examples, slot.counts, slot.sqr, slot.summed = x.Seq, x.Weight, uint32(x.Examples), x.Counted, x.Sqr, true
 		if slot.elsewhere = placed; !placed {
 			slot.payload = payloadOf(c)
 			s.hold(slot)
 			placed = true
 		}
-		s.countExamples(s.memberOf(x.Node), x.Counted, x.Weight)
+		s.countExamples(s.memberOf(x.Node), x.Counted, x.Examples)
 		r.present++
 		s.arrived(r, x.Node, early(c.Arrived, s, x.Early))
 	}

@@ -40,10 +40,10 @@ func membersOf(hosts [][]int) (members []Member) {
 // together is the sum of several contributions to one round, as the worker of the first rank sends it.
 func together(s *Shard, of ...Contribution) Contribution {
 	c := of[0]
-	c.Seq, c.Weight, c.Counted, c.Step.Micro, c.Step.MicroSqr = 0, 0, false, 0, 0
+	c.Seq, c.Weight, c.Examples, c.Counted, c.Step.Micro, c.Step.MicroSqr = 0, 0, 0, false, 0, 0
 	for i, x := range of {
 		values := x.Data.Float32s(s.n)
-		contributor := wire.Contributor{Node: x.Node, Seq: x.Seq, Weight: x.Weight, Counted: x.Counted, Micro: x.Step.Micro, MicroSqr: x.Step.MicroSqr}
+		contributor := wire.Contributor{Node: x.Node, Seq: x.Seq, Weight: x.Weight, Examples: x.Examples, Counted: x.Counted, Micro: x.Step.Micro, MicroSqr: x.Step.MicroSqr}
 		if x.Step.Measure {
 			contributor.Sqr = f32.Squares(values)
 		}
@@ -340,7 +340,7 @@ func TestAContributorThatIsLostLaterCounts(t *testing.T) {
 		var all []Contribution
 		for r := range 3 {
 			c := contribution(s, r, 0, 1, float32(r))
-			c.Weight, c.Counted = 4, true
+			c.Weight, c.Examples, c.Counted = 2, 4, true
 			all = append(all, c)
 		}
 		mustPush(t, s, together(s, all...), Held)

@@ -10,6 +10,7 @@ type Version struct {
 	generation uint64
 	limit      float64
 	weight     float64
+	examples   uint64
 	norms      *wire.Norms // nil: nothing was measured
 	readers    int         // guarded by the shard's mutex
 	half       *[2]*Buffer // the value in 16 bits, by codec, once a reader asked for it; guarded by the shard's mutex
@@ -44,6 +45,9 @@ func (v *Version) setNorms(n wire.Norms) {
 
 // Weight returns the sum of the weights of the contributions in the newest round, without those that the guard has refused.
 func (v *Version) Weight() float64 { return v.weight }
+
+// Examples returns the sum of their examples.
+func (v *Version) Examples() uint64 { return v.examples }
 
 // Float32s returns the value, which must not be changed.
 func (v *Version) Float32s() []float32 { return v.data.Float32s(v.shard.n) }

@@ -53,7 +53,7 @@ func (r *rig) filled(node, placement uint64) {
 	r.t.Helper()
 	r.must(&wire.Fill{Copy: copyOf(node, placement), Number: 1, Mode: wire.ModeSync, Round: 3, Init: wire.InitShard{
 		Origin: wire.Origin{Key: 7}, Form: wire.FormDense, Rule: wire.RuleOptimizer, Length: 2, Size: 2, Shards: 1, Zeros: true, Name: "w"},
-		Members: []wire.FillMember{{Node: 10, Counted: 3, Known: true}}, Newest: wire.Norms{Count: 2, Examples: 7}, Weight: 7}, nil)
+		Members: []wire.FillMember{{Node: 10, Counted: 3, Known: true}}, Newest: wire.Norms{Count: 2, Examples: 7}, Weight: 7, Examples: 5}, nil)
 	r.must(&wire.FillPart{Copy: copyOf(node, placement), Number: 1, Count: 2, Last: true}, floats(1, 2))
 }
 
@@ -66,17 +66,17 @@ func TestAPromotedBackupKnowsTheNewestRound(t *testing.T) {
 	for replicated := range 2 {
 		r, place := newBackup(t)
 		r.filled(1, 1)
-		norms, weight := wire.Norms{Count: 2, Examples: 7}, 7.0
+		norms, weight, examples := wire.Norms{Count: 2, Examples: 7}, 7.0, uint64(5)
 		if replicated == 1 {
-			norms, weight = wire.Norms{Count: 1, Examples: 5, MeanSqr: 2}, 5
+			norms, weight, examples = wire.Norms{Count: 1, Examples: 5, MeanSqr: 2}, 5, 3
 			m := record(1, 1, 3)
-			m.Norms, m.Weight = norms, weight
+			m.Norms, m.Weight, m.Counts[0].Examples = norms, weight, examples
 			r.must(m, floats(3, 4))
 		}
 		place(2, 1, wire.NoServer)
 		answer, _ := r.must(&wire.Pull{Origin: origin(0, 7, 0), Round: uint64(3 + replicated)}, nil)
-		if v := answer.(*wire.Value); v.Norms != norms || v.Weight != weight {
-			t.Errorf("%d rounds after the state: got norms %+v and weight %v, want %+v and %v", replicated, v.Norms, v.Weight, norms, weight)
+		if v := answer.(*wire.Value); v.Norms != norms || v.Weight != weight || v.Examples != examples {
+			t.Errorf("%d rounds after the state: got norms %+v, weight %v and %d examples, want %+v, %v and %d", replicated, v.Norms, v.Weight, v.Examples, norms, weight, examples)
 		}
 	}
 }

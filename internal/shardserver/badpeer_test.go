@@ -71,7 +71,7 @@ func TestASumSpeaksForItsHostAlone(t *testing.T) {
 	m, _ := sum(10, 11)
 	head := m.AppendHead(nil)
 	for _, n := range []uint32{0, 1, 3, wire.MaxContributors + 1, 1e9, math.MaxUint32} {
-		binary.LittleEndian.PutUint32(head[len(head)-2*49-4:], n)
+		binary.LittleEndian.PutUint32(head[len(head)-2*57-4-8:], n)
 		req := &transport.Request{Kind: wire.KindPush, Head: head}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -152,9 +152,9 @@ func TestLostWorkersAreSettled(t *testing.T) {
 		r.init(0, 0)
 		r.init(1, 0)
 		r.init(2, 0)
-		send := func(rank int, key, round uint64, examples float32, counts bool) {
+		send := func(rank int, key, round, examples uint64, counts bool) {
 			m, b := push(rank, key, round, 1)
-			m.Weight, m.Counted = examples, counts
+			m.Examples, m.Counted = examples, counts
 			r.must(m, b)
 		}
 		send(1, 0, 0, 32, true)

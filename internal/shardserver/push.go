@@ -89,7 +89,7 @@ func (c *call) servePush(ctx context.Context) error {
 
 // contributionOf returns a push's Contribution, without its payload of size bytes.
 func contributionOf(m *wire.Push, size int) shard.Contribution {
-	return shard.Contribution{Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight,
+	return shard.Contribution{Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Examples: m.Examples,
 		Counted: m.Counted, Judged: m.Judged, Norm: m.Norm, Codec: m.Codec, Threshold: m.Threshold, Size: size, Step: m.Step,
 		Contributors: m.Contributors}
 }
@@ -102,7 +102,7 @@ func wantAfter(m *wire.Push) shard.Want {
 func (c *call) servePushRows(ctx context.Context) error {
 	m := &c.pushRows
 	err := c.contribute(ctx, shard.Contribution{
-		Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Counted: m.Counted, Rows: int(m.Rows),
+		Generation: m.Generation, Node: m.Node, Seq: m.Seq, Round: m.Round, Weight: m.Weight, Examples: m.Examples, Counted: m.Counted, Rows: int(m.Rows),
 		Step: m.Step,
 	}, m.WaitMillis)
 	if err == nil {

@@ -214,7 +214,7 @@ func (j *replication) step(k *replicator, x assignment) (did bool, err error) {
 	*m = wire.Replicate{Copy: j.s.copyOf(e, x), Number: j.number(), Round: r.Round, Closed: r.Generation, Form: r.Form, Rows: uint64(r.Rows), Weight: r.Weight,
 		Rate: r.Rate, Norms: r.Norms, Keep: r.Keep, Configured: r.Configured, Config: r.Config, Counts: m.Counts[:0]}
 	for _, c := range r.Counts {
-		m.Counts = append(m.Counts, wire.CountedPush{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counted: c.Counts, Norm: c.Norm, Verdict: c.Verdict})
+		m.Counts = append(m.Counts, wire.CountedPush{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counted: c.Counts, Norm: c.Norm, Verdict: c.Verdict, Examples: c.Examples})
 	}
 	err = j.send(k, x, m, data)
 	e.shard.Commit(r, err == nil)
@@ -367,7 +367,7 @@ func (j *replication) sendState(k *replicator, x assignment, number uint64) erro
 	cfg := e.cfg
 	m := &wire.Fill{Copy: s.copyOf(e, x), Number: number, Round: snap.Round, Closed: snap.Generation, Mode: snap.Mode, Rows: snap.Rows,
 		Pushed: snap.Pushed, AnySeq: snap.AnySeq, Config: snap.Config, Slots: snap.Slots, Counted: snap.Counted,
-		Newest: snap.Newest, Weight: snap.Weight, Kept: snap.Kept, KeptRound: snap.KeptRound, KeptWeight: snap.KeptWeight}
+		Newest: snap.Newest, Weight: snap.Weight, Kept: snap.Kept, KeptRound: snap.KeptRound, KeptWeight: snap.KeptWeight, Examples: snap.Examples}
 	m.Init = wire.InitShard{Origin: wire.Origin{Key: cfg.Key, Shard: cfg.Index}, Form: cfg.Form, Rule: cfg.Rule, Offset: cfg.Offset, Length: cfg.Length,
 		RowLen: cfg.RowLen, Size: cfg.Size, Shards: cfg.Shards, Zeros: true, Name: cfg.Name}
 	if m.Init.Table, err = cfg.TableOf().Encode(); err != nil {

@@ -48,9 +48,9 @@ const (
 //	   133     1  configured  the optimizer is that of config; false: as in the round before
 //	   134     .  config      string, JSON of optim.Config; empty: none
 //	     .     .  counts      list of node 8, seq 8, weight 4 (float32), counted 1 (as of Push), norm 8 (float64: over the weight; 0: nobody
-//	                          looked), verdict 1 (of the guard; package shard): the contributions, in the order of their sum
+//	                          looked), verdict 1 (of the guard; package shard), examples 8 (as of Push): the contributions, in the order of their sum
 //
-// Introduced in version 1.
+// Introduced in version 1, examples in version 3.
 type Replicate struct {
 	Copy
 	Number     uint64
@@ -75,6 +75,8 @@ type CountedPush struct {
 	Counted bool
 	Norm    float64
 	Verdict uint8
+
+	Examples uint64
 }
 
 // Fill begins to copy a shard's state to its backup; FillParts bring the arrays. The backup keeps its old state of the shard until the last
@@ -104,8 +106,9 @@ type CountedPush struct {
 //	     .     1  kept        the last array is the sum of a round, against which the next round's norms are measured
 //	     .     8  keptround   its round; 0 unless kept
 //	     .     8  keptweight  float64: sum of its weights; 0 unless kept
+//	     .     8  examples    sum of the newest round's examples, as of Value
 //
-// Introduced in version 1.
+// Introduced in version 1, examples in version 3.
 type Fill struct {
 	Copy
 	Number  uint64
@@ -131,6 +134,7 @@ type Fill struct {
 	Kept       bool
 	KeptRound  uint64
 	KeptWeight float64
+	Examples   uint64
 }
 
 // FillMember is a shard's state of one worker.

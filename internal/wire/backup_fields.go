@@ -29,13 +29,14 @@ func (m *Replicate) fields(c *coder) {
 	c.bool(&m.Keep)
 	c.bool(&m.Configured)
 	c.string(&m.Config)
-	list(c, &m.Counts, 30, func(c *coder, x *CountedPush) {
+	list(c, &m.Counts, 38, func(c *coder, x *CountedPush) {
 		c.u64(&x.Node)
 		c.u64(&x.Seq)
 		c.f32(&x.Weight)
 		c.bool(&x.Counted)
 		c.f64(&x.Norm)
 		c.u8(&x.Verdict)
+		c.u64(&x.Examples)
 	})
 }
 
@@ -89,6 +90,7 @@ func (m *Fill) fields(c *coder) {
 	c.bool(&m.Kept)
 	c.u64(&m.KeptRound)
 	c.f64(&m.KeptWeight)
+	c.u64(&m.Examples)
 }
 
 func (m *FillPart) Kind() Kind { return KindFillPart }

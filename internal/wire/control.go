@@ -340,7 +340,7 @@ type Arrive struct {
 }
 
 // Counted reports how many examples of a lost worker (Membership.Settle) all shards of a server have: the least, over its shards, of the sums of
-// weights of the contributions that count examples (Push.Counted). Answer: Ack. Repeating it is harmless; the first one counts. A report under
+// examples of the contributions that count them (Push.Counted). Answer: Ack. Repeating it is harmless; the first one counts. A report under
 // another placement than the scheduler's is acknowledged and ignored: the server will learn of the new placement and report again, because
 // newly promoted shards lack contributions to open rounds.
 //

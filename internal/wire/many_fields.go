@@ -25,7 +25,7 @@ func (m *PushMany) fields(c *coder) {
 }
 
 // pushSize is the size of the head of a Push without contributors.
-const pushSize = 124
+const pushSize = 132
 
 func (m *PushedMany) Kind() Kind { return KindPushedMany }
 
@@ -61,4 +61,4 @@ func (m *PushedMany) fields(c *coder) {
 }
 
 // valueSize is the size of the head of a Value.
-const valueSize = 94
+const valueSize = 102

@@ -95,31 +95,32 @@ type AwaitShard struct {
 //	offset  size  field
 //	     0    40  origin
 //	    40     8  round       round this gradient belongs to, from 0; dist_async: same as seq-1
-//	    48     4  weight      float32: what the contribution counts in a mean, such as its number of examples
+//	    48     4  weight      float32: what the contribution counts in a mean: what its loss was divided by, such as the number of its labels
 //	    52     1  codec       of the payload, up to CodecTopK
 //	    53     4  threshold   float32, of Codec2Bit
 //	    57     8  n           number of values
 //	    65     1  answer      0: Ack as soon as the contribution is held; 1: Value once its round is closed
 //	    66     1  answercodec codec of the Value
 //	    67     4  wait        milliseconds the sender will wait for the answer
-//	    71     1  counted     the weight counts examples, for Counted
+//	    71     1  counted     the server adds examples to those that the sender has used, for Counted
 //	    72     1  judged      the sender held norm against the limit of a Value: the guard does not judge this contribution's norm again
 //	    73     8  norm        float64: Euclidean norm of the gradient before it was compressed, over the weight if that is above 0; 0 unless judged
 //	    81    39  step        see Step
 //	   120     .  contributors  list of Contributor, at most MaxContributors: the workers of one host whose gradients the payload is the sum of, the
 //	                          sender among them; empty: it is the sender's gradient alone
+//	     .     8  examples    number of examples of which the gradient is
 //
 // Payload: the values. The server answers when it may: a contribution for the round after the open one is held, one further
 // ahead waits for its turn. Sent again: acknowledged (or answered with the Value), counted once.
 //
-// With contributors seq, weight, counted, judged, norm and the step's micro and microsqr are 0: each contributor has its own. Either all of them are
+// With contributors seq, weight, counted, examples, judged, norm and the step's micro and microsqr are 0: each contributor has its own. Either all of them are
 // counted, or none: CodePushAlone if some were counted before, if one is not a worker of the generation or cannot contribute to the round, if the
 // server has a guard, or if it measures norms of preconditioned gradients. Each worker then pushes for itself. If all were counted before it is a repeat.
 //
 // To the worker of a host that adds up the shard, a push with n 0, answer 0 and no payload says that the sender pushes for itself in this round, and until it
 // comes again; the others of the host do not wait for it. Answer: Ack.
 //
-// Introduced in version 1, contributors in version 2, n 0 in version 3.
+// Introduced in version 1, contributors in version 2, n 0 and examples in version 3; before, the weight was the number of examples.
 type Push struct {
 	Origin
 	Round        uint64
@@ -135,6 +136,7 @@ type Push struct {
 	Norm         float64
 	Step         Step
 	Contributors []Contributor
+	Examples     uint64
 }
 
 // MaxContributors is the most workers of one host whose gradients one push carries.
@@ -146,13 +148,14 @@ const MaxContributors = 1024
 //	     0     8  node
 //	     8     8  seq         number of this worker's pushes of this shard, from 1
 //	    16     4  weight      float32
-//	    20     1  counted     the weight counts examples
+//	    20     1  counted     as of Push
 //	    21     4  micro       as in Step
 //	    25     8  microsqr    as in Step
 //	    33     8  sqr         float64: squared Euclidean norm of its gradient, if the step is measured; else 0
 //	    41     8  early       nanoseconds between its arrival at the sender and the sending of the sum
+//	    49     8  examples    as of Push
 //
-// Introduced in version 2.
+// Introduced in version 2, examples in version 3.
 type Contributor struct {
 	Node     uint64
 	Seq      uint64
@@ -162,6 +165,7 @@ type Contributor struct {
 	MicroSqr float64
 	Sqr      float64
 	Early    uint64
+	Examples uint64
 }
 
 // Step is what the contributions of one round have in common, and in micro and microsqr what this one has measured. It is all zeros for a round
@@ -239,8 +243,10 @@ type Pull struct {
 //	    49     8  limit       float64: the largest norm that the guard takes as it is in the round after this value's; 0: any
 //	    57    29  norms       of the newest round in it, see Norms
 //	    86     8  weight      float64: sum of the weights of the contributions in the newest round; those that the guard refused are left out
+//	    94     8  examples    sum of their examples
 //
-// Payload: the values. Missed and lead are 0 in dist_sync and for keys of rows, limit, norms and weight are for keys of rows. Introduced in version 1.
+// Payload: the values. Missed and lead are 0 in dist_sync and for keys of rows, limit, norms, weight and examples are for keys of rows. Introduced in
+// version 1, examples in version 3.
 type Value struct {
 	Generation uint64
 	Round      uint64
@@ -252,6 +258,7 @@ type Value struct {
 	Limit      float64
 	Norms      Norms
 	Weight     float64
+	Examples   uint64
 }
 
 // Norms is what a server measured of a shard's gradients in one round: all zeros if it did not. With s the sum of the gradients of the m examples
@@ -281,10 +288,11 @@ type Norms struct {
 //	    60     4  wait        milliseconds
 //	    64     1  counted     as of Push
 //	    65    39  step        as of Push; measure is CodeUnsupported
+//	   104     8  examples    as of Push
 //
 // Payload: rows int64, the shard's row numbers, strictly increasing; then rows × rowlen float32. Answer: Ack. Rows of an open
 // vocabulary are named by their IDs, which increase as unsigned numbers; those that are new are made, and CodeFull refuses all of
-// the contribution if they would be more than the key or the server may have. Introduced in version 1.
+// the contribution if they would be more than the key or the server may have. Introduced in version 1, examples in version 3.
 type PushRows struct {
 	Origin
 	Round      uint64
@@ -293,6 +301,7 @@ type PushRows struct {
 	WaitMillis uint32
 	Counted    bool
 	Step       Step
+	Examples   uint64
 }
 
 // PullRows asks for rows of one shard, as Pull does for a dense one.

@@ -93,7 +93,7 @@ func (m *Push) fields(c *coder) {
 	w.f64(100, &m.Step.Rate.Gain)
 	w.u32(108, &m.Step.Micro)
 	w.f64(112, &m.Step.MicroSqr)
-	n := c.count(len(m.Contributors), 49, MaxContributors) // not list, whose function value costs an allocation
+	n := c.count(len(m.Contributors), 57, MaxContributors) // not list, whose function value costs an allocation
 	if c.decoding {
 		m.Contributors = nil
 		if n > 0 {
@@ -103,6 +103,7 @@ func (m *Push) fields(c *coder) {
 	for i := range m.Contributors {
 		m.Contributors[i].fields(c)
 	}
+	c.u64(&m.Examples)
 }
 
 func (m *Contributor) fields(c *coder) {
@@ -114,6 +115,7 @@ func (m *Contributor) fields(c *coder) {
 	c.f64(&m.MicroSqr)
 	c.f64(&m.Sqr)
 	c.u64(&m.Early)
+	c.u64(&m.Examples)
 }
 
 func (m *Pull) Kind() Kind { return KindPull }
@@ -171,6 +173,7 @@ func (m *Value) fields(c *coder) {
 	w.f64(70, &m.Norms.MeanSqr)
 	w.f64(78, &m.Norms.SqrMean)
 	w.f64(86, &m.Weight)
+	w.u64(94, &m.Examples)
 }
 
 func (m *PushRows) Kind() Kind { return KindPushRows }
@@ -195,6 +198,7 @@ func (m *PushRows) fields(c *coder) {
 	c.u32(&m.WaitMillis)
 	c.bool(&m.Counted)
 	m.Step.fields(c)
+	c.u64(&m.Examples)
 }
 
 func (m *PullRows) Kind() Kind { return KindPullRows }

@@ -147,7 +147,7 @@ func TestDecodeRefusesWhatEncodingNeverMakes(t *testing.T) {
 		{"list beyond the end", KindMembership, append(zeros(29), le(MaxList)...), "a list of 65536 items in 0 bytes, want at least 4 each"},
 		{"cuts beyond the end", KindMembership, append(zeros(77), le(2)...), "a list of 2 items in 0 bytes, want at least 8 each"},
 		{"many contributors", KindPush, append(zeros(120), le(MaxContributors+1)...), "byte 120: a list of 1025 items, want at most 1024"},
-		{"contributors beyond the end", KindPush, append(append(zeros(120), le(2)...), zeros(97)...), "a list of 2 items in 97 bytes, want at least 49 each"},
+		{"contributors beyond the end", KindPush, append(append(zeros(120), le(2)...), zeros(97)...), "a list of 2 items in 97 bytes, want at least 57 each"},
 		{"short", KindPush, zeros(31), "wire: push head: malformed: got 31 bytes, want at least 120"},
 		{"left over", KindAck, zeros(17), "wire: ack head: malformed: got 17 bytes, want 16"},
 	} {

@@ -24,6 +24,7 @@ func others() []Case {
 		{Name: "embedding", Optimizer: &optim.Config{Name: "sgd", LearningRate: 0.1, Reduction: optim.Mean}, Run: embedding},
 		{Name: "adam", Optimizer: &optim.Config{Name: "adam", LearningRate: 0.1, Epsilon: 1e-8, Reduction: optim.Mean}, Run: adam},
 		{Name: "the mean counts weights", Optimizer: &optim.Config{Name: "sgd", LearningRate: 1, Reduction: optim.Mean}, Run: weightedMean},
+		{Name: "weights are apart from examples", Optimizer: &optim.Config{Name: "sgd", LearningRate: 1, Momentum: 0.9, Reduction: optim.Mean}, Run: apart},
 		{Name: "another optimizer is a conflict", Optimizer: &doubling, Run: conflict},
 		{Name: "lars with whole keys", Optimizer: &optim.Config{Name: "lars", LearningRate: 0.1}, Run: wholeKeys},
 		{Name: "lars after a cut key", Run: lateWholeKeys},
@@ -215,6 +216,38 @@ func weightedMean(w *Worker) {
 	w.init(key, fill(3, 1))
 	w.ok(w.Store.Weighted(float32(w.r+1), false).Push(w.Ctx, key, fill(3, 5*float32(w.r+1))))
 	w.near(key, w.pulled(key, 3), fill(3, -4), 1e-6)
+}
+
+// Sums over so many tokens of gradient 5 each, of few examples: the mean is 5, and the examples are those. A round of weight 0 changes nothing, not even
+// by momentum, but has its examples.
+func apart(w *Worker) {
+	for _, size := range []int{3, w.cutSize()} {
+		key := w.key("x%d", size)
+		w.init(key, fill(size, 1))
+		examples := uint64(0)
+		for rank := range w.n {
+			examples += uint64(rank + 2)
+		}
+		tokens := float32(int(1e8) * (w.r + 1))
+		by := func(weight float32) kvstore.Pusher {
+			return w.Store.Step(kvstore.Step{Weight: weight, Examples: w.r + 2, Counted: true})
+		}
+		w.ok(by(tokens).Push(w.Ctx, key, fill(size, 5*tokens)))
+		w.near(key, w.pulled(key, size), fill(size, -4), 1e-6)
+		w.ok(by(0).Push(w.Ctx, key, fill(size, 0)))
+		w.all(key+" after a round of weight 0", w.pulled(key, size), -4)
+		w.roundWeightIs(key, 0)
+		if got := w.Store.RoundExamples(key); got != examples {
+			w.failf("examples of the newest round of %s: got %d, want %d", key, got, examples)
+		}
+		w.ok(by(tokens).Push(w.Ctx, key, fill(size, 5*tokens)))
+		w.near(key, w.pulled(key, size), fill(size, -13.5), 1e-5)
+		if got := w.Store.RoundExamples(key); got != examples {
+			w.failf("examples of the newest round of %s: got %d, want %d", key, got, examples)
+		}
+		w.says("too many examples", w.Store.Step(kvstore.Step{Weight: 1, Examples: 1 << 32}).Push(w.Ctx, key, fill(size, 1)), "want 0 to 2³²−1")
+		w.says("half an example", w.Store.Weighted(0.5, true).Push(w.Ctx, key, fill(size, 1)), "or the number as Examples")
+	}
 }
 
 // The same optimizer again keeps everything; another one is refused.

@@ -1,0 +1,134 @@
+package worker_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/nn"
+	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/worker"
+)
+
+// ignoredLabels are labels of eight examples, in each step others: those of −1 are spread unevenly over their halves.
+func ignoredLabels(step int) []int32 {
+	return [][]int32{
+		{2, -1, -1, -1, 1, 0, 2, 1},
+		{-1, -1, -1, -1, 1, -1, 2, 0},
+		{0, 1, 2, 1, -1, 2, -1, -1},
+		{-1, -1, -1, -1, -1, -1, -1, -1},
+		{1, 2, 0, 2, -1, -1, -1, -1},
+	}[step%5]
+}
+
+func fillIgnored(t *testing.T, program *nn.Program, step, first int) {
+	t.Helper()
+	fill(t, program, step, first)
+	labels, err := program.Labels("labels")
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels.Set(ignoredLabels(step)[first : first+labels.Len()])
+}
+
+func parametersOf(program *nn.Program) (all []float32) {
+	for _, p := range program.Params() {
+		all = append(all, p.Value...)
+	}
+	return all
+}
+
+func nearly(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	var off, size float64
+	for i, w := range want {
+		off += float64(got[i]-w) * float64(got[i]-w)
+		size += float64(w) * float64(w)
+	}
+	if d := math.Sqrt(off / size); !(d <= 1e-5) {
+		t.Errorf("%s: parameters are off by %.3g of their length", what, d)
+	}
+}
+
+// One device of eight examples, two devices of four, two runs of four and two workers of four take the same steps with the same labels of −1, however
+// these are spread: the mean is over the labels that count. A step of which none counts changes nothing, not even by momentum.
+func TestIgnoredLabelsAreNoPartOfTheMeanWhereverTheyAre(t *testing.T) {
+	for _, onWorker := range []bool{false, true} {
+		t.Run(fmt.Sprintf("on worker=%v", onWorker), func(t *testing.T) {
+			const steps = 10
+			cfg := worker.Config{Optimizer: optim.Config{Name: "sgd", LearningRate: 0.1, Momentum: 0.9}, UpdateOnWorker: onWorker}
+			one, two, runs := cfg, cfg, cfg
+			one.Store, one.Programs = newStore(t, "local"), []*nn.Program{mlp(t, 8)}
+			two.Store, two.Programs = newStore(t, "local"), []*nn.Program{mlp(t, 4), mlp(t, 4)}
+			runs.Store, runs.Programs = newStore(t, "local"), []*nn.Program{mlp(t, 4)}
+			a, b, c := newTrainer(t, one), newTrainer(t, two), newTrainer(t, runs)
+			var after [][]float32
+			for i := range steps {
+				fillIgnored(t, one.Programs[0], i, 0)
+				step(t, a, 8)
+				fillIgnored(t, two.Programs[0], i, 0)
+				fillIgnored(t, two.Programs[1], i, 4)
+				step(t, b, 4, 4)
+				fillIgnored(t, runs.Programs[0], i, 0)
+				if err := c.Accumulate(t.Context(), []int{4}); err != nil {
+					t.Fatal(err)
+				}
+				fillIgnored(t, runs.Programs[0], i, 4)
+				step(t, c, 4)
+				for _, trainer := range []*worker.Trainer{a, b, c} {
+					if err := trainer.Flush(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				after = append(after, parametersOf(one.Programs[0]))
+				nearly(t, fmt.Sprintf("step %d on two devices", i), parametersOf(two.Programs[0]), after[i])
+				nearly(t, fmt.Sprintf("step %d in two runs", i), parametersOf(runs.Programs[0]), after[i])
+				if i%5 == 3 && !slices.Equal(after[i], after[i-1]) {
+					t.Errorf("step %d has no label that counts and changed the parameters", i)
+				}
+			}
+			workers := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 2}).Stores(t, "dist_sync")
+			programs, trainers := []*nn.Program{mlp(t, 4), mlp(t, 4)}, make([]*worker.Trainer, 2)
+			var building sync.WaitGroup
+			for rank, store := range workers {
+				cfg := cfg
+				cfg.Store, cfg.Programs = store, programs[rank:rank+1]
+				building.Go(func() { trainers[rank] = newTrainer(t, cfg) })
+			}
+			building.Wait()
+			for i := range steps {
+				onWorkers(t, workers, func(rank int, _ kvstore.Store) error {
+					fillIgnored(t, programs[rank], i, 4*rank)
+					if err := trainers[rank].Step(t.Context(), []int{4}); err != nil {
+						return err
+					}
+					return trainers[rank].Flush(t.Context())
+				})
+				nearly(t, fmt.Sprintf("step %d on two workers", i), parametersOf(programs[0]), after[i])
+			}
+		})
+	}
+}
+
+// The servers count the examples that were used, whether their labels count or not.
+func TestExamplesAreCountedApartFromLabels(t *testing.T) {
+	store := newStore(t, "local")
+	program := mlp(t, 8)
+	trainer := newTrainer(t, worker.Config{Store: store, Programs: []*nn.Program{program}, Optimizer: optim.Config{Name: "sgd", LearningRate: 0.1}})
+	for i, want := range []float64{5, 3, 5, 0, 4} {
+		fillIgnored(t, program, i, 0)
+		step(t, trainer, 8)
+		if err := trainer.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range program.Params() {
+			if weight, examples := store.RoundWeight(p.Name), store.RoundExamples(p.Name); weight != want || examples != 8 {
+				t.Errorf("step %d: the round of %s has weight %v and %d examples, want %v and 8", i, p.Name, weight, examples, want)
+			}
+		}
+	}
+}
