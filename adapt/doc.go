@@ -9,7 +9,8 @@
 // A job goes round this loop:
 //
 //   - Each step gives one Measurement, from the norms of its micro-gradients; an Estimator (Estimators, by parameter group) averages them.
-//     With one micro-gradient a step it is the Difference of two steps.
+//     With one micro-gradient a step it is the Difference of two steps. Bound is the noise that a gain may count on, by how far the measurements lie
+//     apart; Noise is the averages.
 //   - The learning rate of that one step is multiplied by Factor of the step's scale, and the gain is added to Progress, by which epochs
 //     end and schedules go.
 //   - A Profile collects how long steps take; FitParameterServer (or FitAllReduce) makes a Model of it.
@@ -19,7 +20,7 @@
 // state (Estimator, Estimators, Profile) gives it for a checkpoint and restores it; none of these is safe for concurrent use. Functions and
 // values may be used by several goroutines.
 //
-//	noise := estimators.Noise()
+//	noise, measured := estimators.Bound()
 //	model, err := adapt.FitParameterServer(profile.Timings(), adapt.Cluster{Bytes: 44 << 20, Servers: 2})
 //	...
 //	goodput := adapt.Goodput{Model: model, Noise: noise, InitialBatch: 64}

@@ -29,6 +29,8 @@ type State struct {
 	Biased   bool    // differences are among the measurements
 	// Unbiased is what of the sums comes from measurements that are not differences. Without Biased it is all, and is left zero.
 	Unbiased Sums `json:",omitzero"`
+	// Evidence is what bounds the noise. A State of a version without it has none, which is as if nothing had been measured for a bound.
+	Evidence Evidence `json:",omitzero"`
 }
 
 // Sums are parts of a State's.
@@ -76,6 +78,12 @@ func (e *Estimator) add(n Noise, m Measurement) {
 	if s.Weight == 0 { // a batch so small that it has no share
 		return
 	}
+	s.Evidence.decay(keep)
+	if !m.Biased {
+		if s.Evidence.add(n, 1-keep, m.Apart); s.Evidence.validate() != nil {
+			s.Evidence = Evidence{} // squares overflowed
+		}
+	}
 	if finite(s.Sqr/s.Weight) && finite(s.Var/s.Weight) {
 		e.state = s
 	}
@@ -87,6 +95,26 @@ func (e *Estimator) Noise() Noise {
 		return Noise{Sqr: 1, Var: 0}
 	}
 	return Noise{Sqr: e.state.Sqr / e.state.Weight, Var: e.state.Var / e.state.Weight}
+}
+
+// Bound is the noise that a gain may count on: the one with the smallest gain, at any scale above 1, that the measurements leave possible at a confidence
+// of 95 %, with half the noise scale. Sqr + Var is what was measured, and Sqr the largest part of it. ok is false where the measurements are
+// too few to say anything; the noise then is {Sqr: 1, Var: 0}, with a gain of 1. Differences of steps count for nothing here: their bias is not known.
+func (e *Estimator) Bound() (n Noise, ok bool) {
+	part, ok := e.state.Evidence.bound()
+	n = e.Noise()
+	total := n.Sqr + n.Var
+	if !ok || !(total > 0) {
+		return Noise{Sqr: 1, Var: 0}, false
+	}
+	part *= caution / (1 + float64((caution-1)*part))
+	return Noise{Sqr: part * total, Var: (1 - part) * total}, true
+}
+
+// Samples is how many independent blocks of measurements Bound rests on.
+func (e *Estimator) Samples() float64 {
+	_, _, samples := e.state.Evidence.estimate()
+	return samples
 }
 
 // Measured reports whether anything was measured.
@@ -125,7 +153,7 @@ func (s State) validate() error {
 	case s.Weight > 0 && (!finite(s.Sqr/s.Weight) || !finite(s.Var/s.Weight)):
 		return fmt.Errorf("Sqr is %g and Var %g with Weight %g, want finite averages", s.Sqr, s.Var, s.Weight)
 	}
-	return nil
+	return s.Evidence.validate()
 }
 
 // Estimators are one Estimator for each parameter group of a model.
@@ -173,6 +201,23 @@ func (e *Estimators) Noise() Noise {
 	}
 	return Total(noises...)
 }
+
+// GroupBound is the bound of one group: see Estimator.Bound.
+func (e *Estimators) GroupBound(i int) (n Noise, ok bool) { return e.groups[i].Bound() }
+
+// Bound is the total of the groups' bounds, which is a bound for all together; ok is false, and the gain 1, where one of them has none.
+func (e *Estimators) Bound() (n Noise, ok bool) {
+	noises := make([]Noise, len(e.groups))
+	for i, g := range e.groups {
+		if noises[i], ok = g.Bound(); !ok {
+			return Noise{Sqr: 1, Var: 0}, false
+		}
+	}
+	return Total(noises...), true
+}
+
+// Blocks is how many blocks of measurements there were since the last Discard: so it tells what is fresh.
+func (e *Estimators) Blocks() int { return e.groups[0].state.Evidence.Blocks }
 
 // Measured reports whether anything was measured.
 func (e *Estimators) Measured() bool { return e.groups[0].Measured() }

@@ -16,6 +16,9 @@ type Measurement struct {
 	// Biased says that the micro-gradients are of different steps (Difference), between which the true gradient moved.
 	Biased bool
 
+	// Apart says that the steps measured before and after this one are so far from it that it is a sample of its own.
+	Apart bool
+
 	// EffectiveCount is M·mean_i(1/mᵢ) where the micro-batches had different sizes mᵢ with the sum M, and MeanSqr is their plain mean. Zero is
 	// Count: the sizes were equal, or MeanSqr is weighted by examples.
 	EffectiveCount float64

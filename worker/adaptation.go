@@ -28,11 +28,13 @@ type adaptation struct {
 	newest     effect // of the newest step, as planned
 	idle       int    // examples of the last steps, which had no effect
 	every      uint64 // one step of so many is measured
+	stood      uint64 // the number of steps after the newest one that stood still; 0: none did
 
 	// Of the step under way.
 	global  int             // its examples on all workers
 	runs    []time.Duration // what its runs before the last one took
 	gain    float64         // what it adds to the progress
+	still   bool            // it leaves the parameters where they are
 	factors []float64       // of the learning rate, by group
 	gains   []float64       // of each group's own noise
 	rate    float64         // the learning rate, of the first group
@@ -166,9 +168,9 @@ func splitWithin(perStep, local, least, most int) batch {
 func (a *adaptation) nextStep(step kvstore.Step) kvstore.Step {
 	a.measure()
 	scale := float64(a.global) / float64(a.progress.InitialBatch)
-	a.gain = a.estimators.Noise().Gain(scale)
+	a.gain = a.gainOf(scale)
 	for g := range a.factors {
-		noise := a.estimators.Group(g)
+		noise, _ := a.estimators.GroupBound(g)
 		factor, err := adapt.Factor(a.rule, noise, scale, a.progress)
 		if err != nil || !(factor >= 0) { // the configuration was checked, and a step has examples
 			factor = 1
@@ -185,9 +187,37 @@ func (a *adaptation) nextStep(step kvstore.Step) kvstore.Step {
 		}
 	}
 	a.rate = a.trainer.cfg.Optimizer.LearningRateBy(a.trainer.steps, a.progress.Steps) * a.factors[0]
+	if a.still = a.standsStill(); a.still {
+		clear(a.factors)
+		a.gain, a.stood = 0, a.trainer.steps+1
+	}
 	step.Measure, step.Progress, step.ByProgress = a.trainer.steps%a.every == 0 || a.trainer.cfg.Store.NumWorkers() == 1, a.progress.Steps, true
 	step.Factor, step.Gain, step.Micro = of(a.factors), of(a.gains), a.trainer.microOf
 	return step
+}
+
+// gainOf is what a step of this scale counts: as much as the measurements bear out, and one where they say nothing yet.
+func (a *adaptation) gainOf(scale float64) float64 {
+	noise, _ := a.estimators.Bound()
+	return noise.Gain(scale)
+}
+
+// stillEvery is the servers' period of measuring a round with one micro-gradient against the one before, and stillFrom the first round that they measure so
+// where gradients are preconditioned.
+const (
+	stillEvery = 32
+	stillFrom  = 5
+)
+
+// standsStill reports whether the parameters stay where they are in the step under way. With one micro-gradient a step the servers compare one round in
+// 32 with the one before. Any update between the two is in their difference: the second gradient is smaller along the first one, noise and all, by
+// the curvature times the learning rate, so that the true gradient looks as if it were zero, or less. The factor of 0 in the first of the two makes them
+// two micro-gradients at the same parameters. Such a step is no progress. Where the batch cannot grow, nothing depends on the noise, and no step stands still.
+func (a *adaptation) standsStill() bool {
+	t := a.trainer
+	one := len(t.cfg.Programs) == 1 && a.batch.Accumulation == 0 || a.every > 1
+	return one && t.cfg.Store.NumWorkers() == 1 && a.cfg.Accumulation && a.cfg.MaxBatch > a.progress.InitialBatch &&
+		t.steps%stillEvery == 0 && (a.every == 1 || t.steps >= stillFrom)
 }
 
 // preconditionedEvery: with Adam's family one step in so many is measured, since the servers take a root and a reciprocal of each value for it. That
@@ -203,6 +233,7 @@ const mostFactor = 1 << 20
 type effect struct {
 	examples int     // on all workers
 	before   float64 // progress before the step
+	still    bool    // it was to have no effect
 }
 
 // correct makes the progress that of the examples whose gradients had a part in the newest step: those of overflows in float16, of contributions that the
@@ -212,9 +243,9 @@ func (a *adaptation) correct() {
 	for _, key := range t.keys {
 		examples = max(examples, t.cfg.Store.RoundExamples(key))
 	}
-	if examples != uint64(a.newest.examples) {
+	if examples != uint64(a.newest.examples) && !a.newest.still {
 		a.progress.Steps = a.newest.before
-		a.progress.Add(a.estimators.Noise().Gain(float64(examples) / float64(a.progress.InitialBatch)))
+		a.progress.Add(a.gainOf(float64(examples) / float64(a.progress.InitialBatch)))
 	}
 	if a.idle += a.newest.examples; examples > 0 {
 		a.idle = 0
@@ -249,7 +280,9 @@ func (a *adaptation) measure() {
 			return // not measured, or a worker was lost between its pushes of two keys
 		}
 		m := &step[a.groups[i]]
-		m.Count, m.Biased, m.Scale = n.Count, n.Biased, n.Examples*a.perWeight(key)/float64(a.progress.InitialBatch)
+		m.Count, m.Scale = n.Count, n.Examples*a.perWeight(key)/float64(a.progress.InitialBatch)
+		m.Apart = n.Biased
+		m.Biased = n.Biased && (t.steps < 2 || a.stood != t.steps-1) // the first step of the two has moved the parameters
 		m.MeanSqr += n.MeanSqr
 		m.SqrMean += n.SqrMean
 	}
@@ -275,7 +308,7 @@ func (a *adaptation) perWeight(key string) float64 {
 
 // stepped counts the step, as if all its examples had an effect: measure corrects that.
 func (a *adaptation) stepped() {
-	a.newest = effect{a.global, a.progress.Steps}
+	a.newest = effect{a.global, a.progress.Steps, a.still}
 	a.progress.Add(a.gain)
 	a.step++
 }
@@ -287,7 +320,7 @@ func (a *adaptation) epochDone() bool { return a.progress.Done(a.epochs) }
 func (a *adaptation) stepsOfEpoch(workers int) int {
 	gain := a.gain
 	if gain == 0 {
-		gain = a.estimators.Noise().Gain(a.scale(workers))
+		gain = a.gainOf(a.scale(workers))
 	}
 	left := math.Ceil((a.progress.EpochEnd(a.epochs) - a.progress.Steps) / max(gain, 1e-9))
 	return a.step + int(min(max(left, 0), 1<<30))

@@ -49,6 +49,9 @@ type AdaptConfig struct {
 	WarmupEpochs float64
 	// Smoothing of the noise's averages; 0: 0.999.
 	Smoothing float64
+	// Model predicts the seconds of a step, where they are known before: rank 0's choices then repeat, as far as the measured noise does. nil: it is fitted to what
+	// rank 0 measures. Only rank 0's counts.
+	Model adapt.Model
 	// Decisions, if any, are taken in place of rank 0's choices, so that a job repeats bit for bit: the log of a job has its decisions.
 	Decisions []Decision
 

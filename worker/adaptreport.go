@@ -19,14 +19,15 @@ func (d *decider) report(nodes, workers int) {
 		return
 	}
 	d.reported = now
-	i, noise := a.info(workers), a.estimators.Noise()
+	i := a.info(workers)
+	noise, bounded := a.estimators.Bound()
 	limits := a.cfg.limits()
 	r := control.Adaptation{
 		Step: a.trainer.Steps(), Workers: workers, Nodes: nodes, LocalBatch: i.LocalBatch, Accumulation: i.Accumulation, GlobalBatch: i.Batch, InitialBatch: i.InitialBatch,
 		Scale: i.Scale, Gain: i.Gain, Progress: i.Progress, WishedWorkers: d.workers, WishReason: d.reason, ChangeSeconds: d.changeSeconds(),
 		Limits: &control.AdaptationLimits{MaxBatch: limits.MaxBatch, MinLocal: limits.MinLocal, MaxLocal: a.maxLocal(), Accumulation: limits.Accumulation},
 	}
-	if a.estimators.Measured() {
+	if bounded {
 		r.Noise = &control.AdaptationNoise{Sqr: noise.Sqr, Var: noise.Var}
 		if !math.IsInf(i.NoiseScale, 0) {
 			r.NoiseScale = i.NoiseScale

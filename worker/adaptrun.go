@@ -215,19 +215,21 @@ type AdaptInfo struct {
 	Accumulation int     // runs of a step before its last one
 	Scale        float64 // Batch / InitialBatch
 	Gain         float64 // scale-invariant steps that a full step is worth, in [1, Scale]
-	NoiseScale   float64 // φ in examples; +Inf where nothing but noise was seen, NaN where nothing was measured
-	Biased       bool    // the noise was estimated from differences of steps
-	Progress     float64 // in scale-invariant steps, since the job began
-	Goodput      float64 // of the epoch so far, in examples a second at the initial batch
+	// NoiseScale is φ in examples, as far as the measurements bear it out: it is at least so large, with a confidence of 95 %. Gain follows from it. NaN: it is
+	// not measured yet, and Gain is 1.
+	NoiseScale float64
+	Biased     bool    // the newest measurements are differences of steps, which do not count for NoiseScale
+	Progress   float64 // in scale-invariant steps, since the job began
+	Goodput    float64 // of the epoch so far, in examples a second at the initial batch
 }
 
 func (a *adaptation) info(workers int) AdaptInfo {
-	noise := a.estimators.Noise()
+	noise, bounded := a.estimators.Bound()
 	i := AdaptInfo{
 		InitialBatch: a.progress.InitialBatch, Batch: a.batch.perStep() * workers, LocalBatch: a.batch.LocalBatch, Accumulation: a.batch.Accumulation,
 		Scale: a.scale(workers), Gain: noise.Gain(a.scale(workers)), NoiseScale: noise.Scale(a.progress.InitialBatch), Biased: a.estimators.Biased(), Progress: a.progress.Steps,
 	}
-	if !a.estimators.Measured() {
+	if !bounded {
 		i.NoiseScale = math.NaN()
 	}
 	return i

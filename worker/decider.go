@@ -13,6 +13,7 @@ type decider struct {
 	model   adapt.Model // nil: not fitted
 	fitted  time.Time   // when
 	since   int         // examples of the job since the last choice
+	blocks  int         // of measurements, when the batch or the workers last changed
 	wish    batch       // what the workers are to change to
 	wishing bool
 	workers int // that rank 0 wishes the job to have; 0: no wish
@@ -29,7 +30,9 @@ const (
 	refitAfter    = 30 * time.Second
 	choicesOfPass = 8    // at most so many choices in a pass over the data
 	worthIt       = 1.05 // a change must promise so much more goodput
-	leastSteps    = 8    // measured with the present batch before another one is chosen
+	leastSteps    = 8    // timed with the present batch before another one is chosen
+	leastFresh    = 4    // blocks of measurements with the present batch before a larger one is chosen
+	mostChange    = 2    // a batch is at most so many times the one before, or that part of it
 )
 
 func (d *decider) init(a *adaptation) {
@@ -47,6 +50,7 @@ func (d *decider) now() time.Time {
 // changed drops what was true of the steps before: the batch, the programs, the pass or the workers are others now.
 func (d *decider) changed() {
 	d.wishing = false
+	d.blocks = d.a.estimators.Blocks()
 	d.profile.changed()
 }
 
@@ -92,6 +96,9 @@ func (d *decider) choose(nodes, workers int) error {
 		d.model, d.fitted = model, now
 	}
 	d.wishWorkers(nodes, workers)
+	if _, ok := a.estimators.Bound(); !ok {
+		return nil // the noise is not measured yet: the batch stays
+	}
 	for len(a.cfg.Decisions) == 0 && a.cfg.MaxBatch > 0 { // until programs for the best batch are there
 		best, ok := d.best(nodes, workers)
 		if !ok || best == a.batch {
@@ -110,9 +117,19 @@ func (d *decider) choose(nodes, workers int) error {
 	return nil
 }
 
-// goodput is that of the job by what is known now.
+// goodput is that of the job by what is known now: a gain counts as far as the measurements bear it out.
 func (d *decider) goodput() adapt.Goodput {
-	return adapt.Goodput{Model: d.model, Noise: d.a.estimators.Noise(), InitialBatch: d.a.progress.InitialBatch}
+	noise, _ := d.a.estimators.Bound()
+	return adapt.Goodput{Model: d.model, Noise: noise, InitialBatch: d.a.progress.InitialBatch}
+}
+
+// fresh reports whether enough was measured since the batch last changed that it may grow again.
+func (d *decider) fresh() bool {
+	n := d.a.estimators.Blocks()
+	if n < d.blocks { // all was forgotten since
+		d.blocks = 0
+	}
+	return n-d.blocks >= leastFresh
 }
 
 func (d *decider) limits() adapt.Limits {
@@ -123,25 +140,43 @@ func (d *decider) limits() adapt.Limits {
 
 func (d *decider) fit() (adapt.Model, error) {
 	timings := d.profile.Timings()
-	if d.a.cfg.model != nil {
+	switch {
+	case d.a.cfg.Model != nil:
+		return d.a.cfg.Model, nil
+	case d.a.cfg.model != nil:
 		return d.a.cfg.model(timings)
 	}
 	at := d.a.trainer.cfg.Store.Topology()
 	return adapt.FitParameterServer(timings, adapt.Cluster{Bytes: max(1, int64(d.a.trainer.exchange.total)), Servers: max(1, at.Servers), SharedMemory: at.Together})
 }
 
-// best is the batch with the highest goodput that is worth the change.
+// best is the batch with the highest goodput that is worth the change. It is at most twice the present one, or half of it, and not larger before there
+// are fresh measurements.
 func (d *decider) best(nodes, workers int) (b batch, ok bool) {
 	a := d.a
-	g := d.goodput()
-	choice, err := g.Best(nodes, workers, d.limits())
+	g, limits := d.goodput(), d.limits()
+	per := a.batch.perStep()
+	most := per * workers
+	if d.fresh() {
+		most *= mostChange
+	}
+	limits.MaxBatch = min(limits.MaxBatch, max(most, a.progress.InitialBatch))
+	choice, err := g.Best(nodes, workers, limits)
 	if err != nil {
 		return b, false // no batch of these workers is within the limits
 	}
 	b = batch{LocalBatch: choice.LocalBatch, Accumulation: choice.Accumulation}
 	goodput := choice.Goodput
-	if near, rate := d.near(g, nodes, workers, choice); rate > 0 {
+	if near, rate := d.near(g, nodes, workers, choice, limits); rate > 0 {
 		b, goodput = near, rate
+	}
+	if least := (per-1)/mostChange + 1; b.perStep() < least {
+		local, accumulation, ok := limits.Nearest(a.progress.InitialBatch, workers, least)
+		if !ok {
+			return b, false
+		}
+		b = batch{local, accumulation}
+		goodput = g.At(nodes, workers, local, accumulation)
 	}
 	if now := g.At(nodes, workers, a.batch.LocalBatch, a.batch.Accumulation); goodput <= worthIt*now {
 		return b, false
@@ -150,9 +185,9 @@ func (d *decider) best(nodes, workers int) (b batch, ok bool) {
 }
 
 // near is the best batch beside the choice that fills programs of the sizes that there are to be; rate 0: there is none within the limits.
-func (d *decider) near(g adapt.Goodput, nodes, workers int, choice adapt.Choice) (b batch, rate float64) {
+func (d *decider) near(g adapt.Goodput, nodes, workers int, choice adapt.Choice, limits adapt.Limits) (b batch, rate float64) {
 	a := d.a
-	p, limits := a.programs, d.limits()
+	p := a.programs
 	above := p.sizeFor(choice.LocalBatch) * p.devices
 	for _, local := range []int{above, above * 3 / 4, above * 2 / 3} { // the sizes below 2ⁿ and 3·2ⁿ
 		if local < 1 || p.sizeFor(local)*p.devices != local {
