@@ -46,12 +46,14 @@ func (s *store) init(ctx context.Context, d wire.Declare, value []float32) error
 	if err != nil {
 		return err
 	}
-	if err := k.initOrAwait(ctx, value); err != nil {
+	round, err := k.initOrAwait(ctx, value)
+	if err != nil {
 		return err
 	}
-	if err := k.findRound(ctx); err != nil {
-		return err
+	if s.async {
+		round = 0
 	}
+	k.setRound(round)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keys[d.Name] = k
@@ -181,22 +183,37 @@ func (k *key) initHead(i int) wire.InitShard {
 }
 
 // initOrAwait initialises the shards if this worker leads (its rank is 0), else waits until the leader has. If the leader is lost meanwhile, the
-// next one goes on with its own values; a shard that is initialised already keeps its value.
-func (k *key) initOrAwait(ctx context.Context, value []float32) error {
+// next one goes on with its own values; a shard that is initialised already keeps its value. It returns how many rounds have closed. No round can close
+// without this worker, so all shards agree.
+func (k *key) initOrAwait(ctx context.Context, value []float32) (round uint64, err error) {
 	s := k.s
 	leads := func(wire.Membership) bool { return s.leader() == s.NodeID() }
+	await := func(ctx context.Context) (err error) {
+		round, err = k.awaitShards(ctx)
+		return err
+	}
 	for !leads(wire.Membership{}) {
-		changed, err := s.whileFollowing(ctx, leads, k.awaitShards)
+		changed, err := s.whileFollowing(ctx, leads, await)
 		if !changed {
-			return err
+			return round, err
 		}
 	}
 	return k.initShards(ctx, value)
 }
 
+// roundOf notes the rounds of the first shard, from the answer to its InitShard or AwaitShard.
+func roundOf(round *uint64) func(c *call, i int) error {
+	return func(c *call, i int) error {
+		if a, ok := c.answer.(*wire.Ack); ok && i == 0 {
+			*round = a.Revision
+		}
+		return nil
+	}
+}
+
 // initShards gives every shard its first value. A nil value is all zeros.
-func (k *key) initShards(ctx context.Context, value []float32) error {
-	return k.inBatches(ctx, "init", func(c *call, i int) error {
+func (k *key) initShards(ctx context.Context, value []float32) (round uint64, err error) {
+	err = k.inBatches(ctx, "init", func(c *call, i int) error {
 		head := k.initHead(i)
 		head.Zeros = value == nil
 		c.request, c.origin, c.answer = &head, &head.Origin, &wire.Ack{}
@@ -206,7 +223,8 @@ func (k *key) initShards(ctx context.Context, value []float32) error {
 		var r alignedBuffer
 		c.payload = [][]byte{r.floats(k.s.native, k.shardValues(i, value))}
 		return k.fitsFrame("init", i, len(c.payload[0]))
-	}, nil)
+	}, roundOf(&round))
+	return round, err
 }
 
 // shardValues returns shard i's part of the whole key's value: a subslice, or a copy for rows.
@@ -244,12 +262,13 @@ func (k *key) putShardValues(i int, value, part []float32) {
 func (k *key) shardRows(i int) int { return int(k.shards[i].Length) / k.rowLen }
 
 // awaitShards waits until rank 0 has given every shard a value.
-func (k *key) awaitShards(ctx context.Context) error {
-	return k.inBatches(ctx, "init", func(c *call, i int) error {
+func (k *key) awaitShards(ctx context.Context) (round uint64, err error) {
+	err = k.inBatches(ctx, "init", func(c *call, i int) error {
 		head := wire.AwaitShard{Origin: k.origin(i, 0), WaitMillis: k.s.waitMillis()}
 		c.request, c.origin, c.answer = &head, &head.Origin, &wire.Ack{}
 		return nil
-	}, nil)
+	}, roundOf(&round))
+	return round, err
 }
 
 // shardsAtOnce is how many shards of a key are initialised, read or written at one time: enough to keep servers and connections busy, few enough

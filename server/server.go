@@ -30,7 +30,7 @@ type Config struct {
 	// Env looks up the environment variables that describe the job, such as DMLC_PS_ROOT_URI. Default: os.Getenv.
 	Env func(name string) string
 
-	MaxShards int           // maximum number of shards. Default: 1 Mi
+	MaxShards int           // maximum number of shards, backups included. Default: 2 Mi
 	MaxBytes  int64         // maximum size of all values and indices of rows together, without optimizer state. Default: 16 GiB
 	MaxWait   time.Duration // maximum time that a request waits, whatever it asks for. Default: 1 h
 	// ExplainAfter is how long a request waits before the log says, from time to time, whom it waits for. Default: 5 s.

@@ -17,36 +17,37 @@ type backupState struct {
 // noBackup is the state of a shard without one.
 var noBackup = backupState{Backup: wire.NoServer}
 
-// byKey lists the placed keys by ID.
-func (p *planner) byKey() []*placed {
-	list := make([]*placed, len(p.keys))
-	for _, k := range p.keys {
-		list[k.plan.Key] = k
-	}
-	return list
-}
+// byKey lists the placed keys by ID. The list is the planner's own.
+func (p *planner) byKey() []*placed { return p.list }
 
 // weight is the load of a shard when backups are assigned: a shard of an open vocabulary has no values yet.
 func weight(s *wire.ShardPlace) uint64 { return s.Length + 1024 }
 
-// loads counts the values that servers hold for primaries and for backups, and those of each server's primaries that each other one backs.
-func (p *planner) loads() (primary, backup []uint64, pairs [][]uint64) {
+// filling reports whether the backup is being filled with a shard that has a value.
+func (x *backupState) filling() bool { return x.Backup != wire.NoServer && x.Used && !x.Ready }
+
+// loads counts the values that servers hold for primaries and for backups, and those of each server's primaries that each other one backs; and the
+// backups that are being filled.
+func (p *planner) loads() (primary, backup []uint64, pairs [][]uint64, filling int) {
 	n := len(p.load)
 	primary, backup, pairs = make([]uint64, n), make([]uint64, n), make([][]uint64, n)
 	for i := range pairs {
 		pairs[i] = make([]uint64, n)
 	}
-	for _, k := range p.keys {
+	for _, k := range p.list {
 		for i := range k.plan.Shards {
-			s := &k.plan.Shards[i]
+			s, x := &k.plan.Shards[i], k.backupState(i)
 			primary[s.Server] += s.Length
-			if b := k.backupState(i).Backup; b != wire.NoServer {
+			if b := x.Backup; b != wire.NoServer {
 				backup[b] += weight(s)
 				pairs[s.Server][b] += weight(s)
 			}
+			if x.filling() {
+				filling++
+			}
 		}
 	}
-	return primary, backup, pairs
+	return primary, backup, pairs, filling
 }
 
 func (k *placed) backupState(i int) backupState {
@@ -86,6 +87,9 @@ func (p *planner) back(used bool, keys ...*placed) (changed []*placed) {
 				continue
 			}
 			x.Backup, x.Ready = best, false
+			if x.filling() {
+				p.filling++
+			}
 			p.backed[best] += weight(s)
 			p.pairs[s.Server][best] += weight(s)
 			did = true
@@ -114,29 +118,30 @@ func (p *planner) lose(rank uint32) (changed []*placed, err error) {
 	if p.living() == 0 {
 		return nil, fmt.Errorf("no server is left")
 	}
-	for _, k := range p.byKey() {
-		did := false
-		k.renew()
+	moved := make([]bool, len(p.list)) // by key: it is in changed
+	for _, k := range p.list {
 		for i := range k.plan.Shards {
-			s, x := &k.plan.Shards[i], k.backupState(i)
+			server, x := k.plan.Shards[i].Server, k.backupState(i)
 			switch {
-			case s.Server == rank && (x.Backup == wire.NoServer || x.Used && !x.Ready):
+			case server == rank && (x.Backup == wire.NoServer || x.Used && !x.Ready):
 				return nil, fmt.Errorf("key %q shard %d of %d has no complete copy left: %s", k.plan.Name, i, len(k.plan.Shards), lacks(x))
-			case s.Server == rank:
-				s.Server = x.Backup
-			case x.Backup != rank:
+			case server != rank && x.Backup != rank:
 				continue
 			}
+			if !moved[k.plan.Key] {
+				moved[k.plan.Key] = true
+				changed = append(changed, k)
+				k.renew()
+			}
+			if server == rank {
+				k.plan.Shards[i].Server = x.Backup
+			}
 			k.spots[i].Backup, k.spots[i].Ready = wire.NoServer, false
-			did = true
-		}
-		if did {
-			changed = append(changed, k)
 		}
 	}
 	p.recount()
-	for _, k := range p.back(true, p.byKey()...) {
-		if !slices.Contains(changed, k) {
+	for _, k := range p.back(true, p.list...) {
+		if !moved[k.plan.Key] {
 			changed = append(changed, k)
 		}
 	}
@@ -157,13 +162,13 @@ func (p *planner) enter(rank uint32) (changed []*placed) {
 	return p.back(true, p.byKey()...)
 }
 
-func (p *planner) recount() { p.load, p.backed, p.pairs = p.loads() }
+func (p *planner) recount() { p.load, p.backed, p.pairs, p.filling = p.loads() }
 
 // even moves shards to servers that have less than others, one step: a shard goes to a server by being backed there first and then
 // by a change of roles. It returns the keys that it changed; none: there is nothing to do, or it waits for backups.
 func (p *planner) even() (changed []*placed) {
 	n := uint64(p.living())
-	if !p.backups || n < 2 {
+	if !p.backups || n < 2 || p.filling > 0 { // one step after the other
 		return nil
 	}
 	var total uint64
@@ -171,17 +176,14 @@ func (p *planner) even() (changed []*placed) {
 		total += l
 	}
 	mean := total / n
-	touched := map[*placed]bool{}
-	for _, k := range p.byKey() {
-		for i := range k.plan.Shards {
-			if x := k.backupState(i); x.Backup != wire.NoServer && x.Used && !x.Ready {
-				return nil // one step after the other
-			}
+	touch := func(k *placed) (first bool) {
+		if first = len(changed) == 0 || changed[len(changed)-1] != k; first {
+			changed = append(changed, k)
 		}
+		return first
 	}
 	// Roles first: a shard whose backup has room changes places with it.
 	for _, k := range p.byKey() {
-		k.renew()
 		for i := range k.plan.Shards {
 			s, x := &k.plan.Shards[i], k.backupState(i)
 			if x.Backup == wire.NoServer || !x.Ready || !helps(p.load[s.Server], p.load[x.Backup], s.Length, mean) {
@@ -189,13 +191,15 @@ func (p *planner) even() (changed []*placed) {
 			}
 			p.load[s.Server] -= s.Length
 			p.load[x.Backup] += s.Length
+			if touch(k) {
+				k.renew()
+			}
 			k.spots[i].Backup, k.spots[i].Ready = s.Server, false
-			s.Server = x.Backup
-			touched[k] = true
+			k.plan.Shards[i].Server = x.Backup
 		}
 	}
 	// Then backups, of shards on servers that have too much, to those that have too little of both.
-	if len(touched) == 0 {
+	if len(changed) == 0 {
 		load := slices.Clone(p.load)
 		for _, k := range p.byKey() {
 			for i := range k.plan.Shards {
@@ -207,18 +211,12 @@ func (p *planner) even() (changed []*placed) {
 				load[s.Server] -= s.Length
 				load[least] += s.Length
 				k.spots[i].Backup, k.spots[i].Ready = least, false
-				touched[k] = true
+				touch(k)
 			}
 		}
 	}
-	if len(touched) == 0 {
-		return nil
-	}
-	p.recount()
-	for _, k := range p.byKey() {
-		if touched[k] {
-			changed = append(changed, k)
-		}
+	if len(changed) > 0 {
+		p.recount()
 	}
 	return changed
 }
@@ -249,8 +247,14 @@ func (k *placed) renew() {
 // filled records that a backup is complete, as its primary reports.
 func (p *planner) filled(k *placed, shard uint32, ok bool) {
 	x := &k.spots[shard]
+	if x.filling() {
+		p.filling--
+	}
 	x.Ready = ok
 	x.Used = x.Used || ok
+	if x.filling() {
+		p.filling++
+	}
 }
 
 // filled handles the report of a primary that backups have its shards.

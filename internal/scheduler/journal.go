@@ -118,6 +118,7 @@ func (c *Core) record() {
 		c.put(nodeKey(n.Node), keptNode{n.Member, n.wanted, n.process, n.nonce, n.state, n.why, !n.joinBy.IsZero()})
 	}
 	for _, k := range c.dirty.places {
+		k.dirty = false
 		c.put(fmt.Sprintf("place/%08d", k.plan.Key), k.kept())
 	}
 	if c.dirty.job || len(c.dirty.nodes) > 0 {

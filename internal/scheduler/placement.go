@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/joblog"
@@ -16,9 +15,8 @@ const maxPlaces = 40_000
 // places answers where the shards of keys are, from one on.
 func (p *planner) places(from, placement uint64) *wire.Places {
 	m := &wire.Places{Placement: placement, Next: from, Keys: uint64(len(p.keys))}
-	list := p.byKey()
 	for ; m.Next < m.Keys; m.Next++ {
-		k := list[m.Next]
+		k := p.list[m.Next]
 		if len(m.Places) > 0 && len(m.Places)+len(k.plan.Shards) > maxPlaces {
 			return m
 		}
@@ -49,7 +47,8 @@ func (c *Core) serverOf(rank uint32) uint64 {
 // keepPlaces marks the record of a key's places as changed.
 func (c *Core) keepPlaces(keys ...*placed) {
 	for _, k := range keys {
-		if !slices.Contains(c.dirty.places, k) {
+		if !k.dirty {
+			k.dirty = true
 			c.dirty.places = append(c.dirty.places, k)
 		}
 	}
@@ -80,20 +79,8 @@ func (c *Core) moveOn() {
 			c.changed()
 			return
 		}
-		c.unsteady = c.plan.filling()
+		c.unsteady = c.plan.filling > 0
 	}
-}
-
-// filling reports whether a backup is being filled.
-func (p *planner) filling() bool {
-	for _, k := range p.keys {
-		for _, x := range k.spots {
-			if x.Backup != wire.NoServer && x.Used && !x.Ready {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // replaceServer goes on without a server: the backups of its shards become primaries.

@@ -30,8 +30,10 @@ type planner struct {
 	backups bool
 	backed  []uint64
 	pairs   [][]uint64
+	filling int // backups that are being filled
 	keys    map[string]*placed
-	hash    uint64 // of the plans so far
+	list    []*placed // of keys, by ID
+	hash    uint64    // of the plans so far
 }
 
 type placed struct {
@@ -39,6 +41,7 @@ type placed struct {
 	table string
 	by    string        // who declared it
 	spots []backupState // of the shards' backups; nil: there are none
+	dirty bool          // its places are among the records to be kept
 }
 
 func newPlanner(servers int) planner {
@@ -84,7 +87,7 @@ func (p *planner) declare(d *wire.Declare, by string, generation uint64) wire.Me
 	case d.Form == wire.FormDense && d.Size > maxKeySize, d.Form == wire.FormRows && d.Size > maxRowSize:
 		return refuse(wire.CodeSize, "%d values need more than %d shards, the maximum", d.Size, maxShards)
 	case len(p.keys) >= maxKeys:
-		return refuse(wire.CodeBusy, "the job has %d keys already", maxKeys)
+		return refuse(wire.CodeFull, "the job has %d keys, the most that a job may have", maxKeys)
 	}
 	k := &wire.KeyPlan{Key: uint64(len(p.keys)), Form: d.Form, Rule: d.Rule, Size: d.Size, RowLen: d.RowLen, Name: d.Name}
 	switch d.Form {
@@ -102,6 +105,7 @@ func (p *planner) declare(d *wire.Declare, by string, generation uint64) wire.Me
 	k.Hash = p.hash
 	at := &placed{plan: k, table: d.Table, by: by}
 	p.keys[d.Name] = at
+	p.list = append(p.list, at)
 	p.back(false, at)
 	return k
 }

@@ -86,6 +86,9 @@ func (c *Core) growTo(ranks int) {
 
 // grow adds vacant ranks of servers.
 func (p *planner) grow(ranks int) {
+	if len(p.load) >= ranks {
+		return
+	}
 	for len(p.load) < ranks {
 		p.load = append(p.load, 0)
 		p.gone = append(p.gone, true)
@@ -150,14 +153,14 @@ func (c *Core) serverStatus() (list []control.ServerStatus) {
 		}
 		list = append(list, s)
 	}
-	for _, k := range c.plan.keys { // sums: the order does not matter
+	for _, k := range c.plan.list {
 		for i := range k.plan.Shards {
 			s, x := &k.plan.Shards[i], k.backupState(i)
 			list[s.Server].Shards++
 			list[s.Server].Values += s.Length
 			if x.Backup != wire.NoServer {
 				list[x.Backup].Backups++
-				if x.Used && !x.Ready {
+				if x.filling() {
 					list[x.Backup].Filling++
 				}
 			}

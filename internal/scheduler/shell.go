@@ -167,9 +167,9 @@ func (s *shell) reportStop(core *Core) {
 	}
 }
 
-// more takes the requests that have come already, so that one write covers them all.
+// more takes the requests that have come already, so that one write covers them all, and one look at the deadlines.
 func (s *shell) more(core *Core) {
-	for s.state != nil && len(s.held) < maxBatch {
+	for len(s.held) < maxBatch {
 		select {
 		case r := <-s.begin:
 			s.take(core, r)

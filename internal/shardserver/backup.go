@@ -21,6 +21,7 @@ type incomingShard struct {
 	mode   uint8
 	guard  *shard.Guard
 	bytes  int64
+	of     *membership // whose members the shard has
 }
 
 func leftOf(left map[uint64]uint64) (list []wire.NodeCount) {
@@ -150,6 +151,9 @@ func (c *call) serveFill(ctx context.Context) error {
 	if s.err != nil {
 		return s.err
 	}
+	if e := s.entries[at]; e != nil && m.Whole > 0 && e.filledBy(m.Node, m.Number) {
+		return c.answerAck() // a repeated request
+	}
 	if old := s.incoming[at]; old != nil {
 		if old.from == m.Node && old.number > m.Number {
 			return refuse(wire.CodeGap, "fill: %v: got number %d, want at least %d", cfg, m.Number, old.number)
@@ -184,8 +188,30 @@ func (c *call) serveFill(ctx context.Context) error {
 		s.bytes.Add(-int64(4 * cfg.Length))
 		return err
 	}
-	s.incoming[at] = &incomingShard{shard: sh, cfg: sh.Config(), from: m.Node, number: m.Number, base: m.Base, config: m.Config, mode: m.Mode, guard: x.Guard, bytes: int64(4 * cfg.Length)}
+	s.incoming[at] = &incomingShard{shard: sh, cfg: sh.Config(), from: m.Node, number: m.Number, base: m.Base, config: m.Config, mode: m.Mode, guard: x.Guard, bytes: int64(4 * cfg.Length), of: v}
+	if m.Whole > 0 {
+		if err := c.fillWhole(at, x.Arrays()); err != nil {
+			return err
+		}
+	}
 	return c.answerAck()
+}
+
+// fillWhole gives an incoming shard its arrays, which its Fill has brought, and installs it. The caller holds mu.
+func (c *call) fillWhole(at shardID, arrays int) error {
+	x, whole := c.s.incoming[at], uint64(c.fill.Whole)
+	if x.cfg.Form == wire.FormOpen || whole != uint64(arrays)*x.cfg.Length {
+		c.s.dropIncoming(at)
+		return refuse(wire.CodeSize, "fill: %v: got %d values, want %d arrays", x.cfg, whole, arrays)
+	}
+	values := c.data.Float32s(int(whole))
+	for i := range arrays {
+		if err := x.shard.WriteFill(i, 0, values[i*int(x.cfg.Length):(i+1)*int(x.cfg.Length)]); err != nil {
+			c.s.dropIncoming(at)
+			return err
+		}
+	}
+	return c.s.installLocked(at, x)
 }
 
 // dropIncoming drops an incoming shard. The caller holds mu.
@@ -265,6 +291,11 @@ func (e *entry) filledBy(node, number uint64) bool {
 func (s *Server) install(at shardID, x *incomingShard) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.installLocked(at, x)
+}
+
+// installLocked is install for a caller that holds mu.
+func (s *Server) installLocked(at shardID, x *incomingShard) error {
 	if s.err != nil {
 		return s.err
 	}
@@ -276,8 +307,10 @@ func (s *Server) install(at shardID, x *incomingShard) error {
 		return refuse(wire.CodeMoved, "fill part: %v: node %d is not its primary in placement %d", x.cfg, x.from, s.placement.number)
 	}
 	v := s.membership.Load()
-	if err := x.shard.SetMembers(v.generation, v.members); err != nil {
-		return err
+	if x.of != v {
+		if err := x.shard.SetMembers(v.generation, v.members); err != nil {
+			return err
+		}
 	}
 	delete(s.incoming, at)
 	if s.entries[at] != nil {

@@ -127,3 +127,20 @@ func TestBackupRefusesWhatDoesNotBelong(t *testing.T) {
 	r.refused(&wire.Fill{Copy: copyOf(1, 1), Number: 2, Mode: wire.ModeSync, Init: wire.InitShard{Origin: wire.Origin{Key: 8}}}, nil, wire.CodeMalformed)
 	r.must(record(1, 1, 3), floats(3, 4))
 }
+
+// A small shard comes whole with its Fill. A repeated one changes nothing, not even after rounds have followed.
+func TestASmallBackupComesInOneMessage(t *testing.T) {
+	r, place := newBackup(t)
+	fill := &wire.Fill{Copy: copyOf(1, 1), Number: 1, Mode: wire.ModeSync, Round: 3, Whole: 2, Init: wire.InitShard{
+		Origin: wire.Origin{Key: 7}, Form: wire.FormDense, Rule: wire.RuleOptimizer, Length: 2, Size: 2, Shards: 1, Zeros: true, Name: "w"},
+		Members: []wire.FillMember{{Node: 10, Counted: 3, Known: true}}}
+	r.must(fill, floats(1, 2))
+	r.must(record(1, 1, 3), floats(5, 6))
+	r.must(fill, floats(1, 2))
+	short := *fill
+	short.Number, short.Init.Length, short.Init.Size = 2, 3, 3
+	r.refused(&short, floats(1, 2), wire.CodeSize)
+	r.refused(&wire.Fill{Copy: copyOf(1, 1), Number: 2, Mode: wire.ModeSync, Whole: smallFill + 1}, make([]byte, 4*(smallFill+1)), wire.CodeSize)
+	place(2, 1, wire.NoServer)
+	r.wantValue(0, 7, 4, 5, 6)
+}

@@ -177,6 +177,13 @@ func (c *call) answerAck() error {
 	return nil
 }
 
+// answerRounds answers with an Ack that says how many rounds of a shard have closed.
+func (c *call) answerRounds(e *entry) error {
+	c.ack = wire.Ack{Generation: c.s.membership.Load().generation, Revision: e.shard.Rounds()}
+	c.message = &c.ack
+	return nil
+}
+
 func (c *call) answer(m wire.Message, payload []byte) error {
 	c.message, c.payload[0], c.filled = m, payload, len(payload) > 0
 	c.answering(len(payload))
@@ -303,6 +310,11 @@ func (c *call) check(kind wire.Kind, n int) (err error) {
 		c.origin = &c.readProfile.Origin
 	case wire.KindReplicate:
 		size, err = c.prepareReplicate()
+	case wire.KindFill:
+		if c.fill.Whole > smallFill {
+			return refuse(wire.CodeSize, "fill: key %d shard %d: got %d values in one message, want at most %d", c.fill.Key, c.fill.Shard, c.fill.Whole, smallFill)
+		}
+		size = 4 * uint64(c.fill.Whole)
 	case wire.KindFillPart:
 		size, err = c.prepareFillPart()
 	}

@@ -14,7 +14,7 @@ import (
 
 // Config configures a server. The zero value of a field takes the default beside it.
 type Config struct {
-	MaxShards int           // most shards: 1 Mi
+	MaxShards int           // most shards, backups included: 2 Mi, so that two servers hold a job's most keys with their backups
 	MaxBytes  int64         // most bytes of values and indices of rows, without optimizer state: 16 GiB
 	MaxWait   time.Duration // the longest wait of a request, whatever it asks for: 1 h
 	// ExplainAfter is how long requests wait before the log says for whom, and the time between two such lines: 5 s.
@@ -63,7 +63,7 @@ var (
 
 func (c Config) withDefaults() Config {
 	if c.MaxShards <= 0 {
-		c.MaxShards = 1 << 20
+		c.MaxShards = 2 << 20
 	}
 	if c.MaxBytes <= 0 {
 		c.MaxBytes = 16 << 30

@@ -26,7 +26,7 @@ func (c *call) serveInit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.answerAck()
+	return c.answerRounds(e)
 }
 
 // create returns the shard that m describes, and whether it is new.
@@ -57,7 +57,7 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 		return e, false, sameShard(e.cfg, &cfg)
 	}
 	if len(s.entries) >= s.cfg.MaxShards {
-		return nil, false, refuse(wire.CodeBusy, "init of %v: this server has %d shards, want at most %d", cfg, len(s.entries), s.cfg.MaxShards)
+		return nil, false, refuse(wire.CodeFull, "init of %v: this server has %d shards, want at most %d", cfg, len(s.entries), s.cfg.MaxShards)
 	}
 	if err := s.reserve(int64(4 * cfg.Length)); err != nil {
 		return nil, false, refuse(wire.CodeFull, "init of %v: %v", cfg, err)
@@ -146,7 +146,7 @@ func (c *call) serveAwaitShard(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			return c.answerAck()
+			return c.answerRounds(e)
 		}
 	} else if s.placement != nil {
 		if x, ok := s.placement.assignmentOf(at, uint32(s.peers.Rank())); ok && x.role != primary {
@@ -173,7 +173,13 @@ func (c *call) serveAwaitShard(ctx context.Context) error {
 	defer timer.Stop()
 	select {
 	case <-a.created:
-		return c.answerAck()
+		s.mu.RLock()
+		e := s.entries[at]
+		s.mu.RUnlock()
+		if e == nil {
+			return refuse(wire.CodeMoved, "await of key %d shard %d: another server has this shard", m.Key, m.Shard)
+		}
+		return c.answerRounds(e)
 	case <-s.done:
 		return s.ended()
 	case <-ctx.Done():

@@ -45,6 +45,15 @@ type placement struct {
 	number uint64
 	nodes  map[uint32]uint64 // nodes of servers, by rank
 	at     map[shardID]wire.Place
+	known  uint64 // keys below it are all in at
+}
+
+// add adds the places of keys from known on.
+func (p *placement) add(got *wire.Places) {
+	for _, x := range got.Places {
+		p.at[shardID{x.Key, x.Shard}] = x
+	}
+	p.known = max(p.known, got.Next)
 }
 
 // assignmentOf returns the assignment of the server of rank me for a shard, or false if the key is not known yet.
@@ -136,37 +145,84 @@ func (s *Server) assignmentOf(ctx context.Context, at shardID) (assignment, erro
 	if !s.membership.Load().hasBackups() {
 		return assignment{}, nil
 	}
-	for again := false; ; again = true {
+	for last := false; ; {
 		s.mu.RLock()
 		p := s.placement
 		var x assignment
 		known := false
 		if p != nil {
 			x, known = p.assignmentOf(at, uint32(s.peers.Rank()))
+			last = last || at.key < p.known
 		}
 		s.mu.RUnlock()
 		if known {
 			return x, nil
 		}
-		if again {
+		if last {
 			return assignment{}, refuse(wire.CodeUnknownKey, "key %d shard %d has no server", at.key, at.index)
 		}
-		ctx, cancel := context.WithTimeout(ctx, s.cfg.CatchUp)
-		got, err := s.peers.Places(ctx, at.key)
-		cancel()
-		if err != nil {
-			return assignment{}, refuse(wire.CodeUnavailable, "key %d shard %d: %v", at.key, at.index, err)
+		reading, mine := s.newKeys.join()
+		if mine {
+			ctx, cancel := context.WithTimeout(ctx, s.cfg.CatchUp)
+			err := s.readNewKeys(ctx)
+			cancel()
+			s.newKeys.end(reading)
+			if err != nil {
+				return assignment{}, refuse(err.Code, "key %d shard %d: %s", at.key, at.index, err.Text)
+			}
+			last = true
+			continue
 		}
-		s.mu.Lock()
-		if s.placement == nil || s.placement.number != got.Placement {
-			s.mu.Unlock()
-			return assignment{}, refuse(wire.CodeMoved, "key %d shard %d: the placement of shards is changing", at.key, at.index)
+		select { // one that began before the key was placed may not have it
+		case <-reading:
+		case <-ctx.Done():
+			return assignment{}, refuse(wire.CodeUnavailable, "key %d shard %d: %v", at.key, at.index, ctx.Err())
 		}
-		for _, x := range got.Places {
-			s.placement.at[shardID{x.Key, x.Shard}] = x
-		}
-		s.mu.Unlock()
 	}
+}
+
+// A newKeysRead makes requests that need the places of new keys share one question to the scheduler.
+type newKeysRead struct {
+	mu      sync.Mutex
+	reading chan struct{} // closed when the question under way is answered; nil: there is none
+}
+
+// join returns the question under way. If there is none the caller is to ask it (mine), and then to call end.
+func (r *newKeysRead) join() (reading chan struct{}, mine bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if mine = r.reading == nil; mine {
+		r.reading = make(chan struct{})
+	}
+	return r.reading, mine
+}
+
+func (r *newKeysRead) end(reading chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reading = nil
+	close(reading)
+}
+
+// readNewKeys asks the scheduler for the places of keys that the placement does not have yet.
+func (s *Server) readNewKeys(ctx context.Context) *transport.Refusal {
+	s.mu.RLock()
+	from := uint64(0)
+	if s.placement != nil {
+		from = s.placement.known
+	}
+	s.mu.RUnlock()
+	got, err := s.peers.Places(ctx, from)
+	if err != nil {
+		return &transport.Refusal{Code: wire.CodeUnavailable, Text: err.Error()}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.placement == nil || s.placement.number != got.Placement || s.placement.known < from {
+		return &transport.Refusal{Code: wire.CodeMoved, Text: "the placement of shards is changing"}
+	}
+	s.placement.add(&got)
+	return nil
 }
 
 // readPlacement reads the placement that belongs to a membership, before the server uses that membership; nil if the placement is the same.
@@ -193,9 +249,7 @@ func (s *Server) readPlacement(ctx context.Context, m *wire.Membership) (*placem
 	if got.Placement != m.Placement {
 		return nil, fmt.Errorf("server: places: got those of placement %d, want %d", got.Placement, m.Placement)
 	}
-	for _, x := range got.Places {
-		p.at[shardID{x.Key, x.Shard}] = x
-	}
+	p.add(&got)
 	return p, nil
 }
 

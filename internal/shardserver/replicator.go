@@ -22,6 +22,8 @@ type replicator struct {
 	jobs   chan *replication
 	work   sync.WaitGroup
 	fills  chan struct{} // a token for each fill under way
+	small  chan struct{} // the same for small shards
+	filled filledReports
 
 	mu              sync.Mutex    // guards the rest
 	ended           bool          // no new goroutines may start
@@ -39,10 +41,15 @@ type replication struct {
 }
 
 // maxFills is how many backups one server fills at a time. No round of these shards closes meanwhile, so it is small beside the number of shards.
-const maxFills = 4
+// Those of up to smallFill values take hardly longer than the messages are on their way, and there may be very many: there are more at a time.
+const (
+	maxFills      = 4
+	maxSmallFills = 64
+	smallFill     = 4096
+)
 
 func newReplicator(ctx context.Context) *replicator {
-	k := &replicator{jobs: make(chan *replication), fills: make(chan struct{}, maxFills), placementChange: make(chan struct{})}
+	k := &replicator{jobs: make(chan *replication), fills: make(chan struct{}, maxFills), small: make(chan struct{}, maxSmallFills), placementChange: make(chan struct{})}
 	k.ctx, k.cancel = context.WithCancel(ctx)
 	return k
 }
@@ -252,14 +259,18 @@ const askTimeout = 30 * time.Second
 
 // fill copies the shard's whole state to the backup.
 func (j *replication) fill(k *replicator, x assignment) error {
+	e := j.e
+	st := e.replica
+	turns := k.fills
+	if e.cfg.Form == wire.FormDense && e.cfg.Length <= smallFill {
+		turns = k.small
+	}
 	select {
-	case k.fills <- struct{}{}:
+	case turns <- struct{}{}:
 	case <-k.ctx.Done():
 		return k.ctx.Err()
 	}
-	defer func() { <-k.fills }()
-	e := j.e
-	st := e.replica
+	defer func() { <-turns }()
 	st.mu.Lock()
 	if st.assignment != x {
 		st.mu.Unlock()
@@ -297,7 +308,7 @@ func (j *replication) fill(k *replicator, x assignment) error {
 	defer k.mu.Unlock()
 	if !k.ended {
 		k.work.Go(func() { // concurrently with the next rounds: the scheduler may be down
-			if err := j.reportFilled(k, x, true); err == nil {
+			if err := k.filled.report(k, j, x); err == nil {
 				j.synced(backupNumber)
 			} else if k.ctx.Err() == nil {
 				j.s.cfg.Logger.Warn("server: report a filled backup", "shard", e.cfg.String(), "backup", x.rank, "err", err)
@@ -390,6 +401,19 @@ func (j *replication) sendState(k *replicator, x assignment, number uint64) erro
 		}
 		m.Norms, m.Barren = snap.Norms, uint32(snap.Barren)
 	}
+	replaced := fmt.Errorf("server: fill of %v: its state was replaced meanwhile", cfg)
+	if whole := uint64(arrays) * cfg.Length; cfg.Form != wire.FormOpen && whole > 0 && whole <= smallFill {
+		m.Whole = uint32(whole)
+		buffer := s.pool.Get(4 * int(whole))
+		defer buffer.Release()
+		values := buffer.Float32s(int(whole))
+		for array := range arrays {
+			if !e.shard.ReadFill(array, 0, values[array*int(cfg.Length):(array+1)*int(cfg.Length)]) {
+				return replaced
+			}
+		}
+		return j.send(k, x, m, buffer.Bytes(4*int(whole)))
+	}
 	if err := j.send(k, x, m); err != nil {
 		return err
 	}
@@ -398,7 +422,6 @@ func (j *replication) sendState(k *replicator, x assignment, number uint64) erro
 		part.Copy = s.copyOf(e, x)
 		return j.send(k, x, &part, payload)
 	}
-	replaced := fmt.Errorf("server: fill of %v: its state was replaced meanwhile", cfg)
 	if cfg.Form == wire.FormOpen {
 		each := max(1, partValues/(2+int(cfg.RowLen)*arrays))
 		for {

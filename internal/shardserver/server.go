@@ -40,6 +40,7 @@ type Server struct {
 	began time.Time     // zero of the clock of now
 	done  chan struct{} // closed by Fail
 
+	newKeys    newKeysRead
 	peers      Peers // nil: no shard has a backup
 	replicator *replicator
 

@@ -173,7 +173,7 @@ func TestInitKeepsTheFirstValue(t *testing.T) {
 	r.refused(&other, nil, wire.CodeFull)
 	r.init(1, 1)
 	other.Key, other.Length, other.Size = 2, 1, 1
-	r.refused(&other, nil, wire.CodeBusy)
+	r.refused(&other, nil, wire.CodeFull)
 }
 
 func TestAwaitEndsWhenRankZeroHasInitialised(t *testing.T) {

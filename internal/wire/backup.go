@@ -107,8 +107,10 @@ type CountedPush struct {
 //	     .     8  keptround   its round; 0 unless kept
 //	     .     8  keptweight  float64: sum of its weights; 0 unless kept
 //	     .     8  examples    sum of the newest round's examples, as of Value
+//	     .     4  whole       values in the payload: all arrays of a dense shard, one behind the other as FillParts have them, and no
+//	                          FillPart follows; 0: FillParts follow
 //
-// Introduced in version 1, examples in version 3.
+// Payload: whole float32. Repeating it is harmless. Introduced in version 1, examples and whole in version 3.
 type Fill struct {
 	Copy
 	Number  uint64
@@ -135,6 +137,7 @@ type Fill struct {
 	KeptRound  uint64
 	KeptWeight float64
 	Examples   uint64
+	Whole      uint32
 }
 
 // FillMember is a shard's state of one worker.

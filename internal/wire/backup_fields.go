@@ -91,6 +91,7 @@ func (m *Fill) fields(c *coder) {
 	c.u64(&m.KeptRound)
 	c.f64(&m.KeptWeight)
 	c.u64(&m.Examples)
+	c.u32(&m.Whole)
 }
 
 func (m *FillPart) Kind() Kind { return KindFillPart }

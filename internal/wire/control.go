@@ -4,7 +4,8 @@ package wire
 //
 //	offset  size  field
 //	     0     8  generation  the receiver's
-//	     8     8  revision    the scheduler's revision of the membership; 0 from servers
+//	     8     8  revision    the scheduler's revision of the membership; from servers, in answers to InitShard and AwaitShard, how many rounds of the shard
+//	                           have closed; else 0
 //
 // Introduced in version 1.
 type Ack struct {
