@@ -57,8 +57,9 @@ type tally struct {
 // tallyFloats is about how many float32 a round has: more cost more than another round does.
 const tallyFloats = 1 << 14
 
-func newTally(ctx context.Context, t *Trainer, width int) (*tally, error) {
-	a := &tally{store: t.cfg.Store, width: width, key: fmt.Sprintf("paragon/evaluated/%d", width)}
+// newTally makes the tally of one purpose: its name is part of the key, so tallies of the same width have keys of their own.
+func newTally(ctx context.Context, t *Trainer, purpose string, width int) (*tally, error) {
+	a := &tally{store: t.cfg.Store, width: width, key: fmt.Sprintf("paragon/%s/%d", purpose, width)}
 	a.perRound = min(max(tallyFloats/a.place(), 1), 64)
 	a.value = make([]float32, a.perRound*a.place())
 	if err := a.store.InitAverage(ctx, a.key, a.value); err != nil {

@@ -89,7 +89,7 @@ func (r *run) beginEarlyStop(ctx context.Context) (err error) {
 		}
 	}
 	r.early = e
-	e.tally, err = newTally(ctx, r.trainer, tellWidth)
+	e.tally, err = newTally(ctx, r.trainer, "early_stop", tellWidth)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/worker"
 )
 
@@ -168,5 +169,22 @@ func TestEarlyStopSaysWhatDoesNotFit(t *testing.T) {
 	r.cfg.Evaluator, r.cfg.EarlyStop = nil, &worker.EarlyStop{Patience: 1}
 	if _, err := worker.Fit(t.Context(), r.cfg); err == nil || !strings.Contains(err.Error(), "without an Evaluator") {
 		t.Errorf("without an evaluator: got error %v", err)
+	}
+}
+
+// Early stopping and a divided evaluation both tell the workers of each other; however many sums the metrics have, neither is in the other's way.
+func TestARunEndsEarlyWithMetricsOfAnyNumberOfSums(t *testing.T) {
+	for classes := range 3 { // top1 alone has two sums: as many as early stopping tells, with those of loss and accuracy
+		_, epochs, errs := fitJob(t, "dist_sync", 2, rigConfig{}, func(_ int, c *worker.FitConfig) {
+			e := c.Evaluator.(*worker.ImageEvaluator)
+			e.Metrics = []metrics.Metric{metrics.TopK{K: 1}}
+			if classes > 0 {
+				e.Metrics = append(e.Metrics, metrics.IoU{Classes: classes})
+			}
+			c.Epochs, c.EarlyStop = 2, &worker.EarlyStop{Metric: "top1", Patience: 5}
+		})
+		if err := errors.Join(errs...); err != nil || len(epochs[0]) != 2 {
+			t.Errorf("%d sums: got %d epochs and error %v, want 2 and none", 2+3*classes, len(epochs[0]), err)
+		}
 	}
 }

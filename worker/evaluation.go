@@ -46,7 +46,7 @@ func (r *run) isBest() bool {
 // beginTally makes the key by which divided evaluations are added up. A worker that joins has it before it is ready.
 func (r *run) beginTally(ctx context.Context) (err error) {
 	if e, ok := r.cfg.Evaluator.(DividedEvaluator); ok && !r.trainer.async() {
-		r.tally, err = newTally(ctx, r.trainer, e.Sums())
+		r.tally, err = newTally(ctx, r.trainer, "evaluated", e.Sums())
 	}
 	return err
 }
