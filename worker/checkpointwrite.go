@@ -37,7 +37,10 @@ type checkpointWrite struct {
 
 	there    atomic.Bool           // this worker's files are written
 	complete atomic.Bool           // this worker has written the manifest
-	failure  atomic.Pointer[error] // what went wrong
+	failure  atomic.Pointer[error] // why it could not be written
+
+	// notRemoved is why older checkpoints could not be removed when this one was complete. It is read after done.
+	notRemoved error
 }
 
 // discardTime bounds how long training waits for the removal of a checkpoint's parts.
@@ -68,8 +71,7 @@ func (f *checkpointWrite) run(ctx context.Context) {
 	f.logger.Info("checkpoint written", "folder", checkpoint.StepFolder(f.steps), "epoch", f.manifest.Epoch, "step", f.manifest.Step, "took", time.Since(begin).Round(time.Millisecond),
 		joblog.CheckpointComplete.With("steps", f.steps))
 	if err := prune(ctx, f.place, f.keep, f.steps, f.best); err != nil {
-		told := fmt.Errorf("worker: checkpoint at step %d: remove old checkpoint: %w", f.steps, err)
-		f.failure.Store(&told)
+		f.notRemoved = fmt.Errorf("worker: checkpoint at step %d: remove old checkpoint: %w", f.steps, err)
 	}
 	f.complete.Store(true)
 }
@@ -138,13 +140,15 @@ func (f *checkpointWrite) discard() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), discardTime)
 	defer cancel()
-	names := []string{f.name}
 	if f.leads {
-		names = append(names, path.Join(checkpoint.StepFolder(f.steps), checkpoint.StoreFile))
+		folder := checkpoint.StepFolder(f.steps)
+		// A write that failed may have come into place all the same. While the manifest is there the parts are needed.
+		if f.place.Remove(ctx, path.Join(folder, checkpoint.ManifestFile)) != nil {
+			return
+		}
+		_ = f.place.Remove(ctx, path.Join(folder, checkpoint.StoreFile))
 	}
-	for _, name := range names {
-		_ = f.place.Remove(ctx, name)
-	}
+	_ = f.place.Remove(ctx, f.name)
 }
 
 // end cancels the write, and returns when its goroutine has ended.

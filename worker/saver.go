@@ -157,7 +157,7 @@ func (s *saver) completed() error {
 		return nil
 	}
 	f.end()
-	err := errors.Join(f.err(), s.pruneWorkerFiles(f))
+	err := errors.Join(f.notRemoved, s.pruneWorkerFiles(f))
 	if err == nil {
 		s.failures = 0
 		return nil
@@ -364,7 +364,7 @@ func (s *saver) finish(ctx context.Context, anyFailed func(ctx context.Context, 
 				return false, err
 			}
 		}
-		failed, err = anyFailed(ctx, f != nil && f.err() != nil && !f.complete.Load())
+		failed, err = anyFailed(ctx, f != nil && f.err() != nil)
 	}
 	switch {
 	case err != nil:

@@ -227,6 +227,71 @@ func TestAPlaceThatIsFullForAWhileCostsCheckpointsAlone(t *testing.T) {
 	}
 }
 
+// An older checkpoint that cannot be removed costs no newer one, also where the newer one becomes complete just before the next is due.
+func TestAnOlderCheckpointThatCannotBeRemovedCostsNoNewerOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bucket, uri := checkpointtest.New()
+		complete := make(chan struct{})
+		refused, taken := 0, ""
+		bucket.Fault = func(ctx context.Context, op, name string) error {
+			switch {
+			case op == "commit" && name == "run/step-00000004/complete.json":
+				select {
+				case <-complete:
+				case <-ctx.Done():
+				}
+			case op == "commit" && name == "run/step-00000006/complete.json":
+				taken += "; step 6 is complete"
+			case op == "remove" && strings.HasPrefix(name, "run/step-00000002/") && refused == 0:
+				refused++
+				return syscall.EACCES
+			case op == "remove" && strings.HasPrefix(name, "run/step-00000004/"):
+				taken += "; " + name
+			}
+			return nil
+		}
+		r := newFitRig(t, false)
+		r.cfg.Checkpoint = worker.CheckpointConfig{Dir: uri, EverySteps: 2, Keep: 1, EveryEpochs: 100}
+		r.cfg.MaxSteps, r.cfg.Evaluator = 7, nil
+		r.cfg.Feed = settledFeed{r.cfg.Feed}
+		r.cfg.Observers = afterStep(func(done int) {
+			if done == 6 { // what this step tells of the checkpoint is said already, and the next one is due
+				close(complete)
+				synctest.Wait()
+			}
+		})
+		if _, err := worker.Fit(t.Context(), r.cfg); err != nil || refused != 1 {
+			t.Errorf("Fit: got error %v after %d removals that failed, want none after 1", err, refused)
+		}
+		if !strings.HasPrefix(taken, "; step 6 is complete") {
+			t.Errorf("removed of step 4, in this order: %q, want nothing before step 6 is complete", taken)
+		}
+	})
+}
+
+// A manifest whose write failed may be in place all the same. It goes before the parts that it names, so that no checkpoint is left without them.
+func TestACheckpointThatIsDroppedLeavesNoManifest(t *testing.T) {
+	bucket, uri := checkpointtest.New()
+	const manifest = "run/step-00000002/complete.json"
+	bucket.Fault = func(_ context.Context, op, name string) error {
+		if op == "committed" && name == manifest {
+			return syscall.EIO
+		}
+		return nil
+	}
+	r := newFitRig(t, false)
+	r.cfg.Checkpoint = worker.CheckpointConfig{Dir: uri, EverySteps: 2, EveryEpochs: 100}
+	r.cfg.MaxSteps, r.cfg.Evaluator = 7, nil
+	if _, err := worker.Fit(t.Context(), r.cfg); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range bucket.Names() {
+		if strings.HasPrefix(name, "run/step-00000002/") {
+			t.Errorf("%s is left of a checkpoint that was dropped", name)
+		}
+	}
+}
+
 // By the clock: one every so often, none while the last one is being written, and no step waits for the place.
 func TestCheckpointsByTheClock(t *testing.T) {
 	for _, test := range []struct {

@@ -22,8 +22,8 @@ const Scheme = "checkpointtest"
 
 // A Bucket keeps files in memory, each whole or not at all.
 type Bucket struct {
-	// Fault is asked before each "write" begins, before what was written comes into place ("commit"), and before each "open", "list" and
-	// "remove". It may wait, and its error is that of the call. nil: all goes well.
+	// Fault is asked before each "write" begins, before what was written comes into place ("commit") and when it is in place ("committed"), and
+	// before each "open", "list" and "remove". It may wait, and its error is that of the call. nil: all goes well.
 	Fault func(ctx context.Context, op, name string) error
 
 	mu    sync.Mutex // guards files
@@ -91,9 +91,9 @@ func (p place) Write(ctx context.Context, name string, write func(io.Writer) err
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	p.b.mu.Lock()
-	defer p.b.mu.Unlock()
 	p.b.files[name] = text.Bytes()
-	return nil
+	p.b.mu.Unlock()
+	return p.b.fault(ctx, "committed", name)
 }
 
 type source struct{ *bytes.Reader }
