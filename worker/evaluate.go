@@ -127,6 +127,9 @@ func (e *BatchEvaluator) EvaluatePieces(ctx context.Context, list []int) ([]floa
 	e.Program.Hold(true) // nothing trains meanwhile
 	defer e.Program.Hold(false)
 	size := e.Program.Batch()
+	if size == 0 {
+		return nil, errors.New("worker: evaluate: the size of the program's batch is not known (nn.Program.Batch): give it inputs of one size, or nn.ExampleWeights")
+	}
 	for _, piece := range list {
 		first := piece * size
 		n := min(size, e.Examples-first)
@@ -141,7 +144,7 @@ func (e *BatchEvaluator) EvaluatePieces(ctx context.Context, list []int) ([]floa
 	return s.sums, nil
 }
 
-// batchesOf is how many batches there are; 0 if a batch's size is not known, which EvaluatePieces finds.
+// batchesOf is how many batches there are. A batch whose size is not known is taken to have one example.
 func batchesOf(examples, batch int) int { return (examples + max(batch, 1) - 1) / max(batch, 1) }
 
 // The sums of every evaluator here; those of metrics follow.
