@@ -180,7 +180,8 @@ func (c *curves) add(t *control.Telemetry, u *page.Update, servers page.Members)
 	}
 	put(page.LineLoss, u.Job.Loss)
 	// Workers report the newest scores with each heartbeat; an evaluation is one point.
-	if tested := [2]page.Number{u.Job.TestLoss, u.Job.TestAccuracy}; tested != c.tested {
+	tested := [2]page.Number{u.Job.TestLoss, u.Job.TestAccuracy}
+	if known := !math.IsNaN(float64(tested[0])) || !math.IsNaN(float64(tested[1])); known && tested != c.tested {
 		c.tested = tested
 		put(page.LineTestLoss, tested[0])
 		put(page.LineTestAccuracy, tested[1])
@@ -290,7 +291,8 @@ func addWorkers(s *control.Series, scale float64, at func(int64) map[string]page
 			for n := range x.Nodes {
 				list = append(list, page.Number(x.at(n, point, m)))
 			}
-			if v := float64(meanOf(list)); v != tested[m] { // an evaluation is one point
+			v := float64(meanOf(list))
+			if last, there := tested[m]; !math.IsNaN(v) && (!there || v != last) { // an evaluation is one point
 				tested[m] = v
 				put(id, v)
 			}

@@ -173,9 +173,7 @@ func (a *answered) fillWhy(y *control.Why) {
 		a.Waits = append(a.Waits, page.Wait{Who: w.Who, At: w.At, For: w.For, Seconds: page.Number(w.Seconds)})
 	}
 	a.MoreWaits = len(y.Waits) - len(a.Waits)
-	for _, b := range y.Behind {
-		a.Behind = append(a.Behind, b)
-	}
+	a.Behind = append(a.Behind, y.Behind...)
 }
 
 // mostTimelines bounds the workers of whom the last steps are sent: the slow ones, then those of the lowest ranks.
