@@ -16,14 +16,36 @@ import (
 // It belongs to one program or runner, and fills and restores in turn. A whole batch costs nothing.
 type Padding struct {
 	batch  int
-	inputs []any // memory of inputs: slices of numbers whose rows are those of examples
-	saved  []any // what their padding holds, during a run
-	from   int   // the first row of an example that is padding; batch: there is none
+	inputs []paddedInput
+	from   int // the first row of an example that is padding; batch: there is none
 }
 
-// NewPadding is for inputs whose memory is given, each with some rows for each of batch examples; a batch of 0 has no padding.
+// A paddedInput is the memory of an input whose rows are those of examples.
+type paddedInput interface {
+	fill(n, batch int)
+	restore(n, batch int)
+}
+
+// NewPadding is for inputs whose memory is given, slices of numbers each with some rows for each of batch examples; a batch of 0 has no padding.
 func NewPadding(batch int, inputs []any) *Padding {
-	return &Padding{batch: batch, inputs: inputs, saved: make([]any, len(inputs)), from: batch}
+	p := &Padding{batch: batch, from: batch}
+	for _, m := range inputs {
+		switch m := m.(type) {
+		case []float32:
+			p.inputs = append(p.inputs, &paddedRows[float32]{memory: m})
+		case []float64:
+			p.inputs = append(p.inputs, &paddedRows[float64]{memory: m})
+		case []int32:
+			p.inputs = append(p.inputs, &paddedRows[int32]{memory: m})
+		case []int64:
+			p.inputs = append(p.inputs, &paddedRows[int64]{memory: m})
+		case []int:
+			p.inputs = append(p.inputs, &paddedRows[int]{memory: m})
+		case []bool:
+			p.inputs = append(p.inputs, &paddedRows[bool]{memory: m})
+		}
+	}
+	return p
 }
 
 // Padding is that of a program with this plan and memory.
@@ -42,21 +64,8 @@ func (p *Padding) Fill(n int) {
 	if p.from = min(n, p.batch); p.from == p.batch {
 		return
 	}
-	for i, m := range p.inputs {
-		switch m := m.(type) {
-		case []float32:
-			p.saved[i] = fill(m, p.saved[i], n, p.batch)
-		case []float64:
-			p.saved[i] = fill(m, p.saved[i], n, p.batch)
-		case []int32:
-			p.saved[i] = fill(m, p.saved[i], n, p.batch)
-		case []int64:
-			p.saved[i] = fill(m, p.saved[i], n, p.batch)
-		case []int:
-			p.saved[i] = fill(m, p.saved[i], n, p.batch)
-		case []bool:
-			p.saved[i] = fill(m, p.saved[i], n, p.batch)
-		}
+	for _, in := range p.inputs {
+		in.fill(p.from, p.batch)
 	}
 }
 
@@ -65,39 +74,32 @@ func (p *Padding) Restore() {
 	if p.from == p.batch {
 		return
 	}
-	for i, m := range p.inputs {
-		switch m := m.(type) {
-		case []float32:
-			copy(m[len(m)/p.batch*p.from:], p.saved[i].([]float32))
-		case []float64:
-			copy(m[len(m)/p.batch*p.from:], p.saved[i].([]float64))
-		case []int32:
-			copy(m[len(m)/p.batch*p.from:], p.saved[i].([]int32))
-		case []int64:
-			copy(m[len(m)/p.batch*p.from:], p.saved[i].([]int64))
-		case []int:
-			copy(m[len(m)/p.batch*p.from:], p.saved[i].([]int))
-		case []bool:
-			copy(m[len(m)/p.batch*p.from:], p.saved[i].([]bool))
-		}
+	for _, in := range p.inputs {
+		in.restore(p.from, p.batch)
 	}
 	p.from = p.batch
 }
 
-// fill fills what follows n examples of m, and returns what it was, in the memory of saved if that has room.
-func fill[T any](m []T, saved any, n, batch int) []T {
-	size := len(m) / batch
-	rest := m[size*n:]
-	memory, _ := saved.([]T)
-	memory = append(memory[:0], rest...)
+type paddedRows[T any] struct {
+	memory []T
+	saved  []T // what the padding holds, during a run; its memory is used again
+}
+
+func (r *paddedRows[T]) fill(n, batch int) {
+	size := len(r.memory) / batch // of an example
+	rest := r.memory[size*n:]
+	r.saved = append(r.saved[:0], rest...)
 	if n == 0 {
 		clear(rest)
-		return memory
+		return
 	}
 	for len(rest) > 0 {
-		rest = rest[copy(rest, m[:size]):]
+		rest = rest[copy(rest, r.memory[:size]):]
 	}
-	return memory
+}
+
+func (r *paddedRows[T]) restore(n, batch int) {
+	copy(r.memory[len(r.memory)/batch*n:], r.saved)
 }
 
 // rowsOfExamples lists the inputs that a graph's roots are computed from and whose rows are those of examples: their number is a multiple of
