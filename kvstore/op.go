@@ -11,6 +11,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/joblog"
 	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // An op is one operation of a Store: concurrent requests to servers that succeed or fail together. It is the context of its requests. It may be
@@ -238,7 +239,7 @@ func (o *op) name() string {
 	if o.key == "" {
 		return o.verb
 	}
-	return fmt.Sprintf("%s of key %.200q, round %d", o.verb, o.key, o.round)
+	return fmt.Sprintf("%s of key %s, round %d", o.verb, wire.Shown(o.key), o.round)
 }
 
 // log writes a line about a long wait: one line in noteEvery for all ops that wait at the same time (9/10 of it, because timers are not exact).

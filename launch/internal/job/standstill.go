@@ -12,8 +12,8 @@ import (
 // afterStandstill is how long after a standstill a launcher finds the connections lost that ended for it.
 const afterStandstill = time.Minute
 
-// A standstill is the longest time for which the launcher did not run, since something made its whole process stand still: SIGSTOP, Ctrl-Z, a machine that
-// was suspended. If it is longer than the host timeout, hosts have given the launcher up meanwhile and have ended their processes.
+// A standstill is the newest time for which the launcher did not run for longer than the host timeout, since something made its whole process stand still: SIGSTOP, Ctrl-Z, a machine that
+// was suspended. Hosts have given the launcher up meanwhile and have ended their processes.
 type standstill struct {
 	lasted time.Duration
 	over   time.Time
