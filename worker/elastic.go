@@ -26,9 +26,10 @@ func joins(store kvstore.Store) bool {
 
 // weigh sets the weight and the examples of this worker's contributions, up to the next step. No exchange is under way.
 func (t *Trainer) weigh(of amount) {
-	fresh := t.agreeing == nil || t.weighed != of || t.told != t.counting
-	t.weighed, t.told = of, t.counting
-	if fresh { // the agreement needs the worker's share also where no label counts
+	changed := t.agreeing == nil || t.weighed != of || t.countedThen != t.counting
+	t.weighed, t.countedThen = of, t.counting
+	if changed {
+		// The agreement needs the worker's share also where no label counts.
 		t.agreeing = t.cfg.Store.Weighted(float32(of.examples), false)
 	}
 	step := kvstore.Step{Weight: float32(of.weight), Examples: of.examples, Counted: t.counting}
@@ -37,7 +38,7 @@ func (t *Trainer) weigh(of amount) {
 		t.exchange.pusher = t.pusher
 		return
 	}
-	if fresh {
+	if changed {
 		if t.pusher = t.cfg.Store.Step(step); of.weight == of.examples {
 			t.pusher = t.cfg.Store.Weighted(step.Weight, t.counting)
 		}

@@ -105,22 +105,28 @@ type Trainer struct {
 	update   *localUpdate // on the worker: with UpdateOnWorker or local steps
 	local    *localSteps  // nil without
 
-	adapt      *adaptation     // nil: batch and learning rate are as configured
-	elastic    kvstore.Elastic // nil: workers neither come nor go
-	roll       *rollcall.Roll  // nil: they do not, or Fit has not begun
-	fitted     bool            // Fit was called
-	counting   bool            // the weights of steps tell the servers which examples were used
-	pusher     kvstore.Pusher  // with the weight of the step
-	measuring  kvstore.Pusher  // the same for a step whose gradient's norm the servers take
-	measurable bool
-	normed     bool           // the step under way is one
-	norm       float64        // of the mean gradient of the newest such step; NaN: it was taken already, or there is none
-	agreeing   kvstore.Pusher // of the agreement, with the examples of the step as the weight
-	weighed    amount         // of pusher
-	told       bool           // and counting was this
-	fresh      bool           // it came to a running job and has used no example yet: the running statistics are not its own
-	onWeight   func()         // called once in a step, when the store has the weight of its gradients; nil: nothing
-	// onGradient is called once in a run, when its first gradient is there; nil: nothing
+	adapt    *adaptation     // nil: batch and learning rate are as configured
+	elastic  kvstore.Elastic // nil: workers neither come nor go
+	roll     *rollcall.Roll  // nil: they do not, or Fit has not begun
+	fitted   bool            // Fit was called
+	counting bool            // the examples of steps tell the servers which were used
+
+	// pusher has the weight of the step. The servers take the norm of what measuring pushes, which is the same otherwise. agreeing, of the agreement,
+	// has the examples of the step as its weight.
+	pusher, measuring, agreeing kvstore.Pusher
+	// weighed and countedThen are the amount and the counting that the pushers were made for.
+	weighed     amount
+	countedThen bool
+
+	// measurable says that the servers can take norms, and normed that they take that of the step under way.
+	measurable, normed bool
+	// norm is that of the mean gradient of the newest such step. NaN: it was taken already, or there is none.
+	norm float64
+	// fresh says that this worker came to a running job and has used no example yet: the running statistics are not its own.
+	fresh bool
+	// onWeight is called once in a step, when the store has the weight of its gradients; nil: nothing.
+	onWeight func()
+	// onGradient is called once in a run, when its first gradient is there; nil: nothing.
 	onGradient func()
 
 	mu      sync.Mutex      // guards ready and begun, which the devices' hooks share
@@ -269,9 +275,9 @@ func (t *Trainer) Divides() string {
 		return fmt.Sprintf("the change of each worker's values over %d local steps, weighted by its labels or examples and summed over workers, by the number of all of these; in a local step, the sum of the worker's own gradients by the number of its own", t.local.length)
 	}
 	if t.cfg.Optimizer.Reduction == optim.Mean {
-		return "the sum of gradients over all examples of all workers by their number"
+		return "the sum of gradients over all workers by the number of all labels that count or, of losses without labels, of all examples"
 	}
-	return "nothing: the sum of gradients over all examples of all workers goes to the optimizer"
+	return "nothing: the sum of gradients over all workers goes to the optimizer"
 }
 
 // async reports whether the store applies each worker's push by itself, so that workers have no step in common.
