@@ -130,7 +130,7 @@ func checkEndToEnd(c *checker) error {
 	common := []string{"--stem", "cifar", "--batch", "512", "--optimizer", "nag", "--lr", "0.02", "--momentum", "0.9",
 		"--train-examples", "25600", "--test-examples", "512", "--epochs", "5"}
 	if c.small {
-		common = []string{"--width", "8", "--batch", "1", "--train-examples", "2", "--test-examples", "1", "--epochs", "2"}
+		common = []string{"--width", "8", "--batch", "2", "--train-examples", "4", "--test-examples", "1", "--epochs", "2"}
 	}
 	auto := device
 	if c.device == 0 && os.Getenv("CUDA_VISIBLE_DEVICES") == "" {

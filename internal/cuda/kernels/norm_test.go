@@ -97,6 +97,10 @@ func few(b *box, typ Type, s shape) bool {
 	return s.all() > 2500 && (b.order != 5 || typ == Float16 || b.skew != 0) || s[1] > 2000 && typ == Float32
 }
 
+// lone reports whether a channel has one value. Programs normalise it by the running statistics, with BatchNormEval: the
+// kernels that take a batch's statistics never see it.
+func lone(s shape) bool { return s.all() == s[1] }
+
 func TestBatchNorm(t *testing.T) {
 	for _, kind := range []struct{ relu, add bool }{{false, false}, {true, true}, {true, false}} {
 		t.Run(fmt.Sprintf("relu=%t/add=%t", kind.relu, kind.add), func(t *testing.T) {
@@ -111,6 +115,11 @@ func TestBatchNorm(t *testing.T) {
 					f.Y = b.empty(typ, n)
 					b.must(b.BatchNormEval(0, f))
 					near(b.t, fmt.Sprint(s, " evaluated"), typ, b.get(typ, f.Y, n), c.evaluated, 10)
+					if lone(s) {
+						b.guards()
+						b.used, b.blocks = 0, nil
+						continue
+					}
 					masks := b.skew == 0 && channels%8 == 0
 					if masks {
 						f.Mask = b.room(n / 8)
@@ -150,7 +159,7 @@ func TestBatchNormGradWithEachWayToKnowTheMask(t *testing.T) {
 			everyWay(t, func(b *box, typ Type) {
 				for _, s := range images {
 					byBits := how[:1] == "b"
-					if few(b, typ, s) || byBits && (b.skew != 0 || s[1]%8 != 0) {
+					if few(b, typ, s) || lone(s) || byBits && (b.skew != 0 || s[1]%8 != 0) {
 						continue
 					}
 					c := newNorm(b, typ, s, relu, add, 0.5)
