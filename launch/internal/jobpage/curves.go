@@ -24,8 +24,11 @@ const (
 // curves are those of the page.
 type curves struct {
 	page.Curves
-	tested [2]page.Number // loss and accuracy of the newest evaluation that has its point
+	tested scores // of the newest evaluation that has its point
 }
+
+// scores are the loss and the accuracy of an evaluation; NaN: not known.
+type scores [2]page.Number
 
 // lineMetrics are the metrics that the curves come from.
 var lineMetrics = []telemetry.Metric{telemetry.Steps, telemetry.Examples, telemetry.StepSeconds, telemetry.ComputeSeconds, telemetry.WaitSeconds, telemetry.DataSeconds,
@@ -33,7 +36,7 @@ var lineMetrics = []telemetry.Metric{telemetry.Steps, telemetry.Examples, teleme
 
 // begin asks for the past: the whole job at its coarse points, then the last ten minutes.
 func (c *curves) begin(ctx context.Context, source Source, t *control.Telemetry) error {
-	*c = curves{Curves: page.Curves{Times: []int64{}, Lines: []page.Line{}}}
+	*c = curves{page.Curves{Times: []int64{}, Lines: []page.Line{}}, scores{nan, nan}}
 	workers, servers := []uint64{}, []uint64{}
 	all := 0
 	for _, n := range t.Nodes {
@@ -78,8 +81,55 @@ func (c *curves) begin(ctx context.Context, source Source, t *control.Telemetry)
 		}
 		c.merge(points)
 	}
+	c.dropRepeatedTests()
 	return nil
 }
+
+// dropRepeatedTests leaves of the test scores those points at which they change, and remembers the newest scores.
+func (c *curves) dropRepeatedTests() {
+	lines := [2]page.Numbers{}
+	for _, l := range c.Lines {
+		switch l.ID {
+		case page.LineTestLoss:
+			lines[0] = l.Values
+		case page.LineTestAccuracy:
+			lines[1] = l.Values
+		}
+	}
+	for at := range c.Times {
+		tested := scores{nan, nan}
+		for i, values := range lines {
+			if at < len(values) {
+				tested[i] = values[at]
+			}
+		}
+		if c.isNew(tested) {
+			continue
+		}
+		for _, values := range lines {
+			if at < len(values) {
+				values[at] = nan
+			}
+		}
+	}
+}
+
+// isNew reports whether scores are other than those before, which they replace then. Those that are not known say nothing.
+func (c *curves) isNew(tested scores) bool {
+	found := false
+	for i, v := range tested {
+		if !math.IsNaN(float64(v)) && !same(float64(v), float64(c.tested[i])) {
+			found = true
+		}
+	}
+	if found {
+		c.tested = tested
+	}
+	return found
+}
+
+// same reports whether two values are one, of which the past is kept as float32.
+func same(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b)) }
 
 func seriesOf(metrics []telemetry.Metric, nodes []uint64, since int64) control.Request {
 	q := control.Request{Op: control.OpSeries, NodeIDs: nodes, SinceMillis: since, Points: pastPoints}
@@ -122,6 +172,11 @@ func (c *curves) cut(n int) {
 func (c *curves) append(p *page.Point) {
 	if n := len(c.Times); n > 0 && p.Time < c.Times[n-1]+pastMillis {
 		p.Time = c.Times[n-1]
+		for _, l := range c.Lines {
+			if _, ok := p.Values[l.ID]; !ok && isScore(l.ID) && n <= len(l.Values) && !math.IsNaN(float64(l.Values[n-1])) {
+				p.Values[l.ID] = l.Values[n-1]
+			}
+		}
 		c.cut(n - 1)
 	}
 	c.Times = append(c.Times, p.Time)
@@ -147,7 +202,10 @@ func (c *curves) append(p *page.Point) {
 	}
 }
 
-// thin drops every second point of the older half.
+// isScore reports whether a line has a point for each evaluation, and none between them.
+func isScore(line string) bool { return line == page.LineTestLoss || line == page.LineTestAccuracy }
+
+// thin drops every second point of the older half. The score of an evaluation moves to the next point, unless that has one.
 func (c *curves) thin() {
 	half := len(c.Times) / 2
 	times := make([]int64, 0, len(c.Times))
@@ -160,10 +218,16 @@ func (c *curves) thin() {
 	for k := range c.Lines {
 		l := &c.Lines[k]
 		values := make(page.Numbers, 0, len(l.Values))
+		dropped := nan
 		for i, v := range l.Values {
-			if kept(i) {
-				values = append(values, v)
+			if !kept(i) {
+				dropped = v
+				continue
 			}
+			if isScore(l.ID) {
+				v, dropped = known(v, dropped), nan
+			}
+			values = append(values, v)
 		}
 		l.Values = values
 	}
@@ -180,9 +244,7 @@ func (c *curves) add(t *control.Telemetry, u *page.Update, servers page.Members)
 	}
 	put(page.LineLoss, u.Job.Loss)
 	// Workers report the newest scores with each heartbeat; an evaluation is one point.
-	tested := [2]page.Number{u.Job.TestLoss, u.Job.TestAccuracy}
-	if known := !math.IsNaN(float64(tested[0])) || !math.IsNaN(float64(tested[1])); known && tested != c.tested {
-		c.tested = tested
+	if tested := (scores{u.Job.TestLoss, u.Job.TestAccuracy}); c.isNew(tested) {
 		put(page.LineTestLoss, tested[0])
 		put(page.LineTestAccuracy, tested[1])
 	}
@@ -278,7 +340,6 @@ func (x *series) time(point int) int64 { return x.FromMillis + int64(point)*x.St
 // addWorkers makes points of some workers' past. Sums are times scale: they stand for all.
 func addWorkers(s *control.Series, scale float64, at func(int64) map[string]page.Number) {
 	x := newSeries(s)
-	tested := map[telemetry.Metric]float64{}
 	for point := range x.points() {
 		values := at(x.time(point))
 		put := func(id string, v float64) {
@@ -286,16 +347,10 @@ func addWorkers(s *control.Series, scale float64, at func(int64) map[string]page
 				values[id] = page.Number(v)
 			}
 		}
-		for id, m := range map[string]telemetry.Metric{page.LineTestLoss: telemetry.TestLoss, page.LineTestAccuracy: telemetry.TestAccuracy} {
-			list := page.Numbers{}
-			for n := range x.Nodes {
-				list = append(list, page.Number(x.at(n, point, m)))
-			}
-			v := float64(meanOf(list))
-			if last, there := tested[m]; !math.IsNaN(v) && (!there || v != last) { // an evaluation is one point
-				tested[m] = v
-				put(id, v)
-			}
+		// All workers report the scores of an evaluation. One hears of them before the others: a mean would be another score.
+		for n := len(x.Nodes) - 1; n >= 0; n-- {
+			put(page.LineTestLoss, x.at(n, point, telemetry.TestLoss))
+			put(page.LineTestAccuracy, x.at(n, point, telemetry.TestAccuracy))
 		}
 		for id, m := range map[string]telemetry.Metric{page.LineLoss: telemetry.Loss,
 			page.LineLearningRate: telemetry.LearningRate, page.LineGradientNorm: telemetry.GradientNorm} {

@@ -24,13 +24,17 @@ func TestAnEvaluationInThePastIsOnePoint(t *testing.T) {
 		points[at] = map[string]page.Number{}
 		return points[at]
 	})
+	c := curves{page.Curves{}, scores{nan, nan}}
+	c.merge(points)
+	c.dropRepeatedTests()
 	var got []int64
-	for at, values := range points {
-		if _, there := values[page.LineTestAccuracy]; there {
-			got = append(got, at)
+	for _, l := range c.Lines {
+		for i, v := range l.Values {
+			if l.ID == page.LineTestAccuracy && !math.IsNaN(float64(v)) {
+				got = append(got, c.Times[i])
+			}
 		}
 	}
-	slices.Sort(got)
 	if want := []int64{1000, 3000, 6000}; !slices.Equal(got, want) {
 		t.Errorf("got points of the accuracy at %v ms, want %v", got, want)
 	}

@@ -51,10 +51,13 @@ func (s *fakeScheduler) Ask(_ context.Context, q control.Request, into control.A
 	return b, control.DecodeAnswer(b, into)
 }
 
+// accuracy is that of the newest evaluation: there is one every five minutes.
+func accuracy(seconds float64) float64 { return .75 + .0123*math.Floor(seconds/300) }
+
 // values are what worker i has counted.
 func (s *fakeScheduler) values(seconds float64, i int) map[string]float64 {
 	return map[string]float64{"steps": 10 * seconds, "examples": 640 * seconds, "step_seconds": seconds, "compute_seconds": .7 * seconds, "wait_seconds": .2 * seconds, "data_seconds": 0,
-		"loss": 2 + float64(i), "epoch": 1, "learning_rate": .1, "global_batch": 128, "test_accuracy": .75, "checkpoint_timestamp_seconds": begin/1e3 + 3, "save_duration_seconds": .5}
+		"loss": 2 + float64(i), "epoch": 1, "learning_rate": .1, "global_batch": 128, "test_accuracy": accuracy(seconds), "test_loss": 2 - accuracy(seconds), "checkpoint_timestamp_seconds": begin/1e3 + 3, "save_duration_seconds": .5}
 }
 
 func (s *fakeScheduler) telemetry(q control.Request) *control.Telemetry {
@@ -100,7 +103,7 @@ func (s *fakeScheduler) past(q control.Request) *control.Series {
 				if !ok {
 					v = 1e6 * float64(p)
 				}
-				list = append(list, control.Number(v))
+				list = append(list, control.Number(float32(v)))
 			}
 			n.Values = append(n.Values, list)
 		}
@@ -267,5 +270,64 @@ func TestCurvesStayBounded(t *testing.T) {
 	c.append(&page.Point{Time: c.Times[len(c.Times)-1] + 100, Values: map[string]page.Number{"loss": 7}})
 	if last := c.Lines[0].Values; last[len(last)-1] != 7 {
 		t.Error("a point 0.1 s later does not replace the last one")
+	}
+}
+
+// An evaluation is one point of the page, whenever the page is opened: the past repeats its scores second by second, as float32.
+func TestAnEvaluationIsOnePoint(t *testing.T) {
+	for _, seconds := range []float64{20, 900} { // for the second, two answers have the past
+		w := watch(t)
+		w.s.seconds = seconds
+		w.feed.SetSource(w.s)
+		var first, u seen
+		w.poll(page.EventState, &first)
+		w.poll(page.EventUpdate, &u)
+		if v, ok := u.Point.Values[page.LineTestAccuracy]; ok {
+			t.Errorf("after %g s: the newest evaluation has another point, %v", seconds, v)
+		}
+		points := []float64{}
+		for _, l := range first.Curves.Lines {
+			for _, v := range l.Values {
+				if l.ID == page.LineTestAccuracy && v != nil {
+					points = append(points, math.Round(*v*1e6)/1e6)
+				}
+			}
+		}
+		want := []float64{}
+		for at := 0.; at <= seconds; at += 300 {
+			want = append(want, math.Round(accuracy(at)*1e6)/1e6)
+		}
+		if !slices.Equal(points, want) {
+			t.Errorf("after %g s: got the points %v, want %v", seconds, points, want)
+		}
+		w.s.seconds = math.Floor(seconds/300)*300 + 300
+		w.poll(page.EventUpdate, &u)
+		if v, ok := u.Point.Values[page.LineTestAccuracy]; !ok || v != accuracy(w.s.seconds) {
+			t.Errorf("after %g s: got the point %v of the next evaluation, want %v", w.s.seconds, v, accuracy(w.s.seconds))
+		}
+	}
+}
+
+// Scores are kept where their points are dropped or replaced.
+func TestScoresOutliveTheirPoints(t *testing.T) {
+	c := &curves{}
+	const n = 2 * mostPoints
+	for i := range n {
+		p := &page.Point{Time: begin + 1000*int64(i), Values: map[string]page.Number{page.LineLoss: 1}}
+		if i%100 == 1 {
+			p.Values[page.LineTestAccuracy] = page.Number(i)
+		}
+		c.append(p)
+	}
+	c.append(&page.Point{Time: begin + 1000*n, Values: map[string]page.Number{page.LineTestAccuracy: n}})
+	c.append(&page.Point{Time: begin + 1000*n + 100, Values: map[string]page.Number{page.LineLoss: 2}})
+	scores := page.Numbers{}
+	for _, v := range c.Lines[1].Values {
+		if !math.IsNaN(float64(v)) {
+			scores = append(scores, v)
+		}
+	}
+	if want := (n+98)/100 + 1; c.Lines[1].ID != page.LineTestAccuracy || len(scores) != want || scores[0] != 1 || scores[want-1] != n {
+		t.Errorf("got %d scores of line %s, %v, want %d", len(scores), c.Lines[1].ID, scores, want)
 	}
 }
