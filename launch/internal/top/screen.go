@@ -307,11 +307,11 @@ EX/S           examples trained on in a second
 TIME           of a step, from its begin to the next one's
 PARTS          of that time: █ compute  ░ wait for the servers  ▒ data  · other
 TIMES          of the last steps, one value a second
-LAST           share of the last 30 s' rounds to which this worker came last
-GAP            how long after the last but one, on average
+CAME LAST      share of the last 30 s' rounds to which this worker came last
+LATE BY        how long after the last but one, on average
 ROUND          of a server: time from the first contribution to the close
 WAITING        requests that wait for a round
-HELD           contributions held for open rounds
+GRADIENTS HELD bytes of contributions to open rounds
 
 Rates are those of the last 5 s.`
 

@@ -20,10 +20,10 @@ const (
 
 var workerColumns = []column{
 	{title: "RANK", least: 5, right: true}, {title: "HOST", least: 9, most: 24}, {title: "PID", least: 7, right: true, rank: 12}, {title: "EPOCH", least: 5, right: true, rank: 9},
-	{title: "STEP", least: 7, right: true, rank: 3}, {title: "EX/S", least: 5, right: true}, {title: "TIME", least: 6, right: true},
+	{title: "STEP", least: 6, most: 7, right: true, rank: 3}, {title: "EX/S", least: 5, right: true}, {title: "TIME", least: 6, right: true},
 	{title: "COMPUTE", least: 7, right: true, rank: 10}, {title: "WAIT", least: 7, right: true, rank: 10}, {title: "DATA", least: 7, right: true, rank: 10},
-	{title: parts, least: 7, most: 24, rank: 4}, {title: "LOSS", least: 6, right: true, rank: 5}, {title: "LAST", least: 4, right: true}, {title: "GAP", least: 6, right: true, rank: 1},
-	{title: state, least: 7}, {title: stepTimes, least: 8, most: 40, rank: 2}, {title: throughput, least: 10, most: 40, rank: 8},
+	{title: parts, least: 5, most: 24, rank: 4}, {title: "LOSS", least: 6, right: true, rank: 5}, {title: "CAME LAST", least: 4, right: true}, {title: "LATE BY", least: 6, right: true, rank: 1},
+	{title: state, least: 7}, {title: stepTimes, least: 5, most: 40, rank: 2}, {title: throughput, least: 10, most: 40, rank: 8},
 	{title: "SENT/S", least: 6, right: true, rank: 13}, {title: "RECV/S", least: 6, right: true, rank: 13},
 }
 
@@ -146,7 +146,7 @@ func (s *Server) stateText() string {
 
 var serverColumns = []column{
 	{title: "SERVER", least: 6, right: true}, {title: "HOST", least: 6, most: 24}, {title: "PID", least: 7, right: true, rank: 12},
-	{title: "ROUNDS/S", least: 8, right: true}, {title: "ROUND", least: 6, right: true}, {title: "WAITING", least: 7, right: true}, {title: "HELD", least: 6, right: true},
+	{title: "ROUNDS/S", least: 8, right: true}, {title: "ROUND", least: 6, right: true}, {title: "WAITING", least: 7, right: true}, {title: "GRADIENTS HELD", least: 6, right: true},
 	{title: "VALUES", least: 6, right: true, rank: 5}, {title: "SENT/S", least: 6, right: true}, {title: "RECV/S", least: 6, right: true}, {title: state, least: 7},
 }
 
