@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/paragon-train/paragon/internal/shown"
 )
 
 // An Exported describes what Export wrote.
@@ -40,7 +42,7 @@ func Export(ctx context.Context, from, to string) (_ *Exported, err error) {
 		a := m.arrays[name]
 		n, err := elements(a.shape)
 		if err != nil {
-			return nil, fmt.Errorf("checkpoint: export %s: %q: %w", m.from, name, err)
+			return nil, fmt.Errorf("checkpoint: export %s: %s: %w", m.from, shown.Name(name), err)
 		}
 		values := make([]float32, n) // no more than the file has
 		if err := a.read(values); err != nil {

@@ -259,6 +259,31 @@ func TestADamagedFileIsAnErrorThatSaysWhere(t *testing.T) {
 	}
 }
 
+// A header of somebody else's may have texts of any length: an error shows their beginnings.
+func TestErrorsShowTheBeginningOfALongText(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for _, header := range []string{
+		`{"` + long + `":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}}`,
+		`{"` + long + `":{"dtype":"U8","shape":[],"data_offsets":[1,2]}}`,
+		`{"w":{"` + long + `":"U8","shape":[],"data_offsets":[0,1]}}`,
+		`{"w":{"dtype":"U8","shape":["` + long + `"],"data_offsets":[0,1]}}`,
+		`{"w":{"dtype":"U8","shape":"` + long + `","data_offsets":[0,1]}}`,
+		`{"w":"` + long + `"}`,
+		`{"w":{"dtype":"U8","shape":[` + strings.Repeat("1", 1<<20) + `],"data_offsets":[0,1]}}`,
+		`{"__metadata__":{"` + long + `":1}}`,
+		`{"__metadata__":"` + long + `"}`,
+		`"` + long + `"`,
+		`{"` + long + `":{"dtype":"U8","shape":[],"data_offsets":[0,1]},"` + long + `":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}`,
+		`{"` + long + "\xff" + `":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}`,
+	} {
+		b := raw(header, "1")
+		_, err := NewFile(bytes.NewReader(b), int64(len(b)), "x.safetensors")
+		if !errors.Is(err, ErrDamaged) || len(err.Error()) > 1000 {
+			t.Errorf("header %.60s: got error %.200v, want %v in a line", header, err, ErrDamaged)
+		}
+	}
+}
+
 func TestReadingWhatIsNotThereIsAnError(t *testing.T) {
 	f := decode(t, encode(t, nil, Float32s("w", []int{2}, []float32{1, 2}), Int64s("n", nil, []int64{1})))
 	if err := f.ReadFloat32s("v", nil); !errors.Is(err, ErrNoTensor) || !strings.Contains(err.Error(), `test.safetensors: tensor "v"`) {

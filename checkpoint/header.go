@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/paragon-train/paragon/internal/shown"
 )
 
 // parse reads the header's JSON, strictly: a name or a field that comes twice, a field that is not known and text that is not Unicode are
@@ -27,7 +29,7 @@ func (f *File) parse(header []byte) error {
 				token, err := d.Token()
 				value, ok := token.(string)
 				if err == nil && !ok {
-					err = fmt.Errorf("%q: got %v, want a string", key, token)
+					err = fmt.Errorf("%s: got %s, want a string", shown.Name(key), tokenText(token))
 				}
 				f.metadata[key] = value
 				return err
@@ -42,7 +44,7 @@ func (f *File) parse(header []byte) error {
 		}
 		info, err := parseEntry(d)
 		if err != nil {
-			return fmt.Errorf("tensor %q: %w", name, err)
+			return fmt.Errorf("tensor %s: %w", shown.Name(name), err)
 		}
 		info.Name = name
 		f.infos = append(f.infos, info)
@@ -64,7 +66,7 @@ func object(d *json.Decoder, value func(key string) error) error {
 		return err
 	}
 	if token != json.Delim('{') {
-		return fmt.Errorf("got %v, want an object", token)
+		return fmt.Errorf("got %s, want an object", tokenText(token))
 	}
 	seen := map[string]bool{}
 	for d.More() {
@@ -74,7 +76,7 @@ func object(d *json.Decoder, value func(key string) error) error {
 		}
 		key, ok := token.(string)
 		if !ok || seen[key] {
-			return fmt.Errorf("got key %q, want a string, each key once", fmt.Sprint(token))
+			return fmt.Errorf("got key %s, want a string, each key once", shown.Name(fmt.Sprint(token)))
 		}
 		seen[key] = true
 		if err := value(key); err != nil {
@@ -94,7 +96,7 @@ func parseEntry(d *json.Decoder) (info Info, err error) {
 			token, err := d.Token()
 			text, ok := token.(string)
 			if err == nil && !ok {
-				err = fmt.Errorf("dtype: got %v, want a string", token)
+				err = fmt.Errorf("dtype: got %s, want a string", tokenText(token))
 			}
 			info.DType = DType(text)
 			return err
@@ -111,13 +113,13 @@ func parseEntry(d *json.Decoder) (info Info, err error) {
 			offsets, err = integers(d, 64)
 			return err
 		}
-		return fmt.Errorf("got the unknown field %q, want dtype, shape and data_offsets", field)
+		return fmt.Errorf("got the unknown field %s, want dtype, shape and data_offsets", shown.Name(field))
 	})
 	if err != nil {
 		return info, err
 	}
 	if len(offsets) != 2 || info.Shape == nil || info.DType == "" {
-		return info, fmt.Errorf("got %d data_offsets, shape %v and type %q, want 2, a shape and a type", len(offsets), info.Shape, info.DType)
+		return info, fmt.Errorf("got %d data_offsets, shape %v and type %s, want 2, a shape and a type", len(offsets), info.Shape, shown.Name(string(info.DType)))
 	}
 	if offsets[0] < 0 || offsets[1] < offsets[0] {
 		return info, fmt.Errorf("got data from %d to %d", offsets[0], offsets[1])
@@ -138,7 +140,7 @@ func parseEntry(d *json.Decoder) (info Info, err error) {
 func integers(d *json.Decoder, bits int) (list []int64, err error) {
 	token, err := d.Token()
 	if err == nil && token != json.Delim('[') {
-		err = fmt.Errorf("got %v, want a list of integers", token)
+		err = fmt.Errorf("got %s, want a list of integers", tokenText(token))
 	}
 	if err != nil {
 		return nil, err
@@ -151,7 +153,7 @@ func integers(d *json.Decoder, bits int) (list []int64, err error) {
 		number, ok := token.(json.Number)
 		n, err := strconv.ParseInt(string(number), 10, bits)
 		if !ok || err != nil {
-			return nil, fmt.Errorf("got %v in a list, want an integer of %d bits", token, bits)
+			return nil, fmt.Errorf("got %s in a list, want an integer of %d bits", tokenText(token), bits)
 		}
 		list = append(list, n)
 	}
@@ -167,7 +169,7 @@ func checkName(name string) error {
 	case name == metadataName:
 		return fmt.Errorf("got a tensor with the name %s, which the format reserves", metadataName)
 	case !utf8.ValidString(name):
-		return fmt.Errorf("got a tensor with the name %q, which is not UTF-8", name)
+		return fmt.Errorf("got a tensor with the name %s, which is not UTF-8", shown.Name(name))
 	}
 	return nil
 }
@@ -207,4 +209,12 @@ func escape(b []byte) rune {
 		return -1
 	}
 	return rune(n)
+}
+
+// tokenText is what an error shows of a token of the header.
+func tokenText(token json.Token) string {
+	if text, ok := token.(string); ok {
+		return shown.Name(text)
+	}
+	return shown.Cut(fmt.Sprint(token))
 }

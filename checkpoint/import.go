@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/patterns"
 	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/internal/shown"
 )
 
 // An Array is where Import puts a parameter or statistic.
@@ -93,7 +93,7 @@ func ImportPart(ctx context.Context, from string, into []Array, cfg ImportConfig
 		default:
 			n, err := elements(a.shape)
 			if err != nil {
-				return fail(fmt.Errorf("%q: %w", to.Name, err))
+				return fail(fmt.Errorf("%s: %w", shown.Name(to.Name), err))
 			}
 			if n != int64(len(to.Values)) || !m.flat && !slices.Equal(a.shape, to.Shape) {
 				mismatched = append(mismatched, Mismatch{to.Name, a.shape, to.Shape})
@@ -121,8 +121,8 @@ func ImportPart(ctx context.Context, from string, into []Array, cfg ImportConfig
 		if n := len(mismatched) - 1; n > 0 {
 			more = fmt.Sprintf(", and %s more", plural.Of(n, "array"))
 		}
-		return fail(fmt.Errorf("%q: got shape %v, want %v%s: another head, or another model. Skip such arrays by name (ImportConfig.Skip) or all of another shape (ImportConfig.IgnoreMismatched): they keep the values that they have",
-			x.Name, x.File, x.Model, more))
+		return fail(fmt.Errorf("%s: got shape %v, want %v%s: another head, or another model. Skip such arrays by name (ImportConfig.Skip) or all of another shape (ImportConfig.IgnoreMismatched): they keep the values that they have",
+			shown.Name(x.Name), x.File, x.Model, more))
 	}
 	done.Mismatched = mismatched
 	read := make([][]float32, len(load))
@@ -163,7 +163,7 @@ func (m *model) rename(rules []string) error {
 			}
 		}
 		if other, taken := was[to]; taken {
-			return fmt.Errorf("ImportConfig.Rename: %q and %q would both be %q", other, name, to)
+			return fmt.Errorf("ImportConfig.Rename: %s and %s would both be %s", shown.Name(other), shown.Name(name), shown.Name(to))
 		}
 		renamed[to], was[to] = m.arrays[name], name
 	}
@@ -184,16 +184,16 @@ func namesOf(list []Array) []string {
 
 // some names the first ones of a list.
 func some(names []string) string {
-	const shown = 4
+	const most = 4
 	if len(names) == 0 {
 		return "nothing"
 	}
-	quoted := make([]string, min(len(names), shown))
+	quoted := make([]string, min(len(names), most))
 	for i := range quoted {
-		quoted[i] = strconv.Quote(names[i])
+		quoted[i] = shown.Name(names[i])
 	}
 	text := strings.Join(quoted, ", ")
-	if more := len(names) - shown; more > 0 {
+	if more := len(names) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/shown"
 	"github.com/paragon-train/paragon/internal/vfs"
 )
 
@@ -109,7 +110,7 @@ func (f *File) Tensors() []Info {
 func (f *File) Tensor(name string) (Info, error) {
 	i, ok := f.byName[name]
 	if !ok {
-		return Info{}, fmt.Errorf("checkpoint: %s: tensor %q: %w", f.name, name, ErrNoTensor)
+		return Info{}, fmt.Errorf("checkpoint: %s: tensor %s: %w", f.name, shown.Name(name), ErrNoTensor)
 	}
 	info := f.infos[i]
 	info.Shape = slices.Clone(info.Shape)
@@ -159,7 +160,7 @@ func (f *File) readHeader(size int64) error {
 	for i := range f.infos {
 		info := &f.infos[i]
 		if info.offset != at {
-			return damaged("tensor %q: data begins at %d, want %d, where the one before it ends", info.Name, info.offset, at)
+			return damaged("tensor %s: data begins at %d, want %d, where the one before it ends", shown.Name(info.Name), info.offset, at)
 		}
 		at += info.Bytes
 		info.offset += 8 + int64(n)
@@ -183,7 +184,7 @@ func (f *File) ReadBytes(name string, dst []byte) error {
 		return err
 	}
 	if int64(len(dst)) != info.Bytes {
-		return fmt.Errorf("checkpoint: %s: tensor %q: got room for %d bytes, want %d", f.name, name, len(dst), info.Bytes)
+		return fmt.Errorf("checkpoint: %s: tensor %s: got room for %d bytes, want %d", f.name, shown.Name(name), len(dst), info.Bytes)
 	}
 	return f.readWhole(info, dst)
 }
@@ -211,7 +212,7 @@ func (f *File) readAt(info Info, dst []byte, at int64) error {
 	if n == len(dst) {
 		return nil
 	}
-	return fmt.Errorf("checkpoint: %s: tensor %q: read byte %d of %d: %w", f.name, info.Name, at+int64(n), info.Bytes, err)
+	return fmt.Errorf("checkpoint: %s: tensor %s: read byte %d of %d: %w", f.name, shown.Name(info.Name), at+int64(n), info.Bytes, err)
 }
 
 // ReadFloat32s reads a tensor of type F32, F16, BF16 or F64 (which is rounded)
@@ -268,10 +269,10 @@ func (f *File) sized(name string, n int, types ...DType) (Info, error) {
 		return Info{}, err
 	}
 	if !slices.Contains(types, info.DType) {
-		return Info{}, fmt.Errorf("checkpoint: %s: tensor %q: got type %s, want one of %v", f.name, name, info.DType, types)
+		return Info{}, fmt.Errorf("checkpoint: %s: tensor %s: got type %s, want one of %v", f.name, shown.Name(name), info.DType, types)
 	}
 	if want := info.Bytes / int64(info.DType.Size()); int64(n) != want {
-		return Info{}, fmt.Errorf("checkpoint: %s: tensor %q: got room for %d values, want %d for shape %v", f.name, name, n, want, info.Shape)
+		return Info{}, fmt.Errorf("checkpoint: %s: tensor %s: got room for %d values, want %d for shape %v", f.name, shown.Name(name), n, want, info.Shape)
 	}
 	return info, nil
 }

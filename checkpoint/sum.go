@@ -7,6 +7,8 @@ import (
 	"hash/crc32"
 	"io"
 	"strings"
+
+	"github.com/paragon-train/paragon/internal/shown"
 )
 
 // metaSums is the key of the metadata with the file's checksums: CRC-32C (Castagnoli), eight hexadecimal digits each, a space between two. The first
@@ -104,7 +106,7 @@ func (f *File) takeSums(head []byte) error {
 	}
 	for i := range f.infos {
 		if f.infos[i].sum, err = parseSum(list[1+i]); err != nil {
-			return fmt.Errorf("%s in the metadata: tensor %q: %w", metaSums, f.infos[i].Name, err)
+			return fmt.Errorf("%s in the metadata: tensor %s: %w", metaSums, shown.Name(f.infos[i].Name), err)
 		}
 	}
 	f.sum, f.summed = noted, true
@@ -144,7 +146,7 @@ func (f *File) compare(info Info, sum uint32) error {
 	if !f.summed || sum == info.sum {
 		return nil
 	}
-	return fmt.Errorf("checkpoint: %s: tensor %q: %w", f.name, info.Name, damaged("its %d bytes have the checksum %08x, want %08x", info.Bytes, sum, info.sum))
+	return fmt.Errorf("checkpoint: %s: tensor %s: %w", f.name, shown.Name(info.Name), damaged("its %d bytes have the checksum %08x, want %08x", info.Bytes, sum, info.sum))
 }
 
 // errChanged: a tensor's values changed between the two passes of Write.

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/shown"
 )
 
 // A Tensor is a tensor to write, made by Float32s and the like. It keeps
@@ -93,7 +94,7 @@ func sizeOf(dtype DType, shape []int) (int64, error) {
 	n, err := elements(shape)
 	switch {
 	case bits == 0:
-		return 0, fmt.Errorf("got type %q, want one of safetensors' types", dtype)
+		return 0, fmt.Errorf("got type %s, want one of safetensors' types", shown.Name(string(dtype)))
 	case err != nil:
 		return 0, err
 	case n > math.MaxInt64/max(bits/8, 1):

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/paragon-train/paragon/internal/shown"
 	"github.com/paragon-train/paragon/internal/vfs"
 )
 
@@ -53,7 +54,7 @@ func Write(w io.Writer, metadata map[string]string, tensors []Tensor) error {
 	for i := range tensors {
 		sum, err := tensors[i].writeTo(w, sizes[i])
 		if err == nil && sum != sums[i] {
-			err = fmt.Errorf("checkpoint: write tensor %q: %w", tensors[i].name, errChanged)
+			err = fmt.Errorf("checkpoint: write tensor %s: %w", shown.Name(tensors[i].name), errChanged)
 		}
 		if err != nil {
 			return err
@@ -67,10 +68,10 @@ func (t *Tensor) writeTo(w io.Writer, size int64) (uint32, error) {
 	s := &summing{w: w}
 	l := &limited{w: s, left: size}
 	if err := t.write(l); err != nil {
-		return 0, fmt.Errorf("checkpoint: write tensor %q: after %d of %d bytes: %w", t.name, size-l.left, size, err)
+		return 0, fmt.Errorf("checkpoint: write tensor %s: after %d of %d bytes: %w", shown.Name(t.name), size-l.left, size, err)
 	}
 	if l.left != 0 {
-		return 0, fmt.Errorf("checkpoint: write tensor %q: got %d bytes, want %d", t.name, size-l.left, size)
+		return 0, fmt.Errorf("checkpoint: write tensor %s: got %d bytes, want %d", shown.Name(t.name), size-l.left, size)
 	}
 	return s.sum, nil
 }
@@ -98,7 +99,7 @@ func measure(tensors []Tensor) (sizes []int64, err error) {
 			return nil, fmt.Errorf("checkpoint: write: %w", err)
 		}
 		if seen[t.name] {
-			return nil, fmt.Errorf("checkpoint: write tensor %q: the name is used twice", t.name)
+			return nil, fmt.Errorf("checkpoint: write tensor %s: the name is used twice", shown.Name(t.name))
 		}
 		seen[t.name] = true
 		n, err := t.bytes()
@@ -106,7 +107,7 @@ func measure(tensors []Tensor) (sizes []int64, err error) {
 			err = fmt.Errorf("got %d bytes after %d, want fewer than 2⁶³ in all", n, at)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("checkpoint: write tensor %q: %w", t.name, err)
+			return nil, fmt.Errorf("checkpoint: write tensor %s: %w", shown.Name(t.name), err)
 		}
 		at += n
 		sizes = append(sizes, n)
@@ -139,7 +140,7 @@ func encodeHeader(metadata map[string]string, tensors []Tensor, sizes []int64, s
 	}
 	for k, v := range own {
 		if !utf8.ValidString(k) || !utf8.ValidString(v) {
-			return nil, fmt.Errorf("checkpoint: write metadata %q: it is not UTF-8; encode it", k)
+			return nil, fmt.Errorf("checkpoint: write metadata %s: it is not UTF-8; encode it", shown.Name(k))
 		}
 	}
 	if _, ok := own[metaSums]; ok {

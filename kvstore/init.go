@@ -95,7 +95,7 @@ func (k *key) checkSame(d *wire.Declare) error {
 			describe(d.Form, d.Rule, d.Size, d.RowLen), describe(k.form, k.rule, uint64(k.size), uint64(k.rowLen)))
 	}
 	if k.table != d.Table {
-		return keyError("init", k.name, ErrConflict, "got the table %q, want %q as loaded", d.Table, k.table)
+		return keyError("init", k.name, ErrConflict, "got the table %s, want %s as loaded", wire.Shown(d.Table), wire.Shown(k.table))
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (s *store) place(ctx context.Context, d wire.Declare) (*key, error) {
 // checkPlan checks that a plan is of the declared key, and that its shards cover the key.
 func checkPlan(d *wire.Declare, p *wire.KeyPlan) error {
 	if p.Name != d.Name || p.Form != d.Form || p.Rule != d.Rule || p.Size != d.Size || p.RowLen != d.RowLen {
-		return fmt.Errorf("got key %q of %s, want %q of %s", p.Name, describe(p.Form, p.Rule, p.Size, p.RowLen), d.Name, describe(d.Form, d.Rule, d.Size, d.RowLen))
+		return fmt.Errorf("got key %s of %s, want %s of %s", wire.Shown(p.Name), describe(p.Form, p.Rule, p.Size, p.RowLen), wire.Shown(d.Name), describe(d.Form, d.Rule, d.Size, d.RowLen))
 	}
 	if len(p.Shards) == 0 {
 		return fmt.Errorf("got no shards")

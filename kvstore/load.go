@@ -14,6 +14,7 @@ import (
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/shown"
 	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
@@ -181,7 +182,7 @@ func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) 
 	meta := file.Metadata()
 	switch got := meta[metaStore]; {
 	case got != layout && got != oldLayout:
-		return nil, nil, fmt.Errorf("%s in the metadata: got %q, want %q or %q: Save did not write this file", metaStore, got, layout, oldLayout)
+		return nil, nil, fmt.Errorf("%s in the metadata: got %s, want %q or %q: Save did not write this file", metaStore, shown.Name(got), layout, oldLayout)
 	case got == layout && !file.HasChecksums():
 		return nil, nil, fmt.Errorf("%w: it has no checksums, and a file with %s %q in the metadata must have them", checkpoint.ErrDamaged, metaStore, layout)
 	}
@@ -218,25 +219,25 @@ func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) 
 			x.tensor, x.Name = x.Name, x.Name[len(oldStatistics):]
 		}
 		if found[x.Name] != nil {
-			return nil, nil, fmt.Errorf("%s in the metadata: entry %d: got the name %q twice", metaKeys, i, x.Name)
+			return nil, nil, fmt.Errorf("%s in the metadata: entry %d: got the name %s twice", metaKeys, i, wire.Shown(x.Name))
 		}
 		found[x.Name] = x
 		rows, open := x.Form == "rows" || x.Form == "open", x.Form == "open"
 		if x.Size == 0 && !open || x.Size > math.MaxInt/16 || !rows && x.Form != "dense" || rows != (x.RowLength > 0) || rows && x.Size%x.RowLength != 0 || rows && x.Average {
-			return nil, nil, fmt.Errorf("key %q: got form %q, %d values in rows of %d, average %v", x.Name, x.Form, x.Size, x.RowLength, x.Average)
+			return nil, nil, fmt.Errorf("key %s: got form %s, %d values in rows of %d, average %v", wire.Shown(x.Name), shown.Name(x.Form), x.Size, x.RowLength, x.Average)
 		}
 		if err := x.checkShape(s.initialised(x.Name)); err != nil {
-			return nil, nil, fmt.Errorf("key %q: %w", x.Name, err)
+			return nil, nil, fmt.Errorf("key %s: %w", wire.Shown(x.Name), err)
 		}
 		if _, err := shard.DecodeTable(x.Table); err != nil || !rows && x.Table != "" {
-			return nil, nil, fmt.Errorf("key %q: the table %q: %w", x.Name, x.Table, cmp.Or(err, errors.New("got one for a dense key, want none")))
+			return nil, nil, fmt.Errorf("key %s: the table %s: %w", wire.Shown(x.Name), wire.Shown(x.Table), cmp.Or(err, errors.New("got one for a dense key, want none")))
 		}
 		if len(x.Slots) > maxSlots {
-			return nil, nil, fmt.Errorf("key %q: got %d slots, want at most %d", x.Name, len(x.Slots), maxSlots)
+			return nil, nil, fmt.Errorf("key %s: got %d slots, want at most %d", wire.Shown(x.Name), len(x.Slots), maxSlots)
 		}
 		if open {
 			if err := checkIDs(file, x); err != nil {
-				return nil, nil, fmt.Errorf("key %q: %w", x.Name, err)
+				return nil, nil, fmt.Errorf("key %s: %w", wire.Shown(x.Name), err)
 			}
 		}
 		for j := -1; j < len(x.Slots); j++ {
@@ -249,17 +250,17 @@ func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) 
 			}
 		}
 		if now != nil && !x.Average && len(x.Slots) > 0 && !slices.Equal(x.Slots, want) {
-			return nil, nil, fmt.Errorf("key %q: %w: got the optimizer state %q, want %q of %s", x.Name, ErrConflict, x.Slots, want, now.Name)
+			return nil, nil, fmt.Errorf("key %s: %w: got the optimizer state %s, want %q of %s", wire.Shown(x.Name), ErrConflict, shown.Names(x.Slots), want, now.Name)
 		}
 	}
 	for _, k := range s.sorted() {
 		x := found[k.name]
 		if x == nil {
-			return nil, nil, fmt.Errorf("key %q: %w: this worker has initialised it, and the file does not hold it", k.name, ErrUnknownKey)
+			return nil, nil, fmt.Errorf("key %s: %w: this worker has initialised it, and the file does not hold it", wire.Shown(k.name), ErrUnknownKey)
 		}
 		d := x.declare()
 		if err := k.checkSame(&d); err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("key %q: the file holds %s", k.name, describe(d.Form, d.Rule, d.Size, d.RowLen)), err)
+			return nil, nil, errors.Join(fmt.Errorf("key %s: the file holds %s", wire.Shown(k.name), describe(d.Form, d.Rule, d.Size, d.RowLen)), err)
 		}
 	}
 	return saved, cfg, nil
@@ -288,7 +289,7 @@ func checkTensor(file *checkpoint.File, name string, x *savedKey) error {
 		return err
 	}
 	if t.DType != checkpoint.F32 || !slices.Equal(t.Shape, x.shape()) {
-		return fmt.Errorf("tensor %q: got %s %v, want %s %v", name, t.DType, t.Shape, checkpoint.F32, x.shape())
+		return fmt.Errorf("tensor %s: got %s %v, want %s %v", wire.Shown(name), t.DType, t.Shape, checkpoint.F32, x.shape())
 	}
 	return nil
 }

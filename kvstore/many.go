@@ -36,9 +36,9 @@ func (e KeyErrors) Error() string {
 	fmt.Fprintf(&b, "kvstore: %d keys failed:", len(e))
 	for i, k := range e {
 		if i == shownErrors {
-			fmt.Fprintf(&b, "\nand %d more: %q", len(e)-i, k.Key)
+			fmt.Fprintf(&b, "\nand %d more: %s", len(e)-i, wire.Shown(k.Key))
 			for _, k := range e[i+1:] {
-				fmt.Fprintf(&b, ", %q", k.Key)
+				fmt.Fprintf(&b, ", %s", wire.Shown(k.Key))
 			}
 			break
 		}

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/shown"
 	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -136,7 +137,7 @@ func (k *key) read(ctx context.Context) (*keyState, string, error) {
 			}
 		}
 		if !slices.Equal(st.Slots, state.Slots) {
-			return fail(ErrConflict, "got slots %q, want %q as shard 0", st.Slots, state.Slots)
+			return fail(ErrConflict, "got slots %s, want %s as shard 0", shown.Names(st.Slots), shown.Names(state.Slots))
 		}
 		if !k.s.async && st.Round != round {
 			return fail(ErrConflict, "got the state after round %d: this worker pushed while it saved", st.Round)

@@ -239,3 +239,18 @@ func TestLoadOfADamagedFileChangesNothing(t *testing.T) {
 		t.Errorf("x: got %v, want %v as before", after, before)
 	}
 }
+
+// A file that somebody else wrote may have keys of any name: an error shows the beginning of a long one.
+func TestErrorsShowTheBeginningOfALongKey(t *testing.T) {
+	long := strings.Repeat("k", 1000)
+	file := filepath.Join(t.TempDir(), "x.safetensors")
+	saved := local(t, "adam", 3)
+	must(saved.Init(t.Context(), long, make([]float32, 5)))
+	must(saved.Save(t.Context(), file))
+	other := local(t, "adam", 3)
+	must(other.Init(t.Context(), long, make([]float32, 6)))
+	err := other.Load(t.Context(), file)
+	if err == nil || strings.Contains(err.Error(), long) || !strings.Contains(err.Error(), "kkk\"... (1000 bytes)") {
+		t.Errorf("got %v, want an error with the beginning of the key", err)
+	}
+}

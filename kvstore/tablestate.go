@@ -11,6 +11,7 @@ import (
 
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/shown"
 	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -71,7 +72,7 @@ func (k *key) readOpen(ctx context.Context) (*keyState, string, error) {
 				}
 			}
 			if !slices.Equal(st.Slots, state.Slots) {
-				return fail(ErrConflict, "got slots %q, want %q as shard 0", st.Slots, state.Slots)
+				return fail(ErrConflict, "got slots %s, want %s as shard 0", shown.Names(st.Slots), shown.Names(state.Slots))
 			}
 			if !k.s.async && st.Round != round {
 				return fail(ErrConflict, "got the state after round %d: this worker pushed while it saved", st.Round)
@@ -214,7 +215,7 @@ func checkIDs(file *checkpoint.File, x *savedKey) error {
 	}
 	rows := x.Size / x.RowLength
 	if t.DType != checkpoint.I64 || !slices.Equal(t.Shape, []int{int(rows)}) {
-		return fmt.Errorf("tensor %q: got %s %v, want %s [%d]", name, t.DType, t.Shape, checkpoint.I64, rows)
+		return fmt.Errorf("tensor %s: got %s %v, want %s [%d]", wire.Shown(name), t.DType, t.Shape, checkpoint.I64, rows)
 	}
 	ids := make([]int64, rows)
 	if err := file.ReadInt64s(name, ids); err != nil {
@@ -222,7 +223,7 @@ func checkIDs(file *checkpoint.File, x *savedKey) error {
 	}
 	for i := 1; i < len(ids); i++ {
 		if uint64(ids[i]) <= uint64(ids[i-1]) {
-			return fmt.Errorf("tensor %q: [%d]: got %d after %d, want increasing IDs, compared as unsigned numbers", name, i, uint64(ids[i]), uint64(ids[i-1]))
+			return fmt.Errorf("tensor %s: [%d]: got %d after %d, want increasing IDs, compared as unsigned numbers", wire.Shown(name), i, uint64(ids[i]), uint64(ids[i-1]))
 		}
 	}
 	return nil

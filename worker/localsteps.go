@@ -7,6 +7,7 @@ import (
 
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/shown"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
@@ -183,7 +184,7 @@ func (l *localSteps) loaded(weight string) error {
 	}
 	n, err := strconv.ParseUint(weight, 10, 62)
 	if err != nil {
-		return fmt.Errorf("%s in the metadata: got %q, want a number: %w", metaRoundWeight, weight, err)
+		return fmt.Errorf("%s in the metadata: got %s, want a whole number below 2⁶²", metaRoundWeight, shown.Name(weight))
 	}
 	l.amount.weight = int(n)
 	return nil

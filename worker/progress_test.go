@@ -15,9 +15,9 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
-// shown is what a Progress with a terminal of so many columns (0: none) writes of a run of two epochs of 20 steps, the second
+// progressText is what a Progress with a terminal of so many columns (0: none) writes of a run of two epochs of 20 steps, the second
 // cut off in the middle.
-func shown(t *testing.T, columns int) string {
+func progressText(t *testing.T, columns int) string {
 	t.Helper()
 	var out bytes.Buffer
 	synctest.Test(t, func(*testing.T) {
@@ -52,7 +52,7 @@ func TestProgressPrintsPlainLinesWithoutATerminal(t *testing.T) {
 		"Epoch 10: step 11/20, loss 2.5000, 1 examples/s", "Epoch 10: step 12/20, loss 2.5000, 1 examples/s", "Epoch 10: step 14/20, loss 2.5000, 1 examples/s",
 		"Epoch 10: step 16/20, loss 2.5000, 1 examples/s", "Epoch 10: step 18/20, loss 2.5000, 1 examples/s"}, afterEpoch...)
 	for _, columns := range []int{0, 60} { // too narrow for a bar, too
-		got := shown(t, columns)
+		got := progressText(t, columns)
 		for _, line := range want {
 			if !strings.Contains(got, line+"\n") {
 				t.Errorf("columns=%d: got\n%s\nwant the line %q", columns, got, line)
@@ -79,7 +79,7 @@ const clearLine = "\x1b[2K\r"
 
 func TestProgressDrawsABarThatFits(t *testing.T) {
 	for _, columns := range []int{80, 100, 200} {
-		got := shown(t, columns)
+		got := progressText(t, columns)
 		for _, drawn := range regexp.MustCompile("\r|\n|\x1b\\[2K").Split(got, -1) {
 			if n := len([]rune(drawn)); n >= columns && !strings.HasPrefix(strings.TrimSpace(drawn), "Epoch 10: ") {
 				t.Errorf("columns=%d: a line of %d: %q", columns, n, drawn)

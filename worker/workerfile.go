@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/shown"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/nn"
 )
@@ -63,8 +64,8 @@ func verifyWorkerFile(file *checkpoint.File, steps uint64, rank int) error {
 		return nil
 	}
 	if meta[metaFormat] != fileFormat || !file.HasChecksums() || meta[metaStep] != fmt.Sprint(steps) || meta[metaRank] != fmt.Sprint(rank) {
-		return fmt.Errorf("%s: %w: got format %q, step %q, rank %q, checksums %v; want %s of step %d and rank %d with checksums",
-			workerFile(steps, rank), checkpoint.ErrDamaged, meta[metaFormat], meta[metaStep], meta[metaRank], file.HasChecksums(), fileFormat, steps, rank)
+		return fmt.Errorf("%s: %w: got format %s, step %s, rank %s, checksums %v; want %s of step %d and rank %d with checksums",
+			workerFile(steps, rank), checkpoint.ErrDamaged, shown.Name(meta[metaFormat]), shown.Name(meta[metaStep]), shown.Name(meta[metaRank]), file.HasChecksums(), fileFormat, steps, rank)
 	}
 	return file.Verify()
 }
@@ -100,7 +101,7 @@ func (t *Trainer) loadWorkerFile(ctx context.Context, place checkpoint.Place, st
 	meta := file.Metadata()
 	if text := meta[metaEpochLoss]; text != "" {
 		if _, err := fmt.Sscanf(text, "%g %g", &loss.Sum, &loss.Weight); err != nil || !(loss.Weight > 0) {
-			return loss, noResume("%s: %s in the metadata: got %q, want a sum and a weight above 0", name, metaEpochLoss, text)
+			return loss, noResume("%s: %s in the metadata: got %s, want a sum and a weight above 0", name, metaEpochLoss, shown.Name(text))
 		}
 	}
 	return loss, t.setLossScales(name, meta[metaLossScale])

@@ -124,7 +124,7 @@ func (p *planner) lose(rank uint32) (changed []*placed, err error) {
 			server, x := k.plan.Shards[i].Server, k.backupState(i)
 			switch {
 			case server == rank && (x.Backup == wire.NoServer || x.Used && !x.Ready):
-				return nil, fmt.Errorf("key %q shard %d of %d has no complete copy left: %s", k.plan.Name, i, len(k.plan.Shards), lacks(x))
+				return nil, fmt.Errorf("key %s shard %d of %d has no complete copy left: %s", wire.Shown(k.plan.Name), i, len(k.plan.Shards), lacks(x))
 			case server != rank && x.Backup != rank:
 				continue
 			}
@@ -320,7 +320,7 @@ func (p *planner) depends(rank uint32) string {
 	for _, k := range p.byKey() {
 		for i := range k.plan.Shards {
 			if x := k.backupState(i); k.plan.Shards[i].Server == rank && (x.Backup == wire.NoServer || x.Used && !x.Ready) {
-				return fmt.Sprintf("key %q shard %d", k.plan.Name, i)
+				return fmt.Sprintf("key %s shard %d", wire.Shown(k.plan.Name), i)
 			}
 		}
 	}

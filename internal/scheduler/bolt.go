@@ -9,6 +9,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // A boltState keeps records in one bucket of a bbolt file. A write is one transaction, which is synced.
@@ -66,7 +68,7 @@ func (s *boltState) Write(_ context.Context, records []Record) error {
 				err = b.Put([]byte(r.Key), r.Value)
 			}
 			if err != nil {
-				return fmt.Errorf("record %q of %d bytes: %w", r.Key, len(r.Value), err)
+				return fmt.Errorf("record %s of %d bytes: %w", wire.Shown(r.Key), len(r.Value), err)
 			}
 		}
 		return nil

@@ -145,7 +145,7 @@ func (c *Core) loseWorker(n *node, cause control.Cause) {
 	c.changed()
 	c.checkBarriers()
 	for _, w := range c.signals.remove(func(w wait) bool { return w.sender == n.Node }) {
-		c.refuse(w.request, wire.CodeUnavailable, "signal %q: its sender is gone: %s", w.name, text)
+		c.refuse(w.request, wire.CodeUnavailable, "signal %s: its sender is gone: %s", wire.Shown(w.name), text)
 	}
 	c.tryCommit()
 }

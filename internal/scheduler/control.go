@@ -257,8 +257,8 @@ func (c *Core) why() *control.Why {
 			}
 		}
 	}
-	add(c.barriers.waits, func(x wait) string { return fmt.Sprintf("barrier %q", x.name) }, func(x wait) string { return c.notAt(x.name) })
-	add(c.signals.waits, func(x wait) string { return fmt.Sprintf("signal %q", x.name) }, func(x wait) string {
+	add(c.barriers.waits, func(x wait) string { return fmt.Sprintf("barrier %s", wire.Shown(x.name)) }, func(x wait) string { return c.notAt(x.name) })
+	add(c.signals.waits, func(x wait) string { return fmt.Sprintf("signal %s", wire.Shown(x.name)) }, func(x wait) string {
 		if x.sender == 0 {
 			return "the worker that sends it"
 		}

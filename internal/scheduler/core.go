@@ -369,7 +369,7 @@ func (c *Core) pass(t, read time.Time, stalled time.Duration) {
 	})
 	late := c.barriers.late(t)
 	for _, w := range late {
-		c.refuse(w.request, wire.CodeTimeout, "barrier %q: waited %s for %s", w.name, control.Seconds(t.Sub(w.since)), c.notAt(w.name))
+		c.refuse(w.request, wire.CodeTimeout, "barrier %s: waited %s for %s", wire.Shown(w.name), control.Seconds(t.Sub(w.since)), c.notAt(w.name))
 	}
 	for _, w := range late { // they are no longer at the barrier
 		delete(c.barriers.at[w.name], w.node)
@@ -386,7 +386,7 @@ func (c *Core) pass(t, read time.Time, stalled time.Duration) {
 	})
 	c.passScale(t)
 	for _, w := range c.signals.late(t) {
-		c.refuse(w.request, wire.CodeTimeout, "signal %q: waited %s, nobody has sent it", w.name, control.Seconds(t.Sub(w.since)))
+		c.refuse(w.request, wire.CodeTimeout, "signal %s: waited %s, nobody has sent it", wire.Shown(w.name), control.Seconds(t.Sub(w.since)))
 	}
 }
 

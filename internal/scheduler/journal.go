@@ -181,7 +181,7 @@ func Restore(set Settings, now time.Time, records []Record) (*Core, error) {
 			err = fmt.Errorf("unknown kind of record")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("scheduler: restore: record %q: %w", r.Key, err)
+			return nil, fmt.Errorf("scheduler: restore: record %s: %w", wire.Shown(r.Key), err)
 		}
 	}
 	if !found {

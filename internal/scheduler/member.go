@@ -378,10 +378,10 @@ func (c *Core) end(phase uint8, reason string) {
 		reason = "the job failed: " + reason
 	}
 	for _, w := range c.barriers.all() {
-		c.refuse(w.request, wire.CodeUnavailable, "barrier %q: %s", w.name, reason)
+		c.refuse(w.request, wire.CodeUnavailable, "barrier %s: %s", wire.Shown(w.name), reason)
 	}
 	for _, w := range c.signals.all() {
-		c.refuse(w.request, wire.CodeUnavailable, "signal %q: %s", w.name, reason)
+		c.refuse(w.request, wire.CodeUnavailable, "signal %s: %s", wire.Shown(w.name), reason)
 	}
 	for _, w := range c.bounds.all() {
 		c.refuse(w.request, wire.CodeUnavailable, "%s: %s", w.name, reason)

@@ -114,11 +114,11 @@ func (c *Core) barrier(request uint64, m *wire.Barrier) {
 		return
 	}
 	if n.Role != wire.RoleWorker {
-		c.refuse(request, wire.CodeUnsupported, "barrier %q: %v is not a worker", m.Name, n)
+		c.refuse(request, wire.CodeUnsupported, "barrier %s: %v is not a worker", wire.Shown(m.Name), n)
 		return
 	}
 	if !n.Counts() {
-		c.refuse(request, wire.CodeUnsupported, "barrier %q: %v does not count yet", m.Name, n)
+		c.refuse(request, wire.CodeUnsupported, "barrier %s: %v does not count yet", wire.Shown(m.Name), n)
 		return
 	}
 	if c.barriers.happened(m.Name) {
@@ -177,7 +177,7 @@ func (c *Core) signal(request uint64, m *wire.Signal) {
 		return
 	}
 	if !c.signals.happened(m.Name) && c.signals.bytes+len(m.Value) > maxValues {
-		c.refuse(request, wire.CodeFull, "signal %q: a value of %d bytes beside %d that are kept, want at most %d in all", m.Name, len(m.Value), c.signals.bytes, maxValues)
+		c.refuse(request, wire.CodeFull, "signal %s: a value of %d bytes beside %d that are kept, want at most %d in all", wire.Shown(m.Name), len(m.Value), c.signals.bytes, maxValues)
 		return
 	}
 	for _, w := range c.happen(&c.signals, m.Name, m.Value) {
@@ -198,12 +198,12 @@ func (c *Core) await(request uint64, m *wire.Await) {
 	}
 	members := c.counting(wire.RoleWorker)
 	if len(members) == 0 {
-		c.refuse(request, wire.CodeUnavailable, "signal %q: there is no worker to send it in generation %d", m.Name, c.generation)
+		c.refuse(request, wire.CodeUnavailable, "signal %s: there is no worker to send it in generation %d", wire.Shown(m.Name), c.generation)
 		return
 	}
 	sender := slices.MinFunc(members, func(a, b *node) int { return cmp.Compare(a.Rank, b.Rank) })
 	if sender.Node == m.Node && sender.Rank > 0 {
-		c.refuse(request, wire.CodeUnavailable, "signal %q: its sender is gone; %v waits for the signal, but must now send it itself", m.Name, sender)
+		c.refuse(request, wire.CodeUnavailable, "signal %s: its sender is gone; %v waits for the signal, but must now send it itself", wire.Shown(m.Name), sender)
 		return
 	}
 	w := c.newWait(request, m.Node, m.Name, m.WaitMillis)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/paragon-train/paragon/internal/shown"
 	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -209,7 +210,7 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 	}
 	switch {
 	case s.opt != nil && !slices.Equal(x.Slots, s.opt.SlotNames()):
-		return nil, s.refuse(wire.CodeMalformed, "fill: got slots %q, want %q, those of %s", x.Slots, s.opt.SlotNames(), s.opt.Config().Name)
+		return nil, s.refuse(wire.CodeMalformed, "fill: got slots %s, want %q, those of %s", shown.Names(x.Slots), s.opt.SlotNames(), s.opt.Config().Name)
 	case s.opt == nil && len(x.Slots) > 0: // for an optimizer that will be set later
 		s.state = &optim.State{}
 		for _, name := range x.Slots {

@@ -64,7 +64,7 @@ func (c *Config) TableOf() Table {
 func (c *Config) HasRows() bool { return c.Form != wire.FormDense }
 
 // String names the shard for messages: key "conv1.weight" shard 2.
-func (c Config) String() string { return fmt.Sprintf("key %q shard %d", c.Name, c.Index) }
+func (c Config) String() string { return fmt.Sprintf("key %s shard %d", wire.Shown(c.Name), c.Index) }
 
 // MaxLength is the largest number of values in one shard: 16 Gi values, or what an int can count.
 const MaxLength = min(1<<34, uint64(^uint(0)>>4))

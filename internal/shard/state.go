@@ -3,6 +3,7 @@ package shard
 import (
 	"slices"
 
+	"github.com/paragon-train/paragon/internal/shown"
 	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -89,7 +90,7 @@ func (s *Shard) WriteState(round uint64, slots []string, values []float32) error
 		return s.refuse(wire.CodeSize, "write state: got %d values, want %d: the value and %d slots", len(values), s.n*(1+len(slots)), len(slots))
 	}
 	if s.opt != nil && !slices.Equal(slots, s.opt.SlotNames()) {
-		return s.refuse(wire.CodeConflict, "write state: got slots %q, want %q, those of %s", slots, s.opt.SlotNames(), s.opt.Config().Name)
+		return s.refuse(wire.CodeConflict, "write state: got slots %s, want %q, those of %s", shown.Names(slots), s.opt.SlotNames(), s.opt.Config().Name)
 	}
 	s.beginState()
 	copy(s.writable(), values[:s.n])

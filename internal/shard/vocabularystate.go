@@ -3,6 +3,7 @@ package shard
 import (
 	"slices"
 
+	"github.com/paragon-train/paragon/internal/shown"
 	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -99,9 +100,9 @@ func (s *Shard) WriteRows(round uint64, first bool, slots []string, rows int, da
 	case rows < 0 || rows > 0 && data == nil:
 		return s.refuse(wire.CodeSize, "write rows: got %d rows and no values", rows)
 	case s.opt != nil && !slices.Equal(slots, s.opt.SlotNames()):
-		return s.refuse(wire.CodeConflict, "write rows: got slots %q, want %q, those of %s", slots, s.opt.SlotNames(), s.opt.Config().Name)
+		return s.refuse(wire.CodeConflict, "write rows: got slots %s, want %q, those of %s", shown.Names(slots), s.opt.SlotNames(), s.opt.Config().Name)
 	case !first && !slices.Equal(slots, slotNames(s.slots())):
-		return s.refuse(wire.CodeConflict, "write rows: got slots %q, want %q as before", slots, slotNames(s.slots()))
+		return s.refuse(wire.CodeConflict, "write rows: got slots %s, want %s as before", shown.Names(slots), shown.Names(slotNames(s.slots())))
 	}
 	ids, values := rowData(data, rows, o.rowLen, 1+len(slots))
 	if i := firstUnsorted(ids); i > 0 {

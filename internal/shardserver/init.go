@@ -13,7 +13,7 @@ import (
 func (c *call) serveInit(ctx context.Context) error {
 	m := &c.init
 	if !c.s.membership.Load().isLeader(m.Node) {
-		return refuse(wire.CodeBusy, "init of key %q shard %d: got it from rank %d, want the lowest of the workers that count", m.Name, m.Shard, m.Rank)
+		return refuse(wire.CodeBusy, "init of key %s shard %d: got it from rank %d, want the lowest of the workers that count", wire.Shown(m.Name), m.Shard, m.Rank)
 	}
 	var value []float32
 	if c.data != nil {
@@ -125,8 +125,8 @@ func sameShard(have, got *shard.Config) error {
 	case have.TableOf() != got.TableOf():
 		return refuse(wire.CodeDuplicateInit, "init of %v: got the table %+v, want %+v", have, got.TableOf(), have.TableOf())
 	case have.Form != got.Form || have.Rule != got.Rule || have.Name != got.Name || have.Shards != got.Shards:
-		return refuse(wire.CodeDuplicateInit, "init of %v: got key %q, form %d, rule %d, %d shards; want key %q, form %d, rule %d, %d shards",
-			have, got.Name, got.Form, got.Rule, got.Shards, have.Name, have.Form, have.Rule, have.Shards)
+		return refuse(wire.CodeDuplicateInit, "init of %v: got key %s, form %d, rule %d, %d shards; want key %s, form %d, rule %d, %d shards",
+			have, wire.Shown(got.Name), got.Form, got.Rule, got.Shards, wire.Shown(have.Name), have.Form, have.Rule, have.Shards)
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (c *call) prepareWriteRows() (size uint64, err error) {
 	}
 	each := 8 + 4*min(m.Init.RowLen, wire.MaxPayload)*uint64(1+len(m.Slots))
 	if most := wire.MaxPayload / each; m.Rows > most {
-		return 0, refuse(wire.CodeSize, "write rows of key %q shard %d: got %d rows of %d bytes, want at most %d in one frame", m.Init.Name, m.Init.Shard, m.Rows, each, most)
+		return 0, refuse(wire.CodeSize, "write rows of key %s shard %d: got %d rows of %d bytes, want at most %d in one frame", wire.Shown(m.Init.Name), m.Init.Shard, m.Rows, each, most)
 	}
 	return m.Rows * each, nil
 }
@@ -51,7 +51,7 @@ func (c *call) prepareWriteRows() (size uint64, err error) {
 func (c *call) serveWriteRows(ctx context.Context) error {
 	m := &c.writeRows
 	if !c.s.membership.Load().isLeader(m.Init.Node) {
-		return refuse(wire.CodeBusy, "write rows of key %q shard %d: got it from rank %d, want the lowest of the workers that count", m.Init.Name, m.Init.Shard, m.Init.Rank)
+		return refuse(wire.CodeBusy, "write rows of key %s shard %d: got it from rank %d, want the lowest of the workers that count", wire.Shown(m.Init.Name), m.Init.Shard, m.Init.Rank)
 	}
 	e, _, err := c.s.create(ctx, &m.Init, nil)
 	if err != nil {

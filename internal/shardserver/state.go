@@ -75,7 +75,7 @@ func (c *call) beginRead(ctx context.Context, millis uint32) error {
 func (c *call) serveWriteState(ctx context.Context) error {
 	m := &c.writeState
 	if !c.s.membership.Load().isLeader(m.Init.Node) {
-		return refuse(wire.CodeBusy, "write state of key %q shard %d: got it from rank %d, want the lowest of the workers that count", m.Init.Name, m.Init.Shard, m.Init.Rank)
+		return refuse(wire.CodeBusy, "write state of key %s shard %d: got it from rank %d, want the lowest of the workers that count", wire.Shown(m.Init.Name), m.Init.Shard, m.Init.Rank)
 	}
 	var values []float32
 	if c.data != nil {

@@ -2,24 +2,16 @@ package wire
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"unicode/utf8"
+
+	"github.com/paragon-train/paragon/internal/shown"
 )
 
 // reservedName is the name that safetensors files reserve.
 const reservedName = "__metadata__"
 
-// mostShown is how many bytes of a name a message repeats.
-const mostShown = 100
-
 // Shown is a name from outside, quoted, as a message shows it: of a long one the beginning and the length.
-func Shown(name string) string {
-	if len(name) <= mostShown {
-		return strconv.Quote(name)
-	}
-	return fmt.Sprintf("%q... (%d bytes)", strings.ToValidUTF8(name[:mostShown], "?"), len(name))
-}
+func Shown(name string) string { return shown.Name(name) }
 
 // CheckKeyName returns an error for an invalid name of a key. Values are saved under their keys' names in safetensors files, whose header is JSON: a
 // name is UTF-8, and not the one that the header uses itself.

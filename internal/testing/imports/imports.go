@@ -20,7 +20,7 @@ const Module = "github.com/paragon-train/paragon/"
 // rest of internal stands above them.
 func Machinery() []string {
 	return []string{"internal/affinity", "internal/cuda", "internal/exitreport", "internal/exposition", "internal/f32", "internal/gcm", "internal/gpustat", "internal/identity",
-		"internal/joblog", "internal/lockfile", "internal/logline", "internal/patterns", "internal/plural", "internal/pool", "internal/procgroup", "internal/procs", "internal/scratch", "internal/shm", "internal/telemetry", "internal/trace",
+		"internal/joblog", "internal/lockfile", "internal/logline", "internal/patterns", "internal/plural", "internal/pool", "internal/procgroup", "internal/procs", "internal/scratch", "internal/shm", "internal/shown", "internal/telemetry", "internal/trace",
 		"internal/unauthenticated", "internal/vfs"}
 }
 
