@@ -44,7 +44,7 @@ This command is examples/mnist: go build ./examples/mnist && ./mnist --download 
 
 {lr} stands for the parameter; {trial} and {seed} for the trial's number and seed. {checkpoint} is a folder for a command that can go on: it
 continues from the files there, if any, and saves its state there before it prints a line (each file under another name that it renames).
-With hosts it is a temporary folder there, whose files are copied from and to this machine; all workers of a trial share it, which runs on one host then.
+With hosts it is a temporary folder there, whose files are copied from and to this machine; the workers of a trial on a host share it. On other hosts than that of rank 0 they write files of their own names.
 Without it a trial that is paused, promoted (promotion, hyperband), tried again, or takes over another's state (pbt) begins anew.
 
 With objectives: {accuracy: max, latency: min} in place of metric and mode it looks for the best trade-offs, and

@@ -64,9 +64,10 @@ type Jobs struct {
 	CommandFor func(command []string, a Attempt) ([]string, error)
 	// Checkpoints says that the command, which does not call tune.Run, can go on from a checkpoint. CommandFor gets a folder for it, Attempt.Checkpoint. The
 	// command goes on from the files that it finds there, if any, and writes there, each file under another name that it then renames, before it prints
-	// a line with metrics. With each report the files are kept as the checkpoint of its step. With HostFile it is for trials
-	// on one host each (Resources.Hosts): the folder is a temporary one there, which all workers of the trial share, and launch copies its files between the host
-	// and the search.
+	// a line with metrics. With each report the files are kept as the checkpoint of its step. With HostFile the folder is a
+	// temporary one, which all workers of the trial on a host share, and launch copies its files between the host and the search. Where the trial has several
+	// hosts (Resources.Hosts) all of them begin with the same files. A checkpoint has the files of rank 0's host, and what the workers on the others have
+	// written under names of their own, as worker.Fit does. Where some of it is missing the checkpoint before stays.
 	Checkpoints bool
 	// NoServers runs each trial as one process, without servers and scheduler.
 	NoServers bool
@@ -167,9 +168,6 @@ func (j *Jobs) Fits(r Resources) error {
 	}
 	if j.NoServers && j.resources(r).Hosts*j.resources(r).Slots != 1 {
 		return fmt.Errorf("tune: a trial of %d hosts with %d slots each needs servers", j.resources(r).Hosts, j.resources(r).Slots)
-	}
-	if j.Checkpoints && j.HostFile != "" && j.resources(r).Hosts > 1 {
-		return fmt.Errorf("tune: Jobs.Checkpoints with Jobs.HostFile: a trial of %d hosts has no folder that its workers share: want one host with more slots", j.resources(r).Hosts)
 	}
 	if j.Steps != nil {
 		if err := j.Steps.fits(j.resources(r)); err != nil {

@@ -117,6 +117,9 @@ func (t *jobTrial) task(root string) (remote.Task, error) {
 	}
 	task := remote.Task{Study: cmp.Or(t.attempt.program, t.attempt.Study), Trial: t.attempt.Trial, Attempt: t.attempt.Number, Params: params, Seed: t.attempt.Seed, Workers: t.workers()}
 	task.Folder = root
+	if t.carried && t.resources.Hosts > 1 {
+		task.PerHost = t.resources.Slots
+	}
 	if t.jobs.HostFile != "" || t.jobs.Steps != nil {
 		if task.Marker, err = t.marker(); err != nil {
 			return remote.Task{}, fmt.Errorf("tune: trial %d: %w", t.attempt.Trial, err)

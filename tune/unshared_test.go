@@ -75,9 +75,9 @@ func unsharedTrial(r *tune.Reporter) error {
 	return nil
 }
 
-// unsharedHosts are two hosts over ssh, of one slot each, that see nothing of the search's folder, and have a folder of their own each.
+// unsharedHosts are hosts over ssh, of one slot each, that see nothing of the search's folder, and have a folder of their own each.
 // Their temporary folders must be empty in the end.
-func unsharedHosts(t *testing.T) (s *sshtest.Server, j *tune.Jobs, log *syncBuffer) {
+func unsharedHosts(t *testing.T, count int) (s *sshtest.Server, j *tune.Jobs, log *syncBuffer) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds launch and starts processes")
@@ -87,9 +87,13 @@ func unsharedHosts(t *testing.T) (s *sshtest.Server, j *tune.Jobs, log *syncBuff
 	if os.Getuid() != 0 {
 		unshare += "r"
 	}
-	s = sshtest.Start(t, 2)
+	s = sshtest.Start(t, count)
 	root := t.TempDir()
-	for _, dir := range []string{"start/runs/earlier", "empty", "job", s.Addresses[0] + "/tmp", s.Addresses[1] + "/tmp"} {
+	dirs := []string{"start/runs/earlier", "empty", "job"}
+	for _, a := range s.Addresses {
+		dirs = append(dirs, a+"/tmp")
+	}
+	for _, dir := range dirs {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +163,7 @@ func wantUnbroken(t *testing.T, x tune.Trial) {
 // Checkpoints follow trials from host to host through the search, whose folder is a relative path: where trials continue from others' checkpoints, are promoted,
 // and are retried.
 func TestCheckpointsFollowTrialsToHostsThatShareNoFiles(t *testing.T) {
-	_, j, log := unsharedHosts(t)
+	_, j, log := unsharedHosts(t, 2)
 	pbt := func(x tune.Trial) bool {
 		return x.State == tune.Completed && x.Step() == 4 && (x.Number == 1) == (len(x.Changes) > 0)
 	}
@@ -230,7 +234,7 @@ func TestATrialGoesOnWhenItsHostThatSharesNoFilesIsLost(t *testing.T) {
 				t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")
 			}
 			t.Setenv(unsharedWait, "yes")
-			s, j, log := unsharedHosts(t)
+			s, j, log := unsharedHosts(t, 2)
 			if !servers {
 				alone(j)
 			}
@@ -264,7 +268,7 @@ func (dir acknowledge) Observe(_ tune.View, e tune.Event) {
 
 // A command's folder follows its trial from host to host: it goes on there after a pause, and after its host was lost.
 func TestACommandsFolderFollowsItsTrialFromHostToHost(t *testing.T) {
-	s, j, log := unsharedHosts(t)
+	s, j, log := unsharedHosts(t, 2)
 	j.NoServers, j.LaunchFlags, j.Checkpoints = true, nil, true
 	j.Command = []string{"/bin/sh", "-c"}
 	reported := t.TempDir() // a step is done when its report and with it the folder's copy is with the search
@@ -314,7 +318,7 @@ func TestAJobsFolderFollowsItsTrialFromHostToHost(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")
 	}
-	s, j, log := unsharedHosts(t)
+	s, j, log := unsharedHosts(t, 2)
 	text, err := os.ReadFile(j.HostFile)
 	if err == nil {
 		err = os.WriteFile(j.HostFile, []byte(strings.ReplaceAll(string(text), "slots=1 gpus=0 cpus=1", "slots=2 gpus=0 cpus=2")), 0o666)
@@ -396,12 +400,91 @@ touch DIR/over-NUMBER`
 	})
 }
 
-// A trial of several hosts has no folder that its workers share, and says so before it begins.
-func TestAFolderNeedsTrialsOnOneHost(t *testing.T) {
-	j := &tune.Jobs{Resources: tune.Resources{Hosts: 2}, HostFile: "hosts", Address: "127.0.0.1", Checkpoints: true}
-	if err := j.Fits(tune.Resources{}); err == nil || !strings.Contains(err.Error(), "a trial of 2 hosts has no folder that its workers share: want one host with more slots") {
-		t.Errorf("got %v, want that a trial needs one host", err)
+// A trial of several hosts that share no files keeps checkpoints, too: all of its workers begin with the same files, and each finds its own of the step that the
+// others go on from. So it is after a pause, after the host of a worker other than rank 0 was lost, and with the state of another trial.
+func TestAFolderFollowsATrialOfSeveralHosts(t *testing.T) {
+	if os.Getenv("PARAGON_TEST_SLOW") == "" {
+		t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")
 	}
+	s, j, log := unsharedHosts(t, 4)
+	j.LaunchFlags, j.Checkpoints, j.Resources = nil, true, tune.Resources{Hosts: 2, Slots: 1, Servers: 1}
+	j.Command = []string{"/bin/sh", "-c"}
+	meet := ""
+	j.CommandFor = func(command []string, a tune.Attempt) ([]string, error) {
+		// The workers meet in a folder of the test. As in a job that calls worker.Fit, rank 0 completes a step that the others have written.
+		script := `n=$(cat DIR/deep/n 2>/dev/null || echo 0); own=$(cat DIR/deep/own-$PARAGON_RANK 2>/dev/null || echo 0); from=$n
+if [ $PARAGON_RANK = 1 ]; then
+	was=$(cat DIR/deep/host 2>/dev/null || echo $HERE); moved=0; [ $was = $HERE ] || moved=1
+	echo "seen=$n own=$own moved=$moved" > MEET-seen.new; mv MEET-seen.new MEET-seen
+	while [ $n -lt 6 ]; do
+		n=$((n+1)); mkdir -p DIR/deep; echo $n > DIR/own.new; mv DIR/own.new DIR/deep/own-1; echo $HERE > DIR/deep/host; echo bad > DIR/deep/n; touch MEET-1-$n
+		while [ ! -e REPORTED-$n ]; do [ -d DIR ] || exit 1; sleep 0.02; done
+	done
+	exit
+fi
+while [ ! -e MEET-seen ]; do sleep 0.02; done
+while [ $n -lt 6 ]; do
+	n=$((n+1))
+	while [ ! -e MEET-1-$n ]; do sleep 0.02; done
+	mkdir -p DIR/deep; echo $n > DIR/n.new; mv DIR/n.new DIR/deep/n; echo $n > DIR/deep/own-0
+	echo "value=$((n-10*TRIAL)) from=$from own0=$own $(cat MEET-seen) step=$n"
+	while [ ! -e REPORTED-$n ]; do sleep 0.02; done
+done`
+		return append(command, strings.NewReplacer("DIR", "'"+a.Checkpoint+"'", "REPORTED", filepath.Join(meet, strconv.Itoa(a.Trial)),
+			"MEET", filepath.Join(meet, fmt.Sprintf("at-%d-%d", a.Trial, a.Number)), "TRIAL", strconv.Itoa(a.Trial)).Replace(script)), nil
+	}
+	search := func(t *testing.T, scheduler tune.Scheduler, trials int, call map[string]func()) []tune.Trial {
+		meet = t.TempDir()
+		cfg := jobsConfig(t, j)
+		cfg.Dir, cfg.Parallel = filepath.Join("runs", strings.ReplaceAll(t.Name(), "/", "-")), trials
+		cfg.Space, cfg.Scheduler = tune.Space{tune.Grid("x", []any{1, 2}[:trials]...)}, scheduler
+		cfg.Observers = []tune.Observer{&atEvents{call: call}, acknowledge(meet)}
+		all := mustRun(t, cfg).Trials()
+		for _, x := range all {
+			wantUnbroken(t, x)
+			if x.State != tune.Completed || x.Step() != 6 || x.Failures[tune.UserCode] > 0 {
+				t.Errorf("trial %d is %s at step %d after failures %v: %s, want it completed at step 6", x.Number, x.State, x.Step(), x.Failures, x.Error)
+			}
+			for _, r := range x.Reports {
+				from, _ := r.Metrics.Get("from")
+				for _, name := range []string{"seen", "own", "own0"} {
+					if found, ok := r.Metrics.Get(name); !ok || found != from {
+						t.Errorf("trial %d step %d: %s is %v, want the step %v that rank 0 goes on from", x.Number, r.Step, name, found, from)
+					}
+				}
+			}
+		}
+		if t.Failed() {
+			t.Log(log.String())
+		}
+		return all
+	}
+	newest := func(x tune.Trial, name string) float64 {
+		if len(x.Reports) == 0 {
+			return -1
+		}
+		v, _ := x.Reports[len(x.Reports)-1].Metrics.Get(name)
+		return v
+	}
+	t.Run("pause", func(t *testing.T) {
+		x := search(t, pauseTrial0{}, 1, nil)[0]
+		if x.Attempts != 2 || newest(x, "from") != 3 {
+			t.Errorf("it went on from step %v in %d attempts, want step 3 in 2", newest(x, "from"), x.Attempts)
+		}
+	})
+	t.Run("pbt", func(t *testing.T) {
+		x := search(t, &schedule.PBT{Population: 2, Interval: 2, Quantile: 0.5, Synchronous: true}, 2, nil)[1]
+		if len(x.Changes) == 0 || newest(x, "from") == 0 {
+			t.Errorf("trial 1 went on from step %v with %d changes, want the state of trial 0", newest(x, "from"), len(x.Changes))
+		}
+	})
+	t.Run("lost host", func(t *testing.T) { // the last one: the host stays away
+		x := search(t, tune.FIFO{}, 1, map[string]func(){"report 0": func() { s.Lose(t, s.Addresses[1]) }})[0]
+		if newest(x, "moved") != 1 || newest(x, "from") == 0 || x.Failures[tune.NodeLost] != 1 {
+			t.Errorf("it ended on %s with reports from step %v on after failures %v, want it to go on with a checkpoint of %s, which was lost",
+				x.Location, newest(x, "from"), x.Failures, s.Addresses[1])
+		}
+	})
 }
 
 // pauseTrial0 pauses trial 0 at step 3, and goes on with it.

@@ -3,7 +3,8 @@
 // Its process joins the trial, fills a temporary folder with the checkpoint to go on from, and starts the command. What the command prints is passed
 // on, a line with metrics once what is new in the folder has been copied to the search. So the search has the state of a step before its report.
 //
-// In a job each worker's command is run so. The workers of a trial share the folder, which rank 0 makes and copies: they are on one host.
+// In a job each worker's command is run so. The workers on a host share the folder, which the first of them makes. The search has rank 0's, and with each step what is
+// new in those of the other hosts.
 package carry
 
 import (
@@ -53,7 +54,9 @@ func Run(ctx context.Context, command []string, stdout, stderr io.Writer) (code 
 	for i, w := range command {
 		words[i] = strings.ReplaceAll(w, remote.CommandFolder, c.dir)
 	}
+	over := c.share(ctx, stderr)
 	code, err = c.run(ctx, words, stdout, stderr)
+	over(code == 0 && err == nil)
 	closing := context.WithoutCancel(ctx)
 	if ctx.Err() == nil {
 		err = errors.Join(err, search.Done(closing, remote.Done{}))
@@ -65,12 +68,14 @@ func Run(ctx context.Context, command []string, stdout, stderr io.Writer) (code 
 type carrier struct {
 	search *remote.Client
 	dir    string
-	seen   string // what the folder had when it was last saved
+	first  string // what the folder had at first
+	seen   string // what it had when it was last saved
 }
 
 // open finds or makes the folder. What was made for it is to be removed, also after an error.
 func (c *carrier) open(ctx context.Context) (remove func() error, err error) {
-	if c.search.Rank() != 0 {
+	task := c.search.Task()
+	if c.search.Rank() != task.Leader(c.search.Rank()) {
 		c.dir, err = c.search.Await(ctx)
 		return func() error { return nil }, err
 	}
@@ -85,7 +90,7 @@ func (c *carrier) open(ctx context.Context) (remove func() error, err error) {
 	if err := c.restore(ctx); err != nil {
 		return temp.Remove, fmt.Errorf("tune: carry: %w", err)
 	}
-	if c.search.Task().Workers > 1 {
+	if task.Workers > 1 {
 		err = c.search.Ready(ctx, c.dir)
 	}
 	return temp.Remove, err
@@ -109,8 +114,34 @@ func (c *carrier) restore(ctx context.Context) error {
 		}
 	}
 	var err error
-	c.seen, err = state.List(c.dir)
+	c.first, err = state.List(c.dir)
+	c.seen = c.first
 	return err
+}
+
+// share copies what the command writes to the search, as parts of the checkpoints that rank 0 saves, where this is the first rank on another host. over ends that: at
+// once, or, where the command has ended well, when rank 0 has ended, which may save what the command has written.
+func (c *carrier) share(ctx context.Context, stderr io.Writer) (over func(well bool)) {
+	task, rank := c.search.Task(), c.search.Rank()
+	if task.PerHost == 0 || rank == 0 || rank != task.Leader(rank) {
+		return func(bool) {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := c.search.Parts(ctx, func(dir string) error { return state.CopySince(dir, c.dir, c.first) })
+		if err != nil && ctx.Err() == nil {
+			fmt.Fprintf(stderr, "checkpoints can no longer be saved: %v\n", err)
+		}
+	}()
+	return func(well bool) {
+		if !well {
+			cancel()
+		}
+		<-ended
+		cancel()
+	}
 }
 
 // save copies what is new in the folder to the search, as the state after a step.
@@ -122,7 +153,13 @@ func (c *carrier) save(ctx context.Context, step int) error {
 	if err != nil || has == "" || has == c.seen {
 		return err
 	}
-	if err := c.search.Checkpoint(ctx, step, func(dir string) error { return state.Copy(dir, c.dir) }); err != nil {
+	write := func(dir string) error { return state.Copy(dir, c.dir) }
+	if c.search.Task().PerHost > 0 { // another host may have written a file anew that is here as it was
+		write = func(dir string) error {
+			return errors.Join(state.CopySince(dir, c.dir, c.first), state.CopySame(filepath.Join(dir, remote.UnchangedFolder), c.dir, c.first))
+		}
+	}
+	if err := c.search.Checkpoint(ctx, step, write); err != nil {
 		return err
 	}
 	c.seen = has

@@ -254,9 +254,6 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 		CommandFor:  func(_ []string, a tune.Attempt) ([]string, error) { return s.Command(a), nil },
 		Checkpoints: f.Command.hasCheckpoint(c.Space),
 	}
-	if s.Jobs.Checkpoints && f.Hosts != "" && res.Hosts > 1 && !divides {
-		r.bad(at(top, "command"), "command", "{checkpoint} with hosts is for trials on one host each, whose workers share its folder: leave hosts out of resources, and set slots")
-	}
 	if s.Jobs.Checkpoints && divides {
 		r.bad(at(top, "command"), "command", "{checkpoint} is for a process that runs alone or in a job of a fixed size: goodput keeps the state of its jobs itself")
 	}

@@ -174,7 +174,6 @@ func TestMistakesNameLineAndField(t *testing.T) {
 		{base + "scheduler: goodput\nresources: {slots: 2}", "f line 6: resources: hosts and slots are the scheduler's to decide"},
 		{base + "pruners: [reached]", "f line 5: pruners[0]: reached needs its value"},
 		{base + "pruners: reached", `f line 5: pruners: got "reached", want a list`},
-		{"command: ./x {checkpoint} {a}\nspace: {a: bool}\nhosts: h\naddress: b\nresources: {hosts: 2}", "f line 1: command: {checkpoint} with hosts is for trials on one host each"},
 		{base + "hosts: h", "f line 5: address: hosts needs it"},
 		{base + "upload: [a]", "f line 5: upload: it is used with hosts"},
 		{base + "judge: first", "f line 5: judge: "},

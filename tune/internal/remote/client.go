@@ -208,7 +208,7 @@ func (c *Client) Checkpoint(ctx context.Context, step int, write func(dir string
 	return nil
 }
 
-// Ready says that the folder of the command's state is at dir on this host, with the files to go on from. Rank 0 calls it, for the other ranks on its host.
+// Ready says that the folder of the command's state is at dir on this host, with the files to go on from. The first rank on each host calls it, for the others there.
 func (c *Client) Ready(ctx context.Context, dir string) error {
 	err := c.do(ctx, func() error {
 		m, err := c.ask(message{Ready: &folder{dir}})
@@ -223,7 +223,7 @@ func (c *Client) Ready(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Await waits for Ready of rank 0, and returns the folder.
+// Await waits for Ready of the first rank on this host, and returns the folder.
 func (c *Client) Await(ctx context.Context) (dir string, err error) {
 	err = c.do(ctx, func() error {
 		m, err := c.ask(message{Await: &struct{}{}})

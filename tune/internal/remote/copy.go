@@ -182,10 +182,10 @@ func (c *Client) copyOnce(ctx context.Context, kind copyKind, do func(conn net.C
 }
 
 // expect begins to wait for the files of a checkpoint that a rank saves.
-func (x *Session) expect(rank int, dir string) *saving {
-	s := &saving{rank, newTreeReceiver(dir, x.server.limit, x.backend.Alive)}
+func (x *Session) expect(rank int, dir string, began func()) *saving {
+	s := &saving{rank, began, newTreeReceiver(dir, x.server.limit, x.backend.Alive)}
 	x.mu.Lock()
-	x.saving = s
+	x.saving[rank] = s
 	x.mu.Unlock()
 	return s
 }
@@ -193,9 +193,9 @@ func (x *Session) expect(rank int, dir string) *saving {
 // expectNothing ends that.
 func (x *Session) expectNothing(s *saving) {
 	x.mu.Lock()
-	x.saving = nil
+	delete(x.saving, s.rank)
 	for h, c := range x.copies {
-		if h.Copy == copySave {
+		if h.Copy == copySave && h.Rank == s.rank {
 			c.Close()
 		}
 	}
@@ -206,7 +206,7 @@ func (x *Session) expectNothing(s *saving) {
 // copy serves a connection for the files of a checkpoint. A rank has one of each kind: a newer one replaces one that may be broken.
 func (x *Session) copy(c net.Conn, w *wire, h hello) {
 	x.mu.Lock()
-	s := x.saving
+	s := x.saving[h.Rank]
 	switch {
 	case x.over:
 		x.mu.Unlock()
@@ -220,6 +220,7 @@ func (x *Session) copy(c net.Conn, w *wire, h hello) {
 		older.Close()
 	}
 	x.copies[h], x.conns[c] = c, true
+	x.changed.Broadcast()
 	x.mu.Unlock()
 	defer func() {
 		x.mu.Lock()
@@ -233,11 +234,14 @@ func (x *Session) copy(c net.Conn, w *wire, h hello) {
 	switch {
 	case h.Copy == copyRestore:
 		err = x.sendRestore(c, w)
+	case h.Copy == copyParts:
+		err = x.askForParts(c, w, h)
 	case h.Copy != copySave:
-		err = fmt.Errorf("got copy %q, want %s or %s", h.Copy, copySave, copyRestore)
-	case s == nil || s.rank != h.Rank:
+		err = fmt.Errorf("got copy %q, want %s, %s or %s", h.Copy, copySave, copyRestore, copyParts)
+	case s == nil:
 		err = fmt.Errorf("rank %d saves no checkpoint", h.Rank)
 	default:
+		s.began()
 		if err = s.receive(c, w); err == nil {
 			_ = c.SetWriteDeadline(time.Now().Add(copyTimeout))
 			_ = w.send(message{Whole: &struct{}{}})

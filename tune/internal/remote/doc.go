@@ -41,13 +41,22 @@
 // or a sum is wrong, another connection goes on where the receiver is. Names are paths in the folder; there are at most
 // 65536, and a limit of bytes. A piece is at most 1 MiB.
 //
-// A command that keeps its state in a folder is started by a process that connects in its place. Where the workers are several, on one host, they share the folder:
-// rank 0 makes it, and the others wait for its path.
+// A command that keeps its state in a folder is started by a process that connects in its place. The workers on a host share the folder:
+// the first rank there makes it, and the others wait for its path.
 //
-//	→ {"ready":{"dir":"/..."}}           rank 0
+//	→ {"ready":{"dir":"/..."}}           the first rank on the host
 //	← {"kept":{}}
 //	→ {"await":{}}                       another rank
 //	← {"folder":{"dir":"/..."}}
+//
+// Where such a trial has several hosts, a checkpoint has the files of rank 0's host, and those that commands have written on the others. The first rank on each other host
+// keeps a second connection, in which the search asks for its files once rank 0 has taken its own. They come as those of rank 0 ("copy":"save"). One that is
+// missing fails the checkpoint, and the one before stays.
+//
+//	→ {"hello":{"token":"...","rank":2,"copy":"parts"}}
+//	← {"checkpoint":{"step":1}}
+//	→ {"written":{"error":"","copied":true}}
+//	← {"bye":{}}                         when rank 0 has ended
 //
 // A worker of an elastic trial first asks for a slot, in a connection that it keeps until
 // all of its processes have ended:

@@ -59,6 +59,7 @@ type copyKind string
 const (
 	copySave    copyKind = "save"    // the checkpoint that rank 0 saves, to the search
 	copyRestore copyKind = "restore" // the checkpoint to go on from, to any rank
+	copyParts   copyKind = "parts"   // none: it asks a rank on another host than rank 0's for its parts of checkpoints
 )
 
 // Held is what a worker gets with its slot.
@@ -76,6 +77,9 @@ type Task struct {
 	Params  json.RawMessage `json:"params"`
 	Seed    uint64          `json:"seed"`
 	Workers int             `json:"workers"`
+	// PerHost is how many workers are on each host, by rank, where the trial's command keeps its state in a folder and the trial has several hosts. 0: all
+	// workers share a folder.
+	PerHost int `json:"per_host,omitempty"`
 	// Folder is the trial's own, on the search's machine.
 	Folder string `json:"folder,omitempty"`
 	// Marker tells a process whether it has the search's files; nil: it has.
@@ -88,6 +92,14 @@ type Task struct {
 	Restore *Restore `json:"restore,omitempty"`
 	// Elastic says that workers come and go: the one that has been there for longest reports and saves checkpoints.
 	Elastic bool `json:"elastic,omitempty"`
+}
+
+// Leader is the first rank on a rank's host: it makes the folder in which the command of all ranks there keeps its state.
+func (t *Task) Leader(rank int) int {
+	if t.PerHost == 0 {
+		return 0
+	}
+	return rank - rank%t.PerHost
 }
 
 // A Marker is a file of the search. A process that finds this text there has the search's files, on the same machine or through a shared file system;

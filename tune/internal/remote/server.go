@@ -197,17 +197,19 @@ type Session struct {
 	joined  map[int]bool   // ranks that have connected
 	present map[int]bool   // and have not left
 	conns   map[net.Conn]bool
-	saving  *saving            // the checkpoint that is being saved; nil: none
+	saving  map[int]*saving    // the checkpoint that is being saved, by the ranks that copy files of it
+	parts   map[int]*part      // of that checkpoint, by the ranks that are to copy them
 	copies  map[hello]net.Conn // by rank and kind
 	through bool               // rank 0 reports nothing more
-	folder  string             // of a command's state, on the host of the workers; "": rank 0 has not made it yet
+	folders map[int]string     // of a command's state, by the first rank on the host, which has made it
 	silence *time.Timer        // sets through; nil: rank 0's connection has not closed before it said how it ended
 	over    bool
 }
 
 // A saving is a checkpoint that a rank saves.
 type saving struct {
-	rank int
+	rank  int
+	began func() // called when its files begin to come: by then they no longer change
 	*treeReceiver
 }
 
@@ -240,7 +242,7 @@ func (s *Server) open(x *Session) *Session {
 	rand.Read(token[:])
 	x.server, x.token, x.latest = s, hex.EncodeToString(token[:]), -1
 	x.answers, x.left, x.joined, x.present, x.conns = make(map[int]Answer), make(map[int]Done), make(map[int]bool), make(map[int]bool), make(map[net.Conn]bool)
-	x.copies = make(map[hello]net.Conn)
+	x.copies, x.saving, x.parts, x.folders = make(map[hello]net.Conn), make(map[int]*saving), make(map[int]*part), make(map[int]string)
 	x.changed = sync.NewCond(&x.mu)
 	s.mu.Lock()
 	s.sessions[x.token] = x
@@ -344,14 +346,14 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 			if answer.kinds() == 0 {
 				return
 			}
-		case m.Ready != nil && rank == 0:
+		case m.Ready != nil && rank == x.task.Leader(rank):
 			x.mu.Lock()
-			x.folder = m.Ready.Dir
+			x.folders[rank] = m.Ready.Dir
 			x.changed.Broadcast()
 			x.mu.Unlock()
 			answer = message{Kept: &struct{}{}}
 		case m.Await != nil:
-			answer = x.awaitFolder()
+			answer = x.awaitFolder(x.task.Leader(rank))
 		case m.Done != nil:
 			x.mu.Lock()
 			x.left[rank] = *m.Done
@@ -367,19 +369,19 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 	}
 }
 
-// awaitFolder waits until rank 0 has made the folder of the command's state.
-func (x *Session) awaitFolder() message {
+// awaitFolder waits until the first rank on a host has made the folder of the command's state.
+func (x *Session) awaitFolder(leader int) message {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for {
-		_, ended := x.left[0]
+		_, ended := x.left[leader]
 		switch {
 		case x.over:
 			return refuseText("the trial has ended")
-		case x.folder != "":
-			return message{Folder: &folder{x.folder}}
+		case x.folders[leader] != "":
+			return message{Folder: &folder{x.folders[leader]}}
 		case ended:
-			return refuseText("rank 0 has ended before it had the folder")
+			return refuseText(fmt.Sprintf("rank %d has ended before it had the folder", leader))
 		}
 		x.changed.Wait()
 	}
@@ -507,7 +509,12 @@ func (x *Session) checkpoint(c net.Conn, w *wire, rank, step int) message {
 	asked, broken := false, false
 	err := x.backend.Checkpoint(step, func(dir string) error {
 		asked = true
-		in := x.expect(rank, dir)
+		others, err := x.prepare(step, dir)
+		if err != nil {
+			return err
+		}
+		defer others.end()
+		in := x.expect(rank, dir, others.begin)
 		defer x.expectNothing(in)
 		_ = c.SetWriteDeadline(time.Now().Add(sendTimeout))
 		if err := w.send(message{Folder: &folder{dir}}); err != nil {
@@ -527,7 +534,8 @@ func (x *Session) checkpoint(c net.Conn, w *wire, rank, step int) message {
 		case m.Written.Copied && !in.complete():
 			return errors.New("not all files of the checkpoint came")
 		}
-		return nil
+		others.begin()
+		return others.finish()
 	})
 	switch {
 	case broken:

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // SumsFile is the file of a checkpoint that has the checksums of the others, and is no part of the state.
@@ -17,16 +18,35 @@ const SumsFile = ".tune-checksums"
 func List(dir string) (string, error) {
 	var b []byte
 	err := walkFiles(dir, func(path string, info fs.FileInfo) error {
-		b = fmt.Appendf(b, "%q %d %d\n", path, info.Size(), info.ModTime().UnixNano())
+		b = append(b, line(path, info)...)
 		return nil
 	})
 	return string(b), err
 }
 
+func line(path string, info fs.FileInfo) string {
+	return fmt.Sprintf("%q %d %d\n", path, info.Size(), info.ModTime().UnixNano())
+}
+
 // Copy copies the regular files below from. One that goes away meanwhile is left out: a program that writes a file under another name and renames it
 // may do so at any time.
-func Copy(to, from string) error {
+func Copy(to, from string) error { return CopySince(to, from, "") }
+
+// CopySince is Copy without the files that were the same when List returned this.
+func CopySince(to, from, list string) error { return copyFiles(to, from, list, false) }
+
+// CopySame is Copy of those files alone.
+func CopySame(to, from, list string) error { return copyFiles(to, from, list, true) }
+
+func copyFiles(to, from, list string, same bool) error {
+	listed := make(map[string]bool)
+	for line := range strings.Lines(list) {
+		listed[line] = true
+	}
 	return walkFiles(from, func(path string, info fs.FileInfo) error {
+		if listed[line(path, info)] != same {
+			return nil
+		}
 		r, err := os.Open(filepath.Join(from, path))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
