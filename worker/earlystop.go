@@ -173,23 +173,13 @@ func (e *earlyStop) restore(ctx context.Context, r *run) error {
 	if !e.cfg.Restore || !e.state.Known || e.state.Steps == t.Steps() {
 		return nil
 	}
-	own := make([]float64, tellWidth)
 	if e.values == nil && r.cfg.Checkpoint.Dir != "" {
 		e.values = t.readModel(ctx, checkpoint.Join(r.cfg.Checkpoint.Dir, checkpoint.StepFolder(e.state.Steps)))
 	}
-	if e.values != nil {
-		own[tellValues] = 1
-	}
 	if r.workers > 1 {
-		rows, err := e.tally.exchange(ctx, r.rank, r.workers, own)
-		if err != nil {
+		var err error
+		if e.values, err = e.give(ctx, r); err != nil {
 			return err
-		}
-		from := slices.IndexFunc(rows, func(row []float64) bool { return row != nil && row[tellValues] == 1 })
-		if from >= 0 {
-			if e.values, err = t.share(ctx, e.values, from == r.rank); err != nil {
-				return err
-			}
 		}
 	}
 	if e.values == nil {
@@ -219,8 +209,38 @@ func (t *Trainer) readModel(ctx context.Context, from string) (values [][]float3
 	return values
 }
 
-// share brings one worker's values of the model to all: it alone has a weight.
-func (t *Trainer) share(ctx context.Context, values [][]float32, own bool) ([][]float32, error) {
+// give returns the best values of the first worker that has them and lives until all have got them; nil: there is none.
+func (e *earlyStop) give(ctx context.Context, r *run) ([][]float32, error) {
+	own := make([]float64, tellWidth)
+	if e.values != nil {
+		own[tellValues] = 1
+	}
+	for begun := false; ; begun = true {
+		rows, err := e.tally.exchange(ctx, r.rank, r.workers, own)
+		if err != nil {
+			return nil, err
+		}
+		from := slices.IndexFunc(rows, func(row []float64) bool { return row != nil && row[tellValues] == 1 })
+		if from < 0 {
+			return nil, nil
+		}
+		values, err := r.trainer.share(ctx, e.values, from == r.rank, begun)
+		if err != nil {
+			return nil, err
+		}
+		// A worker whose row counts has got through its rounds before, so they have its values. If it was lost, some are as they were first: zeros.
+		if rows, err = e.tally.exchange(ctx, r.rank, r.workers, own); err != nil {
+			return nil, err
+		}
+		if rows[from] != nil {
+			return values, nil
+		}
+	}
+}
+
+// share brings one worker's values of the model to all: it alone has a weight. begun: the keys are there. If that worker is lost meanwhile, the
+// values that come back are not its.
+func (t *Trainer) share(ctx context.Context, values [][]float32, own, begun bool) ([][]float32, error) {
 	weight := float32(0)
 	if own {
 		weight = 1
@@ -237,8 +257,10 @@ func (t *Trainer) share(ctx context.Context, values [][]float32, own bool) ([][]
 		shared[i] = pushed
 		group.Go(func() error {
 			key := fmt.Sprintf("paragon/best/%d", i)
-			if err := t.cfg.Store.InitAverage(ctx, key, make([]float32, len(pushed))); err != nil {
-				return fmt.Errorf("worker: restore the best model: init %s: %w", key, err)
+			if !begun {
+				if err := t.cfg.Store.InitAverage(ctx, key, make([]float32, len(pushed))); err != nil {
+					return fmt.Errorf("worker: restore the best model: init %s: %w", key, err)
+				}
 			}
 			if err := pusher.PushPull(ctx, key, [][]float32{pushed}, [][]float32{pushed}); err != nil {
 				return fmt.Errorf("worker: restore the best model: %w", err)

@@ -1,8 +1,10 @@
 package worker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,7 +12,9 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/worker"
 )
@@ -185,6 +189,61 @@ func TestARunEndsEarlyWithMetricsOfAnyNumberOfSums(t *testing.T) {
 		})
 		if err := errors.Join(errs...); err != nil || len(epochs[0]) != 2 {
 			t.Errorf("%d sums: got %d epochs and error %v, want 2 and none", 2+3*classes, len(epochs[0]), err)
+		}
+	}
+}
+
+// The only worker that holds the values of the best evaluation is lost while it gives them to the others: these keep the values of the last step, and say so.
+// With checkpoints all have the best ones.
+func TestTheWorkerWithTheBestValuesIsLostDuringRestore(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		for _, checkpoints := range []bool{false, true} {
+			for _, when := range []string{"paragon/best/0", "paragon/best/2"} {
+				t.Run(fmt.Sprintf("silent=%v/checkpoints=%v/%s", silent, checkpoints, when), func(t *testing.T) {
+					dir := t.TempDir()
+					synctest.Test(t, func(t *testing.T) {
+						var log bytes.Buffer
+						j := runElastic(t, elasticPlan{workers: 1, servers: 2, examples: 60, batch: 3, epochs: 9, parameters: 3, log: &log,
+							change: func(w *elasticWorker, c *worker.FitConfig) {
+								e := &scripted{losses: []float64{0.5, 0.6, 0.7, 0.8}, model: func() []float32 { return slices.Clone(w.program.Params()[0].Value) }}
+								w.scores = e
+								c.Evaluator, c.EarlyStop = e, &worker.EarlyStop{Patience: 3, Restore: true}
+								if checkpoints {
+									c.Checkpoint = worker.CheckpointConfig{Dir: dir, EveryEpochs: 1}
+								}
+							},
+							at: func(j *elasticJob, w *elasticWorker, n int) {
+								if w.number == 0 && n == 25 { // after the best evaluation
+									j.start(1, true)
+								}
+							},
+							wrap: func(w *elasticWorker, store kvstore.Store) kvstore.Store {
+								return hooked(store, func(ctx context.Context, key string) {
+									if w.number == 0 && key == when {
+										time.Sleep(10 * time.Millisecond)
+										w.j.kill(w, silent)
+										hang(ctx)
+									}
+								})
+							}})
+						j.wantEnds(nil)
+						if len(j.workers) != 2 || !j.workers[0].killed {
+							t.Fatalf("got %d workers, the first one killed: %v, want 2, and it was", len(j.workers), j.workers[0].killed)
+						}
+						best, last := j.workers[0].scores.seen[0], j.workers[0].scores.seen[3]
+						got, want := j.workers[1].values, last
+						if checkpoints {
+							want = best
+						}
+						if i := firstDifference(got, want); i >= 0 {
+							t.Errorf("value %d is %v, want %v; of the best evaluation it is %v, of the last step %v", i, got[i], want[i], best[i], last[i])
+						}
+						if said := strings.Contains(log.String(), "the values of the best evaluation are not there any more"); said == checkpoints {
+							t.Errorf("the log says that the best values are gone: %v", said)
+						}
+					})
+				})
+			}
 		}
 	}
 }

@@ -117,6 +117,7 @@ type elasticWorker struct {
 	batches map[uint64][]int // by step in all
 	values  []float32        // at the end
 	epochs  []worker.EpochInfo
+	scores  *scripted // its evaluator, of tests that have one
 	hooks   [][2]int
 	killed  bool
 	told    chan struct{} // closed by leave
