@@ -28,6 +28,21 @@ type Batch struct {
 	Width   int       // numbers in a row: the classes
 	Labels  []int32   // −1: the row does not count
 	Loss    float64   // mean over the rows that count
+	// ClassWeights are the weights of the classes by which Loss is a mean; nil: all are 1.
+	ClassWeights []float32
+}
+
+// LossWeight is what Loss was divided by: the number of rows that count, or the sum of the weights of their classes.
+func (b *Batch) LossWeight() (sum float64) {
+	if b.ClassWeights == nil {
+		return b.count()
+	}
+	for _, label := range b.Labels {
+		if label >= 0 {
+			sum += float64(b.ClassWeights[label])
+		}
+	}
+	return sum
 }
 
 // Rows calls f for each row that counts.
@@ -242,14 +257,14 @@ func (m IoU) Values(sums []float64) []float64 {
 	return []float64{mean.Value()}
 }
 
-// Perplexity is e to the mean loss of a row, "perplexity": of a token where the loss is a cross-entropy.
+// Perplexity is e to the mean loss of a row, "perplexity": of a token where the loss is a cross-entropy. Weights of classes count in the mean as in the loss.
 type Perplexity struct{}
 
 func (Perplexity) Names() []string { return []string{"perplexity"} }
 func (Perplexity) Sums() int       { return 2 }
 
 func (Perplexity) Add(sums []float64, b Batch) {
-	if n := b.count(); n > 0 {
+	if n := b.LossWeight(); n > 0 {
 		sums[0] += b.Loss * n
 		sums[1] += n
 	}

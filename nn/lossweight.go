@@ -1,40 +1,48 @@
 package nn
 
 import (
+	"slices"
+
+	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
 // LossWeight is what the loss of the next run divides by, in the inputs as they are now: of a cross-entropy the number of labels among the examples
-// that are not −1, which may be far more than the examples where each has several rows, and else the number of examples. The mean loss times it is
+// that are not −1, which may be far more than the examples where each has several rows, or the sum of the weights of their classes, and else the number
+// of examples. The mean loss times it is
 // the sum of the losses, and gradients of several devices or workers, each multiplied by its own (SetGradScale), add up to those of one batch, however
 // labels of −1 are spread.
 //
 // Of several losses the first cross-entropy decides. Labels that the graph computes are not known before the run: then it is the number of examples,
 // as with Config.OwnMask.
-func (p *Program) LossWeight() int {
+func (p *Program) LossWeight() float64 {
 	if p.weighs == nil || p.there == 0 {
-		return p.there
+		return float64(p.there)
 	}
 	switch labels := p.weighs.Data.(type) {
 	case []int32:
-		return labelled(labels, p.plan.Rows(len(labels), p.there))
+		return labelled(labels[:p.plan.Rows(len(labels), p.there)], p.classWeights)
 	case []int64:
-		return labelled(labels, p.plan.Rows(len(labels), p.there))
+		return labelled(labels[:p.plan.Rows(len(labels), p.there)], p.classWeights)
 	case []int:
-		return labelled(labels, p.plan.Rows(len(labels), p.there))
+		return labelled(labels[:p.plan.Rows(len(labels), p.there)], p.classWeights)
 	case []float32:
-		return labelled(labels, p.plan.Rows(len(labels), p.there))
+		return labelled(labels[:p.plan.Rows(len(labels), p.there)], p.classWeights)
 	}
-	return p.there
+	return float64(p.there)
 }
 
-func labelled[T int32 | int64 | int | float32](labels []T, there int) (n int) {
-	for _, l := range labels[:there] {
-		if l > -1 {
-			n++
+// ClassWeights are the weights of the classes in the first cross-entropy of the loss (CrossEntropyConfig); nil: all are 1.
+func (p *Program) ClassWeights() []float32 { return slices.Clone(p.classWeights) }
+
+// labelled adds up what labels weigh. One that is no class fails the run, and weighs nothing.
+func labelled[T int32 | int64 | int | float32](labels []T, weights []float32) (sum float64) {
+	for _, l := range labels {
+		if k := int(l); l > -1 && (weights == nil || k < len(weights)) {
+			sum += op.LabelWeight(weights, k)
 		}
 	}
-	return n
+	return sum
 }
 
 // findLabels finds the input of the first cross-entropy's labels.
@@ -49,6 +57,12 @@ func (p *Program) findLabels() {
 	for _, o := range p.plan.Ops {
 		if o.Kind != kind {
 			continue
+		}
+		switch a := o.Attr.(type) {
+		case *op.SoftmaxCrossEntropy:
+			p.classWeights = a.Weights
+		case *op.SoftmaxCrossEntropyGrad:
+			p.classWeights = a.Weights
 		}
 		labels := o.In[1].Root()
 		for i, v := range p.plan.Inputs {

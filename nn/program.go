@@ -47,7 +47,9 @@ type Program struct {
 	examples plan.Examples
 	padding  *plan.Padding
 	weighs   *plan.HostInput // the labels that LossWeight counts; nil: it counts examples
-	there    int             // examples of later runs
+	// classWeights are those of the loss; nil: all are 1
+	classWeights []float32
+	there        int // examples of later runs
 }
 
 // Device is what the program runs on, as in Config.Device: "cpu:0", "cuda:1".

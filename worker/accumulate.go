@@ -65,7 +65,7 @@ func (a *accumulator) prepare(t *Trainer, last bool) {
 }
 
 // take deals with the final gradient of parameter i on unit u, of such a weight: it adds it to the sums or, in the last run of a step, the sums to it.
-func (t *Trainer) take(u, i, weight int, last bool) {
+func (t *Trainer) take(u, i int, weight float64, last bool) {
 	a := &t.sums
 	gradient := t.units[u].program.Params()[i].Gradient
 	measure := a.norming && weight > 0
@@ -87,7 +87,7 @@ func (t *Trainer) take(u, i, weight int, last bool) {
 	}
 	if measure {
 		a.norms[u][i].Count++
-		a.norms[u][i].Sqr += squares.Total() / float64(weight)
+		a.norms[u][i].Sqr += squares.Total() / weight
 	}
 }
 

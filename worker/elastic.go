@@ -39,7 +39,7 @@ func (t *Trainer) weigh(of amount) {
 		return
 	}
 	if changed {
-		if t.pusher = t.cfg.Store.Step(step); of.weight == of.examples {
+		if t.pusher = t.cfg.Store.Step(step); of.weight == float64(of.examples) {
 			t.pusher = t.cfg.Store.Weighted(step.Weight, t.counting)
 		}
 		step.Measure = true

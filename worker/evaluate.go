@@ -151,6 +151,7 @@ func batchesOf(examples, batch int) int { return (examples + max(batch, 1) - 1) 
 const (
 	sumLoss     = iota // of rows
 	sumRows            // that count
+	sumWeight          // of the rows in the mean loss: with weights of classes those of their labels
 	sumRight           // answers
 	sumExamples        // evaluated
 	firstMetric
@@ -167,7 +168,7 @@ func sumsOf(list []metrics.Metric) int {
 // scoresOf makes scores of sums.
 func scoresOf(sums []float64, list []metrics.Metric) Scores {
 	s := Scores{
-		Loss:     metrics.Mean{Sum: sums[sumLoss], Weight: sums[sumRows]}.Value(),
+		Loss:     metrics.Mean{Sum: sums[sumLoss], Weight: sums[sumWeight]}.Value(),
 		Accuracy: metrics.Mean{Sum: sums[sumRight], Weight: sums[sumRows]}.Value(),
 		Examples: int(sums[sumExamples]),
 	}
@@ -212,15 +213,16 @@ func (s *scorer) run(ctx context.Context, program *nn.Program, outputs *gorgonia
 	if len(labels)*width > len(values) {
 		return fmt.Errorf("worker: evaluate: got %d labels for outputs of shape %v, want one for each row", len(labels), shape)
 	}
-	b := metrics.Batch{Outputs: values, Width: width, Labels: labels, Loss: program.Loss()}
+	b := metrics.Batch{Outputs: values, Width: width, Labels: labels, Loss: program.Loss(), ClassWeights: program.ClassWeights()}
 	rows, right := 0.0, 0.0
 	b.Rows(func(row []float32, label int) {
 		var one metrics.Accuracy
 		one.AddLogits(row, []int32{int32(label)}, width)
 		rows, right = rows+1, right+float64(one.Right)
 	})
-	if rows > 0 { // the loss of nothing may be NaN
-		s.sums[sumLoss] += b.Loss * rows
+	if weight := b.LossWeight(); weight > 0 { // the loss of nothing may be NaN
+		s.sums[sumLoss] += b.Loss * weight
+		s.sums[sumWeight] += weight
 	}
 	s.sums[sumRows] += rows
 	s.sums[sumRight] += right

@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -9,9 +10,11 @@ import (
 
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/worker"
+	G "gorgonia.org/gorgonia"
 )
 
 // ignoredLabels are labels of eight examples, in each step others: those of −1 are spread unevenly over their halves.
@@ -57,6 +60,17 @@ func nearly(t *testing.T, what string, got, want []float32) {
 // One device of eight examples, two devices of four, two runs of four and two workers of four take the same steps with the same labels of −1, however
 // these are spread: the mean is over the labels that count. A step of which none counts changes nothing, not even by momentum.
 func TestIgnoredLabelsAreNoPartOfTheMeanWhereverTheyAre(t *testing.T) {
+	wantOneMean(t, nil)
+}
+
+// So it is with weights of classes: the mean is over the weights of the labels.
+func TestClassWeightsAreOneMeanWhereverTheLabelsAre(t *testing.T) {
+	wantOneMean(t, []float32{0.25, 7, 1.3})
+}
+
+func wantOneMean(t *testing.T, weights []float32) {
+	t.Helper()
+	mlp := func(t *testing.T, batch int) *nn.Program { return weightedMLP(t, batch, weights) }
 	for _, onWorker := range []bool{false, true} {
 		t.Run(fmt.Sprintf("on worker=%v", onWorker), func(t *testing.T) {
 			const steps = 10
@@ -130,5 +144,41 @@ func TestExamplesAreCountedApartFromLabels(t *testing.T) {
 				t.Errorf("step %d: the round of %s has weight %v and %d examples, want %v and 8", i, p.Name, weight, examples, want)
 			}
 		}
+	}
+}
+
+// The loss of an evaluation in batches is that of the whole set, weights of classes included, and so is its perplexity.
+func TestAnEvaluationDividesByClassWeights(t *testing.T) {
+	labels := []int32{2, 0, 1, 1, -1, 2, 0, 0}
+	var scores []worker.Scores
+	for _, batch := range []int{8, 2} {
+		g := G.NewGraph()
+		nn.Configure(g, nn.GraphConfig{Seed: 3})
+		logits := nn.Linear(nn.Input(g, "x", batch, 4), "fc", nn.LinearConfig{Out: 3})
+		loss := nn.CrossEntropy(logits, nn.Labels(g, "labels", batch), nn.CrossEntropyConfig{ClassWeights: []float32{0.25, 7, 0}})
+		program := compile(t, loss, nn.Config{Inference: true, Outputs: []*G.Node{logits}})
+		e := &worker.BatchEvaluator{Program: program, Outputs: logits, Examples: 8, Metrics: []metrics.Metric{metrics.Perplexity{}},
+			Fill: func(_ context.Context, first, n int) ([]int32, error) {
+				x, err := program.Input("x")
+				if err != nil {
+					return nil, err
+				}
+				for i := range x {
+					x[i] = float32(math.Sin(float64(first*4 + i)))
+				}
+				into, err := program.Labels("labels")
+				if err == nil {
+					into.Set(labels[first : first+n])
+				}
+				return labels[first : first+n], err
+			}}
+		s, err := e.Evaluate(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		scores = append(scores, s)
+	}
+	if a, b := scores[0], scores[1]; math.Abs(a.Loss-b.Loss) > 1e-6 || a.Accuracy != b.Accuracy || math.Abs(b.Metrics[0].Value-math.Exp(b.Loss)) > 1e-9 {
+		t.Errorf("in batches of 2: got %+v, want %+v", b, a)
 	}
 }

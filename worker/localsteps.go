@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/paragon-train/paragon/checkpoint"
@@ -88,7 +89,7 @@ func (l *localSteps) last() bool { return l.done+1 >= l.length }
 
 // update takes the inner step of parameter i, of whose gradient each device holds a part. A step of weight 0 changes
 // nothing: there is nothing to learn from, and momentum alone would carry this worker's copy off.
-func (l *localSteps) update(step uint64, i, weight int) error {
+func (l *localSteps) update(step uint64, i int, weight float64) error {
 	if weight == 0 {
 		return nil
 	}
@@ -97,11 +98,11 @@ func (l *localSteps) update(step uint64, i, weight int) error {
 	for _, program := range programs[1:] {
 		f32.AddTo(gradient, program.Params()[i].Gradient)
 	}
-	return l.inner.apply(step, i, l.inner.optimizer.Config().ScaleFor(float64(weight)))
+	return l.inner.apply(step, i, l.inner.optimizer.Config().ScaleFor(weight))
 }
 
 // difference puts n·(θ − θᵢ) of parameter i where its gradient was: the servers divide by the sum of the n.
-func (l *localSteps) difference(i, n int) {
+func (l *localSteps) difference(i int, n float64) {
 	p, anchor, weight := l.inner.programs[0].Params()[i], l.anchors[i], float32(n)
 	for k := range anchor {
 		p.Gradient[k] = weight * (anchor[k] - p.Value[k])
@@ -178,14 +179,14 @@ const metaRoundWeight = "paragon.round_weight"
 // loaded takes over what a checkpoint brought into tensors, and the weight from its metadata. The anchors are the servers' values.
 func (l *localSteps) loaded(weight string) error {
 	examples := int(joinNumber(l.numbers[pieces:]))
-	l.done, l.amount = int(joinNumber(l.numbers)), amount{examples, examples}
+	l.done, l.amount = int(joinNumber(l.numbers)), amount{examples, float64(examples)}
 	if weight == "" {
 		return nil
 	}
-	n, err := strconv.ParseUint(weight, 10, 62)
-	if err != nil {
-		return fmt.Errorf("%s in the metadata: got %s, want a whole number below 2⁶²", metaRoundWeight, shown.Name(weight))
+	n, err := strconv.ParseFloat(weight, 64)
+	if err != nil || !(n >= 0) || math.IsInf(n, 0) {
+		return fmt.Errorf("%s in the metadata: got %s, want a finite number of at least 0", metaRoundWeight, shown.Name(weight))
 	}
-	l.amount.weight = int(n)
+	l.amount.weight = n
 	return nil
 }

@@ -51,7 +51,7 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 		o.Step(told)
 	}
 	if done.weight > 0 {
-		e.mean.Add(loss, float64(done.weight))
+		e.mean.Add(loss, done.weight)
 	}
 	info.Examples += examples
 	info.Losses = append(info.Losses, loss)
@@ -114,7 +114,10 @@ func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float6
 			r.runEnd(runBegin, waited)
 		}
 	}
-	return loss / float64(max(1, done.weight)), done, nil
+	if done.weight > 0 {
+		loss /= done.weight
+	}
+	return loss, done, nil
 }
 
 // examplesOfStep is how many examples of this worker's share the next step uses, where the feed may bring them in several runs; 0: in one.
@@ -131,11 +134,11 @@ func (r *run) moreSteps() bool {
 	return r.step+1 < r.cfg.Feed.Steps() && !(r.cfg.MaxSteps > 0 && r.trainer.Steps()+1 >= r.cfg.MaxSteps)
 }
 
-// loss is the sum of the losses of the newest run's labels or examples, and their number.
-func (r *run) loss() (loss float64, weight int) {
+// loss is the sum of the losses of the newest run's labels or examples, and what they weigh.
+func (r *run) loss() (loss, weight float64) {
 	for d, n := range r.trainer.weights {
 		if n > 0 { // the loss of nothing may be NaN
-			loss += r.trainer.programs[d].Loss() * float64(n)
+			loss += r.trainer.programs[d].Loss() * n
 			weight += n
 		}
 	}

@@ -170,7 +170,12 @@ func (t *Trainer) began() {
 
 // An amount is of what gradients are the sum: some examples, and what they weigh in a mean, which is the number of their labels that count, or theirs.
 // With several labels for an example the weight may be far the larger one; with labels that are ignored the smaller.
-type amount struct{ examples, weight int }
+//
+// With weights of classes it is the sum of those of the labels.
+type amount struct {
+	examples int
+	weight   float64
+}
 
 func (a amount) plus(b amount) amount { return amount{a.examples + b.examples, a.weight + b.weight} }
 

@@ -133,7 +133,7 @@ type Trainer struct {
 	ready   []int           // units on which parameter i's gradient is final in this step
 	begun   bool            // this run's first gradient is there
 	counts  []int           // of this run's examples, by device
-	weights []int           // and of what its loss divides by
+	weights []float64       // what its loss divides by, by device
 	sums    accumulator     // of the runs of this step before this one
 	micro   []kvstore.Micro // of the newest step, by parameter: of what its gradient is the sum
 
@@ -193,7 +193,7 @@ func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
 		}
 	}
 	params := cfg.Programs[0].Params()
-	t := &Trainer{cfg: cfg, programs: slices.Clone(cfg.Programs), keys: make([]string, len(params)), index: map[string]int{}, micro: make([]kvstore.Micro, len(params)), ready: make([]int, len(params)), weights: make([]int, len(cfg.Programs)), elastic: elasticOf(cfg.Store)}
+	t := &Trainer{cfg: cfg, programs: slices.Clone(cfg.Programs), keys: make([]string, len(params)), index: map[string]int{}, micro: make([]kvstore.Micro, len(params)), ready: make([]int, len(params)), weights: make([]float64, len(cfg.Programs)), elastic: elasticOf(cfg.Store)}
 	if err := t.makeUnits(); err != nil {
 		return nil, err
 	}

@@ -109,11 +109,14 @@ func TestTrainerSumsDevices(t *testing.T) {
 }
 
 // mlp is a small network without batch norm, with its inputs filled from the examples [first, first+batch) of a fixed set.
-func mlp(t *testing.T, batch int) *nn.Program {
+func mlp(t *testing.T, batch int) *nn.Program { return weightedMLP(t, batch, nil) }
+
+// weightedMLP is mlp with weights of classes.
+func weightedMLP(t *testing.T, batch int, weights []float32) *nn.Program {
 	g := G.NewGraph()
 	nn.Configure(g, nn.GraphConfig{Seed: 7})
 	x, labels := nn.Input(g, "images", batch, 1, 4, 4), nn.Labels(g, "labels", batch)
-	return compile(t, nn.SoftmaxCrossEntropy(nn.MLP(x, nn.MLPConfig{Hidden: []int{16}, Classes: 3}), labels), nn.Config{})
+	return compile(t, nn.CrossEntropy(nn.MLP(x, nn.MLPConfig{Hidden: []int{16}, Classes: 3}), labels, nn.CrossEntropyConfig{ClassWeights: weights}), nn.Config{})
 }
 
 func fill(t *testing.T, program *nn.Program, step, first int) {

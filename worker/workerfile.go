@@ -32,7 +32,7 @@ func (t *Trainer) copyWorkerState(ctx context.Context, steps uint64, loss metric
 		meta[metaEpochLoss] = fmt.Sprintf("%x %x", loss.Sum, loss.Weight)
 	}
 	if t.local != nil {
-		meta[metaRoundWeight] = strconv.Itoa(t.local.amount.weight)
+		meta[metaRoundWeight] = strconv.FormatFloat(t.local.amount.weight, 'f', -1, 64)
 	}
 	if scales := t.lossScales(); scales != "" {
 		meta[metaLossScale] = scales

@@ -137,6 +137,7 @@ type settings struct {
 	model, stem, dtype string
 	width              int
 	smoothing          float64
+	classWeights       []float64
 	batch              int
 	devices            []string
 	threads            int
@@ -179,6 +180,8 @@ func (s *settings) validate() error {
 		return fmt.Errorf("--width is %d, want 1 to %d, or 0 for 64", s.width, maxWidth)
 	case !(s.smoothing >= 0 && s.smoothing < 1):
 		return fmt.Errorf("--label-smoothing is %v, want at least 0 and below 1", s.smoothing)
+	case len(s.classWeights) != 0 && len(s.classWeights) != 10:
+		return fmt.Errorf("--class-weights has %d numbers, want one for each of the 10 classes, separated by commas", len(s.classWeights))
 	case s.batch < 1 || s.batch > maxBatch:
 		return fmt.Errorf("--batch is %d, want 1 to %d", s.batch, maxBatch)
 	case s.epochs < 1:
@@ -277,6 +280,7 @@ func flags() []cli.Flag {
 		&cli.Float64Flag{Name: "weight-decay", Usage: "weight decay"},
 		&cli.BoolFlag{Name: "decay-weights-only", Usage: "no weight decay of biases and of batch normalisations"},
 		&cli.Float64Flag{Name: "label-smoothing", Usage: "share of each label that is spread over all classes, such as 0.1; in training only"},
+		&cli.Float64SliceFlag{Name: "class-weights", Usage: "weight of each of the 10 classes in the loss, separated by commas, such as 1,1,1,2,1,1,1,1,1,1; in training only, on CPUs"},
 		&cli.StringFlag{Name: "schedule", Value: "constant", Usage: "constant, cosine, linear (both fall to 0), or onecycle: a line up for a quarter of the steps, or --warmup-epochs, and one down to 0"},
 		&cli.Float64Flag{Name: "warmup-epochs", Usage: "epochs of linear warm-up"},
 		&cli.BoolFlag{Name: "augment", Usage: "random crops and flips"},
@@ -331,7 +335,7 @@ func fromFlags(c *cli.Context) settings {
 	return settings{
 		data: c.String("data"), download: c.Bool("download"),
 		trainExamples: c.Int("train-examples"), testImages: c.Int("test-examples"),
-		model: c.String("model"), stem: c.String("stem"), width: c.Int("width"), smoothing: c.Float64("label-smoothing"), dtype: c.String("dtype"), batch: c.Int("batch"), devices: c.StringSlice("devices"), threads: c.Int("threads"),
+		model: c.String("model"), stem: c.String("stem"), width: c.Int("width"), smoothing: c.Float64("label-smoothing"), classWeights: c.Float64Slice("class-weights"), dtype: c.String("dtype"), batch: c.Int("batch"), devices: c.StringSlice("devices"), threads: c.Int("threads"),
 		adapts: c.Bool("adapt"), adapt: worker.AdaptConfig{
 			Rule: c.String("rule"), InitialBatch: c.Int("initial-batch"), MaxBatch: c.Int("max-batch"), MaxLocal: c.Int("max-local-batch"), WarmupEpochs: c.Float64("rule-warmup-epochs"), Accumulation: true,
 		},

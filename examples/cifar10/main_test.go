@@ -210,6 +210,8 @@ func TestRefusesByName(t *testing.T) {
 		{[]string{"--threads", "99999999"}, "Threads is 99999999, want 0 to 4096"},
 		{[]string{"--train-examples", "99999999999"}, "--train-examples is 99999999999, want at least 1, or 0 for all; of synthetic images at most 1000000"},
 		{[]string{"--test-examples", "99999999999"}, "--test-examples is 99999999999"},
+		{[]string{"--class-weights", "1,2"}, "--class-weights has 2 numbers, want one for each of the 10 classes"},
+		{[]string{"--class-weights", "1,1,1,1,-1,1,1,1,1,1"}, "--class-weights has -1, want finite numbers of at least 0"},
 		{[]string{"--epochs", "0"}, "--epochs is 0"},
 		{[]string{"--train-examples", "-1"}, "--train-examples is -1"},
 		{[]string{"--test-examples", "-1"}, "--test-examples is -1"},
@@ -319,10 +321,10 @@ func TestDecayWeightsOnly(t *testing.T) {
 	}
 }
 
-// Labels are smoothed in training, not where the network is judged.
-func TestLabelsAreSmoothedInTrainingAlone(t *testing.T) {
+// Labels are smoothed and classes have weights in training, not where the network is judged.
+func TestLabelsAreSmoothedAndWeighedInTrainingAlone(t *testing.T) {
 	for _, training := range []bool{true, false} {
-		m, err := buildModel(settings{model: "resnet18", stem: "cifar", width: 1, batch: 2, smoothing: 0.25}, training)
+		m, err := buildModel(settings{model: "resnet18", stem: "cifar", width: 1, batch: 2, smoothing: 0.25, classWeights: []float64{1, 2, 1, 1, 1, 1, 1, 1, 1, 1}}, training)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,8 +332,9 @@ func TestLabelsAreSmoothedInTrainingAlone(t *testing.T) {
 		if training {
 			want = 0.25
 		}
-		if got := m.loss.Op().(*op.SoftmaxCrossEntropy).Smoothing; got != want {
-			t.Errorf("training %v: smoothing is %v, want %v", training, got, want)
+		loss := m.loss.Op().(*op.SoftmaxCrossEntropy)
+		if loss.Smoothing != want || (loss.Weights != nil) != training {
+			t.Errorf("training %v: smoothing is %v and the weights %v, want %v and weights in training alone", training, loss.Smoothing, loss.Weights, want)
 		}
 	}
 }

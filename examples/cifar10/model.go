@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -30,10 +31,17 @@ func buildModel(s settings, training bool) (model, error) {
 	nn.Configure(g, nn.GraphConfig{Seed: s.seed})
 	images, labels := nn.Input(g, "images", s.batch, 3, 32, 32), nn.Labels(g, "labels", s.batch)
 	logits := build(images, nn.ResNetConfig{Classes: 10, Stem: stem, Width: s.width})
-	if training && s.smoothing > 0 {
-		return model{logits: logits, loss: nn.SmoothedCrossEntropy(logits, labels, s.smoothing)}, nil
+	var cfg nn.CrossEntropyConfig
+	if training {
+		cfg.Smoothing = s.smoothing
+		for _, w := range s.classWeights {
+			if !(w >= 0) || math.IsInf(float64(float32(w)), 0) {
+				return model{}, fmt.Errorf("--class-weights has %v, want finite numbers of at least 0", w)
+			}
+			cfg.ClassWeights = append(cfg.ClassWeights, float32(w))
+		}
 	}
-	return model{logits: logits, loss: nn.SoftmaxCrossEntropy(logits, labels)}, nil
+	return model{logits: logits, loss: nn.CrossEntropy(logits, labels, cfg)}, nil
 }
 
 // compile makes a training program for each device and one that evaluates on the first device's parameters.

@@ -87,24 +87,22 @@ func (e *Executor) softmaxGrad(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
-// labels checks the class labels of examples and counts those that are not −1. Rows that are not there read as −1; their labels are not
-// looked at.
-func (e *Executor) labels(v *plan.Value, classes int) (func() (at func(i int) int, count int, err error), error) {
+// labels checks the class labels of examples and adds up what those weigh that are not −1: 1, or the weight of their class. Rows that are not there
+// read as −1; their labels are not looked at.
+func (e *Executor) labels(v *plan.Value, classes int, weights []float32) (func() (at func(i int) int, count float64, err error), error) {
 	read, err := e.indices(v)
 	if err != nil {
 		return nil, err
 	}
 	n := v.Len()
-	return func() (func(i int) int, int, error) {
-		at, there, count := read(), e.rows(n), 0
+	return func() (func(i int) int, float64, error) {
+		at, there, count := read(), e.rows(n), 0.0
 		for i := range there {
 			l := at(i)
 			if l < -1 || l >= classes {
 				return nil, 0, fmt.Errorf("label of example %d is %d, want -1 to %d", i, l, classes-1)
 			}
-			if l >= 0 {
-				count++
-			}
+			count += op.LabelWeight(weights, l)
 		}
 		if there == n {
 			return at, count, nil
@@ -120,10 +118,11 @@ func (e *Executor) labels(v *plan.Value, classes int) (func() (at func(i int) in
 
 func (e *Executor) crossEntropy(o *plan.Op) (kernel, error) {
 	rows, c := o.In[0].Shape[0], o.In[0].Shape[1]
-	smoothing := o.Attr.(*op.SoftmaxCrossEntropy).Smoothing
+	smoothing, weights := o.Attr.(*op.SoftmaxCrossEntropy).Smoothing, o.Attr.(*op.SoftmaxCrossEntropy).Weights
+	all := op.Sum(weights)
 	return kernel{doubles: rows, bind: func() func() error {
 		x, loss := e.floats(o.In[0]), e.floats(o.Out[0])
-		labels, err := e.labels(o.In[1], c)
+		labels, err := e.labels(o.In[1], c, weights)
 		if err != nil {
 			return func() error { return err }
 		}
@@ -131,7 +130,21 @@ func (e *Executor) crossEntropy(o *plan.Op) (kernel, error) {
 		each := e.split(rows, expGrain(c), func(lo, hi int) {
 			for b := lo; b < hi; b++ {
 				e.doubles[b] = 0
-				if l := at(b); l >= 0 {
+				l := at(b)
+				switch {
+				case l < 0:
+				case weights != nil:
+					row, w := x[b*c:(b+1)*c], (1-smoothing)*float64(weights[l])
+					spread := smoothing / float64(c)
+					e.doubles[b] = (w+spread*all)*logSumExp(row) - w*float64(row[l])
+					if smoothing != 0 {
+						sum := 0.0
+						for k, v := range row {
+							sum += float64(weights[k]) * float64(v)
+						}
+						e.doubles[b] -= spread * sum
+					}
+				default:
 					row := x[b*c : (b+1)*c]
 					e.doubles[b] = logSumExp(row) - (1-smoothing)*float64(row[l])
 					if smoothing != 0 {
@@ -145,16 +158,20 @@ func (e *Executor) crossEntropy(o *plan.Op) (kernel, error) {
 			}
 		})
 		return func() error {
-			var count int
+			var count float64
 			if at, count, err = labels(); err != nil {
 				return err
+			}
+			if count == 0 {
+				loss[0] = 0
+				return nil
 			}
 			each()
 			sum := 0.0
 			for _, v := range e.doubles[:rows] {
 				sum += v
 			}
-			loss[0] = float32(sum / float64(max(count, 1)))
+			loss[0] = float32(sum / count)
 			return nil
 		}
 	}}, nil
@@ -162,7 +179,8 @@ func (e *Executor) crossEntropy(o *plan.Op) (kernel, error) {
 
 func (e *Executor) crossEntropyGrad(o *plan.Op) (kernel, error) {
 	rows, c := o.In[0].Shape[0], o.In[0].Shape[1]
-	smoothing := o.Attr.(*op.SoftmaxCrossEntropyGrad).Smoothing
+	smoothing, weights := o.Attr.(*op.SoftmaxCrossEntropyGrad).Smoothing, o.Attr.(*op.SoftmaxCrossEntropyGrad).Weights
+	all := op.Sum(weights)
 	wanted := func(label bool) float64 { // the probability that the loss asks for
 		if label {
 			return 1 - smoothing + smoothing/float64(c)
@@ -171,7 +189,7 @@ func (e *Executor) crossEntropyGrad(o *plan.Op) (kernel, error) {
 	}
 	return kernel{bind: func() func() error {
 		dx, x, dloss := e.floats(o.Out[0]), e.floats(o.In[0]), e.floats(o.In[2])
-		labels, err := e.labels(o.In[1], c)
+		labels, err := e.labels(o.In[1], c, weights)
 		if err != nil {
 			return func() error { return err }
 		}
@@ -186,6 +204,18 @@ func (e *Executor) crossEntropyGrad(o *plan.Op) (kernel, error) {
 					continue
 				}
 				row := x[b*c : (b+1)*c]
+				if weights != nil {
+					w, spread := (1-smoothing)*float64(weights[l]), smoothing/float64(c)
+					lse := logSumExp(row)
+					for k, v := range row {
+						g := (w+spread*all)*math.Exp(float64(v)-lse) - spread*float64(weights[k])
+						if k == l {
+							g -= w
+						}
+						out[k] = float32(share * g)
+					}
+					continue
+				}
 				if c <= fewClasses {
 					var room [fewClasses]float64
 					for k, p := range softmaxOf(room[:0], row) {
@@ -200,11 +230,15 @@ func (e *Executor) crossEntropyGrad(o *plan.Op) (kernel, error) {
 			}
 		})
 		return func() error {
-			var count int
+			var count float64
 			if at, count, err = labels(); err != nil {
 				return err
 			}
-			share = float64(dloss[0]) / float64(max(count, 1))
+			if count == 0 {
+				clear(dx)
+				return nil
+			}
+			share = float64(dloss[0]) / count
 			each()
 			return nil
 		}

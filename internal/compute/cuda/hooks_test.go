@@ -393,6 +393,14 @@ func TestLabelsAndPlansThatTheDeviceCannotTakeAreErrors(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "label of example 2 is 5, want -1 to 4") || !strings.Contains(err.Error(), "CrossEntropy") {
 		t.Errorf("label 5 of 5 classes: got error %v", err)
 	}
+	weighted := model{"class weights", 5, func(g *gorgonia.ExprGraph) *gorgonia.Node {
+		x := nn.Linear(nn.Input(g, "x", 3, 4), "fc", nn.LinearConfig{Out: 5})
+		return nn.CrossEntropy(x, nn.Labels(g, "labels", 3), nn.CrossEntropyConfig{ClassWeights: []float32{1, 2, 3, 4, 5}})
+	}}
+	wp, _ := build(t, weighted, false, nil)
+	if _, err := cuda.New(wp, newHost(wp), cuda.Config{GPU: gpu}); err == nil || !strings.Contains(err.Error(), "nn.CrossEntropyConfig.ClassWeights") {
+		t.Errorf("weights of classes: got error %v, want one that names them", err)
+	}
 	foreign := model{"tanh", 5, func(g *gorgonia.ExprGraph) *gorgonia.Node {
 		x := nn.Linear(nn.Input(g, "x", 3, 4), "fc", nn.LinearConfig{Out: 5})
 		return nn.SoftmaxCrossEntropy(gorgonia.Must(gorgonia.Tanh(x)), nn.Labels(g, "labels", 3))

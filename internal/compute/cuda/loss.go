@@ -1,6 +1,8 @@
 package cuda
 
 import (
+	"errors"
+
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
@@ -21,15 +23,19 @@ func (l *lowering) softmax() lowered {
 }
 
 // crossEntropy is the loss or its gradient.
-func (l *lowering) crossEntropy() lowered {
+func (l *lowering) crossEntropy() (lowered, error) {
 	o, e := l.o, l.e
 	c := kernels.CrossEntropy{Type: typeOf(o.In[0]), Rows: o.In[0].Shape[0], Classes: o.In[0].Shape[1]}
 	workspace := func() drv.Ptr { return 0 }
+	var weights []float32
 	switch a := o.Attr.(type) {
 	case *op.SoftmaxCrossEntropy:
-		c.Smoothing = float32(a.Smoothing)
+		c.Smoothing, weights = float32(a.Smoothing), a.Weights
 	case *op.SoftmaxCrossEntropyGrad:
-		c.Smoothing = float32(a.Smoothing)
+		c.Smoothing, weights = float32(a.Smoothing), a.Weights
+	}
+	if weights != nil {
+		return lowered{}, errors.New("a cross-entropy with weights of classes (nn.CrossEntropyConfig.ClassWeights) has no kernel for GPUs; train on the CPU, or draw rare classes more often")
 	}
 	if o.Kind == plan.CrossEntropy {
 		workspace = l.room(4 * int64(c.Rows))
@@ -42,7 +48,7 @@ func (l *lowering) crossEntropy() lowered {
 			c.DX, c.DLoss = e.at(o.Out[0]), e.at(o.In[2])
 		}
 		return func(s drv.Stream) error { return e.gpu.kernels.CrossEntropy(s, c) }
-	})
+	}), nil
 }
 
 // mse is the loss or its gradient.

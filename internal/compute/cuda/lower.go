@@ -105,7 +105,7 @@ func (e *Executor) lower(o *plan.Op) (lowered, error) {
 	case plan.Softmax, plan.SoftmaxGrad:
 		return l.softmax(), nil
 	case plan.CrossEntropy, plan.CrossEntropyGrad:
-		return l.crossEntropy(), nil
+		return l.crossEntropy()
 	case plan.MSE, plan.MSEGrad:
 		return l.mse(), nil
 	}

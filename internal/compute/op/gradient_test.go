@@ -141,6 +141,12 @@ var graphs = []struct {
 	{"SoftmaxCrossEntropy with smoothing", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 		return must(op.Apply(&op.SoftmaxCrossEntropy{Smoothing: 0.2}, leaf("x", 4, 3), ints(g, "labels", []int32{0, 2, -1, 1}, 4)))
 	}},
+	{"SoftmaxCrossEntropy with weights of classes", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		return must(op.Apply(&op.SoftmaxCrossEntropy{Weights: []float32{0.5, 3, 0}}, leaf("x", 4, 3), ints(g, "labels", []int32{0, 2, -1, 1}, 4)))
+	}},
+	{"SoftmaxCrossEntropy with weights and smoothing", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		return must(op.Apply(&op.SoftmaxCrossEntropy{Smoothing: 0.2, Weights: []float32{0.5, 3, 1.25}}, leaf("x", 4, 3), ints(g, "labels", []int32{0, 2, -1, 1}, 4)))
+	}},
 	{"SoftmaxCrossEntropy of a partial batch", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 		return must(op.Apply(&op.SoftmaxCrossEntropy{}, leaf("x", 4, 3), ints(g, "labels", []int32{0, 2, -1, -1}, 4)))
 	}},

@@ -45,6 +45,8 @@ func TestShapesThatDoNotFitAreErrors(t *testing.T) {
 		{&op.EmbeddingGrad{IDDims: 1, Rows: 5}, []tensor.Shape{s(3), s(4, 2)}, "ids are (3) and dy is (4, 2)"},
 		{&op.SoftmaxCrossEntropy{}, []tensor.Shape{s(2, 3), s(3)}, "logits are (2, 3) and labels (3)"},
 		{&op.SoftmaxCrossEntropy{Smoothing: 1}, []tensor.Shape{s(2, 3), s(2)}, "smoothing is 1, want 0 ≤ smoothing < 1"},
+		{&op.SoftmaxCrossEntropy{Weights: []float32{1, 2}}, []tensor.Shape{s(2, 3), s(2)}, "got 2 weights of classes, want the 3 of the logits"},
+		{&op.SoftmaxCrossEntropy{Weights: []float32{1, -2, 0}}, []tensor.Shape{s(2, 3), s(2)}, "weight of class 1 is -2, want a finite number of at least 0"},
 		{&op.SoftmaxCrossEntropyGrad{}, []tensor.Shape{s(2, 3), s(3), s()}, "logits are (2, 3) and labels (3)"},
 		{&op.MSE{Dims: 1}, []tensor.Shape{s(2), s(3)}, "want one shape"},
 		{&op.MSEGrad{Dims: 1}, []tensor.Shape{s(2), s(2)}, "got 2 arguments, want 3"},
