@@ -88,6 +88,20 @@ func TestFineTunesAPartOfAModel(t *testing.T) {
 	}
 }
 
+// With a learning rate of 0 no evaluation is better than the first one.
+func TestARunThatGetsNoBetterEndsEarly(t *testing.T) {
+	dir := t.TempDir()
+	err := cifar10(t, "--out", t.TempDir(), "--width", "1", "--train-examples", "4", "--batch", "2", "--test-examples", "2", "--optimizer", "sgd", "--lr", "1e-30",
+		"--epochs", "9", "--early-stop", "2", "--class-weights", "1,1,1,2,1,1,1,1,1,1", "--checkpoint-dir", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders, err := filepath.Glob(filepath.Join(dir, "step-*"))
+	if err != nil || len(folders) == 0 || filepath.Base(folders[len(folders)-1]) > "step-00000016" {
+		t.Errorf("checkpoints %q, %v, want the run to end before all 18 steps", folders, err)
+	}
+}
+
 // launch --restarts sets PARAGON_RESUME: where there are checkpoints, in a bucket here, the run goes on.
 func TestAJobThatIsStartedAgainResumes(t *testing.T) {
 	flags := []string{"--out", t.TempDir(), "--checkpoint-dir", "mem://started-again/run", "--checkpoint-steps", "1", "--epochs", "1"}
@@ -210,6 +224,8 @@ func TestRefusesByName(t *testing.T) {
 		{[]string{"--threads", "99999999"}, "Threads is 99999999, want 0 to 4096"},
 		{[]string{"--train-examples", "99999999999"}, "--train-examples is 99999999999, want at least 1, or 0 for all; of synthetic images at most 1000000"},
 		{[]string{"--test-examples", "99999999999"}, "--test-examples is 99999999999"},
+		{[]string{"--early-stop", "-1"}, "--early-stop is -1"},
+		{[]string{"--early-stop", "2", "--kvstore", "dist_async"}, "--early-stop with --kvstore dist_async"},
 		{[]string{"--class-weights", "1,2"}, "--class-weights has 2 numbers, want one for each of the 10 classes"},
 		{[]string{"--class-weights", "1,1,1,1,-1,1,1,1,1,1"}, "--class-weights has -1, want finite numbers of at least 0"},
 		{[]string{"--epochs", "0"}, "--epochs is 0"},

@@ -106,8 +106,8 @@ func train(ctx context.Context, s settings) (err error) {
 	epochs, err := worker.Fit(ctx, worker.FitConfig{
 		Trainer: trainer, Feed: feed, Adapt: adapting(s, programs), Epochs: s.epochs, MaxSteps: s.maxSteps, Checkpoint: s.checkpoint, Stop: s.stop, Leave: s.leave,
 		Evaluator:     &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
-		EvaluateSteps: s.evalSteps,
-		Observers:     []worker.Observer{worker.NewGPUs(os.Stdout, s.devices), s.progress(), worker.NewMetricsLines(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
+		EvaluateSteps: s.evalSteps, EarlyStop: s.stopsEarly(),
+		Observers: []worker.Observer{worker.NewGPUs(os.Stdout, s.devices), s.progress(), worker.NewMetricsLines(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
 	})
 	if err != nil {
 		return err
@@ -116,6 +116,14 @@ func train(ctx context.Context, s settings) (err error) {
 		fmt.Printf("parameters %x\n", hash(programs[0].Params()))
 	}
 	return report(s, store.Rank(), epochs)
+}
+
+// stopsEarly is --early-stop, of the test loss.
+func (s *settings) stopsEarly() *worker.EarlyStop {
+	if s.earlyStop == 0 {
+		return nil
+	}
+	return &worker.EarlyStop{Patience: s.earlyStop, Restore: true}
 }
 
 // initialise gives rank 0's program the model of --init-from: NewTrainer brings it to the others.

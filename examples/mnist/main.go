@@ -18,6 +18,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/kvstore"
@@ -38,6 +39,11 @@ func main() {
 	flag.StringVar(&s.optimizer, "optimizer", "sgd", "sgd (with momentum 0.9) or adam")
 	flag.Float64Var(&s.learningRate, "learning-rate", 0.05, "learning rate of the optimizer; adam's is usually near 0.001")
 	flag.StringVar(&s.out, "out", "out", "folder for TensorBoard's files, under tensorboard")
+	flag.StringVar(&s.initFrom, "init-from", "", "start with the model in a file: a PyTorch state dict (.safetensors), or a checkpoint")
+	flag.Func("init-skip", "with --init-from: `names` of the model that keep their first values, such as 'fc3.*'; may be repeated", list(&s.importing.Skip))
+	flag.Func("init-rename", "with --init-from: `OLD=NEW` gives the file's tensors the model's names; may be repeated", list(&s.importing.Rename))
+	flag.BoolVar(&s.importing.IgnoreMismatched, "init-ignore-mismatched", false, "with --init-from: what has another shape in the file keeps its first values, such as a head for other classes")
+	flag.Func("freeze", "`names` that are not trained, such as 'conv*'; may be repeated", list(&s.freeze))
 	version.AddFlag(flag.CommandLine)
 	exitreport.ParseFlags()
 	var err error
@@ -61,6 +67,14 @@ func main() {
 	}
 }
 
+// list appends the values of a flag to a list.
+func list(to *[]string) func(string) error {
+	return func(value string) error {
+		*to = append(*to, value)
+		return nil
+	}
+}
+
 const maxBatch = 1 << 16 // more is a slip of the pen
 
 type settings struct {
@@ -71,6 +85,9 @@ type settings struct {
 	optimizer     string
 	learningRate  float64
 	out           string
+	initFrom      string
+	importing     checkpoint.ImportConfig // of initFrom
+	freeze        []string
 	trainExamples int             // 0: all
 	leave         <-chan struct{} // closed by SIGTERM: this worker leaves the job, if that can go on without it
 }
@@ -83,6 +100,9 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 		return nil, kvstore.Final(fmt.Errorf("--batch is %d, want 1 to %d", s.batch, maxBatch))
 	case s.epochs < 1:
 		return nil, kvstore.Final(fmt.Errorf("--epochs is %d, want at least 1", s.epochs))
+	}
+	if c := s.importing; s.initFrom == "" && (len(c.Skip) > 0 || len(c.Rename) > 0 || c.IgnoreMismatched) {
+		return nil, kvstore.Final(errors.New("--init-skip, --init-rename and --init-ignore-mismatched need --init-from, the file of the model"))
 	}
 	optimizer := optim.Config{Name: s.optimizer, LearningRate: s.learningRate}
 	switch s.optimizer {
@@ -136,7 +156,7 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	logits := nn.LeNet(images, nn.LeNetConfig{Classes: 10})
 	loss := nn.SoftmaxCrossEntropy(logits, labels)
 	threads := worker.DefaultThreads(1)
-	program, err := nn.Compile(loss, nn.Config{Device: devices[0], DType: dtype, Threads: threads})
+	program, err := nn.Compile(loss, nn.Config{Device: devices[0], DType: dtype, Threads: threads, Freeze: s.freeze})
 	if err != nil {
 		return nil, err
 	}
@@ -147,6 +167,16 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	}
 	defer evaluation.Close()
 
+	if store.Rank() == 0 && s.initFrom != "" { // NewTrainer brings the model to the other workers
+		done, err := worker.ImportPart(ctx, program, s.initFrom, s.importing)
+		if err != nil {
+			return nil, fmt.Errorf("--init-from: %w", err)
+		}
+		fmt.Printf("Loaded the model from %s\n", done.From)
+		if err := worker.WriteImported(os.Stdout, done, program); err != nil {
+			return nil, err
+		}
+	}
 	programs := []*nn.Program{program}
 	normalise := data.Augment{Mean: data.MNISTMean, Std: data.MNISTStd}
 	feed, err := worker.NewImageFeed(worker.ImageFeedConfig{

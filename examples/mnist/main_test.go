@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/testing/digits"
 	"github.com/paragon-train/paragon/internal/testing/metricstest"
 	"github.com/paragon-train/paragon/worker"
@@ -52,5 +53,33 @@ func TestRefusesByName(t *testing.T) {
 		if _, err := train(t.Context(), test.settings); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: got error %v, want one with %q", test.settings, err, test.want)
 		}
+	}
+}
+
+// A part of a model starts a run in which that part is frozen; what a file does not have is named.
+func TestFineTunesAPartOfAModel(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(digits.Draw(dir, "train", 4), digits.Draw(dir, "t10k", 2)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "model.safetensors")
+	err := checkpoint.Save(file, nil, []checkpoint.Tensor{
+		checkpoint.Float32s("net.conv1.weight", []int{6, 1, 5, 5}, make([]float32, 150)), checkpoint.Float32s("net.conv1.bias", []int{6}, make([]float32, 6)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := checkpoint.ImportConfig{Rename: []string{"net.*=*"}, Skip: []string{"conv2.*", "fc*"}}
+	with := settings{data: dir, batch: 2, epochs: 1, device: "cpu:0", dtype: "auto", out: t.TempDir(), optimizer: "sgd", learningRate: 0.05, initFrom: file, importing: others, freeze: []string{"conv1.*"}}
+	if _, err := train(t.Context(), with); err != nil {
+		t.Error(err)
+	}
+	with.importing.Skip = nil
+	if _, err := train(t.Context(), with); err == nil || !strings.Contains(err.Error(), "--init-from: ") {
+		t.Errorf("without the other layers: got error %v", err)
+	}
+	with.initFrom = ""
+	if _, err := train(t.Context(), with); err == nil || !strings.Contains(err.Error(), "need --init-from") {
+		t.Errorf("without a file: got error %v", err)
 	}
 }
