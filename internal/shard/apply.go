@@ -49,7 +49,6 @@ func (s *Shard) apply(step uint64) error {
 		pass := s.pass(step)
 		err = s.update(&pass)
 	}
-	s.current.examples = s.examplesOfRound()
 	s.finishNorms()
 	if err == nil && s.keepsSum() {
 		s.keepSum(step)

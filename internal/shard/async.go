@@ -69,7 +69,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	}
 	s.recordContribution(Counted{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Examples: c.Examples, Counts: c.Counted, Norm: x.norm, Verdict: uint8(x.verdict)})
 	s.rounds++
-	s.publish()
+	s.publishRound(s.examplesOfRound())
 	s.measureAsync(begin, c)
 	s.announce()
 	s.wake()

@@ -353,8 +353,7 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 	s.rounds++
 	s.setNorms(r.Norms)
 	s.weight = r.Weight
-	s.publish()
-	s.current.examples = r.examples()
+	s.publishRound(r.examples())
 	s.current.generation = r.Generation
 	s.beginRounds()
 	return nil

@@ -47,11 +47,9 @@ func (s *Shard) ForgetLeft() {
 	clear(s.left)
 }
 
-// examplesOfRound is how many examples the round that is being closed is of, without those of contributions that the guard has refused.
+// examplesOfRound returns the number of examples of the round that is being closed, without those of contributions that
+// the guard has refused.
 func (s *Shard) examplesOfRound() (sum uint64) {
-	if s.async() && s.scratch == nil { // a backup, whose record says it
-		return 0
-	}
 	slots := s.contributions()
 	for i := range slots {
 		if !slots[i].verdict.refused() {

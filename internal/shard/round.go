@@ -329,7 +329,7 @@ func (s *Shard) closeRounds() {
 			s.recordContribution(Counted{Node: slot.node, Seq: slot.seq, Weight: slot.weight, Examples: uint64(slot.examples), Counts: slot.counts, Norm: slot.norm, Verdict: uint8(slot.verdict)})
 		}
 		s.rounds++
-		s.publish()
+		s.publishRound(s.examplesOfRound())
 		s.measureRound(begin)
 		s.turn()
 		s.announce()

@@ -116,7 +116,7 @@ func (s *Shard) beginState() {
 func (s *Shard) endState(round uint64) {
 	s.markStale()
 	s.rounds = round
-	s.publish()
+	s.publishRound(0)
 	s.beginRounds()
 	s.wake()
 }
@@ -144,7 +144,7 @@ func (s *Shard) dropContributions() {
 		}
 	}
 	s.resetSum()
-	s.weight, s.current.examples = 0, 0
+	s.weight = 0
 	if n := s.measuring; n != nil {
 		n.newest = wire.Norms{}
 		n.kept.drop()

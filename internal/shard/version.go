@@ -154,3 +154,10 @@ func (s *Shard) publish() {
 	s.current.weight = s.weight
 	s.current.setNorms(s.norms())
 }
+
+// publishRound publishes the value of a round of so many examples. The number is set here, when the round's Version is in
+// its place: while the round is applied, readers may still hold the current one, which must not change.
+func (s *Shard) publishRound(examples uint64) {
+	s.publish()
+	s.current.examples = examples
+}
