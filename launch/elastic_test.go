@@ -303,7 +303,7 @@ func TestServersComeAndGoAsAsked(t *testing.T) {
 	kill(t, j.process(t, "server", 2))
 	j.await(t, "starting another server 2 on localhost")
 	j.awaitTimes(t, "INFO joined role=server rank=2 ", 2)
-	j.wantCtl(t, 0, `(?m)^0 +localhost +REMOVED `, "status")
+	j.wantCtl(t, 0, `(?m)^0 +localhost +removed `, "status")
 	j.edit(t, "localhost slots=2\n127.0.0.2\n") // workers find the servers
 	j.await(t, "worker 2  | begins as 2 of 3, joined true")
 	j.finish(t)
