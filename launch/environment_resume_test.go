@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestResumeCommandIsTheCommandWithItsVariable(t *testing.T) {
 	for _, tc := range []struct {
@@ -34,5 +37,19 @@ func TestResumeIsAskedForByTheWorkersEnvironment(t *testing.T) {
 		if got := e.resumes(func(string) string { return tc.own }); got != tc.want {
 			t.Errorf("own %q, --env %q, --env-worker %q: got %t, want %t", tc.own, tc.all, tc.workers, got, tc.want)
 		}
+	}
+}
+
+// Where launch counts its own PARAGON_RESUME as asked for, workers on other hosts must get it: otherwise their first start
+// would begin anew, and a restart would go on from whatever run lies in the folder.
+func TestResumeReachesWorkersOnOtherHosts(t *testing.T) {
+	own := map[string]string{"PARAGON_RESUME": "1", "PARAGON_SECRET_FILE": "/nowhere"}
+	lookup := func(name string) (string, bool) { v, ok := own[name]; return v, ok }
+	if got := (environment{}).forRemote(lookup); !slices.Equal(got, []string{"PARAGON_RESUME=1"}) {
+		t.Errorf("variables of processes on other hosts: got %q, want PARAGON_RESUME=1 alone", got)
+	}
+	e := environment{all: []string{"PARAGON_RESUME="}}
+	if got := e.forRemote(lookup); !slices.Equal(got, []string{"PARAGON_RESUME=1", "PARAGON_RESUME="}) {
+		t.Errorf("variables of processes on other hosts: got %q, want that of --env last", got)
 	}
 }

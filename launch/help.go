@@ -116,9 +116,9 @@ DMLC_PS_ROOT_PORT, DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_NODE_HOST, DMLC_TASK_I
 PARAGON_*. Among these is a secret, which appears on no command line and in no log, and with
 --tls a certificate, by which processes on different hosts authenticate each other. Over ssh
 a process has the environment of a plain ssh command; OMP_NUM_THREADS, KMP_AFFINITY,
-LD_LIBRARY_PATH, GOMAXPROCS, GOMEMLIMIT and GODEBUG are passed on if set, others with --env:
-for example --env PARAGON_HOST_SUMS=off, so that the workers of a host do not add up their
-gradients before one push leaves it, or --env PARAGON_CPU=avx2.
+LD_LIBRARY_PATH, GOMAXPROCS, GOMEMLIMIT, GODEBUG and PARAGON_RESUME are passed on if set,
+others with --env: for example --env PARAGON_HOST_SUMS=off, so that the workers of a host do
+not add up their gradients before one push leaves it, or --env PARAGON_CPU=avx2.
 Without --sync-dst-dir the command runs in a folder with the path of the current one.
 
 A job has at most 5000 workers and servers. A job that exceeds the limits of this machine

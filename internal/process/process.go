@@ -30,8 +30,9 @@ type Spec struct {
 // ReportEnv names the variable that holds the number of the file descriptor a process started with Report writes to.
 const ReportEnv = "PARAGON_REPORT_FD"
 
-// passedOn are the variables of PassedOn.
-var passedOn = []string{"OMP_NUM_THREADS", "KMP_AFFINITY", "LD_LIBRARY_PATH", "GOMAXPROCS", "GOMEMLIMIT", "GODEBUG"}
+// passedOn are the variables of PassedOn. PARAGON_RESUME is one of them so that it means the same on every host: launch
+// lets a restart go on from any checkpoint where it is set.
+var passedOn = []string{"OMP_NUM_THREADS", "KMP_AFFINITY", "LD_LIBRARY_PATH", "GOMAXPROCS", "GOMEMLIMIT", "GODEBUG", "PARAGON_RESUME"}
 
 // PassedOn are the variables that processes on other hosts get where they are set here, as NAME=VALUE.
 func PassedOn(lookup func(string) (string, bool)) (env []string) {
