@@ -2,6 +2,7 @@ package kvstore
 
 import (
 	"errors"
+	"flag"
 	"io/fs"
 	"os"
 
@@ -33,6 +34,19 @@ func Final(err error) error {
 	err = exitreport.Final(cause, err)
 	exitreport.Tell(os.Getenv, err)
 	return err
+}
+
+// ParseFlags is flag.Parse for a worker's program: a wrong flag ends it with code 2, as flag.Parse does, and launch hears
+// that no restart can mend it. With -h or -help the program ends with code 0.
+func ParseFlags() {
+	flag.CommandLine.Init(os.Args[0], flag.ContinueOnError)
+	switch err := flag.CommandLine.Parse(os.Args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+		os.Exit(0)
+	case err != nil: // which has been printed
+		exitreport.Tell(os.Getenv, exitreport.Final(exitreport.Usage, err))
+		os.Exit(2)
+	}
 }
 
 // finalLoad marks an error of a file to load that another try would meet again. Others, such as those of a network, stay as they are.

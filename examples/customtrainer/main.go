@@ -17,7 +17,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/optim"
@@ -34,7 +33,7 @@ func main() {
 	epochs := flag.Int("epochs", 3, "passes over the examples")
 	out := flag.String("out", "out", "folder for TensorBoard's files, under tensorboard")
 	version.AddFlag(flag.CommandLine)
-	exitreport.ParseFlags()
+	kvstore.ParseFlags()
 	_, err := train(context.Background(), "dist_sync", *out, *epochs)
 	switch {
 	case errors.Is(err, kvstore.ErrRemoved):

@@ -19,7 +19,6 @@ import (
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
-	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
@@ -39,7 +38,7 @@ func main() {
 	before := flag.Bool("before", false, "run the original program: gorgonia's TapeMachine and solver")
 	out := flag.String("out", "out", "folder for TensorBoard's files, under tensorboard")
 	version.AddFlag(flag.CommandLine)
-	exitreport.ParseFlags()
+	kvstore.ParseFlags()
 	run := after
 	if *before {
 		run = func(context.Context, string) ([]float64, error) { return tape() }

@@ -20,7 +20,6 @@ import (
 
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/data"
-	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
@@ -45,7 +44,7 @@ func main() {
 	flag.BoolVar(&s.importing.IgnoreMismatched, "init-ignore-mismatched", false, "with --init-from: what has another shape in the file keeps its first values, such as a head for other classes")
 	flag.Func("freeze", "`names` that are not trained, such as 'conv*'; may be repeated", list(&s.freeze))
 	version.AddFlag(flag.CommandLine)
-	exitreport.ParseFlags()
+	kvstore.ParseFlags()
 	var err error
 	if flag.NArg() > 0 {
 		err = kvstore.Final(fmt.Errorf("got %q after the flags, want flags only; see --help", flag.Args()))

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/data"
-	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/version"
@@ -32,7 +31,7 @@ func main() {
 	out := flag.String("out", "out", "folder for TensorBoard's files, under tensorboard")
 	buckets := flag.Int64("buckets", 0, "rows of the table that values are hashed into; 0: each value has its own row, made on first use")
 	version.AddFlag(flag.CommandLine)
-	exitreport.ParseFlags()
+	kvstore.ParseFlags()
 	var err error
 	if flag.NArg() > 0 {
 		err = kvstore.Final(fmt.Errorf("got %q after the flags, want flags only; see --help", flag.Args()))

@@ -13,7 +13,6 @@ package exitreport
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"io"
 	"os"
 	"slices"
@@ -134,16 +133,4 @@ func Take(path string) Report {
 		return Report{}
 	}
 	return got.Report
-}
-
-// ParseFlags is flag.Parse for a worker's program: a flag that is wrong ends it with code 2, and whoever started it hears that no restart can mend that.
-func ParseFlags() {
-	flag.CommandLine.Init(os.Args[0], flag.ContinueOnError)
-	switch err := flag.CommandLine.Parse(os.Args[1:]); {
-	case errors.Is(err, flag.ErrHelp):
-		os.Exit(0)
-	case err != nil: // which has been printed
-		Tell(os.Getenv, Final(Usage, err))
-		os.Exit(2)
-	}
 }
