@@ -24,7 +24,7 @@ import (
 
 const (
 	examples, batch = 400, 5
-	epochs          = 30
+	epochs          = 60
 	stepTime        = 20 * time.Millisecond // until the file is there
 	saveSteps       = 10
 )
