@@ -28,8 +28,9 @@ const (
 //
 // Measurements that are Biased are in no block: nothing in them tells how large their bias is.
 type Evidence struct {
-	Unit   float64 // of the next block; 0: there was no block yet. The first one only sets it
-	Blocks int     // that count, in all
+	// Unit is what the numbers of the next block are divided by. 0: there was no block yet; the first one only sets it.
+	Unit   float64
+	Blocks int // that count, in all
 
 	Weight, Weight2        float64 // Σw, Σw²
 	Sqr, Var               float64 // Σwx, Σwy
@@ -139,7 +140,9 @@ func (v *Evidence) estimate() (part, err, samples float64) {
 	part = max(0, v.Sqr/v.Weight/total)
 	blocks := v.Weight * v.Weight / v.Weight2
 	own, lag := v.spread(1-part, -part)
-	rho := 1 / blocks // neighbours lie further from the mean of all than from the true one
+	// The mean is taken from the same blocks, so neighbours lie further from it than from the true mean: their correlation
+	// looks smaller by 1/blocks.
+	rho := 1 / blocks
 	if own > 0 && lag > 0 {
 		rho += lag / own
 	}

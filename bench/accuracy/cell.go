@@ -13,8 +13,9 @@ import (
 // A model is one of the four networks, with what it is trained with: so little that a run takes seconds, and so much that seeds differ by about a point. There are
 // two epochs over many images rather than ten over few: of few, what is measured is how soon a network memorises them, which it does sooner with large batches.
 type model struct {
-	name     string
-	examples int // of the training set: the first so many images
+	name string
+	// examples is how many images of the training set, the first ones, a run trains on.
+	examples int
 	epochs   int
 	sgd      float64 // learning rates
 	adam     float64
