@@ -30,8 +30,17 @@ type Exported struct {
 //
 // from is a job's place of checkpoints, of which Export uses the newest; one checkpoint's folder in it; or a file of kvstore's Save. It is verified first. If
 // workers update the parameters Export uses theirs, else the store's; statistics are the mean over all devices of the workers whose files exist.
-func Export(ctx context.Context, from, to string) (_ *Exported, err error) {
-	m, err := openModel(ctx, from)
+func Export(ctx context.Context, from, to string) (*Exported, error) {
+	return export(ctx, from, to, false)
+}
+
+// ExportAverages is Export with the moving averages of the parameters (worker.FitConfig.EMA) in their place.
+func ExportAverages(ctx context.Context, from, to string) (*Exported, error) {
+	return export(ctx, from, to, true)
+}
+
+func export(ctx context.Context, from, to string, averages bool) (_ *Exported, err error) {
+	m, err := openAs(ctx, from, averages)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: export %s: %w", from, err)
 	}

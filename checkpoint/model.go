@@ -18,6 +18,8 @@ const (
 	StoreKeys = "paragon.keys"
 	// OwnParam opens the names of parameters in a worker's own file, where workers update them.
 	OwnParam = "param/"
+	// OwnAverage opens the names of moving averages of parameters in a worker's own file: all have the same.
+	OwnAverage = "ema/"
 	// OwnRound is in a worker's own file where it takes local steps: the store's values are the model then.
 	OwnRound = "local/round"
 
@@ -37,7 +39,9 @@ type model struct {
 	summed  bool   // it had checksums
 	arrays  map[string]*modelArray
 	leftOut []string
-	close   []func() error
+	// averages: those of the parameters are wanted
+	averages bool
+	close    []func() error
 }
 
 type modelArray struct {
@@ -57,8 +61,11 @@ func (m *model) names() []string { return slices.Sorted(maps.Keys(m.arrays)) }
 
 // openModel opens what a URI names: a safetensors file, a checkpoint's folder (step-00001000), or the place of a job's checkpoints, of which it
 // takes the newest. All of it is verified.
-func openModel(ctx context.Context, from string) (_ *model, err error) {
-	m := &model{from: from, arrays: map[string]*modelArray{}}
+func openModel(ctx context.Context, from string) (*model, error) { return openAs(ctx, from, false) }
+
+// openAs is openModel; averages: with the moving averages of the parameters in their place.
+func openAs(ctx context.Context, from string, averages bool) (_ *model, err error) {
+	m := &model{from: from, averages: averages, arrays: map[string]*modelArray{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.Close())
@@ -71,6 +78,9 @@ func openModel(ctx context.Context, from string) (_ *model, err error) {
 			return m, err
 		}
 		m.close = append(m.close, f.Close)
+		if averages {
+			return m, errors.New("a file has no moving averages, want a checkpoint's folder")
+		}
 		m.summed = f.HasChecksums()
 		if err := f.Verify(); err != nil {
 			return m, err
@@ -161,7 +171,27 @@ func (m *model) addStep(ctx context.Context, place Place, x *Step) error {
 		}
 	}
 	m.addStatistics(workers)
+	if m.averages {
+		return m.takeAverages(workers)
+	}
 	return nil
+}
+
+// takeAverages takes the moving averages of the first worker's file in place of the parameters.
+func (m *model) takeAverages(workers []*File) error {
+	for _, f := range workers {
+		there := false
+		for _, info := range f.infos {
+			if name, ok := strings.CutPrefix(info.Name, OwnAverage); ok {
+				m.add(name, f, info)
+				there = true
+			}
+		}
+		if there {
+			return nil
+		}
+	}
+	return errors.New("the checkpoint has no moving averages, want one of a run with worker.FitConfig.EMA (cifar10 --ema)")
 }
 
 // addStore adds the keys of a file of kvstore's, or all tensors of any other file.

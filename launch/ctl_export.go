@@ -20,6 +20,7 @@ func exportCommand() *cli.Command {
    launch ctl export ckpt model.safetensors                     the newest checkpoint in ckpt
    launch ctl export ckpt/step-00001000 model.safetensors       this one
    launch ctl export saved.safetensors model.safetensors        a file of the store's Save
+   launch ctl export --ema ckpt model.safetensors               the moving averages of the parameters
 
    model = torchvision.models.resnet18(num_classes=10)          # ResNet18 with the ImageNet stem
    model.load_state_dict(safetensors.torch.load_file("model.safetensors"))
@@ -27,6 +28,7 @@ func exportCommand() *cli.Command {
 Names and layouts are PyTorch's; the optimizer's state is left out. The checkpoint is verified by its checksums. For a .pth file: torch.save(safetensors.torch.load_file(
 "model.safetensors"), "model.pth"). In a program: checkpoint.Export, and checkpoint.Import for the other way.`,
 		HideHelpCommand: true,
+		Flags:           []cli.Flag{&cli.BoolFlag{Name: "ema", Usage: "the moving averages of the parameters in their place, of a run that keeps them (worker.FitConfig.EMA)"}},
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
 			return usageError{fmt.Errorf("launch ctl export: %w", err)}
 		},
@@ -34,7 +36,11 @@ Names and layouts are PyTorch's; the optimizer's state is left out. The checkpoi
 			if c.NArg() != 2 || !strings.HasSuffix(c.Args().Get(1), ".safetensors") {
 				return usagef("ctl export: got %q, want a checkpoint and a file .safetensors: launch ctl export ckpt model.safetensors", c.Args().Slice())
 			}
-			e, err := checkpoint.Export(c.Context, c.Args().Get(0), c.Args().Get(1))
+			export := checkpoint.Export
+			if c.Bool("ema") {
+				export = checkpoint.ExportAverages
+			}
+			e, err := export(c.Context, c.Args().Get(0), c.Args().Get(1))
 			if err != nil {
 				return fmt.Errorf("launch: ctl export: %w", err)
 			}

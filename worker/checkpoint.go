@@ -18,7 +18,7 @@ import (
 //
 //	store.safetensors     parameters and optimizer state, written by rank 0 (kvstore.Snapshot)
 //	worker-R.safetensors  what is rank R's own: running statistics of each device, what its compressed pushes have left
-//	                      out, the scale of a loss in float16; with UpdateOnWorker or local steps, its parameters too
+//	                      out, the scale of a loss in float16, the moving averages of EMA; with UpdateOnWorker or local steps, its parameters too
 //	complete.json         written last, by rank 0, when all workers have told that their parts are there: a folder without it
 //	                      is not a checkpoint. It names the files that rank 0 sees, with their sizes and checksums
 //

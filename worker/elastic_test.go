@@ -118,6 +118,7 @@ type elasticWorker struct {
 	values  []float32        // at the end
 	epochs  []worker.EpochInfo
 	scores  *scripted // its evaluator, of tests that have one
+	models  *modelLog // its evaluator, of other tests
 	hooks   [][2]int
 	killed  bool
 	told    chan struct{} // closed by leave

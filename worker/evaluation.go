@@ -13,12 +13,9 @@ import (
 // evaluate measures the model, and reports the scores.
 func (r *run) evaluate(ctx context.Context) (Scores, error) {
 	done := r.trainer.recordSpan(trace.Evaluate)
-	var scores Scores
-	var err error
-	if r.tally != nil && r.workers > 1 {
-		scores, err = r.evaluateDivided(ctx, r.cfg.Evaluator.(DividedEvaluator))
-	} else {
-		scores, err = r.cfg.Evaluator.Evaluate(ctx)
+	scores, err := r.measure(ctx)
+	if err == nil {
+		err = r.evaluateAverages(ctx, &scores)
 	}
 	done()
 	if err == nil && r.early != nil {
@@ -28,6 +25,14 @@ func (r *run) evaluate(ctx context.Context) (Scores, error) {
 		r.trainer.cfg.Store.ReportEvaluation(kvstore.Evaluation{Loss: scores.Loss, Accuracy: scores.Accuracy})
 	}
 	return scores, err
+}
+
+// measure evaluates what is in the programs now.
+func (r *run) measure(ctx context.Context) (Scores, error) {
+	if r.tally != nil && r.workers > 1 {
+		return r.evaluateDivided(ctx, r.cfg.Evaluator.(DividedEvaluator))
+	}
+	return r.cfg.Evaluator.Evaluate(ctx)
 }
 
 // evaluateOnce is evaluate at the end of an epoch, or the evaluation within it after which the run has ended early: nothing was trained since.

@@ -73,6 +73,8 @@ type FitConfig struct {
 	MaxSteps uint64
 	// EarlyStop ends the run when evaluations get no better; nil: never.
 	EarlyStop *EarlyStop
+	// EMA keeps a moving average of the parameters; nil: none.
+	EMA *EMA
 	// Checkpoint says where and when to save; the zero value: never.
 	Checkpoint CheckpointConfig
 	// Stop, when closed on any worker, ends the run of all of them after a coming step that they agree on, with a checkpoint if there is a
@@ -120,6 +122,11 @@ func (c *FitConfig) Validate() error {
 	}
 	if c.EarlyStop != nil {
 		if err := c.EarlyStop.validate(c.Trainer, c.Evaluator); err != nil {
+			return err
+		}
+	}
+	if c.EMA != nil {
+		if err := c.EMA.validate(c.Trainer, c.EarlyStop); err != nil {
 			return err
 		}
 	}
@@ -325,8 +332,14 @@ func fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	if cfg.Trainer.async() {
 		return r.epochs, nil // all has been written
 	}
-	if err := r.saver.end(ctx); err != nil || r.early == nil {
+	if err := r.saver.end(ctx); err != nil {
 		return r.epochs, err
+	}
+	if a := cfg.Trainer.averages; a != nil && a.cfg.Result {
+		a.put(cfg.Trainer)
+	}
+	if r.early == nil {
+		return r.epochs, nil
 	}
 	return r.epochs, r.early.restore(ctx, r)
 }

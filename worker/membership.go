@@ -39,6 +39,9 @@ func (r *run) join(ctx context.Context) (err error) {
 	if err := r.beginEarlyStop(early); err != nil {
 		return err
 	}
+	if err := r.beginAverages(early); err != nil {
+		return err
+	}
 	if err := r.trainer.beginRoll(early); err != nil {
 		return err
 	}
@@ -63,6 +66,9 @@ func (r *run) join(ctx context.Context) (err error) {
 		if err := r.beginAdapting(ctx, state, true); err != nil {
 			return err
 		}
+	}
+	if err := r.handAverages(ctx, true); err != nil {
+		return err
 	}
 	r.rank, r.workers = r.trainer.cfg.Store.Rank(), r.trainer.cfg.Store.NumWorkers()
 	r.epoch, r.before, r.stopping, r.cuts = int(division.Epoch), int(division.Step), division.Stop, division.Cuts
@@ -191,6 +197,9 @@ func (r *run) boundary(ctx context.Context, e *epochRun) (err error) {
 			return err
 		}
 		r.adapt.batch = state.Batch // this worker's memory may hold other batches than that of the lowest rank
+	}
+	if err := r.handAverages(ctx, false); err != nil {
+		return err
 	}
 	return r.take(span)
 }

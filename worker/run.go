@@ -20,12 +20,14 @@ type run struct {
 	stop    *agreement
 	leave   leaveRequest
 	saver   *saver
-	early   *earlyStop      // nil: the run ends as configured
-	tally   *tally          // nil: evaluations are not divided
-	elastic kvstore.Elastic // nil: workers neither come nor go
-	divided DividedFeed     // nil: the feed is not one
-	adapt   *adaptation     // nil: the batch stays as it is, and a pass is an epoch
-	ahead   *prefetch
+	early   *earlyStop // nil: the run ends as configured
+	tally   *tally     // nil: evaluations are not divided
+	// haveAverages tells who has the averages of weights; nil: there are none, or nobody joins
+	haveAverages *tally
+	elastic      kvstore.Elastic // nil: workers neither come nor go
+	divided      DividedFeed     // nil: the feed is not one
+	adapt        *adaptation     // nil: the batch stays as it is, and a pass is an epoch
+	ahead        *prefetch
 
 	rank, workers int           // of the division
 	cuts          []sampler.Cut // of the pass
@@ -60,6 +62,9 @@ func (r *run) begin(ctx context.Context) error {
 		return err
 	}
 	r.trainer.cfg.Store.ReportCheckpointFolder(r.cfg.Checkpoint.Dir != "")
+	if r.cfg.EMA != nil {
+		r.trainer.averages = newAverages(*r.cfg.EMA, r.trainer)
+	}
 	var from string
 	var err error
 	if r.elastic != nil && r.elastic.Joining() {
@@ -133,6 +138,9 @@ func (r *run) start(ctx context.Context) (from string, err error) {
 		return "", err
 	}
 	if err := r.beginEarlyStop(ctx); err != nil {
+		return "", err
+	}
+	if err := r.beginAverages(ctx); err != nil {
 		return "", err
 	}
 	if r.early != nil && at.Early != nil {

@@ -195,7 +195,12 @@ func (t *Trainer) pulled(i int) error {
 	case t.local != nil:
 		copy(t.local.anchors[i], t.cfg.Programs[0].Params()[i].Value)
 	case t.update != nil && t.cfg.Store.RoundWeight(t.keys[i]) > 0: // else there is nothing to learn from
-		return t.update.apply(t.round.Load(), i, 1)
+		if err := t.update.apply(t.round.Load(), i, 1); err != nil {
+			return err
+		}
+	}
+	if t.averages != nil {
+		t.averages.update(t.round.Load(), i, t.cfg.Programs[0].Params()[i].Value)
 	}
 	return nil
 }

@@ -106,6 +106,7 @@ type Trainer struct {
 	local    *localSteps  // nil without
 
 	adapt    *adaptation     // nil: batch and learning rate are as configured
+	averages *averages       // nil: none are kept
 	elastic  kvstore.Elastic // nil: workers neither come nor go
 	roll     *rollcall.Roll  // nil: they do not, or Fit has not begun
 	fitted   bool            // Fit was called

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/shown"
@@ -86,6 +87,9 @@ func (t *Trainer) loadWorkerFile(ctx context.Context, place checkpoint.Place, st
 			return loss, noResume("%s: tensor %q has shape %v, and this run's model has %v: resume with the settings of the model that wrote it", name, own.name, info.Shape, own.shape)
 		}
 		err := file.ReadFloat32s(own.name, own.values)
+		if errors.Is(err, checkpoint.ErrNoTensor) && strings.HasPrefix(own.name, checkpoint.OwnAverage) {
+			return loss, noResume("%s: a run without FitConfig.EMA wrote it, and this run has it: resume without it, or start a new run with ImportModel", name)
+		}
 		if errors.Is(err, checkpoint.ErrNoTensor) {
 			err = fmt.Errorf("%w; %s", err, otherFreeze)
 		}
@@ -166,6 +170,9 @@ func (t *Trainer) workerTensors() []workerTensor {
 		for _, s := range program.State() {
 			tensors = append(tensors, workerTensor{checkpoint.OwnState(d, s.Name), s.Shape, s.Value})
 		}
+	}
+	if t.averages != nil {
+		tensors = append(tensors, t.averages.tensors(t)...)
 	}
 	if t.update == nil {
 		return tensors

@@ -146,6 +146,7 @@ type settings struct {
 	adapts bool
 
 	epochs, evalSteps, earlyStop                    int
+	ema                                             float64
 	maxSteps                                        uint64
 	optimizer, schedule                             string
 	learningRate, momentum, weightDecay, warmEpochs float64
@@ -188,6 +189,12 @@ func (s *settings) validate() error {
 		return fmt.Errorf("--epochs is %d, want at least 1", s.epochs)
 	case s.evalSteps < 0:
 		return fmt.Errorf("--eval-steps is %d, want at least 1, or 0 for none", s.evalSteps)
+	case !(s.ema >= 0 && s.ema < 1):
+		return fmt.Errorf("--ema is %v, want above 0 and below 1, such as 0.999, or 0 for none", s.ema)
+	case s.ema > 0 && s.earlyStop > 0:
+		return errors.New("--ema with --early-stop, want one of them: each makes another model the result")
+	case s.ema > 0 && (s.store == "dist_async" || s.localSteps > 0):
+		return errors.New("--ema with --kvstore dist_async or --local-steps, want neither: the workers have different values")
 	case s.earlyStop < 0:
 		return fmt.Errorf("--early-stop is %d, want at least 1, or 0 to train all epochs", s.earlyStop)
 	case s.earlyStop > 0 && s.store == "dist_async":
@@ -278,6 +285,7 @@ func flags() []cli.Flag {
 		&cli.IntFlag{Name: "epochs", Value: 5, Usage: "passes over the data"},
 		&cli.IntFlag{Name: "eval-steps", Usage: "evaluate every N steps, besides the end of each epoch; with --adapt, steps of the initial batch (0: none)"},
 		&cli.IntFlag{Name: "early-stop", Usage: "end after N evaluations in a row without a smaller test loss; the best model is the result, and its checkpoint stays (0: train all epochs)"},
+		&cli.Float64Flag{Name: "ema", Usage: "keep a moving average of the weights with this decay, such as 0.999, after a warm-up; it is evaluated, too, saved with checkpoints, and the result (0: none)"},
 		&cli.Uint64Flag{Name: "max-steps", Usage: "stop after this many steps (0: no limit)"},
 		&cli.StringFlag{Name: "optimizer", Value: "adam", Usage: "sgd, nag, adam, adamw, adagrad, rmsprop, ftrl, lars or lamb"},
 		&cli.Float64Flag{Name: "lr", Value: 0.001, Usage: "learning rate"},
@@ -344,7 +352,7 @@ func fromFlags(c *cli.Context) settings {
 		adapts: c.Bool("adapt"), adapt: worker.AdaptConfig{
 			Rule: c.String("rule"), InitialBatch: c.Int("initial-batch"), MaxBatch: c.Int("max-batch"), MaxLocal: c.Int("max-local-batch"), WarmupEpochs: c.Float64("rule-warmup-epochs"), Accumulation: true,
 		},
-		epochs: c.Int("epochs"), evalSteps: c.Int("eval-steps"), earlyStop: c.Int("early-stop"), maxSteps: c.Uint64("max-steps"),
+		epochs: c.Int("epochs"), evalSteps: c.Int("eval-steps"), earlyStop: c.Int("early-stop"), ema: c.Float64("ema"), maxSteps: c.Uint64("max-steps"),
 		optimizer: c.String("optimizer"), schedule: c.String("schedule"), learningRate: c.Float64("lr"), momentum: c.Float64("momentum"),
 		weightDecay: c.Float64("weight-decay"), decayWeightsOnly: c.Bool("decay-weights-only"), warmEpochs: c.Float64("warmup-epochs"), augment: c.Bool("augment"), seed: c.Uint64("seed"),
 		store: c.String("kvstore"), updateOnWorker: c.Bool("update-on-worker"),

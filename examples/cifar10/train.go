@@ -106,7 +106,7 @@ func train(ctx context.Context, s settings) (err error) {
 	epochs, err := worker.Fit(ctx, worker.FitConfig{
 		Trainer: trainer, Feed: feed, Adapt: adapting(s, programs), Epochs: s.epochs, MaxSteps: s.maxSteps, Checkpoint: s.checkpoint, Stop: s.stop, Leave: s.leave,
 		Evaluator:     &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
-		EvaluateSteps: s.evalSteps, EarlyStop: s.stopsEarly(),
+		EvaluateSteps: s.evalSteps, EarlyStop: s.stopsEarly(), EMA: s.averages(),
 		Observers: []worker.Observer{worker.NewGPUs(os.Stdout, s.devices), s.progress(), worker.NewMetricsLines(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
 	})
 	if err != nil {
@@ -124,6 +124,14 @@ func (s *settings) stopsEarly() *worker.EarlyStop {
 		return nil
 	}
 	return &worker.EarlyStop{Patience: s.earlyStop, Restore: true}
+}
+
+// averages is --ema.
+func (s *settings) averages() *worker.EMA {
+	if s.ema == 0 {
+		return nil
+	}
+	return &worker.EMA{Decay: s.ema, WarmUp: true, Result: true}
 }
 
 // initialise gives rank 0's program the model of --init-from: NewTrainer brings it to the others.
