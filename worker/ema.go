@@ -97,7 +97,7 @@ func (a *averages) put(t *Trainer) {
 // beginAverages makes the key by which workers learn who has the averages. A worker that joins has it before it is ready.
 func (r *run) beginAverages(ctx context.Context) (err error) {
 	if r.trainer.averages != nil && r.elastic != nil {
-		r.haveAverages, err = newTally(ctx, r.trainer, "ema", 1)
+		r.haveAverages, err = newTally(ctx, r.trainer, "averages", 1)
 	}
 	return err
 }

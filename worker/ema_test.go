@@ -119,7 +119,7 @@ func TestAJoinerGetsTheAveragesOfWeights(t *testing.T) {
 
 // A run with averages resumes with the very bits of one that was not cut off, and a checkpoint's averages can be exported.
 func TestAveragesOfWeightsResumeAndExport(t *testing.T) {
-	for _, workers := range []int{1, 3} {
+	for workers, steps := range map[int]uint64{1: 4, 3: 3} { // in the middle of an epoch, and at its end, where statistics are averaged
 		t.Run(fmt.Sprintf("workers=%d", workers), func(t *testing.T) {
 			fit := func(c worker.CheckpointConfig, steps uint64, ema *worker.EMA) ([]*fitRig, error) {
 				rigs, _, errs := fitJob(t, "dist_sync", workers, rigConfig{}, func(_ int, f *worker.FitConfig) {
@@ -133,7 +133,7 @@ func TestAveragesOfWeightsResumeAndExport(t *testing.T) {
 				t.Fatal(err)
 			}
 			cut := t.TempDir()
-			if _, err := fit(worker.CheckpointConfig{Dir: cut}, 4, average); err != nil {
+			if _, err := fit(worker.CheckpointConfig{Dir: cut}, steps, average); err != nil {
 				t.Fatal(err)
 			}
 			again, err := fit(worker.CheckpointConfig{Dir: cut, Resume: true}, 0, average)
@@ -159,7 +159,7 @@ func TestAveragesOfWeightsResumeAndExport(t *testing.T) {
 				}
 			}
 			none := t.TempDir()
-			if _, err := fit(worker.CheckpointConfig{Dir: none}, 4, nil); err != nil {
+			if _, err := fit(worker.CheckpointConfig{Dir: none}, steps, nil); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := checkpoint.ExportAverages(t.Context(), none, to); err == nil || !strings.Contains(err.Error(), "no moving averages") {
