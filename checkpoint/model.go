@@ -39,7 +39,7 @@ type model struct {
 	summed  bool   // it had checksums
 	arrays  map[string]*modelArray
 	leftOut []string
-	// averages: those of the parameters are wanted
+	// averages says that the moving averages of the parameters are wanted in their place.
 	averages bool
 	close    []func() error
 }

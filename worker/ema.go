@@ -12,18 +12,21 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
-// EMA keeps an exponential moving average of the parameters, e ← d·e + (1−d)·value after each step, beginning with the first values. It often scores better
-// than the values of the last step (Polyak and Juditsky 1992; timm's ModelEma).
+// EMA keeps an exponential moving average of the parameters, e ← d·e + (1−d)·value after each step, beginning with the first values. It often scores
+// better than the values of the last step. The formula is that of tf.train.ExponentialMovingAverage and of timm's ModelEmaV3, with the first values as
+// the start in place of zeros; averages of the path of an optimizer go back to Polyak and Juditsky, Acceleration of Stochastic Approximation by
+// Averaging (1992).
 //
 // Each worker has its own copy of the averages. All get the same values after a step, so all copies are the same bit for bit. One that joins gets
 // them from the others, and each worker's file in a checkpoint has them. Running statistics of batch normalisation are not averaged: those of the model
-// are used, which are averages already.
+// are used, which are averages already. What nn.Config.Freeze leaves as it is has no average.
 //
 // Each evaluation measures the averages, too: its scores have the metrics ema_loss, ema_accuracy and ema_NAME for each other one. That takes as long again.
 type EMA struct {
 	// Decay is d, above 0 and below 1, such as 0.999: about how many steps count is 1/(1−d).
 	Decay float64
-	// WarmUp makes d in step t, from 0, at most (1+t)/(10+t), so that first values do not count for long in short runs.
+	// WarmUp makes d in step t, from 0, at most (1+t)/(10+t), so that the first values do not count for long: the rule of
+	// tf.train.ExponentialMovingAverage with num_updates.
 	WarmUp bool
 	// Result gives the programs of all workers the averages when Fit ends, if it ends without an error. The servers keep the parameters.
 	Result bool
@@ -47,7 +50,8 @@ func (c *EMA) validate(t *Trainer, early *EarlyStop) error {
 type averages struct {
 	cfg    EMA
 	values [][]float32 // by parameter
-	keyed  bool        // there are keys by which workers that join get them
+	// keyed says that this worker has made the keys by which workers that join get them.
+	keyed bool
 }
 
 func newAverages(cfg EMA, t *Trainer) *averages {
@@ -66,7 +70,8 @@ func (a *averages) update(step uint64, i int, value []float32) {
 	}
 	average, share := a.values[i], float32(1-d)
 	for k, v := range value {
-		average[k] += float32(share * (v - average[k])) // rounded: no fused product, so all machines get the same bits
+		// The conversion rounds the product, so that no machine fuses it with the sum, and all get the same bits.
+		average[k] += float32(share * (v - average[k]))
 	}
 }
 
@@ -129,7 +134,13 @@ func (r *run) evaluateAverages(ctx context.Context, scores *Scores) error {
 // handAverages gives workers that have joined the averages of the others. All call it after a change of the membership; joined: this one has none.
 func (r *run) handAverages(ctx context.Context, joined bool) error {
 	a, store := r.trainer.averages, r.trainer.cfg.Store
-	if a == nil || store.NumWorkers() < 2 {
+	lost := errors.New("worker: averages of weights: all workers that had them were lost; resume from a checkpoint")
+	switch {
+	case a == nil:
+		return nil
+	case store.NumWorkers() < 2 && joined:
+		return lost
+	case store.NumWorkers() < 2:
 		return nil
 	}
 	own := []float64{1}
@@ -148,7 +159,7 @@ func (r *run) handAverages(ctx context.Context, joined bool) error {
 			return nil
 		}
 		if from < 0 {
-			return errors.New("worker: averages of weights: all workers that had them were lost; resume from a checkpoint")
+			return lost
 		}
 		values, err := r.trainer.giveAverages(ctx, from == rank)
 		if err != nil {
@@ -157,7 +168,8 @@ func (r *run) handAverages(ctx context.Context, joined bool) error {
 		if rows, err = r.haveAverages.exchange(ctx, rank, store.NumWorkers(), own); err != nil {
 			return err
 		}
-		if rows[from] != nil { // it has got through its rounds, so these are its values
+		// A worker whose row counts has got through its rounds before, so the values are its.
+		if rows[from] != nil {
 			if joined {
 				a.values = values
 			}

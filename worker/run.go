@@ -22,7 +22,7 @@ type run struct {
 	saver   *saver
 	early   *earlyStop // nil: the run ends as configured
 	tally   *tally     // nil: evaluations are not divided
-	// haveAverages tells who has the averages of weights; nil: there are none, or nobody joins
+	// haveAverages tells who has the averages of weights; nil: there are none, or nobody joins.
 	haveAverages *tally
 	elastic      kvstore.Elastic // nil: workers neither come nor go
 	divided      DividedFeed     // nil: the feed is not one
