@@ -93,9 +93,9 @@ func TestAJoinerGetsTheAveragesOfWeights(t *testing.T) {
 					switch {
 					case w.number == 0 && n == 5:
 						j.start(2, true)
-					case w.number == 0 && n == 25 && lost:
+					case w.number == 0 && n == 12 && lost:
 						j.kill(w, false)
-					case w.number == 1 && n == 30:
+					case w.number == 1 && n == 18:
 						j.start(3, true)
 					}
 				}})
