@@ -18,8 +18,11 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// initEnv is the number of keys that workers initialise, in place of playing works.
-const initEnv = "PARAGON_BENCH_INIT"
+// initEnv is the number of keys that workers initialise, in place of playing works; fileEnv is the file that they are saved to, if any.
+const (
+	initEnv = "PARAGON_BENCH_INIT"
+	fileEnv = "PARAGON_BENCH_FILE"
+)
 
 const (
 	initValues  = 16  // of a key
@@ -49,13 +52,18 @@ func measureInitOf(ctx context.Context, set settings, sz size, transport string,
 	defer cancel()
 	j := job{size: sz, transport: transport, scale: 1, profile: set.profile}
 	more := []string{initEnv + "=" + strconv.Itoa(set.init)}
-	if set.journal {
+	if set.journal || set.checkpoint {
 		folder, err := os.MkdirTemp("", "kv-init-")
 		if err != nil {
 			return err
 		}
 		defer os.RemoveAll(folder)
-		more = append(more, "PARAGON_STATE="+filepath.Join(folder, "journal"))
+		if set.journal {
+			more = append(more, "PARAGON_STATE="+filepath.Join(folder, "journal"))
+		}
+		if set.checkpoint {
+			more = append(more, fileEnv+"="+filepath.Join(folder, "keys.safetensors"))
+		}
 	}
 	running, err := j.start(ctx, more...)
 	if err != nil {
@@ -78,6 +86,16 @@ func measureInitOf(ctx context.Context, set settings, sz size, transport string,
 		return err
 	}
 	fmt.Fprintf(out, "BenchmarkPullAll/%s %d %d ns/op %.1f s\n", name, set.init, int64(pulls)/int64(set.init), pulls.Seconds())
+	if !set.checkpoint {
+		return nil
+	}
+	for _, what := range []string{"Save", "Load"} {
+		took, err := initEvents(running, sz)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "Benchmark%sAll/%s %d %d ns/op %.1f s\n", what, name, set.init, int64(took)/int64(set.init), took.Seconds())
+	}
 	return nil
 }
 
@@ -119,7 +137,7 @@ func playInit(ctx context.Context, kv kvstore.Store, keys int, out *json.Encoder
 	if err := kv.Barrier(ctx); err != nil {
 		return err
 	}
-	err := each(func(i int, key string, value []float32) error {
+	pulls := func(i int, key string, value []float32) error {
 		got := make([]float32, initValues)
 		if err := kv.Pull(ctx, key, got); err != nil {
 			return err
@@ -128,6 +146,43 @@ func playInit(ctx context.Context, kv kvstore.Store, keys int, out *json.Encoder
 			return fmt.Errorf("pull %s: got %v, want %v", key, got, value)
 		}
 		return nil
+	}
+	if err := each(pulls); err != nil {
+		return err
+	}
+	if err := kv.Barrier(ctx); err != nil {
+		return err
+	}
+	file := os.Getenv(fileEnv)
+	if file == "" {
+		return nil
+	}
+	timed := func(do func() error) error {
+		begun := time.Now()
+		if err := do(); err != nil {
+			return err
+		}
+		if err := out.Encode(event{Work: "init", Took: []int64{int64(time.Since(begun))}}); err != nil {
+			return err
+		}
+		return kv.Barrier(ctx)
+	}
+	err := timed(func() error {
+		if kv.Rank() > 0 {
+			return nil
+		}
+		return kv.Save(ctx, file)
+	})
+	if err != nil {
+		return err
+	}
+	if err := timed(func() error { return kv.Load(ctx, file) }); err != nil {
+		return err
+	}
+	err = forEach(keys, func(i int) error {
+		value := make([]float32, initValues)
+		value[0], value[initValues-1] = float32(i), 1
+		return pulls(i, fmt.Sprint("key", i), value)
 	})
 	if err != nil {
 		return err

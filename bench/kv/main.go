@@ -72,6 +72,7 @@ type settings struct {
 	init       int    // keys that are initialised in place of the works; 0: none
 	journal    bool   // with init: the scheduler has a journal
 	lose       bool   // with init: a server is killed
+	checkpoint bool   // with init: all keys are saved to a file and loaded from it
 	peers      []peer
 }
 
@@ -136,6 +137,7 @@ func readFlags(args []string) (settings, error) {
 	f.IntVar(&set.init, "init", 0, "in place of the works: initialise so many keys of 64 bytes, 256 at a time by each worker, and then pull all")
 	f.BoolVar(&set.journal, "journal", false, "with -init: the scheduler keeps a journal in a file of the folder for temporary files")
 	f.BoolVar(&set.lose, "lose", false, "with -init and -backups: only jobs with backups, and a server is killed before the pulls")
+	f.BoolVar(&set.checkpoint, "checkpoint", false, "with -init: one worker saves all keys to a file behind the pulls, and all load it")
 	f.StringVar(&set.profile, "profile", "", "folder for CPU profiles")
 	f.Func("peer", "name=command: another program that plays the works, in turns with this one; may be given again", func(text string) error {
 		p, err := readPeer(text)
@@ -182,8 +184,8 @@ func readFlags(args []string) (settings, error) {
 			return set, fmt.Errorf("-%w", err)
 		}
 	}
-	if set.init < 0 || set.init > 1<<20 || set.init == 0 && (set.journal || set.lose) {
-		return set, fmt.Errorf("-init %d: want 1 to %d keys, the most that a job may have; -journal and -lose need it", set.init, 1<<20)
+	if set.init < 0 || set.init > 1<<20 || set.init == 0 && (set.journal || set.lose || set.checkpoint) {
+		return set, fmt.Errorf("-init %d: want 1 to %d keys, the most that a job may have; -journal, -lose and -checkpoint need it", set.init, 1<<20)
 	}
 	if set.count < 1 || set.scale <= 0 {
 		return set, fmt.Errorf("-count %d -scale %v: want both above 0", set.count, set.scale)

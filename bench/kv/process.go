@@ -103,7 +103,7 @@ func process() error {
 		}
 		cfg.Network = w.networkOf(cfg.Host)
 		folder := os.Getenv(profileEnv)
-		if folder == "" || cfg.Role == cluster.Scheduler {
+		if folder == "" {
 			return nil
 		}
 		stop, err = profile(folder, fmt.Sprintf("%s%d.pprof", os.Getenv("DMLC_ROLE"), cfg.Rank))
