@@ -516,7 +516,9 @@ func (c *Core) declare(request uint64, m *wire.Declare) {
 		known := len(c.plan.keys)
 		c.answer(request, c.plan.declare(m, n.String(), c.generation))
 		if len(c.plan.keys) > known {
-			c.put(fmt.Sprintf("key/%08d", known), keptKey{*m, n.String(), c.ranks, c.plan.hash})
+			if !c.set.Unkept {
+				c.put(fmt.Sprintf("key/%08d", known), keptKey{*m, n.String(), c.ranks, c.plan.hash})
+			}
 			if c.plan.backups {
 				c.keepPlaces(c.plan.keys[m.Name])
 			}

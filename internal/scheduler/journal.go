@@ -104,6 +104,9 @@ func (c *Core) keep(n *node) {
 
 // put adds a record.
 func (c *Core) put(key string, value any) {
+	if c.set.Unkept {
+		return
+	}
 	b, err := json.Marshal(value)
 	if err != nil {
 		panic(fmt.Sprintf("scheduler: record %s: %v", key, err)) // plain structs always marshal
@@ -119,7 +122,9 @@ func (c *Core) record() {
 	}
 	for _, k := range c.dirty.places {
 		k.dirty = false
-		c.put(fmt.Sprintf("place/%08d", k.plan.Key), k.kept())
+		if !c.set.Unkept {
+			c.put(fmt.Sprintf("place/%08d", k.plan.Key), k.kept())
+		}
 	}
 	if c.dirty.job || len(c.dirty.nodes) > 0 {
 		c.put("job", c.keptJob())

@@ -135,6 +135,7 @@ func (cfg Config) core(ctx context.Context) (*Core, State, error) {
 	switch {
 	case st != nil:
 	case cfg.State == "":
+		set.Unkept = true
 		return NewCore(set, time.Now()), nil, nil
 	default:
 		var err error
