@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/shard"
@@ -81,15 +83,32 @@ func (s *store) awaitLoad(ctx context.Context, verb, name string, leader NodeID)
 	if err != nil {
 		return err
 	}
-	for _, k := range s.sorted() {
+	return forKeys(ctx, s.sorted(), func(ctx context.Context, k *key) error {
 		if err := k.findRound(ctx); err != nil {
 			return err
 		}
-		if err := k.afterLoad(ctx); err != nil {
-			return err
+		return k.afterLoad(ctx)
+	})
+}
+
+// smallAtOnce is how many small keys are loaded at one time. Each takes the time of its messages, with backups those of three processes.
+const smallAtOnce = 64
+
+// forKeys calls do for all keys, for small ones at the same time, until one fails. Larger ones come one after the other, which bounds the memory.
+func forKeys(ctx context.Context, keys []*key, do func(ctx context.Context, k *key) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(smallAtOnce)
+	for _, k := range keys {
+		if ctx.Err() != nil {
+			break
+		}
+		if k.form == wire.FormDense && k.small() {
+			group.Go(func() error { return do(ctx, k) })
+		} else if err := do(ctx, k); err != nil {
+			group.Go(func() error { return err })
 		}
 	}
-	return nil
+	return group.Wait()
 }
 
 // afterLoad drops the key's residuals, and allows one more Init of it.
@@ -140,15 +159,21 @@ func (s *store) loadFile(ctx context.Context, uri string) error {
 			}
 		}
 	}
+	savedOf := make(map[*key]*savedKey, len(keys))
 	for i, k := range keys {
-		if err := k.writeShards(ctx, file, &saved[i], s.initialSlots(&saved[i])); err != nil {
+		savedOf[k] = &saved[i]
+	}
+	err = forKeys(ctx, keys, func(ctx context.Context, k *key) error {
+		x := savedOf[k]
+		if err := k.writeShards(ctx, file, x, s.initialSlots(x)); err != nil {
 			return err
 		}
-		k.setRound(saved[i].Round)
-		k.takeShape(saved[i].Shape)
-		if err := k.afterLoad(ctx); err != nil {
-			return err
-		}
+		k.setRound(x.Round)
+		k.takeShape(x.Shape)
+		return k.afterLoad(ctx)
+	})
+	if err != nil {
+		return err
 	}
 	s.mu.Lock()
 	for _, k := range keys {

@@ -138,6 +138,9 @@ func (p *placementTracker) refresh() error {
 	p.version.Store(got.Placement) // stored after the servers: a call that reads this version sends to the new servers
 	for k, shards := range moved {
 		p.s.hostSums.moved(k, shards)
+		if k.unreplicated.Load() == nil { // of most keys, where there are many; a push that is acknowledged later is sent again by acknowledged
+			continue
+		}
 		p.work.Go(func() { k.unreplicated.Load().resend(p.ctx, k, shards) })
 	}
 	return nil

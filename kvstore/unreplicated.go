@@ -128,6 +128,9 @@ func (s *store) awaitReplication() {
 	defer cancel()
 	var waiting sync.WaitGroup
 	for _, k := range s.sorted() {
+		if k.unreplicated.Load() == nil {
+			continue
+		}
 		waiting.Go(func() {
 			if !k.unreplicated.Load().any(ctx) {
 				return
