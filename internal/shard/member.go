@@ -126,9 +126,23 @@ func (s *Shard) memberOf(node uint64) *member {
 func (s *Shard) setMembers(generation uint64, members []Member) error {
 	base := s.slowest()
 	ranked := make([]*member, 0, len(members))
-	nodes := make(map[uint64]*member, len(members))
+	var byNode map[uint64]*member
+	if len(members) > fewMembers {
+		byNode = make(map[uint64]*member, len(members))
+	}
+	find := func(node uint64) *member {
+		if byNode != nil {
+			return byNode[node]
+		}
+		for _, m := range ranked {
+			if m.Node == node {
+				return m
+			}
+		}
+		return nil
+	}
 	for _, m := range members {
-		if nodes[m.Node] != nil {
+		if find(m.Node) != nil {
 			return s.refuse(wire.CodeMalformed, "members: node %d is named twice", m.Node)
 		}
 		known := s.memberOf(m.Node)
@@ -140,12 +154,14 @@ func (s *Shard) setMembers(generation uint64, members []Member) error {
 			m.From = min(m.From, known.From)
 		}
 		known.Member = m
-		nodes[m.Node] = known
+		if byNode != nil {
+			byNode[m.Node] = known
+		}
 		ranked = append(ranked, known)
 	}
 	var gone []uint64
 	for _, m := range s.ranked {
-		if nodes[m.Node] == nil {
+		if find(m.Node) == nil {
 			gone = append(gone, m.Node)
 			m.dropNewest()
 			s.memberLeft(m)
@@ -161,12 +177,12 @@ func (s *Shard) setMembers(generation uint64, members []Member) error {
 		return 1
 	})
 	s.generation, s.ranked, s.index = generation, ranked, nil
-	many, grouped := len(nodes) > fewMembers, slices.ContainsFunc(ranked, func(m *member) bool { return m.Group != 0 })
+	many, grouped := byNode != nil, slices.ContainsFunc(ranked, func(m *member) bool { return m.Group != 0 })
 	if many || grouped {
 		s.index = &memberIndex{}
 	}
 	if many {
-		s.index.byNode = nodes
+		s.index.byNode = byNode
 	}
 	if grouped {
 		s.index.ordered = slices.Clone(ranked)

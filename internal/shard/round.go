@@ -81,6 +81,13 @@ func (r *round) find(m *member) *slot {
 // change replaces the slots by those of the members that round n needs, and of former members that have contributed. Slots already in the sum stay
 // in front.
 func (r *round) change(ordered []*member, n uint64) {
+	if len(r.slots) == 0 { // of a new shard
+		rate, came := r.learningRate(), r.arrivals
+		r.begin(ordered, n)
+		r.arrivals = came
+		r.setRate(rate)
+		return
+	}
 	old := slices.Clone(r.slots)
 	aggregated, rate, came := r.aggregated, r.learningRate(), r.arrivals
 	r.begin(ordered, n)

@@ -317,7 +317,7 @@ func (s *Server) installLocked(at shardID, x *incomingShard) error {
 		s.drop(at, refuse(wire.CodeMoved, "%v is being filled again", x.cfg))
 	}
 	e := &entry{shard: x.shard, cfg: x.cfg}
-	e.replica = &replicaState{assignment: assigned, synced: make(chan struct{}), from: x.from, filled: x.number}
+	e.replica = &replicaState{assignment: assigned, from: x.from, filled: x.number}
 	s.entries[at] = e
 	s.adoptOptimizer(x)
 	return nil

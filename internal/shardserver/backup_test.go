@@ -2,6 +2,8 @@ package shardserver
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/cluster"
@@ -42,6 +44,54 @@ func newBackup(t *testing.T) (r *rig, place func(placement uint64, server, backu
 	}
 	place(1, 0, 1)
 	return r, place
+}
+
+// wholeFill gives a new backup one of many small keys: one value, by fill number 1.
+func wholeFill(key uint64) *wire.Fill {
+	return &wire.Fill{Copy: wire.Copy{Generation: 1, Node: 1, Placement: 1, Key: key}, Number: 1, Mode: wire.ModeSync, Whole: 1, Init: wire.InitShard{
+		Origin: wire.Origin{Key: key}, Form: wire.FormDense, Rule: wire.RuleOptimizer, Length: 1, Size: 1, Shards: 1, Zeros: true, Name: fmt.Sprint("w", key)},
+		Members: []wire.FillMember{{Node: 10, Known: true}}}
+}
+
+// A server that takes over very many shards fills their new backups by a bounded number of goroutines.
+func TestAPromotedServerStartsFewGoroutines(t *testing.T) {
+	r := newRig(t, 1)
+	peers := &lonely{}
+	r.s.SetPeers(t.Context(), peers)
+	defer r.s.replicator.close()
+	const keys = 3 * maxFillers
+	place := func(placement uint64, server, backup uint32) {
+		t.Helper()
+		peers.places = wire.Places{Placement: placement, Next: keys, Keys: keys}
+		for key := range uint64(keys) {
+			peers.places.Places = append(peers.places.Places, wire.Place{Key: key, Server: server, Backup: backup})
+		}
+		m := wire.Membership{Generation: 1, Phase: wire.PhaseRunning, Placement: placement, Nodes: []wire.Member{
+			{Node: 1, Role: wire.RoleServer}, {Node: 2, Role: wire.RoleServer, Rank: 1}, {Node: 3, Role: wire.RoleServer, Rank: 2}, {Node: 10, Role: wire.RoleWorker}}}
+		p, err := r.s.readPlacement(t.Context(), &m)
+		if err == nil {
+			err = r.s.setMembership(m, p)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	place(1, 0, 1)
+	for key := range uint64(keys) {
+		r.must(wholeFill(key), floats(1))
+	}
+	before := runtime.NumGoroutine()
+	place(2, 1, 2) // server 2 is out of reach
+	if got := runtime.NumGoroutine() - before; got > maxFillers {
+		t.Errorf("got %d goroutines for %d shards, want at most %d", got, keys, maxFillers)
+	}
+	if n, ok := r.s.served(); n != keys || !ok {
+		t.Errorf("got %d shards that workers use (%v), want %d", n, ok, keys)
+	}
+	place(3, 1, wire.NoServer)
+	for key := range uint64(keys) {
+		r.wantValue(0, key, 0, 1)
+	}
 }
 
 func copyOf(node, placement uint64) wire.Copy {

@@ -16,28 +16,31 @@ type filledReports struct {
 	sending bool // a goroutine sends them
 }
 
-// A filledReport is of one shard.
+// A filledReport is of one shard, under an assignment, whose backup had this number.
 type filledReport struct {
-	replication *replication
-	assignment  assignment
-	done        chan error // has room for the answer
+	replicated
+	assignment   assignment
+	backupNumber uint64
 }
 
 // maxReported bounds the shards of one message: 20 bytes each.
 const maxReported = 2048
 
-// report tells the scheduler that the backup of a shard has the whole state, and returns its answer.
-func (f *filledReports) report(k *replicator, j *replication, x assignment) error {
-	r := filledReport{j, x, make(chan error, 1)}
+// report tells the scheduler that the backup of a shard has the whole state, and then ends the waits for that. It does not block.
+func (f *filledReports) report(k *replicator, r filledReport) {
 	f.mu.Lock()
 	f.waiting = append(f.waiting, r)
 	first := !f.sending
 	f.sending = true
 	f.mu.Unlock()
-	if first {
-		k.work.Go(func() { f.send(k) }) // the caller is one of work's, too, so it has not been waited for yet
+	if !first {
+		return
 	}
-	return <-r.done
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.ended {
+		k.work.Go(func() { f.send(k) })
+	}
 }
 
 // send sends what waits, until nothing does.
@@ -47,16 +50,31 @@ func (f *filledReports) send(k *replicator) {
 		if len(list) == 0 {
 			return
 		}
-		m := wire.Filled{Placement: list[0].assignment.number, OK: true}
-		for _, r := range list {
-			m.Shards = append(m.Shards, r.shard())
+		m := wire.Filled{Placement: list[0].assignment.number, OK: true, Shards: make([]wire.FilledShard, 0, len(list))}
+		for i := range list {
+			r := &list[i]
+			m.Shards = append(m.Shards, wire.FilledShard{Key: r.at.key, Shard: r.at.index, Backup: r.assignment.other})
 		}
-		err := list[0].replication.s.peers.Filled(k.ctx, m)
-		for _, r := range list {
+		s := list[0].s
+		err := s.peers.Filled(k.ctx, m)
+		if err == nil {
+			s.mu.Lock()
+			for i := range list {
+				list[i].syncedLocked(list[i].backupNumber)
+			}
+			s.mu.Unlock()
+			continue
+		}
+		for i := range list {
+			r, err := &list[i], err
 			if errors.Is(err, cluster.ErrMoved) && len(list) > 1 { // one of them has: each is reported by itself
-				r.done <- r.replication.reportFilled(k, r.assignment, true)
-			} else {
-				r.done <- err
+				err = r.reportFilled(k, r.assignment, true)
+			}
+			switch {
+			case err == nil:
+				r.synced(r.backupNumber)
+			case k.ctx.Err() == nil:
+				s.cfg.Logger.Warn("server: report a filled backup", "shard", r.e.cfg.String(), "backup", r.assignment.rank, "err", err)
 			}
 		}
 	}
@@ -75,8 +93,4 @@ func (f *filledReports) take() (list []filledReport) {
 		f.sending, f.waiting = false, nil
 	}
 	return list
-}
-
-func (r *filledReport) shard() wire.FilledShard {
-	return wire.FilledShard{Key: r.replication.at.key, Shard: r.replication.at.index, Backup: r.assignment.other}
 }

@@ -3,7 +3,6 @@ package shardserver
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -91,18 +90,19 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 	}
 	e := &entry{shard: sh, cfg: sh.Config()}
 	s.entries[at] = e
+	s.serves++
 	created = true
 	if x.role != unreplicated {
-		e.replica = &replicaState{assignment: x, synced: alwaysSynced}
-		if x.other != 0 {
-			e.replica.synced = make(chan struct{})
+		e.replica = &replicaState{assignment: x}
+		if x.other == 0 {
+			e.replica.synced = alwaysSynced
 		}
 		s.replicate(e)
 	}
 	if x.other == 0 {
 		s.shardSynced(at, e)
 	} else {
-		s.replicator.notify(s, at, e)
+		s.replicator.notifyFill(replicated{s, at, e})
 	}
 	return e, true, nil
 }
@@ -169,8 +169,8 @@ func (c *call) serveAwaitShard(ctx context.Context) error {
 		}
 	}()
 	wait := s.wait(m.WaitMillis)
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
+	c.setTimer(wait)
+	defer c.timer.Stop()
 	select {
 	case <-a.created:
 		s.mu.RLock()
@@ -184,7 +184,7 @@ func (c *call) serveAwaitShard(ctx context.Context) error {
 		return s.ended()
 	case <-ctx.Done():
 		return refuse(wire.CodeUnavailable, "await of key %d shard %d: the connection ended while it waited", m.Key, m.Shard)
-	case <-timer.C:
+	case <-c.timer.C:
 		return refuse(wire.CodeTimeout, "await of key %d shard %d: rank 0 has not initialised it for %v", m.Key, m.Shard, wait)
 	}
 }

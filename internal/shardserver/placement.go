@@ -40,39 +40,77 @@ const (
 	elsewhere // the shard belongs to other servers
 )
 
-// A placement says where shards are. It is immutable, but keys are added.
+// A placement says where shards are. It is immutable, but keys are added. It has all keys of the job, so it takes few bytes for each.
 type placement struct {
 	number uint64
 	nodes  map[uint32]uint64 // nodes of servers, by rank
-	at     map[shardID]wire.Place
-	known  uint64 // keys below it are all in at
+	first  []uint32          // by key: the index in places of its first shard
+	places []place           // of the shards of one key after the other
 }
 
-// add adds the places of keys from known on.
+// A place is where a shard is.
+type place struct {
+	server, backup uint32 // ranks; wire.NoServer: none
+}
+
+// known is the number of keys that the placement has: those below it.
+func (p *placement) known() uint64 { return uint64(len(p.first)) }
+
+// add adds the places of keys from known on, in order. Those of other keys are left out.
 func (p *placement) add(got *wire.Places) {
+	from := p.known()
 	for _, x := range got.Places {
-		p.at[shardID{x.Key, x.Shard}] = x
+		if x.Key < from {
+			continue
+		}
+		for p.known() <= x.Key {
+			p.first = append(p.first, uint32(len(p.places)))
+		}
+		p.places = append(p.places, place{x.Server, x.Backup})
 	}
-	p.known = max(p.known, got.Next)
+	for p.known() < got.Next {
+		p.first = append(p.first, uint32(len(p.places)))
+	}
+}
+
+// placeOf returns the place of a shard, or false if the key is not known yet or has no such shard.
+func (p *placement) placeOf(at shardID) (place, bool) {
+	if at.key >= p.known() {
+		return place{}, false
+	}
+	from, to := uint64(p.first[at.key]), uint64(len(p.places))
+	if at.key+1 < p.known() {
+		to = uint64(p.first[at.key+1])
+	}
+	if uint64(at.index) >= to-from {
+		return place{}, false
+	}
+	return p.places[from+uint64(at.index)], true
 }
 
 // assignmentOf returns the assignment of the server of rank me for a shard, or false if the key is not known yet.
 func (p *placement) assignmentOf(at shardID, me uint32) (assignment, bool) {
-	where, ok := p.at[at]
+	where, ok := p.placeOf(at)
 	if !ok {
 		return assignment{}, false
 	}
 	x := assignment{number: p.number, role: elsewhere, rank: wire.NoServer}
 	switch me {
-	case where.Server:
+	case where.server:
 		x.role = primary
-		if where.Backup != wire.NoServer {
-			x.rank, x.other = where.Backup, p.nodes[where.Backup]
+		if where.backup != wire.NoServer {
+			x.rank, x.other = where.backup, p.nodes[where.backup]
 		}
-	case where.Backup:
-		x.role, x.rank, x.other = backup, where.Server, p.nodes[where.Server]
+	case where.backup:
+		x.role, x.rank, x.other = backup, where.server, p.nodes[where.server]
 	}
 	return x, true
+}
+
+// serverOf is the rank of the server of a shard, for messages.
+func (p *placement) serverOf(at shardID) uint32 {
+	where, _ := p.placeOf(at)
+	return where.server
 }
 
 // A replicaState is the state of a shard's replication, in a job with backups.
@@ -84,9 +122,8 @@ type replicaState struct {
 	backupNumber   uint64        // goes up with each change of the backup; a new placement may keep the backup
 	refused        bool          // the backup has refused the shard
 	reportedFilled bool          // the scheduler knows that the backup has the whole state
-	synced         chan struct{} // closed while the backup has the state, or there is no backup
+	synced         chan struct{} // alwaysSynced while the backup has the state, or there is no backup; nil: it lacks some, and no one waits for it
 	usable         bool          // workers may use the shard: it was synced once
-	replication    *replication
 	// For a backup: who has filled it.
 	from   uint64 // the primary's node
 	filled uint64 // the fill's number
@@ -101,7 +138,7 @@ func (e *entry) assignment() assignment {
 	return e.replica.assignment
 }
 
-// alwaysSynced is closed. It is the replicaState's synced of a shard without a backup.
+// alwaysSynced is closed.
 var alwaysSynced = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // setSynced records that the backup has the state, and reports whether that made the shard usable; clearSynced records that it lacks some of it.
@@ -114,20 +151,27 @@ func (e *entry) setSynced() (opened bool) {
 	defer st.mu.Unlock()
 	opened = !st.usable
 	st.usable = true
-	select {
-	case <-st.synced:
-	default:
+	if st.synced != nil && st.synced != alwaysSynced {
 		close(st.synced)
 	}
+	st.synced = alwaysSynced
 	return opened
 }
 
 func (st *replicaState) clearSynced() {
-	select {
-	case <-st.synced:
-		st.synced = make(chan struct{})
-	default:
+	if st.synced == alwaysSynced {
+		st.synced = nil
 	}
+}
+
+// awaitSynced returns a channel that is closed when the backup has the state, and whether it has it now.
+func (st *replicaState) awaitSynced() (synced chan struct{}, now bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.synced == nil {
+		st.synced = make(chan struct{})
+	}
+	return st.synced, st.synced == alwaysSynced
 }
 
 // hasBackups reports whether the job's shards have backups, and so may move.
@@ -152,7 +196,7 @@ func (s *Server) assignmentOf(ctx context.Context, at shardID) (assignment, erro
 		known := false
 		if p != nil {
 			x, known = p.assignmentOf(at, uint32(s.peers.Rank()))
-			last = last || at.key < p.known
+			last = last || at.key < p.known()
 		}
 		s.mu.RUnlock()
 		if known {
@@ -209,7 +253,7 @@ func (s *Server) readNewKeys(ctx context.Context) *transport.Refusal {
 	s.mu.RLock()
 	from := uint64(0)
 	if s.placement != nil {
-		from = s.placement.known
+		from = s.placement.known()
 	}
 	s.mu.RUnlock()
 	got, err := s.peers.Places(ctx, from)
@@ -218,7 +262,7 @@ func (s *Server) readNewKeys(ctx context.Context) *transport.Refusal {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.placement == nil || s.placement.number != got.Placement || s.placement.known < from {
+	if s.placement == nil || s.placement.number != got.Placement || s.placement.known() < from {
 		return &transport.Refusal{Code: wire.CodeMoved, Text: "the placement of shards is changing"}
 	}
 	s.placement.add(&got)
@@ -236,7 +280,7 @@ func (s *Server) readPlacement(ctx context.Context, m *wire.Membership) (*placem
 	if have != nil && have.number == m.Placement {
 		return nil, nil
 	}
-	p := &placement{number: m.Placement, nodes: map[uint32]uint64{}, at: map[shardID]wire.Place{}}
+	p := &placement{number: m.Placement, nodes: map[uint32]uint64{}}
 	for _, n := range m.Nodes {
 		if n.Role == wire.RoleServer && n.Rank >= 0 {
 			p.nodes[uint32(n.Rank)] = n.Node
@@ -255,12 +299,15 @@ func (s *Server) readPlacement(ctx context.Context, m *wire.Membership) (*placem
 
 // setPlacement gives every shard its new assignment. The caller holds mu.
 func (s *Server) setPlacement(p *placement) {
-	s.placement = p
+	s.placement, s.serves = p, 0
 	var over, without int
 	for at, e := range s.entries {
 		x, ok := p.assignmentOf(at, uint32(s.peers.Rank()))
 		if !ok {
 			x = assignment{number: p.number, role: elsewhere, rank: wire.NoServer}
+		}
+		if x.role == primary {
+			s.serves++
 		}
 		promoted, bare := s.assign(at, e, x)
 		if promoted {
@@ -318,22 +365,21 @@ func (s *Server) assign(at shardID, e *entry, x assignment) (promoted, bare bool
 			e.shard.Detach()
 		}
 	case was.role == primary || x.role == elsewhere: // another server has the shard now
-		s.drop(at, refuse(wire.CodeMoved, "%v is at server %d", e.cfg, s.placement.at[at].Server))
+		s.drop(at, refuse(wire.CodeMoved, "%v is at server %d", e.cfg, s.placement.serverOf(at)))
 		return false, false
 	}
 	if anew {
 		if x.other == 0 {
 			s.shardSynced(at, e)
 		}
-		s.replicator.notify(s, at, e)
+		s.replicator.notifyFill(replicated{s, at, e})
 	}
 	return promoted, anew
 }
 
 // replicate makes the shard notify the replicator of closed rounds.
 func (s *Server) replicate(e *entry) {
-	at := shardID{e.cfg.Key, e.cfg.Index}
-	e.shard.SetClosed(func() { s.replicator.notify(s, at, e) })
+	e.shard.SetClosed(func() { s.replicator.notify(replicated{s, shardID{e.cfg.Key, e.cfg.Index}, e}) })
 }
 
 // shardSynced is setSynced, and wakes those who wait for a new shard. The caller holds mu.
@@ -401,7 +447,7 @@ func (c *call) awaitStateCopied(ctx context.Context, e *entry) error {
 	if c.s.peers == nil || e.assignment().other == 0 {
 		return nil
 	}
-	c.s.replicator.notify(c.s, shardID{e.cfg.Key, e.cfg.Index}, e)
+	c.s.replicator.notifyFill(replicated{c.s, shardID{e.cfg.Key, e.cfg.Index}, e})
 	for {
 		if err := c.awaitSynced(ctx, e); err != nil {
 			return err
@@ -429,14 +475,12 @@ func (c *call) awaitSynced(ctx context.Context, e *entry) error {
 	if st == nil {
 		return nil
 	}
-	st.mu.Lock()
-	synced := st.synced
-	st.mu.Unlock()
-	if synced == nil {
-		return nil
+	synced, now := st.awaitSynced()
+	if now {
+		return e.checkUsable()
 	}
-	timer := time.NewTimer(min(syncWait, c.s.cfg.MaxWait))
-	defer timer.Stop()
+	c.setTimer(min(syncWait, c.s.cfg.MaxWait))
+	defer c.timer.Stop()
 	select {
 	case <-synced:
 		return e.checkUsable()
@@ -444,7 +488,7 @@ func (c *call) awaitSynced(ctx context.Context, e *entry) error {
 		return refuse(wire.CodeUnavailable, "%v: %v: the connection ended while it waited for the backup", c.kind, e.cfg)
 	case <-c.s.done:
 		return c.s.ended()
-	case <-timer.C:
+	case <-c.timer.C:
 		return refuse(wire.CodeTimeout, "%v: %v: its backup, server %d, has not acknowledged it for %v", c.kind, e.cfg, e.assignment().rank, syncWait)
 	}
 }

@@ -19,7 +19,7 @@ import (
 type replicator struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	jobs   chan *replication
+	jobs   chan job
 	work   sync.WaitGroup
 	fills  chan struct{} // a token for each fill under way
 	small  chan struct{} // the same for small shards
@@ -28,14 +28,26 @@ type replicator struct {
 	mu              sync.Mutex    // guards the rest
 	ended           bool          // no new goroutines may start
 	placementChange chan struct{} // closed by the next change of the placement
+	fillers         int           // goroutines that work for a shard whose backup is to be filled
+	unfilled        []replicated  // more such shards, which wait for one of them
 }
 
-// A replication is the replicator's work for one shard.
-type replication struct {
+// A replicated is a shard of which a server is the primary.
+type replicated struct {
 	s  *Server
 	at shardID
 	e  *entry
+}
 
+// A job is a shard for which a goroutine is to work; fills says that its backup is to be filled first.
+type job struct {
+	replicated
+	fills bool
+}
+
+// A replication is a goroutine's work for one shard after the other.
+type replication struct {
+	replicated
 	head wire.Replicate // reused for each round
 	ack  wire.Ack
 }
@@ -48,8 +60,12 @@ const (
 	smallFill     = 4096
 )
 
+// maxFillers is how many goroutines work at most for shards whose backups are to be filled. After the loss of a server these are all shards that it had a
+// copy of, and a goroutine for each of a million would take gigabytes. It is large, so that some backups out of reach do not hold up the others.
+const maxFillers = 1024
+
 func newReplicator(ctx context.Context) *replicator {
-	k := &replicator{jobs: make(chan *replication), fills: make(chan struct{}, maxFills), small: make(chan struct{}, maxSmallFills), placementChange: make(chan struct{})}
+	k := &replicator{jobs: make(chan job), fills: make(chan struct{}, maxFills), small: make(chan struct{}, maxSmallFills), placementChange: make(chan struct{})}
 	k.ctx, k.cancel = context.WithCancel(ctx)
 	return k
 }
@@ -69,34 +85,71 @@ func (k *replicator) placementChanged() {
 	k.placementChange = make(chan struct{})
 }
 
-// notify makes the replicator look for work at a shard. It does not block.
-func (k *replicator) notify(s *Server, at shardID, e *entry) {
-	st := e.replica
-	st.mu.Lock()
-	st.wakes++
-	first := st.wakes == 1
-	if st.replication == nil {
-		st.replication = &replication{s: s, at: at, e: e}
+// notify makes the replicator look for work at a shard: a closed round. It does not block.
+func (k *replicator) notify(r replicated) {
+	if r.e.replica.wake() {
+		k.start(job{r, false})
 	}
-	j := st.replication
-	st.mu.Unlock()
-	if !first {
+}
+
+// notifyFill is notify for a shard whose backup is to be filled. It may wait for others, which rounds never do.
+func (k *replicator) notifyFill(r replicated) {
+	if !r.e.replica.wake() {
 		return
 	}
+	k.mu.Lock()
+	busy := k.fillers >= maxFillers
+	if busy {
+		k.unfilled = append(k.unfilled, r)
+	} else {
+		k.fillers++
+	}
+	k.mu.Unlock()
+	if !busy {
+		k.start(job{r, true})
+	}
+}
+
+// wake counts a call of notify, and reports whether no goroutine works for the shard yet.
+func (st *replicaState) wake() (first bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.wakes++
+	return st.wakes == 1
+}
+
+// start gives a job to an idle goroutine, or to a new one.
+func (k *replicator) start(x job) {
 	select {
-	case k.jobs <- j:
+	case k.jobs <- x:
 	default:
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if !k.ended {
-			k.work.Go(func() { k.run(j) })
+			k.work.Go(func() { k.run(x) })
 		}
 	}
 }
 
-// run works for j, then for other shards.
-func (k *replicator) run(j *replication) {
+// nextFill returns the next shard whose backup is to be filled. If there is none the goroutine that asks is free for any shard.
+func (k *replicator) nextFill() (r replicated, ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.unfilled) == 0 {
+		k.fillers--
+		k.unfilled = nil
+		return replicated{}, false
+	}
+	r = k.unfilled[0]
+	k.unfilled[0], k.unfilled = replicated{}, k.unfilled[1:]
+	return r, true
+}
+
+// run works for the shard of x, then for others.
+func (k *replicator) run(x job) {
+	j := &replication{}
 	for {
+		j.replicated = x.replicated
 		for {
 			st := j.e.replica
 			st.mu.Lock()
@@ -113,8 +166,14 @@ func (k *replicator) run(j *replication) {
 				break
 			}
 		}
+		if x.fills {
+			if x.replicated, x.fills = k.nextFill(); x.fills && k.ctx.Err() == nil {
+				continue
+			}
+		}
+		j.replicated = replicated{}
 		select {
-		case j = <-k.jobs:
+		case x = <-k.jobs:
 		case <-k.ctx.Done():
 			return
 		}
@@ -304,37 +363,32 @@ func (j *replication) fill(k *replicator, x assignment) error {
 		j.synced(backupNumber)
 		return nil
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.ended {
-		k.work.Go(func() { // concurrently with the next rounds: the scheduler may be down
-			if err := k.filled.report(k, j, x); err == nil {
-				j.synced(backupNumber)
-			} else if k.ctx.Err() == nil {
-				j.s.cfg.Logger.Warn("server: report a filled backup", "shard", e.cfg.String(), "backup", x.rank, "err", err)
-			}
-		})
-	}
+	k.filled.report(k, filledReport{j.replicated, x, backupNumber}) // concurrently with the next rounds: the scheduler may be down
 	return nil
 }
 
 // synced ends the waits for the backup with this number, if it is still the shard's.
-func (j *replication) synced(backupNumber uint64) {
-	j.s.mu.Lock()
-	defer j.s.mu.Unlock()
-	st := j.e.replica
+func (r *replicated) synced(backupNumber uint64) {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	r.syncedLocked(backupNumber)
+}
+
+// syncedLocked is synced for a caller that holds the server's mu.
+func (r *replicated) syncedLocked(backupNumber uint64) {
+	st := r.e.replica
 	st.mu.Lock()
 	same := st.assignment.role == primary && st.backupNumber == backupNumber
 	st.mu.Unlock()
 	if same {
-		j.s.shardSynced(j.at, j.e)
+		r.s.shardSynced(r.at, r.e)
 	}
 }
 
 // reportFilled tells the scheduler whether the backup has the whole state.
-func (j *replication) reportFilled(k *replicator, x assignment, ok bool) error {
-	err := j.s.peers.Filled(k.ctx, wire.Filled{Placement: x.number, OK: ok,
-		Shards: []wire.FilledShard{{Key: j.at.key, Shard: j.at.index, Backup: x.other}}})
+func (r *replicated) reportFilled(k *replicator, x assignment, ok bool) error {
+	err := r.s.peers.Filled(k.ctx, wire.Filled{Placement: x.number, OK: ok,
+		Shards: []wire.FilledShard{{Key: r.at.key, Shard: r.at.index, Backup: x.other}}})
 	if errors.Is(err, cluster.ErrMoved) {
 		return fmt.Errorf("%w: %w", err, &transport.Refusal{Code: wire.CodeMoved})
 	}

@@ -46,6 +46,7 @@ type Server struct {
 
 	mu        sync.RWMutex // guards all below; never taken while a shard's mutex is held
 	entries   map[shardID]*entry
+	serves    int                        // entries that workers use: all but backups
 	incoming  map[shardID]*incomingShard // being copied to this server, their new backup
 	placement *placement                 // nil: no shard has a backup
 	awaited   map[shardID]*awaited
@@ -234,7 +235,7 @@ func (s *Server) find(o *wire.Origin) (*entry, error) {
 	}
 	if s.placement != nil {
 		if x, ok := s.placement.assignmentOf(at, uint32(s.peers.Rank())); ok && x.role != primary {
-			return nil, refuse(wire.CodeMoved, "key %d shard %d is at server %d", o.Key, o.Shard, s.placement.at[at].Server)
+			return nil, refuse(wire.CodeMoved, "key %d shard %d is at server %d", o.Key, o.Shard, s.placement.serverOf(at))
 		}
 	}
 	return nil, refuse(wire.CodeUnknownKey, "key %d shard %d has no value here yet", o.Key, o.Shard)
