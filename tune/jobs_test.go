@@ -90,7 +90,9 @@ func endSlowly(kind string) {
 
 // In a process of a trial Run does not search.
 func init() {
-	if kind := os.Getenv(kindVariable); kind != "" {
+	if kind := os.Getenv(kindVariable); kind == fitKind {
+		os.Exit(runFit())
+	} else if kind != "" {
 		result, err := tune.Run(context.Background(), trial, tune.Config{Name: "jobs", Space: space(), Metric: "value"})
 		var ended *tune.TrialEnded
 		if result != nil || !errors.As(err, &ended) {

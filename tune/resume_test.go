@@ -257,6 +257,10 @@ func TestMain(m *testing.M) {
 		fmt.Println("done:", err)
 		os.Exit(0)
 	}
+	if text := os.Getenv(killedFit); text != "" {
+		searchFit(text)
+		os.Exit(0)
+	}
 	if dir := os.Getenv(killedElastic); dir != "" {
 		searchElastic(dir)
 		os.Exit(0)
