@@ -49,6 +49,8 @@
 //	→ {"await":{}}                       another rank
 //	← {"folder":{"dir":"/..."}}
 //
+// Where the first rank's connection closes before it has the folder and without done, the others wait for the end of the trial, as they do for a report.
+//
 // Where such a trial has several hosts, a checkpoint has the files of rank 0's host, and those that commands have written on the others. The first rank on each other host
 // keeps a second connection, in which the search asks for its files once rank 0 has taken its own. They come as those of rank 0 ("copy":"save"). One that is
 // missing fails the checkpoint, and the one before stays.

@@ -9,7 +9,10 @@ import (
 )
 
 // pipeSession is a session of two workers whose connections are pipes, for fake time.
-func pipeSession(t *testing.T) (x *Session, worker func(rank int) (net.Conn, *Client)) {
+func pipeSession(t *testing.T) (x *Session, worker func(rank int) (net.Conn, *Client)) { return pipesOf(t, task) }
+
+// pipesOf is the same for any task.
+func pipesOf(t *testing.T, task Task) (x *Session, worker func(rank int) (net.Conn, *Client)) {
 	s := &Server{sessions: make(map[string]*Session), conns: make(map[net.Conn]bool), strange: make(chan struct{}, maxStrangers)}
 	x = s.Open(task, nil, newBackend(t, 100))
 	return x, func(rank int) (net.Conn, *Client) {
@@ -113,21 +116,94 @@ func TestOthersGetTheFolderOfRank0(t *testing.T) {
 			}
 		})
 	})
-	t.Run("rank 0 ends", func(t *testing.T) {
+	// How the process of a rank 0 that is gone ended says what went wrong. As with reports, the others get no answer before that is known, or for a time.
+	t.Run("rank 0 is gone, and the session ends", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			x, worker := pipeSession(t)
+			conn, _ := worker(0)
+			_, second := worker(1)
+			waited := await(t, second)
+			synctest.Wait()
+			conn.Close()
+			time.Sleep(silentEndTimeout / 2)
+			synctest.Wait()
+			select {
+			case err := <-waited:
+				t.Fatalf("rank 1 was answered: %v", err)
+			default:
+			}
+			x.Close()
+			if err := <-waited; err == nil {
+				t.Error("rank 1 got a folder")
+			}
+			x.server.serving.Wait()
+		})
+	})
+	t.Run("rank 0 is gone, and the session does not end", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			_, worker := pipeSession(t)
 			conn, _ := worker(0)
 			_, second := worker(1)
-			waited := make(chan error, 1)
-			go func() {
-				_, err := second.Await(t.Context())
-				waited <- err
-			}()
+			start, waited := time.Now(), await(t, second)
 			synctest.Wait()
 			conn.Close()
-			if err := <-waited; err == nil || !strings.Contains(err.Error(), "rank 0 has ended before it had the folder") {
-				t.Errorf("got %v, want that rank 0 has ended", err)
+			if err := <-waited; err == nil || !strings.Contains(err.Error(), "rank 0 has ended before it had the folder") || time.Since(start) != silentEndTimeout {
+				t.Errorf("got %v after %v, want that rank 0 has ended, after %v", err, time.Since(start), silentEndTimeout)
 			}
 		})
 	})
+	// One that says how it ended is not waited for, also if it does not read the answer.
+	t.Run("rank 0 says how it ended", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			_, worker := pipeSession(t)
+			_, first := worker(0)
+			_, second := worker(1)
+			start, waited := time.Now(), await(t, second)
+			synctest.Wait()
+			if err := first.wire.send(message{Done: &Done{Error: "no disk"}}); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-waited; err == nil || !strings.Contains(err.Error(), "rank 0 has ended before it had the folder") || time.Since(start) != 0 {
+				t.Errorf("got %v after %v, want at once that rank 0 has ended", err, time.Since(start))
+			}
+		})
+	})
+	// The first rank of another host is as rank 0 for those there.
+	t.Run("the first rank of another host", func(t *testing.T) {
+		two := task
+		two.Workers, two.PerHost = 4, 2
+		for _, says := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				x, worker := pipesOf(t, two)
+				worker(0)
+				conn, third := worker(2)
+				_, fourth := worker(3)
+				start, waited := time.Now(), await(t, fourth)
+				synctest.Wait()
+				want := silentEndTimeout
+				if says {
+					want = 0
+					if err := third.wire.send(message{Done: &Done{Error: "no disk"}}); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					conn.Close()
+				}
+				if err := <-waited; err == nil || !strings.Contains(err.Error(), "rank 2 has ended before it had the folder") || time.Since(start) != want {
+					t.Errorf("rank 2 says how it ended: %t: got %v after %v, want that it has ended, after %v", says, err, time.Since(start), want)
+				}
+				x.Close()
+			})
+		}
+	})
+}
+
+// await is a client's Await, and how it ends.
+func await(t *testing.T, c *Client) (ended chan error) {
+	ended = make(chan error, 1)
+	go func() {
+		_, err := c.Await(t.Context())
+		ended <- err
+	}()
+	return ended
 }

@@ -200,9 +200,9 @@ type Session struct {
 	saving  map[int]*saving    // the checkpoint that is being saved, by the ranks that copy files of it
 	parts   map[int]*part      // of that checkpoint, by the ranks that are to copy them
 	copies  map[hello]net.Conn // by rank and kind
-	through bool               // rank 0 reports nothing more
+	through map[int]bool       // ranks that are not waited for any more: they have said how they ended, or that was too long ago
 	folders map[int]string     // of a command's state, by the first rank on the host, which has made it
-	silence *time.Timer        // sets through; nil: rank 0's connection has not closed before it said how it ended
+	silent  []*time.Timer      // each sets through, for a rank whose connection has closed before it said how it ended
 	over    bool
 }
 
@@ -216,8 +216,8 @@ type saving struct {
 // keptAnswers bounds how many steps another rank may lag behind rank 0.
 const keptAnswers = 4096
 
-// silentEndTimeout bounds how long other ranks wait for the end of the session when rank 0's connection has closed before it said how it ended: how its process ended says
-// what went wrong, and no other process is to end before.
+// silentEndTimeout bounds how long other ranks wait for the end of the session when the connection of a rank that they wait for has closed before it said how it ended:
+// how its process ended says what went wrong, and no other process is to end before.
 const silentEndTimeout = 30 * time.Second
 
 // Open begins a session for an attempt. own, unless it is nil, returns the processors and GPUs of a rank.
@@ -242,6 +242,7 @@ func (s *Server) open(x *Session) *Session {
 	rand.Read(token[:])
 	x.server, x.token, x.latest = s, hex.EncodeToString(token[:]), -1
 	x.answers, x.left, x.joined, x.present, x.conns = make(map[int]Answer), make(map[int]Done), make(map[int]bool), make(map[int]bool), make(map[net.Conn]bool)
+	x.through = make(map[int]bool)
 	x.copies, x.saving, x.parts, x.folders = make(map[hello]net.Conn), make(map[int]*saving), make(map[int]*part), make(map[int]string)
 	x.changed = sync.NewCond(&x.mu)
 	s.mu.Lock()
@@ -284,8 +285,8 @@ func (x *Session) Close() {
 func (x *Session) close() {
 	x.mu.Lock()
 	x.over = true
-	if x.silence != nil {
-		x.silence.Stop()
+	for _, t := range x.silent {
+		t.Stop()
 	}
 	for c := range x.conns {
 		c.Close()
@@ -315,8 +316,8 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 		delete(x.present, rank)
 		if _, said := x.left[rank]; !said {
 			x.left[rank] = Done{Error: "its connection closed before it reported its end"}
-			if rank == 0 && !x.task.Elastic && !x.over {
-				x.silence = time.AfterFunc(silentEndTimeout, x.rank0Through)
+			if rank == x.task.Leader(rank) && !x.task.Elastic && !x.over {
+				x.silent = append(x.silent, time.AfterFunc(silentEndTimeout, func() { x.isThrough(rank) }))
 			}
 		}
 		x.changed.Broadcast()
@@ -358,8 +359,8 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 			x.mu.Lock()
 			x.left[rank] = *m.Done
 			x.mu.Unlock()
-			if rank == 0 && !x.task.Elastic {
-				x.rank0Through()
+			if !x.task.Elastic {
+				x.isThrough(rank)
 			}
 			answer = message{Bye: &struct{}{}}
 		default:
@@ -374,23 +375,22 @@ func (x *Session) awaitFolder(leader int) message {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for {
-		_, ended := x.left[leader]
 		switch {
 		case x.over:
 			return refuseText("the trial has ended")
 		case x.folders[leader] != "":
 			return message{Folder: &folder{x.folders[leader]}}
-		case ended:
+		case x.through[leader]:
 			return refuseText(fmt.Sprintf("rank %d has ended before it had the folder", leader))
 		}
 		x.changed.Wait()
 	}
 }
 
-// rank0Through ends the waits for reports of rank 0.
-func (x *Session) rank0Through() {
+// isThrough ends the waits for a rank: for reports of rank 0, and for the folder of the first rank on a host.
+func (x *Session) isThrough(rank int) {
 	x.mu.Lock()
-	x.through = true
+	x.through[rank] = true
 	x.changed.Broadcast()
 	x.mu.Unlock()
 }
@@ -416,7 +416,7 @@ func (x *Session) report(rank int, r report) message {
 			return refuseText("the trial has ended")
 		case x.latest > r.Step:
 			return refuseText(fmt.Sprintf("rank 0 has reported step %d, but not step %d: all ranks report the same steps", x.latest, r.Step))
-		case x.through:
+		case x.through[0]:
 			return refuseText(fmt.Sprintf("rank 0 has ended without a report of step %d", r.Step))
 		}
 		x.changed.Wait()
