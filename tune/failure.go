@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+
+	"github.com/paragon-train/paragon/internal/exitreport"
 )
 
 // A Failure is the class of a trial's failure. Each class has its own budget of
@@ -23,10 +25,13 @@ const (
 	HostUnreachable Failure = "host unreachable"
 	// Silent is a trial that did not report within Config.ReportTimeout.
 	Silent Failure = "silent"
+	// Final is an error of which the program says that no retry can mend it: a wrong flag, a checkpoint of another model, a missing file
+	// (kvstore.ErrFinal). It is never retried.
+	Final Failure = "final"
 )
 
 // Retries are the numbers of retries of one trial, by class of failure. Zero is
-// the default: none, and 3 for NodeLost. Below zero is none.
+// the default: none, and 3 for NodeLost. Below zero is none. Final has none in any case.
 type Retries struct {
 	UserCode    int
 	OutOfMemory int
@@ -102,11 +107,17 @@ func classOf(err error) Failure {
 	if e, ok := errors.AsType[*TrialError](err); ok {
 		return e.Class
 	}
+	if errors.Is(err, exitreport.ErrFinal) {
+		return Final
+	}
 	if errors.Is(err, syscall.ENOMEM) {
 		return OutOfMemory
 	}
 	return UserCode
 }
+
+// ofProgram says whether the trial's own program has failed, whatever it ran on.
+func (f Failure) ofProgram() bool { return f == UserCode || f == Final }
 
 // firstLine is a message without the stack of a panic, for an error of one line.
 func firstLine(text string) string {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/testing/testbuild"
+	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/tune"
 )
 
@@ -51,6 +52,8 @@ func trial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
 		switch {
 		case kind == "memory" && step == 2:
 			return tune.Fail(tune.OutOfMemory, errors.New("no room"))
+		case kind == "final" && step == 2:
+			return kvstore.Final(errors.New("there is no such model"))
 		case kind == "panic" && p.Int("x") == 2:
 			panic("two is bad")
 		case kind == "killed" && p.Int("x") == 2 && r.Attempt() == 1 && step == 3:
@@ -444,6 +447,46 @@ func TestADistributedTrialIsAJobOfWorkersAndServers(t *testing.T) {
 				t.Errorf("the log of rank %d holds %q, %v, want %q", rank, log, err, want)
 			}
 		}
+	}
+}
+
+// An error that its program calls final is never retried, and the search has the program's words: in a function of the search, in a process, and in a
+// command that knows nothing of a search.
+func TestATrialThatNoRetryCanMendIsNotRetried(t *testing.T) {
+	command := func(script string) func(*testing.T, *tune.Config) {
+		return func(t *testing.T, cfg *tune.Config) {
+			cfg.Runner = &tune.Jobs{NoServers: true, Logger: slog.New(slog.DiscardHandler), Command: []string{"/bin/sh", "-c", script}}
+		}
+	}
+	for _, tc := range []struct {
+		name, want string
+		runner     func(t *testing.T, cfg *tune.Config)
+		class      tune.Failure
+		attempts   int
+	}{
+		{"a function", "there is no such model", func(_ *testing.T, cfg *tune.Config) {
+			cfg.Runner = tune.InProcess(func(context.Context, tune.Params, *tune.Reporter) error {
+				return fmt.Errorf("train: %w", kvstore.Final(errors.New("there is no such model")))
+			})
+		}, tune.Final, 1},
+		{"a process", "there is no such model", func(t *testing.T, cfg *tune.Config) { cfg.Runner = processes(t, "final") }, tune.Final, 1},
+		{"a command", "--rate is -1 (exit 2; no restart can mend this: change the command line or the setting)",
+			command(`echo value=1 step=1; echo '{"version":1,"cause":"usage","text":"--rate is -1"}' > "$PARAGON_EXIT_REPORT"; exit 2`), tune.Final, 1},
+		{"another error", "exit 2", command(`echo value=1 step=1; exit 2`), tune.UserCode, 3},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cfg := tune.Config{Name: "jobs", Space: tune.Space{tune.Grid("x", 1)}, Metric: "value", Mode: tune.Max, Logger: slog.New(slog.DiscardHandler),
+				Retries: tune.Retries{UserCode: 2, OutOfMemory: 2, NodeLost: 2, Silent: 2}}
+			tc.runner(t, &cfg)
+			result, _ := tune.Run(t.Context(), nil, cfg)
+			if result == nil {
+				t.Fatal("there is no result")
+			}
+			x := result.Trials()[0]
+			if x.State != tune.Failed || x.Failure != tc.class || x.Attempts != tc.attempts || !strings.Contains(x.Error, tc.want) {
+				t.Errorf("the trial is %s (%s) after %d attempts: %q, want failed (%s) after %d: %q", x.State, x.Failure, x.Attempts, x.Error, tc.class, tc.attempts, tc.want)
+			}
+		})
 	}
 }
 

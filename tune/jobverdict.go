@@ -92,7 +92,8 @@ func (t *jobTrial) readResult() (*control.Result, error) {
 	return control.DecodeResult(text)
 }
 
-// workersSay is what workers said went wrong, and the class of it: out of memory if any is. One whose connection closed before it said how it ended says no class.
+// workersSay is what workers said went wrong, and the class of it: out of memory if any is, else final if any is, since the others may have failed because that
+// one did. One whose connection closed before it said how it ended says no class.
 func (t *jobTrial) workersSay() (text string, class Failure) {
 	var all []string
 	for rank := range t.workers() {
@@ -103,8 +104,8 @@ func (t *jobTrial) workersSay() (text string, class Failure) {
 		if len(all) < 3 {
 			all = append(all, fmt.Sprintf("rank %d: %s", rank, firstLine(d.Error)))
 		}
-		if class == "" || d.Class == string(OutOfMemory) {
-			class = Failure(d.Class)
+		if said := Failure(d.Class); class == "" || said == OutOfMemory || said == Final && class == UserCode {
+			class = said
 		}
 	}
 	return strings.Join(all, "; "), class
@@ -112,6 +113,14 @@ func (t *jobTrial) workersSay() (text string, class Failure) {
 
 // blameExit is the class of a process's end, and what to say of it.
 func (t *jobTrial) blameExit(exit process.Exit) (Failure, string) {
+	if exit.Final() && exit.Signal == 0 { // as launch says it of a worker
+		f := control.Failure{Code: control.NodeFinal, Role: control.Worker, Host: localName,
+			Cause: control.Cause{Kind: control.CauseKind(exit.Report.Cause), Exit: exit.Code, Text: exit.Report.Text}}
+		if t.grant != nil {
+			f.Host = t.grant.Parts[0].Node
+		}
+		return Final, inOneLine(f.String())
+	}
 	text := exit.String()
 	if said := cmp.Or(t.out.errorOf(control.Worker, 0), t.out.last); said != "" {
 		text += ": " + said
@@ -129,7 +138,8 @@ func (t *jobTrial) blame(r *control.Result) (Failure, string) {
 	if r.Failure != nil {
 		text = inOneLine(r.Failure.String())
 	}
-	if r.Culprit != nil {
+	final := r.Failure != nil && r.Failure.Code == control.NodeFinal // its text has the program's own words
+	if r.Culprit != nil && !final {
 		if said := cmp.Or(t.out.errorOf(r.Culprit.Role, r.Culprit.Rank), r.Culprit.LastLine); said != "" {
 			text += ": " + said
 		}
@@ -145,6 +155,9 @@ func (t *jobTrial) blame(r *control.Result) (Failure, string) {
 			class = NodeLost
 		}
 		lost = append(lost, "lost host "+h.Host+": "+strings.TrimPrefix(inOneLine(h.Reason), "host "+h.Host+": "))
+	}
+	if final {
+		return Final, text
 	}
 	if len(lost) > 0 {
 		same := r.Failure != nil && r.Failure.Code == control.NotStarted // its text has the same reasons

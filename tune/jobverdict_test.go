@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/process"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 )
@@ -33,6 +34,9 @@ func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
 		r.Phase, r.LostHosts = control.Starting, hosts
 		return r
 	}
+	usage := control.Cause{Kind: control.CauseUsage, Exit: 2, Text: "flag provided but not defined: -rate"}
+	final := blamed(usage, "see -help")
+	final.Failure.Code = control.NodeFinal
 	refused := control.LostHost{Host: "d1", Reason: "host d1: Connection refused", Unreached: true}
 	for _, tc := range []struct {
 		name   string
@@ -57,6 +61,7 @@ func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
 		{"stopped from outside", failed(control.Failure{Code: control.StoppedByOthers, Rank: -1}), process.Exit{Code: 1}, "", "", NodeLost, "SIGTERM from outside"},
 		{"could not start", failed(control.Failure{Code: control.NotStarted, Rank: -1, Text: "the job was not started:\nlaunch: start worker 0: there is no program /job/train here\nlaunch: start worker 1: there is no program /job/train here"}),
 			process.Exit{Code: 1}, "", "", UserCode, "the job was not started: start worker 0: there is no program /job/train here; start worker 1: there"},
+		{"a final error", final, process.Exit{Code: 2}, "out of memory", "", Final, "worker 1 on d1: flag provided but not defined: -rate (exit 2; no restart can mend this: change the command line or the setting)"},
 		{"refused by launch", nil, process.Exit{Code: 2}, "", "launch: there is no flag -x\nSee launch --help.\n\n", UserCode, "exit 2: launch: there is no flag -x"},
 		{"launch was killed", nil, process.Exit{Signal: syscall.SIGKILL}, "", "", NodeLost, "a process was killed: signal 9 (killed)"},
 	} {
@@ -83,6 +88,29 @@ func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
 				t.Errorf("got %v, want %s with %q, in one line", err, tc.class, tc.want)
 			}
 		})
+	}
+}
+
+// A process without servers says by its report that no retry can mend its error. That it was killed afterwards tells nothing of its error.
+func TestTheVerdictOnAProcessIsThatOfItsReport(t *testing.T) {
+	report := exitreport.Report{Cause: exitreport.NoResume, Text: "the checkpoint is of another model:\nparameter w has 3 values"}
+	for _, tc := range []struct {
+		exit  process.Exit
+		class Failure
+		want  string
+	}{
+		{process.Exit{Code: 1, Report: report}, Final,
+			"worker 0 on local: the checkpoint is of another model: parameter w has 3 values (exit 1; no restart can mend this: the checkpoint does not fit this run)"},
+		{process.Exit{Signal: syscall.SIGKILL, Report: report}, NodeLost, "a process was killed"},
+		{process.Exit{Code: 1}, UserCode, "exit 1"},
+	} {
+		x := &jobTrial{jobs: &Jobs{NoServers: true}, folder: t.TempDir(), resources: Resources{Hosts: 1, Slots: 1}, session: &remote.Session{}}
+		x.out = newJobOutput(x)
+		err := x.verdict(t.Context(), tc.exit, nil)
+		x.out.close()
+		if classOf(err) != tc.class || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v: got %v, want %s with %q, in one line", tc.exit, err, tc.class, tc.want)
+		}
 	}
 }
 

@@ -189,7 +189,7 @@ func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error 
 	if n := s.cfg.MaxFailed; n > 0 && s.l.failed >= n {
 		s.fail(fmt.Errorf("tune: study %s: %d trials have failed, the newest trial %d: %s: %s", s.cfg.Name, s.l.failed, number, t.Failure, firstLine(t.Error)))
 	}
-	if n := cmp.Or(s.cfg.FirstFailures, defaultFirstFailures); n > 0 && s.l.failed >= n && !s.l.judged && t.State == Failed && t.Failure == UserCode {
+	if n := cmp.Or(s.cfg.FirstFailures, defaultFirstFailures); n > 0 && s.l.failed >= n && !s.l.judged && t.State == Failed && t.Failure.ofProgram() {
 		s.fail(fmt.Errorf("tune: study %s: the first %d trials have failed, and none has reported; the newest, trial %d: %s; fix the command or function of the trials, or set FirstFailures (first_failures in a file) to -1 to go on",
 			s.cfg.Name, s.l.failed, number, firstLine(t.Error)))
 	}

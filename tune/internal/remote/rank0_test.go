@@ -9,7 +9,9 @@ import (
 )
 
 // pipeSession is a session of two workers whose connections are pipes, for fake time.
-func pipeSession(t *testing.T) (x *Session, worker func(rank int) (net.Conn, *Client)) { return pipesOf(t, task) }
+func pipeSession(t *testing.T) (x *Session, worker func(rank int) (net.Conn, *Client)) {
+	return pipesOf(t, task)
+}
 
 // pipesOf is the same for any task.
 func pipesOf(t *testing.T, task Task) (x *Session, worker func(rank int) (net.Conn, *Client)) {
