@@ -48,9 +48,7 @@ func WithGuard(g Guard) Option {
 }
 
 func (s *store) Caught(name string) uint64 {
-	s.mu.Lock()
-	k := s.keys[name]
-	s.mu.Unlock()
+	k := s.initialised(name)
 	if k == nil {
 		return 0
 	}

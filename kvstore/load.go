@@ -144,10 +144,7 @@ func (s *store) loadFile(ctx context.Context, uri string) error {
 	keys := make([]*key, len(saved))
 	for i := range saved {
 		x := &saved[i]
-		s.mu.Lock()
-		keys[i] = s.keys[x.Name]
-		s.mu.Unlock()
-		if keys[i] == nil {
+		if keys[i] = s.initialised(x.Name); keys[i] == nil {
 			d := x.declare()
 			if keys[i], err = s.place(ctx, d); err != nil {
 				return err

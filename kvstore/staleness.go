@@ -21,9 +21,7 @@ type Staleness struct {
 }
 
 func (s *store) Staleness(name string) Staleness {
-	s.mu.Lock()
-	k := s.keys[name]
-	s.mu.Unlock()
+	k := s.initialised(name)
 	if k == nil {
 		return Staleness{}
 	}

@@ -67,9 +67,7 @@ func (s *store) Weighted(weight float32, counted bool) Pusher {
 func (s *store) MeasuresNorms() bool { return !s.async && !s.compression.Load().feedback() }
 
 func (s *store) Norms(name string) (Norms, bool) {
-	s.mu.Lock()
-	k := s.keys[name]
-	s.mu.Unlock()
+	k := s.initialised(name)
 	if k == nil {
 		return Norms{}, false
 	}
@@ -138,27 +136,24 @@ const (
 )
 
 func (s *store) RoundWeight(name string) float64 {
-	s.mu.Lock()
-	k := s.keys[name]
-	s.mu.Unlock()
-	if k == nil {
-		return 0
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.weight
+	weight, _ := s.roundAmount(name)
+	return weight
 }
 
 func (s *store) RoundExamples(name string) uint64 {
-	s.mu.Lock()
-	k := s.keys[name]
-	s.mu.Unlock()
+	_, examples := s.roundAmount(name)
+	return examples
+}
+
+// roundAmount is the weight and the examples of the newest round of a key that this worker has pulled.
+func (s *store) roundAmount(name string) (weight float64, examples uint64) {
+	k := s.initialised(name)
 	if k == nil {
-		return 0
+		return 0, 0
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.examples
+	return k.weight, k.examples
 }
 
 // noteWeight records the round's weight and examples that came with a value. The caller holds mu.
