@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -75,5 +77,62 @@ func TestABatchEvaluatorNeedsTheSizeOfABatch(t *testing.T) {
 	e := &worker.BatchEvaluator{Program: program, Outputs: logits, Examples: 16, Fill: func(context.Context, int, int) ([]int32, error) { return nil, nil }}
 	if scores, err := e.Evaluate(t.Context()); err == nil || !strings.Contains(err.Error(), "not known") {
 		t.Errorf("got scores %+v and error %v, want an error that says that the batch is not known", scores, err)
+	}
+}
+
+// Without labels there is a loss: the mean over all examples, also where the last batch is short. There is no accuracy, and no report shows one.
+func TestABatchEvaluatorWithoutLabelsHasALoss(t *testing.T) {
+	const examples = 7
+	value := func(i int) float32 { return float32(math.Sin(float64(i))) }
+	for _, batch := range []int{examples, 3} {
+		g := G.NewGraph()
+		nn.Configure(g, nn.GraphConfig{Seed: 3})
+		y := nn.Linear(nn.Input(g, "x", batch, 2), "fc", nn.LinearConfig{Out: 1})
+		program := compile(t, nn.MSE(y, nn.Input(g, "target", batch, 1)), nn.Config{Inference: true, Outputs: G.Nodes{y}})
+		e := &worker.BatchEvaluator{Program: program, Outputs: y, Examples: examples, Fill: func(_ context.Context, first, n int) ([]int32, error) {
+			x, err := program.Input("x")
+			if err != nil {
+				return nil, err
+			}
+			target, err := program.Input("target")
+			for i := range n {
+				x[2*i], x[2*i+1], target[i] = value(2*(first+i)), value(2*(first+i)+1), 1
+			}
+			return nil, err
+		}}
+		scores, err := e.Evaluate(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0.0
+		w := parametersOf(program) // two weights and a bias
+		for i := range examples {
+			y := float64(w[0])*float64(value(2*i)) + float64(w[1])*float64(value(2*i+1)) + float64(w[2])
+			want += (y - 1) * (y - 1) / examples
+		}
+		if math.Abs(scores.Loss-want) > 1e-6 || !math.IsNaN(scores.Accuracy) || scores.Examples != examples {
+			t.Errorf("in batches of %d: got the scores %+v, want loss %v, no accuracy and %d examples", batch, scores, want, examples)
+		}
+		file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		info := worker.EpochInfo{Test: &scores}
+		for _, o := range []worker.Observer{worker.NewMetricsLines(file), worker.NewProgress(file)} {
+			o.Begin(worker.Run{Workers: 1, Epochs: 1})
+			o.Epoch(info)
+			o.End()
+		}
+		if err := worker.WriteReport(file, []worker.EpochInfo{info}); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(text); strings.Contains(got, "NaN") || strings.Contains(got, "accuracy=") || !strings.Contains(got, fmt.Sprintf("loss=%.6f", want)) || !strings.Contains(got, fmt.Sprintf("Test_loss %.6f", want)) {
+			t.Errorf("in batches of %d the reports are\n%s\nwant the loss %.6f and no accuracy", batch, got, want)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -124,7 +125,9 @@ func (r *run) evaluateAverages(ctx context.Context, scores *Scores) error {
 	}
 	scores.Metrics = slices.Clip(scores.Metrics)
 	add("loss", of.Loss)
-	add("accuracy", of.Accuracy)
+	if !math.IsNaN(of.Accuracy) {
+		add("accuracy", of.Accuracy)
+	}
 	for _, m := range of.Metrics {
 		add(m.Name, m.Value)
 	}

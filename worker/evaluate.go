@@ -91,7 +91,8 @@ func (e *ImageEvaluator) EvaluatePieces(ctx context.Context, list []int) (sums [
 }
 
 // BatchEvaluator measures loss, accuracy and metrics of a model of any kind, such as of text: Fill brings the examples. Fit divides it among the
-// workers: each batch is evaluated by one of them.
+// workers: each batch is evaluated by one of them. Where Fill returns no labels, such as for a regression, there is the loss alone: the mean over the
+// examples, by what each batch's loss was divided by (nn.Program.LossWeight). The accuracy is NaN then, and reports leave it out.
 type BatchEvaluator struct {
 	// Program is compiled for inference, shares its parameters with the trainer's first program, and has Outputs among its outputs.
 	Program *nn.Program
@@ -99,8 +100,8 @@ type BatchEvaluator struct {
 	Outputs *gorgonia.Node
 	// Examples is the size of the data set.
 	Examples int
-	// Fill brings n examples, from number first on, to the program's inputs, and returns their labels, as many for each. n is the program's batch, but for
-	// the last examples.
+	// Fill brings n examples, from number first on, to the program's inputs, and returns their labels, as many for each; nil: they have none. n is the
+	// program's batch, but for the last examples.
 	Fill func(ctx context.Context, first, n int) (labels []int32, err error)
 	// Metrics are measured besides loss and accuracy; nil: none.
 	Metrics []metrics.Metric
@@ -220,7 +221,11 @@ func (s *scorer) run(ctx context.Context, program *nn.Program, outputs *gorgonia
 		one.AddLogits(row, []int32{int32(label)}, width)
 		rows, right = rows+1, right+float64(one.Right)
 	})
-	if weight := b.LossWeight(); weight > 0 { // the loss of nothing may be NaN
+	weight := b.LossWeight()
+	if len(labels) == 0 {
+		weight = program.LossWeight()
+	}
+	if weight > 0 { // the loss of nothing may be NaN
 		s.sums[sumLoss] += b.Loss * weight
 		s.sums[sumWeight] += weight
 	}

@@ -35,7 +35,7 @@ type Evaluator interface {
 // Scores of an evaluation.
 type Scores struct {
 	Loss     float64 // mean over the examples
-	Accuracy float64 // share of examples whose highest logit is their label
+	Accuracy float64 // share of examples whose highest logit is their label; NaN where there are no labels
 	Examples int
 	Metrics  []metrics.Measured // others, in the order of the evaluator's Metrics
 }

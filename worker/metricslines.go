@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"io"
+	"math"
 )
 
 // MetricsLines is an Observer that prints the results of each epoch as a line of metrics, which launch tune and launch --result read:
@@ -10,7 +11,7 @@ import (
 //	accuracy=0.912300 loss=0.301200 train_loss=0.254100 step=3
 //
 // The step is the number of epochs that are done. Accuracy (0 to 1) and loss are those of the evaluation at the epoch's end; without one, loss is that of
-// training and there is no accuracy. Metrics of one's own come behind them by their names. Only rank 0 prints.
+// training and there is no accuracy, nor is there of examples without labels. Metrics of one's own come behind them by their names. Only rank 0 prints.
 type MetricsLines struct {
 	out  io.Writer
 	rank int
@@ -35,11 +36,14 @@ func (m *MetricsLines) Epoch(e EpochInfo) {
 	case e.Test == nil:
 		fmt.Fprintf(m.out, "loss=%.6f train_loss=%.6f step=%d\n", e.Loss, e.Loss, e.Epoch+1)
 	default:
-		own := ""
+		own, accuracy := "", ""
+		if !math.IsNaN(e.Test.Accuracy) {
+			accuracy = fmt.Sprintf("accuracy=%.6f ", e.Test.Accuracy)
+		}
 		for _, v := range e.Test.Metrics {
 			own += fmt.Sprintf("%s=%.6f ", v.Name, v.Value)
 		}
-		fmt.Fprintf(m.out, "accuracy=%.6f loss=%.6f %strain_loss=%.6f step=%d\n", e.Test.Accuracy, e.Test.Loss, own, e.Loss, e.Epoch+1)
+		fmt.Fprintf(m.out, "%sloss=%.6f %strain_loss=%.6f step=%d\n", accuracy, e.Test.Loss, own, e.Loss, e.Epoch+1)
 	}
 }
 

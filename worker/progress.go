@@ -164,9 +164,17 @@ func (p *Progress) Evaluated(epoch int, e Evaluation) {
 	if p.silent() {
 		return
 	}
-	fmt.Fprintf(p.out, "Epoch %d: step %d: Test_acc %.6f, Test_loss %.6f after %.1f s (%d examples in %.1f s)\n",
-		epoch, e.Step, e.Scores.Accuracy, e.Scores.Loss, e.Train.Seconds(), e.Scores.Examples, e.Time.Seconds())
+	fmt.Fprintf(p.out, "Epoch %d: step %d: %sTest_loss %.6f after %.1f s (%d examples in %.1f s)\n",
+		epoch, e.Step, accuracyText(&e.Scores), e.Scores.Loss, e.Train.Seconds(), e.Scores.Examples, e.Time.Seconds())
 	p.metrics(fmt.Sprintf("Epoch %d: step %d", epoch, e.Step), e.Scores.Metrics)
+}
+
+// accuracyText begins the line of an evaluation; empty: its examples have no labels.
+func accuracyText(s *Scores) string {
+	if math.IsNaN(s.Accuracy) {
+		return ""
+	}
+	return fmt.Sprintf("Test_acc %.6f, ", s.Accuracy)
 }
 
 // Epoch prints what the epoch brought. Programs read these lines: their form stays, also with one example.
@@ -178,7 +186,7 @@ func (p *Progress) Epoch(e EpochInfo) {
 	}
 	fmt.Fprintf(p.out, "Epoch %d: Train_loss %.6f, %d examples in %.1f s (%.0f examples/s)\n", e.Epoch, e.Loss, e.Examples, e.Train.Seconds(), float64(e.Examples)/max(e.Train.Seconds(), 1e-9))
 	if e.Test != nil {
-		fmt.Fprintf(p.out, "Epoch %d: Test_acc %.6f, Test_loss %.6f (%d examples in %.1f s)\n", e.Epoch, e.Test.Accuracy, e.Test.Loss, e.Test.Examples, e.TestTime.Seconds())
+		fmt.Fprintf(p.out, "Epoch %d: %sTest_loss %.6f (%d examples in %.1f s)\n", e.Epoch, accuracyText(e.Test), e.Test.Loss, e.Test.Examples, e.TestTime.Seconds())
 		p.metrics(fmt.Sprintf("Epoch %d", e.Epoch), e.Test.Metrics)
 	}
 	if a := e.Adapt; a != nil {

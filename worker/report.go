@@ -3,6 +3,7 @@ package worker
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -109,7 +110,10 @@ func writeSpans(w io.Writer, epochs []EpochInfo) error {
 func row(name string, e EpochInfo, names []string) []any {
 	var testLoss, accuracy any // nil: an empty cell
 	if e.Test != nil {
-		testLoss, accuracy = metrics.Fixed(e.Test.Loss), metrics.Fixed(e.Test.Accuracy)
+		testLoss = metrics.Fixed(e.Test.Loss)
+		if !math.IsNaN(e.Test.Accuracy) {
+			accuracy = metrics.Fixed(e.Test.Accuracy)
+		}
 	}
 	share := func(d time.Duration) metrics.Percent {
 		return metrics.Percent(d.Seconds() / max(e.Train.Seconds(), 1e-9))
@@ -156,13 +160,17 @@ func Curves(title string, epochs []EpochInfo) []metrics.Panel {
 		if e.Test != nil {
 			at := float64(e.Epoch + 1)
 			test.X, test.Y = append(test.X, at), append(test.Y, e.Test.Loss)
-			accuracy.X, accuracy.Y = append(accuracy.X, at), append(accuracy.Y, e.Test.Accuracy)
+			if !math.IsNaN(e.Test.Accuracy) {
+				accuracy.X, accuracy.Y = append(accuracy.X, at), append(accuracy.Y, e.Test.Accuracy)
+			}
 		}
 	}
 	train.Smooth = max(1, len(train.X)/50)
 	panels := []metrics.Panel{{Title: title, X: "epoch", Y: "loss", FromZero: true, Series: []metrics.Series{train}}}
 	if len(test.X) > 0 {
 		panels[0].Series = append(panels[0].Series, test)
+	}
+	if len(accuracy.X) > 0 {
 		panels = append(panels, metrics.Panel{Title: title, X: "epoch", Y: "accuracy", Percent: true, FromZero: true, Series: []metrics.Series{{}, accuracy}}) // of the same colour
 	}
 	return append(panels, batchPanels(title, epochs)...)
