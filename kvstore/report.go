@@ -27,11 +27,19 @@ type StepReport struct {
 type Evaluation struct {
 	Loss     float64
 	Accuracy float64 // 0 to 1
+	// Others are further scores, by names of one's own. The first 12 are shown, under names of at most 32 letters, digits and "_".
+	Others []Score
+}
+
+// A Score is one number of an Evaluation.
+type Score struct {
+	Name  string
+	Value float64
 }
 
 // A Reporter takes what a training loop says of itself. The next heartbeat carries the newest values and the sums to the scheduler, where launch ctl and
-// metrics show them. The calls cost well below a microsecond, neither lock nor allocate, and may be made concurrently. worker.Fit makes them; a training
-// loop of its own calls ReportStep after each step.
+// metrics show them. The calls may be made concurrently and cost well below a microsecond; but for ReportEvaluation they neither lock nor allocate. worker.Fit
+// makes them; a training loop of its own calls ReportStep after each step.
 type Reporter interface {
 	ReportStep(StepReport)
 	ReportEvaluation(Evaluation)
@@ -80,6 +88,11 @@ func (s *store) ReportEvaluation(e Evaluation) {
 	c := s.node.Recorder()
 	c.Set(telemetry.TestLoss, e.Loss)
 	c.Set(telemetry.TestAccuracy, e.Accuracy)
+	others := make([]telemetry.Score, len(e.Others))
+	for i, s := range e.Others {
+		others[i] = telemetry.Score(s)
+	}
+	c.SetScores(others)
 }
 
 func (s *store) ReportCheckpoint(took time.Duration) {

@@ -2,6 +2,7 @@ package kvstore_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,8 +30,11 @@ func TestReports(t *testing.T) {
 		Data: 2 * time.Millisecond, Save: time.Millisecond, Loss: 2, LearningRate: 0.1, GradientNorm: 4})
 	kv.ReportStep(kvstore.StepReport{Epoch: 4, Examples: 7, Total: 60 * time.Millisecond, Loss: 1.5, LearningRate: math.NaN(), GradientNorm: math.NaN()})
 	kv.ReportStep(kvstore.StepReport{Epoch: 4, Total: time.Minute, Wait: -time.Second, Loss: math.NaN(), LearningRate: 0.05, GradientNorm: math.NaN()})
-	kv.ReportEvaluation(kvstore.Evaluation{Loss: 0.7, Accuracy: 0.8})
+	kv.ReportEvaluation(kvstore.Evaluation{Loss: 0.7, Accuracy: 0.8, Others: []kvstore.Score{{Name: "top5", Value: 0.9}}})
 	kv.ReportCheckpoint(3 * time.Second)
+	if got := kv.(interface{ Recorder() *telemetry.Recorder }).Recorder().Record().Scores; !slices.Equal(got, []telemetry.Score{{Name: "top5", Value: 0.9}}) {
+		t.Errorf("the scores are %v, want top5", got)
+	}
 	got := recorded(kv)
 	now := float64(time.Now().UnixNano()) / 1e9
 	for m, want := range map[telemetry.Metric]float64{

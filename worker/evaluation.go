@@ -22,9 +22,18 @@ func (r *run) evaluate(ctx context.Context) (Scores, error) {
 		err = r.early.judge(ctx, r, &scores)
 	}
 	if err == nil {
-		r.trainer.cfg.Store.ReportEvaluation(kvstore.Evaluation{Loss: scores.Loss, Accuracy: scores.Accuracy})
+		r.trainer.cfg.Store.ReportEvaluation(reported(&scores))
 	}
 	return scores, err
+}
+
+// reported is what the store tells of an evaluation.
+func reported(scores *Scores) kvstore.Evaluation {
+	e := kvstore.Evaluation{Loss: scores.Loss, Accuracy: scores.Accuracy}
+	for _, m := range scores.Metrics {
+		e.Others = append(e.Others, kvstore.Score(m))
+	}
+	return e
 }
 
 // measure evaluates what is in the programs now.

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"math"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/worker"
@@ -83,6 +85,10 @@ func TestTheSchedulerTellsWhatFitDoes(t *testing.T) {
 	near("epoch", epochs-1)
 	near("test_loss", 0.5)
 	near("test_accuracy", 0.75)
+	near("test_score", 0.875)
+	if !slices.Equal(got.Scores, []string{"top5"}) {
+		t.Errorf("the scores have the names %q, want top5", got.Scores)
+	}
 	parts := value("compute_seconds") + value("wait_seconds") + value("data_seconds") + value("save_seconds")
 	if total := value("step_seconds"); total <= 0 || parts > total*1.001 || value("compute_seconds") <= 0 {
 		t.Errorf("the steps took %v s in all, and their parts %v s", total, parts)
@@ -93,7 +99,7 @@ func TestTheSchedulerTellsWhatFitDoes(t *testing.T) {
 type fixedScores struct{}
 
 func (fixedScores) Evaluate(context.Context) (worker.Scores, error) {
-	return worker.Scores{Loss: 0.5, Accuracy: 0.75, Examples: 4}, nil
+	return worker.Scores{Loss: 0.5, Accuracy: 0.75, Examples: 4, Metrics: []metrics.Measured{{Name: "top5", Value: 0.875}}}, nil
 }
 
 // A reportedStore notes what it is told.

@@ -3,6 +3,8 @@ package control
 import (
 	"fmt"
 	"slices"
+
+	"github.com/paragon-train/paragon/internal/telemetry"
 )
 
 // OpTelemetry asks for the newest values of all nodes (answer: Telemetry), OpSeries for past ones (answer: Series).
@@ -25,6 +27,8 @@ type Telemetry struct {
 	SinceMillis int64   `json:"since_ms"` // when this scheduler began
 	Generation  uint64  `json:"generation"`
 	Columns     []Value `json:"columns"` // of each node's Values
+	// Scores are the names of the metrics of one's own: name i is that of the column test_score with index i.
+	Scores []string `json:"scores,omitempty"`
 	// Nodes are those of Status: servers, then workers, by rank; then those that have gone within the last minute.
 	Nodes   []NodeTelemetry `json:"nodes"`
 	LeftOut int             `json:"nodes_left_out,omitempty"` // that did not fit
@@ -89,6 +93,7 @@ type Series struct {
 	FromMillis  int64        `json:"from_ms"` // time of the first point, the scheduler's clock
 	StepMillis  int64        `json:"step_ms"` // between points: 1,000 for the last ten minutes, else 30,000 or a multiple
 	Columns     []Value      `json:"columns"`
+	Scores      []string     `json:"scores,omitempty"` // as in Telemetry
 	Nodes       []NodeSeries `json:"nodes"`
 	LeftOut     int          `json:"nodes_left_out,omitempty"` // that did not fit; ask for fewer metrics, nodes or points
 }
@@ -109,6 +114,9 @@ func (t *Telemetry) check() error {
 		return err
 	}
 	if err := checkColumns("telemetry", t.Columns); err != nil {
+		return err
+	}
+	if err := checkScores("telemetry", t.Scores); err != nil {
 		return err
 	}
 	if len(t.Totals) != len(t.Columns) {
@@ -138,6 +146,18 @@ func checkColumns(of string, columns []Value) error {
 	return nil
 }
 
+func checkScores(of string, names []string) error {
+	if len(names) > telemetry.MaxScores {
+		return fmt.Errorf("control: %s: %d names of scores, want at most %d", of, len(names), telemetry.MaxScores)
+	}
+	for _, name := range names {
+		if !telemetry.IsScoreName(name) {
+			return fmt.Errorf("control: %s: score %q: want letters, digits and _, at most %d", of, name, telemetry.MaxScoreName)
+		}
+	}
+	return nil
+}
+
 func (s *Series) refusal() (string, bool) { return s.Error, false }
 
 func (s *Series) check() error {
@@ -148,6 +168,9 @@ func (s *Series) check() error {
 		return fmt.Errorf("control: series: %d ms between points, want at least 1", s.StepMillis)
 	}
 	if err := checkColumns("series", s.Columns); err != nil {
+		return err
+	}
+	if err := checkScores("series", s.Scores); err != nil {
 		return err
 	}
 	for _, n := range s.Nodes {

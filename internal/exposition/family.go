@@ -89,10 +89,13 @@ func (f Family) Named(of string) Family {
 	return f
 }
 
-// LabelValue is what a label says of an index of a metric.
-func LabelValue(label string, index int) string {
-	if label == "transport" && index < len(telemetry.Transports) {
+// LabelValue is what a label says of an index of a metric; scores are the names of telemetry.TestScore.
+func LabelValue(label string, index int, scores []string) string {
+	switch {
+	case label == "transport" && index < len(telemetry.Transports):
 		return telemetry.Transports[index]
+	case label == "name" && index < len(scores):
+		return scores[index]
 	}
 	return fmt.Sprint(index)
 }

@@ -27,6 +27,14 @@ func Write(w io.Writer, p Process, r telemetry.Record) error {
 		}
 		values[s.Metric][int(s.Index)] = s.Value
 	}
+	var scores []string
+	for i, s := range r.Scores {
+		if i == 0 {
+			values[telemetry.TestScore] = make(map[int]float64)
+		}
+		values[telemetry.TestScore][i] = s.Value
+		scores = append(scores, s.Name)
+	}
 	labels := fmt.Sprintf("host=%s,node=\"%d\",rank=\"%d\"", quoted(p.Host), p.Node, p.Rank)
 	var b strings.Builder
 	for i := range Families {
@@ -47,7 +55,7 @@ func Write(w io.Writer, p Process, r telemetry.Record) error {
 			}
 			of := labels
 			if info.Label != "" {
-				of += fmt.Sprintf(",%s=%s", info.Label, quoted(LabelValue(info.Label, index)))
+				of += fmt.Sprintf(",%s=%s", info.Label, quoted(LabelValue(info.Label, index, scores)))
 			}
 			fmt.Fprintf(&b, "%s{%s} %s\n", f.Name, of, number(v))
 		}

@@ -33,6 +33,7 @@ func TestTextOfAWorker(t *testing.T) {
 	r.Observe(telemetry.StepBuckets, .2)
 	r.Set(telemetry.Loss, math.Inf(1))
 	r.AddAt(telemetry.SentBytes, telemetry.SharedMemory, 7e6)
+	r.SetScores([]telemetry.Score{{Name: "top5", Value: .5}, {Name: "f1", Value: .25}})
 	var b strings.Builder
 	if err := Write(&b, Process{Worker, 3, "a\"b\\c\n", 9}, r.Record()); err != nil {
 		t.Fatal(err)
@@ -42,6 +43,7 @@ func TestTextOfAWorker(t *testing.T) {
 		"# TYPE paragon_worker_steps_total counter\nparagon_worker_steps_total{" + labels + "} 2\n",
 		"paragon_worker_loss{" + labels + "} +Inf\n",
 		"paragon_worker_sent_bytes_total{" + labels + `,transport="memory"} 7e+06` + "\n",
+		"# TYPE paragon_worker_test_score gauge\nparagon_worker_test_score{" + labels + `,name="top5"} 0.5` + "\nparagon_worker_test_score{" + labels + `,name="f1"} 0.25` + "\n",
 		"# TYPE paragon_worker_step_duration_seconds histogram\n",
 		"paragon_worker_step_duration_seconds_bucket{" + labels + `,le="0.025"} 0` + "\n",
 		"paragon_worker_step_duration_seconds_bucket{" + labels + `,le="0.05"} 1` + "\n",

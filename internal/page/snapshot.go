@@ -215,10 +215,12 @@ type Line struct {
 }
 
 // The IDs of Lines. Those of a server have its rank behind the name and a slash: "server_sent_bytes_per_second/0"; there are those of the first 8 ranks.
+// Those of metrics of one's own have their name there: "test_score/top5"; there are at most 12.
 const (
 	LineLoss         = "loss"
 	LineTestLoss     = "test_loss"
 	LineTestAccuracy = "test_accuracy"
+	LineTestScore    = "test_score"
 	LineLearningRate = "learning_rate"
 	LineGradientNorm = "gradient_norm"
 	LineExamples     = "examples_per_second"

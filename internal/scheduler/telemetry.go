@@ -136,7 +136,7 @@ func (c *Core) Telemetry() *control.Telemetry {
 // telemetryOfJob is the answer without its nodes.
 func (c *Core) telemetryOfJob(columns []telemetry.Column) *control.Telemetry {
 	t := &control.Telemetry{Job: c.set.Job, Phase: phaseNames[c.phase], Incarnation: c.incarnation(), NowMillis: c.clock() / 1e6, SinceMillis: c.start.UnixMilli(), Generation: c.generation,
-		Columns: valuesOf(columns), Nodes: []control.NodeTelemetry{}, Changes: c.causes, Slow: c.slowest(), Checkpoints: uint64(c.history.Total(telemetry.Column{Metric: telemetry.Checkpoints}))}
+		Columns: valuesOf(columns), Scores: c.history.Scores(), Nodes: []control.NodeTelemetry{}, Changes: c.causes, Slow: c.slowest(), Checkpoints: uint64(c.history.Total(telemetry.Column{Metric: telemetry.Checkpoints}))}
 	for _, col := range columns {
 		total := math.NaN()
 		if isCounter(col) {
@@ -204,7 +204,7 @@ func (c *Core) series(r control.Request) control.Answer {
 		since = time.UnixMilli(r.SinceMillis)
 	}
 	span := c.history.Span(c.now, since, metrics, r.NodeIDs, r.Points)
-	s := &control.Series{Incarnation: c.incarnation(), FromMillis: span.From.UnixMilli(), StepMillis: span.Step.Milliseconds(), Columns: valuesOf(span.Columns), Nodes: []control.NodeSeries{}}
+	s := &control.Series{Incarnation: c.incarnation(), FromMillis: span.From.UnixMilli(), StepMillis: span.Step.Milliseconds(), Columns: valuesOf(span.Columns), Scores: c.history.Scores(), Nodes: []control.NodeSeries{}}
 	room := room(s)
 	for i, node := range span.Nodes {
 		x := control.NodeSeries{Node: node, Values: make([][]control.Number, len(span.Columns))}

@@ -33,6 +33,7 @@ type History struct {
 	nodes  map[uint64]*past
 	gone   []uint64 // of nodes, in the order in which they went
 	totals [numSlots]float64
+	scores []string // names, by index of TestScore
 
 	budget     int           // points of all fine rings together, and of all coarse ones
 	columns    int           // of all nodes
@@ -83,6 +84,7 @@ func (h *History) Add(at time.Time, node uint64, r *Record) {
 			values[i] = s.Value
 		}
 	}
+	h.addScores(&values, r.Scores)
 	if p.gone || now < p.at {
 		return
 	}

@@ -32,6 +32,7 @@ const (
 
 	CheckpointFolder   Metric = 22 // 1: this worker has a place for checkpoints; 0: it has none
 	CheckpointFailures Metric = 23 // counter: checkpoints that this worker could not write
+	TestScore          Metric = 24 // by name: Recorder.SetScores sets them, and History.Scores has the names
 
 	// Of a server.
 	Rounds       Metric = 40 // counter: rounds closed, of all shards
@@ -132,6 +133,7 @@ var infos = [numMetrics]Info{
 
 	CheckpointFolder:   {Name: "checkpoint_folder", Help: "1: the worker has a folder for checkpoints; 0: it has none.", Roles: OfWorker},
 	CheckpointFailures: {Name: "checkpoint_failures", Help: "Checkpoints that this worker could not write.", Kind: Counter, Roles: OfWorker},
+	TestScore:          {Name: "test_score", Help: "Metric of one's own in the newest evaluation.", Roles: OfWorker, Label: "name", Width: MaxScores, Kept: true},
 
 	Rounds:       {Name: "rounds", Help: "Rounds closed, of all shards.", Kind: Counter, Roles: OfServer, Kept: true},
 	RoundSeconds: {Name: "round_seconds", Help: "Time of all rounds, from the first contribution to the close.", Kind: Counter, Roles: OfServer, Kept: true},

@@ -12,7 +12,7 @@ const MaxRecord = 2 << 10
 
 // Limits that together keep to MaxRecord.
 const (
-	MaxSamples = 120
+	MaxSamples = 100
 	MaxBlames  = 34
 )
 
@@ -21,6 +21,7 @@ type Record struct {
 	Samples []Sample // at most MaxSamples, sorted by metric and index, none twice
 	Blames  []Blame  // of a server, at most MaxBlames, sorted by node: those that grew most since the last record
 	Steps   []Step   // of a worker, the last ones, at most MaxSteps, numbered one after another; a Record with Blames has none
+	Scores  []Score  // of a worker, at most MaxScores; a Record with Blames has none
 }
 
 // A Sample is one value.
@@ -58,13 +59,15 @@ const head = 4
 //	     .    24  each blame: node 8, rounds 8, seconds 8 (float64)
 //	     .    16  if there are steps: number of the newest one 8, its end 8 (microseconds of Unix time)
 //	     .    24  each step: how long before the newest one it ended, total, compute, wait, data, save, 4 each (microseconds)
+//	     .     1  if there are scores: how many; else the record ends here
+//	     .   9+n  each score: length n of the name 1, name n, value 8 (float64)
 //
-// Samples, blames and steps beyond the limits are left out.
+// Samples, blames, steps and scores beyond the limits are left out.
 func (r *Record) Append(b []byte) []byte {
 	samples, blames := r.Samples[:min(len(r.Samples), MaxSamples)], r.Blames[:min(len(r.Blames), MaxBlames)]
-	steps := r.Steps[max(0, len(r.Steps)-MaxSteps):]
+	steps, scores := r.Steps[max(0, len(r.Steps)-MaxSteps):], r.Scores
 	if len(blames) > 0 {
-		steps = nil
+		steps, scores = nil, nil
 	}
 	b = append(b, format, uint8(len(samples)), uint8(len(blames)), uint8(len(steps)))
 	for _, s := range samples {
@@ -75,7 +78,7 @@ func (r *Record) Append(b []byte) []byte {
 		b = binary.LittleEndian.AppendUint64(b, x.Rounds)
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(x.Seconds))
 	}
-	return appendSteps(b, steps)
+	return appendScores(appendSteps(b, steps), scores)
 }
 
 // Decode reads a record. Metrics and indices that this version does not know are left out. Counters that are negative or not finite are an error.
@@ -92,7 +95,7 @@ func Decode(b []byte) (Record, error) {
 	if steps > 0 {
 		want += stepsHead + stepBytes*steps
 	}
-	if len(b) != want {
+	if len(b) < want || len(b) > want && blames > 0 {
 		return r, fmt.Errorf("telemetry: %w of %d bytes, want %d for %d samples, %d blames and %d steps", ErrMalformed, len(b), want, samples, blames, steps)
 	}
 	if steps > MaxSteps || steps > 0 && blames > 0 {
@@ -108,7 +111,7 @@ func Decode(b []byte) (Record, error) {
 			previous = at
 		}
 		i, ok := s.Metric.Info()
-		if !ok || int(s.Index) >= i.Width {
+		if !ok || int(s.Index) >= i.Width || s.Metric == TestScore {
 			continue
 		}
 		if i.Kind == Counter && !(s.Value >= 0 && s.Value <= math.MaxFloat64) {
@@ -131,5 +134,11 @@ func Decode(b []byte) (Record, error) {
 		return Record{}, err
 	}
 	r.Steps = last
+	if steps > 0 {
+		b = b[stepsHead+stepBytes*steps:]
+	}
+	if r.Scores, err = decodeScores(b); err != nil {
+		return Record{}, err
+	}
 	return r, nil
 }

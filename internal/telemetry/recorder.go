@@ -6,11 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// A Recorder holds what one process measures. Its methods may be called concurrently; but for Collect, CollectBlames and Record they neither lock nor allocate.
+// A Recorder holds what one process measures. Its methods may be called concurrently; but for Collect, CollectBlames, SetScores and Record they neither lock nor
+// allocate.
 // A nil Recorder takes everything and keeps nothing.
 type Recorder struct {
-	slots [numSlots]slot
-	steps lastSteps
+	slots  [numSlots]slot
+	steps  lastSteps
+	scores atomic.Pointer[[]Score]
 
 	mu         sync.Mutex // guards the rest
 	collectors []func(*Recorder)
@@ -35,11 +37,11 @@ var first = func() (at [numMetrics + 1]int) {
 }()
 
 // numSlots is first[numMetrics], which a test holds.
-const numSlots = 107
+const numSlots = 119
 
-// slot is nil for an index that the metric does not have.
+// slot is nil for an index that the metric does not have, and for TestScore, whose values have names.
 func (r *Recorder) slot(m Metric, index int) *slot {
-	if r == nil || int(m) >= numMetrics || index < 0 || first[m]+index >= first[m+1] {
+	if r == nil || int(m) >= numMetrics || m == TestScore || index < 0 || first[m]+index >= first[m+1] {
 		return nil
 	}
 	return &r.slots[first[m]+index]
@@ -124,7 +126,7 @@ func (r *Recorder) Record() Record {
 	return rec
 }
 
-// Values are the Samples of a Record.
+// Values are the Samples and the Scores of a Record.
 func (r *Recorder) Values() Record {
 	var rec Record
 	if r == nil {
@@ -142,6 +144,9 @@ func (r *Recorder) Values() Record {
 				rec.Samples = append(rec.Samples, Sample{m, uint8(i), math.Float64frombits(s.bits.Load())})
 			}
 		}
+	}
+	if scores := r.scores.Load(); scores != nil {
+		rec.Scores = *scores
 	}
 	return rec
 }

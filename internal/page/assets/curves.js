@@ -6,6 +6,7 @@ import { amount, loss, percent, rate, size, span, value } from "./format.js";
 import { section } from "./shell.js";
 
 const SERVERS = 8;
+const SCORE = "test_score/"; // begins the ids of the lines of metrics of one's own, each of which gets a chart when it is there
 const POWERS = Array.from({ length: 50 }, (_, i) => 2 ** i); // marks of bytes: 8 MiB, 16 MiB
 
 // The id of each series is that of a line of the state.
@@ -22,13 +23,21 @@ const CHARTS = [
 export class Curves {
   constructor() {
     this.charts = CHARTS.map((c) => ({ chart: new Chart(c), ids: c.series.map((s) => s.id) }));
-    this.elements = [section("curves", "Curves", { columns: 12, hint: "Drag to zoom in, double-click to see all." }, el("div", { class: "charts" }, ...this.charts.map((c) => c.chart.element)))];
+    this.area = el("div", { class: "charts" }, ...this.charts.map((c) => c.chart.element));
+    this.elements = [section("curves", "Curves", { columns: 12, hint: "Drag to zoom in, double-click to see all." }, this.area)];
   }
 
   update({ curves }) {
     const { times, lines } = curves;
     const line = (id) => (id === "rest" ? rest(lines, times.length) : lines.get(id) ?? []);
+    for (const id of lines.keys()) if (id.startsWith(SCORE) && !this.charts.some((c) => c.ids.includes(id))) this.#addScore(id);
     for (const { chart, ids } of this.charts) chart.update(times, ids.map(line));
+  }
+
+  #addScore(id) {
+    const chart = new Chart({ title: `Test ${id.slice(SCORE.length)}`, unit: value, series: [{ id, label: "test", colour: "--series-3", sparse: true }] });
+    this.charts.push({ chart, ids: [id] });
+    this.area.append(chart.element);
   }
 }
 

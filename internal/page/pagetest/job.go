@@ -116,6 +116,7 @@ func (j *Job) point(seconds float64) *page.Point {
 	if int(seconds)%60 == 0 {
 		p.Values[page.LineTestAccuracy] = page.Number(1 - .9*math.Exp(-(seconds+600)/400))
 		p.Values[page.LineTestLoss] = page.Number(2.4*math.Exp(-(seconds+600)/350) + .1)
+		p.Values[page.LineTestScore+"/top5"] = page.Number(1 - .6*math.Exp(-(seconds+600)/300))
 	}
 	for i := range min(8, j.Servers) {
 		p.Values[fmt.Sprintf("%s/%d", page.LineSent, i)] = j.noise(3e7, .05)

@@ -27,16 +27,19 @@ type curves struct {
 	tested scores // of the newest evaluation that has its point
 }
 
-// scores are the loss and the accuracy of an evaluation; NaN: not known.
-type scores [2]page.Number
+// scores are those of an evaluation, by line; NaN: not known.
+type scores map[string]page.Number
+
+// scoreLine is the line of a metric of one's own.
+func scoreLine(name string) string { return page.LineTestScore + "/" + name }
 
 // lineMetrics are the metrics that the curves come from.
 var lineMetrics = []telemetry.Metric{telemetry.Steps, telemetry.Examples, telemetry.StepSeconds, telemetry.ComputeSeconds, telemetry.WaitSeconds, telemetry.DataSeconds,
-	telemetry.Loss, telemetry.LearningRate, telemetry.GradientNorm, telemetry.TestLoss, telemetry.TestAccuracy}
+	telemetry.Loss, telemetry.LearningRate, telemetry.GradientNorm, telemetry.TestLoss, telemetry.TestAccuracy, telemetry.TestScore}
 
 // begin asks for the past: the whole job at its coarse points, then the last ten minutes.
 func (c *curves) begin(ctx context.Context, source Source, t *control.Telemetry) error {
-	*c = curves{page.Curves{Times: []int64{}, Lines: []page.Line{}}, scores{nan, nan}}
+	*c = curves{page.Curves{Times: []int64{}, Lines: []page.Line{}}, nil}
 	workers, servers := []uint64{}, []uint64{}
 	all := 0
 	for _, n := range t.Nodes {
@@ -87,28 +90,19 @@ func (c *curves) begin(ctx context.Context, source Source, t *control.Telemetry)
 
 // dropRepeatedTests leaves of the test scores those points at which they change, and remembers the newest scores.
 func (c *curves) dropRepeatedTests() {
-	lines := [2]page.Numbers{}
-	for _, l := range c.Lines {
-		switch l.ID {
-		case page.LineTestLoss:
-			lines[0] = l.Values
-		case page.LineTestAccuracy:
-			lines[1] = l.Values
-		}
-	}
 	for at := range c.Times {
-		tested := scores{nan, nan}
-		for i, values := range lines {
-			if at < len(values) {
-				tested[i] = values[at]
+		tested := scores{}
+		for _, l := range c.Lines {
+			if isScore(l.ID) && at < len(l.Values) {
+				tested[l.ID] = l.Values[at]
 			}
 		}
 		if c.isNew(tested) {
 			continue
 		}
-		for _, values := range lines {
-			if at < len(values) {
-				values[at] = nan
+		for _, l := range c.Lines {
+			if isScore(l.ID) && at < len(l.Values) {
+				l.Values[at] = nan
 			}
 		}
 	}
@@ -117,8 +111,8 @@ func (c *curves) dropRepeatedTests() {
 // isNew reports whether scores are other than those before, which they replace then. Those that are not known say nothing.
 func (c *curves) isNew(tested scores) bool {
 	found := false
-	for i, v := range tested {
-		if !math.IsNaN(float64(v)) && !same(float64(v), float64(c.tested[i])) {
+	for line, v := range tested {
+		if before, ok := c.tested[line]; !math.IsNaN(float64(v)) && !(ok && same(float64(v), float64(before))) {
 			found = true
 		}
 	}
@@ -203,7 +197,9 @@ func (c *curves) append(p *page.Point) {
 }
 
 // isScore reports whether a line has a point for each evaluation, and none between them.
-func isScore(line string) bool { return line == page.LineTestLoss || line == page.LineTestAccuracy }
+func isScore(line string) bool {
+	return line == page.LineTestLoss || line == page.LineTestAccuracy || strings.HasPrefix(line, page.LineTestScore+"/")
+}
 
 // thin drops every second point of the older half. The score of an evaluation moves to the next point, unless that has one.
 func (c *curves) thin() {
@@ -243,10 +239,22 @@ func (c *curves) add(t *control.Telemetry, u *page.Update, servers page.Members)
 		}
 	}
 	put(page.LineLoss, u.Job.Loss)
+	values := newTable(t)
 	// Workers report the newest scores with each heartbeat; an evaluation is one point.
-	if tested := (scores{u.Job.TestLoss, u.Job.TestAccuracy}); c.isNew(tested) {
-		put(page.LineTestLoss, tested[0])
-		put(page.LineTestAccuracy, tested[1])
+	tested := scores{page.LineTestLoss: u.Job.TestLoss, page.LineTestAccuracy: u.Job.TestAccuracy}
+	for i, name := range t.Scores {
+		v := nan
+		for _, n := range t.Nodes {
+			if n.Role == control.Worker && n.State == control.NodeCounts {
+				v = known(v, values.indexed(n.Node, telemetry.TestScore, i))
+			}
+		}
+		tested[scoreLine(name)] = v
+	}
+	if c.isNew(tested) {
+		for line, v := range tested {
+			put(line, v)
+		}
 	}
 	put(page.LineLearningRate, u.Job.LearningRate)
 	put(page.LineExamples, u.Job.ExamplesASecond)
@@ -254,7 +262,6 @@ func (c *curves) add(t *control.Telemetry, u *page.Update, servers page.Members)
 	put(page.LineCompute, meanOf(u.Workers.Compute))
 	put(page.LineWait, meanOf(u.Workers.Wait))
 	put(page.LineData, meanOf(u.Workers.Data))
-	values := newTable(t)
 	for _, n := range t.Nodes {
 		if n.Role == control.Worker && n.State == control.NodeCounts {
 			if v := values.of(n.Node)(telemetry.GradientNorm); !math.IsNaN(float64(v)) {
@@ -311,6 +318,16 @@ func (x *series) at(node, point int, m telemetry.Metric) float64 {
 	return sum
 }
 
+// score is a node's score of an index at a point; NaN: it is not known.
+func (x *series) score(node, point, index int) float64 {
+	for _, c := range x.cols[telemetry.TestScore.String()] {
+		if v := x.Nodes[node].Values[c]; x.Columns[c].Index == index && point < len(v) {
+			return float64(v[point])
+		}
+	}
+	return math.NaN()
+}
+
 // grew is how much a counter grew up to a point, over all nodes of which both ends are known.
 func (x *series) grew(point int, m telemetry.Metric) float64 {
 	sum, known := 0.0, false
@@ -351,6 +368,9 @@ func addWorkers(s *control.Series, scale float64, at func(int64) map[string]page
 		for n := len(x.Nodes) - 1; n >= 0; n-- {
 			put(page.LineTestLoss, x.at(n, point, telemetry.TestLoss))
 			put(page.LineTestAccuracy, x.at(n, point, telemetry.TestAccuracy))
+			for i, name := range x.Scores {
+				put(scoreLine(name), x.score(n, point, i))
+			}
 		}
 		for id, m := range map[string]telemetry.Metric{page.LineLoss: telemetry.Loss,
 			page.LineLearningRate: telemetry.LearningRate, page.LineGradientNorm: telemetry.GradientNorm} {

@@ -12,7 +12,7 @@ import (
 )
 
 // totalNames are the metrics that the job as a whole shows, besides those of top's tables.
-var totalNames = []string{telemetry.TestLoss.String(), telemetry.TestAccuracy.String(), telemetry.GlobalBatch.String(), telemetry.GradientNorm.String(),
+var totalNames = []string{telemetry.TestLoss.String(), telemetry.TestAccuracy.String(), telemetry.TestScore.String(), telemetry.GlobalBatch.String(), telemetry.GradientNorm.String(),
 	telemetry.Checkpoints.String(), telemetry.CheckpointTime.String(), telemetry.SaveDuration.String(), telemetry.ResidentBytes.String()}
 
 var nan = page.Number(math.NaN())

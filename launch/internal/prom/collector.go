@@ -26,7 +26,7 @@ type collector struct {
 func (c *collector) Gather() ([]*dto.MetricFamily, error) {
 	c.families = make(map[string]*dto.MetricFamily)
 	c.collectJob()
-	columns := columnsOf(c.t.Columns)
+	columns := columnsOf(c.t.Columns, c.t.Scores)
 	blamed := blameIsKnown(c.t)
 	for i := range c.t.Nodes {
 		if n := &c.t.Nodes[i]; n.Rank >= 0 && n.AgeMillis >= 0 { // one that joins measures nothing yet
@@ -91,7 +91,7 @@ type column struct {
 	count, sum int
 }
 
-func columnsOf(values []control.Value) columns {
+func columnsOf(values []control.Value, scores []string) columns {
 	at := func(m telemetry.Metric, index int) int {
 		name := m.String()
 		for i, v := range values {
@@ -121,7 +121,7 @@ func columnsOf(values []control.Value) columns {
 				continue
 			}
 			if info.Label != "" {
-				c.extra = pairs(info.Label, exposition.LabelValue(info.Label, index))[0]
+				c.extra = pairs(info.Label, exposition.LabelValue(info.Label, index, scores))[0]
 			}
 			list[f.Role] = append(list[f.Role], c)
 		}

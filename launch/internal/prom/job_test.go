@@ -14,14 +14,18 @@ func simulated(workers, servers, gpus int, seconds float64) *control.Telemetry {
 	const begin = 1_700_000_000
 	t := &control.Telemetry{Job: "0123456789abcdef", Phase: control.Running, Incarnation: begin * 1e6, NowMillis: int64((begin + seconds) * 1000), SinceMillis: begin * 1000, Generation: 3,
 		Changes: map[string]uint64{control.ChangeJoined: 2, control.ChangeLost: 1},
+		Scores:  []string{"top5"},
 		Slow:    []control.Slow{{Node: uint64(servers + 1), Rank: 0, Host: "h0", Share: .94, Rounds: 310, Gap: .041, Steps: 310, Seconds: 30, StepSeconds: .1, Cause: control.SlowCompute, Ratio: 1.31}}}
 	var infos []telemetry.Info
 	var of []telemetry.Metric
 	for _, m := range telemetry.Metrics() {
 		info, _ := m.Info()
 		width := info.Width
-		if info.Label == "gpu" {
+		switch info.Label {
+		case "gpu":
 			width = gpus
+		case "name":
+			width = len(t.Scores)
 		}
 		for index := range width {
 			t.Columns = append(t.Columns, control.Value{Metric: info.Name, Index: index})

@@ -3,6 +3,8 @@ package top
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/paragon-train/paragon/internal/control"
 	"github.com/paragon-train/paragon/internal/telemetry"
@@ -64,6 +66,9 @@ func (p *page) detailText(room int) (lines []string) {
 			add(m.name, m.text())
 		}
 	}
+	if text := p.scoreText(w.Node); text != "" {
+		add("test scores", text)
+	}
 	lines = append(lines, p.gpuLines(w.Node)...)
 	width := max(10, p.width-16)
 	for _, l := range []struct {
@@ -77,29 +82,38 @@ func (p *page) detailText(room int) (lines []string) {
 	return lines
 }
 
-// gpuLines are the GPUs of a worker.
-func (p *page) gpuLines(node uint64) (lines []string) {
-	t := p.history.last
-	for i := range t.Nodes {
-		if t.Nodes[i].Node != node {
-			continue
-		}
-		of := func(m telemetry.Metric, gpu int) control.Number {
-			for k, c := range t.Columns {
-				if c.Metric == m.String() && c.Index == gpu {
-					return t.Nodes[i].Values[k]
-				}
-			}
-			return control.Number(math.NaN())
-		}
-		for gpu := range telemetry.MaxGPUs {
-			used := of(telemetry.GPUMemoryUsed, gpu)
-			if math.IsNaN(float64(used)) {
-				continue
-			}
-			lines = append(lines, pad(fmt.Sprintf("GPU %d", gpu), 16, false)+fmt.Sprintf("load %s, memory %s of %s, %s °C, %s W", percent(of(telemetry.GPULoad, gpu)), size(used),
-				size(of(telemetry.GPUMemoryTotal, gpu)), whole(of(telemetry.GPUTemperature, gpu)), whole(of(telemetry.GPUPower, gpu))))
+// scoreText has the metrics of one's own of a worker's newest evaluation.
+func (p *page) scoreText(node uint64) string {
+	var list []string
+	for i, name := range p.history.last.Scores {
+		if v := p.indexed(node, telemetry.TestScore, i); !math.IsNaN(float64(v)) {
+			list = append(list, name+" "+value(v))
 		}
 	}
+	return strings.Join(list, ", ")
+}
+
+// gpuLines are the GPUs of a worker.
+func (p *page) gpuLines(node uint64) (lines []string) {
+	for gpu := range telemetry.MaxGPUs {
+		of := func(m telemetry.Metric) control.Number { return p.indexed(node, m, gpu) }
+		used := of(telemetry.GPUMemoryUsed)
+		if math.IsNaN(float64(used)) {
+			continue
+		}
+		lines = append(lines, pad(fmt.Sprintf("GPU %d", gpu), 16, false)+fmt.Sprintf("load %s, memory %s of %s, %s °C, %s W", percent(of(telemetry.GPULoad)), size(used),
+			size(of(telemetry.GPUMemoryTotal)), whole(of(telemetry.GPUTemperature)), whole(of(telemetry.GPUPower))))
+	}
 	return lines
+}
+
+// indexed is the newest value of one index of a node's metric; NaN: there is none.
+func (p *page) indexed(node uint64, m telemetry.Metric, index int) control.Number {
+	t := p.history.last
+	n := slices.IndexFunc(t.Nodes, func(n control.NodeTelemetry) bool { return n.Node == node })
+	c := slices.Index(t.Columns, control.Value{Metric: m.String(), Index: index})
+	if n < 0 || c < 0 {
+		return control.Number(math.NaN())
+	}
+	return t.Nodes[n].Values[c]
 }

@@ -14,7 +14,7 @@ var (
 	asked = []telemetry.Metric{telemetry.Steps, telemetry.Examples, telemetry.StepSeconds, telemetry.ComputeSeconds, telemetry.WaitSeconds, telemetry.DataSeconds,
 		telemetry.Epoch, telemetry.Loss, telemetry.LearningRate, telemetry.Rounds, telemetry.RoundSeconds, telemetry.Waiting, telemetry.HeldBytes, telemetry.ValueBytes,
 		telemetry.SentBytes, telemetry.ReceivedBytes, telemetry.CPUSeconds}
-	detailed = []telemetry.Metric{telemetry.SaveSeconds, telemetry.GradientNorm, telemetry.GlobalBatch, telemetry.StalenessMean, telemetry.StalenessMax, telemetry.TestLoss, telemetry.TestAccuracy,
+	detailed = []telemetry.Metric{telemetry.SaveSeconds, telemetry.GradientNorm, telemetry.GlobalBatch, telemetry.StalenessMean, telemetry.StalenessMax, telemetry.TestLoss, telemetry.TestAccuracy, telemetry.TestScore,
 		telemetry.ResidentBytes, telemetry.HeartbeatTrip, telemetry.GPUMemoryUsed, telemetry.GPUMemoryTotal, telemetry.GPULoad, telemetry.GPUTemperature, telemetry.GPUPower}
 )
 
