@@ -28,6 +28,8 @@ type key struct {
 	shards    []wire.ShardPlace
 	// servers are the ranks of the shards' current servers; shards has those of the first plan.
 	servers      []atomic.Uint32
+	oneShard     [1]wire.ShardPlace // the memory of shards and servers of a key with one shard
+	oneServer    [1]atomic.Uint32
 	unreplicated atomic.Pointer[unreplicatedPushes] // made when first needed
 
 	// Of the holder of pushLock, and made when first needed:
@@ -61,7 +63,12 @@ func newKey(s *store, plan *wire.KeyPlan) *key {
 		s: s, name: plan.Name, id: plan.Key, form: plan.Form, rule: plan.Rule, auxiliary: strings.HasPrefix(plan.Name, auxiliaryPrefix), size: int(plan.Size), rowLen: int(plan.RowLen),
 		shards: plan.Shards,
 	}
-	k.servers = make([]atomic.Uint32, len(k.shards))
+	if len(k.shards) == 1 {
+		k.oneShard[0] = k.shards[0]
+		k.shards, k.servers = k.oneShard[:], k.oneServer[:]
+	} else {
+		k.servers = make([]atomic.Uint32, len(k.shards))
+	}
 	for i := range k.shards {
 		k.servers[i].Store(k.shards[i].Server)
 	}

@@ -22,6 +22,9 @@ type opWatcher struct {
 	wake        chan struct{}
 	endReason   func() error // why every op ends at once; nil: ops may wait
 
+	ended context.Context // ends, with the cause, when every op does
+	end   context.CancelCauseFunc
+
 	// Most ops of a program share one context. The goroutine watches one context at a time: it takes up that of two successive ops with the
 	// same context, and keeps it while ops wait under it. An op with another context watches its own.
 	watchedContext context.Context
@@ -38,7 +41,25 @@ type watchEntry struct {
 }
 
 func newOpWatcher(s *store) *opWatcher {
-	return &opWatcher{s: s, base: time.Now(), quit: make(chan struct{}), wake: make(chan struct{}, 1)}
+	l := &opWatcher{s: s, base: time.Now(), quit: make(chan struct{}), wake: make(chan struct{}, 1)}
+	l.ended, l.end = context.WithCancelCause(context.Background())
+	return l
+}
+
+// context returns a context that ends with the job and with the store, for calls that are no ops. A goroutine for each of them would cost more than the call.
+func (l *opWatcher) context() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.start()
+	return l.ended
+}
+
+// start starts the goroutine, if it does not run. The caller holds mu.
+func (l *opWatcher) start() {
+	if !l.running {
+		l.running = true
+		l.wg.Go(l.run)
+	}
 }
 
 // now is the time on the watcher's clock, which takes half as long to read as time.Now.
@@ -74,8 +95,7 @@ func (l *opWatcher) add(o *op, ctx context.Context) (watched bool) {
 	case l.endReason != nil:
 		o.fail(o.wrap(l.endReason()))
 	case !l.running:
-		l.running = true
-		l.wg.Go(l.run)
+		l.start()
 	case l.asleep:
 		l.asleep = false
 		select {
@@ -201,6 +221,7 @@ func (l *opWatcher) endAll(why func() error) {
 	if l.endReason == nil {
 		l.endReason = why
 	}
+	l.end(why())
 	for o := l.first; o != nil; o = o.watch.after {
 		o.fail(o.wrap(why()))
 	}
@@ -210,6 +231,7 @@ func (l *opWatcher) endAll(why func() error) {
 func (l *opWatcher) close() {
 	close(l.quit)
 	l.wg.Wait()
+	l.end(ErrClosed)
 }
 
 // nextCheck is the time until the next check of an op that has waited this long.

@@ -203,27 +203,19 @@ func (s *store) callContext(ctx context.Context) (context.Context, context.Cance
 	if err := context.Cause(ctx); err != nil {
 		return ctx, cancel
 	}
-	var timeout <-chan time.Time
+	ended := s.watcher.context()
+	stop := context.AfterFunc(ended, func() { cancel(context.Cause(ended)) })
 	var timer *time.Timer
 	if s.timeout > 0 {
-		timer = time.NewTimer(s.timeout)
-		timeout = timer.C
+		timer = time.AfterFunc(s.timeout, func() { cancel(fmt.Errorf("%w: waited %v", ErrUnavailable, s.timeout)) })
 	}
-	go func() {
+	return ctx, func(cause error) {
+		stop()
 		if timer != nil {
-			defer timer.Stop()
+			timer.Stop()
 		}
-		select {
-		case <-ctx.Done():
-		case <-timeout:
-			cancel(fmt.Errorf("%w: waited %v", ErrUnavailable, s.timeout))
-		case <-s.node.Done():
-			cancel(s.jobEndError())
-		case <-s.closing:
-			cancel(ErrClosed)
-		}
-	}()
-	return ctx, cancel
+		cancel(cause)
+	}
 }
 
 // jobEndError is why the job has ended for this node. Every call returns this error, whichever notices the end first.

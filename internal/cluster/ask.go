@@ -116,16 +116,19 @@ func (n *Node) awaitMembership(ctx context.Context, ok func(*wire.Membership) bo
 // take wait, which the request asks for, and askTimeout. For a CodeTimeout it also returns the refusal's text, which says whom the scheduler
 // waits for.
 func (n *Node) ask(ctx context.Context, wait time.Duration, request, answer wire.Message, alive bool) (timeout string, err error) {
+	var over <-chan struct{}
 	if alive {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(n.ctx, cancel)()
+		over = n.ctx.Done()
 	}
 	begun, said := time.Now(), time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		attempt, cancel := context.WithTimeout(ctx, wait+askTimeout)
+		stop := func() bool { return true }
+		if alive {
+			stop = context.AfterFunc(n.ctx, cancel)
+		}
 		_, err = n.sched.Call(attempt, request, answer, nil)
+		stop()
 		cancel()
 		var refusal *transport.Refusal
 		switch {
@@ -161,6 +164,9 @@ func (n *Node) ask(ctx context.Context, wait time.Duration, request, answer wire
 		case <-ctx.Done():
 			t.Stop()
 			return "", fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-over:
+			t.Stop()
+			return "", n.endError()
 		}
 	}
 }
