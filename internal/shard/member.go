@@ -141,13 +141,18 @@ func (s *Shard) setMembers(generation uint64, members []Member) error {
 		}
 		return nil
 	}
+	var fresh []member // the memory of those that are new
 	for _, m := range members {
 		if find(m.Node) != nil {
 			return s.refuse(wire.CodeMalformed, "members: node %d is named twice", m.Node)
 		}
 		known := s.memberOf(m.Node)
 		if known == nil {
-			known = &member{Member: m, known: !s.anySeq}
+			if len(fresh) == 0 {
+				fresh = make([]member, len(members)-len(ranked))
+			}
+			known, fresh = &fresh[0], fresh[1:]
+			known.Member, known.known = m, !s.anySeq
 			known.setBase(base)
 			s.memberJoined(known)
 		} else {

@@ -316,8 +316,8 @@ func (s *Server) installLocked(at shardID, x *incomingShard) error {
 	if s.entries[at] != nil {
 		s.drop(at, refuse(wire.CodeMoved, "%v is being filled again", x.cfg))
 	}
-	e := &entry{shard: x.shard, cfg: x.cfg}
-	e.replica = &replicaState{assignment: assigned, from: x.from, filled: x.number}
+	e := newReplicated(x.shard)
+	e.replica.assignment, e.replica.from, e.replica.filled = assigned, x.from, x.number
 	s.entries[at] = e
 	s.adoptOptimizer(x)
 	return nil

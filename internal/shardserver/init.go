@@ -88,12 +88,17 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 	if s.guard != nil {
 		shard.SetGuard([]*shard.Shard{sh}, *s.guard)
 	}
-	e := &entry{shard: sh, cfg: sh.Config()}
+	var e *entry
+	if x.role == unreplicated {
+		e = &entry{shard: sh, cfg: sh.Config()}
+	} else {
+		e = newReplicated(sh)
+	}
 	s.entries[at] = e
 	s.serves++
 	created = true
 	if x.role != unreplicated {
-		e.replica = &replicaState{assignment: x}
+		e.replica.assignment = x
 		if x.other == 0 {
 			e.replica.synced = alwaysSynced
 		}

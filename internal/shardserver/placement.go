@@ -129,6 +129,16 @@ type replicaState struct {
 	filled uint64 // the fill's number
 }
 
+// newReplicated returns an entry of a shard with a replicaState, in one block of memory.
+func newReplicated(sh *shard.Shard) *entry {
+	x := &struct {
+		entry
+		state replicaState
+	}{}
+	x.shard, x.cfg, x.replica = sh, sh.Config(), &x.state
+	return &x.entry
+}
+
 func (e *entry) assignment() assignment {
 	if e.replica == nil {
 		return assignment{}

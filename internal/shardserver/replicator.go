@@ -48,8 +48,14 @@ type job struct {
 // A replication is a goroutine's work for one shard after the other.
 type replication struct {
 	replicated
-	head wire.Replicate // reused for each round
-	ack  wire.Ack
+	head  wire.Replicate // reused for each round
+	state wire.Fill      // and for each fill
+	ack   wire.Ack
+
+	// The context of its requests, which share it until it ends too soon for the next one: a deadline for each costs more than a small request.
+	ctx    context.Context
+	cancel context.CancelFunc
+	until  time.Time
 }
 
 // maxFills is how many backups one server fills at a time. No round of these shards closes meanwhile, so it is small beside the number of shards.
@@ -148,6 +154,7 @@ func (k *replicator) nextFill() (r replicated, ok bool) {
 // run works for the shard of x, then for others.
 func (k *replicator) run(x job) {
 	j := &replication{}
+	defer j.endRequests()
 	for {
 		j.replicated = x.replicated
 		for {
@@ -307,13 +314,27 @@ func (j *replication) send(k *replicator, x assignment, m wire.Message, payload 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(k.ctx, askTimeout)
-	defer cancel()
-	_, err = peer.Call(ctx, m, &j.ack, nil, payload...)
+	_, err = peer.Call(j.requests(k), m, &j.ack, nil, payload...)
 	return err
 }
 
-// askTimeout is how long a backup may take for one request before it is repeated. A large shard on a slow link takes seconds.
+// requests returns the context of a request, which has askTimeout to twice that.
+func (j *replication) requests(k *replicator) context.Context {
+	if now := time.Now(); j.ctx == nil || j.until.Sub(now) < askTimeout {
+		j.endRequests()
+		j.until = now.Add(2 * askTimeout)
+		j.ctx, j.cancel = context.WithDeadline(k.ctx, j.until)
+	}
+	return j.ctx
+}
+
+func (j *replication) endRequests() {
+	if j.cancel != nil {
+		j.cancel()
+	}
+}
+
+// askTimeout is how long a backup may take at least for one request before it is repeated. A large shard on a slow link takes seconds.
 const askTimeout = 30 * time.Second
 
 // fill copies the shard's whole state to the backup.
@@ -430,7 +451,8 @@ func (j *replication) sendState(k *replicator, x assignment, number uint64) erro
 		return err
 	}
 	cfg := e.cfg
-	m := &wire.Fill{Copy: s.copyOf(e, x), Number: number, Round: snap.Round, Closed: snap.Generation, Mode: snap.Mode, Rows: snap.Rows,
+	m := &j.state
+	*m = wire.Fill{Members: m.Members[:0], Copy: s.copyOf(e, x), Number: number, Round: snap.Round, Closed: snap.Generation, Mode: snap.Mode, Rows: snap.Rows,
 		Pushed: snap.Pushed, AnySeq: snap.AnySeq, Config: snap.Config, Slots: snap.Slots, Counted: snap.Counted,
 		Newest: snap.Newest, Weight: snap.Weight, Kept: snap.Kept, KeptRound: snap.KeptRound, KeptWeight: snap.KeptWeight, Examples: snap.Examples}
 	m.Init = wire.InitShard{Origin: wire.Origin{Key: cfg.Key, Shard: cfg.Index}, Form: cfg.Form, Rule: cfg.Rule, Offset: cfg.Offset, Length: cfg.Length,
