@@ -38,7 +38,7 @@ export class Chart {
     if (labels) this.legend.forEach((l, i) => setText(l.label, labels[i] ?? ""));
     const any = xs.length > 1 && columns.some((c) => c.some(known)); // one point makes no curve
     setAttribute(this.empty, "hidden", any);
-    columns.forEach((c, i) => setAttribute(this.legend[i].item, "hidden", any && !c.some(known)));
+    columns.forEach((c, i) => setAttribute(this.legend[i].item, "hidden", (any && !c.some(known)) || labels?.[i] === ""));
     if (this.plot) this.plot.setData(this.#data(), !this.zoomed);
     else this.#resize();
     this.#values();

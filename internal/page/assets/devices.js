@@ -25,7 +25,8 @@ export class Devices {
   }
 
   update({ workers, servers }) {
-    this.table.update([...workers.flatMap((w) => rows("worker", w)), ...servers.flatMap((s) => rows("server", s))]);
+    const here = (process) => process.state !== "gone"; // what has ended uses nothing any more
+    this.table.update([...workers.filter(here).flatMap((w) => rows("worker", w)), ...servers.filter(here).flatMap((s) => rows("server", s))]);
   }
 }
 

@@ -5,7 +5,8 @@ import { whole } from "./format.js";
 
 /**
  * A Table shows rows. Each of columns has an id, a title, value(row) to sort by, and either text(row) or draw(cell, row); help explains it; numeric puts it to
- * the right; narrow is "hide" or "middle" for columns that narrow screens leave out; first is -1 where the largest value comes first.
+ * the right; narrow is "hide" or "middle" for columns that narrow screens leave out; first is -1 where the largest value comes first; tip shows the whole text of a
+ * cell that may be cut.
  *
  * key(row) stays the same as long as a row is the same thing. details(row), where given, returns pairs of what is shown below a row on Enter or a click.
  */
@@ -143,7 +144,11 @@ export class Table {
     setAttribute(node, "class", this.rowClass(x.row) || null);
     setAttribute(node, "tabindex", this.key(x.row) === this.focused ? 0 : -1);
     if (this.details) setAttribute(node, "aria-expanded", String(this.open === this.key(x.row)));
-    this.columns.forEach((c, i) => (c.draw ? c.draw(node.children[i], x.row) : setText(node.children[i], c.text(x.row))));
+    this.columns.forEach((c, i) => {
+      if (c.draw) c.draw(node.children[i], x.row);
+      else setText(node.children[i], c.text(x.row));
+      if (c.tip) setAttribute(node.children[i], "title", c.text(x.row));
+    });
   }
 
   #toggle(key) {

@@ -10,11 +10,11 @@ export const PAGE_SIZE = 32;
 
 const COLUMNS = [
   { id: "rank", title: "Worker", value: (w) => (w.rank >= 0 ? w.rank : 1e9 + w.node), text: (w) => (w.rank >= 0 ? String(w.rank) : UNKNOWN) },
-  { id: "host", title: "Host", value: (w) => w.host, text: (w) => w.host },
+  { id: "host", title: "Host", value: (w) => w.host, text: (w) => w.host, tip: true },
   { id: "state", title: "State", value: stateOf, draw: (cell, w) => drawBadge(cell, stateOf(w)), narrow: "middle" },
-  { id: "blame", title: "Last", first: -1, numeric: true, value: blame, draw: (cell, w) => drawShare(cell, w.last_share, percent(w.last_share), w.slow ? "warn" : ""),
+  { id: "blame", title: "Came last", first: -1, numeric: true, value: blame, draw: (cell, w) => drawShare(cell, w.last_share, percent(w.last_share), w.slow ? "warn" : ""),
     help: "Share of the last half minute's rounds to which this worker contributed last" },
-  { id: "gap", title: "Gap", first: -1, numeric: true, value: (w) => w.last_gap_seconds, text: (w) => span(w.last_gap_seconds), narrow: "hide", help: "How long its contribution came after the last but one, on average" },
+  { id: "gap", title: "Late by", first: -1, numeric: true, value: (w) => w.last_gap_seconds, text: (w) => span(w.last_gap_seconds), narrow: "hide", help: "How long its contribution came after the last but one, on average" },
   { id: "time", title: "Step time", first: -1, numeric: true, value: (w) => w.step_seconds, text: (w) => span(w.step_seconds) },
   { id: "parts", title: "Parts of a step", draw: drawParts },
   { id: "compute", title: "Compute", first: -1, numeric: true, value: (w) => w.compute_seconds, text: (w) => span(w.compute_seconds), narrow: "hide" },
@@ -49,7 +49,7 @@ function details(w) {
   return [
     ["process", String(w.pid)], ["state", stateOf(w)], ["values", known(w.age_seconds) ? `${span(w.age_seconds)} old` : "none yet"], ["epoch", whole(w.epoch)], ["step", whole(w.step)],
     ["examples", `${amount(w.examples_per_second)}/s`], ["loss", loss(w.loss)], ["gradient norm", value(w.gradient_norm)], ["step time", span(w.step_seconds)], ["compute", span(w.compute_seconds)],
-    ["wait for servers", span(w.wait_seconds)], ["wait for data", span(w.data_seconds)], ["last in", `${percent(w.last_share, 1)} of the rounds`], ["gap", span(w.last_gap_seconds)],
+    ["wait for servers", span(w.wait_seconds)], ["wait for data", span(w.data_seconds)], ["came last", `in ${percent(w.last_share, 1)} of the rounds`], ["late by", span(w.last_gap_seconds)],
     ["staleness", `${value(w.staleness_mean)}, at most ${value(w.staleness_max)}`], ["sent", rate(w.sent_bytes_per_second)], ["received", rate(w.received_bytes_per_second)],
     ["memory", size(w.memory_bytes)], ["CPU", known(w.cpu_cores) ? `${w.cpu_cores.toFixed(2)} cores` : UNKNOWN],
     ...w.gpus.map((g) => [`GPU ${g.index}`, `${percent(g.load)}, ${size(g.memory_used_bytes)} of ${size(g.memory_total_bytes)}, ${whole(g.temperature_celsius)} °C, ${whole(g.power_watts)} W`]),

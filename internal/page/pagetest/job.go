@@ -22,6 +22,10 @@ type Job struct {
 	Outage int
 	// Past is how many seconds of curves there are from before Begin.
 	Past int
+	// Domain stands behind the names of hosts.
+	Domain string
+	// Gone is how many workers have ended, those of the lowest ranks.
+	Gone int
 
 	seconds int
 	random  *rand.Rand
@@ -56,9 +60,12 @@ func (j *Job) Poll(context.Context) page.Message {
 		j.events = append(j.events, u.Events[i])
 	}
 	j.append(u.Point)
-	j.state = page.State{Update: u, WorkerMembers: members("d", 100, j.Workers, 1), ServerMembers: members("p", 2, j.Servers, 1), Curves: j.curves, EventList: j.events}
+	j.state = page.State{Update: u, WorkerMembers: j.members("d", 100, j.Workers), ServerMembers: j.members("p", 2, j.Servers), Curves: j.curves, EventList: j.events}
 	j.state.Point, j.state.Events = nil, nil
 	j.state.Workers.Details = j.details()
+	for i := range min(j.Gone, j.Workers) {
+		j.state.WorkerMembers.State[i], j.state.WorkerMembers.Rank[i] = "gone", -1
+	}
 	if first || j.was(j.seconds-1) {
 		return page.NewMessage(page.EventState, j.state)
 	}
@@ -87,9 +94,9 @@ func (j *Job) absence() page.Gone {
 
 func (j *Job) now() int64 { return j.Begin.UnixMilli() + 1000*int64(j.seconds) }
 
-func members(host string, node, n, each int) (m page.Members) {
+func (j *Job) members(host string, node, n int) (m page.Members) {
 	for i := range n {
-		m.Node, m.Rank, m.Host = append(m.Node, uint64(node+i)), append(m.Rank, int32(i)), append(m.Host, fmt.Sprintf("%s%d", host, i/each))
+		m.Node, m.Rank, m.Host = append(m.Node, uint64(node+i)), append(m.Rank, int32(i)), append(m.Host, fmt.Sprintf("%s%d%s", host, i, j.Domain))
 		m.PID, m.State = append(m.PID, uint32(4000+i)), append(m.State, "counts")
 	}
 	return m

@@ -3,6 +3,7 @@
 package pagetest
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -47,6 +48,47 @@ func TestPageInEachView(t *testing.T) {
 			p.Clean()
 		})
 	}
+}
+
+// Headings and cells of every table are whole at each width, also with large numbers and the longest words for states.
+func TestTablesAreWholeAtEachWidth(t *testing.T) {
+	chromium := browser.Start(t)
+	for _, width := range []int{400, 640, 641, 1000, 1001, 1300, 1400, 1401, 1600, 1920} {
+		job := newJob(12, 2)
+		job.Domain, job.Gone = "-localhost", 1
+		p := open(t, chromium, job, browser.View{Width: width, Height: 2300})
+		p.WaitFor(`document.querySelectorAll("#devices tbody tr").length > 2`)
+		cut := browser.Eval[string](p, `(() => {
+			const tables = [...document.querySelectorAll(".scroll")].filter((s) => s.scrollWidth > s.clientWidth).map((s) => `+"`${s.ariaLabel}: ${s.scrollWidth} of ${s.clientWidth} pixels`"+`);
+			const cells = [...document.querySelectorAll(".scroll th, .scroll td")].filter((c) => c.scrollWidth > c.clientWidth + 1 && !c.classList.contains("column-host")).map((c) => c.textContent);
+			return [...tables, ...cells].join("; ");
+		})()`)
+		if cut != "" {
+			t.Errorf("at %d pixels these are cut: %s", width, cut)
+		}
+		p.Screenshot(fmt.Sprintf("page-tables-%d", width))
+		p.Clean()
+	}
+}
+
+// The headings say in plain words what launch top and launch ctl status say, and a worker that has ended has no row among those that use memory.
+func TestHeadingsAndRowsOfTables(t *testing.T) {
+	job := newJob(4, 2)
+	job.Gone = 1
+	p := open(t, browser.Start(t), job, browser.View{Width: 1600, Height: 2300})
+	p.WaitFor(`document.querySelectorAll("#devices tbody tr").length > 2`)
+	for table, want := range map[string]string{
+		"workers": "Worker, Host, State, Came last, Late by, Step time, Parts of a step, Compute, Wait, Examples/s, Step, Loss",
+		"servers": "Server, Host, State, Rounds/s, Round, Waiting, Gradients held, Parameters, Sent, Received",
+	} {
+		if got := browser.Eval[string](p, `[...document.querySelectorAll("#`+table+` thead th")].map((h) => h.textContent).join(", ")`); got != want {
+			t.Errorf("the headings of %s are %s, want %s", table, got, want)
+		}
+	}
+	if rows := browser.Eval[int](p, `document.querySelectorAll("#devices tbody tr").length`); rows != 5 {
+		t.Errorf("with one of 4 workers gone the table of memory has %d rows, want those of 3 workers and 2 servers", rows)
+	}
+	p.Clean()
 }
 
 // The first paint needs little, and little has to be fetched.
