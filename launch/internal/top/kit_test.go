@@ -13,6 +13,7 @@ import (
 // A fakeJob is a job of which worker 3 is slow: the others wait for it.
 type fakeJob struct {
 	workers, servers int
+	domain           string  // behind the names of hosts
 	seconds          float64 // since it began
 	incarnation      uint64
 }
@@ -38,7 +39,7 @@ func (j *fakeJob) telemetry() *control.Telemetry {
 	age := 0.3
 	at := j.seconds - age
 	for i := range j.servers {
-		t.Nodes = append(t.Nodes, control.NodeTelemetry{Node: uint64(2 + i), Role: control.Server, Rank: int32(i), Host: fmt.Sprintf("p%d", i), PID: uint32(900 + i), State: control.NodeCounts, AgeMillis: 300,
+		t.Nodes = append(t.Nodes, control.NodeTelemetry{Node: uint64(2 + i), Role: control.Server, Rank: int32(i), Host: fmt.Sprintf("p%d%s", i, j.domain), PID: uint32(900 + i), State: control.NodeCounts, AgeMillis: 300,
 			Values: values(map[telemetry.Metric]float64{telemetry.Rounds: 40 * at, telemetry.RoundSeconds: 40 * at * .0181, telemetry.Waiting: 3, telemetry.HeldBytes: 1 << 20, telemetry.ValueBytes: 4 << 20,
 				telemetry.SentBytes: 3e7 * at, telemetry.ReceivedBytes: 3.1e7 * at})})
 	}
@@ -47,7 +48,7 @@ func (j *fakeJob) telemetry() *control.Telemetry {
 		if i == 3 {
 			compute, last = .09, .95
 		}
-		t.Nodes = append(t.Nodes, control.NodeTelemetry{Node: uint64(100 + i), Role: control.Worker, Rank: int32(i), Host: fmt.Sprintf("host%d", i), PID: uint32(1000 + i), State: control.NodeCounts, AgeMillis: 300,
+		t.Nodes = append(t.Nodes, control.NodeTelemetry{Node: uint64(100 + i), Role: control.Worker, Rank: int32(i), Host: fmt.Sprintf("host%d%s", i, j.domain), PID: uint32(1000 + i), State: control.NodeCounts, AgeMillis: 300,
 			Values: values(map[telemetry.Metric]float64{telemetry.Steps: 10 * at, telemetry.Examples: 640 * at, telemetry.StepSeconds: at, telemetry.ComputeSeconds: 10 * compute * at,
 				telemetry.WaitSeconds: 10 * (.095 - compute) * at, telemetry.DataSeconds: .03 * at, telemetry.Epoch: 2, telemetry.Loss: .25 + float64(i)/100, telemetry.LearningRate: .1,
 				telemetry.SentBytes: 1e7 * at, telemetry.ReceivedBytes: 1e7 * at}),

@@ -116,6 +116,23 @@ func TestScreensFitEverySize(t *testing.T) {
 	}
 }
 
+// Columns that matter less, and wide gaps, make room for the names of hosts.
+func TestNamesOfHostsAreWhole(t *testing.T) {
+	for _, domain := range []string{"-local", ".example", ".rack-7.example"} {
+		for width := 80; width <= 220; width++ {
+			if width < 90 && len(domain) > 12 {
+				continue
+			}
+			text := plain(shown(t, &fakeJob{workers: 4, servers: 2, domain: domain}, 3, width, 24))
+			for _, name := range []string{"host3" + domain, "p1" + domain} {
+				if !strings.Contains(text, " "+name+" ") {
+					t.Fatalf("in a terminal of %d cells %s is cut:\n%s", width, name, text)
+				}
+			}
+		}
+	}
+}
+
 // ranks are the workers in the order that is shown, and the chosen one.
 func ranks(m *model) string {
 	var text []string

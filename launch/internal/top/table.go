@@ -1,6 +1,7 @@
 package top
 
 import (
+	"slices"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -11,49 +12,88 @@ type column struct {
 	title string
 	least int  // cells that it needs
 	most  int  // cells that it can use; 0: least
+	wants int  // cells of its longest text, which come before columns of a rank from yields; 0: least
 	right bool // the text stands at the right edge
 	// Columns are left out where there is no room: those with the highest rank first, 0 never.
 	rank int
 }
 
+// yields is the least rank of columns that are left out so that others show their whole text.
+const yields = 4
+
+// wanting has a column that shows such texts in place of the one with that title.
+func wanting(columns []column, title string, texts []string) []column {
+	columns = slices.Clone(columns)
+	for i := range columns {
+		c := &columns[i]
+		if c.title != title {
+			continue
+		}
+		for _, text := range texts {
+			c.wants = max(c.wants, min(lipgloss.Width(text), c.most))
+		}
+	}
+	return columns
+}
+
+// needs says how many cells the column needs at least, and whole how many it needs to show its whole text.
+func (c *column) needs() (least, whole int) {
+	least = max(c.least, lipgloss.Width(c.title))
+	return least, max(least, c.wants)
+}
+
 // fit are the widths of the columns in so many cells, with one cell between them and two where there is room; -1: the column is left out.
 func fit(columns []column, cells int) (widths []int, gap string) {
 	widths = make([]int, len(columns))
-	need := func(gap int) (sum int) {
-		for i, c := range columns {
+	// need is what the columns take that are not left out.
+	need := func(gap int) (least, whole int) {
+		least, whole = -gap, -gap
+		for i := range columns {
 			if widths[i] >= 0 {
-				sum += max(c.least, lipgloss.Width(c.title)) + gap
+				l, w := columns[i].needs()
+				least, whole = least+l+gap, whole+w+gap
 			}
 		}
-		return sum - gap
+		return least, whole
 	}
-	for need(1) > cells {
+	// leaveOut leaves out the column of the highest rank.
+	leaveOut := func(rank int) bool {
 		worst := -1
 		for i, c := range columns {
-			if widths[i] >= 0 && c.rank > 0 && (worst < 0 || c.rank > columns[worst].rank) {
+			if widths[i] >= 0 && c.rank >= rank && (worst < 0 || c.rank > columns[worst].rank) {
 				worst = i
 			}
 		}
-		if worst < 0 {
+		if worst >= 0 {
+			widths[worst] = -1
+		}
+		return worst >= 0
+	}
+	for {
+		least, whole := need(1)
+		if whole <= cells || !leaveOut(yields) && (least <= cells || !leaveOut(1)) {
 			break
 		}
-		widths[worst] = -1
 	}
 	n := 1
-	if need(2) <= cells {
+	if _, whole := need(2); whole <= cells {
 		n = 2
 	}
-	left := cells - need(n)
-	for i, c := range columns {
+	least, _ := need(n)
+	left := cells - least
+	for i := range columns {
 		if widths[i] >= 0 {
-			widths[i] = max(c.least, lipgloss.Width(c.title))
+			widths[i], _ = columns[i].needs()
 		}
 	}
-	for grew := true; grew && left > 0; {
-		grew = false
-		for i, c := range columns {
-			if widths[i] >= 0 && widths[i] < c.most && left > 0 {
-				widths[i], left, grew = widths[i]+1, left-1, true
+	// What is left goes to texts that are cut, and then to all that can use it.
+	for _, upTo := range []func(c *column) int{func(c *column) int { _, whole := c.needs(); return whole }, func(c *column) int { return c.most }} {
+		for grew := true; grew && left > 0; {
+			grew = false
+			for i := range columns {
+				if widths[i] >= 0 && widths[i] < upTo(&columns[i]) && left > 0 {
+					widths[i], left, grew = widths[i]+1, left-1, true
+				}
 			}
 		}
 	}

@@ -10,8 +10,9 @@ import (
 	"github.com/paragon-train/paragon/internal/control"
 )
 
-// The columns of workers that are drawn.
+// Titles of columns that are drawn, or whose width depends on what they show.
 const (
+	host       = "HOST"
 	parts      = "PARTS"
 	stepTimes  = "TIMES"
 	throughput = "EXAMPLES/S"
@@ -19,7 +20,7 @@ const (
 )
 
 var workerColumns = []column{
-	{title: "RANK", least: 5, right: true}, {title: "HOST", least: 9, most: 24}, {title: "PID", least: 7, right: true, rank: 12}, {title: "EPOCH", least: 5, right: true, rank: 9},
+	{title: "RANK", least: 5, right: true}, {title: host, least: 9, most: 24}, {title: "PID", least: 7, right: true, rank: 12}, {title: "EPOCH", least: 5, right: true, rank: 9},
 	{title: "STEP", least: 6, most: 7, right: true, rank: 3}, {title: "EX/S", least: 5, right: true}, {title: "TIME", least: 6, right: true},
 	{title: "COMPUTE", least: 7, right: true, rank: 10}, {title: "WAIT", least: 7, right: true, rank: 10}, {title: "DATA", least: 7, right: true, rank: 10},
 	{title: parts, least: 5, most: 24, rank: 4}, {title: "LOSS", least: 6, right: true, rank: 5}, {title: "CAME LAST", least: 4, right: true}, {title: "LATE BY", least: 6, right: true, rank: 1},
@@ -31,14 +32,17 @@ var workerColumns = []column{
 func (p *page) workerTable(rows int) []string {
 	p.scroll(rows)
 	workers := p.snapshot.Workers
-	widths, gap := fit(workerColumns, p.width)
-	titles := make([]string, len(workerColumns))
-	width := map[string]int{}
-	for i, c := range workerColumns {
-		titles[i], width[c.title] = c.title, widths[i]
-	}
+	titles, hosts := titlesOf(workerColumns), []string{}
 	if rows < len(workers) {
 		titles[1] = fmt.Sprintf("%d–%d/%d", p.first+1, p.first+rows, len(workers))
+	}
+	for _, w := range workers {
+		hosts = append(hosts, w.Host)
+	}
+	widths, gap := fit(wanting(workerColumns, host, append(hosts, titles[1])), p.width)
+	width := map[string]int{}
+	for i, c := range workerColumns {
+		width[c.title] = widths[i]
 	}
 	lines := []string{p.styles.head.Render(row(workerColumns, widths, gap, titles))}
 	if len(workers) == 0 {
@@ -60,6 +64,13 @@ func (p *page) workerTable(rows int) []string {
 		lines = append(lines, p.paint(row(workerColumns, widths, gap, cells), chosen, w.Slow, w.old()))
 	}
 	return lines
+}
+
+func titlesOf(columns []column) (titles []string) {
+	for _, c := range columns {
+		titles = append(titles, c.title)
+	}
+	return titles
 }
 
 // paint colours a row of a table: as a whole, or the bars in it.
@@ -145,22 +156,22 @@ func (s *Server) stateText() string {
 }
 
 var serverColumns = []column{
-	{title: "SERVER", least: 6, right: true}, {title: "HOST", least: 6, most: 24}, {title: "PID", least: 7, right: true, rank: 12},
+	{title: "SERVER", least: 6, right: true}, {title: host, least: 6, most: 24}, {title: "PID", least: 7, right: true, rank: 12},
 	{title: "ROUNDS/S", least: 8, right: true}, {title: "ROUND", least: 6, right: true}, {title: "WAITING", least: 7, right: true}, {title: "GRADIENTS HELD", least: 6, right: true},
 	{title: "VALUES", least: 6, right: true, rank: 5}, {title: "SENT/S", least: 6, right: true}, {title: "RECV/S", least: 6, right: true}, {title: state, least: 7},
 }
 
 // serverTable has the servers' headline and the first of them.
 func (p *page) serverTable(rows int) []string {
-	widths, gap := fit(serverColumns, p.width)
-	titles := make([]string, len(serverColumns))
-	for i, c := range serverColumns {
-		titles[i] = c.title
-	}
 	servers := p.snapshot.Servers
+	titles, hosts := titlesOf(serverColumns), []string{}
 	if rows < len(servers) {
 		titles[1] = fmt.Sprintf("%d of %d", rows, len(servers))
 	}
+	for _, s := range servers {
+		hosts = append(hosts, s.Host)
+	}
+	widths, gap := fit(wanting(serverColumns, host, append(hosts, titles[1])), p.width)
 	lines := []string{p.styles.head.Render(row(serverColumns, widths, gap, titles))}
 	if len(servers) == 0 {
 		return append(lines, p.styles.faint.Render("no server yet"))
