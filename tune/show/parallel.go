@@ -76,10 +76,11 @@ func newAxis(space tune.Space, trials []*tune.Trial, name string) (axis, bool) {
 		low, high = p.Low, p.High
 	}
 	s := newScale(low, high, 0, 1, p.Spec.Log || p.Kind == tune.KindLogNormal)
-	return axis{
-		at:    func(value any) float64 { x, _ := floatOf(value); return s.at(x) },
-		ticks: s.ticks(),
-	}, true
+	a := axis{at: func(value any) float64 { x, _ := floatOf(value); return s.at(x) }, ticks: s.ticks()}
+	if p.Kind == tune.KindInt {
+		a.ticks = s.wholeTicks()
+	}
+	return a, true
 }
 
 // categories is an axis with a place for each word; others are put at its end.
@@ -88,7 +89,7 @@ func categories(words []string) axis {
 	var a axis
 	for i, w := range words {
 		index[w] = i
-		a.ticks = append(a.ticks, tick{(float64(i) + 0.5) / float64(len(words)), strings.Trim(w, `"`)})
+		a.ticks = append(a.ticks, tick{At: (float64(i) + 0.5) / float64(len(words)), Text: strings.Trim(w, `"`)})
 	}
 	a.at = func(value any) float64 {
 		i, ok := index[valueText(value)]
@@ -124,7 +125,7 @@ func newParallel(v tune.View, ranked []*tune.Trial, params []string, bold int) p
 		columns = append(columns, column{x, place})
 		a := parallelAxis{X: x, Name: name}
 		for _, k := range ticks {
-			a.Ticks = append(a.Ticks, tick{p.Bottom - k.At*(p.Bottom-p.Top), k.Text})
+			a.Ticks = append(a.Ticks, tick{At: p.Bottom - k.At*(p.Bottom-p.Top), Text: k.Text})
 		}
 		p.Axes = append(p.Axes, a)
 		p.Width = x + margin + 20

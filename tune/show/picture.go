@@ -23,8 +23,9 @@ type picture struct {
 }
 
 type tick struct {
-	At   float64
-	Text string
+	At    float64
+	Text  string
+	value float64
 }
 
 type line struct {
@@ -69,14 +70,13 @@ func (s scale) ticks() []tick {
 	if s.log {
 		for e := math.Floor(s.low / math.Ln10); e <= math.Ceil(s.high/math.Ln10); e++ {
 			if at := e * math.Ln10; at >= s.low-1e-9 && at <= s.high+1e-9 {
-				list = append(list, tick{s.at(math.Exp(at)), fmt.Sprintf("1e%d", int(e))})
+				list = append(list, s.tick(math.Pow(10, e)))
 			}
 		}
 		if len(list) >= 2 {
 			return list
 		}
-		low, high := math.Exp(s.low), math.Exp(s.high)
-		return []tick{{s.at(low), short(low)}, {s.at(high), short(high)}}
+		return []tick{s.tick(math.Exp(s.low)), s.tick(math.Exp(s.high))}
 	}
 	step := math.Pow(10, math.Floor(math.Log10((s.high-s.low)/4)))
 	for _, k := range []float64{5, 2} {
@@ -86,22 +86,25 @@ func (s scale) ticks() []tick {
 		}
 	}
 	for k := math.Ceil(s.low / step); k*step <= s.high; k++ {
-		list = append(list, tick{s.at(k * step), short(k * step)})
+		list = append(list, s.tick(k*step))
 	}
 	return list
 }
 
+func (s scale) tick(x float64) tick { return tick{s.at(x), short(x), x} }
+
 // wholeTicks are the ticks at whole numbers: there is no half step.
 func (s scale) wholeTicks() []tick {
-	return slices.DeleteFunc(s.ticks(), func(t tick) bool {
-		x, err := strconv.ParseFloat(t.Text, 64)
-		return err != nil || x != math.Trunc(x)
-	})
+	return slices.DeleteFunc(s.ticks(), func(t tick) bool { return math.Abs(t.value-math.Round(t.value)) > 1e-9*math.Abs(t.value) })
 }
 
+// short writes four digits, and a number of up to a million without an exponent: 0.25, 20000, 1e-05.
 func short(x float64) string {
-	if math.Abs(x) < 1e-12 {
-		x = 0
+	switch a := math.Abs(x); {
+	case a < 1e-12:
+		return "0"
+	case a >= 1e4 && a <= 1e6:
+		return strconv.FormatFloat(x, 'f', 0, 64)
 	}
 	return fmt.Sprintf("%.4g", x)
 }
@@ -201,7 +204,7 @@ func slicePicture(v tune.View, ranked []*tune.Trial, name string, objective int)
 	_, y := p.frame(0, 1, low, high, false)
 	p.XTicks = nil
 	for _, k := range a.ticks {
-		p.XTicks = append(p.XTicks, tick{p.Left + 10 + k.At*(p.Right-p.Left-20), k.Text})
+		p.XTicks = append(p.XTicks, tick{At: p.Left + 10 + k.At*(p.Right-p.Left-20), Text: k.Text})
 	}
 	for i := len(ranked) - 1; i >= 0; i-- {
 		t := ranked[i]
