@@ -113,15 +113,19 @@ func ImportPart(ctx context.Context, from string, into []Array, cfg ImportConfig
 	case len(unused) > 0:
 		return fail(fmt.Errorf("ImportConfig.Skip: %q matches no name of the model or of the file; the model's are such as %s", unused[0], some(namesOf(into))))
 	case len(missing) > 0:
-		return fail(fmt.Errorf("%s: %w: %d of the model's %s in the file; the file has %s besides. Rename what is there under another name (ImportConfig.Rename), or skip what is to keep the values it has (ImportConfig.Skip)",
-			some(missing), ErrNoTensor, len(missing), isNot(len(missing)), some(done.Unused)))
+		besides := ""
+		if len(done.Unused) > 0 {
+			besides = ", and has " + some(done.Unused) + ", which the model lacks"
+		}
+		return fail(fmt.Errorf("%s: %w: the file lacks %s of the model%s. If the file has the same under other names, rename them (ImportConfig.Rename); if arrays are to keep their own values, skip them (ImportConfig.Skip)",
+			some(missing), ErrNoTensor, plural.Of(len(missing), "array"), besides))
 	case len(mismatched) > 0 && !cfg.IgnoreMismatched:
 		x := mismatched[0]
 		more := ""
 		if n := len(mismatched) - 1; n > 0 {
 			more = fmt.Sprintf(", and %s more", plural.Of(n, "array"))
 		}
-		return fail(fmt.Errorf("%s: got shape %v, want %v%s: another head, or another model. Skip such arrays by name (ImportConfig.Skip) or all of another shape (ImportConfig.IgnoreMismatched): they keep the values that they have",
+		return fail(fmt.Errorf("%s: got shape %v, want %v%s: another head, or another model. To let such arrays keep their own values, skip them by name (ImportConfig.Skip), or all that have another shape (ImportConfig.IgnoreMismatched)",
 			shown.Name(x.Name), x.File, x.Model, more))
 	}
 	done.Mismatched = mismatched
@@ -197,11 +201,4 @@ func some(names []string) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
-}
-
-func isNot(n int) string {
-	if n == 1 {
-		return "arrays is not"
-	}
-	return "arrays are not"
 }

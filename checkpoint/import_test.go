@@ -77,7 +77,7 @@ func TestImportOfAPartSaysWhatDoesNotFit(t *testing.T) {
 		cfg  checkpoint.ImportConfig
 		want []string
 	}{
-		{checkpoint.ImportConfig{}, []string{`"fc.bias"`, "1 of the model's arrays is not in the file", "pooler.weight", "ImportConfig.Skip"}},
+		{checkpoint.ImportConfig{}, []string{`"fc.bias"`, "the file lacks 1 array of the model", "pooler.weight", "ImportConfig.Skip"}},
 		{checkpoint.ImportConfig{Skip: []string{"fc.bias"}}, []string{`"fc.weight": got shape [3], want [2]`, "ImportConfig.IgnoreMismatched"}},
 		{checkpoint.ImportConfig{Skip: []string{"head.*"}}, []string{`"head.*" matches no name`, "conv.weight"}},
 		{checkpoint.ImportConfig{Skip: []string{"["}}, []string{"ImportConfig.Skip[0]"}},
