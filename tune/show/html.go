@@ -87,7 +87,7 @@ func newReport(name string, v tune.View) report {
 		counts[t.State]++
 	}
 	r := report{
-		Name: name, Metric: v.Metric(), Goal: goalText(v), Goals: goalColumns(v), Elapsed: v.Elapsed().Round(time.Millisecond),
+		Name: name, Metric: v.Metric(), Goal: goalText(v), Goals: goalColumns(v), Elapsed: rounded(v.Elapsed()),
 		Trials: plural.Of(len(trials), "trial") + ": " + countText(counts),
 		Params: paramNames(v.Space(), trials), Others: otherMetrics(v, trials),
 	}
@@ -151,6 +151,14 @@ func newReport(name string, v tune.View) report {
 		}
 	}
 	return r
+}
+
+// rounded is a time without the digits that nobody reads.
+func rounded(d time.Duration) time.Duration {
+	if d >= 10*time.Second {
+		return d.Round(time.Second)
+	}
+	return d.Round(time.Millisecond)
 }
 
 func (r *report) row(v tune.View, t *tune.Trial, front map[int]bool) reportTrial {
