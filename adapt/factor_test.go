@@ -101,6 +101,14 @@ func TestGain(t *testing.T) {
 	if got, want := n.Efficiency(10), (phi+128)/(phi+1280); !near(got, want, 1e-12) {
 		t.Errorf("efficiency at 10: got %g, want %g", got, want)
 	}
+	for _, e := range []float64{0.01, 0.4, 0.5, 1} {
+		if got := n.Efficiency(n.LargestScale(e)); !near(got, e, 1e-12) {
+			t.Errorf("efficiency at the largest scale that has %g: got %g", e, got)
+		}
+	}
+	if s := (Noise{Sqr: 0, Var: 3}).LargestScale(0.5); !math.IsInf(s, 1) {
+		t.Errorf("largest scale without a gradient: got %g, want +Inf", s)
+	}
 	if phi := (Noise{Sqr: -1, Var: 3}).Scale(8); !math.IsInf(phi, 1) {
 		t.Errorf("noise scale without a gradient: got %g, want +Inf", phi)
 	}

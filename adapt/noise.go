@@ -50,6 +50,16 @@ func (n Noise) Efficiency(scale float64) float64 {
 	return n.Gain(scale) / scale
 }
 
+// LargestScale is the largest scale whose efficiency is at least this, which lies above 0 and not above 1: φ/M0·(1/e − 1) + 1/e. It is +Inf where nothing but
+// noise was seen.
+func (n Noise) LargestScale(efficiency float64) float64 {
+	sqr, variance := n.floored()
+	if sqr == 0 {
+		return math.Inf(1)
+	}
+	return float64(variance/sqr*(1/efficiency-1)) + 1/efficiency
+}
+
 // Scale is the gradient noise scale φ = M0·Var/Sqr in examples (arXiv 1812.06162, equation 2.9): the batch size at which the noise is
 // as large as the gradient. It is +Inf where nothing but noise was seen.
 func (n Noise) Scale(initialBatch int) float64 {

@@ -78,7 +78,7 @@ func (d *decider) wishWorkers(nodes, workers int) {
 	}
 	onNode := (workers-1)/nodes + 1
 	choice := adapt.ReplicaChoice{Present: workers, Least: least, Most: most, Explored: d.profile.MostReplicas(), ChangeSeconds: d.changeSeconds(), Goodput: func(workers int) float64 {
-		c, err := d.goodput().Best((workers-1)/onNode+1, workers, d.limits())
+		c, err := d.goodput().Best((workers-1)/onNode+1, workers, d.limits(workers, leastEfficiency))
 		if err != nil {
 			return 0 // no batch of so many workers is within the limits
 		}

@@ -156,3 +156,47 @@ func TestABatchGrowsOnlyOnFreshMeasurements(t *testing.T) {
 		t.Errorf("after 32 more steps the batch stays at %d, want more", grown)
 	}
 }
+
+// However free large batches are, none is chosen in which an example is worth less than two fifths of one in the initial batch; and where the noise falls, a batch that has become
+// too large for it shrinks.
+func TestAnExampleKeepsTwoFifthsOfItsWorth(t *testing.T) {
+	for _, truth := range []adapt.Noise{{Sqr: 0.05, Var: 1}, {Sqr: 0.2, Var: 1}, {Sqr: 1, Var: 1}} {
+		for seed := range uint64(20) {
+			k := newKnownNoise(seed, adapt.Noise{Sqr: 0.001, Var: 1})
+			for range 16 {
+				k.steps(1 << 10)
+				k.choose()
+			}
+			if k.global() < 256 {
+				t.Fatalf("%+v, seed %d: with all noise the batch came to %d, want 256 at least", truth, seed, k.global())
+			}
+			k.truth = truth
+			for range 200 {
+				k.steps(1 << 10)
+				k.choose()
+			}
+			if e := truth.Efficiency(float64(k.global()) / knownInitial); e < 0.4 {
+				t.Errorf("%+v, seed %d: the batch came to %d, whose efficiency is %.2f, want 0.4 at least", truth, seed, k.global(), e)
+			}
+		}
+	}
+}
+
+// A batch is taken in as few runs as there can be: a limit of a prime number of examples does not make runs of one example each.
+func TestABatchIsTakenInFewRuns(t *testing.T) {
+	for _, most := range []int{61, 97, 127} {
+		k := newKnownNoise(1, adapt.Noise{Sqr: 0.001, Var: 1})
+		k.cfg.MaxBatch, k.programs.base = most, 64
+		k.batch = batch{LocalBatch: knownInitial}
+		for range 16 {
+			k.steps(1 << 10)
+			if b, ok := k.decider.best(1, 1); ok {
+				k.batch = b
+				k.decider.changed()
+			}
+		}
+		if got := k.batch; got.perStep() < most-1 || got.perStep() > most || got.Accumulation != 1 {
+			t.Errorf("one worker, at most %d examples: the batch came to %v, want two runs of %d", most, got, most/2)
+		}
+	}
+}

@@ -10,8 +10,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A model is one of the four networks, with what it is trained with: so little that a run takes seconds, and so much that seeds differ by about a point. There are
-// two epochs over many images rather than ten over few: of few, what is measured is how soon a network memorises them, which it does sooner with large batches.
+// A model is one of the four networks, with what it is trained with: so little that a run takes seconds, and so much that seeds differ by about a point. Each
+// image is seen six to ten times, so what a large batch costs in generalisation shows, too.
 type model struct {
 	name string
 	// examples is how many images of the training set, the first ones, a run trains on.
@@ -23,14 +23,14 @@ type model struct {
 }
 
 var models = []model{
-	{"mlp", 16384, 2, 0.02, 0.001, func(x *gorgonia.Node) *gorgonia.Node {
+	{"mlp", 4096, 8, 0.02, 0.001, func(x *gorgonia.Node) *gorgonia.Node {
 		return nn.MLP(x, nn.MLPConfig{Hidden: []int{128, 64}, Classes: classes})
 	}},
-	{"lenet", 20480, 2, 0.02, 0.002, func(x *gorgonia.Node) *gorgonia.Node { return nn.LeNet(x, nn.LeNetConfig{Classes: classes}) }},
-	{"resnet18/8", 16384, 2, 0.05, 0.001, func(x *gorgonia.Node) *gorgonia.Node {
+	{"lenet", 4096, 10, 0.02, 0.002, func(x *gorgonia.Node) *gorgonia.Node { return nn.LeNet(x, nn.LeNetConfig{Classes: classes}) }},
+	{"resnet18/8", 4096, 8, 0.05, 0.001, func(x *gorgonia.Node) *gorgonia.Node {
 		return nn.ResNet18(x, nn.ResNetConfig{Classes: classes, Stem: nn.ImageNet, Width: 8})
 	}},
-	{"resnet18/16", 12288, 2, 0.05, 0.001, func(x *gorgonia.Node) *gorgonia.Node {
+	{"resnet18/16", 4096, 6, 0.05, 0.001, func(x *gorgonia.Node) *gorgonia.Node {
 		return nn.ResNet18(x, nn.ResNetConfig{Classes: classes, Stem: nn.ImageNet, Width: 16})
 	}},
 }

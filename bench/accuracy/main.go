@@ -34,7 +34,7 @@ func main() {
 
 type config struct {
 	data, launch, results, only string
-	seeds                       int
+	first, seeds                int
 	limit                       time.Duration
 	worker                      string // the run of which this process is a worker
 	out                         string // where it writes its result
@@ -47,7 +47,8 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags.StringVar(&c.launch, "launch", "bin/launch", "the launch program, for two workers")
 	flags.StringVar(&c.results, "results", "out/accuracy.jsonl", "file of the results, one a line, to which new ones are appended")
 	flags.StringVar(&c.only, "only", "", "cells whose names contain this, such as \"lenet sgd\"; empty: all")
-	flags.IntVar(&c.seeds, "seeds", 10, "seeds 1 to this")
+	flags.IntVar(&c.first, "first", 1, "the first seed")
+	flags.IntVar(&c.seeds, "seeds", 10, "how many seeds, from --first on")
 	flags.DurationVar(&c.limit, "for", 0, "begin no run after this time (0: no limit)")
 	flags.StringVar(&c.worker, "worker", "", "be a worker of this run (JSON)")
 	flags.StringVar(&c.out, "out", "", "with --worker: file of the result")
@@ -64,13 +65,16 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	if c.seeds < 2 {
 		return fmt.Errorf("--seeds is %d, want at least 2: seeds have a spread", c.seeds)
 	}
+	if c.first < 0 {
+		return fmt.Errorf("--first is %d, want at least 0", c.first)
+	}
 	have, err := read(c.results)
 	if err != nil {
 		return err
 	}
 	begin, done := time.Now(), true
-	for _, adapt := range []bool{false, true} {
-		for seed := 1; seed <= c.seeds; seed++ {
+	for seed := c.first; seed < c.first+c.seeds; seed++ { // outermost: where the runs end early, all cells have about as many seeds
+		for _, adapt := range []bool{false, true} {
 			for _, cell := range cells() {
 				r := runConfig{cell, uint64(seed), adapt}
 				if _, ok := have[r]; ok || !strings.Contains(cell.String(), c.only) {
@@ -88,7 +92,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 			}
 		}
 	}
-	if err := write(out, have, c.seeds); err != nil {
+	if err := write(out, have, c.first, c.seeds); err != nil {
 		return err
 	}
 	if !done {

@@ -42,6 +42,13 @@ func TestTheTableIsOfTheResultsThatAreThere(t *testing.T) {
 	if n := strings.Count(out.String(), "pass"); n != 16 {
 		t.Errorf("got %d cells, want 16:\n%s", n, out.String())
 	}
+	out.Reset() // the table is of the seeds that were asked for: of 2 and 3, the second is not there
+	if err := run(t.Context(), &out, []string{"--results", path, "--first", "2", "--seeds", "2", "--launch", "none", "--for", "1ns"}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "pass") || !strings.Contains(out.String(), "Not all runs are done") {
+		t.Errorf("of seeds 2 and 3, of which 3 is missing, got\n%s", out.String())
+	}
 }
 
 // A cell passes with a lower bound of at least −1 and no seed below −3 beyond twice the spread.
@@ -65,7 +72,7 @@ func TestBars(t *testing.T) {
 		have[runConfig{c, uint64(seed + 1), false}] = result{Accuracy: pair[0]}
 		have[runConfig{c, uint64(seed + 1), true}] = result{Accuracy: pair[1]}
 	}
-	r := rowOf(have, c, 4)
+	r := rowOf(have, c, 1, 4)
 	// The differences are 1, −2, −1 and 0: the mean is −0.5, the deviation 1.291, and Student's quantile for 3 degrees of freedom 2.353.
 	for name, x := range map[string][2]float64{"fixed": {r.fixed, 43}, "spread": {r.spread, 2.582}, "mean": {r.mean, -0.5}, "lower": {r.lower, -2.019}, "worst": {r.worst, -2}} {
 		if math.Abs(x[0]-x[1]) > 1e-3 {
@@ -85,6 +92,7 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 		want string
 	}{
 		{[]string{"--seeds", "1"}, "--seeds is 1"},
+		{[]string{"--first", "-1"}, "--first is -1"},
 		{[]string{"--results", path}, "line 2"},
 		{[]string{"--worker", "{"}, "--worker"},
 		{[]string{"--worker", `{"model":"x"}`}, `model "x" is unknown`},

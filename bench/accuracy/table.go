@@ -32,10 +32,10 @@ type row struct {
 func (r row) pass() bool { return r.lower >= leastMean && r.worst >= leastSeed-2*r.spread }
 
 // rowOf has the figures of the seeds of which both runs are there.
-func rowOf(have map[runConfig]result, c cell, seeds int) row {
+func rowOf(have map[runConfig]result, c cell, first, seeds int) row {
 	var fixed, differences, batches []float64
 	r := row{worst: math.Inf(1)}
-	for seed := 1; seed <= seeds; seed++ {
+	for seed := first; seed < first+seeds; seed++ {
 		f, ok := have[runConfig{c, uint64(seed), false}]
 		a, both := have[runConfig{c, uint64(seed), true}]
 		if !ok || !both {
@@ -56,11 +56,11 @@ func rowOf(have map[runConfig]result, c cell, seeds int) row {
 }
 
 // write writes the table of all cells with at least two seeds.
-func write(out io.Writer, have map[runConfig]result, seeds int) error {
+func write(out io.Writer, have map[runConfig]result, first, seeds int) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "model\toptimizer\tworkers\tseeds\tfixed\tspread\tmean difference\tlower bound\tworst seed\tmean batch\tlargest\t")
 	for _, c := range cells() {
-		r := rowOf(have, c, seeds)
+		r := rowOf(have, c, first, seeds)
 		if r.seeds < 2 {
 			continue
 		}
