@@ -32,13 +32,13 @@ type Batch struct {
 	ClassWeights []float32
 }
 
-// LossWeight is what Loss was divided by: the number of rows that count, or the sum of the weights of their classes.
+// LossWeight is what Loss was divided by: the number of rows that count, or the sum of the weights of their classes. A label that is no class weighs nothing.
 func (b *Batch) LossWeight() (sum float64) {
 	if b.ClassWeights == nil {
 		return b.count()
 	}
 	for _, label := range b.Labels {
-		if label >= 0 {
+		if label >= 0 && int(label) < len(b.ClassWeights) {
 			sum += float64(b.ClassWeights[label])
 		}
 	}

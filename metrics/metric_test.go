@@ -65,3 +65,11 @@ func TestMetricsThatDoNotFitAreErrors(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A label beyond the classes fails a training step. In a batch it weighs nothing, as it counts in no metric of classes.
+func TestALabelThatIsNoClassWeighsNothing(t *testing.T) {
+	b := metrics.Batch{Width: 2, Labels: []int32{0, 2, -1, 1}, ClassWeights: []float32{0.5, 3}, Outputs: make([]float32, 8)}
+	if got := b.LossWeight(); got != 3.5 {
+		t.Errorf("the loss weighs %v, want 3.5", got)
+	}
+}
