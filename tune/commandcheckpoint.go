@@ -62,7 +62,9 @@ func (t *jobTrial) saveCheckpoint(step int) error {
 	if err != nil || has == "" || has == c.seen {
 		return err
 	}
-	err = t.reporter.Checkpoint(step, func(dir string) error { return state.Copy(dir, c.dir) })
+	err = t.reporter.Checkpoint(step, func(dir string) error {
+		return state.Whole(dir, func() error { return state.Copy(dir, c.dir) })
+	})
 	if errors.Is(err, ErrStop) || errors.Is(err, ErrPause) { // the report's answer says so, too
 		return nil
 	}

@@ -159,7 +159,7 @@ func (c *carrier) save(ctx context.Context, step int) error {
 			return errors.Join(state.CopySince(dir, c.dir, c.first), state.CopySame(filepath.Join(dir, remote.UnchangedFolder), c.dir, c.first))
 		}
 	}
-	if err := c.search.Checkpoint(ctx, step, write); err != nil {
+	if err := c.search.Checkpoint(ctx, step, func(dir string) error { return state.Whole(dir, func() error { return write(dir) }) }); err != nil {
 		return err
 	}
 	c.seen = has

@@ -2,20 +2,16 @@ package remote
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	checkpoints "github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/tune/internal/state"
 )
 
 // partsFolder is where the files of another host are while they come, in the folder of the checkpoint.
@@ -110,7 +106,7 @@ func (g *gathered) finish() error {
 	if err := merge(g.dir, filepath.Join(g.dir, UnchangedFolder)); err != nil {
 		return err
 	}
-	return whole(g.dir)
+	return state.Check(g.dir, true)
 }
 
 func (x *Session) awaitPart(p *part) error {
@@ -252,84 +248,4 @@ func merge(to, from string) error {
 		return os.Rename(path, target)
 	})
 	return errors.Join(err, os.RemoveAll(from))
-}
-
-// whole checks that the newest checkpoint of a job (package checkpoint) in each place below dir has the files of all workers: they were removed if a newer
-// checkpoint was made while they were copied. Older ones that lack some are no longer complete: nobody can go on from them.
-func whole(dir string) error {
-	var places []string
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if err == nil && d.Name() == checkpoints.ManifestFile && !d.IsDir() {
-			places = append(places, filepath.Dir(filepath.Dir(name)))
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	slices.Sort(places)
-	for _, place := range slices.Compact(places) {
-		if !strings.HasPrefix(place, dir) { // of another program: not in a folder of its own
-			continue
-		}
-		if err := wholeIn(place); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func wholeIn(dir string) error {
-	place := checkpoints.Folder(dir)
-	defer place.Close()
-	steps, err := checkpoints.ListSteps(context.Background(), place)
-	if err != nil {
-		return err
-	}
-	steps = slices.DeleteFunc(steps, func(s checkpoints.Step) bool { return !s.Complete() })
-	for i, s := range steps {
-		missing, err := missingFile(dir, &s)
-		switch {
-		case err != nil:
-			return err
-		case missing == "":
-		case i == len(steps)-1:
-			return fmt.Errorf("the job's checkpoint after %d steps is not whole: %s is not there", s.Steps, missing)
-		default:
-			if err := os.Remove(filepath.Join(dir, filepath.FromSlash(s.Name(checkpoints.ManifestFile)))); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// missingFile is a file that the job's checkpoint should have and has not; "": none.
-func missingFile(dir string, s *checkpoints.Step) (string, error) {
-	text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(s.Name(checkpoints.ManifestFile))))
-	if err != nil {
-		return "", err
-	}
-	var m struct {
-		Workers int `json:"workers"`
-		checkpoints.Manifest
-	}
-	if err := json.Unmarshal(text, &m); err != nil {
-		return "", fmt.Errorf("%s: %w", s.Name(checkpoints.ManifestFile), err)
-	}
-	has := make(map[string]bool)
-	for _, name := range s.Files {
-		has[path.Base(name)] = true
-	}
-	for _, f := range m.Files {
-		if !has[f.Name] {
-			return f.Name, nil
-		}
-	}
-	for rank := range min(m.Workers, maxNumber) {
-		if name := checkpoints.WorkerFile(rank); !has[name] {
-			return name, nil
-		}
-	}
-	return "", nil
 }
