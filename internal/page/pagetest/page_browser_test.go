@@ -41,6 +41,7 @@ func TestPageInEachView(t *testing.T) {
 			p := open(t, chromium, newJob(4, 2), view)
 			p.WaitFor(`document.body.textContent.includes("worker 3 on d3 is slow")`)
 			p.WaitFor(`document.querySelectorAll("#timeline svg g.row path.part.compute[d^=M]").length === 4`)
+			p.WaitFor(`[...document.querySelectorAll("figure.chart")].some((c) => c.querySelector("h3").textContent === "Test top5" && c.querySelector("canvas"))`)
 			if wide := browser.Eval[int](p, `document.documentElement.scrollWidth`); wide > view.Width {
 				t.Errorf("the page is %d pixels wide, want at most %d", wide, view.Width)
 			}
