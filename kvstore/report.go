@@ -85,14 +85,16 @@ func (s *store) ReportStep(r StepReport) {
 }
 
 func (s *store) ReportEvaluation(e Evaluation) {
-	c := s.node.Recorder()
-	c.Set(telemetry.TestLoss, e.Loss)
-	c.Set(telemetry.TestAccuracy, e.Accuracy)
 	others := make([]telemetry.Score, len(e.Others))
 	for i, s := range e.Others {
 		others[i] = telemetry.Score(s)
 	}
-	c.SetScores(others)
+	c := s.node.Recorder()
+	c.SetTogether(func() {
+		c.Set(telemetry.TestLoss, e.Loss)
+		c.Set(telemetry.TestAccuracy, e.Accuracy)
+		c.SetScores(others)
+	})
 }
 
 func (s *store) ReportCheckpoint(took time.Duration) {

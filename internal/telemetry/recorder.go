@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"math"
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -13,6 +14,9 @@ type Recorder struct {
 	slots  [numSlots]slot
 	steps  lastSteps
 	scores atomic.Pointer[[]Score]
+
+	// Calls of SetTogether that have begun, and those that are done: while they differ a Record would have a part of what they set.
+	begun, done atomic.Uint64
 
 	mu         sync.Mutex // guards the rest
 	collectors []func(*Recorder)
@@ -80,6 +84,16 @@ func (r *Recorder) SetAt(m Metric, index int, x float64) {
 	}
 }
 
+// SetTogether calls set, which sets values that belong together: no Record has some of them without the others.
+func (r *Recorder) SetTogether(set func()) {
+	if r == nil {
+		return
+	}
+	r.begun.Add(1)
+	set()
+	r.done.Add(1)
+}
+
 // Observe counts a duration in StepBuckets or RoundBuckets: one bucket is added to, that of the least bound that holds it.
 func (r *Recorder) Observe(buckets Metric, seconds float64) {
 	for i, bound := range StepBounds {
@@ -138,6 +152,18 @@ func (r *Recorder) Values() Record {
 	for _, f := range collectors {
 		f(r)
 	}
+	for done := r.done.Load(); ; done = r.done.Load() {
+		r.read(&rec)
+		if r.begun.Load() == done {
+			return rec
+		}
+		runtime.Gosched()
+	}
+}
+
+// read reads all values that were ever set.
+func (r *Recorder) read(rec *Record) {
+	rec.Samples = rec.Samples[:0]
 	for m := range Metric(numMetrics) {
 		for i := range first[m+1] - first[m] {
 			if s := &r.slots[first[m]+i]; s.set.Load() {
@@ -148,5 +174,4 @@ func (r *Recorder) Values() Record {
 	if scores := r.scores.Load(); scores != nil {
 		rec.Scores = *scores
 	}
-	return rec
 }

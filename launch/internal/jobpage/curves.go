@@ -24,11 +24,14 @@ const (
 // curves are those of the page.
 type curves struct {
 	page.Curves
-	tested scores // of the newest evaluation that has its point
+	evaluations evaluations // that have their points
 }
 
-// scores are those of an evaluation, by line; NaN: not known.
-type scores map[string]page.Number
+// A past is what is known of a time that is over: values by line, and the scores that workers reported.
+type past struct {
+	values   map[string]page.Number
+	reported []report
+}
 
 // scoreLine is the line of a metric of one's own.
 func scoreLine(name string) string { return page.LineTestScore + "/" + name }
@@ -39,7 +42,8 @@ var lineMetrics = []telemetry.Metric{telemetry.Steps, telemetry.Examples, teleme
 
 // begin asks for the past: the whole job at its coarse points, then the last ten minutes.
 func (c *curves) begin(ctx context.Context, source Source, t *control.Telemetry) error {
-	*c = curves{page.Curves{Times: []int64{}, Lines: []page.Line{}}, nil}
+	*c = curves{Curves: page.Curves{Times: []int64{}, Lines: []page.Line{}}}
+	reported := map[int64][]report{}
 	workers, servers := []uint64{}, []uint64{}
 	all := 0
 	for _, n := range t.Nodes {
@@ -62,10 +66,10 @@ func (c *curves) begin(ctx context.Context, source Source, t *control.Telemetry)
 		if since < 0 || since == fine && fine <= t.SinceMillis && len(c.Times) > 0 {
 			continue // one answer had everything
 		}
-		points := map[int64]map[string]page.Number{}
-		at := func(time int64) map[string]page.Number {
+		points := map[int64]*past{}
+		at := func(time int64) *past {
 			if points[time] == nil {
-				points[time] = map[string]page.Number{}
+				points[time] = &past{values: map[string]page.Number{}}
 			}
 			return points[time]
 		}
@@ -83,47 +87,40 @@ func (c *curves) begin(ctx context.Context, source Source, t *control.Telemetry)
 			addServers(&s, ranks, at)
 		}
 		c.merge(points)
+		for time, p := range points {
+			reported[time] = p.reported
+		}
 	}
-	c.dropRepeatedTests()
+	c.addEvaluations(reported)
 	return nil
 }
 
-// dropRepeatedTests leaves of the test scores those points at which they change, and remembers the newest scores.
-func (c *curves) dropRepeatedTests() {
-	for at := range c.Times {
-		tested := scores{}
-		for _, l := range c.Lines {
-			if isScore(l.ID) && at < len(l.Values) {
-				tested[l.ID] = l.Values[at]
-			}
-		}
-		if c.isNew(tested) {
+// addEvaluations gives each evaluation of the past its point: the first time at which a worker reported it.
+func (c *curves) addEvaluations(reported map[int64][]report) {
+	for i, time := range c.Times {
+		found, ok := c.evaluations.find(reported[time])
+		if !ok {
 			continue
 		}
-		for _, l := range c.Lines {
-			if isScore(l.ID) && at < len(l.Values) {
-				l.Values[at] = nan
-			}
+		for line, v := range found {
+			c.line(line)[i] = v
 		}
 	}
 }
 
-// isNew reports whether scores are other than those before, which they replace then. Those that are not known say nothing.
-func (c *curves) isNew(tested scores) bool {
-	found := false
-	for line, v := range tested {
-		if before, ok := c.tested[line]; !math.IsNaN(float64(v)) && !(ok && same(float64(v), float64(before))) {
-			found = true
-		}
+// line are the values of a line at all times.
+func (c *curves) line(id string) page.Numbers {
+	at := slices.IndexFunc(c.Lines, func(l page.Line) bool { return l.ID == id })
+	if at < 0 {
+		at, _ = slices.BinarySearchFunc(c.Lines, id, func(l page.Line, id string) int { return strings.Compare(l.ID, id) })
+		c.Lines = slices.Insert(c.Lines, at, page.Line{ID: id})
 	}
-	if found {
-		c.tested = tested
+	l := &c.Lines[at]
+	for len(l.Values) < len(c.Times) {
+		l.Values = append(l.Values, nan)
 	}
-	return found
+	return l.Values
 }
-
-// same reports whether two values are one, of which the past is kept as float32.
-func same(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(math.Abs(a), math.Abs(b)) }
 
 func seriesOf(metrics []telemetry.Metric, nodes []uint64, since int64) control.Request {
 	q := control.Request{Op: control.OpSeries, NodeIDs: nodes, SinceMillis: since, Points: pastPoints}
@@ -134,10 +131,10 @@ func seriesOf(metrics []telemetry.Metric, nodes []uint64, since int64) control.R
 }
 
 // merge appends points; where they begin the older ones end.
-func (c *curves) merge(points map[int64]map[string]page.Number) {
+func (c *curves) merge(points map[int64]*past) {
 	times := []int64{}
-	for at, values := range points {
-		if len(values) > 0 {
+	for at, p := range points {
+		if len(p.values) > 0 || len(p.reported) > 0 {
 			times = append(times, at)
 		}
 	}
@@ -151,7 +148,7 @@ func (c *curves) merge(points map[int64]map[string]page.Number) {
 	}
 	c.cut(keep)
 	for _, at := range times {
-		c.append(&page.Point{Time: at, Values: points[at]})
+		c.append(&page.Point{Time: at, Values: points[at].values})
 	}
 }
 
@@ -162,13 +159,23 @@ func (c *curves) cut(n int) {
 	}
 }
 
-// append appends a point; one that is hardly newer than the last replaces it.
+// append appends a point; one that is hardly newer than the last replaces it, and keeps its evaluation unless it has one of its own.
 func (c *curves) append(p *page.Point) {
 	if n := len(c.Times); n > 0 && p.Time < c.Times[n-1]+pastMillis {
 		p.Time = c.Times[n-1]
+		hasScores := false
+		for line := range p.Values {
+			hasScores = hasScores || isScore(line)
+		}
 		for _, l := range c.Lines {
-			if _, ok := p.Values[l.ID]; !ok && isScore(l.ID) && n <= len(l.Values) && !math.IsNaN(float64(l.Values[n-1])) {
+			if !isScore(l.ID) || n > len(l.Values) || math.IsNaN(float64(l.Values[n-1])) {
+				continue
+			}
+			if _, ok := p.Values[l.ID]; !hasScores {
 				p.Values[l.ID] = l.Values[n-1]
+			} else if !ok {
+				// The page has the value of the point that is replaced: it is told that there is none.
+				p.Values[l.ID] = nan
 			}
 		}
 		c.cut(n - 1)
@@ -201,36 +208,39 @@ func isScore(line string) bool {
 	return line == page.LineTestLoss || line == page.LineTestAccuracy || strings.HasPrefix(line, page.LineTestScore+"/")
 }
 
-// thin drops every second point of the older half. The score of an evaluation moves to the next point, unless that has one.
+// thin drops every second point of the older half. An evaluation moves to the next point, unless that has one.
 func (c *curves) thin() {
 	half := len(c.Times) / 2
-	times := make([]int64, 0, len(c.Times))
 	kept := func(i int) bool { return i >= half || i%2 == 0 }
+	lines := []page.Numbers{}
+	for _, l := range c.Lines {
+		if isScore(l.ID) {
+			lines = append(lines, l.Values)
+		}
+	}
+	for i := range c.Times {
+		if kept(i) || slices.ContainsFunc(lines, func(values page.Numbers) bool { return !math.IsNaN(float64(values[i+1])) }) {
+			continue
+		}
+		for _, values := range lines {
+			values[i+1] = values[i]
+		}
+	}
+	n := 0
 	for i, at := range c.Times {
-		if kept(i) {
-			times = append(times, at)
+		if !kept(i) {
+			continue
 		}
-	}
-	for k := range c.Lines {
-		l := &c.Lines[k]
-		values := make(page.Numbers, 0, len(l.Values))
-		dropped := nan
-		for i, v := range l.Values {
-			if !kept(i) {
-				dropped = v
-				continue
-			}
-			if isScore(l.ID) {
-				v, dropped = known(v, dropped), nan
-			}
-			values = append(values, v)
+		c.Times[n] = at
+		for _, l := range c.Lines {
+			l.Values[n] = l.Values[i]
 		}
-		l.Values = values
+		n++
 	}
-	c.Times = times
+	c.cut(n)
 }
 
-// add makes the point of the newest values.
+// add makes the point of the newest values, and tells the update the scores of the newest evaluation.
 func (c *curves) add(t *control.Telemetry, u *page.Update, servers page.Members) *page.Point {
 	p := &page.Point{Time: t.NowMillis, Values: map[string]page.Number{}}
 	put := func(id string, v page.Number) {
@@ -240,36 +250,31 @@ func (c *curves) add(t *control.Telemetry, u *page.Update, servers page.Members)
 	}
 	put(page.LineLoss, u.Job.Loss)
 	values := newTable(t)
-	// Workers report the newest scores with each heartbeat; an evaluation is one point.
-	tested := scores{page.LineTestLoss: u.Job.TestLoss, page.LineTestAccuracy: u.Job.TestAccuracy}
-	for i, name := range t.Scores {
-		v := nan
-		for _, n := range t.Nodes {
-			if n.Role == control.Worker && n.State == control.NodeCounts {
-				v = known(v, values.indexed(n.Node, telemetry.TestScore, i))
-			}
-		}
-		tested[scoreLine(name)] = v
-	}
-	if c.isNew(tested) {
-		for line, v := range tested {
-			put(line, v)
-		}
-	}
 	put(page.LineLearningRate, u.Job.LearningRate)
 	put(page.LineExamples, u.Job.ExamplesASecond)
 	put(page.LineStepTime, meanOf(u.Workers.StepTime))
 	put(page.LineCompute, meanOf(u.Workers.Compute))
 	put(page.LineWait, meanOf(u.Workers.Wait))
 	put(page.LineData, meanOf(u.Workers.Data))
+	var reports []report
 	for _, n := range t.Nodes {
-		if n.Role == control.Worker && n.State == control.NodeCounts {
-			if v := values.of(n.Node)(telemetry.GradientNorm); !math.IsNaN(float64(v)) {
-				put(page.LineGradientNorm, v)
-				break
-			}
+		if n.Role != control.Worker || n.State != control.NodeCounts && n.State != control.NodeLeaving {
+			continue
 		}
+		of := values.of(n.Node)
+		if _, ok := p.Values[page.LineGradientNorm]; !ok && n.State == control.NodeCounts {
+			put(page.LineGradientNorm, of(telemetry.GradientNorm))
+		}
+		reports = append(reports, report{n.Node, newScores(of(telemetry.TestLoss), of(telemetry.TestAccuracy), t.Scores, func(i int) page.Number {
+			return values.indexed(n.Node, telemetry.TestScore, i)
+		})})
 	}
+	found, _ := c.evaluations.find(reports)
+	for line, v := range found {
+		put(line, v)
+	}
+	newest, _ := c.evaluations.newest()
+	u.Job.TestLoss, u.Job.TestAccuracy = newest.of(page.LineTestLoss), newest.of(page.LineTestAccuracy)
 	for i, rank := range servers.Rank {
 		if rank >= 0 && i < mostLines {
 			put(fmt.Sprintf("%s/%d", page.LineSent, rank), u.Servers.Sent[i])
@@ -355,21 +360,21 @@ func (x *series) points() (n int) {
 func (x *series) time(point int) int64 { return x.FromMillis + int64(point)*x.StepMillis }
 
 // addWorkers makes points of some workers' past. Sums are times scale: they stand for all.
-func addWorkers(s *control.Series, scale float64, at func(int64) map[string]page.Number) {
+func addWorkers(s *control.Series, scale float64, at func(int64) *past) {
 	x := newSeries(s)
 	for point := range x.points() {
-		values := at(x.time(point))
+		p := at(x.time(point))
 		put := func(id string, v float64) {
 			if !math.IsNaN(v) && !math.IsInf(v, 0) {
-				values[id] = page.Number(v)
+				p.values[id] = page.Number(v)
 			}
 		}
-		// All workers report the scores of an evaluation. One hears of them before the others: a mean would be another score.
-		for n := len(x.Nodes) - 1; n >= 0; n-- {
-			put(page.LineTestLoss, x.at(n, point, telemetry.TestLoss))
-			put(page.LineTestAccuracy, x.at(n, point, telemetry.TestAccuracy))
-			for i, name := range x.Scores {
-				put(scoreLine(name), x.score(n, point, i))
+		for n := range x.Nodes {
+			said := newScores(page.Number(x.at(n, point, telemetry.TestLoss)), page.Number(x.at(n, point, telemetry.TestAccuracy)), x.Scores, func(i int) page.Number {
+				return page.Number(x.score(n, point, i))
+			})
+			if len(said) > 0 {
+				p.reported = append(p.reported, report{x.Nodes[n].Node, said})
 			}
 		}
 		for id, m := range map[string]telemetry.Metric{page.LineLoss: telemetry.Loss,
@@ -393,10 +398,10 @@ func addWorkers(s *control.Series, scale float64, at func(int64) map[string]page
 }
 
 // addServers makes lines of the servers' bytes.
-func addServers(s *control.Series, ranks map[uint64]int32, at func(int64) map[string]page.Number) {
+func addServers(s *control.Series, ranks map[uint64]int32, at func(int64) *past) {
 	x := newSeries(s)
 	for point := 1; point < x.points(); point++ {
-		values := at(x.time(point))
+		values := at(x.time(point)).values
 		for n := range x.Nodes {
 			rank := ranks[x.Nodes[n].Node]
 			for name, m := range map[string]telemetry.Metric{page.LineSent: telemetry.SentBytes, page.LineReceived: telemetry.ReceivedBytes} {

@@ -55,7 +55,6 @@ func (a *answered) fill(t *control.Telemetry, s top.Snapshot, details bool) {
 		if w.State == control.NodeCounts || w.State == control.NodeLeaving {
 			a.Job.Workers++
 			a.Job.GlobalBatch = known(a.Job.GlobalBatch, of(telemetry.GlobalBatch))
-			a.Job.TestLoss, a.Job.TestAccuracy = known(a.Job.TestLoss, of(telemetry.TestLoss)), known(a.Job.TestAccuracy, of(telemetry.TestAccuracy))
 		}
 		if at := float64(of(telemetry.CheckpointTime)); at > 0 && !(at <= newest) {
 			newest = at
