@@ -330,11 +330,12 @@ func TestAJobsFolderFollowsItsTrialFromHostToHost(t *testing.T) {
 	j.Command = []string{"/bin/sh", "-c"}
 	reported := ""
 	j.CommandFor = func(command []string, a tune.Attempt) ([]string, error) {
-		// Rank 1 writes what it finds; rank 0 begins when that is there.
+		// Rank 1 writes what it finds; rank 0 begins when that is there, and ends before it.
 		script := `n=$(cat DIR/deep/n 2>/dev/null || echo 0)
 if [ $PARAGON_RANK = 1 ]; then
 	echo $n > DIR/seen.new; mv DIR/seen.new DIR/seen-NUMBER
-	while [ -d DIR -a ! -e DIR/over-NUMBER ]; do sleep 0.02; done
+	while [ ! -e DIR/over-NUMBER ]; do [ -d DIR ] || exit 1; sleep 0.02; done
+	sleep 1; [ -d DIR ]
 	exit
 fi
 was=$(cat DIR/host 2>/dev/null || echo $HERE); from=$n moved=0; [ $was = $HERE ] || moved=1

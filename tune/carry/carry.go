@@ -56,7 +56,13 @@ func Run(ctx context.Context, command []string, stdout, stderr io.Writer) (code 
 	}
 	over := c.share(ctx, stderr)
 	code, err = c.run(ctx, words, stdout, stderr)
-	over(code == 0 && err == nil)
+	well := code == 0 && err == nil
+	over(well)
+	if task, rank := c.search.Task(), c.search.Rank(); well && rank == task.Leader(rank) && task.Workers > 1 {
+		if err = c.search.Others(ctx); ctx.Err() != nil { // until then they use the folder
+			err = nil
+		}
+	}
 	closing := context.WithoutCancel(ctx)
 	if ctx.Err() == nil {
 		err = errors.Join(err, search.Done(closing, remote.Done{}))

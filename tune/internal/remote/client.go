@@ -242,6 +242,21 @@ func (c *Client) Await(ctx context.Context) (dir string, err error) {
 	return dir, nil
 }
 
+// Others waits until the other ranks on this host, whose first one calls it, have ended: they use the folder of Ready.
+func (c *Client) Others(ctx context.Context) error {
+	err := c.do(ctx, func() error {
+		m, err := c.ask(message{Others: &struct{}{}})
+		if err == nil && m.Kept == nil {
+			err = c.breaks("got another message, want that the other ranks have ended")
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("tune: trial %d rank %d: wait for the other ranks on its host: %w", c.task.Trial, c.rank, err)
+	}
+	return nil
+}
+
 // Done reports how the process ended, and closes the connection.
 func (c *Client) Done(ctx context.Context, d Done) error {
 	err := c.do(ctx, func() error {

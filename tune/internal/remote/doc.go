@@ -49,6 +49,11 @@
 //	→ {"await":{}}                       another rank
 //	← {"folder":{"dir":"/..."}}
 //
+// The first rank removes the folder when its command has ended. If that went well it first waits for the others on the host, which may still use it.
+//
+//	→ {"others":{}}                      the first rank on the host
+//	← {"kept":{}}                        when those that have connected have ended
+//
 // Where the first rank's connection closes before it has the folder and without done, the others wait for the end of the trial, as they do for a report.
 //
 // Where such a trial has several hosts, a checkpoint has the files of rank 0's host, and those that commands have written on the others. The first rank on each other host

@@ -33,6 +33,7 @@ type message struct {
 	Kept       *struct{}   `json:"kept,omitempty"`
 	Ready      *folder     `json:"ready,omitempty"`
 	Await      *struct{}   `json:"await,omitempty"`
+	Others     *struct{}   `json:"others,omitempty"`
 	Done       *Done       `json:"done,omitempty"`
 	Bye        *struct{}   `json:"bye,omitempty"`
 	Error      *failure    `json:"error,omitempty"`
@@ -283,7 +284,7 @@ func parse(line []byte) (message, error) {
 func (m *message) kinds() int {
 	n := 0
 	for _, there := range []bool{m.Hello != nil, m.Task != nil, m.Held != nil, m.Report != nil, m.Answer != nil, m.Checkpoint != nil, m.Folder != nil,
-		m.Written != nil, m.Kept != nil, m.Ready != nil, m.Await != nil, m.Done != nil, m.Bye != nil, m.Error != nil,
+		m.Written != nil, m.Kept != nil, m.Ready != nil, m.Await != nil, m.Others != nil, m.Done != nil, m.Bye != nil, m.Error != nil,
 		m.From != nil, m.Entry != nil, m.Piece != nil, m.End != nil, m.Whole != nil} {
 		if there {
 			n++

@@ -200,6 +200,47 @@ func TestOthersGetTheFolderOfRank0(t *testing.T) {
 	})
 }
 
+// The first rank on a host learns when the others there have ended, however they did. Those of other hosts do not matter.
+func TestTheFirstRankOnAHostWaitsForTheOthersThere(t *testing.T) {
+	two := task
+	two.Workers, two.PerHost = 4, 2
+	synctest.Test(t, func(t *testing.T) {
+		x, worker := pipesOf(t, two)
+		_, first := worker(0)
+		_, third := worker(2)
+		if err := first.Others(t.Context()); err != nil {
+			t.Errorf("before another one has connected: %v", err)
+		}
+		_, second := worker(1)
+		conn, _ := worker(3)
+		for _, tc := range []struct {
+			leader *Client
+			end    func() error
+		}{{first, func() error { return second.Done(t.Context(), Done{}) }}, {third, conn.Close}} {
+			waited := make(chan error, 1)
+			go func() { waited <- tc.leader.Others(t.Context()) }()
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			select {
+			case err := <-waited:
+				t.Errorf("a first rank was answered while the other one was there: %v", err)
+			default:
+			}
+			if err := tc.end(); err != nil {
+				t.Error(err)
+			}
+			if err := <-waited; err != nil {
+				t.Errorf("after the other one has ended: %v", err)
+			}
+		}
+		x.Close()
+		if err := first.Others(t.Context()); err == nil {
+			t.Error("after the trial: got no error")
+		}
+		x.server.serving.Wait()
+	})
+}
+
 // await is a client's Await, and how it ends.
 func await(t *testing.T, c *Client) (ended chan error) {
 	ended = make(chan error, 1)

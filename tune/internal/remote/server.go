@@ -355,6 +355,8 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 			answer = message{Kept: &struct{}{}}
 		case m.Await != nil:
 			answer = x.awaitFolder(x.task.Leader(rank))
+		case m.Others != nil && rank == x.task.Leader(rank):
+			answer = x.awaitOthers(rank)
 		case m.Done != nil:
 			x.mu.Lock()
 			x.left[rank] = *m.Done
@@ -385,6 +387,23 @@ func (x *Session) awaitFolder(leader int) message {
 		}
 		x.changed.Wait()
 	}
+}
+
+// awaitOthers waits until the ranks that share a host with its first one, and have connected, have ended.
+func (x *Session) awaitOthers(leader int) message {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for !x.over {
+		waits := false
+		for rank := range x.present {
+			waits = waits || rank != leader && x.task.Leader(rank) == leader
+		}
+		if !waits {
+			return message{Kept: &struct{}{}}
+		}
+		x.changed.Wait()
+	}
+	return refuseText("the trial has ended")
 }
 
 // isThrough ends the waits for a rank: for reports of rank 0, and for the folder of the first rank on a host.
