@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/nn"
 )
 
@@ -147,7 +148,8 @@ func (e *earlyStop) judge(ctx context.Context, r *run, scores *Scores) error {
 	}
 	e.state.Worse++
 	if e.check(); e.stopped && r.rank == 0 {
-		r.trainer.cfg.Logger.Info(fmt.Sprintf("no better %s in %d evaluations: the run ends early", e.cfg.Metric, e.state.Worse), "best", e.state.Best, "after steps", e.state.Steps)
+		r.trainer.cfg.Logger.Info(fmt.Sprintf("no better %s in %s: the run ends early; the best was %.6g after %s",
+			e.cfg.Metric, plural.Of(e.state.Worse, "evaluation"), e.state.Best, plural.Of(e.state.Steps, "step")))
 	}
 	return nil
 }

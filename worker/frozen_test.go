@@ -151,7 +151,7 @@ func TestTheTableOfAnImportSaysWhatWasLeftOut(t *testing.T) {
 	if err := worker.WriteImported(&b, done, program); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"loaded from the file", "skipped: as they were", "conv.weight, fc.weight", "bn.weight [4], in the file [3]", "frozen: not trained"} {
+	for _, want := range []string{"loaded from the file", "skipped: as they were", "conv.weight, fc.weight", "bn.weight ([4], in the file [3])", "frozen: not trained"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, b.String())
 		}

@@ -39,16 +39,18 @@ func WriteImported(w io.Writer, done *checkpoint.Imported, program *nn.Program) 
 	table := metrics.Table{Columns: []string{"what", "arrays", "names"}}
 	row := func(what string, names []string) {
 		if len(names) > 0 {
-			table.Row(what, len(names), firstOf(names))
+			table.Row(what, len(names), firstOf(names, 6))
 		}
 	}
 	table.Row("loaded from the file", len(done.Loaded), "")
 	row("skipped: as they were", done.Skipped)
-	var other []string
+	var other []string // with shapes, so that fewer fit into a line
 	for _, m := range done.Mismatched {
-		other = append(other, fmt.Sprintf("%s %v, in the file %v", m.Name, m.Model, m.File))
+		other = append(other, fmt.Sprintf("%s (%v, in the file %v)", m.Name, m.Model, m.File))
 	}
-	row("of another shape: as they were", other)
+	if len(other) > 0 {
+		table.Row("of another shape: as they were", len(other), firstOf(other, 3))
+	}
 	row("in the file only: not used", done.Unused)
 	var frozen []string
 	for _, p := range program.Frozen() {
@@ -60,8 +62,7 @@ func WriteImported(w io.Writer, done *checkpoint.Imported, program *nn.Program) 
 }
 
 // firstOf lists the first names.
-func firstOf(names []string) string {
-	const shown = 6
+func firstOf(names []string, shown int) string {
 	text := strings.Join(names[:min(len(names), shown)], ", ")
 	if more := len(names) - shown; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
