@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/patterns"
 	"github.com/paragon-train/paragon/internal/plural"
 	"github.com/paragon-train/paragon/internal/shown"
@@ -63,11 +65,13 @@ func Import(ctx context.Context, from string, into []Array) (unused []string, er
 }
 
 // ImportPart is Import of a part of a model, to train it further on another task: names may differ, and arrays may keep the values that they have. An
-// array that is neither in the file nor skipped is an error, and so is a pattern or a rule that matches nothing.
+// array that is neither in the file nor skipped is an error, and so is a pattern or a rule that matches nothing. Such errors, and those of files that are
+// missing, damaged or no safetensors, are kvstore.ErrFinal: no restart can mend them.
 func ImportPart(ctx context.Context, from string, into []Array, cfg ImportConfig) (_ *Imported, err error) {
+	defer func() { err = finalImport(err) }()
 	skip, err := patterns.New("ImportConfig.Skip", cfg.Skip)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint: import %s: %w", from, err)
+		return nil, exitreport.Final(exitreport.Usage, fmt.Errorf("checkpoint: import %s: %w", from, err))
 	}
 	m, err := openModel(ctx, from)
 	if err != nil {
@@ -75,8 +79,9 @@ func ImportPart(ctx context.Context, from string, into []Array, cfg ImportConfig
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	fail := func(err error) (*Imported, error) { return nil, fmt.Errorf("checkpoint: import %s: %w", m.from, err) }
+	refuse := func(err error) (*Imported, error) { return fail(exitreport.Final(exitreport.Usage, err)) }
 	if err := m.rename(cfg.Rename); err != nil {
-		return fail(err)
+		return refuse(err)
 	}
 	done := &Imported{From: m.from}
 	wanted := map[string]bool{}
@@ -111,13 +116,13 @@ func ImportPart(ctx context.Context, from string, into []Array, cfg ImportConfig
 	done.Unused = append(done.Unused, m.leftOut...)
 	switch unused := skip.Unused(); {
 	case len(unused) > 0:
-		return fail(fmt.Errorf("ImportConfig.Skip: %q matches no name of the model or of the file; the model's are such as %s", unused[0], some(namesOf(into))))
+		return refuse(fmt.Errorf("ImportConfig.Skip: %q matches no name of the model or of the file; the model's are such as %s", unused[0], some(namesOf(into))))
 	case len(missing) > 0:
 		besides := ""
 		if len(done.Unused) > 0 {
 			besides = ", and has " + some(done.Unused) + ", which the model lacks"
 		}
-		return fail(fmt.Errorf("%s: %w: the file lacks %s of the model%s. If the file has the same under other names, rename them (ImportConfig.Rename); if arrays are to keep their own values, skip them (ImportConfig.Skip)",
+		return refuse(fmt.Errorf("%s: %w: the file lacks %s of the model%s. If the file has the same under other names, rename them (ImportConfig.Rename); if arrays are to keep their own values, skip them (ImportConfig.Skip)",
 			some(missing), ErrNoTensor, plural.Of(len(missing), "array"), besides))
 	case len(mismatched) > 0 && !cfg.IgnoreMismatched:
 		x := mismatched[0]
@@ -125,7 +130,7 @@ func ImportPart(ctx context.Context, from string, into []Array, cfg ImportConfig
 		if n := len(mismatched) - 1; n > 0 {
 			more = fmt.Sprintf(", and %s more", plural.Of(n, "array"))
 		}
-		return fail(fmt.Errorf("%s: got shape %v, want %v%s: another head, or another model. To let such arrays keep their own values, skip them by name (ImportConfig.Skip), or all that have another shape (ImportConfig.IgnoreMismatched)",
+		return refuse(fmt.Errorf("%s: got shape %v, want %v%s: another head, or another model. To let such arrays keep their own values, skip them by name (ImportConfig.Skip), or all that have another shape (ImportConfig.IgnoreMismatched)",
 			shown.Name(x.Name), x.File, x.Model, more))
 	}
 	done.Mismatched = mismatched
@@ -141,6 +146,19 @@ func ImportPart(ctx context.Context, from string, into []Array, cfg ImportConfig
 		done.Loaded = append(done.Loaded, to.Name)
 	}
 	return done, nil
+}
+
+// finalImport marks an error of an import that another try would meet again. Others, such as those of a network, stay as they are.
+func finalImport(err error) error {
+	switch {
+	case errors.Is(err, ErrDamaged):
+		return exitreport.Final(exitreport.Damaged, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return exitreport.Final(exitreport.MissingFile, err)
+	case errors.Is(err, ErrPickle), errors.Is(err, ErrScheme):
+		return exitreport.Final(exitreport.Usage, err)
+	}
+	return err
 }
 
 // rename gives arrays other names.

@@ -251,7 +251,7 @@ type Checkpoints interface {
 }
 
 // Leave ends a worker's part in the job: with Close if err is nil or ErrRemoved, so that the others go on, else with Abort. It returns err,
-// joined with the error of Close or Abort:
+// joined with the error of Close or Abort. If err has ErrFinal in its chain, launch hears of it as by Final:
 //
 //	defer func() { err = kvstore.Leave(kv, err) }()
 func Leave(s Store, err error) error {
@@ -260,6 +260,9 @@ func Leave(s Store, err error) error {
 		return s.Close()
 	case errors.Is(err, ErrRemoved):
 		return errors.Join(err, s.Close())
+	}
+	if errors.Is(err, ErrFinal) {
+		err = Final(err)
 	}
 	return errors.Join(err, s.Abort(err))
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrFinal is in the chain of errors that no restart can mend: a wrong setting, a folder with another run's checkpoints, a checkpoint of another model.
-// Create and worker.Fit tell launch of such an error when they return it; for a program's own errors Final does. When the process then ends with a
+// Create and worker.Fit tell launch of such an error when they return it, and Leave of one that it is given; for a program's own errors Final does. When the process then ends with a
 // code other than 0, launch starts neither it nor the job again, whatever --restarts, --rejoin and --on-worker-loss say, and ends the job with that
 // code. (A worker that has not joined the running job yet ends alone: the others go on.)
 var ErrFinal = exitreport.ErrFinal

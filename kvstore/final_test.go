@@ -2,6 +2,7 @@ package kvstore_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"testing"
@@ -40,7 +41,10 @@ func TestFinalErrorsAreTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer kv.Close()
+	defer func() {
+		err := kvstore.Leave(kv, fmt.Errorf("--freeze: %w", exitreport.Final(exitreport.Usage, errors.New("matches nothing"))))
+		want("an error that ends the worker's part", err, exitreport.Usage)
+	}()
 	if got := exitreport.Take(path); got != (exitreport.Report{}) {
 		t.Errorf("after a store was made: got report %+v, want none: the program has gone on", got)
 	}

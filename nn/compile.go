@@ -8,6 +8,7 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
 	"github.com/paragon-train/paragon/internal/compute/translate"
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/paragon-train/paragon/internal/pool"
 	"gorgonia.org/gorgonia"
@@ -89,12 +90,14 @@ func (c *Config) Validate() error {
 // the leaves' own. After an error the program to share with, and those that share with it already, are as before. A leaf's value must not be replaced (gorgonia.Let) while a program uses
 // it. For a GPU the values of leaves are moved to memory that it can copy from: to share values between a GPU and a CPU program, compile
 // for the GPU first.
+//
+// An error that follows from the graph and cfg alone, such as a pattern of Config.Freeze that matches nothing, is kvstore.ErrFinal: no restart can mend it.
 func Compile(root *gorgonia.Node, cfg Config) (*Program, error) {
 	if root == nil {
 		return nil, errors.New("nn: compile: the root is nil")
 	}
 	if err := cfg.Validate(); err != nil {
-		return nil, err
+		return nil, exitreport.Final(exitreport.Usage, err)
 	}
 	prog := &Program{outputs: make(map[*gorgonia.Node]*plan.Value)}
 	if err := prog.open(cfg); err != nil {
@@ -138,10 +141,45 @@ func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 	if alike != nil {
 		var err error
 		if cfg, err = alike.config(cfg); err != nil {
-			return err
+			return exitreport.Final(exitreport.Usage, err)
 		}
 	}
 	cfg.DType = cfg.DType.on(p.device)
+	if err := p.lower(root, cfg, alike); err != nil {
+		return exitreport.Final(exitreport.Usage, err)
+	}
+	if err := checkMemory(p.plan, alike != nil); err != nil {
+		return err
+	}
+	logSlow(p.plan, p.graph)
+	var err error
+	if p.host, err = newHost(p.plan, p.graph, cfg.Share, p.device.gpu); err != nil {
+		return err
+	}
+	p.padding = p.plan.Padding(p.host, &p.examples)
+	p.findLabels()
+	if p.device.gpu {
+		err = p.onGPU(cfg)
+	} else {
+		err = p.onCPU(cfg)
+	}
+	if err != nil {
+		return err
+	}
+	if cfg.Share != nil {
+		err = p.showShared()
+	} else {
+		op.RegistryOf(p.graph).Use()
+	}
+	if err == nil && !cfg.Inference && alike == nil {
+		blocks := p.host.Blocks
+		p.shared.trained = &trained{params: p.plan.Params, grads: p.host.Grads, block: blocks[len(blocks)-1], seed: cfg.Seed, dtype: cfg.DType, freeze: cfg.Freeze}
+	}
+	return err
+}
+
+// lower makes the plan. Its errors follow from the graph and the configuration alone.
+func (p *Program) lower(root *gorgonia.Node, cfg Config, alike *trained) error {
 	request, err := newRequest(root, cfg, p.device)
 	if err != nil {
 		return err
@@ -166,36 +204,7 @@ func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
 			return err
 		}
 	}
-	if err := checkMemory(p.plan, alike != nil); err != nil {
-		return err
-	}
-	if err := checkLone(p.plan); err != nil {
-		return err
-	}
-	logSlow(p.plan, p.graph)
-	if p.host, err = newHost(p.plan, p.graph, cfg.Share, p.device.gpu); err != nil {
-		return err
-	}
-	p.padding = p.plan.Padding(p.host, &p.examples)
-	p.findLabels()
-	if p.device.gpu {
-		err = p.onGPU(cfg)
-	} else {
-		err = p.onCPU(cfg)
-	}
-	if err != nil {
-		return err
-	}
-	if cfg.Share != nil {
-		err = p.showShared()
-	} else {
-		op.RegistryOf(p.graph).Use()
-	}
-	if err == nil && !cfg.Inference && alike == nil {
-		blocks := p.host.Blocks
-		p.shared.trained = &trained{params: p.plan.Params, grads: p.host.Grads, block: blocks[len(blocks)-1], seed: cfg.Seed, dtype: cfg.DType, freeze: cfg.Freeze}
-	}
-	return err
+	return checkLone(p.plan)
 }
 
 func (p *Program) onCPU(cfg Config) (err error) {

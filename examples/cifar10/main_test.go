@@ -278,6 +278,7 @@ func TestRefusesByName(t *testing.T) {
 		{[]string{"--checkpoint-dir", "ftp://host/x", "--max-steps", "1"}, "want a path, file:///path or one of"},
 		{[]string{"--download"}, "--download needs --data"},
 		{[]string{"--data", "/nowhere"}, "/nowhere"},
+		{[]string{"--freeze", "nothing*"}, `--freeze: "nothing*" matches no parameter`},
 		{[]string{"--out", "/dev/null/out"}, "--out"},
 	} {
 		if err := cifar10(t, append([]string{"--out", t.TempDir()}, test.flags...)...); err == nil || !strings.Contains(err.Error(), test.want) {
@@ -366,6 +367,12 @@ func TestErrorsThatNoRestartCanMendAreTold(t *testing.T) {
 	if err := cifar10(t, "--epochs", "1", "--out", t.TempDir(), "--checkpoint-dir", used); err != nil {
 		t.Fatal(err)
 	}
+	pickle, damaged := filepath.Join(used, "model.pth"), filepath.Join(used, "model.safetensors")
+	for path, text := range map[string]string{pickle: "\x80\x02}q", damaged: "{}"} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if got := exitreport.Take(report); got.Cause != "" {
 		t.Errorf("a run that went well: got %+v, want none", got)
 	}
@@ -381,6 +388,15 @@ func TestErrorsThatNoRestartCanMendAreTold(t *testing.T) {
 		{exitreport.NoResume, []string{"--checkpoint-dir", used, "--resume", "--resume-step", "7"}},
 		{exitreport.NoResume, []string{"--checkpoint-dir", used, "--resume", "--width", "4"}},
 		{exitreport.Usage, []string{"--kvstore", "dist_fast"}},
+		{exitreport.Usage, []string{"--threads", "99999999"}},
+		{exitreport.Usage, []string{"--freeze", "nothing*"}},
+		{exitreport.Usage, []string{"--freeze", "["}},
+		{exitreport.Usage, []string{"--init-from", used, "--width", "4"}},
+		{exitreport.Usage, []string{"--init-from", used, "--init-skip", "nothing*"}},
+		{exitreport.Usage, []string{"--init-from", used, "--init-skip", "["}},
+		{exitreport.Usage, []string{"--init-from", used, "--init-rename", "nothing*=*"}},
+		{exitreport.Usage, []string{"--init-from", pickle}},
+		{exitreport.Damaged, []string{"--init-from", damaged}},
 	} {
 		err := cifar10(t, append([]string{"--out", t.TempDir()}, tc.flags...)...)
 		if got := exitreport.Take(report); err == nil || got.Cause != tc.cause || got.Text != err.Error() {

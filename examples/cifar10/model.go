@@ -60,7 +60,7 @@ func compile(s settings, rank int) (training []*nn.Program, evaluation *nn.Progr
 		}
 		program, err := nn.Compile(m.loss, nn.Config{Device: device, DType: dtype, Threads: s.threads, Seed: uint64(rank*len(s.devices) + d), Freeze: s.freeze})
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, nil, flagged(err)
 		}
 		training = append(training, program)
 	}

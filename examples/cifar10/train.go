@@ -147,10 +147,10 @@ func (s *settings) initialise(ctx context.Context, program *nn.Program, store kv
 	return worker.WriteImported(os.Stdout, done, program)
 }
 
-// flagged names flags where an import names fields.
+// flagged names flags where an import or a compilation names fields.
 func flagged(err error) error {
 	text := err.Error()
-	told := strings.NewReplacer("ImportConfig.Skip", "--init-skip", "ImportConfig.Rename", "--init-rename", "ImportConfig.IgnoreMismatched", "--init-ignore-mismatched").Replace(text)
+	told := strings.NewReplacer("Config.Freeze", "--freeze", "ImportConfig.Skip", "--init-skip", "ImportConfig.Rename", "--init-rename", "ImportConfig.IgnoreMismatched", "--init-ignore-mismatched").Replace(text)
 	return flagError{err, told}
 }
 

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"gorgonia.org/gorgonia"
@@ -73,6 +74,14 @@ func list(to *[]string) func(string) error {
 		return nil
 	}
 }
+
+// flagged is an error of a compilation or an import that names flags in place of fields.
+type flagged struct{ error }
+
+var flagNames = strings.NewReplacer("Config.Freeze", "--freeze", "ImportConfig.Skip", "--init-skip", "ImportConfig.Rename", "--init-rename", "ImportConfig.IgnoreMismatched", "--init-ignore-mismatched")
+
+func (e flagged) Error() string { return flagNames.Replace(e.error.Error()) }
+func (e flagged) Unwrap() error { return e.error }
 
 const maxBatch = 1 << 16 // more is a slip of the pen
 
@@ -157,7 +166,7 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	threads := worker.DefaultThreads(1)
 	program, err := nn.Compile(loss, nn.Config{Device: devices[0], DType: dtype, Threads: threads, Freeze: s.freeze})
 	if err != nil {
-		return nil, err
+		return nil, flagged{err}
 	}
 	defer program.Close()
 	evaluation, err := nn.Compile(loss, nn.Config{Device: devices[0], DType: dtype, Threads: threads, Inference: true, Share: program, Outputs: gorgonia.Nodes{logits}})
@@ -169,7 +178,7 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	if store.Rank() == 0 && s.initFrom != "" { // NewTrainer brings the model to the other workers
 		done, err := worker.ImportPart(ctx, program, s.initFrom, s.importing)
 		if err != nil {
-			return nil, fmt.Errorf("--init-from: %w", err)
+			return nil, fmt.Errorf("--init-from: %w", flagged{err})
 		}
 		fmt.Printf("Loaded the model from %s\n", done.From)
 		if err := worker.WriteImported(os.Stdout, done, program); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/testing/digits"
 	"github.com/paragon-train/paragon/internal/testing/metricstest"
+	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/worker"
 )
 
@@ -75,8 +76,13 @@ func TestFineTunesAPartOfAModel(t *testing.T) {
 		t.Error(err)
 	}
 	with.importing.Skip = nil
-	if _, err := train(t.Context(), with); err == nil || !strings.Contains(err.Error(), "--init-from: ") {
-		t.Errorf("without the other layers: got error %v", err)
+	if _, err := train(t.Context(), with); !errors.Is(err, kvstore.ErrFinal) || !strings.HasPrefix(err.Error(), "--init-from: ") || !strings.Contains(err.Error(), "(--init-skip)") {
+		t.Errorf("without the other layers: got error %v, want one that no restart can mend and that names flags", err)
+	}
+	frozen := with
+	frozen.freeze = []string{"nothing*"}
+	if _, err := train(t.Context(), frozen); !errors.Is(err, kvstore.ErrFinal) || !strings.Contains(err.Error(), "--freeze: ") {
+		t.Errorf("a pattern that matches nothing: got error %v, want one that no restart can mend and that names the flag", err)
 	}
 	with.initFrom = ""
 	if _, err := train(t.Context(), with); err == nil || !strings.Contains(err.Error(), "need --init-from") {
