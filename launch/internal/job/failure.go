@@ -77,8 +77,11 @@ func (c *core) failed(n *Node) {
 	if c.first == nil {
 		c.standstill.failedAfter(c.now)
 		c.failure = c.reported // it was reported before anybody ended: so this end follows from it
-		c.error(fmt.Sprintf("%s on %s failed: %s%s; stopping the others", n.Name(), n.Host, n.Exit, c.beforeComplete(n)),
-			joblog.ProcessFailed.Of(n.logged(), "exit", n.Exit.String()))
+		text := fmt.Sprintf("%s on %s failed: %s%s", n.Name(), n.Host, n.Exit, c.beforeComplete(n))
+		if f := c.failure; f != nil && f.Code == control.NodeError && f.Process != n.process { // another one's error, told before n ended for it
+			text = c.failure.String()
+		}
+		c.error(text+"; stopping the others", joblog.ProcessFailed.Of(n.logged(), "exit", n.Exit.String()))
 		c.enter(settling)
 		for _, o := range c.nodes { // the culprit may be one without which the job went on at first
 			if (o.lost || o.Role == roleServer) && c.blames(o) {

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -79,7 +80,11 @@ func (c *core) nextStage() {
 		if len(c.set.Workers) > 1 && !c.formed && !c.anyWorkerPresent() {
 			c.warnOnce("all workers are done, and none has joined the job; " + howToJoin)
 		}
-		c.info("all workers are done; stopping servers and scheduler, which did not end by themselves", joblog.JobStopping.With())
+		text := "all workers are done; stopping servers and scheduler, which did not end by themselves"
+		if !slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Role != roleWorker && !n.ended }) {
+			text = "all workers of the job are done; stopping those that had not joined it yet"
+		}
+		c.info(text, joblog.JobStopping.With())
 		for _, n := range c.nodes {
 			n.stopped = n.stopped || !n.ended
 		}
