@@ -94,12 +94,14 @@ func (s *store) awaitLoad(ctx context.Context, verb, name string, leader NodeID)
 // smallAtOnce is how many small keys are loaded at one time. Each takes the time of its messages, with backups those of three processes.
 const smallAtOnce = 64
 
-// forKeys calls do for all keys, for small ones at the same time, until one fails. Larger ones come one after the other, which bounds the memory.
+// forKeys calls do for all keys, for small ones at the same time, until one fails or ctx ends. Larger ones come one after the other, which bounds the memory.
+// Without an error do has been called for all of them.
 func forKeys(ctx context.Context, keys []*key, do func(ctx context.Context, k *key) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(smallAtOnce)
 	for _, k := range keys {
-		if ctx.Err() != nil {
+		if err := ctx.Err(); err != nil { // where a key has failed the group has its error
+			group.Go(func() error { return fmt.Errorf("kvstore: load: %w", err) })
 			break
 		}
 		if k.form == wire.FormDense && k.small() {
