@@ -14,11 +14,11 @@ func TestALoadThatIsCutOffFails(t *testing.T) {
 	keys := make([]*key, 3*smallAtOnce)
 	for i := range keys {
 		keys[i] = &key{s: s, form: wire.FormDense, size: 1, shards: make([]wire.ShardPlace, 1)}
-		if i%2 == 1 { // one that is loaded by itself
+		if i%2 == 1 { // one that is loaded alone
 			keys[i].size = 2 * smallValues
 		}
 	}
-	for _, at := range []int{0, 1, len(keys) / 2} { // in the call of the key of this number
+	for _, at := range []int{1, len(keys)/2 + 1} { // in the call of the key of this number, which is loaded alone
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make([]bool, len(keys))
 		err := forKeys(ctx, keys, func(_ context.Context, k *key) error {

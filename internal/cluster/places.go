@@ -20,6 +20,9 @@ func (n *Node) Places(ctx context.Context, from uint64) (wire.Places, error) {
 		if _, err := n.ask(ctx, 0, &wire.ReadPlaces{Node: uint64(n.id), From: next}, &got, true); err != nil {
 			return wire.Places{}, fmt.Errorf("cluster: read placement from key %d: %w", next, err)
 		}
+		if err := checkPlaces(&got, next); err != nil {
+			return wire.Places{}, fmt.Errorf("cluster: read placement from key %d: %w", next, err)
+		}
 		if next != from && got.Placement != all.Placement { // it changed between two answers
 			all, next = wire.Places{}, from
 			continue
@@ -34,6 +37,28 @@ func (n *Node) Places(ctx context.Context, from uint64) (wire.Places, error) {
 		}
 		next = got.Next
 	}
+}
+
+// checkPlaces checks that an answer has the places of all keys from one on to its Next, in order: each key has shards, which are numbered from 0. Then no table of them
+// is larger than what has come, whatever keys the answer names.
+func checkPlaces(got *wire.Places, from uint64) error {
+	key, shard := from, uint32(0) // of the place that may come next
+	for i, p := range got.Places {
+		if p.Key == key+1 && shard > 0 {
+			key, shard = p.Key, 0
+		}
+		if p.Key != key || p.Shard != shard {
+			return fmt.Errorf("place %d of the answer: got key %d shard %d, want key %d shard %d", i, p.Key, p.Shard, key, shard)
+		}
+		shard++
+	}
+	if shard > 0 {
+		key++
+	}
+	if got.Next != key {
+		return fmt.Errorf("the answer ends before key %d, want before key %d: it has no places of others", got.Next, key)
+	}
+	return nil
 }
 
 // Filled reports to the scheduler that backups of this server's shards have the whole state, or no longer have it. ErrMoved is in the error's chain if
