@@ -271,3 +271,71 @@ func TestClock(t *testing.T) {
 	c.Beat(2, 100_800*ms, 100_700*ms, 7)
 	want("an answer before the question", 9010*ms, 50*ms)
 }
+
+// What a record has of an index is that index's.
+func TestIndicesAreKeptApart(t *testing.T) {
+	h := NewHistory(begin, time.Second)
+	for second := range 4 {
+		x := float64(second)
+		h.Add(after(x), 1, rec(Sample{SentBytes, 0, x}, Sample{SentBytes, 1, 10 * x}, Sample{GPULoad, 0, .5}, Sample{GPULoad, 1, .25}, Sample{GPULoad, 255, 9}))
+	}
+	h.Add(after(3), 2, rec(Sample{SentBytes, 1, 7}))
+	for _, tc := range []struct {
+		c     Column
+		want  float64
+		total float64
+	}{{Column{SentBytes, 0}, 3, 3}, {Column{SentBytes, 1}, 30, 37}, {Column{GPULoad, 0}, .5, .5}, {Column{GPULoad, 1}, .25, .25}} {
+		if got, total := h.Newest(1, tc.c), h.Total(tc.c); got != tc.want || total != tc.total {
+			t.Errorf("%v[%d]: got %g, in all %g, want %g, %g", tc.c.Metric, tc.c.Index, got, total, tc.want, tc.total)
+		}
+	}
+	if got := h.Newest(3, Column{SentBytes, 0}); !math.IsNaN(got) {
+		t.Errorf("of a process that is not known: got %g", got)
+	}
+	s := h.Span(after(3), time.Time{}, []Metric{SentBytes}, nil, 0)
+	if len(s.Columns) != 2 || len(s.Nodes) != 2 {
+		t.Fatalf("got columns %v of nodes %v, want two of each", s.Columns, s.Nodes)
+	}
+	for i, values := range h.Values(s, 1) {
+		wantPoints(t, s.Columns[i].Metric.String(), values, []float64{0, 0, 0}[0], []float64{1, 10}[i], []float64{2, 20}[i])
+	}
+}
+
+func TestAnAgeIsThatOfTheNewestRecord(t *testing.T) {
+	h := NewHistory(begin, time.Second)
+	h.Add(after(2), 1, rec(Sample{Steps, 0, 1}))
+	for at, want := range map[float64]time.Duration{1: 0, 2: 0, 5: 3 * time.Second} {
+		if age, known := h.Age(after(at), 1); age != want || !known {
+			t.Errorf("at %g s: got %v, %t, want %v", at, age, known, want)
+		}
+	}
+	if age, known := h.Age(after(5), 2); age != 0 || known {
+		t.Errorf("of a process that is not known: got %v, %t", age, known)
+	}
+}
+
+// A counter that grows fast keeps its differences, also where a gap was at the end of what is kept.
+func TestACounterKeepsItsDifferences(t *testing.T) {
+	h := NewHistory(begin, time.Second)
+	const rate = 1e6
+	for second := range 3000 {
+		if second < 148 || second > 160 {
+			h.Add(after(float64(second)), 1, rec(Sample{SentBytes, 0, 1e12 + rate*float64(second)}))
+		}
+	}
+	for _, most := range []int{0, 600, 10} {
+		s, got := points(h, after(2999), 2400, 1, SentBytes, most)
+		want := map[int]int{0: 599, 600: 599, 10: 10}[most]
+		if s.Step != time.Second || len(got) != want {
+			t.Fatalf("at most %d: got %d points every %v, want %d every second", most, len(got), s.Step, want)
+		}
+		for i, v := range got {
+			if want := 1e12 + rate*float64(2999-len(got)+i); math.Abs(v-want) > 64 {
+				t.Fatalf("point %d of %d is %f, want %f", i, len(got), v, want)
+			}
+		}
+	}
+	if s, got := points(h, after(2999), 0, 1, SentBytes, 0); s.Step != CoarseStep || len(got) != 100 {
+		t.Errorf("of all: got %d points every %v, want 100 every %v", len(got), s.Step, CoarseStep)
+	}
+}

@@ -119,3 +119,51 @@ func TestLastStepsWhileTheyAreAdded(t *testing.T) {
 		t.Errorf("at the end there are %d steps, want %d", n, MaxSteps)
 	}
 }
+
+// The scheduler knows the steps of a process's newest record.
+func TestLastStepsAreThoseOfTheNewestRecord(t *testing.T) {
+	h := NewHistory(begin, time.Second)
+	h.Add(after(1), 1, &Record{Steps: []Step{madeStep(1)}})
+	h.Add(after(2), 1, &Record{Steps: []Step{madeStep(1), madeStep(2)}})
+	if got := h.LastSteps(1); !slices.Equal(got, []Step{madeStep(1), madeStep(2)}) {
+		t.Errorf("got %v, want two steps", got)
+	}
+	if got := h.LastSteps(2); got != nil {
+		t.Errorf("of a process that is not known: got %v", got)
+	}
+}
+
+// Numbers from 1 and times from 0 are taken.
+func TestTheFirstStepsAreDecoded(t *testing.T) {
+	for _, steps := range [][]Step{{{Number: 1}}, {{Number: 1}, {Number: 2, End: 5, Total: time.Microsecond}}, {{Number: 7, End: 3}, {Number: 8, End: 3}}} {
+		got, err := Decode((&Record{Steps: steps}).Append(nil))
+		if err != nil || !slices.Equal(got.Steps, steps) {
+			t.Errorf("got %v, %v, want %v", got.Steps, err, steps)
+		}
+	}
+	good := (&Record{Steps: []Step{{Number: 7, End: 3}, {Number: 8, End: 5}}}).Append(nil)
+	for at, what := range map[int]string{4 + stepsHead: "an end before 0", 4 + stepsHead + stepBytes: "a newest step that is not the newest"} {
+		b := slices.Clone(good)
+		if b[at] += 4; at > 4+stepsHead {
+			b[at] = 1
+		}
+		if r, err := Decode(b); err == nil {
+			t.Errorf("%s: got %v, want an error", what, r.Steps)
+		}
+	}
+}
+
+// A step that is being written, or was replaced by a newer one meanwhile, is left out with those before it.
+func TestAStepThatIsBeingWrittenIsLeftOut(t *testing.T) {
+	var r Recorder
+	for range 10 {
+		r.AddStep(Step{})
+	}
+	for _, number := range []uint64{0, 6 + ringSteps} {
+		r.steps.ring[6].number.Store(number)
+		steps := r.Record().Steps
+		if len(steps) != 4 || steps[0].Number != 7 || steps[3].Number != 10 {
+			t.Errorf("slot of step 6 has number %d: got %v, want steps 7 to 10", number, steps)
+		}
+	}
+}

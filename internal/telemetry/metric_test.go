@@ -2,9 +2,14 @@ package telemetry
 
 import (
 	"bytes"
+	"fmt"
 	"math"
+	"os"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // The vocabulary is whole: names are there once, and a Recorder has room for all of it.
@@ -141,5 +146,59 @@ func BenchmarkAdd(b *testing.B) {
 	var r Recorder
 	for b.Loop() {
 		r.Add(StepSeconds, 1.5)
+	}
+}
+
+// The vocabulary is read by schedulers, launchers and dashboards of other builds: numbers, names, kinds and widths stay. What is new is appended.
+func TestTheVocabularyIsTheGoldenOne(t *testing.T) {
+	golden, err := os.ReadFile("testdata/metrics.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	for _, m := range Metrics() {
+		i, _ := m.Info()
+		fmt.Fprintf(&text, "%d %v %s of", m, m, []string{"gauge", "counter"}[i.Kind])
+		for k, role := range []string{"worker", "server"} {
+			if i.Roles&(1<<k) != 0 {
+				text.WriteString(" " + role)
+			}
+		}
+		if i.Label != "" {
+			fmt.Fprintf(&text, ", %d by %s", i.Width, i.Label)
+		}
+		if i.Kept {
+			text.WriteString(", kept")
+		}
+		text.WriteString("\n")
+		if got, ok := ByName(m.String()); !ok || got != m {
+			t.Errorf("the metric with the name %v is %d, %t, want %d", m, got, ok, m)
+		}
+	}
+	if diff := cmp.Diff(string(golden), text.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if m, ok := ByName(""); ok {
+		t.Errorf("metric %d has no name", m)
+	}
+	if want := [...]float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}; StepBounds != want {
+		t.Errorf("the bounds of buckets are %v, want %v", StepBounds, want)
+	}
+	if want := [...]string{"tcp", "tls", "memory", "unix"}; Transports != want {
+		t.Errorf("the transports are %v, want %v", Transports, want)
+	}
+}
+
+// A duration is counted in the bucket of the least bound that holds it, and in none above all.
+func TestADurationHasOneBucket(t *testing.T) {
+	for i, bound := range StepBounds {
+		for seconds, want := range map[float64]int{bound: i, bound * 1.001: i + 1} {
+			var r Recorder
+			r.Observe(RoundBuckets, seconds)
+			samples := r.Record().Samples
+			if want < len(StepBounds) && !slices.Equal(samples, []Sample{{RoundBuckets, uint8(want), 1}}) || want == len(StepBounds) && len(samples) != 0 {
+				t.Errorf("%g s: got %v, want one in bucket %d", seconds, samples, want)
+			}
+		}
 	}
 }
