@@ -40,7 +40,7 @@ type slot struct {
 func NewClient(addr string, cfg Config) *Client {
 	cfg = cfg.withDefaults()
 	if cfg.Connections <= 0 {
-		cfg.Connections = connectionsTo(addr)
+		cfg.Connections = cfg.connectionsTo(addr)
 	}
 	c := &Client{
 		addr: addr, cfg: cfg,

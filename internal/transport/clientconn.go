@@ -41,7 +41,8 @@ func (k *call) end() {
 type clientConn struct {
 	addr string
 	nc   net.Conn
-	by   lender // nc, if it is one
+	by   lender  // nc, if it is one
+	keys wearing // nc, if it is one
 	w    *frameWriter
 	dead chan struct{} // closed by kill
 
@@ -56,14 +57,26 @@ type clientConn struct {
 func newClientConn(addr string, nc net.Conn, count traffic) *clientConn {
 	cc := &clientConn{addr: addr, nc: nc, dead: make(chan struct{}), pending: make(map[uint32]*call)}
 	cc.by, _ = nc.(lender)
+	cc.keys, _ = nc.(wearing)
 	cc.w = newFrameWriter(nc, cc.dead, false, count)
 	return cc
 }
 
+// A wearing connection has keys that may seal so much and no more.
+type wearing interface{ spent() bool }
+
+// usable reports whether new calls may use the connection. One whose keys are spent is retired: it is closed when its last call has ended.
 func (cc *clientConn) usable() bool {
+	worn := cc.keys != nil && cc.keys.spent()
 	cc.mu.Lock()
-	defer cc.mu.Unlock()
-	return cc.err == nil && !cc.retired
+	cc.retired = cc.retired || worn
+	usable := cc.err == nil && !cc.retired
+	empty := worn && len(cc.pending) == 0
+	cc.mu.Unlock()
+	if empty {
+		cc.kill(errors.New("its keys are spent"))
+	}
+	return usable
 }
 
 // register adds the call to the pending map. It must come before the first byte of the request, or an early answer would find no call.

@@ -35,9 +35,10 @@ func frameTime(n int) time.Duration { return stall + time.Duration(n>>16)*time.S
 const fewCores = 4
 
 // connectionsTo returns the default number of connections to a peer at addr. Within a host of few cores more connections only mean more bytes in
-// transit than the caches hold, and early frames that wait for late ones.
-func connectionsTo(addr string) int {
-	if host, _, err := net.SplitHostPort(addr); err == nil && net.ParseIP(host).IsLoopback() && runtime.GOMAXPROCS(0) <= fewCores {
+// transit than the caches hold, and early frames that wait for late ones. Under TLS each connection has goroutines that seal and open, so more of them use more
+// processors.
+func (cfg Config) connectionsTo(addr string) int {
+	if host, _, err := net.SplitHostPort(addr); err == nil && net.ParseIP(host).IsLoopback() && cfg.Identity == nil && runtime.GOMAXPROCS(0) <= fewCores {
 		return 1
 	}
 	return 4

@@ -27,7 +27,13 @@ func TestConnectionsWithinAHostAreFewOnFewCores(t *testing.T) {
 		}
 		c.Close()
 	}
-	c := NewClient("127.0.0.1:9000", Config{Connections: 3})
+	runtime.GOMAXPROCS(2)
+	c := NewClient("127.0.0.1:9000", Config{Identity: new(Identity)})
+	if got := len(c.slots); got != 4 {
+		t.Errorf("under TLS: got %d connections, want 4: they seal at the same time", got)
+	}
+	c.Close()
+	c = NewClient("127.0.0.1:9000", Config{Connections: 3})
 	if got := len(c.slots); got != 3 {
 		t.Errorf("got %d connections, want the 3 asked for", got)
 	}

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -175,6 +176,59 @@ func TestACallGivenUpInTheMiddleOfItsRequestOwnsItsMemoryAgain(t *testing.T) {
 			t.Errorf("the next call: %v", err)
 		}
 	})
+}
+
+// A receiver that stops for ten seconds, in the middle of a frame, loses no connection and no call.
+func TestAReceiverThatStopsForTenSecondsLosesNothing(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			n := faultnet.New(1)
+			ln, err := n.Host("s").Listen("s:7000")
+			if err != nil {
+				t.Fatal(err)
+			}
+			server, client := Config{}, Config{Connections: 1}
+			if secure {
+				server, client = secured(t, server, client)
+			}
+			want := pattern(3, 8<<20)
+			stopped := false
+			serve(t, ln, &handler{buffer: func(_ *Request, n int) ([]byte, error) {
+				if !stopped {
+					stopped = true
+					time.Sleep(10 * time.Second) // the connection is not read meanwhile
+				}
+				return make([]byte, n), nil
+			}, serve: func(_ context.Context, r *Request) (Response, error) {
+				if !bytes.Equal(r.Payload, want) {
+					t.Error("a payload came out changed")
+				}
+				return Response{Message: &wire.Ack{}}, nil
+			}}, server)
+			var dials atomic.Int32
+			client.Network = networkFunc(func(ctx context.Context, addr string) (net.Conn, error) {
+				dials.Add(1)
+				return n.Host("c").Dial(ctx, addr)
+			})
+			c := NewClient("s:7000", client)
+			defer c.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			start := time.Now()
+			var calls sync.WaitGroup
+			for range 3 {
+				calls.Go(func() {
+					if _, err := c.Call(ctx, &wire.Push{}, &wire.Ack{}, nil, want); err != nil {
+						t.Errorf("TLS %t: %v", secure, err)
+					}
+				})
+			}
+			calls.Wait()
+			if took := time.Since(start); took < 10*time.Second || took > 12*time.Second || dials.Load() != 1 {
+				t.Errorf("TLS %t: took %v over %d connections, want 10 s over one", secure, took, dials.Load())
+			}
+		})
+	}
 }
 
 // A peer that vanished silently costs one deadline, not all of them.

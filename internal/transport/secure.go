@@ -8,34 +8,101 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/paragon-train/paragon/internal/identity"
 	"github.com/paragon-train/paragon/internal/telemetry"
 )
 
+const (
+	// sealedBytes is how much plaintext is sealed before it is written: one call of the system writes 16 records of TLS, which are still in a
+	// core's cache.
+	sealedBytes = 256 << 10
+	// heldBytes is the most that waits sealed. More than sealedBytes can only be answers to a peer that asks for new keys again and again.
+	heldBytes = 1 << 20
+	// recordBytes is the plaintext of a full record of TLS.
+	recordBytes = 16 << 10
+	// recordsOfKeys is how many records one direction of a connection may carry before new calls take a new connection. With one key AES-GCM may seal
+	// 2^24.5 of them (RFC 8446, 5.5), and package tls never changes keys by itself.
+	recordsOfKeys = 1 << 24
+)
+
 // An Identity says who a process of a job is: a key with a certificate of the job's own authority. Package launch makes them,
 // cluster.FromEnv reads them.
 type Identity = identity.Identity
 
-// A secureConn is a connection whose ends have met by TLS 1.3 and whose bytes travel in records (records.go).
+// A secureConn is a connection under TLS 1.3.
+//
+// For package tls a write that ran into its deadline is the end of the connection; here deadlines are how a writer looks up from a peer that does not read.
+// So tls writes into memory, which takes all at once (heldConn), and what it has sealed goes from there to the connection, each time from where the last
+// write stopped.
 type secureConn struct {
-	net.Conn // the one underneath
-
-	reading sync.Mutex // held by Read
-	in      recordReader
+	*tls.Conn
+	under *heldConn
 
 	writing sync.Mutex // held by writes
-	out     recordWriter
+	small   []byte     // pieces that share a record
+
+	out atomic.Int64 // records sealed
+	in  atomic.Int64 // records opened, at least
 }
 
-func newSecureConn(nc net.Conn, in, out *recordKey) *secureConn {
-	return &secureConn{Conn: nc, in: recordReader{r: nc, key: in}, out: recordWriter{write: nc.Write, key: out}}
+// A heldConn is what package tls reads from and writes to. After hold it keeps what is written, until flush.
+type heldConn struct {
+	net.Conn
+
+	mu   sync.Mutex
+	held bool
+	buf  []byte
+	at   int // what of buf is written
+}
+
+func (c *heldConn) hold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = true
+}
+
+// Write implements net.Conn for package tls. It never waits once the handshake is over.
+func (c *heldConn) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.held {
+		return c.Conn.Write(b)
+	}
+	if len(c.buf)-c.at+len(b) > heldBytes {
+		return 0, errors.New("TLS: the peer asks for new keys faster than it reads")
+	}
+	c.buf = append(c.buf, b...)
+	return len(b), nil
+}
+
+// flush writes what is held, from where the last flush stopped. One goroutine at a time flushes.
+func (c *heldConn) flush() error {
+	for {
+		c.mu.Lock()
+		out := c.buf[c.at:]
+		if len(out) == 0 {
+			c.buf, c.at = c.buf[:0], 0
+			c.mu.Unlock()
+			return nil
+		}
+		c.mu.Unlock()
+		n, err := c.Conn.Write(out) // Write may append meanwhile: behind out, or elsewhere
+		c.mu.Lock()
+		c.at += n
+		c.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // secureToServer runs the TLS handshake of the dialling end. The server ends it, because it checks the client's certificate last.
 func secureToServer(nc net.Conn, cfg *tls.Config) (net.Conn, error) {
-	c := tls.Client(nc, cfg)
+	under := &heldConn{Conn: nc}
+	c := tls.Client(under, cfg)
 	err := c.Handshake()
 	if err == nil {
 		_, err = io.ReadFull(c, make([]byte, 1))
@@ -43,31 +110,25 @@ func secureToServer(nc net.Conn, cfg *tls.Config) (net.Conn, error) {
 	if err != nil {
 		return nil, secureError(err)
 	}
-	fromClient, fromServer, err := recordKeys(c.ConnectionState())
-	if err != nil {
-		return nil, secureError(err)
-	}
-	return newSecureConn(nc, fromServer, fromClient), nil
+	under.hold()
+	return &secureConn{Conn: c, under: under}, nil
 }
 
-// secureToClient runs the TLS handshake of the accepting end. The client says nothing after it before it has the byte that ends it, so package tls has
-// read no byte of a record.
+// secureToClient runs the TLS handshake of the accepting end.
 func secureToClient(nc net.Conn, cfg *tls.Config) (conn net.Conn, role string, err error) {
-	c := tls.Server(nc, cfg)
+	under := &heldConn{Conn: nc}
+	c := tls.Server(under, cfg)
 	if err := c.Handshake(); err != nil {
 		return nil, "", secureError(err)
 	}
 	if role, err = identity.RoleOf(c.ConnectionState()); err != nil {
 		return nil, "", fmt.Errorf("%w: %w", ErrAuth, err)
 	}
-	fromClient, fromServer, err := recordKeys(c.ConnectionState())
-	if err != nil {
-		return nil, "", secureError(err)
-	}
 	if _, err := c.Write([]byte{1}); err != nil {
 		return nil, "", secureError(err)
 	}
-	return newSecureConn(nc, fromClient, fromServer), role, nil
+	under.hold()
+	return &secureConn{Conn: c, under: under}, role, nil
 }
 
 // secureError separates a handshake that one of the ends refused from a connection that broke.
@@ -81,14 +142,20 @@ func secureError(err error) error {
 
 func (c *secureConn) transport() int { return telemetry.TLS } // for trafficOf
 
-// Close closes the connection. It sends nothing before that; frames have lengths, so none can be cut off unnoticed.
-func (c *secureConn) Close() error { return c.Conn.Close() }
+// spent reports whether the connection's keys have done their work: no new calls belong on it.
+func (c *secureConn) spent() bool { return max(c.out.Load(), c.in.Load()) >= recordsOfKeys }
+
+// Close closes the connection. It sends nothing before that, as package tls would, waiting for a peer that does not read; frames have lengths, so none can be cut
+// off unnoticed.
+func (c *secureConn) Close() error { return c.under.Conn.Close() }
 
 // Read implements net.Conn.
 func (c *secureConn) Read(p []byte) (int, error) {
-	c.reading.Lock()
-	defer c.reading.Unlock()
-	return c.in.Read(p)
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.in.Add(1)
+	}
+	return n, err
 }
 
 // Write returns when all of b has been written.
@@ -103,7 +170,54 @@ func (c *secureConn) Write(b []byte) (int, error) {
 func (c *secureConn) writeVector(rest *net.Buffers) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	return c.out.writeVector((*[][]byte)(rest))
+	for {
+		if err := c.under.flush(); err != nil || len(*rest) == 0 {
+			return err
+		}
+		for sealed := 0; sealed < sealedBytes && len(*rest) > 0; {
+			n, err := c.seal(rest, sealedBytes-sealed)
+			if err != nil {
+				return err
+			}
+			sealed += n
+		}
+	}
+}
+
+// seal seals the first piece, of a large one at most so many bytes, or the first small pieces, which share a record.
+func (c *secureConn) seal(rest *net.Buffers, most int) (n int, err error) {
+	p := (*rest)[0]
+	if len(p) < recordBytes {
+		c.small = c.small[:0]
+		for _, p := range *rest {
+			if len(c.small)+len(p) > recordBytes {
+				break
+			}
+			c.small = append(c.small, p...)
+		}
+		p = c.small
+	}
+	p = p[:min(len(p), most)]
+	c.out.Add(int64(1 + len(p)/recordBytes))
+	if len(p) > 0 {
+		_, err = c.Conn.Write(p)
+	}
+	consume((*[][]byte)(rest), len(p))
+	return len(p), err
+}
+
+// consume takes the first n bytes out of v, and with them the empty pieces before the next byte.
+func consume(v *[][]byte, n int) {
+	for len(*v) > 0 {
+		first := &(*v)[0]
+		if n < len(*first) {
+			*first = (*first)[n:]
+			return
+		}
+		n -= len(*first)
+		*first = nil
+		*v = (*v)[1:]
+	}
 }
 
 // withdraw does nothing: the peer does not read the caller's memory.

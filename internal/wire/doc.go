@@ -27,7 +27,7 @@ package wire
 
 // Version is the version of the frame format and of all messages. Processes of two versions refuse each other when they connect: a message that gets a
 // field takes a new version, once per release.
-const Version = 3
+const Version = 4
 
 // Limits. A frame beyond them is an error, found before memory is allocated for it.
 const (
