@@ -22,7 +22,7 @@ type forgetful struct{ joining bool }
 
 func (f forgetful) Serve(ctx context.Context, r *transport.Request) (transport.Response, error) {
 	m := wire.New(r.Kind)
-	if err := m.DecodeHead(r.Head); err != nil {
+	if err := wire.DecodeHead(m, r.Head); err != nil {
 		return transport.Response{}, err
 	}
 	switch m := m.(type) {

@@ -529,11 +529,11 @@ func TestAGradientThatIsSentAgainIsLentAnew(t *testing.T) {
 // FuzzPush: whatever a process of the host asks the leader for, it gets an answer, and what the request took is given back.
 func FuzzPush(f *testing.F) {
 	r := newRig(nil, nil)
-	f.Add(byte(wire.KindPush), r.push(10, 0).AppendHead(nil), 4*rigValues, true)
-	f.Add(byte(wire.KindPush), r.push(12, 3).AppendHead(nil), 4*rigValues, false)
+	f.Add(byte(wire.KindPush), wire.AppendHead(nil, r.push(10, 0)), 4*rigValues, true)
+	f.Add(byte(wire.KindPush), wire.AppendHead(nil, r.push(12, 3)), 4*rigValues, false)
 	half := r.push(10, 1)
 	half.Codec, half.AnswerCodec = wire.CodecFloat16, wire.CodecBFloat16
-	f.Add(byte(wire.KindPush), half.AppendHead(nil), 2*rigValues, true)
+	f.Add(byte(wire.KindPush), wire.AppendHead(nil, half), 2*rigValues, true)
 	f.Add(byte(wire.KindPushMany), []byte{1, 0, 0, 0}, 8, false)
 	f.Fuzz(func(t *testing.T, kind byte, head []byte, payload int, all bool) {
 		if uint(payload) > 1<<16 {

@@ -324,7 +324,7 @@ func (c *call) decode(r *transport.Request) error {
 	if r.Kind != wire.KindPush {
 		return transport.Refuse(wire.CodeUnsupported, 0, "host sums: got a %v, want a push", r.Kind)
 	}
-	return c.push.DecodeHead(r.Head)
+	return wire.DecodeHead(&c.push, r.Head)
 }
 
 // Drop implements transport.Handler.

@@ -31,7 +31,7 @@ func (s *scheduler) Drop(*transport.Request) {}
 func (s *scheduler) Serve(ctx context.Context, r *transport.Request) (transport.Response, error) {
 	s.asked.Add(1)
 	var m wire.Control
-	if err := m.DecodeHead(r.Head); err != nil {
+	if err := wire.DecodeHead(&m, r.Head); err != nil {
 		return transport.Response{}, err
 	}
 	answer, err := s.answer(ctx, m.Request)

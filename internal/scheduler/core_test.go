@@ -140,7 +140,7 @@ func FuzzCore(f *testing.F) {
 			if e.Message == nil {
 				continue
 			}
-			head := e.Message.AppendHead(nil)
+			head := wire.AppendHead(nil, e.Message)
 			b = append(append(b, byte(e.Message.Kind()), byte(seed), byte(len(head))), head[:min(len(head), 255)]...)
 		}
 		f.Add(b)
@@ -151,7 +151,7 @@ func FuzzCore(f *testing.F) {
 		for request := uint64(1); len(b) > 3; request++ {
 			kind, pause, n := wire.Kind(b[0]), b[1], min(int(b[2]), len(b)-3)
 			m := wire.New(kind)
-			if m != nil && m.DecodeHead(b[3:3+n]) == nil {
+			if m != nil && wire.DecodeHead(m, b[3:3+n]) == nil {
 				now = now.Add(time.Duration(pause) * 50 * time.Millisecond)
 				k.take(c.Step(Event{At: now, Request: request, Message: m}))
 			}
@@ -236,7 +236,7 @@ func TestPlansCoverKeysOfAnySizeAndFitTheirFrame(t *testing.T) {
 		}
 		k := p.declare(&wire.Declare{Form: wire.FormDense, Rule: 1, Size: n, Name: fmt.Sprint(i)}, "w", 1).(*wire.KeyPlan)
 		checkPlan(t, k)
-		if got := len(k.AppendHead(nil)); got > wire.MaxHead {
+		if got := len(wire.AppendHead(nil, k)); got > wire.MaxHead {
 			t.Fatalf("%d values: a plan of %d bytes, want at most %d", n, got, wire.MaxHead)
 		}
 		rows, rowLen := 1+rng.Uint64N(1<<20), 1+rng.Uint64N(64)

@@ -99,8 +99,8 @@ func (p *planner) declare(d *wire.Declare, by string, generation uint64) wire.Me
 		k.Shards = p.deal(d.Size/d.RowLen, d.RowLen, d.Whole)
 	}
 	h := fnv.New64a()
-	h.Write((&wire.Ack{Generation: p.hash}).AppendHead(nil))
-	h.Write(k.AppendHead(nil))
+	h.Write(wire.AppendHead(nil, &wire.Ack{Generation: p.hash}))
+	h.Write(wire.AppendHead(nil, k))
 	p.hash = h.Sum64()
 	k.Hash = p.hash
 	at := &placed{plan: k, table: d.Table, by: by}

@@ -371,7 +371,7 @@ func (s *shell) Serve(ctx context.Context, r *transport.Request) (transport.Resp
 	if m == nil {
 		return transport.Response{}, transport.Refuse(wire.CodeUnsupported, 0, "a message of %v is not known", r.Kind)
 	}
-	if err := m.DecodeHead(r.Head); err != nil {
+	if err := wire.DecodeHead(m, r.Head); err != nil {
 		return transport.Response{}, err
 	}
 	if err := admit(r.Peer, m); err != nil {

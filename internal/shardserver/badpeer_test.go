@@ -69,7 +69,7 @@ func TestASumSpeaksForItsHostAlone(t *testing.T) {
 	}
 	// A list that says it is longer than the message is an error before there is memory for it.
 	m, _ := sum(10, 11)
-	head := m.AppendHead(nil)
+	head := wire.AppendHead(nil, m)
 	for _, n := range []uint32{0, 1, 3, wire.MaxContributors + 1, 1e9, math.MaxUint32} {
 		binary.LittleEndian.PutUint32(head[len(head)-2*57-4-8:], n)
 		req := &transport.Request{Kind: wire.KindPush, Head: head}

@@ -202,7 +202,7 @@ func (c *call) prepare(r *transport.Request, n int) error {
 			return refuse(wire.CodeUnauthorised, "a %s may not ask for a %v", r.Peer, r.Kind)
 		}
 	}
-	if err := head.DecodeHead(r.Head); err != nil {
+	if err := wire.DecodeHead(head, r.Head); err != nil {
 		return err
 	}
 	return c.check(r.Kind, n)

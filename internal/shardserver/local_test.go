@@ -51,7 +51,7 @@ func TestLocalAnswersAsAServerDoes(t *testing.T) {
 			t.Errorf("%s: got error %v, want %v", step.what, err, wantErr)
 			continue
 		}
-		if wantErr == nil && (!slices.Equal(answer.AppendHead(nil), wantHead.AppendHead(nil)) || !slices.Equal(got, wantData)) {
+		if wantErr == nil && (!slices.Equal(wire.AppendHead(nil, answer), wire.AppendHead(nil, wantHead)) || !slices.Equal(got, wantData)) {
 			t.Errorf("%s: got %+v with %v, want %+v with %v", step.what, answer, got, wantHead, wantData)
 		}
 	}

@@ -60,7 +60,7 @@ func origin(rank int, key uint64, seq uint64) wire.Origin {
 
 // call serves one request and returns the answer and its payload.
 func (r *rig) call(ctx context.Context, m wire.Message, payload []byte) (wire.Message, []byte, error) {
-	req := &transport.Request{Kind: m.Kind(), Head: m.AppendHead(nil), Remote: &net.TCPAddr{}}
+	req := &transport.Request{Kind: m.Kind(), Head: wire.AppendHead(nil, m), Remote: &net.TCPAddr{}}
 	if len(payload) > 0 {
 		b, err := r.s.Buffer(req, len(payload))
 		if err != nil {
@@ -81,7 +81,7 @@ func (r *rig) call(ctx context.Context, m wire.Message, payload []byte) (wire.Me
 	}
 	// The message belongs to the call; take a copy through its bytes.
 	answer := wire.New(resp.Message.Kind())
-	if err := answer.DecodeHead(resp.Message.AppendHead(nil)); err != nil {
+	if err := wire.DecodeHead(answer, wire.AppendHead(nil, resp.Message)); err != nil {
 		r.t.Errorf("%v: its answer: %v", m.Kind(), err)
 	}
 	out := slices.Concat(resp.Payload...)

@@ -343,7 +343,7 @@ func TestSteadyPushPullAllocatesNothing(t *testing.T) {
 	round := uint64(0)
 	step := func() {
 		m.Round, m.Seq = round, round+1
-		req.Head = m.AppendHead(req.Head[:0])
+		req.Head = wire.AppendHead(req.Head[:0], m)
 		req.Value = nil
 		b, err := r.s.Buffer(req, len(payload))
 		if err != nil {

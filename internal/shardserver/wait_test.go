@@ -16,7 +16,7 @@ import (
 )
 
 func newRequest(m wire.Message) *transport.Request {
-	return &transport.Request{Kind: m.Kind(), Head: m.AppendHead(nil)}
+	return &transport.Request{Kind: m.Kind(), Head: wire.AppendHead(nil, m)}
 }
 
 // start serves a request in the background; the channel gets its error.
@@ -249,15 +249,15 @@ func FuzzRequest(f *testing.F) {
 		&wire.AwaitShard{Origin: origin(0, 0, 0)},
 		&wire.Heartbeat{},
 	} {
-		f.Add(uint8(m.Kind()), m.AppendHead(nil), b)
-		f.Add(uint8(m.Kind()), m.AppendHead(nil), []byte(nil))
-		f.Add(uint8(m.Kind()), m.AppendHead(nil)[1:], b[1:])
+		f.Add(uint8(m.Kind()), wire.AppendHead(nil, m), b)
+		f.Add(uint8(m.Kind()), wire.AppendHead(nil, m), []byte(nil))
+		f.Add(uint8(m.Kind()), wire.AppendHead(nil, m)[1:], b[1:])
 	}
 	top := &wire.Push{Origin: origin(0, 5, 1), Codec: wire.CodecTopK, N: 9, WaitMillis: 1}
-	f.Add(uint8(top.Kind()), top.AppendHead(nil), []byte{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x3f, 4})
+	f.Add(uint8(top.Kind()), wire.AppendHead(nil, top), []byte{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x3f, 4})
 	many, b := together(partOf(0, 0, 0, true, 1, 2), partOf(0, 9, 0, true, 1), part{top, []byte{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x3f, 4}}, partOf(0, 0, 2, false, 1, 2))
-	f.Add(uint8(many.Kind()), many.AppendHead(nil), b)
-	f.Add(uint8(many.Kind()), many.AppendHead(nil), b[1:])
+	f.Add(uint8(many.Kind()), wire.AppendHead(nil, many), b)
+	f.Add(uint8(many.Kind()), wire.AppendHead(nil, many), b[1:])
 	f.Fuzz(func(t *testing.T, kind uint8, head, payload []byte) {
 		s := New(Config{MaxShards: 8, MaxBytes: 1 << 16, MaxWait: time.Microsecond, CatchUp: time.Microsecond, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		r := &rig{t, s}

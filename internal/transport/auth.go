@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-
-	"github.com/paragon-train/paragon/internal/wire"
 )
 
 // Before the first frame both ends of a connection prove that they hold the job's secret:
@@ -27,6 +25,10 @@ import (
 // Identity; the offer of shared memory within a host (auto_linux.go). So a peer without the secret never gets its certificate parsed or
 // memory mapped. The proofs cover the flags, so an attacker in the middle cannot switch TLS off.
 const (
+	// Version is that of the handshake, of what follows it, and of all frames. Processes of two versions refuse each other by it. It goes up with
+	// wire.Version, and when the bytes around frames change: in version 4 TLS took the place of records of our own.
+	Version = 4
+
 	helloSize = 40
 	proofSize = sha256.Size
 
@@ -35,7 +37,7 @@ const (
 
 func newHello(flags byte) (h [helloSize]byte) {
 	copy(h[:], "PRGN")
-	h[4], h[5] = wire.Version, flags
+	h[4], h[5] = Version, flags
 	rand.Read(h[8:]) // never fails
 	return h
 }
@@ -43,7 +45,7 @@ func newHello(flags byte) (h [helloSize]byte) {
 // checkHello checks the peer's hello. Of another version only the first five bytes are known.
 func checkHello(h []byte) error {
 	paragon := string(h[:4]) == "PRGN"
-	if paragon && h[4] != wire.Version {
+	if paragon && h[4] != Version {
 		return versionError(h[4])
 	}
 	if !paragon || h[5]&^helloTLS|h[6]|h[7] != 0 {
@@ -57,7 +59,7 @@ type versionError byte
 
 func (e versionError) Error() string {
 	return fmt.Sprintf("%v: it speaks version %d of Paragon's protocol and this process version %d: build launch and all programs of the job from the same version of Paragon",
-		ErrVersion, byte(e), wire.Version)
+		ErrVersion, byte(e), Version)
 }
 
 func (e versionError) Is(target error) bool { return target == ErrVersion || target == ErrAuth }

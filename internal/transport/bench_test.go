@@ -44,7 +44,7 @@ func (h *steady) Serve(_ context.Context, r *Request) (Response, error) {
 		return Response{Message: theAck}, nil
 	}
 	var p wire.Pull
-	if err := p.DecodeHead(r.Head); err != nil {
+	if err := wire.DecodeHead(&p, r.Head); err != nil {
 		return Response{}, err
 	}
 	return Response{Message: &wire.Value{N: p.Round}, Payload: [][]byte{h.out[:p.Round]}}, nil

@@ -298,7 +298,7 @@ func (k *call) readAnswer(br *frameReader, h wire.Header, scratch []byte) ([]byt
 func (k *call) decodeHead(h wire.Header, head []byte) error {
 	if h.Kind == wire.KindNack && k.answer.Kind() != wire.KindNack {
 		var n wire.Nack
-		if err := n.DecodeHead(head); err != nil {
+		if err := wire.DecodeHead(&n, head); err != nil {
 			return err
 		}
 		return &Refusal{Addr: k.addr, Code: n.Code, Generation: n.Generation, Text: n.Text}
@@ -312,5 +312,5 @@ func (k *call) decodeHead(h wire.Header, head []byte) error {
 	if h.Payload > len(k.dst) {
 		return fmt.Errorf("got %d bytes of payload, want at most %d", h.Payload, len(k.dst))
 	}
-	return k.answer.DecodeHead(head)
+	return wire.DecodeHead(k.answer, head)
 }

@@ -336,7 +336,7 @@ func TestPeersWithAnotherSecretAreTurnedAway(t *testing.T) {
 }
 
 // ourHello is how a hello begins.
-const ourHello = "PRGN" + string(rune(wire.Version)) + "\x00\x00\x00"
+const ourHello = "PRGN" + string(rune(Version)) + "\x00\x00\x00"
 
 // A false server learns nothing from a client and gets no request of it.
 func TestAClientTurnsAwayAFalseServer(t *testing.T) {
@@ -379,9 +379,9 @@ func TestAClientTurnsAwayAFalseServer(t *testing.T) {
 
 // Programs of two versions of Paragon refuse each other at once, and both name the two versions and what to do.
 func TestPeersOfAnotherVersionAreRefusedByName(t *testing.T) {
-	const other = wire.Version + 7
+	const other = Version + 7
 	hello := append([]byte{'P', 'R', 'G', 'N', other, 0xf0, 1, 1}, make([]byte, 32)...) // flags that this version does not know
-	want := fmt.Sprintf("it speaks version %d of Paragon's protocol and this process version %d: build launch and all programs of the job from the same version of Paragon", other, wire.Version)
+	want := fmt.Sprintf("it speaks version %d of Paragon's protocol and this process version %d: build launch and all programs of the job from the same version of Paragon", other, Version)
 	t.Run("server", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			n := faultnet.New(1)
@@ -414,8 +414,8 @@ func TestPeersOfAnotherVersionAreRefusedByName(t *testing.T) {
 			nc.Write(hello)
 			start := time.Now()
 			answer, _ := io.ReadAll(nc)
-			if len(answer) < 5 || string(answer[:4]) != "PRGN" || answer[4] != wire.Version || time.Since(start) > time.Second {
-				t.Errorf("the client got %q after %v, want a hello with version %d at once", answer, time.Since(start), wire.Version)
+			if len(answer) < 5 || string(answer[:4]) != "PRGN" || answer[4] != Version || time.Since(start) > time.Second {
+				t.Errorf("the client got %q after %v, want a hello with version %d at once", answer, time.Since(start), Version)
 			}
 		})
 	})

@@ -69,7 +69,7 @@ func FuzzStranger(f *testing.F) {
 // FuzzAnswers: whatever a server says, every call on the connection ends, and none touches more than its own memory.
 func FuzzAnswers(f *testing.F) {
 	frame := func(m wire.Message, payload int, id uint32) []byte {
-		b := m.AppendHead(make([]byte, wire.HeaderSize))
+		b := wire.AppendHead(make([]byte, wire.HeaderSize), m)
 		wire.Header{Kind: m.Kind(), Head: len(b) - wire.HeaderSize, Payload: payload, ID: id}.Put(b)
 		return append(b, make([]byte, payload)...)
 	}

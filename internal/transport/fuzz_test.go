@@ -15,7 +15,7 @@ import (
 func FuzzServer(f *testing.F) {
 	frame := func(m wire.Message, payload int, id uint32) []byte {
 		b := make([]byte, wire.HeaderSize)
-		b = m.AppendHead(b)
+		b = wire.AppendHead(b, m)
 		wire.Header{Kind: m.Kind(), Head: len(b) - wire.HeaderSize, Payload: payload, ID: id}.Put(b)
 		return append(b, make([]byte, payload)...)
 	}

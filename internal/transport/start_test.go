@@ -52,7 +52,7 @@ type prompt struct {
 
 func (h *prompt) Prompt(r *Request) (Response, bool, error) {
 	var p wire.Pull
-	if r.Kind != wire.KindPull || p.DecodeHead(r.Head) != nil {
+	if r.Kind != wire.KindPull || wire.DecodeHead(&p, r.Head) != nil {
 		return Response{}, false, nil
 	}
 	switch {
@@ -279,15 +279,18 @@ func TestStartUsesEveryConnection(t *testing.T) {
 	}
 }
 
-// A hookedPull runs a hook while it is being written.
+// A hookedPull runs a hook while it is being written: its kind is asked for once when it is started, and then by the writer.
 type hookedPull struct {
 	wire.Pull
-	hook func()
+	asked int
+	hook  func()
 }
 
-func (m *hookedPull) AppendHead(b []byte) []byte {
-	m.hook()
-	return m.Pull.AppendHead(b)
+func (m *hookedPull) Kind() wire.Kind {
+	if m.asked++; m.asked == 2 {
+		m.hook()
+	}
+	return m.Pull.Kind()
 }
 
 // A toldConn tells that it is closed, once.

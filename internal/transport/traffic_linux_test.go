@@ -34,8 +34,8 @@ func TestTrafficIsCountedByTransport(t *testing.T) {
 			}
 			c.Close()
 			s.Close()
-			frames := 2 * (2*wire.HeaderSize + len((&wire.Pull{}).AppendHead(nil)) + len((&wire.Push{}).AppendHead(nil)))
-			answers := 2 * (2*wire.HeaderSize + len((&wire.Value{}).AppendHead(nil)) + len((&wire.Ack{}).AppendHead(nil)))
+			frames := 2 * (2*wire.HeaderSize + len(wire.AppendHead(nil, &wire.Pull{})) + len(wire.AppendHead(nil, &wire.Push{})))
+			answers := 2 * (2*wire.HeaderSize + len(wire.AppendHead(nil, &wire.Value{})) + len(wire.AppendHead(nil, &wire.Ack{})))
 			for _, x := range []struct {
 				what string
 				of   *telemetry.Recorder

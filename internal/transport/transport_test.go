@@ -76,7 +76,7 @@ func (h *handler) Serve(ctx context.Context, r *Request) (Response, error) {
 		return Response{Message: &wire.Ack{Generation: 3}}, nil
 	}
 	var p wire.Pull
-	if err := p.DecodeHead(r.Head); err != nil {
+	if err := wire.DecodeHead(&p, r.Head); err != nil {
 		return Response{}, err
 	}
 	if p.Round > 16<<20 {
@@ -214,7 +214,7 @@ func TestPayloadsOfEverySizeComeAndGoWhole(t *testing.T) {
 		h.serve = func(ctx context.Context, r *Request) (Response, error) {
 			if r.Kind == wire.KindPush {
 				var p wire.Push
-				if err := p.DecodeHead(r.Head); err != nil {
+				if err := wire.DecodeHead(&p, r.Head); err != nil {
 					return Response{}, err
 				}
 				got.Store(p.Seq, bytes.Clone(r.Payload))
@@ -371,7 +371,7 @@ func TestWhatTheHandlerSaysNoToIsARefusal(t *testing.T) {
 	}{
 		{"refusal", fmt.Errorf("wrapped: %w", Refuse(wire.CodeStaleGeneration, 6, "stale generation: yours %d, ours 6", 5)), wire.CodeStaleGeneration, 6, "stale generation: yours 5, ours 6"},
 		{"error", errors.New("disk gone"), wire.CodeInternal, 0, "disk gone"},
-		{"malformed", new(wire.Push).DecodeHead(nil), wire.CodeMalformed, 0, "wire: push head: malformed: got 0 bytes, want at least 120"},
+		{"malformed", wire.DecodeHead(new(wire.Push), nil), wire.CodeMalformed, 0, "wire: push head: malformed: got 0 bytes, want at least 120"},
 		{"not text", errors.New("a\xffb"), wire.CodeInternal, 0, "a?b"},
 		{"long", errors.New(strings.Repeat("x", 1<<20)), wire.CodeInternal, 0, strings.Repeat("x", wire.MaxString-1)},
 	} {

@@ -4,18 +4,6 @@ package wire
 
 func (m *Replicate) Kind() Kind { return KindReplicate }
 
-func (m *Replicate) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Replicate) DecodeHead(b []byte) error {
-	c := decoder(KindReplicate, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *Replicate) fields(c *coder) {
 	m.Copy.fields(c)
 	c.u64(&m.Number)
@@ -41,18 +29,6 @@ func (m *Replicate) fields(c *coder) {
 }
 
 func (m *Fill) Kind() Kind { return KindFill }
-
-func (m *Fill) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Fill) DecodeHead(b []byte) error {
-	c := decoder(KindFill, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Fill) fields(c *coder) {
 	m.Copy.fields(c)
@@ -96,18 +72,6 @@ func (m *Fill) fields(c *coder) {
 
 func (m *FillPart) Kind() Kind { return KindFillPart }
 
-func (m *FillPart) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *FillPart) DecodeHead(b []byte) error {
-	c := decoder(KindFillPart, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *FillPart) fields(c *coder) {
 	m.Copy.fields(c)
 	c.u64(&m.Number)
@@ -118,18 +82,6 @@ func (m *FillPart) fields(c *coder) {
 }
 
 func (m *Filled) Kind() Kind { return KindFilled }
-
-func (m *Filled) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Filled) DecodeHead(b []byte) error {
-	c := decoder(KindFilled, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Filled) fields(c *coder) {
 	c.u64(&m.Node)
@@ -144,36 +96,12 @@ func (m *Filled) fields(c *coder) {
 
 func (m *ReadPlaces) Kind() Kind { return KindReadPlaces }
 
-func (m *ReadPlaces) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *ReadPlaces) DecodeHead(b []byte) error {
-	c := decoder(KindReadPlaces, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *ReadPlaces) fields(c *coder) {
 	c.u64(&m.Node)
 	c.u64(&m.From)
 }
 
 func (m *Places) Kind() Kind { return KindPlaces }
-
-func (m *Places) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Places) DecodeHead(b []byte) error {
-	c := decoder(KindPlaces, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Places) fields(c *coder) {
 	c.u64(&m.Placement)

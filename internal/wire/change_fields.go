@@ -4,36 +4,12 @@ package wire
 
 func (m *Ready) Kind() Kind { return KindReady }
 
-func (m *Ready) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Ready) DecodeHead(b []byte) error {
-	c := decoder(KindReady, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *Ready) fields(c *coder) {
 	c.u64(&m.Node)
 	c.u32(&m.WaitMillis)
 }
 
 func (m *Stopped) Kind() Kind { return KindStopped }
-
-func (m *Stopped) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Stopped) DecodeHead(b []byte) error {
-	c := decoder(KindStopped, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Stopped) fields(c *coder) {
 	c.u64(&m.Node)
@@ -43,36 +19,12 @@ func (m *Stopped) fields(c *coder) {
 
 func (m *AskLeave) Kind() Kind { return KindAskLeave }
 
-func (m *AskLeave) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *AskLeave) DecodeHead(b []byte) error {
-	c := decoder(KindAskLeave, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *AskLeave) fields(c *coder) {
 	c.u64(&m.Node)
 	c.string(&m.Reason)
 }
 
 func (m *Arrive) Kind() Kind { return KindArrive }
-
-func (m *Arrive) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Arrive) DecodeHead(b []byte) error {
-	c := decoder(KindArrive, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Arrive) fields(c *coder) {
 	c.u64(&m.Generation)
@@ -91,18 +43,6 @@ func (m *Arrive) fields(c *coder) {
 
 func (m *Counted) Kind() Kind { return KindCounted }
 
-func (m *Counted) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Counted) DecodeHead(b []byte) error {
-	c := decoder(KindCounted, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *Counted) fields(c *coder) {
 	c.u64(&m.Node)
 	c.u64(&m.Placement)
@@ -112,35 +52,11 @@ func (m *Counted) fields(c *coder) {
 
 func (m *Control) Kind() Kind { return KindControl }
 
-func (m *Control) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Control) DecodeHead(b []byte) error {
-	c := decoder(KindControl, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *Control) fields(c *coder) {
 	c.string(&m.Request)
 }
 
 func (m *Report) Kind() Kind { return KindReport }
-
-func (m *Report) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Report) DecodeHead(b []byte) error {
-	c := decoder(KindReport, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Report) fields(c *coder) {
 	c.text(&m.Answer, MaxHead)

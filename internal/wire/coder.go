@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -22,8 +23,31 @@ type coder struct {
 	err      error
 }
 
-func encoder(b []byte) coder             { return coder{b: b} }
-func decoder(kind Kind, b []byte) coder  { return coder{b: b, decoding: true, kind: kind} }
+// coders has coders that are not in use: a message's fields are behind an interface, so a coder escapes to the heap.
+var coders = sync.Pool{New: func() any { return new(coder) }}
+
+// AppendHead appends the encoded head to b and returns the extended slice.
+func AppendHead(b []byte, m Message) []byte {
+	c := coders.Get().(*coder)
+	c.b = b
+	m.fields(c)
+	b = c.b
+	*c = coder{}
+	coders.Put(c)
+	return b
+}
+
+// DecodeHead reads the whole of b into m. Strings and slices of m do not alias b; PushMany and PushedMany reuse the memory of their lists.
+func DecodeHead(m Message, b []byte) error {
+	c := coders.Get().(*coder)
+	*c = coder{b: b, decoding: true, kind: m.Kind()}
+	m.fields(c)
+	err := c.end()
+	*c = coder{}
+	coders.Put(c)
+	return err
+}
+
 func (c *coder) fail(f string, a ...any) { c.failErr(fmt.Errorf(f, a...)) }
 func (c *coder) failErr(err error) {
 	if c.err == nil {

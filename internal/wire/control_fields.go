@@ -4,36 +4,12 @@ package wire
 
 func (m *Ack) Kind() Kind { return KindAck }
 
-func (m *Ack) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Ack) DecodeHead(b []byte) error {
-	c := decoder(KindAck, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *Ack) fields(c *coder) {
 	c.u64(&m.Generation)
 	c.u64(&m.Revision)
 }
 
 func (m *Nack) Kind() Kind { return KindNack }
-
-func (m *Nack) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Nack) DecodeHead(b []byte) error {
-	c := decoder(KindNack, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Nack) fields(c *coder) {
 	code := uint16(m.Code)
@@ -44,18 +20,6 @@ func (m *Nack) fields(c *coder) {
 }
 
 func (m *Register) Kind() Kind { return KindRegister }
-
-func (m *Register) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Register) DecodeHead(b []byte) error {
-	c := decoder(KindRegister, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Register) fields(c *coder) {
 	c.u64(&m.Node)
@@ -74,18 +38,6 @@ func (m *Register) fields(c *coder) {
 
 func (m *Registered) Kind() Kind { return KindRegistered }
 
-func (m *Registered) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Registered) DecodeHead(b []byte) error {
-	c := decoder(KindRegistered, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *Registered) fields(c *coder) {
 	c.u64(&m.Node)
 	c.u32(&m.HeartbeatMillis)
@@ -94,18 +46,6 @@ func (m *Registered) fields(c *coder) {
 
 func (m *Watch) Kind() Kind { return KindWatch }
 
-func (m *Watch) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Watch) DecodeHead(b []byte) error {
-	c := decoder(KindWatch, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *Watch) fields(c *coder) {
 	c.u64(&m.Node)
 	c.u64(&m.Revision)
@@ -113,18 +53,6 @@ func (m *Watch) fields(c *coder) {
 }
 
 func (m *Membership) Kind() Kind { return KindMembership }
-
-func (m *Membership) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Membership) DecodeHead(b []byte) error {
-	c := decoder(KindMembership, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Membership) fields(c *coder) {
 	c.u64(&m.Generation)
@@ -145,18 +73,6 @@ func (m *Membership) fields(c *coder) {
 
 func (m *Heartbeat) Kind() Kind { return KindHeartbeat }
 
-func (m *Heartbeat) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Heartbeat) DecodeHead(b []byte) error {
-	c := decoder(KindHeartbeat, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *Heartbeat) fields(c *coder) {
 	c.u64(&m.Node)
 	c.u64(&m.Generation)
@@ -171,18 +87,6 @@ func (m *Heartbeat) fields(c *coder) {
 }
 
 func (m *Beat) Kind() Kind { return KindBeat }
-
-func (m *Beat) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Beat) DecodeHead(b []byte) error {
-	c := decoder(KindBeat, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Beat) fields(c *coder) {
 	c.u64(&m.Generation)
@@ -201,18 +105,6 @@ func (m *TraceWindow) fields(c *coder) {
 
 func (m *TraceChunk) Kind() Kind { return KindTraceChunk }
 
-func (m *TraceChunk) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *TraceChunk) DecodeHead(b []byte) error {
-	c := decoder(KindTraceChunk, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *TraceChunk) fields(c *coder) {
 	c.u64(&m.ID)
 	c.u64(&m.Node)
@@ -225,18 +117,6 @@ func (m *TraceChunk) fields(c *coder) {
 }
 
 func (m *Declare) Kind() Kind { return KindDeclare }
-
-func (m *Declare) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Declare) DecodeHead(b []byte) error {
-	c := decoder(KindDeclare, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Declare) fields(c *coder) {
 	c.u64(&m.Generation)
@@ -252,18 +132,6 @@ func (m *Declare) fields(c *coder) {
 
 func (m *KeyPlan) Kind() Kind { return KindKeyPlan }
 
-func (m *KeyPlan) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *KeyPlan) DecodeHead(b []byte) error {
-	c := decoder(KindKeyPlan, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *KeyPlan) fields(c *coder) {
 	c.u64(&m.Key)
 	c.u8(&m.Form)
@@ -277,18 +145,6 @@ func (m *KeyPlan) fields(c *coder) {
 
 func (m *Barrier) Kind() Kind { return KindBarrier }
 
-func (m *Barrier) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Barrier) DecodeHead(b []byte) error {
-	c := decoder(KindBarrier, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *Barrier) fields(c *coder) {
 	c.u64(&m.Generation)
 	c.u64(&m.Node)
@@ -297,18 +153,6 @@ func (m *Barrier) fields(c *coder) {
 }
 
 func (m *Leave) Kind() Kind { return KindLeave }
-
-func (m *Leave) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Leave) DecodeHead(b []byte) error {
-	c := decoder(KindLeave, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Leave) fields(c *coder) {
 	c.u64(&m.Node)
@@ -319,18 +163,6 @@ func (m *Leave) fields(c *coder) {
 
 func (m *Signal) Kind() Kind { return KindSignal }
 
-func (m *Signal) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Signal) DecodeHead(b []byte) error {
-	c := decoder(KindSignal, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *Signal) fields(c *coder) {
 	c.u64(&m.Node)
 	c.string(&m.Name)
@@ -339,18 +171,6 @@ func (m *Signal) fields(c *coder) {
 
 func (m *Await) Kind() Kind { return KindAwait }
 
-func (m *Await) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Await) DecodeHead(b []byte) error {
-	c := decoder(KindAwait, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *Await) fields(c *coder) {
 	c.u64(&m.Node)
 	c.u32(&m.WaitMillis)
@@ -358,18 +178,6 @@ func (m *Await) fields(c *coder) {
 }
 
 func (m *Signalled) Kind() Kind { return KindSignalled }
-
-func (m *Signalled) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Signalled) DecodeHead(b []byte) error {
-	c := decoder(KindSignalled, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Signalled) fields(c *coder) { c.text(&m.Value, MaxHead) }
 

@@ -27,7 +27,7 @@ package wire
 
 // Version is the version of the frame format and of all messages. Processes of two versions refuse each other when they connect: a message that gets a
 // field takes a new version, once per release.
-const Version = 4
+const Version = 3
 
 // Limits. A frame beyond them is an error, found before memory is allocated for it.
 const (
@@ -131,8 +131,6 @@ const (
 // A Message is the head of one frame.
 type Message interface {
 	Kind() Kind
-	// AppendHead appends the encoded head to b and returns the extended slice.
-	AppendHead(b []byte) []byte
-	// DecodeHead reads the whole of b. Strings and slices of the message do not alias b.
-	DecodeHead(b []byte) error
+	// fields codes each field once, in the order of the message's comment.
+	fields(c *coder)
 }

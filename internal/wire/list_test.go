@@ -43,7 +43,7 @@ func TestEveryListKnowsItsSmallestItem(t *testing.T) {
 	eachList(t, func(t *testing.T, m Message, list reflect.Value) {
 		size := func(n int) ([]byte, int) {
 			list.Set(reflect.MakeSlice(list.Type(), n, n))
-			head := m.AppendHead(nil)
+			head := AppendHead(nil, m)
 			return head, len(head)
 		}
 		_, one := size(1)
@@ -51,7 +51,7 @@ func TestEveryListKnowsItsSmallestItem(t *testing.T) {
 		item := two - one
 		head, long := size(many)
 		got := New(m.Kind())
-		if err := got.DecodeHead(head); err != nil {
+		if err := DecodeHead(got, head); err != nil {
 			t.Fatalf("%d of the smallest items: %v", many, err)
 		}
 		if !reflect.DeepEqual(got, m) {
@@ -62,7 +62,7 @@ func TestEveryListKnowsItsSmallestItem(t *testing.T) {
 		if at < 0 || long < at+4+many*item {
 			t.Fatalf("no length of the list in a head of %d bytes", long)
 		}
-		err := New(m.Kind()).DecodeHead(head[:at+4+many*item-1])
+		err := DecodeHead(New(m.Kind()), head[:at+4+many*item-1])
 		if want := fmt.Sprintf("byte %d: a list of %d items in %d bytes, want at least %d each", at, many, many*item-1, item); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("a head that is a byte too short for its list:\n got %v\nwant %s", err, want)
 		}

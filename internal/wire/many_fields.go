@@ -2,19 +2,7 @@ package wire
 
 func (m *PushMany) Kind() Kind { return KindPushMany }
 
-func (m *PushMany) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-// DecodeHead reuses the memory of m's list.
-func (m *PushMany) DecodeHead(b []byte) error {
-	c := decoder(KindPushMany, b)
-	m.fields(&c)
-	return c.end()
-}
-
+// Decoding reuses the memory of the list.
 func (m *PushMany) fields(c *coder) {
 	reusedList(c, &m.Pushes, pushSize+4, MaxPushes)
 	for i := range m.Pushes {
@@ -29,19 +17,7 @@ const pushSize = 132
 
 func (m *PushedMany) Kind() Kind { return KindPushedMany }
 
-func (m *PushedMany) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-// DecodeHead reuses the memory of m's lists.
-func (m *PushedMany) DecodeHead(b []byte) error {
-	c := decoder(KindPushedMany, b)
-	m.fields(&c)
-	return c.end()
-}
-
+// Decoding reuses the memory of the lists.
 func (m *PushedMany) fields(c *coder) {
 	c.u64(&m.Generation)
 	reusedList(c, &m.Values, valueSize, MaxPushes)

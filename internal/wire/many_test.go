@@ -28,16 +28,16 @@ func TestMessagesOfManyKeysAreDecodedIntoTheSameMemory(t *testing.T) {
 		{"push many", pushesOf(7, 8, 9), func() Message { return new(PushMany) }},
 		{"pushed many", &PushedMany{Generation: 1, Values: []Value{{Round: 1}, {Round: 2}}, Refused: []RefusedPush{{Index: 1, Code: CodeBusy}}}, func() Message { return new(PushedMany) }},
 	} {
-		head := c.message.AppendHead(nil)
+		head := AppendHead(nil, c.message)
 		got, buffer := c.fresh(), make([]byte, 0, len(head))
-		if err := got.DecodeHead(head); err != nil {
+		if err := DecodeHead(got, head); err != nil {
 			t.Fatal(err)
 		}
 		if n := alloctest.PerRun(100, func() {
-			if err := got.DecodeHead(head); err != nil {
+			if err := DecodeHead(got, head); err != nil {
 				t.Error(err)
 			}
-			buffer = got.AppendHead(buffer[:0])
+			buffer = AppendHead(buffer[:0], got)
 		}); n != 0 {
 			t.Errorf("%s: %v allocations to decode and encode again, want none", c.name, n)
 		}
@@ -47,7 +47,7 @@ func TestMessagesOfManyKeysAreDecodedIntoTheSameMemory(t *testing.T) {
 	}
 	// A shorter one leaves nothing of a longer one.
 	m := pushesOf(1, 2, 3)
-	if err := m.DecodeHead(pushesOf(9).AppendHead(nil)); err != nil || !reflect.DeepEqual(m, pushesOf(9)) {
+	if err := DecodeHead(m, AppendHead(nil, pushesOf(9))); err != nil || !reflect.DeepEqual(m, pushesOf(9)) {
 		t.Errorf("one push after three: got %+v, error %v", m, err)
 	}
 }
@@ -69,7 +69,7 @@ func TestTheCountOfAMessageOfManyKeysIsChecked(t *testing.T) {
 		{"as many as may be", count(MaxPushes, MaxPushes*item), ""},
 	} {
 		m := new(PushMany)
-		err := m.DecodeHead(c.head)
+		err := DecodeHead(m, c.head)
 		if c.want == "" && (err != nil || len(m.Pushes) != MaxPushes) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: got %d pushes, error %v, want %q", c.name, len(m.Pushes), err, c.want)
 		}

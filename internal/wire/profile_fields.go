@@ -2,18 +2,6 @@ package wire
 
 func (m *Profile) Kind() Kind { return KindProfile }
 
-func (m *Profile) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Profile) DecodeHead(b []byte) error {
-	c := decoder(KindProfile, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *Profile) fields(c *coder) {
 	m.Origin.fields(c)
 	c.u64(&m.ID)
@@ -23,18 +11,6 @@ func (m *Profile) fields(c *coder) {
 
 func (m *ReadProfile) Kind() Kind { return KindReadProfile }
 
-func (m *ReadProfile) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *ReadProfile) DecodeHead(b []byte) error {
-	c := decoder(KindReadProfile, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *ReadProfile) fields(c *coder) {
 	m.Origin.fields(c)
 	c.u64(&m.ID)
@@ -42,18 +18,6 @@ func (m *ReadProfile) fields(c *coder) {
 }
 
 func (m *ProfilePart) Kind() Kind { return KindProfilePart }
-
-func (m *ProfilePart) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *ProfilePart) DecodeHead(b []byte) error {
-	c := decoder(KindProfilePart, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *ProfilePart) fields(c *coder) {
 	c.u64(&m.Generation)

@@ -4,18 +4,6 @@ package wire
 
 func (m *ReadRows) Kind() Kind { return KindReadRows }
 
-func (m *ReadRows) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *ReadRows) DecodeHead(b []byte) error {
-	c := decoder(KindReadRows, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *ReadRows) fields(c *coder) {
 	m.Origin.fields(c)
 	c.u64(&m.Round)
@@ -25,18 +13,6 @@ func (m *ReadRows) fields(c *coder) {
 }
 
 func (m *Rows) Kind() Kind { return KindRows }
-
-func (m *Rows) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Rows) DecodeHead(b []byte) error {
-	c := decoder(KindRows, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Rows) fields(c *coder) {
 	c.u64(&m.Generation)
@@ -49,18 +25,6 @@ func (m *Rows) fields(c *coder) {
 
 func (m *WriteRows) Kind() Kind { return KindWriteRows }
 
-func (m *WriteRows) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *WriteRows) DecodeHead(b []byte) error {
-	c := decoder(KindWriteRows, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *WriteRows) fields(c *coder) {
 	m.Init.fields(c)
 	c.u64(&m.Round)
@@ -71,35 +35,11 @@ func (m *WriteRows) fields(c *coder) {
 
 func (m *ReadUsage) Kind() Kind { return KindReadUsage }
 
-func (m *ReadUsage) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *ReadUsage) DecodeHead(b []byte) error {
-	c := decoder(KindReadUsage, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *ReadUsage) fields(c *coder) {
 	m.Origin.fields(c)
 }
 
 func (m *Usage) Kind() Kind { return KindUsage }
-
-func (m *Usage) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Usage) DecodeHead(b []byte) error {
-	c := decoder(KindUsage, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Usage) fields(c *coder) {
 	c.u64(&m.Generation)

@@ -4,18 +4,6 @@ package wire
 
 func (m *InitShard) Kind() Kind { return KindInitShard }
 
-func (m *InitShard) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *InitShard) DecodeHead(b []byte) error {
-	c := decoder(KindInitShard, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *InitShard) fields(c *coder) {
 	m.Origin.fields(c)
 	c.u8(&m.Form)
@@ -32,36 +20,12 @@ func (m *InitShard) fields(c *coder) {
 
 func (m *AwaitShard) Kind() Kind { return KindAwaitShard }
 
-func (m *AwaitShard) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *AwaitShard) DecodeHead(b []byte) error {
-	c := decoder(KindAwaitShard, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *AwaitShard) fields(c *coder) {
 	m.Origin.fields(c)
 	c.u32(&m.WaitMillis)
 }
 
 func (m *Push) Kind() Kind { return KindPush }
-
-func (m *Push) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Push) DecodeHead(b []byte) error {
-	c := decoder(KindPush, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Push) fields(c *coder) {
 	w, ok := c.window(120)
@@ -120,18 +84,6 @@ func (m *Contributor) fields(c *coder) {
 
 func (m *Pull) Kind() Kind { return KindPull }
 
-func (m *Pull) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Pull) DecodeHead(b []byte) error {
-	c := decoder(KindPull, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *Pull) fields(c *coder) {
 	m.Origin.fields(c)
 	c.u64(&m.Round)
@@ -141,18 +93,6 @@ func (m *Pull) fields(c *coder) {
 }
 
 func (m *Value) Kind() Kind { return KindValue }
-
-func (m *Value) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *Value) DecodeHead(b []byte) error {
-	c := decoder(KindValue, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *Value) fields(c *coder) {
 	w, ok := c.window(valueSize)
@@ -178,18 +118,6 @@ func (m *Value) fields(c *coder) {
 
 func (m *PushRows) Kind() Kind { return KindPushRows }
 
-func (m *PushRows) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *PushRows) DecodeHead(b []byte) error {
-	c := decoder(KindPushRows, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *PushRows) fields(c *coder) {
 	m.Origin.fields(c)
 	c.u64(&m.Round)
@@ -203,18 +131,6 @@ func (m *PushRows) fields(c *coder) {
 
 func (m *PullRows) Kind() Kind { return KindPullRows }
 
-func (m *PullRows) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *PullRows) DecodeHead(b []byte) error {
-	c := decoder(KindPullRows, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *PullRows) fields(c *coder) {
 	m.Origin.fields(c)
 	c.u64(&m.Round)
@@ -225,18 +141,6 @@ func (m *PullRows) fields(c *coder) {
 
 func (m *SetOptimizer) Kind() Kind { return KindSetOptimizer }
 
-func (m *SetOptimizer) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *SetOptimizer) DecodeHead(b []byte) error {
-	c := decoder(KindSetOptimizer, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *SetOptimizer) fields(c *coder) {
 	m.Origin.fields(c)
 	c.u8(&m.Mode)
@@ -246,18 +150,6 @@ func (m *SetOptimizer) fields(c *coder) {
 
 func (m *SetRate) Kind() Kind { return KindSetRate }
 
-func (m *SetRate) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *SetRate) DecodeHead(b []byte) error {
-	c := decoder(KindSetRate, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *SetRate) fields(c *coder) {
 	m.Origin.fields(c)
 	c.u64(&m.Round)
@@ -266,18 +158,6 @@ func (m *SetRate) fields(c *coder) {
 
 func (m *ReadState) Kind() Kind { return KindReadState }
 
-func (m *ReadState) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *ReadState) DecodeHead(b []byte) error {
-	c := decoder(KindReadState, b)
-	m.fields(&c)
-	return c.end()
-}
-
 func (m *ReadState) fields(c *coder) {
 	m.Origin.fields(c)
 	c.u64(&m.Round)
@@ -285,18 +165,6 @@ func (m *ReadState) fields(c *coder) {
 }
 
 func (m *State) Kind() Kind { return KindState }
-
-func (m *State) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *State) DecodeHead(b []byte) error {
-	c := decoder(KindState, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *State) fields(c *coder) {
 	c.u64(&m.Generation)
@@ -307,18 +175,6 @@ func (m *State) fields(c *coder) {
 }
 
 func (m *WriteState) Kind() Kind { return KindWriteState }
-
-func (m *WriteState) AppendHead(b []byte) []byte {
-	c := encoder(b)
-	m.fields(&c)
-	return c.b
-}
-
-func (m *WriteState) DecodeHead(b []byte) error {
-	c := decoder(KindWriteState, b)
-	m.fields(&c)
-	return c.end()
-}
 
 func (m *WriteState) fields(c *coder) {
 	m.Init.fields(c)

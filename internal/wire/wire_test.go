@@ -66,13 +66,13 @@ func TestEveryKindComesBackAsItWas(t *testing.T) {
 				t.Fatalf("New(%v) has kind %v", k, m.Kind())
 			}
 			fill(reflect.ValueOf(m).Elem(), rng.Uint64)
-			head := m.AppendHead([]byte("x"))[1:]
+			head := AppendHead([]byte("x"), m)[1:]
 			got := New(k)
-			if err := got.DecodeHead(head); err != nil {
+			if err := DecodeHead(got, head); err != nil {
 				t.Fatalf("%v: decode %x: %v", k, head, err)
 			}
 			used := bytes.Repeat([]byte{0xa5}, 1<<12) // memory in which something else was
-			if again := got.AppendHead(used[:0]); !bytes.Equal(again, head) {
+			if again := AppendHead(used[:0], got); !bytes.Equal(again, head) {
 				t.Fatalf("%v: encoded again\n got %x\nwant %x", k, again, head)
 			}
 			// An empty list and none are the same on the wire.
@@ -113,13 +113,13 @@ func TestACutOrPaddedHeadIsAnError(t *testing.T) {
 	for _, k := range allKinds() {
 		m := New(k)
 		fill(reflect.ValueOf(m).Elem(), rng.Uint64)
-		head := m.AppendHead(nil)
+		head := AppendHead(nil, m)
 		for n := range head {
-			if err := New(k).DecodeHead(head[:n]); !errors.Is(err, ErrMalformed) {
+			if err := DecodeHead(New(k), head[:n]); !errors.Is(err, ErrMalformed) {
 				t.Fatalf("%v: %d of %d bytes: got %v, want ErrMalformed", k, n, len(head), err)
 			}
 		}
-		if err := New(k).DecodeHead(append(head, 0)); !errors.Is(err, ErrMalformed) {
+		if err := DecodeHead(New(k), append(head, 0)); !errors.Is(err, ErrMalformed) {
 			t.Fatalf("%v: one byte too many: got %v, want ErrMalformed", k, err)
 		}
 	}
@@ -151,7 +151,7 @@ func TestDecodeRefusesWhatEncodingNeverMakes(t *testing.T) {
 		{"short", KindPush, zeros(31), "wire: push head: malformed: got 31 bytes, want at least 120"},
 		{"left over", KindAck, zeros(17), "wire: ack head: malformed: got 17 bytes, want 16"},
 	} {
-		err := New(c.kind).DecodeHead(c.head)
+		err := DecodeHead(New(c.kind), c.head)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
@@ -164,7 +164,7 @@ func TestAShortHeadCannotMakeADecoderTakeMuchMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 100 {
-		_ = new(Membership).DecodeHead(head)
+		_ = DecodeHead(new(Membership), head)
 	}
 	runtime.ReadMemStats(&after)
 	if got := (after.TotalAlloc - before.TotalAlloc) / 100; got > 8192 {
@@ -174,9 +174,9 @@ func TestAShortHeadCannotMakeADecoderTakeMuchMemory(t *testing.T) {
 
 func TestFloatsKeepTheirBits(t *testing.T) {
 	for _, bits := range []uint32{0x7fc00001, 0xff800000, 0x80000000, 1} {
-		head := (&Push{Weight: math.Float32frombits(bits)}).AppendHead(nil)
+		head := AppendHead(nil, &Push{Weight: math.Float32frombits(bits)})
 		var p Push
-		if err := p.DecodeHead(head); err != nil {
+		if err := DecodeHead(&p, head); err != nil {
 			t.Fatal(err)
 		}
 		if got := math.Float32bits(p.Weight); got != bits {
@@ -224,7 +224,7 @@ func frame(k Kind) []byte {
 	m := New(k)
 	var n uint64
 	fill(reflect.ValueOf(m).Elem(), func() uint64 { n++; return n * 0x0101010101010101 })
-	head := m.AppendHead(nil)
+	head := AppendHead(nil, m)
 	b := make([]byte, HeaderSize)
 	Header{Kind: k, Head: len(head), ID: 7}.Put(b)
 	return append(b, head...)
@@ -254,20 +254,20 @@ func TestGoldenFrames(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	for _, k := range allKinds() {
 		f.Add(byte(k), frame(k)[HeaderSize:])
-		f.Add(byte(k), New(k).AppendHead(nil))
+		f.Add(byte(k), AppendHead(nil, New(k)))
 	}
 	f.Fuzz(func(t *testing.T, kind byte, head []byte) {
 		m := New(Kind(kind))
 		if m == nil {
 			return
 		}
-		if err := m.DecodeHead(head); err != nil {
+		if err := DecodeHead(m, head); err != nil {
 			if !errors.Is(err, ErrMalformed) {
 				t.Fatalf("%v: %v is not ErrMalformed", m.Kind(), err)
 			}
 			return
 		}
-		if again := m.AppendHead(nil); !bytes.Equal(again, head) {
+		if again := AppendHead(nil, m); !bytes.Equal(again, head) {
 			t.Fatalf("%v: encoded again\n got %x\nwant %x", m.Kind(), again, head)
 		}
 	})

@@ -66,7 +66,7 @@ func (r recorded) Write(b []byte) (int, error) {
 
 // hostile are clients that do not hold the secret. Each talks on a connection as long as it likes; the connection is closed afterwards.
 func hostile(recording []byte) map[string]func(ctx context.Context, nc net.Conn, random *rand.Rand) {
-	hello := append([]byte{'P', 'R', 'G', 'N', wire.Version, 1, 0, 0}, make([]byte, 32)...)
+	hello := append([]byte{'P', 'R', 'G', 'N', transport.Version, 1, 0, 0}, make([]byte, 32)...)
 	until := func(ctx context.Context, nc net.Conn) { // the server closes it
 		nc.SetReadDeadline(time.Now().Add(10 * time.Second))
 		defer context.AfterFunc(ctx, func() { nc.Close() })()
