@@ -58,7 +58,7 @@ PROGRAMSYSTEMS := darwin/amd64 darwin/arm64
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
-.PHONY: all help build test testall testplain testrace testpaths testgpu testbench testclouds testkubernetes testclusters testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate docs demo deps clean
+.PHONY: all help build test testall testplain testrace testpaths testgpu testbench testclouds testkubernetes testclusters testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate performance docs demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -191,6 +191,9 @@ gpucheck: build ## verify and measure everything on this machine's NVIDIA GPU (G
 
 generate: ## make the generated files anew
 	$(GO) generate ./...
+
+performance: ## write the tables of docs/performance.md from the results in docs/design/measured
+	$(GO) run ./bench/machines -into docs/performance.md docs/design/measured/*.txt
 
 docs: build ## write the parts of docs/reference that a program makes
 	$(GO) run ./internal/docgen -bin $(BIN)

@@ -3,6 +3,10 @@
 //	bench/peers/torch.sh --save docs/design/measured
 //	PSLITE=path/to/ps-lite bench/peers/pslite.sh -save docs/design/measured
 //	go run ./bench/machines docs/design/measured/*.txt
+//	go run ./bench/machines -into docs/performance.md docs/design/measured/*.txt
+//
+// With -into the tables are written into a page, between the comments <!-- machines: PATTERN --> and <!-- end -->: there a table of the rows whose names
+// match the regular expression, or, without a pattern, the list of machines.
 //
 // The files are what bench/peers and bench/kv print: lines of Go's benchmarks below a head that says which machine it is. Each ratio to a peer
 // is a row, and each machine a column, or several where its files have other notes, such as the peer's version; a row that a machine could not measure, or
@@ -12,9 +16,11 @@ package main
 import (
 	"bufio"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,31 +29,119 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
+	into := flag.String("into", "", "page whose tables are written anew; without it all goes to standard output")
+	flag.Parse()
+	var err error
+	if *into != "" {
+		err = update(*into, flag.Args())
+	} else {
+		err = run(flag.Args(), os.Stdout)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "machines:", err)
 		os.Exit(1)
 	}
 }
 
+// run writes a table of all rows of the files.
 func run(files []string, out io.Writer) error {
-	if len(files) == 0 {
-		return errors.New("want files that bench/peers or bench/kv wrote with --save")
+	t, err := readAll(files)
+	if err != nil {
+		return err
 	}
-	var t table
+	w := bufio.NewWriter(out)
+	t.writeMachines(w)
+	fmt.Fprint(w, "\nRatio of medians (least to greatest of turns); ours and the peer's.\n\n")
+	t.writeRows(w, t.rows)
+	return w.Flush()
+}
+
+// update writes the tables of a page anew.
+func update(page string, files []string) error {
+	t, err := readAll(files)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	updated, err := t.insert(string(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", page, err)
+	}
+	return os.WriteFile(page, []byte(updated), 0o666)
+}
+
+var (
+	place = regexp.MustCompile(`^<!-- machines(?:: (.+))? -->$`)
+	end   = "<!-- end -->"
+)
+
+// insert returns the page with the tables in their places.
+func (t *table) insert(page string) (string, error) {
+	var out strings.Builder
+	inside, places := false, 0
+	for line := range strings.Lines(page) {
+		text := strings.TrimSuffix(line, "\n")
+		m := place.FindStringSubmatch(text)
+		switch {
+		case m != nil && inside:
+			return "", fmt.Errorf("%q: no %q ends the table before it", text, end)
+		case m != nil:
+			inside = true
+			places++
+			fmt.Fprintf(&out, "%s\n\n", text)
+			if m[1] == "" {
+				t.writeMachines(&out)
+			} else if err := t.writeMatching(&out, m[1]); err != nil {
+				return "", err
+			}
+			fmt.Fprintln(&out)
+		case text == end:
+			inside = false
+			out.WriteString(line)
+		case !inside:
+			out.WriteString(line)
+		}
+	}
+	if inside || places == 0 {
+		return "", fmt.Errorf("%d tables begin, and the last one ends: %t; want at least one, and an end of each", places, !inside)
+	}
+	return out.String(), nil
+}
+
+// writeMatching writes the rows whose names match the pattern.
+func (t *table) writeMatching(w io.Writer, pattern string) error {
+	names, err := regexp.Compile(pattern)
+	if err != nil {
+		return err
+	}
+	rows := slices.DeleteFunc(slices.Clone(t.rows), func(row string) bool { return !names.MatchString(row) })
+	if len(rows) == 0 {
+		return fmt.Errorf("no row matches %q", pattern)
+	}
+	t.writeRows(w, rows)
+	return nil
+}
+
+func readAll(files []string) (*table, error) {
+	if len(files) == 0 {
+		return nil, errors.New("want files that bench/peers or bench/kv wrote with --save")
+	}
+	t := new(table)
 	for _, name := range files {
 		f, err := os.Open(name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		err = t.read(f)
 		f.Close()
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	w := bufio.NewWriter(out)
-	t.write(w)
-	return w.Flush()
+	return t, nil
 }
 
 // A table has a row for each ratio, in the order in which they came, and a column for each machine.
@@ -189,22 +283,32 @@ func label(row string) string {
 	return strings.Join(parts, ", ")
 }
 
-func (t *table) write(w io.Writer) {
+func (t *table) writeMachines(w io.Writer) {
 	for i, m := range t.machines {
 		if note := t.notes[m]; note != "" && len(t.machines) > 1 && slices.ContainsFunc(t.machines, func(x string) bool { return strings.HasPrefix(x, m+"; ") }) {
 			m += "; " + note
 		}
 		fmt.Fprintf(w, "- %c: %s\n", 'A'+i, m)
 	}
-	fmt.Fprintf(w, "\nRatio of medians (least to greatest of turns); ours and the peer's.\n\n| work |")
-	for i := range t.machines {
+}
+
+// writeRows writes a table of some rows, with the machines that have measured one of them.
+func (t *table) writeRows(w io.Writer, rows []string) {
+	var columns []int
+	for i, m := range t.machines {
+		if slices.ContainsFunc(rows, func(row string) bool { return t.cells[row][m] != "" }) {
+			columns = append(columns, i)
+		}
+	}
+	fmt.Fprint(w, "| work |")
+	for _, i := range columns {
 		fmt.Fprintf(w, " %c |", 'A'+i)
 	}
-	fmt.Fprintf(w, "\n| --- |%s\n", strings.Repeat(" --- |", len(t.machines)))
-	for _, row := range t.rows {
+	fmt.Fprintf(w, "\n| --- |%s\n", strings.Repeat(" --- |", len(columns)))
+	for _, row := range rows {
 		fmt.Fprintf(w, "| %s |", label(row))
-		for _, m := range t.machines {
-			fmt.Fprintf(w, " %s |", t.cells[row][m])
+		for _, i := range columns {
+			fmt.Fprintf(w, " %s |", t.cells[row][t.machines[i]])
 		}
 		fmt.Fprintln(w)
 	}

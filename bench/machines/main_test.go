@@ -88,3 +88,56 @@ func TestRefusesWhatSaysNoMachine(t *testing.T) {
 		t.Error("no files: got no error")
 	}
 }
+
+// A page's tables are written anew, and the text around them stays.
+func TestAPageHasItsTables(t *testing.T) {
+	file := write(t, "machine: m\nBenchmarkRatio/model=mlp 4 2 x 1 x-min 9 x-max\nBenchmarkRatio/work=push/peer=gloo 4 3 x 1 x-min 9 x-max\n"+
+		"machine: n\nBenchmarkRatio/work=push/peer=gloo 4 5 x 1 x-min 9 x-max\n")
+	page := write(t, "# Page\n<!-- machines -->\nold\n<!-- end -->\ntext\n<!-- machines: ^model= -->\n<!-- end -->\n<!-- machines: peer=gloo$ -->\nold\n<!-- end -->\nlast\n")
+	want := "# Page\n<!-- machines -->\n\n- A: m\n- B: n\n\n<!-- end -->\ntext\n" +
+		"<!-- machines: ^model= -->\n\n| work | A |\n| --- | --- |\n| mlp | **2.00** (1.00 to 9.00) |\n\n<!-- end -->\n" +
+		"<!-- machines: peer=gloo$ -->\n\n| work | A | B |\n| --- | --- | --- |\n| push, against gloo | **3.00** (1.00 to 9.00) | **5.00** (1.00 to 9.00) |\n\n<!-- end -->\nlast\n"
+	for range 2 { // the second time nothing changes
+		if err := update(page, []string{file}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(page); err != nil || string(got) != want {
+			t.Errorf("got %v\n%s\nwant\n%s", err, got, want)
+		}
+	}
+	for _, tc := range []struct{ page, want string }{
+		{"text\n", "0 tables begin"},
+		{"<!-- machines -->\n", "ends: false"},
+		{"<!-- machines -->\n<!-- machines -->\n<!-- end -->\n", "ends the table before it"},
+		{"<!-- machines: ( -->\n<!-- end -->\n", "missing closing"},
+		{"<!-- machines: peer=none -->\n<!-- end -->\n", "no row matches"},
+	} {
+		page := write(t, tc.page)
+		if err := update(page, []string{file}); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%q: got error %v, want one with %q", tc.page, err, tc.want)
+		}
+		if got, _ := os.ReadFile(page); string(got) != tc.page {
+			t.Errorf("%q: after the error the page is %q", tc.page, got)
+		}
+	}
+}
+
+// The page of measurements in this tree has what the raw results say.
+func TestThePageOfMeasurementsIsOfTheseResults(t *testing.T) {
+	root := filepath.Join("..", "..", "docs")
+	files, err := filepath.Glob(filepath.Join(root, "design", "measured", "*.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	had, err := os.ReadFile(filepath.Join(root, "performance.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := readAll(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err := table.insert(string(had)); err != nil || string(had) != want {
+		t.Errorf("docs/performance.md is not of docs/design/measured (%v): run make performance", err)
+	}
+}

@@ -133,12 +133,20 @@ func secureToClient(nc net.Conn, cfg *tls.Config) (conn net.Conn, role string, e
 
 // secureError separates a handshake that one of the ends refused from a connection that broke.
 func secureError(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
-		errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, new(syscall.Errno)) {
+	if broken(err) {
 		return fmt.Errorf("TLS: %w", err)
 	}
 	return fmt.Errorf("%w: %w", ErrAuth, identity.Explain(err))
 }
+
+// broken reports whether an error is of the connection underneath, and not of what package tls was told over it.
+func broken(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, new(syscall.Errno))
+}
+
+// errRecord says what a changed record looks like from here.
+var errRecord = errors.New("a record is not valid: something on the way changed, dropped or repeated bytes")
 
 func (c *secureConn) transport() int { return telemetry.TLS } // for trafficOf
 
@@ -154,6 +162,9 @@ func (c *secureConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
 		c.in.Add(1)
+	}
+	if err != nil && !broken(err) {
+		err = fmt.Errorf("%w: %w", errRecord, err)
 	}
 	return n, err
 }

@@ -228,3 +228,20 @@ func TestSpentKeysAreReplaced(t *testing.T) {
 		})
 	}
 }
+
+// A record that is not the next one of the other end says so, and nothing of it is read.
+func TestAChangedRecordIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from, to := securePair(t)
+		go from.under.Conn.Write(append([]byte{23, 3, 3, 0, 100}, make([]byte, 100)...)) // the head of a record, and no seal
+		p := make([]byte, 50)
+		if n, err := to.Read(p); n != 0 || !errors.Is(err, errRecord) || !bytes.Equal(p, make([]byte, 50)) {
+			t.Errorf("got %d bytes, %v, want none and %v", n, err, errRecord)
+		}
+		go from.Write([]byte("good, and too late"))
+		if n, err := to.Read(p); n != 0 || !errors.Is(err, errRecord) {
+			t.Errorf("after it: got %d bytes, %v, want the error again", n, err)
+		}
+		from.Close()
+	})
+}
