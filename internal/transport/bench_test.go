@@ -4,6 +4,7 @@ package transport_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"sync"
@@ -183,5 +184,60 @@ func BenchmarkLoopback(b *testing.B) {
 				<-done
 			})
 		}
+	}
+}
+
+// BenchmarkPlainTLS is what package tls gives a program that does nothing else: one way, writes of 1 MB, both ends in this process.
+func BenchmarkPlainTLS(b *testing.B) {
+	server, client := secured(b, Config{}, Config{})
+	for _, conns := range []int{1, 2} {
+		b.Run(fmt.Sprintf("conns=%d", conns), func(b *testing.B) {
+			ln, err := TCP.Listen("127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer ln.Close()
+			var readers, writers sync.WaitGroup
+			for range conns {
+				readers.Go(func() {
+					nc, err := ln.Accept()
+					if err != nil {
+						return
+					}
+					defer nc.Close()
+					c := tls.Server(nc, server.Identity.Server())
+					for p := make([]byte, 1<<20); err == nil; {
+						_, err = c.Read(p)
+					}
+				})
+			}
+			b.SetBytes(1 << 20)
+			work := make(chan struct{})
+			for range conns {
+				nc, err := TCP.Dial(b.Context(), ln.Addr().String())
+				if err != nil {
+					b.Fatal(err)
+				}
+				writers.Go(func() {
+					defer nc.Close()
+					c := tls.Client(nc, client.Identity.Client())
+					for p := make([]byte, 1<<20); ; {
+						if _, more := <-work; !more {
+							return
+						}
+						if _, err := c.Write(p); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			for b.Loop() {
+				work <- struct{}{}
+			}
+			close(work)
+			writers.Wait()
+			readers.Wait()
+		})
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/internal/identity"
 	"github.com/paragon-train/paragon/internal/transport"
-	"github.com/paragon-train/paragon/internal/wire"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 )
