@@ -24,7 +24,7 @@ func (j measuredJob) timings() (timings []Timing) {
 	return timings
 }
 
-// The model fits what real jobs of bench/kv and bench/links took, and where a link decides, two workers tell what eight take.
+// The model fits what real jobs took (note 27), and where a link decides, two workers tell what eight take.
 func TestFitOfMeasuredJobs(t *testing.T) {
 	var jobs map[string]measuredJob
 	oracle(t, "measured.json", &jobs)

@@ -46,7 +46,6 @@ var wall = map[string]string{
 	"metrics/eventfile.go":                       "a file's name, which sorts behind those that are there whatever the clock says",
 	"tune/show/files.go":                         "stamps in a file, for charts",
 	"bench/soak/main.go":                         "a seed",
-	"bench/telemetry/job.go":                     "which of the scheduler's seconds a window has; a jump makes one run of the benchmark useless",
 
 	"cmd/gpucheck/parent.go":      "when a report was begun, for people",
 	"internal/cuda/fake/build.go": "how long the tests' cache has been left alone",
