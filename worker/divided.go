@@ -88,7 +88,7 @@ func (a *tally) exchange(ctx context.Context, rank, workers int, own []float64) 
 		}
 		value := [][]float32{a.value}
 		if err := a.store.PushPull(ctx, a.key, value, value); err != nil {
-			return nil, fmt.Errorf("worker: add up the evaluation: %w", err)
+			return nil, fmt.Errorf("worker: exchange rows of %s: %w", a.key, err)
 		}
 		for r := first; r < min(first+a.perRound, workers); r++ {
 			at := a.value[(r-first)*a.place():]
@@ -106,7 +106,7 @@ func (a *tally) exchange(ctx context.Context, rank, workers int, own []float64) 
 		}
 	}
 	if rows[rank] == nil {
-		return nil, fmt.Errorf("worker: add up the evaluation: the row of this worker, rank %d, did not count", rank)
+		return nil, fmt.Errorf("worker: exchange rows of %s: the row of this worker, rank %d, did not count", a.key, rank)
 	}
 	return rows, nil
 }

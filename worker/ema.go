@@ -171,7 +171,8 @@ func (r *run) handAverages(ctx context.Context, joined bool) error {
 		if rows, err = r.haveAverages.exchange(ctx, rank, store.NumWorkers(), own); err != nil {
 			return err
 		}
-		// A worker whose row counts has got through its rounds before, so the values are its.
+		// A worker whose row is in this round has pushed its averages in all rounds before, so the values are its averages. One that was lost meanwhile may have
+		// pushed a part of them: then another one gives its own.
 		if rows[from] != nil {
 			if joined {
 				a.values = values
