@@ -18,7 +18,7 @@ import (
 
 // request is a push as another worker of the host sends it.
 func request(p *wire.Push) *transport.Request {
-	return &transport.Request{Kind: wire.KindPush, Head: p.AppendHead(nil)}
+	return &transport.Request{Kind: wire.KindPush, Head: wire.AppendHead(nil, p)}
 }
 
 // send puts the payload into the memory that the Server gives for it, and has the request served.
