@@ -28,7 +28,8 @@ func sameState(t *testing.T, got, want *optim.State) {
 }
 
 // A factor scales one step. Without momentum the step is that of a rate of so much, bit for bit; with momentum it is so many times the step
-// along the velocity. What the rule remembers is what it would be without the factor, except ftrl's z, which holds rates.
+// along the velocity. What the rule remembers is what it would be without the factor, except ftrl's z, which holds rates, and the velocity of a step
+// with a factor of 0, which stays as it was.
 func TestAFactorScalesOneStep(t *testing.T) {
 	const n = 37
 	for _, cfg := range configs() {
@@ -72,9 +73,16 @@ func TestAFactorScalesOneStep(t *testing.T) {
 						}
 					}
 				}
-				if cfg.Name == "ftrl" {
+				switch {
+				case cfg.Name == "ftrl":
 					sameState(t, scaledState, wantState)
-				} else {
+				case factor == 0 && c.Momentum > 0:
+					for i, m := range scaledState.Slot("momentum") {
+						if old := state.Slot("momentum")[i]; m != old {
+							t.Fatalf("step %d stands still: the velocity of value %d went from %v to %v", step, i, old, m)
+						}
+					}
+				default:
 					sameState(t, scaledState, plainState)
 				}
 				value, state = scaled, scaledState
@@ -83,7 +91,7 @@ func TestAFactorScalesOneStep(t *testing.T) {
 	}
 }
 
-// A velocity is scaled by the factor of the step that uses it: w ← w + φm, with m ← μm − ηg for every φ.
+// A velocity is scaled by the factor of the step that uses it: w ← w + φm, with m ← μm − ηg for every φ but 0, for which both stay.
 func TestAFactorIsNotInTheVelocity(t *testing.T) {
 	o := newOptimizer(t, optim.Config{Name: "sgd", LearningRate: 0.5, Momentum: 0.5})
 	value, state := []float32{0}, o.NewState(1)
@@ -92,7 +100,9 @@ func TestAFactorIsNotInTheVelocity(t *testing.T) {
 		if err := o.At(uint64(step), 1, one).WithFactor(factor).Update(value, []float32{1}, state); err != nil {
 			t.Fatal(err)
 		}
-		m = 0.5*m - 0.5
+		if factor > 0 {
+			m = 0.5*m - 0.5
+		}
 		w += factor * m // exact in float32, too
 		if float64(value[0]) != w || float64(state.Slot("momentum")[0]) != m {
 			t.Fatalf("step %d: got value %v and velocity %v, want %v and %v", step, value[0], state.Slot("momentum")[0], w, m)

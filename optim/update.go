@@ -25,7 +25,7 @@ func test(p Pass, value, grad, _, _, _ []float32) {
 	u.Ascend(value, grad)
 }
 
-// sgd is m ← μm − η(g + λw), w ← w + φm, φ the step's factor; without momentum
+// sgd is m ← μm − η(g + λw), w ← w + φm, φ the step's factor, of which 0 leaves m alone; without momentum
 // w ← w − φη(g + λw). For lars η holds the trust ratio.
 func sgd(p Pass, value, grad, m, _, _ []float32) {
 	u := p.numbers()
@@ -34,16 +34,22 @@ func sgd(p Pass, value, grad, m, _, _ []float32) {
 		u.SGD(value, grad)
 		return
 	}
+	if p.factor == 0 { // the step stands still
+		return
+	}
 	u.Rate, u.Factor = float32(p.learningRate*p.trust), float32(p.factor)
 	u.MomentumSGD(value, grad, m)
 }
 
 // nag is Nesterov's momentum in the form of Bengio et al. 2013, eq. 7:
-// m ← μm − η(g + λw), w ← w + φμm − φη(g + λw).
+// m ← μm − η(g + λw), w ← w + φμm − φη(g + λw); a φ of 0 leaves m alone.
 func nag(p Pass, value, grad, m, _, _ []float32) {
 	u := p.numbers()
 	if m == nil {
 		u.SGD(value, grad)
+		return
+	}
+	if p.factor == 0 { // the step stands still
 		return
 	}
 	u.Rate, u.Factor = float32(p.learningRate), float32(p.factor)
@@ -131,6 +137,9 @@ func rmsprop(p Pass, value, grad, square, mean, m []float32) {
 	u.Rate = float32(p.learningRate * p.factor * math.Sqrt(gain))
 	if m != nil {
 		u.Rate, u.Factor = float32(p.learningRate*math.Sqrt(gain)), float32(p.factor)
+		if p.factor == 0 { // the step stands still; the squares get it
+			u.Rate, u.Momentum = 0, 1
+		}
 	}
 	u.RMSProp(value, grad, square, mean, m)
 }

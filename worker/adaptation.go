@@ -207,17 +207,20 @@ func (a *adaptation) gainOf(scale float64) float64 {
 const (
 	stillEvery = 32
 	stillFrom  = 5
+	// calmFrom is the first step that may stand still where gradients are not preconditioned. Before, they are up to a thousand times as large, and say nothing of
+	// later ones.
+	calmFrom = 64
 )
 
 // standsStill reports whether the parameters stay where they are in the step under way. With one micro-gradient a step the servers compare one round in
 // 32 with the one before. Any update between the two is in their difference: the second gradient is smaller along the first one, noise and all, by
 // the curvature times the learning rate, so that the true gradient looks as if it were zero, or less. The factor of 0 in the first of the two makes them
-// two micro-gradients at the same parameters. Such a step is no progress. Where the batch cannot grow, nothing depends on the noise, and no step stands still.
+// two micro-gradients at the same parameters. Such a step is no progress; a velocity stays as it is, too. Where the batch cannot grow, nothing depends on the noise, and no step stands still.
 func (a *adaptation) standsStill() bool {
 	t := a.trainer
 	one := len(t.cfg.Programs) == 1 && a.batch.Accumulation == 0 || a.every > 1
 	return one && t.cfg.Store.NumWorkers() == 1 && a.cfg.Accumulation && a.cfg.MaxBatch > a.progress.InitialBatch &&
-		t.steps%stillEvery == 0 && (a.every == 1 || t.steps >= stillFrom)
+		t.steps%stillEvery == 0 && (a.every == 1 && t.steps >= calmFrom || a.every > 1 && t.steps >= stillFrom)
 }
 
 // preconditionedEvery: with Adam's family one step in so many is measured, since the servers take a root and a reciprocal of each value for it. That
