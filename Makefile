@@ -35,9 +35,8 @@ NODWARF := -gcflags=all=-dwarf=false -ldflags="-s -w"
 RACEFLAGS := $(if $(RACE),$(RACE) $(NODWARF) $(foreach p,$(PLAIN),-gcflags=$(p)='-dwarf=false -race=false'))
 # One package more at a time than there are processors: many tests wait for processes and networks.
 PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
-# The SDKs of clouds and the types of Kubernetes take long to compile, for one package each: make testclouds has S3's, make testkubernetes the types;
-# make lint and make slowtest have all.
-TAGS := -tags noclouds,nokubernetes
+# The SDKs of clouds take long to compile, for one package: make testclouds has S3's, make lint and make slowtest have all.
+TAGS := -tags noclouds
 # Tests in Chromium are in files of their own, with a build tag: the library that speaks to Chromium takes long to compile.
 BROWSERTESTS = $(shell find . -name '*_browser_test.go' -not -path './.*')
 # Tests of launch that start Slurm, mpirun or containers, or whose agents and hosts come and go: all that is in files that name their harnesses.
@@ -66,7 +65,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build launch, the examples and gpucheck into bin/
-	@echo "building into $(BIN)/: seconds, or some minutes the first time (it compiles the SDKs of clouds and the types of Kubernetes)"
+	@echo "building into $(BIN)/: seconds, or some minutes the first time (it compiles the SDKs of clouds)"
 	$(BUILD) -o $(BIN)/ ./launch ./examples/... ./cmd/...
 
 # What tests of make test are skipped without: Debian's packages, as program:package.
@@ -88,7 +87,7 @@ testall:
 # What programs that tests start are made of is compiled first, beside the tests' own packages: several tests would begin to compile the same at once.
 # Real data sets are unpacked here: under the race detector that takes ten times as long.
 testplain:
-	@CGO_ENABLED=0 $(GO) build $(NODWARF) -tags nobuckets,nokubernetes $$(CGO_ENABLED=0 $(GO) list -deps -tags nobuckets,nokubernetes \
+	@CGO_ENABLED=0 $(GO) build $(NODWARF) -tags nobuckets $$(CGO_ENABLED=0 $(GO) list -deps -tags nobuckets \
 		-f '{{if and (not .Standard) (ne .Name "main")}}{{.ImportPath}}{{end}}' $(PROGRAMS))
 	CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 10m $(WITHOUTRACE)
 	CGO_ENABLED=0 $(GO) test $(NODWARF) -count=1 -vet=off -timeout 5m -run LoadsFromIts ./data
@@ -115,7 +114,6 @@ testclouds: ## test checkpoints in a stand-in of S3, whose SDK make test does wi
 
 # The module of its own has what only these tests need: Kubernetes itself, of which they compile the parts that check and run manifests.
 testkubernetes: ## test the manifests of launch k8s by Kubernetes' own schemas, validation and Job controller
-	CGO_ENABLED=0 $(GO) test $(NODWARF) -tags noclouds -vet=off -timeout 5m -run K8s ./launch
 	cd launch/internal/kubernetes/schematest && CGO_ENABLED=0 $(GO) test $(NODWARF) -vet=off -parallel 4 -timeout 10m ./...
 
 testclusters: ## test start methods on clusters of this machine: Slurm, Open MPI and podman, where they are installed, and agents
@@ -139,7 +137,7 @@ testportable: ## build the libraries for Windows and FreeBSD, and all programs f
 	@set -e; for system in $(LIBRARYSYSTEMS); do echo "$$system: the libraries"; \
 		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(GO) build -trimpath $(LIBRARIES); done; \
 	for system in $(PROGRAMSYSTEMS); do echo "$$system: libraries and programs"; \
-		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(GO) build -trimpath -tags nobuckets,noclouds,nokubernetes ./...; done
+		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(GO) build -trimpath -tags nobuckets,noclouds ./...; done
 
 # Chromium is not slowed by the race detector, but the time it has to answer is; the same packages' code runs under it in make test.
 browsertest: ## run the tests of pages in Chromium, where it is installed
@@ -198,9 +196,9 @@ performance: ## write the tables of docs/performance.md from the results in docs
 docs: build ## write the parts of docs/reference that a program makes
 	$(GO) run ./internal/docgen -bin $(BIN)
 
-# The SDKs of clouds and the types of Kubernetes are most of the time of a first build: these programs go without, in a folder of their own.
+# The SDKs of clouds are most of the time of a first build: these programs go without, in a folder of their own.
 demo: ## train on this machine: 2 workers, 2 servers, no network
-	$(BUILD) -tags nobuckets,nokubernetes -o $(BIN)/demo/ ./launch ./examples/cifar10
+	$(BUILD) -tags nobuckets -o $(BIN)/demo/ ./launch ./examples/cifar10
 	$(BIN)/demo/launch -n 2 -s 2 -- $(BIN)/demo/cifar10 $(DEMO_ARGS)
 
 deps: ## install what the tests need besides Go (Debian, as root)

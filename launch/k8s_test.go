@@ -1,5 +1,3 @@
-//go:build !nokubernetes
-
 package main
 
 import (

@@ -13,10 +13,10 @@ const module = "github.com/paragon-train/paragon/"
 // Programs builds programs of this module into a folder, by their packages' paths in the module: "launch", "examples/cifar10".
 //
 // All tests build in one way, so that each package is compiled once for all of them: static, without the race detector, with which training takes
-// many times as long, without debug information, and without the clouds' SDKs, which are half of the compiler's work on an example, and the types of
-// Kubernetes, which are a tenth of it on launch. make test compiles with the same flags.
+// many times as long, without debug information, and without the clouds' SDKs, which are half of the compiler's work on an example. make test compiles
+// with the same flags.
 func Programs(folder string, packages ...string) error {
-	args := []string{"build", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-tags=nobuckets,nokubernetes", "-o", folder + string(os.PathSeparator)}
+	args := []string{"build", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-tags=nobuckets", "-o", folder + string(os.PathSeparator)}
 	for _, p := range packages {
 		args = append(args, module+p)
 	}

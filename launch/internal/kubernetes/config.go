@@ -1,5 +1,3 @@
-//go:build !nokubernetes
-
 package kubernetes
 
 import (
@@ -7,13 +5,10 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	core "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // A Config is a job to render.
@@ -63,7 +58,7 @@ func ParseVolume(text string) (Volume, error) {
 	claim, rest, _ := strings.Cut(text, ":")
 	where, mode, moded := strings.Cut(rest, ":")
 	switch {
-	case len(validation.IsDNS1123Subdomain(claim)) > 0, !path.IsAbs(where), moded && mode != "ro" && mode != "rw":
+	case !isSubdomain(claim, maxSubdomain), !path.IsAbs(where), moded && mode != "ro" && mode != "rw":
 		return Volume{}, fmt.Errorf("%q is not the name of a PersistentVolumeClaim with the path to mount it at; write claim:/path, or claim:/path:ro", text)
 	case path.Clean(where) != where || where == "/":
 		return Volume{}, fmt.Errorf("%q: want a path below /, without . and .. in it", text)
@@ -92,13 +87,13 @@ func (c *Config) Validate() error {
 		return errors.New("the image is missing; give --image NAME, such as registry.example.com/me/train:1 (launch image makes one)")
 	case !imageName.MatchString(c.Image):
 		return fmt.Errorf("--image %q is not the name of an image; want [host[:port]/]path[:tag][@digest] in lower case, such as registry.example.com/me/train:1", c.Image)
-	case len(validation.IsDNS1035Label(c.Name)) > 0:
+	case !isName(c.Name):
 		return fmt.Errorf("--name %q is not a DNS name; want lower-case letters, digits and -, with a letter first, such as resnet-1", c.Name)
 	case len(c.Name) > longest:
 		return fmt.Errorf("--name %s has %d letters, want at most %d: the host names of the pods begin with it, and have at most 63", c.Name, len(c.Name), longest)
-	case c.Namespace != "" && len(validation.IsDNS1123Label(c.Namespace)) > 0:
+	case c.Namespace != "" && !isLabel(c.Namespace):
 		return fmt.Errorf("--namespace %q is not a DNS name; want lower-case letters, digits and -", c.Namespace)
-	case c.Queue != "" && len(validation.IsDNS1123Subdomain(c.Queue))+len(validation.IsValidLabelValue(c.Queue)) > 0:
+	case c.Queue != "" && !isSubdomain(c.Queue, maxLabel): // it is the value of a label, too
 		return fmt.Errorf("--kueue %q is not the name of a LocalQueue; want lower-case letters, digits and -", c.Queue)
 	case c.Workers < 1, c.Servers < 1:
 		return fmt.Errorf("%d workers and %d servers, want 1 or more of each", c.Workers, c.Servers)
@@ -122,7 +117,7 @@ func (c *Config) Validate() error {
 		if r.text == "" || r.text == Unrequested {
 			continue
 		}
-		if q, err := resource.ParseQuantity(r.text); err != nil || q.Sign() <= 0 {
+		if !isAmount(r.text) {
 			return fmt.Errorf("--%s %q is not an amount above 0; write it as Kubernetes does: 500m or 4 processors, 512Mi or 16Gi of memory, or %s", r.flag, r.text, Unrequested)
 		}
 	}
@@ -165,7 +160,7 @@ func nodeSelector(texts []string) (map[string]string, error) {
 	var labels map[string]string
 	for _, text := range texts {
 		key, value, ok := strings.Cut(text, "=")
-		if !ok || len(validation.IsQualifiedName(key))+len(validation.IsValidLabelValue(value)) > 0 {
+		if !ok || !isLabelKey(key) || !isLabelValue(value) {
 			return nil, fmt.Errorf("--node-selector %q is not a label; write key=value, such as topology.kubernetes.io/zone=eu-1a", text)
 		}
 		if labels == nil {
@@ -180,22 +175,22 @@ func nodeSelector(texts []string) (map[string]string, error) {
 }
 
 // tolerations reads KEY[=VALUE][:EFFECT].
-func tolerations(texts []string) ([]core.Toleration, error) {
-	var all []core.Toleration
+func tolerations(texts []string) (all []object, err error) {
 	for _, text := range texts {
 		rest, effect, _ := strings.Cut(text, ":")
 		key, value, valued := strings.Cut(rest, "=")
-		t := core.Toleration{Key: key, Operator: core.TolerationOpExists, Effect: core.TaintEffect(effect)}
-		if valued {
-			t.Operator, t.Value = core.TolerationOpEqual, value
-		}
-		switch t.Effect {
-		case "", core.TaintEffectNoSchedule, core.TaintEffectPreferNoSchedule, core.TaintEffectNoExecute:
-		default:
-			key = ""
-		}
-		if len(validation.IsQualifiedName(key))+len(validation.IsValidLabelValue(value)) > 0 {
+		if !isLabelKey(key) || !isLabelValue(value) || !slices.Contains([]string{"", "NoSchedule", "PreferNoSchedule", "NoExecute"}, effect) {
 			return nil, fmt.Errorf("--toleration %q is not a toleration; write key, key=value or key=value:NoSchedule (NoExecute, PreferNoSchedule)", text)
+		}
+		t := object{"key": key, "operator": "Exists"}
+		if valued {
+			t["operator"] = "Equal"
+		}
+		if value != "" {
+			t["value"] = value
+		}
+		if effect != "" {
+			t["effect"] = effect
 		}
 		all = append(all, t)
 	}

@@ -1,14 +1,8 @@
-//go:build !nokubernetes
-
 package kubernetes
 
 import (
 	"slices"
 	"time"
-
-	batch "k8s.io/api/batch/v1"
-	core "k8s.io/api/core/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Exit codes that the rules are about.
@@ -27,16 +21,11 @@ const (
 )
 
 // disrupted replaces a pod that the cluster took away, and does not count it.
-var disrupted = batch.PodFailurePolicyRule{
-	Action:          batch.PodFailurePolicyActionIgnore,
-	OnPodConditions: []batch.PodFailurePolicyOnPodConditionsPattern{{Type: core.DisruptionTarget, Status: core.ConditionTrue}},
-}
+var disrupted = object{"action": "Ignore", "onPodConditions": []object{{"type": "DisruptionTarget", "status": "True"}}}
 
-// exits is a rule about exit codes of the pod's container.
-func exits(action batch.PodFailurePolicyAction, operator batch.PodFailurePolicyOnExitCodesOperator, codes ...int32) batch.PodFailurePolicyRule {
-	return batch.PodFailurePolicyRule{Action: action, OnExitCodes: &batch.PodFailurePolicyOnExitCodesRequirement{
-		ContainerName: new(containerName), Operator: operator, Values: codes,
-	}}
+// failing ends the Job by the exit code of a pod's container: operator is In or NotIn.
+func failing(operator string, codes ...int) object {
+	return object{"action": "FailJob", "onExitCodes": object{"containerName": containerName, "operator": operator, "values": codes}}
 }
 
 // Scheduler are the arguments of launch in the scheduler's pod: own flags of launch, and what the workers run.
@@ -46,53 +35,35 @@ func Scheduler(agents int, own, command []string) []string {
 }
 
 // scheduler is the Job whose pod runs launch.
-func (c *Config) scheduler() batch.JobSpec {
-	pod := c.pod(schedulerName, Scheduler(c.Servers+c.pods(), c.Arguments, c.Command))
+func (c *Config) scheduler() object {
 	// Workers have the stop timeout, then all other processes have it.
-	pod.Spec.TerminationGracePeriodSeconds = new(seconds(2*c.StopTimeout + 2*margin))
-	pod.Spec.Containers[0].Ports = []core.ContainerPort{{Name: portName, ContainerPort: port, Protocol: core.ProtocolTCP}}
-	pod.Spec.Containers[0].Resources = Resources{}.requirements(0, defaultScheduler, 1)
-	job := indexed(1, pod)
-	job.BackoffLimit = new(int32(retries))
-	job.PodFailurePolicy.Rules = []batch.PodFailurePolicyRule{
-		disrupted,
-		exits(batch.PodFailurePolicyActionFailJob, batch.PodFailurePolicyOnExitCodesOpNotIn, exitRequeue, exitKilled, exitSignalled),
-	}
+	pod := c.pod(schedulerName, 2*c.StopTimeout+2*margin, Resources{}.requirements(0, defaultScheduler),
+		Scheduler(c.Servers+c.pods(), c.Arguments, c.Command))
+	job := indexed(1, pod, failing("NotIn", exitRequeue, exitKilled, exitSignalled))
+	job["backoffLimit"] = retries
 	return job
 }
 
 // agents is the Job of servers or workers.
-func (c *Config) agents(component string) batch.JobSpec {
-	pods, slots := c.Servers, 1
+func (c *Config) agents(component string) object {
+	pods, slots, resources := c.Servers, 1, c.Server.requirements(0, defaultServer)
 	if component == workersName {
-		pods, slots = c.pods(), c.Slots
+		pods, slots, resources = c.pods(), c.Slots, c.Worker.requirements(c.GPUs*c.Slots, defaultWorkers(c.Slots))
 	}
-	pod := c.pod(component, []string{
+	pod := c.pod(component, c.Drain+margin, resources, []string{
 		"agent", "--join", c.schedulerAddress(), "--secret-file", secretFile, "--runs", component, "--slots", number(slots),
 		"--join-timeout", waitTime.String(), "--rejoin", waitTime.String(), "--drain", c.Drain.String(),
 	})
-	pod.Spec.TerminationGracePeriodSeconds = new(seconds(c.Drain + margin))
-	container := &pod.Spec.Containers[0]
-	if component == workersName {
-		container.Resources = c.Worker.requirements(c.GPUs*slots, defaultWorker, slots)
-	} else {
-		container.Resources = c.Server.requirements(0, defaultServer, 1)
-	}
-	job := indexed(pods, pod)
-	job.BackoffLimitPerIndex = new(int32(retries))
-	job.PodFailurePolicy.Rules = []batch.PodFailurePolicyRule{
-		disrupted,
-		exits(batch.PodFailurePolicyActionFailJob, batch.PodFailurePolicyOnExitCodesOpIn, exitUsage),
-	}
+	job := indexed(pods, pod, failing("In", exitUsage))
+	job["backoffLimitPerIndex"] = retries
 	return job
 }
 
 // indexed is a Job of pods that run at the same time. A replacement starts when the pod before it has ended: two pods never have one name.
-func indexed(pods int, pod core.PodTemplateSpec) batch.JobSpec {
-	n := int32(pods)
-	return batch.JobSpec{
-		CompletionMode: new(batch.IndexedCompletion), Completions: &n, Parallelism: &n,
-		PodFailurePolicy: &batch.PodFailurePolicy{}, PodReplacementPolicy: new(batch.Failed), Template: pod,
+func indexed(pods int, pod, failing object) object {
+	return object{
+		"completionMode": "Indexed", "completions": pods, "parallelism": pods,
+		"podFailurePolicy": object{"rules": []object{disrupted, failing}}, "podReplacementPolicy": "Failed", "template": pod,
 	}
 }
 
@@ -109,37 +80,48 @@ func (c *Config) schedulerAddress() string {
 }
 
 // pod is what the pods of all three Jobs have in common. It meets the Pod Security Standard "restricted".
-func (c *Config) pod(component string, args []string) core.PodTemplateSpec {
+func (c *Config) pod(component string, leave time.Duration, resources object, args []string) object {
 	selector, _ := nodeSelector(c.NodeSelector)
 	tolerate, _ := tolerations(c.Tolerations)
 	volumes, mounts := c.volumes()
 	for i, a := range args {
 		args[i] = literal(a)
 	}
-	spec := core.PodSpec{
-		AutomountServiceAccountToken: new(false), // nothing in the pod speaks to Kubernetes
-		EnableServiceLinks:           new(false),
-		RestartPolicy:                core.RestartPolicyNever,
-		NodeSelector:                 selector, Tolerations: tolerate,
-		SecurityContext: &core.PodSecurityContext{
-			RunAsNonRoot: new(true), RunAsUser: &c.User, RunAsGroup: &c.User,
-			FSGroup: &c.User, FSGroupChangePolicy: new(core.FSGroupChangeOnRootMismatch),
-			SeccompProfile: &core.SeccompProfile{Type: core.SeccompProfileTypeRuntimeDefault},
+	container := object{
+		"name": containerName, "image": c.Image, "command": []string{"launch"}, "args": args, "workingDir": tmpPath,
+		"env":       []object{{"name": "HOME", "value": tmpPath}},
+		"resources": resources,
+		"securityContext": object{
+			"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "runAsNonRoot": true,
+			"capabilities": object{"drop": []string{"ALL"}},
 		},
-		Containers: []core.Container{{
-			Name: containerName, Image: c.Image, Command: []string{"launch"}, Args: args, WorkingDir: tmpPath,
-			Env: []core.EnvVar{{Name: "HOME", Value: tmpPath}},
-			SecurityContext: &core.SecurityContext{
-				AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), RunAsNonRoot: new(true),
-				Capabilities: &core.Capabilities{Drop: []core.Capability{"ALL"}},
-			},
-			TerminationMessagePolicy: core.TerminationMessageFallbackToLogsOnError,
-			VolumeMounts:             mounts,
-		}},
-		Volumes: volumes,
+		"terminationMessagePolicy": "FallbackToLogsOnError",
+		"volumeMounts":             mounts,
+	}
+	if component == schedulerName {
+		container["ports"] = []object{{"name": portName, "containerPort": port, "protocol": "TCP"}}
+	}
+	spec := object{
+		"automountServiceAccountToken": false, // nothing in the pod speaks to Kubernetes
+		"enableServiceLinks":           false,
+		"restartPolicy":                "Never",
+		"securityContext": object{
+			"runAsNonRoot": true, "runAsUser": c.User, "runAsGroup": c.User,
+			"fsGroup": c.User, "fsGroupChangePolicy": "OnRootMismatch",
+			"seccompProfile": object{"type": "RuntimeDefault"},
+		},
+		"terminationGracePeriodSeconds": seconds(leave),
+		"containers":                    []object{container},
+		"volumes":                       volumes,
+	}
+	if len(selector) > 0 {
+		spec["nodeSelector"] = selector
+	}
+	if len(tolerate) > 0 {
+		spec["tolerations"] = tolerate
 	}
 	if !c.JobSet { // a JobSet sets it
-		spec.Subdomain = c.Name
+		spec["subdomain"] = c.Name
 	}
-	return core.PodTemplateSpec{ObjectMeta: meta.ObjectMeta{Labels: c.labels(component)}, Spec: spec}
+	return object{"metadata": object{"labels": c.labels(component)}, "spec": spec}
 }

@@ -1,13 +1,8 @@
-//go:build !nokubernetes
-
 package kubernetes
 
 import (
 	"strings"
 	"time"
-
-	core "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 const (
@@ -27,27 +22,33 @@ const (
 const StartTimeout = waitTime
 
 // literal is a word of the container's command line that Kubernetes passes on as it is: there $(NAME) is a variable and $$ a dollar.
-func literal(word string) string { return strings.ReplaceAll(word, "$", "$$") }
+func literal(word string) string { return text(strings.ReplaceAll(word, "$", "$$")) }
+
+// text is what JSON can hold of a word, in which Kubernetes keeps it: bytes that are not UTF-8 are
+// replaced.
+func text(word string) string { return string([]rune(word)) }
 
 // volumes are those of every pod. The root file system is read-only; /tmp is the pod's own.
-func (c *Config) volumes() ([]core.Volume, []core.VolumeMount) {
-	volumes := []core.Volume{
-		{Name: "tmp", VolumeSource: core.VolumeSource{EmptyDir: &core.EmptyDirVolumeSource{}}},
+func (c *Config) volumes() (volumes, mounts []object) {
+	volumes = []object{
+		{"name": "tmp", "emptyDir": object{}},
 		// The group of the pod (fsGroup) may read it.
-		{Name: "secret", VolumeSource: core.VolumeSource{Secret: &core.SecretVolumeSource{SecretName: c.Name + "-secret", DefaultMode: new(int32(0o440))}}},
+		{"name": "secret", "secret": object{"secretName": c.Name + "-secret", "defaultMode": 0o440}},
 	}
-	mounts := []core.VolumeMount{{Name: "tmp", MountPath: tmpPath}, {Name: "secret", MountPath: secretPath, ReadOnly: true}}
+	mounts = []object{{"name": "tmp", "mountPath": tmpPath}, {"name": "secret", "mountPath": secretPath, "readOnly": true}}
 	claims := make(map[string]string) // the names of volumes
 	for _, v := range c.Volumes {
 		name, ok := claims[v.Claim]
 		if !ok {
 			name = "claim-" + number(len(claims))
 			claims[v.Claim] = name
-			volumes = append(volumes, core.Volume{Name: name, VolumeSource: core.VolumeSource{
-				PersistentVolumeClaim: &core.PersistentVolumeClaimVolumeSource{ClaimName: v.Claim},
-			}})
+			volumes = append(volumes, object{"name": name, "persistentVolumeClaim": object{"claimName": v.Claim}})
 		}
-		mounts = append(mounts, core.VolumeMount{Name: name, MountPath: v.Path, ReadOnly: v.ReadOnly})
+		mount := object{"name": name, "mountPath": text(v.Path)}
+		if v.ReadOnly {
+			mount["readOnly"] = true
+		}
+		mounts = append(mounts, mount)
 	}
 	return volumes, mounts
 }
@@ -58,38 +59,33 @@ const Unrequested = "none"
 // What a pod requests where the job does not say. Quotas refuse pods that request nothing, and a node that lacks memory evicts them first. There is no limit
 // then: what a program needs is not known here.
 var (
-	defaultWorker    = Resources{CPUs: "1", Memory: "2Gi"} // each worker of a pod
-	defaultServer    = Resources{CPUs: "500m", Memory: "1Gi"}
 	defaultScheduler = Resources{CPUs: "250m", Memory: "256Mi"}
+	defaultServer    = Resources{CPUs: "500m", Memory: "1Gi"}
 )
 
-// requirements request what they limit: the pod has that for itself, and is among the last to be evicted. What is not given is requested, n times, without a
-// limit.
-func (r Resources) requirements(gpus int, unsaid Resources, n int) core.ResourceRequirements {
-	limits, requests := core.ResourceList{}, core.ResourceList{}
-	for _, x := range []struct {
-		name          core.ResourceName
-		given, unsaid string
-	}{{core.ResourceCPU, r.CPUs, unsaid.CPUs}, {core.ResourceMemory, r.Memory, unsaid.Memory}} {
+func defaultWorkers(n int) Resources { return Resources{CPUs: number(n), Memory: number(2*n) + "Gi"} }
+
+// requirements request what they limit: the pod has that for itself, and is among the last to be evicted. What is not given is requested without a limit.
+func (r Resources) requirements(gpus int, unsaid Resources) object {
+	limits, requests := object{}, object{}
+	for _, x := range []struct{ name, given, unsaid string }{{"cpu", r.CPUs, unsaid.CPUs}, {"memory", r.Memory, unsaid.Memory}} {
 		switch x.given {
 		case Unrequested:
 		case "":
-			amount := resource.MustParse(x.unsaid)
-			amount.Mul(int64(n))
-			requests[x.name] = amount
+			requests[x.name] = x.unsaid
 		default:
-			limits[x.name], requests[x.name] = resource.MustParse(x.given), resource.MustParse(x.given)
+			limits[x.name], requests[x.name] = x.given, x.given
 		}
 	}
 	if gpus > 0 {
-		amount := *resource.NewQuantity(int64(gpus), resource.DecimalSI)
-		limits[gpuResource], requests[gpuResource] = amount, amount
+		limits[gpuResource], requests[gpuResource] = number(gpus), number(gpus)
 	}
-	if len(limits) == 0 {
-		limits = nil
+	all := object{}
+	if len(limits) > 0 {
+		all["limits"] = limits
 	}
-	if len(requests) == 0 {
-		requests = nil
+	if len(requests) > 0 {
+		all["requests"] = requests
 	}
-	return core.ResourceRequirements{Limits: limits, Requests: requests}
+	return all
 }

@@ -1,19 +1,11 @@
-//go:build !nokubernetes
-
 package kubernetes
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	batch "k8s.io/api/batch/v1"
-	core "k8s.io/api/core/v1"
-	policy "k8s.io/api/policy/v1"
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/paragon-train/paragon/internal/plural"
 )
@@ -25,22 +17,26 @@ const (
 	workersName   = "workers"
 )
 
+// An object is a manifest, or a part of one, by the names of its fields. It is written with its
+// fields in alphabetical order.
+type object = map[string]any
+
 // Render returns the manifests: YAML documents that kubectl apply takes.
 func Render(c Config) ([]byte, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	objects := []any{c.secret()}
-	jobs := []batch.JobSpec{c.scheduler(), c.agents(serversName), c.agents(workersName)}
+	objects := []object{c.secret()}
+	jobs := []object{c.scheduler(), c.agents(serversName), c.agents(workersName)}
 	if c.JobSet {
 		objects = append(objects, c.jobSet(jobs))
 	} else {
 		objects = append(objects, c.service())
 		for i, name := range []string{schedulerName, serversName, workersName} {
-			jobs[i].Suspend = c.suspend()
-			m := c.meta(c.Name+"-"+name, name)
-			c.queue(&m)
-			objects = append(objects, batch.Job{TypeMeta: kind("batch/v1", "Job"), ObjectMeta: m, Spec: jobs[i]})
+			job := c.object("batch/v1", "Job", c.Name+"-"+name, name)
+			job["spec"] = jobs[i]
+			c.queue(job)
+			objects = append(objects, job)
 		}
 	}
 	for _, d := range []struct {
@@ -52,36 +48,18 @@ func Render(c Config) ([]byte, error) {
 		}
 	}
 	var out bytes.Buffer
-	out.WriteString(c.header())
-	for _, o := range objects {
-		text, err := encode(o)
-		if err != nil {
-			return nil, fmt.Errorf("launch: k8s: %w", err)
-		}
-		out.WriteString("---\n")
-		out.Write(text)
-	}
-	return out.Bytes(), nil
-}
-
-// encode is the object as YAML, its fields in alphabetical order, without the status, which is the cluster's.
-func encode(object any) ([]byte, error) {
-	text, err := json.Marshal(object)
-	if err != nil {
-		return nil, err
-	}
-	var fields map[string]any
-	if err := yaml.Unmarshal(text, &fields); err != nil { // YAML takes JSON, and keeps integers
-		return nil, err
-	}
-	delete(fields, "status")
-	var out bytes.Buffer
+	out.WriteString(c.header() + "---\n")
 	e := yaml.NewEncoder(&out)
 	e.SetIndent(2)
-	if err := e.Encode(fields); err != nil {
-		return nil, err
+	for _, o := range objects {
+		if err := e.Encode(o); err != nil {
+			return nil, fmt.Errorf("launch: k8s: %w", err)
+		}
 	}
-	return out.Bytes(), e.Close()
+	if err := e.Close(); err != nil {
+		return nil, fmt.Errorf("launch: k8s: %w", err)
+	}
+	return out.Bytes(), nil
 }
 
 // header says what the file is, and how to use it.
@@ -112,61 +90,54 @@ func (c *Config) header() string {
 	return "# " + strings.Join(lines, "\n# ") + "\n"
 }
 
-func kind(version, name string) meta.TypeMeta { return meta.TypeMeta{APIVersion: version, Kind: name} }
-
 // labels are those of an object of the job; component is one of its three Jobs, or "" for all.
-func (c *Config) labels(component string) map[string]string {
-	l := map[string]string{"app.kubernetes.io/name": "paragon", "app.kubernetes.io/instance": c.Name}
+func (c *Config) labels(component string) object {
+	l := object{"app.kubernetes.io/name": "paragon", "app.kubernetes.io/instance": c.Name}
 	if component != "" {
 		l["app.kubernetes.io/component"] = component
 	}
 	return l
 }
 
-func (c *Config) meta(name, component string) meta.ObjectMeta {
-	return meta.ObjectMeta{Name: name, Namespace: c.Namespace, Labels: c.labels(component)}
+// object is the beginning of a manifest.
+func (c *Config) object(version, kind, name, component string) object {
+	meta := object{"name": name, "labels": c.labels(component)}
+	if c.Namespace != "" {
+		meta["namespace"] = c.Namespace
+	}
+	return object{"apiVersion": version, "kind": kind, "metadata": meta}
 }
 
-// queue hands what m is of to Kueue, which starts it when there is room.
-func (c *Config) queue(m *meta.ObjectMeta) {
+// queue hands a Job or JobSet to Kueue, which starts it when there is room.
+func (c *Config) queue(o object) {
 	if c.Queue != "" {
-		m.Labels["kueue.x-k8s.io/queue-name"] = c.Queue
+		o["metadata"].(object)["labels"].(object)["kueue.x-k8s.io/queue-name"] = c.Queue
+		o["spec"].(object)["suspend"] = true
 	}
 }
 
-func (c *Config) suspend() *bool {
-	if c.Queue == "" {
-		return nil
-	}
-	return new(true)
-}
-
-func (c *Config) secret() core.Secret {
-	return core.Secret{
-		TypeMeta: kind("v1", "Secret"), ObjectMeta: c.meta(c.Name+"-secret", ""),
-		Immutable: new(true), Type: core.SecretTypeOpaque, StringData: map[string]string{secretKey: c.Secret + "\n"},
-	}
+func (c *Config) secret() object {
+	o := c.object("v1", "Secret", c.Name+"-secret", "")
+	o["immutable"], o["type"], o["stringData"] = true, "Opaque", object{secretKey: c.Secret + "\n"}
+	return o
 }
 
 // service gives every pod a name, NAME-scheduler-0.NAME and so on, as soon as the pod has an address.
-func (c *Config) service() core.Service {
-	return core.Service{
-		TypeMeta: kind("v1", "Service"), ObjectMeta: c.meta(c.Name, ""),
-		Spec: core.ServiceSpec{
-			ClusterIP: core.ClusterIPNone, Selector: c.labels(""), PublishNotReadyAddresses: true,
-			Ports: []core.ServicePort{{Name: portName, Port: port, TargetPort: intstr.FromString(portName), Protocol: core.ProtocolTCP}},
-		},
+func (c *Config) service() object {
+	o := c.object("v1", "Service", c.Name, "")
+	o["spec"] = object{
+		"clusterIP": "None", "selector": c.labels(""), "publishNotReadyAddresses": true,
+		"ports": []object{{"name": portName, "port": port, "targetPort": portName, "protocol": "TCP"}},
 	}
+	return o
 }
 
 // budget lets so few pods be evicted at once that so many are left. For pods of a Job the number must be an integer that has to be left:
 // maxUnavailable and percentages ask the owner for its scale, which a Job does not have.
-func (c *Config) budget(component string, least int) policy.PodDisruptionBudget {
-	return policy.PodDisruptionBudget{
-		TypeMeta: kind("policy/v1", "PodDisruptionBudget"), ObjectMeta: c.meta(c.Name+"-"+component, component),
-		Spec: policy.PodDisruptionBudgetSpec{
-			MinAvailable: new(intstr.FromInt32(int32(least))), Selector: &meta.LabelSelector{MatchLabels: c.labels(component)},
-			UnhealthyPodEvictionPolicy: new(policy.AlwaysAllow),
-		},
+func (c *Config) budget(component string, least int) object {
+	o := c.object("policy/v1", "PodDisruptionBudget", c.Name+"-"+component, component)
+	o["spec"] = object{
+		"minAvailable": least, "selector": object{"matchLabels": c.labels(component)}, "unhealthyPodEvictionPolicy": "AlwaysAllow",
 	}
+	return o
 }
