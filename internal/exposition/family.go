@@ -1,5 +1,5 @@
-// Package exposition has the Prometheus names of telemetry's metrics, and serves one process's metrics in Prometheus's text format. Programs that link the store link it, too, so
-// it does not import Prometheus's library. The endpoint of the whole job (launch/internal/prom) uses the same names.
+// Package exposition has the Prometheus names of telemetry's metrics, writes Prometheus's text format, and serves one process's metrics in it. The endpoint of the whole job
+// (launch/internal/prom) uses the same names and the same Text.
 package exposition
 
 import (

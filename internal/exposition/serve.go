@@ -3,7 +3,6 @@ package exposition
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -40,8 +39,8 @@ func Listen(addr string, whose func() Process, measure func() telemetry.Record, 
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_ = Write(io.Writer(w), whose(), measure()) // a scraper that is gone needs no answer
+		w.Header().Set("Content-Type", ContentType)
+		_ = Write(w, whose(), measure()) // a scraper that is gone needs no answer
 	})
 	e := &Endpoint{ln: ln, served: make(chan error, 1), http: http.Server{Handler: mux, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}}

@@ -1,105 +1,117 @@
 package exposition
 
 import (
-	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/telemetry"
 )
 
-// A Process says whose measurements are written.
-type Process struct {
-	Role string // Worker or Server
-	Rank int    // below 0: none yet, written as it is
-	Host string
-	Node uint64
+// ContentType is the format of a Text, for HTTP.
+const ContentType = "text/plain; version=0.0.4; charset=utf-8"
+
+// A Label is what tells the series of a family apart.
+type Label struct{ Name, Value string }
+
+// A Text is series in Prometheus's text format, version 0.0.4.
+type Text struct {
+	names    []string
+	families map[string]*[]byte
 }
 
-// Write writes a record in Prometheus's text format, version 0.0.4. Values that the record lacks are left out. The error is that of w.
-func Write(w io.Writer, p Process, r telemetry.Record) error {
-	values := make(map[telemetry.Metric]map[int]float64)
-	for _, s := range r.Samples {
-		if values[s.Metric] == nil {
-			values[s.Metric] = make(map[int]float64)
+// family is the text of a family, which begins with what the family means.
+func (t *Text) family(f *Family) *[]byte {
+	text := t.families[f.Name]
+	if text == nil {
+		if t.families == nil {
+			t.families = make(map[string]*[]byte)
 		}
-		values[s.Metric][int(s.Index)] = s.Value
+		help := strings.NewReplacer("\\", `\\`, "\n", `\n`).Replace(f.Help)
+		text = new([]byte("# HELP " + f.Name + " " + help + "\n# TYPE " + f.Name + " " + f.Type + "\n"))
+		t.families[f.Name] = text
+		t.names = append(t.names, f.Name)
 	}
-	var scores []string
-	for i, s := range r.Scores {
-		if i == 0 {
-			values[telemetry.TestScore] = make(map[int]float64)
-		}
-		values[telemetry.TestScore][i] = s.Value
-		scores = append(scores, s.Name)
+	return text
+}
+
+// Add adds a series.
+func (t *Text) Add(f *Family, value float64, labels ...Label) {
+	text := t.family(f)
+	*text = appendSeries(*text, f.Name, "", labels, value)
+}
+
+// AddHistogram adds a histogram over telemetry.StepBounds: what each bucket has, which Prometheus has
+// together with those below, and the number and the sum of all. A process may have counted one in a
+// bucket, and not yet in all, when it made the record: the buckets never have more than all.
+func (t *Text) AddHistogram(f *Family, buckets []float64, count, sum float64, labels ...Label) {
+	text := t.family(f)
+	b, within := *text, 0.0
+	bucket := append(slices.Clone(labels), Label{Name: "le"})
+	le := &bucket[len(labels)].Value
+	for i, n := range buckets {
+		within += n
+		*le = string(appendNumber(nil, telemetry.StepBounds[i]))
+		b = appendSeries(b, f.Name, "_bucket", bucket, within)
 	}
-	labels := fmt.Sprintf("host=%s,node=\"%d\",rank=\"%d\"", quoted(p.Host), p.Node, p.Rank)
-	var b strings.Builder
-	for i := range Families {
-		f := &Families[i]
-		if f.Role != p.Role || len(values[f.Metric]) == 0 {
-			continue
-		}
-		if f.Type == InHistogram {
-			writeHistogram(&b, f, labels, values)
-			continue
-		}
-		head(&b, f)
-		info, _ := f.Metric.Info()
-		for index := range info.Width {
-			v, ok := values[f.Metric][index]
-			if !ok {
-				continue
+	count, *le = max(count, within), "+Inf"
+	b = appendSeries(b, f.Name, "_bucket", bucket, count)
+	b = appendSeries(b, f.Name, "_sum", labels, sum)
+	*text = appendSeries(b, f.Name, "_count", labels, count)
+}
+
+// Names are those of the families, in the order in which they were added.
+func (t *Text) Names() []string { return slices.Clone(t.names) }
+
+// Write writes families by their names; those that the Text lacks are left out. The error is that of
+// w.
+func (t *Text) Write(w io.Writer, names []string) error {
+	for _, name := range names {
+		if text := t.families[name]; text != nil {
+			if _, err := w.Write(*text); err != nil {
+				return err
 			}
-			of := labels
-			if info.Label != "" {
-				of += fmt.Sprintf(",%s=%s", info.Label, quoted(LabelValue(info.Label, index, scores)))
-			}
-			fmt.Fprintf(&b, "%s{%s} %s\n", f.Name, of, number(v))
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return nil
 }
 
-func head(b *strings.Builder, f *Family) {
-	fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", f.Name, strings.NewReplacer("\\", `\\`, "\n", `\n`).Replace(f.Help), f.Name, f.Type)
-}
-
-// writeHistogram writes the buckets, which are cumulative here, their number and their sum.
-func writeHistogram(b *strings.Builder, f *Family, labels string, values map[telemetry.Metric]map[int]float64) {
-	h := Histograms[f.Metric]
-	count, ok := values[h.Count][0]
-	sum, okSum := values[h.Sum][0]
-	if !ok || !okSum {
-		return
+func appendSeries(b []byte, name, suffix string, labels []Label, value float64) []byte {
+	b = append(append(b, name...), suffix...)
+	separator := byte('{')
+	for _, l := range labels {
+		b = append(append(append(b, separator), l.Name...), '=')
+		b = appendQuoted(b, l.Value)
+		separator = ','
 	}
-	head(b, f)
-	below := 0.0
-	for i, bound := range telemetry.StepBounds {
-		below += values[f.Metric][i]
-		fmt.Fprintf(b, "%s_bucket{%s,le=%s} %s\n", f.Name, labels, quoted(number(bound)), number(min(below, count)))
+	if len(labels) > 0 {
+		b = append(b, '}')
 	}
-	fmt.Fprintf(b, "%s_bucket{%s,le=\"+Inf\"} %s\n%s_sum{%s} %s\n%s_count{%s} %s\n", f.Name, labels, number(count), f.Name, labels, number(sum), f.Name, labels, number(count))
+	return append(appendNumber(append(b, ' '), value), '\n')
 }
 
-// number is a value as Prometheus writes it.
-func number(v float64) string {
+// appendNumber appends a value as Prometheus writes it.
+func appendNumber(b []byte, v float64) []byte {
 	switch {
+	case v == 0: // -0, too
+		return append(b, '0')
 	case math.IsInf(v, 1):
-		return "+Inf"
-	case math.IsInf(v, -1):
-		return "-Inf"
+		return append(b, "+Inf"...)
 	}
-	return strconv.FormatFloat(v, 'g', -1, 64)
+	return strconv.AppendFloat(b, v, 'g', -1, 64)
 }
 
 // maxLabel bounds a label's value: the longest name that DNS has.
 const maxLabel = 255
 
-func quoted(text string) string {
+var escapes = strings.NewReplacer("\\", `\\`, "\n", `\n`, `"`, `\"`)
+
+func appendQuoted(b []byte, text string) []byte {
 	text = strings.ToValidUTF8(text[:min(len(text), maxLabel)], "?")
-	return `"` + strings.NewReplacer("\\", `\\`, "\n", `\n`, `"`, `\"`).Replace(text) + `"`
+	if strings.ContainsAny(text, "\\\n\"") {
+		text = escapes.Replace(text)
+	}
+	return append(append(append(b, '"'), text...), '"')
 }

@@ -151,7 +151,6 @@ func TestImportsFollowThePicture(t *testing.T) {
 
 // onlyIn are libraries that shall not become part of workers' programs, and the folders that may import them.
 var onlyIn = map[string]string{
-	"github.com/prometheus/":                  "launch/internal/prom",
 	"go.opentelemetry.io/":                    "launch/internal/otel",
 	"github.com/chromedp/":                    "internal/testing/browser",
 	"github.com/google/go-containerregistry/": "launch/internal/image",

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/exposition"
 	"github.com/paragon-train/paragon/internal/telemetry"
 )
 
@@ -19,7 +20,11 @@ var (
 func (c *collector) collectJob() {
 	t := c.t
 	put := func(f *family, value float64, labels ...string) {
-		c.put(f, value, pairs(labels...))
+		var list []exposition.Label
+		for i := 0; i < len(labels); i += 2 {
+			list = append(list, exposition.Label{Name: labels[i], Value: labels[i+1]})
+		}
+		c.text.Add(f, value, list...)
 	}
 	put(&jobInfo, 1, "id", t.Job)
 	put(&jobStart, float64(t.SinceMillis)/1000)

@@ -1,22 +1,25 @@
 package prom
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/exposition"
 	"github.com/paragon-train/paragon/internal/telemetry"
 )
 
@@ -117,7 +120,35 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	promhttp.HandlerFor(&collector{t: t, restarts: s.cfg.Restarts}, promhttp.HandlerOpts{ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn)}).ServeHTTP(w, r)
+	c := collector{t: t, restarts: s.cfg.Restarts}
+	c.collect()
+	names := r.URL.Query()["name[]"] // a scrape may ask for some families alone
+	if len(names) == 0 {
+		names = c.text.Names()
+	}
+	slices.Sort(names)
+	w.Header().Set("Content-Type", exposition.ContentType)
+	if err := send(w, r, func(w io.Writer) error { return c.text.Write(w, slices.Compact(names)) }); err != nil {
+		s.cfg.Logger.Warn("prom: a scrape has broken off: " + err.Error())
+	}
+}
+
+// send writes an answer, compressed where the client takes gzip.
+func send(w http.ResponseWriter, r *http.Request, write func(io.Writer) error) error {
+	w.Header().Set("Vary", "Accept-Encoding")
+	if !takesGzip(r) {
+		return write(w)
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	z := gzip.NewWriter(w)
+	return errors.Join(write(z), z.Close())
+}
+
+// gzipWeight is the word of Accept-Encoding for gzip, with a weight above 0 where it has one.
+var gzipWeight = regexp.MustCompile(`(?i)(^|,)\s*gzip\s*(;\s*q=(1|0?\.0*[1-9])[0-9.]*\s*)?(,|$)`)
+
+func takesGzip(r *http.Request) bool {
+	return gzipWeight.MatchString(strings.Join(r.Header.Values("Accept-Encoding"), ","))
 }
 
 // ask asks the scheduler. If it does not answer the request gets 503 Service Unavailable: to Prometheus the job is down for now.

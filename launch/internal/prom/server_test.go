@@ -155,7 +155,7 @@ func TestAHostNameCannotBreakTheText(t *testing.T) {
 	v.Nodes[0].Host = "a\"\n\\\xff" + strings.Repeat("x", 1<<16)
 	v.Job = "\xfe\n"
 	body := scrape(t, v)
-	if want := `paragon_worker_steps_total{host="a\"\n\\?` + strings.Repeat("x", maxHost-5) + `",node="1",rank="0"} 10`; !strings.Contains(body, want) {
+	if want := `paragon_worker_steps_total{host="a\"\n\\?` + strings.Repeat("x", 255-5) + `",node="1",rank="0"} 10`; !strings.Contains(body, want) {
 		t.Errorf("there is no line %s", want)
 	}
 }
@@ -372,6 +372,43 @@ func TestGzip(t *testing.T) {
 	}
 	if body, err := io.ReadAll(z); err != nil || !strings.Contains(string(body), "paragon_worker_steps_total") {
 		t.Errorf("got %q, %v", body, err)
+	}
+}
+
+// Only a client that says so gets gzip, whatever else it takes.
+func TestGzipIsForClientsThatTakeIt(t *testing.T) {
+	for header, want := range map[string]bool{
+		"gzip": true, "GZIP": true, "deflate, gzip;q=1.0, *;q=0.5": true, "gzip;q=0.001": true, "br , gzip ; q=.5": true, "zstd,gzip": true,
+		"": false, "identity": false, "gzip;q=0": false, "gzip;q=0.000, br": false, "xgzip": false, "gzipx": false, "*": false,
+	} {
+		if got := takesGzip(&http.Request{Header: http.Header{"Accept-Encoding": {header}}}); got != want {
+			t.Errorf("Accept-Encoding: %s: takes gzip is %v, want %v", header, got, want)
+		}
+	}
+}
+
+// A scrape may name the families that it wants, in any order; whatever it accepts, it gets text.
+func TestAScrapeOfNamedFamilies(t *testing.T) {
+	s := serve(t, always(simulated(1, 1, 0, 1)))
+	const query = "?name[]=paragon_job_restarts_total&name[]=paragon_job_generation&name[]=none&name[]=paragon_job_generation"
+	r, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+s.Addr()+"/metrics"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "# HELP paragon_job_generation Version of the membership.\n# TYPE paragon_job_generation gauge\nparagon_job_generation 3\n" +
+		"# HELP paragon_job_restarts_total How often launch has started this job again (--restarts).\n# TYPE paragon_job_restarts_total counter\nparagon_job_restarts_total 1\n"
+	if kind := answer.Header.Get("Content-Type"); string(body) != want || kind != "text/plain; version=0.0.4; charset=utf-8" {
+		t.Errorf("got type %s and\n%s\nwant\n%s", kind, body, want)
 	}
 }
 
