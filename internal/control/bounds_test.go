@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -270,6 +271,24 @@ func TestWhatIsWrittenKeepsToTheLimits(t *testing.T) {
 		f := Failure{Code: NotJoined, Host: strings.Repeat("h", n+1)}
 		return Report{Failed: &f}.Line()
 	}, 64<<10)
+
+	long := Adaptation{Noise: &AdaptationNoise{}, Model: &AdaptationModel{}, Limits: &AdaptationLimits{}}
+	for _, part := range []any{&long, long.Noise, long.Model, long.Limits} {
+		v := reflect.ValueOf(part).Elem()
+		for i := range v.NumField() {
+			switch f := v.Field(i); f.Kind() {
+			case reflect.Int, reflect.Int64:
+				f.SetInt(math.MaxInt64)
+			case reflect.Float64:
+				f.SetFloat(math.MaxFloat64)
+			}
+		}
+	}
+	filled(func(n int) (string, error) {
+		long.WishedWorkers = full
+		long.WishReason = "x" + strings.Repeat("\x01", n/6) + strings.Repeat("x", n%6) // six bytes each, and one
+		return EncodeAdaptation(long)
+	}, 4<<10)
 
 	finite := Result{Version: ResultVersion, ExitCode: 1, Phase: Running}
 	for value, want := range map[float64]bool{0: true, -1: true, math.NaN(): false, math.Inf(1): false, math.Inf(-1): false} {
