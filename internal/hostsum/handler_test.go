@@ -93,6 +93,9 @@ func TestRequestsThatAreNoPushAreRefused(t *testing.T) {
 				if err == nil || codeOf(err) != c.want {
 					t.Errorf("%s: %s: got %v, want code %v", c.name, []string{"Buffer", "Borrow", "Serve"}[i], err, c.want)
 				}
+				if refusal := (*transport.Refusal)(nil); errors.As(err, &refusal) && refusal.Generation != 0 {
+					t.Errorf("%s: the answer names generation %d, want none", c.name, refusal.Generation)
+				}
 			}
 			if c.req.Value != nil {
 				t.Errorf("%s: a call was made of it", c.name)
@@ -338,16 +341,25 @@ func TestInAnyOrderGradientsAreAddedAsTheyCome(t *testing.T) {
 			wg.Wait()
 		})
 	}
-	// A gradient that was taken back keeps no other one from being added.
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(cfg *Config) { cfg.AnyOrder = true })
-		defer r.end()
-		c := r.lendGone(10)
-		if _, errs := r.all(r.push(12, 0), r.push(11, 0), r.push(10, 0)); errors.Join(errs...) != nil || len(r.sent) != 1 {
-			t.Errorf("got %v and %d sums", errs, len(r.sent))
-		}
-		c.finish()
-	})
+	// A gradient that was taken back keeps those of higher ranks from being added only where the order counts.
+	for _, anyOrder := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, func(cfg *Config) { cfg.AnyOrder = anyOrder })
+			defer r.end()
+			c := r.lendGone(10)
+			var wg sync.WaitGroup
+			wg.Go(func() { r.call(r.push(11, 0)) })
+			synctest.Wait()
+			if got := c.round.slots[1].added; got != anyOrder {
+				t.Errorf("any order %v: the gradient of rank 2 is in the sum: %v", anyOrder, got)
+			}
+			if _, errs := r.all(r.push(12, 0), r.push(10, 0)); errors.Join(errs...) != nil || len(r.sent) != 1 {
+				t.Errorf("any order %v: got %v and %d sums", anyOrder, errs, len(r.sent))
+			}
+			wg.Wait()
+			c.finish()
+		})
+	}
 }
 
 // A leader keeps so many rounds of a shard and no more; the workers push those for themselves that come on top.

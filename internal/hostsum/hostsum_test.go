@@ -197,10 +197,16 @@ func TestWhatIsNotAddedUpIsRefused(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, nil)
 			defer r.end()
-			p := r.push(10, 0)
+			p, began := r.push(10, 0), time.Now()
 			c.edit(p)
-			if _, errs := r.all(p); codeOf(errs[0]) != c.want {
-				t.Errorf("%s: got %v, want code %v", c.name, errs[0], c.want)
+			_, errs := r.all(p)
+			if codeOf(errs[0]) != c.want || time.Since(began) != 0 {
+				t.Errorf("%s: got %v after %v, want code %v at once", c.name, errs[0], time.Since(began), c.want)
+			}
+			// Only an answer about the membership names a generation.
+			generation := map[wire.Code]uint64{wire.CodeStaleGeneration: 1}[c.want]
+			if refusal := (*transport.Refusal)(nil); errors.As(errs[0], &refusal) && refusal.Generation != generation {
+				t.Errorf("%s: the answer names generation %d, want %d", c.name, refusal.Generation, generation)
 			}
 		})
 	}

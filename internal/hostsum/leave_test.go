@@ -107,3 +107,40 @@ func TestALeaveIsChecked(t *testing.T) {
 		})
 	}
 }
+
+// A worker that pushes a round for itself still comes to a later one, which others have begun, and what it said of an older one than its newest push counts for
+// no other.
+func TestALeaveKeepsLaterRoundsTogether(t *testing.T) {
+	for _, first := range []uint64{10, 12} { // begins round 4
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, nil)
+			defer r.end()
+			began := time.Now()
+			var wg sync.WaitGroup
+			push := func(node, round uint64) {
+				wg.Go(func() {
+					if err := r.call(r.push(node, round)); err != nil {
+						t.Errorf("node %d begins round 4: node %d, round %d: got %v", first, node, round, err)
+					}
+				})
+				synctest.Wait()
+			}
+			push(first, 4)
+			r.leave(12, 3)
+			if first == 12 { // it has come to round 4, so round 5 waits for it
+				push(10, 5)
+				push(10, 4)
+			} else {
+				push(12, 4)
+				push(10, 5)
+			}
+			push(11, 4)
+			push(12, 5)
+			push(11, 5)
+			wg.Wait()
+			if took := time.Since(began); took != 0 || len(r.sent) != 2 {
+				t.Errorf("node %d begins round 4: %d sums after %v, want 2 at once", first, len(r.sent), took)
+			}
+		})
+	}
+}
