@@ -104,3 +104,13 @@ func TestScoresOfAHistory(t *testing.T) {
 		t.Errorf("there are %d columns of scores, want %d", len(got), MaxScores)
 	}
 }
+
+// A name has letters, digits and "_", and begins with no digit.
+func TestNamesOfScores(t *testing.T) {
+	for name, want := range map[string]bool{"a": true, "z": true, "A": true, "Z": true, "_": true, "a0": true, "a9": true, "azAZ_09": true, "": false, "0": false, "9a": false,
+		"`": false, "{": false, "@": false, "[": false, "a/": false, "a:": false, "a-b": false, "é": false, strings.Repeat("z", 32): true, strings.Repeat("z", 33): false} {
+		if got := IsScoreName(name); got != want {
+			t.Errorf("%q: got %t, want %t", name, got, want)
+		}
+	}
+}
