@@ -339,3 +339,17 @@ func TestACounterKeepsItsDifferences(t *testing.T) {
 		t.Errorf("of all: got %d points every %v, want 100 every %v", len(got), s.Step, CoarseStep)
 	}
 }
+
+// Rings get shorter step by step as columns come, and no shorter than their least.
+func TestRingsGetShorterWithTheColumns(t *testing.T) {
+	for columns, want := range map[int][2]int{1: {600, 512}, 2: {450, 256}, 3: {252, 256}, 4: {189, 128}, 5: {189, 128}, 7: {141, 128}, 20: {60, 128}} {
+		h := NewHistory(begin, time.Second)
+		h.budget = 1000
+		for node := range uint64(columns) {
+			h.Add(after(1), node, rec(Sample{Loss, 0, 1}))
+		}
+		if got := [2]int{h.finePoints, h.mostCoarse}; got != want {
+			t.Errorf("%d columns within %d points: the rings have %v, want %v", columns, h.budget, got, want)
+		}
+	}
+}

@@ -353,3 +353,16 @@ func TestASlowWorkerGoesOnWhileItCostsHalf(t *testing.T) {
 		}
 	}
 }
+
+// The watch names who is slow as soon as all that it knows is enough.
+func TestWatchJudgesByAllThatItKnows(t *testing.T) {
+	for steps, want := range map[float64]bool{8: true, 7.9: false} {
+		w := &SlowWatch{}
+		for _, tally := range steadyJob(3, steps, 1, .02) {
+			w.Add(tally)
+		}
+		if s, ok := w.Slow(); ok != want || ok && s.Node != 7 {
+			t.Errorf("%g steps in five tallies: got %+v, %t, want node 7: %t", steps, s, ok, want)
+		}
+	}
+}
