@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // The ends of ranges that are only bounded on one side.
@@ -333,6 +334,27 @@ func TestLinesWithMetricsHaveLimits(t *testing.T) {
 		"a=1 step=0": true, "a=1e999 step=1": true, "a=-1e999 step=1": true, "a=1 step=1e999": false, "a step=1": false} {
 		if m, ok := ParseMetrics(text); ok != want {
 			t.Errorf("%.60s: got %v, %t, want %t", text, m, ok, want)
+		}
+	}
+}
+
+// Times and placements in words.
+func TestTimesAndPlacementsInWords(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0 s", time.Second: "1 s", 1500 * time.Millisecond: "1.5 s", 9900 * time.Millisecond: "9.9 s", 10 * time.Second: "10 s", 10500 * time.Millisecond: "10 s",
+		time.Minute: "60 s"} {
+		if got := Seconds(d); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
+		}
+	}
+	two := []WorkersOnHost{{"d1", 2}, {"d2", 0}}
+	for got, want := range map[string]string{ScaleText(1, nil): "1 worker", ScaleText(2, two): "2 workers (d1=2,d2=0)", PlacementText(two[:1]): "d1=2", PlacementText(nil): ""} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	for q, want := range map[*Request]int{{Workers: 3}: 3, {Placement: []WorkersOnHost{{"a", 2}, {"b", 1}}}: 3, {}: 0} {
+		if got := q.Wanted(); got != want {
+			t.Errorf("%+v: %d workers are wanted, want %d", q, got, want)
 		}
 	}
 }

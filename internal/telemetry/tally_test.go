@@ -333,6 +333,7 @@ func TestACauseExplainsHalfOfTheLateness(t *testing.T) {
 		{"no steps of its own", func(g []WorkerTally) { g[0].Steps = 0 }, .1, "", 0},
 		{"no reports of its own", func(g []WorkerTally) { g[0].StepSeconds = nan }, .1, "", 0},
 		{"none of the others", func(g []WorkerTally) { g[1].StepSeconds, g[2].Steps = nan, 0 }, .1, "", 0},
+		{"one of the others made no step", func(g []WorkerTally) { g[1].Steps, g[1].WaitSeconds = 0, 30 }, .2, CauseData, 2},
 		{"of one of the others", func(g []WorkerTally) { g[1].StepSeconds = nan }, .2, CauseData, 2},
 	} {
 		g := plain()
