@@ -344,6 +344,19 @@ func TestACauseExplainsHalfOfTheLateness(t *testing.T) {
 	}
 }
 
+// By how much a worker is late in a round is its own time in the steps of one, and when its contributions came.
+func TestLatenessIsOfARound(t *testing.T) {
+	for _, steps := range []float64{1, 2} {
+		own, late := lateness(steadyJob(3, 100, .8, .02), 7, steps)
+		if own.parts != 4 || math.Abs(own.weight-100) > 1e-9 || math.Abs(own.mean()-.02*steps) > 1e-9 {
+			t.Errorf("%g steps a round: its own: got %+v with mean %g, want 100 steps in 4 parts with %g", steps, own, own.mean(), .02*steps)
+		}
+		if want := .8*.02 - .2*.001; late.parts != 4 || math.Abs(late.weight-200) > 1e-9 || math.Abs(late.mean()-want) > 1e-9 {
+			t.Errorf("%g steps a round: got %+v with mean %g, want 200 rounds in 4 parts with %g", steps, late, late.mean(), want)
+		}
+	}
+}
+
 // A worker that was slow goes on being so while it costs half of what it did.
 func TestASlowWorkerGoesOnWhileItCostsHalf(t *testing.T) {
 	list := steadyJob(3, 100, .8, .02) // 16 ms of each round, less what the others are charged with: 0.2 ms

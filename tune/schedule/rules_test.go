@@ -484,6 +484,7 @@ func TestTheFirstThatDoesNotContinueDecides(t *testing.T) {
 		{"a bound that is not set", &Threshold{}, []float64{-1}, tune.Continue, 0},
 		{"at the upper bound", &Threshold{Upper: 2}, []float64{2}, tune.Continue, 0},
 		{"an upper bound of 0", &Threshold{HasUpper: true}, []float64{.1}, tune.Stop, 0},
+		{"patience: by too little", &Patience{Reports: 1, MinDelta: .5}, []float64{3, 2, 3.4}, tune.Stop, 3.5},
 		{"not a number", &Threshold{}, []float64{math.NaN()}, tune.Stop, 0},
 	} {
 		if d := decide(tc.s, tune.Max, tc.last); d.Action != tc.want || tc.cutoff != 0 && d.Cutoff != tc.cutoff {
