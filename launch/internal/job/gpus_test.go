@@ -49,6 +49,10 @@ func TestWorkersOfAHostGetSlotsOfTheirOwn(t *testing.T) {
 			t.Errorf("%s on %s: got %d processors, want %d", tc.role, tc.host.Entry(), spec.CPUs, tc.want)
 		}
 	}
+	prepare := newShell(Config{}).spec(startProcess{role: rolePrepare, host: hosts.Host{Name: "d1", CPUs: 3}, sharers: 2}, &fake{})
+	if prepare.CPUs != 0 || prepare.Sharers != 0 {
+		t.Errorf("what prepares a host runs before its workers: got %d processors and %d sharers, want all of them for itself", prepare.CPUs, prepare.Sharers)
+	}
 	for _, limit := range []int{2, hosts.NoGPUs} {
 		if got := core.gpus(&Node{host: hosts.Host{Name: "d4", GPUs: limit}}); got == nil || got.Limit != limit || !got.Empty() {
 			t.Errorf("gpus=%d without --gpus: got %+v, want the limit alone", limit, got)
