@@ -63,22 +63,6 @@ func ExampleEventFile() {
 	// <nil>
 }
 
-// A picture of curves, as PNG or SVG by the name of the file.
-func ExampleCurves() {
-	dir, err := os.MkdirTemp("", "curves")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer os.RemoveAll(dir)
-	err = metrics.Curves(dir+"/curves.svg", metrics.Panel{Title: "loss", X: "epoch", Y: "loss", Series: []metrics.Series{
-		{Name: "train", X: []float64{0, 1, 2}, Y: []float64{2.3, 1.1, 0.7}},
-		{Name: "test", X: []float64{0, 1, 2}, Y: []float64{2.2, 1.3, 1.0}},
-	}})
-	fmt.Println(err)
-	// Output: <nil>
-}
-
 // Two workers each have a part of the examples: their sums are added, and the values are those of all of them.
 func ExampleMetric() {
 	var top2 metrics.Metric = metrics.TopK{K: 2}

@@ -13,6 +13,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/tune"
 )
 
@@ -484,16 +487,21 @@ func TestAResultIsShownAndLoadedAgain(t *testing.T) {
 	if err != nil || again.DecisionHash() != res.DecisionHash() || again.Value(again.BestTrial()) != res.Value(res.BestTrial()) || again.Name != "toy" {
 		t.Errorf("loaded: got %+v (%v)", again, err)
 	}
-	for _, file := range []string{"curves.png", "curves.svg"} {
-		if err := res.TrainingCurves(filepath.Join(dir, file)); err != nil {
-			t.Error(err)
+	want := tune.CurvePanel(res.View())
+	want.Title = "toy"
+	err = res.TrainingCurves("curves.png", func(file string, panels ...metrics.Panel) error {
+		if diff := cmp.Diff([]metrics.Panel{want}, panels); file != "curves.png" || diff != "" {
+			t.Errorf("drawn into %s: -want +got\n%s", file, diff)
 		}
-		if info, err := os.Stat(filepath.Join(dir, file)); err != nil || info.Size() < 1000 {
-			t.Errorf("%s: %v, want a picture", file, err)
-		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
-	if err := res.TrainingCurves(filepath.Join(dir, "curves.gif")); err == nil || !strings.Contains(err.Error(), "study toy") {
-		t.Errorf("a picture of another kind: got %v", err)
+	other := errors.New("a picture of another kind")
+	err = res.TrainingCurves("curves.gif", func(string, ...metrics.Panel) error { return other })
+	if !errors.Is(err, other) || !strings.Contains(err.Error(), "study toy") {
+		t.Errorf("got error %v, want one that names study toy and wraps that of drawing", err)
 	}
 }
 

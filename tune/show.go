@@ -56,12 +56,13 @@ func Load(path string, cfg Config) (*Result, error) {
 // maxNamed is how many curves have a colour and a name.
 const maxNamed = 6
 
-// TrainingCurves draws the metric of every trial over its steps into a file that ends in .png or
-// .svg. The best trials have a colour and a name; the others are grey.
-func (r *Result) TrainingCurves(file string) error {
+// TrainingCurves draws the metric of every trial over its steps into a file. The best trials have
+// a colour and a name; the others are grey. The function that draws is Curves of package
+// metrics/plot, which takes a file that ends in .png or .svg, or one like it.
+func (r *Result) TrainingCurves(file string, draw func(file string, panels ...metrics.Panel) error) error {
 	p := CurvePanel(r.View())
 	p.Title = r.Name
-	if err := metrics.Curves(file, p); err != nil {
+	if err := draw(file, p); err != nil {
 		return fmt.Errorf("tune: training curves of study %s: %w", r.Name, err)
 	}
 	return nil

@@ -3,12 +3,9 @@ package worker
 import (
 	"bytes"
 	"math"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/paragon-train/paragon/metrics"
 )
 
 // Who reads the output, the table or the picture sees the batch and what it is worth.
@@ -48,7 +45,5 @@ func TestTheBatchIsShown(t *testing.T) {
 	if len(batch.Series) != 2 || batch.Series[0].X[3] != 2 || batch.Series[0].Y[3] != 256 || len(batch.Series[1].X) != 1 {
 		t.Errorf("got the panel %+v, want the batch of 4 steps and one noise scale", batch)
 	}
-	if err := metrics.Curves(filepath.Join(t.TempDir(), "curves.png"), panels...); err != nil {
-		t.Error(err)
-	}
+	wantPoints(t, panels)
 }

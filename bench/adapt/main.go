@@ -25,6 +25,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/paragon-train/paragon/metrics"
+	"github.com/paragon-train/paragon/metrics/plot"
 )
 
 func main() {
@@ -102,7 +103,7 @@ func run(out io.Writer, args []string) error {
 	if err := os.MkdirAll(filepath.Dir(c.picture), 0o755); err != nil {
 		return err
 	}
-	return metrics.Curves(c.picture, panel)
+	return plot.Curves(c.picture, panel)
 }
 
 // A curve is the test accuracy by the seconds of training until then.

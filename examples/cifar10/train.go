@@ -15,7 +15,7 @@ import (
 
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/kvstore"
-	"github.com/paragon-train/paragon/metrics"
+	"github.com/paragon-train/paragon/metrics/plot"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/worker"
@@ -316,7 +316,7 @@ func report(s settings, rank int, epochs []worker.EpochInfo) error {
 	if s.data == "" {
 		set = "synthetic images"
 	}
-	if err := metrics.Curves(path, worker.Curves(fmt.Sprintf("%s (%s stem) on %s", s.model, s.stem, set), epochs)...); err != nil {
+	if err := plot.Curves(path, worker.Curves(fmt.Sprintf("%s (%s stem) on %s", s.model, s.stem, set), epochs)...); err != nil {
 		return err
 	}
 	fmt.Println("Curves:", path)

@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"path/filepath"
 
+	"github.com/paragon-train/paragon/metrics/plot"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/schedule"
 	"github.com/paragon-train/paragon/tune/show"
@@ -101,7 +102,7 @@ func search(ctx context.Context, s settings) error {
 		return err
 	}
 	curves, page := filepath.Join(s.dir, "curves.png"), filepath.Join(s.dir, "report.html")
-	if err := errors.Join(result.TrainingCurves(curves), show.HTML(page, result.Name, result.View())); err != nil {
+	if err := errors.Join(result.TrainingCurves(curves, plot.Curves), show.HTML(page, result.Name, result.View())); err != nil {
 		return err
 	}
 	fmt.Printf("\nBest: %v\naccuracy %.4f, trial %d of %d\nCurves: %s\nReport: %s\n", result.BestTrial().Params, result.Value(result.BestTrial()), result.BestTrial().Number, len(result.Trials()), curves, page)

@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/paragon-train/paragon/metrics/plot"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/schedule"
 	"github.com/paragon-train/paragon/tune/show"
@@ -98,7 +99,7 @@ func search(ctx context.Context, s settings) (*tune.Result, error) {
 		return result, err
 	}
 	curves := filepath.Join(s.dir, "curves.png")
-	if err := result.TrainingCurves(curves); err != nil {
+	if err := result.TrainingCurves(curves, plot.Curves); err != nil {
 		return result, err
 	}
 	fmt.Printf("\nThe best configuration and accuracy are: %v, %.4f\nCurves: %s\n", result.BestTrial().Params, result.Value(result.BestTrial()), curves)

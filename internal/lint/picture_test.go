@@ -37,18 +37,19 @@ var picture = append([]row{
 	{"cmd", anything},
 	{"docs", []string{"internal/testing"}},
 
-	{"tune", and("adapt", "checkpoint", "metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/control", "internal/jobcontrol", "internal/cluster", "internal/lines", "internal/page", "internal/searchcontrol")},
+	{"tune", and("adapt", "checkpoint", "!metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/control", "internal/jobcontrol", "internal/cluster", "internal/lines", "internal/page", "internal/searchcontrol")},
+	{"tune/show", and("tune", "metrics")},
 
 	// The roles meet in internal/wire alone.
-	{"worker", and("adapt", "kvstore", "internal/control", "internal/cluster", "internal/rollcall", "nn", "optim", "sampler", "data", "!checkpoint", "metrics")},
+	{"worker", and("adapt", "kvstore", "internal/control", "internal/cluster", "internal/rollcall", "nn", "optim", "sampler", "data", "!checkpoint", "!metrics")},
 	{"server", and("internal/shardserver", "internal/cluster")},
 	{"schedulernode", and("internal/scheduler", "internal/cluster")},
 
 	{"adapt", nil},
 
-	{"kvstore", and("internal/hostsum", "internal/shardserver", "internal/shard", "internal/rollcall", "internal/cluster", "internal/transport", "internal/wire", "optim", "sampler", "!checkpoint", "metrics")},
+	{"kvstore", and("internal/hostsum", "internal/shardserver", "internal/shard", "internal/rollcall", "internal/cluster", "internal/transport", "internal/wire", "optim", "sampler", "!checkpoint", "!metrics")},
 	{"internal/shardserver", and("internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim")},
-	{"internal/scheduler", and("adapt", "internal/control", "internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "metrics")},
+	{"internal/scheduler", and("adapt", "internal/control", "internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "!metrics")},
 	{"internal/hostsum", and("internal/shard", "internal/transport", "internal/wire")},
 	{"internal/shard", and("internal/wire", "optim")},
 	{"internal/rollcall", nil},
@@ -154,6 +155,7 @@ var onlyIn = map[string]string{
 	"go.opentelemetry.io/":                    "launch/internal/otel",
 	"github.com/chromedp/":                    "internal/testing/browser",
 	"github.com/google/go-containerregistry/": "launch/internal/image",
+	"gonum.org/v1/plot":                       "metrics/plot",
 }
 
 func TestLibrariesStayWhereTheyBelong(t *testing.T) {
@@ -242,6 +244,10 @@ func TestPictureRefuses(t *testing.T) {
 		{"tune", "launch", false},
 		{"tune/suggest", "tune", true},
 		{"tune/show", "metrics", true},
+		{"tune/show", "metrics/plot", true},
+		{"tune", "metrics/plot", false},
+		{"worker", "metrics", true},
+		{"worker", "metrics/plot", false},
 		{"newcomer", "internal/wire", false},
 	} {
 		bad := violations(map[string][]string{tc.pkg: {tc.imports}})

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/metrics"
+	"github.com/paragon-train/paragon/metrics/plot"
 	"github.com/paragon-train/paragon/tune"
 )
 
@@ -14,7 +15,7 @@ const maxNamed = 6
 // Curves draws the study's metric of each trial over its steps, and how the best value grew with the study's time, into a PNG or SVG
 // file. The best trials have names; the others stand grey behind them.
 func Curves(path string, v tune.View) error {
-	return metrics.Curves(path, tune.CurvePanel(v), progressPanel(v))
+	return plot.Curves(path, tune.CurvePanel(v), progressPanel(v))
 }
 
 // progressPanel is the best value, of reports that keep all constraints, over the time of the study.

@@ -1,4 +1,4 @@
-package metrics
+package plot
 
 import (
 	"fmt"
@@ -10,11 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"gonum.org/v1/plot"
+	gonumplot "gonum.org/v1/plot"
+
+	"github.com/paragon-train/paragon/metrics"
 )
 
 // drawn draws the panels and returns the picture.
-func drawn(t *testing.T, panels ...Panel) image.Image {
+func drawn(t *testing.T, panels ...metrics.Panel) image.Image {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "curves.png")
 	if err := Curves(path, panels...); err != nil {
@@ -53,8 +55,8 @@ func TestCurvesDrawEverySeriesOfEveryPanel(t *testing.T) {
 	}
 	y[3], y[4] = math.NaN(), math.Inf(1) // left out
 	img := drawn(t,
-		Panel{Title: "loss", X: "step", Y: "loss", Series: []Series{{Name: "train", X: x, Y: y, Smooth: 21}}},
-		Panel{Title: "accuracy", X: "epoch", Y: "accuracy", Percent: true, Series: []Series{
+		metrics.Panel{Title: "loss", X: "step", Y: "loss", Series: []metrics.Series{{Name: "train", X: x, Y: y, Smooth: 21}}},
+		metrics.Panel{Title: "accuracy", X: "epoch", Y: "accuracy", Percent: true, Series: []metrics.Series{
 			{Name: "train", X: []float64{0, 1, 2}, Y: []float64{0.1, 0.5, 0.7}},
 			{Name: "test", X: []float64{0, 1, 2}, Y: []float64{0.1, 0.4, 0.6}}}})
 	if b := img.Bounds(); b.Dx() < 2*b.Dy() {
@@ -68,13 +70,13 @@ func TestCurvesDrawEverySeriesOfEveryPanel(t *testing.T) {
 }
 
 func TestCurvesDrawWhatHasNoExtent(t *testing.T) {
-	for name, p := range map[string]Panel{
+	for name, p := range map[string]metrics.Panel{
 		"no series":   {Title: "none"},
-		"no points":   {Series: []Series{{Name: "none"}}},
-		"only NaN":    {Series: []Series{{Name: "NaN", X: []float64{1}, Y: []float64{math.NaN()}}}},
-		"one point":   {Series: []Series{{Name: "one", X: []float64{1}, Y: []float64{2}}}, Percent: true},
-		"level line":  {Series: []Series{{Name: "level", X: []float64{1, 2}, Y: []float64{0, 0}}}},
-		"large range": {Series: []Series{{Name: "large", X: []float64{1, 1e12}, Y: []float64{-1e30, 1e30}}}},
+		"no points":   {Series: []metrics.Series{{Name: "none"}}},
+		"only NaN":    {Series: []metrics.Series{{Name: "NaN", X: []float64{1}, Y: []float64{math.NaN()}}}},
+		"one point":   {Series: []metrics.Series{{Name: "one", X: []float64{1}, Y: []float64{2}}}, Percent: true},
+		"level line":  {Series: []metrics.Series{{Name: "level", X: []float64{1, 2}, Y: []float64{0, 0}}}},
+		"large range": {Series: []metrics.Series{{Name: "large", X: []float64{1, 1e12}, Y: []float64{-1e30, 1e30}}}},
 	} {
 		t.Run(name, func(t *testing.T) { drawn(t, p) })
 	}
@@ -84,8 +86,8 @@ func TestCurvesThatCannotBeDrawnAreErrors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none", "curves.png")
 	for want, err := range map[string]error{
 		"got no panels":               Curves(path),
-		`series "a": got 2 X and 1 Y`: Curves(path, Panel{Series: []Series{{Name: "a", X: []float64{1, 2}, Y: []float64{1}}}}),
-		path:                          Curves(path, Panel{}),
+		`series "a": got 2 X and 1 Y`: Curves(path, metrics.Panel{Series: []metrics.Series{{Name: "a", X: []float64{1, 2}, Y: []float64{1}}}}),
+		path:                          Curves(path, metrics.Panel{}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v, want one with %q", err, want)
@@ -121,12 +123,12 @@ func TestTicksAreRoundNumbers(t *testing.T) {
 
 // Steps are whole numbers, and have no tick at 1.5. Parts of epochs may.
 func TestWholeNumbersHaveWholeTicks(t *testing.T) {
-	steps, parts := Series{X: []float64{1, 2, 3}, Y: []float64{0, 0.5, 1}}, Series{X: []float64{0.5, 1}, Y: []float64{0, 1}}
+	steps, parts := metrics.Series{X: []float64{1, 2, 3}, Y: []float64{0, 0.5, 1}}, metrics.Series{X: []float64{0.5, 1}, Y: []float64{0, 1}}
 	for _, c := range []struct {
-		series []Series
-		want   plot.Ticker
-	}{{[]Series{steps}, ticks{whole: true}}, {[]Series{parts}, ticks{}}, {[]Series{steps, parts}, ticks{}}} {
-		p, err := Panel{Series: c.series}.plot()
+		series []metrics.Series
+		want   gonumplot.Ticker
+	}{{[]metrics.Series{steps}, ticks{whole: true}}, {[]metrics.Series{parts}, ticks{}}, {[]metrics.Series{steps, parts}, ticks{}}} {
+		p, err := newPlot(metrics.Panel{Series: c.series})
 		if err != nil || p.X.Tick.Marker != c.want {
 			t.Errorf("%v: got ticks %+v and error %v, want %+v", c.series, p.X.Tick.Marker, err, c.want)
 		}
@@ -137,7 +139,7 @@ func TestWholeNumbersHaveWholeTicks(t *testing.T) {
 func TestTheFirstSeriesMayBeOnTop(t *testing.T) {
 	x := []float64{0, 1, 2}
 	for _, top := range []bool{false, true} {
-		img := drawn(t, Panel{FirstOnTop: top, Series: []Series{{Name: "first", X: x, Y: x}, {Name: "second", X: x, Y: x}, {X: x, Y: x, Faint: true}}})
+		img := drawn(t, metrics.Panel{FirstOnTop: top, Series: []metrics.Series{{Name: "first", X: x, Y: x}, {Name: "second", X: x, Y: x}, {X: x, Y: x, Faint: true}}})
 		if first, second := inked(img, 0), inked(img, 1); (first > 3*second) != top || (second > 3*first) == top {
 			t.Errorf("FirstOnTop %t: got %d pixels of the first of two equal series and %d of the second", top, first, second)
 		}

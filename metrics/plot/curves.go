@@ -1,4 +1,4 @@
-package metrics
+package plot
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/plot"
+	gonumplot "gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
@@ -18,42 +18,15 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/metrics"
 )
-
-// A Series is one line of a Panel. X and Y are equally long; points that are
-// not finite are left out. Its colour goes by its place in the panel: one
-// without points takes up a colour and nothing else.
-type Series struct {
-	Name string
-	X, Y []float64
-	// Smooth draws the mean of so many points around each as the line, and the
-	// points themselves faintly behind it. Zero draws the points as the line.
-	Smooth int
-	// Faint draws a thin grey line: one of many that stand behind the others. It has no place in the legend.
-	Faint bool
-}
-
-// A Panel is one picture of curves: a title, named axes, a legend.
-type Panel struct {
-	Title, X, Y string
-	Series      []Series
-	// Percent marks Y, in [0, 1], in percent.
-	Percent bool
-	// FirstOnTop draws the first series last, over the others. Faint ones stay behind.
-	FirstOnTop bool
-	// FromZero begins the X axis at 0 also where no series does.
-	FromZero bool
-}
 
 // palette is told apart by most people with a weakness for colours too (Okabe
 // and Ito 2008).
-var palette = [Colours]color.NRGBA{
+var palette = [metrics.Colours]color.NRGBA{
 	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
 	{230, 159, 0, 255}, {86, 180, 233, 255}, {90, 90, 90, 255},
 }
-
-// Colours is how many series of a panel have colours of their own; then they begin again.
-const Colours = 7
 
 // A canvas is a picture that can be drawn on and written.
 type canvas interface {
@@ -74,27 +47,27 @@ func newCanvas(path string, width, height vg.Length) (canvas, error) {
 }
 
 // Curves draws the panels side by side into a PNG or, if path ends in .svg, an SVG file.
-func Curves(path string, panels ...Panel) error {
+func Curves(path string, panels ...metrics.Panel) error {
 	if len(panels) == 0 {
-		return fmt.Errorf("metrics: curves %s: got no panels", path)
+		return fmt.Errorf("plot: curves %s: got no panels", path)
 	}
 	const width, height = 5.2 * vg.Inch, 3.6 * vg.Inch
 	img, err := newCanvas(path, width*vg.Length(len(panels)), height)
 	if err != nil {
-		return fmt.Errorf("metrics: curves %s: %w", path, err)
+		return fmt.Errorf("plot: curves %s: %w", path, err)
 	}
 	canvas := draw.New(img)
-	plots := make([]*plot.Plot, len(panels))
+	plots := make([]*gonumplot.Plot, len(panels))
 	for i, p := range panels {
-		drawn, err := p.plot()
+		drawn, err := newPlot(p)
 		if err != nil {
-			return fmt.Errorf("metrics: curves %s: panel %q: %w", path, p.Title, err)
+			return fmt.Errorf("plot: curves %s: panel %q: %w", path, p.Title, err)
 		}
 		plots[i] = drawn
 	}
 	tiles := draw.Tiles{Rows: 1, Cols: len(panels), PadX: vg.Points(18),
 		PadTop: vg.Points(10), PadBottom: vg.Points(8), PadLeft: vg.Points(10), PadRight: vg.Points(14)}
-	for i, c := range plot.Align([][]*plot.Plot{plots}, tiles, canvas)[0] {
+	for i, c := range gonumplot.Align([][]*gonumplot.Plot{plots}, tiles, canvas)[0] {
 		plots[i].Draw(c)
 	}
 	err = vfs.WriteFile(vfs.OS{}, path, func(w io.Writer) error {
@@ -102,13 +75,14 @@ func Curves(path string, panels ...Panel) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("metrics: curves: %w", err)
+		return fmt.Errorf("plot: curves: %w", err)
 	}
 	return nil
 }
 
-func (panel Panel) plot() (*plot.Plot, error) {
-	p := plot.New()
+// newPlot is the panel as gonum's plot.
+func newPlot(panel metrics.Panel) (*gonumplot.Plot, error) {
+	p := gonumplot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = panel.Title, panel.X, panel.Y
 	const face = "Sans"
 	set := func(f *font.Font, size vg.Length) { f.Variant, f.Size = face, size }
@@ -124,7 +98,7 @@ func (panel Panel) plot() (*plot.Plot, error) {
 	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{232}, color.Gray{232}
 	p.Add(grid)
 	rising, points, whole := 0.0, 0, true
-	var layers [][]plot.Plotter // of each series that is not faint
+	var layers [][]gonumplot.Plotter // of each series that is not faint
 	for i, s := range panel.Series {
 		if len(s.X) != len(s.Y) {
 			return nil, fmt.Errorf("series %q: got %d X and %d Y, want equally many", s.Name, len(s.X), len(s.Y))
@@ -145,7 +119,7 @@ func (panel Panel) plot() (*plot.Plot, error) {
 			p.Add(line...)
 			continue
 		}
-		var drawn []plot.Plotter
+		var drawn []gonumplot.Plotter
 		if s.Smooth > 1 {
 			faint := shade
 			faint.A = 70
@@ -201,14 +175,14 @@ func widen(low, high *float64, share float64) {
 }
 
 // addLine adds a line to the legend, and returns what is to be drawn.
-func addLine(p *plot.Plot, xy plotter.XYs, shade color.Color, width vg.Length, glyph draw.GlyphDrawer, name string) ([]plot.Plotter, error) {
+func addLine(p *gonumplot.Plot, xy plotter.XYs, shade color.Color, width vg.Length, glyph draw.GlyphDrawer, name string) ([]gonumplot.Plotter, error) {
 	line, points, err := plotter.NewLinePoints(xy)
 	if err != nil {
 		return nil, err
 	}
 	line.Color, line.Width = shade, width
-	drawn := []plot.Plotter{line}
-	thumbs := []plot.Thumbnailer{line}
+	drawn := []gonumplot.Plotter{line}
+	thumbs := []gonumplot.Thumbnailer{line}
 	if glyph != nil {
 		points.Shape, points.Color, points.Radius = glyph, shade, 2.4
 		drawn, thumbs = append(drawn, points), append(thumbs, points)
@@ -220,7 +194,7 @@ func addLine(p *plot.Plot, xy plotter.XYs, shade color.Color, width vg.Length, g
 }
 
 // finite returns the points that can be drawn.
-func finite(s Series) plotter.XYs {
+func finite(s metrics.Series) plotter.XYs {
 	var xy plotter.XYs
 	for i, x := range s.X {
 		if y := s.Y[i]; !math.IsNaN(x+y) && !math.IsInf(x, 0) && !math.IsInf(y, 0) {
@@ -248,7 +222,7 @@ func smooth(xy plotter.XYs, n int) plotter.XYs {
 // them; percent writes 0.4 as 40 %, and whole has ticks at whole numbers alone, of which there may be fewer.
 type ticks struct{ percent, whole bool }
 
-func (t ticks) Ticks(low, high float64) []plot.Tick {
+func (t ticks) Ticks(low, high float64) []gonumplot.Tick {
 	step := math.Pow(10, math.Floor(math.Log10((high-low)/4)))
 	for _, k := range []float64{5, 2} {
 		if (high-low)/(k*step) >= 4 {
@@ -259,7 +233,7 @@ func (t ticks) Ticks(low, high float64) []plot.Tick {
 	if t.whole {
 		step = max(step, 1)
 	}
-	var list []plot.Tick
+	var list []gonumplot.Tick
 	first, last := math.Ceil(low/step-1e-9), math.Floor(high/step+1e-9)
 	for k := first; k <= last && len(list) < 20; k++ {
 		value := k*step + 0 // −0 becomes 0
@@ -267,7 +241,7 @@ func (t ticks) Ticks(low, high float64) []plot.Tick {
 		if t.percent {
 			label = fmt.Sprintf("%.6g %%", 100*value)
 		}
-		list = append(list, plot.Tick{Value: value, Label: label})
+		list = append(list, gonumplot.Tick{Value: value, Label: label})
 	}
 	return list
 }
