@@ -1,5 +1,6 @@
-// Command customtrainer is a training loop of one's own with nothing of Paragon but kvstore: linear regression, each
-// worker on its own part of the data, the optimizer on the servers. Workers may come and go while it runs.
+// Command customtrainer is a training loop of one's own with nothing of Paragon but kvstore (and package optim, which
+// names the optimizer of the servers): linear regression, each worker on its own part of the data. Workers may come and
+// go while it runs.
 //
 //	customtrainer
 //	launch -n 4 -s 2 -- customtrainer
@@ -13,12 +14,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
-	"strconv"
-	"time"
 
 	"github.com/paragon-train/paragon/kvstore"
-	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/version"
 )
@@ -31,10 +28,9 @@ const (
 
 func main() {
 	epochs := flag.Int("epochs", 3, "passes over the examples")
-	out := flag.String("out", "out", "folder for TensorBoard's files, under tensorboard")
 	version.AddFlag(flag.CommandLine)
 	kvstore.ParseFlags()
-	_, err := train(context.Background(), "dist_sync", *out, *epochs)
+	_, err := train(context.Background(), "dist_sync", *epochs)
 	switch {
 	case errors.Is(err, kvstore.ErrRemoved):
 		fmt.Fprintln(os.Stderr, "customtrainer: removed from the job on request; the other workers continue")
@@ -45,7 +41,7 @@ func main() {
 }
 
 // train returns how far the farthest weight ends from the truth.
-func train(ctx context.Context, store, out string, epochs int) (worst float32, err error) {
+func train(ctx context.Context, store string, epochs int) (worst float32, err error) {
 	kv, err := kvstore.Create(ctx, store)
 	if err != nil {
 		return 0, err
@@ -60,10 +56,6 @@ func train(ctx context.Context, store, out string, epochs int) (worst float32, e
 	if err := kv.Init(ctx, "weight", weight); err != nil { // rank 0's zeros count
 		return 0, err
 	}
-	name := fmt.Sprintf("worker-%d", kv.Rank())
-	if job, ok := kv.(kvstore.Elastic); ok && job.Joining() { // another may have had this rank
-		name = fmt.Sprintf("worker-node-%d", job.NodeID())
-	}
 	examples, err := kvstore.NewElasticSampler(ctx, kv, kvstore.SamplerConfig{Examples: length, Batch: batch, Epochs: epochs, Seed: 1})
 	if err != nil {
 		return 0, err
@@ -71,11 +63,6 @@ func train(ctx context.Context, store, out string, epochs int) (worst float32, e
 	if err := kv.Pull(ctx, "weight", weight); err != nil { // what the others have come to, if this worker joins them
 		return 0, err
 	}
-	board, err := metrics.NewEventFile(filepath.Join(out, "tensorboard", name), strconv.Itoa(os.Getpid()), int64(examples.Steps())+1, time.Now())
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, board.Close()) }()
 	for epoch := range examples.Epochs() {
 		var loss float32
 		used := 0
@@ -95,9 +82,6 @@ func train(ctx context.Context, store, out string, epochs int) (worst float32, e
 				return 0, err
 			}
 			used += len(batch)
-			if err := board.Add(int64(examples.Steps())+1, time.Now(), metrics.Scalar{Tag: "train/mean_loss", Value: float64(loss) / float64(max(used, 1))}); err != nil {
-				return 0, err
-			}
 		}
 		fmt.Printf("worker %d of %d, epoch %d: loss %.6f over %d examples\n", kv.Rank(), kv.NumWorkers(), epoch, loss/float32(max(used, 1)), used)
 		if kv.Rank() == 0 { // for launch tune
