@@ -1,6 +1,6 @@
 //go:build unix
 
-package transport_test
+package fastrpc
 
 import (
 	"bufio"
@@ -12,16 +12,17 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fastrpc"
 
-	. "github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/transport"
 )
 
-// The same calls over github.com/valyala/fastrpc, as well as it can be used: no compression, payloads read straight into
+// The calls of internal/transport's benchmark over github.com/valyala/fastrpc, as well as it can be used: no compression, payloads read straight into
 // their buffers, each message ended by a trailer in a write of its own (without it a message larger than the write buffer
 // is answered before it is registered, and its call hangs), connections from a Dial of our own. docs/design/0002 has what
 // comes of it.
@@ -111,7 +112,7 @@ type fastServer struct {
 }
 
 func newFastServer(tb testing.TB) *fastServer {
-	ln, err := TCP.Listen("127.0.0.1:0")
+	ln, err := transport.TCP.Listen("127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -148,7 +149,7 @@ func newFastClient(tb testing.TB, addr string, conns int) *fastClient {
 			SniffHeader: "bench", CompressType: fastrpc.CompressNone, Addr: addr,
 			NewResponse: func() fastrpc.ResponseReader { return new(fastResponse) },
 			Dial: func(addr string) (net.Conn, error) {
-				nc, err := TCP.Dial(tb.Context(), addr)
+				nc, err := transport.TCP.Dial(tb.Context(), addr)
 				f.mu.Lock()
 				defer f.mu.Unlock()
 				f.conns = append(f.conns, nc)
@@ -185,9 +186,7 @@ func (f *fastClient) call(op string, buf []byte, limit time.Duration) error {
 	return c.DoDeadline(rq, rs, time.Now().Add(limit))
 }
 
-// BenchmarkFastrpc is BenchmarkTransport over fastrpc; run the two interleaved.
-//
-//	go test ./transport -run xxx -bench 'Transport|Fastrpc' -count 10 | benchstat -col .name -
+// BenchmarkFastrpc is BenchmarkTransport of internal/transport over fastrpc.
 func BenchmarkFastrpc(b *testing.B) {
 	for _, op := range []string{"push", "pull"} {
 		for _, size := range []int{1 << 10, 64 << 10, 1 << 20, 4 << 20} {
@@ -201,7 +200,50 @@ func BenchmarkFastrpc(b *testing.B) {
 	}
 }
 
-// What of fastrpc cannot be wrapped to keep this package's promises, each as a fact that can be run. If one of these
+// benchCalls makes b.N calls from depth goroutines.
+func benchCalls(b *testing.B, size, depth int, call func(buf []byte) error) {
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	work := make(chan struct{}, b.N)
+	for range b.N {
+		work <- struct{}{}
+	}
+	close(work)
+	bufs := make([][]byte, depth)
+	for i := range bufs {
+		bufs[i] = make([]byte, size)
+		// The first call makes connections and buffers, and is not measured.
+		if err := call(bufs[i]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ResetTimer()
+	used := cpuTime(b)
+	defer func() { b.ReportMetric(float64(cpuTime(b)-used)/float64(b.N), "cpu-ns/op") }()
+	var wg sync.WaitGroup
+	for i := range bufs {
+		wg.Go(func() {
+			for range work {
+				if err := call(bufs[i]); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// cpuTime is what the process has used so far: of both ends, and hardly changed by others' load.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// What of fastrpc cannot be wrapped to keep the promises of internal/transport, each as a fact that can be run. If one of these
 // fails after an update of fastrpc, docs/design/0002 should be read again.
 func TestWhyNotFastrpc(t *testing.T) {
 	if testing.Short() {
@@ -237,7 +279,7 @@ func TestWhyNotFastrpc(t *testing.T) {
 		}
 	})
 	t.Run("a call to nobody is told so at its deadline only", func(t *testing.T) {
-		ln, err := TCP.Listen("127.0.0.1:0")
+		ln, err := transport.TCP.Listen("127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
