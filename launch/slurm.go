@@ -12,7 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/internal/flagerr"
+	"github.com/paragon-train/paragon/launch/internal/flagerr"
 	"github.com/paragon-train/paragon/launch/internal/slurm"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/internal/flagerr"
 	"github.com/paragon-train/paragon/internal/logline"
+	"github.com/paragon-train/paragon/launch/internal/flagerr"
 )
 
 // runSubApp runs a part of launch that has commands or flags of its own, such as `launch ctl`, and returns the exit code.

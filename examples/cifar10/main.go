@@ -26,7 +26,6 @@ import (
 	"github.com/paragon-train/paragon/adapt"
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/data"
-	"github.com/paragon-train/paragon/internal/flagerr"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/version"
@@ -88,7 +87,7 @@ func newApp() *cli.App {
 		Flags:           flags(),
 		Action:          run,
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			return kvstore.Final(usageError{flagerr.Explain(c.App.VisibleFlags(), err)})
+			return kvstore.Final(usageError{explainFlag(c.App.VisibleFlags(), err)})
 		},
 		Description: `Run it alone, or as a worker of a job:
 

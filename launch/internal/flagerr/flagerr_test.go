@@ -8,7 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/internal/flagerr"
+	"github.com/paragon-train/paragon/launch/internal/flagerr"
 )
 
 func TestExplain(t *testing.T) {
