@@ -14,7 +14,7 @@ func TestAWrongFlagIsExplained(t *testing.T) {
 		"--lr=fast":           `invalid value "fast" for flag -lr: want a number; see --help`,
 		"--augment=perhaps":   `invalid boolean value "perhaps" for -augment: want true or false; see --help`,
 		"--epochs":            "flag needs an argument: -epochs; see --help",
-		"--checkpoint-time=5": `invalid value "5" for flag -checkpoint-time: want a time with its unit, such as 30s or 5m; see --help`,
+		"--checkpoint-every=5": `invalid value "5" for flag -checkpoint-every: want a time with its unit, such as 30s or 5m; see --help`,
 	} {
 		if err := newApp().Run([]string{"cifar10", arg}); err == nil || err.Error() != want {
 			t.Errorf("%s: got error %v, want %s", arg, err, want)

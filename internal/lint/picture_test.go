@@ -19,11 +19,11 @@ type row struct {
 	may    []string
 }
 
-// public is what users' programs are written against.
-var public = []string{"tune", "worker", "server", "schedulernode", "adapt", "kvstore", "nn", "optim", "sampler", "data", "checkpoint", "metrics", "version"}
+// publicFolders are what users' programs are written against.
+var publicFolders = []string{"tune", "worker", "server", "schedulernode", "adapt", "kvstore", "nn", "optim", "sampler", "data", "checkpoint", "metrics", "version"}
 
 // anything is for commands: nobody imports them.
-var anything = append([]string{"internal"}, public...)
+var anything = append([]string{"internal"}, publicFolders...)
 
 // machinery is what everything else may import.
 var machinery = imports.Machinery()
@@ -35,7 +35,7 @@ func and(more ...string) []string { return append(more, machinery...) }
 var picture = append([]row{
 	{"!launch", append([]string{"launch"}, anything...)},
 	{"launch/internal", and("internal/lines", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/record", "internal/control", "internal/page")}, // they know nothing of the roles
-	{"examples", public},
+	{"examples", publicFolders},
 	{"examples/customtrainer", []string{"kvstore", "optim", "version"}}, // the store alone
 	{"bench", anything},
 	{"cmd", anything},
