@@ -206,6 +206,9 @@ func TestCloseWaitsForAnswersForASecond(t *testing.T) {
 				r.all(r.push(11, 0))
 				wg.Wait()
 				responses[0].Release()
+				if r.pool.Taken() == 0 {
+					t.Error("the value was given back while an answer with it is being written")
+				}
 				if release == 0 {
 					responses[1].Release()
 				} else {
@@ -267,6 +270,9 @@ func TestTheLeadersOwnCall(t *testing.T) {
 			synctest.Wait() // the own call has returned
 			if errors.Join(errs...) != nil || !slices.Equal(values[0], want) {
 				t.Errorf("%d pieces: the others: got %v, %v, want %v", len(c.payload), values[0], errs, want)
+			}
+			if refusal := (*transport.Refusal)(nil); errors.As(err, &refusal) && refusal.Generation != 0 {
+				t.Errorf("the answer names generation %d, want none", refusal.Generation)
 			}
 			if codeOf(err) != c.want || c.want == 0 && !slices.Equal(own, want) {
 				t.Errorf("%d pieces, room for %d bytes: got %v, %v, want code %v", len(c.payload), c.room, own, err, c.want)
@@ -537,6 +543,9 @@ func TestAServerNeedsLengthAndForwardAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(cfg *Config) { cfg.Pool, cfg.Logger, cfg.Wait = nil, nil, -time.Second })
 		defer r.end()
+		if !r.s.pool.Shared {
+			t.Error("other processes cannot see the memory")
+		}
 		began := time.Now()
 		if _, errs := r.all(r.push(10, 0), r.push(11, 0)); codeOf(errs[0]) != wire.CodePushAlone || time.Since(began) != 5*time.Second {
 			t.Errorf("got %v after %v, want code %v after 5 s", errs, time.Since(began), wire.CodePushAlone)

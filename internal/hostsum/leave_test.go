@@ -144,3 +144,20 @@ func TestALeaveKeepsLaterRoundsTogether(t *testing.T) {
 		})
 	}
 }
+
+// A worker that has come to a round and pushes a later one for itself stays in that round.
+func TestALeaveLeavesRoundsToWhichTheWorkerCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		defer r.end()
+		time.AfterFunc(time.Millisecond, func() {
+			r.leave(12, 4)
+			for _, node := range []uint64{10, 11} {
+				go r.call(r.push(node, 3))
+			}
+		})
+		if err := r.call(r.push(12, 3)); err != nil || len(r.sent) != 1 {
+			t.Errorf("round 3: got %v and %d sums, want one of all", err, len(r.sent))
+		}
+	})
+}
