@@ -352,10 +352,10 @@ func TestInAnyOrderGradientsAreAddedAsTheyCome(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, func(cfg *Config) { cfg.AnyOrder = anyOrder })
 			defer r.end()
-			c := r.lendGone(10)
 			var wg sync.WaitGroup
 			wg.Go(func() { r.call(r.push(11, 0)) })
 			synctest.Wait()
+			c := r.lendGone(10)
 			if got := c.round.slots[1].added; got != anyOrder {
 				t.Errorf("any order %v: the gradient of rank 2 is in the sum: %v", anyOrder, got)
 			}
