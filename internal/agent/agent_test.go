@@ -427,7 +427,7 @@ func TestLostAgentEndsEveryHandle(t *testing.T) {
 	outR, outW := io.Pipe()
 	go io.Copy(io.Discard, inR)
 	go func() {
-		io.WriteString(outW, "Welcome to d1\n"+magic)
+		io.WriteString(outW, "Welcome to d1\n"+opening)
 		f := &frameWriter{w: outW}
 		f.sendJSON(kindHello, 0, Hello{Hostname: "d1"})
 		f.sendJSON(kindStarted, 1, startedBody{PID: 7})
@@ -455,7 +455,7 @@ func TestAnAgentLostDuringAStartIsLost(t *testing.T) {
 	outR, outW := io.Pipe()
 	go func() {
 		f := &frameWriter{w: outW}
-		io.WriteString(outW, magic)
+		io.WriteString(outW, opening)
 		f.sendJSON(kindHello, 0, Hello{Hostname: "d1"})
 		inR.Read(make([]byte, 1))
 		outW.Close()
@@ -475,6 +475,18 @@ func TestNewClientShowsWhatAnsweredInPlaceOfAnAgent(t *testing.T) {
 	_, err := NewClient(t.Context(), "d1", inW, io.NopCloser(strings.NewReader("bash: launch: command not found\n")))
 	if err == nil || !strings.Contains(err.Error(), "command not found") {
 		t.Errorf("error %v, want what the shell said", err)
+	}
+}
+
+// An agent of another version is refused by name, whatever stands before its first line.
+func TestAnAgentOfAnotherVersionIsRefused(t *testing.T) {
+	for _, theirs := range []string{"1", "3"} {
+		_, inW := io.Pipe()
+		out := "Welcome to d1\npwd\n" + magic + theirs + "\n" + "h\x00\x00\x00\x00\x02\x00\x00\x00{}"
+		_, err := NewClient(t.Context(), "d1", inW, io.NopCloser(strings.NewReader(out)))
+		if want := `the agent is of version "` + theirs + `", want "2": use the same launch program on all hosts`; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("version %s: got %v, want %q", theirs, err, want)
+		}
 	}
 }
 
@@ -510,7 +522,7 @@ func TestAnswerTellsAboutTheMachine(t *testing.T) {
 func FuzzServe(f *testing.F) {
 	f.Add(appendFrame(appendFrame(nil, kindSignal, 1, []byte(`{"Signal":15}`)), kindPing, 0, nil))
 	f.Add(appendFrame(nil, kindStart, 1, []byte(`{`)))
-	f.Add([]byte{'Q', 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 'Q', 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if bytes.Contains(b, []byte("ommand")) || bytes.ContainsAny(b, "QS\\") && len(b) > 20 {
 			return
@@ -526,7 +538,7 @@ func FuzzClient(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		inR, inW := io.Pipe()
 		go io.Copy(io.Discard, inR)
-		out := magic + string(appendFrame(nil, kindHello, 0, []byte("{}"))) + string(b)
+		out := opening + string(appendFrame(nil, kindHello, 0, []byte("{}"))) + string(b)
 		c, err := NewClient(t.Context(), "d1", inW, io.NopCloser(strings.NewReader(out)))
 		if err != nil {
 			t.Fatal(err)

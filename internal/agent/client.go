@@ -327,8 +327,11 @@ func readHello(r *lineReader) (Hello, error) {
 		if err != nil {
 			return Hello{}, helloError(before.String()+line, err)
 		}
-		if line == magic {
+		if line == opening {
 			break
+		}
+		if theirs, ok := strings.CutPrefix(strings.TrimSpace(line), magic); ok {
+			return Hello{}, fmt.Errorf("launch: the agent is of version %.20q, want %q: use the same launch program on all hosts", theirs, version)
 		}
 		if before.Len() < 4096 {
 			before.WriteString(line)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/exitreport"
+	"github.com/paragon-train/paragon/internal/framing"
 	"github.com/paragon-train/paragon/internal/process"
 )
 
@@ -35,20 +36,23 @@ const (
 	kindLeaving kind = 'l' // Notice
 )
 
-// headLen is the length of a frame's head:
+// headLen is what stands before the body in a message (package framing):
 //
 //	offset  size  field
 //	     0     1  kind
 //	     1     4  number  of the process or question, chosen by the launcher; little-endian
-//	     5     4  n       length of the body
-//	     9     n  body    JSON, or bytes of output
-const headLen = 9
+//	     5        body    JSON, or bytes of output
+const headLen = 5
 
 // maxBody bounds a body; the largest is a Spec, whose environment Linux lets grow to a few MB.
 const maxBody = 8 << 20
 
-// magic is the agent's first line, after the output of login scripts.
-const magic = "paragon-agent 1\n"
+// The agent's first line, after the output of login scripts, is magic and its version.
+const (
+	magic   = "paragon-agent "
+	version = "2"
+	opening = magic + version + "\n"
+)
 
 type signalBody struct{ Signal int }
 
@@ -75,30 +79,21 @@ type Hello struct {
 }
 
 func appendFrame(b []byte, k kind, number uint32, body []byte) []byte {
-	b = append(b, byte(k))
+	b = append(framing.AppendHead(b, headLen+len(body)), byte(k))
 	b = binary.LittleEndian.AppendUint32(b, number)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(body)))
 	return append(b, body...)
 }
 
 // readFrame reads one frame; the body is valid until the next call with the same buf.
 func readFrame(r io.Reader, buf []byte) (k kind, number uint32, body, next []byte, err error) {
-	var head [headLen]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
+	b, err := framing.Read(r, buf, headLen+maxBody)
+	if err != nil {
 		return 0, 0, nil, buf, err
 	}
-	n := binary.LittleEndian.Uint32(head[5:])
-	if n > maxBody {
-		return 0, 0, nil, buf, fmt.Errorf("launch: read frame %q: body of %d bytes, want at most %d", head[0], n, maxBody)
+	if len(b) < headLen {
+		return 0, 0, nil, b, fmt.Errorf("launch: got a frame of %d bytes, want at least %d", len(b), headLen)
 	}
-	if int(n) > cap(buf) {
-		buf = make([]byte, n)
-	}
-	body = buf[:n]
-	if _, err := io.ReadFull(r, body); err != nil {
-		return 0, 0, nil, buf, fmt.Errorf("launch: read frame %q of %d bytes: %w", head[0], n, err)
-	}
-	return kind(head[0]), binary.LittleEndian.Uint32(head[1:]), body, buf, nil
+	return kind(b[0]), binary.LittleEndian.Uint32(b[1:]), b[headLen:], b, nil
 }
 
 // A frameWriter writes whole frames from several goroutines.

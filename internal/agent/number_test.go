@@ -41,14 +41,15 @@ func TestWhyAnAgentWasLostIsTold(t *testing.T) {
 		name, bytes, want string // want: what stands behind the plain words
 	}{
 		{"it ended", "", ""},
-		{"a frame that is too long", string([]byte{byte(kindExit), 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}), `body of 4294967295 bytes, want at most`},
-		{"half a frame", string([]byte{byte(kindExit), 1, 0, 0, 0, 9, 0, 0, 0, '{'}), "unexpected EOF"},
+		{"a frame that is too long", "\xff\xff\xff\xffx\x01\x00\x00\x00", `got a message of 4294967295 bytes, want at most`},
+		{"half a frame", "\x0e\x00\x00\x00x\x01\x00\x00\x00{", "unexpected EOF"},
+		{"a frame without a number", "\x01\x00\x00\x00x", "got a frame of 1 bytes, want at least 5"},
 	} {
 		inR, inW := io.Pipe()
 		outR, outW := io.Pipe()
 		go io.Copy(io.Discard, inR)
 		go func() {
-			io.WriteString(outW, magic)
+			io.WriteString(outW, opening)
 			f := &frameWriter{w: outW}
 			f.sendJSON(kindHello, 0, Hello{})
 			io.WriteString(outW, tc.bytes)

@@ -16,7 +16,7 @@ func TestManyStartsWaitForASlowAgent(t *testing.T) {
 	toAgent, in := io.Pipe()
 	out, fromAgent := io.Pipe()
 	go func() {
-		io.WriteString(fromAgent, magic)
+		io.WriteString(fromAgent, opening)
 		(&frameWriter{w: fromAgent}).sendJSON(kindHello, 0, Hello{})
 	}()
 	c, err := NewClient(t.Context(), "d1", in, out)

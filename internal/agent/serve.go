@@ -198,7 +198,7 @@ func (s *server) drain(ctx context.Context, frames <-chan frame, readErr <-chan 
 }
 
 func (s *server) hello(out io.Writer) error {
-	if _, err := io.WriteString(out, magic); err != nil {
+	if _, err := io.WriteString(out, opening); err != nil {
 		return err
 	}
 	name, _ := os.Hostname()

@@ -77,13 +77,13 @@ var picture = append([]row{
 	// Start methods.
 	{"internal/ssh", and("internal/agent", "internal/hosts")},
 	{"internal/agent/dialin", and("internal/agent", "internal/hosts")},
-	{"internal/agent/resume", nil},
+	{"internal/agent/resume", machinery},
 	{"!internal/agent", and("internal/gpus", "internal/process")},
 	{"internal/process", and("internal/gpus")},
 	{"internal/gpus", machinery},
 	{"internal/hosts", nil},
 	{"internal/record", machinery},
-	{"internal/searchcontrol", nil},
+	{"internal/searchcontrol", machinery},
 	{"internal/jobcontrol", and("internal/control", "internal/record", "internal/cluster", "internal/transport")},
 
 	{"internal/testing", anything}, // helpers of tests stand above what they help to test

@@ -1,7 +1,7 @@
 // Package searchcontrol lets commands ask a search that runs on this machine: about its hosts, and to add or remove one.
 //
 // The search listens at a loopback address. The file control.json in the study's folder has the address and a token without which nothing is
-// answered. Only the user of the search can read the file. A connection carries one request and its answer, one line of JSON each:
+// answered. Only the user of the search can read the file. A connection carries one request and its answer, JSON in a frame each (package framing):
 //
 //	→ {"token":"...","op":"add","host":"d3 slots=4"}
 //	← {"text":"..."} or {"error":"..."}
@@ -23,6 +23,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/framing"
 )
 
 // The operations.
@@ -50,6 +52,7 @@ type answer struct {
 
 // A place is what control.json says.
 type place struct {
+	Version int    `json:"version"` // of the frames
 	Machine string `json:"machine"` // host name
 	PID     int    `json:"pid"`
 	Address string `json:"address"`
@@ -57,6 +60,8 @@ type place struct {
 }
 
 const (
+	version = 2
+
 	maxRequest = 64 << 10 // bytes
 	maxAnswer  = 4 << 20
 	maxPlace   = 64 << 10
@@ -99,7 +104,7 @@ func Serve(folder string, answer func(context.Context, Request) (string, error))
 
 // write makes control.json, whole or not at all.
 func (s *Server) write() error {
-	p := place{PID: os.Getpid(), Address: s.ln.Addr().String(), Token: s.token}
+	p := place{Version: version, PID: os.Getpid(), Address: s.ln.Addr().String(), Token: s.token}
 	p.Machine, _ = os.Hostname()
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -149,27 +154,23 @@ func (s *Server) serve(c net.Conn) {
 	defer context.AfterFunc(s.ctx, func() { c.Close() })()
 	_ = c.SetDeadline(time.Now().Add(readTimeout))
 	var m message
-	if err := readLine(c, maxRequest, &m); err != nil || subtle.ConstantTimeCompare([]byte(m.Token), []byte(s.token)) != 1 {
+	in := bufio.NewReader(c) // with all of a short line, so that its sender gets the answer
+	err := framing.ReadJSON(in, &m, maxRequest)
+	if long := (*framing.LengthError)(nil); errors.As(err, &long) && long.Line() {
+		_ = json.NewEncoder(c).Encode(answer{Error: "the search was started by a newer version of launch: use that one"})
+		return
+	}
+	if err != nil || subtle.ConstantTimeCompare([]byte(m.Token), []byte(s.token)) != 1 {
 		return
 	}
 	_ = c.SetDeadline(time.Now().Add(askTimeout))
 	ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
 	defer cancel()
 	var a answer
-	var err error
 	if a.Text, err = s.answer(ctx, m.Request); err != nil {
 		a = answer{Error: err.Error()}
 	}
-	_ = json.NewEncoder(c).Encode(a)
-}
-
-// readLine reads a line of JSON of at most limit bytes.
-func readLine(r io.Reader, limit int64, into any) error {
-	line, err := bufio.NewReader(io.LimitReader(r, limit)).ReadBytes('\n')
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(line, into)
+	_ = framing.WriteJSON(c, a, maxAnswer)
 }
 
 // Ask asks the search in the folder. What the search refuses is an error, too; ErrNone is in the chain of one that no search answered.
@@ -177,6 +178,9 @@ func Ask(ctx context.Context, folder string, q Request) (string, error) {
 	p, err := readPlace(folder)
 	if err != nil {
 		return "", err
+	}
+	if p.Version != version {
+		return "", fmt.Errorf("the search in %s was started by another version of launch (%s of version %d, want %d): use that one", folder, FileName, p.Version, version)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout+readTimeout, fmt.Errorf("no answer within %v", askTimeout+readTimeout))
 	defer cancel()
@@ -194,8 +198,8 @@ func Ask(ctx context.Context, folder string, q Request) (string, error) {
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	var a answer
-	if err = json.NewEncoder(c).Encode(message{p.Token, q}); err == nil {
-		err = readLine(c, maxAnswer, &a)
+	if err = framing.WriteJSON(c, message{p.Token, q}, maxRequest); err == nil {
+		err = framing.ReadJSON(c, &a, maxAnswer)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -217,7 +221,7 @@ func readPlace(folder string) (p place, err error) {
 		return p, err
 	}
 	defer f.Close()
-	if err := readLine(f, maxPlace, &p); err != nil {
+	if err := json.NewDecoder(io.LimitReader(f, maxPlace)).Decode(&p); err != nil {
 		return p, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	return p, nil

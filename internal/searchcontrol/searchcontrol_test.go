@@ -3,6 +3,7 @@ package searchcontrol_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -99,5 +100,43 @@ func TestCloseWaitsForNobody(t *testing.T) {
 	}
 	if err := <-done; err == nil {
 		t.Error("a request that was not answered has no error")
+	}
+}
+
+// An older launch asks in a line of JSON, and is told so in one. A search of an older launch is not asked at all.
+func TestAnotherVersionIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	s, err := searchcontrol.Serve(dir, func(context.Context, searchcontrol.Request) (string, error) {
+		t.Error("the search was asked")
+		return "", nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	file := filepath.Join(dir, "control.json")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), `"address":"`)
+	address, _, _ := strings.Cut(rest, `"`)
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, `{"token":"x","op":"hosts"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(c); string(got) != `{"error":"the search was started by a newer version of launch: use that one"}`+"\n" || err != nil {
+		t.Errorf("a line: got %q, %v", got, err)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), `"version":2,`, "", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = searchcontrol.Ask(t.Context(), dir, searchcontrol.Request{Op: searchcontrol.Hosts})
+	if err == nil || !strings.Contains(err.Error(), "was started by another version of launch (control.json of version 0, want 2)") {
+		t.Errorf("an older search: got %v", err)
 	}
 }

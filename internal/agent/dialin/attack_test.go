@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/framing"
 	"github.com/paragon-train/paragon/internal/identity"
 )
 
@@ -142,7 +143,7 @@ func TestOnlyTheRightKeysGetAWelcome(t *testing.T) {
 		c, err := tlsTo(t, l, tc.cfg, tc.server)
 		var w welcome
 		if err == nil {
-			err = errors.Join(writeMessage(c, hello{Ask: askSession, Info: Info{Name: "n1", Build: "build 1"}}), readMessage(c, &w))
+			err = errors.Join(framing.WriteJSON(c, hello{Ask: askSession, Info: Info{Name: "n1", Build: "build 1"}}, maxMessage), framing.ReadJSON(c, &w, maxMessage))
 		}
 		if err == nil {
 			t.Errorf("%s: welcome %+v, want none", tc.name, w)
@@ -167,7 +168,7 @@ func TestAgentTakesNoAgentForItsLauncher(t *testing.T) {
 			if err != nil {
 				return
 			}
-			go func() { defer c.Close(); writeMessage(c, welcome{Session: "x", Lease: time.Second}) }()
+			go func() { defer c.Close(); framing.WriteJSON(c, welcome{Session: "x", Lease: time.Second}, maxMessage) }()
 		}
 	}()
 	err = Join(t.Context(), JoinConfig{
@@ -211,8 +212,8 @@ func TestWelcomesThatMakeNoSense(t *testing.T) {
 			}
 			ln.Close() // later attempts are refused
 			var h hello
-			readMessage(c, &h)
-			writeMessage(c, tc.w)
+			framing.ReadJSON(c, &h, maxMessage)
+			framing.WriteJSON(c, tc.w, maxMessage)
 			io.WriteString(c, tc.then)
 			io.Copy(io.Discard, c)
 			c.Close()
@@ -246,11 +247,11 @@ func TestHellosThatMakeNoSense(t *testing.T) {
 		if _, err := c.Write(b); err != nil {
 			return w, err
 		}
-		return w, readMessage(c, &w)
+		return w, framing.ReadJSON(c, &w, maxMessage)
 	}
 	message := func(v any) []byte {
 		var b bytes.Buffer
-		if err := writeMessage(&b, v); err != nil {
+		if err := framing.WriteJSON(&b, v, maxMessage); err != nil {
 			t.Fatal(err)
 		}
 		return b.Bytes()
@@ -328,22 +329,22 @@ func TestSecretIsNotPrinted(t *testing.T) {
 
 func FuzzReadMessage(f *testing.F) {
 	var b bytes.Buffer
-	writeMessage(&b, hello{Ask: askSession, Info: Info{Name: "n1", Slots: 2}})
+	framing.WriteJSON(&b, hello{Ask: askSession, Info: Info{Name: "n1", Slots: 2}}, maxMessage)
 	f.Add(b.Bytes())
 	b.Reset()
-	writeMessage(&b, welcome{Refused: refusedName, Reason: "x", Lease: time.Second})
+	framing.WriteJSON(&b, welcome{Refused: refusedName, Reason: "x", Lease: time.Second}, maxMessage)
 	f.Add(b.Bytes())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h hello
-		if readMessage(bytes.NewReader(b), &h) == nil && h.Info.Check() == nil {
+		if framing.ReadJSON(bytes.NewReader(b), &h, maxMessage) == nil && h.Info.Check() == nil {
 			var again hello
 			var out bytes.Buffer
-			if err := errors.Join(writeMessage(&out, h), readMessage(&out, &again)); err != nil || again != h {
+			if err := errors.Join(framing.WriteJSON(&out, h, maxMessage), framing.ReadJSON(&out, &again, maxMessage)); err != nil || again != h {
 				t.Errorf("%+v became %+v, %v", h, again, err)
 			}
 		}
 		var w welcome
-		readMessage(bytes.NewReader(b), &w)
+		framing.ReadJSON(bytes.NewReader(b), &w, maxMessage)
 	})
 }
 

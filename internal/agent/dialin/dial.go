@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/framing"
 	"github.com/paragon-train/paragon/internal/identity"
 )
 
@@ -69,8 +70,8 @@ func (d *dialer) contact(ctx context.Context, addresses func() ([]string, error)
 	if h.Ask != askSession {
 		h.Info = Info{}
 	}
-	if err = writeMessage(c, h); err == nil {
-		err = readMessage(c, &w)
+	if err = framing.WriteJSON(c, h, maxMessage); err == nil {
+		err = framing.ReadJSON(c, &w, maxMessage)
 	}
 	if err != nil {
 		c.NetConn().Close()

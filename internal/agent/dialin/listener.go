@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/framing"
 	"github.com/paragon-train/paragon/internal/identity"
 	"github.com/paragon-train/paragon/internal/unauthenticated"
 )
@@ -175,7 +176,7 @@ func (l *Listener) serve(nc net.Conn) error {
 	var h hello
 	err := c.HandshakeContext(l.ctx)
 	if err == nil {
-		err = readMessage(c, &h)
+		err = framing.ReadJSON(c, &h, maxMessage)
 	}
 	if err != nil {
 		nc.Close()
@@ -186,7 +187,7 @@ func (l *Listener) serve(nc net.Conn) error {
 	}
 	if h.Ask == askControl && l.cfg.Control != nil && c.ConnectionState().ServerName == serverJoin {
 		defer nc.Close()
-		if err := writeMessage(c, welcome{}); err != nil {
+		if err := framing.WriteJSON(c, welcome{}, maxMessage); err != nil {
 			return err
 		}
 		l.pending.Leave(nc)
@@ -197,7 +198,7 @@ func (l *Listener) serve(nc net.Conn) error {
 		return nil
 	}
 	w, s, over := l.admit(h, c)
-	err = writeMessage(c, w)
+	err = framing.WriteJSON(c, w, maxMessage)
 	if s == nil {
 		c.CloseWrite()
 		nc.Close()

@@ -1,15 +1,9 @@
 package dialin
 
-import (
-	"encoding/binary"
-	"encoding/json"
-	"fmt"
-	"io"
-	"time"
-)
+import "time"
 
 // After the TLS handshake the end that dials sends a hello, and the launcher answers with a welcome. Then the connection belongs to the stream of
-// a session (package resume), or to launch ctl. Each message is its length in 4 bytes, little-endian, and JSON.
+// a session (package resume), or to launch ctl. Each is JSON in a frame (package framing).
 //
 // The name of the server in the TLS handshake says by what the ends know each other.
 const (
@@ -58,31 +52,3 @@ const (
 	minLease = 100 * time.Millisecond
 	maxLease = time.Hour
 )
-
-func writeMessage(w io.Writer, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	if len(b) > maxMessage {
-		return fmt.Errorf("message of %d bytes, want at most %d", len(b), maxMessage)
-	}
-	_, err = w.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...))
-	return err
-}
-
-func readMessage(r io.Reader, v any) error {
-	var head [4]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return err
-	}
-	n := binary.LittleEndian.Uint32(head[:])
-	if n > maxMessage {
-		return fmt.Errorf("message of %d bytes, want at most %d", n, maxMessage)
-	}
-	b := make([]byte, n)
-	if _, err := io.ReadFull(r, b); err != nil {
-		return err
-	}
-	return json.Unmarshal(b, v)
-}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/paragon-train/paragon/internal/framing"
 )
 
 // Two spellings of a name are one host, of which there is one agent.
@@ -20,10 +22,10 @@ func TestNamesThatMeanOneHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		var w welcome
-		if err := writeMessage(c, hello{Ask: askSession, Info: Info{Name: names[1], Build: "build 1"}}); err != nil {
+		if err := framing.WriteJSON(c, hello{Ask: askSession, Info: Info{Name: names[1], Build: "build 1"}}, maxMessage); err != nil {
 			t.Fatal(err)
 		}
-		if err := readMessage(c, &w); err != nil || w.Refused != refusedName {
+		if err := framing.ReadJSON(c, &w, maxMessage); err != nil || w.Refused != refusedName {
 			t.Errorf("agent %s beside %s: refused %q (%s), error %v, want %q", names[1], names[0], w.Refused, w.Reason, err, refusedName)
 		}
 		c.NetConn().Close()

@@ -203,7 +203,7 @@ func (c *scripted) SetWriteDeadline(time.Time) error { return nil }
 
 func frames(all ...frame) (b []byte) {
 	for _, f := range all {
-		b = append(f.appendHead(b), make([]byte, f.n)...)
+		b = append(f.appendHead(b), make([]byte, max(f.n, 0))...)
 	}
 	return b
 }
@@ -221,7 +221,8 @@ func TestInvalidFramesEndTheStream(t *testing.T) {
 	}{
 		{"kind", frames(frame{kind: 'x'}), "kind 'x'"},
 		{"data without bytes", frames(frame{kind: kindData}), "with 0 bytes"},
-		{"large data", frames(frame{kind: kindData, n: maxData + 1}), "with 65520 bytes"},
+		{"large data", frames(frame{kind: kindData, n: maxData + 1}), "got a message of 65533 bytes, want at most 65532"},
+		{"less than a head", frames(frame{kind: kindIdle, n: -1}), "frame of 12 bytes, want at least 13"},
 		{"bytes of an end", frames(frame{kind: kindEnd, n: 1}), "with 1 bytes"},
 		{"read more than was written", frames(frame{kind: kindIdle, read: 4}), "read up to 4, want 0 to 3"},
 		{"read less than before", frames(frame{kind: kindIdle, read: 2}, frame{kind: kindIdle, read: 1}), "read up to 1, want 2 to"},

@@ -4,16 +4,19 @@ import (
 	"encoding/binary"
 	"fmt"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/framing"
 )
 
-// A frame is what the ends send over a connection.
+// A frame is what the ends send over a connection: a message (package framing) of
 //
 //	offset  size  field
 //	     0     1  kind
 //	     1     8  read   position up to which the sender has read the other end's bytes, from 0; the end counts as one byte. Little-endian.
 //	     9     4  age    milliseconds since a frame of the other end came to the sender
-//	    13     4  n      bytes that follow: of data 1 to maxData, else 0
-//	    17     n  bytes
+//	    13        bytes  of data 1 to maxData, else none
+//
+// Its bytes count as they come: a frame of which a connection brought a part is not sent again from its beginning.
 //
 // The first frame of a connection is idle. Its read says where the other end, which sends nothing but that before, has to go on: what came over an
 // earlier connection and was not read is dropped, and comes again. Later frames acknowledge by it what need not be kept any longer.
@@ -35,32 +38,38 @@ const (
 )
 
 const (
-	headSize = 17
+	ownHead  = 13
+	headSize = framing.HeadSize + ownHead
 	maxFrame = 64 << 10 // whole TLS records
 	maxData  = maxFrame - headSize
 )
 
 // appendHead writes all but the bytes.
 func (f frame) appendHead(b []byte) []byte {
-	b = append(b, byte(f.kind))
+	b = append(framing.AppendHead(b, ownHead+f.n), byte(f.kind))
 	b = binary.LittleEndian.AppendUint64(b, f.read)
-	b = binary.LittleEndian.AppendUint32(b, uint32(min(f.age.Milliseconds(), 1<<32-1)))
-	return binary.LittleEndian.AppendUint32(b, uint32(f.n))
+	return binary.LittleEndian.AppendUint32(b, uint32(min(f.age.Milliseconds(), 1<<32-1)))
 }
 
 // parseHead reads what appendHead wrote.
 func parseHead(b []byte) (frame, error) {
+	length, err := framing.Length(b, ownHead+maxData)
+	if err != nil {
+		return frame{}, err
+	}
+	b = b[framing.HeadSize:]
 	f := frame{
 		kind: kind(b[0]), read: binary.LittleEndian.Uint64(b[1:]),
 		age: time.Duration(binary.LittleEndian.Uint32(b[9:])) * time.Millisecond,
+		n:   length - ownHead,
 	}
-	n := binary.LittleEndian.Uint32(b[13:])
 	switch {
+	case f.n < 0:
+		return frame{}, fmt.Errorf("frame of %d bytes, want at least %d", length, ownHead)
 	case f.kind != kindIdle && f.kind != kindData && f.kind != kindEnd:
 		return frame{}, fmt.Errorf("frame of kind %q", byte(f.kind))
-	case f.kind != kindData && n != 0, f.kind == kindData && (n == 0 || n > maxData):
-		return frame{}, fmt.Errorf("frame of kind %q with %d bytes, want 1 to %d in %q and none elsewhere", byte(f.kind), n, maxData, byte(kindData))
+	case (f.kind == kindData) != (f.n > 0):
+		return frame{}, fmt.Errorf("frame of kind %q with %d bytes, want 1 to %d in %q and none elsewhere", byte(f.kind), f.n, maxData, byte(kindData))
 	}
-	f.n = int(n)
 	return f, nil
 }

@@ -19,7 +19,7 @@ const Module = "github.com/paragon-train/paragon/"
 // Machinery lists the internal packages that everything else may import. They know nothing of jobs (joblog only their names in a log); the
 // rest of internal stands above them.
 func Machinery() []string {
-	return []string{"internal/affinity", "internal/cuda", "internal/exitreport", "internal/exposition", "internal/f32", "internal/gpustat", "internal/identity",
+	return []string{"internal/affinity", "internal/cuda", "internal/exitreport", "internal/exposition", "internal/f32", "internal/framing", "internal/gpustat", "internal/identity",
 		"internal/joblog", "internal/lockfile", "internal/logline", "internal/patterns", "internal/plural", "internal/pool", "internal/procgroup", "internal/procs", "internal/scratch", "internal/shm", "internal/shown", "internal/telemetry", "internal/trace",
 		"internal/unauthenticated", "internal/vfs"}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/framing"
 	"github.com/paragon-train/paragon/internal/record"
 )
 
@@ -51,11 +52,11 @@ func (c *Client) ask(ctx context.Context, q question) (r reply, answer []byte, e
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	q.Version = version
-	if err = writeMessage(conn, q); err == nil {
-		err = readMessage(conn, &r, maxReply)
+	if err = framing.WriteJSON(conn, q, maxQuestion); err == nil {
+		err = framing.ReadJSON(conn, &r, maxReply)
 	}
 	if err == nil && r.Answer {
-		answer, err = readBytes(conn, control.MaxAnswer)
+		answer, err = framing.Read(conn, nil, control.MaxAnswer)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:

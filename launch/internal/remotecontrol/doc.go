@@ -5,16 +5,11 @@
 // for the job's record or a link to its page. So one port of one machine is enough, even a forwarded one, and the job's own secrets
 // never leave the launcher: whoever has the secret of its agents can inspect and change the job as launch ctl can, and do nothing else in its name.
 //
-// A message is the length of its JSON, 4 bytes little-endian, and the JSON. With an answer of the scheduler a second message follows, which is
-// the answer as it came.
+// A message is JSON in a frame (package framing). With an answer of the scheduler a second frame follows, which has the answer as it came.
 package remotecontrol
 
 import (
-	"encoding/binary"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
@@ -46,47 +41,6 @@ type reply struct {
 	Job     record.Record `json:"job"`               // without its secrets
 	Link    string        `json:"link,omitempty"`
 	Answer  bool          `json:"answer,omitempty"` // the scheduler's answer follows
-}
-
-func writeMessage(w io.Writer, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return writeBytes(w, b)
-}
-
-func writeBytes(w io.Writer, b []byte) error {
-	_, err := w.Write(append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...))
-	return err
-}
-
-func readMessage(r io.Reader, v any, most int) error {
-	b, err := readBytes(r, most)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("got no message: %w", err)
-	}
-	return nil
-}
-
-// readBytes reads a message. Memory is taken as the bytes come.
-func readBytes(r io.Reader, most int) ([]byte, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return nil, err
-	}
-	n := binary.LittleEndian.Uint32(size[:])
-	if int64(n) > int64(most) {
-		return nil, fmt.Errorf("got a message of %d bytes, want at most %d", n, most)
-	}
-	b, err := io.ReadAll(io.LimitReader(r, int64(n)))
-	if err == nil && len(b) < int(n) {
-		err = io.ErrUnexpectedEOF
-	}
-	return b, err
 }
 
 var errVersion = errors.New("launch ctl and launch are of different versions; use the same one")

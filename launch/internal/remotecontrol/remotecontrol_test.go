@@ -3,7 +3,6 @@ package remotecontrol
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/framing"
 	"github.com/paragon-train/paragon/internal/record"
 )
 
@@ -206,7 +206,7 @@ func TestLongMessagesAreNotRead(t *testing.T) {
 
 func message(v any) []byte {
 	b, _ := json.Marshal(v)
-	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...)
+	return append(framing.AppendHead(nil, len(b)), b...)
 }
 
 // Whatever comes, there is one reply, and nothing but allowed requests is carried.
@@ -228,11 +228,11 @@ func FuzzServe(f *testing.F) {
 		c := &bytesConn{in: bytes.NewReader(in)}
 		s.Serve(t.Context(), c)
 		var r reply
-		if err := readMessage(&c.out, &r, maxReply); err != nil || r.Version != version {
+		if err := framing.ReadJSON(&c.out, &r, maxReply); err != nil || r.Version != version {
 			t.Fatalf("%q: reply %+v, %v", in, r, err)
 		}
 		if r.Answer {
-			if b, err := readBytes(&c.out, control.MaxAnswer); err != nil || string(b) != "{}" {
+			if b, err := framing.Read(&c.out, nil, control.MaxAnswer); err != nil || string(b) != "{}" {
 				t.Fatalf("%q: answer %q, %v", in, b, err)
 			}
 		}
@@ -253,7 +253,7 @@ func FuzzReply(f *testing.F) {
 			ours, theirs := net.Pipe()
 			go func() {
 				defer theirs.Close()
-				readBytes(theirs, maxQuestion)
+				framing.Read(theirs, nil, maxQuestion)
 				theirs.Write(in)
 			}()
 			return ours, nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/framing"
 	"github.com/paragon-train/paragon/internal/record"
 )
 
@@ -84,7 +85,7 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn) {
 	defer s.leave()
 	var q question
 	conn.SetReadDeadline(time.Now().Add(questionTime))
-	if err := readMessage(conn, &q, maxQuestion); err != nil {
+	if err := framing.ReadJSON(conn, &q, maxQuestion); err != nil {
 		s.reply(conn, reply{Error: fmt.Sprintf("the request cannot be read: %v", err)}, nil)
 		return
 	}
@@ -143,7 +144,12 @@ func answerTo(ctx context.Context, q question, job *Job) (r reply, answer []byte
 func (s *Server) reply(conn net.Conn, r reply, answer []byte) {
 	r.Version = version
 	conn.SetWriteDeadline(time.Now().Add(questionTime))
-	if err := writeMessage(conn, r); err == nil && r.Answer {
-		_ = writeBytes(conn, answer) // launch ctl is gone, and sees that by itself
+	err := framing.WriteJSON(conn, r, maxReply)
+	if long := (*framing.LengthError)(nil); errors.As(err, &long) {
+		r = reply{Version: version, Error: fmt.Sprintf("the reply has %d bytes, want at most %d", long.Length, long.Most)}
+		err = framing.WriteJSON(conn, r, maxReply)
+	}
+	if err == nil && r.Answer {
+		_ = framing.Write(conn, answer, control.MaxAnswer) // launch ctl is gone, and sees that by itself
 	}
 }
