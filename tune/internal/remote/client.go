@@ -45,7 +45,7 @@ func Dial(ctx context.Context, lookup func(string) (string, bool)) (c *Client, f
 	if c == nil {
 		return nil, found, err
 	}
-	m, err := c.register(hello{Token: c.token, Rank: c.rank})
+	m, err := c.register(hello{Version: version, Token: c.token, Rank: c.rank})
 	if err == nil && m.Task == nil {
 		err = errors.New("got another answer, want a task")
 	}
@@ -73,7 +73,7 @@ func Hold(ctx context.Context, lookup func(string) (string, bool)) (Held, error)
 	if host == "" {
 		return Held{}, c.unregistered(fmt.Errorf("%s is not set", HostVariable))
 	}
-	m, err := c.register(hello{Token: c.token, Rank: c.rank, Host: host})
+	m, err := c.register(hello{Version: version, Token: c.token, Rank: c.rank, Host: host})
 	if err == nil && m.Held == nil {
 		err = errors.New("got another answer, want a slot")
 	}
@@ -91,6 +91,9 @@ func (c *Client) register(h hello) (message, error) {
 	_ = c.conn.SetDeadline(time.Now().Add(dialTimeout))
 	m, err := c.ask(message{Hello: &h})
 	_ = c.conn.SetDeadline(time.Time{})
+	if errors.Is(err, ErrGone) {
+		err = fmt.Errorf("%w: does it run, and is it of the same version of Paragon as this program?", err)
+	}
 	return m, err
 }
 
@@ -292,7 +295,7 @@ func (c *Client) do(ctx context.Context, f func() error) error {
 // ask sends a request and receives the answer. After an error in the answer the connection remains usable.
 func (c *Client) ask(m message) (message, error) {
 	if err := c.wire.send(m); err != nil {
-		if errors.Is(err, errTooLong) {
+		if _, long := tooLong(err); long {
 			return message{}, err
 		}
 		return message{}, c.breaks("send: " + err.Error())

@@ -175,7 +175,7 @@ func (c *Client) copyOnce(ctx context.Context, kind copyKind, do func(conn net.C
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	w := newWire(conn)
 	_ = conn.SetWriteDeadline(time.Now().Add(copyTimeout))
-	if err := w.send(message{Hello: &hello{Token: c.token, Rank: c.rank, Copy: kind}}); err != nil {
+	if err := w.send(message{Hello: &hello{Version: version, Token: c.token, Rank: c.rank, Copy: kind}}); err != nil {
 		return broken(err)
 	}
 	return do(conn, w)

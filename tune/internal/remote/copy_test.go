@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"errors"
@@ -11,12 +12,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/framing"
 )
 
 // unshared is the task of processes that do not have the search's files.
@@ -53,7 +57,7 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -303,7 +307,47 @@ func TestACopyEndsWithItsContext(t *testing.T) {
 	wantNoScratch(t)
 }
 
-// peer sends bytes to an treeReceiver and closes; it returns the treeReceiver's error.
+// archive has entries, and ends if that is said. A text may be shorter than its header says, where it is the last.
+func archive(t testing.TB, ends bool, headers []tar.Header, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, h := range headers {
+		must(t, w.WriteHeader(&h))
+	}
+	_, err := io.WriteString(w, text)
+	must(t, err)
+	if ends {
+		must(t, w.Close())
+	}
+	return b.Bytes()
+}
+
+// file is a header.
+func file(name string, size int64) tar.Header {
+	return tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size}
+}
+
+// pieces is what a sender of an archive sends.
+func pieces(t testing.TB, archive []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	for part := range slices.Chunk(archive, maxPiece) {
+		must(t, (&wire{out: &b}).send(message{Piece: &piece{checksum(part)}}))
+		must(t, framing.Write(&b, part, maxPiece))
+	}
+	return b.Bytes()
+}
+
+// sent is a message as it is sent.
+func sent(t testing.TB, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	must(t, framing.Write(&b, []byte(text), maxMessage))
+	return b.Bytes()
+}
+
+// peer sends bytes to a treeReceiver and closes; it returns the treeReceiver's error.
 func peer(t testing.TB, in *treeReceiver, stream []byte) error {
 	t.Helper()
 	here, there := net.Pipe()
@@ -317,49 +361,65 @@ func peer(t testing.TB, in *treeReceiver, stream []byte) error {
 }
 
 func TestATreeReceiverStaysInItsFolder(t *testing.T) {
-	for _, tc := range []struct{ stream, want string }{
-		{`{"entry":{"name":"../x","bytes":0}}`, `got the name "../x"`},
-		{`{"entry":{"name":"/x","bytes":0}}`, `got the name "/x"`},
-		{`{"entry":{"name":"a/../../x","bytes":0}}`, `got the name`},
-		{`{"entry":{"name":"."}}`, `got the name "."`},
-		{`{"entry":{"name":""}}`, `got the name ""`},
-		{`{"entry":{"name":"` + strings.Repeat("x", maxPath+1) + `"}}`, `of at most 1024 bytes`},
-		{`{"entry":{"name":"out/x","bytes":1}}`, "path escapes from parent"},
-		{`{"entry":{"name":"out","bytes":1}}`, "file exists"},
-		{`{"entry":{"name":"a"}}` + "\n" + `{"entry":{"name":"a"}}`, "file exists"},
-		{`{"entry":{"name":"a","bytes":-1}}`, `"a" has -1 bytes`},
-		{`{"entry":{"name":"a","bytes":9000000000000000000}}`, "too large to be copied"},
-		{`{"entry":{"name":"a","bytes":1}}` + "\n" + `{"entry":{"name":"b","bytes":1}}`, `want 1 more bytes of "a" first`},
-		{`{"piece":{"bytes":1}}`, "got a piece of 1 bytes"},
-		{`{"entry":{"name":"a","bytes":5}}` + "\n" + `{"piece":{"bytes":6}}`, "and no more than are left"},
-		{`{"entry":{"name":"a","bytes":5}}` + "\n" + `{"piece":{"bytes":0}}`, "got a piece of 0 bytes"},
-		{`{"entry":{"name":"a","bytes":5000000}}` + "\n" + `{"piece":{"bytes":4000000}}`, "got a piece of 4000000 bytes"},
-		{`{"entry":{"name":"a","bytes":5}}` + "\n" + `{"end":{"entries":1}}`, "got the end after 0 entries"},
-		{`{"end":{"entries":1}}`, "got the end after 0 entries, want it after 1"},
-		{`{"bye":{}}`, "got another message"},
-		{`{"error":{"text":"no more"}}`, "no more"},
+	of := func(headers ...tar.Header) []byte { return pieces(t, archive(t, false, headers, "")) }
+	link := func(kind byte) []byte { return of(tar.Header{Typeflag: kind, Name: "l", Linkname: "/etc/passwd"}) }
+	for _, tc := range []struct {
+		name, want string
+		stream     []byte
+	}{
+		{"the folder above", `got the name "../x"`, of(file("../x", 0))},
+		{"the root", `got the name "/x"`, of(file("/x", 0))},
+		{"a way out", `got the name`, of(file("a/../../x", 0))},
+		{"the folder itself", `got the name "."`, of(file(".", 0))},
+		{"no name", `got the name ""`, of(file("", 0))},
+		{"a long name", `of at most 1024 bytes`, of(file(strings.Repeat("x", maxPath+1), 0))},
+		{"through a link", "path escapes from parent", of(file("out/x", 1))},
+		{"in place of a link", "file exists", of(file("out", 1))},
+		{"a file twice", "file exists", of(file("a", 0), file("a", 0))},
+		{"a large file", "too large to be copied", of(file("a", 9e18))},
+		{"a symbolic link", `got "l" of type '2'`, link(tar.TypeSymlink)},
+		{"a hard link", `got "l" of type '1'`, link(tar.TypeLink)},
+		{"a device", `got "l" of type '3'`, link(tar.TypeChar)},
+		{"a pipe", `got "l" of type '6'`, link(tar.TypeFifo)},
+		{"no archive", "invalid tar header", pieces(t, bytes.Repeat([]byte("x"), 512))},
+		{"an empty piece", "got an empty piece", append(sent(t, `{"piece":{"sum":0}}`), 0, 0, 0, 0)},
+		{"a large piece", "got a message of 1048577 bytes, want at most 1048576", append(sent(t, `{"piece":{"sum":0}}`), framing.AppendHead(nil, maxPiece+1)...)},
+		{"another message", "got another message", sent(t, `{"bye":{}}`)},
+		{"an error", "no more", sent(t, `{"error":{"text":"no more"}}`)},
 	} {
 		dir, outside := t.TempDir(), t.TempDir()
 		must(t, os.Symlink(outside, filepath.Join(dir, "out")))
 		in := newTreeReceiver(dir, testLimit, func() {})
-		if err := peer(t, in, []byte(tc.stream+"\n")); err == nil || errors.Is(err, errBroken) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%.80s: got %v, want an error with %q", tc.stream, err, tc.want)
+		if err := peer(t, in, tc.stream); err == nil || errors.Is(err, errBroken) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: got %v, want an error with %q", tc.name, err, tc.want)
 		}
 		in.close()
 		if left, _ := os.ReadDir(outside); len(left) > 0 {
-			t.Errorf("%.80s: it wrote %s outside of its folder", tc.stream, left[0].Name())
+			t.Errorf("%s: it wrote %s outside of its folder", tc.name, left[0].Name())
 		}
 	}
-	in := newTreeReceiver(t.TempDir(), testLimit, func() {})
-	var many bytes.Buffer
-	for i := range maxEntries + 1 {
-		fmt.Fprintf(&many, `{"entry":{"name":"%x","folder":true}}`+"\n", i)
+}
+
+// There are limits for the number of entries, and for what an archive has besides its files.
+func TestATreeReceiverTakesNoMoreThanItsLimits(t *testing.T) {
+	var many []tar.Header
+	for i := range 11 {
+		many = append(many, tar.Header{Typeflag: tar.TypeDir, Name: fmt.Sprintf("%x/", i)})
 	}
+	in := newTreeReceiver(t.TempDir(), testLimit, func() {})
 	in.at.Entry = maxEntries - 10 // as if so many were there
-	if err := peer(t, in, many.Bytes()); err == nil || !strings.Contains(err.Error(), "more than 65536 files and folders") {
+	if err := peer(t, in, pieces(t, archive(t, true, many, ""))); err == nil || !strings.Contains(err.Error(), "more than 65536 files and folders") {
 		t.Errorf("too many: got %v", err)
 	}
 	in.close()
+	r := &pieceReader{left: 3}
+	here, there := net.Pipe()
+	defer here.Close()
+	r.c, r.w = here, newWire(here)
+	go func() { _, _ = there.Write(pieces(t, []byte("1234"))) }()
+	if _, err := io.ReadAll(r); !errors.Is(err, errTooLarge) || !strings.Contains(err.Error(), "its archive has 1 bytes more") {
+		t.Errorf("4 bytes of 3: got %v, want %v", err, errTooLarge)
+	}
 }
 
 // A wrong sum is not written, and the next connection begins with that piece.
@@ -367,15 +427,27 @@ func TestAPieceWithAWrongSumIsSentAgain(t *testing.T) {
 	dir := t.TempDir()
 	in := newTreeReceiver(dir, testLimit, func() {})
 	defer in.close()
-	head := `{"entry":{"name":"a","bytes":5}}` + "\n"
-	if err := peer(t, in, []byte(head+`{"piece":{"bytes":2,"sum":1}}`+"\nab")); !errors.Is(err, errBroken) || in.position() != (position{}) {
+	head := pieces(t, archive(t, false, []tar.Header{file("a", 5)}, ""))
+	wrong := append(sent(t, `{"piece":{"sum":1}}`), "\x02\x00\x00\x00ab"...)
+	if err := peer(t, in, slices.Concat(head, wrong)); !errors.Is(err, errBroken) || in.position() != (position{}) {
 		t.Errorf("got %v, want %v, and be at %+v", err, errBroken, in.position())
 	}
-	sum := func(s string) string { return fmt.Sprint(checksum([]byte(s))) }
-	if err := peer(t, in, []byte(head+`{"piece":{"bytes":2,"sum":`+sum("ab")+"}}\nab")); !errors.Is(err, errBroken) || in.position() != (position{0, 2}) {
+	if err := peer(t, in, slices.Concat(head, pieces(t, []byte("ab")))); !errors.Is(err, errBroken) || in.position() != (position{0, 2}) {
 		t.Errorf("got %v, want %v, and be at %+v, want 2 bytes", err, errBroken, in.position())
 	}
-	if err := peer(t, in, []byte(head+`{"piece":{"bytes":3,"sum":`+sum("cde")+"}}\ncde"+`{"end":{"entries":1}}`+"\n")); err != nil || !in.complete() {
+	for _, tc := range []struct {
+		name, want string
+		archive    []byte
+	}{
+		{"another file", `got "b" of 3 bytes, want 3 more bytes of "a" first`, archive(t, false, []tar.Header{file("b", 3)}, "cde")},
+		{"the whole file", `got "a" of 5 bytes, want 3 more bytes of "a" first`, archive(t, false, []tar.Header{file("a", 5)}, "abcde")},
+		{"nothing", `got the end of the archive, want 3 more bytes of "a" first`, archive(t, true, nil, "")},
+	} {
+		if err := peer(t, in, pieces(t, tc.archive)); err == nil || !strings.Contains(err.Error(), tc.want) || in.position() != (position{0, 2}) {
+			t.Errorf("%s in place of the rest: got %v at %+v, want an error with %q", tc.name, err, in.position(), tc.want)
+		}
+	}
+	if err := peer(t, in, pieces(t, archive(t, true, []tar.Header{file("a", 3)}, "cde"))); err != nil || !in.complete() {
 		t.Errorf("got %v, want all", err)
 	}
 	wantTree(t, dir, map[string]string{"a": "abcde"})
@@ -383,14 +455,14 @@ func TestAPieceWithAWrongSumIsSentAgain(t *testing.T) {
 
 // A peer that stops in the middle, or does not read, is given up after a time.
 func TestACopyDoesNotWaitForASilentPeer(t *testing.T) {
-	stream := `{"entry":{"name":"a","bytes":5}}` + "\n" + `{"piece":{"bytes":2,"sum":1}}` + "\nab"
-	for sent := 0; sent < len(stream); sent += 9 {
+	stream := pieces(t, archive(t, false, []tar.Header{file("a", 5)}, "ab"))
+	for sent := 0; sent < len(stream); sent += 19 {
 		dir := t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
 			here, there := net.Pipe()
 			defer there.Close()
 			go func() { _, _ = io.Copy(io.Discard, there) }()
-			go func() { _, _ = there.Write([]byte(stream[:sent])) }()
+			go func() { _, _ = there.Write(stream[:sent]) }()
 			in, start := newTreeReceiver(dir, testLimit, func() {}), time.Now()
 			defer in.close()
 			if err := in.receive(here, newWire(here)); !errors.Is(err, errBroken) || !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) > 2*copyTimeout {
@@ -428,13 +500,13 @@ func TestAFullDiskEndsACopy(t *testing.T) {
 	}
 	in := newTreeReceiver(t.TempDir(), testLimit, func() {})
 	defer in.close()
-	head := `{"entry":{"name":"a","bytes":5}}` + "\n"
-	if err := peer(t, in, []byte(head)); !errors.Is(err, errBroken) {
+	head := pieces(t, archive(t, false, []tar.Header{file("a", 5)}, ""))
+	if err := peer(t, in, head); !errors.Is(err, errBroken) {
 		t.Fatalf("got %v, want %v", err, errBroken)
 	}
 	in.file.Close()
 	in.file = full
-	err = peer(t, in, []byte(head+`{"piece":{"bytes":2,"sum":`+fmt.Sprint(checksum([]byte("ab")))+"}}\nab"))
+	err = peer(t, in, slices.Concat(head, pieces(t, []byte("ab"))))
 	if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, errBroken) || in.complete() {
 		t.Errorf("got %v, want %v", err, syscall.ENOSPC)
 	}
@@ -450,11 +522,11 @@ func TestAFileThatChangesWhileItIsCopiedIsAnError(t *testing.T) {
 	for _, tc := range []struct {
 		was  entry
 		want string
-	}{{entry{Name: "a", Bytes: 5}, "a had 5 bytes when the copy began"}, {entry{Name: "b", Bytes: 5}, "no such file"}} {
+	}{{entry{name: "a", bytes: 5}, "a had 5 bytes when the copy began"}, {entry{name: "b", bytes: 5}, "no such file"}} {
 		here, there := net.Pipe()
 		go func() { _, _ = io.Copy(io.Discard, there) }()
 		if err := sendTree(here, newWire(here), root, []entry{tc.was}, position{}, func() {}); err == nil || errors.Is(err, errBroken) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: got %v, want an error with %q", tc.was.Name, err, tc.want)
+			t.Errorf("%s: got %v, want an error with %q", tc.was.name, err, tc.want)
 		}
 		here.Close()
 	}
@@ -471,7 +543,7 @@ func TestOnlyTheCheckpointThatIsSavedIsTaken(t *testing.T) {
 		must(t, err)
 		defer conn.Close()
 		w := newWire(conn)
-		h.Token = x.token
+		h.Version, h.Token = version, x.token
 		must(t, w.send(message{Hello: &h}))
 		must(t, w.send(message{From: &position{}}))
 		m, err := w.receive()
@@ -503,15 +575,17 @@ func TestOnlyTheCheckpointThatIsSavedIsTaken(t *testing.T) {
 }
 
 func FuzzTreeReceiver(f *testing.F) {
-	f.Add([]byte(`{"entry":{"name":"a","bytes":5}}` + "\n" + `{"piece":{"bytes":2,"sum":1}}` + "\nab"))
-	f.Add([]byte(`{"entry":{"name":"b","folder":true}}` + "\n" + `{"entry":{"name":"b/c"}}` + "\n" + `{"end":{"entries":2}}` + "\n"))
-	f.Add([]byte(`{"entry":{"name":"../a","bytes":1}}` + "\n"))
+	f.Add(archive(f, true, []tar.Header{file("a", 5)}, "abcde"))
+	f.Add(archive(f, false, []tar.Header{file("a", 5)}, "ab"))
+	f.Add(archive(f, true, []tar.Header{{Typeflag: tar.TypeDir, Name: "b/"}, file("b/c", 0)}, ""))
+	f.Add(archive(f, true, []tar.Header{file("../a", 1)}, "a"))
+	f.Add(archive(f, true, []tar.Header{file(strings.Repeat("long/", 60)+"x", 0)}, ""))
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		root := t.TempDir()
 		dir := filepath.Join(root, "dir")
 		must(t, os.Mkdir(dir, 0o777))
 		in := newTreeReceiver(dir, 100, func() {})
-		err := peer(t, in, stream)
+		err := peer(t, in, pieces(t, stream))
 		if (err == nil) != in.complete() {
 			t.Errorf("%q: %v, whole is %t", stream, err, in.complete())
 		}
@@ -588,21 +662,17 @@ func TestACopyIsPatientAfterALongConnection(t *testing.T) {
 
 // The limit is of all files together.
 func TestFilesTogetherKeepTheLimit(t *testing.T) {
-	in := newTreeReceiver(t.TempDir(), 10, func() {})
+	dir := t.TempDir()
+	in := newTreeReceiver(dir, 10, func() {})
 	defer in.close()
-	var err error
-	if in.root, err = os.OpenRoot(in.dir); err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []error{nil, nil, errTooLarge} {
-		err := in.begin(entry{Name: string(rune('a' + i)), Bytes: 4})
-		if !errors.Is(err, want) {
-			t.Fatalf("file %d of 4 bytes of at most 10: got %v, want %v", i, err, want)
-		}
-		if err == nil {
-			if err := in.write(make([]byte, 4)); err != nil {
-				t.Fatal(err)
-			}
+	two := map[string]string{"a": "1234", "b": "5678"}
+	for _, name := range []string{"a", "b"} {
+		if err := peer(t, in, pieces(t, archive(t, false, []tar.Header{file(name, 4)}, two[name]))); !errors.Is(err, errBroken) {
+			t.Errorf("%s: got %v, want the end of the connection", name, err)
 		}
 	}
+	if err := peer(t, in, pieces(t, archive(t, true, []tar.Header{file("c", 4)}, "9012"))); !errors.Is(err, errTooLarge) {
+		t.Errorf("a third file of 4 bytes of at most 10: got %v, want %v", err, errTooLarge)
+	}
+	wantTree(t, dir, two)
 }

@@ -2,9 +2,9 @@
 //
 // The search listens at an address and makes a token for each attempt. The trial's
 // processes have both in their environment. They connect and exchange JSON, one object
-// on each line of at most 1 MiB; the process sends first:
+// in each frame (package framing) of at most 1 MiB; the process sends first:
 //
-//	→ {"hello":{"token":"...","rank":0}}
+//	→ {"hello":{"version":2,"token":"...","rank":0}}
 //	← {"task":{"study":"mnist","trial":7,"attempt":1,"params":{"lr":0.01},"seed":42,...}}
 //	→ {"report":{"step":1,"metrics":{"accuracy":0.5,"loss":"NaN"}}}
 //	← {"answer":{"action":"continue"}}
@@ -16,7 +16,8 @@
 //	← {"bye":{}}
 //
 // A request that fails is answered by {"error":{"text":"..."}}, and the connection stays
-// open. Any other message closes it. NaN, +Inf and -Inf, which JSON does not have, are
+// open. Any other message closes it. A process of another version is refused by name; those of version 1, which
+// spoke in lines of JSON, are answered in a line. NaN, +Inf and -Inf, which JSON does not have, are
 // strings.
 //
 // Each worker of a trial connects with its rank. Rank 0's reports count; a report of
@@ -29,17 +30,15 @@
 // A process that does not have the search's files (it does not find the marker of its task) writes its checkpoint into a
 // folder of its own machine, and copies it in a second connection between folder and written:
 //
-//	→ {"hello":{"token":"...","rank":0,"copy":"save"}}
+//	→ {"hello":{"version":2,"token":"...","rank":0,"copy":"save"}}
 //	← {"from":{"entry":0,"offset":0}}
-//	→ {"entry":{"name":"layers","folder":true}}
-//	→ {"entry":{"name":"layers/w","bytes":7}}
-//	→ {"piece":{"bytes":7,"sum":1234567}}    and after the line 7 bytes, whose CRC-32C is sum
-//	→ {"end":{"entries":2}}
+//	→ {"piece":{"sum":1234567}}          and a frame of at most 1 MiB, whose CRC-32C is sum
 //	← {"whole":{}}
 //
-// With "copy":"restore" the process says from where, and the search sends. Entries come by name. If the connection breaks,
-// or a sum is wrong, another connection goes on where the receiver is. Names are paths in the folder; there are at most
-// 65536, and a limit of bytes. A piece is at most 1 MiB.
+// The pieces are a tar archive of the files and folders, by name. With "copy":"restore" the process says from where, and the search sends. If the connection breaks,
+// or a sum is wrong, another connection goes on where the receiver is, with an archive of what it lacks: so many entries are there, and so many
+// bytes of the next one, of whose file the archive has the rest. Names are paths in the folder; there are at most
+// 65536, and a limit of bytes.
 //
 // A command that keeps its state in a folder is started by a process that connects in its place. The workers on a host share the folder:
 // the first rank there makes it, and the others wait for its path.
@@ -60,7 +59,7 @@
 // keeps a second connection, in which the search asks for its files once rank 0 has taken its own. They come as those of rank 0 ("copy":"save"). One that is
 // missing fails the checkpoint, and the one before stays.
 //
-//	→ {"hello":{"token":"...","rank":2,"copy":"parts"}}
+//	→ {"hello":{"version":2,"token":"...","rank":2,"copy":"parts"}}
 //	← {"checkpoint":{"step":1}}
 //	→ {"written":{"error":"","copied":true}}
 //	← {"bye":{}}                         when rank 0 has ended
@@ -68,6 +67,6 @@
 // A worker of an elastic trial first asks for a slot, in a connection that it keeps until
 // all of its processes have ended:
 //
-//	→ {"hello":{"token":"...","rank":3,"host":"d1"}}
+//	→ {"hello":{"version":2,"token":"...","rank":3,"host":"d1"}}
 //	← {"held":{"cpus":[2],"gpus":["GPU-..."]}}
 package remote

@@ -10,17 +10,21 @@ import (
 	"math"
 	"os"
 	"strconv"
+
+	"github.com/paragon-train/paragon/internal/framing"
 )
 
 const (
-	// maxLine is the longest message.
-	maxLine = 1 << 20
+	// version is that of the messages; both ends must have the same.
+	version = 2
+	// maxMessage is the longest message.
+	maxMessage = 1 << 20
 	// maxMetrics is how many metrics a report may have, maxName how long their names may be.
 	maxMetrics = 1024
 	maxName    = 256
 )
 
-// A message is one line: one of its fields.
+// A message is JSON in a frame: one of its fields.
 type message struct {
 	Hello      *hello      `json:"hello,omitempty"`
 	Task       *Task       `json:"task,omitempty"`
@@ -39,15 +43,14 @@ type message struct {
 	Error      *failure    `json:"error,omitempty"`
 	// The rest are those of a copy.
 	From  *position `json:"from,omitempty"`
-	Entry *entry    `json:"entry,omitempty"`
 	Piece *piece    `json:"piece,omitempty"`
-	End   *end      `json:"end,omitempty"`
 	Whole *struct{} `json:"whole,omitempty"`
 }
 
 type hello struct {
-	Token string `json:"token"`
-	Rank  int    `json:"rank"` // of a worker that joined later: its number among the workers
+	Version int    `json:"version"`
+	Token   string `json:"token"`
+	Rank    int    `json:"rank"` // of a worker that joined later: its number among the workers
 	// Host is that of a worker that asks for a slot, and does nothing else; "": it is the worker itself.
 	Host string `json:"host,omitempty"`
 	// Copy is what a connection for the files of a checkpoint is for; "": it is not one.
@@ -219,9 +222,6 @@ func (n *numbers) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// errTooLong is the error of a line that is longer than maxLine.
-var errTooLong = fmt.Errorf("a line has more than %d bytes", maxLine)
-
 // A wire sends and receives messages on one connection.
 type wire struct {
 	in  *bufio.Reader
@@ -230,53 +230,36 @@ type wire struct {
 
 func newWire(c io.ReadWriter) *wire { return &wire{bufio.NewReaderSize(c, 4096), c} }
 
-func (w *wire) send(m message) error {
-	b, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	if len(b) >= maxLine {
-		return errTooLong
-	}
-	_, err = w.out.Write(append(b, '\n'))
-	return err
-}
+func (w *wire) send(m message) error { return framing.WriteJSON(w.out, m, maxMessage) }
 
 // receive returns io.EOF only between messages.
 func (w *wire) receive() (message, error) {
-	var line []byte
-	for {
-		part, err := w.in.ReadSlice('\n')
-		if len(line)+len(part) > maxLine {
-			return message{}, errTooLong
-		}
-		line = append(line, part...)
-		if err == nil {
-			break
-		}
-		if errors.Is(err, io.EOF) && len(line) > 0 {
-			return message{}, io.ErrUnexpectedEOF
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return message{}, err
-		}
+	b, err := framing.Read(w.in, nil, maxMessage)
+	if err != nil {
+		return message{}, err
 	}
-	return parse(line)
+	return parse(b)
 }
 
-// parse reads one line: exactly one kind of message, with no field that is not known.
-func parse(line []byte) (message, error) {
-	d := json.NewDecoder(bytes.NewReader(line))
+// tooLong returns the length of a message that is too long for a frame.
+func tooLong(err error) (long *framing.LengthError, ok bool) {
+	ok = errors.As(err, &long)
+	return long, ok
+}
+
+// parse reads a message: exactly one kind of message, with no field that is not known.
+func parse(text []byte) (message, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	var m message
 	if err := d.Decode(&m); err != nil {
-		return message{}, fmt.Errorf("message %.80q: %w", bytes.TrimSpace(line), err)
+		return message{}, fmt.Errorf("message %.80q: %w", bytes.TrimSpace(text), err)
 	}
-	if rest := bytes.TrimSpace(line[d.InputOffset():]); len(rest) > 0 {
-		return message{}, fmt.Errorf("message %.80q: %d bytes after it", bytes.TrimSpace(line), len(rest))
+	if rest := bytes.TrimSpace(text[d.InputOffset():]); len(rest) > 0 {
+		return message{}, fmt.Errorf("message %.80q: %d bytes after it", bytes.TrimSpace(text), len(rest))
 	}
 	if k := m.kinds(); k != 1 {
-		return message{}, fmt.Errorf("message %.80q has %d kinds, want one", bytes.TrimSpace(line), k)
+		return message{}, fmt.Errorf("message %.80q has %d kinds, want one", bytes.TrimSpace(text), k)
 	}
 	return m, nil
 }
@@ -285,7 +268,7 @@ func (m *message) kinds() int {
 	n := 0
 	for _, there := range []bool{m.Hello != nil, m.Task != nil, m.Held != nil, m.Report != nil, m.Answer != nil, m.Checkpoint != nil, m.Folder != nil,
 		m.Written != nil, m.Kept != nil, m.Ready != nil, m.Await != nil, m.Others != nil, m.Done != nil, m.Bye != nil, m.Error != nil,
-		m.From != nil, m.Entry != nil, m.Piece != nil, m.End != nil, m.Whole != nil} {
+		m.From != nil, m.Piece != nil, m.Whole != nil} {
 		if there {
 			n++
 		}

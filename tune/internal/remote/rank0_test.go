@@ -26,7 +26,7 @@ func pipesOf(t *testing.T, task Task) (x *Session, worker func(rank int) (net.Co
 		})
 		t.Cleanup(func() { there.Close() })
 		c := &Client{rank: rank, token: x.token, conn: there, wire: newWire(there)}
-		m, err := c.register(hello{Token: x.token, Rank: rank})
+		m, err := c.register(hello{Version: version, Token: x.token, Rank: rank})
 		if err != nil || m.Task == nil {
 			t.Fatalf("register rank %d: %+v, %v", rank, m, err)
 		}

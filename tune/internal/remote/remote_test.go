@@ -1,10 +1,12 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"os"
@@ -15,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/framing"
 )
 
 // backend is a trial that stops at a step.
@@ -277,13 +281,15 @@ func TestStrangersDoNotHoldTheSearchUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		switch i % 4 {
+		switch i % 5 {
 		case 0:
 			_, _ = c.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
 		case 1:
-			_, _ = c.Write([]byte(`{"hello":{"token":"","rank":0}}` + "\n"))
+			_ = framing.WriteJSON(c, message{Hello: &hello{Version: version}}, maxMessage)
 		case 2:
-			_, _ = c.Write([]byte(strings.Repeat("x", maxLine+10)))
+			_, _ = c.Write([]byte(`{"hello":{"token":"","rank":0}}` + "\n"))
+		case 3:
+			_, _ = c.Write(append(framing.AppendHead(nil, maxMessage), "{"...))
 		}
 	}
 	if a, err := first.Report(t.Context(), 1, nil); err != nil || a.Action != "continue" {
@@ -317,12 +323,60 @@ func TestMessagesOfTheWrongShapeAreErrors(t *testing.T) {
 	}
 }
 
+// A process that was built with another version is refused by name, in the form that it reads.
+func TestAnotherVersionIsRefused(t *testing.T) {
+	s := newServer(t, "127.0.0.1")
+	x := s.Open(task, nil, newBackend(t, 9))
+	defer x.Close()
+	ask := func(first []byte) (answer []byte) {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.address, "tcp:"))
+		must(t, err)
+		defer c.Close()
+		_, err = c.Write(first)
+		must(t, err)
+		answer, err = io.ReadAll(c)
+		must(t, err)
+		return answer
+	}
+	const want = `{"error":{"text":"the trial's program speaks version %d with its search, want 2: build it with the same version of Paragon as the search"}}`
+	if got := ask([]byte(`{"hello":{"token":"` + x.token + `","rank":0}}` + "\n")); string(got) != fmt.Sprintf(want, 1)+"\n" {
+		t.Errorf("a line: got %q, want a line with %s", got, fmt.Sprintf(want, 1))
+	}
+	var first bytes.Buffer
+	must(t, (&wire{out: &first}).send(message{Hello: &hello{Version: 3, Token: x.token}}))
+	got, err := framing.Read(bytes.NewReader(ask(first.Bytes())), nil, maxMessage)
+	if string(got) != fmt.Sprintf(want, 3) || err != nil {
+		t.Errorf("version 3: got %q, %v, want %s", got, err, fmt.Sprintf(want, 3))
+	}
+}
+
+// A search of another version closes the connection, and the process says what may be wrong.
+func TestASearchThatDoesNotAnswerIsNamed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			_, _ = c.Read(make([]byte, 1<<10))
+			c.Close()
+		}
+	}()
+	_, _, err = Dial(t.Context(), func(name string) (string, bool) {
+		if name == AddressVariable {
+			return "tcp:" + l.Addr().String(), true
+		}
+		return "", false
+	})
+	if err == nil || !strings.Contains(err.Error(), "is it of the same version of Paragon as this program?") {
+		t.Errorf("got %v, want that its version may be another one", err)
+	}
+}
+
 func FuzzMessage(f *testing.F) {
 	for _, line := range []string{
 		`{"hello":{"token":"x","rank":1}}`, `{"report":{"step":1,"metrics":{"a":0.5,"b":"NaN"}}}`, `{"answer":{"action":"stop","rule":"r"}}`,
 		`{"task":{"study":"s","trial":1,"attempt":1,"params":{"lr":1.0},"seed":1,"workers":1,"marker":{"path":"/m","text":"x"}}}`, `{"done":{"error":"x","class":"user code"}}`,
-		`{"hello":{"token":"x","rank":1,"copy":"save"}}`, `{"from":{"entry":1,"offset":2}}`, `{"entry":{"name":"a/b","bytes":3}}`, `{"entry":{"name":"a","folder":true}}`,
-		`{"piece":{"bytes":3,"sum":4}}`, `{"end":{"entries":2}}`, `{"whole":{}}`, `{"written":{"error":"","copied":true}}`, `{"error":{"text":"x","gone":true}}`,
+		`{"hello":{"token":"x","rank":1,"copy":"save"}}`, `{"from":{"entry":1,"offset":2}}`, `{"piece":{"sum":4}}`, `{"whole":{}}`, `{"written":{"error":"","copied":true}}`, `{"error":{"text":"x","gone":true}}`,
 	} {
 		f.Add([]byte(line))
 	}
@@ -331,15 +385,15 @@ func FuzzMessage(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var b strings.Builder
+		var b bytes.Buffer
 		if err := (&wire{out: &b}).send(m); err != nil {
 			t.Fatalf("%q is read, and cannot be sent: %v", line, err)
 		}
-		again, err := parse([]byte(b.String()))
+		again, err := newWire(bytes.NewBuffer(b.Bytes())).receive()
 		if err != nil {
 			t.Fatalf("%q becomes %q, which cannot be read: %v", line, b.String(), err)
 		}
-		var c strings.Builder
+		var c bytes.Buffer
 		if _ = (&wire{out: &c}).send(again); c.String() != b.String() {
 			t.Errorf("%q becomes %q and then %q", line, b.String(), c.String())
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -140,6 +141,9 @@ func (s *Server) serve(c net.Conn) {
 	}()
 	_ = c.SetDeadline(time.Now().Add(helloTimeout))
 	m, err := w.receive()
+	if long, ok := tooLong(err); ok && long.Line() {
+		_ = json.NewEncoder(c).Encode(refuse(versionError(1)))
+	}
 	if err != nil || m.Hello == nil {
 		return
 	}
@@ -167,6 +171,9 @@ const maxNumber = 1 << 24
 
 // find returns the session of a token.
 func (s *Server) find(h hello) (*Session, error) {
+	if h.Version != version {
+		return nil, versionError(h.Version)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for token, session := range s.sessions {
@@ -178,6 +185,10 @@ func (s *Server) find(h hello) (*Session, error) {
 		}
 	}
 	return nil, errors.New("unknown token: the trial has ended, or belongs to another search")
+}
+
+func versionError(theirs int) error {
+	return fmt.Errorf("the trial's program speaks version %d with its search, want %d: build it with the same version of Paragon as the search", theirs, version)
 }
 
 // A Session is one attempt of a trial.

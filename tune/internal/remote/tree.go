@@ -1,25 +1,33 @@
 package remote
 
 import (
+	"archive/tar"
+	"bufio"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/paragon-train/paragon/internal/framing"
 )
 
 const (
-	// maxPiece is the most bytes of a file in one message, and the memory that a copy takes at either end.
+	// maxPiece is the most bytes of an archive between two checksums, and about the memory that a copy takes at either end.
 	maxPiece = 1 << 20
 	// maxEntries is how many files and folders a checkpoint may have, maxPath how long their names may be.
 	maxEntries = 1 << 16
 	maxPath    = 1024
+	// maxHeaders bounds the bytes of an archive for each entry besides those of its file.
+	maxHeaders = 8 << 10
 	// copyTimeout bounds the wait for the next message of a copy, and the time that a piece takes to be sent.
 	copyTimeout = 30 * time.Second
 )
@@ -33,11 +41,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// An entry is a file or a folder of a checkpoint. A copy has them by name, so that a folder comes before what is in it.
+// An entry is a file or a folder of a checkpoint. An archive has them by name, so that a folder comes before what is in it.
 type entry struct {
-	Name   string `json:"name"` // with slashes
-	Bytes  int64  `json:"bytes,omitempty"`
-	Folder bool   `json:"folder,omitempty"`
+	name   string // with slashes
+	bytes  int64
+	folder bool
 }
 
 // A position is where a copy goes on: Entry entries are there, and Offset bytes of the next one.
@@ -46,15 +54,9 @@ type position struct {
 	Offset int64 `json:"offset"`
 }
 
-// A piece says what follows its line: so many bytes of the newest entry, with their CRC-32C.
+// A piece says what is in the frame that follows: bytes of the archive, with this CRC-32C.
 type piece struct {
-	Bytes int    `json:"bytes"`
-	Sum   uint32 `json:"sum"`
-}
-
-// An end says that all entries have been sent.
-type end struct {
-	Entries int `json:"entries"`
+	Sum uint32 `json:"sum"`
 }
 
 // listTree returns what is in a folder. A link to a file in the folder counts as that file.
@@ -74,9 +76,9 @@ func listTree(root *os.Root) ([]entry, error) {
 		case len(name) > maxPath || !utf8.ValidString(name):
 			return fmt.Errorf("the name %.80q... is not UTF-8, or has more than %d bytes", name, maxPath)
 		case d.IsDir():
-			all = append(all, entry{Name: name, Folder: true})
+			all = append(all, entry{name: name, folder: true})
 		case info.Mode().IsRegular():
-			all = append(all, entry{Name: name, Bytes: info.Size()})
+			all = append(all, entry{name: name, bytes: info.Size()})
 		default:
 			return fmt.Errorf("%s is neither a file nor a folder, and cannot be copied", name)
 		}
@@ -85,60 +87,122 @@ func listTree(root *os.Root) ([]entry, error) {
 	return all, err
 }
 
-// sendTree sends the entries of a folder from a position on. It calls alive after each message.
+// sendTree sends an archive of the entries of a folder from a position on. It calls alive after each entry and piece.
 func sendTree(c net.Conn, w *wire, root *os.Root, all []entry, from position, alive func()) error {
-	if from.Entry < 0 || from.Entry > len(all) || from.Offset < 0 || from.Offset > 0 && (from.Entry == len(all) || from.Offset >= all[from.Entry].Bytes) {
+	if from.Entry < 0 || from.Entry > len(all) || from.Offset < 0 || from.Offset > 0 && (from.Entry == len(all) || from.Offset >= all[from.Entry].bytes) {
 		return fmt.Errorf("asked for byte %d of entry %d of %d", from.Offset, from.Entry, len(all))
 	}
-	send := func(m message) error {
-		_ = c.SetWriteDeadline(time.Now().Add(copyTimeout))
-		if err := w.send(m); err != nil {
-			return broken(err)
+	out := bufio.NewWriterSize(&pieceWriter{c, w, alive}, maxPiece)
+	archive := tar.NewWriter(out)
+	for _, e := range all[from.Entry:] {
+		if err := add(archive, root, e, from.Offset); err != nil {
+			return err
 		}
 		alive()
-		return nil
+		from.Offset = 0
 	}
-	var buffer []byte
-	for i, e := range all[from.Entry:] {
-		if err := send(message{Entry: &e}); err != nil {
-			return err
-		}
-		if e.Bytes == 0 {
-			continue
-		}
-		if buffer == nil {
-			buffer = make([]byte, maxPiece)
-		}
-		offset := int64(0)
-		if i == 0 {
-			offset = from.Offset
-		}
-		if err := sendFile(c, send, root, e, offset, buffer); err != nil {
-			return err
-		}
+	if err := archive.Close(); err != nil {
+		return err
 	}
-	return send(message{End: &end{len(all)}})
+	return out.Flush()
 }
 
-func sendFile(c net.Conn, send func(message) error, root *os.Root, e entry, offset int64, buffer []byte) error {
-	f, err := root.Open(filepath.FromSlash(e.Name))
+// add adds an entry to an archive, of a file the bytes from the offset on.
+func add(archive *tar.Writer, root *os.Root, e entry, offset int64) error {
+	if e.folder {
+		return archive.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: e.name + "/", Mode: 0o777})
+	}
+	if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: e.name, Mode: 0o666, Size: e.bytes - offset}); err != nil || e.bytes == 0 {
+		return err
+	}
+	f, err := root.Open(filepath.FromSlash(e.name))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	for offset < e.Bytes {
-		b := buffer[:min(int64(len(buffer)), e.Bytes-offset)]
-		if _, err := io.ReadFull(io.NewSectionReader(f, offset, int64(len(b))), b); err != nil {
-			return fmt.Errorf("%s had %d bytes when the copy began: byte %d: %w", e.Name, e.Bytes, offset, err)
-		}
-		if err := send(message{Piece: &piece{len(b), checksum(b)}}); err != nil {
-			return err
-		}
-		if _, err := c.Write(b); err != nil {
-			return broken(err)
-		}
-		offset += int64(len(b))
+	n, err := io.Copy(archive, io.NewSectionReader(f, offset, e.bytes-offset))
+	if err == nil && n < e.bytes-offset {
+		err = fmt.Errorf("%s had %d bytes when the copy began: byte %d: %w", e.name, e.bytes, offset+n, io.ErrUnexpectedEOF)
 	}
+	return err
+}
+
+// A pieceWriter sends what is written to it, in pieces.
+type pieceWriter struct {
+	c     net.Conn
+	w     *wire
+	alive func()
+}
+
+func (p *pieceWriter) Write(b []byte) (n int, err error) {
+	for n < len(b) {
+		next := b[n:min(len(b), n+maxPiece)]
+		_ = p.c.SetWriteDeadline(time.Now().Add(copyTimeout))
+		err := p.w.send(message{Piece: &piece{checksum(next)}})
+		if err == nil {
+			_, err = p.c.Write(framing.AppendHead(nil, len(next)))
+		}
+		if err == nil {
+			_, err = p.c.Write(next)
+		}
+		if err != nil {
+			return n, broken(err)
+		}
+		p.alive()
+		n += len(next)
+	}
+	return n, nil
+}
+
+// A pieceReader reads what a pieceWriter sends.
+type pieceReader struct {
+	c         net.Conn
+	w         *wire
+	left      int64  // bytes that may come
+	buffer    []byte // of pieces
+	remaining []byte // of the piece that came last
+}
+
+func (p *pieceReader) Read(b []byte) (int, error) {
+	for len(p.remaining) == 0 {
+		if err := p.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(b, p.remaining)
+	p.remaining = p.remaining[n:]
+	return n, nil
+}
+
+// next receives a piece.
+func (p *pieceReader) next() error {
+	_ = p.c.SetReadDeadline(time.Now().Add(copyTimeout))
+	m, err := p.w.receive()
+	switch {
+	case err != nil:
+		return broken(err)
+	case m.Error != nil:
+		return &refusal{*m.Error}
+	case m.Piece == nil:
+		return errors.New("got another message, want a piece of an archive")
+	}
+	p.buffer, err = framing.Read(p.w.in, p.buffer, maxPiece)
+	if _, long := tooLong(err); long {
+		return err
+	}
+	if err != nil {
+		return broken(err)
+	}
+	if len(p.buffer) == 0 {
+		return errors.New("got an empty piece of an archive")
+	}
+	if sum := checksum(p.buffer); sum != m.Piece.Sum {
+		return broken(fmt.Errorf("a piece of %d bytes has the checksum %08x, want %08x", len(p.buffer), sum, m.Piece.Sum))
+	}
+	if p.left -= int64(len(p.buffer)); p.left < 0 {
+		return fmt.Errorf("%w: its archive has %d bytes more than its files may have", errTooLarge, -p.left)
+	}
+	p.remaining = p.buffer
 	return nil
 }
 
@@ -208,68 +272,53 @@ func (in *treeReceiver) receive(c net.Conn, w *wire) error {
 	if err := w.send(message{From: &at}); err != nil {
 		return broken(err)
 	}
-	var buffer []byte
+	// What an archive has besides the bytes of files is bounded, too.
+	most := in.limit - in.bytes + in.now.bytes - in.at.Offset
+	archive := tar.NewReader(&pieceReader{c: c, w: w, left: most + min(maxHeaders*(maxEntries+1), math.MaxInt64-most)})
 	for {
-		_ = c.SetReadDeadline(time.Now().Add(copyTimeout))
-		m, err := w.receive()
+		h, err := archive.Next()
 		switch {
-		case err != nil:
-			return broken(err)
-		case m.Error != nil:
-			return &refusal{*m.Error}
-		case m.Entry != nil:
-			err = in.begin(*m.Entry)
-		case m.Piece != nil:
-			n := m.Piece.Bytes
-			if in.file == nil || n <= 0 || n > maxPiece || int64(n) > in.now.Bytes-in.at.Offset {
-				return fmt.Errorf("got a piece of %d bytes at byte %d of %q, which has %d: want 1 to %d, and no more than are left", n, in.at.Offset, in.now.Name, in.now.Bytes, maxPiece)
-			}
-			if buffer == nil {
-				buffer = make([]byte, maxPiece)
-			}
-			if _, err := io.ReadFull(w.in, buffer[:n]); err != nil {
-				return broken(err)
-			}
-			if sum := checksum(buffer[:n]); sum != m.Piece.Sum {
-				return broken(fmt.Errorf("%s: %d bytes from %d on have the checksum %08x, want %08x", in.now.Name, n, in.at.Offset, sum, m.Piece.Sum))
-			}
-			err = in.write(buffer[:n])
-		case m.End != nil:
-			if in.file != nil || m.End.Entries != in.at.Entry {
-				return fmt.Errorf("got the end after %d entries, want it after %d", in.at.Entry, m.End.Entries)
-			}
+		case errors.Is(err, errBroken):
+			return err
+		case errors.Is(err, io.EOF) && in.file == nil:
 			in.whole = true
 			return nil
-		default:
-			return errors.New("got another message, want an entry, a piece or the end of a copy")
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("got the end of the archive, want %d more bytes of %q first", in.now.bytes-in.at.Offset, in.now.name)
+		case err != nil:
+			return err
 		}
-		if err != nil {
+		if err := in.begin(h); err != nil {
+			return err
+		}
+		if _, err := io.Copy(receivedFile{in}, archive); err != nil {
 			return err
 		}
 		in.alive()
 	}
 }
 
-// begin makes a folder, or a file for the pieces that follow. in.mu is held.
-func (in *treeReceiver) begin(e entry) error {
+// begin makes a folder, or a file for the bytes that follow. in.mu is held.
+func (in *treeReceiver) begin(h *tar.Header) error {
+	slashed := strings.TrimSuffix(h.Name, "/")
 	if in.file != nil { // as a connection begins that goes on with it
-		if e != in.now {
-			return fmt.Errorf("got %q of %d bytes, want %d more bytes of %q first", e.Name, e.Bytes, in.now.Bytes-in.at.Offset, in.now.Name)
+		if slashed != in.now.name || h.Size != in.now.bytes-in.at.Offset || h.Typeflag != tar.TypeReg {
+			return fmt.Errorf("got %q of %d bytes, want %d more bytes of %q first", h.Name, h.Size, in.now.bytes-in.at.Offset, in.now.name)
 		}
 		return nil
 	}
-	name := filepath.FromSlash(e.Name)
+	name := filepath.FromSlash(slashed)
 	switch {
-	case len(e.Name) > maxPath || e.Name == "." || !fs.ValidPath(e.Name) || !filepath.IsLocal(name):
-		return fmt.Errorf("got the name %.80q, want a path in the folder of at most %d bytes", e.Name, maxPath)
-	case e.Bytes < 0 || e.Folder && e.Bytes != 0:
-		return fmt.Errorf("%q has %d bytes", e.Name, e.Bytes)
+	case len(slashed) > maxPath || slashed == "." || !fs.ValidPath(slashed) || !filepath.IsLocal(name):
+		return fmt.Errorf("got the name %.80q, want a path in the folder of at most %d bytes", h.Name, maxPath)
+	case h.Typeflag != tar.TypeDir && h.Typeflag != tar.TypeReg:
+		return fmt.Errorf("got %q of type %q, want a file or a folder", h.Name, h.Typeflag)
 	case in.at.Entry == maxEntries:
 		return fmt.Errorf("there are more than %d files and folders", maxEntries)
-	case e.Bytes > in.limit-in.bytes:
-		return fmt.Errorf("%w: %d bytes so far and %d of %q are more than %d", errTooLarge, in.bytes, e.Bytes, e.Name, in.limit)
+	case h.Size > in.limit-in.bytes:
+		return fmt.Errorf("%w: %d bytes so far and %d of %q are more than %d", errTooLarge, in.bytes, h.Size, h.Name, in.limit)
 	}
-	if e.Folder {
+	if h.Typeflag == tar.TypeDir {
 		if err := in.root.Mkdir(name, 0o777); err != nil {
 			return err
 		}
@@ -280,30 +329,34 @@ func (in *treeReceiver) begin(e entry) error {
 	if err != nil {
 		return err
 	}
-	in.bytes += e.Bytes
-	in.file, in.now = f, e
+	in.bytes += h.Size
+	in.file, in.now = f, entry{name: slashed, bytes: h.Size}
 	return in.finish()
 }
 
 // errTooLarge is in the chain of the error of a checkpoint that is larger than the limit.
 var errTooLarge = errors.New("the checkpoint is too large to be copied")
 
-// write appends to the file. in.mu is held.
-func (in *treeReceiver) write(b []byte) error {
-	if _, err := in.file.Write(b); err != nil {
-		return err
+// A receivedFile is the file of the entry that comes. in.mu is held.
+type receivedFile struct{ in *treeReceiver }
+
+func (f receivedFile) Write(b []byte) (int, error) {
+	n, err := f.in.file.Write(b)
+	f.in.at.Offset += int64(n)
+	if err != nil {
+		return n, err
 	}
-	in.at.Offset += int64(len(b))
-	return in.finish()
+	f.in.alive()
+	return n, f.in.finish()
 }
 
 // finish closes the file if it is whole. in.mu is held.
 func (in *treeReceiver) finish() error {
-	if in.at.Offset < in.now.Bytes {
+	if in.at.Offset < in.now.bytes {
 		return nil
 	}
 	err := in.file.Close()
-	in.file, in.at = nil, position{in.at.Entry + 1, 0}
+	in.file, in.now, in.at = nil, entry{}, position{in.at.Entry + 1, 0}
 	return err
 }
 
