@@ -23,28 +23,54 @@ type coder struct {
 	err      error
 }
 
-// coders has coders that are not in use: a message's fields are behind an interface, so a coder escapes to the heap.
-var coders = sync.Pool{New: func() any { return new(coder) }}
+// coders are those that are not in use: a message's fields are behind an interface, so a coder escapes to the heap. A sync.Pool would lose some of them at each
+// collection, and steady rounds would allocate.
+var coders struct {
+	mu   sync.Mutex
+	free []*coder
+}
+
+// mostCoders bounds how many are kept: as many as code heads at one time.
+const mostCoders = 64
+
+func newCoder(b []byte) *coder {
+	coders.mu.Lock()
+	defer coders.mu.Unlock()
+	n := len(coders.free)
+	if n == 0 {
+		return &coder{b: b}
+	}
+	c := coders.free[n-1]
+	coders.free = coders.free[:n-1]
+	c.b = b
+	return c
+}
+
+func (c *coder) release() {
+	*c = coder{}
+	coders.mu.Lock()
+	defer coders.mu.Unlock()
+	if len(coders.free) < mostCoders {
+		coders.free = append(coders.free, c)
+	}
+}
 
 // AppendHead appends the encoded head to b and returns the extended slice.
 func AppendHead(b []byte, m Message) []byte {
-	c := coders.Get().(*coder)
-	c.b = b
+	c := newCoder(b)
 	m.fields(c)
 	b = c.b
-	*c = coder{}
-	coders.Put(c)
+	c.release()
 	return b
 }
 
 // DecodeHead reads the whole of b into m. Strings and slices of m do not alias b; PushMany and PushedMany reuse the memory of their lists.
 func DecodeHead(m Message, b []byte) error {
-	c := coders.Get().(*coder)
-	*c = coder{b: b, decoding: true, kind: m.Kind()}
+	c := newCoder(b)
+	c.decoding, c.kind = true, m.Kind()
 	m.fields(c)
 	err := c.end()
-	*c = coder{}
-	coders.Put(c)
+	c.release()
 	return err
 }
 
