@@ -283,7 +283,8 @@ func TestAProfileOfALostServer(t *testing.T) {
 		must(kv.PushPull(ctx, "w", [][]float32{make([]float32, 1200*1200)}, [][]float32{make([]float32, 1200*1200)}))
 		job.KillServer(1, true)
 		err := kv.SetProfilerState(ctx, kvstore.ProfilerStop)
-		if err == nil || !strings.Contains(err.Error(), "kvstore: profiler stop of server 1 on server1: job unavailable") || strings.Contains(err.Error(), "server 0") || strings.Contains(err.Error(), "server 2") {
+		// Who says that the job failed depends on who learns of it first.
+		if err == nil || !strings.HasPrefix(err.Error(), "kvstore: profiler stop of server 1 on server1: ") || !strings.Contains(err.Error(), "job unavailable") || strings.Contains(err.Error(), "server 0") || strings.Contains(err.Error(), "server 2") {
 			t.Errorf("got %v, want an error that names server 1 alone", err)
 		}
 		wantFiles(t, dir, "rank0_p.json", "rank0_server_p.json", "rank2_server_p.json")
