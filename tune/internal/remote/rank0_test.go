@@ -241,6 +241,36 @@ func TestTheFirstRankOnAHostWaitsForTheOthersThere(t *testing.T) {
 	})
 }
 
+// A rank that waits for the report of a first rank whose command has ended is told so: the first one waits for its end.
+func TestTheFirstRankThatWaitsForOthersReportsNoMore(t *testing.T) {
+	two := task
+	two.Workers, two.PerHost = 2, 2
+	synctest.Test(t, func(t *testing.T) {
+		x, worker := pipesOf(t, two)
+		_, first := worker(0)
+		_, second := worker(1)
+		reported := make(chan error, 1)
+		go func() {
+			_, err := second.Report(t.Context(), 1, nil)
+			reported <- err
+		}()
+		synctest.Wait()
+		start, waited := time.Now(), make(chan error, 1)
+		go func() { waited <- first.Others(t.Context()) }()
+		if err := <-reported; err == nil || !strings.Contains(err.Error(), "rank 0 has ended without a report of step 1") || time.Since(start) != 0 {
+			t.Errorf("the second rank's report: got %v after %v, want at once that rank 0 has ended", err, time.Since(start))
+		}
+		if err := second.Done(t.Context(), Done{}); err != nil {
+			t.Error(err)
+		}
+		if err := <-waited; err != nil {
+			t.Errorf("the first rank: %v", err)
+		}
+		x.Close()
+		x.server.serving.Wait()
+	})
+}
+
 // await is a client's Await, and how it ends.
 func await(t *testing.T, c *Client) (ended chan error) {
 	ended = make(chan error, 1)

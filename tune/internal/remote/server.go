@@ -367,6 +367,9 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 		case m.Await != nil:
 			answer = x.awaitFolder(x.task.Leader(rank))
 		case m.Others != nil && rank == x.task.Leader(rank):
+			if !x.task.Elastic { // its command has ended: one of the others may wait for a report of it
+				x.isThrough(rank)
+			}
 			answer = x.awaitOthers(rank)
 		case m.Done != nil:
 			x.mu.Lock()
