@@ -115,7 +115,8 @@ type change struct {
 func (m *membership) take(t *Tracer, a *attempt, n *answered) {
 	m.compare(n)
 	committed := m.events(a, n.Events.Events)
-	if m.generation != 0 && n.status.Generation > m.generation {
+	// In the first answer the generation says nothing of changes, and their events do.
+	if n.status.Generation > m.generation && (m.generation != 0 || !committed.IsZero()) {
 		if committed.IsZero() {
 			committed = n.at
 		}

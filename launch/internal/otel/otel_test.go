@@ -197,6 +197,43 @@ func TestSpansOfAJob(t *testing.T) {
 	}
 }
 
+// A change that was committed before the scheduler was first asked has a span: its event tells of it.
+func TestAChangeBeforeTheFirstAnswerHasASpan(t *testing.T) {
+	for _, changed := range []bool{false, true} {
+		c := oteltest.New(t)
+		log, _ := logged()
+		endpoint, err := Endpoint(c.URL, func(string) string { return "" })
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr, err := New(Config{Endpoint: endpoint, Program: "train", Workers: 2, Servers: 1, Logger: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr.Begun("job")
+		tr.Complete()
+		first := answered{status: control.Status{Phase: control.Running, Generation: 3, Workers: 2}}
+		if changed {
+			first.Events = control.Events{Last: 1, Events: []control.Event{{Number: 1, Action: control.Added, Role: control.Worker, Process: 5, Host: "c", TimeNS: time.Now().UnixNano()}}}
+		}
+		s := &script{asked: make(chan struct{}), rounds: []answered{first}}
+		stop := tr.Follow(s)
+		<-s.asked
+		stop()
+		tr.Over(&control.Result{})
+		tr.Close(&control.Result{})
+		changes := 0
+		for _, span := range c.Spans() {
+			if span.Name == "change" {
+				changes++
+			}
+		}
+		if want := map[bool]int{true: 1}[changed]; changes != want {
+			t.Errorf("the first answer has the event of a change: %t: got %d spans of changes, want %d", changed, changes, want)
+		}
+	}
+}
+
 // A collector that is not there, refuses, or does not answer is told of once, and delays nothing.
 func TestCollectorThatTakesNothing(t *testing.T) {
 	gone := httptest.NewServer(nil)
