@@ -259,7 +259,7 @@ func TestADamagedFileIsAnErrorThatSaysWhere(t *testing.T) {
 	}
 }
 
-// A header of somebody else's may have texts of any length: an error shows their beginnings.
+// A file's header may have texts of any length: an error shows how they begin.
 func TestErrorsShowTheBeginningOfALongText(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for _, header := range []string{

@@ -73,7 +73,8 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		return err
 	}
 	begin, done := time.Now(), true
-	for seed := c.first; seed < c.first+c.seeds; seed++ { // outermost: where the runs end early, all cells have about as many seeds
+	// Seeds are the outermost loop: where the runs end early, all cells have about as many of them.
+	for seed := c.first; seed < c.first+c.seeds; seed++ {
 		for _, adapt := range []bool{false, true} {
 			for _, cell := range cells() {
 				r := runConfig{cell, uint64(seed), adapt}

@@ -72,7 +72,8 @@ type settings struct {
 	init       int    // keys that are initialised in place of the works; 0: none
 	journal    bool   // with init: the scheduler has a journal
 	lose       bool   // with init: a server is killed
-	checkpoint bool   // with init: all keys are saved to a file and loaded from it
+	// checkpoint, with init, saves all keys to a file and loads them from it.
+	checkpoint bool
 	peers      []peer
 }
 

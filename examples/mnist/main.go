@@ -175,7 +175,8 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	}
 	defer evaluation.Close()
 
-	if store.Rank() == 0 && s.initFrom != "" { // NewTrainer brings the model to the other workers
+	// NewTrainer brings the model to the other workers.
+	if store.Rank() == 0 && s.initFrom != "" {
 		done, err := worker.ImportPart(ctx, program, s.initFrom, s.importing)
 		if err != nil {
 			return nil, fmt.Errorf("--init-from: %w", flagged{err})

@@ -27,7 +27,7 @@ type Telemetry struct {
 	SinceMillis int64   `json:"since_ms"` // when this scheduler began
 	Generation  uint64  `json:"generation"`
 	Columns     []Value `json:"columns"` // of each node's Values
-	// Scores are the names of the metrics of one's own: name i is that of the column test_score with index i.
+	// Scores are the names of the user's own metrics. Name i belongs to column i of those called test_score.
 	Scores []string `json:"scores,omitempty"`
 	// Nodes are those of Status: servers, then workers, by rank; then those that have gone within the last minute.
 	Nodes   []NodeTelemetry `json:"nodes"`

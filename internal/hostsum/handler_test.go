@@ -228,7 +228,7 @@ func TestCloseWaitsForAnswersForASecond(t *testing.T) {
 	}
 }
 
-// A Server that was closed takes nothing more, and a push that waits is told to go alone.
+// A closed Server refuses every push. A push that waits in it is told to go to the shard's server by itself.
 func TestCloseRefusesWhatWaitsAndWhatComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -428,7 +428,7 @@ func TestEndedRoundsAreRememberedInAnyOrder(t *testing.T) {
 	})
 }
 
-// A membership that is told again ends nothing. One with another worker, or of another generation, does.
+// The same membership, set a second time, ends no round. One with another worker, or of another generation, does.
 func TestTheSameMembershipAgainEndsNothing(t *testing.T) {
 	for _, c := range []struct {
 		generation uint64
@@ -450,7 +450,7 @@ func TestTheSameMembershipAgainEndsNothing(t *testing.T) {
 	}
 }
 
-// A worker that is alone on its host has nobody to add up with. Two have.
+// A single worker on a host has no group to sum with; two workers have.
 func TestSumsNeedTwoWorkers(t *testing.T) {
 	for n, want := range map[int]wire.Code{1: wire.CodePushAlone, 2: 0} {
 		synctest.Test(t, func(t *testing.T) {

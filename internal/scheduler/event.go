@@ -80,7 +80,8 @@ type Settings struct {
 	Patience     time.Duration // how long nodes go on without the scheduler; zero: Lease
 	Hosts        Hosts         // where nodes are expected, if it is known
 	Elastic      cluster.Elastic
-	Unkept       bool // there is no journal: no records are made
+	// Unkept says that there is no journal: no records are made.
+	Unkept bool
 }
 
 // withDefaults returns the settings with what zero fields of Elastic stand for.

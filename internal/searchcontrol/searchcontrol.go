@@ -154,7 +154,8 @@ func (s *Server) serve(c net.Conn) {
 	defer context.AfterFunc(s.ctx, func() { c.Close() })()
 	_ = c.SetDeadline(time.Now().Add(readTimeout))
 	var m message
-	in := bufio.NewReader(c) // with all of a short line, so that its sender gets the answer
+	// The reader takes all of a short line, so that its sender gets the answer.
+	in := bufio.NewReader(c)
 	err := framing.ReadJSON(in, &m, maxRequest)
 	if long := (*framing.LengthError)(nil); errors.As(err, &long) && long.Line() {
 		_ = json.NewEncoder(c).Encode(answer{Error: "the search was started by a newer version of launch: use that one"})

@@ -34,9 +34,10 @@ import (
 // Gradient: dx by SoftmaxCrossEntropyGrad; labels have none.
 type SoftmaxCrossEntropy struct {
 	traits
-	Smoothing float64   // 0 ≤ Smoothing < 1
-	Weights   []float32 // of the classes, finite and at least 0; nil: all are 1
-	Mode      *Mode
+	Smoothing float64 // 0 ≤ Smoothing < 1
+	// Weights are those of the classes, finite and at least 0; nil: all are 1.
+	Weights []float32
+	Mode    *Mode
 }
 
 func (o *SoftmaxCrossEntropy) Arity() int { return 2 }
