@@ -44,8 +44,8 @@ CLUSTERTESTS = $(shell grep -lE 'slurmtest|mpitest|podmantest|onEachSite|sshtest
 # Programs that tests start: see internal/testing/testbuild.
 PROGRAMS := ./launch ./examples/cifar10 ./examples/tune-cifar10 ./examples/tune-distributed
 # Tests of their own targets: what runs on an NVIDIA GPU, on stand-ins of its libraries that g++ builds, and the measuring programs.
-GPU := ./internal/cuda/... ./internal/compute/cuda ./cmd/gpucheck
-APART := (bench|internal/cuda|internal/compute/cuda|cmd/gpucheck)
+GPU := ./internal/cuda/... ./internal/compute/cuda ./bench/gpucheck
+APART := (bench|internal/cuda|internal/compute/cuda)
 # make test has these without the race detector. Suggesters are asked one at a time, and searches take long under it. Tests of launch start hundreds of
 # processes, which take half as long without it: make testrace.
 WITHOUTRACE := ./launch ./tune/suggest
@@ -66,7 +66,7 @@ help: ## list the targets
 
 build: ## build launch, the examples and gpucheck into bin/
 	@echo "building into $(BIN)/: seconds, or some minutes the first time (it compiles the SDKs of clouds)"
-	$(BUILD) -o $(BIN)/ ./launch ./examples/... ./cmd/...
+	$(BUILD) -o $(BIN)/ ./launch ./examples/... ./bench/gpucheck
 
 # What tests of make test are skipped without: Debian's packages, as program:package.
 MISSING = $(foreach p,ssh:openssh-client sshd:openssh-server rsync:rsync ip:iproute2 as:binutils tmux:tmux promtool:prometheus,\
@@ -107,7 +107,7 @@ testgpu: ## test what runs on an NVIDIA GPU, on stand-ins of its libraries (mode
 	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 10m $(GPU)
 
 testbench: ## test the measuring programs
-	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 10m ./bench/...
+	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 10m $$($(GO) list ./bench/... | grep -v /bench/gpucheck)
 
 testclouds: ## test checkpoints in a stand-in of S3, whose SDK make test does without
 	$(GO) test $(RACEFLAGS) -tags s3only -vet=off -timeout 5m ./checkpoint/bucket

@@ -47,7 +47,7 @@ var wall = map[string]string{
 	"tune/show/files.go":                         "stamps in a file, for charts",
 	"bench/soak/main.go":                         "a seed",
 
-	"cmd/gpucheck/parent.go":      "when a report was begun, for people",
+	"bench/gpucheck/parent.go":    "when a report was begun, for people",
 	"internal/cuda/fake/build.go": "how long the tests' cache has been left alone",
 }
 

@@ -1,6 +1,6 @@
 // Package lint holds the picture of the packages: who may import whom.
 //
-//	launch (command)   examples/*   bench/*   cmd/*    may use anything below
+//	launch (command)   examples/*   bench/*             may use anything below
 //	tune                                               a search over a plain function, a command, or distributed jobs
 //	worker        server        schedulernode          the three roles, which never import each other
 //	adapt                                              batch size and replicas

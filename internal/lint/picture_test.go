@@ -38,7 +38,6 @@ var picture = append([]row{
 	{"examples", publicFolders},
 	{"examples/customtrainer", []string{"kvstore", "optim", "version"}}, // the store alone
 	{"bench", anything},
-	{"cmd", anything},
 	{"docs", []string{"internal/testing"}},
 
 	{"tune", and("adapt", "checkpoint", "!metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/control", "internal/jobcontrol", "internal/cluster", "internal/lines", "internal/page", "internal/searchcontrol")},

@@ -35,7 +35,7 @@ type Config struct {
 
 // Build builds the programs that pages use: launch, the examples and gpucheck.
 func Build(root, folder string) error {
-	programs := []string{"launch", "cmd/gpucheck"}
+	programs := []string{"launch", "bench/gpucheck"}
 	examples, err := os.ReadDir(filepath.Join(root, "examples"))
 	if err != nil {
 		return err

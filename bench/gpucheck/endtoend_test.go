@@ -28,7 +28,7 @@ func programs(t *testing.T) string {
 		}
 		packages := []string{"launch", "examples/cifar10"}
 		if raceDetector {
-			packages = append(packages, "cmd/gpucheck")
+			packages = append(packages, "bench/gpucheck")
 		}
 		b.err = testbuild.Programs(b.dir, packages...)
 	})
