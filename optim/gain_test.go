@@ -175,7 +175,7 @@ func (q *noisyQuadratic) step(t *testing.T, o *optim.Optimizer, state *optim.Sta
 }
 
 // After its batch has changed, a run goes on as one whose batch stays, at the same progress: its second moment needs no time to get used to it.
-// -v prints means as in the table of docs/design/0027, which has n and runs of 1000 and 10.
+// -v prints means as in the table of docs/design/measured/0027-adaptive-training.md, which has n and runs of 1000 and 10.
 func TestMomentsFitANewBatchAtOnce(t *testing.T) {
 	const n, runs, rate = 200, 3, 0.002
 	marks := []float64{10, 30, 100, 300} // of progress since the change

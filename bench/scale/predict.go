@@ -10,7 +10,7 @@ import (
 	"github.com/paragon-train/paragon/bench/costs"
 )
 
-// steps are the times of a step of 64 examples by threads that are idle, see docs/design/0004-measured.md.
+// steps are the times of a step of 64 examples by threads that are idle, see docs/design/measured/0004-pytorch.md.
 var steps = map[string]map[int]time.Duration{
 	"resnet18-imagenet": {1: 61 * time.Millisecond, 2: 44 * time.Millisecond},
 	"resnet18-cifar":    {1: 703 * time.Millisecond, 2: 368 * time.Millisecond},
