@@ -3,11 +3,8 @@ package lint
 import (
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -52,16 +49,11 @@ var wall = map[string]string{
 }
 
 // wallTimes lists the calls of one file that depend on the wall clock.
-func wallTimes(name string, src any) (found []string, err error) {
-	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, name, src, 0)
-	if err != nil {
-		return nil, err
-	}
+func wallTimes(set *token.FileSet, f *ast.File) (found []string) {
 	if !slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool {
 		return i.Path.Value == `"time"` || i.Path.Value == `"os"` || i.Path.Value == `"io/fs"`
 	}) {
-		return nil, nil
+		return nil
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -85,7 +77,7 @@ func wallTimes(name string, src any) (found []string, err error) {
 		}
 		return true
 	})
-	return found, nil
+	return found
 }
 
 func isZero(e ast.Expr) bool {
@@ -94,34 +86,16 @@ func isZero(e ast.Expr) bool {
 }
 
 func TestNothingButStampsDependsOnTheWallClock(t *testing.T) {
-	root := filepath.Join("..", "..")
 	unused := maps.Clone(wall)
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && file != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
-			return filepath.SkipDir
-		}
-		if d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
-			return nil
-		}
-		found, err := wallTimes(file, nil)
-		if err != nil {
-			return err
-		}
-		name, _ := filepath.Rel(root, file)
-		if name = filepath.ToSlash(name); len(found) > 0 && wall[name] == "" {
+	theRepository(t).code(func(f *sourceFile) {
+		found := f.wallTimes
+		if len(found) > 0 && wall[f.name] == "" {
 			t.Errorf("%s depends on the wall clock, which may jump: use time.Since and the like, or say in the table why a jump does no harm", strings.Join(found, ", "))
 		}
 		if len(found) > 0 {
-			delete(unused, name)
+			delete(unused, f.name)
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name := range unused {
 		t.Errorf("%s no longer depends on the wall clock: take it out of the table", name)
 	}
@@ -142,9 +116,9 @@ func TestWallTimesAreFound(t *testing.T) {
 		{"_, _ = time.Parse(``, ``)", 1},
 		{"i, _ := os.Stat(``); _ = i.ModTime()", 1},
 	} {
-		found, err := wallTimes("x.go", "package x\nimport (\"os\"; \"time\")\nvar _ = os.Stat\nvar _ time.Time\nfunc f() {"+tc.code+"}")
-		if err != nil || len(found) != tc.want {
-			t.Errorf("%s: got %q, %v, want %d", tc.code, found, err, tc.want)
+		found := wallTimes(parseText(t, "x.go", "package x\nimport (\"os\"; \"time\")\nvar _ = os.Stat\nvar _ time.Time\nfunc f() {"+tc.code+"}"))
+		if len(found) != tc.want {
+			t.Errorf("%s: got %q, want %d", tc.code, found, tc.want)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +15,6 @@ var (
 	namedFile   = regexp.MustCompile(`^[a-z][\w-]*(/[\w.-]+)+$`)
 	namedCommit = regexp.MustCompile(`^[0-9a-f]{8}$`)
 	namedTest   = regexp.MustCompile(`^Test[A-Z]\w+$`)
-	testFunc    = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 )
 
 // namedIn lists the files, commits and tests that a document names in backquotes.
@@ -37,7 +35,6 @@ func namedIn(text string) (files, commits, tests []string) {
 const contributing = "CONTRIBUTING.md"
 
 func TestContributorsFindWhatIsNamed(t *testing.T) {
-	root := filepath.Join("..", "..")
 	text, err := os.ReadFile(filepath.Join(root, contributing))
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +48,7 @@ func TestContributorsFindWhatIsNamed(t *testing.T) {
 			t.Errorf("%s names %s: %v", contributing, file, err)
 		}
 	}
-	found := testNames(t, root)
+	found := testNames(t)
 	for _, name := range tests {
 		if !slices.Contains(found, name) {
 			t.Errorf("%s names %s, and there is no such test", contributing, name)
@@ -59,26 +56,19 @@ func TestContributorsFindWhatIsNamed(t *testing.T) {
 	}
 }
 
-func testNames(t *testing.T, root string) (names []string) {
+// testNames are the functions of all tests.
+func testNames(t *testing.T) (names []string) {
 	t.Helper()
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(file, "_test.go") {
-			return err
+	for _, f := range theRepository(t).files {
+		if !f.isTest() {
+			continue
 		}
-		text, err := os.ReadFile(file)
-		for _, m := range testFunc.FindAllSubmatch(text, -1) {
-			names = append(names, string(m[1]))
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+		names = append(names, f.functions...)
 	}
 	return names
 }
 
 func TestCommitsThatContributorsLookAtAreInTheHistory(t *testing.T) {
-	root := filepath.Join("..", "..")
 	text, err := os.ReadFile(filepath.Join(root, contributing))
 	if err != nil {
 		t.Fatal(err)

@@ -3,10 +3,7 @@ package lint
 import (
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -24,7 +21,7 @@ var matchers = []string{"Contains", "ContainsAny", "HasPrefix", "HasSuffix", "Cu
 var proseNames = []string{"reason", "why", "refusal", "failure", "fate"}
 
 // textMatches are the places in a file where text of an error or a reason is looked into.
-func textMatches(fset *token.FileSet, pkg string, f *ast.File) (bad []string) {
+func textMatches(fset *token.FileSet, f *ast.File) (bad []string) {
 	for _, d := range f.Decls {
 		fn, ok := d.(*ast.FuncDecl)
 		if !ok || fn.Body == nil {
@@ -113,24 +110,12 @@ func launcherTexts(fset *token.FileSet, f *ast.File) (bad []string) {
 
 func TestTuneDoesNotReadWhatLaunchPrints(t *testing.T) {
 	files := 0
-	err := filepath.WalkDir(filepath.Join("..", "..", "tune"), func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
-			return err
-		}
+	theRepository(t).code(func(f *sourceFile) {
 		files++
-		fset := token.NewFileSet()
-		f, err := parser.ParseFile(fset, file, nil, 0)
-		if err != nil {
-			return err
-		}
-		for _, v := range launcherTexts(fset, f) {
+		for _, v := range f.launcherTexts {
 			t.Error(v)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, "tune")
 	if files < 50 {
 		t.Errorf("only %d files were looked at", files)
 	}
@@ -141,12 +126,7 @@ func TestTuneDoesNotReadWhatLaunchPrints(t *testing.T) {
 		"var memory = regexp.MustCompile(`out of memory`)":                                               0,
 		`func f() { fmt.Println("worker ", strings.Cut(line, "=")) }`:                                    0,
 	} {
-		fset := token.NewFileSet()
-		f, err := parser.ParseFile(fset, "x.go", "package x\n"+body+"\n", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := launcherTexts(fset, f); len(got) != want {
+		if got := launcherTexts(parseText(t, "x.go", "package x\n"+body+"\n")); len(got) != want {
 			t.Errorf("%s: found %q, want %d", body, got, want)
 		}
 	}
@@ -154,34 +134,16 @@ func TestTuneDoesNotReadWhatLaunchPrints(t *testing.T) {
 
 func TestNothingIsDecidedByTheTextOfAnError(t *testing.T) {
 	files := 0
-	for _, folder := range decidedByCode {
-		root := filepath.Join("..", "..", folder)
-		err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case d.IsDir() && d.Name() == "testdata", d.IsDir() && d.Name() == "kvstoretest":
-				return filepath.SkipDir
-			case file == filepath.Join(root, "internal", "flagerr"):
-				return filepath.SkipDir // package flag says what is wrong with a flag by its text alone
-			case d.IsDir() || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go"):
-				return nil
-			}
-			files++
-			fset := token.NewFileSet()
-			f, err := parser.ParseFile(fset, file, nil, 0)
-			if err != nil {
-				return err
-			}
-			for _, v := range textMatches(fset, folder, f) {
-				t.Error(v)
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
+	theRepository(t).code(func(f *sourceFile) {
+		// Package flag says what is wrong with a flag by its text alone.
+		if f.within("launch/internal/flagerr") || f.within("kvstore/kvstoretest") {
+			return
 		}
-	}
+		files++
+		for _, v := range f.textMatches {
+			t.Error(v)
+		}
+	}, decidedByCode...)
 	if files < 100 {
 		t.Errorf("only %d files were looked at", files)
 	}
@@ -201,12 +163,7 @@ func TestTextMatchesAreFound(t *testing.T) {
 		`_ = strings.Contains(state, "://")`:                               0,
 		`_ = errors.Is(err, ErrLost)`:                                      0,
 	} {
-		fset := token.NewFileSet()
-		f, err := parser.ParseFile(fset, "x.go", "package x\nfunc f() {\n"+body+"\n}\n", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := textMatches(fset, "x", f); len(got) != want {
+		if got := textMatches(parseText(t, "x.go", "package x\nfunc f() {\n"+body+"\n}\n")); len(got) != want {
 			t.Errorf("%s: found %q, want %d", body, got, want)
 		}
 	}

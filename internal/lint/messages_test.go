@@ -26,7 +26,7 @@ func (s *sourceText) hasMessage(message string) bool {
 		if len(piece) < shortest {
 			return true
 		}
-		if strings.Contains(s.literals, piece) {
+		if strings.Contains(s.literals.String(), piece) {
 			found++
 			return true
 		}
@@ -63,10 +63,7 @@ func messagesOf(page string) (messages []string) {
 }
 
 func TestMessagesOfTheTroubleshootingPageAreInTheCode(t *testing.T) {
-	s, err := readSource()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := theRepository(t).source
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "troubleshooting.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -88,12 +85,13 @@ func TestMessagesOfTheTroubleshootingPageAreInTheCode(t *testing.T) {
 }
 
 func TestMessagesThatAreNotInTheCodeAreFound(t *testing.T) {
-	s := &sourceText{literals: strings.Join([]string{
+	s := newSourceText()
+	s.literals.WriteString(strings.Join([]string{
 		"start: after " + hole + " still waiting for " + hole,
 		hole + " lost: " + hole,
 		"no heartbeat for " + hole,
 		`key "` + hole + `": the file holds ` + hole,
-	}, "\n")}
+	}, "\n"))
 	for message, want := range map[string]bool{
 		"start: after <TIME> still waiting for <WHO>": true,
 		"start: after <TIME> we wait for <WHO>":       false,

@@ -4,14 +4,12 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -21,7 +19,7 @@ import (
 type sourceText struct {
 	packages map[string]*packageNames // public packages, by the last part of their paths
 	words    map[string]bool          // string literals that are one word: names of flags, commands and variables
-	literals string                   // all string literals, one on each line; what is filled in is a hole
+	literals strings.Builder          // all string literals, one on each line; what is filled in is a hole
 	files    int
 }
 
@@ -40,51 +38,29 @@ func (p *packageNames) has(of, member string) bool {
 // hole stands in literals for what is filled in.
 const hole = "\x00"
 
-// readSource reads the Go files that are no tests.
-var readSource = sync.OnceValues(func() (*sourceText, error) {
-	s := &sourceText{packages: make(map[string]*packageNames), words: map[string]bool{
+func newSourceText() *sourceText {
+	return &sourceText{packages: make(map[string]*packageNames), words: map[string]bool{
 		"help":              true,                             // the command-line library's
 		"PARAGON_CUDA_PATH": true, "PARAGON_CUDNN_PATH": true, // made of the library's name (internal/cuda/dl)
 	}}
-	var literals strings.Builder
-	root := filepath.Join("..", "..")
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, file)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
-		if d.IsDir() {
-			if rel != "." && strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || rel == "internal/testing" {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go") {
-			return nil
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		s.files++
-		s.addLiterals(f, &literals)
-		if folder := rel[:max(strings.LastIndex(rel, "/"), 0)]; public(folder) && f.Name.Name != "main" {
-			s.addNames(f)
-		}
-		return nil
-	})
-	s.literals = literals.String()
-	return s, err
-})
+}
+
+// add adds what one file has.
+func (s *sourceText) add(folder string, f *ast.File) {
+	s.files++
+	s.addLiterals(f)
+	if public(folder) && f.Name.Name != "main" {
+		s.addNames(f)
+	}
+}
 
 // verbs are those of package fmt; a quoted one has its quotes in the message.
 var verbs = regexp.MustCompile(`%[-+# 0-9.*\[\]]*[a-zA-Z]`)
 
 func unverb(text string) string {
+	if !strings.Contains(text, "%") {
+		return text
+	}
 	text = strings.ReplaceAll(text, "%%", "\x01")
 	text = verbs.ReplaceAllStringFunc(text, func(v string) string {
 		if strings.HasSuffix(v, "q") {
@@ -95,7 +71,7 @@ func unverb(text string) string {
 	return strings.ReplaceAll(text, "\x01", "%")
 }
 
-func (s *sourceText) addLiterals(f *ast.File, to *strings.Builder) {
+func (s *sourceText) addLiterals(f *ast.File) {
 	var text func(e ast.Expr) string // of a sum of literals
 	text = func(e ast.Expr) string {
 		switch e := e.(type) {
@@ -118,7 +94,7 @@ func (s *sourceText) addLiterals(f *ast.File, to *strings.Builder) {
 		}) < 0 {
 			s.words[t] = true
 		}
-		to.WriteString(strings.Join(strings.Fields(unverb(t)), " ") + "\n")
+		s.literals.WriteString(strings.Join(strings.Fields(unverb(t)), " ") + "\n")
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -277,7 +253,6 @@ func (s *sourceText) unknownNames(page string) (missing []string) {
 
 // namingPages are the documents whose names are looked up: those for users. Design notes speak of the past, too.
 func namingPages(t *testing.T) []string {
-	root := filepath.Join("..", "..")
 	pages := []string{filepath.Join(root, "README.md")}
 	for _, pattern := range []string{"*.md", "coming-from/*.md", "explanation/*.md", "how-to/*.md", "reference/*.md", "tutorials/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, "docs", filepath.FromSlash(pattern)))
@@ -290,10 +265,7 @@ func namingPages(t *testing.T) []string {
 }
 
 func TestNamesInPagesAreInTheCode(t *testing.T) {
-	s, err := readSource()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := theRepository(t).source
 	if s.files < 500 || len(s.packages) < 15 {
 		t.Fatalf("got %d files and %d public packages, want many more", s.files, len(s.packages))
 	}
@@ -334,10 +306,7 @@ func TestGoInPagesCanBeParsed(t *testing.T) {
 }
 
 func TestNamesThatAreNotInTheCodeAreFound(t *testing.T) {
-	s, err := readSource()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := theRepository(t).source
 	for page, want := range map[string]int{
 		"`kvstore.Create(ctx, \"dist\")` and `kvstore.Store.Push`":  0,
 		"`kvstore.Make` and `kvstore.Store.Shove`":                  2,

@@ -140,10 +140,7 @@ func violations(imports map[string][]string) []string {
 }
 
 func TestImportsFollowThePicture(t *testing.T) {
-	imported, err := imports.Read(filepath.Join("..", ".."), imports.Module)
-	if err != nil {
-		t.Fatal(err)
-	}
+	imported := theRepository(t).imports(imports.Module)
 	if len(imported["launch"]) == 0 || len(imported["internal/cluster"]) == 0 {
 		t.Fatalf("the imports of launch and cluster were not found among %d packages", len(imported))
 	}
@@ -162,10 +159,7 @@ var onlyIn = map[string]string{
 
 func TestLibrariesStayWhereTheyBelong(t *testing.T) {
 	for library, folder := range onlyIn {
-		imported, err := imports.Read(filepath.Join("..", ".."), library)
-		if err != nil {
-			t.Fatal(err)
-		}
+		imported := theRepository(t).imports(library)
 		if len(imported[folder]) == 0 {
 			t.Errorf("%s does not import %s: take it out of the table", folder, library)
 		}

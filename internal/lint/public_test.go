@@ -3,11 +3,7 @@ package lint
 import (
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,17 +16,15 @@ import (
 // Programs outside this module cannot name types of internal packages: an exported signature that has one is of no use to them.
 
 // leaks lists the exported declarations of one file that name a type of an internal package.
-func leaks(name string, src any) (found []string, err error) {
-	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, name, src, parser.SkipObjectResolution)
-	if err != nil || f.Name.Name == "main" {
-		return nil, err
+func leaks(set *token.FileSet, f *ast.File) (found []string) {
+	if f.Name.Name == "main" {
+		return nil
 	}
 	hidden := map[string]string{} // paths of internal packages by the name in this file
 	for _, spec := range f.Imports {
 		p, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
-			return nil, err
+			continue
 		}
 		if !strings.Contains("/"+p+"/", "/internal/") {
 			continue
@@ -42,7 +36,7 @@ func leaks(name string, src any) (found []string, err error) {
 		hidden[as] = p
 	}
 	if len(hidden) == 0 {
-		return nil, nil
+		return nil
 	}
 	look := func(of string, n ast.Node) {
 		ast.Inspect(n, func(n ast.Node) bool {
@@ -80,7 +74,7 @@ func leaks(name string, src any) (found []string, err error) {
 			}
 		}
 	}
-	return found, nil
+	return found
 }
 
 func exportedReceiver(recv *ast.FieldList) bool {
@@ -129,32 +123,16 @@ func public(folder string) bool {
 }
 
 func TestPublicSignaturesNameNoInternalType(t *testing.T) {
-	root := filepath.Join("..", "..")
 	seen := 0
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			if _, err := os.Stat(filepath.Join(file, "go.mod")); file != root && (err == nil || strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		rel, err := filepath.Rel(root, file)
-		if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || !public(filepath.ToSlash(filepath.Dir(rel))) {
-			return err
+	theRepository(t).code(func(f *sourceFile) {
+		if f.apart || !public(f.folder()) {
+			return
 		}
 		seen++
-		found, err := leaks(file, nil)
-		for _, f := range found {
-			t.Error(f + ": give programs a type of this package, or move what only this module uses to an internal package")
+		for _, leak := range f.leaks {
+			t.Error(leak + ": give programs a type of this package, or move what only this module uses to an internal package")
 		}
-		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if seen < 100 {
 		t.Errorf("got %d files of public packages, want many more", seen)
 	}
@@ -182,13 +160,12 @@ func TestLeaksAreFound(t *testing.T) {
 		{"var v wire.Message", 0},
 		{"type T[M wire.Message] struct{}; func F[M any]() {}", 1},
 	} {
-		found, err := leaks("x.go", head+tc.code)
-		if err != nil || len(found) != tc.want {
-			t.Errorf("%s: got %q, %v, want %d", tc.code, found, err, tc.want)
+		if found := leaks(parseText(t, "x.go", head+tc.code)); len(found) != tc.want {
+			t.Errorf("%s: got %q, want %d", tc.code, found, tc.want)
 		}
 	}
-	if found, err := leaks("x.go", "package main\nimport \"m/internal/wire\"\nfunc F(wire.Message) {}"); err != nil || len(found) != 0 {
-		t.Errorf("a command: got %q, %v, want nothing", found, err)
+	if found := leaks(parseText(t, "x.go", "package main\nimport \"m/internal/wire\"\nfunc F(wire.Message) {}")); len(found) != 0 {
+		t.Errorf("a command: got %q, want nothing", found)
 	}
 }
 
@@ -204,25 +181,20 @@ var exampleWithOutput = regexp.MustCompile(`(?s)\nfunc Example\w*\(\) \{\n.*?\n\
 
 // Readers of a package's documentation see how it is used, by code that runs in the tests.
 func TestEveryPublicPackageHasAnExample(t *testing.T) {
-	root := filepath.Join("..", "..")
-	imported, err := imports.Read(root, imports.Module)
-	if err != nil {
-		t.Fatal(err)
+	r := theRepository(t)
+	shown := make(map[string]bool)
+	for _, f := range r.files {
+		if f.isTest() && !shown[f.folder()] {
+			shown[f.folder()] = exampleWithOutput.Match(f.text)
+		}
 	}
 	seen := 0
-	for folder := range imported {
+	for folder := range r.imports(imports.Module) {
 		if !public(folder) {
 			continue
 		}
 		seen++
-		files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		has := slices.ContainsFunc(files, func(file string) bool {
-			text, err := os.ReadFile(file)
-			return err == nil && exampleWithOutput.Match(text)
-		})
+		has := shown[folder]
 		if reason := withoutExample[folder]; has == (reason != "") {
 			t.Errorf("%s: an example with output is there: %t, want %t; a package without one needs its reason in the table", folder, has, !has)
 		}

@@ -2,10 +2,7 @@ package lint
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -105,12 +102,7 @@ func badPhrases(at, text string) (found []finding) {
 }
 
 // badWords looks into the comments, strings and names of a Go file. folder is the file's folder in the repository.
-func badWords(folder, file string, src any) (found []finding, err error) {
-	fset := token.NewFileSet()
-	f, err := parser.ParseFile(fset, file, src, parser.ParseComments)
-	if err != nil {
-		return nil, err
-	}
+func badWords(folder, file string, fset *token.FileSet, f *ast.File) (found []finding) {
 	for _, g := range f.Comments {
 		found = append(found, badPhrases(fset.Position(g.Pos()).String(), g.Text())...)
 	}
@@ -152,48 +144,20 @@ func badWords(folder, file string, src any) (found []finding, err error) {
 		}
 		return true
 	})
-	return found, nil
+	return found
 }
 
 // wordless are files without a sentence of ours, or that list the words.
 var wordless = []string{"internal/lint/words_test.go", "CHANGELOG.md"}
 
 func TestOddWordsDoNotComeBack(t *testing.T) {
-	root := filepath.Join("..", "..")
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+	for _, file := range theRepository(t).files {
+		if file.isTestdata() || slices.Contains(wordless, file.name) || slices.ContainsFunc(notYet, func(n string) bool { return file.name == n || file.within(n) }) {
+			continue
 		}
-		rel, _ := filepath.Rel(root, file)
-		if rel = filepath.ToSlash(rel); d.IsDir() {
-			if rel != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "bin") {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if slices.Contains(wordless, rel) || slices.ContainsFunc(notYet, func(n string) bool { return rel == n || strings.HasPrefix(rel, n+"/") }) {
-			return nil
-		}
-		var found []finding
-		switch {
-		case strings.HasSuffix(rel, ".go"):
-			if found, err = badWords(filepath.ToSlash(filepath.Dir(rel)), file, nil); err != nil {
-				return err
-			}
-		case strings.HasSuffix(rel, ".md"):
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
-			found = badPhrases(rel, string(text))
-		}
-		for _, f := range found {
+		for _, f := range file.words {
 			t.Errorf("%s: %q is not plain: %s", f.at, f.text, f.instead)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -220,9 +184,9 @@ func TestOddWordsAreFound(t *testing.T) {
 		{"x.go", "// f views bytes as numbers, a term of the sum.\nfunc f() {}", 0},
 		{"x.go", "// All a worker lost is its place for lost time.\nvar x int", 0},
 	} {
-		found, err := badWords("kvstore", c.file, "package x\n"+c.code+"\n")
-		if err != nil || len(found) != c.want {
-			t.Errorf("%s: %q: found %v, error %v, want %d", c.file, c.code, found, err, c.want)
+		set, f := parseText(t, c.file, "package x\n"+c.code+"\n")
+		if found := badWords("kvstore", c.file, set, f); len(found) != c.want {
+			t.Errorf("%s: %q: found %v, want %d", c.file, c.code, found, c.want)
 		}
 	}
 }
