@@ -35,17 +35,15 @@ NODWARF := -gcflags=all=-dwarf=false -ldflags="-s -w"
 RACEFLAGS := $(if $(RACE),$(RACE) $(NODWARF) $(foreach p,$(PLAIN),-gcflags=$(p)='-dwarf=false -race=false'))
 # One package more at a time than there are processors: many tests wait for processes and networks.
 PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
-# The SDKs of clouds take long to compile, for one package: make testclouds has S3's, make lint and make slowtest have all.
-TAGS := -tags noclouds
-# Tests in Chromium are in files of their own, with a build tag: the library that speaks to Chromium takes long to compile.
-BROWSERTESTS = $(shell find . -name '*_browser_test.go' -not -path './.*')
+# The SDKs of clouds take long to compile, and examples are tested without: make testclouds has S3's, make lint and make slowtest have all.
+TAGS := -tags nobuckets
 # Tests of launch that start Slurm, mpirun or containers, or whose agents and hosts come and go: all that is in files that name their harnesses.
 CLUSTERTESTS = $(shell grep -lE 'slurmtest|mpitest|podmantest|onEachSite|sshtest[.]Cluster' launch/*_test.go)
 # Programs that tests start: see internal/testing/testbuild.
 PROGRAMS := ./launch ./examples/cifar10 ./examples/tune-cifar10 ./examples/tune-distributed
-# Tests of their own targets: what runs on an NVIDIA GPU, on stand-ins of its libraries that g++ builds, and the measuring programs.
+# Tests of their own targets: what runs on an NVIDIA GPU, on stand-ins of its libraries that g++ builds, the measuring programs, Chromium, and stand-ins of clouds.
 GPU := ./internal/cuda/... ./internal/compute/cuda ./bench/gpucheck
-APART := (bench|internal/cuda|internal/compute/cuda)
+APART := (bench|internal/cuda|internal/compute/cuda|internal/tools/browser|checkpoint/bucket)
 # make test has these without the race detector. Suggesters are asked one at a time, and searches take long under it. Tests of launch start hundreds of
 # processes, which take half as long without it: make testrace.
 WITHOUTRACE := ./launch ./tune/suggest
@@ -57,7 +55,7 @@ PROGRAMSYSTEMS := darwin/amd64 darwin/arm64
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
-.PHONY: all help build test testall testplain testrace testpaths testgpu testbench testclouds testkubernetes testclusters testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate performance docs demo deps clean
+.PHONY: all help build test testall testplain testrace testpaths testgpu testbench testclouds testkubernetes testclusters testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate performance docs tidy demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -82,7 +80,7 @@ test: ## run the tests, most of them with the race detector (under ten minutes o
 # go vet is a part of make lint. go test would run it over all packages of other modules, too.
 # What waits longest begins first: other packages are compiled meanwhile.
 testall:
-	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./tune ./worker ./kvstore $$($(GO) list ./... | grep -vE '^[^/]+/[^/]+/[^/]+/$(APART)(/|$$)' | grep -vxF "$$($(GO) list $(WITHOUTRACE))")
+	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./tune ./worker ./kvstore $$($(GO) list work | grep -vE '^[^/]+/[^/]+/[^/]+/$(APART)(/|$$)' | grep -vxF "$$($(GO) list $(WITHOUTRACE))")
 
 # What programs that tests start are made of is compiled first, beside the tests' own packages: several tests would begin to compile the same at once.
 # Real data sets are unpacked here: under the race detector that takes ten times as long.
@@ -123,7 +121,7 @@ testclusters: ## test start methods on clusters of this machine: Slurm, Open MPI
 
 # The cache of go test does not see the programs that these tests build: -count=1.
 testdocs: ## run the commands of README and of the pages in docs, and compare docs/reference with the programs
-	PARAGON_TEST_DOCS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -count=1 -vet=off -timeout 20m ./docs ./internal/docgen
+	PARAGON_TEST_DOCS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -count=1 -vet=off -timeout 20m ./docs ./internal/tools/docgen
 
 # The second CPU has no instructions for bfloat16.
 testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is installed
@@ -137,14 +135,14 @@ testportable: ## build the libraries for Windows and FreeBSD, and all programs f
 	@set -e; for system in $(LIBRARYSYSTEMS); do echo "$$system: the libraries"; \
 		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(GO) build -trimpath $(LIBRARIES); done; \
 	for system in $(PROGRAMSYSTEMS); do echo "$$system: libraries and programs"; \
-		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(GO) build -trimpath -tags nobuckets,noclouds ./...; done
+		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(GO) build -trimpath -tags nobuckets $$($(GO) list work | grep -v /checkpoint/bucket); done
 
 # Chromium is not slowed by the race detector, but the time it has to answer is; the same packages' code runs under it in make test.
 browsertest: ## run the tests of pages in Chromium, where it is installed
-	$(GO) test $(TAGS),browser -vet=off -timeout 5m -run "^($$(awk -F '[ (]' '/^func Test/ { print $$2 }' $(BROWSERTESTS) | paste -sd '|'))$$" $(sort $(dir $(BROWSERTESTS)))
+	$(GO) test $(TAGS) -vet=off -timeout 5m ./internal/tools/browser/...
 
 slowtest: ## run the tests that take long, too: whole trainings, many seeds
-	PARAGON_TEST_SLOW=1 PARAGON_TEST_CLUSTERS=1 $(GO) test $(RACE) -timeout 3h ./...
+	PARAGON_TEST_SLOW=1 PARAGON_TEST_CLUSTERS=1 $(GO) test $(RACE) -timeout 3h work
 
 simulate: ## run whole jobs on fake time with faults from SEEDS seeds, FIRST and on (one alone: SEED=17)
 	$(GO) test ./internal/testing/simulate -run TestSimulation -count=1 -v -timeout 3h $(if $(SEED),-seed $(SEED) -times 20,-seeds $(SEEDS) -first $(FIRST))
@@ -160,15 +158,14 @@ faults: ## the table of what faults do to a job (Linux, root, iproute2; FAULTS_A
 
 lint: ## gofmt, go vet (for arm64 and, of the libraries, Windows and macOS, too), and golangci-lint where it is installed
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not formatted by gofmt:"; echo "$$out"; exit 1; fi
-	$(GO) vet ./...
-	$(GO) vet -tags browser $(sort $(dir $(BROWSERTESTS)))
-	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet ./...
+	$(GO) vet work
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet work
 	@set -e; for os in windows darwin; do echo "GOOS=$$os $(GO) vet, the libraries"; \
 		GOOS=$$os CGO_ENABLED=0 $(GO) vet $$(GOOS=$$os CGO_ENABLED=0 $(GO) list -deps -f '{{if .Module}}{{if .Module.Main}}{{.ImportPath}}{{end}}{{end}}' $(LIBRARIES)); done
 	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; else echo "golangci-lint is not installed; skipped"; fi
 
 fuzz: ## fuzz every decoder for FUZZTIME each
-	@set -e; for pkg in $$($(GO) list ./...); do \
+	@set -e; for pkg in $$($(GO) list work); do \
 		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 			echo "$$pkg $$target"; \
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg; \
@@ -176,7 +173,7 @@ fuzz: ## fuzz every decoder for FUZZTIME each
 	done
 
 bench: ## run the benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) test -run '^$$' -bench . -benchmem work
 
 bench-peers: ## measure training against PyTorch in turns, where python3-torch is installed; PEERS_TORCH=latest fetches the newest (PEERS_ARGS: flags of bench/peers)
 	bench/peers/torch.sh $(PEERS_ARGS)
@@ -194,7 +191,10 @@ performance: ## write the tables of docs/performance.md from the results in docs
 	$(GO) run ./bench/machines -into docs/performance.md docs/design/measured/*.txt
 
 docs: build ## write the parts of docs/reference that a program makes
-	$(GO) run ./internal/docgen -bin $(BIN)
+	$(GO) run ./internal/tools/docgen -bin $(BIN)
+
+tidy: ## tidy the go.mod of every module
+	$(GO) run ./internal/tools/modules tidy
 
 # The SDKs of clouds are most of the time of a first build: these programs go without, in a folder of their own.
 demo: ## train on this machine: 2 workers, 2 servers, no network

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/testing/docstest"
+	"github.com/paragon-train/paragon/internal/testing/testbuild"
 )
 
 // pages are README and the pages of docs, by their names in the repository. Notes on design tell how something was measured once.
@@ -57,6 +58,7 @@ func TestPages(t *testing.T) {
 		t.Skip("it runs the commands of all pages: make testdocs (PARAGON_TEST_DOCS=1)")
 	}
 	cfg := docstest.Config{Root: "..", Programs: t.TempDir()}
+	testbuild.NeedsWorkspace(t)
 	if err := docstest.Build(cfg.Root, cfg.Programs); err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,7 @@ func TestImageSaysWhatIsWrong(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	testbuild.NeedsWorkspace(t)
 	if err := testbuild.Programs(dir, "examples/cifar10"); err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +86,7 @@ func TestImageSaysWhatIsWrong(t *testing.T) {
 // buildTrainer builds examples/customtrainer, a worker that is static.
 func buildTrainer(t *testing.T) string {
 	t.Helper()
+	testbuild.NeedsWorkspace(t)
 	dir := t.TempDir()
 	if err := testbuild.Programs(dir, "examples/customtrainer"); err != nil {
 		t.Fatal(err)

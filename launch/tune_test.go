@@ -140,6 +140,7 @@ func TestTuneReplaysASearchThatWasResumedWithAnotherFile(t *testing.T) {
 // The file in the help text runs as it stands with the example that it names. Twenty trials take a while: else two are run.
 func TestTheStudyOfTheHelpRuns(t *testing.T) {
 	t.Parallel()
+	testbuild.NeedsWorkspace(t)
 	_, text, found := strings.Cut(tuneDescription, "  study.yaml\n")
 	text, _, ended := strings.Cut(text, "\n\n")
 	if !found || !ended {

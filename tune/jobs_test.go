@@ -120,6 +120,7 @@ var built struct {
 // launchProgram builds launch for the tests of this package.
 func launchProgram(t *testing.T) string {
 	t.Helper()
+	testbuild.NeedsWorkspace(t)
 	built.once.Do(func() {
 		if built.folder, built.err = os.MkdirTemp("", "tune-test"); built.err == nil {
 			built.err = testbuild.Programs(built.folder, "launch")

@@ -62,7 +62,7 @@ var pseudo = regexp.MustCompile(`[-.](\d{4})(\d\d)(\d\d)\d{6}-([0-9a-f]{12})(?:\
 // read finds the version, and the date of the commit if it is known and no release.
 func read(info *debug.BuildInfo) (version, date string) {
 	m := &info.Main
-	if m.Path != module {
+	if m.Path != module && !strings.HasPrefix(m.Path, module+"/") { // the modules of one repository have one version
 		m = &debug.Module{}
 		for _, d := range info.Deps { // of a program of others
 			if d.Path == module {

@@ -1,4 +1,4 @@
-//go:build !s3only && !noclouds
+//go:build !s3only
 
 package bucket
 

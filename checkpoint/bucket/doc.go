@@ -13,7 +13,6 @@
 // Credentials and further parameters are those of gocloud.dev/blob's drivers, which do the work: the environment, the usual files in the home
 // folder, or the machine's own identity. All of these stores write objects atomically, so a file is complete or absent.
 //
-// The drivers' SDKs make a program larger by tens of megabytes: that is why this is a package of its own, which no other
-// library package imports. With -tags s3only a program is built without gs:// and azblob://, whose SDKs are the larger ones, with -tags noclouds
-// without s3:// as well.
+// The drivers' SDKs make a program larger by tens of megabytes: that is why this is a module of its own, which no other
+// library package imports. With -tags s3only a program is built without gs:// and azblob://, whose SDKs are the larger ones.
 package bucket

@@ -1,5 +1,3 @@
-//go:build !noclouds
-
 package bucket
 
 import (

@@ -35,6 +35,7 @@ func TestAJobStoppedBySIGUSR1GoesOnBitForBit(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("builds two programs and runs three jobs: runs with PARAGON_TEST_SLOW=1 (make slowtest)")
 	}
+	testbuild.NeedsWorkspace(t)
 	bin := t.TempDir()
 	if err := testbuild.Programs(bin, "launch", "examples/cifar10"); err != nil {
 		t.Fatal(err)
@@ -99,6 +100,7 @@ func TestAJobRequeuedBySlurmGoesOnBitForBit(t *testing.T) {
 		t.Skip("builds two programs and runs three jobs: runs with PARAGON_TEST_SLOW=1 (make slowtest)")
 	}
 	c := slurmtest.Start(t, slurmtest.Config{Nodes: 4})
+	testbuild.NeedsWorkspace(t)
 	bin := t.TempDir()
 	if err := testbuild.Programs(bin, "launch", "examples/cifar10"); err != nil {
 		t.Fatal(err)

@@ -35,6 +35,7 @@ func run(t *testing.T, env []string, args ...string) string {
 	if testing.Short() {
 		t.Skip("builds launch and starts processes")
 	}
+	testbuild.NeedsWorkspace(t)
 	if _, err := os.Stat(filepath.Join(programs, "launch")); err != nil {
 		if err := testbuild.Programs(programs, "launch", "examples/tune-cifar10"); err != nil {
 			t.Fatal(err)

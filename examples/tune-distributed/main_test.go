@@ -19,6 +19,7 @@ func TestSixDistributedTrialsHaveABestConfiguration(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds launch and starts 18 processes")
 	}
+	testbuild.NeedsWorkspace(t)
 	bin, dir := t.TempDir(), t.TempDir()
 	if err := testbuild.Programs(bin, "launch", "examples/tune-distributed"); err != nil {
 		t.Fatal(err)

@@ -8,14 +8,13 @@ import (
 	"net/http"
 	"time"
 
-	"golang.org/x/net/netutil"
-
+	"github.com/paragon-train/paragon/internal/connlimit"
 	"github.com/paragon-train/paragon/internal/telemetry"
 )
 
 // Limits of a server: strangers may reach its port.
 const (
-	maxConns    = 16 // at once; the next ones wait
+	maxConns    = 16 // at once; one more closes the oldest
 	maxHeader   = 16 << 10
 	readTimeout = 5 * time.Second
 	// writeTimeout is for a slow reader; an answer has some 20 KB.
@@ -44,7 +43,7 @@ func Listen(addr string, whose func() Process, measure func() telemetry.Record, 
 	})
 	e := &Endpoint{ln: ln, served: make(chan error, 1), http: http.Server{Handler: mux, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}}
-	go func() { e.served <- e.http.Serve(netutil.LimitListener(ln, maxConns)) }()
+	go func() { e.served <- e.http.Serve(connlimit.New(ln, maxConns)) }()
 	return e, nil
 }
 

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/paragon-train/paragon/internal/connlimit"
 )
 
 // tokenName is the token's name in the query of an address.
@@ -51,7 +53,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !s.inSession(r):
 		refuse(http.StatusUnauthorized, "no session: open the printed link, which works once; for a job, launch ctl page prints another link")
 	default:
-		markSession(r.Context())
+		connlimit.MarkSession(r.Context())
 		s.mux.ServeHTTP(w, r)
 	}
 }

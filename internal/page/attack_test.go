@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/connlimit"
 )
 
 // descriptors counts this process's.
@@ -75,10 +77,7 @@ func TestManyConnectionsKeepNobodyOut(t *testing.T) {
 	if most > maxConns+16 {
 		t.Errorf("1,000 connections took %d descriptors, want at most %d", most, maxConns)
 	}
-	g := s.ln.(*limitedListener)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if n := g.strangers.Len() + g.members; n > maxConns {
+	if n := s.ln.(*connlimit.Listener).Held(); n > maxConns {
 		t.Errorf("%d connections are held, want at most %d", n, maxConns)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"net/netip"
 	"os"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/connlimit"
 )
 
 //go:embed assets
@@ -21,6 +23,7 @@ var embedded embed.FS
 
 // Limits of a server: strangers may reach its port.
 const (
+	maxConns    = 128
 	maxHeader   = 16 << 10
 	readTimeout = 5 * time.Second // of a request's head; there is no body
 	idleTimeout = 2 * time.Minute
@@ -80,7 +83,7 @@ func Listen(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("page: %w", err)
 	}
-	s := &Server{cfg: cfg, tls: cfg.Certificate != nil, private: isLoopback(ln.Addr()), ln: limitConns(ln, maxConns), guard: newGuard(cfg.Key), hub: newHub(cfg.Feed),
+	s := &Server{cfg: cfg, tls: cfg.Certificate != nil, private: isLoopback(ln.Addr()), ln: connlimit.New(ln, maxConns), guard: newGuard(cfg.Key), hub: newHub(cfg.Feed),
 		mux: http.NewServeMux(), streams: make(chan struct{}, maxStreams), served: make(chan error, 1)}
 	if !s.private && !s.tls {
 		ln.Close()
@@ -89,7 +92,7 @@ func Listen(cfg Config) (*Server, error) {
 	s.setNames()
 	s.route()
 	s.http = http.Server{Handler: s, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		DisableGeneralOptionsHandler: true, ConnContext: withConn, ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug)}
+		DisableGeneralOptionsHandler: true, ConnContext: connlimit.WithConn, ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug)}
 	if s.tls {
 		s.http.Protocols = new(http.Protocols)
 		s.http.Protocols.SetHTTP1(true) // a page needs few connections; the limits are of connections

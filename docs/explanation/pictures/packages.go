@@ -10,13 +10,13 @@ import (
 type graph map[string][]string
 
 // A node is a package with those in the folders below it; programs is the one of all commands but launch.
-const programs = "examples, bench, cmd"
+const programs = "examples, bench"
 
 // nodeOf returns the node of a package, or "" for what is of tests alone.
 func nodeOf(pkg string) string {
 	parts := strings.Split(pkg, "/")
 	switch {
-	case strings.Contains(pkg+"/", "test/") || strings.HasPrefix(pkg, "internal/testing") || pkg == "internal/lint" || parts[0] == "docs":
+	case strings.Contains(pkg+"/", "test/") || strings.HasPrefix(pkg, "internal/testing") || pkg == "internal/lint" || strings.HasPrefix(pkg, "internal/tools") || parts[0] == "docs":
 		return ""
 	case parts[0] == "internal":
 		return strings.Join(parts[:2], "/")

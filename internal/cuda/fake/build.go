@@ -77,7 +77,7 @@ var compiler = sync.OnceValues(func() ([]byte, error) {
 
 // built builds them once for this process.
 var built = sync.OnceValues(func() (dl.Paths, error) {
-	root, err := moduleRoot()
+	root, err := repositoryRoot()
 	if err != nil {
 		return nil, err
 	}
@@ -214,22 +214,23 @@ func prune(cache string, used []string) {
 	}
 }
 
-// moduleRoot is the folder with go.mod above the test's.
-func moduleRoot() (string, error) {
-	folder, err := os.Getwd()
+// repositoryRoot is the folder above the test's with go.work, or without one that with go.mod.
+func repositoryRoot() (string, error) {
+	wd, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
-	for {
-		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
-			return folder, nil
+	for _, file := range []string{"go.work", "go.mod"} {
+		for folder := wd; ; folder = filepath.Dir(folder) {
+			if _, err := os.Stat(filepath.Join(folder, file)); err == nil {
+				return folder, nil
+			}
+			if folder == filepath.Dir(folder) {
+				break
+			}
 		}
-		parent := filepath.Dir(folder)
-		if parent == folder {
-			return "", errors.New("fake: no go.mod above the working folder")
-		}
-		folder = parent
 	}
+	return "", errors.New("fake: no go.mod above the working folder")
 }
 
 const lockFile = "lock"

@@ -1,7 +1,7 @@
 // Package kernels holds the CUDA kernels of internal/compute/cuda: all operations of a plan but convolutions and matrix products, and what
 // moves numbers between the host's layout and the device's.
 //
-// The sources in src are one text for three compilers. clang makes kernels.ptx of it (make generate), which is embedded and
+// The sources in src are one text for three compilers. clang makes kernels.ptx.gz of it (make generate), which is embedded and
 // handed to the driver; NVRTC compiles the same text on a machine whose driver refuses the PTX; g++ -DGPU_EMU makes an
 // emulator of it (src/emu.h), on which the tests run and which stands behind the fake driver of package fake.
 //

@@ -1,9 +1,12 @@
 package kernels
 
 import (
+	"bytes"
+	"compress/gzip"
 	"embed"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,17 +16,31 @@ import (
 	"github.com/paragon-train/paragon/internal/cuda/nvrtc"
 )
 
-//go:generate sh src/build.sh kernels.ptx
+//go:generate sh src/build.sh kernels.ptx.gz
 
-//go:embed kernels.ptx
-var ptx []byte
+// packed has gzip's form: PTX is text, and every program that trains carries it.
+//
+//go:embed kernels.ptx.gz
+var packed []byte
+
+var unpacked = sync.OnceValue(func() []byte {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		panic("kernels: the embedded PTX: " + err.Error()) // a test reads it
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		panic("kernels: the embedded PTX: " + err.Error())
+	}
+	return text
+})
 
 //go:embed src
 var sources embed.FS
 
 // PTX is the kernels as clang compiled them, for GPUs of compute capability 8.0 and later. It uses nothing that is of later ones alone: as
-// PTX for 9.0 it becomes the same machine code. All drivers that package drv opens take its version.
-func PTX() []byte { return ptx }
+// PTX for 9.0 it becomes the same machine code. All drivers that package drv opens take its version. The caller does not change it.
+func PTX() []byte { return unpacked() }
 
 // Source is the kernels' source as one text without includes, for a compiler that has no files. It ends with a comment that
 // names all kernels, as EXPORT(name), for those who do not expand macros.
@@ -105,7 +122,7 @@ func LoadWith(ctx *drv.Context, compile Compiler) (*Set, error) {
 	}
 	set := &Set{device: ctx, sms: max(1, ctx.Info().SMs)}
 	err := ctx.Do(func() error {
-		err := set.take(ctx, ptx)
+		err := set.take(ctx, PTX())
 		if err == nil {
 			return nil
 		}
@@ -167,7 +184,7 @@ func Names() []string { return slices.Clone(names()) }
 // names reads them once: the PTX is long.
 var names = sync.OnceValue(func() []string {
 	var list []string
-	for _, m := range entry.FindAllSubmatch(ptx, -1) {
+	for _, m := range entry.FindAllSubmatch(PTX(), -1) {
 		list = append(list, string(m[1]))
 	}
 	return list

@@ -2,7 +2,9 @@ package kernels
 
 import (
 	"bytes"
+	"compress/gzip"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,26 +25,35 @@ func needs(t *testing.T, program string) {
 
 func TestThePTXIsThatOfTheSources(t *testing.T) {
 	needs(t, "clang-19")
-	fresh := filepath.Join(t.TempDir(), "kernels.ptx")
+	fresh := filepath.Join(t.TempDir(), "kernels.ptx.gz")
 	if err := os.WriteFile(fresh, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("sh", filepath.Join("src", "build.sh"), fresh).CombinedOutput(); err != nil {
 		t.Fatalf("src/build.sh: %v\n%s", err, out)
 	}
-	want, err := os.ReadFile(fresh)
+	file, err := os.Open(fresh)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(ptx, want) {
-		t.Fatalf("kernels.ptx has %d bytes and is not what src/build.sh makes of the sources (%d bytes): run make generate", len(ptx), len(want))
+	defer file.Close()
+	z, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ptx := PTX(); !bytes.Equal(ptx, want) {
+		t.Fatalf("kernels.ptx.gz has %d bytes and is not what src/build.sh makes of the sources (%d bytes): run make generate", len(ptx), len(want))
 	}
 }
 
 // function is one kernel's part of the PTX.
 func function(t *testing.T, name string) string {
 	t.Helper()
-	m := regexp.MustCompile(`(?s)\.entry ` + name + `\(.*?// -- End function`).Find(ptx)
+	m := regexp.MustCompile(`(?s)\.entry ` + name + `\(.*?// -- End function`).Find(PTX())
 	if m == nil {
 		t.Fatalf("the PTX has no kernel %s", name)
 	}
@@ -50,7 +61,7 @@ func function(t *testing.T, name string) string {
 }
 
 func TestThePTXIsWhatTheDeviceIsFastAt(t *testing.T) {
-	text := string(ptx)
+	text := string(PTX())
 	for _, bad := range []string{".local", "call", ".extern", ".func", "st.volatile"} {
 		if i := strings.Index(text, bad); i >= 0 {
 			t.Errorf("the PTX has %q: %.80s", bad, text[max(0, i-30):])

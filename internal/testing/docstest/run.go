@@ -41,7 +41,9 @@ func Build(root, folder string) error {
 		return err
 	}
 	for _, e := range examples {
-		programs = append(programs, "examples/"+e.Name())
+		if e.IsDir() {
+			programs = append(programs, "examples/"+e.Name())
+		}
 	}
 	return testbuild.Programs(folder, programs...)
 }

@@ -13,19 +13,36 @@ import (
 	"strings"
 )
 
-// Module is the path of this module, with a slash.
+// Module is the path of the root module, with a slash. The other modules' paths begin with it.
 const Module = "github.com/paragon-train/paragon/"
 
 // Machinery lists the internal packages that everything else may import. They know nothing of jobs (joblog only their names in a log); the
 // rest of internal stands above them.
 func Machinery() []string {
-	return []string{"internal/affinity", "internal/cuda", "internal/exitreport", "internal/exposition", "internal/f32", "internal/framing", "internal/gpustat", "internal/identity",
+	return []string{"internal/affinity", "internal/connlimit", "internal/cuda", "internal/exitreport", "internal/exposition", "internal/f32", "internal/framing", "internal/gpustat", "internal/identity",
 		"internal/joblog", "internal/lockfile", "internal/logline", "internal/patterns", "internal/plural", "internal/pool", "internal/procgroup", "internal/procs", "internal/scratch", "internal/shm", "internal/shown", "internal/telemetry", "internal/trace",
 		"internal/unauthenticated", "internal/vfs"}
 }
 
+// Apart reports whether a folder below root is that of a module which root's go.work does not use: one with requirements that nobody else shall have.
+func Apart(root, folder string) bool {
+	if _, err := os.Stat(filepath.Join(folder, "go.mod")); err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(root, folder)
+	if err != nil {
+		return true
+	}
+	work, err := os.ReadFile(filepath.Join(root, "go.work"))
+	if err != nil {
+		return rel != "."
+	}
+	use := "./" + filepath.ToSlash(rel)
+	return rel != "." && !slices.ContainsFunc(strings.Split(string(work), "\n"), func(line string) bool { return strings.TrimSpace(line) == use })
+}
+
 // Read returns, for the folder of every package below root, the paths it imports that begin with prefix, which is left out of them, in
-// order. Tests, other modules and folders without packages of ours (testdata, bin, out, hidden ones) are left out.
+// order. Tests, modules apart and folders without packages of ours (testdata, bin, out, hidden ones) are left out.
 func Read(root, prefix string) (map[string][]string, error) {
 	imports := make(map[string][]string)
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
@@ -37,8 +54,8 @@ func Read(root, prefix string) (map[string][]string, error) {
 			if file != root && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || name == "testdata" || name == "bin" || name == "out") {
 				return filepath.SkipDir
 			}
-			if _, err := os.Stat(filepath.Join(file, "go.mod")); err == nil && file != root {
-				return filepath.SkipDir // a module of its own
+			if Apart(root, file) {
+				return filepath.SkipDir
 			}
 			return nil
 		}

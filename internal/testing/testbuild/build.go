@@ -6,11 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"testing"
 )
 
 const module = "github.com/paragon-train/paragon/"
 
-// Programs builds programs of this module into a folder, by their packages' paths in the module: "launch", "examples/cifar10".
+// Programs builds programs of this repository into a folder, by their packages' paths in it: "launch", "examples/cifar10".
 //
 // All tests build in one way, so that each package is compiled once for all of them: static, without the race detector, with which training takes
 // many times as long, without debug information, and without the clouds' SDKs, which are half of the compiler's work on an example. make test compiles
@@ -26,4 +27,17 @@ func Programs(folder string, packages ...string) error {
 		return fmt.Errorf("build %s: %w\n%s", strings.Join(packages, " and "), err, out)
 	}
 	return nil
+}
+
+// NeedsWorkspace skips a test that builds programs of other modules of this repository where go.work does not join them: with GOWORK=off, which is how a user's
+// build sees one module, and in a module's own files outside the repository.
+func NeedsWorkspace(t testing.TB) {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOWORK").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file := strings.TrimSpace(string(out)); file == "" || file == "off" {
+		t.Skip("builds programs of other modules, and there is no workspace (go env GOWORK)")
+	}
 }

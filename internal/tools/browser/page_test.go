@@ -1,5 +1,3 @@
-//go:build browser
-
 package browser_test
 
 import (
@@ -12,7 +10,7 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/paragon-train/paragon/internal/testing/browser"
+	"github.com/paragon-train/paragon/internal/tools/browser"
 )
 
 const good = `<!doctype html><title>good</title>

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-const root = "../.."
+const root = "../../.."
 
 // ours are names of variables that need no call to be found. The predecessors' begin so, too.
 var ours = regexp.MustCompile(`^(DMLC|PARAGON|PS|MXNET|OTEL)_[A-Z][A-Z0-9_]*[A-Z0-9]$`)
@@ -105,7 +105,7 @@ func TestAllVariablesAreInTheTable(t *testing.T) {
 		for _, n := range names {
 			if !known[n] {
 				known[n] = true
-				t.Errorf("%s reads $%s: put it into the table of internal/docgen/environment.go", file, n)
+				t.Errorf("%s reads $%s: put it into the table of internal/tools/docgen/environment.go", file, n)
 			}
 		}
 		return nil

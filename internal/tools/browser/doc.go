@@ -4,8 +4,8 @@
 // colours. A page keeps what its console said and which requests failed or went to other hosts; Clean fails the test where there was any. Nothing
 // leaves this machine: Chromium resolves no names but localhost.
 //
-// All but this text has the build tag "browser", as the files of tests that import the package have: the library that speaks to Chromium takes longer to
-// compile than most packages. `make browsertest` runs them.
+// It is in the module of the repository's own tools, so that no user inherits the library that speaks to Chromium. `make browsertest` runs its tests, and
+// those of the pages that the programs serve.
 //
 //	chromium := browser.Start(t)
 //	page := chromium.Open(t, server.URL, browser.View{Width: 400, Height: 800, Dark: true})

@@ -1,5 +1,3 @@
-//go:build browser
-
 package traceviewer
 
 import (
@@ -10,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/paragon-train/paragon/internal/testing/browser"
+	"github.com/paragon-train/paragon/internal/tools/browser"
 )
 
 const small = `{"displayTimeUnit":"ms","otherData":{"id":7},"traceEvents":[

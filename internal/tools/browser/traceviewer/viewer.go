@@ -1,5 +1,3 @@
-//go:build browser
-
 package traceviewer
 
 import (
@@ -12,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/testing/browser"
+	"github.com/paragon-train/paragon/internal/tools/browser"
 )
 
 // A Model is what the viewer read. Times are in milliseconds.

@@ -1,4 +1,5 @@
-package page
+// Package connlimit bounds what strangers can take of an HTTP server: connections, and with them descriptors, goroutines and memory.
+package connlimit
 
 import (
 	"container/list"
@@ -7,14 +8,11 @@ import (
 	"sync"
 )
 
-// maxConns bounds the connections, and with them the descriptors, goroutines and memory that strangers can take.
-const maxConns = 128
-
-// writeBuffer is what the system may hold for a browser that does not read, in bytes.
+// writeBuffer is what the system may hold for a client that does not read, in bytes.
 const writeBuffer = 256 << 10
 
-// A limitedListener is a listener with at most so many connections. When there is one more, the oldest without a session is closed: strangers who hold connections open keep nobody out.
-type limitedListener struct {
+// A Listener is a listener with at most so many connections. When there is one more, the oldest without a session is closed: strangers who hold connections open keep nobody out.
+type Listener struct {
 	net.Listener
 	most int
 
@@ -23,12 +21,20 @@ type limitedListener struct {
 	members   int        // connections of sessions
 }
 
-func limitConns(ln net.Listener, most int) *limitedListener {
-	return &limitedListener{Listener: ln, most: most, strangers: list.New()}
+// New limits the connections of ln to most at once.
+func New(ln net.Listener, most int) *Listener {
+	return &Listener{Listener: ln, most: most, strangers: list.New()}
+}
+
+// Held is the number of connections that are open.
+func (g *Listener) Held() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.strangers.Len() + g.members
 }
 
 // Accept implements net.Listener.
-func (g *limitedListener) Accept() (net.Conn, error) {
+func (g *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := g.Listener.Accept()
 		if err != nil {
@@ -61,10 +67,10 @@ func (g *limitedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// A gated is a connection of a limitedListener.
+// A gated is a connection of a Listener.
 type gated struct {
 	net.Conn
-	of       *limitedListener
+	of       *Listener
 	stranger *list.Element // nil: it has a session, or is closed
 	member   bool
 }
@@ -86,16 +92,16 @@ func (c *gated) Close() error {
 
 type connKey struct{}
 
-// withConn gives requests their connection. c may be one of TLS over a gated one.
-func withConn(ctx context.Context, c net.Conn) context.Context {
+// WithConn gives requests their connection: it is the ConnContext of an http.Server. c may be one of TLS over a gated one.
+func WithConn(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn()
 	}
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// markSession says that the connection of a request is one of a session.
-func markSession(ctx context.Context) {
+// MarkSession says that the connection of a request is one of a session. It does nothing where ctx has no connection of WithConn.
+func MarkSession(ctx context.Context) {
 	c, ok := ctx.Value(connKey{}).(*gated)
 	if !ok {
 		return

@@ -1,6 +1,4 @@
-//go:build browser
-
-package pagetest
+package browser_test
 
 import (
 	"fmt"
@@ -9,11 +7,12 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/page"
-	"github.com/paragon-train/paragon/internal/testing/browser"
+	"github.com/paragon-train/paragon/internal/page/pagetest"
+	"github.com/paragon-train/paragon/internal/tools/browser"
 )
 
-// open shows a made-up job in a browser.
-func open(t *testing.T, chromium *browser.Browser, job *Job, view browser.View) *browser.Page {
+// openJob shows a made-up job in a browser.
+func openJob(t *testing.T, chromium *browser.Browser, job *pagetest.Job, view browser.View) *browser.Page {
 	t.Helper()
 	key := page.NewKey()
 	s, err := page.Listen(page.Config{Listen: "127.0.0.1:0", Feed: job, Key: key, Logger: slog.New(slog.DiscardHandler)})
@@ -26,8 +25,8 @@ func open(t *testing.T, chromium *browser.Browser, job *Job, view browser.View) 
 	return p
 }
 
-func newJob(workers, servers int) *Job {
-	return &Job{Workers: workers, Servers: servers, Begin: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), Past: 600}
+func newJob(workers, servers int) *pagetest.Job {
+	return &pagetest.Job{Workers: workers, Servers: servers, Begin: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), Past: 600}
 }
 
 // What each view shows can be read, without a scroll bar to the side, and nothing is asked of other hosts or refused by the page's own policy.
@@ -38,7 +37,7 @@ func TestPageInEachView(t *testing.T) {
 		"page-narrow-light": {Width: 400, Height: 4600}, "page-narrow-dark": {Width: 400, Height: 4600, Dark: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := open(t, chromium, newJob(4, 2), view)
+			p := openJob(t, chromium, newJob(4, 2), view)
 			p.WaitFor(`document.body.textContent.includes("worker 3 on d3 is slow")`)
 			p.WaitFor(`document.querySelectorAll("#timeline svg g.row path.part.compute[d^=M]").length === 4`)
 			p.WaitFor(`[...document.querySelectorAll("figure.chart")].some((c) => c.querySelector("h3").textContent === "Test top5" && c.querySelector("canvas"))`)
@@ -57,7 +56,7 @@ func TestTablesAreWholeAtEachWidth(t *testing.T) {
 	for _, width := range []int{400, 640, 641, 1000, 1001, 1300, 1400, 1401, 1600, 1920} {
 		job := newJob(12, 2)
 		job.Domain, job.Gone = "-localhost", 1
-		p := open(t, chromium, job, browser.View{Width: width, Height: 2300})
+		p := openJob(t, chromium, job, browser.View{Width: width, Height: 2300})
 		p.WaitFor(`document.querySelectorAll("#devices tbody tr").length > 2`)
 		cut := browser.Eval[string](p, `(() => {
 			const tables = [...document.querySelectorAll(".scroll")].filter((s) => s.scrollWidth > s.clientWidth).map((s) => `+"`${s.ariaLabel}: ${s.scrollWidth} of ${s.clientWidth} pixels`"+`);
@@ -76,7 +75,7 @@ func TestTablesAreWholeAtEachWidth(t *testing.T) {
 func TestHeadingsAndRowsOfTables(t *testing.T) {
 	job := newJob(4, 2)
 	job.Gone = 1
-	p := open(t, browser.Start(t), job, browser.View{Width: 1600, Height: 2300})
+	p := openJob(t, browser.Start(t), job, browser.View{Width: 1600, Height: 2300})
 	p.WaitFor(`document.querySelectorAll("#devices tbody tr").length > 2`)
 	for table, want := range map[string]string{
 		"workers": "Worker, Host, State, Came last, Late by, Step time, Parts of a step, Compute, Wait, Examples/s, Step, Loss",
@@ -94,7 +93,7 @@ func TestHeadingsAndRowsOfTables(t *testing.T) {
 
 // The first paint needs little, and little has to be fetched.
 func TestPageIsSmallAndSoonThere(t *testing.T) {
-	p := open(t, browser.Start(t), newJob(4, 2), browser.View{Width: 1600, Height: 1000})
+	p := openJob(t, browser.Start(t), newJob(4, 2), browser.View{Width: 1600, Height: 1000})
 	bytes := browser.Eval[int](p, `performance.getEntries().filter((e) => e.transferSize).reduce((sum, e) => sum + e.transferSize, 0)`)
 	if bytes == 0 || bytes > 250_000 {
 		t.Errorf("%d bytes were fetched, want at most 250,000", bytes)
@@ -106,7 +105,7 @@ func TestPageIsSmallAndSoonThere(t *testing.T) {
 
 // A thousand workers: those that others wait for are on the first page, the filter finds the others, and an update is drawn at once.
 func TestPageOfAThousandWorkers(t *testing.T) {
-	p := open(t, browser.Start(t), newJob(1024, 8), browser.View{Width: 1600, Height: 2300})
+	p := openJob(t, browser.Start(t), newJob(1024, 8), browser.View{Width: 1600, Height: 2300})
 	if n := browser.Eval[int](p, `document.querySelectorAll("#workers tbody tr").length`); n > 64 {
 		t.Errorf("%d workers are on one page, want at most 64", n)
 	}
@@ -128,7 +127,7 @@ func TestPageOfAThousandWorkers(t *testing.T) {
 func TestPageWhileTheSchedulerIsAway(t *testing.T) {
 	job := newJob(4, 2)
 	job.Outage = 3
-	p := open(t, browser.Start(t), job, browser.View{Width: 1600, Height: 1000})
+	p := openJob(t, browser.Start(t), job, browser.View{Width: 1600, Height: 1000})
 	p.WaitFor(`document.body.textContent.includes("The scheduler has not answered since")`)
 	if n := browser.Eval[int](p, `document.querySelectorAll("#workers tbody tr").length`); n != 4 {
 		t.Errorf("%d workers are shown while the scheduler is away, want 4", n)
@@ -140,7 +139,7 @@ func TestPageWhileTheSchedulerIsAway(t *testing.T) {
 
 // Everything can be reached by keys, and names of hosts and events are text.
 func TestPageByKeys(t *testing.T) {
-	p := open(t, browser.Start(t), newJob(4, 2), browser.View{Width: 1600, Height: 1000})
+	p := openJob(t, browser.Start(t), newJob(4, 2), browser.View{Width: 1600, Height: 1000})
 	p.WaitFor(`document.querySelector("#events").textContent.includes("<b>d2</b>")`)
 	if browser.Eval[bool](p, `document.querySelector("#events b") !== null`) {
 		t.Error("the HTML in an event is HTML of the page")

@@ -20,7 +20,7 @@ func TestCommandsAreFresh(t *testing.T) {
 		t.Skip("it builds all programs: make testdocs (PARAGON_TEST_DOCS=1)")
 	}
 	bin := t.TempDir()
-	build := exec.Command("go", "build", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-tags=noclouds", "-o", bin+"/", "./launch", "./examples/...", "./bench/gpucheck")
+	build := exec.Command("go", "build", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-tags=nobuckets", "-o", bin+"/", "./launch", "./examples/...", "./bench/gpucheck")
 	build.Dir = root
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {

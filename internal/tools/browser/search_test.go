@@ -1,6 +1,4 @@
-//go:build browser
-
-package page
+package browser_test
 
 import (
 	"fmt"
@@ -12,7 +10,8 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/paragon-train/paragon/internal/testing/browser"
+	"github.com/paragon-train/paragon/internal/page"
+	"github.com/paragon-train/paragon/internal/tools/browser"
 )
 
 // hostile is a text that would run as a program where a page took it for HTML.
@@ -77,9 +76,9 @@ func (p *paintedSearch) painted(n int) (params []any, curve []float64, state int
 	return params, curve, state
 }
 
-func (p *paintedSearch) row(n int) SearchRow {
+func (p *paintedSearch) row(n int) page.SearchRow {
 	params, curve, state := p.painted(n)
-	x := SearchRow{Number: n, State: state, Step: len(curve), Reports: len(curve), Attempts: 1, Started: float64(n) * 2, Trained: 1.7 * float64(len(curve)), Location: fmt.Sprintf("node%d:gpu%d", n%3+1, n%4),
+	x := page.SearchRow{Number: n, State: state, Step: len(curve), Reports: len(curve), Attempts: 1, Started: float64(n) * 2, Trained: 1.7 * float64(len(curve)), Location: fmt.Sprintf("node%d:gpu%d", n%3+1, n%4),
 		StopStep: -1, StopValue: math.NaN(), StopBound: math.NaN(), Params: params}
 	x.Value = curve[0]
 	for i, v := range curve {
@@ -99,7 +98,7 @@ func (p *paintedSearch) row(n int) SearchRow {
 	return x
 }
 
-func (p *paintedSearch) News() (news SearchNews) {
+func (p *paintedSearch) News() (news page.SearchNews) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.tick++
@@ -116,68 +115,68 @@ func (p *paintedSearch) News() (news SearchNews) {
 		news.Rows = append(news.Rows, x)
 		if !p.told && x.Value > best {
 			best = x.Value
-			news.Progress.At = append(news.Progress.At, Precise(x.Started+x.Trained))
-			news.Progress.Value, news.Progress.Trial = append(news.Progress.Value, Precise(best)), append(news.Progress.Trial, n)
+			news.Progress.At = append(news.Progress.At, page.Precise(x.Started+x.Trained))
+			news.Progress.Value, news.Progress.Trial = append(news.Progress.Value, page.Precise(best)), append(news.Progress.Trial, n)
 		}
 	}
 	p.told = true
-	news.Summary = SearchUpdate{Elapsed: Precise(2*p.trials + 60 + p.tick), Metric: "accuracy", Larger: true, Planned: p.trials + 40, Parallel: paintedRuns}
+	news.Summary = page.SearchUpdate{Elapsed: page.Precise(2*p.trials + 60 + p.tick), Metric: "accuracy", Larger: true, Planned: p.trials + 40, Parallel: paintedRuns}
 	for i, used := range []int{4, 3, 1} {
-		news.Summary.Hosts = append(news.Summary.Hosts, SearchHost{Name: fmt.Sprintf("node%d", i+1), Running: used, Slots: 4, SlotsUsed: used, CPUs: 32, CPUsUsed: 8 * used, GPUs: 4, GPUsUsed: used, Leaving: i == 2})
+		news.Summary.Hosts = append(news.Summary.Hosts, page.SearchHost{Name: fmt.Sprintf("node%d", i+1), Running: used, Slots: 4, SlotsUsed: used, CPUs: 32, CPUsUsed: 8 * used, GPUs: 4, GPUsUsed: used, Leaving: i == 2})
 	}
 	for i, name := range []string{"lr", "dropout", "momentum", "layers", "optimizer" + p.bad, "batch"} {
-		news.Summary.Importance = append(news.Summary.Importance, SearchImportance{Name: name, Share: []Precise{0.61, 0.17, 0.1, 0.07, 0.04, 0.01}[i], Trials: 100})
+		news.Summary.Importance = append(news.Summary.Importance, page.SearchImportance{Name: name, Share: []page.Precise{0.61, 0.17, 0.1, 0.07, 0.04, 0.01}[i], Trials: 100})
 	}
 	return news
 }
 
-func (p *paintedSearch) Curve(n int) (c SearchCurve, ok bool) {
+func (p *paintedSearch) Curve(n int) (c page.SearchCurve, ok bool) {
 	if n < 0 || n >= p.trials {
 		return c, false
 	}
 	_, values, _ := p.painted(n)
-	c = SearchCurve{Trial: n, Metric: "accuracy"}
+	c = page.SearchCurve{Trial: n, Metric: "accuracy"}
 	for i, v := range values {
-		c.Step, c.Value = append(c.Step, i+1), append(c.Value, Precise(v))
+		c.Step, c.Value = append(c.Step, i+1), append(c.Value, page.Precise(v))
 	}
 	return c, true
 }
 
-func (p *paintedSearch) Detail(n int) (d SearchDetail, ok bool) {
+func (p *paintedSearch) Detail(n int) (d page.SearchDetail, ok bool) {
 	c, ok := p.Curve(n)
 	if !ok {
 		return d, false
 	}
 	x := p.row(n)
-	loss := SearchCurve{Trial: n, Metric: "loss" + p.bad, Step: c.Step}
+	loss := page.SearchCurve{Trial: n, Metric: "loss" + p.bad, Step: c.Step}
 	for _, v := range c.Value {
 		loss.Value = append(loss.Value, 2*(1-v))
 	}
-	nan := Precise(math.NaN())
-	d = SearchDetail{Trial: n, Name: fmt.Sprintf("trial-%06d", n), State: paintedStates[x.State], Origin: "suggester", Location: x.Location, Metrics: []SearchCurve{c, loss}, Checkpoints: []SearchCheckpoint{{9, 5 << 20}},
-		History: []SearchNote{{Kind: "start", At: Precise(x.Started), Attempt: 1, Location: x.Location, Restore: -1, Value: nan, Bound: nan}}}
+	nan := page.Precise(math.NaN())
+	d = page.SearchDetail{Trial: n, Name: fmt.Sprintf("trial-%06d", n), State: paintedStates[x.State], Origin: "suggester", Location: x.Location, Metrics: []page.SearchCurve{c, loss}, Checkpoints: []page.SearchCheckpoint{{Step: 9, Bytes: 5 << 20}},
+		History: []page.SearchNote{{Kind: "start", At: page.Precise(x.Started), Attempt: 1, Location: x.Location, Restore: -1, Value: nan, Bound: nan}}}
 	for i, q := range paintedParams(p.bad) {
 		if x.Params[i] != nil {
-			d.Params = append(d.Params, SearchSetting{q.Name, SearchText(x.Params[i])})
+			d.Params = append(d.Params, page.SearchSetting{Name: q.Name, Value: page.SearchText(x.Params[i])})
 		}
 	}
 	switch x.State {
 	case 4:
-		d.History = append(d.History, SearchNote{Kind: "decision", At: Precise(x.Ended), Step: x.StopStep, Value: Precise(x.StopValue), Bound: Precise(x.StopBound), Action: "stop", Rule: x.Rule, Competitors: []int{1, 4, 7, 8}, More: 11})
+		d.History = append(d.History, page.SearchNote{Kind: "decision", At: page.Precise(x.Ended), Step: x.StopStep, Value: page.Precise(x.StopValue), Bound: page.Precise(x.StopBound), Action: "stop", Rule: x.Rule, Competitors: []int{1, 4, 7, 8}, More: 11})
 	case 5:
 		d.Error = "cannot open data/train.bin: no such file or directory" + p.bad
-		d.History = append(d.History, SearchNote{Kind: "end", At: Precise(x.Ended), Attempt: 1, Outcome: "failed", Failure: "user code", Error: d.Error, Value: nan, Bound: nan})
+		d.History = append(d.History, page.SearchNote{Kind: "end", At: page.Precise(x.Ended), Attempt: 1, Outcome: "failed", Failure: "user code", Error: d.Error, Value: nan, Bound: nan})
 	}
 	return d, true
 }
 
-func paintedParams(bad string) []SearchParam {
-	none := Precise(math.NaN())
+func paintedParams(bad string) []page.SearchParam {
+	none := page.Precise(math.NaN())
 	optimizers := []string{"sgd", "adam", "lamb"}
 	if bad != "" {
 		optimizers = append(optimizers, bad)
 	}
-	return []SearchParam{
+	return []page.SearchParam{
 		{Name: "lr", Kind: "real", Low: 1e-4, High: 0.1, Log: true},
 		{Name: "optimizer", Kind: "choice", Low: none, High: none, Choices: optimizers},
 		{Name: "momentum", Kind: "real", Low: 0.5, High: 0.99, When: "optimizer = sgd"},
@@ -190,9 +189,9 @@ func paintedParams(bad string) []SearchParam {
 // serveSearch serves a painted search and returns an address that opens one session, as often as it is called.
 func serveSearch(t *testing.T, trials int, bad string) func() string {
 	t.Helper()
-	head := SearchState{Name: "cifar10", Scheduler: "*schedule.ASHA", Suggester: "*suggest.TPE", States: paintedStates, Params: paintedParams(bad)}
-	key := NewKey()
-	server, err := Listen(Config{Listen: "127.0.0.1:0", Key: key, Feed: NewSearch(Page{Name: "cifar10", Host: "node1"}, head, &paintedSearch{trials: trials, bad: bad})})
+	head := page.SearchState{Name: "cifar10", Scheduler: "*schedule.ASHA", Suggester: "*suggest.TPE", States: paintedStates, Params: paintedParams(bad)}
+	key := page.NewKey()
+	server, err := page.Listen(page.Config{Listen: "127.0.0.1:0", Key: key, Feed: page.NewSearch(page.Page{Name: "cifar10", Host: "node1"}, head, &paintedSearch{trials: trials, bad: bad})})
 	if err != nil {
 		t.Fatal(err)
 	}
