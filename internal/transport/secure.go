@@ -52,10 +52,9 @@ type secureConn struct {
 type heldConn struct {
 	net.Conn
 
-	mu   sync.Mutex
+	mu   sync.Mutex // guards the rest
 	held bool
-	buf  []byte
-	at   int // what of buf is written
+	buf  []byte // sealed, and not written yet
 }
 
 func (c *heldConn) hold() {
@@ -71,7 +70,7 @@ func (c *heldConn) Write(b []byte) (int, error) {
 	if !c.held {
 		return c.Conn.Write(b)
 	}
-	if len(c.buf)-c.at+len(b) > heldBytes {
+	if len(c.buf)+len(b) > heldBytes {
 		return 0, errors.New("TLS: the peer asks for new keys faster than it reads")
 	}
 	c.buf = append(c.buf, b...)
@@ -82,16 +81,15 @@ func (c *heldConn) Write(b []byte) (int, error) {
 func (c *heldConn) flush() error {
 	for {
 		c.mu.Lock()
-		out := c.buf[c.at:]
+		out := c.buf
+		c.mu.Unlock()
 		if len(out) == 0 {
-			c.buf, c.at = c.buf[:0], 0
-			c.mu.Unlock()
 			return nil
 		}
-		c.mu.Unlock()
-		n, err := c.Conn.Write(out) // Write may append meanwhile: behind out, or elsewhere
+		// While the connection takes its time, Write may append: behind out, or to a larger copy.
+		n, err := c.Conn.Write(out)
 		c.mu.Lock()
-		c.at += n
+		c.buf = c.buf[:copy(c.buf, c.buf[n:])]
 		c.mu.Unlock()
 		if err != nil {
 			return err

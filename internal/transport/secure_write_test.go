@@ -200,6 +200,45 @@ func TestWhatWaitsSealedIsBounded(t *testing.T) {
 	}
 }
 
+// A busyConn is a connection whose peer asks for new keys while it takes what is written: each write meets an answer of package tls.
+type busyConn struct {
+	net.Conn
+	held    *heldConn
+	answers int // that are left
+	written int
+}
+
+func (c *busyConn) Write(b []byte) (int, error) {
+	c.written += len(b)
+	if c.answers--; c.answers >= 0 {
+		if _, err := c.held.Write(make([]byte, 32)); err != nil {
+			return 0, err
+		}
+	}
+	return len(b), nil
+}
+
+// What was written does not stay in memory, even if there is always something more to write.
+func TestWrittenBytesAreNotKeptWhileMoreIsHeld(t *testing.T) {
+	const answers = 1 << 16
+	b := &busyConn{answers: answers}
+	c := &heldConn{Conn: b}
+	b.held = c
+	c.hold()
+	if _, err := c.Write(make([]byte, recordBytes)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.flush(); err != nil {
+		t.Fatal(err)
+	}
+	if want := recordBytes + 32*answers; b.written != want {
+		t.Errorf("%d bytes were written, want %d", b.written, want)
+	}
+	if most := 4 * recordBytes; cap(c.buf) > most {
+		t.Errorf("the memory for what is held has grown to %d bytes, want at most %d", cap(c.buf), most)
+	}
+}
+
 // A connection carries no more records than its keys may seal: new calls take a new one, and those under way end where they began.
 func TestSpentKeysAreReplaced(t *testing.T) {
 	for _, reader := range []bool{false, true} {
