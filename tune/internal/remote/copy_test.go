@@ -400,6 +400,52 @@ func TestATreeReceiverStaysInItsFolder(t *testing.T) {
 	}
 }
 
+// withRecords is an archive of a file of no bytes, before whose header an extended one (PAX) has the records.
+func withRecords(t testing.TB, name string, records ...string) []byte {
+	t.Helper()
+	var text string
+	for _, r := range records { // each begins with its length, which counts itself
+		n := len(r) + 2
+		for n != len(fmt.Sprintf("%d %s\n", n, r)) {
+			n++
+		}
+		text += fmt.Sprintf("%d %s\n", n, r)
+	}
+	b := archive(t, false, []tar.Header{file("x", int64(len(text)))}, text)
+	b[156] = tar.TypeXHeader // in place of that of a file; the sum of the header's bytes, at 148, counts it
+	copy(b[148:], fmt.Sprintf("%06o\x00 ", sumOfHeader(b[:512])))
+	b = append(b, make([]byte, -len(b)&511)...)
+	return append(b, archive(t, true, []tar.Header{file(name, 0)}, "")...)
+}
+
+// sumOfHeader is the sum of a header's bytes, in which the sum itself counts as blanks.
+func sumOfHeader(b []byte) (sum int) {
+	for i, c := range b {
+		if i >= 148 && i < 156 {
+			c = ' '
+		}
+		sum += int(c)
+	}
+	return sum
+}
+
+// A file comes byte by byte: one that an archive describes as a hole of any size would fill the disk by a few bytes, during which nobody could end the copy.
+func TestAFileWithHolesIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	in := newTreeReceiver(dir, testLimit, func() {})
+	defer in.close()
+	hole := fmt.Sprintf("GNU.sparse.size=%d", testLimit)
+	err := peer(t, in, pieces(t, withRecords(t, "a", "GNU.sparse.major=0", "GNU.sparse.minor=1", "GNU.sparse.name=a", "GNU.sparse.map=0,0", "GNU.sparse.numblocks=1", hole)))
+	if err == nil || errors.Is(err, errBroken) || !strings.Contains(err.Error(), `got "a" with the record "GNU.sparse.`) {
+		t.Errorf("got %v, want a refusal", err)
+	}
+	wantTree(t, dir, map[string]string{"./": ""})
+	if err := peer(t, in, pieces(t, withRecords(t, "b", "path=c"))); err != nil {
+		t.Errorf("a file whose name is in a record: %v", err)
+	}
+	wantTree(t, dir, map[string]string{"c": ""})
+}
+
 // There are limits for the number of entries, and for what an archive has besides its files.
 func TestATreeReceiverTakesNoMoreThanItsLimits(t *testing.T) {
 	var many []tar.Header

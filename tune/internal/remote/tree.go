@@ -8,10 +8,12 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -302,17 +304,19 @@ func (in *treeReceiver) receive(c net.Conn, w *wire) error {
 func (in *treeReceiver) begin(h *tar.Header) error {
 	slashed := strings.TrimSuffix(h.Name, "/")
 	if in.file != nil { // as a connection begins that goes on with it
-		if slashed != in.now.name || h.Size != in.now.bytes-in.at.Offset || h.Typeflag != tar.TypeReg {
+		if slashed != in.now.name || h.Size != in.now.bytes-in.at.Offset || h.Typeflag != tar.TypeReg || unknownRecord(h) != "" {
 			return fmt.Errorf("got %q of %d bytes, want %d more bytes of %q first", h.Name, h.Size, in.now.bytes-in.at.Offset, in.now.name)
 		}
 		return nil
 	}
-	name := filepath.FromSlash(slashed)
+	name, unknown := filepath.FromSlash(slashed), unknownRecord(h)
 	switch {
 	case len(slashed) > maxPath || slashed == "." || !fs.ValidPath(slashed) || !filepath.IsLocal(name):
 		return fmt.Errorf("got the name %.80q, want a path in the folder of at most %d bytes", h.Name, maxPath)
 	case h.Typeflag != tar.TypeDir && h.Typeflag != tar.TypeReg:
 		return fmt.Errorf("got %q of type %q, want a file or a folder", h.Name, h.Typeflag)
+	case unknown != "":
+		return fmt.Errorf("got %q with the record %q, want no more than a path and a size", h.Name, unknown)
 	case in.at.Entry == maxEntries:
 		return fmt.Errorf("there are more than %d files and folders", maxEntries)
 	case h.Size > in.limit-in.bytes:
@@ -332,6 +336,17 @@ func (in *treeReceiver) begin(h *tar.Header) error {
 	in.bytes += h.Size
 	in.file, in.now = f, entry{name: slashed, bytes: h.Size}
 	return in.finish()
+}
+
+// unknownRecord is the name of the first record of an extended header that no sender of a checkpoint writes; "": there is none. Such a record may say that a
+// file has holes (GNU.sparse), which would fill the disk without a byte of the connection.
+func unknownRecord(h *tar.Header) string {
+	for _, name := range slices.Sorted(maps.Keys(h.PAXRecords)) {
+		if name != "path" && name != "size" {
+			return name
+		}
+	}
+	return ""
 }
 
 // errTooLarge is in the chain of the error of a checkpoint that is larger than the limit.
