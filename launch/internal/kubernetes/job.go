@@ -84,11 +84,12 @@ func (c *Config) pod(component string, leave time.Duration, resources object, ar
 	selector, _ := nodeSelector(c.NodeSelector)
 	tolerate, _ := tolerations(c.Tolerations)
 	volumes, mounts := c.volumes()
+	literals := make([]argument, len(args))
 	for i, a := range args {
-		args[i] = literal(a)
+		literals[i] = literal(a)
 	}
 	container := object{
-		"name": containerName, "image": c.Image, "command": []string{"launch"}, "args": args, "workingDir": tmpPath,
+		"name": containerName, "image": c.Image, "command": []string{"launch"}, "args": literals, "workingDir": tmpPath,
 		"env":       []object{{"name": "HOME", "value": tmpPath}},
 		"resources": resources,
 		"securityContext": object{

@@ -3,6 +3,8 @@ package kubernetes
 import (
 	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 const (
@@ -21,8 +23,20 @@ const (
 // StartTimeout is launch's --start-timeout in a cluster, where it is not given.
 const StartTimeout = waitTime
 
-// literal is a word of the container's command line that Kubernetes passes on as it is: there $(NAME) is a variable and $$ a dollar.
-func literal(word string) string { return text(strings.ReplaceAll(word, "$", "$$")) }
+// An argument is a word of the container's command line.
+type argument string
+
+// literal is an argument that Kubernetes passes on as the word that it is: there $(NAME) is a variable and $$ a dollar.
+func literal(word string) argument { return argument(text(strings.ReplaceAll(word, "$", "$$"))) }
+
+// MarshalYAML implements yaml.Marshaler. The encoder would write lines of which the first begins with a tab as a block, whose indentation no reader can tell
+// from the tab.
+func (a argument) MarshalYAML() (any, error) {
+	if strings.HasPrefix(string(a), "\t") && strings.Contains(string(a), "\n") {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: string(a), Style: yaml.DoubleQuotedStyle}, nil
+	}
+	return string(a), nil
+}
 
 // text is what JSON can hold of a word, in which Kubernetes keeps it: bytes that are not UTF-8 are
 // replaced.
