@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/framing"
+	"github.com/paragon-train/paragon/internal/unauthenticated"
 )
 
 // The operations.
@@ -66,6 +67,8 @@ const (
 	maxAnswer  = 4 << 20
 	maxPlace   = 64 << 10
 
+	maxStrangers = 64 // connections
+
 	readTimeout = 5 * time.Second // of a request that is on its way
 	askTimeout  = 2 * time.Minute // of an answer: adding a host takes a while
 )
@@ -85,6 +88,8 @@ type Server struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	all    sync.WaitGroup
+	// strangers are the connections whose token has not come yet: every user of this machine can connect.
+	strangers unauthenticated.Conns
 }
 
 // Serve answers requests about the search in the folder until Close. answer is called from several goroutines; its ctx ends with Close.
@@ -93,7 +98,7 @@ func Serve(folder string, answer func(context.Context, Request) (string, error))
 	if err != nil {
 		return nil, fmt.Errorf("searchcontrol: %w", err)
 	}
-	s := &Server{file: filepath.Join(folder, FileName), token: rand.Text(), answer: answer, ln: ln}
+	s := &Server{file: filepath.Join(folder, FileName), token: rand.Text(), answer: answer, ln: ln, strangers: unauthenticated.Conns{Most: maxStrangers}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.write(); err != nil {
 		return nil, errors.Join(fmt.Errorf("searchcontrol: %w", err), ln.Close())
@@ -145,12 +150,19 @@ func (s *Server) accept() {
 			}
 			continue
 		}
+		if out := s.strangers.Enter(c); out != nil {
+			if out.Close(); out == c {
+				continue
+			}
+		}
 		s.all.Go(func() { s.serve(c) })
 	}
 }
 
+// serve answers the request of a connection.
 func (s *Server) serve(c net.Conn) {
 	defer c.Close()
+	defer s.strangers.Leave(c)
 	defer context.AfterFunc(s.ctx, func() { c.Close() })()
 	_ = c.SetDeadline(time.Now().Add(readTimeout))
 	var m message
@@ -164,13 +176,15 @@ func (s *Server) serve(c net.Conn) {
 	if err != nil || subtle.ConstantTimeCompare([]byte(m.Token), []byte(s.token)) != 1 {
 		return
 	}
-	_ = c.SetDeadline(time.Now().Add(askTimeout))
+	s.strangers.Leave(c)
 	ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
 	defer cancel()
 	var a answer
 	if a.Text, err = s.answer(ctx, m.Request); err != nil {
 		a = answer{Error: err.Error()}
 	}
+	// An answer that took all its time, too, has some to be sent.
+	_ = c.SetDeadline(time.Now().Add(readTimeout))
 	_ = framing.WriteJSON(c, a, maxAnswer)
 }
 
@@ -181,7 +195,11 @@ func Ask(ctx context.Context, folder string, q Request) (string, error) {
 		return "", err
 	}
 	if p.Version != version {
-		return "", fmt.Errorf("the search in %s was started by another version of launch (%s of version %d, want %d): use that one", folder, FileName, p.Version, version)
+		which := "an older"
+		if p.Version > version {
+			which = "a newer"
+		}
+		return "", fmt.Errorf("the search in %s was started by %s version of launch (%s of version %d, want %d): use that one", folder, which, FileName, p.Version, version)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout+readTimeout, fmt.Errorf("no answer within %v", askTimeout+readTimeout))
 	defer cancel()

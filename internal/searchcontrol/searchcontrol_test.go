@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/searchcontrol"
 )
@@ -136,7 +137,41 @@ func TestAnotherVersionIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = searchcontrol.Ask(t.Context(), dir, searchcontrol.Request{Op: searchcontrol.Hosts})
-	if err == nil || !strings.Contains(err.Error(), "was started by another version of launch (control.json of version 0, want 2)") {
+	if err == nil || !strings.Contains(err.Error(), "was started by an older version of launch (control.json of version 0, want 2)") {
 		t.Errorf("an older search: got %v", err)
+	}
+}
+
+// Anybody on this machine can connect, and say nothing: the search has so many such connections and no more, and answers whoever has the token.
+func TestConnectionsWithoutTheTokenAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	s, err := searchcontrol.Serve(dir, func(context.Context, searchcontrol.Request) (string, error) { return "yes", nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	text, err := os.ReadFile(filepath.Join(dir, "control.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), `"address":"`)
+	address, _, _ := strings.Cut(rest, `"`)
+	var first net.Conn
+	for i := range 65 {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if i == 0 {
+			first = c
+		}
+	}
+	begin := time.Now()
+	if _, err := first.Read(make([]byte, 1)); err == nil || time.Since(begin) > 3*time.Second {
+		t.Errorf("the first of 65 connections: error %v after %v, want that it gave way at once", err, time.Since(begin))
+	}
+	if got, err := searchcontrol.Ask(t.Context(), dir, searchcontrol.Request{Op: searchcontrol.Hosts}); got != "yes" || err != nil {
+		t.Errorf("beside 64 that say nothing: got %q, %v", got, err)
 	}
 }

@@ -72,7 +72,7 @@ func (c *Client) ask(ctx context.Context, q question) (r reply, answer []byte, e
 	case r.Error != "":
 		return r, nil, fmt.Errorf("%w says: %s", ErrReply, r.Error)
 	case r.Version != version:
-		return r, nil, errVersion
+		return r, nil, versionError(version, r.Version)
 	}
 	return r, answer, nil
 }

@@ -9,7 +9,7 @@
 package remotecontrol
 
 import (
-	"errors"
+	"fmt"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/control"
@@ -43,4 +43,11 @@ type reply struct {
 	Answer  bool          `json:"answer,omitempty"` // the scheduler's answer follows
 }
 
-var errVersion = errors.New("launch ctl and launch are of different versions; use the same one")
+// versionError is the error where the two ends have different versions.
+func versionError(ctl, launcher int) error {
+	older := "launch ctl"
+	if launcher < ctl {
+		older = "the launcher"
+	}
+	return fmt.Errorf("launch ctl asks by version %d and the launcher answers by version %d, so %s is older; use the same program for both", ctl, launcher, older)
+}

@@ -173,6 +173,34 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
+// Ends of different versions say which of them is older.
+func TestAnotherVersionIsNamed(t *testing.T) {
+	var s Server
+	s.Started(newJob("j", nil))
+	for theirs, want := range map[int]string{0: "launch ctl is older", 9: "the launcher is older"} {
+		c := &bytesConn{in: bytes.NewReader(message(question{Version: theirs}))}
+		s.Serve(t.Context(), c)
+		var r reply
+		if err := framing.ReadJSON(&c.out, &r, maxReply); err != nil || !strings.Contains(r.Error, want) || r.Job.Job != "" {
+			t.Errorf("a question of version %d: got %+v, %v, want that %s", theirs, r, err, want)
+		}
+	}
+	for theirs, want := range map[int]string{0: "the launcher is older", 9: "launch ctl is older"} {
+		c := Client{Dial: func(context.Context) (net.Conn, error) {
+			ours, other := net.Pipe()
+			go func() {
+				defer other.Close()
+				framing.Read(other, nil, maxQuestion)
+				other.Write(message(reply{Version: theirs}))
+			}()
+			return ours, nil
+		}}
+		if _, err := c.Record(t.Context(), ""); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a reply of version %d: got %v, want that %s", theirs, err, want)
+		}
+	}
+}
+
 // A bytesConn is a connection whose other end has sent some bytes and closed its side.
 type bytesConn struct {
 	net.Conn

@@ -108,7 +108,7 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn) {
 func answerTo(ctx context.Context, q question, job *Job) (r reply, answer []byte) {
 	switch {
 	case q.Version != version:
-		return reply{Error: errVersion.Error()}, nil
+		return reply{Error: versionError(q.Version, version).Error()}, nil
 	case job == nil:
 		return reply{Error: "no job runs there yet: the launcher waits for hosts, or starts the job again; try again when it has started"}, nil
 	case !strings.HasPrefix(job.Record.Job, q.Job):
