@@ -17,7 +17,7 @@
 // alone can be compiled too: every leaf with a value is then a parameter, except
 // those that DeclareInput names. Compile replaces gorgonia's ops by ours where they
 // mean the same, corrects wrong gradients, and refuses ops that it cannot handle;
-// docs/design/0026-gorgonia-ops.md has the table.
+// docs/design/measured/0026-gorgonia-ops.md has the table.
 //
 // # Shapes and types
 //

@@ -289,9 +289,9 @@ func worst(got, want [][]float64) float64 {
 	return most
 }
 
-var update = flag.Bool("update", false, "write docs/design/0026-gorgonia-ops.md anew")
+var update = flag.Bool("update", false, "write docs/design/measured/0026-gorgonia-ops.md anew")
 
-const sweepNote = "../docs/design/0026-gorgonia-ops.md"
+const sweepNote = "../docs/design/measured/0026-gorgonia-ops.md"
 
 // Each of gorgonia's functions has, in a compiled program, the value that it is documented to have and the gradient that finite differences
 // give; if not, Compile refuses it. The note says which is which.

@@ -11,7 +11,7 @@ import (
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
-// The share of the front's hypervolume must be well above random search's, with and without constraints. docs/design/0044 has the table.
+// The share of the front's hypervolume must be well above random search's, with and without constraints. docs/design/measured/0044-several-objectives.md has the table.
 func TestSeveralObjectivesAreSearchedBetterThanAtRandom(t *testing.T) {
 	notUnderRace(t)
 	searches, trials := 3, 150
