@@ -52,7 +52,7 @@ func TestHostIsAddedBySSH(t *testing.T) {
 	j.await(t, j.host(s, 1)+" has left the job")
 	j.await(t, j.host(s, 2)+" joined the job")
 	j.finish(t)
-	j.wantOutput(t, fmt.Sprintf("Launching new worker jobs :%s %s -p %d\n", strings.Join(s.Client, " "), s.Addresses[1], s.Port), fmt.Sprintf("| prepared %s in %s\n", j.host(s, 1), dst))
+	j.wantOutput(t, fmt.Sprintf("Launching new worker jobs: %s %s -p %d\n", strings.Join(s.Client, " "), s.Addresses[1], s.Port), fmt.Sprintf("| prepared %s in %s\n", j.host(s, 1), dst))
 	if n := strings.Count(j.stdout.String(), "| removed from the job\n"); n != 2 {
 		t.Errorf("%d workers were removed, want 2", n)
 	}

@@ -231,7 +231,7 @@ func TestEditsOfHostWorkerChangeARunningJob(t *testing.T) {
 	j.awaitTimes(t, "worker 2  | removed from the job", 2) // its rank was that of the one that it replaced
 	j.await(t, "worker 1  | goes on as 1 of 2")
 	j.finish(t)
-	j.wantOutput(t, "Launching new worker jobs :on 127.0.0.2\n", "Launching new worker jobs :on 127.0.0.3\n", "exit 0, removed")
+	j.wantOutput(t, "Launching new worker jobs: on 127.0.0.2\n", "Launching new worker jobs: on 127.0.0.3\n", "exit 0, removed")
 	b, _ := os.ReadFile(filepath.Join(j.dir, "host_worker_log"))
 	if first := "0 ADDED 127.0.0.2 "; !strings.HasPrefix(string(b), first) {
 		t.Errorf("host_worker_log begins with %q, want %q", b, first)

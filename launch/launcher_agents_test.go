@@ -218,7 +218,7 @@ func TestLateAgentReplacesALostHost(t *testing.T) {
 	j.await(t, "| begins as 1 of 2, joined true")
 	j.finish(t)
 	s.wantEnded(t, 0)
-	if strings.Contains(j.stderr.String(), "Launching new worker jobs :agent n3") {
+	if strings.Contains(j.stderr.String(), "Launching new worker jobs: agent n3") {
 		t.Error("a worker was started on n3")
 	}
 }

@@ -6,10 +6,12 @@ import (
 	"image/png"
 	"io"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/exitreport"
@@ -402,5 +404,34 @@ func TestErrorsThatNoRestartCanMendAreTold(t *testing.T) {
 		if got := exitreport.Take(report); err == nil || got.Cause != tc.cause || got.Text != err.Error() {
 			t.Errorf("%q: got error %v and report %+v, want cause %s", tc.flags, err, got, tc.cause)
 		}
+	}
+}
+
+// silentJob is the environment of a worker whose scheduler takes connections and does not answer, as one that is ending.
+func silentJob(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	host, port, _ := net.SplitHostPort(l.Addr().String())
+	for name, value := range map[string]string{"DMLC_ROLE": "worker", "DMLC_PS_ROOT_URI": host, "DMLC_PS_ROOT_PORT": port, "DMLC_NUM_WORKER": "1", "DMLC_NUM_SERVER": "1", "PARAGON_START_TIMEOUT": "3s"} {
+		t.Setenv(name, value)
+	}
+}
+
+// A worker that waits for its job ends as soon as it is told to.
+func TestAWorkerThatWaitsForItsJobEndsWhenTold(t *testing.T) {
+	silentJob(t)
+	leave := make(chan struct{})
+	time.AfterFunc(50*time.Millisecond, func() { close(leave) })
+	begin := time.Now()
+	err := train(t.Context(), settings{
+		trainExamples: 24, testImages: 8, model: "resnet18", stem: "imagenet", width: 8, dtype: "float32", batch: 8, devices: []string{"cpu:0"}, epochs: 1,
+		optimizer: "adam", schedule: "constant", store: "dist_sync", staleness: -1, out: t.TempDir(), leave: leave,
+	})
+	if took := time.Since(begin); !errors.Is(err, worker.ErrStopped) || took > 2*time.Second {
+		t.Errorf("got error %v after %s, want %v at once", err, took, worker.ErrStopped)
 	}
 }

@@ -37,7 +37,7 @@ func train(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return kvstore.Final(err)
 	}
-	store, err := kvstore.Create(ctx, s.store, s.storeOptions()...)
+	store, err := join(ctx, s.leave, s.store, s.storeOptions()...)
 	if err != nil {
 		return err
 	}
@@ -116,6 +116,24 @@ func train(ctx context.Context, s settings) (err error) {
 		fmt.Printf("parameters %x\n", hash(programs[0].Params()))
 	}
 	return report(s, store.Rank(), epochs)
+}
+
+// join joins the job. Being told to end (SIGTERM) ends the wait for it, so that nobody waits for a worker that starts as the job ends.
+func join(ctx context.Context, leave <-chan struct{}, store string, opts ...kvstore.Option) (kvstore.Store, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-leave:
+			cancel(worker.ErrStopped)
+		case <-ctx.Done():
+		}
+	}()
+	s, err := kvstore.Create(ctx, store, opts...)
+	if err != nil && errors.Is(context.Cause(ctx), worker.ErrStopped) {
+		return nil, worker.ErrStopped
+	}
+	return s, err
 }
 
 // stopsEarly is --early-stop, of the test loss.

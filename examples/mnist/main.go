@@ -147,7 +147,7 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 		return nil, kvstore.Final(fmt.Errorf("--dtype: %w", err))
 	}
 
-	store, err := kvstore.Create(ctx, "dist_sync")
+	store, err := join(ctx, s.leave, "dist_sync")
 	if err != nil {
 		return nil, err
 	}
@@ -212,4 +212,22 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	}
 	fmt.Println()
 	return epochs, worker.WriteReport(os.Stdout, epochs)
+}
+
+// join joins the job. Being told to end (SIGTERM) ends the wait for it, so that nobody waits for a worker that starts as the job ends.
+func join(ctx context.Context, leave <-chan struct{}, store string, opts ...kvstore.Option) (kvstore.Store, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-leave:
+			cancel(worker.ErrStopped)
+		case <-ctx.Done():
+		}
+	}()
+	s, err := kvstore.Create(ctx, store, opts...)
+	if err != nil && errors.Is(context.Cause(ctx), worker.ErrStopped) {
+		return nil, worker.ErrStopped
+	}
+	return s, err
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"errors"
+	"net"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/testing/digits"
@@ -87,5 +89,35 @@ func TestFineTunesAPartOfAModel(t *testing.T) {
 	with.initFrom = ""
 	if _, err := train(t.Context(), with); err == nil || !strings.Contains(err.Error(), "need --init-from") {
 		t.Errorf("without a file: got error %v", err)
+	}
+}
+
+// silentJob is the environment of a worker whose scheduler takes connections and does not answer, as one that is ending.
+func silentJob(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	host, port, _ := net.SplitHostPort(l.Addr().String())
+	for name, value := range map[string]string{"DMLC_ROLE": "worker", "DMLC_PS_ROOT_URI": host, "DMLC_PS_ROOT_PORT": port, "DMLC_NUM_WORKER": "1", "DMLC_NUM_SERVER": "1", "PARAGON_START_TIMEOUT": "3s"} {
+		t.Setenv(name, value)
+	}
+}
+
+// A worker that waits for its job ends as soon as it is told to.
+func TestAWorkerThatWaitsForItsJobEndsWhenTold(t *testing.T) {
+	silentJob(t)
+	leave := make(chan struct{})
+	time.AfterFunc(50*time.Millisecond, func() { close(leave) })
+	begin := time.Now()
+	dir := t.TempDir()
+	if err := errors.Join(digits.Draw(dir, "train", 4), digits.Draw(dir, "t10k", 2)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := train(t.Context(), settings{data: dir, batch: 2, epochs: 1, device: "cpu:0", dtype: "auto", out: t.TempDir(), optimizer: "sgd", learningRate: 0.05, leave: leave})
+	if took := time.Since(begin); !errors.Is(err, worker.ErrStopped) || took > 2*time.Second {
+		t.Errorf("got error %v after %s, want %v at once", err, took, worker.ErrStopped)
 	}
 }

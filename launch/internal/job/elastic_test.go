@@ -58,7 +58,7 @@ func TestEditsOfHostWorkerStartAndEndWorkers(t *testing.T) {
 		if _, first := s.local.procs["worker 0"].env["PARAGON_JOIN"]; first {
 			t.Error("a worker of the start has PARAGON_JOIN")
 		}
-		for _, want := range []string{"Launching new worker jobs :on 127.0.0.2\n", "worker     2     127.0.0.2  102  exit 0, removed"} {
+		for _, want := range []string{"Launching new worker jobs: on 127.0.0.2\n", "worker     2     127.0.0.2  102  exit 0, removed"} {
 			if !strings.Contains(s.out.String(), want) {
 				t.Errorf("the output has no %q:\n%s", want, s.out.String())
 			}

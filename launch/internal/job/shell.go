@@ -156,7 +156,7 @@ func (s *shell) perform(c *core, a action) {
 		s.cfg.Logger.LogAttrs(context.Background(), a.level, a.text, a.event...)
 	case announceWorker:
 		if !s.json {
-			s.cfg.Output.Print(fmt.Sprintf("Launching new worker jobs :%s\n", s.command(a.host)))
+			s.cfg.Output.Print(fmt.Sprintf("Launching new worker jobs: %s\n", s.command(a.host)))
 		}
 	case holdOutput:
 		s.cfg.Output.Hold()
