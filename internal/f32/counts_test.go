@@ -11,7 +11,7 @@ import (
 
 // The design note estimates the speed of arm64's tiles by the instructions of their inner loops. Its table is what the assembly has.
 func TestInnerLoopsOfArm64AreThoseOfTheDesignNote(t *testing.T) {
-	const note = "../../docs/design/0039-neon.md"
+	const note = "../../docs/design/measured/0039-neon.md"
 	doc, err := os.ReadFile(note)
 	if err != nil {
 		t.Fatal(err)
