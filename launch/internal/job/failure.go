@@ -78,8 +78,10 @@ func (c *core) failed(n *Node) {
 		c.standstill.failedAfter(c.now)
 		c.failure = c.reported // it was reported before anybody ended: so this end follows from it
 		text := fmt.Sprintf("%s on %s failed: %s%s", n.Name(), n.Host, n.Exit, c.beforeComplete(n))
-		if f := c.failure; f != nil && f.Code == control.NodeError && f.Process != n.process { // another one's error, told before n ended for it
-			text = c.failure.String()
+		c.accused = n.process
+		if f := c.failure; f != nil && f.Code == control.NodeError && f.Process != n.process {
+			// Another one's error was told before n ended for it.
+			text, c.accused = fmt.Sprintf("%s %d on %s failed", f.Role, f.Rank, f.Host), f.Process
 		}
 		c.error(text+"; stopping the others", joblog.ProcessFailed.Of(n.logged(), "exit", n.Exit.String()))
 		c.enter(settling)
@@ -113,11 +115,16 @@ func (c *core) failedFinally(n *Node) {
 		c.first = n
 	}
 	n.fate = fate{}
-	text := c.failure.String()
-	if c.stage < settling {
+	text := fmt.Sprintf("%s on %s failed: exit %d (no restart can mend this)", n.Name(), n.Host, n.Exit.Code)
+	switch {
+	case c.stage < settling:
 		text += "; stopping the others"
+	case c.interrupt.signal != 0: // the last line is about the signal
+		text = c.failure.String()
 	}
-	c.error(text, joblog.ProcessFailed.Of(n.logged(), "exit", n.Exit.String()))
+	if c.accused != n.process {
+		c.error(text, joblog.ProcessFailed.Of(n.logged(), "exit", n.Exit.String()))
+	}
 	c.enter(settling)
 }
 
