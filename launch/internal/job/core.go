@@ -30,8 +30,8 @@ type core struct {
 	checkpoint checkpointStop   // the job is to stop with one
 	failure    *control.Failure // why the job failed, as the scheduler says, or the launcher found out
 	// accused is the process that an error line has named as the first that failed; 0: none has. Why it failed is told at the end, once.
-	accused uint32
-	reported   *control.Failure // the failure that the present scheduler has reported; nil: none
+	accused  uint32
+	reported *control.Failure // the failure that the present scheduler has reported; nil: none
 
 	nodes     []*Node // all processes of the job that were started, and those that the start is going to start; the first one is the first scheduler
 	launching map[uint32]*Node
