@@ -23,7 +23,7 @@
 // each section.
 //
 // It is one static program. It runs launch and cifar10 from the folder that it lies in (-bin), and PyTorch by python3 (-python) from a
-// script that it brings along. docs/design/0023-gpucheck.md says what each section is for.
+// script that it brings along. docs/design/0023-gpucheck.md says why it is as it is.
 package main
 
 import (
