@@ -29,7 +29,7 @@ func TestSteadyRoundsTakeNoMemory(t *testing.T) {
 			"words":         func() { must(kv.PushRows(ctx, "words", rows, some)); must(kv.PullRows(ctx, "words", rows, some)) },
 			"rows":          func() { must(kv.PushRows(ctx, "rows", rows, some)); must(kv.PullRows(ctx, "rows", rows, some)) },
 		} {
-			if n := alloctest.PerRun(100, call); n != 0 {
+			if n := alloctest.PerRun(20, call); n != 0 {
 				t.Errorf("compression %q: %s: got %v allocations a round, want none", c.Type, what, n)
 			}
 		}

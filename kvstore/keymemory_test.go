@@ -12,16 +12,18 @@ import (
 // A model may have many small keys. What one takes on its worker, its server and the scheduler, which all are in this process, is bounded, also once it
 // was pushed and pulled.
 func TestASmallKeyTakesLittleMemory(t *testing.T) {
-	const keys, most = 2000, 1850 // bytes: about 500 on the worker, 300 at the scheduler, 940 on the server
+	const keys, most = 2000, 1900 // bytes: about 500 on the worker, 300 at the scheduler, 940 on the server
 	kv := jobtest.New(t, quietJob(transport.TCP)).Stores(t, "dist_sync")[0]
 	name := func(i int) string { return fmt.Sprint("layer", i) }
 	one := [][]float32{{1}}
-	rounds := func(from, to int) {
+	rounds := func(from, to int) { // some keys also by themselves
 		var entries []kvstore.Entry
 		for i := from; i < to; i++ {
 			must(kv.Init(t.Context(), name(i), one[0]))
-			must(kv.PushPull(t.Context(), name(i), one, one))
-			must(kv.Pull(t.Context(), name(i), one[0]))
+			if i%10 == 0 {
+				must(kv.PushPull(t.Context(), name(i), one, one))
+				must(kv.Pull(t.Context(), name(i), one[0]))
+			}
 			entries = append(entries, kvstore.Entry{Key: name(i), Grads: one, Outs: one})
 			if len(entries) == 50 {
 				must(kv.PushPullMany(t.Context(), entries))

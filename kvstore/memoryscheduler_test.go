@@ -313,6 +313,7 @@ func TestStoresWithManyShards(t *testing.T) {
 		Workers: []int{2},
 		Types:   []string{"dist_sync"},
 		Servers: []int{3, 2},
+		Brief:   brief(),
 		Edge:    smallEdge(),
 	})
 }

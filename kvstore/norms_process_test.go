@@ -178,7 +178,7 @@ func TestNormsOfAQuadraticModelOverProcesses(t *testing.T) {
 	}
 	for _, x := range sizes {
 		t.Run(fmt.Sprintf("workers=%d/micro=%d", x.workers, x.micro), func(t *testing.T) {
-			result := runQuadratic(t, x.workers, x.micro, steps, 0)
+			result := runQuadratic(t, x.workers, x.micro, steps, steps/3) // a server is killed
 			t.Log(result)
 			var measured int
 			var wantSqr, wantNoise, sqr, noise float64
@@ -191,8 +191,11 @@ func TestNormsOfAQuadraticModelOverProcesses(t *testing.T) {
 			if math.Abs(sqr/wantSqr-1) > within || math.Abs(noise/wantNoise-1) > within {
 				t.Errorf("got ‖G‖² %v and noise %v, want %v and %v within %v", sqr, noise, wantSqr, wantNoise, within)
 			}
-			if got := runQuadratic(t, x.workers, x.micro, steps, steps/3); got != result {
-				t.Errorf("with a server that is killed: got %q, want %q", got, result)
+			if os.Getenv("PARAGON_TEST_SLOW") == "" {
+				return // TestAKilledServerChangesNoBit compares norms, too
+			}
+			if want := runQuadratic(t, x.workers, x.micro, steps, 0); result != want {
+				t.Errorf("with a server that is killed: got %q, want %q", result, want)
 			}
 		})
 	}

@@ -81,9 +81,9 @@ func wantFiles(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// Three workers and three servers, ten pushes of a key of 1200×1200: all files are there, and have the pushes and the rounds. Names may have any characters.
+// Three workers and three servers, ten pushes of a key of 300×300, which is cut: all files are there, and have the pushes and the rounds. Names may have any characters.
 func TestProfilesOfWorkersAndServers(t *testing.T) {
-	const n, pushes, size = 3, 10, 1200 * 1200
+	const n, pushes, size = 3, 10, 300 * 300
 	dir := t.TempDir()
 	var mu sync.Mutex // guards server0
 	var server0 *trace.Recorder

@@ -38,10 +38,10 @@ func TestSteadyRemoteRoundsTakeNoMemory(t *testing.T) {
 					"push-pull":     func() { must(kv.PushPull(ctx, key, grads, outs)) },
 					"push and pull": func() { must(kv.Push(ctx, key, grads...)); must(kv.Pull(ctx, key, outs...)) },
 				} {
-					for range 150 { // all connections
+					for range 40 { // all connections
 						call()
 					}
-					if n := alloctest.PerRun(100, call); n != 0 {
+					if n := alloctest.PerRun(20, call); n != 0 {
 						t.Errorf("network %+v, compression %q: %s of %s: got %v allocations a round, want none", network, c.Type, what, key, n)
 					}
 				}
@@ -67,10 +67,10 @@ func TestSteadyRoundsOfManyKeysTakeNoMemory(t *testing.T) {
 			"PushMany":     func() { must(kv.PushMany(ctx, pushes)) },
 			"PushPullMany": func() { must(kv.PushPullMany(ctx, pushPulls)) },
 		} {
-			for range 150 { // all connections
+			for range 40 { // all connections
 				call()
 			}
-			if n := alloctest.PerRun(100, call); n != 0 {
+			if n := alloctest.PerRun(20, call); n != 0 {
 				t.Errorf("network %+v: %s of 20 keys: got %v allocations, want none", network, what, n)
 			}
 		}
@@ -94,10 +94,10 @@ func TestSteadyRemoteRoundsOfRowsTakeNoMemory(t *testing.T) {
 					must(kv.PullRows(ctx, key, rows, values))
 					must(kv.PushRows(ctx, key, rows, values))
 				}
-				for range 150 { // all connections
+				for range 40 { // all connections
 					call()
 				}
-				if got := alloctest.PerRun(100, call); got != 0 {
+				if got := alloctest.PerRun(20, call); got != 0 {
 					t.Errorf("network %+v: pull and push of %d rows, %s: got %v allocations a round, want none", network, n, key, got)
 				}
 			}

@@ -27,19 +27,19 @@ func openJob(over transport.Network) func(t testing.TB, c kvstoretest.Config) []
 
 // The job's store, over connections in memory.
 func TestStoresOverPipes(t *testing.T) {
-	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(nil), Workers: unlessShort([]int{3}, 1, 4), Servers: []int{1, 3, 2}, Edge: smallEdge()})
+	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(nil), Workers: unlessShort([]int{3}, 1, 4), Servers: unlessShort([]int{1, 3}, 2), Edge: smallEdge()})
 }
 
 // The job's store as it runs within a host: through shared memory, and over unix sockets.
 func TestStoresWithinAHost(t *testing.T) {
-	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.Auto), Workers: unlessShort([]int{2}, 1, 4), Servers: []int{2, 1}, Edge: smallEdge()})
-	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.Unix), Workers: unlessShort([]int{1}, 3), Types: unlessShort([]string{"dist_async"}, "dist_sync"), Servers: []int{3, 2}, Edge: smallEdge()})
+	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.Auto), Workers: unlessShort([]int{2}, 1, 4), Servers: unlessShort(nil, 2, 1), Brief: brief(), Edge: smallEdge()})
+	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.Unix), Workers: unlessShort([]int{1}, 3), Types: unlessShort([]string{"dist_async"}, "dist_sync"), Servers: unlessShort(nil, 3, 2), Brief: brief(), Edge: smallEdge()})
 }
 
 // The job's store, over TCP.
 func TestStoresOverTCP(t *testing.T) {
-	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.TCP), Workers: unlessShort([]int{2}, 4, 7), Servers: []int{2, 1}, Edge: smallEdge()})
-	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.TCP), Workers: []int{1}, Types: []string{"dist_device_sync"}, Servers: []int{3, 2}, Edge: smallEdge()})
+	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.TCP), Workers: unlessShort([]int{2}, 4, 7), Servers: unlessShort(nil, 2, 1), Brief: brief(), Edge: smallEdge()})
+	kvstoretest.Run(t, kvstoretest.Harness{Open: openJob(transport.TCP), Workers: []int{1}, Types: []string{"dist_device_sync"}, Servers: unlessShort(nil, 3, 2), Brief: brief(), Edge: smallEdge()})
 }
 
 // seeds is how many runs a randomised test makes: quick ones, or all with PARAGON_TEST_SLOW.
@@ -64,5 +64,8 @@ func smallEdge() int {
 	if os.Getenv("PARAGON_TEST_SLOW") != "" {
 		return 0
 	}
-	return 300
+	return 260
 }
+
+// brief says that the suite is brief where TestStoresOverPipes runs all of it. PARAGON_TEST_SLOW asks for all everywhere.
+func brief() bool { return os.Getenv("PARAGON_TEST_SLOW") == "" }

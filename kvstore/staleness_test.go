@@ -116,22 +116,24 @@ func race(t *testing.T, oneCall, cut bool, opts ...kvstore.Option) (most int, do
 // The bound is never passed and it is used: fast workers go k pushes ahead of the slowest, and no further, whether they push
 // and pull in one call or two, and while connections break. At k = 0 they go in step; without a bound at their own speed.
 func TestStalenessBoundsTheFastWorkers(t *testing.T) {
+	// Each bound with and without cuts, in one call and in two.
+	for _, x := range []struct {
+		k            uint64
+		oneCall, cut bool
+	}{{0, false, false}, {0, true, true}, {1, true, false}, {1, false, true}, {4, false, false}, {4, true, true}} {
+		t.Run(fmt.Sprintf("staleness=%d/one call=%v/cut=%v", x.k, x.oneCall, x.cut), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				most, done := race(t, x.oneCall, x.cut, kvstore.WithStaleness(x.k))
+				if most > int(x.k) || !x.cut && most < int(x.k) {
+					t.Errorf("the fast workers were at most %d pushes ahead, want %d", most, x.k)
+				}
+				if slow := done[2]; slow < 40-int(x.k)-1 {
+					t.Errorf("the slowest worker had done %d steps when the first had done all 40, want at least %d", slow, 40-x.k-1)
+				}
+			})
+		})
+	}
 	for _, oneCall := range []bool{false, true} {
-		for _, k := range []uint64{0, 1, 4} {
-			for _, cut := range []bool{false, true} {
-				t.Run(fmt.Sprintf("staleness=%d/one call=%v/cut=%v", k, oneCall, cut), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						most, done := race(t, oneCall, cut, kvstore.WithStaleness(k))
-						if most > int(k) || !cut && most < int(k) {
-							t.Errorf("the fast workers were at most %d pushes ahead, want %d", most, k)
-						}
-						if slow := done[2]; slow < 40-int(k)-1 {
-							t.Errorf("the slowest worker had done %d steps when the first had done all 40, want at least %d", slow, 40-k-1)
-						}
-					})
-				})
-			}
-		}
 		t.Run(fmt.Sprintf("no bound/one call=%v", oneCall), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				if _, done := race(t, oneCall, false); done[2] > 40/5+1 {

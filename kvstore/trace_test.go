@@ -82,7 +82,7 @@ func (x *tracing) byContribution(t *testing.T, role cluster.Role, kind trace.Kin
 
 // Each push is received by its server, is in a round there, and each pull is of a round: identified by key, shard, round and worker alone.
 func TestSpansOfWorkersAndServersFindEachOther(t *testing.T) {
-	const workers, servers, steps, large = 2, 2, 3, 1_200_000 // large: in two shards
+	const workers, servers, steps, large = 2, 2, 3, 70_000 // large: in two shards
 	for _, tc := range []struct {
 		kind    string
 		network transport.Network
@@ -234,16 +234,17 @@ func TestRecordedRoundsTakeNoMemory(t *testing.T) {
 			}
 			return n
 		}
+		const rounds = 20
 		for what, call := range calls {
-			for range 150 { // all connections
+			for range 40 { // all connections
 				call()
 			}
 			before := recorded()
-			if n := alloctest.PerRun(100, call); n != 0 {
+			if n := alloctest.PerRun(rounds, call); n != 0 {
 				t.Errorf("in the %s: %s: got %v allocations a round, want none", in, what, n)
 			}
-			if n := recorded() - before; n < 100*6 { // push, pull, receive, round, apply, answer
-				t.Errorf("in the %s: %s: got %d spans of 100 rounds, want at least 6 of each", in, what, n)
+			if n := recorded() - before; n < rounds*6 { // push, pull, receive, round, apply, answer
+				t.Errorf("in the %s: %s: got %d spans of %d rounds, want at least 6 of each", in, what, n, rounds)
 			}
 		}
 	}

@@ -61,6 +61,7 @@ func Doubling() []Case {
 		{Name: "topk", Run: topK},
 		{Name: "residuals can be put back", Run: residuals},
 		{Name: "a worker may push ahead", Run: pushAhead},
+		{Name: "another optimizer is a conflict", Run: conflict},
 	}
 	for i := range cases {
 		cases[i].Group, cases[i].Optimizer = "doubling", &doubling
@@ -162,9 +163,13 @@ func sumReplaces(w *Worker) {
 	}
 }
 
-// 100 keys; the value of the i-th is i. Only rank 0's value counts.
+// 100 keys, or 20 where big arrays are small; the value of the i-th is i. Only rank 0's value counts.
 func initGivesRankZerosValue(w *Worker) {
-	for i := range 100 {
+	keys := 100
+	if w.edge < 1200 {
+		keys = 20
+	}
+	for i := range keys {
 		size := smallSize
 		if i%40 == 7 {
 			size = w.bigSize()
@@ -175,7 +180,7 @@ func initGivesRankZerosValue(w *Worker) {
 		}
 		w.init(w.key("%d", i), value)
 	}
-	for i := range 100 {
+	for i := range keys {
 		size := smallSize
 		if i%40 == 7 {
 			size = w.bigSize()

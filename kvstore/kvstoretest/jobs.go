@@ -25,9 +25,15 @@ func runJobs(t *testing.T, h Harness, kind string, workers int) {
 	if len(servers) == 0 {
 		servers = []int{0, 0}
 	}
+	file := filepath.Join(t.TempDir(), "state.safetensors")
+	var want [][]float32 // of the job that saved file, once it has
+	save := func(t *testing.T) {
+		if want == nil {
+			want = run(t, open(t, servers[0]), trainAndSave(file))
+		}
+	}
 	t.Run("a loaded job goes on as if it had never ended", func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "state.safetensors")
-		want := run(t, open(t, servers[0]), trainAndSave(file))
+		save(t)
 		for i, n := range servers {
 			got := run(t, open(t, n), loadAndTrain((&url.URL{Scheme: "file", Path: file}).String(), i%2 == 0))
 			for r := range got {
@@ -38,10 +44,8 @@ func runJobs(t *testing.T, h Harness, kind string, workers int) {
 		}
 	})
 	t.Run("a refused load changes nothing", func(t *testing.T) {
-		dir := t.TempDir()
-		file := filepath.Join(dir, "state.safetensors")
-		run(t, open(t, servers[0]), trainAndSave(file))
-		run(t, open(t, servers[len(servers)-1]), refusedLoads(dir, file))
+		save(t)
+		run(t, open(t, servers[len(servers)-1]), refusedLoads(t.TempDir(), file))
 	})
 	t.Run("a failed save leaves nothing behind", func(t *testing.T) {
 		dir := t.TempDir()

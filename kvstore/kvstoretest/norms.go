@@ -22,7 +22,6 @@ func adapting() []Case {
 		{Name: "workers agree on a step's rate", Group: g, Optimizer: halving, Workers: []int{2, 3, 4, 7}, Run: ratesConflict},
 		{Name: "the second moment stays at the initial batch", Optimizer: &optim.Config{Name: "adam", LearningRate: 0.5, Reduction: optim.Mean}, Run: gainsOfSteps},
 		{Name: "preconditioned norms", Optimizer: &optim.Config{Name: "adam", Reduction: optim.Mean}, Run: preconditionedNorms},
-		{Name: "async steps", Types: []string{"dist_async"}, Optimizer: &doubling, Run: asyncSteps},
 	}
 }
 
@@ -40,6 +39,9 @@ func normal(seed, n int) []float32 {
 	return x
 }
 
+// squares returns the sum of the squares of x, which is the caller's own.
+//
+//go:norace
 func squares(x []float32) (sum float64) {
 	for _, v := range x {
 		sum += float64(v) * float64(v)
@@ -65,13 +67,20 @@ func (w *Worker) expected(gradient func(rank int) []float32) kvstore.Norms {
 			sum = append(sum, g...)
 			continue
 		}
-		for i := range sum {
-			sum[i] += g[i]
-		}
+		add(sum, g)
 	}
 	n.MeanSqr /= n.Examples
 	n.SqrMean = squares(sum) / (n.Examples * n.Examples)
 	return n
+}
+
+// add is sum ← sum + x. Both are the caller's own.
+//
+//go:norace
+func add(sum, x []float32) {
+	for i, v := range x {
+		sum[i] += v
+	}
 }
 
 // normsAre ends the case unless the newest round of the key has these norms, to within a relative tolerance.

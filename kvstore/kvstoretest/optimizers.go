@@ -14,6 +14,7 @@ import (
 // others are the cases with a job of their own.
 func others() []Case {
 	adding := optim.Config{Name: "test", LearningRate: 1}
+	weighing := optim.Config{Name: "sgd", LearningRate: 1, Momentum: 0.9, Reduction: optim.Mean}
 	async := []string{"dist_async"}
 	return []Case{
 		{Name: "many keys many pushes", Optimizer: &adding, Run: manyPushes},
@@ -23,26 +24,27 @@ func others() []Case {
 		{Name: "old learning rates are dropped", Optimizer: &optim.Config{Name: "sgd", LearningRate: 0.05}, Run: manyRates},
 		{Name: "embedding", Optimizer: &optim.Config{Name: "sgd", LearningRate: 0.1, Reduction: optim.Mean}, Run: embedding},
 		{Name: "adam", Optimizer: &optim.Config{Name: "adam", LearningRate: 0.1, Epsilon: 1e-8, Reduction: optim.Mean}, Run: adam},
-		{Name: "the mean counts weights", Optimizer: &optim.Config{Name: "sgd", LearningRate: 1, Reduction: optim.Mean}, Run: weightedMean},
-		{Name: "weights are apart from examples", Optimizer: &optim.Config{Name: "sgd", LearningRate: 1, Momentum: 0.9, Reduction: optim.Mean}, Run: apart},
-		{Name: "another optimizer is a conflict", Optimizer: &doubling, Run: conflict},
+		{Name: "the mean counts weights", Group: "weighing", Optimizer: &weighing, Run: weightedMean},
+		{Name: "weights are apart from examples", Group: "weighing", Optimizer: &weighing, Run: apart},
 		{Name: "lars with whole keys", Optimizer: &optim.Config{Name: "lars", LearningRate: 0.1}, Run: wholeKeys},
 		{Name: "lars after a cut key", Run: lateWholeKeys},
-		{Name: "devices compress by themselves", Types: []string{"device"}, Optimizer: &doubling, Run: deviceCompression},
+		{Name: "devices compress by themselves", Group: "devices", Types: []string{"device"}, Optimizer: &doubling, Run: deviceCompression},
 		{Name: "local refuses compression", Types: []string{"local"}, Run: localCompression},
-		{Name: "async push", Types: async, Optimizer: &doubling, Run: asyncPush},
+		{Name: "async push", Group: "async", Types: async, Optimizer: &doubling, Run: asyncPush},
 		{Name: "async push-pull of many keys", Types: async, Optimizer: &adding, Run: asyncManyKeys},
-		{Name: "async rows", Types: async, Optimizer: &doubling, Run: asyncRows},
+		{Name: "async rows", Group: "async", Types: async, Optimizer: &doubling, Run: asyncRows},
 		{Name: "async save and load", Types: async, Optimizer: &optim.Config{Name: "adam"}, Run: asyncSave},
+		{Name: "async steps", Group: "async", Types: async, Optimizer: &doubling, Run: asyncSteps},
 		{Name: "async staleness", Types: async, Optimizer: &doubling, Options: []kvstore.Option{kvstore.WithStaleness(2)}, Run: staleness},
 	}
 }
 
-// 10,000 keys of one value: after 50 pushes 50 times the value, after 50 push-pulls more 100 times. Where big arrays are small, so is this.
+// 10,000 keys of one value: after 50 pushes 50 times the value, after 50 push-pulls more 100 times. Where big arrays are small,
+// so is this.
 func manyPushes(w *Worker) {
-	n := 10_000
+	n, pushes := 10_000, 50
 	if w.edge < 1200 {
-		n = 1000
+		n, pushes = 1000, 10
 	}
 	key := w.key("x")
 	w.ok(w.Store.InitRows(w.Ctx, key, n, 1, nil))
@@ -61,16 +63,16 @@ func manyPushes(w *Worker) {
 			w.failf("%s after %d pushes: got a summed error of %v, want 0", key, pushes, sum)
 		}
 	}
-	for range 50 {
+	for range pushes {
 		w.pushRows(key, rows, vals)
 	}
 	w.pullRows(key, rows, out)
-	check(50)
-	for range 50 {
+	check(pushes)
+	for range pushes {
 		w.pushRows(key, rows, vals)
 		w.pullRows(key, rows, out)
 	}
-	check(100)
+	check(2 * pushes)
 }
 
 // Rate 0.01: weight 0, gradient 1 → −0.01 for each worker.
