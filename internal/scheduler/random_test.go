@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 )
 
 var (
-	seeds    = flag.Int("seeds", 100, "how many random jobs to run")
+	seeds    = flag.Int("seeds", 0, "how many random jobs to run; 0: forty, or a thousand with PARAGON_TEST_SLOW")
 	oneSeed  = flag.Int64("seed", -1, "run this random job alone")
 	verbosly = flag.Bool("events", false, "print the events of random jobs")
 )
@@ -304,10 +305,21 @@ func (w *world) renewed() {
 	}
 }
 
+// some is how many runs a randomised test makes: quick ones, or all with PARAGON_TEST_SLOW.
+func some(quick, all uint64) uint64 {
+	if os.Getenv("PARAGON_TEST_SLOW") != "" {
+		return all
+	}
+	return quick
+}
+
 // A job that is lost by nobody's fault goes on; examples are used once, and none is left out.
 func TestRandomJobsUseEveryExampleOnce(t *testing.T) {
 	ends := make(map[string]int)
 	from, to := int64(0), int64(*seeds)
+	if to == 0 {
+		to = int64(some(40, 1000))
+	}
 	if *oneSeed >= 0 {
 		from, to = *oneSeed, *oneSeed+1
 	}

@@ -309,7 +309,7 @@ func fullRecord(id uint64, second, gpus int) (list []telemetry.Sample) {
 // The answers about a large job fit, or say how many nodes were left out.
 func TestTelemetryOfALargeJobFits(t *testing.T) {
 	const workers = 1024
-	j := fullJob(t, workers, 8, 4)
+	j := fullJob(t, workers, 8, 2)
 	var common []string // all but what GPUs say
 	for _, m := range telemetry.Metrics() {
 		if i, _ := m.Info(); i.Label != "gpu" {

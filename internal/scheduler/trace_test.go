@@ -181,7 +181,7 @@ func TestTraceTakesNoMoreThanItCanKeep(t *testing.T) {
 	j := newTracedJob(t)
 	j.begin(control.Request{Steps: 20})
 	data := strings.Repeat("x", wire.MaxTraceChunk)
-	const chunks = 16 << 20 / wire.MaxTraceChunk // several answers; the rest of the buffer is taken to be full
+	const chunks = 4 << 20 / wire.MaxTraceChunk // several answers; the rest of the buffer is taken to be full
 	for seq := range uint32(chunks) {
 		if code := j.send(3, seq, false, data); code != 0 {
 			t.Fatalf("chunk %d: %v", seq, code)
