@@ -34,7 +34,7 @@ func sharable(n int, seed uint64) []byte {
 func TestLentBytesKeepTheirPlace(t *testing.T) {
 	a, b := pair(t)
 	var wg sync.WaitGroup
-	const total = 24 << 20
+	const total = 10 << 20
 	for i, way := range []struct{ from, to *memoryConn }{{a, b}, {b, a}} {
 		sent, lent := sharable(total, uint64(i)), 0
 		plain := bytes.Clone(sent)

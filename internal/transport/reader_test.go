@@ -34,7 +34,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 
 // Whatever the sizes of what is asked for and of what the connection gives, no byte is lost, repeated or out of place.
 func TestFramesAreReadWhole(t *testing.T) {
-	seeds := uint64(12)
+	seeds := uint64(6)
 	if os.Getenv("PARAGON_TEST_SLOW") != "" {
 		seeds = 40
 	}
