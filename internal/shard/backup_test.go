@@ -284,7 +284,7 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 			if c.step != nil && measured < 2 {
 				t.Fatalf("%d of %d rounds were measured: %+v", measured, rounds, norms)
 			}
-			for seed := range uint64(40) {
+			for seed := range seeds(12, 100) {
 				rng := rand.New(rand.NewPCG(seed, 7))
 				s, generation := c.shard(t, workers), uint64(1)
 				var b *Shard

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/wire"
@@ -10,7 +11,7 @@ import (
 // Whatever the order of pushes, repeats, joins and losses, a closed round is a sum of whole contributions of distinct nodes, has
 // one of every member that was needed when it closed, and one of nobody who was not told so.
 func TestClosedRoundsAreWholeContributionsOfDistinctNodes(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range seeds(100, 1000) {
 		m := newModel(t, seed)
 		for range 200 {
 			m.step()
@@ -243,4 +244,12 @@ func (m *model) pushTogether(k int) {
 		}
 	}
 	m.look(needed)
+}
+
+// seeds is how many runs a randomised test makes: quick ones, or all with PARAGON_TEST_SLOW.
+func seeds(quick, all uint64) uint64 {
+	if os.Getenv("PARAGON_TEST_SLOW") != "" {
+		return all
+	}
+	return quick
 }

@@ -3,6 +3,7 @@ package shardserver_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -19,7 +20,11 @@ import (
 func TestBrokenConnectionsChangeNoBit(t *testing.T) {
 	const workers, servers = 3, 2
 	want := trainUnderFaults(t, workers, servers, 0)
-	for seed := uint64(1); seed <= 4; seed++ {
+	last := uint64(2) // one with messages of many keys, one without
+	if os.Getenv("PARAGON_TEST_SLOW") != "" {
+		last = 8
+	}
+	for seed := uint64(1); seed <= last; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			if got := trainUnderFaults(t, workers, servers, seed); !slices.Equal(got, want) {
 				t.Errorf("values after faults differ from those of a quiet run: got %v, want %v", got, want)
@@ -31,7 +36,7 @@ func TestBrokenConnectionsChangeNoBit(t *testing.T) {
 // trainUnderFaults runs a job with random gradients on fake time and returns its last values. Seed 0 makes no faults. Under odd seeds keys share
 // messages.
 func trainUnderFaults(t *testing.T, workers, servers int, seed uint64) (result []float32) {
-	const rounds, keys, n = 12, 8, 50
+	const rounds, keys, n = 8, 8, 50
 	many := seed%2 == 1
 	synctest.Test(t, func(t *testing.T) {
 		job := jobtest.New(t, jobtest.Config{Workers: workers, Servers: servers, Seed: seed, Lease: time.Hour})
