@@ -116,15 +116,12 @@ func hostile(recording []byte) map[string]func(ctx context.Context, nc net.Conn,
 	}
 }
 
-// Rounds go on, and come out right, while thousands of connections of all kinds of strangers come to scheduler and servers; and
+// Rounds go on, and come out right, while a thousand connections of all kinds of strangers come to scheduler and servers; and
 // what they cost is given back.
 func TestRoundsGoOnWhileStrangersCome(t *testing.T) {
-	connections, rounds := int64(4000), 25
+	connections, rounds := int64(1000), 15
 	if os.Getenv("PARAGON_TEST_SLOW") != "" {
-		rounds = 60
-	}
-	if testing.Short() {
-		connections = 1000
+		connections, rounds = 4000, 60
 	}
 	over := new(listening)
 	job := New(t, Config{TCP: true, Over: over, TLS: true, Workers: 2, Servers: 2, Secret: []byte("secret"), Lease: 20 * time.Second})

@@ -19,6 +19,7 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 			return grad
 		}
 	}
+	quiet := map[Program]Report{} // of jobs without faults
 	for _, test := range []struct {
 		name    string
 		program Program
@@ -41,7 +42,7 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 		{"a run with a fault ends elsewhere", Floats, scaled(1.001), "differs from that of the run without faults"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			plan := Plan{Seed: 1, Workers: 3, Servers: 2, Program: test.program, Keys: 3, Steps: 20, Examples: 50, Epochs: 2, Batch: 3, Jitter: 1e6}
+			plan := Plan{Seed: 1, Workers: 3, Servers: 2, Program: test.program, Keys: 3, Steps: 12, Examples: 50, Epochs: 2, Batch: 3, Jitter: 1e6}
 			run := func(alter bool) (r Report) {
 				synctest.Test(t, func(t *testing.T) {
 					j := newJob(plan)
@@ -55,12 +56,16 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 				})
 				return r
 			}
-			quiet := run(false)
-			if len(quiet.Wrong) > 0 || !quiet.Finished || quiet.Rounds == 0 {
-				t.Fatalf("a job without faults: finished %v, %d rounds: %q", quiet.Finished, quiet.Rounds, quiet.Wrong)
+			before, ok := quiet[test.program]
+			if !ok {
+				before = run(false)
+				quiet[test.program] = before
+			}
+			if len(before.Wrong) > 0 || !before.Finished || before.Rounds == 0 {
+				t.Fatalf("a job without faults: finished %v, %d rounds: %q", before.Finished, before.Rounds, before.Wrong)
 			}
 			r := run(true)
-			r.Compare(&quiet)
+			r.Compare(&before)
 			if len(r.Wrong) == 0 || !slices.ContainsFunc(r.Wrong, func(w string) bool { return strings.Contains(w, test.want) }) {
 				t.Errorf("got %q, want a line with %q", r.Wrong, test.want)
 			}
