@@ -53,7 +53,7 @@ func TestTheBoundHoldsAtItsConfidence(t *testing.T) {
 		dim   int
 		count int
 		scale float64
-	}{{0.02, 20, 2, 1}, {0.1, 20, 2, 1}, {0.5, 5, 2, 1}, {0.9, 20, 4, 2}, {0.05, 20, 2, 8}, {0, 10, 4, 4}} {
+	}{{0.02, 20, 2, 1}, {0.5, 5, 2, 1}, {0.9, 20, 4, 2}, {0.05, 20, 2, 8}, {0, 10, 4, 4}} {
 		cautious := Noise{Sqr: 2 * c.part, Var: 1 - c.part} // half the noise scale
 		above, bounded, gains := map[int]int{}, map[int]int{}, map[int]float64{}
 		for seed := range uint64(runs) {

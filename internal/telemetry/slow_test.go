@@ -51,7 +51,7 @@ func TestNoOneIsNamedAmongEquals(t *testing.T) {
 		jitter func(*rand.Rand) float64
 		most   float64
 	}{{"uniform 10 %", uniform(.1), 0}, {"normal 10 %", normal(.1), .002}, {"normal 20 %", normal(.2), .01}, {"normal 30 %", normal(.3), .01}} {
-		for workers, windows := range map[int]int{2: 1500, 3: 1000, 8: 400, 64: 40} {
+		for workers, windows := range map[int]int{2: 500, 3: 400, 8: 200, 64: 20} {
 			for _, steps := range []int{9, 30} {
 				named := 0
 				for seed := range uint64(windows) {
@@ -74,7 +74,7 @@ func TestNoOneIsNamedAmongEquals(t *testing.T) {
 // in at most one of 190 windows.
 func TestAWorkerWhoseStepsMerelyVaryIsNotSlow(t *testing.T) {
 	for name, jitter := range map[string]func(*rand.Rand) float64{"uniform": uniform(.3), "normal": normal(.3)} {
-		for workers, windows := range map[int]int{2: 800, 4: 800, 8: 400, 64: 40} {
+		for workers, windows := range map[int]int{2: 320, 4: 320, 8: 160, 64: 40} {
 			for _, steps := range []int{9, 30} {
 				named := 0
 				for seed := range uint64(windows) {

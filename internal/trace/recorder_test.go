@@ -189,7 +189,7 @@ func TestRecordingIsConcurrent(t *testing.T) {
 			}
 		})
 	}
-	for range 50 {
+	for range 10 {
 		c, d := r.Open(Config{Spans: 256}), r.Open(Config{Spans: 64, Steps: 5})
 		var spans []Span
 		next := 0
