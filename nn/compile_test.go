@@ -188,7 +188,7 @@ var models = []model{
 	classifier("resnet18 cifar", 3, []int{3, 16, 16}, func(x *gorgonia.Node) *gorgonia.Node {
 		return nn.ResNet18(x, nn.ResNetConfig{Classes: 5, Stem: nn.CIFAR, Width: 4})
 	}),
-	classifier("resnet18 imagenet", 3, []int{3, 48, 48}, func(x *gorgonia.Node) *gorgonia.Node {
+	classifier("resnet18 imagenet", 3, []int{3, 33, 33}, func(x *gorgonia.Node) *gorgonia.Node {
 		return nn.ResNet18(x, nn.ResNetConfig{Classes: 5, Width: 4})
 	}),
 }

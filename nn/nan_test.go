@@ -34,10 +34,13 @@ func TestANaNReachesTheGradientsOfAllLayers(t *testing.T) {
 			return nn.Linear(nn.GlobalAvgPool2D(nn.ReLU(nn.Add(y, x))), "fc", nn.LinearConfig{Out: 10})
 		}),
 	}
-	for _, m := range nets {
+	for i, m := range nets {
 		for name, cfg := range map[string]nn.Config{"cpu": {Threads: 2}, "cpu bf16": {Threads: 1, DType: nn.BFloat16}, "cuda": {Device: "cuda:0", DType: nn.Float32}, "cuda bf16": {Device: "cuda:0"}} {
 			if m.classes == 0 && cfg.Device != "" {
 				continue // a sum of gorgonia's runs on the CPU only
+			}
+			if cfg.Device != "" && (cfg.DType == nn.Float32) != (i%2 == 0) {
+				continue // the layers' kernels on a GPU are the same for both kinds of numbers
 			}
 			t.Run(m.name+"/"+name, func(t *testing.T) {
 				loss, p := compile(t, m, cfg)

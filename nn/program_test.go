@@ -142,10 +142,10 @@ func TestStepAllocatesNothing(t *testing.T) {
 }
 
 func TestResultsDoNotDependOnThreads(t *testing.T) {
-	for _, dtype := range []nn.DType{nn.Float32, nn.BFloat16} {
+	for dtype, counts := range map[nn.DType][]int{nn.Float32: {1, 2, 3}, nn.BFloat16: {1, 4}} {
 		for _, m := range append(models, joins) {
 			var want []nn.Param
-			for threads := 1; threads <= 4; threads++ {
+			for _, threads := range counts {
 				loss, p := compile(t, m, nn.Config{Threads: threads, DType: dtype})
 				fillInputs(t, loss.Graph(), p, nil, m.classes, 1)
 				step(t, p, nil)
@@ -201,7 +201,7 @@ func TestGradientsAreThoseOfFiniteDifferences(t *testing.T) {
 func TestInferenceSharesParametersAndEqualsReference(t *testing.T) {
 	var logits *gorgonia.Node
 	net := func(batch int) model {
-		return tenClasses("net", batch, []int{3, 16, 16}, func(x *gorgonia.Node) *gorgonia.Node {
+		return tenClasses("net", batch, []int{3, 8, 8}, func(x *gorgonia.Node) *gorgonia.Node {
 			logits = nn.ResNet18(x, nn.ResNetConfig{Classes: 10, Stem: nn.CIFAR, Width: 4})
 			logits = nn.Linear(nn.Dropout(nn.ReLU(logits), "drop", 0.5), "head", nn.LinearConfig{Out: 10})
 			return logits
@@ -257,7 +257,7 @@ func TestInferenceSharesParametersAndEqualsReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	for b := 0; b < 6; b += 2 {
-		copy(ex, x[b*3*16*16:])
+		copy(ex, x[b*3*8*8:])
 		if err := eval.Forward(context.Background()); err != nil {
 			t.Fatal(err)
 		}

