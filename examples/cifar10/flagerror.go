@@ -15,6 +15,9 @@ import (
 func explainFlag(flags []cli.Flag, err error) error {
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	value, unparsed := strings.CutSuffix(err.Error(), ": parse error")
+	if numbers, _, ok := strings.Cut(err.Error(), ": strconv."); ok { // of a list
+		value, unparsed = numbers, true
+	}
 	if !unknown && !unparsed {
 		return err
 	}
@@ -52,6 +55,8 @@ func valuesOf(f cli.Flag) string {
 		return "a whole number, 0 or more"
 	case *cli.Float64Flag:
 		return "a number"
+	case *cli.Float64SliceFlag:
+		return "numbers, separated by commas"
 	case *cli.DurationFlag:
 		return "a time with its unit, such as 30s or 5m"
 	case *cli.BoolFlag:

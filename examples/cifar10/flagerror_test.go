@@ -13,6 +13,7 @@ func TestAWrongFlagIsExplained(t *testing.T) {
 		"--seed=-1":            `invalid value "-1" for flag -seed: want a whole number, 0 or more; see --help`,
 		"--lr=fast":            `invalid value "fast" for flag -lr: want a number; see --help`,
 		"--augment=perhaps":    `invalid boolean value "perhaps" for -augment: want true or false; see --help`,
+		"--class-weights=1,a":  `invalid value "1,a" for flag -class-weights: want numbers, separated by commas; see --help`,
 		"--epochs":             "flag needs an argument: -epochs; see --help",
 		"--checkpoint-every=5": `invalid value "5" for flag -checkpoint-every: want a time with its unit, such as 30s or 5m; see --help`,
 	} {

@@ -48,8 +48,14 @@ func (s *server) start(number uint32, spec process.Spec) error {
 	}
 	pipes := map[kind]*os.File{} // our ends
 	var theirs []*os.File
-	closeAll := func() {
+	closeTheirs := func() {
 		for _, f := range theirs {
+			f.Close()
+		}
+	}
+	closeAll := func() {
+		closeTheirs()
+		for _, f := range pipes {
 			f.Close()
 		}
 	}
@@ -60,9 +66,6 @@ func (s *server) start(number uint32, spec process.Spec) error {
 		r, w, err := os.Pipe()
 		if err != nil {
 			closeAll()
-			for _, f := range pipes {
-				f.Close()
-			}
 			return fmt.Errorf("launch: start %s: %w", spec.Name, err)
 		}
 		pipes[k], theirs = r, append(theirs, w)
@@ -88,13 +91,11 @@ func (s *server) start(number uint32, spec process.Spec) error {
 		s.told.Add(1)
 	}
 	s.mu.Unlock()
-	closeAll()
 	if err != nil {
-		for _, f := range pipes {
-			f.Close()
-		}
+		closeAll()
 		return fmt.Errorf("launch: start %s: %w", spec.Name, err)
 	}
+	closeTheirs()
 	s.out.sendJSON(kindStarted, number, startedBody{PID: cmd.Process.Pid})
 
 	var readers sync.WaitGroup

@@ -5,6 +5,8 @@ package agent
 import (
 	"errors"
 	"io"
+	"os"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -32,6 +34,38 @@ func TestANumberInUseIsRefusedAndTheAgentGoesOn(t *testing.T) {
 	}
 	if e := await(t, again); e.Code != 3 {
 		t.Errorf("the next process: got %s, want exit 3", e)
+	}
+}
+
+// What could not be started leaves no pipe open.
+func TestARefusedNumberLeavesNothingOpen(t *testing.T) {
+	open := func() int {
+		files, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("files of a process are listed on Linux alone: ", err)
+		}
+		return len(files)
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would close what is forgotten
+	c, _ := serve(t, Config{})
+	out := newOutput()
+	h, err := c.Start(t.Context(), shell("echo ready; exec sleep 1000"), process.Output{Stdout: out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.await(t, "ready")
+	before, number := open(), h.(*handle).number
+	const refused = 40
+	for range refused {
+		if err := c.send(kindStart, number, shell("true")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Ask(t.Context(), Question{}); err != nil { // frames are answered in their order
+		t.Fatal(err)
+	}
+	if after := open(); after >= before+refused {
+		t.Errorf("%d files are open after %d processes that were not started, %d before", after, refused, before)
 	}
 }
 

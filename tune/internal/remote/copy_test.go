@@ -625,6 +625,7 @@ func FuzzTreeReceiver(f *testing.F) {
 	f.Add(archive(f, false, []tar.Header{file("a", 5)}, "ab"))
 	f.Add(archive(f, true, []tar.Header{{Typeflag: tar.TypeDir, Name: "b/"}, file("b/c", 0)}, ""))
 	f.Add(archive(f, true, []tar.Header{file("../a", 1)}, "a"))
+	f.Add(withRecords(f, "a", "path=b", "size=3"))
 	f.Add(archive(f, true, []tar.Header{file(strings.Repeat("long/", 60)+"x", 0)}, ""))
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		root := t.TempDir()
