@@ -22,7 +22,7 @@ type Text struct {
 	families map[string]*[]byte
 }
 
-// family is the text of a family, which begins with what the family means.
+// family returns the text of a family. A new one begins with its help and its type.
 func (t *Text) family(f *Family) *[]byte {
 	text := t.families[f.Name]
 	if text == nil {
@@ -43,20 +43,21 @@ func (t *Text) Add(f *Family, value float64, labels ...Label) {
 	*text = appendSeries(*text, f.Name, "", labels, value)
 }
 
-// AddHistogram adds a histogram over telemetry.StepBounds: what each bucket has, which Prometheus has
-// together with those below, and the number and the sum of all. A process may have counted one in a
-// bucket, and not yet in all, when it made the record: the buckets never have more than all.
+// AddHistogram adds a histogram whose bounds are telemetry.StepBounds. buckets says how many values
+// each bucket has alone; in the text each one has those of the smaller buckets, too, as Prometheus wants
+// it. count and sum are of all values. A process may have counted a value in its bucket and not yet in
+// count when it made the record: then the text's count is that of the buckets.
 func (t *Text) AddHistogram(f *Family, buckets []float64, count, sum float64, labels ...Label) {
 	text := t.family(f)
-	b, within := *text, 0.0
+	b, below := *text, 0.0
 	bucket := append(slices.Clone(labels), Label{Name: "le"})
 	le := &bucket[len(labels)].Value
 	for i, n := range buckets {
-		within += n
+		below += n
 		*le = string(appendNumber(nil, telemetry.StepBounds[i]))
-		b = appendSeries(b, f.Name, "_bucket", bucket, within)
+		b = appendSeries(b, f.Name, "_bucket", bucket, below)
 	}
-	count, *le = max(count, within), "+Inf"
+	count, *le = max(count, below), "+Inf"
 	b = appendSeries(b, f.Name, "_bucket", bucket, count)
 	b = appendSeries(b, f.Name, "_sum", labels, sum)
 	*text = appendSeries(b, f.Name, "_count", labels, count)

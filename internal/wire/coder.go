@@ -23,14 +23,16 @@ type coder struct {
 	err      error
 }
 
-// coders are those that are not in use: a message's fields are behind an interface, so a coder escapes to the heap. A sync.Pool would lose some of them at each
-// collection, and steady rounds would allocate.
+// coders are the coders that are not in use. A message's fields are behind an interface, so its coder
+// is on the heap: to use one again saves an allocation for each message. A sync.Pool would drop some of
+// them at each garbage collection.
 var coders struct {
 	mu   sync.Mutex
 	free []*coder
 }
 
-// mostCoders bounds how many are kept: as many as code heads at one time.
+// mostCoders bounds how many are kept. More messages than that are hardly encoded or decoded at the
+// same moment.
 const mostCoders = 64
 
 func newCoder(b []byte) *coder {

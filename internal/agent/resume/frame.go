@@ -12,16 +12,20 @@ import (
 //
 //	offset  size  field
 //	     0     1  kind
-//	     1     8  read   position up to which the sender has read the other end's bytes, from 0; the end counts as one byte. Little-endian.
+//	     1     8  read   how many bytes of the other end the sender has read, little-endian; the
+//	                     end of the other's stream counts as one byte
 //	     9     4  age    milliseconds since a frame of the other end came to the sender
-//	    13        bytes  of data 1 to maxData, else none
+//	    13        bytes  1 to maxData in a frame of data, none in others
 //
-// Its bytes count as they come: a frame of which a connection brought a part is not sent again from its beginning.
+// Positions count bytes, not frames: a frame of which a connection brought only a part need not be sent
+// again from its beginning.
 //
-// The first frame of a connection is idle. Its read says where the other end, which sends nothing but that before, has to go on: what came over an
-// earlier connection and was not read is dropped, and comes again. Later frames acknowledge by it what need not be kept any longer.
+// The first frame of a connection is idle, and nothing follows it until the other end's first frame has
+// come, whose read says where to go on. What came over an earlier connection and was not read then is
+// dropped by its receiver, and sent again. In later frames read says what need not be kept any longer.
 //
-// By the age the holder of the lease knows when the other end last heard it: where only one direction of a connection works, it still hears the other end.
+// Where only one direction of a connection works, an end still hears the other, which no longer hears
+// it. By the age the holder of the lease knows when the other end last heard it.
 type frame struct {
 	kind kind
 	read uint64

@@ -23,18 +23,21 @@ import (
 )
 
 const (
-	// maxPiece is the most bytes of an archive between two checksums, and about the memory that a copy takes at either end.
+	// maxPiece is the most bytes of an archive between two checksums. A copy takes about as much memory
+	// at either end.
 	maxPiece = 1 << 20
 	// maxEntries is how many files and folders a checkpoint may have, maxPath how long their names may be.
 	maxEntries = 1 << 16
 	maxPath    = 1024
-	// maxHeaders bounds the bytes of an archive for each entry besides those of its file.
+	// maxHeaders bounds what an archive has for each entry besides the bytes of its file: headers and
+	// padding.
 	maxHeaders = 8 << 10
 	// copyTimeout bounds the wait for the next message of a copy, and the time that a piece takes to be sent.
 	copyTimeout = 30 * time.Second
 )
 
-// errBroken is in the chain of errors after which another connection goes on with a copy where it was.
+// errBroken is in the chain of errors of the connection alone. After them another connection goes on
+// where the copy was.
 var errBroken = errors.New("the connection broke")
 
 func broken(err error) error { return fmt.Errorf("%w: %w", errBroken, err) }
@@ -214,17 +217,20 @@ type treeReceiver struct {
 	limit int64  // of the bytes of all files
 	alive func() // called when some have come
 
-	mu     sync.Mutex // held by the connection that writes; guards all below
-	root   *os.Root
-	at     position
-	bytes  int64    // of all files so far, as announced
-	file   *os.File // of now, which is not whole yet
+	mu   sync.Mutex // held by the connection that receives; guards the rest
+	root *os.Root   // of dir; nil: nothing has come yet
+	at   position   // how much has come
+	// bytes is the size of all files so far, by their headers.
+	bytes int64
+	// now is the file of which at.Offset bytes have come, and file is open for the rest; nil: the last
+	// one that came is whole.
 	now    entry
+	file   *os.File
 	whole  bool // all has come
 	closed bool
 }
 
-// newTreeReceiver receives into an empty folder.
+// newTreeReceiver makes one that receives into an empty folder.
 func newTreeReceiver(dir string, limit int64, alive func()) *treeReceiver {
 	return &treeReceiver{dir: dir, limit: limit, alive: alive}
 }
@@ -300,10 +306,11 @@ func (in *treeReceiver) receive(c net.Conn, w *wire) error {
 	}
 }
 
-// begin makes a folder, or a file for the bytes that follow. in.mu is held.
+// begin makes the folder or the file of a header. The bytes of a file follow. in.mu is held.
 func (in *treeReceiver) begin(h *tar.Header) error {
 	slashed := strings.TrimSuffix(h.Name, "/")
-	if in.file != nil { // as a connection begins that goes on with it
+	if in.file != nil {
+		// The archive of a new connection begins with the rest of the file that is not whole.
 		if slashed != in.now.name || h.Size != in.now.bytes-in.at.Offset || h.Typeflag != tar.TypeReg || unknownRecord(h) != "" {
 			return fmt.Errorf("got %q of %d bytes, want %d more bytes of %q first", h.Name, h.Size, in.now.bytes-in.at.Offset, in.now.name)
 		}
