@@ -23,39 +23,35 @@ RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # A program under the race detector sleeps for a second before it exits; tests start hundreds. It also maps its shadow anew for each large array,
 # whose pages then fault one by one: a third of the time of tests with large arrays. With the threshold (bytes) it writes zeros.
 export GORACE ?= atexit_sleep_ms=0 clear_shadow_mmap_threshold=1000000000
-# Plain loops are left without instrumentation: of ops, of regular expressions (by which flags are read), of the numeric code whose faster paths are assembly, which has none anyway, of the tile unit's emulator, of matrices, of random
-# numbers and of pictures. They are most of the time of the tests of f32 and of convolutions under the race detector. A package here may use
-# neither sync/atomic nor generic code of sync (Map, OnceFunc): the linker may take its copy for the whole program, and the race
-# detector would report what that orders. So gorgonia, which has a sync.Map, is not here; a test of package nn looks.
-PLAIN := ./internal/compute/op ./internal/f32 ./internal/testing/amxtest math math/rand/v2 regexp regexp/syntax compress/flate image/png $(addprefix gonum.org/v1/gonum/,blas/gonum lapack/gonum mat)
 # The garbage collector is about a tenth of the compiler's time, at 100.
-test testgpu testbench testclouds testkubernetes slowtest: export GOGC ?= 400
+test testclusters testgpu testbench testclouds testkubernetes testmodules slowtest: export GOGC ?= 400
 # Nobody debugs these test programs: without tables for a debugger compilation takes a tenth less.
 NODWARF := -gcflags=all=-dwarf=false -ldflags="-s -w"
-RACEFLAGS := $(if $(RACE),$(RACE) $(NODWARF) $(foreach p,$(PLAIN),-gcflags=$(p)='-dwarf=false -race=false'))
+RACEFLAGS := $(RACE) $(NODWARF)
 # One package more at a time than there are processors: many tests wait for processes and networks.
 PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 # The SDKs of clouds take long to compile, and examples are tested without: make testclouds has S3's, make lint and make slowtest have all.
 TAGS := -tags nobuckets
-# Tests of launch that start Slurm, mpirun or containers, or whose agents and hosts come and go: all that is in files that name their harnesses.
-CLUSTERTESTS = $(shell grep -lE 'slurmtest|mpitest|podmantest|onEachSite|sshtest[.]Cluster' launch/*_test.go)
-# Programs that tests start: see internal/testing/testbuild.
-PROGRAMS := ./launch ./examples/cifar10 ./examples/tune-cifar10 ./examples/tune-distributed
 # Tests of their own targets: what runs on an NVIDIA GPU, on stand-ins of its libraries that g++ builds, the measuring programs, Chromium, and stand-ins of clouds.
 GPU := ./internal/cuda/... ./internal/compute/cuda ./bench/gpucheck
 APART := (bench|internal/cuda|internal/compute/cuda|internal/tools/browser|checkpoint/bucket)
-# make test has these without the race detector. Suggesters are asked one at a time, and searches take long under it. Tests of launch start hundreds of
-# processes, which take half as long without it: make testrace.
-WITHOUTRACE := ./launch ./tune/suggest
+# make test has these without the race detector. Numerics without goroutines are plain loops, which take four to nine times as long under it, and so do suggesters,
+# which are asked one at a time. Tests of launch start hundreds of processes, which take twice as long: make testclusters.
+WITHOUTRACE := ./internal/f32 ./internal/compute/cpu/conv ./internal/compute/cpu/linear ./tune/suggest ./launch
+# The packages of a pattern that make test has with the race detector.
+MODULE := github.com/paragon-train/paragon
+raced = $$($(GO) list $(1) | grep -vE '^$(MODULE)/$(APART)(/|$$)' | grep -vxF $(foreach p,$(WITHOUTRACE),-e $(MODULE)/$(p:./%=%)))
 # What programs of users are written against, which builds for Windows, too; of tune also what a search over functions needs.
 LIBRARIES := ./kvstore ./nn ./worker ./optim ./data ./sampler ./checkpoint ./metrics ./adapt ./server ./schedulernode ./tune ./tune/suggest ./tune/schedule ./tune/show
 # Systems for which make testportable builds, as GOOS/GOARCH.
-LIBRARYSYSTEMS := windows/amd64 windows/arm64 freebsd/amd64
-PROGRAMSYSTEMS := darwin/amd64 darwin/arm64
+LIBRARYSYSTEMS := windows/amd64 freebsd/arm64
+PROGRAMSYSTEMS := darwin/arm64
+# The packages of all modules, as patterns of folders.
+FOLDERS := $(foreach m,. ./bench ./checkpoint/bucket ./examples ./internal/tools ./launch,$(m)/...)
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
-.PHONY: all help build test testall testplain testrace testpaths testgpu testbench testclouds testkubernetes testclusters testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate performance docs tidy demo deps clean
+.PHONY: all help build test testraced testplain testclusters testpaths testgpu testbench testclouds testkubernetes testmodules testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate performance docs tidy demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -75,23 +71,20 @@ test: ## run the tests, most of them with the race detector (under ten minutes o
 	@[ -n "$(RACE)" ] || echo "there is no C compiler: tests run without the race detector (install gcc)"
 	@missing="$(strip $(MISSING))"; [ -z "$$missing" ] || echo "tests are skipped that need the packages $$missing"
 	@[ -d "$${PARAGON_TEST_DATA:-../shared/data}" ] || echo "there are no data sets in $${PARAGON_TEST_DATA:-../shared/data} (PARAGON_TEST_DATA): tests on real images are skipped"
-	@$(MAKE) --no-print-directory -j2 testall testplain
+	@$(MAKE) --no-print-directory -j2 testraced testplain
 
 # go vet is a part of make lint. go test would run it over all packages of other modules, too.
 # What waits longest begins first: other packages are compiled meanwhile.
-testall:
-	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./tune ./worker ./kvstore $$($(GO) list work | grep -vE '^[^/]+/[^/]+/[^/]+/$(APART)(/|$$)' | grep -vxF "$$($(GO) list $(WITHOUTRACE))")
+testraced:
+	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./tune ./worker ./kvstore $(call raced,work)
 
-# What programs that tests start are made of is compiled first, beside the tests' own packages: several tests would begin to compile the same at once.
 # Real data sets are unpacked here: under the race detector that takes ten times as long.
 testplain:
-	@CGO_ENABLED=0 $(GO) build $(NODWARF) -tags nobuckets $$(CGO_ENABLED=0 $(GO) list -deps -tags nobuckets \
-		-f '{{if and (not .Standard) (ne .Name "main")}}{{.ImportPath}}{{end}}' $(PROGRAMS))
 	CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 10m $(WITHOUTRACE)
 	CGO_ENABLED=0 $(GO) test $(NODWARF) -count=1 -vet=off -timeout 5m -run LoadsFromIts ./data
 
-testrace: ## run the tests of launch with the race detector, which make test leaves out there
-	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off -timeout 15m ./launch
+testclusters: ## run the tests of launch with the race detector and on clusters of this machine: Slurm, Open MPI and podman, where they are installed
+	PARAGON_TEST_CLUSTERS=1 $(GO) test $(RACEFLAGS) $(TAGS) -vet=off -timeout 15m ./launch ./internal/testing/slurmtest
 
 # Tests of the kernels themselves go through all paths anyway. The cache of go test does not see the variable, which is read before tests begin: -count=1.
 testpaths: ## test whole models on the numeric code's portable and AVX2 paths
@@ -114,14 +107,9 @@ testclouds: ## test checkpoints in a stand-in of S3, whose SDK make test does wi
 testkubernetes: ## test the manifests of launch k8s by Kubernetes' own schemas, validation and Job controller
 	cd launch/internal/kubernetes/schematest && CGO_ENABLED=0 $(GO) test $(NODWARF) -vet=off -parallel 4 -timeout 10m ./...
 
-testclusters: ## test start methods on clusters of this machine: Slurm, Open MPI and podman, where they are installed, and agents
-	PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 10m -run "^($$(awk -F '[ (]' '/^func Test/ { print $$2 }' $(CLUSTERTESTS) | grep -v TestMain | paste -sd '|'))$$" ./launch
-	PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 5m ./internal/testing/slurmtest
-	PARAGON_TEST_CLUSTERS=1 PARAGON_TEST_DOCS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 5m -run TestPages/docs/tutorials/07 ./docs
-
 # The cache of go test does not see the programs that these tests build: -count=1.
 testdocs: ## run the commands of README and of the pages in docs, and compare docs/reference with the programs
-	PARAGON_TEST_DOCS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -count=1 -vet=off -timeout 20m ./docs ./internal/tools/docgen
+	PARAGON_TEST_DOCS=1 PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -count=1 -vet=off -timeout 20m ./docs ./internal/tools/docgen
 
 # The second CPU has no instructions for bfloat16.
 testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is installed
@@ -129,6 +117,11 @@ testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is inst
 		CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec qemu-aarch64-static -count=1 -short -vet=off -timeout 10m $(NUMERIC) && \
 		CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec 'qemu-aarch64-static -cpu cortex-a72' -count=1 -short -vet=off -timeout 10m ./internal/f32; \
 	else echo "qemu-aarch64-static is not installed; arm64 is vetted only (make lint)"; fi
+
+# Go has the results of the root module's tests from make test. Without the workspace they run again only where other requirements give another program.
+testmodules: ## test that each module is whole without the others, and that a release of this source can be installed and linked
+	GOWORK=off $(GO) test $(RACEFLAGS) $(TAGS) -vet=off -timeout 15m $(call raced,./...)
+	PARAGON_TEST_MODULES=1 $(GO) test -count=1 -vet=off -timeout 20m ./internal/tools/modules
 
 # Nothing of this runs here: it shows that the code compiles. The programs of macOS are built without the SDKs of clouds, which are the same for all systems.
 testportable: ## build the libraries for Windows and FreeBSD, and all programs for macOS
@@ -156,13 +149,16 @@ faults: ## the table of what faults do to a job (Linux, root, iproute2; FAULTS_A
 	$(BUILD) -overlay $(BIN)/walljump/overlay.json -tags walljump -o $(BIN)/ ./bench/faults
 	$(BIN)/faults $(FAULTS_ARGS)
 
-lint: ## gofmt, go vet (for arm64 and, of the libraries, Windows and macOS, too), and golangci-lint where it is installed
+# golangci-lint runs go vet, too. What only other systems compile is vetted for them.
+lint: $(BIN)/golangci-lint ## gofmt, golangci-lint with go vet, and go vet for arm64, Windows and macOS of what differs there
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not formatted by gofmt:"; echo "$$out"; exit 1; fi
-	$(GO) vet work
-	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet work
+	$(BIN)/golangci-lint run --timeout 20m $(FOLDERS)
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet $(NUMERIC)
 	@set -e; for os in windows darwin; do echo "GOOS=$$os $(GO) vet, the libraries"; \
 		GOOS=$$os CGO_ENABLED=0 $(GO) vet $$(GOOS=$$os CGO_ENABLED=0 $(GO) list -deps -f '{{if .Module}}{{if .Module.Main}}{{.ImportPath}}{{end}}{{end}}' $(LIBRARIES)); done
-	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; else echo "golangci-lint is not installed; skipped"; fi
+
+$(BIN)/golangci-lint: internal/tools/golangci/go.mod
+	cd internal/tools/golangci && GOWORK=off CGO_ENABLED=0 $(GO) build -trimpath -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 fuzz: ## fuzz every decoder for FUZZTIME each
 	@set -e; for pkg in $$($(GO) list work); do \

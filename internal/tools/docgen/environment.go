@@ -146,6 +146,7 @@ var variables = map[string][]environmentVariable{
 		{"PARAGON_TEST_DATA", "folder with real data sets", "tests of `data`, the examples, `bench`", "such tests are skipped"},
 		{"PARAGON_TEST_REQUIRE", "all: a test that lacks something fails", "tests", "it is skipped"},
 		{"PARAGON_TEST_SLOW", "1: also tests that take long (`make slowtest`)", "tests", "they are skipped"},
+		{"PARAGON_TEST_MODULES", "1: also tests that build every module from a release (`make testmodules`)", "tests of modules", "they are skipped"},
 		{"PARAGON_TEST_CLUSTERS", "1: also tests that start clusters (`make testclusters`)", "tests of `launch`", "they are skipped"},
 		{"PARAGON_TEST_DOCS", "1: also the commands of the documentation (`make testdocs`)", "tests of docs", "they are skipped"},
 		{"PARAGON_TEST_SCREENSHOTS", "folder for pictures of pages", "tests in Chromium", "no pictures"},
