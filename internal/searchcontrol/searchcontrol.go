@@ -67,7 +67,7 @@ const (
 	maxAnswer  = 4 << 20
 	maxPlace   = 64 << 10
 
-	maxStrangers = 64 // connections
+	maxUnauthenticated = 64 // connections
 
 	readTimeout = 5 * time.Second // of a request that is on its way
 	askTimeout  = 2 * time.Minute // of an answer: adding a host takes a while
@@ -88,8 +88,8 @@ type Server struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	all    sync.WaitGroup
-	// strangers are the connections whose token has not come yet: every user of this machine can connect.
-	strangers unauthenticated.Conns
+	// unauthenticated are the connections whose token has not come yet: every user of this machine can connect.
+	unauthenticated unauthenticated.Conns
 }
 
 // Serve answers requests about the search in the folder until Close. answer is called from several goroutines; its ctx ends with Close.
@@ -98,7 +98,7 @@ func Serve(folder string, answer func(context.Context, Request) (string, error))
 	if err != nil {
 		return nil, fmt.Errorf("searchcontrol: %w", err)
 	}
-	s := &Server{file: filepath.Join(folder, FileName), token: rand.Text(), answer: answer, ln: ln, strangers: unauthenticated.Conns{Most: maxStrangers}}
+	s := &Server{file: filepath.Join(folder, FileName), token: rand.Text(), answer: answer, ln: ln, unauthenticated: unauthenticated.Conns{Most: maxUnauthenticated}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.write(); err != nil {
 		return nil, errors.Join(fmt.Errorf("searchcontrol: %w", err), ln.Close())
@@ -150,7 +150,7 @@ func (s *Server) accept() {
 			}
 			continue
 		}
-		if out := s.strangers.Enter(c); out != nil {
+		if out := s.unauthenticated.Enter(c); out != nil {
 			if out.Close(); out == c {
 				continue
 			}
@@ -162,7 +162,7 @@ func (s *Server) accept() {
 // serve answers the request of a connection.
 func (s *Server) serve(c net.Conn) {
 	defer c.Close()
-	defer s.strangers.Leave(c)
+	defer s.unauthenticated.Leave(c)
 	defer context.AfterFunc(s.ctx, func() { c.Close() })()
 	_ = c.SetDeadline(time.Now().Add(readTimeout))
 	var m message
@@ -176,7 +176,7 @@ func (s *Server) serve(c net.Conn) {
 	if err != nil || subtle.ConstantTimeCompare([]byte(m.Token), []byte(s.token)) != 1 {
 		return
 	}
-	s.strangers.Leave(c)
+	s.unauthenticated.Leave(c)
 	ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
 	defer cancel()
 	var a answer

@@ -15,11 +15,10 @@ func pipeSession(t *testing.T) (x *Session, worker func(rank int) (net.Conn, *Cl
 
 // pipesOf is the same for any task.
 func pipesOf(t *testing.T, task Task) (x *Session, worker func(rank int) (net.Conn, *Client)) {
-	s := &Server{sessions: make(map[string]*Session), conns: make(map[net.Conn]bool), strange: make(chan struct{}, maxStrangers)}
+	s := &Server{sessions: make(map[string]*Session), conns: make(map[net.Conn]bool)}
 	x = s.Open(task, nil, newBackend(t, 100))
 	return x, func(rank int) (net.Conn, *Client) {
 		here, there := net.Pipe()
-		s.strange <- struct{}{}
 		s.serving.Go(func() {
 			s.serve(here)
 			here.Close()

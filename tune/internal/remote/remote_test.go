@@ -275,7 +275,7 @@ func TestStrangersDoNotHoldTheSearchUp(t *testing.T) {
 	defer x.Close()
 	first := dial(t, x, 0)
 	address := strings.TrimPrefix(s.address, "tcp:")
-	for i := range maxStrangers + 20 {
+	for i := range maxUnauthenticated + 20 {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
@@ -295,6 +295,21 @@ func TestStrangersDoNotHoldTheSearchUp(t *testing.T) {
 	if a, err := first.Report(t.Context(), 1, nil); err != nil || a.Action != "continue" {
 		t.Errorf("a report among strangers: %+v, %v", a, err)
 	}
+}
+
+// Whoever holds all connections that the search has for processes that it does not know keeps no process of a trial out.
+func TestAProcessRegistersBesideSilentConnections(t *testing.T) {
+	s := newServer(t, "127.0.0.1")
+	x := s.Open(task, nil, newBackend(t, 100))
+	defer x.Close()
+	for range maxUnauthenticated {
+		c, err := net.Dial("tcp", strings.TrimPrefix(s.address, "tcp:"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	dial(t, x, 0)
 }
 
 func TestMessagesOfTheWrongShapeAreErrors(t *testing.T) {

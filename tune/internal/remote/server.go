@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/scratch"
+	"github.com/paragon-train/paragon/internal/unauthenticated"
 )
 
 const (
 	// helloTimeout bounds the time from a connection to its hello.
 	helloTimeout = 10 * time.Second
-	// maxStrangers bounds the connections that have not sent a valid hello.
-	maxStrangers = 64
+	// maxUnauthenticated bounds the connections that have not sent a valid hello. A job's processes on one host, which come together, are fewer than half of it.
+	maxUnauthenticated = 256
 	// sendTimeout is how long a process may take to read an answer.
 	sendTimeout = 30 * time.Second
 )
@@ -40,8 +41,9 @@ type Server struct {
 	address  string
 	dir      *scratch.Folder // of the socket; nil for TCP
 	serving  sync.WaitGroup
-	strange  chan struct{} // holds one for each connection without a valid hello
-	limit    int64         // of the bytes of a checkpoint that is copied
+	limit    int64 // of the bytes of a checkpoint that is copied
+	// unauthenticated are the connections that have not sent a valid hello.
+	unauthenticated unauthenticated.Conns
 
 	mu       sync.Mutex // guards all below
 	sessions map[string]*Session
@@ -52,7 +54,7 @@ type Server struct {
 // Listen accepts processes of this machine at a Unix socket of this user or, if host is not empty, processes of other machines at a
 // free TCP port of that address. limit bounds the bytes of a checkpoint that is copied from another machine.
 func Listen(host string, limit int64) (*Server, error) {
-	s := &Server{limit: limit, sessions: make(map[string]*Session), conns: make(map[net.Conn]bool), strange: make(chan struct{}, maxStrangers)}
+	s := &Server{limit: limit, sessions: make(map[string]*Session), conns: make(map[net.Conn]bool), unauthenticated: unauthenticated.Conns{Most: maxUnauthenticated}}
 	var err error
 	if host == "" {
 		// The path of a socket is short: a folder of the study may be too deep.
@@ -106,11 +108,10 @@ func (s *Server) accept() {
 			time.Sleep(10 * time.Millisecond) // out of files, say: others may close theirs
 			continue
 		}
-		select {
-		case s.strange <- struct{}{}:
-		default:
-			c.Close() // too many of them
-			continue
+		if out := s.unauthenticated.Enter(c); out != nil {
+			if out.Close(); out == c {
+				continue
+			}
 		}
 		s.mu.Lock()
 		if s.closed {
@@ -133,12 +134,7 @@ func (s *Server) accept() {
 // serve serves one process.
 func (s *Server) serve(c net.Conn) {
 	w := newWire(c)
-	known := false
-	defer func() {
-		if !known {
-			<-s.strange
-		}
-	}()
+	defer s.unauthenticated.Leave(c)
 	_ = c.SetDeadline(time.Now().Add(helloTimeout))
 	m, err := w.receive()
 	if long, ok := tooLong(err); ok && long.Line() {
@@ -152,8 +148,7 @@ func (s *Server) serve(c net.Conn) {
 		_ = w.send(refuse(err))
 		return
 	}
-	<-s.strange
-	known = true
+	s.unauthenticated.Leave(c)
 	_ = c.SetDeadline(time.Time{})
 	switch {
 	case m.Hello.Host != "":
