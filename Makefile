@@ -44,7 +44,7 @@ raced = $$($(GO) list $(1) | grep -vE '^$(MODULE)/$(APART)(/|$$)' | grep -vxF $(
 # What programs of users are written against, which builds for Windows, too; of tune also what a search over functions needs.
 LIBRARIES := ./kvstore ./nn ./worker ./optim ./data ./sampler ./checkpoint ./metrics ./adapt ./server ./schedulernode ./tune ./tune/suggest ./tune/schedule ./tune/show
 # Systems for which make testportable builds, as GOOS/GOARCH.
-LIBRARYSYSTEMS := windows/amd64 freebsd/arm64
+LIBRARYSYSTEMS := windows/amd64 freebsd/amd64
 PROGRAMSYSTEMS := darwin/arm64
 # The packages of all modules, as patterns of folders.
 FOLDERS := $(foreach m,. ./bench ./checkpoint/bucket ./examples ./internal/tools ./launch,$(m)/...)
