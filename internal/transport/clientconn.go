@@ -41,8 +41,8 @@ func (k *call) end() {
 type clientConn struct {
 	addr string
 	nc   net.Conn
-	by   lender  // nc, if it is one
-	keys wearing // nc, if it is one
+	by   lender      // nc, if it is one
+	keys limitedKeys // nc, if it has some
 	w    *frameWriter
 	dead chan struct{} // closed by kill
 
@@ -57,21 +57,22 @@ type clientConn struct {
 func newClientConn(addr string, nc net.Conn, count traffic) *clientConn {
 	cc := &clientConn{addr: addr, nc: nc, dead: make(chan struct{}), pending: make(map[uint32]*call)}
 	cc.by, _ = nc.(lender)
-	cc.keys, _ = nc.(wearing)
+	cc.keys, _ = nc.(limitedKeys)
 	cc.w = newFrameWriter(nc, cc.dead, false, count)
 	return cc
 }
 
-// A wearing connection has keys that may seal so much and no more.
-type wearing interface{ spent() bool }
+// limitedKeys are those of a connection. They may seal so much and no more; spent reports that they
+// have.
+type limitedKeys interface{ spent() bool }
 
 // usable reports whether new calls may use the connection. One whose keys are spent is retired: it is closed when its last call has ended.
 func (cc *clientConn) usable() bool {
-	worn := cc.keys != nil && cc.keys.spent()
+	spent := cc.keys != nil && cc.keys.spent()
 	cc.mu.Lock()
-	cc.retired = cc.retired || worn
+	cc.retired = cc.retired || spent
 	usable := cc.err == nil && !cc.retired
-	empty := worn && len(cc.pending) == 0
+	empty := spent && len(cc.pending) == 0
 	cc.mu.Unlock()
 	if empty {
 		cc.kill(errors.New("its keys are spent"))

@@ -19,7 +19,8 @@ const (
 	// sealedBytes is how much plaintext is sealed before it is written: one call of the system writes 16 records of TLS, which are still in a
 	// core's cache.
 	sealedBytes = 256 << 10
-	// heldBytes is the most that waits sealed. More than sealedBytes can only be answers to a peer that asks for new keys again and again.
+	// heldBytes is the most that waits sealed. What is beyond sealedBytes are answers to a peer that asks
+	// for new keys again and again.
 	heldBytes = 1 << 20
 	// recordBytes is the plaintext of a full record of TLS.
 	recordBytes = 16 << 10
@@ -34,9 +35,10 @@ type Identity = identity.Identity
 
 // A secureConn is a connection under TLS 1.3.
 //
-// For package tls a write that ran into its deadline is the end of the connection; here deadlines are how a writer looks up from a peer that does not read.
-// So tls writes into memory, which takes all at once (heldConn), and what it has sealed goes from there to the connection, each time from where the last
-// write stopped.
+// After a write that ran into its deadline package tls takes the connection for broken. Here a deadline
+// only lets a writer see whether it is still to go on, where a peer reads slowly. So tls writes into
+// memory, which never waits (heldConn), and what it has sealed goes from there to the connection, each
+// time from where the last write stopped.
 type secureConn struct {
 	*tls.Conn
 	under *heldConn
@@ -148,11 +150,12 @@ var errRecord = errors.New("a record is not valid: something on the way changed,
 
 func (c *secureConn) transport() int { return telemetry.TLS } // for trafficOf
 
-// spent reports whether the connection's keys have done their work: no new calls belong on it.
+// spent reports whether the connection's keys have sealed as many records as they may: new calls take
+// another connection.
 func (c *secureConn) spent() bool { return max(c.out.Load(), c.in.Load()) >= recordsOfKeys }
 
-// Close closes the connection. It sends nothing before that, as package tls would, waiting for a peer that does not read; frames have lengths, so none can be cut
-// off unnoticed.
+// Close closes the connection at once. Package tls would first send an alert, for which it would wait
+// where the peer does not read. Frames have lengths, so none can be cut off unnoticed without it.
 func (c *secureConn) Close() error { return c.under.Conn.Close() }
 
 // Read implements net.Conn.

@@ -20,13 +20,14 @@ import (
 const (
 	// helloTimeout bounds the time from a connection to its hello.
 	helloTimeout = 10 * time.Second
-	// maxUnauthenticated bounds the connections that have not sent a valid hello. A job's processes on one host, which come together, are fewer than half of it.
+	// maxUnauthenticated bounds the connections that have not sent a valid hello. Half of them may come
+	// from one host, whose processes of a trial start together.
 	maxUnauthenticated = 256
 	// sendTimeout is how long a process may take to read an answer.
 	sendTimeout = 30 * time.Second
 )
 
-// A Backend handles the requests of one attempt. Only rank 0's connection calls its first two methods.
+// A Backend handles the requests of one attempt. Decide and Checkpoint are called for rank 0 alone.
 type Backend interface {
 	Decide(step int, metrics map[string]float64) (Answer, error)
 	// Checkpoint calls write with a folder to fill, unless the step was saved before.
@@ -195,21 +196,35 @@ type Session struct {
 	slots   Slots // of an elastic trial
 	backend Backend
 
-	mu      sync.Mutex // guards all below
-	changed *sync.Cond
-	latest  int            // newest step that rank 0 has reported, -1 before
-	answers map[int]Answer // to the newest steps of rank 0
-	left    map[int]Done   // of ranks that have ended
-	joined  map[int]bool   // ranks that have connected
-	present map[int]bool   // and have not left
-	conns   map[net.Conn]bool
-	saving  map[int]*saving    // the checkpoint that is being saved, by the ranks that copy files of it
-	parts   map[int]*part      // of that checkpoint, by the ranks that are to copy them
-	copies  map[hello]net.Conn // by rank and kind
-	through map[int]bool       // ranks that are not waited for any more: they have said how they ended, or that was too long ago
-	folders map[int]string     // of a command's state, by the first rank on the host, which has made it
-	silent  []*time.Timer      // each sets through, for a rank whose connection has closed before it said how it ended
+	mu      sync.Mutex // guards the rest
+	changed *sync.Cond // the rest has changed, or the session is over
 	over    bool
+	conns   map[net.Conn]bool
+
+	// joined are the ranks that have ever connected, present those that are connected now, and left says
+	// how those ended that no longer are.
+	joined  map[int]bool
+	present map[int]bool
+	left    map[int]Done
+	// through are the ranks that nobody waits for any more: they have said how they ended, or their
+	// connection closed too long ago. A timer of silent puts a rank there whose connection closed before it
+	// said how it ended.
+	through map[int]bool
+	silent  []*time.Timer
+
+	// latest is the newest step that rank 0 has reported, -1 before the first, and answers has what it was
+	// answered to the newest of them, by step.
+	latest  int
+	answers map[int]Answer
+
+	// saving has what is being received of the checkpoint that is being saved, by the ranks that copy files
+	// of it. parts are what those on other hosts than rank 0's are to copy, by rank.
+	saving map[int]*saving
+	parts  map[int]*part
+	// copies are the connections for files, by the hello that they began with.
+	copies map[hello]net.Conn
+	// folders are those in which a command keeps its state, by the first rank on each host, which made it.
+	folders map[int]string
 }
 
 // A saving is a checkpoint that a rank saves.
@@ -219,11 +234,11 @@ type saving struct {
 	*treeReceiver
 }
 
-// keptAnswers bounds how many steps another rank may lag behind rank 0.
+// keptAnswers is how many answers are kept: so many steps may another rank lag behind rank 0.
 const keptAnswers = 4096
 
-// silentEndTimeout bounds how long other ranks wait for the end of the session when the connection of a rank that they wait for has closed before it said how it ended:
-// how its process ended says what went wrong, and no other process is to end before.
+// silentEndTimeout bounds how long other ranks wait for one whose connection has closed before it said
+// how it ended. Until then the end of its process, which says what went wrong, is to be the first one.
 const silentEndTimeout = 30 * time.Second
 
 // Open begins a session for an attempt. own, unless it is nil, returns the processors and GPUs of a rank.
@@ -415,7 +430,8 @@ func (x *Session) awaitOthers(leader int) message {
 	return refuseText("the trial has ended")
 }
 
-// isThrough ends the waits for a rank: for reports of rank 0, and for the folder of the first rank on a host.
+// isThrough ends the waits for a rank: for a report of rank 0, and for the folder that the first rank on
+// a host makes.
 func (x *Session) isThrough(rank int) {
 	x.mu.Lock()
 	x.through[rank] = true
@@ -471,7 +487,8 @@ func (x *Session) decide(r report) message {
 	return message{Answer: &a}
 }
 
-// first is the lowest of the ranks that are there. Of workers that come and go it is rank 0, since later ones have higher numbers. x.mu is held.
+// first is the lowest rank that is connected. Where workers come and go it stands for rank 0: those that
+// came later have higher numbers. x.mu is held.
 func (x *Session) first() int {
 	first := -1
 	for rank := range x.present {
@@ -489,7 +506,8 @@ func (x *Session) leads(rank int) bool {
 	return x.first() == rank
 }
 
-// hold gives a worker of an elastic trial a slot until its connection closes, which it does when all of its processes have ended.
+// hold gives a worker of an elastic trial a slot. It has the slot until its connection closes, which is
+// when all of its processes have ended.
 func (x *Session) hold(c net.Conn, w *wire, h hello) {
 	if x.slots == nil {
 		_ = w.send(refuseText(fmt.Sprintf("trial %d is not elastic: its workers have no slots", x.task.Trial)))
