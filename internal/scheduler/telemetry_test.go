@@ -306,7 +306,8 @@ func fullRecord(id uint64, second, gpus int) (list []telemetry.Sample) {
 	return list
 }
 
-// The answers about a large job fit, or say how many nodes were left out.
+// The answers about a large job fit, or say how many nodes were left out. Within the scheduler's process nothing is left out, and nothing that is handed over
+// changes later.
 func TestTelemetryOfALargeJobFits(t *testing.T) {
 	const workers = 1024
 	j := fullJob(t, workers, 8, 2)
@@ -325,6 +326,14 @@ func TestTelemetryOfALargeJobFits(t *testing.T) {
 	series, err := query[control.Series](j, control.Request{Op: control.OpSeries})
 	if err != nil || len(series.Nodes)+series.LeftOut != workers+4 || series.LeftOut == 0 {
 		t.Errorf("series: got %d nodes and %d left out, %v", len(series.Nodes), series.LeftOut, err)
+	}
+	within := j.core.Telemetry()
+	if len(within.Nodes) != workers+4 || within.LeftOut != 0 {
+		t.Errorf("within the process: got %d nodes and %d left out, want all %d", len(within.Nodes), within.LeftOut, workers+4)
+	}
+	j.ask(&wire.Leave{Node: 9, OK: true})
+	if within.Changes[control.ChangeLeft] != 0 || j.core.Telemetry().Changes[control.ChangeLeft] != 1 {
+		t.Errorf("after a worker left: got changes %v, then %v", within.Changes, j.core.Telemetry().Changes)
 	}
 }
 
@@ -356,18 +365,4 @@ func BenchmarkTelemetry(b *testing.B) {
 			j.ask(&wire.Heartbeat{Node: 6, Record: record})
 		}
 	})
-}
-
-// Within the scheduler's process nothing is left out, and nothing that is handed over changes later.
-func TestTelemetryWithinTheProcessHasAllNodes(t *testing.T) {
-	const workers = 1024
-	j := fullJob(t, workers, 8, 1)
-	got := j.core.Telemetry()
-	if len(got.Nodes) != workers+4 || got.LeftOut != 0 {
-		t.Errorf("got %d nodes and %d left out, want all %d", len(got.Nodes), got.LeftOut, workers+4)
-	}
-	j.ask(&wire.Leave{Node: 9, OK: true})
-	if got.Changes[control.ChangeLeft] != 0 || j.core.Telemetry().Changes[control.ChangeLeft] != 1 {
-		t.Errorf("after a worker left: got changes %v, then %v", got.Changes, j.core.Telemetry().Changes)
-	}
 }
