@@ -191,6 +191,9 @@ func TestTraceTakesNoMoreThanItCanKeep(t *testing.T) {
 	if code := j.send(3, chunks, false, "x"); code != wire.CodeFull {
 		t.Errorf("got code %v, want %v", code, wire.CodeFull)
 	}
+	if got := j.parts(0).Nodes[2].Missing; !strings.Contains(got, "was full (64 MB)") {
+		t.Errorf("the node whose chunk did not fit misses spans since %q, want the buffer's size", got)
+	}
 	if code := j.send(4, 7, false, "x"); code != wire.CodeMalformed {
 		t.Errorf("chunk 7 in place of 0: got code %v, want %v", code, wire.CodeMalformed)
 	}
@@ -204,6 +207,20 @@ func TestTraceTakesNoMoreThanItCanKeep(t *testing.T) {
 			t.Fatalf("behind chunk %d of %d there is none", after, p.Last)
 		}
 		after = parts[len(parts)-1].Number
+	}
+}
+
+// A clock that is known exactly is one; a bound below zero is none.
+func TestBoundsOfClocksAreChecked(t *testing.T) {
+	j := newTracedJob(t)
+	j.begin(control.Request{Steps: 20})
+	chunk := &wire.TraceChunk{ID: j.trace.Trace, Node: 3, Data: []byte("a")}
+	if got, ok := j.ask(chunk).(*wire.Ack); !ok {
+		t.Errorf("a bound of 0 ns: got %+v, want it taken", got)
+	}
+	chunk.Seq, chunk.ClockBound = 1, -1
+	if got, ok := j.ask(chunk).(*wire.Nack); !ok || got.Code != wire.CodeMalformed {
+		t.Errorf("a bound of -1 ns: got %+v, want it refused", got)
 	}
 }
 

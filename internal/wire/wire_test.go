@@ -108,6 +108,17 @@ func TestEveryMessageAndCodeHasAName(t *testing.T) {
 	}
 }
 
+// What peers of other versions send as forms, rules and so on is never given another meaning.
+func TestNumbersInFieldsStay(t *testing.T) {
+	for i, numbers := range [][]uint8{{FormDense, FormRows, FormOpen}, {RuleOptimizer, RuleAverage}} {
+		for k, n := range numbers {
+			if int(n) != k+1 {
+				t.Errorf("list %d: number %d is %d, want %d", i, k, n, k+1)
+			}
+		}
+	}
+}
+
 func TestACutOrPaddedHeadIsAnError(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, k := range allKinds() {

@@ -320,6 +320,7 @@ func misuse(w *Worker) {
 	w.is("pull of a key of rows", kv.Pull(ctx, rows, small), kvstore.ErrUnsupported)
 	w.is("push of a key of rows", kv.Push(ctx, rows, small), kvstore.ErrUnsupported)
 	w.is("a row beyond", kv.PullRows(ctx, rows, []int64{2}, small[:1]), kvstore.ErrSize)
+	w.says("a row beyond", kv.PullRows(ctx, rows, []int64{2}, small[:1]), "rows[0]: got row 2, want 0 to 1")
 	w.is("a row before", kv.PushRows(ctx, rows, []int64{-1}, small[:1]), kvstore.ErrSize)
 	w.is("too few values for the rows", kv.PushRows(ctx, rows, []int64{0, 1}, small[:1]), kvstore.ErrSize)
 	w.is("init of no rows", kv.InitRows(ctx, w.key("none"), 0, 1, nil), kvstore.ErrSize)
