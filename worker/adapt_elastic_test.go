@@ -108,7 +108,7 @@ func (j *elasticJob) wantAdapted() {
 
 // Whatever happens to the workers and to the batch, each example of a pass is used once, and all workers agree on the progress.
 func TestAdaptingJobsUseExamplesOnceWhateverHappens(t *testing.T) {
-	eachSeed(t, 5, 10, randomAdaptingJob)
+	eachSeed(t, 3, 10, randomAdaptingJob)
 }
 
 func randomAdaptingJob(t *testing.T, seed uint64) {
@@ -146,8 +146,11 @@ func randomAdaptingJob(t *testing.T, seed uint64) {
 // An adapting job that was stopped in the middle of a pass goes on with another number of workers, and again with another: each example of a pass is
 // used once, and there is each epoch once.
 func TestAnotherNumberOfWorkersAdapts(t *testing.T) {
-	for _, how := range []string{"still", "joining", "losing"} {
+	for i, how := range []string{"still", "joining", "losing"} {
 		for _, decided := range []bool{false, true} {
+			if !slow() && decided != (i != 1) {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s decided %t", how, decided), func(t *testing.T) {
 				dir := t.TempDir()
 				var used []worker.Used

@@ -182,7 +182,11 @@ func resumeTheVerySame(t *testing.T, rig rigConfig, decided func(r *fitRig)) {
 	for _, e := range epochs {
 		steps += len(e.Losses)
 	}
-	for after := 1; after < steps; after += 3 {
+	every := 3
+	if !slow() {
+		every = 5
+	}
+	for after := 1; after < steps; after += every {
 		if after == 16 && rig.optimizer.Name == "" { // a difference of two steps with a stop between them is not measured, and one worker has no other norms with Adam
 			continue
 		}

@@ -421,7 +421,7 @@ func TestWorkersComeAndGoWithinAnEpoch(t *testing.T) {
 // A random job: workers join, are lost, loudly or silently, are removed, and are told to leave, at random steps of random workers, rank 0 included. Each
 // example of each epoch is used exactly once by acknowledged steps, all agree on which, and nobody waits for ever.
 func TestExamplesAreUsedOnceWhateverHappens(t *testing.T) {
-	eachSeed(t, 6, 12, randomJob)
+	eachSeed(t, 4, 12, randomJob)
 }
 
 // eachSeed makes a random job of each seed on fake time: quick ones of them, or all with PARAGON_TEST_SLOW. Others are those of PARAGON_TEST_SEEDS, or

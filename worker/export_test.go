@@ -53,7 +53,7 @@ func exported(t *testing.T, path string) (list string, values map[string][]float
 
 // Whoever updates the parameters, the export of a checkpoint is the model as it was then, and its import a program with the same values.
 func TestExportIsTheModel(t *testing.T) {
-	for name, cfg := range map[string]rigConfig{"servers": {}, "workers": {onWorker: true}, "local steps": {local: 3}, "two devices": {devices: 2}} {
+	for name, cfg := range map[string]rigConfig{"workers": {onWorker: true}, "local steps": {local: 3}, "two devices": {devices: 2}} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			r := newRig(t, cfg)

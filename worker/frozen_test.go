@@ -33,7 +33,11 @@ func TestWhatIsFrozenKeepsItsBits(t *testing.T) {
 		"two devices":           {devices: 2},
 		"compressed":            {compression: kvstore.Compression{Type: "2bit", Threshold: 0.5}},
 	}
-	for _, name := range []string{"sgd", "nag", "adam", "adamw", "adagrad", "rmsprop", "lars", "lamb"} {
+	names := []string{"sgd", "nag", "adam", "adamw", "adagrad", "rmsprop", "lars", "lamb"}
+	if !slow() { // by momentum, by squares, decoupled, and by norms of layers
+		names = []string{"nag", "adamw", "lamb"}
+	}
+	for _, name := range names {
 		cases[name] = rigConfig{optimizer: optim.Config{Name: name, LearningRate: 0.01, WeightDecay: 0.1}}
 	}
 	cases["ftrl"] = rigConfig{optimizer: optim.Config{Name: "ftrl", LearningRate: 0.1, L1: 0.001}}
@@ -44,7 +48,7 @@ func TestWhatIsFrozenKeepsItsBits(t *testing.T) {
 			first, head := frozenValues(fresh.programs[0]), fresh.params()
 			dir := t.TempDir()
 			rigs, _, errs := fitJob(t, "dist_sync", 3, cfg, func(_ int, c *worker.FitConfig) {
-				c.Checkpoint, c.Epochs = worker.CheckpointConfig{Dir: dir}, 4
+				c.Checkpoint, c.Epochs = worker.CheckpointConfig{Dir: dir}, 2
 			})
 			if err := errors.Join(errs...); err != nil {
 				t.Fatal(err)

@@ -107,7 +107,10 @@ func TestAWorkerOnGPUsTakesTheStepsOfOneOnCPUs(t *testing.T) {
 		})
 		return losses, programs[0].Params()
 	}
-	for _, devices := range [][2][]string{{{"cpu:0"}, {"cuda:0"}}, {{"cpu:0", "cpu:1"}, {"cuda:0", "cuda:1"}}} {
+	for i, devices := range [][2][]string{{{"cpu:0"}, {"cuda:0"}}, {{"cpu:0", "cpu:1"}, {"cuda:0", "cuda:1"}}} {
+		if i == 0 && !slow() {
+			continue // two devices do all that one does
+		}
 		want, wantParams := run(devices[0]...)
 		got, gotParams := run(devices[1]...)
 		if len(got) != len(want) {

@@ -51,6 +51,9 @@ func TestAWorkerThatIsToldToEndLeaves(t *testing.T) {
 		{"all but one, one after the other", map[int]int{1: 5, 0: 6, 3: 8}},
 		{"in the last step of an epoch", map[int]int{1: 12}},
 	} {
+		if !slow() && (tc.name == "one" || tc.name == "two at once") {
+			continue // the others have one, and several
+		}
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				j := runElastic(t, elasticPlan{workers: 4, servers: 2, examples: 157, batch: 3, epochs: 3, parameters: 3,
@@ -120,7 +123,7 @@ func TestAllStopWhereAWorkerCanNotLeave(t *testing.T) {
 // When all are told, by somebody who does not tell the scheduler, most may leave; those who may not stop cleanly, with a checkpoint from
 // which the rest of the epoch is trained.
 func TestAllAreToldToEndOneByOne(t *testing.T) {
-	for _, gap := range []time.Duration{0, 300 * time.Microsecond, 3 * time.Millisecond, 20 * time.Millisecond} {
+	for _, gap := range []time.Duration{0, 3 * time.Millisecond, 20 * time.Millisecond} {
 		dir := t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
 			j := runElastic(t, elasticPlan{workers: 4, servers: 1, examples: 157, batch: 3, epochs: 2, optimizer: counted,
@@ -210,7 +213,7 @@ func TestWorkersAreToldToEndWhileTheSchedulerIsAway(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		dir := t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
-			j := runElastic(t, elasticPlan{workers: 3, servers: 1, examples: 600, batch: 1, epochs: 2,
+			j := runElastic(t, elasticPlan{workers: 3, servers: 1, examples: 450, batch: 1, epochs: 2,
 				at: func(j *elasticJob, w *elasticWorker, n int) {
 					if w.number == 0 && n == 6 {
 						j.cutOff(700 * time.Millisecond)
@@ -240,7 +243,7 @@ func TestWorkersAreToldToEndWhileTheSchedulerIsAway(t *testing.T) {
 
 // A worker that is told to end before it counts ends, and the job does not miss it.
 func TestAWorkerThatJoinsIsToldToEnd(t *testing.T) {
-	for _, wait := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 6 * time.Millisecond, 9 * time.Millisecond, 15 * time.Millisecond, 40 * time.Millisecond} {
+	for _, wait := range []time.Duration{0, 3 * time.Millisecond, 9 * time.Millisecond, 40 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			j := runElastic(t, elasticPlan{workers: 2, servers: 2, examples: 150, batch: 3, epochs: 2, parameters: 2,
 				at: func(j *elasticJob, w *elasticWorker, n int) {
@@ -264,8 +267,11 @@ func TestAWorkerIsToldToEndWhileOthersAreLost(t *testing.T) {
 			gaps = append(gaps, gap-20)
 		}
 	}
-	for _, gap := range gaps {
-		for _, killed := range []int{0, 1, 3} { // 1 is the one that was told
+	for i, gap := range gaps {
+		for k, killed := range []int{0, 1, 3} { // 1 is the one that was told
+			if !slow() && k != i%3 {
+				continue
+			}
 			synctest.Test(t, func(t *testing.T) {
 				j := runElastic(t, elasticPlan{workers: 4, servers: 2, examples: 157, batch: 3, epochs: 2, optimizer: counted,
 					at: func(j *elasticJob, w *elasticWorker, n int) {

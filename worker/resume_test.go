@@ -32,6 +32,9 @@ func TestStopAtAnyStepAndResume(t *testing.T) {
 	}
 	want := whole.values()
 	for _, after := range []int{0, 1, 2, 5, 7, 8, 15, 23} { // 8 steps an epoch; the step after the one that was asked ends it
+		if !slow() && (after == 1 || after == 5 || after == 8) { // within an epoch, as after 2
+			continue
+		}
 		t.Run(fmt.Sprintf("after=%d", after), func(t *testing.T) {
 			dir, stop := t.TempDir(), make(chan struct{})
 			stopped := newRig(t, rigConfig{devices: 2})

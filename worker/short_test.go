@@ -85,8 +85,11 @@ func fillLine(t *testing.T, program *nn.Program, first, there int) {
 // A step with fewer examples than the batch has room for is the step of a batch of that size, whatever the padding is, with each loss of ours
 // and with example weights. Where padding would count the step is refused, and nothing has changed.
 func TestAShortBatchIsABatchOfItsExamples(t *testing.T) {
-	for _, test := range lineLosses {
-		for _, kind := range []string{"local", "dist_async", "on the worker", "local steps"} {
+	for i, test := range lineLosses {
+		for k, kind := range []string{"local", "dist_async", "on the worker", "local steps"} {
+			if !slow() && (i+k)%2 != 0 { // each loss with two of them
+				continue
+			}
 			t.Run(test.name+"/"+kind, func(t *testing.T) {
 				trained := func(batch int, counts ...int) (values []float32, losses []float64, err error) {
 					cfg := worker.Config{Optimizer: optim.Config{Name: "sgd", LearningRate: 0.1}}

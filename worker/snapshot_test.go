@@ -107,7 +107,7 @@ func TestAKillWhileACheckpointIsWrittenLeavesAWholeOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed := errors.New("killed")
-	for after := int64(1); after < operations.Load(); after += 2 {
+	for after := int64(1); after < operations.Load(); after += 4 {
 		bucket, uri := checkpointtest.New()
 		var done atomic.Int64
 		bucket.Fault = func(context.Context, string, string) error {
