@@ -54,6 +54,9 @@ func TestAJobStopsWithACheckpointAndGoesOn(t *testing.T) {
 		{"launch ctl stop", nil, "launch ctl stop", 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			if tc.workers == 3 {
+				takesLong(t)
+			}
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "result.json")
 			fast := filepath.Join(t.TempDir(), "fast")
@@ -92,6 +95,7 @@ func TestAJobStopsWithACheckpointAndGoesOn(t *testing.T) {
 
 // Without a complete checkpoint the exit code is never 85.
 func TestAJobThatCannotStopWithACheckpointFails(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	t.Run("no folder", func(t *testing.T) {
 		t.Parallel()

@@ -48,6 +48,7 @@ func newSecretFile(t *testing.T) string {
 
 // Every command of launch ctl works through the launcher's port alone, with the secret.
 func TestCtlAsksAJobOfAnotherMachine(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	secret, addresses := newSecretFile(t), filepath.Join(t.TempDir(), "addresses")
 	j := startElastic(t, "--listen", "127.0.0.1:0", "--secret-file", secret, "--address-file", addresses)

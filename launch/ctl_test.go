@@ -112,6 +112,7 @@ func TestCtlWhyNamesWhoIsWaitedFor(t *testing.T) {
 }
 
 func TestCtlSecretStaysOffTheCommandLine(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	j := startElastic(t)
 	files, err := filepath.Glob(filepath.Join(j.records, "paragon", "jobs", "*"))

@@ -98,6 +98,7 @@ func (f *traceFile) checkArrows(t *testing.T) {
 
 // A running job is recorded without restart, again and again, and also while a worker is killed.
 func TestTraceOfARunningJob(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	j := startElastic(t)
 	path := filepath.Join(t.TempDir(), "t.json.gz")

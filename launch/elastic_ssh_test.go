@@ -41,6 +41,7 @@ func startElasticHosts(t *testing.T, s *sshtest.Server, file string, workers int
 
 // A host that is added gets the job's folder, is prepared, and only then has a worker.
 func TestHostIsAddedBySSH(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	sshtest.Program(t, "rsync", "rsync")
 	dst := filepath.Join(t.TempDir(), "dst")

@@ -213,6 +213,7 @@ func kill(t *testing.T, pid int) {
 
 // The script of operators: an edit of host_worker adds a host, replaces it by another one, and removes that.
 func TestEditsOfHostWorkerChangeARunningJob(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	j := startElastic(t)
 	path, err := filepath.EvalSymlinks(j.dir)

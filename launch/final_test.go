@@ -66,6 +66,7 @@ func trained(t *testing.T) string {
 
 // --restarts goes on from the checkpoints of its own run alone, however the program reads PARAGON_RESUME.
 func TestRestartNeverResumesAnotherRun(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	needProc(t)
 	folder := trained(t)

@@ -33,6 +33,7 @@ func startForming(t *testing.T, how string, flags ...string) (j *elasticJob, ope
 // Whatever is killed before the job is complete is started again, also where a shell stands before the worker, whose number the scheduler does
 // not know.
 func TestProcessesKilledBeforeTheJobIsCompleteAreStartedAgain(t *testing.T) {
+	takesLong(t)
 	for _, how := range []string{"exec", ""} {
 		t.Run("with a shell: "+fmt.Sprint(how == ""), func(t *testing.T) {
 			t.Parallel()
@@ -72,6 +73,7 @@ func TestAWorkerKilledBeforeTheJobIsCompleteEndsItWithoutRejoin(t *testing.T) {
 
 // A host that is cut off before the job is complete is reached again, with all that ran there.
 func TestHostCutOffBeforeTheJobIsCompleteComesAgain(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	s := sshtest.Start(t, 2)
 	hosts := filepath.Join(t.TempDir(), "hosts")

@@ -246,6 +246,15 @@ func ended(pid int) bool {
 	return err != nil || len(b) == 0
 }
 
+// takesLong skips a test that starts many processes: half a second of processor time and more. CI runs
+// it where it runs this package with the race detector or with clusters.
+func takesLong(t *testing.T) {
+	t.Helper()
+	if os.Getenv("PARAGON_TEST_SLOW") == "" && os.Getenv("PARAGON_TEST_CLUSTERS") == "" {
+		t.Skip("starts many processes; set PARAGON_TEST_SLOW=1")
+	}
+}
+
 func needProc(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat("/proc/self/environ"); err != nil {

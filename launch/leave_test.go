@@ -258,6 +258,9 @@ func TestAHostThatIsTakenAwayLeavesTheJob(t *testing.T) {
 	t.Parallel()
 	for name, all := range map[string]bool{"all processes": true, "the agent": false} {
 		t.Run(name, func(t *testing.T) {
+			if !all {
+				takesLong(t)
+			}
 			t.Parallel()
 			testHostTakenAway(t, all)
 		})

@@ -10,6 +10,7 @@ import (
 
 // A command whose output is lost does not end with 0, and says why.
 func TestABrokenOutputIsAnExitCode(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	needProc(t)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

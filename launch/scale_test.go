@@ -99,6 +99,7 @@ func TestScaledWorkersUseEachExampleOnce(t *testing.T) {
 
 // So it is where a worker and the scheduler are killed in the middle.
 func TestScaledWorkersUseEachExampleOnceDespiteKills(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	fast := filepath.Join(t.TempDir(), "fast")
 	j := startFit(t, "-n", "2", "--elastic-training-enabled", "--env", fitFast+"="+fast)
@@ -173,6 +174,7 @@ func TestScaleArgumentsAreChecked(t *testing.T) {
 
 // Workers go to hosts with free slots, over one that cannot be reached; a host that was left is used again, one that was removed by name is not.
 func TestWorkersAreScaledOverSSH(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	needProc(t)
 	s := sshtest.Start(t, 3)

@@ -77,6 +77,9 @@ func TestAHostThatIsTakenBackLeavesInOrder(t *testing.T) {
 		{"notices of all hosts with servers", []int{0, 1}, 0, func(j *spotJob) { j.takeBack(0, 1) }, " on n3 joined the job; shards move to it"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			if len(tc.gone) == 1 {
+				takesLong(t)
+			}
 			t.Parallel()
 			j := startSpot(t, 3, "-s", "2", "--backups", "1", "--elastic-training-enabled")
 			at := time.Now()
@@ -113,6 +116,9 @@ func TestAJobThatNeedsAHostThatIsTakenBackStopsWithACheckpoint(t *testing.T) {
 		{"all hosts", []string{"-s", "2", "--elastic-training-enabled", "--backups", "1"}, []int{0, 1}, "is being taken away"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			if len(tc.take) > 1 {
+				takesLong(t)
+			}
 			t.Parallel()
 			j := startSpot(t, 2, tc.flags...)
 			j.takeBack(tc.take...)

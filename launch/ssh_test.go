@@ -48,6 +48,7 @@ func (c *sshHosts) launch(t *testing.T, args ...string) *launcher {
 }
 
 func TestJobOverSSHRunsInTheSyncedFolder(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	sshtest.Program(t, "rsync", "rsync")
 	c := newHosts(t, 2)
@@ -87,6 +88,7 @@ func TestJobOverSSHRunsInTheSyncedFolder(t *testing.T) {
 
 // The scheduler may run on a host, and keeps its state there.
 func TestKilledLauncherLeavesNoStateOnTheSchedulersHost(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	c := newHosts(t, 2)
 	l := c.launch(t, "-n", "2", "-s", "2", "--scheduler-host", fmt.Sprintf("%s:%d", c.Addresses[1], c.Port), "--on-worker-loss", "shrink", "echo ready; exec sleep 1000")
@@ -178,6 +180,7 @@ func TestCheckSaysWhatIsWrongWithEachHost(t *testing.T) {
 // The check copies a file as the job will copy its folder, so that it fails where the job would. It leaves nothing behind, and what was there
 // as it was.
 func TestCheckReallyCopiesAFile(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	sshtest.Program(t, "rsync", "rsync")
 	c := newHosts(t, 2)

@@ -315,6 +315,7 @@ func TestHostJoinsAndLeaves(t *testing.T) {
 
 // A host that is cut off is lost with all that ran there, and its worker comes again when the host does.
 func TestHostThatIsCutOffIsLostAndComesAgain(t *testing.T) {
+	takesLong(t)
 	onEachSite(t, 2, func(t *testing.T, s *site) {
 		j := s.elastic(t, 2)
 		s.lose(t, 1)

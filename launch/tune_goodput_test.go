@@ -51,6 +51,7 @@ func dividedWorker() int {
 // The trials of a command are elastic jobs that share the slots of this machine: when one ends another gets its slot, without a restart. The table has the batch and
 // the goodput that the jobs tell.
 func TestTuneDividesSlotsAmongTrials(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	needProc(t)
 	cpus := len(affinity.Own())

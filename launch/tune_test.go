@@ -139,6 +139,7 @@ func TestTuneReplaysASearchThatWasResumedWithAnotherFile(t *testing.T) {
 
 // The file in the help text runs as it stands with the example that it names. Twenty trials take a while: else two are run.
 func TestTheStudyOfTheHelpRuns(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	testbuild.NeedsWorkspace(t)
 	_, text, found := strings.Cut(tuneDescription, "  study.yaml\n")
@@ -274,6 +275,7 @@ func TestTuneRunsTrialsAsJobs(t *testing.T) {
 
 // One trial of three goes wrong; the others go on, and no process is left.
 func TestTuneGoesOnPastATrialThatGoesWrong(t *testing.T) {
+	takesLong(t)
 	t.Parallel()
 	needProc(t)
 	const script = `i=0; while [ $i -lt 3 ]; do i=$((i+1)); if [ {x} = 2 ] && [ $i = 2 ]; then BAD; fi; echo value=$((10*{x}+i)) step=$i; sleep 0.02; done`
