@@ -62,8 +62,8 @@ func searchElastic(dir string) {
 // A search whose adapting trials share slots is killed (-9): its trials end with it. Resumed, it makes the same decisions from its log, and the trials go on from their
 // checkpoints.
 func TestAKilledSearchOfElasticTrialsGoesOn(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds launch and starts processes")
+	if os.Getenv("PARAGON_TEST_SLOW") == "" {
+		t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")
 	}
 	if runtime.GOOS != "linux" {
 		t.Skip("looks into /proc")

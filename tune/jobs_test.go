@@ -436,7 +436,7 @@ func TestADistributedTrialIsAJobOfWorkersAndServers(t *testing.T) {
 	j := tune.Distributed(tune.Resources{Hosts: 1, Slots: 2, CPUsPerSlot: 1, Servers: 1})
 	j.Launch = launchProgram(t)
 	cfg := jobsConfig(t, j)
-	cfg.Space = tune.Space{tune.Grid("x", 1, 2)}
+	cfg.Space = tune.Space{tune.Grid("x", 2)}
 	result := mustRun(t, cfg)
 	for _, x := range result.Trials() {
 		if x.State != tune.Completed || len(x.Reports) != 4 {
