@@ -51,7 +51,7 @@ FOLDERS := $(foreach m,. ./bench ./checkpoint/bucket ./examples ./internal/tools
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
-.PHONY: all help build test testraced testplain testclusters testpaths testgpu testbench testclouds testkubernetes testmodules testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck generate performance docs tidy demo deps clean
+.PHONY: all help build test testraced testplain testclusters testpaths testgpu testbench testclouds testkubernetes testmodules testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck gpucheck-build generate performance docs tidy demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -177,7 +177,12 @@ bench-peers: ## measure training against PyTorch in turns, where python3-torch i
 bench-peers-store: ## measure the store against ps-lite in turns, where PSLITE names a checkout of it (PEERS_ARGS: flags of bench/kv)
 	PSLITE="$(PSLITE)" bench/peers/pslite.sh $(PEERS_ARGS)
 
-gpucheck: build ## verify and measure everything on this machine's NVIDIA GPU (GPUCHECK_ARGS: flags of bin/gpucheck)
+# Tests of a GPU, as programs for a machine without Go.
+gpucheck-build: build ## build gpucheck with its tests into bin/, for a machine with a GPU
+	mkdir -p $(BIN)/gpucheck-tests
+	CGO_ENABLED=0 $(GO) test -c -trimpath -vet=off -tags gpu -o $(BIN)/gpucheck-tests/ ./internal/cuda/kernels ./internal/cuda/cublaslt ./internal/cuda/cudnn ./internal/compute/cuda
+
+gpucheck: gpucheck-build ## verify and measure everything on this machine's NVIDIA GPU (GPUCHECK_ARGS: flags of bin/gpucheck)
 	$(BIN)/gpucheck -json $(BIN)/gpucheck.json $(GPUCHECK_ARGS)
 
 generate: ## make the generated files anew

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/paragon-train/paragon/internal/cuda/gputest"
 )
 
 // targets are gradients' relative errors that are asked for, by type and by the end of the rows' names. What rounding to 16 bits turns over
@@ -11,7 +13,7 @@ import (
 var targets = []struct {
 	name, suffix string
 	bound        float64
-}{{"gradient against the reference, float32", ", float32" + gradientSuffix, 1e-5}, {"gradient against the reference rounding as it does, bf16", ", bf16" + roundedSuffix, 1e-2}}
+}{{"gradient against the reference, float32", ", float32" + gputest.Gradient, 1e-5}, {"gradient against the reference rounding as it does, bf16", ", bf16" + gputest.RoundedGradient, 1e-2}}
 
 // bars compares the speeds of this run with PyTorch's and with each other, and gathers the gradients' errors. What was not measured
 // is a row that says so; of tiny networks a speed is no more than told.
@@ -81,7 +83,7 @@ func gradientBar(rows []row, name, suffix string, bound float64) row {
 			continue
 		}
 		all = append(all, fmt.Sprintf("%s %.3g %s", strings.TrimSuffix(r.Name, suffix), r.Value, r.Detail))
-		if (strings.HasSuffix(suffix, roundedSuffix) || strings.HasPrefix(r.Detail, againstRef)) && worse(r.Value, bar.Value) {
+		if (strings.HasSuffix(suffix, gputest.RoundedGradient) || strings.HasPrefix(r.Detail, gputest.AgainstReference)) && gputest.Worse(r.Value, bar.Value) {
 			bar.Value, bar.Unit, bar.Bound, bar.Status = r.Value, r.Unit, bound, ok
 		}
 	}

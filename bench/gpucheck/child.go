@@ -2,17 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
-	"syscall"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/cuda/gputest"
 )
 
-// A checker is what a section writes rows to.
+// A checker is what a section of this program writes rows to.
 type checker struct {
 	settings
 	self string          // the path of this program
@@ -20,13 +18,10 @@ type checker struct {
 	out  io.Writer
 }
 
-// rowsFile is the child's end of the pipe for rows.
-const rowsFile = 3
-
 // child is a section in a process of its own.
 func child(ctx context.Context, s settings) int {
 	chosen, err := choose(s.section)
-	if err != nil || len(chosen) != 1 {
+	if err != nil || len(chosen) != 1 || chosen[0].run == nil {
 		fmt.Fprintln(os.Stderr, "gpucheck:", s.section, err)
 		return exitUsage
 	}
@@ -40,43 +35,30 @@ func child(ctx context.Context, s settings) int {
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	syscall.CloseOnExec(rowsFile) // programs that outlive the section must not hold it
 	self, err := os.Executable()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gpucheck:", err)
 		return exitBad
 	}
-	c := &checker{settings: s, self: self, ctx: ctx, out: os.NewFile(rowsFile, "rows")}
+	c := &checker{settings: s, self: self, ctx: ctx, out: os.Stdout}
 	if err := chosen[0].run(c); err != nil {
-		c.row(row{Name: "section " + s.section, Status: fail, Detail: err.Error()})
+		c.failed("section "+s.section, err)
 	}
 	return 0
 }
 
-// row hands a row to the parent.
+// row hands a row to the parent, as a test does.
 func (c *checker) row(r row) {
-	text, err := json.Marshal(r)
-	if err != nil { // a number that is none
-		r.Value, r.Bound, r.Status = 0, 0, fail
-		r.Detail = strings.TrimSpace(r.Detail + " (" + err.Error() + ")")
-		if text, err = json.Marshal(r); err != nil {
-			panic(err) // only text is left
-		}
-	}
-	if _, err := fmt.Fprintf(c.out, "%s\n", text); err != nil && !errors.Is(err, os.ErrClosed) {
-		fmt.Fprintln(os.Stderr, "gpucheck:", err)
-	}
+	fmt.Fprintf(c.out, "%s%s%s %s %s\n", mark, attribute, c.section, gputest.Key, r.Text())
 }
 
-// infof is a row that only tells.
-func (c *checker) infof(name, format string, args ...any) {
-	c.row(row{Name: name, Status: info, Detail: fmt.Sprintf(format, args...)})
-}
-
-// measured is a row with a number that nothing is asked of.
+// measured is a row with a number that nothing is asked of; without a unit it is only said.
 func (c *checker) measured(name string, value float64, unit, format string, args ...any) {
 	c.row(row{Name: name, Status: info, Value: value, Unit: unit, Detail: fmt.Sprintf(format, args...)})
 }
+
+// infof is a row that only tells.
+func (c *checker) infof(name, format string, args ...any) { c.measured(name, 0, "", format, args...) }
 
 // failed is a row of an error.
 func (c *checker) failed(name string, err error) {
@@ -85,15 +67,6 @@ func (c *checker) failed(name string, err error) {
 
 // skipped is a row of something that was not looked at.
 func (c *checker) skipped(name, why string) { c.row(row{Name: name, Status: skip, Detail: why}) }
-
-// within is a row of an error that must be at most bound.
-func (c *checker) within(name string, value, bound float64, detail string) {
-	r := row{Name: name, Status: ok, Value: value, Unit: "relative error", Bound: bound, Detail: detail}
-	if !(value <= bound) {
-		r.Status = fail
-	}
-	c.row(r)
-}
 
 // late says, in a row, that there is no time for something.
 func (c *checker) late(name string) bool {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +19,7 @@ var builtPrograms struct {
 	err error
 }
 
-// programs builds launch, cifar10 and, where the test binary has the race detector, gpucheck without it.
+// programs builds launch, cifar10, the tests of a GPU and, where the test binary has the race detector, gpucheck without it.
 func programs(t *testing.T) string {
 	t.Helper()
 	b := &builtPrograms
@@ -30,7 +31,8 @@ func programs(t *testing.T) string {
 		if raceDetector {
 			packages = append(packages, "bench/gpucheck")
 		}
-		b.err = testbuild.Programs(b.dir, packages...)
+		b.err = errors.Join(testbuild.Programs(b.dir, packages...), testbuild.Tests(filepath.Join(b.dir, testsFolder), "gpu",
+			"internal/cuda/kernels", "internal/cuda/cublaslt", "internal/cuda/cudnn", "internal/compute/cuda"))
 	})
 	if b.err != nil {
 		t.Fatal(b.err)
@@ -50,9 +52,8 @@ func sectionsProgram(t *testing.T) string {
 
 // Real processes: launch, scheduler, servers, and workers that find the stand-ins by the environment that launch hands on.
 func TestJobsTrainOnTheStandIns(t *testing.T) {
-	bin := programs(t) // before onFakes, as there
 	onFakes(t)
-	code, text, rep := check(t, "-sections", "endtoend", "-bin", bin, "-time", "5m")
+	code, text, rep := check(t, "-sections", "endtoend", "-time", "5m")
 	if code != 0 {
 		t.Errorf("got exit code %d, want 0\n%s", code, text)
 	}
@@ -71,9 +72,14 @@ func TestJobsTrainOnTheStandIns(t *testing.T) {
 
 func TestProgramsThatAreMissingOrFailAreRows(t *testing.T) {
 	onFakes(t)
-	code, text, _ := check(t, "-sections", "endtoend", "-bin", t.TempDir(), "-time", "1m")
+	none := t.TempDir()
+	code, text, _ := check(t, "-sections", "endtoend", "-bin", none, "-time", "1m")
 	if code != 0 || !strings.Contains(text, "is not there: make build") {
 		t.Errorf("without programs: got exit code %d, want 0 and a row that says what is missing\n%s", code, text)
+	}
+	code, text, rep := check(t, "-sections", "ops", "-bin", none, "-time", "1m")
+	if code != exitBad || rep.count(fail) != 3 || !strings.Contains(text, filepath.Join(testsFolder, "kernels.test")) {
+		t.Errorf("without tests: got exit code %d, want %d and a row for each program that is missing\n%s", code, exitBad, text)
 	}
 }
 

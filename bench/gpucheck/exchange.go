@@ -11,9 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
+	"gorgonia.org/gorgonia"
 )
 
 // exchangeLine is what a worker says who only pushes and pulls.
@@ -28,10 +29,8 @@ func exchange(ctx context.Context, s settings, out io.Writer) error {
 	if s.small {
 		width, least, length = 8, 2, 0
 	}
-	_, params, err := op.Gradients(resnet18(1, 32, width).graph(false))
-	if err != nil {
-		return err
-	}
+	g := gorgonia.NewGraph()
+	nn.ResNet18(nn.Input(g, "images", 1, 3, 32, 32), nn.ResNetConfig{Classes: 10, Stem: nn.CIFAR, Width: width})
 	kv, err := kvstore.Create(ctx, "dist_sync")
 	if err != nil {
 		return err
@@ -42,7 +41,7 @@ func exchange(ctx context.Context, s settings, out io.Writer) error {
 	var keys []string
 	var grads, values [][][]float32
 	bytes := 0
-	for i, p := range params {
+	for i, p := range nn.Parameters(g) {
 		n := p.Shape().TotalSize()
 		keys, bytes = append(keys, fmt.Sprintf("parameter %d", i)), bytes+4*n
 		grads, values = append(grads, [][]float32{kvstore.Float32s(n)}), append(values, [][]float32{kvstore.Float32s(n)})

@@ -7,14 +7,11 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
-	"time"
 
-	"github.com/paragon-train/paragon/internal/cuda/cublaslt"
-	"github.com/paragon-train/paragon/internal/cuda/cudnn"
 	"github.com/paragon-train/paragon/internal/cuda/dl"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/cuda/gputest"
 	"github.com/paragon-train/paragon/internal/cuda/headers"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
 )
 
 // deviceRow is the row that says whether there is a GPU.
@@ -28,15 +25,7 @@ func checkLibraries(c *checker) error {
 	if v, isSet := os.LookupEnv("CUDA_VISIBLE_DEVICES"); isSet {
 		c.infof("CUDA_VISIBLE_DEVICES", "%q", v)
 	}
-	var search dl.Search
-	var driver *drv.Driver
-	lib, err := search.Open(dl.CUDA)
-	if err == nil {
-		driver, err = drv.Open(lib)
-	}
-	if err == nil {
-		search.Major, _ = driver.Version()
-	}
+	driver, search, err := gputest.Open()
 	var missing []string
 	for _, f := range search.Report() {
 		r := row{Name: string(f.Name), Status: ok, Detail: f.String()}
@@ -66,19 +55,27 @@ func checkLibraries(c *checker) error {
 	}
 	if r.Status == ok {
 		// The first thing done with it.
-		if err := c.use(func(d *device) error {
-			free, total, err := d.MemInfo()
-			if err == nil {
-				c.row(row{Name: "free memory", Status: info, Value: float64(free) / (1 << 30), Unit: "GiB", Detail: fmt.Sprintf("of %.1f GiB", float64(total)/(1<<30))})
-			}
-			return err
-		}); err != nil {
+		if err := c.checkMemory(driver); err != nil {
 			r.Status, r.Detail = fail, err.Error()
 		}
 	}
 	c.row(r)
 	c.clocks()
 	return nil
+}
+
+// checkMemory takes the GPU into use and asks how much of its memory is free.
+func (c *checker) checkMemory(driver *drv.Driver) error {
+	ctx, err := driver.NewContext(c.device)
+	if err != nil {
+		return err
+	}
+	var free, total int64
+	err = ctx.Do(func() (err error) { free, total, err = ctx.MemInfo(); return })
+	if err = errors.Join(err, ctx.Close()); err == nil {
+		c.measured("free memory", float64(free)/(1<<30), "GiB", "of %.1f GiB", float64(total)/(1<<30))
+	}
+	return err
 }
 
 // clocks are what the driver's own command says, if it is there.
@@ -107,112 +104,4 @@ func checkHeaders(c *checker) error {
 	}
 	c.row(r)
 	return nil
-}
-
-func checkKernels(c *checker) error {
-	return c.use(func(d *device) error {
-		if _, err := c.module(d, "PTX", kernels.PTX()); err != nil {
-			c.failed("PTX", err)
-		}
-		source, err := kernels.Source()
-		if err != nil {
-			return err
-		}
-		begun := time.Now()
-		image, log, err := d.compile(source, d.Info().Compute)
-		if errors.Is(err, dl.ErrNoLibrary) {
-			c.skipped("NVRTC", err.Error())
-		} else if err != nil {
-			c.failed("NVRTC", err)
-		} else {
-			c.row(row{Name: "NVRTC", Status: ok, Value: time.Since(begun).Seconds(), Unit: "s", Detail: log})
-			if _, err := c.module(d, "NVRTC's image", image); err != nil {
-				c.failed("NVRTC's image", err)
-			}
-		}
-		begun = time.Now()
-		if err := d.withKernels(); err != nil {
-			return err
-		}
-		c.row(row{Name: "the kernels as they are used", Status: ok, Value: time.Since(begun).Seconds(), Unit: "s"})
-		return nil
-	})
-}
-
-// module loads an image and looks at each kernel of it.
-func (c *checker) module(d *device, what string, image []byte) (int, error) {
-	begun := time.Now()
-	m, err := d.LoadModule(image)
-	if err != nil {
-		return 0, err
-	}
-	took := time.Since(begun)
-	var spilled []string
-	most := 0
-	for _, name := range kernels.Names() {
-		f, err := d.Function(m, name)
-		if err != nil {
-			c.failed(what+": "+name, err)
-			continue
-		}
-		registers, err1 := d.FunctionAttribute(f, drv.Registers)
-		local, err2 := d.FunctionAttribute(f, drv.LocalBytes)
-		threads, err3 := d.FunctionAttribute(f, drv.MaxThreadsPerBlock)
-		if err := errors.Join(err1, err2, err3); err != nil {
-			c.failed(what+": "+name, err)
-			continue
-		}
-		most = max(most, registers)
-		if local > 0 {
-			spilled = append(spilled, fmt.Sprintf("%s %d bytes of %d registers, %d threads", name, local, registers, threads))
-		}
-	}
-	c.row(row{Name: what, Status: ok, Value: took.Seconds(), Unit: "s", Detail: fmt.Sprintf("%d kernels, at most %d registers; with local memory: %v", len(kernels.Names()), most, spilled)})
-	return len(kernels.Names()), d.UnloadModule(m)
-}
-
-// checkFacts asks what documentation leaves open. No answer is wrong.
-func checkFacts(c *checker) error {
-	return c.use(func(d *device) error {
-		answer := func(library, name, holds, otherwise string, yes bool, detail string, err error) {
-			r := row{Name: library + ": " + name, Status: info}
-			switch {
-			case err != nil:
-				r.Status, r.Detail = fail, err.Error()
-			case yes:
-				r.Detail = "yes: " + holds + " (" + detail + ")"
-			default:
-				r.Detail = "NO: " + holds + "; so " + otherwise + " (" + detail + ")"
-			}
-			c.row(r)
-		}
-		if err := d.withCuDNN(); err != nil {
-			c.failed("cuDNN", err)
-		} else {
-			c.infof("cuDNN", "%v from %s", d.dnn.Version(), d.dnn.Path())
-			for _, f := range cudnn.Facts() {
-				if c.late("cuDNN: " + f.Name) {
-					continue
-				}
-				yes, detail, err := f.Check(d.dnn, d.s)
-				answer("cuDNN", f.Name, f.Holds, f.Otherwise, yes, detail, err)
-			}
-		}
-		if err := d.withCuBLASLt(); err != nil {
-			c.failed("cuBLASLt", err)
-		} else {
-			c.infof("cuBLASLt", "%v from %s", d.blas.Version(), d.blas.Path())
-			for _, f := range cublaslt.Facts() {
-				if c.late("cuBLASLt: " + f.Name) {
-					continue
-				}
-				yes, detail, err := f.Check(d.blas)
-				answer("cuBLASLt", f.Name, f.Holds, f.Otherwise, yes, detail, err)
-			}
-		}
-		pinned, err := pinsHeap(d)
-		answer("driver", "memory mapped over Go's heap", "it is pinned, and copies go straight from and to the store's memory", "numbers go through a second pinned copy", pinned == nil,
-			fmt.Sprint(pinned), err)
-		return nil
-	})
 }

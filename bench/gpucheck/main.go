@@ -1,6 +1,6 @@
 // Command gpucheck verifies, on a machine with an NVIDIA GPU, all that this project does with one, and measures it:
 //
-//	make build                                        # bin/launch, bin/cifar10, bin/gpucheck
+//	make gpucheck-build                               # bin/launch, bin/cifar10, bin/gpucheck, bin/gpucheck-tests
 //	bin/gpucheck -json report.json                    # everything, nine minutes at most
 //	bin/gpucheck -data data/cifar10                   # with a short real training besides
 //	bin/gpucheck -sections ops,gradients -time 2m
@@ -22,7 +22,8 @@
 // says what is missing. The JSON report has all rows, and what the child processes wrote if they failed; it is written anew after
 // each section.
 //
-// It is one static program. It runs launch and cifar10 from the folder that it lies in (-bin), and PyTorch by python3 (-python) from a
+// What it checks are Go tests with the build tag gpu, which it runs as programs, so the machine needs no Go: the folder gpucheck-tests lies beside it.
+// It runs launch and cifar10 from the same folder (-bin), and PyTorch by python3 (-python) from a
 // script that it brings along. docs/design/0023-gpucheck.md says why it is as it is.
 package main
 
@@ -85,13 +86,13 @@ func (s settings) command(ctx context.Context, args []string, out, errs io.Write
 	f.DurationVar(&s.time, "time", 9*time.Minute, "time limit of the whole run; sections share it")
 	f.StringVar(&s.json, "json", "", "write a report to this file")
 	f.StringVar(&s.data, "data", "", "CIFAR-10, the archive or the folder of its .bin files, for a short real training")
-	f.StringVar(&s.bin, "bin", "", "folder of launch and cifar10 (default: that of gpucheck)")
+	f.StringVar(&s.bin, "bin", "", "folder of launch, cifar10 and gpucheck-tests (default: that of gpucheck)")
 	f.StringVar(&s.python, "python", "python3", "the interpreter that has PyTorch")
 	f.IntVar(&s.device, "device", 0, "the GPU's number")
 	f.IntVar(&s.epochs, "epochs", 24, "epochs of the real training")
 	f.BoolVar(&s.small, "small", false, "tiny sizes, for stand-ins of the libraries: speeds mean nothing")
 	f.BoolVar(&s.list, "list", false, "list the sections and exit")
-	f.StringVar(&s.section, "section", "", "run one section here and write rows to file descriptor 3: how gpucheck calls itself")
+	f.StringVar(&s.section, "section", "", "run one section here: how gpucheck calls itself")
 	f.BoolVar(&s.exchange, "exchange", false, "be a worker of a job that only pushes and pulls: how gpucheck measures the store")
 	version.AddFlag(f)
 	if err := f.Parse(args); err != nil {

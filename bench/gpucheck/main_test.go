@@ -4,15 +4,18 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/cuda/fake"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
+	"github.com/paragon-train/paragon/internal/cuda/gputest"
 )
 
 // The test binary is gpucheck, too: it calls itself for each section.
@@ -34,7 +37,7 @@ func check(t *testing.T, args ...string) (code int, text string, rep report) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "report.json")
 	var out bytes.Buffer
-	code = settings{self: sectionsProgram(t)}.command(context.Background(), append([]string{"-small", "-json", path}, args...), &out, &out)
+	code = settings{self: sectionsProgram(t)}.command(context.Background(), append([]string{"-small", "-json", path, "-bin", programs(t)}, args...), &out, &out)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
@@ -48,7 +51,7 @@ func check(t *testing.T, args ...string) (code int, text string, rep report) {
 // onFakes makes children find the stand-ins of the libraries.
 func onFakes(t *testing.T) {
 	t.Helper()
-	sectionsProgram(t) // built before the folder of caches, which is the compiler's too, is another one
+	programs(t) // built before the folder of caches, which is the compiler's too, is another one
 	for _, v := range fake.Environ(t) {
 		name, value, _ := strings.Cut(v, "=")
 		t.Setenv(name, value)
@@ -58,9 +61,9 @@ func onFakes(t *testing.T) {
 
 func TestEveryCheckPassesOnTheStandIns(t *testing.T) {
 	onFakes(t)
-	only := "libraries,headers,kernels,facts,ops,gradients,ceilings,transfers,group"
+	only := "libraries,headers,kernels,facts,ops,gradients,ceilings,transfers,group,nets,engines"
 	if os.Getenv("PARAGON_TEST_SLOW") != "" {
-		only += ",nets,steps,engines,curve"
+		only += ",steps,curve"
 	}
 	code, text, rep := check(t, "-sections", only, "-time", "5m")
 	if code != 0 {
@@ -79,6 +82,11 @@ func TestEveryCheckPassesOnTheStandIns(t *testing.T) {
 			t.Errorf("section %s has no rows", name)
 		}
 	}
+	for _, b := range targets {
+		if !slices.ContainsFunc(rep.Rows, func(r row) bool { return r.Section == "bars" && r.Name == b.name && r.Status == ok }) {
+			t.Errorf("the gradients' rows are not those that the bar %q looks for", b.name)
+		}
+	}
 	if t.Failed() {
 		t.Log(text)
 		for _, l := range rep.Logs {
@@ -92,20 +100,35 @@ func hasFailed(rep report, section string) bool {
 	return slices.ContainsFunc(rep.Rows, func(r row) bool { return r.Section == section && r.Status == fail })
 }
 
+// An engine of cuDNN that is wrong, or writes nothing.
 func TestAWrongResultIsFound(t *testing.T) {
 	onFakes(t)
-	faults := [][2]string{{"CUDNN_BAD", "1"}, {"CUDNN_BAD", "2"}} // an engine that is wrong, or writes nothing
-	for _, at := range []string{"33", "61", "73", "93", "105", "169", "181", "189", "206"} {
-		faults = append(faults, [2]string{"SKIP_AT", at}) // a kernel that does nothing, in checks that have right results behind the wrong one, too
-	}
-	for _, f := range faults {
-		t.Run(f[0]+"="+f[1], func(t *testing.T) {
-			t.Setenv("FAKECUDA_"+f[0], f[1])
+	for _, bits := range []string{"1", "2"} {
+		t.Run("CUDNN_BAD="+bits, func(t *testing.T) {
+			t.Setenv("FAKECUDA_CUDNN_BAD", bits)
 			code, text, rep := check(t, "-sections", "ops", "-time", "2m")
 			if code != exitBad || !hasFailed(rep, "ops") {
 				t.Errorf("got exit code %d and %d rows that fail, want %d and one at least\n%s", code, rep.count(fail), exitBad, text)
 			}
 		})
+	}
+}
+
+// Each check of the kernels sees one that does nothing.
+func TestAKernelThatDoesNothingIsFound(t *testing.T) {
+	onFakes(t)
+	t.Setenv("FAKECUDA_SKIP_AT", "2") // the first of the optimizers has nothing to do
+	ops := sections[slices.IndexFunc(sections, func(s section) bool { return s.name == "ops" })]
+	for _, name := range []string{"fill, add, ReLU", "cast", "scale and unscale, and what is not finite", "bias", "max and average pooling", "global average pooling", "channels last and first",
+		"images from bytes", "batch norm, training and evaluation", "gradient of batch norm", "statistics far from zero", "softmax", "cross-entropy", "mean square error", "dropout", "embedding",
+		"pack and unpack", "optimizers"} {
+		p := settings{bin: programs(t), small: true}.test("kernels", ops, time.Minute)
+		p.args[1] += "/^" + strings.ReplaceAll(regexp.QuoteMeta(name), " ", "_") + "$"
+		rep := &report{out: io.Discard}
+		p.run(t.Context(), ops, time.Minute, rep)
+		if rep.count(fail) == 0 || len(rep.Logs) > 0 || !strings.HasPrefix(rep.Rows[len(rep.Rows)-1].Name, name) {
+			t.Errorf("%s: got rows %+v, want one that fails", name, rep.Rows)
+		}
 	}
 }
 
@@ -174,7 +197,7 @@ func TestBarsCompareTheBestOfEach(t *testing.T) {
 		row{Section: "gradients", Name: "whole, float32: gradient", Value: 3e-3, Unit: "relative error", Detail: "against the CPU executor; most in x"},
 		row{Section: "gradients", Name: "narrow, bf16: gradient", Value: 0.3, Unit: "relative error", Detail: "against the reference; most in x"},
 		row{Section: "gradients", Name: "narrow, bf16: gradient, rounding at the same places", Value: 0.02, Unit: "relative error", Detail: "most in x"})
-	want := map[string]status{"GPU only, of torch.compile": ok, "GPU only, of eager PyTorch": ok, "end to end, of GPU only": miss,
+	want := map[string]gputest.Status{"GPU only, of torch.compile": ok, "GPU only, of eager PyTorch": ok, "end to end, of GPU only": miss,
 		"gradient against the reference, float32": ok, "gradient against the reference rounding as it does, bf16": miss}
 	values := map[string]float64{"GPU only, of torch.compile": 90000. / 80000, "GPU only, of eager PyTorch": 1.5, "end to end, of GPU only": 0.5, "gradient against the reference, float32": 2e-6, "gradient against the reference rounding as it does, bf16": 0.02}
 	for _, r := range bars(rows, false) {
@@ -213,22 +236,5 @@ worker 1 | Epoch 1: Train_loss 1.5, 25600 examples in 0.6 s (42000 examples/s)
 	rates, loss := epochRates(text)
 	if !slices.Equal(rates, []float64{5700, 83000}) || loss != 1.5 {
 		t.Errorf("got %v and loss %v, want [5700 83000] and 1.5", rates, loss)
-	}
-}
-
-func TestSixteenBitNumbersGoThereAndBack(t *testing.T) {
-	for _, typ := range []kernels.Type{kernels.BFloat16, kernels.Float16} {
-		for h := range 1 << 16 {
-			x := wide(typ, uint16(h))
-			if x != x {
-				continue
-			}
-			if got := narrow(typ, x); got != uint16(h) {
-				t.Fatalf("%v %#04x is %v, and that %#04x", typ, h, x, got)
-			}
-		}
-	}
-	if got := wide(kernels.Float16, narrow(kernels.Float16, 1.0/3)); math.Abs(float64(got)-1.0/3) > 1e-4 {
-		t.Errorf("a third in float16 is %v", got)
 	}
 }

@@ -38,7 +38,7 @@ func (r *report) head() {
 }
 
 func (r *report) print(w row) {
-	fmt.Fprintln(r.out, strings.TrimRight(r.line(string(w.Status), w.Section, w.Name, w.value(), firstLine(w.Detail)), " "))
+	fmt.Fprintln(r.out, strings.TrimRight(r.line(string(w.Status), w.Section, w.Name, valueOf(w), firstLine(w.Detail)), " "))
 }
 
 // line is one line where there is no terminal, or where it fits. On a terminal that is too narrow what is said besides comes below.
@@ -70,8 +70,8 @@ func cut(s string, n int) string {
 	return s
 }
 
-// value is the number of a row with its bound.
-func (r row) value() string {
+// valueOf is the number of a row with its bound.
+func valueOf(r row) string {
 	value := ""
 	if r.Unit != "" {
 		value = number(r.Value) + " " + r.Unit

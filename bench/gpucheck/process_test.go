@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/paragon-train/paragon/internal/cuda/gputest"
 )
 
 // bad are sections that do not end well, for the children of tests.
@@ -31,7 +33,7 @@ var bad = []section{
 		select {}
 	}},
 	{name: "writesNonsense", run: func(c *checker) error {
-		fmt.Fprintln(c.out, "this is no row")
+		fmt.Fprintln(c.out, mark+attribute+"test "+gputest.Key+" this is no row")
 		return nil
 	}},
 	{name: "talks", run: func(c *checker) error { // more than pipes hold
@@ -41,10 +43,9 @@ var bad = []section{
 		}
 		return nil
 	}},
-	{name: "leavesOne", run: func(c *checker) error { // who has all of its pipes and a session of its own
+	{name: "leavesOne", run: func(c *checker) error { // who has its pipes and a session of its own
 		cmd := exec.Command("sleep", "30")
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		cmd.ExtraFiles = []*os.File{c.out.(*os.File)}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		err := cmd.Start()
 		if err == nil {
@@ -128,5 +129,27 @@ func TestTheEndAndTheBeginningOfALongTextAreKept(t *testing.T) {
 	text := w.String()
 	if len(text) > 200<<10 || !strings.HasPrefix(text, "panic: the first\n") || !strings.HasSuffix(text, "the last\n") || failure(text) != "panic: the first" {
 		t.Errorf("got %d bytes that begin with %.30q and end with %.30q", len(text), text, text[len(text)-30:])
+	}
+}
+
+func TestRowsAreTakenOutOfWhatTestsWrite(t *testing.T) {
+	const text = "noise of a library\x16=== RUN   TestGPUOps\n\x16=== RUN   TestGPUOps/add,_ReLU\n" +
+		"\x16=== ATTR  TestGPUOps/add,_ReLU row {\"name\":\"add, ReLU f32\",\"status\":\"ok\",\"value\":2}\n\x16--- PASS: TestGPUOps/add,_ReLU (0.00s)\n" +
+		"\x16=== ATTR  TestGPUOps/x other {}\n\x16=== RUN   TestGPUOps/bias\n\x16=== RUN   TestGPUOps/bias/f16\n    bias_test.go:7: first\n        second\n\x16--- FAIL: TestGPUOps/bias/f16 (0.10s)\n" +
+		"\x16--- FAIL: TestGPUOps/bias (0.10s)\n\x16=== RUN   TestGPUOps/cast\n    cast_test.go:8: a log\n\x16--- PASS: TestGPUOps/cast (0.10s)\n" +
+		"\x16=== NAME  TestGPUOps\n    ops_test.go:9: no GPU\n\x16--- SKIP: TestGPUOps (0.20s)\nthe last"
+	var rows []row
+	rest := &tailWriter{}
+	o := &output{section: "ops", add: func(r row) { rows = append(rows, r) }, rest: rest, said: map[string]string{}}
+	for i := range text { // however it comes
+		fmt.Fprint(o, text[i:i+1])
+	}
+	want := []row{{Section: "ops", Name: "add, ReLU f32", Status: ok, Value: 2}, {Section: "ops", Name: "bias/f16", Status: fail, Detail: "first\nsecond"},
+		{Section: "ops", Name: "the whole section", Status: skip, Detail: "no GPU"}}
+	if !slices.Equal(rows, want) || o.fails != 1 {
+		t.Errorf("got %d that fail of rows\n%+v\nwant 1 of\n%+v", o.fails, rows, want)
+	}
+	if got := rest.String(); !strings.HasPrefix(got, "noise of a library") || strings.Contains(got, "add, ReLU f32") {
+		t.Errorf("besides rows it was\n%s", got)
 	}
 }

@@ -8,29 +8,21 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
-)
 
-// A status says what a row means: see the package comment.
-type status string
-
-const (
-	ok   status = "ok"
-	fail status = "FAIL"
-	miss status = "MISS"
-	info status = "info"
-	skip status = "skip"
+	"github.com/paragon-train/paragon/internal/cuda/gputest"
 )
 
 // A row is one check.
-type row struct {
-	Section string  `json:"section"`
-	Name    string  `json:"name"`
-	Status  status  `json:"status"`
-	Value   float64 `json:"value"` // 0 if there is none
-	Unit    string  `json:"unit,omitempty"`
-	Bound   float64 `json:"bound,omitempty"` // what Value must not be above, or, of a speed, below
-	Detail  string  `json:"detail,omitempty"`
-}
+type row = gputest.Row
+
+// What rows mean: see the package comment.
+const (
+	ok   = gputest.OK
+	fail = gputest.Fail
+	miss = gputest.Miss
+	info = gputest.Info
+	skip = gputest.Skip
+)
 
 // A log is what a child process wrote that did not end well.
 type childLog struct {
@@ -64,7 +56,7 @@ func (r *report) add(w row) {
 }
 
 // count is how many rows have a status.
-func (r *report) count(s status) int {
+func (r *report) count(s gputest.Status) int {
 	n := 0
 	for _, w := range r.Rows {
 		if w.Status == s {

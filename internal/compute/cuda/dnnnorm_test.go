@@ -68,12 +68,7 @@ func TestStepsWithTheLibrarysNormalisationsEqualTheReference(t *testing.T) {
 					if err := r.Step(); err != nil {
 						t.Fatal(err)
 					}
-					if want := r.Loss(); math.Abs(got-want) > c.loss*math.Max(1, math.Abs(want)) {
-						t.Errorf("step %d: loss is %g, want %g", step, got, want)
-					}
-					if d := p.distance(r.Grad); !(d <= c.gradient) {
-						t.Errorf("step %d: the gradient is off by %.3g of its length, want at most %g", step, d, c.gradient)
-					}
+					p.near(t, r, step, got, c.loss, c.gradient)
 					if step > 0 {
 						continue
 					}

@@ -7,13 +7,13 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/compute/cuda"
 	"github.com/paragon-train/paragon/internal/compute/plan"
 	"github.com/paragon-train/paragon/internal/cuda/dl"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 	"github.com/paragon-train/paragon/internal/cuda/fake"
+	"github.com/paragon-train/paragon/internal/cuda/gputest"
 	"github.com/paragon-train/paragon/internal/cuda/kernels"
 	"github.com/paragon-train/paragon/nn"
 	"gorgonia.org/gorgonia"
@@ -22,15 +22,15 @@ import (
 // open opens a GPU of the stand-ins of NVIDIA's libraries: kernels run in the emulator.
 func open(t *testing.T, m *fake.Machine) *cuda.GPU {
 	t.Helper()
-	g, err := cuda.Open(0, cuda.Options{Search: *m.Search(), Choices: "none", Repeat: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := g.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	return openWith(t, m, gputest.Number(), cuda.Options{Choices: "none", Repeat: -1})
+}
+
+func openWith(t *testing.T, m *fake.Machine, number int, o cuda.Options) *cuda.GPU {
+	t.Helper()
+	o.Search = *m.Search()
+	g, err := cuda.Open(number, o)
+	gputest.Must(t, err)
+	t.Cleanup(func() { closed(t, g) })
 	return g
 }
 
@@ -62,20 +62,7 @@ func TestStepsOnTheFakeLibrariesEqualTheReference(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%v %s", c.typ, m.name), func(t *testing.T) {
 				p := compile(t, m, cuda.Config{GPU: gpu, Type: c.typ, Bucket: 2048})
-				r := reference(t, m)
-				for step := range 3 {
-					p.fill(t, r, m.classes, uint64(step))
-					got := p.step(t)
-					if err := r.Step(); err != nil {
-						t.Fatal(err)
-					}
-					if want := r.Loss(); math.Abs(got-want) > c.loss*math.Max(1, math.Abs(want)) {
-						t.Errorf("step %d: loss is %g, want %g", step, got, want)
-					}
-					if d := p.distance(r.Grad); !(d <= c.gradient) {
-						t.Errorf("step %d: the gradient is off by %.3g of its length, want at most %g", step, d, c.gradient)
-					}
-				}
+				p.equalsReference(t, m, c.loss, c.gradient)
 				if lines := machine.Complaints(); len(lines) > 0 {
 					t.Errorf("the fake libraries complain: %s", strings.Join(lines, "\n"))
 				}
@@ -176,28 +163,7 @@ func TestAnUpdateOnTheDeviceIsThatOfTheHost(t *testing.T) {
 	gpu := open(t, machine)
 	const rate = 0.1
 	m := small(t)[1]
-	var numbers drv.Ptr
-	words := kernels.Update{Scale: 1, Clip: math.MaxFloat32, Shrink: 1, Rate: rate}.Words()
-	if err := gpu.Context().Do(func() (err error) {
-		if numbers, err = gpu.Context().Malloc(kernels.UpdateBytes); err != nil {
-			return err
-		}
-		pinned, err := gpu.Context().HostAlloc(kernels.UpdateBytes)
-		if err != nil {
-			return err
-		}
-		for i, w := range words {
-			binary.LittleEndian.PutUint32(pinned[4*i:], math.Float32bits(w))
-		}
-		s, err := gpu.Context().NewStream(0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(gpu.Context().CopyToDevice(numbers, unsafe.Pointer(&pinned[0]), kernels.UpdateBytes, s), gpu.Context().Synchronize(s),
-			gpu.Context().HostFree(pinned), gpu.Context().DestroyStream(s))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	numbers := updateNumbers(t, gpu, kernels.Update{Scale: 1, Clip: math.MaxFloat32, Shrink: 1, Rate: rate})
 	update := func(s drv.Stream, pieces []cuda.Piece, found drv.Ptr) error {
 		for _, p := range pieces {
 			if err := gpu.Kernels().SGD(s, p.N, p.Params, p.Grads, numbers, found); err != nil {
@@ -235,7 +201,34 @@ func TestAnUpdateOnTheDeviceIsThatOfTheHost(t *testing.T) {
 			}
 		}
 	}
-	if err := gpu.Context().Do(func() error { return gpu.Context().Free(numbers) }); err != nil {
-		t.Error(err)
+}
+
+// updateNumbers puts the numbers of an update on a GPU until the test's end.
+func updateNumbers(t *testing.T, gpu *cuda.GPU, u kernels.Update) drv.Ptr {
+	t.Helper()
+	m := memoryOf(t, gpu)
+	p, err := m.Room(kernels.UpdateBytes, 0)
+	gputest.Must(t, err)
+	var data []byte
+	for _, w := range u.Words() {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(w))
 	}
+	gputest.Must(t, m.Write(p, data))
+	return p
+}
+
+// memoryOf is memory of a GPU until the test's end.
+func memoryOf(t *testing.T, gpu *cuda.GPU) *gputest.Memory {
+	t.Helper()
+	ctx := gpu.Context()
+	var s drv.Stream
+	gputest.Must(t, ctx.Do(func() (err error) { s, err = ctx.NewStream(0); return }))
+	m, err := gputest.NewMemory(ctx, s)
+	gputest.Must(t, err)
+	t.Cleanup(func() {
+		if err := errors.Join(m.Close(), ctx.Do(func() error { return ctx.DestroyStream(s) })); err != nil && !t.Failed() {
+			t.Error(err)
+		}
+	})
+	return m
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 	"github.com/paragon-train/paragon/internal/compute/ref"
 	"github.com/paragon-train/paragon/internal/cuda/fake"
+	"github.com/paragon-train/paragon/internal/cuda/gputest"
 	"github.com/paragon-train/paragon/nn"
 	"gorgonia.org/gorgonia"
 )
@@ -28,27 +29,31 @@ func operand(c cuda.Compute) ref.Format {
 	return ref.Exact
 }
 
-// replayed compares step step of a program with its replay, and gives how far the gradients are from those without rounding.
-func replayed(t *testing.T, p *program, c cuda.Compute, step int, bound float64) *ref.Replay {
+// replay takes a step of a program op by op. follow is that of the replay; 0 is its own.
+func (p *program) replay(t *testing.T, c cuda.Compute, step int, follow float64) *ref.Replay {
 	t.Helper()
-	var r *ref.Replay
 	for { // the loss's scale goes down until every gradient is finite
-		var err error
-		if r, err = ref.NewReplay(p.plan, p.host, operand(c)); err != nil {
-			t.Fatal(err)
-		}
+		r, err := ref.NewReplay(p.plan, p.host, operand(c))
+		gputest.Must(t, err)
 		r.Scale, r.Step = float64(p.LossScale()), uint64(step)
-		p.SetStep(uint64(step))
-		if err := p.Inspect(t.Context(), r.Next); err != nil {
-			t.Fatal(err)
+		if follow > 0 {
+			r.Follow = follow
 		}
+		p.SetStep(uint64(step))
+		gputest.Must(t, p.Inspect(t.Context(), r.Next))
 		if p.Finite() {
-			break
+			return r
 		}
 		if p.LossScale() < 256 {
 			t.Fatalf("step %d: a gradient is not finite under a scale of %g", step, p.LossScale())
 		}
 	}
+}
+
+// replayed compares step step of a program with its replay, and gives how far the gradients are from those without rounding.
+func replayed(t *testing.T, p *program, c cuda.Compute, step int, bound float64) *ref.Replay {
+	t.Helper()
+	r := p.replay(t, c, step, 0)
 	stored, off := r.Worst()
 	all, most, name := r.Distance(p.host.Grads)
 	loss := math.Abs(p.number(t) - r.Loss())

@@ -1,26 +1,28 @@
 package cublaslt
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/cuda/dl"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 	"github.com/paragon-train/paragon/internal/cuda/fake"
+	"github.com/paragon-train/paragon/internal/cuda/gputest"
 )
 
-// A bench is a fake machine with an open library and a stream.
+// A bench is a machine, a fake one but in tests of a GPU, with an open library and a stream.
 type bench struct {
 	*testing.T
-	m   *fake.Machine
-	ctx *drv.Context
-	h   *Handle
-	s   drv.Stream
+	m      *fake.Machine
+	ctx    *drv.Context
+	h      *Handle
+	s      drv.Stream
+	memory *gputest.Memory
 }
 
 // newBench opens the library on the first fake GPU. At the test's end nothing of the library may be left over.
@@ -43,7 +45,13 @@ func newBench(t *testing.T, settings ...any) *bench {
 		}
 		return err
 	})
+	b.memory, err = gputest.NewMemory(b.ctx, b.s)
+	gputest.Must(t, err)
 	t.Cleanup(func() {
+		if gputest.On() && t.Failed() {
+			return // what a lost GPU holds goes with the process
+		}
+		b.do(b.memory.Close)
 		b.do(func() error { return errors.Join(b.ctx.DestroyStream(b.s), b.h.Close(), b.h.Close()) })
 		if n := b.m.Count("cublaslt_objects"); n != 0 || b.h.alive != 0 {
 			t.Errorf("%d objects and %d questions were not destroyed", n, b.h.alive)
@@ -54,31 +62,28 @@ func newBench(t *testing.T, settings ...any) *bench {
 
 func (b *bench) do(f func() error) {
 	b.Helper()
-	if err := b.ctx.Do(f); err != nil {
-		b.Fatal(err)
-	}
+	gputest.Must(b, b.ctx.Do(f))
 }
 
-// put makes device memory with these numbers in a type, room without numbers. It goes with the test.
+// put makes device memory with these numbers in a type. It goes with the test.
 func (b *bench) put(t DType, numbers []float32) drv.Ptr {
 	b.Helper()
-	p := b.room(int64(len(numbers)) * t.Size())
-	b.do(func() error {
-		host, err := b.ctx.HostAlloc(int64(len(numbers)) * t.Size())
-		if err != nil {
-			return err
-		}
-		for i, v := range numbers {
-			bits := math.Float32bits(v)
-			if t == Float32 {
-				*(*uint32)(unsafe.Pointer(&host[4*i])) = bits
-			} else {
-				*(*uint16)(unsafe.Pointer(&host[2*i])) = uint16((bits + 0x7fff + bits>>16&1) >> 16)
-			}
-		}
-		return errors.Join(b.ctx.CopyToDevice(p, unsafe.Pointer(&host[0]), int64(len(host)), b.s), b.ctx.Synchronize(b.s), b.ctx.HostFree(host))
-	})
+	data := encode(t, numbers)
+	p := b.room(int64(len(data)))
+	gputest.Must(b, b.memory.Write(p, data))
 	return p
+}
+
+func encode(t DType, numbers []float32) []byte {
+	var data []byte
+	for _, v := range numbers {
+		if t == Float32 {
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+		} else {
+			data = binary.LittleEndian.AppendUint16(data, gputest.Narrow(t == BFloat16, v))
+		}
+	}
+	return data
 }
 
 // room is device memory with nothing in it, no better aligned than it must be.
@@ -87,32 +92,23 @@ func (b *bench) room(bytes int64) drv.Ptr {
 	if bytes == 0 {
 		return 0
 	}
-	var p drv.Ptr
-	b.do(func() (err error) { p, err = b.ctx.Malloc(bytes + alignment); return })
-	b.Cleanup(func() { b.do(func() error { return b.ctx.Free(p) }) })
-	return p + alignment
+	p, err := b.memory.Room(bytes, alignment)
+	gputest.Must(b, err)
+	return p
 }
 
 func (b *bench) get(t DType, p drv.Ptr, n int) []float32 {
 	b.Helper()
+	data, err := b.memory.Read(p, int64(n)*t.Size())
+	gputest.Must(b, err)
 	numbers := make([]float32, n)
-	b.do(func() error {
-		host, err := b.ctx.HostAlloc(int64(n) * t.Size())
-		if err != nil {
-			return err
+	for i := range numbers {
+		if t == Float32 {
+			numbers[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+		} else {
+			numbers[i] = gputest.Wide(t == BFloat16, binary.LittleEndian.Uint16(data[2*i:]))
 		}
-		if err := errors.Join(b.ctx.CopyToHost(unsafe.Pointer(&host[0]), p, int64(len(host)), b.s), b.ctx.Synchronize(b.s)); err != nil {
-			return err
-		}
-		for i := range numbers {
-			if t == Float32 {
-				numbers[i] = *(*float32)(unsafe.Pointer(&host[4*i]))
-			} else {
-				numbers[i] = math.Float32frombits(uint32(*(*uint16)(unsafe.Pointer(&host[2*i]))) << 16)
-			}
-		}
-		return b.ctx.HostFree(host)
-	})
+	}
 	return numbers
 }
 
@@ -131,10 +127,18 @@ func near(t *testing.T, what string, got, want []float32, tolerance float64) {
 	for _, w := range want {
 		scale = max(scale, math.Abs(float64(w)))
 	}
+	worst := 0.0
 	for i := range want {
-		if d := math.Abs(float64(got[i]) - float64(want[i])); !(d <= tolerance*scale) {
+		d := math.Abs(float64(got[i]) - float64(want[i]))
+		if !(d <= tolerance*scale) && !gputest.On() {
 			t.Fatalf("%s: element %d: got %v, want %v within %g", what, i, got[i], want[i], tolerance*scale)
 		}
+		if d != 0 && gputest.Worse(d/(tolerance*scale), worst) {
+			worst = d / (tolerance * scale)
+		}
+	}
+	if gputest.On() {
+		gputest.Within(t, "", worst, 1, "of what rounding explains", what)
 	}
 }
 
@@ -173,33 +177,71 @@ func plain(m Matmul, a, b, bias, d []float32) (out, grad []float32) {
 	return out, grad
 }
 
-// Every algorithm that is offered gives the product's numbers, row-major, with what follows it.
-func TestProductsEqualPlainLoops(t *testing.T) {
+// products are questions with all that may follow a product, in all types.
+func products() []Matmul {
 	gradient := func(batch, in, out int, t, grad DType) Matmul {
 		m := LinearGradWeight(batch, in, out, t, grad)
 		m.BiasGrad = true
 		return m
 	}
+	all := []Matmul{
+		Linear(5, 7, 3, BFloat16),
+		Linear(4, 16, 10, Float32),
+		LinearGradInput(5, 7, 3, BFloat16),
+		LinearGradWeight(5, 7, 3, BFloat16, Float32),
+		LinearGradWeight(6, 8, 2, Float32, Float32),
+		gradient(5, 7, 3, BFloat16, BFloat16),
+		gradient(9, 4, 6, Float32, Float32),
+		{M: 3, N: 5, K: 4},
+		{M: 3, N: 5, K: 4, TransA: true, TransB: true, Accumulate: true},
+		{M: 8, N: 2, K: 3, ReLU: true, In: BFloat16, Out: Float32},
+		{M: 2, N: 9, K: 5, Bias: true, ReLU: true, Accumulate: true},
+		{M: 1, N: 1, K: 1, Bias: true},
+	}
+	for _, t := range []DType{Float32, BFloat16, Float16} {
+		bare := Linear(24, 40, 16, t)
+		bare.Bias = false
+		all = append(all, bare, LinearGradInput(24, 40, 16, t), LinearGradWeight(24, 40, 16, t, Float32))
+	}
+	return all
+}
+
+// equalsPlainLoops holds every algorithm for a product against plain loops.
+func (b *bench) equalsPlainLoops(r *rand.Rand, m Matmul, all []*Plan) {
+	av, bv, biasv, dv := random(r, m.M*m.K), random(r, m.K*m.N), random(r, max(m.M, m.N)), random(r, m.M*m.N)
+	if m.In == Float32 { // with all their digits
+		for i := range av {
+			av[i] += r.Float32() / 128
+		}
+	}
+	want, wantGrad := plain(m, av, bv, biasv, dv)
+	for _, p := range all {
+		a, w, d, workspace := b.put(m.In, av), b.put(m.In, bv), b.put(m.Out, dv), b.room(p.Workspace())
+		var bias drv.Ptr
+		switch {
+		case m.Bias:
+			bias = b.put(m.BiasType, biasv)
+		case m.BiasGrad:
+			bias = b.room(int64(m.M) * m.BiasType.Size())
+		}
+		b.do(func() error { return errors.Join(p.Run(b.s, workspace, a, w, bias, d), b.ctx.Synchronize(b.s)) })
+		tolerance := map[DType]float64{Float32: 1e-5, BFloat16: 1.0 / 256, Float16: 1.0 / 2048}[m.Out]
+		near(b.T, fmt.Sprintf("%s for %v", p.Engine(), m), b.get(m.Out, d, m.M*m.N), want, tolerance)
+		if m.BiasGrad {
+			near(b.T, fmt.Sprintf("bias gradient of %s for %v", p.Engine(), m), b.get(m.BiasType, bias, m.M), wantGrad, tolerance)
+		}
+		b.do(p.Close)
+		b.do(p.Close) // again is harmless
+	}
+}
+
+// Every algorithm that is offered gives the product's numbers, row-major, with what follows it.
+func TestProductsEqualPlainLoops(t *testing.T) {
 	for _, seed := range []int{0, 1, 9} {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			b := newBench(t, "seed", seed)
 			r := rand.New(rand.NewPCG(1, 2))
-			for _, m := range []Matmul{
-				Linear(5, 7, 3, BFloat16),
-				Linear(4, 16, 10, Float32),
-				LinearGradInput(5, 7, 3, BFloat16),
-				LinearGradWeight(5, 7, 3, BFloat16, Float32),
-				LinearGradWeight(6, 8, 2, Float32, Float32),
-				gradient(5, 7, 3, BFloat16, BFloat16),
-				gradient(9, 4, 6, Float32, Float32),
-				{M: 3, N: 5, K: 4},
-				{M: 3, N: 5, K: 4, TransA: true, TransB: true, Accumulate: true},
-				{M: 8, N: 2, K: 3, ReLU: true, In: BFloat16, Out: Float32},
-				{M: 2, N: 9, K: 5, Bias: true, ReLU: true, Accumulate: true},
-				{M: 1, N: 1, K: 1, Bias: true},
-			} {
-				av, bv, biasv, dv := random(r, m.M*m.K), random(r, m.K*m.N), random(r, max(m.M, m.N)), random(r, m.M*m.N)
-				want, wantGrad := plain(m, av, bv, biasv, dv)
+			for _, m := range products() {
 				var all []*Plan
 				b.do(func() (err error) { all, err = b.h.Plans(m); return })
 				var names []string
@@ -209,27 +251,7 @@ func TestProductsEqualPlainLoops(t *testing.T) {
 				if got, want := strings.Join(names, ", "), "algo0 tile20 splitk4, algo3 tile20 splitk1"; got != want {
 					t.Errorf("%v: algorithms: got %s, want %s", m, got, want)
 				}
-				for _, p := range all {
-					a, w, d, workspace := b.put(m.In, av), b.put(m.In, bv), b.put(m.Out, dv), b.room(p.Workspace())
-					var bias drv.Ptr
-					switch {
-					case m.Bias:
-						bias = b.put(m.BiasType, biasv)
-					case m.BiasGrad:
-						bias = b.room(int64(m.M) * m.BiasType.Size())
-					}
-					b.do(func() error { return p.Run(b.s, workspace, a, w, bias, d) })
-					tolerance := 1e-5
-					if m.Out == BFloat16 {
-						tolerance = 1.0 / 256
-					}
-					near(t, fmt.Sprintf("%s for %v", p.Engine(), m), b.get(m.Out, d, m.M*m.N), want, tolerance)
-					if m.BiasGrad {
-						near(t, fmt.Sprintf("bias gradient of %s for %v", p.Engine(), m), b.get(m.BiasType, bias, m.M), wantGrad, tolerance)
-					}
-					b.do(p.Close)
-					b.do(p.Close) // again is harmless
-				}
+				b.equalsPlainLoops(r, m, all)
 			}
 		})
 	}

@@ -1,24 +1,26 @@
 package cudnn
 
 import (
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/cuda/dl"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 	"github.com/paragon-train/paragon/internal/cuda/fake"
+	"github.com/paragon-train/paragon/internal/cuda/gputest"
 )
 
-// A bench is a fake machine with an open library and a stream.
+// A bench is a machine, a fake one but in tests of a GPU, with an open library and a stream.
 type bench struct {
 	*testing.T
-	m   *fake.Machine
-	ctx *drv.Context
-	h   *Handle
-	s   drv.Stream
+	m      *fake.Machine
+	ctx    *drv.Context
+	h      *Handle
+	s      drv.Stream
+	memory *gputest.Memory
 }
 
 // newBench opens the library on the first fake GPU. At the test's end nothing of the library may be left over. Settings come in
@@ -42,7 +44,13 @@ func newBench(t *testing.T, settings ...any) *bench {
 		}
 		return err
 	})
+	b.memory, err = gputest.NewMemory(b.ctx, b.s)
+	gputest.Must(t, err)
 	t.Cleanup(func() {
+		if gputest.On() && t.Failed() {
+			return // what a lost GPU holds goes with the process
+		}
+		b.do(b.memory.Close)
 		b.do(func() error { return b.ctx.DestroyStream(b.s) })
 		b.do(b.h.Close)
 		if n := b.m.Count("cudnn_descriptors"); n != 0 {
@@ -54,9 +62,7 @@ func newBench(t *testing.T, settings ...any) *bench {
 
 func (b *bench) do(f func() error) {
 	b.Helper()
-	if err := b.ctx.Do(f); err != nil {
-		b.Fatal(err)
-	}
+	gputest.Must(b, b.ctx.Do(f))
 }
 
 // put makes device memory with these numbers in a type. It goes with the test.
@@ -68,20 +74,7 @@ func (b *bench) put(t DType, numbers []float32) drv.Ptr {
 func (b *bench) bytes(data []byte) drv.Ptr {
 	b.Helper()
 	p := b.room(int64(len(data)))
-	b.do(func() error {
-		host, err := b.ctx.HostAlloc(int64(len(data)))
-		if err != nil {
-			return err
-		}
-		copy(host, data)
-		if err := b.ctx.CopyToDevice(p, unsafe.Pointer(&host[0]), int64(len(data)), b.s); err != nil {
-			return err
-		}
-		if err := b.ctx.Synchronize(b.s); err != nil {
-			return err
-		}
-		return b.ctx.HostFree(host)
-	})
+	gputest.Must(b, b.memory.Write(p, data))
 	return p
 }
 
@@ -91,30 +84,16 @@ func (b *bench) room(bytes int64) drv.Ptr {
 	if bytes == 0 {
 		return 0
 	}
-	var p drv.Ptr
-	b.do(func() (err error) { p, err = b.ctx.Malloc(bytes + convAlignment); return })
-	b.Cleanup(func() { b.do(func() error { return b.ctx.Free(p) }) })
-	return p + convAlignment
+	p, err := b.memory.Room(bytes, convAlignment)
+	gputest.Must(b, err)
+	return p
 }
 
 // raw reads device memory after the stream's work.
 func (b *bench) raw(p drv.Ptr, n int64) []byte {
 	b.Helper()
-	var data []byte
-	b.do(func() error {
-		host, err := b.ctx.HostAlloc(n)
-		if err != nil {
-			return err
-		}
-		if err := b.ctx.CopyToHost(unsafe.Pointer(&host[0]), p, n, b.s); err != nil {
-			return err
-		}
-		if err := b.ctx.Synchronize(b.s); err != nil {
-			return err
-		}
-		data = append(data, host...)
-		return b.ctx.HostFree(host)
-	})
+	data, err := b.memory.Read(p, n)
+	gputest.Must(b, err)
 	return data
 }
 
@@ -123,67 +102,29 @@ func (b *bench) get(t DType, p drv.Ptr, n int) []float32 {
 	return decode(t, b.raw(p, int64(n)*t.Size()))
 }
 
-// encode and decode are the storage types, written down once more in Go.
+// encode and decode are the storage types.
 func encode(t DType, numbers []float32) []byte {
 	var data []byte
 	for _, v := range numbers {
-		bits := math.Float32bits(v)
-		switch t {
-		case Float32:
-			data = append(data, byte(bits), byte(bits>>8), byte(bits>>16), byte(bits>>24))
-			continue
-		case BFloat16:
-			bits = (bits + 0x7fff + bits>>16&1) >> 16
-		case Float16:
-			bits = uint32(toHalf(v))
+		if t == Float32 {
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(v))
+		} else {
+			data = binary.LittleEndian.AppendUint16(data, gputest.Narrow(t == BFloat16, v))
 		}
-		data = append(data, byte(bits), byte(bits>>8))
 	}
 	return data
 }
 
 func decode(t DType, data []byte) []float32 {
 	var numbers []float32
-	for i := 0; i < len(data); i += int(t.Size()) {
-		bits := uint32(data[i]) | uint32(data[i+1])<<8
-		switch t {
-		case Float32:
-			bits |= uint32(data[i+2])<<16 | uint32(data[i+3])<<24
-		case BFloat16:
-			bits <<= 16
-		case Float16:
-			sign := float64(1)
-			if bits&0x8000 != 0 {
-				sign = -1
-			}
-			e, m := bits>>10&31, bits&1023
-			v := math.Ldexp(float64(m), -24)
-			if e == 31 {
-				v = math.NaN()
-			} else if e > 0 {
-				v = math.Ldexp(float64(m+1024), int(e)-25)
-			}
-			numbers = append(numbers, float32(sign*v))
-			continue
+	for ; len(data) > 0; data = data[t.Size():] {
+		if t == Float32 {
+			numbers = append(numbers, math.Float32frombits(binary.LittleEndian.Uint32(data)))
+		} else {
+			numbers = append(numbers, gputest.Wide(t == BFloat16, binary.LittleEndian.Uint16(data)))
 		}
-		numbers = append(numbers, math.Float32frombits(bits))
 	}
 	return numbers
-}
-
-// toHalf rounds a number of moderate size to float16, to nearest even.
-func toHalf(v float32) uint16 {
-	var sign uint16
-	a := float64(v)
-	if a < 0 {
-		sign, a = 0x8000, -a
-	}
-	if a < math.Ldexp(1, -14) {
-		return sign | uint16(math.RoundToEven(math.Ldexp(a, 24)))
-	}
-	_, e := math.Frexp(a)
-	m := math.RoundToEven(math.Ldexp(a, 11-e))
-	return sign | uint16(e+14)<<10 + uint16(m) - 1024
 }
 
 // random gives numbers of the type between -1 and 1.
@@ -205,10 +146,18 @@ func near(t *testing.T, what string, got, want []float32, tolerance float64) {
 	for _, w := range want {
 		scale = max(scale, math.Abs(float64(w)))
 	}
+	worst := 0.0
 	for i := range got {
-		if d := math.Abs(float64(got[i]) - float64(want[i])); !(d <= tolerance*scale) {
+		d := math.Abs(float64(got[i]) - float64(want[i]))
+		if !(d <= tolerance*scale) && !gputest.On() {
 			t.Fatalf("%s: element %d: got %v, want %v within %g", what, i, got[i], want[i], tolerance*scale)
 		}
+		if d != 0 && gputest.Worse(d/(tolerance*scale), worst) {
+			worst = d / (tolerance * scale)
+		}
+	}
+	if gputest.On() {
+		gputest.Within(t, "", worst, 1, "of what rounding explains", what)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/paragon-train/paragon/internal/cuda/gputest"
 )
 
 // plainNorm is a Norm in plain loops.
@@ -56,57 +58,70 @@ func bits(data []byte, n int) []float32 {
 	return out
 }
 
+// norms are normalisations with and without what follows them.
+var norms = []Norm{
+	{N: 2, C: 8, H: 3, W: 3, Epsilon: 1e-5},
+	{N: 2, C: 16, H: 4, W: 3, ReLU: true, Epsilon: 1e-3},
+	{N: 3, C: 8, H: 2, W: 5, Add: true, Epsilon: 1e-5, Running: true, Momentum: 0.1},
+	{N: 2, C: 8, H: 4, W: 4, Add: true, ReLU: true, Epsilon: 1e-5, Running: true, Momentum: 0.25},
+	{N: 1, C: 24, H: 5, W: 1, ReLU: true, Mask: true, Epsilon: 1e-5},
+	{N: 2, C: 8, H: 4, W: 4, Add: true, ReLU: true, Mask: true, Epsilon: 1e-5, Running: true, Momentum: 0.1},
+	{N: 2, C: 8, H: 4, W: 4, Add: true, ReLU: true, Mask: true, Zeros: true, Epsilon: 1e-5, Running: true, Momentum: 0.1},
+}
+
+// normCheck draws numbers for a normalisation, and gives what holds the result of a plan against plain loops.
+func normCheck(b *bench, r *rand.Rand, n Norm) func(p *NormPlan) error {
+	dtype, size := n.Type, n.N*n.C*n.H*n.W
+	x, add := random(r, dtype, size), random(r, dtype, size)
+	scale, bias, runningMean, runningVar := random(r, Float32, n.C), random(r, Float32, n.C), random(r, Float32, n.C), random(r, Float32, n.C)
+	y, mask, mean, invstd, newMean, newVar := plainNorm(n, x, add, scale, bias, runningMean, runningVar)
+	return func(p *NormPlan) error {
+		a := NormArgs{X: b.put(dtype, x), Scale: b.put(Float32, scale), Bias: b.put(Float32, bias), Y: b.room(int64(size) * dtype.Size()),
+			Mean: b.room(int64(n.C) * 4), InvStd: b.room(int64(n.C) * 4)}
+		if n.Add {
+			a.Add = b.put(dtype, add)
+		}
+		if n.Running {
+			a.RunningMean, a.RunningVar = b.put(Float32, runningMean), b.put(Float32, runningVar)
+		}
+		if n.Mask {
+			a.Mask = b.room(int64(size) / 8)
+		}
+		if n.Zeros {
+			a.Zeros = b.put(dtype, make([]float32, size))
+		}
+		workspace := b.room(p.Workspace())
+		if err := b.ctx.Do(func() error { return errors.Join(p.Run(b.s, workspace, a), b.ctx.Synchronize(b.s)) }); err != nil {
+			return err
+		}
+		what := p.Engine() + " for " + n.String()
+		near(b.T, what+": y", b.get(dtype, a.Y, size), y, ulp(dtype))
+		near(b.T, what+": mean", b.get(Float32, a.Mean, n.C), mean, 1e-5)
+		near(b.T, what+": invstd", b.get(Float32, a.InvStd, n.C), invstd, 1e-5)
+		if n.Running {
+			near(b.T, what+": running mean", b.get(Float32, a.RunningMean, n.C), newMean, 1e-5)
+			near(b.T, what+": running variance", b.get(Float32, a.RunningVar, n.C), newVar, 1e-5)
+		}
+		if n.Mask {
+			near(b.T, what+": mask", bits(b.raw(a.Mask, int64(size)/8), size), mask, 0)
+		}
+		return nil
+	}
+}
+
 // Every engine that is offered gives a normalisation's numbers, with and without what follows it.
 func TestNormsEqualPlainLoops(t *testing.T) {
 	b := newBench(t)
 	r := rand.New(rand.NewPCG(3, 4))
-	for _, n := range []Norm{
-		{N: 2, C: 8, H: 3, W: 3, Epsilon: 1e-5},
-		{N: 2, C: 16, H: 4, W: 3, ReLU: true, Epsilon: 1e-3},
-		{N: 3, C: 8, H: 2, W: 5, Add: true, Epsilon: 1e-5, Running: true, Momentum: 0.1},
-		{N: 2, C: 8, H: 4, W: 4, Add: true, ReLU: true, Epsilon: 1e-5, Running: true, Momentum: 0.25},
-		{N: 1, C: 24, H: 5, W: 1, ReLU: true, Mask: true, Epsilon: 1e-5},
-		{N: 2, C: 8, H: 4, W: 4, Add: true, ReLU: true, Mask: true, Epsilon: 1e-5, Running: true, Momentum: 0.1},
-		{N: 2, C: 8, H: 4, W: 4, Add: true, ReLU: true, Mask: true, Zeros: true, Epsilon: 1e-5, Running: true, Momentum: 0.1},
-	} {
-		for _, dtype := range []DType{BFloat16, Float32, Float16} {
-			n.Type = dtype
-			size := n.N * n.C * n.H * n.W
-			x, add := random(r, dtype, size), random(r, dtype, size)
-			scale, bias, runningMean, runningVar := random(r, Float32, n.C), random(r, Float32, n.C), random(r, Float32, n.C), random(r, Float32, n.C)
-			y, mask, mean, invstd, newMean, newVar := plainNorm(n, x, add, scale, bias, runningMean, runningVar)
+	for _, n := range norms {
+		for _, n.Type = range []DType{BFloat16, Float32, Float16} {
 			all := plans(b, func() ([]*NormPlan, error) { return b.h.NormAddReLU(n) })
 			if got, want := engines(all), "eng20 k2=4, eng24"; got != want {
 				t.Fatalf("%v: engines: got %s, want %s", n, got, want)
 			}
+			check := normCheck(b, r, n)
 			for _, p := range all {
-				a := NormArgs{X: b.put(dtype, x), Scale: b.put(Float32, scale), Bias: b.put(Float32, bias), Y: b.room(int64(size) * dtype.Size()),
-					Mean: b.room(int64(n.C) * 4), InvStd: b.room(int64(n.C) * 4)}
-				if n.Add {
-					a.Add = b.put(dtype, add)
-				}
-				if n.Running {
-					a.RunningMean, a.RunningVar = b.put(Float32, runningMean), b.put(Float32, runningVar)
-				}
-				if n.Mask {
-					a.Mask = b.room(int64(size) / 8)
-				}
-				if n.Zeros {
-					a.Zeros = b.put(dtype, make([]float32, size))
-				}
-				workspace := b.room(p.Workspace())
-				b.do(func() error { return p.Run(b.s, workspace, a) })
-				what := p.Engine() + " for " + n.String()
-				near(t, what+": y", b.get(dtype, a.Y, size), y, ulp(dtype))
-				near(t, what+": mean", b.get(Float32, a.Mean, n.C), mean, 1e-5)
-				near(t, what+": invstd", b.get(Float32, a.InvStd, n.C), invstd, 1e-5)
-				if n.Running {
-					near(t, what+": running mean", b.get(Float32, a.RunningMean, n.C), newMean, 1e-5)
-					near(t, what+": running variance", b.get(Float32, a.RunningVar, n.C), newVar, 1e-5)
-				}
-				if n.Mask {
-					near(t, what+": mask", bits(b.raw(a.Mask, int64(size)/8), size), mask, 0)
-				}
+				gputest.Must(t, check(p))
 			}
 		}
 	}
@@ -132,61 +147,74 @@ func TestReLUKeepsWhatIsNotANumber(t *testing.T) {
 	}
 }
 
+// normGrads are gradients with and without the mask of ReLU and the gradient of what was added.
+var normGrads = []NormGrad{
+	{N: 2, C: 8, H: 3, W: 3},
+	{N: 2, C: 16, H: 4, W: 3, Mask: true},
+	{N: 3, C: 8, H: 2, W: 5, Mask: true, DAdd: true},
+}
+
+// normGradCheck is normCheck for a gradient.
+func normGradCheck(b *bench, r *rand.Rand, n NormGrad) func(p *NormGradPlan) error {
+	dtype, m, size := n.Type, n.N*n.H*n.W, n.N*n.C*n.H*n.W
+	x, dy := random(r, dtype, size), random(r, dtype, size)
+	scale, mean, invstd := random(r, Float32, n.C), random(r, Float32, n.C), random(r, Float32, n.C)
+	mask := make([]byte, size/8)
+	for i := range mask {
+		mask[i] = byte(r.Uint32())
+	}
+	dt := append([]float32(nil), dy...)
+	if n.Mask {
+		for i, bit := range bits(mask, size) {
+			dt[i] *= bit
+		}
+	}
+	dx, dscale, dbias := make([]float32, size), make([]float32, n.C), make([]float32, n.C)
+	for c := range n.C {
+		var db, ds float64
+		hat := func(i int) float64 { return (float64(x[i*n.C+c]) - float64(mean[c])) * float64(invstd[c]) }
+		for i := range m {
+			db += float64(dt[i*n.C+c])
+			ds += float64(dt[i*n.C+c]) * hat(i)
+		}
+		dbias[c], dscale[c] = float32(db), float32(ds)
+		for i := range m {
+			dx[i*n.C+c] = float32(float64(scale[c]) * float64(invstd[c]) * (float64(dt[i*n.C+c]) - db/float64(m) - hat(i)*ds/float64(m)))
+		}
+	}
+	return func(p *NormGradPlan) error {
+		a := NormGradArgs{X: b.put(dtype, x), DY: b.put(dtype, dy), Scale: b.put(Float32, scale), Mean: b.put(Float32, mean), InvStd: b.put(Float32, invstd),
+			DX: b.room(int64(size) * dtype.Size()), DScale: b.room(int64(n.C) * 4), DBias: b.room(int64(n.C) * 4)}
+		if n.Mask {
+			a.Mask = b.bytes(mask)
+		}
+		if n.DAdd {
+			a.DAdd = b.room(int64(size) * dtype.Size())
+		}
+		workspace := b.room(p.Workspace())
+		if err := b.ctx.Do(func() error { return errors.Join(p.Run(b.s, workspace, a), b.ctx.Synchronize(b.s)) }); err != nil {
+			return err
+		}
+		what := p.Engine() + " for " + n.String()
+		near(b.T, what+": dx", b.get(dtype, a.DX, size), dx, ulp(dtype))
+		near(b.T, what+": dscale", b.get(Float32, a.DScale, n.C), dscale, 1e-5)
+		near(b.T, what+": dbias", b.get(Float32, a.DBias, n.C), dbias, 1e-5)
+		if n.DAdd {
+			near(b.T, what+": dadd", b.get(dtype, a.DAdd, size), dt, 0)
+		}
+		return nil
+	}
+}
+
 // Every engine that is offered gives the normalisation's gradients, with and without the mask of ReLU and the gradient of what was added.
 func TestNormGradientsEqualPlainLoops(t *testing.T) {
 	b := newBench(t)
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, n := range []NormGrad{
-		{N: 2, C: 8, H: 3, W: 3},
-		{N: 2, C: 16, H: 4, W: 3, Mask: true},
-		{N: 3, C: 8, H: 2, W: 5, Mask: true, DAdd: true},
-	} {
-		for _, dtype := range []DType{BFloat16, Float32, Float16} {
-			n.Type = dtype
-			m, size := n.N*n.H*n.W, n.N*n.C*n.H*n.W
-			x, dy := random(r, dtype, size), random(r, dtype, size)
-			scale, mean, invstd := random(r, Float32, n.C), random(r, Float32, n.C), random(r, Float32, n.C)
-			mask := make([]byte, size/8)
-			for i := range mask {
-				mask[i] = byte(r.Uint32())
-			}
-			dt := append([]float32(nil), dy...)
-			if n.Mask {
-				for i, bit := range bits(mask, size) {
-					dt[i] *= bit
-				}
-			}
-			dx, dscale, dbias := make([]float32, size), make([]float32, n.C), make([]float32, n.C)
-			for c := range n.C {
-				var db, ds float64
-				hat := func(i int) float64 { return (float64(x[i*n.C+c]) - float64(mean[c])) * float64(invstd[c]) }
-				for i := range m {
-					db += float64(dt[i*n.C+c])
-					ds += float64(dt[i*n.C+c]) * hat(i)
-				}
-				dbias[c], dscale[c] = float32(db), float32(ds)
-				for i := range m {
-					dx[i*n.C+c] = float32(float64(scale[c]) * float64(invstd[c]) * (float64(dt[i*n.C+c]) - db/float64(m) - hat(i)*ds/float64(m)))
-				}
-			}
+	for _, n := range normGrads {
+		for _, n.Type = range []DType{BFloat16, Float32, Float16} {
+			check := normGradCheck(b, r, n)
 			for _, p := range plans(b, func() ([]*NormGradPlan, error) { return b.h.NormAddReLUGrad(n) }) {
-				a := NormGradArgs{X: b.put(dtype, x), DY: b.put(dtype, dy), Scale: b.put(Float32, scale), Mean: b.put(Float32, mean), InvStd: b.put(Float32, invstd),
-					DX: b.room(int64(size) * dtype.Size()), DScale: b.room(int64(n.C) * 4), DBias: b.room(int64(n.C) * 4)}
-				if n.Mask {
-					a.Mask = b.bytes(mask)
-				}
-				if n.DAdd {
-					a.DAdd = b.room(int64(size) * dtype.Size())
-				}
-				workspace := b.room(p.Workspace())
-				b.do(func() error { return p.Run(b.s, workspace, a) })
-				what := p.Engine() + " for " + n.String()
-				near(t, what+": dx", b.get(dtype, a.DX, size), dx, ulp(dtype))
-				near(t, what+": dscale", b.get(Float32, a.DScale, n.C), dscale, 1e-5)
-				near(t, what+": dbias", b.get(Float32, a.DBias, n.C), dbias, 1e-5)
-				if n.DAdd {
-					near(t, what+": dadd", b.get(dtype, a.DAdd, size), dt, 0)
-				}
+				gputest.Must(t, check(p))
 			}
 		}
 	}

@@ -9,14 +9,18 @@ import (
 
 	"github.com/paragon-train/paragon/internal/cuda/dl"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/cuda/gputest"
 )
 
 // A Machine is a computer with fake GPUs. There is one for each process: tests with a Machine do not run in parallel. Its methods may be
 // called together.
+//
+// In tests of a GPU itself (package gputest) it is the real one: there are no settings beyond those of order, no counters, and no complaints.
 type Machine struct {
-	t     testing.TB
-	paths dl.Paths
-	lib   *dl.Library
+	t      testing.TB
+	paths  dl.Paths
+	lib    *dl.Library // nil for the real one
+	search *dl.Search
 
 	mu     sync.Mutex
 	caller dl.Caller // guarded by mu
@@ -26,7 +30,13 @@ type Machine struct {
 // be left.
 func New(t testing.TB) *Machine {
 	t.Helper()
+	if gputest.On() {
+		_, search, err := gputest.Open()
+		gputest.Must(t, err)
+		return &Machine{t: t, search: search}
+	}
 	m := &Machine{t: t, paths: Libraries(t)}
+	m.search = &dl.Search{Paths: m.paths, Only: true}
 	lib, err := m.Search().Open(dl.CUDA)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +69,7 @@ func Environ(t testing.TB) []string {
 }
 
 // Search finds the fake libraries and no others.
-func (m *Machine) Search() *dl.Search { return &dl.Search{Paths: m.paths, Only: true} }
+func (m *Machine) Search() *dl.Search { search := *m.search; return &search }
 
 // Paths are the paths of the fake libraries.
 func (m *Machine) Paths() dl.Paths { return m.paths }
@@ -67,20 +77,24 @@ func (m *Machine) Paths() dl.Paths { return m.paths }
 // Driver opens the driver.
 func (m *Machine) Driver() *drv.Driver {
 	m.t.Helper()
-	d, err := drv.Open(m.lib)
-	if err != nil {
-		m.t.Fatal(err)
+	lib, err := m.lib, error(nil)
+	if lib == nil {
+		lib, err = m.search.Open(dl.CUDA)
+		gputest.Must(m.t, err)
 	}
+	d, err := drv.Open(lib)
+	gputest.Must(m.t, err)
 	return d
 }
 
 // Context takes a GPU into use until the test ends.
 func (m *Machine) Context(ordinal int) *drv.Context {
 	m.t.Helper()
-	c, err := m.Driver().NewContext(ordinal)
-	if err != nil {
-		m.t.Fatal(err)
+	if m.lib == nil && ordinal == 0 {
+		ordinal = gputest.Number()
 	}
+	c, err := m.Driver().NewContext(ordinal)
+	gputest.Must(m.t, err)
 	m.t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			m.t.Error(err)
@@ -91,13 +105,37 @@ func (m *Machine) Context(ordinal int) *drv.Context {
 
 // Set changes a setting; the package comment lists them. Order and poison count for what is done from then on.
 func (m *Machine) Set(key string, value int64) {
+	m.t.Helper()
+	if m.lib == nil {
+		m.setReal(key, value)
+		return
+	}
 	text := append([]byte(key), 0)
 	m.call("fakecuda_set", uintptr(unsafe.Pointer(&text[0])), uintptr(value))
+}
+
+// setReal skips a test that needs what a real machine has not.
+func (m *Machine) setReal(key string, value int64) {
+	m.t.Helper()
+	switch key {
+	case "seed", "order", "poison", "trace":
+	case "devices":
+		devices, err := m.Driver().Devices()
+		gputest.Must(m.t, err)
+		if len(devices) < int(value) {
+			m.t.Skipf("this machine has %d GPUs, and the test takes %d", len(devices), value)
+		}
+	default:
+		m.t.Skipf("a real GPU has no setting %s", key)
+	}
 }
 
 // Count reads a counter: calls, launches, graph_launches, pending (work that is not done), or live_allocations, live_hosts (pinned memory), live_streams, live_events, live_graphs, live_execs,
 // live_modules: what was not given back. Libraries add their own.
 func (m *Machine) Count(key string) int64 {
+	if m.lib == nil {
+		return 0
+	}
 	text := append([]byte(key), 0)
 	return int64(m.call("fakecuda_get", uintptr(unsafe.Pointer(&text[0]))))
 }
@@ -123,6 +161,9 @@ func (m *Machine) Trace() []string { return m.lines("trace") }
 func (m *Machine) Leaks() []string { return m.lines("leaks") }
 
 func (m *Machine) lines(which string) []string {
+	if m.lib == nil {
+		return nil
+	}
 	name := append([]byte(which), 0)
 	for room := 1 << 16; ; {
 		buffer := make([]byte, room)

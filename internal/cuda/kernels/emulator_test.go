@@ -19,6 +19,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cuda/dl"
 	"github.com/paragon-train/paragon/internal/cuda/drv"
 	"github.com/paragon-train/paragon/internal/cuda/fake"
+	"github.com/paragon-train/paragon/internal/cuda/gputest"
 	"golang.org/x/sys/unix"
 )
 
@@ -116,9 +117,10 @@ func (e *emulator) run(name string, grid, block [3]uint32, params []byte, order 
 	return nil
 }
 
-// A box is a device of the emulator: memory between guards, and a Set. It is made anew for each case.
+// A box is a device of the emulator, or a GPU: memory between guards, and a Set. It is made anew for each case.
 type box struct {
 	t      testing.TB
+	gpu    *realGPU // nil for the emulator
 	e      *emulator
 	order  int
 	memory []byte
@@ -139,7 +141,24 @@ const (
 // arena is the memory of all boxes, one at a time.
 var arena []byte
 
+// A realGPU is one that boxes use in place of the emulator.
+type realGPU struct {
+	*drv.Context
+	s      drv.Stream
+	set    *Set
+	memory *gputest.Memory
+}
+
+// onGPU is the one of the test under way, if it is on a GPU.
+var onGPU *realGPU
+
 func newBox(t testing.TB, sms, order int) *box {
+	if g := onGPU; g != nil {
+		_ = g.memory.Release() // what a test left that did not end well
+		b := &box{t: t, order: order, gpu: g}
+		b.Set = &Set{device: b, sms: g.set.sms, functions: g.set.functions}
+		return b
+	}
 	e := theEmulator(t)
 	if arena == nil {
 		var err error
@@ -158,11 +177,19 @@ func newBox(t testing.TB, sms, order int) *box {
 
 // Launch runs a kernel at once.
 func (b *box) Launch(f drv.Function, grid, block [3]uint32, shared uint32, s drv.Stream, params []byte) error {
+	if g := b.gpu; g != nil {
+		return g.Do(func() error { return g.Context.Launch(f, grid, block, shared, g.s, params) })
+	}
 	return b.e.run(b.names[f-1], grid, block, params, b.order)
 }
 
 // room gives memory for n bytes, all of it poison.
 func (b *box) room(n int) drv.Ptr {
+	if b.gpu != nil {
+		p, err := b.gpu.memory.Room(int64(n), int64(b.skew))
+		b.must(err)
+		return p
+	}
 	at := (b.used+255)/256*256 + guard + b.skew
 	b.used = at + n + guard
 	if b.used > len(b.memory) {
@@ -175,14 +202,33 @@ func (b *box) room(n int) drv.Ptr {
 	return drv.Ptr(uintptr(unsafe.Pointer(&b.memory[at])))
 }
 
+// bytes are those of memory: of the emulator's the very bytes.
 func (b *box) bytes(p drv.Ptr, n int) []byte {
+	if b.gpu != nil {
+		m, err := b.gpu.memory.Read(p, int64(n))
+		b.must(err)
+		return m
+	}
 	at := int(uintptr(p) - uintptr(unsafe.Pointer(&b.memory[0])))
 	return b.memory[at : at+n]
 }
 
-// guards fails the test if something wrote outside of what was given.
-func (b *box) guards() {
+// write writes memory.
+func (b *box) write(p drv.Ptr, m []byte) {
+	if b.gpu != nil {
+		b.must(b.gpu.memory.Write(p, m))
+		return
+	}
+	copy(b.bytes(p, len(m)), m)
+}
+
+// reset takes all memory back. It fails the test if something wrote outside of what was given.
+func (b *box) reset() {
 	b.t.Helper()
+	if b.gpu != nil {
+		b.must(b.gpu.memory.Release())
+		return
+	}
 	for i, block := range b.blocks {
 		for _, at := range [2]int{block[0] - guard, block[0] + block[1]} {
 			for k, v := range b.memory[at : at+guard] {
@@ -192,6 +238,7 @@ func (b *box) guards() {
 			}
 		}
 	}
+	b.used, b.blocks = 0, nil
 }
 
 func (b *box) Malloc(n int64) (drv.Ptr, error)   { return b.room(int(n)), nil }
@@ -200,7 +247,7 @@ func (b *box) HostAlloc(n int64) ([]byte, error) { return make([]byte, n), nil }
 func (b *box) HostFree([]byte) error             { return nil }
 func (b *box) Synchronize(drv.Stream) error      { return nil }
 func (b *box) CopyToDevice(dst drv.Ptr, src unsafe.Pointer, n int64, _ drv.Stream) error {
-	copy(b.bytes(dst, int(n)), unsafe.Slice((*byte)(src), n))
+	b.write(dst, unsafe.Slice((*byte)(src), n))
 	return nil
 }
 
@@ -209,8 +256,7 @@ func (b *box) empty(t Type, n int) drv.Ptr { return b.room(n * int(t.Size())) }
 
 // put gives memory with these numbers, rounded to the type, and rounds v itself.
 func (b *box) put(t Type, v []float64) drv.Ptr {
-	p := b.empty(t, len(v))
-	m := b.bytes(p, len(v)*int(t.Size()))
+	p, m := b.empty(t, len(v)), make([]byte, len(v)*int(t.Size()))
 	for i, x := range v {
 		switch t {
 		case Float32:
@@ -224,6 +270,7 @@ func (b *box) put(t Type, v []float64) drv.Ptr {
 		}
 		v[i] = b.number(t, m, i)
 	}
+	b.write(p, m)
 	return p
 }
 
@@ -249,64 +296,22 @@ func (b *box) get(t Type, p drv.Ptr, n int) []float64 {
 	return v
 }
 
-// narrow and wide are the 16-bit types, written plainly: the nearest of the 65,536 values, ties to even.
-func narrow(t Type, x float32) uint16 {
-	u := math.Float32bits(x)
-	if t == BFloat16 {
-		if x != x {
-			return 0x7fff
-		}
-		return uint16((u + 0x7fff + u>>16&1) >> 16)
-	}
-	sign := uint16(u >> 16 & 0x8000)
-	a := math.Abs(float64(x))
-	switch {
-	case x != x:
-		return 0x7fff
-	case a >= 65520:
-		return sign | 0x7c00
-	case a < 0x1p-14:
-		return sign | uint16(math.RoundToEven(a*0x1p24))
-	}
-	e := math.Floor(math.Log2(a))
-	if math.Ldexp(1, int(e)) > a {
-		e--
-	}
-	m := math.RoundToEven(math.Ldexp(a, 10-int(e))) // 1024 to 2048
-	return sign | uint16((int(e)+14)<<10+int(m))
-}
-
-func wide(t Type, h uint16) float32 {
-	if t == BFloat16 {
-		return math.Float32frombits(uint32(h) << 16)
-	}
-	sign := float32(1)
-	if h&0x8000 != 0 {
-		sign = -1
-	}
-	e, m := int(h>>10&31), float64(h&1023)
-	switch e {
-	case 31:
-		if m != 0 {
-			return float32(math.NaN())
-		}
-		return sign * float32(math.Inf(1))
-	case 0:
-		return sign * float32(math.Ldexp(m, -24))
-	}
-	return sign * float32(math.Ldexp(1024+m, e-25))
-}
+func narrow(t Type, x float32) uint16 { return gputest.Narrow(t == BFloat16, x) }
+func wide(t Type, h uint16) float32   { return gputest.Wide(t == BFloat16, h) }
 
 // near fails the test if got differs from want by more than rounding to the type, and more times float32's rounding of the
-// largest number, explain.
+// largest number, explain. The compiler of a GPU's machine may round float32 elsewhere, and its functions are not the C library's.
 func near(t testing.TB, what string, typ Type, got, want []float64, more float64) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%s: got %d numbers, want %d", what, len(got), len(want))
 	}
+	if onGPU != nil {
+		more = 4 * max(more, 1)
+	}
 	unit := map[Type]float64{Float32: 0x1p-24, BFloat16: 0x1p-8, Float16: 0x1p-11}[typ]
 	smallest := map[Type]float64{Float32: 1e-30, BFloat16: 1e-30, Float16: 0x1.01p-25}[typ] // of rounding near zero
-	top := 0.0
+	top, worst := 0.0, 0.0
 	for _, w := range want {
 		if !math.IsNaN(w) && !math.IsInf(w, 0) {
 			top = math.Max(top, math.Abs(w))
@@ -317,9 +322,14 @@ func near(t testing.TB, what string, typ Type, got, want []float64, more float64
 		if math.IsNaN(w) && math.IsNaN(g) || g == w {
 			continue
 		}
-		if d := math.Abs(g - w); !(d <= 1.01*unit*math.Abs(w)+more*0x1p-24*top+smallest) {
+		d := math.Abs(g-w) / (1.01*unit*math.Abs(w) + more*0x1p-24*top + smallest)
+		if !(d <= 1) {
 			t.Fatalf("%s[%d] of %d, %v: got %v, want %v", what, i, len(want), typ, g, w)
 		}
+		worst = max(worst, d)
+	}
+	if onGPU != nil {
+		gputest.Within(t, " "+typ.String(), worst, 1, "of what rounding explains", what)
 	}
 }
 
@@ -336,16 +346,19 @@ func same(t testing.TB, what string, got, want []float64) {
 // floats are the types that kernels compute with.
 var floats = []Type{Float32, BFloat16, Float16}
 
-// orders are the orders of threads in which every kernel is run.
+// orders are the orders of threads in which every kernel is run. A GPU has its own; there the number only says which cases a test takes.
 var orders = []int{0, 1, 5}
 
 // everyOrder runs f on a fresh box for each order.
 func everyOrder(t *testing.T, f func(b *box)) {
 	t.Helper()
 	for _, order := range orders {
+		if onGPU != nil && order == 1 {
+			continue
+		}
 		b := newBox(t, 2, order)
 		f(b)
-		b.guards()
+		b.reset()
 	}
 }
 
@@ -354,6 +367,9 @@ func everyWay(t *testing.T, f func(b *box, typ Type)) {
 	t.Helper()
 	for _, typ := range floats {
 		for _, skew := range []int{0, 4} {
+			if skew != 0 && onGPU != nil && testing.Short() {
+				continue // stand-ins are slow
+			}
 			t.Run(fmt.Sprintf("type=%v/skew=%d", typ, skew), func(t *testing.T) {
 				everyOrder(t, func(b *box) {
 					b.t, b.skew = t, skew
@@ -367,7 +383,7 @@ func everyWay(t *testing.T, f func(b *box, typ Type)) {
 func (b *box) must(err error) {
 	b.t.Helper()
 	if err != nil {
-		b.t.Fatalf("order %d: %v", b.order, err)
+		gputest.Must(b.t, fmt.Errorf("order %d: %w", b.order, err))
 	}
 }
 

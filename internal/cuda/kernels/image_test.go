@@ -40,8 +40,7 @@ func TestLayoutsTurnAndPad(t *testing.T) {
 					near(b.t, fmt.Sprint(s, " first"), from, b.get(from, first, s.all()), s.first(dense), 0)
 				}
 			}
-			b.guards()
-			b.used, b.blocks = 0, nil
+			b.reset()
 		}
 	})
 }
@@ -103,8 +102,7 @@ func TestPixelsAreThoseOfTheDataPipeline(t *testing.T) {
 				}
 				near(b.t, fmt.Sprint(s), typ, b.get(typ, p.Dst, len(want)), want, 0)
 			}
-			b.guards()
-			b.used, b.blocks = 0, nil
+			b.reset()
 		}
 	})
 }
@@ -157,14 +155,14 @@ func TestTablesPackAndUnpackAllTensors(t *testing.T) {
 		}
 		for _, i := range []int{len(list) - 6, len(list) - 1} {
 			e, found := list[i], b.put(Int32, []float64{0})
-			at, size := b.bytes(e.ChannelLast, int(e.Type.Size())), int(e.Type.Size())
-			before := append([]byte{}, at...)
-			copy(at, b.bytes(b.put(e.Type, []float64{math.Inf(1)}), size))
+			size := int(e.Type.Size())
+			before := append([]byte{}, b.bytes(e.ChannelLast, size)...)
+			b.write(e.ChannelLast, b.bytes(b.put(e.Type, []float64{math.Inf(1)}), size))
 			b.must(b.Unpack(0, table, 4, factor, found))
 			if got := b.get(Int32, found, 1)[0]; got != 1 {
 				t.Fatalf("found is %v after an infinite number of %+v, want 1", got, e)
 			}
-			copy(at, before)
+			b.write(e.ChannelLast, before)
 		}
 		b.must(b.FreeTable(table))
 		if _, err := b.NewTable(0, []Tensor{{K: 1, C: 2, R: 1, S: 1, PadC: 1, RowMajor: 1, ChannelLast: 1}}); err == nil {
@@ -214,7 +212,7 @@ func TestOptimizersStepAndSkip(t *testing.T) {
 						wp, gp, mp, vp := b.put(Float32, w), b.put(Float32, g), b.put(Float32, m), b.put(Float32, v)
 						words := u.Words()
 						at := b.room(UpdateBytes)
-						copy(b.bytes(at, UpdateBytes), unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), UpdateBytes))
+						b.write(at, unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), UpdateBytes))
 						skip, go_ := b.put(Int32, []float64{1}), b.put(Int32, []float64{0})
 						b.must(r.run(b, int64(n), wp, gp, mp, vp, at, skip))
 						same(t, "skipped", b.get(Float32, wp, n), w)

@@ -72,8 +72,7 @@ func TestCrossEntropyLeavesOutRowsWithoutLabel(t *testing.T) {
 				c.Loss, c.DX, c.Workspace = 0, x, 0
 				b.must(b.CrossEntropy(0, c))
 				near(b.t, what+" dx in place", typ, b.get(typ, x, n), grad, 40)
-				b.guards()
-				b.used, b.blocks = 0, nil
+				b.reset()
 			}
 		}
 		x, l, bad := b.put(typ, random(34, 20)), b.put(Int32, []float64{3, 10}), b.put(Int32, []float64{0})
@@ -139,8 +138,7 @@ func TestEmbeddingAndItsGradientInTheOrderOfIDs(t *testing.T) {
 			if got := b.get(Int32, bad, 1)[0]; got != 0 {
 				b.t.Fatalf("bad is %v, want 0", got)
 			}
-			b.guards()
-			b.used, b.blocks = 0, nil
+			b.reset()
 		}
 		w, idp, bad, y := b.put(typ, random(39, 12)), b.put(Int32, []float64{1, -1, 4}), b.put(Int32, []float64{0}), b.empty(typ, 9)
 		b.must(b.Embedding(0, typ, typ, 3, 4, 3, y, w, idp, bad))

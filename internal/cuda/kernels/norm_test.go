@@ -116,8 +116,7 @@ func TestBatchNorm(t *testing.T) {
 					b.must(b.BatchNormEval(0, f))
 					near(b.t, fmt.Sprint(s, " evaluated"), typ, b.get(typ, f.Y, n), c.evaluated, 10)
 					if lone(s) {
-						b.guards()
-						b.used, b.blocks = 0, nil
+						b.reset()
 						continue
 					}
 					masks := b.skew == 0 && channels%8 == 0
@@ -144,8 +143,7 @@ func TestBatchNorm(t *testing.T) {
 						b.must(b.BatchNormApply(0, f))
 						near(b.t, fmt.Sprint(s, " y in place"), typ, b.get(typ, c.ap, n), c.y, 30)
 					}
-					b.guards()
-					b.used, b.blocks = 0, nil
+					b.reset()
 				}
 			})
 		})
@@ -196,8 +194,7 @@ func TestBatchNormGradWithEachWayToKnowTheMask(t *testing.T) {
 						b.must(b.BatchNormGrad(0, g))
 						near(b.t, fmt.Sprint(s, " dx in place"), typ, b.get(typ, c.dyp, n), c.dx, 60)
 					}
-					b.guards()
-					b.used, b.blocks = 0, nil
+					b.reset()
 				}
 			})
 		})
@@ -295,7 +292,7 @@ func TestBatchNormGradKeepsNaN(t *testing.T) {
 					b.t.Errorf("mask by %s: dgamma of channel %d is %g, want NaN", how, k, v)
 				}
 			}
-			b.used, b.blocks = 0, nil
+			b.reset()
 		}
 	})
 }

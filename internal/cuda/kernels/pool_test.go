@@ -88,8 +88,7 @@ func TestGlobalAvgPool(t *testing.T) {
 				b.must(b.GlobalAvgPoolGrad(0, typ, side, s[0], pixels, s[1], dx, from))
 				near(b.t, fmt.Sprint(s, " gradient"), typ, b.get(typ, dx, s.all()), grad, 4)
 			}
-			b.guards()
-			b.used, b.blocks = 0, nil
+			b.reset()
 		}
 	})
 }

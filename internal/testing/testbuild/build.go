@@ -17,9 +17,21 @@ const module = "github.com/paragon-train/paragon/"
 // many times as long, without debug information, and without the clouds' SDKs, which are half of the compiler's work on an example. make test compiles
 // with the same flags.
 func Programs(folder string, packages ...string) error {
-	args := []string{"build", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-tags=nobuckets", "-o", folder + string(os.PathSeparator)}
+	return goRun("build", "nobuckets", folder, packages)
+}
+
+// Tests builds the test programs of packages, with a build tag, as their last elements and .test.
+func Tests(folder, tag string, packages ...string) error {
+	return goRun("test -c -vet=off", tag, folder, packages)
+}
+
+func goRun(command, tag, folder string, packages []string) error {
+	args := append(strings.Fields(command), "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-tags="+tag, "-o", folder+string(os.PathSeparator))
 	for _, p := range packages {
 		args = append(args, module+p)
+	}
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return err
 	}
 	build := exec.Command("go", args...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -149,6 +149,7 @@ var variables = map[string][]environmentVariable{
 		{"PARAGON_TEST_MODULES", "1: also tests that build every module from a release (`make testmodules`)", "tests of modules", "they are skipped"},
 		{"PARAGON_TEST_CLUSTERS", "1: also tests that start clusters (`make testclusters`)", "tests of `launch`", "they are skipped"},
 		{"PARAGON_TEST_DOCS", "1: also the commands of the documentation (`make testdocs`)", "tests of docs", "they are skipped"},
+		{"PARAGON_TEST_GPU", "number of the GPU that tests of the build tag gpu run on", "tests, `gpucheck`", "0"},
 		{"PARAGON_TEST_SCREENSHOTS", "folder for pictures of pages", "tests in Chromium", "no pictures"},
 		{"PARAGON_METADATA_URL", "address of a stand-in for a cloud's metadata service", "`launch --spot`", "169.254.169.254"},
 	},
