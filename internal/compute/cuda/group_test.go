@@ -145,7 +145,7 @@ func isTheSum(t *testing.T, m model, gpus []*cuda.GPU, cfg cuda.Config, link cud
 				}
 			}
 		}
-		gputest.Within(t, gputest.Gradient, worst, 1, "of what rounding explains", of)
+		gputest.Within(t, gputest.Gradient, worst, 1, "of rounding", of)
 		for i, p := range joined {
 			if got, want := p.number(t), alone[i].number(t); got != want {
 				t.Errorf("step %d: loss of member %d is %g, want %g", step, i, got, want)

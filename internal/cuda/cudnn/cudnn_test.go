@@ -157,7 +157,7 @@ func near(t *testing.T, what string, got, want []float32, tolerance float64) {
 		}
 	}
 	if gputest.On() {
-		gputest.Within(t, "", worst, 1, "of what rounding explains", what)
+		gputest.Within(t, "", worst, 1, "of rounding", what)
 	}
 }
 

@@ -329,7 +329,7 @@ func near(t testing.TB, what string, typ Type, got, want []float64, more float64
 		worst = max(worst, d)
 	}
 	if onGPU != nil {
-		gputest.Within(t, " "+typ.String(), worst, 1, "of what rounding explains", what)
+		gputest.Within(t, " "+typ.String(), worst, 1, "of rounding", what)
 	}
 }
 

@@ -52,6 +52,7 @@ func TestPools(t *testing.T) {
 					b.must(b.MaxPool(0, p, y, choice, x))
 					want = do(b.t, &op.MaxPool2D{Kernel: c.kernel, Stride: c.stride, Pad: c.pad}, images(c.s, xv))
 					same(b.t, "maximum", b.get(typ, y, ys.all()), ys.last(numbersOf(want[0])))
+					firstChoices(b.t, p, xv, b.get(typ, y, ys.all()), b.get(Uint8, choice, ys.all()))
 					b.must(b.MaxPoolGrad(0, p, dx, choice, dy))
 					want = do(b.t, &op.MaxPool2DGrad{Kernel: c.kernel, Stride: c.stride, Pad: c.pad}, images(c.s, xv), images(ys, dyv))
 					near(b.t, "gradient of the maximum", typ, b.get(typ, dx, c.s.all()), c.s.last(numbersOf(want[0])), 8)
@@ -62,6 +63,25 @@ func TestPools(t *testing.T) {
 					same(b.t, "maximum with NaN", b.get(typ, y, ys.all()), ys.last(numbersOf(want[0])))
 				})
 			})
+		}
+	}
+}
+
+// firstChoices fails the test unless each choice is the first element of its window that is the maximum.
+func firstChoices(t testing.TB, p Pool, x, y, choices []float64) {
+	t.Helper()
+	oh, ow := p.Out()
+	for i, got := range choices {
+		n, h, w, c := i/(oh*ow*p.C), i/(ow*p.C)%oh, i/p.C%ow, i%p.C
+		for k := range p.Kernel[0] * p.Kernel[1] {
+			r, s := h*p.Stride[0]-p.Pad[0]+k/p.Kernel[1], w*p.Stride[1]-p.Pad[1]+k%p.Kernel[1]
+			if r < 0 || r >= p.H || s < 0 || s >= p.W || x[((n*p.H+r)*p.W+s)*p.C+c] != y[i] {
+				continue
+			}
+			if got != float64(k) {
+				t.Fatalf("choice %d of %d is %v, want %d", i, len(choices), got, k)
+			}
+			break
 		}
 	}
 }
