@@ -54,8 +54,8 @@ func (s *store) writeOwnProfile(verb string, x *profile) error {
 	if x.capture == nil {
 		return nil
 	}
-	spans, _ := x.capture.Append(make([]trace.Span, 0, x.capture.Len()), 0, x.capture.Len())
-	n := trace.Node{ID: uint64(s.node.ID()), Role: trace.Worker, Rank: s.Rank(), PID: uint32(os.Getpid()), Names: s.trace.Names(), Dropped: x.capture.Dropped()}
+	r := x.capture.Take()
+	n := trace.Node{ID: uint64(s.node.ID()), Role: trace.Worker, Rank: s.Rank(), PID: uint32(os.Getpid()), Names: r.Names, Dropped: r.Dropped}
 	m := s.node.Membership()
 	for i := range m.Nodes {
 		if m.Nodes[i].Node == n.ID {
@@ -64,7 +64,7 @@ func (s *store) writeOwnProfile(verb string, x *profile) error {
 	}
 	if !s.inline {
 		offset, bound, _ := s.trace.Clock().Offset()
-		n.Offset, n.Bound, n.Spans = offset, bound, spans
+		n.Offset, n.Bound, n.Spans = offset, bound, r.Spans
 		return s.writeProfile(verb, x.cfg.path(trace.Worker, n.Rank), n)
 	}
 	if name, err := os.Hostname(); err == nil {
@@ -72,7 +72,7 @@ func (s *store) writeOwnProfile(verb string, x *profile) error {
 	}
 	server := n
 	server.ID, server.Role, server.Dropped = n.ID+1, trace.Server, 0 // what was dropped is told once
-	for _, x := range spans {
+	for _, x := range r.Spans {
 		if x.Kind.OfServer() {
 			server.Spans = append(server.Spans, x)
 		} else {

@@ -57,8 +57,7 @@ func (x *tracing) byContribution(t *testing.T, role cluster.Role, kind trace.Kin
 		if c.Dropped() != 0 {
 			t.Errorf("%v: %d spans were dropped", at, c.Dropped())
 		}
-		spans, _ := c.Append(nil, 0, c.Len())
-		for _, s := range spans {
+		for _, s := range c.Take().Spans {
 			if s.Kind != kind {
 				continue
 			}

@@ -52,9 +52,8 @@ func TestFitRecordsItsSteps(t *testing.T) {
 		return err
 	})
 	for rank, c := range captures {
-		spans, _ := c.Append(nil, 0, c.Len())
 		of := map[trace.Kind]map[uint64][]trace.Span{}
-		for _, s := range spans {
+		for _, s := range c.Take().Spans {
 			if of[s.Kind] == nil {
 				of[s.Kind] = map[uint64][]trace.Span{}
 			}

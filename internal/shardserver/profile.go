@@ -27,9 +27,7 @@ type profile struct {
 	overdue bool           // it has
 
 	// What was recorded, once capture is nil. It does not change.
-	spans   []trace.Span
-	names   []string
-	dropped uint64
+	recorded trace.Recording
 }
 
 // stop ends the recording.
@@ -38,9 +36,7 @@ func (p *profile) stop() {
 		return
 	}
 	p.limit.Stop()
-	p.capture.Close()
-	p.spans, _ = p.capture.Append(make([]trace.Span, 0, p.capture.Len()), 0, p.capture.Len())
-	p.names, p.dropped, p.capture = p.r.Names(), p.capture.Dropped(), nil
+	p.recorded, p.capture = p.capture.Take(), nil
 }
 
 // end drops the current profile. The caller holds mu.
@@ -162,14 +158,14 @@ func (c *call) serveReadProfile() error {
 		return err
 	case running:
 		return refuse(wire.CodeConflict, "read profile %d: it still runs, want it stopped first", m.ID)
-	case m.From > uint64(len(p.spans)):
-		return refuse(wire.CodeSize, "read profile %d: got span %d, want at most %d", m.ID, m.From, len(p.spans))
+	case m.From > uint64(len(p.recorded.Spans)):
+		return refuse(wire.CodeSize, "read profile %d: got span %d, want at most %d", m.ID, m.From, len(p.recorded.Spans))
 	}
 	offset, bound, _ := p.r.Clock().Offset()
-	c.part = wire.ProfilePart{Generation: c.s.membership.Load().generation, Next: m.From, Total: uint64(len(p.spans)), Dropped: p.dropped,
+	c.part = wire.ProfilePart{Generation: c.s.membership.Load().generation, Next: m.From, Total: uint64(len(p.recorded.Spans)), Dropped: p.recorded.Dropped,
 		ClockOffset: int64(offset), ClockBound: int64(bound), Overdue: p.overdue}
-	if spans := p.spans[m.From:min(uint64(len(p.spans)), m.From+spansInPart)]; len(spans) > 0 {
-		data, rest := trace.EncodeChunk(spans, p.names, wire.MaxTraceChunk)
+	if spans := p.recorded.Spans[m.From:min(uint64(len(p.recorded.Spans)), m.From+spansInPart)]; len(spans) > 0 {
+		data, rest := trace.EncodeChunk(spans, p.recorded.Names, wire.MaxTraceChunk)
 		c.part.Data = data
 		c.part.Next += uint64(len(spans) - len(rest))
 	}

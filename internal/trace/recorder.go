@@ -177,7 +177,7 @@ func (r *Recorder) Open(cfg Config) *Capture {
 	return c
 }
 
-// Close ends the recording. The spans stay readable.
+// Close ends the recording.
 func (c *Capture) Close() {
 	c.once.Do(func() {
 		c.r.mu.Lock()
@@ -209,24 +209,17 @@ func (c *Capture) add(s Span) {
 	}
 }
 
-// Append appends at most n spans, from index from on, in the order in which they were added, and returns the index for the next call. While the Capture is open,
-// Append stops at a span that is being written; once it is closed, Append skips such spans.
-func (c *Capture) Append(spans []Span, from, n int) (_ []Span, next int) {
-	closed := false
-	select {
-	case <-c.done:
-		closed = true
-	default:
-	}
-	for ; from < c.Len() && n > 0; from++ {
-		if x := &c.slots[from]; x.written.Load() {
-			spans = append(spans, x.span)
-			n--
-		} else if !closed {
-			break
+// Take ends the recording and returns it: all spans in the order in which they were added, without those that are being written.
+func (c *Capture) Take() Recording {
+	c.Close()
+	n := c.Len()
+	r := Recording{Spans: make([]Span, 0, n), Names: c.r.Names(), Dropped: c.Dropped()}
+	for i := range c.slots[:n] {
+		if x := &c.slots[i]; x.written.Load() {
+			r.Spans = append(r.Spans, x.span)
 		}
 	}
-	return spans, from
+	return r
 }
 
 // Len is the number of spans, including those being written.

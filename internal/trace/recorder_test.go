@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -11,10 +12,7 @@ import (
 
 func newTestRecorder() *Recorder { return NewRecorder(telemetry.NewClock()) }
 
-func spansOf(c *Capture) []Span {
-	spans, _ := c.Append(nil, 0, c.Len())
-	return spans
-}
+func spansOf(c *Capture) []Span { return c.Take().Spans }
 
 func TestSpansAreKeptWhileACaptureIsOpen(t *testing.T) {
 	r := newTestRecorder()
@@ -191,15 +189,11 @@ func TestRecordingIsConcurrent(t *testing.T) {
 	}
 	for range 10 {
 		c, d := r.Open(Config{Spans: 256}), r.Open(Config{Spans: 64, Steps: 5})
-		var spans []Span
-		next := 0
-		for next < 100 {
-			spans, next = c.Append(spans, next, 32)
+		for c.Len() < 100 {
+			runtime.Gosched()
 		}
 		<-d.Done()
-		c.Close()
-		spans, _ = c.Append(spans, next, c.Len())
-		for _, s := range spans {
+		for _, s := range spansOf(c) {
 			if s.Kind == Push && (s.Bytes != s.Round^s.Peer || s.Begin != int64(s.Round)) {
 				t.Fatalf("torn span %+v", s)
 			}

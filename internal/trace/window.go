@@ -17,9 +17,9 @@ const (
 	spansOfServer = mostSpans
 )
 
-// A Recording is what a node recorded in one window.
+// A Recording is what a node recorded: in a window, or in a profile.
 type Recording struct {
-	Window  uint64
+	Window  uint64 // 0: none
 	Spans   []Span
 	Names   []string // of the spans' keys, by index
 	Dropped uint64   // spans that there was no room for
@@ -89,10 +89,7 @@ func (f *Follower) Take(now int64, end bool) (Recording, bool) {
 	default:
 		return Recording{}, false
 	}
-	c := f.capture
-	f.capture = nil
-	r := Recording{Window: f.open, Names: f.r.Names(), Dropped: c.Dropped()}
-	f.over = f.open
-	r.Spans, _ = c.Append(make([]Span, 0, c.Len()), 0, c.Len())
+	r := f.capture.Take()
+	r.Window, f.over, f.capture = f.open, f.open, nil
 	return r, true
 }
