@@ -50,3 +50,31 @@ func TestMarginLeavesHalfAtLeast(t *testing.T) {
 		}
 	}
 }
+
+// A quiet is a test whose failure is only noted.
+type quiet struct {
+	testing.TB
+	failed bool
+}
+
+func (q *quiet) Helper() {}
+func (q *quiet) Fail()   { q.failed = true }
+
+func TestTheWorstOfEachNameIsTheRow(t *testing.T) {
+	current = &check{}
+	defer func() { current = nil }()
+	q := &quiet{TB: t}
+	for _, v := range []float64{0.5, 0.75, 0.25} {
+		Within(q, ": loss", v, 1, "x", "")
+		Within(q, ": gradient", v/2, 1, "x", "")
+	}
+	if r := current.rows; q.failed || len(r) != 2 || r[0].Value != 0.75 || r[1].Value != 0.375 || r[0].Status != OK {
+		t.Errorf("failed is %t, and rows are %+v: want the largest of two names", q.failed, r)
+	}
+	for _, v := range []float64{math.NaN(), 0.1} {
+		Within(q, ": loss", v, 1, "x", "")
+	}
+	if r := current.rows[0]; !q.failed || r.Status != Fail || r.Value == r.Value {
+		t.Errorf("failed is %t, and the row %+v: want one that fails and is no number", q.failed, r)
+	}
+}
