@@ -27,9 +27,6 @@ func TestPrintsBenchmarkLines(t *testing.T) {
 		want  string // of the names
 		lines int
 	}{
-		{[]string{"step", "--model", "mlp", "--batch", "2", "--time", "0s", "--count", "2"}, `BenchmarkStep/model=mlp/batch=2/threads=[12]/dtype=float32`, 4},
-		{[]string{"layers", "--batch", "1", "--threads", "2", "--time", "0s"}, `BenchmarkLayer/stem=\w+/x=\w+/w=\w+/stride=[12]/batch=1/threads=2/pass=\w+`, 3 * len(layers)},
-		{[]string{"profile", "--model", "mlp", "--batch", "2", "--steps", "1", "--ops"}, `BenchmarkKind/model=mlp/batch=2/threads=2/dtype=float32/kind=\w+`, 4},
 		{[]string{"scaling", "--model", "mlp", "--batch", "2", "--threads", "1,2,16", "--time", "0s", "--steps", "1", "--ops"}, `BenchmarkScaling/model=mlp/batch=2/threads=(1|2|16)/dtype=float32`, 3},
 	} {
 		out, err := cpu(t, "", test.args...)
@@ -82,7 +79,7 @@ func TestRefusesByName(t *testing.T) {
 		{[]string{"--dtype", "float8"}, `--dtype is "float8"`},
 		{[]string{"--batch", "0"}, "--batch is 0"},
 	} {
-		if _, err := cpu(t, "", append([]string{"profile"}, test.flags...)...); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := cpu(t, "", append([]string{"serve"}, test.flags...)...); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q: got error %v, want one with %s", test.flags, err, test.want)
 		}
 	}

@@ -1,9 +1,6 @@
 // Command cpu measures training on the processor.
 //
-//	cpu step                    whole training steps, by model, batch and threads
-//	cpu layers                  each layer of ResNet18 against the measured peak of the cores
-//	cpu profile --model NAME    where the time of one step goes, by kind of operation
-//	cpu scaling                 what a step would take on up to 64 cores, from the pieces that its operations are cut into
+//	cpu scaling    what a step would take on up to 64 cores, from the pieces that its operations are cut into
 //
 // A training step is forward, backward and an update by SGD with momentum, on random data. Results are lines in the format of
 // Go's benchmarks, so that benchstat reads them. Two more commands serve programs that measure: serve takes turns with a
@@ -14,11 +11,14 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/paragon-train/paragon/bench/internal/machine"
 	"github.com/paragon-train/paragon/internal/f32"
 	"github.com/urfave/cli/v2"
 )
+
+const peakTime = 20 * time.Millisecond
 
 func main() {
 	if err := newApp().Run(os.Args); err != nil {
@@ -33,7 +33,7 @@ func newApp() *cli.App {
 		Usage:           "measure training on the processor",
 		HideHelpCommand: true,
 		Commands: []*cli.Command{
-			stepCommand(), layersCommand(), profileCommand(), scalingCommand(), serveCommand(), trainCommand(),
+			scalingCommand(), serveCommand(), trainCommand(),
 		},
 	}
 }

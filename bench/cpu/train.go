@@ -17,22 +17,16 @@ import (
 //	launch -n 2 -s 2 -- cpu train --threads 1 --steps 20
 func trainCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "train",
-		Usage: "time steps as a worker of a job",
-		Flags: append(workFlags(),
-			&cli.IntFlag{Name: "steps", Value: 10},
-			&cli.IntFlag{Name: "local-steps", Usage: "steps that a worker takes by itself between two exchanges (0: none)"}),
+		Name:   "train",
+		Usage:  "time steps as a worker of a job",
+		Flags:  append(workFlags(), &cli.IntFlag{Name: "steps", Value: 10}),
 		Action: train,
 	}
 }
 
 func train(c *cli.Context) (err error) {
 	ctx, w := c.Context, workOf(c)
-	var opts []kvstore.Option
-	if h := c.Int("local-steps"); h > 0 {
-		opts = append(opts, kvstore.WithLocalSteps(h))
-	}
-	store, err := kvstore.Create(ctx, "dist_sync", opts...)
+	store, err := kvstore.Create(ctx, "dist_sync")
 	if err != nil {
 		return err
 	}

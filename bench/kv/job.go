@@ -82,7 +82,7 @@ func (j *job) play(running *processes.Running, timer *time.Timer, limit time.Dur
 	return done, nil
 }
 
-func (j *job) start(ctx context.Context, more ...string) (*processes.Running, error) {
+func (j *job) start(ctx context.Context) (*processes.Running, error) {
 	plan, err := plan(j.works, j.scale)
 	if err != nil {
 		return nil, err
@@ -104,8 +104,8 @@ func (j *job) start(ctx context.Context, more ...string) (*processes.Running, er
 	return processes.Job{
 		Address: address,
 		Workers: j.workers, Servers: j.servers,
-		Env: append([]string{roleEnv + "=job", workEnv + "=" + strings.Join(j.works, ","), scaleEnv + "=" + strconv.FormatFloat(j.scale, 'g', -1, 64),
-			fmt.Sprintf("PARAGON_BACKUPS=%d", backups), transportEnv + "=" + j.transport, profileEnv + "=" + j.profile, planEnv + "=" + plan}, more...),
+		Env: []string{roleEnv + "=job", workEnv + "=" + strings.Join(j.works, ","), scaleEnv + "=" + strconv.FormatFloat(j.scale, 'g', -1, 64),
+			fmt.Sprintf("PARAGON_BACKUPS=%d", backups), transportEnv + "=" + j.transport, profileEnv + "=" + j.profile, planEnv + "=" + plan},
 		EnvOf: func(role string, rank int) ([]string, error) {
 			if authority == nil {
 				return []string{"PARAGON_IDENTITY="}, nil

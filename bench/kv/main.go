@@ -5,7 +5,6 @@
 //	go run ./bench/kv -work 'resnet18,array/*' -floor         held against programs that do nothing but move the bytes
 //	go run ./bench/kv -work resnet18 -jobs 1x1,2x2 -count 10 | benchstat -col /transport -
 //	go run ./bench/kv -work resnet18 -jobs 2x2 -backups       with backups of all shards and without, in turns
-//	go run ./bench/kv -init 1048576 -jobs 2x2 -backups        how fast very many keys are initialised, with backups and without
 //	go run ./bench/kv -stages costs.json -transport tcp       what serialising, moving, summing and updating cost, for bench/scale
 //	go run ./bench/kv -work resnet18 -profile /some/folder    CPU profiles of every process, for go tool pprof
 //
@@ -69,11 +68,6 @@ type settings struct {
 	save       string        // folder for the results, in a file named for the machine
 	profile    string
 	stages     string // file to write what the stages cost to
-	init       int    // keys that are initialised in place of the works; 0: none
-	journal    bool   // with init: the scheduler has a journal
-	lose       bool   // with init: a server is killed
-	// checkpoint, with init, saves all keys to a file and loads them from it.
-	checkpoint bool
 	peers      []peer
 }
 
@@ -109,9 +103,6 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	do := func() error { return run(ctx, set, os.Stdout, os.Stderr) }
-	if set.init > 0 {
-		do = func() error { return measureInit(ctx, set, os.Stdout) }
-	}
 	if set.stages != "" {
 		do = func() error { return measureStages(ctx, set, os.Stdout) }
 	}
@@ -135,10 +126,6 @@ func readFlags(args []string) (settings, error) {
 	f.StringVar(&set.save, "save", "", "folder: results are written there, too, to a file kv-MACHINE.txt; bench/machines puts several machines' side by side")
 	floor := f.Bool("floor", false, "play the works also as programs that move the same bytes and do nothing else: over TCP, and in shared memory")
 	f.StringVar(&set.stages, "stages", "", "measure what each stage of the data path costs, and write it to this file for bench/scale")
-	f.IntVar(&set.init, "init", 0, "in place of the works: initialise so many keys of 64 bytes, 256 at a time by each worker, and then pull all")
-	f.BoolVar(&set.journal, "journal", false, "with -init: the scheduler keeps a journal in a file of the folder for temporary files")
-	f.BoolVar(&set.lose, "lose", false, "with -init and -backups: only jobs with backups, and a server is killed before the pulls")
-	f.BoolVar(&set.checkpoint, "checkpoint", false, "with -init: one worker saves all keys to a file behind the pulls, and all load it")
 	f.StringVar(&set.profile, "profile", "", "folder for CPU profiles")
 	f.Func("peer", "name=command: another program that plays the works, in turns with this one; may be given again", func(text string) error {
 		p, err := readPeer(text)
@@ -184,9 +171,6 @@ func readFlags(args []string) (settings, error) {
 		if _, err := wayOf(name); err != nil {
 			return set, fmt.Errorf("-%w", err)
 		}
-	}
-	if set.init < 0 || set.init > 1<<20 || set.init == 0 && (set.journal || set.lose || set.checkpoint) {
-		return set, fmt.Errorf("-init %d: want 1 to %d keys, the most that a job may have; -journal, -lose and -checkpoint need it", set.init, 1<<20)
 	}
 	if set.count < 1 || set.scale <= 0 {
 		return set, fmt.Errorf("-count %d -scale %v: want both above 0", set.count, set.scale)

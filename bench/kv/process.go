@@ -153,12 +153,6 @@ func play(ctx context.Context, cfg cluster.Config) error {
 	}
 	defer kv.Close()
 	out := json.NewEncoder(os.Stdout)
-	if keys, err := strconv.Atoi(os.Getenv(initEnv)); err == nil {
-		if err := playInit(ctx, kv, keys, out); err != nil {
-			return err
-		}
-		return kv.Close()
-	}
 	for name := range strings.SplitSeq(os.Getenv(workEnv), ",") {
 		w, err := findWork(name)
 		if err != nil {

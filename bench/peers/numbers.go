@@ -9,9 +9,8 @@ import (
 	"github.com/paragon-train/paragon/bench/internal/machine"
 )
 
-func wall(r rate) float64   { return r.wall }
-func cpu(r rate) float64    { return r.cpu }
-func others(r rate) float64 { return r.others }
+func wall(r rate) float64 { return r.wall }
+func cpu(r rate) float64  { return r.cpu }
 
 func of(what func(rate) float64, rates []rate) []float64 {
 	out := make([]float64, len(rates))

@@ -2,7 +2,6 @@
 //
 //	go run ./bench/kv -stages costs.json -transport tcp,auto -count 3
 //	go run ./bench/scale predict --costs costs.json
-//	go run ./bench/kv -work resnet18 -jobs 1x1,2x1,2x2,4x4 -transport tcp | go run ./bench/scale compare --costs costs.json -
 //
 // It simulates training steps event by event, in a time of its own, from what bench/kv measured of each stage: a step computes
 // layer after layer; a layer's gradients are pushed as soon as they are there; servers add them in rank order, update and answer; a
@@ -31,6 +30,6 @@ func newApp() *cli.App {
 		Usage:           "predict rounds of many workers",
 		HideHelpCommand: true,
 		ExitErrHandler:  func(*cli.Context, error) {},
-		Commands:        []*cli.Command{predictCommand(), compareCommand()},
+		Commands:        []*cli.Command{predictCommand()},
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -293,23 +292,6 @@ func TestPredictPrintsARowForEachLinkAndSize(t *testing.T) {
 	}
 }
 
-func TestCompareReadsBenchmarkLines(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "kv.txt")
-	text := "BenchmarkKV/work=resnet18/workers=2/servers=1/transport=tcp 40 20000000 ns/op 1.0 MB/s 30000000 cpu-ns/op 1 first-ns/op\n" +
-		"BenchmarkKV/work=resnet18/workers=2/servers=1/transport=tcp 40 10000000 ns/op 1.0 MB/s 20000000 cpu-ns/op 1 first-ns/op\nother\n" +
-		"  resnet18              2 × 1        tcp   8ms  37.9ms     122ms                2.36                        26                                37.5ms\n"
-	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	out, err := scale(t, "compare", "--costs", writeCosts(t), file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(out, "| 2 × 1 | tcp | ") || !strings.Contains(out, "| 8.0 / 20.0 | ") {
-		t.Errorf("want a row of 2 × 1 with 8 and 20 ms:\n%s", out)
-	}
-}
-
 func TestRefusesByName(t *testing.T) {
 	good := writeCosts(t)
 	for _, test := range []struct{ args, want string }{
@@ -325,7 +307,6 @@ func TestRefusesByName(t *testing.T) {
 		{"predict --costs " + good + " --workers 10 --per-host 4", "10 workers and 4 of a host"},
 		{"predict --costs " + good + " --per-host 7", "--per-host is 7"},
 		{"predict --costs " + good + " --threads 3", "--threads is 3"},
-		{"compare --costs " + good, "want files"},
 	} {
 		out, err := scale(t, strings.Fields(test.args)...)
 		if err == nil || !strings.Contains(err.Error(), test.want) {

@@ -137,35 +137,6 @@ func (r *Running) End(broken bool) (err error) {
 	return err
 }
 
-// Kill ends a process at once.
-func (r *Running) Kill(role string, rank int) {
-	for _, p := range r.all {
-		if p.Name == fmt.Sprintf("%s %d", role, rank) {
-			p.kill()
-		}
-	}
-}
-
-// Peak returns the most memory, in bytes, that the processes of a role have had each, added up, or 0 where the system does not tell it.
-func (r *Running) Peak(role string) (total float64) {
-	for _, p := range r.all {
-		if !strings.HasPrefix(p.Name, role) {
-			continue
-		}
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-		if err != nil {
-			return 0
-		}
-		for line := range strings.Lines(string(b)) {
-			if f := strings.Fields(line); len(f) == 3 && f[0] == "VmHWM:" {
-				kb, _ := strconv.ParseFloat(f[1], 64)
-				total += kb * 1024
-			}
-		}
-	}
-	return total
-}
-
 // CPU returns the CPU time that all processes of a role have used ("": of any), or 0 where the system does not tell it.
 func (r *Running) CPU(role string) time.Duration {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on all of Linux' common machines
