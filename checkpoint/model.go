@@ -63,6 +63,9 @@ func (m *model) names() []string { return slices.Sorted(maps.Keys(m.arrays)) }
 // takes the newest. All of it is verified.
 func openModel(ctx context.Context, from string) (*model, error) { return openAs(ctx, from, false) }
 
+// isSeparator tells what stands between folders: a slash, as in URIs, and what the system has for it.
+func isSeparator(r rune) bool { return r == '/' || r == filepath.Separator }
+
 // openAs is openModel; averages: with the moving averages of the parameters in their place.
 func openAs(ctx context.Context, from string, averages bool) (_ *model, err error) {
 	m := &model{from: from, averages: averages, arrays: map[string]*modelArray{}}
@@ -71,7 +74,7 @@ func openAs(ctx context.Context, from string, averages bool) (_ *model, err erro
 			err = errors.Join(err, m.Close())
 		}
 	}()
-	at, name, err := SplitURI(strings.TrimRight(from, "/"+string(filepath.Separator)))
+	at, name, err := SplitURI(strings.TrimRightFunc(from, isSeparator))
 	if err == nil && isFile(from, name) {
 		f, err := OpenURI(ctx, from)
 		if err != nil {

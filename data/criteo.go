@@ -3,6 +3,7 @@ package data
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -81,18 +82,18 @@ func readCriteo(s *source, cfg CriteoConfig) (*ClickSet, error) {
 	at := int64(0)
 	for n := 1; cfg.MaxRows == 0 || n <= cfg.MaxRows; n++ {
 		line, err := b.ReadSlice('\n')
-		if err == bufio.ErrBufferFull {
+		if errors.Is(err, bufio.ErrBufferFull) {
 			return nil, fmt.Errorf("data: %s: line %d, byte %d: longer than %d bytes; it is not a file of Criteo's rows", s.name, n, at, len(line))
 		}
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, s.damaged(err)
 		}
-		if err == io.EOF && len(line) == 0 {
+		if errors.Is(err, io.EOF) && len(line) == 0 {
 			break
 		}
 		if wrong := set.add(bytes.TrimRight(line, "\r\n")); wrong != nil {
 			what := "correct or remove the line"
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				what = "the file may be cut short: fetch it again"
 			}
 			return nil, fmt.Errorf("data: %s: line %d, byte %d: %w; %s", s.name, n, at, wrong, what)

@@ -2,6 +2,7 @@ package data_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -28,7 +29,7 @@ func ExampleLoader() {
 	defer l.Close()
 	for {
 		b, err := l.Next(context.Background())
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

@@ -56,8 +56,8 @@ func all(t *testing.T, d Dataset, order iter.Seq[int], cfg LoaderConfig) []Batch
 	var batches []Batch
 	for {
 		b, err := l.Next(t.Context())
-		if err == io.EOF {
-			if _, err := l.Next(t.Context()); err != io.EOF {
+		if errors.Is(err, io.EOF) {
+			if _, err := l.Next(t.Context()); !errors.Is(err, io.EOF) {
 				t.Errorf("Next after io.EOF: got %v", err)
 			}
 			return batches
@@ -251,7 +251,7 @@ func TestCloseStopsAllGoroutinesAndBuffersAreBounded(t *testing.T) {
 		}
 		l.Close()
 		l.Close()
-		if _, err := l.Next(t.Context()); err != ErrClosed {
+		if _, err := l.Next(t.Context()); !errors.Is(err, ErrClosed) {
 			t.Errorf("Next after Close: got %v, want %v", err, ErrClosed)
 		}
 	}) // the bubble ends only when no goroutine is left

@@ -82,7 +82,7 @@ func TestMNISTLoadsFromItsFiles(t *testing.T) {
 	if train.Len() != images || test.Len() != 10_000 || train.Shape() != (Shape{1, 28, 28}) {
 		t.Errorf("got %d and %d images of %v, want %d and 10000 of 1×28×28", train.Len(), test.Len(), train.Shape(), images)
 	}
-	if int(train.Label(0)) != first || test.Label(0) != 7 {
+	if train.Label(0) != first || test.Label(0) != 7 {
 		t.Errorf("first labels: got %d and %d, want %d and 7", train.Label(0), test.Label(0), first)
 	}
 }

@@ -3,6 +3,7 @@ package data
 import (
 	"bufio"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,7 +27,7 @@ func openSource(path string) (*source, error) {
 	b := bufio.NewReaderSize(f, 1<<16)
 	s.r = b
 	magic, err := b.Peek(2)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		f.Close()
 		return nil, s.damaged(err)
 	}
@@ -54,7 +55,7 @@ func (s *source) Read(p []byte) (int, error) {
 func (s *source) full(p []byte, what string) error {
 	want := s.at + int64(len(p))
 	if _, err := io.ReadFull(s, p); err != nil {
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return fmt.Errorf("data: %s: %s: ends at byte %d, want %d bytes; the file is cut short: delete it and fetch it again",
 				s.name, what, s.at, want)
 		}
@@ -71,7 +72,7 @@ func (s *source) end() error {
 		if n > 0 {
 			return fmt.Errorf("data: %s: more bytes follow byte %d, where it should end; it is not the right file: fetch it again", s.name, s.at-1)
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

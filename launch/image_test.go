@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -175,10 +176,10 @@ func runAgentsInContainers(t *testing.T, podman *podmantest.Podman, image string
 
 // exitCode is that of a command that ran; -1: it did not.
 func exitCode(err error) int {
-	switch exit, ok := err.(*exec.ExitError); {
-	case err == nil:
+	if err == nil {
 		return 0
-	case ok:
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode()
 	}
 	return -1

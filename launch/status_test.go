@@ -29,9 +29,11 @@ func viewPage(t *testing.T, link string) *viewer {
 		t.Fatal(err)
 	}
 	v := &viewer{t: t, client: &http.Client{Jar: jar, Timeout: 2 * patience}, base: link[:strings.Index(link, "?")]}
-	if r, err := v.client.Get(link); err != nil || r.StatusCode != http.StatusOK || r.Request.URL.RawQuery != "" {
-		t.Fatalf("open %s: %v, %v; want the page, without the token in its address", link, r, err)
+	opened, err := v.client.Get(link)
+	if err != nil || opened.StatusCode != http.StatusOK || opened.Request.URL.RawQuery != "" {
+		t.Fatalf("open %s: %v, %v; want the page, without the token in its address", link, opened, err)
 	}
+	opened.Body.Close()
 	r, err := v.client.Get(v.base + "api/events")
 	if err != nil || r.StatusCode != http.StatusOK {
 		t.Fatalf("the stream: %v, %v", r, err)

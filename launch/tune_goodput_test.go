@@ -19,8 +19,8 @@ import (
 // epochs, or after ten with two workers.
 const dividedTrial = "TUNE_DIVIDED_TRIAL"
 
-// enough ends a trial.
-var enough = errors.New("enough")
+// errEnough ends a trial.
+var errEnough = errors.New("enough")
 
 func dividedWorker() int {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
@@ -36,12 +36,12 @@ func dividedWorker() int {
 				two++
 			}
 			if os.Args[1] == "--until=three-epochs" && e.Epoch >= 2 || os.Args[1] == "--until=two-workers" && two == 10 {
-				return enough
+				return errEnough
 			}
 			return nil
 		},
 	})
-	if err != nil && !errors.Is(err, kvstore.ErrRemoved) && !errors.Is(err, enough) {
+	if err != nil && !errors.Is(err, kvstore.ErrRemoved) && !errors.Is(err, errEnough) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -229,7 +229,7 @@ func TestEventFileFlushesSoon(t *testing.T) {
 				t.Errorf("just before the flush: %d records, want %d", got, want)
 			}
 			add()
-			time.Sleep(2)
+			time.Sleep(2 * time.Nanosecond)
 			synctest.Wait()
 			if want += 2; records() != want {
 				t.Errorf("after %v: %d records, want %d", flushAfter, records(), want)

@@ -448,7 +448,7 @@ func foreignLayers() []foreignOp {
 		named("BatchNorm of images", affine([]int{1, 3, 1, 1}, []int{1, 3, 1, 1}, signed(4, 3, 2, 2))),
 		named("BatchNorm of images, scale of the whole shape", affine([]int{4, 3, 2, 2}, []int{4, 3, 2, 2}, signed(4, 3, 2, 2))),
 		named("BatchNorm of matrices", affine([]int{1, 3}, []int{1, 3}, signed(6, 3))),
-		foreignOp{name: "GroupNorm", in: []foreignLeaf{signed(2, 4, 3, 3), positive(1, 4, 1, 1), signed(1, 4, 1, 1)},
+		{name: "GroupNorm", in: []foreignLeaf{signed(2, 4, 3, 3), positive(1, 4, 1, 1), signed(1, 4, 1, 1)},
 			build: func(in G.Nodes) (*G.Node, error) { return G.GroupNorm(in[0], in[1], in[2], 2, 4, 1e-3) }},
 		of2("BinaryXent", foreignLeaf{shape: []int{3, 4}, low: 0.2, high: 0.8}, foreignLeaf{shape: []int{3, 4}, low: 0.2, high: 0.8}, G.BinaryXent),
 		ctc("CTCLoss", G.ReductionMean, -1).refusedWith("use ReductionSum, over LogSoftMax along the classes, and divide"),

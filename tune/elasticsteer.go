@@ -36,7 +36,6 @@ func (e *elasticJob) steer(ctx context.Context, least int) {
 		}
 		e.mu.Unlock()
 		if send && !e.command(ctx, p) {
-			changed = nil
 			if !pause(ctx, retryPause) {
 				return
 			}

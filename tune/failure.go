@@ -138,7 +138,7 @@ func unclassed(err error) (text string) {
 			text = fmt.Sprintf("an error of type %T, whose message panics: %v", err, v)
 		}
 	}()
-	if e, ok := err.(*TrialError); ok && e.Err != nil {
+	if e, ok := err.(*TrialError); ok && e.Err != nil { //nolint:errorlint // text around a class that is further in would be lost
 		return e.Err.Error()
 	}
 	return err.Error()

@@ -71,7 +71,7 @@ func some() []Event {
 		{Kind: EventStart, New: true, Trial: 1, Attempt: 1, Origin: FromDefault},
 		{Kind: EventStart, Trial: 1, Attempt: 2, Donor: 3, Restore: -1, RestoreOf: 1, Rule: "promote"},
 		{Kind: EventStart, Trial: 1, Attempt: 2, Params: p},
-		{Kind: EventReport, Trial: 1, Attempt: 1, Step: 7, Metrics: Metrics{{"a", math.NaN()}, {"b", math.Inf(1)}, {"c", -0.0}, {"d", 1e300}}, Decision: Go()},
+		{Kind: EventReport, Trial: 1, Attempt: 1, Step: 7, Metrics: Metrics{{"a", math.NaN()}, {"b", math.Inf(1)}, {"c", math.Copysign(0, -1)}, {"d", 1e300}}, Decision: Go()},
 		{Kind: EventReport, Trial: 1, Attempt: 1, Step: 7, Metrics: Metrics{}, Decision: d, Kept: true},
 		{Kind: EventReport, Trial: 1, Attempt: 1, Step: 8, Metrics: Metrics{{"a", 1}}, Decision: Decision{Action: Continue}},
 		{Kind: EventCheckpoint, Trial: 1, Attempt: 1, Step: 7, Bytes: 1 << 40},

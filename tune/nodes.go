@@ -136,8 +136,11 @@ func (j *Jobs) localNode() slots.Node {
 func (j *Jobs) newRemote() (*ssh.Method, error) {
 	command := cmp.Or(j.SSH, os.Getenv(ssh.Variable), "ssh")
 	words, err := ssh.SplitWords(command)
-	if err != nil || len(words) == 0 {
-		return nil, fmt.Errorf("tune: the ssh client %q is not a command: %v", command, err)
+	if err == nil && len(words) == 0 {
+		err = errors.New("it has no words")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("tune: the ssh client %q is not a command: %w", command, err)
 	}
 	launch, err := j.launchProgram()
 	if err != nil {

@@ -59,10 +59,10 @@ func scanLog(path string, r io.Reader, size int64, seq uint64, yield func(*Event
 	var end logEnd
 	for {
 		line, err := readLine(lines)
-		if err == io.EOF && len(line) == 0 {
+		if errors.Is(err, io.EOF) && len(line) == 0 {
 			return end, nil
 		}
-		if err != nil && err != io.EOF && !errors.Is(err, errLong) {
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, errLong) {
 			return end, fmt.Errorf("tune: read log %s line %d: %w", path, end.Lines+1, err)
 		}
 		e, bad := Event{}, err
@@ -73,7 +73,7 @@ func scanLog(path string, r io.Reader, size int64, seq uint64, yield func(*Event
 				// Whole and summed, but not the next: lines are missing or there twice.
 				return end, fmt.Errorf("tune: log %s line %d: got event %d, want event %d: lines are missing or repeated; %s", path, end.Lines+1, e.Seq, seq, fromACopy)
 			}
-		} else if err == io.EOF {
+		} else if errors.Is(err, io.EOF) {
 			bad = fmt.Errorf("%d bytes without an end of line", len(line))
 		}
 		if bad != nil {
@@ -108,7 +108,7 @@ var errLong = fmt.Errorf("longer than %d bytes", maxLine)
 // readLine returns a line with its newline. It is good until the next call.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
-	if err != bufio.ErrBufferFull {
+	if !errors.Is(err, bufio.ErrBufferFull) {
 		return line, err
 	}
 	long := bytes.Clone(line)
@@ -117,7 +117,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		if len(long) <= maxLine {
 			long = append(long, line...)
 		}
-		if err != bufio.ErrBufferFull {
+		if !errors.Is(err, bufio.ErrBufferFull) {
 			break
 		}
 	}
@@ -139,7 +139,7 @@ var lineStart = []byte(`{"seq":`)
 // unsynced says whether a bad line can be one of a batch that was being written in a crash, which nobody has heard of: it has no end, or zeros
 // where a part of it had not reached the disk. err is readLine's.
 func unsynced(line []byte, err error) bool {
-	return bytes.IndexByte(line, 0) >= 0 || err == io.EOF && bytes.Count(line, lineStart) <= 1
+	return bytes.IndexByte(line, 0) >= 0 || errors.Is(err, io.EOF) && bytes.Count(line, lineStart) <= 1
 }
 
 // restOf reads what is left. intact is the number of the first whole line, 0 if there is none; torn says that all bad lines can be those of

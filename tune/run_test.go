@@ -195,7 +195,7 @@ func TestAnUnknownMetricIsAnErrorThatNamesWhatWasReported(t *testing.T) {
 		reported map[string]float64
 		want     string
 	}{
-		{"acuracy", map[string]float64{"loss": 1, "accuracy": 2}, `trial 0 step 1: metric "acuracy" was not reported, but accuracy, loss`},
+		{"acuracy", map[string]float64{"loss": 1, "accuracy": 2}, `trial 0 step 1: metric "acuracy" was not reported, but accuracy, loss`}, //nolint:misspell // the name is to be wrong
 		{"", map[string]float64{"loss": 1, "accuracy": 2}, "Config.Metric is not set, and the first report has accuracy, loss"},
 		{"", map[string]float64{"loss": 1}, `metric "loss" looks like one to minimize: set the mode (Config.Mode, mode: in study.yaml) to min`},
 	} {

@@ -28,14 +28,9 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// countingModel has parameters with an element for each example, and the loss Σ x·w: with x_i = 1/n for each of n examples of a batch the
+// countingLoss is the loss of a model that has parameters with an element for each example, and the loss Σ x·w: with x_i = 1/n for each of n examples of a batch the
 // gradient of the sum says which examples there were.
 // With state it also has a batch norm, whose running statistics are averaged at the end of epochs.
-func countingModel(t *testing.T, examples, parameters int, state bool) *nn.Program {
-	t.Helper()
-	return compile(t, countingLoss(examples, parameters, state), nn.Config{OwnMask: true})
-}
-
 func countingLoss(examples, parameters int, state bool) *G.Node {
 	g := G.NewGraph()
 	x := nn.Input(g, "x", examples)

@@ -84,7 +84,7 @@ func TestAllWorkersStopWhenTheJobIsAskedTo(t *testing.T) {
 				if rank > 0 && tc.kind == "dist_async" {
 					want = worker.ErrStopped
 				}
-				if !errors.Is(err, want) || errors.Is(err, worker.ErrCheckpointed) != (want == worker.ErrCheckpointed) || !errors.Is(err, worker.ErrStopped) {
+				if !errors.Is(err, want) || errors.Is(err, worker.ErrCheckpointed) != errors.Is(want, worker.ErrCheckpointed) || !errors.Is(err, worker.ErrStopped) {
 					return fmt.Errorf("got error %v, want %v", err, want)
 				}
 				seen[rank] = int(trainer.Steps())

@@ -3,10 +3,12 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -182,7 +184,7 @@ func (j *job) start(ctx context.Context, name string, extra ...string) (*proc, e
 		select {
 		case j.address = <-addresses:
 		case <-p.ended:
-			return nil, fmt.Errorf("the scheduler did not say where it listens: %w: %s", p.err, p.log.lastLine())
+			return nil, fmt.Errorf("the scheduler did not say where it listens: %w: %s", cmp.Or(p.err, errNoFailure), p.log.lastLine())
 		}
 	}
 	return p, nil
@@ -221,6 +223,9 @@ func (j *job) follow(p *proc, r io.Reader, addresses chan<- string) {
 	}
 }
 
+// errNoFailure stands for the error of a process that ended without one, before its time.
+var errNoFailure = errors.New("exit status 0")
+
 // at waits until a number of steps were done, by all workers together.
 func (j *job) at(ctx context.Context, steps int) error {
 	for begin := time.Now(); ; {
@@ -233,7 +238,7 @@ func (j *job) at(ctx context.Context, steps int) error {
 		for _, p := range all {
 			select {
 			case <-p.ended:
-				return fmt.Errorf("after %d steps %s ended: %v: %s", done, p.name, p.err, p.log.lastLine())
+				return fmt.Errorf("after %d steps %s ended: %w: %s", done, p.name, cmp.Or(p.err, errNoFailure), p.log.lastLine())
 			default:
 			}
 		}

@@ -217,7 +217,7 @@ func floorSchedule(workers, servers int) error {
 		}
 		for i, p := range players {
 			if _, err := p.ReadString('\n'); err != nil {
-				if i == 0 && err == io.EOF {
+				if i == 0 && errors.Is(err, io.EOF) {
 					return nil // the first has played all
 				}
 				return err

@@ -40,7 +40,7 @@ func (j *job) run(ctx context.Context, limit time.Duration, r *report) (done int
 		}
 		err = errors.Join(running.End(err != nil), err) // what the processes say first
 	}
-	if err != nil && context.Cause(ctx) == errLate {
+	if err != nil && errors.Is(context.Cause(ctx), errLate) {
 		err = errLate // in place of what killed processes say
 	}
 	return done, err

@@ -305,7 +305,7 @@ func TestAnInterruptedRunShowsWhatItHas(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out bytes.Buffer
-	if err := run(ctx, set, &out, io.Discard); err != errInterrupted || !strings.Contains(out.String(), "workers × servers") {
+	if err := run(ctx, set, &out, io.Discard); !errors.Is(err, errInterrupted) || !strings.Contains(out.String(), "workers × servers") {
 		t.Errorf("got error %v, want %v, and the table:\n%s", err, errInterrupted, &out)
 	}
 }

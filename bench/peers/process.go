@@ -75,7 +75,7 @@ func (p *process) read() ([]byte, error) {
 // failed is an error of the child, or that it was killed since its time was up.
 func (p *process) failed(err error, waited time.Duration) error {
 	switch cause := context.Cause(p.ctx); {
-	case cause == errLate:
+	case cause == errLate: //nolint:errorlint // a wrapped one says more, below
 		return fmt.Errorf("%s: no answer within %v: %w", filepath.Base(p.args[0]), waited.Round(time.Second/10), errLate)
 	case errors.Is(cause, errLate):
 		return fmt.Errorf("%s: no answer when %w", filepath.Base(p.args[0]), cause)

@@ -123,7 +123,7 @@ func (b *bench) spellOfJob(ctx context.Context, r row, n int, args ...string) (r
 	}
 	worked, took := b.busy()-before, time.Since(started).Seconds()
 	switch cause := context.Cause(ctx); {
-	case err != nil && cause == errLate:
+	case err != nil && cause == errLate: //nolint:errorlint // a wrapped one says more, below
 		return rate{}, fmt.Errorf("%s: no end within %v: %w", strings.Join(args[:2], " "), time.Since(begun).Round(time.Second/10), errLate)
 	case err != nil && errors.Is(cause, errLate):
 		return rate{}, fmt.Errorf("%s: no end when %w", strings.Join(args[:2], " "), cause)

@@ -99,7 +99,7 @@ func (p place) List(ctx context.Context, prefix string) ([]string, error) {
 	var names []string
 	for all := p.b.List(&blob.ListOptions{Prefix: p.prefix + prefix}); ; { // in the order of their names
 		object, err := all.Next(ctx)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return names, nil
 		}
 		if err != nil {

@@ -22,7 +22,7 @@ func TestAWrongFlagIsExplained(t *testing.T) {
 		}
 	}
 	refused := errors.New("the program's own")
-	if err := explainFlag(nil, refused); err != refused {
+	if err := explainFlag(nil, refused); err != refused { //nolint:errorlint // not even wrapped
 		t.Errorf("got error %v, want it as it was", err)
 	}
 }

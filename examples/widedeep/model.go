@@ -23,14 +23,14 @@ const (
 // model is a wide and deep network (Cheng and others, 2016): logit = MLP(dense, embeddings) + sum of the wide rows. The rows that
 // a batch touches come from the store; in the graph they are leaves whose gradients go back.
 type model struct {
-	batch         int
-	program, test *nn.Program
-	logits        *gorgonia.Node
-	dense         []float32 // of program: (batch, 13)
-	labels        nn.LabelInput
-	deep, wide    nn.Param   // looked-up rows and their gradients: (batch, 26·width), (batch, 26)
-	shared        []nn.Param // of the MLP
-	ids           []int64    // of the batch: (batch, 26)
+	batch      int
+	program    *nn.Program
+	logits     *gorgonia.Node
+	dense      []float32 // of program: (batch, 13)
+	labels     nn.LabelInput
+	deep, wide nn.Param   // looked-up rows and their gradients: (batch, 26·width), (batch, 26)
+	shared     []nn.Param // of the MLP
+	ids        []int64    // of the batch: (batch, 26)
 }
 
 // graph builds the network. Its logits are (batch, 2): not clicked, clicked.

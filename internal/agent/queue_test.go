@@ -49,11 +49,9 @@ func TestManyStartsWaitForASlowAgent(t *testing.T) {
 	signals := make(chan int)
 	go func() {
 		count := 0
-		for k := kindPing; ; {
-			var number uint32
-			var body []byte
-			var err error
-			if k, number, body, _, err = readFrame(toAgent, nil); err != nil {
+		for {
+			k, number, body, _, err := readFrame(toAgent, nil)
+			if err != nil {
 				signals <- count
 				return
 			}

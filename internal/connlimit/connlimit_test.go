@@ -77,7 +77,7 @@ func TestTheOldestStrangerMakesRoom(t *testing.T) {
 		t.Errorf("Accept ended with %v, want net.ErrClosed", err)
 	}
 	member.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if _, err := member.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := member.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the closed session's other end reads %v, want EOF", err)
 	}
 }

@@ -96,7 +96,7 @@ func TestReportsAreStrict(t *testing.T) {
 		{`{"failed":{"code":"lost","cause":{"kind":"signal"}}}`, `cause "signal" has signal 0`},
 		{`{"failed":{"code":"lost","cause":{"kind":"silence","silence_ns":-1}}}`, "silence_ns -1"},
 		{`present	worker 1`, "report"},
-		{`{"runing":true}`, `unknown field "runing"`},
+		{`{"runing":true}`, `unknown field "runing"`}, //nolint:misspell // the input is to be wrong
 		{`{"failed":{"code":"lost","text":"` + strings.Repeat("x", maxReport) + `"}}`, "want at most 65536"},
 	} {
 		got, err := DecodeReport([]byte(tc.line))

@@ -67,7 +67,7 @@ func TestMarkedErrorsKeepTextChainAndCause(t *testing.T) {
 	if err.Error() != fs.ErrNotExist.Error() || !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, exitreport.ErrFinal) {
 		t.Errorf("got %q, want the error as it was, and ErrFinal in its chain", err)
 	}
-	if again := exitreport.Final(exitreport.Program, err); again != err {
+	if again := exitreport.Final(exitreport.Program, err); again != err { //nolint:errorlint // a second mark would wrap it
 		t.Errorf("marked twice: got %v, want the first mark alone", again)
 	}
 	if exitreport.Final(exitreport.Usage, nil) != nil {

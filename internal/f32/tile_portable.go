@@ -98,7 +98,7 @@ func copyRowsPortable(dst []float32, dstStride int, src []float32, srcStride, ro
 		if n > 8 {
 			copy(to, from)
 		} else { // faster than a call
-			for j, v := range from {
+			for j, v := range from { //nolint:staticcheck // copy is a call
 				to[j] = v
 			}
 		}

@@ -57,7 +57,7 @@ func open(lib nvml.Interface, has func(symbol string) bool) (*Reader, error) {
 // Close gives the library back.
 func (r *Reader) Close() error {
 	if ret := r.lib.Shutdown(); ret != nvml.SUCCESS {
-		return fmt.Errorf("gpustat: close: %v", ret)
+		return fmt.Errorf("gpustat: close: %w", ret)
 	}
 	return nil
 }
@@ -66,13 +66,13 @@ func (r *Reader) Close() error {
 func (r *Reader) Read() ([]GPU, error) {
 	n, ret := r.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
-		return nil, fmt.Errorf("gpustat: count GPUs: %v", ret)
+		return nil, fmt.Errorf("gpustat: count GPUs: %w", ret)
 	}
 	gpus := make([]GPU, 0, n)
 	for i := range n {
 		d, ret := r.lib.DeviceGetHandleByIndex(i)
 		if ret != nvml.SUCCESS {
-			return nil, fmt.Errorf("gpustat: GPU %d of %d: %v", i, n, ret)
+			return nil, fmt.Errorf("gpustat: GPU %d of %d: %w", i, n, ret)
 		}
 		gpus = append(gpus, r.read(i, d))
 	}

@@ -44,7 +44,6 @@ type round struct {
 	number uint64
 	first  *wire.Push // what the pushes of a round have in common is as in this one
 	slots  []slot     // by rank
-	added  int        // slots in the sum, in order; with AnyOrder only their number
 	here   int
 	sum    *shard.Adder
 	began  time.Time

@@ -28,8 +28,7 @@ func textMatches(fset *token.FileSet, f *ast.File) (bad []string) {
 			continue
 		}
 		prose := make(map[string]bool) // variables that hold such text
-		var isProse func(e ast.Expr) bool
-		isProse = func(e ast.Expr) bool {
+		isProse := func(e ast.Expr) bool {
 			found := false
 			ast.Inspect(e, func(n ast.Node) bool {
 				switch n := n.(type) {

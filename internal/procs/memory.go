@@ -34,7 +34,7 @@ func (m *Memory) Resident() (int64, error) {
 		pages = 10*pages + int64(c-'0')
 	}
 	if !ok || len(digits) == 0 || len(digits) > 15 {
-		return 0, fmt.Errorf("procs: /proc/self/statm: got %s (%v), want pages in its second word", strconv.Quote(string(m.buf[:n])), err)
+		return 0, fmt.Errorf("procs: /proc/self/statm: got %s (%v), want pages in its second word", strconv.Quote(string(m.buf[:n])), err) //nolint:errorlint // nil or io.EOF
 	}
 	return pages * m.page, nil
 }

@@ -281,11 +281,10 @@ func TestAJobHasItsMostKeys(t *testing.T) {
 	}
 	c.dirty.job, c.dirty.nodes = true, c.nodes
 	c.record()
-	records := c.out.Records
 	for i, k := range c.plan.list {
 		c.put(fmt.Sprintf("key/%08d", i), keptKey{wire.Declare{Name: k.plan.Name, Form: wire.FormDense, Rule: wire.RuleOptimizer, Size: 16}, k.by, c.ranks, k.plan.Hash})
 	}
-	records = c.out.Records
+	records := c.out.Records
 	lap("recorded")
 	again, err := Restore(c.set, c.now, records)
 	if err != nil {

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -438,7 +439,7 @@ func TestRoundIsAnsweredOnceTheBackupHasIt(t *testing.T) {
 		if err != nil || w == nil || called != 1 {
 			t.Fatalf("%s: pull of a round that the backup has not: got wait %v, error %v, %d calls; want a wait and 1", end, w, err, called)
 		}
-		if _, err := s.ReadState(); err != ErrAgain {
+		if _, err := s.ReadState(); !errors.Is(err, ErrAgain) {
 			t.Errorf("%s: read state: got %v, want %v", end, err, ErrAgain)
 		}
 		mustPush(t, s, contribution(s, 0, 1, 7, 8), Held)  // counts in the round that may not close yet

@@ -95,7 +95,7 @@ func (c Config) Validate() error {
 	case c.Length > c.Size || c.Form == wire.FormDense && c.Offset > c.Size-c.Length:
 		return bad(wire.CodeSize, "got %d values from %d on, want them within the key's %d", c.Length, c.Offset, c.Size)
 	case c.Length > MaxLength:
-		return bad(wire.CodeSize, "got %d values, want at most %d", c.Length, uint64(MaxLength))
+		return bad(wire.CodeSize, "got %d values, want at most %d", c.Length, MaxLength)
 	case c.Index >= c.Shards:
 		return bad(wire.CodeMalformed, "got shard %d of %d", c.Index, c.Shards)
 	}

@@ -3,6 +3,7 @@ package shard
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -70,7 +71,7 @@ func refusedPush(t testing.TB, s *Shard, c Contribution, want wire.Code) {
 }
 
 func codeOf(err error) wire.Code {
-	if e, ok := err.(*Error); ok {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
 	return 0
@@ -252,7 +253,7 @@ func TestWaitEndsWithTheRound(t *testing.T) {
 	_, w, _ = s.Pull(Want{Node: node(0), Round: 2})
 	w.Cancel()
 	s.Fail(context.Canceled)
-	if _, err := s.Await(t.Context(), Want{Round: 9}); err != context.Canceled {
+	if _, err := s.Await(t.Context(), Want{Round: 9}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("await after the end: got %v, want what ended the shard", err)
 	}
 	if len(s.waits) != 0 {

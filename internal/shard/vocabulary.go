@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/paragon-train/paragon/internal/wire"
@@ -259,7 +260,7 @@ func (s *Shard) takeRows(c *Contribution) error {
 
 // full adds the shard's name to an error of the vocabulary.
 func (s *Shard) full(verb string, err error) error {
-	if e, ok := err.(*Error); ok {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return s.refuse(e.Code, "%s: %s", verb, e.Text)
 	}
 	return err

@@ -2,6 +2,7 @@ package shardserver
 
 import (
 	"context"
+	"errors"
 
 	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -97,7 +98,7 @@ func (c *call) servePullRows(ctx context.Context) error {
 	c.out = c.s.pool.Get(4 * n)
 	var round, generation uint64
 	err := shard.ErrAgain
-	for err == shard.ErrAgain {
+	for errors.Is(err, shard.ErrAgain) {
 		if _, err = c.await(ctx, want, m.WaitMillis); err == nil {
 			round, generation, err = c.entry.shard.PullRows(rows, c.out.Float32s(n))
 		}

@@ -2,6 +2,7 @@ package shardserver
 
 import (
 	"context"
+	"errors"
 
 	"github.com/paragon-train/paragon/internal/shard"
 	"github.com/paragon-train/paragon/internal/wire"
@@ -17,7 +18,7 @@ func (c *call) serveReadRows(ctx context.Context) error {
 		return err
 	}
 	st, err := c.entry.shard.ReadRows(m.From, m.Count)
-	for err == shard.ErrAgain {
+	for errors.Is(err, shard.ErrAgain) {
 		if err = c.awaitRound(ctx, m.Node, m.Round, m.WaitMillis); err == nil {
 			st, err = c.entry.shard.ReadRows(m.From, m.Count)
 		}

@@ -2,6 +2,7 @@ package shardserver
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/shard"
@@ -22,7 +23,7 @@ func (c *call) serveReadState(ctx context.Context) error {
 		return err
 	}
 	st, err := c.entry.shard.ReadState()
-	for err == shard.ErrAgain {
+	for errors.Is(err, shard.ErrAgain) {
 		if err = c.awaitRound(ctx, m.Node, m.Round, m.WaitMillis); err == nil {
 			st, err = c.entry.shard.ReadState()
 		}

@@ -264,7 +264,7 @@ func Map(fd int, writable bool) (*Mapping, error) {
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return nil, fmt.Errorf("shm: the number of a peer's memory: %w", err)
 	}
-	f, protection := file{uint64(stat.Dev), stat.Ino, writable}, unix.PROT_READ
+	f, protection := file{uint64(stat.Dev), stat.Ino, writable}, unix.PROT_READ //nolint:unconvert // Dev has 32 bits on MIPS
 	if writable {
 		protection |= unix.PROT_WRITE
 	}

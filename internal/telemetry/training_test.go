@@ -134,12 +134,6 @@ func (j *training) step() {
 	j.tally.At += time.Duration(last * 1e9)
 }
 
-func (j *training) steps(n int) {
-	for range n {
-		j.step()
-	}
-}
-
 // window makes steps, and returns the tallies before and after each.
 func (j *training) window(steps int) []Tally {
 	list := []Tally{*j.now()}

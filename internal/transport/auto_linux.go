@@ -64,7 +64,7 @@ func (l *bothListener) Accept() (net.Conn, error) {
 }
 
 func (l *bothListener) Close() error {
-	err := error(net.ErrClosed)
+	err := net.ErrClosed
 	l.closing.Do(func() {
 		close(l.closed)
 		l.unix.Close()

@@ -487,7 +487,7 @@ func TestTooManyStrangersTakeEachOthersPlaces(t *testing.T) {
 			first = -1
 			for i, nc := range all {
 				nc.SetReadDeadline(time.Now().Add(time.Microsecond))
-				if _, err := nc.Read(make([]byte, 1)); err == io.EOF {
+				if _, err := nc.Read(make([]byte, 1)); errors.Is(err, io.EOF) {
 					if count++; first < 0 {
 						first = i
 					}
@@ -554,7 +554,7 @@ func TestABrokenFrameEndsItsConnectionOnly(t *testing.T) {
 				runtime.ReadMemStats(&before)
 				nc.Write(b)
 				nc.SetReadDeadline(time.Now().Add(time.Minute))
-				if k, err := nc.Read(make([]byte, 1)); err != io.EOF {
+				if k, err := nc.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 					t.Errorf("read %d, %v, want the connection closed", k, err)
 				}
 				runtime.ReadMemStats(&after)

@@ -122,7 +122,7 @@ func (c *memoryConn) register(b *shm.Block, p []byte) {
 	l.registering[b.ID] = true
 	l.wg.Go(func() {
 		c.writing.Lock()
-		number, err := uint32(0), error(net.ErrClosed)
+		number, err := uint32(0), net.ErrClosed
 		if !c.closed.Load() {
 			number, err = c.number(b)
 		}

@@ -1,6 +1,9 @@
 package transport
 
-import "io"
+import (
+	"errors"
+	"io"
+)
 
 // A frameReader reads frames from one connection. Small frames come through a buffer, many with one read; large payloads bypass it. The amount read
 // ahead grows while small frames fill the buffer, and falls with every large frame, because the part of it that was read ahead is copied twice.
@@ -28,13 +31,13 @@ func (r *frameReader) full(p []byte) error {
 			r.ahead = readAhead
 			m, err := io.ReadFull(r.r, p[n:])
 			r.count.received(m)
-			if n+m > 0 && err == io.EOF {
+			if n+m > 0 && errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
 			return err
 		}
 		if err := r.fill(); err != nil {
-			if n > 0 && err == io.EOF {
+			if n > 0 && errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
 			return err

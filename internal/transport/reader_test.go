@@ -59,7 +59,7 @@ func TestFramesAreReadWhole(t *testing.T) {
 			}
 			at += n
 		}
-		if err := r.full(make([]byte, 1)); err != io.EOF {
+		if err := r.full(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("seed %d: at the end: got %v, want %v", seed, err, io.EOF)
 		}
 	}

@@ -255,7 +255,7 @@ func (c *serverConn) answer(id uint32, resp Response) {
 	}
 	err := c.write(id, resp)
 	if errors.Is(err, wire.ErrMalformed) { // our own answer is beyond the limits
-		err = c.write(id, Response{Message: nack(fmt.Errorf("the answer: %v", err))})
+		err = c.write(id, Response{Message: nack(fmt.Errorf("the answer: %v", err))}) //nolint:errorlint // %w would make it the code of a malformed request
 	}
 	if err != nil {
 		c.fail(err)

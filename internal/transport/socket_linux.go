@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -79,7 +80,7 @@ func (c *socketConn) Read(p []byte) (int, error) {
 	switch {
 	case err != nil: // it was closed, or its deadline has passed
 		return 0, err
-	case r.err == io.EOF:
+	case errors.Is(r.err, io.EOF):
 		return 0, io.EOF
 	case r.err != nil:
 		return 0, c.opError("read", r.err)

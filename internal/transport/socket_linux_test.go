@@ -116,7 +116,7 @@ func TestSocketReadsEnd(t *testing.T) {
 		waiting <- err
 	}()
 	b.Close()
-	if err := <-waiting; err != io.EOF {
+	if err := <-waiting; err != io.EOF { //nolint:errorlint // as an io.Reader is to return it
 		t.Errorf("the peer closed: got %v, want EOF", err)
 	}
 	go func() {

@@ -71,10 +71,10 @@ func (c *Client) Start(p *Started, request, answer wire.Message, dst []byte, pay
 	return true
 }
 
-// end ends the request. The caller has taken its call out of the pending ones.
+// end ends the request. The caller has taken its call out of the pending ones. It waits until Start has read the request.
 func (p *Started) end() {
 	p.mu.Lock()
-	p.mu.Unlock()
+	p.mu.Unlock() //nolint:staticcheck // there is nothing to do but to wait
 	<-p.c.turns
 	p.Done()
 }

@@ -40,7 +40,7 @@ func contents(t *testing.T, fsys vfs.FS, path string) string {
 		t.Fatal(err)
 	}
 	b := make([]byte, n)
-	if _, err := r.ReadAt(b, 0); err != nil && err != io.EOF {
+	if _, err := r.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
 	return string(b)

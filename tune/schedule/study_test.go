@@ -2,7 +2,6 @@ package schedule_test
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -159,7 +158,7 @@ func TestStudiesEndAndReplay(t *testing.T) {
 			if read.DecisionHash() != result.DecisionHash() || !reflect.DeepEqual(read.Trials(), result.Trials()) || read.View().Plan().Scheduler != result.View().Plan().Scheduler {
 				t.Errorf("from the log alone: got hash %s and trials\n%+v\nwant %s and\n%+v", read.DecisionHash(), read.Trials(), result.DecisionHash(), result.Trials())
 			}
-			t.Log(fmt.Sprintf("%d trials, %d completed, %d went on, %d copies, best %.3f", len(result.Trials()), completed, resumed, changed, result.Value(result.BestTrial())))
+			t.Logf("%d trials, %d completed, %d went on, %d copies, best %.3f", len(result.Trials()), completed, resumed, changed, result.Value(result.BestTrial()))
 		})
 	}
 }

@@ -41,12 +41,20 @@ func main() {
 	}
 }
 
-func write(dir string) error {
+// timeSource is the folder of package time in the toolchain.
+func timeSource() (string, error) {
 	out, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
-		return fmt.Errorf("go env GOROOT: %w", err)
+		return "", fmt.Errorf("go env GOROOT: %w", err)
 	}
-	src := filepath.Join(strings.TrimSpace(string(out)), "src", "time")
+	return filepath.Join(strings.TrimSpace(string(out)), "src", "time"), nil
+}
+
+func write(dir string) error {
+	src, err := timeSource()
+	if err != nil {
+		return err
+	}
 	now, err := os.ReadFile(filepath.Join(src, "time.go"))
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@
 package launched
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,6 +122,9 @@ func (j *Job) Explain(err error) error {
 	return err
 }
 
+// errNoFailure stands for the error of a process that ended without one, before its time.
+var errNoFailure = errors.New("exit status 0")
+
 // longest bounds each wait.
 const longest = 2 * time.Minute
 
@@ -138,7 +142,7 @@ func (j *Job) Until(ctx context.Context, what string, ok func() (bool, error)) e
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-j.ended:
-			return fmt.Errorf("until %s: launch has ended: %v", what, j.err)
+			return fmt.Errorf("until %s: launch has ended: %w", what, cmp.Or(j.err, errNoFailure))
 		case <-ctx.Done():
 			return ctx.Err()
 		}

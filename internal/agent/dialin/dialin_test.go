@@ -154,7 +154,7 @@ func TestAgentThatLeavesIsGone(t *testing.T) {
 	}
 	<-out.first
 	cancel(cause)
-	if err := await(t, ended); err != cause {
+	if err := await(t, ended); !errors.Is(err, cause) {
 		t.Errorf("Join: %v, want %v", err, cause)
 	}
 	<-m.Gone()

@@ -109,7 +109,7 @@ func TestConversationSurvivesEveryCut(t *testing.T) {
 				t.Errorf("cut after %d bytes: answered %q, %v", n, got, err)
 			}
 			io.WriteString(a, "bye")
-			if err := a.Finish(t.Context()); err != nil && err != over {
+			if err := a.Finish(t.Context()); err != nil && !errors.Is(err, over) {
 				t.Errorf("cut after %d bytes: %v", n, err)
 			}
 			<-b.Done()
@@ -173,11 +173,11 @@ func TestAbortEndsCalls(t *testing.T) {
 		synctest.Wait()
 		s.Abort(gone)
 		for range 3 {
-			if err := <-results; err != gone && !errors.Is(err, net.ErrClosed) { // Write may have ended by Finish's CloseWrite
+			if err := <-results; !errors.Is(err, gone) && !errors.Is(err, net.ErrClosed) { // Write may have ended by Finish's CloseWrite
 				t.Errorf("got %v, want %v", err, gone)
 			}
 		}
-		if _, err := s.Write([]byte("x")); err != gone {
+		if _, err := s.Write([]byte("x")); !errors.Is(err, gone) {
 			t.Errorf("Write after Abort: %v, want %v", err, gone)
 		}
 		nc, _ := net.Pipe()

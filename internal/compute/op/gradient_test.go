@@ -79,10 +79,7 @@ func batchNorm(x, gamma, beta *gorgonia.Node, name string) *gorgonia.Node {
 	return must(op.Apply(&op.Take{Shape: x.Shape(), From: 4}, bn))
 }
 
-var (
-	one, two, three = [2]int{1, 1}, [2]int{2, 2}, [2]int{3, 3}
-	zero            = [2]int{}
-)
+var one, two, three = [2]int{1, 1}, [2]int{2, 2}, [2]int{3, 3}
 
 // graphs builds each op over leaves, in either float type.
 var graphs = []struct {

@@ -45,7 +45,7 @@ func TestTuneTakesTheFastest(t *testing.T) {
 			}
 			return run(p)
 		}, 1)
-		if err != nil || best != all[2] || timings[1].Err != refuse {
+		if err != nil || best != all[2] || !errors.Is(timings[1].Err, refuse) {
 			t.Errorf("without %s: got %s, %v, %v", all[1].Engine(), best.Engine(), timings, err)
 		}
 		if _, _, err = Tune(b.ctx, b.s, all, func(*Plan) error { return refuse }, 1); !errors.Is(err, ErrNotSupported) {
@@ -58,7 +58,7 @@ func TestTuneTakesTheFastest(t *testing.T) {
 			}
 			return run(p)
 		}, 1)
-		if err != nil || best != all[2] || timings[1].Err != broken {
+		if err != nil || best != all[2] || !errors.Is(timings[1].Err, broken) {
 			t.Errorf("with a broken %s: got %s, %v, %v", all[1].Engine(), best.Engine(), timings, err)
 		}
 		if _, _, err = Tune(b.ctx, b.s, all, func(*Plan) error { return broken }, 1); errors.Is(err, ErrNotSupported) || !errors.Is(err, broken) {

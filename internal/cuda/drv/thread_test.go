@@ -48,7 +48,7 @@ func TestDoRunsOneAtATime(t *testing.T) {
 func TestDoPassesOnWhatHappens(t *testing.T) {
 	r := newRig(t)
 	inner := errors.New("inner")
-	if err := r.ctx.Do(func() error { return r.ctx.Do(func() error { return inner }) }); err != inner {
+	if err := r.ctx.Do(func() error { return r.ctx.Do(func() error { return inner }) }); !errors.Is(err, inner) {
 		t.Errorf("nested: got %v, want %v", err, inner)
 	}
 	func() {

@@ -56,9 +56,7 @@ func (j *Job) Poll(context.Context) page.Message {
 		return page.NewMessage(page.EventGone, j.absence())
 	}
 	u := j.update()
-	for i := range u.Events {
-		j.events = append(j.events, u.Events[i])
-	}
+	j.events = append(j.events, u.Events...)
 	j.append(u.Point)
 	j.state = page.State{Update: u, WorkerMembers: j.members("d", 100, j.Workers), ServerMembers: j.members("p", 2, j.Servers), Curves: j.curves, EventList: j.events}
 	j.state.Point, j.state.Events = nil, nil

@@ -97,7 +97,7 @@ func (p *process) run(exe string, argv []string, out *os.File) error {
 	var err error
 	p.pid, err = syscall.ForkExec(exe, argv, &syscall.ProcAttr{Env: env, Files: []uintptr{0, out.Fd(), out.Fd()}, Sys: &syscall.SysProcAttr{Ptrace: true}})
 	if errors.Is(err, syscall.EPERM) {
-		return fmt.Errorf("%w: %v", errNotPermitted, err)
+		return fmt.Errorf("%w: %w", errNotPermitted, err)
 	} else if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (p *process) run(exe string, argv []string, out *os.File) error {
 // follow handles stops until the process has ended.
 func (p *process) follow() error {
 	if err := syscall.PtraceSetOptions(p.pid, unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_EXITKILL); err != nil {
-		return fmt.Errorf("%w: %v", errNotPermitted, err)
+		return fmt.Errorf("%w: %w", errNotPermitted, err)
 	}
 	slide, err := slideOf(p.pid)
 	if err != nil {

@@ -1,6 +1,7 @@
 package faultnet
 
 import (
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -253,7 +254,7 @@ func (c *conn) Read(b []byte) (int, error) {
 	c.host.awake()
 	n, err := c.in.Read(b)
 	c.host.awake() // it may have been frozen meanwhile
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = &net.OpError{Op: "read", Net: "fault", Source: c.local, Addr: c.remote, Err: err}
 	}
 	return n, err

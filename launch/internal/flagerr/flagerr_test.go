@@ -35,7 +35,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%s: got error %v, want %s", c.arg, err, c.want)
 		}
 	}
-	if err := flagerr.Explain(nil, refused); err != refused {
+	if err := flagerr.Explain(nil, refused); err != refused { //nolint:errorlint // not even wrapped
 		t.Errorf("got error %v, want it as it was", err)
 	}
 }

@@ -179,7 +179,7 @@ func (c *core) serverLaunched(s *wantedServer, err error) {
 // serverOver ends the work for a server; err says why it does not run.
 func (c *core) serverOver(s *wantedServer, err error) {
 	s.idle = true
-	if err != nil && s.err != errNotWanted && c.stage == running {
+	if err != nil && !errors.Is(s.err, errNotWanted) && c.stage == running {
 		c.serverFailed(s.node.Rank, err)
 	}
 }

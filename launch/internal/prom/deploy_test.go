@@ -249,8 +249,11 @@ func (d *database) get(t *testing.T, path string, into any) error {
 		Error string
 		Data  json.RawMessage
 	}
-	if err := json.Unmarshal(body, &a); err != nil || answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d, %s, %v", answer.StatusCode, body, err)
+	if err := json.Unmarshal(body, &a); err != nil {
+		return fmt.Errorf("status %d, %s: %w", answer.StatusCode, body, err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d, %s", answer.StatusCode, body)
 	}
 	return json.Unmarshal(a.Data, into)
 }

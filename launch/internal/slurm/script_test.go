@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"os/exec"
@@ -82,7 +83,7 @@ func TestAScriptQuotesItsWords(t *testing.T) {
 	for _, w := range append(append(c.Flags, "--"), c.Command...) {
 		want += "<" + w + ">"
 	}
-	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 3 || string(out) != want {
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 3 || string(out) != want {
 		t.Errorf("got %s and %v, want %s and exit code 3", out, err, want)
 	}
 }
@@ -107,7 +108,7 @@ func TestAScriptPassesUSR1OnAndRequeues(t *testing.T) {
 	cmd := exec.Command("bash", "-c", text)
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "SLURM_JOB_ID=77", "SLURM_RESTART_COUNT=2")
 	out, err := cmd.Output()
-	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 85 || string(out) != "ready 1\nstops\nscontrol requeue 77\n" {
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 85 || string(out) != "ready 1\nstops\nscontrol requeue 77\n" {
 		t.Errorf("got %q and %v, want a requeue and exit code 85", out, err)
 	}
 }

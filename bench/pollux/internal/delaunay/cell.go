@@ -147,10 +147,10 @@ func (d *Interpolator) faceAt(cell []int, q Point) (found []int) {
 }
 
 // beyond returns the cell on the other side of a face; false if there is none.
-func (d *Interpolator) beyond(b basis, cell, face []int) ([]int, bool) {
+func (d *Interpolator) beyond(cell, face []int) ([]int, bool) {
 	for _, p := range cell {
 		if at := [4]int{p, face[0], face[1], face[2]}; d.volume(at) != 0 {
-			b = d.basis(at)
+			b := d.basis(at)
 			b, ok := d.turn(b, slices.Index(b.at[:], p))
 			return d.cell(b), ok
 		}

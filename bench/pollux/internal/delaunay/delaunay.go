@@ -95,7 +95,7 @@ func (d *Interpolator) At(q Point) (corners [4]int, weights [4]float64, ok bool)
 	}
 	cell := d.cell(plane)
 	if face := d.faceAt(cell, q); len(face) > 3 && slices.Contains(face, cell[len(cell)-1]) == d.other[q] {
-		if next, ok := d.beyond(plane, cell, face); ok {
+		if next, ok := d.beyond(cell, face); ok {
 			cell = next
 		}
 	}

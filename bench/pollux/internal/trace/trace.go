@@ -175,7 +175,8 @@ func (a *Application) Step(placement []int, localBatch int) (Times, error) {
 	if t, ok := a.memo[configuration{string(key), localBatch}]; ok {
 		return t, nil
 	}
-	t, ok := Times{}, false
+	var t Times
+	var ok bool
 	if measured := a.placements[rotate(placement)]; measured != nil {
 		t, ok = between(measured, localBatch)
 	} else {
