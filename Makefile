@@ -102,6 +102,7 @@ testbench: ## test the measuring programs
 
 testclouds: ## test checkpoints in a stand-in of S3, whose SDK make test does without
 	$(GO) test $(RACEFLAGS) -tags s3only -vet=off -timeout 5m ./checkpoint/bucket
+	CGO_ENABLED=0 $(GO) test $(NODWARF) -tags s3only -vet=off -timeout 5m -run TestCheckpointsAreInABucket ./examples/cifar10
 
 # The module of its own has what only these tests need: Kubernetes itself, of which they compile the parts that check and run manifests.
 testkubernetes: ## test the manifests of launch k8s by Kubernetes' own schemas, validation and Job controller
@@ -154,6 +155,7 @@ lint: $(BIN)/golangci-lint ## gofmt, golangci-lint with go vet, and go vet for a
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not formatted by gofmt:"; echo "$$out"; exit 1; fi
 	$(BIN)/golangci-lint run --timeout 20m $(FOLDERS)
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet $(NUMERIC)
+	$(GO) vet -tags gpu ./internal/cuda/... ./internal/compute/cuda
 	@set -e; for os in windows darwin; do echo "GOOS=$$os $(GO) vet, the libraries"; \
 		GOOS=$$os CGO_ENABLED=0 $(GO) vet $$(GOOS=$$os CGO_ENABLED=0 $(GO) list -deps -f '{{if .Module}}{{if .Module.Main}}{{.ImportPath}}{{end}}{{end}}' $(LIBRARIES)); done
 

@@ -104,9 +104,9 @@ func TestARunThatGetsNoBetterEndsEarly(t *testing.T) {
 	}
 }
 
-// launch --restarts sets PARAGON_RESUME: where there are checkpoints, in a bucket here, the run goes on.
+// launch --restarts sets PARAGON_RESUME: where there are checkpoints the run goes on.
 func TestAJobThatIsStartedAgainResumes(t *testing.T) {
-	flags := []string{"--out", t.TempDir(), "--checkpoint-dir", "mem://started-again/run", "--checkpoint-steps", "1", "--epochs", "1"}
+	flags := []string{"--out", t.TempDir(), "--checkpoint-dir", t.TempDir(), "--checkpoint-steps", "1", "--epochs", "1"}
 	if err := cifar10(t, append(flags, "--max-steps", "1")...); err != nil {
 		t.Fatal(err)
 	}
