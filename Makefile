@@ -106,7 +106,7 @@ testclouds: ## test checkpoints in a stand-in of S3, whose SDK make test does wi
 
 # The module of its own has what only these tests need: Kubernetes itself, of which they compile the parts that check and run manifests.
 testkubernetes: ## test the manifests of launch k8s by Kubernetes' own schemas, validation and Job controller
-	cd launch/internal/kubernetes/schematest && CGO_ENABLED=0 $(GO) test $(NODWARF) -vet=off -parallel 4 -timeout 10m ./...
+	cd launch/internal/kubernetes/schematest && GOWORK=off CGO_ENABLED=0 $(GO) test $(NODWARF) -vet=off -parallel 4 -timeout 10m ./...
 
 # The cache of go test does not see the programs that these tests build: -count=1.
 testdocs: ## run the commands of README and of the pages in docs, and compare docs/reference with the programs
