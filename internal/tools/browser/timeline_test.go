@@ -135,7 +135,7 @@ func TestAViewerReadsTheTraceOfARunningJob(t *testing.T) {
 	const steps = 5
 	testbuild.NeedsWorkspace(t)
 	bin := t.TempDir()
-	if err := testbuild.Programs(bin, "launch", "examples/cifar10"); err != nil {
+	if err := testbuild.Programs(bin, "launch", "internal/testing/countjob"); err != nil {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
@@ -145,7 +145,9 @@ func TestAViewerReadsTheTraceOfARunningJob(t *testing.T) {
 		return cmd
 	}
 	var said bytes.Buffer
-	job := command("-n", "3", "-s", "2", "--", filepath.Join(bin, "cifar10"), "--width", "2", "--batch", "8", "--test-examples", "8", "--epochs", "1000")
+	// Its steps take some milliseconds. A job of many small keys with nothing to compute has spans of a tenth of a microsecond, and for some of them the viewer
+	// warns that it finds no span where an arrow begins, although the file has it.
+	job := command("-n", "3", "-s", "2", "--", filepath.Join(bin, "countjob"), "--checkpoints", filepath.Join(folder, "checkpoints"), "--finish", filepath.Join(folder, "never"))
 	job.Stdout, job.Stderr = &said, &said
 	if err := job.Start(); err != nil {
 		t.Fatal(err)
