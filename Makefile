@@ -129,7 +129,7 @@ testportable: ## build the libraries for Windows and FreeBSD, and all programs f
 	@set -e; for system in $(LIBRARYSYSTEMS); do echo "$$system: the libraries"; \
 		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(GO) build -trimpath $(LIBRARIES); done; \
 	for system in $(PROGRAMSYSTEMS); do echo "$$system: libraries and programs"; \
-		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(GO) build -trimpath -tags nobuckets $$($(GO) list work | grep -v /checkpoint/bucket); done
+		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(GO) build -trimpath -gcflags=all=-dwarf=false -tags nobuckets $(filter-out ./checkpoint/bucket/...,$(FOLDERS)); done
 
 # Chromium is not slowed by the race detector, but the time it has to answer is; the same packages' code runs under it in make test.
 browsertest: ## run the tests of pages in Chromium, where it is installed
