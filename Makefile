@@ -36,8 +36,9 @@ TAGS := -tags nobuckets
 GPU := ./internal/cuda/... ./internal/compute/cuda ./bench/gpucheck
 APART := (bench|internal/cuda|internal/compute/cuda|internal/tools/browser|checkpoint/bucket)
 # make test has these without the race detector. Numerics without goroutines are plain loops, which take four to nine times as long under it, and so do suggesters,
-# which are asked one at a time. Tests of launch start hundreds of processes, which take twice as long: make testclusters.
-WITHOUTRACE := ./internal/f32 ./internal/compute/cpu/conv ./internal/compute/cpu/linear ./tune/suggest ./launch
+# which are asked one at a time, and what reads the repository. Tests of launch and of the examples start hundreds of processes or train: make testclusters.
+RACEDINCI := ./launch ./examples/cifar10 ./examples/tune-cifar10
+WITHOUTRACE := $(RACEDINCI) ./internal/f32 ./internal/compute/cpu/conv ./internal/compute/cpu/linear ./tune/suggest ./internal/lint
 # The packages of a pattern that make test has with the race detector.
 MODULE := github.com/paragon-train/paragon
 raced = $$($(GO) list $(1) | grep -vE '^$(MODULE)/$(APART)(/|$$)' | grep -vxF $(foreach p,$(WITHOUTRACE),-e $(MODULE)/$(p:./%=%)))
@@ -83,8 +84,8 @@ testplain:
 	CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 10m $(WITHOUTRACE)
 	CGO_ENABLED=0 $(GO) test $(NODWARF) -count=1 -vet=off -timeout 5m -run LoadsFromIts ./data
 
-testclusters: ## run the tests of launch with the race detector and on clusters of this machine: Slurm, Open MPI and podman, where they are installed
-	PARAGON_TEST_CLUSTERS=1 $(GO) test $(RACEFLAGS) $(TAGS) -vet=off -timeout 15m ./launch ./internal/testing/slurmtest
+testclusters: ## run the tests of launch and of the examples with the race detector, and on clusters of this machine: Slurm, Open MPI and podman, where they are installed
+	PARAGON_TEST_CLUSTERS=1 $(GO) test $(RACEFLAGS) $(TAGS) -vet=off -timeout 15m $(RACEDINCI) ./internal/testing/slurmtest
 
 # Tests of the kernels themselves go through all paths anyway. The cache of go test does not see the variable, which is read before tests begin: -count=1.
 testpaths: ## test whole models on the numeric code's portable and AVX2 paths
