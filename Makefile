@@ -28,20 +28,23 @@ test testclusters testgpu testbench testclouds testkubernetes testmodules slowte
 # Nobody debugs these test programs: without tables for a debugger compilation takes a tenth less.
 NODWARF := -gcflags=all=-dwarf=false -ldflags="-s -w"
 RACEFLAGS := $(RACE) $(NODWARF)
+# What needs neither cgo nor the race detector is compiled in one way, so that Go has it for the next target.
+PLAIN := CGO_ENABLED=0 GOFLAGS="$$GOFLAGS -gcflags=all=-dwarf=false"
 # One package more at a time than there are processors: many tests wait for processes and networks.
 PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 # The SDKs of clouds take long to compile, and examples are tested without: make testclouds has S3's, make lint and make slowtest have all.
 TAGS := -tags nobuckets
 # Tests of their own targets: what runs on an NVIDIA GPU, on stand-ins of its libraries that g++ builds, the measuring programs, Chromium, and stand-ins of clouds.
 GPU := ./internal/cuda/... ./internal/compute/cuda ./bench/gpucheck
-APART := (bench|internal/cuda|internal/compute/cuda|internal/tools/browser|checkpoint/bucket)
-# make test has these without the race detector. Numerics without goroutines are plain loops, which take four to nine times as long under it, and so do suggesters,
-# which are asked one at a time, and what reads the repository. Tests of launch and of the examples start hundreds of processes or train: make testclusters.
-RACEDINCI := ./launch ./examples/cifar10 ./examples/tune-cifar10
-WITHOUTRACE := $(RACEDINCI) ./internal/f32 ./internal/compute/cpu/conv ./internal/compute/cpu/linear ./tune/suggest ./internal/lint
-# The packages of a pattern that make test has with the race detector.
+APART := bench|internal/cuda|internal/compute/cuda|internal/tools/browser|checkpoint/bucket
+# make test has these folders without the race detector. Numerics without goroutines are plain loops, which take four to nine times as long under it, and so do
+# suggesters, which are asked one at a time, and what reads the repository. Tests of launch and of the examples start hundreds of processes or train, and they
+# link most of what others wrote: make testclusters.
+WITHOUTRACE := launch|examples|internal/f32|internal/compute/cpu/conv|internal/compute/cpu/linear|tune/suggest|internal/lint|internal/tools
+# Of a pattern, the packages in none of some folders.
 MODULE := github.com/paragon-train/paragon
-raced = $$($(GO) list $(1) | grep -vE '^$(MODULE)/$(APART)(/|$$)' | grep -vxF $(foreach p,$(WITHOUTRACE),-e $(MODULE)/$(p:./%=%)))
+outside = $$($(GO) list $(1) | grep -vE '^$(MODULE)/($(2))(/|$$)')
+inside = $$($(GO) list $(1) | grep -E '^$(MODULE)/($(2))(/|$$)' | grep -vE '^$(MODULE)/($(APART))(/|$$)')
 # What programs of users are written against, which builds for Windows, too; of tune also what a search over functions needs.
 LIBRARIES := ./kvstore ./nn ./worker ./optim ./data ./sampler ./checkpoint ./metrics ./adapt ./server ./schedulernode ./tune ./tune/suggest ./tune/schedule ./tune/show
 # Systems for which make testportable builds, as GOOS/GOARCH.
@@ -77,15 +80,15 @@ test: ## run the tests, most of them with the race detector (under ten minutes o
 # go vet is a part of make lint. go test would run it over all packages of other modules, too.
 # What waits longest begins first: other packages are compiled meanwhile.
 testraced:
-	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./tune ./worker ./kvstore $(call raced,work)
+	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 15m ./tune ./worker ./kvstore $(call outside,work,$(APART)|$(WITHOUTRACE))
 
 # Real data sets are unpacked here: under the race detector that takes ten times as long.
 testplain:
-	CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 10m $(WITHOUTRACE)
+	CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 10m $(call inside,work,$(WITHOUTRACE))
 	CGO_ENABLED=0 $(GO) test $(NODWARF) -count=1 -vet=off -timeout 5m -run LoadsFromIts ./data
 
 testclusters: ## run the tests of launch and of the examples with the race detector, and on clusters of this machine: Slurm, Open MPI and podman, where they are installed
-	PARAGON_TEST_CLUSTERS=1 $(GO) test $(RACEFLAGS) $(TAGS) -vet=off -timeout 15m $(RACEDINCI) ./internal/testing/slurmtest
+	PARAGON_TEST_CLUSTERS=1 $(GO) test $(RACEFLAGS) $(TAGS) -vet=off -timeout 15m ./launch/... ./examples/... ./internal/testing/slurmtest
 
 # Tests of the kernels themselves go through all paths anyway. The cache of go test does not see the variable, which is read before tests begin: -count=1.
 testpaths: ## test whole models on the numeric code's portable and AVX2 paths
@@ -116,21 +119,21 @@ testdocs: ## run the commands of README and of the pages in docs, and compare do
 # The second CPU has no instructions for bfloat16.
 testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is installed
 	@if command -v qemu-aarch64-static >/dev/null; then \
-		CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec qemu-aarch64-static -count=1 -short -vet=off -timeout 10m $(NUMERIC) && \
-		CGO_ENABLED=0 GOARCH=arm64 $(GO) test -exec 'qemu-aarch64-static -cpu cortex-a72' -count=1 -short -vet=off -timeout 10m ./internal/f32; \
+		GOARCH=arm64 $(PLAIN) $(GO) test -exec qemu-aarch64-static -count=1 -short -vet=off -timeout 10m $(NUMERIC) && \
+		GOARCH=arm64 $(PLAIN) $(GO) test -exec 'qemu-aarch64-static -cpu cortex-a72' -count=1 -short -vet=off -timeout 10m ./internal/f32; \
 	else echo "qemu-aarch64-static is not installed; arm64 is vetted only (make lint)"; fi
 
 # Go has the results of the root module's tests from make test. Without the workspace they run again only where other requirements give another program.
 testmodules: ## test that each module is whole without the others, and that a release of this source can be installed and linked
-	GOWORK=off $(GO) test $(RACEFLAGS) $(TAGS) -vet=off -timeout 15m $(call raced,./...)
+	GOWORK=off $(GO) test $(RACEFLAGS) $(TAGS) -vet=off -timeout 15m $(call outside,./...,$(APART)|$(WITHOUTRACE))
 	PARAGON_TEST_MODULES=1 $(GO) test -count=1 -vet=off -timeout 20m ./internal/tools/modules
 
 # Nothing of this runs here: it shows that the code compiles. The programs of macOS are built without the SDKs of clouds, which are the same for all systems.
 testportable: ## build the libraries for Windows and FreeBSD, and all programs for macOS
 	@set -e; for system in $(LIBRARYSYSTEMS); do echo "$$system: the libraries"; \
-		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(GO) build -trimpath $(LIBRARIES); done; \
+		GOOS=$${system%/*} GOARCH=$${system#*/} $(PLAIN) $(GO) build $(LIBRARIES); done; \
 	for system in $(PROGRAMSYSTEMS); do echo "$$system: libraries and programs"; \
-		GOOS=$${system%/*} GOARCH=$${system#*/} CGO_ENABLED=0 $(GO) build -trimpath -gcflags=all=-dwarf=false -tags nobuckets $(filter-out ./checkpoint/bucket/...,$(FOLDERS)); done
+		GOOS=$${system%/*} GOARCH=$${system#*/} $(PLAIN) $(GO) build -tags nobuckets $(filter-out ./checkpoint/bucket/...,$(FOLDERS)); done
 
 # Chromium is not slowed by the race detector, but the time it has to answer is; the same packages' code runs under it in make test.
 browsertest: ## run the tests of pages in Chromium, where it is installed
@@ -151,17 +154,18 @@ faults: ## the table of what faults do to a job (Linux, root, iproute2; FAULTS_A
 	$(BUILD) -overlay $(BIN)/walljump/overlay.json -tags walljump -o $(BIN)/ ./bench/faults
 	$(BIN)/faults $(FAULTS_ARGS)
 
-# golangci-lint runs go vet, too. What only other systems compile is vetted for them.
+# golangci-lint runs go vet, too. Only internal/gpustat has files that need cgo. What only other systems compile is vetted for them.
 lint: $(BIN)/golangci-lint ## gofmt, golangci-lint with go vet, and go vet for arm64, Windows and macOS of what differs there
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not formatted by gofmt:"; echo "$$out"; exit 1; fi
-	$(BIN)/golangci-lint run --timeout 20m $(FOLDERS)
-	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet $(NUMERIC)
-	$(GO) vet -tags gpu ./internal/cuda/... ./internal/compute/cuda
+	$(PLAIN) $(BIN)/golangci-lint run --timeout 20m $(FOLDERS)
+	$(BIN)/golangci-lint run ./internal/gpustat
+	GOARCH=arm64 $(PLAIN) $(GO) vet $(NUMERIC)
+	$(PLAIN) $(GO) vet -tags gpu ./internal/cuda/... ./internal/compute/cuda
 	@set -e; for os in windows darwin; do echo "GOOS=$$os $(GO) vet, the libraries"; \
-		GOOS=$$os CGO_ENABLED=0 $(GO) vet $$(GOOS=$$os CGO_ENABLED=0 $(GO) list -deps -f '{{if .Module}}{{if .Module.Main}}{{.ImportPath}}{{end}}{{end}}' $(LIBRARIES)); done
+		GOOS=$$os $(PLAIN) $(GO) vet $$(GOOS=$$os CGO_ENABLED=0 $(GO) list -deps -f '{{if .Module}}{{if .Module.Main}}{{.ImportPath}}{{end}}{{end}}' $(LIBRARIES)); done
 
 $(BIN)/golangci-lint: internal/tools/golangci/go.mod
-	cd internal/tools/golangci && GOWORK=off CGO_ENABLED=0 $(GO) build -trimpath -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	cd internal/tools/golangci && GOWORK=off $(PLAIN) $(GO) build -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 fuzz: ## fuzz every decoder for FUZZTIME each
 	@set -e; for pkg in $$($(GO) list work); do \

@@ -198,7 +198,7 @@ var edgeShapes = []Shape{
 
 // quick is the shapes, where numeric loops are slow without those that take more operations than most.
 func quick(shapes []Shape, most float64) []Shape {
-	if !slow {
+	if !slow && !testing.Short() {
 		return shapes
 	}
 	return slices.DeleteFunc(slices.Clone(shapes), func(s Shape) bool { return float64(s.Flops()) > most })

@@ -107,7 +107,7 @@ func TestResNetShapesOfBFloat16(t *testing.T) {
 		for _, run := range all {
 			// Plain Go and emulators of other CPUs take long for bfloat16.
 			plain := run.path == f32.Portable || run.unit
-			if plain && slow || (plain || testing.Short()) && s.Flops() > 2e7 {
+			if plain && slow || (plain || testing.Short()) && s.Flops() > 1e7 {
 				continue
 			}
 			y, dx, dw := run.compute(t, s, x, w, dy)
