@@ -38,9 +38,9 @@ TAGS := -tags nobuckets
 GPU := ./internal/cuda/... ./internal/compute/cuda ./bench/gpucheck
 APART := bench|internal/cuda|internal/compute/cuda|internal/tools/browser|checkpoint/bucket
 # make test has these folders without the race detector. Numerics without goroutines are plain loops, which take four to nine times as long under it, and so do
-# suggesters, which are asked one at a time, and what reads the repository. Tests of launch and of the examples start hundreds of processes or train, and they
-# link most of what others wrote: make testclusters.
-WITHOUTRACE := launch|examples|internal/f32|internal/compute/cpu/conv|internal/compute/cpu/linear|tune/suggest|internal/lint|internal/tools
+# suggesters, which are asked one at a time; others read the repository. Tests of launch and of the examples start hundreds of processes or train, and with
+# tune/show, which draws pictures, they link most of what others wrote: make testclusters runs these three with the race detector.
+WITHOUTRACE := launch|examples|internal/f32|internal/compute/cpu/conv|internal/compute/cpu/linear|tune/suggest|tune/show|metrics/plot|internal/lint|internal/tools|docs
 # Of a pattern, the packages in none of some folders.
 MODULE := github.com/paragon-train/paragon
 outside = $$($(GO) list $(1) | grep -vE '^$(MODULE)/($(2))(/|$$)')
@@ -88,7 +88,7 @@ testplain:
 	CGO_ENABLED=0 $(GO) test $(NODWARF) -count=1 -vet=off -timeout 5m -run LoadsFromIts ./data
 
 testclusters: ## run the tests of launch and of the examples with the race detector, and on clusters of this machine: Slurm, Open MPI and podman, where they are installed
-	PARAGON_TEST_CLUSTERS=1 $(GO) test $(RACEFLAGS) $(TAGS) -vet=off -timeout 15m ./launch/... ./examples/... ./internal/testing/slurmtest
+	PARAGON_TEST_CLUSTERS=1 $(GO) test $(RACEFLAGS) $(TAGS) -vet=off -timeout 15m ./launch/... ./examples/... ./tune/show ./internal/testing/slurmtest
 
 # Tests of the kernels themselves go through all paths anyway. The cache of go test does not see the variable, which is read before tests begin: -count=1.
 testpaths: ## test whole models on the numeric code's portable and AVX2 paths

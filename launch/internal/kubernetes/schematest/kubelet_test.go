@@ -188,13 +188,13 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// build builds programs of the product into a folder.
+// build builds programs of the product into a folder, in the workspace, of which this module is no part.
 func build(t *testing.T, folder string, packages ...string) {
 	t.Helper()
 	args := []string{"build", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-tags=nobuckets", "-o", folder + string(os.PathSeparator)}
 	cmd := exec.Command("go", append(args, packages...)...)
 	cmd.Dir = filepath.Join("..", "..", "..", "..")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", strings.Join(packages, " "), err, out)
 	}
