@@ -24,7 +24,7 @@ RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # whose pages then fault one by one: a third of the time of tests with large arrays. With the threshold (bytes) it writes zeros.
 export GORACE ?= atexit_sleep_ms=0 clear_shadow_mmap_threshold=1000000000
 # The garbage collector is about a tenth of the compiler's time, at 100.
-test testclusters testgpu testbench testclouds testkubernetes testmodules slowtest: export GOGC ?= 400
+test testclusters testexamples testgpu testbench testclouds testkubernetes testmodules slowtest: export GOGC ?= 400
 # Nobody debugs these test programs: without tables for a debugger compilation takes a tenth less.
 NODWARF := -gcflags=all=-dwarf=false -ldflags="-s -w"
 RACEFLAGS := $(RACE) $(NODWARF)
@@ -32,15 +32,16 @@ RACEFLAGS := $(RACE) $(NODWARF)
 PLAIN := CGO_ENABLED=0 GOFLAGS="$$GOFLAGS -gcflags=all=-dwarf=false"
 # One package more at a time than there are processors: many tests wait for processes and networks.
 PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
-# The SDKs of clouds take long to compile, and examples are tested without: make testclouds has S3's, make lint and make slowtest have all.
+# The SDKs of clouds take long to compile, and tests do without: make testclouds has S3's, make lint and make slowtest have all.
 TAGS := -tags nobuckets
-# Tests of their own targets: what runs on an NVIDIA GPU, on stand-ins of its libraries that g++ builds, the measuring programs, Chromium, and stand-ins of clouds.
+# Tests of their own targets: what runs on an NVIDIA GPU, on stand-ins of its libraries that g++ builds, the measuring programs, the examples, Chromium, and
+# stand-ins of clouds.
 GPU := ./internal/cuda/... ./internal/compute/cuda ./bench/gpucheck
-APART := bench|internal/cuda|internal/compute/cuda|internal/tools/browser|checkpoint/bucket
+APART := bench|examples|internal/cuda|internal/compute/cuda|internal/tools/browser|checkpoint/bucket
 # make test has these folders without the race detector. Numerics without goroutines are plain loops, which take four to nine times as long under it, and so do
-# suggesters, which are asked one at a time; others read the repository. Tests of launch and of the examples start hundreds of processes or train, and with
-# tune/show, which draws pictures, they link most of what others wrote: make testclusters runs these three with the race detector.
-WITHOUTRACE := launch|examples|internal/f32|internal/compute/cpu/conv|internal/compute/cpu/linear|tune/suggest|tune/show|metrics/plot|internal/lint|internal/tools|docs
+# suggesters, which are asked one at a time; others draw pictures or read the repository. Tests of launch start hundreds of processes and link most of what others
+# wrote: make testclusters runs them with the race detector, and make testexamples those of tune/show.
+WITHOUTRACE := launch|internal/f32|internal/compute/cpu/conv|internal/compute/cpu/linear|tune/suggest|tune/show|metrics/plot|internal/lint|internal/tools|docs
 # Of a pattern, the packages in none of some folders.
 MODULE := github.com/paragon-train/paragon
 outside = $$($(GO) list $(1) | grep -vE '^$(MODULE)/($(2))(/|$$)')
@@ -55,7 +56,7 @@ FOLDERS := $(foreach m,. ./bench ./checkpoint/bucket ./examples ./internal/tools
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
-.PHONY: all help build test testraced testplain testclusters testpaths testgpu testbench testclouds testkubernetes testmodules testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck gpucheck-build generate performance docs tidy demo deps clean
+.PHONY: all help build test testraced testplain testclusters testexamples testpaths testgpu testbench testclouds testkubernetes testmodules testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck gpucheck-build generate performance docs tidy demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -87,8 +88,12 @@ testplain:
 	CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -vet=off -timeout 10m $(call inside,work,$(WITHOUTRACE))
 	CGO_ENABLED=0 $(GO) test $(NODWARF) -count=1 -vet=off -timeout 5m -run LoadsFromIts ./data
 
-testclusters: ## run the tests of launch and of the examples with the race detector, and on clusters of this machine: Slurm, Open MPI and podman, where they are installed
-	PARAGON_TEST_CLUSTERS=1 $(GO) test $(RACEFLAGS) $(TAGS) -vet=off -timeout 15m ./launch/... ./examples/... ./tune/show ./internal/testing/slurmtest
+testclusters: ## run the tests of launch with the race detector, and on clusters of this machine: Slurm, Open MPI and podman, where they are installed
+	PARAGON_TEST_CLUSTERS=1 $(GO) test $(RACEFLAGS) $(TAGS) -vet=off -timeout 15m ./launch/... ./internal/testing/slurmtest
+
+# Pictures are with what compiles their drawing anyway.
+testexamples: ## run the tests of the examples, which train and search
+	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off -timeout 10m ./examples/... ./tune/show
 
 # Tests of the kernels themselves go through all paths anyway. The cache of go test does not see the variable, which is read before tests begin: -count=1.
 testpaths: ## test whole models on the numeric code's portable and AVX2 paths
