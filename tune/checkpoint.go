@@ -89,7 +89,7 @@ func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) erro
 		err = s.commit(old)
 	}
 	delete(s.staged, trial)
-	if step > t.Step() && err == nil { // it takes effect with the report of its step, so that no report is skipped
+	if last, ok := t.LastStep(); (!ok || step > last) && err == nil { // it takes effect with the report of its step, so that no report is skipped
 		s.staged[trial] = c
 		s.mu.Unlock()
 		return nil

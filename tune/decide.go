@@ -15,8 +15,8 @@ func (l *ledger) record(e *Event) error {
 	if t == nil || !t.run.active || e.Attempt != t.Attempts {
 		return fmt.Errorf("event %d: report of trial %d attempt %d, which is not running", e.Seq, e.Trial, e.Attempt)
 	}
-	if e.Step <= t.Step() {
-		return fmt.Errorf("event %d: report of trial %d at step %d after step %d", e.Seq, e.Trial, e.Step, t.Step())
+	if last, ok := t.LastStep(); ok && e.Step <= last {
+		return fmt.Errorf("event %d: report of trial %d at step %d after step %d", e.Seq, e.Trial, e.Step, last)
 	}
 	if l.metric == "" {
 		metric, mode, err := l.chooseMetric(e.Metrics)
@@ -224,7 +224,11 @@ func (l *ledger) exploit(t *Trial, rule string, donor int, p Params) {
 		restore = kept[len(kept)-1].of(donor)
 	}
 	from := restore.step
-	t.Changes = append(t.Changes, Change{Step: t.Step(), Donor: donor, DonorStep: from, Before: t.Params})
+	at := -1
+	if last, ok := t.LastStep(); ok {
+		at = last
+	}
+	t.Changes = append(t.Changes, Change{Step: at, Donor: donor, DonorStep: from, Before: t.Params})
 	t.Params, t.Rule = p, rule
 	t.run.restore, t.run.changed = restore, true
 	for _, c := range t.Checkpoints {

@@ -143,7 +143,7 @@ type takes struct{ FIFO }
 
 func (takes) Reported(v View, trial int, _ *rand.Rand) Decision {
 	d := Go()
-	if t := v.Trial(trial); trial == 1 && t.Step() == 4 && len(t.Changes) == 0 {
+	if t := v.Trial(trial); trial == 1 && lastStep(t) == 4 && len(t.Changes) == 0 {
 		d.Action, d.Rule, d.Params = Exploit, "take", MustParams("x", 0.5)
 	}
 	return d

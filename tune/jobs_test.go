@@ -200,8 +200,8 @@ func TestAProcessThatIsToldToStopStops(t *testing.T) {
 	cfg := jobsConfig(t, processes(t, "well"))
 	cfg.Pruners = []tune.Pruner{haltAt{2}}
 	for _, x := range mustRun(t, cfg).Trials() {
-		if x.State != tune.Pruned || x.Step() != 2 {
-			t.Errorf("trial %d is %s at step %d, want pruned at 2", x.Number, x.State, x.Step())
+		if x.State != tune.Pruned || lastStep(&x) != 2 {
+			t.Errorf("trial %d is %s at step %d, want pruned at 2", x.Number, x.State, lastStep(&x))
 		}
 	}
 }
@@ -209,7 +209,7 @@ func TestAProcessThatIsToldToStopStops(t *testing.T) {
 type haltAt struct{ step int }
 
 func (s haltAt) Prune(v tune.View, trial int) tune.Halt {
-	if v.Trial(trial).Step() >= s.step {
+	if lastStep(v.Trial(trial)) >= s.step {
 		return tune.Halt{Trial: tune.Stop, Rule: "enough"}
 	}
 	return tune.Halt{}
@@ -319,9 +319,9 @@ type exploitOnce struct{ tune.FIFO }
 func (exploitOnce) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 	d := tune.Go()
 	switch x := v.Trial(trial); {
-	case trial == 0 && x.Step() == 3 && x.Attempts == 1:
+	case trial == 0 && lastStep(x) == 3 && x.Attempts == 1:
 		d.Action = tune.Pause
-	case trial == 1 && x.Step() == 1:
+	case trial == 1 && lastStep(x) == 1:
 		d.Action, d.Donor, d.Params = tune.Exploit, 0, x.Params
 	}
 	return d
@@ -353,8 +353,8 @@ done`
 		if err != nil || string(got) != want {
 			t.Errorf("trial %d: got %q (%v), want %q", trial, got, err, want)
 		}
-		if x := result.Trials()[trial]; x.State != tune.Completed || trial == 0 && x.Step() != 6 {
-			t.Errorf("trial %d is %s after step %d: %s", trial, x.State, x.Step(), x.Error)
+		if x := result.Trials()[trial]; x.State != tune.Completed || trial == 0 && lastStep(&x) != 6 {
+			t.Errorf("trial %d is %s after step %d: %s", trial, x.State, lastStep(&x), x.Error)
 		}
 	}
 }
@@ -579,4 +579,12 @@ func TestAnEarlierResultIsNotThatOfAnAttempt(t *testing.T) {
 	if len(result.Trials()) == 0 {
 		t.Error("no trial ran")
 	}
+}
+
+// lastStep is the step of a trial's newest report, or -1.
+func lastStep(t *tune.Trial) int {
+	if step, ok := t.LastStep(); ok {
+		return step
+	}
+	return -1
 }

@@ -136,8 +136,8 @@ func (r *Reporter) Checkpoint(step int, write func(dir string) error) error {
 	return r.study.checkpoint(r.trial, r.attempt, step, write)
 }
 
-// Restore returns the folder and step of the checkpoint to continue from; ok is false if the attempt
-// starts from the beginning. It may be another trial's (Exploit). It exists until the attempt saves a
+// Restore returns the folder and step of the checkpoint to continue from; ok is false, and step is
+// −1, if the attempt starts from the beginning: look at ok before training begins at step+1. It may be another trial's (Exploit). It exists until the attempt saves a
 // checkpoint. On another machine that does not share the search's file system it is a copy. Do not write into it.
 func (r *Reporter) Restore() (dir string, step int, ok bool) {
 	if r.restore.step < 0 {

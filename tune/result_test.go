@@ -155,7 +155,7 @@ type pauseAll struct{ tune.FIFO }
 
 func (pauseAll) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 	d := tune.Go()
-	if d.Action = tune.Pause; v.Trial(trial).Step() == 4 {
+	if d.Action = tune.Pause; lastStep(v.Trial(trial)) == 4 {
 		d.Action = tune.Complete
 	}
 	return d
@@ -277,7 +277,7 @@ type pauseOnce struct{ tune.FIFO }
 
 func (pauseOnce) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 	d := tune.Go()
-	if v.Trial(trial).Step() == 1 {
+	if lastStep(v.Trial(trial)) == 1 {
 		d.Action = tune.Pause
 	}
 	return d

@@ -145,8 +145,8 @@ func TestATimeoutEndsTheSearchAndALongerOneGoesOn(t *testing.T) {
 	if took.Round(time.Second) != 15*time.Minute+time.Second || res.Halted != "timeout of 15m1s" {
 		t.Errorf("the search took %v (%q), want 15m1s", took, res.Halted)
 	}
-	if a, b := res.Trials()[0], res.Trials()[1]; a.State != tune.Completed || b.State != tune.Stopped || b.Step() != 5 || len(res.Trials()) != 2 {
-		t.Errorf("got %s, %s at step %d, %d trials; want completed, stopped at 5, 2 trials", a.State, b.State, b.Step(), len(res.Trials()))
+	if a, b := res.Trials()[0], res.Trials()[1]; a.State != tune.Completed || b.State != tune.Stopped || lastStep(&b) != 5 || len(res.Trials()) != 2 {
+		t.Errorf("got %s, %s at step %d, %d trials; want completed, stopped at 5, 2 trials", a.State, b.State, lastStep(&b), len(res.Trials()))
 	}
 	res, took = run(time.Hour)
 	if took.Round(time.Minute) != 15*time.Minute {

@@ -262,9 +262,12 @@ const mostViolation = 1e300
 // row copies a trial. The study's mu is held.
 func (p *statusPage) row(v View, t *Trial) page.SearchRow {
 	x := page.SearchRow{
-		Number: t.Number, State: slices.Index(pageStates, t.State), Value: v.Result(t), Violation: min(v.Violation(t), mostViolation), BestStep: -1, Step: t.Step(), Reports: len(t.Reports), Attempts: t.Attempts,
+		Number: t.Number, State: slices.Index(pageStates, t.State), Value: v.Result(t), Violation: min(v.Violation(t), mostViolation), BestStep: -1, Step: -1, Reports: len(t.Reports), Attempts: t.Attempts,
 		Started: t.StartedAt.Seconds(), Ended: t.EndedAt.Seconds(), Trained: t.Elapsed.Seconds(), Location: t.Location, Rule: t.Rule, Failure: string(t.Failure),
 		Replicas: t.Placement.Replicas(), StopStep: -1, StopValue: math.NaN(), StopBound: math.NaN(),
+	}
+	if last, ok := t.LastStep(); ok {
+		x.Step = last
 	}
 	if t.Best >= 0 && t.Best < len(t.Reports) {
 		x.BestStep = t.Reports[t.Best].Step

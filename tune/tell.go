@@ -56,9 +56,9 @@ func (s *Study) report(number, attempt, step int, m Metrics) (Decision, uint64, 
 	if step < 0 {
 		return Decision{}, 0, fmt.Errorf("tune: trial %d step %d: want a step of 0 or more", number, step)
 	}
-	if step <= t.Step() {
+	if last, ok := t.LastStep(); ok && step <= last {
 		if r, ok := t.AtStep(step); !ok && t.Reports[len(t.Reports)-1].Attempt == t.Attempts {
-			return Decision{}, 0, fmt.Errorf("tune: trial %d step %d: want steps to increase: the one before was %d", number, step, t.Step())
+			return Decision{}, 0, fmt.Errorf("tune: trial %d step %d: want steps to increase: the one before was %d", number, step, last)
 		} else if ok {
 			newest = max(r.Seq, newest)
 		}

@@ -120,7 +120,7 @@ type Checkpoint struct {
 
 // A Change is an exploit: the trial continued from another trial's checkpoint.
 type Change struct {
-	// Step is the trial's own step at which it was decided.
+	// Step is the trial's own step at which it was decided; -1: before its first report.
 	Step int
 	// Donor is the trial whose checkpoint it took, and DonorStep the checkpoint's step.
 	Donor, DonorStep int
@@ -229,10 +229,23 @@ func (t *Trial) find(step int) (int, bool) {
 	return slices.BinarySearchFunc(t.Reports, step, func(r Report, step int) int { return r.Step - step })
 }
 
-// Step returns the step of the newest report, or -1.
-func (t *Trial) Step() int {
+// LastStep returns the step of the newest report. ok is false before the first report: training
+// then begins at the program's own first step, not after step 0.
+func (t *Trial) LastStep() (step int, ok bool) {
 	if len(t.Reports) == 0 {
-		return -1
+		return 0, false
 	}
-	return t.Reports[len(t.Reports)-1].Step
+	return t.Reports[len(t.Reports)-1].Step, true
+}
+
+// Step returns the step of the newest report, or -1 before the first.
+//
+// Deprecated: Step()+1 looks like the step to train next, and is 0 before the first report: a
+// program that counts its steps from 1 silently trains one more. Use LastStep, which says whether
+// there was a report.
+func (t *Trial) Step() int {
+	if step, ok := t.LastStep(); ok {
+		return step
+	}
+	return -1
 }

@@ -165,7 +165,7 @@ func wantUnbroken(t *testing.T, x tune.Trial) {
 func TestCheckpointsFollowTrialsToHostsThatShareNoFiles(t *testing.T) {
 	_, j, log := unsharedHosts(t, 2)
 	pbt := func(x tune.Trial) bool {
-		return x.State == tune.Completed && x.Step() == 4 && (x.Number == 1) == (len(x.Changes) > 0)
+		return x.State == tune.Completed && lastStep(&x) == 4 && (x.Number == 1) == (len(x.Changes) > 0)
 	}
 	for _, tc := range []struct {
 		name      string
@@ -176,7 +176,7 @@ func TestCheckpointsFollowTrialsToHostsThatShareNoFiles(t *testing.T) {
 		{"servers", &schedule.PBT{Population: 2, Interval: 2, Quantile: 0.5, Synchronous: true}, 2, pbt},
 		{"pbt", &schedule.PBT{Population: 2, Interval: 2, Quantile: 0.5, Synchronous: true}, 2, pbt},
 		{"promotion", &schedule.ASHA{Rule: schedule.Promotion, MinStep: 2, MaxStep: 4, Eta: 2}, 4, func(x tune.Trial) bool {
-			return x.Step() == 2 || x.State == tune.Completed && x.Step() == 4
+			return lastStep(&x) == 2 || x.State == tune.Completed && lastStep(&x) == 4
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestCheckpointsFollowTrialsToHostsThatShareNoFiles(t *testing.T) {
 			moved, continued := 0.0, 0
 			for _, x := range result.Trials() {
 				if !tc.ends(x) {
-					t.Errorf("trial %d is %s at step %d after %d attempts with %d changes: %s %s", x.Number, x.State, x.Step(), x.Attempts, len(x.Changes), x.Failure, x.Error)
+					t.Errorf("trial %d is %s at step %d after %d attempts with %d changes: %s %s", x.Number, x.State, lastStep(&x), x.Attempts, len(x.Changes), x.Failure, x.Error)
 				}
 				wantUnbroken(t, x)
 				for _, r := range x.Reports {
@@ -202,7 +202,7 @@ func TestCheckpointsFollowTrialsToHostsThatShareNoFiles(t *testing.T) {
 						moved += m
 					}
 				}
-				if x.Step() == 4 && x.Attempts > 1+x.Failures[tune.NodeLost] {
+				if lastStep(&x) == 4 && x.Attempts > 1+x.Failures[tune.NodeLost] {
 					continued++
 				}
 				if x.Number == 1 && x.Failures[tune.NodeLost] != 1 {
@@ -243,8 +243,8 @@ func TestATrialGoesOnWhenItsHostThatSharesNoFilesIsLost(t *testing.T) {
 			cfg.Observers = []tune.Observer{&atEvents{call: map[string]func(){"report 1": func() { s.Lose(t, s.Addresses[0]) }}}} // the first one with a free slot
 			x := mustRun(t, cfg).Trials()[1]
 			wantUnbroken(t, x)
-			if x.State != tune.Completed || x.Step() != 4 || x.Failures[tune.UserCode] > 0 || x.Failures[tune.NodeLost] != 1 {
-				t.Errorf("trial 1 is %s at step %d after failures %v: %s, want it completed at step 4 after one lost node", x.State, x.Step(), x.Failures, x.Error)
+			if x.State != tune.Completed || lastStep(&x) != 4 || x.Failures[tune.UserCode] > 0 || x.Failures[tune.NodeLost] != 1 {
+				t.Errorf("trial 1 is %s at step %d after failures %v: %s, want it completed at step 4 after one lost node", x.State, lastStep(&x), x.Failures, x.Error)
 			}
 			if m, _ := x.Reports[len(x.Reports)-1].Metrics.Get("moved"); m != 1 {
 				t.Errorf("it ended on %s, want it to go on with a checkpoint of the host %s, which was lost", x.Location, s.Addresses[0])
@@ -291,8 +291,8 @@ done`
 	result := mustRun(t, cfg)
 	for _, x := range result.Trials() {
 		wantUnbroken(t, x)
-		if x.State != tune.Completed || x.Step() != 6 || x.Failures[tune.UserCode] > 0 {
-			t.Errorf("trial %d is %s at step %d after failures %v: %s, want it completed at step 6", x.Number, x.State, x.Step(), x.Failures, x.Error)
+		if x.State != tune.Completed || lastStep(&x) != 6 || x.Failures[tune.UserCode] > 0 {
+			t.Errorf("trial %d is %s at step %d after failures %v: %s, want it completed at step 6", x.Number, x.State, lastStep(&x), x.Failures, x.Error)
 		}
 	}
 	paused := result.Trials()[0]
@@ -357,8 +357,8 @@ touch DIR/over-NUMBER`
 		all := mustRun(t, cfg).Trials()
 		for _, x := range all {
 			wantUnbroken(t, x)
-			if x.State != tune.Completed || x.Step() != 6 || x.Failures[tune.UserCode] > 0 {
-				t.Errorf("trial %d is %s at step %d after failures %v: %s, want it completed at step 6", x.Number, x.State, x.Step(), x.Failures, x.Error)
+			if x.State != tune.Completed || lastStep(&x) != 6 || x.Failures[tune.UserCode] > 0 {
+				t.Errorf("trial %d is %s at step %d after failures %v: %s, want it completed at step 6", x.Number, x.State, lastStep(&x), x.Failures, x.Error)
 			}
 			for _, r := range x.Reports {
 				from, _ := r.Metrics.Get("from")
@@ -442,8 +442,8 @@ done`
 		all := mustRun(t, cfg).Trials()
 		for _, x := range all {
 			wantUnbroken(t, x)
-			if x.State != tune.Completed || x.Step() != 6 || x.Failures[tune.UserCode] > 0 {
-				t.Errorf("trial %d is %s at step %d after failures %v: %s, want it completed at step 6", x.Number, x.State, x.Step(), x.Failures, x.Error)
+			if x.State != tune.Completed || lastStep(&x) != 6 || x.Failures[tune.UserCode] > 0 {
+				t.Errorf("trial %d is %s at step %d after failures %v: %s, want it completed at step 6", x.Number, x.State, lastStep(&x), x.Failures, x.Error)
 			}
 			for _, r := range x.Reports {
 				from, _ := r.Metrics.Get("from")
@@ -492,7 +492,7 @@ type pauseTrial0 struct{ tune.FIFO }
 
 func (pauseTrial0) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 	d := tune.Go()
-	if x := v.Trial(trial); trial == 0 && x.Step() == 3 && x.Attempts == 1 {
+	if x := v.Trial(trial); trial == 0 && lastStep(x) == 3 && x.Attempts == 1 {
 		d.Action = tune.Pause
 	}
 	return d

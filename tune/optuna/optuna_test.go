@@ -42,7 +42,7 @@ func train(_ context.Context, p tune.Params, r *tune.Reporter) error {
 type some struct{}
 
 func (some) Prune(v tune.View, trial int) tune.Halt {
-	if t := v.Trial(trial); t.Params.Int("layers") == 1 && t.Step() == 4 {
+	if step, _ := v.Trial(trial).LastStep(); step == 4 && v.Trial(trial).Params.Int("layers") == 1 {
 		return tune.Halt{Trial: tune.Stop, Rule: "one layer"}
 	}
 	return tune.Halt{}

@@ -138,13 +138,13 @@ func (a *ASHA) setup(v tune.View) {
 	}
 	least := float64(a.MinStep)
 	if least == 0 && a.Rule == OptunaRule {
-		last := -1
+		last, known := 0, false
 		for t := range v.Trials() {
-			if t.State == tune.Completed {
-				last = max(last, t.Step())
+			if step, ok := t.LastStep(); ok && t.State == tune.Completed {
+				last, known = max(last, step), true
 			}
 		}
-		if last < 0 {
+		if !known {
 			return // not known yet: rungs come with the first trial that completes
 		}
 		least = float64(max(last/100, 1))

@@ -109,7 +109,7 @@ func TestPromotionMatchesAutoGluonsLog(t *testing.T) {
 		}
 	}
 	for _, trial := range p.All {
-		if trial.State == tune.Paused && trial.Step() == 27 {
+		if trial.State == tune.Paused && lastStep(trial) == 27 {
 			t.Errorf("trial %d is paused at the last step", trial.Number)
 		}
 	}
@@ -147,8 +147,8 @@ func ends(t *testing.T, raw json.RawMessage, p *player) {
 		if w[0] == "complete" || w[0] == "top" {
 			state = tune.Completed
 		}
-		if got := p.All[n]; got.State != state || float64(got.Step()) != w[1] {
-			t.Errorf("trial %d: got %s at %d, want %v", n, got.State, got.Step(), w)
+		if got := p.All[n]; got.State != state || float64(lastStep(got)) != w[1] {
+			t.Errorf("trial %d: got %s at %d, want %v", n, got.State, lastStep(got), w)
 		}
 	}
 }

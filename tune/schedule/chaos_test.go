@@ -73,7 +73,7 @@ func chaos(t *testing.T, name string, s tune.Scheduler, seed uint64) (decisions 
 	for _, trial := range p.All {
 		// Promotion leaves those paused that are not among the best; Hyperband may leave losers of a last round without a report.
 		if _, population := s.(*PBT); population && !trial.State.Final() {
-			t.Errorf("%s, seed %d: trial %d is left %s at step %d (%v)", name, seed, trial.Number, trial.State, trial.Step(), p.reached())
+			t.Errorf("%s, seed %d: trial %d is left %s at step %d (%v)", name, seed, trial.Number, trial.State, lastStep(trial), p.reached())
 		}
 	}
 	for _, l := range p.log {

@@ -276,7 +276,7 @@ func (g *Goodput) remaining(t *tune.Trial, p *control.Adaptation) float64 {
 	if a, ok := g.Inner.(*ASHA); ok && last == 0 {
 		last = a.MaxStep
 	}
-	done := t.Step()
+	done, _ := t.LastStep()
 	if last == 0 || done < 1 || done >= last {
 		return 0
 	}

@@ -177,7 +177,8 @@ func (a *ASHA) horizon(v tune.View) float64 {
 	}
 	last := 1
 	for t := range v.Trials() {
-		last = max(last, t.Step())
+		step, _ := t.LastStep()
+		last = max(last, step)
 	}
 	return float64(last)
 }

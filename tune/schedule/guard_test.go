@@ -83,10 +83,10 @@ func TestGuardKeepsTheSlowStarterOfTheSeries(t *testing.T) {
 	for name := range variants(false) {
 		plain := orders(variants(false)[name], curves)
 		for order, p := range orders(variants(true)[name], curves) {
-			if got := plain[order].All[5].Step(); got != 1 {
+			if got := lastStep(plain[order].All[5]); got != 1 {
 				t.Errorf("%s, %s: without a guard trial 5 reaches step %d, want 1", name, order, got)
 			}
-			if got := p.All[5].Step(); got != 27 {
+			if got := lastStep(p.All[5]); got != 27 {
 				t.Errorf("%s, %s: trial 5 reaches step %d, want 27", name, order, got)
 			}
 			kept := 0
@@ -120,10 +120,10 @@ func TestGuardKeepsSlowStartersOfOtherSeries(t *testing.T) {
 				for _, p := range []*player{newPlayer(variants(true)[name](), c).roundRobin(), newPlayer(variants(true)[name](), c).slots(4)} {
 					n++
 					spent, spentPlain = spent+p.spent, spentPlain+without.spent
-					if p.All[best].Step() >= 9 {
+					if lastStep(p.All[best]) >= 9 {
 						kept++
 					}
-					if without.All[best].Step() >= 9 {
+					if lastStep(without.All[best]) >= 9 {
 						plain++
 					}
 				}

@@ -138,7 +138,7 @@ func TestHyperbandEndsWithoutAFullBracket(t *testing.T) {
 		p.slots(2)
 	}
 	if got := p.All[3]; got.State != tune.Completed {
-		t.Errorf("the best trial that did not fail is %s at step %d, want completed (reached %v)", got.State, got.Step(), p.reached())
+		t.Errorf("the best trial that did not fail is %s at step %d, want completed (reached %v)", got.State, lastStep(got), p.reached())
 	}
 }
 

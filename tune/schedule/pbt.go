@@ -198,7 +198,8 @@ func (p *PBT) exploit(v tune.View, trial int, m *member, upper []int, d *tune.De
 	d.Rule = fmt.Sprintf("pbt: among the worst, goes on from trial %d with %s", donor, how)
 	m.last = p.trials[donor].last
 	t := v.Trial(trial)
-	p.log = append(p.log, Exploit{trial, donor, t.Step(), o.Checkpoints[len(o.Checkpoints)-1].Step, t.Params, params})
+	at, _ := t.LastStep()
+	p.log = append(p.log, Exploit{trial, donor, at, o.Checkpoints[len(o.Checkpoints)-1].Step, t.Params, params})
 }
 
 // othersWait says whether a trial waits for a slot. One that is pending does not: it has just left its own.

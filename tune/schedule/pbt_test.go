@@ -227,7 +227,7 @@ func TestPBTSharesSlots(t *testing.T) {
 		}
 		for _, trial := range p.All {
 			if trial.State != tune.Completed {
-				t.Errorf("%s: trial %d is %s at step %d", name, trial.Number, trial.State, trial.Step())
+				t.Errorf("%s: trial %d is %s at step %d", name, trial.Number, trial.State, lastStep(trial))
 			}
 		}
 	}

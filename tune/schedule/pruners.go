@@ -15,7 +15,7 @@ type MaxStep int
 
 // Prune implements tune.Pruner.
 func (m MaxStep) Prune(v tune.View, trial int) tune.Halt {
-	if v.Trial(trial).Step() < int(m) {
+	if last, ok := v.Trial(trial).LastStep(); !ok || last < int(m) {
 		return tune.Halt{}
 	}
 	return tune.Halt{Trial: tune.Complete, Rule: fmt.Sprintf("step %d reached", int(m))}

@@ -195,7 +195,15 @@ func (p *player) next() int {
 func (p *player) reached() []int {
 	all := make([]int, p.Len())
 	for i, t := range p.All {
-		all[i] = t.Step()
+		all[i] = lastStep(t)
 	}
 	return all
+}
+
+// lastStep is the step of a trial's newest report, or -1.
+func lastStep(t *tune.Trial) int {
+	if step, ok := t.LastStep(); ok {
+		return step
+	}
+	return -1
 }

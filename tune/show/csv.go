@@ -65,7 +65,11 @@ func TrialsCSV(w io.Writer, v tune.View) error {
 				row = append(row, exact(x))
 			}
 		}
-		row = append(row, strconv.Itoa(t.Step()), strconv.Itoa(len(t.Reports)), exact(t.Elapsed.Seconds()), strconv.Itoa(t.Attempts),
+		step := ""
+		if last, ok := t.LastStep(); ok {
+			step = strconv.Itoa(last)
+		}
+		row = append(row, step, strconv.Itoa(len(t.Reports)), exact(t.Elapsed.Seconds()), strconv.Itoa(t.Attempts),
 			t.Location, t.Rule, firstLine(t.Error))
 		if err := out.Write(row); err != nil {
 			return fmt.Errorf("show: trials: %w", err)

@@ -176,8 +176,8 @@ func (r *report) row(v tune.View, t *tune.Trial, front map[int]bool) reportTrial
 		}
 		row.Goals = append(row.Goals, text)
 	}
-	if t.Step() >= 0 {
-		row.Step, row.BestStep = fmt.Sprint(t.Step()), bestStep(t)
+	if last, ok := t.LastStep(); ok {
+		row.Step, row.BestStep = fmt.Sprint(last), bestStep(t)
 	}
 	for _, name := range r.Params {
 		text := ""

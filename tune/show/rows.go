@@ -89,8 +89,8 @@ func trialTable(v tune.View, trials []*tune.Trial, maxParams int) metrics.Table 
 		}
 		row = append(row, goalCells(v, r, front)...)
 		var step any
-		if r.Step() >= 0 {
-			step = r.Step()
+		if last, ok := r.LastStep(); ok {
+			step = last
 		}
 		row = append(row, step, seconds(r.Elapsed))
 		if jobs {

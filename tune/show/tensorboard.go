@@ -71,19 +71,33 @@ func (b *tensorBoard) start(f *Files, v tune.View, t *tune.Trial, e tune.Event) 
 		return nil, err
 	}
 	delete(b.ended, t.Number)
-	file, err := metrics.NewEventFile(dir, fmt.Sprintf("attempt-%d", t.Attempts), int64(t.Step())+1, f.now())
+	file, err := metrics.NewEventFile(dir, fmt.Sprintf("attempt-%d", t.Attempts), nextStep(t), f.now())
 	if err != nil {
 		return nil, err
 	}
 	err = file.BeginSession(f.now(), sessionOf(v, t.Params))
 	if err == nil && !e.New && e.Params.Len() > 0 { // the HPARAMS view keeps those of the first attempt
-		err = file.AddText(int64(max(0, t.Step())), f.now(), "tune/params", fmt.Sprintf("From here on: `%v`", e.Params))
+		err = file.AddText(lastStep(t), f.now(), "tune/params", fmt.Sprintf("From here on: `%v`", e.Params))
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	b.begun[t.Number] = true
 	return file, nil
+}
+
+// lastStep is the step of a trial's newest report, or 0 before the first.
+func lastStep(t *tune.Trial) int64 {
+	last, _ := t.LastStep()
+	return int64(last)
+}
+
+// nextStep is the first step that a trial's next attempt may report.
+func nextStep(t *tune.Trial) int64 {
+	if last, ok := t.LastStep(); ok {
+		return int64(last) + 1
+	}
+	return 0
 }
 
 // end writes that a trial is over for good, if it is. The file is that of its newest attempt; nil: it is closed.
@@ -98,7 +112,7 @@ func (b *tensorBoard) end(f *Files, t *tune.Trial, file *metrics.EventFile) (err
 		if failed {
 			suffix = failedFile
 		}
-		if file, err = metrics.NewEventFile(f.folder(t), suffix, int64(max(0, t.Step()))+1, f.now()); err != nil {
+		if file, err = metrics.NewEventFile(f.folder(t), suffix, lastStep(t)+1, f.now()); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()

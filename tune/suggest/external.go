@@ -24,7 +24,7 @@ import (
 //
 // space is in the first request to a program only. trials are those that are new or have changed since the previous request;
 // the first request has all of them. seed is for the program's random numbers: proposals can be repeated if it uses no other.
-// value is absent if the trial has none.
+// value is absent if the trial has none. step is that of its newest report, and 0 before the first.
 //
 // An answer has the id of its request, and one of: "params", an object with at least the active parameters that are not fixed;
 // "wait": true, no proposal before another result; "exhausted": true, no more proposals; "error", a text, which ends the
@@ -234,7 +234,8 @@ func (e *External) request(v tune.View, number int, seed uint64) request {
 			continue
 		}
 		e.sent[t.Number] = now
-		x := externalTrial{Number: t.Number, State: t.State, Params: t.Params, Step: max(t.Step(), 0)}
+		x := externalTrial{Number: t.Number, State: t.State, Params: t.Params}
+		x.Step, _ = t.LastStep()
 		if y := v.Result(t); !math.IsNaN(y) && !math.IsInf(y, 0) {
 			x.Value = &y
 		}
