@@ -138,6 +138,9 @@ type Config struct {
 	StatusListen string
 	// Logger gets messages for people; nil is slog.Default.
 	Logger *slog.Logger
+	// Now is the clock of the study's times, for a program that drives a Study with simulated trials. It must not go back. nil is time.Now.
+	// Run needs the real one.
+	Now func() time.Time
 
 	logged  *loggedRules // not nil: the study is read from its log alone, and all that its rules decided with it
 	program string       // the Name that the program's Run has, if the study is another one made of it (Confirm, RunBest)

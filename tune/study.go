@@ -66,6 +66,9 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 		cfg.Name = defaultName
 	}
 	s := &Study{cfg: cfg, fsys: fsys, now: time.Now, logger: cfg.Logger, changed: make(chan struct{}), staged: map[int]keptBytes{}, keeping: map[int]*sync.Mutex{}, over: make(chan struct{}), asking: make(chan struct{}, 1)}
+	if cfg.Now != nil {
+		s.now = cfg.Now
+	}
 	if s.logger == nil {
 		s.logger = joblog.Process()
 	}

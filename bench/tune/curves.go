@@ -1,0 +1,321 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/curvetest"
+	"github.com/paragon-train/paragon/tune/schedule"
+)
+
+// A stoppingRule is a scheduler by name.
+type stoppingRule struct {
+	name string
+	make func(p curvetest.Problem) tune.Scheduler
+}
+
+var stoppingRules = []stoppingRule{
+	{"none", func(curvetest.Problem) tune.Scheduler { return tune.FIFO{} }},
+	{"hyperband", func(p curvetest.Problem) tune.Scheduler { return &schedule.Hyperband{MaxStep: p.Last} }},
+	{"asha", func(p curvetest.Problem) tune.Scheduler { return &schedule.ASHA{MaxStep: p.Last} }},
+	{"promotion", func(p curvetest.Problem) tune.Scheduler {
+		return &schedule.ASHA{MaxStep: p.Last, Rule: schedule.Promotion}
+	}},
+	{"median", func(curvetest.Problem) tune.Scheduler { return &schedule.MedianStopping{} }},
+}
+
+// curveSettings are what the command line asks for with --curves.
+type curveSettings struct {
+	problems   []curvetest.Problem
+	rules      []stoppingRule
+	suggesters []contestant
+	programs   []peerProgram
+	workers    []int
+	parts      []float64
+	seeds      int
+	first      int
+	searches   int
+	trainings  float64
+	save       string
+	load       []string
+}
+
+// A curveResult is what one search on learning curves came to.
+type curveResult struct {
+	Suggester string    `json:"suggester"`
+	Rule      string    `json:"rule"`
+	Workers   int       `json:"workers"`
+	Problem   string    `json:"problem"`
+	Kind      string    `json:"kind"`
+	Seed      int       `json:"seed"`
+	Parts     []float64 `json:"parts"`
+	Regret    []float64 `json:"regret"`
+	Trials    int       `json:"trials"`
+	Full      int       `json:"full"`
+	// Milliseconds of a proposal and of the decision about a report.
+	Proposal    float64 `json:"proposal_ms"`
+	ProposalP99 float64 `json:"proposal_p99_ms"`
+	Verdict     float64 `json:"verdict_ms"`
+	VerdictP99  float64 `json:"verdict_p99_ms"`
+}
+
+// byName are those of all whose name is in the list, in the list's order.
+func byName[T any](what, list string, all []T, name func(T) string) ([]T, error) {
+	var found []T
+	for _, want := range strings.Split(list, ",") {
+		i := slices.IndexFunc(all, func(x T) bool { return strings.EqualFold(name(x), want) })
+		if i < 0 {
+			var names []string
+			for _, x := range all {
+				names = append(names, name(x))
+			}
+			return nil, fmt.Errorf("tune: %s %q: want some of %s", what, want, strings.Join(names, ","))
+		}
+		found = append(found, all[i])
+	}
+	return found, nil
+}
+
+func parseCurves(args []string, w io.Writer) (curveSettings, error) {
+	var s curveSettings
+	f := flag.NewFlagSet("tune", flag.ContinueOnError)
+	f.SetOutput(w)
+	set := f.String("curves", "tuning", "problems: tuning, judging, or names of problems, with commas")
+	kinds := f.String("kinds", "", "kinds of problems, with commas; default all")
+	rules := f.String("rules", "none,hyperband,asha,median", "rules that stop trials, with commas")
+	suggesters := f.String("suggesters", "Auto,TPE,random", "suggesters, with commas, or none")
+	workers := f.String("workers", "8", "numbers of workers, with commas")
+	at := f.String("at", "10,25,50,100", "percentages of the budget at which the regret is taken, with commas")
+	f.IntVar(&s.seeds, "seeds", 20, "searches of each cell")
+	f.IntVar(&s.first, "first-seed", 0, "seed of the first of them")
+	f.IntVar(&s.searches, "searches", runtime.GOMAXPROCS(0), "searches at a time")
+	f.Float64Var(&s.trainings, "trainings", 100, "the budget in full trainings")
+	f.StringVar(&s.save, "save", "", "file to write all results to")
+	load := f.String("load", "", "files of results to add to the tables, with commas")
+	programRules := f.String("program-rules", "none", "rules of the programs, with commas; their names are the program's")
+	f.Func("program", "a further suggester with rules of its own, as NAME=COMMAND: a program that speaks the protocol of peer_curves.py", func(text string) error {
+		name, command, ok := strings.Cut(text, "=")
+		if !ok || name == "" || len(strings.Fields(command)) == 0 {
+			return fmt.Errorf("want NAME=COMMAND")
+		}
+		s.programs = append(s.programs, peerProgram{name: name, command: strings.Fields(command)})
+		return nil
+	})
+	if err := f.Parse(args); err != nil {
+		return s, err
+	}
+	if s.seeds < 1 || s.searches < 1 || s.trainings <= 0 || s.first < 0 {
+		return s, fmt.Errorf("tune: %d seeds from %d, %d searches, %v trainings: want at least 1, 0, 1 and more than 0", s.seeds, s.first, s.searches, s.trainings)
+	}
+	var err error
+	switch *set {
+	case "tuning":
+		s.problems = curvetest.Tuning()
+	case "judging":
+		s.problems = curvetest.Judging()
+	default:
+		s.problems, err = byName("problem", *set, append(curvetest.Tuning(), curvetest.Judging()...), func(p curvetest.Problem) string { return p.Name })
+	}
+	if err != nil {
+		return s, err
+	}
+	if *kinds != "" {
+		some, err := byName("kind", *kinds, curvetest.Kinds(), func(k string) string { return k })
+		if err != nil {
+			return s, err
+		}
+		s.problems = slices.DeleteFunc(s.problems, func(p curvetest.Problem) bool { return !slices.Contains(some, p.Kind) })
+	}
+	if s.rules, err = byName("rule", *rules, stoppingRules, func(r stoppingRule) string { return r.name }); err != nil {
+		return s, err
+	}
+	if *suggesters != "none" {
+		if s.suggesters, err = byName("suggester", *suggesters, contestants, func(c contestant) string { return c.name }); err != nil {
+			return s, err
+		}
+	}
+	if s.workers, err = numbers(*workers); err != nil {
+		return s, err
+	}
+	percents, err := numbers(*at)
+	if err != nil {
+		return s, err
+	}
+	for _, p := range percents {
+		s.parts = append(s.parts, float64(p)/100)
+	}
+	for i := range s.programs {
+		s.programs[i].rules = strings.Split(*programRules, ",")
+	}
+	if *load != "" {
+		s.load = strings.Split(*load, ",")
+	}
+	return s, nil
+}
+
+// A curveJob is one search to run. It closes what it began.
+type curveJob struct {
+	result curveResult
+	run    func(r *curveResult) error
+}
+
+// jobs are all searches, seeds outermost, so that the first ones are a whole table.
+func (s *curveSettings) jobs() []curveJob {
+	var all []curveJob
+	for seed := s.first; seed < s.first+s.seeds; seed++ {
+		for _, p := range s.problems {
+			for _, workers := range s.workers {
+				add := func(suggester, rule string, search func() (curvetest.Search, error)) {
+					r := curveResult{Suggester: suggester, Rule: rule, Workers: workers, Problem: p.Name, Kind: p.Kind, Seed: seed, Parts: s.parts}
+					all = append(all, curveJob{r, func(r *curveResult) (err error) {
+						made, err := search()
+						if err != nil {
+							return err
+						}
+						defer func() { err = errors.Join(err, made.Close()) }()
+						o, err := curvetest.Simulate(p, made, curvetest.Config{Workers: workers, Seed: uint64(seed), Trainings: s.trainings, Parts: s.parts})
+						r.Regret, r.Trials, r.Full = o.Regret, o.Trials, o.Full
+						if t, ok := made.(interface {
+							Times() (proposals, verdicts []time.Duration)
+						}); ok {
+							proposals, verdicts := t.Times()
+							r.Proposal, r.ProposalP99 = meanAndP99(proposals)
+							r.Verdict, r.VerdictP99 = meanAndP99(verdicts)
+						}
+						return err
+					}})
+				}
+				for _, c := range s.suggesters {
+					for _, rule := range s.rules {
+						add(c.name, rule.name, func() (curvetest.Search, error) {
+							return curvetest.NewStudySearch(p, curvetest.StudyConfig{Suggester: c.make(), Scheduler: rule.make(p), Workers: workers, Seed: uint64(seed)})
+						})
+					}
+				}
+				for _, program := range s.programs {
+					for _, rule := range program.rules {
+						add(program.name, rule, func() (curvetest.Search, error) { return program.start(p, rule, workers, uint64(seed)) })
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// meanAndP99 are the mean and the 99th of a hundred of times, in milliseconds.
+func meanAndP99(times []time.Duration) (mean, p99 float64) {
+	if len(times) == 0 {
+		return 0, 0
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	var sum time.Duration
+	for _, t := range sorted {
+		sum += t
+	}
+	ms := func(d time.Duration) float64 { return d.Seconds() * 1e3 }
+	return ms(sum) / float64(len(sorted)), ms(sorted[(len(sorted)-1)*99/100])
+}
+
+func runCurves(args []string, w io.Writer) error {
+	s, err := parseCurves(args, w)
+	if err != nil {
+		return err
+	}
+	all, err := loadCurves(s.load)
+	if err != nil {
+		return err
+	}
+	jobs := s.jobs()
+	errs := make([]error, len(jobs))
+	slots := make(chan struct{}, s.searches)
+	var done sync.WaitGroup
+	for i := range jobs {
+		slots <- struct{}{}
+		done.Go(func() {
+			defer func() { <-slots }()
+			j := &jobs[i]
+			if err := j.run(&j.result); err != nil {
+				errs[i] = fmt.Errorf("tune: %s with %s on %s, %d workers, seed %d: %w", j.result.Suggester, j.result.Rule, j.result.Problem, j.result.Workers, j.result.Seed, err)
+			}
+		})
+	}
+	done.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	var made []curveResult
+	for _, j := range jobs {
+		made = append(made, j.result)
+	}
+	if s.save != "" {
+		if err := saveCurves(s.save, made); err != nil {
+			return err
+		}
+	}
+	note := fmt.Sprintf("%s; %s", machine(), strings.Join(append([]string{"bench/tune"}, args...), " "))
+	return writeCurveTables(w, append(made, all...), s.parts, note)
+}
+
+// saveCurves writes results, one a line.
+func saveCurves(file string, all []curveResult) error {
+	var text strings.Builder
+	for _, r := range all {
+		b, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("tune: results: %w", err)
+		}
+		text.Write(append(b, '\n'))
+	}
+	return os.WriteFile(file, []byte(text.String()), 0o666)
+}
+
+func loadCurves(files []string) ([]curveResult, error) {
+	var all []curveResult
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(b)) {
+			var r curveResult
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				return nil, fmt.Errorf("tune: %s: %w", file, err)
+			}
+			all = append(all, r)
+		}
+	}
+	return all, nil
+}
+
+// A curveRow is a rule with a suggester and a number of workers.
+type curveRow struct {
+	workers         int
+	rule, suggester string
+}
+
+// curveRows are the rows in the order of tables, with their results.
+func curveRows(all []curveResult) ([]curveRow, map[curveRow][]curveResult) {
+	of := make(map[curveRow][]curveResult)
+	var rows []curveRow
+	for _, r := range all {
+		row := curveRow{r.Workers, r.Rule, r.Suggester}
+		if of[row] == nil {
+			rows = append(rows, row)
+		}
+		of[row] = append(of[row], r)
+	}
+	slices.SortStableFunc(rows, func(a, b curveRow) int { return cmp.Compare(a.workers, b.workers) })
+	return rows, of
+}
