@@ -56,7 +56,7 @@ FOLDERS := $(foreach m,. ./bench ./checkpoint/bucket ./examples ./internal/tools
 # What has kernels of its own for each path.
 NUMERIC := ./internal/f32 ./internal/compute/cpu/...
 
-.PHONY: all help build test testraced testplain testclusters testexamples testpaths testgpu testbench testclouds testkubernetes testmodules testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store simulate soak faults gpucheck gpucheck-build generate performance docs tidy demo deps clean
+.PHONY: all help build test testraced testplain testclusters testexamples testpaths testgpu testbench testclouds testkubernetes testmodules testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store bench-peers-curves simulate soak faults gpucheck gpucheck-build generate performance docs tidy demo deps clean
 
 all: build test lint ## build, test and lint (the default)
 
@@ -188,6 +188,9 @@ bench-peers: ## measure training against PyTorch in turns, where python3-torch i
 
 bench-peers-store: ## measure the store against ps-lite in turns, where PSLITE names a checkout of it (PEERS_ARGS: flags of bench/kv)
 	PSLITE="$(PSLITE)" bench/peers/pslite.sh $(PEERS_ARGS)
+
+bench-peers-curves: ## measure searches that stop trials beside Optuna and Syne Tune, which PyPI gives, for hours (PEERS_ARGS: flags of bench/tune --curves)
+	bench/tune/peers.sh $(PEERS_ARGS)
 
 # Tests of a GPU, as programs for a machine without Go.
 gpucheck-build: build ## build gpucheck with its tests into bin/, for a machine with a GPU

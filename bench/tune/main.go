@@ -21,7 +21,8 @@
 // curvetest), and has flags of its own:
 //
 //	go run ./bench/tune --curves judging --rules none,asha,hyperband,median --suggesters Auto,TPE,random --workers 1,8,32 --seeds 20 --at 10,25,50,100
-//	go run ./bench/tune --curves judging --suggesters none --program 'Optuna=out/curves/bin/python bench/tune/peer_curves.py' --program-rules none,asha,hyperband,median
+//	go run ./bench/tune --curves judging --suggesters none --program 'Optuna=out/curves/bin/python bench/tune/peer_curves.py optuna' --program-rules none,sha,hyperband,median
+//	bench/tune/peers.sh --seeds 20 --suggesters Auto,TPE --workers 8
 //
 // The first table has for each rule and suggester the mean regret and its quartiles, over problems and seeds, at parts of the
 // budget, the numbers of trials and of those that trained to their last step, and the mean of proposals' and of decisions' times
