@@ -41,38 +41,54 @@ func scale(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var done control.Done
-	if _, err := k.ask(c.Context, q, &done); err != nil {
+	wanted := control.ScaleText(q.Wanted(), q.Placement)
+	ask := func(q control.Request, answer control.Answer) error {
+		_, err := k.ask(c.Context, q, answer)
 		return err
 	}
-	wanted := control.ScaleText(q.Wanted(), q.Placement)
 	if !c.Bool("wait") {
+		if err := ask(q, &control.Done{}); err != nil {
+			return err
+		}
 		fmt.Fprintf(c.App.Writer, "the job scales to %s. See launch ctl status.\n", wanted)
 		return nil
 	}
-	return k.awaitScale(c, done.Scale, wanted)
+	if err := awaitScale(ask, k.Job, q); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.App.Writer, "the job has %s\n", wanted)
+	return nil
 }
 
-// awaitScale waits until the job has the number of workers that was asked for.
-func (k *controller) awaitScale(c *cli.Context, number uint64, wanted string) error {
-	for {
+// awaitScale asks a job for a number of workers, and waits until it has them. A job that had them, but has lost one by the time its status is read, is asked once more.
+func awaitScale(ask func(control.Request, control.Answer) error, job string, q control.Request) error {
+	wanted := control.ScaleText(q.Wanted(), q.Placement)
+	var done control.Done
+	if err := ask(q, &done); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
 		var s control.Status
-		if _, err := k.ask(c.Context, control.Request{Op: control.OpStatus}, &s); err != nil {
+		if err := ask(control.Request{Op: control.OpStatus}, &s); err != nil {
 			return err
 		}
 		switch x := s.Scale; {
 		case s.Phase != control.Running:
-			return fmt.Errorf("launch: job %s has %s", k.Job, s.Phase)
-		case x == nil, x.Number != number:
-			return fmt.Errorf("launch: job %s: a newer request has replaced the scale to %s", k.Job, wanted)
+			return fmt.Errorf("launch: job %s has %s", job, s.Phase)
+		case x == nil, x.Number != done.Scale:
+			return fmt.Errorf("launch: job %s: a newer request has replaced the scale to %s", job, wanted)
 		case x.State == control.ScaleReached:
-			fmt.Fprintf(c.App.Writer, "the job has %s\n", wanted)
 			return nil
+		case x.State == control.ScaleTooFew && first:
+			if err := ask(q, &done); err != nil {
+				return err
+			}
+			continue
 		case x.State == control.ScaleTooFew:
-			return fmt.Errorf("launch: job %s: %d of %s: %s", k.Job, x.Present, wanted, x.Reason)
+			return fmt.Errorf("launch: job %s: %d of %s: %s", job, x.Present, wanted, x.Reason)
 		}
 		var got control.Events // until something happens
-		if _, err := k.ask(c.Context, control.Request{Op: control.OpEvents, After: s.LastEvent, WaitMillis: 10_000}, &got); err != nil {
+		if err := ask(control.Request{Op: control.OpEvents, After: s.LastEvent, WaitMillis: 10_000}, &got); err != nil {
 			return err
 		}
 	}
