@@ -240,13 +240,22 @@ func runCurves(args []string, w io.Writer) error {
 	jobs := s.jobs()
 	errs := make([]error, len(jobs))
 	slots := make(chan struct{}, s.searches)
+	saved, err := newCurveFile(s.save)
+	if err != nil {
+		return err
+	}
+	defer saved.close()
 	var done sync.WaitGroup
 	for i := range jobs {
 		slots <- struct{}{}
 		done.Go(func() {
 			defer func() { <-slots }()
 			j := &jobs[i]
-			if err := j.run(&j.result); err != nil {
+			err := j.run(&j.result)
+			if err == nil {
+				err = saved.add(j.result)
+			}
+			if err != nil {
 				errs[i] = fmt.Errorf("tune: %s with %s on %s, %d workers, seed %d: %w", j.result.Suggester, j.result.Rule, j.result.Problem, j.result.Workers, j.result.Seed, err)
 			}
 		})
@@ -266,6 +275,41 @@ func runCurves(args []string, w io.Writer) error {
 	}
 	note := fmt.Sprintf("%s; %s", machine(), strings.Join(append([]string{"bench/tune"}, args...), " "))
 	return writeCurveTables(w, append(made, all...), s.parts, note)
+}
+
+// A curveFile is where results go as soon as they are there, in the order in which searches end, so that a run that is cut off
+// leaves what it has. saveCurves then writes them in their own order.
+type curveFile struct {
+	mu   sync.Mutex
+	file *os.File // nil: results are not saved
+}
+
+func newCurveFile(name string) (*curveFile, error) {
+	if name == "" {
+		return &curveFile{}, nil
+	}
+	f, err := os.Create(name)
+	return &curveFile{file: f}, err
+}
+
+func (c *curveFile) add(r curveResult) error {
+	if c.file == nil {
+		return nil
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err = c.file.Write(append(b, '\n'))
+	return err
+}
+
+func (c *curveFile) close() {
+	if c.file != nil {
+		c.file.Close()
+	}
 }
 
 // saveCurves writes results, one a line.
