@@ -33,7 +33,8 @@ func runSection(ctx context.Context, s settings, sec section, limit time.Duratio
 		return
 	}
 	end := time.Now().Add(limit)
-	for i, name := range sec.tests { // what one leaves of the time goes to the later ones
+	// What a test leaves of the time goes to the later ones.
+	for i, name := range sec.tests {
 		part := time.Until(end) / time.Duration(len(sec.tests)-i)
 		s.test(name, sec, part).run(ctx, sec, part, rep)
 	}

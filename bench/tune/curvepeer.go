@@ -160,7 +160,8 @@ func (s *peerSearch) Next(now time.Duration) (int, tune.Params, error) {
 			if err != nil {
 				return nil, err
 			}
-			if q.Kind == tune.KindReal { // a library's rounding of the ends of its range
+			// Libraries round the ends of a range.
+			if q.Kind == tune.KindReal {
 				f = min(max(f, q.Low), q.High)
 			}
 			return f, nil

@@ -44,6 +44,8 @@ type release struct {
 	used  []Module
 	proxy string // its URL
 	cache string // GOMODCACHE: this machine's, but for modules of the repository
+	// others is the GOPROXY of this machine.
+	others string
 }
 
 func newRelease(t *testing.T) *release {
@@ -82,7 +84,9 @@ func newRelease(t *testing.T) *release {
 		files[folder] = append(files[folder], sourceFile{strings.TrimPrefix(name, of), filepath.Join(root, name)})
 	}
 
-	r := &release{used: used, cache: overlay(t)}
+	others, err := run(root, nil, "go", "env", "GOPROXY")
+	must(t, err)
+	r := &release{used: used, cache: overlay(t), others: strings.TrimSpace(others)}
 	served := t.TempDir()
 	for _, m := range used {
 		v := module.Version{Path: m.Path, Version: "v" + version.Number}
@@ -150,11 +154,7 @@ func must(t *testing.T, err error) {
 // env is that of somebody who gets modules from the release's proxy, and others from where they come from on this machine. With -trimpath, Go knows what it compiled
 // for another test, whose module cache has another path.
 func (r *release) env(more ...string) []string {
-	others := os.Getenv("GOPROXY")
-	if others == "" {
-		others = "https://proxy.golang.org,direct"
-	}
-	return append([]string{"GOWORK=off", "GOPROXY=" + r.proxy + "," + others, "GOMODCACHE=" + r.cache, "GOSUMDB=off", "GOFLAGS=-mod=mod -trimpath", "CGO_ENABLED=0"}, more...)
+	return append([]string{"GOWORK=off", "GOPROXY=" + r.proxy + "," + r.others, "GOMODCACHE=" + r.cache, "GOSUMDB=off", "GOFLAGS=-mod=mod -trimpath", "CGO_ENABLED=0"}, more...)
 }
 
 // goIn runs the go command in a folder.
