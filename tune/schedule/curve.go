@@ -7,13 +7,13 @@ type curve struct {
 	step, score []float64
 }
 
-// A forecast is what a score may be at a later step: a mixture of normals.
-type forecast struct {
+// An outlook is what a score may be at a later step: a mixture of normals.
+type outlook struct {
 	weight, mean, sd []float64
 }
 
 // above is the probability that the score is above x.
-func (f *forecast) above(x float64) float64 {
+func (f *outlook) above(x float64) float64 {
 	p := 0.0
 	for i, w := range f.weight {
 		p += w * 0.5 * math.Erfc((x-f.mean[i])/f.sd[i]/math.Sqrt2)
@@ -22,7 +22,7 @@ func (f *forecast) above(x float64) float64 {
 }
 
 // expected is the mean.
-func (f *forecast) expected() float64 {
+func (f *outlook) expected() float64 {
 	sum := 0.0
 	for i, w := range f.weight {
 		sum += w * f.mean[i]
@@ -43,7 +43,7 @@ var (
 //
 // It follows Domhan, Springenberg and Hutter (2015), Speeding Up Automatic Hyperparameter Optimization by Extrapolation of
 // Learning Curves, with models that need no sampling.
-func extrapolate(c curve, horizon float64) forecast {
+func extrapolate(c curve, horizon float64) outlook {
 	n := len(c.step)
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, y := range c.score {
@@ -59,7 +59,7 @@ func extrapolate(c curve, horizon float64) forecast {
 		}
 		c, horizon = scaled, horizon/unit
 	}
-	var f forecast
+	var f outlook
 	var logs []float64
 	top := math.Inf(-1)
 	add := func(phi func(t float64) float64) {

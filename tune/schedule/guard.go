@@ -37,7 +37,7 @@ const maxCurves = 256
 
 type cachedForecast struct {
 	reports  int
-	f        forecast
+	f        outlook
 	expected float64
 }
 

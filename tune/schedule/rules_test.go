@@ -194,7 +194,7 @@ func regression(c curve, phi func(float64) float64, horizon, prior, noise float6
 	return mean, variance, evidence
 }
 
-// A forecast is the mixture of the regressions on all shapes and noises, weighted by their likelihood.
+// An outlook is the mixture of the regressions on all shapes and noises, weighted by their likelihood.
 func TestAForecastIsAMixtureOfRegressions(t *testing.T) {
 	rates := []float64{1.2, .8, .55, .4, .28, .2, .14, .1, .07, .05, .03, .015}
 	powers := []float64{.3, .5, .8, 1.2, 2}
@@ -248,7 +248,7 @@ func TestAForecastIsAMixtureOfRegressions(t *testing.T) {
 			t.Errorf("%s: expected %g, want %g", tc.name, got.expected(), expected)
 		}
 	}
-	f := forecast{weight: []float64{.75, .25}, mean: []float64{1, 3}, sd: []float64{2, 1}}
+	f := outlook{weight: []float64{.75, .25}, mean: []float64{1, 3}, sd: []float64{2, 1}}
 	if got, want := f.above(3), .75*.15865525393+.25*.5; !near(got, want, 1e-9) || !near(f.expected(), 1.5, 1e-12) {
 		t.Errorf("above 3: got %v, want %v; expected %v, want 1.5", got, want, f.expected())
 	}

@@ -33,6 +33,11 @@ func (a *Auto) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, er
 		return a.motpe.Suggest(v, number, rng)
 	}
 	m, recs := a.gp.reader.read(v)
+	if a.gp.reader.stepped && len(m.dims) <= autoDims {
+		if told := a.gp.foretell(m, recs); told != nil {
+			return a.foretold(told, v, number, rng)
+		}
+	}
 	n := finished(recs)
 	switch {
 	case n > autoTrials || len(m.dims) > autoDims:

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/paragon-train/paragon/tune/internal/bfgs"
 )
 
 // gpTheta are a Gaussian process's hyper-parameters, as logarithms: one length scale for each input, the kernel's
@@ -158,7 +160,7 @@ func fitGP(x [][]float64, y []float64) gpTheta {
 			start[i] = from.scale
 		}
 		start[d], start[d+1] = 0, from.noise
-		at, f := minimise(func(v, g []float64) float64 { return gpTheta(v).loss(x, y, g) }, start, 25)
+		at, f := bfgs.Minimise(func(v, g []float64) float64 { return gpTheta(v).loss(x, y, g) }, start, 25)
 		if f < top {
 			best, top = at, f
 		}

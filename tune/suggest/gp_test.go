@@ -7,6 +7,8 @@ import (
 
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/suggest/suggesttest"
+
+	"github.com/paragon-train/paragon/tune/internal/bfgs"
 )
 
 func TestGPGradientMatchesFiniteDifferences(t *testing.T) {
@@ -107,7 +109,7 @@ func TestLogImprovement(t *testing.T) {
 }
 
 func TestMinimiseFindsRosenbrocksMinimum(t *testing.T) {
-	x, f := minimise(func(x, g []float64) float64 {
+	x, f := bfgs.Minimise(func(x, g []float64) float64 {
 		a, b := 1-x[0], x[1]-x[0]*x[0]
 		g[0], g[1] = -2*a-40*b*x[0], 20*b
 		return a*a + 10*b*b

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/internal/forecast"
 )
 
 // GP proposes where a Gaussian process expects the most improvement (Jones, Schonlau and Welch 1998, equation 15): Matérn-5/2
@@ -28,11 +29,17 @@ type GP struct {
 	reader   reader
 	matrices []sobolMatrix
 	cache    gpCache
+	foretold forecast.Cache
 }
 
 // Suggest implements tune.Suggester.
 func (g *GP) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, error) {
 	m, recs := g.reader.read(v)
+	if g.reader.stepped {
+		if told := g.foretell(m, recs); told != nil {
+			return told.suggest(v, number, rng)
+		}
+	}
 	fixed := v.Fixed(number)
 	given := m.given(fixed)
 	if n := finished(recs); n < g.startup() || n < 2 || m.size(given) == 1 {
@@ -193,7 +200,11 @@ func (g *GP) propose(s *model, recs []record, given []float64, rng *rand.Rand) [
 	if len(running) > 0 {
 		process = fantasise(process, y, running[max(0, len(running)-64):], rng)
 	}
-	return g.search(s, process, process.least(), data, given, rng)
+	predictor := process.predictor()
+	return g.search(s, process.least(), func(x []float64) ([]float64, float64) {
+		sd := predictor.at(x)
+		return predictor.means, sd
+	}, data, given, rng)
 }
 
 func medianScore(data []*record) float64 {
@@ -239,14 +250,14 @@ func logImprovement(best, mean, sd float64) float64 {
 	return math.Log(sd) - 0.5*z*z - logSqrt2Pi - 2*math.Log(-z) + math.Log1p(-3/(z*z))
 }
 
-// search looks at candidates all over the space and around the best trials, and refines the most promising ones.
-func (g *GP) search(s *model, process *gp, bests []float64, data []*record, given []float64, rng *rand.Rand) []float64 {
-	p := process.predictor()
+// search looks at candidates all over the space and around the best trials, and refines the most promising ones: at returns the means to make
+// small, one for each of bests, and the standard deviation.
+func (g *GP) search(s *model, bests []float64, at func(x []float64) ([]float64, float64), data []*record, given []float64, rng *rand.Rand) []float64 {
 	terms := make([]float64, len(bests))
 	value := func(x []float64) float64 {
-		sd := p.at(s.encode(x))
+		means, sd := at(s.encode(x))
 		for i := range terms {
-			terms[i] = logImprovement(bests[i], p.means[i], sd)
+			terms[i] = logImprovement(bests[i], means[i], sd)
 		}
 		return logSumExp(terms)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/internal/forecast"
 )
 
 // A recordState says how far a trial got.
@@ -32,6 +33,7 @@ type record struct {
 	step      int // of a pruned trial: the last one reported
 	ended     time.Duration
 	seq       uint64 // of the newest report: the order of those that ended together
+	curve     forecast.Curve
 }
 
 func (r *record) finished() bool { return r.state == recordComplete || r.state == recordPruned }
@@ -76,6 +78,8 @@ type reader struct {
 	model *model
 	recs  []record
 	done  []bool // recs[i] will not change any more
+	// stepped says that a trial has reported more than once, so that trials can be compared before they end.
+	stepped bool
 }
 
 // read returns the model and a record of each trial, which are good until the next call.
@@ -89,6 +93,7 @@ func (r *reader) read(v tune.View) (*model, []record) {
 		}
 		t := v.Trial(i)
 		rec := r.model.record(v, t)
+		r.stepped = r.stepped || len(t.Reports) > 1
 		final := (t.State == tune.Completed || t.State == tune.Pruned) && len(t.Changes) == 0
 		if i < len(r.recs) {
 			r.recs[i], r.done[i] = rec, final
@@ -123,5 +128,7 @@ func (m *model) record(v tune.View, t *tune.Trial) record {
 			r.ended = last.At
 		}
 	}
+	r.curve = forecast.Curve{X: m.encode(r.x), Ended: r.state == recordComplete, Final: r.score}
+	r.curve.Report(v, t)
 	return r
 }

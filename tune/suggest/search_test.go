@@ -34,7 +34,10 @@ func TestTheSearchRefinesItsCandidates(t *testing.T) {
 		}
 	}
 	for seed := range uint64(10) {
-		got := (&GP{Candidates: 4}).search(m, process, []float64{best}, nil, nil, rand.New(rand.NewPCG(seed, 2)))
+		got := (&GP{Candidates: 4}).search(m, []float64{best}, func(x []float64) ([]float64, float64) {
+			sd := p.at(x)
+			return p.means, sd
+		}, nil, nil, rand.New(rand.NewPCG(seed, 2)))
 		if v := value(got); v < most-0.3 {
 			t.Errorf("seed %d: got %v with a logarithm of the expected improvement of %.3f, want one near %.3f", seed, got, v, most)
 		}

@@ -70,6 +70,9 @@ func (t *TPE) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, err
 		return tune.Params{}, err
 	}
 	m, recs := t.reader.read(v)
+	if t.reader.stepped && t.Rules == Sharp && len(v.Objectives()) == 1 {
+		recs = foretoldSteps(recs)
+	}
 	return t.suggest(m, recs, v, number, rng)
 }
 

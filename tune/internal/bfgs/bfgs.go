@@ -1,10 +1,11 @@
-package suggest
+// Package bfgs finds the least value of a smooth function.
+package bfgs
 
 import "math"
 
-// minimise runs BFGS with a backtracking line search (Nocedal and Wright 2006, algorithm 6.1) for at most steps steps. f
+// Minimise runs BFGS with a backtracking line search (Nocedal and Wright 2006, algorithm 6.1) for at most steps steps. f
 // writes the gradient and returns the value; +Inf is a point that is not allowed. No step moves a coordinate by more than 2.
-func minimise(f func(x, grad []float64) float64, start []float64, steps int) (x []float64, value float64) {
+func Minimise(f func(x, grad []float64) float64, start []float64, steps int) (x []float64, value float64) {
 	n := len(start)
 	x = append([]float64(nil), start...)
 	grad, next, nextGrad, dir := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
