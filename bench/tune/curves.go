@@ -28,6 +28,7 @@ type stoppingRule struct {
 var stoppingRules = []stoppingRule{
 	{"none", func(curvetest.Problem) tune.Scheduler { return tune.FIFO{} }},
 	{"hyperband", func(p curvetest.Problem) tune.Scheduler { return &schedule.Hyperband{MaxStep: p.Last} }},
+	{"predict", func(p curvetest.Problem) tune.Scheduler { return &schedule.Predict{MaxStep: p.Last} }},
 	{"asha", func(p curvetest.Problem) tune.Scheduler { return &schedule.ASHA{MaxStep: p.Last} }},
 	{"promotion", func(p curvetest.Problem) tune.Scheduler {
 		return &schedule.ASHA{MaxStep: p.Last, Rule: schedule.Promotion}

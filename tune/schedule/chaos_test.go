@@ -20,6 +20,7 @@ func TestSchedulersStandFailuresAndAnyOrder(t *testing.T) {
 		"promotion":       func() tune.Scheduler { return &ASHA{MaxStep: 9, Rule: Promotion, Brackets: 2} },
 		"guarded":         func() tune.Scheduler { return &ASHA{MaxStep: 9, Rule: Promotion, Guard: &Guard{RandomShare: 0.2}} },
 		"stopping":        func() tune.Scheduler { return &ASHA{MaxStep: 9, Brackets: 3, BracketRule: BracketsByCount} },
+		"predict":         func() tune.Scheduler { return &Predict{MaxStep: 9} },
 		"median":          func() tune.Scheduler { return Any{&MedianStopping{}, &Percentile{}} },
 	}
 	for name, maker := range makers {

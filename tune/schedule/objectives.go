@@ -9,6 +9,9 @@ import "github.com/paragon-train/paragon/tune"
 func (a *ASHA) SingleObjective() bool { return true }
 
 // SingleObjective implements tune.SingleObjective.
+func (p *Predict) SingleObjective() bool { return true }
+
+// SingleObjective implements tune.SingleObjective.
 func (h *Hyperband) SingleObjective() bool { return true }
 
 // SingleObjective implements tune.SingleObjective.

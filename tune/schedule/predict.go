@@ -166,12 +166,7 @@ func (p *Predict) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 		return tune.Go()
 	}
 	c := p.curve(v, t)
-	prior := model.Prior(c.X)
-	end := prior
-	if told, ok := model.Likelihood(&c); ok {
-		end = model.End(&c)
-		_ = told
-	}
+	prior, end := model.Prior(c.X), model.End(&c)
 	rival := p.bests[p.best()-1]
 	cutoff := model.Unit(rival.score)
 	if !p.seen[trial] {
@@ -217,6 +212,3 @@ func (p *Predict) due(t *tune.Trial, step int) bool {
 	level := func(s int) int { return int(math.Log(float64(s))/math.Log(predictEvery) + 1e-9) }
 	return before < 1 || level(step) > level(before)
 }
-
-// SingleObjective says that it judges by one metric.
-func (p *Predict) SingleObjective() bool { return true }

@@ -22,7 +22,7 @@ func TestWhatJudgesByOneMetricSaysSo(t *testing.T) {
 		s    tune.SingleObjective
 		want bool
 	}{
-		{&ASHA{}, true}, {&Hyperband{}, true}, {&OptunaHyperband{}, true}, {&MedianStopping{}, true}, {&Percentile{}, true}, {&Patience{}, true}, {&Threshold{}, true},
+		{&ASHA{}, true}, {&Predict{}, true}, {&Hyperband{}, true}, {&OptunaHyperband{}, true}, {&MedianStopping{}, true}, {&Percentile{}, true}, {&Patience{}, true}, {&Threshold{}, true},
 		{&PBT{}, true}, {Reached{}, true}, {TrialPlateau{}, true}, {&StudyPlateau{}, true},
 		{free, false}, {&Goodput{Inner: &ASHA{}}, true}, {Any{}, false}, {Any{free}, false}, {Any{free, &ASHA{}}, true}, {All{free}, false}, {All{free, &Patience{}}, true},
 		{AnyPruner{MaxStep(1), Number(1)}, false}, {AnyPruner{MaxStep(1), Reached{}}, true}, {AllPruners{StudyTime(1)}, false}, {AllPruners{StudyTime(1), TrialPlateau{}}, true},
@@ -46,6 +46,7 @@ func TestFieldsAreTakenWithinTheirBounds(t *testing.T) {
 		{&ASHA{MaxStep: 9, MinStep: -1}, false}, {&ASHA{MaxStep: 9, Rungs: -1}, false}, {&ASHA{MaxStep: 9, Brackets: -1}, false},
 		{&ASHA{MaxStep: 9, Brackets: 3}, true}, {&ASHA{MaxStep: 9, Brackets: 4}, false}, {&ASHA{MaxStep: 9, MinStep: 3, Brackets: 2}, true}, {&ASHA{MaxStep: 9, MinStep: 3, Brackets: 3}, false},
 		{&ASHA{MaxStep: 9, Rule: DeterminedRule, Brackets: 1}, true}, {&ASHA{MaxStep: 9, Brackets: 2, BracketRule: BracketsByCount}, true},
+		{&Predict{}, true}, {&Predict{Best: 5}, true}, {&Predict{Probability: 1}, false}, {&Predict{Best: -1}, false}, {&Predict{MinTrials: 2}, false}, {&Predict{MinTrials: 3}, true},
 		{&PBT{}, true}, {&PBT{Quantile: .5}, true}, {&PBT{Quantile: .51}, false}, {&PBT{Quantile: -.1}, false}, {&PBT{Population: -1}, false}, {&PBT{Interval: -1}, false}, {&PBT{BurnIn: -1}, false},
 		{&PBT{Explore: Explore{Resample: 1}}, true}, {&PBT{Explore: Explore{Resample: 1.1}}, false}, {factors(1, 0), true}, {factors(0, 1), true}, {factors(-1, 1), false}, {factors(1, -1), false},
 		{&Percentile{}, true}, {&Percentile{Percent: 100}, true}, {&Percentile{Percent: 101}, false}, {&Percentile{Percent: -1}, false}, {&Percentile{Warmup: -1}, false}, {&Percentile{Interval: -1}, false},

@@ -68,6 +68,8 @@ func config(name string, dir string) tune.Config {
 		cfg.Scheduler = &schedule.Hyperband{MaxStep: steps, Table: schedule.RayTable}
 	case "optuna's hyperband":
 		cfg.Scheduler = &schedule.OptunaHyperband{MaxStep: steps}
+	case "predict":
+		cfg.Scheduler = &schedule.Predict{MaxStep: steps}
 	case "median":
 		cfg.Scheduler = &schedule.MedianStopping{}
 	case "percentile":
@@ -88,7 +90,7 @@ func config(name string, dir string) tune.Config {
 // a step lost or done twice, and replay to the same decisions.
 func TestStudiesEndAndReplay(t *testing.T) {
 	for _, name := range []string{"stopping", "stopping with a guard", "brackets", "promotion", "promotion with a guard", "optuna", "determined", "hyperband", "ray's hyperband",
-		"optuna's hyperband", "median", "percentile", "population", "population in step", "pruners"} {
+		"optuna's hyperband", "predict", "median", "percentile", "population", "population in step", "pruners"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()

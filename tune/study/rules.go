@@ -41,6 +41,7 @@ var schedulers = []rule{
 	{"fifo", func() any { return nil }},
 	{"asha", func() any { return new(schedule.ASHA) }},
 	{"promotion", func() any { return &schedule.ASHA{Rule: schedule.Promotion} }},
+	{"predict", func() any { return new(schedule.Predict) }},
 	{"hyperband", func() any { return new(schedule.Hyperband) }},
 	{"optuna_hyperband", func() any { return new(schedule.OptunaHyperband) }},
 	{"median", func() any { return new(schedule.MedianStopping) }},

@@ -106,7 +106,7 @@ func TestEverySuggesterSchedulerAndPrunerIsInTheFile(t *testing.T) {
 		"suggester: auto", "suggester: random", "suggester: sobol", "suggester: gp", "suggester: {cmaes: {sigma: 0.2}}", "suggester: {external: {command: ./s.py --x, deadline: 5s}}",
 		"suggester: {repeat: {times: 3, suggester: tpe}}",
 		"scheduler: fifo", "scheduler: {promotion: {max_step: 9}}", "scheduler: {hyperband: {max_step: 81, table: ray}}", "scheduler: {optuna_hyperband: {max_step: 9}}",
-		"scheduler: median", "scheduler: {percentile: {percent: 25}}", "scheduler: {threshold: {lower: 0}}", "scheduler: {asha: {rule: optuna}}",
+		"scheduler: {predict: {max_step: 9, probability: 0.1}}", "scheduler: median", "scheduler: {percentile: {percent: 25}}", "scheduler: {threshold: {lower: 0}}", "scheduler: {asha: {rule: optuna}}",
 		"scheduler: {pbt: {interval: 2, explore: {mutate: [lr], factors: [1.5, 0.5]}}}", "scheduler: {any: [median, {threshold: {upper: 3}}]}", "scheduler: {all: [median, percentile]}",
 		"scheduler: goodput", "scheduler: {goodput: {fairness: -0.5, min_replicas: 1, max_replicas: 4, interval: 30s, pinned: [3], inner: {asha: {max_step: 9}}}}",
 	} {
