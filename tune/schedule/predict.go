@@ -25,9 +25,9 @@ type Predict struct {
 	MaxStep int
 	// Best is how many of the best trials the search is for. Zero is 1.
 	Best int
-	// Probability below which a trial is stopped. Zero is 0.05.
+	// Probability below which a trial is stopped. Zero is 0.1.
 	Probability float64
-	// MinReports is how many reports a trial has at least. Zero is 1.
+	// MinReports is how many reports a trial has at least. Zero is 3.
 	MinReports int
 	// MinTrials is how many trials have ended by themselves before one is stopped. Zero is 4.
 	MinTrials int
@@ -78,11 +78,18 @@ func (p *Predict) minTrials() int {
 	return max(4, p.best())
 }
 
+func (p *Predict) minReports() int {
+	if p.MinReports > 0 {
+		return p.MinReports
+	}
+	return 3
+}
+
 func (p *Predict) probability() float64 {
 	if p.Probability > 0 {
 		return p.Probability
 	}
-	return 0.05
+	return 0.1
 }
 
 // Started implements tune.Scheduler: a trial that starts again has not ended.
@@ -158,7 +165,7 @@ func (p *Predict) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 		return tune.Go()
 	case p.MaxStep > 0 && last.Step >= p.MaxStep:
 		return explain(tune.Complete, "predict: last step", last.Value)
-	case len(t.Reports) < p.MinReports || len(p.done) < p.minTrials() || !p.due(t, last.Step):
+	case len(t.Reports) < p.minReports() || len(p.done) < p.minTrials() || !p.due(t, last.Step):
 		return tune.Go()
 	}
 	model := p.fit()

@@ -307,4 +307,3 @@ func (p press) release(z float64) float64 {
 	}
 	return z
 }
-
