@@ -57,8 +57,7 @@ func curvesOf(done []*record) []forecast.Curve {
 	return curves
 }
 
-// foretoldSteps are the records with the ends that their curves alone let expect, in little time for any number of trials. A trial that runs counts
-// as finished when its curve tells most of its end.
+// foretoldSteps are the records with the ends that their curves alone let expect, in little time for any number of trials.
 func foretoldSteps(recs []record) []record {
 	recs = slices.Clone(recs)
 	done := byTheirEnd(recs)
