@@ -14,6 +14,9 @@
 // quartiles; a part below a hundredth counts as a hundredth. The last column is the mean time of one trial, nearly all of it
 // the proposal; with --workers 1 on a quiet machine that is what it costs.
 //
+// --at adds tables of what the searches had reached earlier. The first n proposals of a search are those of a search of n
+// trials, so a row with n trials is the same either way.
+//
 // A program given with --program speaks the protocol of suggest.External, so any other library can be compared on the same
 // functions. --save writes all regrets as JSON, --load adds those of such files to the tables.
 //
@@ -47,6 +50,7 @@ import (
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/suggest"
 	"github.com/paragon-train/paragon/tune/suggest/suggesttest"
+	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
 // A contestant is a suggester by name.
@@ -71,7 +75,8 @@ var contestants = []contestant{
 // settings are what the command line asks for.
 type settings struct {
 	seeds, workers, trials int
-	parallel               []int
+	parallel, at           []int
+	firstSeed              int
 	contestants            []contestant
 	problems               []suggesttest.Problem
 	save                   string
@@ -92,9 +97,11 @@ func parse(args []string, w io.Writer) (settings, error) {
 	f := flag.NewFlagSet("tune", flag.ContinueOnError)
 	f.SetOutput(w)
 	f.IntVar(&s.seeds, "seeds", 20, "searches per cell of the table")
+	f.IntVar(&s.firstSeed, "first-seed", 0, "the first search's seed; the others follow it")
 	f.IntVar(&s.workers, "workers", runtime.GOMAXPROCS(0), "searches at a time")
 	f.IntVar(&s.trials, "trials", 100, "trials of a search")
 	f.StringVar(&s.save, "save", "", "file to write all regrets to")
+	at := f.String("at", "", "numbers of trials, with commas: tables of what searches had reached after so many of their trials, before those of the end")
 	load := f.String("load", "", "files of regrets to add to the tables, with commas")
 	parallel := f.String("parallel", "1,8", "numbers of trials that run at once, with commas")
 	functions := f.String("functions", "tuning", "tuning, judging, branches, or names of functions, with commas")
@@ -113,6 +120,15 @@ func parse(args []string, w io.Writer) (settings, error) {
 	var err error
 	if s.parallel, err = numbers(*parallel); err != nil {
 		return s, err
+	}
+	if *at != "" {
+		if s.at, err = numbers(*at); err != nil {
+			return s, err
+		}
+	}
+	s.at = append(slices.DeleteFunc(s.at, func(n int) bool { return n >= s.trials }), s.trials)
+	if s.firstSeed < 0 {
+		return s, fmt.Errorf("tune: the first seed is %d: want 0 or more", s.firstSeed)
 	}
 	if s.seeds < 1 || s.workers < 1 || s.trials < 1 {
 		return s, fmt.Errorf("tune: %d seeds, %d workers, %d trials: want at least 1", s.seeds, s.workers, s.trials)
@@ -203,7 +219,7 @@ func run(args []string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	all, err := loadRegrets(s.load, s.trials)
+	all, err := loadRegrets(s.load, s.at)
 	if err != nil {
 		return err
 	}
@@ -233,15 +249,25 @@ func run(args []string, w io.Writer) error {
 		}
 	}
 	note := fmt.Sprintf("%s; %s", machine(), strings.Join(append([]string{"bench/tune"}, args...), " "))
-	return writeTables(w, s, append(made, all...), note)
+	for _, trials := range s.at {
+		then := slices.DeleteFunc(append(slices.Clone(made), all...), func(r regret) bool { return r.Trials != trials })
+		if err := writeTables(w, s, trials, then, note); err != nil {
+			return err
+		}
+		if trials != s.trials {
+			fmt.Fprintln(w)
+		}
+	}
+	return nil
 }
 
 // measure makes the searches of one cell, several at a time.
 func measure(p suggesttest.Problem, c contestant, parallel int, s settings) ([]regret, error) {
-	regrets, errs := make([]regret, s.seeds), make([]error, s.seeds)
+	regrets, errs := make([][]regret, s.seeds), make([]error, s.seeds)
 	slots := make(chan struct{}, s.workers)
 	var all sync.WaitGroup
-	for seed := range s.seeds {
+	for i := range s.seeds {
+		seed := s.firstSeed + i
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
@@ -250,13 +276,20 @@ func measure(p suggesttest.Problem, c contestant, parallel int, s settings) ([]r
 			if closer, ok := suggester.(io.Closer); ok {
 				defer closer.Close()
 			}
-			r, _, err := p.Run(suggester, s.trials, parallel, uint64(seed))
-			regrets[seed] = regret{c.name, p.Name, s.trials, parallel, seed, r, time.Since(start).Seconds()}
-			errs[seed] = err
+			var v *tunetest.View
+			_, v, errs[i] = p.Run(suggester, s.trials, parallel, uint64(seed))
+			took := time.Since(start).Seconds()
+			if errs[i] != nil {
+				return
+			}
+			for _, n := range s.at {
+				part := took * float64(n) / float64(s.trials)
+				regrets[i] = append(regrets[i], regret{c.name, p.Name, n, parallel, seed, p.RegretAfter(v, n), part})
+			}
 		})
 	}
 	all.Wait()
-	return regrets, errors.Join(errs...)
+	return slices.Concat(regrets...), errors.Join(errs...)
 }
 
 // machine says where the numbers are from.

@@ -32,8 +32,8 @@ func saveRegrets(file string, all []regret) error {
 	return os.WriteFile(file, append(b, '\n'), 0o666)
 }
 
-// loadRegrets reads the searches of this many trials from files; random search is made anew.
-func loadRegrets(files []string, trials int) ([]regret, error) {
+// loadRegrets reads what searches reached after these numbers of trials from files; random search is made anew.
+func loadRegrets(files []string, at []int) ([]regret, error) {
 	var all []regret
 	for _, file := range files {
 		b, err := os.ReadFile(file)
@@ -45,7 +45,7 @@ func loadRegrets(files []string, trials int) ([]regret, error) {
 			return nil, fmt.Errorf("tune: %s: %w", file, err)
 		}
 		for _, r := range some {
-			if r.Suggester != "random" && r.Trials == trials {
+			if r.Suggester != "random" && slices.Contains(at, r.Trials) {
 				all = append(all, r)
 			}
 		}
@@ -99,10 +99,10 @@ func (c cells) part(at row, problems []suggesttest.Problem, kind string, q float
 	return math.Exp(sum / float64(n))
 }
 
-func writeTables(w io.Writer, s settings, all []regret, note string) error {
+func writeTables(w io.Writer, s settings, trials int, all []regret, note string) error {
 	rows, c, seconds := gather(all)
 	each := metrics.Table{
-		Title:   fmt.Sprintf("Simple regret after %d trials, median [quartiles] of the searches", s.trials),
+		Title:   fmt.Sprintf("Simple regret after %d trials, median [quartiles] of the searches", trials),
 		Columns: []string{"function", "kind"},
 	}
 	for _, at := range rows {
@@ -127,7 +127,7 @@ func writeTables(w io.Writer, s settings, all []regret, note string) error {
 	}
 	fmt.Fprintln(w)
 	summary := metrics.Table{
-		Title:   "Regret as a part of random search's, geometric mean over functions",
+		Title:   fmt.Sprintf("Regret after %d trials as a part of random search's, geometric mean over functions", trials),
 		Columns: append(append([]string{"suggester", "at once"}, kinds...), "all", "quartiles", "per trial"),
 		Note:    note,
 	}

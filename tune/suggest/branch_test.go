@@ -44,6 +44,50 @@ func TestBranchesGetWhatTheyPromise(t *testing.T) {
 	}
 }
 
+// A branch whose best two of three scores are nearly equal by chance has no expected gain, which no further trial then corrects. It must get trials
+// all the same, the more the longer the search is.
+func TestABranchWithoutExpectedGainDoesNotStarve(t *testing.T) {
+	for _, total := range []int{100, 400} {
+		rng := randFor("starving")
+		scores := [][]float64{{-0.9, -0.9, -1.5}, {-0.5, -0.6, -0.8}, {-0.4, -0.5, -0.9}, {-0.3, -0.6, -0.7}}
+		running := make([]int, len(scores))
+		for n := 12; n < total; n++ {
+			c, score := branch(scores, running, make([]bool, 4), branchExplore, rng), -0.9
+			if c > 0 {
+				score = -0.2 - rng.Float64()
+			}
+			scores[c] = append(scores[c], score)
+		}
+		if want := total / len(scores) / 5; len(scores[0]) < want {
+			t.Errorf("the branch got %d of %d trials, want at least %d", len(scores[0]), total, want)
+		}
+	}
+}
+
+// A branch all of whose points were tried gets no proposals, however few there are. What a nested choice may still open counts as points of its branch.
+func TestAFullBranchIsLeftOut(t *testing.T) {
+	space := tune.Space{tune.Choice("net", "none", "one", "two"), tune.Int("layers", 1, 2).When("net", "one"),
+		tune.Choice("norm", "batch", "off").When("net", "two"), tune.Real("momentum", 0, 1).When("norm", "batch")}
+	m := newModel(space)
+	chosen := m.blank()
+	for c, want := range []float64{1, 2, math.Inf(1)} {
+		chosen[0] = float64(c)
+		if got := m.room(chosen); got != want {
+			t.Errorf("branch %d has room for %v points, want %v", c, got, want)
+		}
+	}
+	nan := math.NaN()
+	var recs []record
+	for i, x := range [][]float64{{0, nan, nan, nan}, {1, 1, nan, nan}, {1, 2, nan, nan}, {2, nan, 1, nan}, {2, nan, 0, 0.5}} {
+		recs = append(recs, record{number: i, x: x, state: recordComplete, score: float64(-i)})
+	}
+	for i := range 20 {
+		if part, _ := m.branches(recs, m.blank(), branchExplore, randFor("full"+string(rune('a'+i)))); part[0] != 2 {
+			t.Fatalf("the proposal goes to branch %v, want 2, which is not full", part[0])
+		}
+	}
+}
+
 // A branch that is not searched yet gets a share of the proposals beside one that is better and whose parameters are found.
 func TestABranchThatIsBehindGetsItsShare(t *testing.T) {
 	space := tune.Space{tune.Choice("branch", "found", "open"), tune.Real("x", 0, 1).When("branch", "found"), tune.Real("y", 0, 1).When("branch", "open")}

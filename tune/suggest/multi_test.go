@@ -67,7 +67,9 @@ func TestSuggestersKeepConstraints(t *testing.T) {
 				v.End(one, tune.Completed)
 				if x*x+y*y <= 0.5 {
 					best = max(best, x+y)
-					feasible += b2i(i >= 30)
+					if i >= 30 {
+						feasible++
+					}
 				}
 			}
 		}
@@ -77,13 +79,6 @@ func TestSuggestersKeepConstraints(t *testing.T) {
 			t.Errorf("%s: best %.4f with %d of the last 60 trials feasible, want at least 0.95 and 18", name, best, feasible)
 		}
 	}
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // Proposals must depend on the view alone, not on what a suggester was asked before: a resumed search has a new one.

@@ -35,13 +35,19 @@ func (p Problem) Run(s tune.Suggester, trials, parallel int, seed uint64) (regre
 	for i := max(0, trials-parallel); i < trials; i++ {
 		finish(v.Trial(i))
 	}
+	return p.RegretAfter(v, trials), v, nil
+}
+
+// RegretAfter is the regret of a search's first trials: how far above the minimum the value of the one with the smallest
+// report among them is.
+func (p Problem) RegretAfter(v *tunetest.View, trials int) float64 {
 	best := v.Trial(0)
 	for t := range v.Trials() {
-		if v.Result(t) < v.Result(best) {
+		if t.Number < trials && v.Result(t) < v.Result(best) {
 			best = t
 		}
 	}
-	return p.Value(best.Params) - p.Min, v, nil
+	return p.Value(best.Params) - p.Min
 }
 
 // Regrets runs the search with the seeds 0 to seeds−1, each with a suggester of its own.
