@@ -18,7 +18,7 @@ import (
 // the unit cube; the values of a choice are all as far from each other, a number that is not there stands in the middle.
 // The branch of a conditional space is chosen first, as by TPE.
 type GP struct {
-	// Startup is the number of finished trials below which proposals are quasi-random. Zero is 10.
+	// Startup is the number of trials that have finished or run below which proposals are quasi-random; three must have finished. Zero is 10.
 	Startup int
 	// Candidates is the number of points that are looked at before the best ones are refined. Zero is 500.
 	Candidates int
@@ -42,7 +42,7 @@ func (g *GP) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, erro
 	}
 	fixed := v.Fixed(number)
 	given := m.given(fixed)
-	if n := finished(recs); n < g.startup() || n < 2 || m.size(given) == 1 {
+	if starting(recs, g.startup()) || finished(recs) < 2 || m.size(given) == 1 {
 		return m.params(m.startPoint(recs, given, &g.matrices, v.Seed(), number, rng), fixed)
 	}
 	part, within := m.branches(recs, given, branchExplore, rng)
@@ -59,7 +59,12 @@ type gpCache struct {
 	theta gpTheta
 }
 
+// gpFantasies is how many sets of values are drawn for running trials.
 const gpFantasies = 8
+
+// gpFantasySD is the draws' standard deviation as a part of the process's. With whole draws a proposal must be better than
+// the best of several values that nobody has seen, and while trials are few it goes far away.
+const gpFantasySD = 0.5
 
 func (g *GP) startup() int {
 	if g.Startup > 0 {
@@ -232,7 +237,7 @@ func fantasise(g *gp, y []float64, more [][]float64, rng *rand.Rand) *gp {
 		pr := newGP(g.theta, g.x, sets...).predictor()
 		sd := pr.at(p)
 		for i := range sets {
-			sets[i] = append(sets[i], pr.means[i]+sd*rng.NormFloat64())
+			sets[i] = append(sets[i], pr.means[i]+gpFantasySD*sd*rng.NormFloat64())
 		}
 		g = &gp{theta: g.theta, x: append(slices.Clip(g.x), p)}
 	}

@@ -34,7 +34,7 @@ type TPE struct {
 	Univariate bool
 	// Rules are Sharp, Optuna or Hyperopt.
 	Rules string
-	// Startup is the number of finished trials below which proposals are quasi-random. Zero is 10 (Hyperopt: 20).
+	// Startup is the number of trials that have finished or run below which proposals are quasi-random; three must have finished. Zero is 10 (Hyperopt: 20).
 	Startup int
 	// Candidates is the number of draws from l for each proposal. Zero is 24.
 	Candidates int
@@ -80,7 +80,7 @@ func (t *TPE) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, err
 func (t *TPE) suggest(m *model, recs []record, v tune.View, number int, rng *rand.Rand) (tune.Params, error) {
 	fixed := v.Fixed(number)
 	given := m.given(fixed)
-	if finished(recs) < t.startup() {
+	if starting(recs, t.startup()) {
 		return m.params(m.startPoint(recs, given, &t.matrices, v.Seed(), number, rng), fixed)
 	}
 	part, within := given, recs
