@@ -13,8 +13,8 @@ const branchStartup = 4
 // branchExplore is the part of proposals that go to the branch with the largest expected gain.
 const branchExplore = 0.5
 
-// branchFloor is the part of an equal share of all trials that each branch gets whatever it promises. A branch's scores may hide what it is worth: its
-// best two may be alike by chance, and only further trials would tell.
+// branchFloor is the part of an equal share of all trials that each branch gets whatever it promises. A branch's scores may
+// hide what it is worth: its best two may be alike by chance, and only further trials would tell.
 const branchFloor = 0.25
 
 // branches chooses a value for each parameter that others depend on, by what its branches promise, unless it is given. It returns given
@@ -103,10 +103,11 @@ func (m *model) possible(i int, x []float64) bool {
 	return false
 }
 
-// branch is the one to go on with, by the scores of the branches' trials and how many more of them run. A branch that has fewer than three
-// trials that ended, or less than branchFloor of an equal share of all, comes first, the one with the fewest before others. Else it is the branch of the
-// best trial, or in a part explore of all proposals the one with the largest expected gain: the first keeps the best branch refined, the second gives the
-// others what they promise. Full branches are left out, unless all are full.
+// branch is the one to go on with, by the scores of the branches' trials and how many more of them run. A branch that has
+// fewer than three trials that ended, or less than branchFloor of an equal share of all, comes first, the one with the fewest
+// before others. Else it is the branch of the best trial, or in a part explore of all proposals the one with the largest
+// expected gain: the first keeps the best branch refined, the second gives the others what they promise. Full branches are
+// left out, unless all are full.
 func branch(scores [][]float64, running []int, full []bool, explore float64, rng *rand.Rand) int {
 	order := rng.Perm(len(scores))
 	if slices.Contains(full, false) {

@@ -190,3 +190,63 @@ func TestPopulationKeepsTheFront(t *testing.T) {
 		t.Errorf("got %v with trial 0, which is not feasible", got)
 	}
 }
+
+// A part of the good trials violate constraints, if that is asked for, by less than most and where no feasible
+// trial dominates them. Else none do while there are feasible ones enough.
+func TestGoodTrialsNearTheFeasibleRegion(t *testing.T) {
+	var recs []record
+	add := func(a, b, violation float64) {
+		recs = append(recs, record{number: len(recs), state: recordComplete, scores: []float64{a, b}, violation: violation})
+	}
+	for i := range 12 { // feasible, the later the better
+		add(float64(i), float64(i), 0)
+	}
+	add(20, 0, 0.1) // near and on the front: promising
+	for range 4 {
+		add(5, 5, 0.1) // near and dominated
+	}
+	for range 2 {
+		add(30, 30, 9) // far
+	}
+	for _, tc := range []struct {
+		near float64
+		want []int
+	}{{0, []int{9, 10, 11}}, {0.5, []int{10, 11, 12}}} {
+		good, rest := (&MOTPE{}).split(recs, tc.near)
+		if !slices.Equal(good, tc.want) || len(rest) != len(recs)-len(good) {
+			t.Errorf("near %v: good are %v and %d others, want %v", tc.near, good, len(rest), tc.want)
+		}
+	}
+}
+
+// A search finds the front although the feasible region is in pieces that bands of infeasible trials part.
+func TestPiecesOfTheFeasibleRegionAreFound(t *testing.T) {
+	notUnderRace(t)
+	if !slow() {
+		t.Skip("PARAGON_TEST_SLOW=1 makes the searches")
+	}
+	for _, tc := range []struct {
+		p         suggesttest.MultiProblem
+		gap, more float64 // one at a time, eight at once
+	}{{suggesttest.CTP7(), 0.27, 0.36}, {suggesttest.Spots(), 0.26, 0.26}} {
+		for _, parallel := range []int{1, 8} {
+			var gaps []float64
+			for seed := range uint64(12) {
+				x, _, err := tc.p.Run(&MOTPE{}, 200, parallel, seed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				gaps = append(gaps, 1-x)
+			}
+			limit := tc.gap
+			if parallel > 1 {
+				limit = tc.more
+			}
+			m := suggesttest.Median(gaps)
+			t.Logf("%s, %d at once: %.3f of the front's hypervolume is missing", tc.p.Name, parallel, m)
+			if m > limit {
+				t.Errorf("%s, %d at once: %.3f of the front's hypervolume is missing, want at most %v", tc.p.Name, parallel, m, limit)
+			}
+		}
+	}
+}

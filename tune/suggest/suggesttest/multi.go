@@ -136,3 +136,81 @@ func BNH() MultiProblem {
 	p.Best = pareto.Hypervolume(front, []float64{-140, -50})
 	return p
 }
+
+// withFront sets the best hypervolume from points of the front.
+func (p MultiProblem) withFront(front [][]float64) MultiProblem {
+	negative := func(x []float64) []float64 {
+		out := make([]float64, len(x))
+		for i := range x {
+			out[i] = -x[i]
+		}
+		return out
+	}
+	points := make([][]float64, len(front))
+	for i, f := range front {
+		points[i] = negative(f)
+	}
+	p.Best = pareto.Hypervolume(points, negative(p.Reference))
+	return p
+}
+
+// CTP7 (Deb, Pratap and Meyarivan 2001) has bands without feasible points across the trade-off, which leave its front in pieces. It has six parameters.
+func CTP7() MultiProblem {
+	const theta = -0.05 * math.Pi
+	of := func(x, g float64) []float64 { return []float64{x, g * (1 - x/g)} }
+	slack := func(f []float64) float64 {
+		left := math.Cos(theta)*f[1] - math.Sin(theta)*f[0]
+		return left - 40*math.Pow(math.Abs(math.Sin(5*math.Pi*(math.Sin(theta)*f[1]+math.Cos(theta)*f[0]))), 6)
+	}
+	p := MultiProblem{Name: "CTP7", Space: reals(6, 0, 1), Reference: []float64{1.1, 3},
+		Constraints: []tune.Constraint{{Metric: "slack", Bound: 0, AtLeast: true}},
+		Values: func(q tune.Params) []float64 {
+			x, sum := values(q), 0.0
+			for i, v := range x[1:] {
+				sum += math.Abs(v - 0.2*float64(i))
+			}
+			return of(x[0], 1+2*sum)
+		}}
+	p.Bounds = func(q tune.Params) map[string]float64 { return map[string]float64{"slack": slack(p.Values(q))} }
+	var front [][]float64
+	for i := range 1001 {
+		for k := range 2001 {
+			if f := of(float64(i)/1000, 1+2*float64(k)/2000); slack(f) >= 0 {
+				front = append(front, f)
+				break
+			}
+		}
+	}
+	return p.withFront(front)
+}
+
+// Spots has eight parameters and a quarter of a circle as its front, of which only five spots are feasible.
+func Spots() MultiProblem {
+	distance := func(f []float64) float64 {
+		least := math.Inf(1)
+		for k := range 5 {
+			a := float64(k) / 8 * math.Pi
+			least = min(least, math.Hypot(f[0]-math.Cos(a), f[1]-math.Sin(a)))
+		}
+		return least
+	}
+	p := MultiProblem{Name: "five spots", Space: reals(8, 0, 1), Reference: []float64{1.2, 1.2},
+		Constraints: []tune.Constraint{{Metric: "distance", Bound: 0.1}},
+		Values: func(q tune.Params) []float64 {
+			x, g := values(q), 0.0
+			for i, v := range x[1:] {
+				g += square(v - 0.1*float64(i+1))
+			}
+			a := x[0] * math.Pi / 2
+			return []float64{(1 + g) * math.Cos(a), (1 + g) * math.Sin(a)}
+		}}
+	p.Bounds = func(q tune.Params) map[string]float64 { return map[string]float64{"distance": distance(p.Values(q))} }
+	var front [][]float64
+	for i := range 1001 {
+		a := math.Pi / 2 * float64(i) / 1000
+		if f := []float64{math.Cos(a), math.Sin(a)}; distance(f) <= 0.1 {
+			front = append(front, f)
+		}
+	}
+	return p.withFront(front)
+}
