@@ -29,6 +29,9 @@ func (s *Study) addTrial(t Trial) (int, error) {
 	if fixed, origin := s.l.plan.fixed(number); origin != FromSuggester || fixed.Len() > 0 {
 		return fail(fmt.Errorf("the study has points, defaults or a grid to try (%v): add trials to a study without them", fixed))
 	}
+	if s.cfg.Fidelity != nil {
+		return fail(fmt.Errorf("the study has a Fidelity, whose levels are its steps: add trials to a study without one"))
+	}
 	if t.State != Completed && t.State != Pruned && t.State != Failed {
 		return fail(fmt.Errorf("its state is %q, want %s, %s or %s", t.State, Completed, Pruned, Failed))
 	}

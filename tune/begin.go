@@ -30,7 +30,7 @@ func (l *ledger) next() (Event, error) {
 		if l.exhausted {
 			break
 		}
-		e, err := l.propose(pick.Rule)
+		e, err := l.propose(pick)
 		if !errors.Is(err, ErrWait) {
 			return e, err
 		}
@@ -46,11 +46,17 @@ func (l *ledger) again(t *Trial, rule string) Event {
 	if t.run.changed {
 		e.Params = t.Params
 	}
+	if f := l.cfg.Fidelity; f != nil {
+		level, _ := f.level(t)
+		if p := f.at(t.Params, level); !p.Equal(t.Params) {
+			e.Params = p
+		}
+	}
 	return e
 }
 
 // propose is the start of a new trial.
-func (l *ledger) propose(rule string) (e Event, err error) {
+func (l *ledger) propose(pick Pick) (e Event, err error) {
 	number := len(l.trials)
 	if l.noNew || l.plan.total >= 0 && number >= l.plan.total {
 		return Event{Kind: EventExhausted}, nil
@@ -74,6 +80,7 @@ func (l *ledger) propose(rule string) (e Event, err error) {
 		}
 		return Event{}, fmt.Errorf("tune: propose trial %d: %w", number, err)
 	}
+	p = l.cfg.off(p) // a suggester may propose what another trial has
 	if err := l.cfg.Space.Contains(p); err != nil {
 		return Event{}, fmt.Errorf("tune: propose trial %d: %T: %w", number, l.suggester, err)
 	}
@@ -82,7 +89,10 @@ func (l *ledger) propose(rule string) (e Event, err error) {
 			return Event{}, fmt.Errorf("tune: propose trial %d: %T: parameter %q got %s, want the fixed value %s", number, l.suggester, name, formatValue(got), formatValue(want))
 		}
 	}
-	return Event{Kind: EventStart, New: true, Trial: number, Attempt: 1, Params: p, Origin: origin, Rule: rule}, nil
+	if f := l.cfg.Fidelity; f != nil {
+		p = f.at(p, f.from(pick.Step))
+	}
+	return Event{Kind: EventStart, New: true, Trial: number, Attempt: 1, Params: p, Origin: origin, Rule: pick.Rule}, nil
 }
 
 // begin applies a start.

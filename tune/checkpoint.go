@@ -50,6 +50,9 @@ func (s *Study) keepFolder() (string, error) {
 
 // checkpoint saves what write puts into a folder as the trial's checkpoint at a step.
 func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) error) error {
+	if s.cfg.Fidelity != nil {
+		return nil // each level begins anew
+	}
 	where := fmt.Sprintf("tune: checkpoint of trial %d step %d", trial, step)
 	defer s.saveAlone(trial)()
 	s.mu.Lock()

@@ -62,6 +62,8 @@ type Config struct {
 	Name string
 	// Space is the parameters to search.
 	Space Space
+	// Fidelity, if not nil, is a parameter beside the Space that says how faithfully a trial is tried. The Scheduler decides at which of its levels.
+	Fidelity *Fidelity
 	// Metric is the one to maximize or minimize. "" stands for the only metric in the
 	// reports; if there are several, the study ends with an error that names them.
 	Metric string
@@ -179,6 +181,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	c.validateGoals(&all)
+	c.validateFidelity(&all)
 	if c.Scope != BestReport && c.Scope != LastReport {
 		all.bad("Scope", "got %q, want BestReport or LastReport", c.Scope)
 	}

@@ -49,11 +49,14 @@ func (r *Result) rerun(ctx context.Context, what string, settings []Params, time
 	c.Suggester, c.Scheduler, c.Pruners, c.Observers, c.Constraints = nil, nil, nil, nil, nil
 	c.Timeout, c.MaxFailed, c.DefaultFirst = 0, 0, false
 	c.Space = fixedSpace(r.cfg.Space)
+	if f := c.Fidelity; f != nil { // again at the highest one alone
+		c.Fidelity = &Fidelity{Parameter: f.Parameter, Low: f.High, High: f.High}
+	}
 	c.Points = nil
 	for range times { // round by round, so that an interrupted search has some runs of each
 		for _, p := range settings {
 			point := Point{}
-			for name, v := range p.All() {
+			for name, v := range r.cfg.off(p).All() {
 				point[name] = v
 			}
 			c.Points = append(c.Points, point)

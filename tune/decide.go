@@ -41,7 +41,7 @@ func (l *ledger) record(e *Event) error {
 			return err
 		}
 	}
-	if ok && isFinite(value) && (t.Best < 0 || l.outranks(&r, &t.Reports[t.Best])) {
+	if ok && isFinite(value) && r.Step >= l.cfg.topStep() && (t.Best < 0 || l.outranks(&r, &t.Reports[t.Best])) {
 		t.Best = len(t.Reports) - 1
 	}
 	l.noteBest(t, false)
@@ -71,7 +71,7 @@ func (l *ledger) decide(e *Event) (Decision, string) {
 		return l.tidy(t, e.Decision), ""
 	}
 	if !r.judged() {
-		return Go(), ""
+		return l.levelled(t, Go()), ""
 	}
 	var enough string
 	own := Go()
@@ -90,16 +90,16 @@ func (l *ledger) decide(e *Event) (Decision, string) {
 	if o := t.run.order; o != nil {
 		d := Go()
 		d.Action, d.Rule, d.Donor, d.Params = o.Action, o.Rule, o.Donor, o.Params
-		return l.tidy(t, d), enough
+		return l.levelled(t, l.tidy(t, d)), enough
 	}
 	if own.Action != Continue {
-		return own, enough
+		return l.levelled(t, own), enough
 	}
 	if name, value := l.diverged(&r); name != "" && !l.cfg.KeepDiverged {
 		return Decision{Action: Stop, Rule: fmt.Sprintf("diverged: %s is %v", name, value), Value: r.Value, Cutoff: math.NaN()}, enough
 	}
 	d := l.scheduler.Reported(l, t.Number, newRand(l.cfg.Seed, streamDecide, uint64(t.Number), uint64(e.Step), uint64(len(t.Changes))))
-	return l.tidy(t, d), enough
+	return l.levelled(t, l.tidy(t, d)), enough
 }
 
 // tidy makes a scheduler's decision valid for the ledger and the log.
@@ -125,6 +125,9 @@ func (l *ledger) tidy(t *Trial, d Decision) Decision {
 		switch o.Action {
 		case Stop, Complete, Pause, GoOn:
 			o.Donor, o.Params = 0, Params{}
+			if o.Action == Complete && l.climbs(u) {
+				o.Action = Stop
+			}
 		case Exploit:
 			if o.Action, o.Rule, o.Donor, o.Params = l.exploitable(u, o.Rule, o.Donor, o.Params); o.Action != Exploit {
 				continue
@@ -142,6 +145,8 @@ func (l *ledger) tidy(t *Trial, d Decision) Decision {
 func (l *ledger) exploitable(t *Trial, rule string, donor int, p Params) (Action, string, int, Params) {
 	u := l.Trial(donor)
 	switch {
+	case l.cfg.Fidelity != nil:
+		return Continue, fmt.Sprintf("%s: no exploit: a trial begins anew at each fidelity", rule), 0, Params{}
 	case u == nil || u == t:
 		return Continue, fmt.Sprintf("%s: no exploit: trial %d is no donor", rule, donor), 0, Params{}
 	case len(u.Checkpoints) == 0:

@@ -12,9 +12,9 @@ const noReport = "it returned without a report"
 // failed, and a failure is retried or not.
 func (l *ledger) judgeEnd(e *Event) {
 	t := l.trials[e.Trial]
-	if e.Outcome == Returned && t.run.told == "" && !t.hasResult() {
+	if e.Outcome == Returned && t.run.told == "" && !l.hasReported(t) {
 		e.Outcome, e.Failure = Broke, UserCode
-		if len(t.Reports) == 0 {
+		if len(t.Reports) == 0 || l.cfg.Fidelity != nil {
 			e.Error = noReport
 		} else {
 			e.Error = fmt.Sprintf("it returned without a report of %q", l.metric)
@@ -24,6 +24,13 @@ func (l *ledger) judgeEnd(e *Event) {
 		e.Outcome, e.Failure = Obeyed, ""
 	}
 	e.Retry = e.Outcome == Broke && t.Failures[e.Failure] < l.cfg.Retries.budget(e.Failure) && l.halted == "" && t.Origin != FromElsewhere
+}
+
+// hasReported says whether a trial whose attempt returned has a result: at each fidelity the attempt
+// has to report one.
+func (l *ledger) hasReported(t *Trial) bool {
+	r, ok := t.Last()
+	return ok && (l.cfg.Fidelity == nil || r.Attempt == t.Attempts)
 }
 
 func (t *Trial) hasResult() bool {
@@ -53,7 +60,11 @@ func (l *ledger) finish(e *Event) error {
 	}
 	switch e.Outcome {
 	case Returned, Obeyed:
-		l.end(t, Completed, "")
+		if l.climbs(t) {
+			l.enqueue(t)
+		} else {
+			l.end(t, Completed, "")
+		}
 	case Interrupted:
 		l.enqueue(t)
 		t.run.cut = true

@@ -97,6 +97,9 @@ func newLedger(cfg *Config) (*ledger, error) {
 // Space implements View.
 func (l *ledger) Space() Space { return l.cfg.Space }
 
+// Fidelity implements View.
+func (l *ledger) Fidelity() *Fidelity { return l.cfg.Fidelity }
+
 // Metric implements View.
 func (l *ledger) Metric() string { return l.metric }
 

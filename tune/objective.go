@@ -165,7 +165,11 @@ func (l *ledger) Constraints() []Constraint { return l.cfg.Constraints }
 // ranked is the report by which a trial is ranked.
 func (c *Config) ranked(t *Trial) (Report, bool) {
 	if c.several() || c.Scope == LastReport {
-		return t.Last()
+		r, ok := t.Last()
+		if ok && r.Step < c.topStep() { // only the highest fidelity counts
+			return Report{}, false
+		}
+		return r, ok
 	}
 	if t.Best < 0 || t.Best >= len(t.Reports) {
 		return Report{}, false

@@ -35,6 +35,9 @@ func (c *Config) header() *Header {
 	if c.DefaultFirst {
 		h.Space = append(h.Space, "default first")
 	}
+	if c.Fidelity != nil {
+		h.Space = append(h.Space, c.Fidelity.line())
+	}
 	return h
 }
 
@@ -92,7 +95,7 @@ func (h *Header) differs(now *Header) error {
 		was, want any
 	}{{"the version of the log", h.Version, now.Version}, {"Metric", h.Metric, now.Metric}, {"Mode", h.Mode, now.Mode}, {"Seed", h.Seed, now.Seed},
 		{"Objectives", strings.Join(h.Objectives, ", "), strings.Join(now.Objectives, ", ")}, {"Constraints", strings.Join(h.Constraints, ", "), strings.Join(now.Constraints, ", ")},
-		{"the number of parameters and points", len(h.Space), len(now.Space)}} {
+		{"Fidelity", h.fidelity(), now.fidelity()}, {"the number of parameters and points", len(h.Space), len(now.Space)}} {
 		if f.was != f.want {
 			return fmt.Errorf("%s was %v and is now %v", f.name, f.was, f.want)
 		}

@@ -115,6 +115,8 @@ func (c *Config) addLine(line string) error {
 			p[name] = value
 		}
 		c.Points = append(c.Points, p)
+	} else if d.has("fidelity ") {
+		c.Fidelity = d.fidelity()
 	} else {
 		c.Space = append(c.Space, d.param())
 	}

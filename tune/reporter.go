@@ -43,7 +43,8 @@ func (s *Study) reporter(ctx context.Context, t Trial) *Reporter {
 }
 
 // Report reports metrics at a step. It returns when the study has decided and the decision is on
-// disk. Steps increase; reporting a step again changes nothing. Any error asks the trainable to
+// disk. Steps increase; reporting a step again changes nothing. With Config.Fidelity a report is kept
+// until the run returns, and the last one counts. Any error asks the trainable to
 // return with it; ErrStop and ErrPause in its chain (errors.Is) are decisions of the study.
 func (r *Reporter) Report(step int, metrics map[string]float64) error {
 	if r.search != nil {

@@ -143,6 +143,9 @@ func (r *Result) nothing() error {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[s], s))
 		}
 	}
+	if f := r.cfg.Fidelity; f != nil {
+		hint += fmt.Sprintf("; only results at %s %v count", f.Parameter, f.High)
+	}
 	metric := r.Metric
 	switch {
 	case metric == "":

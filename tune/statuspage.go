@@ -47,7 +47,7 @@ const maxNotes = 200
 
 // newStatusPage starts to serve a page, without a study yet: see serve. Its error is that of listening, or of an address that other machines can reach.
 func newStatusPage(cfg *Config) (*statusPage, error) {
-	p := &statusPage{cfg: cfg, params: uniqueParams(cfg.Space), changed: make(map[int]bool), history: make(map[int]*trialHistory), best: math.NaN()}
+	p := &statusPage{cfg: cfg, params: uniqueParams(cfg.shown()), changed: make(map[int]bool), history: make(map[int]*trialHistory), best: math.NaN()}
 	host, _ := os.Hostname()
 	head := page.SearchState{Name: cfg.Name, Scheduler: typeOf(cfg.Scheduler, FIFO{}), Suggester: typeOf(cfg.Suggester, Random{}), Params: p.axes()}
 	for _, s := range pageStates {
@@ -106,7 +106,7 @@ func (p *statusPage) axes() []page.SearchParam {
 		a := page.SearchParam{Name: one.Name, Kind: string(one.Kind), Low: page.Precise(math.Inf(1)), High: page.Precise(math.Inf(-1)), Whole: true}
 		numbers, unbounded := true, false
 		var when []string
-		for _, q := range p.cfg.Space { // a name may stand for several, under different branches
+		for _, q := range p.cfg.shown() { // a name may stand for several, under different branches
 			if q.Name != one.Name {
 				continue
 			}

@@ -46,6 +46,7 @@ type Study struct {
 	closed  bool
 	staged  map[int]keptBytes   // by trial: checkpoints of steps not yet reported
 	keeping map[int]*sync.Mutex // by trial: held by the goroutine that saves a checkpoint of it
+	noted   map[int]Metrics     // by trial: what a run at one fidelity reported last
 	doomed  []doomed            // folders to remove once the log has their removal
 	warned  bool                // that checkpoints exceed their budget
 
@@ -65,7 +66,7 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	if cfg.Name == "" {
 		cfg.Name = defaultName
 	}
-	s := &Study{cfg: cfg, fsys: fsys, now: time.Now, logger: cfg.Logger, changed: make(chan struct{}), staged: map[int]keptBytes{}, keeping: map[int]*sync.Mutex{}, over: make(chan struct{}), asking: make(chan struct{}, 1)}
+	s := &Study{cfg: cfg, fsys: fsys, now: time.Now, logger: cfg.Logger, changed: make(chan struct{}), staged: map[int]keptBytes{}, keeping: map[int]*sync.Mutex{}, noted: map[int]Metrics{}, over: make(chan struct{}), asking: make(chan struct{}, 1)}
 	if cfg.Now != nil {
 		s.now = cfg.Now
 	}
@@ -259,6 +260,7 @@ func (s *Study) start(location string) (Trial, uint64, error) {
 		if err := s.emit(&e, func() error { return s.l.begin(&e) }); err != nil {
 			return Trial{}, 0, err
 		}
+		delete(s.noted, e.Trial)
 		return s.l.trials[e.Trial].Clone(), e.Seq, nil
 	}
 }

@@ -13,7 +13,9 @@ const maxMetrics = 1000
 
 // Tell reports metrics of a trial at a step, and returns the decision when it is on disk. Steps
 // increase. Telling a step again changes nothing and returns the same decision, or Continue if an
-// earlier attempt reported it. After any decision but Continue, end the attempt and call Finish.
+// earlier attempt reported it. With Config.Fidelity the newest report of a run is its result: the
+// decision about it is made at Finish, and Tell returns Continue. After any decision but Continue,
+// end the attempt and call Finish.
 func (s *Study) Tell(trial, step int, metrics map[string]float64) (Decision, error) {
 	return s.tell(trial, 0, step, metrics)
 }
@@ -56,6 +58,13 @@ func (s *Study) report(number, attempt, step int, m Metrics) (Decision, uint64, 
 	if step < 0 {
 		return Decision{}, 0, fmt.Errorf("tune: trial %d step %d: want a step of 0 or more", number, step)
 	}
+	if s.cfg.Fidelity != nil {
+		if err := s.checkMetrics(t, step, m); err != nil {
+			return Decision{}, 0, err
+		}
+		s.note(number, m)
+		return Go(), newest, nil
+	}
 	if last, ok := t.LastStep(); ok && step <= last {
 		if r, ok := t.AtStep(step); !ok && t.Reports[len(t.Reports)-1].Attempt == t.Attempts {
 			return Decision{}, 0, fmt.Errorf("tune: trial %d step %d: want steps to increase: the one before was %d", number, step, last)
@@ -80,16 +89,7 @@ func (s *Study) report(number, attempt, step int, m Metrics) (Decision, uint64, 
 			}
 		}
 	}
-	err := s.emit(&e, func() error {
-		if err := s.l.record(&e); err != nil {
-			return err
-		}
-		var enough string
-		e.Decision, enough = s.l.decide(&e)
-		s.l.obey(&e, enough)
-		return nil
-	})
-	if err != nil {
+	if err := s.emitReport(&e); err != nil {
 		return Decision{}, 0, err
 	}
 	if s.l.enough != "" {
@@ -101,6 +101,19 @@ func (s *Study) report(number, attempt, step int, m Metrics) (Decision, uint64, 
 	}
 	s.collect()
 	return d, max(s.l.seq, 1) - 1, nil
+}
+
+// emitReport applies a report, and decides. s.mu is held.
+func (s *Study) emitReport(e *Event) error {
+	return s.emit(e, func() error {
+		if err := s.l.record(e); err != nil {
+			return err
+		}
+		var enough string
+		e.Decision, enough = s.l.decide(e)
+		s.l.obey(e, enough)
+		return nil
+	})
 }
 
 // checkMetrics says what is wrong with a report before it is one. s.mu is held.
@@ -178,12 +191,20 @@ func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error 
 	if cause != nil && outcome != Interrupted && !errors.Is(cause, ErrStop) && !errors.Is(cause, ErrPause) {
 		e.Outcome, e.Failure, e.Error = Broke, classOf(cause), clip(unclassed(cause))
 	}
+	if s.cfg.Fidelity != nil && e.Outcome == Returned && cause == nil {
+		if err := s.reportNoted(t); err != nil {
+			return err
+		}
+	}
 	err := s.emit(&e, func() error {
 		s.l.judgeEnd(&e)
 		return s.l.finish(&e)
 	})
 	if err != nil {
 		return err
+	}
+	if s.l.enough != "" {
+		s.halt(s.l.enough, "")
 	}
 	s.collect()
 	if n := s.cfg.MaxFailed; n > 0 && s.l.failed >= n {

@@ -18,6 +18,9 @@ type View interface {
 	Objectives() []Objective
 	// Constraints are the study's.
 	Constraints() []Constraint
+	// Fidelity is the study's, nil if it has none. With one a report is the result of a run of its
+	// own at a level, whose step it has: values of different steps must not be compared.
+	Fidelity() *Fidelity
 	// Seed is the study's.
 	Seed() uint64
 	// Len is how many trials there are; their numbers are 0 to Len()-1.

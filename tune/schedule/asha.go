@@ -41,6 +41,8 @@ const (
 //
 // A report beyond a rung counts for the rung. One that passes several rungs counts for the highest (Stopping, as in Ray) or
 // for all of them.
+//
+// In a study with a Fidelity the rungs are its levels, whatever MinStep, Eta and Rungs say; Eta still says how many go on.
 type ASHA struct {
 	// Rule is Stopping, Promotion, OptunaRule or DeterminedRule.
 	Rule string
@@ -63,6 +65,7 @@ type ASHA struct {
 
 	err      error
 	ready    bool
+	last     float64
 	weights  []float64
 	brackets []bracket
 	trials   map[int]*ashaTrial
@@ -136,6 +139,12 @@ func (a *ASHA) setup(v tune.View) {
 		a.ready = true
 		return
 	}
+	if f := v.Fidelity(); f != nil {
+		a.ready = true
+		a.overLevels(v, f.Steps())
+		return
+	}
+	a.last = a.top()
 	least := float64(a.MinStep)
 	if least == 0 && a.Rule == OptunaRule {
 		last, known := 0, false
@@ -155,17 +164,36 @@ func (a *ASHA) setup(v tune.View) {
 		a.brackets = []bracket{a.determinedRungs()}
 		return
 	}
-	levels := rungLevels(least, a.top(), a.eta(), 0)
+	a.divide(rungLevels(least, a.top(), a.eta(), 0))
+}
+
+// divide makes the brackets of rungs at these levels. At the top a trial is complete.
+func (a *ASHA) divide(levels []float64) {
 	a.weights, _ = bracketWeights(a.BracketRule, levels, max(a.Brackets, 1))
 	for s := range max(a.Brackets, 1) {
 		var b bracket
 		for _, level := range levels[s:] {
-			if level < a.top() { // at the top a trial is complete
+			if level < a.last {
 				b.rungs = append(b.rungs, rung{level: level})
 			}
 		}
 		a.brackets = append(a.brackets, b)
 	}
+}
+
+// overLevels makes the rungs of a study with a Fidelity: its levels, so that no trial is compared at
+// a rung by its result at another level.
+func (a *ASHA) overLevels(v tune.View, steps []int) {
+	levels := make([]float64, len(steps))
+	for i, s := range steps {
+		levels[i] = float64(s)
+	}
+	a.last = levels[len(levels)-1]
+	if a.Brackets > len(levels) {
+		a.err = fmt.Errorf("schedule: ASHA: %d brackets: the study's %s has %d levels", a.Brackets, v.Fidelity().Parameter, len(levels))
+		return
+	}
+	a.divide(levels)
 }
 
 // determinedRungs are MaxStep/eta^(R−1−k), rounded down, at least 1.
@@ -225,7 +253,7 @@ func (a *ASHA) Reported(v tune.View, trial int, rng *rand.Rand) tune.Decision {
 		return tune.Go()
 	}
 	t := a.trial(v, trial)
-	if float64(last.Step) >= a.top() {
+	if float64(last.Step) >= a.last {
 		d := explain(tune.Complete, "asha: last step", last.Value)
 		d.Rung = len(a.brackets[t.bracket].rungs)
 		return d
@@ -311,7 +339,7 @@ func (a *ASHA) keep(n int) int {
 // Next implements tune.Scheduler: with Promotion, the best paused trial of the highest rung at which one is to go on.
 func (a *ASHA) Next(v tune.View) tune.Pick {
 	if a.Rule != Promotion {
-		return tune.Pick{}
+		return a.fresh(v)
 	}
 	top := 0
 	for _, b := range a.brackets {
@@ -331,7 +359,16 @@ func (a *ASHA) Next(v tune.View) tune.Pick {
 			}
 		}
 	}
-	return tune.Pick{}
+	return a.fresh(v)
+}
+
+// fresh is a new trial. With a Fidelity it begins at the lowest rung of its bracket.
+func (a *ASHA) fresh(v tune.View) tune.Pick {
+	f := v.Fidelity()
+	if f == nil || len(a.brackets) < 2 {
+		return tune.Pick{}
+	}
+	return tune.Pick{Step: f.Steps()[pick(a.weights, v.Seed(), v.Len())]}
 }
 
 // explain is a decision about a value.

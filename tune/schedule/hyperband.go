@@ -16,6 +16,8 @@ import (
 //
 // A trial that fails or ends counts as having reached the round, and is not among the best. ASHA with Brackets is the same
 // without waiting.
+//
+// In a study with a Fidelity the rounds are at its levels, and the trials of a bracket begin at that of its first round.
 type Hyperband struct {
 	// MaxStep is the step at which a trial is complete. It must be set.
 	MaxStep int
@@ -25,6 +27,7 @@ type Hyperband struct {
 	Table string
 
 	err      error
+	last     int
 	table    []HyperbandBracket
 	brackets []*halving
 	of       map[int]*halving
@@ -61,20 +64,27 @@ func (h *Hyperband) eta() float64 {
 	return 3
 }
 
-func (h *Hyperband) setup() {
+func (h *Hyperband) setup(v tune.View) {
 	if h.of != nil {
 		return
 	}
 	h.of = make(map[int]*halving)
-	if h.err = h.Validate(); h.err == nil {
-		h.table, h.err = HyperbandTable(h.Table, h.MaxStep, h.eta())
+	h.last = h.MaxStep
+	if h.err = h.Validate(); h.err != nil {
+		return
 	}
+	if f := v.Fidelity(); f != nil {
+		h.last = f.Step(f.High)
+		h.table, h.err = levelTable(h.Table, f.Steps(), h.eta())
+		return
+	}
+	h.table, h.err = HyperbandTable(h.Table, h.MaxStep, h.eta())
 }
 
 // Started implements tune.Scheduler: a new trial joins the bracket that is being filled. A trial that starts while its round
 // is over was chosen by Next.
 func (h *Hyperband) Started(v tune.View, trial int) {
-	h.setup()
+	h.setup(v)
 	if h.err != nil {
 		return
 	}
@@ -101,8 +111,8 @@ func (b *halving) full() bool {
 }
 
 // Ended implements tune.Scheduler.
-func (h *Hyperband) Ended(_ tune.View, trial int) {
-	h.setup()
+func (h *Hyperband) Ended(v tune.View, trial int) {
+	h.setup(v)
 	if b := h.of[trial]; b != nil {
 		b.members = slices.DeleteFunc(b.members, func(m int) bool { return m == trial })
 		delete(b.arrived, trial)
@@ -111,7 +121,7 @@ func (h *Hyperband) Ended(_ tune.View, trial int) {
 
 // Reported implements tune.Scheduler.
 func (h *Hyperband) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
-	h.setup()
+	h.setup(v)
 	if h.err != nil {
 		return invalid(h.err)
 	}
@@ -120,7 +130,7 @@ func (h *Hyperband) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision
 	b := h.of[trial]
 	switch {
 	case !ok || b == nil:
-	case last.Step >= h.MaxStep:
+	case last.Step >= h.last:
 		d = explain(tune.Complete, "hyperband: last step", last.Value)
 	case b.round < len(b.Rounds) && last.Step >= b.Rounds[b.round].Steps:
 		d = h.arrive(v, b, trial, last)
@@ -226,5 +236,12 @@ func (h *Hyperband) Next(v tune.View) tune.Pick {
 			}
 		}
 	}
-	return tune.Pick{}
+	if h.setup(v); v.Fidelity() == nil || h.err != nil {
+		return tune.Pick{}
+	}
+	b := h.table[len(h.brackets)%len(h.table)]
+	if n := len(h.brackets); n > 0 && !h.brackets[n-1].full() {
+		b = h.brackets[n-1].HyperbandBracket
+	}
+	return tune.Pick{Step: b.Rounds[0].Steps}
 }

@@ -35,10 +35,28 @@ func HyperbandTable(table string, steps int, eta float64) ([]HyperbandBracket, e
 		return nil, fmt.Errorf("schedule: Hyperband: %d steps, eta %v: want at least 1 and more than 1", steps, eta)
 	}
 	top, logs := float64(steps), math.Log(float64(steps))/math.Log(eta)
-	var all []HyperbandBracket
+	smax := int(math.Floor(logs + 1e-9))
+	stepsOf := func(s, i int) int { return max(int(top*math.Pow(eta, float64(i-s))+1e-9), 1) }
+	if table == RayTable {
+		smax = int(math.Round(logs))
+		stepsOf = func(s, i int) int {
+			r := max(int(top*math.Pow(eta, float64(-s))+1e-9), 1)
+			return min(int(float64(r)*math.Pow(eta, float64(i))+1e-9), steps)
+		}
+	}
+	return hyperbandTable(table, smax, eta, stepsOf)
+}
+
+// levelTable is the plan of one pass over the levels of a fidelity, whose steps are given: bracket s has the s+1 highest.
+func levelTable(table string, steps []int, eta float64) ([]HyperbandBracket, error) {
+	smax := len(steps) - 1
+	return hyperbandTable(table, smax, eta, func(s, i int) int { return steps[smax-s+i] })
+}
+
+// hyperbandTable is the plan with brackets 0 to smax. stepsOf says how many steps round i of bracket s has.
+func hyperbandTable(table string, smax int, eta float64, stepsOf func(s, i int) int) (all []HyperbandBracket, err error) {
 	switch table {
 	case PaperTable, PrintedTable:
-		smax := int(math.Floor(logs + 1e-9))
 		for s := smax; s >= 0; s-- {
 			n := ceil(float64(smax+1) * math.Pow(eta, float64(s)) / float64(s+1))
 			if table == PrintedTable {
@@ -46,19 +64,17 @@ func HyperbandTable(table string, steps int, eta float64) ([]HyperbandBracket, e
 			}
 			b := HyperbandBracket{S: s}
 			for i := range s + 1 {
-				b.Rounds = append(b.Rounds, HyperbandRound{n, max(int(top*math.Pow(eta, float64(i-s))+1e-9), 1)})
+				b.Rounds = append(b.Rounds, HyperbandRound{n, stepsOf(s, i)})
 				n = max(int(float64(n)/eta+1e-9), 1)
 			}
 			all = append(all, b)
 		}
 	case RayTable:
-		smax := int(math.Round(logs))
 		for s := range smax + 1 {
 			n := ceil(float64(smax+1) / float64(s+1) * math.Pow(eta, float64(s)))
 			b := HyperbandBracket{S: s}
 			for i := range s + 1 {
-				r := max(int(top*math.Pow(eta, float64(-s))+1e-9), 1)
-				b.Rounds = append(b.Rounds, HyperbandRound{n, min(int(float64(r)*math.Pow(eta, float64(i))+1e-9), steps)})
+				b.Rounds = append(b.Rounds, HyperbandRound{n, stepsOf(s, i)})
 				n = ceil(float64(n) / eta)
 			}
 			all = append(all, b)

@@ -13,7 +13,8 @@ import (
 
 // MedianStopping is Ray Tune's median rule, which is Google Vizier's (Golovin et al. 2017, section 3.2.1): a trial is
 // stopped if its best value so far is worse than the median of the other trials' running means, each over the reports from
-// Grace up to the trial's step. Only trials that have reached this step count.
+// Grace up to the trial's step. Only trials that have reached this step count. In a study with a Fidelity the values at one
+// level are compared.
 type MedianStopping struct {
 	tune.FIFO
 	// Grace is the step below which nothing is stopped or averaged. Zero is 1.
@@ -30,15 +31,31 @@ type MedianStopping struct {
 type runningMean struct {
 	steps []int
 	sums  []float64 // of the scores up to each of steps
+	// apart says that each step has a value of its own, which is no part of a curve: then sums are the scores.
+	apart bool
 }
 
 // at is the mean of the scores up to a step; NaN before the first.
 func (m *runningMean) at(step int) float64 {
 	n := sort.SearchInts(m.steps, step+1)
-	if n == 0 {
+	switch {
+	case n == 0:
 		return math.NaN()
+	case m.apart && m.steps[n-1] < step:
+		return math.NaN()
+	case m.apart:
+		return m.sums[n-1]
 	}
 	return m.sums[n-1] / float64(n)
+}
+
+// add adds a report, and returns the mean up to it.
+func (m *runningMean) add(step int, score float64) float64 {
+	if n := len(m.sums); n > 0 && !m.apart {
+		score += m.sums[n-1]
+	}
+	m.steps, m.sums = append(m.steps, step), append(m.sums, score)
+	return m.at(step)
 }
 
 func (m *runningMean) last() int {
@@ -49,13 +66,13 @@ func (m *runningMean) last() int {
 }
 
 // record adds a report. It returns how many others got as far, the median of their means up to its step, and the best of them.
-func (m *MedianStopping) record(trial, step int, score float64) (others int, cutoff float64, best []int) {
+func (m *MedianStopping) record(trial, step int, score float64, apart bool) (others int, cutoff float64, best []int) {
 	if m.means == nil {
 		m.means, m.at = make(map[int]*runningMean), make(map[int]*rung)
 	}
 	own := m.means[trial]
 	if own == nil {
-		own = &runningMean{}
+		own = &runningMean{apart: apart}
 		m.means[trial] = own
 	}
 	if m.at[step] == nil { // the first report of this step: those that are beyond it count
@@ -77,14 +94,10 @@ func (m *MedianStopping) record(trial, step int, score float64) (others int, cut
 			m.at[m.steps[i]].insert(entry{trial, mean}, false)
 		}
 	}
-	n := len(own.sums)
-	if n > 0 {
-		score += own.sums[n-1]
-	}
-	own.steps, own.sums = append(own.steps, step), append(own.sums, score)
+	mean := own.add(step, score)
 	r := m.at[step]
 	others, cutoff, best = len(r.entries), r.percentile(50), r.best()
-	r.insert(entry{trial, score / float64(n+1)}, false)
+	r.insert(entry{trial, mean}, false)
 	return others, cutoff, best
 }
 
@@ -95,11 +108,11 @@ func (m *MedianStopping) Reported(v tune.View, trial int, _ *rand.Rand) tune.Dec
 	if !ok || last.Step < max(m.Grace, 1) {
 		return tune.Go()
 	}
-	others, cutoff, best := m.record(trial, last.Step, v.Score(last.Value))
+	others, cutoff, best := m.record(trial, last.Step, v.Score(last.Value), v.Fidelity() != nil)
 	if others < minTrials(m.MinTrials, 3) {
 		return tune.Go()
 	}
-	d := explain(tune.Continue, fmt.Sprintf("median at step %d", last.Step), bestValue(t))
+	d := explain(tune.Continue, fmt.Sprintf("median at step %d", last.Step), bestValue(v, t))
 	d.Cutoff, d.Competitors = v.Score(cutoff), best
 	if v.Score(d.Value) < cutoff {
 		d.Action = tune.Stop
@@ -107,8 +120,11 @@ func (m *MedianStopping) Reported(v tune.View, trial int, _ *rand.Rand) tune.Dec
 	return d
 }
 
-// bestValue is the best that a trial reported, NaN if nothing finite.
-func bestValue(t *tune.Trial) float64 {
+// bestValue is the best that a trial reported, NaN if nothing finite. With a Fidelity it is that of the newest level.
+func bestValue(v tune.View, t *tune.Trial) float64 {
+	if last, ok := t.Last(); ok && v.Fidelity() != nil {
+		return last.Value
+	}
 	if t.Best < 0 {
 		return math.NaN()
 	}
@@ -192,7 +208,7 @@ func (p *Percentile) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decisio
 	if percent == 0 {
 		percent = 50
 	}
-	d := explain(tune.Continue, fmt.Sprintf("percentile %v at step %d", percent, last.Step), bestValue(t))
+	d := explain(tune.Continue, fmt.Sprintf("percentile %v at step %d", percent, last.Step), bestValue(v, t))
 	cutoff := r.percentile(100 - percent)
 	d.Cutoff, d.Competitors = v.Score(cutoff), r.best()
 	if v.Score(d.Value) < cutoff {

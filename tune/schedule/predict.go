@@ -27,7 +27,8 @@ type Predict struct {
 	Best int
 	// Probability below which a trial is stopped. Zero is 0.1.
 	Probability float64
-	// MinReports is how many reports a trial has at least. Zero is 3.
+	// MinReports is how many reports a trial has at least. Zero is 3; in a study with a Fidelity, where a report is a training
+	// of its own, it is 1.
 	MinReports int
 	// MinTrials is how many trials have ended by themselves before one is stopped. Zero is 4.
 	MinTrials int
@@ -78,9 +79,12 @@ func (p *Predict) minTrials() int {
 	return max(4, p.best())
 }
 
-func (p *Predict) minReports() int {
-	if p.MinReports > 0 {
+func (p *Predict) minReports(v tune.View) int {
+	switch {
+	case p.MinReports > 0:
 		return p.MinReports
+	case v.Fidelity() != nil:
+		return 1
 	}
 	return 3
 }
@@ -165,7 +169,7 @@ func (p *Predict) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 		return tune.Go()
 	case p.MaxStep > 0 && last.Step >= p.MaxStep:
 		return explain(tune.Complete, "predict: last step", last.Value)
-	case len(t.Reports) < p.minReports() || len(p.done) < p.minTrials() || !p.due(t, last.Step):
+	case len(t.Reports) < p.minReports(v) || len(p.done) < p.minTrials() || !p.due(t, last.Step):
 		return tune.Go()
 	}
 	model := p.fit()

@@ -21,7 +21,8 @@ func (m MaxStep) Prune(v tune.View, trial int) tune.Halt {
 	return tune.Halt{Trial: tune.Complete, Rule: fmt.Sprintf("step %d reached", int(m))}
 }
 
-// Reached stops when the metric is at least as good as Value: the study, or with TrialOnly the trial that reported.
+// Reached stops when the metric is at least as good as Value: the study, or with TrialOnly the trial that reported. In a study with a Fidelity
+// only results at its highest level count.
 type Reached struct {
 	Value     float64
 	TrialOnly bool
@@ -31,6 +32,9 @@ type Reached struct {
 func (r Reached) Prune(v tune.View, trial int) tune.Halt {
 	last, ok := v.Trial(trial).Last()
 	if !ok || v.Score(last.Value) < v.Score(r.Value) {
+		return tune.Halt{}
+	}
+	if f := v.Fidelity(); f != nil && last.Step < f.Step(f.High) {
 		return tune.Halt{}
 	}
 	return tune.Halt{Trial: tune.Complete, Study: !r.TrialOnly, Rule: fmt.Sprintf("%s is %.6g, which reaches %.6g", v.Metric(), last.Value, r.Value)}

@@ -40,6 +40,9 @@ func firstThatContinues(all []tune.Scheduler) string {
 // Warnings are what the search will do that its author may not want.
 func (s *Study) Warnings() []string {
 	name := continues(s.Config.Scheduler)
+	if s.Config.Fidelity != nil { // each level begins anew
+		return nil
+	}
 	if name == "" || s.Jobs.Checkpoints {
 		return nil
 	}

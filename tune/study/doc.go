@@ -21,6 +21,10 @@
 // objectives: {accuracy: max, latency: min} in place of metric and mode searches for the trade-offs between several metrics, with suggester motpe (the default then) or nsga2.
 // constraints: [latency <= 20, memory <= 8] are bounds that a good trial keeps.
 //
+// fidelity: {parameter: width, low: 16, high: 128} is one more parameter, such as the share of the data or the width of the model, that is not searched: trials
+// begin at low, and the scheduler has the promising ones run again at low·eta, low·eta² (eta: 3) up to high, whose results count. A level is the step of
+// its result, and promotion, asha and hyperband take min_step, max_step and eta from the levels. Without a scheduler it is promotion.
+//
 // A name in braces stands for the value of the parameter. A word with a parameter that is inactive in a trial is left out, and so is
 // the flag before it. A command without braces gets all parameters as flags, --lr=0.01.
 //

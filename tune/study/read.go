@@ -24,6 +24,7 @@ type reader struct {
 	file   string
 	errs   []error
 	faulty map[string]bool // the fields of the file that have a mistake in them
+	levels bool            // the file has a fidelity
 }
 
 func (r *reader) bad(n *yaml.Node, field, format string, args ...any) {

@@ -111,7 +111,7 @@ func (r *reader) choose(n *yaml.Node, field string, rules []rule) (name string, 
 				return e.key, nil
 			}
 		}
-		if v, ok := made.(interface{ Validate() error }); ok {
+		if v, ok := made.(interface{ Validate() error }); ok && !(r.levels && later(made)) {
 			if err := v.Validate(); err != nil {
 				r.bad(e.at, join(field, e.key), "%v", err)
 				return e.key, nil

@@ -31,6 +31,7 @@ type file struct {
 	Flags flagsSetting
 
 	Space        space
+	Fidelity     fidelity
 	Samples      int
 	Points       []point
 	DefaultFirst bool
@@ -139,9 +140,10 @@ func Parse(name string, text []byte) (_ *Study, err error) {
 	if len(doc.Content) == 0 {
 		return nil, fmt.Errorf("study: %s is empty: want at least command, metric and space", name)
 	}
-	r := &reader{file: name, faulty: map[string]bool{}}
-	s := &Study{Text: text}
 	top := follow(doc.Content[0])
+	_, levels := entryOf(top, "fidelity")
+	r := &reader{file: name, faulty: map[string]bool{}, levels: levels != nil}
+	s := &Study{Text: text}
 	if top.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("study: %s line %d: got %s, want fields: name, command, metric, space", name, top.Line, what(top))
 	}
@@ -183,7 +185,7 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	} else if err := f.Space.Validate(); err != nil {
 		r.bad(at(top, "space"), "space", "%v", err)
 	} else if r.faulty["command"] {
-	} else if err := f.Command.check(f.Space.Space, s.flags()); err != nil {
+	} else if err := f.Command.check(f.params(), s.flags()); err != nil {
 		r.bad(at(top, "command"), "command", "%v", err)
 	}
 	if f.Name == "" {
@@ -201,7 +203,13 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 		Resources: tune.Resources{Hosts: f.Resources.Hosts, Slots: f.Resources.Slots, CPUsPerSlot: f.Resources.CPUs, GPUs: f.Resources.GPUs,
 			Servers: f.Resources.Servers, StartTimeout: f.Resources.StartTimeout},
 	}
-	c.Objectives = f.Objectives
+	c.Objectives, c.Fidelity = f.Objectives, f.Fidelity.Fidelity
+	if !r.faulty["scheduler"] {
+		c.Scheduler = f.Fidelity.rule(r, f.Scheduler, top)
+	}
+	if c.Fidelity != nil && len(c.Objectives) > 0 {
+		r.bad(at(top, "fidelity"), "fidelity", "the rule that decides who goes on to the next level judges by one metric, and the search has objectives: leave one of them out")
+	}
 	for _, x := range f.Constraints {
 		c.Constraints = append(c.Constraints, tune.Constraint(x))
 	}
@@ -254,6 +262,9 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 		CommandFor:  func(_ []string, a tune.Attempt) ([]string, error) { return s.Command(a), nil },
 		Checkpoints: f.Command.hasCheckpoint(c.Space),
 	}
+	if s.Jobs.Checkpoints && c.Fidelity != nil {
+		r.bad(at(top, "command"), "command", "{checkpoint} has no use with fidelity: a trial begins anew at each level")
+	}
 	if s.Jobs.Checkpoints && divides {
 		r.bad(at(top, "command"), "command", "{checkpoint} is for a process that runs alone or in a job of a fixed size: goodput keeps the state of its jobs itself")
 	}
@@ -263,7 +274,7 @@ func (s *Study) flags() bool { return !s.file.Flags.off }
 
 // Command is the command of an attempt, by its trial, parameters, seed and checkpoint.
 func (s *Study) Command(a tune.Attempt) []string {
-	return s.file.Command.fill(s.Config.Space, a, s.flags())
+	return s.file.Command.fill(s.file.params(), a, s.flags())
 }
 
 // ErrNoFile is returned by Find for the study of a program, which has no file.

@@ -24,6 +24,7 @@ type View struct {
 	// Goals are several objectives; then MetricName and Direction are not used.
 	Goals      []tune.Objective
 	Bounds     []tune.Constraint
+	Levels     *tune.Fidelity
 	StudySeed  uint64
 	Last       bool // judge trials by their last report
 	NoNew      bool // Exhausted
@@ -108,6 +109,9 @@ func (v *View) Objectives() []tune.Objective {
 
 // Constraints implements tune.View.
 func (v *View) Constraints() []tune.Constraint { return v.Bounds }
+
+// Fidelity implements tune.View.
+func (v *View) Fidelity() *tune.Fidelity { return v.Levels }
 
 // ranked is the report that a trial is judged by.
 func (v *View) ranked(t *tune.Trial) (tune.Report, bool) {

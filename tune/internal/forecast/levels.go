@@ -151,8 +151,11 @@ func (l *levels) at(step int) *level {
 		if l.curves[i].Last() < step || len(l.curves[i].Steps) == 0 {
 			continue
 		}
-		at = append(at, i)
-		here = append(here, window(&l.curves[i], l.sums[i], 0.8*float64(step), float64(step)))
+		y := window(&l.curves[i], l.sums[i], 0.8*float64(step), float64(step))
+		if math.IsNaN(y) { // it began at a later step
+			continue
+		}
+		at, here = append(at, i), append(here, y)
 		if _, ok := l.end(i); ok {
 			pairs++
 		}
@@ -160,6 +163,7 @@ func (l *levels) at(step int) *level {
 	if len(at) < 2 {
 		return v
 	}
+	// Those that have a value at this step have one at each later step that they have reached.
 	v.scale = newPress(here)
 	between := 0
 	if pairs < minPairs && len(l.lasts) >= minPairs {

@@ -1,0 +1,280 @@
+package tune
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A Fidelity is a parameter that says how faithfully a trial is tried: the share of the data, the
+// width of the model, the size of the images. It is not searched. A trial begins at Low (Hyperband
+// has some begin higher) and is run again, from its start and with the same other parameters, at
+// higher levels: Low·Eta, Low·Eta², up to High. Whether it is, the study's Scheduler decides, for
+// which a level is a step: see Step.
+//
+// Each run of a trial has the level as one more parameter of its Params, and counts as one report:
+// its last one with the study's metric, at the level's step. Only results at High count for the
+// best trial. Nothing is carried from one level to the next: Reporter.Checkpoint writes nothing.
+type Fidelity struct {
+	// Parameter is its name, which the Space must not have.
+	Parameter string
+	// Low is the level at which a trial begins, above 0, and High the one whose results count.
+	Low, High float64
+	// Eta is the factor from level to level, at least 1.5; zero is 3. The level before High is left
+	// out where it is nearer to High than the root of Eta.
+	Eta float64
+}
+
+// Validate says what is wrong with the fields.
+func (f Fidelity) Validate() error {
+	for _, x := range []float64{f.Low, f.High, f.Eta} {
+		if !isFinite(x) {
+			return fmt.Errorf("got low %v, high %v and eta %v, want finite numbers", f.Low, f.High, f.Eta)
+		}
+	}
+	switch {
+	case f.Parameter == "":
+		return fmt.Errorf("it has no parameter: want the name of what trials are given, such as width")
+	case f.Low <= 0:
+		return fmt.Errorf("low is %v, want more than 0", f.Low)
+	case f.High < f.Low:
+		return fmt.Errorf("high is %v and low %v, want high to be the larger one", f.High, f.Low)
+	case f.Eta != 0 && f.Eta < 1.5:
+		return fmt.Errorf("eta is %v, want at least 1.5, or 0 for 3", f.Eta)
+	case f.whole() && f.High > math.MaxInt32:
+		return fmt.Errorf("high is %v, want at most %d", f.High, math.MaxInt32)
+	case !f.whole() && f.High > 1000*f.Low:
+		return fmt.Errorf("high is %v and low %v, want it at most 1000 times as large unless both are whole numbers", f.High, f.Low)
+	}
+	return validName(f.Parameter)
+}
+
+// whole says whether levels are whole numbers.
+func (f Fidelity) whole() bool { return f.Low == math.Trunc(f.Low) && f.High == math.Trunc(f.High) }
+
+// Levels are the values of the parameter, from Low to High. They are whole numbers if both are.
+func (f Fidelity) Levels() []float64 {
+	eta := f.Eta
+	if eta == 0 {
+		eta = 3
+	}
+	var levels []float64
+	last := f.High / math.Sqrt(eta)
+	for v := f.Low; v <= last; v *= eta {
+		level := v
+		if f.whole() {
+			level = math.Round(v)
+		}
+		if n := len(levels); n == 0 || f.Step(level) > f.Step(levels[n-1]) {
+			levels = append(levels, level)
+		}
+	}
+	if len(levels) == 0 && f.Low < f.High {
+		levels = append(levels, f.Low)
+	}
+	return append(levels, f.High)
+}
+
+// Step is the step that stands for a level, in reports and in what a Scheduler counts: the level
+// itself if Low and High are whole numbers, otherwise the thousandths that it is of High. A
+// Scheduler finds the levels by View.Fidelity: ASHA and Hyperband have them as their rungs and
+// rounds, whatever their MinStep, and need Step(High) as their MaxStep.
+func (f Fidelity) Step(level float64) int {
+	if f.whole() {
+		return int(math.Round(level))
+	}
+	return int(math.Round(1000 * level / f.High))
+}
+
+// Steps are those of the levels.
+func (f Fidelity) Steps() []int {
+	var steps []int
+	for _, level := range f.Levels() {
+		steps = append(steps, f.Step(level))
+	}
+	return steps
+}
+
+// A Stepwise is a Scheduler or Pruner that follows a trial over its steps: compares what it reported
+// at one and at another, or has it go on from a checkpoint. If it says so, a study with a Fidelity
+// refuses it.
+type Stepwise interface {
+	Stepwise() bool
+}
+
+// line is the fidelity in the header of a log.
+func (f Fidelity) line() string {
+	return fmt.Sprintf("fidelity %q [%v, %v] eta %v", f.Parameter, f.Low, f.High, f.Eta)
+}
+
+// fidelity is its line, without the first word.
+func (h *Header) fidelity() string {
+	for _, line := range h.Space {
+		if f, ok := strings.CutPrefix(line, "fidelity "); ok {
+			return f
+		}
+	}
+	return "none"
+}
+
+// fidelity reads what line wrote, but for its first word.
+func (d *decoder) fidelity() *Fidelity {
+	f := &Fidelity{Parameter: d.quoted()}
+	d.want(" [")
+	f.Low = d.float()
+	d.want(", ")
+	f.High = d.float()
+	d.want("] eta ")
+	f.Eta = d.float()
+	return f
+}
+
+// validateFidelity checks Fidelity, and that the rest goes with it.
+func (c *Config) validateFidelity(all *fieldErrors) {
+	f := c.Fidelity
+	if f == nil {
+		return
+	}
+	if err := f.Validate(); err != nil {
+		all.bad("Fidelity", "%w", err)
+		return
+	}
+	if _, ok := c.Space.Param(f.Parameter); ok {
+		all.bad("Fidelity", "parameter %q is in the space, too: the rule decides its value, so take it out of the space", f.Parameter)
+	}
+	if c.Scheduler == nil && f.Low < f.High && c.logged == nil {
+		all.bad("Fidelity", "there is no Scheduler, so nothing decides which trials run at more than %s %v: want one, such as schedule.ASHA{Rule: schedule.Promotion}", f.Parameter, f.Low)
+	}
+	if _, ok := c.Scheduler.(Allocator); ok {
+		all.bad("Fidelity", "%T divides nodes among trials as they train, and a trial of this study begins anew at each level: want another Scheduler", c.Scheduler)
+	}
+	refuse := func(field string, rule any) {
+		if s, ok := rule.(Stepwise); ok && s.Stepwise() {
+			all.bad(field, "%T follows a trial over its steps, and with a Fidelity each step is a training of its own: use schedule.ASHA without Guard, Hyperband, Predict or MedianStopping (promotion, asha, hyperband, predict or median in a study file)", rule)
+		}
+	}
+	refuse("Scheduler", c.Scheduler)
+	for i, p := range c.Pruners {
+		refuse(fmt.Sprintf("Pruners[%d]", i), p)
+	}
+}
+
+// shown are the parameters that trials have: those of the space, and the fidelity.
+func (c *Config) shown() Space {
+	f := c.Fidelity
+	switch {
+	case f == nil:
+		return c.Space
+	case f.whole():
+		return append(slices.Clone(c.Space), Int(f.Parameter, int(f.Low), int(f.High)))
+	}
+	return append(slices.Clone(c.Space), Real(f.Parameter, f.Low, f.High))
+}
+
+// topStep is the step from which on a report counts for the best trial.
+func (c *Config) topStep() int {
+	if c.Fidelity == nil {
+		return 0
+	}
+	return c.Fidelity.Step(c.Fidelity.High)
+}
+
+// from is the level at which a trial begins that is to begin at a step.
+func (f Fidelity) from(step int) float64 {
+	for _, level := range f.Levels() {
+		if f.Step(level) >= step {
+			return level
+		}
+	}
+	return f.High
+}
+
+// level is the level at which a trial runs next: the first one above its newest report, and before
+// its first report the one at which it began. ok is false if it has reported at the highest.
+func (f Fidelity) level(t *Trial) (level float64, ok bool) {
+	last, reported := t.LastStep()
+	if !reported {
+		switch v, _ := t.Params.Get(f.Parameter); v := v.(type) {
+		case int64:
+			return float64(v), true
+		case float64:
+			return v, true
+		}
+	}
+	if last >= f.Step(f.High) {
+		return f.High, false
+	}
+	return f.from(last + 1), true
+}
+
+// at are the parameters with those of a level.
+func (f Fidelity) at(p Params, level float64) Params {
+	if f.whole() {
+		return p.with(f.Parameter, int64(level))
+	}
+	return p.with(f.Parameter, level)
+}
+
+// off are the parameters that are searched: without the fidelity's.
+func (c *Config) off(p Params) Params {
+	if c.Fidelity == nil || !p.Has(c.Fidelity.Parameter) {
+		return p
+	}
+	var list []pair
+	for _, x := range p.list {
+		if x.name != c.Fidelity.Parameter {
+			list = append(list, x)
+		}
+	}
+	return Params{list}
+}
+
+// climbs says whether a trial whose run has ended is to run at the next level.
+func (l *ledger) climbs(t *Trial) bool {
+	if l.cfg.Fidelity == nil {
+		return false
+	}
+	_, more := l.cfg.Fidelity.level(t)
+	return more
+}
+
+// levelled fits what was decided about a trial to its level: at the highest one it has trained to
+// its end, whatever its value; below that it may be stopped, but is not complete.
+func (l *ledger) levelled(t *Trial, d Decision) Decision {
+	last, ok := t.LastStep()
+	if l.cfg.Fidelity == nil || !ok {
+		return d
+	}
+	switch {
+	case last < l.cfg.topStep():
+		if d.Action == Complete {
+			d.Action = Stop
+		}
+	case d.Action != Complete:
+		d.Action = Complete
+		if d.Rule == "" {
+			d.Rule = "highest fidelity"
+		}
+	}
+	return d
+}
+
+// note keeps what a run reported until it ends: its last report with all of the study's metrics is
+// its result. s.mu is held.
+func (s *Study) note(number int, m Metrics) {
+	if _, ok := m.Get(s.l.metric); (ok || s.l.metric == "") && s.l.lacks(m) == "" {
+		s.noted[number] = m
+	}
+}
+
+// reportNoted reports the result of a run at one fidelity, which has ended. s.mu is held.
+func (s *Study) reportNoted(t *Trial) error {
+	m, ok := s.noted[t.Number]
+	delete(s.noted, t.Number)
+	if !ok || t.run.told != "" {
+		return nil
+	}
+	level, _ := s.cfg.Fidelity.level(t)
+	return s.emitReport(&Event{Kind: EventReport, Trial: t.Number, Attempt: t.Attempts, Step: s.cfg.Fidelity.Step(level), Metrics: m})
+}
