@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
@@ -128,6 +129,7 @@ func runTune(args []string, stdout, stderr io.Writer) int {
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "also show the output of the trials", DisableDefaultText: true},
 			&cli.StringFlag{Name: "dir", Usage: "the study's `FOLDER`", DefaultText: "from the file, or runs/NAME"},
 			newLogFormatFlag(),
+			&cli.StringFlag{Name: "deadline", Usage: "the `TIME` by which the best has to be known: 18:00, 2026-11-29T18:00, or 2h after the search began", DefaultText: "from the file, or none"},
 			&cli.IntFlag{Name: "parallel", Usage: "how many trials run at once", DefaultText: "from the file, or as many as fit"},
 			&cli.StringFlag{Name: statusFlag, Usage: "serve the search's live page for browsers at a loopback `ADDRESS` (host:port; port 0: a free one), or off; the log has the link", Value: "127.0.0.1:0"},
 		},
@@ -160,6 +162,15 @@ func searchCommand(c *cli.Context, out, stderr io.Writer) error {
 		if err := checkNumber("tune: --parallel", s.Config.Parallel, 1, tune.MaxParallel, " trials"); err != nil {
 			return err
 		}
+	}
+	var deadline study.Deadline
+	if c.IsSet("deadline") {
+		if deadline, err = study.ParseDeadline(c.String("deadline")); err != nil {
+			return usagef("tune: --deadline: %v", err)
+		}
+	}
+	if err := s.SetDeadline(deadline, time.Now()); err != nil {
+		return err
 	}
 	if s.Config.StatusListen = c.String(statusFlag); s.Config.StatusListen == statusOff {
 		s.Config.StatusListen = ""
@@ -455,6 +466,9 @@ func printBest(out io.Writer, s *study.Study, r *tune.Result, written []string) 
 	}
 	if r.Halted != "" {
 		fmt.Fprintf(out, "ended by: %s\n", r.Halted)
+	}
+	if r.Missed != "" {
+		fmt.Fprintf(out, "%s\nto go on: launch tune --resume, with a later deadline\n", r.Missed)
 	}
 	fmt.Fprintf(out, "decisions: %s\n", r.DecisionHash())
 	if len(written) > 0 {

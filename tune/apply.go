@@ -25,7 +25,7 @@ func isDiverged(err error) bool {
 // applyEvent applies an event of the log. The decisions of scheduler and pruners must be those of the log;
 // if all is set, proposals and choices must be, too.
 func (l *ledger) applyEvent(e *Event, all bool) error {
-	if all && (e.Kind == EventStart || e.Kind == EventExhausted) && e.Origin != FromElsewhere {
+	if all && (e.Kind == EventStart || e.Kind == EventExhausted || e.isLate()) && e.Origin != FromElsewhere {
 		if err := l.derive(e); err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (l *ledger) applyEvent(e *Event, all bool) error {
 	case EventEnd:
 		return l.foldEnd(e)
 	case EventExhausted:
-		l.exhausted = true
+		l.exhaust(e)
 	case EventHalt:
 		l.halt(e)
 	case EventRequeue:
@@ -103,6 +103,9 @@ func (l *ledger) foldEnd(e *Event) error {
 	return l.finish(e)
 }
 
+// errUnused stands for a recorded proposal that the deadline did not allow.
+var errUnused = errors.New("the proposal was not used")
+
 // derive compares a start, or that there are no new trials, with what comes next.
 func (l *ledger) derive(e *Event) error {
 	if r, ok := l.suggester.(Recorded); ok && r.Recorded() && (e.New || e.Kind == EventExhausted) {
@@ -110,12 +113,19 @@ func (l *ledger) derive(e *Event) error {
 		if e.Kind == EventExhausted {
 			l.suggester = logged{err: ErrExhausted}
 		}
+		if e.isLate() { // a proposal that was not used is not in the log
+			l.suggester = logged{err: errUnused}
+		}
 		defer func() { l.suggester = r }()
 	}
 	next, err := l.next()
-	if err != nil {
+	switch {
+	case errors.Is(err, errUnused):
+		next = Event{Kind: EventStart, New: true, Trial: len(l.trials)}
+	case err != nil:
 		next = Event{Kind: EventKind(err.Error())}
 	}
+	next = l.inTime(next, e.Time)
 	next.Seq, next.Time, next.At, next.Location = e.Seq, e.Time, e.At, e.Location
 	got, want := appendEvent(nil, e), appendEvent(nil, &next)
 	if !bytes.Equal(got, want) {

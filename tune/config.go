@@ -106,6 +106,10 @@ type Config struct {
 	// Timeout ends the study when it has run for this long, summed over all resumes.
 	// 0 is no limit.
 	Timeout time.Duration
+	// Deadline is when the best has to be known; the zero Time is never. A new trial starts only if one like those before ends in time, and a paused
+	// trial continues only if it reaches its next rung in time. At the deadline running trials are asked to stop, and the study ends with what it has:
+	// see Result.Missed. A study that is resumed may have another deadline; after one that has passed it ends at once.
+	Deadline time.Time
 	// ReportTimeout is how long a trial may run without a report. Then its ctx is
 	// cancelled, and the trial fails with class Silent. 0 is no limit.
 	ReportTimeout time.Duration

@@ -57,6 +57,7 @@ func (d *decoder) fields(e *Event) {
 	case EventOpen:
 		e.Rules = d.rules()
 	case EventExhausted:
+		e.Rule = d.text(`,"rule":`)
 	case EventStart:
 		d.start(e)
 	case EventReport:

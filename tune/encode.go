@@ -51,6 +51,8 @@ func appendEvent(b []byte, e *Event) []byte {
 		b = appendText(b, `,"failure":`, string(e.Failure))
 		b = appendText(b, `,"error":`, e.Error)
 		b = appendTrue(b, `,"retry":true`, e.Retry)
+	case EventExhausted:
+		b = appendText(b, `,"rule":`, e.Rule)
 	case EventHalt:
 		b = appendText(b, `,"rule":`, e.Rule)
 		b = appendText(b, `,"error":`, e.Error)

@@ -22,13 +22,13 @@ const (
 	EventEnd EventKind = "end"
 	// EventExhausted says that there will be no new trials.
 	EventExhausted EventKind = "exhausted"
-	// EventHalt ends the study: by its timeout, a pruner or the caller.
+	// EventHalt ends the study: by its timeout, its deadline, a pruner or the caller.
 	EventHalt EventKind = "halt"
 	// EventRequeue queues trials again whose attempts were lost or failed.
 	EventRequeue EventKind = "requeue"
 	// EventAllocate divides the nodes among the running trials, which are elastic jobs.
 	EventAllocate EventKind = "allocate"
-	// EventAbandon stops trials whose attempts were lost.
+	// EventAbandon stops trials whose attempts were lost, or that cannot get on before the deadline.
 	EventAbandon EventKind = "abandon"
 )
 
@@ -72,7 +72,7 @@ type Event struct {
 	// Retry says that the attempt's failure is within its budget.
 	Retry bool
 
-	// Rule explains a start, a halt, and says why nodes were divided.
+	// Rule explains a start, a halt, and that there are no new trials if the deadline is the reason. It says why nodes were divided.
 	Rule string
 	// Location says where an attempt runs.
 	Location string

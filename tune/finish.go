@@ -102,8 +102,11 @@ func (l *ledger) open() {
 			l.active--
 		}
 	}
-	l.exhausted, l.noNew, l.halted, l.haltErr = false, false, "", ""
+	l.exhausted, l.noMore, l.noNew, l.halted, l.haltErr = false, "", false, "", ""
 }
+
+// exhaust applies that there are no new trials.
+func (l *ledger) exhaust(e *Event) { l.exhausted, l.noMore = true, e.Rule }
 
 // requeue queues trials again, ahead of those in the queue, since they ran before.
 func (l *ledger) requeue(e *Event) error {

@@ -28,11 +28,13 @@ type ledger struct {
 	active  int // attempts under way
 	seq     uint64
 	elapsed time.Duration
-	queue   []int // trials that start before the scheduler is asked, in this order
-	failed  int   // trials in state Failed
-	best    int   // the trial with the best result, or -1
+	wall    time.Time // of the newest event
+	queue   []int     // trials that start before the scheduler is asked, in this order
+	failed  int       // trials in state Failed
+	best    int       // the trial with the best result, or -1
 
 	exhausted bool
+	noMore    string // the rule of the deadline by which there are no new trials, "" if it is not the reason
 	noNew     bool   // resumed for failed trials only
 	halted    string // the rule that ended the study, "" if none did
 	haltErr   string
@@ -42,6 +44,8 @@ type ledger struct {
 	kept  int64       // bytes of checkpoints
 	stale []keptBytes // checkpoints from before an exploit, to be removed
 	hash  decisionHash
+
+	of *Result // whose view it is, or nil
 }
 
 // A keptStep names a checkpoint; step -1 is none.
@@ -156,10 +160,21 @@ func (l *ledger) Exhausted() bool { return l.exhausted }
 
 // Plan implements View.
 func (l *ledger) Plan() Plan {
-	if r := l.cfg.logged; r != nil {
-		return Plan{Trials: l.plan.total, Parallel: l.cfg.Parallel, Suggester: strings.TrimPrefix(r.suggester, "*"), Scheduler: strings.TrimPrefix(r.scheduler, "*")}
+	p := Plan{Trials: l.plan.total, Deadline: l.cfg.Deadline}
+	if l.of != nil {
+		p.Missed = l.of.Missed
+	} else {
+		p.Missed = l.missed()
 	}
-	return Plan{Trials: l.plan.total, Parallel: cmp.Or(l.cfg.Parallel, 1), Suggester: ruleName(l.cfg.Suggester, Random{}), Scheduler: ruleName(l.cfg.Scheduler, FIFO{})}
+	if !p.Deadline.IsZero() && !l.wall.IsZero() {
+		p.Ends = l.elapsed + p.Deadline.Sub(l.wall)
+	}
+	if r := l.cfg.logged; r != nil {
+		p.Parallel, p.Suggester, p.Scheduler = l.cfg.Parallel, strings.TrimPrefix(r.suggester, "*"), strings.TrimPrefix(r.scheduler, "*")
+		return p
+	}
+	p.Parallel, p.Suggester, p.Scheduler = cmp.Or(l.cfg.Parallel, 1), ruleName(l.cfg.Suggester, Random{}), ruleName(l.cfg.Scheduler, FIFO{})
+	return p
 }
 
 // ruleName is a suggester's or scheduler's type for people.
@@ -176,7 +191,7 @@ func (l *ledger) step(e *Event) error {
 	if e.At < l.elapsed {
 		return fmt.Errorf("event %d: its time %v is before %v, the time of the previous event", e.Seq, e.At, l.elapsed)
 	}
-	l.seq, l.elapsed = e.Seq+1, e.At
+	l.seq, l.elapsed, l.wall = e.Seq+1, e.At, e.Time
 	return nil
 }
 

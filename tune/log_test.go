@@ -79,6 +79,8 @@ func some() []Event {
 		{Kind: EventEnd, Trial: 1, Attempt: 1, Outcome: Broke, Failure: UserCode, Error: "panic: \x00\u2028\x7f", Retry: true},
 		{Kind: EventEnd, Trial: 1, Attempt: 1, Outcome: Returned},
 		{Kind: EventExhausted},
+		{Kind: EventExhausted, Rule: "deadline of 2026-03-01T12:00:00Z: a trial takes 2s, and 1s were left"},
+		{Kind: EventOpen, Rules: (&Config{Deadline: at.In(time.FixedZone("", 3600))}).rules()},
 		{Kind: EventHalt, Rule: "timeout", Error: "e"},
 		{Kind: EventRequeue, Trials: []int{3, 4}, Fresh: true, Rule: "errored"},
 		{Kind: EventRequeue},

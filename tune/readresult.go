@@ -36,7 +36,7 @@ func ReadResult(path string) (*Result, error) {
 			return errors.New("the first event is not a study event")
 		}
 		if e.Rules != nil {
-			l.cfg.Samples, l.cfg.Scope, l.cfg.KeepDiverged = e.Rules.Samples, e.Rules.Scope, e.Rules.KeepDiverged
+			l.cfg.Samples, l.cfg.Scope, l.cfg.KeepDiverged, l.cfg.Deadline = e.Rules.Samples, e.Rules.Scope, e.Rules.KeepDiverged, e.Rules.Deadline
 			l.cfg.logged = &loggedRules{ruleType(e.Rules.Suggester), ruleType(e.Rules.Scheduler)}
 			if l.plan, err = newPlan(l.cfg); err != nil {
 				return err

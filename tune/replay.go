@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/vfs"
 )
@@ -72,8 +73,10 @@ type replayer struct {
 type opening struct {
 	seq     uint64 // its first event
 	samples int
-	rules   *Rules // nil: the config's
-	first   int    // the first opening with the same rules
+	// deadline is in each opening's rules, as the number of samples.
+	deadline time.Time
+	rules    *Rules // nil: the config's
+	first    int    // the first opening with the same rules
 }
 
 // readOpenings finds out which rules the log was made with.
@@ -85,7 +88,7 @@ func (r *replayer) readOpenings() error {
 		}
 		o := opening{seq: e.Seq, samples: r.cfg.Samples, rules: e.Rules}
 		if e.Rules != nil {
-			o.samples = e.Rules.Samples
+			o.samples, o.deadline = e.Rules.Samples, e.Rules.Deadline
 			if e.Rules.key() == own {
 				o.rules = nil
 			}
@@ -153,7 +156,7 @@ func (r *replayer) pass(i int) error {
 			if now > last {
 				return errPassed
 			}
-			cfg.Samples = r.openings[now].samples
+			cfg.Samples, cfg.Deadline = r.openings[now].samples, r.openings[now].deadline
 			if l.plan, err = newPlan(&cfg); err != nil {
 				return err
 			}

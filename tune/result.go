@@ -19,6 +19,8 @@ type Result struct {
 	Metric string
 	Mode   Mode
 	Halted string
+	// Missed says for people what Config.Deadline has kept from being done: trials that were not started, not continued or stopped. "" is nothing.
+	Missed string
 	// Elapsed is how long the study had run, summed over all resumes.
 	Elapsed time.Duration
 
@@ -36,7 +38,7 @@ func (s *Study) Result() *Result {
 }
 
 func (l *ledger) result() *Result {
-	r := &Result{Name: l.cfg.Name, Metric: l.metric, Mode: l.Mode(), Halted: l.halted, Elapsed: l.elapsed, cfg: *l.cfg, hash: l.hash.sum(), best: Trial{Number: -1, Best: -1}}
+	r := &Result{Name: l.cfg.Name, Metric: l.metric, Mode: l.Mode(), Halted: l.halted, Missed: l.missed(), Elapsed: l.elapsed, cfg: *l.cfg, hash: l.hash.sum(), best: Trial{Number: -1, Best: -1}}
 	for _, t := range l.trials {
 		r.trials = append(r.trials, t.Clone())
 	}

@@ -214,6 +214,9 @@ var rules = map[string]func(*tune.Config){
 	"hyperband with sobol": func(c *tune.Config) {
 		c.Scheduler, c.Suggester = &schedule.Hyperband{MaxStep: 9}, &suggest.Sobol{}
 	},
+	"hyperband by a deadline": func(c *tune.Config) { // each process has another one
+		c.Scheduler, c.Deadline = &schedule.Hyperband{MaxStep: 9}, time.Now().Add(time.Hour)
+	},
 	"pbt": func(c *tune.Config) {
 		c.Scheduler, c.CheckpointBytes = &schedule.PBT{Population: 40, Interval: 2}, 0
 	},

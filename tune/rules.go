@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Rules are what decides in a search, from one opening of its log to the next: a search may be resumed with more samples, or with another
@@ -20,6 +21,7 @@ type Rules struct {
 	Samples      int               `json:"samples"`
 	Scope        Scope             `json:"scope,omitempty"`
 	KeepDiverged bool              `json:"keep_diverged,omitempty"`
+	Deadline     time.Time         `json:"deadline,omitzero"`
 	Suggester    json.RawMessage   `json:"suggester"`
 	Scheduler    json.RawMessage   `json:"scheduler"`
 	Pruners      []json.RawMessage `json:"pruners,omitempty"`
@@ -27,7 +29,7 @@ type Rules struct {
 
 // rules are those of a valid config.
 func (c *Config) rules() *Rules {
-	r := &Rules{Samples: c.Samples, Scope: c.Scope, KeepDiverged: c.KeepDiverged, Suggester: ruleText(Random{}), Scheduler: ruleText(FIFO{})}
+	r := &Rules{Samples: c.Samples, Scope: c.Scope, KeepDiverged: c.KeepDiverged, Deadline: c.Deadline, Suggester: ruleText(Random{}), Scheduler: ruleText(FIFO{})}
 	if c.Suggester != nil {
 		r.Suggester = ruleText(c.Suggester)
 	}
@@ -47,7 +49,8 @@ func (r *Rules) differs(now *Rules) (all []string) {
 		was, is any
 	}{{"the scheduler", []json.RawMessage{r.Scheduler}, []json.RawMessage{now.Scheduler}}, {"the list of pruners", r.Pruners, now.Pruners},
 		{"Scope", r.Scope, now.Scope}, {"KeepDiverged", r.KeepDiverged, now.KeepDiverged},
-		{"the suggester", []json.RawMessage{r.Suggester}, []json.RawMessage{now.Suggester}}, {"Samples", r.Samples, now.Samples}} {
+		{"the suggester", []json.RawMessage{r.Suggester}, []json.RawMessage{now.Suggester}}, {"Samples", r.Samples, now.Samples},
+		{"Deadline", r.deadline(), now.deadline()}} {
 		if reflect.DeepEqual(f.was, f.is) {
 			continue
 		}
@@ -91,10 +94,18 @@ func ruleLabel(text json.RawMessage) string {
 	return name
 }
 
-// key is equal for rules that differ at most in the number of samples.
+// deadline is for people.
+func (r *Rules) deadline() string {
+	if r.Deadline.IsZero() {
+		return "none"
+	}
+	return r.Deadline.Format(time.RFC3339)
+}
+
+// key is equal for rules that differ at most in the number of samples and the deadline.
 func (r *Rules) key() string {
 	same := *r
-	same.Samples = 0
+	same.Samples, same.Deadline = 0, time.Time{}
 	return string(same.appendJSON(nil))
 }
 

@@ -25,7 +25,7 @@ var (
 )
 
 // Run searches: it runs the trainable with parameters of the space until there are no more
-// trials to run, the timeout has passed, or ctx ends. The result is nil only if the search
+// trials to run, the timeout or the deadline has passed, or ctx ends. The result is nil only if the search
 // could not begin; with any other error it has what was found so far.
 //
 // In a process that a Runner started for a trial (Distributed, or a command of a study), Run
@@ -155,7 +155,10 @@ func (s *Study) drive(ctx context.Context) error {
 	return nil
 }
 
-// watch returns when the study is over, and ends it at its timeout.
+// maxNap is how long the watch over a deadline sleeps: the clock of the wall may be set, or the machine suspended.
+const maxNap = time.Minute
+
+// watch returns when the study is over, and ends it at its timeout and at its deadline.
 func (s *Study) watch(ctx context.Context, idle chan struct{}) {
 	var timeout <-chan time.Time
 	if s.cfg.Timeout > 0 {
@@ -163,12 +166,25 @@ func (s *Study) watch(ctx context.Context, idle chan struct{}) {
 		defer t.Stop()
 		timeout = t.C
 	}
-	select {
-	case <-timeout:
-		s.Halt(fmt.Sprintf("timeout of %v", s.cfg.Timeout))
-	case <-s.over:
-	case <-ctx.Done():
-	case <-idle:
+	nap := time.NewTimer(maxNap)
+	defer nap.Stop()
+	for {
+		if nap.Stop(); !s.cfg.Deadline.IsZero() {
+			nap.Reset(min(s.cfg.Deadline.Sub(logTime(s.now())), maxNap))
+		}
+		select {
+		case <-timeout:
+			s.Halt(fmt.Sprintf("timeout of %v", s.cfg.Timeout))
+		case <-nap.C:
+			if !s.cfg.pastDeadline(logTime(s.now())) {
+				continue
+			}
+			s.Halt(s.cfg.deadlineText())
+		case <-s.over:
+		case <-ctx.Done():
+		case <-idle:
+		}
+		return
 	}
 }
 

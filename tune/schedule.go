@@ -32,6 +32,15 @@ type Scheduler interface {
 	Next(v View) Pick
 }
 
+// Staged is a Scheduler that knows how far a trial it has paused will train when it continues. With a
+// Config.Deadline the study then knows whether that ends in time; of another Scheduler it learns the
+// rungs from the trials that have reached them.
+type Staged interface {
+	Scheduler
+	// NextStep is the step at which it decides next about a paused trial that continues; 0: not known.
+	NextStep(v View, trial int) int
+}
+
 // An Action is the decision about a trial at a report.
 type Action string
 

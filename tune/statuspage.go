@@ -221,7 +221,7 @@ const maxCopied = 1000
 func (p *statusPage) summary(s *Study, v View) (page.SearchUpdate, map[string]int) {
 	u := page.SearchUpdate{
 		Elapsed: page.Precise(s.elapsed().Seconds()), Metric: v.Metric(), Larger: v.Mode() != Min, Further: furtherGoals(v),
-		Planned: max(s.l.plan.total, 0), Parallel: max(cmp.Or(p.cfg.Parallel, 1), 0), Exhausted: v.Exhausted(), Halted: s.l.halted, Over: s.closed,
+		Planned: max(s.l.plan.total, 0), Parallel: max(cmp.Or(p.cfg.Parallel, 1), 0), Exhausted: v.Exhausted(), Halted: s.l.halted, Missed: s.l.missed(), Over: s.closed,
 	}
 	if s.l.haltErr != "" {
 		u.Halted += ": " + s.l.haltErr

@@ -99,15 +99,17 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 }
 
 // emit numbers an event and appends it to the log; apply changes the ledger. s.mu is held.
-func (s *Study) emit(e *Event, apply func() error) error {
+func (s *Study) emit(e *Event, apply func() error) error { return s.emitAt(s.now(), e, apply) }
+
+// emitAt is emit of an event that has happened at this time.
+func (s *Study) emitAt(now time.Time, e *Event, apply func() error) error {
 	if s.closed {
 		return errors.New("tune: the study is closed")
 	}
 	if s.unsound {
 		return s.fatal
 	}
-	now := s.now()
-	e.Seq, e.Time = s.l.seq, now.Round(0).UTC()
+	e.Seq, e.Time = s.l.seq, logTime(now)
 	e.At = max(s.before+now.Sub(s.opened), s.l.elapsed)
 	if err := s.l.step(e); err != nil {
 		return err
@@ -126,6 +128,9 @@ func (s *Study) emit(e *Event, apply func() error) error {
 	s.changed = make(chan struct{})
 	return nil
 }
+
+// logTime is a time as the log has it.
+func logTime(now time.Time) time.Time { return now.Round(0).UTC() }
 
 // safely calls f, in which a scheduler, a pruner or a suggester of the user's may panic.
 func (s *Study) safely(f func() error) (err error) {
@@ -243,8 +248,20 @@ func (s *Study) start(location string) (Trial, uint64, error) {
 		case err != nil:
 			s.fail(err)
 			return Trial{}, 0, err
-		case e.Kind == EventExhausted:
-			if err := s.emit(&e, func() error { s.l.exhausted = true; return nil }); err != nil {
+		}
+		now := s.now()
+		if s.cfg.pastDeadline(logTime(now)) {
+			s.halt(s.cfg.deadlineText(), "")
+			continue
+		}
+		switch e = s.l.inTime(e, logTime(now)); e.Kind {
+		case EventExhausted:
+			if err := s.emitAt(now, &e, func() error { s.l.exhaust(&e); return nil }); err != nil {
+				return Trial{}, 0, err
+			}
+			continue
+		case EventAbandon:
+			if err := s.emitAt(now, &e, func() error { return s.l.abandon(&e) }); err != nil {
 				return Trial{}, 0, err
 			}
 			continue
@@ -257,7 +274,7 @@ func (s *Study) start(location string) (Trial, uint64, error) {
 			}
 		}
 		e.Location = location
-		if err := s.emit(&e, func() error { return s.l.begin(&e) }); err != nil {
+		if err := s.emitAt(now, &e, func() error { return s.l.begin(&e) }); err != nil {
 			return Trial{}, 0, err
 		}
 		delete(s.noted, e.Trial)

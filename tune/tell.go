@@ -94,6 +94,8 @@ func (s *Study) report(number, attempt, step int, m Metrics) (Decision, uint64, 
 	}
 	if s.l.enough != "" {
 		s.halt(s.l.enough, "")
+	} else if s.cfg.pastDeadline(e.Time) {
+		s.halt(s.cfg.deadlineText(), "")
 	}
 	d := e.Decision
 	if d.Action == Continue && t.run.told != "" {
@@ -205,6 +207,8 @@ func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error 
 	}
 	if s.l.enough != "" {
 		s.halt(s.l.enough, "")
+	} else if s.cfg.pastDeadline(e.Time) {
+		s.halt(s.cfg.deadlineText(), "")
 	}
 	s.collect()
 	if n := s.cfg.MaxFailed; n > 0 && s.l.failed >= n {

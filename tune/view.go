@@ -59,6 +59,11 @@ type Plan struct {
 	Trials int
 	// Parallel is how many run at once, or AsManyAsFit.
 	Parallel int
+	// Deadline is Config.Deadline; the zero Time is never. Ends is when that is on the clock of View.Elapsed, by the newest event.
+	Deadline time.Time
+	Ends     time.Duration
+	// Missed says for people what the deadline has kept from being done: trials that were not started, not continued or stopped. "" is nothing.
+	Missed string
 	// Suggester and Scheduler name the types: suggest.TPE, schedule.ASHA.
 	Suggester, Scheduler string
 }

@@ -28,6 +28,7 @@ var wall = map[string]string{
 	"tune/study.go":                              "the stamp of an event, for people; its number says what comes after what",
 	"launch/internal/top/screen.go":              "the stamp of an event, for people; its number says what comes after what",
 	"tune/encode.go":                             "as it stands in the log",
+	"tune/study/deadline.go":                     "a deadline is a time of the clock on the wall, and follows it when it is set",
 	"tune/internal/state/state.go":               "with its size, whether a file was written anew since the last report",
 	"tune/scan.go":                               "as it is read from the log",
 	"internal/trace/chrome.go":                   "the stamp of what is shown, for people",

@@ -46,6 +46,7 @@ type SearchUpdate struct {
 	Parallel  int     `json:"parallel"`        // how many may run at once; 0: as many as fit
 	Exhausted bool    `json:"exhausted"`       // no new trials
 	Halted    string  `json:"halted"`          // why the study was ended early
+	Missed    string  `json:"missed"`          // what the deadline has kept from being done, for people
 	Over      bool    `json:"over"`
 
 	// Words are the texts that columns have indices of. Those of an update come behind the WordsBefore that the browser has.

@@ -384,3 +384,15 @@ func invalid(err error) tune.Decision {
 	d.Rule = err.Error()
 	return d
 }
+
+// NextStep implements tune.Staged.
+func (a *ASHA) NextStep(_ tune.View, trial int) int {
+	t := a.trials[trial]
+	switch {
+	case t == nil || a.err != nil || t.bracket >= len(a.brackets):
+		return 0
+	case t.next < len(a.brackets[t.bracket].rungs):
+		return int(math.Ceil(a.brackets[t.bracket].rungs[t.next].level))
+	}
+	return a.MaxStep
+}

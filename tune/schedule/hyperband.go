@@ -245,3 +245,19 @@ func (h *Hyperband) Next(v tune.View) tune.Pick {
 	}
 	return tune.Pick{Step: b.Rounds[0].Steps}
 }
+
+// NextStep implements tune.Staged.
+func (h *Hyperband) NextStep(v tune.View, trial int) int {
+	b := h.of[trial]
+	if b == nil || h.err != nil {
+		return 0
+	}
+	round := b.round
+	if h.over(v, b) {
+		round++
+	}
+	if round < len(b.Rounds) {
+		return b.Rounds[round].Steps
+	}
+	return h.MaxStep
+}

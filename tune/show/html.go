@@ -39,6 +39,7 @@ type report struct {
 	Metric         string
 	Goals          []string // columns
 	Trials         string
+	Missed         string // what the deadline kept from being done
 	Elapsed        time.Duration
 	Best           *reportTrial
 	Ranked         bool // there are trials with values
@@ -88,7 +89,7 @@ func newReport(name string, v tune.View) report {
 	}
 	r := report{
 		Name: name, Metric: v.Metric(), Goal: goalText(v), Goals: goalColumns(v), Elapsed: rounded(v.Elapsed()),
-		Trials: plural.Of(len(trials), "trial") + ": " + countText(counts),
+		Trials: plural.Of(len(trials), "trial") + ": " + countText(counts), Missed: v.Plan().Missed,
 		Params: paramNames(v.Space(), trials), Others: otherMetrics(v, trials),
 	}
 	if elastic(trials) {

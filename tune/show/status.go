@@ -164,6 +164,9 @@ func (s *Status) text(v tune.View, verb string, elapsed time.Duration) string {
 	if plan.Suggester != "" {
 		fmt.Fprintf(&b, "; %s, %s", plan.Suggester, plan.Scheduler)
 	}
+	if !plan.Deadline.IsZero() {
+		fmt.Fprintf(&b, "; deadline %s", plan.Deadline.Format(time.DateTime))
+	}
 	b.WriteByte('\n')
 	counts := make(map[tune.State]int)
 	for _, state := range states {
@@ -185,6 +188,9 @@ func (s *Status) text(v tune.View, verb string, elapsed time.Duration) string {
 		}
 	}
 	b.WriteByte('\n')
+	if plan.Missed != "" {
+		b.WriteString(plan.Missed + "\n")
+	}
 	if best := bestTrial(v); best != nil {
 		fmt.Fprintf(&b, "best: %s, %s %s%s, %s\n", best.Name(), v.Metric(), valueText(v.Result(best)), bestStep(best), paramText(best.Params))
 	}
@@ -196,6 +202,20 @@ func (s *Status) text(v tune.View, verb string, elapsed time.Duration) string {
 		b.WriteString(t.String())
 	}
 	return b.String()
+}
+
+// abandoned says which trials do not continue.
+func (s *Status) abandoned(v tune.View, e tune.Event) string {
+	var names []string
+	for _, n := range e.Trials {
+		if t := v.Trial(n); t != nil {
+			names = append(names, t.Name())
+		}
+	}
+	if len(names) == 0 || e.Rule == string(tune.ResumeNew) || e.Rule == string(tune.ErroredOnly) {
+		return ""
+	}
+	return fmt.Sprintf("%s: not continued: %s", strings.Join(names, ", "), e.Rule)
 }
 
 func (s *Status) title() string {
@@ -213,7 +233,12 @@ func (s *Status) line(v tune.View, e tune.Event) string {
 	case tune.EventOpen:
 		return fmt.Sprintf("%s: resumed, %s", s.title(), plural.Of(v.Len(), "trial"))
 	case tune.EventExhausted:
+		if e.Rule != "" {
+			return s.title() + ": no more new trials: " + e.Rule
+		}
 		return s.title() + ": no more new trials"
+	case tune.EventAbandon:
+		return s.abandoned(v, e)
 	case tune.EventHalt:
 		return s.title() + ": to end: " + e.Rule
 	case tune.EventAllocate:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,6 +53,10 @@ func (x *explainer) event(e tune.Event) {
 	case tune.EventHalt:
 		if x.lines != nil {
 			x.say(e, "the study was ended: %s", e.Rule)
+		}
+	case tune.EventAbandon:
+		if slices.Contains(e.Trials, x.trial) {
+			x.say(e, "not continued: %s", e.Rule)
 		}
 	case tune.EventRequeue:
 		for _, t := range e.Trials {

@@ -25,6 +25,8 @@
 // begin at low, and the scheduler has the promising ones run again at low·eta, low·eta² (eta: 3) up to high, whose results count. A level is the step of
 // its result, and promotion, asha and hyperband take min_step, max_step and eta from the levels. Without a scheduler it is promotion.
 //
+// deadline: 18:00, or 2026-11-29T18:00, or 2h after the search began, is when the best has to be known: what cannot end by then does not start.
+//
 // A name in braces stands for the value of the parameter. A word with a parameter that is inactive in a trial is left out, and so is
 // the flag before it. A command without braces gets all parameters as flags, --lr=0.01.
 //

@@ -44,6 +44,7 @@ type file struct {
 	Parallel        int
 	Resources       resources
 	Timeout         time.Duration
+	Deadline        Deadline
 	ReportTimeout   time.Duration
 	Grace           time.Duration
 	Retries         retries

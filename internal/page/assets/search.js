@@ -78,7 +78,7 @@ class SearchPage {
     const { now, head } = this.state;
     const kind = now.over ? (now.halted ? "warn" : "good") : "info";
     phase(now.over ? "ended" : now.halted ? "ending" : "running", kind);
-    title(head.name, [`search for the ${now.larger ? "largest" : "smallest"} ${now.metric || "value"}${now.further}`, short(head.suggester), short(head.scheduler), plural(head.params.length, "parameter"), now.halted && `ended by: ${now.halted}`].filter(Boolean).join(" · "));
+    title(head.name, [`search for the ${now.larger ? "largest" : "smallest"} ${now.metric || "value"}${now.further}`, short(head.suggester), short(head.scheduler), plural(head.params.length, "parameter"), now.halted && `ended by: ${now.halted}`, now.missed].filter(Boolean).join(" · "));
     stale(false);
     this.#views();
     if (now.over) {

@@ -62,7 +62,7 @@ export function noteText(note, metric) {
       return text;
     }
     case "requeue": return `taken up again${note.fresh ? ", from the start" : ""}`;
-    case "abandon": return "stopped: the search was resumed for new trials only";
+    case "abandon": return note.rule?.startsWith("deadline") ? `not continued: ${note.rule}` : "stopped: the search was resumed for new trials only";
     case "replicas": return note.action === "pause" ? `told to pause and give up its replicas${rule}` : `replicas: ${note.location}${rule}`;
     default: return note.kind;
   }
