@@ -116,6 +116,10 @@ func (l *ledger) tidy(t *Trial, d Decision) Decision {
 		d.Competitors = d.Competitors[:maxCompetitors]
 	}
 	d.Competitors = slices.Clone(d.Competitors)
+	if d.Forecast != nil { // the scheduler may use its own again
+		f := *d.Forecast
+		d.Forecast = &f
+	}
 	others := make([]Order, 0, len(d.Others))
 	for _, o := range d.Others {
 		u := l.Trial(o.Trial)
@@ -163,7 +167,7 @@ func (l *ledger) obey(e *Event, enough string) {
 	l.hash.report(e)
 	r := &t.Reports[len(t.Reports)-1]
 	if r.judged() {
-		r.Action = d.Action
+		r.Action, r.Forecast = d.Action, d.Forecast
 	}
 	t.run.order = nil
 	l.tell(t, d.Action, d.Rule, d.Donor, d.Params)

@@ -211,6 +211,7 @@ func (d *decoder) decision() Decision {
 			d.fail("empty competitors")
 		}
 	}
+	x.Forecast = d.forecast()
 	x.Donor, x.Params = d.donor(x.Action)
 	if d.has(`,"others":[`) {
 		for d.err == nil {

@@ -178,6 +178,9 @@ func appendDecision(b []byte, d *Decision) []byte {
 	if len(d.Competitors) > 0 {
 		b = appendInts(b, `,"competitors":`, d.Competitors)
 	}
+	if d.Forecast != nil {
+		b = d.Forecast.appendJSON(b)
+	}
 	b = appendDonor(b, d.Action, d.Donor, d.Params)
 	if len(d.Others) > 0 {
 		b = append(b, `,"others":[`...)
@@ -207,7 +210,7 @@ func appendDonor(b []byte, a Action, donor int, p Params) []byte {
 
 // plain says whether the decision is Go.
 func (d *Decision) plain() bool {
-	return d.Action == Continue && d.Rule == "" && d.Rung == 0 && math.IsNaN(d.Value) && math.IsNaN(d.Cutoff) && len(d.Competitors) == 0 && len(d.Others) == 0
+	return d.Action == Continue && d.Rule == "" && d.Rung == 0 && math.IsNaN(d.Value) && math.IsNaN(d.Cutoff) && len(d.Competitors) == 0 && d.Forecast == nil && len(d.Others) == 0
 }
 
 func appendInt(b []byte, key string, n int) []byte {

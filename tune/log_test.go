@@ -74,6 +74,7 @@ func some() []Event {
 		{Kind: EventReport, Trial: 1, Attempt: 1, Step: 7, Metrics: Metrics{{"a", math.NaN()}, {"b", math.Inf(1)}, {"c", math.Copysign(0, -1)}, {"d", 1e300}}, Decision: Go()},
 		{Kind: EventReport, Trial: 1, Attempt: 1, Step: 7, Metrics: Metrics{}, Decision: d, Kept: true},
 		{Kind: EventReport, Trial: 1, Attempt: 1, Step: 8, Metrics: Metrics{{"a", 1}}, Decision: Decision{Action: Continue}},
+		{Kind: EventReport, Trial: 1, Attempt: 1, Step: 9, Metrics: Metrics{{"a", 1}}, Decision: Decision{Action: Stop, Rule: "predict", Forecast: &Forecast{Step: 50, Mean: 0.25, Low: math.Inf(-1), High: 0.5, Chance: 0.01, Bound: 0.1, Best: 3, Rival: 7, Target: 0.75}}},
 		{Kind: EventCheckpoint, Trial: 1, Attempt: 1, Step: 7, Bytes: 1 << 40},
 		{Kind: EventDrop, Trial: 1, Attempt: 1, Step: 7},
 		{Kind: EventEnd, Trial: 1, Attempt: 1, Outcome: Broke, Failure: UserCode, Error: "panic: \x00\u2028\x7f", Retry: true},
@@ -108,7 +109,7 @@ func TestEventsStayTheSameThroughTheLog(t *testing.T) {
 		if again := appendEvent(nil, &got); !bytes.Equal(again, line) {
 			t.Errorf("through the log:\ngot  %swant %s", again, line)
 		}
-		if !reflect.DeepEqual(got.Params, e.Params) || got.Error != e.Error || got.Retry != e.Retry || got.Kept != e.Kept || got.New != e.New || !got.Time.Equal(e.Time) || got.At != e.At ||
+		if !reflect.DeepEqual(got.Params, e.Params) || !reflect.DeepEqual(got.Decision.Forecast, e.Decision.Forecast) || got.Error != e.Error || got.Retry != e.Retry || got.Kept != e.Kept || got.New != e.New || !got.Time.Equal(e.Time) || got.At != e.At ||
 			!reflect.DeepEqual(got.Header, e.Header) && e.Header.Objectives != nil || !reflect.DeepEqual(got.Nodes, e.Nodes) || !reflect.DeepEqual(got.Jobs, e.Jobs) || !reflect.DeepEqual(got.Shares, e.Shares) {
 			t.Errorf("through the log: got %+v, want %+v", got, e)
 		}

@@ -75,6 +75,9 @@ type Decision struct {
 	Value, Cutoff float64
 	// Competitors are the trials it was compared with.
 	Competitors []int
+	// Forecast is how the trial is predicted to end, of a rule that predicts it; else nil. It must
+	// not be changed later.
+	Forecast *Forecast
 	// Donor and Params are those of Exploit. Empty Params stand for the donor's.
 	Donor  int
 	Params Params

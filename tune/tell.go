@@ -223,11 +223,11 @@ func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error 
 
 // answer is what a trial gets for a decision: nil to go on, else an error to return with.
 func answer(trial, step int, d Decision) error {
-	rule := d.Rule
+	rule := d.Reason()
 	if rule == "" {
 		rule = string(d.Action)
 	}
-	if !math.IsNaN(d.Cutoff) && !math.IsNaN(d.Value) {
+	if d.Forecast == nil && !math.IsNaN(d.Cutoff) && !math.IsNaN(d.Value) {
 		rule += fmt.Sprintf(" (%.6g against %.6g)", d.Value, d.Cutoff)
 	}
 	switch d.Action {

@@ -108,6 +108,8 @@ type Report struct {
 	At time.Duration
 	// Action is the decision.
 	Action Action
+	// Forecast is that of the decision, nil if it has none. It is read-only.
+	Forecast *Forecast
 }
 
 // A Checkpoint is a folder that a trial saved at a step.

@@ -108,6 +108,9 @@ func (a All) Reported(v tune.View, trial int, rng *rand.Rand) tune.Decision {
 		if d.Rule != "" {
 			rules = append(rules, d.Rule)
 			result.Value, result.Cutoff, result.Rung, result.Competitors = d.Value, d.Cutoff, d.Rung, d.Competitors
+			if d.Forecast != nil {
+				result.Forecast = d.Forecast
+			}
 		}
 	}
 	result.Rule = strings.Join(rules, " and ")

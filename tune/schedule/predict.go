@@ -195,13 +195,8 @@ func (p *Predict) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 	}
 	bound = min(bound, predictShare*sum/float64(len(p.chances)))
 	chance := end.Above(cutoff)
-	where := "the end"
-	if p.MaxStep > 0 {
-		where = fmt.Sprintf("step %d", p.MaxStep)
-	}
-	low, high := model.Score(end.Mean-end.Deviation), model.Score(end.Mean+end.Deviation)
-	d := explain(tune.Continue, fmt.Sprintf("predict: P(among the best %d at %s) = %.2g, bound %.2g: predicted %.4g (%.4g to %.4g), best %.4g", p.best(), where, chance, bound,
-		v.Score(model.Score(end.Mean)), v.Score(min(low, high)), v.Score(max(low, high)), v.Score(rival.score)), last.Value)
+	d := explain(tune.Continue, "predict", last.Value)
+	d.Forecast = p.foretold(v, end, last.Step, chance, bound)
 	d.Cutoff = v.Score(rival.score)
 	for _, b := range p.bests[:min(p.best(), maxCompetitors)] {
 		d.Competitors = append(d.Competitors, b.trial)

@@ -1,0 +1,116 @@
+package tune
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+)
+
+// A Forecast is how a trial was predicted to end when it reported, and what followed from it. Values
+// are as reported, not oriented.
+type Forecast struct {
+	// Step is that of the predicted end.
+	Step int
+	// Mean is the result that is expected there, of a skewed prediction the median. With a
+	// probability of 80 % the result is between Low and High.
+	Mean, Low, High float64
+	// Chance is the probability that the trial ends among the Best trials. The rule stops a trial
+	// whose chance is below Bound.
+	Chance, Bound float64
+	// Best is how many of the best trials count, at least 1.
+	Best int
+	// Rival is the last of the Best trials, which this one would have to beat, and Target is its
+	// result.
+	Rival  int
+	Target float64
+}
+
+// String says it in words, for people.
+func (f *Forecast) String() string {
+	rival := fmt.Sprintf("to beat the best, trial %d with %s", f.Rival, figure(f.Target))
+	if f.Best > 1 {
+		rival = fmt.Sprintf("to be among the best %d, the last of which is trial %d with %s", f.Best, f.Rival, figure(f.Target))
+	}
+	return fmt.Sprintf("%s expected at step %d (80 %%: %s to %s); a chance of %s %s, and the bound is %s",
+		figure(f.Mean), f.Step, figure(f.Low), figure(f.High), percentage(f.Chance), rival, percentage(f.Bound))
+}
+
+// figure writes four digits, which is more than a prediction is good for.
+func figure(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
+
+// percentage writes a probability in percent, with two digits of a small one.
+func percentage(p float64) string {
+	switch {
+	case p > 0 && p < 1e-4:
+		return "less than 0.01 %"
+	case p < 0.1:
+		return strconv.FormatFloat(100*p, 'g', 2, 64) + " %"
+	}
+	return strconv.FormatFloat(100*p, 'f', 0, 64) + " %"
+}
+
+// Reason is Rule and, where the decision has a Forecast, what it is from, in words.
+func (d *Decision) Reason() string {
+	if d.Forecast == nil {
+		return d.Rule
+	}
+	return cmp.Or(d.Rule, "predicted") + ": " + d.Forecast.String()
+}
+
+// Forecast returns the newest forecast of how the trial ends. nil: there is none, or it has trained to
+// its end.
+func (t *Trial) Forecast() *Forecast {
+	if t.State == Completed {
+		return nil
+	}
+	for i := len(t.Reports) - 1; i >= 0; i-- {
+		if f := t.Reports[i].Forecast; f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// Reason is Rule and, where the trial was stopped by a forecast, what that was, in words.
+func (t *Trial) Reason() string {
+	if n := len(t.Reports); n > 0 && t.State == Pruned {
+		if r := t.Reports[n-1]; r.Action == Stop {
+			return (&Decision{Rule: t.Rule, Forecast: r.Forecast}).Reason()
+		}
+	}
+	return t.Rule
+}
+
+func (f *Forecast) appendJSON(b []byte) []byte {
+	b = appendInt(b, `,"forecast":{"step":`, f.Step)
+	for _, x := range []struct {
+		key   string
+		value float64
+	}{{`,"mean":`, f.Mean}, {`,"low":`, f.Low}, {`,"high":`, f.High}, {`,"chance":`, f.Chance}, {`,"bound":`, f.Bound}, {`,"target":`, f.Target}} {
+		b = appendNumber(append(b, x.key...), x.value)
+	}
+	b = appendInt(b, `,"rival":`, f.Rival)
+	b = appendInt(b, `,"best":`, f.Best)
+	return append(b, '}')
+}
+
+// forecast reads what appendJSON wrote, if it is next.
+func (d *decoder) forecast() *Forecast {
+	if !d.has(`,"forecast":{"step":`) {
+		return nil
+	}
+	f := &Forecast{Step: d.int()}
+	for _, x := range []struct {
+		key string
+		to  *float64
+	}{{`,"mean":`, &f.Mean}, {`,"low":`, &f.Low}, {`,"high":`, &f.High}, {`,"chance":`, &f.Chance}, {`,"bound":`, &f.Bound}, {`,"target":`, &f.Target}} {
+		d.want(x.key)
+		*x.to = d.number()
+	}
+	d.want(`,"rival":`)
+	f.Rival = d.int()
+	d.want(`,"best":`)
+	f.Best = d.int()
+	d.want("}")
+	return f
+}
