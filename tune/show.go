@@ -69,7 +69,8 @@ func (r *Result) TrainingCurves(file string, draw func(file string, panels ...me
 }
 
 // CurvePanel is the metric of every trial over its steps. The best trials have a colour and a
-// name; the others are faint.
+// name; the others are faint. Where a rule predicts how trials end, the curves of those that run, and
+// of those with a name, go on to the predicted end.
 func CurvePanel(v View) metrics.Panel {
 	ranked := slices.Collect(v.Trials())
 	class := func(t *Trial) int { // feasible trials come first, and those without a value last
@@ -107,6 +108,9 @@ func (t *Trial) curve(name string, faint bool) metrics.Series {
 		if !math.IsNaN(r.Value) && !math.IsInf(r.Value, 0) {
 			s.X, s.Y = append(s.X, float64(r.Step)), append(s.Y, r.Value)
 		}
+	}
+	if f := t.Forecast(); f != nil && (!faint || t.State == Running) {
+		s.Ahead = &metrics.Ahead{X: float64(f.Step), Y: f.Mean, Low: f.Low, High: f.High}
 	}
 	return s
 }

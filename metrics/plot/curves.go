@@ -99,6 +99,7 @@ func newPlot(panel metrics.Panel) (*gonumplot.Plot, error) {
 	p.Add(grid)
 	rising, points, whole := 0.0, 0, true
 	var layers [][]gonumplot.Plotter // of each series that is not faint
+	within := bounds(panel.Series)
 	for i, s := range panel.Series {
 		if len(s.X) != len(s.Y) {
 			return nil, fmt.Errorf("series %q: got %d X and %d Y, want equally many", s.Name, len(s.X), len(s.Y))
@@ -116,7 +117,11 @@ func newPlot(panel metrics.Panel) (*gonumplot.Plot, error) {
 			if err != nil {
 				return nil, err
 			}
-			p.Add(line...)
+			ahead, err := within.ahead(s, xy, color.NRGBA{190, 190, 190, 255}, 0.7)
+			if err != nil {
+				return nil, err
+			}
+			p.Add(append(ahead, line...)...)
 			continue
 		}
 		var drawn []gonumplot.Plotter
@@ -138,7 +143,11 @@ func newPlot(panel metrics.Panel) (*gonumplot.Plot, error) {
 		if err != nil {
 			return nil, err
 		}
-		layers = append(layers, append(drawn, line...))
+		ahead, err := within.ahead(s, xy, shade, 1.4)
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, append(append(ahead, drawn...), line...))
 	}
 	if panel.FirstOnTop {
 		slices.Reverse(layers)

@@ -48,6 +48,31 @@ func inked(img image.Image, shade int) int {
 	return n
 }
 
+// A series that is expected to go on has a dashed line and a band there, and a band that is very wide leaves the curves their room.
+func TestASeriesGoesOnToItsExpectedEnd(t *testing.T) {
+	s := metrics.Series{Name: "trial", X: []float64{1, 2, 3}, Y: []float64{0, 0.5, 0.75}}
+	alone := drawn(t, metrics.Panel{Series: []metrics.Series{s}})
+	s.Ahead = &metrics.Ahead{X: 9, Y: 1, Low: 0.75, High: 1.25}
+	path := filepath.Join(t.TempDir(), "curves.svg")
+	if err := Curves(path, metrics.Panel{Series: []metrics.Series{s}}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(b), "stroke-dasharray") || !strings.Contains(string(b), "fill-opacity:0.17") {
+		t.Errorf("the picture has no dashed line or no band (%v): %.3000s", err, b)
+	}
+	s.Ahead = &metrics.Ahead{X: 4, Y: 0.8, Low: -1e6, High: 1e6}
+	if got, want := inked(drawn(t, metrics.Panel{Series: []metrics.Series{s}}), 0), inked(alone, 0)/3; got < want {
+		t.Errorf("with a very wide band the curve has %d pixels, want at least %d", got, want)
+	}
+	p, err := newPlot(metrics.Panel{Series: []metrics.Series{s}})
+	if err != nil || p.Y.Max > 1.2 || p.Y.Min < -0.5 {
+		t.Errorf("with a very wide band the axis goes from %v to %v (%v), want it near the curves", p.Y.Min, p.Y.Max, err)
+	}
+	s.Ahead = &metrics.Ahead{X: 4, Y: math.NaN()}
+	drawn(t, metrics.Panel{Series: []metrics.Series{s, {Faint: true, Ahead: s.Ahead}}})
+}
+
 func TestCurvesDrawEverySeriesOfEveryPanel(t *testing.T) {
 	var x, y []float64
 	for i := range 500 {

@@ -35,26 +35,28 @@ func HTML(path, name string, v tune.View) error {
 
 // A report is what the template shows.
 type report struct {
-	Name, Goal     string
-	Metric         string
-	Goals          []string // columns
-	Trials         string
-	Missed         string // what the deadline kept from being done
-	Elapsed        time.Duration
-	Best           *reportTrial
-	Ranked         bool // there are trials with values
-	Front          []reportTrial
-	FrontPicture   *picture
-	FrontLines     *parallel
-	Params         []string
-	Rows           []reportTrial
-	Shown          string // which trials the pictures show
-	Curves, Search picture
-	Parallel       parallel
-	Slices         []picture
-	Importances    []bar
-	Variances      []variances
-	Others, Jobs   []string
+	Name, Goal   string
+	Metric       string
+	Goals        []string // columns
+	Trials       string
+	Missed       string // what the deadline kept from being done
+	Elapsed      time.Duration
+	Best         *reportTrial
+	Ranked       bool // there are trials with values
+	Front        []reportTrial
+	FrontPicture *picture
+	FrontLines   *parallel
+	Params       []string
+	Rows         []reportTrial
+	Shown        string // which trials the pictures show
+	// Stopped and Predicted say that curves end in crosses, and that some go on to a predicted end.
+	Stopped, Predicted bool
+	Curves, Search     picture
+	Parallel           parallel
+	Slices             []picture
+	Importances        []bar
+	Variances          []variances
+	Others, Jobs       []string
 }
 
 type reportTrial struct {
@@ -118,6 +120,8 @@ func newReport(name string, v tune.View) report {
 		return r
 	}
 	r.Ranked = true
+	r.Stopped = slices.ContainsFunc(ranked, func(t *tune.Trial) bool { return t.State == tune.Pruned })
+	r.Predicted = slices.ContainsFunc(ranked, func(t *tune.Trial) bool { return t.Forecast() != nil })
 	r.Curves, r.Search = curvePicture(v, ranked), searchPicture(v)
 	r.Parallel = newParallel(v, ranked, paramNames(v.Space(), ranked), maxNamed)
 	switch n := len(v.Objectives()); {
@@ -164,7 +168,7 @@ func rounded(d time.Duration) time.Duration {
 
 func (r *report) row(v tune.View, t *tune.Trial, front map[int]bool) reportTrial {
 	row := reportTrial{
-		Number: t.Number, Name: t.Name(), State: string(t.State), Location: t.Location, Rule: t.Rule,
+		Number: t.Number, Name: t.Name(), State: string(t.State), Location: t.Location, Rule: t.Reason(),
 		Seconds: fmt.Sprintf("%.3f", t.Elapsed.Seconds()), Failure: firstLine(t.Error),
 	}
 	if x := v.Result(t); !math.IsNaN(x) {

@@ -31,6 +31,14 @@ type tick struct {
 type line struct {
 	Path, Colour, Name string
 	Faint              bool
+	// Trial is the number of the one that it is of, if there is one.
+	Trial string
+	// Cross marks the end of a trial that was stopped.
+	Cross string
+	// Ahead leads to the predicted end, in the middle of Band. They are always drawn if the trial
+	// runs, else when the pointer is at it, or it is chosen.
+	Ahead, Band string
+	Running     bool
 }
 
 type dot struct {
@@ -159,22 +167,69 @@ func path(x, y scale, xs, ys []float64) string {
 func curvePicture(v tune.View, ranked []*tune.Trial) picture {
 	p := newPicture("Trials", "step", v.Metric())
 	var xs, ys [][]float64
+	var ends, expected []float64
 	for _, t := range ranked {
 		xs, ys = append(xs, steps(t)), append(ys, values(t))
+		if f := t.Forecast(); f != nil {
+			ends = append(ends, float64(f.Step))
+			if t.State == tune.Running {
+				expected = append(expected, f.Mean, f.Low, f.High)
+			}
+		}
 	}
-	lowX, highX := span(xs...)
+	lowX, highX := span(append(slices.Clone(xs), ends)...)
 	lowY, highY := span(ys...)
+	if room := 0.4 * (highY - lowY); len(expected) > 0 { // a band may be very wide
+		low, high := span(expected)
+		lowY, highY = min(lowY, max(low, lowY-room)), max(highY, min(high, highY+room))
+	}
 	x, y := p.frame(lowX, highX, lowY, highY, false)
 	p.XTicks = x.wholeTicks()
 	for i := len(ranked) - 1; i >= 0; i-- { // the best last, on top
-		name := fmt.Sprintf("%s: %s, %s", ranked[i].Name(), valueText(v.Result(ranked[i])), paramText(ranked[i].Params))
+		t := ranked[i]
+		name := fmt.Sprintf("%s: %s, %s%s", t.Name(), valueText(v.Result(t)), paramText(t.Params), outlook(t))
 		colour := shade(place(i, len(ranked)))
-		p.Lines = append(p.Lines, line{Path: path(x, y, xs[i], ys[i]), Colour: colour, Name: name, Faint: i >= maxNamed})
+		l := line{Path: path(x, y, xs[i], ys[i]), Colour: colour, Name: name, Faint: i >= maxNamed, Trial: fmt.Sprint(t.Number), Running: t.State == tune.Running}
+		p.extend(&l, t, x, y)
+		p.Lines = append(p.Lines, l)
 		if n := len(xs[i]); n == 1 && isFinite(ys[i][0]) {
 			p.Points = append(p.Points, dot{x.at(xs[i][0]), y.at(ys[i][0]), colour, name})
 		}
 	}
 	return p
+}
+
+// outlook says why a trial was stopped, or how it is expected to end.
+func outlook(t *tune.Trial) string {
+	last, ok := t.LastStep()
+	switch f := t.Forecast(); {
+	case t.State == tune.Pruned && ok && t.Rule != "":
+		return fmt.Sprintf("\nstopped at step %d by %s", last, t.Reason())
+	case f != nil:
+		return "\n" + f.String()
+	}
+	return ""
+}
+
+// extend marks the end of a stopped trial, and leads the line of one whose end is predicted there.
+func (p *picture) extend(l *line, t *tune.Trial, x, y scale) {
+	last, ok := t.Last()
+	if !ok || !isFinite(last.Value) {
+		return
+	}
+	fromX, fromY := x.at(float64(last.Step)), y.at(last.Value)
+	if t.State == tune.Pruned {
+		const r = 3.5
+		l.Cross = fmt.Sprintf("M%.1f %.1fl%g %gM%.1f %.1fl%g %g", fromX-r, fromY-r, 2*r, 2*r, fromX-r, fromY+r, 2*r, -2*r)
+	}
+	f := t.Forecast()
+	if f == nil || !isFinite(f.Mean) || math.IsNaN(f.Low+f.High) {
+		return
+	}
+	within := func(value float64) float64 { return min(max(y.at(value), p.Top), p.Bottom) }
+	to := x.at(float64(f.Step))
+	l.Ahead = fmt.Sprintf("M%.1f %.1fL%.1f %.1f", fromX, fromY, to, within(f.Mean))
+	l.Band = fmt.Sprintf("M%.1f %.1fL%.1f %.1fL%.1f %.1fZ", fromX, fromY, to, within(f.Low), to, within(f.High))
 }
 
 // searchPicture is the best value over the study's time.

@@ -296,6 +296,7 @@ func TestWhyTellsEveryDecisionAndWhatItWasHeldAgainst(t *testing.T) {
 		{Kind: tune.EventReport, Trial: 1, Step: 1, At: at(3), Metrics: accuracy(0.25), Decision: tune.Decision{Action: tune.Pause, Rule: "asha rung 0", Value: 0.25, Cutoff: 0.4, Competitors: []int{0}}},
 		{Kind: tune.EventEnd, Trial: 1, Attempt: 1, At: at(3), Outcome: tune.Obeyed},
 		{Kind: tune.EventStart, Trial: 1, Attempt: 2, At: at(4), Restore: 1, Donor: 1, Rule: "promote to rung 1"},
+		{Kind: tune.EventReport, Trial: 1, Step: 2, At: at(5), Metrics: accuracy(0.3), Decision: tune.Decision{Action: tune.Continue, Rule: "predict", Value: 0.3, Cutoff: 0.5, Competitors: []int{0}, Forecast: predicted(0.6)}},
 		{Kind: tune.EventEnd, Trial: 1, Attempt: 2, At: at(5), Outcome: tune.Broke, Failure: tune.UserCode, Error: "panic: x"},
 	}
 	var b strings.Builder
@@ -306,6 +307,7 @@ func TestWhyTellsEveryDecisionAndWhatItWasHeldAgainst(t *testing.T) {
         3s  step 1: accuracy 0.25: pause (asha rung 0); its value 0.25 against a cut-off of 0.4; among trials 0 (0.5)
         3s  attempt 1 ended as told
         4s  attempt 2 started from its checkpoint of step 1; promote to rung 1
+        5s  step 2: accuracy 0.3: continue (predict: 0.6 expected at step 9 (80 %: 0.5 to 0.7); a chance of 2 % to beat the best, trial 0 with 0.75, and the bound is 10 %)
         5s  attempt 2 failed (user code): panic: x; no further try
 `
 	if b.String() != want {
@@ -390,6 +392,64 @@ func TestTablesShowReplicas(t *testing.T) {
 	without.Report(without.Add(tune.MustParams("lr", 0.5)), 1, 0.5)
 	if table := statusTable(without); strings.Contains(table.String(), "replicas") {
 		t.Errorf("a search without elastic jobs has replicas:\n%s", table.String())
+	}
+}
+
+// predicted is a forecast with a band of 0.1 on both sides.
+func predicted(mean float64) *tune.Forecast {
+	return &tune.Forecast{Step: 9, Mean: mean, Low: mean - 0.1, High: math.Round(100*(mean+0.1)) / 100, Chance: 0.02, Bound: 0.1, Best: 1, Target: 0.75}
+}
+
+// Of trials whose end is predicted the page has the way there and its band, and of one that was stopped why; axes have room for those that
+// run, not for a band that is many times as high.
+func TestThePageShowsHowTrialsAreExpectedToEnd(t *testing.T) {
+	v := &tunetest.View{}
+	add := func(state tune.State, value float64, f *tune.Forecast) *tune.Trial {
+		trial := v.Add(tune.MustParams("lr", value))
+		v.Report(trial, 1, value/2)
+		v.Report(trial, 3, value)
+		trial.Reports[1].Forecast = f
+		if state.Final() {
+			v.End(trial, state)
+		}
+		return trial
+	}
+	stopped := add(tune.Pruned, 0.25, predicted(0.4))
+	stopped.Reports[1].Action, stopped.Rule = tune.Stop, "predict"
+	add(tune.Running, 0.5, &tune.Forecast{Step: 9, Mean: 0.625, Low: -1000, High: 0.75})
+	add(tune.Completed, 0.75, predicted(0.7))
+	r := newReport("toy", v)
+	lines := make(map[string]line)
+	for _, l := range r.Curves.Lines {
+		lines[l.Trial] = l
+	}
+	if !r.Stopped || !r.Predicted || lines["0"].Cross == "" || lines["0"].Band == "" || lines["0"].Running || !strings.HasSuffix(lines["0"].Name,
+		"\nstopped at step 3 by predict: 0.4 expected at step 9 (80 %: 0.3 to 0.5); a chance of 2 % to beat the best, trial 0 with 0.75, and the bound is 10 %") {
+		t.Errorf("the stopped trial is %+v, want a cross, a band and why", lines["0"])
+	}
+	if l := lines["1"]; l.Cross != "" || l.Ahead == "" || !l.Running || !strings.Contains(l.Name, "0.625 expected at step 9") {
+		t.Errorf("the running trial is %+v, want the way to its predicted end", l)
+	}
+	if l := lines["2"]; l.Cross != "" || l.Ahead != "" || l.Band != "" {
+		t.Errorf("the completed trial is %+v, want its curve alone", l)
+	}
+	if low := r.Curves.YTicks[0].value; low < -0.5 {
+		t.Errorf("the axis begins at %v, want it near the curves: they begin at 0.125", low)
+	}
+	if ticks := r.Curves.XTicks; ticks[len(ticks)-1].value < 8 {
+		t.Errorf("the axis of steps has %v, want it to go on to the predicted end at 9", ticks)
+	}
+	if row := r.Rows[0]; !strings.HasPrefix(row.Rule, "predict: 0.4 expected") {
+		t.Errorf("the table says %q, want the reason", row.Rule)
+	}
+	panel := tune.CurvePanel(v)
+	for _, s := range panel.Series {
+		if running := strings.HasPrefix(s.Name, "trial-000001"); running && (s.Ahead == nil || s.Ahead.X != 9 || s.Ahead.Y != 0.625) || strings.HasPrefix(s.Name, "trial-000002") && s.Ahead != nil {
+			t.Errorf("the panel's series %+v goes on to %+v; want the running one to go on to 0.625 at step 9, and not the completed one", s, s.Ahead)
+		}
+	}
+	if err := Curves(filepath.Join(t.TempDir(), "curves.png"), v); err != nil {
+		t.Error(err)
 	}
 }
 

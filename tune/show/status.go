@@ -292,7 +292,7 @@ func (s *Status) line(v tune.View, e tune.Event) string {
 			text += "; tried again"
 		}
 	case t.Rule != "":
-		text += " (" + t.Rule + ")"
+		text += " (" + t.Reason() + ")"
 	}
 	return text
 }

@@ -150,7 +150,7 @@ func (x *explainer) report(e tune.Event) {
 	if action == tune.Continue && d.Rule == "" {
 		return // nothing was decided
 	}
-	x.say(e, "%s: %s%s%s", told, action, because(d.Rule), x.against(d))
+	x.say(e, "%s: %s%s%s", told, action, because(d.Reason()), x.against(d))
 }
 
 func because(rule string) string {
@@ -163,6 +163,9 @@ func because(rule string) string {
 // against says what a value was held against.
 func (x *explainer) against(d tune.Decision) string {
 	var b strings.Builder
+	if d.Forecast != nil { // it says against what
+		return ""
+	}
 	if !math.IsNaN(d.Cutoff) && (d.Cutoff != 0 || d.Value != 0) {
 		fmt.Fprintf(&b, "; its value %s against a cut-off of %s", valueText(d.Value), valueText(d.Cutoff))
 	}
