@@ -70,7 +70,7 @@ func (p *statusPage) noteReport(v View, e *Event, n page.SearchNote) {
 	}
 	d := &e.Decision
 	if action := cmp.Or(d.Action, Continue); action != Continue || d.Rule != "" {
-		n.Kind, n.Step, n.Action, n.Rule, n.Donor = "decision", e.Step, string(action), page.Clip(d.Rule, maxNoteText), d.Donor
+		n.Kind, n.Step, n.Action, n.Rule, n.Donor = "decision", e.Step, string(action), page.Clip(d.Reason(), maxNoteText), d.Donor
 		if n.Value = page.Precise(d.Value); math.IsNaN(d.Value) {
 			x, _ := e.Metrics.Get(v.Metric())
 			n.Value = page.Precise(x)
@@ -80,9 +80,16 @@ func (p *statusPage) noteReport(v View, e *Event, n page.SearchNote) {
 		}
 		n.Competitors = d.Competitors[:min(len(d.Competitors), maxNoteCompetitors)]
 		n.More = len(d.Competitors) - len(n.Competitors)
+		if d.Forecast != nil { // the reason has these
+			n.Bound, n.Competitors, n.More = page.Precise(math.NaN()), nil, 0
+		}
 		h := p.add(e.Trial, n)
 		if action != Continue {
-			h.stop = &n
+			stop := n
+			if d.Forecast != nil {
+				stop.Value = page.Precise(math.NaN())
+			}
+			h.stop = &stop
 		}
 	}
 	for _, o := range d.Others {

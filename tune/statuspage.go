@@ -263,7 +263,7 @@ const mostViolation = 1e300
 func (p *statusPage) row(v View, t *Trial) page.SearchRow {
 	x := page.SearchRow{
 		Number: t.Number, State: slices.Index(pageStates, t.State), Value: v.Result(t), Violation: min(v.Violation(t), mostViolation), BestStep: -1, Step: -1, Reports: len(t.Reports), Attempts: t.Attempts,
-		Started: t.StartedAt.Seconds(), Ended: t.EndedAt.Seconds(), Trained: t.Elapsed.Seconds(), Location: t.Location, Rule: t.Rule, Failure: string(t.Failure),
+		Started: t.StartedAt.Seconds(), Ended: t.EndedAt.Seconds(), Trained: t.Elapsed.Seconds(), Location: t.Location, Rule: t.Reason(), Failure: string(t.Failure),
 		Replicas: t.Placement.Replicas(), StopStep: -1, StopValue: math.NaN(), StopBound: math.NaN(),
 	}
 	if last, ok := t.LastStep(); ok {
@@ -327,7 +327,17 @@ func (p *statusPage) Curve(trial int) (c page.SearchCurve, ok bool) {
 			c.Step, c.Value = append(c.Step, r.Step), append(c.Value, page.Precise(r.Value))
 		}
 	}
+	c.Forecast = forecastOf(&t)
 	return c, true
+}
+
+// forecastOf is how a trial is predicted to end, nil if it is not.
+func forecastOf(t *Trial) *page.SearchForecast {
+	f := t.Forecast()
+	if f == nil {
+		return nil
+	}
+	return &page.SearchForecast{Step: f.Step, Mean: page.Precise(f.Mean), Low: page.Precise(f.Low), High: page.Precise(f.High)}
 }
 
 // trial is a copy of a trial, and the study's metric.
@@ -379,6 +389,9 @@ func curvesOf(t *Trial, metric string) []page.SearchCurve {
 			c := curves[m.Name]
 			if c == nil {
 				c = &page.SearchCurve{Trial: t.Number, Metric: m.Name}
+				if m.Name == metric {
+					c.Forecast = forecastOf(t)
+				}
 				curves[m.Name] = c
 			}
 			c.Step, c.Value = append(c.Step, r.Step), append(c.Value, page.Precise(m.Value))

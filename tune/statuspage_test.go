@@ -158,6 +158,48 @@ func TestStatusPageTellsEveryTrialAndWhyItEnded(t *testing.T) {
 }
 
 // Browsers may ask at any time; what they get together is what the search did.
+// Where a rule predicts how trials end, the page gets it of those that have not ended by themselves, and in words why one was stopped.
+func TestStatusPageTellsHowTrialsAreExpectedToEnd(t *testing.T) {
+	t.Parallel()
+	s, err := NewStudy(Config{Space: Space{Real("x", 0, 1)}, Metric: "accuracy", Mode: Max, Samples: 3, Parallel: 3, Scheduler: &foreteller{Mean: 0.1}, StatusListen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	for n, value := range []float64{0.75, 0.25, 0.5} {
+		trial, err := s.Ask(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for step := 1; step <= 2; step++ {
+			if _, err := s.Tell(trial.Number, step, map[string]float64{"accuracy": value, "other": 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n < 2 {
+			if err := s.Finish(trial.Number, map[int]error{1: ErrStop}[n]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	rows := s.page.News().Rows
+	const why = "seer: 0.35 expected at step 9 (80 %: 0.25 to 1); a chance of 2 % to beat the best, trial 0 with 0.9, and the bound is 10 %"
+	if x := rows[1]; x.Rule != why || x.StopStep != 2 || !math.IsNaN(x.StopValue) || !math.IsNaN(x.StopBound) {
+		t.Errorf("the stopped trial has rule %q, step %d, value %v and bound %v; want %q at step 2, which has the values in it", x.Rule, x.StopStep, x.StopValue, x.StopBound, why)
+	}
+	for n, want := range []*page.SearchForecast{nil, {Step: 9, Mean: 0.35, Low: 0.25, High: 1}, {Step: 9, Mean: 0.6, Low: 0.5, High: 1}} {
+		c, _ := s.page.Curve(n)
+		d, _ := s.page.Detail(n)
+		if !reflect.DeepEqual(c.Forecast, want) || !reflect.DeepEqual(d.Metrics[0].Forecast, want) || d.Metrics[1].Forecast != nil {
+			t.Errorf("trial %d, which is %s, has forecasts %+v on its curve, %+v on the metric and %+v on another; want %+v, the same, and none", n, d.State, c.Forecast, d.Metrics[0].Forecast, d.Metrics[1].Forecast, want)
+		}
+	}
+	d, _ := s.page.Detail(1)
+	if last := d.History[2]; last.Rule != why || last.Action != "stop" || last.Value != 0.25 || last.Competitors != nil || !math.IsNaN(float64(last.Bound)) {
+		t.Errorf("the note of the decision is %+v, want the reason %q alone", last, why)
+	}
+}
+
 func TestStatusPageIsReadWhileTheSearchRuns(t *testing.T) {
 	t.Parallel()
 	const trials = 60

@@ -23,7 +23,7 @@ const (
 	maxCurves        = 64
 	maxCurvePoints   = 512
 	maxDetailReports = 2048
-	maxWordBytes     = 200
+	maxWordBytes     = 320
 )
 
 // A SearchState is all that is known of a search.
@@ -143,6 +143,16 @@ type SearchCurve struct {
 	Metric string   `json:"metric"`
 	Step   []int    `json:"step"`
 	Value  Precises `json:"value"`
+	// Forecast is how the trial is predicted to end, where a rule predicts the study's metric.
+	Forecast *SearchForecast `json:"forecast,omitempty"`
+}
+
+// A SearchForecast is the predicted end of a trial: with a probability of 80 % between Low and High.
+type SearchForecast struct {
+	Step int     `json:"step"`
+	Mean Precise `json:"mean"`
+	Low  Precise `json:"low"`
+	High Precise `json:"high"`
 }
 
 // A SearchDetail is all that is known of one trial.

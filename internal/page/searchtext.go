@@ -23,7 +23,7 @@ func (c SearchCurve) Thin(most int) SearchCurve {
 	if n <= most || most < 4 {
 		return c
 	}
-	t := SearchCurve{Trial: c.Trial, Metric: c.Metric}
+	t := SearchCurve{Trial: c.Trial, Metric: c.Metric, Forecast: c.Forecast}
 	add := func(i int) {
 		if k := len(t.Step); i >= 0 && (k == 0 || t.Step[k-1] < c.Step[i]) {
 			t.Step, t.Value = append(t.Step, c.Step[i]), append(t.Value, c.Value[i])

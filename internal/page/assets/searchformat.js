@@ -25,6 +25,7 @@ export function whyStopped(s, n) {
   if (!rule) return "";
   const c = s.columns;
   let text = rule;
+  if (!known(c.stop_value[n]) && known(c.stop_step[n])) return `at step ${c.stop_step[n]} by ${rule}`; // which has the values in it
   if (known(c.stop_value[n]) && known(c.stop_bound[n])) {
     text += `: ${figure(c.stop_value[n])} against ${figure(c.stop_bound[n])}`;
   } else if (known(c.stop_value[n])) {

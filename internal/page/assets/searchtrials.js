@@ -35,7 +35,7 @@ export class SearchTrials {
         { id: "time", title: "Trained", numeric: true, first: -1, value: column("trained_seconds"), text: (row) => span(s.columns.trained_seconds[row.n] || null), narrow: "hide" },
         { id: "attempts", title: "Attempts", numeric: true, first: -1, value: column("attempts"), text: (row) => s.columns.attempts[row.n], narrow: "hide" },
         { id: "where", title: "Host", value: column("location"), text: (row) => s.word("location", row.n) || UNKNOWN, narrow: "hide" },
-        { id: "why", title: "Why it ended", value: (row) => { const r = s.columns.failure[row.n] >= 0 ? s.columns.failure[row.n] : s.columns.rule[row.n]; return r < 0 ? null : r; }, text: (row) => whyStopped(s, row.n), narrow: "middle" },
+        { id: "why", title: "Why it ended", value: (row) => { const r = s.columns.failure[row.n] >= 0 ? s.columns.failure[row.n] : s.columns.rule[row.n]; return r < 0 ? null : r; }, text: (row) => whyStopped(s, row.n), tip: true, narrow: "middle" },
       ],
     });
     this.table.body.addEventListener("click", (e) => this.#choose(e.target.closest("tr[tabindex]")));
@@ -118,11 +118,13 @@ export class SearchTrial {
     const why = whyStopped(state, n);
     if (why) facts.push(["why it ended", why]);
     facts.push(["parameters from", d.origin]);
+    const f = d.metrics[0]?.forecast;
+    if (f && !why) facts.push([`expected at step ${f.step}`, `${figure(f.mean)} (80 %: ${figure(f.low)} to ${figure(f.high)})`]);
     if (d.location) facts.push(["host", d.location]);
     if (known(state.columns.trained_seconds[n])) facts.push(["trained for", span(state.columns.trained_seconds[n])]);
     for (const p of d.params) facts.push([p.name, p.value]);
     if (d.checkpoints.length) facts.push(["checkpoints", d.checkpoints.map((c) => `step ${c.step} (${size(c.bytes)})`).join(", ")]);
-    this.facts.replaceChildren(...facts.map(([k, v]) => el("div", {}, el("dt", {}, k), el("dd", { class: "mono" }, v))));
+    this.facts.replaceChildren(...facts.map(([k, v]) => el("div", { class: String(v).length > 60 ? "wide" : "" }, el("dt", {}, k), el("dd", { class: "mono" }, v))));
     setText(this.error, d.error);
     setAttribute(this.error, "hidden", d.error === "");
     const notes = d.history.map((note) => el("li", {}, el("span", { class: "muted mono" }, long(note.at_seconds)), el("span", {}, noteText(note, state.now.metric))));
@@ -140,6 +142,8 @@ export class SearchTrial {
     const c = this.metrics?.find((m) => m.metric === this.metric.value);
     const xs = [], ys = [];
     (c?.step ?? []).forEach((x, i) => { if (known(c.value[i])) { xs.push(x); ys.push(c.value[i]); } });
-    this.chart.update(c ? [{ id: c.metric, label: c.metric, xs, ys, tone: "--accent", colour: () => colour("--accent"), width: 2 }] : []);
+    const mark = this.number !== null && this.state.state(this.number) === "pruned" ? whyStopped(this.state, this.number) : "";
+    const forecast = c?.forecast ? { ...c.forecast, shown: true, band: true } : null;
+    this.chart.update(c ? [{ id: c.metric, label: c.metric, xs, ys, tone: "--accent", colour: () => colour("--accent"), width: 2, forecast, mark }] : []);
   }
 }

@@ -21,6 +21,8 @@ const hostile = `<img src=x onerror="document.title='pwned'">`
 type paintedSearch struct {
 	trials int
 	bad    string // a text in names and values, if not empty
+	// predicted says that a rule predicts how trials end, and stops them by it.
+	predicted bool
 
 	mu   sync.Mutex // guards the rest
 	told bool
@@ -92,10 +94,26 @@ func (p *paintedSearch) row(n int) page.SearchRow {
 	switch state {
 	case 4:
 		x.Rule, x.StopStep, x.StopValue, x.StopBound = "asha rung "+map[bool]string{true: "0", false: "1"}[len(curve) == 3], len(curve), curve[len(curve)-1], 0.62
+		if p.predicted {
+			x.Rule, x.StopValue, x.StopBound = "predict: "+predictedText, math.NaN(), math.NaN()
+		}
 	case 5:
 		x.Failure, x.Rule = "user code", "user code"
 	}
 	return x
+}
+
+const predictedText = "0.6133 expected at step 27 (80 %: 0.5512 to 0.6633); a chance of 1.2 % to beat the best, trial 7 with 0.9101, and the bound is 10 %"
+
+// forecast is the predicted end of a trial that runs or was stopped.
+func (p *paintedSearch) forecast(curve []float64, state int) *page.SearchForecast {
+	if !p.predicted || state != 0 && state != 4 {
+		return nil
+	}
+	n := len(curve)
+	mean := curve[n-1] + 0.6*math.Exp(-float64(n)/6)
+	width := 0.1 * math.Exp(-float64(n)/6)
+	return &page.SearchForecast{Step: paintedSteps, Mean: page.Precise(mean), Low: page.Precise(mean - 1.5*width), High: page.Precise(mean + width)}
 }
 
 func (p *paintedSearch) News() (news page.SearchNews) {
@@ -134,8 +152,8 @@ func (p *paintedSearch) Curve(n int) (c page.SearchCurve, ok bool) {
 	if n < 0 || n >= p.trials {
 		return c, false
 	}
-	_, values, _ := p.painted(n)
-	c = page.SearchCurve{Trial: n, Metric: "accuracy"}
+	_, values, state := p.painted(n)
+	c = page.SearchCurve{Trial: n, Metric: "accuracy", Forecast: p.forecast(values, state)}
 	for i, v := range values {
 		c.Step, c.Value = append(c.Step, i+1), append(c.Value, page.Precise(v))
 	}
@@ -189,9 +207,14 @@ func paintedParams(bad string) []page.SearchParam {
 // serveSearch serves a painted search and returns an address that opens one session, as often as it is called.
 func serveSearch(t *testing.T, trials int, bad string) func() string {
 	t.Helper()
-	head := page.SearchState{Name: "cifar10", Scheduler: "*schedule.ASHA", Suggester: "*suggest.TPE", States: paintedStates, Params: paintedParams(bad)}
+	return servePainted(t, &paintedSearch{trials: trials, bad: bad})
+}
+
+func servePainted(t *testing.T, p *paintedSearch) func() string {
+	t.Helper()
+	head := page.SearchState{Name: "cifar10", Scheduler: "*schedule.ASHA", Suggester: "*suggest.TPE", States: paintedStates, Params: paintedParams(p.bad)}
 	key := page.NewKey()
-	server, err := page.Listen(page.Config{Listen: "127.0.0.1:0", Key: key, Feed: page.NewSearch(page.Page{Name: "cifar10", Host: "node1"}, head, &paintedSearch{trials: trials, bad: bad})})
+	server, err := page.Listen(page.Config{Listen: "127.0.0.1:0", Key: key, Feed: page.NewSearch(page.Page{Name: "cifar10", Host: "node1"}, head, p)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,6 +251,41 @@ func TestSearchPageInBrowser(t *testing.T) {
 			page.Screenshot(v.name + "-trial")
 			page.Clean()
 		})
+	}
+}
+
+// Where a rule predicts how trials end, the curves of those that run go on to their predicted ends with their bands; of a stopped one
+// both are shown when it is chosen or the pointer is at it, and in words why it was stopped.
+func TestSearchPageShowsHowTrialsAreExpectedToEnd(t *testing.T) {
+	chromium := browser.Start(t)
+	for _, dark := range []bool{false, true} {
+		page := chromium.Open(t, servePainted(t, &paintedSearch{trials: 200, predicted: true})(), browser.View{Width: 1600, Height: 1000, Dark: dark})
+		page.WaitFor(painted)
+		// All that run, and the bands of no more than these.
+		page.WaitFor(fmt.Sprintf(`document.querySelector("#curves figure").dataset.forecasts == %d && document.querySelector("#curves figure").dataset.bands == %d`, paintedRuns, paintedRuns))
+		if text := browser.Eval[string](page, `document.querySelector("#curves .hint").textContent`); !strings.Contains(text, "expected ends of running trials, with 80 % bands") {
+			t.Errorf("it says %q, want what the dashed lines are", text)
+		}
+		page.Screenshot(fmt.Sprintf("search-predicted-%s", map[bool]string{false: "light", true: "dark"}[dark]))
+		// A stopped one that is chosen.
+		browser.Eval[bool](page, `(document.querySelector("#trials-filter").value = "pruned", document.querySelector("#trials-filter").dispatchEvent(new Event("input")), document.querySelector("#trials tbody tr").click(), true)`)
+		page.WaitFor(fmt.Sprintf(`document.querySelector("#curves figure").dataset.forecasts == %d && document.querySelector("#trial figure").dataset.bands == 1`, paintedRuns+1))
+		if text := browser.Eval[string](page, `document.querySelector("#trial .facts").textContent`); !strings.Contains(text, "by predict: "+predictedText) || !strings.Contains(text, "at step ") {
+			t.Errorf("of a stopped trial it says %q, want at which step and %q", text, predictedText)
+		}
+		page.Screenshot(fmt.Sprintf("search-predicted-trial-%s", map[bool]string{false: "light", true: "dark"}[dark]))
+		browser.Eval[bool](page, `(document.querySelector("#trial .quiet").click(), true)`)
+		page.WaitFor(fmt.Sprintf(`document.querySelector("#curves figure").dataset.forecasts == %d`, paintedRuns))
+		// One that the pointer is at: at the left all curves are near each other, and those that were stopped end in crosses.
+		browser.Eval[bool](page, `(() => {
+			const over = document.querySelector("#curves .u-over"), box = over.getBoundingClientRect();
+			for (let y = 2; y < box.height && !document.querySelector("#curves .tip").textContent.includes("stopped"); y += 3) {
+				over.dispatchEvent(new MouseEvent("mousemove", { clientX: box.x + box.width * 0.08, clientY: box.y + y, bubbles: true }));
+			}
+			return true;
+		})()`)
+		page.WaitFor(fmt.Sprintf(`document.querySelector("#curves .tip").textContent.includes("; stopped at step ") && document.querySelector("#curves figure").dataset.bands == %d`, paintedRuns+1))
+		page.Clean()
 	}
 }
 
