@@ -1,5 +1,5 @@
-// Command tune-cifar10 searches the optimizer of a network on CIFAR-10: TPE proposes, ASHA stops what does not pay, and each trial is a
-// job of two workers and a server.
+// Command tune-cifar10 searches the optimizer of a network on CIFAR-10: TPE proposes, ASHA (or another rule) stops what does not pay, and each
+// trial is a job of two workers and a server.
 //
 //	tune-cifar10                                         (the program launch stands beside it, or in PATH)
 //	tune-cifar10 --data data/cifar10 --model resnet18 --epochs 27 --trials 50 --parallel 4
@@ -34,6 +34,8 @@ func main() {
 	flag.IntVar(&s.epochs, "epochs", 9, "epochs of a trial that is not stopped")
 	flag.IntVar(&s.trials, "trials", 12, "trials to run")
 	flag.IntVar(&s.parallel, "parallel", 1, "trials that run at once")
+	flag.StringVar(&s.rule, "scheduler", "asha", "what stops trials: asha, predict or fifo, which stops none")
+	flag.Uint64Var(&s.seed, "seed", 1, "seed of the search")
 	flag.StringVar(&s.hosts, "hosts", "", "file of hosts that run trials, one on each line: HOST [slots=N] [gpus=N] [cpus=N]; the two workers of a trial run on two of them")
 	flag.StringVar(&s.address, "address", "", "with --hosts: the address at which they reach this machine")
 	flag.StringVar(&s.folder, "folder", "", "with --hosts: folder there that the current one is copied to")
@@ -63,6 +65,21 @@ type settings struct {
 	epochs, trials, parallel    int
 	hosts, address, folder, dir string
 	resume, again               bool
+	rule                        string
+	seed                        uint64
+}
+
+// scheduler is the rule that stops trials.
+func (s settings) scheduler() (tune.Scheduler, error) {
+	switch s.rule {
+	case "asha":
+		return &schedule.ASHA{MaxStep: s.epochs, Guard: &schedule.Guard{}}, nil
+	case "predict":
+		return &schedule.Predict{MaxStep: s.epochs}, nil
+	case "fifo":
+		return tune.FIFO{}, nil
+	}
+	return nil, fmt.Errorf("--scheduler is %q, want asha, predict or fifo", s.rule)
 }
 
 // space is what is searched: a learning rate for each optimizer, for they differ by orders of magnitude.
@@ -80,6 +97,10 @@ func search(ctx context.Context, s settings) error {
 	if err := s.validate(); err != nil {
 		return err
 	}
+	rule, err := s.scheduler()
+	if err != nil {
+		return err
+	}
 	resources := tune.Resources{Hosts: 1, Slots: 2, CPUsPerSlot: 1, Servers: 1}
 	if s.hosts != "" {
 		resources.Hosts, resources.Slots = 2, 1
@@ -88,9 +109,9 @@ func search(ctx context.Context, s settings) error {
 	jobs.HostFile, jobs.Address, jobs.Folder = s.hosts, s.address, s.folder
 	cfg := tune.Config{
 		Name: "cifar10", Space: space, Metric: "accuracy", Mode: tune.Max,
-		Samples: s.trials, Parallel: s.parallel, Seed: 1, Dir: s.dir,
+		Samples: s.trials, Parallel: s.parallel, Seed: s.seed, Dir: s.dir,
 		Suggester: &suggest.TPE{Startup: 5},
-		Scheduler: &schedule.ASHA{MaxStep: s.epochs, Guard: &schedule.Guard{}},
+		Scheduler: rule,
 		Runner:    jobs,
 		Observers: []tune.Observer{show.NewStatus(os.Stdout), show.NewFiles(s.dir)},
 	}
