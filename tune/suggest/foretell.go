@@ -86,6 +86,9 @@ func (f *foretelling) suggest(v tune.View, number int, rng *rand.Rand) (tune.Par
 	return m.params(x, fixed)
 }
 
+// gpFantasies is how many sets of values are drawn for running trials.
+const gpFantasies = 8
+
 // propose returns values for the model's dims.
 func (f *foretelling) propose(given []float64, rng *rand.Rand) []float64 {
 	var running []*record
@@ -122,7 +125,7 @@ func (f *foretelling) propose(given []float64, rng *rand.Rand) []float64 {
 			means[i] = -means[i]
 		}
 		return means, sd
-	}, f.done, given, rng)
+	}, f.done, given, nil, rng)
 }
 
 // foretold chooses between GP and TPE as Suggest does.

@@ -13,10 +13,10 @@ import (
 // GP proposes where a Gaussian process expects the most improvement (Jones, Schonlau and Welch 1998, equation 15): Matérn-5/2
 // with a length scale for each input, hyper-parameters by maximum a posteriori.
 //
-// Running trials have no value yet: their values are drawn from the process, several times, and the improvement is
-// averaged over the draws (Snoek, Larochelle and Adams 2012, section 3.2), so that many trials at once spread. Inputs are
-// the unit cube; the values of a choice are all as far from each other, a number that is not there stands in the middle.
-// The branch of a conditional space is chosen first, as by TPE.
+// Running trials have no value yet: they count as if they had ended at the process's mean (Ginsbourger, Le Riche and Carraro
+// 2010, section 4.2), so that many trials at once spread, and numbers are proposed within 0.4 of their range of the best
+// trial's. Inputs are the unit cube; the values of a choice are all as far from each other, a number that is not there stands
+// in the middle. The branch of a conditional space is chosen first, as by TPE.
 type GP struct {
 	// Startup is the number of trials that have finished or run below which proposals are quasi-random; three must have finished. Zero is 10.
 	Startup int
@@ -59,12 +59,9 @@ type gpCache struct {
 	theta gpTheta
 }
 
-// gpFantasies is how many sets of values are drawn for running trials.
-const gpFantasies = 8
-
-// gpFantasySD is the draws' standard deviation as a part of the process's. With whole draws a proposal must be better than
-// the best of several values that nobody has seen, and while trials are few it goes far away.
-const gpFantasySD = 0.5
+// gpReach is how far from the best trial numbers are proposed while trials run, as a part of their range. Eight proposals
+// in a row know the same few results; without it most of them go to the far ends of the space, where the process knows least.
+const gpReach = 0.4
 
 func (g *GP) startup() int {
 	if g.Startup > 0 {
@@ -202,14 +199,34 @@ func (g *GP) propose(s *model, recs []record, given []float64, rng *rand.Rand) [
 			running = append(running, s.encode(recs[i].x))
 		}
 	}
+	var near []float64
 	if len(running) > 0 {
-		process = fantasise(process, y, running[max(0, len(running)-64):], rng)
+		process = process.believe(running[max(0, len(running)-64):])
+		near = s.bestUnder(data, given)
 	}
 	predictor := process.predictor()
 	return g.search(s, process.least(), func(x []float64) ([]float64, float64) {
 		sd := predictor.at(x)
 		return predictor.means, sd
-	}, data, given, rng)
+	}, data, given, near, rng)
+}
+
+// bestUnder is the point of the best trial that has the given values, in the unit cube; nil if there is none.
+func (m *model) bestUnder(data []*record, given []float64) []float64 {
+	var best *record
+	for _, r := range data {
+		has := true
+		for i, v := range given {
+			has = has && (math.IsNaN(v) || r.x[i] == v)
+		}
+		if has && (best == nil || r.compare(best) < 0) {
+			best = r
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return centre(m.toUnit(best.x))
 }
 
 func medianScore(data []*record) float64 {
@@ -226,22 +243,16 @@ func medianScore(data []*record) float64 {
 	return all[len(all)/2]
 }
 
-// fantasise conditions the process on draws of the values at more points, gpFantasies sets of them, each point drawn given
-// those before it.
-func fantasise(g *gp, y []float64, more [][]float64, rng *rand.Rand) *gp {
-	sets := make([][]float64, gpFantasies)
-	for i := range sets {
-		sets[i] = slices.Clone(y)
+// believe is the process as if it had been told its own means at more points: the means stay, and nothing is left to learn
+// there.
+func (g *gp) believe(more [][]float64) *gp {
+	p := g.predictor()
+	x, y := slices.Clip(g.x), slices.Clip(g.y[0])
+	for _, at := range more {
+		p.at(at)
+		x, y = append(x, at), append(y, p.means[0])
 	}
-	for _, p := range more {
-		pr := newGP(g.theta, g.x, sets...).predictor()
-		sd := pr.at(p)
-		for i := range sets {
-			sets[i] = append(sets[i], pr.means[i]+gpFantasySD*sd*rng.NormFloat64())
-		}
-		g = &gp{theta: g.theta, x: append(slices.Clip(g.x), p)}
-	}
-	return newGP(g.theta, g.x, sets...)
+	return newGP(g.theta, x, y)
 }
 
 // logImprovement is the log of the expected improvement below best of N(mean, sd²), right to the digits also where the
@@ -256,8 +267,9 @@ func logImprovement(best, mean, sd float64) float64 {
 }
 
 // search looks at candidates all over the space and around the best trials, and refines the most promising ones: at returns the means to make
-// small, one for each of bests, and the standard deviation.
-func (g *GP) search(s *model, bests []float64, at func(x []float64) ([]float64, float64), data []*record, given []float64, rng *rand.Rand) []float64 {
+// small, one for each of bests, and the standard deviation. Unless near is nil, numbers are within gpReach of it, except those of
+// candidates around the best trials.
+func (g *GP) search(s *model, bests []float64, at func(x []float64) ([]float64, float64), data []*record, given, near []float64, rng *rand.Rand) []float64 {
 	terms := make([]float64, len(bests))
 	value := func(x []float64) float64 {
 		means, sd := at(s.encode(x))
@@ -284,7 +296,8 @@ func (g *GP) search(s *model, bests []float64, at func(x []float64) ([]float64, 
 	for range n {
 		u := make([]float64, len(s.dims))
 		for i := range u {
-			u[i] = rng.Float64()
+			low, high := s.reach(near, i)
+			u[i] = low + (high-low)*rng.Float64()
 		}
 		add(u)
 	}
@@ -300,7 +313,12 @@ func (g *GP) search(s *model, bests []float64, at func(x []float64) ([]float64, 
 	for _, start := range slices.Clone(all[:min(4, len(all))]) {
 		at, sd := start, 0.08
 		for range 60 {
-			if next := add(s.nudge(at.u, s.open(at.x, given), sd, rng)); next.v > at.v {
+			u := s.nudge(at.u, s.open(at.x, given), sd, rng)
+			for i := range u {
+				low, high := s.reach(near, i)
+				u[i] = min(max(u[i], low), high)
+			}
+			if next := add(u); next.v > at.v {
 				at, sd = next, min(sd*1.5, 0.2)
 			} else {
 				sd = max(sd*0.9, 1e-3)
@@ -311,6 +329,15 @@ func (g *GP) search(s *model, bests []float64, at func(x []float64) ([]float64, 
 		}
 	}
 	return best.x
+}
+
+// reach are the bounds of dim i in the unit cube within gpReach of near; choices, and all dims if near is nil, have no others
+// than those of the cube.
+func (m *model) reach(near []float64, i int) (low, high float64) {
+	if near == nil || m.dims[i].choices > 0 {
+		return 0, 1
+	}
+	return max(0, near[i]-gpReach), min(1, near[i]+gpReach)
 }
 
 // open are the dims that are there at x and not given.

@@ -37,9 +37,47 @@ func TestTheSearchRefinesItsCandidates(t *testing.T) {
 		got := (&GP{Candidates: 4}).search(m, []float64{best}, func(x []float64) ([]float64, float64) {
 			sd := p.at(x)
 			return p.means, sd
-		}, nil, nil, rand.New(rand.NewPCG(seed, 2)))
+		}, nil, nil, nil, rand.New(rand.NewPCG(seed, 2)))
 		if v := value(got); v < most-0.3 {
 			t.Errorf("seed %d: got %v with a logarithm of the expected improvement of %.3f, want one near %.3f", seed, got, v, most)
 		}
+	}
+}
+
+// While trials run, numbers are proposed within gpReach of the best one, wherever more improvement is expected.
+func TestSearchStaysWithinReach(t *testing.T) {
+	m := newModel(tune.Space{tune.Real("x", 0, 10), tune.Choice("c", "one", "two"), tune.Real("y", 0, 1)})
+	for _, near := range [][]float64{{0.2, 0.1, 0.9}, {0.5, 0.9, 0}} {
+		for seed := range uint64(5) {
+			far := func(x []float64) ([]float64, float64) {
+				return []float64{-math.Abs(x[0]-near[0]) - math.Abs(x[2]-near[2])}, 0.1
+			}
+			got := (&GP{Candidates: 20}).search(m, []float64{0}, far, nil, nil, near, rand.New(rand.NewPCG(seed, 3)))
+			for _, i := range []int{0, 2} {
+				u := m.toUnit(got)[i]
+				if by := math.Abs(u - near[i]); by < gpReach-0.1 || by > gpReach+1e-9 {
+					t.Errorf("seed %d near %v: got %v, %.3f away in %s, want just within %v", seed, near, got, by, m.dims[i].name, gpReach)
+				}
+			}
+		}
+	}
+}
+
+// A process that believes its means at further points keeps them and expects to learn nothing more there.
+func TestBelievedPointsChangeNoMean(t *testing.T) {
+	g := newGP(gpTheta{-1, -1, 0, -4}, [][]float64{{0.1, 0.2}, {0.5, 0.9}, {0.8, 0.3}}, []float64{-1, 0.5, 0.7})
+	running := [][]float64{{0.3, 0.3}, {0.9, 0.9}}
+	before, after := g.predictor(), g.believe(running).predictor()
+	for _, at := range [][]float64{{0.3, 0.3}, {0.35, 0.3}, {0.9, 0.9}, {0.1, 0.9}, {0.6, 0.5}} {
+		was, is := before.at(at), after.at(at)
+		if d := math.Abs(after.means[0] - before.means[0]); d > 1e-6 {
+			t.Errorf("at %v: the mean went from %v to %v", at, before.means[0], after.means[0])
+		}
+		if is > was {
+			t.Errorf("at %v: the deviation went from %v to %v", at, was, is)
+		}
+	}
+	if is := after.at(running[0]); is > 0.03 {
+		t.Errorf("at the running trial %v: deviation %v, want next to none", running[0], is)
 	}
 }
