@@ -96,6 +96,19 @@ func (f Fidelity) Steps() []int {
 	return steps
 }
 
+// StepName is what a step is called where curves are drawn: the parameter, and "step" without a
+// Fidelity.
+func (f *Fidelity) StepName() string {
+	switch {
+	case f == nil:
+		return "step"
+	case f.whole():
+		return f.Parameter
+	default:
+		return fmt.Sprintf("%s (thousandths of %v)", f.Parameter, f.High)
+	}
+}
+
 // A Stepwise is a Scheduler or Pruner that follows a trial over its steps: compares what it reported
 // at one and at another, or has it go on from a checkpoint. If it says so, a study with a Fidelity
 // refuses it.
@@ -108,14 +121,14 @@ func (f Fidelity) line() string {
 	return fmt.Sprintf("fidelity %q [%v, %v] eta %v", f.Parameter, f.Low, f.High, f.Eta)
 }
 
-// fidelity is its line, without the first word.
-func (h *Header) fidelity() string {
+// Fidelity describes the study's fidelity; "" if it has none.
+func (h *Header) Fidelity() string {
 	for _, line := range h.Space {
 		if f, ok := strings.CutPrefix(line, "fidelity "); ok {
 			return f
 		}
 	}
-	return "none"
+	return ""
 }
 
 // fidelity reads what line wrote, but for its first word.

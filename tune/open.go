@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -95,7 +96,7 @@ func (h *Header) differs(now *Header) error {
 		was, want any
 	}{{"the version of the log", h.Version, now.Version}, {"Metric", h.Metric, now.Metric}, {"Mode", h.Mode, now.Mode}, {"Seed", h.Seed, now.Seed},
 		{"Objectives", strings.Join(h.Objectives, ", "), strings.Join(now.Objectives, ", ")}, {"Constraints", strings.Join(h.Constraints, ", "), strings.Join(now.Constraints, ", ")},
-		{"Fidelity", h.fidelity(), now.fidelity()}, {"the number of parameters and points", len(h.Space), len(now.Space)}} {
+		{"Fidelity", cmp.Or(h.Fidelity(), "none"), cmp.Or(now.Fidelity(), "none")}, {"the number of parameters and points", len(h.Space), len(now.Space)}} {
 		if f.was != f.want {
 			return fmt.Errorf("%s was %v and is now %v", f.name, f.was, f.want)
 		}

@@ -85,7 +85,7 @@ func CurvePanel(v View) metrics.Panel {
 	slices.SortStableFunc(ranked, func(a, b *Trial) int {
 		return cmp.Or(cmp.Compare(class(a), class(b)), cmp.Compare(v.Score(v.Result(b)), v.Score(v.Result(a))))
 	})
-	p := metrics.Panel{Title: "trials", X: "step", Y: v.Metric(), FirstOnTop: true}
+	p := metrics.Panel{Title: "trials", X: v.Fidelity().StepName(), Y: v.Metric(), FirstOnTop: true}
 	for i := len(ranked) - 1; i >= maxNamed; i-- {
 		p.Series = append(p.Series, ranked[i].curve("", true))
 	}

@@ -62,7 +62,7 @@ func (p *statusPage) note(v View, e *Event) {
 // noteReport takes note of a report and of what was decided. mu is held.
 func (p *statusPage) noteReport(v View, e *Event, n page.SearchNote) {
 	p.changed[e.Trial] = true
-	if value, ok := e.Metrics.Get(v.Metric()); ok && v.Score(value) > v.Score(p.best) && violation(v.Constraints(), e.Metrics) == 0 {
+	if value, ok := e.Metrics.Get(v.Metric()); ok && e.Step >= p.cfg.topStep() && v.Score(value) > v.Score(p.best) && violation(v.Constraints(), e.Metrics) == 0 {
 		p.best = value
 		p.progress.At = append(p.progress.At, n.At)
 		p.progress.Value = append(p.progress.Value, page.Precise(value))

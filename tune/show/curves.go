@@ -18,13 +18,13 @@ func Curves(path string, v tune.View) error {
 	return plot.Curves(path, tune.CurvePanel(v), progressPanel(v))
 }
 
-// progressPanel is the best value, of reports that keep all constraints, over the time of the study.
+// progressPanel is the best value, of reports that keep all constraints and are of the highest fidelity, over the time of the study.
 func progressPanel(v tune.View) metrics.Panel {
 	type point struct{ at, value float64 }
 	var points []point
 	for t := range v.Trials() {
 		for _, r := range t.Reports {
-			if isFinite(r.Value) && feasible(v, &r) {
+			if isFinite(r.Value) && feasible(v, &r) && counts(v, &r) {
 				points = append(points, point{r.At.Seconds(), r.Value})
 			}
 		}
@@ -43,6 +43,12 @@ func progressPanel(v tune.View) metrics.Panel {
 		}
 	}
 	return metrics.Panel{Title: "search", X: "seconds", Y: "best " + v.Metric(), Series: []metrics.Series{best}}
+}
+
+// counts says whether a report is of the highest fidelity.
+func counts(v tune.View, r *tune.Report) bool {
+	f := v.Fidelity()
+	return f == nil || r.Step >= f.Step(f.High)
 }
 
 // feasible says whether a report keeps all constraints.

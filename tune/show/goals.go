@@ -60,10 +60,14 @@ func goalColumns(v tune.View) []string {
 	return names
 }
 
-// goalCells are a trial's cells of these columns: values of the report that it is ranked by. front has the trials of the front.
+// goalCells are a trial's cells of these columns: values of the report that it is ranked by, and without one the value at the fidelity that is among
+// its parameters. front has the trials of the front.
 func goalCells(v tune.View, t *tune.Trial, front map[int]bool) []any {
 	var cells []any
 	values := v.Values(t)
+	if last, ok := t.Last(); ok && values == nil && v.Fidelity() != nil {
+		values = []float64{last.Value}
+	}
 	objectives := v.Objectives()
 	for i, o := range objectives {
 		if o.Metric == "" {

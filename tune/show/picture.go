@@ -165,7 +165,15 @@ func path(x, y scale, xs, ys []float64) string {
 
 // curvePicture has the curve of each trial; the colour says how good it is, the first being the best.
 func curvePicture(v tune.View, ranked []*tune.Trial) picture {
-	p := newPicture("Trials", "step", v.Metric())
+	p := newPicture("Trials", v.Fidelity().StepName(), v.Metric())
+	if v.Fidelity() != nil { // and those that were not tried at the highest one, behind
+		ranked = slices.Clone(ranked)
+		for t := range v.Trials() {
+			if len(t.Reports) > 0 && !slices.Contains(ranked, t) {
+				ranked = append(ranked, t)
+			}
+		}
+	}
 	var xs, ys [][]float64
 	var ends, expected []float64
 	for _, t := range ranked {

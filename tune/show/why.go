@@ -34,9 +34,10 @@ type explainer struct {
 	trial  int
 	metric string
 	trials int
-	value  map[int]float64 // newest of each trial
-	has    tune.Placement  // the replicas of the trial, if it is an elastic job
-	fixed  string          // why they cannot change
+	value  map[int]float64         // newest of each trial
+	levels map[int]map[int]float64 // by step, those of each trial at it; nil: steps are no fidelities
+	has    tune.Placement          // the replicas of the trial, if it is an elastic job
+	fixed  string                  // why they cannot change
 	lines  []string
 }
 
@@ -49,6 +50,9 @@ func (x *explainer) event(e tune.Event) {
 	case tune.EventStudy:
 		if e.Header != nil {
 			x.metric = e.Header.Metric
+			if e.Header.Fidelity() != "" {
+				x.levels = make(map[int]map[int]float64)
+			}
 		}
 	case tune.EventHalt:
 		if x.lines != nil {
@@ -129,6 +133,11 @@ func (x *explainer) report(e tune.Event) {
 	value, ok := e.Metrics.Get(metric)
 	if ok {
 		x.value[e.Trial] = value
+		if at := x.levels[e.Step]; at != nil {
+			at[e.Trial] = value
+		} else if x.levels != nil {
+			x.levels[e.Step] = map[int]float64{e.Trial: value}
+		}
 	}
 	d := e.Decision
 	if e.Trial != x.trial {
@@ -150,7 +159,7 @@ func (x *explainer) report(e tune.Event) {
 	if action == tune.Continue && d.Rule == "" {
 		return // nothing was decided
 	}
-	x.say(e, "%s: %s%s%s", told, action, because(d.Reason()), x.against(d))
+	x.say(e, "%s: %s%s%s", told, action, because(d.Reason()), x.against(d, e.Step))
 }
 
 func because(rule string) string {
@@ -160,8 +169,8 @@ func because(rule string) string {
 	return " (" + rule + ")"
 }
 
-// against says what a value was held against.
-func (x *explainer) against(d tune.Decision) string {
+// against says what a value was held against. At a fidelity the others' values are those at the same one.
+func (x *explainer) against(d tune.Decision, step int) string {
 	var b strings.Builder
 	if d.Forecast != nil { // it says against what
 		return ""
@@ -174,11 +183,19 @@ func (x *explainer) against(d tune.Decision) string {
 		list := make([]string, len(named))
 		for i, t := range named {
 			list[i] = fmt.Sprint(t)
-			if v, ok := x.value[t]; ok {
+			v, ok := x.value[t]
+			if x.levels != nil {
+				v, ok = x.levels[step][t]
+			}
+			if ok {
 				list[i] += " (" + valueText(v) + ")"
 			}
 		}
-		fmt.Fprintf(&b, "; among trials %s", strings.Join(list, ", "))
+		at := ""
+		if x.levels != nil {
+			at = fmt.Sprintf(" at step %d", step)
+		}
+		fmt.Fprintf(&b, "; among trials%s %s", at, strings.Join(list, ", "))
 		if more := len(d.Competitors) - len(named); more > 0 {
 			fmt.Fprintf(&b, " and %d more", more)
 		}

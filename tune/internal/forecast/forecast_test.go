@@ -192,3 +192,23 @@ func TestAProcessPassesThroughItsPoints(t *testing.T) {
 		t.Errorf("the incumbent is %v, want 1", got)
 	}
 }
+
+// Trials that began at a later step (with a fidelity a bracket of Hyperband begins higher) have nothing to say about earlier ones.
+func TestACurveThatBeganLaterIsNotComparedAtEarlierSteps(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	var all, late []Curve
+	for range 12 {
+		x := rng.Float64()
+		y := 10 * rng.Float64()
+		all = append(all, Curve{X: []float64{x}, Steps: []int{1, 3, 9}, Scores: []float64{y, y + 20, y + 40}, Ended: true, Final: y + 40})
+		z := 40 + 10*rng.Float64()
+		late = append(late, Curve{X: []float64{x}, Steps: []int{9}, Scores: []float64{z}, Ended: true, Final: z})
+	}
+	m := Steps(append(all, late...))
+	for _, y := range []float64{2, 5, 9} {
+		n, ok := m.Likelihood(&Curve{X: []float64{0.5}, Steps: []int{1}, Scores: []float64{y}})
+		if got := m.Score(n.Mean); !ok || math.Abs(got-y-40) > 1.5 || n.Deviation > 1.5 {
+			t.Errorf("a trial with %v at step 1 is expected to end with %v ± %v (%v), want %v", y, got, n.Deviation, ok, y+40)
+		}
+	}
+}
