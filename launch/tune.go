@@ -51,6 +51,10 @@ Without it a trial that is paused, promoted (promotion, hyperband), tried again,
 With objectives: {accuracy: max, latency: min} in place of metric and mode it looks for the best trade-offs, and
 with constraints: [memory <= 8] for trials that keep the bounds.
 
+With fidelity: {parameter: width, low: 16, high: 128} beside space: trials are tried cheaply first, here with a narrow model: {width} is 16, and
+48 and 128 (eta: 3) in further runs of those that the scheduler lets go on: promotion (if none is named), asha, hyperband, predict or median.
+Only results at 128 count. A share of the data, {parameter: share, low: 0.1, high: 1}, or the size of images does as well.
+
 With scheduler: goodput (or {goodput: {min_replicas: 1, max_replicas: 8, inner: {asha: {max_step: 27}}}}) each trial is an elastic job, whose
 workers come and go while it trains: the slots of all hosts are divided among the trials by the goodput that each job predicts.
 

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -48,6 +49,7 @@ type curveSettings struct {
 	first      int
 	searches   int
 	trainings  float64
+	fidelity   bool
 	save       string
 	load       []string
 }
@@ -102,6 +104,7 @@ func parseCurves(args []string, w io.Writer) (curveSettings, error) {
 	f.IntVar(&s.first, "first-seed", 0, "seed of the first of them")
 	f.IntVar(&s.searches, "searches", runtime.GOMAXPROCS(0), "searches at a time")
 	f.Float64Var(&s.trainings, "trainings", 100, "the budget in full trainings")
+	f.BoolVar(&s.fidelity, "fidelity", false, "trials train anew for a ninth, a third and all of their steps, as the rule decides; with rule none at once for all")
 	f.StringVar(&s.save, "save", "", "file to write all results to")
 	load := f.String("load", "", "files of results to add to the tables, with commas")
 	programRules := f.String("program-rules", "none", "rules of the programs, with commas; their names are the program's")
@@ -146,6 +149,9 @@ func parseCurves(args []string, w io.Writer) (curveSettings, error) {
 			return s, err
 		}
 	}
+	if s.fidelity { // levels are steps, and so not of different meaning in each trial
+		s.problems = slices.DeleteFunc(s.problems, func(p curvetest.Problem) bool { return p.Kind == "lengths" })
+	}
 	if s.workers, err = numbers(*workers); err != nil {
 		return s, err
 	}
@@ -163,6 +169,18 @@ func parseCurves(args []string, w io.Writer) (curveSettings, error) {
 		s.load = strings.Split(*load, ",")
 	}
 	return s, nil
+}
+
+// levels is the fidelity of a search.
+func (s *curveSettings) levels(p curvetest.Problem, rule stoppingRule) *tune.Fidelity {
+	if !s.fidelity {
+		return nil
+	}
+	f := &tune.Fidelity{Parameter: "steps of the run", Low: math.Round(float64(p.Last) / 9), High: float64(p.Last)}
+	if rule.name == "none" {
+		f.Low = f.High
+	}
+	return f
 }
 
 // A curveJob is one search to run. It closes what it began.
@@ -200,7 +218,7 @@ func (s *curveSettings) jobs() []curveJob {
 				for _, c := range s.suggesters {
 					for _, rule := range s.rules {
 						add(c.name, rule.name, func() (curvetest.Search, error) {
-							return curvetest.NewStudySearch(p, curvetest.StudyConfig{Suggester: c.make(), Scheduler: rule.make(p), Workers: workers, Seed: uint64(seed)})
+							return curvetest.NewStudySearch(p, curvetest.StudyConfig{Suggester: c.make(), Scheduler: rule.make(p), Workers: workers, Seed: uint64(seed), Fidelity: s.levels(p, rule)})
 						})
 					}
 				}

@@ -27,7 +27,12 @@
 //	go run ./bench/tune --curves judging --suggesters none --program 'Optuna=out/curves/bin/python bench/tune/peer_curves.py optuna' --program-rules none,sha,hyperband,median
 //	bench/tune/peers.sh --seeds 20 --suggesters Auto,TPE --workers 8
 //
-// The first table has for each rule and suggester the mean regret and its quartiles, over problems and seeds, at parts of the
+// With --curves and --fidelity trials train anew for a ninth, a third and all of their steps, as the rule decides. With --fidelities it measures, on
+// functions with cheaper forms, searches that try trials at lower fidelities first against those that do not:
+//
+//	go run ./bench/tune --fidelities --suggesters Auto,random --workers 1,8 --seeds 20
+//
+// The first table of --curves has for each rule and suggester the mean regret and its quartiles, over problems and seeds, at parts of the
 // budget, the numbers of trials and of those that trained to their last step, and the mean of proposals' and of decisions' times
 // with the mean of the searches' 99th percentiles. Further tables have the regret of each kind. All but the times are the same
 // for the same seeds.
@@ -209,11 +214,17 @@ func numbers(text string) ([]int, error) {
 }
 
 func run(args []string, w io.Writer) error {
-	if slices.ContainsFunc(args, func(a string) bool {
-		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		return a != name && name == "curves"
-	}) {
+	has := func(flag string) bool {
+		return slices.ContainsFunc(args, func(a string) bool {
+			name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
+			return a != name && name == flag
+		})
+	}
+	switch {
+	case has("curves"):
 		return runCurves(args, w)
+	case has("fidelities"):
+		return runFidelities(args, w)
 	}
 	s, err := parse(args, w)
 	if err != nil {

@@ -27,6 +27,13 @@ type Search interface {
 	Close() error
 }
 
+// A Leveled is a Search whose trials train anew for another number of steps whenever Next chooses them, with one report at the end:
+// the steps are a fidelity. Only those that trained to their last step can be named best.
+type Leveled interface {
+	// Level is the number of steps by the parameters that Next returned; 0: the search has no levels.
+	Level(p tune.Params) int
+}
+
 // A Config is how a search is simulated.
 type Config struct {
 	// Workers is how many trials run at once. Zero is 1.
@@ -56,6 +63,7 @@ type training struct {
 	params tune.Params
 	seed   uint64
 	step   int     // reached
+	level  int     // of the run under way; 0: there are no levels
 	steps  int     // its last
 	second float64 // of a step
 	value  float64 // newest report, NaN: none
@@ -177,6 +185,9 @@ func (s *simulation) start() (bool, error) {
 	if slices.ContainsFunc(s.running, func(a arrival) bool { return a.trial == n }) {
 		return false, fmt.Errorf("the search starts trial %d, which runs", n)
 	}
+	if l, ok := s.search.(Leveled); ok {
+		s.trials[n].level = min(l.Level(params), s.trials[n].steps)
+	}
 	switch t := s.trials[n]; {
 	case t.ended:
 		return false, fmt.Errorf("the search starts trial %d, which has ended", n)
@@ -188,10 +199,11 @@ func (s *simulation) start() (bool, error) {
 	return true, nil
 }
 
-// next lets a trial train for one more step.
+// next lets a trial train for one more step, or for those of its level.
 func (s *simulation) next(trial int) {
 	s.order++
-	heap.Push(&s.running, arrival{s.now + s.trials[trial].second, s.order, trial})
+	t := s.trials[trial]
+	heap.Push(&s.running, arrival{s.now + t.second*float64(max(t.level, 1)), s.order, trial})
 }
 
 // arrive takes the next report.
@@ -199,9 +211,13 @@ func (s *simulation) arrive() error {
 	a := heap.Pop(&s.running).(arrival)
 	t := s.trials[a.trial]
 	s.now = a.at
-	s.spent += t.second
-	s.outcome.Steps++
-	t.step++
+	steps := 1
+	if t.level > 0 {
+		t.step, steps = 0, t.level
+	}
+	s.spent += t.second * float64(steps)
+	s.outcome.Steps += steps
+	t.step += steps
 	t.value = s.problem.Value(t.params, t.step, t.seed)
 	last := t.step >= t.steps
 	if last {
@@ -225,6 +241,9 @@ func (s *simulation) arrive() error {
 func (s *simulation) regret() float64 {
 	var best *training
 	for _, t := range s.trials {
+		if t.level > 0 && t.step < t.steps {
+			continue
+		}
 		if !math.IsNaN(t.value) && (best == nil || t.value > best.value) {
 			best = t
 		}

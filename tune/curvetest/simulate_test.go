@@ -191,3 +191,36 @@ func TestStudyHasTheSimulatedClock(t *testing.T) {
 		t.Errorf("%d proposals and %d decisions were measured, want 2 and 54", len(proposals), len(verdicts))
 	}
 }
+
+// Trials that train anew at each level cost all of its steps, and only those at the last step are named best.
+func TestLevelsCostAllOfTheirSteps(t *testing.T) {
+	p := Draw(Steady, 0)
+	f := &tune.Fidelity{Parameter: "steps of the run", Low: 3, High: 27}
+	search, err := NewStudySearch(p, StudyConfig{Scheduler: &schedule.ASHA{Rule: schedule.Promotion, MinStep: 3, MaxStep: 27}, Fidelity: f, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer search.Close()
+	o, err := Simulate(p, search, Config{Seed: 1, Trainings: 20, Parts: []float64{0.01, 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, full, best := 0, 0, math.Inf(1)
+	search.Study().View(func(v tune.View) {
+		for x := range v.Trials() {
+			for _, r := range x.Reports {
+				steps += r.Step
+			}
+			if x.State == tune.Completed {
+				full++
+				best = min(best, p.Best-p.Final(x.Params))
+			}
+		}
+	})
+	if o.Steps != steps || o.Full != full || full == 0 || full >= o.Trials {
+		t.Errorf("got %+v, want %d steps and %d trials at the last one, fewer than all", o, steps, full)
+	}
+	if o.Regret[0] != p.Best-p.Chance || o.Regret[1] < best {
+		t.Errorf("got regret %v, want that of chance before a trial is at its last step, and then at least %v", o.Regret, best)
+	}
+}

@@ -14,24 +14,28 @@ type StudyConfig struct {
 	Suggester tune.Suggester
 	Scheduler tune.Scheduler
 	Pruners   []tune.Pruner
-	Workers   int
-	Seed      uint64
+	// Fidelity, if not nil, has trials train anew for so many steps at each of its levels, High being the problem's last step. It
+	// is for problems whose trainings are all of that length.
+	Fidelity *tune.Fidelity
+	Workers  int
+	Seed     uint64
 }
 
 // A StudySearch is a Search by a tune.Study, whose clock is the simulated one. Its trials are ranked by their newest report.
 // A trial that was paused continues at the step that it had reached.
 type StudySearch struct {
 	study               *tune.Study
+	fidelity            *tune.Fidelity
 	now                 time.Duration
 	proposals, verdicts []time.Duration
 }
 
 // NewStudySearch begins a study on a problem.
 func NewStudySearch(p Problem, cfg StudyConfig) (*StudySearch, error) {
-	s := &StudySearch{}
+	s := &StudySearch{fidelity: cfg.Fidelity}
 	c := tune.Config{
 		Space: p.Space, Metric: Metric, Mode: tune.Max, Scope: tune.LastReport, Samples: -1, Seed: cfg.Seed, Parallel: max(cfg.Workers, 1),
-		Suggester: cfg.Suggester, Scheduler: cfg.Scheduler, Pruners: cfg.Pruners,
+		Suggester: cfg.Suggester, Scheduler: cfg.Scheduler, Pruners: cfg.Pruners, Fidelity: cfg.Fidelity,
 		Now:    func() time.Time { return time.Time{}.Add(s.now) },
 		Logger: slog.New(slog.DiscardHandler),
 	}
@@ -71,6 +75,9 @@ func (s *StudySearch) Report(now time.Duration, trial, step int, value float64, 
 	if err != nil {
 		return "", err
 	}
+	if s.fidelity != nil {
+		return s.level(trial)
+	}
 	switch {
 	case d.Action == tune.Pause:
 		err = s.study.Finish(trial, tune.ErrPause)
@@ -82,6 +89,32 @@ func (s *StudySearch) Report(now time.Duration, trial, step int, value float64, 
 		err = s.study.Finish(trial, tune.ErrStop)
 	}
 	return d.Action, err
+}
+
+// level ends a run at one fidelity.
+func (s *StudySearch) level(trial int) (action tune.Action, err error) {
+	begin := time.Now()
+	err = s.study.Finish(trial, nil)
+	s.verdicts[len(s.verdicts)-1] += time.Since(begin)
+	s.study.View(func(v tune.View) {
+		switch v.Trial(trial).State {
+		case tune.Pending, tune.Paused:
+			action = tune.Pause // until Next chooses it
+		case tune.Completed:
+			action = tune.Complete
+		default:
+			action = tune.Stop
+		}
+	})
+	return action, err
+}
+
+// Level implements Leveled.
+func (s *StudySearch) Level(p tune.Params) int {
+	if s.fidelity == nil {
+		return 0
+	}
+	return p.Int(s.fidelity.Parameter)
 }
 
 // End implements Search.
