@@ -272,3 +272,24 @@ func TestASearchOverFidelitiesGoesOnWithTheSameDecisionsFromAnyCut(t *testing.T)
 		}
 	}
 }
+
+// A run at a fidelity is a process of its own, which checkpoints in vain: nothing is carried to the
+// next level.
+func TestRunsAtAFidelityInProcessesOfTheirOwn(t *testing.T) {
+	cfg := jobsConfig(t, processes(t, "well"))
+	cfg.Fidelity, cfg.Scheduler = &tune.Fidelity{Parameter: "width", Low: 1, High: 9}, tune.FIFO{}
+	result := mustRun(t, cfg)
+	for _, x := range result.Trials() {
+		if x.State != tune.Completed || len(x.Reports) != 3 || x.Attempts != 3 || len(x.Checkpoints) != 0 {
+			t.Errorf("trial %d is %s with %d reports, %d attempts and %d checkpoints, want completed, 3, 3, none", x.Number, x.State, len(x.Reports), x.Attempts, len(x.Checkpoints))
+		}
+		for i, r := range x.Reports {
+			if want := float64(10*x.Params.Int("x") + 4); r.Value != want || r.Step != []int{1, 3, 9}[i] {
+				t.Errorf("trial %d reports %v at step %d, want %v, the last of each run, at 1, 3 and 9", x.Number, r.Value, r.Step, want)
+			}
+		}
+	}
+	if got := result.BestTrial().Params.Int("width"); got != 9 {
+		t.Errorf("the best ran at width %d, want 9", got)
+	}
+}
