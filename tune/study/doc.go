@@ -23,7 +23,7 @@
 //
 // fidelity: {parameter: width, low: 16, high: 128} is one more parameter, such as the share of the data or the width of the model, that is not searched: trials
 // begin at low, and the scheduler has the promising ones run again at low·eta, low·eta² (eta: 3) up to high, whose results count. A level is the step of
-// its result, and promotion, asha and hyperband take min_step, max_step and eta from the levels. Without a scheduler it is promotion.
+// its result, and promotion, asha, hyperband and predict take their steps from the levels. Without a scheduler it is promotion.
 //
 // deadline: 18:00, or 2026-11-29T18:00, or 2h after the search began, is when the best has to be known: what cannot end by then does not start.
 //
