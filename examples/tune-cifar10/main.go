@@ -1,5 +1,5 @@
 // Command tune-cifar10 searches the optimizer of a network on CIFAR-10: TPE proposes, ASHA (or another rule) stops what does not pay, and each
-// trial is a job of two workers and a server.
+// trial is a job of two workers (or --workers) and a server.
 //
 //	tune-cifar10                                         (the program launch stands beside it, or in PATH)
 //	tune-cifar10 --data data/cifar10 --model resnet18 --epochs 27 --trials 50 --parallel 4
@@ -34,9 +34,10 @@ func main() {
 	flag.IntVar(&s.epochs, "epochs", 9, "epochs of a trial that is not stopped")
 	flag.IntVar(&s.trials, "trials", 12, "trials to run")
 	flag.IntVar(&s.parallel, "parallel", 1, "trials that run at once")
+	flag.IntVar(&s.workers, "workers", 2, "workers of a trial; with --hosts as many hosts")
 	flag.StringVar(&s.rule, "scheduler", "asha", "what stops trials: asha, predict or fifo, which stops none")
 	flag.Uint64Var(&s.seed, "seed", 1, "seed of the search")
-	flag.StringVar(&s.hosts, "hosts", "", "file of hosts that run trials, one on each line: HOST [slots=N] [gpus=N] [cpus=N]; the two workers of a trial run on two of them")
+	flag.StringVar(&s.hosts, "hosts", "", "file of hosts that run trials, one on each line: HOST [slots=N] [gpus=N] [cpus=N]; each worker of a trial runs on another of them")
 	flag.StringVar(&s.address, "address", "", "with --hosts: the address at which they reach this machine")
 	flag.StringVar(&s.folder, "folder", "", "with --hosts: folder there that the current one is copied to")
 	flag.StringVar(&s.dir, "dir", "runs/tune-cifar10", "folder of the search")
@@ -67,6 +68,7 @@ type settings struct {
 	resume, again               bool
 	rule                        string
 	seed                        uint64
+	workers                     int
 }
 
 // scheduler is the rule that stops trials.
@@ -101,9 +103,9 @@ func search(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	resources := tune.Resources{Hosts: 1, Slots: 2, CPUsPerSlot: 1, Servers: 1}
+	resources := tune.Resources{Hosts: 1, Slots: s.workers, CPUsPerSlot: 1, Servers: 1}
 	if s.hosts != "" {
-		resources.Hosts, resources.Slots = 2, 1
+		resources.Hosts, resources.Slots = s.workers, 1
 	}
 	jobs := tune.Distributed(resources)
 	jobs.HostFile, jobs.Address, jobs.Folder = s.hosts, s.address, s.folder

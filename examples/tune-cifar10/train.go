@@ -101,6 +101,9 @@ func (o *reporting) Epoch(e worker.EpochInfo) {
 
 // validate looks at what no worker of a trial should be the first to see.
 func (s settings) validate() error {
+	if s.workers < 1 {
+		return fmt.Errorf("--workers is %d, want at least 1", s.workers)
+	}
 	if most := data.MaxSynthetic; min(s.examples, s.tests) < 0 || s.data == "" && max(s.examples, s.tests) > most {
 		return fmt.Errorf("--train-examples is %d and --test-examples %d, want at least 1, or 0 for all; of synthetic images at most %d", s.examples, s.tests, most)
 	}
