@@ -112,6 +112,7 @@ export class StepChart {
     ctx.clip();
     const scale = devicePixelRatio;
     const at = (x, y) => [u.valToPos(x, "x", true), Math.max(-1e5, Math.min(1e5, u.valToPos(y, "y", true)))];
+    const many = this.curves.filter((c) => c.forecast?.band).length > 4;
     let bands = 0, lines = 0;
     for (const c of this.curves) {
       const n = c.xs.length - 1, near = c === this.near;
@@ -120,7 +121,7 @@ export class StepChart {
       ctx.strokeStyle = ctx.fillStyle = c.colour();
       if (f && !over && (f.band || near) && known(f.low) && known(f.high)) {
         const low = at(f.step, f.low), high = at(f.step, f.high);
-        ctx.globalAlpha = near ? 0.24 : 0.14;
+        ctx.globalAlpha = near ? 0.24 : many ? 0.08 : 0.14;
         ctx.beginPath();
         ctx.moveTo(...from);
         ctx.lineTo(...low);
