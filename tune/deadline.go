@@ -60,6 +60,11 @@ func legible(d time.Duration) time.Duration {
 // need is how long a start takes to be of use, as far as the trials so far tell, and what takes so long.
 func (l *ledger) need(e *Event) (need time.Duration, what string) {
 	if e.New {
+		if s, ok := l.suggester.(Timed); ok {
+			if d, ok := s.Takes(l, e.Params); ok {
+				return d, "such a trial takes"
+			}
+		}
 		return l.trialTime(), "a trial takes"
 	}
 	t := l.trials[e.Trial]

@@ -36,6 +36,10 @@
 // budget, the numbers of trials and of those that trained to their last step, and the mean of proposals' and of decisions' times
 // with the mean of the searches' 99th percentiles. Further tables have the regret of each kind. All but the times are the same
 // for the same seeds.
+//
+// With --costs it measures searches whose trials take 10 to 100 minutes of a simulated clock, by one parameter or by all, with a deadline:
+//
+//	go run ./bench/tune --costs --functions judging --trials 30 --seeds 10
 package main
 
 import (
@@ -225,6 +229,9 @@ func run(args []string, w io.Writer) error {
 		return runCurves(args, w)
 	case has("fidelities"):
 		return runFidelities(args, w)
+	}
+	if slices.ContainsFunc(args, func(a string) bool { return strings.TrimLeft(a, "-") == "costs" && a != "costs" }) {
+		return runCosts(args, w)
 	}
 	s, err := parse(args, w)
 	if err != nil {

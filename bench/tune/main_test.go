@@ -53,9 +53,28 @@ func TestAProgramTakesPart(t *testing.T) {
 	}
 }
 
+// The same seeds give the same table, in which random search is what the others are compared with.
+func TestCosts(t *testing.T) {
+	args := []string{"--costs", "--seeds", "2", "--trials", "12", "--parallel", "1,4", "--functions", "Branin,bowl with noise", "--only", "random,Auto per time"}
+	var out, again strings.Builder
+	for _, w := range []*strings.Builder{&out, &again} {
+		if err := run(args, w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []string{"| all | at once |", "| first up |", "| Auto per time | 4 |", "| random | 1 |", "geometric means over 8 functions"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the tables have no %q:\n%s", want, out.String())
+		}
+	}
+	if out.String() != again.String() || strings.Contains(out.String(), "NaN") {
+		t.Errorf("got\n%s\nand again\n%s", out.String(), again.String())
+	}
+}
+
 func TestBadArguments(t *testing.T) {
 	for _, args := range [][]string{{"--only", "nobody"}, {"--trials", "x"}, {"--parallel", "0"}, {"--seeds", "0"}, {"--unknown"}, {"--functions", "none"},
-		{"--program", "peer"}, {"--only", "none", "--load", "/there/is/no/file"}} {
+		{"--program", "peer"}, {"--only", "none", "--load", "/there/is/no/file"}, {"--costs", "--only", "nobody"}, {"--costs", "--seeds", "0"}} {
 		if err := run(args, &strings.Builder{}); err == nil {
 			t.Errorf("%q: no error", args)
 		}

@@ -13,6 +13,10 @@ import (
 //
 // The choice depends on the finished trials alone: on their number, and on the noise that the Gaussian process finds in their results.
 type Auto struct {
+	// Per is what expected improvement is divided by: see GP.Per. GP then proposes although the results have noise. TPE does not weigh what trials
+	// cost, and proposes where the trials or the parameters are too many for GP.
+	Per string
+
 	gp    GP
 	tpe   TPE
 	motpe MOTPE
@@ -32,6 +36,7 @@ func (a *Auto) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, er
 	if len(v.Objectives()) > 1 {
 		return a.motpe.Suggest(v, number, rng)
 	}
+	a.gp.Per = a.Per
 	m, recs := a.gp.reader.read(v)
 	if a.gp.reader.stepped && len(m.dims) <= autoDims {
 		if told := a.gp.foretell(m, recs); told != nil {
@@ -42,7 +47,7 @@ func (a *Auto) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, er
 	switch {
 	case n > autoTrials || len(m.dims) > autoDims:
 		return a.tpe.Suggest(v, number, rng)
-	case !a.noisy(m, recs):
+	case a.Per != "" || !a.noisy(m, recs):
 		return a.gp.Suggest(v, number, rng)
 	}
 	return a.tpe.suggest(m, a.gp.withoutNoise(m, recs), v, number, rng)

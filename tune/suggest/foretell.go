@@ -79,9 +79,9 @@ func (f *foretelling) suggest(v tune.View, number int, rng *rand.Rand) (tune.Par
 		return m.params(m.startPoint(f.recs, given, &g.matrices, v.Seed(), number, rng), fixed)
 	}
 	part, within := m.branches(f.recs, given, branchExplore, rng)
-	x := m.fresh(f.recs, part, rng, func() []float64 { return f.propose(part, rng) })
+	x := m.fresh(f.recs, part, rng, func() []float64 { return f.propose(v, part, rng) })
 	if len(within) < len(f.recs) && has(within, hash(m.settle(x))) { // all of the branch has been tried
-		x = m.fresh(f.recs, given, rng, func() []float64 { return f.propose(given, rng) })
+		x = m.fresh(f.recs, given, rng, func() []float64 { return f.propose(v, given, rng) })
 	}
 	return m.params(x, fixed)
 }
@@ -90,7 +90,7 @@ func (f *foretelling) suggest(v tune.View, number int, rng *rand.Rand) (tune.Par
 const gpFantasies = 8
 
 // propose returns values for the model's dims.
-func (f *foretelling) propose(given []float64, rng *rand.Rand) []float64 {
+func (f *foretelling) propose(v tune.View, given []float64, rng *rand.Rand) []float64 {
 	var running []*record
 	for i := range f.recs {
 		if f.recs[i].state == recordRunning {
@@ -125,13 +125,13 @@ func (f *foretelling) propose(given []float64, rng *rand.Rand) []float64 {
 			means[i] = -means[i]
 		}
 		return means, sd
-	}, f.done, given, nil, rng)
+	}, f.g.weigh(v, f.m, f.done), f.done, given, nil, rng)
 }
 
 // foretold chooses between GP and TPE as Suggest does.
 func (a *Auto) foretold(f *foretelling, v tune.View, number int, rng *rand.Rand) (tune.Params, error) {
 	noisy := len(f.done) >= autoNoisy && f.model.NoiseShare() > autoNoise
-	if f.known <= autoTrials && !noisy {
+	if f.known <= autoTrials && (!noisy || a.Per != "") {
 		return f.suggest(v, number, rng)
 	}
 	return a.tpe.suggest(f.m, f.recs, v, number, rng)

@@ -25,8 +25,12 @@ type GP struct {
 	// MaxPoints bounds the trials in the process, whose cost grows with their cube: half of it the best, half the
 	// newest. Zero is 240.
 	MaxPoints int
+	// Per is what expected improvement is divided by: Time, or a metric by which trials report what they have cost so far, such as the seconds of all
+	// GPUs. It is predicted from the trials that have ended. "" divides by nothing.
+	Per string
 
 	reader   reader
+	pricing  pricing
 	matrices []sobolMatrix
 	cache    gpCache
 	foretold forecast.Cache
@@ -46,9 +50,9 @@ func (g *GP) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, erro
 		return m.params(m.startPoint(recs, given, &g.matrices, v.Seed(), number, rng), fixed)
 	}
 	part, within := m.branches(recs, given, branchExplore, rng)
-	x := m.fresh(recs, part, rng, func() []float64 { return g.propose(m, recs, part, rng) })
+	x := m.fresh(recs, part, rng, func() []float64 { return g.propose(v, m, recs, part, rng) })
 	if len(within) < len(recs) && has(within, hash(m.settle(x))) { // all of the branch has been tried
-		x = m.fresh(recs, given, rng, func() []float64 { return g.propose(m, recs, given, rng) })
+		x = m.fresh(recs, given, rng, func() []float64 { return g.propose(v, m, recs, given, rng) })
 	}
 	return m.params(x, fixed)
 }
@@ -187,7 +191,7 @@ func (g *GP) fit(s *model, done []*record) gpTheta {
 }
 
 // propose returns values for the model's dims.
-func (g *GP) propose(s *model, recs []record, given []float64, rng *rand.Rand) []float64 {
+func (g *GP) propose(v tune.View, s *model, recs []record, given []float64, rng *rand.Rand) []float64 {
 	done := byTheirEnd(recs)
 	data := g.choose(done)
 	x, scores := s.points(data)
@@ -208,7 +212,7 @@ func (g *GP) propose(s *model, recs []record, given []float64, rng *rand.Rand) [
 	return g.search(s, process.least(), func(x []float64) ([]float64, float64) {
 		sd := predictor.at(x)
 		return predictor.means, sd
-	}, data, given, near, rng)
+	}, g.weigh(v, s, done), data, given, near, rng)
 }
 
 // bestUnder is the point of the best trial that has the given values, in the unit cube; nil if there is none.
@@ -269,14 +273,15 @@ func logImprovement(best, mean, sd float64) float64 {
 // search looks at candidates all over the space and around the best trials, and refines the most promising ones: at returns the means to make
 // small, one for each of bests, and the standard deviation. Unless near is nil, numbers are within gpReach of it, except those of
 // candidates around the best trials.
-func (g *GP) search(s *model, bests []float64, at func(x []float64) ([]float64, float64), data []*record, given, near []float64, rng *rand.Rand) []float64 {
+func (g *GP) search(s *model, bests []float64, at func(x []float64) ([]float64, float64), price *weighing, data []*record, given, near []float64, rng *rand.Rand) []float64 {
 	terms := make([]float64, len(bests))
 	value := func(x []float64) float64 {
-		means, sd := at(s.encode(x))
+		in := s.encode(x)
+		means, sd := at(in)
 		for i := range terms {
 			terms[i] = logImprovement(bests[i], means[i], sd)
 		}
-		return logSumExp(terms)
+		return logSumExp(terms) - price.at(in)
 	}
 	type point struct {
 		u, x []float64
