@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"math"
 	"strconv"
 
 	"github.com/paragon-train/paragon/tune"
@@ -13,11 +14,12 @@ const band = 1.2815515655446004
 // foretold is a prediction by the model as a report has it. At least one trial has ended. at is the
 // step that the trial has reached.
 func (p *Predict) foretold(v tune.View, end forecast.Normal, at int, chance, bound float64) *tune.Forecast {
+	end.Deviation = math.Hypot(end.Deviation, p.model.Noise()) // a result has noise
 	low, high := v.Score(p.model.Score(end.Mean-band*end.Deviation)), v.Score(p.model.Score(end.Mean+band*end.Deviation))
 	rival := p.bests[min(p.best(), len(p.bests))-1]
 	return &tune.Forecast{
 		Step: p.lastStep(at), Mean: digits(v.Score(p.model.Score(end.Mean))), Low: digits(min(low, high)), High: digits(max(low, high)),
-		Chance: digits(chance), Bound: digits(bound), Best: p.best(), Rival: rival.trial, Target: v.Score(rival.score),
+		Chance: digits(chance), Bound: digits(bound), Best: p.best(), Rival: rival.trial, Target: digits(v.Score(p.model.Score(p.limit))),
 	}
 }
 

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -13,55 +14,60 @@ import (
 
 // Predict stops trials that will hardly end among the best.
 //
-// Ends are predicted from a trial's parameters, by a Gaussian process over those of all finished trials, and from its own values, by
-// what trials of this study that had such values came to. The first trials train to their end: nothing is known before. From then on a
-// trial is stopped when
+// Ends are predicted, without the noise of a single training, from a trial's parameters, by a Gaussian process over those of all
+// finished trials, and from its own values, by what trials of this study that had such values came to. The first trials train to
+// their end: nothing is known before. From then on a trial is stopped when
 //
-//	P(it ends among the Best) < Probability,
+//	P(it ends as good as the Best) < min(Probability, 0.3 · what that was by its parameters alone), or < 0.0001.
 //
-// or less, when also new trials have hardly a chance: a trial is not stopped for what a new one would not do better.
+// So a trial is stopped for what it shows. For where it was tried alone it hardly ever is: the suggester knew that, and wanted to
+// know more.
 type Predict struct {
 	// MaxStep is the step at which a trial is complete. Zero is no limit: trials end by themselves.
 	MaxStep int
-	// Best is how many of the best trials the search is for. Zero is 1.
+	// MinStep is the step before which no trial is stopped. Zero is a tenth of MaxStep, or of the longest trial where that is zero; in a study
+	// with a Fidelity, where a report is a training of its own, it is 1.
+	MinStep int
+	// Best is how many of the best trials the search is for. Zero is a tenth of those that have trained to their end, and at least 1.
 	Best int
 	// Probability below which a trial is stopped. Zero is 0.1.
 	Probability float64
-	// MinReports is how many reports a trial has at least. Zero is 3; in a study with a Fidelity, where a report is a training
-	// of its own, it is 1.
-	MinReports int
-	// MinTrials is how many trials have ended by themselves before one is stopped. Zero is 4.
+	// MinTrials is how many trials have ended by themselves before one is stopped. Zero is 10.
 	MinTrials int
 
 	done    []int // finished trials that count, as they ended
 	curves  map[int]forecast.Curve
 	cache   forecast.Cache
 	model   *forecast.Model // nil: to be made anew
-	bests   []ended
-	chances []float64 // of the trials that were looked at first last, by their parameters alone
-	seen    map[int]bool
+	bests   []ended         // trials that trained to their end, the best first
+	limit   float64         // the end that the last of the best have, in the model's unit
+	longest int             // the last step of the longest trial
 }
 
-// An ended is a trial that trained to its end.
+// An ended is a trial that trained to its end, which has been freed of noise and is in the model's unit.
 type ended struct {
 	trial int
-	score float64
+	end   float64
 }
 
 const (
-	// predictChances is over how many of the newest trials the chance of a new one is averaged.
-	predictChances = 10
-	// predictShare is the part of a new trial's chance below which a trial is stopped.
-	predictShare = 0.5
+	// predictShare is the part of the chance that a trial had by its parameters alone below which it is stopped.
+	predictShare = 0.3
+	// predictNever is the chance below which a trial is stopped however little it shows.
+	predictNever = 1e-4
 	// predictEvery is the factor between steps at which a trial is looked at.
 	predictEvery = 1.15
+	// predictBest is the part of the trials that trained to their end which count as the best.
+	predictBest = 0.1
 )
 
 // Validate says what is wrong with the fields.
 func (p *Predict) Validate() error {
 	switch {
-	case p.MaxStep < 0 || p.Best < 0 || p.MinReports < 0 || p.MinTrials < 0:
-		return fmt.Errorf("schedule: Predict: MaxStep %d, Best %d, MinReports %d, MinTrials %d: want 0 or more", p.MaxStep, p.Best, p.MinReports, p.MinTrials)
+	case p.MaxStep < 0 || p.MinStep < 0 || p.Best < 0 || p.MinTrials < 0:
+		return fmt.Errorf("schedule: Predict: MaxStep %d, MinStep %d, Best %d, MinTrials %d: want 0 or more", p.MaxStep, p.MinStep, p.Best, p.MinTrials)
+	case p.MaxStep > 0 && p.MinStep > p.MaxStep:
+		return fmt.Errorf("schedule: Predict: MinStep is %d, and MaxStep %d: want at most that", p.MinStep, p.MaxStep)
 	case !(p.Probability >= 0 && p.Probability < 1):
 		return fmt.Errorf("schedule: Predict: Probability is %v: want 0 or more and less than 1", p.Probability)
 	case p.MinTrials > 0 && p.MinTrials < max(p.Best, 3):
@@ -70,31 +76,22 @@ func (p *Predict) Validate() error {
 	return nil
 }
 
-func (p *Predict) best() int { return max(p.Best, 1) }
+// best is how many of the trials that trained to their end are the best.
+func (p *Predict) best() int { return cmp.Or(p.Best, max(1, int(predictBest*float64(len(p.bests))))) }
 
-func (p *Predict) minTrials() int {
-	if p.MinTrials > 0 {
-		return p.MinTrials
-	}
-	return max(4, p.best())
-}
+func (p *Predict) minTrials() int { return cmp.Or(p.MinTrials, max(10, p.Best)) }
 
-func (p *Predict) minReports(v tune.View) int {
+func (p *Predict) minStep(v tune.View) int {
 	switch {
-	case p.MinReports > 0:
-		return p.MinReports
+	case p.MinStep > 0:
+		return p.MinStep
 	case v.Fidelity() != nil:
 		return 1
 	}
-	return 3
+	return (cmp.Or(p.MaxStep, p.longest) + 9) / 10
 }
 
-func (p *Predict) probability() float64 {
-	if p.Probability > 0 {
-		return p.Probability
-	}
-	return 0.1
-}
+func (p *Predict) probability() float64 { return cmp.Or(p.Probability, 0.1) }
 
 // Started implements tune.Scheduler: a trial that starts again has not ended.
 func (p *Predict) Started(_ tune.View, trial int) {
@@ -112,6 +109,7 @@ func (p *Predict) Ended(v tune.View, trial int) {
 		return
 	}
 	c := p.curve(v, t)
+	p.longest = max(p.longest, c.Last())
 	if c.Ended = t.State == tune.Completed; c.Ended {
 		c.Final = v.Score(v.Result(t))
 	}
@@ -135,25 +133,21 @@ func (p *Predict) fit() *forecast.Model {
 	if p.model != nil {
 		return p.model
 	}
-	var all []forecast.Curve
+	all := make([]forecast.Curve, len(p.done))
+	for i, n := range p.done {
+		all[i] = p.curves[n]
+	}
+	p.model = forecast.Fit(all, &p.cache)
 	p.bests = p.bests[:0]
-	for _, n := range p.done {
-		c := p.curves[n]
-		all = append(all, c)
-		if c.Ended {
-			p.bests = append(p.bests, ended{n, c.Final})
+	for i, end := range p.model.Ends() {
+		if all[i].Ended {
+			p.bests = append(p.bests, ended{p.done[i], end})
 		}
 	}
-	slices.SortStableFunc(p.bests, func(a, b ended) int {
-		switch {
-		case a.score > b.score:
-			return -1
-		case a.score < b.score:
-			return 1
-		}
-		return a.trial - b.trial
-	})
-	p.model = forecast.Fit(all, &p.cache)
+	slices.SortStableFunc(p.bests, func(a, b ended) int { return cmp.Or(cmp.Compare(b.end, a.end), cmp.Compare(a.trial, b.trial)) })
+	if len(p.bests) > 0 {
+		p.limit = p.bests[min(p.best(), len(p.bests))-1].end
+	}
 	return p.model
 }
 
@@ -169,7 +163,7 @@ func (p *Predict) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 		return tune.Go()
 	case p.MaxStep > 0 && last.Step >= p.MaxStep:
 		return explain(tune.Complete, "predict: last step", last.Value)
-	case len(t.Reports) < p.minReports(v) || len(p.done) < p.minTrials() || !p.due(t, last.Step):
+	case len(p.done) < p.minTrials() || last.Step < p.minStep(v) || !p.due(t, last.Step):
 		return tune.Go()
 	}
 	model := p.fit()
@@ -177,27 +171,14 @@ func (p *Predict) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 		return tune.Go()
 	}
 	c := p.curve(v, t)
-	prior, end := model.Prior(c.X), model.End(&c)
-	rival := p.bests[p.best()-1]
-	cutoff := model.Unit(rival.score)
-	if !p.seen[trial] {
-		if p.seen == nil {
-			p.seen = make(map[int]bool)
-		}
-		p.seen[trial] = true
-		if p.chances = append(p.chances, prior.Above(cutoff)); len(p.chances) > predictChances {
-			p.chances = p.chances[1:]
-		}
-	}
-	bound, sum := p.probability(), 0.0
-	for _, x := range p.chances {
-		sum += x
-	}
-	bound = min(bound, predictShare*sum/float64(len(p.chances)))
-	chance := end.Above(cutoff)
+	end := model.End(&c)
+	// Ends that differ by less than the noise of a training are as good.
+	cutoff := p.limit - model.Noise()
+	before, chance := model.Prior(c.X).Above(cutoff), end.Above(cutoff)
+	bound := min(p.probability(), max(predictShare*before, predictNever))
 	d := explain(tune.Continue, "predict", last.Value)
 	d.Forecast = p.foretold(v, end, last.Step, chance, bound)
-	d.Cutoff = v.Score(rival.score)
+	d.Cutoff = d.Forecast.Target
 	for _, b := range p.bests[:min(p.best(), maxCompetitors)] {
 		d.Competitors = append(d.Competitors, b.trial)
 	}

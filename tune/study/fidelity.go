@@ -44,9 +44,8 @@ func (f fidelity) rule(r *reader, named tune.Scheduler, top *yaml.Node) tune.Sch
 		least := low
 		steps(&least, &s.MaxStep, &s.Eta)
 	case *schedule.Predict:
-		one := 0.0
-		least := low
-		steps(&least, &s.MaxStep, &one)
+		eta := 0.0
+		steps(&s.MinStep, &s.MaxStep, &eta)
 	}
 	return named
 }

@@ -2,7 +2,7 @@
 //
 // A Curve is what a trial reported. Trials are compared at equal steps only. Between a step and the end stands a regression,
 // learnt from the trials that went on from there, on the newest values of a curve and on what it gained lately. It says what a
-// trial's own values tell of its end, as a normal likelihood. A Gaussian process over the parameters has the ends of the
+// trial's own values tell of its end beside its parameters, as a normal likelihood. A Gaussian process over the parameters has the ends of the
 // trials that ended as observations, and these likelihoods for those that did not, each with a variance of its own. So a
 // trial that was stopped early counts by what is known of it, and no more.
 //
@@ -215,13 +215,21 @@ func (m *Model) Score(end float64) float64 {
 // Ended is the number of curves by which ends are known.
 func (m *Model) Ended() int { return m.levels.ended }
 
-// Prior is what the parameters alone tell of an end; without a process, what all the curves tell.
+// Prior is what the parameters alone tell of an end, without its noise; with no process, what all the curves tell.
 func (m *Model) Prior(x []float64) Normal {
 	if m.process == nil {
 		return m.scaled(m.levels.population)
 	}
 	mean, deviation := m.process.Predictor().At(x)
-	return Normal{mean[0], math.Hypot(deviation, math.Sqrt(m.theta.noise()))}
+	return Normal{mean[0], deviation}
+}
+
+// Noise is the standard deviation of an end's noise.
+func (m *Model) Noise() float64 {
+	if m.process == nil {
+		return 0
+	}
+	return math.Sqrt(m.theta.noise())
 }
 
 // Likelihood is what the values of a curve that has not ended tell of its end, whatever its parameters; false: nothing.
@@ -230,10 +238,11 @@ func (m *Model) Likelihood(c *Curve) (Normal, bool) {
 	return m.scaled(k.likelihood), k.told
 }
 
-// End predicts how a trial ends that is not among the model's curves and has not ended.
+// End predicts how a trial ends that is not among the model's curves and has not ended, without the end's noise.
 func (m *Model) End(c *Curve) Normal {
 	prior := m.Prior(c.X)
 	if n, ok := m.Likelihood(c); ok {
+		n.Deviation = math.Hypot(n.Deviation, m.Noise())
 		return prior.times(n)
 	}
 	return prior

@@ -86,6 +86,31 @@ func TestAStoppedTrialCountsByWhatItTells(t *testing.T) {
 	}
 }
 
+// Values that tell nothing must leave a prediction at what the parameters tell, which counts once: the regressions see the parameters, too.
+func TestValuesThatTellNothingMoveNoPrediction(t *testing.T) {
+	blind := func(x []float64, steps int, rng *rand.Rand) Curve {
+		c := saturating(x, steps, rng)
+		for i := range c.Scores {
+			c.Scores[i] = 10 + 0.2*rng.NormFloat64()
+		}
+		c.Final = 50 + 40*x[0] + 0.2*rng.NormFloat64()
+		return c
+	}
+	rng := rand.New(rand.NewPCG(17, 1))
+	var all []Curve
+	for range 24 {
+		all = append(all, blind([]float64{rng.Float64(), rng.Float64()}, 40, rng))
+	}
+	m := Fit(all, nil)
+	for _, x := range [][]float64{{0.05, 0.5}, {0.5, 0.2}, {0.95, 0.8}} {
+		part := blind(x, 12, rng)
+		prior, end := m.Prior(x), m.End(&part)
+		if math.Abs(end.Mean-prior.Mean) > 0.5*prior.Deviation || end.Deviation < 0.7*prior.Deviation {
+			t.Errorf("at %v: %v by the parameters, %v with values that tell nothing", x, prior, end)
+		}
+	}
+}
+
 // A trial that diverged is the worst, also where its values were good.
 func TestADivergedTrialIsTheWorst(t *testing.T) {
 	curves := population(20, 5, func(int) int { return 40 })

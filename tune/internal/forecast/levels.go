@@ -22,9 +22,9 @@ type knowledge struct {
 	told bool
 	// mean is the end that is expected of a curve like this among those that reached its step.
 	mean float64
-	// likelihood is what the curve's values alone tell: its deviation is 0 if the end is known.
+	// likelihood is what the curve's values alone tell, beside its parameters: its deviation is 0 if the end is known.
 	likelihood Normal
-	// weight is the part of the ends' variance that the values explain.
+	// weight is the part of the variance that the parameters leave open which the values explain.
 	weight float64
 }
 
@@ -40,6 +40,8 @@ type levels struct {
 	final press
 	// population is what ends are like.
 	population Normal
+	// parameters is the regression of ends on the parameters alone; nil before its first use.
+	parameters *line
 	known      map[int]*level
 }
 
@@ -49,7 +51,6 @@ type level struct {
 	scale  press
 	line   *line
 	next   *level // nil: the line leads to the end
-	prior  Normal // of all curves that reached the step
 	usable bool
 }
 
@@ -129,12 +130,13 @@ func (l *levels) of(c *Curve) knowledge {
 		return knowledge{}
 	}
 	n := v.predict(c, s)
-	a, b := 1/(n.Deviation*n.Deviation), 1/(v.prior.Deviation*v.prior.Deviation)
+	prior := l.alone(c.X)
+	a, b := 1/(n.Deviation*n.Deviation), 1/(prior.Deviation*prior.Deviation)
 	if a-b < 0.02*b {
 		return knowledge{told: false, mean: n.Mean}
 	}
-	// What is expected among the curves at this step holds what they have in common, which is not the values' to tell: it is divided out.
-	return knowledge{true, n.Mean, Normal{(a*n.Mean - b*v.prior.Mean) / (a - b), math.Sqrt(1 / (a - b))}, 1 - b/a}
+	// What the parameters alone let expect is not the values' to tell: it is divided out. The process tells it, once.
+	return knowledge{true, n.Mean, Normal{(a*n.Mean - b*prior.Mean) / (a - b), math.Sqrt(1 / (a - b))}, 1 - b/a}
 }
 
 // at is the level of a step.
@@ -198,22 +200,26 @@ func (l *levels) at(step int) *level {
 	}
 	v.line = newLine(rows, ys)
 	v.usable = true
-	var means []float64
-	variance := 0.0
-	for k, i := range at {
-		n := v.carry(v.line.predict(v.features(&l.curves[i], l.sums[i], here[k])), l.curves[i].X)
-		means = append(means, n.Mean)
-		variance += n.Deviation * n.Deviation / float64(len(at))
-	}
-	v.prior.Mean = 0
-	for _, m := range means {
-		v.prior.Mean += m / float64(len(means))
-	}
-	for _, m := range means {
-		variance += (m - v.prior.Mean) * (m - v.prior.Mean) / float64(len(means))
-	}
-	v.prior.Deviation = math.Sqrt(variance)
 	return v
+}
+
+// alone is what the parameters alone let expect, by a regression over the curves that ended.
+func (l *levels) alone(x []float64) Normal {
+	without := func(x []float64) []float64 { return append([]float64{0, 0}, x...) } // no value, no gain
+	if l.parameters == nil {
+		var rows [][]float64
+		var ys []float64
+		for i := range l.curves {
+			if y, ok := l.end(i); ok {
+				rows, ys = append(rows, without(l.curves[i].X)), append(ys, l.final.press(y))
+			}
+		}
+		if n := len(rows); n > maxPairs {
+			rows, ys = rows[n-maxPairs:], ys[n-maxPairs:]
+		}
+		l.parameters = newLine(rows, ys)
+	}
+	return l.parameters.predict(without(x))
 }
 
 // features of a curve at a step: its newest values, what they are above those some time before, and the parameters, by which some curves start
