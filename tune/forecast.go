@@ -27,7 +27,7 @@ type Forecast struct {
 
 // String says it in words, for people.
 func (f *Forecast) String() string {
-	rival := fmt.Sprintf("to beat the best, trial %d with %s", f.Rival, figure(f.Target))
+	rival := fmt.Sprintf("to end as well as the best, trial %d with %s", f.Rival, figure(f.Target))
 	if f.Best > 1 {
 		rival = fmt.Sprintf("to be among the best %d, the last of which is trial %d with %s", f.Best, f.Rival, figure(f.Target))
 	}

@@ -37,7 +37,7 @@ func TestAForecastIsKeptAndReplayed(t *testing.T) {
 	train := func(_ context.Context, p Params, r *Reporter) error {
 		for step := 1; step <= 3; step++ {
 			if err := r.Report(step, map[string]float64{"accuracy": p.Float("x")}); err != nil {
-				if want := "seer: 0.35 expected at step 9 (80 %: 0.25 to 1); a chance of 2 % to beat the best, trial 0 with 0.9, and the bound is 10 %"; !strings.Contains(err.Error(), want) || !errors.Is(err, ErrStop) {
+				if want := "seer: 0.35 expected at step 9 (80 %: 0.25 to 1); a chance of 2 % to end as well as the best, trial 0 with 0.9, and the bound is 10 %"; !strings.Contains(err.Error(), want) || !errors.Is(err, ErrStop) {
 					t.Errorf("the trial was told %q, want %q", err, want)
 				}
 				return err
@@ -102,7 +102,7 @@ func TestAForecastSaysItInWords(t *testing.T) {
 		want string
 	}{
 		{Forecast{Step: 50, Mean: 0.61334, Low: 0.5512, High: 0.66331, Chance: 0.0123, Bound: 0.1, Best: 1, Rival: 7, Target: 0.7101},
-			"0.6133 expected at step 50 (80 %: 0.5512 to 0.6633); a chance of 1.2 % to beat the best, trial 7 with 0.7101, and the bound is 10 %"},
+			"0.6133 expected at step 50 (80 %: 0.5512 to 0.6633); a chance of 1.2 % to end as well as the best, trial 7 with 0.7101, and the bound is 10 %"},
 		{Forecast{Step: 9, Mean: -3, Low: -4, High: -2, Chance: 1e-9, Bound: 0.05, Best: 3, Rival: 2, Target: -1},
 			"-3 expected at step 9 (80 %: -4 to -2); a chance of less than 0.01 % to be among the best 3, the last of which is trial 2 with -1, and the bound is 5 %"},
 	} {

@@ -183,7 +183,7 @@ func TestStatusPageTellsHowTrialsAreExpectedToEnd(t *testing.T) {
 		}
 	}
 	rows := s.page.News().Rows
-	const why = "seer: 0.35 expected at step 9 (80 %: 0.25 to 1); a chance of 2 % to beat the best, trial 0 with 0.9, and the bound is 10 %"
+	const why = "seer: 0.35 expected at step 9 (80 %: 0.25 to 1); a chance of 2 % to end as well as the best, trial 0 with 0.9, and the bound is 10 %"
 	if x := rows[1]; x.Rule != why || x.StopStep != 2 || !math.IsNaN(x.StopValue) || !math.IsNaN(x.StopBound) {
 		t.Errorf("the stopped trial has rule %q, step %d, value %v and bound %v; want %q at step 2, which has the values in it", x.Rule, x.StopStep, x.StopValue, x.StopBound, why)
 	}

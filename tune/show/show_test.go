@@ -307,7 +307,7 @@ func TestWhyTellsEveryDecisionAndWhatItWasHeldAgainst(t *testing.T) {
         3s  step 1: accuracy 0.25: pause (asha rung 0); its value 0.25 against a cut-off of 0.4; among trials 0 (0.5)
         3s  attempt 1 ended as told
         4s  attempt 2 started from its checkpoint of step 1; promote to rung 1
-        5s  step 2: accuracy 0.3: continue (predict: 0.6 expected at step 9 (80 %: 0.5 to 0.7); a chance of 2 % to beat the best, trial 0 with 0.75, and the bound is 10 %)
+        5s  step 2: accuracy 0.3: continue (predict: 0.6 expected at step 9 (80 %: 0.5 to 0.7); a chance of 2 % to end as well as the best, trial 0 with 0.75, and the bound is 10 %)
         5s  attempt 2 failed (user code): panic: x; no further try
 `
 	if b.String() != want {
@@ -424,7 +424,7 @@ func TestThePageShowsHowTrialsAreExpectedToEnd(t *testing.T) {
 		lines[l.Trial] = l
 	}
 	if !r.Stopped || !r.Predicted || lines["0"].Cross == "" || lines["0"].Band == "" || lines["0"].Running || !strings.HasSuffix(lines["0"].Name,
-		"\nstopped at step 3 by predict: 0.4 expected at step 9 (80 %: 0.3 to 0.5); a chance of 2 % to beat the best, trial 0 with 0.75, and the bound is 10 %") {
+		"\nstopped at step 3 by predict: 0.4 expected at step 9 (80 %: 0.3 to 0.5); a chance of 2 % to end as well as the best, trial 0 with 0.75, and the bound is 10 %") {
 		t.Errorf("the stopped trial is %+v, want a cross, a band and why", lines["0"])
 	}
 	if l := lines["1"]; l.Cross != "" || l.Ahead == "" || !l.Running || !strings.Contains(l.Name, "0.625 expected at step 9") {

@@ -103,7 +103,7 @@ func (p *paintedSearch) row(n int) page.SearchRow {
 	return x
 }
 
-const predictedText = "0.6133 expected at step 27 (80 %: 0.5512 to 0.6633); a chance of 1.2 % to beat the best, trial 7 with 0.9101, and the bound is 10 %"
+const predictedText = "0.6133 expected at step 27 (80 %: 0.5512 to 0.6633); a chance of 1.2 % to end as well as the best, trial 7 with 0.9101, and the bound is 10 %"
 
 // forecast is the predicted end of a trial that runs or was stopped.
 func (p *paintedSearch) forecast(curve []float64, state int) *page.SearchForecast {
