@@ -48,6 +48,9 @@ continues from the files there, if any, and saves its state there before it prin
 With hosts it is a temporary folder there, whose files are copied from and to this machine; the workers of a trial on a host share it. On other hosts than that of rank 0 they write files of their own names.
 Without it a trial that is paused, promoted (promotion, hyperband), tried again, or takes over another's state (pbt) begins anew.
 
+Without scheduler: a trial is stopped when it will hardly end among the best (predict), going by the values of earlier trials at the same
+steps; with scheduler: fifo all trials train to their end.
+
 With objectives: {accuracy: max, latency: min} in place of metric and mode it looks for the best trade-offs, and
 with constraints: [memory <= 8] for trials that keep the bounds.
 

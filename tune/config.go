@@ -93,6 +93,9 @@ type Config struct {
 	Suggester Suggester
 	// Scheduler stops and pauses trials; nil is FIFO. An Allocator also divides nodes among them.
 	Scheduler Scheduler
+	// DefaultScheduler takes the place of a nil Scheduler in a study that begins. A study that goes on, and began
+	// with FIFO, keeps it.
+	DefaultScheduler Scheduler
 	// Pruners end trials or the study.
 	Pruners []Pruner
 	// KeepDiverged passes values that are not finite to the scheduler; otherwise such a
@@ -220,7 +223,7 @@ func (c *Config) Validate() error {
 	for _, part := range []struct {
 		name string
 		rule any
-	}{{"Suggester", c.Suggester}, {"Scheduler", c.Scheduler}} {
+	}{{"Suggester", c.Suggester}, {"Scheduler", c.Scheduler}, {"DefaultScheduler", c.DefaultScheduler}} {
 		if v, ok := part.rule.(interface{ Validate() error }); ok {
 			if err := v.Validate(); err != nil {
 				all.bad(part.name, "%w", err)

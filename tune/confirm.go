@@ -46,7 +46,7 @@ func (r *Result) rerun(ctx context.Context, what string, settings []Params, time
 	c.program = r.cfg.programName()
 	c.Name, c.Metric, c.Mode = r.Name+"-"+what, r.Metric, r.Mode
 	c.Seed = mix(r.cfg.Seed, streamConfirm, uint64(len(what)))
-	c.Suggester, c.Scheduler, c.Pruners, c.Observers, c.Constraints = nil, nil, nil, nil, nil
+	c.Suggester, c.Scheduler, c.DefaultScheduler, c.Pruners, c.Observers, c.Constraints = nil, nil, nil, nil, nil, nil
 	c.Timeout, c.MaxFailed, c.DefaultFirst = 0, 0, false
 	c.Space = fixedSpace(r.cfg.Space)
 	if f := c.Fidelity; f != nil { // again at the highest one alone

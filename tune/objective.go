@@ -117,6 +117,7 @@ func (c *Config) validateGoals(all *fieldErrors) {
 	}
 	single("Suggester", c.Suggester, "use suggest.MOTPE or suggest.NSGA2 (motpe or nsga2 in a study file)")
 	single("Scheduler", c.Scheduler, "use tune.FIFO (fifo in a study file)")
+	single("DefaultScheduler", c.DefaultScheduler, "leave it out")
 	for i, p := range c.Pruners {
 		single(fmt.Sprintf("Pruners[%d]", i), p, "use one that limits steps or time")
 	}

@@ -40,7 +40,7 @@ func replay(fsys vfs.FS, path string, cfg Config, known ...any) (Replayed, error
 		return Replayed{}, err
 	}
 	r := replayer{fsys: fsys, path: path, cfg: cfg, maker: ruleMaker{}}
-	r.maker.know(Random{}, FIFO{}, cfg.Suggester, cfg.Scheduler)
+	r.maker.know(Random{}, FIFO{}, cfg.Suggester, cfg.Scheduler, cfg.DefaultScheduler)
 	for _, p := range cfg.Pruners {
 		r.maker.know(p)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -66,6 +67,9 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	if cfg.Name == "" {
 		cfg.Name = defaultName
 	}
+	if cfg.Scheduler == nil && cfg.DefaultScheduler != nil && !beganWithFIFO(fsys, cfg.Dir) {
+		cfg.Scheduler = cfg.DefaultScheduler
+	}
 	s := &Study{cfg: cfg, fsys: fsys, now: time.Now, logger: cfg.Logger, changed: make(chan struct{}), staged: map[int]keptBytes{}, keeping: map[int]*sync.Mutex{}, noted: map[int]Metrics{}, over: make(chan struct{}), asking: make(chan struct{}, 1)}
 	if cfg.Now != nil {
 		s.now = cfg.Now
@@ -96,6 +100,19 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	}
 	s.page.serve(s)
 	return s, nil
+}
+
+// beganWithFIFO says whether there is a log in the folder whose study began with FIFO.
+func beganWithFIFO(fsys vfs.FS, dir string) bool {
+	if dir == "" {
+		return false
+	}
+	fifo, enough := false, errors.New("the header is enough")
+	_, _ = readLog(fsys, filepath.Join(dir, logName), func(e *Event) error { // open reports what is wrong with the log
+		fifo = e.Header != nil && e.Header.Scheduler == typeOf(nil, FIFO{})
+		return enough
+	})
+	return fifo
 }
 
 // emit numbers an event and appends it to the log; apply changes the ledger. s.mu is held.

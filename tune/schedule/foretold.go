@@ -35,9 +35,5 @@ func (p *Predict) lastStep(at int) int {
 	if p.MaxStep > 0 {
 		return p.MaxStep
 	}
-	for _, b := range p.bests {
-		c := p.curves[b.trial]
-		at = max(at, c.Last())
-	}
-	return at
+	return max(at, p.longest)
 }

@@ -41,7 +41,7 @@ type Predict struct {
 	model   *forecast.Model // nil: to be made anew
 	bests   []ended         // trials that trained to their end, the best first
 	limit   float64         // the end that the last of the best have, in the model's unit
-	longest int             // the last step of the longest trial
+	longest int             // the last step of the longest trial that trained to its end
 }
 
 // An ended is a trial that trained to its end, which has been freed of noise and is in the model's unit.
@@ -109,8 +109,8 @@ func (p *Predict) Ended(v tune.View, trial int) {
 		return
 	}
 	c := p.curve(v, t)
-	p.longest = max(p.longest, c.Last())
 	if c.Ended = t.State == tune.Completed; c.Ended {
+		p.longest = max(p.longest, c.Last())
 		c.Final = v.Score(v.Result(t))
 	}
 	if p.curves == nil {
@@ -163,6 +163,8 @@ func (p *Predict) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 		return tune.Go()
 	case p.MaxStep > 0 && last.Step >= p.MaxStep:
 		return explain(tune.Complete, "predict: last step", last.Value)
+	case p.MaxStep == 0 && last.Step >= p.longest: // nothing is left to save
+		return tune.Go()
 	case len(p.done) < p.minTrials() || last.Step < p.minStep(v) || !p.due(t, last.Step):
 		return tune.Go()
 	}

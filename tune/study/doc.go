@@ -18,6 +18,9 @@
 // {lognormal: ...}, {grid: [values]}, or one constant; with log, step, default and when beside it. A suggester, a scheduler and a
 // pruner is a name, or a name with options: the fields of the structs in packages suggest and schedule, in lower case.
 //
+// Without a scheduler it is predict, where there is one metric: trials that report more than once are stopped when they will hardly end among the best. fifo lets
+// all train to their end. A study that began with fifo keeps it.
+//
 // objectives: {accuracy: max, latency: min} in place of metric and mode searches for the trade-offs between several metrics, with suggester motpe (the default then) or nsga2.
 // constraints: [latency <= 20, memory <= 8] are bounds that a good trial keeps.
 //

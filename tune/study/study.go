@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/schedule"
 	"github.com/paragon-train/paragon/tune/suggest"
 )
 
@@ -216,6 +217,9 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	}
 	if c.Suggester == nil {
 		c.Suggester = new(suggest.Auto)
+	}
+	if key, _ := entryOf(top, "scheduler"); key == nil && c.Scheduler == nil && len(c.Objectives) == 0 {
+		c.DefaultScheduler = new(schedule.Predict)
 	}
 	for _, p := range f.Points {
 		c.Points = append(c.Points, tune.Point(p))

@@ -363,3 +363,17 @@ func TestEachMistakeInNumbersNamesItsLine(t *testing.T) {
 		t.Errorf("got %v, want the line of the second point", err)
 	}
 }
+
+// A file that names no scheduler leaves it to the predicted ends, where there is one metric. Other files keep what they say.
+func TestAFileWithoutASchedulerPredicts(t *testing.T) {
+	base := "metric: a\nmode: max\ncommand: ./x\nspace: {lr: {real: [0, 1]}}\n"
+	for text, want := range map[string]bool{"": true, "scheduler: fifo": false, "scheduler: median": false} {
+		s, err := Parse("f", []byte(base+text))
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if _, ok := s.Config.DefaultScheduler.(*schedule.Predict); ok != want {
+			t.Errorf("%q: the default scheduler is %#v", text, s.Config.DefaultScheduler)
+		}
+	}
+}
