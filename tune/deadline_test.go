@@ -253,7 +253,7 @@ func TestTellAndTryAskEndAtTheDeadline(t *testing.T) {
 	if err != nil || d.Action != tune.Stop || !strings.HasPrefix(d.Rule, "deadline of 2026-03-01T13:00:00Z") {
 		t.Errorf("at the deadline: %+v, %v", d, err)
 	}
-	if _, err := s.TryAsk(); err != tune.ErrDone {
+	if _, err := s.TryAsk(); !errors.Is(err, tune.ErrDone) {
 		t.Errorf("after it: got %v, want %v", err, tune.ErrDone)
 	}
 }

@@ -180,14 +180,13 @@ func prior(t theta, grad []float64) float64 {
 
 // A fitting has the memory for the loss of hyper-parameters.
 type fitting struct {
-	gaps    [][]float64 // of the pairs (i, j < i), squared, for each input
-	y       []float64
-	noise   []float64
-	l, inv  [][]float64 // lower triangles
-	k       []float64
-	slope   []float64
-	alpha   []float64
-	squares []float64
+	gaps   [][]float64 // of the pairs (i, j < i), squared, for each input
+	y      []float64
+	noise  []float64
+	l, inv [][]float64 // lower triangles
+	k      []float64
+	slope  []float64
+	alpha  []float64
 }
 
 func newFitting(x [][]float64, y, noise []float64) *fitting {
