@@ -73,7 +73,8 @@ type Config struct {
 	// no other dominates (Result.Front), and there is no best one. View.Metric, View.Mode and View.Result are those of the first objective.
 	Objectives []Objective
 	// Constraints are bounds of metrics. A trial that violates one ranks below all feasible ones, those that violate less first, and is never the
-	// best, nor on the front. Schedulers do not know them: they compare the metric alone.
+	// best, nor on the front. Schedulers do not know them: they compare the metric alone. Only among the best
+	// by which schedule.Predict measures is no trial that violates one.
 	Constraints []Constraint
 	// Scope says which of its reports a trial is ranked by. With several Objectives it is always the newest.
 	Scope Scope

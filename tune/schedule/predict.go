@@ -21,27 +21,31 @@ import (
 //	P(it ends as good as the Best) < min(Probability, 0.3 · what that was by its parameters alone), or < 0.0001.
 //
 // So a trial is stopped for what it shows. For where it was tried alone it hardly ever is: the suggester knew that, and wanted to
-// know more.
+// know more. As good means that less than the noise of one training is missing. The Best are of the trials that keep all constraints.
+// Where trials report once, none is stopped: by then it has trained to its end.
 type Predict struct {
 	// MaxStep is the step at which a trial is complete. Zero is no limit: trials end by themselves.
 	MaxStep int
 	// MinStep is the step before which no trial is stopped. Zero is a tenth of MaxStep, or of the longest trial where that is zero; in a study
 	// with a Fidelity, where a report is a training of its own, it is 1.
 	MinStep int
-	// Best is how many of the best trials the search is for. Zero is a tenth of those that have trained to their end, and at least 1.
+	// Best is how many of the best trials the search is for. Zero is a tenth of those that have trained to their end and keep all constraints, and at
+	// least 1.
 	Best int
-	// Probability below which a trial is stopped. Zero is 0.1.
+	// Probability is the chance from which on no trial is stopped. Zero is 0.1.
 	Probability float64
-	// MinTrials is how many trials have ended by themselves before one is stopped. Zero is 10.
+	// MinTrials is how many trials, of those that keep all constraints, have ended by themselves before one is stopped. Zero is 10, or Best if that is more.
 	MinTrials int
 
-	done    []int // finished trials that count, as they ended
-	curves  map[int]forecast.Curve
-	cache   forecast.Cache
-	model   *forecast.Model // nil: to be made anew
-	bests   []ended         // trials that trained to their end, the best first
-	limit   float64         // the end that the last of the best have, in the model's unit
-	longest int             // the last step of the longest trial that trained to its end
+	done     []int // finished trials that count, as they ended
+	curves   map[int]forecast.Curve
+	violates map[int]bool // trials that trained to their end and violate constraints
+	cache    forecast.Cache
+	model    *forecast.Model // nil: to be made anew
+	bests    []ended         // trials that trained to their end and keep all constraints, the best first
+	limit    float64         // the end that the last of the best has, in the model's unit
+	longest  int             // the last step of the longest trial that trained to its end
+	stepped  bool            // a trial that trained to its end has reported more than once
 }
 
 // An ended is a trial that trained to its end, which has been freed of noise and is in the model's unit.
@@ -76,7 +80,7 @@ func (p *Predict) Validate() error {
 	return nil
 }
 
-// best is how many of the trials that trained to their end are the best.
+// best is how many of p.bests are the best.
 func (p *Predict) best() int { return cmp.Or(p.Best, max(1, int(predictBest*float64(len(p.bests))))) }
 
 func (p *Predict) minTrials() int { return cmp.Or(p.MinTrials, max(10, p.Best)) }
@@ -109,12 +113,14 @@ func (p *Predict) Ended(v tune.View, trial int) {
 		return
 	}
 	c := p.curve(v, t)
+	if p.curves == nil {
+		p.curves, p.violates = make(map[int]forecast.Curve), make(map[int]bool)
+	}
 	if c.Ended = t.State == tune.Completed; c.Ended {
 		p.longest = max(p.longest, c.Last())
+		p.stepped = p.stepped || len(t.Reports) > 1
 		c.Final = v.Score(v.Result(t))
-	}
-	if p.curves == nil {
-		p.curves = make(map[int]forecast.Curve)
+		p.violates[trial] = v.Violation(t) > 0
 	}
 	p.done, p.curves[trial], p.model = append(p.done, trial), c, nil
 }
@@ -140,7 +146,7 @@ func (p *Predict) fit() *forecast.Model {
 	p.model = forecast.Fit(all, &p.cache)
 	p.bests = p.bests[:0]
 	for i, end := range p.model.Ends() {
-		if all[i].Ended {
+		if all[i].Ended && !p.violates[p.done[i]] {
 			p.bests = append(p.bests, ended{p.done[i], end})
 		}
 	}
@@ -164,6 +170,8 @@ func (p *Predict) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 	case p.MaxStep > 0 && last.Step >= p.MaxStep:
 		return explain(tune.Complete, "predict: last step", last.Value)
 	case p.MaxStep == 0 && last.Step >= p.longest: // nothing is left to save
+		return tune.Go()
+	case !p.stepped: // it is the trial's only report
 		return tune.Go()
 	case len(p.done) < p.minTrials() || last.Step < p.minStep(v) || !p.due(t, last.Step):
 		return tune.Go()

@@ -114,3 +114,63 @@ func TestPredictDoesNotMeasureByALuckyResult(t *testing.T) {
 		t.Errorf("%d of 20 trials near the best parameters were stopped, want at most 5", stopped)
 	}
 }
+
+// Trials that report once have trained to their end by then, whatever their step: there is nothing to save, and the program may still have its model to write.
+func TestPredictLeavesTrialsThatReportOnce(t *testing.T) {
+	s := &search{t: t, view: &tunetest.View{SearchSpace: tune.Space{tune.Real("x", 0, 1)}}, rule: &schedule.Predict{}, rng: rand.New(rand.NewPCG(1, 2))}
+	for i := range 40 {
+		x := math.Mod(0.5+float64(i)*0.618, 1)
+		params, err := tune.NewParams("x", x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := s.view.Add(params)
+		s.rule.Started(s.view, made.Number)
+		step := 10 + i*7%30 // where its own rule has ended it
+		s.view.Report(made, step, top(x))
+		if d := s.rule.Reported(s.view, made.Number, s.rng); d.Action != tune.Continue {
+			t.Errorf("trial %d, which reports once, at step %d: %s (%s), want it to go on", made.Number, step, d.Action, d.Reason())
+		}
+		s.view.End(made, tune.Completed)
+		s.rule.Ended(s.view, made.Number)
+	}
+}
+
+// The best that a search with constraints is for keep them: a trial that does must not be stopped for being worse than trials that do not.
+func TestPredictDoesNotMeasureByTrialsThatViolateConstraints(t *testing.T) {
+	s := &search{t: t, rule: &schedule.Predict{MaxStep: 40}, rng: rand.New(rand.NewPCG(1, 2)),
+		view: &tunetest.View{SearchSpace: tune.Space{tune.Real("x", 0, 1)}, Last: true, Bounds: []tune.Constraint{{Metric: "size", Bound: 0.6}}}}
+	train := func(x float64, judged bool) *tune.Trial {
+		params, err := tune.NewParams("x", x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := s.view.Add(params)
+		s.rule.Started(s.view, made.Number)
+		for step := 1; step <= 40; step++ { // the larger, the better
+			s.view.ReportAll(made, step, map[string]float64{"value": 90 * x * (1 - math.Exp(-float64(step)/8)), "size": x})
+			if !judged {
+				continue
+			}
+			if d := s.rule.Reported(s.view, made.Number, s.rng); d.Action == tune.Stop {
+				s.why = d.Reason()
+				s.view.End(made, tune.Pruned)
+				s.rule.Ended(s.view, made.Number)
+				return made
+			}
+		}
+		s.view.End(made, tune.Completed)
+		s.rule.Ended(s.view, made.Number)
+		return made
+	}
+	for i := range 30 {
+		train(math.Mod(0.5+float64(i)*0.618, 1), false)
+	}
+	if got := train(0.6, true); got.State == tune.Pruned {
+		last, _ := got.LastStep()
+		t.Errorf("the best trial that keeps the constraint was stopped at step %d: %s", last, s.why)
+	}
+	if got := train(0.1, true); got.State != tune.Pruned {
+		t.Errorf("a trial far below the best that keep the constraint is %s, want it to be stopped", got.State)
+	}
+}
