@@ -156,18 +156,22 @@ func (c *Config) validateFidelity(all *fieldErrors) {
 	if _, ok := c.Space.Param(f.Parameter); ok {
 		all.bad("Fidelity", "parameter %q is in the space, too: the rule decides its value, so take it out of the space", f.Parameter)
 	}
-	if c.Scheduler == nil && f.Low < f.High && c.logged == nil {
+	scheduler, field := c.Scheduler, "Scheduler"
+	if scheduler == nil { // which the default replaces
+		scheduler, field = c.DefaultScheduler, "DefaultScheduler"
+	}
+	if scheduler == nil && f.Low < f.High && c.logged == nil {
 		all.bad("Fidelity", "there is no Scheduler, so nothing decides which trials run at more than %s %v: want one, such as schedule.ASHA{Rule: schedule.Promotion}", f.Parameter, f.Low)
 	}
-	if _, ok := c.Scheduler.(Allocator); ok {
-		all.bad("Fidelity", "%T divides nodes among trials as they train, and a trial of this study begins anew at each level: want another Scheduler", c.Scheduler)
+	if _, ok := scheduler.(Allocator); ok {
+		all.bad("Fidelity", "%T divides nodes among trials as they train, and a trial of this study begins anew at each level: want another Scheduler", scheduler)
 	}
 	refuse := func(field string, rule any) {
 		if s, ok := rule.(Stepwise); ok && s.Stepwise() {
 			all.bad(field, "%T follows a trial over its steps, and with a Fidelity each step is a training of its own: use schedule.ASHA without Guard, Hyperband, Predict or MedianStopping (promotion, asha, hyperband, predict or median in a study file)", rule)
 		}
 	}
-	refuse("Scheduler", c.Scheduler)
+	refuse(field, scheduler)
 	for i, p := range c.Pruners {
 		refuse(fmt.Sprintf("Pruners[%d]", i), p)
 	}

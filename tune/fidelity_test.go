@@ -70,6 +70,21 @@ func TestAFidelityThatMakesNoSenseIsRefusedByName(t *testing.T) {
 	}
 }
 
+// A default scheduler decides who goes on to the next level, as one that is named does, and is held to the same.
+func TestADefaultSchedulerGoesWithAFidelity(t *testing.T) {
+	f := &tune.Fidelity{Parameter: "w", Low: 1, High: 9}
+	cfg := tune.Config{Space: tune.Space{tune.Real("x", 0, 1)}, Fidelity: f, DefaultScheduler: &schedule.Predict{MinStep: 1, MaxStep: 9}}
+	if err := cfg.Validate(); err != nil {
+		t.Errorf("with schedule.Predict by default: %v", err)
+	}
+	for _, one := range []tune.Scheduler{&schedule.PBT{Population: 4, Interval: 1}, &schedule.Goodput{}} {
+		cfg.DefaultScheduler = one
+		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%T", one)) {
+			t.Errorf("with %T by default: got %v, want an error that names it", one, err)
+		}
+	}
+}
+
 // wide is what a trial of a width comes to: little width flatters small x.
 func wide(p tune.Params) float64 {
 	x, w := p.Float("x"), p.Float("width")

@@ -14,13 +14,13 @@ type Forecast struct {
 	// Mean is the result that is expected there, of a skewed prediction the median. With a
 	// probability of 80 % the result is between Low and High.
 	Mean, Low, High float64
-	// Chance is the probability that the trial ends among the Best trials. The rule stops a trial
-	// whose chance is below Bound.
+	// Chance is the probability that the trial ends as well as the Best trials. The rule stops a trial
+	// whose chance is below Bound. What differs by less than the noise of one training is as good.
 	Chance, Bound float64
 	// Best is how many of the best trials count, at least 1.
 	Best int
-	// Rival is the last of the Best trials, which this one would have to beat, and Target is its
-	// result.
+	// Rival is the last of the Best trials, which this one would have to equal, and Target is its
+	// result without the noise of a single training: what other trials like it let expect, too.
 	Rival  int
 	Target float64
 }
@@ -29,7 +29,7 @@ type Forecast struct {
 func (f *Forecast) String() string {
 	rival := fmt.Sprintf("to end as well as the best, trial %d with %s", f.Rival, figure(f.Target))
 	if f.Best > 1 {
-		rival = fmt.Sprintf("to be among the best %d, the last of which is trial %d with %s", f.Best, f.Rival, figure(f.Target))
+		rival = fmt.Sprintf("to end as well as the best %d, the last of which is trial %d with %s", f.Best, f.Rival, figure(f.Target))
 	}
 	return fmt.Sprintf("%s expected at step %d (80 %%: %s to %s); a chance of %s %s, and the bound is %s",
 		figure(f.Mean), f.Step, figure(f.Low), figure(f.High), percentage(f.Chance), rival, percentage(f.Bound))

@@ -104,7 +104,7 @@ func TestAForecastSaysItInWords(t *testing.T) {
 		{Forecast{Step: 50, Mean: 0.61334, Low: 0.5512, High: 0.66331, Chance: 0.0123, Bound: 0.1, Best: 1, Rival: 7, Target: 0.7101},
 			"0.6133 expected at step 50 (80 %: 0.5512 to 0.6633); a chance of 1.2 % to end as well as the best, trial 7 with 0.7101, and the bound is 10 %"},
 		{Forecast{Step: 9, Mean: -3, Low: -4, High: -2, Chance: 1e-9, Bound: 0.05, Best: 3, Rival: 2, Target: -1},
-			"-3 expected at step 9 (80 %: -4 to -2); a chance of less than 0.01 % to be among the best 3, the last of which is trial 2 with -1, and the bound is 5 %"},
+			"-3 expected at step 9 (80 %: -4 to -2); a chance of less than 0.01 % to end as well as the best 3, the last of which is trial 2 with -1, and the bound is 5 %"},
 	} {
 		if got := c.f.String(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)

@@ -4,7 +4,7 @@
 //	study := tune.Config{Space: space, Scheduler: &schedule.ASHA{MaxStep: 81, Guard: &schedule.Guard{}}, Samples: 200, Parallel: 8}
 //
 // ASHA compares trials at rungs, asynchronously; its Rule selects a published variant. Hyperband compares them synchronously in
-// brackets. Predict stops those that will hardly end among the best. MedianStopping and Percentile compare a trial with others at the same step; Patience and Threshold look at one trial
+// brackets. Predict stops those that will hardly end as well as the best. MedianStopping and Percentile compare a trial with others at the same step; Patience and Threshold look at one trial
 // alone. PBT copies the best trials over the worst. Any and All combine schedulers. A Guard keeps ASHA from stopping trials that
 // start slowly.
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/forecast"
 )
 
-// Predict stops trials that will hardly end among the best.
+// Predict stops trials that will hardly end as well as the best.
 //
 // Ends are predicted, without the noise of a single training, from a trial's parameters, by a Gaussian process over those of all
 // finished trials, and from its own values, by what trials of this study that had such values came to. The first trials train to
