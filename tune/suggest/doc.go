@@ -12,7 +12,7 @@
 // The zero value of each is ready to use. All are pure functions of the tune.View, the trial's number and the random source;
 // they keep only caches between calls. Completed trials count by their result. Where trials report more than one step, pruned and paused
 // trials count by the end that is predicted from their parameters and steps (Auto, GP, TPE); else they rank below completed ones, those
-// with more steps first. Failed trials do not count. Running trials count as mediocre (TPE), or have their results
-// drawn from the model (GP), so that concurrent trials do not all try the same point. No parameters are proposed
-// twice before all have been tried, but by Repeat.
+// with more steps first. Failed trials do not count. Running trials count as mediocre (TPE), or have the results
+// that the model expects (GP; where trials report more than one step, draws from it), so that concurrent trials do not
+// all try the same point. No parameters are proposed twice before all have been tried, but by Repeat.
 package suggest

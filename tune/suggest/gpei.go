@@ -15,8 +15,10 @@ import (
 //
 // Running trials have no value yet: they count as if they had ended at the process's mean (Ginsbourger, Le Riche and Carraro
 // 2010, section 4.2), so that many trials at once spread, and numbers are proposed within 0.4 of their range of the best
-// trial's. Inputs are the unit cube; the values of a choice are all as far from each other, a number that is not there stands
-// in the middle. The branch of a conditional space is chosen first, as by TPE.
+// trial's. Where trials report more than one step, their values are drawn from the process, given what they have reported,
+// several times, and the improvement is averaged over the draws (Snoek, Larochelle and Adams 2012, section 3.2). Inputs are the
+// unit cube; the values of a choice are all as far from each other, a number that is not there stands in the middle. The
+// branch of a conditional space is chosen first, as by TPE.
 type GP struct {
 	// Startup is the number of trials that have finished or run below which proposals are quasi-random; three must have finished. Zero is 10.
 	Startup int
