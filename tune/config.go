@@ -95,7 +95,7 @@ type Config struct {
 	// Scheduler stops and pauses trials; nil is FIFO. An Allocator also divides nodes among them.
 	Scheduler Scheduler
 	// DefaultScheduler takes the place of a nil Scheduler in a study that begins. A study that goes on, and began
-	// with FIFO, keeps it.
+	// with FIFO, keeps it. It is no Allocator.
 	DefaultScheduler Scheduler
 	// Pruners end trials or the study.
 	Pruners []Pruner
@@ -230,6 +230,9 @@ func (c *Config) Validate() error {
 				all.bad(part.name, "%w", err)
 			}
 		}
+	}
+	if a, ok := c.DefaultScheduler.(Allocator); ok {
+		all.bad("DefaultScheduler", "%T divides nodes among trials: name it as Scheduler", a)
 	}
 	r := c.Resources
 	if min(r.Hosts, r.Slots, r.CPUsPerSlot, r.GPUs, r.Servers) < 0 {

@@ -11,7 +11,7 @@ import (
 )
 
 // A study that begins takes the default scheduler. One that began with FIFO, before there was a default, keeps it, and its
-// decisions.
+// decisions. Both replay, and can be loaded, with the default that they may have had.
 func TestAStudyThatHasBegunKeepsFIFO(t *testing.T) {
 	ctx := context.Background()
 	report := func(_ context.Context, p tune.Params, r *tune.Reporter) error {
@@ -52,9 +52,26 @@ func TestAStudyThatHasBegunKeepsFIFO(t *testing.T) {
 	if n := stopped(begun); n < 15 {
 		t.Errorf("%d of 50 random trials were stopped by the default scheduler, want 15 or more", n)
 	}
+	for name, cfg := range map[string]tune.Config{"old": again, "new": begun} {
+		cfg.DefaultScheduler = &schedule.Predict{}
+		if _, err := tune.Replay(cfg.Dir, cfg); err != nil {
+			t.Errorf("replay of the %s study: %v", name, err)
+		}
+		cfg.DefaultScheduler = &schedule.Predict{}
+		if result, err := tune.Load(cfg.Dir, cfg); err != nil {
+			t.Errorf("load of the %s study: %v", name, err)
+		} else if got, want := result.View().Plan().Scheduler, map[string]string{"old": "tune.FIFO", "new": "schedule.Predict"}[name]; got != want {
+			t.Errorf("the %s study is loaded with %s, want %s", name, got, want)
+		}
+	}
 	begun.Objectives = []tune.Objective{{Metric: "v", Mode: tune.Max}, {Metric: "w", Mode: tune.Min}}
 	begun.Metric, begun.Mode, begun.Dir = "", tune.Auto, filepath.Join(dir, "several")
 	if _, err := tune.Run(ctx, report, begun); err == nil || !strings.Contains(err.Error(), "DefaultScheduler") {
 		t.Errorf("with two objectives: %v, want an error that names DefaultScheduler", err)
+	}
+	elastic := config("", 1)
+	elastic.DefaultScheduler = &schedule.Goodput{}
+	if err := elastic.Validate(); err == nil || !strings.Contains(err.Error(), "DefaultScheduler") {
+		t.Errorf("with schedule.Goodput by default: %v, want an error that names DefaultScheduler", err)
 	}
 }

@@ -39,6 +39,7 @@ func replay(fsys vfs.FS, path string, cfg Config, known ...any) (Replayed, error
 	if err := cfg.Validate(); err != nil {
 		return Replayed{}, err
 	}
+	cfg.chooseScheduler(fsys, path)
 	r := replayer{fsys: fsys, path: path, cfg: cfg, maker: ruleMaker{}}
 	r.maker.know(Random{}, FIFO{}, cfg.Suggester, cfg.Scheduler, cfg.DefaultScheduler)
 	for _, p := range cfg.Pruners {

@@ -34,6 +34,7 @@ func Load(path string, cfg Config) (*Result, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	cfg.chooseScheduler(vfs.OS{}, path)
 	l, err := newLedger(&cfg)
 	if err != nil {
 		return nil, err

@@ -67,9 +67,11 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	if cfg.Name == "" {
 		cfg.Name = defaultName
 	}
-	if cfg.Scheduler == nil && cfg.DefaultScheduler != nil && !beganWithFIFO(fsys, cfg.Dir) {
-		cfg.Scheduler = cfg.DefaultScheduler
+	log := ""
+	if cfg.Dir != "" {
+		log = filepath.Join(cfg.Dir, logName)
 	}
+	cfg.chooseScheduler(fsys, log)
 	s := &Study{cfg: cfg, fsys: fsys, now: time.Now, logger: cfg.Logger, changed: make(chan struct{}), staged: map[int]keptBytes{}, keeping: map[int]*sync.Mutex{}, noted: map[int]Metrics{}, over: make(chan struct{}), asking: make(chan struct{}, 1)}
 	if cfg.Now != nil {
 		s.now = cfg.Now
@@ -102,13 +104,17 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	return s, nil
 }
 
-// beganWithFIFO says whether there is a log in the folder whose study began with FIFO.
-func beganWithFIFO(fsys vfs.FS, dir string) bool {
-	if dir == "" {
-		return false
+// chooseScheduler sets Scheduler to the default, unless the study began with FIFO. log is the path of its log; "" is none.
+func (c *Config) chooseScheduler(fsys vfs.FS, log string) {
+	if c.Scheduler == nil && c.DefaultScheduler != nil && (log == "" || !beganWithFIFO(fsys, log)) {
+		c.Scheduler = c.DefaultScheduler
 	}
+}
+
+// beganWithFIFO says whether there is a log whose study began with FIFO.
+func beganWithFIFO(fsys vfs.FS, path string) bool {
 	fifo, enough := false, errors.New("the header is enough")
-	_, _ = readLog(fsys, filepath.Join(dir, logName), func(e *Event) error { // open reports what is wrong with the log
+	_, _ = readLog(fsys, path, func(e *Event) error { // who reads the log says what is wrong with it
 		fifo = e.Header != nil && e.Header.Scheduler == typeOf(nil, FIFO{})
 		return enough
 	})
