@@ -37,15 +37,15 @@ type Predict struct {
 	// MinTrials is how many trials, of those that keep all constraints, have ended by themselves before one is stopped. Zero is 10, or Best if that is more.
 	MinTrials int
 
-	done     []int // finished trials that count, as they ended
-	curves   map[int]forecast.Curve
-	violates map[int]bool // trials that trained to their end and violate constraints
-	cache    forecast.Cache
-	model    *forecast.Model // nil: to be made anew
-	bests    []ended         // trials that trained to their end and keep all constraints, the best first
-	limit    float64         // the end that the last of the best has, in the model's unit
-	longest  int             // the last step of the longest trial that trained to its end
-	stepped  bool            // a trial that trained to its end has reported more than once
+	done    []int // finished trials that count, as they ended
+	curves  map[int]forecast.Curve
+	counts  map[int]bool // trials that trained to their end and keep all constraints
+	cache   forecast.Cache
+	model   *forecast.Model // nil: to be made anew
+	bests   []ended         // trials that trained to their end and keep all constraints, the best first
+	limit   float64         // the end that the last of the best has, in the model's unit
+	longest int             // the last step of the longest trial that trained to its end
+	stepped bool            // a trial that trained to its end has reported more than once
 }
 
 // An ended is a trial that trained to its end, which has been freed of noise and is in the model's unit.
@@ -102,6 +102,7 @@ func (p *Predict) Started(_ tune.View, trial int) {
 	if i := slices.Index(p.done, trial); i >= 0 {
 		p.done = slices.Delete(p.done, i, i+1)
 		delete(p.curves, trial)
+		delete(p.counts, trial)
 		p.model = nil
 	}
 }
@@ -114,13 +115,14 @@ func (p *Predict) Ended(v tune.View, trial int) {
 	}
 	c := p.curve(v, t)
 	if p.curves == nil {
-		p.curves, p.violates = make(map[int]forecast.Curve), make(map[int]bool)
+		p.curves, p.counts = make(map[int]forecast.Curve), make(map[int]bool)
 	}
-	if c.Ended = t.State == tune.Completed; c.Ended {
+	if t.State == tune.Completed {
+		c.Ended = true
 		p.longest = max(p.longest, c.Last())
 		p.stepped = p.stepped || len(t.Reports) > 1
 		c.Final = v.Score(v.Result(t))
-		p.violates[trial] = v.Violation(t) > 0
+		p.counts[trial] = !(v.Violation(t) > 0)
 	}
 	p.done, p.curves[trial], p.model = append(p.done, trial), c, nil
 }
@@ -146,7 +148,7 @@ func (p *Predict) fit() *forecast.Model {
 	p.model = forecast.Fit(all, &p.cache)
 	p.bests = p.bests[:0]
 	for i, end := range p.model.Ends() {
-		if all[i].Ended && !p.violates[p.done[i]] {
+		if p.counts[p.done[i]] {
 			p.bests = append(p.bests, ended{p.done[i], end})
 		}
 	}

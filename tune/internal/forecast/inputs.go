@@ -6,7 +6,7 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Report takes over what a trial has reported.
+// Report takes over what a trial has reported. One that was stopped when its value was not finite has diverged, and ended so.
 func (c *Curve) Report(v tune.View, t *tune.Trial) {
 	c.Steps, c.Scores = make([]int, 0, len(t.Reports)), make([]float64, 0, len(t.Reports))
 	for i := range t.Reports {
@@ -16,6 +16,9 @@ func (c *Curve) Report(v tune.View, t *tune.Trial) {
 			continue
 		}
 		c.Steps, c.Scores = append(c.Steps, r.Step), append(c.Scores, score)
+	}
+	if last, ok := t.Last(); ok && t.State == tune.Pruned && (math.IsNaN(last.Value) || math.IsInf(last.Value, 0)) {
+		c.Ended, c.Final = true, math.Inf(-1)
 	}
 }
 

@@ -59,7 +59,7 @@ func newLevels(curves []Curve) *levels {
 	for i := range curves {
 		c := &curves[i]
 		l.lasts = append(l.lasts, c.Last())
-		if c.Ended {
+		if c.Ended && !math.IsInf(c.Final, -1) { // one that diverged does not say what ends are like
 			l.ended++
 		}
 		l.sums = append(l.sums, sums(c))
