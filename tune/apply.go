@@ -113,7 +113,8 @@ func (l *ledger) derive(e *Event) error {
 		if e.Kind == EventExhausted {
 			l.suggester = logged{err: ErrExhausted}
 		}
-		if e.isLate() { // a proposal that was not used is not in the log
+		// The log has no proposal that was not used.
+		if e.isLate() {
 			l.suggester = logged{err: errUnused}
 		}
 		defer func() { l.suggester = r }()

@@ -80,7 +80,8 @@ func (l *ledger) propose(pick Pick) (e Event, err error) {
 		}
 		return Event{}, fmt.Errorf("tune: propose trial %d: %w", number, err)
 	}
-	p = l.cfg.off(p) // a suggester may propose what another trial has
+	// A suggester may propose what another trial has, with that trial's fidelity among it.
+	p = l.cfg.off(p)
 	if err := l.cfg.Space.Contains(p); err != nil {
 		return Event{}, fmt.Errorf("tune: propose trial %d: %T: %w", number, l.suggester, err)
 	}

@@ -72,7 +72,8 @@ func (l *ledger) need(e *Event) (need time.Duration, what string) {
 	if !ok {
 		return l.firstReportTime(), "its first report takes"
 	}
-	if f := l.cfg.Fidelity; f != nil { // a run begins anew, and takes the longer the higher its level
+	// A run begins anew, and takes longer at a higher level.
+	if f := l.cfg.Fidelity; f != nil {
 		level, _ := f.level(t)
 		trained := 0
 		for _, r := range t.Reports {

@@ -9,7 +9,7 @@ import (
 // A Forecast is how a trial was predicted to end when it reported, and what followed from it. Values
 // are as reported, not oriented.
 type Forecast struct {
-	// Step is that of the predicted end.
+	// Step is the step at which the trial is expected to end.
 	Step int
 	// Mean is the result that is expected there, of a skewed prediction the median. With a
 	// probability of 80 % the result is between Low and High.

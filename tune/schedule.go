@@ -111,8 +111,8 @@ type Pick struct {
 	Kind PickKind
 	// Trial is the paused trial to continue, if Kind is PickTrial.
 	Trial int
-	// Step is, of a new trial in a study with a Fidelity, that of the level at which it begins. Zero
-	// is the lowest.
+	// Step is the step of the level at which a new trial begins, in a study with a Fidelity. Zero is
+	// the lowest level.
 	Step int
 	// Rule explains it: "promote to rung 2".
 	Rule string

@@ -149,7 +149,8 @@ func parseCurves(args []string, w io.Writer) (curveSettings, error) {
 			return s, err
 		}
 	}
-	if s.fidelity { // levels are steps, and so not of different meaning in each trial
+	if s.fidelity {
+		// Levels are steps. In the kind lengths the same step is another part of each trial.
 		s.problems = slices.DeleteFunc(s.problems, func(p curvetest.Problem) bool { return p.Kind == "lengths" })
 	}
 	if s.workers, err = numbers(*workers); err != nil {

@@ -114,7 +114,7 @@ func (l *levelRuns) Pop() any {
 }
 
 // searchLevels searches on a simulated clock until the runs have cost the budget: one at level z costs z. It returns the regret of the best trial at the
-// highest level when each part of the budget was spent, before there is one that of the middle of the space.
+// highest level when each part of the budget was spent. Until a trial has reached that level it is the regret of the middle of the space.
 func searchLevels(f faithful, c tune.Config, low, budget float64, parts []float64) ([]float64, error) {
 	now, spent, order := 0.0, 0.0, 0
 	for i := range f.dims {

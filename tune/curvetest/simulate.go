@@ -63,7 +63,7 @@ type training struct {
 	params tune.Params
 	seed   uint64
 	step   int     // reached
-	level  int     // of the run under way; 0: there are no levels
+	level  int     // of the run, or 0
 	steps  int     // its last
 	second float64 // of a step
 	value  float64 // newest report, NaN: none

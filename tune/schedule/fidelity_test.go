@@ -34,7 +34,7 @@ func flattered(t *testing.T, s tune.Scheduler, sugg tune.Suggester, samples int)
 	return result, events
 }
 
-// Steps of the rules that are none of the levels, as somebody may set them in Go.
+// A program in Go may give a rule steps that are not levels. The rule must still compare values of one level only.
 func TestRulesCompareValuesOfOneFidelityOnly(t *testing.T) {
 	for _, s := range []tune.Scheduler{
 		&schedule.ASHA{MinStep: 1, MaxStep: 50, Eta: 1.7},

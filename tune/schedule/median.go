@@ -120,7 +120,7 @@ func (m *MedianStopping) Reported(v tune.View, trial int, _ *rand.Rand) tune.Dec
 	return d
 }
 
-// bestValue is the best that a trial reported, NaN if nothing finite. With a Fidelity it is that of the newest level.
+// bestValue returns the best value that a trial reported, or NaN if none was finite. With a Fidelity it returns the value of the newest level.
 func bestValue(v tune.View, t *tune.Trial) float64 {
 	if last, ok := t.Last(); ok && v.Fidelity() != nil {
 		return last.Value

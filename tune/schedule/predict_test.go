@@ -30,7 +30,7 @@ func lucky(x float64, step int) float64 { return steady(x, step) + luck(x) }
 
 func luck(x float64) float64 { return 2 * rand.New(rand.NewPCG(math.Float64bits(x), 1)).NormFloat64() }
 
-// A search is a view with a rule that is told all, and a generator of noise.
+// A search tells a rule of every trial in its view, and draws the noise of their values.
 type search struct {
 	t    *testing.T
 	view *tunetest.View

@@ -22,7 +22,8 @@ func (c *Curve) Report(v tune.View, t *tune.Trial) {
 	}
 }
 
-// Inputs are parameters as a curve's X: a number that is not there stands in the middle, a choice that is not there is a value of its own.
+// Inputs converts parameters to a Curve's X. A number that a trial does not have counts as the middle of its range, and a choice that
+// it does not have as one more value.
 func Inputs(space tune.Space, p tune.Params) []float64 {
 	var x []float64
 	for _, param := range space {

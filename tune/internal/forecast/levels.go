@@ -59,7 +59,8 @@ func newLevels(curves []Curve) *levels {
 	for i := range curves {
 		c := &curves[i]
 		l.lasts = append(l.lasts, c.Last())
-		if c.Ended && !math.IsInf(c.Final, -1) { // one that diverged does not say what ends are like
+		// The worst possible score of a diverged trial is no example of an end.
+		if c.Ended && !math.IsInf(c.Final, -1) {
 			l.ended++
 		}
 		l.sums = append(l.sums, sums(c))
