@@ -80,7 +80,7 @@ func (l *ledger) propose(pick Pick) (e Event, err error) {
 		}
 		return Event{}, fmt.Errorf("tune: propose trial %d: %w", number, err)
 	}
-	// A suggester may propose what another trial has, with that trial's fidelity among it.
+	// A suggester may propose the parameters of another trial, whose fidelity is among them and is left out here.
 	p = l.cfg.off(p)
 	if err := l.cfg.Space.Contains(p); err != nil {
 		return Event{}, fmt.Errorf("tune: propose trial %d: %T: %w", number, l.suggester, err)

@@ -108,6 +108,9 @@ func TestValuesThatTellNothingMoveNoPrediction(t *testing.T) {
 		if math.Abs(end.Mean-prior.Mean) > 0.5*prior.Deviation || end.Deviation < 0.7*prior.Deviation {
 			t.Errorf("at %v: %v by the parameters, %v with values that tell nothing", x, prior, end)
 		}
+		if told, ok := m.Likelihood(&part); ok && told.Deviation < 1 {
+			t.Errorf("at %v: values that tell nothing are told as %v, in standard deviations of all ends", x, told)
+		}
 	}
 }
 
