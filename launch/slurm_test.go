@@ -97,7 +97,8 @@ func TestAJobOutlivesItsSrun(t *testing.T) {
 	if len(srun) == 0 {
 		t.Fatal("launch runs no srun")
 	}
-	for _, pid := range srun {
+	// An srun has a child that cancels the step when its parent dies, so children are killed first.
+	for _, pid := range slices.Backward(srun) {
 		kill(t, pid)
 	}
 	j.await(t, "srun has ended")
