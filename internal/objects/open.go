@@ -1,0 +1,165 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// ErrScheme is in the error's chain if a URL has a scheme that this program cannot open.
+var ErrScheme = errors.New("unknown scheme")
+
+// An Opener opens the store that a URL names: objects have the names that follow its path.
+type Opener func(ctx context.Context, u *url.URL) (Store, error)
+
+var (
+	openersMu sync.Mutex // guards openers
+	openers   = map[string]Opener{}
+)
+
+// Register makes Open use open for URLs of a scheme, as importing checkpoint/bucket does for those
+// of buckets. A scheme that is registered already is a panic: two packages of one program claim it.
+func Register(scheme string, open Opener) {
+	openersMu.Lock()
+	defer openersMu.Unlock()
+	if openers[scheme] != nil || builtIn[scheme] {
+		panic(fmt.Sprintf("objects: Register: scheme %q is registered already", scheme))
+	}
+	openers[scheme] = open
+}
+
+// builtIn are the schemes that every program opens.
+var builtIn = map[string]bool{"file": true}
+
+// Open opens the store that a URL names: the path of a folder, file:///path, or a URL of a
+// registered scheme. A local folder must exist; of another store only the first call tells whether
+// it is there.
+func Open(ctx context.Context, address string) (Store, error) {
+	scheme, _, ok := strings.Cut(address, "://")
+	if !ok || scheme == "file" {
+		folder, err := localPath(address)
+		if err != nil {
+			return nil, err
+		}
+		return openFolder(folder)
+	}
+	u, err := parse(address)
+	if err != nil {
+		return nil, err
+	}
+	return openURL(ctx, u)
+}
+
+// OpenFile opens the store of the folder or prefix in which one object lies, and describes it.
+func OpenFile(ctx context.Context, address string) (Store, Info, error) {
+	store, name, err := openParent(ctx, address)
+	if err != nil {
+		return nil, Info{}, err
+	}
+	info, err := store.Stat(ctx, name)
+	if err != nil {
+		return nil, Info{}, errors.Join(err, store.Close())
+	}
+	return store, info, nil
+}
+
+// openParent opens the folder or prefix of an object, and returns the object's name in it.
+func openParent(ctx context.Context, address string) (Store, string, error) {
+	scheme, _, ok := strings.Cut(address, "://")
+	if !ok || scheme == "file" {
+		file, err := localPath(address)
+		if err != nil {
+			return nil, "", err
+		}
+		if file, err = filepath.Abs(file); err != nil {
+			return nil, "", fmt.Errorf("objects: open %s: %w", address, err)
+		}
+		store, err := openFolder(filepath.Dir(file))
+		return store, filepath.Base(file), err
+	}
+	u, err := parse(address)
+	if err != nil {
+		return nil, "", err
+	}
+	dir, name := path.Split(u.Path)
+	if name == "" {
+		return nil, "", fmt.Errorf("objects: open %s: got a folder, want one object", redacted(u))
+	}
+	u.Path, u.RawPath = dir, ""
+	store, err := openURL(ctx, u)
+	return store, name, err
+}
+
+// openURL opens a URL by what was registered for its scheme.
+func openURL(ctx context.Context, u *url.URL) (Store, error) {
+	openersMu.Lock()
+	open := openers[u.Scheme]
+	known := slices.Sorted(maps.Keys(openers))
+	openersMu.Unlock()
+	if open == nil {
+		known = slices.Sorted(slices.Values(append(known, slices.Collect(maps.Keys(builtIn))...)))
+		return nil, fmt.Errorf("objects: open %s: %w: got %q, want a path or one of %q; "+
+			"a program that imports checkpoint/bucket knows s3, gs and azblob", redacted(u), ErrScheme, u.Scheme, known)
+	}
+	store, err := open(ctx, u)
+	if err != nil {
+		return nil, fmt.Errorf("objects: open %s: %w", redacted(u), err)
+	}
+	return store, nil
+}
+
+// parse parses a URL. The error leaves out the URL itself, which may have a secret.
+func parse(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		var bad *url.Error
+		if errors.As(err, &bad) {
+			err = bad.Err
+		}
+		scheme, _, _ := strings.Cut(address, "://")
+		return nil, fmt.Errorf("objects: open a URL of scheme %.20q: %w", scheme, err)
+	}
+	return u, nil
+}
+
+// redacted is a URL for messages: without user, password and query, which may be secret.
+func redacted(u *url.URL) string {
+	v := *u
+	v.User, v.RawQuery, v.ForceQuery, v.Fragment, v.RawFragment = nil, "", false, "", ""
+	return v.String()
+}
+
+// localPath returns the path that an address names: a path itself, or file:///path.
+func localPath(address string) (string, error) {
+	scheme, _, ok := strings.Cut(address, "://")
+	switch {
+	case address == "":
+		return "", errors.New("objects: open: got no path")
+	case !ok:
+		return address, nil
+	}
+	u, err := parse(address)
+	if err != nil {
+		return "", err
+	}
+	if u.Host != "" && u.Host != "localhost" {
+		return "", fmt.Errorf("objects: open %s: got host %q, want none: %s:///path", redacted(u), u.Host, scheme)
+	}
+	if u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("objects: open %s: got more after the path, want the path alone; write ? as %%3F and # as %%23", redacted(u))
+	}
+	if len(u.Path) > 2 && u.Path[0] == '/' && u.Path[2] == ':' { // file:///C:/data
+		return filepath.FromSlash(u.Path[1:]), nil
+	}
+	if u.Path == "" {
+		return "", fmt.Errorf("objects: open %s: got no path, want file:///path", redacted(u))
+	}
+	return filepath.FromSlash(u.Path), nil
+}
