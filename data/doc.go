@@ -28,6 +28,9 @@
 //		// b.Images holds b.N images; they are good until the next call of Next
 //	}
 //
+// A data set that is an ExampleReader may draw random numbers as it reads, as for a random crop, have labels of several numbers, and say
+// that an example is damaged (BadExampleError), which a Loader then leaves out within a budget. Mix mixes images and labels.
+//
 // A file that is short, damaged or not what it should be is an error that
 // names the file, the byte and what to do. Nothing here panics on bad data.
 package data

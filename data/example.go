@@ -21,16 +21,16 @@ type ExampleReader interface {
 type Example struct {
 	// Pixels has room for Shape().Size() bytes, channel by channel.
 	Pixels []uint8
-	// Labels has room for LabelWidth() numbers.
+	// Labels has room for LabelWidth() numbers, which are 0.
 	Labels []float32
-	// Label is the class; −1: none, so a loss leaves the example out.
+	// Label is the class; −1: none, so a loss leaves the example out. It is 0 where ReadExample does not set it, as it need not with Labels.
 	Label int
 	// Draw gives the random numbers of this example in this epoch. Nil: nothing is drawn, as in an evaluation.
 	Draw *rand.Rand
 }
 
-// An Announcer is a Dataset that reads ahead: a Loader announces the examples that it will read soon, in their order. The data set
-// forgets them when they have been read, or when ctx ends.
+// An Announcer is a Dataset that reads ahead: a Loader announces the examples that it will read soon, in their order. Announce returns at
+// once, and keeps the list. The data set forgets the examples when they have been read, or when ctx ends.
 type Announcer interface {
 	Announce(ctx context.Context, indices []int)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,212 +47,123 @@ type LoaderConfig struct {
 	// draws.
 	Seed  uint64
 	Epoch int
-	// Prefetch is how many batches are read ahead. Zero means 4.
+	// Still gives an ExampleReader no random numbers (Example.Draw is nil), as an evaluation wants it.
+	Still bool
+	// Mix mixes the images and labels of a batch. The zero value does not.
+	Mix Mix
+	// BadExamples is how many damaged examples (see BadExampleError) are left out at most: their pixels are 0 and their labels −1. The next one
+	// ends the reading with a *BadExamplesError. Zero: the first one does.
+	BadExamples int
+	// Logger names each damaged example that is left out; nil: Batch.Bad alone does.
+	Logger *slog.Logger
+	// Prefetch is how many batches are read ahead, if PrefetchBytes has room for them. Zero means 4.
 	Prefetch int
-	// Readers is how many goroutines read. Zero means 2.
+	// PrefetchBytes is how much memory the batches take at most, the one of the caller included; but one is read ahead in any case. Zero means 1 GiB.
+	PrefetchBytes int64
+	// Readers is how many goroutines read; they share each batch. Zero means GOMAXPROCS for an ExampleReader, which may have to decode, and else 2.
 	Readers int
-	// Raw leaves pixels as they are, for a device that augments by itself: batches have Pixels and Draws in place of Images.
+	// Raw leaves pixels as they are, for a device that augments by itself: batches have Pixels and Draws in place of Images. It cannot Mix.
 	Raw bool
-}
-
-// A Batch is some examples, ready for a network.
-type Batch struct {
-	// Images is (BatchSize, C, H, W), row-major; nil from a Raw loader.
-	Images []float32
-	// Pixels are the same images as they were read, and Draws what was drawn for each; from a Raw loader alone.
-	Pixels []uint8
-	Draws  []Draw
-	// Labels and Indices belong to the images; Indices are those of the
-	// data set. The label of an image that pads the batch is −1.
-	Labels  []int32
-	Indices []int
-	// N is the number of examples that count: the first N. It is below
-	// len(Labels) in a padded batch only.
-	N int
-
-	done chan error
 }
 
 // A Loader reads batches ahead. Next and Close belong to one goroutine; Waited
 // may be called from any.
+//
+// One goroutine divides the order into batches, and these into runs of examples; the readers take the runs in turn. The one that has read
+// the last run of a batch mixes and pads it.
 type Loader struct {
-	cfg     LoaderConfig
-	dataset Dataset
-	order   iter.Seq[int]
-	table   [][256]float32
-
 	free   chan *Batch // unused buffers
-	work   chan *Batch // to be read
 	queue  chan *Batch // in the order of Next
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 
 	current *Batch // with the caller
 	next    *Batch // taken from the queue, not yet read
+	bad     badBudget
 	failed  error
 	waited  atomic.Int64
 }
 
+// defaultPrefetchBytes is LoaderConfig.PrefetchBytes' default.
+const defaultPrefetchBytes = 1 << 30
+
 // NewLoader starts reading the examples of order. Close stops it.
 func NewLoader(dataset Dataset, order iter.Seq[int], cfg LoaderConfig) (*Loader, error) {
-	if cfg.BatchSize < 1 {
-		return nil, fmt.Errorf("data: loader: BatchSize: got %d, want at least 1", cfg.BatchSize)
-	}
-	if cfg.Last < PadLast || cfg.Last > ShortLast {
-		return nil, fmt.Errorf("data: loader: Last: got %d, want PadLast, DropLast or ShortLast", cfg.Last)
-	}
-	if cfg.Prefetch < 0 || cfg.Readers < 0 {
-		return nil, fmt.Errorf("data: loader: Prefetch and Readers: got %d and %d, want at least 0", cfg.Prefetch, cfg.Readers)
-	}
-	shape := dataset.Shape()
-	if err := cfg.Augment.validate(shape); err != nil {
+	if err := cfg.validate(dataset); err != nil {
 		return nil, err
 	}
-	if cfg.Prefetch == 0 {
-		cfg.Prefetch = 4
-	}
-	if cfg.Readers == 0 {
-		cfg.Readers = 2
-	}
-	buffers := cfg.Prefetch + 1 // one is with the caller of Next
+	cfg.setDefaults(dataset)
+	shape := layoutOf(dataset, cfg)
+	buffers := cfg.buffers(shape)
+	run := runLength(dataset, cfg)
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Loader{
-		cfg: cfg, dataset: dataset, order: order, table: cfg.Augment.values(shape.Channels),
-		free: make(chan *Batch, buffers), work: make(chan *Batch, buffers), queue: make(chan *Batch, buffers),
-		cancel: cancel,
-	}
+	l := &Loader{free: make(chan *Batch, buffers), queue: make(chan *Batch, buffers), cancel: cancel, bad: badBudget{budget: cfg.BadExamples, logger: cfg.Logger}}
 	for range buffers {
-		b := &Batch{
-			Labels:  make([]int32, cfg.BatchSize),
-			Indices: make([]int, cfg.BatchSize),
-			done:    make(chan error, 1),
-		}
-		if cfg.Raw {
-			b.Pixels, b.Draws = make([]uint8, cfg.BatchSize*shape.Size()), make([]Draw, cfg.BatchSize)
-		} else {
-			b.Images = make([]float32, cfg.BatchSize*shape.Size())
-		}
-		l.free <- b
+		l.free <- shape.newBatch()
 	}
-	l.group.Go(func() { l.divide(ctx) })
+	work := make(chan piece, buffers*((cfg.BatchSize+run-1)/run))
+	d := &divider{cfg: cfg, layout: shape, run: run, order: order, free: l.free, queue: l.queue, work: work}
+	d.announcer, _ = dataset.(Announcer)
+	l.group.Go(func() { d.divide(ctx) })
+	table := cfg.Augment.values(dataset.Shape().Channels)
 	for range cfg.Readers {
-		l.group.Go(func() { l.read(ctx) })
+		r := newReader(dataset, cfg, shape, table)
+		l.group.Go(func() {
+			for p := range work {
+				r.do(ctx, p)
+			}
+		})
 	}
 	return l, nil
 }
 
-// divide cuts the order into batches and hands them to the readers.
-func (l *Loader) divide(ctx context.Context) {
-	defer close(l.queue)
-	defer close(l.work)
-	size, ended := l.sizes()
-	defer ended()
-	var b *Batch
-	full := 0 // examples of b when it is full
-	hand := func() {
-		l.queue <- b // never blocks: there is room for every buffer
-		l.work <- b
-		b = nil
+// validate names the first field that cannot be.
+func (c *LoaderConfig) validate(dataset Dataset) error {
+	switch {
+	case c.BatchSize < 1:
+		return fmt.Errorf("data: loader: BatchSize: got %d, want at least 1", c.BatchSize)
+	case c.Last < PadLast || c.Last > ShortLast:
+		return fmt.Errorf("data: loader: Last: got %d, want PadLast, DropLast or ShortLast", c.Last)
+	case c.Prefetch < 0 || c.Readers < 0:
+		return fmt.Errorf("data: loader: Prefetch and Readers: got %d and %d, want at least 0", c.Prefetch, c.Readers)
+	case c.PrefetchBytes < 0:
+		return fmt.Errorf("data: loader: PrefetchBytes: got %d, want at least 0", c.PrefetchBytes)
+	case c.BadExamples < 0:
+		return fmt.Errorf("data: loader: BadExamples: got %d, want at least 0", c.BadExamples)
 	}
-	for i := range l.order {
-		if ctx.Err() != nil {
-			return
-		}
-		if b == nil {
-			select {
-			case b = <-l.free:
-				b.N, full = 0, size()
-				l.lengthen(b)
-			case <-ctx.Done():
-				return
-			}
-		}
-		b.Indices[b.N] = i
-		b.N++
-		if b.N == full {
-			hand()
-		}
+	if err := c.Augment.validate(dataset.Shape()); err != nil {
+		return err
 	}
-	if b != nil && l.cfg.Last != DropLast {
-		hand()
+	return c.Mix.validate(labelWidth(dataset), c.Raw)
+}
+
+func (c *LoaderConfig) setDefaults(dataset Dataset) {
+	if c.Prefetch == 0 {
+		c.Prefetch = 4
+	}
+	if c.PrefetchBytes == 0 {
+		c.PrefetchBytes = defaultPrefetchBytes
+	}
+	if c.Readers == 0 {
+		c.Readers = 2
+		if _, ok := dataset.(ExampleReader); ok {
+			c.Readers = runtime.GOMAXPROCS(0)
+		}
 	}
 }
 
-// sizes returns how to find the size of each batch in turn, and what ends that.
-func (l *Loader) sizes() (size func() int, ended func()) {
-	if l.cfg.Sizes == nil {
-		return func() int { return l.cfg.BatchSize }, func() {}
-	}
-	next, ended := iter.Pull(l.cfg.Sizes)
-	return func() int {
-		if n, ok := next(); ok {
-			return min(max(n, 1), l.cfg.BatchSize)
-		}
-		return l.cfg.BatchSize
-	}, ended
+// buffers is how many batches there are: one is with the caller of Next.
+func (c *LoaderConfig) buffers(l layout) int {
+	room := c.PrefetchBytes / max(l.bytes(), 1)
+	return int(max(2, min(int64(c.Prefetch)+1, room)))
 }
 
-// lengthen undoes what ShortLast did to a buffer.
-func (l *Loader) lengthen(b *Batch) {
-	n := l.cfg.BatchSize
-	b.Labels, b.Indices = b.Labels[:n], b.Indices[:n]
-	if size := l.dataset.Shape().Size(); l.cfg.Raw {
-		b.Pixels, b.Draws = b.Pixels[:n*size], b.Draws[:n]
-	} else {
-		b.Images = b.Images[:n*size]
+// labelWidth is how many numbers the labels of an example have; 0: it has a class.
+func labelWidth(dataset Dataset) int {
+	if e, ok := dataset.(ExampleReader); ok {
+		return e.LabelWidth()
 	}
-}
-
-// read fills batches until there are no more.
-func (l *Loader) read(ctx context.Context) {
-	shape := l.dataset.Shape()
-	a := &augmenter{Augment: l.cfg.Augment, shape: shape, table: l.table}
-	pixels := make([]uint8, shape.Size())
-	for b := range l.work {
-		b.done <- l.fill(ctx, b, a, pixels)
-	}
-}
-
-func (l *Loader) fill(ctx context.Context, b *Batch, a *augmenter, pixels []uint8) error {
-	size := len(pixels)
-	for k, i := range b.Indices[:b.N] {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if l.cfg.Raw {
-			pixels = b.Pixels[k*size : (k+1)*size]
-		}
-		label, err := l.dataset.Read(i, pixels)
-		if err != nil {
-			return fmt.Errorf("data: loader: example %d: %w", i, err)
-		}
-		b.Labels[k] = int32(label)
-		draw := a.draw(l.cfg.Seed, l.cfg.Epoch, i)
-		if l.cfg.Raw {
-			b.Draws[k] = draw
-		} else {
-			a.image(b.Images[k*size:(k+1)*size], pixels, draw)
-		}
-	}
-	if l.cfg.Last == ShortLast {
-		b.Labels, b.Indices = b.Labels[:b.N], b.Indices[:b.N]
-		if l.cfg.Raw {
-			b.Pixels, b.Draws = b.Pixels[:b.N*size], b.Draws[:b.N]
-		} else {
-			b.Images = b.Images[:b.N*size]
-		}
-		return nil
-	}
-	for k := b.N; k < l.cfg.BatchSize; k++ {
-		b.Labels[k], b.Indices[k] = -1, b.Indices[k-b.N]
-		if l.cfg.Raw {
-			copy(b.Pixels[k*size:(k+1)*size], b.Pixels[(k-b.N)*size:])
-			b.Draws[k] = b.Draws[k-b.N]
-		} else {
-			copy(b.Images[k*size:(k+1)*size], b.Images[(k-b.N)*size:])
-		}
-	}
-	return nil
+	return 0
 }
 
 // Next returns the next batch, or io.EOF after the last. The batch belongs to
@@ -275,9 +188,12 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 		}
 		l.next = b
 	}
-	readErr, _, err := await(ctx, l, l.next.done)
+	readErr, _, err := await(ctx, l, l.next.state.done)
 	if err != nil {
 		return nil, err
+	}
+	if readErr == nil {
+		readErr = l.bad.spend(l.next.Bad)
 	}
 	if readErr != nil {
 		l.failed = readErr

@@ -65,7 +65,8 @@ func all(t *testing.T, d Dataset, order iter.Seq[int], cfg LoaderConfig) []Batch
 		if err != nil {
 			t.Fatal(err)
 		}
-		batches = append(batches, Batch{slices.Clone(b.Images), slices.Clone(b.Pixels), slices.Clone(b.Draws), slices.Clone(b.Labels), slices.Clone(b.Indices), b.N, nil})
+		batches = append(batches, Batch{Images: slices.Clone(b.Images), Pixels: slices.Clone(b.Pixels), Draws: slices.Clone(b.Draws), Labels: slices.Clone(b.Labels),
+			Indices: slices.Clone(b.Indices), Targets: slices.Clone(b.Targets), N: b.N, Bad: b.Bad})
 	}
 }
 
