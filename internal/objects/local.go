@@ -287,3 +287,21 @@ func (w *walk) read(path, prefix string) (entries []entry, err error) {
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 	return entries, nil
 }
+
+// Folders returns the names of the folders directly in the store's, sorted: List does not show one
+// that has no files.
+func (d *folder) Folders(ctx context.Context) ([]string, error) {
+	w := walk{ctx: ctx}
+	entries, err := w.read(d.root, "")
+	if err != nil {
+		return nil, fmt.Errorf("objects: list the folders in %s: %w", d.root, err)
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.name, "/"); ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
