@@ -17,13 +17,15 @@ type Cut struct {
 // cuts it is Split.
 //
 // What remains after a cut are the unused ends of the shares, in the order of parts. A share is a contiguous run of what
-// remains, shuffled inside by (seed, epoch, number of cuts, part). So all who know seed, epoch and cuts find the same shares.
+// remains. With Permutation and Blocks that are positions in the epoch's order, and a share is read as it stands there. With Contiguous they are
+// examples, and a share is shuffled inside by (seed, epoch, number of cuts, part). So all who know order, seed, epoch and cuts find the same shares.
 //
 // With Spread, what the parts of all cuts have used and the shares after the last one are together each example exactly once.
 // With Drop fewer examples are left out than there are parts after the last cut: those that an earlier division left out come
 // behind the unused ends. With Pad no example is left out, and each division adds fewer repeated ones than it has parts.
 //
-// Each use of Epoch or From finds the shares anew, in three lists of at most length numbers (with Pad, a few more).
+// Each use of Epoch, From or Cursor finds the shares anew: with Contiguous in three lists of at most length numbers (with Pad, a few more), else as runs of positions, of which
+// each cut makes at most one more than it has parts.
 func Divide(length int, cuts []Cut, parts, part int, opts ...Option) (*Sampler, error) {
 	s, err := Split(length, parts, part, opts...)
 	if err != nil || len(cuts) == 0 {
@@ -87,7 +89,7 @@ func (s *Sampler) left(e int) []int {
 			if next == nil {
 				next = make([]int, 0, n)
 			}
-			order := s.order(e, c, part, size)
+			order := s.shuffled(e, c, part, size)
 			for _, i := range order[used:] {
 				next = append(next, at(list, (start+i)%n))
 			}
@@ -107,14 +109,20 @@ func at(list []int, i int) int {
 	return list[i]
 }
 
-// order returns the order in which a share of some size is read after so many cuts.
-func (s *Sampler) order(e, cuts, part, size int) []int {
+// contiguous returns the indices of an epoch in the order Contiguous.
+func (s *Sampler) contiguous(e int) []int {
+	left, order := s.left(e), s.shuffled(e, len(s.cuts), s.part, s.size)
+	for k, i := range order {
+		order[k] = at(left, (s.start+i)%s.remain)
+	}
+	return order
+}
+
+// shuffled returns the order in which a share of some size is read after so many cuts, in the order Contiguous.
+func (s *Sampler) shuffled(e, cuts, part, size int) []int {
 	order := make([]int, size)
 	for i := range order {
 		order[i] = i
-	}
-	if s.inOrder {
-		return order
 	}
 	seed := s.seed
 	if cuts > 0 { // without, the order is the one that there was before cuts

@@ -1,12 +1,15 @@
 // Package sampler divides the examples of a data set over the workers of a job.
 //
-// Split gives part p of n a contiguous run of indices, its partition, which is
-// the same in every epoch. Inside an epoch the partition is read in an order
-// that depends on (seed, epoch, part) and on nothing else, so that a run
-// repeats, and a worker that is restarted in the middle of an epoch can go on
-// where it was.
+// An Order says in which order an epoch reads the examples; Split cuts that into
+// parts. Permutation, which worker.Fit and kvstore.ElasticSampler use, mixes all
+// examples before the cut. Blocks does it in whole blocks, for data in which
+// single examples are dear to read. Contiguous, the default of Split, gives part
+// p of n the same contiguous run of indices in every epoch, shuffled inside.
+// An order depends on (seed, epoch), that of Contiguous also on the part, and on
+// nothing else, so that a run repeats, and a worker that is restarted in the
+// middle of an epoch can go on where it was.
 //
-//	s, err := sampler.Split(50_000, store.NumWorkers(), store.Rank(), sampler.Seed(1))
+//	s, err := sampler.Split(50_000, store.NumWorkers(), store.Rank(), sampler.Seed(1), sampler.Ordered(sampler.Permutation))
 //	for e := range epochs {
 //		for i := range s.Epoch(e) {
 //			// train on example i
@@ -34,11 +37,12 @@ const (
 	// Spread gives one more example to each of the first parts: every example
 	// is read exactly once an epoch. It is the default.
 	Spread Policy = iota
-	// Drop leaves the last examples out, always the same ones: all parts are
-	// equally long and no example is read twice.
+	// Drop leaves the last examples of the order out (with Contiguous always the
+	// same ones): all parts are equally long and no example is read twice.
 	Drop
-	// Pad repeats examples from the start of the data set in the last parts:
-	// all parts are equally long and no example is left out.
+	// Pad repeats examples from the start of the order (with Contiguous, of the
+	// data set) in the last parts: all parts are equally long and no example is
+	// left out.
 	Pad
 )
 
@@ -68,8 +72,8 @@ func Epoch(first int) Option { return func(s *Sampler) { s.first = first } }
 // Remainder sets what happens to the examples that do not divide evenly.
 func Remainder(p Policy) Option { return func(s *Sampler) { s.policy = p } }
 
-// InOrder reads the partition from its first index to its last in every epoch,
-// as evaluation does.
+// InOrder gives each part a contiguous run of indices, whatever the Order, and
+// reads it from its first index to its last in every epoch, as evaluation does.
 func InOrder() Option { return func(s *Sampler) { s.inOrder = true } }
 
 // A Sampler gives the indices of one part. It never changes; its methods may
@@ -85,6 +89,7 @@ type Sampler struct {
 	first   int
 	policy  Policy
 	inOrder bool
+	order   Order
 }
 
 // Split returns part number part, from 0, of numParts over length examples.
@@ -102,12 +107,15 @@ func Split(length, numParts, part int, opts ...Option) (*Sampler, error) {
 	if part < 0 || part > numParts {
 		return nil, fmt.Errorf("sampler: split %d examples: got part %d, want 0 to %d", length, part, numParts-1)
 	}
-	s := &Sampler{whole: length, remain: length, part: part}
+	s := &Sampler{whole: length, remain: length, part: part, order: Contiguous}
 	for _, opt := range opts {
 		opt(s)
 	}
 	if s.policy < Spread || s.policy > Pad {
 		return nil, fmt.Errorf("sampler: split %d examples: got remainder %v, want spread, drop or pad", length, s.policy)
+	}
+	if err := s.order.check(length); err != nil {
+		return nil, fmt.Errorf("sampler: split %d examples: %w", length, err)
 	}
 	s.start, s.size = share(length, numParts, part, s.policy)
 	return s, nil
@@ -124,21 +132,14 @@ func (s *Sampler) Epoch(e int) iter.Seq[int] { return s.From(e, 0) }
 // left for a worker that resumes after skip examples.
 func (s *Sampler) From(e, skip int) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		order := s.order(e, len(s.cuts), s.part, s.size)
-		left := s.left(e)
-		for _, i := range order[min(max(skip, 0), len(order)):] {
-			if !yield(at(left, (s.start+i)%s.remain)) {
-				return
+		var some [64]int
+		cursor := s.Cursor(e, skip)
+		for n := cursor.Next(some[:]); n > 0; n = cursor.Next(some[:]) {
+			for _, i := range some[:n] {
+				if !yield(i) {
+					return
+				}
 			}
 		}
 	}
-}
-
-// mix makes one seed of two numbers, so that neighbours have nothing in common
-// (the finaliser of SplitMix64).
-func mix(a, b uint64) uint64 {
-	x := a*0x9e3779b97f4a7c15 + b + 0x632be59bd9b4e019
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }
