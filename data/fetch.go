@@ -12,7 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
+
+	"github.com/paragon-train/paragon/internal/objects"
 )
 
 // A File is something to fetch: where it is and how it is known.
@@ -119,21 +120,6 @@ func fetchFrom(ctx context.Context, client *http.Client, url, path string, f Fil
 	return os.Rename(part, path)
 }
 
-// stall is how long a server may send nothing before a fetch gives up.
-const stall = time.Minute
-
-// A guard reads a body and puts the alarm off at each read.
-type guard struct {
-	io.Reader
-	alarm *time.Timer
-}
-
-func (g guard) Read(p []byte) (int, error) {
-	n, err := g.Reader.Read(p)
-	g.alarm.Reset(stall)
-	return n, err
-}
-
 // fetchRest appends to the part what it lacks and returns how long it was.
 func fetchRest(ctx context.Context, client *http.Client, url, part string, want int64) (had int64, err error) {
 	out, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY, 0o666)
@@ -147,10 +133,8 @@ func fetchRest(ctx context.Context, client *http.Client, url, part string, want 
 	if had > want {
 		had = 0
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	alarm := time.AfterFunc(stall, func() { cancel(fmt.Errorf("the server sent nothing for %v", stall)) })
-	defer alarm.Stop()
+	ctx, guard := objects.NewGuard(ctx, objects.StallLimit)
+	defer guard.Stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return had, err
@@ -160,7 +144,7 @@ func fetchRest(ctx context.Context, client *http.Client, url, part string, want 
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return had, because(ctx, err)
+		return had, objects.Because(ctx, err)
 	}
 	defer resp.Body.Close()
 	switch {
@@ -176,19 +160,11 @@ func fetchRest(ctx context.Context, client *http.Client, url, part string, want 
 	if _, err := out.Seek(had, io.SeekStart); err != nil {
 		return had, err
 	}
-	n, err := io.Copy(out, guard{io.LimitReader(resp.Body, want-had+1), alarm})
+	n, err := io.Copy(out, guard.Body(io.LimitReader(resp.Body, want-had+1)))
 	if err != nil {
-		return had, fmt.Errorf("after %d of %d bytes: %w", had+n, want, because(ctx, err))
+		return had, fmt.Errorf("after %d of %d bytes: %w", had+n, want, objects.Because(ctx, err))
 	}
 	return had, nil
-}
-
-// because returns the reason that ctx ended, if it did, else err.
-func because(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return err
 }
 
 // startOf returns the first byte of "bytes 100-199/200", or -1.

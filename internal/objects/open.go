@@ -29,18 +29,18 @@ var (
 func Register(scheme string, open Opener) {
 	openersMu.Lock()
 	defer openersMu.Unlock()
-	if openers[scheme] != nil || builtIn[scheme] {
+	if openers[scheme] != nil || builtIn[scheme] != nil || scheme == "file" {
 		panic(fmt.Sprintf("objects: Register: scheme %q is registered already", scheme))
 	}
 	openers[scheme] = open
 }
 
-// builtIn are the schemes that every program opens.
-var builtIn = map[string]bool{"file": true}
+// builtIn are the schemes that every program opens besides file.
+var builtIn = map[string]Opener{"http": openHTTP, "https": openHTTP}
 
-// Open opens the store that a URL names: the path of a folder, file:///path, or a URL of a
-// registered scheme. A local folder must exist; of another store only the first call tells whether
-// it is there.
+// Open opens the store that a URL names: the path of a folder, file:///path, http:// and https://
+// with ranged requests, or a URL of a registered scheme. A local folder must exist; of another store
+// only the first call tells whether it is there.
 func Open(ctx context.Context, address string) (Store, error) {
 	scheme, _, ok := strings.Cut(address, "://")
 	if !ok || scheme == "file" {
@@ -104,7 +104,10 @@ func openURL(ctx context.Context, u *url.URL) (Store, error) {
 	known := slices.Sorted(maps.Keys(openers))
 	openersMu.Unlock()
 	if open == nil {
-		known = slices.Sorted(slices.Values(append(known, slices.Collect(maps.Keys(builtIn))...)))
+		open = builtIn[u.Scheme]
+	}
+	if open == nil {
+		known = slices.Sorted(slices.Values(append(known, "file", "http", "https")))
 		return nil, fmt.Errorf("objects: open %s: %w: got %q, want a path or one of %q; "+
 			"a program that imports checkpoint/bucket knows s3, gs and azblob", redacted(u), ErrScheme, u.Scheme, known)
 	}
