@@ -22,18 +22,26 @@ type Metric interface {
 	Values(sums []float64) []float64
 }
 
-// A Batch is what a model makes of some examples. Row i of Outputs belongs to Labels[i].
+// A Batch is what a model makes of some examples. Row i of Outputs belongs to Labels[i], or to row i of Targets.
 type Batch struct {
 	Outputs []float32 // such as logits, row-major; rows beyond those of Labels are padding
 	Width   int       // numbers in a row: the classes
 	Labels  []int32   // −1: the row does not count
-	Loss    float64   // mean over the rows that count
+	// Targets are those of examples that may have several labels, in place of Labels: a row of Width numbers for each, 1 where it has the label, 0 where
+	// it has not, and −1 where that is not known. Nil: rows have Labels.
+	Targets []float32
+	Loss    float64 // mean over the rows, or the targets, that count
 	// ClassWeights are the weights of the classes by which Loss is a mean; nil: all are 1.
 	ClassWeights []float32
 }
 
-// LossWeight is what Loss was divided by: the number of rows that count, or the sum of the weights of their classes. A label that is no class weighs nothing.
+// LossWeight is what Loss was divided by: the number of rows that count, or the sum of the weights of their classes; with Targets the number of those that are
+// known. A label that is no class weighs nothing.
 func (b *Batch) LossWeight() (sum float64) {
+	if b.Targets != nil {
+		b.Numbers(func(float32, int, bool) { sum++ })
+		return sum
+	}
 	if b.ClassWeights == nil {
 		return b.count()
 	}
@@ -50,6 +58,15 @@ func (b *Batch) Rows(f func(outputs []float32, label int)) {
 	for i, label := range b.Labels {
 		if label >= 0 {
 			f(b.Outputs[i*b.Width:(i+1)*b.Width], int(label))
+		}
+	}
+}
+
+// Numbers calls f for each target that is known, with the output it belongs to and its column.
+func (b *Batch) Numbers(f func(output float32, column int, has bool)) {
+	for i, target := range b.Targets {
+		if !(target < 0) {
+			f(b.Outputs[i], i%b.Width, target >= 0.5)
 		}
 	}
 }
@@ -198,32 +215,39 @@ func (m F1) Sums() int                   { return 3 * m.Classes }
 func (m F1) Add(sums []float64, b Batch) { confusion(sums, b, m.Classes) }
 
 func (m F1) Values(sums []float64) []float64 {
-	of := func(hit, wrong, missed float64) []float64 {
-		zero := func(a, b float64) float64 { // scikit-learn's zero_division
-			if b == 0 {
-				return 0
-			}
-			return a / b
-		}
-		return []float64{zero(2*hit, 2*hit+wrong+missed), zero(hit, hit+wrong), zero(hit, hit+missed)}
-	}
 	if m.Average == "binary" {
-		return of(sums[3], sums[4], sums[5])
+		return f1(sums[3], sums[4], sums[5])
 	}
+	return averageF1(sums, m.Average == "micro", false)
+}
+
+// f1 is the F1 of counts, with precision and recall; 0 of nothing, as scikit-learn's zero_division.
+func f1(hit, wrong, missed float64) []float64 {
+	share := func(a, b float64) float64 {
+		if b == 0 {
+			return 0
+		}
+		return a / b
+	}
+	return []float64{share(2*hit, 2*hit+wrong+missed), share(hit, hit+wrong), share(hit, hit+missed)}
+}
+
+// averageF1 is f1 of three sums for each class: of all together, or the mean over classes, in which empty ones count as 0 or not at all.
+func averageF1(sums []float64, micro, emptyCount bool) []float64 {
 	total, mean, classes := make([]float64, 3), make([]float64, 3), 0.0
-	for c := range m.Classes {
-		one := sums[3*c : 3*c+3]
-		if one[0]+one[1]+one[2] == 0 {
+	for c := 0; c < len(sums); c += 3 {
+		one := sums[c : c+3]
+		if !emptyCount && one[0]+one[1]+one[2] == 0 {
 			continue
 		}
 		classes++
-		for i, v := range of(one[0], one[1], one[2]) {
+		for i, v := range f1(one[0], one[1], one[2]) {
 			mean[i] += v
 			total[i] += one[i]
 		}
 	}
-	if m.Average == "micro" {
-		return of(total[0], total[1], total[2])
+	if micro {
+		return f1(total[0], total[1], total[2])
 	}
 	for i := range mean {
 		mean[i] = ratio(mean[i], classes)

@@ -174,6 +174,17 @@ var models = []model{
 		x := nn.Flatten(nn.Embedding(ids, "table", nn.EmbeddingConfig{Rows: 10, Dim: 5}))
 		return nn.MSE(nn.Linear(x, "fc", nn.LinearConfig{Out: 2}), nn.Input(g, "t", 4, 2))
 	}},
+	{"soft targets", 70, func(g *gorgonia.ExprGraph) *gorgonia.Node {
+		x := nn.Linear(nn.Input(g, "x", 24, 9), "fc", nn.LinearConfig{Out: 70})
+		few := nn.SoftCrossEntropy(nn.Linear(x, "fc2", nn.LinearConfig{Out: 5}), nn.Input(g, "t2", 24, 5))
+		return nn.Add(nn.SoftCrossEntropy(x, nn.Input(g, "t", 24, 70)), few)
+	}},
+	{"several labels", 70, func(g *gorgonia.ExprGraph) *gorgonia.Node {
+		x := nn.Linear(nn.Input(g, "x", 24, 9), "fc", nn.LinearConfig{Out: 70})
+		weighted := nn.BinaryCrossEntropyConfig{PosWeights: []float32{1, 2, 0, 0.5, 30}}
+		few := nn.BinaryCrossEntropy(nn.Linear(x, "fc2", nn.LinearConfig{Out: 5}), nn.Input(g, "t2", 24, 5), weighted)
+		return nn.Add(nn.BinaryCrossEntropy(x, nn.Input(g, "t", 24, 70), nn.BinaryCrossEntropyConfig{}), few)
+	}},
 	// Large enough that every pass is cut into pieces.
 	classifier("pieces", 24, []int{16, 10, 10}, func(x *gorgonia.Node) *gorgonia.Node {
 		x = nn.ReLU(nn.BatchNorm2D(x, "bn1", nn.BatchNormConfig{}))

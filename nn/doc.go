@@ -25,7 +25,7 @@
 // first dimension of its inputs. A last, partial batch is padded, and
 // Program.SetExamples says how many rows are examples: losses of this package
 // and statistics of batch normalisations leave out the others, also from means,
-// whatever they hold (SoftmaxCrossEntropy also leaves out rows with label −1). Other losses average
+// whatever they hold. SoftmaxCrossEntropy also leaves out rows with label −1, and SoftCrossEntropy and BinaryCrossEntropy rows whose targets are −1. Other losses average
 // with ExampleWeights. Numbers are float32, labels and ids int32;
 // Configure makes a float64 graph, for checks by finite differences.
 //

@@ -78,3 +78,31 @@ func ExampleConv2D() {
 	// (32, 16, 16, 16)
 	// (32, 4096)
 }
+
+// An example that is mixed of two classes has the probabilities of both as its target.
+func ExampleSoftCrossEntropy() {
+	g := gorgonia.NewGraph()
+	x, targets := nn.Input(g, "x", 2, 3), nn.Input(g, "targets", 2, 2)
+	loss := nn.SoftCrossEntropy(nn.Linear(x, "fc", nn.LinearConfig{Out: 2}), targets)
+	program, err := nn.Compile(loss, nn.Config{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer program.Close()
+	for i := range program.Params()[0].Value {
+		program.Params()[0].Value[i] = 0 // all classes are alike
+	}
+	in, err := program.Input("targets")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	copy(in, []float32{0.75, 0.25, -1, -1}) // the second example is left out
+	if err := program.Step(context.Background(), nil); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("loss %.4f of %v example\n", program.Loss(), program.LossWeight())
+	// Output: loss 0.6931 of 1 example
+}

@@ -321,6 +321,17 @@ func TestSetExamplesKnowsWherePaddingWouldCount(t *testing.T) {
 			zero := gorgonia.NewConstant(tensor.New(tensor.WithShape(3, 2), tensor.Of(tensor.Float32)))
 			return nn.Add(nn.MSE(y, nn.Input(g, "t", 4, 3)), nn.MSE(w, zero))
 		}},
+		{"soft targets", 4, "", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+			return nn.SoftCrossEntropy(linear(nn.Input(g, "x", 4, 2)), nn.Input(g, "t", 4, 3))
+		}},
+		{"soft targets of rows that are no examples", 4, "rows are not those of examples", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+			x := G(gorgonia.Transpose(linear(nn.Input(g, "x", 4, 2)), 1, 0))
+			return nn.SoftCrossEntropy(x, G(gorgonia.Transpose(nn.Input(g, "t", 4, 3), 1, 0)))
+		}},
+		{"several labels of softened examples", 4, "padding would count in Softmax{0, false}() over examples", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+			t := G(gorgonia.SoftMax(nn.Input(g, "t", 4, 3), 0))
+			return nn.BinaryCrossEntropy(linear(nn.Input(g, "x", 4, 2)), t, nn.BinaryCrossEntropyConfig{})
+		}},
 		{"a sum of gorgonia's", 4, `padding of "x" would count`, func(g *gorgonia.ExprGraph) *gorgonia.Node {
 			return G(gorgonia.Sum(linear(nn.Input(g, "x", 4, 2))))
 		}},

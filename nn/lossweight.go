@@ -8,8 +8,8 @@ import (
 )
 
 // LossWeight is what the loss of the next run divides by, in the inputs as they are now: of a cross-entropy the number of labels among the examples
-// that are not −1, which may be far more than the examples where each has several rows, or the sum of the weights of their classes, and else the number
-// of examples. The mean loss times it is
+// that are not −1, which may be far more than the examples where each has several rows, or the sum of the weights of their classes; of a
+// SoftCrossEntropy the rows with a target above 0; of a BinaryCrossEntropy the targets that are known; and else the number of examples. The mean loss times it is
 // the sum of the losses, and gradients of several devices or workers, each multiplied by its own (SetGradScale), add up to those of one batch, however
 // labels of −1 are spread.
 //
@@ -27,6 +27,9 @@ func (p *Program) LossWeight() float64 {
 	case []int:
 		return labelled(labels[:p.plan.Rows(len(labels), p.there)], p.classWeights)
 	case []float32:
+		if p.weighTargets != nil {
+			return p.weighTargets(labels[:len(labels)/p.weighsRows*p.plan.Rows(p.weighsRows, p.there)])
+		}
 		return labelled(labels[:p.plan.Rows(len(labels), p.there)], p.classWeights)
 	}
 	return float64(p.there)
@@ -45,17 +48,17 @@ func labelled[T int32 | int64 | int | float32](labels []T, weights []float32) (s
 	return sum
 }
 
-// findLabels finds the input of the first cross-entropy's labels.
+// findLabels finds the input of the first cross-entropy's labels or targets.
 func (p *Program) findLabels() {
 	if p.plan.Batch == 0 {
 		return
 	}
-	kind := plan.CrossEntropyGrad // of the root; an output may be another loss
+	kinds := []plan.Kind{plan.CrossEntropyGrad, plan.SoftCrossEntropyGrad, plan.BinaryCrossEntropyGrad} // of the root; an output may be another loss
 	if p.plan.Inference {
-		kind = plan.CrossEntropy
+		kinds = []plan.Kind{plan.CrossEntropy, plan.SoftCrossEntropy, plan.BinaryCrossEntropy}
 	}
 	for _, o := range p.plan.Ops {
-		if o.Kind != kind {
+		if !slices.Contains(kinds, o.Kind) {
 			continue
 		}
 		switch a := o.Attr.(type) {
@@ -63,7 +66,13 @@ func (p *Program) findLabels() {
 			p.classWeights = a.Weights
 		case *op.SoftmaxCrossEntropyGrad:
 			p.classWeights = a.Weights
+		case *op.SoftCrossEntropy, *op.SoftCrossEntropyGrad:
+			classes := o.In[1].Shape[1]
+			p.weighTargets = func(targets []float32) float64 { return op.CountSoft(targets, classes) }
+		case *op.BinaryCrossEntropy, *op.BinaryCrossEntropyGrad:
+			p.weighTargets = op.CountBinary[float32]
 		}
+		p.weighsRows = o.In[1].Shape[0]
 		labels := o.In[1].Root()
 		for i, v := range p.plan.Inputs {
 			if v == labels {

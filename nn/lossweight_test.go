@@ -14,7 +14,7 @@ func TestLossWeightIsWhatTheLossDividesBy(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		build  func(g *gorgonia.ExprGraph) *gorgonia.Node
-		labels []float64
+		labels []float64 // or targets
 		there  int
 		want   float64
 	}{
@@ -30,6 +30,22 @@ func TestLossWeightIsWhatTheLossDividesBy(t *testing.T) {
 			x := nn.Linear(nn.Embedding(nn.IDs(g, "ids", 10), "table", nn.EmbeddingConfig{Rows: 3, Dim: 2}), "fc", nn.LinearConfig{Out: 3})
 			return nn.SoftmaxCrossEntropy(x, nn.Labels(g, "labels", 10))
 		}, []float64{1, 2, -1, 1, 0, 1, 1, 1, 1, 1}, 1, 4},
+		{"soft targets", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+			return nn.SoftCrossEntropy(nn.Linear(nn.Input(g, "x", 4, 3), "fc", nn.LinearConfig{Out: 2}), nn.Input(g, "targets", 4, 2))
+		}, []float64{0, 0.5, -1, -1, 0.25, 0.75, 1, 1}, 3, 2},
+		{"soft targets of rows", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+			nn.ExampleWeights(g, 2)
+			x := nn.Linear(nn.Embedding(nn.IDs(g, "ids", 4), "table", nn.EmbeddingConfig{Rows: 3, Dim: 2}), "fc", nn.LinearConfig{Out: 2})
+			return nn.SoftCrossEntropy(x, nn.Input(g, "targets", 4, 2))
+		}, []float64{0, 0.5, 0.25, 0.75, 0, 1, 1, 1}, 1, 2},
+		{"targets of several labels", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+			x := nn.Linear(nn.Input(g, "x", 4, 3), "fc", nn.LinearConfig{Out: 2})
+			return nn.BinaryCrossEntropy(x, nn.Input(g, "targets", 4, 2), nn.BinaryCrossEntropyConfig{PosWeights: []float32{5, 7}})
+		}, []float64{0, 0.5, -1, -1, 0, -1, 1, 1}, 3, 3},
+		{"targets that the graph computes", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+			teacher := nn.Softmax(nn.Linear(nn.Input(g, "x", 4, 3), "teacher", nn.LinearConfig{Out: 2}))
+			return nn.SoftCrossEntropy(nn.Linear(nn.Input(g, "y", 4, 3), "fc", nn.LinearConfig{Out: 2}), teacher)
+		}, nil, 3, 3},
 		{"no labels", func(g *gorgonia.ExprGraph) *gorgonia.Node {
 			return nn.MSE(nn.Linear(nn.Input(g, "x", 4, 3), "fc", nn.LinearConfig{Out: 3}), nn.Input(g, "t", 4, 3))
 		}, nil, 3, 3},
@@ -37,7 +53,11 @@ func TestLossWeightIsWhatTheLossDividesBy(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			_, p := compile(t, model{test.name, 3, test.build}, nn.Config{Threads: 1})
 			if test.labels != nil {
-				programStepperOf(t, p).input("labels", test.labels)
+				name := "labels"
+				if _, err := p.Labels(name); err != nil {
+					name = "targets"
+				}
+				programStepperOf(t, p).input(name, test.labels)
 			}
 			if err := p.SetExamples(test.there); err != nil {
 				t.Fatal(err)

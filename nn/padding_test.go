@@ -93,6 +93,15 @@ func oursAlone(batch int) model {
 	}}
 }
 
+// withTargets has the losses that have targets in place of labels.
+func withTargets(batch int) model {
+	return model{"targets", 4, func(g *gorgonia.ExprGraph) *gorgonia.Node {
+		x := nn.Linear(nn.Input(g, "x", batch, 5), "fc", nn.LinearConfig{Out: 4})
+		binary := nn.BinaryCrossEntropy(x, nn.Input(g, "t2", batch, 4), nn.BinaryCrossEntropyConfig{PosWeights: []float32{1, 2, 3, 4}})
+		return nn.Add(nn.SoftCrossEntropy(x, nn.Input(g, "t", batch, 4)), binary)
+	}}
+}
+
 // withGorgonias has ops of gorgonia's, which run by their Do, and whose derivatives are infinite or no numbers at 0.
 func withGorgonias(batch int) model {
 	G := gorgonia.Must
@@ -133,6 +142,7 @@ func TestPaddingReachesNoArithmetic(t *testing.T) {
 	}{
 		{"layers of nn", true, oursAlone, map[string]int{"x": 3 * 6 * 6, "t": 4, "ids": 1, "labels": 1}},
 		{"ops of gorgonia's", false, withGorgonias, map[string]int{"x": 3 * 6 * 6, "t": 4, "labels": 1}},
+		{"targets", false, withTargets, map[string]int{"x": 5, "t": 4, "t2": 4}},
 		{"example weights", false, weighed, map[string]int{"ids": 3, "t": 4}},
 	} {
 		for i, e := range everywhere {

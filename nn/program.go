@@ -49,6 +49,9 @@ type Program struct {
 	weighs   *plan.HostInput // the labels that LossWeight counts; nil: it counts examples
 	// classWeights are those of the loss; nil: all are 1
 	classWeights []float32
+	// weighTargets is what targets of examples weigh where the loss has targets in place of labels, and weighsRows the number of rows of a whole batch.
+	weighTargets func(targets []float32) float64
+	weighsRows   int
 	there        int // examples of later runs
 }
 

@@ -70,6 +70,59 @@ func TestABatchEvaluatorMeasuresEachExampleOnce(t *testing.T) {
 	}
 }
 
+// Examples with several labels are measured by their targets: the loss is the mean over those that are known, the last batch is short, and
+// there is no accuracy.
+func TestABatchEvaluatorMeasuresSeveralLabels(t *testing.T) {
+	const examples, columns = 7, 2
+	value := func(i int) float32 { return float32(math.Sin(float64(i))) }
+	target := func(i int) float32 { return float32(i%3) - 1 } // −1, 0, 1
+	for _, batch := range []int{examples, 3} {
+		g := G.NewGraph()
+		nn.Configure(g, nn.GraphConfig{Seed: 3})
+		logits, targets := nn.Linear(nn.Input(g, "x", batch, columns), "fc", nn.LinearConfig{Out: columns}), nn.Input(g, "targets", batch, columns)
+		program := compile(t, nn.BinaryCrossEntropy(logits, targets, nn.BinaryCrossEntropyConfig{}), nn.Config{Inference: true, Outputs: G.Nodes{logits}})
+		e := &worker.BatchEvaluator{Program: program, Outputs: logits, Targets: targets, Examples: examples, Metrics: []metrics.Metric{metrics.LabelF1{Labels: columns, Average: "micro"}}}
+		e.Fill = func(_ context.Context, first, n int) ([]int32, error) {
+			x, err := program.Input("x")
+			if err != nil {
+				return nil, err
+			}
+			to, err := program.Input("targets")
+			for i := range n * columns {
+				x[i], to[i] = value(columns*first+i), target(columns*first+i)
+			}
+			return nil, err
+		}
+		scores, err := e.Evaluate(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := parametersOf(program) // a weight for each column and input, and two biases
+		loss, known, hit, wrong, missed := 0.0, 0.0, 0.0, 0.0, 0.0
+		for i := range examples * columns {
+			row, k := i/columns*columns, i%columns
+			y := float64(w[columns*k])*float64(value(row)) + float64(w[columns*k+1])*float64(value(row+1)) + float64(w[columns*columns+k])
+			switch p := 1 / (1 + math.Exp(-y)); {
+			case target(i) == 1:
+				loss, known = loss-math.Log(p), known+1
+				if p > 0.5 {
+					hit++
+				} else {
+					missed++
+				}
+			case target(i) == 0:
+				loss, known = loss-math.Log(1-p), known+1
+				if p > 0.5 {
+					wrong++
+				}
+			}
+		}
+		if got, want := scores.Metrics[0].Value, 2*hit/(2*hit+wrong+missed); math.Abs(scores.Loss-loss/known) > 1e-6 || math.Abs(got-want) > 1e-12 || !math.IsNaN(scores.Accuracy) || scores.Examples != examples {
+			t.Errorf("in batches of %d: got the scores %+v, want loss %v, F1 %v, no accuracy and %d examples", batch, scores, loss/known, want, examples)
+		}
+	}
+}
+
 // A program whose batch is not known cannot be given its examples in batches.
 func TestABatchEvaluatorNeedsTheSizeOfABatch(t *testing.T) {
 	loss, logits := rigNetwork(rigBatch)

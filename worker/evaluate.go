@@ -103,6 +103,9 @@ type BatchEvaluator struct {
 	// Fill brings n examples, from number first on, to the program's inputs, and returns their labels, as many for each; nil: they have none. n is the
 	// program's batch, but for the last examples.
 	Fill func(ctx context.Context, first, n int) (labels []int32, err error)
+	// Targets is the program's input that holds the targets of examples with several labels (nn.BinaryCrossEntropy), which metrics of such read, as
+	// metrics.LabelF1 does. Fill brings them and returns no labels. Nil: there are none.
+	Targets *gorgonia.Node
 	// Metrics are measured besides loss and accuracy; nil: none.
 	Metrics []metrics.Metric
 }
@@ -137,6 +140,13 @@ func (e *BatchEvaluator) EvaluatePieces(ctx context.Context, list []int) ([]floa
 		labels, err := e.Fill(ctx, first, n)
 		if err != nil {
 			return nil, fmt.Errorf("worker: evaluate examples %d to %d: %w", first, first+n-1, err)
+		}
+		if e.Targets != nil {
+			targets, err := e.Program.Input(e.Targets.Name())
+			if err != nil {
+				return nil, fmt.Errorf("worker: evaluate: %w", err)
+			}
+			s.targets = targets[:len(targets)/size*n]
 		}
 		if err := s.run(ctx, e.Program, e.Outputs, n, labels); err != nil {
 			return nil, err
@@ -188,13 +198,14 @@ func scoresOf(sums []float64, list []metrics.Metric) Scores {
 type scorer struct {
 	metrics []metrics.Metric
 	sums    []float64
+	targets []float32 // of the next batch's examples; nil: it has labels, or neither
 }
 
 func newScorer(list []metrics.Metric) (*scorer, error) {
 	if err := metrics.CheckMetrics(list); err != nil {
 		return &scorer{}, fmt.Errorf("worker: evaluate: %w", err)
 	}
-	return &scorer{list, make([]float64, sumsOf(list))}, nil
+	return &scorer{metrics: list, sums: make([]float64, sumsOf(list))}, nil
 }
 
 // run evaluates the batch of n examples that is in a program's inputs.
@@ -214,7 +225,10 @@ func (s *scorer) run(ctx context.Context, program *nn.Program, outputs *gorgonia
 	if len(labels)*width > len(values) {
 		return fmt.Errorf("worker: evaluate: got %d labels for outputs of shape %v, want one for each row", len(labels), shape)
 	}
-	b := metrics.Batch{Outputs: values, Width: width, Labels: labels, Loss: program.Loss(), ClassWeights: program.ClassWeights()}
+	if s.targets != nil && len(s.targets) != len(values)/program.Batch()*n {
+		return fmt.Errorf("worker: evaluate: got %d targets for %d examples and outputs of shape %v, want one for each number", len(s.targets), n, shape)
+	}
+	b := metrics.Batch{Outputs: values, Width: width, Labels: labels, Targets: s.targets, Loss: program.Loss(), ClassWeights: program.ClassWeights()}
 	rows, right := 0.0, 0.0
 	b.Rows(func(row []float32, label int) {
 		var one metrics.Accuracy

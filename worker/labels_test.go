@@ -60,17 +60,59 @@ func nearly(t *testing.T, what string, got, want []float32) {
 // One device of eight examples, two devices of four, two runs of four and two workers of four take the same steps with the same labels of −1, however
 // these are spread: the mean is over the labels that count. A step of which none counts changes nothing, not even by momentum.
 func TestIgnoredLabelsAreNoPartOfTheMeanWhereverTheyAre(t *testing.T) {
-	wantOneMean(t, nil)
+	wantOneMean(t, func(t *testing.T, batch int) *nn.Program { return weightedMLP(t, batch, nil) }, fillIgnored)
 }
 
 // So it is with weights of classes: the mean is over the weights of the labels.
 func TestClassWeightsAreOneMeanWhereverTheLabelsAre(t *testing.T) {
-	wantOneMean(t, []float32{0.25, 7, 1.3})
+	wantOneMean(t, func(t *testing.T, batch int) *nn.Program { return weightedMLP(t, batch, []float32{0.25, 7, 1.3}) }, fillIgnored)
 }
 
-func wantOneMean(t *testing.T, weights []float32) {
+// So it is with soft targets and with several labels an example: the mean is over the rows, or the targets, that count.
+func TestTargetsAreOneMeanWhereverTheyAre(t *testing.T) {
+	for name, loss := range map[string]func(logits, targets *G.Node) *G.Node{
+		"soft": nn.SoftCrossEntropy,
+		"binary": func(logits, targets *G.Node) *G.Node {
+			return nn.BinaryCrossEntropy(logits, targets, nn.BinaryCrossEntropyConfig{PosWeights: []float32{0.25, 7, 1.3}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wantOneMean(t, func(t *testing.T, batch int) *nn.Program {
+				g := G.NewGraph()
+				nn.Configure(g, nn.GraphConfig{Seed: 3})
+				x, targets := nn.Input(g, "x", batch, 5), nn.Input(g, "targets", batch, 3)
+				return compile(t, loss(nn.MLP(x, nn.MLPConfig{Hidden: []int{16}, Classes: 3}), targets), nn.Config{})
+			}, fillTargets)
+		})
+	}
+}
+
+// fillTargets has targets where fillIgnored has labels. With several labels some are not known.
+func fillTargets(t *testing.T, program *nn.Program, step, first int) {
 	t.Helper()
-	mlp := func(t *testing.T, batch int) *nn.Program { return weightedMLP(t, batch, weights) }
+	x, err := program.Input("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets, err := program.Input("targets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range x {
+		x[i] = float32(math.Sin(float64(100*step + 5*first + i)))
+	}
+	for b := range len(targets) / 3 {
+		for k := range 3 {
+			targets[3*b+k] = -1
+			if label := ignoredLabels(step)[first+b]; label >= 0 && k != (first+b+step)%3 {
+				targets[3*b+k] = float32(0.25 + 0.5*float64((int(label)+k)%2))
+			}
+		}
+	}
+}
+
+func wantOneMean(t *testing.T, mlp func(t *testing.T, batch int) *nn.Program, fillIgnored func(t *testing.T, program *nn.Program, step, first int)) {
+	t.Helper()
 	for _, onWorker := range []bool{false, true} {
 		t.Run(fmt.Sprintf("on worker=%v", onWorker), func(t *testing.T) {
 			const steps = 10

@@ -31,6 +31,12 @@ var lineLosses = []struct {
 	{"cross-entropy with labels of an earlier batch", true, func(y, t *G.Node) *G.Node {
 		return nn.SoftmaxCrossEntropy(nn.Linear(y, "classes", nn.LinearConfig{Out: 3}), nn.Labels(y.Graph(), "labels", y.Shape()[0]))
 	}},
+	{"cross-entropy with soft targets", true, func(y, t *G.Node) *G.Node {
+		return nn.SoftCrossEntropy(nn.Linear(y, "classes", nn.LinearConfig{Out: 1}), G.Must(G.Square(t)))
+	}},
+	{"binary cross-entropy", true, func(y, t *G.Node) *G.Node {
+		return nn.BinaryCrossEntropy(y, G.Must(G.Square(t)), nn.BinaryCrossEntropyConfig{}) // all are known
+	}},
 	{"a mean by example weights", true, func(y, t *G.Node) *G.Node {
 		weights := nn.ExampleWeights(y.Graph(), y.Shape()[0])
 		squares := G.Must(G.Sum(G.Must(G.Square(G.Must(G.Sub(y, t)))), 1))

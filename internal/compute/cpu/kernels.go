@@ -65,6 +65,14 @@ func (e *Executor) kernel(o *plan.Op) (kernel, error) {
 		return e.crossEntropy(o)
 	case plan.CrossEntropyGrad:
 		return e.crossEntropyGrad(o)
+	case plan.SoftCrossEntropy:
+		return e.softCrossEntropy(o)
+	case plan.SoftCrossEntropyGrad:
+		return e.softCrossEntropyGrad(o)
+	case plan.BinaryCrossEntropy:
+		return e.binaryCrossEntropy(o)
+	case plan.BinaryCrossEntropyGrad:
+		return e.binaryCrossEntropyGrad(o)
 	case plan.MSE:
 		return e.mse(o)
 	case plan.MSEGrad:

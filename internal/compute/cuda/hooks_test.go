@@ -401,6 +401,14 @@ func TestLabelsAndPlansThatTheDeviceCannotTakeAreErrors(t *testing.T) {
 	if _, err := cuda.New(wp, newHost(wp), cuda.Config{GPU: gpu}); err == nil || !strings.Contains(err.Error(), "nn.CrossEntropyConfig.ClassWeights") {
 		t.Errorf("weights of classes: got error %v, want one that names them", err)
 	}
+	soft := model{"soft targets", 5, func(g *gorgonia.ExprGraph) *gorgonia.Node {
+		x := nn.Linear(nn.Input(g, "x", 3, 4), "fc", nn.LinearConfig{Out: 5})
+		return nn.SoftCrossEntropy(x, nn.Input(g, "targets", 3, 5))
+	}}
+	sp, _ := build(t, soft, false, nil)
+	if _, err := cuda.New(sp, newHost(sp), cuda.Config{GPU: gpu}); err == nil || !strings.Contains(err.Error(), "SoftCrossEntropy{}") || !strings.Contains(err.Error(), "CPU") {
+		t.Errorf("soft targets: got error %v, want one that names the loss and where it runs", err)
+	}
 	foreign := model{"tanh", 5, func(g *gorgonia.ExprGraph) *gorgonia.Node {
 		x := nn.Linear(nn.Input(g, "x", 3, 4), "fc", nn.LinearConfig{Out: 5})
 		return nn.SoftmaxCrossEntropy(gorgonia.Must(gorgonia.Tanh(x)), nn.Labels(g, "labels", 3))

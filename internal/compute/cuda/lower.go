@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/paragon-train/paragon/internal/compute/op"
@@ -106,6 +107,8 @@ func (e *Executor) lower(o *plan.Op) (lowered, error) {
 		return l.softmax(), nil
 	case plan.CrossEntropy, plan.CrossEntropyGrad:
 		return l.crossEntropy()
+	case plan.SoftCrossEntropy, plan.SoftCrossEntropyGrad, plan.BinaryCrossEntropy, plan.BinaryCrossEntropyGrad:
+		return lowered{}, errors.New("a loss with targets (nn.SoftCrossEntropy, nn.BinaryCrossEntropy) has no kernel for GPUs; train on the CPU, or with labels and nn.CrossEntropy")
 	case plan.MSE, plan.MSEGrad:
 		return l.mse(), nil
 	}

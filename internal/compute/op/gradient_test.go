@@ -45,6 +45,21 @@ func ints(g *gorgonia.ExprGraph, name string, values []int32, shape ...int) *gor
 	return n
 }
 
+// targets is an input like x.
+func targets(x *gorgonia.Node, values ...float32) *gorgonia.Node {
+	n := leafOf(x.Graph(), x.Dtype(), "targets", x.Shape()...)
+	for i, v := range values {
+		switch to := n.Value().Data().(type) {
+		case []float32:
+			to[i] = v
+		case []float64:
+			to[i] = float64(v)
+		}
+	}
+	op.RegistryOf(x.Graph()).SetRole(n, op.RoleInput)
+	return n
+}
+
 func must(n *gorgonia.Node, err error) *gorgonia.Node {
 	if err != nil {
 		panic(err)
@@ -143,6 +158,18 @@ var graphs = []struct {
 	}},
 	{"SoftmaxCrossEntropy with weights and smoothing", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 		return must(op.Apply(&op.SoftmaxCrossEntropy{Smoothing: 0.2, Weights: []float32{0.5, 3, 1.25}}, leaf("x", 4, 3), ints(g, "labels", []int32{0, 2, -1, 1}, 4)))
+	}},
+	{"SoftCrossEntropy", func(_ *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		x := leaf("x", 4, 3)
+		return must(op.Apply(&op.SoftCrossEntropy{}, x, targets(x, 0.2, 0.3, 0.5, 0, 0, 0, 1, 0, 0, 0.7, 0, 0.8)))
+	}},
+	{"BinaryCrossEntropy", func(_ *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		x := leaf("x", 4, 3)
+		return must(op.Apply(&op.BinaryCrossEntropy{}, x, targets(x, 1, 0, 0.5, -1, -1, -1, 1, -1, 0, 0, 0, 0)))
+	}},
+	{"BinaryCrossEntropy with weights", func(_ *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		x := leaf("x", 4, 3)
+		return must(op.Apply(&op.BinaryCrossEntropy{PosWeights: []float32{0.5, 3, 0}}, x, targets(x, 1, 0, 0.5, -1, -1, -1, 1, 1, 1, 0, 0.25, 0)))
 	}},
 	{"SoftmaxCrossEntropy of a partial batch", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 		return must(op.Apply(&op.SoftmaxCrossEntropy{}, leaf("x", 4, 3), ints(g, "labels", []int32{0, 2, -1, -1}, 4)))

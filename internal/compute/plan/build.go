@@ -152,7 +152,7 @@ func (b *builder) chooseSeed(order gorgonia.Nodes) {
 			}
 			users++
 			switch n.Op().(type) {
-			case *op.SoftmaxCrossEntropyGrad, *op.MSEGrad:
+			case *op.SoftmaxCrossEntropyGrad, *op.SoftCrossEntropyGrad, *op.BinaryCrossEntropyGrad, *op.MSEGrad:
 				if i == 2 {
 					continue
 				}

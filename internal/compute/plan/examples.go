@@ -149,20 +149,12 @@ func (s *examplesSearch) countsIn(n *gorgonia.Node) error {
 			return fmt.Errorf("padding would count in %v of %v, whose rows are not those of examples; %s", o, rows, whatToDo)
 		}
 		return s.joins(op.Children(n)[0])
+	case *op.SoftCrossEntropy:
+		return s.countsInRows(n, o.Mode)
+	case *op.BinaryCrossEntropy:
+		return s.countsInRows(n, o.Mode)
 	case *op.MSE:
-		rows := op.Children(n)[0].Shape()
-		if s.batch == 0 {
-			return errors.New(unknownBatch)
-		}
-		if o.Mode == nil || rows.Dims() == 0 || rows[0]%s.batch != 0 {
-			return fmt.Errorf("padding would count in %v of %v, whose rows are not those of examples; %s", o, rows, whatToDo)
-		}
-		for _, c := range op.Children(n) {
-			if err := s.joins(c); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.countsInRows(n, o.Mode)
 	}
 	children := op.Children(n)
 	if len(children) == 0 {
@@ -170,6 +162,23 @@ func (s *examplesSearch) countsIn(n *gorgonia.Node) error {
 	}
 	for _, c := range children {
 		if err := s.counts(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countsInRows is counts of a loss of ours over arguments whose rows are all those of examples.
+func (s *examplesSearch) countsInRows(n *gorgonia.Node, mode *op.Mode) error {
+	rows := op.Children(n)[0].Shape()
+	if s.batch == 0 {
+		return errors.New(unknownBatch)
+	}
+	if mode == nil || rows.Dims() == 0 || rows[0]%s.batch != 0 {
+		return fmt.Errorf("padding would count in %v of %v, whose rows are not those of examples; %s", n.Op(), rows, whatToDo)
+	}
+	for _, c := range op.Children(n) {
+		if err := s.joins(c); err != nil {
 			return err
 		}
 	}

@@ -130,6 +130,14 @@ func (l *lowering) lower() error {
 		return l.emit(CrossEntropy, RowMajor, nil)
 	case *op.SoftmaxCrossEntropyGrad:
 		return l.emit(CrossEntropyGrad, RowMajor, nil)
+	case *op.SoftCrossEntropy:
+		return l.emit(SoftCrossEntropy, RowMajor, nil)
+	case *op.SoftCrossEntropyGrad:
+		return l.emit(SoftCrossEntropyGrad, RowMajor, nil)
+	case *op.BinaryCrossEntropy:
+		return l.emit(BinaryCrossEntropy, RowMajor, nil)
+	case *op.BinaryCrossEntropyGrad:
+		return l.emit(BinaryCrossEntropyGrad, RowMajor, nil)
 	case *op.MSE:
 		return l.alike(MSE)
 	case *op.MSEGrad:

@@ -13,46 +13,50 @@ type Kind uint8
 
 // The kinds. "relu" stands for Op.ReLU: the result is replaced by max(result, 0).
 const (
-	Generic            Kind = iota // Attr.Do(In...) → Out[0]
-	Convert                        // x → the same in the other layout
-	Copy                           // x → the same
-	Add                            // a, b → a + b, relu
-	ReLU                           // x → y
-	ReLUGrad                       // y, dy → dx
-	BiasAdd                        // x, b → y, relu
-	BiasGrad                       // dy → db
-	Conv2D                         // x, w → y
-	ConvBackwardData               // w, dy, [add] → dx, plus add
-	ConvBackwardWeight             // x, dy → dw
-	BatchNorm                      // x, gamma, beta, [add] → y (plus add, relu), [mean], [invstd]
-	BatchNormGrad                  // x, gamma, mean, invstd, dy, [y of relu] → [dx], [dgamma], [dbeta], [dz: dy behind the relu; only with Request.Residuals]
-	MaxPool                        // x → y, [choice: which element of its window, bytes]
-	MaxPoolGrad                    // choice, dy → dx
-	AvgPool                        // x → y
-	AvgPoolGrad                    // dy → dx
-	GlobalAvgPool                  // x → y
-	GlobalAvgPoolGrad              // dy → dx
-	Upsample                       // x → y
-	UpsampleGrad                   // dy → dx
-	Linear                         // x, w, [b] → y, relu
-	LinearGrad                     // x, w, dy → [dx], [dw], [db]
-	Dropout                        // x → y
-	Embedding                      // w, ids → y
-	EmbeddingGrad                  // ids, dy → dw
-	Softmax                        // x → y
-	SoftmaxGrad                    // y, dy → dx
-	CrossEntropy                   // x, labels → loss
-	CrossEntropyGrad               // x, labels, dloss → dx
-	MSE                            // x, t → loss
-	MSEGrad                        // x, t, dloss → dx
-	MatMul                         // a, b → a·b, each transposed first if TransA, TransB
+	Generic                Kind = iota // Attr.Do(In...) → Out[0]
+	Convert                            // x → the same in the other layout
+	Copy                               // x → the same
+	Add                                // a, b → a + b, relu
+	ReLU                               // x → y
+	ReLUGrad                           // y, dy → dx
+	BiasAdd                            // x, b → y, relu
+	BiasGrad                           // dy → db
+	Conv2D                             // x, w → y
+	ConvBackwardData                   // w, dy, [add] → dx, plus add
+	ConvBackwardWeight                 // x, dy → dw
+	BatchNorm                          // x, gamma, beta, [add] → y (plus add, relu), [mean], [invstd]
+	BatchNormGrad                      // x, gamma, mean, invstd, dy, [y of relu] → [dx], [dgamma], [dbeta], [dz: dy behind the relu; only with Request.Residuals]
+	MaxPool                            // x → y, [choice: which element of its window, bytes]
+	MaxPoolGrad                        // choice, dy → dx
+	AvgPool                            // x → y
+	AvgPoolGrad                        // dy → dx
+	GlobalAvgPool                      // x → y
+	GlobalAvgPoolGrad                  // dy → dx
+	Upsample                           // x → y
+	UpsampleGrad                       // dy → dx
+	Linear                             // x, w, [b] → y, relu
+	LinearGrad                         // x, w, dy → [dx], [dw], [db]
+	Dropout                            // x → y
+	Embedding                          // w, ids → y
+	EmbeddingGrad                      // ids, dy → dw
+	Softmax                            // x → y
+	SoftmaxGrad                        // y, dy → dx
+	CrossEntropy                       // x, labels → loss
+	CrossEntropyGrad                   // x, labels, dloss → dx
+	SoftCrossEntropy                   // x, t → loss
+	SoftCrossEntropyGrad               // x, t, dloss → dx
+	BinaryCrossEntropy                 // x, t → loss
+	BinaryCrossEntropyGrad             // x, t, dloss → dx
+	MSE                                // x, t → loss
+	MSEGrad                            // x, t, dloss → dx
+	MatMul                             // a, b → a·b, each transposed first if TransA, TransB
 	numKinds
 )
 
 var kindNames = [numKinds]string{"Generic", "Convert", "Copy", "Add", "ReLU", "ReLUGrad", "BiasAdd", "BiasGrad", "Conv2D",
 	"ConvBackwardData", "ConvBackwardWeight", "BatchNorm", "BatchNormGrad", "MaxPool", "MaxPoolGrad", "AvgPool", "AvgPoolGrad",
 	"GlobalAvgPool", "GlobalAvgPoolGrad", "Upsample", "UpsampleGrad", "Linear", "LinearGrad", "Dropout", "Embedding", "EmbeddingGrad", "Softmax", "SoftmaxGrad",
-	"CrossEntropy", "CrossEntropyGrad", "MSE", "MSEGrad", "MatMul"}
+	"CrossEntropy", "CrossEntropyGrad", "SoftCrossEntropy", "SoftCrossEntropyGrad", "BinaryCrossEntropy", "BinaryCrossEntropyGrad", "MSE", "MSEGrad", "MatMul"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

@@ -107,6 +107,22 @@ func (r *Replay) compute(o *plan.Op) (out [][]float64, slack []float64, err erro
 		c := *o.Attr.(*op.SoftmaxCrossEntropyGrad)
 		c.Mode = r.modeLike(c.Mode)
 		out, err = r.do(&c, o.In...)
+	case plan.SoftCrossEntropy:
+		c := *o.Attr.(*op.SoftCrossEntropy)
+		c.Mode = r.modeLike(c.Mode)
+		out, err = r.do(&c, o.In...)
+	case plan.SoftCrossEntropyGrad:
+		c := *o.Attr.(*op.SoftCrossEntropyGrad)
+		c.Mode = r.modeLike(c.Mode)
+		out, err = r.do(&c, o.In...)
+	case plan.BinaryCrossEntropy:
+		c := *o.Attr.(*op.BinaryCrossEntropy)
+		c.Mode = r.modeLike(c.Mode)
+		out, err = r.do(&c, o.In...)
+	case plan.BinaryCrossEntropyGrad:
+		c := *o.Attr.(*op.BinaryCrossEntropyGrad)
+		c.Mode = r.modeLike(c.Mode)
+		out, err = r.do(&c, o.In...)
 	case plan.MSE:
 		c := *o.Attr.(*op.MSE)
 		c.Mode = r.modeLike(c.Mode)
