@@ -1,0 +1,151 @@
+package decode
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	_ "image/jpeg" // registers JPEG
+	_ "image/png"  // registers PNG
+	"io"
+
+	"github.com/paragon-train/paragon/data/transform"
+)
+
+// decodeRegistered decodes what the standard library has a decoder for.
+func decodeRegistered(dst *transform.Image, encoded []byte, format string, channels int) error {
+	m, _, err := image.Decode(bytes.NewReader(encoded))
+	if err != nil {
+		return err
+	}
+	b := m.Bounds()
+	w, h := b.Dx(), b.Dy()
+	if w < 1 || h < 1 {
+		return io.ErrUnexpectedEOF
+	}
+	room(dst, w, h, channels)
+	if m, ok := m.(*image.YCbCr); ok && format == "jpeg" && channels == 1 {
+		// Luminance is grey: what libjpeg gives when it is asked for grey.
+		for y := range h {
+			copy(dst.Pix[y*w:][:w], m.Y[m.YOffset(b.Min.X, b.Min.Y+y):])
+		}
+		return nil
+	}
+	if m, ok := m.(*image.Gray); ok {
+		for y := range h {
+			in := m.Pix[m.PixOffset(b.Min.X, b.Min.Y+y):][:w]
+			if channels == 1 {
+				copy(dst.Pix[y*w:], in)
+				continue
+			}
+			out := dst.Pix[y*w*3:][:w*3]
+			for x, v := range in {
+				p := out[x*3:][:3]
+				p[0], p[1], p[2] = v, v, v
+			}
+		}
+		return nil
+	}
+	rgb := dst
+	if channels == 1 {
+		rgb = new(transform.Image)
+		room(rgb, w, h, 3)
+	}
+	switch m := m.(type) {
+	case *image.YCbCr:
+		if format == "webp" {
+			fromLimited(rgb, m)
+		} else {
+			fromYCbCr(rgb, m)
+		}
+	case *image.NYCbCrA:
+		if format == "webp" {
+			fromLimited(rgb, &m.YCbCr)
+		} else {
+			fromYCbCr(rgb, &m.YCbCr)
+		}
+	case *image.NRGBA:
+		fromFour(rgb, m.Pix, m.Stride)
+	case *image.RGBA:
+		if !m.Opaque() {
+			fromAny(rgb, m)
+			break
+		}
+		fromFour(rgb, m.Pix, m.Stride)
+	case *image.CMYK:
+		fromCMYK(rgb, m)
+	case *image.Paletted:
+		if err := fromPaletted(rgb, m); err != nil {
+			return err
+		}
+	default:
+		fromAny(rgb, m)
+	}
+	if channels == 1 {
+		for i := range dst.Pix {
+			p := rgb.Pix[i*3:][:3]
+			dst.Pix[i] = uint8((uint32(p[0])*19595 + uint32(p[1])*38470 + uint32(p[2])*7471 + 1<<15) >> 16)
+		}
+	}
+	return nil
+}
+
+// fromFour takes three of each four bytes. The image is one that a decoder made: it begins at the first byte.
+func fromFour(dst *transform.Image, pix []uint8, stride int) {
+	for y := range dst.Height {
+		in := pix[y*stride:][:dst.Width*4]
+		out := dst.Pix[y*dst.Width*3:][:dst.Width*3]
+		for x := range dst.Width {
+			copy(out[x*3:][:3], in[x*4:][:3])
+		}
+	}
+}
+
+// fromCMYK makes the colours that Pillow makes: the light that black leaves, less what each ink takes of it.
+func fromCMYK(dst *transform.Image, m *image.CMYK) {
+	for y := range dst.Height {
+		in := m.Pix[y*m.Stride:][:dst.Width*4]
+		out := dst.Pix[y*dst.Width*3:][:dst.Width*3]
+		for x := range dst.Width {
+			p, q := in[x*4:][:4], out[x*3:][:3]
+			light := 255 - uint32(p[3])
+			for i := range q {
+				t := uint32(p[i])*light + 128
+				q[i] = uint8(light - (t>>8+t)>>8)
+			}
+		}
+	}
+}
+
+// fromPaletted looks each pixel up. A palette's alpha is dropped.
+func fromPaletted(dst *transform.Image, m *image.Paletted) error {
+	var table [256][3]uint8
+	for i, c := range m.Palette {
+		n := color.NRGBAModel.Convert(c).(color.NRGBA)
+		table[i] = [3]uint8{n.R, n.G, n.B}
+	}
+	for y := range dst.Height {
+		in := m.Pix[y*m.Stride:][:dst.Width]
+		out := dst.Pix[y*dst.Width*3:][:dst.Width*3]
+		for x, i := range in {
+			if int(i) >= len(m.Palette) {
+				return fmt.Errorf("pixel (%d, %d): got color %d, want one of %d in the palette", x, y, i, len(m.Palette))
+			}
+			*(*[3]uint8)(out[x*3:]) = table[i]
+		}
+	}
+	return nil
+}
+
+// fromAny asks for each colour. It serves 16-bit images and formats that others registered.
+func fromAny(dst *transform.Image, m image.Image) {
+	b := m.Bounds()
+	for y := range dst.Height {
+		out := dst.Pix[y*dst.Width*3:][:dst.Width*3]
+		for x := range dst.Width {
+			n := color.NRGBA64Model.Convert(m.At(b.Min.X+x, b.Min.Y+y)).(color.NRGBA64)
+			p := out[x*3:][:3]
+			p[0], p[1], p[2] = uint8(n.R>>8), uint8(n.G>>8), uint8(n.B>>8)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+// Package decode turns encoded images into pixels, as Pillow's open and convert("RGB") do.
+//
+// JPEG, PNG and PGM/PPM are built in; what else is registered with image.RegisterFormat is read, too: WebP, BMP and TIFF come with
+// the packages of golang.org/x/image. The content says what an image is, not its name.
+//
+// The standard library decodes a JPEG's planes. What comes after is done here as libjpeg-turbo does it, which Pillow uses: chroma
+// that has fewer samples is smoothed by its triangle filter, and colours are computed in its integers. The planes themselves differ
+// by rounding: a pixel is within 6 of Pillow's, 1 in the mean. They also differ between releases of Go, so Fingerprint names it.
+//
+// Where Pillow has no one answer: 16-bit samples keep their upper 8 bits, and alpha is dropped.
+package decode
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"io"
+	"runtime"
+
+	"github.com/paragon-train/paragon/data/transform"
+)
+
+// DefaultMaxPixels is how many pixels an image may have: those that Pillow takes without a warning.
+const DefaultMaxPixels = 89_478_485
+
+// A Config says how images are decoded.
+type Config struct {
+	// Channels is 3 for red, green and blue, or 1 for grey. Zero is 3.
+	Channels int
+	// MaxPixels is how many pixels an image may have; a larger one is an error before memory is taken for it. Zero is DefaultMaxPixels.
+	MaxPixels int
+	// Orient turns a JPEG as its EXIF orientation says. Without it the pixels are taken as they are stored, as Pillow, torchvision and
+	// TensorFlow do.
+	Orient bool
+}
+
+// Validate names the field that is wrong.
+func (c Config) Validate() error {
+	if c.Channels != 0 && c.Channels != 1 && c.Channels != 3 {
+		return fmt.Errorf("decode: Config.Channels: got %d, want 1 or 3", c.Channels)
+	}
+	if c.MaxPixels < 0 {
+		return fmt.Errorf("decode: Config.MaxPixels: got %d, want 0 or more", c.MaxPixels)
+	}
+	return nil
+}
+
+// Fingerprint names what determines the pixels besides the encoded bytes. Equal fingerprints decode to equal pixels.
+func Fingerprint() string { return "decode 1, image/jpeg of " + runtime.Version() }
+
+// ErrTooLarge says that an image has more pixels than Config.MaxPixels.
+var ErrTooLarge = errors.New("too many pixels")
+
+// ErrFormat says that the bytes are no image of a format that is known.
+var ErrFormat = image.ErrFormat
+
+// Image decodes an image. Its pixels are written into the memory of dst, which it returns; a nil dst is a new image.
+// An image that is cut short is an error, whatever could be shown of it.
+func Image(dst *transform.Image, encoded []byte, cfg Config) (*transform.Image, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Channels == 0 {
+		cfg.Channels = 3
+	}
+	if cfg.MaxPixels == 0 {
+		cfg.MaxPixels = DefaultMaxPixels
+	}
+	if dst == nil {
+		dst = new(transform.Image)
+	}
+	format, size, err := inspect(encoded)
+	if err != nil {
+		return nil, failure(format, encoded, err)
+	}
+	if size.X < 1 || size.Y < 1 {
+		return nil, failure(format, encoded, fmt.Errorf("got %d×%d pixels, want at least 1×1", size.X, size.Y))
+	}
+	if size.Y > cfg.MaxPixels/size.X {
+		return nil, failure(format, encoded, fmt.Errorf("%w: got %d×%d, want at most %d in all", ErrTooLarge, size.X, size.Y, cfg.MaxPixels))
+	}
+	if format == "pnm" {
+		err = decodePNM(dst, encoded, cfg.Channels)
+	} else {
+		err = decodeRegistered(dst, encoded, format, cfg.Channels)
+		if !ends(format, encoded) {
+			err = io.ErrUnexpectedEOF
+		}
+	}
+	if err != nil {
+		return nil, failure(format, encoded, err)
+	}
+	if cfg.Orient && format == "jpeg" {
+		orient(dst, orientation(encoded))
+	}
+	return dst, nil
+}
+
+// Size returns the name of an image's format, and its width and height, from its first bytes.
+func Size(encoded []byte) (format string, width, height int, err error) {
+	format, size, err := inspect(encoded)
+	if err != nil {
+		return "", 0, 0, failure(format, encoded, err)
+	}
+	return format, size.X, size.Y, nil
+}
+
+// inspect reads the format and the size. After an error it names the format as far as that is known.
+func inspect(encoded []byte) (string, image.Point, error) {
+	if isPNM(encoded) {
+		h, err := readPNMHeader(encoded)
+		return "pnm", image.Pt(h.width, h.height), err
+	}
+	c, format, err := image.DecodeConfig(bytes.NewReader(encoded))
+	if format == "" {
+		format = magic(encoded)
+	}
+	return format, image.Pt(c.Width, c.Height), err
+}
+
+// ends says that a file of a format has its end. The standard library returns the coarse picture of a progressive JPEG that is cut
+// short without an error, and calls others damaged.
+func ends(format string, encoded []byte) bool {
+	switch format {
+	case "jpeg":
+		// Between the head of the last scan (SOS) and the end (EOI) no 0xff stands before another marker.
+		return bytes.LastIndex(encoded, []byte{0xff, 0xd9}) > bytes.LastIndex(encoded, []byte{0xff, 0xda})
+	case "png":
+		return bytes.Contains(encoded, []byte("IEND"))
+	}
+	return true
+}
+
+// magic names the format that the first bytes promise.
+func magic(encoded []byte) string {
+	for _, m := range []struct{ name, is string }{{"jpeg", "\xff\xd8"}, {"png", "\x89PNG"}, {"webp", "RIFF"}, {"bmp", "BM"}, {"gif", "GIF8"}, {"tiff", "II*\x00"}, {"tiff", "MM\x00*"}} {
+		if bytes.HasPrefix(encoded, []byte(m.is)) {
+			return m.name
+		}
+	}
+	return ""
+}
+
+// failure says of which image an error is.
+func failure(format string, encoded []byte, err error) error {
+	switch {
+	case len(encoded) == 0:
+		return fmt.Errorf("decode: got no bytes, want an image: %w", io.ErrUnexpectedEOF)
+	case errors.Is(err, image.ErrFormat) && format == "":
+		return fmt.Errorf("decode: %d bytes that begin with % x: %w", len(encoded), encoded[:min(8, len(encoded))], err)
+	case errors.Is(err, image.ErrFormat):
+		return fmt.Errorf("decode: %s of %d bytes: %w: this format is read only by a program that imports a package for it", format, len(encoded), err)
+	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
+		return fmt.Errorf("decode: %s of %d bytes is cut short: %w", format, len(encoded), io.ErrUnexpectedEOF)
+	}
+	return fmt.Errorf("decode: %s of %d bytes: %w", format, len(encoded), err)
+}
+
+// room gives dst its size, with room for its pixels.
+func room(dst *transform.Image, width, height, channels int) {
+	dst.Width, dst.Height, dst.Channels = width, height, channels
+	if n := width * height * channels; cap(dst.Pix) < n {
+		dst.Pix = make([]uint8, n)
+	} else {
+		dst.Pix = dst.Pix[:n]
+	}
+}
