@@ -1,0 +1,5 @@
+//go:build race
+
+package transform
+
+func init() { raceEnabled = true }
