@@ -24,6 +24,32 @@ type CriteoConfig struct {
 	Buckets int64
 	// MaxRows stops reading after so many rows. Zero reads all.
 	MaxRows int
+
+	// CacheBytes, IndexDir and Transformed are of OpenClicks. CacheBytes bounds the decoded rows in
+	// memory; zero means 256 MiB.
+	CacheBytes int64
+	// IndexDir is a folder in which it is kept where the blocks of text begin. Empty: the user's
+	// cache folder, for files of 256 MiB or more.
+	IndexDir string
+	// Transformed says that dense values of Parquet are taken as they are. Else each becomes
+	// sign(x)·ln(1+|x|).
+	Transformed bool
+}
+
+// check returns an error for what cannot be used, and sets what is zero.
+func (cfg *CriteoConfig) check() error {
+	if cfg.Buckets == 0 {
+		cfg.Buckets = 1_000_000
+	}
+	if cfg.Buckets < 0 || cfg.MaxRows < 0 || cfg.CacheBytes < 0 {
+		return fmt.Errorf("data: criteo: got %d buckets, at most %d rows and %d bytes of cache, want at least 1, 0 and 0", cfg.Buckets, cfg.MaxRows, cfg.CacheBytes)
+	}
+	return nil
+}
+
+// criteoDense is the feature that an integer becomes.
+func criteoDense(x float64) float32 {
+	return float32(math.Copysign(math.Log1p(math.Abs(x)), x))
 }
 
 // A ClickSet is rows of clicks in memory.
@@ -62,11 +88,8 @@ func (s *ClickSet) Read(i int, dense []float32, ids []int64) (label float32, err
 // An integer x becomes sign(x)·ln(1+|x|), an empty one 0. A categorical value
 // becomes its bucket; the empty value of a column is a value like any other.
 func LoadCriteo(path string, cfg CriteoConfig) (*ClickSet, error) {
-	if cfg.Buckets == 0 {
-		cfg.Buckets = 1_000_000
-	}
-	if cfg.Buckets < 0 || cfg.MaxRows < 0 {
-		return nil, fmt.Errorf("data: criteo: got %d buckets and at most %d rows, want at least 1 and 0", cfg.Buckets, cfg.MaxRows)
+	if err := cfg.check(); err != nil {
+		return nil, err
 	}
 	s, err := openSource(path)
 	if err != nil {
@@ -135,7 +158,7 @@ func (s *ClickSet) add(line []byte) error {
 			if err != nil {
 				return fmt.Errorf("column %d: got %.20q, want an integer or nothing", c+1, field)
 			}
-			dense[c-1] = float32(math.Copysign(math.Log1p(math.Abs(float64(x))), float64(x)))
+			dense[c-1] = criteoDense(float64(x))
 		default:
 			ids[c-1-CriteoDense] = int64(hashColumn(c, field) % uint64(s.buckets))
 		}

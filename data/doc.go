@@ -31,6 +31,15 @@
 // A data set that is an ExampleReader may draw random numbers as it reads, as for a random crop, have labels of several numbers, and say
 // that an example is damaged (BadExampleError), which a Loader then leaves out within a budget. Mix mixes images and labels.
 //
+// A Table (OpenTable) has rows of named columns, as in CSV, TSV, NumPy's arrays or Parquet, and reads
+// them by number from where they lie, by blocks; Clicks (OpenClicks) are rows of Criteo's sets as
+// LoadCriteo gives them, of files that need not fit in memory. Read in an order of sampler.Blocks they
+// decode each block once.
+//
+//	table, err := data.OpenTable(ctx, "s3://bucket/rows", data.TableConfig{Columns: []string{"label", "price", "shop"}})
+//	var rows data.Rows
+//	err = table.Read(ctx, []int{7, 12}, &rows) // rows.Columns[1].Floats[0] is the price of row 7
+//
 // A file that is short, damaged or not what it should be is an error that
 // names the file, the byte and what to do. Nothing here panics on bad data.
 package data
