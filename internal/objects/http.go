@@ -56,7 +56,7 @@ type webServer struct {
 func (w *webServer) URL() string { return redacted(&w.base) }
 
 func (w *webServer) Page(context.Context, string, string) ([]Info, string, error) {
-	return nil, "", Permanent(errors.New("a web server has no lists: name each file, such as https://host/data-{000..031}.tar"))
+	return nil, "", Permanent(fmt.Errorf("a web server has no lists: name each file, such as https://host/data-{000..031}.tar (%w)", errors.ErrUnsupported))
 }
 
 // maxRedirects bounds the redirects that are followed.
