@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -112,6 +113,38 @@ func TestResizedPixelsArePillows(t *testing.T) {
 	}
 	if tried < 200 {
 		t.Errorf("got %d rows, want at least 200", tried)
+	}
+}
+
+// Changes of colour and place give Pillow's pixels, bit for bit, for every op of RandAugment and TrivialAugment in both directions.
+func TestChangedPixelsArePillows(t *testing.T) {
+	tried := 0
+	for _, g := range goldens(t) {
+		img := made(g.Of[0], g.Of[1], g.Of[2])
+		switch g.Op {
+		case "brightness":
+			img.brightness(g.Args[0])
+		case "contrast":
+			img.contrast(g.Args[0])
+		case "color":
+			img.color(g.Args[0])
+		case "sharpness":
+			img.sharpness(g.Args[0])
+		case "hue":
+			img.hue(g.Args[0])
+		case "grayscale":
+			img.desaturate()
+		case "augment":
+			r := map[string]reach{"RandAugment": randReach, "TrivialAugment": trivialReach}[g.Augment]
+			r.apply(img, op(slices.Index(opNames[:], g.Name)), int(g.Args[0]), g.Args[1])
+		default:
+			continue
+		}
+		g.want(t, img)
+		tried++
+	}
+	if tried < 900 {
+		t.Errorf("got %d rows, want at least 900", tried)
 	}
 }
 

@@ -20,6 +20,7 @@ func each() map[Transform]bool {
 	return map[Transform]bool{
 		Resize(20): false, ResizeTo(9, 31): false, CenterCrop(16): false,
 		RandomResizedCrop(16): true, RandomCrop(8, 4): true, Flip(): true,
+		ColorJitter(0.4, 0.4, 0.4, 0.1): true, RandAugment(2, 9): true, TrivialAugment(): true, RandomErasing(0.9): true, Grayscale(): false,
 	}
 }
 
@@ -120,6 +121,10 @@ func TestOptionsThatMakeNoSenseAreNamed(t *testing.T) {
 			Scale: [2]float64{0, 2}}.Validate(),
 		"RandomResizedCropConfig.Ratio: got [NaN 2]": RandomResizedCropConfig{Width: 3, Height: 3,
 			Ratio: [2]float64{math.NaN(), 2}}.Validate(),
+		"ColorJitterConfig.Hue: got 0.6":           ColorJitterConfig{Hue: 0.6}.Validate(),
+		"ColorJitterConfig.Contrast: got NaN":      ColorJitterConfig{Contrast: math.NaN()}.Validate(),
+		"RandomErasingConfig.P: got 2":             RandomErasingConfig{P: 2}.Validate(),
+		"RandomErasingConfig.Scale: got [0.5 0.1]": RandomErasingConfig{Scale: [2]float64{0.5, 0.1}}.Validate(),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v, want one with %q", err, want)
@@ -132,6 +137,10 @@ func TestOptionsThatMakeNoSenseAreNamed(t *testing.T) {
 		"RandomCrop":        func() Transform { return RandomCrop(4, -1) },
 		"RandomResizedCrop": func() Transform { return RandomResizedCrop(1 << 20) },
 		"Flip":              func() Transform { return FlipWith(1.5) },
+		"ColorJitter":       func() Transform { return ColorJitter(-1, 0, 0, 0) },
+		"RandAugment":       func() Transform { return RandAugment(2, 31) },
+		"RandAugment of 0":  func() Transform { return RandAugment(0, 9) },
+		"RandomErasing":     func() Transform { return RandomErasing(-1) },
 	} {
 		func() {
 			defer func() {
@@ -207,7 +216,7 @@ func TestTransformsMakeNoGarbage(t *testing.T) {
 
 func BenchmarkTransform(b *testing.B) {
 	from := made(500, 375, 3)
-	for _, tr := range []Transform{RandomResizedCrop(224), Resize(256), ResizeTo(224, 224), Flip()} {
+	for _, tr := range []Transform{RandomResizedCrop(224), Resize(256), ResizeTo(224, 224), Flip(), ColorJitter(0.4, 0.4, 0.4, 0.1), TrivialAugment()} {
 		b.Run(fmt.Sprintf("of=%v", tr), func(b *testing.B) {
 			img, d := &Image{}, draws(1)
 			for b.Loop() {
