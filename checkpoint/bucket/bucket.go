@@ -15,21 +15,28 @@ import (
 	"gocloud.dev/gcerrors"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/internal/objects"
 )
 
 func init() {
 	checkpoint.RegisterPlace(memblob.Scheme, openMemory)
+	objects.Register(memblob.Scheme, openMemoryObjects)
 }
 
 // open opens the bucket that the host names; what lies under the path is the place.
 func open(ctx context.Context, u *url.URL) (checkpoint.Place, error) {
-	whole := *u
-	whole.Path, whole.RawPath = "", ""
-	b, err := blob.OpenBucket(ctx, whole.String())
+	b, err := openBucket(ctx, u)
 	if err != nil {
 		return nil, err
 	}
 	return place{b: b, prefix: prefix(u)}, nil
+}
+
+// openBucket opens the bucket of a URL, whatever the path.
+func openBucket(ctx context.Context, u *url.URL) (*blob.Bucket, error) {
+	whole := *u
+	whole.Path, whole.RawPath = "", ""
+	return blob.OpenBucket(ctx, whole.String())
 }
 
 // prefix is what the names in the place begin with in the bucket.
@@ -201,6 +208,23 @@ var memories struct {
 }
 
 func openMemory(_ context.Context, u *url.URL) (checkpoint.Place, error) {
+	b, err := memory(u)
+	if err != nil {
+		return nil, err
+	}
+	return place{b: b, prefix: prefix(u), keep: true}, nil
+}
+
+func openMemoryObjects(_ context.Context, u *url.URL) (objects.Store, error) {
+	b, err := memory(u)
+	if err != nil {
+		return nil, err
+	}
+	return newStore(b, u, dialect{listed: listedTime, stat: statTime, read: readTime}, true), nil
+}
+
+// memory is the bucket that a URL names.
+func memory(u *url.URL) (*blob.Bucket, error) {
 	if u.Host == "" {
 		return nil, errors.New("got no name, want mem://name or mem://name/prefix")
 	}
@@ -214,5 +238,5 @@ func openMemory(_ context.Context, u *url.URL) (checkpoint.Place, error) {
 		b = memblob.OpenBucket(nil)
 		memories.byName[u.Host] = b
 	}
-	return place{b: b, prefix: prefix(u), keep: true}, nil
+	return b, nil
 }

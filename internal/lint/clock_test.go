@@ -45,7 +45,8 @@ var wall = map[string]string{
 	"tune/show/files.go":                         "stamps in a file, for charts",
 	"bench/soak/main.go":                         "a seed",
 
-	"internal/objects/local.go": "with its size, whether a file was written anew",
+	"checkpoint/bucket/store.go": "with its size, whether an object was written anew",
+	"internal/objects/local.go":  "with its size, whether a file was written anew",
 
 	"bench/gpucheck/parent.go":    "when a report was begun, for people",
 	"internal/cuda/fake/build.go": "how long the tests' cache has been left alone",

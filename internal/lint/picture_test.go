@@ -67,6 +67,7 @@ var picture = append([]row{
 	{"sampler", machinery},
 	{"data", and("sampler", "internal/objects")},
 	{"internal/objects", machinery},
+	{"checkpoint/bucket", and("checkpoint", "internal/objects")},
 	{"checkpoint", machinery},
 	{"metrics", machinery},
 	{"version", nil},

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// send answers a GET or HEAD of an object. It ends the connection after cut bytes, where that is above 0.
-func (s *Server) send(w http.ResponseWriter, r *http.Request, key string, cut int64) {
+// send answers a GET or HEAD of an object, as wrongly as the test wants it.
+func (s *Server) send(w http.ResponseWriter, r *http.Request, key string, wrong Answer) {
 	o := s.find(key)
 	if o.etag == "" {
 		refuse(w, r, http.StatusNotFound, "NoSuchKey", "The specified key does not exist.")
 		return
 	}
-	if want := r.Header.Get("If-Match"); want != "" && want != o.etag {
+	if want := r.Header.Get("If-Match"); want != "" && want != o.etag && !wrong.Heedless {
 		refuse(w, r, http.StatusPreconditionFailed, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold")
 		return
 	}
@@ -45,13 +45,16 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, key string, cut in
 	}
 	defer closer.Close()
 	length := to - from
-	if cut > 0 {
+	if cut := max(wrong.Cut, wrong.Stall); cut > 0 {
 		length = min(length, cut)
 	}
 	n, err := io.Copy(w, io.NewSectionReader(content, from, length))
 	s.counts.Bytes.Add(n)
 	if err != nil || n < to-from {
 		_ = http.NewResponseController(w).Flush()
+		if wrong.Stall > 0 {
+			<-r.Context().Done()
+		}
 		panic(http.ErrAbortHandler)
 	}
 }

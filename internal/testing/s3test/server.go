@@ -58,6 +58,10 @@ type Answer struct {
 	Code   string
 	// Cut ends the connection after so many bytes of the body, where it is above 0.
 	Cut int64
+	// Stall sends nothing more after so many bytes of the body, where it is above 0, until the client has gone.
+	Stall int64
+	// Heedless makes the server leave out the condition of a request, as some do that speak S3's protocol.
+	Heedless bool
 }
 
 // Counts are requests that were answered, and bytes of objects that were sent.
@@ -164,7 +168,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.Delete(key)
 		w.WriteHeader(http.StatusNoContent)
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
-		s.send(w, r, key, wrong.Cut)
+		s.send(w, r, key, wrong)
 	default:
 		refuse(w, r, http.StatusMethodNotAllowed, "MethodNotAllowed", r.Method)
 	}

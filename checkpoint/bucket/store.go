@@ -1,0 +1,161 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"strings"
+	"time"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+
+	"github.com/paragon-train/paragon/internal/objects"
+)
+
+// A dialect is how versions are asked for in one kind of bucket. Versions of one object are alike
+// from all of its functions.
+type dialect struct {
+	listed func(*blob.ListObject) string
+	stat   func(*blob.Attributes) string
+	// read is the version of what is read; empty: the answer does not say.
+	read func(*blob.Reader) string
+	// beforeRead makes a request ask for a version, and be sent once; nil: it cannot.
+	beforeRead func(version string, as func(any) bool) error
+	// beforeList makes a request be sent once; nil: it need not.
+	beforeList func(as func(any) bool) error
+	// status is the code of HTTP in an error, or 0; nil: there is none.
+	status func(error) int
+}
+
+// retries say how often requests are tried. Tests have shorter waits.
+var retries objects.RetryConfig
+
+// A store is the objects.Backend of a bucket.
+type store struct {
+	b       *blob.Bucket
+	address string // for messages
+	prefix  string
+	dialect dialect
+	keep    bool // Close leaves the bucket open
+}
+
+// opener opens URLs of a kind of bucket for reading.
+func opener(d dialect) objects.Opener {
+	return func(ctx context.Context, u *url.URL) (objects.Store, error) {
+		b, err := openBucket(ctx, u)
+		if err != nil {
+			return nil, withoutURL(err)
+		}
+		return newStore(b, u, d, false), nil
+	}
+}
+
+func newStore(b *blob.Bucket, u *url.URL, d dialect, keep bool) objects.Store {
+	address := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	return objects.NewRemote(&store{b: b, address: address.String(), prefix: prefix(u), dialect: d, keep: keep}, retries)
+}
+
+func (s *store) URL() string { return s.address }
+
+// pageSize is the number of objects of a page, the most that S3 gives.
+const pageSize = 1000
+
+func (s *store) Page(ctx context.Context, prefix, token string) ([]objects.Info, string, error) {
+	from := []byte(token)
+	if token == "" {
+		from = blob.FirstPageToken
+	}
+	all, next, err := s.b.ListPage(ctx, from, pageSize, &blob.ListOptions{Prefix: s.prefix + prefix, BeforeList: s.dialect.beforeList})
+	if err != nil {
+		return nil, "", s.meaning(err)
+	}
+	page := make([]objects.Info, 0, len(all))
+	for _, o := range all {
+		if strings.HasSuffix(o.Key, "/") {
+			continue // An empty object that stands for a folder.
+		}
+		page = append(page, objects.Info{Name: strings.Clone(o.Key[len(s.prefix):]), Size: o.Size, Version: s.dialect.listed(o)})
+	}
+	return page, string(next), nil
+}
+
+func (s *store) Stat(ctx context.Context, name string) (objects.Info, error) {
+	a, err := s.b.Attributes(ctx, s.prefix+name)
+	if err != nil {
+		return objects.Info{}, s.meaning(err)
+	}
+	return objects.Info{Name: name, Size: a.Size, Version: s.dialect.stat(a)}, nil
+}
+
+func (s *store) Get(ctx context.Context, object objects.Info, off, length int64) (io.ReadCloser, error) {
+	var options blob.ReaderOptions
+	if s.dialect.beforeRead != nil {
+		options.BeforeRead = func(as func(any) bool) error { return s.dialect.beforeRead(object.Version, as) }
+	}
+	r, err := s.b.NewRangeReader(ctx, s.prefix+object.Name, off, length, &options)
+	if err != nil {
+		return nil, s.meaning(err)
+	}
+	// Not every server that speaks a cloud's protocol heeds the condition of a request.
+	if v := s.dialect.read(r); v != "" && object.Version != "" && v != object.Version {
+		err = fmt.Errorf("%w: it was %s, and is %s", objects.ErrChanged, object.Version, v)
+	} else if r.Size() != object.Size {
+		err = fmt.Errorf("%w: it had %d bytes, and has %d", objects.ErrChanged, object.Size, r.Size())
+	}
+	if err != nil {
+		_ = r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (s *store) Close() error {
+	if s.keep {
+		return nil
+	}
+	return s.b.Close()
+}
+
+// meaning puts into an error what callers ask for by errors.Is.
+func (s *store) meaning(err error) error {
+	status := 0
+	if s.dialect.status != nil {
+		status = s.dialect.status(err)
+	}
+	code := gcerrors.Code(err)
+	err = withoutURL(err)
+	switch {
+	case status == 401 || status == 403 || code == gcerrors.PermissionDenied:
+		return fmt.Errorf("%w: %w", fs.ErrPermission, err)
+	case code == gcerrors.NotFound:
+		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	case status == 412 || status == 416 || code == gcerrors.FailedPrecondition:
+		return fmt.Errorf("%w: %w", objects.ErrChanged, err)
+	case status >= 300 && status < 500 && status != 408 && status != 429, code == gcerrors.InvalidArgument, code == gcerrors.Unimplemented:
+		return objects.Permanent(err)
+	}
+	return err
+}
+
+// withoutURL takes the URL off an error of HTTP: the signature of Azure is in its query.
+func withoutURL(err error) error {
+	var at *url.Error
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
+}
+
+// Versions of buckets without ETags in lists are times and sizes.
+
+func timeVersion(modified time.Time, size int64) string {
+	return fmt.Sprintf("%d-%d", modified.UnixNano(), size)
+}
+
+func listedTime(o *blob.ListObject) string { return timeVersion(o.ModTime, o.Size) }
+func statTime(a *blob.Attributes) string   { return timeVersion(a.ModTime, a.Size) }
+func readTime(r *blob.Reader) string       { return timeVersion(r.ModTime(), r.Size()) }
