@@ -1,0 +1,304 @@
+package data_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/data/transform"
+	"github.com/paragon-train/paragon/internal/testing/photos"
+)
+
+// plainPNG is an image of one grey.
+func plainPNG(t *testing.T, width, height int, grey uint8) []byte {
+	t.Helper()
+	m := image.NewGray(image.Rect(0, 0, width, height))
+	for i := range m.Pix {
+		m.Pix[i] = grey
+	}
+	var b bytes.Buffer
+	if err := png.Encode(&b, m); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// writeFiles writes files in a folder of their own.
+func writeFiles(t *testing.T, files map[string][]byte) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, b := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// greys is a folder of three classes with n images each of 6×4 pixels; image k of class c is of grey 40·c+k.
+func greys(t *testing.T, n int) string {
+	files := map[string][]byte{}
+	for c, class := range []string{"ant", "bee", "cat"} {
+		for k := range n {
+			files[fmt.Sprintf("%s/%d.png", class, k)] = plainPNG(t, 6, 4, uint8(40*c+k))
+		}
+	}
+	return writeFiles(t, files)
+}
+
+// open opens images for a test.
+func open(t *testing.T, url string, cfg data.OpenConfig) *data.Images {
+	t.Helper()
+	m, err := data.Open(t.Context(), url, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+func TestAFolderOfClassesIsADataset(t *testing.T) {
+	m := open(t, greys(t, 3), data.OpenConfig{})
+	if m.Len() != 9 || m.Shape() != (data.Shape{Channels: 3, Height: 4, Width: 6}) || !slices.Equal(m.Classes(), []string{"ant", "bee", "cat"}) {
+		t.Errorf("got %d images of %v in classes %q", m.Len(), m.Shape(), m.Classes())
+	}
+	if m.Fingerprint() == "" || m.Decoder() == "" {
+		t.Errorf("got fingerprint %q and decoder %q, want both", m.Fingerprint(), m.Decoder())
+	}
+	order := slices.Values([]int{0, 4, 8})
+	l, err := data.NewLoader(m, order, data.LoaderConfig{BatchSize: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	b, err := l.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, label := range []int32{0, 1, 2} {
+		for p := range 72 {
+			if want := float32(40*int(label)+k) / 255; b.Labels[k] != label || b.Images[k*72+p] != want {
+				t.Fatalf("image %d: got label %d and pixel %v, want %d and %v", k, b.Labels[k], b.Images[k*72+p], label, want)
+			}
+		}
+	}
+	counts, err := m.Counts(t.Context())
+	if err != nil || !slices.Equal(counts, []int{3, 3, 3}) {
+		t.Errorf("counts: got %v, error %v, want 3 of each class", counts, err)
+	}
+	x, err := m.ReadEncoded(t.Context(), 4)
+	if err != nil || x.Name != "bee/1.png" || !bytes.Equal(x.Image, plainPNG(t, 6, 4, 41)) {
+		t.Errorf("encoded: got %d bytes of %q, error %v, want bee/1.png as it is", len(x.Image), x.Name, err)
+	}
+}
+
+// corner takes the first pixel alone, and draws its brightness.
+type corner struct{}
+
+func (corner) Size() (int, int) { return 1, 1 }
+
+func (corner) Apply(img *transform.Image, draw *rand.Rand) (*transform.Image, error) {
+	if draw == nil {
+		return nil, errors.New("corner draws")
+	}
+	img.Width, img.Height, img.Pix = 1, 1, img.Pix[:img.Channels]
+	for i := range img.Pix {
+		img.Pix[i] += uint8(draw.IntN(100))
+	}
+	return img, nil
+}
+
+// Images look the same whoever reads them, and otherwise in another epoch.
+func TestTransformsDrawBySeedEpochAndIndex(t *testing.T) {
+	m := open(t, greys(t, 4), data.OpenConfig{Transforms: []transform.Transform{corner{}}})
+	if got := m.Shape(); got != (data.Shape{Channels: 3, Height: 1, Width: 1}) {
+		t.Errorf("got images of %v, want those of the transform", got)
+	}
+	images := func(epoch, readers, batch int) []float32 {
+		l, err := data.NewLoader(m, slices.Values([]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}), data.LoaderConfig{BatchSize: batch, Seed: 3, Epoch: epoch, Readers: readers, Last: data.ShortLast})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		var all []float32
+		for {
+			b, err := l.Next(t.Context())
+			if errors.Is(err, io.EOF) {
+				return all
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, b.Images...)
+		}
+	}
+	want := images(0, 1, 12)
+	if got := images(0, 5, 5); !slices.Equal(got, want) {
+		t.Errorf("five readers: got %v, want %v", got, want)
+	}
+	if slices.Equal(images(1, 1, 12), want) {
+		t.Error("another epoch: want other images")
+	}
+	if _, err := m.Read(0, make([]uint8, 3)); err == nil || !strings.Contains(err.Error(), "image 0 (ant/0.png): corner draws") {
+		t.Errorf("Read with a transform that draws: got error %v, want one", err)
+	}
+}
+
+func TestDamagedImagesAreNamed(t *testing.T) {
+	dir := greys(t, 2)
+	whole := plainPNG(t, 6, 4, 1)
+	for name, b := range map[string][]byte{"ant/1.png": whole[:len(whole)/2], "bee/0.png": nil, "cat/1.png": []byte("no image")} {
+		if err := os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := open(t, dir, data.OpenConfig{})
+	l, err := data.NewLoader(m, slices.Values([]int{0, 1, 2, 3, 4, 5}), data.LoaderConfig{BatchSize: 6, BadExamples: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	b, err := l.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, bad := range b.Bad {
+		names = append(names, fmt.Sprintf("%d %s", bad.Example, bad.Name))
+	}
+	if got, want := fmt.Sprint(names, b.Labels), "[1 ant/1.png 2 bee/0.png 5 cat/1.png] [0 -1 -1 1 2 -1]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestAnImageOfAnotherSizeIsNamed(t *testing.T) {
+	m := open(t, writeFiles(t, map[string][]byte{"a/1.png": plainPNG(t, 4, 4, 1), "a/2.png": plainPNG(t, 5, 4, 1)}), data.OpenConfig{})
+	_, err := m.Read(1, make([]uint8, 1000))
+	if err == nil || !strings.Contains(err.Error(), "image 1 (a/2.png): got 3×4×5 after the transforms, want 3×4×4") {
+		t.Errorf("got error %v, want one that names the image and both sizes", err)
+	}
+}
+
+// The classes of a training set give a test set its labels, also where the test set has not all of them.
+func TestLabelsAreThoseOfTheClassesWanted(t *testing.T) {
+	dir := greys(t, 1)
+	m := open(t, dir, data.OpenConfig{Classes: []string{"bee", "dog", "cat", "ant"}, AllowEmptyClasses: true})
+	var labels []int
+	for i := range m.Len() {
+		label, err := m.Read(i, make([]uint8, m.Shape().Size()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		labels = append(labels, label)
+	}
+	if !slices.Equal(labels, []int{3, 0, 2}) || len(m.Classes()) != 4 {
+		t.Errorf("got labels %v of classes %q, want 3, 0 and 2 of all four", labels, m.Classes())
+	}
+	if _, err := data.Open(t.Context(), dir, data.OpenConfig{Classes: []string{"bee", "cat"}}); err == nil || !strings.Contains(err.Error(), "ant") {
+		t.Errorf("a class that is not wanted: got error %v, want one that names it", err)
+	}
+}
+
+func TestOpenSaysWhatItCannotOpen(t *testing.T) {
+	mixed := writeFiles(t, map[string][]byte{"notes.txt": []byte("x")})
+	for _, c := range []struct {
+		url  string
+		cfg  data.OpenConfig
+		want string
+	}{
+		{filepath.Join(mixed, "nothing"), data.OpenConfig{}, "nothing"},
+		{t.TempDir(), data.OpenConfig{}, "is empty"},
+		{mixed, data.OpenConfig{}, "notes.txt"},
+		{mixed, data.OpenConfig{Format: "lmdb"}, `Format: got "lmdb"`},
+		{mixed, data.OpenConfig{Channels: 4}, "Channels: got 4"},
+		{mixed, data.OpenConfig{CacheBytes: 1}, "CacheBytes: got 1 without CacheDir"},
+		{mixed, data.OpenConfig{Classes: []string{"a", "b", "a"}}, `Classes: got "a" twice`},
+		{mixed, data.OpenConfig{Transforms: []transform.Transform{nil}}, "Transforms: got nil"},
+		{"nowhere://x/y", data.OpenConfig{}, "nowhere"},
+	} {
+		m, err := data.Open(t.Context(), c.url, c.cfg)
+		if err == nil {
+			m.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %+v: got error %v, want one with %q", c.url, c.cfg, err, c.want)
+		}
+	}
+}
+
+func TestOpenTellsWhatItSkips(t *testing.T) {
+	var log strings.Builder
+	dir := writeFiles(t, map[string][]byte{"a/1.png": plainPNG(t, 2, 2, 1), ".ipynb_checkpoints/1.png": plainPNG(t, 2, 2, 1)})
+	m := open(t, dir, data.OpenConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if m.Len() != 1 || !strings.Contains(log.String(), ".ipynb_checkpoints") {
+		t.Errorf("got %d images and log %q, want one image, and the hidden folder named", m.Len(), log.String())
+	}
+}
+
+func TestReadsEndWithTheirContext(t *testing.T) {
+	m := open(t, greys(t, 1), data.OpenConfig{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := m.ReadExample(ctx, 0, &data.Example{Pixels: make([]uint8, m.Shape().Size())}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got error %v, want %v", err, context.Canceled)
+	}
+}
+
+// The same images in the same order are the same data set, whatever they lie in.
+func TestFormatsGiveTheSameImages(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "folder")
+	if err := photos.Make(folder, photos.Config{Images: 20, Classes: 3, Seed: 1, Largest: 48}); err != nil {
+		t.Fatal(err)
+	}
+	if err := photos.Record(filepath.Join(dir, "set.rec"), folder); err != nil {
+		t.Fatal(err)
+	}
+	cfg := data.OpenConfig{Transforms: []transform.Transform{transform.RandomResizedCrop(16), transform.Flip()}}
+	images := func(url string) (all []float32, labels []int32) {
+		m := open(t, url, cfg)
+		l, err := data.NewLoader(m, slices.Values([]int{19, 0, 7, 3, 12, 1, 18}), data.LoaderConfig{BatchSize: 7, Seed: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		b, err := l.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Images, b.Labels
+	}
+	want, labels := images(folder)
+	for _, url := range []string{filepath.Join(dir, "set.rec"), "file://" + filepath.Join(dir, "set.rec")} {
+		if got, gotLabels := images(url); !slices.Equal(got, want) || !slices.Equal(gotLabels, labels) {
+			t.Errorf("%s: got other images than those of the folder; labels %v, want %v", url, gotLabels, labels)
+		}
+	}
+}
+
+func TestSeveralRecordFilesAreNamed(t *testing.T) {
+	dir := writeFiles(t, map[string][]byte{"train.rec": {1}, "val.rec": {1}})
+	if _, err := data.Open(t.Context(), dir, data.OpenConfig{}); err == nil || !strings.Contains(err.Error(), "2 .rec files, such as train.rec and val.rec; name the one") {
+		t.Errorf("got error %v, want one that asks for a name", err)
+	}
+}
