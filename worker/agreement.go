@@ -28,6 +28,7 @@ const (
 	laneAccumulation        // and accumulation
 	laneRequested           // 1: laneStop is raised because the job was asked to stop with a checkpoint
 	laneFailed              // 1: its part of a checkpoint could not be written
+	laneBad                 // damaged examples that it left out and has not told of; rank 0 adds those told before
 	lanes
 )
 
@@ -47,6 +48,7 @@ type verdict struct {
 	failed                  bool // some part of a checkpoint could not be written
 	wish                    bool // the next steps have another batch
 	batch                   batch
+	bad                     float64 // damaged examples left out, for each worker
 }
 
 // agreement lets all workers stop, or make a change, after the same step, whichever of them is asked or hears of it first. Its
@@ -61,7 +63,7 @@ type agreement struct {
 	request <-chan struct{}       // closed when the job is asked to stop with a checkpoint; nil: it never is
 	told    *atomic.Bool          // this worker was told to leave; nil: it is never
 	pending func() bool           // a change of the membership is pending and can be made after this step; nil: there are none
-	lanes   func(flags []float32) // raises those of checkpoints; nil: none
+	lanes   func(flags []float32) // raises those of others; nil: none
 	flags   []float32             // pushed
 	sums    []float32             // pulled
 	mark    float32               // of the exchange under way
@@ -145,6 +147,7 @@ func (a *agreement) end() (v verdict, err error) {
 	if one := a.sums[laneOne]; one > 0 && math.Abs(float64(a.sums[laneMark]/one-a.mark)) < 0.5 {
 		v = verdict{known: true, stop: a.sums[laneStop] >= one, change: a.sums[laneChange] > 0, requested: a.sums[laneRequested] > 0,
 			save: a.sums[laneSave] > 0, writing: a.sums[laneWriting] > 0, complete: a.sums[laneComplete] > 0, failed: a.sums[laneFailed] > 0}
+		v.bad = float64(a.sums[laneBad] / one)
 		if wish := a.sums[laneWish]; wish > 0 { // of one worker; the numbers are below 2²⁰, so rounding does not matter
 			v.wish = true
 			v.batch = batch{int(math.Round(float64(a.sums[laneLocalBatch] / wish))), int(math.Round(float64(a.sums[laneAccumulation] / wish)))}

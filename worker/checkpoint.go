@@ -91,6 +91,7 @@ type position struct {
 	Step  int           `json:"step"`            // within the division: what remains of the epoch after the cuts
 	Steps uint64        `json:"steps"`           // in all
 	Cuts  []sampler.Cut `json:"cuts,omitempty"`  // of the epoch
+	Bad   int           `json:"bad,omitempty"`   // damaged examples of the pass that all workers have left out
 	Adapt *adaptState   `json:"adapt,omitempty"` // nil: the batch does not change; else Epoch is the pass over the data
 	// Of a run that was stopped: what comes before the next step, and had no time any more.
 	Evaluate bool `json:"evaluate,omitempty"`  // an evaluation within the epoch
@@ -108,6 +109,8 @@ type manifest struct {
 	position
 	Workers       int `json:"workers"`
 	StepsPerEpoch int `json:"steps_per_epoch"` // of the division
+	// Data is what the run reads; nil: its feed did not say, or an older version of Paragon wrote it.
+	Data *DataInfo `json:"data,omitempty"`
 	checkpoint.Manifest
 }
 

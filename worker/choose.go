@@ -66,6 +66,9 @@ func (s *saver) choose(ctx context.Context) (m manifest, err error) {
 		m, err := s.verify(ctx, &x)
 		switch {
 		case err == nil && wanted:
+			if err := s.checkData(m); err != nil {
+				return m, err
+			}
 			return m, s.makeWay(ctx, m, broken)
 		case err == nil && x.Steps > cfg.ResumeStep:
 			return m, noResume("worker: CheckpointConfig.ResumeStep is %d and folder %s has a newer intact checkpoint, after %d steps: resume from that, or move it elsewhere first",

@@ -23,6 +23,12 @@ type ImageEvaluator struct {
 	Dataset data.Dataset
 	// Augment should only normalise.
 	Augment data.Augment
+	// BadExamples is how many damaged examples each worker may leave out of an evaluation; with the next one it fails. Scores.Bad counts them.
+	BadExamples int
+	// Readers is the number of goroutines that read; 0: data's default.
+	Readers int
+	// PrefetchBytes bounds the memory of the batches that are read ahead; 0: data's default.
+	PrefetchBytes int64
 	// Metrics are measured besides loss and accuracy; nil: none.
 	Metrics []metrics.Metric
 }
@@ -41,7 +47,7 @@ func (e *ImageEvaluator) Scores(sums []float64) Scores { return scoresOf(sums, e
 
 // EvaluatePieces runs the model over some batches.
 func (e *ImageEvaluator) EvaluatePieces(ctx context.Context, list []int) (sums []float64, err error) {
-	images, labels, err := imageInputs(e.Program, e.Dataset.Shape())
+	input, err := imageInputs(e.Program, e.Dataset.Shape(), targetWidth(e.Dataset, data.Mix{}))
 	if err != nil {
 		return nil, fmt.Errorf("worker: evaluate: %w", err)
 	}
@@ -53,7 +59,7 @@ func (e *ImageEvaluator) EvaluatePieces(ctx context.Context, list []int) (sums [
 	if err != nil && !errors.Is(err, nn.ErrNoPixels) {
 		return nil, fmt.Errorf("worker: evaluate: %w", err)
 	}
-	size := labels.Len()
+	size := input.batch
 	order := func(yield func(int) bool) {
 		for _, piece := range list {
 			for i := piece * size; i < min((piece+1)*size, e.Dataset.Len()); i++ {
@@ -63,7 +69,9 @@ func (e *ImageEvaluator) EvaluatePieces(ctx context.Context, list []int) (sums [
 			}
 		}
 	}
-	loader, err := data.NewLoader(e.Dataset, order, data.LoaderConfig{BatchSize: size, Augment: e.Augment, Raw: pixels != nil})
+	loader, err := data.NewLoader(e.Dataset, order, data.LoaderConfig{
+		BatchSize: size, Augment: e.Augment, Raw: pixels != nil, Still: true, BadExamples: e.BadExamples, Readers: e.Readers, PrefetchBytes: e.PrefetchBytes,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -80,13 +88,16 @@ func (e *ImageEvaluator) EvaluatePieces(ctx context.Context, list []int) (sums [
 		}
 		if pixels != nil {
 			setPixels(pixels, batch.Pixels, batch.Draws)
-		} else {
-			copy(images, batch.Images)
 		}
-		labels.Set(batch.Labels[:batch.N])
-		if err := s.run(ctx, e.Program, e.Logits, batch.N, batch.Labels[:batch.N]); err != nil {
+		input.set(batch, 0, size, batch.N, pixels != nil)
+		labels := batch.Labels[:batch.N]
+		if batch.Targets != nil {
+			s.targets, labels = input.targets[:batch.N*input.width], nil
+		}
+		if err := s.run(ctx, e.Program, e.Logits, batch.N, labels); err != nil {
 			return nil, err
 		}
+		s.leaveOut(len(batch.Bad))
 	}
 }
 
@@ -165,6 +176,7 @@ const (
 	sumWeight          // of the rows in the mean loss: with weights of classes those of their labels
 	sumRight           // answers
 	sumExamples        // evaluated
+	sumBad             // damaged, and left out
 	firstMetric
 )
 
@@ -182,6 +194,7 @@ func scoresOf(sums []float64, list []metrics.Metric) Scores {
 		Loss:     metrics.Mean{Sum: sums[sumLoss], Weight: sums[sumWeight]}.Value(),
 		Accuracy: metrics.Mean{Sum: sums[sumRight], Weight: sums[sumRows]}.Value(),
 		Examples: int(sums[sumExamples]),
+		Bad:      int(sums[sumBad]),
 	}
 	at := firstMetric
 	for _, m := range list {
@@ -206,6 +219,12 @@ func newScorer(list []metrics.Metric) (*scorer, error) {
 		return &scorer{}, fmt.Errorf("worker: evaluate: %w", err)
 	}
 	return &scorer{metrics: list, sums: make([]float64, sumsOf(list))}, nil
+}
+
+// leaveOut says that so many examples of the batch that was evaluated are damaged.
+func (s *scorer) leaveOut(bad int) {
+	s.sums[sumExamples] -= float64(bad)
+	s.sums[sumBad] += float64(bad)
 }
 
 // run evaluates the batch of n examples that is in a program's inputs.

@@ -13,7 +13,8 @@ import (
 
 // ImageFeedConfig configures an ImageFeed.
 type ImageFeedConfig struct {
-	// Programs are the trainer's. Each has an input "images" (N, C, H, W) and labels "labels" (N).
+	// Programs are the trainer's. Each has an input "images" (N, C, H, W) and labels "labels" (N). If the data set has labels of several numbers, or with
+	// Mix, there is an input "targets" (N, W) for a loss such as nn.SoftCrossEntropy or nn.BinaryCrossEntropy, and "labels" need not be.
 	Programs []*nn.Program
 	Dataset  data.Dataset
 	// Workers and Rank are the store's. Fit divides the examples anew when the number of workers changes.
@@ -27,6 +28,13 @@ type ImageFeedConfig struct {
 	Accumulation int
 	// Readers is the number of goroutines that read and augment; 0: data's default.
 	Readers int
+	// Mix mixes the images and targets of a run, each with the next image of it.
+	Mix data.Mix
+	// BadExamples is how many damaged examples (data.BadExampleError) of a pass over the data all workers together may leave out of their losses; Fit
+	// ends with the next one on all of them. With dist_async each worker may leave out so many. 0: the first one ends the reading.
+	BadExamples int
+	// PrefetchBytes bounds the memory of the batches that are read ahead; 0: data's default.
+	PrefetchBytes int64
 }
 
 // An ImageFeed reads a worker's part of a data set of images, ahead of the training, and gives each device an equal
@@ -37,9 +45,9 @@ type ImageFeed struct {
 	cfg    ImageFeedConfig
 	share  int // most examples of one device in a run
 	loader *data.Loader
-	images [][]float32  // by device
+	inputs []imageInput // by device
 	pixels []*nn.Pixels // in place of images, where all devices take bytes
-	labels []nn.LabelInput
+	bad    []*data.BadExampleError
 }
 
 // NewImageFeed returns the feed of one worker.
@@ -54,7 +62,7 @@ func NewImageFeed(cfg ImageFeedConfig) (*ImageFeed, error) {
 	if err := f.take(cfg.Programs); err != nil {
 		return nil, err
 	}
-	f.share = f.labels[0].Len()
+	f.share = f.inputs[0].batch
 	perRun := f.share * len(cfg.Programs)
 	if cfg.Accumulation >= maxPerStep/perRun {
 		return nil, fmt.Errorf("worker: image feed: Accumulation is %d with a batch of %d, want a step of fewer than %d examples", cfg.Accumulation, perRun, maxPerStep)
@@ -72,23 +80,23 @@ const maxPerStep = 1 << 24
 
 // take finds the inputs of the programs.
 func (f *ImageFeed) take(programs []*nn.Program) error {
-	var allImages [][]float32
-	var allLabels []nn.LabelInput
+	var inputs []imageInput
+	width := targetWidth(f.cfg.Dataset, f.cfg.Mix)
 	for d, program := range programs {
-		images, labels, err := imageInputs(program, f.cfg.Dataset.Shape())
+		input, err := imageInputs(program, f.cfg.Dataset.Shape(), width)
 		if err != nil {
 			return fmt.Errorf("worker: image feed: device %d: %w", d, err)
 		}
-		if d > 0 && labels.Len() != allLabels[0].Len() {
-			return fmt.Errorf("worker: image feed: batch of device %d is %d, of device 0 %d, want the same", d, labels.Len(), allLabels[0].Len())
+		if d > 0 && input.batch != inputs[0].batch {
+			return fmt.Errorf("worker: image feed: batch of device %d is %d, of device 0 %d, want the same", d, input.batch, inputs[0].batch)
 		}
-		allImages, allLabels = append(allImages, images), append(allLabels, labels)
+		inputs = append(inputs, input)
 	}
 	pixels, err := imagePixels(programs, f.cfg)
 	if err != nil {
 		return err
 	}
-	f.images, f.labels, f.pixels = allImages, allLabels, pixels
+	f.inputs, f.pixels = inputs, pixels
 	return nil
 }
 
@@ -104,30 +112,14 @@ func (f *ImageFeed) Use(programs []*nn.Program, perRun int) error {
 		return err
 	}
 	share := (perRun + len(programs) - 1) / len(programs)
-	if labels, err := programs[0].Labels("labels"); err != nil || share > labels.Len() {
-		return errors.Join(err, fmt.Errorf("worker: image feed: got runs of %d examples for %d devices, want at most %d on each", perRun, len(programs), labels.Len()))
-	}
 	if err := f.take(programs); err != nil {
 		return err
 	}
+	if most := f.inputs[0].batch; share > most {
+		return fmt.Errorf("worker: image feed: got runs of %d examples for %d devices, want at most %d on each", perRun, len(programs), most)
+	}
 	f.share = share
 	return nil
-}
-
-// imageInputs returns the memory behind a program's inputs "images" and "labels".
-func imageInputs(program *nn.Program, shape data.Shape) ([]float32, nn.LabelInput, error) {
-	images, err := program.Input("images")
-	if err != nil {
-		return nil, nn.LabelInput{}, err
-	}
-	labels, err := program.Labels("labels")
-	if err != nil {
-		return nil, nn.LabelInput{}, err
-	}
-	if len(images) != labels.Len()*shape.Size() {
-		return nil, nn.LabelInput{}, fmt.Errorf("input images has %d values, want %d images of %v", len(images), labels.Len(), shape)
-	}
-	return images, labels, nil
 }
 
 // imagePixels are the inputs of all devices as bytes; nil if one of them takes numbers.
@@ -164,7 +156,8 @@ func (f *ImageFeed) Begin(ctx context.Context, epoch, step int) error {
 	}
 	var err error
 	f.loader, err = data.NewLoader(f.cfg.Dataset, f.From(epoch, step), data.LoaderConfig{
-		BatchSize: f.share * len(f.images), Sizes: sizes, Augment: f.cfg.Augment, Seed: f.cfg.Seed, Epoch: epoch, Readers: f.cfg.Readers, Raw: f.pixels != nil,
+		BatchSize: f.share * len(f.inputs), Sizes: sizes, Augment: f.cfg.Augment, Seed: f.cfg.Seed, Epoch: epoch, Readers: f.cfg.Readers, Raw: f.pixels != nil,
+		Mix: f.cfg.Mix, BadExamples: f.cfg.BadExamples, PrefetchBytes: f.cfg.PrefetchBytes,
 	})
 	return err
 }
@@ -174,29 +167,41 @@ func (f *ImageFeed) Ahead() bool { return f.pixels != nil }
 
 // Next fills the inputs of all devices.
 func (f *ImageFeed) Next(ctx context.Context) ([]int, error) {
-	counts := make([]int, len(f.images))
+	counts := make([]int, len(f.inputs))
 	batch, err := f.loader.Next(ctx)
 	if errors.Is(err, io.EOF) {
-		for d := range f.labels {
-			f.labels[d].Set(nil) // the images of the last batch stay; none counts
+		for _, input := range f.inputs {
+			input.setLabels(nil) // the images of the last batch stay; none counts
 		}
 		return counts, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	pixels := f.cfg.Dataset.Shape().Size() * f.share
-	for d := range f.images {
+	f.bad = append(f.bad, batch.Bad...)
+	for d, input := range f.inputs {
+		first := d * f.share
 		if f.pixels != nil {
-			setPixels(f.pixels[d], batch.Pixels[d*pixels:(d+1)*pixels], batch.Draws[d*f.share:(d+1)*f.share])
-		} else {
-			copy(f.images[d], batch.Images[d*pixels:(d+1)*pixels])
+			size := f.cfg.Dataset.Shape().Size()
+			setPixels(f.pixels[d], batch.Pixels[first*size:(first+f.share)*size], batch.Draws[first:first+f.share])
 		}
-		counts[d] = min(max(batch.N-d*f.share, 0), f.share)
-		f.labels[d].Set(batch.Labels[d*f.share : d*f.share+counts[d]])
+		counts[d] = min(max(batch.N-first, 0), f.share)
+		input.set(batch, first, f.share, counts[d], f.pixels != nil)
 	}
 	return counts, nil
 }
+
+// BadBudget implements BadExampleFeed.
+func (f *ImageFeed) BadBudget() int { return f.cfg.BadExamples }
+
+// TakeBad implements BadExampleFeed.
+func (f *ImageFeed) TakeBad() (list []*data.BadExampleError) {
+	list, f.bad = f.bad, nil
+	return list
+}
+
+// Data implements DescribedFeed.
+func (f *ImageFeed) Data() DataInfo { return describe(f.cfg.Dataset) }
 
 func setPixels(p *nn.Pixels, images []uint8, draws []data.Draw) {
 	copy(p.Images, images)

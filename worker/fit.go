@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
@@ -26,6 +27,22 @@ type Feed interface {
 	Close() error
 }
 
+// A BadExampleFeed is a Feed that leaves damaged examples out of the losses, within a budget of the whole job: Fit adds up what all workers have left
+// out in a pass over the data, logs each by name, and ends on all workers with a *BadBudgetError when it is more than the budget.
+type BadExampleFeed interface {
+	Feed
+	// BadBudget is how many examples of a pass may be left out: the same on all workers.
+	BadBudget() int
+	// TakeBad returns those of the batches that Next has brought since the last call, and is called like Next.
+	TakeBad() []*data.BadExampleError
+}
+
+// A DescribedFeed is a Feed that says which data it reads. Checkpoints keep that, and a run does not go on from one with other data.
+type DescribedFeed interface {
+	Feed
+	Data() DataInfo
+}
+
 // An Evaluator measures the model; Fit calls it after each epoch, and within one by EvaluateSteps, with all values in place. One that is a
 // DividedEvaluator, as those of this package are, is divided among the workers; another one evaluates all on each.
 type Evaluator interface {
@@ -34,9 +51,10 @@ type Evaluator interface {
 
 // Scores of an evaluation.
 type Scores struct {
-	Loss     float64 // mean over the examples
-	Accuracy float64 // share of examples whose highest logit is their label; NaN where there are no labels
-	Examples int
+	Loss     float64            // mean over the examples
+	Accuracy float64            // share of examples whose highest logit is their label; NaN where there are no labels
+	Examples int                // that count
+	Bad      int                // that are damaged and were left out
 	Metrics  []metrics.Measured // others, in the order of the evaluator's Metrics
 }
 
@@ -195,6 +213,7 @@ type Run struct {
 	Joined                bool           // this worker came to a job that runs
 	Node                  kvstore.NodeID // of this worker in an elastic job; else 0
 	Adapt                 *AdaptInfo     // nil without FitConfig.Adapt
+	Data                  DataInfo       // that the feed reads; the zero value: it does not say
 }
 
 // StepInfo tells about one step of this worker.
@@ -254,10 +273,12 @@ type EpochInfo struct {
 	Staleness *Staleness
 	// Caught is how many of this worker's contributions to shards of the parameters the servers' guard (kvstore.WithGuard) has refused or
 	// clipped in the epoch, as far as they have told.
-	Caught   uint64
-	Adapt    *AdaptInfo // at the epoch's end; nil without FitConfig.Adapt
-	Batches  []int      // with FitConfig.Adapt, the examples of all workers in each step from First on
-	Test     *Scores    // nil: not evaluated
+	Caught  uint64
+	Adapt   *AdaptInfo // at the epoch's end; nil without FitConfig.Adapt
+	Batches []int      // with FitConfig.Adapt, the examples of all workers in each step from First on
+	// Bad is how many damaged examples all workers have left out of the pass over the data up to the epoch's end. See BadExampleFeed.
+	Bad      int
+	Test     *Scores // nil: not evaluated
 	TestTime time.Duration
 	// Evaluations within the epoch, besides Test: see FitConfig.EvaluateSteps. Their time is not in Train.
 	Evaluations []Evaluation

@@ -3,6 +3,8 @@ package worker
 import (
 	"context"
 	"time"
+
+	"github.com/paragon-train/paragon/data"
 )
 
 // An AheadFeed is a Feed whose next batch may be prefetched while a step computes: Fit then calls Next on another goroutine, once the
@@ -26,6 +28,18 @@ type prefetch struct {
 type nextBatch struct {
 	counts []int
 	err    error
+	bad    []*data.BadExampleError
+}
+
+// nextOf calls Next of a feed.
+func nextOf(ctx context.Context, feed Feed) (b nextBatch) {
+	if b.counts, b.err = feed.Next(ctx); b.err != nil {
+		return b
+	}
+	if f, ok := feed.(BadExampleFeed); ok {
+		b.bad = f.TakeBad()
+	}
+	return b
 }
 
 func newPrefetch(feed Feed) *prefetch {
@@ -43,8 +57,7 @@ func (l *prefetch) begin(ctx context.Context) {
 	}
 	l.under = true
 	go func() {
-		counts, err := l.feed.Next(ctx)
-		l.came <- nextBatch{counts, err}
+		l.came <- nextOf(ctx, l.feed)
 	}()
 }
 

@@ -35,6 +35,7 @@ type Progress struct {
 	told     bool      // the run has had a line of a step
 	lineAt   time.Time // when the last line of a step was printed, or what it counts from
 	counted  int       // examples of the epoch up to then
+	waits    shareOf   // of the steps since then that went into waiting for data
 	shown    int       // tenths of the epoch that plain lines have told
 }
 
@@ -91,13 +92,14 @@ func (p *Progress) Step(s StepInfo) {
 	}
 	if !p.within {
 		p.within, p.examples, p.shown = true, 0, s.Step*10/p.run.StepsPerEpoch
-		p.lineAt, p.counted = p.begin, 0
+		p.lineAt, p.counted, p.waits = p.begin, 0, shareOf{}
 		p.bar = p.newBar()
 	}
+	p.waits.part, p.waits.whole = p.waits.part+s.Times.Data, p.waits.whole+s.Took
 	p.examples += s.Examples
 	rate := float64(p.examples) / max(time.Since(p.begin).Seconds(), 1e-9)
 	if p.bar != nil {
-		p.bar.Describe(fmt.Sprintf("Epoch %d  loss %.4f  %5.0f/s%s", s.Epoch, s.Loss, rate, p.batchOf(s)))
+		p.bar.Describe(fmt.Sprintf("Epoch %d  loss %.4f  %5.0f/s%s%s", s.Epoch, s.Loss, rate, p.waitsForData(" wait %v"), p.batchOf(s)))
 		_ = p.bar.Set(s.Step + 1) // a bar that cannot be drawn is no reason to stop
 		return
 	}
@@ -110,8 +112,24 @@ func (p *Progress) Step(s StepInfo) {
 		if p.silent() {
 			return
 		}
-		fmt.Fprintf(p.out, "Epoch %d: step %d/%d, loss %.4f, %.0f examples/s%s\n", s.Epoch, s.Step+1, p.run.StepsPerEpoch, s.Loss, rate, p.batchOf(s))
+		fmt.Fprintf(p.out, "Epoch %d: step %d/%d, loss %.4f, %.0f examples/s%s%s\n", s.Epoch, s.Step+1, p.run.StepsPerEpoch, s.Loss, rate, p.waitsForData(", %v waiting for data"), p.batchOf(s))
+		p.waits = shareOf{}
 	}
+}
+
+// A shareOf is a part of some time.
+type shareOf struct{ part, whole time.Duration }
+
+func (s shareOf) percent() metrics.Percent {
+	return metrics.Percent(s.part.Seconds() / max(s.whole.Seconds(), 1e-9))
+}
+
+// waitsForData tells the share of waits where examples are read from files or over a network; else it is empty.
+func (p *Progress) waitsForData(format string) string {
+	if p.run.Data.Fingerprint == "" {
+		return ""
+	}
+	return fmt.Sprintf(format, p.waits.percent())
 }
 
 // batchOf tells the global batch of a step where it may change.
@@ -185,9 +203,18 @@ func (p *Progress) Epoch(e EpochInfo) {
 		return
 	}
 	fmt.Fprintf(p.out, "Epoch %d: Train_loss %.6f, %d examples in %.1f s (%.0f examples/s)\n", e.Epoch, e.Loss, e.Examples, e.Train.Seconds(), float64(e.Examples)/max(e.Train.Seconds(), 1e-9))
+	if p.run.Data.Fingerprint != "" {
+		fmt.Fprintf(p.out, "Epoch %d: %v of the time waiting for data\n", e.Epoch, shareOf{e.Times.Data, e.Train}.percent())
+	}
+	if e.Bad > 0 {
+		fmt.Fprintf(p.out, "Epoch %d: %s left out on all workers\n", e.Epoch, plural.Of(e.Bad, "damaged example"))
+	}
 	if e.Test != nil {
 		fmt.Fprintf(p.out, "Epoch %d: %sTest_loss %.6f (%d examples in %.1f s)\n", e.Epoch, accuracyText(e.Test), e.Test.Loss, e.Test.Examples, e.TestTime.Seconds())
 		p.metrics(fmt.Sprintf("Epoch %d", e.Epoch), e.Test.Metrics)
+		if e.Test.Bad > 0 {
+			fmt.Fprintf(p.out, "Epoch %d: %s left out of the evaluation\n", e.Epoch, plural.Of(e.Test.Bad, "damaged example"))
+		}
 	}
 	if a := e.Adapt; a != nil {
 		fmt.Fprintf(p.out, "Epoch %d: batch %d (%v), scale %.2f, gain %.2f, noise scale %s, goodput %.0f examples/s\n",

@@ -208,3 +208,25 @@ func TestChangesOfTheWorkersAreShown(t *testing.T) {
 		t.Errorf("no change: got\n%s (%v), want no second table", out.String(), err)
 	}
 }
+
+// Where examples are read from files the lines have the share of waits, and damaged examples are told.
+func TestProgressTellsWaitsForData(t *testing.T) {
+	var out bytes.Buffer
+	synctest.Test(t, func(*testing.T) {
+		p := &Progress{out: &out, columns: func() int { return 0 }}
+		p.Begin(Run{Workers: 1, Epochs: 1, StepsPerEpoch: 4, Data: DataInfo{Fingerprint: "folder:1"}})
+		for step := range 4 {
+			time.Sleep(10 * time.Second)
+			p.Step(StepInfo{Step: step, Loss: 1, Examples: 100, Took: 10 * time.Second, Times: Times{Data: time.Duration(step) * time.Second}})
+		}
+		p.Epoch(EpochInfo{Loss: 1, Examples: 400, Train: 40 * time.Second, Times: Times{Data: 6 * time.Second}, Bad: 2, Test: &Scores{Bad: 1}})
+	})
+	for _, want := range []string{
+		"Epoch 0: step 1/4, loss 1.0000, 10 examples/s, 0.0 % waiting for data\n", "Epoch 0: step 3/4, loss 1.0000, 10 examples/s, 20.0 % waiting for data\n",
+		"Epoch 0: 15.0 % of the time waiting for data\n", "Epoch 0: 2 damaged examples left out on all workers\n", "Epoch 0: 1 damaged example left out of the evaluation\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got\n%s\nwant the line %q", out.String(), want)
+		}
+	}
+}

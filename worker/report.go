@@ -12,7 +12,7 @@ import (
 
 // WriteReport writes the table of a finished run: for each epoch the loss, the scores, the speed, and where this worker's
 // time went; with adaptive training the batch, its gain, the noise scale and the goodput at the end of the epoch; with an asynchronous store also how many updates of others its gradients missed, on average and at most, and by
-// how many steps it was ahead of the slowest worker; and if the servers' guard caught any, how many of this worker's contributions. If workers came or went, a second table has the speed before and after.
+// how many steps it was ahead of the slowest worker; and if the servers' guard caught any, how many of this worker's contributions; and if examples are damaged, how many all workers left out. If workers came or went, a second table has the speed before and after.
 func WriteReport(w io.Writer, epochs []EpochInfo) error {
 	table := metrics.Table{Columns: []string{"epoch", "train loss", "test loss", "test acc"}}
 	names := metricNames(epochs)
@@ -24,6 +24,10 @@ func WriteReport(w io.Writer, epochs []EpochInfo) error {
 	guarded := slices.ContainsFunc(epochs, func(e EpochInfo) bool { return e.Caught > 0 })
 	if guarded {
 		table.Columns = append(table.Columns, "caught")
+	}
+	damaged := slices.ContainsFunc(epochs, func(e EpochInfo) bool { return e.Bad > 0 })
+	if damaged {
+		table.Columns = append(table.Columns, "damaged")
 	}
 	adaptive := len(epochs) > 0 && epochs[0].Adapt != nil
 	if adaptive {
@@ -41,6 +45,9 @@ func WriteReport(w io.Writer, epochs []EpochInfo) error {
 		if guarded {
 			cells = append(cells, e.Caught)
 		}
+		if damaged {
+			cells = append(cells, e.Bad)
+		}
 		if adaptive {
 			var batch, scale, gain, noise, goodput any
 			if a := e.Adapt; a != nil {
@@ -57,6 +64,7 @@ func WriteReport(w io.Writer, epochs []EpochInfo) error {
 	for _, e := range epochs {
 		add(fmt.Sprint(e.Epoch), e)
 		total.Caught += e.Caught
+		total.Bad = max(total.Bad, e.Bad) // each pass has the same ones
 		total.Examples += e.Examples
 		total.Train += e.Train
 		total.TestTime += e.TestTime

@@ -65,17 +65,19 @@ func (s *saver) resume(ctx context.Context, feed Feed, adapting bool) (r resumed
 
 // newest tells all workers which checkpoint rank 0 found; Version 0: none. A run that starts anew finds none, or it would
 // mix its own with those of another run.
+//
+// They also hear which data rank 0 reads: it is an error if another worker reads other data.
 func (s *saver) newest(ctx context.Context) (m manifest, err error) {
 	var failed error // of rank 0, which says what is wrong
 	text, err := s.trainer.cfg.Store.Broadcast(ctx, func() (string, error) {
-		if s.cfg.Dir == "" {
-			return "{}", nil
-		}
 		var found manifest
-		if found, failed = s.choose(ctx); failed != nil {
-			return "", failed
+		if s.cfg.Dir != "" {
+			if found, failed = s.choose(ctx); failed != nil {
+				return "", failed
+			}
 		}
 		found.Manifest = checkpoint.Manifest{} // the sums of its files have been compared
+		found.Data = s.data.short()
 		text, err := json.Marshal(found)
 		return string(text), err
 	})
@@ -87,6 +89,9 @@ func (s *saver) newest(ctx context.Context) (m manifest, err error) {
 	}
 	if err != nil {
 		return m, fmt.Errorf("worker: resume: %w", err)
+	}
+	if other := s.data.differs(m.Data); other != "" {
+		return m, exitreport.Final(exitreport.Usage, fmt.Errorf("worker: this worker, rank %d, and rank 0 read different data: %s; give all the same", s.trainer.cfg.Store.Rank(), other))
 	}
 	if len(m.Cuts) > 0 && s.trainer.async() {
 		return m, noResume("worker: resume: the checkpoint after %d steps was written in the middle of an epoch in which the workers changed; to resume it use store dist_sync", m.Steps)
@@ -125,7 +130,7 @@ func (s *saver) divide(m manifest, feed Feed) (at position, p past, err error) {
 	at = m.position
 	if m.Step >= m.StepsPerEpoch && !(m.EndEpoch && same) {
 		at.EndEpoch = false
-		at.Epoch, at.Step, at.Cuts = m.Epoch+1, 0, nil
+		at.Epoch, at.Step, at.Cuts, at.Bad = m.Epoch+1, 0, nil, 0
 	}
 	if m.Adapt != nil && (at.Epoch > m.Epoch || !same) { // a new division
 		now := *m.Adapt

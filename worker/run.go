@@ -42,6 +42,7 @@ type run struct {
 	past          past
 	global        int // examples of the step under way on all workers; 0: not known
 	clock         stepClock
+	bad           badTally
 	earlier       []uint64 // by part: examples used since the division was made, in epochs before this one; nil: none
 
 	// Of a run that resumes where it was stopped, until it has gone on.
@@ -54,6 +55,8 @@ type run struct {
 func newRun(cfg FitConfig) *run {
 	r := &run{cfg: cfg, trainer: cfg.Trainer, elastic: cfg.Trainer.elastic, saver: newSaver(cfg.Checkpoint, cfg.Trainer), ahead: newPrefetch(cfg.Feed)}
 	r.divided, _ = cfg.Feed.(DividedFeed)
+	r.bad = newBadTally(cfg.Feed, cfg.Trainer)
+	r.saver.data = dataOf(cfg.Feed)
 	return r
 }
 
@@ -83,11 +86,14 @@ func (r *run) begin(ctx context.Context) error {
 		r.stop.pending = func() bool { return r.divided != nil && r.elastic.Pending() != 0 }
 		r.trainer.count(r.divided != nil)
 	}
-	r.stop.lanes, r.saver.anyFailed = r.saver.lanes, r.stop.anyFailed
+	r.saver.anyFailed = r.stop.anyFailed
 	if r.adapt != nil {
 		r.trainer.sums.measure = true
-		r.stop.lanes = func(flags []float32) {
-			r.saver.lanes(flags)
+	}
+	r.stop.lanes = func(flags []float32) {
+		r.saver.lanes(flags)
+		r.bad.lanes(flags, r.rank)
+		if r.adapt != nil {
 			r.adapt.decider.lanes(flags)
 		}
 	}
@@ -99,7 +105,7 @@ func (r *run) begin(ctx context.Context) error {
 	}
 	info := Run{
 		Rank: r.rank, Workers: r.workers, Epochs: r.cfg.Epochs, StepsPerEpoch: r.stepsOfEpoch(),
-		FirstEpoch: r.numEpoch(), FirstStep: r.stepOfEpoch(), Done: r.trainer.Steps(), ResumedFrom: from, Joined: r.joined,
+		FirstEpoch: r.numEpoch(), FirstStep: r.stepOfEpoch(), Done: r.trainer.Steps(), ResumedFrom: from, Joined: r.joined, Data: r.saver.data,
 	}
 	if r.elastic != nil {
 		info.Node = r.elastic.NodeID()
@@ -126,6 +132,7 @@ func (r *run) start(ctx context.Context) (from string, err error) {
 	at := resumed.at
 	r.epoch, r.step, r.cuts, r.past, r.stale = at.Epoch, at.Step, at.Cuts, resumed.past, resumed.from != ""
 	r.lossSoFar, r.mustEvaluate, r.mustEndEpoch = resumed.loss, at.Evaluate, at.EndEpoch
+	r.bad.begin(at.Epoch, at.Bad)
 	if r.cfg.Adapt != nil {
 		if err := r.beginAdapting(ctx, at.Adapt, false); err != nil {
 			return "", err
@@ -223,7 +230,7 @@ func (r *run) runEpoch(ctx context.Context) error {
 	info.Times.Add(r.trainer.TakeTimes())
 	info.Staleness, info.Caught = r.trainer.TakeStaleness(), r.trainer.TakeCaught()
 	info.Times.Save, info.Train = r.saver.spent, time.Since(e.begin)-e.evaluating
-	info.Loss, info.Done = e.mean.Value(), r.trainer.Steps()
+	info.Loss, info.Done, info.Bad = e.mean.Value(), r.trainer.Steps(), r.bad.count()
 	if r.adapt != nil {
 		info.Adapt = r.adapt.epochInfo(r.workers, info.Train)
 	}
@@ -266,6 +273,7 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 				return false, err
 			}
 		}
+		r.bad.pass(r.epoch)
 		if err := r.cfg.Feed.Begin(ctx, r.epoch, r.step); err != nil {
 			return false, err
 		}
@@ -291,6 +299,9 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err err
 		r.stopping = agreed.stop
 		if err := r.saver.heard(agreed); err != nil {
 			return false, err
+		}
+		if err := r.bad.heard(agreed, r.workers); err != nil {
+			return false, fmt.Errorf("worker: epoch %d step %d: %w", r.epoch, r.before+r.step-1, err)
 		}
 		if agreed.change {
 			err = r.boundary(ctx, e)
@@ -368,7 +379,7 @@ func (r *run) closeSpan(e *epochRun) Span {
 
 // position is where the run is.
 func (r *run) position() position {
-	at := position{Epoch: r.epoch, Step: r.step, Steps: r.trainer.Steps(), Cuts: r.cuts, workers: r.workers, stepsOfDivision: r.cfg.Feed.Steps()}
+	at := position{Epoch: r.epoch, Step: r.step, Steps: r.trainer.Steps(), Cuts: r.cuts, Bad: r.bad.count(), workers: r.workers, stepsOfDivision: r.cfg.Feed.Steps()}
 	if r.adapt != nil {
 		at.Adapt = r.adapt.state(r.adapt.epochDone())
 	}

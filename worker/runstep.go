@@ -78,13 +78,14 @@ func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float6
 		begin, read := time.Now(), r.trainer.recordSpan(trace.Data)
 		batch, ok := r.ahead.take()
 		if !ok {
-			batch.counts, batch.err = r.cfg.Feed.Next(ctx)
+			batch = nextOf(ctx, r.cfg.Feed)
 		}
 		info.Times.Data += time.Since(begin)
 		read()
 		if batch.err != nil {
 			return 0, done, fmt.Errorf("worker: epoch %d step %d: next batch: %w", r.epoch, r.before+r.step, batch.err)
 		}
+		r.bad.leaveOut(batch.bad, r.epoch)
 		n := 0
 		for _, count := range batch.counts {
 			n += count

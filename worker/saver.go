@@ -28,6 +28,7 @@ type saver struct {
 	spent     time.Duration                                        // of Fit's own time, since the epoch began
 	resumedAt uint64                                               // steps of the checkpoint that the run began with
 	begun     time.Time                                            // when the last checkpoint was begun, or the run
+	data      DataInfo                                             // that the run reads
 	write     *checkpointWrite                                     // being written; nil: none
 	anyFailed func(ctx context.Context, failed bool) (bool, error) // of the agreement
 
@@ -321,7 +322,7 @@ func (s *saver) begin(ctx context.Context, at position) error {
 	ctx, f.cancel = context.WithCancel(ctx)
 	if rank == 0 {
 		f.leads, f.keep = true, s.cfg.Keep
-		f.manifest = manifest{Version: at.version(), position: at, Workers: at.workers, StepsPerEpoch: at.stepsOfDivision}
+		f.manifest = manifest{Version: at.version(), position: at, Workers: at.workers, StepsPerEpoch: at.stepsOfDivision, Data: s.data.orNil()}
 		if f.snapshot, err = store.Snapshot(ctx); err != nil {
 			f.cancel()
 			return fail(err)
