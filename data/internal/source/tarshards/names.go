@@ -165,9 +165,9 @@ func checkName(name string) error {
 	return nil
 }
 
-// listShards finds the shards of a pattern in their order; without a pattern all .tar files of the store by name, but hidden ones.
-func listShards(ctx context.Context, store objects.Store, pattern string) ([]objects.Info, error) {
-	if pattern == "" {
+// listShards finds the shards in their order; of a store all .tar files by name, but hidden ones.
+func listShards(ctx context.Context, store objects.Store, cfg Config) ([]objects.Info, error) {
+	if cfg.Shards == "" && len(cfg.Files) == 0 {
 		var shards []objects.Info
 		for info, err := range store.List(ctx, "") {
 			if err != nil {
@@ -188,9 +188,13 @@ func listShards(ctx context.Context, store objects.Store, pattern string) ([]obj
 		}
 		return shards, nil
 	}
-	names, err := Names(pattern)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", store.URL(), err)
+	names, stars := cfg.Files, false
+	if len(names) == 0 {
+		var err error
+		if names, err = Names(cfg.Shards); err != nil {
+			return nil, fmt.Errorf("%s: %w", store.URL(), err)
+		}
+		stars = true
 	}
 	var shards []objects.Info
 	known := knownObjects(ctx, store, names)
@@ -198,7 +202,7 @@ func listShards(ctx context.Context, store objects.Store, pattern string) ([]obj
 		if err := checkName(name); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", store.URL(), name, err)
 		}
-		if strings.ContainsAny(name, "*?[") {
+		if stars && strings.ContainsAny(name, "*?[") {
 			more, err := match(ctx, store, name)
 			if err != nil {
 				return nil, err
@@ -208,6 +212,7 @@ func listShards(ctx context.Context, store objects.Store, pattern string) ([]obj
 		}
 		info, ok := known[name]
 		if !ok {
+			var err error
 			if info, err = store.Stat(ctx, name); err != nil {
 				if errors.Is(err, fs.ErrNotExist) {
 					err = fmt.Errorf("shard %s of %d: %w", name, len(names), err)

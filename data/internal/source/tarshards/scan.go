@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
-	"strings"
 
+	"github.com/paragon-train/paragon/data/internal/source/sidecar"
 	"github.com/paragon-train/paragon/internal/objects"
 )
 
@@ -131,15 +130,10 @@ type heads struct {
 
 func newHeads(ctx context.Context, store objects.Store, shard objects.Info) *heads {
 	h := &heads{ctx: ctx, store: store, shard: shard}
-	if !isLocal(store) {
+	if !sidecar.Local(store) {
 		h.stream = objects.NewReader(ctx, store, shard)
 	}
 	return h
-}
-
-// isLocal reports whether a store is a folder of this machine.
-func isLocal(store objects.Store) bool {
-	return filepath.IsAbs(store.URL()) || strings.HasPrefix(store.URL(), "file://")
 }
 
 // read fills p, which lies within the shard.

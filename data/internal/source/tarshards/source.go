@@ -5,7 +5,7 @@
 // in the order of the shards and of their members.
 //
 // To read example i directly, an index of each shard is made in one pass over the heads of its members; data are skipped. It is
-// kept if a folder is given, and made anew when the shard has changed. DALI's index (wds2idx) is taken where it is there.
+// kept beside the shard or in CacheDir, and made anew when the shard has changed. DALI's index (wds2idx) is taken where it is there.
 package tarshards
 
 import (
@@ -19,18 +19,23 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/paragon-train/paragon/data/internal/indexfile"
 	"github.com/paragon-train/paragon/data/internal/source"
+	"github.com/paragon-train/paragon/data/internal/source/indexfile"
+	"github.com/paragon-train/paragon/data/internal/source/sidecar"
 	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 // A Config says which shards are read, and what is what in a sample.
 type Config struct {
-	// Shards are the names of the shards in the store, in order: "n-{000000..001281}.tar", "{train,extra}.tar", "part-*.tar", and
-	// several of these with "::" between them. Empty: all .tar files of the store by name.
+	// Files are the names of the shards in the store, in the order of their examples. Empty: Shards says it.
+	Files []string
+	// Shards are the names of the shards as a pattern: "n-{000000..001281}.tar", "{train,extra}.tar", "part-*.tar", and several of
+	// these with "::" between them. Empty: all .tar files of the store by name.
 	Shards string
 	// Image are the extensions of images, the best first, with ";" between them. Empty is
 	// "jpg;jpeg;png;webp;bmp;ppm;pgm;tif;tiff;img;image".
@@ -42,12 +47,12 @@ type Config struct {
 	// SameKeys allows two samples of different shards to have the same key: each shard numbers its own. Otherwise it is an error,
 	// since a shard may be there twice.
 	SameKeys bool
-	// Index is where indices are kept.
-	Index indexfile.Folder
+	// Classes are the names of the classes by label, if they are known: the format has none.
+	Classes []string
+	// CacheDir is a folder for indices that cannot lie beside the shards. Empty: there is none.
+	CacheDir string
 	// Parallel is how many shards are indexed at once; 0 is 16.
 	Parallel int
-	// Note is told what a user may want to know, such as that an index cannot be kept. Nil: nobody is told.
-	Note func(message string)
 }
 
 const (
@@ -63,6 +68,9 @@ type Source struct {
 	shards      []shard
 	images      []string
 	field       string
+	classes     []string
+	blocks      []int
+	notes       []string
 	fingerprint string
 }
 
@@ -84,25 +92,23 @@ func (s *shard) key(k int) string {
 
 // Open finds the shards and makes their indices, or reads them.
 func Open(ctx context.Context, store objects.Store, cfg Config) (*Source, error) {
-	infos, err := listShards(ctx, store, cfg.Shards)
+	infos, err := listShards(ctx, store, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("data: tar shards: %w", err)
 	}
-	s := &Source{store: store, shards: make([]shard, len(infos)), field: cfg.Field}
+	s := &Source{store: store, shards: make([]shard, len(infos)), field: cfg.Field, classes: cfg.Classes}
 	s.images = extensions(cmp.Or(cfg.Image, "jpg;jpeg;png;webp;bmp;ppm;pgm;tif;tiff;img;image"))
 	labels := extensions(cmp.Or(cfg.Label, "cls;index;json"))
 	if len(s.images) > maxImages {
 		return nil, fmt.Errorf("data: tar shards: got %d extensions of images, want at most %d", len(s.images), maxImages)
 	}
-	if cfg.Note == nil {
-		cfg.Note = func(string) {}
-	}
+	var made indexing
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(cmp.Or(max(0, cfg.Parallel), 16))
 	for k, info := range infos {
 		g.Go(func() error {
 			b := &builder{images: s.images, labels: labels, maybe: cfg.Label == ""}
-			if err := build(gctx, store, info, cfg, b); err != nil {
+			if err := build(gctx, store, info, cfg.CacheDir, b, &made); err != nil {
 				return err
 			}
 			s.shards[k] = shard{info: info, entries: slices.Clip(b.entries), keys: string(b.keys)}
@@ -126,7 +132,42 @@ func Open(ctx context.Context, store objects.Store, cfg Config) (*Source, error)
 		return nil, fmt.Errorf("data: tar shards: %s: %w", store.URL(), err)
 	}
 	s.fingerprint = s.sum()
+	s.notes = made.notes()
+	if !sidecar.Local(store) {
+		s.blocks = s.firsts()
+	}
 	return s, nil
+}
+
+// An indexing counts the indices that were made.
+type indexing struct {
+	mu     sync.Mutex // guards the rest
+	made   int
+	first  string // where one of them is
+	failed error  // why one could not be kept
+}
+
+func (x *indexing) add(path string, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.made++
+	if err != nil {
+		x.failed = err
+	} else if x.first == "" || path < x.first {
+		x.first = path
+	}
+}
+
+// notes say what was made.
+func (x *indexing) notes() (notes []string) {
+	if x.made > 0 && x.first != "" {
+		notes = append(notes, fmt.Sprintf("found the samples of %s in one pass, and wrote %s", plural.Of(x.made, "tar shard"), x.first))
+	}
+	if x.failed != nil {
+		notes = append(notes, fmt.Sprintf("found the samples of %s in one pass, which the next run does again, since indices could not be kept: %v",
+			plural.Of(x.made, "tar shard"), x.failed))
+	}
+	return notes
 }
 
 // extensions are the parts of a list.
@@ -139,12 +180,13 @@ func extensions(list string) []string {
 }
 
 // build gives the members of a shard to b: by its index, by DALI's, or by a pass over the shard, of which the index is then kept.
-func build(ctx context.Context, store objects.Store, info objects.Info, cfg Config, b *builder) error {
+func build(ctx context.Context, store objects.Store, info objects.Info, cacheDir string, b *builder, made *indexing) error {
 	at := func(err error) error { return fmt.Errorf("%s: %s: %w", store.URL(), info.Name, err) }
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
 	}
-	if index, ok := cfg.Index.Load(store, info, format); ok {
+	place := sidecar.Place{Store: store, Object: info, CacheDir: cacheDir}
+	if index, ok := indexfile.Load(place, format); ok {
 		if err := eachMember(index, info.Size, b.add); err != nil {
 			return at(err)
 		}
@@ -179,9 +221,7 @@ func build(ctx context.Context, store objects.Store, info objects.Info, cfg Conf
 	if err := b.end(); err != nil {
 		return at(err)
 	}
-	if err := cfg.Index.Save(store, info, format, index); err != nil {
-		cfg.Note(err.Error())
-	}
+	made.add(indexfile.Save(place, format, index))
 	return nil
 }
 
@@ -403,9 +443,8 @@ func (s *Source) Read(ctx context.Context, i int, buf []byte) (source.Example, e
 	return example, nil
 }
 
-// Blocks implements source.Source: each shard is a run.
-func (s *Source) Blocks() []int {
-	var firsts []int
+// firsts are the first examples of the shards.
+func (s *Source) firsts() (firsts []int) {
 	for k := range s.shards {
 		if len(s.shards[k].entries) > 0 {
 			firsts = append(firsts, s.shards[k].first)
@@ -414,8 +453,14 @@ func (s *Source) Blocks() []int {
 	return firsts
 }
 
-// Classes implements source.Source: the shards have no names of classes.
-func (s *Source) Classes() []string { return nil }
+// Blocks implements source.Source: each shard is a run, but on a local disk any order is as cheap.
+func (s *Source) Blocks() []int { return s.blocks }
+
+// Notes are what the user should know, such as that indices were made, a sentence each.
+func (s *Source) Notes() []string { return s.notes }
+
+// Classes implements source.Source.
+func (s *Source) Classes() []string { return s.classes }
 
 // Fingerprint implements source.Source.
 func (s *Source) Fingerprint() string { return s.fingerprint }

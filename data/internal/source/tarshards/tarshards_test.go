@@ -16,7 +16,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/paragon-train/paragon/data/internal/indexfile"
 	"github.com/paragon-train/paragon/data/internal/source"
 	"github.com/paragon-train/paragon/data/internal/source/sourcetest"
 	"github.com/paragon-train/paragon/internal/objects"
@@ -152,7 +151,7 @@ func TestConformance(t *testing.T) {
 		}
 	}
 	damage := func(files map[string][]byte, i int) {
-		// The sum in the head of the image of example i.
+		// The number in the label of example i.
 		s, err := Open(t.Context(), objectstest.New(files), Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -169,7 +168,7 @@ func TestConformance(t *testing.T) {
 	t.Run("with kept indices", func(t *testing.T) {
 		twice := func(ctx context.Context, store objects.Store) (source.Source, error) {
 			// The versions of stores in memory are alike, so each has a folder.
-			cfg := Config{Index: indexfile.Folder{Path: t.TempDir(), Shared: true}}
+			cfg := Config{CacheDir: t.TempDir()}
 			if _, err := Open(ctx, store, cfg); err != nil {
 				return nil, err
 			}
@@ -419,11 +418,11 @@ func TestShardsFarAwayAreReadInLargeRequests(t *testing.T) {
 }
 
 func TestAnIndexIsKeptUntilTheShardChanges(t *testing.T) {
-	index := indexfile.Folder{Path: t.TempDir()}
+	cache := t.TempDir()
 	store := objectstest.New(map[string][]byte{"a.tar": golden(t, "gnu.tar"), "b.tar": pack(t, "x.jpg=X", "x.cls=1", "z.jpg=Z")})
 	open := func() (texts []string, reads int) {
 		t.Helper()
-		s, err := Open(t.Context(), store, Config{Index: index})
+		s, err := Open(t.Context(), store, Config{CacheDir: cache})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -479,11 +478,15 @@ func TestAnIndexThatCannotBeKeptIsNoted(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	var notes []string
-	cfg := Config{Index: indexfile.Folder{Path: file}, Note: func(m string) { notes = append(notes, m) }}
-	want(t, "samples", openAll(t, map[string][]byte{"a.tar": pack(t, "1.jpg=x")}, cfg), "1 x []")
-	if len(notes) != 1 || !strings.Contains(notes[0], "a.tar") {
-		t.Errorf("got notes %q, want one about a.tar", notes)
+	files := map[string][]byte{"a.tar": pack(t, "1.jpg=x"), "b.tar": pack(t, "2.jpg=x")}
+	for dir, part := range map[string]string{t.TempDir(): "found the samples of 2 tar shards in one pass, and wrote ", "": "could not be kept: ", file: "could not be kept: "} {
+		s, err := Open(t.Context(), objectstest.New(files), Config{CacheDir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if notes := s.Notes(); len(notes) != 1 || !strings.Contains(notes[0], part) {
+			t.Errorf("got notes %q, want one with %q", notes, part)
+		}
 	}
 }
 
