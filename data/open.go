@@ -11,7 +11,9 @@ import (
 
 	encoded "github.com/paragon-train/paragon/data/internal/source"
 	"github.com/paragon-train/paragon/data/internal/source/folder"
+	"github.com/paragon-train/paragon/data/internal/source/list"
 	"github.com/paragon-train/paragon/data/internal/source/recordio"
+	"github.com/paragon-train/paragon/data/internal/source/tarshards"
 	"github.com/paragon-train/paragon/data/transform"
 	"github.com/paragon-train/paragon/internal/objects"
 )
@@ -27,6 +29,8 @@ type OpenConfig struct {
 	// Classes are the names of the classes by label, such as those of the training set where its test set is opened: a folder's classes get their
 	// labels from here, and one that is not here is an error. Nil: the data's own.
 	Classes []string
+	// Root is where the paths in an .lst file begin: a folder or prefix by its path or URL. Empty: the folder of the list.
+	Root string
 	// AllowEmptyClasses takes classes without an image, as a small test set may have.
 	AllowEmptyClasses bool
 	// LabelWidth is how many numbers the labels of an example have, for images with several labels or with a number that is no class. Zero: each
@@ -43,6 +47,9 @@ type OpenConfig struct {
 	CacheBytes int64
 	// AheadBytes bounds what is read ahead over a network. Zero means 256 MiB.
 	AheadBytes int64
+	// Resync finds the records of .rec files without their .idx files, and goes on behind damage, which is an example that cannot be read: for
+	// tools that check or mend. Examples are in the order of the file, and damage changes their numbers.
+	Resync bool
 	// Logger hears what is notable about the data, such as hidden folders that are skipped. Nil: nobody does.
 	Logger *slog.Logger
 }
@@ -204,7 +211,9 @@ type imagesFormat struct {
 func imageFormats() []imagesFormat {
 	list := []imagesFormat{
 		{"folder", nil, openFolder},
+		{"list", []string{".lst"}, openList},
 		{"recordio", []string{".rec"}, openRecordIO},
+		{"tar", []string{".tar"}, openTar},
 	}
 	for _, r := range encoded.Registered() {
 		list = append(list, imagesFormat{r.Name, r.Suffixes, func(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
@@ -230,7 +239,43 @@ func openRecordIO(ctx context.Context, at place, cfg OpenConfig) (encoded.Source
 	if len(at.names) == 0 && len(files) > 1 {
 		return nil, fmt.Errorf("data: open: %s has %d .rec files, such as %s and %s; name the one, or all that belong together: %s::%s", at, len(files), files[0].Name, files[1].Name, files[0].Name, files[1].Name)
 	}
-	return recordio.Open(ctx, at.store, recordio.Config{Files: namesOf(files), Classes: cfg.Classes, CacheDir: cfg.CacheDir})
+	return recordio.Open(ctx, at.store, recordio.Config{Files: namesOf(files), Classes: cfg.Classes, CacheDir: cfg.CacheDir, Resync: cfg.Resync})
+}
+
+func openList(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
+	files, err := at.files(ctx, []string{".lst"})
+	if err != nil {
+		return nil, err
+	}
+	if len(files) > 1 {
+		return nil, fmt.Errorf("data: open: %s has %d .lst files, such as %s and %s; name the one", at, len(files), files[0].Name, files[1].Name)
+	}
+	lists := list.Config{File: files[0].Name, Classes: cfg.Classes}
+	if cfg.Root != "" {
+		store, err := objects.Open(ctx, cfg.Root)
+		if err != nil {
+			return nil, fmt.Errorf("data: open: Root: %w", err)
+		}
+		if lists.Images, _, err = stack(store, cfg); err != nil {
+			return nil, errors.Join(err, store.Close())
+		}
+	}
+	src, err := list.Open(ctx, at.store, lists)
+	if err != nil && lists.Images != nil {
+		err = errors.Join(err, lists.Images.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return src, nil
+}
+
+func openTar(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
+	src, err := tarshards.Open(ctx, at.store, tarshards.Config{Shards: strings.Join(at.names, "::"), Classes: cfg.Classes, CacheDir: cfg.CacheDir})
+	if err != nil {
+		return nil, err
+	}
+	return src, nil
 }
 
 // is reports whether a file is of the format by its name.

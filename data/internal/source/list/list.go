@@ -29,7 +29,7 @@ import (
 type Config struct {
 	// File is the name of the .lst file in the store.
 	File string
-	// Images has the images; nil: the store of the list. The source does not close it.
+	// Images has the images, and is the source's to close once it is open. Nil: the store of the list.
 	Images objects.Store
 	// Root is the folder of the images' store that paths begin at, with slashes; empty: the store's own.
 	Root string
@@ -40,6 +40,7 @@ type Config struct {
 // A Source has the images of a list.
 type Source struct {
 	images  objects.Store
+	own     objects.Store // what Close closes; nil: nothing
 	file    string
 	classes []string
 	objects manifest.Manifest
@@ -68,7 +69,7 @@ func open(ctx context.Context, store objects.Store, cfg Config) (*Source, error)
 	}
 	r := objects.NewReader(ctx, store, info)
 	defer r.Close()
-	s := &Source{images: cfg.Images, file: cfg.File, classes: cfg.Classes}
+	s := &Source{images: cfg.Images, own: cfg.Images, file: cfg.File, classes: cfg.Classes}
 	if s.images == nil {
 		s.images = store
 	}
@@ -131,8 +132,13 @@ func (s *Source) Notes() []string { return s.notes }
 // Fingerprint covers the paths, labels and sizes of the images in their order.
 func (s *Source) Fingerprint() string { return s.print }
 
-// Close does nothing: the source holds memory alone.
-func (s *Source) Close() error { return nil }
+// Close closes the store of the images, if it is another one than the list's.
+func (s *Source) Close() error {
+	if s.own == nil {
+		return nil
+	}
+	return s.own.Close()
+}
 
 // Range is all of the image's file, if its size is known.
 func (s *Source) Range(i int) (objects.Range, bool) {

@@ -161,6 +161,9 @@ func TestImagesMayLieElsewhere(t *testing.T) {
 	if e, err := s.Read(t.Context(), 0, nil); err != nil || string(e.Image) != "deep/down/x.jpg" {
 		t.Errorf("got %q and error %v", e.Image, err)
 	}
+	if err := s.Close(); err != nil || !images.Closed() || lists.Closed() {
+		t.Errorf("the images' store is closed: %v, the list's: %v, error %v; want the first alone", images.Closed(), lists.Closed(), err)
+	}
 }
 
 func TestAStorageThatFailsIsNoMissingImage(t *testing.T) {
