@@ -2,156 +2,12 @@ package tarshards
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"path"
-	"strconv"
 	"strings"
 
+	"github.com/paragon-train/paragon/data/internal/source/shards"
 	"github.com/paragon-train/paragon/internal/objects"
 )
-
-// maxShards bounds how many names a pattern may stand for.
-const maxShards = 1_000_000
-
-// Names are the names that a pattern of shards stands for, in order: braces {000..123} and {a,b} are expanded, and several
-// patterns are joined by "::". The stars of a pattern are left as they are.
-func Names(pattern string) ([]string, error) {
-	var names []string
-	for part := range strings.SplitSeq(pattern, "::") {
-		if part == "" {
-			return nil, fmt.Errorf("shards %q: got an empty name beside ::", pattern)
-		}
-		expanded, err := expand(part)
-		if err != nil {
-			return nil, fmt.Errorf("shards %q: %w", pattern, err)
-		}
-		if names = append(names, expanded...); len(names) > maxShards {
-			return nil, fmt.Errorf("shards %q: %w", pattern, errTooMany)
-		}
-	}
-	return names, nil
-}
-
-var errTooMany = fmt.Errorf("stands for more than %d shards", maxShards)
-
-// expand expands the first pair of braces, what it holds, and what follows it.
-func expand(s string) ([]string, error) {
-	open := strings.IndexByte(s, '{')
-	if open < 0 {
-		if strings.IndexByte(s, '}') >= 0 {
-			return nil, errors.New("got } without {")
-		}
-		return []string{s}, nil
-	}
-	depth, end := 0, -1
-	cuts := []int{open}
-	for i := open; i < len(s) && end < 0; i++ {
-		switch s[i] {
-		case '{':
-			depth++
-		case '}':
-			if depth--; depth == 0 {
-				end = i
-			}
-		case ',':
-			if depth == 1 {
-				cuts = append(cuts, i)
-			}
-		}
-	}
-	if end < 0 {
-		return nil, errors.New("got { without }")
-	}
-	cuts = append(cuts, end)
-	var middles []string
-	if len(cuts) == 2 {
-		var err error
-		if middles, err = sequence(s[open+1 : end]); err != nil {
-			return nil, err
-		}
-	} else {
-		for k := 1; k < len(cuts); k++ {
-			more, err := expand(s[cuts[k-1]+1 : cuts[k]])
-			if err != nil {
-				return nil, err
-			}
-			middles = append(middles, more...)
-		}
-	}
-	tails, err := expand(s[end+1:])
-	if err != nil {
-		return nil, err
-	}
-	if len(middles)*len(tails) > maxShards {
-		return nil, errTooMany
-	}
-	all := make([]string, 0, len(middles)*len(tails))
-	for _, middle := range middles {
-		for _, tail := range tails {
-			all = append(all, s[:open]+middle+tail)
-		}
-	}
-	return all, nil
-}
-
-// sequence expands 000..123, a..f, and each with a step behind a second "..". Numbers keep their leading zeros.
-func sequence(s string) ([]string, error) {
-	bad := fmt.Errorf("got {%s}, want {first..last} or {a,b}", s)
-	parts := strings.Split(s, "..")
-	if len(parts) != 2 && len(parts) != 3 {
-		return nil, bad
-	}
-	step := 1
-	if len(parts) == 3 {
-		var err error
-		if step, err = strconv.Atoi(parts[2]); err != nil || step == 0 {
-			return nil, bad
-		}
-		step = max(step, -step)
-	}
-	letter := len(parts[0]) == 1 && len(parts[1]) == 1 && isLetter(parts[0][0]) && isLetter(parts[1][0])
-	var first, last int
-	if letter {
-		first, last = int(parts[0][0]), int(parts[1][0])
-	} else {
-		for k, to := range []*int{&first, &last} {
-			n, err := strconv.ParseUint(parts[k], 10, 62)
-			if err != nil {
-				return nil, bad
-			}
-			*to = int(n)
-		}
-	}
-	width := 0
-	if !letter && (strings.HasPrefix(parts[0], "0") || strings.HasPrefix(parts[1], "0")) {
-		width = max(len(parts[0]), len(parts[1]))
-	}
-	if width > 256 || max(last-first, first-last)/step >= maxShards {
-		return nil, errTooMany
-	}
-	var all []string
-	add := func(n int) {
-		if letter {
-			all = append(all, string(rune(n)))
-		} else {
-			all = append(all, fmt.Sprintf("%0*d", width, n))
-		}
-	}
-	if first <= last {
-		for n := first; n <= last; n += step {
-			add(n)
-		}
-	} else {
-		for n := first; n >= last; n -= step {
-			add(n)
-		}
-	}
-	return all, nil
-}
-
-func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
 // compressed are the ends of names of archives that have no random access.
 var compressed = []string{".tar.gz", ".tgz", ".tar.zst", ".tar.zstd", ".tar.bz2", ".tar.xz", ".tar.lz4"}
@@ -168,105 +24,40 @@ func checkName(name string) error {
 // listShards finds the shards in their order; of a store all .tar files by name, but hidden ones.
 func listShards(ctx context.Context, store objects.Store, cfg Config) ([]objects.Info, error) {
 	if cfg.Shards == "" && len(cfg.Files) == 0 {
-		var shards []objects.Info
+		var found []objects.Info
 		for info, err := range store.List(ctx, "") {
 			if err != nil {
 				return nil, err
 			}
-			if hidden(info.Name) {
+			if shards.Hidden(info.Name) {
 				continue
 			}
 			if err := checkName(info.Name); err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", store.URL(), info.Name, err)
 			}
 			if strings.HasSuffix(info.Name, ".tar") {
-				shards = append(shards, info)
+				found = append(found, info)
 			}
 		}
-		if len(shards) == 0 {
+		if len(found) == 0 {
 			return nil, fmt.Errorf("%s: no .tar files are there", store.URL())
 		}
-		return shards, nil
+		return found, nil
 	}
-	names, stars := cfg.Files, false
-	if len(names) == 0 {
-		var err error
-		if names, err = Names(cfg.Shards); err != nil {
-			return nil, fmt.Errorf("%s: %w", store.URL(), err)
-		}
-		stars = true
+	var found []objects.Info
+	var err error
+	if len(cfg.Files) > 0 {
+		found, err = shards.Stat(ctx, store, cfg.Files)
+	} else {
+		found, err = shards.Find(ctx, store, cfg.Shards)
 	}
-	var shards []objects.Info
-	known := knownObjects(ctx, store, names)
-	for _, name := range names {
-		if err := checkName(name); err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", store.URL(), name, err)
-		}
-		if stars && strings.ContainsAny(name, "*?[") {
-			more, err := match(ctx, store, name)
-			if err != nil {
-				return nil, err
-			}
-			shards = append(shards, more...)
-			continue
-		}
-		info, ok := known[name]
-		if !ok {
-			var err error
-			if info, err = store.Stat(ctx, name); err != nil {
-				if errors.Is(err, fs.ErrNotExist) {
-					err = fmt.Errorf("shard %s of %d: %w", name, len(names), err)
-				}
-				return nil, err
-			}
-		}
-		shards = append(shards, info)
+	if err != nil {
+		return nil, err
 	}
-	return shards, nil
-}
-
-// hidden reports whether a part of a name begins with a dot.
-func hidden(name string) bool { return strings.HasPrefix(name, ".") || strings.Contains(name, "/.") }
-
-// knownObjects lists the folder of many names at once, which takes fewer requests than asking for each. A store that has no lists,
-// such as a web server, knows nothing here.
-func knownObjects(ctx context.Context, store objects.Store, names []string) map[string]objects.Info {
-	if len(names) < 8 {
-		return nil
-	}
-	prefix := names[0]
-	for _, name := range names {
-		for !strings.HasPrefix(name, prefix) {
-			prefix = prefix[:len(prefix)-1]
+	for _, info := range found {
+		if err := checkName(info.Name); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", store.URL(), info.Name, err)
 		}
 	}
-	known := make(map[string]objects.Info)
-	for info, err := range store.List(ctx, prefix) {
-		// A prefix that stands for far more than the shards costs more than it saves.
-		if err != nil || len(known) > 4*len(names)+1000 {
-			break
-		}
-		known[info.Name] = info
-	}
-	return known
-}
-
-// match finds the objects of a pattern with stars, by name.
-func match(ctx context.Context, store objects.Store, pattern string) ([]objects.Info, error) {
-	if _, err := path.Match(pattern, ""); err != nil {
-		return nil, fmt.Errorf("%s: shards %q: %w", store.URL(), pattern, err)
-	}
-	var shards []objects.Info
-	for info, err := range store.List(ctx, pattern[:strings.IndexAny(pattern, "*?[")]) {
-		if err != nil {
-			return nil, err
-		}
-		if ok, err := path.Match(pattern, info.Name); err == nil && ok {
-			shards = append(shards, info)
-		}
-	}
-	if len(shards) == 0 {
-		return nil, fmt.Errorf("%s: no shards are there that %q stands for: %w", store.URL(), pattern, fs.ErrNotExist)
-	}
-	return shards, nil
+	return found, nil
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/data/internal/source"
+	"github.com/paragon-train/paragon/data/internal/source/skim"
 	"github.com/paragon-train/paragon/data/internal/source/sourcetest"
 	"github.com/paragon-train/paragon/internal/objects"
 	"github.com/paragon-train/paragon/internal/objects/objectstest"
@@ -296,43 +297,6 @@ func TestFlippedBytesDoNotPanic(t *testing.T) {
 	}
 }
 
-func TestPatternsOfShards(t *testing.T) {
-	for _, tc := range []struct {
-		pattern string
-		want    []string
-	}{
-		{"a.tar", []string{"a.tar"}},
-		{"n-{008..011}.tar", []string{"n-008.tar", "n-009.tar", "n-010.tar", "n-011.tar"}},
-		{"n-{8..11}.tar", []string{"n-8.tar", "n-9.tar", "n-10.tar", "n-11.tar"}},
-		{"n-{0..9..4}.tar", []string{"n-0.tar", "n-4.tar", "n-8.tar"}},
-		{"{c..a}", []string{"c", "b", "a"}},
-		{"{x,y{1..2},}.tar::z", []string{"x.tar", "y1.tar", "y2.tar", ".tar", "z"}},
-		{"{a,b}/{0..1}", []string{"a/0", "a/1", "b/0", "b/1"}},
-	} {
-		got, err := Names(tc.pattern)
-		if err != nil || !slices.Equal(got, tc.want) {
-			t.Errorf("%s: got %q (%v), want %q", tc.pattern, got, err, tc.want)
-		}
-	}
-	for pattern, part := range map[string]string{
-		"a::":                      "empty name",
-		"{0..1":                    "without }",
-		"0..1}":                    "without {",
-		"{x}":                      "got {x}",
-		"{1..x}":                   "got {1..x}",
-		"{1..2..0}":                "got {1..2..0}",
-		"{0..1000000}":             "more than 1000000 shards",
-		"{0..999}{0..999}{0..1}":   "more than 1000000 shards",
-		"{0..9223372036854775807}": "got {",
-	} {
-		_, err := Names(pattern)
-		wantError(t, pattern, err, part)
-	}
-	if got, err := Names("{000000..001281}.tar"); err != nil || len(got) != 1282 || got[1281] != "001281.tar" {
-		t.Errorf("got %d names (%v), want 1282", len(got), err)
-	}
-}
-
 func TestShardsOfAPatternAreFound(t *testing.T) {
 	files := make(map[string][]byte)
 	for k := range 12 {
@@ -377,8 +341,8 @@ func TestHeadsOfLocalShardsAreReadAndDataAreNot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Len() != 2 || counted.bytes > 4*windowOfFile {
-		t.Errorf("the index of %d samples took %d bytes, want at most %d", s.Len(), counted.bytes, 4*windowOfFile)
+	if s.Len() != 2 || counted.bytes > 4*skim.Window {
+		t.Errorf("the index of %d samples took %d bytes, want at most %d", s.Len(), counted.bytes, 4*skim.Window)
 	}
 }
 
@@ -707,19 +671,6 @@ func FuzzPax(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if p, err := parsePax(data); err == nil && p.size < -1 {
 			t.Errorf("got size %d", p.size)
-		}
-	})
-}
-
-func FuzzNames(f *testing.F) {
-	f.Add("n-{000..12}.tar::{a,b{0..1}}")
-	f.Fuzz(func(t *testing.T, pattern string) {
-		if len(pattern) > 200 || strings.Count(pattern, "..") > 2 {
-			return
-		}
-		names, err := Names(pattern)
-		if err == nil && len(names) == 0 {
-			t.Errorf("%q stands for nothing", pattern)
 		}
 	})
 }
