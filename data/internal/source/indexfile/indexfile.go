@@ -23,9 +23,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"sync"
 
 	"github.com/paragon-train/paragon/data/internal/source/sidecar"
 	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 const (
@@ -111,4 +113,42 @@ func Save(place sidecar.Place, format string, index []byte) (path string, err er
 		_, err := w.Write(index)
 		return err
 	})
+}
+
+// A Tally counts the indices that were made as a data set was opened. It may be used by several goroutines at once.
+type Tally struct {
+	mu     sync.Mutex // guards the rest
+	made   int
+	first  string // the path of one that was kept, the same whoever was first
+	failed error  // why one could not be kept
+}
+
+// Add counts an index, with what Save returned.
+func (t *Tally) Add(path string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.made++
+	if err != nil {
+		t.failed = err
+	} else if t.first == "" || path < t.first {
+		t.first = path
+	}
+}
+
+// Notes say how many indices were made, and whether they are kept; file is what one is of.
+func (t *Tally) Notes(file string) (notes []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failed != nil {
+		return []string{fmt.Sprintf("found the examples of %s in one pass, which the next run does again, since indices could not be kept: %v",
+			plural.Of(t.made, file), t.failed)}
+	}
+	if t.made > 0 {
+		more := ""
+		if t.made > 1 {
+			more = fmt.Sprintf(" and %d more", t.made-1)
+		}
+		return []string{fmt.Sprintf("found the examples of %s in one pass, and wrote %s%s", plural.Of(t.made, file), t.first, more)}
+	}
+	return nil
 }

@@ -19,7 +19,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -27,7 +26,6 @@ import (
 	"github.com/paragon-train/paragon/data/internal/source/indexfile"
 	"github.com/paragon-train/paragon/data/internal/source/sidecar"
 	"github.com/paragon-train/paragon/internal/objects"
-	"github.com/paragon-train/paragon/internal/plural"
 )
 
 // A Config says which shards are read, and what is what in a sample.
@@ -102,7 +100,7 @@ func Open(ctx context.Context, store objects.Store, cfg Config) (*Source, error)
 	if len(s.images) > maxImages {
 		return nil, fmt.Errorf("data: tar shards: got %d extensions of images, want at most %d", len(s.images), maxImages)
 	}
-	var made indexing
+	var made indexfile.Tally
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(cmp.Or(max(0, cfg.Parallel), 16))
 	for k, info := range infos {
@@ -132,42 +130,11 @@ func Open(ctx context.Context, store objects.Store, cfg Config) (*Source, error)
 		return nil, fmt.Errorf("data: tar shards: %s: %w", store.URL(), err)
 	}
 	s.fingerprint = s.sum()
-	s.notes = made.notes()
+	s.notes = made.Notes("tar shard")
 	if !sidecar.Local(store) {
 		s.blocks = s.firsts()
 	}
 	return s, nil
-}
-
-// An indexing counts the indices that were made.
-type indexing struct {
-	mu     sync.Mutex // guards the rest
-	made   int
-	first  string // where one of them is
-	failed error  // why one could not be kept
-}
-
-func (x *indexing) add(path string, err error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.made++
-	if err != nil {
-		x.failed = err
-	} else if x.first == "" || path < x.first {
-		x.first = path
-	}
-}
-
-// notes say what was made.
-func (x *indexing) notes() (notes []string) {
-	if x.made > 0 && x.first != "" {
-		notes = append(notes, fmt.Sprintf("found the samples of %s in one pass, and wrote %s", plural.Of(x.made, "tar shard"), x.first))
-	}
-	if x.failed != nil {
-		notes = append(notes, fmt.Sprintf("found the samples of %s in one pass, which the next run does again, since indices could not be kept: %v",
-			plural.Of(x.made, "tar shard"), x.failed))
-	}
-	return notes
 }
 
 // extensions are the parts of a list.
@@ -180,7 +147,7 @@ func extensions(list string) []string {
 }
 
 // build gives the members of a shard to b: by its index, by DALI's, or by a pass over the shard, of which the index is then kept.
-func build(ctx context.Context, store objects.Store, info objects.Info, cacheDir string, b *builder, made *indexing) error {
+func build(ctx context.Context, store objects.Store, info objects.Info, cacheDir string, b *builder, made *indexfile.Tally) error {
 	at := func(err error) error { return fmt.Errorf("%s: %s: %w", store.URL(), info.Name, err) }
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
@@ -221,7 +188,7 @@ func build(ctx context.Context, store objects.Store, info objects.Info, cacheDir
 	if err := b.end(); err != nil {
 		return at(err)
 	}
-	made.add(indexfile.Save(place, format, index))
+	made.Add(indexfile.Save(place, format, index))
 	return nil
 }
 

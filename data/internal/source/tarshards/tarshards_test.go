@@ -443,7 +443,7 @@ func TestAnIndexThatCannotBeKeptIsNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := map[string][]byte{"a.tar": pack(t, "1.jpg=x"), "b.tar": pack(t, "2.jpg=x")}
-	for dir, part := range map[string]string{t.TempDir(): "found the samples of 2 tar shards in one pass, and wrote ", "": "could not be kept: ", file: "could not be kept: "} {
+	for dir, part := range map[string]string{t.TempDir(): "found the examples of 2 tar shards in one pass, and wrote ", "": "could not be kept: ", file: "could not be kept: "} {
 		s, err := Open(t.Context(), objectstest.New(files), Config{CacheDir: dir})
 		if err != nil {
 			t.Fatal(err)
