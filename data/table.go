@@ -380,6 +380,9 @@ func (t *Table) choose(cfg TableConfig) error {
 			return fmt.Errorf("column %q is wanted twice", name)
 		}
 		c := all[i]
+		if c.Refused != "" {
+			return fmt.Errorf("column %q cannot be read: %s; name the columns that are wanted", name, c.Refused)
+		}
 		want := cmp.Or(cfg.Kinds[name], Kind(c.Kind))
 		if want != Kind(c.Kind) && !(want == FloatKind && c.Kind == table.Int) {
 			return fmt.Errorf("column %q is of %s values, want %s: only integers can be read as another kind", name, c.Kind, want)

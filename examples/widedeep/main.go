@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/data"
+	_ "github.com/paragon-train/paragon/data/formats" // Parquet
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/version"

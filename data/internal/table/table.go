@@ -52,6 +52,8 @@ type Column struct {
 	Kind Kind
 	// Nullable says that rows may have no value in it.
 	Nullable bool
+	// Refused says why the column cannot be read, such as "it is a list"; "" if it can.
+	Refused string
 }
 
 // A Source has rows in blocks. Its methods may be called from several goroutines at once.

@@ -267,7 +267,7 @@ func TestLaunchIsInstalledFromARelease(t *testing.T) {
 func TestModulesBuildAlone(t *testing.T) {
 	needRelease(t)
 	r := newRelease(t)
-	tested := map[string]string{"launch": "./internal/...", "checkpoint/bucket": "./...", "internal/tools": "./docgen"} // short ones: the workspace's run tests all
+	tested := map[string]string{"launch": "./internal/...", "checkpoint/bucket": "./...", "data/formats": "./...", "internal/tools": "./docgen"} // short ones: the workspace's run tests all
 	for _, m := range r.used[1:] {                                                                                      // make testmodules tests the root's by itself
 		folder := filepath.Join(root, m.Folder)
 		mod := filepath.Join(t.TempDir(), "go.mod")

@@ -1,0 +1,177 @@
+package parquet
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Encodings of values and levels.
+const (
+	encodingPlain           = 0
+	encodingPlainDictionary = 2
+	encodingRLE             = 3
+	encodingBitPacked       = 4
+	encodingDelta           = 5
+	encodingDeltaLength     = 6
+	encodingDeltaBytes      = 7
+	encodingDictionary      = 8
+	encodingSplit           = 9
+)
+
+var errShort = errors.New("its values end too early")
+
+// hybrid reads runs of equal numbers and of numbers packed into bits, as many as fit into dst.
+func hybrid(dst []uint32, src []byte, width int) error {
+	if width < 0 || width > 32 {
+		return fmt.Errorf("its numbers have %d bits, want at most 32", width)
+	}
+	if width == 0 {
+		clear(dst)
+		return nil
+	}
+	for len(dst) > 0 {
+		head, n := binary.Uvarint(src)
+		if n <= 0 {
+			return errShort
+		}
+		src = src[n:]
+		if head&1 == 0 {
+			size := (width + 7) / 8
+			if len(src) < size {
+				return errShort
+			}
+			var value uint32
+			for i := range size {
+				value |= uint32(src[i]) << (8 * i)
+			}
+			src = src[size:]
+			run := dst[:min(uint64(len(dst)), head>>1)]
+			for i := range run {
+				run[i] = value
+			}
+			dst = dst[len(run):]
+			if head>>1 == 0 && len(src) == 0 {
+				return errShort
+			}
+			continue
+		}
+		count := uint64(len(dst))
+		if groups := head >> 1; groups < count/8+1 {
+			count = min(count, groups*8)
+		}
+		size := min(uint64(len(src)), (head>>1)*uint64(width))
+		if head>>1 > uint64(len(src)) { // a product would overflow
+			size = uint64(len(src))
+		}
+		if size*8 < count*uint64(width) {
+			return errShort
+		}
+		unpack(dst[:count], src, width)
+		dst, src = dst[count:], src[size:]
+	}
+	return nil
+}
+
+// unpack reads numbers of so many bits, the lowest first. src has enough of them.
+func unpack(dst []uint32, src []byte, width int) {
+	var bits uint64
+	have := 0
+	mask := uint64(1)<<width - 1
+	at := 0
+	for i := range dst {
+		for have < width {
+			if have <= 32 && at+4 <= len(src) {
+				bits |= uint64(binary.LittleEndian.Uint32(src[at:])) << have
+				at, have = at+4, have+32
+				break
+			}
+			bits |= uint64(src[at]) << have
+			at, have = at+1, have+8
+		}
+		dst[i] = uint32(bits & mask)
+		bits >>= width
+		have -= width
+	}
+}
+
+// deltaNumbers reads numbers as differences, packed in blocks of their own widths, as many as fit into dst,
+// and returns what follows them.
+func deltaNumbers(dst []uint64, src []byte) (rest []byte, err error) {
+	number := func() uint64 {
+		v, n := binary.Uvarint(src)
+		if n <= 0 {
+			err = errShort
+			return 0
+		}
+		src = src[n:]
+		return v
+	}
+	signed := func() uint64 {
+		v := number()
+		return v>>1 ^ -(v & 1)
+	}
+	block, parts, total, value := number(), number(), number(), signed()
+	switch {
+	case err != nil:
+		return nil, err
+	case total != uint64(len(dst)):
+		return nil, fmt.Errorf("it has %d numbers, want %d", total, len(dst))
+	case parts == 0 || parts > 1<<16 || block > 1<<24 || block%parts != 0 || block/parts%8 != 0 || block == 0:
+		return nil, fmt.Errorf("its blocks have %d numbers in %d parts", block, parts)
+	}
+	if len(dst) == 0 {
+		return src, nil
+	}
+	dst[0], dst = value, dst[1:]
+	each := int(block / parts)
+	for len(dst) > 0 {
+		least := signed()
+		if err != nil {
+			return nil, err
+		}
+		if uint64(len(src)) < parts {
+			return nil, errShort
+		}
+		widths := src[:parts]
+		src = src[parts:]
+		for _, w := range widths {
+			if len(dst) == 0 {
+				break
+			}
+			width := int(w)
+			if width > 64 {
+				return nil, fmt.Errorf("its numbers have %d bits, want at most 64", width)
+			}
+			n := min(each, len(dst))
+			if size := width * each / 8; len(src) < size {
+				if len(src) < (width*n+7)/8 {
+					return nil, errShort
+				}
+				unpackDeltas(dst[:n], src, width, least, &value)
+				src = nil
+			} else {
+				unpackDeltas(dst[:n], src, width, least, &value)
+				src = src[size:]
+			}
+			dst = dst[n:]
+		}
+	}
+	return src, nil
+}
+
+// unpackDeltas adds up differences of so many bits and the least one.
+func unpackDeltas(dst []uint64, src []byte, width int, least uint64, value *uint64) {
+	bit := 0
+	for i := range dst {
+		var d uint64
+		for got := 0; got < width; {
+			at, shift := bit/8, bit%8
+			n := min(8-shift, width-got)
+			d |= uint64(src[at]>>shift) & (1<<n - 1) << got
+			got, bit = got+n, bit+n
+		}
+		*value += least + d
+		dst[i] = *value
+	}
+}
