@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"unicode/utf8"
 
@@ -36,6 +37,7 @@ type Division struct {
 	Steps  uint64 // done in all when the division was made
 	Stop   bool   // the workers had agreed to stop there
 	Cuts   []sampler.Cut
+	Order  string // its name (sampler.Order.String), as the workers said it when the division was made; empty: they said none
 }
 
 // An Arrival is what a worker says at a boundary. All workers say the same, but for Used.
@@ -54,6 +56,8 @@ type Arrival struct {
 	// there, and for each worker, by rank, how many examples of its share the run had used there, which Used includes.
 	Resumed []uint64
 	Cuts    []sampler.Cut
+	// Order is the name of the order in which epochs are read, for those who join; empty: the workers share no examples.
+	Order string
 }
 
 // Elastic are the calls about a job whose workers may change while it runs. An ElasticSampler makes them for a training loop, and worker.Fit for a
@@ -129,7 +133,7 @@ func (s *store) Members() []NodeID { return counting(s.node.Membership()) }
 
 func (s *store) Division() Division {
 	d := s.node.Membership().Division
-	division := Division{Change: d.Change, Epoch: d.Epoch, Step: d.Step, Steps: d.Steps, Stop: d.Stop}
+	division := Division{Change: d.Change, Epoch: d.Epoch, Step: d.Step, Steps: d.Steps, Stop: d.Stop, Order: d.Order}
 	for _, c := range d.Cuts {
 		cut := sampler.Cut{Parts: int(c.Parts), Used: make([]int, len(c.Used))}
 		for part, n := range c.Used {
@@ -140,8 +144,8 @@ func (s *store) Division() Division {
 	return division
 }
 
-// mostUsed stands for all of a share: no data set has so many examples, and sums of it fit an int.
-const mostUsed = 1 << 30
+// mostUsed stands for all of a share.
+const mostUsed = math.MaxInt
 
 func (s *store) Progress(steps, epoch uint64) {
 	if n, ok := s.node.(interface{ Progress(step, epoch uint64) }); ok {
@@ -248,7 +252,7 @@ func (s *store) Arrive(ctx context.Context, a Arrival) error {
 	if under := s.inFlight.programCalls(); under > 0 {
 		return fmt.Errorf("kvstore: %s: %d other calls of this worker are under way, want none at a boundary", verb, under)
 	}
-	told := wire.Arrive{Change: a.Change, Steps: a.Steps, Epoch: a.Epoch, Step: a.Step, Used: a.Used, Stop: a.Stop, Earlier: a.Earlier, Resumed: a.Resumed}
+	told := wire.Arrive{Change: a.Change, Steps: a.Steps, Epoch: a.Epoch, Step: a.Step, Used: a.Used, Stop: a.Stop, Earlier: a.Earlier, Resumed: a.Resumed, Order: a.Order}
 	for _, c := range a.Cuts {
 		cut := wire.Cut{Parts: uint32(c.Parts)}
 		for _, n := range c.Used {

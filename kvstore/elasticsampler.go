@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/paragon-train/paragon/internal/rollcall"
 	"github.com/paragon-train/paragon/sampler"
@@ -18,6 +17,8 @@ type SamplerConfig struct {
 	Epochs   int    // passes over the data set in all
 	First    int    // epoch to begin with, of a run that goes on from a checkpoint of the end of an epoch
 	Seed     uint64 // of the order in which the examples are read
+	// Order is the order of the examples of an epoch; the default is sampler.Permutation.
+	Order sampler.Order
 }
 
 // Validate names the first field that cannot be.
@@ -71,11 +72,12 @@ type ElasticSampler struct {
 	cuts  []sampler.Cut // of the epoch
 
 	// Of the division, which is what is left of the epoch after the cuts, shared by the workers.
-	share   []int    // this worker's examples, in order
-	used    int      // of them
-	last    uint64   // step with which it ends: the longest share is used up
-	workers int      // that share it
-	earlier []uint64 // by rank: examples used since the division of the last change, in epochs before this one; nil: none
+	own     *sampler.Sampler // this worker's share
+	next    *sampler.Cursor  // over what is left of it; nil: not asked for yet
+	used    int              // examples of it
+	last    uint64           // step with which it ends: the longest share is used up
+	workers int              // that share it
+	earlier []uint64         // by rank: examples used since the division of the last change, in epochs before this one; nil: none
 
 	batch  []int
 	pusher Pusher
@@ -95,7 +97,7 @@ func NewElasticSampler(ctx context.Context, store Store, cfg SamplerConfig) (*El
 		return nil, fmt.Errorf("kvstore: elastic sampler: %w: the store has local steps (WithLocalSteps), and all workers push in every step; use worker.Fit", ErrUnsupported)
 	}
 	cfg.Batch = min(cfg.Batch, cfg.Examples) // sums with it do not overflow
-	s := &ElasticSampler{store: store, cfg: cfg, epoch: cfg.First}
+	s := &ElasticSampler{store: store, cfg: cfg, epoch: cfg.First, batch: make([]int, cfg.Batch)}
 	switch kind := store.Type(); {
 	case kind == "dist_sync" || kind == "dist_device_sync":
 		var err error
@@ -114,6 +116,9 @@ func NewElasticSampler(ctx context.Context, store Store, cfg SamplerConfig) (*El
 		s.roll.Expect()
 		if d := store.Division(); d.Change > 0 {
 			s.epoch, s.step, s.steps, s.cuts = int(d.Epoch), d.Step, d.Steps, d.Cuts
+			if err := s.sameOrder(d); err != nil {
+				return nil, fmt.Errorf("kvstore: elastic sampler: %w", err)
+			}
 		}
 	}
 	return s, s.divide()
@@ -152,8 +157,12 @@ func (s *ElasticSampler) Batches(ctx context.Context) iter.Seq[[]int] {
 		}
 		s.inBatches = true
 		defer func() { s.inBatches = false }()
+		s.next = nil // the last turn of an earlier loop may have been left
 		for s.err == nil && s.epoch < s.cfg.Epochs && s.step < s.last {
-			s.batch = s.share[s.used:min(s.used+s.cfg.Batch, len(s.share))]
+			if s.next == nil {
+				s.next = s.own.Cursor(s.epoch, s.used)
+			}
+			s.batch = s.batch[:s.next.Next(s.batch[:s.cfg.Batch])]
 			if n := len(s.batch); s.pusher == nil || s.weight != n {
 				s.pusher, s.weight = s.store.Weighted(float32(n), s.roll != nil), n
 			}
@@ -232,7 +241,7 @@ func (s *ElasticSampler) change(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.store.Arrive(ctx, Arrival{Change: number, Steps: s.steps, Epoch: uint64(s.epoch), Step: s.step, Used: uint64(s.used), Earlier: s.earlier})
+	err = s.store.Arrive(ctx, Arrival{Change: number, Steps: s.steps, Epoch: uint64(s.epoch), Step: s.step, Used: uint64(s.used), Earlier: s.earlier, Order: s.own.Order().String()})
 	if err != nil {
 		return err
 	}
@@ -240,9 +249,20 @@ func (s *ElasticSampler) change(ctx context.Context) error {
 	if d.Epoch != uint64(s.epoch) || d.Steps != s.steps {
 		return fmt.Errorf("the new division is of epoch %d after %d steps, want epoch %d after %d", d.Epoch, d.Steps, s.epoch, s.steps)
 	}
+	if err := s.sameOrder(d); err != nil {
+		return err
+	}
 	s.roll.Expect()
 	s.cuts, s.earlier = d.Cuts, nil
 	return s.divide()
+}
+
+// sameOrder is an error if the job divides its examples in another order than this worker.
+func (s *ElasticSampler) sameOrder(d Division) error {
+	if own := s.cfg.Order.String(); d.Order != own {
+		return fmt.Errorf("SamplerConfig.Order is %s, and the job's order is %q, want the same on all workers", own, d.Order)
+	}
+	return nil
 }
 
 // nextEpoch begins an epoch, of which each worker has the share of its rank.
@@ -265,12 +285,12 @@ func (s *ElasticSampler) nextEpoch() {
 // divide finds out which examples are this worker's.
 func (s *ElasticSampler) divide() error {
 	s.workers = s.store.NumWorkers()
-	own, err := s.part(s.store.Rank())
-	if err != nil {
+	var err error
+	if s.own, err = s.part(s.store.Rank()); err != nil {
 		return err
 	}
-	s.share, s.used = slices.Collect(own.Epoch(s.epoch)), 0
-	longest := own
+	s.next, s.used = nil, 0
+	longest := s.own
 	if s.roll != nil { // all take part in every round; rank 0 has the longest share
 		if longest, err = s.part(0); err != nil {
 			return err
@@ -282,5 +302,5 @@ func (s *ElasticSampler) divide() error {
 
 // part is the share of a rank.
 func (s *ElasticSampler) part(rank int) (*sampler.Sampler, error) {
-	return sampler.Divide(s.cfg.Examples, s.cuts, s.workers, rank, sampler.Seed(s.cfg.Seed))
+	return sampler.Divide(s.cfg.Examples, s.cuts, s.workers, rank, sampler.Seed(s.cfg.Seed), sampler.Ordered(s.cfg.Order))
 }

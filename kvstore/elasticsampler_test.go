@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/sampler"
 )
 
 // A loopJob is a job whose workers train with the store alone: two keys count how often each example was used.
@@ -129,10 +131,11 @@ func runLoop(t *testing.T, workers int, cfg kvstore.SamplerConfig, at func(w *lo
 
 // Whatever happens to the workers, every example is used once an epoch.
 func TestEveryExampleOnceOverAJoinALeaveAndALoss(t *testing.T) {
-	for _, lostIn := range []int{13, 14, 15} {
-		t.Run(fmt.Sprint("lost in step ", lostIn), func(t *testing.T) {
+	orders := []sampler.Order{sampler.Permutation, sampler.Contiguous, sampler.Blocks([]int{0, 30, 31, 31, 77}, 2)}
+	for i, lostIn := range []int{13, 14, 15} {
+		t.Run(fmt.Sprintf("lost in step %d, %v", lostIn, orders[i]), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				cfg := kvstore.SamplerConfig{Examples: 100, Batch: 4, Epochs: 3, Seed: 7}
+				cfg := kvstore.SamplerConfig{Examples: 100, Batch: 4, Epochs: 3, Seed: 7, Order: orders[i]}
 				j := runLoop(t, 3, cfg, func(w *loopWorker, epoch, step int) {
 					time.Sleep(100 * time.Millisecond)
 					switch {
@@ -212,6 +215,63 @@ func TestTheExamplesAreThoseOfTheSampler(t *testing.T) {
 		if err := kv.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A worker that joins with another order would take examples that others have used.
+func TestAWorkerThatJoinsHasTheSameOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &loopJob{t: t, cfg: kvstore.SamplerConfig{Examples: 60, Batch: 4, Epochs: 1}}
+		j.at = func(w *loopWorker, epoch, step int) {
+			time.Sleep(100 * time.Millisecond)
+			if w.number == 0 && step == 2 {
+				cfg := j.cfg
+				j.cfg.Order = sampler.Contiguous
+				j.join(1)
+				time.Sleep(time.Second)
+				j.cfg = cfg
+			}
+		}
+		j.job = jobtest.New(t, jobtest.Config{Workers: 1, Servers: 1, Elastic: cluster.Elastic{Enabled: true, MinWorkers: 1}})
+		j.start(0, j.job.WorkerConfig(0))
+		j.running.Wait()
+		want := `SamplerConfig.Order is contiguous, and the job's order is "permutation", want the same on all workers`
+		if err := j.workers[1].err; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the worker that joined: got error %v, want one with %q", err, want)
+		}
+		if err := j.workers[0].err; err != nil {
+			t.Errorf("the worker that was there: got error %v, want none", err)
+		}
+	})
+}
+
+// A billion examples need no list.
+func TestAShareOfABillionExamplesTakesNoMemory(t *testing.T) {
+	kv, err := kvstore.Create(t.Context(), "local")
+	if err == nil {
+		err = kv.Init(t.Context(), "x", []float32{0})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kv.Close()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s, err := kvstore.NewElasticSampler(t.Context(), kv, kvstore.SamplerConfig{Examples: 1_000_000_000, Batch: 1000, Epochs: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range s.Epochs() {
+		for range s.Batches(t.Context()) {
+			if s.Steps() == 10 {
+				break
+			}
+		}
+		break
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 1<<20 || s.Steps() != 10 {
+		t.Errorf("%d steps of 10⁹ examples took %d bytes, want 10 steps and at most 1 MiB", s.Steps(), got)
 	}
 }
 

@@ -129,7 +129,7 @@ func ExampleElasticSampler() {
 	fmt.Println(kvstore.Leave(kv, examples.Err()))
 	// Output:
 	// epoch 0: 15 of 15 used, 3 steps, mean 1.8
-	// epoch 1: 15 of 15 used, 6 steps, mean 3.7
+	// epoch 1: 15 of 15 used, 6 steps, mean 2.5
 	// <nil>
 }
 

@@ -121,6 +121,9 @@ func Split(length, numParts, part int, opts ...Option) (*Sampler, error) {
 	return s, nil
 }
 
+// Order returns the order of the examples.
+func (s *Sampler) Order() Order { return s.order }
+
 // Len returns the number of indices in each epoch.
 func (s *Sampler) Len() int { return s.size }
 

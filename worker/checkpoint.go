@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,9 @@ import (
 //
 // Workers on several hosts either share Dir or keep their own part of it each. Rank 0 verifies the files that complete.json names, and each
 // worker its own.
+//
+// A run that resumes reads its epochs in the order in which the checkpoint's did (OrderedFeed), whatever the Feed was made with, to its end: one of a version
+// that had no other reads on in sampler.Contiguous.
 //
 // A job of another number of workers may go on from it: what remains of the epoch is divided anew. A rank without a file of its
 // own takes rank 0's running statistics (batch norm's, which differ little and are averaged at the end of the epoch) and
@@ -92,6 +96,7 @@ type position struct {
 	Steps uint64        `json:"steps"`           // in all
 	Cuts  []sampler.Cut `json:"cuts,omitempty"`  // of the epoch
 	Bad   int           `json:"bad,omitempty"`   // damaged examples of the pass that all workers have left out
+	Order string        `json:"order,omitempty"` // the name of the examples' order; empty, as in older checkpoints: contiguous
 	Adapt *adaptState   `json:"adapt,omitempty"` // nil: the batch does not change; else Epoch is the pass over the data
 	// Of a run that was stopped: what comes before the next step, and had no time any more.
 	Evaluate bool `json:"evaluate,omitempty"`  // an evaluation within the epoch
@@ -105,7 +110,7 @@ type position struct {
 
 // manifest is complete.json.
 type manifest struct {
-	Version int `json:"version"` // 1 without cuts, 2 with cuts, 3 of adaptive training
+	Version int `json:"version"` // 1 without cuts, 2 with cuts, 3 of adaptive training, 4 in another order than contiguous
 	position
 	Workers       int `json:"workers"`
 	StepsPerEpoch int `json:"steps_per_epoch"` // of the division
@@ -114,8 +119,11 @@ type manifest struct {
 	checkpoint.Manifest
 }
 
-// version is that of the manifest: older programs know no cuts, and no adaptive training.
+// version is that of the manifest: older programs know no cuts, no adaptive training and no other order.
 func (p *position) version() int {
+	if p.order() != sampler.Contiguous.String() {
+		return 4
+	}
 	if p.Adapt != nil {
 		return 3
 	}
@@ -124,6 +132,9 @@ func (p *position) version() int {
 	}
 	return 1
 }
+
+// order is the name of the order in which the run reads its epochs.
+func (p *position) order() string { return cmp.Or(p.Order, sampler.Contiguous.String()) }
 
 // readManifest reads that of a complete checkpoint.
 func readManifest(ctx context.Context, place checkpoint.Place, s *checkpoint.Step) (m manifest, err error) {
@@ -135,10 +146,10 @@ func readManifest(ctx context.Context, place checkpoint.Place, s *checkpoint.Ste
 	name := s.Name(checkpoint.ManifestFile)
 	switch {
 	case m.Steps != s.Steps || m.Epoch < 0 || m.Step < 0 || m.Version < 1 || m.Workers < 0 || m.Workers > cluster.MaxNodes:
-		return m, fmt.Errorf("worker: checkpoint %s: %w: got version %d, epoch %d, step %d, %d workers, %d steps in all; want version 1 (2 with cuts, 3 of adaptive training), none below 0, at most %d workers, and the folder's %d steps",
+		return m, fmt.Errorf("worker: checkpoint %s: %w: got version %d, epoch %d, step %d, %d workers, %d steps in all; want version 1 (2 with cuts, 3 of adaptive training, 4 in another order than contiguous), none below 0, at most %d workers, and the folder's %d steps",
 			name, checkpoint.ErrDamaged, m.Version, m.Epoch, m.Step, m.Workers, m.Steps, cluster.MaxNodes, s.Steps)
 	case m.Version != m.position.version():
-		return m, noResume("worker: checkpoint %s: got version %d with %d cuts, want version 1 (2 with cuts, 3 of adaptive training): a later version of Paragon wrote it", name, m.Version, len(m.Cuts))
+		return m, noResume("worker: checkpoint %s: got version %d with %d cuts in the order %s, want version %d: a later version of Paragon wrote it", name, m.Version, len(m.Cuts), m.order(), m.position.version())
 	}
 	return m, nil
 }

@@ -48,6 +48,9 @@
 //
 // # Workers that come and go
 //
+// The examples of an epoch have an order, by default sampler.Permutation: all are mixed by (seed, epoch) before they are divided
+// among the workers. A checkpoint names it, and a worker that joins takes over that of the others (OrderedFeed).
+//
 // Workers may join, leave and be lost while Fit runs (stores dist_sync and dist_device_sync). In each step all workers agree whether the
 // membership changes after it; what is left of the epoch is then divided over the new members, so that each example of an epoch is used
 // exactly once by steps that count (DividedFeed, Partition, FitConfig.OnUsed). The mean over all examples of a step needs no rescaling when

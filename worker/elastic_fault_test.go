@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/paragon-train/paragon/internal/cluster"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/sampler"
 	"github.com/paragon-train/paragon/worker"
 )
 
@@ -153,8 +155,18 @@ func TestALossWhileACheckpointIsWritten(t *testing.T) {
 }
 
 // A job that was stopped in the middle of an epoch goes on with another number of workers, and again with another: each example of the
-// epoch is used once, also where the workers of each job come and go.
+// epoch is used once, also where the workers of each job come and go. The order is that of the first job, whatever the later ones and those who join were
+// configured with; a checkpoint of a version that had no other order is contiguous.
 func TestAnotherNumberOfWorkersGoesOn(t *testing.T) {
+	orders := []struct {
+		name         string
+		first, later sampler.Order
+	}{
+		{"permutation", sampler.Permutation, sampler.Permutation},
+		{"contiguous", sampler.Contiguous, sampler.Permutation},
+		{"then contiguous", sampler.Permutation, sampler.Contiguous},
+		{"blocks", someBlocks(157, 3), someBlocks(157, 4)},
+	}
 	cuts := []int{3, 7, 12}
 	if testing.Short() {
 		cuts = cuts[:1]
@@ -166,13 +178,14 @@ func TestAnotherNumberOfWorkersGoesOn(t *testing.T) {
 				if !slow() && (l != k%3 || (k+l)%len(cuts) != i) {
 					continue
 				}
-				t.Run(fmt.Sprintf("%v cut %d %s", sizes, cut, how), func(t *testing.T) {
+				order := orders[(4+k+l-k%3)%len(orders)] // contiguous with joining, for one
+				t.Run(fmt.Sprintf("%v cut %d %s %s", sizes, cut, how, order.name), func(t *testing.T) {
 					dir := t.TempDir()
 					var before []*elasticJob
 					for i, workers := range sizes {
 						synctest.Test(t, func(t *testing.T) {
 							stop := make(chan struct{})
-							plan := elasticPlan{workers: workers, servers: 2, examples: 157, batch: 3, epochs: 2, optimizer: counted,
+							plan := elasticPlan{workers: workers, servers: 2, examples: 157, batch: 3, epochs: 2, optimizer: counted, order: order.later, joinOrder: order.later,
 								at: func(j *elasticJob, w *elasticWorker, n int) {
 									switch {
 									case how == "joining" && w.number == 0 && n == 1:
@@ -188,6 +201,11 @@ func TestAnotherNumberOfWorkersGoesOn(t *testing.T) {
 									c.Checkpoint = worker.CheckpointConfig{Dir: dir, Resume: i > 0}
 									c.Stop = stop
 								}}
+							if i == 0 {
+								plan.order, plan.joinOrder = order.first, order.first
+							} else if order.name == "contiguous" {
+								forgetOrder(t, dir)
+							}
 							j := runElastic(t, plan)
 							for _, w := range j.workers {
 								if w.err != nil && !w.killed && !errors.Is(w.err, worker.ErrStopped) {
@@ -215,6 +233,31 @@ func TestAnotherNumberOfWorkersGoesOn(t *testing.T) {
 			}
 		}
 	}
+}
+
+// forgetOrder makes the newest checkpoint one of a version that did not name the order.
+func forgetOrder(t *testing.T, dir string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "step-*", "complete.json"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("checkpoints: got %v, %v, want some", found, err)
+	}
+	path := slices.Max(found)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil || fields["order"] != "contiguous" || fields["version"].(float64) > 2 {
+		t.Fatalf("%s: %v, order %v, version %v, want contiguous and at most version 2, which older programs read", path, err, fields["order"], fields["version"])
+	}
+	for _, name := range []string{"order", "files", "manifest_crc32c"} { // an old one has no checksums
+		delete(fields, name)
+	}
+	if text, err = json.Marshal(fields); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, text)
 }
 
 // A feed that cannot be divided anew takes changes at the start of an epoch, with the data-iterator hook; without the hook the error says

@@ -25,6 +25,7 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/sampler"
 	"github.com/paragon-train/paragon/worker"
 )
 
@@ -62,6 +63,8 @@ type elasticPlan struct {
 	local            int // local steps
 	guard            *kvstore.Guard
 	seed             uint64
+	// order is that of the workers' feeds, joinOrder that of those who join.
+	order, joinOrder sampler.Order
 	// at is called when a worker asks for the batch of its step number n, from 0.
 	at func(j *elasticJob, w *elasticWorker, n int)
 	// change changes a worker's configuration.
@@ -223,7 +226,11 @@ func (w *elasticWorker) run(cfg cluster.Config) (err error) {
 		return err
 	}
 	defer w.trainer.Close()
-	if w.Partition, err = worker.NewPartition(p.examples, p.batch, w.store.NumWorkers(), w.store.Rank()); err != nil {
+	order := p.order
+	if w.joining {
+		order = p.joinOrder
+	}
+	if w.Partition, err = worker.NewPartition(p.examples, p.batch, w.store.NumWorkers(), w.store.Rank(), sampler.Ordered(order)); err != nil {
 		return err
 	}
 	fit := worker.FitConfig{Trainer: w.trainer, Feed: w, Epochs: p.epochs, OnUsed: w.j.collect, Leave: w.told,
@@ -390,27 +397,40 @@ func (j *elasticJob) wantValues() {
 // Two workers become four in the middle of an epoch, then three: nobody stops, each example is used once in each epoch, and the
 // parameters are those that SGD gives with the batches that the members had.
 func TestWorkersComeAndGoWithinAnEpoch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j := runElastic(t, elasticPlan{workers: 2, servers: 2, examples: 199, batch: 3, epochs: 3, parameters: 3,
-			at: func(j *elasticJob, w *elasticWorker, n int) {
-				switch {
-				case w.number == 0 && n == 5:
-					j.start(2, true)
-					j.start(3, true)
-				case w.number == 0 && n == 22:
-					if _, err := j.job.Control(context.Background(), `{"op":"remove","host":"worker1"}`); err != nil {
-						j.t.Error(err)
-					}
+	for _, order := range []sampler.Order{sampler.Permutation, sampler.Contiguous, someBlocks(199, 3)} {
+		t.Run(order.String(), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { comeAndGo(t, order) }) })
+	}
+}
+
+// someBlocks is the order of so many examples in blocks of unequal sizes.
+func someBlocks(examples, window int) sampler.Order {
+	var firsts []int
+	for first := 0; first < examples; first += 1 + len(firsts)*7%11 {
+		firsts = append(firsts, first)
+	}
+	return sampler.Blocks(firsts, window)
+}
+
+func comeAndGo(t *testing.T, order sampler.Order) {
+	j := runElastic(t, elasticPlan{workers: 2, servers: 2, examples: 199, batch: 3, epochs: 3, parameters: 3, order: order, joinOrder: order,
+		at: func(j *elasticJob, w *elasticWorker, n int) {
+			switch {
+			case w.number == 0 && n == 5:
+				j.start(2, true)
+				j.start(3, true)
+			case w.number == 0 && n == 22:
+				if _, err := j.job.Control(context.Background(), `{"op":"remove","host":"worker1"}`); err != nil {
+					j.t.Error(err)
 				}
-			}})
-		j.wantEnds(map[int]error{1: worker.ErrRemoved})
-		j.wantOnce()
-		j.wantValues()
-		last := j.workers[0].hooks[len(j.workers[0].hooks)-1]
-		if last != [2]int{0, 3} || !slices.Contains(j.workers[0].hooks, [2]int{0, 4}) {
-			t.Errorf("membership hooks of worker 0: got %v, want one with 4 workers and the last with 3", j.workers[0].hooks)
-		}
-	})
+			}
+		}})
+	j.wantEnds(map[int]error{1: worker.ErrRemoved})
+	j.wantOnce()
+	j.wantValues()
+	last := j.workers[0].hooks[len(j.workers[0].hooks)-1]
+	if last != [2]int{0, 3} || !slices.Contains(j.workers[0].hooks, [2]int{0, 4}) {
+		t.Errorf("membership hooks of worker 0: got %v, want one with 4 workers and the last with 3", j.workers[0].hooks)
+	}
 }
 
 // A random job: workers join, are lost, loudly or silently, are removed, and are told to leave, at random steps of random workers, rank 0 included. Each
@@ -454,6 +474,8 @@ func randomJob(t *testing.T, seed uint64) {
 	} else { // the parameters count how often each example was used
 		plan.optimizer = optim.Config{Name: "test", LearningRate: 1, Reduction: optim.Sum}
 	}
+	plan.order = []sampler.Order{sampler.Permutation, sampler.Contiguous, someBlocks(plan.examples, 2)}[seed%3]
+	plan.joinOrder = plan.order
 	if plan.ahead = seed%2 == 0; plan.ahead {
 		plan.parameters = 1
 	}

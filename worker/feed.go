@@ -21,6 +21,8 @@ type ImageFeedConfig struct {
 	Workers, Rank int
 	// Seed of the order and of the augmentation; the same on all workers.
 	Seed uint64
+	// Order is the order of the examples of an epoch; the default is sampler.Permutation.
+	Order sampler.Order
 	// Remainder is what becomes of the examples that do not divide evenly over the workers; the default is sampler.Spread.
 	Remainder sampler.Policy
 	Augment   data.Augment
@@ -68,7 +70,7 @@ func NewImageFeed(cfg ImageFeedConfig) (*ImageFeed, error) {
 		return nil, fmt.Errorf("worker: image feed: Accumulation is %d with a batch of %d, want a step of fewer than %d examples", cfg.Accumulation, perRun, maxPerStep)
 	}
 	var err error
-	f.Partition, err = NewPartition(cfg.Dataset.Len(), perRun*(cfg.Accumulation+1), cfg.Workers, cfg.Rank, sampler.Seed(cfg.Seed), sampler.Remainder(cfg.Remainder))
+	f.Partition, err = NewPartition(cfg.Dataset.Len(), perRun*(cfg.Accumulation+1), cfg.Workers, cfg.Rank, sampler.Seed(cfg.Seed), sampler.Ordered(cfg.Order), sampler.Remainder(cfg.Remainder))
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/sampler"
 	"github.com/paragon-train/paragon/worker"
 )
 
@@ -58,6 +59,7 @@ type rigConfig struct {
 	local    int // local steps; 0: none
 	freeze   []string
 	bound    *uint64
+	order    sampler.Order
 
 	optimizer   optim.Config        // without a name: adam
 	compression kvstore.Compression // with a store that compresses
@@ -114,7 +116,7 @@ func newRig(t *testing.T, cfg rigConfig) *fitRig {
 	})
 	var err error
 	r.feed, err = worker.NewImageFeed(worker.ImageFeedConfig{
-		Programs: r.programs, Dataset: set, Workers: cfg.store.NumWorkers(), Rank: cfg.store.Rank(), Seed: 5, Augment: data.Augment{Pad: 1, Flip: true},
+		Programs: r.programs, Dataset: set, Workers: cfg.store.NumWorkers(), Rank: cfg.store.Rank(), Seed: 5, Order: cfg.order, Augment: data.Augment{Pad: 1, Flip: true},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -70,6 +70,9 @@ func (r *run) join(ctx context.Context) (err error) {
 	if err := r.handAverages(ctx, true); err != nil {
 		return err
 	}
+	if err := r.follow(division.Order); err != nil {
+		return err
+	}
 	r.rank, r.workers = r.trainer.cfg.Store.Rank(), r.trainer.cfg.Store.NumWorkers()
 	r.epoch, r.before, r.stopping, r.cuts = int(division.Epoch), int(division.Step), division.Stop, division.Cuts
 	r.joined, r.stale = true, true
@@ -172,7 +175,7 @@ func (r *run) boundary(ctx context.Context, e *epochRun) (err error) {
 		return fmt.Errorf("worker: epoch %d step %d: %w", r.epoch, r.before+r.step, err)
 	}
 	arrival := kvstore.Arrival{Change: change, Steps: r.trainer.Steps(), Epoch: uint64(r.epoch), Step: uint64(r.before + r.step), Stop: r.stopping,
-		Earlier: r.earlier, Cuts: r.past.cuts}
+		Earlier: r.earlier, Cuts: r.past.cuts, Order: orderOf(r.cfg.Feed)}
 	if r.divided != nil {
 		if want := r.divided.Used(r.rank, r.step); r.used != want {
 			return fmt.Errorf("worker: epoch %d step %d: feed %T returned %d examples in %d steps of the division, and its Used says %d", r.epoch, r.before+r.step, r.cfg.Feed, r.used, r.step, want)
@@ -209,6 +212,9 @@ func (r *run) take(span Span) error {
 	division := r.elastic.Division()
 	if division.Epoch != uint64(r.epoch) || division.Steps != r.trainer.Steps() {
 		return fmt.Errorf("worker: epoch %d after %d steps: the new division is of epoch %d after %d steps, want the same", r.epoch, r.trainer.Steps(), division.Epoch, division.Steps)
+	}
+	if own := orderOf(r.cfg.Feed); division.Order != own {
+		return fmt.Errorf("worker: epoch %d after %d steps: the order of this worker's examples is %q, and that of the job %q, want the same on all workers", r.epoch, r.trainer.Steps(), own, division.Order)
 	}
 	workers := r.workers
 	if r.divided != nil {

@@ -50,10 +50,11 @@ type Segment struct {
 }
 
 // A Partition says which examples of a data set this worker uses in which step: the same number in each step of a segment but the last ones, and as
-// many steps on every worker.
+// many steps on every worker. The order is sampler.Permutation, unless an option says another one.
 type Partition struct {
 	length   int
 	opts     []sampler.Option
+	rank     int
 	workers  int
 	cuts     []sampler.Cut
 	own      *sampler.Sampler
@@ -70,8 +71,24 @@ func NewPartition(length, perStep, workers, rank int, opts ...sampler.Option) (*
 	if perStep < 1 {
 		return nil, fmt.Errorf("worker: partition: got %d examples a step, want at least 1", perStep)
 	}
-	p := &Partition{length: length, segments: []Segment{{0, perStep}}, perRun: perStep, opts: opts}
+	p := &Partition{length: length, segments: []Segment{{0, perStep}}, perRun: perStep}
+	p.opts = append([]sampler.Option{sampler.Ordered(sampler.Permutation)}, opts...)
 	return p, p.Divided(rank, max(workers, rank+1), nil)
+}
+
+// Order implements OrderedFeed.
+func (p *Partition) Order() sampler.Order { return p.own.Order() }
+
+// Reorder implements OrderedFeed. Segments begin anew.
+func (p *Partition) Reorder(o sampler.Order) error {
+	before := p.opts
+	p.opts = append(slices.Clone(before), sampler.Ordered(o))
+	err := p.Divided(p.rank, p.workers, p.cuts)
+	if err != nil {
+		p.opts = before
+		return fmt.Errorf("worker: partition: %w", err)
+	}
+	return nil
 }
 
 // Divided implements DividedFeed.
@@ -84,7 +101,7 @@ func (p *Partition) Divided(rank, workers int, cuts []sampler.Cut) error {
 	if err != nil {
 		return err
 	}
-	p.own, p.workers, p.cuts, p.longest = own, workers, cuts, longest.Len()
+	p.own, p.rank, p.workers, p.cuts, p.longest = own, rank, workers, cuts, longest.Len()
 	p.segments, p.shares = []Segment{{0, p.PerStep()}}, make([]int, workers)
 	for i := range p.shares {
 		p.shares[i] = p.part(i).Len()
@@ -197,17 +214,13 @@ func runsOf(examples, perRun int) []int {
 // Batches returns the examples of this worker's runs in an epoch from a step of the division on: one list for each call of Next. A list is valid
 // until the next one.
 func (p *Partition) Batches(epoch, step int) iter.Seq[[]int] {
-	runs, examples := p.Runs(step), p.From(epoch, step)
+	runs, own, used := p.Runs(step), p.own, p.offset(step)
 	return func(yield func([]int) bool) {
-		next, end := iter.Pull(examples)
-		defer end()
+		cursor := own.Cursor(epoch, used)
 		var list []int
 		for n := range runs {
-			list = list[:0]
-			for range n {
-				i, _ := next()
-				list = append(list, i)
-			}
+			list = slices.Grow(list[:0], n)[:n]
+			cursor.Next(list)
 			if !yield(list) {
 				return
 			}
@@ -231,13 +244,8 @@ func (p *Partition) Examples(epoch, part, n int) []int {
 	if share == nil {
 		return nil
 	}
-	list := make([]int, 0, max(0, min(n, share.Len())))
-	for i := range share.Epoch(epoch) {
-		if len(list) >= n {
-			break
-		}
-		list = append(list, i)
-	}
+	list := make([]int, max(0, min(n, share.Len())))
+	share.Cursor(epoch, 0).Next(list)
 	return list
 }
 

@@ -26,7 +26,7 @@ type resumed struct {
 
 // resume loads the newest checkpoint that rank 0 finds, if the configuration asks for it, and returns where the run goes on.
 func (s *saver) resume(ctx context.Context, feed Feed, adapting bool) (r resumed, err error) {
-	m, err := s.newest(ctx)
+	m, err := s.newest(ctx, orderOf(feed))
 	switch {
 	case err != nil || s.cfg.Dir == "":
 		return r, err
@@ -44,6 +44,9 @@ func (s *saver) resume(ctx context.Context, feed Feed, adapting bool) (r resumed
 		err = errors.New("a run with FitConfig.Adapt wrote it, and this run has none: set it as it was")
 	case adapting:
 		err = m.Adapt.check()
+	}
+	if err == nil {
+		err = s.reorder(m, feed)
 	}
 	if err == nil {
 		r.at, r.past, err = s.divide(m, feed)
@@ -64,10 +67,10 @@ func (s *saver) resume(ctx context.Context, feed Feed, adapting bool) (r resumed
 }
 
 // newest tells all workers which checkpoint rank 0 found; Version 0: none. A run that starts anew finds none, or it would
-// mix its own with those of another run.
+// mix its own with those of another run. There the manifest has the order of rank 0's examples, which must be that of all.
 //
 // They also hear which data rank 0 reads: it is an error if another worker reads other data.
-func (s *saver) newest(ctx context.Context) (m manifest, err error) {
+func (s *saver) newest(ctx context.Context, order string) (m manifest, err error) {
 	var failed error // of rank 0, which says what is wrong
 	text, err := s.trainer.cfg.Store.Broadcast(ctx, func() (string, error) {
 		var found manifest
@@ -75,6 +78,9 @@ func (s *saver) newest(ctx context.Context) (m manifest, err error) {
 			if found, failed = s.choose(ctx); failed != nil {
 				return "", failed
 			}
+		}
+		if found.Version == 0 {
+			found.Order = order
 		}
 		found.Manifest = checkpoint.Manifest{} // the sums of its files have been compared
 		found.Data = s.data.short()
@@ -93,10 +99,26 @@ func (s *saver) newest(ctx context.Context) (m manifest, err error) {
 	if other := s.data.differs(m.Data); other != "" {
 		return m, exitreport.Final(exitreport.Usage, fmt.Errorf("worker: this worker, rank %d, and rank 0 read different data: %s; give all the same", s.trainer.cfg.Store.Rank(), other))
 	}
+	if m.Version == 0 && m.Order != order {
+		return m, exitreport.Final(exitreport.Usage, fmt.Errorf("worker: the order of this worker's examples is %q, and that of rank 0 %q, want the same on all workers", order, m.Order))
+	}
 	if len(m.Cuts) > 0 && s.trainer.async() {
 		return m, noResume("worker: resume: the checkpoint after %d steps was written in the middle of an epoch in which the workers changed; to resume it use store dist_sync", m.Steps)
 	}
 	return m, nil
+}
+
+// reorder gives the feed the order of the checkpoint: in another one the run would use some examples of the epoch twice.
+func (s *saver) reorder(m manifest, feed Feed) error {
+	own := orderOf(feed)
+	if own == "" && m.Order == "" {
+		return nil
+	}
+	changed, err := reorder(feed, m.order())
+	if changed && err == nil {
+		s.trainer.cfg.Logger.Info("the order of the examples is that of the checkpoint, to the end of this run", "order", m.order(), "configured", own)
+	}
+	return err
 }
 
 // divide finds out where in the epoch this job goes on: where the other one was, or, with another number of workers, at a cut.

@@ -128,7 +128,7 @@ func TestResumeNamesWhatItRefuses(t *testing.T) {
 	}{
 		{"half a manifest", manifest(`{"version": 1,`), "complete.json: damaged file"},
 		{"a later version", manifest(`{"version": 2, "steps": 24, "epoch": 2, "step": 8, "workers": 1, "steps_per_epoch": 8}`), "got version 2"},
-		{"another step", manifest(`{"version": 1, "steps": 23, "epoch": 2, "step": 8, "workers": 1, "steps_per_epoch": 8}`), "23 steps in all; want version 1 (2 with cuts, 3 of adaptive training), none below 0, at most 5000 workers, and the folder's 24 steps"},
+		{"another step", manifest(`{"version": 1, "steps": 23, "epoch": 2, "step": 8, "workers": 1, "steps_per_epoch": 8}`), "23 steps in all; want version 1 (2 with cuts, 3 of adaptive training, 4 in another order than contiguous), none below 0, at most 5000 workers, and the folder's 24 steps"},
 		{"a negative step", manifest(`{"version": 1, "steps": 24, "epoch": 2, "step": -8, "workers": 1, "steps_per_epoch": 8}`), "step -8"},
 		{"more workers than a job has", manifest(`{"version": 1, "steps": 24, "epoch": 2, "step": 8, "workers": 1000000000000000, "steps_per_epoch": 8}`), "1000000000000000 workers"},
 		{"other data", manifest(`{"version": 1, "steps": 24, "epoch": 2, "step": 8, "workers": 3, "steps_per_epoch": 8}`), "its epochs have 8 steps and those of this run 3"},

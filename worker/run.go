@@ -379,7 +379,7 @@ func (r *run) closeSpan(e *epochRun) Span {
 
 // position is where the run is.
 func (r *run) position() position {
-	at := position{Epoch: r.epoch, Step: r.step, Steps: r.trainer.Steps(), Cuts: r.cuts, Bad: r.bad.count(), workers: r.workers, stepsOfDivision: r.cfg.Feed.Steps()}
+	at := position{Epoch: r.epoch, Step: r.step, Steps: r.trainer.Steps(), Cuts: r.cuts, Order: orderOf(r.cfg.Feed), Bad: r.bad.count(), workers: r.workers, stepsOfDivision: r.cfg.Feed.Steps()}
 	if r.adapt != nil {
 		at.Adapt = r.adapt.state(r.adapt.epochDone())
 	}

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -30,7 +31,7 @@ func (c *Core) divide() (total map[uint64]uint64, ok bool) {
 		d.Epoch, d.Steps = max(d.Epoch, a.Epoch), max(d.Steps, a.Steps)
 	}
 	said := c.common(d.Epoch, d.Steps)
-	d.Step, d.Stop = said.Step, said.Stop
+	d.Step, d.Stop, d.Order = said.Step, said.Stop, cmp.Or(said.Order, c.division.Order)
 	switch {
 	case c.division.Change == 0: // the cuts that there are were made before this job
 		d.Cuts = slices.Clip(said.Cuts)
@@ -82,9 +83,9 @@ func (c *Core) common(epoch, steps uint64) *wire.Arrive {
 		case a == nil || c.lossReports[id] != nil || a.Epoch != epoch || a.Steps != steps:
 		case said == nil:
 			said = a
-		case a.Step != said.Step || !slices.Equal(a.Earlier, said.Earlier) || !slices.Equal(a.Resumed, said.Resumed):
-			c.note("%v says step %d, examples of earlier epochs %d, of a resumed run %d; node %d says step %d, %d and %d: that report is used",
-				c.node(id), a.Step, a.Earlier, a.Resumed, said.Node, said.Step, said.Earlier, said.Resumed)
+		case a.Step != said.Step || !slices.Equal(a.Earlier, said.Earlier) || !slices.Equal(a.Resumed, said.Resumed) || a.Order != said.Order:
+			c.note("%v says step %d, examples of earlier epochs %d, of a resumed run %d, order %q; node %d says step %d, %d, %d and %q: that report is used",
+				c.node(id), a.Step, a.Earlier, a.Resumed, a.Order, said.Node, said.Step, said.Earlier, said.Resumed, said.Order)
 		}
 	}
 	if said == nil {

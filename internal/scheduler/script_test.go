@@ -181,7 +181,7 @@ func (s *script) do(t *testing.T, line string) string {
 		m = &wire.Ready{Node: a.num("node", 1), WaitMillis: a.millis("wait", time.Minute)}
 	case "arrive":
 		r := &wire.Arrive{Generation: s.core.generation, Node: a.num("node", 1), Change: a.num("change", 1), Steps: a.num("steps", 0), Epoch: a.num("epoch", 0),
-			Step: a.num("step", 0), Used: a.num("used", 0), Stop: a["stop"] != "", Earlier: a.list("earlier"), Resumed: a.list("resumed"), WaitMillis: a.millis("wait", time.Minute)}
+			Step: a.num("step", 0), Used: a.num("used", 0), Stop: a["stop"] != "", Earlier: a.list("earlier"), Resumed: a.list("resumed"), Order: a["order"], WaitMillis: a.millis("wait", time.Minute)}
 		if used := a.list("cut"); used != nil {
 			r.Cuts = []wire.Cut{{Parts: uint32(len(used)), Used: used}}
 		}
@@ -334,6 +334,9 @@ func show(m wire.Message) string {
 		}
 		if m.Division.Steps > 0 {
 			s += fmt.Sprintf("\n   epoch %d, step %d: %s", m.Division.Epoch, m.Division.Steps, cuts(m.Division.Cuts))
+			if m.Division.Order != "" {
+				s += ", in the order " + m.Division.Order
+			}
 		}
 		return s
 	case *wire.Report:

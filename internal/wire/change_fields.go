@@ -39,6 +39,7 @@ func (m *Arrive) fields(c *coder) {
 	list(c, &m.Earlier, 8, (*coder).u64)
 	list(c, &m.Resumed, 8, (*coder).u64)
 	list(c, &m.Cuts, 8, func(c *coder, x *Cut) { x.fields(c) })
+	c.string(&m.Order)
 }
 
 func (m *Counted) Kind() Kind { return KindCounted }
@@ -69,6 +70,7 @@ func (m *Division) fields(c *coder) {
 	c.u64(&m.Change)
 	c.u64(&m.Step)
 	c.bool(&m.Stop)
+	c.string(&m.Order)
 }
 
 func (m *Cut) fields(c *coder) {

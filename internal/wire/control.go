@@ -132,7 +132,7 @@ const (
 //
 // A Member is node 8, role 1, rank 4 (int32), pid 4, state 1, host string, addr string. Members come sorted by role, then by
 // rank; joining nodes have rank -1 and come last. A Division is epoch 8, steps 8, cuts: list of Cut; change 8, step 8,
-// stop 1. A Cut is parts 4, used: list of uint64. Introduced in version 1; stopping in version 2.
+// stop 1, order string. A Cut is parts 4, used: list of uint64. Introduced in version 1; stopping in version 2, order in version 3.
 type Membership struct {
 	Generation uint64
 	Revision   uint64
@@ -184,6 +184,8 @@ type Division struct {
 	Change uint64 `json:"change"`
 	Step   uint64 `json:"step,omitempty"` // of Epoch, the next one
 	Stop   bool   `json:"stop,omitempty"` // all workers agreed to stop at this step
+	// Order is the name of the order of the epoch's examples, as workers said it; empty: they said none.
+	Order string `json:"order,omitempty"`
 }
 
 // Cut is one point in an epoch at which what was left of it was divided anew.
@@ -322,9 +324,10 @@ type Ready struct {
 //	     .     .  resumed     list of uint64, by part: how many of the examples used of its share were used before this job, by the run
 //	                          that it resumes; empty: none
 //	     .     .  cuts        list of Cut: those of the epoch that were made before this job; taken until the job's first change
+//	     .     .  order       string: the name of the order of the epochs' examples; empty: the workers share no examples
 //
 // The scheduler adds up what each worker has used. Of a worker that was lost the servers tell the sum (see Counted): what is beyond the
-// examples used before this division is what it used of its share. Introduced in version 1.
+// examples used before this division is what it used of its share. Introduced in version 1, order in version 3.
 type Arrive struct {
 	Generation uint64
 	Node       uint64
@@ -338,6 +341,7 @@ type Arrive struct {
 	Earlier    []uint64
 	Resumed    []uint64
 	Cuts       []Cut
+	Order      string
 }
 
 // Counted reports how many examples of a lost worker (Membership.Settle) all shards of a server have: the least, over its shards, of the sums of

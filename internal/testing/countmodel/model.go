@@ -93,12 +93,12 @@ type Feed struct {
 }
 
 // NewFeed returns the feed of one worker of a number of workers, for a program of Compile.
-func NewFeed(program *nn.Program, batch, workers, rank int, seed uint64) (*Feed, error) {
+func NewFeed(program *nn.Program, batch, workers, rank int, seed uint64, opts ...sampler.Option) (*Feed, error) {
 	x, err := program.Input("x")
 	if err != nil {
 		return nil, err
 	}
-	part, err := worker.NewPartition(len(x), batch, workers, rank, sampler.Seed(seed))
+	part, err := worker.NewPartition(len(x), batch, workers, rank, append(opts, sampler.Seed(seed))...)
 	return &Feed{Partition: part, x: x}, err
 }
 

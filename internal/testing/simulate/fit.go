@@ -12,6 +12,7 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/sampler"
 	"github.com/paragon-train/paragon/worker"
 )
 
@@ -29,7 +30,7 @@ func (j *job) runFit(ctx context.Context, n *node, rank int) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, trainer.Close(), program.Close()) }()
-	feed, err := countmodel.NewFeed(program, p.Batch, kv.NumWorkers(), kv.Rank(), p.Seed)
+	feed, err := countmodel.NewFeed(program, p.Batch, kv.NumWorkers(), kv.Rank(), p.Seed, sampler.Ordered(p.order()))
 	if err != nil {
 		return err
 	}

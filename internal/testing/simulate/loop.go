@@ -78,5 +78,5 @@ func (j *job) runLoop(ctx context.Context, n *node, rank int) (err error) {
 
 func (j *job) samplerConfig() kvstore.SamplerConfig {
 	p := &j.plan
-	return kvstore.SamplerConfig{Examples: p.Examples, Batch: p.Batch, Epochs: p.Epochs, Seed: p.Seed}
+	return kvstore.SamplerConfig{Examples: p.Examples, Batch: p.Batch, Epochs: p.Epochs, Seed: p.Seed, Order: p.order()}
 }

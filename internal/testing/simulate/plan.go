@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/paragon-train/paragon/sampler"
 )
 
 // A Kind is a kind of fault.
@@ -107,6 +109,17 @@ type Plan struct {
 	Launcher         bool // a launcher reports to the scheduler the workers that ended with code 0
 	Jitter           time.Duration
 	Faults           []Fault
+}
+
+// order is that of the examples: each kind in a third of all plans.
+func (p *Plan) order() sampler.Order {
+	switch p.Seed % 3 {
+	case 0:
+		return sampler.Contiguous
+	case 1:
+		return sampler.Blocks([]int{0, p.Examples / 7, p.Examples / 3, p.Examples / 2}, 2)
+	}
+	return sampler.Permutation
 }
 
 // The times of simulated jobs.

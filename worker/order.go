@@ -1,0 +1,58 @@
+package worker
+
+import (
+	"fmt"
+
+	"github.com/paragon-train/paragon/sampler"
+)
+
+// An OrderedFeed is a DividedFeed whose epochs have an order that can be told and set. A Feed that
+// embeds a *Partition is one. Checkpoints name the order, and a worker that joins a running job
+// takes over that of the others. A feed that is none reads in one order always.
+type OrderedFeed interface {
+	DividedFeed
+	// Order is the order of the examples of an epoch: the same on all workers.
+	Order() sampler.Order
+	// Reorder sets the order. Divided follows.
+	Reorder(o sampler.Order) error
+}
+
+// orderOf is the name of a feed's order; empty: it has none.
+func orderOf(feed Feed) string {
+	if f, ok := feed.(OrderedFeed); ok {
+		return f.Order().String()
+	}
+	return ""
+}
+
+// reorder gives a feed the order of a name, and reports whether that is another one than it had.
+func reorder(feed Feed, name string) (changed bool, err error) {
+	f, ok := feed.(OrderedFeed)
+	if !ok {
+		return false, fmt.Errorf("the examples are read in the order %s, and feed %T is not a worker.OrderedFeed", name, feed)
+	}
+	if f.Order().String() == name {
+		return false, nil
+	}
+	o, err := sampler.ParseOrder(name, f.Order())
+	if err != nil {
+		return false, err
+	}
+	return true, f.Reorder(o)
+}
+
+// follow gives this worker's feed the order of the job that it has joined.
+func (r *run) follow(order string) error {
+	if order == "" {
+		return nil
+	}
+	own := orderOf(r.cfg.Feed)
+	changed, err := reorder(r.cfg.Feed, order)
+	if err != nil {
+		return fmt.Errorf("worker: join: %w", err)
+	}
+	if changed {
+		r.trainer.cfg.Logger.Info("the order of the examples is that of the running job", "order", order, "of this worker", own)
+	}
+	return nil
+}
