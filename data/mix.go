@@ -21,6 +21,9 @@ type Mix struct {
 	CutMix float64
 	// Classes is the number of classes. A data set whose examples have Labels of their own needs none: these are mixed.
 	Classes int
+	// Smoothing is the share of each class's target that is spread over all classes before targets are mixed, 0 to below 1: label smoothing, which a
+	// loss of soft targets leaves to whoever makes them.
+	Smoothing float64
 }
 
 func (m Mix) mixes() bool { return m.Mixup != 0 || m.CutMix != 0 }
@@ -42,6 +45,10 @@ func (m Mix) validate(labelWidth int, raw bool) error {
 		return errors.New("data: loader: Mix with Raw: a device that augments by itself cannot mix images; want one of them")
 	case labelWidth == 0 && m.Classes < 1:
 		return fmt.Errorf("data: loader: Mix.Classes: got %d, want the number of classes", m.Classes)
+	case !(m.Smoothing >= 0 && m.Smoothing < 1):
+		return fmt.Errorf("data: loader: Mix.Smoothing: got %v, want at least 0 and below 1", m.Smoothing)
+	case m.Smoothing > 0 && labelWidth > 0:
+		return fmt.Errorf("data: loader: Mix.Smoothing: got %v with labels of %d numbers, want 0: their targets are as they are", m.Smoothing, labelWidth)
 	case labelWidth > 0 && m.Classes != 0 && m.Classes != labelWidth:
 		return fmt.Errorf("data: loader: Mix.Classes: got %d, want %d, the numbers that labels have in the data set, or 0", m.Classes, labelWidth)
 	}
@@ -86,6 +93,15 @@ func (m *mixer) mix(b *Batch) {
 		share := m.image(b.Images[k*size:(k+1)*size], partner)
 		blend(m.layout.target(b, k), target, float32(share))
 	}
+}
+
+// class makes the targets of a class.
+func (m *mixer) class(target []float32, label int) {
+	rest := float32(m.Smoothing / float64(m.Classes))
+	for i := range target {
+		target[i] = rest
+	}
+	target[label] += float32(1 - m.Smoothing)
 }
 
 // image mixes an image with its partner, and returns the share that it has in the end.

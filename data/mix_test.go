@@ -118,6 +118,13 @@ func TestDamagedImagesAreNotMixed(t *testing.T) {
 	}
 }
 
+func TestMixSmoothsTargets(t *testing.T) {
+	_, mixed := unmixed(t, counting{n: 1}, LoaderConfig{BatchSize: 1, Mix: Mix{Mixup: 1, Classes: 4, Smoothing: 0.2}})
+	if want := []float32{0.85, 0.05, 0.05, 0.05}; !slices.Equal(mixed[0].Targets, want) {
+		t.Errorf("targets of class 0: got %v, want %v", mixed[0].Targets, want)
+	}
+}
+
 func TestMixMixesWideLabels(t *testing.T) {
 	_, mixed := unmixed(t, &drawing{counting: counting{n: 4}, width: 2}, LoaderConfig{BatchSize: 4, Mix: Mix{Mixup: 1}})
 	for k := range 3 { // image k has the labels k and k+1, the next one more by 1
@@ -159,6 +166,8 @@ func TestMixErrorsSayWhatCannotBe(t *testing.T) {
 		{counting{n: 1}, LoaderConfig{Mix: Mix{CutMix: 1}}, "Mix.Classes: got 0"},
 		{&drawing{width: 2}, LoaderConfig{Mix: Mix{CutMix: 1, Classes: 3}}, "Mix.Classes: got 3, want 2"},
 		{counting{n: 1}, LoaderConfig{Mix: Mix{Mixup: 1, Classes: 3}, Raw: true}, "Mix with Raw"},
+		{counting{n: 1}, LoaderConfig{Mix: Mix{Mixup: 1, Classes: 3, Smoothing: 1}}, "Mix.Smoothing: got 1"},
+		{&drawing{width: 2}, LoaderConfig{Mix: Mix{CutMix: 1, Smoothing: 0.1}}, "Mix.Smoothing: got 0.1 with labels of 2 numbers"},
 		{counting{n: 1}, LoaderConfig{BadExamples: -1}, "BadExamples: got -1"},
 		{counting{n: 1}, LoaderConfig{PrefetchBytes: -1}, "PrefetchBytes: got -1"},
 	} {

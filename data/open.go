@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"path"
 	"slices"
@@ -92,7 +93,7 @@ func (c *OpenConfig) setDefaults() {
 // checkpoint/bucket). It names a folder or prefix with data of one format, or the file of one, as train.lst, train.rec, shards-{000..099}.tar or
 // index.json. The order of the examples is the data's: its files in order, and the place in them.
 //
-// Listing the files of a folder of classes takes its time where there are many. Images are read when they are asked for.
+// An error of data that is not there has fs.ErrNotExist in its chain. Listing the files of a folder of classes takes its time where there are many. Images are read when they are asked for.
 func Open(ctx context.Context, url string, cfg OpenConfig) (*Images, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -391,7 +392,7 @@ func (p place) detect(ctx context.Context) (*imagesFormat, error) {
 			return f, nil
 		}
 	case n == 0:
-		return nil, fmt.Errorf("%s is empty", p)
+		return nil, fmt.Errorf("%s is empty: %w", p, fs.ErrNotExist)
 	}
 	return nil, fmt.Errorf("%s has files such as %q, whose format is not known; want one of %q, or a folder of each class with images in it", p, others, ImageFormats())
 }

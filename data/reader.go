@@ -86,9 +86,7 @@ func (r *reader) read(ctx context.Context, b *Batch, k int) error {
 		if label >= r.mixer.Classes {
 			return fmt.Errorf("data: loader: example %d: got label %d, want one of Mix.Classes, below %d", i, label, r.mixer.Classes)
 		}
-		target := r.layout.target(b, k)
-		clear(target)
-		target[label] = 1
+		r.mixer.class(r.layout.target(b, k), label)
 	}
 	b.Labels[k] = int32(label)
 	draw := r.augmenter.draw(r.cfg.Seed, r.cfg.Epoch, i)

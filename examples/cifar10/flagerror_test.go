@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"testing"
+
+	"github.com/paragon-train/paragon/examples/internal/program"
 )
 
 func TestAWrongFlagIsExplained(t *testing.T) {
@@ -22,7 +24,7 @@ func TestAWrongFlagIsExplained(t *testing.T) {
 		}
 	}
 	refused := errors.New("the program's own")
-	if err := explainFlag(nil, refused); err != refused { //nolint:errorlint // not even wrapped
+	if err := program.ExplainFlag(nil, refused); err != refused { //nolint:errorlint // not even wrapped
 		t.Errorf("got error %v, want it as it was", err)
 	}
 }

@@ -16,16 +16,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/adapt"
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/examples/internal/program"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/version"
@@ -33,49 +32,11 @@ import (
 )
 
 func main() {
-	text, code := ending(newApp().Run(os.Args))
+	text, code := program.Ending(newApp().Run(os.Args))
 	if text != "" {
 		fmt.Fprintln(os.Stderr, "cifar10:", text)
 	}
 	os.Exit(code)
-}
-
-// ending is what the program says of how it ended, and its exit code.
-func ending(err error) (text string, code int) {
-	switch {
-	case err == nil:
-		return "", 0
-	case errors.Is(err, worker.ErrRemoved):
-		return "removed from the job on request; the other workers continue", 0
-	case errors.Is(err, worker.ErrCheckpointed): // the job goes on later
-		return "stopped on request, with a checkpoint; --resume continues from it", 0
-	case errors.Is(err, errStopSaved):
-		return "stopped on request, with a checkpoint; --resume continues from it", 143
-	case errors.Is(err, worker.ErrStopped):
-		return "stopped on request", 143
-	case errors.As(err, new(usageError)):
-		return withFlags(err).Error(), 2
-	}
-	return withFlags(err).Error(), 1
-}
-
-// errStopSaved is joined to worker.ErrStopped in a run with --checkpoint-dir: Fit has written a checkpoint after the last step.
-var errStopSaved = errors.New("a checkpoint was written")
-
-// A usageError is a command line that cannot be read: exit code 2, as that of other programs.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func (e usageError) Error() string { return e.error.Error() + "; see --help" }
-
-// withFlags says of a damaged checkpoint which flags go on from the one before it.
-func withFlags(err error) error {
-	var damaged *worker.DamageError
-	if errors.As(err, &damaged) && damaged.Whole > 0 {
-		return fmt.Errorf("%w (--resume --resume-step %d)", err, damaged.Whole)
-	}
-	return err
 }
 
 func newApp() *cli.App {
@@ -86,9 +47,7 @@ func newApp() *cli.App {
 		HideHelpCommand: true,
 		Flags:           flags(),
 		Action:          run,
-		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			return kvstore.Final(usageError{explainFlag(c.App.VisibleFlags(), err)})
-		},
+		OnUsageError:    program.OnUsageError,
 		Description: `Run it alone, or as a worker of a job:
 
    cifar10 --epochs 2
@@ -104,20 +63,16 @@ Without --data it trains on synthetic images. --download fetches CIFAR-10 first.
 }
 
 func run(c *cli.Context) error {
-	if c.NArg() > 0 {
-		return kvstore.Final(usageError{fmt.Errorf("got %q after the flags, want flags only", c.Args().First())})
+	if err := program.NoArguments(c); err != nil {
+		return err
 	}
 	s := fromFlags(c)
 	if err := s.validate(); err != nil {
 		return kvstore.Final(err) // launch need not start it again
 	}
-	// The first Ctrl-C asks for an orderly stop; Fit ends after a step that all workers agree on. SIGTERM ends this process alone, if the
-	// job can go on without it.
-	stop, forget := signal.NotifyContext(context.Background(), os.Interrupt)
-	context.AfterFunc(stop, forget) // a second one ends the process
-	leave, forgetTerm := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer forgetTerm()
-	s.stop, s.leave = stop.Done(), leave.Done()
+	stop, leave, forget := program.Signals()
+	defer forget()
+	s.stop, s.leave = stop, leave
 	return train(context.Background(), s)
 }
 
@@ -260,7 +215,7 @@ func (s *settings) checkType() error {
 }
 
 func flags() []cli.Flag {
-	return []cli.Flag{
+	list := []cli.Flag{
 		&cli.StringFlag{Name: "data", Usage: "CIFAR-10: the binary archive (.tar.gz) or the folder of its .bin files", EnvVars: []string{"PARAGON_CIFAR10"}},
 		&cli.BoolFlag{Name: "download", Usage: "fetch CIFAR-10 into the folder --data first"},
 		&cli.IntFlag{Name: "train-examples", Usage: "use only this many training images (0: all; of synthetic ones: 10,000)"},
@@ -309,12 +264,9 @@ func flags() []cli.Flag {
 		&cli.Float64Flag{Name: "outer-lr", Value: 0.7, Usage: "with --local-steps: the servers' learning rate for the mean change of the workers' values"},
 		&cli.Float64Flag{Name: "outer-momentum", Value: 0.9, Usage: "with --local-steps: the servers' Nesterov momentum"},
 		&cli.BoolFlag{Name: "update-on-worker", Usage: "run the optimizer on the workers; the servers only sum"},
-		&cli.StringFlag{Name: "checkpoint-dir", Usage: "place for checkpoints: a folder, or the URL of a bucket: s3://bucket/prefix?region=..., gs://bucket/prefix or azblob://container/prefix (default: none)"},
-		&cli.IntFlag{Name: "checkpoint-steps", Usage: "save every N steps, besides the end of each epoch"},
-		&cli.DurationFlag{Name: "checkpoint-every", Usage: "save at this interval, such as 10m, besides the end of each epoch; not with dist_async"},
-		&cli.IntFlag{Name: "checkpoint-failures", Value: 3, Usage: "end when N checkpoints in a row could not be written; until then each is a warning, and is tried again later"},
-		&cli.BoolFlag{Name: "resume", Usage: "resume from the newest checkpoint in --checkpoint-dir; launch --restarts sets this when it restarts the job", EnvVars: []string{"PARAGON_RESUME"}},
-		&cli.Uint64Flag{Name: "resume-step", Usage: "with --resume: resume from the checkpoint after this many steps, if newer ones are damaged (0: the newest)"},
+	}
+	list = append(list, program.CheckpointFlags()...)
+	return append(list,
 		&cli.StringFlag{Name: "init-from", Usage: "start with the model in a file: a PyTorch state dict (.safetensors), or a checkpoint"},
 		&cli.StringSliceFlag{Name: "init-skip", Usage: "with --init-from: names of the model that keep their first values, such as 'fc.*'"},
 		&cli.StringSliceFlag{Name: "init-rename", Usage: "with --init-from: OLD=NEW gives the file's tensors the model's names, such as 'backbone.*=*'"},
@@ -323,20 +275,7 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "out", Value: "out", Usage: "folder for the picture of the curves and, under tensorboard, TensorBoard's scalars"},
 		&cli.BoolFlag{Name: "print-hash", Usage: "print the SHA-256 of the parameters at the end"},
 		&cli.BoolFlag{Name: "all-ranks", Usage: "show progress and the table of each worker, not of rank 0 alone"},
-	}
-}
-
-// checkpoints tells where and when to save, and whether to resume. A job without checkpoints that launch starts again begins anew; one with
-// checkpoints goes on from the newest whole one.
-func checkpoints(c *cli.Context) worker.CheckpointConfig {
-	cfg := worker.CheckpointConfig{
-		Dir: c.String("checkpoint-dir"), EverySteps: c.Int("checkpoint-steps"), Every: c.Duration("checkpoint-every"),
-		Failures: c.Int("checkpoint-failures"), Resume: c.Bool("resume"), ResumeStep: c.Uint64("resume-step"),
-	}
-	if os.Getenv("PARAGON_RESUME") != "" {
-		cfg.Resume, cfg.ResumeStep, cfg.Fallback = cfg.Resume && cfg.Dir != "", 0, true
-	}
-	return cfg
+	)
 }
 
 func fromFlags(c *cli.Context) settings {
@@ -360,7 +299,7 @@ func fromFlags(c *cli.Context) settings {
 			Threshold: float32(c.Float64("compression-threshold")), Scale: scale, Pull: c.String("compression-pull"),
 		},
 		staleness: c.Int("staleness"), localSteps: c.Int("local-steps"), outerRate: c.Float64("outer-lr"), outerMomentum: c.Float64("outer-momentum"),
-		checkpoint: checkpoints(c), initFrom: c.String("init-from"), freeze: c.StringSlice("freeze"),
+		checkpoint: program.Checkpoints(c), initFrom: c.String("init-from"), freeze: c.StringSlice("freeze"),
 		importing: checkpoint.ImportConfig{Skip: c.StringSlice("init-skip"), Rename: c.StringSlice("init-rename"), IgnoreMismatched: c.Bool("init-ignore-mismatched")},
 		out:       c.String("out"), printHash: c.Bool("print-hash"), allRanks: c.Bool("all-ranks"),
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/examples/internal/program"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/internal/testing/metricstest"
@@ -134,7 +135,7 @@ func TestADamagedCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = cifar10(t, append(flags, "--resume")...)
-	if err == nil || !strings.Contains(withFlags(err).Error(), "(--resume --resume-step 2)") || !strings.Contains(err.Error(), "store.safetensors: tensor ") {
+	if err == nil || !strings.Contains(program.WithFlags(err).Error(), "(--resume --resume-step 2)") || !strings.Contains(err.Error(), "store.safetensors: tensor ") {
 		t.Errorf("resume: got error %v, want one that names the tensor and --resume-step 2", err)
 	}
 	if err := cifar10(t, append(flags, "--resume-step", "2")...); err == nil || !strings.Contains(err.Error(), "needs --resume") {
@@ -177,7 +178,7 @@ func TestMemoryPlanAddsUp(t *testing.T) {
 	}
 	defer programs[0].Close()
 	defer evaluation.Close()
-	text := memoryPlan(programs, []string{"cpu:0"})
+	text := program.MemoryPlan(programs, []string{"cpu:0"})
 	var total, parameters, gradients, inputs, arena, unshared float64
 	if _, err := fmt.Sscanf(text, "Memory plan: %f MB (parameters %f, gradients %f, inputs %f, arena %f; %f without sharing)",
 		&total, &parameters, &gradients, &inputs, &arena, &unshared); err != nil {
@@ -203,7 +204,7 @@ func TestStopsAsAsked(t *testing.T) {
 		if !errors.Is(err, worker.ErrStopped) {
 			t.Errorf("got error %v, want ErrStopped", err)
 		}
-		if text, code := ending(err); text != test.want || code != 143 {
+		if text, code := program.Ending(err); text != test.want || code != 143 {
 			t.Errorf("--checkpoint-dir %q: got %q and exit code %d, want %q and 143", test.dir, text, code, test.want)
 		}
 		if saved, _ := filepath.Glob(filepath.Join(test.dir, "step-*", "complete.json")); test.dir != "" && len(saved) != 1 {
@@ -323,7 +324,7 @@ func TestDecayWeightsOnly(t *testing.T) {
 	}
 	defer programs[0].Close()
 	defer evaluation.Close()
-	cfg := optim.Config{Name: "nag", WeightDecay: 5e-4, WeightDecayFactors: withoutDecay(programs[0].Params())}
+	cfg := optim.Config{Name: "nag", WeightDecay: 5e-4, WeightDecayFactors: program.WithoutDecay(programs[0].Params())}
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}

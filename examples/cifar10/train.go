@@ -2,18 +2,16 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/examples/internal/program"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics/plot"
 	"github.com/paragon-train/paragon/nn"
@@ -37,20 +35,11 @@ func train(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return kvstore.Final(err)
 	}
-	store, err := join(ctx, s.leave, s.store, s.storeOptions()...)
+	store, err := program.Join(ctx, s.leave, s.store, s.storeOptions()...)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if errors.Is(err, worker.ErrStopped) && s.checkpoint.Dir != "" {
-			err = errors.Join(err, errStopSaved)
-		}
-		if errors.Is(err, worker.ErrStopped) || errors.Is(err, worker.ErrRemoved) {
-			err = errors.Join(err, store.Close()) // all workers stop together, or the others go on: that is in order
-			return
-		}
-		err = kvstore.Leave(store, err)
-	}()
+	defer func() { err = program.Leave(store, err, s.checkpoint.Dir != "") }()
 	if store.Rank() == 0 {
 		if err := os.MkdirAll(s.out, 0o777); err != nil { // better now than after hours
 			return kvstore.Final(fmt.Errorf("--out: %w", err))
@@ -62,12 +51,12 @@ func train(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer func() {
-		for _, program := range append([]*nn.Program{evaluation}, programs...) {
-			err = errors.Join(err, program.Close())
+		for _, p := range append([]*nn.Program{evaluation}, programs...) {
+			err = errors.Join(err, p.Close())
 		}
 	}()
 	if store.Rank() == 0 {
-		fmt.Println(memoryPlan(programs, s.devices))
+		fmt.Println(program.MemoryPlan(programs, s.devices))
 	}
 	if err := s.initialise(ctx, programs[0], store); err != nil {
 		return err
@@ -93,7 +82,7 @@ func train(ctx context.Context, s settings) (err error) {
 		return kvstore.Final(err)
 	}
 	if s.decayWeightsOnly {
-		update.WeightDecayFactors = withoutDecay(programs[0].Params())
+		update.WeightDecayFactors = program.WithoutDecay(programs[0].Params())
 	}
 	trainer, err := worker.NewTrainer(ctx, worker.Config{
 		Store: store, Programs: programs, Optimizer: update, Outer: outer, UpdateOnWorker: s.updateOnWorker, Compression: s.compression,
@@ -113,27 +102,9 @@ func train(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	if s.printHash {
-		fmt.Printf("parameters %x\n", hash(programs[0].Params()))
+		fmt.Printf("parameters %x\n", program.Hash(programs[0].Params()))
 	}
 	return report(s, store.Rank(), epochs)
-}
-
-// join joins the job. Being told to end (SIGTERM) ends the wait for it, so that nobody waits for a worker that starts as the job ends.
-func join(ctx context.Context, leave <-chan struct{}, store string, opts ...kvstore.Option) (kvstore.Store, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-leave:
-			cancel(worker.ErrStopped)
-		case <-ctx.Done():
-		}
-	}()
-	s, err := kvstore.Create(ctx, store, opts...)
-	if err != nil && errors.Is(context.Cause(ctx), worker.ErrStopped) {
-		return nil, worker.ErrStopped
-	}
-	return s, err
 }
 
 // stopsEarly is --early-stop, of the test loss.
@@ -258,16 +229,6 @@ func optimizer(s settings, stepsPerEpoch int) (optim.Config, error) {
 	return cfg, cfg.Validate()
 }
 
-// withoutDecay takes weight decay off biases and batch normalisations: all that is one number for each channel.
-func withoutDecay(params []nn.Param) (factors []optim.Factor) {
-	for _, p := range params {
-		if len(p.Shape) == 1 {
-			factors = append(factors, optim.Factor{Keys: p.Name, Factor: 0})
-		}
-	}
-	return factors
-}
-
 // storeOptions are the options of the store that the flags ask for.
 func (s *settings) storeOptions() (opts []kvstore.Option) {
 	if s.staleness >= 0 {
@@ -286,30 +247,6 @@ func (s *settings) outer() (optim.Config, error) {
 	}
 	cfg := optim.Config{Name: "nag", LearningRate: s.outerRate, Momentum: s.outerMomentum}
 	return cfg, cfg.Validate()
-}
-
-// memoryPlan tells what the programs of a step take, and where.
-func memoryPlan(programs []*nn.Program, devices []string) string {
-	m, mb := programs[0].Memory(), func(n int64) float64 { return float64(n) / 1e6 }
-	text := fmt.Sprintf("Memory plan: %.1f MB (parameters %.1f, gradients %.1f, inputs %.1f, arena %.1f; %.1f without sharing)",
-		mb(m.Total()), mb(m.Parameters), mb(m.Gradients), mb(m.Inputs), mb(m.Arena), mb(m.Total()-m.Arena+m.Unplaced))
-	if len(programs) > 1 {
-		return fmt.Sprintf("%s on each of %s", text, strings.Join(devices, ", "))
-	}
-	return text + " on " + devices[0]
-}
-
-// hash is the SHA-256 of all parameters in order: two runs that did the same print the same.
-func hash(params []nn.Param) []byte {
-	h := sha256.New()
-	for _, p := range params {
-		bytes := make([]byte, 0, 4*len(p.Value))
-		for _, v := range p.Value {
-			bytes = binary.LittleEndian.AppendUint32(bytes, math.Float32bits(v))
-		}
-		h.Write(bytes)
-	}
-	return h.Sum(nil)
 }
 
 // report prints the table of the run, once or on each worker, and draws rank 0's curves.

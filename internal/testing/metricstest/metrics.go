@@ -12,7 +12,13 @@ import (
 
 // Printed runs a program's work in this process and returns the lines of metrics that it printed on os.Stdout, as a search reads them. Nothing else
 // of the test may print meanwhile.
-func Printed(t *testing.T, work func()) (all []control.Metrics) {
+func Printed(t *testing.T, work func()) []control.Metrics {
+	t.Helper()
+	return Metrics(Text(t, work))
+}
+
+// Text runs a program's work in this process and returns what it printed on os.Stdout. Nothing else of the test may print meanwhile.
+func Text(t *testing.T, work func()) string {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
 	if err != nil {
@@ -27,7 +33,12 @@ func Printed(t *testing.T, work func()) (all []control.Metrics) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(text)) {
+	return string(text)
+}
+
+// Metrics are the lines of metrics in a text, as a search reads them.
+func Metrics(text string) (all []control.Metrics) {
+	for line := range strings.Lines(text) {
 		if m, ok := control.ParseMetrics(line); ok {
 			all = append(all, m)
 		}

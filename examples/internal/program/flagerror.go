@@ -1,4 +1,4 @@
-package main
+package program
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// explainFlag explains an error of package flag, which says what is wrong by its text only: for an
+// ExplainFlag explains an error of package flag, which says what is wrong by its text only: for an
 // unknown flag it names the one that was perhaps meant, for a wrong value the values that the flag
 // takes. Other errors are returned as they are.
-func explainFlag(flags []cli.Flag, err error) error {
+func ExplainFlag(flags []cli.Flag, err error) error {
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	value, unparsed := strings.CutSuffix(err.Error(), ": parse error")
 	if numbers, _, ok := strings.Cut(err.Error(), ": strconv."); ok { // of a list

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+
+	"github.com/paragon-train/paragon/checkpoint"
+	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/data/transform"
+	"github.com/paragon-train/paragon/kvstore"
+)
+
+// sets are the images of a run.
+type sets struct{ train, val *data.Images }
+
+func (s *sets) Close() (err error) {
+	for _, m := range []*data.Images{s.val, s.train} {
+		if m != nil {
+			err = errors.Join(err, m.Close())
+		}
+	}
+	return err
+}
+
+// openSets opens the training images, and those for evaluations with the classes of the training images.
+func openSets(ctx context.Context, s settings) (found sets, err error) {
+	cfg := data.OpenConfig{CacheDir: s.cacheDir, CacheBytes: s.cacheBytes, Logger: slog.Default(), Transforms: s.trainTransforms()}
+	if found.train, err = openSet(ctx, s.data, s.trainData, "train", cfg); err != nil {
+		return found, err
+	}
+	cfg.Transforms = s.testTransforms()
+	cfg.Classes = found.train.Classes()
+	if found.val, err = openSet(ctx, s.data, s.valData, "val", cfg); err != nil {
+		return found, errors.Join(err, found.Close())
+	}
+	return found, nil
+}
+
+// openSet opens the images at a URL, or those of a name below the folder: as a folder, or as files of one of the formats.
+func openSet(ctx context.Context, folder, url, name string, cfg data.OpenConfig) (*data.Images, error) {
+	if url != "" {
+		m, err := data.Open(ctx, url, cfg)
+		return m, orMissing(err)
+	}
+	var tried []string
+	for _, ending := range []string{"", ".rec", ".lst", ".tar"} {
+		url := checkpoint.Join(folder, name+ending)
+		m, err := data.Open(ctx, url, cfg)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return m, err
+		}
+		tried = append(tried, name+ending)
+	}
+	return nil, kvstore.Final(fmt.Errorf("--data: %s has none of %s: %w; --%s-data names other files", folder, strings.Join(tried, ", "), fs.ErrNotExist, name))
+}
+
+// orMissing says of an error of a file that is not there that no restart can mend it.
+func orMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return kvstore.Final(err)
+	}
+	return err
+}
+
+// trainTransforms are the recipe's, of training.
+func (s *settings) trainTransforms() []transform.Transform {
+	return []transform.Transform{transform.RandomResizedCrop(s.imageSize), transform.Flip()}
+}
+
+// testTransforms are the recipe's, of evaluations.
+func (s *settings) testTransforms() []transform.Transform {
+	return []transform.Transform{transform.Resize((s.imageSize*256 + 112) / 224), transform.CenterCrop(s.imageSize)}
+}
+
+// countClasses finds out how many classes the network tells apart.
+func (s *settings) countClasses(train *data.Images) (int, error) {
+	named := len(train.Classes())
+	switch {
+	case named > 0 && s.classes > 0 && s.classes < named:
+		return 0, fmt.Errorf("--classes is %d and the data has %d classes, want at least as many, or 0", s.classes, named)
+	case s.classes > 0:
+		return s.classes, nil
+	case named > 0:
+		return named, nil
+	}
+	return 1000, nil
+}
