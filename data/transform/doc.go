@@ -19,6 +19,7 @@ package transform
 
 import (
 	"fmt"
+	"image"
 	"math/rand/v2"
 )
 
@@ -46,6 +47,16 @@ type Sizer interface {
 	Size() (width, height int)
 }
 
+// A Cropper is a Transform that first takes a part of an image, and knows which by its size and the draws. What decodes the image may
+// leave out the rest: Apply is the same as Part, then a cut, then ApplyToPart.
+type Cropper interface {
+	Transform
+	// Part draws the part of an image of this size.
+	Part(width, height int, draw *rand.Rand) (image.Rectangle, error)
+	// ApplyToPart does the rest to an image that is the part.
+	ApplyToPart(img *Image) (*Image, error)
+}
+
 // check says whether img can be changed. It names the transform in its error.
 func (img *Image) check(name string) error {
 	switch {
@@ -65,9 +76,13 @@ func (img *Image) check(name string) error {
 // checkDraw is check for a transform that draws.
 func (img *Image) checkDraw(name string, draw *rand.Rand) error {
 	if draw == nil {
-		return fmt.Errorf("transform: %s draws, but was given no random numbers; leave it out of an evaluation", name)
+		return noDraw(name)
 	}
 	return img.check(name)
+}
+
+func noDraw(name string) error {
+	return fmt.Errorf("transform: %s draws, but was given no random numbers; leave it out of an evaluation", name)
 }
 
 // resize gives img another size, with room for its pixels. Their values are whatever is there.

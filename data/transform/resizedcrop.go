@@ -2,6 +2,7 @@ package transform
 
 import (
 	"fmt"
+	"image"
 	"math"
 	"math/rand/v2"
 )
@@ -83,6 +84,27 @@ func (r randomResizedCrop) Apply(img *Image, draw *rand.Rand) (*Image, error) {
 		return nil, err
 	}
 	img.resample(r.choose(img.Width, img.Height, draw), r.c.Width, r.c.Height, r.c.Filter)
+	return img, nil
+}
+
+// Part implements Cropper.
+func (r randomResizedCrop) Part(width, height int, draw *rand.Rand) (image.Rectangle, error) {
+	if draw == nil {
+		return image.Rectangle{}, noDraw("RandomResizedCrop")
+	}
+	if width < 1 || height < 1 {
+		return image.Rectangle{}, fmt.Errorf("transform: RandomResizedCrop: got an image of %d×%d pixels, want at least 1×1", width, height)
+	}
+	b := r.choose(width, height, draw)
+	return image.Rect(b.left, b.top, b.left+b.width, b.top+b.height), nil
+}
+
+// ApplyToPart implements Cropper.
+func (r randomResizedCrop) ApplyToPart(img *Image) (*Image, error) {
+	if err := img.check("RandomResizedCrop"); err != nil {
+		return nil, err
+	}
+	img.resample(img.all(), r.c.Width, r.c.Height, r.c.Filter)
 	return img, nil
 }
 

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	_ "image/jpeg" // registers JPEG
-	_ "image/png"  // registers PNG
+	_ "image/png" // registers PNG
 	"io"
 
 	"github.com/paragon-train/paragon/data/transform"
@@ -24,13 +23,6 @@ func decodeRegistered(dst *transform.Image, encoded []byte, format string, chann
 		return io.ErrUnexpectedEOF
 	}
 	room(dst, w, h, channels)
-	if m, ok := m.(*image.YCbCr); ok && format == "jpeg" && channels == 1 {
-		// Luminance is grey: what libjpeg gives when it is asked for grey.
-		for y := range h {
-			copy(dst.Pix[y*w:][:w], m.Y[m.YOffset(b.Min.X, b.Min.Y+y):])
-		}
-		return nil
-	}
 	if m, ok := m.(*image.Gray); ok {
 		for y := range h {
 			in := m.Pix[m.PixOffset(b.Min.X, b.Min.Y+y):][:w]
@@ -55,15 +47,15 @@ func decodeRegistered(dst *transform.Image, encoded []byte, format string, chann
 	case *image.YCbCr:
 		if format == "webp" {
 			fromLimited(rgb, m)
-		} else {
-			fromYCbCr(rgb, m)
+			break
 		}
+		fromAny(rgb, m)
 	case *image.NYCbCrA:
 		if format == "webp" {
 			fromLimited(rgb, &m.YCbCr)
-		} else {
-			fromYCbCr(rgb, &m.YCbCr)
+			break
 		}
+		fromAny(rgb, m)
 	case *image.NRGBA:
 		fromFour(rgb, m.Pix, m.Stride)
 	case *image.RGBA:
@@ -72,8 +64,6 @@ func decodeRegistered(dst *transform.Image, encoded []byte, format string, chann
 			break
 		}
 		fromFour(rgb, m.Pix, m.Stride)
-	case *image.CMYK:
-		fromCMYK(rgb, m)
 	case *image.Paletted:
 		if err := fromPaletted(rgb, m); err != nil {
 			return err
@@ -82,10 +72,7 @@ func decodeRegistered(dst *transform.Image, encoded []byte, format string, chann
 		fromAny(rgb, m)
 	}
 	if channels == 1 {
-		for i := range dst.Pix {
-			p := rgb.Pix[i*3:][:3]
-			dst.Pix[i] = uint8((uint32(p[0])*19595 + uint32(p[1])*38470 + uint32(p[2])*7471 + 1<<15) >> 16)
-		}
+		toGrey(dst.Pix, rgb.Pix)
 	}
 	return nil
 }
@@ -97,22 +84,6 @@ func fromFour(dst *transform.Image, pix []uint8, stride int) {
 		out := dst.Pix[y*dst.Width*3:][:dst.Width*3]
 		for x := range dst.Width {
 			copy(out[x*3:][:3], in[x*4:][:3])
-		}
-	}
-}
-
-// fromCMYK makes the colours that Pillow makes: the light that black leaves, less what each ink takes of it.
-func fromCMYK(dst *transform.Image, m *image.CMYK) {
-	for y := range dst.Height {
-		in := m.Pix[y*m.Stride:][:dst.Width*4]
-		out := dst.Pix[y*dst.Width*3:][:dst.Width*3]
-		for x := range dst.Width {
-			p, q := in[x*4:][:4], out[x*3:][:3]
-			light := 255 - uint32(p[3])
-			for i := range q {
-				t := uint32(p[i])*light + 128
-				q[i] = uint8(light - (t>>8+t)>>8)
-			}
 		}
 	}
 }

@@ -3,9 +3,9 @@
 // JPEG, PNG and PGM/PPM are built in; what else is registered with image.RegisterFormat is read, too: WebP, BMP and TIFF come with
 // the packages of golang.org/x/image. The content says what an image is, not its name.
 //
-// The standard library decodes a JPEG's planes. What comes after is done here as libjpeg-turbo does it, which Pillow uses: chroma
-// that has fewer samples is smoothed by its triangle filter, and colours are computed in its integers. The planes themselves differ
-// by rounding: a pixel is within 6 of Pillow's, 1 in the mean. They also differ between releases of Go, so Fingerprint names it.
+// A JPEG's pixels are those of Pillow with libjpeg-turbo, bit for bit: package jpeg gives its planes, and here chroma that has fewer
+// samples is smoothed by libjpeg's triangle filter and colours are computed in its integers. They do not depend on the release of Go;
+// the standard library's decoder has other pixels since 1.26.
 //
 // Where Pillow has no one answer: 16-bit samples keep their upper 8 bits, and alpha is dropped.
 package decode
@@ -16,8 +16,9 @@ import (
 	"fmt"
 	"image"
 	"io"
-	"runtime"
+	"math/rand/v2"
 
+	"github.com/paragon-train/paragon/data/internal/jpeg"
 	"github.com/paragon-train/paragon/data/transform"
 )
 
@@ -47,7 +48,7 @@ func (c Config) Validate() error {
 }
 
 // Fingerprint names what determines the pixels besides the encoded bytes. Equal fingerprints decode to equal pixels.
-func Fingerprint() string { return "decode 1, image/jpeg of " + runtime.Version() }
+func Fingerprint() string { return "decode 2" }
 
 // ErrTooLarge says that an image has more pixels than Config.MaxPixels.
 var ErrTooLarge = errors.New("too many pixels")
@@ -58,6 +59,40 @@ var ErrFormat = image.ErrFormat
 // Image decodes an image. Its pixels are written into the memory of dst, which it returns; a nil dst is a new image.
 // An image that is cut short is an error, whatever could be shown of it.
 func Image(dst *transform.Image, encoded []byte, cfg Config) (*transform.Image, error) {
+	return decode(dst, encoded, cfg, nil)
+}
+
+// Transform is Image followed by transforms. It gives the same pixels in less time: if the first transform is a Cropper, only the part
+// that it takes is decoded. What is damaged in a JPEG below that part is not seen, unless the image is cut short.
+func Transform(dst *transform.Image, encoded []byte, cfg Config, transforms []transform.Transform, draw *rand.Rand) (*transform.Image, error) {
+	var cropper transform.Cropper
+	var part func(width, height int) (image.Rectangle, error)
+	if len(transforms) > 0 {
+		if c, ok := transforms[0].(transform.Cropper); ok {
+			cropper = c
+			part = func(width, height int) (image.Rectangle, error) { return c.Part(width, height, draw) }
+		}
+	}
+	img, err := decode(dst, encoded, cfg, part)
+	if err != nil {
+		return nil, err
+	}
+	if cropper != nil {
+		if img, err = cropper.ApplyToPart(img); err != nil {
+			return nil, err
+		}
+		transforms = transforms[1:]
+	}
+	for _, t := range transforms {
+		if img, err = t.Apply(img, draw); err != nil {
+			return nil, err
+		}
+	}
+	return img, nil
+}
+
+// decode decodes the part of an image that part names, all of it if part is nil.
+func decode(dst *transform.Image, encoded []byte, cfg Config, part func(width, height int) (image.Rectangle, error)) (*transform.Image, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -70,7 +105,12 @@ func Image(dst *transform.Image, encoded []byte, cfg Config) (*transform.Image, 
 	if dst == nil {
 		dst = new(transform.Image)
 	}
-	format, size, err := inspect(encoded)
+	var d *jpegDecoder
+	if isJPEG(encoded) {
+		d = jpegDecoders.Get().(*jpegDecoder)
+		defer jpegDecoders.Put(d)
+	}
+	format, size, err := inspect(encoded, d)
 	if err != nil {
 		return nil, failure(format, encoded, err)
 	}
@@ -80,34 +120,75 @@ func Image(dst *transform.Image, encoded []byte, cfg Config) (*transform.Image, 
 	if size.Y > cfg.MaxPixels/size.X {
 		return nil, failure(format, encoded, fmt.Errorf("%w: got %d×%d, want at most %d in all", ErrTooLarge, size.X, size.Y, cfg.MaxPixels))
 	}
-	if format == "pnm" {
+	turned := 1
+	if cfg.Orient && format == "jpeg" {
+		turned = orientation(encoded)
+	}
+	whole := image.Rectangle{Max: size}
+	if format == "jpeg" && turned == 1 && part != nil {
+		r, err := part(size.X, size.Y)
+		if err != nil {
+			return nil, err
+		}
+		whole, part = r, nil
+	}
+	switch format {
+	case "jpeg":
+		err = d.decode(dst, whole, cfg.Channels)
+	case "pnm":
 		err = decodePNM(dst, encoded, cfg.Channels)
-	} else {
+	default:
 		err = decodeRegistered(dst, encoded, format, cfg.Channels)
-		if !ends(format, encoded) {
+		if format == "png" && !bytes.Contains(encoded, []byte("IEND")) {
 			err = io.ErrUnexpectedEOF
 		}
 	}
 	if err != nil {
 		return nil, failure(format, encoded, err)
 	}
-	if cfg.Orient && format == "jpeg" {
-		orient(dst, orientation(encoded))
+	orient(dst, turned)
+	if part != nil {
+		r, err := part(dst.Width, dst.Height)
+		if err != nil {
+			return nil, err
+		}
+		cut(dst, r)
 	}
 	return dst, nil
 }
 
+// cut leaves the part r of an image.
+func cut(img *transform.Image, r image.Rectangle) {
+	n := r.Dx() * img.Channels
+	for y := range r.Dy() {
+		copy(img.Pix[y*n:][:n], img.Pix[((r.Min.Y+y)*img.Width+r.Min.X)*img.Channels:])
+	}
+	img.Width, img.Height = r.Dx(), r.Dy()
+	img.Pix = img.Pix[:n*r.Dy()]
+}
+
 // Size returns the name of an image's format, and its width and height, from its first bytes.
 func Size(encoded []byte) (format string, width, height int, err error) {
-	format, size, err := inspect(encoded)
+	var d *jpegDecoder
+	if isJPEG(encoded) {
+		d = jpegDecoders.Get().(*jpegDecoder)
+		defer jpegDecoders.Put(d)
+	}
+	format, size, err := inspect(encoded, d)
 	if err != nil {
 		return "", 0, 0, failure(format, encoded, err)
 	}
 	return format, size.X, size.Y, nil
 }
 
-// inspect reads the format and the size. After an error it names the format as far as that is known.
-func inspect(encoded []byte) (string, image.Point, error) {
+func isJPEG(encoded []byte) bool { return bytes.HasPrefix(encoded, []byte{0xff, 0xd8}) }
+
+// inspect reads the format and the size; d reads a JPEG. After an error it names the format as far as that is known.
+func inspect(encoded []byte, d *jpegDecoder) (string, image.Point, error) {
+	if d != nil {
+		h, err := d.ReadHeader(encoded)
+		return "jpeg", image.Pt(h.Width, h.Height), err
+	}
 	if isPNM(encoded) {
 		h, err := readPNMHeader(encoded)
 		return "pnm", image.Pt(h.width, h.height), err
@@ -119,22 +200,9 @@ func inspect(encoded []byte) (string, image.Point, error) {
 	return format, image.Pt(c.Width, c.Height), err
 }
 
-// ends says that a file of a format has its end. The standard library returns the coarse picture of a progressive JPEG that is cut
-// short without an error, and calls others damaged.
-func ends(format string, encoded []byte) bool {
-	switch format {
-	case "jpeg":
-		// Between the head of the last scan (SOS) and the end (EOI) no 0xff stands before another marker.
-		return bytes.LastIndex(encoded, []byte{0xff, 0xd9}) > bytes.LastIndex(encoded, []byte{0xff, 0xda})
-	case "png":
-		return bytes.Contains(encoded, []byte("IEND"))
-	}
-	return true
-}
-
 // magic names the format that the first bytes promise.
 func magic(encoded []byte) string {
-	for _, m := range []struct{ name, is string }{{"jpeg", "\xff\xd8"}, {"png", "\x89PNG"}, {"webp", "RIFF"}, {"bmp", "BM"}, {"gif", "GIF8"}, {"tiff", "II*\x00"}, {"tiff", "MM\x00*"}} {
+	for _, m := range []struct{ name, is string }{{"png", "\x89PNG"}, {"webp", "RIFF"}, {"bmp", "BM"}, {"gif", "GIF8"}, {"tiff", "II*\x00"}, {"tiff", "MM\x00*"}} {
 		if bytes.HasPrefix(encoded, []byte(m.is)) {
 			return m.name
 		}
@@ -156,6 +224,9 @@ func failure(format string, encoded []byte, err error) error {
 	}
 	return fmt.Errorf("decode: %s of %d bytes: %w", format, len(encoded), err)
 }
+
+// ErrUnsupported says that a JPEG is of a kind that is not read.
+var ErrUnsupported = jpeg.ErrUnsupported
 
 // room gives dst its size, with room for its pixels.
 func room(dst *transform.Image, width, height, channels int) {
