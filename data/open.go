@@ -14,6 +14,7 @@ import (
 	"github.com/paragon-train/paragon/data/internal/source/folder"
 	"github.com/paragon-train/paragon/data/internal/source/list"
 	"github.com/paragon-train/paragon/data/internal/source/recordio"
+	"github.com/paragon-train/paragon/data/internal/source/sidecar"
 	"github.com/paragon-train/paragon/data/internal/source/tarshards"
 	"github.com/paragon-train/paragon/data/transform"
 	"github.com/paragon-train/paragon/internal/objects"
@@ -103,20 +104,20 @@ func Open(ctx context.Context, url string, cfg OpenConfig) (*Images, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: open: %w", err)
 	}
-	m, err := openAt(ctx, at, cfg)
+	store, ahead, err := stack(at.store, cfg)
 	if err != nil {
-		return nil, errors.Join(err, at.store.Close())
+		return nil, errors.Join(fmt.Errorf("data: open: %w", err), at.store.Close())
+	}
+	at.store = store
+	m, err := openAt(ctx, at, ahead, cfg)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
 	}
 	return m, nil
 }
 
 // openAt opens the images of a place. On success they own the store.
-func openAt(ctx context.Context, at place, cfg OpenConfig) (_ *Images, err error) {
-	store, ahead, err := stack(at.store, cfg)
-	if err != nil {
-		return nil, err
-	}
-	at.store = store
+func openAt(ctx context.Context, at place, ahead announcer, cfg OpenConfig) (_ *Images, err error) {
 	f := imageFormat(cfg.Format)
 	if f == nil {
 		if f, err = at.detect(ctx); err != nil {
@@ -128,7 +129,7 @@ func openAt(ctx context.Context, at place, cfg OpenConfig) (_ *Images, err error
 		return nil, err
 	}
 	m := &Images{source: src, url: at.String(), cfg: cfg, ahead: ahead}
-	m.close = func() error { return errors.Join(src.Close(), store.Close()) }
+	m.close = func() error { return errors.Join(src.Close(), at.store.Close()) }
 	if m.Len() == 0 {
 		err = fmt.Errorf("data: %s: got no images, want at least one", m.url)
 	}
@@ -145,9 +146,14 @@ func openAt(ctx context.Context, at place, cfg OpenConfig) (_ *Images, err error
 	return m, nil
 }
 
-// stack puts what caches and reads ahead over a store.
+// stack puts what caches and reads ahead over a store of the network. What it returns closes the store, too. Files of this machine are read as they are: the
+// system caches them.
 func stack(store objects.Store, cfg OpenConfig) (objects.Store, announcer, error) {
-	return store, nil, nil
+	if sidecar.Local(store) {
+		return store, nil, nil
+	}
+	ahead := objects.NewAhead(store, objects.AheadConfig{Bytes: cfg.AheadBytes})
+	return ahead, ahead, nil
 }
 
 // A place is where data lies.

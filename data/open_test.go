@@ -10,14 +10,18 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/data/transform"
+	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/objects/objectstest"
 	"github.com/paragon-train/paragon/internal/testing/photos"
 )
 
@@ -301,4 +305,62 @@ func TestSeveralRecordFilesAreNamed(t *testing.T) {
 	if _, err := data.Open(t.Context(), dir, data.OpenConfig{}); err == nil || !strings.Contains(err.Error(), "2 .rec files, such as train.rec and val.rec; name the one") {
 		t.Errorf("got error %v, want one that asks for a name", err)
 	}
+}
+
+// Images that lie far away are read ahead: few requests for many examples.
+func TestImagesFarAwayAreReadAhead(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "folder")
+	if err := photos.Make(folder, photos.Config{Images: 40, Classes: 2, Seed: 1, Largest: 32}); err != nil {
+		t.Fatal(err)
+	}
+	if err := photos.Record(filepath.Join(dir, "set.rec"), folder); err != nil {
+		t.Fatal(err)
+	}
+	memory := objectstest.New(nil)
+	for _, name := range []string{"set.rec", "set.idx"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		memory.Put(name, b)
+	}
+	far.Store(memory)
+	m := open(t, "far://away/set.rec", data.OpenConfig{Transforms: []transform.Transform{transform.ResizeTo(8, 8)}})
+	reads := func() (n int) {
+		for _, c := range memory.Calls() {
+			if c.Kind == objectstest.Read {
+				n++
+			}
+		}
+		return n
+	}
+	before := reads()
+	order := rand.New(rand.NewPCG(1, 1)).Perm(40)
+	l, err := data.NewLoader(m, slices.Values(order), data.LoaderConfig{BatchSize: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var got []int
+	for range 2 {
+		b, err := l.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, b.Indices...)
+	}
+	if !slices.Equal(got, order) {
+		t.Errorf("got examples %v, want %v", got, order)
+	}
+	if n := reads() - before; n > 10 {
+		t.Errorf("40 examples took %d requests, want few", n)
+	}
+}
+
+// far is the store of the URLs far://away/....
+var far atomic.Pointer[objectstest.Memory]
+
+func init() {
+	objects.Register("far", func(context.Context, *url.URL) (objects.Store, error) { return far.Load(), nil })
 }
