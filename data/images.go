@@ -140,15 +140,14 @@ func (m *Images) read(ctx context.Context, i int, s *imageScratch) (encoded.Exam
 
 // image decodes an image and applies the transforms. It may lie in s.
 func (m *Images) image(i int, x *encoded.Example, s *imageScratch, draw *rand.Rand) (*transform.Image, error) {
-	image, err := decode.Image(s.decoded, x.Image, decode.Config{Channels: m.cfg.Channels, MaxPixels: m.cfg.MaxPixels, Orient: m.cfg.Orient})
-	if err != nil {
+	cfg := decode.Config{Channels: m.cfg.Channels, MaxPixels: m.cfg.MaxPixels, Orient: m.cfg.Orient}
+	image, err := decode.Transform(s.decoded, x.Image, cfg, m.cfg.Transforms, draw)
+	var bad *decode.Error
+	switch {
+	case errors.As(err, &bad):
 		return nil, &BadExampleError{Example: i, Name: x.Name, Err: err}
-	}
-	s.decoded = image
-	for _, t := range m.cfg.Transforms {
-		if image, err = t.Apply(image, draw); err != nil {
-			return nil, fmt.Errorf("data: %s: image %d (%s): %w", m.url, i, x.Name, err)
-		}
+	case err != nil:
+		return nil, fmt.Errorf("data: %s: image %d (%s): %w", m.url, i, x.Name, err)
 	}
 	return image, nil
 }

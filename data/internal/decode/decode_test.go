@@ -121,7 +121,7 @@ func TestBytesThatAreNoImageAreNamed(t *testing.T) {
 		"webp of 14 bytes":                  []byte("RIFF\x00\x00\x00\x00WEBPVP"),
 		"largest sample: got more than":     []byte("P5 1 1 99999\nx"),
 		"width at byte 3: got no number":    []byte("P5 x 1 255\nx"),
-		"pnm of 12 bytes is cut short":      []byte("P5 3 1 255\nx"),
+		"pgm of 12 bytes is cut short":      []byte("P5 3 1 255\nx"),
 		"sample 1 is above the largest one": []byte("P5 2 1 7\n\x07\x08"),
 	} {
 		_, err := decode.Image(nil, b, decode.Config{})

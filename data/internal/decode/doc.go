@@ -56,13 +56,13 @@ var ErrTooLarge = errors.New("too many pixels")
 // ErrFormat says that the bytes are no image of a format that is known.
 var ErrFormat = image.ErrFormat
 
-// Image decodes an image. Its pixels are written into the memory of dst, which it returns; a nil dst is a new image.
+// Image decodes an image; an *Error says that it cannot be. Its pixels are written into the memory of dst, which it returns; a nil dst is a new image.
 // An image that is cut short is an error, whatever could be shown of it.
 func Image(dst *transform.Image, encoded []byte, cfg Config) (*transform.Image, error) {
 	return decode(dst, encoded, cfg, nil)
 }
 
-// Transform is Image followed by transforms. It gives the same pixels in less time: if the first transform is a Cropper, only the part
+// Transform is Image followed by transforms, whose errors are no *Error. It gives the same pixels in less time: if the first transform is a Cropper, only the part
 // that it takes is decoded. What is damaged in a JPEG below that part is not seen, unless the image is cut short.
 func Transform(dst *transform.Image, encoded []byte, cfg Config, transforms []transform.Transform, draw *rand.Rand) (*transform.Image, error) {
 	var cropper transform.Cropper
@@ -135,7 +135,7 @@ func decode(dst *transform.Image, encoded []byte, cfg Config, part func(width, h
 	switch format {
 	case "jpeg":
 		err = d.decode(dst, whole, cfg.Channels)
-	case "pnm":
+	case "pgm", "ppm":
 		err = decodePNM(dst, encoded, cfg.Channels)
 	default:
 		err = decodeRegistered(dst, encoded, format, cfg.Channels)
@@ -191,7 +191,7 @@ func inspect(encoded []byte, d *jpegDecoder) (string, image.Point, error) {
 	}
 	if isPNM(encoded) {
 		h, err := readPNMHeader(encoded)
-		return "pnm", image.Pt(h.width, h.height), err
+		return map[int]string{1: "pgm", 3: "ppm"}[h.channels], image.Pt(h.width, h.height), err
 	}
 	c, format, err := image.DecodeConfig(bytes.NewReader(encoded))
 	if format == "" {
@@ -210,20 +210,42 @@ func magic(encoded []byte) string {
 	return ""
 }
 
-// failure says of which image an error is.
-func failure(format string, encoded []byte, err error) error {
-	switch {
-	case len(encoded) == 0:
-		return fmt.Errorf("decode: got no bytes, want an image: %w", io.ErrUnexpectedEOF)
-	case errors.Is(err, image.ErrFormat) && format == "":
-		return fmt.Errorf("decode: %d bytes that begin with % x: %w", len(encoded), encoded[:min(8, len(encoded))], err)
-	case errors.Is(err, image.ErrFormat):
-		return fmt.Errorf("decode: %s of %d bytes: %w: this format is read only by a program that imports a package for it", format, len(encoded), err)
-	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
-		return fmt.Errorf("decode: %s of %d bytes is cut short: %w", format, len(encoded), io.ErrUnexpectedEOF)
-	}
-	return fmt.Errorf("decode: %s of %d bytes: %w", format, len(encoded), err)
+// An Error says that encoded bytes are no image that can be decoded, or are damaged.
+type Error struct {
+	// Format is as far as the first bytes tell, such as "jpeg"; empty if they do not.
+	Format string
+	// Bytes is how many were given.
+	Bytes int
+	// Err is what is wrong.
+	Err error
+
+	first [8]byte
 }
+
+func failure(format string, encoded []byte, err error) error {
+	if len(encoded) == 0 || errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	e := &Error{Format: format, Bytes: len(encoded), Err: err}
+	copy(e.first[:], encoded)
+	return e
+}
+
+func (e *Error) Error() string {
+	switch known := !errors.Is(e.Err, image.ErrFormat); {
+	case e.Bytes == 0:
+		return "decode: got no bytes, want an image"
+	case !known && e.Format == "":
+		return fmt.Sprintf("decode: %d bytes that begin with % x: %v", e.Bytes, e.first[:min(8, e.Bytes)], e.Err)
+	case !known:
+		return fmt.Sprintf("decode: %s of %d bytes: %v: this format is read only by a program that imports a package for it", e.Format, e.Bytes, e.Err)
+	case errors.Is(e.Err, io.ErrUnexpectedEOF):
+		return fmt.Sprintf("decode: %s of %d bytes is cut short: %v", e.Format, e.Bytes, e.Err)
+	}
+	return fmt.Sprintf("decode: %s of %d bytes: %v", e.Format, e.Bytes, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
 
 // ErrUnsupported says that a JPEG is of a kind that is not read.
 var ErrUnsupported = jpeg.ErrUnsupported
