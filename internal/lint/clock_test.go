@@ -45,8 +45,10 @@ var wall = map[string]string{
 	"tune/show/files.go":                         "stamps in a file, for charts",
 	"bench/soak/main.go":                         "a seed",
 
-	"checkpoint/bucket/store.go": "with its size, whether an object was written anew",
-	"internal/objects/local.go":  "with its size, whether a file was written anew",
+	"checkpoint/bucket/store.go":     "with its size, whether an object was written anew",
+	"internal/objects/cacheblock.go": "which block was used last, for which is removed first",
+	"internal/objects/cachespace.go": "which block was used last, for which is removed first",
+	"internal/objects/local.go":      "with its size, whether a file was written anew",
 
 	"bench/gpucheck/parent.go":    "when a report was begun, for people",
 	"internal/cuda/fake/build.go": "how long the tests' cache has been left alone",

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/objects/objectstest"
 )
 
 // BenchmarkReads reads images of 110 kB out of shards of 1000, in a random order, from a web server
@@ -99,5 +100,34 @@ func BenchmarkReads(b *testing.B) {
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "images/s")
 			})
 		}
+	}
+}
+
+// BenchmarkCacheHits reads images of 110 kB out of a cache on a warm disk.
+//
+//	go test -run '^$' -bench CacheHits ./internal/objects
+func BenchmarkCacheHits(b *testing.B) {
+	const size, total = 110_000, 64 << 20
+	memory := objectstest.New(map[string][]byte{"a": make([]byte, total)})
+	object, err := memory.Stat(b.Context(), "a")
+	if err != nil {
+		b.Fatal(err)
+	}
+	cache, err := objects.NewCache(memory, objects.CacheConfig{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := make([]byte, size)
+	read := func(i int) {
+		if err := cache.ReadRange(b.Context(), object, p, int64(i*7919*size%(total-size))); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for i := range 1000 {
+		read(i)
+	}
+	b.SetBytes(size)
+	for i := 0; b.Loop(); i++ {
+		read(i)
 	}
 }

@@ -131,10 +131,7 @@ func TestStore(t *testing.T, s Suite) {
 			t.Errorf("list: got error %v, want %v", err, context.Canceled)
 		}
 	})
-	t.Run("AnObjectThatWasReplacedIsErrChanged", func(t *testing.T) {
-		if s.Replace == nil {
-			t.Skip("objects of this store cannot be replaced")
-		}
+	s.run(t, s.Replace != nil, "AnObjectThatWasReplacedIsErrChanged", func(t *testing.T) {
 		for _, data := range []string{"of a later version", "1"} {
 			store, all := open(t)
 			info, other := stat(t, store, "long.bin"), stat(t, store, "one")
@@ -161,10 +158,7 @@ func TestStore(t *testing.T, s Suite) {
 			}
 		}
 	})
-	t.Run("AnObjectThatWasRemovedIsAnError", func(t *testing.T) {
-		if s.Remove == nil {
-			t.Skip("objects of this store cannot be removed")
-		}
+	s.run(t, s.Remove != nil, "AnObjectThatWasRemovedIsAnError", func(t *testing.T) {
 		store, _ := open(t)
 		info := stat(t, store, "long.bin")
 		s.Remove(t, "long.bin")
@@ -175,10 +169,7 @@ func TestStore(t *testing.T, s Suite) {
 			t.Errorf("read: got error %v, want %v", err, fs.ErrNotExist)
 		}
 	})
-	t.Run("ListsAreInTheOrderOfNames", func(t *testing.T) {
-		if s.NoList {
-			t.Skip("this store has no lists")
-		}
+	s.run(t, !s.NoList, "ListsAreInTheOrderOfNames", func(t *testing.T) {
 		store, all := open(t)
 		for _, prefix := range []string{"", "a", "a/", "a/b/", "a b", "train/cat", "train/c", "train/cat/", "none", "none/", "odd/", "one", "one/", "../", "/"} {
 			var want []string
@@ -221,6 +212,13 @@ func TestStore(t *testing.T, s Suite) {
 			t.Errorf("got %d bytes and error %v, want the object's %d", len(got), err, len(want))
 		}
 	})
+}
+
+// run runs a test that not every store can have.
+func (s Suite) run(t *testing.T, has bool, name string, test func(t *testing.T)) {
+	if has {
+		t.Run(name, test)
+	}
 }
 
 // names fails the test unless err names the store and the object.
