@@ -15,6 +15,7 @@ import (
 	encoded "github.com/paragon-train/paragon/data/internal/source"
 	"github.com/paragon-train/paragon/data/transform"
 	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/sampler"
 )
 
 // Images are encoded images that lie in files or objects, and are read, decoded and transformed as they are asked for. Open makes them. Their
@@ -61,6 +62,17 @@ func (m *Images) Classes() []string { return slices.Clone(m.classes) }
 // Blocks are the numbers of the first examples of runs that are cheap to read together, such as shards, rising from 0; nil: examples in any order
 // are as cheap. See sampler.Blocks.
 func (m *Images) Blocks() []int { return m.source.Blocks() }
+
+// Order is the order of an epoch that suits the data, wherever it lies: a permutation of all examples where each can be read by itself, and else, as in
+// Parquet or in compressed shards, one of blocks that are read as a whole, mixed within windows of 16.
+func (m *Images) Order() sampler.Order {
+	const window = 16
+	firsts := m.source.Blocks()
+	if _, ok := m.source.Range(0); ok || len(firsts) < 2 {
+		return sampler.Permutation
+	}
+	return sampler.Blocks(firsts, window)
+}
 
 // Fingerprint tells one state of the data from another: it covers the names and sizes of its files in their order, and the classes. A copy of the
 // same files in another place has the same one.

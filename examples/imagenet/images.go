@@ -12,6 +12,7 @@ import (
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/data/transform"
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/sampler"
 )
 
 // sets are the images of a run.
@@ -68,7 +69,34 @@ func orMissing(err error) error {
 
 // trainTransforms are the recipe's, of training.
 func (s *settings) trainTransforms() []transform.Transform {
-	return []transform.Transform{transform.RandomResizedCrop(s.imageSize), transform.Flip()}
+	list := []transform.Transform{transform.RandomResizedCrop(s.imageSize), transform.Flip()}
+	switch s.autoAugment {
+	case "trivial":
+		list = append(list, transform.TrivialAugment())
+	case "rand":
+		list = append(list, transform.RandAugment(2, 9))
+	}
+	if s.randomErasing > 0 {
+		list = append(list, transform.RandomErasing(s.randomErasing))
+	}
+	return list
+}
+
+// orderOf is --order for the training images.
+func (s *settings) orderOf(train *data.Images) (sampler.Order, error) {
+	switch s.order {
+	case "auto":
+		return train.Order(), nil
+	case "permutation":
+		return sampler.Permutation, nil
+	case "contiguous":
+		return sampler.Contiguous, nil
+	}
+	firsts := train.Blocks()
+	if len(firsts) == 0 {
+		return sampler.Order{}, errors.New("--order is blocks and the training images have none, want permutation: they are as cheap to read in any order")
+	}
+	return sampler.Blocks(firsts, s.window), nil
 }
 
 // testTransforms are the recipe's, of evaluations.

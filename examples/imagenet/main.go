@@ -18,6 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/checkpoint"
+	_ "github.com/paragon-train/paragon/data/formats" // Parquet, WebP, BMP and TIFF
 	"github.com/paragon-train/paragon/examples/internal/program"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
@@ -73,6 +74,8 @@ type settings struct {
 	cacheDir                 string
 	cacheBytes               int64
 	readers, bad             int
+	order                    string
+	window                   int // blocks
 
 	autoAugment   string
 	randomErasing float64
@@ -127,6 +130,10 @@ func (s *settings) validate() error {
 		return fmt.Errorf("--classes is %d, want at least 2, or 0 for those of the data", s.classes)
 	case s.readers < 0 || s.bad < 0:
 		return fmt.Errorf("--readers is %d and --bad-examples %d, want at least 0", s.readers, s.bad)
+	case !slices.Contains([]string{"auto", "permutation", "blocks", "contiguous"}, s.order):
+		return fmt.Errorf("--order is %q, want auto, permutation, blocks or contiguous", s.order)
+	case s.window < 1:
+		return fmt.Errorf("--order-window is %d, want at least 1", s.window)
 	case !slices.Contains([]string{"none", "trivial", "rand"}, s.autoAugment):
 		return fmt.Errorf("--auto-augment is %q, want none, trivial or rand", s.autoAugment)
 	case !(s.mixup >= 0) || !(s.cutMix >= 0):
@@ -169,6 +176,8 @@ func flags() []cli.Flag {
 		&cli.IntFlag{Name: "classes", Usage: "number of classes, where the data does not name them (0: those of the data; of .rec files 1000)"},
 		&cli.IntFlag{Name: "image-size", Value: 224, Usage: "width and height of the images that are trained on; evaluations resize the shorter edge to 256/224 of it and take the middle"},
 		&cli.IntFlag{Name: "readers", Usage: "goroutines that read and decode images (0: one for each core that the process may use)"},
+		&cli.StringFlag{Name: "order", Value: "auto", Usage: "order of an epoch's images: permutation of all; blocks, such as shards, permuted and mixed within a window; contiguous, where a worker has the same run in each epoch, mixed (auto: permutation, or blocks where single images are dear to read)"},
+		&cli.IntFlag{Name: "order-window", Value: 16, Usage: "with --order blocks: how many blocks are mixed with each other"},
 		&cli.IntFlag{Name: "bad-examples", Usage: "leave out this many damaged images of an epoch, of all workers together; the next one ends the job"},
 		&cli.StringFlag{Name: "cache-dir", Usage: "folder of this host that keeps what was read over the network"},
 		&cli.Int64Flag{Name: "cache-gb", Usage: "with --cache-dir: the most that it may take, in GB (0: 64)"},
@@ -213,7 +222,7 @@ func flags() []cli.Flag {
 func fromFlags(c *cli.Context) settings {
 	return settings{
 		data: c.String("data"), trainData: c.String("train-data"), valData: c.String("val-data"), classes: c.Int("classes"), imageSize: c.Int("image-size"),
-		cacheDir: c.String("cache-dir"), cacheBytes: c.Int64("cache-gb") * 1e9, readers: c.Int("readers"), bad: c.Int("bad-examples"),
+		cacheDir: c.String("cache-dir"), cacheBytes: c.Int64("cache-gb") * 1e9, readers: c.Int("readers"), bad: c.Int("bad-examples"), order: c.String("order"), window: c.Int("order-window"),
 		autoAugment: c.String("auto-augment"), randomErasing: c.Float64("random-erasing"), mixup: c.Float64("mixup"), cutMix: c.Float64("cutmix"), smoothing: c.Float64("label-smoothing"),
 		model: c.String("model"), width: c.Int("width"), dtype: c.String("dtype"), batch: c.Int("batch"), devices: c.StringSlice("devices"), threads: c.Int("threads"),
 		epochs: c.Int("epochs"), evalSteps: c.Int("eval-steps"), ema: c.Float64("ema"), maxSteps: c.Uint64("max-steps"),

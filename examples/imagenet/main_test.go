@@ -88,8 +88,10 @@ func TestFormatsAndReadersGiveTheSameBits(t *testing.T) {
 			t.Errorf("%q: got %s, want %s", flags, got, want)
 		}
 	}
-	if got := hash("--data", dir, "--mixup", "0.2", "--cutmix", "1"); got == want || got == "" {
-		t.Errorf("mixed images: got %s, want another hash", got)
+	for _, flags := range [][]string{{"--mixup", "0.2", "--cutmix", "1"}, {"--auto-augment", "trivial"}, {"--auto-augment", "rand"}, {"--random-erasing", "1"}, {"--order", "contiguous"}} {
+		if got := hash(append(flags, "--data", dir)...); got == want || got == "" {
+			t.Errorf("%q: got %s, want another hash", flags, got)
+		}
 	}
 }
 
@@ -152,6 +154,9 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		{[]string{"--data", t.TempDir()}, "has none of train, train.rec"},
 		{[]string{"--data", "x", "--image-size", "8"}, "--image-size is 8"},
 		{[]string{"--data", "x", "--auto-augment", "all"}, `--auto-augment is "all"`},
+		{[]string{"--data", "x", "--order", "sorted"}, `--order is "sorted"`},
+		{[]string{"--data", "x", "--order-window", "0"}, "--order-window is 0"},
+		{[]string{"--data", makeSets(t), "--order", "blocks"}, "--order is blocks and the training images have none"},
 		{[]string{"--data", "x", "--mixup", "-1"}, "--mixup is -1"},
 		{[]string{"--data", "x", "--random-erasing", "2"}, "--random-erasing is 2"},
 		{[]string{"--data", "x", "--label-smoothing", "1"}, "--label-smoothing is 1"},

@@ -64,6 +64,9 @@ func train(ctx context.Context, s settings) (err error) {
 	feedConfig := worker.ImageFeedConfig{
 		Programs: programs, Dataset: images.train, Workers: store.NumWorkers(), Rank: store.Rank(), Seed: s.seed, Augment: normalise, Readers: s.readers, BadExamples: s.bad,
 	}
+	if feedConfig.Order, err = s.orderOf(images.train); err != nil {
+		return kvstore.Final(err)
+	}
 	if s.mixes() {
 		feedConfig.Mix = data.Mix{Mixup: s.mixup, CutMix: s.cutMix, Classes: classes, Smoothing: s.smoothing}
 	}
