@@ -185,7 +185,7 @@ func Find(ctx context.Context, store objects.Store, pattern string) ([]objects.I
 
 // Stat describes the objects of these names.
 func Stat(ctx context.Context, store objects.Store, names []string) ([]objects.Info, error) {
-	known := knownObjects(ctx, store, names)
+	known := Known(ctx, store, names)
 	var found []objects.Info
 	for _, name := range names {
 		info, ok := known[name]
@@ -206,9 +206,9 @@ func Stat(ctx context.Context, store objects.Store, names []string) ([]objects.I
 // Hidden reports whether a part of a name begins with a dot.
 func Hidden(name string) bool { return strings.HasPrefix(name, ".") || strings.Contains(name, "/.") }
 
-// knownObjects lists the folder of many names at once, which takes fewer requests than asking for each. A store that has no lists,
+// Known lists the folder of many names at once, which takes fewer requests than asking for each. A store that has no lists,
 // such as a web server, knows nothing here.
-func knownObjects(ctx context.Context, store objects.Store, names []string) map[string]objects.Info {
+func Known(ctx context.Context, store objects.Store, names []string) map[string]objects.Info {
 	if len(names) < 8 {
 		return nil
 	}
