@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -52,7 +53,7 @@ type OpenConfig struct {
 	// Resync finds the records of .rec files without their .idx files, and goes on behind damage, which is an example that cannot be read: for
 	// tools that check or mend. Examples are in the order of the file, and damage changes their numbers.
 	Resync bool
-	// Logger hears what is notable about the data, such as hidden folders that are skipped. Nil: nobody does.
+	// Logger hears what is notable about the data, such as hidden folders that are skipped. Nil: nobody does; of a cache that fails slog.Default does.
 	Logger *slog.Logger
 }
 
@@ -151,6 +152,14 @@ func openAt(ctx context.Context, at place, ahead announcer, cfg OpenConfig) (_ *
 func stack(store objects.Store, cfg OpenConfig) (objects.Store, announcer, error) {
 	if sidecar.Local(store) {
 		return store, nil, nil
+	}
+	if cfg.CacheDir != "" {
+		// Indices of data lie beside the blocks.
+		cache, err := objects.NewCache(store, objects.CacheConfig{Dir: filepath.Join(cfg.CacheDir, "blocks"), Bytes: cfg.CacheBytes, Logger: cfg.Logger})
+		if err != nil {
+			return nil, nil, err
+		}
+		store = cache
 	}
 	ahead := objects.NewAhead(store, objects.AheadConfig{Bytes: cfg.AheadBytes})
 	return ahead, ahead, nil

@@ -307,8 +307,8 @@ func TestSeveralRecordFilesAreNamed(t *testing.T) {
 	}
 }
 
-// Images that lie far away are read ahead: few requests for many examples.
-func TestImagesFarAwayAreReadAhead(t *testing.T) {
+// Images that lie far away are read ahead, with few requests for many examples, and are not read twice where there is a cache.
+func TestImagesFarAwayAreReadAheadAndKept(t *testing.T) {
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "folder")
 	if err := photos.Make(folder, photos.Config{Images: 40, Classes: 2, Seed: 1, Largest: 32}); err != nil {
@@ -326,35 +326,42 @@ func TestImagesFarAwayAreReadAhead(t *testing.T) {
 		memory.Put(name, b)
 	}
 	far.Store(memory)
-	m := open(t, "far://away/set.rec", data.OpenConfig{Transforms: []transform.Transform{transform.ResizeTo(8, 8)}})
 	reads := func() (n int) {
 		for _, c := range memory.Calls() {
-			if c.Kind == objectstest.Read {
+			if c.Kind == objectstest.Read && c.Name == "set.rec" {
 				n++
 			}
 		}
 		return n
 	}
-	before := reads()
 	order := rand.New(rand.NewPCG(1, 1)).Perm(40)
-	l, err := data.NewLoader(m, slices.Values(order), data.LoaderConfig{BatchSize: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	var got []int
-	for range 2 {
-		b, err := l.Next(t.Context())
+	cache := t.TempDir()
+	for _, c := range []struct {
+		what string
+		dir  string
+		most int // requests
+	}{{"without a cache", "", 10}, {"with an empty cache", cache, 10}, {"with a warm cache", cache, 0}} {
+		m := open(t, "far://away/set.rec", data.OpenConfig{Transforms: []transform.Transform{transform.ResizeTo(8, 8)}, CacheDir: c.dir})
+		before := reads()
+		l, err := data.NewLoader(m, slices.Values(order), data.LoaderConfig{BatchSize: 20})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, b.Indices...)
-	}
-	if !slices.Equal(got, order) {
-		t.Errorf("got examples %v, want %v", got, order)
-	}
-	if n := reads() - before; n > 10 {
-		t.Errorf("40 examples took %d requests, want few", n)
+		defer l.Close()
+		var got []int
+		for range 2 {
+			b, err := l.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, b.Indices...)
+		}
+		if !slices.Equal(got, order) {
+			t.Errorf("%s: got examples %v, want %v", c.what, got, order)
+		}
+		if n := reads() - before; n > c.most {
+			t.Errorf("%s: 40 examples took %d requests, want at most %d", c.what, n, c.most)
+		}
 	}
 }
 
