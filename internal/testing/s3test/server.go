@@ -44,8 +44,8 @@ type Server struct {
 	// first request; it may be called from several goroutines at once.
 	Fault func(r *http.Request) Answer
 
-	address string
-	counts  Counts
+	server *httptest.Server
+	counts Counts
 
 	mu      sync.RWMutex // guards objects
 	objects map[string]object
@@ -78,21 +78,34 @@ type object struct {
 // New starts an empty server, which ends with the test, and puts its account in the test's environment.
 func New(t testing.TB) *Server {
 	t.Helper()
-	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": KeyID, "AWS_SECRET_ACCESS_KEY": Secret, "AWS_EC2_METADATA_DISABLED": "true",
-		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull} {
+	s := Start()
+	t.Cleanup(s.Close)
+	for name, value := range Environment() {
 		t.Setenv(name, value)
 	}
-	s := &Server{objects: make(map[string]object)}
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	s.address = server.URL
 	return s
+}
+
+// Start starts an empty server for a program that is no test. Close it.
+func Start() *Server {
+	s := &Server{objects: make(map[string]object)}
+	s.server = httptest.NewServer(s)
+	return s
+}
+
+// Close ends the server.
+func (s *Server) Close() { s.server.Close() }
+
+// Environment is the variables with which a program has the server's account.
+func Environment() map[string]string {
+	return map[string]string{"AWS_ACCESS_KEY_ID": KeyID, "AWS_SECRET_ACCESS_KEY": Secret, "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull}
 }
 
 // URL is that of a prefix in the bucket, or of an object.
 func (s *Server) URL(prefix string) string {
 	return "s3://" + bucketName + "/" + prefix + "?region=us-east-1&use_path_style=true&request_checksum_calculation=when_required&response_checksum_validation=when_required&endpoint=" +
-		url.QueryEscape(s.address)
+		url.QueryEscape(s.server.URL)
 }
 
 // Counts are what was answered so far.

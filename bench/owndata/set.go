@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/paragon-train/paragon/internal/testing/photos"
+	"github.com/paragon-train/paragon/internal/testing/s3test"
+)
+
+// A format is a way in which the images lie, at a path below a root.
+type format struct{ name, path string }
+
+// shards is how many tar files there are.
+const shards = 4
+
+var formats = []format{
+	{"folder", "folder"},
+	{"rec", "rec/set.rec"},
+	{"tar", fmt.Sprintf("tar/shard-{000000..%06d}.tar", shards-1)},
+}
+
+// A place has the images in each format.
+type place struct {
+	name string
+	url  func(f format) string
+	sent func() int64 // bytes, since it was started; nil: not known
+}
+
+// A set has the images in all places.
+type set struct {
+	root   string
+	places []place
+	server *s3test.Server
+	temp   bool
+}
+
+// makeSet makes the images, or takes those that the folder has.
+func makeSet(c config) (s *set, err error) {
+	s = &set{root: c.dir}
+	if s.root == "" {
+		s.temp = true
+		if s.root, err = os.MkdirTemp("", "paragon-owndata"); err != nil {
+			return nil, err
+		}
+	}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	if s.root, err = filepath.Abs(s.root); err != nil {
+		return nil, err
+	}
+	folder := filepath.Join(s.root, "folder")
+	if _, err := os.Stat(filepath.Join(s.root, "complete")); err != nil {
+		for _, d := range []string{"rec", "tar"} {
+			if err := os.MkdirAll(filepath.Join(s.root, d), 0o755); err != nil {
+				return nil, err
+			}
+		}
+		if err := errors.Join(
+			photos.Make(folder, photos.Config{Images: c.images, Classes: c.classes, Seed: 1, Largest: c.largest, Real: c.photos}),
+			photos.Record(filepath.Join(s.root, "rec", "set.rec"), folder),
+			photos.Tars(filepath.Join(s.root, "tar"), folder, shards),
+			os.WriteFile(filepath.Join(s.root, "complete"), nil, 0o644),
+		); err != nil {
+			return nil, err
+		}
+	}
+	s.places = []place{{name: "disk", url: func(f format) string { return filepath.Join(s.root, filepath.FromSlash(f.path)) }}}
+	if !buckets {
+		return s, nil
+	}
+	s.server = s3test.Start()
+	s.server.Latency = c.latency
+	for name, value := range s3test.Environment() {
+		if err := os.Setenv(name, value); err != nil { // this process's, and so that of the jobs
+			return nil, err
+		}
+	}
+	for _, d := range []string{"folder", "rec", "tar"} {
+		if err := s.server.AddFolder(path.Join("set", d), filepath.Join(s.root, d)); err != nil {
+			return nil, err
+		}
+	}
+	s.places = append(s.places, place{
+		name: "S3", url: func(f format) string { return s.server.URL("set/" + f.path) }, sent: func() int64 { return s.server.Counts().Bytes.Load() },
+	})
+	return s, nil
+}
+
+// A source is a format in a place.
+type source struct {
+	place
+	format
+}
+
+func (s source) String() string { return s.format.name + " from " + s.place.name }
+
+func (s source) address() string { return s.url(s.format) }
+
+// bytes is how many the place has sent so far.
+func (s source) bytes() int64 {
+	if s.sent == nil {
+		return 0
+	}
+	return s.sent()
+}
+
+// sources are those that are asked for.
+func (s *shower) sources() (list []source) {
+	for _, p := range s.places {
+		for _, f := range formats {
+			if c := (source{p, f}); s.what.MatchString(c.String()) {
+				list = append(list, c)
+			}
+		}
+	}
+	return list
+}
+
+func (s *set) close() {
+	if s.server != nil {
+		s.server.Close()
+	}
+	if s.temp {
+		os.RemoveAll(s.root)
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/internal/testing/phototrain"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/worker"
+)
+
+// settingsEnv marks a worker of a job. Its value is the path of a file with settings, JSON.
+const settingsEnv = "PARAGON_OWNDATA_SETTINGS"
+
+// settings are what workers do.
+type settings struct {
+	URL, Cache    string
+	Size, Classes int
+	Epochs        int
+	Dir           string   // for checkpoints, and the files with which workers tell of themselves
+	SaveSteps     int      // a checkpoint after so many
+	Prints        []uint64 // of all images: the job counts; nil: it trains
+	Kills         []kill
+	Pace          time.Duration // of each step of a job that counts
+}
+
+// A kill is of the worker with that rank, by itself, once, when so many steps of the job are done.
+type kill struct{ Rank, Done int }
+
+// An event is a line of a worker's file.
+type event struct {
+	Rank, Workers, Done int
+	Killed              bool    `json:",omitempty"`
+	End                 *ending `json:",omitempty"`
+}
+
+// An ending is what a worker that has trained to the end says.
+type ending struct {
+	Hash                 string
+	Lost, Doubled, Total int
+}
+
+func (s *settings) events() string      { return filepath.Join(s.Dir, "events") }
+func (s *settings) checkpoints() string { return filepath.Join(s.Dir, "checkpoints") }
+
+// work is a worker of a job.
+func work() error {
+	text, err := os.ReadFile(os.Getenv(settingsEnv))
+	if err != nil {
+		return err
+	}
+	var s settings
+	if err := json.Unmarshal(text, &s); err != nil {
+		return err
+	}
+	switch err := s.work(); {
+	case errors.Is(err, worker.ErrRemoved), errors.Is(err, worker.ErrCheckpointed):
+		return nil
+	case errors.Is(err, worker.ErrStopped):
+		os.Exit(128 + int(syscall.SIGTERM))
+		return nil
+	default:
+		return err
+	}
+}
+
+func (s *settings) work() (err error) {
+	ctx := context.Background()
+	term, forget := signal.NotifyContext(ctx, syscall.SIGTERM)
+	defer forget()
+	f, err := os.OpenFile(filepath.Join(s.events(), fmt.Sprintf("worker-%d.jsonl", os.Getpid())), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	kv, err := kvstore.Create(ctx, "dist_sync", kvstore.WithTimeout(2*time.Minute))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if errors.Is(err, worker.ErrRemoved) || errors.Is(err, worker.ErrStopped) {
+			err = errors.Join(err, kv.Close())
+			return
+		}
+		err = kvstore.Leave(kv, err)
+	}()
+	o := &observer{settings: s, kv: kv, out: json.NewEncoder(f)}
+	resume := os.Getenv("PARAGON_RESUME") != ""
+	r := phototrain.Run{
+		URL: s.URL, Open: data.OpenConfig{CacheDir: s.Cache}, Size: s.Size, Classes: s.Classes, Batch: batch, Epochs: s.Epochs, Store: kv, Leave: term.Done(), Observers: []worker.Observer{o},
+		Checkpoint: worker.CheckpointConfig{Dir: s.checkpoints(), EverySteps: s.SaveSteps, Resume: resume, Fallback: resume},
+	}
+	end := &ending{}
+	if s.Prints == nil {
+		result, err := phototrain.Train(ctx, r)
+		if err != nil {
+			return err
+		}
+		end.Hash = result.Hash
+	} else {
+		r.Before = func(ctx context.Context) error {
+			select {
+			case <-time.After(s.Pace):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		counts, err := phototrain.Count(ctx, r, s.Prints)
+		if err != nil {
+			return err
+		}
+		for _, n := range counts {
+			end.Lost, end.Doubled, end.Total = end.Lost+max(0, s.Epochs-n), end.Doubled+max(0, n-s.Epochs), end.Total+n
+		}
+	}
+	return o.out.Encode(event{Rank: kv.Rank(), Workers: kv.NumWorkers(), End: end})
+}
+
+// An observer tells of each step, and kills its process where that is asked for.
+type observer struct {
+	*settings
+	kv  kvstore.Store
+	out *json.Encoder
+}
+
+func (o *observer) Begin(worker.Run) {}
+func (o *observer) Step(s worker.StepInfo) {
+	e := event{Rank: o.kv.Rank(), Workers: o.kv.NumWorkers(), Done: int(s.Done)}
+	for i, k := range o.Kills {
+		if k.Rank != e.Rank || e.Done < k.Done {
+			continue
+		}
+		mark, err := os.OpenFile(filepath.Join(o.Dir, fmt.Sprint("killed-", i)), os.O_CREATE|os.O_EXCL, 0o644)
+		if err != nil { // it was before
+			continue
+		}
+		mark.Close()
+		e.Killed = true
+		_ = o.out.Encode(e)
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	_ = o.out.Encode(e)
+}
+func (o *observer) Epoch(worker.EpochInfo) {}
+func (o *observer) End()                   {}
