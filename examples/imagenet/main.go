@@ -45,7 +45,8 @@ func newApp() *cli.App {
 		OnUsageError:    program.OnUsageError,
 		Description: `Run it alone, or as a worker of a job:
 
-   imagenet --data photos --image-size 64 --model resnet18 --epochs 10
+   imagenet --sample photos
+   imagenet --data photos --image-size 32 --model resnet18 --epochs 10
    launch -n 2 -s 2 -- imagenet --data photos --image-size 64 --model resnet18 --epochs 10
 
 --data is a folder or a URL with train and val in it: folders with one of each class, train.rec and val.rec, or shards.`,
@@ -55,6 +56,9 @@ func newApp() *cli.App {
 func run(c *cli.Context) error {
 	if err := program.NoArguments(c); err != nil {
 		return err
+	}
+	if dir := c.String("sample"); dir != "" {
+		return writeSample(dir)
 	}
 	s := fromFlags(c)
 	if err := s.validate(); err != nil {
@@ -173,6 +177,7 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "data", Usage: "folder or URL with train and val: folders with one of each class, train.rec and val.rec, or shards", EnvVars: []string{"PARAGON_IMAGENET"}},
 		&cli.StringFlag{Name: "train-data", Usage: "folder, file or URL of the training images, if they are not at --data/train"},
 		&cli.StringFlag{Name: "val-data", Usage: "folder, file or URL of the images for evaluations, if they are not at --data/val"},
+		&cli.StringFlag{Name: "sample", Usage: "write synthetic images into this new folder, with train and val, and end: something to train on"},
 		&cli.IntFlag{Name: "classes", Usage: "number of classes, where the data does not name them (0: those of the data; of .rec files 1000)"},
 		&cli.IntFlag{Name: "image-size", Value: 224, Usage: "width and height of the images that are trained on; evaluations resize the shorter edge to 256/224 of it and take the middle"},
 		&cli.IntFlag{Name: "readers", Usage: "goroutines that read and decode images (0: one for each core that the process may use)"},

@@ -143,6 +143,24 @@ func TestDamagedImagesAreLeftOutWithinTheBudget(t *testing.T) {
 	}
 }
 
+func TestASampleIsSomethingToTrainOn(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "photos")
+	text := metricstest.Text(t, func() {
+		if err := imagenet(t, "--sample", dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := imagenet(t, "--data", dir, "--out", t.TempDir(), "--max-steps", "1"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if want := "Images: 2000 of 3×32×32 to train on, 400 to evaluate, 10 classes"; !strings.Contains(text, want) {
+		t.Errorf("got\n%s\nwant %q in it", text, want)
+	}
+	if err := imagenet(t, "--sample", dir); err == nil || !strings.Contains(err.Error(), "is there already") {
+		t.Errorf("a second time: got error %v, want one", err)
+	}
+}
+
 func TestWrongFlagsAreNamed(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report")
 	t.Setenv(exitreport.Variable, report)
