@@ -14,6 +14,7 @@ import (
 	"github.com/paragon-train/paragon/data/internal/table"
 	"github.com/paragon-train/paragon/data/internal/table/arrays"
 	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/sampler"
 )
 
 // Clicks are rows of Criteo's sets, read from where they lie: they need not fit in memory. Its
@@ -208,11 +209,9 @@ func (c *Clicks) Len() int { return c.length }
 // Buckets returns the number of rows of the embedding table.
 func (c *Clicks) Buckets() int64 { return c.cfg.Buckets }
 
-// Blocks returns the first row of each block, for sampler.Blocks.
-func (c *Clicks) Blocks() []int {
-	blocks := c.table.Blocks()
-	return blocks[:max(1, table.Find(blocks, c.length-1)+1)]
-}
+// Order is an order of the first rows, so many of them, in which what is read and decoded at once is
+// used together: see Table.Order.
+func (c *Clicks) Order(rows int) sampler.Order { return c.table.Order(rows) }
 
 // Fingerprint tells one state of the data from another. A copy in another place has the same one.
 func (c *Clicks) Fingerprint() string { return c.table.Fingerprint() }

@@ -33,8 +33,8 @@
 //
 // A Table (OpenTable) has rows of named columns, as in CSV, TSV, NumPy's arrays or Parquet, and reads
 // them by number from where they lie, by blocks; Clicks (OpenClicks) are rows of Criteo's sets as
-// LoadCriteo gives them, of files that need not fit in memory. Read in an order of sampler.Blocks they
-// decode each block once.
+// LoadCriteo gives them, of files that need not fit in memory. Read in the Order that they
+// give, they decode each block once.
 //
 //	table, err := data.OpenTable(ctx, "s3://bucket/rows", data.TableConfig{Columns: []string{"label", "price", "shop"}})
 //	var rows data.Rows

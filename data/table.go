@@ -18,6 +18,7 @@ import (
 	"github.com/paragon-train/paragon/data/internal/table/arrays"
 	"github.com/paragon-train/paragon/data/internal/table/text"
 	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/sampler"
 )
 
 // A Kind is the type of a table's column.
@@ -94,14 +95,15 @@ func (cfg TableConfig) Validate() error {
 //
 // It reads by blocks, such as the row groups of Parquet, decodes each as a whole and keeps those that
 // were used last. So it is made to be read in an order that stays within some blocks at a time, which
-// sampler.Blocks gives.
+// Order gives.
 type Table struct {
 	source  table.Source
 	store   objects.Store
 	columns []Column
 	// from are the kinds of the columns as the source has them.
-	from  []table.Kind
-	cache *table.Cache
+	from   []table.Kind
+	chosen []int // columns of the source
+	cache  *table.Cache
 }
 
 // Rows are what Read fills: a Values for each column of the table, in their order. They can be used
@@ -366,7 +368,6 @@ func (t *Table) choose(cfg TableConfig) error {
 			names = append(names, c.Name)
 		}
 	}
-	var chosen []int
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(c table.Column) bool { return c.Name == name })
 		if i < 0 {
@@ -376,7 +377,7 @@ func (t *Table) choose(cfg TableConfig) error {
 			}
 			return fmt.Errorf("has no column %q; it has %s", name, strings.Join(have, ", "))
 		}
-		if slices.Contains(chosen, i) {
+		if slices.Contains(t.chosen, i) {
 			return fmt.Errorf("column %q is wanted twice", name)
 		}
 		c := all[i]
@@ -387,11 +388,11 @@ func (t *Table) choose(cfg TableConfig) error {
 		if want != Kind(c.Kind) && !(want == FloatKind && c.Kind == table.Int) {
 			return fmt.Errorf("column %q is of %s values, want %s: only integers can be read as another kind", name, c.Kind, want)
 		}
-		chosen = append(chosen, i)
+		t.chosen = append(t.chosen, i)
 		t.columns = append(t.columns, Column{Name: c.Name, Kind: want, Nullable: c.Nullable})
 		t.from = append(t.from, c.Kind)
 	}
-	t.cache = table.NewCache(t.source, chosen, cfg.CacheBytes)
+	t.cache = table.NewCache(t.source, t.chosen, cfg.CacheBytes)
 	return nil
 }
 
@@ -403,10 +404,28 @@ func last(list []int) int { return list[len(list)-1] }
 // Columns returns those that Read reads.
 func (t *Table) Columns() []Column { return slices.Clone(t.columns) }
 
-// Blocks returns the first row of each block, for sampler.Blocks.
+// Blocks returns the first row of each block, for an order of sampler.Blocks.
 func (t *Table) Blocks() []int {
 	blocks := t.source.Blocks()
 	return slices.Clone(blocks[:len(blocks)-1])
+}
+
+// windowBlocks is the number of blocks that an order mixes: 16 mix well.
+const windowBlocks = 16
+
+// Order is an order of the first rows, so many of them, in which each block is decoded about once: the
+// blocks are mixed by (seed, epoch), and then the rows within windows of 16 blocks, or of as many as
+// fit into the cache. It is for sampler.Ordered, and for kvstore.SamplerConfig.Order.
+func (t *Table) Order(rows int) sampler.Order {
+	blocks := t.source.Blocks()
+	firsts := blocks[:table.Find(blocks[:len(blocks)-1], max(0, rows-1))+1]
+	var most int64
+	for b := range firsts {
+		most = max(most, t.source.Size(b, t.chosen))
+	}
+	// A quarter of the cache is for blocks of the window before and for what is being decoded.
+	fit := t.cache.Limit() / 4 * 3 / max(1, most)
+	return sampler.Blocks(firsts, int(max(1, min(windowBlocks, fit))))
 }
 
 // Fingerprint tells one state of the data from another. A copy in another place has the same one.

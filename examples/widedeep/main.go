@@ -4,6 +4,10 @@
 //
 //	widedeep --data data/criteo_train_head.txt.gz
 //	launch -n 2 -s 2 -- widedeep --data data/criteo_train_head.txt.gz
+//	launch -n 8 -s 4 -- widedeep --data s3://clicks/day=1 --batch 2048
+//
+// The rows are read from where they lie, in blocks, so they need not fit in memory: text as Criteo publishes it, torchrec's arrays, or
+// Parquet, in a file or a folder of them.
 package main
 
 import (
@@ -18,7 +22,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/data"
-	_ "github.com/paragon-train/paragon/data/formats" // Parquet
+	_ "github.com/paragon-train/paragon/data/formats" // Parquet and zstd
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/version"
@@ -26,7 +30,8 @@ import (
 )
 
 func main() {
-	path := flag.String("data", "", "rows of the Criteo display advertising set, tab-separated, .gz or not")
+	path := flag.String("data", "", "path or URL of rows of Criteo's sets, a file or a folder: text, compressed or not, torchrec's .npy files, or Parquet")
+	cache := flag.Int64("cache", 256, "MB of rows that are kept decoded in memory")
 	batch := flag.Int("batch", 128, "rows per step")
 	epochs := flag.Int("epochs", 1, "passes over the data; after one pass the model overfits a small file")
 	out := flag.String("out", "out", "folder for TensorBoard's files, under tensorboard")
@@ -37,7 +42,7 @@ func main() {
 	if flag.NArg() > 0 {
 		err = kvstore.Final(fmt.Errorf("got %q after the flags, want flags only; see --help", flag.Args()))
 	} else {
-		_, err = train(context.Background(), *path, *out, *batch, *epochs, *buckets)
+		_, err = train(context.Background(), *path, *out, *batch, *epochs, *buckets, *cache<<20)
 	}
 	switch {
 	case errors.Is(err, kvstore.ErrRemoved):
@@ -59,14 +64,16 @@ func beginning(kv kvstore.Store) (run worker.Run) {
 }
 
 // train returns the area under the ROC curve of the test rows after the last epoch.
-func train(ctx context.Context, path, out string, batch, epochs int, buckets int64) (area float64, err error) {
+func train(ctx context.Context, path, out string, batch, epochs int, buckets, cache int64) (area float64, err error) {
 	switch {
 	case path == "":
-		return 0, kvstore.Final(errors.New("--data is empty, want a file of Criteo's rows"))
+		return 0, kvstore.Final(errors.New("--data is empty, want the path or URL of Criteo's rows"))
 	case batch < 1:
 		return 0, kvstore.Final(fmt.Errorf("--batch is %d, want at least 1", batch))
 	case epochs < 1:
 		return 0, kvstore.Final(fmt.Errorf("--epochs is %d, want at least 1", epochs))
+	case cache < 1<<20:
+		return 0, kvstore.Final(fmt.Errorf("--cache is %d, want at least 1", cache>>20))
 	case buckets < 0:
 		return 0, kvstore.Final(fmt.Errorf("--buckets is %d, want at least 1, or 0 for a row for each value", buckets))
 	}
@@ -74,13 +81,14 @@ func train(ctx context.Context, path, out string, batch, epochs int, buckets int
 	if space == 0 {
 		space = math.MaxInt64 // no two of a few million values are likely to share one
 	}
-	clicks, err := data.LoadCriteo(path, data.CriteoConfig{Buckets: space})
+	clicks, err := data.OpenClicks(ctx, path, data.CriteoConfig{Buckets: space, CacheBytes: cache})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return 0, kvstore.Final(err)
 	case err != nil:
 		return 0, err
 	}
+	defer clicks.Close()
 	kv, err := kvstore.Create(ctx, "dist_sync")
 	if err != nil {
 		return 0, err
@@ -105,7 +113,10 @@ func train(ctx context.Context, path, out string, batch, epochs int, buckets int
 	}
 
 	run := beginning(kv)
-	examples, err := kvstore.NewElasticSampler(ctx, kv, kvstore.SamplerConfig{Examples: trainRows, Batch: batch, Epochs: epochs, Seed: 1})
+	examples, err := kvstore.NewElasticSampler(ctx, kv, kvstore.SamplerConfig{
+		Examples: trainRows, Batch: batch, Epochs: epochs, Seed: 1,
+		Order: clicks.Order(trainRows), // rows that are read and decoded together are used together
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -121,7 +132,7 @@ func train(ctx context.Context, path, out string, batch, epochs int, buckets int
 		var lossSum float64
 		used, begin := 0, time.Now()
 		for rows := range examples.Batches(ctx) {
-			if err := m.fill(ctx, kv, clicks, rows); err != nil {
+			if _, err := m.fill(ctx, kv, clicks, rows); err != nil {
 				return 0, err
 			}
 			if err := m.step(ctx, examples.Pusher(), len(rows)); err != nil {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -43,10 +45,48 @@ func TestLearnsDrawnClicks(t *testing.T) {
 	for _, buckets := range []int64{0, 100_000} {
 		var area float64
 		var err error
-		metricstest.WantSteps(t, metricstest.Printed(t, func() { area, err = train(t.Context(), drawClicks(t, 1000), t.TempDir(), 20, 2, buckets) }), 2, "auc", "loss")
+		metricstest.WantSteps(t, metricstest.Printed(t, func() { area, err = train(t.Context(), drawClicks(t, 1000), t.TempDir(), 20, 2, buckets, 256<<20) }), 2, "auc", "loss")
 		if err != nil || area < 0.95 {
 			t.Errorf("--buckets %d: area under the curve of drawn clicks: got %v and error %v, want 0.95 or more", buckets, area, err)
 		}
+	}
+}
+
+// The form of the rows, and whether they fit into the cache, change no bit of a run.
+func TestFormsOfTheSameRowsTrainAlike(t *testing.T) {
+	text := drawClicks(t, 300)
+	b, err := os.ReadFile(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	if _, err := z.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(text+".gz", zipped.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	run := func(url string, cache int64) string {
+		t.Helper()
+		return fmt.Sprint(metricstest.Printed(t, func() {
+			if _, err := train(t.Context(), url, t.TempDir(), 20, 2, 0, cache); err != nil {
+				t.Errorf("%s: %v", url, err)
+			}
+		}))
+	}
+	want := run(text, 256<<20)
+	// testdata/clicks.parquet has the same rows.
+	for _, url := range []string{"file://" + text, text + ".gz", "testdata/clicks.parquet"} {
+		if got := run(url, 256<<20); got != want {
+			t.Errorf("%s: got %s, want %s as of the text", url, got, want)
+		}
+	}
+	if got := run(text, 1<<20); got != want {
+		t.Errorf("with a cache of 1 MB: got %s, want %s", got, want)
 	}
 }
 
@@ -56,16 +96,18 @@ func TestRefusesByName(t *testing.T) {
 		path          string
 		batch, epochs int
 		buckets       int64
+		cache         int64
 		want          string
 	}{
-		{"", 1, 1, 0, "--data is empty"},
-		{path, 0, 1, 0, "--batch is 0"},
-		{path, 1, 0, 0, "--epochs is 0"},
-		{path, 1, 1, -1, "--buckets is -1"},
-		{path, 6, 1, 0, "--batch is 6, want at most 5"},
-		{path + "x", 1, 1, 0, "no such file"},
+		{"", 1, 1, 0, 1 << 20, "--data is empty"},
+		{path, 0, 1, 0, 1 << 20, "--batch is 0"},
+		{path, 1, 0, 0, 1 << 20, "--epochs is 0"},
+		{path, 1, 1, -1, 1 << 20, "--buckets is -1"},
+		{path, 1, 1, 0, 0, "--cache is 0"},
+		{path, 6, 1, 0, 1 << 20, "--batch is 6, want at most 5"},
+		{path + "x", 1, 1, 0, 1 << 20, "no such file"},
 	} {
-		if _, err := train(t.Context(), test.path, t.TempDir(), test.batch, test.epochs, test.buckets); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := train(t.Context(), test.path, t.TempDir(), test.batch, test.epochs, test.buckets, test.cache); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: got error %v, want one with %q", test, err, test.want)
 		}
 	}

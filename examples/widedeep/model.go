@@ -105,25 +105,21 @@ func (m *model) pull(ctx context.Context, kv kvstore.Store) error {
 	return nil
 }
 
-// fill reads rows into the inputs, a whole batch of them or fewer, and pulls what they look up.
-func (m *model) fill(ctx context.Context, kv kvstore.Store, clicks *data.ClickSet, rows []int) error {
-	labels := make([]int32, len(rows))
-	for b, i := range rows {
-		label, err := clicks.Read(i, m.dense[b*data.CriteoDense:(b+1)*data.CriteoDense], m.ids[b*data.CriteoCategorical:(b+1)*data.CriteoCategorical])
-		if err != nil {
-			return err
-		}
-		labels[b] = int32(label)
+// fill reads rows into the inputs, a whole batch of them or fewer, pulls what they look up, and returns their labels.
+func (m *model) fill(ctx context.Context, kv kvstore.Store, clicks *data.Clicks, rows []int) (labels []int32, err error) {
+	labels = make([]int32, len(rows))
+	if err := clicks.Read(ctx, rows, m.dense, m.ids, labels); err != nil {
+		return nil, err
 	}
 	m.labels.Set(labels)
 	if err := m.program.SetExamples(len(rows)); err != nil {
-		return err
+		return nil, err
 	}
 	values := len(rows) * data.CriteoCategorical
 	if err := kv.PullRows(ctx, deepTable, m.ids[:values], m.deep.Value[:values*width]); err != nil {
-		return err
+		return nil, err
 	}
-	return kv.PullRows(ctx, wideTable, m.ids[:values], m.wide.Value[:values])
+	return labels, kv.PullRows(ctx, wideTable, m.ids[:values], m.wide.Value[:values])
 }
 
 // step trains on the rows that fill brought. Without any it pushes zeros, as the rounds need every worker.
@@ -145,7 +141,7 @@ func (m *model) step(ctx context.Context, by kvstore.Pusher, rows int) error {
 }
 
 // evaluate returns the mean loss and the area under the ROC curve over the rows from first on.
-func (m *model) evaluate(ctx context.Context, kv kvstore.Store, clicks *data.ClickSet, first int) (loss, area float64, err error) {
+func (m *model) evaluate(ctx context.Context, kv kvstore.Store, clicks *data.Clicks, first int) (loss, area float64, err error) {
 	type scored struct {
 		margin  float32
 		clicked bool
@@ -157,7 +153,8 @@ func (m *model) evaluate(ctx context.Context, kv kvstore.Store, clicks *data.Cli
 		for b := range rows {
 			rows[b] = first + b
 		}
-		if err := m.fill(ctx, kv, clicks, rows); err != nil {
+		labels, err := m.fill(ctx, kv, clicks, rows)
+		if err != nil {
 			return 0, 0, err
 		}
 		if err := m.program.Forward(ctx); err != nil {
@@ -167,11 +164,7 @@ func (m *model) evaluate(ctx context.Context, kv kvstore.Store, clicks *data.Cli
 		if err != nil {
 			return 0, 0, err
 		}
-		for b, i := range rows {
-			label, err := clicks.Read(i, make([]float32, data.CriteoDense), make([]int64, data.CriteoCategorical))
-			if err != nil {
-				return 0, 0, err
-			}
+		for b, label := range labels {
 			all = append(all, scored{logits[2*b+1] - logits[2*b], label == 1})
 		}
 		loss += m.program.Loss()

@@ -40,6 +40,9 @@ func NewCache(s Source, columns []int, limit int64) *Cache {
 	return &Cache{source: s, columns: columns, limit: limit, entries: make(map[int]*entry), room: make(chan struct{})}
 }
 
+// Limit is the most bytes that the blocks take.
+func (c *Cache) Limit() int64 { return c.limit }
+
 // Decoded is how many times a block was decoded.
 func (c *Cache) Decoded() int {
 	c.mu.Lock()
