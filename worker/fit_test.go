@@ -60,6 +60,7 @@ type rigConfig struct {
 	freeze   []string
 	bound    *uint64
 	order    sampler.Order
+	sorted   bool // the images lie by class
 
 	optimizer   optim.Config        // without a name: adam
 	compression kvstore.Compression // with a store that compresses
@@ -100,6 +101,9 @@ func newRig(t *testing.T, cfg rigConfig) *fitRig {
 	}
 	r := &fitRig{store: &faultyStore{Store: cfg.store}}
 	set := images(t, cmp.Or(cfg.examples, 60))
+	if cfg.sorted {
+		set = byClass(t, set)
+	}
 	devices := cmp.Or(cfg.devices, 1)
 	for d := range devices {
 		loss, _ := networkOf(rigBatch/devices, cmp.Or(cfg.filters, rigFilters))
