@@ -26,6 +26,7 @@ type loopJob struct {
 	t       *testing.T
 	job     *jobtest.Job
 	cfg     kvstore.SamplerConfig
+	joiners sampler.Order                        // of those who join
 	at      func(w *loopWorker, epoch, step int) // before the pushes of a step, and between them where the step is negative
 	running sync.WaitGroup
 	mu      sync.Mutex // guards the rest
@@ -70,7 +71,11 @@ func (w *loopWorker) run(ctx context.Context, cfg cluster.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	examples, err := kvstore.NewElasticSampler(ctx, kv, j.cfg)
+	own := j.cfg
+	if kv.Joining() {
+		own.Order = j.joiners
+	}
+	examples, err := kvstore.NewElasticSampler(ctx, kv, own)
 	if err != nil {
 		return err
 	}
@@ -102,7 +107,7 @@ func (w *loopWorker) run(ctx context.Context, cfg cluster.Config) (err error) {
 // runLoop runs such a job to its end: each example is used once an epoch by steps that brought both keys.
 func runLoop(t *testing.T, workers int, cfg kvstore.SamplerConfig, at func(w *loopWorker, epoch, step int)) *loopJob {
 	t.Helper()
-	j := &loopJob{t: t, cfg: cfg, at: at}
+	j := &loopJob{t: t, cfg: cfg, joiners: cfg.Order, at: at}
 	j.job = jobtest.New(t, jobtest.Config{Workers: workers, Servers: 2, Elastic: cluster.Elastic{Enabled: true}, Lease: 2 * time.Second, Heartbeat: 500 * time.Millisecond})
 	for i := range workers {
 		j.start(i, j.job.WorkerConfig(i))
@@ -221,15 +226,11 @@ func TestTheExamplesAreThoseOfTheSampler(t *testing.T) {
 // A worker that joins with another order would take examples that others have used.
 func TestAWorkerThatJoinsHasTheSameOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &loopJob{t: t, cfg: kvstore.SamplerConfig{Examples: 60, Batch: 4, Epochs: 1}}
+		j := &loopJob{t: t, cfg: kvstore.SamplerConfig{Examples: 60, Batch: 4, Epochs: 1}, joiners: sampler.Contiguous}
 		j.at = func(w *loopWorker, epoch, step int) {
 			time.Sleep(100 * time.Millisecond)
 			if w.number == 0 && step == 2 {
-				cfg := j.cfg
-				j.cfg.Order = sampler.Contiguous
 				j.join(1)
-				time.Sleep(time.Second)
-				j.cfg = cfg
 			}
 		}
 		j.job = jobtest.New(t, jobtest.Config{Workers: 1, Servers: 1, Elastic: cluster.Elastic{Enabled: true, MinWorkers: 1}})
