@@ -3,6 +3,8 @@ package transform
 import (
 	"fmt"
 	"math"
+
+	"github.com/paragon-train/paragon/data/internal/pixel"
 )
 
 // A Filter weighs the pixels that make a pixel of a resized image. When an image shrinks, it is widened so that every pixel counts:
@@ -80,19 +82,11 @@ func sinc(x float64) float64 {
 	return math.Sin(x) / x
 }
 
-// fraction is how many bits of a weight are behind the point.
-const fraction = 22
-
 // weights make a row of out pixels of one of in pixels.
 type weights struct {
+	pixel.Weights
 	in, out int
 	filter  Filter
-	// each is how many weights a pixel has room for.
-	each int
-	// first and count are the pixels that count, for each new pixel. Their weights are values[i·each:][:count[i]].
-	first, count []int32
-	values       []int32
-
 	scratch []float64
 }
 
@@ -105,9 +99,9 @@ func (w *weights) fill(in, out int, filter Filter) {
 	scale := float64(in) / float64(out)
 	wide := max(1, scale)
 	support := filter.support() * wide
-	w.each = int(math.Ceil(support))*2 + 1
-	w.first, w.count = grown(w.first, out), grown(w.count, out)
-	w.values, w.scratch = grown(w.values, out*w.each), grown(w.scratch, w.each)
+	w.Each = int(math.Ceil(support))*2 + 1
+	w.First, w.Count = grown(w.First, out), grown(w.Count, out)
+	w.Values, w.scratch = grown(w.Values, out*w.Each), grown(w.scratch, w.Each)
 	inverse := 1 / wide
 	for i := range out {
 		center := (float64(i) + 0.5) * scale
@@ -120,17 +114,17 @@ func (w *weights) fill(in, out int, filter Filter) {
 			exact[j] = v
 			sum += v
 		}
-		w.first[i], w.count[i] = int32(from), int32(to-from)
-		values := w.values[i*w.each:][:to-from]
+		w.First[i], w.Count[i] = int32(from), int32(to-from)
+		values := w.Values[i*w.Each:][:to-from]
 		for j, v := range exact {
 			if sum != 0 {
 				v /= sum
 			}
 			// Half a unit away from zero, then cut.
 			if v < 0 {
-				values[j] = int32(-0.5 + v*(1<<fraction))
+				values[j] = int32(-0.5 + v*(1<<pixel.Fraction))
 			} else {
-				values[j] = int32(0.5 + v*(1<<fraction))
+				values[j] = int32(0.5 + v*(1<<pixel.Fraction))
 			}
 		}
 	}

@@ -1,6 +1,10 @@
 package transform
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/paragon-train/paragon/data/internal/pixel"
+)
 
 // A resampler changes the size of images. It keeps the weights of the size before and the memory that it needs; each belongs to one
 // goroutine at a time.
@@ -31,8 +35,12 @@ func (img *Image) resample(b box, width, height int, filter Filter) {
 	if b.width != width {
 		r.across.fill(b.width, width, filter)
 		r.between = grown(r.between, b.height*width*c)
-		for y := range b.height {
-			acrossRow(r.between[y*width*c:][:width*c], source[y*stride:][:b.width*c], &r.across, c)
+		if c == 3 {
+			pixel.Across(r.between, width*3, source, stride, b.height, &r.across.Weights)
+		} else {
+			for y := range b.height {
+				pixel.AcrossGrey(r.between[y*width:][:width], source[y*stride:], &r.across.Weights)
+			}
 		}
 		if b.height == height {
 			img.resize(width, height)
@@ -51,74 +59,8 @@ func (img *Image) resample(b box, width, height int, filter Filter) {
 	r.down.fill(b.height, height, filter)
 	img.resize(width, height)
 	for y := range height {
-		first, count := int(r.down.first[y]), int(r.down.count[y])
-		downRow(img.Pix[y*stride:][:stride], source[first*stride:][:count*stride], r.down.values[y*r.down.each:][:count])
-	}
-}
-
-// half is what rounds a sum of weighted pixels.
-const half = 1 << (fraction - 1)
-
-// clip rounds a sum of weighted pixels to 8 bits.
-func clip(sum int32) uint8 { return uint8(min(255, max(0, sum>>fraction))) }
-
-// acrossRow makes one row of another width.
-func acrossRow(dst, src []uint8, w *weights, channels int) {
-	if channels == 1 {
-		for x := range dst {
-			first := int(w.first[x])
-			values := w.values[x*w.each:][:w.count[x]]
-			pixels := src[first:][:len(values)]
-			sum := int32(half)
-			for i, v := range values {
-				sum += v * int32(pixels[i])
-			}
-			dst[x] = clip(sum)
-		}
-		return
-	}
-	for x := range w.out {
-		first := int(w.first[x])
-		values := w.values[x*w.each:][:w.count[x]]
-		pixels := src[first*3:][:len(values)*3]
-		r, g, b := int32(half), int32(half), int32(half)
-		for i, v := range values {
-			p := pixels[i*3:][:3]
-			r += v * int32(p[0])
-			g += v * int32(p[1])
-			b += v * int32(p[2])
-		}
-		p := dst[x*3:][:3]
-		p[0], p[1], p[2] = clip(r), clip(g), clip(b)
-	}
-}
-
-// downRow makes one row of len(values) rows, which follow each other in src.
-func downRow(dst, src []uint8, values []int32) {
-	const wide = 16
-	n := len(dst)
-	for from := 0; from < n; from += wide {
-		var sums [wide]int32
-		for i := range sums {
-			sums[i] = half
-		}
-		some := min(wide, n-from)
-		for i, v := range values {
-			row := src[i*n+from:][:some]
-			if len(row) == wide {
-				row := (*[wide]uint8)(row)
-				for j := range sums {
-					sums[j] += v * int32(row[j])
-				}
-				continue
-			}
-			for j, p := range row {
-				sums[j] += v * int32(p)
-			}
-		}
-		for j, s := range sums[:some] {
-			dst[from+j] = clip(s)
-		}
+		first, count := int(r.down.First[y]), int(r.down.Count[y])
+		pixel.Down(img.Pix[y*stride:][:stride], source[first*stride:], stride, r.down.Values[y*r.down.Each:][:count])
 	}
 }
 

@@ -5,13 +5,13 @@ import (
 	"sync"
 
 	"github.com/paragon-train/paragon/data/internal/jpeg"
+	"github.com/paragon-train/paragon/data/internal/pixel"
 	"github.com/paragon-train/paragon/data/transform"
 )
 
 // A jpegDecoder decodes a JPEG and converts its planes. It keeps its memory, and belongs to one goroutine at a time.
 type jpegDecoder struct {
 	jpeg.Decoder
-	sums []int32    // a row of samples, mixed with its neighbour
 	rows [4][]uint8 // a row of each component, a sample for each pixel
 }
 
@@ -24,8 +24,7 @@ func (d *jpegDecoder) decode(dst *transform.Image, r image.Rectangle, channels i
 	}
 	room(dst, r.Dx(), r.Dy(), channels)
 	need := d.Width + 16
-	if cap(d.sums) < need {
-		d.sums = make([]int32, need)
+	if cap(d.rows[0]) < need {
 		for i := range d.rows {
 			d.rows[i] = make([]uint8, need)
 		}
@@ -84,31 +83,29 @@ func (d *jpegDecoder) row(i, left, right, y int) []uint8 {
 			before = v
 		}
 	case p.Across == 2 && p.Down == 2 && p.Width > 2:
-		from, to := max(first-1, 0), min(last+1, p.Width-1)
-		sums := d.sums[:to-from+1]
-		in, near := in[from:to+1], near[from:to+1]
-		for x, v := range in {
-			sums[x] = int32(v)*3 + int32(near[x])
+		// At an end of the row a sample is its own neighbour.
+		from, to := first, last+1
+		if from == 0 {
+			ends := [3]uint8{in[0], in[0], in[1]}
+			nears := [3]uint8{near[0], near[0], near[1]}
+			pixel.Smooth(out, ends[:], nears[:])
+			from = 1
 		}
-		smoothPairs(out, sums, first-from)
+		if n := p.Width; to == n {
+			ends := [3]uint8{in[n-2], in[n-1], in[n-1]}
+			nears := [3]uint8{near[n-2], near[n-1], near[n-1]}
+			pixel.Smooth(out[(n-1-first)*2:], ends[:], nears[:])
+			to--
+		}
+		if from < to {
+			pixel.Smooth(out[(from-first)*2:], in[from-1:to+1], near[from-1:to+1])
+		}
 	default:
 		for x := range out {
 			out[x] = in[first+x/p.Across]
 		}
 	}
 	return out[left-first*p.Across:][:right-left]
-}
-
-// smoothPairs makes two pixels of each sum from the one at first on; a sum at the end of the row is its own neighbour.
-func smoothPairs(out []uint8, sums []int32, first int) {
-	last := len(sums) - 1
-	before, this := sums[max(first-1, 0)], sums[first]
-	for x := 0; x < len(out); x += 2 {
-		after := sums[min(first+x/2+1, last)]
-		pair := out[x:][:2]
-		pair[0], pair[1] = uint8((3*this+before+8)>>4), uint8((3*this+after+7)>>4)
-		before, this = this, after
-	}
 }
 
 // colorRow makes red, green and blue of a row of each component.
@@ -120,7 +117,7 @@ func (d *jpegDecoder) colorRow(out []uint8, rows *[4][]uint8) {
 			p[0], p[1], p[2] = v, v, v
 		}
 	case jpeg.YCbCr:
-		convertRow(out, rows[0], rows[1], rows[2])
+		pixel.Convert(out, rows[0], rows[1], rows[2])
 	case jpeg.RGB:
 		r, g, b := rows[0], rows[1][:len(rows[0])], rows[2][:len(rows[0])]
 		for x := range r {
@@ -134,7 +131,7 @@ func (d *jpegDecoder) colorRow(out []uint8, rows *[4][]uint8) {
 			p[0], p[1], p[2] = leave(light, 255-rows[0][x]), leave(light, 255-rows[1][x]), leave(light, 255-rows[2][x])
 		}
 	case jpeg.YCCK:
-		convertRow(out, rows[0], rows[1], rows[2])
+		pixel.Convert(out, rows[0], rows[1], rows[2])
 		for x, k := range rows[3] {
 			light := uint32(k)
 			p := out[x*3:][:3]

@@ -1,6 +1,10 @@
 package jpeg
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/paragon-train/paragon/data/internal/pixel"
+)
 
 // Decode reads the scans of the image whose header was read, and fills Planes with the samples that a part of it needs.
 func (d *Decoder) Decode(part Part) error {
@@ -283,11 +287,11 @@ func (d *Decoder) readBlock(c *component, p *Plane, x, y int) error {
 	}
 	to := p.Pix[y*8*p.Stride+x*8:]
 	if last == 0 {
-		fillBlock(to, p.Stride, d.block[0])
+		pixel.Fill(to, p.Stride, d.block[0])
 		d.block[0] = 0
 		return nil
 	}
-	transform(to, p.Stride, &d.block)
+	pixel.Transform(to, p.Stride, &d.block)
 	d.block = [64]int16{}
 	return nil
 }
@@ -306,7 +310,7 @@ func (d *Decoder) transformAll() {
 				for k := range b {
 					d.block[k] = b[k] * quant[k]
 				}
-				transform(p.Pix[y*8*p.Stride+x*8:], p.Stride, &d.block)
+				pixel.Transform(p.Pix[y*8*p.Stride+x*8:], p.Stride, &d.block)
 			}
 		}
 	}

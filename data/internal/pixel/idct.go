@@ -1,4 +1,4 @@
-package jpeg
+package pixel
 
 // The inverse transform is that of Loeffler, Ligtenberg and Moschytz (Practical fast 1-D DCT algorithms with 11 multiplications, ICASSP
 // 1989), with 12 multiplications, in integers of 13 fraction bits as in libjpeg's islow: columns first, which keep 2 more bits.
@@ -29,8 +29,18 @@ func clamp(v int32) uint8 {
 	return uint8(v)
 }
 
-// fillBlock is transform of a block that has only a mean.
-func fillBlock(dst []uint8, stride int, dc int16) {
+// Transform writes the samples of a block of coefficients, in rows: 8 rows of 8 samples to dst.
+func Transform(dst []uint8, stride int, block *[64]int16) {
+	if fast {
+		_ = dst[7*stride+7]
+		transformAVX2(&dst[0], stride, &block[0])
+		return
+	}
+	transform(dst, stride, block)
+}
+
+// Fill is Transform of a block that has only a mean.
+func Fill(dst []uint8, stride int, dc int16) {
 	v := clamp((int32(dc)<<moreBits + 1<<(moreBits+2)) >> (moreBits + 3))
 	w := uint64(v) * 0x0101010101010101
 	for y := range 8 {
@@ -41,7 +51,7 @@ func fillBlock(dst []uint8, stride int, dc int16) {
 	}
 }
 
-// transform writes 8 rows of 8 samples to dst.
+// transform is Transform in plain Go.
 func transform(dst []uint8, stride int, block *[64]int16) {
 	var between [64]int32
 	for x := range 8 {
