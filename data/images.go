@@ -186,10 +186,12 @@ func (m *Images) label(i int, x *encoded.Example, e *Example) error {
 	if label != math.Trunc(label) || label < -1 || label > math.MaxInt32 {
 		return wrong("the number of a class; set OpenConfig.LabelWidth to 1 for a number that is none")
 	}
-	e.Label = int(label)
+	e.Label = max(int(label)-m.cfg.FirstLabel, -1)
 	switch {
 	case e.Label < 0:
-	case m.labels != nil && e.Label < len(m.labels):
+	case m.labels != nil && e.Label >= len(m.labels):
+		return wrong(fmt.Sprintf("one of the %d classes", len(m.labels)))
+	case m.labels != nil:
 		e.Label = m.labels[e.Label]
 	case m.classes != nil && e.Label >= len(m.classes):
 		return wrong(fmt.Sprintf("one of the %d classes", len(m.classes)))

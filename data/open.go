@@ -8,15 +8,18 @@ import (
 	"log/slog"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	encoded "github.com/paragon-train/paragon/data/internal/source"
 	"github.com/paragon-train/paragon/data/internal/source/folder"
 	"github.com/paragon-train/paragon/data/internal/source/list"
+	"github.com/paragon-train/paragon/data/internal/source/mds"
 	"github.com/paragon-train/paragon/data/internal/source/recordio"
 	"github.com/paragon-train/paragon/data/internal/source/sidecar"
 	"github.com/paragon-train/paragon/data/internal/source/tarshards"
+	"github.com/paragon-train/paragon/data/internal/source/tfrecord"
 	"github.com/paragon-train/paragon/data/transform"
 	"github.com/paragon-train/paragon/internal/objects"
 )
@@ -39,6 +42,11 @@ type OpenConfig struct {
 	// LabelWidth is how many numbers the labels of an example have, for images with several labels or with a number that is no class. Zero: each
 	// has one class.
 	LabelWidth int
+	// FirstLabel is the number of the first class, which becomes label 0: 1 for ImageNet as TensorFlow's scripts pack it. With it labels from 0 on that are
+	// below it are none.
+	FirstLabel int
+	// ImageColumn and LabelColumn are the names of the columns of MDS, or keys of TFRecord, that have them. Empty: those that mostly do.
+	ImageColumn, LabelColumn string
 	// Orient turns images as their EXIF data says. Torchvision, TensorFlow and Go do not, which is the default.
 	Orient bool
 	// MaxPixels is the largest width times height of an image, before the transforms; a larger one is damaged, which saves memory. Zero means
@@ -63,6 +71,8 @@ func (c *OpenConfig) validate() error {
 		return fmt.Errorf("data: open: Format: got %q, want one of %q", c.Format, ImageFormats())
 	case c.Channels != 0 && c.Channels != 1 && c.Channels != 3:
 		return fmt.Errorf("data: open: Channels: got %d, want 3 or 1", c.Channels)
+	case c.FirstLabel < 0 || c.FirstLabel > 0 && c.LabelWidth > 0:
+		return fmt.Errorf("data: open: FirstLabel: got %d with LabelWidth %d, want at least 0, and 0 with labels that are no classes", c.FirstLabel, c.LabelWidth)
 	case c.LabelWidth < 0 || c.MaxPixels < 0 || c.CacheBytes < 0 || c.AheadBytes < 0:
 		return fmt.Errorf("data: open: LabelWidth, MaxPixels, CacheBytes and AheadBytes: got %d, %d, %d and %d, want at least 0", c.LabelWidth, c.MaxPixels, c.CacheBytes, c.AheadBytes)
 	case c.CacheBytes > 0 && c.CacheDir == "":
@@ -217,8 +227,8 @@ func splitURL(url string) (folder, name string) {
 // An imagesFormat is a way in which images lie in files.
 type imagesFormat struct {
 	name string
-	// suffixes are how the names of its files end, in lower case; nil: they do not tell.
-	suffixes []string
+	// is reports whether a file is of the format by its name, which may be a pattern.
+	is func(name string) bool
 	// open opens the data of a place.
 	open func(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error)
 }
@@ -226,14 +236,16 @@ type imagesFormat struct {
 // imageFormats are those of this program, and those that packages registered as they were imported. A format is a line here.
 func imageFormats() []imagesFormat {
 	list := []imagesFormat{
-		{"folder", nil, openFolder},
-		{"list", []string{".lst"}, openList},
-		{"recordio", []string{".rec"}, openRecordIO},
-		{"tar", []string{".tar"}, openTar},
+		{"folder", ending(), openFolder},
+		{"list", ending(".lst"), openList},
+		{"recordio", ending(".rec"), openRecordIO},
+		{"tar", ending(".tar"), openTar},
+		{"mds", isMDS, openMDS},
+		{"tfrecord", isTFRecord, openTFRecord},
 	}
 	for _, r := range encoded.Registered() {
-		list = append(list, imagesFormat{r.Name, r.Suffixes, func(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
-			files, err := at.files(ctx, r.Suffixes)
+		list = append(list, imagesFormat{r.Name, ending(r.Suffixes...), func(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
+			files, err := at.files(ctx, ending(r.Suffixes...))
 			if err != nil {
 				return nil, err
 			}
@@ -248,7 +260,7 @@ func openFolder(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, 
 }
 
 func openRecordIO(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
-	files, err := at.files(ctx, []string{".rec"})
+	files, err := at.files(ctx, ending(".rec"))
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +271,7 @@ func openRecordIO(ctx context.Context, at place, cfg OpenConfig) (encoded.Source
 }
 
 func openList(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
-	files, err := at.files(ctx, []string{".lst"})
+	files, err := at.files(ctx, ending(".lst"))
 	if err != nil {
 		return nil, err
 	}
@@ -294,12 +306,38 @@ func openTar(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, err
 	return src, nil
 }
 
-// is reports whether a file is of the format by its name.
-func (f *imagesFormat) is(name string) bool { return hasSuffix(name, f.suffixes) }
+func isMDS(name string) bool { return name == mds.IndexName }
 
-func hasSuffix(name string, suffixes []string) bool {
-	name = strings.ToLower(name)
-	return slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(name, s) })
+func openMDS(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
+	src, err := mds.Open(ctx, at.store, mds.Config{Image: cfg.ImageColumn, Label: cfg.LabelColumn, Classes: cfg.Classes})
+	if err != nil {
+		return nil, err
+	}
+	return src, nil
+}
+
+// isTFRecord takes the first name of a pattern.
+func isTFRecord(name string) bool {
+	return tfrecord.IsFile(strings.ReplaceAll(firstOfBraces.ReplaceAllString(name, "$1"), "*", "00000"))
+}
+
+// firstOfBraces are the braces of a pattern, such as {00000..00099} or {train,val}.
+var firstOfBraces = regexp.MustCompile(`\{([^{},.]*)[^{}]*\}`)
+
+func openTFRecord(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
+	src, err := tfrecord.Open(ctx, at.store, tfrecord.Config{Shards: strings.Join(at.names, "::"), Image: cfg.ImageColumn, Label: cfg.LabelColumn, Classes: cfg.Classes, CacheDir: cfg.CacheDir})
+	if err != nil {
+		return nil, err
+	}
+	return src, nil
+}
+
+// ending reports whether a name ends so, in any case.
+func ending(suffixes ...string) func(name string) bool {
+	return func(name string) bool {
+		name = strings.ToLower(name)
+		return slices.ContainsFunc(suffixes, func(s string) bool { return strings.HasSuffix(name, s) })
+	}
 }
 
 // ImageFormats are the formats that Open knows, by name.
@@ -330,8 +368,8 @@ func findImageFormat(is func(f *imagesFormat) bool) *imagesFormat {
 	return nil
 }
 
-// files are the objects that were named, or all at the top of the place whose names end so.
-func (p place) files(ctx context.Context, suffixes []string) (list []objects.Info, err error) {
+// files are the objects that were named, or all at the top of the place that have such names.
+func (p place) files(ctx context.Context, is func(name string) bool) (list []objects.Info, err error) {
 	for _, name := range p.names {
 		o, err := p.store.Stat(ctx, name)
 		if err != nil {
@@ -346,12 +384,12 @@ func (p place) files(ctx context.Context, suffixes []string) (list []objects.Inf
 		if err != nil {
 			return nil, fmt.Errorf("data: open: %w", err)
 		}
-		if !strings.Contains(o.Name, "/") && !strings.HasPrefix(o.Name, ".") && hasSuffix(o.Name, suffixes) {
+		if !strings.Contains(o.Name, "/") && !strings.HasPrefix(o.Name, ".") && is(o.Name) {
 			list = append(list, o)
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("data: open: %s has no file whose name ends with one of %q", p, suffixes)
+		return nil, fmt.Errorf("data: open: %s has no file of the format", p)
 	}
 	return list, nil
 }

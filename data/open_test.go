@@ -3,11 +3,14 @@ package data_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"image"
 	"image/png"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"net/url"
@@ -293,9 +296,64 @@ func TestFormatsGiveTheSameImages(t *testing.T) {
 		return b.Images, b.Labels
 	}
 	want, labels := images(folder)
-	for _, url := range []string{filepath.Join(dir, "set.rec"), "file://" + filepath.Join(dir, "set.rec")} {
+	tf := filepath.Join(dir, "tf")
+	if err := errors.Join(os.Mkdir(tf, 0o755), os.WriteFile(filepath.Join(tf, "set-00000-of-00001"), tfRecord(t, folder), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if err := photos.Tars(dir, folder, 3); err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range []string{filepath.Join(dir, "set.rec"), "file://" + filepath.Join(dir, "set.rec"), filepath.Join(dir, "shard-{000000..000002}.tar"), tf, filepath.Join(tf, "set-{00000..00000}-of-00001")} {
+		cfg.FirstLabel = 0
+		if strings.HasPrefix(url, tf) {
+			cfg.FirstLabel = 1
+		}
 		if got, gotLabels := images(url); !slices.Equal(got, want) || !slices.Equal(gotLabels, labels) {
 			t.Errorf("%s: got other images than those of the folder; labels %v, want %v", url, gotLabels, labels)
+		}
+	}
+}
+
+// tfRecord is a TFRecord file of tf.train.Examples, with labels from 1 on.
+func tfRecord(t *testing.T, folder string) []byte {
+	files, err := photos.Files(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	field := func(number byte, content []byte) []byte {
+		return append(binary.AppendUvarint([]byte{number<<3 | 2}, uint64(len(content))), content...)
+	}
+	feature := func(key string, kind byte, list []byte) []byte {
+		return field(1, append(field(1, []byte(key)), field(2, field(kind, list))...))
+	}
+	sum := func(b []byte) []byte {
+		c := crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
+		return binary.LittleEndian.AppendUint32(nil, (c>>15|c<<17)+0xa282ead8)
+	}
+	var out []byte
+	for _, f := range files {
+		image, err := os.ReadFile(f.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := field(1, append(feature("image/encoded", 1, field(1, image)), feature("image/class/label", 3, field(1, []byte{byte(f.Label + 1)}))...))
+		length := binary.LittleEndian.AppendUint64(nil, uint64(len(record)))
+		out = append(append(append(append(out, length...), sum(length)...), record...), sum(record)...)
+	}
+	return out
+}
+
+func TestFilesAreOfTheFormatThatTheirNamesTell(t *testing.T) {
+	dir := writeFiles(t, map[string][]byte{"keep": nil})
+	for name, want := range map[string]string{
+		"a.lst": ".lst", "a.REC": "RecordIO", "s-{000..002}.tar": "s-000.tar", "index.json": "MDS", "t-{00000..00003}-of-00004": "TFRecord", "t-00000-of-00004": "TFRecord", "x.tfrecord": "TFRecord",
+	} {
+		m, err := data.Open(t.Context(), filepath.Join(dir, name), data.OpenConfig{})
+		if err == nil {
+			m.Close()
+		}
+		if !errors.Is(err, fs.ErrNotExist) || want != ".lst" && !strings.Contains(err.Error(), want) && want != "RecordIO" {
+			t.Errorf("%s: got error %v, want one of a file that is not there with %q", name, err, want)
 		}
 	}
 }

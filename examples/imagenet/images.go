@@ -29,7 +29,7 @@ func (s *sets) Close() (err error) {
 
 // openSets opens the training images, and those for evaluations with the classes of the training images.
 func openSets(ctx context.Context, s settings) (found sets, err error) {
-	cfg := data.OpenConfig{CacheDir: s.cacheDir, CacheBytes: s.cacheBytes, Logger: slog.Default(), Transforms: s.trainTransforms()}
+	cfg := data.OpenConfig{CacheDir: s.cacheDir, CacheBytes: s.cacheBytes, FirstLabel: s.firstLabel, Logger: slog.Default(), Transforms: s.trainTransforms()}
 	if found.train, err = openSet(ctx, s.data, s.trainData, "train", cfg); err != nil {
 		return found, err
 	}

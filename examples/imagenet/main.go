@@ -73,7 +73,7 @@ func run(c *cli.Context) error {
 // settings are the flags.
 type settings struct {
 	data, trainData, valData string
-	classes                  int
+	classes, firstLabel      int
 	imageSize                int
 	cacheDir                 string
 	cacheBytes               int64
@@ -132,6 +132,8 @@ func (s *settings) validate() error {
 		return fmt.Errorf("--image-size is %d, want %d to %d", s.imageSize, leastSize, mostSize)
 	case s.classes < 0:
 		return fmt.Errorf("--classes is %d, want at least 2, or 0 for those of the data", s.classes)
+	case s.firstLabel < 0:
+		return fmt.Errorf("--first-label is %d, want at least 0", s.firstLabel)
 	case s.readers < 0 || s.bad < 0:
 		return fmt.Errorf("--readers is %d and --bad-examples %d, want at least 0", s.readers, s.bad)
 	case !slices.Contains([]string{"auto", "permutation", "blocks", "contiguous"}, s.order):
@@ -179,6 +181,7 @@ func flags() []cli.Flag {
 		&cli.StringFlag{Name: "val-data", Usage: "folder, file or URL of the images for evaluations, if they are not at --data/val"},
 		&cli.StringFlag{Name: "sample", Usage: "write synthetic images into this new folder, with train and val, and end: something to train on"},
 		&cli.IntFlag{Name: "classes", Usage: "number of classes, where the data does not name them (0: those of the data; of .rec files 1000)"},
+		&cli.IntFlag{Name: "first-label", Usage: "number of the first class in the data: 1 for ImageNet in TFRecord as TensorFlow packs it"},
 		&cli.IntFlag{Name: "image-size", Value: 224, Usage: "width and height of the images that are trained on; evaluations resize the shorter edge to 256/224 of it and take the middle"},
 		&cli.IntFlag{Name: "readers", Usage: "goroutines that read and decode images (0: one for each core that the process may use)"},
 		&cli.StringFlag{Name: "order", Value: "auto", Usage: "order of an epoch's images: permutation of all; blocks, such as shards, permuted and mixed within a window; contiguous, where a worker has the same run in each epoch, mixed (auto: permutation, or blocks where single images are dear to read)"},
@@ -226,7 +229,7 @@ func flags() []cli.Flag {
 
 func fromFlags(c *cli.Context) settings {
 	return settings{
-		data: c.String("data"), trainData: c.String("train-data"), valData: c.String("val-data"), classes: c.Int("classes"), imageSize: c.Int("image-size"),
+		data: c.String("data"), trainData: c.String("train-data"), valData: c.String("val-data"), classes: c.Int("classes"), firstLabel: c.Int("first-label"), imageSize: c.Int("image-size"),
 		cacheDir: c.String("cache-dir"), cacheBytes: c.Int64("cache-gb") * 1e9, readers: c.Int("readers"), bad: c.Int("bad-examples"), order: c.String("order"), window: c.Int("order-window"),
 		autoAugment: c.String("auto-augment"), randomErasing: c.Float64("random-erasing"), mixup: c.Float64("mixup"), cutMix: c.Float64("cutmix"), smoothing: c.Float64("label-smoothing"),
 		model: c.String("model"), width: c.Int("width"), dtype: c.String("dtype"), batch: c.Int("batch"), devices: c.StringSlice("devices"), threads: c.Int("threads"),
