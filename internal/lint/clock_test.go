@@ -48,6 +48,7 @@ var wall = map[string]string{
 	"checkpoint/bucket/store.go":     "with its size, whether an object was written anew",
 	"internal/objects/cacheblock.go": "which block was used last, for which is removed first",
 	"internal/objects/cachespace.go": "which block was used last, for which is removed first",
+	"internal/objects/lists.go":      "how old a list is; after a jump it is made anew, or used for longer",
 	"internal/objects/local.go":      "with its size, whether a file was written anew",
 
 	"bench/gpucheck/parent.go":    "when a report was begun, for people",

@@ -99,6 +99,9 @@ func (a *Ahead) List(ctx context.Context, prefix string) iter.Seq2[Info, error] 
 // Stat implements Store.
 func (a *Ahead) Stat(ctx context.Context, name string) (Info, error) { return a.store.Stat(ctx, name) }
 
+// Folders passes on what the store knows of folders.
+func (a *Ahead) Folders(ctx context.Context) ([]string, error) { return foldersOf(ctx, a.store) }
+
 // Announce says that these ranges will be read, each as often as it is announced. It does not
 // wait. Their requests begin in the order of the ranges, as far as the bounds let them; ranges near
 // each other share one. When ctx ends, what was not read is forgotten.

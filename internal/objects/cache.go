@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"log/slog"
 	"os"
@@ -124,6 +123,9 @@ func (c *Cache) List(ctx context.Context, prefix string) iter.Seq2[Info, error] 
 
 // Stat implements Store.
 func (c *Cache) Stat(ctx context.Context, name string) (Info, error) { return c.store.Stat(ctx, name) }
+
+// Folders passes on what the store knows of folders.
+func (c *Cache) Folders(ctx context.Context) ([]string, error) { return foldersOf(ctx, c.store) }
 
 // Close implements Store. The blocks stay.
 func (c *Cache) Close() error { return c.store.Close() }
@@ -258,10 +260,10 @@ func (c *Cache) fetch(ctx context.Context, b cacheBlock) ([]byte, error) {
 var errNotKept = errors.New("the block is not kept")
 
 // lock waits for the right to fetch a block. It returns nil when another process has fetched it.
-func (c *Cache) lock(ctx context.Context, b cacheBlock) (*blockLock, error) {
+func (c *Cache) lock(ctx context.Context, b cacheBlock) (*fileLock, error) {
 	deadline := time.Now().Add(c.cfg.Wait)
 	for {
-		lock, err := takeBlock(c.path(b))
+		lock, err := takeLock(c.path(b))
 		if err == nil {
 			return lock, nil
 		}
@@ -303,45 +305,4 @@ func (c *Cache) resting() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.failed.IsZero() && time.Since(c.failed) < restTime
-}
-
-// A blockLock is the right of one process to fetch a block.
-type blockLock struct {
-	f    *os.File
-	path string
-}
-
-const (
-	lockSuffix = ".lock"
-	partSuffix = ".part"
-)
-
-// takeBlock takes the lock of a block, or says by lockfile.ErrTaken that somebody has it.
-func takeBlock(block string) (*blockLock, error) {
-	path := block + lockSuffix
-	for {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
-		if errors.Is(err, fs.ErrNotExist) {
-			if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if err := lockfile.Take(f); err != nil {
-			f.Close()
-			return nil, err
-		}
-		if lockfile.At(f, path) {
-			return &blockLock{f, path}, nil
-		}
-		f.Close() // Whoever had it removed it meanwhile.
-	}
-}
-
-func (l *blockLock) unlock() {
-	_ = os.Remove(l.path) // One that stays is taken by the next.
-	_ = l.f.Close()
 }

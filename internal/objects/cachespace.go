@@ -160,7 +160,7 @@ func (s *cacheSpace) evict(size int64) (used int64, err error) {
 
 // abandoned removes a part file that no process is writing.
 func (s *cacheSpace) abandoned(part string) bool {
-	lock, err := takeBlock(strings.TrimSuffix(part, partSuffix))
+	lock, err := takeLock(strings.TrimSuffix(part, partSuffix))
 	if err != nil {
 		return false
 	}
