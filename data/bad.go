@@ -20,7 +20,7 @@ const mostNamed = 10
 func (e *BadExamplesError) Error() string {
 	var text strings.Builder
 	if e.Budget == 0 && len(e.First) == 1 {
-		return fmt.Sprintf("data: loader: %v", e.First[0])
+		return fmt.Sprintf("data: loader: %v; BadExamples leaves so many out, and launch data check finds all that are damaged", e.First[0])
 	}
 	fmt.Fprintf(&text, "data: loader: %d examples are damaged, more than the %d that may be left out", e.Count, e.Budget)
 	for i, bad := range e.First {

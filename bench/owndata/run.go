@@ -67,7 +67,7 @@ func (s *shower) same(ctx context.Context) error {
 	fmt.Fprintln(t, "place\tformat\treaders\tcache\tparameters\tloss\timages/s\twaits\tMB sent")
 	want := ""
 	for _, src := range s.sources() {
-		dir := filepath.Join(s.root, "cache-"+src.format.name)
+		dir, cold := filepath.Join(s.root, "cache-"+src.format.name), int64(0) // bytes sent to an empty cache
 		for _, how := range []struct {
 			cache   string
 			readers int
@@ -89,8 +89,15 @@ func (s *shower) same(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("%v, %d readers, cache %s: %w", src, how.readers, how.cache, err)
 			}
+			sent := src.bytes() - before
+			if how.cache == "cold" {
+				cold = sent
+			}
+			if how.cache == "warm" && sent > cold/10 {
+				s.bad("%v with %d readers: %d bytes were sent to a full cache, and %d to an empty one", src, how.readers, sent, cold)
+			}
 			fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%.4f\t%.0f\t%.1f %%\t%.1f\n", src.place.name, src.format.name, how.readers, how.cache, result.Hash, result.Loss,
-				result.Images, 100*result.Waits, float64(src.bytes()-before)/1e6)
+				result.Images, 100*result.Waits, float64(sent)/1e6)
 			if want = cmp.Or(want, result.Hash); result.Hash != want {
 				s.bad("%v with %d readers and cache %s ends with parameters %s, want %s", src, how.readers, how.cache, result.Hash, want)
 			}

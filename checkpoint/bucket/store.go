@@ -130,7 +130,8 @@ func (s *store) meaning(err error) error {
 	err = withoutURL(err)
 	switch {
 	case status == 401 || status == 403 || code == gcerrors.PermissionDenied:
-		return fmt.Errorf("%w: %w", fs.ErrPermission, err)
+		return fmt.Errorf("%w: the program's credentials are wrong, or may not read this; its SDK takes them from the environment (AWS_PROFILE, GOOGLE_APPLICATION_CREDENTIALS and the like) or the machine's role: %w",
+			fs.ErrPermission, err)
 	case code == gcerrors.NotFound:
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	case status == 412 || status == 416 || code == gcerrors.FailedPrecondition:

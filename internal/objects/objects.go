@@ -43,7 +43,7 @@ type Store interface {
 }
 
 // ErrChanged is in the error's chain if an object is no longer the one that an Info describes.
-var ErrChanged = errors.New("the object has changed")
+var ErrChanged = errors.New("the object has changed: a run reads data as it was when it was opened; leave it as it is, and give new data another name")
 
 // A Range is some bytes of an object.
 type Range struct {

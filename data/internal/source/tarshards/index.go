@@ -219,7 +219,7 @@ func (b *builder) add(m member) error {
 	}
 	for _, p := range b.sample {
 		if p.extension == extension {
-			return fmt.Errorf("sample %q has two members %q, one with its data at byte %d and one at byte %d", key, extension, p.data, m.data)
+			return fmt.Errorf("sample %q has two members %q, one with its data at byte %d and one at byte %d: keys are told apart up to their first dot; pack the shard anew with each key once", key, extension, p.data, m.data)
 		}
 	}
 	b.sample = append(b.sample, part{extension, m.data, m.size})

@@ -17,7 +17,7 @@ type member struct {
 }
 
 // errCut is of a shard that ends too early.
-var errCut = errors.New("the shard is cut short")
+var errCut = errors.New("the shard is cut short; copy it anew")
 
 // scan reads the heads of a shard in order and calls found for each file. Data are skipped.
 func scan(ctx context.Context, store objects.Store, shard objects.Info, found func(member) error) error {
