@@ -456,22 +456,50 @@ func (t *Table) Read(ctx context.Context, rows []int, dst *Rows) error {
 	slices.SortFunc(dst.order, func(a, b int) int { return cmp.Or(cmp.Compare(rows[a], rows[b]), cmp.Compare(a, b)) })
 	blocks := t.source.Blocks()
 	for at := 0; at < len(rows); {
-		number := table.Find(blocks, rows[dst.order[at]])
-		block, err := t.cache.Block(ctx, number)
+		// The places of rows in some blocks, which are read and decoded together.
+		var numbers []int
+		var places [][]int
+		for at < len(rows) && len(numbers) < blocksAtOnce {
+			number, end := table.Find(blocks, rows[dst.order[at]]), at
+			for end < len(rows) && rows[dst.order[end]] < blocks[number+1] {
+				end++
+			}
+			numbers, places = append(numbers, number), append(places, dst.order[at:end])
+			at = end
+		}
+		decoded, err := t.decode(ctx, numbers)
 		if err != nil {
 			return fmt.Errorf("data: table %s: %w", t.store.URL(), err)
 		}
-		end := at
-		for end < len(rows) && rows[dst.order[end]] < blocks[number+1] {
-			end++
+		for k, block := range decoded {
+			for c := range t.columns {
+				dst.take(c, &block.Columns[c], t.from[c], rows, places[k], blocks[numbers[k]])
+			}
 		}
-		for c := range t.columns {
-			dst.take(c, &block.Columns[c], t.from[c], rows, dst.order[at:end], blocks[number])
-		}
-		at = end
 	}
 	dst.cutBytes(t.columns)
 	return nil
+}
+
+// blocksAtOnce bounds the blocks that one Read reads and decodes at the same time.
+const blocksAtOnce = 8
+
+// decode returns blocks, which it reads together if there are several.
+func (t *Table) decode(ctx context.Context, numbers []int) ([]*table.Block, error) {
+	decoded := make([]*table.Block, len(numbers))
+	if len(numbers) == 1 {
+		var err error
+		decoded[0], err = t.cache.Block(ctx, numbers[0])
+		return decoded, err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for k, number := range numbers {
+		group.Go(func() (err error) {
+			decoded[k], err = t.cache.Block(ctx, number)
+			return err
+		})
+	}
+	return decoded, group.Wait()
 }
 
 // reset makes room for so many rows.

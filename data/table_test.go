@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -14,10 +15,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/objects/objectstest"
 	"github.com/paragon-train/paragon/sampler"
 )
 
@@ -167,6 +171,25 @@ func TestTablesRefuseByName(t *testing.T) {
 	}
 }
 
+func TestCountsMakeBalancedWeights(t *testing.T) {
+	dir := writeFiles(t, map[string]string{"a.csv": "label,x\n0,1.5\n1,2\n,3\n", "b.csv": "label,x\n1,1\n1,1\n3,1\n"})
+	table := openTable(t, dir, TableConfig{Columns: []string{"x"}})
+	counts, err := table.Counts(t.Context(), "label")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := map[int64]int{0: 1, 1: 3, 3: 1}; !maps.Equal(counts, want) {
+		t.Errorf("counts: got %v, want %v", counts, want)
+	}
+	// np.unique of 5 labels: 5 / (3 classes · their counts).
+	if got, want := BalancedWeights([]int{1, 3, 0, 1}), []float32{5. / 3, 5. / 9, 0, 5. / 3}; !slices.Equal(got, want) {
+		t.Errorf("weights: got %v, want %v", got, want)
+	}
+	if _, err := table.Counts(t.Context(), "x"); err == nil || !strings.Contains(err.Error(), `count "x": want a column of integers`) {
+		t.Errorf("a column of numbers: got error %v", err)
+	}
+}
+
 func TestAChangedFileIsAnError(t *testing.T) {
 	dir := writeFiles(t, map[string]string{"t.csv": "a,b\n1,2\n"})
 	table := openTable(t, dir, TableConfig{})
@@ -260,6 +283,43 @@ func TestABlockLargerThanTheCacheIsAnError(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "its 4096 rows take") || !strings.Contains(err.Error(), "set CacheBytes to some times as much") {
 		t.Errorf("got error %v, want one that says what to set", err)
 	}
+}
+
+// A read whose rows lie in many blocks waits for the storage once for some of them.
+func TestBlocksOfAReadAreReadTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := objectstest.New(map[string][]byte{"t.csv": []byte(manyRows(8 * 4096))})
+		store.Latency = 20 * time.Millisecond
+		info, err := store.Stat(t.Context(), "t.csv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := &Table{store: store}
+		cfg := TableConfig{CacheBytes: 64 << 20}
+		if table.source, err = openRows(t.Context(), store, []objects.Info{info}, cfg); err == nil {
+			err = table.choose(cfg)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rows []int
+		for b := range 8 {
+			rows = append(rows, b*4096+7)
+		}
+		begin := time.Now()
+		var read Rows
+		if err := table.Read(t.Context(), rows, &read); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(begin); took != 20*time.Millisecond {
+			t.Errorf("eight blocks took %v, want the 20ms of one", took)
+		}
+		for k, row := range rows {
+			if got := read.Columns[0].Ints[k]; got != int64(row) {
+				t.Errorf("row %d: got %d", row, got)
+			}
+		}
+	})
 }
 
 // A reader whose context ends takes nothing from the others that wait for the same block.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/paragon-train/paragon/data"
 	_ "github.com/paragon-train/paragon/data/formats"
+	"github.com/paragon-train/paragon/data/transform"
 )
 
 func writeFile(t testing.TB, path string, b []byte) string {
@@ -239,6 +240,58 @@ func TestImageFormatsAreKnown(t *testing.T) {
 	for want, b := range map[string][]byte{"bmp": asBMP.Bytes(), "tiff": asTIFF.Bytes(), "webp": []byte(webp)} {
 		if _, format, err := image.Decode(bytes.NewReader(b)); err != nil || format != want {
 			t.Errorf("%s: got format %q and error %v", want, format, err)
+		}
+	}
+}
+
+// Images in Parquet, as Hugging Face's datasets have them, are a data set as any other.
+func TestImagesInParquetAreADataSet(t *testing.T) {
+	type row struct {
+		Image struct {
+			Bytes []byte `parquet:"bytes"`
+			Path  string `parquet:"path"`
+		} `parquet:"image"`
+		Label int64 `parquet:"label"`
+	}
+	rows := make([]row, 6)
+	for i := range rows {
+		img := image.NewRGBA(image.Rect(0, 0, 8, 8))
+		for p := range img.Pix {
+			img.Pix[p] = uint8(40 * i)
+			if p%4 == 3 {
+				img.Pix[p] = 255
+			}
+		}
+		var b bytes.Buffer
+		if err := bmp.Encode(&b, img); err != nil {
+			t.Fatal(err)
+		}
+		rows[i].Image.Bytes, rows[i].Label = b.Bytes(), int64(i%3)
+	}
+	var b bytes.Buffer
+	features := `{"info": {"features": {"label": {"names": ["cat", "dog", "owl"]}}}}`
+	w := parquet.NewGenericWriter[row](&b, parquet.MaxRowsPerRowGroup(4), parquet.KeyValueMetadata("huggingface", features))
+	if _, err := w.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "train-00000-of-00001.parquet"), b.Bytes())
+	images, err := data.Open(t.Context(), dir, data.OpenConfig{Transforms: []transform.Transform{transform.ResizeTo(4, 4)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer images.Close()
+	if got, want := images.Classes(), []string{"cat", "dog", "owl"}; images.Len() != 6 || !slices.Equal(got, want) {
+		t.Errorf("got %d images of %q, want 6 of %q", images.Len(), got, want)
+	}
+	pixels := make([]uint8, images.Shape().Size())
+	for i := range rows {
+		label, err := images.Read(i, pixels)
+		if err != nil || label != i%3 || pixels[0] != uint8(40*i) {
+			t.Errorf("image %d: got label %d, first pixel %d and error %v, want %d and %d", i, label, pixels[0], err, i%3, 40*i)
 		}
 	}
 }
