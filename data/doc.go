@@ -13,7 +13,7 @@
 // how many goroutines read or on when.
 //
 //	train, test, err := data.LoadCIFAR10("data/cifar10")
-//	s, err := sampler.Split(train.Len(), store.NumWorkers(), store.Rank())
+//	s, err := sampler.Split(train.Len(), store.NumWorkers(), store.Rank(), sampler.Ordered(sampler.Permutation))
 //	l, err := data.NewLoader(train, s.Epoch(e), data.LoaderConfig{
 //		BatchSize: 64,
 //		Augment:   data.Augment{Pad: 4, Flip: true, Mean: data.CIFAR10Mean, Std: data.CIFAR10Std},

@@ -257,9 +257,9 @@ func (s *ElasticSampler) change(ctx context.Context) error {
 	return s.divide()
 }
 
-// sameOrder is an error if the job divides its examples in another order than this worker.
+// sameOrder is an error if the job divides its examples in another order than this worker. There is none if all that knew it were lost.
 func (s *ElasticSampler) sameOrder(d Division) error {
-	if own := s.cfg.Order.String(); d.Order != own {
+	if own := s.cfg.Order.String(); d.Order != own && d.Order != "" {
 		return fmt.Errorf("SamplerConfig.Order is %s, and the job's order is %q, want the same on all workers", own, d.Order)
 	}
 	return nil

@@ -323,6 +323,33 @@ func TestAnOrderHasANameThatCanBeRead(t *testing.T) {
 	}
 }
 
+// FuzzParseOrder reads any name: what can be read has that name.
+func FuzzParseOrder(f *testing.F) {
+	blocks := sampler.Blocks([]int{0, 4, 9}, 16)
+	for _, order := range []sampler.Order{sampler.Permutation, sampler.Contiguous, blocks} {
+		f.Add(order.String())
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if order, err := sampler.ParseOrder(name, blocks); err == nil && order.String() != name {
+			t.Errorf("ParseOrder(%q) is %q", name, order)
+		}
+	})
+}
+
+// InOrder reads contiguous parts from end to end, whatever the order is, also after cuts.
+func TestInOrderIsTheSameInEveryOrder(t *testing.T) {
+	cuts := []sampler.Cut{{Parts: 3, Used: []int{2, 9, 4}}}
+	for _, order := range orders(rand.New(rand.NewPCG(1, 1)), 50) {
+		for part := range 2 {
+			got := slices.Collect(divide(t, 50, cuts, 2, part, sampler.Ordered(order), sampler.InOrder()).Epoch(3))
+			want := partOf(remaining(epochOf(t, 50, 0, sampler.InOrder()), cuts, sampler.Spread), 2, part, sampler.Spread)
+			if !slices.Equal(got, want) || !slices.IsSorted(got) {
+				t.Errorf("%v: part %d in order: got %v, want %v", order, part, got, want)
+			}
+		}
+	}
+}
+
 func TestBlocksThatCannotBeAreErrors(t *testing.T) {
 	for _, c := range []struct {
 		order sampler.Order
