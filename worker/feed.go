@@ -202,6 +202,14 @@ func (f *ImageFeed) TakeBad() (list []*data.BadExampleError) {
 	return list
 }
 
+// knownOrders are orders of the data besides the configured one, for a run that resumes or joins in another.
+func (f *ImageFeed) knownOrders() []sampler.Order {
+	if d, ok := f.cfg.Dataset.(interface{ Blocks() []int }); ok && len(d.Blocks()) > 0 {
+		return []sampler.Order{sampler.Blocks(d.Blocks(), 1)}
+	}
+	return nil
+}
+
 // Data implements DescribedFeed.
 func (f *ImageFeed) Data() DataInfo { return describe(f.cfg.Dataset) }
 

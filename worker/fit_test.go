@@ -61,6 +61,7 @@ type rigConfig struct {
 	bound    *uint64
 	order    sampler.Order
 	sorted   bool // the images lie by class
+	blocks   bool // they are inBlocks
 
 	optimizer   optim.Config        // without a name: adam
 	compression kvstore.Compression // with a store that compresses
@@ -104,6 +105,10 @@ func newRig(t *testing.T, cfg rigConfig) *fitRig {
 	if cfg.sorted {
 		set = byClass(t, set)
 	}
+	var dataset data.Dataset = set
+	if cfg.blocks {
+		dataset = inBlocks{set}
+	}
 	devices := cmp.Or(cfg.devices, 1)
 	for d := range devices {
 		loss, _ := networkOf(rigBatch/devices, cmp.Or(cfg.filters, rigFilters))
@@ -120,7 +125,7 @@ func newRig(t *testing.T, cfg rigConfig) *fitRig {
 	})
 	var err error
 	r.feed, err = worker.NewImageFeed(worker.ImageFeedConfig{
-		Programs: r.programs, Dataset: set, Workers: cfg.store.NumWorkers(), Rank: cfg.store.Rank(), Seed: 5, Order: cfg.order, Augment: data.Augment{Pad: 1, Flip: true},
+		Programs: r.programs, Dataset: dataset, Workers: cfg.store.NumWorkers(), Rank: cfg.store.Rank(), Seed: 5, Order: cfg.order, Augment: data.Augment{Pad: 1, Flip: true},
 	})
 	if err != nil {
 		t.Fatal(err)

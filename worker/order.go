@@ -34,7 +34,11 @@ func reorder(feed Feed, name string) (changed bool, err error) {
 	if f.Order().String() == name {
 		return false, nil
 	}
-	o, err := sampler.ParseOrder(name, f.Order())
+	known := []sampler.Order{f.Order()}
+	if k, ok := feed.(interface{ knownOrders() []sampler.Order }); ok {
+		known = append(known, k.knownOrders()...)
+	}
+	o, err := sampler.ParseOrder(name, known...)
 	if err != nil {
 		return false, err
 	}

@@ -16,15 +16,24 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
+// inBlocks is a data set in the blocks of TestACheckpointsOrderGoesOn.
+type inBlocks struct{ data.Dataset }
+
+func (inBlocks) Blocks() []int { return []int{0, 7, 20, 21, 50} }
+
 // A run that was stopped in the middle of an epoch and is resumed with another order ends with the
 // bits of the run that was not stopped: the checkpoint's order goes on, and the log says so.
 func TestACheckpointsOrderGoesOn(t *testing.T) {
-	blocks := sampler.Blocks([]int{0, 7, 20, 21, 50}, 2)
-	for _, c := range []struct{ first, later sampler.Order }{
-		{sampler.Permutation, sampler.Permutation},
-		{sampler.Permutation, sampler.Contiguous},
-		{sampler.Contiguous, sampler.Permutation},
-		{blocks, sampler.Blocks([]int{0, 7, 20, 21, 50}, 1)},
+	blocks := sampler.Blocks(inBlocks{}.Blocks(), 2)
+	for _, c := range []struct {
+		first, later sampler.Order
+		inData       bool // the data set says what its blocks are
+	}{
+		{sampler.Permutation, sampler.Permutation, false},
+		{sampler.Permutation, sampler.Contiguous, false},
+		{sampler.Contiguous, sampler.Permutation, false},
+		{blocks, sampler.Blocks([]int{0, 7, 20, 21, 50}, 1), false},
+		{blocks, sampler.Permutation, true},
 	} {
 		t.Run(fmt.Sprintf("%v then %v", c.first, c.later), func(t *testing.T) {
 			whole := newRig(t, rigConfig{order: c.first})
@@ -43,7 +52,7 @@ func TestACheckpointsOrderGoesOn(t *testing.T) {
 				t.Errorf("the checkpoint has %s, %v, want the order %v", manifest, err, c.first)
 			}
 			var log bytes.Buffer
-			resumed := newRig(t, rigConfig{order: c.later, logger: slog.New(slog.NewTextHandler(&log, nil))})
+			resumed := newRig(t, rigConfig{order: c.later, blocks: c.inData, logger: slog.New(slog.NewTextHandler(&log, nil))})
 			resumed.cfg.Checkpoint = worker.CheckpointConfig{Dir: dir, Resume: true}
 			if _, err := worker.Fit(t.Context(), resumed.cfg); err != nil {
 				t.Fatal(err)
