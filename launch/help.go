@@ -44,8 +44,8 @@ const description = `Examples:
     launch ctl plan --servers 4 checkpoints/step-00001000/store.safetensors
 
 Other commands, each with a --help of its own: launch ctl and launch top (running jobs), launch
-tune (searches), launch slurm, launch k8s and launch image (batch scripts, manifests, container
-images), launch agent (a host that dials in).
+tune (searches), launch data (data sets of images), launch slurm, launch k8s and launch image (batch
+scripts, manifests, container images), launch agent (a host that dials in).
 
 The workers run the command, without a shell if it is several words. A single word with
 spaces or shell characters runs in /bin/sh. Flags of launch come before the command.

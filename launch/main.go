@@ -9,7 +9,7 @@
 //
 // `launch ctl` shows and changes a running job, and shows how keys would be placed on servers. `launch top` watches one. `launch tune` searches the hyper-parameters
 // of a command; each trial is a process or a job of its own. `launch image` makes a container image of a worker's program, `launch k8s` the
-// manifests of a job for Kubernetes, `launch slurm` batch scripts. Three subcommands are for launch's own use: `launch agent` supervises the
+// manifests of a job for Kubernetes, `launch slurm` batch scripts. `launch data` packs, checks and shows data sets of images. Three subcommands are for launch's own use: `launch agent` supervises the
 // processes of one host (package internal/agent), `launch role` is a server or a scheduler, as DMLC_ROLE says, `launch slot` runs a worker of an
 // elastic trial (package tune/slot).
 package main
@@ -76,6 +76,8 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 			return runRole(log)
 		case "ctl":
 			return runCtl(args[2:], stdout, stderr)
+		case "data":
+			return runData(args[2:], stdout, stderr)
 		case "image":
 			return runImage(args[2:], stdout, stderr)
 		case "k8s":

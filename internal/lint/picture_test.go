@@ -35,6 +35,9 @@ func and(more ...string) []string { return append(more, machinery...) }
 var picture = append([]row{
 	{"!launch", append([]string{"launch"}, anything...)},
 	{"launch/internal", and("internal/lines", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/record", "internal/control", "internal/page")}, // they know nothing of the roles
+	{"launch/internal/datapack", and("data", "launch/internal/inorder")},
+	{"launch/internal/datacheck", and("data", "launch/internal/inorder")},
+	{"launch/internal/datashow", and("data", "launch/internal/inorder")},
 	{"examples", publicFolders},
 	{"examples/customtrainer", []string{"kvstore", "optim", "version"}}, // the store alone
 	{"bench", anything},

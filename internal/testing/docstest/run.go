@@ -41,7 +41,8 @@ func Build(root, folder string) error {
 		return err
 	}
 	for _, e := range examples {
-		if e.IsDir() {
+		// The folder internal has what the examples share.
+		if e.IsDir() && e.Name() != "internal" {
 			programs = append(programs, "examples/"+e.Name())
 		}
 	}

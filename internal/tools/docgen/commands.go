@@ -24,7 +24,7 @@ type option struct {
 }
 
 // below are the commands of launch, which its own help names in a sentence.
-var below = map[string][]string{"launch": {"ctl", "top", "tune", "slurm", "k8s", "image", "agent"}}
+var below = map[string][]string{"launch": {"ctl", "top", "tune", "data", "slurm", "k8s", "image", "agent"}}
 
 // commands describes programs, or commands of launch.
 func (g generator) commands(programs []string) (string, error) {

@@ -97,10 +97,10 @@ func TestHiddenFilesAndDirectoriesAreSkippedAndNamed(t *testing.T) {
 	}
 	wantList(t, s, "a/1.jpg 0", "b/1.jpg 1")
 	got := strings.Join(s.Notes(), "\n")
-	want := `skipped 3 hidden directories: .git, .ipynb_checkpoints, a/.cache
-skipped 1 hidden files: a/._1.jpg
-skipped 1 files outside the class directories: LICENSE
-skipped 1 files in class directories that are no images by their names: a/readme.txt`
+	want := `skipped 3 hidden folders: .git, .ipynb_checkpoints, a/.cache
+skipped 1 hidden file: a/._1.jpg
+skipped 1 file outside the class directories: LICENSE
+skipped 1 file in class directories that end as no image does: a/readme.txt`
 	if got != want {
 		t.Errorf("the notes are\n%s\nwant\n%s", got, want)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/paragon-train/paragon/data/internal/source/manifest"
 	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 // A walk sorts a listing into directories.
@@ -240,15 +241,15 @@ func (d *directory) sort() {
 // notes are what the user should know.
 func (w *walk) notes() []string {
 	var notes []string
-	say := func(f *found, what string) {
+	say := func(f *found, what, more string) {
 		if f.count > 0 {
-			notes = append(notes, fmt.Sprintf("skipped %d %s: %s", f.count, what, f))
+			notes = append(notes, fmt.Sprintf("skipped %s%s: %s", plural.Of(f.count, what), more, f))
 		}
 	}
-	say(&w.hiddenDirs, "hidden directories")
-	say(&w.hiddenFiles, "hidden files")
-	say(&w.loose, "files outside the class directories")
-	say(&w.others, "files in class directories that are no images by their names")
+	say(&w.hiddenDirs, "hidden folder", "")
+	say(&w.hiddenFiles, "hidden file", "")
+	say(&w.loose, "file", " outside the class directories")
+	say(&w.others, "file", " in class directories that end as no image does")
 	if parts := w.parts(); parts != "" {
 		notes = append(notes, fmt.Sprintf("the classes are %s; if these are parts of a data set, give the address of one of them", parts))
 	}

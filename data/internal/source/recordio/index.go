@@ -14,6 +14,7 @@ import (
 
 	"github.com/paragon-train/paragon/data/internal/source/sidecar"
 	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/plural"
 )
 
 // An index has where the records of a file begin.
@@ -170,7 +171,7 @@ func findIndex(ctx context.Context, store objects.Store, object objects.Info, cf
 	}
 	x = index{offsets: slices.Clip(offsets), end: object.Size}
 	if cfg.Resync {
-		return x, nil, nil
+		return x, compare(ctx, store, object, name, x.len()), nil
 	}
 	if kept, err := place.Write(name, x.write); err == nil {
 		notes = append(notes, fmt.Sprintf("%s has no .idx file: found its %d records in one pass, and wrote %s", object.Name, x.len(), kept))
@@ -179,6 +180,19 @@ func findIndex(ctx context.Context, store objects.Store, object objects.Info, cf
 			object.Name, x.len(), err))
 	}
 	return x, notes, nil
+}
+
+// compare says how the .idx file that lies beside a file, if there is one, differs from the records that were found.
+func compare(ctx context.Context, store objects.Store, object objects.Info, name string, found int) []string {
+	x, err := readIndex(ctx, store, object, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return []string{err.Error()}
+	case x.len() != found:
+		return []string{fmt.Sprintf("%s has %s, and %s was found to have %d", name, plural.Of(x.len(), "record"), object.Name, found)}
+	}
+	return nil
 }
 
 // readIndex reads the .idx file that lies beside a file; the error is fs.ErrNotExist if there is none.

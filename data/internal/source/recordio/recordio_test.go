@@ -403,6 +403,26 @@ func TestResyncFindsAllRecordsThatAreSound(t *testing.T) {
 	}
 }
 
+func TestResyncComparesWithTheIndex(t *testing.T) {
+	rec, idx := written(t, entries(sourcetest.Examples(5, 100))...)
+	for _, c := range []struct {
+		rec, idx []byte
+		want     string
+	}{
+		{rec, idx, ""},
+		{rec, idx[:4], "a.idx has 1 record, and a.rec was found to have 5"},
+		{rec[:offset(t, idx, 4)], idx, fmt.Sprintf("a.idx: line 5 has a record at byte %d, but the .rec file ends at byte %[1]d: it was cut, ", offset(t, idx, 4))},
+	} {
+		s, err := Open(t.Context(), objectstest.New(map[string][]byte{"a.rec": c.rec, "a.idx": c.idx}), Config{Files: []string{"a.rec"}, Resync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(s.Notes(), "\n"); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("the notes are %q, want %q", got, c.want)
+		}
+	}
+}
+
 func TestBlocksAreNeighboursInOneFile(t *testing.T) {
 	image := make([]byte, 1000-headSize-headerSize)
 	var all []Entry

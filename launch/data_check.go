@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/launch/internal/datacheck"
+)
+
+func dataCheckCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "check",
+		Usage:     "read all images, count them, and name what is damaged",
+		ArgsUsage: "SOURCE...",
+		Description: `Reads and decodes each image, as a trainer does:
+
+   launch data check photos/train photos/val
+   launch data check --classes train.rec              a table of the classes, too
+   launch data check "shards/train-{000000..000099}.tar"
+
+Each damaged image is named on a line, with its file, the place in it, and what is wrong. The exit code is 1 if there is one. In a .rec
+file the check goes on behind damage: it finds the next record by itself, and compares the number of records with the .idx file.
+--headers reads the images' headers and does not decode them, which is much faster.`,
+		Flags: append(dataSourceFlags(),
+			&cli.BoolFlag{Name: "headers", Usage: "do not decode the images", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "classes", Usage: "print a table of the classes", DisableDefaultText: true},
+		),
+		Action: checkData,
+	}
+}
+
+func checkData(c *cli.Context) error {
+	if c.NArg() == 0 {
+		return usagef("data check: got no source; give a folder, a file or a URL: launch data check photos/train")
+	}
+	ctx, forget := interruptible(c.Context)
+	defer forget()
+	sound := true
+	for _, url := range c.Args().Slice() {
+		ok, err := checkSource(ctx, c, url)
+		if err != nil {
+			return err
+		}
+		sound = sound && ok
+	}
+	if !sound {
+		return exitError(1)
+	}
+	return nil
+}
+
+// checkSource checks one source, and reports whether it is sound.
+func checkSource(ctx context.Context, c *cli.Context, url string) (sound bool, err error) {
+	src, err := openSource(c, url, data.OpenConfig{Resync: true})
+	if err != nil {
+		return false, err
+	}
+	defer src.Close()
+	r, err := datacheck.Check(ctx, src, datacheck.Config{
+		HeadersOnly: c.Bool("headers"), Goroutines: c.Int("num-thread"),
+		Damaged:  func(e *data.BadExampleError) { fmt.Fprintf(c.App.Writer, "damaged: %v\n", e) },
+		Progress: newProgress(c, src.Len()).at,
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			err = errors.New("interrupted")
+		}
+		return false, fmt.Errorf("launch: data check: %s: %w", url, err)
+	}
+	fmt.Fprintln(c.App.Writer, url)
+	if err := r.Write(c.App.Writer); err != nil {
+		return false, err
+	}
+	if c.Bool("classes") {
+		if err := r.WriteClasses(c.App.Writer); err != nil {
+			return false, err
+		}
+	}
+	if r.Damaged > 0 {
+		return false, nil
+	}
+	return checkIndex(c, url, src.Len())
+}
+
+// checkIndex opens a source as a trainer does, by its indices, which the check did without.
+func checkIndex(c *cli.Context, url string, found int) (sound bool, err error) {
+	src, err := openSource(c, url, data.OpenConfig{})
+	if err != nil {
+		fmt.Fprintf(c.App.Writer, "damaged: %v\n", errors.Unwrap(err))
+		return false, nil
+	}
+	defer src.Close()
+	if n := src.Len(); n != found {
+		fmt.Fprintf(c.App.Writer, "  %-9s %s: a trainer reads these alone\n", "index", plural.Of(n, "example"))
+	}
+	return true, nil
+}

@@ -1,0 +1,177 @@
+// Package datacheck reads all images of a data set, and says what there is and what is damaged.
+package datacheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/data/transform"
+	"github.com/paragon-train/paragon/launch/internal/inorder"
+)
+
+// A Source has the images to check; *data.Images is one.
+type Source interface {
+	Len() int
+	// Classes are the names of the classes by label; nil: they have none.
+	Classes() []string
+	// ReadEncoded reads an example as it is stored; it is damaged if the error is a *data.BadExampleError.
+	ReadEncoded(ctx context.Context, i int) (data.Encoded, error)
+	// Decode decodes an image.
+	Decode(encoded []byte) (*transform.Image, error)
+}
+
+// A Config says how images are checked.
+type Config struct {
+	// HeadersOnly reads the images' headers and does not decode them.
+	HeadersOnly bool
+	// Goroutines is how many images are worked on at once.
+	Goroutines int
+	// Damaged is told of each damaged image, in order.
+	Damaged func(*data.BadExampleError)
+	// Progress is told after each image how many are done.
+	Progress func(done int)
+}
+
+// A Report says what there is.
+type Report struct {
+	// Images is how many examples there are, Damaged how many of them are.
+	Images, Damaged int
+	// Bytes is how many bytes the images have that could be read.
+	Bytes int64
+	// Formats has how many images are of each format.
+	Formats map[string]int
+	// Smallest and Largest are the images of the fewest and the most pixels.
+	Smallest, Largest Size
+	// Pixels is how many pixels the images have in all.
+	Pixels int64
+	// Classes has the images of each label.
+	Classes []Class
+	// Labels has how many images have a number of labels other than one, by that number.
+	Labels map[int]int
+	// Other is how many have one label that is no class.
+	Other int
+}
+
+// A Size is that of an image.
+type Size struct{ Width, Height int }
+
+func (s Size) pixels() int64 { return int64(s.Width) * int64(s.Height) }
+
+// A Class counts the images of a label.
+type Class struct {
+	Name   string // empty: it has none
+	Images int
+	Bytes  int64
+}
+
+// result is what is known of one image.
+type result struct {
+	bytes  int
+	labels []float32
+	format string
+	size   Size
+	bad    *data.BadExampleError
+}
+
+// Check reads all images of a source. The error is of the storage; damage is in the report.
+func Check(ctx context.Context, src Source, cfg Config) (*Report, error) {
+	r := &Report{Images: src.Len(), Formats: map[string]int{}, Labels: map[int]int{}}
+	named := len(src.Classes())
+	for _, name := range src.Classes() {
+		r.Classes = append(r.Classes, Class{Name: name})
+	}
+	work := func(ctx context.Context, i int) (result, error) {
+		var got result
+		e, err := src.ReadEncoded(ctx, i)
+		if err == nil {
+			got = result{bytes: len(e.Image), labels: e.Labels}
+			if err = got.look(src, e, cfg.HeadersOnly, named); err != nil {
+				err = &data.BadExampleError{Example: i, Name: e.Name, Err: err}
+			}
+		}
+		if bad, ok := errors.AsType[*data.BadExampleError](err); ok {
+			return result{bad: bad}, nil
+		}
+		return got, err
+	}
+	err := inorder.Run(ctx, src.Len(), cfg.Goroutines, work, func(i int, got result) error {
+		r.add(got)
+		if got.bad != nil && cfg.Damaged != nil {
+			cfg.Damaged(got.bad)
+		}
+		if cfg.Progress != nil {
+			cfg.Progress(i + 1)
+		}
+		return nil
+	})
+	return r, err
+}
+
+// look finds out what the image of an example is; the error says what is wrong with it.
+func (r *result) look(src Source, e data.Encoded, headersOnly bool, named int) error {
+	var err error
+	if r.format, r.size.Width, r.size.Height, err = data.ImageSize(e.Image); err != nil {
+		return err
+	}
+	if !headersOnly {
+		if _, err := src.Decode(e.Image); err != nil {
+			return err
+		}
+	}
+	if label, ok := class(e.Labels); ok && named > 0 && label >= named {
+		return fmt.Errorf("got label %d, want one of %d classes", label, named)
+	}
+	for _, label := range e.Labels {
+		if math.IsNaN(float64(label)) || math.IsInf(float64(label), 0) {
+			return fmt.Errorf("got label %v, want a number", label)
+		}
+	}
+	return nil
+}
+
+// mostClasses bounds what a damaged label takes.
+const mostClasses = 1 << 20
+
+// class is the class that an example's labels say, if it is one.
+func class(labels []float32) (label int, ok bool) {
+	if len(labels) != 1 {
+		return 0, false
+	}
+	v := float64(labels[0])
+	if v != math.Trunc(v) || v < 0 || v >= mostClasses {
+		return 0, false
+	}
+	return int(v), true
+}
+
+func (r *Report) add(got result) {
+	if got.bad != nil {
+		r.Damaged++
+		return
+	}
+	r.Bytes += int64(got.bytes)
+	r.Formats[got.format]++
+	r.Pixels += got.size.pixels()
+	if r.Smallest == (Size{}) || got.size.pixels() < r.Smallest.pixels() {
+		r.Smallest = got.size
+	}
+	if got.size.pixels() > r.Largest.pixels() {
+		r.Largest = got.size
+	}
+	label, ok := class(got.labels)
+	switch {
+	case ok:
+		for label >= len(r.Classes) {
+			r.Classes = append(r.Classes, Class{})
+		}
+		r.Classes[label].Images++
+		r.Classes[label].Bytes += int64(got.bytes)
+	case len(got.labels) == 1:
+		r.Other++
+	default:
+		r.Labels[len(got.labels)]++
+	}
+}
