@@ -52,7 +52,8 @@ type OpenConfig struct {
 	// MaxPixels is the largest width times height of an image, before the transforms; a larger one is damaged, which saves memory. Zero means
 	// 89,478,485, as Pillow has it.
 	MaxPixels int
-	// CacheDir is a local folder that keeps what was read over a network for the next epoch, and the next run. Empty: nothing is kept.
+	// CacheDir is a local folder that keeps what was read over a network for the next epoch, and the next run, which also finds the list of objects there:
+	// for a day, so that many are listed once. Empty: nothing is kept.
 	CacheDir string
 	// CacheBytes bounds the cache. Zero means 64 GiB.
 	CacheBytes int64
@@ -61,7 +62,8 @@ type OpenConfig struct {
 	// Resync finds the records of .rec files without their .idx files, and goes on behind damage, which is an example that cannot be read: for
 	// tools that check or mend. Examples are in the order of the file, and damage changes their numbers.
 	Resync bool
-	// Logger hears what is notable about the data, such as hidden folders that are skipped. Nil: nobody does; of a cache that fails slog.Default does.
+	// Logger hears what is notable about the data, such as hidden folders that are skipped. Nil: nobody does; of CacheDir
+	// slog.Default does.
 	Logger *slog.Logger
 }
 
@@ -164,8 +166,12 @@ func stack(store objects.Store, cfg OpenConfig) (objects.Store, announcer, error
 		return store, nil, nil
 	}
 	if cfg.CacheDir != "" {
-		// Indices of data lie beside the blocks.
-		cache, err := objects.NewCache(store, objects.CacheConfig{Dir: filepath.Join(cfg.CacheDir, "blocks"), Bytes: cfg.CacheBytes, Logger: cfg.Logger})
+		// Lists and indices of data lie beside the blocks.
+		lists, err := objects.NewLists(store, objects.ListsConfig{Dir: cfg.CacheDir, Logger: cfg.Logger})
+		if err != nil {
+			return nil, nil, err
+		}
+		cache, err := objects.NewCache(lists, objects.CacheConfig{Dir: filepath.Join(cfg.CacheDir, "blocks"), Bytes: cfg.CacheBytes, Logger: cfg.Logger})
 		if err != nil {
 			return nil, nil, err
 		}

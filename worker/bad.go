@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -37,6 +38,15 @@ func (e *BadBudgetError) Unwrap() []error {
 		list[i] = bad
 	}
 	return list
+}
+
+// finalIfDamaged says of an error of damaged data that no restart can mend it.
+func finalIfDamaged(err error) error {
+	var many *data.BadExamplesError
+	if errors.As(err, &many) {
+		return exitreport.Final(exitreport.Program, err)
+	}
+	return err
 }
 
 // mostBadNamed is how many damaged examples an error names.

@@ -205,6 +205,8 @@ func TestAnEvaluationLeavesDamagedExamplesOut(t *testing.T) {
 	var many *data.BadExamplesError
 	if _, err := (&worker.ImageEvaluator{Program: program, Logits: logits, Dataset: bad, BadExamples: 2}).Evaluate(t.Context()); !errors.As(err, &many) {
 		t.Errorf("a budget of 2: got error %v, want %T", err, many)
+	} else if !errors.Is(err, kvstore.ErrFinal) {
+		t.Errorf("a budget of 2: got error %v, want one that no restart mends", err)
 	}
 }
 

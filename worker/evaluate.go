@@ -84,7 +84,7 @@ func (e *ImageEvaluator) EvaluatePieces(ctx context.Context, list []int) (sums [
 			return s.sums, nil
 		}
 		if err != nil {
-			return nil, err
+			return nil, finalIfDamaged(err)
 		}
 		if pixels != nil {
 			setPixels(pixels, batch.Pixels, batch.Draws)

@@ -34,6 +34,7 @@ type nextBatch struct {
 // nextOf calls Next of a feed.
 func nextOf(ctx context.Context, feed Feed) (b nextBatch) {
 	if b.counts, b.err = feed.Next(ctx); b.err != nil {
+		b.err = finalIfDamaged(b.err)
 		return b
 	}
 	if f, ok := feed.(BadExampleFeed); ok {

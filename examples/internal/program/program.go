@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/worker"
 )
@@ -57,11 +58,15 @@ func NoArguments(c *cli.Context) error {
 	return nil
 }
 
-// WithFlags says of a damaged checkpoint which flags go on from the one before it.
+// WithFlags says of a damaged checkpoint which flags go on from the one before it, and of damaged examples which flag leaves them out.
 func WithFlags(err error) error {
 	var damaged *worker.DamageError
 	if errors.As(err, &damaged) && damaged.Whole > 0 {
 		return fmt.Errorf("%w (--resume --resume-step %d)", err, damaged.Whole)
+	}
+	var job *worker.BadBudgetError
+	if many := (*data.BadExamplesError)(nil); errors.As(err, &many) || errors.As(err, &job) {
+		return fmt.Errorf("%w (--bad-examples N)", err)
 	}
 	return err
 }
