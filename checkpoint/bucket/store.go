@@ -64,23 +64,42 @@ func (s *store) URL() string { return s.address }
 // pageSize is the number of objects of a page, the most that S3 gives.
 const pageSize = 1000
 
-func (s *store) Page(ctx context.Context, prefix, token string) ([]objects.Info, string, error) {
+// Page implements objects.Backend.
+func (s *store) Page(ctx context.Context, prefix, token string) (page []objects.Info, next string, err error) {
+	page, _, next, err = s.list(ctx, prefix, token, "")
+	return page, next, err
+}
+
+// Level implements objects.Leveler.
+func (s *store) Level(ctx context.Context, prefix, token string) (page []objects.Info, folders []string, next string, err error) {
+	return s.list(ctx, prefix, token, "/")
+}
+
+func (s *store) list(ctx context.Context, prefix, token, delimiter string) (page []objects.Info, folders []string, next string, err error) {
 	from := []byte(token)
 	if token == "" {
 		from = blob.FirstPageToken
 	}
-	all, next, err := s.b.ListPage(ctx, from, pageSize, &blob.ListOptions{Prefix: s.prefix + prefix, BeforeList: s.dialect.beforeList})
+	all, after, err := s.b.ListPage(ctx, from, pageSize, &blob.ListOptions{Prefix: s.prefix + prefix, Delimiter: delimiter, BeforeList: s.dialect.beforeList})
 	if err != nil {
-		return nil, "", s.meaning(err)
+		return nil, nil, "", s.meaning(err)
 	}
-	page := make([]objects.Info, 0, len(all))
+	page = make([]objects.Info, 0, len(all))
 	for _, o := range all {
-		if strings.HasSuffix(o.Key, "/") {
-			continue // An empty object that stands for a folder.
+		name := strings.Clone(o.Key[len(s.prefix):])
+		switch {
+		case o.IsDir, delimiter != "" && strings.HasSuffix(name, "/") && name != prefix:
+			// Some servers have the object that stands for a folder beside it.
+			if len(folders) == 0 || folders[len(folders)-1] != name {
+				folders = append(folders, name)
+			}
+		case strings.HasSuffix(name, "/"), name == "":
+			// An empty object that stands for a folder.
+		default:
+			page = append(page, objects.Info{Name: name, Size: o.Size, Version: s.dialect.listed(o)})
 		}
-		page = append(page, objects.Info{Name: strings.Clone(o.Key[len(s.prefix):]), Size: o.Size, Version: s.dialect.listed(o)})
 	}
-	return page, string(next), nil
+	return page, folders, string(after), nil
 }
 
 func (s *store) Stat(ctx context.Context, name string) (objects.Info, error) {

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -262,8 +263,43 @@ func TestAListOfABucketHasAllPages(t *testing.T) {
 		}
 		i++
 	}
-	if n := len(s.seen()); i != 2500 || n != 5 {
-		t.Errorf("got %d objects by %d requests, want 2500 by 3 and 2 that failed", i, n)
+	// Two of them look in vain for folders.
+	if n := len(s.seen()); i != 2500 || n != 7 {
+		t.Errorf("got %d objects by %d requests, want 2500 by 5 and 2 that failed", i, n)
+	}
+}
+
+// Folders of a large list are listed at once: the list is the same.
+func TestAListOfABucketsFoldersHasAllObjects(t *testing.T) {
+	s := s3test.New(t)
+	var want []string
+	for class := range 12 {
+		for i := range 150 {
+			want = append(want, fmt.Sprintf("train/n%d/%d.jpg", class, i))
+		}
+	}
+	want = append(want, "train.txt", "train/README", "train/n1-x", "val/a")
+	for _, name := range want {
+		s.Put("some/run/"+name, []byte("x"))
+	}
+	s.Put("some/run/train/", nil)
+	s.Put("some/run/train/n3/", nil)
+	slices.Sort(want)
+	store := openStore(t, s.URL("some/run"))
+	defer store.Close()
+	var got []string
+	for info, err := range store.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, info.Name)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %d objects, want %d", len(got), len(want))
+	}
+	// A page of the whole, two levels, and a page for each of 12 classes and val.
+	if n := s.Counts().Lists.Load(); n < 10 {
+		t.Errorf("got %d lists, want one for each folder", n)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -165,43 +164,6 @@ func (r *remote) Stat(ctx context.Context, name string) (info Info, err error) {
 		return Info{}, fmt.Errorf("objects: %s: %w", request(), err)
 	}
 	return info, nil
-}
-
-func (r *remote) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
-	return func(yield func(Info, error) bool) {
-		request := func() string { return fmt.Sprintf("list %q in %s", prefix, r.URL()) }
-		token, last := "", ""
-		for {
-			var page []Info
-			var next string
-			err := r.try(ctx, request, func(ctx context.Context, _ *Guard) (n int, err error) {
-				page, next, err = r.backend.Page(ctx, prefix, token)
-				return 0, err
-			})
-			if err == nil && next != "" && next == token {
-				err = errors.New("the server gives the same page again and again")
-			}
-			for _, info := range page {
-				if err == nil && info.Name <= last && last != "" {
-					err = fmt.Errorf("got %q after %q, want names in their byte order", info.Name, last)
-				}
-				if err != nil {
-					break
-				}
-				if !yield(info, nil) {
-					return
-				}
-				last = info.Name
-			}
-			if err != nil {
-				yield(Info{}, fmt.Errorf("objects: %s: %w", request(), err))
-				return
-			}
-			if token = next; token == "" {
-				return
-			}
-		}
-	}
 }
 
 func (r *remote) ReadRange(ctx context.Context, object Info, p []byte, off int64) error {

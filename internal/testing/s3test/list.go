@@ -48,9 +48,9 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		if !ok {
 			continue
 		}
-		shown := key
+		shown, together := key, false
 		if i := strings.Index(rest, delimiter); delimiter != "" && i >= 0 {
-			shown = prefix + rest[:i+len(delimiter)]
+			shown, together = prefix+rest[:i+len(delimiter)], true
 		}
 		if shown <= after || shown == last {
 			continue
@@ -61,7 +61,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		}
 		last = shown
 		answer.KeyCount++
-		if shown != key {
+		if together {
 			answer.CommonPrefixes = append(answer.CommonPrefixes, commonPrefix{shown})
 			continue
 		}
