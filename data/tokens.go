@@ -37,6 +37,11 @@ type TokensConfig struct {
 	// MaskAfter are tokens that end a document. What follows one is no continuation of it, so its target is −1, which losses leave
 	// out. Nil: every token has a target.
 	MaskAfter []int32
+	// CacheDir is a local folder that keeps what was read over a network for the next epoch, and the next run. Empty: nothing is
+	// kept.
+	CacheDir string
+	// CacheBytes bounds the cache. Zero means 64 GiB.
+	CacheBytes int64
 	// AheadBytes bounds what is read ahead over a network. Zero means 256 MiB.
 	AheadBytes int64
 }
@@ -52,8 +57,10 @@ func (cfg TokensConfig) Validate() error {
 		return fmt.Errorf("data: tokens: Width: got %d, want 2 or 4 bytes, or 0 for 2", cfg.Width)
 	case cfg.Vocabulary < 0 || cfg.Vocabulary > math.MaxInt32:
 		return fmt.Errorf("data: tokens: Vocabulary: got %d, want 1 to %d, or 0 for any", cfg.Vocabulary, math.MaxInt32)
-	case cfg.AheadBytes < 0:
-		return fmt.Errorf("data: tokens: AheadBytes: got %d, want at least 1, or 0 for 256 MiB", cfg.AheadBytes)
+	case cfg.CacheBytes < 0 || cfg.AheadBytes < 0:
+		return fmt.Errorf("data: tokens: CacheBytes and AheadBytes: got %d and %d, want at least 0", cfg.CacheBytes, cfg.AheadBytes)
+	case cfg.CacheBytes > 0 && cfg.CacheDir == "":
+		return fmt.Errorf("data: tokens: CacheBytes: got %d without CacheDir, want a folder for the cache", cfg.CacheBytes)
 	}
 	return nil
 }
@@ -123,7 +130,9 @@ func OpenTokens(ctx context.Context, url string, cfg TokensConfig) (*Tokens, err
 	if err != nil {
 		return nil, fmt.Errorf("data: tokens: %w", err)
 	}
-	stacked, ahead, err := stack(store, OpenConfig{AheadBytes: cmp.Or(cfg.AheadBytes, 256<<20)})
+	over := OpenConfig{CacheDir: cfg.CacheDir, CacheBytes: cfg.CacheBytes, AheadBytes: cfg.AheadBytes}
+	over.setDefaults()
+	stacked, ahead, err := stack(store, over)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("data: tokens: %w", err), store.Close())
 	}

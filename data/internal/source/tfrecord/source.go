@@ -43,8 +43,6 @@ type Config struct {
 	// Label are the keys of the label, the best first. Empty is "image/class/label;label;class;cls", and then an example may have
 	// none.
 	Label string
-	// FirstLabel is the number of the first class, which becomes label 0: 1 for ImageNet as TensorFlow's scripts pack it.
-	FirstLabel int
 	// Classes are the names of the classes by label, if they are known: the format has none.
 	Classes []string
 	// CacheDir is a folder for indices that cannot lie beside the files. Empty: there is none.
@@ -70,7 +68,6 @@ type Source struct {
 	images      []string
 	labels      []string
 	mayLack     bool // an example may have no label
-	first       int
 	classes     []string
 	blocks      []int
 	notes       []string
@@ -101,7 +98,7 @@ func open(ctx context.Context, store objects.Store, cfg Config) (*Source, error)
 		return nil, err
 	}
 	s := &Source{
-		store: store, files: make([]file, len(infos)), classes: cfg.Classes, first: cfg.FirstLabel, mayLack: cfg.Label == "",
+		store: store, files: make([]file, len(infos)), classes: cfg.Classes, mayLack: cfg.Label == "",
 		images: strings.Split(cmp.Or(cfg.Image, "image/encoded;image;image_raw;jpeg;png"), ";"),
 		labels: strings.Split(cmp.Or(cfg.Label, "image/class/label;label;class;cls"), ";"),
 	}
@@ -320,12 +317,6 @@ func (s *Source) parse(data []byte, e *source.Example) error {
 	if e.Labels, err = label.feature.numbers(); err != nil {
 		return fmt.Errorf("feature %s: %w", s.labels[label.key], err)
 	}
-	for k, v := range e.Labels {
-		e.Labels[k] = v - float32(s.first)
-		if s.first != 0 && e.Labels[k] < 0 {
-			return fmt.Errorf("feature %s: got label %v, want at least %d", s.labels[label.key], v, s.first)
-		}
-	}
 	return nil
 }
 
@@ -358,7 +349,7 @@ func (s *Source) Fingerprint() string { return s.fingerprint }
 
 func (s *Source) sum() string {
 	h := sha256.New()
-	fmt.Fprintf(h, "tfrecord\n%q\n%q\n%d\n%d\n", s.images, s.labels, s.first, len(s.files))
+	fmt.Fprintf(h, "tfrecord\n%q\n%q\n%d\n", s.images, s.labels, len(s.files))
 	for k := range s.files {
 		f := &s.files[k]
 		fmt.Fprintf(h, "%q %d %d\n", f.info.Name, f.info.Size, f.len())

@@ -218,8 +218,6 @@ func TestFeaturesOfExamples(t *testing.T) {
 		{Config{}, [][]byte{image}, "I []"},
 		{Config{}, [][]byte{image, ofBytes("image/encoded", "better"), ofInts("label", true, 1), ofInts("image/class/label", true, 2)}, "better [2]"},
 		{Config{}, [][]byte{image, ofBytes("image", "last"), ofInts("label", true, 1), ofInts("label", true, 2)}, "last [2]"},
-		{Config{FirstLabel: 1}, [][]byte{image, ofInts("label", true, 1000)}, "I [999]"},
-		{Config{FirstLabel: 1}, [][]byte{image, ofInts("label", true, 0)}, "bad: feature label: got label 0, want at least 1"},
 		{Config{Image: "x;image", Label: "y"}, [][]byte{image, ofInts("y", true, 3)}, "I [3]"},
 		{Config{Label: "y"}, [][]byte{image, ofInts("label", true, 3)}, `bad: the example has no label: no feature is named y, only ["image" "label"]`},
 		{Config{Image: "x"}, [][]byte{image}, `bad: the example has no image: no feature is named x, only ["image"]`},
