@@ -28,7 +28,7 @@
 // c, and the value at index i belongs to channel i mod c.
 package f32
 
-//go:generate -command avo go run -C gen . -pkg f32
+//go:generate -command avo env GOWORK=off go run -C gen . -pkg f32
 //go:generate avo -set tile -out ../tile_amd64.s -stubs ../tile_stubs_amd64.go
 //go:generate avo -set vector -out ../vector_amd64.s -stubs ../vector_stubs_amd64.go
 //go:generate avo -set channel -out ../channel_amd64.s -stubs ../channel_stubs_amd64.go
@@ -41,7 +41,7 @@ package f32
 //go:generate avo -set stored -out ../stored_amd64.s -stubs ../stored_stubs_amd64.go
 //go:generate avo -set squares -out ../squares_amd64.s -stubs ../squares_stubs_amd64.go
 //go:generate avo -set stream -out ../stream_amd64.s -stubs ../stream_stubs_amd64.go
-//go:generate -command neon go run -C gen ./neon
+//go:generate -command neon env GOWORK=off go run -C gen ./neon
 //go:generate neon -set tile -out ../tile_arm64.s -stubs ../tile_stubs_arm64.go
 //go:generate neon -set vector -out ../vector_arm64.s -stubs ../vector_stubs_arm64.go
 //go:generate neon -set half -out ../half_arm64.s -stubs ../half_stubs_arm64.go
