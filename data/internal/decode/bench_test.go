@@ -10,12 +10,12 @@ import (
 	"github.com/paragon-train/paragon/data/transform"
 )
 
-// BenchmarkPhotographs decodes the JPEGs below the folder that PARAGON_TEST_DATA names in photographs, alone and with a random crop.
+// BenchmarkPhotographs decodes the JPEGs below the folder that PARAGON_TEST_DATA names in photos, by kind and class, alone and with a random crop.
 func BenchmarkPhotographs(b *testing.B) {
 	folder := os.Getenv("PARAGON_TEST_DATA")
-	names, err := filepath.Glob(filepath.Join(folder, "photographs", "*", "*", "*.jpg"))
+	names, err := filepath.Glob(filepath.Join(folder, "photos", "*", "*", "*.jpg"))
 	if folder == "" || err != nil || len(names) == 0 {
-		b.Skip("skipped: PARAGON_TEST_DATA has no photographs")
+		b.Skip("skipped: PARAGON_TEST_DATA has no folder of photos")
 	}
 	kinds := map[string][][]byte{}
 	for _, name := range names {
