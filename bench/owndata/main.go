@@ -3,7 +3,7 @@
 //	go build -o bin/ ./launch ./bench/owndata && bin/owndata -launch bin/launch
 //	bin/owndata -images 20000 -photos /usr/share/backgrounds -only same
 //
-// It makes a folder of JPEG images (package internal/testing/photos), packs it as .rec and tar without encoding anything again, and prints three tables:
+// It makes a folder of JPEG images (package internal/testing/photos), packs it as .rec, tar, MDS and TFRecord without encoding anything again, and prints three tables:
 //
 //   - same: a small network is trained on each format from the disk and from a stand-in of S3 on this machine, with one reader and with eight, with a cache
 //     that is empty and with a full one. All runs must end with the same parameters, bit for bit.

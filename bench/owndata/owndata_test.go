@@ -32,7 +32,7 @@ func TestOwnImagesAreTrainedOnAsTheyMustBe(t *testing.T) {
 	}
 	c := config{
 		images: 120, classes: 5, size: 16, largest: 48, kills: 1, dir: t.TempDir(), launch: filepath.Join(bin, "launch"),
-		only: regexp.MustCompile(""), what: regexp.MustCompile("tar from disk|folder from S3"),
+		only: regexp.MustCompile(""), what: regexp.MustCompile("rec from disk|MDS from S3"),
 	}
 	if os.Getenv("PARAGON_TEST_SLOW") != "" {
 		c.images, c.classes, c.size, c.largest, c.kills, c.what = 20000, 100, 32, 160, 3, c.only

@@ -14,13 +14,16 @@ import (
 // A format is a way in which the images lie, at a path below a root.
 type format struct{ name, path string }
 
-// shards is how many tar files there are.
+// shards is how many files the formats of several files have.
 const shards = 4
 
 var formats = []format{
 	{"folder", "folder"},
 	{"rec", "rec/set.rec"},
 	{"tar", fmt.Sprintf("tar/shard-{000000..%06d}.tar", shards-1)},
+	{"list", "set.lst"},
+	{"MDS", "mds"},
+	{"TFRecord", "tfrecord"},
 }
 
 // A place has the images in each format.
@@ -57,7 +60,7 @@ func makeSet(c config) (s *set, err error) {
 	}
 	folder := filepath.Join(s.root, "folder")
 	if _, err := os.Stat(filepath.Join(s.root, "complete")); err != nil {
-		for _, d := range []string{"rec", "tar"} {
+		for _, d := range []string{"rec", "tar", "mds", "tfrecord"} {
 			if err := os.MkdirAll(filepath.Join(s.root, d), 0o755); err != nil {
 				return nil, err
 			}
@@ -66,6 +69,9 @@ func makeSet(c config) (s *set, err error) {
 			photos.Make(folder, photos.Config{Images: c.images, Classes: c.classes, Seed: 1, Largest: c.largest, Real: c.photos}),
 			photos.Record(filepath.Join(s.root, "rec", "set.rec"), folder),
 			photos.Tars(filepath.Join(s.root, "tar"), folder, shards),
+			photos.List(filepath.Join(s.root, "set.lst"), folder),
+			photos.MDS(filepath.Join(s.root, "mds"), folder, shards),
+			photos.TFRecords(filepath.Join(s.root, "tfrecord"), folder, shards),
 			os.WriteFile(filepath.Join(s.root, "complete"), nil, 0o644),
 		); err != nil {
 			return nil, err
@@ -82,11 +88,16 @@ func makeSet(c config) (s *set, err error) {
 			return nil, err
 		}
 	}
-	for _, d := range []string{"folder", "rec", "tar"} {
+	for _, d := range []string{"folder", "rec", "tar", "mds", "tfrecord"} {
 		if err := s.server.AddFolder(path.Join("set", d), filepath.Join(s.root, d)); err != nil {
 			return nil, err
 		}
 	}
+	list, err := os.ReadFile(filepath.Join(s.root, "set.lst"))
+	if err != nil {
+		return nil, err
+	}
+	s.server.Put("set/set.lst", list)
 	s.places = append(s.places, place{
 		name: "S3", url: func(f format) string { return s.server.URL("set/" + f.path) }, sent: func() int64 { return s.server.Counts().Bytes.Load() },
 	})

@@ -30,6 +30,8 @@ type settings struct {
 	Prints        []uint64 // of all images: the job counts; nil: it trains
 	Kills         []kill
 	Pace          time.Duration // of each step of a job that counts
+	// Slow is the number of steps after which they take 30 times as long, so that the job can be stopped before its end; 0: they never do.
+	Slow int
 }
 
 // A kill is of the worker with that rank, by itself, once, when so many steps of the job are done.
@@ -101,20 +103,30 @@ func (s *settings) work() (err error) {
 	end := &ending{}
 	if s.Prints == nil {
 		result, err := phototrain.Train(ctx, r)
+		if errors.Is(err, phototrain.ErrLate) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
 		end.Hash = result.Hash
 	} else {
 		r.Before = func(ctx context.Context) error {
+			pace := s.Pace
+			if s.Slow > 0 && o.done >= s.Slow {
+				pace *= 30
+			}
 			select {
-			case <-time.After(s.Pace):
+			case <-time.After(pace):
 				return nil
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
 		}
 		counts, err := phototrain.Count(ctx, r, s.Prints)
+		if errors.Is(err, phototrain.ErrLate) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -128,13 +140,15 @@ func (s *settings) work() (err error) {
 // An observer tells of each step, and kills its process where that is asked for.
 type observer struct {
 	*settings
-	kv  kvstore.Store
-	out *json.Encoder
+	kv   kvstore.Store
+	out  *json.Encoder
+	done int // steps of the job
 }
 
 func (o *observer) Begin(worker.Run) {}
 func (o *observer) Step(s worker.StepInfo) {
-	e := event{Rank: o.kv.Rank(), Workers: o.kv.NumWorkers(), Done: int(s.Done)}
+	o.done = int(s.Done)
+	e := event{Rank: o.kv.Rank(), Workers: o.kv.NumWorkers(), Done: o.done}
 	for i, k := range o.Kills {
 		if k.Rank != e.Rank || e.Done < k.Done {
 			continue

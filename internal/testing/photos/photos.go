@@ -1,4 +1,4 @@
-// Package photos makes folders of JPEG images for tests, and packs them as .rec and tar files without encoding them again.
+// Package photos makes folders of JPEG images for tests, and packs them as .rec, tar, MDS and TFRecord files without encoding them again.
 //
 //	err := photos.Make(folder, photos.Config{Images: 100, Classes: 4, Seed: 1})
 //	err = photos.Record(filepath.Join(dir, "set.rec"), folder)

@@ -77,9 +77,13 @@ func Count(ctx context.Context, r Run, prints []uint64) (counts []int, err error
 		return nil, err
 	}
 	feed := &countFeed{Partition: part, run: r, images: images, x: x, prints: prints}
-	if _, err := worker.Fit(ctx, worker.FitConfig{
+	epochs, err := worker.Fit(ctx, worker.FitConfig{
 		Trainer: trainer, Feed: feed, Epochs: r.Epochs, Checkpoint: r.Checkpoint, Stop: r.Stop, Leave: r.Leave, Observers: r.Observers,
-	}); err != nil {
+	})
+	if err == nil && len(epochs) == 0 {
+		err = ErrLate
+	}
+	if err != nil {
 		return nil, err
 	}
 	return countmodel.Counts(program), nil

@@ -44,6 +44,9 @@ type Run struct {
 	Before func(ctx context.Context) error
 }
 
+// ErrLate is of a worker whose job ended, or was stopped, before it had joined: it has trained nothing.
+var ErrLate = errors.New("phototrain: the job ended before this worker had joined")
+
 // seed is that of the network, the order and the draws.
 const seed = 11
 
@@ -87,6 +90,9 @@ func Train(ctx context.Context, r Run) (result Result, err error) {
 	epochs, err := worker.Fit(ctx, worker.FitConfig{
 		Trainer: trainer, Feed: feed, Epochs: r.Epochs, Checkpoint: r.Checkpoint, Stop: r.Stop, Leave: r.Leave, Observers: r.Observers,
 	})
+	if err == nil && len(epochs) == 0 {
+		err = ErrLate
+	}
 	if err != nil {
 		return Result{}, err
 	}
