@@ -72,7 +72,7 @@ func NewTarWriter(cfg TarConfig) (*TarWriter, error) {
 }
 
 // extensions are how members of tar archives end by the format of the image.
-var extensions = map[string]string{"jpeg": "jpg", "png": "png", "webp": "webp", "bmp": "bmp", "tiff": "tif", "pgm": "pgm", "ppm": "ppm"}
+var extensions = map[string]string{"jpeg": "jpg", "png": "png", "webp": "webp", "bmp": "bmp", "tiff": "tif", "pnm": "ppm"}
 
 // Write appends an example. The key names it in its shard; it may have slashes, and no dot behind the last one.
 func (w *TarWriter) Write(key string, e Encoded) error {

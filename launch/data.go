@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -89,7 +90,7 @@ func dataSourceFlags() []cli.Flag {
 }
 
 // openSource opens a source. The images are not transformed, and their sizes may differ.
-func openSource(c *cli.Context, url string, cfg data.OpenConfig) (*data.Images, error) {
+func openSource(ctx context.Context, c *cli.Context, url string, cfg data.OpenConfig) (*data.Images, error) {
 	cfg.Format, cfg.Root, cfg.AllowEmptyClasses = c.String("format"), c.String("root"), c.Bool("allow-empty")
 	if cfg.Format != "" && !slices.Contains(data.ImageFormats(), cfg.Format) {
 		return nil, usagef("%s: --format: got %q, want one of %s", dataCommand(c), cfg.Format, strings.Join(data.ImageFormats(), ", "))
@@ -100,7 +101,10 @@ func openSource(c *cli.Context, url string, cfg data.OpenConfig) (*data.Images, 
 	// Without a transform of a fixed size Open would look for the size of all images.
 	cfg.Transforms = []transform.Transform{transform.CenterCrop(1)}
 	cfg.Logger = slog.New(logline.New(c.App.ErrWriter, slog.LevelWarn, func(slog.Attr) bool { return false }))
-	m, err := data.Open(c.Context, url, cfg)
+	m, err := data.Open(ctx, url, cfg)
+	if ctx.Err() != nil && err != nil {
+		err = errInterrupted
+	}
 	if err != nil {
 		return nil, fmt.Errorf("launch: %s: %w", dataCommand(c), err)
 	}
@@ -109,6 +113,9 @@ func openSource(c *cli.Context, url string, cfg data.OpenConfig) (*data.Images, 
 
 // dataCommand is what a subcommand of launch data is called in messages.
 func dataCommand(c *cli.Context) string { return "data " + c.Command.Name }
+
+// errInterrupted is what a command ends with that a signal has ended.
+var errInterrupted = errors.New("interrupted")
 
 // interruptible makes a context that ends with the signals that end programs.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -56,7 +57,7 @@ func checkData(c *cli.Context) error {
 
 // checkSource checks one source, and reports whether it is sound.
 func checkSource(ctx context.Context, c *cli.Context, url string) (sound bool, err error) {
-	src, err := openSource(c, url, data.OpenConfig{Resync: true})
+	src, err := openSource(ctx, c, url, data.OpenConfig{Resync: true})
 	if err != nil {
 		return false, err
 	}
@@ -68,7 +69,7 @@ func checkSource(ctx context.Context, c *cli.Context, url string) (sound bool, e
 	})
 	if err != nil {
 		if ctx.Err() != nil {
-			err = errors.New("interrupted")
+			err = errInterrupted
 		}
 		return false, fmt.Errorf("launch: data check: %s: %w", url, err)
 	}
@@ -84,12 +85,15 @@ func checkSource(ctx context.Context, c *cli.Context, url string) (sound bool, e
 	if r.Damaged > 0 {
 		return false, nil
 	}
-	return checkIndex(c, url, src.Len())
+	if !strings.HasPrefix(src.Fingerprint(), "recordio:") {
+		return true, nil
+	}
+	return checkIndex(ctx, c, url, src.Len())
 }
 
-// checkIndex opens a source as a trainer does, by its indices, which the check did without.
-func checkIndex(c *cli.Context, url string, found int) (sound bool, err error) {
-	src, err := openSource(c, url, data.OpenConfig{})
+// checkIndex opens .rec files as a trainer does, by their indices, which the check did without.
+func checkIndex(ctx context.Context, c *cli.Context, url string, found int) (sound bool, err error) {
+	src, err := openSource(ctx, c, url, data.OpenConfig{})
 	if err != nil {
 		fmt.Fprintf(c.App.Writer, "damaged: %v\n", errors.Unwrap(err))
 		return false, nil

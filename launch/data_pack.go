@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -61,7 +60,7 @@ func packData(c *cli.Context) error {
 	}
 	ctx, forget := interruptible(c.Context)
 	defer forget()
-	src, err := openSource(c, c.Args().First(), data.OpenConfig{Channels: channels})
+	src, err := openSource(ctx, c, c.Args().First(), data.OpenConfig{Channels: channels})
 	if err != nil {
 		return err
 	}
@@ -71,7 +70,7 @@ func packData(c *cli.Context) error {
 	sum, err := datapack.Pack(ctx, src, cfg)
 	if err != nil {
 		if ctx.Err() != nil {
-			err = errors.New("interrupted; nothing was written")
+			err = fmt.Errorf("%w; nothing was written", errInterrupted)
 		}
 		return fmt.Errorf("launch: data pack: %w", err)
 	}

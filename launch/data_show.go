@@ -68,7 +68,7 @@ func showData(c *cli.Context) error {
 	}
 	ctx, forget := interruptible(c.Context)
 	defer forget()
-	src, err := openSource(c, c.Args().First(), data.OpenConfig{})
+	src, err := openSource(ctx, c, c.Args().First(), data.OpenConfig{})
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func showData(c *cli.Context) error {
 	r, err := datacheck.Check(ctx, src, datacheck.Config{HeadersOnly: true, Goroutines: c.Int("num-thread"), Progress: newProgress(c, src.Len()).at})
 	if err != nil {
 		if ctx.Err() != nil {
-			err = errors.New("interrupted")
+			err = errInterrupted
 		}
 		return fmt.Errorf("launch: data show: %w", err)
 	}
