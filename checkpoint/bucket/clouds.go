@@ -24,15 +24,15 @@ import (
 
 func init() {
 	checkpoint.RegisterPlace("gs", open)
-	objects.Register("gs", opener(google))
+	objects.Register("gs", opener(func() dialect { return google }))
 	checkpoint.RegisterPlace("azblob", open)
-	objects.Register("azblob", opener(azure))
+	objects.Register("azblob", opener(func() dialect { return azure }))
 	for _, scheme := range []string{"az", "abfs"} {
 		checkpoint.RegisterPlace(scheme, func(ctx context.Context, u *url.URL) (checkpoint.Place, error) {
 			return open(ctx, azureURL(u))
 		})
 		objects.Register(scheme, func(ctx context.Context, u *url.URL) (objects.Store, error) {
-			return opener(azure)(ctx, azureURL(u))
+			return opener(func() dialect { return azure })(ctx, azureURL(u))
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -19,7 +20,13 @@ import (
 
 func init() {
 	checkpoint.RegisterPlace("s3", open)
-	objects.Register("s3", opener(dialect{
+	objects.Register("s3", opener(amazon))
+}
+
+// amazon tells versions apart by their ETags.
+func amazon() dialect {
+	sentOnce := sentOnce()
+	return dialect{
 		listed: func(o *blob.ListObject) string {
 			var object types.Object
 			if !o.As(&object) {
@@ -44,16 +51,32 @@ func init() {
 		},
 		beforeList: sentOnce,
 		status:     s3Status,
-	}))
+	}
 }
 
-// sentOnce makes the SDK send a request once: the store above tries again.
-func sentOnce(as func(any) bool) error {
-	var options *[]func(*s3.Options)
-	if as(&options) {
-		*options = append(*options, func(o *s3.Options) { o.RetryMaxAttempts = 1 })
+// sentOnce makes the SDK send a request once, since the store above tries again, and keep idle
+// connections for all that reads at once, of which it would keep ten.
+func sentOnce() func(as func(any) bool) error {
+	var once sync.Once
+	var client *awshttp.BuildableClient
+	return func(as func(any) bool) error {
+		var options *[]func(*s3.Options)
+		if !as(&options) {
+			return nil
+		}
+		*options = append(*options, func(o *s3.Options) {
+			o.RetryMaxAttempts = 1
+			base, ok := o.HTTPClient.(*awshttp.BuildableClient)
+			if !ok {
+				return
+			}
+			once.Do(func() {
+				client = base.WithTransportOptions(func(t *http.Transport) { t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, 128 })
+			})
+			o.HTTPClient = client
+		})
+		return nil
 	}
-	return nil
 }
 
 // unquoted is an ETag without quotes, which some servers leave out in lists.

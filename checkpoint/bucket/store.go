@@ -43,14 +43,14 @@ type store struct {
 	keep    bool // Close leaves the bucket open
 }
 
-// opener opens URLs of a kind of bucket for reading.
-func opener(d dialect) objects.Opener {
+// opener opens URLs of a kind of bucket for reading. Each store has a dialect of its own.
+func opener(d func() dialect) objects.Opener {
 	return func(ctx context.Context, u *url.URL) (objects.Store, error) {
 		b, err := openBucket(ctx, u)
 		if err != nil {
 			return nil, withoutURL(err)
 		}
-		return newStore(b, u, d, false), nil
+		return newStore(b, u, d(), false), nil
 	}
 }
 

@@ -303,6 +303,34 @@ func TestAListOfABucketsFoldersHasAllObjects(t *testing.T) {
 	}
 }
 
+// Connections are used again, also those of many requests at once: each new one costs several round
+// trips.
+func TestReadsAtOnceUseConnectionsAgain(t *testing.T) {
+	s := newRecorder(t)
+	s.Latency = 5 * time.Millisecond
+	store, object := s.openOne(t, make([]byte, 640_000))
+	ahead := objects.NewAhead(store, objects.AheadConfig{Gap: -1})
+	var ranges []objects.Range
+	for i := range 640 {
+		ranges = append(ranges, objects.Range{Object: object, Off: int64(i * 1000), Length: 999})
+	}
+	for some := range slices.Chunk(ranges, 64) { // Batch by batch: all connections are idle between.
+		ahead.Announce(t.Context(), some)
+		for _, r := range some {
+			if err := ahead.ReadRange(t.Context(), object, make([]byte, 999), r.Off); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	connections := map[string]bool{}
+	for _, r := range s.seen() {
+		connections[r.RemoteAddr] = true
+	}
+	if n := len(connections); n > 100 {
+		t.Errorf("640 reads, 64 at once and then none, took %d connections, want at most 100", n)
+	}
+}
+
 func TestAReadOfABucketEndsWithItsContext(t *testing.T) {
 	s := newRecorder(t)
 	store, object := s.openOne(t, []byte("0123"))
