@@ -268,7 +268,7 @@ func TestModulesBuildAlone(t *testing.T) {
 	needRelease(t)
 	r := newRelease(t)
 	tested := map[string]string{"launch": "./internal/...", "checkpoint/bucket": "./...", "data/formats": "./...", "internal/tools": "./docgen"} // short ones: the workspace's run tests all
-	for _, m := range r.used[1:] {                                                                                      // make testmodules tests the root's by itself
+	for _, m := range r.used[1:] {                                                                                                               // make testmodules tests the root's by itself
 		folder := filepath.Join(root, m.Folder)
 		mod := filepath.Join(t.TempDir(), "go.mod")
 		must(t, copyFile(mod, filepath.Join(folder, "go.mod")))
