@@ -24,7 +24,7 @@ func (e *BadBudgetError) Error() string {
 	for _, bad := range e.First {
 		names = append(names, bad.Error())
 	}
-	own := "this worker has read none of them; the logs of the others name them"
+	own := "the logs of all workers name them"
 	if len(names) > 0 {
 		own = "this worker has read " + strings.Join(names, "; ")
 	}

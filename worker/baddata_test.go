@@ -210,6 +210,31 @@ func TestAnEvaluationLeavesDamagedExamplesOut(t *testing.T) {
 	}
 }
 
+// The budget of an evaluation is that of all workers together, and all end with it.
+func TestTheBudgetOfAnEvaluationIsTheJobs(t *testing.T) {
+	whole := images(t, 24)
+	for _, c := range []struct {
+		budget int
+		fails  bool
+	}{{3, false}, {2, true}} {
+		loss, logits := networkOf(4, 3)
+		programs := make([]*nn.Program, 2)
+		for r := range programs {
+			programs[r] = compile(t, loss, nn.Config{Inference: true, Outputs: G.Nodes{logits}})
+		}
+		_, errs, logs := fitImages(t, 2, whole, func(rank int, _ *worker.ImageFeedConfig, fit *worker.FitConfig) {
+			fit.Epochs = 1
+			fit.Evaluator = &worker.ImageEvaluator{Program: programs[rank], Logits: logits, Dataset: &damagedImages{ImageSet: whole, bad: []int{1, 5, 9}}, BadExamples: c.budget}
+		})
+		for rank, err := range errs {
+			var many *worker.BadBudgetError
+			if errors.As(err, &many) != c.fails || !c.fails && err != nil {
+				t.Errorf("budget %d, rank %d: got error %v, want one: %v; log %s", c.budget, rank, err, c.fails, logs[rank])
+			}
+		}
+	}
+}
+
 // A run goes on with the data that it had, and says what differs otherwise.
 func TestARunGoesOnWithItsDataAlone(t *testing.T) {
 	dir := t.TempDir()

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 
 	"gorgonia.org/gorgonia"
 
 	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/internal/exitreport"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/nn"
 )
@@ -23,8 +25,10 @@ type ImageEvaluator struct {
 	Dataset data.Dataset
 	// Augment should only normalise.
 	Augment data.Augment
-	// BadExamples is how many damaged examples each worker may leave out of an evaluation; with the next one it fails. Scores.Bad counts them.
+	// BadExamples is how many damaged examples all workers together may leave out of an evaluation; with the next one it fails. Scores.Bad counts them.
 	BadExamples int
+	// Logger names damaged examples that are left out; nil: slog.Default.
+	Logger *slog.Logger
 	// Readers is the number of goroutines that read; 0: data's default.
 	Readers int
 	// PrefetchBytes bounds the memory of the batches that are read ahead; 0: data's default.
@@ -44,6 +48,21 @@ func (e *ImageEvaluator) Sums() int { return sumsOf(e.Metrics) }
 
 // Scores makes scores of sums.
 func (e *ImageEvaluator) Scores(sums []float64) Scores { return scoresOf(sums, e.Metrics) }
+
+func (e *ImageEvaluator) log() *slog.Logger {
+	if e.Logger == nil {
+		return slog.Default()
+	}
+	return e.Logger
+}
+
+// checkBad is an error on all workers if together they left more out than they may.
+func (e *ImageEvaluator) checkBad(s Scores) error {
+	if s.Bad <= e.BadExamples {
+		return nil
+	}
+	return exitreport.Final(exitreport.Program, &BadBudgetError{Budget: e.BadExamples, Count: s.Bad})
+}
 
 // EvaluatePieces runs the model over some batches.
 func (e *ImageEvaluator) EvaluatePieces(ctx context.Context, list []int) (sums []float64, err error) {
@@ -98,6 +117,9 @@ func (e *ImageEvaluator) EvaluatePieces(ctx context.Context, list []int) (sums [
 			return nil, err
 		}
 		s.leaveOut(len(batch.Bad))
+		for _, bad := range batch.Bad {
+			e.log().Warn("a damaged example is left out of the evaluation", "example", bad.Example, "name", bad.Name, "error", bad.Err, "budget", e.BadExamples)
+		}
 	}
 }
 

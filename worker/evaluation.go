@@ -14,6 +14,9 @@ import (
 func (r *run) evaluate(ctx context.Context) (Scores, error) {
 	done := r.trainer.recordSpan(trace.Evaluate)
 	scores, err := r.measure(ctx)
+	if e, ok := r.cfg.Evaluator.(*ImageEvaluator); ok && err == nil {
+		err = e.checkBad(scores)
+	}
 	if err == nil {
 		err = r.evaluateAverages(ctx, &scores)
 	}

@@ -98,6 +98,9 @@ func (f *ImageFeed) take(programs []*nn.Program) error {
 	if err != nil {
 		return err
 	}
+	if pixels != nil && (f.cfg.Mix.Mixup != 0 || f.cfg.Mix.CutMix != 0) {
+		return errors.New("worker: image feed: Mix on GPUs that take images as bytes, want none: they augment by themselves, and cannot mix")
+	}
 	f.inputs, f.pixels = inputs, pixels
 	return nil
 }
