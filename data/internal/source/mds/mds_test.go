@@ -16,6 +16,8 @@ import (
 	"io"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -160,6 +162,61 @@ func TestAShardByHand(t *testing.T) {
 	want(t, "samples", all(t, s), "JPG [7]", "jp [-1]")
 	if r, ok := s.Range(1); !ok || r.Off != 33 || r.Length != 14 {
 		t.Errorf("sample 1 is at %+v", r)
+	}
+}
+
+// golden has the files of a folder that streaming 0.13's MDSWriter wrote.
+func golden(t *testing.T, folder string) map[string][]byte {
+	t.Helper()
+	files := make(map[string][]byte)
+	folder = filepath.Join("testdata", folder)
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if files[e.Name()], err = os.ReadFile(filepath.Join(folder, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+func TestShardsOfMDSWriter(t *testing.T) {
+	s := openFiles(t, golden(t, "plain"), Config{})
+	want(t, "plain", all(t, s), "first [3]", "second image [-1]", "3 [1000]")
+	if n, err := s.CheckHashes(t.Context()); n != 4 || err != nil {
+		t.Errorf("got %d shards checked (%v), want 4", n, err)
+	}
+	want(t, "gz", all(t, openFiles(t, golden(t, "gz"), Config{})), "im0 [0]", "im1 [1]", "im2 [2]", "im3 [3]", "im4 [4]")
+	if _, err := openFiles(t, golden(t, "zstd"), Config{}).Read(t.Context(), 0, nil); !errors.Is(err, decompress.ErrUnknown) {
+		t.Errorf("zstd: got %v, want %v", err, decompress.ErrUnknown)
+	}
+	// Pixel k of channel c has the value 3k+c.
+	for _, tc := range []struct {
+		folder string
+		labels [][]float32
+	}{{"pil", [][]float32{{4}, {5}}}, {"arrays", [][]float32{{0.5, 1}, {0, 1}}}} {
+		s := openFiles(t, golden(t, tc.folder), Config{})
+		for i := range 2 {
+			e, err := s.Read(t.Context(), i, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			img, err := png.Decode(bytes.NewReader(e.Image))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := img.Bounds(); got != image.Rect(0, 0, 3, 2) || !slices.Equal(e.Labels, tc.labels[i]) {
+				t.Errorf("%s: example %d has bounds %v and labels %v, want 3×2 and %v", tc.folder, i, got, e.Labels, tc.labels[i])
+			}
+			if c := color.NRGBAModel.Convert(img.At(1, 1)); i == 0 && c != (color.NRGBA{12, 13, 14, 255}) {
+				t.Errorf("%s: pixel 1 1 is %v, want 12 13 14", tc.folder, c)
+			}
+			if i == 1 && img.ColorModel() != color.GrayModel {
+				t.Errorf("%s: example 1 is not grey", tc.folder)
+			}
+		}
 	}
 }
 

@@ -118,6 +118,17 @@ func TestArchivesOfAllKindsOfTar(t *testing.T) {
 	}
 }
 
+// The shards are those that webdataset 1.0.2 wrote with ShardWriter("w-%03d.tar", maxcount=2).
+func TestShardsOfWebDataset(t *testing.T) {
+	files := make(map[string][]byte)
+	for k := range 3 {
+		name := fmt.Sprintf("w-%03d.tar", k)
+		files[name] = golden(t, filepath.Join("webdataset", name))
+	}
+	want(t, "as it is", openAll(t, files, Config{}), "cat/0000 jpeg 0 [0]", "cat/0001 jpeg 1 [1]", "cat/0002 jpeg 2 [2]", "dog/0003 png 3 [1 0]", "cat/0004 jpeg 4 [4]")
+	want(t, "by JSON", openAll(t, files, Config{Label: "json"}), "cat/0000 jpeg 0 [10]", "cat/0001 jpeg 1 [11]", "cat/0002 jpeg 2 [12]", "dog/0003 png 3 [1 0]", "cat/0004 jpeg 4 [14]")
+}
+
 func TestConformance(t *testing.T) {
 	files := func(examples []source.Example) map[string][]byte {
 		out := make(map[string][]byte)
