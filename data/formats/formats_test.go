@@ -295,3 +295,19 @@ func TestImagesInParquetAreADataSet(t *testing.T) {
 		}
 	}
 }
+
+// The shard is one that MosaicML's MDSWriter compressed.
+func TestMDSInZstdIsADataSet(t *testing.T) {
+	images, err := data.Open(t.Context(), filepath.FromSlash("../internal/source/mds/testdata/zstd"), data.OpenConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer images.Close()
+	pixels := make([]uint8, images.Shape().Size())
+	for i := range 5 {
+		label, err := images.Read(i, pixels)
+		if err != nil || label != 300+i || pixels[0] != uint8(40*i) {
+			t.Errorf("image %d: got label %d, first pixel %d and error %v, want %d and %d", i, label, pixels[0], err, 300+i, 40*i)
+		}
+	}
+}
