@@ -57,7 +57,7 @@ func (j *job) carryOut(f Fault) bool {
 		j.kill(n, f.Kind == LoseWorker || f.Kind == LoseServer)
 	case KillScheduler:
 		n = j.node("scheduler")
-		if ended(n) {
+		if ended(n) || j.wasKilled(n) {
 			return false
 		}
 		j.disk.unmount()

@@ -64,3 +64,23 @@ func TestASchedulerThatIsCutOffLosesNobody(t *testing.T) {
 		t.Fatalf("%v%q, finished %v:\n%s", &plan, r.Wrong, r.Finished, r.Trace)
 	}
 }
+
+// A scheduler that is killed is not killed once more while its process still ends: it would start twice, and the second one would find its
+// address taken.
+func TestASchedulerThatIsKilledTwiceStartsOnce(t *testing.T) {
+	plan := Plan{
+		Config: Config{Journal: true, PerHost: 2}, Seed: 21063, Workers: 3, Servers: 2, Program: Sums, Keys: 3, Steps: 66, Launcher: true, Jitter: 9 * time.Millisecond,
+		Faults: []Fault{
+			{At: 457 * time.Millisecond, Kind: Break, A: "server0", B: "scheduler", For: 1713 * time.Millisecond},
+			{At: 514 * time.Millisecond, Kind: Slow, A: "worker2", B: "worker1", For: 3786 * time.Millisecond},
+			{At: 844 * time.Millisecond, Kind: KillScheduler, For: 967 * time.Millisecond},
+			{At: 1542 * time.Millisecond, Kind: KillScheduler, For: 180 * time.Millisecond},
+			{At: 1613 * time.Millisecond, Kind: Cut, A: "worker0", B: "server0"},
+		},
+	}
+	for range 60 / stride() {
+		if r := simulate(t, plan); len(r.Wrong) > 0 || !r.Finished {
+			t.Fatalf("%v%q, finished %v", &plan, r.Wrong, r.Finished)
+		}
+	}
+}
