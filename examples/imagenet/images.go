@@ -41,27 +41,29 @@ func openSets(ctx context.Context, s settings) (found sets, err error) {
 	return found, nil
 }
 
-// openSet opens the images at a URL, or those of a name below the folder: as a folder, or as files of one of the formats.
+// openSet opens the images at a URL, or those of a name below the folder: as a folder, or as files of one of the formats. Shards are named as launch data
+// pack names them, and as TensorFlow's scripts do.
 func openSet(ctx context.Context, folder, url, name string, cfg data.OpenConfig) (*data.Images, error) {
 	if url != "" {
 		m, err := data.Open(ctx, url, cfg)
-		return m, orMissing(err)
+		return m, orFinal(err)
 	}
 	var tried []string
-	for _, ending := range []string{"", ".rec", ".lst", ".tar"} {
+	for _, ending := range []string{"", ".rec", ".lst", ".tar", "-*.tar", "-*-of-*"} {
 		url := checkpoint.Join(folder, name+ending)
 		m, err := data.Open(ctx, url, cfg)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return m, err
+		// A web server has no lists, which folders and patterns need.
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errors.ErrUnsupported) {
+			return m, orFinal(err)
 		}
 		tried = append(tried, name+ending)
 	}
 	return nil, kvstore.Final(fmt.Errorf("--data: %s has none of %s: %w; --%s-data names other files", folder, strings.Join(tried, ", "), fs.ErrNotExist, name))
 }
 
-// orMissing says of an error of a file that is not there that no restart can mend it.
-func orMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+// orFinal says of an error of a file that is not there, or that may not be read, that no restart can mend it.
+func orFinal(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return kvstore.Final(err)
 	}
 	return err

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"image/png"
 	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +21,7 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/metricstest"
 	"github.com/paragon-train/paragon/internal/testing/photos"
 	"github.com/paragon-train/paragon/internal/testing/testbuild"
+	"github.com/paragon-train/paragon/kvstore"
 )
 
 // makeSets makes a folder with train and val of made photographs in six classes.
@@ -66,10 +72,19 @@ func TestTrainsOnAFolderAndDraws(t *testing.T) {
 // A run has the same bits whatever the images lie in, and however many goroutines read them; with other augmentation it has others.
 func TestFormatsAndReadersGiveTheSameBits(t *testing.T) {
 	dir := makeSets(t)
-	records := t.TempDir()
+	records, shards := t.TempDir(), t.TempDir()
 	for _, name := range []string{"train", "val"} {
 		if err := photos.Record(filepath.Join(records, name+".rec"), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
+		}
+		made := t.TempDir()
+		if err := photos.Tars(made, filepath.Join(dir, name), 2); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 { // as launch data pack names them
+			if err := os.Rename(filepath.Join(made, fmt.Sprintf("shard-%06d.tar", i)), filepath.Join(shards, fmt.Sprintf("%s-%06d.tar", name, i))); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	hash := func(flags ...string) string {
@@ -84,7 +99,9 @@ func TestFormatsAndReadersGiveTheSameBits(t *testing.T) {
 	if want == "" {
 		t.Fatal("no hash was printed")
 	}
-	for _, flags := range [][]string{{"--data", dir, "--readers", "7"}, {"--data", records, "--classes", "6"}, {"--train-data", filepath.Join(records, "train.rec"), "--val-data", filepath.Join(dir, "val"), "--classes", "6"}} {
+	server := httptest.NewServer(http.FileServer(http.Dir(records)))
+	defer server.Close()
+	for _, flags := range [][]string{{"--data", dir, "--readers", "7"}, {"--data", server.URL, "--classes", "6"}, {"--data", records, "--classes", "6"}, {"--data", shards, "--classes", "6"}, {"--train-data", filepath.Join(records, "train.rec"), "--val-data", filepath.Join(dir, "val"), "--classes", "6"}} {
 		if got := hash(flags...); got != want {
 			t.Errorf("%q: got %s, want %s", flags, got, want)
 		}
@@ -214,5 +231,16 @@ func TestAJobOfTwoWorkersTrains(t *testing.T) {
 	hashes := regexp.MustCompile(`parameters [0-9a-f]{64}`).FindAllString(string(out), -1)
 	if len(hashes) != 2 || len(slices.Compact(hashes)) != 1 {
 		t.Errorf("got hashes %q, want the same one of two workers:\n%s", hashes, out)
+	}
+}
+
+// Images that may not be read end the job for good: launch --restarts does not start it again.
+func TestRefusedCredentialsAreFinal(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	defer server.Close()
+	for _, flags := range [][]string{{"--data", server.URL}, {"--train-data", server.URL + "/train.rec", "--val-data", "x"}} {
+		if err := imagenet(t, append(flags, "--out", t.TempDir())...); !errors.Is(err, kvstore.ErrFinal) || !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("%q: got error %v, want one that is %v and %v", flags, err, kvstore.ErrFinal, fs.ErrPermission)
+		}
 	}
 }

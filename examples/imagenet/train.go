@@ -125,7 +125,7 @@ func (s *settings) initialise(ctx context.Context, p *nn.Program, store kvstore.
 	}
 	done, err := worker.ImportPart(ctx, p, s.initFrom, s.importing)
 	if err != nil {
-		return orMissing(fmt.Errorf("--init-from: %w", err))
+		return orFinal(fmt.Errorf("--init-from: %w", err))
 	}
 	fmt.Printf("Loaded the model from %s\n", done.From)
 	return worker.WriteImported(os.Stdout, done, p)
