@@ -15,7 +15,9 @@ func (d *Decoder) Decode(part Part) error {
 		panic("jpeg: Decode: the part is not in the image")
 	}
 	d.scanned, d.part, d.block = true, part, [64]int16{}
-	d.layOut()
+	if err := d.layOut(); err != nil {
+		return err
+	}
 	scans := 0
 	for {
 		marker, segment, err := d.nextSegment()
@@ -44,10 +46,10 @@ func (d *Decoder) Decode(part Part) error {
 			break
 		}
 	}
-	if scans == 0 {
-		return d.damaged("the image has no scan")
-	}
 	for i, c := range d.components {
+		if !c.scanned {
+			return d.damaged("component %d has no scan", i)
+		}
 		if !d.haveQuant[c.quant] {
 			return d.damaged("component %d: quantization table %d is not there", i, c.quant)
 		}
@@ -61,9 +63,12 @@ func (d *Decoder) Decode(part Part) error {
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// layOut makes room for planes, and says which blocks are needed.
-func (d *Decoder) layOut() {
+// layOut makes room for planes, and says which blocks are needed. No memory is taken for an image that has not a bit for each block.
+func (d *Decoder) layOut() error {
 	d.mcusWide, d.mcusHigh = ceil(d.Width, 8*d.across), ceil(d.Height, 8*d.down)
+	if ceil(d.Width, 8)*ceil(d.Height, 8)/(d.across*d.down) > 8*len(d.in.data) {
+		return errCut
+	}
 	if cap(d.Planes) < 4 {
 		d.Planes = make([]Plane, 4)
 	}
@@ -98,7 +103,9 @@ func (d *Decoder) layOut() {
 			c.top, c.bottom = max(c.top-1, 0), min(c.bottom+1, p.Height-1)
 		}
 		c.left, c.right, c.top, c.bottom = c.left/8, c.right/8, c.top/8, c.bottom/8
+		c.scanned = false
 	}
+	return nil
 }
 
 // lastRow is the last row of MCUs that is needed.
@@ -151,6 +158,7 @@ func (d *Decoder) scan(head []byte) (done bool, err error) {
 		return false, d.damaged("got a scan of coefficients %d to %d at bits %d to %d", s[0], s[1], d.approxHigh, d.approxLow)
 	}
 	for _, c := range chosen[:n] {
+		c.scanned = c.scanned || d.spectralStart == 0
 		needDC, needAC := d.spectralStart == 0 && d.approxHigh == 0, d.spectralEnd > 0
 		if needDC && !d.tables[0][c.dc].there || needAC && !d.tables[1][c.ac].there {
 			return false, d.damaged("Huffman tables %d and %d of component %d are not there", c.dc, c.ac, c.id)

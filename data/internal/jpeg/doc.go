@@ -91,6 +91,7 @@ type component struct {
 	dc, ac             int // its tables in this scan
 	last               int16
 	coefficients       []int16 // of all blocks; for progressive images
+	scanned            bool    // its means were in a scan
 	// The blocks that are needed: from left to right and top to bottom, inclusive.
 	left, right, top, bottom int
 }

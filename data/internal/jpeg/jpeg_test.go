@@ -169,6 +169,35 @@ func TestFailuresLeaveNoTrace(t *testing.T) {
 	}
 }
 
+// A component without a scan would have the samples of the image before.
+func TestEveryComponentNeedsAScan(t *testing.T) {
+	b := encode(t, picture(40, 24), 80)
+	scan := bytes.Index(b, []byte{0xff, 0xda})
+	// The head of the scan names luminance alone.
+	alone := append(bytes.Clone(b[:scan]), 0xff, 0xda, 0, 8, 1, 1, 0, 0, 63, 0)
+	alone = append(append(alone, b[scan+14:len(b)-2]...), bytes.Repeat([]byte{0x55}, 200)...)
+	var d jpeg.Decoder
+	if err := decode(&d, append(alone, 0xff, 0xd9)); err == nil || !strings.Contains(err.Error(), "component 1 has no scan") {
+		t.Errorf("got error %v, want one of a component without a scan", err)
+	}
+}
+
+// A few bytes that promise a large image take no memory for it.
+func TestPromisesTakeNoMemory(t *testing.T) {
+	b := encode(t, picture(16, 16), 80)
+	frame := bytes.Index(b, []byte{0xff, 0xc0})
+	b[frame+5], b[frame+6], b[frame+7], b[frame+8] = 0x80, 0, 0x80, 0
+	var d jpeg.Decoder
+	if err := decode(&d, b); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got error %v, want that the image is cut short", err)
+	}
+	for i, p := range d.Planes {
+		if cap(p.Pix) > 0 {
+			t.Errorf("plane %d: got %d bytes, want none", i, cap(p.Pix))
+		}
+	}
+}
+
 // Whatever the bytes are, Decode returns.
 func FuzzDecode(f *testing.F) {
 	for _, quality := range []int{10, 95} {
