@@ -170,3 +170,49 @@ func TestAnImageIsDecodedAndMeasured(t *testing.T) {
 		t.Error("what is no image has a size")
 	}
 }
+
+func TestClassesBesidePackedImagesNameThem(t *testing.T) {
+	dir := t.TempDir()
+	writeRecords(t, dir, "set", []data.Encoded{
+		{Image: plainPNG(t, 3, 2, 9), Labels: []float32{0}},
+		{Image: plainPNG(t, 3, 2, 8), Labels: []float32{2}},
+	})
+	path := filepath.Join(dir, "set.rec")
+	if got := open(t, path, data.OpenConfig{}).Classes(); got != nil {
+		t.Errorf("without the file the classes are %q", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, data.ClassesFile), []byte("ant\nbig bee\r\ncat\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"ant", "big bee", "cat"}
+	if got := open(t, path, data.OpenConfig{}).Classes(); !slices.Equal(got, names) {
+		t.Errorf("the classes are %q, want %q", got, names)
+	}
+	if got, err := data.ReadClasses(t.Context(), filepath.Join(dir, data.ClassesFile)); err != nil || !slices.Equal(got, names) {
+		t.Errorf("ReadClasses gives %q and error %v, want %q", got, err, names)
+	}
+	// Where others are wanted, labels follow the names.
+	m := open(t, path, data.OpenConfig{Classes: []string{"cat", "dog", "ant", "big bee"}})
+	for i, want := range []int{2, 0} {
+		e, err := m.ReadEncoded(t.Context(), i)
+		if err != nil || e.Labels[0] != float32(want) {
+			t.Errorf("example %d is stored with labels %v, error %v; want %d", i, e.Labels, err, want)
+		}
+		label, err := m.Read(i, make([]uint8, m.Shape().Size()))
+		if err != nil || label != want {
+			t.Errorf("example %d has label %d, error %v; want %d", i, label, err, want)
+		}
+	}
+	for content, want := range map[string]string{
+		"":                "it is empty, want the name of a class on each line",
+		"ant\n\ncat\n":    "line 2 is empty, want the name of class 1",
+		"ant\nbee\nant\n": `lines 1 and 3 both name "ant", want each class once`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, data.ClassesFile), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := data.Open(t.Context(), path, data.OpenConfig{}); err == nil || !strings.Contains(err.Error(), data.ClassesFile+" in "+dir+": "+want) {
+			t.Errorf("%q: got error %v, want %s", content, err, want)
+		}
+	}
+}

@@ -231,9 +231,15 @@ type Encoded struct {
 	Name string
 }
 
-// ReadEncoded reads example i as it lies there. A *BadExampleError says that it is damaged.
+// ReadEncoded reads example i as it lies there; a class is the one of Classes. A *BadExampleError says that it is damaged.
 func (m *Images) ReadEncoded(ctx context.Context, i int) (Encoded, error) {
 	x, err := m.read(ctx, i, new(imageScratch))
+	if err == nil && m.labels != nil && len(x.Labels) == 1 {
+		// Another label than a class is the caller's to judge.
+		if label := int(x.Labels[0]); float32(label) == x.Labels[0] && label >= 0 && label < len(m.labels) {
+			x.Labels = []float32{float32(m.labels[label])}
+		}
+	}
 	return Encoded(x), err
 }
 

@@ -273,7 +273,20 @@ func openRecordIO(ctx context.Context, at place, cfg OpenConfig) (encoded.Source
 	if len(at.names) == 0 && len(files) > 1 {
 		return nil, fmt.Errorf("data: open: %s has %d .rec files, such as %s and %s; name the one, or all that belong together: %s::%s", at, len(files), files[0].Name, files[1].Name, files[0].Name, files[1].Name)
 	}
-	return recordio.Open(ctx, at.store, recordio.Config{Files: namesOf(files), Classes: cfg.Classes, CacheDir: cfg.CacheDir, Resync: cfg.Resync})
+	classes, err := at.classes(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return recordio.Open(ctx, at.store, recordio.Config{Files: namesOf(files), Classes: classes, CacheDir: cfg.CacheDir, Resync: cfg.Resync})
+}
+
+// classes are the names of the classes that lie beside files whose format has none, or else those of the configuration.
+func (p place) classes(ctx context.Context, cfg OpenConfig) ([]string, error) {
+	names, err := classesBeside(ctx, p.store)
+	if names == nil {
+		names = cfg.Classes
+	}
+	return names, err
 }
 
 func openList(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
@@ -305,7 +318,11 @@ func openList(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, er
 }
 
 func openTar(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
-	src, err := tarshards.Open(ctx, at.store, tarshards.Config{Shards: strings.Join(at.names, "::"), Classes: cfg.Classes, CacheDir: cfg.CacheDir})
+	classes, err := at.classes(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	src, err := tarshards.Open(ctx, at.store, tarshards.Config{Shards: strings.Join(at.names, "::"), Classes: classes, CacheDir: cfg.CacheDir})
 	if err != nil {
 		return nil, err
 	}

@@ -84,6 +84,7 @@ func dataSourceFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "format", Usage: "`FORMAT` of the source: " + strings.Join(data.ImageFormats(), ", "), DefaultText: "as the names of its files tell"},
 		&cli.StringFlag{Name: "root", Usage: "`FOLDER` that the paths of an .lst file begin at", DefaultText: "the list's"},
+		&cli.PathFlag{Name: "classes", Usage: "labels are the places of the classes in `FILE`, which has a name on each line, as classes.txt that pack writes", DefaultText: "the source's classes", TakesFile: true},
 		&cli.BoolFlag{Name: "allow-empty", Usage: "take a folder in which classes have no image", DisableDefaultText: true},
 		&cli.IntFlag{Name: "num-thread", Usage: "work on `N` images at once", Value: runtime.GOMAXPROCS(0), DefaultText: "the number of processors"},
 	}
@@ -97,6 +98,13 @@ func openSource(ctx context.Context, c *cli.Context, url string, cfg data.OpenCo
 	}
 	if c.Int("num-thread") < 1 {
 		return nil, usagef("%s: --num-thread: got %d, want at least 1", dataCommand(c), c.Int("num-thread"))
+	}
+	if file := c.Path("classes"); file != "" {
+		names, err := data.ReadClasses(ctx, file)
+		if err != nil {
+			return nil, fmt.Errorf("launch: %s: --classes: %w", dataCommand(c), err)
+		}
+		cfg.Classes = names
 	}
 	// Without a transform of a fixed size Open would look for the size of all images.
 	cfg.Transforms = []transform.Transform{transform.CenterCrop(1)}

@@ -21,7 +21,7 @@ func dataCheckCommand() *cli.Command {
 		Description: `Reads and decodes each image, as a trainer does:
 
    launch data check photos/train photos/val
-   launch data check --classes train.rec              a table of the classes, too
+   launch data check --table train.rec                a table of the classes, too
    launch data check "shards/train-{000000..000099}.tar"
 
 Each damaged image is named on a line, with its file, the place in it, and what is wrong. The exit code is 1 if there is one. In a .rec
@@ -29,7 +29,7 @@ file the check goes on behind damage: it finds the next record by itself, and co
 --headers reads the images' headers and does not decode them, which is much faster.`,
 		Flags: append(dataSourceFlags(),
 			&cli.BoolFlag{Name: "headers", Usage: "do not decode the images", DisableDefaultText: true},
-			&cli.BoolFlag{Name: "classes", Usage: "print a table of the classes", DisableDefaultText: true},
+			&cli.BoolFlag{Name: "table", Usage: "print a table of the classes", DisableDefaultText: true},
 		),
 		Action: checkData,
 	}
@@ -77,7 +77,7 @@ func checkSource(ctx context.Context, c *cli.Context, url string) (sound bool, e
 	if err := r.Write(c.App.Writer); err != nil {
 		return false, err
 	}
-	if c.Bool("classes") {
+	if c.Bool("table") {
 		if err := r.WriteClasses(c.App.Writer); err != nil {
 			return false, err
 		}

@@ -25,9 +25,11 @@ func dataPackCommand() *cli.Command {
    launch data pack --shard-size 128MB photos/train train.tar     train-000000.tar, train-000001.tar, ...
    launch data pack --shuffle --train-ratio 0.9 photos set.rec    set_train.rec and set_val.rec
    launch data pack --root images train.lst train.rec             as im2rec train images does, labels from the list
+   launch data pack --classes classes.txt photos/val val.rec      labels as in train.rec, whatever classes are missing
 
 A .rec file has an index, .idx, beside it; MXNet reads both. Tar shards are WebDataset's. Labels stay as they are: those of a folder
-are the places of its classes in the order of their names. Ids are the numbers of the examples in the source.
+are the places of its classes in the order of their names, which classes.txt beside the output has. Files in one folder have the
+same classes. Ids are the numbers of the examples in the source.
 
 Files get their names when all of them are whole. An image that cannot be read is named and left out, and the exit code is 1 unless
 --bad-examples allows as many. Without --resize, --center-crop, --quality, --encoding or --color files are packed as they are, and only
@@ -65,6 +67,7 @@ func packData(c *cli.Context) error {
 		return err
 	}
 	defer src.Close()
+	cfg.Classes = src.Classes()
 	cfg.Bad = func(e *data.BadExampleError) { fmt.Fprintf(c.App.ErrWriter, "launch: data pack: left out %v\n", e) }
 	cfg.Progress = newProgress(c, src.Len()).at
 	sum, err := datapack.Pack(ctx, src, cfg)

@@ -56,12 +56,12 @@ func TestDataIsPackedAndChecked(t *testing.T) {
 		rec: `  images    24, .* 0 damaged
   formats   jpeg 24
   sizes     .*
-  classes   3, the fewest images 8 in label 0, the most 8 in label 0
+  classes   3, the fewest images 8 in class000, the most 8 in class000
 `,
 		filepath.Join(out, "train-{000000..000001}.tar"): `  images    24, .* 0 damaged
   formats   jpeg 24
   sizes     32×32 to 32×32, mean 1,024 pixels and .*
-  classes   3, the fewest images 8 in label 0, the most 8 in label 0
+  classes   3, the fewest images 8 in class000, the most 8 in class000
 `,
 	} {
 		code, stdout, stderr := launchData("check", source)
@@ -141,6 +141,33 @@ func TestDataPackNamesWhatItLeavesOut(t *testing.T) {
 		if got := strings.Contains(stderr, "--bad-examples allows 0: mend or remove the images that are named above, or give --bad-examples 1\n"); got != (allowed == "0") {
 			t.Errorf("--bad-examples %s:\n%s", allowed, stderr)
 		}
+	}
+}
+
+func TestDataPackKeepsTheLabelsOfTheTrainingSet(t *testing.T) {
+	train, val, out := photoFolder(t), photoFolder(t), t.TempDir()
+	if err := os.RemoveAll(filepath.Join(val, "class001")); err != nil {
+		t.Fatal(err)
+	}
+	classes := filepath.Join(out, "classes.txt")
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"pack", train, filepath.Join(out, "train.rec")}, 0, ""},
+		{[]string{"pack", val, filepath.Join(out, "val.rec")}, 1, "launch: data pack: " + classes + " names other classes than these 2, "},
+		{[]string{"pack", "--classes", classes, val, filepath.Join(out, "val.rec")}, 1, "launch: data pack: data: image folder " + val + ": it has no directory for 1 of the 3 classes "},
+		{[]string{"pack", "--classes", classes, "--allow-empty", val, filepath.Join(out, "val.rec")}, 0, ""},
+		{[]string{"pack", "--classes", out + "/none", val, filepath.Join(out, "x.rec")}, 1, "launch: data pack: --classes: data: classes: "},
+	} {
+		if code, _, stderr := launchData(c.args...); code != c.code || !strings.HasPrefix(stderr, c.want) {
+			t.Errorf("launch data %q: exit code %d, %s\nwant %d, %s", c.args, code, stderr, c.code, c.want)
+		}
+	}
+	code, stdout, stderr := launchData("check", "--table", filepath.Join(out, "val.rec"))
+	if want := "       1  class001          0            -\n       2  class002          8 "; code != 0 || !strings.Contains(stdout, want) {
+		t.Errorf("exit code %d, no %q in\n%s%s", code, want, stdout, stderr)
 	}
 }
 

@@ -52,6 +52,8 @@ type Config struct {
 	PackLabel bool
 	// Goroutines is how many images are worked on at once.
 	Goroutines int
+	// Classes are the names of the classes by label, which are written beside the files. Empty: they have none.
+	Classes []string
 	// Overwrite replaces files of the same names.
 	Overwrite bool
 	// Bad is told of each image that is left out, in order.

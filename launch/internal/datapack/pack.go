@@ -46,12 +46,18 @@ func Pack(ctx context.Context, src Source, cfg Config) (Summary, error) {
 			return Summary{}, err
 		}
 	}
+	if err := cfg.checkClasses(); err != nil {
+		return Summary{}, err
+	}
 	var sum Summary
 	done := 0
 	for _, p := range parts {
 		if err == nil {
 			err = cfg.pack(ctx, src, p, out, &sum, &done)
 		}
+	}
+	if err == nil {
+		err = cfg.writeClasses(out)
 	}
 	if err == nil && sum.Images == 0 {
 		err = errors.New("none of the images can be read")

@@ -313,6 +313,32 @@ func TestFilesAreReplacedOnlyWhenToldTo(t *testing.T) {
 	}
 }
 
+func TestFilesBesideEachOtherHaveTheSameClasses(t *testing.T) {
+	src := open(t, folder(t))
+	dir := t.TempDir()
+	cfg := config(filepath.Join(dir, "train.rec"))
+	cfg.Classes = src.Classes()
+	if _, files := pack(t, src, cfg); string(files["classes.txt"]) != "class000\nclass001\nclass002\nclass003\n" {
+		t.Errorf("classes.txt has %q", files["classes.txt"])
+	}
+	if got := open(t, cfg.Output).Classes(); !slices.Equal(got, src.Classes()) {
+		t.Errorf("the file has the classes %q, want %q", got, src.Classes())
+	}
+	cfg.Output = filepath.Join(dir, "val.tar")
+	pack(t, src, cfg)
+	cfg.Output, cfg.Classes = filepath.Join(dir, "test.rec"), []string{"class000", "class002"}
+	_, err := Pack(t.Context(), src, cfg)
+	if want := filepath.Join(dir, "classes.txt") + " names other classes than these 2, so the files beside it have other labels; give --classes "; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	cfg.Classes = nil
+	pack(t, src, cfg)
+	cfg.Classes = []string{"two\nlines"}
+	if _, err := Pack(t.Context(), src, cfg); err == nil {
+		t.Error("a class of two lines is no error")
+	}
+}
+
 func TestWrongSettingsAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		change func(*Config)
