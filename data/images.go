@@ -78,6 +78,18 @@ func (m *Images) Order() sampler.Order {
 // same files in another place has the same one.
 func (m *Images) Fingerprint() string { return m.source.Fingerprint() }
 
+// CheckHashes reads the files whole and compares them with the hashes that the data has of them, as MDS may. It returns how many files have one that
+// could be checked, and what differs; err is of the storage.
+func (m *Images) CheckHashes(ctx context.Context) (checked int, wrong []error, err error) {
+	c, ok := m.source.(interface {
+		CheckHashes(ctx context.Context) (checked int, wrong []error, err error)
+	})
+	if !ok {
+		return 0, nil, nil
+	}
+	return c.CheckHashes(ctx)
+}
+
 // Decoder tells versions of what decodes images apart: another one may give pixels that differ a little.
 func (m *Images) Decoder() string { return decode.Fingerprint() }
 

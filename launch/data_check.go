@@ -82,8 +82,18 @@ func checkSource(ctx context.Context, c *cli.Context, url string) (sound bool, e
 			return false, err
 		}
 	}
-	if r.Damaged > 0 {
+	checked, wrong, err := src.CheckHashes(ctx)
+	if err != nil {
+		return false, fmt.Errorf("launch: data check: %s: %w", url, err)
+	}
+	for _, err := range wrong {
+		fmt.Fprintf(c.App.Writer, "damaged: %v\n", err)
+	}
+	if r.Damaged > 0 || len(wrong) > 0 {
 		return false, nil
+	}
+	if checked > 0 {
+		fmt.Fprintf(c.App.Writer, "  %-9s %s as the index says\n", "hashes", plural.Of(checked, "file"))
 	}
 	if !strings.HasPrefix(src.Fingerprint(), "recordio:") {
 		return true, nil

@@ -123,6 +123,31 @@ func TestDataCheckNamesDamage(t *testing.T) {
 	}
 }
 
+// A pixel of an MDS shard that is not compressed has no checksum but the whole file's.
+func TestDataCheckComparesHashes(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.CopyFS(folder, os.DirFS("../data/internal/source/mds/testdata/pil")); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := launchData("check", folder)
+	if code != 0 || !strings.Contains(stdout, "  hashes    1 file as the index says\n") {
+		t.Errorf("launch data check: exit code %d, %s\n%s", code, stderr, stdout)
+	}
+	shard := filepath.Join(folder, "shard.00000.mds")
+	b, err := os.ReadFile(shard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)-10] ^= 1
+	if err := os.WriteFile(shard, b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, _ = launchData("check", folder)
+	if code != 1 || !strings.Contains(stdout, "damaged: shard.00000.mds: its sha1 is ") {
+		t.Errorf("launch data check of a damaged shard: exit code %d\n%s", code, stdout)
+	}
+}
+
 func TestDataPackNamesWhatItLeavesOut(t *testing.T) {
 	folder, out := photoFolder(t), t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "class002", "0000005.jpg"), []byte("no image"), 0o644); err != nil {

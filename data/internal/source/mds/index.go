@@ -1,6 +1,7 @@
 package mds
 
 import (
+	"bytes"
 	"crypto/md5"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -10,10 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"io/fs"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/paragon-train/paragon/data/internal/source"
 )
 
 const (
@@ -130,16 +134,32 @@ var hashers = map[string]func() hash.Hash{
 
 // checkHashes compares data with the hashes that index.json has of a file.
 func (f *fileInfo) checkHashes(data []byte) error {
+	_, err := f.checkHashesOf(bytes.NewReader(data))
+	return err
+}
+
+// checkHashesOf is checkHashes for data that come from r. It reports whether there is a hash that could be checked; without one it
+// reads nothing. A difference is a source.Fault, other errors are of reading.
+func (f *fileInfo) checkHashesOf(r io.Reader) (checked bool, err error) {
+	var names []string
+	var sums []hash.Hash
+	var writers []io.Writer
 	for _, name := range slices.Sorted(maps.Keys(f.Hashes)) {
-		h := hashers[name]
-		if h == nil {
-			continue
-		}
-		sum := h()
-		sum.Write(data)
-		if got := hex.EncodeToString(sum.Sum(nil)); got != strings.ToLower(f.Hashes[name]) {
-			return fmt.Errorf("%s: its %s is %s, and index.json says %s", f.Basename, name, got, f.Hashes[name])
+		if h := hashers[name]; h != nil {
+			sum := h()
+			names, sums, writers = append(names, name), append(sums, sum), append(writers, sum)
 		}
 	}
-	return nil
+	if len(sums) == 0 {
+		return false, nil
+	}
+	if _, err := io.Copy(io.MultiWriter(writers...), r); err != nil {
+		return true, err
+	}
+	for k, name := range names {
+		if got := hex.EncodeToString(sums[k].Sum(nil)); got != strings.ToLower(f.Hashes[name]) {
+			return true, source.Fault{Err: fmt.Errorf("%s: its %s is %s, and index.json says %s", f.Basename, name, got, f.Hashes[name])}
+		}
+	}
+	return true, nil
 }

@@ -185,8 +185,24 @@ func golden(t *testing.T, folder string) map[string][]byte {
 func TestShardsOfMDSWriter(t *testing.T) {
 	s := openFiles(t, golden(t, "plain"), Config{})
 	want(t, "plain", all(t, s), "first [3]", "second image [-1]", "3 [1000]")
-	if n, err := s.CheckHashes(t.Context()); n != 4 || err != nil {
-		t.Errorf("got %d shards checked (%v), want 4", n, err)
+	if n, wrong, err := s.CheckHashes(t.Context()); n != 4 || len(wrong) > 0 || err != nil {
+		t.Errorf("got %d shards checked (%v, %v), want 4", n, wrong, err)
+	}
+	damaged := objectstest.New(golden(t, "plain"))
+	damaged.Damage("shard.00002.mds", 240)
+	if s, err := Open(t.Context(), damaged, Config{}); err != nil {
+		t.Error(err)
+	} else if n, wrong, err := s.CheckHashes(t.Context()); n != 4 || len(wrong) != 1 || !strings.HasPrefix(wrong[0].Error(), "shard.00002.mds: its sha1 is ") || err != nil {
+		t.Errorf("got %d shards checked (%v, %v), want 4 and the damaged one", n, wrong, err)
+	}
+	damaged.Remove("shard.00003.mds")
+	if s, err := Open(t.Context(), objectstest.New(golden(t, "plain")), Config{}); err != nil {
+		t.Error(err)
+	} else {
+		s.store = damaged
+		if _, _, err := s.CheckHashes(t.Context()); err == nil {
+			t.Error("without a shard: got no error")
+		}
 	}
 	want(t, "gz", all(t, openFiles(t, golden(t, "gz"), Config{})), "im0 [0]", "im1 [1]", "im2 [2]", "im3 [3]", "im4 [4]")
 	if _, err := openFiles(t, golden(t, "zstd"), Config{}).Read(t.Context(), 0, nil); !errors.Is(err, decompress.ErrUnknown) {
@@ -538,8 +554,8 @@ func TestCompressedShardsAreReadOnceAndChecked(t *testing.T) {
 	if _, ok := s.Range(0); ok {
 		t.Error("a sample in a compressed shard has a range")
 	}
-	if n, err := s.CheckHashes(t.Context()); n != 3 || err != nil {
-		t.Errorf("got %d shards checked (%v), want 3", n, err)
+	if n, wrong, err := s.CheckHashes(t.Context()); n != 3 || len(wrong) > 0 || err != nil {
+		t.Errorf("got %d shards checked (%v, %v), want 3", n, wrong, err)
 	}
 
 	// With memory for one shard, going to and fro reads again and again, and is right.
@@ -575,7 +591,7 @@ func TestCompressedShardsAreReadOnceAndChecked(t *testing.T) {
 		if _, err := s.Read(t.Context(), 0, nil); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.CheckHashes(t.Context()); err == nil {
+		if _, wrong, err := s.CheckHashes(t.Context()); len(wrong) != 1 || err != nil {
 			t.Fatalf("with byte %d flipped: the hashes are right", off)
 		}
 	}

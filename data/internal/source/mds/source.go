@@ -210,7 +210,7 @@ func (s *Source) load(ctx context.Context, sh *shard) (*wholeShard, error) {
 		return nil, err
 	}
 	if err := sh.info.Zip.checkHashes(packed); err != nil {
-		return nil, source.Fault{Err: err}
+		return nil, err
 	}
 	data, err := decompress.All(sh.info.compression(), bytes.NewReader(packed), sh.info.Raw.Bytes)
 	if errors.Is(err, decompress.ErrUnknown) {
@@ -223,7 +223,7 @@ func (s *Source) load(ctx context.Context, sh *shard) (*wholeShard, error) {
 		return nil, source.Fault{Err: fmt.Errorf("%s has %d bytes once decompressed, and index.json says %d", sh.object.Name, len(data), sh.info.Raw.Bytes)}
 	}
 	if err := sh.info.Raw.checkHashes(data); err != nil {
-		return nil, source.Fault{Err: err}
+		return nil, err
 	}
 	n := 4 * (sh.info.Samples + 2)
 	if n > int64(len(data)) {
@@ -330,32 +330,30 @@ func (s *Source) read(ctx context.Context, k, n int, buf []byte) (e source.Examp
 	return e, nil
 }
 
-// CheckHashes reads the shards whole and compares them with the hashes of index.json. It returns how many have one that could be
-// checked.
-func (s *Source) CheckHashes(ctx context.Context) (checked int, err error) {
+// CheckHashes reads the shards whole and compares them with the hashes of index.json. It returns how many shards have one that
+// could be checked, and what differs; err is of the storage.
+func (s *Source) CheckHashes(ctx context.Context) (checked int, wrong []error, err error) {
 	for k := range s.shards {
 		sh := &s.shards[k]
 		file := sh.info.Raw
 		if sh.zipped {
 			file = sh.info.Zip
 		}
-		has := false
-		for name := range file.Hashes {
-			has = has || hashers[name] != nil
+		r := objects.NewReader(ctx, s.store, sh.object)
+		has, err := file.checkHashesOf(r)
+		err = errors.Join(err, r.Close())
+		if has {
+			checked++
 		}
-		if !has {
-			continue
+		var fault source.Fault
+		switch {
+		case errors.As(err, &fault):
+			wrong = append(wrong, fault.Err)
+		case err != nil:
+			return checked, wrong, fmt.Errorf("data: MDS: %w", err)
 		}
-		data := make([]byte, sh.object.Size)
-		if err := s.store.ReadRange(ctx, sh.object, data, 0); err != nil {
-			return checked, fmt.Errorf("data: MDS: %w", err)
-		}
-		if err := file.checkHashes(data); err != nil {
-			return checked, fmt.Errorf("data: MDS: %s: %w", s.store.URL(), err)
-		}
-		checked++
 	}
-	return checked, nil
+	return checked, wrong, nil
 }
 
 // Blocks implements source.Source: each shard is a run, but on a local disk, where none is compressed, any order is as cheap.
