@@ -46,6 +46,9 @@ func OpenClicks(ctx context.Context, url string, cfg CriteoConfig) (*Clicks, err
 	if err != nil {
 		return nil, fmt.Errorf("data: criteo: %w", err)
 	}
+	if store, err = onDisk(store, cfg.DiskCache, 0); err != nil {
+		return nil, fmt.Errorf("data: criteo: %w", err)
+	}
 	slices.SortStableFunc(files, func(a, b objects.Info) int { return compareNumbered(a.Name, b.Name) })
 	c := &Clicks{cfg: cfg, table: &Table{store: store}}
 	c.scratch.New = func() any { return new(Rows) }

@@ -45,7 +45,7 @@ type OpenConfig struct {
 	// FirstLabel is the number of the first class, which becomes label 0: 1 for ImageNet as TensorFlow's scripts pack it. With it labels from 0 on that are
 	// below it are none.
 	FirstLabel int
-	// ImageColumn and LabelColumn are the names of the columns of MDS, or keys of TFRecord, that have them. Empty: those that mostly do.
+	// ImageColumn and LabelColumn are the names of the columns of MDS and Parquet, or keys of TFRecord, that have them. Empty: those that mostly do.
 	ImageColumn, LabelColumn string
 	// Orient turns images as their EXIF data says. Torchvision, TensorFlow and Go do not, which is the default.
 	Orient bool
@@ -255,7 +255,7 @@ func imageFormats() []imagesFormat {
 			if err != nil {
 				return nil, err
 			}
-			return r.Open(ctx, at.store, files)
+			return r.Open(ctx, at.store, files, encoded.Columns{Image: cfg.ImageColumn, Label: cfg.LabelColumn})
 		}})
 	}
 	return list

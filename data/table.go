@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/paragon-train/paragon/data/internal/decompress"
+	"github.com/paragon-train/paragon/data/internal/source/sidecar"
 	"github.com/paragon-train/paragon/data/internal/table"
 	"github.com/paragon-train/paragon/data/internal/table/arrays"
 	"github.com/paragon-train/paragon/data/internal/table/text"
@@ -60,6 +62,12 @@ type TableConfig struct {
 	// CacheBytes bounds the decoded blocks in memory. Zero means 256 MiB.
 	CacheBytes int64
 
+	// DiskCache is a local folder that keeps what was read over a network for the next epoch, and the
+	// next run. Empty: nothing is kept.
+	DiskCache string
+	// DiskBytes bounds DiskCache. Zero means 64 GiB.
+	DiskBytes int64
+
 	// Delimiter stands between the fields of a text. Zero: a tab for tsv, a comma for csv.
 	Delimiter byte
 	// NoHeader says that the first line of a text is a row. Its columns are Names, or c0, c1 and
@@ -77,6 +85,8 @@ type TableConfig struct {
 // Validate returns an error that names a field of cfg that cannot be used.
 func (cfg TableConfig) Validate() error {
 	switch {
+	case cfg.DiskBytes < 0:
+		return fmt.Errorf("data: table: DiskBytes: got %d, want at least 1, or 0 for 64 GiB", cfg.DiskBytes)
 	case cfg.CacheBytes < 0:
 		return fmt.Errorf("data: table: CacheBytes: got %d, want at least 1, or 0 for 256 MiB", cfg.CacheBytes)
 	case cfg.Delimiter == '"' || cfg.Delimiter == '\n' || cfg.Delimiter == '\r':
@@ -148,6 +158,9 @@ func OpenTable(ctx context.Context, url string, cfg TableConfig) (*Table, error)
 	if err != nil {
 		return nil, fmt.Errorf("data: table: %w", err)
 	}
+	if store, err = onDisk(store, cfg.DiskCache, cfg.DiskBytes); err != nil {
+		return nil, fmt.Errorf("data: table: %w", err)
+	}
 	t := &Table{store: store}
 	if t.source, err = openRows(ctx, store, files, cfg); err == nil {
 		err = t.choose(cfg)
@@ -187,6 +200,18 @@ func tableFiles(ctx context.Context, url string) (objects.Store, []objects.Info,
 		return nil, nil, errors.Join(fmt.Errorf("%s has no files: %w", folder.URL(), fs.ErrNotExist), folder.Close())
 	}
 	return folder, files, nil
+}
+
+// onDisk puts a cache in a folder before a store of another machine.
+func onDisk(store objects.Store, dir string, bytes int64) (objects.Store, error) {
+	if dir == "" || sidecar.Local(store) {
+		return store, nil
+	}
+	cache, err := objects.NewCache(store, objects.CacheConfig{Dir: filepath.Join(dir, "blocks"), Bytes: bytes})
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return cache, nil
 }
 
 // hidden says whether a file is none of the data's, by a folder's name or its own.

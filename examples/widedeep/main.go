@@ -32,6 +32,7 @@ import (
 func main() {
 	path := flag.String("data", "", "path or URL of rows of Criteo's sets, a file or a folder: text, compressed or not, torchrec's .npy files, or Parquet")
 	cache := flag.Int64("cache", 256, "MB of rows that are kept decoded in memory")
+	disk := flag.String("cache-dir", "", "folder that keeps what was read over a network for the next epoch and the next run")
 	batch := flag.Int("batch", 128, "rows per step")
 	epochs := flag.Int("epochs", 1, "passes over the data; after one pass the model overfits a small file")
 	out := flag.String("out", "out", "folder for TensorBoard's files, under tensorboard")
@@ -42,7 +43,7 @@ func main() {
 	if flag.NArg() > 0 {
 		err = kvstore.Final(fmt.Errorf("got %q after the flags, want flags only; see --help", flag.Args()))
 	} else {
-		_, err = train(context.Background(), *path, *out, *batch, *epochs, *buckets, *cache<<20)
+		_, err = train(context.Background(), *path, *out, *batch, *epochs, data.CriteoConfig{Buckets: *buckets, CacheBytes: *cache << 20, DiskCache: *disk})
 	}
 	switch {
 	case errors.Is(err, kvstore.ErrRemoved):
@@ -64,7 +65,7 @@ func beginning(kv kvstore.Store) (run worker.Run) {
 }
 
 // train returns the area under the ROC curve of the test rows after the last epoch.
-func train(ctx context.Context, path, out string, batch, epochs int, buckets, cache int64) (area float64, err error) {
+func train(ctx context.Context, path, out string, batch, epochs int, cfg data.CriteoConfig) (area float64, err error) {
 	switch {
 	case path == "":
 		return 0, kvstore.Final(errors.New("--data is empty, want the path or URL of Criteo's rows"))
@@ -72,16 +73,16 @@ func train(ctx context.Context, path, out string, batch, epochs int, buckets, ca
 		return 0, kvstore.Final(fmt.Errorf("--batch is %d, want at least 1", batch))
 	case epochs < 1:
 		return 0, kvstore.Final(fmt.Errorf("--epochs is %d, want at least 1", epochs))
-	case cache < 1<<20:
-		return 0, kvstore.Final(fmt.Errorf("--cache is %d, want at least 1", cache>>20))
-	case buckets < 0:
-		return 0, kvstore.Final(fmt.Errorf("--buckets is %d, want at least 1, or 0 for a row for each value", buckets))
+	case cfg.CacheBytes < 1<<20:
+		return 0, kvstore.Final(fmt.Errorf("--cache is %d, want at least 1", cfg.CacheBytes>>20))
+	case cfg.Buckets < 0:
+		return 0, kvstore.Final(fmt.Errorf("--buckets is %d, want at least 1, or 0 for a row for each value", cfg.Buckets))
 	}
-	space := buckets
-	if space == 0 {
-		space = math.MaxInt64 // no two of a few million values are likely to share one
+	buckets := cfg.Buckets
+	if buckets == 0 {
+		cfg.Buckets = math.MaxInt64 // no two of a few million values are likely to share one
 	}
-	clicks, err := data.OpenClicks(ctx, path, data.CriteoConfig{Buckets: space, CacheBytes: cache})
+	clicks, err := data.OpenClicks(ctx, path, cfg)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return 0, kvstore.Final(err)

@@ -15,8 +15,11 @@ type Format struct {
 	// Suffixes are how the names of its files end, in lower case: ".parquet".
 	Suffixes []string
 	// Open makes a source of files, sorted by name.
-	Open func(ctx context.Context, store objects.Store, files []objects.Info) (Source, error)
+	Open func(ctx context.Context, store objects.Store, files []objects.Info, columns Columns) (Source, error)
 }
+
+// Columns are the names of those that have the images and the labels. Empty: those that mostly do.
+type Columns struct{ Image, Label string }
 
 var (
 	formatsMu sync.Mutex // guards formats

@@ -225,7 +225,7 @@ func TestImagesAreASource(t *testing.T) {
 				}
 				all = append(all, info)
 			}
-			return OpenImages(ctx, store, all)
+			return OpenImages(ctx, store, all, source.Columns{})
 		},
 		BytesPerExample: 100,
 	})
@@ -236,10 +236,16 @@ func TestImagesRefuseByName(t *testing.T) {
 		A int64 `parquet:"a"`
 	}
 	store := objectstest.New(map[string][]byte{"t.parquet": write(t, []row{{1}}, 1)})
-	if _, err := OpenImages(t.Context(), store, infos(t, store)); err == nil || !strings.Contains(err.Error(), "has no column of images: want bytes called image, img") || !strings.Contains(err.Error(), "it has a") {
+	if _, err := OpenImages(t.Context(), store, infos(t, store), source.Columns{}); err == nil || !strings.Contains(err.Error(), "has no column of images: want bytes called image, img") || !strings.Contains(err.Error(), "it has a") {
 		t.Errorf("a file without images: got error %v", err)
 	}
-	if _, err := OpenImages(t.Context(), store, nil); err == nil {
+	rows := objectstest.New(map[string][]byte{"t.parquet": write(t, make([]imageRow, 1), 1)})
+	for want, columns := range map[string]source.Columns{`want bytes called photo, or`: {Image: "photo"}, `has no column "kind" of numbers for labels`: {Label: "kind"}} {
+		if _, err := OpenImages(t.Context(), rows, infos(t, rows), columns); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("columns %+v: got error %v, want %q", columns, err, want)
+		}
+	}
+	if _, err := OpenImages(t.Context(), store, nil, source.Columns{}); err == nil {
 		t.Error("no files: got no error")
 	}
 }
@@ -254,7 +260,7 @@ func TestADamagedPageIsBadExamples(t *testing.T) {
 	at := strings.Index(string(b), "image number 1")
 	b[at]++
 	store := objectstest.New(map[string][]byte{"t.parquet": b})
-	s, err := OpenImages(t.Context(), store, infos(t, store))
+	s, err := OpenImages(t.Context(), store, infos(t, store), source.Columns{})
 	if err != nil {
 		t.Fatal(err)
 	}

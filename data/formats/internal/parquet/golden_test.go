@@ -78,7 +78,7 @@ func TestImagesOfHuggingFace(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := objectstest.New(map[string][]byte{"train-0.parquet": b, "train-1.parquet": b})
-	s, err := OpenImages(t.Context(), store, infos(t, store))
+	s, err := OpenImages(t.Context(), store, infos(t, store), source.Columns{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ type images struct {
 }
 
 // OpenImages makes a source of the images in Parquet files.
-func OpenImages(ctx context.Context, store objects.Store, objects []objects.Info) (source.Source, error) {
+func OpenImages(ctx context.Context, store objects.Store, objects []objects.Info, columns source.Columns) (source.Source, error) {
 	s := &images{}
 	var files []table.Source
 	rows := 0
@@ -45,7 +45,7 @@ func OpenImages(ctx context.Context, store objects.Store, objects []objects.Info
 			return nil, fmt.Errorf("data: %s: %w", store.URL(), err)
 		}
 		if len(files) == 0 {
-			s.classes = classes(f.notes)
+			s.classes = classes(f.notes, names(columns.Label, labelNames))
 		}
 		files, s.names, s.first = append(files, f), append(s.names, object.Name), append(s.first, rows)
 		rows += f.blocks[len(f.blocks)-1]
@@ -58,7 +58,7 @@ func OpenImages(ctx context.Context, store objects.Store, objects []objects.Info
 		return nil, fmt.Errorf("data: %s: %w", store.URL(), err)
 	}
 	s.rows = joined
-	chosen, err := s.choose(joined.Columns())
+	chosen, err := s.choose(joined.Columns(), columns)
 	if err != nil {
 		return nil, fmt.Errorf("data: %s: %s: %w", store.URL(), s.names[0], err)
 	}
@@ -66,12 +66,20 @@ func OpenImages(ctx context.Context, store objects.Store, objects []objects.Info
 	return s, nil
 }
 
+// names are those that a column may have: the one that is wanted, or the usual ones.
+func names(wanted string, usual []string) []string {
+	if wanted != "" {
+		return []string{wanted}
+	}
+	return usual
+}
+
 // choose finds the columns of images and labels.
-func (s *images) choose(columns []table.Column) (chosen []int, err error) {
+func (s *images) choose(columns []table.Column, wanted source.Columns) (chosen []int, err error) {
 	find := func(name string) int {
 		return slices.IndexFunc(columns, func(c table.Column) bool { return c.Name == name && c.Refused == "" })
 	}
-	for _, name := range imageNames {
+	for _, name := range names(wanted.Image, imageNames) {
 		for _, n := range []string{name + ".bytes", name} {
 			if c := find(n); c >= 0 && columns[c].Kind == table.Bytes {
 				chosen = []int{c}
@@ -86,19 +94,22 @@ func (s *images) choose(columns []table.Column) (chosen []int, err error) {
 		for _, c := range columns {
 			have = append(have, c.Name)
 		}
-		return nil, fmt.Errorf("has no column of images: want bytes called %s, or a struct of that name with bytes; it has %s", strings.Join(imageNames, ", "), strings.Join(have, ", "))
+		return nil, fmt.Errorf("has no column of images: want bytes called %s, or a struct of that name with bytes; it has %s", strings.Join(names(wanted.Image, imageNames), ", "), strings.Join(have, ", "))
 	}
-	for _, name := range labelNames {
+	for _, name := range names(wanted.Label, labelNames) {
 		if c := find(name); c >= 0 && columns[c].Kind != table.Bytes {
 			s.labels, s.numbers = true, columns[c].Kind == table.Int
 			return append(chosen, c), nil
 		}
 	}
+	if wanted.Label != "" {
+		return nil, fmt.Errorf("has no column %q of numbers for labels", wanted.Label)
+	}
 	return chosen, nil
 }
 
 // classes are the names that Hugging Face's datasets keep in a file.
-func classes(notes map[string]string) []string {
+func classes(notes map[string]string, columns []string) []string {
 	var note struct {
 		Info struct {
 			Features map[string]json.RawMessage `json:"features"`
@@ -107,7 +118,7 @@ func classes(notes map[string]string) []string {
 	if json.Unmarshal([]byte(notes["huggingface"]), &note) != nil {
 		return nil
 	}
-	for _, name := range labelNames {
+	for _, name := range columns {
 		var feature struct {
 			Names []string `json:"names"`
 		}
