@@ -18,7 +18,8 @@ import (
 //
 //	go test -run - -bench Rows ./data/formats
 //
-// kind=table is what is read and decoded, kind=clicks with the features and buckets that become of it.
+// kind=rising reads the table's rows one after another, kind=table in the order of blocks, and kind=clicks
+// makes features and buckets of them.
 func BenchmarkRows(b *testing.B) {
 	const rows = 100_000
 	random := rand.New(rand.NewPCG(1, 1))
@@ -46,10 +47,14 @@ func BenchmarkRows(b *testing.B) {
 		files[codec] = writeFile(b, filepath.Join(dir, codec+".parquet"), dictionaryParquet(b, text.String(), codec))
 	}
 	for _, form := range []string{"tsv", "snappy", "zstd"} {
-		for _, kind := range []string{"table", "clicks"} {
+		for _, kind := range []string{"rising", "table", "clicks"} {
 			b.Run(fmt.Sprintf("form=%s/kind=%s", form, kind), func(b *testing.B) {
 				read, order := reader(b, files[form], form, kind)
-				s, err := sampler.Split(rows, 1, 0, sampler.Ordered(order))
+				options := []sampler.Option{sampler.Ordered(order)}
+				if kind == "rising" {
+					options = []sampler.Option{sampler.InOrder()}
+				}
+				s, err := sampler.Split(rows, 1, 0, options...)
 				if err != nil {
 					b.Fatal(err)
 				}

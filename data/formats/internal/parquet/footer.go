@@ -51,9 +51,11 @@ type group struct {
 
 // A chunk is a column of a row group.
 type chunk struct {
-	physical, codec             int
-	values                      int64
-	compressed, uncompressed    int64
+	physical, codec          int
+	values                   int64
+	compressed, uncompressed int64
+	// plain is how many bytes its values of bytes have, without dictionaries; −1: the file does not say.
+	plain                       int64
 	dataAt, dictionaryAt, start int64
 	encrypted, elsewhere        bool
 }
@@ -200,6 +202,7 @@ func (t *thrift) group(kind byte, size int64) (g group) {
 
 func (t *thrift) chunk(kind byte, size int64) (c chunk) {
 	found := false
+	c.plain = -1
 	t.object(kind, func(id int, kind byte) {
 		switch id {
 		case 1:
@@ -222,6 +225,14 @@ func (t *thrift) chunk(kind byte, size int64) (c chunk) {
 					c.dataAt = t.int(kind)
 				case 11:
 					c.dictionaryAt = t.int(kind)
+				case 16:
+					t.object(kind, func(id int, kind byte) {
+						if id != 1 {
+							t.skip(kind)
+							return
+						}
+						c.plain = t.int(kind)
+					})
 				default:
 					t.skip(kind)
 				}

@@ -39,6 +39,10 @@ func TestFilesOfPyarrow(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
+			// An order fits windows of blocks into a cache by their sizes.
+			if got, want := f.Size(g, f.all()), block.Bytes(); got < want*8/10 || got > want*2 {
+				t.Errorf("%s: row group %d takes %d bytes, and Size says %d", name, g, want, got)
+			}
 			for k := range block.Rows {
 				var got []string
 				for c := range block.Columns {

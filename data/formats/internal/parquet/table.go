@@ -111,8 +111,11 @@ func (f *file) Close() error            { return nil }
 // Range implements table.Source. A row group is read in parts, those of the wanted columns.
 func (f *file) Range(int) (objects.Range, bool) { return objects.Range{}, false }
 
-// Size implements table.Source: what the values take if dictionaries do not repeat long ones, and the
-// column that is decompressed.
+// dictionaryValue is about how many bytes a value has that a dictionary repeats, where the file does not
+// say.
+const dictionaryValue = 16
+
+// Size implements table.Source.
 func (f *file) Size(block int, columns []int) (size int64) {
 	g := &f.groups[block]
 	for _, c := range columns {
@@ -122,7 +125,15 @@ func (f *file) Size(block int, columns []int) (size int64) {
 		}
 		size += each*g.rows + g.rows/8
 		if f.leaves[c].kind == table.Bytes {
-			size += g.chunks[c].uncompressed
+			chunk := &g.chunks[c]
+			switch {
+			case chunk.plain >= 0:
+				size += chunk.plain
+			case chunk.dictionaryAt > 0:
+				size += chunk.uncompressed + dictionaryValue*g.rows
+			default:
+				size += chunk.uncompressed
+			}
 		}
 		if size < 0 {
 			return math.MaxInt64
