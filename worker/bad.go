@@ -15,7 +15,7 @@ import (
 type BadBudgetError struct {
 	// Budget is how many may be left out, and Count how many all workers have left out.
 	Budget, Count int
-	// First are the first of them that this worker has read, at most ten.
+	// First are the first of them that this worker has read, at most three: the log names each.
 	First []*data.BadExampleError
 }
 
@@ -26,7 +26,7 @@ func (e *BadBudgetError) Error() string {
 	}
 	own := "the logs of all workers name them"
 	if len(names) > 0 {
-		own = "this worker has read " + strings.Join(names, "; ")
+		own = "this worker has read " + strings.Join(names, "; ") + "; the logs of all workers name the others"
 	}
 	return fmt.Sprintf("%d examples are damaged on all workers, more than the %d that may be left out of a pass over the data: %s", e.Count, e.Budget, own)
 }
@@ -49,8 +49,8 @@ func finalIfDamaged(err error) error {
 	return err
 }
 
-// mostBadNamed is how many damaged examples an error names.
-const mostBadNamed = 10
+// mostBadNamed is how many damaged examples an error names, which all processes of a job repeat.
+const mostBadNamed = 3
 
 // A badTally counts the damaged examples of a pass over the data that all workers have left out. Each tells of its own in the agreement after a step; rank 0
 // adds what was told before, so that a worker that joins knows it after its first step.
