@@ -43,16 +43,16 @@ func (img *Image) affine(m matrix) {
 	old := img.copied()
 	defer old.giveBack()
 	clear(img.Pix)
-	fixed := func(v float64) int { return int(math.Floor(float64(v*65536) + 0.5)) }
+	fixed := func(v float64) int64 { return int64(math.Floor(float64(v*65536) + 0.5)) }
 	ax, ay := fixed(m[0]), fixed(m[3])
 	bx, by := fixed(m[1]), fixed(m[4])
 	startX := fixed(m[2] + float64(m[0]*0.5) + float64(m[1]*0.5))
 	startY := fixed(m[5] + float64(m[3]*0.5) + float64(m[4]*0.5))
 	for y := range h {
-		sx, sy := startX+y*bx, startY+y*by
+		sx, sy := startX+int64(y)*bx, startY+int64(y)*by
 		row := img.Pix[y*w*c:][:w*c]
 		for x := range w {
-			if px, py := sx>>16, sy>>16; uint(px) < uint(w) && uint(py) < uint(h) {
+			if px, py := int(sx>>16), int(sy>>16); uint(px) < uint(w) && uint(py) < uint(h) {
 				from, to := old.between[(py*w+px)*c:][:c], row[x*c:][:c]
 				for i, v := range from {
 					to[i] = v

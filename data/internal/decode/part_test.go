@@ -2,12 +2,27 @@ package decode_test
 
 import (
 	"bytes"
+	"encoding/binary"
+	"fmt"
+	"image"
+	"image/color"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/paragon-train/paragon/data/internal/decode"
 	"github.com/paragon-train/paragon/data/transform"
 )
+
+// made is a picture with slopes and edges.
+func made(width, height int) image.Image {
+	m := image.NewRGBA(image.Rect(0, 0, width, height))
+	for y := range height {
+		for x := range width {
+			m.SetRGBA(x, y, color.RGBA{uint8(x * 5), uint8(y*7 + x/5*40), uint8(x * y), 255})
+		}
+	}
+	return m
+}
 
 // Decoding only the part that a crop takes gives the pixels of a crop of the whole, in every format and orientation.
 func TestPartsAreThoseOfTheWhole(t *testing.T) {
@@ -18,7 +33,12 @@ func TestPartsAreThoseOfTheWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	var whole, part *transform.Image
-	for _, g := range goldens(t) {
+	images := goldens(t)
+	for o := range uint16(8) {
+		turned := made(40+int(o), 29)
+		images = append(images, golden{Name: fmt.Sprint("orientation ", o+1), Data: exif(t, turned, o+1, binary.LittleEndian)})
+	}
+	for _, g := range images {
 		b := g.bytes(t, folder)
 		for _, channels := range []int{1, 3} {
 			cfg := decode.Config{Channels: channels, Orient: true}
