@@ -89,7 +89,7 @@ func (s *shower) once(ctx context.Context) error {
 		all := (epochs + 1) * s.steps()
 		set := s.settings(src, fmt.Sprint("once-", i))
 		set.Epochs, set.Prints, set.SaveSteps, set.Pace = epochs+1, prints, max(1, all/8), 10*time.Millisecond
-		set.Kills = s.killsOf(all / 2)
+		set.Kills, set.Window = s.killsOf(all/2), i%3 // in windows of blocks, where there are some
 		begin := time.Now()
 		told, err := s.countOnce(ctx, set, all)
 		if err != nil {

@@ -11,7 +11,7 @@
 //     goes on from its checkpoint. It must end with the parameters of the job that nothing happened to.
 //   - once: an elastic job, of which a worker joins and three are killed; then it is stopped and goes on with more workers. Its parameters count how
 //     often each image was used in steps that were acknowledged (package internal/testing/countmodel): once in each epoch. Each image that is read is compared with what it
-//     must be.
+//     must be. Some of the jobs mix the images in windows of one or two blocks, such as shards.
 //
 // It ends with an error if anything differs.
 package main

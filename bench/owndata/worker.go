@@ -30,6 +30,7 @@ type settings struct {
 	Prints        []uint64 // of all images: the job counts; nil: it trains
 	Kills         []kill
 	Pace          time.Duration // of each step of a job that counts
+	Window        int           // of blocks that are mixed; 0: all images are
 	// Slow is the number of steps after which they take 30 times as long, so that the job can be stopped before its end; 0: they never do.
 	Slow int
 }
@@ -97,7 +98,7 @@ func (s *settings) work() (err error) {
 	o := &observer{settings: s, kv: kv, out: json.NewEncoder(f)}
 	resume := os.Getenv("PARAGON_RESUME") != ""
 	r := phototrain.Run{
-		URL: s.URL, Open: data.OpenConfig{CacheDir: s.Cache}, Size: s.Size, Classes: s.Classes, Batch: batch, Epochs: s.Epochs, Store: kv, Leave: term.Done(), Observers: []worker.Observer{o},
+		URL: s.URL, Open: data.OpenConfig{CacheDir: s.Cache}, Size: s.Size, Classes: s.Classes, Batch: batch, Epochs: s.Epochs, Window: s.Window, Store: kv, Leave: term.Done(), Observers: []worker.Observer{o},
 		Checkpoint: worker.CheckpointConfig{Dir: s.checkpoints(), EverySteps: s.SaveSteps, Resume: resume, Fallback: resume},
 	}
 	end := &ending{}

@@ -72,7 +72,7 @@ func Count(ctx context.Context, r Run, prints []uint64) (counts []int, err error
 	if err != nil {
 		return nil, err
 	}
-	part, err := worker.NewPartition(len(x), r.Batch, r.Store.NumWorkers(), r.Store.Rank(), sampler.Seed(seed))
+	part, err := worker.NewPartition(len(x), r.Batch, r.Store.NumWorkers(), r.Store.Rank(), sampler.Seed(seed), sampler.Ordered(r.order(images)))
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
+	"github.com/paragon-train/paragon/sampler"
 	"github.com/paragon-train/paragon/worker"
 )
 
@@ -33,6 +34,8 @@ type Run struct {
 	Size, Classes, Batch, Epochs int
 	// Readers is how many goroutines read; 0: data's default.
 	Readers int
+	// Window, if it is not 0, mixes so many blocks of the data at a time, such as shards, where it has blocks; 0: all images of an epoch are mixed.
+	Window int
 	// Store is the worker's.
 	Store kvstore.Store
 	// Checkpoint, Stop, Leave and Observers are Fit's.
@@ -74,7 +77,7 @@ func Train(ctx context.Context, r Run) (result Result, err error) {
 	}
 	defer func() { err = errors.Join(err, program.Close()) }()
 	feed, err := worker.NewImageFeed(worker.ImageFeedConfig{
-		Programs: []*nn.Program{program}, Dataset: images, Workers: r.Store.NumWorkers(), Rank: r.Store.Rank(), Seed: seed, Readers: r.Readers,
+		Programs: []*nn.Program{program}, Dataset: images, Workers: r.Store.NumWorkers(), Rank: r.Store.Rank(), Seed: seed, Order: r.order(images), Readers: r.Readers,
 		Augment: data.Augment{Mean: []float32{0.5, 0.5, 0.5}, Std: []float32{0.25, 0.25, 0.25}},
 	})
 	if err != nil {
@@ -104,6 +107,14 @@ func Train(ctx context.Context, r Run) (result Result, err error) {
 	result.Images, result.Waits = float64(used)/total.Seconds(), waited.Seconds()/total.Seconds()
 	result.Hash = Hash(program)
 	return result, nil
+}
+
+// order is the order of the images of an epoch.
+func (r *Run) order(images *data.Images) sampler.Order {
+	if blocks := images.Blocks(); r.Window > 0 && len(blocks) > 0 {
+		return sampler.Blocks(blocks, r.Window)
+	}
+	return sampler.Permutation
 }
 
 // network is a small one with batch normalisations.

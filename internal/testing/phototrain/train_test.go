@@ -121,13 +121,17 @@ func TestEachImageIsUsedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, path := range paths {
-		counts, err := phototrain.Count(t.Context(), run(path), prints)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		for i, n := range counts {
-			if n != 3 {
-				t.Errorf("%s: image %d was used %d times, want 3", name, i, n)
+		for _, window := range []int{0, 2} {
+			r := run(path)
+			r.Window = window
+			counts, err := phototrain.Count(t.Context(), r, prints)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			for i, n := range counts {
+				if n != 3 {
+					t.Errorf("%s, mixed in windows of %d blocks: image %d was used %d times, want 3", name, window, i, n)
+				}
 			}
 		}
 	}
