@@ -17,6 +17,9 @@ import (
 	"github.com/paragon-train/paragon/data/transform"
 )
 
+// raceEnabled says that the race detector runs.
+var raceEnabled bool
+
 func encodePNG(t testing.TB, m image.Image) []byte {
 	t.Helper()
 	var b bytes.Buffer
