@@ -45,8 +45,12 @@ type OpenConfig struct {
 	// FirstLabel is the number of the first class, which becomes label 0: 1 for ImageNet as TensorFlow's scripts pack it. With it labels from 0 on that are
 	// below it are none.
 	FirstLabel int
-	// ImageColumn and LabelColumn are the names of the columns of MDS and Parquet, or keys of TFRecord, that have them. Empty: those that mostly do.
+	// ImageColumn and LabelColumn are the names of the columns of MDS and Parquet, keys of TFRecord, or extensions of members of tar shards, that have
+	// them. Empty: those that mostly do.
 	ImageColumn, LabelColumn string
+	// SameKeys allows samples of different tar shards to have the same key, as shards have that each number their samples anew. Otherwise it is an
+	// error, since a shard may be there twice.
+	SameKeys bool
 	// Orient turns images as their EXIF data says. Torchvision, TensorFlow and Go do not, which is the default.
 	Orient bool
 	// MaxPixels is the largest width times height of an image, before the transforms; a larger one is damaged, which saves memory. Zero means
@@ -322,7 +326,7 @@ func openTar(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, err
 	if err != nil {
 		return nil, err
 	}
-	src, err := tarshards.Open(ctx, at.store, tarshards.Config{Shards: strings.Join(at.names, "::"), Classes: classes, CacheDir: cfg.CacheDir})
+	src, err := tarshards.Open(ctx, at.store, tarshards.Config{Shards: strings.Join(at.names, "::"), Image: cfg.ImageColumn, Label: cfg.LabelColumn, SameKeys: cfg.SameKeys, Classes: classes, CacheDir: cfg.CacheDir})
 	if err != nil {
 		return nil, err
 	}

@@ -314,6 +314,41 @@ func TestFormatsGiveTheSameImages(t *testing.T) {
 	}
 }
 
+// Two shards that each number their samples from 0 are taken if that is said.
+func TestShardsMayNumberTheirSamplesAnew(t *testing.T) {
+	dir, folder := t.TempDir(), t.TempDir()
+	if err := photos.Make(folder, photos.Config{Images: 4, Classes: 2, Seed: 1, Largest: 16}); err != nil {
+		t.Fatal(err)
+	}
+	if err := photos.Tars(dir, folder, 1); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "*.tar"))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("got %q, %v", names, err)
+	}
+	text, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "again.tar"), text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cfg := data.OpenConfig{Transforms: []transform.Transform{transform.ResizeTo(4, 4)}}
+	if _, err := data.Open(t.Context(), dir, cfg); err == nil || !strings.Contains(err.Error(), "SameKeys") {
+		t.Errorf("got error %v, want one with SameKeys", err)
+	}
+	cfg.SameKeys = true
+	m, err := data.Open(t.Context(), dir, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if m.Len() != 8 {
+		t.Errorf("got %d images, want 8", m.Len())
+	}
+}
+
 // tfRecord is a TFRecord file of tf.train.Examples, with labels from 1 on.
 func tfRecord(t *testing.T, folder string) []byte {
 	files, err := photos.Files(folder)

@@ -33,7 +33,7 @@ type Config struct {
 	// Files are the names of the shards in the store, in the order of their examples. Empty: Shards says it.
 	Files []string
 	// Shards are the names of the shards as a pattern: "n-{000000..001281}.tar", "{train,extra}.tar", "part-*.tar", and several of
-	// these with "::" between them. Empty: all .tar files of the store by name.
+	// these with "::" between them. Empty: all .tar files at the top of the store by name; below may lie those of another split.
 	Shards string
 	// Image are the extensions of images, the best first, with ";" between them. Empty is
 	// "jpg;jpeg;png;webp;bmp;ppm;pgm;tif;tiff;img;image".
@@ -263,7 +263,7 @@ func (s *Source) same(i, j int) error {
 			"each other: pack the shard anew with tar --sort=name", a.info.Name, a.key(x), atA, atB)
 	}
 	return fmt.Errorf("key %q is there twice: in %s at byte %d, and in %s at byte %d. A shard may be there twice; "+
-		"if each shard numbers its samples anew, allow it (same-keys)", a.key(x), a.info.Name, atA, b.info.Name, atB)
+		"if each shard numbers its samples anew, allow it by SameKeys", a.key(x), a.info.Name, atA, b.info.Name, atB)
 }
 
 // checkImages is an error if no sample at all has an image: the extensions are not those of these shards.

@@ -313,7 +313,7 @@ func TestShardsOfAPatternAreFound(t *testing.T) {
 	for k := range 12 {
 		files[fmt.Sprintf("t/n-%02d.tar", k)] = pack(t, fmt.Sprintf("%d.jpg=%d", k, k))
 	}
-	files["t/.hidden/x.tar"] = pack(t, "hidden.jpg=x")
+	files[".hidden.tar"], files["top.tar"] = pack(t, "hidden.jpg=x"), pack(t, "top.jpg=x")
 	keys := func(pattern string) (n int, first string) {
 		t.Helper()
 		s, err := Open(t.Context(), objectstest.New(files), Config{Shards: pattern})
@@ -326,7 +326,7 @@ func TestShardsOfAPatternAreFound(t *testing.T) {
 		pattern string
 		n       int
 		first   string
-	}{{"", 12, "0"}, {"t/n-{03..11}.tar", 9, "3"}, {"t/n-1?.tar::t/n-0*.tar", 12, "10"}, {"t/n-05.tar", 1, "5"}} {
+	}{{"", 1, "top"}, {"t/n-{03..11}.tar", 9, "3"}, {"t/n-1?.tar::t/n-0*.tar", 12, "10"}, {"t/n-05.tar", 1, "5"}} {
 		if n, first := keys(tc.pattern); n != tc.n || first != tc.first {
 			t.Errorf("%q: got %d samples, the first %q, want %d and %q", tc.pattern, n, first, tc.n, tc.first)
 		}

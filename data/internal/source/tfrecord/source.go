@@ -36,7 +36,7 @@ type Config struct {
 	// Files are the names of the files in the store, in the order of their examples. Empty: Shards says it.
 	Files []string
 	// Shards are the names of the files as a pattern, such as "train-{00000..01023}-of-01024", "train-*", or several of these with
-	// "::" between them. Empty: all files of the store for which IsFile is true, by name.
+	// "::" between them. Empty: all files at the top of the store for which IsFile is true, by name.
 	Shards string
 	// Image are the keys of the image's bytes, the best first, with ";" between them. Empty is "image/encoded;image;image_raw;jpeg;png".
 	Image string
@@ -144,7 +144,7 @@ func find(ctx context.Context, store objects.Store, cfg Config) (found []objects
 		if err != nil {
 			return nil, err
 		}
-		if !shards.Hidden(info.Name) && IsFile(info.Name) {
+		if !shards.Hidden(info.Name) && !strings.Contains(info.Name, "/") && IsFile(info.Name) {
 			found = append(found, info)
 		}
 	}

@@ -323,7 +323,7 @@ func TestTheIndexOfTfrecord2idxIsRead(t *testing.T) {
 
 func TestFilesAreFoundByTheirNames(t *testing.T) {
 	one := func(text string) []byte { return records(message(ofBytes("image", text))) }
-	files := map[string][]byte{"train-00000-of-00003": one("0"), "train-00002-of-00003": one("2"), "val.tfrecords": one("v"), "x.TFRecord": one("x"), "readme-of-00003": nil, ".y.tfrecord": nil}
+	files := map[string][]byte{"train-00000-of-00003": one("0"), "train-00002-of-00003": one("2"), "val.tfrecords": one("v"), "x.TFRecord": one("x"), "readme-of-00003": nil, ".y.tfrecord": nil, "val/z.tfrecord": one("z")}
 	want(t, "all", openAll(t, files, Config{}), "0 []", "2 []", "v []", "x []")
 	want(t, "a pattern", openAll(t, files, Config{Shards: "val.tfrecords::train-*"}), "v []", "0 []", "2 []")
 	want(t, "names", openAll(t, files, Config{Files: []string{"x.TFRecord", "val.tfrecords"}}), "x []", "v []")
