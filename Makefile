@@ -41,20 +41,20 @@ APART := bench|examples|internal/cuda|internal/compute/cuda|internal/tools/brows
 # make test has these folders without the race detector. Numerics without goroutines are plain loops, which take four to nine times as long under it, and so do
 # suggesters, which are asked one at a time; others draw pictures or read the repository. Tests of launch start hundreds of processes and link most of what others
 # wrote: make testclusters runs them with the race detector, and make testexamples those of tune/show.
-WITHOUTRACE := launch|internal/f32|internal/compute/cpu/conv|internal/compute/cpu/linear|tune/suggest|tune/show|metrics/plot|internal/lint|internal/tools|docs
+WITHOUTRACE := launch|data/internal/decode|data/internal/jpeg|data/internal/pixel|internal/f32|internal/compute/cpu/conv|internal/compute/cpu/linear|tune/suggest|tune/show|metrics/plot|internal/lint|internal/tools|docs
 # Of a pattern, the packages in none of some folders.
 MODULE := github.com/paragon-train/paragon
 outside = $$($(GO) list $(1) | grep -vE '^$(MODULE)/($(2))(/|$$)')
 inside = $$($(GO) list $(1) | grep -E '^$(MODULE)/($(2))(/|$$)' | grep -vE '^$(MODULE)/($(APART))(/|$$)')
 # What programs of users are written against, which builds for Windows, too; of tune also what a search over functions needs.
-LIBRARIES := ./kvstore ./nn ./worker ./optim ./data ./sampler ./checkpoint ./metrics ./adapt ./server ./schedulernode ./tune ./tune/suggest ./tune/schedule ./tune/show
+LIBRARIES := ./kvstore ./nn ./worker ./optim ./data ./data/transform ./sampler ./checkpoint ./metrics ./adapt ./server ./schedulernode ./tune ./tune/suggest ./tune/schedule ./tune/show
 # Systems for which make testportable builds, as GOOS/GOARCH.
 LIBRARYSYSTEMS := windows/amd64 freebsd/amd64
 PROGRAMSYSTEMS := darwin/arm64
 # The packages of all modules, as patterns of folders.
-FOLDERS := $(foreach m,. ./bench ./checkpoint/bucket ./examples ./internal/tools ./launch,$(m)/...)
+FOLDERS := $(foreach m,. ./bench ./checkpoint/bucket ./data/formats ./examples ./internal/tools ./launch,$(m)/...)
 # What has kernels of its own for each path.
-NUMERIC := ./internal/f32 ./internal/compute/cpu/...
+NUMERIC := ./internal/f32 ./internal/compute/cpu/... ./data/internal/pixel ./data/internal/jpeg ./data/transform
 
 .PHONY: all help build test testraced testplain testclusters testexamples testpaths testgpu testbench testclouds testkubernetes testmodules testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store bench-peers-curves simulate soak faults gpucheck gpucheck-build generate performance docs tidy demo deps clean
 

@@ -58,9 +58,9 @@ func step(from, to float64, bin int) float64 {
 	a, b := float32(from), float32(to)
 	width := float64((b - a) / (bins - 1))
 	if bin < bins/2 {
-		return float64(float32(float64(a) + width*float64(bin)))
+		return float64(float32(float64(a) + float64(width*float64(bin))))
 	}
-	return float64(float32(float64(b) - width*float64(bins-1-bin)))
+	return float64(float32(float64(b) - float64(width*float64(bins-1-bin))))
 }
 
 // apply does the op with a magnitude of bin, in the direction of sign, 1 or −1.

@@ -4,9 +4,9 @@ import "math/rand/v2"
 
 // The draws are made of Uint64 alone, so that a run gives the same bits with every release of Go.
 
-// uniform draws from [from, to).
+// uniform draws from [from, to). The product is rounded before the sum, on every processor.
 func uniform(draw *rand.Rand, from, to float64) float64 {
-	return from + (to-from)*(float64(draw.Uint64()>>11)/(1<<53))
+	return from + float64((to-from)*(float64(draw.Uint64()>>11)/(1<<53)))
 }
 
 // below draws from 0 to n−1, for n below 2³².

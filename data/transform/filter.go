@@ -56,9 +56,9 @@ func (f Filter) at(x float64) float64 {
 		x = math.Abs(x)
 		switch {
 		case x < 1:
-			return ((a+2)*x-(a+3))*x*x + 1
+			return float64(float64((float64((a+2)*x)-(a+3))*x)*x) + 1
 		case x < 2:
-			return (((x-5)*x+8)*x - 4) * a
+			return (float64((float64((x-5)*x)+8)*x) - 4) * a
 		}
 		return 0
 	case Lanczos:
@@ -90,7 +90,8 @@ type weights struct {
 	scratch []float64
 }
 
-// fill computes the weights, unless they are those that it has. They are Pillow's: the centre of new pixel i is (i+½)·in/out.
+// fill computes the weights, unless they are those that it has. They are Pillow's: the centre of new pixel i is (i+½)·in/out. Products
+// are rounded before they are added to (by float64), or processors that do both at once would give other weights.
 func (w *weights) fill(in, out int, filter Filter) {
 	if w.in == in && w.out == out && w.filter == filter && out > 0 {
 		return
@@ -104,13 +105,13 @@ func (w *weights) fill(in, out int, filter Filter) {
 	w.Values, w.scratch = grown(w.Values, out*w.Each), grown(w.scratch, w.Each)
 	inverse := 1 / wide
 	for i := range out {
-		center := (float64(i) + 0.5) * scale
+		center := float64((float64(i) + 0.5) * scale)
 		from := max(0, int(center-support+0.5))
 		to := min(in, int(center+support+0.5))
 		sum := 0.0
 		exact := w.scratch[:to-from]
 		for j := range exact {
-			v := filter.at((float64(j+from) - center + 0.5) * inverse)
+			v := filter.at(float64((float64(j+from) - center + 0.5) * inverse))
 			exact[j] = v
 			sum += v
 		}
