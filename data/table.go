@@ -174,7 +174,7 @@ func OpenTable(ctx context.Context, url string, cfg TableConfig) (*Table, error)
 
 // tableFiles are the files of a table, sorted by name.
 func tableFiles(ctx context.Context, url string) (objects.Store, []objects.Info, error) {
-	if !strings.HasSuffix(url, "/") {
+	if !namesFolder(url) {
 		store, file, err := objects.OpenFile(ctx, url)
 		if err == nil {
 			return store, []objects.Info{file}, nil
@@ -200,6 +200,17 @@ func tableFiles(ctx context.Context, url string) (objects.Store, []objects.Info,
 		return nil, nil, errors.Join(fmt.Errorf("%s has no files: %w", folder.URL(), fs.ErrNotExist), folder.Close())
 	}
 	return folder, files, nil
+}
+
+// namesFolder says whether a URL or path can name no file: it ends with a slash, or is a bucket.
+func namesFolder(address string) bool {
+	scheme, rest, isURL := strings.Cut(address, "://")
+	if !isURL {
+		return strings.HasSuffix(address, "/")
+	}
+	rest, _, _ = strings.Cut(rest, "?")
+	_, file, _ := strings.Cut(rest, "/") // behind the host
+	return file == "" && scheme != "file" || strings.HasSuffix(rest, "/")
 }
 
 // onDisk puts a cache in a folder before a store of another machine.

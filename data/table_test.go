@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,6 +112,37 @@ func TestAFolderIsOneTable(t *testing.T) {
 	copied := writeFiles(t, map[string]string{"year=2025/part-1.csv": "id,name\n3,c\n4,d\n", "year=2025/part-0.csv": "id,name\n1,a\n,\n", "year=2026/part-0.csv": "id,name\n5,e\n"})
 	if a, b := table.Fingerprint(), openTable(t, copied, TableConfig{}).Fingerprint(); a != b {
 		t.Errorf("a copy has fingerprint %s, want %s", b, a)
+	}
+}
+
+// A URL names a file, a folder or a whole bucket, with parameters or without.
+func TestTablesOpenByURL(t *testing.T) {
+	files := map[string]string{"rows/a.csv": "x\n1\n2\n", "rows/b.csv": "x\n3\n"}
+	objects.Register("tabletest", func(_ context.Context, u *url.URL) (objects.Store, error) {
+		prefix := strings.Trim(u.Path, "/")
+		below := make(map[string][]byte)
+		for name, text := range files {
+			if name, ok := strings.CutPrefix(name, prefix); ok {
+				below[strings.TrimPrefix(name, "/")] = []byte(text)
+			}
+		}
+		return objectstest.New(below), nil
+	})
+	for address, want := range map[string]int{
+		"tabletest://bucket": 3, "tabletest://bucket/": 3, "tabletest://bucket/rows": 3, "tabletest://bucket/rows/": 3, "tabletest://bucket/rows/b.csv": 1,
+		"tabletest://bucket?region=x": 3, "tabletest://bucket/rows/?region=x": 3, "tabletest://bucket/rows/a.csv?region=x": 2,
+	} {
+		table, err := OpenTable(t.Context(), address, TableConfig{})
+		if err != nil {
+			t.Errorf("%s: %v", address, err)
+			continue
+		}
+		if table.Len() != want {
+			t.Errorf("%s: got %d rows, want %d", address, table.Len(), want)
+		}
+		if err := table.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
