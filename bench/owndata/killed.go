@@ -23,7 +23,7 @@ func (s *shower) steps() int { return (s.images + 2*batch - 1) / (2 * batch) }
 func (s *shower) killed(ctx context.Context) error {
 	t := tabwriter.NewWriter(s.out, 0, 4, 2, ' ', 0)
 	defer t.Flush()
-	fmt.Fprintln(t, "place\tformat\tkills\tsteps\tparameters\ttime")
+	fmt.Fprintln(t, "place\tformat\tkills\tsteps\tparameters\tMB sent\ttime")
 	all := epochs * s.steps()
 	want := ""
 	for i, src := range append([]source{{s.places[0], formats[0]}}, s.sources()...) {
@@ -33,7 +33,7 @@ func (s *shower) killed(ctx context.Context) error {
 		}
 		set := s.settings(src, fmt.Sprint("killed-", i))
 		set.Epochs, set.SaveSteps, set.Kills = epochs, max(1, all/8), kills
-		begin := time.Now()
+		begin, before := time.Now(), src.bytes()
 		j, err := s.start(ctx, set, false, "-n", "2", "-s", "2", "--restarts", "9")
 		if err != nil {
 			return err
@@ -45,7 +45,8 @@ func (s *shower) killed(ctx context.Context) error {
 			return fmt.Errorf("%v: %w", src, err)
 		}
 		hash := told.ends[0].Hash
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%.1f s\n", src.place.name, src.format.name, told.kills, told.steps, hash, time.Since(begin).Seconds())
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%.1f\t%.1f s\n", src.place.name, src.format.name, told.kills, told.steps, hash, float64(src.bytes()-before)/1e6, time.Since(begin).Seconds())
+		s.checkSent(src, src.bytes()-before)
 		want = cmp.Or(want, hash)
 		for _, e := range told.ends {
 			if e.Hash != want {
@@ -57,6 +58,13 @@ func (s *shower) killed(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// checkSent is for a job whose workers share a cache: whatever happened to them, they have fetched about as much as there is.
+func (s *shower) checkSent(src source, sent int64) {
+	if most := 2*s.largestFormat + 1<<20; sent > most {
+		s.bad("%v: %d bytes were sent to a job with a cache, want at most %d", src, sent, most)
+	}
 }
 
 // killsOf are those of a job, at different steps before one of them, of both workers in turn.
@@ -80,7 +88,7 @@ func (s *shower) settings(src source, name string) settings {
 func (s *shower) once(ctx context.Context) error {
 	t := tabwriter.NewWriter(s.out, 0, 4, 2, ' ', 0)
 	defer t.Flush()
-	fmt.Fprintln(t, "place\tformat\tkills\tmost workers\tsteps\timages used\tlost\tdoubled\ttime")
+	fmt.Fprintln(t, "place\tformat\tkills\tmost workers\tsteps\timages used\tlost\tdoubled\tMB sent\ttime")
 	prints, err := phototrain.Prints(ctx, phototrain.Run{URL: s.places[0].url(formats[0]), Size: s.size})
 	if err != nil {
 		return err
@@ -90,13 +98,15 @@ func (s *shower) once(ctx context.Context) error {
 		set := s.settings(src, fmt.Sprint("once-", i))
 		set.Epochs, set.Prints, set.SaveSteps, set.Pace = epochs+1, prints, max(1, all/8), 10*time.Millisecond
 		set.Kills, set.Window = s.killsOf(all/2), i%3 // in windows of blocks, where there are some
-		begin := time.Now()
+		begin, before := time.Now(), src.bytes()
 		told, err := s.countOnce(ctx, set, all)
 		if err != nil {
 			return fmt.Errorf("%v: %w", src, err)
 		}
 		end := told.ends[0]
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f s\n", src.place.name, src.format.name, told.kills, told.most, told.steps, end.Total, end.Lost, end.Doubled, time.Since(begin).Seconds())
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%.1f\t%.1f s\n", src.place.name, src.format.name, told.kills, told.most, told.steps, end.Total, end.Lost, end.Doubled,
+			float64(src.bytes()-before)/1e6, time.Since(begin).Seconds())
+		s.checkSent(src, src.bytes()-before)
 		for _, e := range told.ends {
 			if e.Lost+e.Doubled > 0 || e.Total != len(prints)*set.Epochs {
 				s.bad("%v: %d images lost, %d doubled, %d used, want none and %d", src, e.Lost, e.Doubled, e.Total, len(prints)*set.Epochs)

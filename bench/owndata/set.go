@@ -39,6 +39,8 @@ type set struct {
 	places []place
 	server *s3test.Server
 	temp   bool
+	// largestFormat is the size of the tar files, in bytes: no format takes more.
+	largestFormat int64
 }
 
 // makeSet makes the images, or takes those that the folder has.
@@ -76,6 +78,16 @@ func makeSet(c config) (s *set, err error) {
 		); err != nil {
 			return nil, err
 		}
+	}
+	tars, err := filepath.Glob(filepath.Join(s.root, "tar", "*.tar"))
+	for _, name := range tars {
+		info, statErr := os.Stat(name)
+		if err = errors.Join(err, statErr); err == nil {
+			s.largestFormat += info.Size()
+		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	s.places = []place{{name: "disk", url: func(f format) string { return filepath.Join(s.root, filepath.FromSlash(f.path)) }}}
 	if !buckets {
