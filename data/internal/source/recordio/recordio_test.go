@@ -344,6 +344,26 @@ func TestARecordThatIsNotThereIsAnErrorOfReading(t *testing.T) {
 	}
 }
 
+func TestALengthThatIsTooShortIsDamage(t *testing.T) {
+	rec, idx := written(t, entries(sourcetest.Examples(9, 400))...)
+	at := offset(t, idx, 3)
+	length := binary.LittleEndian.Uint32(rec[at+4:])
+	binary.LittleEndian.PutUint32(rec[at+4:], length-8)
+	s, err := Open(t.Context(), objectstest.New(map[string][]byte{"a.rec": rec, "a.idx": idx}), Config{Files: []string{"a.rec"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bad *source.BadError
+	if _, err := s.Read(t.Context(), 3, nil); !errors.As(err, &bad) || !strings.HasSuffix(err.Error(), "and no record begins there") {
+		t.Errorf("a record of %d bytes that says %d: got error %v", length, length-8, err)
+	}
+	for _, i := range []int{2, 4} {
+		if _, err := s.Read(t.Context(), i, nil); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestResyncFindsAllRecordsThatAreSound(t *testing.T) {
 	want := sourcetest.Examples(12, 400)
 	rec, idx := written(t, entries(want)...)
