@@ -86,13 +86,14 @@ func dataSourceFlags() []cli.Flag {
 		&cli.StringFlag{Name: "root", Usage: "`FOLDER` that the paths of an .lst file begin at", DefaultText: "the list's"},
 		&cli.PathFlag{Name: "classes", Usage: "labels are the places of the classes in `FILE`, which has a name on each line, as classes.txt that pack writes", DefaultText: "the source's classes", TakesFile: true},
 		&cli.BoolFlag{Name: "allow-empty", Usage: "take a folder in which classes have no image", DisableDefaultText: true},
+		&cli.BoolFlag{Name: "same-keys", Usage: "take tar shards that each number their samples anew", DisableDefaultText: true},
 		&cli.IntFlag{Name: "num-thread", Usage: "work on `N` images at once", Value: runtime.GOMAXPROCS(0), DefaultText: "the number of processors"},
 	}
 }
 
 // openSource opens a source. The images are not transformed, and their sizes may differ.
 func openSource(ctx context.Context, c *cli.Context, url string, cfg data.OpenConfig) (*data.Images, error) {
-	cfg.Format, cfg.Root, cfg.AllowEmptyClasses = c.String("format"), c.String("root"), c.Bool("allow-empty")
+	cfg.Format, cfg.Root, cfg.AllowEmptyClasses, cfg.SameKeys = c.String("format"), c.String("root"), c.Bool("allow-empty"), c.Bool("same-keys")
 	if cfg.Format != "" && !slices.Contains(data.ImageFormats(), cfg.Format) {
 		return nil, usagef("%s: --format: got %q, want one of %s", dataCommand(c), cfg.Format, strings.Join(data.ImageFormats(), ", "))
 	}

@@ -123,6 +123,21 @@ func TestDataCheckNamesDamage(t *testing.T) {
 	}
 }
 
+func TestShardsMayNumberTheirSamplesAnew(t *testing.T) {
+	folder, out := photoFolder(t), t.TempDir()
+	for _, name := range []string{"a.tar", "b.tar"} {
+		if code, _, stderr := launchData("pack", folder, filepath.Join(out, name)); code != 0 {
+			t.Fatal(stderr)
+		}
+	}
+	if code, _, stderr := launchData("check", out); code == 0 || !strings.Contains(stderr, "SameKeys") {
+		t.Errorf("launch data check: exit code %d, %s", code, stderr)
+	}
+	if code, stdout, stderr := launchData("check", "--same-keys", out); code != 0 || !strings.Contains(stdout, "images    48") {
+		t.Errorf("launch data check --same-keys: exit code %d, %s\n%s", code, stderr, stdout)
+	}
+}
+
 // A pixel of an MDS shard that is not compressed has no checksum but the whole file's.
 func TestDataCheckComparesHashes(t *testing.T) {
 	folder := t.TempDir()

@@ -263,7 +263,7 @@ func (s *Source) same(i, j int) error {
 			"each other: pack the shard anew with tar --sort=name", a.info.Name, a.key(x), atA, atB)
 	}
 	return fmt.Errorf("key %q is there twice: in %s at byte %d, and in %s at byte %d. A shard may be there twice; "+
-		"if each shard numbers its samples anew, allow it by SameKeys", a.key(x), a.info.Name, atA, b.info.Name, atB)
+		"if each shard numbers its samples anew, allow it by SameKeys (launch data: --same-keys)", a.key(x), a.info.Name, atA, b.info.Name, atB)
 }
 
 // checkImages is an error if no sample at all has an image: the extensions are not those of these shards.
