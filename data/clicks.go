@@ -270,7 +270,7 @@ func number(v *Values, i int) float64 {
 	switch {
 	case len(v.Ints) > 0:
 		return float64(v.Ints[i])
-	case v.Null(i) || v.Floats[i] != v.Floats[i]:
+	case v.Null(i) || math.IsNaN(float64(v.Floats[i])):
 		return 0
 	}
 	return float64(v.Floats[i])

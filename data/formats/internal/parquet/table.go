@@ -84,9 +84,6 @@ func open(ctx context.Context, store objects.Store, object objects.Info) (*file,
 		}
 		f.groups, f.blocks = append(f.groups, g), append(f.blocks, before+int(g.rows))
 	}
-	if len(f.groups) == 0 {
-		f.groups = nil
-	}
 	return f, nil
 }
 

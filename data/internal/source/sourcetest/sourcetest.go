@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -157,7 +158,7 @@ func (f Format) concurrent(t *testing.T) {
 
 func (f Format) outOfRange(t *testing.T) {
 	src := f.open(t, f.store(Examples(12, 50)))
-	for _, i := range []int{-1, 12, 1 << 40} {
+	for _, i := range []int{-1, 12, math.MaxInt} {
 		_, err := src.Read(t.Context(), i, nil)
 		var bad *source.BadError
 		if err == nil || errors.As(err, &bad) {

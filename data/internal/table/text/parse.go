@@ -2,6 +2,7 @@ package text
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -231,10 +232,7 @@ func (p *parser) set(v *table.Values, column table.Column, row int, field []byte
 }
 
 // isNumber says whether the text was a number, though too large for a float32.
-func isNumber(err error) bool {
-	n, ok := err.(*strconv.NumError)
-	return ok && n.Err == strconv.ErrRange
-}
+func isNumber(err error) bool { return errors.Is(err, strconv.ErrRange) }
 
 // hint says what may be the matter with a field.
 func hint(column table.Column, field []byte) string {
