@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/lockfile"
 	"github.com/paragon-train/paragon/internal/objects"
 	"github.com/paragon-train/paragon/internal/objects/objectstest"
 	"github.com/paragon-train/paragon/internal/vfs"
@@ -207,6 +208,60 @@ func TestTheCacheStaysBelowItsBound(t *testing.T) {
 	blocks, _ = blockFiles(t, dir)
 	if size := sizeOf(t, blocks); size > cfg.Bytes {
 		t.Errorf("after opening %d bytes are left, want at most %d", size, cfg.Bytes)
+	}
+}
+
+// Part files that killed processes left are removed when files are counted; those under way count as
+// whole blocks, and their locks stay.
+func TestPartFilesCountWhileTheyAreWritten(t *testing.T) {
+	data := random(40 * page)
+	memory := objectstest.New(map[string][]byte{"a": data})
+	object, dir := info(t, memory, "a"), t.TempDir()
+	left, written := filepath.Join(dir, "aa", "left.part"), filepath.Join(dir, "bb", "written.part")
+	writeFile(t, left, make([]byte, 100))
+	writeFile(t, written, nil)
+	lock, err := lockfile.Create(filepath.Join(dir, "bb", "written.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	long := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(lock.Name(), long, long); err != nil {
+		t.Fatal(err)
+	}
+	cfg := small(dir)
+	cache := newCache(t, memory, cfg)
+	for i := range 40 {
+		p := make([]byte, page)
+		if err := cache.ReadRange(t.Context(), object, p, int64(i*page)); err != nil || !bytes.Equal(p, data[i*page:(i+1)*page]) {
+			t.Fatalf("block %d: got other bytes, or error %v", i, err)
+		}
+		if blocks, _ := blockFiles(t, dir); len(blocks) > 15 {
+			t.Fatalf("got %d blocks besides one that is written, want at most 15", len(blocks))
+		}
+	}
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the part file of a killed process: got error %v, want %v", err, fs.ErrNotExist)
+	}
+	if _, err := os.Stat(written); err != nil || !lockfile.At(lock, lock.Name()) {
+		t.Errorf("a part file that is written, or its lock, is gone: %v", err)
+	}
+}
+
+// A block that another process has fetched between a look and the lock is not fetched again.
+func TestABlockIsLookedForAgainUnderItsLock(t *testing.T) {
+	data := random(100 * page)
+	memory := objectstest.New(map[string][]byte{"a": data})
+	object, cfg := info(t, memory, "a"), small(t.TempDir())
+	cfg.Bytes *= 10
+	var all sync.WaitGroup
+	for range 4 { // Each is like a process of its own.
+		cache := newCache(t, memory, cfg)
+		all.Go(func() { readAll(t, cache, object, data, page) })
+	}
+	all.Wait()
+	if n := len(memory.Calls()) - 1; n != 100 {
+		t.Errorf("100 blocks were fetched %d times", n)
 	}
 }
 

@@ -26,10 +26,12 @@ type site struct {
 	mu      sync.Mutex // guards the rest
 	files   map[string][]byte
 	etags   bool
-	changes map[string]int                                           // of a file, which give it later times
-	ranges  bool                                                     // it knows them
-	fault   func(n int, w http.ResponseWriter, r *http.Request) bool // of request n from 1; true: it answered
-	seen    []*http.Request
+	changes map[string]int // of a file, which give it later times
+	// heedless leaves out the conditions of requests.
+	heedless bool
+	ranges   bool                                                     // it knows them
+	fault    func(n int, w http.ResponseWriter, r *http.Request) bool // of request n from 1; true: it answered
+	seen     []*http.Request
 }
 
 func newSite(t *testing.T, files map[string][]byte) *site {
@@ -51,6 +53,10 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	modTime := time.Unix(1_000_000_000, 0).Add(time.Duration(s.changes[name]) * time.Hour)
 	if !s.ranges {
 		r.Header.Del("Range")
+	}
+	if s.heedless {
+		r.Header.Del("If-Match")
+		r.Header.Del("If-Unmodified-Since")
 	}
 	s.mu.Unlock()
 	switch {
@@ -84,14 +90,15 @@ var quick = objects.RetryConfig{Attempts: 4, First: time.Millisecond, Most: 2 * 
 	Stall: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}
 
 func TestAWebServerIsAStore(t *testing.T) {
-	for _, kind := range []string{"ETags", "times", "small files without ranges"} {
+	for _, kind := range []string{"ETags", "times", "ETags, heedless", "times, heedless", "small files without ranges"} {
 		t.Run(kind, func(t *testing.T) {
 			var s *site
 			objectstest.TestStore(t, objectstest.Suite{
 				NoList: true,
 				Make: func(t *testing.T, contents map[string][]byte) objects.Store {
 					s = newSite(t, contents)
-					s.etags, s.ranges = kind != "times", kind != "small files without ranges"
+					s.etags, s.ranges = !strings.HasPrefix(kind, "times"), kind != "small files without ranges"
+					s.heedless = strings.HasSuffix(kind, "heedless")
 					return s.store(t)
 				},
 				Replace: func(_ *testing.T, name string, data []byte) {
@@ -223,6 +230,25 @@ func TestRedirectsAreFollowed(t *testing.T) {
 	}
 	if _, err := store.Stat(t.Context(), "loop"); err == nil || !strings.Contains(err.Error(), "more than 10 redirects") {
 		t.Errorf("a loop: got error %v", err)
+	}
+}
+
+// What an encrypted connection has to say is not sent over one that is not.
+func TestARedirectAwayFromEncryptionIsNotFollowed(t *testing.T) {
+	plain := newSite(t, map[string][]byte{"a": nil})
+	encrypted := httptest.NewTLSServer(http.RedirectHandler(plain.URL+"/data/a?hidden", http.StatusFound))
+	defer encrypted.Close()
+	u, err := url.Parse(encrypted.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := objects.NewHTTP(u, objects.HTTPConfig{Client: encrypted.Client(), Retry: quick})
+	defer store.Close()
+	if _, err := store.Stat(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "is not followed") || strings.Contains(err.Error(), "hidden") {
+		t.Errorf("got error %v, want one that says why, without the query", err)
+	}
+	if n := len(plain.requests()); n != 0 {
+		t.Errorf("%d requests were sent without encryption", n)
 	}
 }
 
