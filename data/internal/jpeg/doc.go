@@ -62,8 +62,7 @@ type Decoder struct {
 	// Planes are those of the components, valid until the next image.
 	Planes []Plane
 
-	in  bits
-	end int // the byte after the last that was looked at
+	in bits
 
 	components            []component
 	across, down          int // samples of an MCU in pixels / 8: the largest h and v
