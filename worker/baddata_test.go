@@ -245,13 +245,13 @@ func TestARunGoesOnWithItsDataAlone(t *testing.T) {
 		}
 		return d
 	}
-	run := func(d *damagedImages, epochs int) (error, string) {
+	run := func(d *damagedImages, epochs int) (log string, err error) {
 		_, errs, logs := fitImages(t, 1, d, func(_ int, _ *worker.ImageFeedConfig, fit *worker.FitConfig) {
 			fit.Epochs, fit.Checkpoint = epochs, worker.CheckpointConfig{Dir: dir, Resume: true}
 		})
-		return errs[0], logs[0]
+		return logs[0], errs[0]
 	}
-	if err, _ := run(set(nil), 1); err != nil {
+	if _, err := run(set(nil), 1); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -263,11 +263,11 @@ func TestARunGoesOnWithItsDataAlone(t *testing.T) {
 		{func(d *damagedImages) { d.fingerprint, d.ImageSet = "folder:2", images(t, 44) }, "44 examples here and 40 there"},
 		{func(d *damagedImages) { d.fingerprint, d.classes = "folder:2", []string{"dark"} }, "1 classes here and 2 there"},
 	} {
-		if err, _ := run(set(c.change), 2); err == nil || !strings.Contains(err.Error(), c.want) || !errors.Is(err, kvstore.ErrFinal) {
+		if _, err := run(set(c.change), 2); err == nil || !strings.Contains(err.Error(), c.want) || !errors.Is(err, kvstore.ErrFinal) {
 			t.Errorf("got error %v, want one with %q", err, c.want)
 		}
 	}
-	err, log := run(set(func(d *damagedImages) { d.decoder = "decode 2" }), 2)
+	log, err := run(set(func(d *damagedImages) { d.decoder = "decode 2" }), 2)
 	if err != nil || !strings.Contains(log, `then="decode 1" now="decode 2"`) {
 		t.Errorf("another decoder: got error %v and log %q, want a warning", err, log)
 	}

@@ -54,9 +54,7 @@ func (img *Image) affine(m matrix) {
 		for x := range w {
 			if px, py := int(sx>>16), int(sy>>16); uint(px) < uint(w) && uint(py) < uint(h) {
 				from, to := old.between[(py*w+px)*c:][:c], row[x*c:][:c]
-				for i, v := range from {
-					to[i] = v
-				}
+				copy(to, from)
 			}
 			sx, sy = sx+ax, sy+ay
 		}

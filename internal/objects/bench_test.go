@@ -49,7 +49,7 @@ func BenchmarkReads(b *testing.B) {
 	for _, readers := range []int{2, 8} {
 		for _, ahead := range []bool{false, true} {
 			b.Run(fmt.Sprintf("readers=%d/ahead=%v", readers, ahead), func(b *testing.B) {
-				var store objects.Store = objects.NewHTTP(u, objects.HTTPConfig{})
+				store := objects.NewHTTP(u, objects.HTTPConfig{})
 				var before *objects.Ahead
 				if ahead {
 					before = objects.NewAhead(store, objects.AheadConfig{})

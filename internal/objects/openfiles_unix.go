@@ -11,5 +11,5 @@ func maxOpenFiles() int {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return 32
 	}
-	return int(max(4, min(256, uint64(limit.Cur)/8)))
+	return int(max(4, min(256, uint64(limit.Cur)/8))) //nolint:unconvert // signed on FreeBSD
 }

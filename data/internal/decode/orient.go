@@ -41,7 +41,7 @@ func tiffOrientation(b []byte) int {
 		return 1
 	}
 	n := int(order.Uint16(b[at:]))
-	b, at = b[at+2:], 0
+	b = b[at+2:]
 	for ; n > 0 && len(b) >= 12; n, b = n-1, b[12:] {
 		if order.Uint16(b) == 0x0112 && order.Uint16(b[2:]) == 3 {
 			if o := int(order.Uint16(b[8:])); o >= 1 && o <= 8 {

@@ -2,6 +2,7 @@ package jpeg
 
 import (
 	"bytes"
+	"errors"
 
 	"github.com/paragon-train/paragon/data/internal/pixel"
 )
@@ -21,7 +22,7 @@ func (d *Decoder) Decode(part Part) error {
 	scans := 0
 	for {
 		marker, segment, err := d.nextSegment()
-		if err == errCut && scans > 0 && !d.Progressive {
+		if errors.Is(err, errCut) && scans > 0 && !d.Progressive {
 			// All codes were there; only the end (EOI) is missing. libjpeg takes this, too.
 			break
 		}

@@ -109,7 +109,7 @@ func (s *Source) cut(size int64) []int {
 			off, end := f.index.extent(k)
 			if full {
 				blocks = append(blocks, f.first+k)
-				from, full = off, false
+				from = off
 			}
 			full = end-from >= size
 		}
