@@ -14,7 +14,7 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-const images, classes = 50, 5
+const images, classes = 30, 5
 
 // formats makes one set of images in each format, below a folder, and returns their places in it.
 func formats(t *testing.T, root string) map[string]string {
@@ -93,7 +93,7 @@ func TestAStoppedRunGoesOnInEveryFormat(t *testing.T) {
 	want := train(t, phototrain.Run{URL: filepath.Join(root, paths["folder"])})
 	after := 2
 	for name, path := range paths {
-		after = 1 + (after+3)%13
+		after = 1 + (after+3)%7
 		r := phototrain.Run{URL: filepath.Join(root, path), Checkpoint: worker.CheckpointConfig{Dir: t.TempDir()}}
 		s := &stopAfter{after, make(chan struct{})}
 		first := r
