@@ -66,9 +66,9 @@ func TestPackedImagesAreThoseOfTheFolder(t *testing.T) {
 	if err := photos.Make(folder, photos.Config{Images: 30, Classes: 3, Seed: 5, Largest: 40}); err != nil {
 		t.Fatal(err)
 	}
-	want := encodedOf(t, open(t, folder, data.OpenConfig{}))
+	want := encodedOf(t, open(t, folder, data.OpenOptions{}))
 	writeRecords(t, packed, "set", want)
-	sameEncoded(t, ".rec", encodedOf(t, open(t, filepath.Join(packed, "set.rec"), data.OpenConfig{})), want)
+	sameEncoded(t, ".rec", encodedOf(t, open(t, filepath.Join(packed, "set.rec"), data.OpenOptions{})), want)
 
 	w, err := data.NewTarWriter(data.TarConfig{MaxCount: 12, Create: func(name string) (io.WriteCloser, error) {
 		return os.Create(filepath.Join(packed, name))
@@ -84,7 +84,7 @@ func TestPackedImagesAreThoseOfTheFolder(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	sameEncoded(t, "tar", encodedOf(t, open(t, filepath.Join(packed, "shard-{000000..000002}.tar"), data.OpenConfig{})), want)
+	sameEncoded(t, "tar", encodedOf(t, open(t, filepath.Join(packed, "shard-{000000..000002}.tar"), data.OpenOptions{})), want)
 
 	var lst strings.Builder
 	for i, e := range want {
@@ -93,7 +93,7 @@ func TestPackedImagesAreThoseOfTheFolder(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(packed, "set.lst"), []byte(lst.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	sameEncoded(t, ".lst", encodedOf(t, open(t, filepath.Join(packed, "set.lst"), data.OpenConfig{Root: folder})), want)
+	sameEncoded(t, ".lst", encodedOf(t, open(t, filepath.Join(packed, "set.lst"), data.OpenOptions{Root: folder})), want)
 }
 
 func TestSeveralLabelsArePacked(t *testing.T) {
@@ -116,7 +116,7 @@ func TestSeveralLabelsArePacked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"set.rec", "shard-000000.tar"} {
-		sameEncoded(t, name, encodedOf(t, open(t, filepath.Join(dir, name), data.OpenConfig{LabelWidth: 3})), want)
+		sameEncoded(t, name, encodedOf(t, open(t, filepath.Join(dir, name), data.OpenOptions{LabelWidth: 3})), want)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestResyncGoesOnBehindDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := open(t, path, data.OpenConfig{Resync: true})
+	m := open(t, path, data.OpenOptions{Resync: true})
 	if m.Len() != len(want) {
 		t.Fatalf("%d examples, want %d", m.Len(), len(want))
 	}
@@ -153,7 +153,7 @@ func TestResyncGoesOnBehindDamage(t *testing.T) {
 }
 
 func TestAnImageIsDecodedAndMeasured(t *testing.T) {
-	m := open(t, greys(t, 2), data.OpenConfig{Channels: 1})
+	m := open(t, greys(t, 2), data.OpenOptions{Channels: 1})
 	e, err := m.ReadEncoded(t.Context(), 3)
 	if err != nil {
 		t.Fatal(err)
@@ -178,21 +178,21 @@ func TestClassesBesidePackedImagesNameThem(t *testing.T) {
 		{Image: plainPNG(t, 3, 2, 8), Labels: []float32{2}},
 	})
 	path := filepath.Join(dir, "set.rec")
-	if got := open(t, path, data.OpenConfig{}).Classes(); got != nil {
+	if got := open(t, path, data.OpenOptions{}).Classes(); got != nil {
 		t.Errorf("without the file the classes are %q", got)
 	}
 	if err := os.WriteFile(filepath.Join(dir, data.ClassesFile), []byte("ant\nbig bee\r\ncat\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	names := []string{"ant", "big bee", "cat"}
-	if got := open(t, path, data.OpenConfig{}).Classes(); !slices.Equal(got, names) {
+	if got := open(t, path, data.OpenOptions{}).Classes(); !slices.Equal(got, names) {
 		t.Errorf("the classes are %q, want %q", got, names)
 	}
 	if got, err := data.ReadClasses(t.Context(), filepath.Join(dir, data.ClassesFile)); err != nil || !slices.Equal(got, names) {
 		t.Errorf("ReadClasses gives %q and error %v, want %q", got, err, names)
 	}
 	// Where others are wanted, labels follow the names.
-	m := open(t, path, data.OpenConfig{Classes: []string{"cat", "dog", "ant", "big bee"}})
+	m := open(t, path, data.OpenOptions{Classes: []string{"cat", "dog", "ant", "big bee"}})
 	for i, want := range []int{2, 0} {
 		e, err := m.ReadEncoded(t.Context(), i)
 		if err != nil || e.Labels[0] != float32(want) {
@@ -211,7 +211,7 @@ func TestClassesBesidePackedImagesNameThem(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, data.ClassesFile), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := data.Open(t.Context(), path, data.OpenConfig{}); err == nil || !strings.Contains(err.Error(), data.ClassesFile+" in "+dir+": "+want) {
+		if _, err := data.OpenImages(t.Context(), path, data.OpenOptions{}); err == nil || !strings.Contains(err.Error(), data.ClassesFile+" in "+dir+": "+want) {
 			t.Errorf("%q: got error %v, want %s", content, err, want)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/paragon-train/paragon/sampler"
 )
 
-// Images are encoded images that lie in files or objects, and are read, decoded and transformed as they are asked for. Open makes them. Their
+// Images are encoded images that lie in files or objects, and are read, decoded and transformed as they are asked for. OpenImages makes them. Their
 // methods may be called from several goroutines at once.
 //
 // They are a Dataset, and an ExampleReader and Announcer for a Loader.
@@ -26,7 +26,7 @@ type Images struct {
 	source encoded.Source
 	url    string // for messages
 	shape  Shape
-	cfg    OpenConfig
+	cfg    OpenOptions
 
 	classes []string // by label; nil: they have no names
 	labels  []int    // by label of the source; nil: labels are as they are in the source
@@ -53,7 +53,7 @@ func (m *Images) Len() int { return m.source.Len() }
 // Shape is the shape of each image after the transforms.
 func (m *Images) Shape() Shape { return m.shape }
 
-// LabelWidth is OpenConfig.LabelWidth.
+// LabelWidth is OpenOptions.LabelWidth.
 func (m *Images) LabelWidth() int { return m.cfg.LabelWidth }
 
 // Classes are the names of the classes by label; nil: the data does not name them.
@@ -184,7 +184,7 @@ func (m *Images) label(i int, x *encoded.Example, e *Example) error {
 	width := m.cfg.LabelWidth
 	switch {
 	case width > 0 && len(x.Labels) != width:
-		return wrong(fmt.Sprintf("%d of them (OpenConfig.LabelWidth)", width))
+		return wrong(fmt.Sprintf("%d of them (OpenOptions.LabelWidth)", width))
 	case width > 0:
 		copy(e.Labels, x.Labels)
 		return nil
@@ -192,11 +192,11 @@ func (m *Images) label(i int, x *encoded.Example, e *Example) error {
 		e.Label = -1
 		return nil
 	case len(x.Labels) > 1:
-		return wrong("one; set OpenConfig.LabelWidth for several")
+		return wrong("one; set OpenOptions.LabelWidth for several")
 	}
 	label := float64(x.Labels[0])
 	if label != math.Trunc(label) || label < -1 || label > math.MaxInt32 {
-		return wrong("the number of a class; set OpenConfig.LabelWidth to 1 for a number that is none")
+		return wrong("the number of a class; set OpenOptions.LabelWidth to 1 for a number that is none")
 	}
 	e.Label = max(int(label)-m.cfg.FirstLabel, -1)
 	switch {
@@ -316,7 +316,7 @@ func (m *Images) relabel() error {
 		m.labels = append(m.labels, label)
 	}
 	if len(unknown) > 0 {
-		return fmt.Errorf("data: %s: got %d classes that are not among the %d wanted (OpenConfig.Classes): %s", m.url, len(unknown), len(m.classes), firstFew(unknown))
+		return fmt.Errorf("data: %s: got %d classes that are not among the %d wanted (OpenOptions.Classes): %s", m.url, len(unknown), len(m.classes), firstFew(unknown))
 	}
 	return nil
 }

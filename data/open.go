@@ -24,8 +24,8 @@ import (
 	"github.com/paragon-train/paragon/internal/objects"
 )
 
-// An OpenConfig says how Open reads images.
-type OpenConfig struct {
+// OpenOptions say how Open and OpenImages read images.
+type OpenOptions struct {
 	// Format is the format of the data, one of ImageFormats. Empty: the names of its files tell.
 	Format string
 	// Transforms are applied to each image in turn. They must make all images of one size.
@@ -71,7 +71,7 @@ type OpenConfig struct {
 	Logger *slog.Logger
 }
 
-func (c *OpenConfig) validate() error {
+func (c *OpenOptions) validate() error {
 	switch {
 	case c.Format != "" && imageFormat(c.Format) == nil:
 		return fmt.Errorf("data: open: Format: got %q, want one of %q", c.Format, ImageFormats())
@@ -95,7 +95,7 @@ func (c *OpenConfig) validate() error {
 	return nil
 }
 
-func (c *OpenConfig) setDefaults() {
+func (c *OpenOptions) setDefaults() {
 	if c.Channels == 0 {
 		c.Channels = 3
 	}
@@ -107,12 +107,22 @@ func (c *OpenConfig) setDefaults() {
 	}
 }
 
-// Open opens images where they lie: at a path, or at a URL of a scheme that the program knows (https; and s3, gs and azblob in one that imports
+// Open opens the images of a URL as a Dataset: what OpenImages does, for programs that need no more of them than a Loader or a feed takes.
+// It is an io.Closer, too.
+func Open(ctx context.Context, url string, opts OpenOptions) (Dataset, error) {
+	m, err := OpenImages(ctx, url, opts)
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// OpenImages opens images where they lie: at a path, or at a URL of a scheme that the program knows (https; and s3, gs and azblob in one that imports
 // checkpoint/bucket). It names a folder or prefix with data of one format, or the file of one, as train.lst, train.rec, shards-{000..099}.tar or
 // index.json. The order of the examples is the data's: its files in order, and the place in them.
 //
 // An error of data that is not there has fs.ErrNotExist in its chain. Listing the files of a folder of classes takes its time where there are many. Images are read when they are asked for.
-func Open(ctx context.Context, url string, cfg OpenConfig) (*Images, error) {
+func OpenImages(ctx context.Context, url string, cfg OpenOptions) (*Images, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
@@ -134,7 +144,7 @@ func Open(ctx context.Context, url string, cfg OpenConfig) (*Images, error) {
 }
 
 // openAt opens the images of a place. On success they own the store.
-func openAt(ctx context.Context, at place, ahead announcer, cfg OpenConfig) (_ *Images, err error) {
+func openAt(ctx context.Context, at place, ahead announcer, cfg OpenOptions) (_ *Images, err error) {
 	f := imageFormat(cfg.Format)
 	if f == nil {
 		if f, err = at.detect(ctx); err != nil {
@@ -165,7 +175,7 @@ func openAt(ctx context.Context, at place, ahead announcer, cfg OpenConfig) (_ *
 
 // stack puts what caches and reads ahead over a store of the network. What it returns closes the store, too. Files of this machine are read as they are: the
 // system caches them.
-func stack(store objects.Store, cfg OpenConfig) (objects.Store, announcer, error) {
+func stack(store objects.Store, cfg OpenOptions) (objects.Store, announcer, error) {
 	if sidecar.Local(store) {
 		return store, nil, nil
 	}
@@ -240,7 +250,7 @@ type imagesFormat struct {
 	// is reports whether a file is of the format by its name, which may be a pattern.
 	is func(name string) bool
 	// open opens the data of a place.
-	open func(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error)
+	open func(ctx context.Context, at place, cfg OpenOptions) (encoded.Source, error)
 }
 
 // imageFormats are those of this program, and those that packages registered as they were imported. A format is a line here.
@@ -254,7 +264,7 @@ func imageFormats() []imagesFormat {
 		{"tfrecord", isTFRecord, openTFRecord},
 	}
 	for _, r := range encoded.Registered() {
-		list = append(list, imagesFormat{r.Name, ending(r.Suffixes...), func(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
+		list = append(list, imagesFormat{r.Name, ending(r.Suffixes...), func(ctx context.Context, at place, cfg OpenOptions) (encoded.Source, error) {
 			files, err := at.files(ctx, ending(r.Suffixes...))
 			if err != nil {
 				return nil, err
@@ -265,11 +275,11 @@ func imageFormats() []imagesFormat {
 	return list
 }
 
-func openFolder(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
+func openFolder(ctx context.Context, at place, cfg OpenOptions) (encoded.Source, error) {
 	return folder.Open(ctx, at.store, folder.Config{Classes: cfg.Classes, AllowEmpty: cfg.AllowEmptyClasses})
 }
 
-func openRecordIO(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
+func openRecordIO(ctx context.Context, at place, cfg OpenOptions) (encoded.Source, error) {
 	files, err := at.files(ctx, ending(".rec"))
 	if err != nil {
 		return nil, err
@@ -285,7 +295,7 @@ func openRecordIO(ctx context.Context, at place, cfg OpenConfig) (encoded.Source
 }
 
 // classes are the names of the classes that lie beside files whose format has none, or else those of the configuration.
-func (p place) classes(ctx context.Context, cfg OpenConfig) ([]string, error) {
+func (p place) classes(ctx context.Context, cfg OpenOptions) ([]string, error) {
 	names, err := classesBeside(ctx, p.store)
 	if names == nil {
 		names = cfg.Classes
@@ -293,7 +303,7 @@ func (p place) classes(ctx context.Context, cfg OpenConfig) ([]string, error) {
 	return names, err
 }
 
-func openList(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
+func openList(ctx context.Context, at place, cfg OpenOptions) (encoded.Source, error) {
 	files, err := at.files(ctx, ending(".lst"))
 	if err != nil {
 		return nil, err
@@ -321,7 +331,7 @@ func openList(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, er
 	return src, nil
 }
 
-func openTar(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
+func openTar(ctx context.Context, at place, cfg OpenOptions) (encoded.Source, error) {
 	classes, err := at.classes(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -335,7 +345,7 @@ func openTar(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, err
 
 func isMDS(name string) bool { return name == mds.IndexName }
 
-func openMDS(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
+func openMDS(ctx context.Context, at place, cfg OpenOptions) (encoded.Source, error) {
 	src, err := mds.Open(ctx, at.store, mds.Config{Image: cfg.ImageColumn, Label: cfg.LabelColumn, Classes: cfg.Classes})
 	if err != nil {
 		return nil, err
@@ -351,7 +361,7 @@ func isTFRecord(name string) bool {
 // firstOfBraces are the braces of a pattern, such as {00000..00099} or {train,val}.
 var firstOfBraces = regexp.MustCompile(`\{([^{},.]*)[^{}]*\}`)
 
-func openTFRecord(ctx context.Context, at place, cfg OpenConfig) (encoded.Source, error) {
+func openTFRecord(ctx context.Context, at place, cfg OpenOptions) (encoded.Source, error) {
 	src, err := tfrecord.Open(ctx, at.store, tfrecord.Config{Shards: strings.Join(at.names, "::"), Image: cfg.ImageColumn, Label: cfg.LabelColumn, Classes: cfg.Classes, CacheDir: cfg.CacheDir})
 	if err != nil {
 		return nil, err
@@ -466,7 +476,7 @@ func (p place) detect(ctx context.Context) (*imagesFormat, error) {
 		for _, f := range found {
 			names = append(names, f.name)
 		}
-		return nil, fmt.Errorf("%s has files of several formats, %q: want the name of one file, or OpenConfig.Format", p, names)
+		return nil, fmt.Errorf("%s has files of several formats, %q: want the name of one file, or OpenOptions.Format", p, names)
 	case below:
 		if f := imageFormat("folder"); f != nil {
 			return f, nil

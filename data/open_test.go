@@ -70,9 +70,9 @@ func greys(t *testing.T, n int) string {
 }
 
 // open opens images for a test.
-func open(t *testing.T, url string, cfg data.OpenConfig) *data.Images {
+func open(t *testing.T, url string, cfg data.OpenOptions) *data.Images {
 	t.Helper()
-	m, err := data.Open(t.Context(), url, cfg)
+	m, err := data.OpenImages(t.Context(), url, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func open(t *testing.T, url string, cfg data.OpenConfig) *data.Images {
 }
 
 func TestAFolderOfClassesIsADataset(t *testing.T) {
-	m := open(t, greys(t, 3), data.OpenConfig{})
+	m := open(t, greys(t, 3), data.OpenOptions{})
 	if m.Len() != 9 || m.Shape() != (data.Shape{Channels: 3, Height: 4, Width: 6}) || !slices.Equal(m.Classes(), []string{"ant", "bee", "cat"}) {
 		t.Errorf("got %d images of %v in classes %q", m.Len(), m.Shape(), m.Classes())
 	}
@@ -137,7 +137,7 @@ func (corner) Apply(img *transform.Image, draw *rand.Rand) (*transform.Image, er
 
 // Images look the same whoever reads them, and otherwise in another epoch.
 func TestTransformsDrawBySeedEpochAndIndex(t *testing.T) {
-	m := open(t, greys(t, 4), data.OpenConfig{Transforms: []transform.Transform{corner{}}})
+	m := open(t, greys(t, 4), data.OpenOptions{Transforms: []transform.Transform{corner{}}})
 	if got := m.Shape(); got != (data.Shape{Channels: 3, Height: 1, Width: 1}) {
 		t.Errorf("got images of %v, want those of the transform", got)
 	}
@@ -179,7 +179,7 @@ func TestDamagedImagesAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := open(t, dir, data.OpenConfig{})
+	m := open(t, dir, data.OpenOptions{})
 	l, err := data.NewLoader(m, slices.Values([]int{0, 1, 2, 3, 4, 5}), data.LoaderConfig{BatchSize: 6, BadExamples: 3})
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestDamagedImagesAreNamed(t *testing.T) {
 }
 
 func TestAnImageOfAnotherSizeIsNamed(t *testing.T) {
-	m := open(t, writeFiles(t, map[string][]byte{"a/1.png": plainPNG(t, 4, 4, 1), "a/2.png": plainPNG(t, 5, 4, 1)}), data.OpenConfig{})
+	m := open(t, writeFiles(t, map[string][]byte{"a/1.png": plainPNG(t, 4, 4, 1), "a/2.png": plainPNG(t, 5, 4, 1)}), data.OpenOptions{})
 	_, err := m.Read(1, make([]uint8, 1000))
 	if err == nil || !strings.Contains(err.Error(), "image 1 (a/2.png): got 3×4×5 after the transforms, want 3×4×4") {
 		t.Errorf("got error %v, want one that names the image and both sizes", err)
@@ -209,7 +209,7 @@ func TestAnImageOfAnotherSizeIsNamed(t *testing.T) {
 // The classes of a training set give a test set its labels, also where the test set has not all of them.
 func TestLabelsAreThoseOfTheClassesWanted(t *testing.T) {
 	dir := greys(t, 1)
-	m := open(t, dir, data.OpenConfig{Classes: []string{"bee", "dog", "cat", "ant"}, AllowEmptyClasses: true})
+	m := open(t, dir, data.OpenOptions{Classes: []string{"bee", "dog", "cat", "ant"}, AllowEmptyClasses: true})
 	var labels []int
 	for i := range m.Len() {
 		label, err := m.Read(i, make([]uint8, m.Shape().Size()))
@@ -221,7 +221,7 @@ func TestLabelsAreThoseOfTheClassesWanted(t *testing.T) {
 	if !slices.Equal(labels, []int{3, 0, 2}) || len(m.Classes()) != 4 {
 		t.Errorf("got labels %v of classes %q, want 3, 0 and 2 of all four", labels, m.Classes())
 	}
-	if _, err := data.Open(t.Context(), dir, data.OpenConfig{Classes: []string{"bee", "cat"}}); err == nil || !strings.Contains(err.Error(), "ant") {
+	if _, err := data.OpenImages(t.Context(), dir, data.OpenOptions{Classes: []string{"bee", "cat"}}); err == nil || !strings.Contains(err.Error(), "ant") {
 		t.Errorf("a class that is not wanted: got error %v, want one that names it", err)
 	}
 }
@@ -230,20 +230,20 @@ func TestOpenSaysWhatItCannotOpen(t *testing.T) {
 	mixed := writeFiles(t, map[string][]byte{"notes.txt": []byte("x")})
 	for _, c := range []struct {
 		url  string
-		cfg  data.OpenConfig
+		cfg  data.OpenOptions
 		want string
 	}{
-		{filepath.Join(mixed, "nothing"), data.OpenConfig{}, "nothing"},
-		{t.TempDir(), data.OpenConfig{}, "is empty"},
-		{mixed, data.OpenConfig{}, "notes.txt"},
-		{mixed, data.OpenConfig{Format: "lmdb"}, `Format: got "lmdb"`},
-		{mixed, data.OpenConfig{Channels: 4}, "Channels: got 4"},
-		{mixed, data.OpenConfig{CacheBytes: 1}, "CacheBytes: got 1 without CacheDir"},
-		{mixed, data.OpenConfig{Classes: []string{"a", "b", "a"}}, `Classes: got "a" twice`},
-		{mixed, data.OpenConfig{Transforms: []transform.Transform{nil}}, "Transforms: got nil"},
-		{"nowhere://x/y", data.OpenConfig{}, "nowhere"},
+		{filepath.Join(mixed, "nothing"), data.OpenOptions{}, "nothing"},
+		{t.TempDir(), data.OpenOptions{}, "is empty"},
+		{mixed, data.OpenOptions{}, "notes.txt"},
+		{mixed, data.OpenOptions{Format: "lmdb"}, `Format: got "lmdb"`},
+		{mixed, data.OpenOptions{Channels: 4}, "Channels: got 4"},
+		{mixed, data.OpenOptions{CacheBytes: 1}, "CacheBytes: got 1 without CacheDir"},
+		{mixed, data.OpenOptions{Classes: []string{"a", "b", "a"}}, `Classes: got "a" twice`},
+		{mixed, data.OpenOptions{Transforms: []transform.Transform{nil}}, "Transforms: got nil"},
+		{"nowhere://x/y", data.OpenOptions{}, "nowhere"},
 	} {
-		m, err := data.Open(t.Context(), c.url, c.cfg)
+		m, err := data.OpenImages(t.Context(), c.url, c.cfg)
 		if err == nil {
 			m.Close()
 		}
@@ -256,14 +256,14 @@ func TestOpenSaysWhatItCannotOpen(t *testing.T) {
 func TestOpenTellsWhatItSkips(t *testing.T) {
 	var log strings.Builder
 	dir := writeFiles(t, map[string][]byte{"a/1.png": plainPNG(t, 2, 2, 1), ".ipynb_checkpoints/1.png": plainPNG(t, 2, 2, 1)})
-	m := open(t, dir, data.OpenConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	m := open(t, dir, data.OpenOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if m.Len() != 1 || !strings.Contains(log.String(), ".ipynb_checkpoints") {
 		t.Errorf("got %d images and log %q, want one image, and the hidden folder named", m.Len(), log.String())
 	}
 }
 
 func TestReadsEndWithTheirContext(t *testing.T) {
-	m := open(t, greys(t, 1), data.OpenConfig{})
+	m := open(t, greys(t, 1), data.OpenOptions{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := m.ReadExample(ctx, 0, &data.Example{Pixels: make([]uint8, m.Shape().Size())}); !errors.Is(err, context.Canceled) {
@@ -281,7 +281,7 @@ func TestFormatsGiveTheSameImages(t *testing.T) {
 	if err := photos.Record(filepath.Join(dir, "set.rec"), folder); err != nil {
 		t.Fatal(err)
 	}
-	cfg := data.OpenConfig{Transforms: []transform.Transform{transform.RandomResizedCrop(16), transform.Flip()}}
+	cfg := data.OpenOptions{Transforms: []transform.Transform{transform.RandomResizedCrop(16), transform.Flip()}}
 	images := func(url string) (all []float32, labels []int32) {
 		m := open(t, url, cfg)
 		l, err := data.NewLoader(m, slices.Values([]int{19, 0, 7, 3, 12, 1, 18}), data.LoaderConfig{BatchSize: 7, Seed: 5})
@@ -334,12 +334,12 @@ func TestShardsMayNumberTheirSamplesAnew(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "again.tar"), text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cfg := data.OpenConfig{Transforms: []transform.Transform{transform.ResizeTo(4, 4)}}
-	if _, err := data.Open(t.Context(), dir, cfg); err == nil || !strings.Contains(err.Error(), "SameKeys") {
+	cfg := data.OpenOptions{Transforms: []transform.Transform{transform.ResizeTo(4, 4)}}
+	if _, err := data.OpenImages(t.Context(), dir, cfg); err == nil || !strings.Contains(err.Error(), "SameKeys") {
 		t.Errorf("got error %v, want one with SameKeys", err)
 	}
 	cfg.SameKeys = true
-	m, err := data.Open(t.Context(), dir, cfg)
+	m, err := data.OpenImages(t.Context(), dir, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +383,7 @@ func TestFilesAreOfTheFormatThatTheirNamesTell(t *testing.T) {
 	for name, want := range map[string]string{
 		"a.lst": ".lst", "a.REC": "RecordIO", "s-{000..002}.tar": "s-000.tar", "index.json": "MDS", "t-{00000..00003}-of-00004": "TFRecord", "t-00000-of-00004": "TFRecord", "x.tfrecord": "TFRecord",
 	} {
-		m, err := data.Open(t.Context(), filepath.Join(dir, name), data.OpenConfig{})
+		m, err := data.OpenImages(t.Context(), filepath.Join(dir, name), data.OpenOptions{})
 		if err == nil {
 			m.Close()
 		}
@@ -395,7 +395,7 @@ func TestFilesAreOfTheFormatThatTheirNamesTell(t *testing.T) {
 
 func TestSeveralRecordFilesAreNamed(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{"train.rec": {1}, "val.rec": {1}})
-	if _, err := data.Open(t.Context(), dir, data.OpenConfig{}); err == nil || !strings.Contains(err.Error(), "2 .rec files, such as train.rec and val.rec; name the one") {
+	if _, err := data.OpenImages(t.Context(), dir, data.OpenOptions{}); err == nil || !strings.Contains(err.Error(), "2 .rec files, such as train.rec and val.rec; name the one") {
 		t.Errorf("got error %v, want one that asks for a name", err)
 	}
 }
@@ -434,7 +434,7 @@ func TestImagesFarAwayAreReadAheadAndKept(t *testing.T) {
 		dir  string
 		most int // requests
 	}{{"without a cache", "", 10}, {"with an empty cache", cache, 10}, {"with a warm cache", cache, 0}} {
-		m := open(t, "far://away/set.rec", data.OpenConfig{Transforms: []transform.Transform{transform.ResizeTo(8, 8)}, CacheDir: c.dir})
+		m := open(t, "far://away/set.rec", data.OpenOptions{Transforms: []transform.Transform{transform.ResizeTo(8, 8)}, CacheDir: c.dir})
 		before := reads()
 		l, err := data.NewLoader(m, slices.Values(order), data.LoaderConfig{BatchSize: 20})
 		if err != nil {
@@ -463,4 +463,25 @@ var far atomic.Pointer[objectstest.Memory]
 
 func init() {
 	objects.Register("far", func(context.Context, *url.URL) (objects.Store, error) { return far.Load(), nil })
+}
+
+// Open gives the images as a Dataset: what is behind it is the same, and an error has no data set.
+func TestOpenGivesADataset(t *testing.T) {
+	dir := greys(t, 3)
+	set, err := data.Open(t.Context(), dir, data.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := open(t, dir, data.OpenOptions{}).Len(); set.Len() != want {
+		t.Errorf("got %d images, want %d", set.Len(), want)
+	}
+	if _, ok := set.(data.ExampleReader); !ok {
+		t.Errorf("got %T, want one that reads with draws", set)
+	}
+	if err := set.(io.Closer).Close(); err != nil {
+		t.Error(err)
+	}
+	if set, err = data.Open(t.Context(), t.TempDir(), data.OpenOptions{}); err == nil || set != nil {
+		t.Errorf("an empty folder: got %v and error %v, want nil and an error", set, err)
+	}
 }

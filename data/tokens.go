@@ -130,7 +130,7 @@ func OpenTokens(ctx context.Context, url string, cfg TokensConfig) (*Tokens, err
 	if err != nil {
 		return nil, fmt.Errorf("data: tokens: %w", err)
 	}
-	over := OpenConfig{CacheDir: cfg.CacheDir, CacheBytes: cfg.CacheBytes, AheadBytes: cfg.AheadBytes}
+	over := OpenOptions{CacheDir: cfg.CacheDir, CacheBytes: cfg.CacheBytes, AheadBytes: cfg.AheadBytes}
 	over.setDefaults()
 	stacked, ahead, err := stack(store, over)
 	if err != nil {

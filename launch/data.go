@@ -92,7 +92,7 @@ func dataSourceFlags() []cli.Flag {
 }
 
 // openSource opens a source. The images are not transformed, and their sizes may differ.
-func openSource(ctx context.Context, c *cli.Context, url string, cfg data.OpenConfig) (*data.Images, error) {
+func openSource(ctx context.Context, c *cli.Context, url string, cfg data.OpenOptions) (*data.Images, error) {
 	cfg.Format, cfg.Root, cfg.AllowEmptyClasses, cfg.SameKeys = c.String("format"), c.String("root"), c.Bool("allow-empty"), c.Bool("same-keys")
 	if cfg.Format != "" && !slices.Contains(data.ImageFormats(), cfg.Format) {
 		return nil, usagef("%s: --format: got %q, want one of %s", dataCommand(c), cfg.Format, strings.Join(data.ImageFormats(), ", "))
@@ -110,7 +110,7 @@ func openSource(ctx context.Context, c *cli.Context, url string, cfg data.OpenCo
 	// Without a transform of a fixed size Open would look for the size of all images.
 	cfg.Transforms = []transform.Transform{transform.CenterCrop(1)}
 	cfg.Logger = slog.New(logline.New(c.App.ErrWriter, slog.LevelWarn, func(slog.Attr) bool { return false }))
-	m, err := data.Open(ctx, url, cfg)
+	m, err := data.OpenImages(ctx, url, cfg)
 	if ctx.Err() != nil && err != nil {
 		err = errInterrupted
 	}

@@ -57,7 +57,7 @@ func checkData(c *cli.Context) error {
 
 // checkSource checks one source, and reports whether it is sound.
 func checkSource(ctx context.Context, c *cli.Context, url string) (sound bool, err error) {
-	src, err := openSource(ctx, c, url, data.OpenConfig{Resync: true})
+	src, err := openSource(ctx, c, url, data.OpenOptions{Resync: true})
 	if err != nil {
 		return false, err
 	}
@@ -103,7 +103,7 @@ func checkSource(ctx context.Context, c *cli.Context, url string) (sound bool, e
 
 // checkIndex opens .rec files as a trainer does, by their indices, which the check did without.
 func checkIndex(ctx context.Context, c *cli.Context, url string, found int) (sound bool, err error) {
-	src, err := openSource(ctx, c, url, data.OpenConfig{})
+	src, err := openSource(ctx, c, url, data.OpenOptions{})
 	if err != nil {
 		fmt.Fprintf(c.App.Writer, "damaged: %v\n", errors.Unwrap(err))
 		return false, nil

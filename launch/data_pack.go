@@ -62,7 +62,7 @@ func packData(c *cli.Context) error {
 	}
 	ctx, forget := interruptible(c.Context)
 	defer forget()
-	src, err := openSource(ctx, c, c.Args().First(), data.OpenConfig{Channels: channels})
+	src, err := openSource(ctx, c, c.Args().First(), data.OpenOptions{Channels: channels})
 	if err != nil {
 		return err
 	}

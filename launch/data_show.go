@@ -68,7 +68,7 @@ func showData(c *cli.Context) error {
 	}
 	ctx, forget := interruptible(c.Context)
 	defer forget()
-	src, err := openSource(ctx, c, c.Args().First(), data.OpenConfig{})
+	src, err := openSource(ctx, c, c.Args().First(), data.OpenOptions{})
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func (p pass) cpuRate() float64 { return float64(p.images) / p.cpu }
 
 // row measures one folder. A kind of "" has no peer.
 func (c config) row(ctx context.Context, out io.Writer, folder, kind string) error {
-	images, err := data.Open(ctx, folder, data.OpenConfig{
+	images, err := data.OpenImages(ctx, folder, data.OpenOptions{
 		Transforms: []transform.Transform{transform.RandomResizedCrop(c.size), transform.Flip()},
 	})
 	if err != nil {

@@ -77,7 +77,7 @@ func (s *shower) same(ctx context.Context) error {
 				if src.sent == nil { // a disk needs no cache
 					continue
 				}
-				r.Open = data.OpenConfig{CacheDir: dir}
+				r.Open = data.OpenOptions{CacheDir: dir}
 			}
 			if how.cache == "cold" {
 				if err := os.RemoveAll(dir); err != nil {

@@ -98,7 +98,7 @@ func (s *settings) work() (err error) {
 	o := &observer{settings: s, kv: kv, out: json.NewEncoder(f)}
 	resume := os.Getenv("PARAGON_RESUME") != ""
 	r := phototrain.Run{
-		URL: s.URL, Open: data.OpenConfig{CacheDir: s.Cache}, Size: s.Size, Classes: s.Classes, Batch: batch, Epochs: s.Epochs, Window: s.Window, Store: kv, Leave: term.Done(), Observers: []worker.Observer{o},
+		URL: s.URL, Open: data.OpenOptions{CacheDir: s.Cache}, Size: s.Size, Classes: s.Classes, Batch: batch, Epochs: s.Epochs, Window: s.Window, Store: kv, Leave: term.Done(), Observers: []worker.Observer{o},
 		Checkpoint: worker.CheckpointConfig{Dir: s.checkpoints(), EverySteps: s.SaveSteps, Resume: resume, Fallback: resume},
 	}
 	end := &ending{}

@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		defer end()
 		url = address + "/" + filepath.Base(c.data)
 	}
-	files, err := data.Open(ctx, url, data.OpenConfig{Transforms: []transform.Transform{transform.RandomResizedCrop(c.size), transform.Flip()}})
+	files, err := data.OpenImages(ctx, url, data.OpenOptions{Transforms: []transform.Transform{transform.RandomResizedCrop(c.size), transform.Flip()}})
 	if err != nil {
 		return err
 	}

@@ -279,7 +279,7 @@ func TestImagesInParquetAreADataSet(t *testing.T) {
 	}
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "train-00000-of-00001.parquet"), b.Bytes())
-	images, err := data.Open(t.Context(), dir, data.OpenConfig{Transforms: []transform.Transform{transform.ResizeTo(4, 4)}})
+	images, err := data.OpenImages(t.Context(), dir, data.OpenOptions{Transforms: []transform.Transform{transform.ResizeTo(4, 4)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestImagesInParquetAreADataSet(t *testing.T) {
 
 // The shard is one that MosaicML's MDSWriter compressed.
 func TestMDSInZstdIsADataSet(t *testing.T) {
-	images, err := data.Open(t.Context(), filepath.FromSlash("../internal/source/mds/testdata/zstd"), data.OpenConfig{})
+	images, err := data.OpenImages(t.Context(), filepath.FromSlash("../internal/source/mds/testdata/zstd"), data.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

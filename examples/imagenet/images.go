@@ -29,7 +29,7 @@ func (s *sets) Close() (err error) {
 
 // openSets opens the training images, and those for evaluations with the classes of the training images.
 func openSets(ctx context.Context, s settings) (found sets, err error) {
-	cfg := data.OpenConfig{CacheDir: s.cacheDir, CacheBytes: s.cacheBytes, FirstLabel: s.firstLabel, Logger: slog.Default(), Transforms: s.trainTransforms()}
+	cfg := data.OpenOptions{CacheDir: s.cacheDir, CacheBytes: s.cacheBytes, FirstLabel: s.firstLabel, Logger: slog.Default(), Transforms: s.trainTransforms()}
 	if found.train, err = openSet(ctx, s.data, s.trainData, "train", cfg); err != nil {
 		return found, err
 	}
@@ -43,15 +43,15 @@ func openSets(ctx context.Context, s settings) (found sets, err error) {
 
 // openSet opens the images at a URL, or those of a name below the folder: as a folder, or as files of one of the formats. Shards are named as launch data
 // pack names them, and as TensorFlow's scripts do.
-func openSet(ctx context.Context, folder, url, name string, cfg data.OpenConfig) (*data.Images, error) {
+func openSet(ctx context.Context, folder, url, name string, cfg data.OpenOptions) (*data.Images, error) {
 	if url != "" {
-		m, err := data.Open(ctx, url, cfg)
+		m, err := data.OpenImages(ctx, url, cfg)
 		return m, orFinal(err)
 	}
 	var tried []string
 	for _, ending := range []string{"", ".rec", ".lst", ".tar", "-*.tar", "-*-of-*"} {
 		url := checkpoint.Join(folder, name+ending)
-		m, err := data.Open(ctx, url, cfg)
+		m, err := data.OpenImages(ctx, url, cfg)
 		// A web server has no lists, which folders and patterns need.
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errors.ErrUnsupported) {
 			return m, orFinal(err)

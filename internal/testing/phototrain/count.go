@@ -23,7 +23,7 @@ func counted(size int) []transform.Transform {
 // Prints reads all images as Count does, and gives a number for each that tells its pixels and its label from others.
 func Prints(ctx context.Context, r Run) (prints []uint64, err error) {
 	r.Open.Transforms = counted(r.Size)
-	images, err := data.Open(ctx, r.URL, r.Open)
+	images, err := data.OpenImages(ctx, r.URL, r.Open)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func printOf(pixels []uint8, label int32) uint64 {
 // prints is an error.
 func Count(ctx context.Context, r Run, prints []uint64) (counts []int, err error) {
 	r.Open.Transforms = counted(r.Size)
-	images, err := data.Open(ctx, r.URL, r.Open)
+	images, err := data.OpenImages(ctx, r.URL, r.Open)
 	if err != nil {
 		return nil, err
 	}

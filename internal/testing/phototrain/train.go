@@ -29,7 +29,7 @@ import (
 type Run struct {
 	// URL is where the images lie, and Open how they are opened; its Transforms are those of the training.
 	URL  string
-	Open data.OpenConfig
+	Open data.OpenOptions
 	// Size is the side of the images that are trained on, Classes how many there are, Batch the local batch, and Epochs how often all are used.
 	Size, Classes, Batch, Epochs int
 	// Readers is how many goroutines read; 0: data's default.
@@ -66,7 +66,7 @@ type Result struct {
 // Train trains a small network.
 func Train(ctx context.Context, r Run) (result Result, err error) {
 	r.Open.Transforms = []transform.Transform{transform.RandomResizedCrop(r.Size), transform.Flip()}
-	images, err := data.Open(ctx, r.URL, r.Open)
+	images, err := data.OpenImages(ctx, r.URL, r.Open)
 	if err != nil {
 		return Result{}, err
 	}

@@ -145,7 +145,7 @@ func TestARunIsTheSameFromAWebServer(t *testing.T) {
 	defer server.Close()
 	want := train(t, phototrain.Run{URL: filepath.Join(root, paths["folder"])})
 	for _, name := range []string{"rec", "tar", "list", "MDS", "TFRecord"} {
-		open := data.OpenConfig{CacheDir: t.TempDir()}
+		open := data.OpenOptions{CacheDir: t.TempDir()}
 		for _, cache := range []string{"cold", "warm"} {
 			if got := train(t, phototrain.Run{URL: server.URL + "/" + paths[name], Open: open}); got != want {
 				t.Errorf("%s with a %s cache: the run ends with hash %s, want %s", name, cache, got, want)

@@ -3,7 +3,7 @@
 //
 //	server := s3test.New(t)
 //	server.AddFolder("train", folder)
-//	images, err := data.Open(ctx, server.URL("train"), data.OpenConfig{})
+//	images, err := data.OpenImages(ctx, server.URL("train"), data.OpenOptions{})
 //
 // It checks that requests are signed by its account, answers ranges and conditions on ETags, and lists in pages. Latency and Fault make it as slow and as
 // unreliable as a test wants it.

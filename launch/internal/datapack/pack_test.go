@@ -27,7 +27,7 @@ func folder(t *testing.T) string {
 
 func open(t *testing.T, url string) *data.Images {
 	t.Helper()
-	m, err := data.Open(t.Context(), url, data.OpenConfig{})
+	m, err := data.OpenImages(t.Context(), url, data.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
