@@ -109,8 +109,9 @@ testgpu: ## test what runs on an NVIDIA GPU, on stand-ins of its libraries (mode
 testbench: ## test the measuring programs
 	$(GO) test $(RACEFLAGS) $(TAGS) -vet=off $(PACKAGES) -timeout 10m $$($(GO) list ./bench/... | grep -v /bench/gpucheck)
 
-testclouds: ## test checkpoints in a stand-in of S3, whose SDK make test does without
+testclouds: ## test checkpoints and data in a stand-in of S3, whose SDK make test does without
 	$(GO) test $(RACEFLAGS) -tags s3only -vet=off -timeout 5m ./checkpoint/bucket
+	CGO_ENABLED=0 $(GO) test $(NODWARF) -tags s3only -vet=off -timeout 5m ./bench/owndata
 	CGO_ENABLED=0 $(GO) test $(NODWARF) -tags s3only -vet=off -timeout 5m -run TestCheckpointsAreInABucket ./examples/cifar10
 
 # The module of its own has what only these tests need: Kubernetes itself, of which they compile the parts that check and run manifests.
