@@ -35,6 +35,8 @@ type ImageFeedConfig struct {
 	// BadExamples is how many damaged examples (data.BadExampleError) of a pass over the data all workers together may leave out of their losses; Fit
 	// ends with the next one on all of them. With dist_async each worker may leave out so many. 0: the first one ends the reading.
 	BadExamples int
+	// Prefetch is how many runs are read ahead, if PrefetchBytes has room for them; 0: data's default.
+	Prefetch int
 	// PrefetchBytes bounds the memory of the batches that are read ahead; 0: data's default.
 	PrefetchBytes int64
 }
@@ -162,7 +164,7 @@ func (f *ImageFeed) Begin(ctx context.Context, epoch, step int) error {
 	var err error
 	f.loader, err = data.NewLoader(f.cfg.Dataset, f.From(epoch, step), data.LoaderConfig{
 		BatchSize: f.share * len(f.inputs), Sizes: sizes, Augment: f.cfg.Augment, Seed: f.cfg.Seed, Epoch: epoch, Readers: f.cfg.Readers, Raw: f.pixels != nil,
-		Mix: f.cfg.Mix, BadExamples: f.cfg.BadExamples, PrefetchBytes: f.cfg.PrefetchBytes,
+		Mix: f.cfg.Mix, BadExamples: f.cfg.BadExamples, Prefetch: f.cfg.Prefetch, PrefetchBytes: f.cfg.PrefetchBytes,
 	})
 	return err
 }
