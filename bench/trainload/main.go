@@ -4,7 +4,7 @@
 //	go run ./bench/trainload --data photos/train --image-size 64 --model resnet18
 //	go run ./bench/trainload --data rec/train.rec,tar/train-000000.tar --latency 20ms
 //
-// All take turns, A B C A B C, with one network, so that the machine's other work meets each. With --latency the same files are also read from a stand-in of
+// All take turns, A B C, B C A, with one network, so that the machine's other work meets each. With --latency the same files are also read from a stand-in of
 // S3 in this process that lets so much time pass before the first byte of an answer, without a cache and from a full one; or from such a web server, where the
 // program is built with -tags nobuckets.
 //
@@ -14,6 +14,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -86,7 +87,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	machine.Here().WriteHead(out, "bench/trainload")
 	fmt.Fprintf(out, "note: %s of width %d, batches of %d, %d×%d pixels, %v, %d threads, %d turns of %d steps behind %d\n",
-		c.model, c.width, c.batch, c.size, c.size, dtype, worker.DefaultThreads(1), c.turns, c.steps, c.warm)
+		c.model, cmp.Or(c.width, 64), c.batch, c.size, c.size, dtype, worker.DefaultThreads(1), c.turns, c.steps, c.warm)
 	t, err := newTraining(ctx, c, dtype)
 	if err != nil {
 		return err
@@ -100,8 +101,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
+	if _, err := t.spell(ctx, places[0].images, 0, 0); err != nil { // warms up what computes
+		return err
+	}
 	for turn := range c.turns {
-		for _, p := range places {
+		for k := range places {
+			p := places[(turn+k)%len(places)]
 			s, err := t.spell(ctx, p.images, turn, 0)
 			if err != nil {
 				return fmt.Errorf("%s: %w", p.name, err)

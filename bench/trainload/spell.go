@@ -83,7 +83,7 @@ func (c config) table(out io.Writer, places []*place) (missed []error) {
 	for _, p := range places {
 		name := "BenchmarkTrain/from=" + p.name
 		fmt.Fprintf(out, "%s %d %.1f images/s %.1f images/cpu-s %.4f waits %.2f others", name, c.turns*c.steps, medianOf(p.spells, spell.rate), medianOf(p.spells, spell.cpuRate),
-			100*medianOf(p.spells, func(s spell) float64 { return s.waited / s.seconds }), mostOthers(p.spells))
+			medianOf(p.spells, spell.waits), mostOthers(p.spells))
 		if p == memory {
 			fmt.Fprintln(out)
 			continue
