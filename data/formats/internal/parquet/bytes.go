@@ -95,7 +95,7 @@ func (d *decoder) eachBytes(n, encoding int, b []byte, value func([]byte) error)
 			break
 		}
 		size := d.leaf.length
-		if len(b)/size < n {
+		if size < 1 || len(b)/size < n {
 			return errShort
 		}
 		v, all := make([]byte, size), len(b)/size

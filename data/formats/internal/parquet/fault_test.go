@@ -170,6 +170,20 @@ func TestWhatIsNotReadIsRefusedByName(t *testing.T) {
 	}
 }
 
+// Numbers of no bytes have no digits, and a page of them splits into nothing.
+func TestDecimalsOfNoBytesAreRefused(t *testing.T) {
+	l := leaf{element: element{name: "price", physical: typeFixed, converted: convertedDecimal}}
+	l.setKind()
+	if l.refused != "its values have 0 bytes" {
+		t.Errorf("a decimal of no bytes: got refusal %q, want one", l.refused)
+	}
+	// A page of one value, of encoding 9.
+	page := []byte{0x15, 0, 0x15, 0, 0x15, 0, 0x2c, 0x15, 2, 0x15, 2 * encodingSplit, 0, 0}
+	if _, err := column(&l, codecNone, page, 1, 1<<10); err == nil {
+		t.Error("a page of values of no bytes: got no error")
+	}
+}
+
 func TestAChangedFileIsAnError(t *testing.T) {
 	b := golden(t)["pyarrow-snappy.parquet"]
 	store := objectstest.New(map[string][]byte{"t.parquet": b})

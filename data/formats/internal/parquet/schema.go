@@ -123,10 +123,10 @@ func (l *leaf) setKind() {
 	case typeByteArray, typeFixed:
 		l.kind = table.Bytes
 		switch {
-		case l.decimal:
-			l.kind = table.Float
 		case l.physical == typeFixed && l.length < 1:
 			why = fmt.Sprintf("its values have %d bytes", l.length)
+		case l.decimal:
+			l.kind = table.Float
 		case l.physical == typeFixed && l.logical == logicalFloat16 && l.length == 2:
 			l.kind = table.Float
 		}
