@@ -1,7 +1,9 @@
 package bucket
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -51,7 +53,34 @@ func amazon() dialect {
 		},
 		beforeList: sentOnce,
 		status:     s3Status,
+		check:      checkEndpoint,
 	}
+}
+
+// checkEndpoint resolves the address of requests to a bucket, as the SDK does before it sends each of
+// them: its errors there are of a form that does not tell them from those that pass.
+func checkEndpoint(ctx context.Context, b *blob.Bucket, name string) error {
+	var client *s3.Client
+	if !b.As(&client) {
+		return nil
+	}
+	o := client.Options()
+	if o.EndpointResolverV2 == nil {
+		return nil
+	}
+	parameters := s3.EndpointParameters{
+		Bucket: &name, Endpoint: o.BaseEndpoint, ForcePathStyle: &o.UsePathStyle, Accelerate: &o.UseAccelerate, UseArnRegion: &o.UseARNRegion,
+		UseFIPS:                        aws.Bool(o.EndpointOptions.UseFIPSEndpoint == aws.FIPSEndpointStateEnabled),
+		UseDualStack:                   aws.Bool(o.EndpointOptions.UseDualStackEndpoint == aws.DualStackEndpointStateEnabled),
+		DisableMultiRegionAccessPoints: &o.DisableMultiRegionAccessPoints, DisableS3ExpressSessionAuth: o.DisableS3ExpressSessionAuth,
+	}
+	if o.Region != "" {
+		parameters.Region = &o.Region
+	}
+	if _, err := o.EndpointResolverV2.ResolveEndpoint(ctx, parameters); err != nil {
+		return fmt.Errorf("bucket %q in region %q has no address: set AWS_REGION, or write ?region=eu-central-1 after the URL: %w", name, o.Region, err)
+	}
+	return nil
 }
 
 // sentOnce makes the SDK send a request once, since the store above tries again, and keep idle

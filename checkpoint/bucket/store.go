@@ -29,6 +29,9 @@ type dialect struct {
 	beforeList func(as func(any) bool) error
 	// status is the code of HTTP in an error, or 0; nil: there is none.
 	status func(error) int
+	// check is an error if no request to the bucket of that name can be sent, whatever answers; nil: it
+	// is not known before.
+	check func(ctx context.Context, b *blob.Bucket, name string) error
 }
 
 // retries say how often requests are tried. Tests have shorter waits.
@@ -50,7 +53,13 @@ func opener(d func() dialect) objects.Opener {
 		if err != nil {
 			return nil, withoutURL(err)
 		}
-		return newStore(b, u, d(), false), nil
+		dialect := d()
+		if dialect.check != nil {
+			if err := dialect.check(ctx, b, u.Host); err != nil {
+				return nil, errors.Join(err, b.Close())
+			}
+		}
+		return newStore(b, u, dialect, false), nil
 	}
 }
 

@@ -232,6 +232,23 @@ func TestABucketWithoutCredentialsIsAnErrorAtOnce(t *testing.T) {
 	}
 }
 
+// An address that cannot be is the first answer: no request could be sent to it, however often.
+func TestABucketWithoutAnAddressIsNotOpened(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	t.Setenv("AWS_CONFIG_FILE", t.TempDir()+"/none")
+	for region, query := range map[string]string{"no_region!": "", "": "?region=eu_central_1"} {
+		t.Setenv("AWS_REGION", region)
+		store, err := objects.Open(t.Context(), "s3://some-bucket/run"+query)
+		if err == nil {
+			store.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "Invalid region") || !strings.Contains(err.Error(), "AWS_REGION") {
+			t.Errorf("AWS_REGION=%s and %q: got error %v, want that the region is invalid, and what to set", region, query, err)
+		}
+	}
+}
+
 func TestABusyBucketIsGivenUpAtLast(t *testing.T) {
 	s := newRecorder(t)
 	store, object := s.openOne(t, []byte("0123"))
