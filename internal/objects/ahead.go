@@ -13,7 +13,8 @@ type AheadConfig struct {
 	// Bytes bounds the memory of what is read ahead; 0 means 256 MiB.
 	Bytes int64
 	// Gap is the longest gap between two ranges of an object that are read by one request; 0 means
-	// 128 KiB, below 0 that they touch.
+	// 128 KiB, below 0 that they touch. All gaps of a request together are at most as long as what is
+	// wanted of it, so that small ranges far from each other do not fetch mostly what nobody reads.
 	Gap int64
 	// Requests bounds the requests under way; 0 means 64.
 	Requests int
@@ -149,17 +150,18 @@ func merge(fresh []*aheadRange, cfg AheadConfig) []*aheadRequest {
 	var requests []*aheadRequest
 	first := map[*aheadRequest]int{}
 	var last *aheadRequest
-	var start, end int64
+	var start, end, gaps int64 // of last; gaps are the bytes in it that nobody wants
 	for _, r := range sorted {
-		if last == nil || last.object != r.Object || r.Off-end > cfg.Gap || max(end, r.Off+r.Length)-start > cfg.Longest {
+		gap, to := max(0, r.Off-end), max(end, r.Off+r.Length)
+		if last == nil || last.object != r.Object || gap > cfg.Gap || to-start > cfg.Longest || 2*(gaps+gap) > to-start {
 			last = &aheadRequest{object: r.Object, done: make(chan struct{})}
 			requests, first[last] = append(requests, last), order[r]
-			start, end = r.Off, r.Off
+			start, gap, gaps, to = r.Off, 0, 0, r.Off+r.Length
 		}
 		r.request = last
 		last.ranges = append(last.ranges, r)
 		last.users++
-		end = max(end, r.Off+r.Length)
+		end, gaps = to, gaps+gap
 		first[last] = min(first[last], order[r])
 	}
 	slices.SortFunc(requests, func(x, y *aheadRequest) int { return cmp.Compare(first[x], first[y]) })

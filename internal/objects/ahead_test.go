@@ -380,3 +380,38 @@ func TestReadingAheadHidesLatency(t *testing.T) {
 		}
 	})
 }
+
+// Small records that are spread over an object are read one by one where the gaps are the larger
+// part: what the store sends is at most twice what is wanted.
+func TestAtMostHalfOfTheBytesReadAreGaps(t *testing.T) {
+	for _, gap := range []int{500, 1000, 1001, 5000, 20_000} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPool(t, 2000, gap, objects.AheadConfig{})
+			order := rand.New(rand.NewPCG(1, 2)).Perm(len(p.ranges))[:1000]
+			var some []objects.Range
+			for _, i := range order {
+				some = append(some, p.ranges[i])
+			}
+			p.ahead.Announce(t.Context(), some)
+			for _, i := range order {
+				p.read(t, i)
+			}
+			wanted := int64(1000 * len(order))
+			if p.BytesRead() > 2*wanted {
+				t.Errorf("gaps of %d bytes: %d bytes in %d requests were read for %d, want at most twice as many",
+					gap, p.BytesRead(), len(p.Calls()), wanted)
+			}
+			for _, c := range p.Calls() {
+				inside := int64(0)
+				for _, r := range some {
+					if r.Off >= c.Off && r.Off < c.Off+c.Length {
+						inside += r.Length
+					}
+				}
+				if c.Length > 2*inside {
+					t.Errorf("gaps of %d bytes: a request of %d bytes has %d that are wanted", gap, c.Length, inside)
+				}
+			}
+		})
+	}
+}
