@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -85,6 +86,9 @@ func (w *webServer) do(ctx context.Context, object Info, off, length int64) (*ht
 		}
 		resp, err := w.client.Do(req)
 		if err != nil {
+			if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted || errors.Is(err, http.ErrSchemeMismatch) {
+				return nil, Permanent(withoutURL(err))
+			}
 			return nil, withoutURL(err)
 		}
 		switch resp.StatusCode {

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -249,6 +251,27 @@ func TestARedirectAwayFromEncryptionIsNotFollowed(t *testing.T) {
 	}
 	if n := len(plain.requests()); n != 0 {
 		t.Errorf("%d requests were sent without encryption", n)
+	}
+}
+
+// A server whose certificate is not trusted, and one that does not encrypt, answer the next request
+// no better.
+func TestAServerThatIsNotTrustedIsAskedOnce(t *testing.T) {
+	encrypted := httptest.NewUnstartedServer(http.NotFoundHandler())
+	encrypted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	encrypted.StartTLS()
+	defer encrypted.Close()
+	plain := newSite(t, nil)
+	for address, want := range map[string]string{encrypted.URL: "certificate", strings.Replace(plain.URL, "http:", "https:", 1): "HTTP response to HTTPS client"} {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := objects.NewHTTP(u, objects.HTTPConfig{Retry: quick})
+		defer store.Close()
+		if _, err := store.Stat(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "gave up") {
+			t.Errorf("%s: got error %v, want one with %q after one attempt", address, err, want)
+		}
 	}
 }
 
