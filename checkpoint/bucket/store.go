@@ -2,6 +2,7 @@ package bucket
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -155,6 +156,7 @@ func (s *store) meaning(err error) error {
 		status = s.dialect.status(err)
 	}
 	code := gcerrors.Code(err)
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	err = withoutURL(err)
 	switch {
 	case status == 401 || status == 403 || code == gcerrors.PermissionDenied:
@@ -164,7 +166,7 @@ func (s *store) meaning(err error) error {
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	case status == 412 || status == 416 || code == gcerrors.FailedPrecondition:
 		return fmt.Errorf("%w: %w", objects.ErrChanged, err)
-	case status >= 300 && status < 500 && status != 408 && status != 429, code == gcerrors.InvalidArgument, code == gcerrors.Unimplemented:
+	case status >= 300 && status < 500 && status != 408 && status != 429, code == gcerrors.InvalidArgument, code == gcerrors.Unimplemented, untrusted:
 		return objects.Permanent(err)
 	}
 	return err

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -245,6 +247,22 @@ func TestABucketWithoutAnAddressIsNotOpened(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), "Invalid region") || !strings.Contains(err.Error(), "AWS_REGION") {
 			t.Errorf("AWS_REGION=%s and %q: got error %v, want that the region is invalid, and what to set", region, query, err)
+		}
+	}
+}
+
+func TestABucketThatIsNotTrustedIsAskedOnce(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	store := openStore(t, "s3://some-bucket/run?region=eu-central-1&use_path_style=true&endpoint="+server.URL)
+	defer store.Close()
+	for _, err := range store.List(t.Context(), "") {
+		if err == nil || !strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), "gave up") {
+			t.Errorf("got error %v, want one of the certificate after one attempt", err)
 		}
 	}
 }
