@@ -116,7 +116,8 @@ func (c *Clicks) open(ctx context.Context, files []objects.Info) (err error) {
 
 // registeredSuffix says whether a file is of a format that a package registered.
 func registeredSuffix(name string) bool {
-	if importAdvice(name) != "" { // also if it was not registered: the error says what to import
+	// One that was not registered is, too: the error says what to import.
+	if importAdvice(name) != "" {
 		return true
 	}
 	return slices.ContainsFunc(table.Registered(), func(f table.Format) bool {

@@ -28,7 +28,7 @@ func runData(args []string, stdout, stderr io.Writer) int {
 		Name:  "launch data",
 		Usage: "check, show and pack data sets of images",
 		Description: `SOURCE is what a trainer's --data is: a folder with a directory for each class, an .lst, .rec or .tar file,
-several of them, or a URL.
+several of them, or an https URL. What is in a bucket is copied to a disk first.
 
    launch data check photos/train                     what is there, and what is damaged?
    launch data show --output sheet.png photos/train   a picture of some images with their labels

@@ -10,7 +10,8 @@ import (
 // goroutine at a time.
 type resampler struct {
 	across, down weights
-	between      []uint8 // after the pass across: as wide as the new image, as high as the old box
+	// between is the image after the pass across: as wide as the new one, as high as the old box.
+	between []uint8
 }
 
 // resamplers lends a resampler to each call of Apply.

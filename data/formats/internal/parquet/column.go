@@ -115,7 +115,8 @@ func (d *decoder) inflate(src []byte, size int) ([]byte, error) {
 		}
 		return src, nil
 	}
-	if int64(size) > d.left+1<<20 { // values take about as much as a page, which is not kept
+	// Values take about as much as a page, which is not kept.
+	if int64(size) > d.left+1<<20 {
 		return nil, errRoom
 	}
 	if cap(d.page) < size {
