@@ -51,7 +51,7 @@ type Column struct {
 
 // A TableConfig says which columns of a table are read, and how.
 type TableConfig struct {
-	// Format is csv, tsv, npy, or one that a package registered, such as parquet of data/formats.
+	// Format is csv, tsv, npy, npz, or one that a package registered, such as parquet of data/formats.
 	// Empty: as the names of the files end.
 	Format string
 	// Columns are the names of those to read, in this order. Empty: all.
@@ -145,8 +145,8 @@ func (v *Values) Null(i int) bool { return v.Valid[i/64]>>(i%64)&1 == 0 }
 // columns. The rows of a folder are those of its files in the order of their names; names that begin
 // with a dot or an underscore are left out, and folders such as day=3 add a column.
 //
-// It reads CSV and TSV itself: compressed ones are held in memory, up to CacheBytes. The package
-// data/formats adds Parquet to a program that imports it.
+// It reads CSV, TSV and NumPy's arrays itself, the arrays of a .npz file side by side: what is
+// compressed is held in memory, up to CacheBytes. The package data/formats adds Parquet to a program that imports it.
 func OpenTable(ctx context.Context, url string, cfg TableConfig) (*Table, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -241,6 +241,7 @@ func tableFormats() []table.Format {
 		{Name: "csv", Suffixes: []string{".csv"}, Open: text.Open},
 		{Name: "tsv", Suffixes: []string{".tsv", ".tab", ".txt"}, Open: text.Open},
 		{Name: "npy", Suffixes: []string{".npy"}, Open: arrays.Open},
+		{Name: "npz", Suffixes: []string{".npz"}, Open: arrays.OpenArchive},
 	}, table.Registered()...)
 }
 

@@ -1,12 +1,14 @@
 package data
 
 import (
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -174,13 +176,13 @@ func TestTablesRefuseByName(t *testing.T) {
 		{"five", TableConfig{}, `a=1/a.csv has a column "a", which its folder names, too`},
 		{"t.csv", TableConfig{Columns: []string{"c"}}, `has no column "c"; it has a, b`},
 		{"t.csv", TableConfig{Columns: []string{"a", "a"}}, `column "a" is wanted twice`},
-		{"t.csv", TableConfig{Format: "xml"}, `format "xml" is not known; known are csv, tsv, npy`},
+		{"t.csv", TableConfig{Format: "xml"}, `format "xml" is not known; known are csv, tsv, npy, npz`},
 		{"t.csv", TableConfig{CacheBytes: -1}, "CacheBytes: got -1"},
 		{"t.csv", TableConfig{Delimiter: '"'}, "Delimiter: got '\"'"},
 		{"t.csv", TableConfig{Kinds: map[string]Kind{"a": 9}}, `Kinds: column "a": got 9`},
 		{"t.csv", TableConfig{Names: []string{"a"}}, "got 2 columns, want the 1 that were named"},
 		{"t.parquet", TableConfig{}, "for Parquet import github.com/paragon-train/paragon/data/formats"},
-		{"t.data", TableConfig{}, "the name does not tell the format; known are csv, tsv, npy"},
+		{"t.data", TableConfig{}, "the name does not tell the format; known are csv, tsv, npy, npz"},
 		{"empty", TableConfig{}, "has no files"},
 		{"none", TableConfig{}, "no such file"},
 		{"t.csv.gz", TableConfig{CacheBytes: 1000}, "larger than allowed once decompressed: more than 1000 bytes, and a compressed file cannot be read from the middle"},
@@ -413,6 +415,65 @@ func npyFile(t testing.TB, descr string, rows, columns int, values any) string {
 		}
 	}
 	return b.String()
+}
+
+// The arrays of an archive are columns side by side, compressed or not.
+func TestArraysOfAnArchiveAreColumns(t *testing.T) {
+	dir := t.TempDir()
+	pack := func(name string, method uint16, arrays ...string) string {
+		var b bytes.Buffer
+		z := zip.NewWriter(&b)
+		for i := 0; i < len(arrays); i += 2 {
+			w, err := z.CreateHeader(&zip.FileHeader{Name: arrays[i] + ".npy", Method: method})
+			if err == nil {
+				_, err = io.WriteString(w, arrays[i+1])
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	x, y := npyFile(t, "<f4", 3, 2, []float32{0.5, 1, 2, 3, 4, 5}), npyFile(t, "<i8", 3, 1, []int64{7, 8, 9})
+	for name, method := range map[string]uint16{"stored.npz": zip.Store, "deflated.npz": zip.Deflate} {
+		path := pack(name, method, "x", x, "y", y)
+		table := openTable(t, path, TableConfig{})
+		var rows Rows
+		if err := table.Read(t.Context(), []int{2, 0}, &rows); err != nil || !slices.Equal(show(&rows, 2), []string{"4 5 9", "0.5 1 7"}) {
+			t.Errorf("%s: got %q and error %v", name, show(&rows, 2), err)
+		}
+		var names []string
+		for _, c := range table.Columns() {
+			names = append(names, c.Name)
+		}
+		if !slices.Equal(names, []string{"x0", "x1", "y"}) {
+			t.Errorf("%s: got columns %q", name, names)
+		}
+	}
+	for path, want := range map[string]string{
+		pack("rows.npz", zip.Store, "x", x, "y", npyFile(t, "<i8", 2, 1, []int64{7, 8})):  "must have the same rows",
+		pack("twice.npz", zip.Store, "y", y, "y0", y, "y", y):                             `two columns have the name "y"`,
+		pack("none.npz", zip.Store):                                                       "the archive has no arrays",
+		pack("deep.npz", zip.Store, "x", strings.Replace(x, "(3, 2), }", "(3,2,1),}", 1)): "rows have shape [2 1]",
+	} {
+		if _, err := OpenTable(t.Context(), path, TableConfig{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want %q", filepath.Base(path), err, want)
+		}
+	}
+	large := pack("large.npz", zip.Deflate, "y", npyFile(t, "<i8", 3000, 1, make([]int64, 3000)))
+	if _, err := OpenTable(t.Context(), large, TableConfig{CacheBytes: 20_000}); err == nil || !strings.Contains(err.Error(), "save it with numpy.savez") {
+		t.Errorf("a compressed array that is larger than the cache: got error %v", err)
+	}
+	if _, err := OpenTable(t.Context(), large, TableConfig{Names: []string{"a"}}); err == nil || !strings.Contains(err.Error(), "have the names of the arrays") {
+		t.Errorf("names for an archive: got error %v", err)
+	}
 }
 
 // torchrec makes the three arrays of a set, with the dense values that the set has.

@@ -13,19 +13,18 @@ import (
 	"github.com/paragon-train/paragon/internal/objects"
 )
 
-// maxInflated bounds an array that is loaded whole.
-const maxInflated = 8 << 30
-
 // An Archive is a .npz file: a zip archive of arrays.
 type Archive struct {
 	store  objects.Store
 	object objects.Info
 	names  []string
+	// left is how many bytes more may be loaded of arrays that are compressed.
+	left uint64
 }
 
-// OpenArchive reads the list of arrays of a .npz file.
-func OpenArchive(ctx context.Context, store objects.Store, info objects.Info) (*Archive, error) {
-	z := &Archive{store: store, object: info}
+// OpenArchive reads the list of arrays of a .npz file, of which limit bytes may be loaded: the arrays that are compressed.
+func OpenArchive(ctx context.Context, store objects.Store, info objects.Info, limit int64) (*Archive, error) {
+	z := &Archive{store: store, object: info, left: uint64(max(limit, 0))}
 	files, err := z.directory(ctx)
 	if err != nil {
 		return nil, err
@@ -57,7 +56,8 @@ func (z *Archive) failed(err error) error {
 // Names are the arrays' names, in their order in the archive.
 func (z *Archive) Names() []string { return slices.Clone(z.names) }
 
-// Array opens the array of a name. One that is compressed is loaded whole, and its checksum is checked.
+// Array opens the array of a name. One that is compressed is loaded whole, and its checksum is checked. It is for one goroutine at a
+// time.
 func (z *Archive) Array(ctx context.Context, name string) (*Array, error) {
 	files, err := z.directory(ctx)
 	if err != nil {
@@ -86,9 +86,14 @@ func (z *Archive) Array(ctx context.Context, name string) (*Array, error) {
 			return nil, a.failed(err)
 		}
 	case zip.Deflate:
+		if f.UncompressedSize64 > z.left {
+			return nil, a.failed(fmt.Errorf("got a compressed array of %d bytes, want at most %d: save it with numpy.savez, which can be read by parts",
+				f.UncompressedSize64, z.left))
+		}
 		if err := a.inflate(ctx, f); err != nil {
 			return nil, a.failed(err)
 		}
+		z.left -= f.UncompressedSize64
 	default:
 		return nil, a.failed(fmt.Errorf("got compression method %d, want 0 (numpy.savez) or 8 (numpy.savez_compressed)", f.Method))
 	}
@@ -97,10 +102,6 @@ func (z *Archive) Array(ctx context.Context, name string) (*Array, error) {
 
 // inflate loads the whole array.
 func (a *Array) inflate(ctx context.Context, f *zip.File) error {
-	if f.UncompressedSize64 > maxInflated {
-		return fmt.Errorf("got a compressed array of %d bytes, want at most %d: save it with numpy.savez, which can be read by parts",
-			f.UncompressedSize64, int64(maxInflated))
-	}
 	r, err := f.Open()
 	if err != nil {
 		return err

@@ -225,7 +225,7 @@ func TestFilesCutAnywhereAreErrors(t *testing.T) {
 }
 
 func openArchive(data []byte) (*Archive, error) {
-	return OpenArchive(context.Background(), &memory{data: data}, objects.Info{Name: "a.npz", Size: int64(len(data))})
+	return OpenArchive(context.Background(), &memory{data: data}, objects.Info{Name: "a.npz", Size: int64(len(data))}, 1<<30)
 }
 
 func TestArraysOfArchives(t *testing.T) {

@@ -1,5 +1,5 @@
 // Package arrays reads NumPy's arrays as tables: a row of an array of two dimensions is a row, and a
-// number of it a column.
+// number of it a column. The arrays of a .npz archive lie side by side.
 package arrays
 
 import (
@@ -32,23 +32,73 @@ func Open(ctx context.Context, store objects.Store, object objects.Info, cfg tab
 	if err != nil {
 		return nil, err
 	}
-	s := &source{array: a, object: object}
-	if len(a.RowShape()) > 1 || a.RowValues() < 1 || a.RowValues() > maxColumns {
-		return nil, fmt.Errorf("%s: rows have shape %v, want 1 to %d numbers", object.Name, a.RowShape(), maxColumns)
+	s, err := newSource(a, object, object.Name)
+	if err != nil {
+		return nil, err
 	}
 	if n := len(cfg.Names); n > 0 && n != a.RowValues() {
 		return nil, fmt.Errorf("%s: rows have %d numbers, want the %d that were named", object.Name, a.RowValues(), n)
+	}
+	for c := range s.columns {
+		s.columns[c].Name = "c" + strconv.Itoa(c)
+		if len(cfg.Names) > 0 {
+			s.columns[c].Name = cfg.Names[c]
+		}
+	}
+	return s, nil
+}
+
+// OpenArchive makes a source of one .npz file. The columns of an array have its name, with a number behind it if they are several.
+func OpenArchive(ctx context.Context, store objects.Store, object objects.Info, cfg table.Config) (table.Source, error) {
+	if len(cfg.Names) > 0 {
+		return nil, fmt.Errorf("%s: got names of columns, and the columns have the names of the arrays", object.Name)
+	}
+	z, err := npy.OpenArchive(ctx, store, object, cfg.Limit)
+	if err != nil {
+		return nil, err
+	}
+	var sources []table.Source
+	var names []string
+	seen := make(map[string]bool)
+	for _, name := range z.Names() {
+		a, err := z.Array(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		s, err := newSource(a, object, object.Name+": "+name)
+		if err != nil {
+			return nil, err
+		}
+		for c := range s.columns {
+			column := name
+			if len(s.columns) > 1 {
+				column += strconv.Itoa(c)
+			}
+			if seen[column] {
+				return nil, fmt.Errorf("%s: two columns have the name %q", object.Name, column)
+			}
+			seen[column], s.columns[c].Name = true, column
+		}
+		sources, names = append(sources, s), append(names, object.Name+": "+name)
+	}
+	if len(sources) == 0 {
+		return nil, fmt.Errorf("%s: the archive has no arrays", object.Name)
+	}
+	return table.Zip(sources, names)
+}
+
+// newSource makes a source of one array, whose columns have no names yet.
+func newSource(a *npy.Array, object objects.Info, name string) (*source, error) {
+	s := &source{array: a, object: object}
+	if len(a.RowShape()) > 1 || a.RowValues() < 1 || a.RowValues() > maxColumns {
+		return nil, fmt.Errorf("%s: rows have shape %v, want 1 to %d numbers", name, a.RowShape(), maxColumns)
 	}
 	kind := table.Int
 	if a.DType().Kind == npy.Float {
 		kind = table.Float
 	}
-	for c := range a.RowValues() {
-		name := "c" + strconv.Itoa(c)
-		if len(cfg.Names) > 0 {
-			name = cfg.Names[c]
-		}
-		s.columns = append(s.columns, table.Column{Name: name, Kind: kind})
+	for range a.RowValues() {
+		s.columns = append(s.columns, table.Column{Kind: kind})
 	}
 	for row := 0; row < a.Rows(); row += blockRows {
 		s.blocks = append(s.blocks, row)
