@@ -63,7 +63,7 @@ func checkSource(ctx context.Context, c *cli.Context, url string) (sound bool, e
 	}
 	defer src.Close()
 	r, err := datacheck.Check(ctx, src, datacheck.Config{
-		HeadersOnly: c.Bool("headers"), Goroutines: c.Int("num-thread"),
+		HeadersOnly: c.Bool("headers"), Goroutines: c.Int("num-thread"), BlockBytes: farBlockBytes(src),
 		Damaged:  func(e *data.BadExampleError) { fmt.Fprintf(c.App.Writer, "damaged: %v\n", e) },
 		Progress: newProgress(c, src.Len()).at,
 	})
@@ -99,6 +99,15 @@ func checkSource(ctx context.Context, c *cli.Context, url string) (sound bool, e
 		return true, nil
 	}
 	return checkIndex(ctx, c, url, src.Len())
+}
+
+// farBlockBytes is the size of the blocks that a local file would have far away; 0: images in files of their own have none.
+func farBlockBytes(src *data.Images) int64 {
+	format, _, _ := strings.Cut(src.Fingerprint(), ":")
+	if format == "folder" || format == "list" {
+		return 0
+	}
+	return 8 << 20
 }
 
 // checkIndex opens .rec files as a trainer does, by their indices, which the check did without.

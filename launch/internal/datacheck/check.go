@@ -17,6 +17,8 @@ type Source interface {
 	Len() int
 	// Classes are the names of the classes by label; nil: they have none.
 	Classes() []string
+	// Blocks are the first examples of runs that are read together; nil: there are none.
+	Blocks() []int
 	// ReadEncoded reads an example as it is stored; it is damaged if the error is a *data.BadExampleError.
 	ReadEncoded(ctx context.Context, i int) (data.Encoded, error)
 	// Decode decodes an image.
@@ -29,6 +31,9 @@ type Config struct {
 	HeadersOnly bool
 	// Goroutines is how many images are worked on at once.
 	Goroutines int
+	// BlockBytes is the size of the blocks that a source without blocks would have elsewhere, such as
+	// a local file in a bucket. 0: none.
+	BlockBytes int64
 	// Damaged is told of each damaged image, in order.
 	Damaged func(*data.BadExampleError)
 	// Progress is told after each image how many are done.
@@ -53,6 +58,8 @@ type Report struct {
 	Labels map[int]int
 	// Other is how many have one label that is no class.
 	Other int
+	// Sorted is where data is sorted by class, which an order by blocks does not mix; nil: nowhere.
+	Sorted *Run
 }
 
 // A Size is that of an image.
@@ -97,8 +104,14 @@ func Check(ctx context.Context, src Source, cfg Config) (*Report, error) {
 		}
 		return got, err
 	}
+	mixing := newMixing(src.Blocks(), cfg.BlockBytes)
 	err := inorder.Run(ctx, src.Len(), cfg.Goroutines, work, func(i int, got result) error {
 		r.add(got)
+		label, ok := class(got.labels)
+		if !ok {
+			label = -1
+		}
+		mixing.add(i, label, got.bytes, got.bad == nil)
 		if got.bad != nil && cfg.Damaged != nil {
 			cfg.Damaged(got.bad)
 		}
@@ -107,7 +120,11 @@ func Check(ctx context.Context, src Source, cfg Config) (*Report, error) {
 		}
 		return nil
 	})
-	return r, err
+	if err != nil {
+		return r, err
+	}
+	r.Sorted = mixing.sorted(r.Classes, r.Images-r.Damaged)
+	return r, nil
 }
 
 // look finds out what the image of an example is; the error says what is wrong with it.

@@ -21,10 +21,12 @@ type set struct {
 	classes  []string
 	examples []data.Encoded
 	errs     map[int]error
+	blocks   []int
 }
 
 func (s set) Len() int          { return len(s.examples) }
 func (s set) Classes() []string { return s.classes }
+func (s set) Blocks() []int     { return s.blocks }
 
 func (s set) ReadEncoded(_ context.Context, i int) (data.Encoded, error) {
 	return s.examples[i], s.errs[i]

@@ -30,6 +30,9 @@ func (r *Report) Write(w io.Writer) error {
 			count(int(r.Pixels/int64(sound))), size(r.Bytes/int64(sound)))
 	}
 	r.writeClasses(line)
+	if r.Sorted != nil {
+		line("order", "%s", r.sortedText())
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
