@@ -372,3 +372,37 @@ func (m *Images) warn(logger *slog.Logger) {
 		}
 	}
 }
+
+// warnOfCache logs that the cache has no room for the data, if then it does harm: it fetches a whole block for each example that an
+// order of all examples asks for, and has dropped it before the next one of the block comes.
+func (m *Images) warnOfCache() {
+	if m.ahead == nil || m.cfg.CacheDir == "" {
+		return
+	}
+	const (
+		samples = 100_000
+		block   = 4 << 20 // of the cache
+		harm    = 2       // times the bytes of the examples
+	)
+	step := max(1, m.Len()/samples)
+	var looked, wanted, fetched int64
+	for i := 0; i < m.Len(); i += step {
+		r, ok := m.source.Range(i)
+		if !ok {
+			return // Order is by blocks.
+		}
+		looked++
+		wanted += r.Length
+		fetched += max(r.Length, min(block, r.Object.Size))
+	}
+	size := int64(float64(wanted) / float64(looked) * float64(m.Len()))
+	if size <= m.cfg.CacheBytes || fetched <= harm*wanted {
+		return
+	}
+	logger := m.cfg.Logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	logger.Warn("data: the cache is smaller than the data: in an order of all examples it fetches up to 4 MiB for each one, again in every epoch; "+
+		"make it larger, do without it, or order by blocks", "data", m.url, "bytes", size, "cache_bytes", m.cfg.CacheBytes, "fetched_per_byte", fetched/wanted)
+}

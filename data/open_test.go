@@ -458,6 +458,48 @@ func TestImagesFarAwayAreReadAheadAndKept(t *testing.T) {
 	}
 }
 
+// A cache that is smaller than the data fetches whole blocks for single examples: Open says so, and is silent where the cache
+// is large enough, and where each image is an object of its own.
+func TestACacheSmallerThanTheDataIsNamed(t *testing.T) {
+	const image, records = 256 << 10, 280 // 70 MiB
+	var rec, idx bytes.Buffer
+	w := data.NewRecordWriter(&rec, &idx, data.RecordConfig{})
+	single := map[string][]byte{}
+	e := data.Encoded{Image: make([]byte, image), Labels: []float32{0}}
+	for i := range records {
+		if err := w.Write(uint64(i), e); err != nil {
+			t.Fatal(err)
+		}
+		single[fmt.Sprintf("class/%d.png", i)] = e.Image
+	}
+	record := map[string][]byte{"set.rec": rec.Bytes(), "set.idx": idx.Bytes()}
+	const least = 65 << 20
+	for name, c := range map[string]struct {
+		files map[string][]byte
+		url   string
+		bytes int64
+		warns bool
+	}{
+		"a smaller one":            {record, "far://away/set.rec", least, true},
+		"a larger one":             {record, "far://away/set.rec", 2 * least, false},
+		"images as objects, small": {single, "far://away/", least, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			far.Store(objectstest.New(c.files))
+			var log strings.Builder
+			open(t, c.url, data.OpenOptions{Transforms: []transform.Transform{transform.ResizeTo(8, 8)}, CacheDir: t.TempDir(), CacheBytes: c.bytes,
+				Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			want := 0
+			if c.warns {
+				want = 1
+			}
+			if n := strings.Count(log.String(), "the cache is smaller than the data"); n != want {
+				t.Errorf("got %d warnings, want %d: %s", n, want, log.String())
+			}
+		})
+	}
+}
+
 // far is the store of the URLs far://away/....
 var far atomic.Pointer[objectstest.Memory]
 
