@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -201,6 +202,32 @@ func TestCloseEndsReadsUnderWay(t *testing.T) {
 		synctest.Wait()
 		l.Close()
 	}) // the bubble ends only when no goroutine is left
+}
+
+// After Close the data set may be closed: nobody reads it any more, though an image takes its time to be decoded.
+func TestCloseWaitsForReadsUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reading atomic.Int32
+		d := &drawing{counting: counting{n: 8}, read: func(ctx context.Context, _ int) error {
+			reading.Add(1)
+			defer reading.Add(-1)
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			return ctx.Err()
+		}}
+		l, err := NewLoader(d, upTo(8), LoaderConfig{BatchSize: 4, Readers: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := reading.Load(); got != 3 {
+			t.Errorf("%d reads are under way, want one of each of 3 readers", got)
+		}
+		l.Close()
+		if got := reading.Load(); got != 0 {
+			t.Errorf("%d reads are under way after Close, want none", got)
+		}
+	})
 }
 
 // A batch is announced, in its order, before it is read, and no more than the batches that are read ahead.
