@@ -172,8 +172,14 @@ func merge(fresh []*aheadRange, cfg AheadConfig) []*aheadRequest {
 func (a *Ahead) begin() {
 	for len(a.queue) > 0 && a.running < a.cfg.Requests && a.ctx.Err() == nil {
 		request := a.queue[0]
-		// Ranges that their readers read themselves, or that were dropped, are not read.
+		// Ranges that their readers read themselves, or that were dropped, are not read. They leave
+		// gaps, so what is left may be several requests.
+		announced := len(request.ranges)
 		request.ranges = slices.DeleteFunc(request.ranges, func(r *aheadRange) bool { return r.request != request })
+		if n := len(request.ranges); n > 1 && n < announced {
+			a.queue = slices.Replace(a.queue, 0, 1, merge(request.ranges, a.cfg)...)
+			continue
+		}
 		if len(request.ranges) > 0 {
 			off, end := request.ranges[0].Off, int64(0)
 			for _, r := range request.ranges {

@@ -415,3 +415,26 @@ func TestAtMostHalfOfTheBytesReadAreGaps(t *testing.T) {
 		})
 	}
 }
+
+// What a reader has taken out of a request that waits is a gap in it: then it is two requests.
+func TestWhatReadersTakeOutOfARequestIsAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t, 20, 1000, objects.AheadConfig{Requests: 1})
+		p.ahead.Announce(t.Context(), p.ranges[:1])
+		p.ahead.Announce(t.Context(), p.ranges[10:13])
+		p.read(t, 11)
+		for _, i := range []int{0, 10, 12} {
+			time.Sleep(time.Second)
+			p.read(t, i)
+		}
+		for _, c := range p.Calls() {
+			if c.Length > 1000 {
+				t.Errorf("a request has %d bytes of which 2000 are wanted", c.Length)
+			}
+		}
+		if n := len(p.Calls()); n != 4 {
+			t.Errorf("got %d requests, want 4", n)
+		}
+		p.wantHeld(t, 0, 0)
+	})
+}
