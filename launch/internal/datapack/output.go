@@ -24,8 +24,11 @@ type output struct {
 	files []File
 }
 
-// check finds the files of an earlier run, which are an error unless they may be overwritten.
+// check wants the folder, and no files of an earlier run in it, unless they may be overwritten.
 func (o *output) check(prefix string, tar bool) error {
+	if info, err := os.Stat(filepath.Dir(prefix)); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return fmt.Errorf("there is no folder %s for the files of %s; make it first", filepath.Dir(prefix), filepath.Base(prefix))
+	}
 	old, err := existing(prefix, tar)
 	if err != nil {
 		return err

@@ -370,3 +370,14 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestTheFolderOfTheFilesMustBeThere(t *testing.T) {
+	src, dir := open(t, folder(t)), t.TempDir()
+	for _, name := range []string{"none/train.rec", "none/train.tar"} {
+		_, err := Pack(t.Context(), src, config(filepath.Join(dir, filepath.FromSlash(name))))
+		want := "there is no folder " + filepath.Join(dir, "none") + " for the files of train; make it first"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want %s", name, err, want)
+		}
+	}
+}

@@ -57,9 +57,13 @@ func wantValue(flags []cli.Flag, err error) error {
 	return err
 }
 
-// Nearest is the name of a flag that differs from name by a letter or two (Levenshtein's distance); empty: there is none.
+// Nearest is the name of the one flag that begins with name, or of a flag that differs from it by a letter or two (Levenshtein's
+// distance); empty: there is none.
 func Nearest(flags []cli.Flag, name string) string {
 	name = strings.TrimLeft(name, "-")
+	if longer := beginWith(flags, name); len(longer) == 1 {
+		return longer[0]
+	}
 	best, least := "", 3
 	for _, f := range flags {
 		for _, n := range f.Names() {
@@ -69,4 +73,19 @@ func Nearest(flags []cli.Flag, name string) string {
 		}
 	}
 	return best
+}
+
+// beginWith are the names of flags that begin with name; of a letter there are none.
+func beginWith(flags []cli.Flag, name string) (longer []string) {
+	if len(name) < 2 {
+		return nil
+	}
+	for _, f := range flags {
+		for _, n := range f.Names() {
+			if strings.HasPrefix(n, name) {
+				longer = append(longer, n)
+			}
+		}
+	}
+	return longer
 }

@@ -17,6 +17,8 @@ func TestExplain(t *testing.T) {
 		arg, want string
 	}{
 		{"--epochz=2", "there is no flag -epochz; did you mean --epochs?"},
+		{"--qui", "there is no flag -qui; did you mean --quiet?"},
+		{"--s=1", "there is no flag -s"},
 		{"--nothing-like-it", "there is no flag -nothing-like-it"},
 		{"--epochs=many", `invalid value "many" for flag -epochs: want a whole number`},
 		{"--seed=-1", `invalid value "-1" for flag -seed: want a whole number, 0 or more`},
