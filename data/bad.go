@@ -48,7 +48,8 @@ type badBudget struct {
 	first         []*BadExampleError
 }
 
-// spend counts those of a batch. It goes by the order of the batches, so that the same example is the last one whoever reads.
+// spend counts the damaged examples of a batch against the budget. Next calls it batch by batch in order, so the example that
+// exceeds the budget is the same one however many goroutines read.
 func (b *badBudget) spend(list []*BadExampleError) error {
 	for _, bad := range list {
 		b.count++

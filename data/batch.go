@@ -48,7 +48,8 @@ type badAt struct {
 // begin makes ready for reading so many runs.
 func (s *batchState) begin(runs int) { s.left, s.err, s.bad = runs, nil, s.bad[:0] }
 
-// fail says that the reading of a place failed. The first place counts, whoever finds it first.
+// fail records that the example at a place of the batch could not be read. Of several errors the one at the lowest place is kept,
+// whichever was found first.
 func (s *batchState) fail(at int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -204,7 +204,7 @@ func TestCloseEndsReadsUnderWay(t *testing.T) {
 	}) // the bubble ends only when no goroutine is left
 }
 
-// After Close the data set may be closed: nobody reads it any more, though an image takes its time to be decoded.
+// Close of a loader returns only when no reader uses the data set any more, so that the caller may close the data set next.
 func TestCloseWaitsForReadsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reading atomic.Int32

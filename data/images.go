@@ -214,7 +214,7 @@ func (m *Images) label(i int, x *encoded.Example, e *Example) error {
 func shapeOf(image *transform.Image) Shape { return Shape{image.Channels, image.Height, image.Width} }
 
 func (m *Images) otherShape(i int, name string, got Shape) error {
-	return fmt.Errorf("data: %s: image %d (%s): got %v after the transforms, want %v as that of the others; add a transform that makes all images of one size, such as transform.CenterCrop",
+	return fmt.Errorf("data: %s: image %d (%s): got %v after the transforms, want %v, the shape of the data set; add a transform that makes all images of one size, such as transform.CenterCrop",
 		m.url, i, name, got, m.shape)
 }
 

@@ -74,7 +74,7 @@ func (j *job) wait(ctx context.Context, code int) error {
 	return nil
 }
 
-// told reads what the workers have told so far.
+// told reads the lines that the workers have written to their files so far.
 func (j *job) told() (all []event, err error) {
 	files, err := filepath.Glob(filepath.Join(j.settings.events(), "*.jsonl"))
 	if err != nil {
@@ -130,7 +130,7 @@ func (j *job) summary() (s summary, err error) {
 		s.most, s.steps = max(s.most, e.Workers), max(s.steps, e.Done)
 	}
 	if err == nil && len(s.ends) == 0 {
-		err = errors.New("no worker has told that it trained to the end")
+		err = errors.New("no worker wrote that it trained to the end")
 	}
 	return s, err
 }

@@ -97,7 +97,8 @@ func (s *shower) once(ctx context.Context) error {
 		all := (epochs + 1) * s.steps()
 		set := s.settings(src, fmt.Sprint("once-", i))
 		set.Epochs, set.Prints, set.SaveSteps, set.Pace = epochs+1, prints, max(1, all/8), 10*time.Millisecond
-		set.Kills, set.Window = s.killsOf(all/2), i%3 // in windows of blocks, where there are some
+		// The window counts only for data that has blocks.
+		set.Kills, set.Window = s.killsOf(all/2), i%3
 		begin, before := time.Now(), src.bytes()
 		told, err := s.countOnce(ctx, set, all)
 		if err != nil {

@@ -30,7 +30,8 @@ var formats = []format{
 type place struct {
 	name string
 	url  func(f format) string
-	sent func() int64 // bytes, since it was started; nil: not known
+	// sent is the number of bytes that the server has sent since it was started; nil: not known.
+	sent func() int64
 }
 
 // A set has the images in all places.
@@ -96,7 +97,8 @@ func makeSet(c config) (s *set, err error) {
 	s.server = s3test.Start()
 	s.server.Latency = c.latency
 	for name, value := range s3test.Environment() {
-		if err := os.Setenv(name, value); err != nil { // this process's, and so that of the jobs
+		// The jobs that this process starts inherit its environment.
+		if err := os.Setenv(name, value); err != nil {
 			return nil, err
 		}
 	}

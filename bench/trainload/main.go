@@ -96,7 +96,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if c.memory {
 		return t.measureMemory(ctx, out, places[1])
 	}
-	for _, p := range places[1:] { // fills the disk's cache in memory, and the bucket's on the disk
+	// A first pass fills the system's page cache, and the bucket's cache on disk.
+	for _, p := range places[1:] {
 		if p.alone, err = c.readAll(ctx, p.images); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}

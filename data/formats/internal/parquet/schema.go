@@ -33,7 +33,7 @@ const (
 // A leaf is a column of values.
 type leaf struct {
 	element
-	// path is the column's name: that of the leaf behind those of the structs around it, with dots.
+	// path is the column's full name: the names of the enclosing structs and of the column itself, joined by dots.
 	path string
 	// levels is how many of its path may be missing. A value is there if its level is this.
 	levels int
