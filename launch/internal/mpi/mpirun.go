@@ -41,7 +41,9 @@ func Check(ctx context.Context, mpirun []string) error {
 	return nil
 }
 
-// Hosts asks mpirun for its hosts, in the order of the ranks. It returns when all have told their names: mpirun itself may take some seconds more to end.
+// Hosts asks mpirun for its hosts, in the order of the ranks. It returns when mpirun has ended: as it ends
+// it removes the folder of its session, which every mpirun of a user on a machine shares, and one that
+// starts meanwhile fails with "File exists".
 func Hosts(ctx context.Context, mpirun []string) ([]hosts.Host, error) {
 	args := slices.Concat(mpirun[1:], Options, []string{"sh", "-c", "echo " + hostLine + ` "$OMPI_COMM_WORLD_RANK" "$OMPI_COMM_WORLD_SIZE" "$(uname -n)"`})
 	cmd := exec.Command(mpirun[0], args...)
@@ -51,7 +53,11 @@ func Hosts(ctx context.Context, mpirun []string) ([]hosts.Host, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("ask mpirun for its hosts: %w", err)
 	}
-	go func() { write.CloseWithError(fmt.Errorf("ask mpirun for its hosts: %w", cmp.Or(cmd.Wait(), errEnded))) }()
+	done := make(chan struct{})
+	go func() {
+		write.CloseWithError(fmt.Errorf("ask mpirun for its hosts: %w", cmp.Or(cmd.Wait(), errEnded)))
+		close(done)
+	}()
 	stop := context.AfterFunc(ctx, func() {
 		cmd.Process.Signal(syscall.SIGTERM)
 		write.CloseWithError(fmt.Errorf("ask mpirun for its hosts: %w", context.Cause(ctx)))
@@ -59,6 +65,7 @@ func Hosts(ctx context.Context, mpirun []string) ([]hosts.Host, error) {
 	defer stop()
 	all, err := readHosts(read)
 	go io.Copy(io.Discard, read)
+	end(ctx, cmd.Process, done)
 	return all, err
 }
 
@@ -236,18 +243,22 @@ const (
 )
 
 // Close waits until mpirun has ended, and ends it where it does not: it waits for ever for hosts that it lost.
-func (r *Run) Close(ctx context.Context) {
+func (r *Run) Close(ctx context.Context) { end(ctx, r.cmd.Process, r.done) }
+
+// end waits until done is closed. It sends SIGTERM after endTime, or at once where ctx is done, and SIGKILL
+// after another stopTime.
+func end(ctx context.Context, mpirun *os.Process, done <-chan struct{}) {
 	select {
-	case <-r.done:
+	case <-done:
 		return
 	case <-time.After(endTime):
 	case <-ctx.Done():
 	}
-	r.cmd.Process.Signal(syscall.SIGTERM)
+	mpirun.Signal(syscall.SIGTERM)
 	select {
-	case <-r.done:
+	case <-done:
 	case <-time.After(stopTime):
-		r.cmd.Process.Kill()
-		<-r.done
+		mpirun.Kill()
+		<-done
 	}
 }

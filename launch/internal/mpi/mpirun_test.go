@@ -1,6 +1,8 @@
 package mpi
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -54,4 +56,22 @@ func FuzzReadHosts(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The next mpirun shares the folder of the session with the one that was asked, which removes it at its end.
+func TestHostsWaitsForItsMpirun(t *testing.T) {
+	dir := t.TempDir()
+	ended := filepath.Join(dir, "ended")
+	mpirun := filepath.Join(dir, "mpirun")
+	script := "#!/bin/sh\necho " + hostLine + " 0 1 n1\ni=0; while [ $i -lt 20000 ]; do i=$((i+1)); done\n: >" + ended + "\n"
+	if err := os.WriteFile(mpirun, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	all, err := Hosts(t.Context(), []string{mpirun})
+	if err != nil || len(all) != 1 || all[0].Name != "n1" {
+		t.Fatalf("hosts %v, %v; want n1", all, err)
+	}
+	if _, err := os.Stat(ended); err != nil {
+		t.Errorf("Hosts returned before mpirun had ended: %v", err)
+	}
 }
