@@ -36,12 +36,12 @@ PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 TAGS := -tags nobuckets
 # Tests of their own targets: what runs on an NVIDIA GPU, on stand-ins of its libraries that g++ builds, the measuring programs, the examples, Chromium, and
 # stand-ins of clouds.
-GPU := ./internal/cuda/... ./internal/compute/cuda ./bench/gpucheck
-APART := bench|examples|internal/cuda|internal/compute/cuda|internal/tools/browser|checkpoint/bucket
+GPU := ./internal/compute/cuda/... ./internal/compute/cuda ./bench/gpucheck
+APART := bench|examples|internal/compute/cuda|internal/compute/cuda|tools/browser|checkpoint/bucket
 # make test has these folders without the race detector. Numerics without goroutines are plain loops, which take four to nine times as long under it, and so do
 # suggesters, which are asked one at a time; others draw pictures or read the repository. Tests of launch start hundreds of processes and link most of what others
 # wrote: make testclusters runs them with the race detector, and make testexamples those of tune/show.
-WITHOUTRACE := launch|data/internal/decode|data/internal/jpeg|data/internal/pixel|internal/f32|internal/compute/cpu/conv|internal/compute/cpu/linear|tune/suggest|tune/show|metrics/plot|internal/lint|internal/tools|docs
+WITHOUTRACE := launch|data/internal/decode|data/internal/jpeg|data/internal/pixel|internal/compute/f32|internal/compute/cpu/conv|internal/compute/cpu/linear|tune/suggest|tune/show|metrics/plot|internal/lint|tools|docs
 # Of a pattern, the packages in none of some folders.
 MODULE := github.com/paragon-train/paragon
 outside = $$($(GO) list $(1) | grep -vE '^$(MODULE)/($(2))(/|$$)')
@@ -52,9 +52,9 @@ LIBRARIES := ./kvstore ./nn ./worker ./optim ./data ./data/transform ./sampler .
 LIBRARYSYSTEMS := windows/amd64 freebsd/amd64
 PROGRAMSYSTEMS := darwin/arm64
 # The packages of all modules, as patterns of folders.
-FOLDERS := $(foreach m,. ./bench ./checkpoint/bucket ./data/formats ./examples ./internal/tools ./launch,$(m)/...)
+FOLDERS := $(foreach m,. ./bench ./checkpoint/bucket ./data/formats ./examples ./tools ./launch,$(m)/...)
 # What has kernels of its own for each path.
-NUMERIC := ./internal/f32 ./internal/compute/cpu/... ./data/internal/pixel ./data/internal/jpeg ./data/transform
+NUMERIC := ./internal/compute/f32 ./internal/compute/cpu/... ./data/internal/pixel ./data/internal/jpeg ./data/transform
 
 .PHONY: all help build test testraced testplain testclusters testexamples testpaths testgpu testbench testclouds testkubernetes testmodules testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store bench-peers-curves simulate soak faults gpucheck gpucheck-build generate performance docs tidy demo deps clean
 
@@ -120,19 +120,19 @@ testkubernetes: ## test the manifests of launch k8s by Kubernetes' own schemas, 
 
 # The cache of go test does not see the programs that these tests build: -count=1.
 testdocs: ## run the commands of README and of the pages in docs, and compare docs/reference with the programs
-	PARAGON_TEST_DOCS=1 PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -count=1 -vet=off -timeout 20m ./docs ./internal/tools/docgen
+	PARAGON_TEST_DOCS=1 PARAGON_TEST_CLUSTERS=1 CGO_ENABLED=0 $(GO) test $(NODWARF) $(TAGS) -count=1 -vet=off -timeout 20m ./docs ./tools/docgen
 
 # The second CPU has no instructions for bfloat16.
 testarm64: ## test the numeric code for arm64, where qemu-aarch64-static is installed
 	@if command -v qemu-aarch64-static >/dev/null; then \
 		GOARCH=arm64 $(PLAIN) $(GO) test -exec qemu-aarch64-static -count=1 -short -vet=off -timeout 10m $(NUMERIC) && \
-		GOARCH=arm64 $(PLAIN) $(GO) test -exec 'qemu-aarch64-static -cpu cortex-a72' -count=1 -short -vet=off -timeout 10m ./internal/f32; \
+		GOARCH=arm64 $(PLAIN) $(GO) test -exec 'qemu-aarch64-static -cpu cortex-a72' -count=1 -short -vet=off -timeout 10m ./internal/compute/f32; \
 	else echo "qemu-aarch64-static is not installed; arm64 is vetted only (make lint)"; fi
 
 # Go has the results of the root module's tests from make test. Without the workspace they run again only where other requirements give another program.
 testmodules: ## test that each module is whole without the others, and that a release of this source can be installed and linked
 	GOWORK=off $(GO) test $(RACEFLAGS) $(TAGS) -vet=off -timeout 15m $(call outside,./...,$(APART)|$(WITHOUTRACE))
-	PARAGON_TEST_MODULES=1 $(GO) test -count=1 -vet=off -timeout 20m ./internal/tools/modules
+	PARAGON_TEST_MODULES=1 $(GO) test -count=1 -vet=off -timeout 20m ./tools/modules
 
 # Nothing of this runs here: it shows that the code compiles. The programs of macOS are built without the SDKs of clouds, which are the same for all systems.
 testportable: ## build the libraries for Windows and FreeBSD, and all programs for macOS
@@ -143,7 +143,7 @@ testportable: ## build the libraries for Windows and FreeBSD, and all programs f
 
 # Chromium is not slowed by the race detector, but the time it has to answer is; the same packages' code runs under it in make test.
 browsertest: ## run the tests of pages in Chromium, where it is installed
-	$(GO) test $(TAGS) -vet=off -timeout 5m ./internal/tools/browser/...
+	$(GO) test $(TAGS) -vet=off -timeout 5m ./tools/browser/...
 
 slowtest: ## run the tests that take long, too: whole trainings, many seeds
 	PARAGON_TEST_SLOW=1 PARAGON_TEST_CLUSTERS=1 $(GO) test $(RACE) -timeout 3h work
@@ -160,18 +160,18 @@ faults: ## the table of what faults do to a job (Linux, root, iproute2; FAULTS_A
 	$(BUILD) -overlay $(BIN)/walljump/overlay.json -tags walljump -o $(BIN)/ ./bench/faults
 	$(BIN)/faults $(FAULTS_ARGS)
 
-# golangci-lint runs go vet, too. Only internal/gpustat has files that need cgo. What only other systems compile is vetted for them.
+# golangci-lint runs go vet, too. Only internal/hosts/gpustat has files that need cgo. What only other systems compile is vetted for them.
 lint: $(BIN)/golangci-lint ## gofmt, golangci-lint with go vet, and go vet for arm64, Windows and macOS of what differs there
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not formatted by gofmt:"; echo "$$out"; exit 1; fi
 	$(PLAIN) $(BIN)/golangci-lint run --timeout 20m $(FOLDERS)
-	$(BIN)/golangci-lint run ./internal/gpustat
+	$(BIN)/golangci-lint run ./internal/hosts/gpustat
 	GOARCH=arm64 $(PLAIN) $(GO) vet $(NUMERIC)
-	$(PLAIN) $(GO) vet -tags gpu ./internal/cuda/... ./internal/compute/cuda
+	$(PLAIN) $(GO) vet -tags gpu ./internal/compute/cuda/... ./internal/compute/cuda
 	@set -e; for os in windows darwin; do echo "GOOS=$$os $(GO) vet, the libraries"; \
 		GOOS=$$os $(PLAIN) $(GO) vet $$(GOOS=$$os CGO_ENABLED=0 $(GO) list -deps -f '{{if .Module}}{{if .Module.Main}}{{.ImportPath}}{{end}}{{end}}' $(LIBRARIES)); done
 
-$(BIN)/golangci-lint: internal/tools/golangci/go.mod
-	cd internal/tools/golangci && GOWORK=off $(PLAIN) $(GO) build -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(BIN)/golangci-lint: tools/golangci/go.mod
+	cd tools/golangci && GOWORK=off $(PLAIN) $(GO) build -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 fuzz: ## fuzz every decoder for FUZZTIME each
 	@set -e; for pkg in $$($(GO) list work); do \
@@ -196,7 +196,7 @@ bench-peers-curves: ## measure searches that stop trials beside Optuna and Syne 
 # Tests of a GPU, as programs for a machine without Go.
 gpucheck-build: build ## build gpucheck with its tests into bin/, for a machine with a GPU
 	mkdir -p $(BIN)/gpucheck-tests
-	CGO_ENABLED=0 $(GO) test -c -trimpath -vet=off -tags gpu -o $(BIN)/gpucheck-tests/ ./internal/cuda/kernels ./internal/cuda/cublaslt ./internal/cuda/cudnn ./internal/compute/cuda
+	CGO_ENABLED=0 $(GO) test -c -trimpath -vet=off -tags gpu -o $(BIN)/gpucheck-tests/ ./internal/compute/cuda/kernels ./internal/compute/cuda/cublaslt ./internal/compute/cuda/cudnn ./internal/compute/cuda
 
 gpucheck: gpucheck-build ## verify and measure everything on this machine's NVIDIA GPU (GPUCHECK_ARGS: flags of bin/gpucheck)
 	$(BIN)/gpucheck -json $(BIN)/gpucheck.json $(GPUCHECK_ARGS)
@@ -208,10 +208,10 @@ performance: ## write the tables of docs/performance.md from the results in docs
 	$(GO) run ./bench/machines -into docs/performance.md docs/design/measured/*.txt
 
 docs: build ## write the parts of docs/reference that a program makes
-	$(GO) run ./internal/tools/docgen -bin $(BIN)
+	$(GO) run ./tools/docgen -bin $(BIN)
 
 tidy: ## tidy the go.mod of every module
-	$(GO) run ./internal/tools/modules tidy
+	$(GO) run ./tools/modules tidy
 
 # The SDKs of clouds are most of the time of a first build: these programs go without, in a folder of their own.
 demo: ## train on this machine: 2 workers, 2 servers, no network

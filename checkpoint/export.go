@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/shown"
+	"github.com/paragon-train/paragon/internal/observe/shown"
 )
 
 // An Exported describes what Export wrote.

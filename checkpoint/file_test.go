@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 )
 
 func encode(t testing.TB, metadata map[string]string, tensors ...Tensor) []byte {

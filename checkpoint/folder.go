@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/files/vfs"
 )
 
 // folder is the Place of a folder. Each file is written under another name, synced and renamed (vfs.WriteFile).

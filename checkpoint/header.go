@@ -8,7 +8,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/paragon-train/paragon/internal/shown"
+	"github.com/paragon-train/paragon/internal/observe/shown"
 )
 
 // parse reads the header's JSON, strictly: a name or a field that comes twice, a field that is not known and text that is not Unicode are

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/exitreport"
-	"github.com/paragon-train/paragon/internal/patterns"
-	"github.com/paragon-train/paragon/internal/plural"
-	"github.com/paragon-train/paragon/internal/shown"
+	"github.com/paragon-train/paragon/internal/files/patterns"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
+	"github.com/paragon-train/paragon/internal/observe/plural"
+	"github.com/paragon-train/paragon/internal/observe/shown"
 )
 
 // An Array is where Import puts a parameter or statistic.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/files/vfs"
 )
 
 // A Place stores files by name: a folder, or a prefix of a bucket. Names are relative paths with slashes. Calls for different names may be made

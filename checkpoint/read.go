@@ -9,9 +9,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/shown"
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/files/vfs"
+	"github.com/paragon-train/paragon/internal/observe/shown"
 )
 
 // ErrDamaged: a file is not a complete safetensors file, or does not have its

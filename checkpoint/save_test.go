@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/files/vfs"
 )
 
 const savePath = "run/model.safetensors"

@@ -8,7 +8,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/shown"
+	"github.com/paragon-train/paragon/internal/observe/shown"
 )
 
 // metaSums is the key of the metadata with the file's checksums: CRC-32C (Castagnoli), eight hexadecimal digits each, a space between two. The first

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/files/vfs"
 )
 
 // Each bit of a file counts: one that is flipped is found when the file is opened or verified, and by who reads the tensor. A flip in the name

@@ -7,8 +7,8 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/shown"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/observe/shown"
 )
 
 // A Tensor is a tensor to write, made by Float32s and the like. It keeps

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/paragon-train/paragon/internal/shown"
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/files/vfs"
+	"github.com/paragon-train/paragon/internal/observe/shown"
 )
 
 // MaxHeader is the longest header that is written or read, in bytes, as in the

@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // ClassesFile is the name of a text file beside .rec files and tar shards that names their classes, which the formats do not: the name of label

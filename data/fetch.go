@@ -13,7 +13,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // A File is something to fetch: where it is and how it is known.

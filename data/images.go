@@ -14,7 +14,7 @@ import (
 	"github.com/paragon-train/paragon/data/internal/decode"
 	encoded "github.com/paragon-train/paragon/data/internal/source"
 	"github.com/paragon-train/paragon/data/transform"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 	"github.com/paragon-train/paragon/sampler"
 )
 

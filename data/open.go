@@ -21,7 +21,7 @@ import (
 	"github.com/paragon-train/paragon/data/internal/source/tarshards"
 	"github.com/paragon-train/paragon/data/internal/source/tfrecord"
 	"github.com/paragon-train/paragon/data/transform"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // OpenOptions say how Open and OpenImages read images.

@@ -23,8 +23,8 @@ import (
 
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/data/transform"
-	"github.com/paragon-train/paragon/internal/objects"
-	"github.com/paragon-train/paragon/internal/objects/objectstest"
+	"github.com/paragon-train/paragon/internal/files/objects"
+	"github.com/paragon-train/paragon/internal/files/objects/objectstest"
 	"github.com/paragon-train/paragon/internal/testing/photos"
 )
 

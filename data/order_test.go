@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	encoded "github.com/paragon-train/paragon/data/internal/source"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 	"github.com/paragon-train/paragon/sampler"
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/paragon-train/paragon/data/internal/table"
 	"github.com/paragon-train/paragon/data/internal/table/arrays"
 	"github.com/paragon-train/paragon/data/internal/table/text"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 	"github.com/paragon-train/paragon/sampler"
 )
 

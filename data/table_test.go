@@ -23,8 +23,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/paragon-train/paragon/internal/objects"
-	"github.com/paragon-train/paragon/internal/objects/objectstest"
+	"github.com/paragon-train/paragon/internal/files/objects"
+	"github.com/paragon-train/paragon/internal/files/objects/objectstest"
 	"github.com/paragon-train/paragon/sampler"
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/paragon-train/paragon/data/internal/npy"
 	"github.com/paragon-train/paragon/data/internal/source/shards"
 	"github.com/paragon-train/paragon/data/internal/source/sidecar"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // A TokensConfig says how OpenTokens cuts files of tokens into windows.

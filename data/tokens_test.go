@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/objects/objectstest"
+	"github.com/paragon-train/paragon/internal/files/objects/objectstest"
 	"github.com/paragon-train/paragon/sampler"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 )
 
 // The codes and residuals of these gradients were worked out by hand from the formula.

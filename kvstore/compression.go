@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/store/wire"
 	"github.com/paragon-train/paragon/optim"
 )
 

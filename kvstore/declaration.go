@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // A Declaration describes a key to the scheduler, which then places its shards.

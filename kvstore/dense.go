@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // A densePush is the push, or the push-pull, of a dense key. It is reused: that of a small key for any small key.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/paragon-train/paragon/internal/rollcall"
+	"github.com/paragon-train/paragon/internal/member/rollcall"
 	"github.com/paragon-train/paragon/sampler"
 )
 

@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/internal/exitreport"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
 )
 
 // ErrFinal is in the chain of errors that no restart can mend: a wrong setting, a folder with another run's checkpoints, a checkpoint of another model.

@@ -1,9 +1,9 @@
 package kvstore
 
 import (
-	"github.com/paragon-train/paragon/internal/joblog"
-	"github.com/paragon-train/paragon/internal/shard"
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/internal/store/shard"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // A Guard keeps bad gradients out of the rounds: see WithGuard. Its zero value refuses only what is not finite.

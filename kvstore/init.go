@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 func (s *store) Init(ctx context.Context, key string, value []float32) error {

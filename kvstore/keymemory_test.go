@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
-	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/kvstore"
 )
 

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/internal/exitreport"
-	"github.com/paragon-train/paragon/internal/shard"
-	"github.com/paragon-train/paragon/internal/shown"
-	"github.com/paragon-train/paragon/internal/transport"
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
+	"github.com/paragon-train/paragon/internal/observe/shown"
+	"github.com/paragon-train/paragon/internal/store/shard"
+	"github.com/paragon-train/paragon/internal/store/transport"
+	"github.com/paragon-train/paragon/internal/store/wire"
 	"github.com/paragon-train/paragon/optim"
 )
 

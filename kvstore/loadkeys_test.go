@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // A load whose context ends before all keys were loaded fails, also where no call of a key has noticed it.

@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/paragon-train/paragon/internal/shard"
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/store/shard"
+	"github.com/paragon-train/paragon/internal/store/wire"
 	"github.com/paragon-train/paragon/optim"
 )
 

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
 // An Option changes what Create makes.

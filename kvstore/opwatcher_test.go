@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // Each wait ends with its own context and with no other's, whether the context is one call's, or shared by successive calls, which the opWatcher

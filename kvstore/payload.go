@@ -4,8 +4,8 @@ import (
 	"context"
 	"math"
 
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // codec returns the codec of the payloads: c's, or float32 where each device's gradient was compressed and decoded before the sum.

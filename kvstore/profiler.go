@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/paragon-train/paragon/internal/trace"
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/observe/trace"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // A Profiler records what this worker, the servers, or both do from one call to another, as mx.profiler does in MXNet.

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/trace"
-	"github.com/paragon-train/paragon/internal/vfs"
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/files/vfs"
+	"github.com/paragon-train/paragon/internal/observe/trace"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // path is the file of a process.

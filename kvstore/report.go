@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/telemetry"
-	"github.com/paragon-train/paragon/internal/trace"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
+	"github.com/paragon-train/paragon/internal/observe/trace"
 )
 
 // A StepReport is what a training loop says of a step that is done. Numbers that are not known are NaN; times and counts that are not known are 0.

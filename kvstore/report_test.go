@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
 	"github.com/paragon-train/paragon/kvstore"
 )
 

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // Residuals are what a worker's compressed pushes have left out so far (error feedback). They belong to one worker, so files of Save do not hold

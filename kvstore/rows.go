@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // checkRows checks a call's rows and the length of its values.

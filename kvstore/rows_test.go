@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/store/shard"
 )
 
 // Whatever the rows and the number of shards: each shard gets its rows rising and once, with the sums of the duplicates, and

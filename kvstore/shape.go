@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 func (s *store) SetShape(key string, shape ...int) error {

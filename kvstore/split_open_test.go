@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/shard"
+	"github.com/paragon-train/paragon/internal/store/shard"
 )
 
 // The rows of an open vocabulary have any 64 bits as their ID, and their shards are sorted by more than one digit: each shard gets its rows

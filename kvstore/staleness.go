@@ -3,8 +3,8 @@ package kvstore
 import (
 	"sync/atomic"
 
-	"github.com/paragon-train/paragon/internal/telemetry"
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // A Staleness says how old a value was, in dist_async. For a key with several shards each number is the largest of all shards.

@@ -3,7 +3,7 @@ package kvstore
 import (
 	"math"
 
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // A Step says what the contributions of one step have in common. Every worker gives the same Measure, Factor, Gain and Progress. With Weight alone it is a

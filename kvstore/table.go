@@ -4,8 +4,8 @@ import (
 	"context"
 	"math"
 
-	"github.com/paragon-train/paragon/internal/shard"
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/store/shard"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // A Table describes a key of rows, such as an embedding. The servers make its rows, so that no worker needs the memory for all of them.

@@ -10,9 +10,9 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/internal/shard"
-	"github.com/paragon-train/paragon/internal/shown"
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/observe/shown"
+	"github.com/paragon-train/paragon/internal/store/shard"
+	"github.com/paragon-train/paragon/internal/store/wire"
 	"github.com/paragon-train/paragon/optim"
 )
 

@@ -1,6 +1,6 @@
 package kvstore
 
-import "github.com/paragon-train/paragon/internal/wire"
+import "github.com/paragon-train/paragon/internal/store/wire"
 
 // A Topology says where the nodes of a job run.
 type Topology struct {

@@ -3,7 +3,7 @@ package kvstore
 import (
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // placed is a member of a job with these nodes.

@@ -3,9 +3,9 @@ package kvstore
 import (
 	"sync/atomic"
 
-	"github.com/paragon-train/paragon/internal/trace"
-	"github.com/paragon-train/paragon/internal/transport"
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/observe/trace"
+	"github.com/paragon-train/paragon/internal/store/transport"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // callSpans are the spans of a call's current run.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // A shard that its compression cannot encode is sent uncompressed, as float32: see Compression.

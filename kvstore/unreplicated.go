@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // unreplicatedPushes are copies of a worker's newest pushes of a key that a server acknowledged while their rounds were open. The server's

@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent"
-	"github.com/paragon-train/paragon/internal/agent/dialin"
-	"github.com/paragon-train/paragon/internal/record"
-	"github.com/paragon-train/paragon/internal/scratch"
+	"github.com/paragon-train/paragon/internal/files/scratch"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
+	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
+	"github.com/paragon-train/paragon/internal/member/record"
 )
 
 // noLease is the lease of the agent on the launching machine. It sees at once when its launcher has ended; a launcher that is silent there

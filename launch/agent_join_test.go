@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent/dialin"
-	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
+	"github.com/paragon-train/paragon/internal/hosts/process"
 )
 
 // listenForAgents is a launcher that waits for agents.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // stopped wants the result of a job that was stopped with a checkpoint, or was to be.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/internal/agent/dialin"
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/identity"
-	"github.com/paragon-train/paragon/internal/jobcontrol"
+	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/member/jobcontrol"
+	"github.com/paragon-train/paragon/internal/store/identity"
 	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/remotecontrol"
 )

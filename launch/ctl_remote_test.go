@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/agent/dialin"
+	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
 	"github.com/paragon-train/paragon/launch/internal/remotecontrol"
 )
 
@@ -132,7 +132,7 @@ func TestEveryRequestOfCtlIsAllowedFromOtherMachines(t *testing.T) {
 		return text
 	}
 	values := make(map[string]string)
-	for _, m := range regexp.MustCompile(`(?m)^\t(Op\w+) += "([a-z-]+)"`).FindAllStringSubmatch(read("../internal/control/*.go"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\t(Op\w+) += "([a-z-]+)"`).FindAllStringSubmatch(read("../internal/member/control/*.go"), -1) {
 		values[m[1]] = m[2]
 	}
 	asked := regexp.MustCompile(`control\.(Op\w+)`).FindAllStringSubmatch(read("ctl*.go")+read("top*.go")+read("internal/top/*.go"), -1)

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/metrics"
 )
 

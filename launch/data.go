@@ -19,7 +19,7 @@ import (
 	"github.com/paragon-train/paragon/data"
 	_ "github.com/paragon-train/paragon/data/formats" // what trainers may read, too
 	"github.com/paragon-train/paragon/data/transform"
-	"github.com/paragon-train/paragon/internal/logline"
+	"github.com/paragon-train/paragon/internal/observe/logline"
 )
 
 // runData is `launch data`.

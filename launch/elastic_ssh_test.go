@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
 )
 
 // startElasticOver starts a job with a worker on each of the first of some hosts that ssh reaches.

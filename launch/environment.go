@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/process"
-	"github.com/paragon-train/paragon/internal/ssh"
+	"github.com/paragon-train/paragon/internal/hosts/process"
+	"github.com/paragon-train/paragon/internal/hosts/ssh"
 )
 
 // environment is what --env, --env-server and --env-worker give, as NAME=VALUE.

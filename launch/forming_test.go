@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
 )
 
 // startForming starts an elastic job of two workers that is not complete before open is called: worker 0 waits for that. It returns when

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
 )
 
 // A hostList is a list of hosts in a file, which a command prints.

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/agent/dialin"
+	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
 	"github.com/paragon-train/paragon/internal/testing/podmantest"
 	"github.com/paragon-train/paragon/internal/testing/testbuild"
 )

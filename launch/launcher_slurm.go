@@ -12,9 +12,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/internal/agent/dialin"
-	"github.com/paragon-train/paragon/internal/lockfile"
-	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/internal/files/lockfile"
+	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
+	"github.com/paragon-train/paragon/internal/observe/plural"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/method"

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 func TestLocalJobRunsAllRolesAndEndsWithZero(t *testing.T) {

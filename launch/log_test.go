@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // A logLine is what every line of a JSON log has, and some attributes.

@@ -10,7 +10,7 @@
 // `launch ctl` shows and changes a running job, and shows how keys would be placed on servers. `launch top` watches one. `launch tune` searches the hyper-parameters
 // of a command; each trial is a process or a job of its own. `launch image` makes a container image of a worker's program, `launch k8s` the
 // manifests of a job for Kubernetes, `launch slurm` batch scripts. `launch data` packs, checks and shows data sets of images. Three subcommands are for launch's own use: `launch agent` supervises the
-// processes of one host (package internal/agent), `launch role` is a server or a scheduler, as DMLC_ROLE says, `launch slot` runs a worker of an
+// processes of one host (package internal/hosts/agent), `launch role` is a server or a scheduler, as DMLC_ROLE says, `launch slot` runs a worker of an
 // elastic trial (package tune/slot).
 package main
 
@@ -23,8 +23,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/internal/joblog"
-	"github.com/paragon-train/paragon/internal/logline"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/internal/observe/logline"
 	"github.com/paragon-train/paragon/version"
 )
 

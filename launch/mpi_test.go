@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent/dialin"
+	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
 	"github.com/paragon-train/paragon/internal/testing/mpitest"
 )
 

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // result is the file that a launcher wrote.

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/paragon-train/paragon/internal/cluster"
-	"github.com/paragon-train/paragon/internal/process"
-	"github.com/paragon-train/paragon/internal/scheduler"
+	"github.com/paragon-train/paragon/internal/hosts/process"
+	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/member/scheduler"
 	"github.com/paragon-train/paragon/server"
 	"github.com/paragon-train/paragon/tune/carry"
 	"github.com/paragon-train/paragon/tune/slot"

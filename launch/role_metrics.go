@@ -7,8 +7,8 @@ import (
 	"net"
 	"strconv"
 
-	"github.com/paragon-train/paragon/internal/cluster"
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/launch/internal/prom"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // Workers come and go on this machine alone: the highest ranks leave, nothing is restarted, and the limits are kept.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent/dialin"
-	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
+	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
 )
 
 // A site is some hosts that one start method reaches, all of them this machine, and a folder to launch from.

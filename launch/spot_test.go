@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent/dialin"
+	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
 	"github.com/paragon-train/paragon/launch/internal/spot"
 	"github.com/paragon-train/paragon/launch/internal/spot/spottest"
 )

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
 )
 
 // sshHosts are hosts to log in to, with a hosts file, a folder to launch from and the flags that use them.

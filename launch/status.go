@@ -13,10 +13,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/jobcontrol"
-	"github.com/paragon-train/paragon/internal/page"
-	"github.com/paragon-train/paragon/internal/record"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/member/jobcontrol"
+	"github.com/paragon-train/paragon/internal/member/record"
+	"github.com/paragon-train/paragon/internal/observe/page"
 	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/jobpage"
 )

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/paragon-train/paragon/internal/joblog"
-	"github.com/paragon-train/paragon/internal/logline"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/internal/observe/logline"
 )
 
 // A statusLine writes lines to the launcher's standard error. On a terminal it keeps one line below them that says what launch waits for.

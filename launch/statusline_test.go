@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
 // On a terminal the line stays below what is written meanwhile, and no longer than the terminal is wide. Elsewhere, and in a JSON log, each text

@@ -10,7 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/internal/logline"
+	"github.com/paragon-train/paragon/internal/observe/logline"
 	"github.com/paragon-train/paragon/launch/internal/flagerr"
 )
 

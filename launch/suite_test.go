@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
 )
 
 // The tests of this file are the same for all start methods (see sites).

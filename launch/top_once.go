@@ -6,8 +6,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/plural"
 	"github.com/paragon-train/paragon/launch/internal/top"
 	"github.com/paragon-train/paragon/metrics"
 )

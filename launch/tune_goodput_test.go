@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/affinity"
+	"github.com/paragon-train/paragon/internal/hosts/affinity"
 	"github.com/paragon-train/paragon/internal/testing/pacedmodel"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/worker"

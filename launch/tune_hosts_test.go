@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/searchcontrol"
+	"github.com/paragon-train/paragon/internal/member/searchcontrol"
 )
 
 // launch tune hosts, add and remove put their words to the search of a folder, and print its answer.

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/internal/observe/plural"
 	"github.com/paragon-train/paragon/launch/internal/slurm"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/study"

@@ -5,12 +5,12 @@ import (
 	"fmt"
 
 	"github.com/paragon-train/paragon/internal/compute/cpu"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 	"github.com/paragon-train/paragon/internal/compute/translate"
-	"github.com/paragon-train/paragon/internal/exitreport"
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
 	"gorgonia.org/gorgonia"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/compute/cuda"
-	"github.com/paragon-train/paragon/internal/cuda/dl"
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/compute/cuda/dl"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
 // device is a parsed Config.Device.

@@ -3,7 +3,7 @@ package nn
 import (
 	"fmt"
 
-	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 )
 
 // DType is the type of numbers in which a program computes. Parameters, gradients, inputs and outputs are float32 in any case.

@@ -7,7 +7,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/paragon-train/paragon/internal/compute/op"
-	"github.com/paragon-train/paragon/internal/patterns"
+	"github.com/paragon-train/paragon/internal/files/patterns"
 )
 
 const (

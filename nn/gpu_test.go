@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/cuda/dl"
-	"github.com/paragon-train/paragon/internal/cuda/fake"
+	"github.com/paragon-train/paragon/internal/compute/cuda/dl"
+	"github.com/paragon-train/paragon/internal/compute/cuda/fake"
 	"github.com/paragon-train/paragon/nn"
 	"gorgonia.org/gorgonia"
 )

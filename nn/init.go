@@ -8,7 +8,7 @@ import (
 
 	"gorgonia.org/tensor"
 
-	"github.com/paragon-train/paragon/internal/shm"
+	"github.com/paragon-train/paragon/internal/compute/shm"
 )
 
 // An Init fills values, a parameter of the given shape in row-major order, with

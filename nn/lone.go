@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
 // checkLone is an error if a batch normalisation has one value of a channel in each step: its variance is 0 whatever the value is, so the layer would

@@ -8,7 +8,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/shm"
+	"github.com/paragon-train/paragon/internal/compute/shm"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 	"gorgonia.org/gorgonia"
 )
 

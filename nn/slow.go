@@ -6,7 +6,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"gorgonia.org/gorgonia"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 )
 
 // Norms are sums of squares over a key or a piece of it, from which lars and

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 )
 
 // blockValues is how many values of some rows are updated at once: with their state they stay in the first-level cache.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 )
 
 // The loops are those of package f32. The functions below fill in the numbers.

@@ -19,9 +19,9 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/paragon-train/paragon/internal/cluster"
-	"github.com/paragon-train/paragon/internal/joblog"
-	"github.com/paragon-train/paragon/internal/scheduler"
+	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/member/scheduler"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
 // ErrFailed is in the chain of Run's error when the job failed; the text says why.

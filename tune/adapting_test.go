@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/procs"
+	"github.com/paragon-train/paragon/internal/observe/procs"
 	"github.com/paragon-train/paragon/internal/testing/pacedmodel"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/worker"

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/paragon-train/paragon/internal/scratch"
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/files/scratch"
+	"github.com/paragon-train/paragon/internal/files/vfs"
 )
 
 // Folders of a study: trials/trial-000007 is a trial's, and step-12.1 in it the checkpoint

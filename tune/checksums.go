@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/files/vfs"
 	"github.com/paragon-train/paragon/tune/internal/state"
 )
 

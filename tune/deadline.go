@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/internal/observe/plural"
 )
 
 // Config.Deadline is kept by three rules, all of them functions of the log. A new trial starts only if

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/files/vfs"
 )
 
 // lateConfig is that of a search of kill_test.go with a deadline. A look at its clock takes a second.

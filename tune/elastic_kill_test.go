@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/affinity"
-	"github.com/paragon-train/paragon/internal/procs"
+	"github.com/paragon-train/paragon/internal/hosts/affinity"
+	"github.com/paragon-train/paragon/internal/observe/procs"
 	"github.com/paragon-train/paragon/internal/testing/pacedmodel"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/schedule"

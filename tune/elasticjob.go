@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/jobcontrol"
+	"github.com/paragon-train/paragon/internal/member/jobcontrol"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/jobcontrol"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/member/jobcontrol"
 )
 
 const (

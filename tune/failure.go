@@ -6,7 +6,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/paragon-train/paragon/internal/exitreport"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
 )
 
 // A Failure is the class of a trial's failure. Each class has its own budget of

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/paragon-train/paragon/internal/searchcontrol"
+	"github.com/paragon-train/paragon/internal/member/searchcontrol"
 )
 
 // serveHosts implements hostKeeper.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/searchcontrol"
-	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/member/searchcontrol"
 	"github.com/paragon-train/paragon/tune"
 )
 

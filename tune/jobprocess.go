@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/affinity"
-	"github.com/paragon-train/paragon/internal/agent"
-	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/internal/hosts/affinity"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
+	"github.com/paragon-train/paragon/internal/hosts/process"
 )
 
 // stopTimeout is how long a trial's processes have to end when they are told to; less if the search gives a trial up before.

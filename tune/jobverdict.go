@@ -12,8 +12,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/internal/hosts/process"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // outOfMemory is what programs and libraries print that have run out of memory.

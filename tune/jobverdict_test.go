@@ -10,9 +10,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/exitreport"
-	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/internal/hosts/process"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 )
 

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/files/vfs"
 )
 
 // erratic is a scheduler that uses all there is: it decides by its own state, by rng, by the

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/files/vfs"
 )
 
 // never is a pruner with settings of all kinds.

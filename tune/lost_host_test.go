@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
 	"github.com/paragon-train/paragon/tune"
 )
 

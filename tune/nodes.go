@@ -12,11 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/affinity"
-	"github.com/paragon-train/paragon/internal/agent"
-	"github.com/paragon-train/paragon/internal/gpus"
-	"github.com/paragon-train/paragon/internal/hosts"
-	"github.com/paragon-train/paragon/internal/ssh"
+	"github.com/paragon-train/paragon/internal/hosts/affinity"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
+	"github.com/paragon-train/paragon/internal/hosts/gpus"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/ssh"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/affinity"
-	"github.com/paragon-train/paragon/internal/agent"
-	"github.com/paragon-train/paragon/internal/ssh"
-	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/hosts/affinity"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
+	"github.com/paragon-train/paragon/internal/hosts/ssh"
+	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )
 

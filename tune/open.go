@@ -14,9 +14,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/lockfile"
-	"github.com/paragon-train/paragon/internal/plural"
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/files/lockfile"
+	"github.com/paragon-train/paragon/internal/files/vfs"
+	"github.com/paragon-train/paragon/internal/observe/plural"
 )
 
 const logVersion = 1

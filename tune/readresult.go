@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/files/vfs"
 )
 
 // ReadResult reads the result so far from a study's log alone, at path or in the folder path. The study may be running. Decisions are those of

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/internal/observe/plural"
 )
 
 // A Result is what a search found. It never changes.

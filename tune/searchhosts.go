@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )
 

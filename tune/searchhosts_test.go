@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent"
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 // fakeHosts answer, or do not.

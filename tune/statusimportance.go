@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/page"
+	"github.com/paragon-train/paragon/internal/observe/page"
 	"github.com/paragon-train/paragon/tune/internal/importance"
 )
 

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"math"
 
-	"github.com/paragon-train/paragon/internal/page"
+	"github.com/paragon-train/paragon/internal/observe/page"
 )
 
 // maxNoteCompetitors is how many of the trials that a decision compared with a note names.

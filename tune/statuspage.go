@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/page"
+	"github.com/paragon-train/paragon/internal/observe/page"
 )
 
 // A statusPage serves Config.StatusListen. As an observer it only notes which trials change and what was decided. Rows are copied from the study's view only while a

@@ -10,7 +10,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/page"
+	"github.com/paragon-train/paragon/internal/observe/page"
 )
 
 // below stops trials whose value at step 2 is below 5.

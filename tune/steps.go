@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent"
-	"github.com/paragon-train/paragon/internal/procgroup"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
+	"github.com/paragon-train/paragon/internal/hosts/procgroup"
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )
 

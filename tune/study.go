@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/joblog"
-	"github.com/paragon-train/paragon/internal/scratch"
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/files/scratch"
+	"github.com/paragon-train/paragon/internal/files/vfs"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
 // A Study is one search that the caller drives: Ask returns the next trial to run, Tell takes

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/plural"
-	"github.com/paragon-train/paragon/internal/searchcontrol"
-	"github.com/paragon-train/paragon/internal/ssh"
+	"github.com/paragon-train/paragon/internal/hosts/ssh"
+	"github.com/paragon-train/paragon/internal/member/searchcontrol"
+	"github.com/paragon-train/paragon/internal/observe/plural"
 )
 
 // synced is the current folder as each trial copies it to its hosts: without the folder of the study, and those of others beside it.

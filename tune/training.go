@@ -1,6 +1,6 @@
 package tune
 
-import "github.com/paragon-train/paragon/internal/control"
+import "github.com/paragon-train/paragon/internal/member/control"
 
 // readTraining reads the numbers that people look at from a job's profile.
 func readTraining(profile string) (Training, error) {

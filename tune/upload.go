@@ -7,9 +7,9 @@ import (
 	"os"
 	"sync"
 
-	"github.com/paragon-train/paragon/internal/agent"
-	"github.com/paragon-train/paragon/internal/hosts"
-	"github.com/paragon-train/paragon/internal/ssh"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/ssh"
 )
 
 // UploadFiles copies files to the folder on every host where trials run: Jobs.Folder, or the home folder. On this machine there is

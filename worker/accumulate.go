@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/kvstore"
 )
 

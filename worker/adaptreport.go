@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/adapt"
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // reportEvery is the least time between two reports: a heartbeat takes the newest.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/kvstore"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/paragon-train/paragon/data"
-	"github.com/paragon-train/paragon/internal/exitreport"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
 )
 
 // A BadBudgetError ends Fit on all workers when more examples of a pass over the data are damaged than the feed may leave out (BadExampleFeed).

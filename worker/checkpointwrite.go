@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/kvstore"
 )
 

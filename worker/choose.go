@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/internal/exitreport"
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
 // A DamageError ends Fit when the checkpoint to resume from is damaged. Nothing has changed then.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/paragon-train/paragon/internal/rollcall"
+	"github.com/paragon-train/paragon/internal/member/rollcall"
 	"github.com/paragon-train/paragon/kvstore"
 )
 

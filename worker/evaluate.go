@@ -10,7 +10,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/paragon-train/paragon/data"
-	"github.com/paragon-train/paragon/internal/exitreport"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/nn"
 )

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/trace"
+	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/kvstore"
 )
 

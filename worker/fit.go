@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/data"
-	"github.com/paragon-train/paragon/internal/exitreport"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
 )

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/gpustat"
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/hosts/gpustat"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
 // gpusEvery is how often the GPUs are asked how they do: as often as a heartbeat carries it on.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/gpustat"
+	"github.com/paragon-train/paragon/internal/hosts/gpustat"
 )
 
 // gpuReader is a gpustat.Reader, or a test's.

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/gpustat"
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/hosts/gpustat"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
 type fakeGPUs struct {

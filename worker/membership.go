@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/joblog"
-	"github.com/paragon-train/paragon/internal/trace"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/sampler"
 )

@@ -12,7 +12,7 @@ import (
 	G "gorgonia.org/gorgonia"
 
 	"github.com/paragon-train/paragon/data"
-	"github.com/paragon-train/paragon/internal/cuda/fake"
+	"github.com/paragon-train/paragon/internal/compute/cuda/fake"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/worker"

@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/internal/exitreport"
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/sampler"

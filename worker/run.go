@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/exitreport"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/sampler"

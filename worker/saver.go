@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/internal/exitreport"
-	"github.com/paragon-train/paragon/internal/joblog"
-	"github.com/paragon-train/paragon/internal/plural"
-	"github.com/paragon-train/paragon/internal/trace"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/internal/observe/plural"
+	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/kvstore"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/joblog"
-	"github.com/paragon-train/paragon/internal/procs"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/internal/observe/procs"
 	"github.com/paragon-train/paragon/metrics"
 )
 

@@ -1,7 +1,7 @@
 package worker
 
 import (
-	"github.com/paragon-train/paragon/internal/trace"
+	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 )

@@ -10,7 +10,7 @@ import (
 
 	G "gorgonia.org/gorgonia"
 
-	"github.com/paragon-train/paragon/internal/cuda/fake"
+	"github.com/paragon-train/paragon/internal/compute/cuda/fake"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/internal/shown"
+	"github.com/paragon-train/paragon/internal/observe/shown"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/nn"
 )

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/bench/internal/machine"
-	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/urfave/cli/v2"
 )
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/urfave/cli/v2"
 )

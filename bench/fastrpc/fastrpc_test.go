@@ -19,10 +19,10 @@ import (
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fastrpc"
 
-	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/store/transport"
 )
 
-// The calls of internal/transport's benchmark over github.com/valyala/fastrpc, as well as it can be used: no compression, payloads read straight into
+// The calls of internal/store/transport's benchmark over github.com/valyala/fastrpc, as well as it can be used: no compression, payloads read straight into
 // their buffers, each message ended by a trailer in a write of its own (without it a message larger than the write buffer
 // is answered before it is registered, and its call hangs), connections from a Dial of our own. docs/design/0002 has what
 // comes of it.
@@ -186,7 +186,7 @@ func (f *fastClient) call(op string, buf []byte, limit time.Duration) error {
 	return c.DoDeadline(rq, rs, time.Now().Add(limit))
 }
 
-// BenchmarkFastrpc is BenchmarkTransport of internal/transport over fastrpc.
+// BenchmarkFastrpc is BenchmarkTransport of internal/store/transport over fastrpc.
 func BenchmarkFastrpc(b *testing.B) {
 	for _, op := range []string{"push", "pull"} {
 		for _, size := range []int{1 << 10, 64 << 10, 1 << 20, 4 << 20} {
@@ -243,7 +243,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// What of fastrpc cannot be wrapped to keep the promises of internal/transport, each as a fact that can be run. If one of these
+// What of fastrpc cannot be wrapped to keep the promises of internal/store/transport, each as a fact that can be run. If one of these
 // fails after an update of fastrpc, docs/design/0002 should be read again.
 func TestWhyNotFastrpc(t *testing.T) {
 	if testing.Short() {

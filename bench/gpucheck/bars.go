@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/cuda/gputest"
+	"github.com/paragon-train/paragon/internal/compute/cuda/gputest"
 )
 
 // targets are gradients' relative errors that are asked for, by type and by the end of the rows' names. What rounding to 16 bits turns over

@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cuda/gputest"
+	"github.com/paragon-train/paragon/internal/compute/cuda/gputest"
 )
 
 // A checker is what a section of this program writes rows to.

@@ -32,7 +32,7 @@ func programs(t *testing.T) string {
 			packages = append(packages, "bench/gpucheck")
 		}
 		b.err = errors.Join(testbuild.Programs(b.dir, packages...), testbuild.Tests(filepath.Join(b.dir, testsFolder), "gpu",
-			"internal/cuda/kernels", "internal/cuda/cublaslt", "internal/cuda/cudnn", "internal/compute/cuda"))
+			"internal/compute/cuda/kernels", "internal/compute/cuda/cublaslt", "internal/compute/cuda/cudnn", "internal/compute/cuda"))
 	})
 	if b.err != nil {
 		t.Fatal(b.err)

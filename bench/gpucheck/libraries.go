@@ -8,10 +8,10 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/cuda/dl"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/gputest"
-	"github.com/paragon-train/paragon/internal/cuda/headers"
+	"github.com/paragon-train/paragon/internal/compute/cuda/dl"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/gputest"
+	"github.com/paragon-train/paragon/internal/compute/cuda/headers"
 )
 
 // deviceRow is the row that says whether there is a GPU.

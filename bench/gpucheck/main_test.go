@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cuda/fake"
-	"github.com/paragon-train/paragon/internal/cuda/gputest"
+	"github.com/paragon-train/paragon/internal/compute/cuda/fake"
+	"github.com/paragon-train/paragon/internal/compute/cuda/gputest"
 )
 
 // The test binary is gpucheck, too: it calls itself for each section.

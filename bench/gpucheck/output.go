@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/paragon-train/paragon/internal/cuda/gputest"
+	"github.com/paragon-train/paragon/internal/compute/cuda/gputest"
 )
 
 // What lines of package testing begin with, under -test.v=test2json.

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cuda/gputest"
+	"github.com/paragon-train/paragon/internal/compute/cuda/gputest"
 )
 
 // limitVariable tells a child how long it has.

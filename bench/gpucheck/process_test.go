@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cuda/gputest"
+	"github.com/paragon-train/paragon/internal/compute/cuda/gputest"
 )
 
 // bad are sections that do not end well, for the children of tests.

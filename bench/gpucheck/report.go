@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cuda/gputest"
+	"github.com/paragon-train/paragon/internal/compute/cuda/gputest"
 )
 
 // A row is one check.

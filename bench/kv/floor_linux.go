@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 )
 
 // cubic gives a socket the congestion control that our own connections within a host have, before it connects or listens: once BBR has begun, Linux

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/bench/internal/processes"
-	"github.com/paragon-train/paragon/internal/identity"
+	"github.com/paragon-train/paragon/internal/store/identity"
 )
 
 // A job is one run of processes.

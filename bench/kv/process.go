@@ -17,8 +17,8 @@ import (
 	"strings"
 
 	"github.com/paragon-train/paragon/bench/internal/processes"
-	"github.com/paragon-train/paragon/internal/cluster"
-	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/kvstore"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/paragon-train/paragon/bench/costs"
 	"github.com/paragon-train/paragon/bench/internal/machine"
-	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/optim"
 )
 

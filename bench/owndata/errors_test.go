@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 	"github.com/paragon-train/paragon/internal/testing/photos"
 	"github.com/paragon-train/paragon/internal/testing/phototrain"
 	"github.com/paragon-train/paragon/internal/testing/s3test"

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/testing/phototrain"
 )
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/paragon-train/paragon/bench/costs"
-	"github.com/paragon-train/paragon/internal/scheduler"
-	"github.com/paragon-train/paragon/internal/wire"
+	"github.com/paragon-train/paragon/internal/member/scheduler"
+	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // A cluster is what is simulated: a job on hosts.

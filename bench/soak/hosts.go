@@ -7,7 +7,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/paragon-train/paragon/internal/procs"
+	"github.com/paragon-train/paragon/internal/observe/procs"
 )
 
 // labEnv tells the ssh stand-in where the hosts are: NAME=NAMESPACE=ADDRESS, comma-separated; the first is the launcher's.

@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/procs"
+	"github.com/paragon-train/paragon/internal/observe/procs"
 )
 
 // run lets faults come for the time given, waits for the job's end, and judges it.

@@ -15,7 +15,7 @@ import (
 	"gocloud.dev/gcerrors"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 func init() {

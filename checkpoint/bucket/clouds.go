@@ -19,7 +19,7 @@ import (
 	"google.golang.org/api/googleapi"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 func init() {

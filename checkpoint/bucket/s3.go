@@ -17,7 +17,7 @@ import (
 	_ "gocloud.dev/blob/s3blob"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 func init() {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/paragon-train/paragon/examples/internal/program"
 	"github.com/paragon-train/paragon/internal/compute/op"
-	"github.com/paragon-train/paragon/internal/exitreport"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
 	"github.com/paragon-train/paragon/internal/testing/metricstest"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/worker"

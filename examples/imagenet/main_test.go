@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/examples/internal/program"
-	"github.com/paragon-train/paragon/internal/exitreport"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
 	"github.com/paragon-train/paragon/internal/testing/metricstest"
 	"github.com/paragon-train/paragon/internal/testing/photos"
 	"github.com/paragon-train/paragon/internal/testing/testbuild"

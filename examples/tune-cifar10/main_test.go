@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
 	"github.com/paragon-train/paragon/internal/testing/testbuild"
 )
 

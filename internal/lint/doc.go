@@ -5,7 +5,7 @@
 //	worker        server        schedulernode          the three roles, which never import each other
 //	adapt                                              batch size and replicas
 //	kvstore    nn    optim    sampler    data    checkpoint    metrics
-//	internal/cluster -> internal/transport -> internal/wire      how nodes talk; internal/shard: what servers and in-process stores share
+//	internal/member/cluster -> internal/store/transport -> internal/store/wire      how nodes talk; internal/store/shard: what servers and in-process stores share
 //	internal/{scheduler, shardserver, rollcall}        what the roles and stores are made of
 //	internal/{ssh, agent, hosts, gpus, process}        how processes are started on hosts
 //	internal/compute                                   executors of nn

@@ -10,8 +10,8 @@ import (
 )
 
 // decidedByCode are the folders in which nothing is decided by the text of an error or of a reason: errors answer errors.Is and errors.As, and
-// reasons are codes with fields (internal/control).
-var decidedByCode = []string{"launch", "schedulernode", "internal/scheduler", "server", "kvstore", "worker", "tune"}
+// reasons are codes with fields (internal/member/control).
+var decidedByCode = []string{"launch", "schedulernode", "internal/member/scheduler", "server", "kvstore", "worker", "tune"}
 
 // matchers look for text in text.
 var matchers = []string{"Contains", "ContainsAny", "HasPrefix", "HasSuffix", "CutPrefix", "CutSuffix", "Cut", "Index", "LastIndex", "EqualFold", "Split", "Fields",
@@ -46,7 +46,7 @@ func textMatches(fset *token.FileSet, f *ast.File) (bad []string) {
 			return found
 		}
 		at := func(n ast.Node, what string) {
-			bad = append(bad, fmt.Sprintf("%s: %s looks into the text of an error or a reason; use errors.Is, errors.As or a code of internal/control", fset.Position(n.Pos()), what))
+			bad = append(bad, fmt.Sprintf("%s: %s looks into the text of an error or a reason; use errors.Is, errors.As or a code of internal/member/control", fset.Position(n.Pos()), what))
 		}
 		ast.Inspect(fn.Body, func(n ast.Node) bool {
 			switch n := n.(type) {

@@ -41,7 +41,7 @@ const hole = "\x00"
 func newSourceText() *sourceText {
 	return &sourceText{packages: make(map[string]*packageNames), words: map[string]bool{
 		"help":              true,                             // the command-line library's
-		"PARAGON_CUDA_PATH": true, "PARAGON_CUDNN_PATH": true, // made of the library's name (internal/cuda/dl)
+		"PARAGON_CUDA_PATH": true, "PARAGON_CUDNN_PATH": true, // made of the library's name (internal/compute/cuda/dl)
 	}}
 }
 

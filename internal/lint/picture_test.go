@@ -34,7 +34,7 @@ func and(more ...string) []string { return append(more, machinery...) }
 // picture has the rows from the top down. The longest folder that fits counts.
 var picture = append([]row{
 	{"!launch", append([]string{"launch"}, anything...)},
-	{"launch/internal", and("internal/lines", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/record", "internal/control", "internal/page")}, // they know nothing of the roles
+	{"launch/internal", and("internal/hosts/lines", "internal/hosts/hosts", "internal/hosts/gpus", "internal/hosts/process", "internal/hosts/agent", "internal/hosts/ssh", "internal/member/record", "internal/member/control", "internal/observe/page")}, // they know nothing of the roles
 	{"launch/internal/datapack", and("data", "launch/internal/inorder")},
 	{"launch/internal/datacheck", and("data", "launch/internal/inorder")},
 	{"launch/internal/datashow", and("data", "launch/internal/inorder")},
@@ -43,56 +43,57 @@ var picture = append([]row{
 	{"bench", anything},
 	{"docs", []string{"internal/testing"}},
 
-	{"tune", and("adapt", "checkpoint", "!metrics", "sampler", "internal/hosts", "internal/gpus", "internal/process", "internal/agent", "internal/ssh", "internal/control", "internal/jobcontrol", "internal/cluster", "internal/lines", "internal/page", "internal/searchcontrol")},
+	{"tune", and("adapt", "checkpoint", "!metrics", "sampler", "internal/hosts/hosts", "internal/hosts/gpus", "internal/hosts/process", "internal/hosts/agent", "internal/hosts/ssh", "internal/member/control", "internal/member/jobcontrol", "internal/member/cluster", "internal/hosts/lines", "internal/observe/page", "internal/member/searchcontrol")},
 	{"tune/show", and("tune", "metrics")},
 
-	// The roles meet in internal/wire alone.
-	{"worker", and("adapt", "kvstore", "internal/control", "internal/cluster", "internal/rollcall", "nn", "optim", "sampler", "data", "!checkpoint", "!metrics")},
-	{"server", and("internal/shardserver", "internal/cluster")},
-	{"schedulernode", and("internal/scheduler", "internal/cluster")},
+	// The roles meet in internal/store/wire alone.
+	{"worker", and("adapt", "kvstore", "internal/member/control", "internal/member/cluster", "internal/member/rollcall", "nn", "optim", "sampler", "data", "!checkpoint", "!metrics")},
+	{"server", and("internal/store/shardserver", "internal/member/cluster")},
+	{"schedulernode", and("internal/member/scheduler", "internal/member/cluster")},
 
 	{"adapt", nil},
 
-	{"kvstore", and("internal/hostsum", "internal/shardserver", "internal/shard", "internal/rollcall", "internal/cluster", "internal/transport", "internal/wire", "optim", "sampler", "!checkpoint", "!metrics")},
-	{"internal/shardserver", and("internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim")},
-	{"internal/scheduler", and("adapt", "internal/control", "internal/shard", "internal/cluster", "internal/transport", "internal/wire", "optim", "!checkpoint", "!metrics")},
-	{"internal/hostsum", and("internal/shard", "internal/transport", "internal/wire")},
-	{"internal/shard", and("internal/wire", "optim")},
-	{"internal/rollcall", nil},
-	{"internal/cluster", and("internal/transport", "internal/wire")},
-	{"internal/transport", and("internal/wire")},
-	{"internal/wire", machinery},
-	{"internal/control", and("internal/wire")},
+	{"kvstore", and("internal/store/hostsum", "internal/store/shardserver", "internal/store/shard", "internal/member/rollcall", "internal/member/cluster", "internal/store/transport", "internal/store/wire", "optim", "sampler", "!checkpoint", "!metrics")},
+	{"internal/store/shardserver", and("internal/store/shard", "internal/member/cluster", "internal/store/transport", "internal/store/wire", "optim")},
+	{"internal/member/scheduler", and("adapt", "internal/member/control", "internal/store/shard", "internal/member/cluster", "internal/store/transport", "internal/store/wire", "optim", "!checkpoint", "!metrics")},
+	{"internal/store/hostsum", and("internal/store/shard", "internal/store/transport", "internal/store/wire")},
+	{"internal/store/shard", and("internal/store/wire", "optim")},
+	{"internal/member/rollcall", nil},
+	{"internal/member/cluster", and("internal/store/transport", "internal/store/wire")},
+	{"internal/store/transport", and("internal/store/wire")},
+	{"internal/store/wire", machinery},
+	{"internal/member/control", and("internal/store/wire")},
 
 	{"nn", and("internal/compute")},
 	{"internal/compute", machinery},
 	{"optim", machinery},
 	{"sampler", machinery},
-	{"data", and("sampler", "internal/objects")},
-	{"internal/objects", machinery},
-	{"checkpoint/bucket", and("checkpoint", "internal/objects")},
+	{"data", and("sampler", "internal/files/objects")},
+	{"internal/files/objects", machinery},
+	{"checkpoint/bucket", and("checkpoint", "internal/files/objects")},
 	{"checkpoint", machinery},
 	{"metrics", machinery},
 	{"version", nil},
 
-	{"internal/lines", and("internal/control")},
-	{"internal/page", and("internal/control")},
+	{"internal/hosts/lines", and("internal/member/control")},
+	{"internal/observe/page", and("internal/member/control")},
 
 	// Start methods.
-	{"internal/ssh", and("internal/agent", "internal/hosts")},
-	{"internal/agent/dialin", and("internal/agent", "internal/hosts")},
-	{"internal/agent/resume", machinery},
-	{"!internal/agent", and("internal/gpus", "internal/process")},
-	{"internal/process", and("internal/gpus")},
-	{"internal/gpus", machinery},
-	{"internal/hosts", nil},
-	{"internal/record", machinery},
-	{"internal/searchcontrol", machinery},
-	{"internal/jobcontrol", and("internal/control", "internal/record", "internal/cluster", "internal/transport")},
+	{"internal/hosts/gpustat", and("internal/compute/cuda/dl")},
+	{"internal/hosts/ssh", and("internal/hosts/agent", "internal/hosts/hosts")},
+	{"internal/hosts/agent/dialin", and("internal/hosts/agent", "internal/hosts/hosts")},
+	{"internal/hosts/agent/resume", machinery},
+	{"!internal/hosts/agent", and("internal/hosts/gpus", "internal/hosts/process")},
+	{"internal/hosts/process", and("internal/hosts/gpus")},
+	{"internal/hosts/gpus", machinery},
+	{"internal/hosts/hosts", nil},
+	{"internal/member/record", machinery},
+	{"internal/member/searchcontrol", machinery},
+	{"internal/member/jobcontrol", and("internal/member/control", "internal/member/record", "internal/member/cluster", "internal/store/transport")},
 
 	{"internal/testing", anything}, // helpers of tests stand above what they help to test
 	{"internal/lint", nil},
-	{"internal/tools", anything},
+	{"tools", anything},
 }, rowsOf(machinery)...)
 
 func rowsOf(folders []string) (rows []row) {
@@ -146,7 +147,7 @@ func violations(imports map[string][]string) []string {
 
 func TestImportsFollowThePicture(t *testing.T) {
 	imported := theRepository(t).imports(imports.Module)
-	if len(imported["launch"]) == 0 || len(imported["internal/cluster"]) == 0 {
+	if len(imported["launch"]) == 0 || len(imported["internal/member/cluster"]) == 0 {
 		t.Fatalf("the imports of launch and cluster were not found among %d packages", len(imported))
 	}
 	for _, v := range violations(imported) {
@@ -157,7 +158,7 @@ func TestImportsFollowThePicture(t *testing.T) {
 // onlyIn are libraries that shall not become part of workers' programs, and the folders that may import them.
 var onlyIn = map[string]string{
 	"go.opentelemetry.io/":                    "launch/internal/otel",
-	"github.com/chromedp/":                    "internal/tools/browser",
+	"github.com/chromedp/":                    "tools/browser",
 	"github.com/google/go-containerregistry/": "launch/internal/image",
 	"gonum.org/v1/plot":                       "metrics/plot",
 }
@@ -203,39 +204,39 @@ func TestPictureRefuses(t *testing.T) {
 		{"schedulernode", "server", false},
 		{"server", "schedulernode", false},
 		{"server", "kvstore", false},
-		{"server", "internal/shardserver", true},
-		{"internal/shardserver", "internal/shard", true},
-		{"internal/shardserver", "kvstore", false},
+		{"server", "internal/store/shardserver", true},
+		{"internal/store/shardserver", "internal/store/shard", true},
+		{"internal/store/shardserver", "kvstore", false},
 		{"kvstore", "server", false},
-		{"kvstore", "internal/shard", true},
-		{"internal/shard", "kvstore", false},
-		{"internal/shard", "internal/cluster", false},
+		{"kvstore", "internal/store/shard", true},
+		{"internal/store/shard", "kvstore", false},
+		{"internal/store/shard", "internal/member/cluster", false},
 		{"kvstore/kvstoretest", "kvstore", true},
-		{"internal/transport", "internal/cluster", false},
-		{"internal/wire", "internal/transport", false},
+		{"internal/store/transport", "internal/member/cluster", false},
+		{"internal/store/wire", "internal/store/transport", false},
 		{"nn", "kvstore", false},
 		{"internal/compute/cpu", "internal/compute/op", true},
 		{"internal/compute/cpu", "worker", false},
 		{"optim", "nn", false},
 		{"sampler", "kvstore", false},
-		{"data", "internal/cluster", false},
+		{"data", "internal/member/cluster", false},
 		{"checkpoint", "worker", false},
 		{"metrics", "kvstore", false},
-		{"internal/f32", "internal/wire", false},
+		{"internal/compute/f32", "internal/store/wire", false},
 		{"launch", "server", true},
-		{"internal/ssh", "internal/agent", true},
-		{"internal/ssh", "server", false},
-		{"launch/internal/job", "internal/cluster", false},
-		{"nn", "internal/wire", false},
-		{"internal/f32", "optim", false},
+		{"internal/hosts/ssh", "internal/hosts/agent", true},
+		{"internal/hosts/ssh", "server", false},
+		{"launch/internal/job", "internal/member/cluster", false},
+		{"nn", "internal/store/wire", false},
+		{"internal/compute/f32", "optim", false},
 		{"examples/mnist", "worker", true},
-		{"examples/mnist", "internal/control", false},
+		{"examples/mnist", "internal/member/control", false},
 		{"examples/customtrainer", "kvstore", true},
 		{"examples/customtrainer", "metrics", false},
 		{"examples/mnist", "launch/internal/job", false},
 		{"adapt", "kvstore", false},
 		{"adapt", "optim", false},
-		{"adapt", "internal/f32", false},
+		{"adapt", "internal/compute/f32", false},
 		{"worker", "adapt", true},
 		{"tune/schedule", "adapt", true},
 		{"kvstore", "adapt", false},
@@ -248,7 +249,7 @@ func TestPictureRefuses(t *testing.T) {
 		{"tune", "metrics/plot", false},
 		{"worker", "metrics", true},
 		{"worker", "metrics/plot", false},
-		{"newcomer", "internal/wire", false},
+		{"newcomer", "internal/store/wire", false},
 	} {
 		bad := violations(map[string][]string{tc.pkg: {tc.imports}})
 		if ok := len(bad) == 0; ok != tc.ok {

@@ -114,7 +114,7 @@ func lookType(name string, t ast.Expr, look func(of string, n ast.Node)) {
 }
 
 // notPublic has commands and documents.
-var notPublic = []string{"bench", "examples", "launch", "docs"}
+var notPublic = []string{"bench", "examples", "launch", "docs", "tools"}
 
 // public reports whether programs outside this module may import a folder's package.
 func public(folder string) bool {

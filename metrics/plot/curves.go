@@ -17,7 +17,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/files/vfs"
 	"github.com/paragon-train/paragon/metrics"
 )
 

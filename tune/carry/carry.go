@@ -22,8 +22,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/scratch"
+	"github.com/paragon-train/paragon/internal/files/scratch"
+	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 	"github.com/paragon-train/paragon/tune/internal/state"
 )

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/adapt/allocate"
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/tune"
 )
 

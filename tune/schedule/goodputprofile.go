@@ -2,7 +2,7 @@ package schedule
 
 import (
 	"github.com/paragon-train/paragon/adapt"
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // readProfile reads what a job says of its training; what is not readable says nothing.

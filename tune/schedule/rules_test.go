@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/adapt/allocate"
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/tunetest"
 )

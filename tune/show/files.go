@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/files/vfs"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/tune"
 )

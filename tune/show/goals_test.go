@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/internal/observe/plural"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/tunetest"
 )

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/plural"
-	"github.com/paragon-train/paragon/internal/vfs"
+	"github.com/paragon-train/paragon/internal/files/vfs"
+	"github.com/paragon-train/paragon/internal/observe/plural"
 	"github.com/paragon-train/paragon/tune"
 )
 

@@ -17,8 +17,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/paragon-train/paragon/internal/affinity"
-	"github.com/paragon-train/paragon/internal/gpus"
+	"github.com/paragon-train/paragon/internal/hosts/affinity"
+	"github.com/paragon-train/paragon/internal/hosts/gpus"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 )
 

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/procgroup"
+	"github.com/paragon-train/paragon/internal/hosts/procgroup"
 )
 
 // A program is a running process.

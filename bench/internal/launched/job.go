@@ -17,9 +17,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cluster"
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/record"
+	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/member/record"
 )
 
 // Config says what is run.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/record"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/member/record"
 )
 
 // Lines are whole, however they come in pieces; those that were taken are not in errors, and neither are old ones.

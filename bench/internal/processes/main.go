@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/paragon-train/paragon/internal/cluster"
-	"github.com/paragon-train/paragon/internal/scheduler"
-	"github.com/paragon-train/paragon/internal/shardserver"
+	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/member/scheduler"
+	"github.com/paragon-train/paragon/internal/store/shardserver"
 )
 
 // Main is a process of a job, as its variables say. It ends with its standard input, whatever becomes of the command that started it.

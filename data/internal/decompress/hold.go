@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"iter"
 
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // Held is a store with one object, whose bytes are in memory.

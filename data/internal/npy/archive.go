@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // An Archive is a .npz file: a zip archive of arrays.

@@ -16,7 +16,7 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // An Array is one array. Its methods may be called from several goroutines at once.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // A memory is a store of one file that counts requests.

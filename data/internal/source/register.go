@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // A Format makes sources of files that a package of another module reads, such as Parquet.

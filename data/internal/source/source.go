@@ -10,7 +10,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // A Source has encoded examples. Its methods may be called from several goroutines at once.

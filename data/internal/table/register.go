@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // A Config says how files are read. A format ignores what it has no use for.

@@ -16,7 +16,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // A Kind is the type of a column's values.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // zip has the columns of several sources side by side.

@@ -29,10 +29,10 @@ func TestPicturesAreFresh(t *testing.T) {
 
 func TestArrowsThatFollowAreLeftOut(t *testing.T) {
 	imported := map[string][]string{
-		"worker": {"kvstore", "optim", "internal/wire"}, "kvstore": {"internal/wire", "kvstore/a"}, "kvstore/a": {"optim"},
-		"optim": nil, "internal/wire": nil, "internal/wire/wiretest": {"worker"}, "internal/testing/jobtest": {"worker"}, "bench/kv": {"worker"},
+		"worker": {"kvstore", "optim", "internal/store/wire"}, "kvstore": {"internal/store/wire", "kvstore/a"}, "kvstore/a": {"optim"},
+		"optim": nil, "internal/store/wire": nil, "internal/store/wire/wiretest": {"worker"}, "internal/testing/jobtest": {"worker"}, "bench/kv": {"worker"},
 	}
-	want := graph{programs: {"worker"}, "worker": {"kvstore"}, "kvstore": {"internal/wire", "optim"}, "optim": nil, "internal/wire": nil}
+	want := graph{programs: {"worker"}, "worker": {"kvstore"}, "kvstore": {"internal/store", "optim"}, "optim": nil, "internal/store": nil}
 	got := reduce(fold(imported))
 	for n, list := range got {
 		if len(list) == 0 {

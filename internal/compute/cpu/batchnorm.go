@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/f32"
 )
 
 // channelSums prepares sums of two quantities for each channel over at most most rows: sum adds to its two arguments what it finds in

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )

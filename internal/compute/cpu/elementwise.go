@@ -1,9 +1,9 @@
 package cpu
 
 import (
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/f32"
 )
 
 func (e *Executor) copy(o *plan.Op) (kernel, error) {

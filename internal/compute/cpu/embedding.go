@@ -3,8 +3,8 @@ package cpu
 import (
 	"fmt"
 
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/f32"
 )
 
 // ids checks that the ids name rows of a table, and returns how to read them.

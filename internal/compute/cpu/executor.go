@@ -6,9 +6,9 @@ import (
 	"runtime"
 
 	"github.com/paragon-train/paragon/internal/compute/cpu/conv"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 	"gorgonia.org/gorgonia"
 )
 

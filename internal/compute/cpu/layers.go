@@ -3,9 +3,9 @@ package cpu
 import (
 	"github.com/paragon-train/paragon/internal/compute/cpu/conv"
 	"github.com/paragon-train/paragon/internal/compute/cpu/linear"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/f32"
 	"gorgonia.org/tensor"
 )
 

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/f32"
 )
 
 // logSumExp is log Σ exp(row), without overflow, in float64.

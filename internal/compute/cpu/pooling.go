@@ -3,9 +3,9 @@ package cpu
 import (
 	"fmt"
 
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/f32"
 	"gorgonia.org/tensor"
 )
 

@@ -3,8 +3,8 @@ package cpu
 import (
 	"math"
 
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/op"
-	"github.com/paragon-train/paragon/internal/f32"
 	"gorgonia.org/tensor"
 )
 

@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/op"
-	"github.com/paragon-train/paragon/internal/f32"
 	"gorgonia.org/tensor"
 )
 

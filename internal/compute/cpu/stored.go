@@ -3,8 +3,8 @@ package cpu
 import (
 	"fmt"
 
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/f32"
 )
 
 // array is the memory of a value whose numbers are float32 or bfloat16; no array for nil. Valid once the plan is placed.

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/compute/cuda"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
 	"github.com/paragon-train/paragon/nn"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"

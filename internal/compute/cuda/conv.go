@@ -5,11 +5,11 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda/cudnn"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/cudnn"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
 	"gorgonia.org/tensor"
 )
 

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 )
 
 // copyLink copies, from GPU to GPU or through the host.

@@ -4,7 +4,7 @@
 //	e, err := cuda.New(plan, host, cuda.Config{GPU: gpu})
 //	err = e.Run(ctx, false, plan.Hooks{Ready: push})
 //
-// Open finds the driver, the kernels (package internal/cuda/kernels) and NVIDIA's libraries for convolutions and products. New lowers each
+// Open finds the driver, the kernels (package internal/compute/cuda/kernels) and NVIDIA's libraries for convolutions and products. New lowers each
 // operation of the plan to launches, takes all memory and cuts the plan into segments; Run then only launches.
 //
 // # Where numbers lie

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"unsafe"
 
-	"github.com/paragon-train/paragon/internal/cuda/cudnn"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
+	"github.com/paragon-train/paragon/internal/compute/cuda/cudnn"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 )
 
 // DryRun returns a GPU without hardware: programs can be compiled for it, and Account counts what a step of theirs launches and reads on a device with

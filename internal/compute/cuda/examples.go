@@ -1,10 +1,10 @@
 package cuda
 
 import (
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
 )
 
 // SetExamples says that later runs have n examples, at most the plan's Batch. Runs of a short batch are launched kernel by kernel: graphs and the

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
 // An exchange is what goes between the GPUs before and after a segment.

@@ -6,9 +6,9 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
 	"gorgonia.org/tensor"
 )
 

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
 // A Fake is a GPU of Go code. What is given to a stream is done late: when somebody waits, and then in an order that is drawn,

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda/cudnn"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/op"
-	"github.com/paragon-train/paragon/internal/cuda/cudnn"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
-	"github.com/paragon-train/paragon/internal/f32"
 )
 
 // The loops over numbers below are left without instrumentation: they read and write what only they have, and the memory of the device, which is

@@ -7,10 +7,10 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/paragon-train/paragon/internal/cuda/cudnn"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
-	"github.com/paragon-train/paragon/internal/cuda/nccl"
+	"github.com/paragon-train/paragon/internal/compute/cuda/cudnn"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
+	"github.com/paragon-train/paragon/internal/compute/cuda/nccl"
 )
 
 // driver is what an executor asks of a GPU; *drv.Context has it. All but Do and Info are called in a function given to Do.

@@ -12,9 +12,9 @@ import (
 	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/compute/cuda"
-	"github.com/paragon-train/paragon/internal/cuda/fake"
-	"github.com/paragon-train/paragon/internal/cuda/gputest"
-	"github.com/paragon-train/paragon/internal/shm"
+	"github.com/paragon-train/paragon/internal/compute/cuda/fake"
+	"github.com/paragon-train/paragon/internal/compute/cuda/gputest"
+	"github.com/paragon-train/paragon/internal/compute/shm"
 	"github.com/paragon-train/paragon/nn"
 	"gorgonia.org/gorgonia"
 )

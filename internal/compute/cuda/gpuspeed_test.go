@@ -13,12 +13,12 @@ import (
 	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/compute/cuda"
+	"github.com/paragon-train/paragon/internal/compute/cuda/cudnn"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/fake"
+	"github.com/paragon-train/paragon/internal/compute/cuda/gputest"
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/cudnn"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/fake"
-	"github.com/paragon-train/paragon/internal/cuda/gputest"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
 )
 
 // flopPerImage is what a training step of ResNet18 for images of 32×32 takes: three times the forward pass's 0.5554 G products and sums.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
 // A Group is executors of one model, each on a GPU of its own, that take steps together as if they were one with all of their

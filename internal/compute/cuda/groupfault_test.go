@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/compute/cuda"
+	"github.com/paragon-train/paragon/internal/compute/cuda/fake"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/fake"
 )
 
 // A pair is two GPUs that a test may break, joined.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
-	"github.com/paragon-train/paragon/internal/f32"
 )
 
 // Inspect takes a step with gradients as Run does, launch by launch, and stops behind each op of the plan: see gets the op's results as

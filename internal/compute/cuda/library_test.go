@@ -9,12 +9,12 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/compute/cuda"
+	"github.com/paragon-train/paragon/internal/compute/cuda/dl"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/fake"
+	"github.com/paragon-train/paragon/internal/compute/cuda/gputest"
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/dl"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/fake"
-	"github.com/paragon-train/paragon/internal/cuda/gputest"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
 	"github.com/paragon-train/paragon/nn"
 	"gorgonia.org/gorgonia"
 )

@@ -3,7 +3,7 @@ package cuda
 import (
 	"fmt"
 
-	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
 // A Link is how GPUs of a group exchange numbers.

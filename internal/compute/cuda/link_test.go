@@ -3,7 +3,7 @@ package cuda
 import (
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
 // Parts lie one behind the other, make the whole, and each begins at a multiple of 16 bytes.

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
 )
 
 // A loneNorm normalises a short batch with one value of each channel by the running statistics, as op.BatchNorm2D says. The kernels of an

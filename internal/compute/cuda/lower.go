@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
 )
 
 // A launch puts work on a stream.

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/compute/cuda"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/fake"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/fake"
 	"github.com/paragon-train/paragon/nn"
 	"gorgonia.org/gorgonia"
 )

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/shm"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/shm"
 )
 
 // A mirror is float32 memory of the host with as much on the device for it, each number at the same offset.

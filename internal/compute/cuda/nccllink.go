@@ -1,8 +1,8 @@
 package cuda
 
 import (
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/nccl"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/nccl"
 )
 
 // ncclLink is NCCL's. Rank 0's thread makes the calls.

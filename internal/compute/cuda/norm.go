@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda/cudnn"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/cudnn"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
 )
 
 // batchNorm is op.BatchNorm2D with the residual and the ReLU that follow.

@@ -7,9 +7,9 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
 )
 
 // numbers are what changes from run to run, in device memory, so that captured graphs stay valid. Little-endian:

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cuda/cublaslt"
-	"github.com/paragon-train/paragon/internal/cuda/cudnn"
-	"github.com/paragon-train/paragon/internal/cuda/dl"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
-	"github.com/paragon-train/paragon/internal/cuda/nccl"
-	"github.com/paragon-train/paragon/internal/cuda/nvrtc"
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/compute/cuda/cublaslt"
+	"github.com/paragon-train/paragon/internal/compute/cuda/cudnn"
+	"github.com/paragon-train/paragon/internal/compute/cuda/dl"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
+	"github.com/paragon-train/paragon/internal/compute/cuda/nccl"
+	"github.com/paragon-train/paragon/internal/compute/cuda/nvrtc"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
 // Options say how a GPU is opened. The zero value is for use; tests change it.

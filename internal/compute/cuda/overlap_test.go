@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/compute/cuda"
+	"github.com/paragon-train/paragon/internal/compute/cuda/fake"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/fake"
 )
 
 // work is something that a device did, in microseconds of the stand-in's clock, on which each kind of work takes a fixed time.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
 // clock is what a driver measures time with: *drv.Context.

@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/compute/cuda"
+	"github.com/paragon-train/paragon/internal/compute/cuda/fake"
+	"github.com/paragon-train/paragon/internal/compute/cuda/gputest"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
 	"github.com/paragon-train/paragon/internal/compute/ref"
-	"github.com/paragon-train/paragon/internal/cuda/fake"
-	"github.com/paragon-train/paragon/internal/cuda/gputest"
 	"github.com/paragon-train/paragon/nn"
 	"gorgonia.org/gorgonia"
 )

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
 )
 
 // Run goes through the plan once, or with forward only through the ops that the loss and the outputs need.

@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
 )
 
 // A schedule is a run cut into segments: of the whole step, or of the ops that loss and outputs need.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/paragon-train/paragon/internal/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
 // A sharedMemory is memory of the device that holds nothing between two runs, as large as the largest of the executors that share needs.

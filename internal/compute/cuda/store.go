@@ -7,9 +7,9 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
 )
 
 // A store is what the executors that share have on the device together, and what counts over all of their runs.

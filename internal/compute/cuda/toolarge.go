@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/drv"
 )
 
 // tooLarge adds to an error of too little memory what the program needs in all, what there was, and which batch would fit.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/compute/cuda"
-	"github.com/paragon-train/paragon/internal/cuda/fake"
+	"github.com/paragon-train/paragon/internal/compute/cuda/fake"
 )
 
 // The first start measures engines and says so, the second knows them and says nothing. Engines that fail when they are tried, and a

@@ -3,8 +3,8 @@ package cuda
 import (
 	"fmt"
 
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
 )
 
 // A Compute is the type in which a program multiplies.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/paragon-train/paragon/internal/cuda/drv"
-	"github.com/paragon-train/paragon/internal/cuda/kernels"
+	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
+	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 )
 
 // A Piece is parameters and their gradients that lie alike on the device: N float32 numbers each, in which gaps between

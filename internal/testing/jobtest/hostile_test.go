@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cluster"
-	"github.com/paragon-train/paragon/internal/identity"
-	"github.com/paragon-train/paragon/internal/transport"
+	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/store/identity"
+	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 )

@@ -19,13 +19,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cluster"
-	"github.com/paragon-train/paragon/internal/identity"
-	"github.com/paragon-train/paragon/internal/scheduler"
-	"github.com/paragon-train/paragon/internal/shardserver"
+	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/member/scheduler"
+	"github.com/paragon-train/paragon/internal/observe/trace"
+	"github.com/paragon-train/paragon/internal/store/identity"
+	"github.com/paragon-train/paragon/internal/store/shardserver"
+	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
-	"github.com/paragon-train/paragon/internal/trace"
-	"github.com/paragon-train/paragon/internal/transport"
 	"github.com/paragon-train/paragon/kvstore"
 )
 

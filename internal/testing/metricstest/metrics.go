@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // Printed runs a program's work in this process and returns the lines of metrics that it printed on os.Stdout, as a search reads them. Nothing else

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
 )
 
 // Hosts are n1, n2 and so on.

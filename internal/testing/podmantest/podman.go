@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
 )
 
 // Restricted are the options of podman run that say what the restricted level of Kubernetes' pod security standards says, with a read-only root file system.

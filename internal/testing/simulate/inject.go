@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cluster"
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
-	"github.com/paragon-train/paragon/internal/transport"
 )
 
 // inject carries out the plan's faults and returns which of them met anything. It ends early with the job.

@@ -13,10 +13,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/cluster"
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/scheduler"
-	"github.com/paragon-train/paragon/internal/shardserver"
+	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/member/scheduler"
+	"github.com/paragon-train/paragon/internal/store/shardserver"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 )
 

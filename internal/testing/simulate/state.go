@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/scheduler"
+	"github.com/paragon-train/paragon/internal/member/scheduler"
 )
 
 // A disk keeps what the scheduler has decided, also while there is none.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/procs"
+	"github.com/paragon-train/paragon/internal/observe/procs"
 )
 
 // A Process is one of a job, or slurmstepd.

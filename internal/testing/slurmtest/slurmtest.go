@@ -27,7 +27,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/ssh/sshtest"
+	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
 )
 
 // Config says what the cluster has.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/ssh"
+	"github.com/paragon-train/paragon/internal/hosts/ssh"
 )
 
 // awsHosts is the command that runs the example script with variables of its own.

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/internal/hosts/process"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
 	"github.com/paragon-train/paragon/launch/internal/local"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 // A State is what an answer says of a host.

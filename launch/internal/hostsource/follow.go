@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 

@@ -3,7 +3,7 @@ package hostsource
 import (
 	"maps"
 
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 // answer reads "d1 d2=stopping d3/2": hosts with their states and slots.

@@ -3,8 +3,8 @@ package hostsource
 import (
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // A host that could not join, or that was lost, is asked for again while the source says that it is running: an instance runs before its sshd

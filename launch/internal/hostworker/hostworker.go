@@ -22,8 +22,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/paragon-train/paragon/internal/hosts"
-	"github.com/paragon-train/paragon/internal/lockfile"
+	"github.com/paragon-train/paragon/internal/files/lockfile"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 // The files' names.

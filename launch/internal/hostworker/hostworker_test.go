@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 func parse(t *testing.T, text string) []hosts.Host {

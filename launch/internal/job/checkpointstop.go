@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
 // A checkpointStop is the orderly end of a job that is to go on later: all workers write a checkpoint after a step that they agree on, and end. The

@@ -9,13 +9,13 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent"
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/gpus"
-	"github.com/paragon-train/paragon/internal/hosts"
-	"github.com/paragon-train/paragon/internal/joblog"
-	"github.com/paragon-train/paragon/internal/lines"
-	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
+	"github.com/paragon-train/paragon/internal/hosts/gpus"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/lines"
+	"github.com/paragon-train/paragon/internal/hosts/process"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
 // A Machine starts processes on one host. Its methods may be called together. When it closes, or the launcher dies, no

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 const (

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/gpus"
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/gpus"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // A core decides what happens to one job, from its first connection to its end. It takes events, one at a time, and answers

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/identity"
+	"github.com/paragon-train/paragon/internal/store/identity"
 )
 
 // newIdentity makes the job's ID and its secret, both in hexadecimal.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // The oldest processes that the job survived are forgotten, and hosts that left with them; what the end of the job may be about is not.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
 // An earlyLoss is a process that ended before the launcher knew that the job was complete. The scheduler is asked whether it is.

@@ -15,9 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/hosts"
-	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/process"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // A formingJob is complete, and trains until then, some seconds after all its processes are there at once.

@@ -3,8 +3,8 @@ package job
 import (
 	"slices"
 
-	"github.com/paragon-train/paragon/internal/gpus"
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/gpus"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 // gpus says which of its host's GPUs a worker gets; nil: nothing is said. With --gpus they are those of the first slot that no other worker

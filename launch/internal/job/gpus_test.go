@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/gpus"
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/gpus"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 func TestWorkersOfAHostGetSlotsOfTheirOwn(t *testing.T) {

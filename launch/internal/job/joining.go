@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/hosts"
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
 // A joiningHost is a host on which workers are being started that will join the job: it is reached and prepared, then its workers are started.

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // A worker that gets SIGTERM leaves an elastic job alone, and the job goes on. So the scheduler is told of an interrupt before any worker

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 // One variable of the environment has room for 128 KiB on Linux, whatever the hosts are called.

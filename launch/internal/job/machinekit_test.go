@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/hosts"
-	"github.com/paragon-train/paragon/internal/lines"
-	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/lines"
+	"github.com/paragon-train/paragon/internal/hosts/process"
 )
 
 // A fake machine runs scripts: what a process does from its start on, and when it is signalled.

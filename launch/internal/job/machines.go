@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 // A machine is one that is connected.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/internal/hosts/process"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 var (

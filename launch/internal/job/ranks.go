@@ -1,6 +1,6 @@
 package job
 
-import "github.com/paragon-train/paragon/internal/control"
+import "github.com/paragon-train/paragon/internal/member/control"
 
 // ranksRequest is the goal of a request for the workers' ranks.
 type ranksRequest struct{}

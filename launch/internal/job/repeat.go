@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/hosts"
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
 // resumeEnv tells the workers of a job that is started again to go on from their newest checkpoint.

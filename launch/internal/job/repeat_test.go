@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 // A job that is started again does not wait for hosts that come by themselves and are not there, as long as it has enough without them.

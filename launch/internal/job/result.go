@@ -7,7 +7,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // maxChanges is how many events of the job's membership are kept for the Result: the newest.

@@ -1,7 +1,7 @@
 package job
 
 import (
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 // A place is a host on which workers of the job may run.

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/hosts"
-	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/plural"
 )
 
 // stayingWorkers are the workers of a host that stay: those that run and are not leaving, and those that are being started.

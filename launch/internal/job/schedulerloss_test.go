@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 func TestSchedulerThatDiesIsStartedAgainWhereItWas(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/gpus"
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/gpus"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 type arguments map[string]string

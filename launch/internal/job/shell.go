@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/identity"
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/internal/store/identity"
 )
 
 // A shell carries out what the core decides, and tells it what happens. What may take long runs beside the loop of run; all

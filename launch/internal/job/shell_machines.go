@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 // What comes to the loop from machines.

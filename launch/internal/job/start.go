@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // startup is how far the start of a job has come: all machines are connected, then the scheduler is started, which picks a free port

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
 // startScheduler starts the scheduler, which everybody else is told of.

@@ -6,8 +6,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/joblog"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
 // A stage is how far the job is on its way to its end; it only grows.

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/page"
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/page"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
 const (

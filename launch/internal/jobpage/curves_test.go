@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/page"
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/page"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
 // inThePast are the times of the points of the accuracy, and their values, if workers have reported accuracies second by second; NaN: no record came.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/paragon-train/paragon/internal/page"
+	"github.com/paragon-train/paragon/internal/observe/page"
 )
 
 // scores are those of one evaluation that are known, by line; none: no evaluation is known.

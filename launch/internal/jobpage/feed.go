@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/page"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/page"
 	"github.com/paragon-train/paragon/launch/internal/top"
 )
 

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/page"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/page"
 )
 
 // A fakeScheduler answers as one does whose two workers make 10 steps of 64 examples a second; worker 1 is slow.

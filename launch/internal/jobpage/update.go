@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/page"
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/page"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
 	"github.com/paragon-train/paragon/launch/internal/top"
 )
 

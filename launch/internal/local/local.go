@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
 )
 
 // A Machine is this machine.

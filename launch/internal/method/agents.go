@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent/dialin"
-	"github.com/paragon-train/paragon/internal/hosts"
-	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/observe/plural"
 )
 
 // AgentsConfig configures Agents.

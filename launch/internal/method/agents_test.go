@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/agent/dialin"
+	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
 )
 
 // infos reads agents: NAME[*SLOTS][/RUNS].

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent/dialin"
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"io"
 
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/launch/internal/local"
 )
 

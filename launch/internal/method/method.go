@@ -2,15 +2,15 @@
 // through agents that dial in.
 //
 // A start method knows which hosts there are and connects to each; what runs there is up to the job (package job). On every host an agent of ours
-// (package internal/agent) starts the processes, so that output, signals, exit codes and the end of a lost host are the same in all of them.
+// (package internal/hosts/agent) starts the processes, so that output, signals, exit codes and the end of a lost host are the same in all of them.
 package method
 
 import (
 	"context"
 	"fmt"
 
-	"github.com/paragon-train/paragon/internal/agent"
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 	"github.com/paragon-train/paragon/launch/internal/job"
 )

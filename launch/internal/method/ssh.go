@@ -7,8 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/paragon-train/paragon/internal/hosts"
-	"github.com/paragon-train/paragon/internal/ssh"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/ssh"
 )
 
 // SSH reaches the hosts of a list by ssh.

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent/dialin"
-	"github.com/paragon-train/paragon/internal/hosts"
-	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/observe/plural"
 )
 
 // A Starter runs the agents of a job, one on each host: srun, for example.

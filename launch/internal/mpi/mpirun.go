@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 // Options are those that mpirun needs for agents.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 func TestHostsAreInTheOrderOfTheRanks(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
 const (

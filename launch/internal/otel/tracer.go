@@ -15,9 +15,9 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/joblog"
-	"github.com/paragon-train/paragon/internal/process"
+	"github.com/paragon-train/paragon/internal/hosts/process"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
 // Attributes of the job's spans, besides those of OpenTelemetry's semantic conventions.

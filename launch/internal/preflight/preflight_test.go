@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent"
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 // A fake machine answers as it is told; the connections are real.

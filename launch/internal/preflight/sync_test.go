@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent"
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 // Hosts that share the folder may each have made a part of it: all of it goes, but no file of somebody else.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/exposition"
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/exposition"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
 // A collector makes the metrics of one scrape.

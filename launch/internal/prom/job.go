@@ -4,9 +4,9 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/exposition"
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/exposition"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
 var (

@@ -5,8 +5,8 @@ import (
 	"math"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
 // simulated is what a job of so many processes measures, so many seconds after its begin, with everything that there is to measure.

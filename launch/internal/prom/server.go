@@ -18,9 +18,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/exposition"
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/exposition"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
 // Limits of a server: strangers may reach its port.

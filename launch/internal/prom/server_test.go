@@ -22,7 +22,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

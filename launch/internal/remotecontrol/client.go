@@ -8,9 +8,9 @@ import (
 	"net"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/framing"
-	"github.com/paragon-train/paragon/internal/record"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/member/framing"
+	"github.com/paragon-train/paragon/internal/member/record"
 )
 
 // A Client asks the launcher of one job. Its methods may be called together.

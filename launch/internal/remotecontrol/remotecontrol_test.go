@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/framing"
-	"github.com/paragon-train/paragon/internal/record"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/member/framing"
+	"github.com/paragon-train/paragon/internal/member/record"
 )
 
 // connect makes a Client of a Server. The connections end with the test, or when Serve returns.

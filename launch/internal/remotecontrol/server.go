@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/framing"
-	"github.com/paragon-train/paragon/internal/record"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/member/framing"
+	"github.com/paragon-train/paragon/internal/member/record"
 )
 
 // maxConnections bounds the questions that are answered at once. As many more are told so, and others are closed at once.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 // lookup is an environment of NAME=VALUE words.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // ScriptConfig says what a batch script asks Slurm for, and what it runs.

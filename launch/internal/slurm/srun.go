@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
 // StepConfig says what a Step runs.

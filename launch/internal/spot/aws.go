@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
 )
 
 // aws is EC2's instance metadata service, version 2: each request shows a token.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
 )
 
 // azure is the service of Azure's scheduled events. Events are not acknowledged (StartRequests): that would only make them begin earlier.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
 )
 
 // gcp is the metadata server of Google's Compute Engine.

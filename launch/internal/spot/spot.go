@@ -26,7 +26,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/agent"
+	"github.com/paragon-train/paragon/internal/hosts/agent"
 )
 
 // The providers.

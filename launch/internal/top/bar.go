@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // The parts of a bar can be told apart without colour.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
 // detailText is the page of one worker.

@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // unknown stands where a number is not known.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
 // asked are the metrics of the tables, which every question asks for; detailed are those that only one worker's page shows.

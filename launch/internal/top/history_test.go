@@ -4,8 +4,8 @@ import (
 	"math"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
 func near(a control.Number, b float64) bool { return math.Abs(float64(a)-b) <= 1e-6*math.Abs(b) }

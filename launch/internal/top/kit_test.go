@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
 // A fakeJob is a job of which worker 3 is slow: the others wait for it.

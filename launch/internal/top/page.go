@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // An order is one in which workers stand.

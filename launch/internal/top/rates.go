@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/paragon-train/paragon/internal/control"
-	"github.com/paragon-train/paragon/internal/telemetry"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
 // settledSamples make rates that are good enough for a single look.

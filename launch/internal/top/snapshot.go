@@ -1,6 +1,6 @@
 package top
 
-import "github.com/paragon-train/paragon/internal/control"
+import "github.com/paragon-train/paragon/internal/member/control"
 
 // A Snapshot is what a job's processes did within the last seconds. Numbers that are not known are NaN, null in JSON.
 type Snapshot struct {

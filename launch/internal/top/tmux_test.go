@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/control"
+	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // asProgram makes this test's program one that shows a made-up job in its terminal; its value "panic": until the second answer.

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/scratch"
+	"github.com/paragon-train/paragon/internal/files/scratch"
 )
 
 const (

@@ -20,7 +20,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/framing"
+	"github.com/paragon-train/paragon/internal/member/framing"
 )
 
 // unshared is the task of processes that do not have the search's files.

@@ -11,7 +11,7 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/paragon-train/paragon/internal/framing"
+	"github.com/paragon-train/paragon/internal/member/framing"
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/framing"
+	"github.com/paragon-train/paragon/internal/member/framing"
 )
 
 // backend is a trial that stops at a step.

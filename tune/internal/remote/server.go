@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/scratch"
-	"github.com/paragon-train/paragon/internal/unauthenticated"
+	"github.com/paragon-train/paragon/internal/files/scratch"
+	"github.com/paragon-train/paragon/internal/store/unauthenticated"
 )
 
 const (

@@ -19,7 +19,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/paragon-train/paragon/internal/framing"
+	"github.com/paragon-train/paragon/internal/member/framing"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/internal/observe/plural"
 )
 
 // ErrLost is the cause of the end of a Grant one of whose nodes has gone.

@@ -8,7 +8,7 @@ import (
 	"math"
 
 	"github.com/paragon-train/paragon/data/internal/table"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/data/internal/source"
-	"github.com/paragon-train/paragon/internal/objects/objectstest"
+	"github.com/paragon-train/paragon/internal/files/objects/objectstest"
 )
 
 // Files of pyarrow, in several codecs, encodings and versions of pages, have the rows of testdata/make.py.

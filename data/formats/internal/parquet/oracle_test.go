@@ -13,7 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/delta"
 
 	"github.com/paragon-train/paragon/data/internal/table"
-	"github.com/paragon-train/paragon/internal/objects/objectstest"
+	"github.com/paragon-train/paragon/internal/files/objects/objectstest"
 )
 
 // drawn is a row with each type and encoding that parquet-go writes.

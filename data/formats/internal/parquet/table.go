@@ -17,7 +17,7 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/data/internal/table"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 const (

@@ -24,7 +24,7 @@ import (
 
 	"github.com/paragon-train/paragon/data/internal/source"
 	"github.com/paragon-train/paragon/data/internal/source/manifest"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // Extensions are the endings of images, in lower case, as torchvision has them.

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/paragon-train/paragon/data/internal/source/manifest"
-	"github.com/paragon-train/paragon/internal/objects"
-	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/internal/files/objects"
+	"github.com/paragon-train/paragon/internal/observe/plural"
 )
 
 // A walk sorts a listing into directories.

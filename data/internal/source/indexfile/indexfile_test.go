@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/data/internal/source/sidecar"
-	"github.com/paragon-train/paragon/internal/objects"
-	"github.com/paragon-train/paragon/internal/objects/objectstest"
+	"github.com/paragon-train/paragon/internal/files/objects"
+	"github.com/paragon-train/paragon/internal/files/objects/objectstest"
 )
 
 var shard = objects.Info{Name: "train/a.tar", Size: 1000, Version: "v1"}

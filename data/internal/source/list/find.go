@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/paragon-train/paragon/data/internal/source/manifest"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 const (

@@ -19,7 +19,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // step is how many entries there are from one known place to the next.

@@ -26,8 +26,8 @@ import (
 	"github.com/paragon-train/paragon/data/internal/decompress"
 	"github.com/paragon-train/paragon/data/internal/source"
 	"github.com/paragon-train/paragon/data/internal/source/sourcetest"
-	"github.com/paragon-train/paragon/internal/objects"
-	"github.com/paragon-train/paragon/internal/objects/objectstest"
+	"github.com/paragon-train/paragon/internal/files/objects"
+	"github.com/paragon-train/paragon/internal/files/objects/objectstest"
 )
 
 // A writer makes shards as streaming's MDSWriter does.

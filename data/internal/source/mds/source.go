@@ -27,7 +27,7 @@ import (
 	"github.com/paragon-train/paragon/data/internal/source"
 	"github.com/paragon-train/paragon/data/internal/source/shards"
 	"github.com/paragon-train/paragon/data/internal/source/sidecar"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // IndexName is the name of the list of shards.

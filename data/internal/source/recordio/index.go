@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"github.com/paragon-train/paragon/data/internal/source/sidecar"
-	"github.com/paragon-train/paragon/internal/objects"
-	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/internal/files/objects"
+	"github.com/paragon-train/paragon/internal/observe/plural"
 )
 
 // An index has where the records of a file begin.

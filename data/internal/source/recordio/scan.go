@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // A scanner finds the records of a file in one pass over it.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/paragon-train/paragon/data/internal/source"
 	"github.com/paragon-train/paragon/data/internal/source/sidecar"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // blockBytes is how much of a file is read together where the storage is slow.

@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"github.com/paragon-train/paragon/data/internal/source/sidecar"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // Window is how much of a local file is read at once: a head, and often what is small behind it.

@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/objects"
-	"github.com/paragon-train/paragon/internal/objects/objectstest"
+	"github.com/paragon-train/paragon/internal/files/objects"
+	"github.com/paragon-train/paragon/internal/files/objects/objectstest"
 )
 
 func TestPiecesAreTheObjects(t *testing.T) {

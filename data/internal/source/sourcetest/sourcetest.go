@@ -16,8 +16,8 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/data/internal/source"
-	"github.com/paragon-train/paragon/internal/objects"
-	"github.com/paragon-train/paragon/internal/objects/objectstest"
+	"github.com/paragon-train/paragon/internal/files/objects"
+	"github.com/paragon-train/paragon/internal/files/objects/objectstest"
 )
 
 // A Format makes sources of one format.

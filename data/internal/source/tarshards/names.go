@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/paragon-train/paragon/data/internal/source/shards"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // compressed are the ends of names of archives that have no random access.

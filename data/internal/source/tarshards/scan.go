@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/paragon-train/paragon/data/internal/source/skim"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // A member is a file in a shard.

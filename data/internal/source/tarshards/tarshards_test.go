@@ -19,8 +19,8 @@ import (
 	"github.com/paragon-train/paragon/data/internal/source"
 	"github.com/paragon-train/paragon/data/internal/source/skim"
 	"github.com/paragon-train/paragon/data/internal/source/sourcetest"
-	"github.com/paragon-train/paragon/internal/objects"
-	"github.com/paragon-train/paragon/internal/objects/objectstest"
+	"github.com/paragon-train/paragon/internal/files/objects"
+	"github.com/paragon-train/paragon/internal/files/objects/objectstest"
 )
 
 // golden reads an archive that GNU tar 1.34 wrote.

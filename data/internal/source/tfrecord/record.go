@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"github.com/paragon-train/paragon/data/internal/source/skim"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // A record is, little-endian:

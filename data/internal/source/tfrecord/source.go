@@ -24,8 +24,8 @@ import (
 	"github.com/paragon-train/paragon/data/internal/source/indexfile"
 	"github.com/paragon-train/paragon/data/internal/source/shards"
 	"github.com/paragon-train/paragon/data/internal/source/sidecar"
-	"github.com/paragon-train/paragon/internal/objects"
-	"github.com/paragon-train/paragon/internal/plural"
+	"github.com/paragon-train/paragon/internal/files/objects"
+	"github.com/paragon-train/paragon/internal/observe/plural"
 )
 
 // format names indices of this package.

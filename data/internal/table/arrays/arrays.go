@@ -9,7 +9,7 @@ import (
 
 	"github.com/paragon-train/paragon/data/internal/npy"
 	"github.com/paragon-train/paragon/data/internal/table"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 // blockRows is the number of rows of a block: with the 40 columns of a row of clicks it takes a

@@ -15,7 +15,7 @@ import (
 	"strconv"
 
 	"github.com/paragon-train/paragon/data/internal/table"
-	"github.com/paragon-train/paragon/internal/objects"
+	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
 type source struct {

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/data/internal/table"
-	"github.com/paragon-train/paragon/internal/objects/objectstest"
+	"github.com/paragon-train/paragon/internal/files/objects/objectstest"
 )
 
 var csvConfig = table.Config{Delimiter: ',', Quotes: true, Limit: 1 << 30}

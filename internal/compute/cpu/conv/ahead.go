@@ -1,6 +1,6 @@
 package conv
 
-import "github.com/paragon-train/paragon/internal/f32"
+import "github.com/paragon-train/paragon/internal/compute/f32"
 
 // An ahead is channels of pixels that are read next, which are fetched a few at a time while tiles are multiplied.
 type ahead struct {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
 var benchThreads = flag.Int("threads", 0, "threads of the benchmarks; 0: one a CPU")

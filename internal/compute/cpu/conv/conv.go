@@ -3,8 +3,8 @@ package conv
 import (
 	"fmt"
 
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
 // A Plan computes the convolutions of one shape. See the package comment for how to use it.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/paragon-train/paragon/internal/compute/cpu/conv"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
 // A 2×2 kernel of ones over a 3×3 image: each result is the sum of four neighbours.

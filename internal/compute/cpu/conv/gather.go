@@ -1,8 +1,8 @@
 package conv
 
 import (
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
 // maxReduction is the longest part of a reduction done in one go. Parts are summed apart and added up, so that rounding grows with the

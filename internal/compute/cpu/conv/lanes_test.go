@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
 // fewShapes have few output channels forward or backward: batches that fill no group of images and more than one, strides, padding that no tap leaves,

@@ -1,6 +1,6 @@
 package conv
 
-import "github.com/paragon-train/paragon/internal/f32"
+import "github.com/paragon-train/paragon/internal/compute/f32"
 
 // packForward writes channels c0 to c1 of one panel of forward's weights to dst: row (place of tap, c), column k, from w[k][c][tap].
 func packForward(g *gather, dst []float32, panel, c0, c1 int) {

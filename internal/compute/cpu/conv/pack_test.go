@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
 // The bytes are those of the weights, read or written once.

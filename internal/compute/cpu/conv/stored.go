@@ -3,8 +3,8 @@ package conv
 import (
 	"fmt"
 
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
 // The methods here are those of conv.go over images that are stored as float32 or as bfloat16, each as it

@@ -1,8 +1,8 @@
 package conv
 
 import (
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
 // A unitGather is forward or backward-data by the tile unit. A register of the unit holds 16 rows that lie a constant stride apart, so the rows of

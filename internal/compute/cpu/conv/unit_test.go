@@ -5,8 +5,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 	"github.com/paragon-train/paragon/internal/testing/amxtest"
 )
 

@@ -1,8 +1,8 @@
 package conv
 
 import (
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
 const (

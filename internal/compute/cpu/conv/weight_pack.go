@@ -1,6 +1,6 @@
 package conv
 
-import "github.com/paragon-train/paragon/internal/f32"
+import "github.com/paragon-train/paragon/internal/compute/f32"
 
 // packImage copies image i of a block's x and dy into the order in which tiles read them: for each tile of channels,
 // pixel after pixel, the channels of the tile; missing channels are zeros.

@@ -1,6 +1,6 @@
 package conv
 
-import "github.com/paragon-train/paragon/internal/f32"
+import "github.com/paragon-train/paragon/internal/compute/f32"
 
 // foldPixels is the most pixels that images of one pixel become together.
 const foldPixels = 32

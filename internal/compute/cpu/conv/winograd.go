@@ -1,8 +1,8 @@
 package conv
 
 import (
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
 // A winograd is forward or backward-data of a 3×3 convolution with stride 1 by Winograd's F(2×2, 3×3) or F(4×4, 3×3): the output is cut

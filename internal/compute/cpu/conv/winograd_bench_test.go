@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
 // BenchmarkWinogradChoice times all ways of each 3×3 layer in turns. gain2 and gain4 are how many times faster Winograd's ways with patches of 2×2 and 4×4 pixels

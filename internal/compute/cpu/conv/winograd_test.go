@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
 // Winograd's error is relative to what is added before the multiplication: the bound here is 1e-5 of the largest sum of

@@ -1,6 +1,6 @@
 package linear
 
-import "github.com/paragon-train/paragon/internal/f32"
+import "github.com/paragon-train/paragon/internal/compute/f32"
 
 const (
 	groupExamples = 32      // examples packed in a task

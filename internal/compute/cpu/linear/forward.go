@@ -3,7 +3,7 @@ package linear
 import (
 	"math"
 
-	"github.com/paragon-train/paragon/internal/f32"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 )
 
 // forward is the plan of the forward pass, and the call under way.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/f32"
-	"github.com/paragon-train/paragon/internal/pool"
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/compute/pool"
 	"github.com/paragon-train/paragon/internal/testing/alloctest"
 	"github.com/paragon-train/paragon/internal/testing/amxtest"
 )

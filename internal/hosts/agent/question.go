@@ -1,0 +1,187 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/hosts/affinity"
+)
+
+// A Question asks a machine about itself, for preflight checks and for preparing a folder.
+type Question struct {
+	MakeDir  string        // make this folder and its parents
+	Own      bool          // MakeDir must belong to this user: rsync -a sets its times
+	Remove   []string      // remove these files, and folders if they are empty, in this order
+	Programs []string      // which of these are in PATH?
+	Listen   string        // listen on host:port for Hold, and greet each connection
+	Hold     time.Duration // how long to listen
+	Dial     []string      // connect to these and wait for the greeting
+	Hardware bool          // which processors and GPUs are there?
+}
+
+// An Answer answers a Question.
+type Answer struct {
+	Err       string            // the Question as a whole, or MakeDir, failed
+	Made      []string          // folders that MakeDir made, the innermost first
+	Left      []string          // those of Remove that still exist
+	RemoveErr string            // why the first of these could not be removed; a folder that is not empty is no error
+	Time      time.Time         // the machine's clock
+	Missing   []string          // Programs that are not there
+	Listening string            // the address, with its port
+	ListenErr string            // why it could not listen
+	Dial      map[string]string // for each address why it could not be reached, or ""
+	CPUs      []int             // Hardware: the processors that the agent may use, by number
+	GPUs      []string          // Hardware: UUIDs
+	GPUErr    string            // why the GPUs could not be listed
+}
+
+const greeting = "paragon\n"
+
+// dialTimeout bounds each connection that a Question asks for.
+const dialTimeout = 5 * time.Second
+
+func answer(ctx context.Context, body []byte, listGPUs func() ([]string, error)) Answer {
+	var q Question
+	if err := json.Unmarshal(body, &q); err != nil {
+		return Answer{Err: fmt.Sprintf("launch: agent: read question: %v", err)}
+	}
+	a := Answer{Time: time.Now()}
+	if q.MakeDir != "" {
+		var err error
+		if a.Made, err = makeDir(q.MakeDir); err == nil && q.Own {
+			err = checkOwn(q.MakeDir)
+		}
+		if err != nil {
+			a.Err = err.Error()
+		}
+	}
+	for _, path := range q.Remove {
+		err := os.Remove(path)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			a.Left = append(a.Left, path)
+		}
+		if a.RemoveErr == "" && !errors.Is(err, syscall.ENOTEMPTY) {
+			a.RemoveErr = err.Error()
+		}
+	}
+	for _, p := range q.Programs {
+		if _, err := exec.LookPath(p); err != nil {
+			a.Missing = append(a.Missing, p)
+		}
+	}
+	if q.Hardware {
+		var err error
+		a.CPUs = affinity.Own()
+		if a.GPUs, err = listGPUs(); err != nil {
+			a.GPUErr = err.Error()
+		}
+	}
+	if q.Listen != "" {
+		addr, err := Greet(ctx, q.Listen, q.Hold)
+		if a.Listening = addr; err != nil {
+			a.ListenErr = err.Error()
+		}
+	}
+	if len(q.Dial) > 0 {
+		a.Dial = make(map[string]string)
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for _, addr := range q.Dial {
+			all.Go(func() {
+				var text string
+				if err := CheckGreeting(ctx, addr); err != nil {
+					text = err.Error()
+				}
+				mu.Lock()
+				a.Dial[addr] = text
+				mu.Unlock()
+			})
+		}
+		all.Wait()
+	}
+	return a
+}
+
+// makeDir is os.MkdirAll; it returns the folders that it made, the innermost first.
+func makeDir(path string) (made []string, err error) {
+	var missing []string
+	for p := filepath.Clean(path); ; p = filepath.Dir(p) {
+		if _, err := os.Lstat(p); !errors.Is(err, fs.ErrNotExist) || p == filepath.Dir(p) {
+			break
+		}
+		missing = append(missing, p)
+	}
+	for _, p := range slices.Backward(missing) {
+		if os.Mkdir(p, 0o777) == nil {
+			made = slices.Insert(made, 0, p)
+		}
+	}
+	return made, os.MkdirAll(path, 0o777)
+}
+
+// checkOwn checks that a folder belongs to this user: only its owner may set its modification time.
+func checkOwn(path string) error {
+	info, err := os.Stat(path)
+	if err == nil {
+		err = os.Chtimes(path, time.Time{}, info.ModTime())
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%s belongs to another user, so rsync cannot set its times; choose a folder of your own", path)
+	}
+	return err
+}
+
+// Greet listens on addr in the background until hold has passed or ctx ends, and sends a greeting on each connection. It returns
+// the address with its port.
+func Greet(ctx context.Context, addr string, hold time.Duration) (string, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, hold)
+	context.AfterFunc(ctx, func() { l.Close() })
+	go func() {
+		defer cancel()
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.SetDeadline(time.Now().Add(dialTimeout))
+			io.WriteString(c, greeting)
+			c.Close()
+		}
+	}()
+	return l.Addr().String(), nil
+}
+
+// CheckGreeting connects to an address where Greet listens.
+func CheckGreeting(ctx context.Context, addr string) error {
+	d := net.Dialer{Timeout: dialTimeout}
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(dialTimeout))
+	b, err := io.ReadAll(io.LimitReader(c, 64))
+	if err == nil && string(b) != greeting {
+		err = errors.New("another program answered")
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+// Package process describes a process to start, and how it ended.
+//
+// A machine starts a Spec and returns a Handle for the running process. The Handle's Exit is available once the process and its
+// process group are gone and its output has been delivered.
+package process
+
+import (
+	"fmt"
+	"io"
+	"syscall"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/hosts/gpus"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
+)
+
+// A Spec is one process to be started. It travels to other hosts as JSON.
+type Spec struct {
+	Name    string     // "worker 0": in messages
+	Dir     string     // working directory; empty: the agent's
+	Command []string   // program and arguments; no shell reads them
+	Self    bool       // Command holds arguments for the launch program itself
+	Env     []string   // NAME=VALUE, added to the agent's environment; the last of a NAME counts
+	Sharers int        // if above 1 and nobody set GOMAXPROCS, that becomes the number of its processors divided by this, at least 1
+	GPUs    *gpus.Want // if not nil, the process sees these GPUs of its machine and no others
+	CPUs    int        // if above 0, the process runs on the first so many of its machine's processors, or on all if there are fewer
+	Report  bool       // give the process a pipe for reports, see ReportEnv
+}
+
+// ReportEnv names the variable that holds the number of the file descriptor a process started with Report writes to.
+const ReportEnv = "PARAGON_REPORT_FD"
+
+// passedOn are the variables of PassedOn. PARAGON_RESUME is one of them so that it means the same on every host: launch
+// lets a restart go on from any checkpoint where it is set.
+var passedOn = []string{"OMP_NUM_THREADS", "KMP_AFFINITY", "LD_LIBRARY_PATH", "GOMAXPROCS", "GOMEMLIMIT", "GODEBUG", "PARAGON_RESUME"}
+
+// PassedOn are the variables that processes on other hosts get where they are set here, as NAME=VALUE.
+func PassedOn(lookup func(string) (string, bool)) (env []string) {
+	for _, name := range passedOn {
+		if v, ok := lookup(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return env
+}
+
+// Output takes what a process writes. Each writer is called from one goroutine; nil drops it.
+type Output struct {
+	Stdout, Stderr, Report io.Writer
+	Started                func(pid int) // if not nil, it is called before any of it is written
+}
+
+// An Exit is how a process ended.
+type Exit struct {
+	Code    int            // exit code, if neither of the others is set
+	Signal  syscall.Signal // the signal that killed it
+	Err     string         // why it could not be started, or that its machine was lost
+	Lost    bool           // its machine was lost, and the process with it
+	Elapsed time.Duration  // from its start
+	// Report is what the process said of its end; none: nothing.
+	Report exitreport.Report
+}
+
+// Status is the exit status as a shell gives it: 128+n for signal n. The agent sets Code to 127 if the process could not be
+// started, and to 255 if its machine was lost.
+func (e Exit) Status() int {
+	switch {
+	case e.Signal != 0:
+		return 128 + int(e.Signal)
+	case e.Err != "" && e.Code == 0:
+		return 255
+	}
+	return e.Code
+}
+
+// OK reports whether the process ended by itself with code 0.
+func (e Exit) OK() bool { return e.Status() == 0 }
+
+// Final reports whether the process failed, and said that no restart can mend what went wrong.
+func (e Exit) Final() bool { return e.Report.Final() && !e.OK() }
+
+func (e Exit) String() string {
+	switch {
+	case e.Err != "":
+		return e.Err
+	case e.Signal != 0:
+		return fmt.Sprintf("signal %d (%s)", int(e.Signal), e.Signal)
+	}
+	return fmt.Sprintf("exit %d", e.Code)
+}
+
+// A Handle is a process that was started. Its methods may be called together.
+type Handle interface {
+	PID() int
+	// Signal sends a signal to the process and its group. It does not wait, and does nothing if the process is gone.
+	Signal(syscall.Signal)
+	// Done is closed when the process has ended; Exit waits for that and says how it ended.
+	Done() <-chan struct{}
+	Exit() Exit
+}

@@ -1,0 +1,135 @@
+// Package cluster is a node's membership in a job: it joins through the scheduler, renews its lease, and follows the membership and its generation.
+//
+// A node is one process in one role. Join registers it and waits until the job is complete; meanwhile it logs whom it waits for, and after
+// StartTimeout it returns an error. From then on the node sends heartbeats and watches the membership until Leave or Close. When the job
+// fails or the scheduler declares the node lost, Done is closed, Err says why, and every wait of the node ends.
+//
+// The membership may change while the job runs. A worker that joins a running job (Config.Joining) is not a member until Ready returns.
+// Members read Pending after each step. When a change is pending and all have agreed on the step after which it is made, each calls Arrive,
+// with nothing under way; when Arrive returns it is a member of the next generation. A member that was asked to leave, or has asked to
+// (AskLeave), gets ErrRemoved instead, and ends. Barriers, signals and declarations continue across such changes.
+//
+//	cfg, err := cluster.FromEnv(os.Getenv)
+//	node, err := cluster.Join(ctx, cfg)
+//	defer node.Close()
+//	node.Rank(), node.Membership().Workers, node.Server(0) // a Caller to the server of rank 0
+package cluster
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
+	"github.com/paragon-train/paragon/internal/observe/trace"
+	"github.com/paragon-train/paragon/internal/store/transport"
+)
+
+// A NodeID is unique for the life of a job and never reused.
+type NodeID uint64
+
+// A Rank numbers the nodes of one role from 0; it may change with the generation.
+type Rank uint32
+
+// A Generation is a version of the membership.
+type Generation uint64
+
+// A Role is what a process does in a job.
+type Role uint8
+
+// The roles; their values are those of package wire.
+const (
+	Scheduler Role = 1
+	Server    Role = 2
+	Worker    Role = 3
+)
+
+func (r Role) String() string {
+	switch r {
+	case Scheduler:
+		return "scheduler"
+	case Server:
+		return "server"
+	case Worker:
+		return "worker"
+	}
+	return fmt.Sprintf("role %d", uint8(r))
+}
+
+// A Place is a role and a rank in that role.
+type Place struct {
+	Role Role
+	Rank Rank
+}
+
+// Config says which job a node joins, and in which role. FromEnv fills it from the environment; programs may fill it themselves.
+type Config struct {
+	Role       Role
+	Scheduler  string // host:port of the scheduler; in the scheduler, the address it listens on
+	NumWorkers int
+	NumServers int
+	Rank       int    // wanted rank within the role; -1: any
+	Host       string // name of this host, as in the hosts file; default: os.Hostname
+	Listen     string // address that servers listen on, and that others dial if it names a host; default: this host's address on the route to the scheduler, port 0
+	Addr       string // of a server: the address that others dial, from Listen
+	Job        string // the job's ID
+	Run        string // the ID of its run, which outlives the job where launch starts that again; empty: none
+	RunAgain   bool   // launch has started the job again
+	Process    uint32 // the number that launch gave this process, never used again in the job; 0: it was started by hand
+	Secret     []byte // the job's secret; empty only on loopback
+
+	// Identity is this process's certificate and key; nil: connections between hosts are not encrypted. Either all nodes of a job have one
+	// or none.
+	Identity *transport.Identity
+
+	HeartbeatInterval time.Duration // 1 s; nodes use the scheduler's
+	Lease             time.Duration // 10 s; nodes use the scheduler's
+	StartTimeout      time.Duration // 5 min: how long Join waits for the others
+	SchedulerTimeout  time.Duration // Lease, or 10 min with State: how long the scheduler may be unreachable before the node ends
+
+	// Joining: the job may be running already. Then Join returns before the node is a member; Ready makes it one.
+	Joining bool
+
+	// State is where the scheduler keeps its journal, so that it can be restarted: the path of a file or etcd://host:port/prefix. Empty:
+	// nowhere. Other nodes only need to know whether there is one.
+	State string
+
+	Elastic Elastic // the scheduler uses it; workers AdaptWorkers and its limits
+
+	// ExpectedHosts says where nodes will be started, so that the scheduler can name the hosts of missing nodes. Only the scheduler uses it;
+	// it may be nil.
+	ExpectedHosts map[Place]string
+
+	// Recorder takes what the process measures, which its heartbeats carry; nil: Join makes one, and connections made before are not counted.
+	Recorder *telemetry.Recorder
+	// Trace takes the spans of the process, and its clock is the node's; nil: Join makes one.
+	Trace *trace.Recorder
+
+	// Metrics is the address, host:port, of this process's own endpoint for Prometheus; empty: none. With port 0 the system chooses one.
+	Metrics string
+
+	Network transport.Network // transport.Auto
+	Logger  *slog.Logger      // slog.Default(), or JSON as the environment says (package joblog)
+}
+
+// Elastic says how a job's membership may change while it runs.
+type Elastic struct {
+	Enabled       bool          // workers may join and leave
+	OnWorkerLoss  LossPolicy    // "": LossShrink where Enabled, else LossFail
+	MinWorkers    int           // 1: with fewer the job fails, after a wait for workers that are only silent
+	MaxWorkers    int           // 0: any number
+	JoinTimeout   time.Duration // 5 min: how long a joining worker may take until Ready
+	RejoinTimeout time.Duration // 5 min: how long the job waits for a replacement, with LossWait or below MinWorkers
+	AdaptWorkers  bool          // the number of workers follows what rank 0 asks for, from MinWorkers to MaxWorkers
+	Backups       int           // backups of every shard, on other servers: 0 or 1
+}
+
+// A LossPolicy says what the loss of a worker does to a running job.
+type LossPolicy string
+
+// The policies.
+const (
+	LossFail   LossPolicy = "fail"   // the job fails
+	LossShrink LossPolicy = "shrink" // the others go on, if there are at least MinWorkers
+	LossWait   LossPolicy = "wait"   // training pauses after the current step until a replacement has joined, for up to RejoinTimeout
+)

@@ -1,0 +1,328 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// A backupState is what the planner knows of a shard's backup.
+type backupState struct {
+	Backup uint32 // rank; wire.NoServer: none
+	Ready  bool   // it has the whole state
+	Used   bool   // it, or one before it, had: the shard has a value
+}
+
+// noBackup is the state of a shard without one.
+var noBackup = backupState{Backup: wire.NoServer}
+
+// byKey lists the placed keys by ID. The list is the planner's own.
+func (p *planner) byKey() []*placed { return p.list }
+
+// weight is the load of a shard when backups are assigned: a shard of an open vocabulary has no values yet.
+func weight(s *wire.ShardPlace) uint64 { return s.Length + 1024 }
+
+// filling reports whether the backup is being filled with a shard that has a value.
+func (x *backupState) filling() bool { return x.Backup != wire.NoServer && x.Used && !x.Ready }
+
+// loads counts the values that servers hold for primaries and for backups, and those of each server's primaries that each other one backs; and the
+// backups that are being filled.
+func (p *planner) loads() (primary, backup []uint64, pairs [][]uint64, filling int) {
+	n := len(p.load)
+	primary, backup, pairs = make([]uint64, n), make([]uint64, n), make([][]uint64, n)
+	for i := range pairs {
+		pairs[i] = make([]uint64, n)
+	}
+	for _, k := range p.list {
+		for i := range k.plan.Shards {
+			s, x := &k.plan.Shards[i], k.backupState(i)
+			primary[s.Server] += s.Length
+			if b := x.Backup; b != wire.NoServer {
+				backup[b] += weight(s)
+				pairs[s.Server][b] += weight(s)
+			}
+			if x.filling() {
+				filling++
+			}
+		}
+	}
+	return primary, backup, pairs, filling
+}
+
+func (k *placed) backupState(i int) backupState {
+	if k.spots == nil {
+		return noBackup
+	}
+	return k.spots[i]
+}
+
+// back gives the shards of some keys backups that have none: on another server than the shard's, so that all have as much and each backs as
+// much of every other one. Used says that the shards may have values. It returns the keys that it changed.
+func (p *planner) back(used bool, keys ...*placed) (changed []*placed) {
+	if !p.backups {
+		return nil
+	}
+	for _, k := range keys {
+		if k.spots == nil {
+			k.spots = slices.Repeat([]backupState{noBackup}, len(k.plan.Shards))
+		}
+		did := false
+		for i := range k.plan.Shards {
+			s := &k.plan.Shards[i]
+			if k.spots[i].Backup != wire.NoServer {
+				continue
+			}
+			best := uint32(wire.NoServer)
+			score := func(b uint32) uint64 { return p.backed[b] + p.pairs[s.Server][b]*uint64(len(p.load)-1) }
+			for j := range p.load { // those after the primary first, where all are alike
+				b := (s.Server + 1 + uint32(j)) % uint32(len(p.load))
+				if b != s.Server && !p.gone[b] && (best == wire.NoServer || score(b) < score(best)) {
+					best = b
+				}
+			}
+			x := &k.spots[i]
+			x.Used = x.Used || used || best == wire.NoServer // who has no backup takes values at once
+			if best == wire.NoServer {
+				continue
+			}
+			x.Backup, x.Ready = best, false
+			if x.filling() {
+				p.filling++
+			}
+			p.backed[best] += weight(s)
+			p.pairs[s.Server][best] += weight(s)
+			did = true
+		}
+		if did {
+			changed = append(changed, k)
+		}
+	}
+	return changed
+}
+
+// living is the number of living servers.
+func (p *planner) living() (n int) {
+	for _, gone := range p.gone {
+		if !gone {
+			n++
+		}
+	}
+	return n
+}
+
+// lose removes a server: the backups of its shards become primaries, and new backups are chosen. It returns the keys that it changed, or an
+// error that names a shard of which no copy is left.
+func (p *planner) lose(rank uint32) (changed []*placed, err error) {
+	p.gone[rank] = true
+	if p.living() == 0 {
+		return nil, fmt.Errorf("no server is left")
+	}
+	moved := make([]bool, len(p.list)) // by key: it is in changed
+	for _, k := range p.list {
+		for i := range k.plan.Shards {
+			server, x := k.plan.Shards[i].Server, k.backupState(i)
+			switch {
+			case server == rank && (x.Backup == wire.NoServer || x.Used && !x.Ready):
+				return nil, fmt.Errorf("key %s shard %d of %d has no complete copy left: %s", wire.Shown(k.plan.Name), i, len(k.plan.Shards), lacks(x))
+			case server != rank && x.Backup != rank:
+				continue
+			}
+			if !moved[k.plan.Key] {
+				moved[k.plan.Key] = true
+				changed = append(changed, k)
+				k.renew()
+			}
+			if server == rank {
+				k.plan.Shards[i].Server = x.Backup
+			}
+			k.spots[i].Backup, k.spots[i].Ready = wire.NoServer, false
+		}
+	}
+	p.recount()
+	for _, k := range p.back(true, p.list...) {
+		if !moved[k.plan.Key] {
+			changed = append(changed, k)
+		}
+	}
+	return changed, nil
+}
+
+func lacks(x backupState) string {
+	if x.Backup == wire.NoServer {
+		return "there was no backup"
+	}
+	return fmt.Sprintf("its backup on server %d was still being filled", x.Backup)
+}
+
+// enter adds a server at a vacant rank. Shards without a backup get one.
+func (p *planner) enter(rank uint32) (changed []*placed) {
+	p.gone[rank] = false
+	p.recount()
+	return p.back(true, p.byKey()...)
+}
+
+func (p *planner) recount() { p.load, p.backed, p.pairs, p.filling = p.loads() }
+
+// even moves shards to servers that have less than others, one step: a shard goes to a server by being backed there first and then
+// by a change of roles. It returns the keys that it changed; none: there is nothing to do, or it waits for backups.
+func (p *planner) even() (changed []*placed) {
+	n := uint64(p.living())
+	if !p.backups || n < 2 || p.filling > 0 { // one step after the other
+		return nil
+	}
+	var total uint64
+	for _, l := range p.load {
+		total += l
+	}
+	mean := total / n
+	touch := func(k *placed) (first bool) {
+		if first = len(changed) == 0 || changed[len(changed)-1] != k; first {
+			changed = append(changed, k)
+		}
+		return first
+	}
+	// Roles first: a shard whose backup has room changes places with it.
+	for _, k := range p.byKey() {
+		for i := range k.plan.Shards {
+			s, x := &k.plan.Shards[i], k.backupState(i)
+			if x.Backup == wire.NoServer || !x.Ready || !helps(p.load[s.Server], p.load[x.Backup], s.Length, mean) {
+				continue
+			}
+			p.load[s.Server] -= s.Length
+			p.load[x.Backup] += s.Length
+			if touch(k) {
+				k.renew()
+			}
+			k.spots[i].Backup, k.spots[i].Ready = s.Server, false
+			k.plan.Shards[i].Server = x.Backup
+		}
+	}
+	// Then backups, of shards on servers that have too much, to those that have too little of both.
+	if len(changed) == 0 {
+		load := slices.Clone(p.load)
+		for _, k := range p.byKey() {
+			for i := range k.plan.Shards {
+				s, x := &k.plan.Shards[i], k.backupState(i)
+				least := p.least(load, s.Server)
+				if least == wire.NoServer || x.Backup == least || !helps(load[s.Server], load[least], s.Length, mean) {
+					continue
+				}
+				load[s.Server] -= s.Length
+				load[least] += s.Length
+				k.spots[i].Backup, k.spots[i].Ready = least, false
+				touch(k)
+			}
+		}
+	}
+	if len(changed) > 0 {
+		p.recount()
+	}
+	return changed
+}
+
+// helps reports whether n values from one server to another make loads more even, by enough to move them.
+func helps(from, to, n, mean uint64) bool {
+	return n > 0 && from > mean+mean/50 && to+n <= max(mean+mean/50, from-n) && from-n > to
+}
+
+// least is the server with the least load, except not; of several the one of the lowest rank.
+func (p *planner) least(load []uint64, not uint32) uint32 {
+	best := uint32(wire.NoServer)
+	for r := range load {
+		if !p.gone[r] && uint32(r) != not && (best == wire.NoServer || load[r] < load[best]) {
+			best = uint32(r)
+		}
+	}
+	return best
+}
+
+// renew copies the plan, so that a plan that was sent does not change.
+func (k *placed) renew() {
+	plan := *k.plan
+	plan.Shards = slices.Clone(plan.Shards)
+	k.plan = &plan
+}
+
+// filled records that a backup is complete, as its primary reports.
+func (p *planner) filled(k *placed, shard uint32, ok bool) {
+	x := &k.spots[shard]
+	if x.filling() {
+		p.filling--
+	}
+	x.Ready = ok
+	x.Used = x.Used || ok
+	if x.filling() {
+		p.filling++
+	}
+}
+
+// filled handles the report of a primary that backups have its shards.
+func (c *Core) filled(request uint64, m *wire.Filled) {
+	n := c.current(request, m.Node, c.generation)
+	if n == nil {
+		return
+	}
+	list := c.plan.byKey()
+	for _, x := range m.Shards {
+		if x.Key >= uint64(len(list)) || int(x.Shard) >= len(list[x.Key].plan.Shards) {
+			c.refuse(request, wire.CodeUnknownKey, "filled: there is no key %d shard %d", x.Key, x.Shard)
+			return
+		}
+		k := list[x.Key]
+		backup := k.backupState(int(x.Shard)).Backup
+		if n.Role != wire.RoleServer || k.plan.Shards[x.Shard].Server != uint32(n.Rank) || backup == wire.NoServer || c.serverOf(backup) != x.Backup {
+			c.refuse(request, wire.CodeMoved, "filled: key %d shard %d: %v is not its primary with node %d as its backup in placement %d", x.Key, x.Shard, n, x.Backup, c.placement)
+			return
+		}
+	}
+	for _, x := range m.Shards {
+		c.plan.filled(list[x.Key], x.Shard, m.OK)
+		c.keepPlaces(list[x.Key])
+	}
+	c.ack(request)
+	if m.OK {
+		c.moveOn()
+	}
+}
+
+type keptPlaces struct {
+	Servers []uint32
+	Spots   []backupState
+}
+
+func (k *placed) kept() keptPlaces {
+	var x keptPlaces
+	for i := range k.plan.Shards {
+		x.Servers = append(x.Servers, k.plan.Shards[i].Server)
+	}
+	x.Spots = k.spots
+	return x
+}
+
+// restore sets where a key's shards are, from the journal.
+func (p *planner) restore(k *placed, x keptPlaces) error {
+	if len(x.Servers) != len(k.plan.Shards) || x.Spots != nil && len(x.Spots) != len(x.Servers) {
+		return fmt.Errorf("got places of %d shards, want %d", len(x.Servers), len(k.plan.Shards))
+	}
+	for i, s := range x.Servers {
+		if int(s) >= len(p.load) || x.Spots != nil && x.Spots[i].Backup != wire.NoServer && int(x.Spots[i].Backup) >= len(p.load) {
+			return fmt.Errorf("shard %d is at server %d of %d", i, s, len(p.load))
+		}
+		k.plan.Shards[i].Server = s
+	}
+	k.spots = x.Spots
+	return nil
+}
+
+// depends names a shard that would be lost with a server, or is "".
+func (p *planner) depends(rank uint32) string {
+	for _, k := range p.byKey() {
+		for i := range k.plan.Shards {
+			if x := k.backupState(i); k.plan.Shards[i].Server == rank && (x.Backup == wire.NoServer || x.Used && !x.Ready) {
+				return fmt.Sprintf("key %s shard %d", wire.Shown(k.plan.Name), i)
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,218 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// The measures of plans, in values (float32).
+const (
+	align      = 1024     // shards of dense keys begin at multiples of this: a page's worth of float32, and a cache line's for every codec
+	cutAbove   = 64 << 10 // dense keys beyond this are cut, one shard or more for each server
+	maxShard   = 1 << 20
+	maxRows    = 4 << 20              // a shard of rows
+	maxWhole   = wire.MaxPayload / 4  // a key that may not be cut must fit a frame
+	maxShards  = 40_000               // of one key: its plan must fit a frame's head
+	maxKeys    = 1 << 20              // of a job
+	maxKeySize = maxShard * maxShards // of a dense key
+	maxRowSize = maxRows * maxShards  // of a key of rows
+)
+
+// A planner places keys on servers: a pure function of the declarations, in their order.
+type planner struct {
+	load []uint64 // values on each server
+	gone []bool   // servers that are lost
+	// Where shards have backups: what each server holds of them, and how much of that for each other one, by weight.
+	backups bool
+	backed  []uint64
+	pairs   [][]uint64
+	filling int // backups that are being filled
+	keys    map[string]*placed
+	list    []*placed // of keys, by ID
+	hash    uint64    // of the plans so far
+}
+
+type placed struct {
+	plan  *wire.KeyPlan
+	table string
+	by    string        // who declared it
+	spots []backupState // of the shards' backups; nil: there are none
+	dirty bool          // its places are among the records to be kept
+}
+
+func newPlanner(servers int) planner {
+	p := planner{load: make([]uint64, servers), gone: make([]bool, servers), keys: make(map[string]*placed)}
+	p.recount()
+	return p
+}
+
+// declare returns the key's plan, made at the first declaration, or a Nack.
+func (p *planner) declare(d *wire.Declare, by string, generation uint64) wire.Message {
+	refuse := func(code wire.Code, format string, args ...any) wire.Message {
+		return &wire.Nack{Code: code, Generation: generation, Text: fmt.Sprintf("key %s: ", wire.Shown(d.Name)) + fmt.Sprintf(format, args...)}
+	}
+	if old := p.keys[d.Name]; old != nil {
+		o := old.plan
+		if o.Form != d.Form || o.Rule != d.Rule || o.Size != d.Size || o.RowLen != d.RowLen {
+			return refuse(wire.CodeSize, "%s declared %s, %s declares %s",
+				old.by, shape(o.Form, o.Rule, o.Size, o.RowLen), by, shape(d.Form, d.Rule, d.Size, d.RowLen))
+		}
+		if old.table != d.Table {
+			return refuse(wire.CodeConflict, "%s declared the table %q, %s declares %q", old.by, old.table, by, d.Table)
+		}
+		return o
+	}
+	if err := wire.CheckKeyName(d.Name); err != nil {
+		return &wire.Nack{Code: wire.CodeMalformed, Generation: generation, Text: "declare a key: " + err.Error()}
+	}
+	switch {
+	case d.Form != wire.FormDense && d.Form != wire.FormRows && d.Form != wire.FormOpen:
+		return refuse(wire.CodeMalformed, "form %d is not known", d.Form)
+	case d.Rule != wire.RuleOptimizer && d.Rule != wire.RuleAverage:
+		return refuse(wire.CodeMalformed, "rule %d is not known", d.Rule)
+	case d.Form == wire.FormOpen && (d.Size != 0 || d.RowLen == 0 || d.RowLen > maxRows):
+		return refuse(wire.CodeSize, "%d values in rows of %d; an open vocabulary has none yet, in rows of 1 to %d values each", d.Size, d.RowLen, maxRows)
+	case d.Size == 0 && d.Form != wire.FormOpen:
+		return refuse(wire.CodeSize, "has no values")
+	case d.Form == wire.FormDense && d.RowLen != 0:
+		return refuse(wire.CodeSize, "is dense and has rows of %d values", d.RowLen)
+	case d.Form == wire.FormRows && (d.RowLen == 0 || d.RowLen > maxRows || d.Size%d.RowLen != 0):
+		return refuse(wire.CodeSize, "%d values do not make rows of %d, of 1 to %d values each", d.Size, d.RowLen, maxRows)
+	case d.Whole && d.Size > maxWhole:
+		return refuse(wire.CodeSize, "%d values, but the key cannot be cut: want at most %d", d.Size, maxWhole)
+	case d.Form == wire.FormDense && d.Size > maxKeySize, d.Form == wire.FormRows && d.Size > maxRowSize:
+		return refuse(wire.CodeSize, "%d values need more than %d shards, the maximum", d.Size, maxShards)
+	case len(p.keys) >= maxKeys:
+		return refuse(wire.CodeFull, "the job has %d keys, the most that a job may have", maxKeys)
+	}
+	k := &wire.KeyPlan{Key: uint64(len(p.keys)), Form: d.Form, Rule: d.Rule, Size: d.Size, RowLen: d.RowLen, Name: d.Name}
+	switch d.Form {
+	case wire.FormDense:
+		k.Shards = p.cut(d.Size, d.Whole)
+	case wire.FormOpen:
+		k.Shards = p.open(d.Whole)
+	default:
+		k.Shards = p.deal(d.Size/d.RowLen, d.RowLen, d.Whole)
+	}
+	h := fnv.New64a()
+	h.Write(wire.AppendHead(nil, &wire.Ack{Generation: p.hash}))
+	h.Write(wire.AppendHead(nil, k))
+	p.hash = h.Sum64()
+	k.Hash = p.hash
+	at := &placed{plan: k, table: d.Table, by: by}
+	p.keys[d.Name] = at
+	p.list = append(p.list, at)
+	p.back(false, at)
+	return k
+}
+
+func shape(form, rule uint8, size, rowLen uint64) string {
+	s := fmt.Sprintf("%d values", size)
+	if form == wire.FormOpen {
+		s = fmt.Sprintf("an open vocabulary in rows of %d values", rowLen)
+	}
+	if form == wire.FormRows {
+		s = fmt.Sprintf("%d values in rows of %d", size, rowLen)
+	}
+	if rule == wire.RuleAverage {
+		s += " to be averaged"
+	}
+	return s
+}
+
+// place chooses the servers of a key's shards, given their values. Shards are assigned in groups of one for each server, so that
+// every server gets its share of every key that is cut, and within a group to the servers with the fewest values first; of
+// several with as many to the one of the lowest rank.
+func (p *planner) place(values []uint64) []uint32 {
+	out := make([]uint32, 0, len(values))
+	var order []uint32
+	for i := range p.load {
+		if !p.gone[i] {
+			order = append(order, uint32(i))
+		}
+	}
+	for group := range slices.Chunk(values, len(order)) {
+		slices.SortFunc(order, func(a, b uint32) int {
+			return cmp.Or(cmp.Compare(p.load[a], p.load[b]), cmp.Compare(a, b))
+		})
+		for i, n := range group {
+			p.load[order[i]] += n
+			out = append(out, order[i])
+		}
+	}
+	return out
+}
+
+// cut cuts a dense key. Small keys and those that must stay whole are one shard. Others become a multiple of the number of
+// servers, the smallest with shards of at most maxShard, all of one length but for the alignment.
+func (p *planner) cut(size uint64, whole bool) []wire.ShardPlace {
+	n, units := uint64(1), (size+align-1)/align
+	if !whole && size > cutAbove {
+		n = shards(size, maxShard, uint64(len(p.load)), units)
+	}
+	values := make([]uint64, n)
+	out := make([]wire.ShardPlace, n)
+	var offset uint64
+	for i := range n {
+		length := units / n * align
+		if i < units%n {
+			length += align
+		}
+		values[i] = min(length, size-offset)
+		out[i].Offset, out[i].Length = offset, values[i]
+		offset += values[i]
+	}
+	for i, s := range p.place(values) {
+		out[i].Server = s
+	}
+	return out
+}
+
+// deal deals the rows of a key out to shards, one of n rows in a row to each; wire.KeyPlan says which.
+func (p *planner) deal(rows, rowLen uint64, whole bool) []wire.ShardPlace {
+	n := uint64(1)
+	if !whole {
+		n = shards(rows, maxRows/rowLen, uint64(len(p.load)), rows)
+	}
+	values := make([]uint64, n)
+	out := make([]wire.ShardPlace, n)
+	for i := range n {
+		count := rows / n
+		if i < rows%n {
+			count++
+		}
+		values[i] = count * rowLen
+		out[i].Offset, out[i].Length = i, values[i]
+	}
+	for i, s := range p.place(values) {
+		out[i].Server = s
+	}
+	return out
+}
+
+// openShards is how many shards of an open vocabulary a server gets: so many of its cores can work at one push.
+const openShards = 4
+
+// open gives every server as many shards of an open vocabulary.
+func (p *planner) open(whole bool) []wire.ShardPlace {
+	n := openShards * len(p.load)
+	if whole {
+		n = 1
+	}
+	out := make([]wire.ShardPlace, min(n, maxShards))
+	for i, s := range p.place(make([]uint64, len(out))) {
+		out[i] = wire.ShardPlace{Server: s, Offset: uint64(i)}
+	}
+	return out
+}
+
+// shards is the smallest multiple of servers that cuts size into pieces of at most limit, but no more than most.
+func shards(size, limit, servers, most uint64) uint64 {
+	n := (size + limit - 1) / limit
+	n = (n + servers - 1) / servers * servers
+	return min(n, most)
+}

@@ -1,0 +1,476 @@
+package hostsum
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/store/shard"
+	"github.com/paragon-train/paragon/internal/store/transport"
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// A sums is the leader's state of one shard in one membership: the rounds whose gradients are being added up.
+type sums struct {
+	s       *Server // immutable, as all up to mu
+	key     uint64
+	shard   uint32
+	n       int // values
+	members []member
+	own     int
+
+	mu      sync.Mutex // guards all below, and the rounds
+	over    error      // not nil: the membership is another one
+	rounds  []*round
+	settled map[uint64]uint64 // by node: its newest push in a round that has ended, which this leader does not take again
+	absent  map[uint64]int    // by node: rounds in a row that were dissolved because it did not come
+	taken   map[uint64]int    // by node: payloads that are being received
+	apart   map[uint64]uint64 // by node: the number of the push with which it began to push for itself; not there: it comes
+}
+
+// Limits for each shard.
+const (
+	maxRounds   = 4 // at once; a worker is at most one round ahead, and dissolved rounds wait for workers that are late
+	maxPayloads = 4 // of one worker, being received, waiting or being answered
+	// maxAbsent is how many rounds are dissolved for a worker that does not come before the leader stops to wait for it: most likely it cannot reach this process.
+	maxAbsent = 2
+)
+
+// A round is one round's gradients of the host's workers.
+type round struct {
+	of     *sums
+	number uint64
+	first  *wire.Push // what the pushes of a round have in common is as in this one
+	slots  []slot     // by rank
+	here   int
+	sum    *shard.Adder
+	began  time.Time
+	timer  *time.Timer
+	state  state
+	done   chan struct{} // closed when the round is over
+	err    error         // with which all waiting workers are refused
+	out    Forwarded
+	answer *shard.Buffer // out's payload, while anybody reads it
+	using  int           // calls that wait or are being answered
+}
+
+type state uint8
+
+const (
+	gathering state = iota
+	forwarded
+	answered
+	dissolved
+)
+
+type slot struct {
+	member
+	seq     uint64 // 0: none yet
+	push    wire.Contributor
+	codec   uint8
+	data    *shard.Buffer // until it is in the sum
+	lent    loan          // in place of data: where the gradient lies; until it is in the sum, or its worker no longer waits
+	added   bool
+	arrived time.Time
+}
+
+// A loan is a gradient of wire.CodecFloat32 where it lies, in memory of a worker that waits for its round. Between Claim, if that is true, and Release it may be read.
+type loan interface {
+	Claim() bool
+	Release()
+	values() []float32
+}
+
+// join adds a worker's push to its round and returns the round, in use, whose end the caller then awaits. It takes data unless it returns an error. What is lent
+// is used until settle.
+func (t *sums) join(p *wire.Push, data *shard.Buffer, lent loan, at time.Time) (*round, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over != nil {
+		return nil, t.over
+	}
+	delete(t.absent, p.Node)
+	if p.Seq <= t.settled[p.Node] {
+		return nil, alone("push %d of node %d: its round has ended here", p.Seq, p.Node)
+	}
+	if p.Seq >= t.apart[p.Node] {
+		delete(t.apart, p.Node)
+	}
+	r, err := t.round(p, at)
+	if err != nil {
+		return nil, err
+	}
+	x := r.find(p.Node)
+	switch {
+	case x == nil:
+		return nil, alone("node %d is not on this host", p.Node)
+	case r.state == dissolved:
+		x.seq = p.Seq // it has been told
+		t.settled[p.Node] = p.Seq
+		t.forget(r)
+		if m := t.gone(); m != nil {
+			return nil, alone("round %d: %v pushes for itself", p.Round, m)
+		}
+		return nil, alone("round %d was dissolved", p.Round)
+	case x.seq == p.Seq: // it was sent before
+		if x.lent != nil { // over a connection that broke, most likely: what was lent there may be gone
+			x.data, x.lent = data, lent
+		} else {
+			data.Release()
+		}
+		r.using++
+		return r, nil
+	case x.seq != 0:
+		return nil, alone("push %d of node %d: its push %d is in round %d", p.Seq, p.Node, x.seq, p.Round)
+	}
+	if why := r.differs(p); why != "" {
+		x.seq = p.Seq
+		r.dissolve(alone("round %d: %s", p.Round, why))
+		return nil, r.err
+	}
+	x.seq, x.codec, x.data, x.lent, x.arrived = p.Seq, p.Codec, data, lent, at
+	x.push = wire.Contributor{Node: p.Node, Seq: p.Seq, Weight: p.Weight, Examples: p.Examples, Counted: p.Counted, Micro: p.Step.Micro, MicroSqr: p.Step.MicroSqr}
+	r.here++
+	r.add()
+	if r.here == len(r.slots) {
+		r.forward(p)
+	}
+	r.using++
+	return r, nil
+}
+
+// leave takes note that a worker pushes for itself, with the push p and until it comes again. Rounds up to p's do not wait for it any longer.
+func (t *sums) leave(p *wire.Push) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over != nil {
+		return t.over
+	}
+	delete(t.absent, p.Node)
+	if p.Seq > t.newest(p.Node) {
+		t.apart[p.Node] = max(t.apart[p.Node], p.Seq)
+	}
+	for _, r := range slices.Clone(t.rounds) {
+		x := r.find(p.Node)
+		if r.number > p.Round || x == nil || x.seq != 0 {
+			continue
+		}
+		x.seq = p.Seq // it will not come to this round
+		if r.state == gathering {
+			r.dissolve(alone("round %d: %v pushes for itself", r.number, x.member))
+		} else {
+			t.forget(r)
+		}
+	}
+	return nil
+}
+
+// newest is the number of the newest push with which a worker has come.
+func (t *sums) newest(node uint64) uint64 {
+	seq := t.settled[node]
+	for _, r := range t.rounds {
+		if x := r.find(node); x != nil {
+			seq = max(seq, x.seq)
+		}
+	}
+	return seq
+}
+
+// gone returns a member that pushes for itself; nil: there is none.
+func (t *sums) gone() *member {
+	for i := range t.members {
+		if t.apart[t.members[i].node] != 0 {
+			return &t.members[i]
+		}
+	}
+	return nil
+}
+
+// take counts a payload of a worker as under way; false: too many are. give ends that, and the use of its round unless nil.
+func (t *sums) take(node uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.taken[node] >= maxPayloads {
+		return false
+	}
+	t.taken[node]++
+	return true
+}
+
+func (t *sums) give(node uint64, r *round) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.taken[node]--
+	if r != nil {
+		r.release()
+	}
+}
+
+// round returns the round of a push, which may be a new one.
+func (t *sums) round(p *wire.Push, at time.Time) (*round, error) {
+	for _, r := range t.rounds {
+		if r.number == p.Round {
+			return r, nil
+		}
+	}
+	for _, m := range t.members {
+		if t.absent[m.node] >= maxAbsent {
+			return nil, alone("%v did not come in %d rounds", m, maxAbsent)
+		}
+	}
+	if len(t.rounds) == maxRounds {
+		i := slices.IndexFunc(t.rounds, func(r *round) bool { return r.state == dissolved })
+		if i < 0 {
+			return nil, alone("%d rounds are open", maxRounds)
+		}
+		t.rounds = slices.Delete(t.rounds, i, i+1)
+	}
+	r := &round{of: t, number: p.Round, sum: shard.NewAdder(t.s.pool, t.n), began: at, done: make(chan struct{})}
+	common := *p
+	r.first = &common
+	for _, m := range t.members {
+		r.slots = append(r.slots, slot{member: m})
+	}
+	r.timer = time.AfterFunc(t.s.cfg.Wait, r.expire)
+	t.rounds = append(t.rounds, r)
+	if m := t.gone(); m != nil {
+		r.dissolve(alone("round %d: %v pushes for itself", r.number, m))
+	}
+	return r, nil
+}
+
+func (r *round) find(node uint64) *slot {
+	for i := range r.slots {
+		if r.slots[i].node == node {
+			return &r.slots[i]
+		}
+	}
+	return nil
+}
+
+// differs says in what a push differs from the round's others, with which it cannot be added up; empty: in nothing.
+func (r *round) differs(p *wire.Push) string {
+	f := r.first
+	switch {
+	case p.Step.Rate != f.Step.Rate:
+		return fmt.Sprintf("nodes %d and %d give other learning rates", f.Node, p.Node)
+	case p.Step.Measure != f.Step.Measure:
+		return fmt.Sprintf("one of nodes %d and %d measures norms", f.Node, p.Node)
+	case p.AnswerCodec != f.AnswerCodec:
+		return fmt.Sprintf("nodes %d and %d want the value in codecs %d and %d", f.Node, p.Node, f.AnswerCodec, p.AnswerCodec)
+	}
+	return ""
+}
+
+// add adds the gradients that are next in rank order, or with AnyOrder all that are there.
+func (r *round) add() {
+	for i := range r.slots {
+		x := &r.slots[i]
+		switch {
+		case x.added:
+		case x.seq != 0:
+			var sqr *float64
+			if r.first.Step.Measure {
+				sqr = &x.push.Sqr
+			}
+			if x.lent == nil {
+				r.sum.Add(x.codec, x.data, sqr)
+			} else if x.lent.Claim() {
+				r.sum.AddValues(x.lent.values(), sqr)
+				x.lent.Release()
+			} else {
+				r.vacate(x)
+				if !r.of.s.cfg.AnyOrder {
+					return
+				}
+				continue
+			}
+			x.data, x.lent, x.added = nil, nil, true
+		case !r.of.s.cfg.AnyOrder:
+			return
+		}
+	}
+}
+
+// vacate makes a slot whose worker has taken its gradient back as if none had come.
+func (r *round) vacate(x *slot) {
+	*x = slot{member: x.member}
+	r.here--
+}
+
+// settle ends all use of what a worker has lent, before its call is answered: a gradient that is not in the sum is copied.
+func (t *sums) settle(r *round, node uint64, lent loan) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x := r.find(node)
+	if x == nil || x.lent != lent {
+		return
+	}
+	if !lent.Claim() {
+		r.vacate(x)
+		return
+	}
+	x.data, x.lent = t.s.pool.Get(4*t.n), nil
+	copy(x.data.Float32s(t.n), lent.values())
+	lent.Release()
+}
+
+// codec is that of the sum: the gradients' own, or float32 if one came so.
+func (r *round) codec() uint8 {
+	codec := r.slots[0].codec
+	for i := range r.slots {
+		if r.slots[i].codec == wire.CodecFloat32 {
+			codec = wire.CodecFloat32
+		}
+	}
+	return codec
+}
+
+// forward sends the sum on its way, on a goroutine of its own. last is the push that came last.
+func (r *round) forward(last *wire.Push) {
+	s := r.of.s
+	r.state = forwarded
+	r.timer.Stop()
+	data, codec, payload := r.sum.Take(r.codec())
+	now := time.Now()
+	own := r.of.members[r.of.own]
+	f := &r.out
+	f.Push = wire.Push{Origin: last.Origin, Round: r.number, Codec: codec, N: last.N, Answer: true, AnswerCodec: last.AnswerCodec, WaitMillis: last.WaitMillis, Step: r.first.Step}
+	f.Push.Node, f.Push.Rank, f.Push.Seq, f.Push.Step.Micro, f.Push.Step.MicroSqr = own.node, own.rank, 0, 0, 0
+	for i := range r.slots {
+		x := r.slots[i].push
+		x.Early = uint64(max(now.Sub(r.slots[i].arrived), 0))
+		f.Push.Contributors = append(f.Push.Contributors, x)
+	}
+	sortContributors(f.Push.Contributors)
+	size := 4 * r.of.n
+	if last.AnswerCodec != wire.CodecFloat32 {
+		size = 2 * r.of.n
+	}
+	f.Payload, r.answer = payload, s.pool.Get(size)
+	f.Into = r.answer.Bytes(size)
+	r.using++
+	s.forwarding.Go(func() {
+		err := s.cfg.Forward(s.ctx, f)
+		data.Release()
+		r.answerAll(err)
+	})
+}
+
+// answerAll ends the wait of all workers when the server has answered.
+func (r *round) answerAll(err error) {
+	t := r.of
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.state = answered; err == nil {
+		t.s.sent.Add(1)
+	} else {
+		t.s.dissolved.Add(1)
+		t.s.cfg.Logger.Debug("host sums: the sum was not taken; each worker pushes for itself", "key", t.key, "shard", t.shard, "round", r.number, "err", err)
+		r.err = alone("round %d: %v", r.number, err)
+	}
+	for i := range r.slots {
+		t.settled[r.slots[i].node] = max(t.settled[r.slots[i].node], r.slots[i].seq)
+	}
+	t.forget(r)
+	close(r.done)
+	r.release()
+}
+
+// release ends one use of the answer. The caller holds the mutex.
+func (r *round) release() {
+	if r.using--; r.using == 0 && r.state >= answered {
+		r.answer.Release()
+		r.answer = nil
+	}
+}
+
+// expire dissolves the round, for which workers have not come in time.
+func (r *round) expire() {
+	t := r.of
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r.state != gathering {
+		return
+	}
+	for i := range r.slots {
+		if x := &r.slots[i]; x.seq == 0 {
+			t.absent[x.node]++
+		}
+	}
+	err := alone("%s", r.waiting())
+	t.s.cfg.Logger.Debug("host sums: "+err.Text, "key", t.key, "shard", t.shard, "round", r.number)
+	r.dissolve(err)
+}
+
+// end dissolves all rounds that are not complete and takes no more pushes.
+func (t *sums) end(why error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = why
+	for _, r := range slices.Clone(t.rounds) {
+		if r.state == gathering {
+			r.dissolve(why)
+		}
+	}
+}
+
+// dissolve ends a round that is not complete. Workers that have yet to come will be told.
+func (r *round) dissolve(err error) {
+	r.state, r.err = dissolved, err
+	r.of.s.dissolved.Add(1)
+	r.timer.Stop()
+	r.sum.Drop()
+	for i := range r.slots {
+		x := &r.slots[i]
+		x.data.Release()
+		x.data, x.lent = nil, nil
+		if x.seq != 0 {
+			r.of.settled[x.node] = max(r.of.settled[x.node], x.seq)
+		}
+	}
+	r.of.forget(r)
+	close(r.done)
+}
+
+// forget drops a round that is over and that no worker has yet to hear of.
+func (t *sums) forget(r *round) {
+	if r.state == dissolved {
+		for i := range r.slots {
+			if r.slots[i].seq == 0 {
+				return
+			}
+		}
+	}
+	for i := range t.rounds {
+		if t.rounds[i] == r {
+			t.rounds = slices.Delete(t.rounds, i, i+1)
+			return
+		}
+	}
+}
+
+// waiting says whom the round waits for.
+func (r *round) waiting() string {
+	if r.state == forwarded {
+		text := fmt.Sprintf("round %d: the sum of this host's %d workers is at the server", r.number, len(r.slots))
+		if w := r.out.waiting.Load(); w != nil {
+			text += ": " + (*w)()
+		}
+		return text
+	}
+	var missing []string
+	for i := range r.slots {
+		if r.slots[i].seq == 0 {
+			missing = append(missing, r.slots[i].member.String())
+		}
+	}
+	return fmt.Sprintf("round %d has waited %v for a push of %s", r.number, time.Since(r.began).Round(time.Millisecond), strings.Join(missing, ", "))
+}
+
+// alone refuses a push: the worker is to send it to the shard's server itself.
+func alone(format string, args ...any) *transport.Refusal {
+	return &transport.Refusal{Code: wire.CodePushAlone, Text: "host sums: " + fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,84 @@
+package shardserver
+
+import (
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
+	"github.com/paragon-train/paragon/internal/observe/trace"
+	"github.com/paragon-train/paragon/internal/store/shard"
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// Config configures a server. The zero value of a field takes the default beside it.
+type Config struct {
+	MaxShards int           // most shards, backups included: 2 Mi, so that two servers hold a job's most keys with their backups
+	MaxBytes  int64         // most bytes of values and indices of rows, without optimizer state: 16 GiB
+	MaxWait   time.Duration // the longest wait of a request, whatever it asks for: 1 h
+	// ExplainAfter is how long requests wait before the log says for whom, and the time between two such lines: 5 s.
+	ExplainAfter time.Duration
+	// CatchUp is how long a request of a newer generation waits for the server to learn of that generation: 5 s.
+	CatchUp time.Duration
+
+	// Recorder gets what the server measures of its shards: rounds, waits, memory, and blame. Nil: nothing is measured. Run sets it to the node's.
+	Recorder *telemetry.Recorder
+	// Trace gets the spans of rounds, contributions and answers. Nil: none. Run sets it to the node's.
+	Trace *trace.Recorder
+
+	Logger *slog.Logger // the Logger of Run's cluster.Config, else slog.Default()
+}
+
+// Limits for one worker at one shard. The shard itself holds at most two contributions of each worker, so these leave room for repeats and for several
+// pulls of a program.
+const (
+	maxPushes = 4  // payloads being read or waiting for their round
+	maxPulls  = 16 // answers waiting or being written
+)
+
+// maxManyPushes is how many pushes of one worker may be under way in messages of many: four full ones.
+const maxManyPushes = 4 * wire.MaxPushes
+
+// Limits over all shards: states read at once, and bytes of first values and states being received.
+const (
+	maxStateReads   = 4
+	maxLoadingBytes = 32 * wire.MaxPayload
+	maxSlots        = 8 // slots of an optimizer in a WriteState; no rule has as many
+)
+
+// limits bound the memory that senders can make a server hold, and the size of a frame.
+type limits struct {
+	pushes, pulls int    // for one worker at one shard
+	many          int64  // pushes of one worker in messages of many
+	loading       int64  // bytes of first values and states
+	payload       uint64 // bytes of one request or answer
+}
+
+// remote are the limits for senders in other processes. Senders in this process share its memory and use no frames.
+var (
+	remote = limits{maxPushes, maxPulls, maxManyPushes, maxLoadingBytes, wire.MaxPayload}
+	local  = limits{math.MaxInt, math.MaxInt, math.MaxInt64, math.MaxInt64, shard.MaxLength}
+)
+
+func (c Config) withDefaults() Config {
+	if c.MaxShards <= 0 {
+		c.MaxShards = 2 << 20
+	}
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = 16 << 30
+	}
+	if c.MaxWait <= 0 {
+		c.MaxWait = time.Hour
+	}
+	if c.ExplainAfter <= 0 {
+		c.ExplainAfter = 5 * time.Second
+	}
+	if c.CatchUp <= 0 {
+		c.CatchUp = 5 * time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = joblog.Process()
+	}
+	return c
+}

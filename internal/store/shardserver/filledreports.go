@@ -1,0 +1,96 @@
+package shardserver
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// filledReports collects the reports of filled backups for the scheduler: those that come while one is on its way go together in the next. So many new keys
+// cost few messages.
+type filledReports struct {
+	mu      sync.Mutex // guards the rest
+	waiting []filledReport
+	sending bool // a goroutine sends them
+}
+
+// A filledReport is of one shard, under an assignment, whose backup had this number.
+type filledReport struct {
+	replicated
+	assignment   assignment
+	backupNumber uint64
+}
+
+// maxReported bounds the shards of one message: 20 bytes each.
+const maxReported = 2048
+
+// report tells the scheduler that the backup of a shard has the whole state, and then ends the waits for that. It does not block.
+func (f *filledReports) report(k *replicator, r filledReport) {
+	f.mu.Lock()
+	f.waiting = append(f.waiting, r)
+	first := !f.sending
+	f.sending = true
+	f.mu.Unlock()
+	if !first {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.ended {
+		k.work.Go(func() { f.send(k) })
+	}
+}
+
+// send sends what waits, until nothing does.
+func (f *filledReports) send(k *replicator) {
+	for {
+		list := f.take()
+		if len(list) == 0 {
+			return
+		}
+		m := wire.Filled{Placement: list[0].assignment.number, OK: true, Shards: make([]wire.FilledShard, 0, len(list))}
+		for i := range list {
+			r := &list[i]
+			m.Shards = append(m.Shards, wire.FilledShard{Key: r.at.key, Shard: r.at.index, Backup: r.assignment.other})
+		}
+		s := list[0].s
+		err := s.peers.Filled(k.ctx, m)
+		if err == nil {
+			s.mu.Lock()
+			for i := range list {
+				list[i].syncedLocked(list[i].backupNumber)
+			}
+			s.mu.Unlock()
+			continue
+		}
+		for i := range list {
+			r, err := &list[i], err
+			if errors.Is(err, cluster.ErrMoved) && len(list) > 1 { // one of them has: each is reported by itself
+				err = r.reportFilled(k, r.assignment, true)
+			}
+			switch {
+			case err == nil:
+				r.synced(r.backupNumber)
+			case k.ctx.Err() == nil:
+				s.cfg.Logger.Warn("server: report a filled backup", "shard", r.e.cfg.String(), "backup", r.assignment.rank, "err", err)
+			}
+		}
+	}
+}
+
+// take takes reports of one placement; none: nothing waits, and the next report starts another goroutine.
+func (f *filledReports) take() (list []filledReport) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := 0
+	for n < min(len(f.waiting), maxReported) && f.waiting[n].assignment.number == f.waiting[0].assignment.number {
+		n++
+	}
+	list, f.waiting = f.waiting[:n:n], f.waiting[n:]
+	if n == 0 {
+		f.sending, f.waiting = false, nil
+	}
+	return list
+}

@@ -1,0 +1,66 @@
+package shardserver
+
+import (
+	"unsafe"
+
+	"github.com/paragon-train/paragon/internal/store/shard"
+	"github.com/paragon-train/paragon/internal/store/transport"
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// A lentPush is the loan of a push with an answer, as its shard uses it.
+type lentPush struct {
+	*transport.Loan        // nil: nothing is lent
+	out             bool   // the place for the value may be used
+	placed          uint64 // the value of so many rounds is there; 0: none
+}
+
+var _ shard.Loan = (*lentPush)(nil)
+
+func (l *lentPush) Values() []float32 { return float32s(l.Payload()) }
+
+func (l *lentPush) Out() []float32 {
+	if !l.out {
+		return nil
+	}
+	return float32s(l.Loan.Out())
+}
+
+func (l *lentPush) Place(rounds uint64) { l.placed = rounds }
+
+func float32s(b []byte) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
+}
+
+// keepLoan keeps the loan of a dense gradient that is pushed with an answer: its worker waits for the round, and with it for its memory. It returns
+// false for other payloads, which must be copied, so that they can be acknowledged.
+func (c *call) keepLoan(l *transport.Loan) bool {
+	m := &c.push
+	if l == nil || c.kind != wire.KindPush || !m.Answer || m.Codec != wire.CodecFloat32 || m.Step.Measure || !c.entry.shard.TakesLoans() {
+		return false
+	}
+	c.lent = lentPush{Loan: l, out: m.AnswerCodec == wire.CodecFloat32}
+	return true
+}
+
+// copyLoan copies a gradient that was lent, where its shard wants a copy.
+func (c *call) copyLoan() error {
+	l := c.lent.Loan
+	c.lent.Loan = nil
+	if !l.Claim() {
+		return refuse(wire.CodeBusy, "push: %v: the worker has taken its gradient back", c.entry.cfg) // and waits for no answer
+	}
+	defer l.Release()
+	n := len(l.Payload())
+	c.data = c.s.pool.Get(n)
+	copy(c.data.Bytes(n), l.Payload())
+	return nil
+}
+
+// settle ends the use of the call's loan, before its answer.
+func (c *call) settle() {
+	if c.lent.Loan != nil && c.lent.placed == 0 { // otherwise its round has closed
+		c.entry.shard.Settle(&c.lent)
+	}
+	c.lent.Loan = nil
+}

@@ -1,0 +1,156 @@
+package shardserver
+
+import (
+	"context"
+	"errors"
+
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
+	"github.com/paragon-train/paragon/internal/observe/trace"
+	"github.com/paragon-train/paragon/internal/store/shard"
+	"github.com/paragon-train/paragon/internal/store/transport"
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// A Local is a server for workers of this process: requests reach its shards by direct calls, without frames and connections. It is a
+// transport.Caller. A panic reaches the caller, and there are no quotas, because all share one memory.
+type Local struct {
+	s    *Server
+	addr string // for the Addr of refusals
+}
+
+var _ transport.Notifier = (*Local)(nil)
+
+// NewLocal returns a Local without shards, for the workers in m, that measures into a recorder and records spans, each unless nil. It starts no goroutine.
+func NewLocal(addr string, m wire.Membership, recorder *telemetry.Recorder, spans *trace.Recorder) *Local {
+	cfg := Config{MaxShards: int(^uint(0) >> 1), MaxBytes: local.loading, Recorder: recorder, Trace: spans}
+	l := &Local{newServer(cfg, local, &shard.Pool{}), addr}
+	_ = l.s.SetMembership(m) // cannot fail: there is no shard yet
+	return l
+}
+
+// Close does nothing; the garbage collector frees the memory.
+func (l *Local) Close() error { return nil }
+
+// Call carries out one request. See transport.Caller.
+func (l *Local) Call(ctx context.Context, request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error) {
+	return l.CallNotify(ctx, nil, request, answer, dst, payload...)
+}
+
+// CallNotify is Call, and calls sent, unless nil, once the server has the payload. See transport.Notifier.
+func (l *Local) CallNotify(ctx context.Context, sent func(), request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error) {
+	c := l.s.newCall()
+	defer c.finish()
+	err := c.serveLocal(ctx, sent, request, payload)
+	if err == nil {
+		var got []byte
+		if got, err = c.handOver(answer, dst); err == nil {
+			return got, nil
+		}
+	}
+	err = l.s.nack(err)
+	var refusal *transport.Refusal
+	if errors.As(err, &refusal) {
+		refusal.Addr = l.addr
+	}
+	return nil, err
+}
+
+func (c *call) serveLocal(ctx context.Context, sent func(), request wire.Message, payload [][]byte) error {
+	if !c.take(request) {
+		return refuse(wire.CodeUnsupported, "got a %v, which an in-process store does not answer", request.Kind())
+	}
+	n := 0
+	for _, p := range payload {
+		n += len(p)
+	}
+	if err := c.check(request.Kind(), n); err != nil {
+		return err
+	}
+	c.arrive()
+	c.receive(n)
+	if n > 0 {
+		c.data = c.s.pool.Get(n)
+		b := c.data.Bytes(n)
+		for _, p := range payload {
+			b = b[copy(b, p):]
+		}
+	}
+	if sent != nil {
+		sent()
+	}
+	c.received()
+	return c.serve(ctx)
+}
+
+// take copies a worker's request to where a server would decode it.
+func (c *call) take(request wire.Message) bool {
+	c.makeOthers()
+	switch m := request.(type) {
+	case *wire.InitShard:
+		c.init = *m
+	case *wire.AwaitShard:
+		c.awaitShard = *m
+	case *wire.Push:
+		c.push = *m
+	case *wire.PushRows:
+		c.pushRows = *m
+	case *wire.Pull:
+		c.pull = *m
+	case *wire.PullRows:
+		c.pullRows = *m
+	case *wire.SetOptimizer:
+		c.setOptimizer = *m
+	case *wire.SetRate:
+		c.setRate = *m
+	case *wire.ReadState:
+		c.readState = *m
+	case *wire.WriteState:
+		c.writeState = *m
+	case *wire.ReadRows:
+		c.readRows = *m
+	case *wire.WriteRows:
+		c.writeRows = *m
+	case *wire.ReadUsage:
+		c.readUsage = *m
+	default:
+		return false
+	}
+	return true
+}
+
+// handOver copies the answer and its payload, and returns the filled part of dst.
+func (c *call) handOver(answer wire.Message, dst []byte) ([]byte, error) {
+	ok := false
+	switch a := answer.(type) {
+	case *wire.Ack:
+		if ok = c.message == &c.ack; ok {
+			*a = c.ack
+		}
+	case *wire.Value:
+		if ok = c.message == &c.value; ok {
+			*a = c.value
+		}
+	case *wire.State:
+		if ok = c.message == &c.state; ok {
+			*a = c.state
+		}
+	case *wire.Rows:
+		if ok = c.message == &c.rows; ok {
+			*a = c.rows
+		}
+	case *wire.Usage:
+		if ok = c.message == &c.usage; ok {
+			*a = c.usage
+		}
+	}
+	if !ok {
+		return nil, refuse(wire.CodeInternal, "%v: the answer is a %v, want a %v", c.kind, c.message.Kind(), answer.Kind())
+	}
+	if !c.filled {
+		return nil, nil
+	}
+	if len(dst) < len(c.payload[0]) {
+		return nil, refuse(wire.CodeSize, "%v: got room for %d bytes, want %d", c.kind, len(dst), len(c.payload[0]))
+	}
+	return dst[:copy(dst, c.payload[0])], nil
+}

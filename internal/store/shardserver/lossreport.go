@@ -1,0 +1,76 @@
+package shardserver
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/member/cluster"
+)
+
+// A countReceiver tells the scheduler what a lost worker counted. *cluster.Node is one.
+type countReceiver interface {
+	Counted(ctx context.Context, placement uint64, lost cluster.NodeID, examples uint64) error
+}
+
+// A lossReporter reports to the scheduler how many examples of each lost worker this server's shards have, once for each worker.
+type lossReporter struct {
+	s         *Server
+	node      countReceiver
+	ctx       context.Context
+	cancel    context.CancelFunc
+	reported  map[uint64]bool // lost workers that were reported or are being reported
+	placement uint64          // the placement of these reports
+	sends     sync.WaitGroup
+}
+
+func newLossReporter(ctx context.Context, s *Server, node countReceiver) *lossReporter {
+	t := &lossReporter{s: s, node: node, reported: map[uint64]bool{}}
+	t.ctx, t.cancel = context.WithCancel(ctx)
+	return t
+}
+
+// report starts reports for the lost workers in a membership's Settle list. The shards have that membership already, so their counts of these workers
+// are final.
+func (t *lossReporter) report(placement uint64, lost []uint64) {
+	if placement != t.placement { // promoted shards lack contributions to open rounds, so the counts may differ
+		t.placement = placement
+		clear(t.reported)
+	}
+	asked := make(map[uint64]bool, len(lost))
+	for _, node := range lost {
+		asked[node] = true
+		if !t.reported[node] {
+			examples := t.s.Counted(node)
+			t.sends.Go(func() { t.send(placement, node, examples) })
+		}
+	}
+	t.reported = asked // the scheduler is done with the others
+}
+
+// send sends one report, and repeats it until the scheduler has it or the job ends.
+func (t *lossReporter) send(placement, node, examples uint64) {
+	for {
+		err := t.node.Counted(t.ctx, placement, cluster.NodeID(node), examples)
+		if err == nil {
+			t.s.cfg.Logger.Info("server: reported the examples of a lost worker", "node", node, "examples", examples)
+			return
+		}
+		pause := time.NewTimer(reportPause)
+		select {
+		case <-t.ctx.Done():
+			pause.Stop()
+			return
+		case <-pause.C:
+			t.s.cfg.Logger.Warn("server: report the examples of a lost worker; trying again", "node", node, "err", err)
+		}
+	}
+}
+
+// reportPause is the time between two attempts. The scheduler may be down for longer, and nothing urgent waits.
+const reportPause = 500 * time.Millisecond
+
+func (t *lossReporter) close() {
+	t.cancel()
+	t.sends.Wait()
+}

@@ -1,0 +1,195 @@
+package shardserver
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/store/shard"
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// A membership is the job's membership at one revision, as far as a server needs it. It is immutable.
+type membership struct {
+	generation    uint64
+	workers       map[uint64]*worker
+	members       []shard.Member // the members of the generation, in rank order; no joining workers
+	placement     uint64
+	lossesSettled bool          // the scheduler has the example counts of all lost workers
+	replaced      chan struct{} // closed when a newer membership replaces this one
+}
+
+// A worker is a server's state of one worker.
+type worker struct {
+	node  uint64
+	rank  uint32
+	joins bool // it is joining and not yet a member: it may read and must not change anything
+	host  string
+	pid   uint32
+	heard *atomic.Int64 // when its last request came, in Unix nanoseconds; shared by all memberships
+	many  *atomic.Int64 // pushes under way in messages of many; shared by all memberships
+	blame *blame        // shared by all memberships; nil: nothing is measured
+}
+
+func (w *worker) String() string {
+	if w.joins {
+		return fmt.Sprintf("joining worker on %s (node %d, pid %d)", w.host, w.node, w.pid)
+	}
+	return fmt.Sprintf("worker %d on %s (node %d, pid %d)", w.rank, w.host, w.node, w.pid)
+}
+
+func (s *Server) newMembership(m wire.Membership, old *membership) *membership {
+	v := &membership{generation: m.Generation, placement: m.Placement, workers: map[uint64]*worker{}, replaced: make(chan struct{})}
+	v.lossesSettled = m.Change == 0 && len(m.Settle) == 0
+	for i := range m.Nodes {
+		n := &m.Nodes[i]
+		if n.Role != wire.RoleWorker || n.Counts() && n.Rank < 0 {
+			continue
+		}
+		w := &worker{node: n.Node, rank: uint32(n.Rank), joins: !n.Counts(), host: n.Host, pid: n.PID, heard: new(atomic.Int64), many: new(atomic.Int64), blame: s.blameOf(n)}
+		if old != nil && old.workers[n.Node] != nil {
+			w.heard, w.many = old.workers[n.Node].heard, old.workers[n.Node].many
+		}
+		v.workers[n.Node] = w
+		if w.joins {
+			continue
+		}
+		v.members = append(v.members, shard.Member{Node: n.Node, Rank: w.rank})
+	}
+	v.groupByHost(m.Nodes)
+	return v
+}
+
+// groupByHost makes a group of the workers of each host that take part in sums within it. Where all workers are of one host there is none: the order of
+// the sum is that of the ranks.
+func (v *membership) groupByHost(nodes []wire.Member) {
+	lead := map[uint64]uint32{}
+	for _, group := range wire.HostGroups(nodes) {
+		if len(group) == len(v.members) {
+			return
+		}
+		for _, m := range group {
+			lead[m.Node] = 1 + uint32(group[0].Rank)
+		}
+	}
+	for i := range v.members {
+		v.members[i].Group = lead[v.members[i].Node]
+	}
+}
+
+// isLeader reports whether the node is the leader: the member of the lowest rank, which initialises and loads for all.
+func (v *membership) isLeader(node uint64) bool {
+	return len(v.members) > 0 && v.members[0].Node == node
+}
+
+// SetMembership sets the job's members. Open rounds no longer wait for workers that are not among them. New workers are needed in open rounds from their
+// start, because the membership changes when no round is under way.
+func (s *Server) SetMembership(m wire.Membership) error { return s.setMembership(m, nil) }
+
+// setMembership is SetMembership, and sets the placement, if it is not nil.
+func (s *Server) setMembership(m wire.Membership, p *placement) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p != nil {
+		s.setPlacement(p)
+	}
+	old := s.membership.Load()
+	v := s.newMembership(m, old)
+	s.membership.Store(v)
+	s.profiles.keepOf(v)
+	if s.meter != nil {
+		s.meter.blames.leave(v, s.now())
+	}
+	defer close(old.replaced)
+	for _, sh := range s.shards() {
+		if err := sh.SetMembers(v.generation, v.members); err != nil {
+			return fmt.Errorf("server: membership of generation %d: %w", v.generation, err)
+		}
+		if v.lossesSettled {
+			sh.ForgetLeft()
+		}
+	}
+	return nil
+}
+
+// Counted returns how many examples of a worker all shards of this server have: the least count of any shard whose contributions count examples;
+// MaxUint64 if there is none (see wire.Counted). The number is final once the worker is no longer a member.
+func (s *Server) Counted(node uint64) uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	least := uint64(math.MaxUint64)
+	for _, e := range s.entries {
+		if e.assignment().role == backup {
+			continue
+		}
+		if n, ok := e.shard.Counted(node); ok {
+			least = min(least, n)
+		}
+	}
+	return least
+}
+
+// admit checks the sender. A request of a generation that the server does not know yet waits for it.
+func (s *Server) admit(ctx context.Context, c *call) error {
+	o := c.origin
+	v := s.membership.Load()
+	if o.Generation > v.generation {
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.CatchUp)
+		defer cancel()
+		for ; o.Generation > v.generation; v = s.membership.Load() {
+			select {
+			case <-v.replaced:
+			case <-s.done:
+				return s.ended()
+			case <-ctx.Done():
+				return refuse(wire.CodeStaleGeneration, "%v: sender's generation %d, ours still %d", c.kind, o.Generation, v.generation)
+			}
+		}
+	}
+	if o.Generation < v.generation {
+		return refuse(wire.CodeStaleGeneration, "%v: stale generation: sender's %d, ours %d", c.kind, o.Generation, v.generation)
+	}
+	w := v.workers[o.Node]
+	if w == nil {
+		return refuse(wire.CodeUnknownNode, "%v: node %d is not a worker of generation %d", c.kind, o.Node, v.generation)
+	}
+	if w.joins {
+		if !allowedWhileJoining(c.kind) {
+			return refuse(wire.CodeUnsupported, "%v: %s is joining and not yet a member", c.kind, w)
+		}
+	} else if w.rank != o.Rank {
+		return refuse(wire.CodeConflict, "%v: node %d is rank %d in generation %d, got rank %d", c.kind, o.Node, w.rank, v.generation, o.Rank)
+	}
+	w.heard.Store(c.arrived)
+	return nil
+}
+
+// now is the time in nanoseconds by a clock that does not jump, and takes half as long to read as time.Now. It begins with Unix time.
+func (s *Server) now() int64 { return s.began.UnixNano() + int64(time.Since(s.began)) }
+
+// allowedWhileJoining reports whether joining workers may send requests of a kind: those that change nothing. SetOptimizer is one of them if the same
+// optimizer is set already.
+func allowedWhileJoining(kind wire.Kind) bool {
+	switch kind {
+	case wire.KindAwaitShard, wire.KindPull, wire.KindPullRows, wire.KindSetOptimizer, wire.KindReadState, wire.KindReadRows, wire.KindReadUsage:
+		return true
+	}
+	return false
+}
+
+// ended returns why the server has ended.
+func (s *Server) ended() error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.err
+}
+
+// describe names a node for messages.
+func (s *Server) describe(node uint64) string {
+	if w := s.membership.Load().workers[node]; w != nil {
+		return w.String()
+	}
+	return fmt.Sprintf("node %d", node)
+}

@@ -1,0 +1,173 @@
+package shardserver
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
+	"github.com/paragon-train/paragon/internal/store/shard"
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// A meter records what a server's shards measure: it is the Meter of each. But for collecting it takes no lock.
+type meter struct {
+	s        *Server
+	recorder *telemetry.Recorder
+	held     atomic.Int64 // bytes of contributions that wait
+	waiting  atomic.Int64 // requests that wait for a round
+	blames   blameTable
+}
+
+// measure makes the server record into its Config's Recorder.
+func (s *Server) measure() {
+	if s.cfg.Recorder == nil && s.cfg.Trace == nil {
+		return
+	}
+	s.meter = &meter{s: s, recorder: s.cfg.Recorder, blames: blameTable{nodes: map[uint64]*blame{}}}
+	s.cfg.Recorder.Collect(s.meter.collect)
+	s.cfg.Recorder.CollectBlames(func() []telemetry.Blame { return s.meter.blames.newest(s.now()) })
+}
+
+func (m *meter) Closed(cfg *shard.Config, t shard.Timing) {
+	m.count(&t)
+	m.traceRound(cfg, &t)
+}
+
+func (m *meter) Now() int64 { return m.s.now() }
+
+func (m *meter) Hold(bytes int64) { m.held.Add(bytes) }
+
+// count adds a round to the sums.
+func (m *meter) count(t *shard.Timing) {
+	seconds := float64(max(t.Duration, 0)) / 1e9
+	m.recorder.Add(telemetry.Rounds, 1)
+	m.recorder.Add(telemetry.RoundSeconds, seconds)
+	m.recorder.Observe(telemetry.RoundBuckets, seconds)
+	m.recorder.Add(telemetry.ApplySeconds, float64(max(t.Apply, 0))/1e9)
+	if t.Gap <= 0 {
+		return
+	}
+	if w := m.s.membership.Load().workers[t.Last]; w != nil { // nil: it has left, and this was its last round
+		w.blame.rounds.Add(1)
+		w.blame.nanos.Add(int64(t.Gap))
+	}
+}
+
+// wait counts a request that begins to wait (1) or has ended its wait (-1).
+func (m *meter) wait(n int64) {
+	if m != nil {
+		m.waiting.Add(n)
+	}
+}
+
+// collect records what is read only when it is asked for.
+func (m *meter) collect(r *telemetry.Recorder) {
+	r.Set(telemetry.HeldBytes, float64(m.held.Load()))
+	r.Set(telemetry.Waiting, float64(m.waiting.Load()))
+	r.Set(telemetry.ValueBytes, float64(m.s.bytes.Load()))
+	if n, ok := m.s.served(); ok {
+		r.Set(telemetry.Shards, float64(n))
+	}
+}
+
+// served is the number of shards that workers use on this server: all but those of which it is a backup. It does not wait for a call that changes
+// all shards, which may take long: a heartbeat would come too late. ok is false then.
+func (s *Server) served() (n int, ok bool) {
+	if !s.mu.TryRLock() {
+		return 0, false
+	}
+	defer s.mu.RUnlock()
+	return s.serves, true
+}
+
+// A blame is how often a worker's contribution came last, and how long after the last but one, since the server began.
+type blame struct {
+	rounds atomic.Uint64
+	nanos  atomic.Int64
+
+	// Guarded by the table's mu.
+	toldRounds uint64 // in the newest Record that had this worker
+	toldNanos  int64
+	left       int64 // when the worker was last seen to be no member; 0: it is one
+}
+
+// A blameTable has the blames of the workers of the membership, and of those that have left it within forgetBlame.
+type blameTable struct {
+	mu    sync.Mutex // guards the rest
+	nodes map[uint64]*blame
+}
+
+// forgetBlame is how long the blame of a worker that has left is told: some heartbeats, of which a few may be lost.
+const forgetBlame = int64(time.Minute)
+
+// of returns the blame of a worker that is in the membership.
+func (t *blameTable) of(node uint64) *blame {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b := t.nodes[node]
+	if b == nil {
+		b = &blame{}
+		t.nodes[node] = b
+	}
+	b.left = 0
+	return b
+}
+
+// leave marks the workers that are not in v, and forgets those that are gone for long.
+func (t *blameTable) leave(v *membership, now int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for node, b := range t.nodes {
+		switch {
+		case v.workers[node] != nil:
+		case b.left == 0:
+			b.left = now
+		case now-b.left > forgetBlame:
+			delete(t.nodes, node)
+		}
+	}
+}
+
+// newest returns what a Record has of the blames, sorted by node: those that grew most since a Record had them, the longest time first. So a worker
+// that others wait for is in each Record, and each other one from time to time, however many there are.
+func (t *blameTable) newest(now int64) []telemetry.Blame {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	type grown struct {
+		*blame
+		telemetry.Blame
+		nanos, by int64
+	}
+	var all []grown
+	for node, b := range t.nodes {
+		if b.left != 0 && now-b.left > forgetBlame {
+			delete(t.nodes, node)
+			continue
+		}
+		if rounds := b.rounds.Load(); rounds > 0 {
+			nanos := b.nanos.Load()
+			all = append(all, grown{b, telemetry.Blame{Node: node, Rounds: rounds, Seconds: time.Duration(nanos).Seconds()}, nanos, nanos - b.toldNanos})
+		}
+	}
+	slices.SortFunc(all, func(a, b grown) int {
+		return cmp.Or(cmp.Compare(b.by, a.by), cmp.Compare(b.Rounds-b.toldRounds, a.Rounds-a.toldRounds), cmp.Compare(a.Node, b.Node))
+	})
+	all = all[:min(len(all), telemetry.MaxBlames)]
+	slices.SortFunc(all, func(a, b grown) int { return cmp.Compare(a.Node, b.Node) })
+	told := make([]telemetry.Blame, len(all))
+	for i, g := range all {
+		told[i], g.toldNanos, g.toldRounds = g.Blame, g.nanos, g.Rounds
+	}
+	return told
+}
+
+// blameOf gives the workers of a membership their blames.
+func (s *Server) blameOf(n *wire.Member) *blame {
+	if s.meter == nil {
+		return nil
+	}
+	return s.meter.blames.of(n.Node)
+}

@@ -1,0 +1,508 @@
+package shardserver
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/internal/store/shard"
+	"github.com/paragon-train/paragon/internal/store/transport"
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// Peers is what a server with backups needs of its membership in a job: a *cluster.Node, which documents the methods.
+type Peers interface {
+	ID() cluster.NodeID
+	Rank() cluster.Rank
+	Server(rank cluster.Rank) (transport.Caller, string, error)
+	Places(ctx context.Context, from uint64) (wire.Places, error)
+	Filled(ctx context.Context, m wire.Filled) error
+}
+
+// An assignment is this server's role for one shard under one placement.
+type assignment struct {
+	number uint64
+	role   role
+	other  uint64 // node of the other server of the shard, the backup or the primary; 0: none
+	rank   uint32 // the other server's rank
+}
+
+// A role is a server's role for one shard.
+type role uint8
+
+const (
+	unreplicated role = iota // the job has no backups, and shards never move
+	primary
+	backup
+	elsewhere // the shard belongs to other servers
+)
+
+// A placement says where shards are. It is immutable, but keys are added. It has all keys of the job, so it takes few bytes for each.
+type placement struct {
+	number uint64
+	nodes  map[uint32]uint64 // nodes of servers, by rank
+	first  []uint32          // by key: the index in places of its first shard
+	places []place           // of the shards of one key after the other
+}
+
+// A place is where a shard is.
+type place struct {
+	server, backup uint32 // ranks; wire.NoServer: none
+}
+
+// known is the number of keys that the placement has: those below it.
+func (p *placement) known() uint64 { return uint64(len(p.first)) }
+
+// add adds the places of keys from known on, in order. Those of other keys are left out.
+func (p *placement) add(got *wire.Places) {
+	from := p.known()
+	for _, x := range got.Places {
+		if x.Key < from {
+			continue
+		}
+		for p.known() <= x.Key {
+			p.first = append(p.first, uint32(len(p.places)))
+		}
+		p.places = append(p.places, place{x.Server, x.Backup})
+	}
+	for p.known() < got.Next {
+		p.first = append(p.first, uint32(len(p.places)))
+	}
+}
+
+// placeOf returns the place of a shard, or false if the key is not known yet or has no such shard.
+func (p *placement) placeOf(at shardID) (place, bool) {
+	if at.key >= p.known() {
+		return place{}, false
+	}
+	from, to := uint64(p.first[at.key]), uint64(len(p.places))
+	if at.key+1 < p.known() {
+		to = uint64(p.first[at.key+1])
+	}
+	if uint64(at.index) >= to-from {
+		return place{}, false
+	}
+	return p.places[from+uint64(at.index)], true
+}
+
+// assignmentOf returns the assignment of the server of rank me for a shard, or false if the key is not known yet.
+func (p *placement) assignmentOf(at shardID, me uint32) (assignment, bool) {
+	where, ok := p.placeOf(at)
+	if !ok {
+		return assignment{}, false
+	}
+	x := assignment{number: p.number, role: elsewhere, rank: wire.NoServer}
+	switch me {
+	case where.server:
+		x.role = primary
+		if where.backup != wire.NoServer {
+			x.rank, x.other = where.backup, p.nodes[where.backup]
+		}
+	case where.backup:
+		x.role, x.rank, x.other = backup, where.server, p.nodes[where.server]
+	}
+	return x, true
+}
+
+// serverOf is the rank of the server of a shard, for messages.
+func (p *placement) serverOf(at shardID) uint32 {
+	where, _ := p.placeOf(at)
+	return where.server
+}
+
+// A replicaState is the state of a shard's replication, in a job with backups.
+type replicaState struct {
+	mu             sync.Mutex // guards the rest; may be taken while a shard's own is held
+	assignment     assignment
+	wakes          int           // calls of notify since the replicator last looked; above 0 a goroutine works for the shard
+	fillNumber     uint64        // number of the newest fill
+	backupNumber   uint64        // goes up with each change of the backup; a new placement may keep the backup
+	refused        bool          // the backup has refused the shard
+	reportedFilled bool          // the scheduler knows that the backup has the whole state
+	synced         chan struct{} // alwaysSynced while the backup has the state, or there is no backup; nil: it lacks some, and no one waits for it
+	usable         bool          // workers may use the shard: it was synced once
+	// For a backup: who has filled it.
+	from   uint64 // the primary's node
+	filled uint64 // the fill's number
+}
+
+// newReplicated returns an entry of a shard with a replicaState, in one block of memory.
+func newReplicated(sh *shard.Shard) *entry {
+	x := &struct {
+		entry
+		state replicaState
+	}{}
+	x.shard, x.cfg, x.replica = sh, sh.Config(), &x.state
+	return &x.entry
+}
+
+func (e *entry) assignment() assignment {
+	if e.replica == nil {
+		return assignment{}
+	}
+	e.replica.mu.Lock()
+	defer e.replica.mu.Unlock()
+	return e.replica.assignment
+}
+
+// alwaysSynced is closed.
+var alwaysSynced = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// setSynced records that the backup has the state, and reports whether that made the shard usable; clearSynced records that it lacks some of it.
+func (e *entry) setSynced() (opened bool) {
+	st := e.replica
+	if st == nil {
+		return true
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	opened = !st.usable
+	st.usable = true
+	if st.synced != nil && st.synced != alwaysSynced {
+		close(st.synced)
+	}
+	st.synced = alwaysSynced
+	return opened
+}
+
+func (st *replicaState) clearSynced() {
+	if st.synced == alwaysSynced {
+		st.synced = nil
+	}
+}
+
+// awaitSynced returns a channel that is closed when the backup has the state, and whether it has it now.
+func (st *replicaState) awaitSynced() (synced chan struct{}, now bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.synced == nil {
+		st.synced = make(chan struct{})
+	}
+	return st.synced, st.synced == alwaysSynced
+}
+
+// hasBackups reports whether the job's shards have backups, and so may move.
+func (v *membership) hasBackups() bool { return v.placement > 0 }
+
+// SetPeers gives the server access to the other servers; ctx bounds its requests to them. Without it no shard has a backup. It must be called before
+// the first request.
+func (s *Server) SetPeers(ctx context.Context, peers Peers) {
+	s.peers = peers
+	s.replicator = newReplicator(ctx)
+}
+
+// assignmentOf returns this server's assignment for a shard. It asks the scheduler if the key is new.
+func (s *Server) assignmentOf(ctx context.Context, at shardID) (assignment, error) {
+	if !s.membership.Load().hasBackups() {
+		return assignment{}, nil
+	}
+	for last := false; ; {
+		s.mu.RLock()
+		p := s.placement
+		var x assignment
+		known := false
+		if p != nil {
+			x, known = p.assignmentOf(at, uint32(s.peers.Rank()))
+			last = last || at.key < p.known()
+		}
+		s.mu.RUnlock()
+		if known {
+			return x, nil
+		}
+		if last {
+			return assignment{}, refuse(wire.CodeUnknownKey, "key %d shard %d has no server", at.key, at.index)
+		}
+		reading, mine := s.newKeys.join()
+		if mine {
+			ctx, cancel := context.WithTimeout(ctx, s.cfg.CatchUp)
+			err := s.readNewKeys(ctx)
+			cancel()
+			s.newKeys.end(reading)
+			if err != nil {
+				return assignment{}, refuse(err.Code, "key %d shard %d: %s", at.key, at.index, err.Text)
+			}
+			last = true
+			continue
+		}
+		select { // one that began before the key was placed may not have it
+		case <-reading:
+		case <-ctx.Done():
+			return assignment{}, refuse(wire.CodeUnavailable, "key %d shard %d: %v", at.key, at.index, ctx.Err())
+		}
+	}
+}
+
+// A newKeysRead makes requests that need the places of new keys share one question to the scheduler.
+type newKeysRead struct {
+	mu      sync.Mutex
+	reading chan struct{} // closed when the question under way is answered; nil: there is none
+}
+
+// join returns the question under way. If there is none the caller is to ask it (mine), and then to call end.
+func (r *newKeysRead) join() (reading chan struct{}, mine bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if mine = r.reading == nil; mine {
+		r.reading = make(chan struct{})
+	}
+	return r.reading, mine
+}
+
+func (r *newKeysRead) end(reading chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reading = nil
+	close(reading)
+}
+
+// readNewKeys asks the scheduler for the places of keys that the placement does not have yet.
+func (s *Server) readNewKeys(ctx context.Context) *transport.Refusal {
+	s.mu.RLock()
+	from := uint64(0)
+	if s.placement != nil {
+		from = s.placement.known()
+	}
+	s.mu.RUnlock()
+	got, err := s.peers.Places(ctx, from)
+	if err != nil {
+		return &transport.Refusal{Code: wire.CodeUnavailable, Text: err.Error()}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.placement == nil || s.placement.number != got.Placement || s.placement.known() < from {
+		return &transport.Refusal{Code: wire.CodeMoved, Text: "the placement of shards is changing"}
+	}
+	s.placement.add(&got)
+	return nil
+}
+
+// readPlacement reads the placement that belongs to a membership, before the server uses that membership; nil if the placement is the same.
+func (s *Server) readPlacement(ctx context.Context, m *wire.Membership) (*placement, error) {
+	if m.Placement == 0 || s.peers == nil {
+		return nil, nil
+	}
+	s.mu.RLock()
+	have := s.placement
+	s.mu.RUnlock()
+	if have != nil && have.number == m.Placement {
+		return nil, nil
+	}
+	p := &placement{number: m.Placement, nodes: map[uint32]uint64{}}
+	for _, n := range m.Nodes {
+		if n.Role == wire.RoleServer && n.Rank >= 0 {
+			p.nodes[uint32(n.Rank)] = n.Node
+		}
+	}
+	got, err := s.peers.Places(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	if got.Placement != m.Placement {
+		return nil, fmt.Errorf("server: places: got those of placement %d, want %d", got.Placement, m.Placement)
+	}
+	p.add(&got)
+	return p, nil
+}
+
+// setPlacement gives every shard its new assignment. The caller holds mu.
+func (s *Server) setPlacement(p *placement) {
+	s.placement, s.serves = p, 0
+	var over, without int
+	for at, e := range s.entries {
+		x, ok := p.assignmentOf(at, uint32(s.peers.Rank()))
+		if !ok {
+			x = assignment{number: p.number, role: elsewhere, rank: wire.NoServer}
+		}
+		if x.role == primary {
+			s.serves++
+		}
+		promoted, bare := s.assign(at, e, x)
+		if promoted {
+			over++
+		}
+		if bare {
+			without++
+		}
+	}
+	if over+without > 0 {
+		text := fmt.Sprintf("server: placement %d: promoted to primary of %d shards; %d shards go on without a backup until it is filled", p.number, over, without)
+		if over > 0 {
+			s.cfg.Logger.Info(text, joblog.ServerPromoted.With("placement", p.number, "promoted", over, "without_backup", without))
+		} else {
+			s.cfg.Logger.Info(text)
+		}
+	}
+	for at, staged := range s.incoming {
+		if x, ok := p.assignmentOf(at, uint32(s.peers.Rank())); !ok || x.role != backup || x.other != staged.from {
+			s.dropIncoming(at)
+		}
+	}
+	s.replicator.placementChanged()
+}
+
+// assign gives a shard a new assignment. promoted: this server was its backup; bare: it has no filled backup for now. The caller holds mu.
+func (s *Server) assign(at shardID, e *entry, x assignment) (promoted, bare bool) {
+	st := e.replica
+	if st == nil { // cannot be: a job has backups from its first shard on, or never
+		return false, false
+	}
+	st.mu.Lock()
+	was := st.assignment
+	st.assignment = x
+	promoted = was.role == backup && x.role == primary
+	anew := x.role == primary && (promoted || was.role != primary || was.other != x.other)
+	if anew {
+		st.backupNumber++
+		st.reportedFilled = false
+		st.clearSynced()
+	}
+	st.mu.Unlock()
+	switch {
+	case x.role == primary && promoted:
+		have, ok := e.shard.Optimizer()
+		if s.opt != nil && e.cfg.Rule != wire.RuleAverage && !e.shard.SameOptimizer(s.opt) && !(ok && hasLaterRates(s.opt.Config(), have)) {
+			if err := shard.SetOptimizer([]*shard.Shard{e.shard}, s.opt, shard.NoBound); err != nil {
+				e.shard.Fail(err)
+			}
+		}
+		s.replicate(e)
+		s.wakeWaiters(at, e)
+	case x.role == primary:
+		if anew {
+			e.shard.Detach()
+		}
+	case was.role == primary || x.role == elsewhere: // another server has the shard now
+		s.drop(at, refuse(wire.CodeMoved, "%v is at server %d", e.cfg, s.placement.serverOf(at)))
+		return false, false
+	}
+	if anew {
+		if x.other == 0 {
+			s.shardSynced(at, e)
+		}
+		s.replicator.notifyFill(replicated{s, at, e})
+	}
+	return promoted, anew
+}
+
+// replicate makes the shard notify the replicator of closed rounds.
+func (s *Server) replicate(e *entry) {
+	e.shard.SetClosed(func() { s.replicator.notify(replicated{s, shardID{e.cfg.Key, e.cfg.Index}, e}) })
+}
+
+// shardSynced is setSynced, and wakes those who wait for a new shard. The caller holds mu.
+func (s *Server) shardSynced(at shardID, e *entry) {
+	if e.setSynced() {
+		s.wakeWaiters(at, e)
+	}
+}
+
+// wakeWaiters makes the shard usable and wakes those who wait for its first value. The caller holds mu.
+func (s *Server) wakeWaiters(at shardID, e *entry) {
+	if st := e.replica; st != nil {
+		st.mu.Lock()
+		st.usable = true
+		st.mu.Unlock()
+	}
+	if a := s.awaited[at]; a != nil {
+		close(a.created)
+		delete(s.awaited, at)
+	}
+}
+
+// drop drops a shard. Waits for it end with err. The caller holds mu.
+func (s *Server) drop(at shardID, err error) {
+	e := s.entries[at]
+	delete(s.entries, at)
+	e.shard.Forget(err)
+	s.bytes.Add(-int64(4 * e.cfg.Length))
+}
+
+// checkUsable returns an error unless workers may use the shard on this server.
+func (e *entry) checkUsable() error {
+	st := e.replica
+	if st == nil {
+		return nil
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	switch st.assignment.role {
+	case unreplicated:
+		return nil
+	case primary:
+		if !st.usable {
+			return refuse(wire.CodeUnknownKey, "%v has no value here yet", e.cfg)
+		}
+		return nil
+	}
+	return refuse(wire.CodeMoved, "%v is at server %d", e.cfg, st.assignment.rank)
+}
+
+// stateReplaced records that the shard's state is about to be replaced.
+func (st *replicaState) stateReplaced() {
+	if st == nil {
+		return
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.assignment.role == primary && st.assignment.other != 0 {
+		st.clearSynced()
+	}
+}
+
+// awaitStateCopied waits until the backup has a newly written state.
+func (c *call) awaitStateCopied(ctx context.Context, e *entry) error {
+	if c.s.peers == nil || e.assignment().other == 0 {
+		return nil
+	}
+	c.s.replicator.notifyFill(replicated{c.s, shardID{e.cfg.Key, e.cfg.Index}, e})
+	for {
+		if err := c.awaitSynced(ctx, e); err != nil {
+			return err
+		}
+		st := e.replica
+		st.mu.Lock()
+		without := st.refused || st.assignment.other == 0
+		st.mu.Unlock()
+		if on, _ := e.shard.BackupStatus(); on || without {
+			return nil
+		}
+		select { // it was synced with the state before
+		case <-time.After(firstPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// awaitSynced waits until the shard's backup, if there is one, has the shard's state.
+func (c *call) awaitSynced(ctx context.Context, e *entry) error {
+	if c.s.peers == nil {
+		return nil
+	}
+	st := e.replica
+	if st == nil {
+		return nil
+	}
+	synced, now := st.awaitSynced()
+	if now {
+		return e.checkUsable()
+	}
+	c.setTimer(min(syncWait, c.s.cfg.MaxWait))
+	defer c.timer.Stop()
+	select {
+	case <-synced:
+		return e.checkUsable()
+	case <-ctx.Done():
+		return refuse(wire.CodeUnavailable, "%v: %v: the connection ended while it waited for the backup", c.kind, e.cfg)
+	case <-c.s.done:
+		return c.s.ended()
+	case <-c.timer.C:
+		return refuse(wire.CodeTimeout, "%v: %v: its backup, server %d, has not acknowledged it for %v", c.kind, e.cfg, e.assignment().rank, syncWait)
+	}
+}
+
+// syncWait is how long a request waits for a backup before the answer is a timeout, after which the worker repeats it. Most fills are
+// shorter; the repeats wait for a longer one.
+const syncWait = 20 * time.Second

@@ -1,0 +1,173 @@
+package shardserver
+
+import (
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/observe/trace"
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// profiles has the profile of a server. There is one at a time, so that workers cannot make a server hold more than its spans.
+type profiles struct {
+	mu      sync.Mutex // guards the rest
+	current *profile   // nil: none
+	ended   profileID  // the last one: a late repetition of its run does not begin it again
+}
+
+// A profileID names a profile.
+type profileID struct{ node, id uint64 }
+
+// A profile is what a server records because a worker asked.
+type profile struct {
+	profileID
+	r       *trace.Recorder
+	capture *trace.Capture // nil once it no longer records
+	limit   *time.Timer    // ends the recording of a worker that does not
+	overdue bool           // it has
+
+	// What was recorded, once capture is nil. It does not change.
+	recorded trace.Recording
+}
+
+// stop ends the recording.
+func (p *profile) stop() {
+	if p.capture == nil {
+		return
+	}
+	p.limit.Stop()
+	p.recorded, p.capture = p.capture.Take(), nil
+}
+
+// end drops the current profile. The caller holds mu.
+func (x *profiles) end() {
+	if p := x.current; p != nil {
+		p.limit.Stop()
+		if p.capture != nil {
+			p.capture.Close()
+		}
+		x.ended, x.current = p.profileID, nil
+	}
+}
+
+func (x *profiles) endAll() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.end()
+}
+
+// keepOf drops the profile of a worker that is no longer a member.
+func (x *profiles) keepOf(v *membership) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p := x.current; p != nil && v.workers[p.node] == nil {
+		x.end()
+	}
+}
+
+// run begins a profile.
+func (x *profiles) run(s *Server, id profileID, room int) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s.membership.Load().workers[id.node] == nil { // it has left since it was admitted; keepOf comes before or after this call
+		return refuse(wire.CodeUnknownNode, "profile: node %d is no longer a worker", id.node)
+	}
+	if id.node == x.ended.node && id.id <= x.ended.id {
+		return refuse(wire.CodeConflict, "profile %d of %s has ended already", id.id, s.describe(id.node))
+	}
+	if p := x.current; p != nil {
+		switch {
+		case p.profileID == id:
+			return nil
+		case p.node == id.node && p.id > id.id:
+			return refuse(wire.CodeConflict, "profile %d of %s: a newer one, %d, has taken its place", id.id, s.describe(id.node), p.id)
+		case p.node != id.node && p.capture != nil:
+			return refuse(wire.CodeConflict, "%s profiles this server already, want one worker at a time, such as rank 0", s.describe(p.node))
+		}
+		x.end()
+	}
+	p := &profile{profileID: id, r: s.cfg.Trace, capture: s.cfg.Trace.Open(trace.Config{Spans: room})}
+	p.limit = time.AfterFunc(wire.MaxProfileSeconds*time.Second, func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if p.capture != nil && x.current == p {
+			p.overdue = true
+			p.stop()
+		}
+	})
+	x.current = p
+	return nil
+}
+
+// find returns a profile. The caller holds mu.
+func (x *profiles) find(s *Server, id profileID) (*profile, error) {
+	if x.current == nil || x.current.profileID != id {
+		return nil, refuse(wire.CodeNoTrace, "no profile %d of %s here: it has ended, or the server was started again since", id.id, s.describe(id.node))
+	}
+	return x.current, nil
+}
+
+func (c *call) serveProfile() error {
+	m, x := &c.profile, &c.s.profiles
+	id := profileID{m.Node, m.ID}
+	switch m.Command {
+	case wire.ProfileRun:
+		if c.s.cfg.Trace == nil {
+			return refuse(wire.CodeUnsupported, "profile: this server records no spans")
+		}
+		if m.Spans < 1 || m.Spans > wire.MaxProfileSpans {
+			return refuse(wire.CodeSize, "profile: got room for %d spans, want 1 to %d", m.Spans, wire.MaxProfileSpans)
+		}
+		if err := x.run(c.s, id, int(m.Spans)); err != nil {
+			return err
+		}
+	case wire.ProfileStop:
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		p, err := x.find(c.s, id)
+		if err != nil {
+			return err
+		}
+		p.stop()
+	case wire.ProfileEnd:
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if p := x.current; p != nil && p.profileID == id {
+			x.end()
+		} else if x.ended.node != id.node || x.ended.id < id.id {
+			x.ended = id // its run may come yet
+		}
+	default:
+		return refuse(wire.CodeMalformed, "profile: got the command %d, want %d (run), %d (stop) or %d (end)", m.Command, wire.ProfileRun, wire.ProfileStop, wire.ProfileEnd)
+	}
+	return c.answerAck()
+}
+
+// spansInPart bounds the spans that are looked at for one part: more do not fit its bytes.
+const spansInPart = wire.MaxTraceChunk / 9
+
+// serveReadProfile answers with some of the spans.
+func (c *call) serveReadProfile() error {
+	m, x := &c.readProfile, &c.s.profiles
+	x.mu.Lock()
+	p, err := x.find(c.s, profileID{m.Node, m.ID})
+	running := err == nil && p.capture != nil
+	x.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case running:
+		return refuse(wire.CodeConflict, "read profile %d: it still runs, want it stopped first", m.ID)
+	case m.From > uint64(len(p.recorded.Spans)):
+		return refuse(wire.CodeSize, "read profile %d: got span %d, want at most %d", m.ID, m.From, len(p.recorded.Spans))
+	}
+	offset, bound, _ := p.r.Clock().Offset()
+	c.part = wire.ProfilePart{Generation: c.s.membership.Load().generation, Next: m.From, Total: uint64(len(p.recorded.Spans)), Dropped: p.recorded.Dropped,
+		ClockOffset: int64(offset), ClockBound: int64(bound), Overdue: p.overdue}
+	if spans := p.recorded.Spans[m.From:min(uint64(len(p.recorded.Spans)), m.From+spansInPart)]; len(spans) > 0 {
+		data, rest := trace.EncodeChunk(spans, p.recorded.Names, wire.MaxTraceChunk)
+		c.part.Data = data
+		c.part.Next += uint64(len(spans) - len(rest))
+	}
+	return c.answer(&c.part, nil)
+}

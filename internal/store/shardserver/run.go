@@ -1,0 +1,152 @@
+package shardserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
+	"github.com/paragon-train/paragon/internal/store/transport"
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// Run joins a job as a server, which sets the role, and serves until the job has ended: nil if it finished, else why it failed. When ctx
+// ends first, the server leaves, which fails the job, and Run returns ctx's cause.
+func Run(ctx context.Context, job cluster.Config, cfg Config) error {
+	if cfg.Logger == nil {
+		cfg.Logger = job.Logger
+	}
+	cfg = cfg.withDefaults()
+	job.Role = cluster.Server
+	if job.Recorder == nil {
+		job.Recorder = new(telemetry.Recorder) // before there are connections
+	}
+	ln, addr, err := cluster.Listen(ctx, job)
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	job.Addr = addr
+	node, err := cluster.Join(ctx, job)
+	if err != nil {
+		ln.Close()
+		if errors.Is(err, cluster.ErrFinished) { // before it began
+			return nil
+		}
+		return fmt.Errorf("server: %w", err)
+	}
+	defer node.Close()
+
+	cfg.Recorder, cfg.Trace = job.Recorder, node.Trace()
+	s := New(cfg)
+	s.SetPeers(context.WithoutCancel(ctx), node)
+	defer s.replicator.close()
+	tc := job.Transport()
+	tc.Logger = cfg.Logger
+	ts := transport.NewServer(ln, s, tc)
+	served := make(chan error, 1)
+	var serving sync.WaitGroup
+	serving.Go(func() { served <- ts.Serve() })
+	defer serving.Wait()
+	defer ts.Close()
+
+	err = s.follow(ctx, node, served)
+	s.Fail(reasonOf(err))
+	// Waiting requests are answered with the reason; workers close their connections when they end.
+	quiet, cancel := context.WithTimeout(context.Background(), linger)
+	defer cancel()
+	_ = ts.AwaitDisconnects(quiet) // its error says only that a connection is still open
+	return err
+}
+
+// linger bounds how long a server waits for workers to close their connections once the job has ended. A worker needs one round trip for it.
+const linger = 2 * time.Second
+
+// reasonOf is the reason in answers to requests that still come.
+func reasonOf(err error) string {
+	if err == nil {
+		return "the job has finished"
+	}
+	return err.Error()
+}
+
+// follow keeps the membership up to date until the job ends.
+func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan error) error {
+	progress := time.NewTicker(time.Second)
+	defer progress.Stop()
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
+	losses := newLossReporter(ctx, s, node)
+	defer losses.close()
+	for {
+		changed := node.Changed()
+		m := node.Membership()
+		if m.Phase == wire.PhaseRunning && !slices.ContainsFunc(m.Nodes, func(n wire.Member) bool { return n.Node == uint64(node.ID()) }) {
+			s.cfg.Logger.Info("server: removed from the job as requested; other servers have its shards", joblog.NodeLeft.With())
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			if err := node.Leave(ctx, true, "removed"); err != nil {
+				s.cfg.Logger.Warn("server: leave", "err", err)
+			}
+			return nil
+		}
+		var soon <-chan time.Time
+		if m.Phase > wire.PhaseRunning { // the job is ending: Done will be closed, and no further round may close
+			changed = nil
+		} else if p, err := s.readPlacement(ctx, &m); err != nil { // a newer membership is about to arrive, or the job has ended
+			soon = time.After(placementPause)
+		} else if err := s.setMembership(m, p); err != nil {
+			s.leave(node, err)
+			return err
+		} else {
+			losses.report(m.Placement, m.Settle)
+		}
+		for again := false; !again; {
+			select {
+			case <-changed:
+				again = true
+			case <-soon:
+				again = true
+			case <-progress.C:
+				node.Progress(s.Rounds(), 0)
+			case <-sweep.C:
+				s.pool.Sweep()
+			case <-node.Done():
+				if err := node.Err(); err != nil {
+					return fmt.Errorf("server %d: %w", node.Rank(), err)
+				}
+				return nil
+			case err := <-served:
+				if err == nil {
+					err = fmt.Errorf("server %d: its listener was closed", node.Rank())
+				}
+				s.leave(node, err)
+				return err
+			case <-ctx.Done():
+				err := context.Cause(ctx)
+				s.leave(node, err)
+				return fmt.Errorf("server %d: %w", node.Rank(), err)
+			}
+		}
+	}
+}
+
+// sweepEvery is how often unused memory is freed, such as that of shards that have moved to other servers. A few steps' time, so that buffers
+// that every round needs stay.
+const sweepEvery = 10 * time.Second
+
+// placementPause is the time between two attempts to read the placement. Workers' requests wait meanwhile, so it is short.
+const placementPause = 20 * time.Millisecond
+
+// leave tells the scheduler, within a second, that this server ends.
+func (s *Server) leave(node *cluster.Node, why error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := node.Leave(ctx, false, fmt.Sprintf("server %d ends: %v", node.Rank(), why)); err != nil {
+		s.cfg.Logger.Warn("server: leave", "err", err)
+	}
+}

@@ -1,0 +1,278 @@
+package shardserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/internal/store/shard"
+	"github.com/paragon-train/paragon/internal/store/transport"
+	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/optim"
+)
+
+// A Server holds one server's shards and its state of the job. It is a transport.Handler; all of its methods may be called concurrently.
+type Server struct {
+	cfg        Config
+	traceAhead int64 // the trace's clock minus that of now
+	limits
+	pool       *shard.Pool
+	membership atomic.Pointer[membership] // replaced under mu
+	reads      chan struct{}              // a token for each ReadState under way
+
+	rounds        atomic.Uint64 // the rounds that the busiest shard has been pushed to
+	bytes         atomic.Int64  // bytes of values and indices in use
+	loading       atomic.Int64  // bytes of first values, states and messages of many pushes being received
+	strangersMany atomic.Int64  // pushes under way in messages of many of senders that are not members
+	meter         *meter        // nil: nothing is measured
+	host          shard.Host    // what the Configs of all shards have in common
+	panics        atomic.Int64
+	guardLog      guardLog
+	profiles      profiles
+	lastExplained atomic.Int64 // when a wait was last explained in the log, on the clock of now
+
+	began time.Time     // zero of the clock of now
+	done  chan struct{} // closed by Fail
+
+	newKeys    newKeysRead
+	peers      Peers // nil: no shard has a backup
+	replicator *replicator
+
+	mu        sync.RWMutex // guards all below; never taken while a shard's mutex is held
+	entries   map[shardID]*entry
+	serves    int                        // entries that workers use: all but backups
+	incoming  map[shardID]*incomingShard // being copied to this server, their new backup
+	placement *placement                 // nil: no shard has a backup
+	awaited   map[shardID]*awaited
+	mode      uint8 // 0: not set yet
+	modeBy    string
+	base      optim.Config // as given to SetOptimizer, without the changes of SetRate
+	opt       *optim.Optimizer
+	optBy     string
+	guard     *shard.Guard // nil: none
+	err       error
+	spareCall []*call
+	spareMu   sync.Mutex // guards spareCall
+}
+
+// A shardID names a shard.
+type shardID struct {
+	key   uint64
+	index uint32
+}
+
+// An entry is one shard, with its replication and the quotas of the workers that use it.
+type entry struct {
+	shard *shard.Shard
+	cfg   *shard.Config // the shard's
+	quota
+	replica *replicaState // nil: the job has no backups
+}
+
+// An awaited is a shard that does not exist yet, and for which requests wait.
+type awaited struct {
+	created chan struct{}
+	waiters int
+}
+
+// New returns a Server without shards and members. It starts no goroutine.
+func New(cfg Config) *Server { return newServer(cfg, remote, &shard.Pool{Shared: true}) }
+
+func newServer(cfg Config, l limits, pool *shard.Pool) *Server {
+	s := &Server{
+		cfg:      cfg.withDefaults(),
+		limits:   l,
+		began:    time.Now(),
+		pool:     pool,
+		reads:    make(chan struct{}, maxStateReads),
+		done:     make(chan struct{}),
+		entries:  map[shardID]*entry{},
+		incoming: map[shardID]*incomingShard{},
+		awaited:  map[shardID]*awaited{},
+	}
+	if s.cfg.Trace != nil {
+		s.traceAhead = s.cfg.Trace.At(s.began) - s.began.UnixNano()
+	}
+	s.measure()
+	s.host = shard.Host{Pool: pool, Grow: s.reserve, Caught: func(cfg *shard.Config, x shard.Caught) { s.guardLog.record(cfg, s.membership.Load(), x) }}
+	if s.meter != nil {
+		s.host.Meter = s.meter
+	}
+	s.membership.Store(s.newMembership(wire.Membership{}, nil))
+	return s
+}
+
+// Fail ends all waits and refuses all further requests with CodeUnavailable and the reason.
+func (s *Server) Fail(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return
+	}
+	s.err = transport.Refuse(wire.CodeUnavailable, s.membership.Load().generation, "server: %s", reason)
+	for _, e := range s.entries {
+		e.shard.Fail(s.err)
+	}
+	s.profiles.endAll()
+	close(s.done)
+}
+
+// Rounds returns how many rounds the busiest shard has been pushed to.
+func (s *Server) Rounds() uint64 { return s.rounds.Load() }
+
+// Buffer returns the memory for a request's payload. See transport.Handler.
+func (s *Server) Buffer(r *transport.Request, n int) ([]byte, error) { return s.receive(r, n, nil) }
+
+// Borrow keeps the loan of a gradient that can be added where it lies, and returns memory for other payloads. See transport.LoanHandler.
+func (s *Server) Borrow(r *transport.Request, l *transport.Loan) ([]byte, error) {
+	return s.receive(r, len(l.Payload()), l)
+}
+
+// receive prepares a call for a payload of n bytes, which has perhaps been lent.
+func (s *Server) receive(r *transport.Request, n int, l *transport.Loan) (b []byte, err error) {
+	c := s.newCall()
+	defer s.recovered(r.Kind, &err)
+	defer func() {
+		if r.Value == nil {
+			c.finish()
+		}
+	}()
+	if err := c.prepare(r, n); err != nil {
+		return nil, s.nack(err)
+	}
+	c.receive(n)
+	if !c.keepLoan(l) {
+		c.data = s.pool.Get(n)
+		b = c.data.Bytes(n)
+	}
+	r.Value = c
+	return b, nil
+}
+
+// Drop releases the memory of a payload that did not arrive whole. See transport.Handler.
+func (s *Server) Drop(r *transport.Request) {
+	if c, ok := r.Value.(*call); ok {
+		c.finish()
+	}
+}
+
+// Serve answers a request. See transport.Handler.
+func (s *Server) Serve(ctx context.Context, r *transport.Request) (resp transport.Response, err error) {
+	defer s.recovered(r.Kind, &err)
+	c, ok := r.Value.(*call)
+	if !ok {
+		c = s.newCall()
+	}
+	c.arrive()
+	c.received()
+	defer func() { // the call is finished after its answer is written
+		if resp.Release == nil {
+			c.finish()
+		}
+	}()
+	if !ok {
+		if err := c.prepare(r, 0); err != nil {
+			return transport.Response{}, s.nack(err)
+		}
+	}
+	err = c.serve(ctx)
+	c.settle()
+	if err != nil {
+		return transport.Response{}, s.nack(err)
+	}
+	return c.response(), nil
+}
+
+// recovered turns a panic into an answer: no request may end the process.
+func (s *Server) recovered(kind wire.Kind, err *error) {
+	if p := recover(); p != nil {
+		s.panics.Add(1)
+		s.cfg.Logger.Error("server: panic while serving", "kind", kind.String(), "panic", p, "stack", string(debug.Stack()),
+			joblog.HandlerPanicked.With())
+		*err = transport.Refuse(wire.CodeInternal, 0, "server: %v: panic: %v", kind, p)
+	}
+}
+
+// nack turns an error into a Refusal with the server's generation.
+func (s *Server) nack(err error) error {
+	generation := s.membership.Load().generation
+	var refusal *transport.Refusal
+	var refused *shard.Error
+	switch {
+	case errors.As(err, &refusal):
+		return &transport.Refusal{Code: refusal.Code, Generation: generation, Text: refusal.Text}
+	case errors.As(err, &refused):
+		return transport.Refuse(refused.Code, generation, "server: %s", refused.Text)
+	case errors.Is(err, wire.ErrMalformed):
+		return transport.Refuse(wire.CodeMalformed, generation, "server: %v", err)
+	}
+	return transport.Refuse(wire.CodeInternal, generation, "server: %v", err)
+}
+
+func refuse(code wire.Code, format string, args ...any) error {
+	return &transport.Refusal{Code: code, Text: "server: " + fmt.Sprintf(format, args...)}
+}
+
+// find returns a shard, or CodeUnknownKey.
+func (s *Server) find(o *wire.Origin) (*entry, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	at := shardID{o.Key, o.Shard}
+	if e := s.entries[at]; e != nil {
+		if err := e.checkUsable(); err != nil {
+			return nil, err
+		}
+		return e, nil
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	if s.placement != nil {
+		if x, ok := s.placement.assignmentOf(at, uint32(s.peers.Rank())); ok && x.role != primary {
+			return nil, refuse(wire.CodeMoved, "key %d shard %d is at server %d", o.Key, o.Shard, s.placement.serverOf(at))
+		}
+	}
+	return nil, refuse(wire.CodeUnknownKey, "key %d shard %d has no value here yet", o.Key, o.Shard)
+}
+
+// shards returns all shards, sorted by shardID. The caller holds mu.
+func (s *Server) shards() []*shard.Shard {
+	places := make([]shardID, 0, len(s.entries))
+	for p := range s.entries {
+		places = append(places, p)
+	}
+	slices.SortFunc(places, func(a, b shardID) int {
+		switch {
+		case a.key != b.key && a.key < b.key, a.key == b.key && a.index < b.index:
+			return -1
+		}
+		return 1
+	})
+	list := make([]*shard.Shard, len(places))
+	for i, p := range places {
+		list[i] = s.entries[p].shard
+	}
+	return list
+}
+
+// primaries returns all shards but those of which this server is a backup. The caller holds mu.
+func (s *Server) primaries() []*shard.Shard {
+	backups := map[*shard.Shard]bool{}
+	for _, e := range s.entries {
+		if e.assignment().role == backup {
+			backups[e.shard] = true
+		}
+	}
+	return slices.DeleteFunc(s.shards(), func(sh *shard.Shard) bool { return backups[sh] })
+}
+
+// wait returns how long a request that asks for millis may wait.
+func (s *Server) wait(millis uint32) time.Duration {
+	return min(time.Duration(millis)*time.Millisecond, s.cfg.MaxWait)
+}

@@ -1,0 +1,117 @@
+package shardserver
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/internal/store/shard"
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// await returns once the shard satisfies want, with a Version if it is dense. Its deadline is the call's, counted from the call's first wait.
+func (c *call) await(ctx context.Context, want shard.Want, millis uint32) (*shard.Version, error) {
+	v, w, err := c.entry.shard.Pull(want)
+	if w == nil {
+		return v, err
+	}
+	c.s.meter.wait(1)
+	defer c.s.meter.wait(-1)
+	if c.started.IsZero() {
+		c.started = time.Now()
+	}
+	left := c.s.wait(millis) - time.Since(c.started)
+	explain := left > c.s.cfg.ExplainAfter
+	if explain {
+		c.setTimer(c.s.cfg.ExplainAfter)
+	} else {
+		c.setTimer(left)
+	}
+	for {
+		select {
+		case <-w.Done():
+			c.timer.Stop()
+			return w.Result()
+		case <-ctx.Done():
+			c.timer.Stop()
+			w.Cancel()
+			return nil, refuse(wire.CodeUnavailable, "%v: %v: the connection ended while it waited", c.kind, c.entry.cfg)
+		case <-c.timer.C:
+			if !explain {
+				err := refuse(wire.CodeTimeout, "%s", c.waiting(want))
+				w.Cancel()
+				return nil, err
+			}
+			c.s.explain(c, want)
+			left := c.s.wait(millis) - time.Since(c.started)
+			explain = left > 2*c.s.cfg.ExplainAfter
+			if explain {
+				left = 2 * c.s.cfg.ExplainAfter
+			}
+			c.setTimer(left)
+		}
+	}
+}
+
+func (c *call) setTimer(d time.Duration) {
+	if c.timer == nil {
+		c.timer = time.NewTimer(d)
+	} else {
+		c.timer.Reset(d)
+	}
+}
+
+// waiting says whom the call waits for: pull of key "w" shard 0 by worker 0 on a (...) has waited 5 s for round 3: worker 1
+// on b (node 2, pid 7) has contributed to 2, was last heard from 6 s ago.
+func (c *call) waiting(want shard.Want) string {
+	text := fmt.Sprintf("%v of %v by %s has waited %v", c.kind, c.entry.cfg, c.s.describe(c.origin.Node), rounded(time.Since(c.started)))
+	if want.Staleness == shard.NoBound || want.Seq == 0 {
+		text += fmt.Sprintf(" for %d rounds", want.Round)
+	}
+	if late := c.laggards(want); late != "" {
+		text += ": " + late
+	}
+	return text
+}
+
+// laggards names the workers that the call waits for; empty: none.
+func (c *call) laggards(want shard.Want) string {
+	var b strings.Builder
+	late := c.entry.shard.Laggards(want)
+	for i, l := range late {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		if i == 8 {
+			fmt.Fprintf(&b, "and %d more", len(late)-i)
+			break
+		}
+		fmt.Fprintf(&b, "%s has contributed %d times", c.s.describe(l.Node), l.Done)
+		if w := c.s.membership.Load().workers[l.Node]; w != nil {
+			if heard := w.heard.Load(); heard != 0 {
+				fmt.Fprintf(&b, ", was last heard from %v ago", rounded(time.Duration(c.s.now()-heard)))
+			} else {
+				b.WriteString(", was never heard from")
+			}
+		}
+	}
+	return b.String()
+}
+
+func rounded(d time.Duration) time.Duration {
+	if d < time.Second {
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(100 * time.Millisecond)
+}
+
+// explain logs whom a call waits for: one line in ExplainAfter, whatever the number of waiting calls.
+func (s *Server) explain(c *call, want shard.Want) {
+	now, last := s.now(), s.lastExplained.Load()
+	if time.Duration(now-last) < s.cfg.ExplainAfter || !s.lastExplained.CompareAndSwap(last, now) {
+		return
+	}
+	s.cfg.Logger.Warn("server: "+c.waiting(want), joblog.Waiting.With("waiting_for", c.laggards(want)))
+}

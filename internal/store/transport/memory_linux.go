@@ -1,0 +1,565 @@
+package transport
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/paragon-train/paragon/internal/compute/shm"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
+)
+
+// A memoryConn is a connection through memory that two processes share: a ring of bytes for each direction. An end that finds a ring empty (to
+// read) or full (to write) says so in the memory and waits on a socket, on which the other end then writes a byte, the doorbell. Reading and
+// writing have a socket each, because one goroutine may read while another writes. When the peer ends, cleanly or not, the system closes
+// its sockets, which ends the waits here; what it had written before can still be read.
+//
+// The memory has no name (memfd_create): it is freed with its last process. Its size is sealed, so that no peer can remove a page under the
+// other; and a peer that writes invalid positions causes an error, never an access out of bounds.
+//
+//	offset  size  of the ring from the end that dialled; those of the other ring are 2048 higher
+//	     0     8  bytes written since the beginning
+//	    64     8  bytes read since the beginning
+//	   128     4  1: the reader waits on the first socket
+//	   192     4  1: the writer waits on the second socket
+//	   256     4  how many records of lent memory are not read yet; see loan
+//	   320     8  the reader's position at which it must wake a waiting writer
+//	   512  1536  of the ring from the end that dialled: 4 bytes for each loan of a call; see Loan
+//	  4096     n  the bytes, n a power of two; the other ring's follow
+//
+// The bytes of a ring are records, each of a header and the bytes that it describes; they are written and read whole:
+//
+//	offset  size
+//	     0     4  n, a number of bytes
+//	     4     4  0: the bytes follow; else the number, from 1, of the block of the writer's memory that has them; with n = 0 the
+//	              block's file descriptor has just been sent
+//	     8     8  offset in the block
+type memoryConn struct {
+	dataBell, roomBell *doorbell // on which the peer announces data, and room to write
+	peer               net.Addr
+	closed             atomic.Bool
+
+	reading sync.Mutex // held by Read
+	in      ring
+	record  record     // being read
+	blocks  borrowed   // of the peer's memory
+	writing sync.Mutex // held by Write
+	out     ring
+	loan    loan // to the peer
+	side    int  // 0: this end dialled
+	calls   callLoans
+
+	memory []byte // set to nil while both mutexes are held
+}
+
+const (
+	ringHeader  = 2048
+	ringBits    = 20 // log2 of a ring's bytes; two rings for each connection
+	maxRingBits = 24
+	ringPiece   = 64 << 10 // bytes copied before the other end is woken
+	ringSpins   = 10       // checks of a ring, yielding to other goroutines in between, before a wait: a byte often comes within microseconds
+)
+
+// A ring is one end's state of one direction.
+type ring struct {
+	written, read         *uint64
+	readerWaits, roomWait *uint32
+	claim                 *uint32
+	roomAt                *uint64
+	data                  []byte
+	position              uint64 // this end's position; the copy in shared memory, which the peer may change, is never read back
+	tell                  func(fd uintptr) bool
+	via                   rawWriter // the socket on which the other end waits
+}
+
+// doorbellByte is written to ring the doorbell.
+var doorbellByte = []byte{1}
+
+type rawWriter interface {
+	Write(func(fd uintptr) bool) error
+}
+
+// A doorbell is a socket on which this end waits. The socket has the deadline only during a wait: most reads and writes do not wait, and setting a
+// deadline costs as much as a small frame.
+type doorbell struct {
+	*net.UnixConn
+	raw syscall.RawConn
+
+	// Of the goroutine that waits:
+	drained [64]byte // received bytes
+	err     error
+	try     func(fd uintptr) (done bool)
+
+	mu       sync.Mutex // guards the rest
+	deadline time.Time
+	applied  time.Time // the socket's deadline
+	waiting  bool
+}
+
+func (b *doorbell) set(t time.Time) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.deadline = t
+	if b.waiting {
+		return b.apply()
+	}
+	return nil
+}
+
+// apply sets the socket's deadline. The caller holds mu.
+func (b *doorbell) apply() error {
+	if b.applied == b.deadline {
+		return nil
+	}
+	b.applied = b.deadline
+	return b.SetReadDeadline(b.deadline)
+}
+
+// newDoorbell makes a doorbell of a socket.
+func newDoorbell(nc *net.UnixConn) (*doorbell, error) {
+	raw, err := nc.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	b := &doorbell{UnixConn: nc, raw: raw}
+	b.try = b.receive
+	return b, nil
+}
+
+// receive reads what is there. The peer may hold the same socket and clear O_NONBLOCK, which would make this call block without a deadline. MSG_DONTWAIT
+// prevents that, as in ring.tell, sendBlock and receiveBlock.
+func (b *doorbell) receive(fd uintptr) (done bool) {
+	n, _, errno := unix.Syscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&b.drained[0])), uintptr(len(b.drained)), unix.MSG_DONTWAIT, 0, 0)
+	switch {
+	case errno == unix.EAGAIN || errno == unix.EINTR:
+		return false
+	case errno != 0:
+		b.err = errno
+	case n == 0:
+		b.err = io.EOF
+	}
+	return true
+}
+
+// wait returns when the doorbell has rung.
+func (b *doorbell) wait() error {
+	b.mu.Lock()
+	b.waiting = true
+	err := b.apply()
+	b.mu.Unlock()
+	if err == nil {
+		b.err = nil
+		if err = b.raw.Read(b.try); err == nil {
+			err = b.err
+		}
+	}
+	b.mu.Lock()
+	b.waiting = false
+	b.mu.Unlock()
+	return err
+}
+
+func newRing(memory []byte, index, bits int) ring {
+	h, size := index*ringHeader, 1<<bits
+	at := func(offset int) unsafe.Pointer { return unsafe.Pointer(&memory[h+offset]) }
+	begin := 2*ringHeader + index*size
+	return ring{
+		written: (*uint64)(at(0)), read: (*uint64)(at(64)), readerWaits: (*uint32)(at(128)), roomWait: (*uint32)(at(192)), claim: (*uint32)(at(256)), roomAt: (*uint64)(at(320)),
+		data: memory[begin : begin+size : begin+size],
+		tell: func(fd uintptr) bool {
+			// If the socket is full, enough bytes are there.
+			unix.Syscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&doorbellByte[0])), 1, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+			return true
+		},
+	}
+}
+
+// offerRings creates the memory and sends it to the other end.
+func offerRings(nc *net.UnixConn) (net.Conn, error) {
+	fd, err := unix.MemfdCreate("paragon-rings", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	if err := unix.Ftruncate(fd, 2*ringHeader+2<<ringBits); err != nil {
+		return nil, err
+	}
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+		return nil, err
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(pair[1])
+	blocks, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		unix.Close(pair[0])
+		return nil, err
+	}
+	defer unix.Close(blocks[1])
+	c, err := newMemoryConn(nc, fd, pair[0], blocks[0], ringBits, 0)
+	if err != nil {
+		return nil, err
+	}
+	message := []byte{'P', 'R', 'G', 'U', offerMemory, ringBits, 0, 0}
+	n, _, err := nc.WriteMsgUnix(message, unix.UnixRights(fd, pair[1], blocks[1]), nil)
+	if err == nil && n != len(message) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// acceptRings maps the received memory. It owns the sockets from now on, but not the memory's file descriptor.
+func acceptRings(nc *net.UnixConn, fd, second, third int, bits uint8) (net.Conn, error) {
+	size, err := shm.Sealed(fd)
+	switch {
+	case err != nil:
+	case bits < 12 || bits > maxRingBits:
+		err = fmt.Errorf("its rings have 2^%d bytes, want 2^12 to 2^%d", bits, maxRingBits)
+	case size != 2*ringHeader+2<<bits:
+		err = fmt.Errorf("its memory has %d bytes, want %d", size, 2*ringHeader+2<<bits)
+	}
+	if err != nil {
+		unix.Close(second)
+		unix.Close(third)
+		return nil, err
+	}
+	unix.SetNonblock(second, true)
+	unix.SetNonblock(third, true)
+	return newMemoryConn(nc, fd, second, third, int(bits), 1)
+}
+
+// unixConnOf makes a connection of a file descriptor, and owns it from now on.
+func unixConnOf(fd int, name string) (*net.UnixConn, error) {
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close() // net has a copy
+	nc, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	u, ok := nc.(*net.UnixConn)
+	if !ok {
+		nc.Close()
+		return nil, fmt.Errorf("its file descriptor for %s is not a unix socket", name)
+	}
+	return u, nil
+}
+
+// newMemoryConn maps the memory; the dialling end has side 0. It owns the sockets second and third, also when it fails.
+func newMemoryConn(nc *net.UnixConn, fd, second, third, bits, side int) (*memoryConn, error) {
+	room, err := unixConnOf(second, "bells")
+	if err != nil {
+		unix.Close(third)
+		return nil, err
+	}
+	blocks, err := unixConnOf(third, "blocks")
+	if err != nil {
+		room.Close()
+		return nil, err
+	}
+	dataBell, err1 := newDoorbell(nc)
+	roomBell, err2 := newDoorbell(room)
+	memory, err3 := unix.Mmap(fd, 0, 2*ringHeader+2<<bits, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		room.Close()
+		blocks.Close()
+		if err3 == nil {
+			unix.Munmap(memory)
+		}
+		return nil, err
+	}
+	c := &memoryConn{dataBell: dataBell, roomBell: roomBell, peer: peerOf(nc), memory: memory,
+		out: newRing(memory, side, bits), in: newRing(memory, 1-side, bits),
+		blocks: borrowed{from: blocks, writable: side == 1}, loan: loan{over: blocks}, side: side}
+	c.out.via, c.in.via = dataBell.raw, roomBell.raw // the peer's reader waits on the first socket
+	c.calls.memory, c.calls.blocks = memory, &c.blocks
+	return c, nil
+}
+
+func (c *memoryConn) transport() int       { return telemetry.SharedMemory } // for trafficOf
+func (c *memoryConn) LocalAddr() net.Addr  { return hostAddr("memory of this host") }
+func (c *memoryConn) RemoteAddr() net.Addr { return c.peer }
+
+func (c *memoryConn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+func (c *memoryConn) SetReadDeadline(t time.Time) error  { return c.dataBell.set(t) }
+func (c *memoryConn) SetWriteDeadline(t time.Time) error { return c.roomBell.set(t) }
+
+// Close ends waits, and unmaps the memory unless a call lends or borrows some; then the last such call does.
+func (c *memoryConn) Close() error {
+	if c.closed.Swap(true) {
+		return net.ErrClosed
+	}
+	err := errors.Join(c.dataBell.Close(), c.roomBell.Close(), c.blocks.from.Close())
+	defer c.calls.wg.Wait()
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.withdrawLoan()
+	c.memory = nil
+	return errors.Join(err, c.calls.close())
+}
+
+// wake rings the other end's doorbell if it waits. One end changes a position and then reads whether the other waits; the other sets that it waits and
+// then reads the position: neither read may come before the change is visible. Hence Swap in these places: Store is as strong in ordinary builds,
+// but not under the race detector.
+func (r *ring) wake(waits *uint32) {
+	if atomic.LoadUint32(waits) != 0 && atomic.SwapUint32(waits, 0) != 0 {
+		r.via.Write(r.tell) // an error means that the other end has ended, which the next wait notices
+	}
+}
+
+// Read returns the available bytes, or waits for the first ones.
+func (c *memoryConn) Read(p []byte) (int, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if c.closed.Load() {
+		return 0, net.ErrClosed
+	}
+	for c.record.left == 0 {
+		if err := c.nextRecord(); err != nil {
+			return 0, err
+		}
+	}
+	if c.record.block != 0 {
+		return c.readLent(p)
+	}
+	r := &c.in
+	n := min(c.record.left, len(p), ringPiece)
+	r.get(p[:n], r.position)
+	c.record.left -= n
+	r.advanceRead(n)
+	return n, nil
+}
+
+// A record is the unread part of a record.
+type record struct {
+	left   int
+	block  uint32
+	offset uint64
+}
+
+const recordHeader = 16
+
+// nextRecord waits for a record and reads its header.
+func (c *memoryConn) nextRecord() error {
+	r := &c.in
+	n, err := c.await(r, (*ring).filled, r.readerWaits, c.dataBell)
+	if err != nil {
+		return err
+	}
+	acquired()
+	if n < recordHeader {
+		return fmt.Errorf("the peer has written %d bytes, want a record's header of %d", n, recordHeader)
+	}
+	var h [recordHeader]byte
+	r.get(h[:], r.position)
+	size := binary.LittleEndian.Uint32(h[:])
+	block, offset := binary.LittleEndian.Uint32(h[4:]), binary.LittleEndian.Uint64(h[8:])
+	switch {
+	case block == 0 && (size == 0 || int64(size) > int64(n-recordHeader)), size > math.MaxInt32:
+		return fmt.Errorf("the peer's record of %d bytes is not among the %d in the ring", size, n)
+	case block == 0:
+		r.advanceRead(recordHeader)
+	case size == 0:
+		if err := c.blocks.take(block, c.in.claim); err != nil {
+			return err
+		}
+		r.advanceRead(recordHeader)
+	}
+	c.record = record{left: int(size), block: block, offset: offset}
+	return nil
+}
+
+// get copies from the ring, beginning at a position; put copies into it.
+func (r *ring) get(p []byte, position uint64) {
+	at := int(position) & (len(r.data) - 1)
+	first := copy(p, r.data[at:])
+	copy(p[first:], r.data)
+}
+
+func (r *ring) put(position uint64, p []byte) {
+	at := int(position) & (len(r.data) - 1)
+	first := copy(r.data[at:], p)
+	copy(r.data, p[first:])
+}
+
+func (r *ring) putHeader(position uint64, size int, block uint32, offset uint64) {
+	var h [recordHeader]byte
+	binary.LittleEndian.PutUint32(h[:], uint32(size))
+	binary.LittleEndian.PutUint32(h[4:], block)
+	binary.LittleEndian.PutUint64(h[8:], offset)
+	r.put(position, h[:])
+}
+
+// advanceRead announces room to the writer, advanceWritten announces to the reader the bytes up to position.
+func (r *ring) advanceRead(n int) {
+	r.position += uint64(n)
+	atomic.SwapUint64(r.read, r.position)
+	if int64(r.position-atomic.LoadUint64(r.roomAt)) >= 0 {
+		r.wake(r.roomWait)
+	}
+}
+
+func (r *ring) advanceWritten() {
+	if atomic.LoadUint64(r.written) == r.position {
+		return
+	}
+	released()
+	atomic.SwapUint64(r.written, r.position)
+	r.wake(r.readerWaits)
+}
+
+// filled returns how many bytes can be read.
+func (r *ring) filled() (int, error) {
+	n := atomic.LoadUint64(r.written) - r.position
+	if n > uint64(len(r.data)) {
+		return 0, fmt.Errorf("the peer says that %d bytes wait in a ring of %d", n, len(r.data))
+	}
+	return int(n), nil
+}
+
+// free returns how many bytes can be written.
+func (r *ring) free() (int, error) {
+	n := r.position - atomic.LoadUint64(r.read)
+	if n > uint64(len(r.data)) {
+		return 0, fmt.Errorf("the peer says that %d bytes wait in a ring of %d", int64(n), len(r.data))
+	}
+	return len(r.data) - int(n), nil
+}
+
+// Write returns when all of p is in the ring or, where p was lent, when the peer has read it.
+func (c *memoryConn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	rest := net.Buffers{p}
+	err := c.write(&rest)
+	if err == nil {
+		return len(p), nil
+	}
+	c.withdrawLoan()
+	if len(rest) > 0 {
+		return len(p) - len(rest[0]), err
+	}
+	return 0, err
+}
+
+// writeVector is Write for many pieces; see vectorWriter.
+func (c *memoryConn) writeVector(rest *net.Buffers) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return c.write(rest)
+}
+
+// write puts all pieces into the ring, as loans or copies, and waits until the loans are read. It wakes the reader when the ring is full or has
+// ringPiece bytes, and at the end.
+func (c *memoryConn) write(rest *net.Buffers) error {
+	if c.closed.Load() { // the memory may be unmapped
+		return net.ErrClosed
+	}
+	for len(*rest) > 0 {
+		p := (*rest)[0]
+		lent, err := c.lend(p)
+		if err != nil {
+			return err
+		}
+		if !lent {
+			if err := c.copyIn(rest); err != nil {
+				return err
+			}
+		}
+		(*rest)[0] = nil
+		*rest = (*rest)[1:]
+	}
+	c.out.advanceWritten()
+	return c.awaitReturn()
+}
+
+// copyIn copies the first piece into the ring; after an error, its uncopied rest is the first piece.
+func (c *memoryConn) copyIn(rest *net.Buffers) error {
+	r := &c.out
+	for p := &(*rest)[0]; len(*p) > 0; {
+		n, err := c.freeForRecord()
+		if err != nil {
+			return err
+		}
+		n = min(n-recordHeader, len(*p), ringPiece)
+		r.putHeader(r.position, n, 0, 0)
+		r.put(r.position+recordHeader, (*p)[:n])
+		r.position += recordHeader + uint64(n)
+		*p = (*p)[n:]
+		if r.position-atomic.LoadUint64(r.written) >= ringPiece {
+			r.advanceWritten()
+		}
+	}
+	return nil
+}
+
+// freeForRecord waits until a record's header and some bytes fit, and returns how many bytes fit.
+func (c *memoryConn) freeForRecord() (int, error) {
+	r := &c.out
+	if n, err := r.freeRecord(); n > 0 || err != nil {
+		return n, err
+	}
+	r.advanceWritten()
+	// Do not wake at the first free byte: a writer that is faster than its reader would be woken for each piece.
+	atomic.StoreUint64(r.roomAt, r.position-uint64(len(r.data))/2)
+	return c.await(r, (*ring).freeRecord, r.roomWait, c.roomBell)
+}
+
+func (r *ring) freeRecord() (int, error) {
+	n, err := r.free()
+	if n <= recordHeader {
+		n = 0
+	}
+	return n, err
+}
+
+// await waits until there are bytes and returns how many. Data that the peer wrote before it ended is still returned.
+func (c *memoryConn) await(r *ring, count func(*ring) (int, error), waits *uint32, bell *doorbell) (int, error) {
+	for spins := 0; ; spins++ {
+		if c.closed.Load() {
+			return 0, net.ErrClosed
+		}
+		if n, err := count(r); n > 0 || err != nil {
+			return n, err
+		}
+		if spins < ringSpins {
+			runtime.Gosched()
+			continue
+		}
+		atomic.SwapUint32(waits, 1)
+		if n, err := count(r); n > 0 || err != nil {
+			atomic.StoreUint32(waits, 0) // a doorbell rung meanwhile only wakes the next wait once too often
+			return n, err
+		}
+		if err := bell.wait(); err != nil {
+			if n, gone := count(r); n > 0 && gone == nil && errors.Is(err, io.EOF) && bell == c.dataBell {
+				return n, nil
+			}
+			return 0, err
+		}
+	}
+}
