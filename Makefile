@@ -36,8 +36,8 @@ PACKAGES := -p $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 TAGS := -tags nobuckets
 # Tests of their own targets: what runs on an NVIDIA GPU, on stand-ins of its libraries that g++ builds, the measuring programs, the examples, Chromium, and
 # stand-ins of clouds.
-GPU := ./internal/compute/cuda/... ./internal/compute/cuda ./bench/gpucheck
-APART := bench|examples|internal/compute/cuda|internal/compute/cuda|tools/browser|checkpoint/bucket
+GPU := ./internal/compute/cuda/... ./bench/gpucheck
+APART := bench|examples|internal/compute/cuda|tools/browser|checkpoint/bucket
 # make test has these folders without the race detector. Numerics without goroutines are plain loops, which take four to nine times as long under it, and so do
 # suggesters, which are asked one at a time; others draw pictures or read the repository. Tests of launch start hundreds of processes and link most of what others
 # wrote: make testclusters runs them with the race detector, and make testexamples those of tune/show.
@@ -166,7 +166,7 @@ lint: $(BIN)/golangci-lint ## gofmt, golangci-lint with go vet, and go vet for a
 	$(PLAIN) $(BIN)/golangci-lint run --timeout 20m $(FOLDERS)
 	$(BIN)/golangci-lint run ./internal/hosts/gpustat
 	GOARCH=arm64 $(PLAIN) $(GO) vet $(NUMERIC)
-	$(PLAIN) $(GO) vet -tags gpu ./internal/compute/cuda/... ./internal/compute/cuda
+	$(PLAIN) $(GO) vet -tags gpu ./internal/compute/cuda/...
 	@set -e; for os in windows darwin; do echo "GOOS=$$os $(GO) vet, the libraries"; \
 		GOOS=$$os $(PLAIN) $(GO) vet $$(GOOS=$$os CGO_ENABLED=0 $(GO) list -deps -f '{{if .Module}}{{if .Module.Main}}{{.ImportPath}}{{end}}{{end}}' $(LIBRARIES)); done
 

@@ -27,7 +27,8 @@ func TestLimitsAllowWhatTheRulesSay(t *testing.T) {
 	}
 }
 
-// Nearest is, of the batches that Allows allows, the one with the fewest accumulated batches whose examples are the nearest.
+// Nearest is, of the batches that Allows allows, the one with the fewest accumulated batches whose
+// examples are the nearest.
 func TestNearestIsTheNearestOfAllThatAreAllowed(t *testing.T) {
 	for _, l := range []Limits{
 		{MaxBatch: 24}, {MaxBatch: 24, Accumulation: true}, {MaxBatch: 25, MinLocal: 3, Accumulation: true}, {MaxBatch: 40, MaxLocal: 5, Accumulation: true},

@@ -2,7 +2,8 @@ package adapt
 
 import "math"
 
-// AllReduce is Pollux's model of a job that combines its gradients by all-reduce (arXiv 2008.12260, section 3.2), in seconds:
+// AllReduce is Pollux's model of a job that combines its gradients by all-reduce (arXiv 2008.12260,
+// section 3.2), in seconds:
 //
 //	T_grad(m)   = AlphaCompute + BetaCompute·m
 //	T_net(N, K) = 0                                       for K = 1
@@ -11,7 +12,8 @@ import "math"
 //	T_close     = (T_grad^Gamma + T_net^Gamma)^(1/Gamma)
 //	step        = s·T_grad + T_close
 //
-// Gamma is between 1, where computing and the exchange follow each other, and 10, where they overlap.
+// Gamma is between 1, where computing and the exchange follow each other, and 10, where they
+// overlap.
 type AllReduce struct{ AlphaCompute, BetaCompute, AlphaNodes, BetaNodes, AlphaReplicas, BetaReplicas, Gamma float64 }
 
 // tiny stands for a time of nothing, as in the reference: logarithms stay finite.

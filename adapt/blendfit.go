@@ -6,8 +6,9 @@ import "math"
 //
 //	RMSE(log T_grad − log Accumulation) + RMSE(log T_close − log Step) + 0.001·(γ−1)² + prior
 //
-// T_grad is the time of a compute cell, T_close blend of it and of an exchange cell. Cells are few (one for each local batch, one for each
-// placement), so that logarithms are taken of them, not of each row.
+// T_grad is the time of a compute cell, T_close blend of it and of an exchange cell. Cells are few
+// (one for each local batch, one for each placement), so that logarithms are taken of them, not of
+// each row.
 type blendFit struct {
 	box      box
 	compute  []cell
@@ -29,7 +30,8 @@ type cell struct {
 	time, log float64
 	slope     vector // derivative of time by the parameters
 
-	// Of a compute cell, over the rows whose Accumulation t is known: their number, Σ log t and Σ (log t)².
+	// Of a compute cell, over the rows whose Accumulation t is known: their number, Σ log t and
+	// Σ (log t)².
 	rows, sum, squares float64
 }
 
@@ -136,8 +138,9 @@ func (f *blendFit) closing(gamma float64, g *vector, h *matrix) float64 {
 	return rmse
 }
 
-// add adds the derivatives of a root mean square, whose residuals r have the sums dg = Σ r·∇r and dh = Σ ∇r·∇rᵀ. The curvature is that of
-// the parabola that touches the root from above, which keeps every step a descent.
+// add adds the derivatives of a root mean square, whose residuals r have the sums dg = Σ r·∇r and
+// dh = Σ ∇r·∇rᵀ. The curvature is that of the parabola that touches the root from above, which
+// keeps every step a descent.
 func (f *blendFit) add(g *vector, h *matrix, dg *vector, dh *matrix, by float64) {
 	for i := range f.box.n {
 		g[i] += dg[i] / by
@@ -150,8 +153,8 @@ func (f *blendFit) add(g *vector, h *matrix, dg *vector, dh *matrix, by float64)
 // rootMean is √(sum/n), smoothed at 0, where a root has no derivative.
 func rootMean(sum, n float64) float64 { return math.Sqrt(max(sum, 0)/n + 1e-20) }
 
-// square adds the square of a prior's residual r with the derivatives d by the parameters of the same place in of; its curvature is Gauss
-// and Newton's.
+// square adds the square of a prior's residual r with the derivatives d by the parameters of the
+// same place in of; its curvature is Gauss and Newton's.
 func square(g *vector, h *matrix, r float64, of []int, d []float64) float64 {
 	for i, a := range of {
 		g[a] += 2 * r * d[i]
@@ -164,7 +167,8 @@ func square(g *vector, h *matrix, r float64, of []int, d []float64) float64 {
 	return r * r
 }
 
-// meanCompute is the mean computing time of a micro-batch in seconds. Where no computing time was measured it is the time of the fastest step.
+// meanCompute is the mean computing time of a micro-batch in seconds. Where no computing time was
+// measured it is the time of the fastest step.
 func meanCompute(rows []Timing) float64 {
 	sum, known, fastest := 0.0, 0.0, math.Inf(1)
 	for _, t := range rows {

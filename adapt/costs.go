@@ -2,12 +2,13 @@ package adapt
 
 import "math"
 
-// stepCosts are the times of a step with one placement, as both models have them: s micro-batches are computed, and a closing one's
-// computing overlaps with the exchange.
+// stepCosts are the times of a step with one placement, as both models have them: s micro-batches
+// are computed, and a closing one's computing overlaps with the exchange.
 //
 //	T(m, s) = s·(alpha + beta·m) + ((alpha + beta·m)^gamma + exchange^gamma)^(1/gamma)
 //
-// T is convex and does not fall as m grows. With m·(s+1) held it does not fall as s grows, for real m and s.
+// T is convex and does not fall as m grows. With m·(s+1) held it does not fall as s grows, for real
+// m and s.
 type stepCosts struct{ alpha, beta, exchange, gamma float64 }
 
 // time is T(m, s).
@@ -28,7 +29,8 @@ func (c stepCosts) shape(m, s float64) (time, slope, curve float64) {
 	return s*compute + closing, c.beta * (s + share), curve
 }
 
-// blend is (a^γ + b^γ)^(1/γ) of two times: their sum for γ = 1, where nothing overlaps, and towards the larger one as γ grows.
+// blend is (a^γ + b^γ)^(1/γ) of two times: their sum for γ = 1, where nothing overlaps, and towards
+// the larger one as γ grows.
 func blend(a, b, gamma float64) float64 {
 	both, _ := blendPart(a, b, gamma)
 	return both
@@ -57,8 +59,8 @@ func blendPart(a, b, gamma float64) (both, part float64) {
 	return both, ratio / (1 + ratio)
 }
 
-// blendLog is the logarithm of blend of two times whose logarithms are given, and the first one's share a^γ/(a^γ + b^γ), which is its
-// derivative by the first logarithm.
+// blendLog is the logarithm of blend of two times whose logarithms are given, and the first one's
+// share a^γ/(a^γ + b^γ), which is its derivative by the first logarithm.
 func blendLog(a, b, gamma float64) (log, share float64) {
 	if a >= b {
 		e := math.Exp(gamma * (b - a))

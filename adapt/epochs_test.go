@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// However large the steps, and wherever the run is killed and goes on from a checkpoint, it has each of its epochs once, and ends with the last mark.
+// However large the steps, and wherever the run is killed and goes on from a checkpoint, it has
+// each of its epochs once, and ends with the last mark.
 func TestRemainingEpochsAreExactlySoMany(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 2))

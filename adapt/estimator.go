@@ -5,39 +5,44 @@ import "fmt"
 // DefaultSmoothing is the decay of the averages over one step at the initial batch size.
 const DefaultSmoothing = 0.999
 
-// leastWeight is the share of the averages below which measurements are forgotten, before they underflow.
+// leastWeight is the share of the averages below which measurements are forgotten, before they
+// underflow.
 const leastWeight = 1e-9
 
 // An Estimator averages the measurements of one parameter group.
 //
-// The averages decay by θ = smoothing^S at each step, so a step counts by its examples, and their bias towards the start is corrected:
+// The averages decay by θ = smoothing^S at each step, so a step counts by its examples, and their
+// bias towards the start is corrected:
 //
 //	B ← θ·B + (1−θ)·x,   U ← θ·U + (1−θ),   average = B/U
 //
-// Before the first measurement the noise is {Sqr: 1, Var: 0}, which has a gain of 1 at every scale. An Estimator is not safe for
-// concurrent use.
+// Before the first measurement the noise is {Sqr: 1, Var: 0}, which has a gain of 1 at every scale.
+// An Estimator is not safe for concurrent use.
 type Estimator struct {
 	smoothing float64
 	state     State
 }
 
-// State is what an Estimator has learned, for checkpoints: Restore of a State goes on exactly as the Estimator that it was taken from.
-// JSON keeps the numbers exactly.
+// State is what an Estimator has learned, for checkpoints: Restore of a State goes on exactly as
+// the Estimator that it was taken from. JSON keeps the numbers exactly.
 type State struct {
 	Sqr, Var float64 // sums, each measurement weighted by its share
 	Weight   float64 // sum of the weights, below 1; 0: nothing was measured
 	Biased   bool    // differences are among the measurements
-	// Unbiased is what of the sums comes from measurements that are not differences. Without Biased it is all, and is left zero.
+	// Unbiased is what of the sums comes from measurements that are not differences. Without
+	// Biased it is all, and is left zero.
 	Unbiased Sums `json:",omitzero"`
-	// Evidence is what bounds the noise. A State of a version without it has none, which is as if nothing had been measured for a bound.
+	// Evidence is what bounds the noise. A State of a version without it has none, which is as
+	// if nothing had been measured for a bound.
 	Evidence Evidence `json:",omitzero"`
 }
 
 // Sums are parts of a State's.
 type Sums struct{ Sqr, Var, Weight float64 }
 
-// NewEstimator returns an Estimator that has measured nothing. smoothing is the decay of the averages over one step at the initial
-// batch size; zero means 0.999. It panics where smoothing is outside [0, 1).
+// NewEstimator returns an Estimator that has measured nothing. smoothing is the decay of the
+// averages over one step at the initial batch size; zero means 0.999. It panics where smoothing is
+// outside [0, 1).
 func NewEstimator(smoothing float64) *Estimator {
 	if !(smoothing >= 0 && smoothing < 1) {
 		panic(fmt.Sprintf("adapt: NewEstimator: smoothing %g, want at least 0 and below 1", smoothing))
@@ -48,9 +53,10 @@ func NewEstimator(smoothing float64) *Estimator {
 	return &Estimator{smoothing: smoothing}
 }
 
-// Add takes the measurement of one step. One that says nothing (see Measurement.Noise) leaves the averages alone: a float16 overflow,
-// or Count 1; a difference with the step before is the caller's, see Difference. The first measurement that is not Biased discards
-// those before that were; what was measured without bias before them stays.
+// Add takes the measurement of one step. One that says nothing (see Measurement.Noise) leaves the
+// averages alone: a float16 overflow, or Count 1; a difference with the step before is the
+// caller's, see Difference. The first measurement that is not Biased discards those before that
+// were; what was measured without bias before them stays.
 func (e *Estimator) Add(m Measurement) {
 	n, ok := m.Noise()
 	if !ok {
@@ -97,9 +103,11 @@ func (e *Estimator) Noise() Noise {
 	return Noise{Sqr: e.state.Sqr / e.state.Weight, Var: e.state.Var / e.state.Weight}
 }
 
-// Bound is the noise that a gain may count on: the one with the smallest gain, at any scale above 1, that the measurements leave possible at a confidence
-// of 95 %, with half the noise scale. Sqr + Var is what was measured, and Sqr the largest part of it. ok is false where the measurements are
-// too few to say anything; the noise then is {Sqr: 1, Var: 0}, with a gain of 1. Differences of steps count for nothing here: their bias is not known.
+// Bound is the noise that a gain may count on: the one with the smallest gain, at any scale above
+// 1, that the measurements leave possible at a confidence of 95 %, with half the noise scale. Sqr +
+// Var is what was measured, and Sqr the largest part of it. ok is false where the measurements are
+// too few to say anything; the noise then is {Sqr: 1, Var: 0}, with a gain of 1. Differences of
+// steps count for nothing here: their bias is not known.
 func (e *Estimator) Bound() (n Noise, ok bool) {
 	part, ok := e.state.Evidence.bound()
 	n = e.Noise()
@@ -159,7 +167,8 @@ func (s State) validate() error {
 // Estimators are one Estimator for each parameter group of a model.
 type Estimators struct{ groups []*Estimator }
 
-// NewEstimators returns an Estimator for each of so many groups; smoothing is NewEstimator's. It panics where groups is below 1.
+// NewEstimators returns an Estimator for each of so many groups; smoothing is NewEstimator's. It
+// panics where groups is below 1.
 func NewEstimators(groups int, smoothing float64) *Estimators {
 	if groups < 1 {
 		panic(fmt.Sprintf("adapt: NewEstimators: %d groups, want at least 1", groups))
@@ -171,8 +180,9 @@ func NewEstimators(groups int, smoothing float64) *Estimators {
 	return e
 }
 
-// Add takes the measurements of one step, one for each group in order. Where one of them says nothing all averages are left alone, since
-// a gradient that overflowed in one group is applied in none. It panics if len(step) is not the number of groups.
+// Add takes the measurements of one step, one for each group in order. Where one of them says
+// nothing all averages are left alone, since a gradient that overflowed in one group is applied in
+// none. It panics if len(step) is not the number of groups.
 func (e *Estimators) Add(step []Measurement) {
 	if len(step) != len(e.groups) {
 		panic(fmt.Sprintf("adapt: Estimators.Add: got measurements of %d groups, want %d", len(step), len(e.groups)))
@@ -205,7 +215,8 @@ func (e *Estimators) Noise() Noise {
 // GroupBound is the bound of one group: see Estimator.Bound.
 func (e *Estimators) GroupBound(i int) (n Noise, ok bool) { return e.groups[i].Bound() }
 
-// Bound is the total of the groups' bounds, which is a bound for all together; ok is false, and the gain 1, where one of them has none.
+// Bound is the total of the groups' bounds, which is a bound for all together; ok is false, and the
+// gain 1, where one of them has none.
 func (e *Estimators) Bound() (n Noise, ok bool) {
 	noises := make([]Noise, len(e.groups))
 	for i, g := range e.groups {
@@ -216,7 +227,8 @@ func (e *Estimators) Bound() (n Noise, ok bool) {
 	return Total(noises...), true
 }
 
-// Blocks is how many blocks of measurements there were since the last Discard: so it tells what is fresh.
+// Blocks is how many blocks of measurements there were since the last Discard: so it tells what is
+// fresh.
 func (e *Estimators) Blocks() int { return e.groups[0].state.Evidence.Blocks }
 
 // Measured reports whether anything was measured.

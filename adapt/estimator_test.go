@@ -70,7 +70,8 @@ func TestEstimatorAgreesWithOracle(t *testing.T) {
 	}
 }
 
-// A gradient over m examples is G + N(0, σ²/m·I): ‖G‖² and tr(Cov)/M0 are known, and the estimates must come to them.
+// A gradient over m examples is G + N(0, σ²/m·I): ‖G‖² and tr(Cov)/M0 are known, and the estimates
+// must come to them.
 func TestEstimatesAreUnbiased(t *testing.T) {
 	const dim, sigma, initial, steps = 50, 3.0, 32, 4000
 	var rng *rand.Rand
@@ -121,7 +122,8 @@ func TestEstimatesAreUnbiased(t *testing.T) {
 	}
 }
 
-// Micro-batches of different sizes, as at the end of an epoch, need the effective count; with the plain count the estimates are off.
+// Micro-batches of different sizes, as at the end of an epoch, need the effective count; with the
+// plain count the estimates are off.
 func TestUnevenMicroBatchesAreUnbiased(t *testing.T) {
 	const dim, sigma, initial, steps = 50, 3.0, 32, 4000
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -239,7 +241,8 @@ func TestTotalsTakeEachGroupsFloor(t *testing.T) {
 	}
 }
 
-// A job of two workers has one for a while: what it has measured of two stays, and what came from differences of steps goes.
+// A job of two workers has one for a while: what it has measured of two stays, and what came from
+// differences of steps goes.
 func TestMeasurementsOutlastDifferencesOfSteps(t *testing.T) {
 	noisy := func(step int) Measurement { // Var is 0.5 and 1.5 in turns
 		return Measurement{Count: 2, MeanSqr: 3 + float64(step%2), SqrMean: 2.5, Scale: 1}

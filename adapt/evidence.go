@@ -7,28 +7,34 @@ import (
 
 // Numbers of an Estimator's bound.
 const (
-	// blockLength is how many measurements of successive steps are one block. Blocks, unlike steps, are nearly independent of each other.
+	// blockLength is how many measurements of successive steps are one block. Blocks, unlike
+	// steps, are nearly independent of each other.
 	blockLength = 4
-	// leastBlocks and leastSamples are the blocks, and the independent samples that they are worth, below which nothing is bounded.
+	// leastBlocks and leastSamples are the blocks, and the independent samples that they are
+	// worth, below which nothing is bounded.
 	leastBlocks  = 8
 	leastSamples = 2
 	// mostCorrelation bounds the estimate of how much neighbouring blocks are alike.
 	mostCorrelation = 0.8
-	// caution divides the noise scale. The batch up to which larger ones pay is near it, but up to a factor: it weighs signal and noise by the curvature (arXiv
-	// 1812.06162, section 2.2), which norms do not show.
+	// caution divides the noise scale. The batch up to which larger ones pay is near it, but up
+	// to a factor: it weighs signal and noise by the curvature (arXiv 1812.06162, section 2.2),
+	// which norms do not show.
 	caution = 2
 	// unitShare is the weight of the newest block in the unit of the next one.
 	unitShare = 1.0 / 8
 )
 
-// Evidence is how far the blocks of measurements behind a State's averages lie apart. Each block has a weight w, the sum of its measurements' weights, and
-// the means x of their Sqr and y of their Var. These are in units of what Sqr + Var was in the blocks before: gradients shrink by orders of magnitude in the
-// first steps of a training, and a mean of numbers as they are would be that of these few steps for a long time. All sums decay with the
-// averages, those of w by θ, those of products of two weights by θ².
+// Evidence is how far the blocks of measurements behind a State's averages lie apart. Each block
+// has a weight w, the sum of its measurements' weights, and the means x of their Sqr and y of their
+// Var. These are in units of what Sqr + Var was in the blocks before: gradients shrink by orders of
+// magnitude in the first steps of a training, and a mean of numbers as they are would be that of
+// these few steps for a long time. All sums decay with the averages, those of w by θ, those of
+// products of two weights by θ².
 //
 // Measurements that are Biased are in no block: nothing in them tells how large their bias is.
 type Evidence struct {
-	// Unit is what the numbers of the next block are divided by. 0: there was no block yet; the first one only sets it.
+	// Unit is what the numbers of the next block are divided by. 0: there was no block yet; the
+	// first one only sets it.
 	Unit   float64
 	Blocks int // that count, in all
 
@@ -37,7 +43,8 @@ type Evidence struct {
 	Sqr2, Var2             float64 // Σw²x, Σw²y
 	SqrSqr, SqrVar, VarVar float64 // Σw²x², Σw²xy, Σw²y²
 
-	// Of each block and the one before it, whose numbers have a prime: Σww′, Σww′(x+x′)/2, Σww′(y+y′)/2, Σww′xx′, Σww′(xy′+x′y)/2, Σww′yy′.
+	// Of each block and the one before it, whose numbers have a prime: Σww′, Σww′(x+x′)/2,
+	// Σww′(y+y′)/2, Σww′xx′, Σww′(xy′+x′y)/2, Σww′yy′.
 	Lag, LagSqr, LagVar, LagSqrSqr, LagSqrVar, LagVarVar float64
 
 	Last Sums // the newest block's x, y and w
@@ -112,7 +119,8 @@ func (v *Evidence) close(w, x, y float64) {
 	v.Last = Sums{x, y, w}
 }
 
-// A spread is the variance of one block's a·x + b·y around its mean, of blocks of these weights; lag is the covariance of neighbours.
+// A spread is the variance of one block's a·x + b·y around its mean, of blocks of these weights;
+// lag is the covariance of neighbours.
 func (v *Evidence) spread(a, b float64) (own, lag float64) {
 	mean := (float64(a*v.Sqr) + float64(b*v.Var)) / v.Weight
 	around := func(weight, x, y, xx, xy, yy float64) float64 {
@@ -127,11 +135,12 @@ func (v *Evidence) spread(a, b float64) (own, lag float64) {
 	return own, lag
 }
 
-// estimate is the part of the signal in what a gradient's squared norm is at the initial batch, Sqr/(Sqr + Var), its standard error, and how many independent
-// blocks both rest on: their number where all weigh the same and none is like its neighbour; 0: too few.
+// estimate is the part of the signal in what a gradient's squared norm is at the initial batch,
+// Sqr/(Sqr + Var), its standard error, and how many independent blocks both rest on: their number
+// where all weigh the same and none is like its neighbour; 0: too few.
 //
-// With Q and V the means of x and y, and T = Q + V, the part is q = Q/T. The error of q is that of the mean of x − q·(x + y), whose mean is 0, over T.
-// A Q below 0 is chance, and taken as 0.
+// With Q and V the means of x and y, and T = Q + V, the part is q = Q/T. The error of q is that of
+// the mean of x − q·(x + y), whose mean is 0, over T. A Q below 0 is chance, and taken as 0.
 func (v *Evidence) estimate() (part, err, samples float64) {
 	if v.Blocks < 2 || !(v.Weight2 > 0) {
 		return 0, 0, 0
@@ -140,8 +149,8 @@ func (v *Evidence) estimate() (part, err, samples float64) {
 	part = max(0, v.Sqr/v.Weight/total)
 	blocks := v.Weight * v.Weight / v.Weight2
 	own, lag := v.spread(1-part, -part)
-	// The mean is taken from the same blocks, so neighbours lie further from it than from the true mean: their correlation
-	// looks smaller by 1/blocks.
+	// The mean is taken from the same blocks, so neighbours lie further from it than from the
+	// true mean: their correlation looks smaller by 1/blocks.
 	rho := 1 / blocks
 	if own > 0 && lag > 0 {
 		rho += lag / own
@@ -156,14 +165,15 @@ func (v *Evidence) estimate() (part, err, samples float64) {
 	return part, math.Sqrt(own/(samples-1)) / least, samples
 }
 
-// student is the 95 % quantile of Student's distribution for at least one degree of freedom, by its expansion around the normal one: 5.57 for 6.31 with one,
-// 2.89 for 2.92 with two.
+// student is the 95 % quantile of Student's distribution for at least one degree of freedom, by its
+// expansion around the normal one: 5.57 for 6.31 with one, 2.89 for 2.92 with two.
 func student(freedom float64) float64 {
 	const z, first, second, third = 1.6448536, 1.5239, 1.420, 0.983
 	return z + first/freedom + second/(freedom*freedom) + third/(freedom*freedom*freedom)
 }
 
-// bound is the largest part of the signal that the evidence leaves possible at a confidence of 95 %; ok is false where it is too little to say anything.
+// bound is the largest part of the signal that the evidence leaves possible at a confidence of 95
+// %; ok is false where it is too little to say anything.
 func (v *Evidence) bound() (part float64, ok bool) {
 	if v.Blocks < leastBlocks {
 		return 1, false

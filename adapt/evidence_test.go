@@ -7,14 +7,16 @@ import (
 	"testing"
 )
 
-// A source draws the measurements of steps whose noise is known: true gradients with ‖G‖² = sqr, and noise in dim directions whose variance is Var at M0 in all.
+// A source draws the measurements of steps whose noise is known: true gradients with ‖G‖² = sqr,
+// and noise in dim directions whose variance is Var at M0 in all.
 type source struct {
 	rng       *rand.Rand
 	dim       int
 	sqr, var0 float64
 }
 
-// step is the measurement of count micro-gradients in a step of this scale, from the distribution of the norms.
+// step is the measurement of count micro-gradients in a step of this scale, from the distribution
+// of the norms.
 func (s *source) step(count int, scale float64) Measurement {
 	grads := make([][]float64, count)
 	sigma := math.Sqrt(s.var0 / scale * float64(count) / float64(s.dim)) // of an element of a micro-gradient
@@ -45,7 +47,8 @@ func TestTenMeasurementsChangeNothing(t *testing.T) {
 	}
 }
 
-// The gain at half the true noise scale is at least the bound's in 95 of 100 runs, or nearly, whatever the noise and however much was measured; and the bound comes near it.
+// The gain at half the true noise scale is at least the bound's in 95 of 100 runs, or nearly,
+// whatever the noise and however much was measured; and the bound comes near it.
 func TestTheBoundHoldsAtItsConfidence(t *testing.T) {
 	const runs = 60
 	for _, c := range []struct {
@@ -112,7 +115,8 @@ func TestMeasurementsThatAreAlikeCountForLess(t *testing.T) {
 	}
 }
 
-// In the first steps of a training gradients are larger by orders of magnitude: they do not hide for long what comes after.
+// In the first steps of a training gradients are larger by orders of magnitude: they do not hide
+// for long what comes after.
 func TestTheFirstStepsDoNotHideTheOthers(t *testing.T) {
 	e := NewEstimator(0)
 	for step := range 200 {
@@ -125,8 +129,8 @@ func TestTheFirstStepsDoNotHideTheOthers(t *testing.T) {
 	}
 }
 
-// Differences of steps, whose bias is not known, bound nothing; nor do averages of a version that did not keep how far they lie apart. What was measured without
-// bias before still does.
+// Differences of steps, whose bias is not known, bound nothing; nor do averages of a version that
+// did not keep how far they lie apart. What was measured without bias before still does.
 func TestWhatHasNoKnownErrorBoundsNothing(t *testing.T) {
 	s := source{rand.New(rand.NewPCG(5, 5)), 20, 0.05, 0.95}
 	e := NewEstimator(0)

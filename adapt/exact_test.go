@@ -8,11 +8,13 @@ import (
 	"testing"
 )
 
-// What all workers of a job compute for themselves, and must agree on to the bit, is in these files: noise, gain, factors and progress.
+// What all workers of a job compute for themselves, and must agree on to the bit, is in these
+// files: noise, gain, factors and progress.
 var agreedFiles = []string{"decay.go", "estimator.go", "evidence.go", "factor.go", "measurement.go", "noise.go", "progress.go"}
 
-// Go may fuse x*y + z into one operation, which rounds once, and does so on arm64 and not on amd64. An explicit conversion of the product prevents
-// that. Of package math only what IEEE 754 defines to the bit may be used: Pow, Exp and Log are other code on each architecture.
+// Go may fuse x*y + z into one operation, which rounds once, and does so on arm64 and not on amd64.
+// An explicit conversion of the product prevents that. Of package math only what IEEE 754 defines
+// to the bit may be used: Pow, Exp and Log are other code on each architecture.
 func TestWorkersOfAllArchitecturesComputeTheSame(t *testing.T) {
 	exact := map[string]bool{"Sqrt": true, "IsNaN": true, "IsInf": true, "Inf": true, "Floor": true, "MaxFloat64": true, "MaxInt32": true, "Modf": true}
 	for _, name := range agreedFiles {

@@ -17,7 +17,8 @@ func ExampleNoise_Gain() {
 	// {0 1}: gain 4.0, efficiency 1.00
 }
 
-// Two workers with gradients (3, 1) and (1, 1): the mean of their squared norms is 6, the squared norm of their mean 5.
+// Two workers with gradients (3, 1) and (1, 1): the mean of their squared norms is 6, the squared
+// norm of their mean 5.
 func ExampleEstimator() {
 	e := adapt.NewEstimator(0)
 	e.Add(adapt.Measurement{Count: 2, MeanSqr: 6, SqrMean: 5, Scale: 2})
@@ -56,7 +57,8 @@ func ExampleFactor() {
 	// adapt: learning-rate rule "cosine" is unknown, want one of adascale, adamscale, linear, sqrt, legw
 }
 
-// An epoch of 1000 examples is ten steps at the initial batch of 100, or fewer steps that are worth more.
+// An epoch of 1000 examples is ten steps at the initial batch of 100, or fewer steps that are worth
+// more.
 func ExampleProgress() {
 	p := adapt.Progress{Examples: 1000, InitialBatch: 100}
 	steps := 0

@@ -114,7 +114,8 @@ func TestGain(t *testing.T) {
 	}
 }
 
-// The gain lies between 1 and the scale, whatever numbers come, and every rule but legw is 1 at scale 1.
+// The gain lies between 1 and the scale, whatever numbers come, and every rule but legw is 1 at
+// scale 1.
 func FuzzFactor(f *testing.F) {
 	f.Add(1.0, 1.0, 2.0, 5.0)
 	f.Add(-1.0, 0.0, 1e-9, 0.0)

@@ -24,7 +24,8 @@ func tracesFolder(t testing.TB) string {
 	return folder
 }
 
-// traceTimings reads the measurements of one application. A step's computing time is its time less the synchronisation time.
+// traceTimings reads the measurements of one application. A step's computing time is its time less
+// the synchronisation time.
 func traceTimings(t testing.TB, app string) (timings []Timing) {
 	t.Helper()
 	folder := filepath.Join(tracesFolder(t), app)
@@ -88,7 +89,8 @@ func (f *blendFit) value(x, g *vector, h *matrix) float64 {
 	return f.evaluate(x, g, h)
 }
 
-// stepErrors are the root mean square error of the logarithm and the mean absolute relative error of predicted closing steps.
+// stepErrors are the root mean square error of the logarithm and the mean absolute relative error
+// of predicted closing steps.
 func stepErrors(m Model, rows []Timing) (rmsle, mape float64) {
 	for _, r := range rows {
 		got := m.StepTime(r.Nodes, r.Replicas, r.LocalBatch, 0)

@@ -14,26 +14,28 @@ const (
 	arParameters
 )
 
-// FitAllReduce fits the model to timings of distinct configurations; those of the same one are averaged first. It minimises
+// FitAllReduce fits the model to timings of distinct configurations; those of the same one are
+// averaged first. It minimises
 //
 //	RMSE(log T_grad − log Accumulation) + RMSE(log T_close − log Step)
 //	+ 0.001·(Gamma−1)² + 0.01·((BetaNodes/AlphaNodes)² + (BetaReplicas/AlphaReplicas)²)
 //
-// with every parameter at least 1e-8 and Gamma in [1, 10]. Where data are missing: with one local batch AlphaCompute is half of the mean
-// Accumulation; without several nodes, or without several replicas on one node, the parameters of that exchange are 1e-8, and those between
-// nodes at least 1.1 times those inside a node; with at most two replicas both betas are 1e-8. So a placement that was never tried looks
-// good, and gets tried.
+// with every parameter at least 1e-8 and Gamma in [1, 10]. Where data are missing: with one local
+// batch AlphaCompute is half of the mean Accumulation; without several nodes, or without several
+// replicas on one node, the parameters of that exchange are 1e-8, and those between nodes at least
+// 1.1 times those inside a node; with at most two replicas both betas are 1e-8. So a placement that
+// was never tried looks good, and gets tried.
 //
-// The parameters themselves are not unique where the model overlaps computing and exchange; predictions are what the fit is for. The
-// result depends on the set of timings alone.
+// The parameters themselves are not unique where the model overlaps computing and exchange;
+// predictions are what the fit is for. The result depends on the set of timings alone.
 func FitAllReduce(t []Timing) (AllReduce, error) {
 	rows, err := distinct(t)
 	if err != nil {
 		return AllReduce{}, err
 	}
 	f, betweenNodes := newAllReduceFit(rows)
-	// One of the two starts led to within 0.1 % of the best of 26 in each of 480 random profiles of the simulator's traces; neither did so
-	// alone.
+	// One of the two starts led to within 0.1 % of the best of 26 in each of 480 random
+	// profiles of the simulator's traces; neither did so alone.
 	x := f.fit(vector{.1, .01, .1, .01, .1, .01, 1.001}, vector{1, .001, 1, .1, 1, .1, 1.3})
 	a := AllReduce{x[arAlphaCompute], x[arBetaCompute], x[arAlphaNodes], x[arBetaNodes], x[arAlphaReplicas], x[arBetaReplicas], x[arGamma]}
 	if !betweenNodes {

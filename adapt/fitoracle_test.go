@@ -97,7 +97,8 @@ func TestFitWithMissingData(t *testing.T) {
 	}
 }
 
-// A fit depends on the set of timings, not on their order, and those of one configuration count as their mean.
+// A fit depends on the set of timings, not on their order, and those of one configuration count as
+// their mean.
 func TestFitsAreDeterministic(t *testing.T) {
 	timings := randomTimings(rand.New(rand.NewPCG(9, 10)), 40, false)
 	cluster := Cluster{Bytes: 1e8, Servers: 2}

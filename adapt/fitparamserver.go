@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// Parameters of ParameterServer in the order of a fit's vector. Times of bytes are those of a worker's whole traffic here, in seconds.
+// Parameters of ParameterServer in the order of a fit's vector. Times of bytes are those of a
+// worker's whole traffic here, in seconds.
 const (
 	psAlphaCompute = iota
 	psBetaCompute
@@ -20,24 +21,29 @@ const (
 	psParameters
 )
 
-// maxContention bounds what one more worker on a node takes: with 1 the computing of a node's workers is one after the other.
+// maxContention bounds what one more worker on a node takes: with 1 the computing of a node's
+// workers is one after the other.
 const maxContention = 4
 
-// scalePrior is the weight of the priors against times that grow with the job; a node's have twice as much, since timings of one node do
-// not tell them from a server's. With a tenth of it noise of 3 % let times be overestimated that are nowhere the slowest.
+// scalePrior is the weight of the priors against times that grow with the job; a node's have twice
+// as much, since timings of one node do not tell them from a server's. With a tenth of it noise of
+// 3 % let times be overestimated that are nowhere the slowest.
 const scalePrior = 1e-2
 
-// FitParameterServer fits the model to timings of distinct configurations; those of the same one are averaged first. It minimises
+// FitParameterServer fits the model to timings of distinct configurations; those of the same one
+// are averaged first. It minimises
 //
 //	RMSE(log T_grad − log Accumulation) + RMSE(log T_close − log Step) + 0.001·(Gamma−1)²
 //	+ 0.01·(Contention² + q(Server) + q(Update) + 2·q(Node) + 2·q(Memory)),   q(t) = (t/(t + Latency + Worker))² of a worker's traffic
 //
 // with every time at least 1e-8 s, or what a known bandwidth allows, and Gamma in [1, 10].
 //
-// What the timings cannot tell has the value at which a larger job looks best: a server's and a node's time are at their least where all
-// timings have the same number of workers to a server or to a node, the update's where they have the same number of servers, and contention
-// is none where computing was timed with the same number of workers on a node. So a scale that was never tried gets tried, and its timings
-// correct the model. With one local batch AlphaCompute is half of the mean Accumulation. The result depends on the set of timings alone.
+// What the timings cannot tell has the value at which a larger job looks best: a server's and a
+// node's time are at their least where all timings have the same number of workers to a server or
+// to a node, the update's where they have the same number of servers, and contention is none where
+// computing was timed with the same number of workers on a node. So a scale that was never tried
+// gets tried, and its timings correct the model. With one local batch AlphaCompute is half of the
+// mean Accumulation. The result depends on the set of timings alone.
 func FitParameterServer(t []Timing, c Cluster) (ParameterServer, error) {
 	if err := c.Validate(); err != nil {
 		return ParameterServer{}, fmt.Errorf("adapt: fit: %w", err)
@@ -93,7 +99,8 @@ func serverStarts(rows []Timing) (starts []vector) {
 
 // newServerFit makes the objective.
 func newServerFit(rows []Timing, cluster Cluster) *blendFit {
-	// The norm in place of a maximum makes the last part of the objective slow to find, and it changes no prediction much.
+	// The norm in place of a maximum makes the last part of the objective slow to find, and it
+	// changes no prediction much.
 	f := &blendFit{effort: effort{iterations: 100, tolerance: 1e-5}}
 	f.box.n = psParameters
 	for i := range psGamma {

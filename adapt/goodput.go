@@ -5,16 +5,17 @@ import (
 	"fmt"
 )
 
-// Goodput is the rate at which a job makes progress: its throughput times the efficiency of its global batch, in examples a second at the
-// initial batch size (arXiv 2008.12260, definition 3.1).
+// Goodput is the rate at which a job makes progress: its throughput times the efficiency of its
+// global batch, in examples a second at the initial batch size (arXiv 2008.12260, definition 3.1).
 type Goodput struct {
 	Model        Model
 	Noise        Noise
 	InitialBatch int // M0, the global batch for which the learning rate was chosen
 }
 
-// At is the goodput of one configuration: local batches of so many examples on so many replicas over nodes, with accumulation batches
-// summed before the closing one. It is 0 where a number is below what it can be or where the model gives no positive time.
+// At is the goodput of one configuration: local batches of so many examples on so many replicas
+// over nodes, with accumulation batches summed before the closing one. It is 0 where a number is
+// below what it can be or where the model gives no positive time.
 func (g Goodput) At(nodes, replicas, localBatch, accumulation int) float64 {
 	if g.Model == nil || g.InitialBatch < 1 || nodes < 1 || replicas < nodes || localBatch < 1 || accumulation < 0 {
 		return 0
@@ -34,14 +35,15 @@ func (g Goodput) rate(replicas, localBatch, accumulation int, seconds float64) f
 
 // Limits bound what Best may choose.
 type Limits struct {
-	// MaxBatch is the largest global batch. 0: the batch stays at the initial one, rounded up to a multiple of the replicas and of the
-	// micro-batches that MaxLocal makes necessary.
+	// MaxBatch is the largest global batch. 0: the batch stays at the initial one, rounded up
+	// to a multiple of the replicas and of the micro-batches that MaxLocal makes necessary.
 	MaxBatch int
 	MinLocal int // smallest local batch; 0 is 1
 	MaxLocal int // largest local batch, for which a replica has the memory; 0: no bound but MaxBatch
 	// Accumulation allows to sum several local batches before a push.
 	Accumulation bool
-	// MaxServers lets Best choose among 1 to so many servers, for a model with WithServers; 0: the servers are the model's.
+	// MaxServers lets Best choose among 1 to so many servers, for a model with WithServers; 0:
+	// the servers are the model's.
 	MaxServers int
 }
 
@@ -75,7 +77,8 @@ type Choice struct {
 	Servers                  int // 0 without Limits.MaxServers
 }
 
-// ErrNoChoice answers errors.Is where limits leave no configuration to a number of replicas, though they may to another.
+// ErrNoChoice answers errors.Is where limits leave no configuration to a number of replicas, though
+// they may to another.
 var ErrNoChoice = errors.New("no batch size is possible within the limits")
 
 type noChoiceError struct {
@@ -91,15 +94,18 @@ func (e *noChoiceError) Error() string {
 
 func (e *noChoiceError) Is(target error) bool { return target == ErrNoChoice }
 
-// Best is the local batch m and the number s of accumulated batches with the highest goodput on replicas over nodes, out of all whole
-// numbers for which the global batch replicas·m·(s+1) is at least the initial batch and at most Limits.MaxBatch. A single replica goes
-// beyond the initial batch only with s ≥ 1, since the noise of one micro-gradient a step can only be estimated with a bias.
+// Best is the local batch m and the number s of accumulated batches with the highest goodput on
+// replicas over nodes, out of all whole numbers for which the global batch replicas·m·(s+1) is at
+// least the initial batch and at most Limits.MaxBatch. A single replica goes beyond the initial
+// batch only with s ≥ 1, since the noise of one micro-gradient a step can only be estimated with a
+// bias.
 //
-// With Limits.MaxServers the number of servers is the least with which the goodput is within 1 % of that with MaxServers, since a server
-// takes a machine's time and memory that the model does not know. The model must not get slower with more servers.
+// With Limits.MaxServers the number of servers is the least with which the goodput is within 1 % of
+// that with MaxServers, since a server takes a machine's time and memory that the model does not
+// know. The model must not get slower with more servers.
 //
-// Best takes about a microsecond for AllReduce and ParameterServer, whose goodput has one maximum over m; other models are asked for every
-// (m, s).
+// Best takes about a microsecond for AllReduce and ParameterServer, whose goodput has one maximum
+// over m; other models are asked for every (m, s).
 func (g Goodput) Best(nodes, replicas int, l Limits) (Choice, error) {
 	switch {
 	case g.Model == nil:
@@ -131,7 +137,8 @@ func (g Goodput) Best(nodes, replicas int, l Limits) (Choice, error) {
 	return best, nil
 }
 
-// serverModel is what Limits.MaxServers needs: the model of the same job with another number of servers.
+// serverModel is what Limits.MaxServers needs: the model of the same job with another number of
+// servers.
 type serverModel interface {
 	Model
 	WithServers(servers int) Model
@@ -174,8 +181,8 @@ func (g Goodput) best(nodes, replicas int, r ranges) Choice {
 	return g.enumerate(nodes, replicas, r)
 }
 
-// ranges are Limits for one number of replicas. The examples of a step on one replica are the product of the local batch and the number of
-// micro-batches.
+// ranges are Limits for one number of replicas. The examples of a step on one replica are the
+// product of the local batch and the number of micro-batches.
 type ranges struct {
 	least, most  int  // examples of a step on one replica
 	low, high    int  // local batch
@@ -209,8 +216,8 @@ func (l Limits) ranges(initial, replicas int) ranges {
 	return r
 }
 
-// Allows reports whether Best may choose a batch on so many replicas: a local batch of so many examples, with accumulation batches summed before the
-// closing one.
+// Allows reports whether Best may choose a batch on so many replicas: a local batch of so many
+// examples, with accumulation batches summed before the closing one.
 func (l Limits) Allows(initialBatch, replicas, localBatch, accumulation int) bool {
 	if l.Validate(initialBatch) != nil || replicas < 1 || accumulation < 0 {
 		return false
@@ -223,7 +230,8 @@ func (l Limits) Allows(initialBatch, replicas, localBatch, accumulation int) boo
 	return low <= localBatch && localBatch <= high
 }
 
-// Nearest is the batch that Allows allows whose examples on a replica are the nearest to so many, with the fewest accumulated batches; false: it allows none.
+// Nearest is the batch that Allows allows whose examples on a replica are the nearest to so many,
+// with the fewest accumulated batches; false: it allows none.
 func (l Limits) Nearest(initialBatch, replicas, examples int) (localBatch, accumulation int, ok bool) {
 	if l.Validate(initialBatch) != nil || replicas < 1 {
 		return 0, 0, false

@@ -177,7 +177,8 @@ func (g Goodput) within(c Choice, replicas int, l Limits) error {
 	return nil
 }
 
-// The search finds what asking for every configuration finds, and never less than the reference's grid where that stays within the limits.
+// The search finds what asking for every configuration finds, and never less than the reference's
+// grid where that stays within the limits.
 func TestBestIsTheBestOfAll(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	jobs, impossible, accumulated := 4000, 0, 0
@@ -222,7 +223,8 @@ func TestBestIsTheBestOfAll(t *testing.T) {
 	}
 }
 
-// The best local batch below the largest one, with several accumulated ones: the limit decides how many.
+// The best local batch below the largest one, with several accumulated ones: the limit decides how
+// many.
 func TestBestWithSeveralBatchesBelowTheLargest(t *testing.T) {
 	below := 0
 	for local := 8; local <= 60; local++ {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Limits as large as an int holds neither overflow nor take forever, also with a model that gives no time: the last one, without bandwidths.
+// Limits as large as an int holds neither overflow nor take forever, also with a model that gives
+// no time: the last one, without bandwidths.
 func TestHugeLimits(t *testing.T) {
 	for _, model := range []Model{
 		AllReduce{AlphaCompute: 1e-2, BetaCompute: 1e-4, Gamma: 1},

@@ -79,7 +79,8 @@ type constant float64
 
 func (c constant) StepTime(nodes, replicas, localBatch, accumulation int) float64 { return float64(c) }
 
-// Without MaxBatch the batch stays at the initial one, rounded up as little as replicas and micro-batches need.
+// Without MaxBatch the batch stays at the initial one, rounded up as little as replicas and
+// micro-batches need.
 func TestBatchStaysWithoutMaxBatch(t *testing.T) {
 	g := Goodput{Model: AllReduce{.1, .01, .1, .01, .1, .01, 1.5}, Noise: Noise{Sqr: 1, Var: 100}, InitialBatch: 64}
 	for _, tc := range []struct {

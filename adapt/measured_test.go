@@ -2,7 +2,8 @@ package adapt
 
 import "testing"
 
-// measuredJob is one job of the repository's own benchmarks on one machine: rows of workers, servers and seconds of a step.
+// measuredJob is one job of the repository's own benchmarks on one machine: rows of workers,
+// servers and seconds of a step.
 type measuredJob struct {
 	Bytes        int64
 	Computing    float64 // seconds; 0: not known
@@ -24,7 +25,8 @@ func (j measuredJob) timings() (timings []Timing) {
 	return timings
 }
 
-// The model fits what real jobs took (note 27), and where a link decides, two workers tell what eight take.
+// The model fits what real jobs took (note 27), and where a link decides, two workers tell what
+// eight take.
 func TestFitOfMeasuredJobs(t *testing.T) {
 	var jobs map[string]measuredJob
 	oracle(t, "measured.json", &jobs)
@@ -33,10 +35,12 @@ func TestFitOfMeasuredJobs(t *testing.T) {
 		mean, most float64
 	}{
 		{"1 Gbit/s", 0.005, 0.01},
-		// Two workers take more than twice the time of one, which no link does: the cores were busy, too.
+		// Two workers take more than twice the time of one, which no link does: the cores
+		// were busy, too.
 		{"500 Mbit/s, computing", 0.05, 0.08},
 		{"250 Mbit/s, computing", 0.06, 0.09},
-		// A busy machine of two cores: two servers with two workers took longer than with four.
+		// A busy machine of two cores: two servers with two workers took longer than with
+		// four.
 		{"tcp", 0.20, 0.45},
 		{"shared memory", 0.28, 0.60},
 	} {

@@ -8,13 +8,14 @@ const maxParameters = 10
 type vector [maxParameters]float64
 type matrix [maxParameters]vector
 
-// An objective is what a fit minimises over a box. evaluate returns its value, gradient and a positive semi-definite approximation of
-// its second derivatives (the lower triangle is enough).
+// An objective is what a fit minimises over a box. evaluate returns its value, gradient and a
+// positive semi-definite approximation of its second derivatives (the lower triangle is enough).
 type objective interface {
 	evaluate(x *vector, gradient *vector, curvature *matrix) float64
 }
 
-// A box holds the parameters that are fitted: x[i] stays in [low[i], high[i]], and where the two are equal it is fixed.
+// A box holds the parameters that are fitted: x[i] stays in [low[i], high[i]], and where the two
+// are equal it is fixed.
 type box struct {
 	n         int
 	low, high vector
@@ -35,9 +36,9 @@ type effort struct {
 	tolerance  float64 // relative decrease of a step that counts as none; three such steps in a row end it
 }
 
-// minimize is a projected Levenberg-Marquardt method: the step minimises the quadratic model with the damping λ·diag(curvature) over the
-// box, bounds that it would leave become equalities. It ends at a point that no longer improves; the result depends on nothing but its
-// arguments.
+// minimize is a projected Levenberg-Marquardt method: the step minimises the quadratic model with
+// the damping λ·diag(curvature) over the box, bounds that it would leave become equalities. It ends
+// at a point that no longer improves; the result depends on nothing but its arguments.
 func minimize(f objective, b *box, start vector, e effort) (vector, float64) {
 	x := b.clip(start)
 	var g, tryG vector
@@ -106,7 +107,8 @@ func (b *box) step(x, g *vector, h *matrix, damping float64) (step vector, ok bo
 	}
 }
 
-// solve finds the step of the free parameters from (H + λ·diag(H))·step = −g, with the steps of the others given, by Cholesky.
+// solve finds the step of the free parameters from (H + λ·diag(H))·step = −g, with the steps of the
+// others given, by Cholesky.
 func solve(n int, free *[maxParameters]bool, g *vector, h *matrix, damping float64, step *vector) {
 	var index [maxParameters]int
 	k := 0

@@ -7,20 +7,23 @@ import (
 	"slices"
 )
 
-// A Timing is what a job measured with one placement and one local batch: the means of all its steps with them.
+// A Timing is what a job measured with one placement and one local batch: the means of all its
+// steps with them.
 type Timing struct {
 	Nodes, Replicas, LocalBatch int
-	// Seconds of an accumulated and of a closing micro-batch. The first is computing alone, the second has the exchange of gradients,
-	// too. Accumulation 0: not known.
+	// Seconds of an accumulated and of a closing micro-batch. The first is computing alone, the
+	// second has the exchange of gradients, too. Accumulation 0: not known.
 	Accumulation, Step float64
-	// Servers is the number of parameter servers; 0 means Cluster.Servers. AllReduce ignores it.
+	// Servers is the number of parameter servers; 0 means Cluster.Servers. AllReduce ignores
+	// it.
 	Servers int
 }
 
 // A Model predicts how long a step takes.
 //
-// StepTime is the seconds of one optimizer step: so many accumulated micro-batches and a closing one, each with a local batch of
-// examples on each of the replicas, which are spread over so many nodes.
+// StepTime is the seconds of one optimizer step: so many accumulated micro-batches and a closing
+// one, each with a local batch of examples on each of the replicas, which are spread over so many
+// nodes.
 type Model interface {
 	StepTime(nodes, replicas, localBatch, accumulation int) float64
 }
@@ -51,8 +54,8 @@ func (t Timing) validate() error {
 	return nil
 }
 
-// distinct checks timings and averages those of the same configuration. The result is sorted, so that a fit does not depend on the order
-// in which they came.
+// distinct checks timings and averages those of the same configuration. The result is sorted, so
+// that a fit does not depend on the order in which they came.
 func distinct(timings []Timing) ([]Timing, error) {
 	if len(timings) == 0 {
 		return nil, errNoTimings

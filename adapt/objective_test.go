@@ -163,7 +163,8 @@ func TestWhatTimingsCannotTellIsFixed(t *testing.T) {
 	}
 }
 
-// The bound of a search is the rate's: its derivatives are those of its time, and at is where it is greatest.
+// The bound of a search is the rate's: its derivatives are those of its time, and at is where it is
+// greatest.
 func TestABoundIsGreatestWhereItSays(t *testing.T) {
 	rng := rand.New(rand.NewPCG(19, 20))
 	for trial := range 300 {

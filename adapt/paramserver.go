@@ -11,11 +11,11 @@ type Cluster struct {
 	Bytes int64
 	// Servers is the number of servers of timings that do not give theirs, and of predictions.
 	Servers int
-	// SharedMemory: servers are spread evenly over the workers' nodes, and what stays on a node goes through its memory. Otherwise all
-	// traffic of a node's workers passes its link.
+	// SharedMemory: servers are spread evenly over the workers' nodes, and what stays on a node
+	// goes through its memory. Otherwise all traffic of a node's workers passes its link.
 	SharedMemory bool
-	// Bytes a second, pushes and pulls together, of one worker's connections, of one server's and of one node's link. No time is
-	// estimated to be less than they allow. 0: not known.
+	// Bytes a second, pushes and pulls together, of one worker's connections, of one server's
+	// and of one node's link. No time is estimated to be less than they allow. 0: not known.
 	WorkerBandwidth, ServerBandwidth, NodeBandwidth float64
 }
 
@@ -41,17 +41,19 @@ func (c Cluster) Validate() error {
 // traffic is the bytes that a worker moves in a step.
 func (c Cluster) traffic() float64 { return 2 * float64(c.Bytes) }
 
-// ParameterServer is the model of a job whose workers exchange gradients and values with servers. With K workers, k of them on the fullest
-// of N nodes, S servers, B bytes moved by each worker, and local batches of m examples:
+// ParameterServer is the model of a job whose workers exchange gradients and values with servers.
+// With K workers, k of them on the fullest of N nodes, S servers, B bytes moved by each worker, and
+// local batches of m examples:
 //
 //	T_grad(m)  = (AlphaCompute + BetaCompute·m) · (1 + Contention·(k−1))
 //	T_net      = Latency + max(Worker·B, Server·B·K/S, Node·B·k·r, Memory·B·k·(1−r)) + Update·B/S
 //	T_close    = (T_grad^Gamma + T_net^Gamma)^(1/Gamma)
 //	step       = s·T_grad + T_close
 //
-// r is the part of the traffic that leaves its node: 1 without shared memory, and (N−1)/N with it. The maximum is the norm with exponent
-// 10, which is at most 15 % above it, so that it has derivatives. Contention is what workers on one node take from each other's computing
-// (cores, memory bandwidth); Update also is what servers do for each byte however many workers there are.
+// r is the part of the traffic that leaves its node: 1 without shared memory, and (N−1)/N with it.
+// The maximum is the norm with exponent 10, which is at most 15 % above it, so that it has
+// derivatives. Contention is what workers on one node take from each other's computing (cores,
+// memory bandwidth); Update also is what servers do for each byte however many workers there are.
 type ParameterServer struct {
 	AlphaCompute, BetaCompute float64 // seconds, and seconds an example
 	Contention                float64 // share of the computing time, for each further worker on a node
@@ -69,7 +71,8 @@ func (p ParameterServer) StepTime(nodes, replicas, localBatch, accumulation int)
 	return c.time(float64(localBatch), float64(accumulation))
 }
 
-// WithServers is the model of the same job with another number of servers. It panics where the number is below 1.
+// WithServers is the model of the same job with another number of servers. It panics where the
+// number is below 1.
 func (p ParameterServer) WithServers(servers int) Model {
 	if servers < 1 {
 		panic(fmt.Sprintf("adapt: ParameterServer.WithServers: %d servers, want at least 1", servers))

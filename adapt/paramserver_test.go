@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// serverTruth is a job whose servers are slow enough to matter: B is 200 MB, a worker's link 1 GB/s, a server's 2 GB/s, a node's 4 GB/s.
+// serverTruth is a job whose servers are slow enough to matter: B is 200 MB, a worker's link 1
+// GB/s, a server's 2 GB/s, a node's 4 GB/s.
 var serverTruth = ParameterServer{
 	AlphaCompute: 0.05, BetaCompute: 0.002, Contention: 0.1, Latency: 0.01,
 	Worker: 1e-9, Server: 0.5e-9, Node: 0.25e-9, Memory: 0.05e-9, Update: 0.2e-9, Gamma: 2,
@@ -45,7 +46,8 @@ func TestStepOfParameterServer(t *testing.T) {
 		shared                                   bool
 		want                                     float64
 	}{
-		// The slowest of a norm with exponent 10 is as good as the maximum where one is twice the next.
+		// The slowest of a norm with exponent 10 is as good as the maximum where one is
+		// twice the next.
 		{"one worker", 1, 1, 1, 50, 0, false, 0.15 + 0.01 + 0.2 + 0.04},
 		{"accumulation", 1, 1, 1, 50, 3, false, 4*0.15 + 0.01 + 0.2 + 0.04},
 		{"server's link", 8, 8, 1, 50, 0, false, 0.15 + 0.01 + 0.8 + 0.04},
@@ -62,7 +64,8 @@ func TestStepOfParameterServer(t *testing.T) {
 	}
 }
 
-// Of eight workers on each of two nodes half of the traffic stays in a node's memory, which is the slowest here.
+// Of eight workers on each of two nodes half of the traffic stays in a node's memory, which is the
+// slowest here.
 func TestMemoryOfNodes(t *testing.T) {
 	p := ParameterServer{Memory: 1e-9, Gamma: 1, Cluster: Cluster{Bytes: 5e8, Servers: 2, SharedMemory: true}}
 	for nodes, want := range map[int]float64{1: 16, 2: 4, 4: 1} { // 16/nodes workers on a node, and 1/nodes of their traffic
@@ -104,7 +107,8 @@ func TestFitPredictsOtherPlacements(t *testing.T) {
 	}
 }
 
-// Where nothing is known of larger jobs they look as good as can be, but no better than the bandwidths allow; a timing of one corrects it.
+// Where nothing is known of larger jobs they look as good as can be, but no better than the
+// bandwidths allow; a timing of one corrects it.
 func TestUnseenScaleLooksGood(t *testing.T) {
 	rng := rand.New(rand.NewPCG(23, 24))
 	one := []Timing{serverTruth.observe(1, 1, 1, 32, 0, rng), serverTruth.observe(1, 1, 1, 64, 0, rng)}

@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// A Profile collects what a running job measures, by configuration: all that a fit needs of its past. The zero value is empty. It is saved
-// with a checkpoint as what Entries returns, which JSON keeps exactly.
+// A Profile collects what a running job measures, by configuration: all that a fit needs of its
+// past. The zero value is empty. It is saved with a checkpoint as what Entries returns, which JSON
+// keeps exactly.
 type Profile struct{ entries []ProfileEntry }
 
 // A ProfileEntry has the sums of one configuration.
@@ -23,8 +24,8 @@ type ProfileEntry struct {
 	Closing   float64 `json:"closing"`   // seconds of these, with the exchange
 }
 
-// mostSteps is how many steps an entry averages at most. Then both sums are halved: older steps count less and less, since machines get slower and
-// faster.
+// mostSteps is how many steps an entry averages at most. Then both sums are halved: older steps
+// count less and less, since machines get slower and faster.
 const mostSteps = 256
 
 // fade halves the sums of an entry that has enough steps. The means stay.
@@ -42,8 +43,8 @@ func (e *ProfileEntry) fade() {
 	half(&e.Computed, &e.Computing)
 }
 
-// Accumulated counts a micro-batch that was computed and not pushed, which took so many seconds. Of t only the configuration counts:
-// Nodes, Replicas, LocalBatch and Servers.
+// Accumulated counts a micro-batch that was computed and not pushed, which took so many seconds. Of
+// t only the configuration counts: Nodes, Replicas, LocalBatch and Servers.
 func (p *Profile) Accumulated(t Timing, seconds float64) {
 	if e := p.entry(t, seconds); e != nil {
 		e.Computed++
@@ -51,9 +52,9 @@ func (p *Profile) Accumulated(t Timing, seconds float64) {
 	}
 }
 
-// Closed counts a closing micro-batch, which took so many seconds, waiting of them for the exchange after its computing had ended. Its
-// computing counts as that of an accumulated one. The first step after a change of the configuration or of the pass is the caller's to
-// leave out.
+// Closed counts a closing micro-batch, which took so many seconds, waiting of them for the exchange
+// after its computing had ended. Its computing counts as that of an accumulated one. The first step
+// after a change of the configuration or of the pass is the caller's to leave out.
 func (p *Profile) Closed(t Timing, seconds, waiting float64) {
 	if !(waiting >= 0) || !(waiting <= seconds) {
 		return

@@ -40,7 +40,8 @@ func TestProfileHasMeansByConfiguration(t *testing.T) {
 	}
 }
 
-// Old steps count less and less: a machine that has become twice as fast is known to be, and the means stay as they are when sums are halved.
+// Old steps count less and less: a machine that has become twice as fast is known to be, and the
+// means stay as they are when sums are halved.
 func TestAProfileForgetsOldSteps(t *testing.T) {
 	var p Profile
 	x := Timing{Nodes: 1, Replicas: 2, LocalBatch: 8}

@@ -5,8 +5,9 @@ import (
 	"math"
 )
 
-// Progress says how far a job is, in scale-invariant steps: each step adds its gain, so it counts as the steps at the initial batch
-// size that it is worth. Epoch e, from 0, ends when Steps reaches |D|·(e+1)/M0.
+// Progress says how far a job is, in scale-invariant steps: each step adds its gain, so it counts
+// as the steps at the initial batch size that it is worth. Epoch e, from 0, ends when Steps reaches
+// |D|·(e+1)/M0.
 type Progress struct {
 	Steps        float64 // scale-invariant steps done
 	Examples     int     // |D|, the examples of an epoch
@@ -42,7 +43,8 @@ func (p Progress) EpochEnd(epoch int) float64 {
 	return float64(p.Examples) * float64(epoch+1) / float64(p.InitialBatch)
 }
 
-// Done reports whether an epoch has ended. What rounding took from a sum of gains does not make an epoch one step longer.
+// Done reports whether an epoch has ended. What rounding took from a sum of gains does not make an
+// epoch one step longer.
 func (p Progress) Done(epoch int) bool { return p.Steps >= p.EpochEnd(epoch)*(1-1e-12) }
 
 // Epoch is the first epoch that has not ended; 0 where Validate has an error.
@@ -58,8 +60,8 @@ func (p Progress) Epoch() int {
 	return e
 }
 
-// Epochs is the number of epochs done, with the part of the one that goes on; 0 where Validate has an error. A learning-rate schedule by
-// progress reads it.
+// Epochs is the number of epochs done, with the part of the one that goes on; 0 where Validate has
+// an error. A learning-rate schedule by progress reads it.
 func (p Progress) Epochs() float64 {
 	if !p.valid() {
 		return 0

@@ -30,7 +30,8 @@ func TestEpochsEndByProgress(t *testing.T) {
 	}
 }
 
-// A gain of r counts as r steps; sums of gains that are not exact in binary make no epoch a step longer.
+// A gain of r counts as r steps; sums of gains that are not exact in binary make no epoch a step
+// longer.
 func TestStepsCountByTheirGain(t *testing.T) {
 	p := Progress{Examples: 100, InitialBatch: 10}
 	for range 100 {

@@ -7,35 +7,43 @@ import (
 
 // Of a change of the number of replicas.
 const (
-	// leastGain is the share of the present goodput that each further replica must add, and that a replica which is given up may have added.
+	// leastGain is the share of the present goodput that each further replica must add, and
+	// that a replica which is given up may have added.
 	leastGain = 0.05
-	// changeMargin is by how much more a change must pay, as predictions err: so a number that was just left is not wished for again.
+	// changeMargin is by how much more a change must pay, as predictions err: so a number that
+	// was just left is not wished for again.
 	changeMargin = 0.02
-	// unknownHorizon and longestHorizon bound the seconds for which a number of replicas is expected to last.
+	// unknownHorizon and longestHorizon bound the seconds for which a number of replicas is
+	// expected to last.
 	unknownHorizon = 600
 	longestHorizon = 3600
 )
 
-// ReplicaChoice is what a job that is alone on its hosts knows when it chooses how many replicas it wants.
+// ReplicaChoice is what a job that is alone on its hosts knows when it chooses how many replicas it
+// wants.
 type ReplicaChoice struct {
 	Present     int // replicas that it has
 	Least, Most int // that it may have; a Least of 0 is 1
-	// Goodput is the best goodput with so many replicas, in examples a second: Goodput.Best on the hosts that they would be on. 0 stands for a number
-	// that is not possible.
+	// Goodput is the best goodput with so many replicas, in examples a second: Goodput.Best on
+	// the hosts that they would be on. 0 stands for a number that is not possible.
 	Goodput func(replicas int) float64
-	// Explored is the most replicas with which steps were measured; 0: Present. More than twice as many are not chosen, since the model's
-	// numbers for them are guesses.
+	// Explored is the most replicas with which steps were measured; 0: Present. More than twice
+	// as many are not chosen, since the model's numbers for them are guesses.
 	Explored int
-	// ChangeSeconds is the training time that a change costs, as it was measured: examples that are not used while replicas come or go, in seconds.
+	// ChangeSeconds is the training time that a change costs, as it was measured: examples that
+	// are not used while replicas come or go, in seconds.
 	ChangeSeconds float64
-	// Remaining is how many seconds the job will still run; 0: that is not known, and 10 minutes are counted on. At most an hour is.
+	// Remaining is how many seconds the job will still run; 0: that is not known, and 10
+	// minutes are counted on. At most an hour is.
 	Remaining float64
 }
 
-// Wish is the number of replicas that the job should have, and the reason, for people. A number other than Present pays if what it adds to the goodput, as a
-// share of the present one, exceeds 5 % for each further replica, the cost of the change spread over the time that remains, and 2 %
-// for errors of the prediction. With fewer replicas the same sum is made: it pays to give up a replica that adds less than 3 %. So a number is left only for one
-// that is better by a margin, in both directions.
+// Wish is the number of replicas that the job should have, and the reason, for people. A number
+// other than Present pays if what it adds to the goodput, as a share of the present one, exceeds 5
+// % for each further replica, the cost of the change spread over the time that remains, and 2 % for
+// errors of the prediction. With fewer replicas the same sum is made: it pays to give up a replica
+// that adds less than 3 %. So a number is left only for one that is better by a margin, in both
+// directions.
 func (r ReplicaChoice) Wish() (replicas int, reason string, err error) {
 	least := max(r.Least, 1)
 	switch {

@@ -4,21 +4,24 @@ import "math"
 
 // search finds what enumerate finds, from the shape of the goodput.
 //
-// With s held, the goodput is a constant times m / (T(m, s)·(Var + Sqr·S)), where S, the scale, is proportional to m. T and Var + Sqr·S are
-// convex, positive and do not fall, so their product is convex, and m over a convex positive function has one maximum: the first number at which
-// the derivative is not positive.
+// With s held, the goodput is a constant times m / (T(m, s)·(Var + Sqr·S)), where S, the scale, is
+// proportional to m. T and Var + Sqr·S are convex, positive and do not fall, so their product is
+// convex, and m over a convex positive function has one maximum: the first number at which the
+// derivative is not positive.
 //
-// For s and all numbers above it there is a bound. With L = m·(s+1) examples on each replica a step of s or more accumulated batches takes
-// at least
+// For s and all numbers above it there is a bound. With L = m·(s+1) examples on each replica a step
+// of s or more accumulated batches takes at least
 //
 //	T(L/(s+1), s)              for L ≤ high·(s+1)
 //	T(high, L/high − 1)        beyond, where the largest local batch needs more of them
 //
-// since T does not fall as s grows with L held. This is again convex in L, so its goodput has one maximum, over whole numbers L. Where that
-// is not above the best found, no larger s is. Where L is m·(s+1), m ≤ high, the bound is exact, so its maximum is also that of m.
+// since T does not fall as s grows with L held. This is again convex in L, so its goodput has one
+// maximum, over whole numbers L. Where that is not above the best found, no larger s is. Where L is
+// m·(s+1), m ≤ high, the bound is exact, so its maximum is also that of m.
 //
-// The bound of the first s shows where to begin: let L be its maximum and s the least number with high·(s+1) ≥ L. Up to there the bound
-// rises, so of all smaller numbers the best is s−1 with the largest local batch, for which the bound is exact.
+// The bound of the first s shows where to begin: let L be its maximum and s the least number with
+// high·(s+1) ≥ L. Up to there the bound rises, so of all smaller numbers the best is s−1 with the
+// largest local batch, for which the bound is exact.
 func (g Goodput) search(replicas int, c stepCosts, r ranges) (best Choice) {
 	first := r.first()
 	b := g.bound(replicas, c, r, first)
@@ -50,7 +53,8 @@ func (g Goodput) search(replicas int, c stepCosts, r ranges) (best Choice) {
 	return best
 }
 
-// A bound is a goodput that no configuration with s or more accumulated batches exceeds, by the examples of a step on one replica.
+// A bound is a goodput that no configuration with s or more accumulated batches exceeds, by the
+// examples of a step on one replica.
 type bound struct {
 	g              Goodput
 	costs          stepCosts
@@ -60,7 +64,8 @@ type bound struct {
 	scale          float64 // of one example on each replica
 	low, high      int
 	at             int // where the bound is greatest, of several the least; set by climb
-	// Times that climb has computed: of the last number found to be too small and of the last one that was not.
+	// Times that climb has computed: of the last number found to be too small and of the last
+	// one that was not.
 	before, after timeAt
 }
 
@@ -98,10 +103,12 @@ func (b *bound) peak(fixed, slope float64) float64 {
 	return math.Sqrt(b.variance * fixed / (slope * b.sqr * b.scale))
 }
 
-// newton is the number of Newton's steps after which climb goes on by bisection. Most searches need two or three; a kink in the time makes some need more.
+// newton is the number of Newton's steps after which climb goes on by bisection. Most searches need
+// two or three; a kink in the time makes some need more.
 const newton = 8
 
-// climb sets at, beginning near start. It gives up and returns false where it sees that the bound is nowhere above enough.
+// climb sets at, beginning near start. It gives up and returns false where it sees that the bound
+// is nowhere above enough.
 func (b *bound) climb(start, enough float64) bool {
 	low, high := b.low, b.high
 	for try := 0; low < high; try++ {
@@ -112,7 +119,8 @@ func (b *bound) climb(start, enough float64) bool {
 		x := float64(l)
 		time, slope, curve := b.shape(x)
 		noise := b.variance + b.sqr*(x*b.scale)
-		// Of the numbers that are left none is above what it is along the tangent to the step's cost, which is convex.
+		// Of the numbers that are left none is above what it is along the tangent to the
+		// step's cost, which is convex.
 		if cost, by := time*noise, slope*noise+time*b.sqr*b.scale; enough > 0 {
 			least, most := float64(max(low-1, b.low)), float64(high)
 			left, right := cost+by*(least-x), cost+by*(most-x)
@@ -120,7 +128,8 @@ func (b *bound) climb(start, enough float64) bool {
 				return false
 			}
 		}
-		// The time as it is along its tangent has its peak at z. The maximum is where z is x itself.
+		// The time as it is along its tangent has its peak at z. The maximum is where z is
+		// x itself.
 		fixed := time - slope*x
 		z := b.peak(fixed, slope)
 		if curve > 0 && z <= math.MaxFloat64 {

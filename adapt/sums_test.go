@@ -9,7 +9,8 @@ import (
 // block is one block of measurements as Evidence keeps it: its weight and the means of Sqr and Var.
 type block struct{ w, x, y float64 }
 
-// The sums are those that the fields' comments say, over all blocks but the first, which sets the unit.
+// The sums are those that the fields' comments say, over all blocks but the first, which sets the
+// unit.
 func TestEvidenceIsTheSumOverItsBlocks(t *testing.T) {
 	given := []block{{.01, 3, 5}, {.02, 4, 6}, {.01, 1, 2}, {.03, -1, 3}, {.02, .5, .25}}
 	const keep = .5
@@ -66,7 +67,8 @@ func TestEvidenceIsTheSumOverItsBlocks(t *testing.T) {
 			t.Errorf("got %d blocks, want %d", v.Blocks, want.Blocks)
 		}
 
-		// The spread of a·x + b·y around its mean, weighted by the squares of the weights, and that of neighbours.
+		// The spread of a·x + b·y around its mean, weighted by the squares of the weights,
+		// and that of neighbours.
 		for _, c := range [][2]float64{{1, 1}, {.7, -.3}, {0, 1}, {-2, .5}} {
 			mean, weight, own, ownWeight, lag, lagWeight := 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
 			value := func(b block) float64 { return c[0]*b.x + c[1]*b.y }

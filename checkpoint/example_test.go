@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/checkpoint"
 )
 
-// A model that another program has written is read into a program's own arrays. An array that is missing in the file would be an error.
+// A model that another program has written is read into a program's own arrays. An array that is
+// missing in the file would be an error.
 func ExampleImport() {
 	dir, err := os.MkdirTemp("", "import")
 	if err != nil {
@@ -32,7 +33,8 @@ func ExampleImport() {
 	// Output: [1 2 3 4] [extra] <nil>
 }
 
-// A backbone goes into a model with a head of its own: the file calls it "backbone", and the head keeps the values that it has.
+// A backbone goes into a model with a head of its own: the file calls it "backbone", and the head
+// keeps the values that it has.
 func ExampleImportPart() {
 	dir, err := os.MkdirTemp("", "import")
 	if err != nil {

@@ -24,17 +24,22 @@ type Exported struct {
 //
 //	model.load_state_dict(safetensors.torch.load_file("model.safetensors"))
 //
-// It holds the parameters and batch normalisation's running statistics under their own names, which are PyTorch's if the model's layers have PyTorch's names
-// (nn.ResNet18 and its relatives have those of torchvision), with PyTorch's layouts: a convolution's weight is (out, in, height, width), a linear layer's (out, in),
-// a table of embeddings (rows, length). num_batches_tracked is the number of steps. The optimizer's state is left out.
+// It holds the parameters and batch normalisation's running statistics under their own names, which
+// are PyTorch's if the model's layers have PyTorch's names (nn.ResNet18 and its relatives have
+// those of torchvision), with PyTorch's layouts: a convolution's weight is (out, in, height,
+// width), a linear layer's (out, in), a table of embeddings (rows, length). num_batches_tracked is
+// the number of steps. The optimizer's state is left out.
 //
-// from is a job's place of checkpoints, of which Export uses the newest; one checkpoint's folder in it; or a file of kvstore's Save. It is verified first. If
-// workers update the parameters Export uses theirs, else the store's; statistics are the mean over all devices of the workers whose files exist.
+// from is a job's place of checkpoints, of which Export uses the newest; one checkpoint's folder in
+// it; or a file of kvstore's Save. It is verified first. If workers update the parameters Export
+// uses theirs, else the store's; statistics are the mean over all devices of the workers whose
+// files exist.
 func Export(ctx context.Context, from, to string) (*Exported, error) {
 	return export(ctx, from, to, false)
 }
 
-// ExportAverages is Export with the moving averages of the parameters (worker.FitConfig.EMA) in their place.
+// ExportAverages is Export with the moving averages of the parameters (worker.FitConfig.EMA) in
+// their place.
 func ExportAverages(ctx context.Context, from, to string) (*Exported, error) {
 	return export(ctx, from, to, true)
 }

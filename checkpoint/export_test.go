@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// A state dict as PyTorch's library writes one, with numbers of several types, comes into arrays whole or not at all.
+// A state dict as PyTorch's library writes one, with numbers of several types, comes into arrays
+// whole or not at all.
 func TestImportTakesAStateDictWholeOrNotAtAll(t *testing.T) {
 	ctx, path := context.Background(), filepath.Join(t.TempDir(), "model.safetensors")
 	err := os.WriteFile(path, raw(`{"__metadata__":{"format":"pt"},"bn.num_batches_tracked":{"dtype":"I64","shape":[],"data_offsets":[0,8]},`+

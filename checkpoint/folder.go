@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/files/vfs"
 )
 
-// folder is the Place of a folder. Each file is written under another name, synced and renamed (vfs.WriteFile).
+// folder is the Place of a folder. Each file is written under another name, synced and renamed
+// (vfs.WriteFile).
 type folder struct {
 	fsys vfs.FS
 	dir  string

@@ -11,8 +11,9 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/shown"
 )
 
-// parse reads the header's JSON, strictly: a name or a field that comes twice, a field that is not known and text that is not Unicode are
-// errors, where encoding/json would take one of two meanings.
+// parse reads the header's JSON, strictly: a name or a field that comes twice, a field that is not
+// known and text that is not Unicode are errors, where encoding/json would take one of two
+// meanings.
 func (f *File) parse(header []byte) error {
 	if len(header) == 0 || header[0] != '{' {
 		return fmt.Errorf("got %.10q, want a JSON object", header)
@@ -174,8 +175,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkText finds text that is not Unicode, which encoding/json would replace silently: bytes that are not UTF-8, and escapes of half a
-// pair of surrogates. Backslashes stand within strings only.
+// checkText finds text that is not Unicode, which encoding/json would replace silently: bytes that
+// are not UTF-8, and escapes of half a pair of surrogates. Backslashes stand within strings only.
 func checkText(b []byte) error {
 	if !utf8.Valid(b) {
 		return fmt.Errorf("it is not UTF-8")

@@ -23,16 +23,20 @@ type Array struct {
 
 // ImportConfig says which part of a model ImportPart takes. Its zero value takes all.
 //
-// Patterns are those of path.Match: "*" is any text without a slash, "?" one character, "[ab]" one of those. One that begins with "!" takes out
-// again what an earlier one has taken: "*", "!layer1.*" is all but layer1.
+// Patterns are those of path.Match: "*" is any text without a slash, "?" one character, "[ab]" one
+// of those. One that begins with "!" takes out again what an earlier one has taken: "*",
+// "!layer1.*" is all but layer1.
 type ImportConfig struct {
-	// Rename gives the file's tensors the model's names before anything else: rules "OLD=NEW", of which the first that fits a name counts. Each "*" in
-	// NEW stands for what the "*" at the same place in OLD matched: "backbone.*=*", "module.*=*", "*.gamma=*.weight".
+	// Rename gives the file's tensors the model's names before anything else: rules "OLD=NEW",
+	// of which the first that fits a name counts. Each "*" in NEW stands for what the "*" at
+	// the same place in OLD matched: "backbone.*=*", "module.*=*", "*.gamma=*.weight".
 	Rename []string
-	// Skip are patterns of the model's names: such arrays keep the values that they have, as a new head does ("fc.*").
+	// Skip are patterns of the model's names: such arrays keep the values that they have, as a
+	// new head does ("fc.*").
 	Skip []string
-	// IgnoreMismatched lets arrays keep their values whose tensor in the file has another shape, as ignore_mismatched_sizes of Hugging Face's
-	// from_pretrained does. Otherwise such a tensor is an error.
+	// IgnoreMismatched lets arrays keep their values whose tensor in the file has another
+	// shape, as ignore_mismatched_sizes of Hugging Face's from_pretrained does. Otherwise such
+	// a tensor is an error.
 	IgnoreMismatched bool
 }
 
@@ -53,9 +57,11 @@ type Mismatch struct {
 	File, Model []int
 }
 
-// Import reads a model's parameters and statistics into arrays, such as those of a program that is to start from them: from PyTorch's state dict in a
-// safetensors file (safetensors.torch.save_file), or from anything that Export reads. Types F64, F32, F16 and BF16 are read. An array that is missing, or has
-// another shape, is an error; no array is changed before all have been read and verified. It returns the names in the file for which there was no array.
+// Import reads a model's parameters and statistics into arrays, such as those of a program that is
+// to start from them: from PyTorch's state dict in a safetensors file
+// (safetensors.torch.save_file), or from anything that Export reads. Types F64, F32, F16 and BF16
+// are read. An array that is missing, or has another shape, is an error; no array is changed before
+// all have been read and verified. It returns the names in the file for which there was no array.
 func Import(ctx context.Context, from string, into []Array) (unused []string, err error) {
 	all, err := ImportPart(ctx, from, into, ImportConfig{})
 	if err != nil {
@@ -64,9 +70,10 @@ func Import(ctx context.Context, from string, into []Array) (unused []string, er
 	return all.Unused, nil
 }
 
-// ImportPart is Import of a part of a model, to train it further on another task: names may differ, and arrays may keep the values that they have. An
-// array that is neither in the file nor skipped is an error, and so is a pattern or a rule that matches nothing. Such errors, and those of files that are
-// missing, damaged or no safetensors, are kvstore.ErrFinal: no restart can mend them.
+// ImportPart is Import of a part of a model, to train it further on another task: names may differ,
+// and arrays may keep the values that they have. An array that is neither in the file nor skipped
+// is an error, and so is a pattern or a rule that matches nothing. Such errors, and those of files
+// that are missing, damaged or no safetensors, are kvstore.ErrFinal: no restart can mend them.
 func ImportPart(ctx context.Context, from string, into []Array, cfg ImportConfig) (_ *Imported, err error) {
 	defer func() { err = finalImport(err) }()
 	skip, err := patterns.New("ImportConfig.Skip", cfg.Skip)
@@ -148,7 +155,8 @@ func ImportPart(ctx context.Context, from string, into []Array, cfg ImportConfig
 	return done, nil
 }
 
-// finalImport marks an error of an import that another try would meet again. Others, such as those of a network, stay as they are.
+// finalImport marks an error of an import that another try would meet again. Others, such as those
+// of a network, stay as they are.
 func finalImport(err error) error {
 	switch {
 	case errors.Is(err, ErrDamaged):

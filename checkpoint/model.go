@@ -18,9 +18,11 @@ const (
 	StoreKeys = "paragon.keys"
 	// OwnParam opens the names of parameters in a worker's own file, where workers update them.
 	OwnParam = "param/"
-	// OwnAverage opens the names of moving averages of parameters in a worker's own file: all have the same.
+	// OwnAverage opens the names of moving averages of parameters in a worker's own file: all
+	// have the same.
 	OwnAverage = "ema/"
-	// OwnRound is in a worker's own file where it takes local steps: the store's values are the model then.
+	// OwnRound is in a worker's own file where it takes local steps: the store's values are the
+	// model then.
 	OwnRound = "local/round"
 
 	internalPrefix = "paragon/" // opens the runtime's own keys, which are no part of a model
@@ -59,11 +61,12 @@ func (m *model) Close() (err error) {
 // names are those of the arrays, sorted.
 func (m *model) names() []string { return slices.Sorted(maps.Keys(m.arrays)) }
 
-// openModel opens what a URI names: a safetensors file, a checkpoint's folder (step-00001000), or the place of a job's checkpoints, of which it
-// takes the newest. All of it is verified.
+// openModel opens what a URI names: a safetensors file, a checkpoint's folder (step-00001000), or
+// the place of a job's checkpoints, of which it takes the newest. All of it is verified.
 func openModel(ctx context.Context, from string) (*model, error) { return openAs(ctx, from, false) }
 
-// isSeparator tells what stands between folders: a slash, as in URIs, and what the system has for it.
+// isSeparator tells what stands between folders: a slash, as in URIs, and what the system has for
+// it.
 func isSeparator(r rune) bool { return r == '/' || r == filepath.Separator }
 
 // openAs is openModel; averages: with the moving averages of the parameters in their place.
@@ -118,7 +121,8 @@ func openAs(ctx context.Context, from string, averages bool) (_ *model, err erro
 	return m, nil
 }
 
-// addStep adds what a checkpoint holds: the store's values, or those that the workers updated, and the mean of all devices' statistics.
+// addStep adds what a checkpoint holds: the store's values, or those that the workers updated, and
+// the mean of all devices' statistics.
 func (m *model) addStep(ctx context.Context, place Place, x *Step) error {
 	var head struct {
 		Steps uint64 `json:"steps"`
@@ -256,7 +260,8 @@ func (m *model) addUpdated(f *File) {
 	}
 }
 
-// addStatistics takes the mean over all devices of all workers, as the workers do at the end of an epoch.
+// addStatistics takes the mean over all devices of all workers, as the workers do at the end of an
+// epoch.
 func (m *model) addStatistics(workers []*File) {
 	type held struct {
 		f    *File

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// ErrPickle: a file was written by torch.save, as .pth, .pt and pytorch_model.bin are. Reading a pickle runs what it says, so it is never read; the
-// error says how to convert it.
+// ErrPickle: a file was written by torch.save, as .pth, .pt and pytorch_model.bin are. Reading a
+// pickle runs what it says, so it is never read; the error says how to convert it.
 var ErrPickle = errors.New("a pickle of torch.save, not safetensors")
 
-// isPickle recognises the first bytes of a file: a zip archive whose first file is a pickle (PyTorch 1.6 and later), or a pickle of protocol 2
-// to 5 (before).
+// isPickle recognises the first bytes of a file: a zip archive whose first file is a pickle
+// (PyTorch 1.6 and later), or a pickle of protocol 2 to 5 (before).
 func isPickle(head []byte) bool {
 	const protocol = 0x80 // opens a pickle; a header of safetensors opens with a brace behind its length
 	return bytes.HasPrefix(head, []byte("PK\x03\x04")) && bytes.Contains(head, []byte("data.pkl")) ||
@@ -33,7 +33,8 @@ func pickleError(from string) error {
 		from, ErrPickle, from, to)
 }
 
-// isFile reports whether a URI whose last part is name is that of a file, and not of a folder of checkpoints.
+// isFile reports whether a URI whose last part is name is that of a file, and not of a folder of
+// checkpoints.
 func isFile(uri, name string) bool {
 	switch path.Ext(name) {
 	case path.Ext(StoreFile), ".pth", ".pt", ".bin", ".ckpt", ".pkl":

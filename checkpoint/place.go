@@ -15,15 +15,17 @@ import (
 	"github.com/paragon-train/paragon/internal/files/vfs"
 )
 
-// A Place stores files by name: a folder, or a prefix of a bucket. Names are relative paths with slashes. Calls for different names may be made
-// concurrently.
+// A Place stores files by name: a folder, or a prefix of a bucket. Names are relative paths with
+// slashes. Calls for different names may be made concurrently.
 type Place interface {
-	// Write replaces the file by what write writes: completely if it returns nil; otherwise the file is as before. It returns when ctx
-	// ends, if the place can do that.
+	// Write replaces the file by what write writes: completely if it returns nil; otherwise the
+	// file is as before. It returns when ctx ends, if the place can do that.
 	Write(ctx context.Context, name string, write func(io.Writer) error) error
-	// Open opens the file for reading until Close or the end of ctx. The error is fs.ErrNotExist if there is none.
+	// Open opens the file for reading until Close or the end of ctx. The error is
+	// fs.ErrNotExist if there is none.
 	Open(ctx context.Context, name string) (Source, error)
-	// List returns the names of all files whose name begins with prefix, sorted; none if the place does not exist yet.
+	// List returns the names of all files whose name begins with prefix, sorted; none if the
+	// place does not exist yet.
 	List(ctx context.Context, prefix string) ([]string, error)
 	// Remove removes the file, if it exists.
 	Remove(ctx context.Context, name string) error
@@ -48,8 +50,9 @@ var (
 	openers   = map[string]Opener{}
 )
 
-// RegisterPlace makes OpenPlace use open for URLs of a scheme, as importing checkpoint/bucket does for those of object stores. A
-// scheme that is registered already is a panic: two packages of one program claim it.
+// RegisterPlace makes OpenPlace use open for URLs of a scheme, as importing checkpoint/bucket does
+// for those of object stores. A scheme that is registered already is a panic: two packages of one
+// program claim it.
 func RegisterPlace(scheme string, open Opener) {
 	openersMu.Lock()
 	defer openersMu.Unlock()
@@ -59,8 +62,9 @@ func RegisterPlace(scheme string, open Opener) {
 	openers[scheme] = open
 }
 
-// OpenPlace opens the place that a URI names: the path of a folder, file:///path, or a URL of a registered scheme, such as
-// s3://bucket/prefix in a program that imports checkpoint/bucket. The folder or prefix need not exist.
+// OpenPlace opens the place that a URI names: the path of a folder, file:///path, or a URL of a
+// registered scheme, such as s3://bucket/prefix in a program that imports checkpoint/bucket. The
+// folder or prefix need not exist.
 func OpenPlace(ctx context.Context, uri string) (Place, error) {
 	scheme, _, ok := strings.Cut(uri, "://")
 	if !ok || scheme == "file" {
@@ -99,7 +103,8 @@ func redacted(u *url.URL) string {
 	return v.Redacted()
 }
 
-// LocalPath returns the path that a URI names: a path itself, or file:///path. For a bucket's URI the error is ErrScheme.
+// LocalPath returns the path that a URI names: a path itself, or file:///path. For a bucket's URI
+// the error is ErrScheme.
 func LocalPath(uri string) (string, error) {
 	scheme, _, ok := strings.Cut(uri, "://")
 	switch {

@@ -119,7 +119,8 @@ func TestFaultsOfAPlaceAreTold(t *testing.T) {
 	}
 }
 
-// Places of a kind that nobody registered are refused by name; of one that is registered, once, the opener gets the URL.
+// Places of a kind that nobody registered are refused by name; of one that is registered, once, the
+// opener gets the URL.
 func TestAPlaceIsOpenedByItsScheme(t *testing.T) {
 	got := ""
 	RegisterPlace("shelf-of-test", func(_ context.Context, u *url.URL) (Place, error) {

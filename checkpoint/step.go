@@ -70,8 +70,8 @@ func stepOf(folder string) (steps uint64, ok bool) {
 	return steps, err == nil && folder == StepFolder(steps)
 }
 
-// A Manifest describes the checkpoint's files, in complete.json; its writer adds what it needs to resume. An older version wrote Manifests without
-// checksums.
+// A Manifest describes the checkpoint's files, in complete.json; its writer adds what it needs to
+// resume. An older version wrote Manifests without checksums.
 type Manifest struct {
 	Files []FileSum `json:"files,omitempty"`
 	// Checksum is the CRC-32C of the manifest's text with zeros in its place.
@@ -111,8 +111,8 @@ func WriteManifest(ctx context.Context, place Place, steps uint64, m any) error 
 // manifestLimit is the most bytes of a manifest; none is nearly as long.
 const manifestLimit = 16 << 20
 
-// ReadManifest reads complete.json into m, a pointer to a struct with a Manifest embedded, and compares it with its checksum. Text that is damaged
-// is ErrDamaged.
+// ReadManifest reads complete.json into m, a pointer to a struct with a Manifest embedded, and
+// compares it with its checksum. Text that is damaged is ErrDamaged.
 func (s *Step) ReadManifest(ctx context.Context, place Place, m any) (Manifest, error) {
 	text, err := s.manifestText(ctx, place)
 	if err != nil {
@@ -164,8 +164,9 @@ func parseManifest(text []byte, m any) (own Manifest, err error) {
 	return own, json.Unmarshal(text, m)
 }
 
-// FileSums opens the checkpoint's files in the place and returns their FileSums: the store's file and those of this many workers. A worker's file may be
-// missing: the worker has a folder of its own, or was lost.
+// FileSums opens the checkpoint's files in the place and returns their FileSums: the store's file
+// and those of this many workers. A worker's file may be missing: the worker has a folder of its
+// own, or was lost.
 func (s *Step) FileSums(ctx context.Context, place Place, workers int) ([]FileSum, error) {
 	names := []string{StoreFile}
 	for rank := range workers {
@@ -186,8 +187,9 @@ func (s *Step) FileSums(ctx context.Context, place Place, workers int) ([]FileSu
 	return slices.DeleteFunc(sums, func(s FileSum) bool { return s.Name == "" }), err
 }
 
-// Verify reads all files that the manifest names and compares them with it. A file that is missing, is another one, or does not have its checksums is
-// ErrDamaged; any other error is the place's. Without checksums it can only check the files' headers.
+// Verify reads all files that the manifest names and compares them with it. A file that is missing,
+// is another one, or does not have its checksums is ErrDamaged; any other error is the place's.
+// Without checksums it can only check the files' headers.
 func (s *Step) Verify(ctx context.Context, place Place, m Manifest) error {
 	if m.Checksum == "" {
 		return each(ctx, len(s.Files), func(ctx context.Context, i int) error {

@@ -11,14 +11,16 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/shown"
 )
 
-// metaSums is the key of the metadata with the file's checksums: CRC-32C (Castagnoli), eight hexadecimal digits each, a space between two. The first
-// is that of everything before the data, with these eight digits as zeros; then comes one for each tensor, in the order of the data. The
+// metaSums is the key of the metadata with the file's checksums: CRC-32C (Castagnoli), eight
+// hexadecimal digits each, a space between two. The first is that of everything before the data,
+// with these eight digits as zeros; then comes one for each tensor, in the order of the data. The
 // first one so stands for the whole file.
 const metaSums = "paragon.crc32c"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli) // in hardware on amd64 and arm64
 
-// sumPlaceholder is in the checksum's place while the checksum of a file is computed, as that field cannot cover itself.
+// sumPlaceholder is in the checksum's place while the checksum of a file is computed, as that field
+// cannot cover itself.
 const sumPlaceholder = "00000000"
 
 func sumText(sum uint32) string { return fmt.Sprintf("%08x", sum) }
@@ -32,7 +34,8 @@ func parseSum(text string) (sum uint32, err error) {
 	return sum, err
 }
 
-// fieldAt returns where the value behind a field's name begins in JSON text, or -1. A quote within a string has a backslash before it.
+// fieldAt returns where the value behind a field's name begins in JSON text, or -1. A quote within
+// a string has a backslash before it.
 func fieldAt(text, field []byte) int {
 	for from := 0; ; {
 		i := bytes.Index(text[from:], field)
@@ -82,11 +85,12 @@ func (s *summing) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// headerSums is where the header's text has its first checksum; quotes within strings are escaped, so it cannot be elsewhere.
+// headerSums is where the header's text has its first checksum; quotes within strings are escaped,
+// so it cannot be elsewhere.
 var headerSums = []byte(`"` + metaSums + `":"`)
 
-// takeSums takes the checksums from the metadata, and compares the first one with the header. head is the header's whole text, with its
-// length.
+// takeSums takes the checksums from the metadata, and compares the first one with the header. head
+// is the header's whole text, with its length.
 func (f *File) takeSums(head []byte) error {
 	text, ok := f.metadata[metaSums]
 	if !ok {
@@ -113,12 +117,12 @@ func (f *File) takeSums(head []byte) error {
 	return nil
 }
 
-// HasChecksums reports whether the file has checksums, as all files of this package do. Data of other files, or of files of older versions, is not
-// verified.
+// HasChecksums reports whether the file has checksums, as all files of this package do. Data of
+// other files, or of files of older versions, is not verified.
 func (f *File) HasChecksums() bool { return f.summed }
 
-// Verify reads the whole file and compares it with its checksums: an error names the tensor, and is ErrDamaged. Without
-// checksums it does nothing.
+// Verify reads the whole file and compares it with its checksums: an error names the tensor, and is
+// ErrDamaged. Without checksums it does nothing.
 func (f *File) Verify() error {
 	if !f.summed {
 		return nil

@@ -14,8 +14,9 @@ import (
 	"github.com/paragon-train/paragon/internal/files/vfs"
 )
 
-// Each bit of a file counts: one that is flipped is found when the file is opened or verified, and by who reads the tensor. A flip in the name
-// of the checksums leaves a file without any, of which nothing else has changed; whoever knows that it has some refuses it.
+// Each bit of a file counts: one that is flipped is found when the file is opened or verified, and
+// by who reads the tensor. A flip in the name of the checksums leaves a file without any, of which
+// nothing else has changed; whoever knows that it has some refuses it.
 func TestEveryFlippedBitIsFound(t *testing.T) {
 	values := []float32{1, -2, 3.5}
 	whole := encode(t, map[string]string{"note": `"paragon.crc32c":"00000000`, "z": "1"},
@@ -72,7 +73,8 @@ func TestValuesThatChangeWhileTheyAreWrittenAreAnError(t *testing.T) {
 	}
 }
 
-// Types that this package has no numbers of are listed and read as bytes; the others of the file are read as ever.
+// Types that this package has no numbers of are listed and read as bytes; the others of the file
+// are read as ever.
 func TestOtherTypesDoNotKeepAFileFromBeingRead(t *testing.T) {
 	for _, c := range []struct {
 		dtype string

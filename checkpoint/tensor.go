@@ -136,7 +136,8 @@ func elements(shape []int) (int64, error) {
 // littleEndian reports whether this machine has the byte order of the file.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// withoutCopy returns a function that writes the values without a copy, if the byte order allows it.
+// withoutCopy returns a function that writes the values without a copy, if the byte order allows
+// it.
 func withoutCopy(values []float32) func(io.Writer) error {
 	if !littleEndian {
 		return pieces(values, 4, func(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(x)) })

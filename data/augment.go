@@ -63,8 +63,8 @@ type augmenter struct {
 	source rand.PCG
 }
 
-// A Draw is what was drawn for one image: it shows the pixel DX columns to the right and DY rows below, black outside of the
-// image, and is then mirrored left to right if Flip.
+// A Draw is what was drawn for one image: it shows the pixel DX columns to the right and DY rows
+// below, black outside of the image, and is then mirrored left to right if Flip.
 type Draw struct {
 	DX, DY int
 	Flip   bool

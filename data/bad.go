@@ -48,8 +48,8 @@ type badBudget struct {
 	first         []*BadExampleError
 }
 
-// spend counts the damaged examples of a batch against the budget. Next calls it batch by batch in order, so the example that
-// exceeds the budget is the same one however many goroutines read.
+// spend counts the damaged examples of a batch against the budget. Next calls it batch by batch in
+// order, so the example that exceeds the budget is the same one however many goroutines read.
 func (b *badBudget) spend(list []*BadExampleError) error {
 	for _, bad := range list {
 		b.count++

@@ -9,15 +9,19 @@ import (
 type Batch struct {
 	// Images is (BatchSize, C, H, W), row-major; nil from a Raw loader.
 	Images []float32
-	// Pixels are the same images as they were read, and Draws what was drawn for each; from a Raw loader alone.
+	// Pixels are the same images as they were read, and Draws what was drawn for each; from a
+	// Raw loader alone.
 	Pixels []uint8
 	Draws  []Draw
-	// Labels and Indices belong to the images; Indices are those of the
-	// data set. The label of an image that pads the batch is −1, and so is that of a damaged one, which may be anywhere in the batch.
+	// Labels and Indices belong to the images; Indices are those of the data set. The label of
+	// an image that pads the batch is −1, and so is that of a damaged one, which may be
+	// anywhere in the batch.
 	Labels  []int32
 	Indices []int
-	// Targets is (BatchSize, W): the Labels of an ExampleReader with W numbers for an example, or with Mix the shares of W classes. Rows of
-	// images that pad the batch or are damaged have −1 everywhere, so a loss leaves them out. Nil: the data set has classes, and nothing is mixed.
+	// Targets is (BatchSize, W): the Labels of an ExampleReader with W numbers for an example,
+	// or with Mix the shares of W classes. Rows of images that pad the batch or are damaged
+	// have −1 everywhere, so a loss leaves them out. Nil: the data set has classes, and nothing
+	// is mixed.
 	Targets []float32
 	// N is the number of examples of the data set: the first N. It is below
 	// len(Labels) in a padded batch only.
@@ -48,8 +52,8 @@ type badAt struct {
 // begin makes ready for reading so many runs.
 func (s *batchState) begin(runs int) { s.left, s.err, s.bad = runs, nil, s.bad[:0] }
 
-// fail records that the example at a place of the batch could not be read. Of several errors the one at the lowest place is kept,
-// whichever was found first.
+// fail records that the example at a place of the batch could not be read. Of several errors the
+// one at the lowest place is kept, whichever was found first.
 func (s *batchState) fail(at int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,9 @@ import (
 	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
-// ClassesFile is the name of a text file beside .rec files and tar shards that names their classes, which the formats do not: the name of label
-// 0 on the first line, that of label 1 on the second, and so on.
+// ClassesFile is the name of a text file beside .rec files and tar shards that names their classes,
+// which the formats do not: the name of label 0 on the first line, that of label 1 on the second,
+// and so on.
 const ClassesFile = "classes.txt"
 
 // mostClassesBytes bounds a ClassesFile.

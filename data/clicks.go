@@ -34,8 +34,9 @@ type Clicks struct {
 //     memory, as LoadCriteo reads it;
 //   - torchrec's arrays, day_0_dense.npy, day_0_sparse.npy and day_0_labels.npy, whose dense values
 //     are transformed already and are taken as they are; 0 stands for an empty categorical value;
-//   - Parquet with the columns label, I1 to I13 and C1 to C26, or any 40 columns in this order, if the
-//     program imports data/formats. A categorical value is the text of 8 digits, or its integer.
+//   - Parquet with the columns label, I1 to I13 and C1 to C26, or any 40 columns in this order, if
+//     the program imports data/formats. A categorical value is the text of 8 digits, or its
+//     integer.
 //
 // The files of a folder follow each other by name, day_2 before day_10.
 func OpenClicks(ctx context.Context, url string, cfg CriteoConfig) (*Clicks, error) {
@@ -125,7 +126,8 @@ func registeredSuffix(name string) bool {
 	})
 }
 
-// orderColumns are the columns of a row by name if they have the usual ones, else all 40 as they are.
+// orderColumns are the columns of a row by name if they have the usual ones, else all 40 as they
+// are.
 func orderColumns(have []table.Column, want []string) (names []string, err error) {
 	for _, column := range have {
 		names = append(names, column.Name)
@@ -213,8 +215,8 @@ func (c *Clicks) Len() int { return c.length }
 // Buckets returns the number of rows of the embedding table.
 func (c *Clicks) Buckets() int64 { return c.cfg.Buckets }
 
-// Order is an order of the first rows, so many of them, in which what is read and decoded at once is
-// used together: see Table.Order.
+// Order is an order of the first rows, so many of them, in which what is read and decoded at once
+// is used together: see Table.Order.
 func (c *Clicks) Order(rows int) sampler.Order { return c.table.Order(rows) }
 
 // Fingerprint tells one state of the data from another. A copy in another place has the same one.
@@ -223,8 +225,8 @@ func (c *Clicks) Fingerprint() string { return c.table.Fingerprint() }
 // Close gives back what the rows hold. No Read may be under way.
 func (c *Clicks) Close() error { return c.table.Close() }
 
-// Read reads rows by number, in any order: of each the 13 dense features, the 26 rows of the embedding
-// table, and the label: 1 clicked, 0 not.
+// Read reads rows by number, in any order: of each the 13 dense features, the 26 rows of the
+// embedding table, and the label: 1 clicked, 0 not.
 func (c *Clicks) Read(ctx context.Context, rows []int, dense []float32, ids []int64, labels []int32) error {
 	if n := len(rows); len(dense) < n*CriteoDense || len(ids) < n*CriteoCategorical || len(labels) < n {
 		return fmt.Errorf("data: criteo: got room for %d dense values, %d categorical ones and %d labels, want it for %d rows", len(dense), len(ids), len(labels), n)

@@ -11,9 +11,9 @@ import (
 // maxCounted bounds the values that Counts counts.
 const maxCounted = 1 << 20
 
-// Counts reads a whole column of integers, such as that of labels, and returns how many rows have each
-// value; rows without one are not counted. More than a million values are an error: it is no column of
-// classes.
+// Counts reads a whole column of integers, such as that of labels, and returns how many rows have
+// each value; rows without one are not counted. More than a million values are an error: it is no
+// column of classes.
 func (t *Table) Counts(ctx context.Context, column string) (map[int64]int, error) {
 	c := slices.IndexFunc(t.source.Columns(), func(c table.Column) bool { return c.Name == column })
 	if c < 0 || t.source.Columns()[c].Kind != table.Int {
@@ -38,10 +38,10 @@ func (t *Table) Counts(ctx context.Context, column string) (map[int64]int, error
 	return counts, nil
 }
 
-// BalancedWeights returns a weight for each class of a loss (nn.CrossEntropyConfig.ClassWeights), by the
-// classes' numbers of examples: one over the number, so that all classes have the same part in the
-// loss, and such that the weights of all examples sum up to their number, as scikit-learn's "balanced".
-// A class without examples has the weight 0.
+// BalancedWeights returns a weight for each class of a loss (nn.CrossEntropyConfig.ClassWeights),
+// by the classes' numbers of examples: one over the number, so that all classes have the same part
+// in the loss, and such that the weights of all examples sum up to their number, as scikit-learn's
+// "balanced". A class without examples has the weight 0.
 func BalancedWeights(counts []int) []float32 {
 	total, classes := 0, 0
 	for _, n := range counts {

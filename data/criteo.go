@@ -25,14 +25,14 @@ type CriteoConfig struct {
 	// MaxRows stops reading after so many rows. Zero reads all.
 	MaxRows int
 
-	// CacheBytes, DiskCache, IndexDir and Transformed are of OpenClicks. CacheBytes bounds the decoded rows in
-	// memory; zero means 256 MiB.
+	// CacheBytes, DiskCache, IndexDir and Transformed are of OpenClicks. CacheBytes bounds the
+	// decoded rows in memory; zero means 256 MiB.
 	CacheBytes int64
-	// DiskCache is a local folder that keeps up to 64 GiB of what was read over a network for the next
-	// epoch, and the next run. Empty: nothing is kept.
+	// DiskCache is a local folder that keeps up to 64 GiB of what was read over a network for
+	// the next epoch, and the next run. Empty: nothing is kept.
 	DiskCache string
-	// IndexDir is a folder in which it is kept where the blocks of text begin. Empty: the user's
-	// cache folder, for files of 256 MiB or more.
+	// IndexDir is a folder in which it is kept where the blocks of text begin. Empty: the
+	// user's cache folder, for files of 256 MiB or more.
 	IndexDir string
 	// Transformed says that dense values of Parquet are taken as they are. Else each becomes
 	// sign(x)·ln(1+|x|).

@@ -12,8 +12,8 @@ type piece struct {
 	first, end int // places in the batch
 }
 
-// runLength is how many examples a piece has: one where reading an example may mean decoding it, so that all readers share a batch, and few
-// otherwise.
+// runLength is how many examples a piece has: one where reading an example may mean decoding it, so
+// that all readers share a batch, and few otherwise.
 func runLength(dataset Dataset, cfg LoaderConfig) int {
 	const cheap, mostPieces = 16, 256
 	if _, ok := dataset.(ExampleReader); ok {
@@ -68,7 +68,8 @@ func (d *divider) divide(ctx context.Context) {
 	}
 }
 
-// hand gives a batch to the readers. It never blocks: there is room for every buffer and its pieces.
+// hand gives a batch to the readers. It never blocks: there is room for every buffer and its
+// pieces.
 func (d *divider) hand(ctx context.Context, b *Batch) {
 	if d.announcer != nil {
 		d.announcer.Announce(ctx, slices.Clone(b.Indices[:b.N]))

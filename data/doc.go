@@ -28,12 +28,13 @@
 //		// b.Images holds b.N images; they are good until the next call of Next
 //	}
 //
-// A data set that is an ExampleReader may draw random numbers as it reads, as for a random crop, have labels of several numbers, and say
-// that an example is damaged (BadExampleError), which a Loader then leaves out within a budget. Mix mixes images and labels.
+// A data set that is an ExampleReader may draw random numbers as it reads, as for a random crop,
+// have labels of several numbers, and say that an example is damaged (BadExampleError), which a
+// Loader then leaves out within a budget. Mix mixes images and labels.
 //
-// A Table (OpenTable) has rows of named columns, as in CSV, TSV, NumPy's arrays or Parquet, and reads
-// them by number from where they lie, by blocks; Clicks (OpenClicks) are rows of Criteo's sets as
-// LoadCriteo gives them, of files that need not fit in memory. Read in the Order that they
+// A Table (OpenTable) has rows of named columns, as in CSV, TSV, NumPy's arrays or Parquet, and
+// reads them by number from where they lie, by blocks; Clicks (OpenClicks) are rows of Criteo's
+// sets as LoadCriteo gives them, of files that need not fit in memory. Read in the Order that they
 // give, they decode each block once.
 //
 //	table, err := data.OpenTable(ctx, "s3://bucket/rows", data.TableConfig{Columns: []string{"label", "price", "shop"}})

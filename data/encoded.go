@@ -16,18 +16,21 @@ func (m *Images) Decode(encoded []byte) (*transform.Image, error) {
 	return decode.Image(nil, encoded, decode.Config{Channels: m.cfg.Channels, MaxPixels: m.cfg.MaxPixels, Orient: m.cfg.Orient})
 }
 
-// ImageSize says what an encoded image is without decoding it: its format, such as "jpeg", "png" or "webp", and its size.
+// ImageSize says what an encoded image is without decoding it: its format, such as "jpeg", "png" or
+// "webp", and its size.
 func ImageSize(encoded []byte) (format string, width, height int, err error) {
 	return decode.Size(encoded)
 }
 
 // A RecordConfig says how a RecordWriter writes.
 type RecordConfig struct {
-	// PackLabel writes one label behind the header of a record, as several are, and not into it: im2rec's --pack-label.
+	// PackLabel writes one label behind the header of a record, as several are, and not into
+	// it: im2rec's --pack-label.
 	PackLabel bool
 }
 
-// A RecordWriter writes images as a RecordIO file, byte for byte as MXNet's im2rec does, and its index. It does not buffer.
+// A RecordWriter writes images as a RecordIO file, byte for byte as MXNet's im2rec does, and its
+// index. It does not buffer.
 type RecordWriter struct {
 	w   *recordio.Writer
 	cfg RecordConfig
@@ -48,7 +51,8 @@ func (w *RecordWriter) Size() int64 { return w.w.Size() }
 
 // A TarConfig says how a TarWriter cuts examples into shards.
 type TarConfig struct {
-	// Name is the pattern of the shards' names, with the place of a number from 0 on. Empty means "shard-%06d.tar".
+	// Name is the pattern of the shards' names, with the place of a number from 0 on. Empty
+	// means "shard-%06d.tar".
 	Name string
 	// MaxCount is how many examples a shard has at most. Zero means 100,000.
 	MaxCount int
@@ -58,8 +62,9 @@ type TarConfig struct {
 	Create func(name string) (io.WriteCloser, error)
 }
 
-// A TarWriter writes images as tar shards that WebDataset reads: KEY.jpg (or .png and so on, as the image is), and KEY.cls with the class, or
-// KEY.json with a list of several labels. The same examples make the same bytes.
+// A TarWriter writes images as tar shards that WebDataset reads: KEY.jpg (or .png and so on, as the
+// image is), and KEY.cls with the class, or KEY.json with a list of several labels. The same
+// examples make the same bytes.
 type TarWriter struct{ w *tarshards.Writer }
 
 // NewTarWriter makes a writer. It begins a shard with the first example.
@@ -74,7 +79,8 @@ func NewTarWriter(cfg TarConfig) (*TarWriter, error) {
 // extensions are how members of tar archives end by the format of the image.
 var extensions = map[string]string{"jpeg": "jpg", "png": "png", "webp": "webp", "bmp": "bmp", "tiff": "tif", "pnm": "ppm"}
 
-// Write appends an example. The key names it in its shard; it may have slashes, and no dot behind the last one.
+// Write appends an example. The key names it in its shard; it may have slashes, and no dot behind
+// the last one.
 func (w *TarWriter) Write(key string, e Encoded) error {
 	format, _, _, err := decode.Size(e.Image)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/paragon-train/paragon/data/transform"
 )
 
-// Images of a folder with one of each class, or of another format or place: testdata/photos might as well be s3://bucket/photos, train.rec or
-// shards-{000..099}.tar.
+// Images of a folder with one of each class, or of another format or place: testdata/photos might
+// as well be s3://bucket/photos, train.rec or shards-{000..099}.tar.
 func ExampleOpenImages() {
 	images, err := data.OpenImages(context.Background(), "testdata/photos", data.OpenOptions{
 		Transforms: []transform.Transform{transform.RandomResizedCrop(32), transform.Flip(), transform.TrivialAugment()},

@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/data"
 )
 
-// digits are images of 8×8 grey bytes, one behind the other in a file, with a byte in front of each that is its label.
+// digits are images of 8×8 grey bytes, one behind the other in a file, with a byte in front of each
+// that is its label.
 type digits struct {
 	file *os.File
 	n    int
@@ -30,8 +31,8 @@ func (d digits) Read(i int, dst []uint8) (label int, err error) {
 	return int(b[0]), nil
 }
 
-// A data set of one's own has three methods: how many examples there are, what shape they have, and example i. What divides, orders, reads ahead,
-// augments and resumes needs no more.
+// A data set of one's own has three methods: how many examples there are, what shape they have, and
+// example i. What divides, orders, reads ahead, augments and resumes needs no more.
 func Example_dataset() {
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("digits-%d.bin", os.Getpid()))
 	content := slices.Concat([]byte{7}, make([]byte, 64), []byte{3}, make([]byte, 64))

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// drawing is an ExampleReader whose image i is a number that it draws, and whose labels are i and i+1.
+// drawing is an ExampleReader whose image i is a number that it draws, and whose labels are i and
+// i+1.
 type drawing struct {
 	counting
 	width int
@@ -204,7 +205,8 @@ func TestCloseEndsReadsUnderWay(t *testing.T) {
 	}) // the bubble ends only when no goroutine is left
 }
 
-// Close of a loader returns only when no reader uses the data set any more, so that the caller may close the data set next.
+// Close of a loader returns only when no reader uses the data set any more, so that the caller may
+// close the data set next.
 func TestCloseWaitsForReadsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reading atomic.Int32
@@ -230,7 +232,8 @@ func TestCloseWaitsForReadsUnderWay(t *testing.T) {
 	})
 }
 
-// A batch is announced, in its order, before it is read, and no more than the batches that are read ahead.
+// A batch is announced, in its order, before it is read, and no more than the batches that are read
+// ahead.
 func TestBatchesAreAnnouncedAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &drawing{counting: counting{n: 100}, read: func(ctx context.Context, _ int) error { <-ctx.Done(); return ctx.Err() }}
@@ -246,7 +249,8 @@ func TestBatchesAreAnnouncedAhead(t *testing.T) {
 	})
 }
 
-// However many batches are to be read ahead, they take no more memory than is allowed, but one is read ahead.
+// However many batches are to be read ahead, they take no more memory than is allowed, but one is
+// read ahead.
 func TestBatchesReadAheadAreBoundedInBytes(t *testing.T) {
 	for _, c := range []struct {
 		raw   bool

@@ -18,8 +18,9 @@ import (
 	"github.com/paragon-train/paragon/sampler"
 )
 
-// Images are encoded images that lie in files or objects, and are read, decoded and transformed as they are asked for. OpenImages makes them. Their
-// methods may be called from several goroutines at once.
+// Images are encoded images that lie in files or objects, and are read, decoded and transformed as
+// they are asked for. OpenImages makes them. Their methods may be called from several goroutines at
+// once.
 //
 // They are a Dataset, and an ExampleReader and Announcer for a Loader.
 type Images struct {
@@ -59,12 +60,13 @@ func (m *Images) LabelWidth() int { return m.cfg.LabelWidth }
 // Classes are the names of the classes by label; nil: the data does not name them.
 func (m *Images) Classes() []string { return slices.Clone(m.classes) }
 
-// Blocks are the numbers of the first examples of runs that are cheap to read together, such as shards, rising from 0; nil: examples in any order
-// are as cheap. See sampler.Blocks.
+// Blocks are the numbers of the first examples of runs that are cheap to read together, such as
+// shards, rising from 0; nil: examples in any order are as cheap. See sampler.Blocks.
 func (m *Images) Blocks() []int { return m.source.Blocks() }
 
-// Order is the order of an epoch that suits the data, wherever it lies: a permutation of all examples where each can be read by itself, and else, as in
-// Parquet or in compressed shards, one of blocks that are read as a whole, mixed within windows of 16.
+// Order is the order of an epoch that suits the data, wherever it lies: a permutation of all
+// examples where each can be read by itself, and else, as in Parquet or in compressed shards, one
+// of blocks that are read as a whole, mixed within windows of 16.
 func (m *Images) Order() sampler.Order {
 	const window = 16
 	firsts := m.source.Blocks()
@@ -74,12 +76,13 @@ func (m *Images) Order() sampler.Order {
 	return sampler.Blocks(firsts, window)
 }
 
-// Fingerprint tells one state of the data from another: it covers the names and sizes of its files in their order, and the classes. A copy of the
-// same files in another place has the same one.
+// Fingerprint tells one state of the data from another: it covers the names and sizes of its files
+// in their order, and the classes. A copy of the same files in another place has the same one.
 func (m *Images) Fingerprint() string { return m.source.Fingerprint() }
 
-// CheckHashes reads the files whole and compares them with the hashes that the data has of them, as MDS may. It returns how many files have one that
-// could be checked, and what differs; err is of the storage.
+// CheckHashes reads the files whole and compares them with the hashes that the data has of them, as
+// MDS may. It returns how many files have one that could be checked, and what differs; err is of
+// the storage.
 func (m *Images) CheckHashes(ctx context.Context) (checked int, wrong []error, err error) {
 	c, ok := m.source.(interface {
 		CheckHashes(ctx context.Context) (checked int, wrong []error, err error)
@@ -90,7 +93,8 @@ func (m *Images) CheckHashes(ctx context.Context) (checked int, wrong []error, e
 	return c.CheckHashes(ctx)
 }
 
-// Decoder tells versions of what decodes images apart: another one may give pixels that differ a little.
+// Decoder tells versions of what decodes images apart: another one may give pixels that differ a
+// little.
 func (m *Images) Decoder() string { return decode.Fingerprint() }
 
 // Close gives back files, connections and memory. No other call may be under way.
@@ -233,7 +237,8 @@ func planes(dst []uint8, image *transform.Image) {
 	}
 }
 
-// An Encoded is an example as it lies in the data, before it is decoded: for tools that pack, check or show it.
+// An Encoded is an example as it lies in the data, before it is decoded: for tools that pack, check
+// or show it.
 type Encoded struct {
 	// Image is an encoded image, such as the bytes of a JPEG file.
 	Image []byte
@@ -243,7 +248,8 @@ type Encoded struct {
 	Name string
 }
 
-// ReadEncoded reads example i as it lies there; a class is the one of Classes. A *BadExampleError says that it is damaged.
+// ReadEncoded reads example i as it lies there; a class is the one of Classes. A *BadExampleError
+// says that it is damaged.
 func (m *Images) ReadEncoded(ctx context.Context, i int) (Encoded, error) {
 	x, err := m.read(ctx, i, new(imageScratch))
 	if err == nil && m.labels != nil && len(x.Labels) == 1 {
@@ -255,8 +261,9 @@ func (m *Images) ReadEncoded(ctx context.Context, i int) (Encoded, error) {
 	return Encoded(x), err
 }
 
-// Counts reads the labels of all examples, and returns how many each class has: of a folder at once, of other formats by reading all. Damaged
-// examples, and those without a class, are not counted. Images with several labels have no classes.
+// Counts reads the labels of all examples, and returns how many each class has: of a folder at
+// once, of other formats by reading all. Damaged examples, and those without a class, are not
+// counted. Images with several labels have no classes.
 func (m *Images) Counts(ctx context.Context) ([]int, error) {
 	if m.cfg.LabelWidth > 0 {
 		return nil, fmt.Errorf("data: %s: count classes: its examples have %d labels, want one", m.url, m.cfg.LabelWidth)
@@ -330,7 +337,8 @@ func firstFew(names []string) string {
 	return fmt.Sprintf("%q", names)
 }
 
-// findShape finds the size of images out: of the transforms, or of the first image that is not damaged.
+// findShape finds the size of images out: of the transforms, or of the first image that is not
+// damaged.
 func (m *Images) findShape(ctx context.Context) error {
 	m.shape = Shape{Channels: m.cfg.Channels}
 	for _, t := range m.cfg.Transforms {
@@ -373,8 +381,9 @@ func (m *Images) warn(logger *slog.Logger) {
 	}
 }
 
-// warnOfCache logs that the cache has no room for the data, if then it does harm: it fetches a whole block for each example that an
-// order of all examples asks for, and has dropped it before the next one of the block comes.
+// warnOfCache logs that the cache has no room for the data, if then it does harm: it fetches a
+// whole block for each example that an order of all examples asks for, and has dropped it before
+// the next one of the block comes.
 func (m *Images) warnOfCache() {
 	if m.ahead == nil || m.cfg.CacheDir == "" {
 		return

@@ -36,8 +36,9 @@ const (
 type LoaderConfig struct {
 	// BatchSize is the number of examples in a batch, at least 1.
 	BatchSize int
-	// Sizes are the examples of each batch in turn, from 1 to BatchSize, where they differ; when it ends, or nil, they are BatchSize. A
-	// smaller batch is padded, or with ShortLast is short.
+	// Sizes are the examples of each batch in turn, from 1 to BatchSize, where they differ;
+	// when it ends, or nil, they are BatchSize. A smaller batch is padded, or with ShortLast is
+	// short.
 	Sizes iter.Seq[int]
 	// Last is what happens at the end. Zero (the default) pads.
 	Last Last
@@ -47,30 +48,36 @@ type LoaderConfig struct {
 	// draws.
 	Seed  uint64
 	Epoch int
-	// Still gives an ExampleReader no random numbers (Example.Draw is nil), as an evaluation wants it.
+	// Still gives an ExampleReader no random numbers (Example.Draw is nil), as an evaluation
+	// wants it.
 	Still bool
 	// Mix mixes the images and labels of a batch. The zero value does not.
 	Mix Mix
-	// BadExamples is how many damaged examples (see BadExampleError) are left out at most: their pixels are 0 and their labels −1. The next one
-	// ends the reading with a *BadExamplesError. Zero: the first one does.
+	// BadExamples is how many damaged examples (see BadExampleError) are left out at most:
+	// their pixels are 0 and their labels −1. The next one ends the reading with a
+	// *BadExamplesError. Zero: the first one does.
 	BadExamples int
 	// Logger names each damaged example that is left out; nil: Batch.Bad alone does.
 	Logger *slog.Logger
-	// Prefetch is how many batches are read ahead, if PrefetchBytes has room for them. Zero means 4.
+	// Prefetch is how many batches are read ahead, if PrefetchBytes has room for them. Zero
+	// means 4.
 	Prefetch int
-	// PrefetchBytes is how much memory the batches take at most, the one of the caller included; but one is read ahead in any case. Zero means 1 GiB.
+	// PrefetchBytes is how much memory the batches take at most, the one of the caller
+	// included; but one is read ahead in any case. Zero means 1 GiB.
 	PrefetchBytes int64
-	// Readers is how many goroutines read; they share each batch. Zero means GOMAXPROCS for an ExampleReader, which may have to decode, and else 2.
+	// Readers is how many goroutines read; they share each batch. Zero means GOMAXPROCS for an
+	// ExampleReader, which may have to decode, and else 2.
 	Readers int
-	// Raw leaves pixels as they are, for a device that augments by itself: batches have Pixels and Draws in place of Images. It cannot Mix.
+	// Raw leaves pixels as they are, for a device that augments by itself: batches have Pixels
+	// and Draws in place of Images. It cannot Mix.
 	Raw bool
 }
 
 // A Loader reads batches ahead. Next and Close belong to one goroutine; Waited
 // may be called from any.
 //
-// One goroutine divides the order into batches, and these into runs of examples; the readers take the runs in turn. The one that has read
-// the last run of a batch mixes and pads it.
+// One goroutine divides the order into batches, and these into runs of examples; the readers take
+// the runs in turn. The one that has read the last run of a batch mixes and pads it.
 type Loader struct {
 	free   chan *Batch // unused buffers
 	queue  chan *Batch // in the order of Next

@@ -7,22 +7,29 @@ import (
 	"math/rand/v2"
 )
 
-// A Mix mixes each image of a batch with another one, and their labels with it: Mixup (arXiv 1710.09412) and CutMix (arXiv 1905.04899). The zero
-// value mixes nothing. With both, each image has one of them, as a coin falls.
+// A Mix mixes each image of a batch with another one, and their labels with it: Mixup (arXiv
+// 1710.09412) and CutMix (arXiv 1905.04899). The zero value mixes nothing. With both, each image
+// has one of them, as a coin falls.
 //
-// How an image is mixed depends on (seed, epoch, its index) alone. Its partner is the next example of its batch, the first one for the last: so it
-// depends on how the examples are divided into batches, but not on who reads them or when. An image whose partner is damaged stays as it is.
+// How an image is mixed depends on (seed, epoch, its index) alone. Its partner is the next example
+// of its batch, the first one for the last: so it depends on how the examples are divided into
+// batches, but not on who reads them or when. An image whose partner is damaged stays as it is.
 //
-// A mixed batch has Targets, for a loss of soft labels. Labels remain those of the images themselves.
+// A mixed batch has Targets, for a loss of soft labels. Labels remain those of the images
+// themselves.
 type Mix struct {
-	// Mixup is α of Mixup: an image is λ of itself and 1−λ of its partner, λ drawn from Beta(α, α). 0: none; 0.2 is usual.
+	// Mixup is α of Mixup: an image is λ of itself and 1−λ of its partner, λ drawn from Beta(α,
+	// α). 0: none; 0.2 is usual.
 	Mixup float64
-	// CutMix is α of CutMix: a box of the partner with a share of 1−λ of the area, less what the edge cuts off, is put into the image. 0: none; 1 is usual.
+	// CutMix is α of CutMix: a box of the partner with a share of 1−λ of the area, less what
+	// the edge cuts off, is put into the image. 0: none; 1 is usual.
 	CutMix float64
-	// Classes is the number of classes. A data set whose examples have Labels of their own needs none: these are mixed.
+	// Classes is the number of classes. A data set whose examples have Labels of their own
+	// needs none: these are mixed.
 	Classes int
-	// Smoothing is the share of each class's target that is spread over all classes before targets are mixed, 0 to below 1: label smoothing, which a
-	// loss of soft targets leaves to whoever makes them.
+	// Smoothing is the share of each class's target that is spread over all classes before
+	// targets are mixed, 0 to below 1: label smoothing, which a loss of soft targets leaves to
+	// whoever makes them.
 	Smoothing float64
 }
 
@@ -130,7 +137,8 @@ func (m *mixer) cut(image, partner []float32, share float64) float64 {
 	return 1 - float64((right-left)*(bottom-top))/float64(w*h)
 }
 
-// blend makes dst share·dst + (1−share)·other. The conversions keep processors from fusing the products with the sum, which would round otherwise.
+// blend makes dst share·dst + (1−share)·other. The conversions keep processors from fusing the
+// products with the sum, which would round otherwise.
 func blend(dst, other []float32, share float32) {
 	rest := 1 - share
 	for i, v := range dst {
@@ -138,14 +146,15 @@ func blend(dst, other []float32, share float32) {
 	}
 }
 
-// beta draws from Beta(α, α): the ratio of a gamma variate to the sum of two, in logarithms, since for a small α both may be nearly 0.
+// beta draws from Beta(α, α): the ratio of a gamma variate to the sum of two, in logarithms, since
+// for a small α both may be nearly 0.
 func beta(r *rand.Rand, alpha float64) float64 {
 	x, y := logGamma(r, alpha), logGamma(r, alpha)
 	return 1 / (1 + math.Exp(y-x))
 }
 
-// logGamma draws the logarithm of a variate of Gamma(α, 1): Marsaglia and Tsang, "A simple method for generating gamma variables" (2000), for α+1,
-// and their step down to α.
+// logGamma draws the logarithm of a variate of Gamma(α, 1): Marsaglia and Tsang, "A simple method
+// for generating gamma variables" (2000), for α+1, and their step down to α.
 func logGamma(r *rand.Rand, alpha float64) float64 {
 	d := alpha + 1 - 1.0/3
 	c := 1 / math.Sqrt(9*d)

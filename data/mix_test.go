@@ -19,7 +19,8 @@ func unmixed(t *testing.T, d Dataset, cfg LoaderConfig) (plain, mixed []Batch) {
 	return plain, all(t, d, upTo(d.Len()), cfg)
 }
 
-// Each image is a mean of itself and the next one of its batch, and its target the same mean of their classes.
+// Each image is a mean of itself and the next one of its batch, and its target the same mean of
+// their classes.
 func TestMixupIsAMeanWithTheNextImage(t *testing.T) {
 	set := Synthetic(21, 3)
 	plain, mixed := unmixed(t, set, LoaderConfig{BatchSize: 8, Seed: 5, Readers: 3, Mix: Mix{Mixup: 1, Classes: 10}, Augment: Augment{Mean: CIFAR10Mean, Std: CIFAR10Std}})

@@ -26,49 +26,58 @@ import (
 
 // OpenOptions say how Open and OpenImages read images.
 type OpenOptions struct {
-	// Format is the format of the data, one of ImageFormats. Empty: the names of its files tell.
+	// Format is the format of the data, one of ImageFormats. Empty: the names of its files
+	// tell.
 	Format string
 	// Transforms are applied to each image in turn. They must make all images of one size.
 	Transforms []transform.Transform
 	// Channels is 3 for colour and 1 for grey; images are converted. Zero means 3.
 	Channels int
-	// Classes are the names of the classes by label, such as those of the training set where its test set is opened: a folder's classes get their
-	// labels from here, and one that is not here is an error. Nil: the data's own.
+	// Classes are the names of the classes by label, such as those of the training set where
+	// its test set is opened: a folder's classes get their labels from here, and one that is
+	// not here is an error. Nil: the data's own.
 	Classes []string
-	// Root is where the paths in an .lst file begin: a folder or prefix by its path or URL. Empty: the folder of the list.
+	// Root is where the paths in an .lst file begin: a folder or prefix by its path or URL.
+	// Empty: the folder of the list.
 	Root string
 	// AllowEmptyClasses takes classes without an image, as a small test set may have.
 	AllowEmptyClasses bool
-	// LabelWidth is how many numbers the labels of an example have, for images with several labels or with a number that is no class. Zero: each
-	// has one class.
+	// LabelWidth is how many numbers the labels of an example have, for images with several
+	// labels or with a number that is no class. Zero: each has one class.
 	LabelWidth int
-	// FirstLabel is the number of the first class, which becomes label 0: 1 for ImageNet as TensorFlow's scripts pack it. With it labels from 0 on that are
-	// below it are none.
+	// FirstLabel is the number of the first class, which becomes label 0: 1 for ImageNet as
+	// TensorFlow's scripts pack it. With it labels from 0 on that are below it are none.
 	FirstLabel int
-	// ImageColumn and LabelColumn are the names of the columns of MDS and Parquet, keys of TFRecord, or extensions of members of tar shards, that have
-	// them. Empty: those that mostly do.
+	// ImageColumn and LabelColumn are the names of the columns of MDS and Parquet, keys of
+	// TFRecord, or extensions of members of tar shards, that have them. Empty: those that
+	// mostly do.
 	ImageColumn, LabelColumn string
-	// SameKeys allows samples of different tar shards to have the same key, as shards have that each number their samples anew. Otherwise it is an
-	// error, since a shard may be there twice.
+	// SameKeys allows samples of different tar shards to have the same key, as shards have that
+	// each number their samples anew. Otherwise it is an error, since a shard may be there
+	// twice.
 	SameKeys bool
-	// Orient turns images as their EXIF data says. Torchvision, TensorFlow and Go do not, which is the default.
+	// Orient turns images as their EXIF data says. Torchvision, TensorFlow and Go do not, which
+	// is the default.
 	Orient bool
-	// MaxPixels is the largest width times height of an image, before the transforms; a larger one is damaged, which saves memory. Zero means
-	// 89,478,485, as Pillow has it.
+	// MaxPixels is the largest width times height of an image, before the transforms; a larger
+	// one is damaged, which saves memory. Zero means 89,478,485, as Pillow has it.
 	MaxPixels int
-	// CacheDir is a local folder that keeps what was read over a network for the next epoch, and the next run, which also finds the list of objects there:
-	// for a day, so that many are listed once. Empty: nothing is kept.
+	// CacheDir is a local folder that keeps what was read over a network for the next epoch,
+	// and the next run, which also finds the list of objects there: for a day, so that many are
+	// listed once. Empty: nothing is kept.
 	CacheDir string
-	// CacheBytes bounds the cache. Zero means 64 GiB. A cache that is smaller than the data does harm in a permutation of all examples, since each one
-	// fetches a block of 4 MiB: OpenImages logs a warning.
+	// CacheBytes bounds the cache. Zero means 64 GiB. A cache that is smaller than the data
+	// does harm in a permutation of all examples, since each one fetches a block of 4 MiB:
+	// OpenImages logs a warning.
 	CacheBytes int64
 	// AheadBytes bounds what is read ahead over a network. Zero means 256 MiB.
 	AheadBytes int64
-	// Resync finds the records of .rec files without their .idx files, and goes on behind damage, which is an example that cannot be read: for
-	// tools that check or mend. Examples are in the order of the file, and damage changes their numbers.
+	// Resync finds the records of .rec files without their .idx files, and goes on behind
+	// damage, which is an example that cannot be read: for tools that check or mend. Examples
+	// are in the order of the file, and damage changes their numbers.
 	Resync bool
-	// Logger hears what is notable about the data, such as hidden folders that are skipped. Nil: nobody does; of CacheDir
-	// slog.Default does.
+	// Logger hears what is notable about the data, such as hidden folders that are skipped.
+	// Nil: nobody does; of CacheDir slog.Default does.
 	Logger *slog.Logger
 }
 
@@ -108,8 +117,8 @@ func (c *OpenOptions) setDefaults() {
 	}
 }
 
-// Open opens the images of a URL as a Dataset: what OpenImages does, for programs that need no more of them than a Loader or a feed takes.
-// It is an io.Closer, too.
+// Open opens the images of a URL as a Dataset: what OpenImages does, for programs that need no more
+// of them than a Loader or a feed takes. It is an io.Closer, too.
 func Open(ctx context.Context, url string, opts OpenOptions) (Dataset, error) {
 	m, err := OpenImages(ctx, url, opts)
 	if err != nil {
@@ -118,11 +127,13 @@ func Open(ctx context.Context, url string, opts OpenOptions) (Dataset, error) {
 	return m, nil
 }
 
-// OpenImages opens images where they lie: at a path, or at a URL of a scheme that the program knows (https; and s3, gs and azblob in one that imports
-// checkpoint/bucket). It names a folder or prefix with data of one format, or the file of one, as train.lst, train.rec, shards-{000..099}.tar or
+// OpenImages opens images where they lie: at a path, or at a URL of a scheme that the program knows
+// (https; and s3, gs and azblob in one that imports checkpoint/bucket). It names a folder or prefix
+// with data of one format, or the file of one, as train.lst, train.rec, shards-{000..099}.tar or
 // index.json. The order of the examples is the data's: its files in order, and the place in them.
 //
-// An error of data that is not there has fs.ErrNotExist in its chain. Listing the files of a folder of classes takes its time where there are many. Images are read when they are asked for.
+// An error of data that is not there has fs.ErrNotExist in its chain. Listing the files of a folder
+// of classes takes its time where there are many. Images are read when they are asked for.
 func OpenImages(ctx context.Context, url string, cfg OpenOptions) (*Images, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -175,8 +186,8 @@ func openAt(ctx context.Context, at place, ahead announcer, cfg OpenOptions) (_ 
 	return m, nil
 }
 
-// stack puts what caches and reads ahead over a store of the network. What it returns closes the store, too. Files of this machine are read as they are: the
-// system caches them.
+// stack puts what caches and reads ahead over a store of the network. What it returns closes the
+// store, too. Files of this machine are read as they are: the system caches them.
 func stack(store objects.Store, cfg OpenOptions) (objects.Store, announcer, error) {
 	if sidecar.Local(store) {
 		return store, nil, nil
@@ -200,7 +211,8 @@ func stack(store objects.Store, cfg OpenOptions) (objects.Store, announcer, erro
 // A place is where data lies.
 type place struct {
 	store objects.Store
-	// names are the objects that were named, which may have patterns as in shards-{000..099}.tar; nil: all of the store.
+	// names are the objects that were named, which may have patterns as in
+	// shards-{000..099}.tar; nil: all of the store.
 	names []string
 }
 
@@ -223,7 +235,8 @@ func locate(ctx context.Context, url string) (place, error) {
 	return place{store, strings.Split(name, "::")}, err
 }
 
-// splitURL splits a URL into the folder and the names of files in it, if its last part ends as files of data do; else name is empty.
+// splitURL splits a URL into the folder and the names of files in it, if its last part ends as
+// files of data do; else name is empty.
 func splitURL(url string) (folder, name string) {
 	address, query, _ := strings.Cut(url, "?")
 	if !strings.Contains(url, "://") {
@@ -255,7 +268,8 @@ type imagesFormat struct {
 	open func(ctx context.Context, at place, cfg OpenOptions) (encoded.Source, error)
 }
 
-// imageFormats are those of this program, and those that packages registered as they were imported. A format is a line here.
+// imageFormats are those of this program, and those that packages registered as they were imported.
+// A format is a line here.
 func imageFormats() []imagesFormat {
 	list := []imagesFormat{
 		{"folder", ending(), openFolder},
@@ -296,7 +310,8 @@ func openRecordIO(ctx context.Context, at place, cfg OpenOptions) (encoded.Sourc
 	return recordio.Open(ctx, at.store, recordio.Config{Files: namesOf(files), Classes: classes, CacheDir: cfg.CacheDir, Resync: cfg.Resync})
 }
 
-// classes are the names of the classes that lie beside files whose format has none, or else those of the configuration.
+// classes are the names of the classes that lie beside files whose format has none, or else those
+// of the configuration.
 func (p place) classes(ctx context.Context, cfg OpenOptions) ([]string, error) {
 	names, err := classesBeside(ctx, p.store)
 	if names == nil {

@@ -58,7 +58,8 @@ func writeFiles(t *testing.T, files map[string][]byte) (dir string) {
 	return dir
 }
 
-// greys is a folder of three classes with n images each of 6×4 pixels; image k of class c is of grey 40·c+k.
+// greys is a folder of three classes with n images each of 6×4 pixels; image k of class c is of
+// grey 40·c+k.
 func greys(t *testing.T, n int) string {
 	files := map[string][]byte{}
 	for c, class := range []string{"ant", "bee", "cat"} {
@@ -206,7 +207,8 @@ func TestAnImageOfAnotherSizeIsNamed(t *testing.T) {
 	}
 }
 
-// The classes of a training set give a test set its labels, also where the test set has not all of them.
+// The classes of a training set give a test set its labels, also where the test set has not all of
+// them.
 func TestLabelsAreThoseOfTheClassesWanted(t *testing.T) {
 	dir := greys(t, 1)
 	m := open(t, dir, data.OpenOptions{Classes: []string{"bee", "dog", "cat", "ant"}, AllowEmptyClasses: true})
@@ -400,7 +402,8 @@ func TestSeveralRecordFilesAreNamed(t *testing.T) {
 	}
 }
 
-// Images that lie far away are read ahead, with few requests for many examples, and are not read twice where there is a cache.
+// Images that lie far away are read ahead, with few requests for many examples, and are not read
+// twice where there is a cache.
 func TestImagesFarAwayAreReadAheadAndKept(t *testing.T) {
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "folder")
@@ -458,8 +461,8 @@ func TestImagesFarAwayAreReadAheadAndKept(t *testing.T) {
 	}
 }
 
-// A cache that is smaller than the data fetches whole blocks for single examples: Open says so, and is silent where the cache
-// is large enough, and where each image is an object of its own.
+// A cache that is smaller than the data fetches whole blocks for single examples: Open says so, and
+// is silent where the cache is large enough, and where each image is an object of its own.
 func TestACacheSmallerThanTheDataIsNamed(t *testing.T) {
 	const image, records = 256 << 10, 280 // 70 MiB
 	var rec, idx bytes.Buffer

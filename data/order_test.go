@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/sampler"
 )
 
-// blocksOnly is a source that says which blocks it has, and whether an example can be read by itself.
+// blocksOnly is a source that says which blocks it has, and whether an example can be read by
+// itself.
 type blocksOnly struct {
 	blocks []int
 	alone  bool
@@ -23,7 +24,8 @@ func (b blocksOnly) Classes() []string                                          
 func (b blocksOnly) Fingerprint() string                                              { return "" }
 func (b blocksOnly) Close() error                                                     { return nil }
 
-// The order does not depend on where data lies, which says whether there are blocks, but on whether single examples can be read.
+// The order does not depend on where data lies, which says whether there are blocks, but on whether
+// single examples can be read.
 func TestTheOrderSuitsTheData(t *testing.T) {
 	firsts := []int{0, 10, 20, 30}
 	for _, c := range []struct {

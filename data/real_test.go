@@ -87,7 +87,8 @@ func TestMNISTLoadsFromItsFiles(t *testing.T) {
 	}
 }
 
-// linked is a folder in which the files of MNIST's training and test set are those of the named ones.
+// linked is a folder in which the files of MNIST's training and test set are those of the named
+// ones.
 func linked(t *testing.T, path, train, test string) string {
 	t.Helper()
 	dir := t.TempDir()

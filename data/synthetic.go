@@ -36,7 +36,8 @@ func Synthetic(n int, seed uint64) *ImageSet {
 		group.Go(func() {
 			for i := w; i < n; i += workers {
 				r := rand.New(rand.NewPCG(seed, uint64(i)))
-				// Each run of ten images has every class once, in an order of its own.
+				// Each run of ten images has every class once, in an order of its
+				// own.
 				order := rand.New(rand.NewPCG(seed, mix(uint64(i/10), 1))).Perm(10)
 				set.labels[i] = uint8(order[i%10])
 				draw(set.Pixels(i), order[i%10], r)

@@ -78,8 +78,8 @@ func softmaxAccuracy(train, test *ImageSet, features func(*ImageSet, int) []floa
 	return float64(right) / float64(test.Len())
 }
 
-// logits are the probabilities of the classes. As in the other loops over numbers here, nothing else runs meanwhile, and the race detector would
-// take most of the time.
+// logits are the probabilities of the classes. As in the other loops over numbers here, nothing
+// else runs meanwhile, and the race detector would take most of the time.
 //
 //go:norace
 func logits(w, x []float32) (p [10]float64) {

@@ -28,8 +28,8 @@ type Kind uint8
 
 // The kinds of columns.
 const (
-	// AnyKind leaves the kind to the data: that which Parquet has, or what the first rows of a text
-	// look like.
+	// AnyKind leaves the kind to the data: that which Parquet has, or what the first rows of a
+	// text look like.
 	AnyKind Kind = iota
 	// FloatKind is float32.
 	FloatKind
@@ -51,8 +51,8 @@ type Column struct {
 
 // A TableConfig says which columns of a table are read, and how.
 type TableConfig struct {
-	// Format is csv, tsv, npy, npz, or one that a package registered, such as parquet of data/formats.
-	// Empty: as the names of the files end.
+	// Format is csv, tsv, npy, npz, or one that a package registered, such as parquet of
+	// data/formats. Empty: as the names of the files end.
 	Format string
 	// Columns are the names of those to read, in this order. Empty: all.
 	Columns []string
@@ -62,23 +62,23 @@ type TableConfig struct {
 	// CacheBytes bounds the decoded blocks in memory. Zero means 256 MiB.
 	CacheBytes int64
 
-	// DiskCache is a local folder that keeps what was read over a network for the next epoch, and the
-	// next run. Empty: nothing is kept.
+	// DiskCache is a local folder that keeps what was read over a network for the next epoch,
+	// and the next run. Empty: nothing is kept.
 	DiskCache string
 	// DiskBytes bounds DiskCache. Zero means 64 GiB.
 	DiskBytes int64
 
 	// Delimiter stands between the fields of a text. Zero: a tab for tsv, a comma for csv.
 	Delimiter byte
-	// NoHeader says that the first line of a text is a row. Its columns are Names, or c0, c1 and
-	// so on.
+	// NoHeader says that the first line of a text is a row. Its columns are Names, or c0, c1
+	// and so on.
 	NoHeader bool
 	// Names are those of the columns of a text without header, or of an array.
 	Names []string
 	// Null are the fields of a text that stand for no value. Nil: the empty field.
 	Null []string
-	// IndexDir is a folder in which it is kept where the blocks of texts begin. Empty: the user's
-	// cache folder, for files of 256 MiB or more.
+	// IndexDir is a folder in which it is kept where the blocks of texts begin. Empty: the
+	// user's cache folder, for files of 256 MiB or more.
 	IndexDir string
 }
 
@@ -103,9 +103,9 @@ func (cfg TableConfig) Validate() error {
 // A Table has rows of named columns, read by number from where they lie. Its methods may be called
 // from several goroutines at once.
 //
-// It reads by blocks, such as the row groups of Parquet, decodes each as a whole and keeps those that
-// were used last. So it is made to be read in an order that stays within some blocks at a time, which
-// Order gives.
+// It reads by blocks, such as the row groups of Parquet, decodes each as a whole and keeps those
+// that were used last. So it is made to be read in an order that stays within some blocks at a
+// time, which Order gives.
 type Table struct {
 	source  table.Source
 	store   objects.Store
@@ -133,8 +133,8 @@ type Values struct {
 	Ints   []int64
 	// Bytes are good until the next Read into the same Rows.
 	Bytes [][]byte
-	// Valid has a bit for each row, the first in the lowest bit of the first word: 1 if the row has a
-	// value.
+	// Valid has a bit for each row, the first in the lowest bit of the first word: 1 if the row
+	// has a value.
 	Valid []uint64
 }
 
@@ -142,11 +142,12 @@ type Values struct {
 func (v *Values) Null(i int) bool { return v.Valid[i/64]>>(i%64)&1 == 0 }
 
 // OpenTable opens the table at a URL or path: one file, or a folder of files that have the same
-// columns. The rows of a folder are those of its files in the order of their names; names that begin
-// with a dot or an underscore are left out, and folders such as day=3 add a column.
+// columns. The rows of a folder are those of its files in the order of their names; names that
+// begin with a dot or an underscore are left out, and folders such as day=3 add a column.
 //
 // It reads CSV, TSV and NumPy's arrays itself, the arrays of a .npz file side by side: what is
-// compressed is held in memory, up to CacheBytes. The package data/formats adds Parquet to a program that imports it.
+// compressed is held in memory, up to CacheBytes. The package data/formats adds Parquet to a
+// program that imports it.
 func OpenTable(ctx context.Context, url string, cfg TableConfig) (*Table, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -367,7 +368,8 @@ func addPartitions(sources []table.Source, files []string) error {
 	return nil
 }
 
-// openFile opens one file, which is decompressed into memory if its name says that it is compressed.
+// openFile opens one file, which is decompressed into memory if its name says that it is
+// compressed.
 func openFile(ctx context.Context, format table.Format, store objects.Store, file objects.Info, cfg table.Config) (table.Source, error) {
 	name, plain := decompress.Name(file.Name)
 	if name == "" {
@@ -450,9 +452,9 @@ func (t *Table) Blocks() []int {
 // windowBlocks is the number of blocks that an order mixes: 16 mix well.
 const windowBlocks = 16
 
-// Order is an order of the first rows, so many of them, in which each block is decoded about once: the
-// blocks are mixed by (seed, epoch), and then the rows within windows of 16 blocks, or of as many as
-// fit into the cache. It is for sampler.Ordered, and for kvstore.SamplerConfig.Order.
+// Order is an order of the first rows, so many of them, in which each block is decoded about once:
+// the blocks are mixed by (seed, epoch), and then the rows within windows of 16 blocks, or of as
+// many as fit into the cache. It is for sampler.Ordered, and for kvstore.SamplerConfig.Order.
 func (t *Table) Order(rows int) sampler.Order {
 	blocks := t.source.Blocks()
 	firsts := blocks[:table.Find(blocks[:len(blocks)-1], max(0, rows-1))+1]
@@ -601,8 +603,8 @@ func (r *Rows) cutBytes(columns []Column) {
 	}
 }
 
-// RegisterDecompressor adds a decompressor by the name of what it reads, such as "zstd", or replaces
-// one. gzip is built in.
+// RegisterDecompressor adds a decompressor by the name of what it reads, such as "zstd", or
+// replaces one. gzip is built in.
 func RegisterDecompressor(name string, open func(io.Reader) (io.ReadCloser, error)) {
 	decompress.Register(name, open)
 }

@@ -531,7 +531,8 @@ func wantClicks(t *testing.T, name string, clicks *Clicks, set *ClickSet) {
 	}
 }
 
-// A file is the same rows whether it is in memory, read by blocks, compressed, or torchrec's arrays.
+// A file is the same rows whether it is in memory, read by blocks, compressed, or torchrec's
+// arrays.
 func TestClicksAreThoseOfLoadCriteo(t *testing.T) {
 	for seed, rows := range []int{1, 300, 5000} {
 		text := drawCriteo(uint64(seed), rows)

@@ -26,19 +26,20 @@ import (
 type TokensConfig struct {
 	// Length is how many tokens a model sees at once, the T of a window. Zero means 1024.
 	Length int
-	// Stride is how far apart windows begin. Zero means Length, so that each token is seen once and the last one of a window is
-	// the first one of the next, as in llm.c.
+	// Stride is how far apart windows begin. Zero means Length, so that each token is seen once
+	// and the last one of a window is the first one of the next, as in llm.c.
 	Stride int
-	// Width is how many bytes a token has in files without a header: 2, or 4. Zero means 2, as in nanoGPT.
+	// Width is how many bytes a token has in files without a header: 2, or 4. Zero means 2, as
+	// in nanoGPT.
 	Width int
-	// Vocabulary is the number of tokens that there are: one that is not below it is an error that names its place. Zero: any
-	// token may be there.
+	// Vocabulary is the number of tokens that there are: one that is not below it is an error
+	// that names its place. Zero: any token may be there.
 	Vocabulary int
-	// MaskAfter are tokens that end a document. What follows one is no continuation of it, so its target is −1, which losses leave
-	// out. Nil: every token has a target.
+	// MaskAfter are tokens that end a document. What follows one is no continuation of it, so
+	// its target is −1, which losses leave out. Nil: every token has a target.
 	MaskAfter []int32
-	// CacheDir is a local folder that keeps what was read over a network for the next epoch, and the next run. Empty: nothing is
-	// kept.
+	// CacheDir is a local folder that keeps what was read over a network for the next epoch,
+	// and the next run. Empty: nothing is kept.
 	CacheDir string
 	// CacheBytes bounds the cache. Zero means 64 GiB.
 	CacheBytes int64
@@ -71,13 +72,14 @@ const (
 	maxStride = 1 << 28
 )
 
-// Tokens are windows of the tokens that a language model is trained on, read from where they lie. Its methods may be called from
-// several goroutines at once.
+// Tokens are windows of the tokens that a language model is trained on, read from where they lie.
+// Its methods may be called from several goroutines at once.
 //
-// A window is Length tokens and the one behind them, so that the model's inputs are its first Length tokens and the targets are
-// these shifted by one. Window i begins i·Stride tokens into its file; windows do not cross from one file to the next, and tokens
-// at the end of a file that fill no window are left out. Which window is i depends on the files alone, so a sampler that gives each
-// i once, to any number of workers, has each window read once:
+// A window is Length tokens and the one behind them, so that the model's inputs are its first
+// Length tokens and the targets are these shifted by one. Window i begins i·Stride tokens into its
+// file; windows do not cross from one file to the next, and tokens at the end of a file that fill
+// no window are left out. Which window is i depends on the files alone, so a sampler that gives
+// each i once, to any number of workers, has each window read once:
 //
 //	tokens, err := data.OpenTokens(ctx, "openwebtext/train.bin", data.TokensConfig{Length: 1024, Vocabulary: 50257})
 //	s, err := sampler.Split(tokens.Len(), store.NumWorkers(), store.Rank(), sampler.Ordered(sampler.Permutation))
@@ -87,7 +89,8 @@ const (
 //		// ...
 //	}
 //
-// nanoGPT draws windows at random places, some often and some never; an epoch here has each one once, in an order that is mixed.
+// nanoGPT draws windows at random places, some often and some never; an epoch here has each one
+// once, in an order that is mixed.
 type Tokens struct {
 	cfg    TokensConfig
 	store  objects.Store
@@ -109,12 +112,14 @@ type tokenFile struct {
 	count  int        // windows
 }
 
-// OpenTokens opens the files of tokens at a path or URL: one file, or several by a pattern in their order, such as
-// "fineweb_train_{000001..000103}.bin", "fineweb_train_*.bin", or names with "::" between them.
+// OpenTokens opens the files of tokens at a path or URL: one file, or several by a pattern in their
+// order, such as "fineweb_train_{000001..000103}.bin", "fineweb_train_*.bin", or names with "::"
+// between them.
 //
-// It reads nanoGPT's .bin files, which are uint16 numbers without a header (uint32 with Width 4), those of llm.c, whose header says
-// whether they are GPT-2's (uint16) or Llama 3's (uint32), and NumPy's arrays of integers of one dimension (.npy). Train and
-// validation files lie in one folder mostly, so a folder alone is an error.
+// It reads nanoGPT's .bin files, which are uint16 numbers without a header (uint32 with Width 4),
+// those of llm.c, whose header says whether they are GPT-2's (uint16) or Llama 3's (uint32), and
+// NumPy's arrays of integers of one dimension (.npy). Train and validation files lie in one folder
+// mostly, so a folder alone is an error.
 func OpenTokens(ctx context.Context, url string, cfg TokensConfig) (*Tokens, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -143,7 +148,8 @@ func OpenTokens(ctx context.Context, url string, cfg TokensConfig) (*Tokens, err
 	return t, nil
 }
 
-// splitPattern splits a URL into the folder of its files and their pattern in it, which is empty for a folder.
+// splitPattern splits a URL into the folder of its files and their pattern in it, which is empty
+// for a folder.
 func splitPattern(url string) (folder, pattern string) {
 	address, query := url, ""
 	if strings.Contains(url, "://") {
@@ -298,12 +304,12 @@ func (t *Tokens) NumTokens() int64 { return t.total }
 // Length is the number of inputs of a window, and of its targets.
 func (t *Tokens) Length() int { return t.cfg.Length }
 
-// Blocks are the numbers of the first windows of runs that are cheap to read together, rising from 0; nil: windows in any order are
-// as cheap. See sampler.Blocks.
+// Blocks are the numbers of the first windows of runs that are cheap to read together, rising from
+// 0; nil: windows in any order are as cheap. See sampler.Blocks.
 func (t *Tokens) Blocks() []int { return slices.Clone(t.blocks) }
 
-// Fingerprint tells one state of the data from another: it covers the names and sizes of the files in their order, and how they are
-// cut. A copy of the same files in another place has the same one.
+// Fingerprint tells one state of the data from another: it covers the names and sizes of the files
+// in their order, and how they are cut. A copy of the same files in another place has the same one.
 func (t *Tokens) Fingerprint() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "tokens %d %d\n", t.cfg.Length, t.cfg.Stride)
@@ -350,8 +356,9 @@ func (t *Tokens) Announce(ctx context.Context, indices []int) {
 // tokenBytes are buffers for the bytes of a window.
 var tokenBytes = sync.Pool{New: func() any { return new([]byte) }}
 
-// Read reads window i, in [0, Len), into dst, which has room for Length+1 tokens: dst[:Length] are the inputs, and dst[1:Length+1]
-// the targets, if no token of MaskAfter is among them. A *BadExampleError says that a token is out of bounds.
+// Read reads window i, in [0, Len), into dst, which has room for Length+1 tokens: dst[:Length] are
+// the inputs, and dst[1:Length+1] the targets, if no token of MaskAfter is among them. A
+// *BadExampleError says that a token is out of bounds.
 func (t *Tokens) Read(ctx context.Context, i int, dst []int32) error {
 	f, token, err := t.find(i)
 	if err != nil {
@@ -425,7 +432,8 @@ func (t *Tokens) bad(f *tokenFile, i int, token, got int64) error {
 		Err: fmt.Errorf("got token %d, want %s %d: the file is damaged, or its tokens have another width or tokenizer", got, what, limit)}
 }
 
-// ReadPair reads the inputs and the targets of window i, Length tokens each. The target behind a token of MaskAfter is −1.
+// ReadPair reads the inputs and the targets of window i, Length tokens each. The target behind a
+// token of MaskAfter is −1.
 func (t *Tokens) ReadPair(ctx context.Context, i int, inputs, targets []int32) error {
 	n := t.cfg.Length
 	if len(inputs) < n || len(targets) < n {

@@ -151,10 +151,10 @@ func fingerprint(weights []float64) uint64 {
 	return hash.Sum64()
 }
 
-// An alias table draws numbers with given probabilities, each in the same short time (Vose, A Linear
-// Algorithm for Generating Random Numbers with a Given Distribution, 1991). Number i is drawn at
-// column i, with the probability own[i] over 2³², or else as the other of a column. Probabilities
-// are exact to 2⁻³² of a column.
+// An alias table draws numbers with given probabilities, each in the same short time (Vose, A
+// Linear Algorithm for Generating Random Numbers with a Given Distribution, 1991). Number i is
+// drawn at column i, with the probability own[i] over 2³², or else as the other of a column.
+// Probabilities are exact to 2⁻³² of a column.
 type alias []column
 
 type column struct{ own, other uint32 }

@@ -70,7 +70,8 @@ func drawn(t *testing.T, d data.Dataset, cfg data.LoaderConfig) (all []int) {
 	return all
 }
 
-// Examples come as often as their weights say, with the deviations of chance; without a weight never.
+// Examples come as often as their weights say, with the deviations of chance; without a weight
+// never.
 func TestWeightedDrawsByTheWeights(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, n := range []int{1, 2, 3, 50, 200} {
@@ -96,7 +97,8 @@ func TestWeightedDrawsByTheWeights(t *testing.T) {
 	}
 }
 
-// A table whose shares cannot be written exactly does not fill its last column with an example that must not come.
+// A table whose shares cannot be written exactly does not fill its last column with an example that
+// must not come.
 func TestAnExampleWithoutAWeightIsNeverDrawn(t *testing.T) {
 	for n := 2; n < 60; n++ {
 		weights := make([]float64, n)

@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/testbuild"
 )
 
-// pages are README and the pages of docs, by their names in the repository. Notes on design tell how something was measured once.
+// pages are README and the pages of docs, by their names in the repository. Notes on design tell
+// how something was measured once.
 func pages(t *testing.T) []*docstest.Page {
 	t.Helper()
 	var all []*docstest.Page

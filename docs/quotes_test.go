@@ -13,7 +13,8 @@ import (
 // quote is a block of Go that a page takes from a file: the file and the lines.
 var quote = regexp.MustCompile("(?s)<!-- from: (\\S+) -->\n```go\n(.*?)```\n")
 
-// A page that shows a piece of a program shows what is there: line by line, but for indentation; "..." stands for lines that were left out.
+// A page that shows a piece of a program shows what is there: line by line, but for indentation;
+// "..." stands for lines that were left out.
 func TestQuotedCodeIsThatOfItsFile(t *testing.T) {
 	quotes := 0
 	for _, p := range pages(t) {
@@ -40,7 +41,8 @@ func TestQuotedCodeIsThatOfItsFile(t *testing.T) {
 	}
 }
 
-// quoted says which piece of a block, between lines of "...", is not in the code, or not in this order.
+// quoted says which piece of a block, between lines of "...", is not in the code, or not in this
+// order.
 func quoted(block, code string) error {
 	lines := func(s string) (all []string) {
 		for l := range strings.Lines(s) {

@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// What rank 0 says of how the job adapts reaches the status with the next heartbeat, the newest counts, and a scheduler shows nothing that it cannot read.
+// What rank 0 says of how the job adapts reaches the status with the next heartbeat, the newest
+// counts, and a scheduler shows nothing that it cannot read.
 func TestTheStatusShowsHowAJobAdapts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := jobtest.New(t, jobtest.Config{Workers: 2})

@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// Once its memory is there, a round takes none on the worker: shown where the shards are in the same process, and so for them too.
+// Once its memory is there, a round takes none on the worker: shown where the shards are in the
+// same process, and so for them too.
 func TestSteadyRoundsTakeNoMemory(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range []kvstore.Compression{{}, {Type: "2bit"}, {Type: "fp16", Pull: "fp16"}, {Type: "topk", Ratio: 0.1, Pull: "bf16"}} {

@@ -33,8 +33,8 @@ type guardedRun struct {
 	kind        string
 	rounds      int
 	pause       time.Duration // between rounds; a millisecond unless set
-	// adapts: the norms of the dense key are measured in every round, and each round has a learning rate of its own. The norms are among the values
-	// that train returns.
+	// adapts: the norms of the dense key are measured in every round, and each round has a
+	// learning rate of its own. The norms are among the values that train returns.
 	adapts bool
 	micro  int // micro-batches of a gradient
 	// hosts: there are four workers, two on each host, which add up within it.
@@ -76,7 +76,8 @@ const (
 
 var smallKeys = []string{"mean", "a", "b", "c"}
 
-// noise are random numbers, drawn once: under the race detector drawing them for each round takes longer than the round.
+// noise are random numbers, drawn once: under the race detector drawing them for each round takes
+// longer than the round.
 var noise = sync.OnceValue(func() []float32 {
 	random := rand.New(rand.NewPCG(3, 3))
 	x := make([]float32, 1<<18)
@@ -137,7 +138,8 @@ func (g *guardedRun) step(ctx context.Context, kv kvstore.Store, round int, dens
 	return err
 }
 
-// train initialises the keys and makes the rounds; done counts rounds of all workers. It returns all values.
+// train initialises the keys and makes the rounds; done counts rounds of all workers. It returns
+// all values.
 func (g *guardedRun) train(ctx context.Context, kv kvstore.Store, done *atomic.Int64) ([]float32, error) {
 	dense, small := make([]float32, guardedSize), make([][]float32, len(smallKeys))
 	rows, open := make([]float32, 3*guardedRows), make([]float32, 3*guardedRows)
@@ -174,7 +176,8 @@ func (g *guardedRun) train(ctx context.Context, kv kvstore.Store, done *atomic.I
 	return slices.Concat(dense, slices.Concat(small...), rows, open, norms), nil
 }
 
-// run makes a job of 3 workers and some servers, during which faults happen, and returns what rank 0 has in the end.
+// run makes a job of 3 workers and some servers, during which faults happen, and returns what rank
+// 0 has in the end.
 func (g *guardedRun) run(t *testing.T, servers int, seed uint64, faults func(job *jobtest.Job, done *atomic.Int64)) []float32 {
 	t.Helper()
 	var value []float32
@@ -261,7 +264,8 @@ func firstDifference(got, want []float32) string {
 	return ""
 }
 
-// guardedRuns have each setting at least once, beside others. The slow ones add no setting, and run with PARAGON_TEST_SLOW.
+// guardedRuns have each setting at least once, beside others. The slow ones add no setting, and run
+// with PARAGON_TEST_SLOW.
 var guardedRuns = map[string]guardedRun{
 	"momentum": {optimizer: optim.Config{Name: "sgd", LearningRate: 0.1, Momentum: 0.9, Schedule: optim.Schedule{Kind: "exponential", Every: 4}}, apart: true, kind: "dist_sync",
 		adapts: true, micro: 3},
@@ -273,7 +277,8 @@ var guardedRuns = map[string]guardedRun{
 		adapts: true, slow: true},
 }
 
-// A server is killed while a job trains, whenever in a round that is: the job goes on and ends with the bits of a quiet run.
+// A server is killed while a job trains, whenever in a round that is: the job goes on and ends with
+// the bits of a quiet run.
 func TestAKilledServerChangesNoBit(t *testing.T) {
 	for name, g := range guardedRuns {
 		if g.slow && os.Getenv("PARAGON_TEST_SLOW") == "" {
@@ -300,8 +305,8 @@ func TestAKilledServerChangesNoBit(t *testing.T) {
 	}
 }
 
-// When a server comes in the place of one that was lost, its shards get backups again, so that a second loss is survived, too: once
-// there has been time.
+// When a server comes in the place of one that was lost, its shards get backups again, so that a
+// second loss is survived, too: once there has been time.
 func TestServersMayBeLostOneAfterTheOther(t *testing.T) {
 	g := guardedRun{optimizer: optim.Config{Name: "adam", LearningRate: 0.1, Reduction: optim.Mean}, apart: true, kind: "dist_sync", rounds: 18, pause: 500 * time.Millisecond}
 	want := g.run(t, 2, 0, nil)
@@ -358,8 +363,8 @@ func TestServerThatEndsInOrderIsReplaced(t *testing.T) {
 	}
 }
 
-// Servers come and go while a job trains, more than it began with and as few as one. Shards move to those that come, new keys are cut for
-// all of them, and the parameters are those of a quiet run.
+// Servers come and go while a job trains, more than it began with and as few as one. Shards move to
+// those that come, new keys are cut for all of them, and the parameters are those of a quiet run.
 func TestServersComeAndGoWithoutATrace(t *testing.T) {
 	for _, name := range []string{"momentum"} {
 		g := guardedRuns[name]
@@ -442,7 +447,8 @@ func TestServersComeAndGoWithoutATrace(t *testing.T) {
 	}
 }
 
-// A worker that pushes and closes without a pull stays until the backup has its push: should the server be lost, it can still send it again.
+// A worker that pushes and closes without a pull stays until the backup has its push: should the
+// server be lost, it can still send it again.
 func TestCloseWaitsForTheLastPushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 3, Elastic: cluster.Elastic{Backups: 1}})

@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// resnet18 returns the sizes of ResNet18's 62 arrays with 1000 classes, first layer first: 11,689,512 values.
+// resnet18 returns the sizes of ResNet18's 62 arrays with 1000 classes, first layer first:
+// 11,689,512 values.
 func resnet18() []int {
 	sizes := []int{64 * 3 * 49, 64, 64}
 	in := 64
@@ -26,8 +27,8 @@ func resnet18() []int {
 	return append(sizes, 1000*512, 1000)
 }
 
-// One round of ResNet18: every worker pushes 44.7 MB and pulls as many, all arrays under way together, over TCP in one
-// process. MB/s counts both directions of all workers.
+// One round of ResNet18: every worker pushes 44.7 MB and pulls as many, all arrays under way
+// together, over TCP in one process. MB/s counts both directions of all workers.
 //
 //	go test ./kvstore -run xxx -bench ResNet18 -benchtime 3s
 func BenchmarkResNet18(b *testing.B) {
@@ -61,7 +62,8 @@ func BenchmarkPushPull(b *testing.B) {
 	}
 }
 
-// benchmarkRounds times rounds in which every worker pushes and pulls keys of these sizes, each key on a goroutine of its own.
+// benchmarkRounds times rounds in which every worker pushes and pulls keys of these sizes, each key
+// on a goroutine of its own.
 func benchmarkRounds(b *testing.B, stores []kvstore.Store, sizes []int, c kvstore.Compression) {
 	ctx := context.Background()
 	total := 0

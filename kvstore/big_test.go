@@ -13,8 +13,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A table of ten million rows of 16 takes at most 1.3 times the memory of its numbers and its optimizer's, as does an open vocabulary
-// that comes to as many; Usage tells it.
+// A table of ten million rows of 16 takes at most 1.3 times the memory of its numbers and its
+// optimizer's, as does an open vocabulary that comes to as many; Usage tells it.
 func TestTenMillionRowsTakeLittleMoreThanTheirNumbers(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("takes some GB of memory; set PARAGON_TEST_SLOW")

@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// MaxBroadcast is the most bytes of a value of Broadcast. The scheduler keeps such values for workers that ask again.
+// MaxBroadcast is the most bytes of a value of Broadcast. The scheduler keeps such values for
+// workers that ask again.
 const MaxBroadcast = 512 << 10
 
 func (s *store) Broadcast(ctx context.Context, make func() (string, error)) (string, error) {
@@ -43,7 +44,8 @@ func (s *store) Broadcast(ctx context.Context, make func() (string, error)) (str
 				return "", err
 			}
 		}
-		// Also of the one that has told: another one may have done so before it was lost, and the first word counts.
+		// Also of the one that has told: another one may have done so before it was lost,
+		// and the first word counts.
 		value, again, err := s.awaitBroadcast(ctx, name, leader)
 		if !again {
 			return value, err
@@ -51,7 +53,8 @@ func (s *store) Broadcast(ctx context.Context, make func() (string, error)) (str
 	}
 }
 
-// awaitBroadcast waits for a value from the worker that is to tell it; again: that one was lost before it did.
+// awaitBroadcast waits for a value from the worker that is to tell it; again: that one was lost
+// before it did.
 func (s *store) awaitBroadcast(ctx context.Context, name string, leader NodeID) (value string, again bool, err error) {
 	lost := func(wire.Membership) bool { return s.leader() != leader }
 	err = s.ask(ctx, "broadcast", func(ctx context.Context) error {

@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// Where the worker that makes the value is lost, the next one makes it. All have the same value, also where the first had told.
+// Where the worker that makes the value is lost, the next one makes it. All have the same value,
+// also where the first had told.
 func TestABroadcastOutlivesWhoBeginsIt(t *testing.T) {
 	for _, told := range []bool{false, true} {
 		t.Run(fmt.Sprint("told ", told), func(t *testing.T) {

@@ -6,7 +6,8 @@ import (
 	"unsafe"
 )
 
-// Values are sent little-endian. On a little-endian machine they are sent from and received into the caller's own memory.
+// Values are sent little-endian. On a little-endian machine they are sent from and received into
+// the caller's own memory.
 
 // littleEndian reports whether this machine is little-endian.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
@@ -19,7 +20,8 @@ func bytesOf(values []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values))
 }
 
-// floats returns values as they are sent: their own memory, or a copy in r if the byte order differs.
+// floats returns values as they are sent: their own memory, or a copy in r if the byte order
+// differs.
 func (r *alignedBuffer) floats(native bool, values []float32) []byte {
 	if native {
 		return bytesOf(values)
@@ -31,7 +33,8 @@ func (r *alignedBuffer) floats(native bool, values []float32) []byte {
 	return b
 }
 
-// receiveBuffer returns the memory that values are received into: their own, or r where the byte order differs.
+// receiveBuffer returns the memory that values are received into: their own, or r where the byte
+// order differs.
 func (r *alignedBuffer) receiveBuffer(native bool, values []float32) []byte {
 	if native {
 		return bytesOf(values)
@@ -39,7 +42,8 @@ func (r *alignedBuffer) receiveBuffer(native bool, values []float32) []byte {
 	return r.bytes(4 * len(values))
 }
 
-// decodeFloats decodes received bytes into values. On a little-endian machine the bytes were received into values already.
+// decodeFloats decodes received bytes into values. On a little-endian machine the bytes were
+// received into values already.
 func decodeFloats(native bool, values []float32, got []byte) {
 	if native {
 		return
@@ -49,7 +53,8 @@ func decodeFloats(native bool, values []float32, got []byte) {
 	}
 }
 
-// rowNumbers returns row numbers as they are sent: their own memory, or a copy in r if the byte order differs.
+// rowNumbers returns row numbers as they are sent: their own memory, or a copy in r if the byte
+// order differs.
 func (r *alignedBuffer) rowNumbers(native bool, rows []int64) []byte {
 	if len(rows) == 0 {
 		return nil
@@ -64,7 +69,8 @@ func (r *alignedBuffer) rowNumbers(native bool, rows []int64) []byte {
 	return b
 }
 
-// grow returns *buffer with length n, reallocated only if it is too small. The content is undefined.
+// grow returns *buffer with length n, reallocated only if it is too small. The content is
+// undefined.
 func grow[T any](buffer *[]T, n int) []T {
 	if cap(*buffer) < n {
 		*buffer = make([]T, n)

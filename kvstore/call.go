@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A call is one request to one server, repeated until it is answered. It belongs to an op, and the op's next run reuses it.
+// A call is one request to one server, repeated until it is answered. It belongs to an op, and the
+// op's next run reuses it.
 type call struct {
 	op     *op
 	key    *key         // whose shard the request is about; nil: it is about the whole server
@@ -36,8 +37,9 @@ type call struct {
 	first   error       // the error of the first attempt
 }
 
-// Pauses between two attempts double from the first to the longest. Most repeats wait for news of the membership, which takes milliseconds; a
-// server that is restarted takes seconds, and one request a second does not burden it.
+// Pauses between two attempts double from the first to the longest. Most repeats wait for news of
+// the membership, which takes milliseconds; a server that is restarted takes seconds, and one
+// request a second does not burden it.
 const (
 	firstPause   = 5 * time.Millisecond
 	longestPause = time.Second
@@ -67,7 +69,8 @@ func (c *call) end() {
 	}
 }
 
-// start makes the first attempt without a goroutine of its own, if the request is small and can be sent at once. run makes the others.
+// start makes the first attempt without a goroutine of its own, if the request is small and can be
+// sent at once. run makes the others.
 func (c *call) start() bool {
 	if c.summed {
 		return false
@@ -110,7 +113,8 @@ func (c *call) answered() {
 	c.op.s.pool.do(c)
 }
 
-// giveUp cancels the first attempt once the op has ended; cut closes its connection if that was not enough.
+// giveUp cancels the first attempt once the op has ended; cut closes its connection if that was not
+// enough.
 func (c *call) giveUp() {
 	if c.sent {
 		c.started.GiveUp(context.Canceled)
@@ -161,8 +165,10 @@ func (c *call) try() error {
 		o.noteAttempt(c, err)
 		switch {
 		case code == wire.CodeStaleGeneration, code == wire.CodeUnknownNode, code == wire.CodeMoved, code == wire.CodeUnavailable, errors.Is(err, transport.ErrAuth):
-			// The peer or this node has not yet heard of a membership change. (A node that is no longer a member stops here too: its
-			// Done is closed.) A connection that breaks during the handshake may look like a failed authentication.
+			// The peer or this node has not yet heard of a membership change. (A node
+			// that is no longer a member stops here too: its Done is closed.) A
+			// connection that breaks during the handshake may look like a failed
+			// authentication.
 			if doubt.IsZero() {
 				doubt = began
 			} else if time.Since(doubt) > staleGrace {
@@ -187,8 +193,8 @@ func (c *call) try() error {
 	}
 }
 
-// awaitJobEnd waits a second for the scheduler to say why the job has ended, when a server reports the end first: so all calls return the same
-// cause.
+// awaitJobEnd waits a second for the scheduler to say why the job has ended, when a server reports
+// the end first: so all calls return the same cause.
 func (c *call) awaitJobEnd(err error) error {
 	t := time.NewTimer(time.Second)
 	defer t.Stop()
@@ -201,7 +207,8 @@ func (c *call) awaitJobEnd(err error) error {
 	return err
 }
 
-// explainUnconfirmed adds what to do when a server has refused this worker's membership for staleGrace and the scheduler has not said why.
+// explainUnconfirmed adds what to do when a server has refused this worker's membership for
+// staleGrace and the scheduler has not said why.
 func (c *call) explainUnconfirmed(err error) error {
 	var r *refused
 	if errors.As(err, &r) && (r.refusal.Code == wire.CodeUnknownNode || r.refusal.Code == wire.CodeStaleGeneration && r.refusal.Generation > r.ours) {
@@ -210,8 +217,9 @@ func (c *call) explainUnconfirmed(err error) error {
 	return err
 }
 
-// staleGrace is how long two nodes may disagree about the generation, or fail to prove the job's secret, before a call gives up. It is longer than
-// the default lease (10 s): within a lease the scheduler tells either node about the change.
+// staleGrace is how long two nodes may disagree about the generation, or fail to prove the job's
+// secret, before a call gives up. It is longer than the default lease (10 s): within a lease the
+// scheduler tells either node about the change.
 const staleGrace = 15 * time.Second
 
 // classify says whether to repeat a failed attempt, and wraps its error in this package's errors.
@@ -276,7 +284,8 @@ func stamp(node member, o *wire.Origin) {
 	}
 }
 
-// asked is whom the call waits for at the moment: a server, or the worker of this host that adds up for it.
+// asked is whom the call waits for at the moment: a server, or the worker of this host that adds up
+// for it.
 func (c *call) asked() string {
 	if leader := c.leader.Load(); leader != nil {
 		return *leader + ", which adds up for this host"

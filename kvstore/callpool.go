@@ -2,8 +2,9 @@ package kvstore
 
 import "sync"
 
-// A callPool runs calls concurrently on goroutines that it reuses. Their number is not bounded: with a bound two workers could block each other,
-// each waiting for rounds that the other cannot begin.
+// A callPool runs calls concurrently on goroutines that it reuses. Their number is not bounded:
+// with a bound two workers could block each other, each waiting for rounds that the other cannot
+// begin.
 type callPool struct {
 	jobs chan *call
 	quit chan struct{}

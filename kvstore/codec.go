@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// valuesSize returns the bytes that n values sent back take under a codec: float32, float16 or bfloat16.
+// valuesSize returns the bytes that n values sent back take under a codec: float32, float16 or
+// bfloat16.
 func valuesSize(codec uint8, n int) int {
 	if codec == wire.CodecFloat16 || codec == wire.CodecBFloat16 {
 		return 2 * n
@@ -38,8 +39,8 @@ func (r *alignedBuffer) bytes(n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(*r))), 8*len(*r))[:n]
 }
 
-// encode encodes grad with c into r's memory. With error feedback residual, as long as grad, is added before and updated after; only topk
-// uses top.
+// encode encodes grad with c into r's memory. With error feedback residual, as long as grad, is
+// added before and updated after; only topk uses top.
 func (r *alignedBuffer) encode(native bool, c Compression, top *f32.TopK, residual, grad []float32) []byte {
 	code := r.bytes(c.codeSize(len(grad)))
 	switch c.Type {

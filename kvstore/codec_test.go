@@ -64,7 +64,8 @@ func TestEncodedSizes(t *testing.T) {
 	}
 }
 
-// The path of machines with another byte order gives the same bytes and values, so that it can be tested on any.
+// The path of machines with another byte order gives the same bytes and values, so that it can be
+// tested on any.
 func TestBytesDoNotDependOnTheMachine(t *testing.T) {
 	if !littleEndian {
 		t.Skip("this machine is big-endian: there is no other path to compare with")

@@ -13,38 +13,45 @@ import (
 //
 // What a type cannot encode:
 //
-//   - NaN or an infinite value: fp16, bf16 and topk send it, and it reaches the value. 2bit and 1bit have no code for it: the push fails
-//     with ErrNotFinite, which names the key, and changes nothing. With WithGuard the contribution is refused, under every type.
+//   - NaN or an infinite value: fp16, bf16 and topk send it, and it reaches the value. 2bit and
+//     1bit have no code for it: the push fails with ErrNotFinite, which names the key, and changes
+//     nothing. With WithGuard the contribution is refused, under every type.
 //   - A value of 65520 or more, under fp16: its shard is sent as float32.
-//   - A value of 1024 quanta or more (a quantum is the threshold for 2bit, 1 for 1bit), which would need as many pushes to drain from the
-//     residual: the shard's gradient and residual are sent together as float32. So is a shard whose residual has grown that large, which is
-//     checked every 64 rounds. The log says so once. If it happens often the threshold is too small.
+//   - A value of 1024 quanta or more (a quantum is the threshold for 2bit, 1 for 1bit), which would
+//     need as many pushes to drain from the residual: the shard's gradient and residual are sent
+//     together as float32. So is a shard whose residual has grown that large, which is checked
+//     every 64 rounds. The log says so once. If it happens often the threshold is too small.
 //
-// 1bit, and 2bit with one Threshold for all shards, train badly with optimizers that have second moments, such as adam. With momentum every type
-// that has a residual needs a smaller learning rate. docs/design/0010-compression.md has measurements. With Pull "fp16" a value beyond 65504
+// 1bit, and 2bit with one Threshold for all shards, train badly with optimizers that have second
+// moments, such as adam. With momentum every type that has a residual needs a smaller learning
+// rate. docs/design/0010-compression.md has measurements. With Pull "fp16" a value beyond 65504
 // becomes infinite.
 type Compression struct {
-	// Type is "none" (or empty), "fp16", "bf16", "2bit", "1bit" or "topk". The last three keep what they leave out as a
-	// residual on the worker and add it to the next push (error feedback).
+	// Type is "none" (or empty), "fp16", "bf16", "2bit", "1bit" or "topk". The last three keep
+	// what they leave out as a residual on the worker and add it to the next push (error
+	// feedback).
 	//
-	// "topk" sends, for each shard, the values of gradient plus residual that are largest in magnitude, uncompressed; of equal ones the
-	// first (Stich, Cordonnier and Jaggi, "Sparsified SGD with Memory", NeurIPS 2018). A shard for which this saves no bytes, such as one of
-	// three values, is sent whole.
+	// "topk" sends, for each shard, the values of gradient plus residual that are largest in
+	// magnitude, uncompressed; of equal ones the first (Stich, Cordonnier and Jaggi,
+	// "Sparsified SGD with Memory", NeurIPS 2018). A shard for which this saves no bytes, such
+	// as one of three values, is sent whole.
 	Type string
 	// Threshold of 2bit (above 0) and 1bit. Zero means 0.5 for 2bit, and 0 for 1bit.
 	Threshold float32
-	// Scale of 2bit replaces Threshold: each push of a shard uses Scale times the root mean square of its gradient as the threshold, so that one
-	// number fits all layers through a whole run. 1 is a good value. Zero: Threshold.
+	// Scale of 2bit replaces Threshold: each push of a shard uses Scale times the root mean
+	// square of its gradient as the threshold, so that one number fits all layers through a
+	// whole run. 1 is a good value. Zero: Threshold.
 	Scale float64
-	// Ratio of topk is the share of a shard's values that are sent, above 0 and at most 1, rounded to a whole number of
-	// values, at least one. Zero means 0.01.
+	// Ratio of topk is the share of a shard's values that are sent, above 0 and at most 1,
+	// rounded to a whole number of values, at least one. Zero means 0.01.
 	Ratio float64
-	// Pull is the type in which values are sent back, whatever Type is: "none" (or empty) for float32, "fp16" or "bf16". The
-	// servers keep float32.
+	// Pull is the type in which values are sent back, whatever Type is: "none" (or empty) for
+	// float32, "fp16" or "bf16". The servers keep float32.
 	Pull string
 }
 
-// String names the type and its parameter, such as "2bit threshold 0.5", and how values are sent back if not as float32.
+// String names the type and its parameter, such as "2bit threshold 0.5", and how values are sent
+// back if not as float32.
 func (c Compression) String() string {
 	c = c.withDefaults()
 	text := c.Type

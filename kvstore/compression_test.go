@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// Codes of one size under an optimizer that divides by a second moment are warned of, once, whichever of the two is set first.
+// Codes of one size under an optimizer that divides by a second moment are warned of, once,
+// whichever of the two is set first.
 func TestCodesOfOneSizeUnderAdaptiveOptimizersAreWarnedOf(t *testing.T) {
 	for _, name := range optim.Names() {
 		for _, c := range []kvstore.Compression{{}, {Type: "fp16"}, {Type: "bf16"}, {Type: "2bit"}, {Type: "2bit", Scale: 1}, {Type: "1bit"}, {Type: "topk"}} {

@@ -14,7 +14,8 @@ import (
 // types are the names that Create accepts.
 var types = []string{"local", "device", "dist", "dist_sync", "dist_device_sync", "dist_async"}
 
-// Create joins the job described by the environment and returns its store, or makes one within this process.
+// Create joins the job described by the environment and returns its store, or makes one within this
+// process.
 //
 //	local              within this process, for one worker
 //	device             the same, for several local devices: with SetCompression each one's gradient is compressed by itself
@@ -22,8 +23,8 @@ var types = []string{"local", "device", "dist", "dist_sync", "dist_device_sync",
 //	dist_device_sync   the same; kept for programs that use the name
 //	dist_async         the job's, asynchronous: each push is applied at once
 //
-// A dist store in an environment without a job runs as a job of one worker within this process, and logs so. Close ends the
-// store and the membership.
+// A dist store in an environment without a job runs as a job of one worker within this process, and
+// logs so. Close ends the store and the membership.
 //
 // An error that no restart can mend, as of an option or a variable, has ErrFinal in its chain.
 func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
@@ -68,7 +69,8 @@ func create(ctx context.Context, name string, set settings) (*store, error) {
 	return s, nil
 }
 
-// check refuses a type and options that cannot be, and returns the kind of store that the type stands for.
+// check refuses a type and options that cannot be, and returns the kind of store that the type
+// stands for.
 func (set *settings) check(name string) (kind string, err error) {
 	if _, err := f32.FromEnv(); err != nil {
 		return "", fmt.Errorf("kvstore: create %q: %w", name, err)
@@ -103,8 +105,9 @@ func (set *settings) check(name string) (kind string, err error) {
 	return kind, nil
 }
 
-// join returns the store's membership in a job: the one given by an option, the environment's, or that of a job within this process. host is nil where the
-// worker takes no part in sums within its host.
+// join returns the store's membership in a job: the one given by an option, the environment's, or
+// that of a job within this process. host is nil where the worker takes no part in sums within its
+// host.
 func (set *settings) join(ctx context.Context, name string) (_ member, host *hostListener, _ error) {
 	if name == "local" || name == "device" {
 		if _, given := cluster.ConfigFrom(ctx); given || set.node != nil {
@@ -149,7 +152,8 @@ func (set *settings) join(ctx context.Context, name string) (_ member, host *hos
 	return node, host, nil
 }
 
-// abandon closes a store whose creation failed, and fails the job: the other workers would wait for this one.
+// abandon closes a store whose creation failed, and fails the job: the other workers would wait for
+// this one.
 func (s *store) abandon(cause error) {
 	s.placement.close()
 	s.hostSums.close()

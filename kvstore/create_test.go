@@ -148,7 +148,8 @@ func TestAStoreThatCannotBeginLeavesNothingRunning(t *testing.T) {
 	})
 }
 
-// One variable says how much is logged; those of other systems that do nothing here are named once, with what does.
+// One variable says how much is logged; those of other systems that do nothing here are named once,
+// with what does.
 func TestTheEnvironmentSaysHowMuchIsLogged(t *testing.T) {
 	var b bytes.Buffer
 	was := slog.Default()

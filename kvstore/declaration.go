@@ -19,8 +19,9 @@ type Declaration struct {
 	Whole   bool   // its optimizer needs norms of the whole key, so it must not be cut into shards
 }
 
-// Declarations returns the declarations of the keys in a safetensors file. A file that Save wrote gives its keys by name, Whole where its optimizer
-// needs whole keys. Any other file gives each tensor, in the file's order, as a dense key.
+// Declarations returns the declarations of the keys in a safetensors file. A file that Save wrote
+// gives its keys by name, Whole where its optimizer needs whole keys. Any other file gives each
+// tensor, in the file's order, as a dense key.
 func Declarations(uri string) ([]Declaration, error) {
 	file, err := checkpoint.OpenURI(context.Background(), uri)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A densePush is the push, or the push-pull, of a dense key. It is reused: that of a small key for any small key.
+// A densePush is the push, or the push-pull, of a dense key. It is reused: that of a small key for
+// any small key.
 type densePush struct {
 	*op
 	heads              []wire.Push
@@ -47,7 +48,8 @@ func newDensePush(k *key) *densePush {
 	return p
 }
 
-// takePush returns the densePush for the key's next push, until keepPush. The caller holds pushLock.
+// takePush returns the densePush for the key's next push, until keepPush. The caller holds
+// pushLock.
 func (k *key) takePush() *densePush {
 	if k.push != nil {
 		return k.push
@@ -100,10 +102,12 @@ func (s *store) pushDense(ctx context.Context, by *Step, verb, name string, grad
 	return err
 }
 
-// pullsApart reports whether a push-pull needs a pull of its own: the answer to a push does not wait for slow workers.
+// pullsApart reports whether a push-pull needs a pull of its own: the answer to a push does not
+// wait for slow workers.
 func (s *store) pullsApart() bool { return s.async && s.bounded }
 
-// prepare makes the requests of the key's next push. The caller holds pushLock; after an error nothing has begun.
+// prepare makes the requests of the key's next push. The caller holds pushLock; after an error
+// nothing has begun.
 func (p *densePush) prepare(k *key, by *Step, verb string, grads, outs [][]float32, pull bool) error {
 	s := k.s
 	c := s.compressionOf(k)
@@ -196,7 +200,8 @@ func (k *key) checkSizes(verb, what string, slices [][]float32) error {
 	return nil
 }
 
-// A densePull is one pull of a dense key. Several may be under way; they are reused, those of small keys for any small key.
+// A densePull is one pull of a dense key. Several may be under way; they are reused, those of small
+// keys for any small key.
 type densePull struct {
 	*op
 	heads     []wire.Pull
@@ -228,7 +233,8 @@ func (s *store) Pull(ctx context.Context, key string, outs ...[]float32) error {
 	return k.pull(ctx, "pull", seq, round, outs)
 }
 
-// pull copies the value into outs once it contains this worker's first seq pushes and, in a synchronous store, the first round rounds.
+// pull copies the value into outs once it contains this worker's first seq pushes and, in a
+// synchronous store, the first round rounds.
 func (k *key) pull(ctx context.Context, verb string, seq, round uint64, outs [][]float32) error {
 	s := k.s
 	p := k.takePull()
@@ -304,7 +310,8 @@ func copyTo(outs [][]float32) {
 	}
 }
 
-// answerBuffers receive the answers of a dense key's shards: in the caller's memory, or in buffers from which the values are decoded.
+// answerBuffers receive the answers of a dense key's shards: in the caller's memory, or in buffers
+// from which the values are decoded.
 type answerBuffers struct {
 	codec   uint8
 	direct  bool

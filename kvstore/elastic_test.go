@@ -25,8 +25,9 @@ import (
 // examplesOf is how many examples each step of the workers below uses.
 const examplesOf = 3
 
-// A crowd is a job of workers that train with the store itself, as the comment of Elastic says. Without an optimizer a round's value
-// is its sum, and each contributes a power of two, so that the values say who was in which round.
+// A crowd is a job of workers that train with the store itself, as the comment of Elastic says.
+// Without an optimizer a round's value is its sum, and each contributes a power of two, so that the
+// values say who was in which round.
 type crowd struct {
 	t      *testing.T
 	job    *jobtest.Job
@@ -298,8 +299,8 @@ func (c *crowd) wantEnded(want map[string]error) {
 	}
 }
 
-// wantLedger checks what the divisions say that lost workers have used against the sums that they were in: all of a step's, or the
-// step was not acknowledged.
+// wantLedger checks what the divisions say that lost workers have used against the sums that they
+// were in: all of a step's, or the step was not acknowledged.
 func (c *crowd) wantLedger(lost ...kvstore.NodeID) {
 	c.t.Helper()
 	for _, id := range lost {
@@ -350,8 +351,9 @@ func (c *crowd) wantLedger(lost ...kvstore.NodeID) {
 	}
 }
 
-// Workers come, go and are lost in the middle of rounds, while connections break and requests come twice: all see the same sums, each
-// worker is in all rounds that it contributed to, and what a lost one has used is known to the example.
+// Workers come, go and are lost in the middle of rounds, while connections break and requests come
+// twice: all see the same sums, each worker is in all rounds that it contributed to, and what a
+// lost one has used is known to the example.
 func TestWorkersComeAndGoWhileOthersTrain(t *testing.T) {
 	for seed := range seeds(1, 6) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
@@ -419,7 +421,8 @@ func TestWorkersComeAndGoWhileOthersTrain(t *testing.T) {
 	}
 }
 
-// The rank that gives values is lost before it has: the next one goes on, and nobody waits for ever.
+// The rank that gives values is lost before it has: the next one goes on, and nobody waits for
+// ever.
 func TestAnInitGoesOnWhenItsWorkerIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, 3, 0, 1, cluster.Elastic{}, nil)
@@ -523,7 +526,8 @@ func TestALoadWhoseReaderIsLostIsAnError(t *testing.T) {
 	})
 }
 
-// A worker that was frozen for longer than its lease is refused, and told that it is lost and what to do.
+// A worker that was frozen for longer than its lease is refused, and told that it is lost and what
+// to do.
 func TestAWorkerThatWasLostIsToldSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, 3, 40, 1, cluster.Elastic{}, nil)
@@ -574,7 +578,8 @@ func TestArriveWantsNothingUnderWay(t *testing.T) {
 	}
 }
 
-// In an asynchronous store a worker that joins counts from its first push on, and whoever is lost holds nobody up.
+// In an asynchronous store a worker that joins counts from its first push on, and whoever is lost
+// holds nobody up.
 func TestAsynchronousWorkersComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, 2, 0, 1, cluster.Elastic{}, nil)

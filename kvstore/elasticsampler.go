@@ -36,8 +36,9 @@ func (c *SamplerConfig) Validate() error {
 	return nil
 }
 
-// An ElasticSampler hands the examples of a data set to the workers of a job so that each is used exactly once an epoch, while workers
-// join, leave and are lost. It is for training loops of one's own; worker.Fit does the same for a worker.Feed.
+// An ElasticSampler hands the examples of a data set to the workers of a job so that each is used
+// exactly once an epoch, while workers join, leave and are lost. It is for training loops of one's
+// own; worker.Fit does the same for a worker.Feed.
 //
 //	// All keys have been initialised, and the optimizer was set.
 //	examples, err := kvstore.NewElasticSampler(ctx, kv, kvstore.SamplerConfig{Examples: len(xs), Batch: 32, Epochs: 10, Seed: 1})
@@ -51,15 +52,18 @@ func (c *SamplerConfig) Validate() error {
 //	}
 //	err = examples.Err()
 //
-// A step is one turn of the inner loop. In each step every worker pushes once to the same keys, by Pusher; one that has no more examples
-// while others do gets an empty batch and pushes zeros, since a round needs a contribution of every worker. All pushes and pulls of
-// a step have returned when the turn ends. Then the workers agree whether the membership changes now. If so, those that are
-// ready join, those that were asked to leave are out (Err is ErrRemoved), and what is left of the epoch is divided over the workers that
-// there are; Rank and NumWorkers of the store are new. The examples of a step that a lost worker did not finish are handed out again,
-// unless the step's contributions had come to all keys.
+// A step is one turn of the inner loop. In each step every worker pushes once to the same keys, by
+// Pusher; one that has no more examples while others do gets an empty batch and pushes zeros, since
+// a round needs a contribution of every worker. All pushes and pulls of a step have returned when
+// the turn ends. Then the workers agree whether the membership changes now. If so, those that are
+// ready join, those that were asked to leave are out (Err is ErrRemoved), and what is left of the
+// epoch is divided over the workers that there are; Rank and NumWorkers of the store are new. The
+// examples of a step that a lost worker did not finish are handed out again, unless the step's
+// contributions had come to all keys.
 //
-// A turn that ends by break or return is no finished step: its examples have not been used. In a job of one worker, and in an asynchronous store, which
-// has no step that all workers have in common, the shares stay as they are. An ElasticSampler belongs to one goroutine.
+// A turn that ends by break or return is no finished step: its examples have not been used. In a
+// job of one worker, and in an asynchronous store, which has no step that all workers have in
+// common, the shares stay as they are. An ElasticSampler belongs to one goroutine.
 type ElasticSampler struct {
 	store Store
 	cfg   SamplerConfig
@@ -71,7 +75,8 @@ type ElasticSampler struct {
 	steps uint64        // done in all
 	cuts  []sampler.Cut // of the epoch
 
-	// Of the division, which is what is left of the epoch after the cuts, shared by the workers.
+	// Of the division, which is what is left of the epoch after the cuts, shared by the
+	// workers.
 	own     *sampler.Sampler // this worker's share
 	next    *sampler.Cursor  // over what is left of it; nil: not asked for yet
 	used    int              // examples of it
@@ -86,9 +91,10 @@ type ElasticSampler struct {
 	inEpochs, inBatches bool // a turn of the loop is under way
 }
 
-// NewElasticSampler returns once this worker counts: at once, unless it joins a running job. Every worker calls it once, when it has initialised all keys,
-// and pulls their values after it. ErrRemoved is in the error's chain if this worker was asked to leave before it counted, ErrFinished if the
-// job ended in order before.
+// NewElasticSampler returns once this worker counts: at once, unless it joins a running job. Every
+// worker calls it once, when it has initialised all keys, and pulls their values after it.
+// ErrRemoved is in the error's chain if this worker was asked to leave before it counted,
+// ErrFinished if the job ended in order before.
 func NewElasticSampler(ctx context.Context, store Store, cfg SamplerConfig) (*ElasticSampler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -124,8 +130,8 @@ func NewElasticSampler(ctx context.Context, store Store, cfg SamplerConfig) (*El
 	return s, s.divide()
 }
 
-// Epochs returns the epochs that are left, from the one in which this worker begins. The loop over them takes all Batches of each. It ends
-// with the last one, or with an error: see Err.
+// Epochs returns the epochs that are left, from the one in which this worker begins. The loop over
+// them takes all Batches of each. It ends with the last one, or with an error: see Err.
 func (s *ElasticSampler) Epochs() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if s.inEpochs {
@@ -147,8 +153,9 @@ func (s *ElasticSampler) Epochs() iter.Seq[int] {
 	}
 }
 
-// Batches returns the batches of this worker that are left of the epoch, each as the numbers of its examples, from 0. A batch is valid until
-// the next one. It ends with the epoch, or with an error: see Err.
+// Batches returns the batches of this worker that are left of the epoch, each as the numbers of its
+// examples, from 0. A batch is valid until the next one. It ends with the epoch, or with an error:
+// see Err.
 func (s *ElasticSampler) Batches(ctx context.Context) iter.Seq[[]int] {
 	return func(yield func([]int) bool) {
 		if s.inBatches {
@@ -174,8 +181,9 @@ func (s *ElasticSampler) Batches(ctx context.Context) iter.Seq[[]int] {
 	}
 }
 
-// Pusher contributes to the rounds of this step, from any goroutine. A contribution weighs as many as the batch has examples: with optim.Mean the
-// servers divide the sum of gradients by the examples of all workers. They add up the weights, so that it is known which examples a worker had
+// Pusher contributes to the rounds of this step, from any goroutine. A contribution weighs as many
+// as the batch has examples: with optim.Mean the servers divide the sum of gradients by the
+// examples of all workers. They add up the weights, so that it is known which examples a worker had
 // used if it is lost.
 func (s *ElasticSampler) Pusher() Pusher {
 	if s.pusher == nil {
@@ -184,8 +192,9 @@ func (s *ElasticSampler) Pusher() Pusher {
 	return s.pusher
 }
 
-// Weighted is Pusher for a loss that was divided by something else than the number of examples, such as the number of labels or tokens of the
-// batch: that is the weight of a contribution, and the examples are counted apart.
+// Weighted is Pusher for a loss that was divided by something else than the number of examples,
+// such as the number of labels or tokens of the batch: that is the weight of a contribution, and
+// the examples are counted apart.
 func (s *ElasticSampler) Weighted(weight float32) Pusher {
 	if s.pusher == nil {
 		return noStep{}
@@ -207,8 +216,8 @@ func (noStep) PushRows(context.Context, string, []int64, []float32) error       
 // Steps is the number of steps done in all, those before this worker joined included.
 func (s *ElasticSampler) Steps() uint64 { return s.steps }
 
-// Err says what ended the loops; nil: all epochs were done. It is ErrRemoved where this worker was asked to leave: all its steps count, and the
-// others go on. Leave knows what to do.
+// Err says what ended the loops; nil: all epochs were done. It is ErrRemoved where this worker was
+// asked to leave: all its steps count, and the others go on. Leave knows what to do.
 func (s *ElasticSampler) Err() error { return s.err }
 
 // fail ends the loops because of a misuse.
@@ -257,7 +266,8 @@ func (s *ElasticSampler) change(ctx context.Context) error {
 	return s.divide()
 }
 
-// sameOrder is an error if the job divides its examples in another order than this worker. There is none if all that knew it were lost.
+// sameOrder is an error if the job divides its examples in another order than this worker. There is
+// none if all that knew it were lost.
 func (s *ElasticSampler) sameOrder(d Division) error {
 	if own := s.cfg.Order.String(); d.Order != own && d.Order != "" {
 		return fmt.Errorf("SamplerConfig.Order is %s, and the job's order is %q, want the same on all workers", own, d.Order)

@@ -21,7 +21,8 @@ import (
 	"github.com/paragon-train/paragon/sampler"
 )
 
-// A loopJob is a job whose workers train with the store alone: two keys count how often each example was used.
+// A loopJob is a job whose workers train with the store alone: two keys count how often each
+// example was used.
 type loopJob struct {
 	t       *testing.T
 	job     *jobtest.Job
@@ -104,7 +105,8 @@ func (w *loopWorker) run(ctx context.Context, cfg cluster.Config) (err error) {
 	return examples.Err()
 }
 
-// runLoop runs such a job to its end: each example is used once an epoch by steps that brought both keys.
+// runLoop runs such a job to its end: each example is used once an epoch by steps that brought both
+// keys.
 func runLoop(t *testing.T, workers int, cfg kvstore.SamplerConfig, at func(w *loopWorker, epoch, step int)) *loopJob {
 	t.Helper()
 	j := &loopJob{t: t, cfg: cfg, joiners: cfg.Order, at: at}
@@ -169,7 +171,8 @@ func TestEveryExampleOnceOverAJoinALeaveAndALoss(t *testing.T) {
 	}
 }
 
-// A worker is lost in the last step of an epoch, and the others hear of that late: they wait for the news before they begin the next one.
+// A worker is lost in the last step of an epoch, and the others hear of that late: they wait for
+// the news before they begin the next one.
 func TestALossInTheLastStepOfAnEpoch(t *testing.T) {
 	for _, end := range []int{1, 2} { // the first epoch's, and the job's
 		t.Run(fmt.Sprint("epoch ", end), func(t *testing.T) {
@@ -189,7 +192,8 @@ func TestALossInTheLastStepOfAnEpoch(t *testing.T) {
 	}
 }
 
-// Without changes the examples come in the order of package sampler, and the store's other kinds have them as well.
+// Without changes the examples come in the order of package sampler, and the store's other kinds
+// have them as well.
 func TestTheExamplesAreThoseOfTheSampler(t *testing.T) {
 	for _, kind := range []string{"local", "device", "dist_sync", "dist_async"} {
 		kv, err := kvstore.Create(t.Context(), kind)
@@ -335,7 +339,8 @@ func TestASamplerThatCannotBeNamesTheField(t *testing.T) {
 	}
 }
 
-// Calls that an ElasticSampler cannot make sense of end the loops with an error that names them, and take no example twice.
+// Calls that an ElasticSampler cannot make sense of end the loops with an error that names them,
+// and take no example twice.
 func TestMisuseOfASamplerIsNamed(t *testing.T) {
 	ctx := t.Context()
 	all := func(s *kvstore.ElasticSampler) {

@@ -8,8 +8,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A ShardError says where a call of a Store failed. Its cause answers errors.Is with the package's errors, such as
-// ErrStaleGeneration; where a server refused the call, its text has the server's reason.
+// A ShardError says where a call of a Store failed. Its cause answers errors.Is with the package's
+// errors, such as ErrStaleGeneration; where a server refused the call, its text has the server's
+// reason.
 type ShardError struct {
 	Verb  string // what was called: "push", "pull rows", "set optimizer"
 	Key   string // empty for calls that concern no single key

@@ -47,7 +47,8 @@ func ExampleStore_pushPullMany() {
 	// kvstore: push-pull key "bias": wrong size: gradient 0: got 2 values, want 1
 }
 
-// What this worker and all servers do in some rounds, as a Chrome trace for each. In a job one worker asks for the servers' files, such as rank 0.
+// What this worker and all servers do in some rounds, as a Chrome trace for each. In a job one
+// worker asks for the servers' files, such as rank 0.
 func ExampleProfiler() {
 	ctx := context.Background()
 	kv, err := kvstore.Create(ctx, "local") // "dist_sync" in a job
@@ -89,7 +90,8 @@ func ExampleProfiler() {
 	// rank0_profile.json <nil>
 }
 
-// A training loop whose workers may join, leave and be lost while it runs. Alone it is a job of one worker.
+// A training loop whose workers may join, leave and be lost while it runs. Alone it is a job of one
+// worker.
 func ExampleElasticSampler() {
 	ctx := context.Background()
 	kv, err := kvstore.Create(ctx, "local") // "dist_sync" in a job of launch --elastic-training-enabled
@@ -133,8 +135,8 @@ func ExampleElasticSampler() {
 	// <nil>
 }
 
-// The store sums what workers push. With Reduction "mean" it divides by the weights that counted, here by examples: a short batch counts as much
-// for each of its examples as a long one.
+// The store sums what workers push. With Reduction "mean" it divides by the weights that counted,
+// here by examples: a short batch counts as much for each of its examples as a long one.
 func ExampleStore_weighted() {
 	ctx := context.Background()
 	kv, err := kvstore.Create(ctx, "local")
@@ -154,7 +156,8 @@ func ExampleStore_weighted() {
 	// [4]
 }
 
-// A table of embeddings, of which a worker moves only the rows that its batch names. Rows that are named twice add up.
+// A table of embeddings, of which a worker moves only the rows that its batch names. Rows that are
+// named twice add up.
 func ExampleStore_pushRows() {
 	ctx := context.Background()
 	kv, err := kvstore.Create(ctx, "local")
@@ -171,7 +174,8 @@ func ExampleStore_pushRows() {
 	// Output: [-2 -2 -4 -4 0 0]
 }
 
-// An open vocabulary: any 64-bit number names a row, such as a hash of a word. A row is made by the first push to it.
+// An open vocabulary: any 64-bit number names a row, such as a hash of a word. A row is made by the
+// first push to it.
 func ExampleTable() {
 	ctx := context.Background()
 	kv, err := kvstore.Create(ctx, "local")
@@ -191,7 +195,8 @@ func ExampleTable() {
 	// Output: 2 rows
 }
 
-// Gradients in two bits a value. What a push leaves out is kept on the worker and added to the next one, so nothing is lost.
+// Gradients in two bits a value. What a push leaves out is kept on the worker and added to the next
+// one, so nothing is lost.
 func ExampleCompression() {
 	ctx := context.Background()
 	kv, err := kvstore.Create(ctx, "device") // "dist_sync" in a job
@@ -256,7 +261,8 @@ func ExampleErrSize() {
 	// Output: true kvstore: push key "w": wrong size: gradient 0: got 3 values, want 2
 }
 
-// A gradient that is not finite ruins a model for all workers. With a guard the servers refuse it: the value stays, and training goes on.
+// A gradient that is not finite ruins a model for all workers. With a guard the servers refuse it:
+// the value stays, and training goes on.
 func ExampleWithGuard() {
 	ctx := context.Background()
 	kv, err := kvstore.Create(ctx, "local", kvstore.WithGuard(kvstore.Guard{}), kvstore.WithLogger(slog.New(slog.DiscardHandler)))

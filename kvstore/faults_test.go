@@ -79,9 +79,9 @@ func train(ctx context.Context, kv kvstore.Store, rounds int) ([]float32, error)
 	return slices.Concat(value, rows, first, second), err
 }
 
-// Connections that break or swallow what is sent, in the middle of everything, lose requests and answers; what is sent again
-// counts once, so that the values are those of a run without a fault, bit for bit. Time is not real here: the network's
-// delays make it pass.
+// Connections that break or swallow what is sent, in the middle of everything, lose requests and
+// answers; what is sent again counts once, so that the values are those of a run without a fault,
+// bit for bit. Time is not real here: the network's delays make it pass.
 func TestBrokenConnectionsChangeNothing(t *testing.T) {
 	const workers, servers, rounds, seed = 3, 2, 40, 1
 	run := func(t *testing.T, disturb func(job *jobtest.Job, stop chan struct{})) [][]float32 {
@@ -176,7 +176,8 @@ func TestAWorkerThatLeavesIsNotWaitedFor(t *testing.T) {
 	wg.Wait()
 }
 
-// A store of another kind on another worker is refused by name, and fails the job rather than hanging it.
+// A store of another kind on another worker is refused by name, and fails the job rather than
+// hanging it.
 func TestWorkersMustAgreeOnTheMode(t *testing.T) {
 	job := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 1})
 	errs := make([]error, 2)
@@ -234,8 +235,8 @@ func TestWaitsNameTheMissingWorker(t *testing.T) {
 	})
 }
 
-// A small push-pull whose answer is not there yet ends at once with its context, its store or its job, and may be repeated. A job that
-// fails closes no round over those who are left.
+// A small push-pull whose answer is not there yet ends at once with its context, its store or its
+// job, and may be repeated. A job that fails closes no round over those who are left.
 func TestSmallPushPullsEndAtOnce(t *testing.T) {
 	runs := map[string]error{"context": context.Canceled, "store": kvstore.ErrClosed}
 	for i := range seeds(8, 30) { // servers hear at once of the abort and of its end, in either order

@@ -10,14 +10,17 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/exitreport"
 )
 
-// ErrFinal is in the chain of errors that no restart can mend: a wrong setting, a folder with another run's checkpoints, a checkpoint of another model.
-// Create and worker.Fit tell launch of such an error when they return it, and Leave of one that it is given; for a program's own errors Final does. When the process then ends with a
-// code other than 0, launch starts neither it nor the job again, whatever --restarts, --rejoin and --on-worker-loss say, and ends the job with that
+// ErrFinal is in the chain of errors that no restart can mend: a wrong setting, a folder with
+// another run's checkpoints, a checkpoint of another model. Create and worker.Fit tell launch of
+// such an error when they return it, and Leave of one that it is given; for a program's own errors
+// Final does. When the process then ends with a code other than 0, launch starts neither it nor the
+// job again, whatever --restarts, --rejoin and --on-worker-loss say, and ends the job with that
 // code. (A worker that has not joined the running job yet ends alone: the others go on.)
 var ErrFinal = exitreport.ErrFinal
 
-// Final says that no restart can mend err, and tells launch so, if launch started this process. It returns err with ErrFinal in its chain and its text
-// as it was; nil stays nil. The program is to end with it:
+// Final says that no restart can mend err, and tells launch so, if launch started this process. It
+// returns err with ErrFinal in its chain and its text as it was; nil stays nil. The program is to
+// end with it:
 //
 //	images, err := load(path)
 //	if errors.Is(err, fs.ErrNotExist) {
@@ -36,8 +39,8 @@ func Final(err error) error {
 	return err
 }
 
-// ParseFlags is flag.Parse for a worker's program: a wrong flag ends it with code 2, as flag.Parse does, and launch hears
-// that no restart can mend it. With -h or -help the program ends with code 0.
+// ParseFlags is flag.Parse for a worker's program: a wrong flag ends it with code 2, as flag.Parse
+// does, and launch hears that no restart can mend it. With -h or -help the program ends with code 0.
 func ParseFlags() {
 	flag.CommandLine.Init(os.Args[0], flag.ContinueOnError)
 	switch err := flag.CommandLine.Parse(os.Args[1:]); {
@@ -49,7 +52,8 @@ func ParseFlags() {
 	}
 }
 
-// finalLoad marks an error of a file to load that another try would meet again. Others, such as those of a network, stay as they are.
+// finalLoad marks an error of a file to load that another try would meet again. Others, such as
+// those of a network, stay as they are.
 func finalLoad(err error) error {
 	switch {
 	case errors.Is(err, checkpoint.ErrDamaged):

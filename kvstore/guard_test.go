@@ -21,9 +21,9 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A gradient that is not finite is left out of its round, which nobody waits for; the servers' log names rank, host, key and step,
-// the worker that pushed it is told, and Usage counts it. That holds with every compression, and what is left out of a
-// compressed push stays finite.
+// A gradient that is not finite is left out of its round, which nobody waits for; the servers' log
+// names rank, host, key and step, the worker that pushed it is told, and Usage counts it. That
+// holds with every compression, and what is left out of a compressed push stays finite.
 func TestTheGuardKeepsWhatIsNotFiniteOut(t *testing.T) {
 	for _, c := range []kvstore.Compression{{}, {Type: "fp16"}, {Type: "bf16"}, {Type: "2bit"}, {Type: "1bit"}, {Type: "topk", Ratio: 0.5}} {
 		t.Run(c.String(), func(t *testing.T) {
@@ -169,7 +169,8 @@ func TestTheGuardWorksInThisProcess(t *testing.T) {
 	}
 }
 
-// A push that failed part of the way and holds what is not finite is sent again as it was, also if it is compressed otherwise.
+// A push that failed part of the way and holds what is not finite is sent again as it was, also if
+// it is compressed otherwise.
 func TestWhatIsNotFiniteIsSentAgainAsItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := jobtest.New(t, jobtest.Config{Servers: 2})

@@ -12,8 +12,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// departures are the shards that this worker pushes for itself although its host adds them up: by calls that no group takes, such as Push, or with
-// compression. The leader of each was told, or is being told, so that the host's other workers do not wait.
+// departures are the shards that this worker pushes for itself although its host adds them up: by
+// calls that no group takes, such as Push, or with compression. The leader of each was told, or is
+// being told, so that the host's other workers do not wait.
 type departures struct {
 	mu    sync.Mutex // guards the rest, and the start of goroutines that tell leaders
 	of    map[keyShard]*wire.Push
@@ -87,7 +88,8 @@ func (d *departures) all() (list []*wire.Push) {
 	return list
 }
 
-// leave tells the leader of a shard that this worker pushes for itself, in a round and until it comes again.
+// leave tells the leader of a shard that this worker pushes for itself, in a round and until it
+// comes again.
 func (h *hostSummer) leave(o wire.Origin, round uint64) {
 	if len(h.host.Load().group) < 2 {
 		return
@@ -95,8 +97,9 @@ func (h *hostSummer) leave(o wire.Origin, round uint64) {
 	h.departures.add(o, round, &h.work, h.tell)
 }
 
-// moved tells the leaders of shards that are at other servers now that this worker may not come to the round: until all of this host's workers know where a
-// shard is, some may go to the leader and some not. Small keys, of which there may be very many, have no leaders: see sumsShard.
+// moved tells the leaders of shards that are at other servers now that this worker may not come to
+// the round: until all of this host's workers know where a shard is, some may go to the leader and
+// some not. Small keys, of which there may be very many, have no leaders: see sumsShard.
 func (h *hostSummer) moved(k *key, shards []int) {
 	if h == nil || k.form != wire.FormDense || k.size <= smallValues && !h.all || len(h.host.Load().group) < 2 {
 		return
@@ -118,7 +121,8 @@ func (h *hostSummer) tellAll() {
 	}
 }
 
-// tell tells a shard's leader that this worker pushes for itself. It tries again for as long as the others would wait.
+// tell tells a shard's leader that this worker pushes for itself. It tries again for as long as the
+// others would wait.
 func (h *hostSummer) tell(p *wire.Push) {
 	pause, began := firstPause, time.Now()
 	for {

@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A lonelyMember cannot reach the other workers of its host, and counts how often it was to ask one.
+// A lonelyMember cannot reach the other workers of its host, and counts how often it was to ask
+// one.
 type lonelyMember struct {
 	hostMember
 	asked atomic.Int64
@@ -24,7 +25,8 @@ func (m *lonelyMember) Worker(cluster.NodeID) (transport.Caller, error) {
 	return nil, errors.New("it is out of reach")
 }
 
-// Where very many small keys move to another server, no worker is told of those that are never added up within the host.
+// Where very many small keys move to another server, no worker is told of those that are never
+// added up within the host.
 func TestSmallKeysThatMoveAreNotTold(t *testing.T) {
 	for _, c := range []struct {
 		size int

@@ -17,7 +17,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// HostSums says whether the workers of one host add their gradients up through shared memory before one push leaves the host.
+// HostSums says whether the workers of one host add their gradients up through shared memory before
+// one push leaves the host.
 type HostSums string
 
 // The settings of WithHostSums.
@@ -36,7 +37,8 @@ type hostMember interface {
 
 var _ hostMember = (*cluster.Node)(nil)
 
-// A hostSummer is a store's part in sums within its host: it serves the shards that this worker leads and finds the leaders of the others.
+// A hostSummer is a store's part in sums within its host: it serves the shards that this worker
+// leads and finds the leaders of the others.
 type hostSummer struct {
 	s      *store
 	node   hostMember
@@ -199,7 +201,8 @@ func (h *hostSummer) forward(ctx context.Context, f *hostsum.Forwarded) error {
 	return err
 }
 
-// sumsWithinHost reports whether a push-pull of a key may be added up within the host, wherever its shards' servers are.
+// sumsWithinHost reports whether a push-pull of a key may be added up within the host, wherever its
+// shards' servers are.
 func (s *store) sumsWithinHost(c Compression, step wire.Step) bool {
 	if s.hostSums == nil || s.guard != nil || c.codec() > wire.CodecBFloat16 || s.eachDevice {
 		return false
@@ -210,7 +213,8 @@ func (s *store) sumsWithinHost(c Compression, step wire.Step) bool {
 	return !step.Measure || !s.preconditions()
 }
 
-// preconditions reports whether the optimizer is one for which the servers divide gradients by their second moment before they take norms.
+// preconditions reports whether the optimizer is one for which the servers divide gradients by
+// their second moment before they take norms.
 func (s *store) preconditions() bool {
 	s.mu.Lock()
 	cfg := s.optimizer
@@ -231,7 +235,8 @@ func (h *hostSummer) sumsShard(k *key, i int) bool {
 	return k.size > smallValues && server < len(v.away) && v.away[server] // smaller keys share messages
 }
 
-// group decides whether the push goes to the worker of this host that adds up its shard. Where it does not, although others' may, that worker is told.
+// group decides whether the push goes to the worker of this host that adds up its shard. Where it
+// does not, although others' may, that worker is told.
 func (c *call) group(summed bool, round uint64) {
 	h := c.op.s.hostSums
 	if c.summed = false; h == nil || !h.sumsShard(c.key, c.shard) {
@@ -244,7 +249,8 @@ func (c *call) group(summed bool, round uint64) {
 	}
 }
 
-// askLeader sends the push to the worker of this host that adds up its shard, and waits for the new value. It returns false if this worker is to push for itself.
+// askLeader sends the push to the worker of this host that adds up its shard, and waits for the new
+// value. It returns false if this worker is to push for itself.
 func (c *call) askLeader() bool {
 	o, h := c.op, c.op.s.hostSums
 	defer c.leader.Store(nil)
@@ -259,7 +265,8 @@ func (c *call) askLeader() bool {
 		case o.Err() != nil:
 			return false
 		case !errors.As(err, &refusal):
-			// The leader is gone: soon there is another membership. Or this process cannot connect to it.
+			// The leader is gone: soon there is another membership. Or this process
+			// cannot connect to it.
 			patience = min(patience, leaderGrace)
 			if time.Since(began) > patience {
 				h.giveUp(c, err)
@@ -289,8 +296,9 @@ func (c *call) askLeader() bool {
 }
 
 const (
-	// leaderGrace is how long a worker tries to reach a leader whose connection is broken. A worker that dies is out of the membership after milliseconds where
-	// launch sees it end. It is also how long an answer may take beyond the time that the leader was asked to wait.
+	// leaderGrace is how long a worker tries to reach a leader whose connection is broken. A
+	// worker that dies is out of the membership after milliseconds where launch sees it end. It
+	// is also how long an answer may take beyond the time that the leader was asked to wait.
 	leaderGrace = time.Second
 	// leaderPause is how long a leader that cannot be reached is not asked again.
 	leaderPause = 30 * time.Second
@@ -353,7 +361,8 @@ func (h *hostSummer) giveUp(c *call, err error) {
 	}
 }
 
-// listenForHost opens the listener of this worker's address for its host, and puts the address into the Config; nil: this worker takes no part.
+// listenForHost opens the listener of this worker's address for its host, and puts the address into
+// the Config; nil: this worker takes no part.
 func (set *settings) listenForHost(kind string, cfg *cluster.Config) (*hostListener, error) {
 	mode, err := set.hostSumsMode()
 	if err != nil || mode == HostSumsOff || kind == "dist_async" {

@@ -79,7 +79,8 @@ func inTurn(habits ...habit) habit {
 	}
 }
 
-// mixedHabits are jobs of four workers, two on each of two hosts. lost says under which a server is lost without PARAGON_TEST_SLOW, too.
+// mixedHabits are jobs of four workers, two on each of two hosts. lost says under which a server is
+// lost without PARAGON_TEST_SLOW, too.
 var mixedHabits = []struct {
 	name  string
 	lost  bool
@@ -95,14 +96,16 @@ var mixedHabits = []struct {
 	{"turns that never meet", true, [4]habit{inTurn(pushPulls, pushesThenPulls), inTurn(pushesThenPulls, pushPulls), inTurn(pushPulls, pushPulls, pushOfMany), inTurn(pushOfMany, pushPulls)}},
 }
 
-// mixedTraining makes rounds of three keys on four workers, two on each of two hosts, each in its own way, under synctest. It returns the values of rank 0,
-// the sums that left hosts and the fake time that it took.
+// mixedTraining makes rounds of three keys on four workers, two on each of two hosts, each in its
+// own way, under synctest. It returns the values of rank 0, the sums that left hosts and the fake
+// time that it took.
 func mixedTraining(t *testing.T, ranks [4]habit, rounds int, options func(rank int) []kvstore.Option, gradient func(*rand.Rand, int) []float32) (value []float32, sent uint64, took time.Duration) {
 	t.Helper()
 	return mixedTrainingOn(t, jobtest.Config{}, ranks, rounds, options, gradient, nil)
 }
 
-// mixedTrainingOn is mixedTraining of a job with more settings. before, unless nil, is called by each worker before each round.
+// mixedTrainingOn is mixedTraining of a job with more settings. before, unless nil, is called by
+// each worker before each round.
 func mixedTrainingOn(t *testing.T, cfg jobtest.Config, ranks [4]habit, rounds int, options func(rank int) []kvstore.Option, gradient func(*rand.Rand, int) []float32,
 	before func(job *jobtest.Job, kv kvstore.Store, round int)) (value []float32, sent uint64, took time.Duration) {
 	t.Helper()
@@ -153,7 +156,8 @@ func everyRank(opts ...kvstore.Option) func(int) []kvstore.Option {
 	return func(int) []kvstore.Option { return opts }
 }
 
-// Whichever calls each worker of a host makes, no round waits for a worker that has contributed, and the bits are those of a job whose workers push for themselves.
+// Whichever calls each worker of a host makes, no round waits for a worker that has contributed,
+// and the bits are those of a job whose workers push for themselves.
 func TestCallsOfTheWorkersOfAHostMayDiffer(t *testing.T) {
 	const rounds = 6
 	apart := [4]habit{pushesThenPulls, pushesThenPulls, pushesThenPulls, pushesThenPulls}
@@ -244,7 +248,8 @@ func TestKeysOfRowsBesideSumsWithinAHostStallNoRound(t *testing.T) {
 	}
 }
 
-// Shards move to another server while workers make other calls: only the loss of the server takes time, and no bit changes.
+// Shards move to another server while workers make other calls: only the loss of the server takes
+// time, and no bit changes.
 func TestALostServerUnderOtherCallsStallsNoRound(t *testing.T) {
 	const rounds = 8
 	cfg := jobtest.Config{Elastic: cluster.Elastic{Enabled: true, Backups: 1}}
@@ -270,7 +275,8 @@ func TestALostServerUnderOtherCallsStallsNoRound(t *testing.T) {
 	}
 }
 
-// A worker that skips a key for a while is named, with the call that waits, by the log of those who wait and by the scheduler.
+// A worker that skips a key for a while is named, with the call that waits, by the log of those who
+// wait and by the scheduler.
 func TestAWaitForAWorkerOfTheHostNamesItAndTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -318,7 +324,8 @@ func (w lockedWriter) Write(b []byte) (int, error) {
 	return w.to.Write(b)
 }
 
-// Small keys share messages where a host's sums are automatic, over shared memory; one worker sends each by itself, and large keys beside them.
+// Small keys share messages where a host's sums are automatic, over shared memory; one worker sends
+// each by itself, and large keys beside them.
 func TestOtherCallsForSmallAndLargeKeysOverSharedMemoryStallNoRound(t *testing.T) {
 	const rounds, workers = 20, 4
 	job := jobtest.New(t, jobtest.Config{TCP: true, Over: transport.Auto, Workers: workers, Servers: 2, WorkersPerHost: 2})

@@ -14,8 +14,9 @@ import (
 // hostSumsVariable makes a process of a job run sumUntilLost.
 const hostSumsVariable = "PARAGON_TEST_HOST_SUMS"
 
-// sumUntilLost pushes 2^rank to several keys. Rank 1 is killed in the middle of a round, as by kill -9. The others go on until the rounds are without it for a while: they must
-// see either all three contributions or the two.
+// sumUntilLost pushes 2^rank to several keys. Rank 1 is killed in the middle of a round, as by kill
+// -9. The others go on until the rounds are without it for a while: they must see either all three
+// contributions or the two.
 func sumUntilLost(ctx context.Context, kv kvstore.Store) error {
 	const keys, size, all, two = 6, 20_000, 7, 5
 	names := make([]string, keys)
@@ -72,7 +73,8 @@ func sumUntilLost(ctx context.Context, kv kvstore.Store) error {
 	return nil
 }
 
-// The workers of a host add up in real processes, through shared memory. One of them, which leads some shards, is killed while it does: the others go on.
+// The workers of a host add up in real processes, through shared memory. One of them, which leads
+// some shards, is killed while it does: the others go on.
 func TestAKilledWorkerOfAHostIsDoneWithout(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")

@@ -45,11 +45,12 @@ func TestStoresWithSumsWithinHosts(t *testing.T) {
 // onHosts puts two workers of a crowd on each host; they add up within it.
 func onHosts(c *jobtest.Config) { c.WorkersPerHost = 2 }
 
-// Workers that add up within their hosts come, go and are lost in the middle of rounds, as in TestWorkersComeAndGoWhileOthersTrain; also the connections among
-// them break.
+// Workers that add up within their hosts come, go and are lost in the middle of rounds, as in
+// TestWorkersComeAndGoWhileOthersTrain; also the connections among them break.
 func TestWorkersOfHostsComeAndGoWhileOthersTrain(t *testing.T) { hostsComeAndGo(t, false) }
 
-// They may do so while some push and then pull where others do both in one: nobody waits for a group that does not come together.
+// They may do so while some push and then pull where others do both in one: nobody waits for a
+// group that does not come together.
 func TestWorkersOfHostsWithOtherCallsComeAndGoWhileOthersTrain(t *testing.T) { hostsComeAndGo(t, true) }
 
 func hostsComeAndGo(t *testing.T, mixed bool) {
@@ -118,8 +119,9 @@ func hostsComeAndGo(t *testing.T, mixed bool) {
 	}
 }
 
-// hostTraining makes rounds of two keys on four workers, two on each host, under synctest. before is called by each worker before each round. It returns the values of
-// rank 0, the sums that left hosts, the rounds that were dissolved, and the fake time that it took.
+// hostTraining makes rounds of two keys on four workers, two on each host, under synctest. before
+// is called by each worker before each round. It returns the values of rank 0, the sums that left
+// hosts, the rounds that were dissolved, and the fake time that it took.
 func hostTraining(t *testing.T, rounds int, opts []kvstore.Option, before func(job *jobtest.Job, kv kvstore.Store, round int)) (value []float32, sent, dissolved uint64, took time.Duration) {
 	t.Helper()
 	const size = 30_000
@@ -160,8 +162,9 @@ func hostTraining(t *testing.T, rounds int, opts []kvstore.Option, before func(j
 
 var on = []kvstore.Option{kvstore.WithHostSums(kvstore.HostSumsOn)}
 
-// Whether a host's gradients leave it as one sum, or a worker is late, or two workers cannot reach each other, or do not want to: the bits are the same, and each round
-// of each shard leaves a host once if nothing is in the way.
+// Whether a host's gradients leave it as one sum, or a worker is late, or two workers cannot reach
+// each other, or do not want to: the bits are the same, and each round of each shard leaves a host
+// once if nothing is in the way.
 func TestFaultsBetweenTheWorkersOfAHostChangeNoBit(t *testing.T) {
 	const rounds, shards, hosts = 8, 2, 2
 	quiet, sent, dissolved, _ := hostTraining(t, rounds, on, nil)
@@ -209,7 +212,8 @@ func TestFaultsBetweenTheWorkersOfAHostChangeNoBit(t *testing.T) {
 	}
 }
 
-// Workers of a host with different settings do not wait for each other: those with the same one add up.
+// Workers of a host with different settings do not wait for each other: those with the same one add
+// up.
 func TestWorkersOfAHostWithOtherSettingsAreNotWaitedFor(t *testing.T) {
 	job := jobtest.New(t, jobtest.Config{TCP: true, Over: transport.Auto, Workers: 4, WorkersPerHost: 4})
 	stores := make([]kvstore.Store, 4)

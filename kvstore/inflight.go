@@ -5,8 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// An inFlight counts the calls of a store that are under way, and refuses new ones once the store closes. It is one atomic number, because
-// small pushes change it hundreds of thousands of times a second.
+// An inFlight counts the calls of a store that are under way, and refuses new ones once the store
+// closes. It is one atomic number, because small pushes change it hundreds of thousands of times a
+// second.
 type inFlight struct {
 	n     atomic.Int64 // the program's calls, plus backgroundCall for each of the store's own; plus refusing once calls are refused
 	empty chan struct{}
@@ -47,7 +48,8 @@ func (g *inFlight) leave(background bool) {
 // programCalls is the number of the program's calls under way.
 func (g *inFlight) programCalls() int64 { return g.n.Load() & (backgroundCall - 1) }
 
-// refuse refuses calls from now on, and wait waits for those that entered before. Each is called once.
+// refuse refuses calls from now on, and wait waits for those that entered before. Each is called
+// once.
 func (g *inFlight) refuse() { g.n.Add(refusing) }
 
 func (g *inFlight) wait() {

@@ -182,9 +182,10 @@ func (k *key) initHead(i int) wire.InitShard {
 		RowLen: uint64(k.rowLen), Size: uint64(k.size), Shards: uint32(len(k.shards)), Name: k.name, Table: k.table}
 }
 
-// initOrAwait initialises the shards if this worker leads (its rank is 0), else waits until the leader has. If the leader is lost meanwhile, the
-// next one goes on with its own values; a shard that is initialised already keeps its value. It returns how many rounds have closed. No round can close
-// without this worker, so all shards agree.
+// initOrAwait initialises the shards if this worker leads (its rank is 0), else waits until the
+// leader has. If the leader is lost meanwhile, the next one goes on with its own values; a shard
+// that is initialised already keeps its value. It returns how many rounds have closed. No round can
+// close without this worker, so all shards agree.
 func (k *key) initOrAwait(ctx context.Context, value []float32) (round uint64, err error) {
 	s := k.s
 	leads := func(wire.Membership) bool { return s.leader() == s.NodeID() }
@@ -271,12 +272,12 @@ func (k *key) awaitShards(ctx context.Context) (round uint64, err error) {
 	return round, err
 }
 
-// shardsAtOnce is how many shards of a key are initialised, read or written at one time: enough to keep servers and connections busy, few enough
-// to bound the memory.
+// shardsAtOnce is how many shards of a key are initialised, read or written at one time: enough to
+// keep servers and connections busy, few enough to bound the memory.
 const shardsAtOnce = 16
 
-// inBatches sends a request to every shard of a key, shardsAtOnce at a time: fill makes shard i's request, done (which may be nil) handles its
-// answer.
+// inBatches sends a request to every shard of a key, shardsAtOnce at a time: fill makes shard i's
+// request, done (which may be nil) handles its answer.
 func (k *key) inBatches(ctx context.Context, verb string, fill, done func(c *call, i int) error) error {
 	for from := 0; from < len(k.shards); from += shardsAtOnce {
 		o := newOp(k.s, verb, k.name, min(shardsAtOnce, len(k.shards)-from))
@@ -311,8 +312,8 @@ func (k *key) fitsFrame(verb string, i, bytes int) error {
 	return nil
 }
 
-// findRound asks the smallest shard how many rounds have closed. No round can close without this worker, so all shards
-// agree; in an asynchronous store the number does not matter.
+// findRound asks the smallest shard how many rounds have closed. No round can close without this
+// worker, so all shards agree; in an asynchronous store the number does not matter.
 func (k *key) findRound(ctx context.Context) error {
 	if k.s.async {
 		k.setRound(0)

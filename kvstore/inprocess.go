@@ -13,8 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// inProcess is the member of a job of one worker within this process. Its one server runs the same request handler as a job's servers; the
-// store's requests reach it as direct calls.
+// inProcess is the member of a job of one worker within this process. Its one server runs the same
+// request handler as a job's servers; the store's requests reach it as direct calls.
 type inProcess struct {
 	server   *shardserver.Local
 	recorder telemetry.Recorder

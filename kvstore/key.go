@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A key is a worker's state of one key: where its shards are, and which rounds this worker has pushed to.
+// A key is a worker's state of one key: where its shards are, and which rounds this worker has
+// pushed to.
 type key struct {
 	s         *store
 	name      string
@@ -79,10 +80,12 @@ func newKey(s *store, plan *wire.KeyPlan) *key {
 	return k
 }
 
-// small reports whether calls of the key use memory that all small keys share, so that a key takes little of its own.
+// small reports whether calls of the key use memory that all small keys share, so that a key takes
+// little of its own.
 func (k *key) small() bool { return len(k.shards) == 1 && k.size <= smallValues }
 
-// smallValues is the size, in values, of a small key. Servers answer pushes of such keys without a goroutine.
+// smallValues is the size, in values, of a small key. Servers answer pushes of such keys without a
+// goroutine.
 const smallValues = 4096
 
 // lockPushes takes pushLock.
@@ -101,8 +104,8 @@ func (k *key) tryLockPushes() bool { return k.pushLock.try(&k.mu) }
 
 func (k *key) unlockPushes() { k.pushLock.give(&k.mu) }
 
-// next returns the number of this worker's last push, and the round of its next one. In an asynchronous store, where each push is a round by
-// itself, that is the number of pushes so far.
+// next returns the number of this worker's last push, and the round of its next one. In an
+// asynchronous store, where each push is a round by itself, that is the number of pushes so far.
 func (k *key) next() (seq, round uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -112,7 +115,8 @@ func (k *key) next() (seq, round uint64) {
 	return k.acked, k.round
 }
 
-// wanted returns what a pull asks for: the number of this worker's last push, and how many rounds must have closed.
+// wanted returns what a pull asks for: the number of this worker's last push, and how many rounds
+// must have closed.
 func (k *key) wanted() (seq, round uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -155,7 +159,8 @@ func (k *key) origin(shard int, seq uint64) wire.Origin {
 	return wire.Origin{Key: k.id, Shard: uint32(shard), Seq: seq}
 }
 
-// A feedback holds the residuals of a key's compressed pushes, one for each device whose gradient is compressed by itself.
+// A feedback holds the residuals of a key's compressed pushes, one for each device whose gradient
+// is compressed by itself.
 type feedback struct {
 	using     Compression
 	residuals [][]float32
@@ -183,8 +188,8 @@ func (f *feedback) residual(c Compression, i, n int) []float32 {
 	return f.residuals[i]
 }
 
-// sumOver adds up grads into sum, each compressed and decoded by itself. Those that c cannot encode are added as they are, with their residuals. It
-// reports whether all were encoded.
+// sumOver adds up grads into sum, each compressed and decoded by itself. Those that c cannot encode
+// are added as they are, with their residuals. It reports whether all were encoded.
 func (f *feedback) sumOver(native bool, c Compression, sum []float32, grads [][]float32, norms []float64, round uint64) (all bool) {
 	clear(sum)
 	all = true

@@ -9,8 +9,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A model may have many small keys. What one takes on its worker, its server and the scheduler, which all are in this process, is bounded, also once it
-// was pushed and pulled.
+// A model may have many small keys. What one takes on its worker, its server and the scheduler,
+// which all are in this process, is bounded, also once it was pushed and pulled.
 func TestASmallKeyTakesLittleMemory(t *testing.T) {
 	const keys, most = 2000, 1900 // bytes: about 500 on the worker, 300 at the scheduler, 940 on the server
 	kv := jobtest.New(t, quietJob(transport.TCP)).Stores(t, "dist_sync")[0]

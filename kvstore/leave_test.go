@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A worker that asks to leave does so at the next change. The request does not count as a call of the program, which may not be under way then.
+// A worker that asks to leave does so at the next change. The request does not count as a call of
+// the program, which may not be under way then.
 func TestAWorkerThatAsksLeavesAtTheBoundary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := jobtest.New(t, jobtest.Config{Workers: 2, Elastic: cluster.Elastic{Enabled: true}})
@@ -49,7 +50,8 @@ func TestAWorkerThatAsksLeavesAtTheBoundary(t *testing.T) {
 	})
 }
 
-// A request that waits for a scheduler that is out of reach ends with its context and with the store.
+// A request that waits for a scheduler that is out of reach ends with its context and with the
+// store.
 func TestAskingToLeaveEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := jobtest.New(t, jobtest.Config{Workers: 2, Elastic: cluster.Elastic{Enabled: true}})

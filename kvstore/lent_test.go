@@ -18,8 +18,9 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// Workers lend servers their gradients, give up waiting at random, write nonsense over gradients and values the moment a call has returned, and push
-// the gradient again: every round has each gradient once, whole, and nothing else.
+// Workers lend servers their gradients, give up waiting at random, write nonsense over gradients
+// and values the moment a call has returned, and push the gradient again: every round has each
+// gradient once, whole, and nothing else.
 func TestGradientsThatAreTakenBackCountWholeOrNotAtAll(t *testing.T) {
 	const workers, n = 3, 40_000
 	for _, c := range []struct {
@@ -51,7 +52,8 @@ func TestGradientsThatAreTakenBackCountWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// repeated returns n numbers: x again and again. It copies, which is quick under the race detector and seen by it.
+// repeated returns n numbers: x again and again. It copies, which is quick under the race detector
+// and seen by it.
 func repeated(n int, x ...float32) []float32 {
 	s := append(make([]float32, 0, n), x...)
 	for len(s) < n {
@@ -65,7 +67,8 @@ func bytesOf(x []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
-// pushAndTakeBack is one worker. Gradients are whole numbers, so that sums are exact, of which three repeat.
+// pushAndTakeBack is one worker. Gradients are whole numbers, so that sums are exact, of which
+// three repeat.
 func pushAndTakeBack(kv kvstore.Store, rank, n, rounds int, accumulates bool) error {
 	ctx := context.Background()
 	if err := kv.Init(ctx, "w", make([]float32, n)); err != nil {

@@ -54,8 +54,9 @@ func (s *store) Load(ctx context.Context, uri string) error {
 // loadFailed is the value of a load's signal if the leader could not load the file.
 const loadFailed = "failed"
 
-// awaitLoad waits until the leader has loaded the file, and then reads each key's round from the servers. If the leader is lost before it signals
-// that it is done, the servers may hold a part of the file.
+// awaitLoad waits until the leader has loaded the file, and then reads each key's round from the
+// servers. If the leader is lost before it signals that it is done, the servers may hold a part of
+// the file.
 func (s *store) awaitLoad(ctx context.Context, verb, name string, leader NodeID) error {
 	await := func(ctx context.Context) error {
 		result, err := s.node.Await(ctx, name)
@@ -91,11 +92,13 @@ func (s *store) awaitLoad(ctx context.Context, verb, name string, leader NodeID)
 	})
 }
 
-// smallAtOnce is how many small keys are loaded at one time. Each takes the time of its messages, with backups those of three processes.
+// smallAtOnce is how many small keys are loaded at one time. Each takes the time of its messages,
+// with backups those of three processes.
 const smallAtOnce = 64
 
-// forKeys calls do for all keys, for small ones at the same time, until one fails or ctx ends. Larger ones come one after the other, which bounds the memory.
-// Without an error do has been called for all of them.
+// forKeys calls do for all keys, for small ones at the same time, until one fails or ctx ends.
+// Larger ones come one after the other, which bounds the memory. Without an error do has been
+// called for all of them.
 func forKeys(ctx context.Context, keys []*key, do func(ctx context.Context, k *key) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(smallAtOnce)
@@ -201,7 +204,8 @@ func (k *savedKey) declare() wire.Declare {
 	return d
 }
 
-// check reads the metadata and compares it with the file's tensors, this worker's keys and its optimizer.
+// check reads the metadata and compares it with the file's tensors, this worker's keys and its
+// optimizer.
 func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) {
 	meta := file.Metadata()
 	switch got := meta[metaStore]; {
@@ -290,7 +294,8 @@ func (s *store) check(file *checkpoint.File) ([]savedKey, *optim.Config, error) 
 	return saved, cfg, nil
 }
 
-// oldStatistics is the prefix of the names of running statistics, as package worker wrote them in files of layout 1.
+// oldStatistics is the prefix of the names of running statistics, as package worker wrote them in
+// files of layout 1.
 const oldStatistics = "state/"
 
 // renamedStatistic reports whether a saved key is a running statistic under its old name.
@@ -318,7 +323,8 @@ func checkTensor(file *checkpoint.File, name string, x *savedKey) error {
 	return nil
 }
 
-// initialSlots returns the optimizer whose initial slots a key gets that was saved without slots; nil if there is none.
+// initialSlots returns the optimizer whose initial slots a key gets that was saved without slots;
+// nil if there is none.
 func (s *store) initialSlots(x *savedKey) *optim.Optimizer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -332,7 +338,8 @@ func (s *store) initialSlots(x *savedKey) *optim.Optimizer {
 	return o
 }
 
-// writeShards writes the file's values and slots to every shard of the key. If opt is not nil, slots that the file lacks start with opt's values.
+// writeShards writes the file's values and slots to every shard of the key. If opt is not nil,
+// slots that the file lacks start with opt's values.
 func (k *key) writeShards(ctx context.Context, file *checkpoint.File, x *savedKey, opt *optim.Optimizer) error {
 	if k.form == wire.FormOpen {
 		return k.writeOpen(ctx, file, x, opt)

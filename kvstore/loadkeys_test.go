@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A load whose context ends before all keys were loaded fails, also where no call of a key has noticed it.
+// A load whose context ends before all keys were loaded fails, also where no call of a key has
+// noticed it.
 func TestALoadThatIsCutOffFails(t *testing.T) {
 	s := &store{}
 	keys := make([]*key, 3*smallAtOnce)

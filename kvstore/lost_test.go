@@ -16,7 +16,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A quitting actor is a node that ends: whoever asks it or its server anything hears so when told is closed, and the store when ended is.
+// A quitting actor is a node that ends: whoever asks it or its server anything hears so when told
+// is closed, and the store when ended is.
 type quitting struct {
 	*actor
 	told, ended chan struct{}
@@ -62,8 +63,8 @@ func (q *quitting) Joining() bool                                       { return
 func (q *quitting) Pending() uint64                                     { return 0 }
 func (q *quitting) Changed() <-chan struct{}                            { return nil }
 
-// A node that ends ends every call with the same error, whoever tells it: the server, whose connection is closed or who refuses, the
-// scheduler, or the node itself.
+// A node that ends ends every call with the same error, whoever tells it: the server, whose
+// connection is closed or who refuses, the scheduler, or the node itself.
 func TestTheEndOfANodeIsOneErrorWhoeverTellsIt(t *testing.T) {
 	lost := &cluster.LostError{Reason: "node 4 (worker 1 on d2) was declared lost: no heartbeat for 10 s"}
 	failed := fmt.Errorf("cluster: %w: worker 0 on d1 lost", cluster.ErrFailed)
@@ -159,7 +160,8 @@ func why(err error) error {
 	return err
 }
 
-// Where the scheduler is silent a server's refusal is all that a worker hears: its error says what that may mean.
+// Where the scheduler is silent a server's refusal is all that a worker hears: its error says what
+// that may mean.
 func TestARefusalThatTheSchedulerDoesNotExplainSaysWhatToDo(t *testing.T) {
 	for _, code := range []wire.Code{wire.CodeStaleGeneration, wire.CodeUnknownNode} {
 		synctest.Test(t, func(t *testing.T) {

@@ -21,11 +21,12 @@ type KeyError struct {
 	Err error
 }
 
-// KeyErrors are the keys of a PushMany or PushPullMany that failed, in the order in which they were given. errors.Is and errors.As look into all of
-// them.
+// KeyErrors are the keys of a PushMany or PushPullMany that failed, in the order in which they were
+// given. errors.Is and errors.As look into all of them.
 type KeyErrors []KeyError
 
-// shownErrors is how many errors a message shows: after the loss of a server all keys fail with the same cause.
+// shownErrors is how many errors a message shows: after the loss of a server all keys fail with the
+// same cause.
 const shownErrors = 8
 
 func (e KeyErrors) Error() string {
@@ -56,8 +57,10 @@ func (e KeyErrors) Unwrap() []error {
 	return errs
 }
 
-// pushMany is PushMany and, with pull, PushPullMany. Small keys share a message for each server; other keys, and those that wait for something before
-// they can be pushed, go by themselves, concurrently: a round waits for all workers, and another worker may name its keys in another order.
+// pushMany is PushMany and, with pull, PushPullMany. Small keys share a message for each server;
+// other keys, and those that wait for something before they can be pushed, go by themselves,
+// concurrently: a round waits for all workers, and another worker may name its keys in another
+// order.
 func (s *store) pushMany(ctx context.Context, by *Step, verb string, entries []Entry, pull bool) error {
 	m := s.takeManyPush()
 	defer s.keepManyPush(m)

@@ -14,8 +14,9 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A key whose round stays open longer than a message waits is refused in its answer. It goes on by itself: the call returns with the values of all keys,
-// of the same size, and each push has counted once.
+// A key whose round stays open longer than a message waits is refused in its answer. It goes on by
+// itself: the call returns with the values of all keys, of the same size, and each push has counted
+// once.
 func TestAKeyThatIsRefusedInAMessageGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stores := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 1}).Stores(t, "dist_sync", kvstore.WithTimeout(time.Hour))
@@ -47,7 +48,8 @@ func TestAKeyThatIsRefusedInAMessageGoesOn(t *testing.T) {
 	})
 }
 
-// A call may name more keys than a server takes of one worker in messages of many at a time: those that it refuses go on by themselves, and all count once.
+// A call may name more keys than a server takes of one worker in messages of many at a time: those
+// that it refuses go on by themselves, and all count once.
 func TestACallOfAHundredThousandKeys(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("takes half a minute; set PARAGON_TEST_SLOW")

@@ -12,9 +12,11 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A push of many keys sends one message to each server, with a push of each key. A message is tried once. What became of each key is in its answer; a
-// key that the server has refused, or whose message failed as a whole, goes on by itself, as a push that was refused or failed: with the same sequence
-// number, so that it counts once. So repeats, moves to other servers and changes of the membership need no rules of their own.
+// A push of many keys sends one message to each server, with a push of each key. A message is tried
+// once. What became of each key is in its answer; a key that the server has refused, or whose
+// message failed as a whole, goes on by itself, as a push that was refused or failed: with the same
+// sequence number, so that it counts once. So repeats, moves to other servers and changes of the
+// membership need no rules of their own.
 
 const (
 	manyBytes = 128 << 10 // of payload in a message, either way: the server is at work while the next one is on its way
@@ -304,7 +306,8 @@ func (x *manyMessage) left(now int64) {
 // answered ends the only attempt.
 func (x *manyMessage) answered(got []byte, err error) { x.got, x.err, x.over = got, err, true }
 
-// take gives each part its result. It is an error, and nothing is taken, if the answer is not one of this message.
+// take gives each part its result. It is an error, and nothing is taken, if the answer is not one
+// of this message.
 func (x *manyMessage) take() error {
 	a := &x.answer
 	asked := 0

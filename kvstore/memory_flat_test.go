@@ -30,7 +30,8 @@ type holding struct {
 	mappings   int
 }
 
-// busyGoroutines counts goroutines but those that serve requests or make calls, which stay for the next one: as many as there were at one time.
+// busyGoroutines counts goroutines but those that serve requests or make calls, which stay for the
+// next one: as many as there were at one time.
 func busyGoroutines() (n int) {
 	stacks := make([]byte, 1<<20)
 	for s := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
@@ -41,7 +42,8 @@ func busyGoroutines() (n int) {
 	return n
 }
 
-// inUse measures after collections, and waits a little for what ends by itself: goroutines of connections that are closed.
+// inUse measures after collections, and waits a little for what ends by itself: goroutines of
+// connections that are closed.
 func inUse() holding {
 	h := holding{goroutines: busyGoroutines()}
 	for range 4 { // finalizers give shared memory back, in turns
@@ -69,7 +71,8 @@ func inUse() holding {
 	return h
 }
 
-// flat runs rounds of something that comes and goes, and judges by what the process holds after a few and at the end.
+// flat runs rounds of something that comes and goes, and judges by what the process holds after a
+// few and at the end.
 func flat(t *testing.T, rounds int, perRound int64, change func(round int)) {
 	t.Helper()
 	var early, late holding
@@ -102,10 +105,12 @@ func flat(t *testing.T, rounds int, perRound int64, change func(round int)) {
 	}
 }
 
-// modelKeys and keySize make a model of 480 KB, with Adam 1.4 MB, in keys that are not cut. What a change may leave behind is less than one key.
+// modelKeys and keySize make a model of 480 KB, with Adam 1.4 MB, in keys that are not cut. What a
+// change may leave behind is less than one key.
 const modelKeys, keySize = 6, 20_000
 
-// A flatJob is a job on this machine, with the transport of real jobs, that trains whenever it is asked to.
+// A flatJob is a job on this machine, with the transport of real jobs, that trains whenever it is
+// asked to.
 type flatJob struct {
 	*jobtest.Job
 	stores []kvstore.Store

@@ -20,7 +20,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore/kvstoretest"
 )
 
-// A memoryScheduler is a scheduler in this process: workers reach it by direct calls. The servers are real ones on a network.
+// A memoryScheduler is a scheduler in this process: workers reach it by direct calls. The servers
+// are real ones on a network.
 type memoryScheduler struct {
 	sliceSize uint64
 	servers   []*shardserver.Server
@@ -42,7 +43,8 @@ type barrierState struct {
 	open chan struct{}
 }
 
-// newMemoryScheduler starts a server on each of the networks, and returns the scheduler of a job with this many workers.
+// newMemoryScheduler starts a server on each of the networks, and returns the scheduler of a job
+// with this many workers.
 func newMemoryScheduler(t testing.TB, workers int, networks []transport.Network) *memoryScheduler {
 	b := &memoryScheduler{sliceSize: 20_000, generation: 1, workers: map[int]bool{}, plans: map[string]wire.KeyPlan{},
 		load: make([]uint64, len(networks)), barriers: map[string]*barrierState{}, signals: map[string]chan struct{}{}, values: map[string]string{}}
@@ -275,7 +277,8 @@ func (n *memoryNode) Close() error {
 	return nil
 }
 
-// openOn opens a job on a memoryScheduler; network gives each host its view: server 0 is "s0", worker 0 "w0".
+// openOn opens a job on a memoryScheduler; network gives each host its view: server 0 is "s0",
+// worker 0 "w0".
 func openOn(t testing.TB, c kvstoretest.Config, network func(host string) transport.Network) []kvstore.Store {
 	t.Helper()
 	if c.Servers == 0 {
@@ -303,7 +306,8 @@ func openOn(t testing.TB, c kvstoretest.Config, network func(host string) transp
 	return stores
 }
 
-// Where shards are cut makes no difference: here keys are cut into many, on a memoryScheduler that places them in turn.
+// Where shards are cut makes no difference: here keys are cut into many, on a memoryScheduler that
+// places them in turn.
 func TestStoresWithManyShards(t *testing.T) {
 	kvstoretest.Run(t, kvstoretest.Harness{
 		Open: func(t testing.TB, c kvstoretest.Config) []kvstore.Store {

@@ -25,7 +25,8 @@ func (s saved) with(pairs ...any) saved {
 	return s
 }
 
-// A file whose list of keys says what cannot be, or what its tensors are not, is refused, and nothing is loaded from it.
+// A file whose list of keys says what cannot be, or what its tensors are not, is refused, and
+// nothing is loaded from it.
 func TestAFileWithBadMetadataIsRefused(t *testing.T) {
 	dense := saved{"name": "x", "form": "dense", "size": 6, "round": 3}
 	rows := dense.with("form", "rows", "row_length", 2)

@@ -20,15 +20,17 @@ import (
 // normsVariable has the parameters of measureQuadratic, as fmt prints them.
 const normsVariable = "PARAGON_TEST_NORMS"
 
-// A quadratic is ½‖w − c‖², whose gradient at w is known for every example but for noise of known size.
+// A quadratic is ½‖w − c‖², whose gradient at w is known for every example but for noise of known
+// size.
 const (
 	quadraticSize  = 200
 	quadraticNoise = 0.5 // standard deviation of one example's gradient, in each direction
 	initialBatch   = 32
 )
 
-// measureQuadratic trains a quadratic model for some steps, each worker with micro-batches of its own size, and prints what the servers' norms say about
-// ‖G‖² and tr(Cov)/M0: the means of the unbiased estimates over all measured steps, beside the truth.
+// measureQuadratic trains a quadratic model for some steps, each worker with micro-batches of its
+// own size, and prints what the servers' norms say about ‖G‖² and tr(Cov)/M0: the means of the
+// unbiased estimates over all measured steps, beside the truth.
 func measureQuadratic(ctx context.Context, kv kvstore.Store, program string) error {
 	var steps, micro int
 	if _, err := fmt.Sscanf(program, "%d %d", &steps, &micro); err != nil {
@@ -105,8 +107,9 @@ func measureQuadratic(ctx context.Context, kv kvstore.Store, program string) err
 	return err
 }
 
-// runQuadratic runs measureQuadratic on a job of processes and returns the line of its result, which is the same on all workers. A server is killed
-// once worker 0 has made some steps; 0: none is.
+// runQuadratic runs measureQuadratic on a job of processes and returns the line of its result,
+// which is the same on all workers. A server is killed once worker 0 has made some steps; 0: none
+// is.
 func runQuadratic(t *testing.T, workers, micro, steps, killAt int) string {
 	t.Helper()
 	var mu sync.Mutex
@@ -165,8 +168,8 @@ func runQuadratic(t *testing.T, workers, micro, steps, killAt int) string {
 	return results[0]
 }
 
-// The servers' norms give estimates of the gradient's squared norm and of its noise without a bias, whatever the number of workers and micro-batches;
-// and the same bits after a server was killed.
+// The servers' norms give estimates of the gradient's squared norm and of its noise without a bias,
+// whatever the number of workers and micro-batches; and the same bits after a server was killed.
 func TestNormsOfAQuadraticModelOverProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")

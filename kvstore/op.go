@@ -14,8 +14,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// An op is one operation of a Store: concurrent requests to servers that succeed or fail together. It is the context of its requests. It may be
-// run again and again without allocating; two runs may not overlap.
+// An op is one operation of a Store: concurrent requests to servers that succeed or fail together.
+// It is the context of its requests. It may be run again and again without allocating; two runs may
+// not overlap.
 type op struct {
 	s          *store
 	verb       string
@@ -24,7 +25,8 @@ type op struct {
 	calls      []call
 	background bool // started by the store itself: no call of the program waits for it, and it may run across a membership change
 
-	// Of a run that goes on with requests whose first attempt was a part of another op's: call.first has its error.
+	// Of a run that goes on with requests whose first attempt was a part of another op's:
+	// call.first has its error.
 	goesOn bool
 	since  time.Duration // when that op began, on the watcher's clock
 
@@ -59,8 +61,8 @@ func newOp(s *store, verb, key string, calls int) *op {
 	return o
 }
 
-// run sends all requests and waits for all of them: until they are answered, one fails, ctx ends, the store's timeout is
-// over, or the job ends.
+// run sends all requests and waits for all of them: until they are answered, one fails, ctx ends,
+// the store's timeout is over, or the job ends.
 func (o *op) run(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return o.wrap(err)
@@ -103,7 +105,8 @@ func (o *op) run(ctx context.Context) error {
 	return o.result()
 }
 
-// wait returns when all requests have ended. It does not watch the context: a receive from one channel costs half of a select over three.
+// wait returns when all requests have ended. It does not watch the context: a receive from one
+// channel costs half of a select over three.
 func (o *op) wait() {
 	for o.left.Load() != 0 {
 		<-o.wake
@@ -160,8 +163,8 @@ func (o *op) wakeWaiter() {
 	}
 }
 
-// readGrace is how long an answer that is being read when its op ends may still take; then its connection is closed, which costs all other
-// requests on it.
+// readGrace is how long an answer that is being read when its op ends may still take; then its
+// connection is closed, which costs all other requests on it.
 const readGrace = 100 * time.Millisecond
 
 // reset makes the op ready for its next run. Between runs nothing else writes to the op.
@@ -242,7 +245,8 @@ func (o *op) name() string {
 	return fmt.Sprintf("%s of key %s, round %d", o.verb, wire.Shown(o.key), o.round)
 }
 
-// log writes a line about a long wait: one line in noteEvery for all ops that wait at the same time (9/10 of it, because timers are not exact).
+// log writes a line about a long wait: one line in noteEvery for all ops that wait at the same time
+// (9/10 of it, because timers are not exact).
 func (o *op) log(waited time.Duration) {
 	s := o.s
 	now := int64(s.watcher.now())

@@ -129,14 +129,16 @@ func TestLongWaitsAreExplained(t *testing.T) {
 				t.Errorf("got error %q, want it to say %q", err, want)
 			}
 		}
-		// The text names the worker by itself: a text log leaves the event's attributes out.
+		// The text names the worker by itself: a text log leaves the event's attributes
+		// out.
 		if n := strings.Count(log.String(), `msg="waiting: server 0 at 10.0.0.7:9090: worker 1 on d2 has not pushed round 0"`); n < 1 || n > 2 {
 			t.Errorf("got %d lines whose text names the worker, want one or two in 12 s:\n%s", n, log)
 		}
 	})
 }
 
-// The end of the context, of the job, and of the store each end a wait at once, with their own error.
+// The end of the context, of the job, and of the store each end a wait at once, with their own
+// error.
 func TestWaitsEnd(t *testing.T) {
 	lost := errors.New("the lease is over")
 	for _, x := range []struct {
@@ -211,7 +213,8 @@ func TestRefusalsNameWhatWasRefused(t *testing.T) {
 	}
 }
 
-// A server that has heard of a new generation before this worker is asked again once the worker has, too.
+// A server that has heard of a new generation before this worker is asked again once the worker
+// has, too.
 func TestANewGenerationIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kv, a, _ := openActor(t)
@@ -303,7 +306,8 @@ func TestAnOpIsAContextForItsRequests(t *testing.T) {
 	})
 }
 
-// A context that was derived from an op's asks for its error when the op fails, perhaps much later: the op is not used again before.
+// A context that was derived from an op's asks for its error when the op fails, perhaps much later:
+// the op is not used again before.
 func TestAnOpIsNotUsedAgainWhileItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOp(nil, "push", "x", 0)

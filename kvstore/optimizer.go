@@ -44,7 +44,8 @@ func (s *store) SetOptimizer(ctx context.Context, cfg optim.Config) error {
 	return s.restoreRates(ctx, saved, &cfg)
 }
 
-// sendOptimizer sends the mode, the guard and, unless it is empty, the optimizer's JSON to all servers.
+// sendOptimizer sends the mode, the guard and, unless it is empty, the optimizer's JSON to all
+// servers.
 func (s *store) sendOptimizer(ctx context.Context, verb, config string) error {
 	o, err := s.optimizerOp(verb, config)
 	if err != nil {
@@ -107,8 +108,9 @@ func (s *store) SetLearningRate(ctx context.Context, round uint64, rate float64)
 	})
 }
 
-// restoreRates sets the learning rates that SetLearningRate had set when the checkpoint was saved, for the rounds from the loaded one on. It does
-// nothing if the optimizer differs from the saved one in anything else: then the caller has chosen another.
+// restoreRates sets the learning rates that SetLearningRate had set when the checkpoint was saved,
+// for the rounds from the loaded one on. It does nothing if the optimizer differs from the saved
+// one in anything else: then the caller has chosen another.
 func (s *store) restoreRates(ctx context.Context, saved, now *optim.Config) error {
 	if saved == nil || now == nil || saved.Equal(*now) {
 		return nil

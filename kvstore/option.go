@@ -51,8 +51,9 @@ func newSettings(opts []Option) settings {
 // DefaultTimeout is how long a call of a Store waits for others unless WithTimeout says otherwise.
 const DefaultTimeout = 5 * time.Minute
 
-// WithTimeout bounds how long a call waits for other nodes before it is ErrUnavailable and says whom it waited for. Zero
-// means DefaultTimeout, a negative duration no bound but the call's context.
+// WithTimeout bounds how long a call waits for other nodes before it is ErrUnavailable and says
+// whom it waited for. Zero means DefaultTimeout, a negative duration no bound but the call's
+// context.
 func WithTimeout(d time.Duration) Option {
 	return func(s *settings) {
 		s.timeout = d
@@ -62,9 +63,11 @@ func WithTimeout(d time.Duration) Option {
 	}
 }
 
-// WithLogger sends the store's log lines, such as whom a call waits for, to l. Without it they go to slog.Default, with the level that
-// PARAGON_LOG says (debug, info, warn or error), if it is set; where PARAGON_LOG_FORMAT is json they go to the standard error as JSON, with job,
-// role, rank, process, pid and host (launch --log-format json). The program's own use of package slog stays as it is.
+// WithLogger sends the store's log lines, such as whom a call waits for, to l. Without it they go
+// to slog.Default, with the level that PARAGON_LOG says (debug, info, warn or error), if it is set;
+// where PARAGON_LOG_FORMAT is json they go to the standard error as JSON, with job, role, rank,
+// process, pid and host (launch --log-format json). The program's own use of package slog stays as
+// it is.
 func WithLogger(l *slog.Logger) Option {
 	return func(s *settings) {
 		if l != nil {
@@ -73,40 +76,48 @@ func WithLogger(l *slog.Logger) Option {
 	}
 }
 
-// WithStaleness bounds the staleness of "dist_async": a pull waits until the slowest worker is at most k pushes of the key
-// behind this one. Without it there is no bound. A synchronous store refuses it.
+// WithStaleness bounds the staleness of "dist_async": a pull waits until the slowest worker is at
+// most k pushes of the key behind this one. Without it there is no bound. A synchronous store
+// refuses it.
 func WithStaleness(k uint64) Option {
 	return func(s *settings) { s.staleness, s.bounded = k, true }
 }
 
-// WithLocalSteps is for slow links: each worker takes h steps by itself and then pushes the difference of its parameters, which the servers average
-// and apply with an outer optimizer (local SGD; DiLoCo, Douillard et al. 2023). The store does not change; it only passes h on, as
-// LocalSteps, to a trainer that does this, such as worker.Trainer. h is at least 1 and the same on all workers; dist_async refuses it.
+// WithLocalSteps is for slow links: each worker takes h steps by itself and then pushes the
+// difference of its parameters, which the servers average and apply with an outer optimizer (local
+// SGD; DiLoCo, Douillard et al. 2023). The store does not change; it only passes h on, as
+// LocalSteps, to a trainer that does this, such as worker.Trainer. h is at least 1 and the same on
+// all workers; dist_async refuses it.
 func WithLocalSteps(h int) Option {
 	return func(s *settings) { s.local, s.localSet = h, true }
 }
 
-// WithSumsInAnyOrder lets the servers of a synchronous store add gradients as they come. By default they add them in rank order, so that a
-// run repeats bit for bit, and hold back those that come early. With many workers that costs memory, and time between the last gradient and
-// the new value; see docs/design/0008-store-speed.md. All workers must give it, or none; dist_async refuses it.
+// WithSumsInAnyOrder lets the servers of a synchronous store add gradients as they come. By default
+// they add them in rank order, so that a run repeats bit for bit, and hold back those that come
+// early. With many workers that costs memory, and time between the last gradient and the new value;
+// see docs/design/0008-store-speed.md. All workers must give it, or none; dist_async refuses it.
 func WithSumsInAnyOrder() Option {
 	return func(s *settings) { s.anyOrder = true }
 }
 
-// WithHostSums says whether the workers of one host add their gradients up through shared memory before one push leaves the host, and the new value comes back
-// once. Without it PARAGON_HOST_SUMS says so; the default is HostSumsAuto. Only push-pulls of a synchronous store are added up, of dense keys, without a
-// guard, and without compression or with fp16 or bf16. The servers then add up by host first, so the bits of a run depend on which workers share a host. All workers should
+// WithHostSums says whether the workers of one host add their gradients up through shared memory
+// before one push leaves the host, and the new value comes back once. Without it PARAGON_HOST_SUMS
+// says so; the default is HostSumsAuto. Only push-pulls of a synchronous store are added up, of
+// dense keys, without a guard, and without compression or with fp16 or bf16. The servers then add
+// up by host first, so the bits of a run depend on which workers share a host. All workers should
 // have the same setting; one with HostSumsOff takes no part.
 func WithHostSums(mode HostSums) Option {
 	return func(s *settings) { s.hostSums = mode }
 }
 
-// withMember makes Create use this membership in place of joining a job. Close leaves the job and closes it.
+// withMember makes Create use this membership in place of joining a job. Close leaves the job and
+// closes it.
 func withMember(n member) Option {
 	return func(s *settings) { s.node = n }
 }
 
-// WithEnv reads the environment variables that describe the job with getenv in place of os.Getenv; launch --help lists them.
+// WithEnv reads the environment variables that describe the job with getenv in place of os.Getenv;
+// launch --help lists them.
 func WithEnv(getenv func(string) string) Option {
 	return func(s *settings) { s.getenv = getenv }
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// An opWatcher ends the waiting ops of a store when their timeout is over, their context ends, the job ends or the store closes, and logs long
-// waits. One goroutine does so for all ops, because watching all this in each op costs more, and small ops come by the hundred thousand a
-// second.
+// An opWatcher ends the waiting ops of a store when their timeout is over, their context ends, the
+// job ends or the store closes, and logs long waits. One goroutine does so for all ops, because
+// watching all this in each op costs more, and small ops come by the hundred thousand a second.
 type opWatcher struct {
 	s    *store
 	base time.Time // zero of the watcher's clock
@@ -25,8 +25,9 @@ type opWatcher struct {
 	ended context.Context // ends, with the cause, when every op does
 	end   context.CancelCauseFunc
 
-	// Most ops of a program share one context. The goroutine watches one context at a time: it takes up that of two successive ops with the
-	// same context, and keeps it while ops wait under it. An op with another context watches its own.
+	// Most ops of a program share one context. The goroutine watches one context at a time: it
+	// takes up that of two successive ops with the same context, and keeps it while ops wait
+	// under it. An op with another context watches its own.
 	watchedContext context.Context
 	contextDone    <-chan struct{} // watchedContext's Done; nil: no context is watched
 	watchedOps     int             // waiting ops whose context is watchedContext
@@ -46,7 +47,8 @@ func newOpWatcher(s *store) *opWatcher {
 	return l
 }
 
-// context returns a context that ends with the job and with the store, for calls that are no ops. A goroutine for each of them would cost more than the call.
+// context returns a context that ends with the job and with the store, for calls that are no ops. A
+// goroutine for each of them would cost more than the call.
 func (l *opWatcher) context() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,8 +157,8 @@ func (l *opWatcher) run() {
 	}
 }
 
-// check times out or logs the ops that are due. It returns the time until the next op is due, whether there is one, and the Done of the watched
-// context.
+// check times out or logs the ops that are due. It returns the time until the next op is due,
+// whether there is one, and the Done of the watched context.
 func (l *opWatcher) check() (left time.Duration, any bool, ended <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,7 +183,8 @@ func (l *opWatcher) check() (left time.Duration, any bool, ended <-chan struct{}
 	return left, any, l.contextDone
 }
 
-// longest returns what the call of the program that has waited longest is, whom it waits for, and for how long; empty: none has waited for noteEvery.
+// longest returns what the call of the program that has waited longest is, whom it waits for, and
+// for how long; empty: none has waited for noteEvery.
 func (l *opWatcher) longest() (call, whom string, waited time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 )
 
-// Calls in turn under one context are watched together, from the second one on: none of them pays for watching it by itself. Calls whose
-// context never ends are not.
+// Calls in turn under one context are watched together, from the second one on: none of them pays
+// for watching it by itself. Calls whose context never ends are not.
 func TestTheContextOfCallsInTurnIsWatchedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kv, _, _ := openActor(t)

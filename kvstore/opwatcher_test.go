@@ -13,8 +13,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// Each wait ends with its own context and with no other's, whether the context is one call's, or shared by successive calls, which the opWatcher
-// watches, or replaces such a one; and the error says whom the call waited for.
+// Each wait ends with its own context and with no other's, whether the context is one call's, or
+// shared by successive calls, which the opWatcher watches, or replaces such a one; and the error
+// says whom the call waited for.
 func TestWaitsEndWithTheirOwnContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kv, a, _ := openActor(t)
@@ -62,7 +63,8 @@ func TestWaitsEndWithTheirOwnContext(t *testing.T) {
 	})
 }
 
-// A store that closes refuses new calls and waits for those under way; background calls are not counted as the program's.
+// A store that closes refuses new calls and waits for those under way; background calls are not
+// counted as the program's.
 func TestInFlightRefusesNewCallsAndWaitsForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newInFlight()

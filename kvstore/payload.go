@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// codec returns the codec of the payloads: c's, or float32 where each device's gradient was compressed and decoded before the sum.
+// codec returns the codec of the payloads: c's, or float32 where each device's gradient was
+// compressed and decoded before the sum.
 func (p *densePush) codec(c Compression) uint8 {
 	if p.s.eachDevice {
 		return wire.CodecFloat32
@@ -16,7 +17,8 @@ func (p *densePush) codec(c Compression) uint8 {
 	return c.codec()
 }
 
-// makePayloads fills the payloads with the devices' sum, compressed with c. After an error the residuals are as before.
+// makePayloads fills the payloads with the devices' sum, compressed with c. After an error the
+// residuals are as before.
 func (p *densePush) makePayloads(k *key, c Compression, grads [][]float32, verb string, weight float32, round uint64) error {
 	again := p.encoded && k.residuals().using == c.forResiduals() // the gradient is encoded, and its remainder is in the residual, since a push that failed
 	if !again {
@@ -104,7 +106,8 @@ func (p *densePush) uncompressed(i int, values []float32) []byte {
 	return b
 }
 
-// compressDevices compresses each device's gradient by itself. Only a store within this process does so, where a key has one shard.
+// compressDevices compresses each device's gradient by itself. Only a store within this process
+// does so, where a key has one shard.
 func (p *densePush) compressDevices(k *key, c Compression, grads [][]float32, verb string, weight float32, round uint64) error {
 	s, plain := p.s, false
 	norms := grow(&p.deviceNorms, len(grads))
@@ -135,8 +138,9 @@ func (p *densePush) compressDevices(k *key, c Compression, grads [][]float32, ve
 	return nil
 }
 
-// inspect returns the norm of shard i's gradient, if the compression or the guard needs it, and whether it must be sent uncompressed for the servers'
-// guard to judge. A gradient that is not finite is an error if c cannot encode it and there is no guard. device is -1 for the sum of all
+// inspect returns the norm of shard i's gradient, if the compression or the guard needs it, and
+// whether it must be sent uncompressed for the servers' guard to judge. A gradient that is not
+// finite is an error if c cannot encode it and there is no guard. device is -1 for the sum of all
 // devices.
 func (k *key) inspect(c Compression, verb string, grad []float32, i, device int, weight float32) (n float64, plain bool, _ error) {
 	s := k.s
@@ -160,8 +164,8 @@ func (k *key) inspect(c Compression, verb string, grad []float32, i, device int,
 	return n, false, nil
 }
 
-// learnLimits pulls if this worker judges norms and its copy of the guard's limits is too old. A program that pulls what it pushes never needs
-// this.
+// learnLimits pulls if this worker judges norms and its copy of the guard's limits is too old. A
+// program that pulls what it pushes never needs this.
 func (k *key) learnLimits(ctx context.Context, verb string, c Compression) error {
 	if !k.s.judgesNorms(c) {
 		return nil

@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A placementSource is a member of a job whose shards may move to other servers, such as *cluster.Node.
+// A placementSource is a member of a job whose shards may move to other servers, such as
+// *cluster.Node.
 type placementSource interface {
 	Changed() <-chan struct{}
 	Places(ctx context.Context, from uint64) (wire.Places, error)
@@ -20,8 +21,9 @@ type placementSource interface {
 
 var _ placementSource = (*cluster.Node)(nil)
 
-// A placementTracker keeps track of which server has which shard, in a job whose shards have backups. When a server is lost it learns which
-// servers take over, and sends these the unreplicated pushes.
+// A placementTracker keeps track of which server has which shard, in a job whose shards have
+// backups. When a server is lost it learns which servers take over, and sends these the
+// unreplicated pushes.
 type placementTracker struct {
 	s       *store
 	node    placementSource // nil: shards never move
@@ -114,10 +116,12 @@ func (p *placementTracker) run() {
 	}
 }
 
-// refreshPause is the time between two attempts to read the placement. Calls to the shards of a lost server wait meanwhile, so it is short.
+// refreshPause is the time between two attempts to read the placement. Calls to the shards of a
+// lost server wait meanwhile, so it is short.
 const refreshPause = 50 * time.Millisecond
 
-// refresh reads where all shards are, and starts to resend the unreplicated pushes of those that moved.
+// refresh reads where all shards are, and starts to resend the unreplicated pushes of those that
+// moved.
 func (p *placementTracker) refresh() error {
 	got, err := p.node.Places(p.ctx, 0)
 	if err != nil {
@@ -192,7 +196,8 @@ func (c *call) rank() int {
 	return c.server
 }
 
-// shardMayMove reports whether a failed attempt may succeed at another server, perhaps one that the scheduler has yet to choose.
+// shardMayMove reports whether a failed attempt may succeed at another server, perhaps one that the
+// scheduler has yet to choose.
 func (c *call) shardMayMove(err error) bool {
 	s := c.op.s
 	if !s.placement.movable() {
@@ -210,7 +215,8 @@ func (c *call) shardMayMove(err error) bool {
 	return errors.Is(err, cluster.ErrNoServer) || errors.Is(err, transport.ErrClosed)
 }
 
-// serverRemoved reports whether the call is about a whole server that has left the job: then there is nothing to do.
+// serverRemoved reports whether the call is about a whole server that has left the job: then there
+// is nothing to do.
 func (c *call) serverRemoved(err error) bool {
 	return c.key == nil && c.op.s.placement.movable() && errors.Is(err, cluster.ErrNoServer)
 }

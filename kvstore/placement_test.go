@@ -58,8 +58,8 @@ func (n *movingNode) Places(context.Context, uint64) (wire.Places, error) {
 	return wire.Places{Placement: 2, Places: []wire.Place{{Key: 0, Shard: 0, Server: 3}}}, nil
 }
 
-// Where the scheduler cannot say where shards are, it is asked again after a pause, until it can: who sends to a server that is gone waits
-// for the answer.
+// Where the scheduler cannot say where shards are, it is asked again after a pause, until it can:
+// who sends to a server that is gone waits for the answer.
 func TestPlacesAreAskedForUntilTheyAreKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &movingNode{inProcess: newInProcess(), news: make(chan struct{}), fails: 3}

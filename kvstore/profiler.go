@@ -13,27 +13,33 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A Profiler records what this worker, the servers, or both do from one call to another, as mx.profiler does in MXNet.
+// A Profiler records what this worker, the servers, or both do from one call to another, as
+// mx.profiler does in MXNet.
 //
 //	err := kv.SetProfilerConfig(kvstore.ProfilerConfig{Filename: "profile.json.gz", Process: kvstore.ProfileBoth})
 //	err = kv.SetProfilerState(ctx, kvstore.ProfilerRun)
 //	... // some steps
 //	err = kv.SetProfilerState(ctx, kvstore.ProfilerStop) // the files are there
 //
-// The files are Chrome traces, for https://ui.perfetto.dev or chrome://tracing: pushes and pulls of workers, steps and their parts where the training loop
-// reports them (worker.Fit does), and rounds, updates and what was received and answered of servers. `launch ctl trace` shows all processes in one
-// timeline, and needs no change of the program.
+// The files are Chrome traces, for https://ui.perfetto.dev or chrome://tracing: pushes and pulls of
+// workers, steps and their parts where the training loop reports them (worker.Fit does), and
+// rounds, updates and what was received and answered of servers. `launch ctl trace` shows all
+// processes in one timeline, and needs no change of the program.
 //
-// Each worker may profile itself. A server has one profile at a time, so that one worker asks for servers, such as rank 0; for another one SetProfilerState
-// is ErrConflict. In MXNet servers write their files on their own hosts. Here the worker that asked writes them all, on its own: a user finds them in one
-// place, and servers need neither a folder nor the right to write to one.
+// Each worker may profile itself. A server has one profile at a time, so that one worker asks for
+// servers, such as rank 0; for another one SetProfilerState is ErrConflict. In MXNet servers write
+// their files on their own hosts. Here the worker that asked writes them all, on its own: a user
+// finds them in one place, and servers need neither a folder nor the right to write to one.
 //
-// A store within this process has one file, with the spans of its worker and its server, whatever Process is.
+// A store within this process has one file, with the spans of its worker and its server, whatever
+// Process is.
 type Profiler interface {
-	// SetProfilerConfig says what is recorded and where it is written. It is an error while a profile runs.
+	// SetProfilerConfig says what is recorded and where it is written. It is an error while a
+	// profile runs.
 	SetProfilerConfig(ProfilerConfig) error
-	// SetProfilerState begins a profile, or ends it and writes its files. A server that cannot be reached at the end does not keep the
-	// files of the others from being written; the error names it. Close and Abort drop a profile that runs.
+	// SetProfilerState begins a profile, or ends it and writes its files. A server that cannot
+	// be reached at the end does not keep the files of the others from being written; the error
+	// names it. Close and Abort drop a profile that runs.
 	SetProfilerState(ctx context.Context, state ProfilerState) error
 }
 
@@ -56,17 +62,20 @@ const (
 	ProfileBoth   ProfilerProcess = "both"
 )
 
-// MaxProfilerSpans is the most spans that a profile has of one process. They take 20 MB of its memory.
+// MaxProfilerSpans is the most spans that a profile has of one process. They take 20 MB of its
+// memory.
 const MaxProfilerSpans = wire.MaxProfileSpans
 
 // A ProfilerConfig configures a profile. The zero value of a field takes the default beside it.
 type ProfilerConfig struct {
-	// Filename is the path of the files without the rank, on this worker's host: profile.json. As in MXNet, out/profile.json is written to
-	// out/rank0_profile.json by worker 0, or for server 0. With ProfileBoth the servers' files are out/rank0_server_profile.json. A name that ends with
-	// .gz is of a compressed file. The folder must exist.
+	// Filename is the path of the files without the rank, on this worker's host: profile.json.
+	// As in MXNet, out/profile.json is written to out/rank0_profile.json by worker 0, or for
+	// server 0. With ProfileBoth the servers' files are out/rank0_server_profile.json. A name
+	// that ends with .gz is of a compressed file. The folder must exist.
 	Filename string
 	Process  ProfilerProcess // ProfileWorker
-	// Spans is how many spans there is room for in each process: MaxProfilerSpans. Later ones are dropped; the file says how many.
+	// Spans is how many spans there is room for in each process: MaxProfilerSpans. Later ones
+	// are dropped; the file says how many.
 	Spans int
 }
 
@@ -184,7 +193,8 @@ func (s *store) takeProfile(state ProfilerState) (*profile, error) {
 	return &profile{cfg: p.cfg.withDefaults(), id: p.begun}, nil
 }
 
-// dropProfile ends a profile whose store is closed. The servers drop theirs when this worker is no longer a member.
+// dropProfile ends a profile whose store is closed. The servers drop theirs when this worker is no
+// longer a member.
 func (s *store) dropProfile() {
 	p := &s.profiler
 	p.mu.Lock()
@@ -232,7 +242,8 @@ func (s *store) runProfile(ctx context.Context, verb string, x *profile) error {
 
 // stopProfile ends the recording and writes the files of all processes that can be had.
 func (s *store) stopProfile(ctx context.Context, verb string, x *profile) error {
-	// Each server ends when its request comes. Only a few answer at once, as each one's spans take up to 20 MB here.
+	// Each server ends when its request comes. Only a few answer at once, as each one's spans
+	// take up to 20 MB here.
 	places := make(chan struct{}, 4)
 	own := make(chan error, 1)
 	if x.capture != nil {
@@ -267,14 +278,16 @@ func (s *store) eachProfiledServer(x *profile, f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// endProfile tells the servers that nobody wants the spans any more. One that does not hear of it ends by itself, or with this worker's next profile.
+// endProfile tells the servers that nobody wants the spans any more. One that does not hear of it
+// ends by itself, or with this worker's next profile.
 func (s *store) endProfile(x *profile) {
 	ctx, cancel := context.WithTimeout(context.Background(), endProfileTimeout)
 	defer cancel()
 	_ = s.eachProfiledServer(x, func(i int) error { return s.commandProfile(ctx, "profiler end", x, i, wire.ProfileEnd) })
 }
 
-// endProfileTimeout is how long a server may take to hear that a profile has ended. It is in nobody's way if it does not.
+// endProfileTimeout is how long a server may take to hear that a profile has ended. It is in
+// nobody's way if it does not.
 const endProfileTimeout = leaveTimeout / 5
 
 func (s *store) commandProfile(ctx context.Context, verb string, x *profile, server int, command uint8) error {
@@ -282,7 +295,8 @@ func (s *store) commandProfile(ctx context.Context, verb string, x *profile, ser
 	return s.askProfiled(ctx, verb, &x.servers[server], head, &head.Origin, answer, &answer.Generation)
 }
 
-// askProfiled sends a request to one server. A request to a server that was removed ends without an answer, whose generation is 0.
+// askProfiled sends a request to one server. A request to a server that was removed ends without an
+// answer, whose generation is 0.
 func (s *store) askProfiled(ctx context.Context, verb string, n *trace.Node, request wire.Message, origin *wire.Origin, answer wire.Message, generation *uint64) error {
 	o := newOp(s, fmt.Sprintf("%s of %v", verb, n), "", 1)
 	c := &o.calls[0]

@@ -81,7 +81,8 @@ func wantFiles(t *testing.T, dir string, want ...string) {
 	}
 }
 
-// Three workers and three servers, four pushes of a key of 300×300, which is cut: all files are there, and have the pushes and the rounds. Names may have any characters.
+// Three workers and three servers, four pushes of a key of 300×300, which is cut: all files are
+// there, and have the pushes and the rounds. Names may have any characters.
 func TestProfilesOfWorkersAndServers(t *testing.T) {
 	const n, pushes, size = 3, 4, 300 * 300
 	dir := t.TempDir()
@@ -270,7 +271,8 @@ func TestWrongCallsOfTheProfiler(t *testing.T) {
 	wantFiles(t, dir, "rank0_p.json")
 }
 
-// A server is lost while it is profiled: the files of the others are written, and the error names it.
+// A server is lost while it is profiled: the files of the others are written, and the error names
+// it.
 func TestAProfileOfALostServer(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

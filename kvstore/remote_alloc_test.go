@@ -13,12 +13,14 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// quietJob hardly has heartbeats: they take memory, and on a busy machine there is one in every few rounds.
+// quietJob hardly has heartbeats: they take memory, and on a busy machine there is one in every few
+// rounds.
 func quietJob(network transport.Network) jobtest.Config {
 	return jobtest.Config{TCP: true, Over: network, Heartbeat: 10 * time.Minute, Lease: 20 * time.Minute}
 }
 
-// Once their memory is there, rounds take none: neither on the worker nor on the server, which both are in this process.
+// Once their memory is there, rounds take none: neither on the worker nor on the server, which both
+// are in this process.
 func TestSteadyRemoteRoundsTakeNoMemory(t *testing.T) {
 	for n, network := range []transport.Network{transport.TCP, transport.Unix, transport.Auto} {
 		for i, c := range []kvstore.Compression{{}, {Type: "2bit"}, {Type: "fp16", Pull: "fp16"}, {Type: "topk", Ratio: 0.1, Pull: "bf16"}} {

@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore/kvstoretest"
 )
 
-// openJob returns a harness's Open for whole jobs: a scheduler and servers as their programs run them.
+// openJob returns a harness's Open for whole jobs: a scheduler and servers as their programs run
+// them.
 func openJob(over transport.Network) func(t testing.TB, c kvstoretest.Config) []kvstore.Store {
 	return func(t testing.TB, c kvstoretest.Config) []kvstore.Store {
 		t.Helper()
@@ -50,7 +51,8 @@ func seeds(quick, all uint64) uint64 {
 	return quick
 }
 
-// unlessShort adds what the full set of tests has more than the quick one. PARAGON_TEST_SLOW asks for the full one.
+// unlessShort adds what the full set of tests has more than the quick one. PARAGON_TEST_SLOW asks
+// for the full one.
 func unlessShort[T any](quick []T, more ...T) []T {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" || testing.Short() {
 		return quick
@@ -58,8 +60,9 @@ func unlessShort[T any](quick []T, more ...T) []T {
 	return append(quick, more...)
 }
 
-// smallEdge is the edge of big arrays (kvstoretest.Harness) where another test takes those of the predecessors, which TestJobsOfProcesses does.
-// Arrays of this edge are cut and lent, too. PARAGON_TEST_SLOW asks for those of the predecessors everywhere.
+// smallEdge is the edge of big arrays (kvstoretest.Harness) where another test takes those of the
+// predecessors, which TestJobsOfProcesses does. Arrays of this edge are cut and lent, too.
+// PARAGON_TEST_SLOW asks for those of the predecessors everywhere.
 func smallEdge() int {
 	if os.Getenv("PARAGON_TEST_SLOW") != "" {
 		return 0
@@ -67,5 +70,6 @@ func smallEdge() int {
 	return 260
 }
 
-// brief says that the suite is brief where TestStoresOverPipes runs all of it. PARAGON_TEST_SLOW asks for all everywhere.
+// brief says that the suite is brief where TestStoresOverPipes runs all of it. PARAGON_TEST_SLOW
+// asks for all everywhere.
 func brief() bool { return os.Getenv("PARAGON_TEST_SLOW") == "" }

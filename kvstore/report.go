@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/trace"
 )
 
-// A StepReport is what a training loop says of a step that is done. Numbers that are not known are NaN; times and counts that are not known are 0.
+// A StepReport is what a training loop says of a step that is done. Numbers that are not known are
+// NaN; times and counts that are not known are 0.
 type StepReport struct {
 	Epoch        uint64
 	Examples     int           // of this worker
@@ -27,7 +28,8 @@ type StepReport struct {
 type Evaluation struct {
 	Loss     float64
 	Accuracy float64 // 0 to 1
-	// Others are further scores, by names of one's own. The first 12 are shown, under names of at most 32 letters, digits and "_".
+	// Others are further scores, by names of one's own. The first 12 are shown, under names of
+	// at most 32 letters, digits and "_".
 	Others []Score
 }
 
@@ -37,15 +39,18 @@ type Score struct {
 	Value float64
 }
 
-// A Reporter takes what a training loop says of itself. The next heartbeat carries the newest values and the sums to the scheduler, where launch ctl and
-// metrics show them. The calls may be made concurrently and cost well below a microsecond; but for ReportEvaluation they neither lock nor allocate. worker.Fit
-// makes them; a training loop of its own calls ReportStep after each step.
+// A Reporter takes what a training loop says of itself. The next heartbeat carries the newest
+// values and the sums to the scheduler, where launch ctl and metrics show them. The calls may be
+// made concurrently and cost well below a microsecond; but for ReportEvaluation they neither lock
+// nor allocate. worker.Fit makes them; a training loop of its own calls ReportStep after each step.
 type Reporter interface {
 	ReportStep(StepReport)
 	ReportEvaluation(Evaluation)
-	// ReportCheckpoint says that a checkpoint is complete, and how long it took. The worker that completes it calls it.
+	// ReportCheckpoint says that a checkpoint is complete, and how long it took. The worker
+	// that completes it calls it.
 	ReportCheckpoint(took time.Duration)
-	// ReportCheckpointFolder says whether this worker has a place for checkpoints. Where no worker has one `launch ctl stop` is refused, unless forced.
+	// ReportCheckpointFolder says whether this worker has a place for checkpoints. Where no
+	// worker has one `launch ctl stop` is refused, unless forced.
 	ReportCheckpointFolder(there bool)
 	// ReportCheckpointFailure says that this worker could not write its part of a checkpoint.
 	ReportCheckpointFailure()

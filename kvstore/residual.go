@@ -9,8 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// Residuals are what a worker's compressed pushes have left out so far (error feedback). They belong to one worker, so files of Save do not hold
-// them.
+// Residuals are what a worker's compressed pushes have left out so far (error feedback). They
+// belong to one worker, so files of Save do not hold them.
 type Residuals struct {
 	// Compression is what made them; they mean nothing under another one.
 	Compression Compression

@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// Rows and averaged keys travel as they are: residuals for one are from somewhere else, and nothing is set.
+// Rows and averaged keys travel as they are: residuals for one are from somewhere else, and nothing
+// is set.
 func TestResidualsOfWhatIsNeverCompressedAreRefused(t *testing.T) {
 	c := kvstore.Compression{Type: "2bit"}
 	for _, name := range []string{"rows", "mean"} {

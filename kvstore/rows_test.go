@@ -8,8 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/shard"
 )
 
-// Whatever the rows and the number of shards: each shard gets its rows rising and once, with the sums of the duplicates, and
-// what comes back goes to the rows that asked.
+// Whatever the rows and the number of shards: each shard gets its rows rising and once, with the
+// sums of the duplicates, and what comes back goes to the rows that asked.
 func TestSplitSendsRowsOnceAndBringsThemBack(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for trial := range 300 {

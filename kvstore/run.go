@@ -1,7 +1,8 @@
 package kvstore
 
-// A Run says which training a job belongs to. launch --restarts starts a job that failed again as a new job of the same run, so that it goes on from
-// the checkpoints of this run, and of no other one. worker.Fit sees to that.
+// A Run says which training a job belongs to. launch --restarts starts a job that failed again as a
+// new job of the same run, so that it goes on from the checkpoints of this run, and of no other
+// one. worker.Fit sees to that.
 type Run struct {
 	ID    string // empty: launch did not start the job
 	Again bool   // launch has started the job again by itself. False as well where PARAGON_RESUME=1 was set from the beginning

@@ -13,9 +13,10 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// Save writes a safetensors file. For each key it has the tensor "<key>" (with the shape given to SetShape, else [size]; rows × row length for rows)
-// and, for each slot of the optimizer, "<key>/<slot>" with the same shape. For an open vocabulary these hold the rows that were made, and
-// "<key>/ids" holds their IDs, in increasing order as unsigned numbers. The metadata are
+// Save writes a safetensors file. For each key it has the tensor "<key>" (with the shape given to
+// SetShape, else [size]; rows × row length for rows) and, for each slot of the optimizer,
+// "<key>/<slot>" with the same shape. For an open vocabulary these hold the rows that were made,
+// and "<key>/ids" holds their IDs, in increasing order as unsigned numbers. The metadata are
 //
 //	paragon.store      "2", the version of this layout; "1" had neither shapes nor checksums
 //	paragon.optimizer  the optimizer's JSON, with the rates of SetLearningRate; absent if there was no optimizer
@@ -83,7 +84,8 @@ func (k *savedKey) shape() []int {
 // maxSlots bounds the slots in a file's metadata; no optimizer has as many.
 const maxSlots = 4
 
-// read reads a key's value and slots from its shards, as of the last round that this worker has pushed to, and the optimizer's JSON.
+// read reads a key's value and slots from its shards, as of the last round that this worker has
+// pushed to, and the optimizer's JSON.
 func (k *key) read(ctx context.Context) (*keyState, string, error) {
 	if k.form == wire.FormOpen {
 		return k.readOpen(ctx)

@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// local returns a store within the process, with an optimizer if its name is not empty, and a key "x" of so many values of 1.
+// local returns a store within the process, with an optimizer if its name is not empty, and a key
+// "x" of so many values of 1.
 func local(t *testing.T, optimizer string, size int) kvstore.Store {
 	t.Helper()
 	kv, err := kvstore.Create(t.Context(), "local")
@@ -142,7 +143,8 @@ func TestSaveNamesTheURIsItCannotWrite(t *testing.T) {
 	}
 }
 
-// Files have the shapes that the program told, also of the optimizer's state, and they come back with the file.
+// Files have the shapes that the program told, also of the optimizer's state, and they come back
+// with the file.
 func TestSaveKeepsShapes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.safetensors")
 	kv := local(t, "adam", 24)
@@ -240,7 +242,8 @@ func TestLoadOfADamagedFileChangesNothing(t *testing.T) {
 	}
 }
 
-// A file that somebody else wrote may have keys of any name: an error shows the beginning of a long one.
+// A file that somebody else wrote may have keys of any name: an error shows the beginning of a long
+// one.
 func TestErrorsShowTheBeginningOfALongKey(t *testing.T) {
 	long := strings.Repeat("k", 1000)
 	file := filepath.Join(t.TempDir(), "x.safetensors")

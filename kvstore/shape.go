@@ -47,7 +47,8 @@ func checkShape(shape []int, size uint64) error {
 	return nil
 }
 
-// sameShape reports whether two shapes of a key agree. A nil shape, which is not known, and one with a single dimension agree with any.
+// sameShape reports whether two shapes of a key agree. A nil shape, which is not known, and one
+// with a single dimension agree with any.
 func sameShape(a, b []int) bool {
 	return a == nil || b == nil || len(a) == 1 || len(b) == 1 || slices.Equal(a, b)
 }
@@ -66,14 +67,16 @@ func (k *key) takeShape(shape []int) {
 	k.learnShape(shape)
 }
 
-// learnShape sets the shape, which agrees with the known one, unless it has a single dimension and the known one has more. The caller holds mu.
+// learnShape sets the shape, which agrees with the known one, unless it has a single dimension and
+// the known one has more. The caller holds mu.
 func (k *key) learnShape(shape []int) {
 	if shape != nil && (k.shape == nil || len(shape) != 1) {
 		k.shape = shape
 	}
 }
 
-// checkShape compares the shape of a saved key with its number of values, and with the shape of the key here, if there is one.
+// checkShape compares the shape of a saved key with its number of values, and with the shape of the
+// key here, if there is one.
 func (x *savedKey) checkShape(here *key) error {
 	if x.Shape == nil {
 		return nil

@@ -24,7 +24,8 @@ type Snapshot struct {
 	config  string // JSON of the optimizer
 }
 
-// snapshotReads is how many keys are read at once: enough to keep the servers busy, few enough that the first keys are free for their next push soon.
+// snapshotReads is how many keys are read at once: enough to keep the servers busy, few enough that
+// the first keys are free for their next push soon.
 const snapshotReads = 4
 
 func (s *store) Snapshot(ctx context.Context) (*Snapshot, error) {
@@ -50,8 +51,8 @@ func (s *store) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return n, nil
 }
 
-// read reads the keys, whose pushLock the caller holds, and unlocks each when it is read. Gradients of the last layers are pushed first, so keys
-// that were initialised last are read first.
+// read reads the keys, whose pushLock the caller holds, and unlocks each when it is read. Gradients
+// of the last layers are pushed first, so keys that were initialised last are read first.
 func (n *Snapshot) read(ctx context.Context, keys []*key) error {
 	type part struct {
 		state  *keyState
@@ -142,7 +143,8 @@ func (k *keyState) tensors() (list []checkpoint.Tensor) {
 	return list
 }
 
-// checkTarget returns an error for a URI that cannot be written, as far as that can be known beforehand.
+// checkTarget returns an error for a URI that cannot be written, as far as that can be known
+// beforehand.
 func checkTarget(uri string) error {
 	path, err := checkpoint.LocalPath(uri)
 	if errors.Is(err, checkpoint.ErrScheme) {

@@ -17,8 +17,9 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A snapshot is of the moment in which it was asked for, whatever is pushed while it is read and before it is written, and all of
-// it is of one round. What is saved in a bucket is loaded from there.
+// A snapshot is of the moment in which it was asked for, whatever is pushed while it is read and
+// before it is written, and all of it is of one round. What is saved in a bucket is loaded from
+// there.
 func TestASnapshotIsOfOneMoment(t *testing.T) {
 	const keys, rounds, at, size = 12, 9, 4, 5000
 	_, uri := checkpointtest.New()

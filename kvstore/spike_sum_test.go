@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// Gradients of devices that are each within the limit, but not their sum, enter no residual: the servers judge the sum as it is.
+// Gradients of devices that are each within the limit, but not their sum, enter no residual: the
+// servers judge the sum as it is.
 func TestTheGuardCatchesDevicesWhoseSumIsTooLarge(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range everyCompression[1:] {

@@ -69,8 +69,9 @@ func runSpiked(t *testing.T, kind string, c kvstore.Compression, guard kvstore.G
 	return got
 }
 
-// A spike is judged as it is, before a code cuts it to what it can say, and leaves nothing in the residual: the run ends as one does whose bad
-// gradient was NaN, or, clipped, differs from it by a gradient of the largest norm that is taken.
+// A spike is judged as it is, before a code cuts it to what it can say, and leaves nothing in the
+// residual: the run ends as one does whose bad gradient was NaN, or, clipped, differs from it by a
+// gradient of the largest norm that is taken.
 func TestTheGuardCatchesSpikesUnderEveryCompression(t *testing.T) {
 	always := func(int) bool { return true }
 	spikes := []float32{1e3, 1e6, -1e30}
@@ -134,7 +135,8 @@ func TestTheGuardCatchesSpikesOfWhoSeldomPulls(t *testing.T) {
 	}
 }
 
-// Where each device's gradient is compressed by itself, one that is far too large, or whose sum with the others is, enters no residual.
+// Where each device's gradient is compressed by itself, one that is far too large, or whose sum
+// with the others is, enters no residual.
 func TestTheGuardCatchesSpikesOfDevices(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range everyCompression[1:] {
@@ -171,7 +173,8 @@ func TestTheGuardCatchesSpikesOfDevices(t *testing.T) {
 	}
 }
 
-// Every optimizer takes a huge finite gradient as its formula does, in every store; see also package optim.
+// Every optimizer takes a huge finite gradient as its formula does, in every store; see also
+// package optim.
 func TestHugeGradientsLeaveValuesFinite(t *testing.T) {
 	for _, kind := range []string{"local", "device", "dist_sync", "dist_async"} {
 		for _, cfg := range []optim.Config{{Name: "sgd"}, {Name: "nag", Momentum: 0.9}, {Name: "adam"}, {Name: "adamw"}, {Name: "adagrad"}, {Name: "rmsprop"},
@@ -197,7 +200,8 @@ func TestHugeGradientsLeaveValuesFinite(t *testing.T) {
 	}
 }
 
-// After a Load the guard's measure begins anew, and so does what this worker knows of its limits: it compresses what it would have sent as it is.
+// After a Load the guard's measure begins anew, and so does what this worker knows of its limits:
+// it compresses what it would have sent as it is.
 func TestLimitsAreForgottenWithALoad(t *testing.T) {
 	kv, err := kvstore.Create(t.Context(), "dist_sync", kvstore.WithEnv(nothing), kvstore.WithLogger(slog.New(slog.DiscardHandler)),
 		kvstore.WithGuard(kvstore.Guard{Factor: 10, Warmup: 2}))

@@ -8,16 +8,16 @@ import (
 	"github.com/paragon-train/paragon/internal/store/shard"
 )
 
-// A split sorts the rows of one call by shard and, within a shard, in increasing order without duplicates. Its memory is reused by the next
-// call.
+// A split sorts the rows of one call by shard and, within a shard, in increasing order without
+// duplicates. Its memory is reused by the next call.
 type split struct {
 	shards []shardRows
 	rows   []int64   // unique row numbers within their shards, shard after shard
 	values []float32 // of rows
 	// For a pull: place has, for each of the caller's rows, its index in rows.
 	place []int64
-	// For a push: first has, for each of rows, the index of the caller's first row with that number. The caller's row again[i] is a duplicate of
-	// row twice[i].
+	// For a push: first has, for each of rows, the index of the caller's first row with that
+	// number. The caller's row again[i] is a duplicate of row twice[i].
 	first        []int64
 	twice, again []int64
 
@@ -83,7 +83,8 @@ func (s *split) makeValues(rowLen int) {
 	}
 }
 
-// add fills every shard's values from grad. Rows with the same number are added up, in the caller's order.
+// add fills every shard's values from grad. Rows with the same number are added up, in the caller's
+// order.
 func (s *split) add(rowLen int, grad []float32) {
 	s.makeValues(rowLen)
 	f32.GatherRows(s.values, grad, s.first, rowLen)
@@ -99,7 +100,8 @@ func (s *split) scatter(rowLen int, out []float32) {
 type sorting struct {
 	starts []int64 // the first of each shard's rows, when rows are numbered shard after shard; none for an open vocabulary
 
-	// Rows of a table are sorted as one number each: that row number, and in the low atBits the index in the caller's rows.
+	// Rows of a table are sorted as one number each: that row number, and in the low atBits the
+	// index in the caller's rows.
 	packed, sparePacked []uint64
 	atBits              int
 
@@ -212,7 +214,8 @@ func (s *sorting) each(yield func(r sortedRow, at int) bool) {
 // smallSort is the number of rows up to which a comparison sort is faster than a radix sort.
 const smallSort = 128
 
-// digit is the number of bits that one pass of the radix sort sorts by: the counts of a pass fit the first-level cache. A pass is stable.
+// digit is the number of bits that one pass of the radix sort sorts by: the counts of a pass fit
+// the first-level cache. A pass is stable.
 const digit = 10
 
 type counts [1 << digit]uint32

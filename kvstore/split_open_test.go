@@ -10,8 +10,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/shard"
 )
 
-// The rows of an open vocabulary have any 64 bits as their ID, and their shards are sorted by more than one digit: each shard gets its rows
-// once, rising as numbers without sign, and what comes back goes to the rows that asked.
+// The rows of an open vocabulary have any 64 bits as their ID, and their shards are sorted by more
+// than one digit: each shard gets its rows once, rising as numbers without sign, and what comes
+// back goes to the rows that asked.
 func TestSplitSortsAnOpenVocabulary(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, shards := range []int{1, 3, 1 << digit, 3<<digit + 1} {

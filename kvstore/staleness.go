@@ -7,16 +7,18 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A Staleness says how old a value was, in dist_async. For a key with several shards each number is the largest of all shards.
+// A Staleness says how old a value was, in dist_async. For a key with several shards each number is
+// the largest of all shards.
 type Staleness struct {
-	// Round is how many rounds the value contains; in dist_async each push of a worker is a round.
+	// Round is how many rounds the value contains; in dist_async each push of a worker is a
+	// round.
 	Round uint64
-	// Missed is how many rounds other workers made between the value that this worker had before its newest push and that push:
-	// the gradient was computed without them. Only WithStaleness, together with the number of workers,
-	// bounds it. 0 in a synchronous store.
+	// Missed is how many rounds other workers made between the value that this worker had
+	// before its newest push and that push: the gradient was computed without them. Only
+	// WithStaleness, together with the number of workers, bounds it. 0 in a synchronous store.
 	Missed uint64
-	// Lead is how many of its pushes the worker was ahead of the slowest when it got the value: with WithStaleness(k), at most k.
-	// 0 in a synchronous store.
+	// Lead is how many of its pushes the worker was ahead of the slowest when it got the value:
+	// with WithStaleness(k), at most k. 0 in a synchronous store.
 	Lead uint64
 }
 

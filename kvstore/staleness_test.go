@@ -37,8 +37,9 @@ func begin(t *testing.T, stores []kvstore.Store, n int) {
 	})
 }
 
-// race lets three workers take steps, the last five times as long as the others', and returns the most pushes by which a
-// worker that had got its value was ahead of the slowest, and how many steps each had done when the first was done.
+// race lets three workers take steps, the last five times as long as the others', and returns the
+// most pushes by which a worker that had got its value was ahead of the slowest, and how many steps
+// each had done when the first was done.
 func race(t *testing.T, oneCall, cut bool, opts ...kvstore.Option) (most int, done []int) {
 	const workers, steps, seed = 3, 40, 7
 	job := jobtest.New(t, jobtest.Config{Workers: workers, Servers: 2, Seed: seed})
@@ -113,8 +114,9 @@ func race(t *testing.T, oneCall, cut bool, opts ...kvstore.Option) (most int, do
 	return most, done
 }
 
-// The bound is never passed and it is used: fast workers go k pushes ahead of the slowest, and no further, whether they push
-// and pull in one call or two, and while connections break. At k = 0 they go in step; without a bound at their own speed.
+// The bound is never passed and it is used: fast workers go k pushes ahead of the slowest, and no
+// further, whether they push and pull in one call or two, and while connections break. At k = 0
+// they go in step; without a bound at their own speed.
 func TestStalenessBoundsTheFastWorkers(t *testing.T) {
 	// Each bound with and without cuts, in one call and in two.
 	for _, x := range []struct {
@@ -172,7 +174,8 @@ func TestWorkerThatLeavesFreesThoseThatWaitForIt(t *testing.T) {
 	})
 }
 
-// A wait for the slowest that takes too long names it, and what was pushed before it counts once when it is pushed again.
+// A wait for the slowest that takes too long names it, and what was pushed before it counts once
+// when it is pushed again.
 func TestBoundedPushPullThatGivesUpMayBeRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stores := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 2}).Stores(t, "dist_async", kvstore.WithStaleness(0), kvstore.WithTimeout(8*time.Second))
@@ -194,7 +197,8 @@ func TestBoundedPushPullThatGivesUpMayBeRepeated(t *testing.T) {
 	})
 }
 
-// What other workers pushed between a worker's pull and its next push is counted, the worker's own pushes are not.
+// What other workers pushed between a worker's pull and its next push is counted, the worker's own
+// pushes are not.
 func TestStalenessOfAGradientIsTold(t *testing.T) {
 	stores := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 2}).Stores(t, "dist_async")
 	begin(t, stores, 2)

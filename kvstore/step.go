@@ -6,54 +6,66 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A Step says what the contributions of one step have in common. Every worker gives the same Measure, Factor, Gain and Progress. With Weight alone it is a
-// plain step.
+// A Step says what the contributions of one step have in common. Every worker gives the same
+// Measure, Factor, Gain and Progress. With Weight alone it is a plain step.
 type Step struct {
-	// Weight is what a contribution counts in a mean: what its loss was divided by, such as the number of its examples, or of its labels or tokens,
-	// which may be far more. A round whose weights are all 0 updates nothing where the optimizer gets a mean.
+	// Weight is what a contribution counts in a mean: what its loss was divided by, such as the
+	// number of its examples, or of its labels or tokens, which may be far more. A round whose
+	// weights are all 0 updates nothing where the optimizer gets a mean.
 	Weight float32
-	// Examples is the number of examples of which the gradient is, at most 2³²−1: see Store.RoundExamples. 0: as many as Weight, if that is a whole
-	// number up to 2²⁴.
+	// Examples is the number of examples of which the gradient is, at most 2³²−1: see
+	// Store.RoundExamples. 0: as many as Weight, if that is a whole number up to 2²⁴.
 	Examples int
-	// Counted: this worker has used the Examples, and the servers add them up: see Store.Weighted.
+	// Counted: this worker has used the Examples, and the servers add them up: see
+	// Store.Weighted.
 	Counted bool
-	// Measure makes the servers measure the norms of this round's gradients, if all workers ask for it: Store.Norms. Gradients must be sums over
-	// what Weight counts. Averaged keys and those whose names begin with "paragon/" are not measured. A measured push of rows, in an asynchronous store,
-	// or compressed with 2bit, 1bit or topk is ErrUnsupported.
+	// Measure makes the servers measure the norms of this round's gradients, if all workers ask
+	// for it: Store.Norms. Gradients must be sums over what Weight counts. Averaged keys and
+	// those whose names begin with "paragon/" are not measured. A measured push of rows, in an
+	// asynchronous store, or compressed with 2bit, 1bit or topk is ErrUnsupported.
 	Measure bool
-	// Factor returns the number, 0 to 2²⁰, that multiplies a key's learning rate in this round alone: the optimizer's rate and what it remembers
-	// stay as they are without it (see optim.Pass.WithFactor). Nil: 1. It may be called from several goroutines.
+	// Factor returns the number, 0 to 2²⁰, that multiplies a key's learning rate in this round
+	// alone: the optimizer's rate and what it remembers stay as they are without it (see
+	// optim.Pass.WithFactor). Nil: 1. It may be called from several goroutines.
 	Factor func(key string) float64
-	// Gain returns, above 0 and at most 2²⁰, how many times larger the mean square of a key's gradient would be at the batch size for which the learning
-	// rate was chosen. Rules of Adam's family keep their second moment at that size with it (see optim.Pass.WithGain). Nil: 1. It may be called from
-	// several goroutines.
+	// Gain returns, above 0 and at most 2²⁰, how many times larger the mean square of a key's
+	// gradient would be at the batch size for which the learning rate was chosen. Rules of
+	// Adam's family keep their second moment at that size with it (see optim.Pass.WithGain).
+	// Nil: 1. It may be called from several goroutines.
 	Gain func(key string) float64
-	// Progress is where the learning-rate schedule is read, in steps of the schedule, 0 to 2⁵³, if ByProgress; else at the key's round. Rates of
-	// SetLearningRate and bias corrections go by rounds in either case.
+	// Progress is where the learning-rate schedule is read, in steps of the schedule, 0 to 2⁵³,
+	// if ByProgress; else at the key's round. Rates of SetLearningRate and bias corrections go
+	// by rounds in either case.
 	Progress   float64
 	ByProgress bool
-	// Micro returns the norms of the micro-batches, or devices' batches, whose gradients this worker has summed into its gradient of a key. Nil: one
-	// micro-batch. Read only with Measure. It may be called from several goroutines. Adam's family needs norms of preconditioned gradients, which
-	// the servers alone can take: there each worker's gradient is one.
+	// Micro returns the norms of the micro-batches, or devices' batches, whose gradients this
+	// worker has summed into its gradient of a key. Nil: one micro-batch. Read only with
+	// Measure. It may be called from several goroutines. Adam's family needs norms of
+	// preconditioned gradients, which the servers alone can take: there each worker's gradient
+	// is one.
 	Micro func(key string) Micro
 }
 
-// A Micro says of which micro-batches a gradient is the sum: Sqr is Σ_j ‖s_j‖²/m_j, s_j the sum of the gradients of micro-batch j and m_j its weight, j from 1 to Count. Count 0 or 1 needs no Sqr. A NaN is taken as infinite: such a step's norms are not finite.
+// A Micro says of which micro-batches a gradient is the sum: Sqr is Σ_j ‖s_j‖²/m_j, s_j the sum of
+// the gradients of micro-batch j and m_j its weight, j from 1 to Count. Count 0 or 1 needs no Sqr.
+// A NaN is taken as infinite: such a step's norms are not finite.
 type Micro struct {
 	Count int // at most 65535
 	Sqr   float64
 }
 
-// Norms is what the servers measured of a key's newest round that this worker has pulled. s_i is the sum of the gradients of micro-gradient i, m_i its
-// weight, such as its number of examples, and g_i = s_i/m_i its mean. For Adam's family the elements are divided by √v̂ + ε first.
+// Norms is what the servers measured of a key's newest round that this worker has pulled. s_i is
+// the sum of the gradients of micro-gradient i, m_i its weight, such as its number of examples, and
+// g_i = s_i/m_i its mean. For Adam's family the elements are divided by √v̂ + ε first.
 type Norms struct {
 	Rounds   uint64  // rounds closed, that one included
 	Count    int     // micro-gradients: the workers', or their micro-batches
 	Examples float64 // Σ m_i: the weight of the global batch, its number of examples where that is the weight
 	MeanSqr  float64 // (Σ ‖s_i‖²/m_i) / Σ m_i: the mean of ‖g_i‖², weighted by m_i; not finite if a gradient was not
 	SqrMean  float64 // ‖Σ s_i‖² / (Σ m_i)²: the squared norm of the mean gradient
-	// Biased: the round had one micro-gradient. MeanSqr and SqrMean are of it and of the one of the round before, as if they were two of one round;
-	// Count is 2, and Examples are those of both. One round in 32 is measured so.
+	// Biased: the round had one micro-gradient. MeanSqr and SqrMean are of it and of the one of
+	// the round before, as if they were two of one round; Count is 2, and Examples are those of
+	// both. One round in 32 is measured so.
 	Biased bool
 }
 
@@ -129,7 +141,8 @@ func (st *Step) examples(verb, key string) (uint64, error) {
 	return uint64(st.Examples), nil
 }
 
-// The most examples of a contribution; and the largest weight that stands for them: up to it every whole number is a float32.
+// The most examples of a contribution; and the largest weight that stands for them: up to it every
+// whole number is a float32.
 const (
 	maxExamples       = 1<<32 - 1
 	maxWeightExamples = 1 << 24
@@ -145,7 +158,8 @@ func (s *store) RoundExamples(name string) uint64 {
 	return examples
 }
 
-// roundAmount is the weight and the examples of the newest round of a key that this worker has pulled.
+// roundAmount is the weight and the examples of the newest round of a key that this worker has
+// pulled.
 func (s *store) roundAmount(name string) (weight float64, examples uint64) {
 	k := s.initialised(name)
 	if k == nil {
@@ -167,7 +181,8 @@ func (k *key) noteWeight(values []wire.Value) {
 	}
 }
 
-// stepOf returns what a push of the key says of its step, on the key's first shard. c is the push's compression.
+// stepOf returns what a push of the key says of its step, on the key's first shard. c is the push's
+// compression.
 func (k *key) stepOf(verb string, st *Step, c Compression) (wire.Step, error) {
 	var w wire.Step
 	if st.Factor != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// All workers hear that the job is to stop with a checkpoint. What they say of it reaches a scheduler that is away for a while, and counts only if
-// the job was asked to stop.
+// All workers hear that the job is to stop with a checkpoint. What they say of it reaches a
+// scheduler that is away for a while, and counts only if the job was asked to stop.
 func TestWorkersHearThatTheJobIsToStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := jobtest.New(t, jobtest.Config{Workers: 2})

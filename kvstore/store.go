@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A store is a Store over a member of a job, which may be a job of one worker within this process. Only where the shards are differs.
+// A store is a Store over a member of a job, which may be a job of one worker within this process.
+// Only where the shards are differs.
 type store struct {
 	settings
 	kind  string
@@ -119,7 +120,8 @@ func (s *store) SetCompression(ctx context.Context, c Compression) error {
 	return nil
 }
 
-// warnOfMisfit logs, on rank 0, that compression and optimizer are a bad combination. The caller holds mu.
+// warnOfMisfit logs, on rank 0, that compression and optimizer are a bad combination. The caller
+// holds mu.
 func (s *store) warnOfMisfit() {
 	if s.optimizer == nil || s.Rank() != 0 {
 		return
@@ -168,8 +170,9 @@ func (s *store) lookup(verb, name string, form uint8) (*key, error) {
 	return k, nil
 }
 
-// enter counts a call as under way, until leave. Close waits for these calls. Background calls are counted apart, because the program must have no
-// call under way at a membership change, while the store may.
+// enter counts a call as under way, until leave. Close waits for these calls. Background calls are
+// counted apart, because the program must have no call under way at a membership change, while the
+// store may.
 func (s *store) enter(background bool) error {
 	if !s.inFlight.enter(background) {
 		return ErrClosed
@@ -197,7 +200,8 @@ func (s *store) ask(ctx context.Context, verb string, question func(context.Cont
 	return fmt.Errorf("kvstore: %s: %w", verb, s.explain(err))
 }
 
-// callContext returns a context that also ends with the store's timeout, the end of the job, and Close.
+// callContext returns a context that also ends with the store's timeout, the end of the job, and
+// Close.
 func (s *store) callContext(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if err := context.Cause(ctx); err != nil {
@@ -218,7 +222,8 @@ func (s *store) callContext(ctx context.Context) (context.Context, context.Cance
 	}
 }
 
-// jobEndError is why the job has ended for this node. Every call returns this error, whichever notices the end first.
+// jobEndError is why the job has ended for this node. Every call returns this error, whichever
+// notices the end first.
 func (s *store) jobEndError() error {
 	if err := s.node.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -226,7 +231,8 @@ func (s *store) jobEndError() error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, ErrFinished)
 }
 
-// waitMillis is how long a server may hold a request before it must answer with the name of whom it waits for.
+// waitMillis is how long a server may hold a request before it must answer with the name of whom it
+// waits for.
 func (s *store) waitMillis() uint32 { return uint32(s.noteEvery.Milliseconds()) }
 
 func (s *store) Close() error { return s.endMembership(true, "") }
@@ -276,5 +282,6 @@ func (s *store) endMembership(ok bool, reason string) error {
 	return nil
 }
 
-// leaveTimeout bounds the leave request of a worker that failed. It equals the default lease: later the scheduler declares the worker lost anyway.
+// leaveTimeout bounds the leave request of a worker that failed. It equals the default lease: later
+// the scheduler declares the worker lost anyway.
 const leaveTimeout = 10 * time.Second

@@ -8,22 +8,26 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A Table describes a key of rows, such as an embedding. The servers make its rows, so that no worker needs the memory for all of them.
+// A Table describes a key of rows, such as an embedding. The servers make its rows, so that no
+// worker needs the memory for all of them.
 type Table struct {
-	// Rows is the number of rows, 0 to Rows−1. Zero opens the vocabulary: every int64 names a row, such as a hash of a word, and
-	// a row is made by the first push to it. A pull of a row before that returns its first values and takes no memory.
+	// Rows is the number of rows, 0 to Rows−1. Zero opens the vocabulary: every int64 names a
+	// row, such as a hash of a word, and a row is made by the first push to it. A pull of a row
+	// before that returns its first values and takes no memory.
 	Rows int64
 	// RowLen is the number of values of a row.
 	RowLen int
 	// Initializer gives rows their first values; its zero value gives zeros.
 	Initializer Initializer
-	// MaxRows limits the rows of an open vocabulary, over all servers. Each shard has an equal share of the limit, so a table may be
-	// full a little earlier. A push of rows beyond it is ErrFull, and that shard counts none of the push's rows. Zero: only servers'
-	// memory limits the rows.
+	// MaxRows limits the rows of an open vocabulary, over all servers. Each shard has an equal
+	// share of the limit, so a table may be full a little earlier. A push of rows beyond it is
+	// ErrFull, and that shard counts none of the push's rows. Zero: only servers' memory limits
+	// the rows.
 	MaxRows int64
 }
 
-// An Initializer gives rows their first values. They depend on its seed, the key's name and the row's number or ID alone.
+// An Initializer gives rows their first values. They depend on its seed, the key's name and the
+// row's number or ID alone.
 //
 //	{}                                                  zeros
 //	{Name: "uniform", Low: -0.05, High: 0.05, Seed: 1}
@@ -70,12 +74,13 @@ type Usage struct {
 	Values uint64 // bytes of values
 	State  uint64 // bytes of the optimizer's state
 	Index  uint64 // bytes of the index from IDs to rows, for open vocabularies
-	// Caught has the number of contributions that the server's guard has refused and clipped, by worker, including workers that have left.
+	// Caught has the number of contributions that the server's guard has refused and clipped,
+	// by worker, including workers that have left.
 	Caught []CaughtCount
 }
 
-// CaughtCount is the number of one worker's contributions that one server's guard has refused or clipped. Contributions to several shards of a
-// key are counted one by one.
+// CaughtCount is the number of one worker's contributions that one server's guard has refused or
+// clipped. Contributions to several shards of a key are counted one by one.
 type CaughtCount struct {
 	Node    NodeID
 	Rank    uint32 // the worker's newest rank

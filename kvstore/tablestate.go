@@ -29,7 +29,8 @@ type openState struct {
 	values [][]float32 // the value, then the slots
 }
 
-// readOpen is read for an open vocabulary: page after page from each shard, shardsAtOnce shards at a time.
+// readOpen is read for an open vocabulary: page after page from each shard, shardsAtOnce shards at
+// a time.
 func (k *key) readOpen(ctx context.Context) (*keyState, string, error) {
 	seq, round := k.wanted()
 	state := &keyState{savedKey: savedKey{Name: k.name, Form: "open", RowLength: uint64(k.rowLen), Round: round, Table: k.table}}
@@ -109,7 +110,8 @@ func (o *openState) add(b []byte, rows int) {
 	}
 }
 
-// tensors returns the vocabulary's tensors in a file: rows in the order of their IDs as unsigned numbers.
+// tensors returns the vocabulary's tensors in a file: rows in the order of their IDs as unsigned
+// numbers.
 func (o *openState) tensors(k *savedKey) []checkpoint.Tensor {
 	order := make([]int32, len(o.ids))
 	for i := range order {

@@ -9,7 +9,8 @@ type Topology struct {
 	Together    bool // each server runs on a host with workers
 }
 
-// Topology implements Store: that of the newest membership that this worker knows of. A store within the process is one host with one server.
+// Topology implements Store: that of the newest membership that this worker knows of. A store
+// within the process is one host with one server.
 func (s *store) Topology() Topology {
 	m := s.node.Membership()
 	hosts := map[string]bool{}

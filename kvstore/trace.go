@@ -47,7 +47,8 @@ func (c *call) ask(peer transport.Caller) ([]byte, error) {
 	return n.CallNotify(c.op, c.spans.note, c.request, c.answer, c.dst, c.payload...)
 }
 
-// endSpan records the spans: of a push-pull a push and a pull, of another call one. A call that failed has none.
+// endSpan records the spans: of a push-pull a push and a pull, of another call one. A call that
+// failed has none.
 func (c *call) endSpan() {
 	begun := c.spans.begun
 	if begun == 0 {

@@ -79,7 +79,8 @@ func (x *tracing) byContribution(t *testing.T, role cluster.Role, kind trace.Kin
 	return found
 }
 
-// Each push is received by its server, is in a round there, and each pull is of a round: identified by key, shard, round and worker alone.
+// Each push is received by its server, is in a round there, and each pull is of a round: identified
+// by key, shard, round and worker alone.
 func TestSpansOfWorkersAndServersFindEachOther(t *testing.T) {
 	const workers, servers, steps, large = 2, 2, 3, 70_000 // large: in two shards
 	for _, tc := range []struct {
@@ -198,7 +199,8 @@ func TestSpansOfWorkersAndServersFindEachOther(t *testing.T) {
 	}
 }
 
-// While spans are recorded, rounds take no memory either: neither on the worker nor on the server, which both are in this process.
+// While spans are recorded, rounds take no memory either: neither on the worker nor on the server,
+// which both are in this process.
 func TestRecordedRoundsTakeNoMemory(t *testing.T) {
 	for _, in := range []string{"process", "host"} {
 		var kv kvstore.Store

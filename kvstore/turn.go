@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A turn is a lock that can be waited for together with a context. It takes memory beyond its own only while somebody waits, unlike a channel: a job
-// may have a hundred thousand keys.
+// A turn is a lock that can be waited for together with a context. It takes memory beyond its own
+// only while somebody waits, unlike a channel: a job may have a hundred thousand keys.
 type turn struct {
 	taken bool
 	given chan struct{} // closed when the turn is given back; nil: nobody waits

@@ -10,12 +10,13 @@ import (
 
 // A shard that its compression cannot encode is sent uncompressed, as float32: see Compression.
 
-// maxQuanta is the largest value, in quanta, that is still encoded. Each push takes one quantum from the residual, so a value of this size needs
-// as many pushes to drain, and from 2²⁴ quanta on, subtracting one would not change a float32 at all.
+// maxQuanta is the largest value, in quanta, that is still encoded. Each push takes one quantum
+// from the residual, so a value of this size needs as many pushes to drain, and from 2²⁴ quanta on,
+// subtracting one would not change a float32 at all.
 const maxQuanta = 1024
 
-// residualRounds is how often a residual's size is checked: it also grows where gradients stay above a quantum. The check reads the whole residual,
-// so it is not made in every round.
+// residualRounds is how often a residual's size is checked: it also grows where gradients stay
+// above a quantum. The check reads the whole residual, so it is not made in every round.
 const residualRounds = 64
 
 // fp16Overflow is the smallest number that float16 rounds to infinity.
@@ -32,7 +33,8 @@ func (c Compression) quantum() float32 {
 // quantised reports whether c is 2bit or 1bit.
 func (c Compression) quantised() bool { return c.Type == "2bit" || c.Type == "1bit" }
 
-// canEncode reports whether c can encode a gradient with this Euclidean norm plus a residual, which is nil without error feedback.
+// canEncode reports whether c can encode a gradient with this Euclidean norm plus a residual, which
+// is nil without error feedback.
 func (c Compression) canEncode(residual, grad []float32, norm float64, round uint64) bool {
 	switch {
 	case c.quantised():
@@ -44,7 +46,8 @@ func (c Compression) canEncode(residual, grad []float32, norm float64, round uin
 	return true
 }
 
-// reaches reports whether any value of x has a magnitude of limit or more. norm is x's, or infinite if it is not known.
+// reaches reports whether any value of x has a magnitude of limit or more. norm is x's, or infinite
+// if it is not known.
 func reaches(x []float32, norm float64, limit float32) bool {
 	if norm < float64(limit) {
 		return false
@@ -65,8 +68,8 @@ func reaches(x []float32, norm float64, limit float32) bool {
 	return false
 }
 
-// checkFinite returns an error for a gradient that is not finite, if the compression cannot encode it. from is the index of the gradient's first
-// value in the key.
+// checkFinite returns an error for a gradient that is not finite, if the compression cannot encode
+// it. from is the index of the gradient's first value in the key.
 func (k *key) checkFinite(verb string, c Compression, grad []float32, from, device int) error {
 	if !c.quantised() {
 		return nil
@@ -84,17 +87,19 @@ func (k *key) checkFinite(verb string, c Compression, grad []float32, from, devi
 	return nil
 }
 
-// judgesNorms reports whether this worker compares norms with the guard's limits before it compresses: what compression leaves out stays in the
-// residual, where no server could judge it.
+// judgesNorms reports whether this worker compares norms with the guard's limits before it
+// compresses: what compression leaves out stays in the residual, where no server could judge it.
 func (s *store) judgesNorms(c Compression) bool {
 	return s.guard != nil && s.guard.Factor > 0 && c.feedback()
 }
 
-// maxLimitAge is how many pushes may use the limits that came with one value. A worker that pulls after every push always has the servers' own
-// limits. Norms drift slowly, so limits a few rounds old are close; a worker that seldom pulls makes one pull more in eight pushes.
+// maxLimitAge is how many pushes may use the limits that came with one value. A worker that pulls
+// after every push always has the servers' own limits. Norms drift slowly, so limits a few rounds
+// old are close; a worker that seldom pulls makes one pull more in eight pushes.
 const maxLimitAge = 8
 
-// A normLimits holds the guard's limits on norms, by shard, as they came with the value pulled last. Nil: they are not known.
+// A normLimits holds the guard's limits on norms, by shard, as they came with the value pulled
+// last. Nil: they are not known.
 type normLimits struct {
 	pushes int // made since the limits came
 	norms  []float64

@@ -43,7 +43,8 @@ func residualOf(kv kvstore.Store) string {
 
 var compressingStores = []string{"device", "dist_sync", "dist_async"}
 
-// Where no code stands for NaN or infinity, and no guard looks, such a gradient is an error that names key and value, and changes nothing.
+// Where no code stands for NaN or infinity, and no guard looks, such a gradient is an error that
+// names key and value, and changes nothing.
 func TestWhatIsNotFiniteIsAnErrorWhereNoCodeSaysIt(t *testing.T) {
 	for _, kind := range compressingStores {
 		for _, c := range []kvstore.Compression{{Type: "2bit"}, {Type: "1bit"}} {
@@ -90,8 +91,8 @@ func TestWhatIsNotFiniteArrivesWhereACodeSaysIt(t *testing.T) {
 	}
 }
 
-// A gradient that would take thousands of pushes to leave the residual, or for ever, goes with all that waits there, as it is. Usual ones
-// are compressed as before it.
+// A gradient that would take thousands of pushes to leave the residual, or for ever, goes with all
+// that waits there, as it is. Usual ones are compressed as before it.
 func TestAGradientBeyondItsCodeTravelsAsItIs(t *testing.T) {
 	for _, kind := range compressingStores {
 		for _, x := range []struct {
@@ -146,7 +147,8 @@ func TestResidualsStayWithinReach(t *testing.T) {
 	}
 }
 
-// A push that was given up before it left is sent as it was encoded: the residual has its gradient already.
+// A push that was given up before it left is sent as it was encoded: the residual has its gradient
+// already.
 func TestAPushThatWasGivenUpEntersTheResidualOnce(t *testing.T) {
 	for _, kind := range compressingStores {
 		for _, c := range []kvstore.Compression{{Type: "2bit"}, {Type: "topk", Ratio: 0.4}} {

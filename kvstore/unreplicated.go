@@ -9,10 +9,11 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// unreplicatedPushes are copies of a worker's newest pushes of a key that a server acknowledged while their rounds were open. The server's
-// backup has closed rounds only, so after the loss of the server these pushes are sent again to the backup that takes its place. At most
-// two need copies: a push is acknowledged only after the round two before it has been answered, and then the backup has that round. (In
-// an asynchronous store a push is acknowledged once the backup has it.)
+// unreplicatedPushes are copies of a worker's newest pushes of a key that a server acknowledged
+// while their rounds were open. The server's backup has closed rounds only, so after the loss of
+// the server these pushes are sent again to the backup that takes its place. At most two need
+// copies: a push is acknowledged only after the round two before it has been answered, and then the
+// backup has that round. (In an asynchronous store a push is acknowledged once the backup has it.)
 //
 // The methods but add do nothing on nil.
 type unreplicatedPushes struct {
@@ -31,7 +32,8 @@ type unreplicatedPush struct {
 	payloads [][]byte // of each shard
 }
 
-// add copies an acknowledged push: the heads, of a dense key or of a key of rows, and the payloads that their calls sent.
+// add copies an acknowledged push: the heads, of a dense key or of a key of rows, and the payloads
+// that their calls sent.
 func (t *unreplicatedPushes) add(round uint64, dense []wire.Push, rows []wire.PushRows, calls []call) {
 	t.lock()
 	defer t.unlock()
@@ -76,7 +78,8 @@ func (t *unreplicatedPushes) clear() {
 	}
 }
 
-// resend sends the pushes to the servers of these shards, the older one first. A server that has counted one already acknowledges it again.
+// resend sends the pushes to the servers of these shards, the older one first. A server that has
+// counted one already acknowledges it again.
 func (t *unreplicatedPushes) resend(ctx context.Context, k *key, shards []int) {
 	if t == nil {
 		return
@@ -109,12 +112,12 @@ func (t *unreplicatedPushes) resend(ctx context.Context, k *key, shards []int) {
 	}
 }
 
-// closeWait is how long Close waits for the rounds of the last pushes to close: long enough for the other workers' current step, short enough that a
-// stuck job does not hold up an exit.
+// closeWait is how long Close waits for the rounds of the last pushes to close: long enough for the
+// other workers' current step, short enough that a stuck job does not hold up an exit.
 const closeWait = 5 * time.Second
 
-// awaitReplication waits, for up to closeWait, until the rounds of all pushes have closed and the backups have them: until then only this worker
-// could send them again after the loss of a server.
+// awaitReplication waits, for up to closeWait, until the rounds of all pushes have closed and the
+// backups have them: until then only this worker could send them again after the loss of a server.
 func (s *store) awaitReplication() {
 	if !s.placement.movable() || s.async || s.removed.Load() {
 		return
@@ -164,7 +167,8 @@ func (t *unreplicatedPushes) any(ctx context.Context) bool {
 	return t.pushes[0].used || t.pushes[1].used
 }
 
-// acknowledged keeps a copy of a push whose round may still be open; before is the placement when the push began.
+// acknowledged keeps a copy of a push whose round may still be open; before is the placement when
+// the push began.
 func (k *key) acknowledged(before uint64, round uint64, dense []wire.Push, rows []wire.PushRows, calls []call) {
 	s := k.s
 	if !s.placement.movable() || s.async {

@@ -18,11 +18,12 @@ import (
 	"github.com/paragon-train/paragon/internal/member/record"
 )
 
-// noLease is the lease of the agent on the launching machine. It sees at once when its launcher has ended; a launcher that is silent there
-// has only been stopped (Ctrl-Z).
+// noLease is the lease of the agent on the launching machine. It sees at once when its launcher has
+// ended; a launcher that is silent there has only been stopped (Ctrl-Z).
 const noLease = "none"
 
-// runAgent is `launch agent LEASE [--spot PROVIDER]`, which ssh and the launching machine's launcher start, or `launch agent --join ADDR`.
+// runAgent is `launch agent LEASE [--spot PROVIDER]`, which ssh and the launching machine's
+// launcher start, or `launch agent --join ADDR`.
 func runAgent(args []string, stdout, stderr io.Writer, log *slog.Logger) int {
 	provider := ""
 	if len(args) == 3 && args[1] == "--"+spotFlag {
@@ -69,8 +70,8 @@ func (s stopSignal) Error() string { return "got " + s.Signal.String() }
 
 // agentContext ends with the first signal that asks the agent to end; its cause is a stopSignal.
 func agentContext() (ctx context.Context, stop func()) {
-	// The launcher may be gone when we write to it: SIGPIPE must not end the agent before it has ended its children. Notify, unlike
-	// Ignore, is not inherited by them.
+	// The launcher may be gone when we write to it: SIGPIPE must not end the agent before it
+	// has ended its children. Notify, unlike Ignore, is not inherited by them.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
@@ -89,8 +90,8 @@ func agentContext() (ctx context.Context, stop func()) {
 	return ctx, func() { signal.Stop(caught); cancel(nil) }
 }
 
-// sweepLaunchers removes the folders and records of launchers that were killed. The agent of this machine does so when it ends: it may outlive its
-// launcher, whose files these then are.
+// sweepLaunchers removes the folders and records of launchers that were killed. The agent of this
+// machine does so when it ends: it may outlive its launcher, whose files these then are.
 func sweepLaunchers() {
 	sweepSlurm()
 	if dir, err := record.Dir(os.Getenv); err == nil {

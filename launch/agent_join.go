@@ -20,7 +20,8 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/spot"
 )
 
-// exitRefused is the exit code of an agent that the launcher refused: to start it again the same way is of no use.
+// exitRefused is the exit code of an agent that the launcher refused: to start it again the same
+// way is of no use.
 const exitRefused = 77
 
 // agentApp is `launch agent --join`.

@@ -155,8 +155,8 @@ func TestAgentThatCannotJoinSaysWhy(t *testing.T) {
 	}
 }
 
-// An agent with its secret in a variable finds its launcher by a file that comes later. Its processes do not see the secret. It leaves the job on
-// SIGTERM, and its processes with it.
+// An agent with its secret in a variable finds its launcher by a file that comes later. Its
+// processes do not see the secret. It leaves the job on SIGTERM, and its processes with it.
 func TestAgentWithVariableAndFileLeavesOnSIGTERM(t *testing.T) {
 	needProc(t)
 	secret := dialin.NewSecret()
@@ -186,7 +186,8 @@ func TestAgentWithVariableAndFileLeavesOnSIGTERM(t *testing.T) {
 	<-m.Gone()
 }
 
-// An agent whose launcher stops ends what it started. With --rejoin it goes to the next launcher, and ends with that one's job.
+// An agent whose launcher stops ends what it started. With --rejoin it goes to the next launcher,
+// and ends with that one's job.
 func TestAgentRejoinsTheNextLauncher(t *testing.T) {
 	needProc(t)
 	secret := dialin.NewSecret()

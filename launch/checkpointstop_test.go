@@ -39,8 +39,9 @@ func (j *fitJob) awaitRecords(t *testing.T) {
 	}
 }
 
-// SIGUSR1, and launch ctl stop, end a job in the middle of an epoch with a checkpoint of all workers and exit code 85. The next start goes on
-// from there, also with another number of workers: each example is used once an epoch over both runs.
+// SIGUSR1, and launch ctl stop, end a job in the middle of an epoch with a checkpoint of all
+// workers and exit code 85. The next start goes on from there, also with another number of workers:
+// each example is used once an epoch over both runs.
 func TestAJobStopsWithACheckpointAndGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -139,8 +140,8 @@ func TestAJobThatCannotStopWithACheckpointFails(t *testing.T) {
 		}
 		j.Process.Signal(syscall.SIGUSR1)
 		j.end(t, 1, 0)
-		// All workers give up after the same step. Launch blames the first that it hears of: by its process's end, or by
-		// what the scheduler was told.
+		// All workers give up after the same step. Launch blames the first that it hears
+		// of: by its process's end, or by what the scheduler was told.
 		r := j.result(t, path)
 		if r.ExitCode != 1 || r.Failure == nil || r.Failure.Code != control.NodeError && r.Failure.Code != control.ProcessFailed {
 			t.Errorf("the result has code %d, failure %+v, want 1, %s or %s", r.ExitCode, r.Failure, control.NodeError, control.ProcessFailed)

@@ -56,8 +56,9 @@ func splitGoRun(args []string) (flags, pkg, rest []string, ok bool) {
 	return args[2:first], args[first:i], args[i:], true
 }
 
-// buildGoRun builds the program of `go run`, so that it is built once for all workers, and so that they see signals and the
-// program's own exit code, both of which go run keeps to itself. It returns the command in its place. env are variables of the build, NAME=VALUE.
+// buildGoRun builds the program of `go run`, so that it is built once for all workers, and so that
+// they see signals and the program's own exit code, both of which go run keeps to itself. It
+// returns the command in its place. env are variables of the build, NAME=VALUE.
 func buildGoRun(ctx context.Context, args []string, dir string, env ...string) ([]string, error) {
 	flags, pkg, rest, ok := splitGoRun(args)
 	if !ok {

@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A file of the store becomes a state dict: shapes as told, statistics beside the parameters, nothing of the optimizer or of the workers' own keys.
+// A file of the store becomes a state dict: shapes as told, statistics beside the parameters,
+// nothing of the optimizer or of the workers' own keys.
 func TestCtlExportWritesAStateDict(t *testing.T) {
 	kv, err := kvstore.Create(t.Context(), "local")
 	if err != nil {

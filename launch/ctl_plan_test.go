@@ -47,7 +47,8 @@ func TestCtlPlanTellsWhatEachServerHolds(t *testing.T) {
 	}
 }
 
-// A file of the store lists keys, not the optimizer's state, and keeps keys whole that the optimizer needs whole.
+// A file of the store lists keys, not the optimizer's state, and keeps keys whole that the
+// optimizer needs whole.
 func TestCtlPlanReadsTheStoresFiles(t *testing.T) {
 	for optimizer, shards := range map[string]string{"adam": "4", "lars": "1"} {
 		kv, err := kvstore.Create(t.Context(), "local")

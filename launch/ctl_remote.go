@@ -26,7 +26,8 @@ const (
 	secretFileVariable     = "PARAGON_SECRET_FILE"
 )
 
-// remoteFlags say which launcher on another machine to ask. They stand before or behind the name of a command.
+// remoteFlags say which launcher on another machine to ask. They stand before or behind the name of
+// a command.
 func remoteFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "join", Usage: "ask the launcher at `ADDR` (host:port, several with commas between them, or @FILE), which was started with --listen; or set " + controlAddressVariable,
@@ -134,7 +135,8 @@ func (k *controller) remoteOver() bool {
 	return errors.Is(err, remotecontrol.ErrReply) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// readControl reads the flags about launch ctl on other machines, of jobs without agents that dial in.
+// readControl reads the flags about launch ctl on other machines, of jobs without agents that dial
+// in.
 func (o *options) readControl(c *cli.Context) error {
 	if c.IsSet("agents") {
 		return usagef("--agents is about agents that dial in; give --launcher agents, too")
@@ -156,7 +158,8 @@ func (o *options) readControl(c *cli.Context) error {
 	return nil
 }
 
-// openControl listens for launch ctl on other machines where that was asked for, and where no agents dial in: with them it has been done.
+// openControl listens for launch ctl on other machines where that was asked for, and where no
+// agents dial in: with them it has been done.
 func (o *options) openControl(ctx context.Context, e startEnvironment) (done func(), err error) {
 	if o.agent.listen == "" || o.start.name != "ssh" && o.start.name != "local" {
 		return func() {}, nil
@@ -174,7 +177,8 @@ func (o *options) openControl(ctx context.Context, e startEnvironment) (done fun
 	}, nil
 }
 
-// startedRemote lets launch ctl on other machines ask about the job w, whose page is live, until what it returns is called.
+// startedRemote lets launch ctl on other machines ask about the job w, whose page is live, until
+// what it returns is called.
 func (o *options) startedRemote(s *remotecontrol.Server, w job.Where, cwd string, live *livePage) (ended func()) {
 	return s.Started(remotecontrol.Job{
 		Record: o.jobRecord(w, cwd),

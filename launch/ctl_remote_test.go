@@ -15,7 +15,8 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/remotecontrol"
 )
 
-// elsewhere runs launch as another machine would: it finds no record of a job, and has these variables.
+// elsewhere runs launch as another machine would: it finds no record of a job, and has these
+// variables.
 func elsewhere(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	cmd := exec.Command(launchProgram, args...)
@@ -96,7 +97,8 @@ func TestCtlAsksAJobOfAnotherMachine(t *testing.T) {
 	}
 }
 
-// While a launcher waits for its agents there is no job; then there is one, and launch ctl reaches it at the port of the agents.
+// While a launcher waits for its agents there is no job; then there is one, and launch ctl reaches
+// it at the port of the agents.
 func TestCtlAsksALauncherOfAgents(t *testing.T) {
 	t.Parallel()
 	secret := newSecretFile(t)

@@ -60,7 +60,8 @@ func scale(c *cli.Context) error {
 	return nil
 }
 
-// awaitScale asks a job for a number of workers, and waits until it has them. A job that had them, but has lost one by the time its status is read, is asked once more.
+// awaitScale asks a job for a number of workers, and waits until it has them. A job that had them,
+// but has lost one by the time its status is read, is asked once more.
 func awaitScale(ask func(control.Request, control.Answer) error, job string, q control.Request) error {
 	wanted := control.ScaleText(q.Wanted(), q.Placement)
 	var done control.Done

@@ -136,7 +136,8 @@ func removeServer(c *cli.Context) error {
 	return k.awaitBackups(c.Context, c.App.Writer)
 }
 
-// awaitBackups waits until no backup is being filled, while the job runs, and writes the job's warnings.
+// awaitBackups waits until no backup is being filled, while the job runs, and writes the job's
+// warnings.
 func (k *controller) awaitBackups(ctx context.Context, w io.Writer) error {
 	for begin := time.Now(); ; {
 		var s control.Status

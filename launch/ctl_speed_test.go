@@ -33,8 +33,8 @@ func TestSpeedsAreMeansOfTheLastMinute(t *testing.T) {
 	}
 }
 
-// Of a job that has run for an hour, too, the speeds are those of the last minute: the past since then is asked for, and not the newest of the whole
-// job's points, which are half a minute apart.
+// Of a job that has run for an hour, too, the speeds are those of the last minute: the past since
+// then is asked for, and not the newest of the whole job's points, which are half a minute apart.
 func TestSpeedsOfALongJobAreOfTheLastMinute(t *testing.T) {
 	const second = 1_700_003_600
 	h := telemetry.NewHistory(time.Unix(second-3600, 0), time.Second)

@@ -81,7 +81,8 @@ func traceRequest(c *cli.Context) (q control.Request, err error) {
 	return q, nil
 }
 
-// parseRanks reads a list such as 0,3-5: at most control.MaxTraced ranks. An empty text is no ranks.
+// parseRanks reads a list such as 0,3-5: at most control.MaxTraced ranks. An empty text is no
+// ranks.
 func parseRanks(text string) (ranks []int32, err error) {
 	if text == "" {
 		return nil, nil
@@ -152,7 +153,8 @@ func takeTrace(c *cli.Context) error {
 // tracePause is the time between two requests for the parts of a trace.
 const tracePause = 500 * time.Millisecond
 
-// collect fetches the parts of a trace until the scheduler has no more. Notes on progress go to stderr. A trace without any span is an error.
+// collect fetches the parts of a trace until the scheduler has no more. Notes on progress go to
+// stderr. A trace without any span is an error.
 func (k *controller) collect(ctx context.Context, stderr io.Writer, begun control.Trace) (*trace.Timeline, error) {
 	line := &trace.Timeline{Job: begun.Job}
 	nodes := map[uint64]*trace.Node{}
@@ -221,7 +223,8 @@ func missingOf(line *trace.Timeline) (err error) {
 	return err
 }
 
-// checkOutput reports that a file cannot be written, which is to be known before minutes of a job are recorded for it.
+// checkOutput reports that a file cannot be written, which is to be known before minutes of a job
+// are recorded for it.
 func checkOutput(path string) error {
 	if path == "" {
 		return usagef("ctl trace: --output is empty; want a file")

@@ -101,7 +101,8 @@ func checkSource(ctx context.Context, c *cli.Context, url string) (sound bool, e
 	return checkIndex(ctx, c, url, src.Len())
 }
 
-// farBlockBytes is the size of the blocks that a local file would have far away; 0: images in files of their own have none.
+// farBlockBytes is the size of the blocks that a local file would have far away; 0: images in files
+// of their own have none.
 func farBlockBytes(src *data.Images) int64 {
 	format, _, _ := strings.Cut(src.Fingerprint(), ":")
 	if format == "folder" || format == "list" {

@@ -20,8 +20,8 @@ import (
 // remoteState is where a scheduler on another host keeps its state.
 const remoteState = "~/.paragon/state"
 
-// setElastic sets how the job may change. dir is a folder of this job, cwd that in which launch runs. What it returns gives the
-// files up.
+// setElastic sets how the job may change. dir is a folder of this job, cwd that in which launch
+// runs. What it returns gives the files up.
 func (o *options) setElastic(cfg *job.Config, m method.Method, dir, cwd string) (done func(), err error) {
 	e := &cfg.Elastic
 	e.Control = jobcontrol.Carry
@@ -51,7 +51,8 @@ func (o *options) setElastic(cfg *job.Config, m method.Method, dir, cwd string) 
 	}, nil
 }
 
-// follow takes in the hosts that come by themselves while the job runs, until what it returns is called.
+// follow takes in the hosts that come by themselves while the job runs, until what it returns is
+// called.
 func follow(m method.Method, files *hostworker.Files) (stop func()) {
 	f, ok := m.(method.Follower)
 	if !ok {

@@ -19,14 +19,15 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// stopFile names the variable that makes an elastic worker of this program: it trains until the file is there.
+// stopFile names the variable that makes an elastic worker of this program: it trains until the
+// file is there.
 const stopFile = "ELASTIC_STOP_FILE"
 
 // wishOf names the variable with the number of workers that rank 0 wishes for.
 const wishOf = "ELASTIC_WISH"
 
-// elasticWorker pushes ones into a key and wants the number of workers back, step by step, and takes part in every change of the
-// job, of which it prints a line.
+// elasticWorker pushes ones into a key and wants the number of workers back, step by step, and
+// takes part in every change of the job, of which it prints a line.
 func elasticWorker() int {
 	err := trainUntilStopped()
 	if errors.Is(err, kvstore.ErrRemoved) {
@@ -211,7 +212,8 @@ func kill(t *testing.T, pid int) {
 	}
 }
 
-// The script of operators: an edit of host_worker adds a host, replaces it by another one, and removes that.
+// The script of operators: an edit of host_worker adds a host, replaces it by another one, and
+// removes that.
 func TestEditsOfHostWorkerChangeARunningJob(t *testing.T) {
 	takesLong(t)
 	t.Parallel()
@@ -289,8 +291,8 @@ func TestKilledServerIsReplacedWhereThereAreBackups(t *testing.T) {
 	j.wantOutput(t, "signal 9 (killed), lost, its backups took over")
 }
 
-// Servers come and go while workers train: more than there were at the start, and one that the job began with leaves. One that was added
-// is replaced as the others are when it is killed.
+// Servers come and go while workers train: more than there were at the start, and one that the job
+// began with leaves. One that was added is replaced as the others are when it is killed.
 func TestServersComeAndGoAsAsked(t *testing.T) {
 	t.Parallel()
 	j := startElastic(t, "-s", "2", "--backups", "1")
@@ -322,7 +324,8 @@ func TestServersCanNotComeOrGoWithoutBackups(t *testing.T) {
 	j.finish(t)
 }
 
-// Without backups the loss of a server ends the job, which begins again on the hosts that it had last.
+// Without backups the loss of a server ends the job, which begins again on the hosts that it had
+// last.
 func TestJobThatLostItsServerIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	j := startElastic(t, "--restarts", "1")

@@ -46,7 +46,8 @@ var ours = map[string]bool{
 	"PARAGON_RUN": true, "PARAGON_RUN_AGAIN": true, "PARAGON_EXIT_REPORT": true,
 }
 
-// parseVariable reads NAME, NAME=VALUE or NAME:VALUE into NAME=VALUE. Everything behind the first = or : is the value.
+// parseVariable reads NAME, NAME=VALUE or NAME:VALUE into NAME=VALUE. Everything behind the first =
+// or : is the value.
 func parseVariable(s string, lookup func(string) (string, bool)) (string, error) {
 	m := variable.FindStringSubmatchIndex(s)
 	if m == nil {
@@ -83,7 +84,8 @@ func (e environment) resumes(getenv func(string) string) bool {
 	return value != ""
 }
 
-// resumeCommand is the command line of a job, as a shell reads it, with which the job resumes from its newest checkpoint.
+// resumeCommand is the command line of a job, as a shell reads it, with which the job resumes from
+// its newest checkpoint.
 func resumeCommand(args []string) string {
 	const variable = "PARAGON_RESUME=1"
 	words := []string{args[0]}

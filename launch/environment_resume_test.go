@@ -40,8 +40,9 @@ func TestResumeIsAskedForByTheWorkersEnvironment(t *testing.T) {
 	}
 }
 
-// Where launch counts its own PARAGON_RESUME as asked for, workers on other hosts must get it: otherwise their first start
-// would begin anew, and a restart would go on from whatever run lies in the folder.
+// Where launch counts its own PARAGON_RESUME as asked for, workers on other hosts must get it:
+// otherwise their first start would begin anew, and a restart would go on from whatever run lies in
+// the folder.
 func TestResumeReachesWorkersOnOtherHosts(t *testing.T) {
 	own := map[string]string{"PARAGON_RESUME": "1", "PARAGON_SECRET_FILE": "/nowhere"}
 	lookup := func(name string) (string, bool) { v, ok := own[name]; return v, ok }

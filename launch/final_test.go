@@ -35,7 +35,8 @@ func startFinal(t *testing.T, folder string, env []string, args ...string) *laun
 	return startWith(t, launchProgram, t.TempDir(), env, append(args, "--", self(t))...)
 }
 
-// wantFinal wants a job to end with a code and a message, without any attempt to start something again.
+// wantFinal wants a job to end with a code and a message, without any attempt to start something
+// again.
 func (l *launcher) wantFinal(t *testing.T, code int, message string) {
 	t.Helper()
 	if got := l.exit(t); got != code {
@@ -64,7 +65,8 @@ func trained(t *testing.T) string {
 	return folder
 }
 
-// --restarts goes on from the checkpoints of its own run alone, however the program reads PARAGON_RESUME.
+// --restarts goes on from the checkpoints of its own run alone, however the program reads
+// PARAGON_RESUME.
 func TestRestartNeverResumesAnotherRun(t *testing.T) {
 	takesLong(t)
 	t.Parallel()
@@ -153,7 +155,8 @@ func TestNothingIsStartedAgainAfterAnErrorThatNoRestartCanMend(t *testing.T) {
 	})
 }
 
-// After Ctrl-C the last line is the command that goes on from the checkpoint, and nobody complains that workers ask to leave.
+// After Ctrl-C the last line is the command that goes on from the checkpoint, and nobody complains
+// that workers ask to leave.
 func TestInterruptEndsWithTheCommandThatResumes(t *testing.T) {
 	t.Parallel()
 	j := startFit(t)

@@ -72,7 +72,8 @@ func flags() []cli.Flag {
 		&cli.PathFlag{Name: "status-key", Usage: "private key `FILE` (PEM) of that certificate", TakesFile: true},
 		&cli.StringFlag{Name: otelFlag, Usage: "send the job's spans to the OpenTelemetry collector at `URL` (OTLP over HTTP, such as http://host:4318)", DefaultText: "$OTEL_EXPORTER_OTLP_ENDPOINT"},
 		newSpotFlag("hosts leave the job when `PROVIDER` takes them back (spot machines): " + spot.Providers + "; agents that dial in have a --spot of their own"),
-		// Of launch tune: the workers wait for slots (launch slot), and no files name the hosts.
+		// Of launch tune: the workers wait for slots (launch slot), and no files name the
+		// hosts.
 		&cli.BoolFlag{Name: trialFlag, Hidden: true},
 		// Of launch tune: launch carry runs the workers' command.
 		&cli.BoolFlag{Name: carryFlag, Hidden: true},
@@ -83,7 +84,8 @@ func flags() []cli.Flag {
 // trialFlag makes the job an elastic trial of launch tune.
 const trialFlag = "elastic-trial"
 
-// carryFlag makes the job a trial of launch tune whose command keeps its state in a folder on its host.
+// carryFlag makes the job a trial of launch tune whose command keeps its state in a folder on its
+// host.
 const carryFlag = "carry"
 
 // options are the command line, read and checked.
@@ -363,7 +365,8 @@ func (o *options) readElastic(c *cli.Context) error {
 	return o.readState(c)
 }
 
-// readState reads --state, and finds the folder where it is left out: empty where the job needs none.
+// readState reads --state, and finds the folder where it is left out: empty where the job needs
+// none.
 func (o *options) readState(c *cli.Context) error {
 	o.state = c.String("state")
 	switch {
@@ -402,8 +405,8 @@ func parseBool(s string) (bool, error) {
 	return false, fmt.Errorf("%q is neither True nor False", s)
 }
 
-// joinBool makes one argument of `--elastic-training-enabled False`, and gives the bare flag its value: the flag takes a
-// word that may be missing, which flag packages do not know.
+// joinBool makes one argument of `--elastic-training-enabled False`, and gives the bare flag its
+// value: the flag takes a word that may be missing, which flag packages do not know.
 func joinBool(app *cli.App, args []string) []string {
 	takesValue := make(map[string]bool)
 	for _, f := range app.Flags {

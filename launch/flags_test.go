@@ -23,7 +23,8 @@ func read(args ...string) (*options, error) {
 	return o, app.Run(joinBool(app, append([]string{"launch"}, args...)))
 }
 
-// The variable of --ssh-command may be set for other jobs; only the flag itself is a mistake with agents.
+// The variable of --ssh-command may be set for other jobs; only the flag itself is a mistake with
+// agents.
 func TestSSHCommandOfTheEnvironmentIsNoMistake(t *testing.T) {
 	t.Setenv("PARAGON_SSH", "ssh -v")
 	if _, err := read("-n", "1", "--launcher", "agents", "--secret-file", filepath.Join(t.TempDir(), "secret"), "p"); err != nil {

@@ -24,7 +24,8 @@ func TestAFlagThatIsNearlyOneIsNamed(t *testing.T) {
 	}
 }
 
-// The limits of this machine are compared with what the launcher itself connects to: no host in a local job, whatever its size.
+// The limits of this machine are compared with what the launcher itself connects to: no host in a
+// local job, whatever its size.
 func TestOnlyJobsOnHostsNeedConnections(t *testing.T) {
 	hostfile := filepath.Join(t.TempDir(), "hosts")
 	if err := os.WriteFile(hostfile, []byte("d1\nd2\nd3\n"), 0o644); err != nil {

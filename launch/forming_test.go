@@ -11,8 +11,9 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
 )
 
-// startForming starts an elastic job of two workers that is not complete before open is called: worker 0 waits for that. It returns when
-// worker 1 and the server have registered. How is how the shell that is started runs the program.
+// startForming starts an elastic job of two workers that is not complete before open is called:
+// worker 0 waits for that. It returns when worker 1 and the server have registered. How is how the
+// shell that is started runs the program.
 func startForming(t *testing.T, how string, flags ...string) (j *elasticJob, open func()) {
 	t.Helper()
 	needProc(t)
@@ -30,8 +31,8 @@ func startForming(t *testing.T, how string, flags ...string) (j *elasticJob, ope
 	}
 }
 
-// Whatever is killed before the job is complete is started again, also where a shell stands before the worker, whose number the scheduler does
-// not know.
+// Whatever is killed before the job is complete is started again, also where a shell stands before
+// the worker, whose number the scheduler does not know.
 func TestProcessesKilledBeforeTheJobIsCompleteAreStartedAgain(t *testing.T) {
 	takesLong(t)
 	for _, how := range []string{"exec", ""} {

@@ -153,7 +153,8 @@ func (j *sourceJob) Again(ctx context.Context, h hosts.Host) error {
 	return j.ask(ctx, control.Request{Op: control.OpAdd, Host: h.String(), Slots: h.Slots, GPUs: h.GPUs, CPUs: h.CPUs}, &control.Done{})
 }
 
-// followSource keeps the hosts of an elastic job as a source says, until what it returns is called. f may be nil.
+// followSource keeps the hosts of an elastic job as a source says, until what it returns is called.
+// f may be nil.
 func followSource(f *hostsource.Follower, files *hostworker.Files, j *sourceJob) (stop func()) {
 	if f == nil || files == nil {
 		return func() {}

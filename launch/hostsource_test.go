@@ -97,8 +97,8 @@ func TestHostsOfAURLComeAndGo(t *testing.T) {
 	}
 }
 
-// A host that could not join is added again while the list says that it runs: an instance runs before its sshd answers. A list that cannot be had, or
-// is empty, removes nothing.
+// A host that could not join is added again while the list says that it runs: an instance runs
+// before its sshd answers. A list that cannot be had, or is empty, removes nothing.
 func TestHostOfTheListThatFailedIsTriedAgain(t *testing.T) {
 	sshtest.Cluster(t)
 	t.Parallel()

@@ -95,7 +95,8 @@ func buildTrainer(t *testing.T) string {
 	return filepath.Join(dir, "customtrainer")
 }
 
-// What an image that launch makes is able to do in containers that are restricted as Kubernetes restricts pods.
+// What an image that launch makes is able to do in containers that are restricted as Kubernetes
+// restricts pods.
 func TestImageRunsInContainers(t *testing.T) {
 	t.Parallel()
 	podman := podmantest.Start(t)
@@ -125,8 +126,9 @@ func runJobInContainer(t *testing.T, podman *podmantest.Podman, image string) {
 // joinAddress is in what launch says about agents.
 var joinAddress = regexp.MustCompile(`launch agent --join (\S+) `)
 
-// The launcher and four agents, each in a container of its own as in pods, are a job. An agent that is killed is a lost host; an agent that gets SIGTERM, as a pod that
-// is evicted, is one, too, and its container ends with 143, which no controller takes for success.
+// The launcher and four agents, each in a container of its own as in pods, are a job. An agent that
+// is killed is a lost host; an agent that gets SIGTERM, as a pod that is evicted, is one, too, and
+// its container ends with 143, which no controller takes for success.
 func runAgentsInContainers(t *testing.T, podman *podmantest.Podman, image string) {
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "secret")

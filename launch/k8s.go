@@ -90,7 +90,8 @@ const (
 	secretFileFlag = "secret-file"
 	// oldSecretFile was the default: a file that is there is still used.
 	oldSecretFile = "paragon-secret"
-	// leaveTime is the default of --drain; checkpointTime is that of --stop-timeout where the command has a folder for checkpoints.
+	// leaveTime is the default of --drain; checkpointTime is that of --stop-timeout where the
+	// command has a folder for checkpoints.
 	leaveTime, checkpointTime = 20 * time.Second, 30 * time.Second
 	// leaveMargin is what the default of --drain has beyond --stop-timeout.
 	leaveMargin = 10 * time.Second
@@ -119,8 +120,8 @@ var notInCluster = map[string]string{
 	"check":          "this machine is not in the cluster; kubectl apply --dry-run=server -f FILE checks the manifests",
 }
 
-// launchFlagsInCluster are launch's own flags. Those that are refused have no place in the help. The environment of this machine is not that of
-// the pods.
+// launchFlagsInCluster are launch's own flags. Those that are refused have no place in the help.
+// The environment of this machine is not that of the pods.
 func launchFlagsInCluster() []cli.Flag {
 	own := make(map[string]bool)
 	for _, f := range k8sFlags() {
@@ -207,7 +208,8 @@ func renderK8s(c *cli.Context, stdout, stderr io.Writer) error {
 	return printK8s(cfg, secretFile, stdout, stderr)
 }
 
-// defaultSecretFile is where the secret of a job is kept: not in the current folder, which may be that of a repository.
+// defaultSecretFile is where the secret of a job is kept: not in the current folder, which may be
+// that of a repository.
 func defaultSecretFile(namespace, name string) (string, error) {
 	if _, err := os.Stat(oldSecretFile); err == nil {
 		return oldSecretFile, nil
@@ -231,7 +233,8 @@ func secretFolder() string {
 	return filepath.Join(settings, "paragon", "k8s")
 }
 
-// printK8s prints the manifests of a job whose secret is in a file. The file is made after everything else is known to be right.
+// printK8s prints the manifests of a job whose secret is in a file. The file is made after
+// everything else is known to be right.
 func printK8s(cfg kubernetes.Config, secretFile string, stdout, stderr io.Writer) error {
 	cfg.Secret = dialin.NewSecret().Encode()
 	if err := cfg.Validate(); err != nil {
@@ -280,7 +283,8 @@ func gpusInCluster(c *cli.Context) (int, error) {
 	return n, nil
 }
 
-// launchArguments are launch's own flags that are set, in the order of the help. With env the variables have the values that they have here.
+// launchArguments are launch's own flags that are set, in the order of the help. With env the
+// variables have the values that they have here.
 func launchArguments(c *cli.Context, env *environment) ([]string, error) {
 	var args []string
 	add := func(name string, values ...string) {
@@ -338,7 +342,8 @@ func withoutEnvironment(args []string) []string {
 	return out
 }
 
-// environmentArguments are the variables with their values, and the one that resumes a job whose scheduler's pod is replaced.
+// environmentArguments are the variables with their values, and the one that resumes a job whose
+// scheduler's pod is replaced.
 func environmentArguments(env *environment) []string {
 	const resume = "PARAGON_RESUME="
 	var args []string

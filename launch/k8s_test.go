@@ -11,7 +11,8 @@ import (
 
 var updateK8s = flag.Bool("update-k8s", false, "write the golden manifests")
 
-// k8sRenders are the golden manifests in internal/kubernetes/testdata, which are also checked against Kubernetes' own schemas and rules there.
+// k8sRenders are the golden manifests in internal/kubernetes/testdata, which are also checked
+// against Kubernetes' own schemas and rules there.
 var k8sRenders = map[string]string{
 	"plain": "--image registry.example.com/me/train:1 -n 2 -s 2 -- /app/train --epochs 5",
 	"jobset": "--image registry.example.com/me/train@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef --name resnet --namespace vision " +
@@ -84,7 +85,8 @@ func TestK8sMakesTheSecretOnce(t *testing.T) {
 	}
 }
 
-// The environment of this machine is not that of the pods, and --env NAME means the value that the variable has here.
+// The environment of this machine is not that of the pods, and --env NAME means the value that the
+// variable has here.
 func TestK8sPassesOnTheVariablesThatAreNamed(t *testing.T) {
 	t.Setenv("TOKEN", "a$(HOME)b")
 	t.Setenv("PARAGON_LOG_FORMAT", "json")

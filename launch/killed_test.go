@@ -81,8 +81,9 @@ func wantEmpty(t *testing.T, what string, dirs ...string) {
 	}
 }
 
-// At no moment of its life does a launcher that is killed leave a secret behind. What else it leaves goes with its agent, and what an agent
-// does not remove (it was not there yet, or killed as well) with the next job's start.
+// At no moment of its life does a launcher that is killed leave a secret behind. What else it
+// leaves goes with its agent, and what an agent does not remove (it was not there yet, or killed as
+// well) with the next job's start.
 func TestKilledLauncherLeavesNoSecretAndNoFile(t *testing.T) {
 	t.Parallel()
 	needProc(t)
@@ -140,7 +141,8 @@ func TestKilledLauncherLeavesNoSecretAndNoFile(t *testing.T) {
 	}
 }
 
-// A search that was killed leaves no socket, and the next one removes its folder. The job of its trial ends cleanly.
+// A search that was killed leaves no socket, and the next one removes its folder. The job of its
+// trial ends cleanly.
 func TestKilledSearchLeavesNoSecretAndNoFile(t *testing.T) {
 	t.Parallel()
 	needProc(t)

@@ -20,8 +20,9 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/testbuild"
 )
 
-// launchProgram is the launch program, built for these tests. It is built without the race detector, whose processes take long
-// to start; asLauncher makes a launcher of the test program itself, which has the detector where the tests have it.
+// launchProgram is the launch program, built for these tests. It is built without the race
+// detector, whose processes take long to start; asLauncher makes a launcher of the test program
+// itself, which has the detector where the tests have it.
 var launchProgram string
 
 const asLauncher = "LAUNCH_TEST_MAIN"
@@ -191,7 +192,8 @@ func (l *launcher) job(t *testing.T) string {
 	return jobLine.FindStringSubmatch(l.stderr.String())[1]
 }
 
-// processesOf finds all processes of a job by their environment, wherever they went, but those of a role.
+// processesOf finds all processes of a job by their environment, wherever they went, but those of a
+// role.
 func processesOf(job, but string) (pids []int) {
 	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range environs {
@@ -204,8 +206,8 @@ func processesOf(job, but string) (pids []int) {
 	return pids
 }
 
-// wantNoProcess waits until no process of the job is left, and fails if that takes longer than 5 s from since. On a machine
-// so busy that this test itself gets no time it may take longer.
+// wantNoProcess waits until no process of the job is left, and fails if that takes longer than 5 s
+// from since. On a machine so busy that this test itself gets no time it may take longer.
 func wantNoProcess(t *testing.T, job string, since time.Time) {
 	t.Helper()
 	wantNone(t, since, func() []int { return processesOf(job, "") })
@@ -216,7 +218,8 @@ func wantNone(t *testing.T, since time.Time, left func() []int) {
 	limit := 5 * time.Second
 	var pids []int
 	for last := time.Now(); ; {
-		// Those that are known first: a look at every process of the machine takes as long as the wait below.
+		// Those that are known first: a look at every process of the machine takes as long
+		// as the wait below.
 		if pids = slices.DeleteFunc(pids, ended); len(pids) == 0 {
 			pids = left()
 		}
@@ -246,8 +249,8 @@ func ended(pid int) bool {
 	return err != nil || len(b) == 0
 }
 
-// takesLong skips a test that starts many processes: half a second of processor time and more. CI runs
-// it where it runs this package with the race detector or with clusters.
+// takesLong skips a test that starts many processes: half a second of processor time and more. CI
+// runs it where it runs this package with the race detector or with clusters.
 func takesLong(t *testing.T) {
 	t.Helper()
 	if os.Getenv("PARAGON_TEST_SLOW") == "" && os.Getenv("PARAGON_TEST_CLUSTERS") == "" {

@@ -123,7 +123,8 @@ func (o *options) readSSH(c *cli.Context) error {
 	return o.readControl(c)
 }
 
-// sshCommandGiven reports whether the command line has --ssh-command; its variable alone is no mistake with other start methods.
+// sshCommandGiven reports whether the command line has --ssh-command; its variable alone is no
+// mistake with other start methods.
 func sshCommandGiven(c *cli.Context) bool {
 	return c.IsSet("ssh-command") && c.String("ssh-command") != os.Getenv(ssh.Variable)
 }

@@ -90,8 +90,9 @@ type listener struct {
 	join   string // the command by which an agent joins
 }
 
-// listenForAgents opens the place where agents and launch ctl dial in. The secret is that of --secret-file, else that of the environment, else a new one.
-// noAgents is why agents may not join; empty: they may.
+// listenForAgents opens the place where agents and launch ctl dial in. The secret is that of
+// --secret-file, else that of the environment, else a new one. noAgents is why agents may not join;
+// empty: they may.
 func (o *options) listenForAgents(ctx context.Context, e startEnvironment, noAgents string) (*listener, error) {
 	a := o.agent
 	var secret dialin.Secret

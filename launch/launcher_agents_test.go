@@ -39,7 +39,8 @@ func (a *agentJob) join(t *testing.T, name string, args ...string) *launcher {
 	return startCommand(t, nil, cmd, a.dir, nil)
 }
 
-// While launch waits it says how agents join, and who is there. An interrupt ends it at once, and the agents.
+// While launch waits it says how agents join, and who is there. An interrupt ends it at once, and
+// the agents.
 func TestLaunchSaysWhichAgentsItWaitsFor(t *testing.T) {
 	t.Parallel()
 	a := newAgentJob(t)
@@ -179,7 +180,8 @@ func TestJobIsStartedAgainOnItsAgents(t *testing.T) {
 	}
 }
 
-// An elastic job that is started again does not wait for a lost host, whose workers join when it comes back.
+// An elastic job that is started again does not wait for a lost host, whose workers join when it
+// comes back.
 func TestElasticJobIsStartedAgainWithoutALostHost(t *testing.T) {
 	sshtest.Cluster(t)
 	t.Parallel()
@@ -200,7 +202,8 @@ func TestElasticJobIsStartedAgainWithoutALostHost(t *testing.T) {
 	s.wantEnded(t, 0)
 }
 
-// In a job whose hosts are fixed a late agent waits, and one with the name of a lost host takes its place.
+// In a job whose hosts are fixed a late agent waits, and one with the name of a lost host takes its
+// place.
 func TestLateAgentReplacesALostHost(t *testing.T) {
 	sshtest.Cluster(t)
 	t.Parallel()
@@ -223,7 +226,8 @@ func TestLateAgentReplacesALostHost(t *testing.T) {
 	}
 }
 
-// An agent that was killed and is started anew takes the place of the dead one at once; the lease need not expire.
+// An agent that was killed and is started anew takes the place of the dead one at once; the lease
+// need not expire.
 func TestAgentThatIsStartedAnewTakesItsPlace(t *testing.T) {
 	sshtest.Cluster(t)
 	t.Parallel()
@@ -242,8 +246,8 @@ func TestAgentThatIsStartedAnewTakesItsPlace(t *testing.T) {
 	j.wantLog(t, "0 REMOVED n2 #\n1 ADDED n2 #\n")
 }
 
-// A launcher that gets SIGTERM may be started again elsewhere, and a check comes before its job: agents with --rejoin look for the next launcher.
-// With the job's end all agents end.
+// A launcher that gets SIGTERM may be started again elsewhere, and a check comes before its job:
+// agents with --rejoin look for the next launcher. With the job's end all agents end.
 func TestAgentsGoOnWithTheNextLauncher(t *testing.T) {
 	sshtest.Cluster(t)
 	t.Parallel()

@@ -24,11 +24,12 @@ import (
 // slurmMethod is the value of --launcher.
 const slurmMethod = "slurm"
 
-// inSlurm reports whether the job runs on an allocation of Slurm where --launcher is not given. A launch that a process of another job starts runs
-// on that process's host.
+// inSlurm reports whether the job runs on an allocation of Slurm where --launcher is not given. A
+// launch that a process of another job starts runs on that process's host.
 func inSlurm(*cli.Context) bool { return os.Getenv("PARAGON_JOB") == "" && slurm.Inside(os.LookupEnv) }
 
-// setSlurmWorkers has a job on an allocation begin with a worker for each of its tasks, unless -n says something else.
+// setSlurmWorkers has a job on an allocation begin with a worker for each of its tasks, unless -n
+// says something else.
 func (o *options) setSlurmWorkers(c *cli.Context) error {
 	if m, _ := startMethodOf(c); c.IsSet("num-workers") || o.check || m.name != slurmMethod {
 		return nil
@@ -110,7 +111,8 @@ func (j *slurmJob) startAgents(nodes []string) (*slurm.Step, error) {
 	})
 }
 
-// Follow implements method.Follower. In a job that goes on without a lost node, the agent of one that may still live is started again.
+// Follow implements method.Follower. In a job that goes on without a lost node, the agent of one
+// that may still live is started again.
 func (j *slurmJob) Follow(ctx context.Context, files *hostworker.Files) {
 	if e := j.o.elastic; e.Enabled && e.OnWorkerLoss != job.LossFail || e.OnWorkerLoss == job.LossShrink || e.OnWorkerLoss == job.LossWait {
 		var keeping sync.WaitGroup
@@ -120,10 +122,12 @@ func (j *slurmJob) Follow(ctx context.Context, files *hostworker.Files) {
 	j.Started.Follow(ctx, files)
 }
 
-// againAfter are the times from the loss of an agent, and from each attempt to start it again, to the next one.
+// againAfter are the times from the loss of an agent, and from each attempt to start it again, to
+// the next one.
 var againAfter = []time.Duration{time.Second, 15 * time.Second, time.Minute}
 
-// keepAgents starts agents again that were lost, until ctx ends. Those of nodes that were removed from the job are left alone; files may be nil.
+// keepAgents starts agents again that were lost, until ctx ends. Those of nodes that were removed
+// from the job are left alone; files may be nil.
 func (j *slurmJob) keepAgents(ctx context.Context, files *hostworker.Files) {
 	attempts, next := make(map[string]int), make(map[string]time.Time)
 	tick := time.NewTicker(500 * time.Millisecond)
@@ -192,7 +196,8 @@ func (j *slurmJob) Close() error {
 	return err
 }
 
-// slurmFiles are the secret and the addresses of a job on Slurm, in its folder: agents of other jobs join with them.
+// slurmFiles are the secret and the addresses of a job on Slurm, in its folder: agents of other
+// jobs join with them.
 type slurmFiles struct {
 	folder string
 	lock   *os.File // held while launch lives

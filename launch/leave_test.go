@@ -20,8 +20,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// fitDir names the variable that makes a worker of this program one that trains with worker.Fit, with checkpoints in that folder. It leaves
-// the job, or stops it, when it gets SIGTERM.
+// fitDir names the variable that makes a worker of this program one that trains with worker.Fit,
+// with checkpoints in that folder. It leaves the job, or stops it, when it gets SIGTERM.
 const fitDir = "FIT_CHECKPOINTS"
 
 const fitEpochs = 4
@@ -36,7 +36,8 @@ func fitFolder() string {
 	return ""
 }
 
-// fitFast names a variable with the path of a file: until it is there workers are slow, and they train for more epochs.
+// fitFast names a variable with the path of a file: until it is there workers are slow, and they
+// train for more epochs.
 const fitFast = "FIT_FAST"
 
 // Further variables of such a worker.
@@ -44,7 +45,8 @@ const (
 	fitExamples = "FIT_EXAMPLES" // how many there are; none: 400
 	fitSave     = "FIT_SAVE"     // a checkpoint after every so many steps
 	fitFinal    = "FIT_FINAL"    // "flag", or the path of a file that it needs: what it finds wrong before it joins
-	// fitDies is the path of a file. A worker that finds none there makes one and kills itself: before Fit, or with fitSave after the first checkpoint.
+	// fitDies is the path of a file. A worker that finds none there makes one and kills itself:
+	// before Fit, or with fitSave after the first checkpoint.
 	fitDies = "FIT_DIES"
 )
 
@@ -199,8 +201,8 @@ func (j *fitJob) term(t *testing.T, number int) {
 	}
 }
 
-// end waits for the end of the job and wants its exit code, and so many workers to be done with every example used as often as there are
-// epochs.
+// end waits for the end of the job and wants its exit code, and so many workers to be done with
+// every example used as often as there are epochs.
 func (j *fitJob) end(t *testing.T, code, done int) {
 	t.Helper()
 	if got := j.exit(t); got != code {
@@ -222,7 +224,8 @@ func (j *fitJob) wantCheckpoint(t *testing.T, workers int) {
 	}
 }
 
-// One process of an elastic job gets SIGTERM: it drains and leaves, and the others use the examples that it has not used.
+// One process of an elastic job gets SIGTERM: it drains and leaves, and the others use the examples
+// that it has not used.
 func TestAWorkerThatGetsSIGTERMLeavesTheJob(t *testing.T) {
 	t.Parallel()
 	j := startFit(t, "--elastic-training-enabled")
@@ -253,7 +256,8 @@ func TestAHostWhoseWorkersGetSIGTERMLeavesTheJob(t *testing.T) {
 	}
 }
 
-// A host that ssh reaches is taken away: its agent gets SIGTERM, and on a shutdown all its processes do. The host leaves cleanly.
+// A host that ssh reaches is taken away: its agent gets SIGTERM, and on a shutdown all its
+// processes do. The host leaves cleanly.
 func TestAHostThatIsTakenAwayLeavesTheJob(t *testing.T) {
 	t.Parallel()
 	for name, all := range map[string]bool{"all processes": true, "the agent": false} {
@@ -324,7 +328,8 @@ func TestAJobThatNeedsTheWorkerThatGetsSIGTERMStops(t *testing.T) {
 	}
 }
 
-// An interrupted launcher stops an elastic job as it stops any other: all together, with a checkpoint of all.
+// An interrupted launcher stops an elastic job as it stops any other: all together, with a
+// checkpoint of all.
 func TestAnInterruptStopsAnElasticJobTogether(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

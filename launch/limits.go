@@ -20,7 +20,8 @@ const (
 	maxTime    = 10 * 365 * 24 * time.Hour // ten years
 )
 
-// checkNumber refuses a number of the command line that is out of bounds; what names the things that are counted, and may be empty.
+// checkNumber refuses a number of the command line that is out of bounds; what names the things
+// that are counted, and may be empty.
 func checkNumber(flag string, n, least, most int, what string) error {
 	if n < least || n > most {
 		return usagef("%s is %d, want %d to %d%s", flag, n, least, most, what)
@@ -44,8 +45,9 @@ const (
 	launchTasks = 8  // threads of launcher and agent
 )
 
-// check refuses a job that cannot run here because of the limits: better before anything is started than in the middle of it. hosts is 0
-// where all workers and servers run on this machine; scheduler tells whether the scheduler does.
+// check refuses a job that cannot run here because of the limits: better before anything is started
+// than in the middle of it. hosts is 0 where all workers and servers run on this machine; scheduler
+// tells whether the scheduler does.
 func (l limits) check(workers, servers, hosts int, scheduler bool) error {
 	nodes := uint64(workers + servers)
 	files, what := nodes*agentFiles+ownFiles, "the pipes of its processes"

@@ -108,7 +108,8 @@ func TestInterruptLetsWorkersSaveTheirState(t *testing.T) {
 	}
 }
 
-// `launch ... | less` must end when it is asked to, though nobody reads what the workers still write.
+// `launch ... | less` must end when it is asked to, though nobody reads what the workers still
+// write.
 func TestInterruptDoesNotWaitForAReader(t *testing.T) {
 	t.Parallel()
 	needProc(t)
@@ -163,7 +164,8 @@ func TestSecondInterruptKills(t *testing.T) {
 func TestKilledLauncherLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	needProc(t)
-	// Every worker has a child in its group, one that left its group and session, and ignores polite requests.
+	// Every worker has a child in its group, one that left its group and session, and ignores
+	// polite requests.
 	const script = `trap '' TERM; sleep 1000 & setsid sh -c 'trap "" TERM HUP; echo away; while :; do sleep 0.2; done' & echo ready; while :; do sleep 0.2; done`
 	l := startLauncher(t, "", "-n", "2", "-s", "1", script)
 	job := l.job(t)

@@ -53,8 +53,8 @@ func countLines(all []logLine, ok func(logLine) bool) (n int) {
 	return n
 }
 
-// Every line on the standard error is a JSON object that says which process wrote it: launch, the scheduler, servers, workers, and what programs
-// print themselves.
+// Every line on the standard error is a JSON object that says which process wrote it: launch, the
+// scheduler, servers, workers, and what programs print themselves.
 func TestTheLogOfAJobAsJSON(t *testing.T) {
 	t.Parallel()
 	needProc(t)
@@ -96,7 +96,8 @@ func TestTheLogOfAJobAsJSON(t *testing.T) {
 	wantNoProcess(t, job, time.Now())
 }
 
-// With --output json a JSON line of a process stays JSON, and a job that fails says so in the log with codes.
+// With --output json a JSON line of a process stays JSON, and a job that fails says so in the log
+// with codes.
 func TestTheLogOfAFailedJobAsJSON(t *testing.T) {
 	t.Parallel()
 	needProc(t)
@@ -131,7 +132,8 @@ func TestTheLogOfAFailedJobAsJSON(t *testing.T) {
 	}
 }
 
-// What ends launch before there is a job is in the log, too, and a format that does not exist is a wrong command line.
+// What ends launch before there is a job is in the log, too, and a format that does not exist is a
+// wrong command line.
 func TestErrorsInTheLogFormat(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

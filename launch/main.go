@@ -1,17 +1,22 @@
-// Command launch starts a training job: a scheduler, servers and workers, on this machine or on a list of hosts.
+// Command launch starts a training job: a scheduler, servers and workers, on this machine or on a
+// list of hosts.
 //
 //	launch -n 2 -s 2 -- go run ./examples/cifar10
 //	launch -n 4 -s 2 -H hosts --sync-dst-dir /home/me/job ./cifar10 --epochs 5
 //	launch -n 4 -s 2 --launcher agents --agents 4 --secret-file secret ./cifar10 --epochs 5
 //
-// The workers run the command; servers and scheduler are this program in another role. launch merges the output of all,
-// ends with the exit code of the first process that fails, and leaves no process behind, however it ends.
+// The workers run the command; servers and scheduler are this program in another role. launch
+// merges the output of all, ends with the exit code of the first process that fails, and leaves no
+// process behind, however it ends.
 //
-// `launch ctl` shows and changes a running job, and shows how keys would be placed on servers. `launch top` watches one. `launch tune` searches the hyper-parameters
-// of a command; each trial is a process or a job of its own. `launch image` makes a container image of a worker's program, `launch k8s` the
-// manifests of a job for Kubernetes, `launch slurm` batch scripts. `launch data` packs, checks and shows data sets of images. Three subcommands are for launch's own use: `launch agent` supervises the
-// processes of one host (package internal/hosts/agent), `launch role` is a server or a scheduler, as DMLC_ROLE says, `launch slot` runs a worker of an
-// elastic trial (package tune/slot).
+// `launch ctl` shows and changes a running job, and shows how keys would be placed on servers.
+// `launch top` watches one. `launch tune` searches the hyper-parameters of a command; each trial is
+// a process or a job of its own. `launch image` makes a container image of a worker's program,
+// `launch k8s` the manifests of a job for Kubernetes, `launch slurm` batch scripts. `launch data`
+// packs, checks and shows data sets of images. Three subcommands are for launch's own use: `launch
+// agent` supervises the processes of one host (package internal/hosts/agent), `launch role` is a
+// server or a scheduler, as DMLC_ROLE says, `launch slot` runs a worker of an elastic trial
+// (package tune/slot).
 package main
 
 import (

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// measure asks for the table of docs/how-to/agents.md: how long launch takes for what, with each start method.
+// measure asks for the table of docs/how-to/agents.md: how long launch takes for what, with each
+// start method.
 //
 //	go test ./launch -run MeasureStartMethods -count=1 -v -args -measure
 var measure = flag.Bool("measure", false, "measure the start methods, and print a table")

@@ -38,7 +38,8 @@ func (l *launcher) metricsAt(t *testing.T, url string, want ...string) string {
 	return ""
 }
 
-// The scheduler serves the metrics of all processes. One that is started again serves them at the same address.
+// The scheduler serves the metrics of all processes. One that is started again serves them at the
+// same address.
 func TestMetricsOfARunningJob(t *testing.T) {
 	t.Parallel()
 	j := startElastic(t, "--metrics-listen", "127.0.0.1:0")
@@ -86,7 +87,8 @@ func TestMetricsNeedAnAddressThatCanBeUsed(t *testing.T) {
 	}
 }
 
-// Each worker and server serves its own metrics where that is wanted, and the scheduler says where: a Prometheus finds them.
+// Each worker and server serves its own metrics where that is wanted, and the scheduler says where:
+// a Prometheus finds them.
 func TestMetricsOfEachProcess(t *testing.T) {
 	t.Parallel()
 	j := startElastic(t, "--metrics-listen", "127.0.0.1:0", "--process-metrics", "127.0.0.1")

@@ -14,8 +14,9 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/mpitest"
 )
 
-// mpirun starts the agents, and the loss of any of them, or of a host with mpirun's daemon, does not end the job: mpirun goes on, and so do the others. Nothing is left at
-// the end, not even an mpirun that waits for a host it has lost.
+// mpirun starts the agents, and the loss of any of them, or of a host with mpirun's daemon, does
+// not end the job: mpirun goes on, and so do the others. Nothing is left at the end, not even an
+// mpirun that waits for a host it has lost.
 func TestJobOfMPIOutlivesItsRanks(t *testing.T) {
 	needProc(t)
 	t.Parallel()

@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/otel/oteltest"
 )
 
-// A collector that the user names gets the spans of a job whose worker is killed and replaced, with nothing in them that is secret.
+// A collector that the user names gets the spans of a job whose worker is killed and replaced, with
+// nothing in them that is secret.
 func TestSpansOfARunningJob(t *testing.T) {
 	t.Parallel()
 	c := oteltest.New(t)

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// A standardOutput is launch's. It remembers the first write that failed: a command whose output was lost does not end with 0.
+// A standardOutput is launch's. It remembers the first write that failed: a command whose output
+// was lost does not end with 0.
 type standardOutput struct {
 	w      io.Writer
 	stderr io.Writer

@@ -44,7 +44,8 @@ func TestABrokenOutputIsAnExitCode(t *testing.T) {
 			t.Errorf("launch %s >/dev/full: exit code %d, want 1 and the cause:\n%s", args, code, l.stderr)
 		}
 	}
-	// A pipe that nobody reads ends launch by SIGPIPE, as it does other programs; its job ends with it.
+	// A pipe that nobody reads ends launch by SIGPIPE, as it does other programs; its job ends
+	// with it.
 	for _, args := range []string{"--help", "ctl status --json", "tune show runs/count", "-n 1 -s 1 while::;do:echo:hello;sleep:0.05;done"} {
 		r, w, err := os.Pipe()
 		if err != nil {

@@ -13,14 +13,16 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// A resultFile is the file of --result. It has a name only when it is whole; until then a temporary file beside it keeps the place.
+// A resultFile is the file of --result. It has a name only when it is whole; until then a temporary
+// file beside it keeps the place.
 type resultFile struct {
 	path string
 	next *os.File // nil: written
 }
 
-// openResult makes sure that the result can be written, and removes the result of an earlier job: a launch that is killed leaves none. Links
-// are followed, so that the earlier result is not left where one leads.
+// openResult makes sure that the result can be written, and removes the result of an earlier job: a
+// launch that is killed leaves none. Links are followed, so that the earlier result is not left
+// where one leads.
 func openResult(path string) (*resultFile, error) {
 	info, err := os.Stat(path)
 	switch {

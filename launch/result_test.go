@@ -125,7 +125,8 @@ func TestAResultThatCannotBeWrittenIsRefusedAtTheStart(t *testing.T) {
 	}
 }
 
-// A link is followed: whoever reads the file itself finds this job's result there, not an older one.
+// A link is followed: whoever reads the file itself finds this job's result there, not an older
+// one.
 func TestAResultGoesWhereALinkLeads(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -166,7 +167,8 @@ func TestAResultGoesWhereALinkLeads(t *testing.T) {
 	}
 }
 
-// A job that is interrupted before it is started again has the signal's code, which is no process's.
+// A job that is interrupted before it is started again has the signal's code, which is no
+// process's.
 func TestAResultOfAJobThatWaitsForItsRestart(t *testing.T) {
 	t.Parallel()
 	needProc(t)

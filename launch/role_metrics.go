@@ -26,8 +26,9 @@ type schedulerMetrics struct {
 	telemetry chan chan<- *control.Telemetry // see scheduler.Config
 }
 
-// serveMetrics begins to serve the job's metrics where the environment says. An address that cannot be used is an error, unless the job has been running:
-// a scheduler that is started again has its port from the launcher, and training goes on without metrics.
+// serveMetrics begins to serve the job's metrics where the environment says. An address that cannot
+// be used is an error, unless the job has been running: a scheduler that is started again has its
+// port from the launcher, and training goes on without metrics.
 func serveMetrics(getenv func(string) string, cfg cluster.Config) (*schedulerMetrics, error) {
 	m := &schedulerMetrics{}
 	listen := getenv(metricsListenEnv)

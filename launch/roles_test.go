@@ -13,8 +13,9 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// testWorker is what this program does as the worker of a job: it pushes rank+1 into every element of a key and wants the sum
-// over all workers back, for some rounds. The worker whose rank is in EXIT_RANK exits with 3 in the middle.
+// testWorker is what this program does as the worker of a job: it pushes rank+1 into every element
+// of a key and wants the sum over all workers back, for some rounds. The worker whose rank is in
+// EXIT_RANK exits with 3 in the middle.
 func testWorker() int {
 	if err := pushAndPull(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -102,7 +103,8 @@ func TestWorkerThatExitsWith3EndsTheJobWith3(t *testing.T) {
 	wantNoProcess(t, l.job(t), time.Now())
 }
 
-// A worker that ends without joining is named as soon as the others are seen to wait for it, not after the start timeout.
+// A worker that ends without joining is named as soon as the others are seen to wait for it, not
+// after the start timeout.
 func TestWorkerThatNeverJoinsEndsTheJob(t *testing.T) {
 	needProc(t)
 	t.Parallel()

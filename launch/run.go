@@ -124,7 +124,8 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	}
 	defer func() { leave(m, goesOn.Load()) }()
 	if m.Remote() {
-		// Ctrl-Z is ignored: a stopped launcher would send no keepalive, and the agents would end the job.
+		// Ctrl-Z is ignored: a stopped launcher would send no keepalive, and the agents
+		// would end the job.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP)
 	}
 	endControl, err := o.openControl(ctx, env)
@@ -234,7 +235,8 @@ func (o *options) runJob(ctx context.Context, stdout, stderr io.Writer) (outcome
 	return outcome{res, err, metrics.get()}, nil
 }
 
-// unless calls f, which ends when its context does, unless an interrupt comes first: then the job has ended, and the error has its exit code.
+// unless calls f, which ends when its context does, unless an interrupt comes first: then the job
+// has ended, and the error has its exit code.
 func unless(ctx context.Context, interrupts <-chan os.Signal, f func(ctx context.Context) error) (job.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -250,8 +252,9 @@ func unless(ctx context.Context, interrupts <-chan os.Signal, f func(ctx context
 	}
 }
 
-// endedFromOutside reports whether a job that ended with this code did not fail by itself: it stopped with a checkpoint, or a process was ended by
-// SIGTERM or killed. Whoever started launch may start it again, as Kubernetes does (the rules of package kubernetes have the same codes).
+// endedFromOutside reports whether a job that ended with this code did not fail by itself: it
+// stopped with a checkpoint, or a process was ended by SIGTERM or killed. Whoever started launch
+// may start it again, as Kubernetes does (the rules of package kubernetes have the same codes).
 func endedFromOutside(code int) bool {
 	return code == control.ExitCheckpointed || code == 128+int(syscall.SIGTERM) || code == 128+int(syscall.SIGKILL)
 }

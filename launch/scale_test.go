@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// Workers come and go on this machine alone: the highest ranks leave, nothing is restarted, and the limits are kept.
+// Workers come and go on this machine alone: the highest ranks leave, nothing is restarted, and the
+// limits are kept.
 func TestTheNumberOfWorkersIsScaled(t *testing.T) {
 	t.Parallel()
 	result := filepath.Join(t.TempDir(), "result.json")
@@ -55,7 +56,8 @@ func TestScaleSurvivesAKilledWorker(t *testing.T) {
 	j.finish(t)
 }
 
-// A job that has the workers when it is asked, and has lost one when its status is read, is asked again, once.
+// A job that has the workers when it is asked, and has lost one when its status is read, is asked
+// again, once.
 func TestScaleWaitAsksAgainAfterALoss(t *testing.T) {
 	for name, c := range map[string]struct {
 		states []string // that the status has, one after the other
@@ -114,7 +116,8 @@ func TestScaleSurvivesAKilledScheduler(t *testing.T) {
 	j.finish(t)
 }
 
-// A job that trains with worker.Fit is scaled: each example of an epoch is used exactly once, nothing is restarted.
+// A job that trains with worker.Fit is scaled: each example of an epoch is used exactly once,
+// nothing is restarted.
 func TestScaledWorkersUseEachExampleOnce(t *testing.T) {
 	t.Parallel()
 	fast, result := filepath.Join(t.TempDir(), "fast"), filepath.Join(t.TempDir(), "result.json")
@@ -143,7 +146,8 @@ func TestScaledWorkersUseEachExampleOnceDespiteKills(t *testing.T) {
 	j.end(t, 0, 3)
 }
 
-// awaitHosts waits until host_worker has a text: the launcher writes it a moment after the scheduler has decided.
+// awaitHosts waits until host_worker has a text: the launcher writes it a moment after the
+// scheduler has decided.
 func (j *elasticJob) awaitHosts(t *testing.T, want string) {
 	t.Helper()
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -204,7 +208,8 @@ func TestScaleArgumentsAreChecked(t *testing.T) {
 	}
 }
 
-// Workers go to hosts with free slots, over one that cannot be reached; a host that was left is used again, one that was removed by name is not.
+// Workers go to hosts with free slots, over one that cannot be reached; a host that was left is
+// used again, one that was removed by name is not.
 func TestWorkersAreScaledOverSSH(t *testing.T) {
 	takesLong(t)
 	t.Parallel()

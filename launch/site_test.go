@@ -14,7 +14,8 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
 )
 
-// A site is some hosts that one start method reaches, all of them this machine, and a folder to launch from.
+// A site is some hosts that one start method reaches, all of them this machine, and a folder to
+// launch from.
 type site struct {
 	dir     string
 	hosts   []string // as host_worker names them
@@ -30,13 +31,16 @@ type site struct {
 	lose, back func(t *testing.T, i int)
 	// blink breaks the connections of host i once.
 	blink func(i int)
-	// hush keeps back all that host i and launch send to each other, until one of them dials again.
+	// hush keeps back all that host i and launch send to each other, until one of them dials
+	// again.
 	hush func(t *testing.T, i int)
 	// silence keeps back all that they send, and no connection closes.
 	silence func(i int)
-	// evict tells host i that it must go, as a cluster's manager does; nil: this start method hears of no such thing.
+	// evict tells host i that it must go, as a cluster's manager does; nil: this start method
+	// hears of no such thing.
 	evict func(t *testing.T, i int)
-	// ended waits for the end of what runs on host i beside the job, and returns its exit code; nil: nothing does.
+	// ended waits for the end of what runs on host i beside the job, and returns its exit code;
+	// nil: nothing does.
 	ended func(t *testing.T, i int) int
 }
 
@@ -44,7 +48,8 @@ type site struct {
 var sites = []struct {
 	name string
 	make func(t *testing.T, hosts int) *site
-	// relayed says that blink, hush and silence are there. Elsewhere a host is lost with its connection, or the test cannot reach it.
+	// relayed says that blink, hush and silence are there. Elsewhere a host is lost with its
+	// connection, or the test cannot reach it.
 	relayed bool
 }{
 	{"ssh", sshSite, false},

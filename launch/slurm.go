@@ -85,7 +85,8 @@ func scriptFlags() []cli.Flag {
 	}
 }
 
-// ownFlags takes the flags of an app out of arguments, up to the command or to all of them. The rest are the flags of launch.
+// ownFlags takes the flags of an app out of arguments, up to the command or to all of them. The
+// rest are the flags of launch.
 func ownFlags(own, others []cli.Flag, args []string) (mine, rest []string) {
 	value := func(flags []cli.Flag, name string) (takes, known bool) {
 		for _, f := range flags {
@@ -201,7 +202,8 @@ func printScript(c *cli.Context, args []string, stdout, stderr io.Writer) error 
 	})
 }
 
-// readScript reads the flags of a script, own, and those of the launch that it runs, c, whose arguments are rest.
+// readScript reads the flags of a script, own, and those of the launch that it runs, c, whose
+// arguments are rest.
 func readScript(own, c *cli.Context, rest []string) (slurm.ScriptConfig, error) {
 	name := "launch"
 	if words := command(c.Args().Slice()); len(words) > 0 && words[0] != "/bin/sh" {
@@ -240,7 +242,8 @@ func readScript(own, c *cli.Context, rest []string) (slurm.ScriptConfig, error) 
 // namesProcessors are options of sbatch that say how many processors a worker has.
 var namesProcessors = regexp.MustCompile(`^(--exclusive|--cpus-per-(task|gpu)|-c)`)
 
-// warnProcessors warns of a script that does not say how many processors a worker has: on many clusters it then gets one.
+// warnProcessors warns of a script that does not say how many processors a worker has: on many
+// clusters it then gets one.
 func warnProcessors(stderr io.Writer, command string, cfg slurm.ScriptConfig) {
 	if cfg.CPUsPerTask > 0 || slices.ContainsFunc(cfg.More, namesProcessors.MatchString) {
 		return

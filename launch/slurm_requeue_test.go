@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/slurmtest"
 )
 
-// A job that Slurm signals before its time limit writes a checkpoint, is requeued, and goes on: each example is used once an epoch over both runs.
+// A job that Slurm signals before its time limit writes a checkpoint, is requeued, and goes on:
+// each example is used once an epoch over both runs.
 func TestSlurmRequeuesAJobThatStoppedWithACheckpoint(t *testing.T) {
 	t.Parallel()
 	needProc(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/slurmtest"
 )
 
-// allocate takes nodes of a cluster, and returns the variables that salloc would set, in place of this process's.
+// allocate takes nodes of a cluster, and returns the variables that salloc would set, in place of
+// this process's.
 func allocate(t *testing.T, c *slurmtest.Cluster, nodes string, options ...string) (id string, env []string) {
 	t.Helper()
 	out := c.Run(t, "salloc", append([]string{"--no-shell", "--no-kill", "--nodelist=" + nodes}, options...)...)
@@ -97,7 +98,8 @@ func TestAJobOutlivesItsSrun(t *testing.T) {
 	if len(srun) == 0 {
 		t.Fatal("launch runs no srun")
 	}
-	// An srun has a child that cancels the step when its parent dies, so children are killed first.
+	// An srun has a child that cancels the step when its parent dies, so children are killed
+	// first.
 	for _, pid := range slices.Backward(srun) {
 		kill(t, pid)
 	}
@@ -105,7 +107,8 @@ func TestAJobOutlivesItsSrun(t *testing.T) {
 	j.finish(t)
 }
 
-// The agent of a node that lives is started again, and with it the node's worker; also that of a node that was removed and is added again.
+// The agent of a node that lives is started again, and with it the node's worker; also that of a
+// node that was removed and is added again.
 func TestANodeWhoseAgentWasKilledComesAgain(t *testing.T) {
 	t.Parallel()
 	needProc(t)

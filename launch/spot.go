@@ -38,8 +38,9 @@ func watchSpot(provider string, log *slog.Logger) func(context.Context, func(age
 	return func(ctx context.Context, tell func(agent.Notice)) { spot.Watch(ctx, spotConfig(provider, log), tell) }
 }
 
-// agentArguments are those of an agent that this launcher starts: here, or on another host of the job. Where the job is on other hosts, this machine
-// may be none of the provider's: then it is not asked for it by name.
+// agentArguments are those of an agent that this launcher starts: here, or on another host of the
+// job. Where the job is on other hosts, this machine may be none of the provider's: then it is not
+// asked for it by name.
 func (o *options) agentArguments(lease string, here bool) []string {
 	provider := o.spot
 	if provider != "" && provider != spot.Off && here && o.remote {

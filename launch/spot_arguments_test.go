@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Agents on the job's hosts watch the provider that was named; the launching machine may be none of its machines.
+// Agents on the job's hosts watch the provider that was named; the launching machine may be none of
+// its machines.
 func TestAgentsAreToldWhatToWatch(t *testing.T) {
 	for _, tc := range []struct {
 		spot         string

@@ -16,7 +16,8 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/spot/spottest"
 )
 
-// A spotJob is a job of workers that train with Fit on hosts whose agents watch a provider's metadata service, each its own.
+// A spotJob is a job of workers that train with Fit on hosts whose agents watch a provider's
+// metadata service, each its own.
 type spotJob struct {
 	*fitJob
 	agents   []*launcher
@@ -61,8 +62,9 @@ func (j *spotJob) takeBack(hosts ...int) {
 	}
 }
 
-// Spot machines with workers and servers are taken back, or an agent gets SIGTERM as on a shutdown: the workers leave at the next step, the servers'
-// shards are at the others, or at one that is added, and no step is lost.
+// Spot machines with workers and servers are taken back, or an agent gets SIGTERM as on a shutdown:
+// the workers leave at the next step, the servers' shards are at the others, or at one that is
+// added, and no step is lost.
 func TestAHostThatIsTakenBackLeavesInOrder(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -103,7 +105,8 @@ func TestAHostThatIsTakenBackLeavesInOrder(t *testing.T) {
 	}
 }
 
-// Where the shards cannot move, or too few workers would be left, the job stops with a checkpoint in time, and goes on from there elsewhere.
+// Where the shards cannot move, or too few workers would be left, the job stops with a checkpoint
+// in time, and goes on from there elsewhere.
 func TestAJobThatNeedsAHostThatIsTakenBackStopsWithACheckpoint(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -14,7 +14,8 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
 )
 
-// sshHosts are hosts to log in to, with a hosts file, a folder to launch from and the flags that use them.
+// sshHosts are hosts to log in to, with a hosts file, a folder to launch from and the flags that
+// use them.
 type sshHosts struct {
 	*sshtest.Server
 	dir   string
@@ -177,8 +178,8 @@ func TestCheckSaysWhatIsWrongWithEachHost(t *testing.T) {
 	}
 }
 
-// The check copies a file as the job will copy its folder, so that it fails where the job would. It leaves nothing behind, and what was there
-// as it was.
+// The check copies a file as the job will copy its folder, so that it fails where the job would. It
+// leaves nothing behind, and what was there as it was.
 func TestCheckReallyCopiesAFile(t *testing.T) {
 	takesLong(t)
 	t.Parallel()

@@ -37,7 +37,8 @@ type statusOptions struct {
 	cert, key string // paths of PEM files; both or neither
 }
 
-// readStatus reads the flags of the live page. A trial of a search has no page unless it is asked for: the search has one.
+// readStatus reads the flags of the live page. A trial of a search has no page unless it is asked
+// for: the search has one.
 func readStatus(c *cli.Context, trial bool) (s statusOptions, err error) {
 	s = statusOptions{listen: c.String(statusFlag), asked: c.IsSet(statusFlag), cert: c.Path("status-cert"), key: c.Path("status-key")}
 	switch {
@@ -61,7 +62,8 @@ type livePage struct {
 	key    page.Key
 }
 
-// openPage starts to serve the page and logs its link. It returns nil, without an error, if the page is off, or if the default address cannot be listened on.
+// openPage starts to serve the page and logs its link. It returns nil, without an error, if the
+// page is off, or if the default address cannot be listened on.
 func (o *options) openPage(log *slog.Logger) (*livePage, error) {
 	s := o.status
 	if s.listen == "" {
@@ -100,7 +102,8 @@ func (s jobScheduler) Ask(ctx context.Context, q control.Request, into control.A
 	return j.Ask(ctx, q, into)
 }
 
-// started tells the page where the job's scheduler is: at the start, and after each restart of the job.
+// started tells the page where the job's scheduler is: at the start, and after each restart of the
+// job.
 func (p *livePage) started(w job.Where) {
 	if p != nil {
 		p.feed.SetSource(jobScheduler{w})

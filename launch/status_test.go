@@ -67,7 +67,8 @@ func (v *viewer) await(event string, ok func(data map[string]any) bool) {
 	v.t.Fatalf("no such %s came; the last event was %s, the stream's error %v", event, came, v.lines.Err())
 }
 
-// The page shows the job's workers, goes on when the scheduler was started again, and says at the end how the job ended. A link works once.
+// The page shows the job's workers, goes on when the scheduler was started again, and says at the
+// end how the job ended. A link works once.
 func TestLivePageOfARunningJob(t *testing.T) {
 	t.Parallel()
 	j := startElastic(t)

@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/logline"
 )
 
-// A statusLine writes lines to the launcher's standard error. On a terminal it keeps one line below them that says what launch waits for.
+// A statusLine writes lines to the launcher's standard error. On a terminal it keeps one line below
+// them that says what launch waits for.
 type statusLine struct {
 	w        io.Writer
 	terminal func() (columns int, ok bool)

@@ -9,8 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
-// On a terminal the line stays below what is written meanwhile, and no longer than the terminal is wide. Elsewhere, and in a JSON log, each text
-// is a line of the log.
+// On a terminal the line stays below what is written meanwhile, and no longer than the terminal is
+// wide. Elsewhere, and in a JSON log, each text is a line of the log.
 func TestStatusLine(t *testing.T) {
 	const clear = "\r\x1b[K"
 	for _, tc := range []struct {

@@ -14,7 +14,8 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/flagerr"
 )
 
-// runSubApp runs a part of launch that has commands or flags of its own, such as `launch ctl`, and returns the exit code.
+// runSubApp runs a part of launch that has commands or flags of its own, such as `launch ctl`, and
+// returns the exit code.
 func runSubApp(app *cli.App, args []string, stdout, stderr io.Writer) int {
 	app.HideHelpCommand = true
 	app.Writer, app.ErrWriter = stdout, stderr
@@ -58,7 +59,8 @@ func unknownCommand(app *cli.App, name string) error {
 	return usagef("%s: there is no %q; there are %s and %s", strings.TrimPrefix(app.Name, "launch "), name, strings.Join(names[:last], ", "), names[last])
 }
 
-// earlyFlag says where a flag belongs that is a command's and stands before it; nil: the error is not about such a flag.
+// earlyFlag says where a flag belongs that is a command's and stands before it; nil: the error is
+// not about such a flag.
 func earlyFlag(app *cli.App, err error) error {
 	name, ok := flagerr.Unknown(err)
 	if !ok {

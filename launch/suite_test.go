@@ -55,8 +55,8 @@ func (s *site) wantEnded(t *testing.T, code int) {
 	}
 }
 
-// What goes over the network between hosts is encrypted, unless somebody asks for the opposite. The hosts of this test are one machine,
-// so its processes are told to use the network all the same.
+// What goes over the network between hosts is encrypted, unless somebody asks for the opposite. The
+// hosts of this test are one machine, so its processes are told to use the network all the same.
 func TestJobEncryptsWhatHostsSay(t *testing.T) {
 	onEachSite(t, 2, func(t *testing.T, s *site) {
 		for _, tc := range []struct {
@@ -202,7 +202,8 @@ func TestSilentLauncherLeavesNoProcessOnAnyHost(t *testing.T) {
 		at := time.Now()
 		l.Process.Signal(syscall.SIGSTOP) // no more pings, and no connection closes
 		defer l.Process.Signal(syscall.SIGCONT)
-		// The last ping came up to half a second ago. The scheduler is here, where a launcher may be stopped.
+		// The last ping came up to half a second ago. The scheduler is here, where a
+		// launcher may be stopped.
 		wantNone(t, at.Add(agent.PingInterval), func() []int { return processesOf(job, "scheduler") })
 	})
 }
@@ -220,7 +221,8 @@ func TestSilentHostLeavesNoProcess(t *testing.T) {
 	})
 }
 
-// A connection that breaks or is silent for less than the lease costs nothing: no line is lost or doubled.
+// A connection that breaks or is silent for less than the lease costs nothing: no line is lost or
+// doubled.
 func TestJobOutlivesABrokenConnection(t *testing.T) {
 	onEachRelayedSite(t, 2, func(t *testing.T, s *site) {
 		const lines = 2000
@@ -292,7 +294,8 @@ func parentOf(t *testing.T, pid int) int {
 	return parent
 }
 
-// A host that comes while the job runs is prepared, and only then has a worker; one that is removed leaves at a step.
+// A host that comes while the job runs is prepared, and only then has a worker; one that is removed
+// leaves at a step.
 func TestHostJoinsAndLeaves(t *testing.T) {
 	onEachSite(t, 2, func(t *testing.T, s *site) {
 		j := s.elastic(t, 1, "--prepare-data", "echo prepared in $PWD")
@@ -313,7 +316,8 @@ func TestHostJoinsAndLeaves(t *testing.T) {
 	})
 }
 
-// A host that is cut off is lost with all that ran there, and its worker comes again when the host does.
+// A host that is cut off is lost with all that ran there, and its worker comes again when the host
+// does.
 func TestHostThatIsCutOffIsLostAndComesAgain(t *testing.T) {
 	takesLong(t)
 	onEachSite(t, 2, func(t *testing.T, s *site) {

@@ -104,7 +104,8 @@ const exitInterrupted = 130
 // errRequeue is the cause of the end of a search that SIGUSR1 stopped.
 var errRequeue = errors.New("SIGUSR1")
 
-// requeueContext ends with SIGUSR1, for the cause errRequeue. A search has all that it needs to go on in its folder, at any time.
+// requeueContext ends with SIGUSR1, for the cause errRequeue. A search has all that it needs to go
+// on in its folder, at any time.
 func requeueContext(ctx context.Context) (context.Context, func()) {
 	ctx, stop := context.WithCancelCause(ctx)
 	caught := make(chan os.Signal, 1)
@@ -454,7 +455,8 @@ func printFront(out io.Writer, s *study.Study, r *tune.Result) {
 	}
 }
 
-// printBest says which trial was the best, and its command. s is nil for the study of a program, whose trials are no commands.
+// printBest says which trial was the best, and its command. s is nil for the study of a program,
+// whose trials are no commands.
 func printBest(out io.Writer, s *study.Study, r *tune.Result, written []string) {
 	best := r.BestTrial()
 	switch {

@@ -2,7 +2,8 @@ package main
 
 import "testing"
 
-// A search ends by its deadline, says what it could not do, and a resume keeps the deadline or has a later one.
+// A search ends by its deadline, says what it could not do, and a resume keeps the deadline or has
+// a later one.
 func TestTuneEndsByItsDeadline(t *testing.T) {
 	t.Parallel()
 	dir := counting(t, "0.4", "deadline: 2s")

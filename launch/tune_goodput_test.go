@@ -15,8 +15,9 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// dividedTrial names the variable that makes a worker of an elastic trial of this program, which adapts its batch size. Its argument says when the trial ends: after three
-// epochs, or after ten with two workers.
+// dividedTrial names the variable that makes a worker of an elastic trial of this program, which
+// adapts its batch size. Its argument says when the trial ends: after three epochs, or after ten
+// with two workers.
 const dividedTrial = "TUNE_DIVIDED_TRIAL"
 
 // errEnough ends a trial.
@@ -48,8 +49,9 @@ func dividedWorker() int {
 	return 0
 }
 
-// The trials of a command are elastic jobs that share the slots of this machine: when one ends another gets its slot, without a restart. The table has the batch and
-// the goodput that the jobs tell.
+// The trials of a command are elastic jobs that share the slots of this machine: when one ends
+// another gets its slot, without a restart. The table has the batch and the goodput that the jobs
+// tell.
 func TestTuneDividesSlotsAmongTrials(t *testing.T) {
 	takesLong(t)
 	t.Parallel()

@@ -69,7 +69,8 @@ func tuneRemoveCommand(out io.Writer) *cli.Command {
 	}
 }
 
-// askSearch puts a request to the search in the folder that the command names, and prints the answer.
+// askSearch puts a request to the search in the folder that the command names, and prints the
+// answer.
 func askSearch(c *cli.Context, out io.Writer, q searchcontrol.Request) error {
 	text, err := searchcontrol.Ask(c.Context, c.Args().First(), q)
 	if err != nil {

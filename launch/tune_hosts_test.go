@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/member/searchcontrol"
 )
 
-// launch tune hosts, add and remove put their words to the search of a folder, and print its answer.
+// launch tune hosts, add and remove put their words to the search of a folder, and print its
+// answer.
 func TestTuneAsksARunningSearch(t *testing.T) {
 	dir := t.TempDir()
 	s, err := searchcontrol.Serve(dir, func(_ context.Context, q searchcontrol.Request) (string, error) {

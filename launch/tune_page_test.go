@@ -35,7 +35,8 @@ type searchState struct {
 	}
 }
 
-// A search of processes shows its trials on its page while it runs: which were stopped, by which rule, against which bound.
+// A search of processes shows its trials on its page while it runs: which were stopped, by which
+// rule, against which bound.
 func TestTuneServesAPage(t *testing.T) {
 	t.Parallel()
 	dir := counting(t, "0", "")
@@ -82,7 +83,8 @@ func TestTuneServesAPage(t *testing.T) {
 		if err := json.Unmarshal([]byte(body), &s); err != nil {
 			t.Fatal(err)
 		}
-		// The page learns why a trial was pruned when that is on the disk, which may be after it shows that it was.
+		// The page learns why a trial was pruned when that is on the disk, which may be
+		// after it shows that it was.
 		if n = strings.Index(s.Trials.State, "4"); n >= 0 && s.Trials.StopStep[n] != nil {
 			break
 		}

@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/tune/study"
 )
 
-// useAllocation makes the nodes of an allocation of Slurm those of a search, if it runs in one and its file names no hosts.
+// useAllocation makes the nodes of an allocation of Slurm those of a search, if it runs in one and
+// its file names no hosts.
 func useAllocation(s *study.Study, lookup func(string) (string, bool), log *slog.Logger) error {
 	if s.Jobs.HostFile != "" || !slurm.Inside(lookup) {
 		return nil
@@ -47,8 +48,9 @@ func useAllocation(s *study.Study, lookup func(string) (string, bool), log *slog
 	return nil
 }
 
-// ownAddress is an IP address at which the nodes of the allocation reach this one: that of the node's name, unless it is a loopback address that this
-// machine alone knows; else the first one of its interfaces.
+// ownAddress is an IP address at which the nodes of the allocation reach this one: that of the
+// node's name, unless it is a loopback address that this machine alone knows; else the first one of
+// its interfaces.
 func ownAddress(lookup func(string) (string, bool)) string {
 	usable := func(ip net.IP) bool { return ip.To4() != nil && ip.IsGlobalUnicast() }
 	var names []string

@@ -14,7 +14,8 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/slurmtest"
 )
 
-// slurmStudy writes a study of four trials, each of which says in which step it runs and waits for a file, into a folder.
+// slurmStudy writes a study of four trials, each of which says in which step it runs and waits for
+// a file, into a folder.
 func slurmStudy(t *testing.T, more string) (dir, free string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -69,8 +70,8 @@ func searchOnSlurm(t *testing.T, c *slurmtest.Cluster, dir string) (id string) {
 		"--nodes=2", "--ntasks-per-node=1", "--cpus-per-task=4", "--no-kill", "--chdir="+dir)
 }
 
-// Each trial of a search within an allocation runs in a step of its own: with processors of its own, on all nodes, and with none left at the end, also of a
-// search that is cancelled.
+// Each trial of a search within an allocation runs in a step of its own: with processors of its
+// own, on all nodes, and with none left at the end, also of a search that is cancelled.
 func TestTrialsAreStepsOfSlurm(t *testing.T) {
 	t.Parallel()
 	needProc(t)

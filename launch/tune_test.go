@@ -137,7 +137,8 @@ func TestTuneReplaysASearchThatWasResumedWithAnotherFile(t *testing.T) {
 	}
 }
 
-// The file in the help text runs as it stands with the example that it names. Twenty trials take a while: else two are run.
+// The file in the help text runs as it stands with the example that it names. Twenty trials take a
+// while: else two are run.
 func TestTheStudyOfTheHelpRuns(t *testing.T) {
 	takesLong(t)
 	t.Parallel()
@@ -308,7 +309,8 @@ func TestTuneGoesOnPastATrialThatGoesWrong(t *testing.T) {
 	}
 }
 
-// A search for two objectives over a command, its front, and its way to Optuna's file and back into a search that goes on.
+// A search for two objectives over a command, its front, and its way to Optuna's file and back into
+// a search that goes on.
 func TestTuneSearchesForSeveralObjectivesAndMovesThem(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

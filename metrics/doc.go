@@ -1,7 +1,8 @@
 // Package metrics collects and shows the results of a training run.
 //
-// Mean and Accuracy add up the scores of batches, Table aligns them in columns, a Panel holds them as curves, which package metrics/plot
-// draws, and EventFile writes what TensorBoard shows. None of them knows of jobs or models, so they serve any loop:
+// Mean and Accuracy add up the scores of batches, Table aligns them in columns, a Panel holds them
+// as curves, which package metrics/plot draws, and EventFile writes what TensorBoard shows. None of
+// them knows of jobs or models, so they serve any loop:
 //
 //	for {
 //		// forward and backward

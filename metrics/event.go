@@ -134,7 +134,8 @@ func appendString(b []byte, field protowire.Number, s string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), validUTF8(s))
 }
 
-// validUTF8 is s with a replacement character for what is not UTF-8, which a reader of protobuf refuses with the whole record. A valid s costs no allocation.
+// validUTF8 is s with a replacement character for what is not UTF-8, which a reader of protobuf
+// refuses with the whole record. A valid s costs no allocation.
 func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func appendBytes(b []byte, field protowire.Number, x []byte) []byte {

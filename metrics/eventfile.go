@@ -24,13 +24,16 @@ import (
 //	    12     n  a protobuf message Event
 //	  12+n     4  masked CRC of the message
 //
-// where the CRC is CRC-32C, rotated right by 15 bits plus 0xa282ead8. The first record is the version, the second a START of a session.
+// where the CRC is CRC-32C, rotated right by 15 bits plus 0xa282ead8. The first record is the
+// version, the second a START of a session.
 //
-// One writer at a time uses a folder, which TensorBoard shows as one run. It reads the folder's files in the order of their names; a START in
-// a later one takes away what the earlier ones have from its step on. So a writer that resumes at a step leaves no overlap.
+// One writer at a time uses a folder, which TensorBoard shows as one run. It reads the folder's
+// files in the order of their names; a START in a later one takes away what the earlier ones have
+// from its step on. So a writer that resumes at a step leaves no overlap.
 //
-// Records are written whole. They are held back for at most two seconds, so a process that is killed loses no more than that, and what it has
-// written can be read up to the last whole record. All methods may be called concurrently.
+// Records are written whole. They are held back for at most two seconds, so a process that is
+// killed loses no more than that, and what it has written can be read up to the last whole record.
+// All methods may be called concurrently.
 type EventFile struct {
 	path string
 
@@ -47,8 +50,9 @@ const (
 	flushBytes = 32 << 10
 )
 
-// NewEventFile makes a new file in a folder, which it makes too. Its name has what TensorBoard looks for, a time, which is later than that of the
-// folder's other event files, and suffix. step is the first one to come: what those files have from it on no longer counts.
+// NewEventFile makes a new file in a folder, which it makes too. Its name has what TensorBoard
+// looks for, a time, which is later than that of the folder's other event files, and suffix. step
+// is the first one to come: what those files have from it on no longer counts.
 func NewEventFile(dir, suffix string, step int64, now time.Time) (*EventFile, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("metrics: event file: %w", err)
@@ -92,7 +96,8 @@ func createEventFile(dir, suffix string, now time.Time) (*os.File, error) {
 
 const eventFilePrefix = "events.out.tfevents."
 
-// timeOfEventFile is the time in the name of an event file, in seconds since 1970. Names are ordered by it while it has ten digits.
+// timeOfEventFile is the time in the name of an event file, in seconds since 1970. Names are
+// ordered by it while it has ten digits.
 func timeOfEventFile(name string) (seconds int64, ok bool) {
 	rest, ok := strings.CutPrefix(name, eventFilePrefix)
 	digits, _, _ := strings.Cut(rest, ".")

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A process that is killed while it writes leaves a file that can be read up to its last whole record.
+// A process that is killed while it writes leaves a file that can be read up to its last whole
+// record.
 func TestKilledWriterLeavesWholeRecords(t *testing.T) {
 	const variable = "METRICS_TEST_EVENT_FOLDER"
 	if dir := os.Getenv(variable); dir != "" {

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// versionBytes and scalarBytes are what TensorFlow writes for a first record at 1700000000.5 and ray/tune/accuracy = 0.75 at step 7, one second later.
+// versionBytes and scalarBytes are what TensorFlow writes for a first record at 1700000000.5 and
+// ray/tune/accuracy = 0.75 at step 7, one second later.
 const (
 	versionBytes = "1800000000000000a37f4b220900002040fc54d9411a0d627261696e2e4576656e743a322b353110"
 	scalarBytes  = "2700000000000000bbe1b1460900006040fc54d94110072a1a0a180a117261792f74756e652f6163637572616379150000403f8643d46b"
@@ -103,7 +104,8 @@ func TestEventFileHasTensorFlowsBytes(t *testing.T) {
 	}
 }
 
-// Names and texts that are not UTF-8, such as those of a path, can be read: protobuf's readers refuse others.
+// Names and texts that are not UTF-8, such as those of a path, can be read: protobuf's readers
+// refuse others.
 func TestStringsAreUTF8(t *testing.T) {
 	const bad, good = "a\xffb", "a\uFFFDb"
 	f, err := NewEventFile(t.TempDir(), "x", 0, goldenTime)
@@ -128,7 +130,8 @@ func TestStringsAreUTF8(t *testing.T) {
 	}
 }
 
-// TensorBoard reads the files of a folder in the order of their names: that of a later writer comes last, whatever its clock says.
+// TensorBoard reads the files of a folder in the order of their names: that of a later writer comes
+// last, whatever its clock says.
 func TestLaterEventFilesComeLast(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"notes.txt", "events.out.tfevents.99999999999.x", "events.out.tfevents.9999999999.x", "events.out.tfevents.x"} {
@@ -194,7 +197,8 @@ func TestReadEventsGivesWhatWasAdded(t *testing.T) {
 	}
 }
 
-// What was added reaches the disk within two seconds, also if nothing follows, and at once if it is much.
+// What was added reaches the disk within two seconds, also if nothing follows, and at once if it is
+// much.
 func TestEventFileFlushesSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

@@ -30,8 +30,9 @@ type PluginData struct {
 // maxEvent is the longest record that ReadEvents takes.
 const maxEvent = 1 << 20
 
-// ReadEvents reads an event file; pictures, histograms and the like are passed over. A file whose last record is cut off, as
-// that of a run that goes on may be, gives the records before with an error that is io.ErrUnexpectedEOF.
+// ReadEvents reads an event file; pictures, histograms and the like are passed over. A file whose
+// last record is cut off, as that of a run that goes on may be, gives the records before with an
+// error that is io.ErrUnexpectedEOF.
 func ReadEvents(r io.Reader) ([]Event, error) {
 	var events []Event
 	var head [12]byte

@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
-// The scores of an epoch: losses weighted by their batches, and the share of right answers. The padding of a short batch is left out.
+// The scores of an epoch: losses weighted by their batches, and the share of right answers. The
+// padding of a short batch is left out.
 func ExampleAccuracy() {
 	var loss metrics.Mean
 	var accuracy metrics.Accuracy
@@ -63,7 +64,8 @@ func ExampleEventFile() {
 	// <nil>
 }
 
-// Two workers each have a part of the examples: their sums are added, and the values are those of all of them.
+// Two workers each have a part of the examples: their sums are added, and the values are those of
+// all of them.
 func ExampleMetric() {
 	var top2 metrics.Metric = metrics.TopK{K: 2}
 	first, second := make([]float64, top2.Sums()), make([]float64, top2.Sums())

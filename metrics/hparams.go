@@ -8,8 +8,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// An Experiment is what TensorBoard's HPARAMS view knows of a search before its first trial. It lies in a file of its own in the search's folder;
-// each trial is a run, in a folder below, which begins and ends a session.
+// An Experiment is what TensorBoard's HPARAMS view knows of a search before its first trial. It
+// lies in a file of its own in the search's folder; each trial is a run, in a folder below, which
+// begins and ends a session.
 type Experiment struct {
 	Name    string
 	Created time.Time
@@ -17,12 +18,13 @@ type Experiment struct {
 	Metrics []string // tags of scalars of the sessions: the columns of the view
 }
 
-// An HParam is one hyper-parameter. One name stands once, also if several conditional parameters share it.
+// An HParam is one hyper-parameter. One name stands once, also if several conditional parameters
+// share it.
 type HParam struct {
 	Name string
 	Kind HParamKind
-	// Values are all that it can have: float64, string or bool, as Kind says. nil: a number from Low to High, or anything if these are not finite
-	// or the kind is another.
+	// Values are all that it can have: float64, string or bool, as Kind says. nil: a number
+	// from Low to High, or anything if these are not finite or the kind is another.
 	Values    []any
 	Low, High float64
 }
@@ -37,13 +39,15 @@ const (
 	HParamNumber HParamKind = 3
 )
 
-// An HParamValue is what a trial has for a hyper-parameter: a float64, string or bool. A trial has none for a parameter whose condition does not hold.
+// An HParamValue is what a trial has for a hyper-parameter: a float64, string or bool. A trial has
+// none for a parameter whose condition does not hold.
 type HParamValue struct {
 	Name  string
 	Value any
 }
 
-// Numbers of the fields, as TensorBoard's plugin_data.proto and api.proto and protobuf's struct.proto have them.
+// Numbers of the fields, as TensorBoard's plugin_data.proto and api.proto and protobuf's
+// struct.proto have them.
 const (
 	hparamsExperiment = 2
 	hparamsStart      = 3
@@ -99,7 +103,8 @@ func (e *EventFile) AddExperiment(now time.Time, x Experiment) error {
 	return e.addHParams(now, "experiment", hparamsExperiment, b)
 }
 
-// BeginSession writes the parameters of a trial. Of several records in a folder TensorBoard takes the first.
+// BeginSession writes the parameters of a trial. Of several records in a folder TensorBoard takes
+// the first.
 func (e *EventFile) BeginSession(now time.Time, params []HParamValue) error {
 	var b []byte
 	for _, p := range params {
@@ -110,7 +115,8 @@ func (e *EventFile) BeginSession(now time.Time, params []HParamValue) error {
 	return e.addHParams(now, "session_start_info", hparamsStart, appendDouble(b, startTime, seconds(now)))
 }
 
-// EndSession writes that a trial has ended for good, and whether it failed. Of several records in a folder TensorBoard takes the first.
+// EndSession writes that a trial has ended for good, and whether it failed. Of several records in a
+// folder TensorBoard takes the first.
 func (e *EventFile) EndSession(now time.Time, failed bool) error {
 	status := uint64(statusSuccess)
 	if failed {
@@ -119,7 +125,8 @@ func (e *EventFile) EndSession(now time.Time, failed bool) error {
 	return e.addHParams(now, "session_end_info", hparamsEnd, appendDouble(appendVarint(nil, endStatus, status), endTime, seconds(now)))
 }
 
-// addHParams writes a record of the hparams plugin. The plugin reads the metadata; the tensor is an empty one, as TensorBoard's own writer has it.
+// addHParams writes a record of the hparams plugin. The plugin reads the metadata; the tensor is an
+// empty one, as TensorBoard's own writer has it.
 func (e *EventFile) addHParams(now time.Time, tag string, field protowire.Number, message []byte) error {
 	tensor := appendVarint(nil, tensorType, tensorFloat)
 	tensor = appendBytes(tensor, tensorShape, appendBytes(nil, shapeDim, nil))

@@ -5,15 +5,17 @@ import (
 	"slices"
 )
 
-// LabelF1 is F1 for examples that may have several labels (Batch.Targets): "f1", "precision" and "recall", as scikit-learn's f1_score has them for a
-// matrix of labels. A label counts as found where its output is above Threshold. Targets of −1 count nowhere.
+// LabelF1 is F1 for examples that may have several labels (Batch.Targets): "f1", "precision" and
+// "recall", as scikit-learn's f1_score has them for a matrix of labels. A label counts as found
+// where its output is above Threshold. Targets of −1 count nowhere.
 type LabelF1 struct {
 	// Labels is how many there are: the numbers in a row.
 	Labels int
-	// Average is "macro", the mean over labels (also if empty), in which one that no example has and that was not found counts as 0, or "micro", over
-	// all targets together.
+	// Average is "macro", the mean over labels (also if empty), in which one that no example
+	// has and that was not found counts as 0, or "micro", over all targets together.
 	Average string
-	// Threshold of an output. 0 (the default) is a probability of one half where outputs are logits, as those of nn.BinaryCrossEntropy are.
+	// Threshold of an output. 0 (the default) is a probability of one half where outputs are
+	// logits, as those of nn.BinaryCrossEntropy are.
 	Threshold float32
 }
 

@@ -8,9 +8,10 @@ import (
 	"slices"
 )
 
-// A Metric measures a model over a set of examples that several workers share: each adds what its batches contribute to a vector of sums, the
-// vectors are added, and the values are computed of the totals. So they are those of the whole set, and not means of batches' values. It has no
-// state of its own; its methods may be called at once.
+// A Metric measures a model over a set of examples that several workers share: each adds what its
+// batches contribute to a vector of sums, the vectors are added, and the values are computed of the
+// totals. So they are those of the whole set, and not means of batches' values. It has no state of
+// its own; its methods may be called at once.
 type Metric interface {
 	// Names are those of the values, such as "top5": letters, digits and "_".
 	Names() []string
@@ -18,25 +19,29 @@ type Metric interface {
 	Sums() int
 	// Add adds a batch to the sums.
 	Add(sums []float64, b Batch)
-	// Values computes the values of the sums over all examples, in the order of Names. NaN: there is none.
+	// Values computes the values of the sums over all examples, in the order of Names. NaN:
+	// there is none.
 	Values(sums []float64) []float64
 }
 
-// A Batch is what a model makes of some examples. Row i of Outputs belongs to Labels[i], or to row i of Targets.
+// A Batch is what a model makes of some examples. Row i of Outputs belongs to Labels[i], or to row
+// i of Targets.
 type Batch struct {
 	Outputs []float32 // such as logits, row-major; rows beyond those of Labels are padding
 	Width   int       // numbers in a row: the classes
 	Labels  []int32   // −1: the row does not count
-	// Targets are those of examples that may have several labels, in place of Labels: a row of Width numbers for each, 1 where it has the label, 0 where
-	// it has not, and −1 where that is not known. Nil: rows have Labels.
+	// Targets are those of examples that may have several labels, in place of Labels: a row of
+	// Width numbers for each, 1 where it has the label, 0 where it has not, and −1 where that
+	// is not known. Nil: rows have Labels.
 	Targets []float32
 	Loss    float64 // mean over the rows, or the targets, that count
 	// ClassWeights are the weights of the classes by which Loss is a mean; nil: all are 1.
 	ClassWeights []float32
 }
 
-// LossWeight is what Loss was divided by: the number of rows that count, or the sum of the weights of their classes; with Targets the number of those that are
-// known. A label that is no class weighs nothing.
+// LossWeight is what Loss was divided by: the number of rows that count, or the sum of the weights
+// of their classes; with Targets the number of those that are known. A label that is no class
+// weighs nothing.
 func (b *Batch) LossWeight() (sum float64) {
 	if b.Targets != nil {
 		b.Numbers(func(float32, int, bool) { sum++ })
@@ -92,7 +97,8 @@ var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // taken are names that reports have already.
 var taken = []string{"loss", "accuracy", "train_loss", "step", "epoch"}
 
-// CheckMetrics is an error if metrics cannot be used together: names that are taken or not words, or an invalid one.
+// CheckMetrics is an error if metrics cannot be used together: names that are taken or not words,
+// or an invalid one.
 func CheckMetrics(list []Metric) error {
 	seen := slices.Clone(taken)
 	for i, m := range list {
@@ -139,7 +145,8 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// TopK is the share of rows whose label is among the K classes with the largest outputs: "top5" for K 5. Of equal outputs the first classes come first.
+// TopK is the share of rows whose label is among the K classes with the largest outputs: "top5" for
+// K 5. Of equal outputs the first classes come first.
 type TopK struct{ K int }
 
 // Validate is an error if K is below 1.
@@ -173,7 +180,8 @@ func (m TopK) Add(sums []float64, b Batch) {
 
 func (m TopK) Values(sums []float64) []float64 { return []float64{ratio(sums[0], sums[1])} }
 
-// confusion counts, for each class, the rows that are it and found (true positives), not it and found, and it and not found.
+// confusion counts, for each class, the rows that are it and found (true positives), not it and
+// found, and it and not found.
 func confusion(sums []float64, b Batch, classes int) {
 	b.Rows(func(row []float32, label int) {
 		if label >= classes {
@@ -191,11 +199,13 @@ func confusion(sums []float64, b Batch, classes int) {
 	})
 }
 
-// F1 is the harmonic mean of precision and recall, with both: "f1", "precision" and "recall", as scikit-learn and torchmetrics have them. A class without
-// any row of it, found or not, does not count in the macro mean.
+// F1 is the harmonic mean of precision and recall, with both: "f1", "precision" and "recall", as
+// scikit-learn and torchmetrics have them. A class without any row of it, found or not, does not
+// count in the macro mean.
 type F1 struct {
 	Classes int
-	// Average is "macro", the mean over classes (also if empty), "micro", over all rows together, or "binary", of class 1 alone.
+	// Average is "macro", the mean over classes (also if empty), "micro", over all rows
+	// together, or "binary", of class 1 alone.
 	Average string
 }
 
@@ -232,7 +242,8 @@ func f1(hit, wrong, missed float64) []float64 {
 	return []float64{share(2*hit, 2*hit+wrong+missed), share(hit, hit+wrong), share(hit, hit+missed)}
 }
 
-// averageF1 is f1 of three sums for each class: of all together, or the mean over classes, in which empty ones count as 0 or not at all.
+// averageF1 is f1 of three sums for each class: of all together, or the mean over classes, in which
+// empty ones count as 0 or not at all.
 func averageF1(sums []float64, micro, emptyCount bool) []float64 {
 	total, mean, classes := make([]float64, 3), make([]float64, 3), 0.0
 	for c := 0; c < len(sums); c += 3 {
@@ -255,8 +266,9 @@ func averageF1(sums []float64, micro, emptyCount bool) []float64 {
 	return mean
 }
 
-// IoU is the mean over classes of intersection over union, "iou": of rows that are a class and found, by those that are it or found. A class without
-// either does not count. For images to segment a row is a pixel.
+// IoU is the mean over classes of intersection over union, "iou": of rows that are a class and
+// found, by those that are it or found. A class without either does not count. For images to
+// segment a row is a pixel.
 type IoU struct{ Classes int }
 
 // Validate is an error if there are no classes.
@@ -281,7 +293,8 @@ func (m IoU) Values(sums []float64) []float64 {
 	return []float64{mean.Value()}
 }
 
-// Perplexity is e to the mean loss of a row, "perplexity": of a token where the loss is a cross-entropy. Weights of classes count in the mean as in the loss.
+// Perplexity is e to the mean loss of a row, "perplexity": of a token where the loss is a
+// cross-entropy. Weights of classes count in the mean as in the loss.
 type Perplexity struct{}
 
 func (Perplexity) Names() []string { return []string{"perplexity"} }

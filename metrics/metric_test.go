@@ -11,7 +11,8 @@ import (
 // Three classes; the answers are 0, 2, 1, 2 for the labels 0, 1, 1, 2, and one row does not count.
 var answers = metrics.Batch{Width: 3, Labels: []int32{0, 1, 1, -1, 2}, Loss: 0.5, Outputs: []float32{3, 2, 1, 0, 1, 2, 0, 5, 1, 9, 9, 9, 1, 1, 4}}
 
-// Values are those of scikit-learn 1.5's functions for these answers, and the same however the rows are divided.
+// Values are those of scikit-learn 1.5's functions for these answers, and the same however the rows
+// are divided.
 func TestMetricsHaveTheirFormulas(t *testing.T) {
 	for _, c := range []struct {
 		m    metrics.Metric
@@ -48,8 +49,9 @@ func TestMetricsHaveTheirFormulas(t *testing.T) {
 	}
 }
 
-// Three examples with three labels each, of which the last no example has; one target is not known. The values are those of scikit-learn's f1_score,
-// precision_score and recall_score with zero_division 0, and the same however the rows are divided.
+// Three examples with three labels each, of which the last no example has; one target is not known.
+// The values are those of scikit-learn's f1_score, precision_score and recall_score with
+// zero_division 0, and the same however the rows are divided.
 func TestLabelF1HasItsFormula(t *testing.T) {
 	all := metrics.Batch{Width: 3, Loss: 0.5,
 		Targets: []float32{1, 0, 0, 1, 1, 0, 0, -1, 0},
@@ -101,7 +103,8 @@ func TestMetricsThatDoNotFitAreErrors(t *testing.T) {
 	}
 }
 
-// A label beyond the classes fails a training step. In a batch it weighs nothing, as it counts in no metric of classes.
+// A label beyond the classes fails a training step. In a batch it weighs nothing, as it counts in
+// no metric of classes.
 func TestALabelThatIsNoClassWeighsNothing(t *testing.T) {
 	b := metrics.Batch{Width: 2, Labels: []int32{0, 2, -1, 1}, ClassWeights: []float32{0.5, 3}, Outputs: make([]float32, 8)}
 	if got := b.LossWeight(); got != 3.5 {

@@ -9,15 +9,16 @@ type Series struct {
 	// Smooth draws the mean of so many points around each as the line, and the
 	// points themselves faintly behind it. Zero draws the points as the line.
 	Smooth int
-	// Faint draws a thin grey line: one of many that stand behind the others. It has no place in the legend.
+	// Faint draws a thin grey line: one of many that stand behind the others. It has no place
+	// in the legend.
 	Faint bool
 	// Ahead is where the line is expected to go on to. nil: it is at its end.
 	Ahead *Ahead
 }
 
-// An Ahead is the expected end of a Series: a dashed line leads there from its last point, and a band
-// widens to what is between Low and High. Axes have room for most of it, and not for a band that is
-// many times as high as the curves.
+// An Ahead is the expected end of a Series: a dashed line leads there from its last point, and a
+// band widens to what is between Low and High. Axes have room for most of it, and not for a band
+// that is many times as high as the curves.
 type Ahead struct{ X, Y, Low, High float64 }
 
 // A Panel is one picture of curves: a title, named axes, a legend. It is plain

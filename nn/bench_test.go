@@ -17,7 +17,8 @@ func tenClasses(name string, batch int, shape []int, net func(x *gorgonia.Node) 
 	}}
 }
 
-// BenchmarkStep is a training step, forward and backward without the update, on random data. Compare with
+// BenchmarkStep is a training step, forward and backward without the update, on random data.
+// Compare with
 //
 //	go test ./nn -bench Step/model=resnet18-imagenet/batch=64/threads=2 -run '^$' -count 10
 func BenchmarkStep(b *testing.B) {
@@ -50,7 +51,8 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
-// A short batch computes all rows, and copies its padding's inputs besides. A whole one copies nothing.
+// A short batch computes all rows, and copies its padding's inputs besides. A whole one copies
+// nothing.
 //
 //	go test -run '^$' -bench ShortBatch -cpu 1 ./nn
 func BenchmarkShortBatch(b *testing.B) {

@@ -16,42 +16,53 @@ import (
 
 // Config says how a graph is compiled. The zero value trains on the CPU with all of its threads.
 type Config struct {
-	// Device is where the program runs: "cpu:0" (also "" and "cpu"; further numbers are further programs on the same CPU), or
-	// "cuda:0", the first of the NVIDIA GPUs that this process may use. See Devices.
+	// Device is where the program runs: "cpu:0" (also "" and "cpu"; further numbers are further
+	// programs on the same CPU), or "cuda:0", the first of the NVIDIA GPUs that this process
+	// may use. See Devices.
 	Device string
-	// DType is the type of numbers in which products are computed. The zero value is Float32 on a CPU, which also has BFloat16, and
-	// BFloat16 on a GPU.
+	// DType is the type of numbers in which products are computed. The zero value is Float32 on
+	// a CPU, which also has BFloat16, and BFloat16 on a GPU.
 	DType DType
-	// Threads is the number of threads that compute; 0 is GOMAXPROCS, or with Share those of that program. Not for GPUs.
+	// Threads is the number of threads that compute; 0 is GOMAXPROCS, or with Share those of
+	// that program. Not for GPUs.
 	Threads int
-	// Inference compiles an evaluation: batch normalisation from the running statistics, no dropout, no gradients. The root
-	// may then be any node.
+	// Inference compiles an evaluation: batch normalisation from the running statistics, no
+	// dropout, no gradients. The root may then be any node.
 	Inference bool
-	// Share makes the program one of several for the same model, such as for other batch sizes, or for evaluation. They share parameters and
-	// running statistics, by their names; threads; and the memory of values between operations, which is as large as the largest of them needs.
-	// Programs for training also share gradients, SetStep, SetGradScale and SetLossScale, so that steps on any of them are the steps of one
-	// training; they have the same parameters in the same order, one DType and one Seed (0: those of Share). Inputs, outputs, losses and
-	// SetExamples are each program's own. The device is the same. One of the programs runs at a time, and they may be closed in any order.
+	// Share makes the program one of several for the same model, such as for other batch sizes,
+	// or for evaluation. They share parameters and running statistics, by their names; threads;
+	// and the memory of values between operations, which is as large as the largest of them
+	// needs. Programs for training also share gradients, SetStep, SetGradScale and
+	// SetLossScale, so that steps on any of them are the steps of one training; they have the
+	// same parameters in the same order, one DType and one Seed (0: those of Share). Inputs,
+	// outputs, losses and SetExamples are each program's own. The device is the same. One of
+	// the programs runs at a time, and they may be closed in any order.
 	Share *Program
-	// MomentumBatch is the batch size that the Momentum of normalisations is for. A program of another one weighs a batch as many of that size, one
-	// after the other: with 1 − (1 − Momentum)^(batch/MomentumBatch), so that running statistics reach back as many examples whichever
-	// of the programs that share runs. 0: each batch weighs Momentum.
+	// MomentumBatch is the batch size that the Momentum of normalisations is for. A program of
+	// another one weighs a batch as many of that size, one after the other: with 1 − (1 −
+	// Momentum)^(batch/MomentumBatch), so that running statistics reach back as many examples
+	// whichever of the programs that share runs. 0: each batch weighs Momentum.
 	MomentumBatch int
 	// Outputs are further nodes whose values Program.Output gives.
 	Outputs gorgonia.Nodes
-	// Params are the leaves that get gradients; nil is all that are parameters (see Parameters) and that the root depends on.
-	// Parameters left out keep their values.
+	// Params are the leaves that get gradients; nil is all that are parameters (see Parameters)
+	// and that the root depends on. Parameters left out keep their values.
 	Params gorgonia.Nodes
-	// Freeze are patterns of names, as path.Match takes them ("layer1.*", "*.bias"); one that begins with "!" takes names out again, so that
-	// "*", "!fc.*" freezes all but fc. Parameters that match are left out of Params, get no gradient, and keep their values. The backward pass ends where nothing below is trained. Running statistics are matched by their names,
-	// too: a batch normalisation whose name.running_mean matches normalises by its running statistics, as in an evaluation, and does not
-	// change them. So "layer1.*" freezes all of a layer, and "layer1.*.weight" leaves its statistics moving. A pattern that matches nothing
-	// is an error. nil: those of the program to share with. In inference it says nothing. See Program.Frozen.
+	// Freeze are patterns of names, as path.Match takes them ("layer1.*", "*.bias"); one that
+	// begins with "!" takes names out again, so that "*", "!fc.*" freezes all but fc.
+	// Parameters that match are left out of Params, get no gradient, and keep their values. The
+	// backward pass ends where nothing below is trained. Running statistics are matched by
+	// their names, too: a batch normalisation whose name.running_mean matches normalises by its
+	// running statistics, as in an evaluation, and does not change them. So "layer1.*" freezes
+	// all of a layer, and "layer1.*.weight" leaves its statistics moving. A pattern that
+	// matches nothing is an error. nil: those of the program to share with. In inference it
+	// says nothing. See Program.Frozen.
 	Freeze []string
 	// GradScale multiplies all gradients; 0 is 1. See Program.SetGradScale.
 	GradScale float32
-	// OwnMask: the graph itself leaves padding out of its loss, for example by a mask input of the caller's, so a run may have any number of
-	// examples (see Program.SetExamples). Losses and batch normalisations then use all rows.
+	// OwnMask: the graph itself leaves padding out of its loss, for example by a mask input of
+	// the caller's, so a run may have any number of examples (see Program.SetExamples). Losses
+	// and batch normalisations then use all rows.
 	OwnMask bool
 	// Seed makes replicas differ: programs with another Seed drop other elements in Dropout.
 	Seed uint64
@@ -81,17 +92,21 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Compile compiles the graph of root, a loss, for a device, forward and backward, and allocates all memory. It adds the gradients' nodes to
-// the graph. If it has to replace gorgonia's ops it makes a second graph, which shares the values of leaves with the first (package
-// translate); nodes of the user's graph still name outputs and parameters.
+// Compile compiles the graph of root, a loss, for a device, forward and backward, and allocates all
+// memory. It adds the gradients' nodes to the graph. If it has to replace gorgonia's ops it makes a
+// second graph, which shares the values of leaves with the first (package translate); nodes of the
+// user's graph still name outputs and parameters.
 //
-// Parameters are in the memory of their leaves' values, so a graph shows what its program has learned, and two programs of one graph share
-// them. With Config.Share the graph's own values are not used: its leaves get those of the program to share with, unless another program uses
-// the leaves' own. After an error the program to share with, and those that share with it already, are as before. A leaf's value must not be replaced (gorgonia.Let) while a program uses
-// it. For a GPU the values of leaves are moved to memory that it can copy from: to share values between a GPU and a CPU program, compile
-// for the GPU first.
+// Parameters are in the memory of their leaves' values, so a graph shows what its program has
+// learned, and two programs of one graph share them. With Config.Share the graph's own values are
+// not used: its leaves get those of the program to share with, unless another program uses the
+// leaves' own. After an error the program to share with, and those that share with it already, are
+// as before. A leaf's value must not be replaced (gorgonia.Let) while a program uses it. For a GPU
+// the values of leaves are moved to memory that it can copy from: to share values between a GPU and
+// a CPU program, compile for the GPU first.
 //
-// An error that follows from the graph and cfg alone, such as a pattern of Config.Freeze that matches nothing, is kvstore.ErrFinal: no restart can mend it.
+// An error that follows from the graph and cfg alone, such as a pattern of Config.Freeze that
+// matches nothing, is kvstore.ErrFinal: no restart can mend it.
 func Compile(root *gorgonia.Node, cfg Config) (*Program, error) {
 	if root == nil {
 		return nil, errors.New("nn: compile: the root is nil")
@@ -242,7 +257,8 @@ func newRequest(root *gorgonia.Node, cfg Config, device device) (request, error)
 	if err != nil {
 		return request{}, err
 	}
-	// On a GPU the executor chooses the types. A CPU whose products are those of float32 stores images as float32, too.
+	// On a GPU the executor chooses the types. A CPU whose products are those of float32 stores
+	// images as float32, too.
 	r := request{Request: plan.Request{Root: graph.Node(root), Inference: cfg.Inference, BFloat16: cfg.DType == BFloat16 && !device.gpu && f32.StoresBFloat16(), Residuals: device.gpu}}
 	for _, n := range cfg.Outputs {
 		r.Outputs = append(r.Outputs, graph.Node(n))
@@ -285,7 +301,8 @@ func newRequest(root *gorgonia.Node, cfg Config, device device) (request, error)
 	return r, r.freeze(cfg.Freeze)
 }
 
-// checkNames returns an error if two leaves of a program have the same name: values are stored, shared and filled by name.
+// checkNames returns an error if two leaves of a program have the same name: values are stored,
+// shared and filled by name.
 func checkNames(g *gorgonia.ExprGraph, reached map[*gorgonia.Node]bool) error {
 	named := make(map[string]op.Leaf)
 	for _, l := range op.Leaves(g) {

@@ -14,8 +14,9 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// tolerance is how far a float32 result may be from the reference, relative to the largest number of its tensor. The
-// reference runs in float32 too and sums in another order; gradients pass through many layers of both.
+// tolerance is how far a float32 result may be from the reference, relative to the largest number
+// of its tensor. The reference runs in float32 too and sums in another order; gradients pass
+// through many layers of both.
 const tolerance = 2e-4
 
 // fillInputs gives every input random numbers and every label a class below classes.
@@ -77,8 +78,9 @@ func nearScale(t testing.TB, what string, got []float32, want []float64, toleran
 	}
 }
 
-// nearGradients is near for all gradients of a step. Those that should be zero, such as a bias's in front of a batch
-// normalisation, are nothing but rounding: they are measured against the largest gradient.
+// nearGradients is near for all gradients of a step. Those that should be zero, such as a bias's in
+// front of a batch normalisation, are nothing but rounding: they are measured against the largest
+// gradient.
 func nearGradients(t testing.TB, what string, p *nn.Program, r *ref.Runner, tolerance float64) {
 	t.Helper()
 	largest := 0.0

@@ -20,9 +20,9 @@ type Conv2DConfig struct {
 	Init    Init   // of the weight; nil is MSRA. Biases start at zero.
 }
 
-// Conv2D convolves x (N,C,H,W) to y (N,Filters,OH,OW), as torch.nn.Conv2d does: x is zero outside, and OH is
-// (H+2·Pad−KH)/Stride + 1, rounded down.
-// Parameters: name.weight (Filters,C,KH,KW) and, with Bias, name.bias (Filters).
+// Conv2D convolves x (N,C,H,W) to y (N,Filters,OH,OW), as torch.nn.Conv2d does: x is zero outside,
+// and OH is (H+2·Pad−KH)/Stride + 1, rounded down. Parameters: name.weight (Filters,C,KH,KW) and,
+// with Bias, name.bias (Filters).
 func Conv2D(x *gorgonia.Node, name string, cfg Conv2DConfig) *gorgonia.Node {
 	layer := fmt.Sprintf("Conv2D %q", name)
 	want(layer, x, 4, "N,C,H,W")
@@ -78,7 +78,8 @@ func GlobalAvgPool2D(x *gorgonia.Node) *gorgonia.Node {
 	return apply("GlobalAvgPool2D", &op.GlobalAvgPool2D{}, x)
 }
 
-// Upsample2D makes each number of x (N,C,H,W) a square of scale by scale equal ones. GPUs do not have it yet.
+// Upsample2D makes each number of x (N,C,H,W) a square of scale by scale equal ones. GPUs do not
+// have it yet.
 func Upsample2D(x *gorgonia.Node, scale int) *gorgonia.Node {
 	want("Upsample2D", x, 4, "N,C,H,W")
 	return apply("Upsample2D", &op.Upsample2D{Scale: scale}, x)

@@ -44,8 +44,8 @@ type Device struct {
 	Memory int64  // bytes of its own memory; 0 for a CPU
 }
 
-// Devices lists what programs of this process can run on: the CPU, then the NVIDIA GPUs, if there are any and a driver for them.
-// CUDA_VISIBLE_DEVICES hides some from a process.
+// Devices lists what programs of this process can run on: the CPU, then the NVIDIA GPUs, if there
+// are any and a driver for them. CUDA_VISIBLE_DEVICES hides some from a process.
 func Devices() []Device {
 	devices, err := list(cuda.Options{})
 	if err != nil {
@@ -82,7 +82,8 @@ func AutoDevices() []string {
 	return names
 }
 
-// ParseDevices parses a command's flag: names such as cpu:0 and cuda:1, or the one word auto, which is AutoDevices.
+// ParseDevices parses a command's flag: names such as cpu:0 and cuda:1, or the one word auto, which
+// is AutoDevices.
 func ParseDevices(names []string) ([]string, error) {
 	if len(names) == 1 && names[0] == "auto" {
 		return AutoDevices(), nil

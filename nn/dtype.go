@@ -6,7 +6,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/f32"
 )
 
-// DType is the type of numbers in which a program computes. Parameters, gradients, inputs and outputs are float32 in any case.
+// DType is the type of numbers in which a program computes. Parameters, gradients, inputs and
+// outputs are float32 in any case.
 type DType uint8
 
 const (
@@ -14,19 +15,24 @@ const (
 	AutoDType DType = iota
 	// Float32 computes everything in float32.
 	Float32
-	// BFloat16 rounds what convolutions and Linear multiply, forward and backward, to bfloat16 (8 bits of precision, float32's
-	// range) and sums the products in float32. Images between operations, and the gradients that flow back through them, are
-	// stored as bfloat16, rounded to nearest even; other operations read it and compute in float32. Parameters, their gradients,
-	// running statistics, matrices, logits and the loss stay float32; on a GPU matrices between operations and gradients of
-	// convolutions' weights are rounded too. It takes about half of the memory of Float32 beside parameters
-	// and gradients. Loss scaling is not needed. A CPU with AMX is faster at it by far, one with full-rate AVX512_BF16 is faster. On other CPUs products
-	// are those of Float32, images are stored as float32, too, and a program computes what one of Float32 does.
+	// BFloat16 rounds what convolutions and Linear multiply, forward and backward, to bfloat16
+	// (8 bits of precision, float32's range) and sums the products in float32. Images between
+	// operations, and the gradients that flow back through them, are stored as bfloat16,
+	// rounded to nearest even; other operations read it and compute in float32. Parameters,
+	// their gradients, running statistics, matrices, logits and the loss stay float32; on a GPU
+	// matrices between operations and gradients of convolutions' weights are rounded too. It
+	// takes about half of the memory of Float32 beside parameters and gradients. Loss scaling
+	// is not needed. A CPU with AMX is faster at it by far, one with full-rate AVX512_BF16 is
+	// faster. On other CPUs products are those of Float32, images are stored as float32, too,
+	// and a program computes what one of Float32 does.
 	BFloat16
-	// TF32 is Float32 with what convolutions and Linear multiply rounded to 10 bits of precision. GPUs only.
+	// TF32 is Float32 with what convolutions and Linear multiply rounded to 10 bits of
+	// precision. GPUs only.
 	TF32
-	// Float16 is BFloat16 with IEEE half precision in its place: 11 bits of precision, but a small range. So the GPU multiplies the loss by
-	// a scale that it adapts from step to step, and divides gradients by it; if gradients are not finite, the step's gradients are zero (see
-	// Program.Finite). GPUs only.
+	// Float16 is BFloat16 with IEEE half precision in its place: 11 bits of precision, but a
+	// small range. So the GPU multiplies the loss by a scale that it adapts from step to step,
+	// and divides gradients by it; if gradients are not finite, the step's gradients are zero
+	// (see Program.Finite). GPUs only.
 	Float16
 )
 

@@ -24,8 +24,8 @@ func distance(p *nn.Program, want func(name string) []float64) float64 {
 	return math.Sqrt(off / size)
 }
 
-// bfloat16 keeps 8 bits: an operand is off by 2⁻⁸ at most, and errors of the terms of a sum cancel. What they move most are ReLUs
-// whose argument is near zero, which a net of few layers has few of.
+// bfloat16 keeps 8 bits: an operand is off by 2⁻⁸ at most, and errors of the terms of a sum cancel.
+// What they move most are ReLUs whose argument is near zero, which a net of few layers has few of.
 func TestBFloat16StepsAreNearTheReference(t *testing.T) {
 	for _, m := range append(models, joins) {
 		if strings.HasPrefix(m.name, "resnet") { // see the next test
@@ -47,9 +47,9 @@ func TestBFloat16StepsAreNearTheReference(t *testing.T) {
 	}
 }
 
-// The gradient of a deep net with new parameters is a rough function: rounding the weights to bfloat16 once, and computing in
-// float32, moves it by a quarter of its length, since it turns over some of the ReLUs on each path. Computing in
-// bfloat16 must not move it by more than twice that.
+// The gradient of a deep net with new parameters is a rough function: rounding the weights to
+// bfloat16 once, and computing in float32, moves it by a quarter of its length, since it turns over
+// some of the ReLUs on each path. Computing in bfloat16 must not move it by more than twice that.
 func TestBFloat16GradientsOfResNet18AreAsNearAsThoseOfRoundedWeights(t *testing.T) {
 	width, batch := 8, 32
 	if nn.BFloat16.Native() {
@@ -87,7 +87,8 @@ func TestBFloat16GradientsOfResNet18AreAsNearAsThoseOfRoundedWeights(t *testing.
 	near(t, m.name+" loss", []float32{float32(p.Loss())}, []float64{exact.Loss()}, 0x1p-6)
 }
 
-// Every kind of operation that can store bfloat16 does so in one of the models that the tests here run.
+// Every kind of operation that can store bfloat16 does so in one of the models that the tests here
+// run.
 func TestBFloat16IsStoredByEveryKindOfOperationOnImages(t *testing.T) {
 	if !f32.StoresBFloat16() {
 		t.Skipf("images of bfloat16 are stored as float32 on %v, where that is faster", f32.Active())
@@ -111,7 +112,8 @@ func TestBFloat16IsStoredByEveryKindOfOperationOnImages(t *testing.T) {
 	}
 }
 
-// Where a CPU multiplies bfloat16 no faster than float32, a program of bfloat16 is that of float32: the same operations on the same memory, and the same bits.
+// Where a CPU multiplies bfloat16 no faster than float32, a program of bfloat16 is that of float32:
+// the same operations on the same memory, and the same bits.
 func TestBFloat16IsFloat32WhereThatIsAsFast(t *testing.T) {
 	if how := f32.BFloat16Products(); how != f32.FloatProducts {
 		t.Skipf("products of bfloat16 are by %v", how)

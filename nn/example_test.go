@@ -40,7 +40,8 @@ func ExampleCompile() {
 	// Output: learned: true
 }
 
-// Gradients become final one after the other during the backward pass, those of the last layers first. That is when they are pushed.
+// Gradients become final one after the other during the backward pass, those of the last layers
+// first. That is when they are pushed.
 func ExampleProgram_Step() {
 	g := gorgonia.NewGraph()
 	x, labels := nn.Input(g, "x", 4, 8), nn.Labels(g, "labels", 4)
@@ -66,7 +67,8 @@ func ExampleProgram_Step() {
 	// [fc2.weight fc2.bias fc1.weight fc1.bias] <nil>
 }
 
-// The shape of a layer's result follows from its input's. Parameters are made beside it, with names that PyTorch has, too.
+// The shape of a layer's result follows from its input's. Parameters are made beside it, with names
+// that PyTorch has, too.
 func ExampleConv2D() {
 	g := gorgonia.NewGraph()
 	images := nn.Input(g, "images", 32, 3, 32, 32) // examples, channels, height, width

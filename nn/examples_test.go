@@ -129,8 +129,8 @@ func fillEveryNorm(s stepper, there int, seed float64) {
 	fill("labels", 1, func(k float64) float64 { return math.Mod(math.Floor(7*k), 10) }, 3)
 }
 
-// A short batch gives the loss, the gradients and the running statistics of a graph whose batch has that size, on all executors; the batch
-// after it is a whole one again.
+// A short batch gives the loss, the gradients and the running statistics of a graph whose batch has
+// that size, on all executors; the batch after it is a whole one again.
 func TestAShortBatchEqualsASmallerGraph(t *testing.T) {
 	onFakes(t)
 	executors := []struct {
@@ -149,7 +149,8 @@ func TestAShortBatchEqualsASmallerGraph(t *testing.T) {
 		{"cuda bf16", func(t *testing.T, m model) stepper { return programStepper(t, m, nn.Config{Device: "cuda:0"}) }, 0.3},
 	}
 	for i, e := range executors {
-		// One example is where the variance has no unbiased estimate: CPU and GPU have it in float32.
+		// One example is where the variance has no unbiased estimate: CPU and GPU have it
+		// in float32.
 		n := []int{5, 1}[i%2]
 		t.Run(fmt.Sprintf("%s/%d", e.name, n), func(t *testing.T) {
 			short, small, whole := e.build(t, everyNorm(8)), referenceStepper(t, everyNorm(n)), referenceStepper(t, everyNorm(8))
@@ -206,7 +207,8 @@ func TestAShortBatchEqualsASmallerGraph(t *testing.T) {
 	}
 }
 
-// A run without examples has no gradients and moves no statistics where the batch size is not known, too, and whatever the loss is made of.
+// A run without examples has no gradients and moves no statistics where the batch size is not
+// known, too, and whatever the loss is made of.
 func TestARunWithoutExamplesHasNoGradients(t *testing.T) {
 	onFakes(t)
 	m := model{"two inputs and a decay", 10, func(g *gorgonia.ExprGraph) *gorgonia.Node {

@@ -15,8 +15,8 @@ const (
 	varianceSuffix = ".running_var"
 )
 
-// freeze takes what Config.Freeze matches out of the parameters that get gradients, and names the normalisations that use their running
-// statistics.
+// freeze takes what Config.Freeze matches out of the parameters that get gradients, and names the
+// normalisations that use their running statistics.
 func (r *request) freeze(list []string) error {
 	if len(list) == 0 {
 		return nil

@@ -40,7 +40,8 @@ func unusual(params []nn.Param) {
 	}
 }
 
-// What is frozen gets no gradient, keeps its values and statistics, and is not gone through backward where nothing below is trained.
+// What is frozen gets no gradient, keeps its values and statistics, and is not gone through
+// backward where nothing below is trained.
 func TestFrozenLayersStayAsTheyAre(t *testing.T) {
 	for _, device := range []string{"cpu:0", "cuda:0"} {
 		if device != "cpu:0" {

@@ -7,9 +7,10 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// gorgonia takes a new node for one that is there if their hashes are equal, and leaves attributes out of some. The second call of each pair
-// gives the node of the first: nothing in the graph shows it, so Compile cannot. docs/design/0026 tells users; if this fails after an update of
-// gorgonia, it has to be changed.
+// gorgonia takes a new node for one that is there if their hashes are equal, and leaves attributes
+// out of some. The second call of each pair gives the node of the first: nothing in the graph shows
+// it, so Compile cannot. docs/design/0026 tells users; if this fails after an update of gorgonia,
+// it has to be changed.
 func TestGorgoniaTakesTheseForOne(t *testing.T) {
 	pool := func(pad ...int) func(x *G.Node) (*G.Node, error) {
 		return func(x *G.Node) (*G.Node, error) { return G.MaxPool2D(x, tensor.Shape{3, 3}, pad, []int{3, 3}) }

@@ -13,14 +13,16 @@ type foreignOp struct {
 	name  string // as its users write it
 	in    []foreignLeaf
 	build func(in G.Nodes) (*G.Node, error)
-	// formula is what its documentation promises, nil where nothing is checked but the gradient.
+	// formula is what its documentation promises, nil where nothing is checked but the
+	// gradient.
 	formula func(in [][]float64) []float64
 	refused string // what Compile's error says
 	broken  string // why gorgonia cannot build it
 	known   string // what is wrong and cannot be seen in a graph
 }
 
-// A foreignLeaf is an argument: a parameter with values between low and high, or integers, which are no parameters.
+// A foreignLeaf is an argument: a parameter with values between low and high, or integers, which
+// are no parameters.
 type foreignLeaf struct {
 	shape     []int
 	low, high float64

@@ -18,8 +18,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// A trial is a graph of one function with a loss that every number of its result moves, and every number of its arguments
-// once more by another way, so that a function through which no gradient flows is seen.
+// A trial is a graph of one function with a loss that every number of its result moves, and every
+// number of its arguments once more by another way, so that a function through which no gradient
+// flows is seen.
 type trial struct {
 	leaves  G.Nodes // the arguments
 	values  [][]float64
@@ -293,8 +294,9 @@ var update = flag.Bool("update", false, "write docs/design/measured/0026-gorgoni
 
 const sweepNote = "../docs/design/measured/0026-gorgonia-ops.md"
 
-// Each of gorgonia's functions has, in a compiled program, the value that it is documented to have and the gradient that finite differences
-// give; if not, Compile refuses it. The note says which is which.
+// Each of gorgonia's functions has, in a compiled program, the value that it is documented to have
+// and the gradient that finite differences give; if not, Compile refuses it. The note says which is
+// which.
 func TestGorgoniasFunctionsAreRightInAProgramOrRefused(t *testing.T) {
 	log.SetOutput(io.Discard) // GroupNorm prints each gradient
 	t.Cleanup(func() { log.SetOutput(os.Stderr) })
@@ -340,7 +342,8 @@ func TestGorgoniasFunctionsAreRightInAProgramOrRefused(t *testing.T) {
 	}
 }
 
-// judge compares and gives the note's row: function, gorgonia's value, its gradient, what a program does.
+// judge compares and gives the note's row: function, gorgonia's value, its gradient, what a program
+// does.
 func (o foreignOp) judge(t *testing.T) (row [4]string, asItIs bool) {
 	t.Helper()
 	row[0], row[1], row[2] = o.name, "right", "right"
@@ -406,7 +409,8 @@ func (o foreignOp) judge(t *testing.T) (row [4]string, asItIs bool) {
 	return row, false
 }
 
-// translated says what stands for the first op below the result, from the top, that is another one; "" if all are gorgonia's own.
+// translated says what stands for the first op below the result, from the top, that is another one;
+// "" if all are gorgonia's own.
 func translated(t *testing.T, s *trial) string {
 	graph, err := translate.Of(true, s.loss)
 	if err != nil {

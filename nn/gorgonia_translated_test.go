@@ -66,8 +66,8 @@ func TestGorgoniasLayersRunOnOurKernelsAndEqualTheReference(t *testing.T) {
 	}
 }
 
-// A translated program is trained and evaluated as one of our layers: no mask and no batch statistics in an evaluation, masks that
-// follow from the seed, statistics that are saved.
+// A translated program is trained and evaluated as one of our layers: no mask and no batch
+// statistics in an evaluation, masks that follow from the seed, statistics that are saved.
 func TestGorgoniasDropoutAndBatchNormKnowTrainingAndEvaluation(t *testing.T) {
 	train := func() (*nn.Program, *G.Node) {
 		g := G.NewGraph()
@@ -213,7 +213,8 @@ func TestAUsersGraphShowsWhatItsTranslationLearned(t *testing.T) {
 	}
 }
 
-// An evaluation on a graph of its own, for another batch size, finds the statistics of the trained program by their names.
+// An evaluation on a graph of its own, for another batch size, finds the statistics of the trained
+// program by their names.
 func TestAnEvaluationWithAnotherBatchSharesGorgoniasStatistics(t *testing.T) {
 	build := func(batch int) (y *G.Node) {
 		x := nn.Input(G.NewGraph(), "x", batch, 3)
@@ -253,7 +254,8 @@ func TestAnEvaluationWithAnotherBatchSharesGorgoniasStatistics(t *testing.T) {
 	}
 }
 
-// A normalisation whose result is read before it is scaled is not joined with the scale, and still moves its statistics once.
+// A normalisation whose result is read before it is scaled is not joined with the scale, and still
+// moves its statistics once.
 func TestANormalisationThatIsReadUnscaledIsOne(t *testing.T) {
 	build := func() (loss, unscaled *G.Node, bn *G.BatchNormOp) {
 		g := G.NewGraph()
@@ -313,7 +315,8 @@ func TestANormalisationThatIsReadUnscaledIsOne(t *testing.T) {
 	}
 }
 
-// What was an input when the gradients were taken is one in later programs, too, when it has a value by then.
+// What was an input when the gradients were taken is one in later programs, too, when it has a
+// value by then.
 func TestAnInputOfATranslatedGraphStaysOne(t *testing.T) {
 	g := G.NewGraph()
 	x := G.NewMatrix(g, tensor.Float32, G.WithShape(4, 2), G.WithName("x"))
@@ -358,7 +361,8 @@ func TestAGraphDifferentiatedByItsUserIsCorrected(t *testing.T) {
 	}
 }
 
-// Log takes 1−a out of the graph to make log1p(−a) of it, after which gorgonia finds wrong nodes by their numbers.
+// Log takes 1−a out of the graph to make log1p(−a) of it, after which gorgonia finds wrong nodes by
+// their numbers.
 func TestAGraphThatGorgoniaHasTakenANodeOutOfIsComputedRightly(t *testing.T) {
 	g := G.NewGraph()
 	x := weight(g, "x", 3, 4)

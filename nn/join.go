@@ -10,8 +10,9 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// A Group is the programs of one model on several GPUs of this process. They take steps together, as one program with the sum of their batches would,
-// except that each program has its own batch normalisation statistics.
+// A Group is the programs of one model on several GPUs of this process. They take steps together,
+// as one program with the sum of their batches would, except that each program has its own batch
+// normalisation statistics.
 type Group struct {
 	programs []*Program
 	group    *cuda.Group
@@ -29,9 +30,10 @@ func Joinable(programs []*Program) bool {
 	return len(programs) > 1
 }
 
-// Join joins programs of one model on different GPUs. From then on they share one set of parameters and gradients in the host's memory, the first
-// program's: Params of the others returns these, and the graphs of the others no longer show what is learned. Inputs, losses, outputs, statistics
-// and SetGradScale stay each program's own. Close the group before the programs.
+// Join joins programs of one model on different GPUs. From then on they share one set of parameters
+// and gradients in the host's memory, the first program's: Params of the others returns these, and
+// the graphs of the others no longer show what is learned. Inputs, losses, outputs, statistics and
+// SetGradScale stay each program's own. Close the group before the programs.
 //
 // The GPUs exchange gradients by NCCL, if it is installed, else by copies; String says which.
 func Join(programs ...*Program) (*Group, error) {
@@ -69,8 +71,9 @@ func (p *Program) adopt(first *Program) {
 	}
 }
 
-// StepOverlapped is Program.StepOverlapped for all programs of the group at once: wait and ready are called once for each parameter, ready when the sum
-// of the programs' gradients is final. After an error of a GPU the group cannot be used any more.
+// StepOverlapped is Program.StepOverlapped for all programs of the group at once: wait and ready
+// are called once for each parameter, ready when the sum of the programs' gradients is final. After
+// an error of a GPU the group cannot be used any more.
 func (g *Group) StepOverlapped(ctx context.Context, wait, ready func(i int)) error {
 	if slices.ContainsFunc(g.programs, func(p *Program) bool { return p.executor == nil }) {
 		return errors.New("nn: the group or one of its programs is closed")
@@ -84,7 +87,8 @@ func (g *Group) StepOverlapped(ctx context.Context, wait, ready func(i int)) err
 	return g.group.Run(ctx, plan.Hooks{Wait: wait, Ready: ready})
 }
 
-// String says how many GPUs there are and how they exchange gradients, such as "2 GPUs by NCCL 2.28.9".
+// String says how many GPUs there are and how they exchange gradients, such as "2 GPUs by NCCL
+// 2.28.9".
 func (g *Group) String() string { return g.group.String() }
 
 // Close frees what the group holds beside its programs.

@@ -7,8 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
-// checkLone is an error if a batch normalisation has one value of a channel in each step: its variance is 0 whatever the value is, so the layer would
-// learn nothing from its input.
+// checkLone is an error if a batch normalisation has one value of a channel in each step: its
+// variance is 0 whatever the value is, so the layer would learn nothing from its input.
 func checkLone(p *plan.Plan) error {
 	if o := p.Lone(p.Batch); o != nil {
 		return fmt.Errorf("%v of an argument of shape %v: expected more than 1 value per channel when training; take a larger batch, or images that are larger where this layer is", o.Attr, o.In[0].Shape)

@@ -14,7 +14,8 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// smallMaps has normalisations of 1×1 maps in all surroundings: alone, with a ReLU, with a residual and both.
+// smallMaps has normalisations of 1×1 maps in all surroundings: alone, with a ReLU, with a residual
+// and both.
 func smallMaps(batch, size int) model {
 	return model{"small maps", 4, func(g *gorgonia.ExprGraph) *gorgonia.Node {
 		x := nn.Input(g, "x", batch, 3, size, size)
@@ -37,8 +38,9 @@ func fillSmall(s stepper, size int, seed float64) {
 	s.input("labels", labels)
 }
 
-// A batch with one value of a channel has no variance: the step is that of fixed running statistics, which stay as they are, in loss and in
-// gradients. Formulas and finite differences say what that is; all executors do it.
+// A batch with one value of a channel has no variance: the step is that of fixed running
+// statistics, which stay as they are, in loss and in gradients. Formulas and finite differences say
+// what that is; all executors do it.
 func TestOneValueOfAChannelIsNormalisedByTheRunningStatistics(t *testing.T) {
 	onFakes(t)
 	type result struct{ loss, grads, state []float64 }
@@ -117,7 +119,8 @@ func TestGradientsOfOneValueOfAChannelAreThoseOfDifferences(t *testing.T) {
 	}
 }
 
-// A short batch of one value is said once, whatever programs of the model meet it, and ends nothing.
+// A short batch of one value is said once, whatever programs of the model meet it, and ends
+// nothing.
 func TestOneValueOfAChannelIsSaidOnce(t *testing.T) {
 	var said strings.Builder
 	old := slog.Default()
@@ -139,7 +142,8 @@ func TestOneValueOfAChannelIsSaidOnce(t *testing.T) {
 	}
 }
 
-// A graph whose whole batch has one value of a channel is refused, by the layer's name. For inference it compiles.
+// A graph whose whole batch has one value of a channel is refused, by the layer's name. For
+// inference it compiles.
 func TestCompileRefusesOneValueOfAChannel(t *testing.T) {
 	onFakes(t)
 	for _, device := range []string{"cpu:0", "cuda:0"} {
@@ -160,7 +164,8 @@ func TestCompileRefusesOneValueOfAChannel(t *testing.T) {
 	}
 }
 
-// A step that fails leaves the running statistics as they were: on a label, and where it was stopped.
+// A step that fails leaves the running statistics as they were: on a label, and where it was
+// stopped.
 func TestAStepThatFailsMovesNoStatistics(t *testing.T) {
 	onFakes(t)
 	for _, e := range everywhere {

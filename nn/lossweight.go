@@ -7,14 +7,16 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// LossWeight is what the loss of the next run divides by, in the inputs as they are now: of a cross-entropy the number of labels among the examples
-// that are not −1, which may be far more than the examples where each has several rows, or the sum of the weights of their classes; of a
-// SoftCrossEntropy the rows with a target above 0; of a BinaryCrossEntropy the targets that are known; and else the number of examples. The mean loss times it is
-// the sum of the losses, and gradients of several devices or workers, each multiplied by its own (SetGradScale), add up to those of one batch, however
-// labels of −1 are spread.
+// LossWeight is what the loss of the next run divides by, in the inputs as they are now: of a
+// cross-entropy the number of labels among the examples that are not −1, which may be far more than
+// the examples where each has several rows, or the sum of the weights of their classes; of a
+// SoftCrossEntropy the rows with a target above 0; of a BinaryCrossEntropy the targets that are
+// known; and else the number of examples. The mean loss times it is the sum of the losses, and
+// gradients of several devices or workers, each multiplied by its own (SetGradScale), add up to
+// those of one batch, however labels of −1 are spread.
 //
-// Of several losses the first cross-entropy decides. Labels that the graph computes are not known before the run: then it is the number of examples,
-// as with Config.OwnMask.
+// Of several losses the first cross-entropy decides. Labels that the graph computes are not known
+// before the run: then it is the number of examples, as with Config.OwnMask.
 func (p *Program) LossWeight() float64 {
 	if p.weighs == nil || p.there == 0 {
 		return float64(p.there)
@@ -35,7 +37,8 @@ func (p *Program) LossWeight() float64 {
 	return float64(p.there)
 }
 
-// ClassWeights are the weights of the classes in the first cross-entropy of the loss (CrossEntropyConfig); nil: all are 1.
+// ClassWeights are the weights of the classes in the first cross-entropy of the loss
+// (CrossEntropyConfig); nil: all are 1.
 func (p *Program) ClassWeights() []float32 { return slices.Clone(p.classWeights) }
 
 // labelled adds up what labels weigh. One that is no class fails the run, and weighs nothing.

@@ -9,7 +9,8 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// What a loss divides by are its labels among the examples, of several rows an example too; without labels it is the number of examples.
+// What a loss divides by are its labels among the examples, of several rows an example too; without
+// labels it is the number of examples.
 func TestLossWeightIsWhatTheLossDividesBy(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -72,8 +73,9 @@ func TestLossWeightIsWhatTheLossDividesBy(t *testing.T) {
 	}
 }
 
-// Weights of classes and smoothing together are PyTorch's CrossEntropyLoss(weight, label_smoothing, ignore_index=-1): on the executor, with few
-// classes and with many, with rows of padding, and by differences.
+// Weights of classes and smoothing together are PyTorch's CrossEntropyLoss(weight, label_smoothing,
+// ignore_index=-1): on the executor, with few classes and with many, with rows of padding, and by
+// differences.
 func TestClassWeightsAreAsInPyTorch(t *testing.T) {
 	for _, classes := range []int{3, 70} {
 		for _, smoothing := range []float64{0, 0.1} {

@@ -12,8 +12,9 @@ type Memory struct {
 	Gradients  int64
 	Outputs    int64
 
-	// A device with memory of its own also has Copies, parameters and statistics in the types that its kernels read, Workspace, which libraries use
-	// within an operation, and Host, memory of the host for copies.
+	// A device with memory of its own also has Copies, parameters and statistics in the types
+	// that its kernels read, Workspace, which libraries use within an operation, and Host,
+	// memory of the host for copies.
 	Copies    int64
 	Workspace int64
 	Host      int64

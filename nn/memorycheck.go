@@ -7,8 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// checkMemory returns an error if the machine lacks the memory for inputs and gradients, if these are not there already: allocating it would end
-// the process.
+// checkMemory returns an error if the machine lacks the memory for inputs and gradients, if these
+// are not there already: allocating it would end the process.
 func checkMemory(p *plan.Plan, gradients bool) error {
 	values := slices.Clone(p.Inputs)
 	if !gradients {

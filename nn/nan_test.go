@@ -9,8 +9,9 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// A weight that is not a number is seen in the gradients of all layers, in front of ReLUs, poolings, dropout and behind them, on all executors: so a
-// guard sees it whatever parameters it looks at.
+// A weight that is not a number is seen in the gradients of all layers, in front of ReLUs,
+// poolings, dropout and behind them, on all executors: so a guard sees it whatever parameters it
+// looks at.
 func TestANaNReachesTheGradientsOfAllLayers(t *testing.T) {
 	onFakes(t)
 	nets := []model{

@@ -10,7 +10,8 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// After ready(i) the value of parameter i may be overwritten: the rest of the step must not read it.
+// After ready(i) the value of parameter i may be overwritten: the rest of the step must not read
+// it.
 func TestStepDoesNotReadAParameterAfterItIsReady(t *testing.T) {
 	g := gorgonia.NewGraph()
 	images, labels := nn.Input(g, "images", 2, 3, 32, 32), nn.Labels(g, "labels", 2)

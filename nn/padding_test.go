@@ -28,7 +28,8 @@ var everywhere = []struct {
 	{"cuda bf16", true, func(t *testing.T, m model) stepper { return programStepper(t, m, nn.Config{Device: "cuda:0"}) }},
 }
 
-// The rows beyond the count are padding, whatever their labels are; −1 leaves out a row within the count.
+// The rows beyond the count are padding, whatever their labels are; −1 leaves out a row within the
+// count.
 func TestPaddingIsWhatStandsBeyondTheCount(t *testing.T) {
 	onFakes(t)
 	m := model{"logits", 3, func(g *gorgonia.ExprGraph) *gorgonia.Node {
@@ -102,7 +103,8 @@ func withTargets(batch int) model {
 	}}
 }
 
-// withGorgonias has ops of gorgonia's, which run by their Do, and whose derivatives are infinite or no numbers at 0.
+// withGorgonias has ops of gorgonia's, which run by their Do, and whose derivatives are infinite or
+// no numbers at 0.
 func withGorgonias(batch int) model {
 	G := gorgonia.Must
 	return model{"ops of gorgonia's", 4, func(g *gorgonia.ExprGraph) *gorgonia.Node {
@@ -128,8 +130,8 @@ func weighed(batch int) model {
 	}}
 }
 
-// No number, label or id of padding reaches loss, gradients or running statistics: they are those of any other padding, bit for bit. The
-// inputs are afterwards as they were.
+// No number, label or id of padding reaches loss, gradients or running statistics: they are those
+// of any other padding, bit for bit. The inputs are afterwards as they were.
 func TestPaddingReachesNoArithmetic(t *testing.T) {
 	onFakes(t)
 	const batch = 4
@@ -207,7 +209,8 @@ func firstDifference(a, b []float64) int {
 	return -1
 }
 
-// A run leaves the inputs as they are: what padding holds is there again when a later run has more examples.
+// A run leaves the inputs as they are: what padding holds is there again when a later run has more
+// examples.
 func TestARunLeavesPaddingAsItIs(t *testing.T) {
 	_, p := compile(t, oursAlone(4), nn.Config{Threads: 1})
 	x, err := p.Input("x")
@@ -240,7 +243,8 @@ func TestARunLeavesPaddingAsItIs(t *testing.T) {
 	}
 }
 
-// An input whose rows are not those of examples stays whole, though their number is a multiple of the batch.
+// An input whose rows are not those of examples stays whole, though their number is a multiple of
+// the batch.
 func TestRowsThatAreNoExamplesAreNoPadding(t *testing.T) {
 	G := gorgonia.Must
 	g := gorgonia.NewGraph()

@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/nn"
 )
 
-// Updating parameters piece by piece with Parallel, between steps or as each gradient is ready, gives what a plain loop gives.
+// Updating parameters piece by piece with Parallel, between steps or as each gradient is ready,
+// gives what a plain loop gives.
 func TestParallelUpdatesLikeAPlainLoop(t *testing.T) {
 	const rate, piece = 0.1, 100
 	m := joins

@@ -13,7 +13,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// A Param is one parameter of a program, or one tensor of its state. The slices are the program's own memory, row-major.
+// A Param is one parameter of a program, or one tensor of its state. The slices are the program's
+// own memory, row-major.
 type Param struct {
 	Name     string
 	Shape    []int
@@ -45,7 +46,8 @@ type LabelInput struct{ values []int32 }
 // Len is the number of labels of a batch.
 func (l LabelInput) Len() int { return len(l.values) }
 
-// Set fills the input with labels. With fewer than Len the rest becomes −1, the mark of a row that is ignored; with more it panics.
+// Set fills the input with labels. With fewer than Len the rest becomes −1, the mark of a row that
+// is ignored; with more it panics.
 func (l LabelInput) Set(labels []int32) {
 	if len(labels) > len(l.values) {
 		panic(fmt.Sprintf("nn: LabelInput.Set: got %d labels, want at most %d", len(labels), len(l.values)))
@@ -55,13 +57,15 @@ func (l LabelInput) Set(labels []int32) {
 	}
 }
 
-// An IDInput is an input of row numbers that Embedding looks up, such as tokens. Its slice is the program's own memory.
+// An IDInput is an input of row numbers that Embedding looks up, such as tokens. Its slice is the
+// program's own memory.
 type IDInput struct{ values []int32 }
 
 // Len is the number of row numbers of a batch.
 func (l IDInput) Len() int { return len(l.values) }
 
-// Set fills the input with row numbers. With fewer than Len the rest, which is padding, becomes 0, a row that there is; with more it panics.
+// Set fills the input with row numbers. With fewer than Len the rest, which is padding, becomes 0,
+// a row that there is; with more it panics.
 func (l IDInput) Set(ids []int32) {
 	if len(ids) > len(l.values) {
 		panic(fmt.Sprintf("nn: IDInput.Set: got %d ids, want at most %d", len(ids), len(l.values)))
@@ -69,8 +73,8 @@ func (l IDInput) Set(ids []int32) {
 	clear(l.values[copy(l.values, ids):])
 }
 
-// memoryLike makes the memory of a number for each one of the parameters in one piece, as shm.Slices does. Servers of the same host can use it in
-// place, and GPUs copy from and to it.
+// memoryLike makes the memory of a number for each one of the parameters in one piece, as
+// shm.Slices does. Servers of the same host can use it in place, and GPUs copy from and to it.
 func memoryLike(params []*plan.Value) (each [][]float32, all []float32) {
 	lengths := make([]int, len(params))
 	for i, v := range params {
@@ -128,7 +132,8 @@ func newHost(p *plan.Plan, g *gorgonia.ExprGraph, share *Program, gpu bool) (*pl
 	return h, nil
 }
 
-// moveParams gives the leaves of parameters values in one piece of memory, but for those that another program has moved.
+// moveParams gives the leaves of parameters values in one piece of memory, but for those that
+// another program has moved.
 func moveParams(h *plan.Host, g *gorgonia.ExprGraph, params []*plan.Value) error {
 	registry := op.RegistryOf(g)
 	var here []int
@@ -211,7 +216,8 @@ func floatMemory(x gorgonia.Value) []float32 {
 	return nil
 }
 
-// inputMemory is the memory of a leaf that is no parameter: that of its value if it has one, else new.
+// inputMemory is the memory of a leaf that is no parameter: that of its value if it has one, else
+// new.
 func inputMemory(v *plan.Value, share *Program) (plan.HostInput, error) {
 	if x, ok := v.Node.Value().(*tensor.Dense); ok && v.Dtype == tensor.Float32 {
 		m := floatMemory(x)
@@ -277,7 +283,8 @@ func stateMemory(s *op.BatchNormState, share *Program) (*plan.State, error) {
 	return &plan.State{Mean: mean, Var: variance}, nil
 }
 
-// list makes the program's lists of parameters, of state, and of inputs that may be parameters without a value.
+// list makes the program's lists of parameters, of state, and of inputs that may be parameters
+// without a value.
 func (p *Program) list() {
 	for _, v := range p.plan.Inputs {
 		if op.IsUnset(v.Node) {

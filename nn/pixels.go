@@ -30,8 +30,9 @@ func (p *Pixels) made(cfg PixelsConfig) bool {
 // Len is the number of images of a batch.
 func (p *Pixels) Len() int { return len(p.draws) }
 
-// Draw sets how image i is shifted and mirrored: the number at column x, row y is made from the byte at column x+dx (or the mirrored column, if
-// flip), row y+dy, and from 0 outside of the image. dx and dy are from −128 to 127; others panic.
+// Draw sets how image i is shifted and mirrored: the number at column x, row y is made from the
+// byte at column x+dx (or the mirrored column, if flip), row y+dy, and from 0 outside of the image.
+// dx and dy are from −128 to 127; others panic.
 func (p *Pixels) Draw(i, dx, dy int, flip bool) {
 	if min(dx, dy) < -128 || max(dx, dy) > 127 {
 		panic(fmt.Sprintf("nn: Pixels.Draw: got a shift of %d and %d, want -128 to 127", dx, dy))
@@ -39,12 +40,14 @@ func (p *Pixels) Draw(i, dx, dy int, flip bool) {
 	p.draws[i] = cuda.Draw(dx, dy, flip)
 }
 
-// ErrNoPixels: the program's device takes numbers, not bytes, or the program uses the input in a way that needs numbers.
+// ErrNoPixels: the program's device takes numbers, not bytes, or the program uses the input in a
+// way that needs numbers.
 var ErrNoPixels = errors.New("the device does not take images as bytes")
 
-// Pixels turns a float32 input into an input of bytes, which the device shifts, mirrors and normalises: a quarter of the bytes are copied, and
-// the host computes nothing. The memory of Input is not read from then on. Call it before the first step; a second call with the same cfg
-// returns the same Pixels. A device without it, such as a CPU, returns ErrNoPixels.
+// Pixels turns a float32 input into an input of bytes, which the device shifts, mirrors and
+// normalises: a quarter of the bytes are copied, and the host computes nothing. The memory of Input
+// is not read from then on. Call it before the first step; a second call with the same cfg returns
+// the same Pixels. A device without it, such as a CPU, returns ErrNoPixels.
 func (p *Program) Pixels(name string, cfg PixelsConfig) (*Pixels, error) {
 	if p.executor == nil {
 		return nil, errClosed

@@ -16,8 +16,8 @@ type OpTime struct {
 	Time time.Duration
 }
 
-// Profile runs n steps on the current inputs and returns each operation's shortest time, in the order of the plan. It changes running statistics
-// as a step does.
+// Profile runs n steps on the current inputs and returns each operation's shortest time, in the
+// order of the plan. It changes running statistics as a step does.
 func (p *Program) Profile(ctx context.Context, n int) ([]OpTime, error) {
 	if p.executor == nil {
 		return nil, errClosed
@@ -43,8 +43,9 @@ func (p *Program) Profile(ctx context.Context, n int) ([]OpTime, error) {
 	return out, nil
 }
 
-// OpParts is how the work of one operation is cut for the program's threads. The operation is Serial on one thread, and one
-// after the other Runs, each a list of pieces that threads take in order.
+// OpParts is how the work of one operation is cut for the program's threads. The operation is
+// Serial on one thread, and one after the other Runs, each a list of pieces that threads take in
+// order.
 type OpParts struct {
 	Kind   string
 	Op     string
@@ -52,9 +53,11 @@ type OpParts struct {
 	Serial time.Duration
 }
 
-// Parts runs n steps on one thread, cut for Config.Threads, and returns the shortest times of each operation's pieces, in the order of the plan:
-// with these the time on more cores than the machine has can be predicted. used, if not nil, returns the time that the calling thread has spent on
-// a core (the caller must be locked to its thread), so that other programs' load does not count. It changes running statistics as a step does.
+// Parts runs n steps on one thread, cut for Config.Threads, and returns the shortest times of each
+// operation's pieces, in the order of the plan: with these the time on more cores than the machine
+// has can be predicted. used, if not nil, returns the time that the calling thread has spent on a
+// core (the caller must be locked to its thread), so that other programs' load does not count. It
+// changes running statistics as a step does.
 func (p *Program) Parts(ctx context.Context, n int, used func() time.Duration) ([]OpParts, error) {
 	if p.executor == nil {
 		return nil, errClosed

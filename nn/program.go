@@ -14,7 +14,8 @@ import (
 
 // executor is what a program asks of a device.
 //
-// Run goes through the plan once and is called by one goroutine at a time; the other methods are called between runs.
+// Run goes through the plan once and is called by one goroutine at a time; the other methods are
+// called between runs.
 type executor interface {
 	Run(ctx context.Context, forward bool, hooks plan.Hooks) error
 	Number(v *plan.Value) (float64, error)
@@ -24,10 +25,12 @@ type executor interface {
 	SetStep(step uint64)
 }
 
-// A Program is a compiled graph. Fill its inputs, call Step, use the gradients, change the parameters, and again.
+// A Program is a compiled graph. Fill its inputs, call Step, use the gradients, change the
+// parameters, and again.
 //
-// One goroutine at a time may use a program, and one at a time those that share (Config.Share): a run beside another one is an error. Inputs,
-// parameters, gradients and outputs are slices of the program's own memory, the same ones for its whole life.
+// One goroutine at a time may use a program, and one at a time those that share (Config.Share): a
+// run beside another one is an error. Inputs, parameters, gradients and outputs are slices of the
+// program's own memory, the same ones for its whole life.
 type Program struct {
 	graph    *gorgonia.ExprGraph // the user's graph, or its translation
 	plan     *plan.Plan
@@ -49,7 +52,8 @@ type Program struct {
 	weighs   *plan.HostInput // the labels that LossWeight counts; nil: it counts examples
 	// classWeights are those of the loss; nil: all are 1
 	classWeights []float32
-	// weighTargets is what targets of examples weigh where the loss has targets in place of labels, and weighsRows the number of rows of a whole batch.
+	// weighTargets is what targets of examples weigh where the loss has targets in place of
+	// labels, and weighsRows the number of rows of a whole batch.
 	weighTargets func(targets []float32) float64
 	weighsRows   int
 	there        int // examples of later runs
@@ -61,12 +65,13 @@ func (p *Program) Device() string { return p.device.String() }
 // Params lists the parameters in the order in which they were made. The slice is the program's own.
 func (p *Program) Params() []Param { return p.params }
 
-// State lists what a training step changes besides gradients: the running mean and variance of each batch normalisation, named
-// name.running_mean and name.running_var, but for those that are frozen.
+// State lists what a training step changes besides gradients: the running mean and variance of each
+// batch normalisation, named name.running_mean and name.running_var, but for those that are frozen.
 func (p *Program) State() []Param { return p.state }
 
-// Frozen lists the parameters and running statistics that Config.Freeze leaves as they are, in the order in which they were made. They are
-// neither in Params nor in State. Their values may be changed between steps, such as by a model that is imported.
+// Frozen lists the parameters and running statistics that Config.Freeze leaves as they are, in the
+// order in which they were made. They are neither in Params nor in State. Their values may be
+// changed between steps, such as by a model that is imported.
 func (p *Program) Frozen() []Param { return p.frozen }
 
 // Input is the memory of a float32 input, row-major: (N,C,H,W) for images.
@@ -95,8 +100,8 @@ func (p *Program) Labels(name string) (LabelInput, error) {
 	return LabelInput{m}, nil
 }
 
-// IDs is the input of int32 row numbers of this name, such as the tokens that an Embedding looks up. Labels gives the same memory; but padding of row
-// numbers is 0, of labels −1.
+// IDs is the input of int32 row numbers of this name, such as the tokens that an Embedding looks
+// up. Labels gives the same memory; but padding of row numbers is 0, of labels −1.
 func (p *Program) IDs(name string) (IDInput, error) {
 	data, err := p.input(name)
 	if err != nil {
@@ -127,7 +132,8 @@ func (p *Program) input(name string) (plan.HostInput, error) {
 	return plan.HostInput{}, fmt.Errorf("nn: the program has no input %q; it has %q", name, names)
 }
 
-// Output is the value of the root or of one of Config.Outputs after Step or Forward, row-major. It stays until the next.
+// Output is the value of the root or of one of Config.Outputs after Step or Forward, row-major. It
+// stays until the next.
 func (p *Program) Output(n *gorgonia.Node) ([]float32, error) {
 	v, ok := p.outputs[n]
 	if !ok {
@@ -153,15 +159,17 @@ func (p *Program) Loss() float64 {
 
 var errClosed = errors.New("nn: the program is closed")
 
-// Step computes the loss, the outputs and all gradients, and updates the running statistics. ready, if not nil, is called once for each parameter,
-// on this goroutine, the last layers' first, as soon as its gradient is final and the step reads neither it nor the value any more: both may be
+// Step computes the loss, the outputs and all gradients, and updates the running statistics. ready,
+// if not nil, is called once for each parameter, on this goroutine, the last layers' first, as soon
+// as its gradient is final and the step reads neither it nor the value any more: both may be
 // changed then. Otherwise the gradient stays until the next step.
 func (p *Program) Step(ctx context.Context, ready func(i int)) error {
 	return p.StepOverlapped(ctx, nil, ready)
 }
 
-// StepOverlapped is Step with a second hook: wait, if not nil, is called for each parameter before the forward pass first reads it, the first layers'
-// first. So new values may still be arriving when the step begins. After wait(i) has returned, the value of i must not change until ready(i).
+// StepOverlapped is Step with a second hook: wait, if not nil, is called for each parameter before
+// the forward pass first reads it, the first layers' first. So new values may still be arriving
+// when the step begins. After wait(i) has returned, the value of i must not change until ready(i).
 func (p *Program) StepOverlapped(ctx context.Context, wait, ready func(i int)) error {
 	if p.executor == nil {
 		return errClosed
@@ -176,10 +184,12 @@ func (p *Program) StepOverlapped(ctx context.Context, wait, ready func(i int)) e
 	return p.executor.Run(ctx, false, plan.Hooks{Wait: wait, Ready: ready, Backward: p.backward})
 }
 
-// Parallel calls f(0) to f(n-1), each once, on the program's threads, and returns when all have returned: for what a training loop does besides
-// steps, such as updating the parameters piece by piece. It may be called between runs and in the ready hook of one; f must not use the program.
-// Threads of a pool of the loop's own would have to be woken in each step, while the program's wait for the next one. On a GPU's program, which
-// has no threads, the caller makes all calls. Package worker has no use for it: it updates parameters on the goroutines of its store, as values arrive.
+// Parallel calls f(0) to f(n-1), each once, on the program's threads, and returns when all have
+// returned: for what a training loop does besides steps, such as updating the parameters piece by
+// piece. It may be called between runs and in the ready hook of one; f must not use the program.
+// Threads of a pool of the loop's own would have to be woken in each step, while the program's wait
+// for the next one. On a GPU's program, which has no threads, the caller makes all calls. Package
+// worker has no use for it: it updates parameters on the goroutines of its store, as values arrive.
 func (p *Program) Parallel(n int, f func(i int)) {
 	if p.threads == nil {
 		for i := range n {
@@ -190,12 +200,14 @@ func (p *Program) Parallel(n int, f func(i int)) {
 	p.threads.Run(n, f)
 }
 
-// OnBackward makes the next steps call f, on the goroutine that runs them, when the backward pass begins; nil: nothing. GPUs, which get the whole step at
-// once, do not call it, nor do joined programs.
+// OnBackward makes the next steps call f, on the goroutine that runs them, when the backward pass
+// begins; nil: nothing. GPUs, which get the whole step at once, do not call it, nor do joined
+// programs.
 func (p *Program) OnBackward(f func()) { p.backward = f }
 
-// Forward computes the loss and the outputs only. A program compiled for training does so in training mode: batch normalisation uses the batch's
-// statistics and updates the running ones, and the gradients of the last step are lost.
+// Forward computes the loss and the outputs only. A program compiled for training does so in
+// training mode: batch normalisation uses the batch's statistics and updates the running ones, and
+// the gradients of the last step are lost.
 func (p *Program) Forward(ctx context.Context) error {
 	if p.executor == nil {
 		return errClosed
@@ -207,7 +219,8 @@ func (p *Program) Forward(ctx context.Context) error {
 	return p.executor.Run(ctx, true, plan.Hooks{})
 }
 
-// begin readies the inputs for a run and keeps out other runs, of this program and of those that share with it, until end.
+// begin readies the inputs for a run and keeps out other runs, of this program and of those that
+// share with it, until end.
 func (p *Program) begin() error {
 	if err := p.checkUnset(); err != nil {
 		return err
@@ -226,8 +239,8 @@ func (p *Program) end() {
 	p.shared.running.Store(false)
 }
 
-// checkUnset returns an error if a leaf without a value was neither declared to be an input nor filled: it may be a parameter, which would stay
-// zero.
+// checkUnset returns an error if a leaf without a value was neither declared to be an input nor
+// filled: it may be a parameter, which would stay zero.
 func (p *Program) checkUnset() error {
 	if len(p.unset) == 0 {
 		return nil
@@ -236,42 +249,47 @@ func (p *Program) checkUnset() error {
 		"Compile; if it is an input, fill Program.Input(%q), or declare it (DeclareInput)", p.unset[0], p.unset[0])
 }
 
-// SetGradScale multiplies the gradients of later steps by s, also those of programs that share. The gradient of a mean loss times what it was divided by
-// (LossWeight) is the sum over examples, which adds up over workers with different numbers of them.
+// SetGradScale multiplies the gradients of later steps by s, also those of programs that share. The
+// gradient of a mean loss times what it was divided by (LossWeight) is the sum over examples, which
+// adds up over workers with different numbers of them.
 func (p *Program) SetGradScale(s float32) {
 	if p.executor != nil {
 		p.executor.SetGradScale(s)
 	}
 }
 
-// SetStep sets the number of steps so far, those of programs that share included, in a run that resumes from a checkpoint: Dropout's masks
-// depend on it.
+// SetStep sets the number of steps so far, those of programs that share included, in a run that
+// resumes from a checkpoint: Dropout's masks depend on it.
 func (p *Program) SetStep(step uint64) {
 	if p.executor != nil {
 		p.executor.SetStep(step)
 	}
 }
 
-// Memory is what the program takes, with Config.Share what it took in addition: the sum over programs that share is what all of them take.
+// Memory is what the program takes, with Config.Share what it took in addition: the sum over
+// programs that share is what all of them take.
 func (p *Program) Memory() Memory { return Memory(p.plan.Memory) }
 
 // Plan lists the operations of a step, one a line.
 func (p *Program) Plan() string { return p.plan.String() }
 
-// Finite is false if the last step's gradients were not finite, and so all of them were set to zero: the step has no effect, and its examples should
-// not be counted in a mean. It is known when Step first calls ready. Only programs of type Float16 check.
+// Finite is false if the last step's gradients were not finite, and so all of them were set to
+// zero: the step has no effect, and its examples should not be counted in a mean. It is known when
+// Step first calls ready. Only programs of type Float16 check.
 func (p *Program) Finite() bool {
 	e, ok := p.executor.(interface{ Finite() bool })
 	return !ok || e.Finite()
 }
 
-// A LossScale is the state of a program's dynamic loss scaling: the factor of the loss, and for how many steps in a row its gradients were finite.
+// A LossScale is the state of a program's dynamic loss scaling: the factor of the loss, and for how
+// many steps in a row its gradients were finite.
 type LossScale struct {
 	Scale float32
 	Good  int
 }
 
-// LossScale returns the scale of the next step; false if the program does not scale its loss, which only Float16 does.
+// LossScale returns the scale of the next step; false if the program does not scale its loss, which
+// only Float16 does.
 func (p *Program) LossScale() (s LossScale, scales bool) {
 	if e, ok := p.executor.(interface{ ScaleState() (float32, int, bool) }); ok {
 		s.Scale, s.Good, scales = e.ScaleState()
@@ -279,7 +297,8 @@ func (p *Program) LossScale() (s LossScale, scales bool) {
 	return s, scales
 }
 
-// SetLossScale restores a LossScale, in a run that resumes from a checkpoint. A program that does not scale its loss ignores it.
+// SetLossScale restores a LossScale, in a run that resumes from a checkpoint. A program that does
+// not scale its loss ignores it.
 func (p *Program) SetLossScale(s LossScale) error {
 	e, ok := p.executor.(interface{ SetScaleState(float32, int) error })
 	if !ok {
@@ -288,15 +307,16 @@ func (p *Program) SetLossScale(s LossScale) error {
 	return e.SetScaleState(s.Scale, s.Good)
 }
 
-// Hold promises that parameters and running statistics do not change until Hold(false), as in an evaluation. A device with memory of its own then
-// copies them from the host once, not in each run.
+// Hold promises that parameters and running statistics do not change until Hold(false), as in an
+// evaluation. A device with memory of its own then copies them from the host once, not in each run.
 func (p *Program) Hold(held bool) {
 	if e, ok := p.executor.(interface{ Hold(held bool) }); ok {
 		e.Hold(held)
 	}
 }
 
-// Close frees what the program has for itself. What it shares stays until the last program that shares is closed, in whatever order.
+// Close frees what the program has for itself. What it shares stays until the last program that
+// shares is closed, in whatever order.
 func (p *Program) Close() error {
 	var err error
 	if c, ok := p.executor.(interface{ Close() error }); ok {

@@ -164,7 +164,8 @@ func TestResultsDoNotDependOnThreads(t *testing.T) {
 }
 
 func TestGradientsAreThoseOfFiniteDifferences(t *testing.T) {
-	// Along the gradient itself: d/dh loss(w + h·g/|g|) = |g|. A tenth of a percent is what float32 leaves of it.
+	// Along the gradient itself: d/dh loss(w + h·g/|g|) = |g|. A tenth of a percent is what
+	// float32 leaves of it.
 	loss, p := compile(t, tenClasses("smooth", 8, []int{12}, func(x *gorgonia.Node) *gorgonia.Node {
 		return nn.Linear(nn.Softmax(nn.Linear(x, "fc1", nn.LinearConfig{Out: 16})), "fc2", nn.LinearConfig{Out: 10})
 	}), nn.Config{})

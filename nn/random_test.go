@@ -9,7 +9,8 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// randomNet stacks layers drawn from a seed, with residuals to images seen before, and now and then an op of gorgonia's.
+// randomNet stacks layers drawn from a seed, with residuals to images seen before, and now and then
+// an op of gorgonia's.
 func randomNet(seed uint64) model {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	shape := []int{1 + rng.IntN(3), 5 + rng.IntN(6), 5 + rng.IntN(6)}

@@ -119,7 +119,8 @@ func TestResNetNamesAreTorchvisions(t *testing.T) {
 // so many ReLUs that a longer step crosses the kink of one.
 const small = 1e-7
 
-// The stem for large images differs in a wider convolution and a maximum, which LeNet below has, too.
+// The stem for large images differs in a wider convolution and a maximum, which LeNet below has,
+// too.
 func TestGradientsOfANarrowWholeResNet18AreThoseOfFiniteDifferences(t *testing.T) {
 	const size = 8
 	g := gorgonia.NewGraph()

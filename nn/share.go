@@ -14,7 +14,8 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// A shared is what programs have in common that share with each other (Config.Share); a program that shares with none has one of its own.
+// A shared is what programs have in common that share with each other (Config.Share); a program
+// that shares with none has one of its own.
 type shared struct {
 	running  atomic.Bool // one of the programs is
 	lone     bool        // it was logged that a batch has one value of a channel
@@ -58,7 +59,8 @@ type trained struct {
 	freeze []string
 }
 
-// config is cfg, of a further program for training, with what it leaves to the programs that it shares with.
+// config is cfg, of a further program for training, with what it leaves to the programs that it
+// shares with.
 func (t *trained) config(cfg Config) (Config, error) {
 	if cfg.DType == AutoDType {
 		cfg.DType = t.dtype
@@ -82,7 +84,8 @@ func (t *trained) config(cfg Config) (Config, error) {
 
 const sameParams = "a program for training has the parameters of the one that it shares with, in the same order"
 
-// check is an error that names the first difference between a further program's parameters and these.
+// check is an error that names the first difference between a further program's parameters and
+// these.
 func (t *trained) check(params []*plan.Value) error {
 	for i, v := range params {
 		if i == len(t.params) {
@@ -121,8 +124,8 @@ func weighBatches(p *plan.Plan, batches float64) {
 	}
 }
 
-// showShared lets the leaves and the state of the program's graph show what the program shares, and so frees the graph's own values, unless
-// another program uses them.
+// showShared lets the leaves and the state of the program's graph show what the program shares, and
+// so frees the graph's own values, unless another program uses them.
 func (p *Program) showShared() error {
 	if op.RegistryOf(p.graph).InUse() {
 		return nil

@@ -15,7 +15,8 @@ func benchResNet18(stem nn.Stem, batch int) model {
 	})
 }
 
-// BenchmarkStepSharing is a step with 64 images of a program that is alone, and of one that shares with a program for 256:
+// BenchmarkStepSharing is a step with 64 images of a program that is alone, and of one that shares
+// with a program for 256:
 //
 //	go test ./nn -bench StepSharing -run '^$' -count 10
 func BenchmarkStepSharing(b *testing.B) {
@@ -30,8 +31,8 @@ func BenchmarkStepSharing(b *testing.B) {
 	}
 }
 
-// BenchmarkCompileSharing makes graphs of ResNet18 with the CIFAR stem and compiles them, alone or as further programs of one for 512 images. MB
-// is what a program takes in addition:
+// BenchmarkCompileSharing makes graphs of ResNet18 with the CIFAR stem and compiles them, alone or
+// as further programs of one for 512 images. MB is what a program takes in addition:
 //
 //	go test ./nn -bench CompileSharing -run '^$' -benchtime 3x
 func BenchmarkCompileSharing(b *testing.B) {

@@ -13,7 +13,8 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// shareable is a network of convolutions, normalisations, a residual, dropout and one of gorgonia's ops, for a batch size.
+// shareable is a network of convolutions, normalisations, a residual, dropout and one of gorgonia's
+// ops, for a batch size.
 func shareable(batch int) model {
 	return tenClasses("shareable", batch, []int{3, 6, 6}, func(x *gorgonia.Node) *gorgonia.Node {
 		x = nn.ReLU(nn.BatchNorm2D(conv(x, "conv0", 8, 3, 1, 1), "bn0", nn.BatchNormConfig{}))
@@ -42,7 +43,8 @@ func foreign(batch int) model {
 	}}
 }
 
-// A family is programs of one model for several batch sizes that share, each compiled when it is first asked for.
+// A family is programs of one model for several batch sizes that share, each compiled when it is
+// first asked for.
 type family struct {
 	build    func(batch int) model
 	cfg      nn.Config
@@ -100,7 +102,8 @@ func copyModel(p, from *nn.Program) {
 	}
 }
 
-// Steps on programs that share, also short ones, are bit for bit those of a program of its own for that batch, given what the last step left.
+// Steps on programs that share, also short ones, are bit for bit those of a program of its own for
+// that batch, given what the last step left.
 func TestStepsOnProgramsThatShareAreThoseOfOneTraining(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -121,7 +124,8 @@ func TestStepsOnProgramsThatShareAreThoseOfOneTraining(t *testing.T) {
 // A stepOf is a step on a program of a size with some examples.
 type stepOf struct{ batch, examples int }
 
-// trainShared trains a family, with programs that come smaller and larger than those before, and compares each step.
+// trainShared trains a family, with programs that come smaller and larger than those before, and
+// compares each step.
 func trainShared(t *testing.T, build func(batch int) model, cfg nn.Config, steps []stepOf) {
 	f := &family{build: build, cfg: cfg}
 	for step, n := range steps {
@@ -181,7 +185,8 @@ func trainShared(t *testing.T, build func(batch int) model, cfg nn.Config, steps
 	}
 }
 
-// A graph whose program shares shows the shared values, so that the reference computes with them, too.
+// A graph whose program shares shows the shared values, so that the reference computes with them,
+// too.
 func TestTheReferenceOfAProgramThatSharesHasItsValues(t *testing.T) {
 	f := &family{build: convNet, cfg: nn.Config{Threads: 1}}
 	first := f.program(t, 4)
@@ -205,7 +210,8 @@ func TestTheReferenceOfAProgramThatSharesHasItsValues(t *testing.T) {
 	nearGradients(t, "sharing", p, r, tolerance)
 }
 
-// A program with a MomentumBatch weighs its batch as so many of that size, and leaves its graph as it is.
+// A program with a MomentumBatch weighs its batch as so many of that size, and leaves its graph as
+// it is.
 func TestRunningStatisticsReachBackAsManyExamples(t *testing.T) {
 	build := func(batch int, momentum float64) model {
 		return tenClasses("normalised", batch, []int{3, 6, 6}, func(x *gorgonia.Node) *gorgonia.Node {
@@ -248,7 +254,8 @@ func TestMomentumBatchIsCheckedByName(t *testing.T) {
 	}
 }
 
-// The same on a GPU, where the loss scale is one, too; graphs are captured, and captured anew when the memory grows.
+// The same on a GPU, where the loss scale is one, too; graphs are captured, and captured anew when
+// the memory grows.
 func TestStepsOnProgramsThatShareAGPUAreThoseOfOneTraining(t *testing.T) {
 	build := func(batch int) model {
 		return tenClasses("small", batch, []int{3, 4, 4}, func(x *gorgonia.Node) *gorgonia.Node {
@@ -375,7 +382,8 @@ func TestAShortBatchOfALargerProgramIsThatOfTheExactSize(t *testing.T) {
 	}
 }
 
-// What a program for training shares must be alike; the error names the first difference and changes nothing.
+// What a program for training shares must be alike; the error names the first difference and
+// changes nothing.
 func TestSharingWithAnotherModelIsAnError(t *testing.T) {
 	net := func(build func(x *gorgonia.Node) *gorgonia.Node) model { return tenClasses("net", 4, []int{6}, build) }
 	linear := func(x *gorgonia.Node, name string, out int) *gorgonia.Node {

@@ -10,10 +10,12 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// slowNumbers is the size, in numbers, of an op's largest argument or result from which on a slow op is logged; the time of smaller ones does not matter.
+// slowNumbers is the size, in numbers, of an op's largest argument or result from which on a slow
+// op is logged; the time of smaller ones does not matter.
 const slowNumbers = 4096
 
-// logSlow logs which of gorgonia's ops a program runs for which there is a faster op of ours, once for each kind and graph.
+// logSlow logs which of gorgonia's ops a program runs for which there is a faster op of ours, once
+// for each kind and graph.
 func logSlow(p *plan.Plan, g *gorgonia.ExprGraph) {
 	logged := op.RegistryOf(g).Slow
 	for _, o := range p.Ops {

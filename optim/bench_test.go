@@ -8,8 +8,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// Of 64 Ki values the arrays stay in a core's cache; 11 Mi are about a ResNet18. The traffic counts value and state read and
-// written and the gradient read.
+// Of 64 Ki values the arrays stay in a core's cache; 11 Mi are about a ResNet18. The traffic counts
+// value and state read and written and the gradient read.
 //
 //	go test -run - -bench Update ./optim/
 func BenchmarkUpdate(b *testing.B) {

@@ -126,7 +126,8 @@ func TestFactorsPreferTheExactKeyThenTheFirstPattern(t *testing.T) {
 	}
 }
 
-// A norm over a part of a key is another one: a key that is cut would be clipped, or scaled, by each part's own.
+// A norm over a part of a key is another one: a key that is cut would be clipped, or scaled, by
+// each part's own.
 func TestRulesWithNormsWantWholeKeys(t *testing.T) {
 	for _, c := range []struct {
 		cfg  optim.Config

@@ -43,7 +43,8 @@ func ExampleSchedule() {
 	// step 200: 0.00
 }
 
-// A config travels to the servers as names and numbers. One that cannot work is an error that says why.
+// A config travels to the servers as names and numbers. One that cannot work is an error that says
+// why.
 func ExampleConfig_Validate() {
 	fmt.Println(optim.Config{Name: "adam", LearningRate: 0.001, Beta1: 0.9}.Validate())
 	fmt.Println(optim.Config{Name: "adam", LearningRate: 0.001, Momentum: 0.9}.Validate())

@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// Magnitudes at which float32 runs out: of squares, of sums, of the range itself, and below its smallest normal number.
+// Magnitudes at which float32 runs out: of squares, of sums, of the range itself, and below its
+// smallest normal number.
 var extremes = []float64{2e19, 1e30, 3e38, 1e-20, 1e-30, 1e-40, 1.4e-45}
 
 // unclipped are the configs whose rules see gradients as large as they come.
@@ -24,8 +25,8 @@ func unclipped() []optim.Config {
 	return list
 }
 
-// Squares of gradients do not fit float32 beyond 1.8e19. The rules follow their formulas there, too, on whole vectors and on what is left
-// of them.
+// Squares of gradients do not fit float32 beyond 1.8e19. The rules follow their formulas there,
+// too, on whole vectors and on what is left of them.
 func TestExtremeGradientsFollowTheFormula(t *testing.T) {
 	const n, steps = 37, 4
 	for _, cfg := range unclipped() {
@@ -64,7 +65,8 @@ func TestExtremeGradientsFollowTheFormula(t *testing.T) {
 	}
 }
 
-// Spikes among usual gradients leave values and state finite: an infinite sum of squares would freeze its weight for ever.
+// Spikes among usual gradients leave values and state finite: an infinite sum of squares would
+// freeze its weight for ever.
 func TestASpikeLeavesValuesAndStateFinite(t *testing.T) {
 	const n, spikes, steps = 37, 600, 610
 	for _, cfg := range unclipped() {

@@ -27,9 +27,10 @@ func sameState(t *testing.T, got, want *optim.State) {
 	}
 }
 
-// A factor scales one step. Without momentum the step is that of a rate of so much, bit for bit; with momentum it is so many times the step
-// along the velocity. What the rule remembers is what it would be without the factor, except ftrl's z, which holds rates, and the velocity of a step
-// with a factor of 0, which stays as it was.
+// A factor scales one step. Without momentum the step is that of a rate of so much, bit for bit;
+// with momentum it is so many times the step along the velocity. What the rule remembers is what it
+// would be without the factor, except ftrl's z, which holds rates, and the velocity of a step with
+// a factor of 0, which stays as it was.
 func TestAFactorScalesOneStep(t *testing.T) {
 	const n = 37
 	for _, cfg := range configs() {
@@ -91,7 +92,8 @@ func TestAFactorScalesOneStep(t *testing.T) {
 	}
 }
 
-// A velocity is scaled by the factor of the step that uses it: w ← w + φm, with m ← μm − ηg for every φ but 0, for which both stay.
+// A velocity is scaled by the factor of the step that uses it: w ← w + φm, with m ← μm − ηg for
+// every φ but 0, for which both stay.
 func TestAFactorIsNotInTheVelocity(t *testing.T) {
 	o := newOptimizer(t, optim.Config{Name: "sgd", LearningRate: 0.5, Momentum: 0.5})
 	value, state := []float32{0}, o.NewState(1)
@@ -123,7 +125,8 @@ func TestSchedulesAreReadBetweenSteps(t *testing.T) {
 		{"exponential", optim.Schedule{Kind: "exponential", Every: 2}, rates{0: 1, 1: math.Sqrt(0.1), 0.5: math.Pow(0.1, 0.25), 2: 0.1}},
 		{"line", optim.Schedule{Kind: "polynomial", Steps: 10, Power: 1}, rates{0: 1, 2.5: 0.75, 9.75: 0.025, 10: 0, 10.5: 0}},
 		{"cosine", optim.Schedule{Kind: "cosine", Steps: 10}, rates{2.5: (1 + math.Cos(math.Pi/4)) / 2, 12.5: 0}},
-		// The line of the warm-up reaches the base rate with the last of its steps, and stays there until they are over.
+		// The line of the warm-up reaches the base rate with the last of its steps, and
+		// stays there until they are over.
 		{"warm-up", optim.Schedule{Warmup: 4}, rates{0: 0.25, 0.5: 0.375, 1: 0.5, 3: 1, 3.5: 1, 4: 1, 4.5: 1}},
 		{"warm-up, then a line", optim.Schedule{Kind: "polynomial", Power: 1, Warmup: 2, Steps: 6, WarmupFrom: 0.5}, rates{0: 0.75, 0.5: 0.875, 1.5: 1, 2: 1, 3: 0.75, 4.5: 0.375}},
 	} {

@@ -138,7 +138,8 @@ func fill(n int, v float32) []float32 {
 	return x
 }
 
-// A noisyQuadratic is Σ hw²/2 over n values with curvatures h from 1 to 0.01, whose gradient at batch size 1 has the variance h.
+// A noisyQuadratic is Σ hw²/2 over n values with curvatures h from 1 to 0.01, whose gradient at
+// batch size 1 has the variance h.
 type noisyQuadratic struct {
 	value, grad []float32
 	h           []float64
@@ -160,7 +161,8 @@ func (q *noisyQuadratic) loss() (l float64) {
 	return l
 }
 
-// step takes one with a batch of this size. The rate is that of batch size 1, scaled by the square-root rule.
+// step takes one with a batch of this size. The rate is that of batch size 1, scaled by the
+// square-root rule.
 func (q *noisyQuadratic) step(t *testing.T, o *optim.Optimizer, state *optim.State, number uint64, batch float64, withGain bool) {
 	for i, h := range q.h {
 		q.grad[i] = float32(h*float64(q.value[i]) + q.rand.NormFloat64()*math.Sqrt(h/batch))
@@ -174,8 +176,9 @@ func (q *noisyQuadratic) step(t *testing.T, o *optim.Optimizer, state *optim.Sta
 	}
 }
 
-// After its batch has changed, a run goes on as one whose batch stays, at the same progress: its second moment needs no time to get used to it.
-// -v prints means as in the table of docs/design/measured/0027-adaptive-training.md, which has n and runs of 1000 and 10.
+// After its batch has changed, a run goes on as one whose batch stays, at the same progress: its
+// second moment needs no time to get used to it. -v prints means as in the table of
+// docs/design/measured/0027-adaptive-training.md, which has n and runs of 1000 and 10.
 func TestMomentsFitANewBatchAtOnce(t *testing.T) {
 	const n, runs, rate = 200, 3, 0.002
 	marks := []float64{10, 30, 100, 300} // of progress since the change

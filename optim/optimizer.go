@@ -122,7 +122,8 @@ func (p Pass) WithGain(gain float64) Pass {
 	return p
 }
 
-// mostGain times the square of the largest gradient that is squared as it is, 2⁶⁰, is in float32's range.
+// mostGain times the square of the largest gradient that is squared as it is, 2⁶⁰, is in float32's
+// range.
 const mostGain = 128
 
 // LearningRate returns the rate of this pass: that of the schedule, times the

@@ -84,7 +84,8 @@ func TestDecaysAreBelowOne(t *testing.T) {
 	}
 }
 
-// An empty list means what none means: configs that differ in that alone are the same one, for workers who compare theirs.
+// An empty list means what none means: configs that differ in that alone are the same one, for
+// workers who compare theirs.
 func TestEmptyListsAreNone(t *testing.T) {
 	plain := optim.Config{Name: "sgd"}
 	for name, cfg := range map[string]optim.Config{

@@ -7,11 +7,12 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/f32"
 )
 
-// blockValues is how many values of some rows are updated at once: with their state they stay in the first-level cache.
+// blockValues is how many values of some rows are updated at once: with their state they stay in
+// the first-level cache.
 const blockValues = 1024
 
-// A block is room for the values and the state of some rows, side by side. The rules' loops are made for long arrays; most
-// tables have short rows.
+// A block is room for the values and the state of some rows, side by side. The rules' loops are
+// made for long arrays; most tables have short rows.
 type block struct {
 	value [blockValues]float32
 	slots [3][blockValues]float32
@@ -89,7 +90,8 @@ type Table interface {
 	Row(row int64, slot int) []float32
 }
 
-// UpdateTable is UpdateRows of a Table, with its state. No row may be named twice. The slots are those of SlotNames.
+// UpdateTable is UpdateRows of a Table, with its state. No row may be named twice. The slots are
+// those of SlotNames.
 func (p Pass) UpdateTable(rows []int64, rowLen int, table Table, grad []float32) error {
 	if rowLen <= 0 || len(grad)%rowLen != 0 || len(grad)/rowLen != len(rows) {
 		return fmt.Errorf("optim: %s: update table: got %d gradients for %d rows of %d", p.o.cfg.Name, len(grad), len(rows), rowLen)

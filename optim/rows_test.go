@@ -14,7 +14,8 @@ type scattered [][][]float32 // by slot from -1, then row
 
 func (s scattered) Row(row int64, slot int) []float32 { return s[1+slot][row] }
 
-// Rows change as their values alone would, whether they are updated in blocks or one by one, in one array or scattered.
+// Rows change as their values alone would, whether they are updated in blocks or one by one, in one
+// array or scattered.
 func TestRowsInBlocksAndTablesChangeAsEachAlone(t *testing.T) {
 	const numRows = 300
 	for _, name := range optim.Names() {

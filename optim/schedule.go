@@ -81,7 +81,8 @@ func (c Config) LearningRateBy(step uint64, progress float64) float64 {
 	return c.Schedule.withDefaults().at(base, progress)
 }
 
-// at returns the rate at a step; between two steps the formulas are taken as they are, and the warm-up ends at base.
+// at returns the rate at a step; between two steps the formulas are taken as they are, and the
+// warm-up ends at base.
 func (s Schedule) at(base, step float64) float64 {
 	if step < float64(s.Warmup) {
 		return s.WarmupFrom + (base-s.WarmupFrom)*min(step+1, float64(s.Warmup))/float64(s.Warmup)

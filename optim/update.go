@@ -25,8 +25,8 @@ func test(p Pass, value, grad, _, _, _ []float32) {
 	u.Ascend(value, grad)
 }
 
-// sgd is m ← μm − η(g + λw), w ← w + φm, φ the step's factor, of which 0 leaves m alone; without momentum
-// w ← w − φη(g + λw). For lars η holds the trust ratio.
+// sgd is m ← μm − η(g + λw), w ← w + φm, φ the step's factor, of which 0 leaves m alone; without
+// momentum w ← w − φη(g + λw). For lars η holds the trust ratio.
 func sgd(p Pass, value, grad, m, _, _ []float32) {
 	u := p.numbers()
 	if m == nil {

@@ -5,27 +5,31 @@ import (
 	"math/rand/v2"
 )
 
-// A Cut says how far an epoch had come when the number of parts changed: what then remained of it was shared by Parts parts,
-// and part i had used the first Used[i] examples of its share, in the order in which the share is read. More than there are
-// in a share stands for all of it.
+// A Cut says how far an epoch had come when the number of parts changed: what then remained of it
+// was shared by Parts parts, and part i had used the first Used[i] examples of its share, in the
+// order in which the share is read. More than there are in a share stands for all of it.
 type Cut struct {
 	Parts int   `json:"parts"`
 	Used  []int `json:"used"`
 }
 
-// Divide returns part number part, from 0, of parts over what remains of an epoch of length examples after some cuts. Without
-// cuts it is Split.
+// Divide returns part number part, from 0, of parts over what remains of an epoch of length
+// examples after some cuts. Without cuts it is Split.
 //
-// What remains after a cut are the unused ends of the shares, in the order of parts. A share is a contiguous run of what
-// remains. With Permutation and Blocks that are positions in the epoch's order, and a share is read as it stands there. With Contiguous they are
-// examples, and a share is shuffled inside by (seed, epoch, number of cuts, part). So all who know order, seed, epoch and cuts find the same shares.
+// What remains after a cut are the unused ends of the shares, in the order of parts. A share is a
+// contiguous run of what remains. With Permutation and Blocks that are positions in the epoch's
+// order, and a share is read as it stands there. With Contiguous they are examples, and a share is
+// shuffled inside by (seed, epoch, number of cuts, part). So all who know order, seed, epoch and
+// cuts find the same shares.
 //
-// With Spread, what the parts of all cuts have used and the shares after the last one are together each example exactly once.
-// With Drop fewer examples are left out than there are parts after the last cut: those that an earlier division left out come
-// behind the unused ends. With Pad no example is left out, and each division adds fewer repeated ones than it has parts.
+// With Spread, what the parts of all cuts have used and the shares after the last one are together
+// each example exactly once. With Drop fewer examples are left out than there are parts after the
+// last cut: those that an earlier division left out come behind the unused ends. With Pad no
+// example is left out, and each division adds fewer repeated ones than it has parts.
 //
-// Each use of Epoch, From or Cursor finds the shares anew: with Contiguous in three lists of at most length numbers (with Pad, a few more), else as runs of positions, of which
-// each cut makes at most one more than it has parts.
+// Each use of Epoch, From or Cursor finds the shares anew: with Contiguous in three lists of at
+// most length numbers (with Pad, a few more), else as runs of positions, of which each cut makes at
+// most one more than it has parts.
 func Divide(length int, cuts []Cut, parts, part int, opts ...Option) (*Sampler, error) {
 	s, err := Split(length, parts, part, opts...)
 	if err != nil || len(cuts) == 0 {
@@ -51,7 +55,8 @@ func Divide(length int, cuts []Cut, parts, part int, opts ...Option) (*Sampler, 
 	return s, nil
 }
 
-// share returns where the share of a part begins among n examples, and how long it is. With Pad it may go on at the start.
+// share returns where the share of a part begins among n examples, and how long it is. With Pad it
+// may go on at the start.
 func share(n, parts, part int, policy Policy) (start, size int) {
 	whole, rest := n/parts, n%parts
 	switch policy {
@@ -118,7 +123,8 @@ func (s *Sampler) contiguous(e int) []int {
 	return order
 }
 
-// shuffled returns the order in which a share of some size is read after so many cuts, in the order Contiguous.
+// shuffled returns the order in which a share of some size is read after so many cuts, in the order
+// Contiguous.
 func (s *Sampler) shuffled(e, cuts, part, size int) []int {
 	order := make([]int, size)
 	for i := range order {

@@ -20,8 +20,9 @@ func divide(t *testing.T, length int, cuts []sampler.Cut, n, p int, opts ...samp
 	return s
 }
 
-// An epoch with a random sequence of joins, leaves and losses: the parts use their shares in steps, and at each cut some of them have
-// used less than the others (a lost one's last steps do not count). In the end each example was used exactly once.
+// An epoch with a random sequence of joins, leaves and losses: the parts use their shares in steps,
+// and at each cut some of them have used less than the others (a lost one's last steps do not
+// count). In the end each example was used exactly once.
 func TestEachExampleIsUsedOnceOverAnyCuts(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -91,7 +92,8 @@ func TestDivideWithoutCutsIsSplit(t *testing.T) {
 	}
 }
 
-// Drop leaves out fewer than there are parts in the end, Pad leaves out none; both give equal shares.
+// Drop leaves out fewer than there are parts in the end, Pad leaves out none; both give equal
+// shares.
 func TestDropAndPadAfterCuts(t *testing.T) {
 	for seed := range uint64(100) {
 		for _, policy := range []sampler.Policy{sampler.Drop, sampler.Pad} {

@@ -23,14 +23,15 @@ const (
 )
 
 var (
-	// Permutation mixes all examples by (seed, epoch) before they are divided: in each epoch a part
-	// has other ones, from all of the data set. What stands at a position is computed when it is
-	// asked for, so there is no list of examples however many there are.
+	// Permutation mixes all examples by (seed, epoch) before they are divided: in each epoch a
+	// part has other ones, from all of the data set. What stands at a position is computed when
+	// it is asked for, so there is no list of examples however many there are.
 	Permutation = Order{}
-	// Contiguous is MXNet's rule and the default of Split: a part has the same contiguous run of
-	// examples in every epoch and reads it in an order that depends on (seed, epoch, part). In a
-	// data set that is sorted by class a part sees few classes. Each use of Epoch makes lists of as
-	// many numbers as there are examples in a part, and after a cut of as many as remain.
+	// Contiguous is MXNet's rule and the default of Split: a part has the same contiguous run
+	// of examples in every epoch and reads it in an order that depends on (seed, epoch, part).
+	// In a data set that is sorted by class a part sees few classes. Each use of Epoch makes
+	// lists of as many numbers as there are examples in a part, and after a cut of as many as
+	// remain.
 	Contiguous = Order{kind: contiguousKind}
 )
 

@@ -174,14 +174,15 @@ func TestAnEpochOfManyExamplesHasNoStructure(t *testing.T) {
 				distances += math.Abs(float64(a-p.at(i+1))) / float64(n)
 			}
 			for what, c := range counts {
-				// Without replacement rows and columns are exactly even, so there is less variance
-				// than chance has: only more is wrong.
+				// Without replacement rows and columns are exactly even, so there
+				// is less variance than chance has: only more is wrong.
 				if s := sigmas(c); s > manySigmas {
 					t.Errorf("n %d, seed %d: %s: %.1f σ from independent", n, seed, what, s)
 				}
 			}
-			// The distance of two random points of [0, 1) is 1/3 in the mean, with variance 1/18;
-			// neighbouring distances share a point, which adds 2/180 a pair.
+			// The distance of two random points of [0, 1) is 1/3 in the mean, with
+			// variance 1/18; neighbouring distances share a point, which adds 2/180 a
+			// pair.
 			σ := math.Sqrt((1.0/18 + 2.0/180) / float64(some))
 			if got := distances / float64(some); math.Abs(got-1.0/3) > 5*σ {
 				t.Errorf("n %d, seed %d: neighbours are %.5f of the set apart, want %.5f ± %.5f", n, seed, got, 1.0/3, σ)

@@ -12,8 +12,8 @@ import (
 	"github.com/paragon-train/paragon/server"
 )
 
-// A scheduler in a program of one's own, with a server and two workers. It waits for all of them, gives each worker its rank, and returns when they
-// have left.
+// A scheduler in a program of one's own, with a server and two workers. It waits for all of them,
+// gives each worker its rank, and returns when they have left.
 func ExampleRun() {
 	ctx := context.Background()
 	quiet := slog.New(slog.DiscardHandler)

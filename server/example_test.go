@@ -13,8 +13,8 @@ import (
 	"github.com/paragon-train/paragon/server"
 )
 
-// A job of two servers and one worker in one process, without launch. The worker's value is cut into a shard for each server, which apply the
-// optimizer. Run returns when the worker has left.
+// A job of two servers and one worker in one process, without launch. The worker's value is cut
+// into a shard for each server, which apply the optimizer. Run returns when the worker has left.
 func ExampleRun() {
 	ctx := context.Background()
 	quiet := slog.New(slog.DiscardHandler)

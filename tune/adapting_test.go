@@ -18,7 +18,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// adaptingTrial trains with FitConfig.Adapt until it is told to stop, and reports how many workers it has.
+// adaptingTrial trains with FitConfig.Adapt until it is told to stop, and reports how many workers
+// it has.
 func adaptingTrial(ctx context.Context, r *tune.Reporter) error {
 	term, forget := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer forget()
@@ -30,8 +31,9 @@ func adaptingTrial(ctx context.Context, r *tune.Reporter) error {
 	})
 }
 
-// A loss lets a host be lost when all of so many trials have had two replicas. When one of them has trained on with one it ends them; if the host can come
-// back it does, and the trial ends when it has two again.
+// A loss lets a host be lost when all of so many trials have had two replicas. When one of them has
+// trained on with one it ends them; if the host can come back it does, and the trial ends when it
+// has two again.
 type loss struct {
 	trials     int
 	lose, back func()
@@ -70,8 +72,10 @@ func (l *loss) Prune(v tune.View, trial int) tune.Halt {
 	return tune.Halt{}
 }
 
-// A host is lost with all that runs there: its slots are nobody's any more. A trial that has a replica elsewhere goes on with it, in the same attempt, and gets the host's slots
-// when it is added again; one that had all of its replicas there is tried again, which is not counted as a failure of the user's code.
+// A host is lost with all that runs there: its slots are nobody's any more. A trial that has a
+// replica elsewhere goes on with it, in the same attempt, and gets the host's slots when it is
+// added again; one that had all of its replicas there is tried again, which is not counted as a
+// failure of the user's code.
 func TestTrialsGoOnWithoutALostHost(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")
@@ -114,7 +118,8 @@ func TestTrialsGoOnWithoutALostHost(t *testing.T) {
 	}
 }
 
-// A host is lost before a trial has a replica there: the trial goes on with those that it has, and the host is not tried again.
+// A host is lost before a trial has a replica there: the trial goes on with those that it has, and
+// the host is not tried again.
 func TestAHostThatIsGoneIsNotTriedAgain(t *testing.T) {
 	h := newElasticHosts(t, "adapting", 2, 2)
 	cfg := h.config(1)

@@ -2,12 +2,14 @@ package tune
 
 import "fmt"
 
-// AddTrial adds a trial that was run elsewhere, and returns its number. Of t count Params; State, which is Completed, Pruned or Failed; the Step and
-// Metrics of each of Reports, steps increasing; and Error of a failed one. All but a failed trial need a report with the metrics of the objectives
-// and constraints.
+// AddTrial adds a trial that was run elsewhere, and returns its number. Of t count Params; State,
+// which is Completed, Pruned or Failed; the Step and Metrics of each of Reports, steps increasing;
+// and Error of a failed one. All but a failed trial need a report with the metrics of the
+// objectives and constraints.
 //
-// The trial counts as one of Config.Samples, and suggesters learn from it. Schedulers and pruners do not judge its reports. It takes the next number,
-// which must not be that of a point, of the defaults, or of a point of the grid.
+// The trial counts as one of Config.Samples, and suggesters learn from it. Schedulers and pruners
+// do not judge its reports. It takes the next number, which must not be that of a point, of the
+// defaults, or of a point of the grid.
 func (s *Study) AddTrial(t Trial) (int, error) {
 	s.mu.Lock()
 	number, err := s.addTrial(t)

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// situation is what the allocator decides about by an event. Profiles that have not changed are not in the event.
+// situation is what the allocator decides about by an event. Profiles that have not changed are not
+// in the event.
 func (l *ledger) situation(e *Event) Situation {
 	s := Situation{Cause: e.Rule, Nodes: e.Nodes, Jobs: slices.Clone(e.Jobs)}
 	for i := range s.Jobs {

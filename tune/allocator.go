@@ -8,18 +8,22 @@ import (
 	"time"
 )
 
-// An Allocator is a Scheduler that divides the slots of nodes among the trials of a study, which run as elastic jobs: workers (replicas) join
-// and leave them while they train. Run asks it when a trial has started or ended, when nodes come and go, after a number of reports, and
-// when some time has passed; each decision is an EventAllocate in the log, with all that it depends on.
+// An Allocator is a Scheduler that divides the slots of nodes among the trials of a study, which
+// run as elastic jobs: workers (replicas) join and leave them while they train. Run asks it when a
+// trial has started or ended, when nodes come and go, after a number of reports, and when some time
+// has passed; each decision is an EventAllocate in the log, with all that it depends on.
 type Allocator interface {
 	Scheduler
-	// Replicas are the smallest number of replicas with which a trial can run, and the largest (0: any number).
+	// Replicas are the smallest number of replicas with which a trial can run, and the largest
+	// (0: any number).
 	Replicas() (least, most int)
-	// Pace says how often decisions are made besides those when trials or nodes come and go: after this many reports of all trials together
-	// (0: never), and when there was none for an interval (0: never).
+	// Pace says how often decisions are made besides those when trials or nodes come and go:
+	// after this many reports of all trials together (0: never), and when there was none for an
+	// interval (0: never).
 	Pace() (reports int, interval time.Duration)
-	// Allocate divides the nodes. It returns a share for each of the jobs, in their order. It is called once for each EventAllocate, in the order of the
-	// log, and like the scheduler's other methods depends on the events alone.
+	// Allocate divides the nodes. It returns a share for each of the jobs, in their order. It
+	// is called once for each EventAllocate, in the order of the log, and like the scheduler's
+	// other methods depends on the events alone.
 	Allocate(v View, s Situation) []Share
 }
 
@@ -39,7 +43,8 @@ type NodeSlots struct {
 	Slots int
 }
 
-// A Placement is how many replicas a trial has on which nodes. No node is in it twice, and none with no replica.
+// A Placement is how many replicas a trial has on which nodes. No node is in it twice, and none
+// with no replica.
 type Placement []NodeReplicas
 
 // NodeReplicas is how many replicas run on a node.
@@ -86,7 +91,8 @@ func (p Placement) String() string {
 // A JobState is what is known of a running trial when a decision is made.
 type JobState struct {
 	Trial int
-	// On is what the trial has, or is about to have by earlier decisions that can still be carried out. Empty: it has not begun, and waits.
+	// On is what the trial has, or is about to have by earlier decisions that can still be
+	// carried out. Empty: it has not begun, and waits.
 	On Placement
 	// Profile is what the job says of its training (a JSON text); "": nothing yet.
 	Profile string
@@ -102,7 +108,8 @@ type JobState struct {
 type Share struct {
 	Trial int
 	On    Placement
-	// Pause lets a trial that runs give up all that it has: it is paused at its next report, and keeps its place until then. On is empty.
+	// Pause lets a trial that runs give up all that it has: it is paused at its next report,
+	// and keeps its place until then. On is empty.
 	Pause bool
 	// Rule explains the share in a plain sentence; "" for one that stays as it is.
 	Rule string
@@ -111,14 +118,17 @@ type Share struct {
 // A Scaler is a Runner of elastic jobs, for an Allocator. Its methods may be called together.
 type Scaler interface {
 	Runner
-	// Scalable says why trials with these resources and at least this many replicas cannot be run; nil: they can.
+	// Scalable says why trials with these resources and at least this many replicas cannot be
+	// run; nil: they can.
 	Scalable(r Resources, least int) error
-	// Nodes are those that can be used, and how many replicas each can run if nothing else runs there.
+	// Nodes are those that can be used, and how many replicas each can run if nothing else runs
+	// there.
 	Slots(ctx context.Context, r Resources) ([]NodeSlots, error)
-	// States is what is known of running attempts. A job that does not answer must not hold it up.
+	// States is what is known of running attempts. A job that does not answer must not hold it
+	// up.
 	States(ctx context.Context, trials []int) map[int]JobState
-	// Scale gives an attempt its replicas. It does not wait: replicas leave first, and others get a slot when it is free. Run of an attempt
-	// waits until it is given some.
+	// Scale gives an attempt its replicas. It does not wait: replicas leave first, and others
+	// get a slot when it is free. Run of an attempt waits until it is given some.
 	Scale(trial, attempt int, on Placement)
 	// Changes has a cause whenever a decision is due, since nodes came or went.
 	Changes() <-chan string

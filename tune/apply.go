@@ -22,8 +22,8 @@ func isDiverged(err error) bool {
 	return ok
 }
 
-// applyEvent applies an event of the log. The decisions of scheduler and pruners must be those of the log;
-// if all is set, proposals and choices must be, too.
+// applyEvent applies an event of the log. The decisions of scheduler and pruners must be those of
+// the log; if all is set, proposals and choices must be, too.
 func (l *ledger) applyEvent(e *Event, all bool) error {
 	if all && (e.Kind == EventStart || e.Kind == EventExhausted || e.isLate()) && e.Origin != FromElsewhere {
 		if err := l.derive(e); err != nil {

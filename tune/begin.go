@@ -63,7 +63,8 @@ func (l *ledger) propose(pick Pick) (e Event, err error) {
 	}
 	fixed, origin := l.plan.fixed(number)
 	defer func() {
-		// A panic in a function of the user, in the space or in the suggester, must not end the program.
+		// A panic in a function of the user, in the space or in the suggester, must not end
+		// the program.
 		if v := recover(); v != nil {
 			err = fmt.Errorf("tune: propose trial %d: panic: %v", number, v)
 		}
@@ -80,7 +81,8 @@ func (l *ledger) propose(pick Pick) (e Event, err error) {
 		}
 		return Event{}, fmt.Errorf("tune: propose trial %d: %w", number, err)
 	}
-	// A suggester may propose the parameters of another trial, whose fidelity is among them and is left out here.
+	// A suggester may propose the parameters of another trial, whose fidelity is among them and
+	// is left out here.
 	p = l.cfg.off(p)
 	if err := l.cfg.Space.Contains(p); err != nil {
 		return Event{}, fmt.Errorf("tune: propose trial %d: %T: %w", number, l.suggester, err)

@@ -28,7 +28,8 @@ type doomed struct {
 	path string
 }
 
-// useFolder takes the study's folder for checkpoints. It is absolute, since processes of trials run in other folders.
+// useFolder takes the study's folder for checkpoints. It is absolute, since processes of trials run
+// in other folders.
 func (s *Study) useFolder() (err error) {
 	if s.folder, err = filepath.Abs(s.cfg.Dir); err != nil {
 		return fmt.Errorf("tune: folder of the study: %w", err)
@@ -112,8 +113,8 @@ func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) erro
 	return nil
 }
 
-// saveAlone locks the saving of checkpoints of a trial and returns the unlock function: goroutines of a trial may save one step
-// twice at the same time.
+// saveAlone locks the saving of checkpoints of a trial and returns the unlock function: goroutines
+// of a trial may save one step twice at the same time.
 func (s *Study) saveAlone(trial int) (done func()) {
 	s.mu.Lock()
 	alone := s.keeping[trial]
@@ -220,8 +221,8 @@ func (s *Study) sweep() {
 	}
 }
 
-// reconcile compares the folders with the log when a study is opened: it removes folders that are not
-// in the log, and logs the drop of checkpoints without a folder. s.mu is held.
+// reconcile compares the folders with the log when a study is opened: it removes folders that are
+// not in the log, and logs the drop of checkpoints without a folder. s.mu is held.
 func (s *Study) reconcile() error {
 	known := map[string]bool{}
 	var lost []keptBytes

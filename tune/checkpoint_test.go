@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// searchWithCheckpoint runs a search of one trial that keeps a checkpoint at step 3, and returns the trial's folder.
+// searchWithCheckpoint runs a search of one trial that keeps a checkpoint at step 3, and returns
+// the trial's folder.
 func searchWithCheckpoint(t *testing.T, dir string) string {
 	t.Helper()
 	_, err := tune.Run(t.Context(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
@@ -28,7 +29,8 @@ func searchWithCheckpoint(t *testing.T, dir string) string {
 	return filepath.Join(dir, "trials", "trial-000000")
 }
 
-// A search that is resumed removes what a crash may have left of checkpoints, and nothing that somebody else has put beside them.
+// A search that is resumed removes what a crash may have left of checkpoints, and nothing that
+// somebody else has put beside them.
 func TestOnlyCheckpointsThatTheLogLacksAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	trial := searchWithCheckpoint(t, dir)

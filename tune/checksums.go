@@ -70,7 +70,8 @@ func sumsOf(dir string) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// verifyFolder compares the files of a checkpoint with their checksums; known tells that it has some, as those of older versions have not.
+// verifyFolder compares the files of a checkpoint with their checksums; known tells that it has
+// some, as those of older versions have not.
 func verifyFolder(dir string) (known bool, err error) {
 	noted, err := os.ReadFile(filepath.Join(dir, sumsFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,8 +96,8 @@ func verifyFolder(dir string) (known bool, err error) {
 	return true, fmt.Errorf("%w: got %d files, want %d", errDamaged, len(have)-2, len(want)-2)
 }
 
-// stillWhole verifies the checkpoint that an attempt is to go on from. One that is damaged is dropped, as one that is missing is when a study is
-// opened. s.mu is held.
+// stillWhole verifies the checkpoint that an attempt is to go on from. One that is damaged is
+// dropped, as one that is missing is when a study is opened. s.mu is held.
 func (s *Study) stillWhole(k keptStep) (bool, error) {
 	dir := filepath.Join(s.folder, k.folder())
 	known, err := verifyFolder(dir)

@@ -17,7 +17,8 @@ type commandCheckpoint struct {
 	seen string // what the folder had when it was last saved
 }
 
-// openCheckpoint makes the attempt's folder, with the files of the checkpoint that it goes on from. On another host that is done by package carry.
+// openCheckpoint makes the attempt's folder, with the files of the checkpoint that it goes on from.
+// On another host that is done by package carry.
 func (t *jobTrial) openCheckpoint() error {
 	if !t.jobs.Checkpoints {
 		return nil
@@ -52,7 +53,8 @@ func (t *jobTrial) openCheckpoint() error {
 	return err
 }
 
-// saveCheckpoint keeps what the folder has as the checkpoint of a step that is about to be reported, if that is something new.
+// saveCheckpoint keeps what the folder has as the checkpoint of a step that is about to be
+// reported, if that is something new.
 func (t *jobTrial) saveCheckpoint(step int) error {
 	c := t.checkpoint
 	if c == nil {

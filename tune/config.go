@@ -62,21 +62,26 @@ type Config struct {
 	Name string
 	// Space is the parameters to search.
 	Space Space
-	// Fidelity, if not nil, is a parameter beside the Space that says how faithfully a trial is tried. The Scheduler decides at which of its levels.
+	// Fidelity, if not nil, is a parameter beside the Space that says how faithfully a trial is
+	// tried. The Scheduler decides at which of its levels.
 	Fidelity *Fidelity
 	// Metric is the one to maximize or minimize. "" stands for the only metric in the
 	// reports; if there are several, the study ends with an error that names them.
 	Metric string
 	// Mode says which values are good; see Auto.
 	Mode Mode
-	// Objectives are two or more metrics to maximize or minimize together, in place of Metric and Mode. The search then looks for the trials that
-	// no other dominates (Result.Front), and there is no best one. View.Metric, View.Mode and View.Result are those of the first objective.
+	// Objectives are two or more metrics to maximize or minimize together, in place of Metric
+	// and Mode. The search then looks for the trials that no other dominates (Result.Front),
+	// and there is no best one. View.Metric, View.Mode and View.Result are those of the first
+	// objective.
 	Objectives []Objective
-	// Constraints are bounds of metrics. A trial that violates one ranks below all feasible ones, those that violate less first, and is never the
-	// best, nor on the front. Schedulers do not know them: they compare the metric alone. Only among the best
-	// by which schedule.Predict measures is no trial that violates one.
+	// Constraints are bounds of metrics. A trial that violates one ranks below all feasible
+	// ones, those that violate less first, and is never the best, nor on the front. Schedulers
+	// do not know them: they compare the metric alone. Only among the best by which
+	// schedule.Predict measures is no trial that violates one.
 	Constraints []Constraint
-	// Scope says which of its reports a trial is ranked by. With several Objectives it is always the newest.
+	// Scope says which of its reports a trial is ranked by. With several Objectives it is
+	// always the newest.
 	Scope Scope
 	// Samples is how many times the space is sampled; each sample runs the whole grid.
 	// 0 is 1; -1 is no limit: the study ends by Timeout, a pruner, or an exhausted
@@ -92,27 +97,31 @@ type Config struct {
 	Seed uint64
 	// Suggester proposes parameters; nil is Random.
 	Suggester Suggester
-	// Scheduler stops and pauses trials; nil is FIFO. An Allocator also divides nodes among them.
+	// Scheduler stops and pauses trials; nil is FIFO. An Allocator also divides nodes among
+	// them.
 	Scheduler Scheduler
-	// DefaultScheduler takes the place of a nil Scheduler in a study that begins. A study that goes on, and began
-	// with FIFO, keeps it. It is no Allocator.
+	// DefaultScheduler takes the place of a nil Scheduler in a study that begins. A study that
+	// goes on, and began with FIFO, keeps it. It is no Allocator.
 	DefaultScheduler Scheduler
 	// Pruners end trials or the study.
 	Pruners []Pruner
 	// KeepDiverged passes values that are not finite to the scheduler; otherwise such a
 	// value ends its trial.
 	KeepDiverged bool
-	// Parallel is how many trials run at once, or take part in the division of an Allocator; 0 is 1. At most MaxParallel. AsManyAsFit is as many as a
-	// Placer has places for, with hosts that come while the search runs; not for an Allocator.
+	// Parallel is how many trials run at once, or take part in the division of an Allocator; 0
+	// is 1. At most MaxParallel. AsManyAsFit is as many as a Placer has places for, with hosts
+	// that come while the search runs; not for an Allocator.
 	Parallel int
 	// Resources are those of one trial.
 	Resources Resources
 	// Timeout ends the study when it has run for this long, summed over all resumes.
 	// 0 is no limit.
 	Timeout time.Duration
-	// Deadline is when the best has to be known; the zero Time is never. A new trial starts only if one like those before ends in time, and a paused
-	// trial continues only if it reaches its next rung in time. At the deadline running trials are asked to stop, and the study ends with what it has:
-	// see Result.Missed. A study that is resumed may have another deadline; after one that has passed it ends at once.
+	// Deadline is when the best has to be known; the zero Time is never. A new trial starts
+	// only if one like those before ends in time, and a paused trial continues only if it
+	// reaches its next rung in time. At the deadline running trials are asked to stop, and the
+	// study ends with what it has: see Result.Missed. A study that is resumed may have another
+	// deadline; after one that has passed it ends at once.
 	Deadline time.Time
 	// ReportTimeout is how long a trial may run without a report. Then its ctx is
 	// cancelled, and the trial fails with class Silent. 0 is no limit.
@@ -126,8 +135,9 @@ type Config struct {
 	// MaxFailed ends the study with an error when this many trials have failed for good.
 	// 0 is no limit, 1 stops at the first.
 	MaxFailed int
-	// FirstFailures ends the study with an error when so many trials have failed for good, the newest by its own code, before any trial reported the metric:
-	// more will hardly do better. 0 is 5, -1 is no limit.
+	// FirstFailures ends the study with an error when so many trials have failed for good, the
+	// newest by its own code, before any trial reported the metric: more will hardly do better.
+	// 0 is 5, -1 is no limit.
 	FirstFailures int
 	// Dir keeps the log, checkpoints and results; "" keeps none, and checkpoints go to
 	// a temporary folder.
@@ -143,13 +153,14 @@ type Config struct {
 	Runner Runner
 	// Observers are told of all events.
 	Observers []Observer
-	// StatusListen is a loopback address, such as 127.0.0.1:0 (any free port), at which the search serves a live page for browsers while it runs. Other
-	// addresses are an error. The log has the page's link, which works once. "" (the default) serves no page.
+	// StatusListen is a loopback address, such as 127.0.0.1:0 (any free port), at which the
+	// search serves a live page for browsers while it runs. Other addresses are an error. The
+	// log has the page's link, which works once. "" (the default) serves no page.
 	StatusListen string
 	// Logger gets messages for people; nil is slog.Default.
 	Logger *slog.Logger
-	// Now is the clock of the study's times, for a program that drives a Study with simulated trials. It must not go back. nil is time.Now.
-	// Run needs the real one.
+	// Now is the clock of the study's times, for a program that drives a Study with simulated
+	// trials. It must not go back. nil is time.Now. Run needs the real one.
 	Now func() time.Time
 
 	logged  *loggedRules // not nil: the study is read from its log alone, and all that its rules decided with it
@@ -174,7 +185,8 @@ func (f *fieldErrors) bad(field, format string, args ...any) {
 	*f = append(*f, &FieldError{field, fmt.Errorf(format, args...)})
 }
 
-// Validate says which fields are wrong, and why. Its error joins one for each mistake; those of fields other than Space are a *FieldError.
+// Validate says which fields are wrong, and why. Its error joins one for each mistake; those of
+// fields other than Space are a *FieldError.
 func (c *Config) Validate() error {
 	var all fieldErrors
 	if err := c.Space.Validate(); err != nil {
@@ -251,5 +263,6 @@ func (c *Config) Validate() error {
 	return errors.Join(all...)
 }
 
-// programName is the study name by which a process of this program checks that its trial belongs to this study.
+// programName is the study name by which a process of this program checks that its trial belongs to
+// this study.
 func (c *Config) programName() string { return cmp.Or(c.program, c.Name, defaultName) }

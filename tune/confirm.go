@@ -98,9 +98,9 @@ type Contender struct {
 }
 
 // Confirm runs each of the k best trials again, so many times (at least twice), with new seeds and
-// without scheduler and pruners, and estimates the probability that each is the best. Contenders are
-// in the order of the search. If the study has a folder, it uses the folder "confirm" in it, and
-// resumes there after an interruption.
+// without scheduler and pruners, and estimates the probability that each is the best. Contenders
+// are in the order of the search. If the study has a folder, it uses the folder "confirm" in it,
+// and resumes there after an interruption.
 //
 // The true means are taken as independent. Each is distributed as the mean of its n runs plus their
 // standard error times Student's t with n-1 degrees of freedom. Probabilities are shares of 20,000

@@ -14,7 +14,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// A trial never goes on from a checkpoint whose files are not those that it kept: it takes the one before, or begins anew, and the log says so.
+// A trial never goes on from a checkpoint whose files are not those that it kept: it takes the one
+// before, or begins anew, and the log says so.
 func TestATrialDoesNotGoOnFromADamagedCheckpoint(t *testing.T) {
 	flip := func(file string) func(dir string) error {
 		return func(dir string) error {

@@ -9,11 +9,11 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/plural"
 )
 
-// Config.Deadline is kept by three rules, all of them functions of the log. A new trial starts only if
-// a whole trial fits into the time that is left; a trial that was paused continues only if it reaches
-// the next rung, and one that was interrupted only if it reaches its next report; and at the deadline
-// the study is halted. The time that is left is counted from the time that the log has for the event,
-// so that a log replays on any clock.
+// Config.Deadline is kept by three rules, all of them functions of the log. A new trial starts only
+// if a whole trial fits into the time that is left; a trial that was paused continues only if it
+// reaches the next rung, and one that was interrupted only if it reaches its next report; and at
+// the deadline the study is halted. The time that is left is counted from the time that the log has
+// for the event, so that a log replays on any clock.
 
 // deadlineRule begins the rule of an event that a deadline caused.
 const deadlineRule = "deadline of "
@@ -26,7 +26,8 @@ func (c *Config) pastDeadline(now time.Time) bool {
 	return !c.Deadline.IsZero() && !now.Before(c.Deadline)
 }
 
-// isLate says whether the deadline caused an event: there are no new trials, or one does not continue.
+// isLate says whether the deadline caused an event: there are no new trials, or one does not
+// continue.
 func (e *Event) isLate() bool {
 	return (e.Kind == EventExhausted || e.Kind == EventAbandon) && strings.HasPrefix(e.Rule, deadlineRule)
 }
@@ -57,7 +58,8 @@ func legible(d time.Duration) time.Duration {
 	return d.Round(time.Second)
 }
 
-// need is how long a start takes to be of use, as far as the trials so far tell, and what takes so long.
+// need is how long a start takes to be of use, as far as the trials so far tell, and what takes so
+// long.
 func (l *ledger) need(e *Event) (need time.Duration, what string) {
 	if e.New {
 		if s, ok := l.suggester.(Timed); ok {
@@ -98,8 +100,8 @@ func (l *ledger) need(e *Event) (need time.Duration, what string) {
 	return time.Duration(float64(max(next-from, 1)) * step), fmt.Sprintf("step %d takes", next)
 }
 
-// trialTime is how long a new trial is going to train: the median of those that trained to their end.
-// As long as there is none, it is the longest time that any trial has trained so far.
+// trialTime is how long a new trial is going to train: the median of those that trained to their
+// end. As long as there is none, it is the longest time that any trial has trained so far.
 func (l *ledger) trialTime() time.Duration {
 	var whole []time.Duration
 	var longest time.Duration
@@ -142,8 +144,8 @@ func medianTime(all []time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-// rungAfter is the least step after this one at which a trial was paused or completed. If none was, it
-// is twice the step.
+// rungAfter is the least step after this one at which a trial was paused or completed. If none was,
+// it is twice the step.
 func (l *ledger) rungAfter(step int) int {
 	next := 0
 	for _, t := range l.trials {

@@ -14,7 +14,8 @@ import (
 	"github.com/paragon-train/paragon/internal/files/vfs"
 )
 
-// lateConfig is that of a search of kill_test.go with a deadline. A look at its clock takes a second.
+// lateConfig is that of a search of kill_test.go with a deadline. A look at its clock takes a
+// second.
 func lateConfig(dir string, clock *time.Time, deadline time.Time) Config {
 	c := killConfig(dir)
 	c.Deadline = deadline
@@ -73,7 +74,8 @@ func lateEnd(t *testing.T, what string, disk *vfs.Mem, dir string, begin, deadli
 	}
 }
 
-// lateSearch is a search without a break, whose deadline is where two thirds of its time are over, and its log.
+// lateSearch is a search without a break, whose deadline is where two thirds of its time are over,
+// and its log.
 func lateSearch(t *testing.T, dir string) (begin, deadline time.Time, log []byte) {
 	t.Helper()
 	begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -132,7 +134,8 @@ func TestASearchWithADeadlineThatIsCutAnywhereGoesOnAndReplays(t *testing.T) {
 	}
 }
 
-// A start that the deadline did not allow, or an end of the new trials before it was time, is a difference.
+// A start that the deadline did not allow, or an end of the new trials before it was time, is a
+// difference.
 func TestReplayChecksWhatADeadlineCaused(t *testing.T) {
 	dir := t.TempDir()
 	_, _, log := lateSearch(t, dir)
@@ -163,7 +166,8 @@ type recorded struct{ picky }
 
 func (recorded) Recorded() bool { return true }
 
-// A recorded proposal that came too late for the deadline is not in the log, and yet the log replays.
+// A recorded proposal that came too late for the deadline is not in the log, and yet the log
+// replays.
 func TestALogOfRecordedProposalsWithADeadlineReplays(t *testing.T) {
 	dir := t.TempDir()
 	_, deadline, _ := lateSearch(t, dir)

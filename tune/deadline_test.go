@@ -17,7 +17,8 @@ import (
 	"github.com/paragon-train/paragon/tune/schedule"
 )
 
-// minutes is a trainable that trains a step in p's minutes and keeps its state at each, to the step 10, or as many as last says.
+// minutes is a trainable that trains a step in p's minutes and keeps its state at each, to the step
+// 10, or as many as last says.
 func minutes(last int) tune.Trainable {
 	return func(ctx context.Context, p tune.Params, r *tune.Reporter) error {
 		_, from, _ := r.Restore()
@@ -108,8 +109,8 @@ func TestTheDeadlineEndsTheSearchWithTheBestSoFar(t *testing.T) {
 	}
 }
 
-// An asynchronous rung's best go on as long as they reach the next rung in time; a trial that does not stays where it is, and a
-// trial of a lower rung, which needs less, goes on in its place.
+// An asynchronous rung's best go on as long as they reach the next rung in time; a trial that does
+// not stays where it is, and a trial of a lower rung, which needs less, goes on in its place.
 func TestAPausedTrialThatCannotReachItsNextRungByTheDeadlineIsNotContinued(t *testing.T) {
 	cfg := tune.Config{Space: aMinute, Samples: 30, Scheduler: &schedule.ASHA{Rule: schedule.Promotion, MaxStep: 27}}
 	whole := runTo(t, 0, minutes(27), cfg)
@@ -175,7 +176,8 @@ func TestATrialThatCannotEndAtItsNextFidelityByTheDeadlineIsNotContinued(t *test
 	}
 }
 
-// A search that has ended by its deadline goes on with a later one: the trials that were stopped or not continued first, then new ones.
+// A search that has ended by its deadline goes on with a later one: the trials that were stopped or
+// not continued first, then new ones.
 func TestASearchThatEndedByItsDeadlineGoesOnWithALaterOne(t *testing.T) {
 	dir := t.TempDir()
 	cfg := func() tune.Config {
@@ -185,7 +187,8 @@ func TestASearchThatEndedByItsDeadlineGoesOnWithALaterOne(t *testing.T) {
 	if first.Missed == "" || len(first.Trials()) == 20 {
 		t.Fatalf("first: %s: %q, want trials that were not started", first.states(), first.Missed)
 	}
-	// Fake time begins again at the same date: the deadline of the search is over when an hour has passed.
+	// Fake time begins again at the same date: the deadline of the search is over when an hour
+	// has passed.
 	over := runTo(t, -time.Hour, minutes(9), cfg())
 	if over.took != 0 || len(over.Trials()) != len(first.Trials()) || !strings.HasPrefix(over.Halted, "deadline of ") {
 		t.Errorf("with a deadline that has passed: %d trials in %v (%q), want none new", len(over.Trials()), over.took, over.Halted)
@@ -211,7 +214,8 @@ func TestASearchThatEndedByItsDeadlineGoesOnWithALaterOne(t *testing.T) {
 	}
 }
 
-// What a log says of its deadline is what its readers say, and a start that the deadline did not allow is a difference.
+// What a log says of its deadline is what its readers say, and a start that the deadline did not
+// allow is a difference.
 func TestALogWithADeadlineReplays(t *testing.T) {
 	dir := t.TempDir()
 	cfg := tune.Config{Space: aMinute, Samples: 20, Parallel: 2, Dir: dir, Metric: "v", Seed: 4}

@@ -59,8 +59,8 @@ func (l *ledger) chooseMetric(m Metrics) (string, Mode, error) {
 	return m[0].Name, mode, err
 }
 
-// decide asks pruners and the scheduler about the newest report of a trial, unless the decision is from the log. The second
-// result is the rule of a pruner that ends the study.
+// decide asks pruners and the scheduler about the newest report of a trial, unless the decision is
+// from the log. The second result is the rule of a pruner that ends the study.
 func (l *ledger) decide(e *Event) (Decision, string) {
 	t := l.trials[e.Trial]
 	r := t.Reports[len(t.Reports)-1]

@@ -10,8 +10,9 @@ import (
 	"github.com/paragon-train/paragon/tune/schedule"
 )
 
-// A study that begins takes the default scheduler. One that began with FIFO, before there was a default, keeps it, and its
-// decisions. Both replay, and can be loaded, with the default that they may have had.
+// A study that begins takes the default scheduler. One that began with FIFO, before there was a
+// default, keeps it, and its decisions. Both replay, and can be loaded, with the default that they
+// may have had.
 func TestAStudyThatHasBegunKeepsFIFO(t *testing.T) {
 	ctx := context.Background()
 	report := func(_ context.Context, p tune.Params, r *tune.Reporter) error {

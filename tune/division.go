@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// settleTime is how long a decision about the nodes waits for others that are due: a trial that ends is often followed by one that starts.
+// settleTime is how long a decision about the nodes waits for others that are due: a trial that
+// ends is often followed by one that starts.
 const settleTime = 200 * time.Millisecond
 
 // divides says whether the study's scheduler divides nodes among trials.
@@ -39,8 +40,8 @@ func elastic(c *Config) (Allocator, Scaler, error) {
 	return a, r, nil
 }
 
-// A division is what a study needs to divide nodes among its trials while it runs. The nil division is that of a study whose trials have places
-// of their own.
+// A division is what a study needs to divide nodes among its trials while it runs. The nil division
+// is that of a study whose trials have places of their own.
 type division struct {
 	allocator Allocator
 	scaler    Scaler
@@ -125,7 +126,8 @@ func (d *division) attend(r *Reporter) (end func()) {
 	}
 }
 
-// waits says whether an attempt has not been given replicas yet. The time until it has to report does not run.
+// waits says whether an attempt has not been given replicas yet. The time until it has to report
+// does not run.
 func (d *division) waits(r *Reporter) bool {
 	if d == nil {
 		return false
@@ -256,7 +258,8 @@ func (s *Study) allocate(ctx context.Context, cause string) error {
 	return nil
 }
 
-// dividing are the trials among which nodes are divided: those with an attempt that was not told to end.
+// dividing are the trials among which nodes are divided: those with an attempt that was not told to
+// end.
 func (l *ledger) dividing() (all []int) {
 	for _, t := range l.trials {
 		if t.run.active && t.run.told == "" && t.State == Running {

@@ -21,7 +21,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// storedTrial trains for as many epochs as the parameter says, with checkpoints in the trial's folder, and reports with how many steps its attempt began.
+// storedTrial trains for as many epochs as the parameter says, with checkpoints in the trial's
+// folder, and reports with how many steps its attempt began.
 func storedTrial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
 	folder, err := r.Folder()
 	if err != nil {
@@ -43,7 +44,8 @@ func storedTrial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
 	})
 }
 
-// killedElastic names the variable that makes this program a search of elastic trials that is killed; its value is the folder.
+// killedElastic names the variable that makes this program a search of elastic trials that is
+// killed; its value is the folder.
 const killedElastic = "TUNE_TEST_ELASTIC_SEARCH"
 
 // killedElasticConfig is a search of two trials that share two slots of this machine.
@@ -59,8 +61,8 @@ func searchElastic(dir string) {
 	fmt.Println("done:", err)
 }
 
-// A search whose adapting trials share slots is killed (-9): its trials end with it. Resumed, it makes the same decisions from its log, and the trials go on from their
-// checkpoints.
+// A search whose adapting trials share slots is killed (-9): its trials end with it. Resumed, it
+// makes the same decisions from its log, and the trials go on from their checkpoints.
 func TestAKilledSearchOfElasticTrialsGoesOn(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")
@@ -133,8 +135,8 @@ func TestAKilledSearchOfElasticTrialsGoesOn(t *testing.T) {
 	}
 }
 
-// With the least mean completion time as the objective the longer trial gives up all of its slots to the shorter one: it is paused, and goes on from its checkpoint when slots
-// are free.
+// With the least mean completion time as the objective the longer trial gives up all of its slots
+// to the shorter one: it is paused, and goes on from its checkpoint when slots are free.
 func TestATrialThatGivesUpItsSlotsGoesOnFromItsCheckpoint(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")

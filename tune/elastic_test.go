@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// elasticTrial goes through a small data set until it is told to stop, and reports how many workers it has.
+// elasticTrial goes through a small data set until it is told to stop, and reports how many workers
+// it has.
 func elasticTrial(ctx context.Context, p tune.Params, r *tune.Reporter) (err error) {
 	kv, err := kvstore.Create(ctx, "dist_sync")
 	if err != nil {
@@ -44,8 +45,9 @@ func elasticTrial(ctx context.Context, p tune.Params, r *tune.Reporter) (err err
 	return examples.Err()
 }
 
-// A moves adds a host when trial 0 has reported, and ends trials by the replicas that they have had: trial 0 when it has two, trial 1 when it has had
-// four and then two, since the host was removed.
+// A moves adds a host when trial 0 has reported, and ends trials by the replicas that they have
+// had: trial 0 when it has two, trial 1 when it has had four and then two, since the host was
+// removed.
 type moves struct {
 	add, remove     func()
 	adding, leaving sync.Once
@@ -69,8 +71,9 @@ func (m *moves) Prune(v tune.View, trial int) tune.Halt {
 	return tune.Halt{}
 }
 
-// Two real trials begin on a host with two slots, and share it with another one that is added. When one ends the other gets its slots, and it gives those of
-// the host back that is removed: all that without a restart.
+// Two real trials begin on a host with two slots, and share it with another one that is added. When
+// one ends the other gets its slots, and it gives those of the host back that is removed: all that
+// without a restart.
 func TestReplicasMoveBetweenRealTrials(t *testing.T) {
 	h := newElasticHosts(t, "elastic", 1, 2)
 	cfg := h.config(2)

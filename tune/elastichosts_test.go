@@ -15,7 +15,8 @@ import (
 	"github.com/paragon-train/paragon/tune/schedule"
 )
 
-// elasticHosts are two hosts with the same number of slots each, over ssh, on which a search of elastic trials runs.
+// elasticHosts are two hosts with the same number of slots each, over ssh, on which a search of
+// elastic trials runs.
 type elasticHosts struct {
 	t            *testing.T
 	s            *sshtest.Server
@@ -66,7 +67,8 @@ func (h *elasticHosts) goodput() *schedule.Goodput {
 	return &schedule.Goodput{Interval: 2 * time.Second, ReportsPerDecision: 8, ChangeCost: 50 * time.Millisecond}
 }
 
-// wantLost checks that a decision was made because a host was lost, and that it is not among the nodes from then on, unless it is back.
+// wantLost checks that a decision was made because a host was lost, and that it is not among the
+// nodes from then on, unless it is back.
 func (h *elasticHosts) wantLost(cfg tune.Config, host int) {
 	h.t.Helper()
 	lost, gone := false, false

@@ -13,8 +13,9 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )
 
-// An elasticJob is an attempt whose replicas come and go. It holds a unit of a node for each replica: a replica begins when it has one, and
-// its unit is given back when its processes have ended. So replicas are asked for only where units are held.
+// An elasticJob is an attempt whose replicas come and go. It holds a unit of a node for each
+// replica: a replica begins when it has one, and its unit is given back when its processes have
+// ended. So replicas are asked for only where units are held.
 type elasticJob struct {
 	jobs           *Jobs
 	trial, attempt int
@@ -74,8 +75,8 @@ func (j *Jobs) unit(given Resources) slots.Request {
 	return slots.Request{Workers: 1, CPUs: r.CPUsPerSlot, GPUs: r.GPUs}
 }
 
-// elasticResources are those of one trial with defaults in place of zeros. Replicas on hosts of the hosts file may share processors: there slots= says how
-// many there are.
+// elasticResources are those of one trial with defaults in place of zeros. Replicas on hosts of the
+// hosts file may share processors: there slots= says how many there are.
 func (j *Jobs) elasticResources(given Resources) Resources {
 	r := j.Resources
 	if given != (Resources{}) {
@@ -112,7 +113,8 @@ func (e *elasticJob) scale(on Placement) {
 	e.awaken()
 }
 
-// begin waits for replicas and their units, and returns those that the job begins with: all on one node, since launch fills its hosts in turn.
+// begin waits for replicas and their units, and returns those that the job begins with: all on one
+// node, since launch fills its hosts in turn.
 func (e *elasticJob) begin(ctx context.Context, least int) (NodeReplicas, error) {
 	for {
 		changed := e.jobs.nodes.Changed()
@@ -180,8 +182,8 @@ func placementOf(units []*slots.Unit) (p Placement) {
 	return p
 }
 
-// exchange gives back units that are not needed and takes those that are wanted and free. A unit is needed while a worker holds it, and while the launcher
-// may start one for it. e.mu is held.
+// exchange gives back units that are not needed and takes those that are wanted and free. A unit is
+// needed while a worker holds it, and while the launcher may start one for it. e.mu is held.
 func (e *elasticJob) exchange() {
 	units := e.holding.Units()
 	for u := range e.holders { // of a node that was lost
@@ -207,7 +209,8 @@ func (e *elasticJob) exchange() {
 	}
 }
 
-// next is what the launcher should be told: the replicas that are wanted and have units, and of those that are there as many as the job needs to go on.
+// next is what the launcher should be told: the replicas that are wanted and have units, and of
+// those that are there as many as the job needs to go on.
 func (e *elasticJob) next(least int) (p Placement) {
 	have := e.held()
 	for _, x := range e.want {
@@ -279,8 +282,8 @@ func (e *elasticJob) state() JobState {
 	return JobState{Trial: e.trial, On: slices.Clone(e.want), Profile: e.profile, ChangeCost: e.cost, Fixed: e.fixed}
 }
 
-// stay gives up what was decided and could not be carried out: the trial keeps the replicas that it has, and gives back slots in which none could be
-// started. e.mu is held.
+// stay gives up what was decided and could not be carried out: the trial keeps the replicas that it
+// has, and gives back slots in which none could be started. e.mu is held.
 func (e *elasticJob) stay(why string) {
 	e.want, e.since = e.used(), time.Now()
 	e.jobs.logger().Warn("tune: the replicas of a trial could not be changed as decided", "trial", e.trial, "replicas", e.want.String(), "cause", why)
@@ -412,7 +415,8 @@ func (j *Jobs) change(cause string) {
 	}
 }
 
-// cutFlag is the name of a flag of a command line, without its dashes and its value; "": it is none.
+// cutFlag is the name of a flag of a command line, without its dashes and its value; "": it is
+// none.
 func cutFlag(word string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	if !strings.HasPrefix(word, "-") {

@@ -79,7 +79,8 @@ func TestAUnitIsGivenBackWhenItsWorkerHasLeft(t *testing.T) {
 	}
 }
 
-// A job that moves keeps as many replicas as it needs until others have slots; two that wait for each other's slots give up.
+// A job that moves keeps as many replicas as it needs until others have slots; two that wait for
+// each other's slots give up.
 func TestAJobThatMovesKeepsItsLeastReplicas(t *testing.T) {
 	j, jobs := elasticJobs(t, 2, NodeSlots{"a", 1}, NodeSlots{"b", 1})
 	for i, node := range []string{"a", "b"} {
@@ -107,7 +108,8 @@ func TestAJobThatMovesKeepsItsLeastReplicas(t *testing.T) {
 	wantPlacement(t, "when b is free", jobs[0].look(1), "b=1")
 }
 
-// A job that could start replicas on one host alone keeps those, and gives the slots of the other back.
+// A job that could start replicas on one host alone keeps those, and gives the slots of the other
+// back.
 func TestSlotsOfReplicasThatCouldNotStartAreGivenBack(t *testing.T) {
 	_, jobs := elasticJobs(t, 2, NodeSlots{"a", 2}, NodeSlots{"b", 2})
 	x, y := jobs[0], jobs[1]

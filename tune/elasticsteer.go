@@ -98,7 +98,8 @@ func (e *elasticJob) find(ctx context.Context) bool {
 	}
 }
 
-// command tells the launcher what replicas the job is to have. It returns false if that should be tried again.
+// command tells the launcher what replicas the job is to have. It returns false if that should be
+// tried again.
 func (e *elasticJob) command(ctx context.Context, p Placement) bool {
 	q := control.Request{Op: control.OpScale}
 	for _, x := range p {
@@ -182,7 +183,8 @@ func (e *elasticJob) follow(ctx context.Context) {
 			}
 			continue
 		}
-		// Hosts are set aside first: a refused change causes a decision, which must not choose them again.
+		// Hosts are set aside first: a refused change causes a decision, which must not
+		// choose them again.
 		for _, x := range got.Events {
 			if e.jobs.HostFile != "" && (x.Action == control.Lost && x.Role == control.Worker || x.Action == control.HostFailed) {
 				e.jobs.suspect(x.Host, errors.New(x.Reason)) // if it cannot be reached, its slots are nobody's

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// maxErrorLines bounds the newest lines of a standard error that are kept to find the one that says what went wrong.
+// maxErrorLines bounds the newest lines of a standard error that are kept to find the one that says
+// what went wrong.
 const maxErrorLines = 500
 
 // An errorLines keeps the newest lines of a standard error that are not blank.
@@ -27,13 +28,14 @@ var (
 	saysError = regexp.MustCompile(`(?i)\berror\b`)
 	// seeHelp is a line behind an error that names where the usage is told.
 	seeHelp = regexp.MustCompile(`(?i)^\W*(see|try|run|use|for)\b.*\bhelp\b`)
-	// traceback begins what Python prints of an exception: lines of the stack, which are indented, and then the exception, whose text may have several
-	// lines.
+	// traceback begins what Python prints of an exception: lines of the stack, which are
+	// indented, and then the exception, whose text may have several lines.
 	traceback = regexp.MustCompile(`^(Traceback \(most recent call last\):|  File ".*", line \d+)`)
 )
 
-// text is the line that says what went wrong; "" if there is none. Most programs say it last. Behind it may stand a text of the program's usage, a line
-// that says where to find it, or the stacks of a Go program that panicked.
+// text is the line that says what went wrong; "" if there is none. Most programs say it last.
+// Behind it may stand a text of the program's usage, a line that says where to find it, or the
+// stacks of a Go program that panicked.
 func (e errorLines) text() string {
 	if line := e.exception(); line != "" {
 		return line
@@ -67,7 +69,8 @@ func (e errorLines) text() string {
 	return strings.TrimSpace(e[max(usage-1, 0)])
 }
 
-// maxExceptionLines bounds the lines of an exception's text. If more lines follow, the program caught the exception and went on.
+// maxExceptionLines bounds the lines of an exception's text. If more lines follow, the program
+// caught the exception and went on.
 const maxExceptionLines = 20
 
 // exception is the first line of the exception that ended a Python program; "" if none did.

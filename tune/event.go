@@ -28,7 +28,8 @@ const (
 	EventRequeue EventKind = "requeue"
 	// EventAllocate divides the nodes among the running trials, which are elastic jobs.
 	EventAllocate EventKind = "allocate"
-	// EventAbandon stops trials whose attempts were lost, or that cannot get on before the deadline.
+	// EventAbandon stops trials whose attempts were lost, or that cannot get on before the
+	// deadline.
 	EventAbandon EventKind = "abandon"
 )
 
@@ -72,7 +73,8 @@ type Event struct {
 	// Retry says that the attempt's failure is within its budget.
 	Retry bool
 
-	// Rule explains a start, a halt, and that there are no new trials if the deadline is the reason. It says why nodes were divided.
+	// Rule explains a start, a halt, and that there are no new trials if the deadline is the
+	// reason. It says why nodes were divided.
 	Rule string
 	// Location says where an attempt runs.
 	Location string
@@ -80,8 +82,8 @@ type Event struct {
 	Trials []int
 	Fresh  bool
 
-	// Nodes, Jobs and Shares of an allocation: what it depends on, and what was decided for each of the jobs. A Profile that is as in the trial's
-	// allocation before is left out.
+	// Nodes, Jobs and Shares of an allocation: what it depends on, and what was decided for
+	// each of the jobs. A Profile that is as in the trial's allocation before is left out.
 	Nodes  []NodeSlots
 	Jobs   []JobState
 	Shares []Share
@@ -118,7 +120,8 @@ type Header struct {
 	Space []string
 	// Scheduler and Suggester name the types, for people.
 	Scheduler, Suggester string
-	// Objectives and Constraints have a line for each, such as "accuracy max" and "latency <= 20".
+	// Objectives and Constraints have a line for each, such as "accuracy max" and "latency <=
+	// 20".
 	Objectives, Constraints []string
 }
 

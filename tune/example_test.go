@@ -149,7 +149,8 @@ func ExampleSpaceOf() {
 	// {LearningRate:0.01 Optimizer:sgd Momentum:0.9}
 }
 
-// A search that ended, or was killed, goes on from the log in its folder with the same decisions. Replay recomputes all of them.
+// A search that ended, or was killed, goes on from the log in its folder with the same decisions.
+// Replay recomputes all of them.
 func ExampleReplay() {
 	dir, err := os.MkdirTemp("", "search")
 	if err != nil {

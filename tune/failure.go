@@ -20,13 +20,13 @@ const (
 	OutOfMemory Failure = "out of memory"
 	// NodeLost is a lost host, process or connection.
 	NodeLost Failure = "node lost"
-	// HostUnreachable is an attempt that did not begin, since a host could not be reached. It is
-	// retried elsewhere, up to 100 times.
+	// HostUnreachable is an attempt that did not begin, since a host could not be reached. It
+	// is retried elsewhere, up to 100 times.
 	HostUnreachable Failure = "host unreachable"
 	// Silent is a trial that did not report within Config.ReportTimeout.
 	Silent Failure = "silent"
-	// Final is an error of which the program says that no retry can mend it: a wrong flag, a checkpoint of another model, a missing file
-	// (kvstore.ErrFinal). It is never retried.
+	// Final is an error of which the program says that no retry can mend it: a wrong flag, a
+	// checkpoint of another model, a missing file (kvstore.ErrFinal). It is never retried.
 	Final Failure = "final"
 )
 
@@ -130,8 +130,8 @@ func panicked(value any, stack []byte) error {
 	return Fail(UserCode, fmt.Errorf("panic: %v\n%s", value, stack))
 }
 
-// unclassed is the message of an attempt's error without its class, which stands beside it. The error may be of any type of the
-// user's.
+// unclassed is the message of an attempt's error without its class, which stands beside it. The
+// error may be of any type of the user's.
 func unclassed(err error) (text string) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -21,8 +21,8 @@ type Fidelity struct {
 	Parameter string
 	// Low is the level at which a trial begins, above 0, and High the one whose results count.
 	Low, High float64
-	// Eta is the factor from level to level, at least 1.5; zero is 3. The level before High is left
-	// out where it is nearer to High than the root of Eta.
+	// Eta is the factor from level to level, at least 1.5; zero is 3. The level before High is
+	// left out where it is nearer to High than the root of Eta.
 	Eta float64
 }
 
@@ -109,9 +109,9 @@ func (f *Fidelity) StepName() string {
 	}
 }
 
-// A Stepwise is a Scheduler or Pruner that follows a trial over its steps: compares what it reported
-// at one and at another, or has it go on from a checkpoint. If it says so, a study with a Fidelity
-// refuses it.
+// A Stepwise is a Scheduler or Pruner that follows a trial over its steps: compares what it
+// reported at one and at another, or has it go on from a checkpoint. If it says so, a study with a
+// Fidelity refuses it.
 type Stepwise interface {
 	Stepwise() bool
 }

@@ -70,7 +70,8 @@ func TestAFidelityThatMakesNoSenseIsRefusedByName(t *testing.T) {
 	}
 }
 
-// A default scheduler decides who goes on to the next level, as one that is named does, and is held to the same.
+// A default scheduler decides who goes on to the next level, as one that is named does, and is held
+// to the same.
 func TestADefaultSchedulerGoesWithAFidelity(t *testing.T) {
 	f := &tune.Fidelity{Parameter: "w", Low: 1, High: 9}
 	cfg := tune.Config{Space: tune.Space{tune.Real("x", 0, 1)}, Fidelity: f, DefaultScheduler: &schedule.Predict{MinStep: 1, MaxStep: 9}}
@@ -112,8 +113,9 @@ var fidelityRules = []struct {
 	{"fifo", func() tune.Scheduler { return tune.FIFO{} }},
 }
 
-// A trial begins at the lowest fidelity, with Hyperband at that of its bracket; the rule decides who
-// is run again at the next, with the same parameters; and only the highest one counts for the best.
+// A trial begins at the lowest fidelity, with Hyperband at that of its bracket; the rule decides
+// who is run again at the next, with the same parameters; and only the highest one counts for the
+// best.
 func TestTheRuleDecidesAtWhichFidelityATrialRuns(t *testing.T) {
 	for _, rule := range fidelityRules {
 		runs := map[int][]int{} // by trial: its widths

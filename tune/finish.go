@@ -26,8 +26,8 @@ func (l *ledger) judgeEnd(e *Event) {
 	e.Retry = e.Outcome == Broke && t.Failures[e.Failure] < l.cfg.Retries.budget(e.Failure) && l.halted == "" && t.Origin != FromElsewhere
 }
 
-// hasReported says whether a trial whose attempt returned has a result: at each fidelity the attempt
-// has to report one.
+// hasReported says whether a trial whose attempt returned has a result: at each fidelity the
+// attempt has to report one.
 func (l *ledger) hasReported(t *Trial) bool {
 	r, ok := t.Last()
 	return ok && (l.cfg.Fidelity == nil || r.Attempt == t.Attempts)

@@ -38,13 +38,16 @@ const (
 	fitBatch  = 4
 	fitSteps  = 8 // of an epoch
 	fitEpochs = 6
-	// fitSave is after how many steps checkpoints are saved, besides the ends of epochs: in the middle of them.
+	// fitSave is after how many steps checkpoints are saved, besides the ends of epochs: in the
+	// middle of them.
 	fitSave = 3
 )
 
-// fitProgram is a program that knows nothing of a search: it trains with worker.Fit, with its checkpoints in a folder, and prints metrics. Each worker has state of its
-// own: the residuals of its compressed gradients, running statistics and the numbers of its dropout. So the sum of the model's bits after each epoch is that
-// of an undisturbed run only if each worker goes on from its own file.
+// fitProgram is a program that knows nothing of a search: it trains with worker.Fit, with its
+// checkpoints in a folder, and prints metrics. Each worker has state of its own: the residuals of
+// its compressed gradients, running statistics and the numbers of its dropout. So the sum of the
+// model's bits after each epoch is that of an undisturbed run only if each worker goes on from its
+// own file.
 func fitProgram(dir, reported string, trial int) (err error) {
 	ctx := context.Background()
 	store, err := kvstore.Create(ctx, "dist_sync")
@@ -110,7 +113,8 @@ func (f *fitFeed) Next(context.Context) ([]int, error) {
 	return []int{fitBatch}, nil
 }
 
-// modelSum is a worker.Evaluator whose loss is a sum of the bits of all parameters and running statistics.
+// modelSum is a worker.Evaluator whose loss is a sum of the bits of all parameters and running
+// statistics.
 type modelSum struct{ program *nn.Program }
 
 func (m modelSum) Evaluate(context.Context) (worker.Scores, error) {
@@ -163,7 +167,8 @@ func runFit() int {
 	return 0
 }
 
-// A fitSearch is a search of trials that run fitProgram on two hosts each, with a server. Another process can run it.
+// A fitSearch is a search of trials that run fitProgram on two hosts each, with a server. Another
+// process can run it.
 type fitSearch struct {
 	HostFile, SSH, Launch, Folder string
 	Reported                      string // folder with a file for each report that has come
@@ -181,7 +186,8 @@ func (f fitSearch) config(scheduler tune.Scheduler, logger *slog.Logger, observe
 		Runner: j, Grace: 5 * time.Second, Scheduler: scheduler, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Observers: append(observers, acknowledge(f.Reported))}
 }
 
-// killedFit names the variable that makes this program a search that is killed; its value is a fitSearch.
+// killedFit names the variable that makes this program a search that is killed; its value is a
+// fitSearch.
 const killedFit = "TUNE_TEST_FIT_SEARCH"
 
 func searchFit(text string) {
@@ -222,7 +228,8 @@ func (s *starts) Observe(_ tune.View, e tune.Event) {
 	s.mu.Unlock()
 }
 
-// newestIn is after how many steps the newest complete checkpoint of a job in a folder was made. It has the files of both workers.
+// newestIn is after how many steps the newest complete checkpoint of a job in a folder was made. It
+// has the files of both workers.
 func newestIn(dir string) (steps uint64, err error) {
 	place := checkpoint.Folder(dir)
 	defer place.Close()
@@ -244,8 +251,10 @@ func newestIn(dir string) (steps uint64, err error) {
 	return steps, nil
 }
 
-// A trial that calls worker.Fit in a job over several hosts that share no files goes on from the step of its checkpoint, on whatever hosts, with the bits of a run that
-// nothing disturbed: after a pause, with the state of another trial, after its host was lost, and when the search was interrupted or killed.
+// A trial that calls worker.Fit in a job over several hosts that share no files goes on from the
+// step of its checkpoint, on whatever hosts, with the bits of a run that nothing disturbed: after a
+// pause, with the state of another trial, after its host was lost, and when the search was
+// interrupted or killed.
 func TestFitOfSeveralHostsGoesOnWithTheSameBits(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")

@@ -6,21 +6,23 @@ import (
 	"strconv"
 )
 
-// A Forecast is how a trial was predicted to end when it reported, and what followed from it. Values
-// are as reported, not oriented.
+// A Forecast is how a trial was predicted to end when it reported, and what followed from it.
+// Values are as reported, not oriented.
 type Forecast struct {
 	// Step is the step at which the trial is expected to end.
 	Step int
 	// Mean is the result that is expected there, of a skewed prediction the median. With a
 	// probability of 80 % the result is between Low and High.
 	Mean, Low, High float64
-	// Chance is the probability that the trial ends as well as the Best trials. The rule stops a trial
-	// whose chance is below Bound. What differs by less than the noise of one training is as good.
+	// Chance is the probability that the trial ends as well as the Best trials. The rule stops
+	// a trial whose chance is below Bound. What differs by less than the noise of one training
+	// is as good.
 	Chance, Bound float64
 	// Best is how many of the best trials count, at least 1.
 	Best int
-	// Rival is the last of the Best trials, which this one would have to equal, and Target is its
-	// result without the noise of a single training: what other trials like it let expect, too.
+	// Rival is the last of the Best trials, which this one would have to equal, and Target is
+	// its result without the noise of a single training: what other trials like it let expect,
+	// too.
 	Rival  int
 	Target float64
 }
@@ -57,8 +59,8 @@ func (d *Decision) Reason() string {
 	return cmp.Or(d.Rule, "predicted") + ": " + d.Forecast.String()
 }
 
-// Forecast returns the newest forecast of how the trial ends. nil: there is none, or it has trained to
-// its end.
+// Forecast returns the newest forecast of how the trial ends. nil: there is none, or it has trained
+// to its end.
 func (t *Trial) Forecast() *Forecast {
 	if t.State == Completed {
 		return nil

@@ -7,10 +7,11 @@ import (
 	"strconv"
 )
 
-// A decisionHash is a hash of the decisions: the parameters of new trials, the answers to
-// reports, the choices of trials to continue. Times, failed attempts and interruptions are not
-// part of it, nor are divisions of nodes among trials (EventAllocate), which depend on time; so a search that was killed and resumed has the same hash as one that was not, if
-// the reports came in the same order.
+// A decisionHash is a hash of the decisions: the parameters of new trials, the answers to reports,
+// the choices of trials to continue. Times, failed attempts and interruptions are not part of it,
+// nor are divisions of nodes among trials (EventAllocate), which depend on time; so a search that
+// was killed and resumed has the same hash as one that was not, if the reports came in the same
+// order.
 type decisionHash struct {
 	h hash.Hash
 	b []byte

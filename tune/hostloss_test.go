@@ -15,7 +15,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// newHosts starts hosts with one slot each, over ssh, and makes Jobs that run trials there which do what kind says.
+// newHosts starts hosts with one slot each, over ssh, and makes Jobs that run trials there which do
+// what kind says.
 func newHosts(t *testing.T, kind string, hosts int) (s *sshtest.Server, j *tune.Jobs, names []string, log *syncBuffer) {
 	t.Helper()
 	if testing.Short() {
@@ -38,14 +39,16 @@ func newHosts(t *testing.T, kind string, hosts int) (s *sshtest.Server, j *tune.
 	return s, j, names, log
 }
 
-// withoutServers makes trials that do what kind says one process each, without launch, which would pass the variable on.
+// withoutServers makes trials that do what kind says one process each, without launch, which would
+// pass the variable on.
 func withoutServers(j *tune.Jobs, kind string) {
 	j.NoServers = true
 	j.Command = []string{"/usr/bin/env", kindVariable + "=" + kind, os.Args[0]}
 }
 
-// atEvents calls functions when trials have their first event of a kind. Trials count in the order of these events, whatever their numbers: where one
-// host is lost, trial 1 may report before trial 0 does.
+// atEvents calls functions when trials have their first event of a kind. Trials count in the order
+// of these events, whatever their numbers: where one host is lost, trial 1 may report before trial
+// 0 does.
 type atEvents struct {
 	call map[string]func() // by kind and count from zero: "report 1" is the first report of the second trial that reports
 	mu   sync.Mutex
@@ -73,8 +76,8 @@ func (a *atEvents) Observe(_ tune.View, e tune.Event) {
 	}
 }
 
-// Hosts are lost before the first trial, while trials run, and between trials, and come back. All trials end as they would have, and nothing is charged to
-// the user's code.
+// Hosts are lost before the first trial, while trials run, and between trials, and come back. All
+// trials end as they would have, and nothing is charged to the user's code.
 func TestTrialsSurviveTheLossOfHosts(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")
@@ -128,7 +131,8 @@ func TestTrialsSurviveTheLossOfHosts(t *testing.T) {
 	}
 }
 
-// When all hosts are lost the search waits, and ends with an error that names them. Resumed, it goes on.
+// When all hosts are lost the search waits, and ends with an error that names them. Resumed, it
+// goes on.
 func TestASearchThatLostItsHostsIsResumed(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")

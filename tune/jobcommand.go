@@ -91,7 +91,8 @@ func (t *jobTrial) command() ([]string, error) {
 	return append(args, program...), nil
 }
 
-// hosts is the hosts file that launch gets. An elastic job begins on the first one, and may use the others later.
+// hosts is the hosts file that launch gets. An elastic job begins on the first one, and may use the
+// others later.
 func (t *jobTrial) hosts() (string, error) {
 	var all []NodeSlots
 	if t.elastic == nil {
@@ -125,14 +126,16 @@ func (t *jobTrial) hosts() (string, error) {
 	return lines.String(), nil
 }
 
-// elasticFlags make the job one whose replicas come and go. launch knows no limits of their number: with fewer than the scheduler's least, after a loss, the job goes
-// on until it gets others, and one that moves to another host has more for a moment.
+// elasticFlags make the job one whose replicas come and go. launch knows no limits of their number:
+// with fewer than the scheduler's least, after a loss, the job goes on until it gets others, and
+// one that moves to another host has more for a moment.
 func (t *jobTrial) elasticFlags() []string {
 	return []string{"--elastic-training-enabled", "--elastic-trial", "--join-timeout", t.resources.StartTimeout.String()}
 }
 
-// gpuFlags are the flags by which launch gives the workers of a trial their GPUs. UUIDs launch divides over the workers of each host. GPUs that
-// this machine's CUDA_VISIBLE_DEVICES names by number are in that variable (environment), and seen by all workers until tune.Run divides them.
+// gpuFlags are the flags by which launch gives the workers of a trial their GPUs. UUIDs launch
+// divides over the workers of each host. GPUs that this machine's CUDA_VISIBLE_DEVICES names by
+// number are in that variable (environment), and seen by all workers until tune.Run divides them.
 func gpuFlags(g *slots.Grant) []string {
 	var all []string
 	for _, p := range g.Parts {

@@ -22,8 +22,8 @@ const (
 	markerFile = "marker"      // by which processes see whether they have the search's files
 )
 
-// A jobOutput takes what the processes of a trial print. The lines of each rank go into a file of its own; the standard output of rank 0 is
-// searched for metrics.
+// A jobOutput takes what the processes of a trial print. The lines of each rank go into a file of
+// its own; the standard output of rank 0 is searched for metrics.
 type jobOutput struct {
 	trial *jobTrial
 	out   process.Output // what the trial's process writes to
@@ -175,7 +175,8 @@ func (o *jobOutput) show(l control.Line) {
 	fmt.Fprintf(j.Output, "[ worker %s of trial %d ] : %s\n", node, o.trial.attempt.Trial, l.Text)
 }
 
-// errorOf is the line of a process that says what went wrong; "" if it printed nothing to its standard error.
+// errorOf is the line of a process that says what went wrong; "" if it printed nothing to its
+// standard error.
 func (o *jobOutput) errorOf(role string, rank int) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -185,7 +186,8 @@ func (o *jobOutput) errorOf(role string, rank int) string {
 	return ""
 }
 
-// noMetrics is why a command that ended well has reported nothing; nil if it has, or could go on from a report.
+// noMetrics is why a command that ended well has reported nothing; nil if it has, or could go on
+// from a report.
 func (o *jobOutput) noMetrics() error {
 	if _, _, restored := o.trial.reporter.Restore(); restored || o.trial.joined() {
 		return nil
@@ -203,7 +205,8 @@ func (o *jobOutput) noMetrics() error {
 	return Fail(UserCode, fmt.Errorf("%s: no line that it printed has metrics and a step, as in accuracy=0.5 step=1", noReport))
 }
 
-// report reports the metrics of a line, and ends the processes if the trial is to stop: they do not hear the answer.
+// report reports the metrics of a line, and ends the processes if the trial is to stop: they do not
+// hear the answer.
 func (o *jobOutput) report(step int, metrics map[string]float64) {
 	t := o.trial
 	if t.joined() {

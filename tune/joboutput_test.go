@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )
 
-// Metrics are on whole lines of rank 0's standard output, whatever other processes and streams print.
+// Metrics are on whole lines of rank 0's standard output, whatever other processes and streams
+// print.
 func TestMetricsAreOnWholeLinesOfRank0(t *testing.T) {
 	o := newJobOutput(&jobTrial{jobs: &Jobs{}, folder: t.TempDir(), resources: Resources{Slots: 2}, grant: &slots.Grant{}})
 	var got []int

@@ -15,10 +15,12 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/process"
 )
 
-// stopTimeout is how long a trial's processes have to end when they are told to; less if the search gives a trial up before.
+// stopTimeout is how long a trial's processes have to end when they are told to; less if the search
+// gives a trial up before.
 const stopTimeout = 10 * time.Second
 
-// stopAfter is how long the processes of an attempt have to end: they are to be gone before the search gives the attempt up.
+// stopAfter is how long the processes of an attempt have to end: they are to be gone before the
+// search gives the attempt up.
 func (a *Attempt) stopAfter() time.Duration {
 	if a.grace > 0 {
 		return min(stopTimeout, a.grace/2)
@@ -26,7 +28,8 @@ func (a *Attempt) stopAfter() time.Duration {
 	return stopTimeout
 }
 
-// withoutLaunch is an error of a package that tune shares with launch, without launch's name before it.
+// withoutLaunch is an error of a package that tune shares with launch, without launch's name before
+// it.
 type withoutLaunch struct{ error }
 
 func (e withoutLaunch) Error() string { return strings.TrimPrefix(e.error.Error(), "launch: ") }
@@ -35,8 +38,8 @@ func (e withoutLaunch) Unwrap() error { return e.error }
 // killTimeout bounds the wait for processes that were killed.
 const killTimeout = 5 * time.Second
 
-// localAgent serves an agent within this process, on these processors (none: all): should this process die, the kernel kills what the agent has
-// started. close ends it.
+// localAgent serves an agent within this process, on these processors (none: all): should this
+// process die, the kernel kills what the agent has started. close ends it.
 func localAgent(cpus []int, logger *slog.Logger) (client *agent.Client, close func(), err error) {
 	in, toAgent := io.Pipe()
 	fromAgent, agentOut := io.Pipe()
@@ -59,8 +62,8 @@ func localAgent(cpus []int, logger *slog.Logger) (client *agent.Client, close fu
 	}, nil
 }
 
-// execute runs a process until it and its process group are gone. When ctx ends the group gets SIGTERM, and after patience SIGKILL. started gets its
-// process ID.
+// execute runs a process until it and its process group are gone. When ctx ends the group gets
+// SIGTERM, and after patience SIGKILL. started gets its process ID.
 func execute(ctx context.Context, client *agent.Client, spec process.Spec, out process.Output, patience time.Duration, started func(pid int)) (process.Exit, error) {
 	h, err := client.Start(context.Background(), spec, out)
 	if err != nil {

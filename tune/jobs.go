@@ -17,57 +17,74 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )
 
-// Jobs is a Runner that runs each trial as a separate job of workers, servers and a scheduler. The launch program starts it on this
-// machine or, over ssh, on hosts. Processors and GPUs are allocated to one trial at a time.
+// Jobs is a Runner that runs each trial as a separate job of workers, servers and a scheduler. The
+// launch program starts it on this machine or, over ssh, on hosts. Processors and GPUs are
+// allocated to one trial at a time.
 //
-// The workers run this same program: in each of them tune.Run runs the trainable once and returns, and kvstore.Create in the trainable
-// joins the trial's job. All workers report the same steps. Rank 0's reports count, and all workers get the same answer, so they stop
-// after the same step. A program that does not call tune.Run prints its metrics, one report on each line of rank 0's standard output,
+// The workers run this same program: in each of them tune.Run runs the trainable once and returns,
+// and kvstore.Create in the trainable joins the trial's job. All workers report the same steps.
+// Rank 0's reports count, and all workers get the same answer, so they stop after the same step. A
+// program that does not call tune.Run prints its metrics, one report on each line of rank 0's
+// standard output,
 //
 //	accuracy=0.91 loss=0.3 step=5
 //
 // and is terminated when the trial must stop.
 //
-// A job that has not started within Resources.StartTimeout, a killed process and a lost host are failures of class NodeLost: the trial
-// is retried from its newest checkpoint. A host that fails a trial, or cannot be reached, is set aside: no trials start there. While the search runs it is probed at growing
-// intervals, up to a minute, and taken back when it answers. A trial that did not begin because a host could not be reached is tried elsewhere (class HostUnreachable).
+// A job that has not started within Resources.StartTimeout, a killed process and a lost host are
+// failures of class NodeLost: the trial is retried from its newest checkpoint. A host that fails a
+// trial, or cannot be reached, is set aside: no trials start there. While the search runs it is
+// probed at growing intervals, up to a minute, and taken back when it answers. A trial that did not
+// begin because a host could not be reached is tried elsewhere (class HostUnreachable).
 //
-// With an Allocator as the study's scheduler (schedule.Goodput) trials are elastic jobs: their replicas come and go while they train, and Hosts and Slots of
-// Resources are left out. On hosts CPUsPerSlot may be zero then: replicas share the processors, and slots= says how many there are.
+// With an Allocator as the study's scheduler (schedule.Goodput) trials are elastic jobs: their
+// replicas come and go while they train, and Hosts and Slots of Resources are left out. On hosts
+// CPUsPerSlot may be zero then: replicas share the processors, and slots= says how many there are.
 //
 // Set the fields before the search begins.
 type Jobs struct {
-	// Resources are those of one trial; Config.Resources, if any field of it is set, replaces them. Hosts times Slots workers are
-	// spread evenly over Hosts different nodes. Zero Servers is one server.
+	// Resources are those of one trial; Config.Resources, if any field of it is set, replaces
+	// them. Hosts times Slots workers are spread evenly over Hosts different nodes. Zero
+	// Servers is one server.
 	Resources Resources
 	// HostFile names the hosts, one on each line, as for launch:
 	//
 	//	[user@]host[:port] [slots=N] [gpus=N] [cpus=N]
 	//
-	// slots is how many workers of trials run there at a time (without it as many as processors and GPUs allow), gpus how many of its GPUs
-	// trials may use (0: none) and cpus how many of its processors (without them all). "" is this machine alone.
+	// slots is how many workers of trials run there at a time (without it as many as processors
+	// and GPUs allow), gpus how many of its GPUs trials may use (0: none) and cpus how many of
+	// its processors (without them all). "" is this machine alone.
 	HostFile string
-	// HostTimeout is how long a search waits when no host is left for a trial. Then it ends with an error that names the hosts, and can be resumed. Zero is 10 minutes.
+	// HostTimeout is how long a search waits when no host is left for a trial. Then it ends
+	// with an error that names the hosts, and can be resumed. Zero is 10 minutes.
 	HostTimeout time.Duration
-	// Steps run trials on the nodes of a cluster's scheduler; nil: they run on this machine, or on the hosts of HostFile. Not for elastic trials.
+	// Steps run trials on the nodes of a cluster's scheduler; nil: they run on this machine, or
+	// on the hosts of HostFile. Not for elastic trials.
 	Steps *Steps
-	// Folder is where trials run on hosts; the current folder is copied there for each trial, without the folders of the study and of others beside it. "" is a folder with the path of the
-	// current one, which must exist there.
+	// Folder is where trials run on hosts; the current folder is copied there for each trial,
+	// without the folders of the study and of others beside it. "" is a folder with the path of
+	// the current one, which must exist there.
 	Folder string
-	// MaxCopied bounds the bytes of one checkpoint that a host copies to this machine (Reporter.Checkpoint); a larger one is an error in the trial. Zero is 64 GiB.
+	// MaxCopied bounds the bytes of one checkpoint that a host copies to this machine
+	// (Reporter.Checkpoint); a larger one is an error in the trial. Zero is 64 GiB.
 	MaxCopied int64
-	// Address is the one at which hosts and nodes reach this machine. It is required with HostFile and Steps.
+	// Address is the one at which hosts and nodes reach this machine. It is required with
+	// HostFile and Steps.
 	Address string
 	// Command is the command of the workers; nil is this program with its arguments.
 	Command []string
 	// CommandFor, if not nil, makes the command of a trial's attempt from Command.
 	CommandFor func(command []string, a Attempt) ([]string, error)
-	// Checkpoints says that the command, which does not call tune.Run, can go on from a checkpoint. CommandFor gets a folder for it, Attempt.Checkpoint. The
-	// command goes on from the files that it finds there, if any, and writes there, each file under another name that it then renames, before it prints
-	// a line with metrics. With each report the files are kept as the checkpoint of its step. With HostFile the folder is a
-	// temporary one, which all workers of the trial on a host share, and launch copies its files between the host and the search. Where the trial has several
-	// hosts (Resources.Hosts) all of them begin with the same files. A checkpoint has the files of rank 0's host, and what the workers on the others have
-	// written under names of their own, as worker.Fit does. Where some of it is missing the checkpoint before stays.
+	// Checkpoints says that the command, which does not call tune.Run, can go on from a
+	// checkpoint. CommandFor gets a folder for it, Attempt.Checkpoint. The command goes on from
+	// the files that it finds there, if any, and writes there, each file under another name
+	// that it then renames, before it prints a line with metrics. With each report the files
+	// are kept as the checkpoint of its step. With HostFile the folder is a temporary one,
+	// which all workers of the trial on a host share, and launch copies its files between the
+	// host and the search. Where the trial has several hosts (Resources.Hosts) all of them
+	// begin with the same files. A checkpoint has the files of rank 0's host, and what the
+	// workers on the others have written under names of their own, as worker.Fit does. Where
+	// some of it is missing the checkpoint before stays.
 	Checkpoints bool
 	// NoServers runs each trial as one process, without servers and scheduler.
 	NoServers bool
@@ -75,10 +92,11 @@ type Jobs struct {
 	Launch string
 	// LaunchFlags are further flags for it.
 	LaunchFlags []string
-	// SSH is the ssh client with options, in words as in a shell; "" is that of the variable PARAGON_SSH, or ssh.
+	// SSH is the ssh client with options, in words as in a shell; "" is that of the variable
+	// PARAGON_SSH, or ssh.
 	SSH string
-	// Output gets the lines that workers print, each after "[ worker HOST of trial NUMBER ] :". They are in worker_RANK.log of the attempt's folder
-	// in any case.
+	// Output gets the lines that workers print, each after "[ worker HOST of trial NUMBER ] :".
+	// They are in worker_RANK.log of the attempt's folder in any case.
 	Output io.Writer
 	// Logger gets messages for people; nil is slog.Default.
 	Logger *slog.Logger
@@ -122,7 +140,8 @@ type nodeSource struct {
 	steps    *Steps
 }
 
-// prepare finds the nodes. Those of this machine alone are found again when a field names others meanwhile.
+// prepare finds the nodes. Those of this machine alone are found again when a field names others
+// meanwhile.
 func (j *Jobs) prepare(ctx context.Context) error {
 	j.finding.Lock()
 	defer j.finding.Unlock()

@@ -79,7 +79,8 @@ func trial(ctx context.Context, p tune.Params, r *tune.Reporter) error {
 	return nil
 }
 
-// endSlowly ends this process, which does not tell its search. Its connections close before, as when the kernel frees much memory.
+// endSlowly ends this process, which does not tell its search. Its connections close before, as
+// when the kernel frees much memory.
 func endSlowly(kind string) {
 	shutSockets()
 	time.Sleep(time.Second)
@@ -334,7 +335,8 @@ func (exploitOnce) Next(v tune.View) tune.Pick {
 	return tune.Pick{}
 }
 
-// A command that keeps its state in a folder goes on from there when it is paused, tried again, or takes over another trial's.
+// A command that keeps its state in a folder goes on from there when it is paused, tried again, or
+// takes over another trial's.
 func TestACommandGoesOnFromItsCheckpoint(t *testing.T) {
 	script := `n=$(cat "$0/n" 2>/dev/null || echo 0); echo "from $n" >> "$1"
 while [ $n -lt 6 ]; do
@@ -451,8 +453,8 @@ func TestADistributedTrialIsAJobOfWorkersAndServers(t *testing.T) {
 	}
 }
 
-// An error that its program calls final is never retried, and the search has the program's words: in a function of the search, in a process, and in a
-// command that knows nothing of a search.
+// An error that its program calls final is never retried, and the search has the program's words:
+// in a function of the search, in a process, and in a command that knows nothing of a search.
 func TestATrialThatNoRetryCanMendIsNotRetried(t *testing.T) {
 	command := func(script string) func(*testing.T, *tune.Config) {
 		return func(t *testing.T, cfg *tune.Config) {
@@ -547,7 +549,8 @@ func (f atBegin) Observe(_ tune.View, e tune.Event) {
 	}
 }
 
-// A result that was in the folder before the attempt is not the attempt's: launch removes it, but may be killed, or refuse its flags, before.
+// A result that was in the folder before the attempt is not the attempt's: launch removes it, but
+// may be killed, or refuse its flags, before.
 func TestAnEarlierResultIsNotThatOfAnAttempt(t *testing.T) {
 	j := processes(t, "well")
 	j.NoServers, j.Launch = false, filepath.Join(t.TempDir(), "launch")

@@ -73,7 +73,8 @@ func (j *Jobs) Run(ctx context.Context, a Attempt, r *Reporter) (err error) {
 	if err := os.MkdirAll(t.folder, 0o777); err != nil {
 		return fmt.Errorf("tune: trial %d: %w", a.Trial, err)
 	}
-	// One that is there is of an attempt that this program did not survive. launch removes it, unless it ends before.
+	// One that is there is of an attempt that this program did not survive. launch removes it,
+	// unless it ends before.
 	if err := os.Remove(filepath.Join(t.folder, resultFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("tune: trial %d: %w", a.Trial, err)
 	}
@@ -131,7 +132,8 @@ func (t *jobTrial) task(root string) (remote.Task, error) {
 	return task, nil
 }
 
-// share is a rank's share of the processors and GPUs of the trial. Rank i runs on host i/Slots, by the hosts file that launch gets.
+// share is a rank's share of the processors and GPUs of the trial. Rank i runs on host i/Slots, by
+// the hosts file that launch gets.
 func (t *jobTrial) share(rank int) (cpus []int, devices []string) {
 	if t.jobs.Steps != nil {
 		return nil, nil // the step has its processors and GPUs, and no others
@@ -220,7 +222,8 @@ func (t *jobTrial) run(ctx context.Context) error {
 	return t.verdict(ctx, exit, err)
 }
 
-// execute runs the trial's process: on this machine, where launch reaches hosts by itself, in a step on its node, or without launch on its host.
+// execute runs the trial's process: on this machine, where launch reaches hosts by itself, in a
+// step on its node, or without launch on its host.
 func (t *jobTrial) execute(ctx context.Context, spec process.Spec, patience time.Duration, started func(pid int)) (process.Exit, error) {
 	switch {
 	case t.jobs.Steps != nil:
@@ -343,7 +346,8 @@ func (t *jobTrial) watch(cancel context.CancelCauseFunc, over chan struct{}) {
 	}
 }
 
-// joined says whether the program has joined the trial, and reports by itself. What carries a command's folder joins, too, and reports nothing.
+// joined says whether the program has joined the trial, and reports by itself. What carries a
+// command's folder joins, too, and reports nothing.
 func (t *jobTrial) joined() bool { return t.session.Joined() > 0 && !t.carried }
 
 // environment are the variables of the processes besides the address of the search.

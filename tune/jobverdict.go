@@ -19,7 +19,8 @@ import (
 // outOfMemory is what programs and libraries print that have run out of memory.
 var outOfMemory = regexp.MustCompile(`(?i)out of memory|cannot allocate memory|CUDA_ERROR_OUT_OF_MEMORY|std::bad_alloc|MemoryError|oom-kill`)
 
-// verdict says how an attempt ended. err is why its process could not be run; else exit is how it ended.
+// verdict says how an attempt ended. err is why its process could not be run; else exit is how it
+// ended.
 func (t *jobTrial) verdict(ctx context.Context, exit process.Exit, err error) error {
 	told := t.told()
 	cause := context.Cause(ctx)
@@ -65,7 +66,8 @@ func (t *jobTrial) verdict(ctx context.Context, exit process.Exit, err error) er
 	return Fail(class, errors.New(why))
 }
 
-// inOneLine joins the lines of an error of launch, each of which may begin with the program's name. Of a trial's error the first line is shown.
+// inOneLine joins the lines of an error of launch, each of which may begin with the program's name.
+// Of a trial's error the first line is shown.
 func inOneLine(text string) string {
 	all := ""
 	for line := range strings.Lines(text) {
@@ -92,8 +94,9 @@ func (t *jobTrial) readResult() (*control.Result, error) {
 	return control.DecodeResult(text)
 }
 
-// workersSay is what workers said went wrong, and the class of it: out of memory if any is, else final if any is, since the others may have failed because that
-// one did. One whose connection closed before it said how it ended says no class.
+// workersSay is what workers said went wrong, and the class of it: out of memory if any is, else
+// final if any is, since the others may have failed because that one did. One whose connection
+// closed before it said how it ended says no class.
 func (t *jobTrial) workersSay() (text string, class Failure) {
 	var all []string
 	for rank := range t.workers() {

@@ -91,7 +91,8 @@ func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
 	}
 }
 
-// A process without servers says by its report that no retry can mend its error. That it was killed afterwards tells nothing of its error.
+// A process without servers says by its report that no retry can mend its error. That it was killed
+// afterwards tells nothing of its error.
 func TestTheVerdictOnAProcessIsThatOfItsReport(t *testing.T) {
 	report := exitreport.Report{Cause: exitreport.NoResume, Text: "the checkpoint is of another model:\nparameter w has 3 values"}
 	for _, tc := range []struct {

@@ -167,7 +167,8 @@ func simulate(s *Study, checkpoints bool) error {
 	}
 }
 
-// whole runs the search without a break and returns its hash, log and how many operations its files took.
+// whole runs the search without a break and returns its hash, log and how many operations its files
+// took.
 func whole(t *testing.T, checkpoints bool) (hash string, log []byte, operations int) {
 	t.Helper()
 	disk, dir := &vfs.Mem{}, t.TempDir()

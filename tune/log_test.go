@@ -258,7 +258,8 @@ func TestASearchWithTrialsAndWithoutALogIsAnError(t *testing.T) {
 	}
 }
 
-// A crash takes no event whose trial has a folder: a log that ends before one has lost more, and its end is not cut off.
+// A crash takes no event whose trial has a folder: a log that ends before one has lost more, and
+// its end is not cut off.
 func TestALogThatEndsBeforeATrialsFolderIsAnError(t *testing.T) {
 	cfg := killConfig(t.TempDir())
 	s, err := NewStudy(cfg)
@@ -306,7 +307,8 @@ func TestALogThatEndsBeforeATrialsFolderIsAnError(t *testing.T) {
 	}
 }
 
-// Where two sets of rules are not equal, the difference is named, even if it is only that one rule is a pointer.
+// Where two sets of rules are not equal, the difference is named, even if it is only that one rule
+// is a pointer.
 func TestWhatDiffersInRulesIsNamed(t *testing.T) {
 	value, pointer := (&Config{Pruners: []Pruner{never{}}}).rules(), (&Config{Pruners: []Pruner{&never{}}}).rules()
 	if value.key() == pointer.key() {

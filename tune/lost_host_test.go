@@ -26,7 +26,8 @@ func (c *cutAt) Observe(_ tune.View, e tune.Event) {
 	}
 }
 
-// A trial whose host is lost fails as such, is retried from its checkpoint, and the host is used again if it answers.
+// A trial whose host is lost fails as such, is retried from its checkpoint, and the host is used
+// again if it answers.
 func TestATrialOnALostHostIsRetried(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds launch and starts processes")

@@ -24,13 +24,16 @@ import (
 // localName is what this machine is called as a node.
 const localName = "local"
 
-// hostTimeout bounds a question to a host. A host that does not have this launch program yet gets it first.
+// hostTimeout bounds a question to a host. A host that does not have this launch program yet gets
+// it first.
 const hostTimeout = time.Minute
 
-// slowAnswer is after which time without an answer a search says which hosts it waits for before it starts.
+// slowAnswer is after which time without an answer a search says which hosts it waits for before it
+// starts.
 const slowAnswer = 5 * time.Second
 
-// agentLease is after which time without a sign of this process a host ends what this process runs there.
+// agentLease is after which time without a sign of this process a host ends what this process runs
+// there.
 const agentLease = 4 * time.Second
 
 // findNodes makes a node of each host, or of this machine.

@@ -34,7 +34,8 @@ func init() {
 	}
 }
 
-// fakeSSH is a program in place of ssh: hosts are this machine, with a home folder of their own; "gone" is none.
+// fakeSSH is a program in place of ssh: hosts are this machine, with a home folder of their own;
+// "gone" is none.
 func fakeSSH(t *testing.T, gpus string) (client, home string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,7 +65,8 @@ func writeHosts(t *testing.T, text string) string {
 	return file
 }
 
-// A host is asked for its processors and GPUs by the same agent as in a job of launch, and the hosts file limits them.
+// A host is asked for its processors and GPUs by the same agent as in a job of launch, and the
+// hosts file limits them.
 func TestHostsOfferWhatTheHostsFileAllows(t *testing.T) {
 	client, home := fakeSSH(t, "GPU-a,GPU-b")
 	t.Setenv(ssh.Variable, client)
@@ -138,7 +140,8 @@ func TestHostsOfferWhatTheHostsFileAllows(t *testing.T) {
 	}
 }
 
-// Launch gives each worker its own GPUs where they are named by UUID. Numbers, which CUDA_VISIBLE_DEVICES may have, go by that variable.
+// Launch gives each worker its own GPUs where they are named by UUID. Numbers, which
+// CUDA_VISIBLE_DEVICES may have, go by that variable.
 func TestLaunchGetsTheGPUsOfATrial(t *testing.T) {
 	for _, tc := range []struct {
 		gpus []string

@@ -22,7 +22,8 @@ func (o Objective) String() string { return o.Metric + " " + o.Mode.String() }
 // MaxObjectives bounds Config.Objectives.
 const MaxObjectives = 8
 
-// A Constraint bounds a metric. A trial is feasible if the report that it is ranked by keeps all bounds.
+// A Constraint bounds a metric. A trial is feasible if the report that it is ranked by keeps all
+// bounds.
 type Constraint struct {
 	Metric string
 	// Bound is the largest value that is allowed; with AtLeast, the smallest.
@@ -39,7 +40,8 @@ func (c Constraint) String() string {
 	return c.Metric + sign + strconv.FormatFloat(c.Bound, 'g', -1, 64)
 }
 
-// Excess is how far a value is beyond the bound, in the metric's unit: positive if the bound is violated, else 0 or negative. It is +Inf for NaN.
+// Excess is how far a value is beyond the bound, in the metric's unit: positive if the bound is
+// violated, else 0 or negative. It is +Inf for NaN.
 func (c Constraint) Excess(value float64) float64 {
 	switch {
 	case math.IsNaN(value):
@@ -51,7 +53,8 @@ func (c Constraint) Excess(value float64) float64 {
 	}
 }
 
-// Violation is how far a value is beyond the bound, as a share of the bound's magnitude (in the metric's unit if the bound is 0): 0 if it is kept.
+// Violation is how far a value is beyond the bound, as a share of the bound's magnitude (in the
+// metric's unit if the bound is 0): 0 if it is kept.
 func (c Constraint) Violation(value float64) float64 {
 	excess := max(c.Excess(value), 0)
 	if c.Bound != 0 {
@@ -60,8 +63,8 @@ func (c Constraint) Violation(value float64) float64 {
 	return excess
 }
 
-// A SingleObjective is a Suggester, Scheduler or Pruner that may judge trials by View.Result and Report.Value alone. If it says so, a study with
-// several Objectives refuses it.
+// A SingleObjective is a Suggester, Scheduler or Pruner that may judge trials by View.Result and
+// Report.Value alone. If it says so, a study with several Objectives refuses it.
 type SingleObjective interface {
 	SingleObjective() bool
 }
@@ -123,7 +126,8 @@ func (c *Config) validateGoals(all *fieldErrors) {
 	}
 }
 
-// goals are the metrics that a report must have to be judged, after the first: those of the other objectives and of the constraints.
+// goals are the metrics that a report must have to be judged, after the first: those of the other
+// objectives and of the constraints.
 func (c *Config) goals() []string {
 	var names []string
 	for i, o := range c.Objectives {
@@ -213,8 +217,8 @@ func violation(constraints []Constraint, m Metrics) float64 {
 	return sum
 }
 
-// outranks says whether report a of a trial is better than its report b: one that violates the constraints less, or else has the better value of the
-// study's metric.
+// outranks says whether report a of a trial is better than its report b: one that violates the
+// constraints less, or else has the better value of the study's metric.
 func (l *ledger) outranks(a, b *Report) bool {
 	if all := l.cfg.Constraints; len(all) > 0 {
 		if x, y := violation(all, a.Metrics), violation(all, b.Metrics); x != y {
@@ -239,7 +243,8 @@ func (l *ledger) diverged(r *Report) (metric string, value float64) {
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// Scores are a trial's values by objective, oriented so that larger is better. ok is false if it has none, or one that is not finite.
+// Scores are a trial's values by objective, oriented so that larger is better. ok is false if it
+// has none, or one that is not finite.
 func Scores(v View, t *Trial) (scores []float64, ok bool) {
 	values := v.Values(t)
 	objectives := v.Objectives()
@@ -255,7 +260,8 @@ func Scores(v View, t *Trial) (scores []float64, ok bool) {
 	return scores, true
 }
 
-// Ranked is the report by which a trial is ranked: the newest with its values and violation. ok is false if it has none.
+// Ranked is the report by which a trial is ranked: the newest with its values and violation. ok is
+// false if it has none.
 func Ranked(v View, t *Trial) (r Report, ok bool) {
 	values, violated := v.Values(t), v.Violation(t)
 	objectives, constraints := v.Objectives(), v.Constraints()
@@ -274,9 +280,10 @@ func Ranked(v View, t *Trial) (r Report, ok bool) {
 
 func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
 
-// Front is the Pareto front: the feasible trials with values that no other one's dominate. A trial dominates another if it is at least as good by
-// all objectives and better by one. Trials with equal values are all on it. The best by the first objective comes first, then by the second and so
-// on, and the earlier of equals.
+// Front is the Pareto front: the feasible trials with values that no other one's dominate. A trial
+// dominates another if it is at least as good by all objectives and better by one. Trials with
+// equal values are all on it. The best by the first objective comes first, then by the second and
+// so on, and the earlier of equals.
 func Front(v View) []*Trial {
 	var trials []*Trial
 	var points [][]float64
@@ -297,7 +304,8 @@ func Front(v View) []*Trial {
 	return front
 }
 
-// Front is the Pareto front of the study: see the function Front. With one objective it has the trials with the best value.
+// Front is the Pareto front of the study: see the function Front. With one objective it has the
+// trials with the best value.
 func (r *Result) Front() []Trial {
 	var front []Trial
 	for _, t := range Front(r.View()) {
@@ -309,7 +317,8 @@ func (r *Result) Front() []Trial {
 // Values are a trial's values by objective, as reported; nil if it has none.
 func (r *Result) Values(t Trial) []float64 { return r.View().(*ledger).Values(&t) }
 
-// Violation is the sum of a trial's violations of the constraints, each as a share of its bound's magnitude: 0 if it is feasible, NaN if it has no result.
+// Violation is the sum of a trial's violations of the constraints, each as a share of its bound's
+// magnitude: 0 if it is feasible, NaN if it has no result.
 func (r *Result) Violation(t Trial) float64 { return r.View().(*ledger).Violation(&t) }
 
 // Objectives are the study's metrics with their modes: one, or those of Config.Objectives.

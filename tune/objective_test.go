@@ -19,7 +19,8 @@ import (
 
 var square = tune.Space{tune.Real("x", 0, 1), tune.Real("y", 0, 1)}
 
-// trade has two objectives that pull apart, along y = 0; the first reports of a trial lack one of them.
+// trade has two objectives that pull apart, along y = 0; the first reports of a trial lack one of
+// them.
 func trade(_ context.Context, p tune.Params, r *tune.Reporter) error {
 	x, y := p.Float("x"), p.Float("y")
 	return errors.Join(r.Report(1, map[string]float64{"accuracy": x - y, "latency": x + y, "memory": 10 * x}),
@@ -29,7 +30,8 @@ func trade(_ context.Context, p tune.Params, r *tune.Reporter) error {
 
 var tradeOff = []tune.Objective{{Metric: "accuracy", Mode: tune.Max}, {Metric: "latency", Mode: tune.Min}}
 
-// The front must be the trials that no other feasible one dominates, of the newest report that has all metrics.
+// The front must be the trials that no other feasible one dominates, of the newest report that has
+// all metrics.
 func TestFrontHasWhatNoFeasibleTrialDominates(t *testing.T) {
 	for _, bounds := range [][]tune.Constraint{nil, {{Metric: "memory", Bound: 6}}} {
 		dir := t.TempDir()
@@ -92,7 +94,8 @@ func TestFrontHasWhatNoFeasibleTrialDominates(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// With constraints the best trial is feasible, by its best feasible report; without any that is, the search says what is nearest.
+// With constraints the best trial is feasible, by its best feasible report; without any that is,
+// the search says what is nearest.
 func TestBestTrialKeepsTheConstraints(t *testing.T) {
 	f := func(_ context.Context, p tune.Params, r *tune.Reporter) error {
 		x := p.Float("x")
@@ -166,7 +169,8 @@ func TestReportWithoutAnObjectiveIsAnError(t *testing.T) {
 	}
 }
 
-// Trials that were run elsewhere are learnt from, survive a resume and a replay, and are not judged again.
+// Trials that were run elsewhere are learnt from, survive a resume and a replay, and are not judged
+// again.
 func TestAddedTrialsCountAndReplay(t *testing.T) {
 	dir := t.TempDir()
 	config := func() tune.Config {
@@ -237,7 +241,8 @@ func TestAddedTrialsCountAndReplay(t *testing.T) {
 	}
 }
 
-// A trial whose second objective is no number is stopped, and is not on the front; a search in which no trial is feasible says so, as does one of a single trial.
+// A trial whose second objective is no number is stopped, and is not on the front; a search in
+// which no trial is feasible says so, as does one of a single trial.
 func TestTrialsWithoutAFeasibleValueAreNotOnTheFront(t *testing.T) {
 	run := func(samples int, values func(x float64) map[string]float64) (*tune.Result, error) {
 		return tune.Run(t.Context(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {

@@ -200,7 +200,8 @@ func (s *Study) open() error {
 	return s.again()
 }
 
-// noTrials is an error if the folder has trials already: a search without a log would mix its trials with them.
+// noTrials is an error if the folder has trials already: a search without a log would mix its
+// trials with them.
 func (s *Study) noTrials(why string) error {
 	found, err := entries(filepath.Join(s.cfg.Dir, trialsFolder), "trial-")
 	if err != nil || len(found) == 0 {
@@ -210,8 +211,8 @@ func (s *Study) noTrials(why string) error {
 		filepath.Join(s.cfg.Dir, logName), why, plural.Of(len(found), "trial"), found[0])
 }
 
-// noLaterTrials is an error if the folder has trials that are not in the log. A trial's folder is made only once its start is on the disk, so the log
-// has lost more than a crash can take.
+// noLaterTrials is an error if the folder has trials that are not in the log. A trial's folder is
+// made only once its start is on the disk, so the log has lost more than a crash can take.
 func (s *Study) noLaterTrials(path string, end logEnd) error {
 	found, err := entries(filepath.Join(s.cfg.Dir, trialsFolder), "trial-")
 	if err != nil {
@@ -226,8 +227,8 @@ func (s *Study) noLaterTrials(path string, end logEnd) error {
 	return nil
 }
 
-// entries are the names in a folder that begin with a prefix; none if it is no folder. filepath.Glob would take a bracket in the folder's path for a
-// part of the pattern.
+// entries are the names in a folder that begin with a prefix; none if it is no folder.
+// filepath.Glob would take a bracket in the folder's path for a part of the pattern.
 func entries(folder, prefix string) (names []string, err error) {
 	all, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
@@ -241,7 +242,8 @@ func entries(folder, prefix string) (names []string, err error) {
 	return names, err
 }
 
-// keepTail copies what the log has from byte from on into a file beside it, and returns its path. A file that is there is not replaced.
+// keepTail copies what the log has from byte from on into a file beside it, and returns its path. A
+// file that is there is not replaced.
 func (s *Study) keepTail(path string, from int64) (string, error) {
 	f, err := s.fsys.Open(path)
 	if err != nil {

@@ -30,7 +30,8 @@ func oneTrial(t *testing.T, change func(*Config)) (*Study, Trial, *Reporter) {
 	return s, x, s.Reporter(x)
 }
 
-// An attempt may end while it writes a checkpoint, cut off by its deadline say: nothing of it is kept, and the search goes on.
+// An attempt may end while it writes a checkpoint, cut off by its deadline say: nothing of it is
+// kept, and the search goes on.
 func TestACheckpointWhoseAttemptEndsMeanwhileIsNotKept(t *testing.T) {
 	s, x, r := oneTrial(t, func(c *Config) { c.Dir = t.TempDir() })
 	var folder string
@@ -62,7 +63,8 @@ func free(t *testing.T, s *Study) {
 	s.mu.Unlock()
 }
 
-// An answer that is not on the disk is none: who hears Continue goes on with a trial whose report the log will never have.
+// An answer that is not on the disk is none: who hears Continue goes on with a trial whose report
+// the log will never have.
 func TestAnAnswerThatIsNotOnTheDiskIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the times in the log are of one length
 		begin := func(room int64) (*Study, Trial, *vfs.Mem) {
@@ -163,7 +165,8 @@ func TestCheckpointsOfAStudyWithoutAFolderAreTemporary(t *testing.T) {
 	}
 }
 
-// What a trial has after it took a donor's place is judged by what it keeps: the best of its steps up to the donor's, wherever that is.
+// What a trial has after it took a donor's place is judged by what it keeps: the best of its steps
+// up to the donor's, wherever that is.
 func TestTheBestOfWhatAnExploitKeepsStays(t *testing.T) {
 	for _, values := range [][]float64{{3, 2, 9, 1}, {2, 3, 9, 1}, {3, 3, 9, 1}, {math.NaN(), 3, 9, 1}} {
 		s, _, donor := oneTrial(t, func(c *Config) { c.Scheduler, c.KeepDiverged = takes{}, true })

@@ -33,7 +33,8 @@ type Spec struct {
 	// Step above 0 leaves the values Low, Low+Step, ... up to High (for a normal
 	// one: the multiples of Step). Of an int it is at least 1.
 	Step float64
-	// Mean and Deviation are those of a normal parameter, and of the logarithm of a log-normal one.
+	// Mean and Deviation are those of a normal parameter, and of the logarithm of a log-normal
+	// one.
 	Mean, Deviation float64
 	// Values are those of a choice, of a grid axis and of a bool.
 	Values []any

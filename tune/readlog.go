@@ -28,9 +28,10 @@ type logEnd struct {
 }
 
 // ReadLog calls yield for the events of a study's log, in order. path is the study's folder or the
-// log file. What a crash may leave at its end, a line without its end or zeros that stand for lines, had no effect
-// and is skipped; any other damage is an error that names the line. Lines may end in a carriage return and a newline,
-// as some editors and git write them. ReadLog returns an error of yield unchanged.
+// log file. What a crash may leave at its end, a line without its end or zeros that stand for
+// lines, had no effect and is skipped; any other damage is an error that names the line. Lines may
+// end in a carriage return and a newline, as some editors and git write them. ReadLog returns an
+// error of yield unchanged.
 func ReadLog(path string, yield func(Event) error) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, logName)
@@ -70,7 +71,8 @@ func scanLog(path string, r io.Reader, size int64, seq uint64, yield func(*Event
 			text, crlf := lineText(line)
 			end.CRLF = end.CRLF || crlf
 			if e, bad = d.event(text); bad == nil && e.Seq != seq {
-				// Whole and summed, but not the next: lines are missing or there twice.
+				// Whole and summed, but not the next: lines are missing or there
+				// twice.
 				return end, fmt.Errorf("tune: log %s line %d: got event %d, want event %d: lines are missing or repeated; %s", path, end.Lines+1, e.Seq, seq, fromACopy)
 			}
 		} else if errors.Is(err, io.EOF) {
@@ -136,14 +138,15 @@ func lineText(line []byte) (text []byte, crlf bool) {
 // lineStart is how each line begins, and nothing within a line: quotes in texts are escaped.
 var lineStart = []byte(`{"seq":`)
 
-// unsynced says whether a bad line can be one of a batch that was being written in a crash, which nobody has heard of: it has no end, or zeros
-// where a part of it had not reached the disk. err is readLine's.
+// unsynced says whether a bad line can be one of a batch that was being written in a crash, which
+// nobody has heard of: it has no end, or zeros where a part of it had not reached the disk. err is
+// readLine's.
 func unsynced(line []byte, err error) bool {
 	return bytes.IndexByte(line, 0) >= 0 || errors.Is(err, io.EOF) && bytes.Count(line, lineStart) <= 1
 }
 
-// restOf reads what is left. intact is the number of the first whole line, 0 if there is none; torn says that all bad lines can be those of
-// an unsynced batch.
+// restOf reads what is left. intact is the number of the first whole line, 0 if there is none; torn
+// says that all bad lines can be those of an unsynced batch.
 func restOf(r *bufio.Reader, d *decoder, number int) (intact int, torn bool) {
 	for torn = true; ; number++ {
 		line, err := readLine(r)

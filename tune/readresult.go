@@ -14,8 +14,9 @@ import (
 	"github.com/paragon-train/paragon/internal/files/vfs"
 )
 
-// ReadResult reads the result so far from a study's log alone, at path or in the folder path. The study may be running. Decisions are those of
-// the log: Load and Replay check them by the study's rules. The functions of derived parameters are not in a log, and those of the result's space
+// ReadResult reads the result so far from a study's log alone, at path or in the folder path. The
+// study may be running. Decisions are those of the log: Load and Replay check them by the study's
+// rules. The functions of derived parameters are not in a log, and those of the result's space
 // return nil.
 func ReadResult(path string) (*Result, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -53,7 +54,8 @@ func ReadResult(path string) (*Result, error) {
 	return l.result(), nil
 }
 
-// loggedRules are the Go types of a study's rules, in the config of one that is read from its log alone.
+// loggedRules are the Go types of a study's rules, in the config of one that is read from its log
+// alone.
 type loggedRules struct{ suggester, scheduler string }
 
 // ruleType is the Go type of a suggester or scheduler, as ruleText writes it.

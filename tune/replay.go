@@ -12,7 +12,8 @@ import (
 
 // A Replayed is the result of Replay.
 type Replayed struct {
-	// Events, Proposals and Decisions are the numbers of events read, and of proposals and decisions recomputed.
+	// Events, Proposals and Decisions are the numbers of events read, and of proposals and
+	// decisions recomputed.
 	Events, Proposals, Decisions int
 	// DecisionHash is that of the whole log.
 	DecisionHash string
@@ -22,12 +23,13 @@ type Replayed struct {
 
 // Replay reads the log of a study, at path or in the folder path, and recomputes every proposal and
 // decision in the order of the reports: parameters, which trial started when, every answer. cfg is
-// the study's, with an unused Suggester, Scheduler and Pruners. A *DivergedError in the chain of the
-// error (errors.As) names the first event where the log differs.
+// the study's, with an unused Suggester, Scheduler and Pruners. A *DivergedError in the chain of
+// the error (errors.As) names the first event where the log differs.
 //
-// A study may have been resumed with other rules: each opening is replayed with those that the log has for it. Rules that are
-// not cfg's are made anew, of the types that are in cfg or among known, such as &suggest.TPE{}; their settings are in the log.
-// If no opening had cfg's rules, all are replayed with them, but for the number of samples.
+// A study may have been resumed with other rules: each opening is replayed with those that the log
+// has for it. Rules that are not cfg's are made anew, of the types that are in cfg or among known,
+// such as &suggest.TPE{}; their settings are in the log. If no opening had cfg's rules, all are
+// replayed with them, but for the number of samples.
 func Replay(path string, cfg Config, known ...any) (Replayed, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, logName)
@@ -59,8 +61,9 @@ func replay(fsys vfs.FS, path string, cfg Config, known ...any) (Replayed, error
 	return r.result, nil
 }
 
-// A replayer replays a log once for each set of rules that it was made with. A pass applies all events up to the last opening with its
-// rules, as the process did that resumed the study with them, and recomputes those of its own openings.
+// A replayer replays a log once for each set of rules that it was made with. A pass applies all
+// events up to the last opening with its rules, as the process did that resumed the study with
+// them, and recomputes those of its own openings.
 type replayer struct {
 	fsys     vfs.FS
 	path     string

@@ -43,9 +43,9 @@ func (s *Study) reporter(ctx context.Context, t Trial) *Reporter {
 }
 
 // Report reports metrics at a step. It returns when the study has decided and the decision is on
-// disk. Steps increase; reporting a step again changes nothing. With Config.Fidelity a report is kept
-// until the run returns, and the last one counts. Any error asks the trainable to
-// return with it; ErrStop and ErrPause in its chain (errors.Is) are decisions of the study.
+// disk. Steps increase; reporting a step again changes nothing. With Config.Fidelity a report is
+// kept until the run returns, and the last one counts. Any error asks the trainable to return with
+// it; ErrStop and ErrPause in its chain (errors.Is) are decisions of the study.
 func (r *Reporter) Report(step int, metrics map[string]float64) error {
 	if r.search != nil {
 		return r.report(step, metrics)
@@ -99,7 +99,8 @@ func (r *Reporter) Attempt() int { return r.attempt }
 func (r *Reporter) Seed() uint64 { return r.seed }
 
 // Folder makes and returns the trial's folder, which all its attempts share. It is temporary if the
-// study has no Dir, and "" on another machine than the search's that does not share its file system.
+// study has no Dir, and "" on another machine than the search's that does not share its file
+// system.
 func (r *Reporter) Folder() (string, error) {
 	if r.search != nil {
 		return r.search.Task().Folder, nil
@@ -125,11 +126,12 @@ func (r *Reporter) studyFolder() (string, error) {
 // Checkpoint saves what write puts into a folder as the trial's state after a step, whole or not at
 // all. Call it before the report of that step: it takes effect with the report, so a trial that
 // continues from it has reported the step, and a pause at that step finds it. A step that was saved
-// before is not written again. Of a trial with several workers rank 0 writes; on the others write is
-// not called. A file .tune-checksums is added to the folder; a checkpoint whose files do not match it is
-// dropped. A worker on another machine than the search's that does not share its file system writes a temporary folder
-// (TMPDIR), which is copied to the search; Jobs.MaxCopied bounds its size. A copy goes on where it was after its connection
-// broke, and counts as a sign of life for Config.ReportTimeout.
+// before is not written again. Of a trial with several workers rank 0 writes; on the others write
+// is not called. A file .tune-checksums is added to the folder; a checkpoint whose files do not
+// match it is dropped. A worker on another machine than the search's that does not share its file
+// system writes a temporary folder (TMPDIR), which is copied to the search; Jobs.MaxCopied bounds
+// its size. A copy goes on where it was after its connection broke, and counts as a sign of life
+// for Config.ReportTimeout.
 func (r *Reporter) Checkpoint(step int, write func(dir string) error) error {
 	if r.search != nil {
 		return lostSearch(r.search.Checkpoint(r.ctx, step, write))
@@ -138,8 +140,9 @@ func (r *Reporter) Checkpoint(step int, write func(dir string) error) error {
 }
 
 // Restore returns the folder and step of the checkpoint to continue from; ok is false, and step is
-// −1, if the attempt starts from the beginning: look at ok before training begins at step+1. It may be another trial's (Exploit). It exists until the attempt saves a
-// checkpoint. On another machine that does not share the search's file system it is a copy. Do not write into it.
+// −1, if the attempt starts from the beginning: look at ok before training begins at step+1. It may
+// be another trial's (Exploit). It exists until the attempt saves a checkpoint. On another machine
+// that does not share the search's file system it is a copy. Do not write into it.
 func (r *Reporter) Restore() (dir string, step int, ok bool) {
 	if r.restore.step < 0 {
 		return "", -1, false

@@ -19,7 +19,8 @@ type Result struct {
 	Metric string
 	Mode   Mode
 	Halted string
-	// Missed says for people what Config.Deadline has kept from being done: trials that were not started, not continued or stopped. "" is nothing.
+	// Missed says for people what Config.Deadline has kept from being done: trials that were
+	// not started, not continued or stopped. "" is nothing.
 	Missed string
 	// Elapsed is how long the study had run, summed over all resumes.
 	Elapsed time.Duration
@@ -52,9 +53,9 @@ func (l *ledger) result() *Result {
 func (r *Result) Trials() []Trial { return r.trials }
 
 // BestTrial is the trial with the best result, the earliest among equals. Its Number is -1 if no
-// feasible trial has a finite result; Run returns an error then. With several objectives it is -1, too: use Front. In AutoGluon's words, BestTrial().Params is
-// get_best_config(), Value(BestTrial()) get_best_reward(), and BestTrial().Number
-// get_best_task_id().
+// feasible trial has a finite result; Run returns an error then. With several objectives it is -1,
+// too: use Front. In AutoGluon's words, BestTrial().Params is get_best_config(), Value(BestTrial())
+// get_best_reward(), and BestTrial().Number get_best_task_id().
 func (r *Result) BestTrial() Trial { return r.best }
 
 // DecisionHash is a hash of all proposed parameters and all decisions, in hexadecimal. Two searches
@@ -107,8 +108,8 @@ func (r *Result) Metrics() []string {
 	return all
 }
 
-// Top returns the k best feasible trials with a finite result, the best first. With several objectives
-// there is no such order, and it returns none: use Front.
+// Top returns the k best feasible trials with a finite result, the best first. With several
+// objectives there is no such order, and it returns none: use Front.
 func (r *Result) Top(k int) []Trial {
 	if r.cfg.several() {
 		return nil
@@ -161,7 +162,8 @@ func (r *Result) nothing() error {
 	return fmt.Errorf("tune: study %s: no finite value of %s: %s, %s%s%s: %w", r.Name, metric, plural.Of(len(r.trials), "trial"), orNone(parts), example, hint, ErrNoResult)
 }
 
-// leastViolating is the trial that violates the constraints least, the earliest of equals. Its Number is -1 if none has a result and violates any.
+// leastViolating is the trial that violates the constraints least, the earliest of equals. Its
+// Number is -1 if none has a result and violates any.
 func (r *Result) leastViolating() Trial {
 	nearest, least := Trial{Number: -1, Best: -1}, math.Inf(1)
 	for _, t := range r.trials {

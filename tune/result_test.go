@@ -211,7 +211,8 @@ func TestPausedTrialsGoOnFromTheirCheckpointsWithinTheBudget(t *testing.T) {
 			t.Errorf("trial %d: %s after %d attempts and %d reports: %s; want completed, 4, 4", x.Number, x.State, x.Attempts, len(x.Reports), x.Error)
 		}
 	}
-	// Six trials have one each; what they have more is within the budget, but for one just written by either slot.
+	// Six trials have one each; what they have more is within the budget, but for one just
+	// written by either slot.
 	if most > 11_000 {
 		t.Errorf("checkpoints took up to %d bytes, want at most the budget of 8500 and two more", most)
 	}
@@ -292,7 +293,8 @@ func (pauseOnce) Next(v tune.View) tune.Pick {
 	return tune.Pick{}
 }
 
-// chain pauses trials 0 and 1; when trial 2 reports, 1 is to take 0's checkpoint, 0 is to take 2's, and 1 to go on.
+// chain pauses trials 0 and 1; when trial 2 reports, 1 is to take 0's checkpoint, 0 is to take 2's,
+// and 1 to go on.
 type chain struct{ tune.FIFO }
 
 func (chain) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {

@@ -295,7 +295,8 @@ func TestAParallelSearchThatIsKilledGoesOnAndReplays(t *testing.T) {
 					break
 				}
 				kills++
-				// What was on the disk before stands, but for a line that was not whole.
+				// What was on the disk before stands, but for a line that was not
+				// whole.
 				if whole := before[:bytes.LastIndexByte(before, '\n')+1]; !bytes.HasPrefix(logOf(dir), whole) {
 					t.Fatalf("%s: the log of %d bytes is not the beginning of what it was when the search went on", rule, len(whole))
 				}

@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// Rules are what decides in a search, from one opening of its log to the next: a search may be resumed with more samples, or with another
-// suggester. Replay uses them. A suggester, scheduler or pruner is a JSON object with the name of its Go type and, in it, those of its exported fields
+// Rules are what decides in a search, from one opening of its log to the next: a search may be
+// resumed with more samples, or with another suggester. Replay uses them. A suggester, scheduler or
+// pruner is a JSON object with the name of its Go type and, in it, those of its exported fields
 // that are not zero: {"*suggest.TPE":{"Startup":4}}.
 type Rules struct {
 	Samples      int               `json:"samples"`
@@ -42,7 +43,8 @@ func (c *Config) rules() *Rules {
 	return r
 }
 
-// differs says which of the rules have changed. Those that can contradict decisions in the log come first.
+// differs says which of the rules have changed. Those that can contradict decisions in the log come
+// first.
 func (r *Rules) differs(now *Rules) (all []string) {
 	for _, f := range []struct {
 		name    string
@@ -62,7 +64,8 @@ func (r *Rules) differs(now *Rules) (all []string) {
 	return all
 }
 
-// ruleLabels are the texts of rules that differ, for people: as ruleLabel has them, or whole if that leaves out the difference.
+// ruleLabels are the texts of rules that differ, for people: as ruleLabel has them, or whole if
+// that leaves out the difference.
 func ruleLabels(was, is []json.RawMessage) (string, string) {
 	labels := func(texts []json.RawMessage, label func(json.RawMessage) string) string {
 		var all []string
@@ -136,7 +139,8 @@ func (d *decoder) rules() *Rules {
 	return r
 }
 
-// maxRuleText bounds the text of a suggester, scheduler or pruner, in bytes. Of one with a longer text only the type is kept.
+// maxRuleText bounds the text of a suggester, scheduler or pruner, in bytes. Of one with a longer
+// text only the type is kept.
 const maxRuleText = 64 << 10
 
 // ruleText is the text of a suggester, scheduler or pruner.
@@ -160,7 +164,8 @@ var ruleTypes = []reflect.Type{reflect.TypeFor[Suggester](), reflect.TypeFor[Sch
 // isRule says whether a type is one of the interfaces for rules.
 func isRule(t reflect.Type) bool { return slices.Contains(ruleTypes, t) }
 
-// ruleTree is a setting in the types that JSON has. Functions and interfaces other than those for rules are no settings: they are nil.
+// ruleTree is a setting in the types that JSON has. Functions and interfaces other than those for
+// rules are no settings: they are nil.
 func ruleTree(v reflect.Value, depth int) (any, error) {
 	if depth > maxRuleDepth {
 		return nil, errors.New("tune: rules nested without end")

@@ -15,7 +15,8 @@ import (
 	"github.com/paragon-train/paragon/tune/suggest"
 )
 
-// A search may be resumed with more samples, another suggester and other pruners. Its log has what decided when.
+// A search may be resumed with more samples, another suggester and other pruners. Its log has what
+// decided when.
 func TestALogReplaysAfterResumesWithOtherRules(t *testing.T) {
 	dir := t.TempDir()
 	asha := func() tune.Scheduler {
@@ -82,7 +83,8 @@ func diverges(err error) bool {
 	return errors.As(err, &d)
 }
 
-// A scheduler that would have decided otherwise cannot take over, and the error says that it is another one.
+// A scheduler that would have decided otherwise cannot take over, and the error says that it is
+// another one.
 func TestAnotherSchedulerThatDiffersIsNamed(t *testing.T) {
 	cfg := tune.Config{Space: line, Metric: "v", Samples: 8, Dir: t.TempDir(), Resume: tune.ResumeAuto, Logger: quiet, Scheduler: &schedule.ASHA{MaxStep: 8, Eta: 2}}
 	run := func() error {

@@ -24,8 +24,8 @@ var (
 	ErrNoResult = errors.New("no trial has a result")
 )
 
-// Run searches: it runs the trainable with parameters of the space until there are no more
-// trials to run, the timeout or the deadline has passed, or ctx ends. The result is nil only if the search
+// Run searches: it runs the trainable with parameters of the space until there are no more trials
+// to run, the timeout or the deadline has passed, or ctx ends. The result is nil only if the search
 // could not begin; with any other error it has what was found so far.
 //
 // In a process that a Runner started for a trial (Distributed, or a command of a study), Run
@@ -81,17 +81,19 @@ func Run(ctx context.Context, f Trainable, cfg Config) (*Result, error) {
 
 // A hostKeeper is a Runner whose hosts come and go.
 type hostKeeper interface {
-	// keepHosts probes hosts that were set aside until ctx ends. Its error says that there has been no host for a trial for too long. replicas is how
-	// many an elastic trial needs at least; 0: trials are not elastic.
+	// keepHosts probes hosts that were set aside until ctx ends. Its error says that there has
+	// been no host for a trial for too long. replicas is how many an elastic trial needs at
+	// least; 0: trials are not elastic.
 	keepHosts(ctx context.Context, r Resources, replicas int) error
-	// serveHosts lets commands of this machine ask about the hosts, and change them, through the study's folder.
+	// serveHosts lets commands of this machine ask about the hosts, and change them, through
+	// the study's folder.
 	serveHosts(folder string) (close func())
 }
 
 const defaultGrace = 30 * time.Second
 
-// drive runs trials in Config.Parallel slots until there are no more. With AsManyAsFit a slot that has begun a trial starts the next slot, which
-// waits for a place.
+// drive runs trials in Config.Parallel slots until there are no more. With AsManyAsFit a slot that
+// has begun a trial starts the next slot, which waits for a place.
 func (s *Study) drive(ctx context.Context) error {
 	trials, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -155,7 +157,8 @@ func (s *Study) drive(ctx context.Context) error {
 	return nil
 }
 
-// maxNap is how long the watch over a deadline sleeps: the clock of the wall may be set, or the machine suspended.
+// maxNap is how long the watch over a deadline sleeps: the clock of the wall may be set, or the
+// machine suspended.
 const maxNap = time.Minute
 
 // watch returns when the study is over, and ends it at its timeout and at its deadline.
@@ -296,8 +299,9 @@ func safely(ctx context.Context, runner Runner, a Attempt, r *Reporter) (err err
 	return runner.Run(ctx, a, r)
 }
 
-// await waits for the attempt. It cancels an attempt that does not report in time, or does not return
-// when asked to. gone reports that the attempt did not return after that either, and is abandoned.
+// await waits for the attempt. It cancels an attempt that does not report in time, or does not
+// return when asked to. gone reports that the attempt did not return after that either, and is
+// abandoned.
 func (s *Study) await(ctx context.Context, cancel context.CancelCauseFunc, r *Reporter, done chan error) (err error, gone bool) {
 	grace := cmp.Or(s.cfg.Grace, defaultGrace)
 	timer := time.NewTimer(time.Hour)
@@ -360,7 +364,8 @@ func (s *Study) await(ctx context.Context, cancel context.CancelCauseFunc, r *Re
 	}
 }
 
-// noticeAfter is the time without a report after which a message is logged, if Config.ReportTimeout is not set.
+// noticeAfter is the time without a report after which a message is logged, if Config.ReportTimeout
+// is not set.
 const noticeAfter = 10 * time.Minute
 
 func stepName(step int) string {

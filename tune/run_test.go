@@ -58,7 +58,8 @@ func TestRunFindsTheBestOfItsSamples(t *testing.T) {
 	}
 }
 
-// The example of Ray's BasicVariantGenerator: 4 samples, a grid of 2 and three points make 6 trials.
+// The example of Ray's BasicVariantGenerator: 4 samples, a grid of 2 and three points make 6
+// trials.
 func TestPointsTakeThePlaceOfSamples(t *testing.T) {
 	res, err := tune.Run(t.Context(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
 		return r.Report(1, map[string]float64{"v": p.Float("b")})

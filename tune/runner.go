@@ -42,8 +42,9 @@ type Attempt struct {
 	Folder string
 	// Place is the one that the Runner's Acquire returned, or nil.
 	Place Place
-	// Checkpoint is the folder of a command's checkpoint (Jobs.Checkpoints), or "". With hosts it is a text that stands for the folder
-	// in the words of the command, and that a shell needs within single quotes.
+	// Checkpoint is the folder of a command's checkpoint (Jobs.Checkpoints), or "". With hosts
+	// it is a text that stands for the folder in the words of the command, and that a shell
+	// needs within single quotes.
 	Checkpoint string
 
 	program string        // Config.program

@@ -32,12 +32,13 @@ type Scheduler interface {
 	Next(v View) Pick
 }
 
-// Staged is a Scheduler that knows how far a trial it has paused will train when it continues. With a
-// Config.Deadline the study then knows whether that ends in time; of another Scheduler it learns the
-// rungs from the trials that have reached them.
+// Staged is a Scheduler that knows how far a trial it has paused will train when it continues. With
+// a Config.Deadline the study then knows whether that ends in time; of another Scheduler it learns
+// the rungs from the trials that have reached them.
 type Staged interface {
 	Scheduler
-	// NextStep is the step at which it decides next about a paused trial that continues; 0: not known.
+	// NextStep is the step at which it decides next about a paused trial that continues; 0: not
+	// known.
 	NextStep(v View, trial int) int
 }
 
@@ -75,8 +76,8 @@ type Decision struct {
 	Value, Cutoff float64
 	// Competitors are the trials it was compared with.
 	Competitors []int
-	// Forecast is how the trial is predicted to end, of a rule that predicts it; else nil. It must
-	// not be changed later.
+	// Forecast is how the trial is predicted to end, of a rule that predicts it; else nil. It
+	// must not be changed later.
 	Forecast *Forecast
 	// Donor and Params are those of Exploit. Empty Params stand for the donor's.
 	Donor  int
@@ -111,8 +112,8 @@ type Pick struct {
 	Kind PickKind
 	// Trial is the paused trial to continue, if Kind is PickTrial.
 	Trial int
-	// Step is the step of the level at which a new trial begins, in a study with a Fidelity. Zero is
-	// the lowest level.
+	// Step is the step of the level at which a new trial begins, in a study with a Fidelity.
+	// Zero is the lowest level.
 	Step int
 	// Rule explains it: "promote to rung 2".
 	Rule string

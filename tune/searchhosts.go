@@ -24,7 +24,8 @@ const (
 	hostsRemoved = "hosts were removed" // why there is none
 )
 
-// slowestProbe is the most that a host is left alone, after many failures. Tests with real hosts make it shorter.
+// slowestProbe is the most that a host is left alone, after many failures. Tests with real hosts
+// make it shorter.
 var slowestProbe = time.Minute
 
 // A searchHost is a host of a search. Jobs.hostMu guards its fields, but for the Host.
@@ -46,8 +47,9 @@ func (h *searchHost) fail(why error, now time.Time) {
 	h.why, h.next = why, now.Add(probeDelay(h.failures))
 }
 
-// probeDelay is how long a host is left alone after so many failures in a row: twice as long after each, up to a bound. Up to a quarter less at
-// random, so that hosts that were lost together are not asked together.
+// probeDelay is how long a host is left alone after so many failures in a row: twice as long after
+// each, up to a bound. Up to a quarter less at random, so that hosts that were lost together are
+// not asked together.
 func probeDelay(failures int) time.Duration {
 	d := slowestProbe
 	if failures <= 6 {
@@ -65,7 +67,8 @@ func (j *Jobs) host(h hosts.Host) *searchHost {
 	return j.all[i]
 }
 
-// hostNames are the names of all hosts of the search, also of those that are set aside. j.hostMu is held.
+// hostNames are the names of all hosts of the search, also of those that are set aside. j.hostMu is
+// held.
 func (j *Jobs) hostNames() string {
 	var all []string
 	for _, h := range j.all {
@@ -74,7 +77,8 @@ func (j *Jobs) hostNames() string {
 	return strings.Join(all, ", ")
 }
 
-// hosts are those on which trials may run, in the order in which they were named; none if trials run on this machine.
+// hosts are those on which trials may run, in the order in which they were named; none if trials
+// run on this machine.
 func (j *Jobs) hosts() (all []hosts.Host) {
 	j.hostMu.Lock()
 	defer j.hostMu.Unlock()
@@ -86,8 +90,8 @@ func (j *Jobs) hosts() (all []hosts.Host) {
 	return all
 }
 
-// suspect sets a host aside that has failed a trial: no more trials start there until it has answered a probe. That comes at once, unless the
-// host has failed before.
+// suspect sets a host aside that has failed a trial: no more trials start there until it has
+// answered a probe. That comes at once, unless the host has failed before.
 func (j *Jobs) suspect(name string, why error) {
 	parsed, err := hosts.ParseHost(name)
 	if err != nil {
@@ -188,7 +192,8 @@ func (j *Jobs) dueProbes(now time.Time) (due []*searchHost, next time.Time) {
 	return due, next
 }
 
-// probe asks a host that is set aside, and takes it back if it answers. Trials that run on one that cannot be reached are ended.
+// probe asks a host that is set aside, and takes it back if it answers. Trials that run on one that
+// cannot be reached are ended.
 func (j *Jobs) probe(ctx context.Context, h *searchHost) {
 	node, reached, err := j.inspect(ctx, h.Host)
 	j.hostMu.Lock()
@@ -211,7 +216,8 @@ func (j *Jobs) probe(ctx context.Context, h *searchHost) {
 	}
 }
 
-// inspect asks a host what it has, and brings it what was uploaded to the others. reached says that it answered at all.
+// inspect asks a host what it has, and brings it what was uploaded to the others. reached says that
+// it answered at all.
 func (j *Jobs) inspect(ctx context.Context, h hosts.Host) (node slots.Node, reached bool, err error) {
 	has, err := j.ask(ctx, h)
 	if err != nil {
@@ -242,8 +248,8 @@ func (j *Jobs) takeBack(h *searchHost, node slots.Node) error {
 	return nil
 }
 
-// hasRoom says whether a trial could run now if the hosts that are not set aside were free, or one runs. replicas is how many an elastic one needs at
-// least; 0: trials are not elastic.
+// hasRoom says whether a trial could run now if the hosts that are not set aside were free, or one
+// runs. replicas is how many an elastic one needs at least; 0: trials are not elastic.
 func (j *Jobs) hasRoom(ctx context.Context, r Resources, replicas int) bool {
 	able, free := 0, 0
 	want := j.request(r)
@@ -278,7 +284,8 @@ func (j *Jobs) awayText() string {
 	return strings.Join(all, "; ")
 }
 
-// Add adds a host while a search runs, by a line of a hosts file. Trials may run there at once. A host that is set aside is taken back.
+// Add adds a host while a search runs, by a line of a hosts file. Trials may run there at once. A
+// host that is set aside is taken back.
 func (j *Jobs) Add(ctx context.Context, line string) error {
 	words := strings.Fields(line)
 	if len(words) == 0 {
@@ -316,7 +323,8 @@ func (j *Jobs) Add(ctx context.Context, line string) error {
 	return nil
 }
 
-// admit takes a host that has answered; known is what it was when it was asked, nil if it was none of the search's.
+// admit takes a host that has answered; known is what it was when it was asked, nil if it was none
+// of the search's.
 func (j *Jobs) admit(h hosts.Host, known *searchHost, node slots.Node) error {
 	j.hostMu.Lock()
 	defer j.hostMu.Unlock()

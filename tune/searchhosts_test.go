@@ -78,7 +78,8 @@ func names(j *Jobs) (all []string) {
 	return all
 }
 
-// A host that is lost is asked at once, and then more and more rarely, but at least once a minute. It is taken back when it answers.
+// A host that is lost is asked at once, and then more and more rarely, but at least once a minute.
+// It is taken back when it answers.
 func TestALostHostIsProbedAndTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, j := newFakeHosts(t, "d1 gpus=0\nd2 gpus=0\n")
@@ -135,7 +136,8 @@ func TestALostHostIsProbedAndTakenBack(t *testing.T) {
 	})
 }
 
-// A host that answers and fails trials is back at once after the first, and later and later after more of them. Trials that run there go on.
+// A host that answers and fails trials is back at once after the first, and later and later after
+// more of them. Trials that run there go on.
 func TestAHostThatFailsTrialsIsOfferedRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, j := newFakeHosts(t, "d1 gpus=0\nd2 gpus=0\n")
@@ -329,7 +331,8 @@ func TestATrialThatDoesNotFitNamesTheHostsThatAreAway(t *testing.T) {
 	})
 }
 
-// A host that answers, but cannot say which GPUs it has, stays set aside; trials that run there go on.
+// A host that answers, but cannot say which GPUs it has, stays set aside; trials that run there go
+// on.
 func TestTrialsGoOnWhereAHostAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, j := newFakeHosts(t, "d1\n")

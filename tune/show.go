@@ -25,8 +25,9 @@ func (r *Result) View() View {
 }
 
 // Load reads the result so far from a study's log, at path or in the folder path. The study may be
-// running. cfg is the study's; its Scheduler and Pruners must not be in use, and a decision that they do not make is an error. With a Runner
-// in cfg the result can train again (RunBest, Confirm). To see what a search has found ReadResult is enough.
+// running. cfg is the study's; its Scheduler and Pruners must not be in use, and a decision that
+// they do not make is an error. With a Runner in cfg the result can train again (RunBest, Confirm).
+// To see what a search has found ReadResult is enough.
 func Load(path string, cfg Config) (*Result, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, logName)
@@ -69,9 +70,9 @@ func (r *Result) TrainingCurves(file string, draw func(file string, panels ...me
 	return nil
 }
 
-// CurvePanel is the metric of every trial over its steps. The best trials have a colour and a
-// name; the others are faint. Where a rule predicts how trials end, the curves of those that run, and
-// of those with a name, go on to the predicted end.
+// CurvePanel is the metric of every trial over its steps. The best trials have a colour and a name;
+// the others are faint. Where a rule predicts how trials end, the curves of those that run, and of
+// those with a name, go on to the predicted end.
 func CurvePanel(v View) metrics.Panel {
 	ranked := slices.Collect(v.Trials())
 	class := func(t *Trial) int { // feasible trials come first, and those without a value last

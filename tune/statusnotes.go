@@ -16,7 +16,8 @@ const maxNoteText = 1000
 // Observe implements Observer. The study waits for it.
 func (p *statusPage) Observe(v View, e Event) { p.note(v, &e) }
 
-// note takes note of an event. The study's mu is held, or it does not run yet and is read from its log. A nil page takes none.
+// note takes note of an event. The study's mu is held, or it does not run yet and is read from its
+// log. A nil page takes none.
 func (p *statusPage) note(v View, e *Event) {
 	if p == nil {
 		return

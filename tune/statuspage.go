@@ -16,8 +16,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/page"
 )
 
-// A statusPage serves Config.StatusListen. As an observer it only notes which trials change and what was decided. Rows are copied from the study's view only while a
-// page is open.
+// A statusPage serves Config.StatusListen. As an observer it only notes which trials change and
+// what was decided. Rows are copied from the study's view only while a page is open.
 type statusPage struct {
 	cfg    *Config
 	params []Param // one of each name
@@ -45,7 +45,8 @@ type trialHistory struct {
 // maxNotes bounds the notes of a trial.
 const maxNotes = 200
 
-// newStatusPage starts to serve a page, without a study yet: see serve. Its error is that of listening, or of an address that other machines can reach.
+// newStatusPage starts to serve a page, without a study yet: see serve. Its error is that of
+// listening, or of an address that other machines can reach.
 func newStatusPage(cfg *Config) (*statusPage, error) {
 	p := &statusPage{cfg: cfg, params: uniqueParams(cfg.shown()), changed: make(map[int]bool), history: make(map[int]*trialHistory), best: math.NaN()}
 	host, _ := os.Hostname()
@@ -217,7 +218,8 @@ func (p *statusPage) News() (news page.SearchNews) {
 // maxCopied is how many trials are copied at a time while the study waits.
 const maxCopied = 1000
 
-// summary is what is known of the study as a whole, and how many trials run at each location. The study's mu is held.
+// summary is what is known of the study as a whole, and how many trials run at each location. The
+// study's mu is held.
 func (p *statusPage) summary(s *Study, v View) (page.SearchUpdate, map[string]int) {
 	u := page.SearchUpdate{
 		Elapsed: page.Precise(s.elapsed().Seconds()), Metric: v.Metric(), Larger: v.Mode() != Min, Further: furtherGoals(v),

@@ -30,7 +30,8 @@ func pageSpace() Space {
 	return Space{Grid("x", 1, 7, 9), Choice("optimizer", "sgd", "adam"), Real("momentum", 0.1, 0.9).When("optimizer", "sgd"), Real("lr", 1e-4, 1e-1).Log()}
 }
 
-// pageStudy runs a study of three trials with a page: the first is stopped, the second ends, the third fails.
+// pageStudy runs a study of three trials with a page: the first is stopped, the second ends, the
+// third fails.
 func pageStudy(t *testing.T, cfg Config) *Study {
 	t.Helper()
 	cfg.Space, cfg.Metric, cfg.Mode, cfg.Scheduler, cfg.Points = pageSpace(), "value", Max, below{}, []Point{{"optimizer": "adam"}}
@@ -157,8 +158,9 @@ func TestStatusPageTellsEveryTrialAndWhyItEnded(t *testing.T) {
 	}
 }
 
-// Browsers may ask at any time; what they get together is what the search did.
-// Where a rule predicts how trials end, the page gets it of those that have not ended by themselves, and in words why one was stopped.
+// Browsers may ask at any time; what they get together is what the search did. Where a rule
+// predicts how trials end, the page gets it of those that have not ended by themselves, and in
+// words why one was stopped.
 func TestStatusPageTellsHowTrialsAreExpectedToEnd(t *testing.T) {
 	t.Parallel()
 	s, err := NewStudy(Config{Space: Space{Real("x", 0, 1)}, Metric: "accuracy", Mode: Max, Samples: 3, Parallel: 3, Scheduler: &foreteller{Mean: 0.1}, StatusListen: "127.0.0.1:0"})

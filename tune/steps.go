@@ -18,13 +18,15 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/slots"
 )
 
-// Steps run trials on the nodes that a cluster's scheduler, such as Slurm, has given to this search: each attempt in a step of its own, which the
-// scheduler confines to the attempt's processors and GPUs, and accounts for. The folder of the study and the launch program must have the same
-// paths on all nodes. launch tune sets it inside an allocation of Slurm.
+// Steps run trials on the nodes that a cluster's scheduler, such as Slurm, has given to this
+// search: each attempt in a step of its own, which the scheduler confines to the attempt's
+// processors and GPUs, and accounts for. The folder of the study and the launch program must have
+// the same paths on all nodes. launch tune sets it inside an allocation of Slurm.
 type Steps struct {
 	Nodes []StepNode
-	// Command returns the words before a command that run it as the only task of a step. The step's standard input and output must be the
-	// task's, byte by byte. SIGTERM must end the step.
+	// Command returns the words before a command that run it as the only task of a step. The
+	// step's standard input and output must be the task's, byte by byte. SIGTERM must end the
+	// step.
 	Command func(StepRequest) []string
 	// Env is the environment of that command.
 	Env []string
@@ -40,12 +42,14 @@ type StepNode struct {
 type StepRequest struct {
 	Node       string
 	CPUs, GPUs int
-	// Overlap says that other steps may have some of the same: a node was lost. Slurm then no longer counts what steps that end give back, and no
-	// step would ever start in their place. The search counts for itself.
+	// Overlap says that other steps may have some of the same: a node was lost. Slurm then no
+	// longer counts what steps that end give back, and no step would ever start in their place.
+	// The search counts for itself.
 	Overlap bool
 }
 
-// nodes are the nodes, whose processors and GPUs have numbers that only count them: which ones a step gets its scheduler decides.
+// nodes are the nodes, whose processors and GPUs have numbers that only count them: which ones a
+// step gets its scheduler decides.
 func (s *Steps) nodes() ([]slots.Node, error) {
 	if len(s.Nodes) == 0 || s.Command == nil {
 		return nil, errors.New("tune: Jobs.Steps has no Nodes or no Command, want both")
@@ -78,7 +82,8 @@ func (s *Steps) fits(r Resources) error {
 }
 
 const (
-	// pingEvery is how often the agent in a step is asked whether it is there; pingTimeout is how long it may take to answer.
+	// pingEvery is how often the agent in a step is asked whether it is there; pingTimeout is
+	// how long it may take to answer.
 	pingEvery   = time.Second
 	pingTimeout = agentLease
 	// probeTimeout bounds a step that only shows whether its node takes steps.
@@ -134,7 +139,8 @@ func (s *Steps) open(ctx context.Context, launch string, r StepRequest, logger *
 	return x, nil
 }
 
-// watch ends a step whose agent no longer answers: the command that started it may not notice that its node is gone.
+// watch ends a step whose agent no longer answers: the command that started it may not notice that
+// its node is gone.
 func (x *step) watch(ctx context.Context) {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
@@ -198,7 +204,8 @@ func (s *Steps) probe(ctx context.Context, node string) error {
 	return err
 }
 
-// suspectNode looks whether a node takes steps at all, and removes it if it does not: trials that run on it end.
+// suspectNode looks whether a node takes steps at all, and removes it if it does not: trials that
+// run on it end.
 func (j *Jobs) suspectNode(ctx context.Context, node string) {
 	err := j.Steps.probe(ctx, node)
 	if err != nil && ctx.Err() == nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// onSteps are Jobs on two nodes, whose steps are processes of this machine. asked are the steps that were asked for.
+// onSteps are Jobs on two nodes, whose steps are processes of this machine. asked are the steps
+// that were asked for.
 func onSteps(t *testing.T, kind string, words func(r tune.StepRequest) []string) (j *tune.Jobs, asked func() []tune.StepRequest) {
 	t.Helper()
 	var mu sync.Mutex
@@ -61,7 +62,8 @@ func TestTrialsRunInSteps(t *testing.T) {
 	}
 }
 
-// A node that takes no steps is removed, and its trials run elsewhere. What steps get there counts for the search alone from then on.
+// A node that takes no steps is removed, and its trials run elsewhere. What steps get there counts
+// for the search alone from then on.
 func TestANodeThatTakesNoStepsIsRemoved(t *testing.T) {
 	j, asked := onSteps(t, "well", func(r tune.StepRequest) []string {
 		if r.Node == "n2" {

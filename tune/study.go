@@ -104,7 +104,8 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	return s, nil
 }
 
-// chooseScheduler sets Scheduler to the default, unless the study began with FIFO. log is the path of its log; "" is none.
+// chooseScheduler sets Scheduler to the default, unless the study began with FIFO. log is the path
+// of its log; "" is none.
 func (c *Config) chooseScheduler(fsys vfs.FS, log string) {
 	if c.Scheduler == nil && c.DefaultScheduler != nil && (log == "" || !beganWithFIFO(fsys, log)) {
 		c.Scheduler = c.DefaultScheduler
@@ -173,8 +174,8 @@ func (s *Study) setFatal(err error) {
 	s.once.Do(func() { close(s.over) })
 }
 
-// awaitWritten waits until the event is on disk, and shows it to the observers. If it cannot be written,
-// the study is over.
+// awaitWritten waits until the event is on disk, and shows it to the observers. If it cannot be
+// written, the study is over.
 func (s *Study) awaitWritten(seq uint64) error {
 	err := s.journal.wait(seq)
 	if err != nil || len(s.cfg.Observers) > 0 {

@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/plural"
 )
 
-// synced is the current folder as each trial copies it to its hosts: without the folder of the study, and those of others beside it.
+// synced is the current folder as each trial copies it to its hosts: without the folder of the
+// study, and those of others beside it.
 func synced(study string) (ssh.Source, error) {
 	here, err := os.Getwd()
 	if err == nil {

@@ -164,8 +164,9 @@ func validMetrics(m Metrics) error {
 	return nil
 }
 
-// Finish ends the attempt of a trial. err is nil if the training is complete, has ErrStop or ErrPause in
-// its chain if the attempt was asked to end, and is else its failure, with a class from Fail.
+// Finish ends the attempt of a trial. err is nil if the training is complete, has ErrStop or
+// ErrPause in its chain if the attempt was asked to end, and is else its failure, with a class from
+// Fail.
 func (s *Study) Finish(trial int, err error) error {
 	return s.finish(trial, 0, Returned, err)
 }

@@ -160,8 +160,8 @@ type Trial struct {
 	Checkpoints []Checkpoint
 	// Location says where the newest attempt runs or ran.
 	Location string
-	// Placement is which replicas the newest attempt has or had, where an Allocator decides that, and Training what its job last said of its
-	// training.
+	// Placement is which replicas the newest attempt has or had, where an Allocator decides
+	// that, and Training what its job last said of its training.
 	Placement Placement
 	Training  Training
 	// StartedAt and EndedAt are on the study's clock; EndedAt is 0 until the trial
@@ -175,11 +175,14 @@ type Trial struct {
 
 // Training is what an elastic job says of its training. The zero Training: nothing yet.
 type Training struct {
-	// GlobalBatch is the examples of a step; LocalBatch those of a replica at once, of which it adds up Accumulation.
+	// GlobalBatch is the examples of a step; LocalBatch those of a replica at once, of which it
+	// adds up Accumulation.
 	GlobalBatch, LocalBatch, Accumulation int
-	// Goodput and Throughput are examples a second; Goodput counts those that a step of the initial batch needs for the same progress.
+	// Goodput and Throughput are examples a second; Goodput counts those that a step of the
+	// initial batch needs for the same progress.
 	Goodput, Throughput float64
-	// Gain is the progress of a step in steps of the initial batch, NoiseScale the gradients' noise scale in examples.
+	// Gain is the progress of a step in steps of the initial batch, NoiseScale the gradients'
+	// noise scale in examples.
 	Gain, NoiseScale float64
 }
 

@@ -26,8 +26,9 @@ const unsharedVariable = "PARAGON_TEST_UNSHARED"
 // unsharedWait is set where trials wait for the loss of their host.
 const unsharedWait = "PARAGON_TEST_UNSHARED_WAIT"
 
-// unsharedTrial goes on where its checkpoint ends, and reports whether another host saved it. Trial 1 is killed once, while it writes a checkpoint, or
-// with unsharedWait waits there for the loss of its host.
+// unsharedTrial goes on where its checkpoint ends, and reports whether another host saved it. Trial
+// 1 is killed once, while it writes a checkpoint, or with unsharedWait waits there for the loss of
+// its host.
 func unsharedTrial(r *tune.Reporter) error {
 	for _, path := range []string{os.Getenv(unsharedVariable), "runs"} {
 		if entries, err := os.ReadDir(path); len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -75,8 +76,8 @@ func unsharedTrial(r *tune.Reporter) error {
 	return nil
 }
 
-// unsharedHosts are hosts over ssh, of one slot each, that see nothing of the search's folder, and have a folder of their own each.
-// Their temporary folders must be empty in the end.
+// unsharedHosts are hosts over ssh, of one slot each, that see nothing of the search's folder, and
+// have a folder of their own each. Their temporary folders must be empty in the end.
 func unsharedHosts(t *testing.T, count int) (s *sshtest.Server, j *tune.Jobs, log *syncBuffer) {
 	t.Helper()
 	if testing.Short() {
@@ -160,8 +161,8 @@ func wantUnbroken(t *testing.T, x tune.Trial) {
 	}
 }
 
-// Checkpoints follow trials from host to host through the search, whose folder is a relative path: where trials continue from others' checkpoints, are promoted,
-// and are retried.
+// Checkpoints follow trials from host to host through the search, whose folder is a relative path:
+// where trials continue from others' checkpoints, are promoted, and are retried.
 func TestCheckpointsFollowTrialsToHostsThatShareNoFiles(t *testing.T) {
 	_, j, log := unsharedHosts(t, 2)
 	pbt := func(x tune.Trial) bool {
@@ -265,7 +266,8 @@ func (dir acknowledge) Observe(_ tune.View, e tune.Event) {
 	}
 }
 
-// A command's folder follows its trial from host to host: it goes on there after a pause, and after its host was lost.
+// A command's folder follows its trial from host to host: it goes on there after a pause, and after
+// its host was lost.
 func TestACommandsFolderFollowsItsTrialFromHostToHost(t *testing.T) {
 	s, j, log := unsharedHosts(t, 2)
 	j.NoServers, j.LaunchFlags, j.Checkpoints = true, nil, true
@@ -311,8 +313,9 @@ done`
 	}
 }
 
-// A job's folder follows its trial from host to host as that of a single process does. All of its workers have the same folder, with what the trial goes on
-// from: after a pause, after its host was lost, and with the state of another trial.
+// A job's folder follows its trial from host to host as that of a single process does. All of its
+// workers have the same folder, with what the trial goes on from: after a pause, after its host was
+// lost, and with the state of another trial.
 func TestAJobsFolderFollowsItsTrialFromHostToHost(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")
@@ -329,7 +332,8 @@ func TestAJobsFolderFollowsItsTrialFromHostToHost(t *testing.T) {
 	j.Command = []string{"/bin/sh", "-c"}
 	reported := ""
 	j.CommandFor = func(command []string, a tune.Attempt) ([]string, error) {
-		// Rank 1 writes what it finds; rank 0 begins when that is there, and ends before it.
+		// Rank 1 writes what it finds; rank 0 begins when that is there, and ends before
+		// it.
 		script := `n=$(cat DIR/deep/n 2>/dev/null || echo 0)
 if [ $PARAGON_RANK = 1 ]; then
 	echo $n > DIR/seen.new; mv DIR/seen.new DIR/seen-NUMBER
@@ -400,8 +404,10 @@ touch DIR/over-NUMBER`
 	})
 }
 
-// A trial of several hosts that share no files keeps checkpoints, too: all of its workers begin with the same files, and each finds its own of the step that the
-// others go on from. So it is after a pause, after the host of a worker other than rank 0 was lost, and with the state of another trial.
+// A trial of several hosts that share no files keeps checkpoints, too: all of its workers begin
+// with the same files, and each finds its own of the step that the others go on from. So it is
+// after a pause, after the host of a worker other than rank 0 was lost, and with the state of
+// another trial.
 func TestAFolderFollowsATrialOfSeveralHosts(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("takes some seconds; set PARAGON_TEST_SLOW=1")
@@ -411,7 +417,8 @@ func TestAFolderFollowsATrialOfSeveralHosts(t *testing.T) {
 	j.Command = []string{"/bin/sh", "-c"}
 	meet := ""
 	j.CommandFor = func(command []string, a tune.Attempt) ([]string, error) {
-		// The workers meet in a folder of the test. As in a job that calls worker.Fit, rank 0 completes a step that the others have written.
+		// The workers meet in a folder of the test. As in a job that calls worker.Fit, rank
+		// 0 completes a step that the others have written.
 		script := `n=$(cat DIR/deep/n 2>/dev/null || echo 0); own=$(cat DIR/deep/own-$PARAGON_RANK 2>/dev/null || echo 0); from=$n
 if [ $PARAGON_RANK = 1 ]; then
 	was=$(cat DIR/deep/host 2>/dev/null || echo $HERE); moved=0; [ $was = $HERE ] || moved=1

@@ -12,8 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/ssh"
 )
 
-// UploadFiles copies files to the folder on every host where trials run: Jobs.Folder, or the home folder. On this machine there is
-// nothing to do.
+// UploadFiles copies files to the folder on every host where trials run: Jobs.Folder, or the home
+// folder. On this machine there is nothing to do.
 func (j *Jobs) UploadFiles(ctx context.Context, files ...string) error {
 	if err := j.prepare(ctx); err != nil {
 		return err

@@ -18,8 +18,8 @@ type View interface {
 	Objectives() []Objective
 	// Constraints are the study's.
 	Constraints() []Constraint
-	// Fidelity is the study's, nil if it has none. With one a report is the result of a run of its
-	// own at a level, whose step it has: values of different steps must not be compared.
+	// Fidelity is the study's, nil if it has none. With one a report is the result of a run of
+	// its own at a level, whose step it has: values of different steps must not be compared.
 	Fidelity() *Fidelity
 	// Seed is the study's.
 	Seed() uint64
@@ -59,10 +59,12 @@ type Plan struct {
 	Trials int
 	// Parallel is how many run at once, or AsManyAsFit.
 	Parallel int
-	// Deadline is Config.Deadline; the zero Time is never. Ends is when that is on the clock of View.Elapsed, by the newest event.
+	// Deadline is Config.Deadline; the zero Time is never. Ends is when that is on the clock of
+	// View.Elapsed, by the newest event.
 	Deadline time.Time
 	Ends     time.Duration
-	// Missed says for people what the deadline has kept from being done: trials that were not started, not continued or stopped. "" is nothing.
+	// Missed says for people what the deadline has kept from being done: trials that were not
+	// started, not continued or stopped. "" is nothing.
 	Missed string
 	// Suggester and Scheduler name the types: suggest.TPE, schedule.ASHA.
 	Suggester, Scheduler string

@@ -80,7 +80,8 @@ func occupy(task remote.Task) error {
 	return nil
 }
 
-// A TrialEnded is the error of Run in a process of a trial: the trainable has run, and the process should exit.
+// A TrialEnded is the error of Run in a process of a trial: the trainable has run, and the process
+// should exit.
 type TrialEnded struct {
 	Err error // why the trial failed; nil: it succeeded
 }
@@ -94,7 +95,8 @@ func (e *TrialEnded) Error() string {
 
 func (e *TrialEnded) Unwrap() error { return e.Err }
 
-// trialEnded is Run's error after the trainable returned err. A trial that ended because it was asked to has succeeded.
+// trialEnded is Run's error after the trainable returned err. A trial that ended because it was
+// asked to has succeeded.
 func trialEnded(err error) *TrialEnded {
 	if asked(err) {
 		err = nil
@@ -102,12 +104,14 @@ func trialEnded(err error) *TrialEnded {
 	return &TrialEnded{err}
 }
 
-// asked says whether a worker ended because it was asked to: by an answer to a report or, in an elastic trial, since other trials get its slot.
+// asked says whether a worker ended because it was asked to: by an answer to a report or, in an
+// elastic trial, since other trials get its slot.
 func asked(err error) bool {
 	return errors.Is(err, ErrStop) || errors.Is(err, ErrPause) || errors.Is(err, cluster.ErrRemoved)
 }
 
-// ExitCode is the exit code of a program after Run: 0 without an error, and in a process of a trial that succeeded; else 1.
+// ExitCode is the exit code of a program after Run: 0 without an error, and in a process of a trial
+// that succeeded; else 1.
 //
 //	result, err := tune.Run(ctx, train, cfg)
 //	if code := tune.ExitCode(err); code != 0 {

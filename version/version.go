@@ -3,9 +3,10 @@
 //	launch --version
 //	launch version 0.1.0+ec1ba6b25b0e (commit of 2026-11-24, go1.26.0, linux/amd64)
 //
-// Versions are semantic ones (semver.org). A program built from a release, as by `go install github.com/paragon-train/paragon/launch@v0.1.0`, has the
-// release's number alone. Any other one has the commit behind a plus sign, and ".modified" if the source was changed since. Where Go does not know the
-// commit (go run, go test, a source tree without its history) "unknown" stands for it.
+// Versions are semantic ones (semver.org). A program built from a release, as by `go install
+// github.com/paragon-train/paragon/launch@v0.1.0`, has the release's number alone. Any other one
+// has the commit behind a plus sign, and ".modified" if the source was changed since. Where Go does
+// not know the commit (go run, go test, a source tree without its history) "unknown" stands for it.
 package version
 
 import (
@@ -19,7 +20,8 @@ import (
 	"strings"
 )
 
-// Number is the version of this source: of the newest release, or of the one that it will become. CHANGELOG says what is in it.
+// Number is the version of this source: of the newest release, or of the one that it will become.
+// CHANGELOG says what is in it.
 const Number = "0.1.0"
 
 const module = "github.com/paragon-train/paragon"
@@ -47,7 +49,8 @@ func Text() string {
 	return fmt.Sprintf("%s (%s%s, %s/%s)", v, date, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// AddFlag gives a program the flag --version, which prints the program's name and version to the standard output and ends the process with code 0.
+// AddFlag gives a program the flag --version, which prints the program's name and version to the
+// standard output and ends the process with code 0.
 func AddFlag(f *flag.FlagSet) {
 	f.BoolFunc("version", "print the version and exit", func(string) error {
 		fmt.Printf("%s version %s\n", filepath.Base(f.Name()), Text())
@@ -56,7 +59,8 @@ func AddFlag(f *flag.FlagSet) {
 	})
 }
 
-// pseudo is the end of the version that Go gives to a commit that is no release: the commit's time in UTC and its hash.
+// pseudo is the end of the version that Go gives to a commit that is no release: the commit's time
+// in UTC and its hash.
 var pseudo = regexp.MustCompile(`[-.](\d{4})(\d\d)(\d\d)\d{6}-([0-9a-f]{12})(?:\+(dirty|incompatible))?$`)
 
 // read finds the version, and the date of the commit if it is known and no release.

@@ -27,13 +27,15 @@ func TestVersionOfABuild(t *testing.T) {
 			Number + "+ec1ba6b25b0e.modified", "2026-11-24"},
 		{debug.BuildInfo{}, Number + "+unknown", ""},
 
-		// launch and the examples are modules of their own: their version is the repository's, whatever they say of the root module.
+		// launch and the examples are modules of their own: their version is the
+		// repository's, whatever they say of the root module.
 		{debug.BuildInfo{Main: debug.Module{Path: module + "/launch", Version: "v0.1.0"}, Deps: []*debug.Module{{Path: module, Version: "v0.1.0"}}}, "0.1.0", ""},
 		{debug.BuildInfo{Main: debug.Module{Path: module + "/examples", Version: "v0.0.0-20261124015301-ec1ba6b25b0e"}, Deps: []*debug.Module{{Path: module, Version: "(devel)"}}},
 			Number + "+ec1ba6b25b0e", "2026-11-24"},
 		{debug.BuildInfo{Main: debug.Module{Path: module + "x", Version: "v7.0.0"}}, Number + "+unknown", ""},
 
-		// A program of others has Paragon as a dependency; its own version and commit are not Paragon's.
+		// A program of others has Paragon as a dependency; its own version and commit are
+		// not Paragon's.
 		{debug.BuildInfo{Main: debug.Module{Path: "example.com/train", Version: "v3.0.0"}, Deps: []*debug.Module{{Path: "other", Version: "v9.0.0"}, {Path: module, Version: "v0.1.0"}}}, "0.1.0", ""},
 		{debug.BuildInfo{Main: debug.Module{Path: "example.com/train"}, Deps: []*debug.Module{{Path: module, Version: "v0.1.0", Replace: &debug.Module{Path: "../paragon"}}},
 			Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}}}, Number + "+unknown", ""},

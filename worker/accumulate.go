@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// An accumulator has the sums of the gradients of a step's runs before its last one. Step adds those of the last run and pushes the sums.
+// An accumulator has the sums of the gradients of a step's runs before its last one. Step adds
+// those of the last run and pushes the sums.
 type accumulator struct {
 	runs      int
 	amount    amount            // of those that count
@@ -19,12 +20,14 @@ type accumulator struct {
 	norms     [][]kvstore.Micro // by unit and parameter, of the step so far
 }
 
-// Accumulate runs forward and backward on a micro-batch, as Step does, and adds the gradients on this worker. Step follows with the last micro-batch of
-// the step and pushes the sums. So a batch that the devices' memory does not hold is taken in several runs, and the update is that of one run
-// over all their examples (but batch norm normalises over each micro-batch). counts is as for Step; the weight of the worker in the mean is the sum
-// over the runs.
+// Accumulate runs forward and backward on a micro-batch, as Step does, and adds the gradients on
+// this worker. Step follows with the last micro-batch of the step and pushes the sums. So a batch
+// that the devices' memory does not hold is taken in several runs, and the update is that of one
+// run over all their examples (but batch norm normalises over each micro-batch). counts is as for
+// Step; the weight of the worker in the mean is the sum over the runs.
 //
-// It costs the memory of one more gradient on each device's host. After an error the Trainer can only be closed.
+// It costs the memory of one more gradient on each device's host. After an error the Trainer can
+// only be closed.
 func (t *Trainer) Accumulate(ctx context.Context, counts []int) error {
 	return t.run(ctx, counts, false)
 }
@@ -64,7 +67,8 @@ func (a *accumulator) prepare(t *Trainer, last bool) {
 	}
 }
 
-// take deals with the final gradient of parameter i on unit u, of such a weight: it adds it to the sums or, in the last run of a step, the sums to it.
+// take deals with the final gradient of parameter i on unit u, of such a weight: it adds it to the
+// sums or, in the last run of a step, the sums to it.
 func (t *Trainer) take(u, i int, weight float64, last bool) {
 	a := &t.sums
 	gradient := t.units[u].program.Params()[i].Gradient
@@ -117,7 +121,8 @@ func (t *Trainer) microOf(key string) kvstore.Micro {
 	return kvstore.Micro{}
 }
 
-// unitTally is what of a run has a part in the gradients of a unit: nothing of a device whose gradients were not finite.
+// unitTally is what of a run has a part in the gradients of a unit: nothing of a device whose
+// gradients were not finite.
 func (t *Trainer) unitTally(u int) (sum amount) {
 	until := len(t.programs)
 	if u+1 < len(t.units) {

@@ -15,7 +15,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// A step of several runs is the step of one run over all their examples, whoever updates the parameters and on however many devices.
+// A step of several runs is the step of one run over all their examples, whoever updates the
+// parameters and on however many devices.
 func TestAccumulatedRunsAreOneBatch(t *testing.T) {
 	const batch, steps = 24, 6
 	train := func(t *testing.T, store kvstore.Store, cfg worker.Config, runs [][]int) (losses []float64, values []float32) {
@@ -114,8 +115,9 @@ func TestDroppedRunsDoNotCount(t *testing.T) {
 	}
 }
 
-// A feed's accumulation makes steps of several runs; each example is used once, whatever the remainder, and a run that is stopped and resumed goes on
-// with the bits of one that was not: dropout, too, which draws for each run.
+// A feed's accumulation makes steps of several runs; each example is used once, whatever the
+// remainder, and a run that is stopped and resumed goes on with the bits of one that was not:
+// dropout, too, which draws for each run.
 func TestFitAccumulates(t *testing.T) {
 	rig := func(t *testing.T) *fitRig {
 		r := newRig(t, rigConfig{})
@@ -167,7 +169,8 @@ func TestFitAccumulates(t *testing.T) {
 	}
 }
 
-// Workers that take a step in other numbers of runs, the last ones shorter, take the steps of one worker.
+// Workers that take a step in other numbers of runs, the last ones shorter, take the steps of one
+// worker.
 func TestWorkersAccumulateUnevenly(t *testing.T) {
 	const examples = 21
 	values := func(workers int, counts [][][]int) []float32 { // by rank and run

@@ -58,7 +58,8 @@ func (p spoiledPusher) PushPull(ctx context.Context, key string, grads, outs [][
 	return p.Pusher.PushPull(ctx, key, grads, outs)
 }
 
-// A step to which no gradient contributed is no progress, on any worker, and one to which some did is as much as their examples are worth.
+// A step to which no gradient contributed is no progress, on any worker, and one to which some did
+// is as much as their examples are worth.
 func TestAStepWithoutEffectIsNoProgress(t *testing.T) {
 	on := func(how spoil, steps ...int) func(worker, step int) spoil {
 		return func(_, step int) spoil {
@@ -112,7 +113,8 @@ func TestAStepWithoutEffectIsNoProgress(t *testing.T) {
 	}
 }
 
-// A run that is stopped after a step that would have been its epoch's last one, but had no effect, goes on as one that is not stopped.
+// A run that is stopped after a step that would have been its epoch's last one, but had no effect,
+// goes on as one that is not stopped.
 func TestARunStoppedAfterAStepWithoutEffectResumesTheVerySame(t *testing.T) {
 	rig := func(done int, change func(c *worker.FitConfig)) *fitRig {
 		store := &spoiledStore{Store: newStore(t, "local", kvstore.WithGuard(kvstore.Guard{})), step: done, how: func(step int) spoil {

@@ -17,7 +17,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// A reportingStore keeps what is reported of the adaptation, and lets the job have up to five workers.
+// A reportingStore keeps what is reported of the adaptation, and lets the job have up to five
+// workers.
 type reportingStore struct {
 	kvstore.Store
 	reports *[]string
@@ -30,8 +31,8 @@ func (s reportingStore) ReportAdaptation(text string) error {
 	return s.Store.ReportAdaptation(text)
 }
 
-// Two workers choose larger batches while they train, a third joins and one is lost: all have the same progress, to the bit, at the end of each epoch,
-// and each example of a pass is used once.
+// Two workers choose larger batches while they train, a third joins and one is lost: all have the
+// same progress, to the bit, at the end of each epoch, and each example of a pass is used once.
 func TestAWorkerJoinsAnAdaptingJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reports := make([][]string, 3)
@@ -106,7 +107,8 @@ func (j *elasticJob) wantAdapted() {
 	}
 }
 
-// Whatever happens to the workers and to the batch, each example of a pass is used once, and all workers agree on the progress.
+// Whatever happens to the workers and to the batch, each example of a pass is used once, and all
+// workers agree on the progress.
 func TestAdaptingJobsUseExamplesOnceWhateverHappens(t *testing.T) {
 	eachSeed(t, 3, 10, randomAdaptingJob)
 }
@@ -143,8 +145,8 @@ func randomAdaptingJob(t *testing.T, seed uint64) {
 	j.wantAdapted()
 }
 
-// An adapting job that was stopped in the middle of a pass goes on with another number of workers, and again with another: each example of a pass is
-// used once, and there is each epoch once.
+// An adapting job that was stopped in the middle of a pass goes on with another number of workers,
+// and again with another: each example of a pass is used once, and there is each epoch once.
 func TestAnotherNumberOfWorkersAdapts(t *testing.T) {
 	for i, how := range []string{"still", "joining", "losing"} {
 		for _, decided := range []bool{false, true} {
@@ -206,7 +208,8 @@ func TestAnotherNumberOfWorkersAdapts(t *testing.T) {
 	}
 }
 
-// Programs for a larger batch cannot be made on one worker alone. When the workers change, and so the batch, all still take the same one.
+// Programs for a larger batch cannot be made on one worker alone. When the workers change, and so
+// the batch, all still take the same one.
 func TestOneWorkerWithoutMemoryForABatchDecidesAsTheOthersDo(t *testing.T) {
 	for _, how := range []string{"lost", "joined"} {
 		t.Run(how, func(t *testing.T) {

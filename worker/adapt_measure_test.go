@@ -32,8 +32,8 @@ func (s steppedStore) Step(st kvstore.Step) kvstore.Pusher {
 	return s.Store.Step(st)
 }
 
-// With a rule of Adam's family one step in four is measured and counts as four in the averages; with the others each is. With one worker the servers
-// choose, so each step asks.
+// With a rule of Adam's family one step in four is measured and counts as four in the averages;
+// with the others each is. With one worker the servers choose, so each step asks.
 func TestOneStepInFourIsMeasuredWithAdamsFamily(t *testing.T) {
 	for _, c := range []struct {
 		optimizer      string

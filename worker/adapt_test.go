@@ -19,7 +19,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// wantPasses checks that all passes but the last one have used each example once, and the last one none twice.
+// wantPasses checks that all passes but the last one have used each example once, and the last one
+// none twice.
 func wantPasses(t *testing.T, used []worker.Used, examples int) {
 	t.Helper()
 	last := 0
@@ -44,8 +45,9 @@ func wantPasses(t *testing.T, used []worker.Used, examples int) {
 	}
 }
 
-// With a fixed batch an epoch is as much progress as a pass makes: it ends in the middle of one where a short step counted for more than its
-// examples, and all examples of each pass are used once.
+// With a fixed batch an epoch is as much progress as a pass makes: it ends in the middle of one
+// where a short step counted for more than its examples, and all examples of each pass are used
+// once.
 func TestEpochsEndByProgress(t *testing.T) {
 	r := newRig(t, rigConfig{})
 	r.cfg.Adapt = &worker.AdaptConfig{}
@@ -82,7 +84,8 @@ func decided(r *fitRig) {
 	r.cfg.Adapt = &worker.AdaptConfig{MaxBatch: 48, Accumulation: true, Decisions: []worker.Decision{{Step: 3, LocalBatch: 8, Accumulation: 1}, {Step: 8, LocalBatch: 6, Accumulation: 2}, {Step: 13, LocalBatch: 4}, {Step: 15, LocalBatch: 20}}}
 }
 
-// The batch changes after the steps that were decided; each pass uses each example once, whatever the batches.
+// The batch changes after the steps that were decided; each pass uses each example once, whatever
+// the batches.
 func TestBatchesChangeBetweenSteps(t *testing.T) {
 	r := newRig(t, rigConfig{})
 	decided(r)
@@ -121,8 +124,8 @@ func (s steppingStore) Step(st kvstore.Step) kvstore.Pusher {
 	return s.Store.Step(st)
 }
 
-// The servers are told each group's gain, by which they keep Adam's second moment at the initial batch: 1 until the batch changes, and then adascale's
-// factor, and the square of adamscale's.
+// The servers are told each group's gain, by which they keep Adam's second moment at the initial
+// batch: 1 until the batch changes, and then adascale's factor, and the square of adamscale's.
 func TestStepsSayTheirGain(t *testing.T) {
 	const grown = 60 // once there are measurements enough for a gain
 	for _, name := range []string{"sgd", "adam"} {
@@ -155,7 +158,8 @@ func TestStepsSayTheirGain(t *testing.T) {
 	}
 }
 
-// Stopped after any step and resumed, a run whose batch changes ends with the bits of one that was not stopped.
+// Stopped after any step and resumed, a run whose batch changes ends with the bits of one that was
+// not stopped.
 func TestAdaptingRunResumesTheVerySame(t *testing.T) {
 	for name, c := range map[string]struct {
 		rig    rigConfig
@@ -252,7 +256,8 @@ func TestAdaptNamesWhatItRefuses(t *testing.T) {
 	}
 }
 
-// compiles is AdaptConfig.Program of a rig, which notes what it was asked for; from a batch of so many on there is no memory.
+// compiles is AdaptConfig.Program of a rig, which notes what it was asked for; from a batch of so
+// many on there is no memory.
 func compiles(t *testing.T, r *fitRig, asked *[]int, noMemory int) func(device, batch int) (*nn.Program, error) {
 	return func(device, batch int) (*nn.Program, error) {
 		*asked = append(*asked, batch)
@@ -264,7 +269,8 @@ func compiles(t *testing.T, r *fitRig, asked *[]int, noMemory int) func(device, 
 	}
 }
 
-// Batches beyond the trainer's programs get programs of their own, once for each size, and a resumed run goes on with the same ones: the very same.
+// Batches beyond the trainer's programs get programs of their own, once for each size, and a
+// resumed run goes on with the same ones: the very same.
 func TestBatchesHaveTheirPrograms(t *testing.T) {
 	run := func(after int, dir string) (*fitRig, []int, error) {
 		r := newRig(t, rigConfig{})
@@ -302,7 +308,8 @@ func TestBatchesHaveTheirPrograms(t *testing.T) {
 	}
 }
 
-// A batch whose program cannot be made is taken in smaller runs: the log names the size and the cause, and training goes on.
+// A batch whose program cannot be made is taken in smaller runs: the log names the size and the
+// cause, and training goes on.
 func TestABatchWithoutMemoryIsTakenInSmallerRuns(t *testing.T) {
 	var text bytes.Buffer
 	r := newRig(t, rigConfig{logger: slog.New(slog.NewTextHandler(&text, nil))})
@@ -346,7 +353,8 @@ func (f slowFeed) Next(ctx context.Context) ([]int, error) {
 	return f.BatchFeed.Next(ctx)
 }
 
-// The time that a run of a step waits for its examples is that run's, not the last one's: how long a step of more runs takes follows from it.
+// The time that a run of a step waits for its examples is that run's, not the last one's: how long
+// a step of more runs takes follows from it.
 func TestWaitingForExamplesBelongsToItsRun(t *testing.T) {
 	r := newRig(t, rigConfig{})
 	clock := time.Unix(0, 0)
@@ -364,7 +372,8 @@ func TestWaitingForExamplesBelongsToItsRun(t *testing.T) {
 	}
 }
 
-// costly is a model of a step's time: four seconds, one for each run, and a thousandth for each of its examples.
+// costly is a model of a step's time: four seconds, one for each run, and a thousandth for each of
+// its examples.
 type costly struct{}
 
 func (costly) StepTime(_, _, local, accumulation int) float64 {
@@ -400,8 +409,9 @@ func (s factorStore) Step(st kvstore.Step) kvstore.Pusher {
 	return s.Store.Step(st)
 }
 
-// One worker whose batch may grow takes one step in 32, with SGD from step 64 on, with a factor of 0, so that two gradients are of the same parameters; such a step is no progress. Where the
-// batch cannot grow, or there are micro-gradients to compare, no step stands still.
+// One worker whose batch may grow takes one step in 32, with SGD from step 64 on, with a factor of
+// 0, so that two gradients are of the same parameters; such a step is no progress. Where the batch
+// cannot grow, or there are micro-gradients to compare, no step stands still.
 func TestOneStepIn32StandsStill(t *testing.T) {
 	for _, c := range []struct {
 		name, optimizer string

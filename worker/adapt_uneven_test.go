@@ -24,8 +24,9 @@ func unevenJob(t *testing.T, adapt func(number int) worker.AdaptConfig) *elastic
 		}})
 }
 
-// Workers with different numbers of devices train together if the configuration has the initial batch: the job's batch is shared evenly, and each
-// worker takes its part in as many runs as its devices need.
+// Workers with different numbers of devices train together if the configuration has the initial
+// batch: the job's batch is shared evenly, and each worker takes its part in as many runs as its
+// devices need.
 func TestWorkersWithOtherDevicesAdapt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := unevenJob(t, func(int) worker.AdaptConfig {
@@ -59,7 +60,8 @@ func TestWorkersWithOtherDevicesRoundAlike(t *testing.T) {
 	})
 }
 
-// A worker that has not what it must have in common with rank 0 ends before the first step, and names it.
+// A worker that has not what it must have in common with rank 0 ends before the first step, and
+// names it.
 func TestAdaptingWorkersThatDifferAreNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		adapt func(number int) worker.AdaptConfig

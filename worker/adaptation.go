@@ -10,8 +10,9 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// adaptation is what an adapting run knows beyond one that does not adapt. But for the profile and the programs it is the same on all workers, since it
-// follows from what the store has measured and from what the workers have agreed on.
+// adaptation is what an adapting run knows beyond one that does not adapt. But for the profile and
+// the programs it is the same on all workers, since it follows from what the store has measured and
+// from what the workers have agreed on.
 type adaptation struct {
 	cfg     AdaptConfig
 	rule    string
@@ -44,7 +45,8 @@ type adaptation struct {
 	from     float64 // progress at the epoch's begin, or when this worker came
 }
 
-// A batch is what a worker does in a step: runs of LocalBatch examples, Accumulation of them before the last one.
+// A batch is what a worker does in a step: runs of LocalBatch examples, Accumulation of them before
+// the last one.
 type batch struct {
 	LocalBatch   int `json:"local_batch"`
 	Accumulation int `json:"accumulation"`
@@ -118,14 +120,15 @@ func (a *adaptation) maxLocal() int {
 	return min(most, a.programs.most())
 }
 
-// split divides the examples of a step into the fewest equal runs of at most so many; rounding may add one for each run.
+// split divides the examples of a step into the fewest equal runs of at most so many; rounding may
+// add one for each run.
 func split(perStep, most int) batch {
 	runs := (perStep-1)/most + 1
 	return batch{LocalBatch: (perStep-1)/runs + 1, Accumulation: runs - 1}
 }
 
-// fitTo changes the batch if it is outside of the limits for so many workers. What it does depends on this worker's memory: of workers that run
-// already, one decides for all.
+// fitTo changes the batch if it is outside of the limits for so many workers. What it does depends
+// on this worker's memory: of workers that run already, one decides for all.
 func (a *adaptation) fitTo(workers int) {
 	initial := a.progress.InitialBatch
 	least := (initial-1)/workers + 1
@@ -152,7 +155,8 @@ func (a *adaptation) fitTo(workers int) {
 	}
 }
 
-// splitWithin is split whose step has least to most examples if so many runs, or up to twice as many, can be equal.
+// splitWithin is split whose step has least to most examples if so many runs, or up to twice as
+// many, can be equal.
 func splitWithin(perStep, local, least, most int) batch {
 	first := split(perStep, local)
 	for runs := first.Accumulation + 1; runs <= 2*(first.Accumulation+1) && runs <= most; runs++ {
@@ -164,7 +168,8 @@ func splitWithin(perStep, local, least, most int) batch {
 	return first
 }
 
-// nextStep is what the contributions of the step under way have in common. All earlier ones have returned.
+// nextStep is what the contributions of the step under way have in common. All earlier ones have
+// returned.
 func (a *adaptation) nextStep(step kvstore.Step) kvstore.Step {
 	a.measure()
 	scale := float64(a.global) / float64(a.progress.InitialBatch)
@@ -196,26 +201,30 @@ func (a *adaptation) nextStep(step kvstore.Step) kvstore.Step {
 	return step
 }
 
-// gainOf is what a step of this scale counts: as much as the measurements bear out, and one where they say nothing yet.
+// gainOf is what a step of this scale counts: as much as the measurements bear out, and one where
+// they say nothing yet.
 func (a *adaptation) gainOf(scale float64) float64 {
 	noise, _ := a.estimators.Bound()
 	return noise.Gain(scale)
 }
 
-// stillEvery is the servers' period of measuring a round with one micro-gradient against the one before, and stillFrom the first round that they measure so
-// where gradients are preconditioned.
+// stillEvery is the servers' period of measuring a round with one micro-gradient against the one
+// before, and stillFrom the first round that they measure so where gradients are preconditioned.
 const (
 	stillEvery = 32
 	stillFrom  = 5
-	// calmFrom is the first step that may stand still where gradients are not preconditioned. Before, they are up to a thousand times as large, and say nothing of
-	// later ones.
+	// calmFrom is the first step that may stand still where gradients are not preconditioned.
+	// Before, they are up to a thousand times as large, and say nothing of later ones.
 	calmFrom = 64
 )
 
-// standsStill reports whether the parameters stay where they are in the step under way. With one micro-gradient a step the servers compare one round in
-// 32 with the one before. Any update between the two is in their difference: the second gradient is smaller along the first one, noise and all, by
-// the curvature times the learning rate, so that the true gradient looks as if it were zero, or less. The factor of 0 in the first of the two makes them
-// two micro-gradients at the same parameters. Such a step is no progress; a velocity stays as it is, too. Where the batch cannot grow, nothing depends on the noise, and no step stands still.
+// standsStill reports whether the parameters stay where they are in the step under way. With one
+// micro-gradient a step the servers compare one round in 32 with the one before. Any update between
+// the two is in their difference: the second gradient is smaller along the first one, noise and
+// all, by the curvature times the learning rate, so that the true gradient looks as if it were
+// zero, or less. The factor of 0 in the first of the two makes them two micro-gradients at the same
+// parameters. Such a step is no progress; a velocity stays as it is, too. Where the batch cannot
+// grow, nothing depends on the noise, and no step stands still.
 func (a *adaptation) standsStill() bool {
 	t := a.trainer
 	one := len(t.cfg.Programs) == 1 && a.batch.Accumulation == 0 || a.every > 1
@@ -223,10 +232,11 @@ func (a *adaptation) standsStill() bool {
 		t.steps%stillEvery == 0 && (a.every == 1 && t.steps >= calmFrom || a.every > 1 && t.steps >= stillFrom)
 }
 
-// preconditionedEvery: with Adam's family one step in so many is measured, since the servers take a root and a reciprocal of each value for it. That
-// costs nothing with adam or adamw, at most two workers and AVX-512, and up to a third of the servers' part of a round with four
-// workers (docs/design/0027). All workers use one number, which does not follow the servers' processors or the membership. With one worker, whose rounds
-// are compared in pairs, the servers choose which.
+// preconditionedEvery: with Adam's family one step in so many is measured, since the servers take a
+// root and a reciprocal of each value for it. That costs nothing with adam or adamw, at most two
+// workers and AVX-512, and up to a third of the servers' part of a round with four workers
+// (docs/design/0027). All workers use one number, which does not follow the servers' processors or
+// the membership. With one worker, whose rounds are compared in pairs, the servers choose which.
 const preconditionedEvery = 4
 
 // mostFactor is the largest that a store takes.
@@ -239,8 +249,9 @@ type effect struct {
 	still    bool    // it was to have no effect
 }
 
-// correct makes the progress that of the examples whose gradients had a part in the newest step: those of overflows in float16, of contributions that the
-// servers' guard has refused to all shards, and of a worker that was lost have none.
+// correct makes the progress that of the examples whose gradients had a part in the newest step:
+// those of overflows in float16, of contributions that the servers' guard has refused to all
+// shards, and of a worker that was lost have none.
 func (a *adaptation) correct() {
 	t, examples := a.trainer, uint64(0)
 	for _, key := range t.keys {
@@ -264,7 +275,8 @@ func (a *adaptation) checkEffect() error {
 		"check the data, the learning rate and the guard", a.epochs, a.idle, a.progress.Examples)
 }
 
-// measure adds what the store has measured of the newest step, once. All its exchanges have returned.
+// measure adds what the store has measured of the newest step, once. All its exchanges have
+// returned.
 func (a *adaptation) measure() {
 	t := a.trainer
 	if a.measured == t.steps {
@@ -299,7 +311,8 @@ func (a *adaptation) measure() {
 	a.estimators.Add(step)
 }
 
-// perWeight is how many examples of the newest round there are for one of its weight. The servers' norms go by weights; batches by examples.
+// perWeight is how many examples of the newest round there are for one of its weight. The servers'
+// norms go by weights; batches by examples.
 func (a *adaptation) perWeight(key string) float64 {
 	store := a.trainer.cfg.Store
 	examples, weight := float64(store.RoundExamples(key)), store.RoundWeight(key)

@@ -12,47 +12,59 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// AdaptConfig lets Fit choose the batch size while it trains, by goodput: examples a second times what an example is worth in a batch of that size
-// (package adapt). The servers measure the noise of the gradient and scale the learning rate of each step by Rule; rank 0 fits a model
-// of the step's time to what it measures. All workers change the batch after the same step. All of them give the same configuration, but for MinLocal and
-// MaxLocal; where their numbers of devices differ it has an InitialBatch.
+// AdaptConfig lets Fit choose the batch size while it trains, by goodput: examples a second times
+// what an example is worth in a batch of that size (package adapt). The servers measure the noise
+// of the gradient and scale the learning rate of each step by Rule; rank 0 fits a model of the
+// step's time to what it measures. All workers change the batch after the same step. All of them
+// give the same configuration, but for MinLocal and MaxLocal; where their numbers of devices differ
+// it has an InitialBatch.
 //
-// An epoch then is so much progress, in scale-invariant steps, as one pass over the data makes at the initial batch size. It may end in the middle of
-// a pass, and the next one goes on there: each example of a pass is used exactly once by steps that count. Learning-rate schedules are read at
+// An epoch then is so much progress, in scale-invariant steps, as one pass over the data makes at
+// the initial batch size. It may end in the middle of a pass, and the next one goes on there: each
+// example of a pass is used exactly once by steps that count. Learning-rate schedules are read at
 // the progress: their steps are those that a run at the initial batch size would take.
 //
-// The learning rate and the optimizer's other numbers are those for InitialBatch. A worker's local batch stays as it is when workers come or
-// go, unless the global batch would leave the limits; then rank 0 chooses anew.
+// The learning rate and the optimizer's other numbers are those for InitialBatch. A worker's local
+// batch stays as it is when workers come or go, unless the global batch would leave the limits;
+// then rank 0 chooses anew.
 type AdaptConfig struct {
-	// Rule scales the learning rate: adascale, adamscale, linear, sqrt or legw (adapt.Factor); empty: adapt.DefaultRule of the optimizer.
+	// Rule scales the learning rate: adascale, adamscale, linear, sqrt or legw (adapt.Factor);
+	// empty: adapt.DefaultRule of the optimizer.
 	Rule string
-	// InitialBatch is the global batch that the learning rate is for, M0. The run begins with it. 0: what the workers' programs
-	// take together when the job starts.
+	// InitialBatch is the global batch that the learning rate is for, M0. The run begins with
+	// it. 0: what the workers' programs take together when the job starts.
 	InitialBatch int
-	// MaxBatch is the largest global batch. 0: the batch stays at the initial one, and only its division over the workers changes.
+	// MaxBatch is the largest global batch. 0: the batch stays at the initial one, and only its
+	// division over the workers changes.
 	MaxBatch int
-	// MinLocal and MaxLocal bound the local batch: the examples of one run, a forward and a backward pass, on all devices of a worker together.
-	// 0: 1 and MaxBatch. Without Program the trainer's programs are the upper bound.
+	// MinLocal and MaxLocal bound the local batch: the examples of one run, a forward and a
+	// backward pass, on all devices of a worker together. 0: 1 and MaxBatch. Without Program
+	// the trainer's programs are the upper bound.
 	MinLocal, MaxLocal int
-	// Accumulation allows steps of several runs, whose gradients are added up (Trainer.Accumulate). One worker alone goes beyond the initial
-	// batch only so.
+	// Accumulation allows steps of several runs, whose gradients are added up
+	// (Trainer.Accumulate). One worker alone goes beyond the initial batch only so.
 	Accumulation bool
-	// Program compiles the model for another batch size of a device, with the trainer's program on it as nn.Config.Share, and its batch size as
-	// MomentumBatch where running statistics are to reach back as many examples as with the trainer's. Fit calls it between two
-	// steps when a size is first used, keeps the last four, and closes them at its end. Where one cannot be compiled (memory), the log says so, and
-	// steps take more and smaller runs. nil: all runs are made by the trainer's programs.
+	// Program compiles the model for another batch size of a device, with the trainer's program
+	// on it as nn.Config.Share, and its batch size as MomentumBatch where running statistics
+	// are to reach back as many examples as with the trainer's. Fit calls it between two steps
+	// when a size is first used, keeps the last four, and closes them at its end. Where one
+	// cannot be compiled (memory), the log says so, and steps take more and smaller runs. nil:
+	// all runs are made by the trainer's programs.
 	Program func(device, batch int) (*nn.Program, error)
-	// Groups are patterns of parameters' names (path.Match), each of which is a group with a learning-rate factor by its own noise. Parameters
-	// that match none are one more group; one that matches several is in the first.
+	// Groups are patterns of parameters' names (path.Match), each of which is a group with a
+	// learning-rate factor by its own noise. Parameters that match none are one more group; one
+	// that matches several is in the first.
 	Groups []string
 	// WarmupEpochs are legw's, at the initial batch size.
 	WarmupEpochs float64
 	// Smoothing of the noise's averages; 0: 0.999.
 	Smoothing float64
-	// Model predicts the seconds of a step, where they are known before: rank 0's choices then repeat, as far as the measured noise does. nil: it is fitted to what
-	// rank 0 measures. Only rank 0's counts.
+	// Model predicts the seconds of a step, where they are known before: rank 0's choices then
+	// repeat, as far as the measured noise does. nil: it is fitted to what rank 0 measures.
+	// Only rank 0's counts.
 	Model adapt.Model
-	// Decisions, if any, are taken in place of rank 0's choices, so that a job repeats bit for bit: the log of a job has its decisions.
+	// Decisions, if any, are taken in place of rank 0's choices, so that a job repeats bit for
+	// bit: the log of a job has its decisions.
 	Decisions []Decision
 
 	now   func() time.Time                          // nil: time.Now
@@ -154,7 +166,8 @@ func (c *AdaptConfig) validateBatches(initial int) error {
 	return nil
 }
 
-// groupsOf returns the group of each parameter, and how many groups there are: those that have parameters.
+// groupsOf returns the group of each parameter, and how many groups there are: those that have
+// parameters.
 func (c *AdaptConfig) groupsOf(keys []string) (groups []int, n int) {
 	numbers := map[int]int{} // by pattern
 	groups = make([]int, len(keys))

@@ -6,7 +6,8 @@ import (
 	"github.com/paragon-train/paragon/adapt"
 )
 
-// However the workers change, the local batch is at least the least one if the limits allow any such batch.
+// However the workers change, the local batch is at least the least one if the limits allow any
+// such batch.
 func TestTheBatchHasTheLeastLocalBatch(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		for least := 1; least <= 6; least++ {
@@ -35,7 +36,8 @@ func TestTheBatchHasTheLeastLocalBatch(t *testing.T) {
 	}
 }
 
-// However the workers and the limits change, the batch is then from the initial one, rounded up to the workers, to the largest.
+// However the workers and the limits change, the batch is then from the initial one, rounded up to
+// the workers, to the largest.
 func TestTheBatchIsWithinTheLimitsOfTheWorkers(t *testing.T) {
 	for initial := 1; initial <= 9; initial += 2 {
 		for most := initial; most <= 26; most++ {

@@ -11,7 +11,8 @@ import (
 // reportEvery is the least time between two reports: a heartbeat takes the newest.
 const reportEvery = time.Second
 
-// report tells the scheduler how the job adapts, for its status and for whoever divides a cluster among jobs. Rank 0 does.
+// report tells the scheduler how the job adapts, for its status and for whoever divides a cluster
+// among jobs. Rank 0 does.
 func (d *decider) report(nodes, workers int) {
 	a, now := d.a, d.now()
 	store := a.trainer.cfg.Store
@@ -55,7 +56,8 @@ func (d *decider) report(nodes, workers int) {
 	}
 }
 
-// stepTime is the seconds of a step with the present batch, as measured, else as the model has it; 0: not known.
+// stepTime is the seconds of a step with the present batch, as measured, else as the model has it;
+// 0: not known.
 func (d *decider) stepTime(nodes, workers int) (seconds float64) {
 	b := d.a.batch
 	switch e := d.profile.find(nodes, workers, d.a.runOf()); {
@@ -70,7 +72,8 @@ func (d *decider) stepTime(nodes, workers int) (seconds float64) {
 	return seconds
 }
 
-// wishWorkers chooses how many workers the job should have, where it may choose that (launch --adapt-workers).
+// wishWorkers chooses how many workers the job should have, where it may choose that (launch
+// --adapt-workers).
 func (d *decider) wishWorkers(nodes, workers int) {
 	least, most := d.a.trainer.cfg.Store.WorkerRange()
 	if most == 0 {
@@ -91,7 +94,8 @@ func (d *decider) wishWorkers(nodes, workers int) {
 	d.workers, d.reason = to, reason
 }
 
-// changeSeconds is what a change of the membership has cost this worker on average; 0: there was none.
+// changeSeconds is what a change of the membership has cost this worker on average; 0: there was
+// none.
 func (d *decider) changeSeconds() float64 {
 	if d.changes == 0 {
 		return 0

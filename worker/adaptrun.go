@@ -10,8 +10,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// An adapting run goes through passes over the data, which scheduler and sampler call epochs, and through epochs of progress, which users see. Without
-// Adapt the two are the same.
+// An adapting run goes through passes over the data, which scheduler and sampler call epochs, and
+// through epochs of progress, which users see. Without Adapt the two are the same.
 
 // numEpoch is the current epoch.
 func (r *run) numEpoch() int {
@@ -53,7 +53,8 @@ func (r *run) newSpan() Span {
 	return s
 }
 
-// beginAdapting begins with a state that a checkpoint had; nil: anew. joined: it is that of workers that run, whose batch fits already.
+// beginAdapting begins with a state that a checkpoint had; nil: anew. joined: it is that of workers
+// that run, whose batch fits already.
 func (r *run) beginAdapting(ctx context.Context, state *adaptState, joined bool) error {
 	workers := r.trainer.cfg.Store.NumWorkers()
 	a, err := newAdaptation(r.cfg.Adapt, r.trainer, r.cfg.Feed.(BatchFeed), workers, state)
@@ -74,7 +75,8 @@ func (r *run) beginAdapting(ctx context.Context, state *adaptState, joined bool)
 	return nil
 }
 
-// beginBatch begins with the batch that fits the workers: after they have changed, and at the start.
+// beginBatch begins with the batch that fits the workers: after they have changed, and at the
+// start.
 func (a *adaptation) beginBatch() {
 	if b, ok := a.decider.replay(); ok {
 		a.batch = b
@@ -96,7 +98,8 @@ func (r *run) cutSegments() error {
 	return r.adapt.feed.Resize(r.step, r.adapt.batch.perStep())
 }
 
-// planStep finds out how many examples the next step uses, tells the adaptation, and returns when the step begins for that.
+// planStep finds out how many examples the next step uses, tells the adaptation, and returns when
+// the step begins for that.
 func (r *run) planStep() time.Time {
 	r.global = 0
 	if r.divided != nil {
@@ -111,7 +114,8 @@ func (r *run) planStep() time.Time {
 	return r.adapt.decider.now()
 }
 
-// runBegin notes when a run of the step begins, and how long the trainer had waited for values until then.
+// runBegin notes when a run of the step begins, and how long the trainer had waited for values
+// until then.
 func (r *run) runBegin() (begin time.Time, waited time.Duration) {
 	if r.adapt == nil {
 		return begin, 0
@@ -148,7 +152,8 @@ func (a *adaptation) timed(begin time.Time, examples int, store kvstore.Store) e
 // runOf is how many examples a run has in a full step.
 func (a *adaptation) runOf() int { return runsOf(a.batch.perStep(), a.feed.PerRun())[0] }
 
-// resize changes the batch, if all workers have agreed on that after the step, or the configuration says so.
+// resize changes the batch, if all workers have agreed on that after the step, or the configuration
+// says so.
 func (r *run) resize(e *epochRun, agreed verdict) (bool, error) {
 	a := r.adapt
 	if a == nil {
@@ -187,7 +192,8 @@ func (r *run) settle(ctx context.Context) error {
 	return nil
 }
 
-// begin prepares the feed and the programs for steps of the present batch; the feed's Begin follows.
+// begin prepares the feed and the programs for steps of the present batch; the feed's Begin
+// follows.
 func (a *adaptation) begin() error {
 	a.decider.profile.changed()
 	return a.programs.use(a.batch.LocalBatch)
@@ -215,8 +221,9 @@ type AdaptInfo struct {
 	Accumulation int     // runs of a step before its last one
 	Scale        float64 // Batch / InitialBatch
 	Gain         float64 // scale-invariant steps that a full step is worth, in [1, Scale]
-	// NoiseScale is φ in examples, as far as the measurements bear it out: it is at least so large, with a confidence of 95 %. Gain follows from it. NaN: it is
-	// not measured yet, and Gain is 1.
+	// NoiseScale is φ in examples, as far as the measurements bear it out: it is at least so
+	// large, with a confidence of 95 %. Gain follows from it. NaN: it is not measured yet, and
+	// Gain is 1.
 	NoiseScale float64
 	Biased     bool    // the newest measurements are differences of steps, which do not count for NoiseScale
 	Progress   float64 // in scale-invariant steps, since the job began

@@ -9,8 +9,9 @@ import (
 	"github.com/paragon-train/paragon/adapt"
 )
 
-// A sharedConfig is what all workers of an adapting job must have alike: from it each computes gain, factors and progress for itself. MinLocal and
-// MaxLocal may differ with the memory of the workers' devices.
+// A sharedConfig is what all workers of an adapting job must have alike: from it each computes
+// gain, factors and progress for itself. MinLocal and MaxLocal may differ with the memory of the
+// workers' devices.
 type sharedConfig struct {
 	Rule         string     `json:"rule"`
 	InitialBatch int        `json:"initial_batch"`
@@ -59,7 +60,8 @@ func (s *sharedConfig) check(first *sharedConfig, given bool, workers int) error
 	return nil
 }
 
-// agreeAtStart compares the configuration with rank 0's, and takes rank 0's first batch: how it is rounded depends on a worker's devices.
+// agreeAtStart compares the configuration with rank 0's, and takes rank 0's first batch: how it is
+// rounded depends on a worker's devices.
 func (a *adaptation) agreeAtStart(ctx context.Context) error {
 	type start struct {
 		Config sharedConfig `json:"config"`

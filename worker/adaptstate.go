@@ -83,8 +83,8 @@ func (a *adaptation) restore(s *adaptState) error {
 	return nil
 }
 
-// tellAdaptation gives the state of the worker of the lowest rank to all: what a worker that has just joined begins with. own is this
-// worker's; nil: it has joined.
+// tellAdaptation gives the state of the worker of the lowest rank to all: what a worker that has
+// just joined begins with. own is this worker's; nil: it has joined.
 func (r *run) tellAdaptation(ctx context.Context, own *adaptState) (*adaptState, error) {
 	text, err := r.trainer.cfg.Store.Broadcast(ctx, func() (string, error) {
 		if own == nil { // all that were here before have been lost since

@@ -9,9 +9,9 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// agreementKey is the key by which the workers agree, in each step, on what they do after it. Each pushes flags, and all see
-// the same sums over the sum of weights, so all decide alike. Its value is in checkpoints, so its name has its size: one of another version is
-// not taken for it.
+// agreementKey is the key by which the workers agree, in each step, on what they do after it. Each
+// pushes flags, and all see the same sums over the sum of weights, so all decide alike. Its value
+// is in checkpoints, so its name has its size: one of another version is not taken for it.
 var agreementKey = fmt.Sprintf("paragon/agreed/%d", lanes)
 
 // What a worker pushes to the agreement's key.
@@ -35,8 +35,9 @@ const (
 // stopAll makes the sum of the lane reach any number of workers: it is more than a job may have.
 const stopAll = 1 << 20
 
-// marks is how many steps have marks of their own. A stale value is that of one of the last few steps; 1000 marks are far more than these, and
-// exact in a float32 that was multiplied and divided by a weight.
+// marks is how many steps have marks of their own. A stale value is that of one of the last few
+// steps; 1000 marks are far more than these, and exact in a float32 that was multiplied and divided
+// by a weight.
 const marks = 1000
 
 // A verdict is what all workers agreed on after a step.
@@ -51,12 +52,13 @@ type verdict struct {
 	bad                     float64 // damaged examples left out, for each worker
 }
 
-// agreement lets all workers stop, or make a change, after the same step, whichever of them is asked or hears of it first. Its
-// methods are called by one goroutine at a time, except ask.
+// agreement lets all workers stop, or make a change, after the same step, whichever of them is
+// asked or hears of it first. Its methods are called by one goroutine at a time, except ask.
 //
-// All living workers get the same result for a step: its round closes once, and the next one only with all of them. The weights are the examples
-// of the step, whatever its gradients weigh. If all weights are 0 (the only worker with examples was
-// lost) the value remains that of an earlier step. Its mark shows that, on all workers alike, and then nothing was agreed.
+// All living workers get the same result for a step: its round closes once, and the next one only
+// with all of them. The weights are the examples of the step, whatever its gradients weigh. If all
+// weights are 0 (the only worker with examples was lost) the value remains that of an earlier step.
+// Its mark shows that, on all workers alike, and then nothing was agreed.
 type agreement struct {
 	trainer *Trainer
 	asked   atomic.Bool
@@ -156,7 +158,8 @@ func (a *agreement) end() (v verdict, err error) {
 	return v, nil
 }
 
-// anyFailed tells all workers whether one of them failed. All call it between the same steps, when nothing of the store is under way.
+// anyFailed tells all workers whether one of them failed. All call it between the same steps, when
+// nothing of the store is under way.
 func (a *agreement) anyFailed(ctx context.Context, failed bool) (bool, error) {
 	if a.alone {
 		return failed, nil

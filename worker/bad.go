@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/exitreport"
 )
 
-// A BadBudgetError ends Fit on all workers when more examples of a pass over the data are damaged than the feed may leave out (BadExampleFeed).
+// A BadBudgetError ends Fit on all workers when more examples of a pass over the data are damaged
+// than the feed may leave out (BadExampleFeed).
 type BadBudgetError struct {
 	// Budget is how many may be left out, and Count how many all workers have left out.
 	Budget, Count int
@@ -52,8 +53,9 @@ func finalIfDamaged(err error) error {
 // mostBadNamed is how many damaged examples an error names, which all processes of a job repeat.
 const mostBadNamed = 3
 
-// A badTally counts the damaged examples of a pass over the data that all workers have left out. Each tells of its own in the agreement after a step; rank 0
-// adds what was told before, so that a worker that joins knows it after its first step.
+// A badTally counts the damaged examples of a pass over the data that all workers have left out.
+// Each tells of its own in the agreement after a step; rank 0 adds what was told before, so that a
+// worker that joins knows it after its first step.
 type badTally struct {
 	budget int
 	logger *slog.Logger // nil: the feed leaves nothing out
@@ -104,7 +106,8 @@ func (b *badTally) lanes(flags []float32, rank int) {
 	}
 }
 
-// heard takes what all workers have told, the same on each, and is an error if it is more than the budget.
+// heard takes what all workers have told, the same on each, and is an error if it is more than the
+// budget.
 func (b *badTally) heard(v verdict, workers int) error {
 	if b.logger == nil {
 		return nil

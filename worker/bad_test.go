@@ -11,7 +11,8 @@ import (
 // A badJob is the tallies of some workers, by rank; nil: that rank is gone.
 type badJob []*badTally
 
-// step lets each worker read so many damaged examples and all agree; an agreement that is not known changes nothing.
+// step lets each worker read so many damaged examples and all agree; an agreement that is not known
+// changes nothing.
 func (j badJob) step(t *testing.T, known bool, bad ...int) (errs []error) {
 	t.Helper()
 	var sum, ones float32
@@ -46,7 +47,8 @@ func (j badJob) want(t *testing.T, count int) {
 	}
 }
 
-// All workers know the same count after each step, whoever joins, leaves or becomes rank 0, and whether or not a step was agreed on.
+// All workers know the same count after each step, whoever joins, leaves or becomes rank 0, and
+// whether or not a step was agreed on.
 func TestAllWorkersCountTheSameDamagedExamples(t *testing.T) {
 	j := newBadJob(3, 100)
 	j.step(t, true, 1, 0, 2)

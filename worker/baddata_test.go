@@ -20,7 +20,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// damagedImages are images of which some are damaged, with a fingerprint and with as many labels as are asked for.
+// damagedImages are images of which some are damaged, with a fingerprint and with as many labels as
+// are asked for.
 type damagedImages struct {
 	*data.ImageSet
 	bad         []int
@@ -46,7 +47,8 @@ func (d *damagedImages) ReadExample(_ context.Context, i int, e *data.Example) (
 	return err
 }
 
-// fitImages runs a job of some workers over a data set, and returns what each of them had, with its error.
+// fitImages runs a job of some workers over a data set, and returns what each of them had, with its
+// error.
 func fitImages(t *testing.T, workers int, set data.Dataset, change func(rank int, feed *worker.ImageFeedConfig, fit *worker.FitConfig)) (epochs [][]worker.EpochInfo, errs []error, logs []string) {
 	t.Helper()
 	epochs, errs, logs = make([][]worker.EpochInfo, workers), make([]error, workers), make([]string, workers)
@@ -90,7 +92,8 @@ func fitImages(t *testing.T, workers int, set data.Dataset, change func(rank int
 	return epochs, errs, logs
 }
 
-// All workers know how many examples the whole job has left out, in each pass, and each is named once a pass.
+// All workers know how many examples the whole job has left out, in each pass, and each is named
+// once a pass.
 func TestDamagedExamplesAreCountedOverTheJob(t *testing.T) {
 	set := &damagedImages{ImageSet: images(t, 40), bad: []int{1, 17, 18, 33}}
 	epochs, errs, logs := fitImages(t, 3, set, nil)
@@ -111,7 +114,8 @@ func TestDamagedExamplesAreCountedOverTheJob(t *testing.T) {
 	}
 }
 
-// The budget is that of the job: all workers end after the same step although none has read more than it alone.
+// The budget is that of the job: all workers end after the same step although none has read more
+// than it alone.
 func TestTheBudgetOfDamagedExamplesIsTheJobs(t *testing.T) {
 	set := &damagedImages{ImageSet: images(t, 40), bad: []int{1, 2, 17, 18, 33, 34}}
 	steps := make([]int, 3)
@@ -286,7 +290,8 @@ func TestWorkersWithDifferentDataAreTold(t *testing.T) {
 	}
 }
 
-// Mixed images train a loss of soft targets, and images with several labels one of binary targets, which an evaluation reads, too.
+// Mixed images train a loss of soft targets, and images with several labels one of binary targets,
+// which an evaluation reads, too.
 func TestTargetsReachTheLoss(t *testing.T) {
 	for _, c := range []struct {
 		name  string

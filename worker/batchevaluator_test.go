@@ -17,7 +17,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// Each example is brought once, the last batch is short, and rows without a label count nowhere; the scores are the same in any pieces.
+// Each example is brought once, the last batch is short, and rows without a label count nowhere;
+// the scores are the same in any pieces.
 func TestABatchEvaluatorMeasuresEachExampleOnce(t *testing.T) {
 	loss, logits := rigNetwork(rigBatch)
 	program := compile(t, loss, nn.Config{Inference: true, Outputs: G.Nodes{logits}})
@@ -70,8 +71,8 @@ func TestABatchEvaluatorMeasuresEachExampleOnce(t *testing.T) {
 	}
 }
 
-// Examples with several labels are measured by their targets: the loss is the mean over those that are known, the last batch is short, and
-// there is no accuracy.
+// Examples with several labels are measured by their targets: the loss is the mean over those that
+// are known, the last batch is short, and there is no accuracy.
 func TestABatchEvaluatorMeasuresSeveralLabels(t *testing.T) {
 	const examples, columns = 7, 2
 	value := func(i int) float32 { return float32(math.Sin(float64(i))) }
@@ -133,7 +134,8 @@ func TestABatchEvaluatorNeedsTheSizeOfABatch(t *testing.T) {
 	}
 }
 
-// Without labels there is a loss: the mean over all examples, also where the last batch is short. There is no accuracy, and no report shows one.
+// Without labels there is a loss: the mean over all examples, also where the last batch is short.
+// There is no accuracy, and no report shows one.
 func TestABatchEvaluatorWithoutLabelsHasALoss(t *testing.T) {
 	const examples = 7
 	value := func(i int) float32 { return float32(math.Sin(float64(i))) }

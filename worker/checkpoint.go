@@ -23,46 +23,55 @@ import (
 //	complete.json         written last, by rank 0, when all workers have told that their parts are there: a folder without it
 //	                      is not a checkpoint. It names the files that rank 0 sees, with their sizes and checksums
 //
-// A checkpoint is of one step of all workers, and is written while training goes on: each worker copies what is its own, rank 0 reads the
-// servers' state during the next step, and both write what they have beside the training. One is written at a time. If the
-// next one is due before, or Fit ends, that waits for it. What could not be written is logged at once; Failures says when it ends Fit. In a store without rounds (dist_async) all workers wait until it is written.
+// A checkpoint is of one step of all workers, and is written while training goes on: each worker
+// copies what is its own, rank 0 reads the servers' state during the next step, and both write what
+// they have beside the training. One is written at a time. If the next one is due before, or Fit
+// ends, that waits for it. What could not be written is logged at once; Failures says when it ends
+// Fit. In a store without rounds (dist_async) all workers wait until it is written.
 //
-// Workers on several hosts either share Dir or keep their own part of it each. Rank 0 verifies the files that complete.json names, and each
-// worker its own.
+// Workers on several hosts either share Dir or keep their own part of it each. Rank 0 verifies the
+// files that complete.json names, and each worker its own.
 //
-// A run that resumes reads its epochs in the order in which the checkpoint's did (OrderedFeed), whatever the Feed was made with, to its end: one of a version
-// that had no other reads on in sampler.Contiguous.
+// A run that resumes reads its epochs in the order in which the checkpoint's did (OrderedFeed),
+// whatever the Feed was made with, to its end: one of a version that had no other reads on in
+// sampler.Contiguous.
 //
-// A job of another number of workers may go on from it: what remains of the epoch is divided anew. A rank without a file of its
-// own takes rank 0's running statistics (batch norm's, which differ little and are averaged at the end of the epoch) and
-// begins with nothing left out of compressed pushes; what ranks that are gone had left out is lost.
+// A job of another number of workers may go on from it: what remains of the epoch is divided anew.
+// A rank without a file of its own takes rank 0's running statistics (batch norm's, which differ
+// little and are averaged at the end of the epoch) and begins with nothing left out of compressed
+// pushes; what ranks that are gone had left out is lost.
 type CheckpointConfig struct {
-	// Dir is the place: a folder's path, or a URL that checkpoint.OpenPlace knows, such as s3://bucket/prefix in a program that
-	// imports checkpoint/bucket; empty: no checkpoints.
+	// Dir is the place: a folder's path, or a URL that checkpoint.OpenPlace knows, such as
+	// s3://bucket/prefix in a program that imports checkpoint/bucket; empty: no checkpoints.
 	Dir string
 	// EverySteps saves after so many steps; 0: only at the end of epochs.
 	EverySteps int
-	// Every saves when so much time has passed on rank 0 since it last began to, after a step that all agree on, and not while the
-	// last one is still being written: a slow place holds nobody up. 0: never. Not with dist_async, whose workers have no
-	// step in common.
+	// Every saves when so much time has passed on rank 0 since it last began to, after a step
+	// that all agree on, and not while the last one is still being written: a slow place holds
+	// nobody up. 0: never. Not with dist_async, whose workers have no step in common.
 	Every time.Duration
 	// EveryEpochs saves at the end of so many epochs; 0: every epoch.
 	EveryEpochs int
-	// Failures is how many checkpoints in a row may fail to be written (a full disk, a bucket that does not answer) before Fit ends with the
-	// error of the last. Until then each is a warning: the checkpoint is dropped, training goes on, and the next try comes after 10 s, then after twice
-	// as long each time; at the end of the run and when it stops the last checkpoint is tried again at once. 0: 3; 1: the first ends Fit. In a store
-	// without rounds (dist_async) the first does in any case.
+	// Failures is how many checkpoints in a row may fail to be written (a full disk, a bucket
+	// that does not answer) before Fit ends with the error of the last. Until then each is a
+	// warning: the checkpoint is dropped, training goes on, and the next try comes after 10 s,
+	// then after twice as long each time; at the end of the run and when it stops the last
+	// checkpoint is tried again at once. 0: 3; 1: the first ends Fit. In a store without rounds
+	// (dist_async) the first does in any case.
 	Failures int
 	// Keep is how many checkpoints stay; 0: 2.
 	Keep int
-	// Resume starts from the newest checkpoint in Dir, if there is one: the very same run goes on. All of it is read and compared with its
-	// checksums before anything changes. One that is damaged ends Fit with a *DamageError, which names the newest whole one.
+	// Resume starts from the newest checkpoint in Dir, if there is one: the very same run goes
+	// on. All of it is read and compared with its checksums before anything changes. One that
+	// is damaged ends Fit with a *DamageError, which names the newest whole one.
 	Resume bool
-	// ResumeStep resumes from the checkpoint after so many steps; 0: from the newest. Newer ones that are damaged are removed; one
-	// that is whole is an error, as the run would write over it.
+	// ResumeStep resumes from the checkpoint after so many steps; 0: from the newest. Newer
+	// ones that are damaged are removed; one that is whole is an error, as the run would write
+	// over it.
 	ResumeStep uint64
-	// Fallback resumes from the newest whole checkpoint where newer ones are damaged: these are removed, with a warning. For jobs that nobody
-	// watches: set it where launch --restarts starts the program again (PARAGON_RESUME=1).
+	// Fallback resumes from the newest whole checkpoint where newer ones are damaged: these are
+	// removed, with a warning. For jobs that nobody watches: set it where launch --restarts
+	// starts the program again (PARAGON_RESUME=1).
 	Fallback bool
 }
 
@@ -114,12 +123,14 @@ type manifest struct {
 	position
 	Workers       int `json:"workers"`
 	StepsPerEpoch int `json:"steps_per_epoch"` // of the division
-	// Data is what the run reads; nil: its feed did not say, or an older version of Paragon wrote it.
+	// Data is what the run reads; nil: its feed did not say, or an older version of Paragon
+	// wrote it.
 	Data *DataInfo `json:"data,omitempty"`
 	checkpoint.Manifest
 }
 
-// version is that of the manifest: older programs know no cuts, no adaptive training and no other order.
+// version is that of the manifest: older programs know no cuts, no adaptive training and no other
+// order.
 func (p *position) version() int {
 	if p.order() != sampler.Contiguous.String() {
 		return 4

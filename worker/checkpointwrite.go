@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A checkpointWrite is this worker's part of a checkpoint that a goroutine writes beside the training.
+// A checkpointWrite is this worker's part of a checkpoint that a goroutine writes beside the
+// training.
 type checkpointWrite struct {
 	place    checkpoint.Place
 	logger   *slog.Logger
@@ -39,7 +40,8 @@ type checkpointWrite struct {
 	complete atomic.Bool           // this worker has written the manifest
 	failure  atomic.Pointer[error] // why it could not be written
 
-	// notRemoved is why older checkpoints could not be removed when this one was complete. It is read after done.
+	// notRemoved is why older checkpoints could not be removed when this one was complete. It
+	// is read after done.
 	notRemoved error
 }
 
@@ -121,7 +123,8 @@ func (f *checkpointWrite) allThere() {
 	}
 }
 
-// wait returns when one of the write's channels is closed. Whether the write failed is err's matter.
+// wait returns when one of the write's channels is closed. Whether the write failed is err's
+// matter.
 func (f *checkpointWrite) wait(ctx context.Context, event <-chan struct{}) error {
 	select {
 	case <-event:
@@ -131,8 +134,8 @@ func (f *checkpointWrite) wait(ctx context.Context, event <-chan struct{}) error
 	}
 }
 
-// discard ends the write, and removes what this worker has written of it: a full disk has better use for the room. What cannot be removed the next
-// checkpoint that is complete removes.
+// discard ends the write, and removes what this worker has written of it: a full disk has better
+// use for the room. What cannot be removed the next checkpoint that is complete removes.
 func (f *checkpointWrite) discard() {
 	f.end()
 	if f.leads {
@@ -142,7 +145,8 @@ func (f *checkpointWrite) discard() {
 	defer cancel()
 	if f.leads {
 		folder := checkpoint.StepFolder(f.steps)
-		// A write that failed may have come into place all the same. While the manifest is there the parts are needed.
+		// A write that failed may have come into place all the same. While the manifest is
+		// there the parts are needed.
 		if f.place.Remove(ctx, path.Join(folder, checkpoint.ManifestFile)) != nil {
 			return
 		}

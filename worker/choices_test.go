@@ -22,7 +22,8 @@ func (dear) StepTime(_, _, local, accumulation int) float64 {
 	return 1 + float64(local*(accumulation+1))/16
 }
 
-// A knownNoise is a job of two workers without any training, whose measurements are drawn with a noise that is known: gradients of 40 elements.
+// A knownNoise is a job of two workers without any training, whose measurements are drawn with a
+// noise that is known: gradients of 40 elements.
 type knownNoise struct {
 	adaptation
 	rng   *rand.Rand
@@ -79,7 +80,8 @@ func (k *knownNoise) choose() {
 	}
 }
 
-// Where a large batch pays it is chosen no more than two doublings later than by one who knows the noise, and doubles as he does: once a choice.
+// Where a large batch pays it is chosen no more than two doublings later than by one who knows the
+// noise, and doubles as he does: once a choice.
 func TestTheBatchFollowsAKnownNoise(t *testing.T) {
 	for _, truth := range []adapt.Noise{{Sqr: 0.001, Var: 1}, {Sqr: 0.02, Var: 1}, {Sqr: 0.05, Var: 1}, {Sqr: 0.2, Var: 1}} {
 		best, err := adapt.Goodput{Model: free{}, Noise: truth, InitialBatch: knownInitial}.Best(1, 2, adapt.Limits{MaxBatch: knownMost, MaxLocal: knownInitial / 2, Accumulation: true})
@@ -108,7 +110,8 @@ func TestTheBatchFollowsAKnownNoise(t *testing.T) {
 	}
 }
 
-// Ten measurements leave the batch where it is, and a change is by a factor of two at most, up and down.
+// Ten measurements leave the batch where it is, and a change is by a factor of two at most, up and
+// down.
 func TestTenMeasurementsLeaveTheBatch(t *testing.T) {
 	for seed := range uint64(12) {
 		k := newKnownNoise(seed, adapt.Noise{Sqr: 0.02, Var: 1})
@@ -157,8 +160,9 @@ func TestABatchGrowsOnlyOnFreshMeasurements(t *testing.T) {
 	}
 }
 
-// However free large batches are, none is chosen in which an example is worth less than two fifths of one in the initial batch; and where the noise falls, a batch that has become
-// too large for it shrinks.
+// However free large batches are, none is chosen in which an example is worth less than two fifths
+// of one in the initial batch; and where the noise falls, a batch that has become too large for it
+// shrinks.
 func TestAnExampleKeepsTwoFifthsOfItsWorth(t *testing.T) {
 	for _, truth := range []adapt.Noise{{Sqr: 0.05, Var: 1}, {Sqr: 0.2, Var: 1}, {Sqr: 1, Var: 1}} {
 		for seed := range uint64(6) {
@@ -182,7 +186,8 @@ func TestAnExampleKeepsTwoFifthsOfItsWorth(t *testing.T) {
 	}
 }
 
-// A batch is taken in as few runs as there can be: a limit of a prime number of examples does not make runs of one example each.
+// A batch is taken in as few runs as there can be: a limit of a prime number of examples does not
+// make runs of one example each.
 func TestABatchIsTakenInFewRuns(t *testing.T) {
 	for _, most := range []int{61, 97, 127} {
 		k := newKnownNoise(1, adapt.Noise{Sqr: 0.001, Var: 1})

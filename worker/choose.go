@@ -15,7 +15,8 @@ import (
 type DamageError struct {
 	Folder string // of the checkpoint
 	Err    error  // names the file and the tensor
-	// Whole is the number of steps of the newest older checkpoint that is whole, for CheckpointConfig.ResumeStep; 0: there is none.
+	// Whole is the number of steps of the newest older checkpoint that is whole, for
+	// CheckpointConfig.ResumeStep; 0: there is none.
 	Whole uint64
 }
 
@@ -29,8 +30,8 @@ func (e *DamageError) Error() string {
 
 func (e *DamageError) Unwrap() error { return e.Err }
 
-// choose finds the checkpoint to go on from, all of it verified; Version 0: none. What stands in its way is removed: newer ones that are
-// damaged, and what was never completed.
+// choose finds the checkpoint to go on from, all of it verified; Version 0: none. What stands in
+// its way is removed: newer ones that are damaged, and what was never completed.
 func (s *saver) choose(ctx context.Context) (m manifest, err error) {
 	all, err := checkpoint.ListSteps(ctx, s.place)
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// threeCheckpoints trains to the end with checkpoints after 8, 16 and 24 steps, and returns their place and the last values.
+// threeCheckpoints trains to the end with checkpoints after 8, 16 and 24 steps, and returns their
+// place and the last values.
 func threeCheckpoints(t *testing.T) (dir string, want []float32) {
 	t.Helper()
 	dir = t.TempDir()
@@ -56,7 +57,8 @@ func contentOf(t *testing.T, path string) []byte {
 	return content
 }
 
-// damages are flipped bits all over each file, files cut short or lengthened, gone, and taken from elsewhere.
+// damages are flipped bits all over each file, files cut short or lengthened, gone, and taken from
+// elsewhere.
 func damages(t *testing.T, dir string, files []string) (list []damage) {
 	for _, file := range files {
 		size := len(contentOf(t, filepath.Join(dir, "step-00000024", file)))
@@ -88,8 +90,9 @@ func damages(t *testing.T, dir string, files []string) (list []damage) {
 	return list
 }
 
-// Whatever is damaged, a resume by hand never goes on: it names the file and the newest whole checkpoint, and has changed nothing. One that nobody
-// watches goes on from that checkpoint and says so.
+// Whatever is damaged, a resume by hand never goes on: it names the file and the newest whole
+// checkpoint, and has changed nothing. One that nobody watches goes on from that checkpoint and
+// says so.
 func TestADamagedCheckpointIsNeverResumed(t *testing.T) {
 	dir, want := threeCheckpoints(t)
 	untouched := newFitRig(t, false).values()
@@ -246,7 +249,8 @@ func asBefore(t *testing.T, path string) {
 	write(t, path, append(append(b, text...), data...))
 }
 
-// resumeJob resumes with two workers, each with its folder; a worker that fails ends the job, as programs do.
+// resumeJob resumes with two workers, each with its folder; a worker that fails ends the job, as
+// programs do.
 func resumeJob(t *testing.T, dirs []string, fallback bool) (rigs []*fitRig, errs []error) {
 	t.Helper()
 	stores := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 2}).Stores(t, "dist_sync")
@@ -272,7 +276,8 @@ func resumeJob(t *testing.T, dirs []string, fallback bool) (rigs []*fitRig, errs
 	return rigs, errs
 }
 
-// What is another rank's own counts as much as what rank 0 has: rank 0 finds it where all share a folder, and the rank itself where they do not.
+// What is another rank's own counts as much as what rank 0 has: rank 0 finds it where all share a
+// folder, and the rank itself where they do not.
 func TestADamagedFileOfAnotherRankIsNeverResumed(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		for _, name := range []string{"bit", "gone", "of another step", "of another rank"} {
@@ -359,7 +364,8 @@ func TestADamagedCheckpointInABucketIsPassedOver(t *testing.T) {
 	}
 }
 
-// A damaged checkpoint that a run has passed over is not there any more: it could be taken for the newest one, or be mixed with a new one.
+// A damaged checkpoint that a run has passed over is not there any more: it could be taken for the
+// newest one, or be mixed with a new one.
 func TestADamagedCheckpointThatWasPassedOverIsRemoved(t *testing.T) {
 	dir, _ := threeCheckpoints(t)
 	flip("worker-0.safetensors", 200, 3).change(t, dir, filepath.Join(dir, "step-00000024", "worker-0.safetensors"))

@@ -13,14 +13,16 @@ type DataInfo struct {
 	Examples int `json:"examples,omitempty"`
 	// Fingerprint tells one state of the data from another (data.Images.Fingerprint).
 	Fingerprint string `json:"fingerprint,omitempty"`
-	// Decoder tells versions of what decodes apart (data.Images.Decoder). Another one does not keep a run from going on, since pixels differ by
-	// rounding alone; but then the run is no longer the same to the last bit.
+	// Decoder tells versions of what decodes apart (data.Images.Decoder). Another one does not
+	// keep a run from going on, since pixels differ by rounding alone; but then the run is no
+	// longer the same to the last bit.
 	Decoder string `json:"decoder,omitempty"`
 	// Classes are their names by label.
 	Classes []string `json:"classes,omitempty"`
 }
 
-// describe says what is known of a data set. Only one that has a fingerprint is described: others lie in the program's own memory.
+// describe says what is known of a data set. Only one that has a fingerprint is described: others
+// lie in the program's own memory.
 func describe(dataset data.Dataset) (d DataInfo) {
 	f, ok := dataset.(interface{ Fingerprint() string })
 	if !ok {
@@ -57,7 +59,8 @@ func (d *DataInfo) short() *DataInfo {
 	return (&DataInfo{Examples: d.Examples, Fingerprint: d.Fingerprint, Decoder: d.Decoder}).orNil()
 }
 
-// differs says how other data differs from this; empty: not at all, or nothing is known of one of them.
+// differs says how other data differs from this; empty: not at all, or nothing is known of one of
+// them.
 func (d *DataInfo) differs(other *DataInfo) string {
 	if other == nil || d.Fingerprint == "" || other.Fingerprint == "" || d.Fingerprint == other.Fingerprint {
 		return ""

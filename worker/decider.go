@@ -34,11 +34,14 @@ const (
 	leastFresh    = 4    // blocks of measurements with the present batch before a larger one is chosen
 	mostChange    = 2    // a batch is at most so many times the one before, or that part of it
 
-	// leastEfficiency is the efficiency of the largest batch that is chosen. A step's noise in the parameters goes with the learning rate over the batch: where the
-	// rate grows by the gain, that ratio becomes the efficiency's part of what it is at the initial batch. With little noise left, training ends where test
-	// data fits worse (arXiv 1609.04836, 1710.06451). Besides, a doubling from there on makes a step worth at most a quarter more.
+	// leastEfficiency is the efficiency of the largest batch that is chosen. A step's noise in
+	// the parameters goes with the learning rate over the batch: where the rate grows by the
+	// gain, that ratio becomes the efficiency's part of what it is at the initial batch. With
+	// little noise left, training ends where test data fits worse (arXiv 1609.04836,
+	// 1710.06451). Besides, a doubling from there on makes a step worth at most a quarter more.
 	leastEfficiency = 0.4
-	// keptEfficiency is the efficiency below which a batch becomes smaller: it lies lower, so that a batch does not go up and down with each measurement.
+	// keptEfficiency is the efficiency below which a batch becomes smaller: it lies lower, so
+	// that a batch does not go up and down with each measurement.
 	keptEfficiency = 0.32
 )
 
@@ -54,7 +57,8 @@ func (d *decider) now() time.Time {
 	return time.Now()
 }
 
-// changed drops what was true of the steps before: the batch, the programs, the pass or the workers are others now.
+// changed drops what was true of the steps before: the batch, the programs, the pass or the workers
+// are others now.
 func (d *decider) changed() {
 	d.wishing = false
 	d.blocks = d.a.estimators.Blocks()
@@ -84,7 +88,8 @@ func (d *decider) replay() (b batch, ok bool) {
 	return b, false
 }
 
-// choose makes rank 0 wish for another batch if one promises more, after each step that all workers have done; workers and nodes are the placement.
+// choose makes rank 0 wish for another batch if one promises more, after each step that all workers
+// have done; workers and nodes are the placement.
 func (d *decider) choose(nodes, workers int) error {
 	a := d.a
 	d.since += a.global
@@ -124,7 +129,8 @@ func (d *decider) choose(nodes, workers int) error {
 	return nil
 }
 
-// goodput is that of the job by what is known now: a gain counts as far as the measurements bear it out.
+// goodput is that of the job by what is known now: a gain counts as far as the measurements bear it
+// out.
 func (d *decider) goodput() adapt.Goodput {
 	noise, _ := d.a.estimators.Bound()
 	return adapt.Goodput{Model: d.model, Noise: noise, InitialBatch: d.a.progress.InitialBatch}
@@ -139,7 +145,8 @@ func (d *decider) fresh() bool {
 	return n-d.blocks >= leastFresh
 }
 
-// limits are those of the batches of so many workers, among them that no batch has less than this efficiency, as far as the noise is borne out.
+// limits are those of the batches of so many workers, among them that no batch has less than this
+// efficiency, as far as the noise is borne out.
 func (d *decider) limits(workers int, efficiency float64) adapt.Limits {
 	l := d.a.cfg.limits()
 	l.MaxLocal = d.a.maxLocal()
@@ -164,8 +171,9 @@ func (d *decider) fit() (adapt.Model, error) {
 	return adapt.FitParameterServer(timings, adapt.Cluster{Bytes: max(1, int64(d.a.trainer.exchange.total)), Servers: max(1, at.Servers), SharedMemory: at.Together})
 }
 
-// best is the batch with the highest goodput that is worth the change. It is at most twice the present one, or half of it, and not larger before there
-// are fresh measurements. A batch whose efficiency has become too low gets smaller, whatever the goodput.
+// best is the batch with the highest goodput that is worth the change. It is at most twice the
+// present one, or half of it, and not larger before there are fresh measurements. A batch whose
+// efficiency has become too low gets smaller, whatever the goodput.
 func (d *decider) best(nodes, workers int) (b batch, ok bool) {
 	a := d.a
 	g, limits := d.goodput(), d.limits(workers, leastEfficiency)
@@ -201,8 +209,9 @@ func (d *decider) best(nodes, workers int) (b batch, ok bool) {
 	return b, true
 }
 
-// fewerRuns is the choice with the fewest runs that has nearly its goodput. A batch of a prime number of examples would be that many runs of one example, for the sake of
-// one example more: batch normalisation then has nothing to take means of.
+// fewerRuns is the choice with the fewest runs that has nearly its goodput. A batch of a prime
+// number of examples would be that many runs of one example, for the sake of one example more:
+// batch normalisation then has nothing to take means of.
 func (d *decider) fewerRuns(g adapt.Goodput, nodes, workers int, choice adapt.Choice, limits adapt.Limits) adapt.Choice {
 	const nearly = 0.97
 	per := choice.LocalBatch * (choice.Accumulation + 1)
@@ -218,7 +227,8 @@ func (d *decider) fewerRuns(g adapt.Goodput, nodes, workers int, choice adapt.Ch
 	return choice
 }
 
-// near is the best batch beside the choice that fills programs of the sizes that there are to be; rate 0: there is none within the limits.
+// near is the best batch beside the choice that fills programs of the sizes that there are to be;
+// rate 0: there is none within the limits.
 func (d *decider) near(g adapt.Goodput, nodes, workers int, choice adapt.Choice, limits adapt.Limits) (b batch, rate float64) {
 	a := d.a
 	p := a.programs

@@ -6,16 +6,18 @@ import (
 	"math"
 )
 
-// A DividedEvaluator is an Evaluator whose work Fit divides among the workers: the examples are in pieces, such as batches, each of which one worker
-// evaluates. What they contribute are sums, which are added in the order of ranks in float64: counts are exact, and the same for any number of workers.
-// With dist_async, whose workers have no step in common, each evaluates all pieces.
+// A DividedEvaluator is an Evaluator whose work Fit divides among the workers: the examples are in
+// pieces, such as batches, each of which one worker evaluates. What they contribute are sums, which
+// are added in the order of ranks in float64: counts are exact, and the same for any number of
+// workers. With dist_async, whose workers have no step in common, each evaluates all pieces.
 type DividedEvaluator interface {
 	Evaluator
 	// Pieces is how many there are: the same on all workers.
 	Pieces() int
 	// Sums is the number of sums: the same on all workers.
 	Sums() int
-	// EvaluatePieces measures the model on some of the pieces, in rising order; there may be none.
+	// EvaluatePieces measures the model on some of the pieces, in rising order; there may be
+	// none.
 	EvaluatePieces(ctx context.Context, pieces []int) (sums []float64, err error)
 	// Scores makes scores of the sums over all pieces.
 	Scores(sums []float64) Scores
@@ -38,11 +40,13 @@ func upTo(n int) []int {
 	return list
 }
 
-// tally lets all workers of a step see a row of numbers of each of them, to the last bit, in a round of a key of the runtime. The round closes once, over
-// the workers that are alive, so all see the same rows; of one that was lost there is none.
+// tally lets all workers of a step see a row of numbers of each of them, to the last bit, in a
+// round of a key of the runtime. The round closes once, over the workers that are alive, so all see
+// the same rows; of one that was lost there is none.
 //
-// A row has a place for each rank of a round, so no two numbers are ever added: a number travels as four parts of 16 bits, each of which
-// is exact in a float32, also when the server has divided it by the sum of weights and the reader has multiplied again.
+// A row has a place for each rank of a round, so no two numbers are ever added: a number travels as
+// four parts of 16 bits, each of which is exact in a float32, also when the server has divided it
+// by the sum of weights and the reader has multiplied again.
 type tally struct {
 	store interface {
 		InitAverage(ctx context.Context, key string, value []float32) error
@@ -57,7 +61,8 @@ type tally struct {
 // tallyFloats is about how many float32 a round has: more cost more than another round does.
 const tallyFloats = 1 << 14
 
-// newTally makes the tally of one purpose: its name is part of the key, so tallies of the same width have keys of their own.
+// newTally makes the tally of one purpose: its name is part of the key, so tallies of the same
+// width have keys of their own.
 func newTally(ctx context.Context, t *Trainer, purpose string, width int) (*tally, error) {
 	a := &tally{store: t.cfg.Store, width: width, key: fmt.Sprintf("paragon/%s/%d", purpose, width)}
 	a.perRound = min(max(tallyFloats/a.place(), 1), 64)
@@ -71,7 +76,8 @@ func newTally(ctx context.Context, t *Trainer, purpose string, width int) (*tall
 // place is the room of a row: whether it is there, and its numbers.
 func (a *tally) place() int { return 1 + 4*a.width }
 
-// exchange gives this worker's row to all, and returns those of all ranks; nil: of one that was lost. All workers call it after the same step.
+// exchange gives this worker's row to all, and returns those of all ranks; nil: of one that was
+// lost. All workers call it after the same step.
 func (a *tally) exchange(ctx context.Context, rank, workers int, own []float64) ([][]float64, error) {
 	rows := make([][]float64, workers)
 	for first := 0; first < workers; first += a.perRound {
@@ -111,7 +117,8 @@ func (a *tally) exchange(ctx context.Context, rank, workers int, own []float64) 
 	return rows, nil
 }
 
-// evaluateDivided lets each worker evaluate its part. What a worker had that was lost meanwhile is divided among the others, until all is done.
+// evaluateDivided lets each worker evaluate its part. What a worker had that was lost meanwhile is
+// divided among the others, until all is done.
 func (r *run) evaluateDivided(ctx context.Context, e DividedEvaluator) (Scores, error) {
 	total := make([]float64, e.Sums())
 	members := upTo(r.workers)

@@ -29,8 +29,8 @@ func (l *pieceLog) EvaluatePieces(ctx context.Context, pieces []int) ([]float64,
 	return l.DividedEvaluator.EvaluatePieces(ctx, pieces)
 }
 
-// Each batch is evaluated by one worker, and the scores are those of the whole set, the same on all workers to the last bit; counts are those of
-// one worker.
+// Each batch is evaluated by one worker, and the scores are those of the whole set, the same on all
+// workers to the last bit; counts are those of one worker.
 func TestEvaluationIsDividedAndAddedUpExactly(t *testing.T) {
 	own := []metrics.Metric{metrics.TopK{K: 1}, metrics.F1{Classes: 2}, metrics.Perplexity{}}
 	for _, workers := range []int{2, 3, 5} {
@@ -73,7 +73,8 @@ func TestEvaluationIsDividedAndAddedUpExactly(t *testing.T) {
 	}
 }
 
-// numbers is an evaluator of pieces that are numbers: its sums are how many there are, their sum, and an awkward float64 for each.
+// numbers is an evaluator of pieces that are numbers: its sums are how many there are, their sum,
+// and an awkward float64 for each.
 type numbers struct {
 	pieces int
 	during func(pieces []int) error // called while they are evaluated
@@ -102,8 +103,8 @@ func (n *numbers) EvaluatePieces(_ context.Context, pieces []int) ([]float64, er
 	return sums, nil
 }
 
-// A worker that is lost in the middle of an evaluation neither hangs it nor takes its pieces with it, loudly or silently, rank 0 included; one that
-// joined takes part in the next one.
+// A worker that is lost in the middle of an evaluation neither hangs it nor takes its pieces with
+// it, loudly or silently, rank 0 included; one that joined takes part in the next one.
 func TestAWorkerIsLostInTheMiddleOfAnEvaluation(t *testing.T) {
 	for _, lost := range []int{0, 1, 2} {
 		for _, silent := range []bool{false, true} {

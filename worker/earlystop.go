@@ -15,18 +15,22 @@ import (
 	"github.com/paragon-train/paragon/nn"
 )
 
-// EarlyStop ends a run that gets no better: after Patience evaluations in a row without a better score. All workers stop after the same step. With
-// CheckpointConfig.Dir each better model is saved, and the best one's checkpoint stays, whatever Keep says.
+// EarlyStop ends a run that gets no better: after Patience evaluations in a row without a better
+// score. All workers stop after the same step. With CheckpointConfig.Dir each better model is
+// saved, and the best one's checkpoint stays, whatever Keep says.
 type EarlyStop struct {
-	// Metric is the score that is watched: "loss", "accuracy" or the name of a metric. Empty: "loss".
+	// Metric is the score that is watched: "loss", "accuracy" or the name of a metric. Empty:
+	// "loss".
 	Metric string
-	// Mode is "min", where less is better, or "max". Empty: min for names that end in "loss" and for "perplexity", else max.
+	// Mode is "min", where less is better, or "max". Empty: min for names that end in "loss"
+	// and for "perplexity", else max.
 	Mode string
 	// Patience is how many evaluations in a row may be no better before the run ends; at least 1.
 	Patience int
 	// MinDelta is how much better a score has to be.
 	MinDelta float64
-	// Restore gives the programs of all workers the values of the best evaluation when Fit ends, if it ends without an error. The servers keep the last ones.
+	// Restore gives the programs of all workers the values of the best evaluation when Fit
+	// ends, if it ends without an error. The servers keep the last ones.
 	Restore bool
 }
 
@@ -94,7 +98,8 @@ func (r *run) beginEarlyStop(ctx context.Context) (err error) {
 	return err
 }
 
-// tell gives what this worker knows to all, and returns what all of them use: what the first one that knows anything has said.
+// tell gives what this worker knows to all, and returns what all of them use: what the first one
+// that knows anything has said.
 func (e *earlyStop) tell(ctx context.Context, r *run, score float64) (float64, error) {
 	if r.workers < 2 {
 		return score, nil
@@ -168,8 +173,8 @@ func (t *Trainer) modelArrays(device int) (list [][]float32) {
 	return list
 }
 
-// restore gives all programs the values of the best evaluation. They come from the first worker that has them: it was there, or it reads them from the
-// checkpoint of that step.
+// restore gives all programs the values of the best evaluation. They come from the first worker
+// that has them: it was there, or it reads them from the checkpoint of that step.
 func (e *earlyStop) restore(ctx context.Context, r *run) error {
 	t := r.trainer
 	if !e.cfg.Restore || !e.state.Known || e.state.Steps == t.Steps() {
@@ -211,7 +216,8 @@ func (t *Trainer) readModel(ctx context.Context, from string) (values [][]float3
 	return values
 }
 
-// give returns the best values of the first worker that has them and lives until all have got them; nil: there is none.
+// give returns the best values of the first worker that has them and lives until all have got them;
+// nil: there is none.
 func (e *earlyStop) give(ctx context.Context, r *run) ([][]float32, error) {
 	own := make([]float64, tellWidth)
 	if e.values != nil {
@@ -230,7 +236,8 @@ func (e *earlyStop) give(ctx context.Context, r *run) ([][]float32, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A worker whose row counts has got through its rounds before, so they have its values. If it was lost, some are as they were first: zeros.
+		// A worker whose row counts has got through its rounds before, so they have its
+		// values. If it was lost, some are as they were first: zeros.
 		if rows, err = e.tally.exchange(ctx, r.rank, r.workers, own); err != nil {
 			return nil, err
 		}
@@ -240,8 +247,8 @@ func (e *earlyStop) give(ctx context.Context, r *run) ([][]float32, error) {
 	}
 }
 
-// share brings one worker's values of the model to all: it alone has a weight. begun: the keys are there. If that worker is lost meanwhile, the
-// values that come back are not its.
+// share brings one worker's values of the model to all: it alone has a weight. begun: the keys are
+// there. If that worker is lost meanwhile, the values that come back are not its.
 func (t *Trainer) share(ctx context.Context, values [][]float32, own, begun bool) ([][]float32, error) {
 	weight := float32(0)
 	if own {

@@ -19,7 +19,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// scripted is an evaluator whose losses are given, one for each evaluation; the last one repeats. It notes the model at each.
+// scripted is an evaluator whose losses are given, one for each evaluation; the last one repeats.
+// It notes the model at each.
 type scripted struct {
 	losses []float64
 	model  func() []float32
@@ -37,7 +38,8 @@ func (s *scripted) Evaluate(context.Context) (worker.Scores, error) {
 	return worker.Scores{Loss: loss, Accuracy: 1 - loss, Examples: 1}, nil
 }
 
-// All workers stop after the same step, by what rank 0 has found where evaluations differ; the best model comes back, and its checkpoint stays.
+// All workers stop after the same step, by what rank 0 has found where evaluations differ; the best
+// model comes back, and its checkpoint stays.
 func TestARunThatGetsNoBetterEndsEarly(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		dir := t.TempDir()
@@ -99,7 +101,8 @@ func TestARunThatGetsNoBetterEndsEarly(t *testing.T) {
 	}
 }
 
-// Within an epoch, too, and a better model is saved where no checkpoint is due. More is better for an accuracy.
+// Within an epoch, too, and a better model is saved where no checkpoint is due. More is better for
+// an accuracy.
 func TestARunEndsEarlyWithinAnEpoch(t *testing.T) {
 	dir := t.TempDir()
 	r := newRig(t, rigConfig{})
@@ -176,7 +179,8 @@ func TestEarlyStopSaysWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-// Early stopping and a divided evaluation both tell the workers of each other; however many sums the metrics have, neither is in the other's way.
+// Early stopping and a divided evaluation both tell the workers of each other; however many sums
+// the metrics have, neither is in the other's way.
 func TestARunEndsEarlyWithMetricsOfAnyNumberOfSums(t *testing.T) {
 	for classes := range 3 { // top1 alone has two sums: as many as early stopping tells, with those of loss and accuracy
 		_, epochs, errs := fitJob(t, "dist_sync", 2, rigConfig{}, func(_ int, c *worker.FitConfig) {
@@ -193,8 +197,9 @@ func TestARunEndsEarlyWithMetricsOfAnyNumberOfSums(t *testing.T) {
 	}
 }
 
-// The only worker that holds the values of the best evaluation is lost while it gives them to the others: these keep the values of the last step, and say so.
-// With checkpoints all have the best ones.
+// The only worker that holds the values of the best evaluation is lost while it gives them to the
+// others: these keep the values of the last step, and say so. With checkpoints all have the best
+// ones.
 func TestTheWorkerWithTheBestValuesIsLostDuringRestore(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		for _, checkpoints := range []bool{false, true} {

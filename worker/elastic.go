@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// elasticOf returns a store as one whose workers may come and go after a step that all agree on; nil: it is none.
+// elasticOf returns a store as one whose workers may come and go after a step that all agree on;
+// nil: it is none.
 func elasticOf(store kvstore.Store) kvstore.Elastic {
 	switch store.Type() {
 	case "dist_sync", "dist_device_sync":
@@ -24,7 +25,8 @@ func joins(store kvstore.Store) bool {
 	return ok && elastic.Joining()
 }
 
-// weigh sets the weight and the examples of this worker's contributions, up to the next step. No exchange is under way.
+// weigh sets the weight and the examples of this worker's contributions, up to the next step. No
+// exchange is under way.
 func (t *Trainer) weigh(of amount) {
 	changed := t.agreeing == nil || t.weighed != of || t.countedThen != t.counting
 	t.weighed, t.countedThen = of, t.counting

@@ -76,8 +76,9 @@ func hang(ctx context.Context) {
 // counted is a job whose parameters count how often each example was used.
 var counted = optim.Config{Name: "test", LearningRate: 1, Reduction: optim.Sum}
 
-// A worker is lost in the last step of an epoch, when it has said that there is nothing to do after it and before its gradient has
-// come; the others have not heard of it yet when they count. Its examples are used in the same epoch.
+// A worker is lost in the last step of an epoch, when it has said that there is nothing to do after
+// it and before its gradient has come; the others have not heard of it yet when they count. Its
+// examples are used in the same epoch.
 func TestALossInTheLastStepOfAnEpochIsNoticed(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -100,8 +101,9 @@ func TestALossInTheLastStepOfAnEpochIsNoticed(t *testing.T) {
 	}
 }
 
-// Whoever is lost while a checkpoint is written, the others go on: there is no checkpoint that counts as whole and is not, and the
-// next one is written, by the new rank 0 if need be. What there is in the end can be resumed by any number of workers.
+// Whoever is lost while a checkpoint is written, the others go on: there is no checkpoint that
+// counts as whole and is not, and the next one is written, by the new rank 0 if need be. What there
+// is in the end can be resumed by any number of workers.
 func TestALossWhileACheckpointIsWritten(t *testing.T) {
 	for _, lost := range []int{0, 1} {
 		for _, when := range []string{"first agreement", "save"} {
@@ -154,8 +156,9 @@ func TestALossWhileACheckpointIsWritten(t *testing.T) {
 	}
 }
 
-// A job that was stopped in the middle of an epoch goes on with another number of workers, and again with another: each example of the
-// epoch is used once, also where the workers of each job come and go. The order is that of the first job, whatever the later ones and those who join were
+// A job that was stopped in the middle of an epoch goes on with another number of workers, and
+// again with another: each example of the epoch is used once, also where the workers of each job
+// come and go. The order is that of the first job, whatever the later ones and those who join were
 // configured with; a checkpoint of a version that had no other order is contiguous.
 func TestAnotherNumberOfWorkersGoesOn(t *testing.T) {
 	orders := []struct {
@@ -174,7 +177,8 @@ func TestAnotherNumberOfWorkersGoesOn(t *testing.T) {
 	for i, cut := range cuts {
 		for k, sizes := range [][]int{{3, 2, 4}, {2, 5, 2}, {2, 3, 4}, {3, 3, 3}} {
 			for l, how := range []string{"still", "joining", "losing"} {
-				// Each cut, each row of sizes and each way at least once: pairs take long.
+				// Each cut, each row of sizes and each way at least once: pairs
+				// take long.
 				if !slow() && (l != k%3 || (k+l)%len(cuts) != i) {
 					continue
 				}
@@ -260,8 +264,8 @@ func forgetOrder(t *testing.T, dir string) {
 	write(t, path, text)
 }
 
-// A feed that cannot be divided anew takes changes at the start of an epoch, with the data-iterator hook; without the hook the error says
-// what is missing.
+// A feed that cannot be divided anew takes changes at the start of an epoch, with the data-iterator
+// hook; without the hook the error says what is missing.
 func TestAFeedThatCannotBeDividedWaitsForTheEpoch(t *testing.T) {
 	for _, hook := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -328,8 +332,9 @@ func TestAJoinAndAStopTogether(t *testing.T) {
 	}
 }
 
-// A worker that is lost in the middle of what comes after the last step of an epoch, or after a step within it, the averaging of running statistics,
-// the evaluation or the checkpoint, leaves the others going: all its steps count.
+// A worker that is lost in the middle of what comes after the last step of an epoch, or after a
+// step within it, the averaging of running statistics, the evaluation or the checkpoint, leaves the
+// others going: all its steps count.
 func TestALossBetweenSteps(t *testing.T) {
 	for i, lost := range []int{0, 2, 0, 2} {
 		for k, when := range []string{"bn.running_mean", "evaluation"} {
@@ -401,7 +406,8 @@ func TestALostWorkersPlaceIsTaken(t *testing.T) {
 	})
 }
 
-// A worker that is done before the others leaves cleanly: they count without it, also when another one joins afterwards.
+// A worker that is done before the others leaves cleanly: they count without it, also when another
+// one joins afterwards.
 func TestAWorkerThatIsDoneLeavesTheOthersGoing(t *testing.T) {
 	for _, joins := range []bool{false, true} {
 		for _, done := range []int{0, 1} {

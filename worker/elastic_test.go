@@ -29,9 +29,10 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// countingLoss is the loss of a model that has parameters with an element for each example, and the loss Σ x·w: with x_i = 1/n for each of n examples of a batch the
-// gradient of the sum says which examples there were.
-// With state it also has a batch norm, whose running statistics are averaged at the end of epochs.
+// countingLoss is the loss of a model that has parameters with an element for each example, and the
+// loss Σ x·w: with x_i = 1/n for each of n examples of a batch the gradient of the sum says which
+// examples there were. With state it also has a batch norm, whose running statistics are averaged
+// at the end of epochs.
 func countingLoss(examples, parameters int, state bool) *G.Node {
 	g := G.NewGraph()
 	x := nn.Input(g, "x", examples)
@@ -365,8 +366,8 @@ func (j *elasticJob) wantOnce() {
 	}
 }
 
-// wantValues checks the parameters of those who ended in order against what the steps' batches give: SGD with the mean over all examples
-// of a step. Nobody may have been lost.
+// wantValues checks the parameters of those who ended in order against what the steps' batches
+// give: SGD with the mean over all examples of a step. Nobody may have been lost.
 func (j *elasticJob) wantValues() {
 	j.t.Helper()
 	steps := map[uint64][]int{}
@@ -394,8 +395,9 @@ func (j *elasticJob) wantValues() {
 	}
 }
 
-// Two workers become four in the middle of an epoch, then three: nobody stops, each example is used once in each epoch, and the
-// parameters are those that SGD gives with the batches that the members had.
+// Two workers become four in the middle of an epoch, then three: nobody stops, each example is used
+// once in each epoch, and the parameters are those that SGD gives with the batches that the members
+// had.
 func TestWorkersComeAndGoWithinAnEpoch(t *testing.T) {
 	for _, order := range []sampler.Order{sampler.Permutation, sampler.Contiguous, someBlocks(199, 3)} {
 		t.Run(order.String(), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { comeAndGo(t, order) }) })
@@ -433,14 +435,15 @@ func comeAndGo(t *testing.T, order sampler.Order) {
 	}
 }
 
-// A random job: workers join, are lost, loudly or silently, are removed, and are told to leave, at random steps of random workers, rank 0 included. Each
-// example of each epoch is used exactly once by acknowledged steps, all agree on which, and nobody waits for ever.
+// A random job: workers join, are lost, loudly or silently, are removed, and are told to leave, at
+// random steps of random workers, rank 0 included. Each example of each epoch is used exactly once
+// by acknowledged steps, all agree on which, and nobody waits for ever.
 func TestExamplesAreUsedOnceWhateverHappens(t *testing.T) {
 	eachSeed(t, 4, 12, randomJob)
 }
 
-// eachSeed makes a random job of each seed on fake time: quick ones of them, or all with PARAGON_TEST_SLOW. Others are those of PARAGON_TEST_SEEDS, or
-// the one of PARAGON_TEST_SEED.
+// eachSeed makes a random job of each seed on fake time: quick ones of them, or all with
+// PARAGON_TEST_SLOW. Others are those of PARAGON_TEST_SEEDS, or the one of PARAGON_TEST_SEED.
 func eachSeed(t *testing.T, quick, all uint64, job func(t *testing.T, seed uint64)) {
 	t.Helper()
 	seeds, first := quick, uint64(1)
@@ -499,7 +502,8 @@ func randomJob(t *testing.T, seed uint64) {
 	}
 }
 
-// happen draws what happens to n workers in steps of theirs: they join, are lost, loudly or silently, are removed, or are told to leave.
+// happen draws what happens to n workers in steps of theirs: they join, are lost, loudly or
+// silently, are removed, or are told to leave.
 func (plan *elasticPlan) happen(r *rand.Rand, n int) {
 	type event struct{ kind, worker, step int }
 	var events []event
@@ -542,7 +546,8 @@ func (plan *elasticPlan) happen(r *rand.Rand, n int) {
 	}
 }
 
-// wantNoFailure checks that those who were not killed trained to the end or were removed. One that joins may come too late.
+// wantNoFailure checks that those who were not killed trained to the end or were removed. One that
+// joins may come too late.
 func (j *elasticJob) wantNoFailure() {
 	j.t.Helper()
 	for _, w := range j.workers {
@@ -564,8 +569,9 @@ func (e slowEvaluator) Evaluate(ctx context.Context) (worker.Scores, error) {
 	}
 }
 
-// wantCounts checks the parameters of the survivors, where the servers add up how often each example was used: once in each epoch, and
-// once more if it was in the last step of a lost worker, of which some contributions came and others did not.
+// wantCounts checks the parameters of the survivors, where the servers add up how often each
+// example was used: once in each epoch, and once more if it was in the last step of a lost worker,
+// of which some contributions came and others did not.
 func (j *elasticJob) wantCounts() {
 	j.t.Helper()
 	lost := 0

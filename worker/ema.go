@@ -13,23 +13,27 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
-// EMA keeps an exponential moving average of the parameters, e ← d·e + (1−d)·value after each step, beginning with the first values. It often scores
-// better than the values of the last step. The formula is that of tf.train.ExponentialMovingAverage and of timm's ModelEmaV3, with the first values as
-// the start in place of zeros; averages of the path of an optimizer go back to Polyak and Juditsky, Acceleration of Stochastic Approximation by
-// Averaging (1992).
+// EMA keeps an exponential moving average of the parameters, e ← d·e + (1−d)·value after each step,
+// beginning with the first values. It often scores better than the values of the last step. The
+// formula is that of tf.train.ExponentialMovingAverage and of timm's ModelEmaV3, with the first
+// values as the start in place of zeros; averages of the path of an optimizer go back to Polyak and
+// Juditsky, Acceleration of Stochastic Approximation by Averaging (1992).
 //
-// Each worker has its own copy of the averages. All get the same values after a step, so all copies are the same bit for bit. One that joins gets
-// them from the others, and each worker's file in a checkpoint has them. Running statistics of batch normalisation are not averaged: those of the model
-// are used, which are averages already. What nn.Config.Freeze leaves as it is has no average.
+// Each worker has its own copy of the averages. All get the same values after a step, so all copies
+// are the same bit for bit. One that joins gets them from the others, and each worker's file in a
+// checkpoint has them. Running statistics of batch normalisation are not averaged: those of the
+// model are used, which are averages already. What nn.Config.Freeze leaves as it is has no average.
 //
-// Each evaluation measures the averages, too: its scores have the metrics ema_loss, ema_accuracy and ema_NAME for each other one. That takes as long again.
+// Each evaluation measures the averages, too: its scores have the metrics ema_loss, ema_accuracy
+// and ema_NAME for each other one. That takes as long again.
 type EMA struct {
 	// Decay is d, above 0 and below 1, such as 0.999: about how many steps count is 1/(1−d).
 	Decay float64
-	// WarmUp makes d in step t, from 0, at most (1+t)/(10+t), so that the first values do not count for long: the rule of
-	// tf.train.ExponentialMovingAverage with num_updates.
+	// WarmUp makes d in step t, from 0, at most (1+t)/(10+t), so that the first values do not
+	// count for long: the rule of tf.train.ExponentialMovingAverage with num_updates.
 	WarmUp bool
-	// Result gives the programs of all workers the averages when Fit ends, if it ends without an error. The servers keep the parameters.
+	// Result gives the programs of all workers the averages when Fit ends, if it ends without
+	// an error. The servers keep the parameters.
 	Result bool
 }
 
@@ -63,7 +67,8 @@ func newAverages(cfg EMA, t *Trainer) *averages {
 	return a
 }
 
-// update takes the value of parameter i after a step, from 0. Different parameters may be updated together.
+// update takes the value of parameter i after a step, from 0. Different parameters may be updated
+// together.
 func (a *averages) update(step uint64, i int, value []float32) {
 	d := a.cfg.Decay
 	if a.cfg.WarmUp {
@@ -71,7 +76,8 @@ func (a *averages) update(step uint64, i int, value []float32) {
 	}
 	average, share := a.values[i], float32(1-d)
 	for k, v := range value {
-		// The conversion rounds the product, so that no machine fuses it with the sum, and all get the same bits.
+		// The conversion rounds the product, so that no machine fuses it with the sum, and
+		// all get the same bits.
 		average[k] += float32(share * (v - average[k]))
 	}
 }
@@ -100,7 +106,8 @@ func (a *averages) put(t *Trainer) {
 	}
 }
 
-// beginAverages makes the key by which workers learn who has the averages. A worker that joins has it before it is ready.
+// beginAverages makes the key by which workers learn who has the averages. A worker that joins has
+// it before it is ready.
 func (r *run) beginAverages(ctx context.Context) (err error) {
 	if r.trainer.averages != nil && r.elastic != nil {
 		r.haveAverages, err = newTally(ctx, r.trainer, "averages", 1)
@@ -134,7 +141,8 @@ func (r *run) evaluateAverages(ctx context.Context, scores *Scores) error {
 	return nil
 }
 
-// handAverages gives workers that have joined the averages of the others. All call it after a change of the membership; joined: this one has none.
+// handAverages gives workers that have joined the averages of the others. All call it after a
+// change of the membership; joined: this one has none.
 func (r *run) handAverages(ctx context.Context, joined bool) error {
 	a, store := r.trainer.averages, r.trainer.cfg.Store
 	lost := errors.New("worker: averages of weights: all workers that had them were lost; resume from a checkpoint")
@@ -171,8 +179,9 @@ func (r *run) handAverages(ctx context.Context, joined bool) error {
 		if rows, err = r.haveAverages.exchange(ctx, rank, store.NumWorkers(), own); err != nil {
 			return err
 		}
-		// A worker whose row is in this round has pushed its averages in all rounds before, so the values are its averages. One that was lost meanwhile may have
-		// pushed a part of them: then another one gives its own.
+		// A worker whose row is in this round has pushed its averages in all rounds before,
+		// so the values are its averages. One that was lost meanwhile may have pushed a
+		// part of them: then another one gives its own.
 		if rows[from] != nil {
 			if joined {
 				a.values = values

@@ -26,8 +26,8 @@ func (l *modelLog) Evaluate(context.Context) (worker.Scores, error) {
 	return worker.Scores{Loss: float64(len(l.seen)), Accuracy: 0.5, Examples: 1}, nil
 }
 
-// The averages follow the formula after each step, and are the same on all workers to the last bit, whoever updates the parameters. Training and its
-// evaluations are what they are without them.
+// The averages follow the formula after each step, and are the same on all workers to the last bit,
+// whoever updates the parameters. Training and its evaluations are what they are without them.
 func TestAveragesOfWeightsFollowTheFormula(t *testing.T) {
 	for name, c := range map[string]struct {
 		workers int
@@ -117,7 +117,8 @@ func TestAJoinerGetsTheAveragesOfWeights(t *testing.T) {
 	}
 }
 
-// A run with averages resumes with the very bits of one that was not cut off, and a checkpoint's averages can be exported.
+// A run with averages resumes with the very bits of one that was not cut off, and a checkpoint's
+// averages can be exported.
 func TestAveragesOfWeightsResumeAndExport(t *testing.T) {
 	for workers, steps := range map[int]uint64{1: 4, 3: 3} { // in the middle of an epoch, and at its end, where statistics are averaged
 		t.Run(fmt.Sprintf("workers=%d", workers), func(t *testing.T) {

@@ -15,17 +15,19 @@ import (
 	"github.com/paragon-train/paragon/nn"
 )
 
-// ImageEvaluator measures loss, accuracy and metrics on a data set of images. Fit divides it among the workers: each batch is
-// evaluated by one of them. A device that takes images as bytes gets them so.
+// ImageEvaluator measures loss, accuracy and metrics on a data set of images. Fit divides it among
+// the workers: each batch is evaluated by one of them. A device that takes images as bytes gets
+// them so.
 type ImageEvaluator struct {
-	// Program is compiled for inference, shares its parameters with the trainer's first program, and has Logits (N, classes)
-	// among its outputs.
+	// Program is compiled for inference, shares its parameters with the trainer's first
+	// program, and has Logits (N, classes) among its outputs.
 	Program *nn.Program
 	Logits  *gorgonia.Node
 	Dataset data.Dataset
 	// Augment should only normalise.
 	Augment data.Augment
-	// BadExamples is how many damaged examples all workers together may leave out of an evaluation; with the next one it fails. Scores.Bad counts them.
+	// BadExamples is how many damaged examples all workers together may leave out of an
+	// evaluation; with the next one it fails. Scores.Bad counts them.
 	BadExamples int
 	// Logger names damaged examples that are left out; nil: slog.Default.
 	Logger *slog.Logger
@@ -123,21 +125,27 @@ func (e *ImageEvaluator) EvaluatePieces(ctx context.Context, list []int) (sums [
 	}
 }
 
-// BatchEvaluator measures loss, accuracy and metrics of a model of any kind, such as of text: Fill brings the examples. Fit divides it among the
-// workers: each batch is evaluated by one of them. Where Fill returns no labels, such as for a regression, there is the loss alone: the mean over the
-// examples, by what each batch's loss was divided by (nn.Program.LossWeight). The accuracy is NaN then, and reports leave it out.
+// BatchEvaluator measures loss, accuracy and metrics of a model of any kind, such as of text: Fill
+// brings the examples. Fit divides it among the workers: each batch is evaluated by one of them.
+// Where Fill returns no labels, such as for a regression, there is the loss alone: the mean over
+// the examples, by what each batch's loss was divided by (nn.Program.LossWeight). The accuracy is
+// NaN then, and reports leave it out.
 type BatchEvaluator struct {
-	// Program is compiled for inference, shares its parameters with the trainer's first program, and has Outputs among its outputs.
+	// Program is compiled for inference, shares its parameters with the trainer's first
+	// program, and has Outputs among its outputs.
 	Program *nn.Program
-	// Outputs has the numbers of a row in its last dimension: logits (N, classes), or (N·T, classes) with T labels for each example.
+	// Outputs has the numbers of a row in its last dimension: logits (N, classes), or (N·T,
+	// classes) with T labels for each example.
 	Outputs *gorgonia.Node
 	// Examples is the size of the data set.
 	Examples int
-	// Fill brings n examples, from number first on, to the program's inputs, and returns their labels, as many for each; nil: they have none. n is the
-	// program's batch, but for the last examples.
+	// Fill brings n examples, from number first on, to the program's inputs, and returns their
+	// labels, as many for each; nil: they have none. n is the program's batch, but for the last
+	// examples.
 	Fill func(ctx context.Context, first, n int) (labels []int32, err error)
-	// Targets is the program's input that holds the targets of examples with several labels (nn.BinaryCrossEntropy), which metrics of such read, as
-	// metrics.LabelF1 does. Fill brings them and returns no labels. Nil: there are none.
+	// Targets is the program's input that holds the targets of examples with several labels
+	// (nn.BinaryCrossEntropy), which metrics of such read, as metrics.LabelF1 does. Fill brings
+	// them and returns no labels. Nil: there are none.
 	Targets *gorgonia.Node
 	// Metrics are measured besides loss and accuracy; nil: none.
 	Metrics []metrics.Metric
@@ -188,7 +196,8 @@ func (e *BatchEvaluator) EvaluatePieces(ctx context.Context, list []int) ([]floa
 	return s.sums, nil
 }
 
-// batchesOf is how many batches there are. A batch whose size is not known is taken to have one example.
+// batchesOf is how many batches there are. A batch whose size is not known is taken to have one
+// example.
 func batchesOf(examples, batch int) int { return (examples + max(batch, 1) - 1) / max(batch, 1) }
 
 // The sums of every evaluator here; those of metrics follow.

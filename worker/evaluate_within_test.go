@@ -23,15 +23,16 @@ func (l *evaluationLog) Evaluated(epoch int, e worker.Evaluation) {
 	l.seen = append(l.seen, fmt.Sprintf("%d.%d %d", epoch, e.Step, e.Done))
 }
 
-// Evaluations come after every so many steps of the job, but for the last step of an epoch, whose end evaluates anyway; with Adapt by progress. They change
-// nothing of the training.
+// Evaluations come after every so many steps of the job, but for the last step of an epoch, whose
+// end evaluates anyway; with Adapt by progress. They change nothing of the training.
 func TestEvaluationsWithinEpochs(t *testing.T) {
 	for name, c := range map[string]struct {
 		adapt bool
 		want  []string // epoch.step, steps of the job
 	}{
 		"fixed": {false, []string{"0.5 5", "1.2 10", "1.7 15", "2.4 20"}},
-		// Scale-invariant steps: 1 each up to step 3, then those of the batches that were decided; an epoch has 7.5.
+		// Scale-invariant steps: 1 each up to step 3, then those of the batches that were
+		// decided; an epoch has 7.5.
 		"adaptive": {true, nil},
 	} {
 		run := func(every int) (*fitRig, []worker.EpochInfo, []string) {
@@ -103,7 +104,8 @@ func TestEvaluationsAreNotInTheTimeOfSteps(t *testing.T) {
 	}
 }
 
-// A stopwatch is an observer that takes the time from the begin of a run to the end of its newest epoch.
+// A stopwatch is an observer that takes the time from the begin of a run to the end of its newest
+// epoch.
 type stopwatch struct {
 	begin       time.Time
 	whole, took time.Duration // took: of the steps
@@ -114,7 +116,8 @@ func (s *stopwatch) Step(i worker.StepInfo) { s.took += i.Took }
 func (s *stopwatch) Epoch(worker.EpochInfo) { s.whole = time.Since(s.begin) }
 func (s *stopwatch) End()                   {}
 
-// The times of epochs, of their spans and of steps leave evaluations out: with those of the evaluations they are at most the time of all.
+// The times of epochs, of their spans and of steps leave evaluations out: with those of the
+// evaluations they are at most the time of all.
 func TestTimesOfTrainingLeaveEvaluationsOut(t *testing.T) {
 	r, watch := newRig(t, rigConfig{}), new(stopwatch)
 	r.cfg.Epochs, r.cfg.EvaluateSteps, r.cfg.Observers = 2, 2, []worker.Observer{watch}

@@ -47,7 +47,8 @@ func (r *run) measure(ctx context.Context) (Scores, error) {
 	return r.cfg.Evaluator.Evaluate(ctx)
 }
 
-// evaluateOnce is evaluate at the end of an epoch, or the evaluation within it after which the run has ended early: nothing was trained since.
+// evaluateOnce is evaluate at the end of an epoch, or the evaluation within it after which the run
+// has ended early: nothing was trained since.
 func (r *run) evaluateOnce(ctx context.Context, info *EpochInfo) (Scores, error) {
 	if n := len(info.Evaluations); n > 0 && info.Evaluations[n-1].Done == r.trainer.Steps() && r.early != nil && r.early.stopped {
 		return info.Evaluations[n-1].Scores, nil
@@ -55,12 +56,14 @@ func (r *run) evaluateOnce(ctx context.Context, info *EpochInfo) (Scores, error)
 	return r.evaluate(ctx)
 }
 
-// isBest reports whether the evaluation after this step was the best so far, and early stopping keeps the best.
+// isBest reports whether the evaluation after this step was the best so far, and early stopping
+// keeps the best.
 func (r *run) isBest() bool {
 	return r.early != nil && r.early.better && r.early.state.Steps == r.trainer.Steps()
 }
 
-// beginTally makes the key by which divided evaluations are added up. A worker that joins has it before it is ready.
+// beginTally makes the key by which divided evaluations are added up. A worker that joins has it
+// before it is ready.
 func (r *run) beginTally(ctx context.Context) (err error) {
 	if e, ok := r.cfg.Evaluator.(DividedEvaluator); ok && !r.trainer.async() {
 		r.tally, err = newTally(ctx, r.trainer, "evaluated", e.Sums())
@@ -68,7 +71,8 @@ func (r *run) beginTally(ctx context.Context) (err error) {
 	return err
 }
 
-// evaluationDue reports whether the step that was done last is the first one at or beyond a multiple of EvaluateSteps. It is the same on all workers.
+// evaluationDue reports whether the step that was done last is the first one at or beyond a
+// multiple of EvaluateSteps. It is the same on all workers.
 func (r *run) evaluationDue() bool {
 	every := float64(r.cfg.EvaluateSteps)
 	if every == 0 {
@@ -82,7 +86,8 @@ func (r *run) evaluationDue() bool {
 	return math.Floor(now/every) > math.Floor(before/every)
 }
 
-// evaluateWithin evaluates in the middle of an epoch. All workers do, after the same step, whose time ends here.
+// evaluateWithin evaluates in the middle of an epoch. All workers do, after the same step, whose
+// time ends here.
 func (r *run) evaluateWithin(ctx context.Context, e *epochRun) error {
 	if err := r.trainer.Flush(ctx); err != nil {
 		return err

@@ -2,7 +2,8 @@ package worker
 
 import "testing"
 
-// With Adapt the job is evaluated once for each multiple of EvaluateSteps, also where a sum of gains is a multiple or one bit below it.
+// With Adapt the job is evaluated once for each multiple of EvaluateSteps, also where a sum of
+// gains is a multiple or one bit below it.
 func TestEvaluationsByProgressComeOnce(t *testing.T) {
 	for _, c := range []struct {
 		before, gain float64

@@ -16,7 +16,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// A training loop of one's own around Trainer.Step: which of two numbers is larger? The last batch is short.
+// A training loop of one's own around Trainer.Step: which of two numbers is larger? The last batch
+// is short.
 func ExampleTrainer() {
 	ctx := context.Background()
 	kv, err := kvstore.Create(ctx, "local") // "dist_sync" in a job
@@ -80,7 +81,8 @@ func classifier(ctx context.Context, kv kvstore.Store) (*worker.Trainer, worker.
 	return trainer, feed, err
 }
 
-// The loop over epochs: batches, checkpoints and an orderly stop are Fit's. The second run goes on from the first one's checkpoint.
+// The loop over epochs: batches, checkpoints and an orderly stop are Fit's. The second run goes on
+// from the first one's checkpoint.
 func ExampleFit() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "checkpoints")
@@ -119,7 +121,8 @@ func ExampleFit() {
 	// epoch 2: 100 examples, 12 steps in all
 }
 
-// Ten examples over three workers, two each in a step. One leaves after the first step; what is left of the epoch is divided over the other two.
+// Ten examples over three workers, two each in a step. One leaves after the first step; what is
+// left of the epoch is divided over the other two.
 func ExamplePartition() {
 	p, err := worker.NewPartition(10, 2, 3, 0, sampler.InOrder())
 	if err != nil {
@@ -145,7 +148,8 @@ func ExamplePartition() {
 	// [2 3] of 2 examples in 1 steps
 }
 
-// What launch tune and launch --result read: a line of metrics after each epoch. Pass the observer in FitConfig.Observers.
+// What launch tune and launch --result read: a line of metrics after each epoch. Pass the observer
+// in FitConfig.Observers.
 func ExampleMetricsLines() {
 	lines := worker.NewMetricsLines(os.Stdout)
 	lines.Begin(worker.Run{Rank: 0, Workers: 2})

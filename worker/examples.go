@@ -2,8 +2,9 @@ package worker
 
 import "fmt"
 
-// checkLast is an error if a program would refuse a short batch of this worker's share of the division: so that a run fails
-// before its first step. It knows feeds that fill one device after the other, as ImageFeed does; Step checks what other feeds give.
+// checkLast is an error if a program would refuse a short batch of this worker's share of the
+// division: so that a run fails before its first step. It knows feeds that fill one device after
+// the other, as ImageFeed does; Step checks what other feeds give.
 func (r *run) checkLast() error {
 	programs := r.trainer.programs
 	batch := programs[0].Batch()
@@ -22,7 +23,8 @@ func (r *run) checkLast() error {
 	return nil
 }
 
-// sizes are the numbers of examples of this worker's runs that may be short, where the devices have room for so many.
+// sizes are the numbers of examples of this worker's runs that may be short, where the devices have
+// room for so many.
 func (r *run) sizes(room int) []int {
 	first, all := r.divided.Used(r.rank, 1), r.divided.Used(r.rank, r.cfg.Feed.Steps())
 	if feed, ok := r.divided.(BatchFeed); ok {

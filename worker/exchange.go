@@ -13,16 +13,18 @@ import (
 
 // exchange pushes final gradients and pulls new values in the background, in one round trip each.
 //
-// Each parameter has its own goroutine: a gradient is sent at once however many others wait for other workers, so
-// workers that finish their layers in different orders cannot block each other. Gradients are sent in buckets, so that
-// small ones share network messages. Where several wait for one connection, the store sends the keys that were initialised first, which are
-// those of the first layers.
+// Each parameter has its own goroutine: a gradient is sent at once however many others wait for
+// other workers, so workers that finish their layers in different orders cannot block each other.
+// Gradients are sent in buckets, so that small ones share network messages. Where several wait for
+// one connection, the store sends the keys that were initialised first, which are those of the
+// first layers.
 type exchange struct {
 	pusher kvstore.Pusher // of the step; replaced while nothing is under way
 	keys   []string
 	grads  [][][]float32 // by parameter, by device
 	outs   [][][]float32 // by parameter, by device
-	// pulled is called once the new value of parameter i is there, before wait(i) returns; from several goroutines.
+	// pulled is called once the new value of parameter i is there, before wait(i) returns; from
+	// several goroutines.
 	pulled func(i int) error
 	begin  []chan struct{} // by parameter: it was submitted
 	total  int             // bytes of a step's gradients
@@ -42,8 +44,8 @@ type exchange struct {
 	running sync.WaitGroup
 }
 
-// newExchange starts the goroutines. Their requests last until close: they have ctx's values but not its cancellation, since a step's
-// requests continue when the step is done.
+// newExchange starts the goroutines. Their requests last until close: they have ctx's values but
+// not its cancellation, since a step's requests continue when the step is done.
 func newExchange(ctx context.Context, pusher kvstore.Pusher, keys []string, grads, outs [][][]float32, pulled func(i int) error) *exchange {
 	e := &exchange{pusher: pusher, keys: keys, grads: grads, outs: outs, pulled: pulled,
 		begin: make([]chan struct{}, len(keys)), pending: make([]bool, len(keys))}
@@ -57,16 +59,18 @@ func newExchange(ctx context.Context, pusher kvstore.Pusher, keys []string, grad
 	return e
 }
 
-// bucketBytes is the size of a bucket: half a millisecond of copying within a host, a thirtieth of a second on a
-// link of 1 Gbit/s. Towards the end of a step smaller buckets are sent, of half of what is left and at least leastBytes, since the next
-// step waits for the last gradients, those of the first layers. GPUs deliver gradients in portions of the same size.
+// bucketBytes is the size of a bucket: half a millisecond of copying within a host, a thirtieth of
+// a second on a link of 1 Gbit/s. Towards the end of a step smaller buckets are sent, of half of
+// what is left and at least leastBytes, since the next step waits for the last gradients, those of
+// the first layers. GPUs deliver gradients in portions of the same size.
 const (
 	bucketBytes = 4 << 20
 	leastBytes  = bucketBytes / 8
 )
 
-// submit adds parameter i, whose gradients are final and whose values may be overwritten until wait(i) returns. Its last
-// round trip must have ended. The last parameter of a step sends the rest.
+// submit adds parameter i, whose gradients are final and whose values may be overwritten until
+// wait(i) returns. Its last round trip must have ended. The last parameter of a step sends the
+// rest.
 func (e *exchange) submit(i int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -90,7 +94,8 @@ func (e *exchange) submit(i int) {
 	e.bucket, e.bytes = e.bucket[:0], 0
 }
 
-// wait returns when the new value of parameter i is there, or with the first error of the exchange or of ctx.
+// wait returns when the new value of parameter i is there, or with the first error of the exchange
+// or of ctx.
 func (e *exchange) wait(ctx context.Context, i int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -140,7 +145,8 @@ func (e *exchange) close() {
 	e.end(nil)
 }
 
-// end is close with an error, which all waiting calls return. When end returns no request writes to the values any more.
+// end is close with an error, which all waiting calls return. When end returns no request writes to
+// the values any more.
 func (e *exchange) end(err error) {
 	e.mu.Lock()
 	if e.err == nil {

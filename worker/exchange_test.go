@@ -42,7 +42,8 @@ func (s countingStore) PushPull(ctx context.Context, key string, in, out [][]flo
 	return nil
 }
 
-// Gradients leave in buckets, and in smaller ones towards the end of a step: the last ones to come are the first that the next step wants.
+// Gradients leave in buckets, and in smaller ones towards the end of a step: the last ones to come
+// are the first that the next step wants.
 func TestLessLeavesTogetherTowardsTheEndOfAStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const k = 1 << 10
@@ -71,7 +72,8 @@ func TestLessLeavesTogetherTowardsTheEndOfAStep(t *testing.T) {
 					left = append(left, string(p))
 				}
 			}
-			// In KiB: 6000 of two, above 4096; 3000, behind which 1200 come; 700, behind which 500; the rest.
+			// In KiB: 6000 of two, above 4096; 3000, behind which 1200 come; 700,
+			// behind which 500; the rest.
 			if want := []string{"gh", "ef", "cd", "ab"}; !slices.Equal(left, want) {
 				t.Errorf("left together: got %q, want %q", left, want)
 			}

@@ -51,7 +51,8 @@ func exported(t *testing.T, path string) (list string, values map[string][]float
 	return strings.Join(all, " "), values
 }
 
-// Whoever updates the parameters, the export of a checkpoint is the model as it was then, and its import a program with the same values.
+// Whoever updates the parameters, the export of a checkpoint is the model as it was then, and its
+// import a program with the same values.
 func TestExportIsTheModel(t *testing.T) {
 	for name, cfg := range map[string]rigConfig{"workers": {onWorker: true}, "local steps": {local: 3}, "two devices": {devices: 2}} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +94,8 @@ func TestExportIsTheModel(t *testing.T) {
 	}
 }
 
-// In the middle of an epoch each worker has statistics of its own: the export has their mean, and one of an older checkpoint by its folder.
+// In the middle of an epoch each worker has statistics of its own: the export has their mean, and
+// one of an older checkpoint by its folder.
 func TestExportAveragesStatistics(t *testing.T) {
 	dir := t.TempDir()
 	_, _, errs := fitJob(t, "dist_sync", 2, rigConfig{}, func(_ int, c *worker.FitConfig) {
@@ -177,7 +179,8 @@ func TestExportOfAnOlderVersionSaysThatItIsFlat(t *testing.T) {
 	}
 }
 
-// In the middle of a round of local steps the model is what the workers agreed on last, not the copy of one of them.
+// In the middle of a round of local steps the model is what the workers agreed on last, not the
+// copy of one of them.
 func TestExportInTheMiddleOfLocalSteps(t *testing.T) {
 	dir := t.TempDir()
 	r := newRig(t, rigConfig{local: 3})

@@ -108,7 +108,8 @@ func (faultyEvaluator) Evaluate(context.Context) (worker.Scores, error) {
 	return worker.Scores{}, errFault
 }
 
-// Whatever fails, Fit returns that error and leaves nothing running: the bubble of synctest ends only without goroutines.
+// Whatever fails, Fit returns that error and leaves nothing running: the bubble of synctest ends
+// only without goroutines.
 func TestFitEndsWithTheErrorOfWhatFails(t *testing.T) {
 	type fault struct {
 		name   string

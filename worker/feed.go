@@ -13,37 +13,45 @@ import (
 
 // ImageFeedConfig configures an ImageFeed.
 type ImageFeedConfig struct {
-	// Programs are the trainer's. Each has an input "images" (N, C, H, W) and labels "labels" (N). If the data set has labels of several numbers, or with
-	// Mix, there is an input "targets" (N, W) for a loss such as nn.SoftCrossEntropy or nn.BinaryCrossEntropy, and "labels" need not be.
+	// Programs are the trainer's. Each has an input "images" (N, C, H, W) and labels "labels"
+	// (N). If the data set has labels of several numbers, or with Mix, there is an input
+	// "targets" (N, W) for a loss such as nn.SoftCrossEntropy or nn.BinaryCrossEntropy, and
+	// "labels" need not be.
 	Programs []*nn.Program
 	Dataset  data.Dataset
-	// Workers and Rank are the store's. Fit divides the examples anew when the number of workers changes.
+	// Workers and Rank are the store's. Fit divides the examples anew when the number of
+	// workers changes.
 	Workers, Rank int
 	// Seed of the order and of the augmentation; the same on all workers.
 	Seed uint64
 	// Order is the order of the examples of an epoch; the default is sampler.Permutation.
 	Order sampler.Order
-	// Remainder is what becomes of the examples that do not divide evenly over the workers; the default is sampler.Spread.
+	// Remainder is what becomes of the examples that do not divide evenly over the workers; the
+	// default is sampler.Spread.
 	Remainder sampler.Policy
 	Augment   data.Augment
-	// Accumulation is how many runs of each step come before its last one: a step uses the examples of Accumulation+1 batches.
+	// Accumulation is how many runs of each step come before its last one: a step uses the
+	// examples of Accumulation+1 batches.
 	Accumulation int
 	// Readers is the number of goroutines that read and augment; 0: data's default.
 	Readers int
 	// Mix mixes the images and targets of a run, each with the next image of it.
 	Mix data.Mix
-	// BadExamples is how many damaged examples (data.BadExampleError) of a pass over the data all workers together may leave out of their losses; Fit
-	// ends with the next one on all of them. With dist_async each worker may leave out so many. 0: the first one ends the reading.
+	// BadExamples is how many damaged examples (data.BadExampleError) of a pass over the data
+	// all workers together may leave out of their losses; Fit ends with the next one on all of
+	// them. With dist_async each worker may leave out so many. 0: the first one ends the
+	// reading.
 	BadExamples int
-	// Prefetch is how many runs are read ahead, if PrefetchBytes has room for them; 0: data's default.
+	// Prefetch is how many runs are read ahead, if PrefetchBytes has room for them; 0: data's
+	// default.
 	Prefetch int
 	// PrefetchBytes bounds the memory of the batches that are read ahead; 0: data's default.
 	PrefetchBytes int64
 }
 
-// An ImageFeed reads a worker's part of a data set of images, ahead of the training, and gives each device an equal
-// share of every batch. The last batch of an epoch may be short; a worker that has run out while another has not takes
-// part in the last step with no example. It is a BatchFeed.
+// An ImageFeed reads a worker's part of a data set of images, ahead of the training, and gives each
+// device an equal share of every batch. The last batch of an epoch may be short; a worker that has
+// run out while another has not takes part in the last step with no example. It is a BatchFeed.
 type ImageFeed struct {
 	*Partition
 	cfg    ImageFeedConfig
@@ -79,7 +87,8 @@ func NewImageFeed(cfg ImageFeedConfig) (*ImageFeed, error) {
 	return f, f.SetRun(perRun)
 }
 
-// maxPerStep is above what a worker can use in a step; sums of it over workers do not overflow, and a float32 holds it exactly.
+// maxPerStep is above what a worker can use in a step; sums of it over workers do not overflow, and
+// a float32 holds it exactly.
 const maxPerStep = 1 << 24
 
 // take finds the inputs of the programs.
@@ -169,7 +178,8 @@ func (f *ImageFeed) Begin(ctx context.Context, epoch, step int) error {
 	return err
 }
 
-// Ahead implements AheadFeed: a device that takes bytes has copied them when it has computed a gradient.
+// Ahead implements AheadFeed: a device that takes bytes has copied them when it has computed a
+// gradient.
 func (f *ImageFeed) Ahead() bool { return f.pixels != nil }
 
 // Next fills the inputs of all devices.
@@ -207,7 +217,8 @@ func (f *ImageFeed) TakeBad() (list []*data.BadExampleError) {
 	return list
 }
 
-// knownOrders are orders of the data besides the configured one, for a run that resumes or joins in another.
+// knownOrders are orders of the data besides the configured one, for a run that resumes or joins in
+// another.
 func (f *ImageFeed) knownOrders() []sampler.Order {
 	if d, ok := f.cfg.Dataset.(interface{ Blocks() []int }); ok && len(d.Blocks()) > 0 {
 		return []sampler.Order{sampler.Blocks(d.Blocks(), 1)}

@@ -13,38 +13,44 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
-// A Feed brings the batches of one worker to its programs' inputs. One that is a DividedFeed, too, lets workers come and go in the
-// middle of an epoch; with another one a change waits for the end of the epoch. One that is an AheadFeed is asked for the next batch
-// while a step computes.
+// A Feed brings the batches of one worker to its programs' inputs. One that is a DividedFeed, too,
+// lets workers come and go in the middle of an epoch; with another one a change waits for the end
+// of the epoch. One that is an AheadFeed is asked for the next batch while a step computes.
 type Feed interface {
-	// Steps is the number of steps of an epoch: the same on every worker, so that all take part in every round.
+	// Steps is the number of steps of an epoch: the same on every worker, so that all take part
+	// in every round.
 	Steps() int
-	// Begin starts epoch e at the given step; the order of examples depends on (seed, epoch) alone, so that a resumed run
-	// reads what the first one would have.
+	// Begin starts epoch e at the given step; the order of examples depends on (seed, epoch)
+	// alone, so that a resumed run reads what the first one would have.
 	Begin(ctx context.Context, epoch, step int) error
-	// Next fills the inputs for the next step and returns how many examples count on each device.
+	// Next fills the inputs for the next step and returns how many examples count on each
+	// device.
 	Next(ctx context.Context) (counts []int, err error)
 	Close() error
 }
 
-// A BadExampleFeed is a Feed that leaves damaged examples out of the losses, within a budget of the whole job: Fit adds up what all workers have left
-// out in a pass over the data, logs each by name, and ends on all workers with a *BadBudgetError when it is more than the budget.
+// A BadExampleFeed is a Feed that leaves damaged examples out of the losses, within a budget of the
+// whole job: Fit adds up what all workers have left out in a pass over the data, logs each by name,
+// and ends on all workers with a *BadBudgetError when it is more than the budget.
 type BadExampleFeed interface {
 	Feed
 	// BadBudget is how many examples of a pass may be left out: the same on all workers.
 	BadBudget() int
-	// TakeBad returns those of the batches that Next has brought since the last call, and is called like Next.
+	// TakeBad returns those of the batches that Next has brought since the last call, and is
+	// called like Next.
 	TakeBad() []*data.BadExampleError
 }
 
-// A DescribedFeed is a Feed that says which data it reads. Checkpoints keep that, and a run does not go on from one with other data.
+// A DescribedFeed is a Feed that says which data it reads. Checkpoints keep that, and a run does
+// not go on from one with other data.
 type DescribedFeed interface {
 	Feed
 	Data() DataInfo
 }
 
-// An Evaluator measures the model; Fit calls it after each epoch, and within one by EvaluateSteps, with all values in place. One that is a
-// DividedEvaluator, as those of this package are, is divided among the workers; another one evaluates all on each.
+// An Evaluator measures the model; Fit calls it after each epoch, and within one by EvaluateSteps,
+// with all values in place. One that is a DividedEvaluator, as those of this package are, is
+// divided among the workers; another one evaluates all on each.
 type Evaluator interface {
 	Evaluate(ctx context.Context) (Scores, error)
 }
@@ -80,10 +86,12 @@ type FitConfig struct {
 	Feed    Feed
 	// Evaluator; nil: no evaluation.
 	Evaluator Evaluator
-	// EvaluateSteps evaluates after every so many steps, besides the end of each epoch; with Adapt, after so much progress. Running statistics are
-	// averaged over the workers each time. 0: only at the end of epochs.
+	// EvaluateSteps evaluates after every so many steps, besides the end of each epoch; with
+	// Adapt, after so much progress. Running statistics are averaged over the workers each
+	// time. 0: only at the end of epochs.
 	EvaluateSteps int
-	// Epochs is how many passes over the data there are in all, those before a resume included; with Adapt, so much progress.
+	// Epochs is how many passes over the data there are in all, those before a resume included;
+	// with Adapt, so much progress.
 	Epochs int
 	// Adapt lets the batch size change; nil: it stays as the Feed has it.
 	Adapt *AdaptConfig
@@ -95,26 +103,32 @@ type FitConfig struct {
 	EMA *EMA
 	// Checkpoint says where and when to save; the zero value: never.
 	Checkpoint CheckpointConfig
-	// Stop, when closed on any worker, ends the run of all of them after a coming step that they agree on, with a checkpoint if there is a
-	// place for one: ErrStopped. nil: never.
+	// Stop, when closed on any worker, ends the run of all of them after a coming step that
+	// they agree on, with a checkpoint if there is a place for one: ErrStopped. nil: never.
 	Stop <-chan struct{}
-	// Leave, when closed, lets this worker alone leave an elastic job. It takes part up to the step at which its departure takes effect, usually
-	// the next one; the rest of its share of the epoch goes to the others, who go on, and its Fit returns ErrRemoved. Connect it to
+	// Leave, when closed, lets this worker alone leave an elastic job. It takes part up to the
+	// step at which its departure takes effect, usually the next one; the rest of its share of
+	// the epoch goes to the others, who go on, and its Fit returns ErrRemoved. Connect it to
 	// SIGTERM, which a reclaimed machine, an evicted pod or a person sends to one process:
-	// signal.NotifyContext(ctx, syscall.SIGTERM).Done(). Keep catching that signal: it may come more than once.
+	// signal.NotifyContext(ctx, syscall.SIGTERM).Done(). Keep catching that signal: it may come
+	// more than once.
 	//
-	// If the job cannot go on without this worker, Leave is like Stop: in a job that is not elastic, if fewer than
-	// --min-workers would be left, if launch stops the whole job, and if all workers are told to leave. While the scheduler is
-	// unreachable the request is repeated. With a Feed that is no DividedFeed the worker leaves at the end of the epoch, and without
-	// OnMembership Leave is like Stop. No worker leaves between steps (evaluation, waiting for a checkpoint). nil: never.
+	// If the job cannot go on without this worker, Leave is like Stop: in a job that is not
+	// elastic, if fewer than --min-workers would be left, if launch stops the whole job, and if
+	// all workers are told to leave. While the scheduler is unreachable the request is
+	// repeated. With a Feed that is no DividedFeed the worker leaves at the end of the epoch,
+	// and without OnMembership Leave is like Stop. No worker leaves between steps (evaluation,
+	// waiting for a checkpoint). nil: never.
 	Leave <-chan struct{}
 	// Observers are told of steps and epochs, in order.
 	Observers []Observer
-	// OnMembership is called on every member with its rank and the number of workers whenever they changed, and on a worker that
-	// has joined, before the next step: the data-iterator hook. A Feed that is no DividedFeed is set up anew by it. nil: nothing.
+	// OnMembership is called on every member with its rank and the number of workers whenever
+	// they changed, and on a worker that has joined, before the next step: the data-iterator
+	// hook. A Feed that is no DividedFeed is set up anew by it. nil: nothing.
 	OnMembership func(rank, workers int)
-	// OnUsed is called on every worker with the examples that acknowledged steps have used, part by part, at the end of each
-	// division: the same on all. Each example of an epoch comes once. It needs a DividedFeed. nil: nothing.
+	// OnUsed is called on every worker with the examples that acknowledged steps have used,
+	// part by part, at the end of each division: the same on all. Each example of an epoch
+	// comes once. It needs a DividedFeed. nil: nothing.
 	OnUsed func(Used)
 }
 
@@ -170,7 +184,8 @@ type MembershipObserver interface {
 	Membership(change MembershipInfo)
 }
 
-// An EvaluationObserver is an Observer that is told of evaluations within an epoch (FitConfig.EvaluateSteps).
+// An EvaluationObserver is an Observer that is told of evaluations within an epoch
+// (FitConfig.EvaluateSteps).
 type EvaluationObserver interface {
 	Observer
 	Evaluated(epoch int, e Evaluation)
@@ -226,22 +241,27 @@ type StepInfo struct {
 	Batch       int     // the global batch: examples of all workers; of this one with dist_async; 0: the Feed is no DividedFeed and does not tell
 	Workers     int
 
-	// Took is the time since the step before was told of, Times where it went. So the wait for the step's own values and a checkpoint behind it are the next
-	// step's. Evaluation and changes of the membership are no part of it.
+	// Took is the time since the step before was told of, Times where it went. So the wait for
+	// the step's own values and a checkpoint behind it are the next step's. Evaluation and
+	// changes of the membership are no part of it.
 	Took  time.Duration
 	Times Times
-	// LearningRate is what Config.Optimizer and AdaptConfig.Rule give the step, before the factors of single keys; of the first group with AdaptConfig.Groups.
-	// It does not know of Store.SetLearningRate. NaN: not known; the schedules of dist_async go by the updates of all workers.
+	// LearningRate is what Config.Optimizer and AdaptConfig.Rule give the step, before the
+	// factors of single keys; of the first group with AdaptConfig.Groups. It does not know of
+	// Store.SetLearningRate. NaN: not known; the schedules of dist_async go by the updates of
+	// all workers.
 	LearningRate float64
-	// GradientNorm is the norm of the mean gradient of all workers in the step before, if the servers have measured it: one step in 16, or with
-	// FitConfig.Adapt all. NaN: they have not, as with one worker and one run a step, Adam's family, local steps or dist_async.
+	// GradientNorm is the norm of the mean gradient of all workers in the step before, if the
+	// servers have measured it: one step in 16, or with FitConfig.Adapt all. NaN: they have
+	// not, as with one worker and one run a step, Adam's family, local steps or dist_async.
 	GradientNorm float64
-	// Staleness is how many updates of other workers the values that came since the step before have missed, on average. NaN: none came, or the store is
-	// synchronous.
+	// Staleness is how many updates of other workers the values that came since the step before
+	// have missed, on average. NaN: none came, or the store is synchronous.
 	Staleness float64
 }
 
-// A Span is a run of steps of one epoch with the same workers and, with FitConfig.Adapt, the same global batch.
+// A Span is a run of steps of one epoch with the same workers and, with FitConfig.Adapt, the same
+// global batch.
 type Span struct {
 	Epoch, First int // the epoch, and its first step
 	Workers      int
@@ -271,45 +291,54 @@ type EpochInfo struct {
 	Spans []Span
 	// Staleness of the values it trained on; nil with a synchronous store.
 	Staleness *Staleness
-	// Caught is how many of this worker's contributions to shards of the parameters the servers' guard (kvstore.WithGuard) has refused or
-	// clipped in the epoch, as far as they have told.
+	// Caught is how many of this worker's contributions to shards of the parameters the
+	// servers' guard (kvstore.WithGuard) has refused or clipped in the epoch, as far as they
+	// have told.
 	Caught  uint64
 	Adapt   *AdaptInfo // at the epoch's end; nil without FitConfig.Adapt
 	Batches []int      // with FitConfig.Adapt, the examples of all workers in each step from First on
-	// Bad is how many damaged examples all workers have left out of the pass over the data up to the epoch's end. See BadExampleFeed.
+	// Bad is how many damaged examples all workers have left out of the pass over the data up
+	// to the epoch's end. See BadExampleFeed.
 	Bad      int
 	Test     *Scores // nil: not evaluated
 	TestTime time.Duration
-	// Evaluations within the epoch, besides Test: see FitConfig.EvaluateSteps. Their time is not in Train.
+	// Evaluations within the epoch, besides Test: see FitConfig.EvaluateSteps. Their time is
+	// not in Train.
 	Evaluations []Evaluation
 }
 
-// ErrStopped ends Fit when it was asked to stop; a checkpoint, if there is a place for one, has been written.
+// ErrStopped ends Fit when it was asked to stop; a checkpoint, if there is a place for one, has
+// been written.
 var ErrStopped = errors.New("worker: stopped on request")
 
-// ErrCheckpointed is ErrStopped of a job that was asked to stop with a checkpoint so that it goes on later (see kvstore.Stopper), where the checkpoint is
-// complete. Close the store and exit with code 0.
+// ErrCheckpointed is ErrStopped of a job that was asked to stop with a checkpoint so that it goes
+// on later (see kvstore.Stopper), where the checkpoint is complete. Close the store and exit with
+// code 0.
 var ErrCheckpointed = fmt.Errorf("%w, with a checkpoint to resume from", ErrStopped)
 
-// ErrRemoved ends Fit when this worker has left the job, as the job asked it to or by FitConfig.Leave: all its steps count, and the others go
-// on. Close the store and exit with code 0.
+// ErrRemoved ends Fit when this worker has left the job, as the job asked it to or by
+// FitConfig.Leave: all its steps count, and the others go on. Close the store and exit with code 0.
 var ErrRemoved = kvstore.ErrRemoved
 
-// Fit trains for the epochs of cfg, and resumes first if cfg says so. It returns what each epoch brought. All workers of the job
-// call it with like configurations.
+// Fit trains for the epochs of cfg, and resumes first if cfg says so. It returns what each epoch
+// brought. All workers of the job call it with like configurations.
 //
-// In a job whose workers may change (kvstore.Elastic; stores dist_sync and dist_device_sync) all agree in each step whether
-// there is a change to make. After that step each waits for its own exchange and reports to the scheduler which examples it has used. Then ranks and
-// the number of workers are new, what remains of the epoch is divided over them, and training goes on. Each example of an epoch is used
-// exactly once by steps that count, also if workers are lost: the examples of a lost worker's last step are used again unless all servers
-// had got it. A worker that joins gets all values and begins at the step of the others (if the job finishes before, there are no
-// epochs and no error). One that leaves gets ErrRemoved.
-// What rank 0 does (checkpoints) moves to the new rank 0.
+// In a job whose workers may change (kvstore.Elastic; stores dist_sync and dist_device_sync) all
+// agree in each step whether there is a change to make. After that step each waits for its own
+// exchange and reports to the scheduler which examples it has used. Then ranks and the number of
+// workers are new, what remains of the epoch is divided over them, and training goes on. Each
+// example of an epoch is used exactly once by steps that count, also if workers are lost: the
+// examples of a lost worker's last step are used again unless all servers had got it. A worker that
+// joins gets all values and begins at the step of the others (if the job finishes before, there are
+// no epochs and no error). One that leaves gets ErrRemoved. What rank 0 does (checkpoints) moves to
+// the new rank 0.
 //
-// In a job that launch --restarts has started again, Fit goes on from the newest whole checkpoint of the same run, whatever Checkpoint.Resume says.
+// In a job that launch --restarts has started again, Fit goes on from the newest whole checkpoint
+// of the same run, whatever Checkpoint.Resume says.
 //
-// An error that no restart can mend has kvstore.ErrFinal in its chain, and launch knows of it: a field of cfg, a folder with checkpoints of another run, and
-// one to resume from that is damaged or not of this model.
+// An error that no restart can mend has kvstore.ErrFinal in its chain, and launch knows of it: a
+// field of cfg, a folder with checkpoints of another run, and one to resume from that is damaged or
+// not of this model.
 func Fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	epochs, err := fit(ctx, cfg)
 	if errors.Is(err, kvstore.ErrFinal) {

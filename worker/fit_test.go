@@ -41,7 +41,8 @@ func images(t *testing.T, n int) *data.ImageSet {
 	return set
 }
 
-// fitRig is one worker with a network that has all kinds of state: batch norm, dropout, an optimizer with moments.
+// fitRig is one worker with a network that has all kinds of state: batch norm, dropout, an
+// optimizer with moments.
 type fitRig struct {
 	store    *faultyStore
 	programs []*nn.Program
@@ -213,7 +214,8 @@ func TestResumedRunIsTheVerySame(t *testing.T) {
 			if _, err := worker.Fit(t.Context(), first.cfg); err != nil {
 				t.Fatal(err)
 			}
-			// A cut in the middle of an epoch averages and saves; the run must be able to forget that.
+			// A cut in the middle of an epoch averages and saves; the run must be able
+			// to forget that.
 			if cut%8 != 0 {
 				removeNewest(t, dir)
 			}

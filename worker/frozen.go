@@ -8,8 +8,9 @@ import (
 // otherFreeze is what to do where a checkpoint has not what this run needs.
 const otherFreeze = "a run resumes with the model and the frozen parameters (nn.Config.Freeze) that it had; to train others from its values, begin a new run with ImportPart"
 
-// initFrozen gives what nn.Config.Freeze leaves as it is a place on the servers: rank 0's values count, and all devices get them. The keys are
-// those of averages, so no optimizer touches them, with its weight decay neither; nobody pushes to them.
+// initFrozen gives what nn.Config.Freeze leaves as it is a place on the servers: rank 0's values
+// count, and all devices get them. The keys are those of averages, so no optimizer touches them,
+// with its weight decay neither; nobody pushes to them.
 func (t *Trainer) initFrozen(ctx context.Context) error {
 	for i, p := range t.cfg.Programs[0].Frozen() {
 		if err := t.cfg.Store.InitAverage(ctx, p.Name, p.Value); err != nil {
@@ -25,7 +26,8 @@ func (t *Trainer) initFrozen(ctx context.Context) error {
 	return nil
 }
 
-// pullFrozen brings the servers' values to all devices: after a load, and on a worker that has joined.
+// pullFrozen brings the servers' values to all devices: after a load, and on a worker that has
+// joined.
 func (t *Trainer) pullFrozen(ctx context.Context) error {
 	for i, p := range t.cfg.Programs[0].Frozen() {
 		if err := t.cfg.Store.Pull(ctx, p.Name, t.frozenValues(i)...); err != nil {
@@ -35,7 +37,8 @@ func (t *Trainer) pullFrozen(ctx context.Context) error {
 	return nil
 }
 
-// frozenValues returns frozen array i on every device; Config.Validate has seen that all have the same ones.
+// frozenValues returns frozen array i on every device; Config.Validate has seen that all have the
+// same ones.
 func (t *Trainer) frozenValues(i int) [][]float32 {
 	values := make([][]float32, len(t.cfg.Programs))
 	for d, program := range t.cfg.Programs {

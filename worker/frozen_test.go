@@ -24,8 +24,8 @@ func frozenValues(program *nn.Program) (all []float32) {
 	return all
 }
 
-// Whatever the optimizer and its weight decay, wherever it runs, frozen parameters and statistics keep the bits of rank 0's first values on all
-// workers, devices and servers; the rest learns.
+// Whatever the optimizer and its weight decay, wherever it runs, frozen parameters and statistics
+// keep the bits of rank 0's first values on all workers, devices and servers; the rest learns.
 func TestWhatIsFrozenKeepsItsBits(t *testing.T) {
 	cases := map[string]rigConfig{
 		"update on the workers": {onWorker: true},
@@ -82,7 +82,8 @@ func TestWhatIsFrozenKeepsItsBits(t *testing.T) {
 	}
 }
 
-// A run with frozen parameters resumes with the very bits of one that was not cut off. With other patterns it is another run, which is said.
+// A run with frozen parameters resumes with the very bits of one that was not cut off. With other
+// patterns it is another run, which is said.
 func TestAFrozenRunResumes(t *testing.T) {
 	cfg := rigConfig{freeze: []string{"conv.*", "bn.*"}}
 	whole := newRig(t, cfg)

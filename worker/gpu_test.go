@@ -18,8 +18,9 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// A worker on GPUs (stand-ins) takes the steps of one on CPUs: the feed hands over bytes where the CPU gets numbers, gradients
-// leave from and values arrive in the memory that the device copies from and to, and the evaluation shares the parameters.
+// A worker on GPUs (stand-ins) takes the steps of one on CPUs: the feed hands over bytes where the
+// CPU gets numbers, gradients leave from and values arrive in the memory that the device copies
+// from and to, and the evaluation shares the parameters.
 func TestAWorkerOnGPUsTakesTheStepsOfOneOnCPUs(t *testing.T) {
 	machine := fake.New(t)
 	for name, path := range machine.Paths() {
@@ -131,7 +132,8 @@ func TestAWorkerOnGPUsTakesTheStepsOfOneOnCPUs(t *testing.T) {
 	}
 }
 
-// The scale of a loss in float16 is in the worker's own file of a checkpoint, and the run that resumes goes on with it.
+// The scale of a loss in float16 is in the worker's own file of a checkpoint, and the run that
+// resumes goes on with it.
 func TestTheLossScaleIsResumed(t *testing.T) {
 	machine := fake.New(t)
 	for name, path := range machine.Paths() {

@@ -13,8 +13,8 @@ import (
 // gpusEvery is how often the GPUs are asked how they do: as often as a heartbeat carries it on.
 const gpusEvery = time.Second
 
-// recordGPUs makes the heartbeats of a worker on GPUs tell how these do, until stop is called. The driver is asked on a goroutine of its own, because
-// it may take long, and a heartbeat must not.
+// recordGPUs makes the heartbeats of a worker on GPUs tell how these do, until stop is called. The
+// driver is asked on a goroutine of its own, because it may take long, and a heartbeat must not.
 func (t *Trainer) recordGPUs() (stop func()) {
 	on := func(device string) bool { return strings.HasPrefix(device, "cuda") }
 	store, ok := t.cfg.Store.(interface{ Recorder() *telemetry.Recorder })

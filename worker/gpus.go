@@ -15,15 +15,17 @@ type gpuReader interface {
 	Close() error
 }
 
-// A GPUs tells a person how the GPUs of this worker do: a table of them when the run begins, and after each epoch their memory, load,
-// temperature and power at that moment. Where nothing can be said it says once why: a static build has no telemetry.
+// A GPUs tells a person how the GPUs of this worker do: a table of them when the run begins, and
+// after each epoch their memory, load, temperature and power at that moment. Where nothing can be
+// said it says once why: a static build has no telemetry.
 type GPUs struct {
 	out    io.Writer
 	reader gpuReader // nil: there is none
 	why    error     // there is none; nil: there is no GPU, either
 }
 
-// NewGPUs returns an observer for a worker on these devices ("cuda:0", "cpu:0"). Without a GPU among them it is silent.
+// NewGPUs returns an observer for a worker on these devices ("cuda:0", "cpu:0"). Without a GPU
+// among them it is silent.
 func NewGPUs(out io.Writer, devices []string) *GPUs {
 	g := &GPUs{out: out}
 	if !slices.ContainsFunc(devices, func(d string) bool { return strings.HasPrefix(d, "cuda") }) {

@@ -15,7 +15,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// One step in 16 is measured where the servers can do it at next to no cost, on all workers, and the norm is that of the mean gradient over all examples.
+// One step in 16 is measured where the servers can do it at next to no cost, on all workers, and
+// the norm is that of the mean gradient over all examples.
 func TestTheNormOfTheGradientIsMeasured(t *testing.T) {
 	const workers = 2
 	for _, test := range []struct {

@@ -17,7 +17,8 @@ type guardedStore struct {
 
 func (s *guardedStore) Caught(key string) uint64 { return s.caught[key] }
 
-// What the servers' guard has caught of this worker is counted once, in the epoch in which it was told.
+// What the servers' guard has caught of this worker is counted once, in the epoch in which it was
+// told.
 func TestCaughtGradientsAreToldByEpoch(t *testing.T) {
 	store := &guardedStore{caught: map[string]uint64{"a": 2, "not a parameter": 9}}
 	trainer := &Trainer{cfg: Config{Store: store}, keys: []string{"a", "b"}}

@@ -55,7 +55,8 @@ func imageInputs(program *nn.Program, shape data.Shape, width int) (in imageInpu
 	return in, nil
 }
 
-// set fills the inputs with some images of a batch, of which the first n count; inBytes: the images themselves went elsewhere.
+// set fills the inputs with some images of a batch, of which the first n count; inBytes: the images
+// themselves went elsewhere.
 func (in *imageInput) set(batch *data.Batch, first, share, n int, inBytes bool) {
 	if !inBytes {
 		size := len(in.images) / in.batch

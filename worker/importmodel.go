@@ -11,15 +11,17 @@ import (
 	"github.com/paragon-train/paragon/nn"
 )
 
-// ImportModel gives a program the parameters and running statistics of a file or a checkpoint, by their names: PyTorch's state dict, or what
-// checkpoint.Import reads. Call it on rank 0 before NewTrainer, which brings its first values to all devices of all workers. It returns the
-// names that the program does not have.
+// ImportModel gives a program the parameters and running statistics of a file or a checkpoint, by
+// their names: PyTorch's state dict, or what checkpoint.Import reads. Call it on rank 0 before
+// NewTrainer, which brings its first values to all devices of all workers. It returns the names
+// that the program does not have.
 func ImportModel(ctx context.Context, program *nn.Program, from string) (unused []string, err error) {
 	return checkpoint.Import(ctx, from, arraysOf(program))
 }
 
-// ImportPart is ImportModel of a part of a model, to train it further on another task: cfg says which names to skip or to change, as the head of
-// another data set. What nn.Config.Freeze leaves as it is gets its values, too. WriteImported shows what was done.
+// ImportPart is ImportModel of a part of a model, to train it further on another task: cfg says
+// which names to skip or to change, as the head of another data set. What nn.Config.Freeze leaves
+// as it is gets its values, too. WriteImported shows what was done.
 func ImportPart(ctx context.Context, program *nn.Program, from string, cfg checkpoint.ImportConfig) (*checkpoint.Imported, error) {
 	return checkpoint.ImportPart(ctx, from, arraysOf(program), cfg)
 }
@@ -34,7 +36,8 @@ func arraysOf(program *nn.Program) (into []checkpoint.Array) {
 	return into
 }
 
-// WriteImported writes a table of what an import has done with each array of the model and of the file, and which are frozen.
+// WriteImported writes a table of what an import has done with each array of the model and of the
+// file, and which are frozen.
 func WriteImported(w io.Writer, done *checkpoint.Imported, program *nn.Program) error {
 	table := metrics.Table{Columns: []string{"what", "arrays", "names"}}
 	row := func(what string, names []string) {

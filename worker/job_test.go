@@ -38,7 +38,8 @@ func onWorkers(t *testing.T, stores []kvstore.Store, f func(rank int, store kvst
 	}
 }
 
-// The predecessors' distributed trainer test: w starts at 1, rank r's gradient is r+1, SGD with rate 1 over the sum.
+// The predecessors' distributed trainer test: w starts at 1, rank r's gradient is r+1, SGD with
+// rate 1 over the sum.
 func TestTrainerSumsWorkers(t *testing.T) {
 	for _, workers := range []int{1, 2, 4, 7} {
 		t.Run(fmt.Sprintf("workers=%d", workers), func(t *testing.T) {

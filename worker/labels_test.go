@@ -17,7 +17,8 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// ignoredLabels are labels of eight examples, in each step others: those of −1 are spread unevenly over their halves.
+// ignoredLabels are labels of eight examples, in each step others: those of −1 are spread unevenly
+// over their halves.
 func ignoredLabels(step int) []int32 {
 	return [][]int32{
 		{2, -1, -1, -1, 1, 0, 2, 1},
@@ -57,8 +58,9 @@ func nearly(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// One device of eight examples, two devices of four, two runs of four and two workers of four take the same steps with the same labels of −1, however
-// these are spread: the mean is over the labels that count. A step of which none counts changes nothing, not even by momentum.
+// One device of eight examples, two devices of four, two runs of four and two workers of four take
+// the same steps with the same labels of −1, however these are spread: the mean is over the labels
+// that count. A step of which none counts changes nothing, not even by momentum.
 func TestIgnoredLabelsAreNoPartOfTheMeanWhereverTheyAre(t *testing.T) {
 	wantOneMean(t, func(t *testing.T, batch int) *nn.Program { return weightedMLP(t, batch, nil) }, fillIgnored)
 }
@@ -68,7 +70,8 @@ func TestClassWeightsAreOneMeanWhereverTheLabelsAre(t *testing.T) {
 	wantOneMean(t, func(t *testing.T, batch int) *nn.Program { return weightedMLP(t, batch, []float32{0.25, 7, 1.3}) }, fillIgnored)
 }
 
-// So it is with soft targets and with several labels an example: the mean is over the rows, or the targets, that count.
+// So it is with soft targets and with several labels an example: the mean is over the rows, or the
+// targets, that count.
 func TestTargetsAreOneMeanWhereverTheyAre(t *testing.T) {
 	for name, loss := range map[string]func(logits, targets *G.Node) *G.Node{
 		"soft": nn.SoftCrossEntropy,
@@ -189,7 +192,8 @@ func TestExamplesAreCountedApartFromLabels(t *testing.T) {
 	}
 }
 
-// The loss of an evaluation in batches is that of the whole set, weights of classes included, and so is its perplexity.
+// The loss of an evaluation in batches is that of the whole set, weights of classes included, and
+// so is its perplexity.
 func TestAnEvaluationDividesByClassWeights(t *testing.T) {
 	labels := []int32{2, 0, 1, 1, -1, 2, 0, 0}
 	var scores []worker.Scores

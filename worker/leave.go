@@ -11,9 +11,9 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A leaveRequest is the state of one worker's wish to leave while the job goes on. The scheduler decides, since it alone knows who else leaves and
-// whether the whole job is being stopped. It is asked beside the steps: this worker trains on until the step at which its departure takes
-// effect.
+// A leaveRequest is the state of one worker's wish to leave while the job goes on. The scheduler
+// decides, since it alone knows who else leaves and whether the whole job is being stopped. It is
+// asked beside the steps: this worker trains on until the step at which its departure takes effect.
 type leaveRequest struct {
 	told   atomic.Bool // this worker was told to end
 	may    atomic.Bool // granted: the job goes on without it
@@ -23,8 +23,9 @@ type leaveRequest struct {
 	unready context.CancelFunc // cancels the preparations of a joining worker; nil: it has reported ready, or does not join
 }
 
-// untilReady returns the context of a joining worker's preparations. A grant cancels it: the scheduler has then removed the worker, and servers would
-// not answer it. ready ends the preparations; its error says that the worker may leave.
+// untilReady returns the context of a joining worker's preparations. A grant cancels it: the
+// scheduler has then removed the worker, and servers would not answer it. ready ends the
+// preparations; its error says that the worker may leave.
 func (p *leaveRequest) untilReady(ctx context.Context) (early context.Context, ready func() error) {
 	early, cancel := context.WithCancel(ctx)
 	p.mu.Lock()

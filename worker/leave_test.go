@@ -15,7 +15,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// wantCheckpoint checks that a folder has a checkpoint that is complete, with a part of so many workers.
+// wantCheckpoint checks that a folder has a checkpoint that is complete, with a part of so many
+// workers.
 func wantCheckpoint(t *testing.T, dir string, workers int) {
 	t.Helper()
 	found, _ := filepath.Glob(filepath.Join(dir, "step-*", "complete.json"))
@@ -29,7 +30,8 @@ func wantCheckpoint(t *testing.T, dir string, workers int) {
 	}
 }
 
-// leftAfter checks how many steps a worker still took part in, from the one in which it was told to end.
+// leftAfter checks how many steps a worker still took part in, from the one in which it was told to
+// end.
 func (j *elasticJob) leftAfter(number, told, most int) {
 	j.t.Helper()
 	if n := j.workers[number].step - told; n < 1 || n > most {
@@ -37,8 +39,9 @@ func (j *elasticJob) leftAfter(number, told, most int) {
 	}
 }
 
-// A worker that is told to end leaves within two steps, and the others train on: nothing it has done is lost, and nothing is done twice. It may
-// be rank 0, and several may be told at once, or one after the other.
+// A worker that is told to end leaves within two steps, and the others train on: nothing it has
+// done is lost, and nothing is done twice. It may be rank 0, and several may be told at once, or
+// one after the other.
 func TestAWorkerThatIsToldToEndLeaves(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -75,7 +78,8 @@ func TestAWorkerThatIsToldToEndLeaves(t *testing.T) {
 	}
 }
 
-// Where the job does not go on without the worker that is told to end, all stop after the same step, with a checkpoint of all.
+// Where the job does not go on without the worker that is told to end, all stop after the same
+// step, with a checkpoint of all.
 func TestAllStopWhereAWorkerCanNotLeave(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -120,8 +124,8 @@ func TestAllStopWhereAWorkerCanNotLeave(t *testing.T) {
 	}
 }
 
-// When all are told, by somebody who does not tell the scheduler, most may leave; those who may not stop cleanly, with a checkpoint from
-// which the rest of the epoch is trained.
+// When all are told, by somebody who does not tell the scheduler, most may leave; those who may not
+// stop cleanly, with a checkpoint from which the rest of the epoch is trained.
 func TestAllAreToldToEndOneByOne(t *testing.T) {
 	for _, gap := range []time.Duration{0, 3 * time.Millisecond, 20 * time.Millisecond} {
 		dir := t.TempDir()
@@ -165,7 +169,8 @@ func TestAllAreToldToEndOneByOne(t *testing.T) {
 	}
 }
 
-// A launcher that stops the whole job tells the scheduler first: then all stop after the same step, however slowly they are told.
+// A launcher that stops the whole job tells the scheduler first: then all stop after the same step,
+// however slowly they are told.
 func TestAJobThatIsStoppedStopsTogether(t *testing.T) {
 	for _, gap := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond} {
 		dir := t.TempDir()
@@ -207,8 +212,8 @@ func (j *elasticJob) cutOff(d time.Duration) {
 	}
 }
 
-// While the scheduler is out of reach training goes on. A worker that is told to end leaves when it is there again; where all are told, all
-// stop without it.
+// While the scheduler is out of reach training goes on. A worker that is told to end leaves when it
+// is there again; where all are told, all stop without it.
 func TestWorkersAreToldToEndWhileTheSchedulerIsAway(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		dir := t.TempDir()
@@ -259,7 +264,8 @@ func TestAWorkerThatJoinsIsToldToEnd(t *testing.T) {
 	}
 }
 
-// A worker is told to end while another one is lost, and it may be killed before it has left: each example is used once.
+// A worker is told to end while another one is lost, and it may be killed before it has left: each
+// example is used once.
 func TestAWorkerIsToldToEndWhileOthersAreLost(t *testing.T) {
 	gaps := []time.Duration{-40, -3, 0, 1, 4, 9}
 	if slow() {

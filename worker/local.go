@@ -7,8 +7,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// localUpdate applies the optimizer on the worker. With Config.UpdateOnWorker the store hands back mean gradients (or sums),
-// the same on every worker, so all workers compute the same values.
+// localUpdate applies the optimizer on the worker. With Config.UpdateOnWorker the store hands back
+// mean gradients (or sums), the same on every worker, so all workers compute the same values.
 type localUpdate struct {
 	optimizer *optim.Optimizer
 	factors   []optim.Factors // by parameter
@@ -29,7 +29,8 @@ func newLocalUpdate(cfg optim.Config, programs []*nn.Program) (*localUpdate, err
 	return u, nil
 }
 
-// apply runs update number step, from 0, on parameter i of every device, by scale times the first device's gradient.
+// apply runs update number step, from 0, on parameter i of every device, by scale times the first
+// device's gradient.
 func (u *localUpdate) apply(step uint64, i int, scale float64) error {
 	first := u.programs[0].Params()[i]
 	pass := u.optimizer.At(step, scale, u.factors[i])

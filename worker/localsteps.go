@@ -14,13 +14,15 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// Local steps (Stich 2019; DiLoCo, Douillard et al. 2023, algorithm 1). A round begins at the global value θ. In it worker i
-// takes H steps by the inner optimizer on its own copy θᵢ, with the mean gradient of its own examples, and then pushes
+// Local steps (Stich 2019; DiLoCo, Douillard et al. 2023, algorithm 1). A round begins at the
+// global value θ. In it worker i takes H steps by the inner optimizer on its own copy θᵢ, with the
+// mean gradient of its own examples, and then pushes
 //
 //	Δᵢ = θ − θᵢ
 //
-// as if it were a gradient, with nᵢ, its labels that count or else its examples in the round, as the weight. The servers run the outer optimizer on
-// Σ nᵢ·Δᵢ / Σ nᵢ, and their new θ begins the next round. Inner state stays on the worker from round to round.
+// as if it were a gradient, with nᵢ, its labels that count or else its examples in the round, as
+// the weight. The servers run the outer optimizer on Σ nᵢ·Δᵢ / Σ nᵢ, and their new θ begins the
+// next round. Inner state stays on the worker from round to round.
 type localSteps struct {
 	inner   *localUpdate
 	length  int         // H
@@ -68,7 +70,8 @@ func (t *Trainer) beginLocalSteps(ctx context.Context) error {
 // localStepsKey is the key by which workers find out that they count their local steps alike.
 const localStepsKey = "paragon/local-steps"
 
-// agree compares the number of local steps with rank 0's: rounds of different lengths would average what does not belong together.
+// agree compares the number of local steps with rank 0's: rounds of different lengths would average
+// what does not belong together.
 func (l *localSteps) agree(ctx context.Context, store kvstore.Store) error {
 	value := make([]float32, pieces)
 	splitNumber(value, uint64(l.length))
@@ -87,8 +90,9 @@ func (l *localSteps) agree(ctx context.Context, store kvstore.Store) error {
 // last reports whether the step to come is the round's last one.
 func (l *localSteps) last() bool { return l.done+1 >= l.length }
 
-// update takes the inner step of parameter i, of whose gradient each device holds a part. A step of weight 0 changes
-// nothing: there is nothing to learn from, and momentum alone would carry this worker's copy off.
+// update takes the inner step of parameter i, of whose gradient each device holds a part. A step of
+// weight 0 changes nothing: there is nothing to learn from, and momentum alone would carry this
+// worker's copy off.
 func (l *localSteps) update(step uint64, i int, weight float64) error {
 	if weight == 0 {
 		return nil
@@ -101,7 +105,8 @@ func (l *localSteps) update(step uint64, i int, weight float64) error {
 	return l.inner.apply(step, i, l.inner.optimizer.Config().ScaleFor(weight))
 }
 
-// difference puts n·(θ − θᵢ) of parameter i where its gradient was: the servers divide by the sum of the n.
+// difference puts n·(θ − θᵢ) of parameter i where its gradient was: the servers divide by the sum
+// of the n.
 func (l *localSteps) difference(i int, n float64) {
 	p, anchor, weight := l.inner.programs[0].Params()[i], l.anchors[i], float32(n)
 	for k := range anchor {
@@ -122,9 +127,9 @@ func (l *localSteps) stepped(counted amount) {
 // begin begins a round.
 func (l *localSteps) begin() { l.done, l.amount = 0, amount{} }
 
-// Sync brings what this worker has learned since the last round to the others, and what they have, ahead of the round's end:
-// with local steps under way it closes their round, without any it is Flush. Every worker calls it after the same step; Fit does
-// so at the end of an epoch.
+// Sync brings what this worker has learned since the last round to the others, and what they have,
+// ahead of the round's end: with local steps under way it closes their round, without any it is
+// Flush. Every worker calls it after the same step; Fit does so at the end of an epoch.
 func (t *Trainer) Sync(ctx context.Context) error {
 	if err := t.Flush(ctx); err != nil || t.local == nil || t.local.done == 0 {
 		return err
@@ -166,17 +171,20 @@ func joinNumber(value []float32) (n uint64) {
 	return n
 }
 
-// tensors lists what a checkpoint holds of a round under way, beside what it holds of every update on the worker.
+// tensors lists what a checkpoint holds of a round under way, beside what it holds of every update
+// on the worker.
 func (l *localSteps) tensors() []workerTensor {
 	splitNumber(l.numbers, uint64(l.done))
 	splitNumber(l.numbers[pieces:], uint64(l.amount.examples))
 	return []workerTensor{{checkpoint.OwnRound, []int{len(l.numbers)}, l.numbers}}
 }
 
-// metaRoundWeight has the weight of the examples of the round under way; none in files of version 0.1, whose weight was the number of examples.
+// metaRoundWeight has the weight of the examples of the round under way; none in files of version
+// 0.1, whose weight was the number of examples.
 const metaRoundWeight = "paragon.round_weight"
 
-// loaded takes over what a checkpoint brought into tensors, and the weight from its metadata. The anchors are the servers' values.
+// loaded takes over what a checkpoint brought into tensors, and the weight from its metadata. The
+// anchors are the servers' values.
 func (l *localSteps) loaded(weight string) error {
 	examples := int(joinNumber(l.numbers[pieces:]))
 	l.done, l.amount = int(joinNumber(l.numbers)), amount{examples, float64(examples)}

@@ -23,7 +23,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// bowl is loss = Σ (w − c)² over n weights that begin at 1, with c an input: the gradient is 2(w − c).
+// bowl is loss = Σ (w − c)² over n weights that begin at 1, with c an input: the gradient is 2(w −
+// c).
 func bowl(t *testing.T, n int) *nn.Program {
 	g := G.NewGraph()
 	ones := make([]float32, n)
@@ -42,8 +43,9 @@ func target(rank, step, i int) float64 {
 // counts is how many examples a worker has in a step: unequal, at times none.
 func counts(rank, step int) int { return []int{3, 8, 5, 0, 2}[(step+2*rank)%5] }
 
-// simulate is the algorithm written down again, for one weight, in float64: local SGD with momentum on each worker, the mean of the differences by
-// examples, and Nesterov's momentum on it. It returns the global value after each round, the last one cut short.
+// simulate is the algorithm written down again, for one weight, in float64: local SGD with momentum
+// on each worker, the mean of the differences by examples, and Nesterov's momentum on it. It
+// returns the global value after each round, the last one cut short.
 func simulate(workers, steps, length, i int, inner, outer optim.Config) (values []float64) {
 	theta, velocity := 1.0, 0.0
 	momentum := make([]float64, workers)
@@ -70,8 +72,9 @@ func simulate(workers, steps, length, i int, inner, outer optim.Config) (values 
 	return values
 }
 
-// Workers that take H local steps and let the servers apply the outer optimizer to the mean difference end at the values that
-// the algorithm, written down again, gives; also where their examples are unequal and the last round is cut short.
+// Workers that take H local steps and let the servers apply the outer optimizer to the mean
+// difference end at the values that the algorithm, written down again, gives; also where their
+// examples are unequal and the last round is cut short.
 func TestLocalStepsAreTheHandWrittenOnes(t *testing.T) {
 	const workers, steps, weights = 2, 14, 5
 	inner := optim.Config{Name: "sgd", LearningRate: 0.03, Momentum: 0.5}
@@ -218,8 +221,8 @@ func TestRoundsOfOneStepAreSynchronousSGD(t *testing.T) {
 	}
 }
 
-// A run with local steps is cut off anywhere, within a round too, and resumed: it ends with the bits of the uncut one, and
-// the checkpoints themselves change nothing.
+// A run with local steps is cut off anywhere, within a round too, and resumed: it ends with the
+// bits of the uncut one, and the checkpoints themselves change nothing.
 func TestLocalStepsResumeWithinARound(t *testing.T) {
 	for _, devices := range []int{1, 2} {
 		t.Run(fmt.Sprintf("devices=%d", devices), func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/paragon-train/paragon/sampler"
 )
 
-// past is the position in the epoch at which a resumed run began. The scheduler learns of it at the first change; from then on it is part of the
-// division.
+// past is the position in the epoch at which a resumed run began. The scheduler learns of it at the
+// first change; from then on it is part of the division.
 type past struct {
 	cuts []sampler.Cut // of the epoch
 	used []int         // by part of the division: examples used; empty: none
@@ -27,7 +27,8 @@ func (p *past) of(part int) int {
 	return 0
 }
 
-// join makes a worker that joins a running job a member of it. When it returns, this worker is at the same step as the others.
+// join makes a worker that joins a running job a member of it. When it returns, this worker is at
+// the same step as the others.
 func (r *run) join(ctx context.Context) (err error) {
 	early, ready := r.leave.untilReady(ctx)
 	if r.stop, err = newAgreement(early, r.trainer); err != nil {
@@ -120,7 +121,8 @@ func (r *run) nextPass() {
 	r.epoch, r.step, r.before, r.used, r.cuts, r.past = r.epoch+1, 0, 0, 0, nil, past{}
 }
 
-// changeBetweenEpochs makes pending changes where the feed cannot be divided in the middle of an epoch.
+// changeBetweenEpochs makes pending changes where the feed cannot be divided in the middle of an
+// epoch.
 func (r *run) changeBetweenEpochs(ctx context.Context) error {
 	for {
 		changed, err := r.callRoll(ctx, &epochRun{from: time.Now()})
@@ -130,8 +132,9 @@ func (r *run) changeBetweenEpochs(ctx context.Context) error {
 	}
 }
 
-// callRoll finds out, after a step, whether all workers have finished it and no change is pending. If one is, it makes the change; then all
-// workers, also those that have just joined, begin with what is left of the epoch.
+// callRoll finds out, after a step, whether all workers have finished it and no change is pending.
+// If one is, it makes the change; then all workers, also those that have just joined, begin with
+// what is left of the epoch.
 func (r *run) callRoll(ctx context.Context, e *epochRun) (changed bool, err error) {
 	if r.elastic == nil {
 		return false, nil
@@ -148,8 +151,8 @@ func (r *run) callRoll(ctx context.Context, e *epochRun) (changed bool, err erro
 	return changed, err
 }
 
-// boundary makes the pending change. All workers call it after the same step. When it returns they are members of the next generation, with the same
-// division of what is left of the epoch.
+// boundary makes the pending change. All workers call it after the same step. When it returns they
+// are members of the next generation, with the same division of what is left of the epoch.
 func (r *run) boundary(ctx context.Context, e *epochRun) (err error) {
 	defer r.trainer.recordSpan(trace.Change)()
 	if err := r.trainer.Sync(ctx); err != nil {

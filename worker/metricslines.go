@@ -6,18 +6,22 @@ import (
 	"math"
 )
 
-// MetricsLines is an Observer that prints the results of each epoch as a line of metrics, which launch tune and launch --result read:
+// MetricsLines is an Observer that prints the results of each epoch as a line of metrics, which
+// launch tune and launch --result read:
 //
 //	accuracy=0.912300 loss=0.301200 train_loss=0.254100 step=3
 //
-// The step is the number of epochs that are done. Accuracy (0 to 1) and loss are those of the evaluation at the epoch's end; without one, loss is that of
-// training and there is no accuracy, nor is there of examples without labels. Metrics of one's own come behind them by their names. Only rank 0 prints.
+// The step is the number of epochs that are done. Accuracy (0 to 1) and loss are those of the
+// evaluation at the epoch's end; without one, loss is that of training and there is no accuracy,
+// nor is there of examples without labels. Metrics of one's own come behind them by their names.
+// Only rank 0 prints.
 type MetricsLines struct {
 	out  io.Writer
 	rank int
 }
 
-// NewMetricsLines returns a MetricsLines that prints to out: os.Stdout in a program that a search runs. Errors of out are ignored.
+// NewMetricsLines returns a MetricsLines that prints to out: os.Stdout in a program that a search
+// runs. Errors of out are ignored.
 func NewMetricsLines(out io.Writer) *MetricsLines { return &MetricsLines{out: out} }
 
 // Begin takes the rank.

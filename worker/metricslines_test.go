@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// What rank 0 prints at an epoch's end is what a search and launch --result read; no other rank prints it, whoever that is at the time.
+// What rank 0 prints at an epoch's end is what a search and launch --result read; no other rank
+// prints it, whoever that is at the time.
 func TestMetricsLinesAreReadByASearch(t *testing.T) {
 	var out strings.Builder
 	m := worker.NewMetricsLines(&out)

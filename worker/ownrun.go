@@ -11,8 +11,9 @@ import (
 	"github.com/paragon-train/paragon/checkpoint"
 )
 
-// runFile is the content of checkpoint.RunFile: which run the checkpoints of a place belong to. A run that begins in a place, or resumes from it as it was
-// asked to, takes it over. A job that launch has started again goes on from a place of its own run alone.
+// runFile is the content of checkpoint.RunFile: which run the checkpoints of a place belong to. A
+// run that begins in a place, or resumes from it as it was asked to, takes it over. A job that
+// launch has started again goes on from a place of its own run alone.
 type runFile struct {
 	Version int    `json:"version"` // 1
 	Run     string `json:"run"`     // kvstore.Run.ID
@@ -39,8 +40,9 @@ func (s *saver) owns(ctx context.Context) (bool, error) {
 	return json.Unmarshal(text, &found) == nil && found.Version == 1 && found.Run != "" && found.Run == s.job.ID, nil
 }
 
-// takeOver makes the place that of this run. Rank 0 calls it before the first step. A run without an ID, which nobody starts again, leaves no file. Where
-// the file cannot be written the run goes on, and launch does not resume it.
+// takeOver makes the place that of this run. Rank 0 calls it before the first step. A run without
+// an ID, which nobody starts again, leaves no file. Where the file cannot be written the run goes
+// on, and launch does not resume it.
 func (s *saver) takeOver(ctx context.Context) {
 	if s.place == nil || s.trainer.cfg.Store.Rank() != 0 {
 		return

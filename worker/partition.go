@@ -9,33 +9,38 @@ import (
 	"github.com/paragon-train/paragon/sampler"
 )
 
-// A DividedFeed is a Feed whose examples can be shared anew in the middle of an epoch, when the number of workers changes. A Feed
-// that embeds a *Partition and reads what From says is one.
+// A DividedFeed is a Feed whose examples can be shared anew in the middle of an epoch, when the
+// number of workers changes. A Feed that embeds a *Partition and reads what From says is one.
 //
-// A division is what remains of an epoch after some cuts, shared by the workers. Steps, and the step of Begin, count from its
-// start. Without cuts it is an epoch.
+// A division is what remains of an epoch after some cuts, shared by the workers. Steps, and the
+// step of Begin, count from its start. Without cuts it is an epoch.
 type DividedFeed interface {
 	Feed
-	// Divided makes this worker part rank of workers of what remains after the cuts. Fit calls it on every worker, also at the start
-	// of an epoch that has another division than the last one; Begin follows. All of an epoch may have been used: then Steps is 0.
+	// Divided makes this worker part rank of workers of what remains after the cuts. Fit calls
+	// it on every worker, also at the start of an epoch that has another division than the last
+	// one; Begin follows. All of an epoch may have been used: then Steps is 0.
 	Divided(rank, workers int, cuts []sampler.Cut) error
-	// Used is how many examples of its share a part has used after so many steps of the division; all of them after Steps.
+	// Used is how many examples of its share a part has used after so many steps of the
+	// division; all of them after Steps.
 	Used(part, steps int) int
-	// Examples are the first n examples of a part's share in an epoch, in the order in which they are read.
+	// Examples are the first n examples of a part's share in an epoch, in the order in which
+	// they are read.
 	Examples(epoch, part, n int) []int
 }
 
-// A BatchFeed is a DividedFeed whose batch size may change between two steps, and whose steps may be taken in several runs (micro-batches), whose
-// gradients the Trainer adds up (Trainer.Accumulate): Next brings one run. A Feed that embeds a *Partition and reads the examples of Batches has all
-// methods but Use. FitConfig.Adapt needs one.
+// A BatchFeed is a DividedFeed whose batch size may change between two steps, and whose steps may
+// be taken in several runs (micro-batches), whose gradients the Trainer adds up
+// (Trainer.Accumulate): Next brings one run. A Feed that embeds a *Partition and reads the examples
+// of Batches has all methods but Use. FitConfig.Adapt needs one.
 type BatchFeed interface {
 	DividedFeed
-	// Resize makes the steps of the division from step on use perStep examples of each worker. All workers call it alike. After Divided all steps
-	// use the last number. Begin follows.
+	// Resize makes the steps of the division from step on use perStep examples of each worker.
+	// All workers call it alike. After Divided all steps use the last number. Begin follows.
 	Resize(step, perStep int) error
 	// Segments are the numbers of examples of the division's steps so far.
 	Segments() []Segment
-	// Use makes runs of at most perRun examples, which go to these programs, one for each device. Begin follows.
+	// Use makes runs of at most perRun examples, which go to these programs, one for each
+	// device. Begin follows.
 	Use(programs []*nn.Program, perRun int) error
 	// PerRun is the perRun of Use; before its first call, what the feed was made for.
 	PerRun() int
@@ -49,8 +54,9 @@ type Segment struct {
 	PerStep int `json:"per_step"`
 }
 
-// A Partition says which examples of a data set this worker uses in which step: the same number in each step of a segment but the last ones, and as
-// many steps on every worker. The order is sampler.Permutation, unless an option says another one.
+// A Partition says which examples of a data set this worker uses in which step: the same number in
+// each step of a segment but the last ones, and as many steps on every worker. The order is
+// sampler.Permutation, unless an option says another one.
 type Partition struct {
 	length   int
 	opts     []sampler.Option
@@ -65,8 +71,8 @@ type Partition struct {
 	perRun   int
 }
 
-// NewPartition divides length examples over workers, of which each uses perStep in a step. The rank of a worker that joins a
-// running job is not below workers; Fit divides again when it counts.
+// NewPartition divides length examples over workers, of which each uses perStep in a step. The rank
+// of a worker that joins a running job is not below workers; Fit divides again when it counts.
 func NewPartition(length, perStep, workers, rank int, opts ...sampler.Option) (*Partition, error) {
 	if perStep < 1 {
 		return nil, fmt.Errorf("worker: partition: got %d examples a step, want at least 1", perStep)
@@ -110,7 +116,8 @@ func (p *Partition) Divided(rank, workers int, cuts []sampler.Cut) error {
 	return nil
 }
 
-// Resize implements BatchFeed. A second call for the same step replaces the first; one for a step before a segment that began later is an error.
+// Resize implements BatchFeed. A second call for the same step replaces the first; one for a step
+// before a segment that began later is an error.
 func (p *Partition) Resize(step, perStep int) error {
 	last := p.segments[len(p.segments)-1]
 	switch {
@@ -137,7 +144,8 @@ func (p *Partition) count() {
 	}
 }
 
-// offset is how many examples a worker that does not run out has used after so many steps; no more than the longest share has.
+// offset is how many examples a worker that does not run out has used after so many steps; no more
+// than the longest share has.
 func (p *Partition) offset(steps int) int {
 	used := 0
 	for i, s := range p.segments {
@@ -184,7 +192,8 @@ func (p *Partition) PerRun() int { return p.perRun }
 // From returns this worker's examples in an epoch from a step of the division on.
 func (p *Partition) From(epoch, step int) iter.Seq[int] { return p.own.From(epoch, p.offset(step)) }
 
-// Runs returns the numbers of examples of this worker's runs from a step of the division on. A step in which it has none has one run of 0.
+// Runs returns the numbers of examples of this worker's runs from a step of the division on. A step
+// in which it has none has one run of 0.
 func (p *Partition) Runs(step int) iter.Seq[int] {
 	now := *p // the sequence may be read on another goroutine, while this partition changes
 	now.segments = slices.Clone(p.segments)
@@ -199,7 +208,8 @@ func (p *Partition) Runs(step int) iter.Seq[int] {
 	}
 }
 
-// runsOf divides the examples of a step into the fewest runs of at most perRun examples, which differ by at most one.
+// runsOf divides the examples of a step into the fewest runs of at most perRun examples, which
+// differ by at most one.
 func runsOf(examples, perRun int) []int {
 	runs := make([]int, max(1, examples/perRun+min(1, examples%perRun)))
 	for i := range runs {
@@ -211,8 +221,8 @@ func runsOf(examples, perRun int) []int {
 	return runs
 }
 
-// Batches returns the examples of this worker's runs in an epoch from a step of the division on: one list for each call of Next. A list is valid
-// until the next one.
+// Batches returns the examples of this worker's runs in an epoch from a step of the division on:
+// one list for each call of Next. A list is valid until the next one.
 func (p *Partition) Batches(epoch, step int) iter.Seq[[]int] {
 	runs, own, used := p.Runs(step), p.own, p.offset(step)
 	return func(yield func([]int) bool) {
@@ -228,7 +238,8 @@ func (p *Partition) Batches(epoch, step int) iter.Seq[[]int] {
 	}
 }
 
-// Used implements DividedFeed. It is cheap: Fit asks for every part in each step, while the feed reads ahead.
+// Used implements DividedFeed. It is cheap: Fit asks for every part in each step, while the feed
+// reads ahead.
 func (p *Partition) Used(part, steps int) int {
 	if part < 0 || part >= len(p.shares) {
 		return 0

@@ -96,7 +96,8 @@ func TestPartitionNamesWhatItRefuses(t *testing.T) {
 	}
 }
 
-// Whatever the steps' sizes, runs and cuts of an epoch, the steps of all workers use each example once, and in the order of the share.
+// Whatever the steps' sizes, runs and cuts of an epoch, the steps of all workers use each example
+// once, and in the order of the share.
 func TestSegmentsUseEachExampleOnce(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))

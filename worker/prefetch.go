@@ -7,10 +7,11 @@ import (
 	"github.com/paragon-train/paragon/data"
 )
 
-// An AheadFeed is a Feed whose next batch may be prefetched while a step computes: Fit then calls Next on another goroutine, once the
-// step's first gradient is there, and never together with another method of the feed. Ahead reports whether the inputs that
-// Next fills are no longer read by then, which is so for GPUs, which have copied them. If the membership changes, a batch that was prefetched is
-// dropped with its error, and Begin follows.
+// An AheadFeed is a Feed whose next batch may be prefetched while a step computes: Fit then calls
+// Next on another goroutine, once the step's first gradient is there, and never together with
+// another method of the feed. Ahead reports whether the inputs that Next fills are no longer read
+// by then, which is so for GPUs, which have copied them. If the membership changes, a batch that
+// was prefetched is dropped with its error, and Begin follows.
 type AheadFeed interface {
 	Feed
 	Ahead() bool
@@ -51,7 +52,8 @@ func newPrefetch(feed Feed) *prefetch {
 	return l
 }
 
-// begin starts to get the batch after that of the current step. end follows, on the same goroutine as take and drop.
+// begin starts to get the batch after that of the current step. end follows, on the same goroutine
+// as take and drop.
 func (l *prefetch) begin(ctx context.Context) {
 	if l.feed == nil || l.under {
 		return

@@ -94,7 +94,8 @@ func useFakeGPUs(t *testing.T) *fake.Machine {
 	return machine
 }
 
-// A GPU does the same, bit for bit, whether the next batch comes while it computes or after it, however late it does its work.
+// A GPU does the same, bit for bit, whether the next batch comes while it computes or after it,
+// however late it does its work.
 func TestBatchesThatComeAheadChangeNothing(t *testing.T) {
 	machine := useFakeGPUs(t)
 	for seed := range int64(2) {

@@ -6,7 +6,8 @@ import (
 	"github.com/paragon-train/paragon/adapt"
 )
 
-// A profile is what rank 0 has measured of the time of steps, by placement and size of a run. Computing is that of the runs before the last one of their steps.
+// A profile is what rank 0 has measured of the time of steps, by placement and size of a run.
+// Computing is that of the runs before the last one of their steps.
 type profile struct {
 	adapt.Profile
 	skip int // steps to leave out: the first ones after a change are slower
@@ -18,7 +19,8 @@ const leftOut = 2
 // changed says that the next steps are not like those before.
 func (p *profile) changed() { p.skip = leftOut }
 
-// add takes the times of one step: of its runs before the last one, and the rest. A time of 0, of a clock that stands, says nothing.
+// add takes the times of one step: of its runs before the last one, and the rest. A time of 0, of a
+// clock that stands, says nothing.
 func (p *profile) add(nodes, replicas, local int, runs []time.Duration, rest time.Duration) {
 	if p.skip > 0 {
 		p.skip--

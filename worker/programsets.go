@@ -8,8 +8,9 @@ import (
 	"github.com/paragon-train/paragon/nn"
 )
 
-// programSets are the programs that a worker has, by the batch of a device: one for each device, which share parameters with the trainer's. They are
-// compiled between two steps, since programs that share memory do not run meanwhile.
+// programSets are the programs that a worker has, by the batch of a device: one for each device,
+// which share parameters with the trainer's. They are compiled between two steps, since programs
+// that share memory do not run meanwhile.
 type programSets struct {
 	a       *adaptation
 	devices int
@@ -52,8 +53,8 @@ func (p *programSets) most() int {
 // deviceBatch is what a device needs for a run of so many examples.
 func (p *programSets) deviceBatch(local int) int { return (local-1)/p.devices + 1 }
 
-// sizeFor is the batch of the programs that fit: sizes are 2ⁿ and 3·2ⁿ, and that of the trainer's own, so there are few of them, and at most a third of
-// the rows is padding.
+// sizeFor is the batch of the programs that fit: sizes are 2ⁿ and 3·2ⁿ, and that of the trainer's
+// own, so there are few of them, and at most a third of the rows is padding.
 func (p *programSets) sizeFor(local int) int {
 	need := p.deviceBatch(local)
 	size := sizeAbove(need)
@@ -103,7 +104,8 @@ func (p *programSets) compile(local int) error {
 	return nil
 }
 
-// use takes the programs for runs of a local batch: those that hold it, else the largest, and then runs are smaller and more.
+// use takes the programs for runs of a local batch: those that hold it, else the largest, and then
+// runs are smaller and more.
 func (p *programSets) use(local int) error {
 	if err := p.compile(local); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
-// A Progress shows a run to a person: a bar for each epoch on a terminal, plain lines elsewhere, and after each epoch
-// lines such as
+// A Progress shows a run to a person: a bar for each epoch on a terminal, plain lines elsewhere,
+// and after each epoch lines such as
 //
 //	Epoch 0: Train_loss 1.842315, 25000 examples in 61.2 s (408 examples/s)
 //	Epoch 0: Test_acc 0.467400, Test_loss 1.493120 (10000 examples in 6.1 s)
@@ -53,7 +53,8 @@ func NewProgress(out *os.File) *Progress {
 // firstLine is how long a run has no line of a step at most, where an epoch's tenths are long.
 const firstLine = 3 * time.Second
 
-// OnlyRankZero makes p show nothing while this worker has another rank than 0, and returns p: in a job the lines come once, not once a worker.
+// OnlyRankZero makes p show nothing while this worker has another rank than 0, and returns p: in a
+// job the lines come once, not once a worker.
 func (p *Progress) OnlyRankZero() *Progress {
 	p.only = true
 	return p
@@ -82,7 +83,8 @@ func (p *Progress) Begin(run Run) {
 	}
 }
 
-// Step moves the bar or prints a line: every tenth of an epoch, and once in the first seconds of the run.
+// Step moves the bar or prints a line: every tenth of an epoch, and once in the first seconds of
+// the run.
 func (p *Progress) Step(s StepInfo) {
 	if s.Steps > 0 && s.Steps != p.run.StepsPerEpoch { // workers came or went
 		p.run.StepsPerEpoch = s.Steps
@@ -106,7 +108,8 @@ func (p *Progress) Step(s StepInfo) {
 	tenth := (s.Step + 1) * 10 / p.run.StepsPerEpoch
 	first := !p.told && time.Since(p.begin) >= firstLine
 	if first || tenth > p.shown && tenth < 10 {
-		// The rate is that since the line before, so that workers which began at different times show the same for the same steps.
+		// The rate is that since the line before, so that workers which began at different
+		// times show the same for the same steps.
 		rate = float64(p.examples-p.counted) / max(time.Since(p.lineAt).Seconds(), 1e-9)
 		p.shown, p.told, p.lineAt, p.counted = max(p.shown, tenth), true, time.Now(), p.examples
 		if p.silent() {
@@ -124,7 +127,8 @@ func (s shareOf) percent() metrics.Percent {
 	return metrics.Percent(s.part.Seconds() / max(s.whole.Seconds(), 1e-9))
 }
 
-// waitsForData tells the share of waits where examples are read from files or over a network; else it is empty.
+// waitsForData tells the share of waits where examples are read from files or over a network; else
+// it is empty.
 func (p *Progress) waitsForData(format string) string {
 	if p.run.Data.Fingerprint == "" {
 		return ""
@@ -140,8 +144,8 @@ func (p *Progress) batchOf(s StepInfo) string {
 	return fmt.Sprintf(", batch %d", s.Batch)
 }
 
-// besidesBar is the room that a line of text and numbers takes: a line that wraps leaves its first half behind when it is
-// drawn again.
+// besidesBar is the room that a line of text and numbers takes: a line that wraps leaves its first
+// half behind when it is drawn again.
 const besidesBar = 70
 
 // newBar returns the bar of an epoch, or nil where there is no terminal with room for one.
@@ -195,7 +199,8 @@ func accuracyText(s *Scores) string {
 	return fmt.Sprintf("Test_acc %.6f, ", s.Accuracy)
 }
 
-// Epoch prints what the epoch brought. Programs read these lines: their form stays, also with one example.
+// Epoch prints what the epoch brought. Programs read these lines: their form stays, also with one
+// example.
 func (p *Progress) Epoch(e EpochInfo) {
 	p.clear()
 	defer func() { p.within, p.begin = false, time.Now() }()
@@ -254,7 +259,8 @@ func noiseScale(phi float64) string {
 	return fmt.Sprintf("%.0f", phi)
 }
 
-// End takes a bar away that a run cut off has left, so that what is said of it has a line of its own.
+// End takes a bar away that a run cut off has left, so that what is said of it has a line of its
+// own.
 func (p *Progress) End() { p.clear() }
 
 func (p *Progress) clear() {

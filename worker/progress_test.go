@@ -12,8 +12,8 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
-// progressText is what a Progress with a terminal of so many columns (0: none) writes of a run of two epochs of 20 steps, the second
-// cut off in the middle.
+// progressText is what a Progress with a terminal of so many columns (0: none) writes of a run of
+// two epochs of 20 steps, the second cut off in the middle.
 func progressText(t *testing.T, columns int) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -161,7 +161,8 @@ func TestDefaultThreadsShareTheCores(t *testing.T) {
 	}
 }
 
-// Who reads the output or the table learns when workers came and went, and what it did to the speed.
+// Who reads the output or the table learns when workers came and went, and what it did to the
+// speed.
 func TestChangesOfTheWorkersAreShown(t *testing.T) {
 	spans := []Span{
 		{Epoch: 1, First: 0, Workers: 2, Steps: 20, Examples: 160, Train: 4 * time.Second},
@@ -209,7 +210,8 @@ func TestChangesOfTheWorkersAreShown(t *testing.T) {
 	}
 }
 
-// Where examples are read from files the lines have the share of waits, and damaged examples are told.
+// Where examples are read from files the lines have the share of waits, and damaged examples are
+// told.
 func TestProgressTellsWaitsForData(t *testing.T) {
 	var out bytes.Buffer
 	synctest.Test(t, func(*testing.T) {

@@ -19,7 +19,8 @@ func (s refusingStore) PushPull(context.Context, string, [][]float32, [][]float3
 	return s.err
 }
 
-// A gradient that cannot be handed in, since the exchange of the last step has failed, is an error of its step: it would count nowhere.
+// A gradient that cannot be handed in, since the exchange of the last step has failed, is an error
+// of its step: it would count nowhere.
 func TestAGradientThatIsNotHandedInIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		grads := [][][]float32{{make([]float32, 3)}}

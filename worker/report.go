@@ -10,9 +10,13 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
-// WriteReport writes the table of a finished run: for each epoch the loss, the scores, the speed, and where this worker's
-// time went; with adaptive training the batch, its gain, the noise scale and the goodput at the end of the epoch; with an asynchronous store also how many updates of others its gradients missed, on average and at most, and by
-// how many steps it was ahead of the slowest worker; and if the servers' guard caught any, how many of this worker's contributions; and if examples are damaged, how many all workers left out. If workers came or went, a second table has the speed before and after.
+// WriteReport writes the table of a finished run: for each epoch the loss, the scores, the speed,
+// and where this worker's time went; with adaptive training the batch, its gain, the noise scale
+// and the goodput at the end of the epoch; with an asynchronous store also how many updates of
+// others its gradients missed, on average and at most, and by how many steps it was ahead of the
+// slowest worker; and if the servers' guard caught any, how many of this worker's contributions;
+// and if examples are damaged, how many all workers left out. If workers came or went, a second
+// table has the speed before and after.
 func WriteReport(w io.Writer, epochs []EpochInfo) error {
 	table := metrics.Table{Columns: []string{"epoch", "train loss", "test loss", "test acc"}}
 	names := metricNames(epochs)
@@ -155,8 +159,9 @@ func metricNames(epochs []EpochInfo) (names []string) {
 	return names
 }
 
-// Curves are the panels of a picture of the run: this worker's training loss by step with the test loss, the test accuracy and, with adaptive
-// training, the global batch by step with the noise scale.
+// Curves are the panels of a picture of the run: this worker's training loss by step with the test
+// loss, the test accuracy and, with adaptive training, the global batch by step with the noise
+// scale.
 func Curves(title string, epochs []EpochInfo) []metrics.Panel {
 	var train, test, accuracy metrics.Series
 	train.Name, test.Name, accuracy.Name = "train", "test", "test"

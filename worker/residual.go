@@ -10,8 +10,9 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A worker's file also has the residuals of its compressed pushes: tensors residual/deviceD/KEY, where device
-// 0 stands for all if their sum is compressed, and in the metadata their compression, as JSON.
+// A worker's file also has the residuals of its compressed pushes: tensors residual/deviceD/KEY,
+// where device 0 stands for all if their sum is compressed, and in the metadata their compression,
+// as JSON.
 
 const metaCompression = "paragon.compression"
 
@@ -37,8 +38,9 @@ func (t *Trainer) residuals(ctx context.Context) (tensors []checkpoint.Tensor, c
 	return tensors, string(text), nil
 }
 
-// loadResiduals puts back what the worker's own file has of them, after the store was loaded. Those of another compression
-// than this run's, or that are not finite, are left alone: its first push begins with none.
+// loadResiduals puts back what the worker's own file has of them, after the store was loaded. Those
+// of another compression than this run's, or that are not finite, are left alone: its first push
+// begins with none.
 func (t *Trainer) loadResiduals(ctx context.Context, place checkpoint.Place, name string) (err error) {
 	file, err := checkpoint.OpenIn(ctx, place, name)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// Error feedback is a worker's state too: a compressed run that is stopped and resumed ends with the bits of one that was not.
+// Error feedback is a worker's state too: a compressed run that is stopped and resumed ends with
+// the bits of one that was not.
 func TestCompressedRunsResumeExactly(t *testing.T) {
 	const workers = 2
 	for _, c := range []kvstore.Compression{

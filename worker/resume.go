@@ -24,7 +24,8 @@ type resumed struct {
 	loss metrics.Mean // of this worker in the epoch so far
 }
 
-// resume loads the newest checkpoint that rank 0 finds, if the configuration asks for it, and returns where the run goes on.
+// resume loads the newest checkpoint that rank 0 finds, if the configuration asks for it, and
+// returns where the run goes on.
 func (s *saver) resume(ctx context.Context, feed Feed, adapting bool) (r resumed, err error) {
 	m, err := s.newest(ctx, orderOf(feed))
 	switch {
@@ -66,8 +67,9 @@ func (s *saver) resume(ctx context.Context, feed Feed, adapting bool) (r resumed
 	return r, nil
 }
 
-// newest tells all workers which checkpoint rank 0 found; Version 0: none. A run that starts anew finds none, or it would
-// mix its own with those of another run. There the manifest has the order of rank 0's examples, which must be that of all.
+// newest tells all workers which checkpoint rank 0 found; Version 0: none. A run that starts anew
+// finds none, or it would mix its own with those of another run. There the manifest has the order
+// of rank 0's examples, which must be that of all.
 //
 // They also hear which data rank 0 reads: it is an error if another worker reads other data.
 func (s *saver) newest(ctx context.Context, order string) (m manifest, err error) {
@@ -108,7 +110,8 @@ func (s *saver) newest(ctx context.Context, order string) (m manifest, err error
 	return m, nil
 }
 
-// reorder gives the feed the order of the checkpoint: in another one the run would use some examples of the epoch twice.
+// reorder gives the feed the order of the checkpoint: in another one the run would use some
+// examples of the epoch twice.
 func (s *saver) reorder(m manifest, feed Feed) error {
 	own := orderOf(feed)
 	if own == "" && m.Order == "" {
@@ -121,7 +124,8 @@ func (s *saver) reorder(m manifest, feed Feed) error {
 	return err
 }
 
-// divide finds out where in the epoch this job goes on: where the other one was, or, with another number of workers, at a cut.
+// divide finds out where in the epoch this job goes on: where the other one was, or, with another
+// number of workers, at a cut.
 func (s *saver) divide(m manifest, feed Feed) (at position, p past, err error) {
 	store := s.trainer.cfg.Store
 	divided, ok := feed.(DividedFeed)

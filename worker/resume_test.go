@@ -12,9 +12,10 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// Stopped after any step, also the first, the last of an epoch and the last of all, and resumed, a run on two devices ends
-// with the bits of one that was not stopped, and both parts together tell the same metrics: also where it is stopped at a step after which it
-// would have evaluated, or where an epoch ends.
+// Stopped after any step, also the first, the last of an epoch and the last of all, and resumed, a
+// run on two devices ends with the bits of one that was not stopped, and both parts together tell
+// the same metrics: also where it is stopped at a step after which it would have evaluated, or
+// where an epoch ends.
 func TestStopAtAnyStepAndResume(t *testing.T) {
 	whole := newRig(t, rigConfig{devices: 2})
 	metrics := new(metricsLog)
@@ -195,7 +196,8 @@ func TestNewRunRefusesAUsedFolder(t *testing.T) {
 	}
 }
 
-// Where a checkpoint cannot be written the run ends with an error that says where, and the older checkpoint stays.
+// Where a checkpoint cannot be written the run ends with an error that says where, and the older
+// checkpoint stays.
 func TestCheckpointThatCannotBeWritten(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -236,7 +238,8 @@ func TestCheckpointConfigNamesWhatItRefuses(t *testing.T) {
 	}
 }
 
-// What a crash left of a checkpoint goes when a later one is complete; what is not a checkpoint stays.
+// What a crash left of a checkpoint goes when a later one is complete; what is not a checkpoint
+// stays.
 func TestLeftoversOfCrashesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	for path, stays := range map[string]bool{

@@ -252,8 +252,8 @@ func (r *run) runEpoch(ctx context.Context) error {
 	return r.saver.afterEpoch(ctx, r.position(), r.numEpoch()+1, r.isBest())
 }
 
-// runDivision trains until the division is used up or the membership has changed; again reports that there may be more of the epoch to
-// train on.
+// runDivision trains until the division is used up or the membership has changed; again reports
+// that there may be more of the epoch to train on.
 func (r *run) runDivision(ctx context.Context, e *epochRun) (again bool, err error) {
 	r.ahead.drop()
 	if err := r.divide(); err != nil {
@@ -400,9 +400,11 @@ func (r *run) save(ctx context.Context, e *epochRun) error {
 	return r.saver.save(ctx, at)
 }
 
-// stopNow writes a checkpoint, if there is a place for it, and ends the run. What is due after this step besides, an evaluation or the end of the
-// epoch, is left to the resumed run, as there may be little time; but adaptive training, whose epochs end by progress, and dist_async go on with
-// the next epoch. It repeats all of it if a worker was lost meanwhile, which may have been the one that writes.
+// stopNow writes a checkpoint, if there is a place for it, and ends the run. What is due after this
+// step besides, an evaluation or the end of the epoch, is left to the resumed run, as there may be
+// little time; but adaptive training, whose epochs end by progress, and dist_async go on with the
+// next epoch. It repeats all of it if a worker was lost meanwhile, which may have been the one that
+// writes.
 func (r *run) stopNow(ctx context.Context, e *epochRun, requested bool) error {
 	r.tellStop()
 	for {
@@ -453,7 +455,8 @@ func (r *run) stopNow(ctx context.Context, e *epochRun, requested bool) error {
 	}
 }
 
-// stopped ends the run after the checkpoint. If the job was asked to stop with one, the scheduler hears of it.
+// stopped ends the run after the checkpoint. If the job was asked to stop with one, the scheduler
+// hears of it.
 func (r *run) stopped(ctx context.Context, requested bool) error {
 	store, ok := r.trainer.cfg.Store.(kvstore.Stopper)
 	switch {

@@ -70,7 +70,8 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	return agreed, err
 }
 
-// runMicroBatches does the runs of one step, one for each micro-batch, and returns the mean loss over their labels or examples.
+// runMicroBatches does the runs of one step, one for each micro-batch, and returns the mean loss
+// over their labels or examples.
 func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float64, done amount, err error) {
 	want := r.examplesOfStep()
 	for last := false; !last; {
@@ -121,7 +122,8 @@ func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float6
 	return loss, done, nil
 }
 
-// examplesOfStep is how many examples of this worker's share the next step uses, where the feed may bring them in several runs; 0: in one.
+// examplesOfStep is how many examples of this worker's share the next step uses, where the feed may
+// bring them in several runs; 0: in one.
 func (r *run) examplesOfStep() int {
 	feed, ok := r.cfg.Feed.(BatchFeed)
 	if !ok {
@@ -130,7 +132,8 @@ func (r *run) examplesOfStep() int {
 	return feed.Used(r.rank, r.step+1) - feed.Used(r.rank, r.step)
 }
 
-// moreSteps reports whether, as far as is known, another step follows the next one before the feed begins again.
+// moreSteps reports whether, as far as is known, another step follows the next one before the feed
+// begins again.
 func (r *run) moreSteps() bool {
 	return r.step+1 < r.cfg.Feed.Steps() && !(r.cfg.MaxSteps > 0 && r.trainer.Steps()+1 >= r.cfg.MaxSteps)
 }

@@ -36,14 +36,15 @@ type saver struct {
 	again    time.Time // after a failure: when this worker, as rank 0, asks for the next try
 	last     position  // of the newest end of an epoch
 	lastDue  bool      // a checkpoint was due there
-	// waits says that the last checkpoint failed and that rank 0 says when the next one is due. It is the same on all workers: it changes by what all
-	// agreed on, and with the membership.
+	// waits says that the last checkpoint failed and that rank 0 says when the next one is due.
+	// It is the same on all workers: it changes by what all agreed on, and with the membership.
 	waits bool
 }
 
 const (
 	defaultFailures = 3
-	// firstPause is the time between a checkpoint that failed and the next one while the run goes on; it doubles up to longestPause.
+	// firstPause is the time between a checkpoint that failed and the next one while the run
+	// goes on; it doubles up to longestPause.
 	firstPause   = 10 * time.Second
 	longestPause = 10 * time.Minute
 	// lastPause is the same at the end of the run, where nothing else goes on meanwhile.
@@ -131,8 +132,8 @@ func (s *saver) lanes(flags []float32) {
 	}
 }
 
-// heard acts on what all workers agreed on after a step: when no worker writes any more rank 0 may complete the checkpoint, and
-// when it is complete this worker forgets it.
+// heard acts on what all workers agreed on after a step: when no worker writes any more rank 0 may
+// complete the checkpoint, and when it is complete this worker forgets it.
 func (s *saver) heard(v verdict) error {
 	f := s.write
 	if v.known && v.save {
@@ -151,7 +152,8 @@ func (s *saver) heard(v verdict) error {
 	return nil
 }
 
-// completed forgets a checkpoint that is complete on all workers. What could not be removed counts as a failure.
+// completed forgets a checkpoint that is complete on all workers. What could not be removed counts
+// as a failure.
 func (s *saver) completed() error {
 	f := s.write
 	if s.write = nil; f == nil {
@@ -171,8 +173,8 @@ func (s *saver) completed() error {
 	return nil
 }
 
-// drop gives up the checkpoint of which some worker could not write its part: on all workers, after the same step. On that worker it is an error if it is
-// one too many in a row.
+// drop gives up the checkpoint of which some worker could not write its part: on all workers, after
+// the same step. On that worker it is an error if it is one too many in a row.
 func (s *saver) drop(last bool) error {
 	f := s.write
 	s.write, s.waits = nil, true
@@ -197,7 +199,8 @@ func (s *saver) drop(last bool) error {
 	return nil
 }
 
-// membersChanged forgets that a try is due later: workers that have come know nothing of it. The next checkpoint that is due is the next try.
+// membersChanged forgets that a try is due later: workers that have come know nothing of it. The
+// next checkpoint that is due is the next try.
 func (s *saver) membersChanged() { s.waits = false }
 
 // afterEpoch saves at the end of an epoch, after which so many are done; best: in any case.
@@ -229,8 +232,9 @@ func (s *saver) save(ctx context.Context, at position) error {
 	return s.begin(ctx, at)
 }
 
-// tryLast writes the checkpoint with which the run stops or ends, and returns when it is complete on all workers. It is not ok if it was dropped: then
-// all workers try again after a pause, until there were too many failures in a row.
+// tryLast writes the checkpoint with which the run stops or ends, and returns when it is complete
+// on all workers. It is not ok if it was dropped: then all workers try again after a pause, until
+// there were too many failures in a row.
 func (s *saver) tryLast(ctx context.Context, at position) (ok bool, err error) {
 	if s.cfg.Dir == "" {
 		return true, nil
@@ -266,7 +270,8 @@ func (s *saver) end(ctx context.Context) error {
 	return err
 }
 
-// saveAlone writes the checkpoint of a worker that stops by itself: rank 0's is that of the job, the others end without.
+// saveAlone writes the checkpoint of a worker that stops by itself: rank 0's is that of the job,
+// the others end without.
 func (s *saver) saveAlone(ctx context.Context, at position) error {
 	if s.cfg.Dir == "" || s.trainer.cfg.Store.Rank() != 0 {
 		return nil
@@ -333,7 +338,8 @@ func (s *saver) begin(ctx context.Context, at position) error {
 	return nil
 }
 
-// wasRead returns when the checkpoint being written needs no more reads from the store: at a boundary no call may be under way.
+// wasRead returns when the checkpoint being written needs no more reads from the store: at a
+// boundary no call may be under way.
 func (s *saver) wasRead() error {
 	if f := s.write; f != nil && f.leads {
 		if err := f.snapshot.Wait(); err != nil {
@@ -343,9 +349,10 @@ func (s *saver) wasRead() error {
 	return nil
 }
 
-// finish returns when the checkpoint that is being written is complete on all workers, or when there is none. All workers call it after the same
-// step, and agree on whether any of them failed. It is not ok if the checkpoint was dropped for that; last says that training does not go on then. Where
-// rank 0 is lost on the way there is no manifest, and so no checkpoint.
+// finish returns when the checkpoint that is being written is complete on all workers, or when
+// there is none. All workers call it after the same step, and agree on whether any of them failed.
+// It is not ok if the checkpoint was dropped for that; last says that training does not go on then.
+// Where rank 0 is lost on the way there is no manifest, and so no checkpoint.
 func (s *saver) finish(ctx context.Context, anyFailed func(ctx context.Context, failed bool) (bool, error), last bool) (ok bool, err error) {
 	if s.cfg.Dir == "" {
 		return true, nil
@@ -376,8 +383,8 @@ func (s *saver) finish(ctx context.Context, anyFailed func(ctx context.Context, 
 	return true, s.completed()
 }
 
-// pruneWorkerFiles removes the older files of a worker that has Dir for itself, when a checkpoint is complete. Where it is shared rank 0 has
-// left nothing to do.
+// pruneWorkerFiles removes the older files of a worker that has Dir for itself, when a checkpoint
+// is complete. Where it is shared rank 0 has left nothing to do.
 func (s *saver) pruneWorkerFiles(f *checkpointWrite) error {
 	if f.leads || !s.local {
 		return nil
@@ -401,7 +408,8 @@ func (s *saver) pruneWorkerFiles(f *checkpointWrite) error {
 	return nil
 }
 
-// prune removes all but the newest checkpoints and the best one, and what crashes have left, up to a step.
+// prune removes all but the newest checkpoints and the best one, and what crashes have left, up to
+// a step.
 func prune(ctx context.Context, place checkpoint.Place, keep int, upTo, best uint64) error {
 	folders, err := checkpoint.ListSteps(ctx, place)
 	if err != nil {
@@ -439,7 +447,8 @@ func removeStep(ctx context.Context, place checkpoint.Place, x *checkpoint.Step)
 	return nil
 }
 
-// clear removes what an earlier job, which ended in the middle, has left of checkpoints, so that none is made of parts of two.
+// clear removes what an earlier job, which ended in the middle, has left of checkpoints, so that
+// none is made of parts of two.
 func (s *saver) clear(ctx context.Context) error {
 	if err := prune(ctx, s.place, math.MaxInt, math.MaxUint64, 0); err != nil {
 		return fmt.Errorf("worker: remove checkpoints that were not completed: %w", err)

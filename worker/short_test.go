@@ -88,8 +88,9 @@ func fillLine(t *testing.T, program *nn.Program, first, there int) {
 	}
 }
 
-// A step with fewer examples than the batch has room for is the step of a batch of that size, whatever the padding is, with each loss of ours
-// and with example weights. Where padding would count the step is refused, and nothing has changed.
+// A step with fewer examples than the batch has room for is the step of a batch of that size,
+// whatever the padding is, with each loss of ours and with example weights. Where padding would
+// count the step is refused, and nothing has changed.
 func TestAShortBatchIsABatchOfItsExamples(t *testing.T) {
 	for i, test := range lineLosses {
 		for k, kind := range []string{"local", "dist_async", "on the worker", "local steps"} {
@@ -168,7 +169,8 @@ func TestAShortBatchIsABatchOfItsExamples(t *testing.T) {
 	}
 }
 
-// A step without examples leaves all values as they are, also where the loss of nothing is not a number or padding would count.
+// A step without examples leaves all values as they are, also where the loss of nothing is not a
+// number or padding would count.
 func TestAStepWithoutExamplesChangesNothing(t *testing.T) {
 	for _, test := range lineLosses {
 		program := line(t, 4, test.loss)

@@ -82,7 +82,8 @@ func (j *slowedJob) want(what, cause string, ratio float64, within int) {
 	}
 }
 
-// Of three workers one becomes slower by 30 %. The scheduler names it within ten steps, and says why; it names neither those that wait for it, nor anybody before.
+// Of three workers one becomes slower by 30 %. The scheduler names it within ten steps, and says
+// why; it names neither those that wait for it, nor anybody before.
 func TestTheSlowedWorkerIsNamedWithinTenSteps(t *testing.T) {
 	for _, tc := range []struct {
 		cause string
@@ -139,8 +140,9 @@ func (j *slowedJob) train(store kvstore.Store, rank int, slow pace) {
 	}
 }
 
-// The same with Fit, where an observer of one worker takes longer. Between a worker's push and its next forward pass the observer's time is hidden, so it takes
-// three steps until the others begin to wait, from which on ten are enough.
+// The same with Fit, where an observer of one worker takes longer. Between a worker's push and its
+// next forward pass the observer's time is hidden, so it takes three steps until the others begin
+// to wait, from which on ten are enough.
 func TestFitsSlowedWorkerIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const workers = 3

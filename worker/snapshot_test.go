@@ -37,7 +37,8 @@ func afterStep(f func(done int)) []worker.Observer {
 	return []worker.Observer{&onStep{f: f}}
 }
 
-// The bucket takes what it was given at step 3 only after step 7: nobody waits for it, and the checkpoint is that of step 3.
+// The bucket takes what it was given at step 3 only after step 7: nobody waits for it, and the
+// checkpoint is that of step 3.
 func TestTrainingGoesOnWhileACheckpointIsWritten(t *testing.T) {
 	whole := newFitRig(t, false)
 	if _, err := worker.Fit(t.Context(), whole.cfg); err != nil {
@@ -92,7 +93,8 @@ func TestTrainingGoesOnWhileACheckpointIsWritten(t *testing.T) {
 	}
 }
 
-// Whichever operation on the bucket is the first that does not happen, what is there goes on to the bits of the run without a fault.
+// Whichever operation on the bucket is the first that does not happen, what is there goes on to the
+// bits of the run without a fault.
 func TestAKillWhileACheckpointIsWrittenLeavesAWholeOne(t *testing.T) {
 	cfg := func(r *fitRig, uri string, resume bool) worker.FitConfig {
 		r.cfg.Epochs, r.cfg.Evaluator = 1, nil
@@ -135,7 +137,8 @@ func TestAKillWhileACheckpointIsWrittenLeavesAWholeOne(t *testing.T) {
 	}
 }
 
-// Where the first checkpoint that fails is to end the run, a full disk is its error after the next step, and the one before stays.
+// Where the first checkpoint that fails is to end the run, a full disk is its error after the next
+// step, and the one before stays.
 func TestAFullPlaceIsAnErrorOfItsCheckpoint(t *testing.T) {
 	bucket, uri := checkpointtest.New()
 	bucket.Fault = func(_ context.Context, op, name string) error {
@@ -158,8 +161,9 @@ func TestAFullPlaceIsAnErrorOfItsCheckpoint(t *testing.T) {
 	}
 }
 
-// A disk that is full for a while costs checkpoints and nothing else: each is tried again after a pause that doubles, what was written of it is removed,
-// and afterwards they come as before. The last one is tried again when the run is at its end.
+// A disk that is full for a while costs checkpoints and nothing else: each is tried again after a
+// pause that doubles, what was written of it is removed, and afterwards they come as before. The
+// last one is tried again when the run is at its end.
 func TestAPlaceThatIsFullForAWhileCostsCheckpointsAlone(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -227,7 +231,8 @@ func TestAPlaceThatIsFullForAWhileCostsCheckpointsAlone(t *testing.T) {
 	}
 }
 
-// An older checkpoint that cannot be removed costs no newer one, also where the newer one becomes complete just before the next is due.
+// An older checkpoint that cannot be removed costs no newer one, also where the newer one becomes
+// complete just before the next is due.
 func TestAnOlderCheckpointThatCannotBeRemovedCostsNoNewerOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bucket, uri := checkpointtest.New()
@@ -269,7 +274,8 @@ func TestAnOlderCheckpointThatCannotBeRemovedCostsNoNewerOne(t *testing.T) {
 	})
 }
 
-// A manifest whose write failed may be in place all the same. It goes before the parts that it names, so that no checkpoint is left without them.
+// A manifest whose write failed may be in place all the same. It goes before the parts that it
+// names, so that no checkpoint is left without them.
 func TestACheckpointThatIsDroppedLeavesNoManifest(t *testing.T) {
 	bucket, uri := checkpointtest.New()
 	const manifest = "run/step-00000002/complete.json"
@@ -292,7 +298,8 @@ func TestACheckpointThatIsDroppedLeavesNoManifest(t *testing.T) {
 	}
 }
 
-// By the clock: one every so often, none while the last one is being written, and no step waits for the place.
+// By the clock: one every so often, none while the last one is being written, and no step waits for
+// the place.
 func TestCheckpointsByTheClock(t *testing.T) {
 	for _, test := range []struct {
 		takes time.Duration // a commit
@@ -333,7 +340,8 @@ func TestCheckpointsByTheClock(t *testing.T) {
 	}
 }
 
-// A settledFeed gives a batch once all other goroutines of the bubble wait, so that what a step begins with does not depend on who is faster.
+// A settledFeed gives a batch once all other goroutines of the bubble wait, so that what a step
+// begins with does not depend on who is faster.
 type settledFeed struct{ worker.Feed }
 
 func (f settledFeed) Next(ctx context.Context) ([]int, error) {
@@ -341,7 +349,8 @@ func (f settledFeed) Next(ctx context.Context) ([]int, error) {
 	return f.Feed.Next(ctx)
 }
 
-// A checkpoint is not complete before the slowest worker has written its part, though rank 0 has long written its own.
+// A checkpoint is not complete before the slowest worker has written its part, though rank 0 has
+// long written its own.
 func TestACheckpointWaitsForThePartOfEachWorker(t *testing.T) {
 	bucket, uri := checkpointtest.New()
 	release := make(chan struct{})
@@ -381,7 +390,8 @@ func TestACheckpointWaitsForThePartOfEachWorker(t *testing.T) {
 	}
 }
 
-// Where one worker cannot write its part all drop the checkpoint and train on; the next one is complete.
+// Where one worker cannot write its part all drop the checkpoint and train on; the next one is
+// complete.
 func TestACheckpointOfWhichOneWorkerCannotWriteItsPartIsDroppedByAll(t *testing.T) {
 	for _, faulty := range []int{0, 1} {
 		bucket, uri := checkpointtest.New()
@@ -414,8 +424,8 @@ func TestACheckpointOfWhichOneWorkerCannotWriteItsPartIsDroppedByAll(t *testing.
 	}
 }
 
-// A server dies in the middle: the job ends, and the next one goes on from what is there to the bits of a job in which none died;
-// the number of servers may be another one.
+// A server dies in the middle: the job ends, and the next one goes on from what is there to the
+// bits of a job in which none died; the number of servers may be another one.
 func TestAJobWhoseServerDiesGoesOnFromItsNewestCheckpoint(t *testing.T) {
 	type result struct {
 		values [][]float32

@@ -4,12 +4,14 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
-// Staleness says how old the values were that this worker trained on in an asynchronous store: one number for each parameter
-// and step.
+// Staleness says how old the values were that this worker trained on in an asynchronous store: one
+// number for each parameter and step.
 type Staleness struct {
-	// Missed counts the updates of other workers that a gradient was computed without (kvstore.Staleness.Missed).
+	// Missed counts the updates of other workers that a gradient was computed without
+	// (kvstore.Staleness.Missed).
 	Missed metrics.Histogram
-	// Lead counts by how many steps this worker was ahead of the slowest (kvstore.Staleness.Lead).
+	// Lead counts by how many steps this worker was ahead of the slowest
+	// (kvstore.Staleness.Lead).
 	Lead metrics.Histogram
 }
 
@@ -28,7 +30,8 @@ func (t *Trainer) aged(i int) {
 	t.stale.Lead.Add(age.Lead)
 }
 
-// TakeStaleness returns what was counted since the last call; nil with a synchronous store, where no value is old.
+// TakeStaleness returns what was counted since the last call; nil with a synchronous store, where
+// no value is old.
 func (t *Trainer) TakeStaleness() *Staleness {
 	if !t.async() {
 		return nil
@@ -40,8 +43,8 @@ func (t *Trainer) TakeStaleness() *Staleness {
 	return &s
 }
 
-// TakeCaught returns how many of this worker's contributions the servers' guard has refused or clipped since the last call, as far as the values that
-// were pulled have told.
+// TakeCaught returns how many of this worker's contributions the servers' guard has refused or
+// clipped since the last call, as far as the values that were pulled have told.
 func (t *Trainer) TakeCaught() uint64 {
 	var all uint64
 	for _, key := range t.keys {

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// initState gives the running statistics their keys, which the store averages and no optimizer touches; rank 0's first values count. A key is
-// the statistic's own name, that of PyTorch: bn1.running_mean.
+// initState gives the running statistics their keys, which the store averages and no optimizer
+// touches; rank 0's first values count. A key is the statistic's own name, that of PyTorch:
+// bn1.running_mean.
 func (t *Trainer) initState(ctx context.Context) error {
 	for s, state := range t.cfg.Programs[0].State() {
 		if err := t.cfg.Store.InitAverage(ctx, state.Name, state.Value); err != nil {
@@ -21,7 +22,8 @@ func (t *Trainer) initState(ctx context.Context) error {
 	return nil
 }
 
-// stateValues returns statistic s on every device; Config.Validate has seen that all have the same ones.
+// stateValues returns statistic s on every device; Config.Validate has seen that all have the same
+// ones.
 func (t *Trainer) stateValues(s int) [][]float32 {
 	values := make([][]float32, len(t.cfg.Programs))
 	for d, program := range t.cfg.Programs {
@@ -30,13 +32,15 @@ func (t *Trainer) stateValues(s int) [][]float32 {
 	return values
 }
 
-// AverageState replaces the running statistics (batch norm's means and variances) on every device of every worker by their
-// mean over all of them, after a Sync. Every worker calls it after the same step; Fit does so at the end of an epoch.
+// AverageState replaces the running statistics (batch norm's means and variances) on every device
+// of every worker by their mean over all of them, after a Sync. Every worker calls it after the
+// same step; Fit does so at the end of an epoch.
 func (t *Trainer) AverageState(ctx context.Context) error {
 	if err := t.Sync(ctx); err != nil {
 		return err
 	}
-	// The store sums the devices of a push and divides by the weights. A worker that has come and not stepped yet has nothing to say.
+	// The store sums the devices of a push and divides by the weights. A worker that has come
+	// and not stepped yet has nothing to say.
 	weight := float32(len(t.cfg.Programs))
 	if t.fresh {
 		weight = 0

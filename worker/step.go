@@ -8,13 +8,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Step runs forward and backward once on every device, whose inputs the caller has filled, and passes the gradients to the
-// store as they become final. counts has the number of examples of each device, the first ones of its inputs, those with label -1 included. The weight
-// of this worker in the mean is what its losses were divided by (nn.Program.LossWeight): the labels that count, or the examples where there are no
-// labels; with 0 the worker takes part in the round and contributes nothing. A program whose loss
-// would count the padding of a short batch refuses it before anything is done (see nn.Program.SetExamples). Where
-// Accumulate has begun the step, Step takes its last micro-batch. Step returns when all gradients are final. Their exchange continues in the background,
-// also when ctx has ended, and the next Step waits for the values that it needs.
+// Step runs forward and backward once on every device, whose inputs the caller has filled, and
+// passes the gradients to the store as they become final. counts has the number of examples of each
+// device, the first ones of its inputs, those with label -1 included. The weight of this worker in
+// the mean is what its losses were divided by (nn.Program.LossWeight): the labels that count, or
+// the examples where there are no labels; with 0 the worker takes part in the round and contributes
+// nothing. A program whose loss would count the padding of a short batch refuses it before anything
+// is done (see nn.Program.SetExamples). Where Accumulate has begun the step, Step takes its last
+// micro-batch. Step returns when all gradients are final. Their exchange continues in the
+// background, also when ctx has ended, and the next Step waits for the values that it needs.
 //
 // The loss is read from the programs (Program.Loss). After an error the Trainer can only be closed.
 func (t *Trainer) Step(ctx context.Context, counts []int) error { return t.run(ctx, counts, true) }
@@ -80,10 +82,12 @@ func (t *Trainer) run(ctx context.Context, counts []int, last bool) error {
 	return nil
 }
 
-// runShift makes the numbers of all runs different, by which dropout draws: the first run of a step has the step's own number.
+// runShift makes the numbers of all runs different, by which dropout draws: the first run of a step
+// has the step's own number.
 const runShift = 40
 
-// runOn makes a run on one unit and returns how long its forward pass waited for new values. A failed wait ends it.
+// runOn makes a run on one unit and returns how long its forward pass waited for new values. A
+// failed wait ends it.
 func (t *Trainer) runOn(ctx context.Context, u int, last bool) (waited time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -124,7 +128,8 @@ func (t *Trainer) runOn(ctx context.Context, u int, last bool) (waited time.Dura
 	return waited, nil
 }
 
-// gradientReady counts the units on which the gradient of parameter i is final, and in the last run submits it with the last one.
+// gradientReady counts the units on which the gradient of parameter i is final, and in the last run
+// submits it with the last one.
 func (t *Trainer) gradientReady(ctx context.Context, i int, last bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,7 +149,8 @@ func (t *Trainer) gradientReady(ctx context.Context, i int, last bool) error {
 		l.difference(i, counted.weight)
 	}
 	if !t.begun {
-		// The weight belongs to this step's pushes alone: those of the last one must have left.
+		// The weight belongs to this step's pushes alone: those of the last one must have
+		// left.
 		if _, err := t.exchange.flush(ctx); err != nil {
 			return err
 		}
@@ -168,8 +174,9 @@ func (t *Trainer) began() {
 	t.begun = true
 }
 
-// An amount is of what gradients are the sum: some examples, and what they weigh in a mean, which is the number of their labels that count, or theirs.
-// With several labels for an example the weight may be far the larger one; with labels that are ignored the smaller.
+// An amount is of what gradients are the sum: some examples, and what they weigh in a mean, which
+// is the number of their labels that count, or theirs. With several labels for an example the
+// weight may be far the larger one; with labels that are ignored the smaller.
 //
 // With weights of classes it is the sum of those of the labels.
 type amount struct {
@@ -187,7 +194,8 @@ func (t *Trainer) counted() (sum amount) {
 	return sum
 }
 
-// pulled runs after the store has sent parameter i's new value or, with UpdateOnWorker, its gradient.
+// pulled runs after the store has sent parameter i's new value or, with UpdateOnWorker, its
+// gradient.
 func (t *Trainer) pulled(i int) error {
 	switch {
 	case t.async():
@@ -205,7 +213,8 @@ func (t *Trainer) pulled(i int) error {
 	return nil
 }
 
-// Flush waits until the new values of all parameters are there: before an evaluation, a checkpoint or the end.
+// Flush waits until the new values of all parameters are there: before an evaluation, a checkpoint
+// or the end.
 func (t *Trainer) Flush(ctx context.Context) error {
 	waited, err := t.exchange.flush(ctx)
 	t.times.Wait += waited
@@ -230,7 +239,8 @@ func (t *Trainer) TakeTimes() Times {
 	return times
 }
 
-// Close ends the background exchange: what was not flushed may be lost. It does not close the store.
+// Close ends the background exchange: what was not flushed may be lost. It does not close the
+// store.
 func (t *Trainer) Close() error {
 	t.exchange.close()
 	return t.closeGroup()

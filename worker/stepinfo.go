@@ -7,8 +7,9 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A stepClock measures the time from one report of a step to the next, without what lies between two divisions: evaluation, changes of the membership.
-// What follows the last report of a division, such as the wait for the last values, belongs to the first step of the next.
+// A stepClock measures the time from one report of a step to the next, without what lies between
+// two divisions: evaluation, changes of the membership. What follows the last report of a division,
+// such as the wait for the last values, belongs to the first step of the next.
 type stepClock struct {
 	at    time.Time
 	times Times         // of the epoch until then

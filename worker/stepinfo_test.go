@@ -22,7 +22,8 @@ func (l *stepList) Epoch(worker.EpochInfo)             {}
 func (l *stepList) Membership(m worker.MembershipInfo) { l.changes = append(l.changes, m) }
 func (l *stepList) End()                               {}
 
-// The times of an epoch's steps add up to no more than the epoch's, and all of its computing is in them.
+// The times of an epoch's steps add up to no more than the epoch's, and all of its computing is in
+// them.
 func TestStepsTellWhereTheirTimeGoes(t *testing.T) {
 	r := newRig(t, rigConfig{optimizer: optim.Config{Name: "sgd", LearningRate: 0.5, Schedule: optim.Schedule{Kind: "factor", Every: 10, Factor: 0.5}}})
 	var l stepList
@@ -75,7 +76,8 @@ func TestStepsTellWhereTheirTimeGoes(t *testing.T) {
 	}
 }
 
-// With FitConfig.Adapt steps tell the norm of the mean gradient once it was measured, and the learning rate with the factor for the batch.
+// With FitConfig.Adapt steps tell the norm of the mean gradient once it was measured, and the
+// learning rate with the factor for the batch.
 func TestAdaptingStepsTellGradientNormAndLearningRate(t *testing.T) {
 	r := newRig(t, rigConfig{optimizer: optim.Config{Name: "sgd", LearningRate: 0.01}})
 	var l stepList
@@ -95,8 +97,8 @@ func TestAdaptingStepsTellGradientNormAndLearningRate(t *testing.T) {
 	}
 }
 
-// With an asynchronous store of two workers steps tell how stale their values were; the learning rate of a schedule, which goes by all workers'
-// updates, is not known.
+// With an asynchronous store of two workers steps tell how stale their values were; the learning
+// rate of a schedule, which goes by all workers' updates, is not known.
 func TestAsynchronousStepsTellStaleness(t *testing.T) {
 	lists := make([]stepList, 2)
 	_, _, errs := fitJob(t, "dist_async", 2, rigConfig{}, func(rank int, c *worker.FitConfig) {

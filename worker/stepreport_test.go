@@ -116,7 +116,8 @@ func (s *reportedStore) ReportEvaluation(e kvstore.Evaluation) {
 }
 func (s *reportedStore) ReportCheckpoint(took time.Duration) { s.checkpoints.Add(1) }
 
-// Fit tells the store of every step once, with its examples, losses and learning rate, of every evaluation and of every checkpoint.
+// Fit tells the store of every step once, with its examples, losses and learning rate, of every
+// evaluation and of every checkpoint.
 func TestFitReportsEveryStep(t *testing.T) {
 	for _, adapts := range []bool{false, true} {
 		store := &reportedStore{Store: newStore(t, "local")}

@@ -12,8 +12,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// The worker that writes the checkpoint of a job that stops may be lost on the way: the others notice before they end, and write one of their
-// own, from which the job goes on.
+// The worker that writes the checkpoint of a job that stops may be lost on the way: the others
+// notice before they end, and write one of their own, from which the job goes on.
 func TestALossWhileAJobStopsLeavesACheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	plan := elasticPlan{workers: 3, servers: 1, examples: 90, batch: 3, epochs: 1, optimizer: counted}
@@ -52,7 +52,8 @@ func TestALossWhileAJobStopsLeavesACheckpoint(t *testing.T) {
 	})
 }
 
-// A worker that comes after the last step of an epoch has seen no example: the mean of the running statistics is that of the others.
+// A worker that comes after the last step of an epoch has seen no example: the mean of the running
+// statistics is that of the others.
 func TestAWorkerThatHasSeenNothingLeavesTheStatisticsAsTheyAre(t *testing.T) {
 	var want []float32
 	for _, joins := range []bool{false, true} {

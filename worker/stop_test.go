@@ -29,8 +29,9 @@ func (d *duringStep) Step(s worker.StepInfo) {
 	}
 }
 
-// A job that is asked to stop with a checkpoint does so after a step that all workers agree on, and each knows that the job can go on. In an
-// asynchronous store only rank 0's checkpoint is that of the job. Without a folder nobody says that there is one.
+// A job that is asked to stop with a checkpoint does so after a step that all workers agree on, and
+// each knows that the job can go on. In an asynchronous store only rank 0's checkpoint is that of
+// the job. Without a folder nobody says that there is one.
 func TestAllWorkersStopWhenTheJobIsAskedTo(t *testing.T) {
 	const workers = 3
 	for _, tc := range []struct {

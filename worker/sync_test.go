@@ -10,8 +10,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// A round that could not be exchanged is an error of Sync, whether a step or Sync itself closed it: a worker that took it for done would train on
-// by itself.
+// A round that could not be exchanged is an error of Sync, whether a step or Sync itself closed it:
+// a worker that took it for done would train on by itself.
 func TestSyncSaysThatARoundWasNotExchanged(t *testing.T) {
 	for _, steps := range []int{1, 2, 3} {
 		store := &faultyStore{Store: newStore(t, "local", kvstore.WithLocalSteps(2)), kind: "exchange", at: 1}

@@ -14,8 +14,9 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
-// A ScalarWriter is an Observer that writes a run's numbers for TensorBoard. Each worker writes a folder of its own, DIR/worker-RANK with the rank
-// that it begins with, or DIR/worker-node-NODE if it joined a running job:
+// A ScalarWriter is an Observer that writes a run's numbers for TensorBoard. Each worker writes a
+// folder of its own, DIR/worker-RANK with the rank that it begins with, or DIR/worker-node-NODE if
+// it joined a running job:
 //
 //	train/loss, examples, batch, learning_rate, epoch, workers    by step; batch is the global one
 //	train/gradient_norm, staleness                                by step, where they are measured (StepInfo)
@@ -27,13 +28,16 @@ import (
 //	adapt/scale, gain, noise_scale, progress, goodput             by epoch, with FitConfig.Adapt
 //	job/membership                                                a text when the run begins and when workers came or went
 //
-// The steps of all of them count from the beginning of the job, so those of a resumed run follow those of the run before; what that one had
-// from there on TensorBoard leaves out. So it does with all of an earlier run in the same folder, if a new one begins at step 0.
+// The steps of all of them count from the beginning of the job, so those of a resumed run follow
+// those of the run before; what that one had from there on TensorBoard leaves out. So it does with
+// all of an earlier run in the same folder, if a new one begins at step 0.
 //
-// A program with a training loop of its own calls Begin, Step, Epoch and End itself: with NaN for what it does not know.
+// A program with a training loop of its own calls Begin, Step, Epoch and End itself: with NaN for
+// what it does not know.
 //
-// Numbers that are not finite are left out. A file is written at least every two seconds; that of a worker that was killed can be read. An error of
-// writing does not end the run: it is logged once, and Err returns it.
+// Numbers that are not finite are left out. A file is written at least every two seconds; that of a
+// worker that was killed can be read. An error of writing does not end the run: it is logged once,
+// and Err returns it.
 type ScalarWriter struct {
 	dir string
 	now func() time.Time
@@ -45,7 +49,8 @@ type ScalarWriter struct {
 	err      error
 }
 
-// TensorBoard returns an Observer that writes into a folder, which is made when the run begins: tensorboard --logdir DIR.
+// TensorBoard returns an Observer that writes into a folder, which is made when the run begins:
+// tensorboard --logdir DIR.
 func TensorBoard(dir string) *ScalarWriter {
 	return &ScalarWriter{dir: dir, now: time.Now}
 }
@@ -80,7 +85,8 @@ func (w *ScalarWriter) begin(name string, done uint64) (*metrics.EventFile, erro
 	return metrics.NewEventFile(filepath.Join(w.dir, name), strconv.Itoa(os.Getpid()), int64(done)+1, w.now())
 }
 
-// supersede lets what an earlier run had from this step on no longer count in the folders of workers that are not in this run.
+// supersede lets what an earlier run had from this step on no longer count in the folders of
+// workers that are not in this run.
 func (w *ScalarWriter) supersede(run Run) {
 	folders, err := os.ReadDir(w.dir)
 	if err != nil {
@@ -175,7 +181,8 @@ func (w *ScalarWriter) metrics(list []metrics.Measured) {
 	}
 }
 
-// Scalar writes a number of the program's own, after so many steps of the job: between Begin and End.
+// Scalar writes a number of the program's own, after so many steps of the job: between Begin and
+// End.
 func (w *ScalarWriter) Scalar(done uint64, tag string, value float64) {
 	w.set(tag, value)
 	w.add(done)

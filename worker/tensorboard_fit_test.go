@@ -9,8 +9,9 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// shownBy is what TensorBoard shows of a folder: by tag and step, how often there is a value. It reads the files by name, and a start other than the
-// first takes away what came before it from its step on.
+// shownBy is what TensorBoard shows of a folder: by tag and step, how often there is a value. It
+// reads the files by name, and a start other than the first takes away what came before it from its
+// step on.
 func shownBy(t *testing.T, dir string) map[string]map[int64]int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "events.out.tfevents.*")) // sorted
@@ -57,7 +58,8 @@ func shownBy(t *testing.T, dir string) map[string]map[int64]int {
 	return shown
 }
 
-// A run that went on behind its checkpoint and is resumed from it shows each step once, with at least twelve numbers, and each epoch's test scores once.
+// A run that went on behind its checkpoint and is resumed from it shows each step once, with at
+// least twelve numbers, and each epoch's test scores once.
 func TestResumedRunShowsEachStepOnce(t *testing.T) {
 	dir, out := t.TempDir(), t.TempDir()
 	first := newFitRig(t, false)

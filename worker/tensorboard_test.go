@@ -35,7 +35,8 @@ var oneStep = StepInfo{
 	Took: 2 * time.Second, Times: Times{Compute: time.Second, Wait: 500 * time.Millisecond, Data: 250 * time.Millisecond},
 }
 
-// A run of two steps and an epoch is read back: the steps count from the beginning of the job, and what is not finite is left out.
+// A run of two steps and an epoch is read back: the steps count from the beginning of the job, and
+// what is not finite is left out.
 func TestScalarsOfARunAreReadBack(t *testing.T) {
 	dir := t.TempDir()
 	w := TensorBoard(dir)
@@ -83,7 +84,8 @@ func TestScalarsOfARunAreReadBack(t *testing.T) {
 	}
 }
 
-// A worker that joins has a folder of its own: one that began may have had its rank, and still write.
+// A worker that joins has a folder of its own: one that began may have had its rank, and still
+// write.
 func TestJoinedWorkerHasItsOwnFolder(t *testing.T) {
 	dir := t.TempDir()
 	w := TensorBoard(dir)
@@ -94,8 +96,8 @@ func TestJoinedWorkerHasItsOwnFolder(t *testing.T) {
 	}
 }
 
-// Worker 0 of a resumed run ends the curves of workers that are no longer there, at the step at which it resumes. Nobody else does, and a worker that
-// joins does not: the others are there.
+// Worker 0 of a resumed run ends the curves of workers that are no longer there, at the step at
+// which it resumes. Nobody else does, and a worker that joins does not: the others are there.
 func TestCurvesOfWorkersThatAreGoneEndWhereTheRunResumes(t *testing.T) {
 	dir := t.TempDir()
 	for _, old := range []Run{{Rank: 0, Workers: 3}, {Rank: 1, Workers: 3}, {Rank: 2, Workers: 3}, {Rank: 1, Workers: 3, Joined: true, Node: 5}} {

@@ -54,10 +54,12 @@ func (p *passTrace) ended() {
 	p.r.Add(x)
 }
 
-// leastWait is the shortest wait that is recorded, in nanoseconds: most values are there when they are needed.
+// leastWait is the shortest wait that is recorded, in nanoseconds: most values are there when they
+// are needed.
 const leastWait = 10_000
 
-// waited records that the training loop has waited since begin, in nanoseconds of the Recorder's clock, for the parameter with this index; -1: for no particular one.
+// waited records that the training loop has waited since begin, in nanoseconds of the Recorder's
+// clock, for the parameter with this index; -1: for no particular one.
 func (t *Trainer) waited(begin int64, param int) {
 	end := t.trace.Now()
 	if end-begin < leastWait {

@@ -24,23 +24,30 @@ import (
 type Config struct {
 	// Store is the job's store; the caller closes it after the Trainer.
 	Store kvstore.Store
-	// Programs are the compiled training programs, one for each local device, of one model: the same parameters in the same
-	// order. Their loss is the mean over the examples of the device, which a short batch has fewer of (nn.Program.SetExamples), or over their labels; the
-	// Trainer sets their GradScale so that gradients are sums.
-	// Programs that are each on a GPU of its own are joined (nn.Join): they sum gradients among themselves before the store gets them.
+	// Programs are the compiled training programs, one for each local device, of one model: the
+	// same parameters in the same order. Their loss is the mean over the examples of the
+	// device, which a short batch has fewer of (nn.Program.SetExamples), or over their labels;
+	// the Trainer sets their GradScale so that gradients are sums. Programs that are each on a
+	// GPU of its own are joined (nn.Join): they sum gradients among themselves before the store
+	// gets them.
 	Programs []*nn.Program
-	// Optimizer is the update rule. An empty Reduction means "mean": the sum of gradients over all workers is divided by
-	// their number of labels that count or, of losses without labels, of examples.
+	// Optimizer is the update rule. An empty Reduction means "mean": the sum of gradients over
+	// all workers is divided by their number of labels that count or, of losses without labels,
+	// of examples.
 	Optimizer optim.Config
-	// UpdateOnWorker applies the optimizer on every worker; the store then only sums. Only with a synchronous store.
+	// UpdateOnWorker applies the optimizer on every worker; the store then only sums. Only with
+	// a synchronous store.
 	UpdateOnWorker bool
-	// Outer is the servers' update rule where the store has local steps (kvstore.WithLocalSteps): of each round's mean
-	// difference, while Optimizer is what each worker steps with. Without a Name it is nag with learning rate 0.7 and momentum 0.9
-	// (Douillard et al. 2023); sgd with learning rate 1 averages the workers' values. Its learning rate's steps are rounds.
+	// Outer is the servers' update rule where the store has local steps
+	// (kvstore.WithLocalSteps): of each round's mean difference, while Optimizer is what each
+	// worker steps with. Without a Name it is nag with learning rate 0.7 and momentum 0.9
+	// (Douillard et al. 2023); sgd with learning rate 1 averages the workers' values. Its
+	// learning rate's steps are rounds.
 	Outer optim.Config
 	// Compression of pushed gradients and of the values that come back; the zero value is none.
 	Compression kvstore.Compression
-	// Logger; nil: slog.Default(), or JSON on the standard error where PARAGON_LOG_FORMAT is json.
+	// Logger; nil: slog.Default(), or JSON on the standard error where PARAGON_LOG_FORMAT is
+	// json.
 	Logger *slog.Logger
 }
 
@@ -80,7 +87,8 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// alike is an error if the parameters or statistics of a device's program are not those of the first one, in the same order.
+// alike is an error if the parameters or statistics of a device's program are not those of the
+// first one, in the same order.
 func alike(what string, device int, list, first []nn.Param) error {
 	if len(list) != len(first) {
 		return fmt.Errorf("worker: Config.Programs[%d] has %d %ss, Programs[0] has %d, want the same model", device, len(list), what, len(first))
@@ -112,20 +120,25 @@ type Trainer struct {
 	fitted   bool            // Fit was called
 	counting bool            // the examples of steps tell the servers which were used
 
-	// pusher has the weight of the step. The servers take the norm of what measuring pushes, which is the same otherwise. agreeing, of the agreement,
-	// has the examples of the step as its weight.
+	// pusher has the weight of the step. The servers take the norm of what measuring pushes,
+	// which is the same otherwise. agreeing, of the agreement, has the examples of the step as
+	// its weight.
 	pusher, measuring, agreeing kvstore.Pusher
 	// weighed and countedThen are the amount and the counting that the pushers were made for.
 	weighed     amount
 	countedThen bool
 
-	// measurable says that the servers can take norms, and normed that they take that of the step under way.
+	// measurable says that the servers can take norms, and normed that they take that of the
+	// step under way.
 	measurable, normed bool
-	// norm is that of the mean gradient of the newest such step. NaN: it was taken already, or there is none.
+	// norm is that of the mean gradient of the newest such step. NaN: it was taken already, or
+	// there is none.
 	norm float64
-	// fresh says that this worker came to a running job and has used no example yet: the running statistics are not its own.
+	// fresh says that this worker came to a running job and has used no example yet: the
+	// running statistics are not its own.
 	fresh bool
-	// onWeight is called once in a step, when the store has the weight of its gradients; nil: nothing.
+	// onWeight is called once in a step, when the store has the weight of its gradients; nil:
+	// nothing.
 	onWeight func()
 	// onGradient is called once in a run, when its first gradient is there; nil: nothing.
 	onGradient func()
@@ -149,8 +162,8 @@ type Trainer struct {
 	times  Times
 }
 
-// Times says where the time of steps went, as seen by the goroutine that calls Step; work hidden behind the compute of
-// other layers does not show.
+// Times says where the time of steps went, as seen by the goroutine that calls Step; work hidden
+// behind the compute of other layers does not show.
 type Times struct {
 	Compute time.Duration // forward and backward
 	Wait    time.Duration // waiting for new values: for the other workers, the servers and the network
@@ -166,8 +179,9 @@ func (t *Times) Add(u Times) {
 	t.Save += u.Save
 }
 
-// NewTrainer sets the optimizer and compression, gives every parameter its first value (rank 0's counts) and copies it to
-// all devices. Every worker calls it, also one that joins a running job: it gets the job's values.
+// NewTrainer sets the optimizer and compression, gives every parameter its first value (rank 0's
+// counts) and copies it to all devices. Every worker calls it, also one that joins a running job:
+// it gets the job's values.
 func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
 	defer func() {
 		for _, refused := range []error{kvstore.ErrConflict, kvstore.ErrDuplicateInit, kvstore.ErrSize, kvstore.ErrUnsupported} { // other workers have other settings
@@ -215,7 +229,8 @@ func NewTrainer(ctx context.Context, cfg Config) (_ *Trainer, err error) {
 			return nil, err
 		}
 	case cfg.UpdateOnWorker:
-		// Without an optimizer the servers replace a key's value by the sum of contributions, for a mean over the sum of weights.
+		// Without an optimizer the servers replace a key's value by the sum of
+		// contributions, for a mean over the sum of weights.
 		if cfg.Optimizer.Reduction == optim.Mean {
 			initialise = cfg.Store.InitAverage
 		}
@@ -281,7 +296,8 @@ func (t *Trainer) Divides() string {
 	return "nothing: the sum of gradients over all workers goes to the optimizer"
 }
 
-// async reports whether the store applies each worker's push by itself, so that workers have no step in common.
+// async reports whether the store applies each worker's push by itself, so that workers have no
+// step in common.
 func (t *Trainer) async() bool { return t.cfg.Store.Type() == asyncStore }
 
 // asyncStore is the type of a store without rounds.

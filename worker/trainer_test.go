@@ -108,7 +108,8 @@ func TestTrainerSumsDevices(t *testing.T) {
 	}
 }
 
-// mlp is a small network without batch norm, with its inputs filled from the examples [first, first+batch) of a fixed set.
+// mlp is a small network without batch norm, with its inputs filled from the examples [first,
+// first+batch) of a fixed set.
 func mlp(t *testing.T, batch int) *nn.Program { return weightedMLP(t, batch, nil) }
 
 // weightedMLP is mlp with weights of classes.
@@ -165,7 +166,8 @@ func TestTwoDevicesAreOneWithTwiceTheBatch(t *testing.T) {
 	}
 }
 
-// maybeNormalised compiles a linear layer, the same parameters with and without a batch normalisation before it.
+// maybeNormalised compiles a linear layer, the same parameters with and without a batch
+// normalisation before it.
 func maybeNormalised(t *testing.T, normalised bool) *nn.Program {
 	g := G.NewGraph()
 	x := nn.Input(g, "x", 4, 2, 1, 1)

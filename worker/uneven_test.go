@@ -15,7 +15,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// fitJob runs Fit on every worker of a new job and returns the workers and what Fit gave back for each.
+// fitJob runs Fit on every worker of a new job and returns the workers and what Fit gave back for
+// each.
 func fitJob(t *testing.T, kind string, workers int, cfg rigConfig, change func(rank int, c *worker.FitConfig)) (rigs []*fitRig, epochs [][]worker.EpochInfo, errs []error) {
 	t.Helper()
 	stores := jobtest.New(t, jobtest.Config{Workers: workers, Servers: 2}).Stores(t, kind, cfg.options()...)
@@ -38,8 +39,9 @@ func fitJob(t *testing.T, kind string, workers int, cfg rigConfig, change func(r
 	return rigs, epochs, errs
 }
 
-// Workers whose examples do not divide evenly use each once an epoch and stay together, also where one has none in a step,
-// or none at all; cut off anywhere and resumed, they end with the same bits.
+// Workers whose examples do not divide evenly use each once an epoch and stay together, also where
+// one has none in a step, or none at all; cut off anywhere and resumed, they end with the same
+// bits.
 func TestUnevenWorkersStayTogether(t *testing.T) {
 	for i, test := range []struct {
 		name              string
@@ -56,7 +58,8 @@ func TestUnevenWorkersStayTogether(t *testing.T) {
 		{"one has no example in the only step", 3, 2, false, 0},
 		{"one has no example in the only step, rounds beyond an epoch", 3, 2, false, 5},
 	} {
-		// The update on the workers is there without an example, too, a plain round and a local one in the only step, too.
+		// The update on the workers is there without an example, too, a plain round and a
+		// local one in the only step, too.
 		if !slow() && (i == 1 || i == 3 || i == 5) {
 			continue
 		}
@@ -117,7 +120,8 @@ func finite[T float32 | float64](values []T) bool {
 	return !slices.ContainsFunc(values, func(v T) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) })
 }
 
-// An asynchronous job trains; stopped, each worker ends by itself, rank 0 saves for all, and all resume from that.
+// An asynchronous job trains; stopped, each worker ends by itself, rank 0 saves for all, and all
+// resume from that.
 func TestAsynchronousJobStopsAndResumes(t *testing.T) {
 	const workers = 2
 	dir := t.TempDir()
@@ -154,8 +158,9 @@ func TestAsynchronousJobStopsAndResumes(t *testing.T) {
 	}
 }
 
-// Asynchronous workers within a bound on staleness neither pass it nor wait for each other for ever, whatever parameters
-// they push first and also where one has no example in a step; all take every step.
+// Asynchronous workers within a bound on staleness neither pass it nor wait for each other for
+// ever, whatever parameters they push first and also where one has no example in a step; all take
+// every step.
 func TestBoundedAsynchronousJobKeepsToItsBound(t *testing.T) {
 	for _, bound := range []uint64{0, 1, 3} {
 		const workers, examples = 3, 49 // the last of 3 steps has one example, on rank 0
@@ -190,8 +195,8 @@ func (s *slowObserver) Step(worker.StepInfo) {
 	}
 }
 
-// An asynchronous job goes on only with as many workers as wrote the checkpoint, and one whose feed cannot be divided anew too; every
-// worker says so.
+// An asynchronous job goes on only with as many workers as wrote the checkpoint, and one whose feed
+// cannot be divided anew too; every worker says so.
 func TestJobRefusesTheCheckpointOfAnotherNumberOfWorkers(t *testing.T) {
 	for kind, want := range map[string]string{"dist_async": "a dist_async run", "dist_sync": "cannot share the examples anew"} {
 		dir := t.TempDir()
@@ -213,7 +218,8 @@ func TestJobRefusesTheCheckpointOfAnotherNumberOfWorkers(t *testing.T) {
 	}
 }
 
-// Workers that have a folder each, as on hosts that share none, keep the newest of their own files and can resume.
+// Workers that have a folder each, as on hosts that share none, keep the newest of their own files
+// and can resume.
 func TestWorkersWithFoldersOfTheirOwn(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
 	for _, resume := range []bool{false, true} {

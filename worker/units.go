@@ -16,7 +16,8 @@ type unit struct {
 	step    func(ctx context.Context, wait, ready func(i int)) error
 }
 
-// makeUnits joins the programs if they are on different GPUs: they then sum gradients among themselves, and the store gets one.
+// makeUnits joins the programs if they are on different GPUs: they then sum gradients among
+// themselves, and the store gets one.
 func (t *Trainer) makeUnits() error {
 	programs := t.cfg.Programs
 	if nn.Joinable(programs) {
@@ -46,8 +47,9 @@ func (t *Trainer) holders() []*nn.Program {
 	return programs
 }
 
-// Use makes the next runs with other programs, one for each device: of another batch size, with the parameters, gradients and running statistics of
-// Config.Programs (nn.Config.Share). The caller closes them, after Use of others. GPUs that are joined keep their programs.
+// Use makes the next runs with other programs, one for each device: of another batch size, with the
+// parameters, gradients and running statistics of Config.Programs (nn.Config.Share). The caller
+// closes them, after Use of others. GPUs that are joined keep their programs.
 func (t *Trainer) Use(programs []*nn.Program) error {
 	switch {
 	case len(programs) != len(t.cfg.Programs):
@@ -71,7 +73,8 @@ func (t *Trainer) Use(programs []*nn.Program) error {
 	return nil
 }
 
-// fits is an error if a program does not share what a device's own has, or has another batch than wanted; 0: any.
+// fits is an error if a program does not share what a device's own has, or has another batch than
+// wanted; 0: any.
 func (t *Trainer) fits(device int, program *nn.Program, batch int) error {
 	if got := program.Batch(); batch > 0 && got != batch && got != 0 {
 		return fmt.Errorf("the program has batch %d, want %d", got, batch)

@@ -41,8 +41,9 @@ func (p pushesPusher) PushPull(ctx context.Context, key string, grads, outs [][]
 	return p.Pusher.PushPull(ctx, key, grads, outs)
 }
 
-// GPUs of one worker are joined: the store gets one sum, and the steps are those of CPUs, of which it gets a gradient each, wherever
-// parameters are updated. All programs show the same parameters, also those that share with one of them.
+// GPUs of one worker are joined: the store gets one sum, and the steps are those of CPUs, of which
+// it gets a gradient each, wherever parameters are updated. All programs show the same parameters,
+// also those that share with one of them.
 func TestGPUsOfOneWorkerPushOneSum(t *testing.T) {
 	machine := fake.New(t)
 	for name, path := range machine.Paths() {

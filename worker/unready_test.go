@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// leavingStore is the store of a worker that is told to end as soon as it has everything but a place in the job.
+// leavingStore is the store of a worker that is told to end as soon as it has everything but a
+// place in the job.
 type leavingStore struct {
 	*hookedStore
 	leave func()
@@ -25,7 +26,8 @@ func (s *leavingStore) InitAverage(ctx context.Context, key string, value []floa
 	return err
 }
 
-// A worker that may leave just before it says that it is ready says nothing, and takes part in nothing: nobody would answer it.
+// A worker that may leave just before it says that it is ready says nothing, and takes part in
+// nothing: nobody would answer it.
 func TestAWorkerThatMayLeaveIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := runElastic(t, elasticPlan{workers: 2, servers: 1, examples: 150, batch: 3, epochs: 2, optimizer: counted,

@@ -16,8 +16,9 @@ import (
 	"github.com/paragon-train/paragon/nn"
 )
 
-// A worker's file in a checkpoint has the state that the servers do not have: the running statistics of each device, the residuals of compressed
-// pushes, the loss scale, and, with UpdateOnWorker or local steps, the parameters and the optimizer's state.
+// A worker's file in a checkpoint has the state that the servers do not have: the running
+// statistics of each device, the residuals of compressed pushes, the loss scale, and, with
+// UpdateOnWorker or local steps, the parameters and the optimizer's state.
 
 // copyWorkerState returns a copy of that state.
 func (t *Trainer) copyWorkerState(ctx context.Context, steps uint64, loss metrics.Mean) (meta map[string]string, tensors []checkpoint.Tensor, err error) {
@@ -71,7 +72,8 @@ func verifyWorkerFile(file *checkpoint.File, steps uint64, rank int) error {
 	return file.Verify()
 }
 
-// loadWorkerFile verifies all of a rank's file, and then reads it into the programs; loadResiduals reads the residuals. loss is that of the epoch so far.
+// loadWorkerFile verifies all of a rank's file, and then reads it into the programs; loadResiduals
+// reads the residuals. loss is that of the epoch so far.
 func (t *Trainer) loadWorkerFile(ctx context.Context, place checkpoint.Place, steps uint64, rank int) (loss metrics.Mean, err error) {
 	name := workerFile(steps, rank)
 	file, err := checkpoint.OpenIn(ctx, place, name)
@@ -111,8 +113,8 @@ func (t *Trainer) loadWorkerFile(ctx context.Context, place checkpoint.Place, st
 	return loss, t.setLossScales(name, meta[metaLossScale])
 }
 
-// metaEpochLoss has the sum of the losses of this worker's examples in the epoch, and their weight, in hexadecimal so that no bit is lost; none at the
-// start of an epoch.
+// metaEpochLoss has the sum of the losses of this worker's examples in the epoch, and their weight,
+// in hexadecimal so that no bit is lost; none at the start of an epoch.
 const metaEpochLoss = "paragon.epoch_loss"
 
 // metaLossScale has the loss scale of each device, as a list in JSON; null for one that has none.
@@ -136,7 +138,8 @@ func (t *Trainer) lossScales() string {
 	return string(text)
 }
 
-// setLossScales gives them back to the devices, of which there may be other ones now: those beyond the list get its last one.
+// setLossScales gives them back to the devices, of which there may be other ones now: those beyond
+// the list get its last one.
 func (t *Trainer) setLossScales(name, text string) error {
 	var list []*nn.LossScale
 	if text == "" {

@@ -1,39 +1,46 @@
 // Package allocate divides a cluster's slots among jobs.
 //
-// A slot runs one replica. Divide is called on a timer and when jobs or nodes come and go. It gets all nodes and all jobs with their
-// present allocations, and returns the new allocation of each job and the reason. It keeps no state, reads no clock and draws no
-// random numbers: the same nodes, jobs and config give the same decisions, in any order of the lists.
+// A slot runs one replica. Divide is called on a timer and when jobs or nodes come and go. It gets
+// all nodes and all jobs with their present allocations, and returns the new allocation of each job
+// and the reason. It keeps no state, reads no clock and draws no random numbers: the same nodes,
+// jobs and config give the same decisions, in any order of the lists.
 //
 // # The objective
 //
-// A job tells its goodput, its useful examples a second, for any number of nodes and replicas (package adapt computes it). Its speedup s is
-// the goodput in units of that with the fewest replicas that it runs with. Divide looks for the greatest sum over jobs of
+// A job tells its goodput, its useful examples a second, for any number of nodes and replicas
+// (package adapt computes it). Its speedup s is the goodput in units of that with the fewest
+// replicas that it runs with. Divide looks for the greatest sum over jobs of
 //
 //	rank · f·s                 Completion: minimises the mean completion time
 //	((f·s + ε)^p) / p          Fair: maximises a power mean of speedups, p = Config.Fairness
 //
-// Completion follows from optimal control: when V is the sum of completion times to come, the best allocation has at each moment the
-// greatest Σ −∂V/∂x · (rate of progress), x being the work left of a job. For jobs with speedups k^q the best allocation is known (Berg,
-// Vesilo, Harchol-Balter, heSRPT, 2019), and in it the derivative grows about as the q-th power of a job's rank, which is 1 for the job
-// with the most work left, 2 for the next and so on. So short jobs get more than their share and end early, and long ones get what others cannot use
-// well; a long job may wait for as long as there are enough short ones.
+// Completion follows from optimal control: when V is the sum of completion times to come, the best
+// allocation has at each moment the greatest Σ −∂V/∂x · (rate of progress), x being the work left
+// of a job. For jobs with speedups k^q the best allocation is known (Berg, Vesilo, Harchol-Balter,
+// heSRPT, 2019), and in it the derivative grows about as the q-th power of a job's rank, which is 1
+// for the job with the most work left, 2 for the next and so on. So short jobs get more than their
+// share and end early, and long ones get what others cannot use well; a long job may wait for as
+// long as there are enough short ones.
 //
-// Fair is the objective of Pollux: p = 1 gives slots to the jobs that use them best; the lower p is, the more weight the slowest jobs have. ε is
-// the speedup that a waiting job counts with.
+// Fair is the objective of Pollux: p = 1 gives slots to the jobs that use them best; the lower p
+// is, the more weight the slowest jobs have. ε is the speedup that a waiting job counts with.
 //
-// The factor f is 1 for a job that stays as it is. For a job that changes it is the share of the new allocation's lifetime that the change does
-// not cost. The lifetime is estimated from how often the job has changed and from its remaining work.
+// The factor f is 1 for a job that stays as it is. For a job that changes it is the share of the
+// new allocation's lifetime that the change does not cost. The lifetime is estimated from how often
+// the job has changed and from its remaining work.
 //
 // # The rules
 //
 //   - A job has no replicas, or Min to Max. Replicas are packed on as few nodes as possible.
 //   - A job that is not preemptible keeps its allocation for as long as its nodes are there.
-//   - At most one job that spans nodes is on each node, since such jobs would share the node's link.
+//   - At most one job that spans nodes is on each node, since such jobs would share the node's
+//     link.
 //   - Replicas on a node that is gone are gone; its job gets a new allocation.
-//   - A change must be worth its cost and Config.Hysteresis. Asked again when nothing has happened, Divide soon leaves everything as it is, mostly
-//     at once.
-//   - A job without a profile (Goodput is nil) is taken to scale perfectly, and gets at most Config.First replicas. Then it explores: it gets at most
-//     Config.Growth times as many as it has been profiled with.
+//   - A change must be worth its cost and Config.Hysteresis. Asked again when nothing has happened,
+//     Divide soon leaves everything as it is, mostly at once.
+//   - A job without a profile (Goodput is nil) is taken to scale perfectly, and gets at most
+//     Config.First replicas. Then it explores: it gets at most Config.Growth times as many as it
+//     has been profiled with.
 package allocate
 
 import (
@@ -49,7 +56,8 @@ type Node struct {
 	Slots int
 }
 
-// An Allocation is the number of replicas on each node, by the node's name. A job that waits has none.
+// An Allocation is the number of replicas on each node, by the node's name. A job that waits has
+// none.
 type Allocation map[string]int
 
 // Replicas is the sum over all nodes.
@@ -79,20 +87,24 @@ type Job struct {
 	Min, Max int
 	// NonPreemptible says that the job keeps the allocation it has, once it has one.
 	NonPreemptible bool
-	// Profiled is the greatest number of replicas that Goodput rests on; 0: no bound follows from the profile.
+	// Profiled is the greatest number of replicas that Goodput rests on; 0: no bound follows
+	// from the profile.
 	Profiled int
 	// Current is the allocation the job has now; empty while it waits.
 	Current Allocation
-	// Goodput is the job's rate of progress on so many replicas over so many nodes, as it would choose its batch there; any unit that
-	// stays the same for the job. nil: there is no profile yet. It must be deterministic, and 0 where the job cannot run.
+	// Goodput is the job's rate of progress on so many replicas over so many nodes, as it would
+	// choose its batch there; any unit that stays the same for the job. nil: there is no
+	// profile yet. It must be deterministic, and 0 where the job cannot run.
 	Goodput func(nodes, replicas int) float64
-	// Remaining is the work left in the unit of Goodput times seconds; 0: not known. A job whose work is not known is taken to
-	// have as much before it as behind it.
+	// Remaining is the work left in the unit of Goodput times seconds; 0: not known. A job
+	// whose work is not known is taken to have as much before it as behind it.
 	Remaining float64
-	// Age is the time since the job arrived, Changes how often its allocation changed after its first.
+	// Age is the time since the job arrived, Changes how often its allocation changed after its
+	// first.
 	Age     time.Duration
 	Changes int
-	// ChangeCost is the time for which the job makes no progress when its allocation changes, as measured.
+	// ChangeCost is the time for which the job makes no progress when its allocation changes,
+	// as measured.
 	ChangeCost time.Duration
 }
 
@@ -108,14 +120,17 @@ const (
 // A Config says what is fair and when a change is worthwhile. The zero value is usable.
 type Config struct {
 	Objective Objective
-	// Fairness is the exponent p of Fair's power mean, at most 1. Zero is -1, the harmonic mean; for the geometric mean take a number close to 0.
+	// Fairness is the exponent p of Fair's power mean, at most 1. Zero is -1, the harmonic
+	// mean; for the geometric mean take a number close to 0.
 	Fairness float64
-	// Hysteresis is the part by which a job's goodput must rise, beyond the cost of the change, for its allocation to change.
-	// Zero is 0.02; below zero is none.
+	// Hysteresis is the part by which a job's goodput must rise, beyond the cost of the change,
+	// for its allocation to change. Zero is 0.02; below zero is none.
 	Hysteresis float64
-	// First is how many replicas a job without a profile gets at most. Zero is its share of the slots, at least 1 and at most the largest node.
+	// First is how many replicas a job without a profile gets at most. Zero is its share of the
+	// slots, at least 1 and at most the largest node.
 	First int
-	// Growth is how many times the replicas that a job was profiled with it gets at most, at least 1. Zero is 4.
+	// Growth is how many times the replicas that a job was profiled with it gets at most, at
+	// least 1. Zero is 4.
 	Growth float64
 	// Interval is the time until Divide is asked again, at least. Zero is a minute.
 	Interval time.Duration

@@ -162,7 +162,8 @@ func TestDivisionsKeepTheRules(t *testing.T) {
 	}
 }
 
-// after is what the jobs look like when decisions have been carried out and nothing else has happened.
+// after is what the jobs look like when decisions have been carried out and nothing else has
+// happened.
 func after(jobs []Job, decisions []Decision) []Job {
 	jobs = slices.Clone(jobs)
 	for i, d := range decisions {
@@ -171,8 +172,9 @@ func after(jobs []Job, decisions []Decision) []Job {
 	return jobs
 }
 
-// Asked again when nothing has happened, Divide soon leaves everything as it is. Mostly that is at once; where jobs did not fit on
-// the nodes as was best for them, it may find better places from where they are now.
+// Asked again when nothing has happened, Divide soon leaves everything as it is. Mostly that is at
+// once; where jobs did not fit on the nodes as was best for them, it may find better places from
+// where they are now.
 func TestNothingChangesWhenNothingHappens(t *testing.T) {
 	again := 0
 	const seeds = 300

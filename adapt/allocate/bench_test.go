@@ -8,8 +8,9 @@ import (
 	"github.com/paragon-train/paragon/adapt"
 )
 
-// BenchmarkDivide is one decision for the cluster of the Pollux paper, 16 nodes with 4 slots, and 160 jobs. asked=anew computes every goodput
-// that is asked for, as after new measurements of all jobs; asked=before has them from the last time.
+// BenchmarkDivide is one decision for the cluster of the Pollux paper, 16 nodes with 4 slots, and
+// 160 jobs. asked=anew computes every goodput that is asked for, as after new measurements of all
+// jobs; asked=before has them from the last time.
 //
 //	go test ./adapt/allocate -run '^$' -bench Divide
 func BenchmarkDivide(b *testing.B) {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// A division is one call of Divide at work. Nodes are known by their index by name, jobs by their index by priority: pinned ones first,
-// then by age, then by ID.
+// A division is one call of Divide at work. Nodes are known by their index by name, jobs by their
+// index by priority: pinned ones first, then by age, then by ID.
 type division struct {
 	Config
 	nodes  []Node
@@ -114,7 +114,8 @@ func sortedNames(a Allocation) []string {
 	return names
 }
 
-// rate is a job's goodput on replicas over as few nodes as hold them; by replicas alone without a profile.
+// rate is a job's goodput on replicas over as few nodes as hold them; by replicas alone without a
+// profile.
 func (d *division) rate(w *work, replicas int) float64 {
 	if replicas <= 0 || replicas > d.total {
 		return 0

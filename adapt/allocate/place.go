@@ -20,8 +20,9 @@ func (d *division) states() []nodeState {
 	return states
 }
 
-// place gives each job its size on nodes. Jobs whose size stays keep their places. The others follow, the largest first; where one does not
-// fit, smaller ones that have a node to themselves or share it leave and follow later. A job that fits nowhere gets less.
+// place gives each job its size on nodes. Jobs whose size stays keep their places. The others
+// follow, the largest first; where one does not fit, smaller ones that have a node to themselves or
+// share it leave and follow later. A job that fits nowhere gets less.
 func (d *division) place(sizes []int) {
 	states := d.states()
 	var queue []*work
@@ -52,7 +53,8 @@ func (d *division) place(sizes []int) {
 	}
 }
 
-// better says whether what the jobs are given is worth more than what they have; places may have kept them from what is best for them.
+// better says whether what the jobs are given is worth more than what they have; places may have
+// kept them from what is best for them.
 func (d *division) better() bool {
 	states := d.states()
 	given, have := 0.0, 0.0
@@ -129,7 +131,8 @@ func (d *division) seat(states []nodeState, w *work) (out []*work, ok bool) {
 	return d.seatOnSeveral(states, w)
 }
 
-// seatOnOne takes the node where the fewest replicas have to move; of several the one where the job is; then the one with the fewest free slots.
+// seatOnOne takes the node where the fewest replicas have to move; of several the one where the job
+// is; then the one with the fewest free slots.
 func (d *division) seatOnOne(states []nodeState, w *work) (out []*work, ok bool) {
 	best, least := -1, [3]int{}
 	for i := range states {
@@ -158,7 +161,8 @@ func (d *division) seatOnOne(states []nodeState, w *work) (out []*work, ok bool)
 	return out, true
 }
 
-// seatOnSeveral takes nodes that no other wide job is on: those with the most slots first, of several those where the fewest replicas have to move.
+// seatOnSeveral takes nodes that no other wide job is on: those with the most slots first, of
+// several those where the fewest replicas have to move.
 func (d *division) seatOnSeveral(states []nodeState, w *work) (out []*work, ok bool) {
 	type candidate struct{ node, slots, cost, mine int }
 	var list []candidate
@@ -206,7 +210,8 @@ func (d *division) seatOnSeveral(states []nodeState, w *work) (out []*work, ok b
 	return out, true
 }
 
-// evictions are the jobs of a node that have to go for so many replicas to fit: smaller than what comes, the smallest first.
+// evictions are the jobs of a node that have to go for so many replicas to fit: smaller than what
+// comes, the smallest first.
 func (d *division) evictions(states []nodeState, node, replicas, below int) (out []*work, ok bool) {
 	free := states[node].free
 	if free >= replicas {

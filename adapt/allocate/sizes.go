@@ -7,20 +7,24 @@ import (
 )
 
 const (
-	// waiting is ε, the speedup that a job without replicas is credited under Fair, as in Pollux.
+	// waiting is ε, the speedup that a job without replicas is credited under Fair, as in
+	// Pollux.
 	waiting = 1e-3
-	// horizon is how many seconds an allocation is taken to last at most, and burden by what the cost of a change is multiplied, since a change
-	// of one job makes others change. Both were tuned on the simulator (bench/pollux).
+	// horizon is how many seconds an allocation is taken to last at most, and burden by what
+	// the cost of a change is multiplied, since a change of one job makes others change. Both
+	// were tuned on the simulator (bench/pollux).
 	horizon = 1800
 	burden  = 3
 )
 
-// sizes chooses the number of replicas of each job by a dynamic program over the slots: the objective is a sum over jobs, so the best for the
-// first n jobs with s slots follows from the best for n-1 jobs.
+// sizes chooses the number of replicas of each job by a dynamic program over the slots: the
+// objective is a sum over jobs, so the best for the first n jobs with s slots follows from the best
+// for n-1 jobs.
 func (d *division) sizes() []int {
 	d.weigh()
 	sizes := d.candidates()
-	// best[s] is the greatest value of the jobs so far with at most s slots; choice[j][s] is what job j gets then.
+	// best[s] is the greatest value of the jobs so far with at most s slots; choice[j][s] is
+	// what job j gets then.
 	best := make([]float64, d.total+1)
 	next := make([]float64, d.total+1)
 	choice := make([][]int32, len(d.jobs))
@@ -49,8 +53,8 @@ func (d *division) sizes() []int {
 	return out
 }
 
-// candidates are the sizes that are looked at: all in a small cluster. In a large one all up to the largest node, then whole nodes, of which
-// four or more go up in steps of a quarter to a half.
+// candidates are the sizes that are looked at: all in a small cluster. In a large one all up to the
+// largest node, then whole nodes, of which four or more go up in steps of a quarter to a half.
 func (d *division) candidates() []int {
 	var sizes []int
 	for k := 1; k <= d.total; k++ {
@@ -115,7 +119,8 @@ func (d *division) value(w *work, k int) float64 {
 	return d.term(w, d.rate(w, k), k != w.have || len(w.lost) > 0)
 }
 
-// term is a job's part of the objective at a rate of progress, which it has had all along or changes to.
+// term is a job's part of the objective at a rate of progress, which it has had all along or
+// changes to.
 func (d *division) term(w *work, rate float64, changed bool) float64 {
 	s := 0.0
 	if base := d.rate(w, w.least); rate > 0 && base > 0 {
@@ -130,8 +135,8 @@ func (d *division) term(w *work, rate float64, changed bool) float64 {
 	return w.rank * s
 }
 
-// lasting is what a change to a rate leaves of the speedup. The new allocation is taken to last as long as the job's allocations did so far, and
-// not beyond its end.
+// lasting is what a change to a rate leaves of the speedup. The new allocation is taken to last as
+// long as the job's allocations did so far, and not beyond its end.
 func (d *division) lasting(w *work, rate float64) float64 {
 	last := min(max(w.Age.Seconds()/float64(w.Changes+1), d.Interval.Seconds()), horizon)
 	if w.Remaining > 0 && w.Goodput != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A model is one of the four networks, with what it is trained with: so little that a run takes seconds, and so much that seeds differ by about a point. Each
-// image is seen six to ten times, so what a large batch costs in generalisation shows, too.
+// A model is one of the four networks, with what it is trained with: so little that a run takes
+// seconds, and so much that seeds differ by about a point. Each image is seen six to ten times, so
+// what a large batch costs in generalisation shows, too.
 type model struct {
 	name string
 	// examples is how many images of the training set, the first ones, a run trains on.

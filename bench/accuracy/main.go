@@ -1,11 +1,14 @@
-// Command accuracy measures what adaptive batch sizes cost in accuracy: the accuracy on CIFAR-10's 10,000 test images after as much progress with a batch that
-// adapts as with a fixed one, for four networks, SGD and Adam, one and two workers, seed by seed.
+// Command accuracy measures what adaptive batch sizes cost in accuracy: the accuracy on CIFAR-10's
+// 10,000 test images after as much progress with a batch that adapts as with a fixed one, for four
+// networks, SGD and Adam, one and two workers, seed by seed.
 //
 //	make build && go build -trimpath -o bin/ ./bench/accuracy && bin/accuracy --data data/cifar10 --results out/accuracy.jsonl
 //
-// A pair of runs has the same initial values and the same order of the data, 32 examples a step or 32 to 512. Large batches hardly cost time, in a model that
-// takes the place of measured times: so the batch grows as far as the noise of the gradient bears out, whatever the machine does besides, and a run repeats bit for
-// bit. Results are appended to the file, and runs that are in it are not repeated: after --for the command ends, and the next one goes on.
+// A pair of runs has the same initial values and the same order of the data, 32 examples a step or
+// 32 to 512. Large batches hardly cost time, in a model that takes the place of measured times: so
+// the batch grows as far as the noise of the gradient bears out, whatever the machine does besides,
+// and a run repeats bit for bit. Results are appended to the file, and runs that are in it are not
+// repeated: after --for the command ends, and the next one goes on.
 package main
 
 import (
@@ -73,7 +76,8 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		return err
 	}
 	begin, done := time.Now(), true
-	// Seeds are the outermost loop: where the runs end early, all cells have about as many of them.
+	// Seeds are the outermost loop: where the runs end early, all cells have about as many of
+	// them.
 	for seed := c.first; seed < c.first+c.seeds; seed++ {
 		for _, adapt := range []bool{false, true} {
 			for _, cell := range cells() {

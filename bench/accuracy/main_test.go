@@ -73,7 +73,8 @@ func TestBars(t *testing.T) {
 		have[runConfig{c, uint64(seed + 1), true}] = result{Accuracy: pair[1]}
 	}
 	r := rowOf(have, c, 1, 4)
-	// The differences are 1, −2, −1 and 0: the mean is −0.5, the deviation 1.291, and Student's quantile for 3 degrees of freedom 2.353.
+	// The differences are 1, −2, −1 and 0: the mean is −0.5, the deviation 1.291, and Student's
+	// quantile for 3 degrees of freedom 2.353.
 	for name, x := range map[string][2]float64{"fixed": {r.fixed, 43}, "spread": {r.spread, 2.582}, "mean": {r.mean, -0.5}, "lower": {r.lower, -2.019}, "worst": {r.worst, -2}} {
 		if math.Abs(x[0]-x[1]) > 1e-3 {
 			t.Errorf("%s: got %v, want %v", name, x[0], x[1])

@@ -13,14 +13,16 @@ import (
 // The bars, in points of accuracy.
 const (
 	leastMean = -1 // the lower bound of the mean difference
-	// leastSeed is the least difference of a seed in points, once twice the spread of fixed runs is added to it.
+	// leastSeed is the least difference of a seed in points, once twice the spread of fixed
+	// runs is added to it.
 	leastSeed = -3
 )
 
 // A row is a cell's figures, in points.
 type row struct {
 	seeds int
-	// fixed and spread are the mean and the standard deviation of the fixed runs over the seeds, in points.
+	// fixed and spread are the mean and the standard deviation of the fixed runs over the
+	// seeds, in points.
 	fixed, spread float64
 	mean, lower   float64 // of the differences, adaptive minus fixed; lower is the 95 % bound by Student's distribution
 	worst         float64 // difference

@@ -122,7 +122,8 @@ func train(ctx context.Context, c runConfig, folder, path string) (err error) {
 	return os.WriteFile(path, text, 0o666)
 }
 
-// A lastEvaluator evaluates at the end of the last epoch alone: the other ones' scores are not read.
+// A lastEvaluator evaluates at the end of the last epoch alone: the other ones' scores are not
+// read.
 type lastEvaluator struct {
 	left int // epochs
 	of   worker.Evaluator

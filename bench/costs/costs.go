@@ -1,4 +1,5 @@
-// Package costs holds what the stages of the store cost on a machine: bench/kv measures them, bench/scale predicts rounds from them.
+// Package costs holds what the stages of the store cost on a machine: bench/kv measures them,
+// bench/scale predicts rounds from them.
 package costs
 
 import (
@@ -11,8 +12,9 @@ import (
 	"slices"
 )
 
-// A Line is the time on one core of something that grows with its size, in seconds: Message for each message, or Large for one of LargeBytes and more,
-// which goes another way; and for each byte Byte where the memory that it touches is in the last-level cache, Far where it is not.
+// A Line is the time on one core of something that grows with its size, in seconds: Message for
+// each message, or Large for one of LargeBytes and more, which goes another way; and for each byte
+// Byte where the memory that it touches is in the last-level cache, Far where it is not.
 type Line struct {
 	Message float64 `json:"message,omitempty"`
 	Large   float64 `json:"large,omitempty"`
@@ -20,7 +22,8 @@ type Line struct {
 	Far     float64 `json:"far"`
 }
 
-// LargeBytes are those of a large message: from there on memory is lent within a host, and written past the buffers between hosts.
+// LargeBytes are those of a large message: from there on memory is lent within a host, and written
+// past the buffers between hosts.
 const LargeBytes = 64 << 10
 
 // Of is the time for so many bytes in so many messages, of which the share far is not in the cache.
@@ -32,8 +35,9 @@ func (l Line) Of(messages, bytes, far float64) float64 {
 	return each*messages + (l.Byte+(l.Far-l.Byte)*far)*bytes
 }
 
-// A Transport is the time on a core that a round of pushes and pulls takes: what is said of push is a contribution on its way, of pull a value
-// on its way back, where one worker has one server. Further is what each contribution to a round after the first takes besides: the sum and what goes
+// A Transport is the time on a core that a round of pushes and pulls takes: what is said of push is
+// a contribution on its way, of pull a value on its way back, where one worker has one server.
+// Further is what each contribution to a round after the first takes besides: the sum and what goes
 // with it; less than nothing where what there is once in a round is more than that.
 type Transport struct {
 	PushWorker    Line `json:"push_worker"`
@@ -59,7 +63,8 @@ type Costs struct {
 	Decode     map[string]Line      `json:"decode"`     // a byte added to a sum from its code
 }
 
-// Far is the share of what passes over a working set again and again that comes from memory: a cache that is smaller keeps its part. Both are in bytes.
+// Far is the share of what passes over a working set again and again that comes from memory: a
+// cache that is smaller keeps its part. Both are in bytes.
 func Far(workingSet, cache float64) float64 {
 	if workingSet <= cache {
 		return 0
@@ -142,14 +147,16 @@ func Round(x float64) float64 {
 // A Point is what a message of so many bytes costs.
 type Point struct{ Bytes, Cost float64 }
 
-// Fit is the line through what a small message costs and two large ones, all in the cache, and one of a set of which the share share is not. It may fall.
+// Fit is the line through what a small message costs and two large ones, all in the cache, and one
+// of a set of which the share share is not. It may fall.
 func Fit(small, large, larger, far Point, share float64) Line {
 	b := (larger.Cost - large.Cost) / (larger.Bytes - large.Bytes)
 	fixed := larger.Cost - b*larger.Bytes
 	return Line{Message: Round(small.Cost - b*small.Bytes), Large: Round(fixed), Byte: Round(b), Far: Round(b + ((far.Cost-fixed)/far.Bytes-b)/share)}
 }
 
-// Rising is the line without the parts that noise made negative, for what cannot give time back; memory is never faster than the cache.
+// Rising is the line without the parts that noise made negative, for what cannot give time back;
+// memory is never faster than the cache.
 func (l Line) Rising() Line {
 	l.Message, l.Large, l.Byte = max(0, l.Message), max(0, l.Large), max(0, l.Byte)
 	l.Far = max(l.Byte, l.Far)

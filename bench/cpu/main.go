@@ -2,9 +2,10 @@
 //
 //	cpu scaling    what a step would take on up to 64 cores, from the pieces that its operations are cut into
 //
-// A training step is forward, backward and an update by SGD with momentum, on random data. Results are lines in the format of
-// Go's benchmarks, so that benchstat reads them. Two more commands serve programs that measure: serve takes turns with a
-// peer (see bench/peers), and train is a worker of a job.
+// A training step is forward, backward and an update by SGD with momentum, on random data. Results
+// are lines in the format of Go's benchmarks, so that benchstat reads them. Two more commands serve
+// programs that measure: serve takes turns with a peer (see bench/peers), and train is a worker of
+// a job.
 package main
 
 import (

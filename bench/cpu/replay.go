@@ -15,10 +15,11 @@ type costs struct {
 	handOut time.Duration // of one piece, while other threads ask for theirs
 }
 
-// replay is the time of one run of a pool of so many threads whose pieces take parts: pieces go in order to the thread that is
-// free first, one hand-out after the other, since all threads count on one word of memory. The caller begins at once, the
-// threads that wait after join and then one by one; if any of them took a piece, the run's end costs join again. One piece, or
-// one thread, is a plain loop.
+// replay is the time of one run of a pool of so many threads whose pieces take parts: pieces go in
+// order to the thread that is free first, one hand-out after the other, since all threads count on
+// one word of memory. The caller begins at once, the threads that wait after join and then one by
+// one; if any of them took a piece, the run's end costs join again. One piece, or one thread, is a
+// plain loop.
 func (c costs) replay(parts []time.Duration, threads int) time.Duration {
 	threads = min(threads, len(parts))
 	if threads <= 1 {
@@ -45,8 +46,8 @@ func (c costs) replay(parts []time.Duration, threads int) time.Duration {
 	return end
 }
 
-// measureCosts measures two threads. Each figure is the median of those where both were seen to run at the same time; where
-// that never happened within a few seconds, as on one core, it is a guess.
+// measureCosts measures two threads. Each figure is the median of those where both were seen to run
+// at the same time; where that never happened within a few seconds, as on one core, it is a guess.
 func measureCosts() costs {
 	c := costs{join: time.Microsecond, handOut: 50 * time.Nanosecond}
 	p := pool.New(2)

@@ -43,7 +43,8 @@ func TestReplayOfHandMadeLists(t *testing.T) {
 	}
 }
 
-// An operation is its serial time and its runs one after the other; what its threads did not work is lost to its kind.
+// An operation is its serial time and its runs one after the other; what its threads did not work
+// is lost to its kind.
 func TestPredictionAddsOperationsUp(t *testing.T) {
 	ops := []nn.OpParts{
 		{Kind: "Conv2D", Op: "a", Serial: 1, Runs: [][]time.Duration{times(4, 4), times(2)}}, // 1 + 4 + 2

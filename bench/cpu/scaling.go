@@ -67,7 +67,8 @@ by threads, is what the step would take on an idle one, and the lesser of the tw
 	}
 }
 
-// scaleTo predicts and prints one step, whose time on one thread is known or, for the first, its own.
+// scaleTo predicts and prints one step, whose time on one thread is known or, for the first, its
+// own.
 func scaleTo(c *cli.Context, w work, cost costs, one time.Duration) (time.Duration, error) {
 	t, err := newTraining(w)
 	if err != nil {

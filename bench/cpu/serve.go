@@ -8,7 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// serve takes turns with a peer that measures the same work. It answers each line of its input with a line:
+// serve takes turns with a peer that measures the same work. It answers each line of its input with
+// a line:
 //
 //	ready                              first of all, after two steps
 //	run SECONDS                        steps, seconds, seconds of CPU time: of steps until so much time has passed

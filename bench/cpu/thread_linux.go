@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// threadTime returns a function for the time that the calling thread has spent on a core; nil if the system does not measure it.
+// threadTime returns a function for the time that the calling thread has spent on a core; nil if
+// the system does not measure it.
 func threadTime() func() time.Duration {
 	read := func() time.Duration {
 		var ts unix.Timespec

@@ -1,12 +1,14 @@
-// Command dataload measures how fast images are read, decoded, cropped at random, flipped and made float32, beside PyTorch's DataLoader
-// with torchvision and Pillow on the same files. bench/dataload/dataload.sh installs the peer, makes photographs and runs it:
+// Command dataload measures how fast images are read, decoded, cropped at random, flipped and made
+// float32, beside PyTorch's DataLoader with torchvision and Pillow on the same files.
+// bench/dataload/dataload.sh installs the peer, makes photographs and runs it:
 //
 //	bench/dataload/dataload.sh
 //	go run ./bench/dataload --folders FOLDER        without a peer
 //
-// Both read whole passes in turns, A B A B, with as many processes of the peer as readers of ours. A ratio is of the medians of the
-// passes, in images a second; beside it stand the smallest and the largest ratio of two successive passes, and the ratio by CPU time.
-// The peer is measured twice: as a model takes images (float32, normalised), and as uint8, which does less than ours.
+// Both read whole passes in turns, A B A B, with as many processes of the peer as readers of ours.
+// A ratio is of the medians of the passes, in images a second; beside it stand the smallest and the
+// largest ratio of two successive passes, and the ratio by CPU time. The peer is measured twice: as
+// a model takes images (float32, normalised), and as uint8, which does less than ours.
 package main
 
 import (

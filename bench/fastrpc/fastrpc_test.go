@@ -22,10 +22,11 @@ import (
 	"github.com/paragon-train/paragon/internal/store/transport"
 )
 
-// The calls of internal/store/transport's benchmark over github.com/valyala/fastrpc, as well as it can be used: no compression, payloads read straight into
-// their buffers, each message ended by a trailer in a write of its own (without it a message larger than the write buffer
-// is answered before it is registered, and its call hangs), connections from a Dial of our own. docs/design/0002 has what
-// comes of it.
+// The calls of internal/store/transport's benchmark over github.com/valyala/fastrpc, as well as it
+// can be used: no compression, payloads read straight into their buffers, each message ended by a
+// trailer in a write of its own (without it a message larger than the write buffer is answered
+// before it is registered, and its call hangs), connections from a Dial of our own.
+// docs/design/0002 has what comes of it.
 
 const fastOp = 9 // op, answer's size, payload's size
 
@@ -243,8 +244,9 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// What of fastrpc cannot be wrapped to keep the promises of internal/store/transport, each as a fact that can be run. If one of these
-// fails after an update of fastrpc, docs/design/0002 should be read again.
+// What of fastrpc cannot be wrapped to keep the promises of internal/store/transport, each as a
+// fact that can be run. If one of these fails after an update of fastrpc, docs/design/0002 should
+// be read again.
 func TestWhyNotFastrpc(t *testing.T) {
 	if testing.Short() {
 		t.Skip("shows by the clock what another library does: two seconds")

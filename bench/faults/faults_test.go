@@ -41,7 +41,8 @@ func runFault(t *testing.T, f fault) *result {
 	return r
 }
 
-// A job of real processes in network namespaces whose connections are reset ends with the values of a quiet one.
+// A job of real processes in network namespaces whose connections are reset ends with the values of
+// a quiet one.
 func TestResetConnectionsChangeNothing(t *testing.T) {
 	before := training
 	defer func() { training = before }()

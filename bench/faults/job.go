@@ -28,7 +28,8 @@ import (
 const (
 	workers, servers = 4, 2
 	heartbeat, lease = 500 * time.Millisecond, 3 * time.Second
-	// brief is shorter than a lease, and than what the scheduler leaves a node whose connection broke; long is longer than a lease.
+	// brief is shorter than a lease, and than what the scheduler leaves a node whose connection
+	// broke; long is longer than a lease.
 	brief, long = 700 * time.Millisecond, 6 * time.Second
 	// limit bounds a job: what takes longer hangs.
 	limit = 90 * time.Second
@@ -282,7 +283,8 @@ func (j *job) signal(name string, s syscall.Signal) *proc {
 	return p
 }
 
-// wait returns once all processes have ended, or at the limit with the names of those that have not.
+// wait returns once all processes have ended, or at the limit with the names of those that have
+// not.
 func (j *job) wait(ctx context.Context) (stuck []string) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

@@ -1,13 +1,15 @@
-// Command faults shows what faults do to training: a table of what was done to a job, what the job did, how long it made no
-// progress, and how many examples were lost or counted twice.
+// Command faults shows what faults do to training: a table of what was done to a job, what the job
+// did, how long it made no progress, and how many examples were lost or counted twice.
 //
 //	go build -o faults ./bench/faults && sudo ./faults              # all of them: some minutes
 //	sudo ./faults -only 'kill|partition' -v                         # with all that the processes log
 //
-// Each fault meets a job of its own, of real processes in network namespaces (package internal/testing/netlab): a scheduler, servers and
-// workers, each on a host of its own. The workers train a model whose parameters count examples (package internal/testing/countmodel), so
-// that what is lost or doubled shows in the values at the end; one more parameter rounds, and reports whether the values are those of a run without
-// faults, bit for bit. It needs Linux, root, iproute2 and /dev/net/tun.
+// Each fault meets a job of its own, of real processes in network namespaces (package
+// internal/testing/netlab): a scheduler, servers and workers, each on a host of its own. The
+// workers train a model whose parameters count examples (package internal/testing/countmodel), so
+// that what is lost or doubled shows in the values at the end; one more parameter rounds, and
+// reports whether the values are those of a run without faults, bit for bit. It needs Linux, root,
+// iproute2 and /dev/net/tun.
 package main
 
 import (

@@ -28,7 +28,8 @@ import (
 // roleEnv marks a process of a job. Its value is a settings, JSON.
 const roleEnv = "PARAGON_BENCH_FAULTS"
 
-// What a helper is told: its role, control or stranger, with what to do in roleEnv, and the scheduler's address.
+// What a helper is told: its role, control or stranger, with what to do in roleEnv, and the
+// scheduler's address.
 const (
 	helperEnv  = "PARAGON_BENCH_FAULTS_HELPER"
 	addressEnv = "PARAGON_BENCH_FAULTS_SCHEDULER"
@@ -167,8 +168,8 @@ func train(ctx context.Context, cfg cluster.Config, s *settings, out *json.Encod
 // removed says that a worker was asked to leave.
 func removed(err error) bool { return errors.Is(err, cluster.ErrRemoved) }
 
-// ended reads the parameters. A contribution that reached some of them alone is one of a step that was not acknowledged, whose examples were
-// handed out again: what all parameters have counts.
+// ended reads the parameters. A contribution that reached some of them alone is one of a step that
+// was not acknowledged, whose examples were handed out again: what all parameters have counts.
 func ended(program *nn.Program, epochs, rank, workers int) *ending {
 	e := &ending{Rank: rank, Workers: workers}
 	for _, n := range countmodel.Counts(program) {

@@ -8,15 +8,17 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/gputest"
 )
 
-// targets are gradients' relative errors that are asked for, by type and by the end of the rows' names. What rounding to 16 bits turns over
-// at a ReLU is no error: there the reference rounds at the same places (note 24).
+// targets are gradients' relative errors that are asked for, by type and by the end of the rows'
+// names. What rounding to 16 bits turns over at a ReLU is no error: there the reference rounds at
+// the same places (note 24).
 var targets = []struct {
 	name, suffix string
 	bound        float64
 }{{"gradient against the reference, float32", ", float32" + gputest.Gradient, 1e-5}, {"gradient against the reference rounding as it does, bf16", ", bf16" + gputest.RoundedGradient, 1e-2}}
 
-// bars compares the speeds of this run with PyTorch's and with each other, and gathers the gradients' errors. What was not measured
-// is a row that says so; of tiny networks a speed is no more than told.
+// bars compares the speeds of this run with PyTorch's and with each other, and gathers the
+// gradients' errors. What was not measured is a row that says so; of tiny networks a speed is no
+// more than told.
 func bars(rows []row, small bool) []row {
 	looked := func(section string) bool {
 		return slices.ContainsFunc(rows, func(r row) bool { return r.Section == section })

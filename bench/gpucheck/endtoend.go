@@ -67,7 +67,8 @@ func shares(text string) string {
 	return strings.Join(all, ", ")
 }
 
-// runCommand runs a program in a folder of its own and returns what it wrote, also of one that is ended since there is no time left.
+// runCommand runs a program in a folder of its own and returns what it wrote, also of one that is
+// ended since there is no time left.
 func (c *checker) runCommand(command ...string) (string, time.Duration, error) {
 	dir, err := os.MkdirTemp("", "gpucheck-")
 	if err != nil {
@@ -93,7 +94,8 @@ func (c *checker) runCommand(command ...string) (string, time.Duration, error) {
 // jobFailed is the line in which launch says whose failure ends the job.
 var jobFailed = regexp.MustCompile(`(?m)^.*ERROR (worker|server|scheduler) ?(\d*) .*failed.*$`)
 
-// reason is what the output of a job says about why it failed: what the process that failed said last, else the first error, else the last line.
+// reason is what the output of a job says about why it failed: what the process that failed said
+// last, else the first error, else the last line.
 func reason(text string) string {
 	if at := jobFailed.FindStringSubmatchIndex(text); at != nil {
 		prefix := strings.TrimSpace(text[at[2]:at[3]] + " " + text[at[4]:at[5]])

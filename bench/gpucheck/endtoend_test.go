@@ -19,7 +19,8 @@ var builtPrograms struct {
 	err error
 }
 
-// programs builds launch, cifar10, the tests of a GPU and, where the test binary has the race detector, gpucheck without it.
+// programs builds launch, cifar10, the tests of a GPU and, where the test binary has the race
+// detector, gpucheck without it.
 func programs(t *testing.T) string {
 	t.Helper()
 	b := &builtPrograms
@@ -40,8 +41,9 @@ func programs(t *testing.T) string {
 	return b.dir
 }
 
-// sectionsProgram is what sections run in: the test binary, unless it has the race detector, with which numbers take three times as long
-// and more. PARAGON_TEST_SLOW asks for the race detector there, too.
+// sectionsProgram is what sections run in: the test binary, unless it has the race detector, with
+// which numbers take three times as long and more. PARAGON_TEST_SLOW asks for the race detector
+// there, too.
 func sectionsProgram(t *testing.T) string {
 	t.Helper()
 	if !raceDetector || os.Getenv("PARAGON_TEST_SLOW") != "" {
@@ -50,7 +52,8 @@ func sectionsProgram(t *testing.T) string {
 	return filepath.Join(programs(t), "gpucheck")
 }
 
-// Real processes: launch, scheduler, servers, and workers that find the stand-ins by the environment that launch hands on.
+// Real processes: launch, scheduler, servers, and workers that find the stand-ins by the
+// environment that launch hands on.
 func TestJobsTrainOnTheStandIns(t *testing.T) {
 	onFakes(t)
 	code, text, rep := check(t, "-sections", "endtoend", "-time", "5m")

@@ -22,8 +22,8 @@ const exchangeLine = "exchange: %d parameters, %d bytes, %d rounds, %.4f ms\n"
 
 var exchangePattern = regexp.MustCompile(`exchange: (\d+) parameters, (\d+) bytes, (\d+) rounds, ([0-9.]+) ms`)
 
-// exchange is a worker of a job that pushes gradients of ResNet18 and pulls its values, round after round, and computes nothing: what
-// the host can do at most. It says the median time of a round.
+// exchange is a worker of a job that pushes gradients of ResNet18 and pulls its values, round after
+// round, and computes nothing: what the host can do at most. It says the median time of a round.
 func exchange(ctx context.Context, s settings, out io.Writer) error {
 	width, least, length := 64, 20, 3*time.Second
 	if s.small {

@@ -1,4 +1,5 @@
-// Command gpucheck verifies, on a machine with an NVIDIA GPU, all that this project does with one, and measures it:
+// Command gpucheck verifies, on a machine with an NVIDIA GPU, all that this project does with one,
+// and measures it:
 //
 //	make gpucheck-build                               # bin/launch, bin/cifar10, bin/gpucheck, bin/gpucheck-tests
 //	bin/gpucheck -json report.json                    # everything, nine minutes at most
@@ -6,8 +7,9 @@
 //	bin/gpucheck -sections ops,gradients -time 2m
 //	bin/gpucheck -list                                # what there is to check
 //
-// It prints one row for each check, and continues after a failure: each section runs in a child process with a time limit, because an
-// error on the GPU makes it unusable for the process. A row is
+// It prints one row for each check, and continues after a failure: each section runs in a child
+// process with a time limit, because an error on the GPU makes it unusable for the process. A row
+// is
 //
 //	ok     as it should be
 //	FAIL   wrong: a result, a library, a crash, a time limit
@@ -15,16 +17,18 @@
 //	info   a measurement, or an answer to a question that the libraries' documentation leaves open
 //	skip   not checked, with the reason
 //
-// The most important sections come first. They share the time: a quick section leaves the rest of its share to later ones. A section
-// that exceeds its share is ended, with its child processes. The report has the stacks of one that hangs.
+// The most important sections come first. They share the time: a quick section leaves the rest of
+// its share to later ones. A section that exceeds its share is ended, with its child processes. The
+// report has the stacks of one that hangs.
 //
-// The exit code is 0 if no row is FAIL or MISS, 1 if one is, 2 for wrong flags, and 3 where there is no GPU that can be used: then it
-// says what is missing. The JSON report has all rows, and what the child processes wrote if they failed; it is written anew after
-// each section.
+// The exit code is 0 if no row is FAIL or MISS, 1 if one is, 2 for wrong flags, and 3 where there
+// is no GPU that can be used: then it says what is missing. The JSON report has all rows, and what
+// the child processes wrote if they failed; it is written anew after each section.
 //
-// What it checks are Go tests with the build tag gpu, which it runs as programs, so the machine needs no Go: the folder gpucheck-tests lies beside it.
-// It runs launch and cifar10 from the same folder (-bin), and PyTorch by python3 (-python) from a
-// script that it brings along. docs/design/0023-gpucheck.md says why it is as it is.
+// What it checks are Go tests with the build tag gpu, which it runs as programs, so the machine
+// needs no Go: the folder gpucheck-tests lies beside it. It runs launch and cifar10 from the same
+// folder (-bin), and PyTorch by python3 (-python) from a script that it brings along.
+// docs/design/0023-gpucheck.md says why it is as it is.
 package main
 
 import (

@@ -20,8 +20,8 @@ const (
 // place is where a test says something.
 var place = regexp.MustCompile(`^\w+\.go:\d+: `)
 
-// An output takes rows out of what a section's process writes: those that tests report, and one for each test that fails or is
-// skipped and says why.
+// An output takes rows out of what a section's process writes: those that tests report, and one for
+// each test that fails or is skipped and says why.
 type output struct {
 	section string
 	add     func(row)
@@ -99,7 +99,8 @@ func (o *output) row(r row) {
 	o.add(r)
 }
 
-// failure is the line of a program's text that says why it ended: the first of a crash's, else the last.
+// failure is the line of a program's text that says why it ended: the first of a crash's, else the
+// last.
 func failure(text string) string {
 	for line := range strings.Lines(text) {
 		for _, begin := range []string{"panic: ", "fatal error: ", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGQUIT"} {

@@ -41,7 +41,8 @@ func (r *report) print(w row) {
 	fmt.Fprintln(r.out, strings.TrimRight(r.line(string(w.Status), w.Section, w.Name, valueOf(w), firstLine(w.Detail)), " "))
 }
 
-// line is one line where there is no terminal, or where it fits. On a terminal that is too narrow what is said besides comes below.
+// line is one line where there is no terminal, or where it fits. On a terminal that is too narrow
+// what is said besides comes below.
 func (r *report) line(status, section, name, value, detail string) string {
 	text := fmt.Sprintf("%-4s  %-*s  %-*s  %-*s  %s", status, sectionWidth, section, nameWidth, name, valueWidth, value, detail)
 	if r.width == 0 || utf8.RuneCountInString(strings.TrimRight(text, " ")) < r.width {
@@ -90,7 +91,8 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 4, 64)
 }
 
-// firstLine is text up to the first line's end, and not too much of it: the report has all. An error says at its end what it comes from.
+// firstLine is text up to the first line's end, and not too much of it: the report has all. An
+// error says at its end what it comes from.
 func firstLine(s string) string {
 	const tail = 60
 	first, _, more := strings.Cut(s, "\n")
@@ -103,8 +105,8 @@ func firstLine(s string) string {
 	return first
 }
 
-// A screen prints lines. If it takes no lines, such as a full pipe that is not read, the checks go on: lines are dropped, and the report has
-// them.
+// A screen prints lines. If it takes no lines, such as a full pipe that is not read, the checks go
+// on: lines are dropped, and the report has them.
 type screen struct {
 	lines chan []byte
 	done  chan struct{}

@@ -23,10 +23,12 @@ const limitVariable = "GPUCHECK_LIMIT"
 // testsFolder is that of the test programs, beside gpucheck.
 const testsFolder = "gpucheck-tests"
 
-// grace is how long a child may take after SIGQUIT to write its stacks, and how long processes that it leaves behind may hold its pipes.
+// grace is how long a child may take after SIGQUIT to write its stacks, and how long processes that
+// it leaves behind may hold its pipes.
 const grace = 2 * time.Second
 
-// runSection runs one section in its processes, one after the other, and takes their rows as they come.
+// runSection runs one section in its processes, one after the other, and takes their rows as they
+// come.
 func runSection(ctx context.Context, s settings, sec section, limit time.Duration, rep *report) {
 	if sec.run != nil {
 		s.itself(sec, limit).run(ctx, sec, limit, rep)
@@ -94,7 +96,8 @@ func (p process) wait(ctx context.Context, out, rest io.Writer) error {
 	cmd.Env = append(os.Environ(), p.env)
 	cmd.SysProcAttr = childAttr()
 	cmd.Stdout, cmd.Stderr = out, rest
-	// One that hangs, perhaps within a library, says where; then it is killed, and so is whom it started.
+	// One that hangs, perhaps within a library, says where; then it is killed, and so is whom
+	// it started.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
 	cmd.WaitDelay = grace
 	if err := cmd.Start(); err != nil {

@@ -14,8 +14,8 @@ type section struct {
 	tests []string
 }
 
-// sections are all, in the order of what they are worth if the machine is taken away in the middle: whether it is right, how fast it
-// is, what PyTorch does there, then what explains the answers.
+// sections are all, in the order of what they are worth if the machine is taken away in the middle:
+// whether it is right, how fast it is, what PyTorch does there, then what explains the answers.
 var sections = []section{
 	{"libraries", "libraries with paths and versions, the GPU, its clocks and memory", 20 * time.Second, false, checkLibraries, nil},
 	{"headers", "constants of the bindings against header files of this machine", 8 * time.Second, false, checkHeaders, nil},

@@ -34,8 +34,8 @@ type torchLine struct {
 	Late                bool
 }
 
-// torchCases are in the order of what they are worth: compiling takes most of the time. Where images are that few, the whole step as
-// one graph is what helps.
+// torchCases are in the order of what they are worth: compiling takes most of the time. Where
+// images are that few, the whole step as one graph is what helps.
 var torchCases = []string{
 	"eager bf16 512", "compile bf16 512", "eager bf16 1024", "compile-graph bf16 512", "compile bf16 1024", "eager-graph bf16 512",
 	"reduce-overhead bf16 512", "compile-graph bf16 256", "eager bf16 256", "compile-graph bf16 1024", "max-autotune bf16 512", "compile bf16 256",
@@ -44,7 +44,8 @@ var torchCases = []string{
 
 const torchName = "PyTorch"
 
-// checkTorch never fails: what PyTorch cannot do here is not our fault, and the bars say that they had nothing to compare with.
+// checkTorch never fails: what PyTorch cannot do here is not our fault, and the bars say that they
+// had nothing to compare with.
 func checkTorch(c *checker) error {
 	out, err := exec.CommandContext(c.ctx, c.python, "-c", "import torch; print(torch.__version__, torch.cuda.is_available())").CombinedOutput()
 	if text := strings.TrimSpace(string(out)); err != nil {

@@ -15,16 +15,17 @@ import (
 	"time"
 )
 
-// The floors move a work's bytes and do nothing else: no sums over TCP, no messages' heads, no store. What they take is the least that the
-// kernel's copies, or a read of each contribution and a write of the value in shared memory, cost on this machine.
+// The floors move a work's bytes and do nothing else: no sums over TCP, no messages' heads, no
+// store. What they take is the least that the kernel's copies, or a read of each contribution and a
+// write of the value in shared memory, cost on this machine.
 const (
 	floorCommand = "floor"
 	floorTCP     = "floor-tcp"    // over loopback TCP with cubic: each worker's bytes to the servers, and the same back from the servers' memory
 	floorMemory  = "floor-memory" // servers read each worker's memory and write the sum
 )
 
-// floor is one process of a floor's job: a peer, see peer.go, which ends with its standard input. The scheduler tells workers where the servers listen, and is their
-// barrier.
+// floor is one process of a floor's job: a peer, see peer.go, which ends with its standard input.
+// The scheduler tells workers where the servers listen, and is their barrier.
 func floor(way string) error {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -127,7 +128,8 @@ func floorWorker(way string, root net.Conn, works []planned, servers int) error 
 // A sample plays the passes of one sample of a work.
 type sample func() error
 
-// floorPlay plays the works as bench/kv's own workers do: each as the sample that player makes of it. A work without one is skipped.
+// floorPlay plays the works as bench/kv's own workers do: each as the sample that player makes of
+// it. A work without one is skipped.
 func floorPlay(works []planned, player func(w planned) (sample, error), barrier func() error) error {
 	out := json.NewEncoder(os.Stdout)
 	for _, w := range works {
@@ -171,7 +173,8 @@ func floorPlay(works []planned, player func(w planned) (sample, error), barrier 
 	return nil
 }
 
-// floorSchedule tells workers the servers' addresses, by rank, and answers a barrier when all workers are at it.
+// floorSchedule tells workers the servers' addresses, by rank, and answers a barrier when all
+// workers are at it.
 func floorSchedule(workers, servers int) error {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -226,8 +229,8 @@ func floorSchedule(workers, servers int) error {
 	}
 }
 
-// tcpPieces are what goes back at once: keys, or parts of a large one, that have come whole. Small keys go together, as a program would
-// send them that has nothing to do but to move them.
+// tcpPieces are what goes back at once: keys, or parts of a large one, that have come whole. Small
+// keys go together, as a program would send them that has nothing to do but to move them.
 func tcpPieces(w planned, servers int) (pieces []int, total int) {
 	const least, most = 64 << 10, 1 << 20
 	open := 0
@@ -252,7 +255,8 @@ func tcpPieces(w planned, servers int) (pieces []int, total int) {
 // ackBytes answer a piece whose value is not wanted.
 const ackBytes = 16
 
-// tcpWorker returns a sample: all pieces to each server, and what they answer. A piece is sent again when its answer is there.
+// tcpWorker returns a sample: all pieces to each server, and what they answer. A piece is sent
+// again when its answer is there.
 func tcpWorker(conns []net.Conn, w planned) (sample, error) {
 	pieces, total := tcpPieces(w, len(conns))
 	grads, outs := make([][]byte, len(conns)), make([][]byte, len(conns))
@@ -306,7 +310,8 @@ func (w *planned) eachPiece(pieces []int, f func(pass, at, n int) error) error {
 	return nil
 }
 
-// tcpServer reads each worker's pieces into memory that stays in the cache, and answers each from a value's memory.
+// tcpServer reads each worker's pieces into memory that stays in the cache, and answers each from a
+// value's memory.
 func tcpServer(conns []net.Conn, works []planned, servers int) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(conns))

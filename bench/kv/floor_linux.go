@@ -17,16 +17,18 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/f32"
 )
 
-// cubic gives a socket the congestion control that our own connections within a host have, before it connects or listens: once BBR has begun, Linux
-// goes on pacing under cubic.
+// cubic gives a socket the congestion control that our own connections within a host have, before
+// it connects or listens: once BBR has begun, Linux goes on pacing under cubic.
 func cubic(_, _ string, raw syscall.RawConn) error {
 	return raw.Control(func(fd uintptr) { _ = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic") })
 }
 
-// memoryLeast are the fewest bytes of a pass whose floor in shared memory is its copies and not the telling.
+// memoryLeast are the fewest bytes of a pass whose floor in shared memory is its copies and not the
+// telling.
 const memoryLeast = 1 << 20
 
-// memoryWorker gives the servers its memory, and returns a sample: in each pass a byte to each server, and one back when the sum is written.
+// memoryWorker gives the servers its memory, and returns a sample: in each pass a byte to each
+// server, and one back when the sum is written.
 func memoryWorker(conns []net.Conn, w planned) (sample, error) {
 	total := w.bytes()
 	if total < memoryLeast {
@@ -73,7 +75,8 @@ func memoryWorker(conns []net.Conn, w planned) (sample, error) {
 	}, nil
 }
 
-// memoryServer adds its part of all workers' memory, piece by piece in the cache, on all cores, when each worker has said so.
+// memoryServer adds its part of all workers' memory, piece by piece in the cache, on all cores,
+// when each worker has said so.
 func memoryServer(conns []net.Conn, works []planned, rank, servers int) error {
 	ins := make([]*bufio.Reader, len(conns))
 	for i, c := range conns {

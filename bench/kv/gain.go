@@ -28,7 +28,8 @@ func gainOf(ours, theirs *measured) gain {
 	return g
 }
 
-// compared says whether a row of ours is held against another's: against peers all are, against our own TCP that with encryption.
+// compared says whether a row of ours is held against another's: against peers all are, against our
+// own TCP that with encryption.
 func compared(ours, theirs string) bool {
 	if theirs == "tcp" {
 		return ours == secure
@@ -37,8 +38,8 @@ func compared(ours, theirs string) bool {
 	return !own
 }
 
-// ratios compares each of our transports with each peer, as lines of Go's benchmarks and as a table. A row that took longer than its
-// time says so.
+// ratios compares each of our transports with each peer, as lines of Go's benchmarks and as a
+// table. A row that took longer than its time says so.
 func (r *report) ratios(transports []string) (lines, table string) {
 	var l, b strings.Builder
 	fmt.Fprintf(&b, "Times as fast as the peer: least / median / greatest over the turns; by CPU time behind the bar.\n")

@@ -26,8 +26,9 @@ type job struct {
 // errLate is the end of a work that takes longer than its time.
 var errLate = errors.New("took longer than its time")
 
-// run runs the job and reports each work as it ends. After an error done is how many works were reported or skipped, and the one behind them
-// is to blame. Each work, with what goes ahead of it, has the time of the limit; the job is ended when one takes longer: errLate.
+// run runs the job and reports each work as it ends. After an error done is how many works were
+// reported or skipped, and the one behind them is to blame. Each work, with what goes ahead of it,
+// has the time of the limit; the job is ended when one takes longer: errLate.
 func (j *job) run(ctx context.Context, limit time.Duration, r *report) (done int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

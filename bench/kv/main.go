@@ -1,5 +1,5 @@
-// Command kv measures the store's data path: whole jobs of a scheduler, servers and workers, each a process of its own on this
-// machine, that push and pull and do nothing else.
+// Command kv measures the store's data path: whole jobs of a scheduler, servers and workers, each a
+// process of its own on this machine, that push and pull and do nothing else.
 //
 //	go run ./bench/kv                                         all works but norms/..., each job three times, in turns
 //	go run ./bench/kv -work 'resnet18,array/*' -floor         held against programs that do nothing but move the bytes
@@ -31,15 +31,19 @@
 //	hosts   a host for each rank (Linux): a worker and the server of its rank through shared memory, all others over TCP; with one of each as auto
 //	unix, hosts-tls    unix sockets, and hosts with certificates; measured only where -transport names them
 //
-// For each job and work a line in the format of Go's benchmarks goes to standard output: the median of the samples' times,
-// traffic of all workers in both directions, and the CPU time of all processes of the job together, which other load on the
-// machine hardly changes. At the end comes a table with least, median and greatest over all samples.
+// For each job and work a line in the format of Go's benchmarks goes to standard output: the median
+// of the samples' times, traffic of all workers in both directions, and the CPU time of all
+// processes of the job together, which other load on the machine hardly changes. At the end comes a
+// table with least, median and greatest over all samples.
 //
-// A run ends within -budget, nine minutes unless it says otherwise, whatever a work or a peer does: a turn that would not fit is
-// left out, and a work that takes longer than -limit, or that fails, is a row that says so. Only a failure of our own is an error at the end.
+// A run ends within -budget, nine minutes unless it says otherwise, whatever a work or a peer does:
+// a turn that would not fit is left out, and a work that takes longer than -limit, or that fails,
+// is a row that says so. Only a failure of our own is an error at the end.
 //
-// With -peer another program's processes play the same works in turns with ours, and a table says how many times as fast ours
-// was in each turn; so for TLS against our own TCP. bench/peers/pslite.sh does this with ps-lite and gloo; peer.go says what such a program has to do.
+// With -peer another program's processes play the same works in turns with ours, and a table says
+// how many times as fast ours was in each turn; so for TLS against our own TCP.
+// bench/peers/pslite.sh does this with ps-lite and gloo; peer.go says what such a program has to
+// do.
 package main
 
 import (
@@ -215,8 +219,8 @@ func (s *settings) jobsOf() [][]string {
 	return jobs
 }
 
-// turns returns a job for each of our transports and each peer, ours and a peer's in turn. Transports with a host for each rank are left out where there is
-// one rank only: that is auto.
+// turns returns a job for each of our transports and each peer, ours and a peer's in turn.
+// Transports with a host for each rank are left out where there is one rank only: that is auto.
 func (s *settings) turns(sz size) []job {
 	var jobs []job
 	for i := range max(len(s.transports), len(s.peers)) {

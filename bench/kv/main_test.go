@@ -102,7 +102,8 @@ func TestEachRankHasAHostOfItsOwn(t *testing.T) {
 	}
 }
 
-// Transports that are named for TLS have certificates, and no others do. One rank alone has no other host.
+// Transports that are named for TLS have certificates, and no others do. One rank alone has no
+// other host.
 func TestTransportsAreWhatTheirNamesSay(t *testing.T) {
 	for name, w := range ways {
 		if want := strings.HasSuffix(name, "tls"); w.certificates != want {
@@ -133,8 +134,8 @@ func idle() {
 	}
 }
 
-// A peer's command plays the works in our own processes' place, and each of our transports is compared with it; a work that a
-// peer does not play is left out.
+// A peer's command plays the works in our own processes' place, and each of our transports is
+// compared with it; a work that a peer does not play is left out.
 func TestPeersTakeTurnsAndAreCompared(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes; run without -short")
@@ -181,7 +182,8 @@ func TestPeersTakeTurnsAndAreCompared(t *testing.T) {
 	}
 }
 
-// A peer that is too slow or fails gets a row with the reason. The other rows are measured, and the run ends well.
+// A peer that is too slow or fails gets a row with the reason. The other rows are measured, and the
+// run ends well.
 func TestSlowAndFailingPeersAreRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes; run without -short")
@@ -273,7 +275,8 @@ func TestAHangingPeerIsAskedTwice(t *testing.T) {
 	}
 }
 
-// A run whose budget is spent leaves out what is left, with a row for each work that was never measured.
+// A run whose budget is spent leaves out what is left, with a row for each work that was never
+// measured.
 func TestBudgetEndsARun(t *testing.T) {
 	folder := t.TempDir()
 	set, err := readFlags([]string{"-work", "latency", "-jobs", "1x1", "-transport", "tcp", "-budget", "1ns", "-save", folder})
@@ -310,7 +313,8 @@ func TestAnInterruptedRunShowsWhatItHas(t *testing.T) {
 	}
 }
 
-// The floors play the works: with values, without, in pieces that are cut and in ones that are put together.
+// The floors play the works: with values, without, in pieces that are cut and in ones that are put
+// together.
 func TestFloorsPlayTheWorks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes; run without -short")
@@ -452,7 +456,8 @@ func TestFlagsAreCheckedBeforeTheWork(t *testing.T) {
 	}
 }
 
-// A server of the floor that answers no more in the middle of a sample is an error of the worker, which waits for no further answer.
+// A server of the floor that answers no more in the middle of a sample is an error of the worker,
+// which waits for no further answer.
 func TestTheFloorsWorkerEndsWithItsServer(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

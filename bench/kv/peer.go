@@ -8,17 +8,19 @@ import (
 
 // A peer is another program whose processes play the works.
 //
-// Its command is started for each process of a job, with the same variables as our own processes: DMLC_ROLE, DMLC_PS_ROOT_URI,
-// DMLC_PS_ROOT_PORT (0 for the scheduler, which chooses one), DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_NODE_HOST, PARAGON_RANK.
-// The scheduler's first line of output is the address it listens at. PARAGON_BENCH_PLAN has a line for each work, in order:
+// Its command is started for each process of a job, with the same variables as our own processes:
+// DMLC_ROLE, DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT (0 for the scheduler, which chooses one),
+// DMLC_NUM_WORKER, DMLC_NUM_SERVER, DMLC_NODE_HOST, PARAGON_RANK. The scheduler's first line of
+// output is the address it listens at. PARAGON_BENCH_PLAN has a line for each work, in order:
 //
 //	name samples passes pull whole values...
 //
-// where pull and whole are 0 or 1 and the values are those of each key. A worker plays three samples to get warm and waits for
-// the others; then it writes a line {"Work":name,"Begin":true}, plays the samples, and writes {"Work":name,"Took":[...],
-// "First":[...]} with each sample's nanoseconds; or {"Work":name,"Skip":true} if it does not play this work. All processes
-// end by themselves after the last work, and at once when their standard input ends.
-// Works of rows are not given to peers.
+// where pull and whole are 0 or 1 and the values are those of each key. A worker plays three
+// samples to get warm and waits for the others; then it writes a line {"Work":name,"Begin":true},
+// plays the samples, and writes {"Work":name,"Took":[...], "First":[...]} with each sample's
+// nanoseconds; or {"Work":name,"Skip":true} if it does not play this work. All processes end by
+// themselves after the last work, and at once when their standard input ends. Works of rows are not
+// given to peers.
 type peer struct {
 	name    string
 	command []string

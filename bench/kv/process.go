@@ -69,8 +69,9 @@ func (w way) networkOf(host string) transport.Network {
 	return w.network
 }
 
-// A hostNetwork is the Network of a process on the host with this address, one of the machine's loopback addresses (127.0.0.0/8 on Linux): shared memory to
-// listeners on the same address, TCP to all others.
+// A hostNetwork is the Network of a process on the host with this address, one of the machine's
+// loopback addresses (127.0.0.0/8 on Linux): shared memory to listeners on the same address, TCP to
+// all others.
 type hostNetwork string
 
 // Listen implements transport.Network.

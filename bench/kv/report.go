@@ -56,7 +56,8 @@ func (m *measured) with(transport string) *measured {
 	return &measured{job: m.job, transport: transport, work: m.work}
 }
 
-// skipped reports whether no peer measured the work and no reason was given: a peer may leave out a work that it does not support.
+// skipped reports whether no peer measured the work and no reason was given: a peer may leave out a
+// work that it does not support.
 func (m *measured) skipped() bool { return len(m.turns) == 0 && m.late == "" }
 
 // middle is the median of all samples, or why there is none in a word or two.
@@ -81,7 +82,8 @@ func (m *measured) traffic() float64 {
 	return float64(m.work.bytes()) / float64(m.work.operations()) * float64(m.job.workers)
 }
 
-// cpuPerOperation returns the nanoseconds that all processes together took for one worker's operation.
+// cpuPerOperation returns the nanoseconds that all processes together took for one worker's
+// operation.
 func (m *measured) cpuPerOperation() float64 {
 	return float64(m.cpu) / float64(m.samples*m.work.operations()*m.job.workers)
 }
@@ -148,7 +150,8 @@ func (r *report) line(m *measured) {
 	have.samples += m.samples
 }
 
-// end writes what all turns gave: the table, and behind it how each of our transports stands to the peers.
+// end writes what all turns gave: the table, and behind it how each of our transports stands to the
+// peers.
 func (r *report) end(transports []string) {
 	lines, table := r.ratios(transports)
 	fmt.Fprint(r.w, lines)

@@ -13,8 +13,8 @@ import (
 	"github.com/paragon-train/paragon/bench/internal/processes"
 )
 
-// A bench is one run of this program: turns of all jobs, one job after the other, so that what is compared shares the machine's good and
-// bad times. It ends within its budget, whatever peers do.
+// A bench is one run of this program: turns of all jobs, one job after the other, so that what is
+// compared shares the machine's good and bad times. It ends within its budget, whatever peers do.
 type bench struct {
 	set      settings
 	r        *report
@@ -85,11 +85,12 @@ func (b *bench) turn(ctx context.Context, i int) error {
 	return nil
 }
 
-// maxLost is how many works one after the other may fail or be too slow before a peer is asked for no more.
+// maxLost is how many works one after the other may fail or be too slow before a peer is asked for
+// no more.
 const maxLost = 2
 
-// job plays works in as many jobs as it takes: one that fails or is too slow ends its job, is not played again, and the works behind it get a
-// new one. Its error is that of ctx.
+// job plays works in as many jobs as it takes: one that fails or is too slow ends its job, is not
+// played again, and the works behind it get a new one. Its error is that of ctx.
 func (b *bench) job(ctx context.Context, j job, works []string) error {
 	for _, name := range works {
 		if b.r.row(&j, name).late == "" {

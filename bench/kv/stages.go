@@ -18,7 +18,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A stageSet is the keys of a work that measures moving: small messages, large ones of two sizes in the cache, and ones beyond it.
+// A stageSet is the keys of a work that measures moving: small messages, large ones of two sizes in
+// the cache, and ones beyond it.
 type stageSet struct {
 	name        string
 	keys, bytes int // of each
@@ -30,7 +31,8 @@ var stageSets = [4]stageSet{{"small", 64, 1 << 10, 60}, {"large", 6, 512 << 10, 
 // stageJobs are the jobs that play them: the second has one contribution more.
 var stageJobs = [2]size{{1, 1, false}, {2, 1, false}}
 
-// stageWorks are the works that measure moving: pushes alone, and with the value in the answer. Their names match no pattern of -work.
+// stageWorks are the works that measure moving: pushes alone, and with the value in the answer.
+// Their names match no pattern of -work.
 func stageWorks() []work {
 	var out []work
 	for _, pull := range []bool{false, true} {
@@ -69,9 +71,10 @@ func measureStages(ctx context.Context, set settings, out io.Writer) error {
 	return nil
 }
 
-// stageTransport measures the CPU time of workers and a server for messages of several sizes, in the cache and beyond it. A worker
-// alone has no sum, and without an optimizer the contribution's memory becomes the value: its time is that of moving the bytes. The time of two
-// workers beyond twice that is the cost of adding a contribution.
+// stageTransport measures the CPU time of workers and a server for messages of several sizes, in
+// the cache and beyond it. A worker alone has no sum, and without an optimizer the contribution's
+// memory becomes the value: its time is that of moving the bytes. The time of two workers beyond
+// twice that is the cost of adding a contribution.
 func stageTransport(ctx context.Context, set settings, name string, c *costs.Costs) (costs.Transport, error) {
 	r := newReport(io.Discard)
 	works := stageWorks()
@@ -121,13 +124,14 @@ func stageTransport(ctx context.Context, set settings, name string, c *costs.Cos
 	return costs.Transport{
 		PushWorker: line(toServer).Rising(), PushServer: line(onServer).Rising(),
 		PullWorker: line(more(worker[0][pushPull], toServer, 1)).Rising(), PullServer: line(more(server[0][pushPull], onServer, 1)).Rising(),
-		// Two operations have one further contribution. A difference of differences says nothing of what the cache does: all bytes cost what the far ones do.
+		// Two operations have one further contribution. A difference of differences says
+		// nothing of what the cache does: all bytes cost what the far ones do.
 		FurtherWorker: flat(more(worker[1][pushPull], worker[0][pushPull], 2)), FurtherServer: flat(more(server[1][pushPull], server[0][pushPull], 2)),
 	}, nil
 }
 
-// stageArithmetic measures copies, sums, updates and codes on shards that are in the cache, and on ones that are not: the least time of many
-// spells of each.
+// stageArithmetic measures copies, sums, updates and codes on shards that are in the cache, and on
+// ones that are not: the least time of many spells of each.
 func stageArithmetic(c *costs.Costs, spell time.Duration) {
 	const shards, values = 64, 256 << 10 // 64 MB of each kind; two of them fit a cache
 	r := rand.New(rand.NewPCG(1, 1))

@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A table is what a work of rows trains: an embedding of rows × rowLen numbers, batchExamples examples of rowsEach rows a step.
+// A table is what a work of rows trains: an embedding of rows × rowLen numbers, batchExamples
+// examples of rowsEach rows a step.
 type table struct {
 	rows      int
 	zipf      float64 // the exponent by which rows are drawn; 0: all alike
@@ -24,8 +25,8 @@ const (
 	batchRows     = batchExamples * rowsEach
 )
 
-// draw returns the rows of some batches, as a model looks them up: neither sorted nor unique. What is drawn most is anywhere
-// in the table.
+// draw returns the rows of some batches, as a model looks them up: neither sorted nor unique. What
+// is drawn most is anywhere in the table.
 func (t *table) draw(seed uint64, batches int) [][]int64 {
 	random := rand.New(rand.NewPCG(1, seed))
 	next := func() int64 { return random.Int64N(int64(t.rows)) }
@@ -48,7 +49,8 @@ func (t *table) draw(seed uint64, batches int) [][]int64 {
 	return all
 }
 
-// playTable makes the player one that pulls the rows of a batch and pushes their gradients, one batch after the other.
+// playTable makes the player one that pulls the rows of a batch and pushes their gradients, one
+// batch after the other.
 func (p *player) playTable(ctx context.Context) error {
 	key := p.name
 	if err := p.kv.SetOptimizer(ctx, optim.Config{Name: p.table.optimizer, LearningRate: 0.01}); err != nil {

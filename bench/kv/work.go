@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A work is what each worker does: samples of passes, in each of which every key is pushed once, all keys concurrently.
+// A work is what each worker does: samples of passes, in each of which every key is pushed once,
+// all keys concurrently.
 type work struct {
 	name    string
 	keys    []int // values of each
@@ -46,13 +47,15 @@ var works = []work{
 	{name: "norms/adam", keys: resnet18(), samples: 10, passes: normRounds, pull: true, whole: true, norms: &norms{optimizer: "adam"}},
 }
 
-// A norms is what a work of rounds whose gradients' norms are measured compares: samples of such rounds and of plain ones take turns.
+// A norms is what a work of rounds whose gradients' norms are measured compares: samples of such
+// rounds and of plain ones take turns.
 type norms struct {
 	optimizer string
 	micro     int // micro-batches of a gradient; 0: one
 }
 
-// normRounds is the rounds of a sample: with one worker and one micro-batch, one in so many is measured.
+// normRounds is the rounds of a sample: with one worker and one micro-batch, one in so many is
+// measured.
 const normRounds = 32
 
 // pusher returns what pushes a sample's rounds.
@@ -83,7 +86,8 @@ func same(keys, values int) []int {
 	return sizes
 }
 
-// resnet18 returns the sizes of ResNet18's 62 arrays with 10 classes and the stem of ImageNet, first layer first: 11,181,642 values.
+// resnet18 returns the sizes of ResNet18's 62 arrays with 10 classes and the stem of ImageNet,
+// first layer first: 11,181,642 values.
 func resnet18() []int {
 	sizes := []int{64 * 3 * 49, 64, 64}
 	in := 64
@@ -116,8 +120,8 @@ func findWork(name string) (work, error) {
 	return work{}, fmt.Errorf("work %q: not known", name)
 }
 
-// scaled returns the work of a run with so many times the samples. There are three at least: with fewer it is passes that there are less of, but for
-// norms, which are measured once in so many.
+// scaled returns the work of a run with so many times the samples. There are three at least: with
+// fewer it is passes that there are less of, but for norms, which are measured once in so many.
 func (w work) scaled(scale float64) work {
 	const least = 3
 	samples := float64(w.samples) * scale

@@ -5,12 +5,14 @@
 //	go run ./bench/machines docs/design/measured/*.txt
 //	go run ./bench/machines -into docs/performance.md docs/design/measured/*.txt
 //
-// With -into the tables are written into a page, between the comments <!-- machines: PATTERN --> and <!-- end -->: there a table of the rows whose names
-// match the regular expression, or, without a pattern, the list of machines.
+// With -into the tables are written into a page, between the comments <!-- machines: PATTERN -->
+// and <!-- end -->: there a table of the rows whose names match the regular expression, or, without
+// a pattern, the list of machines.
 //
-// The files are what bench/peers and bench/kv print: lines of Go's benchmarks below a head that says which machine it is. Each ratio to a peer
-// is a row, and each machine a column, or several where its files have other notes, such as the peer's version; a row that a machine could not measure, or
-// during which other processes were at work, says so.
+// The files are what bench/peers and bench/kv print: lines of Go's benchmarks below a head that
+// says which machine it is. Each ratio to a peer is a row, and each machine a column, or several
+// where its files have other notes, such as the peer's version; a row that a machine could not
+// measure, or during which other processes were at work, says so.
 package main
 
 import (
@@ -193,7 +195,8 @@ func (t *table) read(in io.Reader) error {
 	return nil
 }
 
-// column returns the name of a machine's column for files with a note. The machine's first note needs no column of its own.
+// column returns the name of a machine's column for files with a note. The machine's first note
+// needs no column of its own.
 func (t *table) column(machine, note string) string {
 	if t.notes == nil {
 		t.notes = map[string]string{}

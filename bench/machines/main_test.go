@@ -37,7 +37,8 @@ func TestMachinesStandSideBySide(t *testing.T) {
 	}
 }
 
-// Two versions of a peer on one machine are two columns, whatever the number of files; without a note a file is of the machine's first.
+// Two versions of a peer on one machine are two columns, whatever the number of files; without a
+// note a file is of the machine's first.
 func TestVersionsOfAPeerStandSideBySide(t *testing.T) {
 	of := func(note, row, ratio string) string {
 		return write(t, "machine: m\n"+note+"BenchmarkRatio/model="+row+" 4 "+ratio+" x 1 x-min 9 x-max 0.03 others\n")

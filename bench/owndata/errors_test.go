@@ -99,7 +99,8 @@ func (a *afterStep) Step(worker.StepInfo) {
 func (a *afterStep) Epoch(worker.EpochInfo) {}
 func (a *afterStep) End()                   {}
 
-// What is wrong with the data, or with the place where it lies, ends a training with an error that names the thing and says what is wrong with it and what to do.
+// What is wrong with the data, or with the place where it lies, ends a training with an error that
+// names the thing and says what is wrong with it and what to do.
 func TestErrorsNameTheThing(t *testing.T) {
 	const shards, image = "shard-{000000..000002}.tar", "class001/0000004.jpg"
 	for _, c := range []struct {

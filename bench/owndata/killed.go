@@ -60,7 +60,8 @@ func (s *shower) killed(ctx context.Context) error {
 	return nil
 }
 
-// checkSent is for a job whose workers share a cache: whatever happened to them, they have fetched about as much as there is.
+// checkSent is for a job whose workers share a cache: whatever happened to them, they have fetched
+// about as much as there is.
 func (s *shower) checkSent(src source, sent int64) {
 	if most := 2*s.largestFormat + 1<<20; sent > most {
 		s.bad("%v: %d bytes were sent to a job with a cache, want at most %d", src, sent, most)
@@ -123,7 +124,8 @@ func (s *shower) once(ctx context.Context) error {
 	return nil
 }
 
-// countOnce runs a job of two workers, to which a third one comes, and stops it with a checkpoint; four workers go on to the end.
+// countOnce runs a job of two workers, to which a third one comes, and stops it with a checkpoint;
+// four workers go on to the end.
 func (s *shower) countOnce(ctx context.Context, set settings, all int) (summary, error) {
 	stop := all * 6 / 10
 	set.Slow = stop

@@ -1,17 +1,23 @@
-// Command owndata shows that a run on one's own images is the same wherever they lie, in whatever format, and whatever happens to its processes.
+// Command owndata shows that a run on one's own images is the same wherever they lie, in whatever
+// format, and whatever happens to its processes.
 //
 //	go build -o bin/ ./launch ./bench/owndata && bin/owndata -launch bin/launch
 //	bin/owndata -images 20000 -photos /usr/share/backgrounds -only same
 //
-// It makes a folder of JPEG images (package internal/testing/photos), packs it as .rec, tar, MDS and TFRecord without encoding anything again, and prints three tables:
+// It makes a folder of JPEG images (package internal/testing/photos), packs it as .rec, tar, MDS
+// and TFRecord without encoding anything again, and prints three tables:
 //
-//   - same: a small network is trained on each format from the disk and from a stand-in of S3 on this machine, with one reader and with eight, with a cache
-//     that is empty and with a full one. All runs must end with the same parameters, bit for bit.
-//   - killed: jobs of two workers and two servers, started by launch --restarts. A worker kills itself several times, with SIGKILL; the job
-//     goes on from its checkpoint. It must end with the parameters of the job that nothing happened to.
-//   - once: an elastic job, of which a worker joins and three are killed; then it is stopped and goes on with more workers. Its parameters count how
-//     often each image was used in steps that were acknowledged (package internal/testing/countmodel): once in each epoch. Each image that is read is compared with what it
-//     must be. Some of the jobs mix the images in windows of one or two blocks, such as shards.
+//   - same: a small network is trained on each format from the disk and from a stand-in of S3 on
+//     this machine, with one reader and with eight, with a cache that is empty and with a full one.
+//     All runs must end with the same parameters, bit for bit.
+//   - killed: jobs of two workers and two servers, started by launch --restarts. A worker kills
+//     itself several times, with SIGKILL; the job goes on from its checkpoint. It must end with the
+//     parameters of the job that nothing happened to.
+//   - once: an elastic job, of which a worker joins and three are killed; then it is stopped and
+//     goes on with more workers. Its parameters count how often each image was used in steps that
+//     were acknowledged (package internal/testing/countmodel): once in each epoch. Each image that
+//     is read is compared with what it must be. Some of the jobs mix the images in windows of one
+//     or two blocks, such as shards.
 //
 // It ends with an error if anything differs.
 package main

@@ -22,8 +22,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Runs are the same in every format and after kills, and each image is used once. PARAGON_TEST_SLOW=1: of 20,000 images, with three kills of each job; the
-// folder photos of PARAGON_TEST_DATA, if there is one, has photographs that are among them.
+// Runs are the same in every format and after kills, and each image is used once.
+// PARAGON_TEST_SLOW=1: of 20,000 images, with three kills of each job; the folder photos of
+// PARAGON_TEST_DATA, if there is one, has photographs that are among them.
 func TestOwnImagesAreTrainedOnAsTheyMustBe(t *testing.T) {
 	testbuild.NeedsWorkspace(t)
 	bin := t.TempDir()

@@ -30,7 +30,8 @@ var formats = []format{
 type place struct {
 	name string
 	url  func(f format) string
-	// sent is the number of bytes that the server has sent since it was started; nil: not known.
+	// sent is the number of bytes that the server has sent since it was started; nil: not
+	// known.
 	sent func() int64
 }
 

@@ -25,18 +25,22 @@ type settings struct {
 	URL, Cache    string
 	Size, Classes int
 	Epochs        int
-	// Dir is the folder of the checkpoints and of the files to which workers write their events.
+	// Dir is the folder of the checkpoints and of the files to which workers write their
+	// events.
 	Dir string
 	// SaveSteps is the number of steps between checkpoints.
 	SaveSteps int
-	// Prints are hashes of all images, by which a counting job finds out which images it used; nil: the job trains.
+	// Prints are hashes of all images, by which a counting job finds out which images it used;
+	// nil: the job trains.
 	Prints []uint64
 	Kills  []kill
 	// Pace is how long a counting job waits before each step.
 	Pace time.Duration
-	// Window is the number of blocks whose images are mixed with each other; 0: the order is a permutation of all images.
+	// Window is the number of blocks whose images are mixed with each other; 0: the order is a
+	// permutation of all images.
 	Window int
-	// Slow is the number of steps after which they take 30 times as long, so that the job can be stopped before its end; 0: they never do.
+	// Slow is the number of steps after which they take 30 times as long, so that the job can
+	// be stopped before its end; 0: they never do.
 	Slow int
 }
 

@@ -1,24 +1,29 @@
-// Command peers measures bench/cpu and PyTorch on the same work, in turns. bench/peers/torch.sh builds what it needs and runs it;
-// "make bench-peers" does all.
+// Command peers measures bench/cpu and PyTorch on the same work, in turns. bench/peers/torch.sh
+// builds what it needs and runs it; "make bench-peers" does all.
 //
-// For each row (model, batch, threads, dtype) both programs start, warm up and then run short spells in turn, A B A B, while
-// the other one sleeps; so what else the machine does hits both alike. New processes take over several times, since PyTorch's
-// speed differs between processes. A row's ratio is that of the medians of all spells, in images a second. Beside it stand the
-// smallest, middle and largest ratio of a spell and the one after it, and the ratio in images a second of CPU time. Only
-// quiet pairs of spells count, during which other processes took at most a twentieth of the cores; up to four times as many
-// are made to get them. Where there are hardly any those count during which they took at most a tenth, and where there are hardly any
-// of those all count. "others" tells how much was taken at most: above a tenth the row says so and has no ratio.
+// For each row (model, batch, threads, dtype) both programs start, warm up and then run short
+// spells in turn, A B A B, while the other one sleeps; so what else the machine does hits both
+// alike. New processes take over several times, since PyTorch's speed differs between processes. A
+// row's ratio is that of the medians of all spells, in images a second. Beside it stand the
+// smallest, middle and largest ratio of a spell and the one after it, and the ratio in images a
+// second of CPU time. Only quiet pairs of spells count, during which other processes took at most a
+// twentieth of the cores; up to four times as many are made to get them. Where there are hardly any
+// those count during which they took at most a tenth, and where there are hardly any of those all
+// count. "others" tells how much was taken at most: above a tenth the row says so and has no ratio.
 //
-// With --compile a third process takes its turns, PyTorch under torch.compile. The better of the two is the peer.
+// With --compile a third process takes its turns, PyTorch under torch.compile. The better of the
+// two is the peer.
 //
-// Memory is what the process grew by from before it made the model to its peak, of a process apart with its allocator as it
-// comes and one layout. Scaling rows compare two processes of one thread with one, for each program with itself.
+// Memory is what the process grew by from before it made the model to its peak, of a process apart
+// with its allocator as it comes and one layout. Scaling rows compare two processes of one thread
+// with one, for each program with itself.
 //
-// A run ends within --budget: each row has its share of what is left. Where that is up, the spells that were made count; a program that is
-// not ready or does not answer by then, or a peer that fails, is a row that says so, and the rest goes on.
+// A run ends within --budget: each row has its share of what is left. Where that is up, the spells
+// that were made count; a program that is not ready or does not answer by then, or a peer that
+// fails, is a row that says so, and the rest goes on.
 //
-// Results are in the format of Go's benchmarks; --table adds a table for people, and --save a file that is named for the machine, which
-// bench/machines puts beside those of others.
+// Results are in the format of Go's benchmarks; --table adds a table for people, and --save a file
+// that is named for the machine, which bench/machines puts beside those of others.
 package main
 
 import (

@@ -47,8 +47,9 @@ const (
 	patience   = 4    // times as many spells as asked for are made, in the hope of quiet ones
 )
 
-// quietTurns keeps the turns during whose spells nothing else ran, if there are some; else those that others have not disturbed, if there are some; else all.
-// Threads that wait for each other by spinning, as PyTorch's do, lose far more by others' load than those that do not.
+// quietTurns keeps the turns during whose spells nothing else ran, if there are some; else those
+// that others have not disturbed, if there are some; else all. Threads that wait for each other by
+// spinning, as PyTorch's do, lose far more by others' load than those that do not.
 func quietTurns(sides ...[]rate) [][]rate {
 	for _, most := range []float64{quietShare, machine.DisturbedShare} {
 		quiet := make([][]rate, len(sides))
@@ -78,14 +79,16 @@ func (r *result) others() float64 {
 	return most
 }
 
-// busy is the time in seconds that all cores together have worked; 0 where the system does not tell.
+// busy is the time in seconds that all cores together have worked; 0 where the system does not
+// tell.
 func busy() float64 {
 	const hertz = 100 // of the counters of /proc/stat
 	data, _ := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(data), "\n")
 	sum := 0.0
 	for i, field := range strings.Fields(line) {
-		// user, nice, system, then idle and waiting, then interrupts, and what other machines on the same host took.
+		// user, nice, system, then idle and waiting, then interrupts, and what other
+		// machines on the same host took.
 		if ticks, err := strconv.ParseFloat(field, 64); err == nil && (i <= 3 || 6 <= i && i <= 8) {
 			sum += ticks / hertz
 		}

@@ -94,7 +94,8 @@ func TestNamesAProgramThatFails(t *testing.T) {
 	}
 }
 
-// A program that is too slow is a row that says so, and the rows behind it are measured; a run whose budget is spent says so, too.
+// A program that is too slow is a row that says so, and the rows behind it are measured; a run
+// whose budget is spent says so, too.
 func TestSlowProgramsAreRows(t *testing.T) {
 	good, slow := program(t, serving("1", "1")), program(t, "if [ $3 = resnet18-imagenet ]; then exec sleep 600; fi\n"+serving("1", "1"))
 	run := func(args ...string) string {
@@ -140,7 +141,8 @@ func TestSlowProgramsAreRows(t *testing.T) {
 	}
 }
 
-// The faster of eager and compiled PyTorch is the peer, and both are printed; one that cannot compile is eager.
+// The faster of eager and compiled PyTorch is the peer, and both are printed; one that cannot
+// compile is eager.
 func TestThePeerIsTheBetterOfEagerAndCompiled(t *testing.T) {
 	ours := program(t, serving("0.5", "1"))
 	for _, test := range []struct{ name, script, ratio, other string }{
@@ -163,7 +165,8 @@ func TestThePeerIsTheBetterOfEagerAndCompiled(t *testing.T) {
 	}
 }
 
-// A row during which other processes were at work has no ratio: neither in the output, nor in the table.
+// A row during which other processes were at work has no ratio: neither in the output, nor in the
+// table.
 func TestADisturbedRowHasNoRatio(t *testing.T) {
 	worked := 0.0
 	busy := func() float64 { // between two calls the cores work for a hundred seconds

@@ -13,7 +13,8 @@ import (
 // errLate is the end of a program, or of a row, that takes longer than its time.
 var errLate = errors.New("too slow")
 
-// A peerError is a failure of the peer's program: a row that says so. One of ours is also an error of the run.
+// A peerError is a failure of the peer's program: a row that says so. One of ours is also an error
+// of the run.
 type peerError struct{ error }
 
 func (e peerError) Unwrap() error { return e.error }
@@ -56,7 +57,8 @@ func (b *bench) start(ctx context.Context, env []string, args ...string) (*proce
 	return p, nil
 }
 
-// read is the next line. A child that takes longer than the limit, or than the row's time, is killed, which ends its output.
+// read is the next line. A child that takes longer than the limit, or than the row's time, is
+// killed, which ends its output.
 func (p *process) read() ([]byte, error) {
 	begun := time.Now()
 	late := time.AfterFunc(p.b.limit, func() { p.cancel(errLate) })

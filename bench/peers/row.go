@@ -13,8 +13,8 @@ import (
 	"github.com/paragon-train/paragon/bench/internal/processes"
 )
 
-// A row is one work for both programs. processes is 1, or 2 for a scaling row: then each program is measured with two processes
-// of one thread against one.
+// A row is one work for both programs. processes is 1, or 2 for a scaling row: then each program is
+// measured with two processes of one thread against one.
 type row struct {
 	model          string
 	batch, threads int
@@ -46,8 +46,8 @@ func rows() (all []row) {
 	return all
 }
 
-// A rate is what one spell gave, in examples a second and a second of CPU time, and the share of the machine's cores that
-// other processes took meanwhile.
+// A rate is what one spell gave, in examples a second and a second of CPU time, and the share of
+// the machine's cores that other processes took meanwhile.
 type rate struct{ wall, cpu, others float64 }
 
 // A result is a row's rates: of ours and of the peer's, spell by spell.
@@ -122,7 +122,8 @@ type side struct {
 	rates *[]rate
 }
 
-// choosePeer keeps the quiet turns, if there are enough, and makes the better of the peer's two the peer. It returns what more that one is started with.
+// choosePeer keeps the quiet turns, if there are enough, and makes the better of the peer's two the
+// peer. It returns what more that one is started with.
 func (r *result) choosePeer() (mode []string) {
 	if len(r.compiled) == 0 {
 		quiet := quietTurns(r.ours, r.eager)
@@ -183,12 +184,14 @@ func (b *bench) turnsOf(ctx context.Context, res *result, until time.Time) error
 	return nil
 }
 
-// othersShare is the share of the cores that other processes took, which worked so many seconds of CPU time within seconds.
+// othersShare is the share of the cores that other processes took, which worked so many seconds of
+// CPU time within seconds.
 func othersShare(worked, seconds float64) float64 {
 	return max(0, worked/seconds/float64(runtime.NumCPU()))
 }
 
-// memoryOf asks processes of their own, with plain settings, for their peaks. Of PyTorch's two layouts the smaller counts.
+// memoryOf asks processes of their own, with plain settings, for their peaks. Of PyTorch's two
+// layouts the smaller counts.
 func (b *bench) memoryOf(ctx context.Context, res *result, mode []string) error {
 	peak := func(env []string, args []string) (plan, grown float64, err error) {
 		p, err := b.start(ctx, env, args...)
@@ -226,12 +229,14 @@ func (b *bench) peerServe(r row) []string {
 	return []string{b.python, b.script, "serve", r.model, strconv.Itoa(r.batch), strconv.Itoa(r.threads), r.dtype}
 }
 
-// tuned are the peer's best settings: one pool of threads, and an allocator that keeps what is freed. Ours ignores them.
+// tuned are the peer's best settings: one pool of threads, and an allocator that keeps what is
+// freed. Ours ignores them.
 func (b *bench) tuned(r row) []string {
 	return append(b.plain(r), "MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=17179869184", "MALLOC_TOP_PAD_=268435456", "MALLOC_ARENA_MAX=1")
 }
 
-// plain is the number of threads. A pool of BLAS's own would fight OpenMP's: with it PyTorch's MLP is several times slower.
+// plain is the number of threads. A pool of BLAS's own would fight OpenMP's: with it PyTorch's MLP
+// is several times slower.
 func (b *bench) plain(r row) []string {
 	blas := 1
 	if b.oneBlasPool {

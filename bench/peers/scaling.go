@@ -16,8 +16,9 @@ import (
 	"github.com/paragon-train/paragon/bench/internal/processes"
 )
 
-// measureScaling compares two processes of one thread with one, for each program: launch with two workers and two servers
-// against a process without a store; DistributedDataParallel over gloo against a process without it.
+// measureScaling compares two processes of one thread with one, for each program: launch with two
+// workers and two servers against a process without a store; DistributedDataParallel over gloo
+// against a process without it.
 func (b *bench) measureScaling(ctx context.Context, r row, until time.Time) (result, error) {
 	res := result{row: r}
 	alone := r
@@ -63,7 +64,8 @@ func (b *bench) scalingTurn(ctx context.Context, res *result, alone row) error {
 	if err != nil {
 		return err
 	}
-	// As many steps as take about as long as all spells of a process do in other rows. The peer, which may be much slower, takes few at first.
+	// As many steps as take about as long as all spells of a process do in other rows. The
+	// peer, which may be much slower, takes few at first.
 	stepsAt := func(x rate) int { return max(3, int(x.wall/float64(r.batch)*b.seconds*float64(b.turns))) }
 	steps := stepsAt(ours)
 	pair, err := b.spellOfJob(ctx, r, 2, b.launch, "-n", "2", "-s", "2", "--", b.ours, "train", "--model", model, "--batch", batch, "--threads", "1", "--steps", strconv.Itoa(steps))
@@ -100,10 +102,12 @@ func (b *bench) spellAlone(ctx context.Context, args []string, batch int) (rate,
 	return got, err
 }
 
-// spellLine is a process's line, behind its name where launch prints it; not the line that launch repeats at the end.
+// spellLine is a process's line, behind its name where launch prints it; not the line that launch
+// repeats at the end.
 var spellLine = regexp.MustCompile(`(?m)^(?:worker \d+ +\| )?spell (\d+) ([0-9.e+-]+) ([0-9.e+-]+)$`)
 
-// spellOfJob runs a command whose n processes each print "spell STEPS SECONDS CPU", and adds up their rates.
+// spellOfJob runs a command whose n processes each print "spell STEPS SECONDS CPU", and adds up
+// their rates.
 func (b *bench) spellOfJob(ctx context.Context, r row, n int, args ...string) (rate, error) {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, b.limit, errLate)

@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// tiresias runs each job with the replicas and the batch that its user asked for, preemptively, from two queues: jobs start in the
-// first and fall to the second when they have run for 16 slot hours, by the time since they were chosen. Within a queue the earlier comes
-// first. A job that does not fit waits; later ones may pass it.
+// tiresias runs each job with the replicas and the batch that its user asked for, preemptively,
+// from two queues: jobs start in the first and fall to the second when they have run for 16 slot
+// hours, by the time since they were chosen. Within a queue the earlier comes first. A job that
+// does not fit waits; later ones may pass it.
 type tiresias struct {
 	queues  [2][]*job
 	running map[*job]bool
@@ -85,7 +86,8 @@ func (c *cluster) free(allocs [][]int) freeSlots {
 	return f
 }
 
-// take takes slots from the node with the most, and again until there are enough; of nodes with as many the first. There must be enough.
+// take takes slots from the node with the most, and again until there are enough; of nodes with as
+// many the first. There must be enough.
 func (f freeSlots) take(replicas int) []int {
 	alloc := make([]int, 0, replicas)
 	for len(alloc) < replicas {
@@ -103,8 +105,9 @@ func (f freeSlots) take(replicas int) []int {
 	return alloc
 }
 
-// optimus runs each job with the batch that its user asked for. It knows how many steps are left and how long each takes: a job gets one
-// replica, in order of arrival, and then the job whose remaining time one more shortens most gets it, until none gains.
+// optimus runs each job with the batch that its user asked for. It knows how many steps are left
+// and how long each takes: a job gets one replica, in order of arrival, and then the job whose
+// remaining time one more shortens most gets it, until none gains.
 type optimus struct{}
 
 func (optimus) arrive(j *job) { j.batch = j.Batch }
@@ -195,7 +198,8 @@ func (o optimus) gain(c *cluster, j *job, replicas, free int, left float64) (flo
 	return (now - more) * left, nil
 }
 
-// stepTime is for as few nodes as hold the replicas. It takes an accumulation step for granted with one replica, other than the job.
+// stepTime is for as few nodes as hold the replicas. It takes an accumulation step for granted with
+// one replica, other than the job.
 func (o optimus) stepTime(c *cluster, j *job, replicas int) (float64, error) {
 	var placement []int
 	for left := replicas; left > 0; left -= min(left, c.slots) {

@@ -8,8 +8,9 @@ import (
 	"github.com/paragon-train/paragon/bench/pollux/internal/trace"
 )
 
-// A policy divides the cluster. decide gets the jobs that have arrived and not ended, in order of arrival, and returns the node of each
-// replica of each; a job whose list is another than its alloc restarts.
+// A policy divides the cluster. decide gets the jobs that have arrived and not ended, in order of
+// arrival, and returns the node of each replica of each; a job whose list is another than its alloc
+// restarts.
 type policy interface {
 	// arrive prepares a job before the simulation begins.
 	arrive(j *job)

@@ -9,11 +9,13 @@ import (
 	"slices"
 )
 
-// genetic is Pollux's policy: NSGA-II, a genetic algorithm with two objectives, over the numbers of replicas of each job on each node. A
-// population of 100 goes through some generations (100 in the paper) a decision and starts from what the decision before ended with.
+// genetic is Pollux's policy: NSGA-II, a genetic algorithm with two objectives, over the numbers of
+// replicas of each job on each node. A population of 100 goes through some generations (100 in the
+// paper) a decision and starts from what the decision before ended with.
 //
-// The first objective is the harmonic mean of speedups against a fair share of the cluster, less for jobs that would restart; the
-// second is how well the slots are used. The best by the first is taken.
+// The first objective is the harmonic mean of speedups against a fair share of the cluster, less
+// for jobs that would restart; the second is how well the slots are used. The best by the first is
+// taken.
 type genetic struct {
 	generations int
 	rng         *rand.Rand
@@ -128,7 +130,8 @@ func speedup(m *measured, fair, total int) func(nodes, replicas int) float64 {
 	}
 }
 
-// start returns the first population: the front of the decision before, where new jobs have nothing; at first what there is.
+// start returns the first population: the front of the decision before, where new jobs have
+// nothing; at first what there is.
 func (g *genetic) start(jobs []*job) [][]uint8 {
 	if g.front == nil {
 		return [][]uint8{g.repair(slices.Clone(g.base))}
@@ -188,8 +191,8 @@ func dominates(a, b *individual) bool {
 	return a.fitness >= b.fitness && a.use >= b.use && (a.fitness > b.fitness || a.use > b.use)
 }
 
-// survive keeps as many as the population has: front by front of those that none of the rest dominates, and of the last front those
-// in the least crowded places.
+// survive keeps as many as the population has: front by front of those that none of the rest
+// dominates, and of the last front those in the least crowded places.
 func (g *genetic) survive(people []*individual) []*individual {
 	rest := slices.Clone(people)
 	slices.SortStableFunc(rest, func(a, b *individual) int {
@@ -197,7 +200,8 @@ func (g *genetic) survive(people []*individual) []*individual {
 	})
 	var kept []*individual
 	for front := 0; len(rest) > 0 && len(kept) < population; front++ {
-		// Sorted by the first objective, those are not dominated that beat all before them in the second, or equal the last of the front.
+		// Sorted by the first objective, those are not dominated that beat all before them
+		// in the second, or equal the last of the front.
 		var now, later []*individual
 		for _, p := range rest {
 			if len(now) == 0 || p.use > now[len(now)-1].use || p.use == now[len(now)-1].use && p.fitness == now[len(now)-1].fitness {

@@ -9,13 +9,16 @@ import (
 
 // A profile is what a job that chooses its batch measures of itself.
 type profile interface {
-	// observe records a configuration in which the job has run, with the squared norm and the variance of its gradient.
+	// observe records a configuration in which the job has run, with the squared norm and the
+	// variance of its gradient.
 	observe(nodes, replicas, localBatch int, t trace.Times, sqr, variance float64) error
-	// best returns the local batch and the accumulation for a number of nodes and replicas; ok is false before the first observation.
+	// best returns the local batch and the accumulation for a number of nodes and replicas; ok
+	// is false before the first observation.
 	best(nodes, replicas int) (localBatch, accumulation int, ok bool, err error)
 }
 
-// A job is one of a workload while it is simulated. Times are whole seconds, as in the published simulator.
+// A job is one of a workload while it is simulated. Times are whole seconds, as in the published
+// simulator.
 type job struct {
 	trace.Job
 	app *trace.Application
@@ -47,7 +50,8 @@ func (j *job) placement() []int {
 	return p
 }
 
-// step runs the job from now on for some seconds; slow is the part of its speed that interference takes.
+// step runs the job from now on for some seconds; slow is the part of its speed that interference
+// takes.
 func (j *job) step(now, seconds int, slow float64) error {
 	if len(j.alloc) == 0 || j.ended >= 0 {
 		return nil

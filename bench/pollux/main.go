@@ -1,15 +1,17 @@
-// Command pollux simulates the cluster of the Pollux paper (OSDI 2021): 16 nodes with 4 GPUs each, 160 jobs in 8 hours, and policies
-// that divide the GPUs among them.
+// Command pollux simulates the cluster of the Pollux paper (OSDI 2021): 16 nodes with 4 GPUs each,
+// 160 jobs in 8 hours, and policies that divide the GPUs among them.
 //
 //	go run ./bench/pollux --data FOLDER
 //	go run ./bench/pollux --data FOLDER --policy tiresias,optimus --workloads 6
 //	go run ./bench/pollux --data FOLDER --policy optimus --workloads 6 --jobs
 //
-// FOLDER has what petuum/adaptdl publishes on its branch osdi21-artifact: traces/APPLICATION with placements.csv, scalability.csv
-// and validation-BATCH.csv; workloads/workload-N.csv; and, where there are published results to compare with, published.json.
+// FOLDER has what petuum/adaptdl publishes on its branch osdi21-artifact: traces/APPLICATION with
+// placements.csv, scalability.csv and validation-BATCH.csv; workloads/workload-N.csv; and, where
+// there are published results to compare with, published.json.
 //
-// A row is a policy and a workload: the mean and the 99th percentile of the jobs' completion times in seconds, the published mean and how
-// ours compares with it, how many jobs end in the very second that was published, restarts for each job, and the time that a decision takes.
+// A row is a policy and a workload: the mean and the 99th percentile of the jobs' completion times
+// in seconds, the published mean and how ours compares with it, how many jobs end in the very
+// second that was published, restarts for each job, and the time that a decision takes.
 package main
 
 import (
@@ -44,7 +46,8 @@ type options struct {
 	generations int
 }
 
-// policies are what --policy may name, in the table's order. A policy has state, so that each simulation gets its own.
+// policies are what --policy may name, in the table's order. A policy has state, so that each
+// simulation gets its own.
 var policies = []struct {
 	name      string
 	published string // the policy of published.json that the mean is compared with

@@ -32,7 +32,8 @@ func data(t testing.TB) string {
 
 var testbed = settings{nodes: 16, slots: 4, cycle: 60, cost: 30}
 
-// The simulator is the published one: each job of the two policies without randomness ends in the very second that was published.
+// The simulator is the published one: each job of the two policies without randomness ends in the
+// very second that was published.
 func TestBaselinesArePublishedOnes(t *testing.T) {
 	folder := data(t)
 	apps, err := trace.Load(filepath.Join(folder, "traces"))
@@ -70,7 +71,8 @@ func TestBaselinesArePublishedOnes(t *testing.T) {
 	}
 }
 
-// The means over the five workloads against those published for Pollux: at its own cost of a restart, and where a change is made live.
+// The means over the five workloads against those published for Pollux: at its own cost of a
+// restart, and where a change is made live.
 func TestMeanCompletionAgainstPollux(t *testing.T) {
 	folder := data(t)
 	if !slow() {

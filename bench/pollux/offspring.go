@@ -38,7 +38,8 @@ func (g *genetic) offspring(people []*individual) []*individual {
 	return out
 }
 
-// tournament draws two and returns the better one: the one that dominates, else the one in the less crowded place.
+// tournament draws two and returns the better one: the one that dominates, else the one in the less
+// crowded place.
 func (g *genetic) tournament(people []*individual) *individual {
 	a, b := people[g.rng.IntN(len(people))], people[g.rng.IntN(len(people))]
 	switch {
@@ -63,8 +64,8 @@ func (g *genetic) cross(a, b []uint8) [2][]uint8 {
 	return [2][]uint8{x, y}
 }
 
-// mutate resets a tenth of the jobs to what they have, removes a tenth of the replicas of another tenth, and lets on each node with a free
-// slot about one job and one of those that are there grow.
+// mutate resets a tenth of the jobs to what they have, removes a tenth of the replicas of another
+// tenth, and lets on each node with a free slot about one job and one of those that are there grow.
 func (g *genetic) mutate(rows []uint8) []uint8 {
 	jobs := len(g.most)
 	for i := range jobs {
@@ -117,8 +118,9 @@ func (g *genetic) skip(p float64) int {
 	return int(min(math.Log(1-g.rng.Float64())/math.Log1p(-p), 1e6))
 }
 
-// repair removes what is not possible: the later ones of jobs over several nodes on one node, replicas beyond a job's most on nodes in random
-// order, and beyond a node's slots those of later jobs.
+// repair removes what is not possible: the later ones of jobs over several nodes on one node,
+// replicas beyond a job's most on nodes in random order, and beyond a node's slots those of later
+// jobs.
 func (g *genetic) repair(rows []uint8) []uint8 {
 	jobs := len(g.most)
 	var taken, used [64]uint8 // by node

@@ -52,7 +52,8 @@ func (p *paragon) decide(c *cluster, jobs []*job) ([][]int, error) {
 
 func nodeName(n int) string { return fmt.Sprintf("node%02d", n) }
 
-// describe is what a running job reports of itself. What is left of it follows from its number of epochs.
+// describe is what a running job reports of itself. What is left of it follows from its number of
+// epochs.
 func (j *job) describe(c *cluster) allocate.Job {
 	m := j.profile.(*measured)
 	a := allocate.Job{ID: j.Name, Max: j.mostReplicas(c.nodes * c.slots), Current: allocate.Allocation{}, Age: time.Duration(c.now-j.Arrival) * time.Second,

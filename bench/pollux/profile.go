@@ -8,8 +8,8 @@ import (
 	"github.com/paragon-train/paragon/bench/pollux/internal/trace"
 )
 
-// A measured profile has the step times of the configurations that its job has run in, and the noise of its gradient. The throughput model
-// is fitted anew for each new configuration.
+// A measured profile has the step times of the configurations that its job has run in, and the
+// noise of its gradient. The throughput model is fitted anew for each new configuration.
 type measured struct {
 	app     *trace.Application
 	timings []adapt.Timing
@@ -54,7 +54,8 @@ func (m *measured) best(nodes, replicas int) (localBatch, accumulation int, ok b
 	return c.LocalBatch, c.Accumulation, err == nil, err
 }
 
-// corrected is goodput by what was measured with as many replicas: the model is off by about as much for other batches there.
+// corrected is goodput by what was measured with as many replicas: the model is off by about as
+// much for other batches there.
 func (m *measured) corrected(nodes, replicas int) float64 {
 	g := m.goodput(nodes, replicas)
 	sum, n := 0.0, 0

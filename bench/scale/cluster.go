@@ -12,8 +12,8 @@ import (
 type cluster struct {
 	workers, servers int
 	perHost          int // workers of a host; with oneHost all are
-	// Placement: oneHost has everything on one host; ownHosts gives every server a host of its own; shared has server i beside the workers of
-	// host i mod hosts, as launch places them.
+	// Placement: oneHost has everything on one host; ownHosts gives every server a host of its
+	// own; shared has server i beside the workers of host i mod hosts, as launch places them.
 	placement string
 	cores     int     // of each host
 	threads   int     // of a worker's computing
@@ -41,21 +41,23 @@ const (
 // local is the transport within a host that has others besides.
 const local = "auto"
 
-// What travels together, as kvstore.PushMany sends it, and what is added up within a host, see docs/design/0042-sums-within-a-host.md.
+// What travels together, as kvstore.PushMany sends it, and what is added up within a host, see
+// docs/design/0042-sums-within-a-host.md.
 const (
 	smallBytes = 16 << 10
 	pushHead   = 124 // bytes of a key's head in a common message
 	pullHead   = 94
-	// keyShare is what a key costs in a common message, of a message of its own: bench/kv's work many/small against small, CPU time over TCP. Messages of
-	// their own share writes and reads, too.
+	// keyShare is what a key costs in a common message, of a message of its own: bench/kv's
+	// work many/small against small, CPU time over TCP. Messages of their own share writes and
+	// reads, too.
 	keyShare = 0.8
 )
 
 // ratios are the bytes of a code, of those of float32.
 var ratios = map[string]float64{"none": 1, "fp16": 0.5, "bf16": 0.5, "2bit": 1. / 16, "1bit": 1. / 32}
 
-// grouped says whether workers of a host add up what they push to a shard's server: not where it is on their own host, nor with codes whose residuals belong
-// to one worker.
+// grouped says whether workers of a host add up what they push to a shard's server: not where it is
+// on their own host, nor with codes whose residuals belong to one worker.
 func (c *cluster) grouped(bytes float64, sameHost bool) bool {
 	return c.sums && c.perHost > 1 && c.placement != oneHost && !sameHost && bytes >= smallBytes && ratios[c.push] >= 0.5
 }
@@ -68,7 +70,8 @@ func (c *cluster) hosts() int {
 	return c.workers / c.perHost
 }
 
-// A layer is some keys whose gradients are there at the same time, and the computing that a step spends on it.
+// A layer is some keys whose gradients are there at the same time, and the computing that a step
+// spends on it.
 type layer struct {
 	keys              []int // values of each
 	forward, backward float64
@@ -99,8 +102,9 @@ func (m model) withStep(seconds float64) model {
 	return out
 }
 
-// resnet18 has the layers of ResNet18 with 10 classes on 32×32 images, with the ImageNet stem or that for CIFAR, and a step of
-// one second: two thirds of it backward, shared out by multiplications.
+// resnet18 has the layers of ResNet18 with 10 classes on 32×32 images, with the ImageNet stem or
+// that for CIFAR, and a step of one second: two thirds of it backward, shared out by
+// multiplications.
 func resnet18(cifar bool) model {
 	m := model{name: "resnet18-imagenet"}
 	size, kernel := 16, 7 // of the stem's output

@@ -2,8 +2,8 @@ package main
 
 import "container/heap"
 
-// A clock is a simulation's time, in seconds, and what is to come. Events at one time happen in the order in which they were
-// asked for, so that a simulation repeats exactly.
+// A clock is a simulation's time, in seconds, and what is to come. Events at one time happen in the
+// order in which they were asked for, so that a simulation repeats exactly.
 type clock struct {
 	now    float64
 	events events
@@ -52,8 +52,8 @@ func (c *clock) run() {
 	}
 }
 
-// cores are the processors of a host. Tasks that run share them alike, as an operating system's slices do: with more tasks than cores each goes on
-// at the same part of a core's speed.
+// cores are the processors of a host. Tasks that run share them alike, as an operating system's
+// slices do: with more tasks than cores each goes on at the same part of a core's speed.
 type cores struct {
 	*clock
 	n       int
@@ -160,7 +160,8 @@ type waiting struct {
 	f       func()
 }
 
-// run works for so many seconds on each of count cores, in one lane, and then calls f: count processes that do the same are simulated as one.
+// run works for so many seconds on each of count cores, in one lane, and then calls f: count
+// processes that do the same are simulated as one.
 func (p *process) run(seconds float64, count int, f func()) {
 	if seconds <= 0 {
 		f()
@@ -202,8 +203,9 @@ func (p *process) split(seconds float64, parts int, f func()) {
 	}
 }
 
-// A port is one direction of a host's link. Messages go one after the other, whole; of those that wait the one of the earliest layer goes first, as
-// connections send them. With concurrent TCP connections they would share it, and the last of them end at the same time.
+// A port is one direction of a host's link. Messages go one after the other, whole; of those that
+// wait the one of the earliest layer goes first, as connections send them. With concurrent TCP
+// connections they would share it, and the last of them end at the same time.
 type port struct {
 	*clock
 	bytesPerSecond float64
@@ -236,7 +238,8 @@ func (m *messages) Pop() any {
 	return x
 }
 
-// take calls begun when so many bytes of a layer begin, with the time at which they will have ended.
+// take calls begun when so many bytes of a layer begin, with the time at which they will have
+// ended.
 func (p *port) take(layer int, bytes float64, begun func(begin, end float64)) {
 	p.asked++
 	heap.Push(&p.waiting, message{layer, p.asked, bytes, begun})

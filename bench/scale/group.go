@@ -2,7 +2,8 @@ package main
 
 import "github.com/paragon-train/paragon/bench/costs"
 
-// A group is workers of one host that do the same: they compute, and exchange one by one or as a sum. With folding it stands for several hosts.
+// A group is workers of one host that do the same: they compute, and exchange one by one or as a
+// sum. With folding it stands for several hosts.
 type group struct {
 	s       *simulation
 	host    *host
@@ -121,7 +122,8 @@ func (g *group) answered(x *shard) {
 	})
 }
 
-// arrive counts a new value, and wakes the forward pass that waits for it. A step has ended when all its values are there.
+// arrive counts a new value, and wakes the forward pass that waits for it. A step has ended when
+// all its values are there.
 func (g *group) arrive(x *shard) {
 	g.have[x.layer]++
 	if g.left--; g.left == 0 {

@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/bench/costs"
 )
 
-// steps are the times of a step of 64 examples by threads that are idle, see docs/design/measured/0004-pytorch.md.
+// steps are the times of a step of 64 examples by threads that are idle, see
+// docs/design/measured/0004-pytorch.md.
 var steps = map[string]map[int]time.Duration{
 	"resnet18-imagenet": {1: 61 * time.Millisecond, 2: 44 * time.Millisecond},
 	"resnet18-cifar":    {1: 703 * time.Millisecond, 2: 368 * time.Millisecond},
@@ -95,7 +96,8 @@ func predict(c *cli.Context) error {
 	return nil
 }
 
-// predicted returns the clusters of all links and numbers of workers, which are as base otherwise, or the error of the first that cannot be.
+// predicted returns the clusters of all links and numbers of workers, which are as base otherwise,
+// or the error of the first that cannot be.
 func predicted(c *cli.Context, base cluster) (all []cluster, err error) {
 	for _, link := range c.Float64Slice("links") {
 		if !(link > 0) {
@@ -142,7 +144,8 @@ func foldOf(hosts int) int {
 	return 1
 }
 
-// tryServers simulates 1, 2, 4, ... servers, at most as many as workers, until two in a row are no better.
+// tryServers simulates 1, 2, 4, ... servers, at most as many as workers, until two in a row are no
+// better.
 func tryServers(c cluster, most int) (best, enough int, r result, err error) {
 	var all []result
 	at, worse := 0, 0

@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/bench/costs"
 )
 
-// plain is a cluster whose moving, sums and updates cost nothing, with one key of 1000 values, 4000 bytes.
+// plain is a cluster whose moving, sums and updates cost nothing, with one key of 1000 values, 4000
+// bytes.
 func plain(workers, servers int) *cluster {
 	return &cluster{workers: workers, servers: servers, perHost: 1, placement: ownHosts, cores: 2, threads: 1, link: 1000, latency: 0.5,
 		costs: &costs.Costs{Cores: 2, Transports: map[string]costs.Transport{"tcp": {}, "auto": {}}, Update: map[string]costs.Line{"none": {}, "sgd": same(0.001)},
@@ -86,7 +87,8 @@ func TestPortsSendEarlyLayersFirst(t *testing.T) {
 	}
 }
 
-// Rounds of small clusters take what one works out by hand: 4000 bytes need 4 s on a link, and 0.5 s to arrive.
+// Rounds of small clusters take what one works out by hand: 4000 bytes need 4 s on a link, and 0.5
+// s to arrive.
 func TestRoundsOfSmallClusters(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -94,8 +96,9 @@ func TestRoundsOfSmallClusters(t *testing.T) {
 		edit func(c *cluster)
 	}{
 		{"one worker, one server: there and back", 2 * (0.5 + 4), func(c *cluster) {}},
-		// The second one's gradient is there at 8.5, its value leaves when the first one's is gone, at 12.5, and arrives at 17; the
-		// first one has begun the next round at 13, so rounds close every 13 s.
+		// The second one's gradient is there at 8.5, its value leaves when the first one's
+		// is gone, at 12.5, and arrives at 17; the first one has begun the next round at
+		// 13, so rounds close every 13 s.
 		{"two workers share the server's link", 0.5 + 8 + 4 + 0.5, func(c *cluster) { c.workers = 2 }},
 		// Both values come back as their keys went: the second is there at 8.5 and back at 13.
 		{"two keys on two servers share the worker's link", 0.5 + 8 + 4 + 0.5, func(c *cluster) {
@@ -144,14 +147,16 @@ func TestRoundsOfHostsWithSeveralWorkers(t *testing.T) {
 		{"four workers of a host push by themselves: four gradients and four values on its link", 2 * (0.5 + 16), func(c *cluster) {}},
 		{"keys below 16 KB are never added up within a host", 2 * (0.5 + 16), func(c *cluster) { c.sums = true }},
 		{"one sum leaves the host, one value comes", 2 * (0.5 + 20), func(c *cluster) { c.sums, c.model.layers[0].keys = true, []int{5000} }},
-		// Each worker gives its gradient to the leader (1 s), which takes four (2 s each) and adds three times (4 s each), and gives the value to
-		// four (3 s each), who take it (5 s).
+		// Each worker gives its gradient to the leader (1 s), which takes four (2 s each)
+		// and adds three times (4 s each), and gives the value to four (3 s each), who take
+		// it (5 s).
 		{"the leader is a server to its host's workers", 2*(0.5+20) + 1 + 4*2 + 3*4 + 4*3 + 5, func(c *cluster) {
 			c.sums, c.model.layers[0].keys = true, []int{5000}
 			c.costs.Transports["auto"] = costs.Transport{PushWorker: costs.Line{Message: 1}, PushServer: costs.Line{Message: 2}, PullServer: costs.Line{Message: 3},
 				PullWorker: costs.Line{Message: 5}, FurtherServer: costs.Line{Message: 4}}
 		}},
-		// The first takes 2 s, each other 1.5 s less; a worker among four takes three quarters of 2 s less than its 2 s.
+		// The first takes 2 s, each other 1.5 s less; a worker among four takes three
+		// quarters of 2 s less than its 2 s.
 		{"further contributions may take less than the first", 2*(0.5+20) + 0.5 + 4*2 - 3*1.5, func(c *cluster) {
 			c.sums, c.model.layers[0].keys = true, []int{5000}
 			c.costs.Transports["auto"] = costs.Transport{PushWorker: costs.Line{Message: 2}, PushServer: costs.Line{Message: 2},
@@ -170,7 +175,8 @@ func TestRoundsOfHostsWithSeveralWorkers(t *testing.T) {
 		{"two small keys are one message", 2*0.5 + 8 + 0.124 + 8 + 0.094, func(c *cluster) {
 			c.workers, c.perHost, c.together, c.model.layers = 1, 1, true, []layer{{keys: []int{1000}}, {keys: []int{1000}}}
 		}},
-		// The working set of 4 workers on the server's host: 8 gradients and outputs, 4 contributions and a value, 52000 bytes, of which 13000 fit.
+		// The working set of 4 workers on the server's host: 8 gradients and outputs, 4
+		// contributions and a value, 52000 bytes, of which 13000 fit.
 		{"what the cache does not hold costs more", 4 * (0.25*1 + 0.75*2), func(c *cluster) {
 			c.placement, c.link, c.cores, c.llc = oneHost, 0, 1, 13000
 			c.perHost = 1
@@ -206,7 +212,8 @@ func TestSmallKeysAreOnePartForEachServer(t *testing.T) {
 	}
 }
 
-// Backward goes on while gradients travel, and the next forward pass begins while values of later layers are still on their way.
+// Backward goes on while gradients travel, and the next forward pass begins while values of later
+// layers are still on their way.
 func TestExchangeHidesBehindComputing(t *testing.T) {
 	c := plain(1, 1)
 	c.link = 4000 // each of the two keys takes 1 s each way

@@ -2,7 +2,8 @@ package main
 
 import "github.com/paragon-train/paragon/bench/costs"
 
-// A shard is one on a server, with its open round; or all small keys of a server, whose messages are one.
+// A shard is one on a server, with its open round; or all small keys of a server, whose messages
+// are one.
 type shard struct {
 	part
 	host    *host
@@ -34,8 +35,9 @@ func (s *simulation) between(a, b *host) costs.Transport {
 	return s.c.costs.Transports[s.c.transport]
 }
 
-// take is the time in which so many contributions come to a server, or to the leader of a group, of which one may be the first of its round; add is that in
-// which they are added up, one after the other. Where further contributions take less than the first, taking them does.
+// take is the time in which so many contributions come to a server, or to the leader of a group, of
+// which one may be the first of its round; add is that in which they are added up, one after the
+// other. Where further contributions take less than the first, taking them does.
 func (s *simulation) take(t costs.Transport, x *shard, contributions int, first bool, far float64) (take, add float64) {
 	c := s.c.costs
 	n := float64(contributions)
@@ -80,7 +82,8 @@ func (g *group) contributions(x *shard) int {
 	return g.count * g.s.c.fold
 }
 
-// fold adds the contributions that are next in rank order to the sum, and closes the round after the last.
+// fold adds the contributions that are next in rank order to the sum, and closes the round after
+// the last.
 func (s *simulation) fold(x *shard) {
 	if x.busy {
 		return

@@ -129,7 +129,8 @@ func (s *simulation) place(parts [][]part) (serverHosts []*host) {
 	return serverHosts
 }
 
-// send moves messages from so many hosts like this one to so many like that one, and calls f when the last is there. bytes are those between two hosts.
+// send moves messages from so many hosts like this one to so many like that one, and calls f when
+// the last is there. bytes are those between two hosts.
 func (s *simulation) send(from, to *host, layer int, bytes float64, senders, receivers int, f func()) {
 	if from == to {
 		if s.c.placement == oneHost && s.c.link > 0 {
@@ -139,7 +140,8 @@ func (s *simulation) send(from, to *host, layer int, bytes float64, senders, rec
 		f()
 		return
 	}
-	// One of the two is folded: its own port takes the messages of one host, the other's all of them.
+	// One of the two is folded: its own port takes the messages of one host, the other's all of
+	// them.
 	upBytes, downBytes := bytes, bytes
 	if senders == 1 {
 		downBytes *= float64(receivers)

@@ -45,7 +45,8 @@ func faults() []fault {
 	}
 	cut := func(d time.Duration) func(context.Context, *job, *rand.Rand) (string, error) {
 		return func(ctx context.Context, j *job, r *rand.Rand) (string, error) {
-			// One that has a server, too, is lost with it: that is one loss, which one backup is for.
+			// One that has a server, too, is lost with it: that is one loss, which one
+			// backup is for.
 			host := j.here[r.IntN(len(j.here))]
 			j.lab.Isolate(host)
 			defer j.lab.Rejoin(host)
@@ -94,7 +95,8 @@ func faults() []fault {
 			return name, err
 		}},
 		{"add server", "launch ctl add-server", func(ctx context.Context, j *job, _ *rand.Rand) (string, error) {
-			// On a host of its own: one backup is for the loss of one server, and a host that is cut off takes all with it.
+			// On a host of its own: one backup is for the loss of one server, and a
+			// host that is cut off takes all with it.
 			i := slices.IndexFunc(j.ranks[:], func(rank int) bool { return rank < 0 })
 			if i < 0 {
 				return "", errNone

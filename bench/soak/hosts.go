@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/procs"
 )
 
-// labEnv tells the ssh stand-in where the hosts are: NAME=NAMESPACE=ADDRESS, comma-separated; the first is the launcher's.
+// labEnv tells the ssh stand-in where the hosts are: NAME=NAMESPACE=ADDRESS, comma-separated; the
+// first is the launcher's.
 const labEnv = "PARAGON_SOAK_LAB"
 
 // standIn takes the place of the ssh client: it runs the command in the host's namespace.

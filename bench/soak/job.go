@@ -99,7 +99,8 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 	if err := os.Mkdir(filepath.Join(j.dir, "events"), 0o777); err != nil {
 		return j, err
 	}
-	// Hosts come and go: more workers take fewer steps for an epoch. If the job ends early, another one follows.
+	// Hosts come and go: more workers take fewer steps for an epoch. If the job ends early,
+	// another one follows.
 	perEpoch := time.Duration(examples/((workers+1)*batch)) * (stepTime + 10*time.Millisecond)
 	epochs := max(2, int(time.Duration(c.minutes*float64(time.Minute))/perEpoch))
 	args := []string{"-n", fmt.Sprint(workers), "-s", fmt.Sprint(servers), "-H", "hosts", "--ssh-command", exe + " ssh",

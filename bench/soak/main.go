@@ -1,15 +1,21 @@
-// Command soak trains for a long time while faults come, one every 20 to 60 seconds, and checks that nothing is lost.
+// Command soak trains for a long time while faults come, one every 20 to 60 seconds, and checks
+// that nothing is lost.
 //
 //	make soak MINUTES=60
 //	go build -o bin/ ./launch ./bench/soak && sudo bin/soak -minutes 60 -launch bin/launch
 //
-// It runs `launch` as users do, with hosts reached by ssh: each host is a network namespace (package internal/testing/netlab), and in place of the ssh client
-// stands this program, which runs what it is asked in the namespace. The workers train the model of package internal/testing/countmodel,
-// whose parameters count how often each example was used. Faults are drawn from a seed: kill -9 of workers, servers and the
-// scheduler, hosts that are cut off or stand still for less and for more than their lease, lossy and slow links, hosts and servers added and removed.
+// It runs `launch` as users do, with hosts reached by ssh: each host is a network namespace
+// (package internal/testing/netlab), and in place of the ssh client stands this program, which runs
+// what it is asked in the namespace. The workers train the model of package
+// internal/testing/countmodel, whose parameters count how often each example was used. Faults are
+// drawn from a seed: kill -9 of workers, servers and the scheduler, hosts that are cut off or stand
+// still for less and for more than their lease, lossy and slow links, hosts and servers added and
+// removed.
 //
-// It fails if training stands still for longer than -still, if an example was lost or counted twice, if the workers end with different
-// values, or if memory or open files of processes grow from the second quarter of the run to the last, the launcher's, too. It needs Linux, root, iproute2 and /dev/net/tun.
+// It fails if training stands still for longer than -still, if an example was lost or counted
+// twice, if the workers end with different values, or if memory or open files of processes grow
+// from the second quarter of the run to the last, the launcher's, too. It needs Linux, root,
+// iproute2 and /dev/net/tun.
 package main
 
 import (
@@ -105,8 +111,8 @@ func soak() error {
 // fewest is the time that is worth another job.
 const fewest = 30 * time.Second
 
-// noise is how far apart the accuracies of two runs may be whose workers come and go at other steps: 2,000 test images, a model that
-// has not converged.
+// noise is how far apart the accuracies of two runs may be whose workers come and go at other
+// steps: 2,000 test images, a model that has not converged.
 const noise = 0.1
 
 // runOnce runs one job, and returns the accuracy that it tells last.

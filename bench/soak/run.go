@@ -185,7 +185,8 @@ func gap(steps []event, from, to time.Time) (longest time.Duration) {
 	return longest
 }
 
-// growth compares the use of memory and files in the second quarter of the run with that in the last one.
+// growth compares the use of memory and files in the second quarter of the run with that in the
+// last one.
 func (j *job) growth(w io.Writer, steps []event) (wrong []string) {
 	middle := func(list []int) int {
 		if len(list) == 0 {

@@ -1,16 +1,20 @@
-// Command trainload measures how fast a network trains on images that are read and decoded as it goes, beside the same steps on pixels in memory:
+// Command trainload measures how fast a network trains on images that are read and decoded as it
+// goes, beside the same steps on pixels in memory:
 //
 //	bench/trainload/trainload.sh FOLDER
 //	go run ./bench/trainload --data photos/train --image-size 64 --model resnet18
 //	go run ./bench/trainload --data rec/train.rec,tar/train-000000.tar --latency 20ms
 //
-// All take turns, A B C, B C A, with one network, so that the machine's other work meets each. With --latency the same files are also read from a stand-in of
-// S3 in this process that lets so much time pass before the first byte of an answer, without a cache and from a full one; or from such a web server, where the
-// program is built with -tags nobuckets.
+// All take turns, A B C, B C A, with one network, so that the machine's other work meets each. With
+// --latency the same files are also read from a stand-in of S3 in this process that lets so much
+// time pass before the first byte of an answer, without a cache and from a full one; or from such a
+// web server, where the program is built with -tags nobuckets.
 //
-// The ratio "of-memory" is the median of those of the turns; beside it stand the smallest and the largest one, and the ratio by the time of processors. "waits" is
-// the share of the time in which steps waited for a batch and copied it, and "others" the largest share of the cores that other processes took in a spell. Turns
-// in which that was much are left out if there are others. A ratio below its bar makes the exit code 1, unless all turns were disturbed.
+// The ratio "of-memory" is the median of those of the turns; beside it stand the smallest and the
+// largest one, and the ratio by the time of processors. "waits" is the share of the time in which
+// steps waited for a batch and copied it, and "others" the largest share of the cores that other
+// processes took in a spell. Turns in which that was much are left out if there are others. A ratio
+// below its bar makes the exit code 1, unless all turns were disturbed.
 package main
 
 import (

@@ -35,7 +35,8 @@ func makeSets(t *testing.T) (folder, rec, tar string) {
 // small is a run of no time.
 var small = []string{"--width", "1", "--image-size", "32", "--batch", "2", "--steps", "2", "--warm", "1", "--turns", "1"}
 
-// All places train in turns, and the table has the ratio of the rates of each to that on pixels in memory.
+// All places train in turns, and the table has the ratio of the rates of each to that on pixels in
+// memory.
 func TestEachPlaceStandsBesidePixelsInMemory(t *testing.T) {
 	folder, rec, tar := makeSets(t)
 	for _, c := range []struct {
@@ -102,7 +103,8 @@ func spellsAt(rates []float64, others ...float64) (spells []spell) {
 	return spells
 }
 
-// A place whose readers starve the training misses its bar by name, unless other processes disturbed every turn.
+// A place whose readers starve the training misses its bar by name, unless other processes
+// disturbed every turn.
 func TestReadersThatStarveTheTrainingMissTheBar(t *testing.T) {
 	memory := spellsAt([]float64{100, 102, 98})
 	for _, c := range []struct {

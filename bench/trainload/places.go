@@ -20,7 +20,8 @@ import (
 // buckets says that this program reads from buckets.
 var buckets bool
 
-// The least shares of the rate on pixels in memory at which images are trained on that lie on a disk, or in a bucket.
+// The least shares of the rate on pixels in memory at which images are trained on that lie on a
+// disk, or in a bucket.
 const (
 	diskBar   = 0.95
 	bucketBar = 0.9
@@ -91,7 +92,8 @@ func (c config) places(ctx context.Context) (places []*place, forget func() erro
 	return places, forget, nil
 }
 
-// distant serves a set from a stand-in of S3, or where the program has no buckets from a web server.
+// distant serves a set from a stand-in of S3, or where the program has no buckets from a web
+// server.
 func (c config) distant(set string) (url string, end func() error, err error) {
 	if !buckets {
 		address, stop, err := serve(filepath.Dir(set), c.latency)
@@ -111,7 +113,8 @@ func (c config) distant(set string) (url string, end func() error, err error) {
 	return server.URL(path.Join("set", filepath.Base(set))), end, nil
 }
 
-// repeat makes a set as long as the longest spell needs it, with the batches that are read ahead of it.
+// repeat makes a set as long as the longest spell needs it, with the batches that are read ahead of
+// it.
 func (c config) repeat(set data.Dataset) repeated {
 	const ahead = 128
 	return repeated{set, c.batch * (c.warm + c.steps + ahead)}

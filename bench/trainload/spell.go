@@ -44,14 +44,16 @@ func (m meter) stop(s *spell) {
 	s.peak = peak()
 }
 
-// busy is the time in seconds that all cores together have worked; 0 where the system does not tell.
+// busy is the time in seconds that all cores together have worked; 0 where the system does not
+// tell.
 func busy() float64 {
 	const hertz = 100 // of the counters of /proc/stat
 	text, _ := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(text), "\n")
 	sum := 0.0
 	for i, field := range strings.Fields(line) {
-		// user, nice, system, then idle and waiting, then interrupts, and what other machines on the same host took.
+		// user, nice, system, then idle and waiting, then interrupts, and what other
+		// machines on the same host took.
 		if ticks, err := strconv.ParseFloat(field, 64); err == nil && (i <= 3 || 6 <= i && i <= 8) {
 			sum += ticks / hertz
 		}
@@ -59,7 +61,8 @@ func busy() float64 {
 	return sum
 }
 
-// resetPeak gives memory that is free back, and has the system forget the peak so far, where it can.
+// resetPeak gives memory that is free back, and has the system forget the peak so far, where it
+// can.
 func resetPeak() {
 	debug.FreeOSMemory()
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)

@@ -24,8 +24,9 @@ import (
 // costFactor is how much dearer the dearest trial is than the cheapest.
 const costFactor = 10
 
-// pricedProblem is a function whose trials take different times. Trials take 10 to 100 minutes: the logarithm is linear in one parameter, or in
-// all of them, upwards or downwards, so that for some functions the best trials are cheap and for others they are dear.
+// pricedProblem is a function whose trials take different times. Trials take 10 to 100 minutes: the
+// logarithm is linear in one parameter, or in all of them, upwards or downwards, so that for some
+// functions the best trials are cheap and for others they are dear.
 type pricedProblem struct {
 	suggesttest.Problem
 	kind    string
@@ -159,7 +160,8 @@ func (e *endings) Pop() any {
 	return x
 }
 
-// costSearch is one search on a simulated clock. It returns the regrets at costParts of the time, and the number of trials that ended in it.
+// costSearch is one search on a simulated clock. It returns the regrets at costParts of the time,
+// and the number of trials that ended in it.
 func costSearch(p pricedProblem, suggester tune.Suggester, parallel int, s costSettings, seed uint64) ([]float64, int, error) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	mean := 0.0

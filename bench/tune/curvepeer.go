@@ -16,17 +16,19 @@ import (
 	"github.com/paragon-train/paragon/tune/curvetest"
 )
 
-// A peerProgram is another library that takes part in the searches on learning curves. It is started anew for each search.
+// A peerProgram is another library that takes part in the searches on learning curves. It is
+// started anew for each search.
 //
-// It reads one JSON object a line and answers each with one. The clock and the trainings are this program's.
+// It reads one JSON object a line and answers each with one. The clock and the trainings are this
+// program's.
 //
 //	{"op": "start", "rule": "asha", "workers": 8, "seed": 3, "last": 81, "budget": 8100, "space": [...]}  {}
 //	{"op": "ask", "now": 12.5}                    {"trial": 4, "params": {...}}, {"trial": 2} to continue a paused one, {"wait": true}, or {"done": true}
 //	{"op": "report", "now": 13.5, "trial": 4, "step": 1, "value": 31.2, "last": false}                  {"action": "continue", "stop" or "pause"}
 //	{"op": "end", "now": 14, "trial": 2}          {}: a paused trial that was to continue had nothing left to train
 //
-// space is that of suggest.External. value is null where a training has diverged, which ends the trial; with last it has ended
-// by itself. An answer {"error": "..."} ends the search.
+// space is that of suggest.External. value is null where a training has diverged, which ends the
+// trial; with last it has ended by itself. An answer {"error": "..."} ends the search.
 type peerProgram struct {
 	name    string
 	command []string
@@ -196,7 +198,8 @@ func (s *peerSearch) End(now time.Duration, trial int) error {
 	return err
 }
 
-// Times are how long proposals and decisions about reports took, the way to the program and back included.
+// Times are how long proposals and decisions about reports took, the way to the program and back
+// included.
 func (s *peerSearch) Times() (proposals, verdicts []time.Duration) { return s.proposals, s.verdicts }
 
 // Close ends the program: its standard input ends.

@@ -150,7 +150,8 @@ func parseCurves(args []string, w io.Writer) (curveSettings, error) {
 		}
 	}
 	if s.fidelity {
-		// Levels are steps. In the kind lengths the same step is another part of each trial.
+		// Levels are steps. In the kind lengths the same step is another part of each
+		// trial.
 		s.problems = slices.DeleteFunc(s.problems, func(p curvetest.Problem) bool { return p.Kind == "lengths" })
 	}
 	if s.workers, err = numbers(*workers); err != nil {
@@ -297,8 +298,8 @@ func runCurves(args []string, w io.Writer) error {
 	return writeCurveTables(w, append(made, all...), s.parts, note)
 }
 
-// A curveFile is where results go as soon as they are there, in the order in which searches end, so that a run that is cut off
-// leaves what it has. saveCurves then writes them in their own order.
+// A curveFile is where results go as soon as they are there, in the order in which searches end, so
+// that a run that is cut off leaves what it has. saveCurves then writes them in their own order.
 type curveFile struct {
 	mu   sync.Mutex
 	file *os.File // nil: results are not saved

@@ -49,8 +49,8 @@ func gatherParts(results []curveResult, part float64, kind string) []float64 {
 
 func percent(part float64) string { return fmt.Sprintf("%.0f %%", 100*part) }
 
-// writeCurveTables writes the regret over all problems at all parts of the budget with the times of decisions, and then, for
-// each part, that of each kind.
+// writeCurveTables writes the regret over all problems at all parts of the budget with the times of
+// decisions, and then, for each part, that of each kind.
 func writeCurveTables(w io.Writer, all []curveResult, parts []float64, note string) error {
 	rows, of := curveRows(all)
 	table := metrics.Table{

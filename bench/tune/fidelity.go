@@ -26,8 +26,9 @@ type faithful struct {
 	value func(x []float64, z float64) float64
 }
 
-// faithfuls are functions of Kandasamy et al. (2017), Multi-fidelity Bayesian Optimisation with Continuous Approximations, appendix D. Currin's has
-// its own factor of z, by which a fifth of what the second parameter does fades.
+// faithfuls are functions of Kandasamy et al. (2017), Multi-fidelity Bayesian Optimisation with
+// Continuous Approximations, appendix D. Currin's has its own factor of z, by which a fifth of what
+// the second parameter does fades.
 var faithfuls = []faithful{
 	{"Branin", 2, []float64{(math.Pi + 5) / 15, 2.275 / 15}, branin},
 	{"Currin", 2, []float64{0.21667, 0}, currin},
@@ -77,7 +78,8 @@ func borehole(u []float64, z float64) float64 {
 	return z*2*math.Pi*tu*(hu-hl)/(f*(1+rest)) + (1-z)*5*tu*(hu-hl)/(f*(1.5+rest))
 }
 
-// fidelityRules are the rules by which trials go on from level to level. With none all run at the highest one at once.
+// fidelityRules are the rules by which trials go on from level to level. With none all run at the
+// highest one at once.
 var fidelityRules = []struct {
 	name string
 	make func(last int) tune.Scheduler
@@ -113,8 +115,10 @@ func (l *levelRuns) Pop() any {
 	return x
 }
 
-// searchLevels searches on a simulated clock until the runs have cost the budget: one at level z costs z. It returns the regret of the best trial at the
-// highest level when each part of the budget was spent. Until a trial has reached that level it is the regret of the middle of the space.
+// searchLevels searches on a simulated clock until the runs have cost the budget: one at level z
+// costs z. It returns the regret of the best trial at the highest level when each part of the
+// budget was spent. Until a trial has reached that level it is the regret of the middle of the
+// space.
 func searchLevels(f faithful, c tune.Config, low, budget float64, parts []float64) ([]float64, error) {
 	now, spent, order := 0.0, 0.0, 0
 	for i := range f.dims {
@@ -174,7 +178,8 @@ func searchLevels(f faithful, c tune.Config, low, budget float64, parts []float6
 	return regrets, nil
 }
 
-// runFidelities measures searches that try trials at lower fidelities first against those that do not.
+// runFidelities measures searches that try trials at lower fidelities first against those that do
+// not.
 func runFidelities(args []string, w io.Writer) error {
 	f := flag.NewFlagSet("tune", flag.ContinueOnError)
 	f.SetOutput(w)

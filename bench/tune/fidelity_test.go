@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// No point of the space is better than the one that is said to be the best, and the lower forms are others.
+// No point of the space is better than the one that is said to be the best, and the lower forms are
+// others.
 func TestFunctionsWithCheaperFormsHaveTheirBestPoint(t *testing.T) {
 	for _, f := range faithfuls {
 		rng := rand.New(rand.NewPCG(1, 1))

@@ -5,39 +5,45 @@
 //	go run ./bench/tune --functions judging --only none --program 'peer=python3 peer.py' --save peer.json
 //	go run ./bench/tune --functions judging --only none --load ours.json,peer.json
 //
-// The simple regret of a search is the value of its best trial minus the function's minimum; where trials report with noise,
-// the best is the one that reported the least. The functions tuning are those that the suggesters' constants were chosen by,
-// those judging are others, of the same kinds, and branches are drawn spaces with conditional parameters.
+// The simple regret of a search is the value of its best trial minus the function's minimum; where
+// trials report with noise, the best is the one that reported the least. The functions tuning are
+// those that the suggesters' constants were chosen by, those judging are others, of the same kinds,
+// and branches are drawn spaces with conditional parameters.
 //
-// The first table has for each function the median and the quartiles over the seeds. The second has for each kind, and for all
-// functions, the geometric mean of the medians as a part of random search's, one at a time, and over all also that of the
-// quartiles; a part below a hundredth counts as a hundredth. The last column is the mean time of one trial, nearly all of it
-// the proposal; with --workers 1 on a quiet machine that is what it costs.
+// The first table has for each function the median and the quartiles over the seeds. The second has
+// for each kind, and for all functions, the geometric mean of the medians as a part of random
+// search's, one at a time, and over all also that of the quartiles; a part below a hundredth counts
+// as a hundredth. The last column is the mean time of one trial, nearly all of it the proposal;
+// with --workers 1 on a quiet machine that is what it costs.
 //
-// --at adds tables of what the searches had reached earlier. The first n proposals of a search are those of a search of n
-// trials, so a row with n trials is the same either way.
+// --at adds tables of what the searches had reached earlier. The first n proposals of a search are
+// those of a search of n trials, so a row with n trials is the same either way.
 //
-// A program given with --program speaks the protocol of suggest.External, so any other library can be compared on the same
-// functions. --save writes all regrets as JSON, --load adds those of such files to the tables.
+// A program given with --program speaks the protocol of suggest.External, so any other library can
+// be compared on the same functions. --save writes all regrets as JSON, --load adds those of such
+// files to the tables.
 //
-// With --curves it measures rules that stop trials, with suggesters, on families of learning curves and a simulated clock (package
-// curvetest), and has flags of its own:
+// With --curves it measures rules that stop trials, with suggesters, on families of learning curves
+// and a simulated clock (package curvetest), and has flags of its own:
 //
 //	go run ./bench/tune --curves judging --rules none,asha,hyperband,median --suggesters Auto,TPE,random --workers 1,8,32 --seeds 20 --at 10,25,50,100
 //	go run ./bench/tune --curves judging --suggesters none --program 'Optuna=out/curves/bin/python bench/tune/peer_curves.py optuna' --program-rules none,sha,hyperband,median
 //	bench/tune/peers.sh --seeds 20 --suggesters Auto,TPE --workers 8
 //
-// With --curves and --fidelity trials train anew for a ninth, a third and all of their steps, as the rule decides. With --fidelities it measures, on
-// functions with cheaper forms, searches that try trials at lower fidelities first against those that do not:
+// With --curves and --fidelity trials train anew for a ninth, a third and all of their steps, as
+// the rule decides. With --fidelities it measures, on functions with cheaper forms, searches that
+// try trials at lower fidelities first against those that do not:
 //
 //	go run ./bench/tune --fidelities --suggesters Auto,random --workers 1,8 --seeds 20
 //
-// The first table of --curves has for each rule and suggester the mean regret and its quartiles, over problems and seeds, at parts of the
-// budget, the numbers of trials and of those that trained to their last step, and the mean of proposals' and of decisions' times
-// with the mean of the searches' 99th percentiles. Further tables have the regret of each kind. All but the times are the same
-// for the same seeds.
+// The first table of --curves has for each rule and suggester the mean regret and its quartiles,
+// over problems and seeds, at parts of the budget, the numbers of trials and of those that trained
+// to their last step, and the mean of proposals' and of decisions' times with the mean of the
+// searches' 99th percentiles. Further tables have the regret of each kind. All but the times are
+// the same for the same seeds.
 //
-// With --costs it measures searches whose trials take 10 to 100 minutes of a simulated clock, by one parameter or by all, with a deadline:
+// With --costs it measures searches whose trials take 10 to 100 minutes of a simulated clock, by
+// one parameter or by all, with a deadline:
 //
 //	go run ./bench/tune --costs --functions judging --trials 30 --seeds 10
 package main

@@ -32,7 +32,8 @@ func saveRegrets(file string, all []regret) error {
 	return os.WriteFile(file, append(b, '\n'), 0o666)
 }
 
-// loadRegrets reads what searches reached after these numbers of trials from files; random search is made anew.
+// loadRegrets reads what searches reached after these numbers of trials from files; random search
+// is made anew.
 func loadRegrets(files []string, at []int) ([]regret, error) {
 	var all []regret
 	for _, file := range files {
@@ -84,8 +85,8 @@ func gather(all []regret) (rows []row, c cells, seconds map[row]float64) {
 // leastPart is the part of random search's median below which a regret is not told apart.
 const leastPart = 1e-2
 
-// part is the geometric mean over functions of the quantile q of the regrets, as parts of random search's median. NaN: a
-// function is missing.
+// part is the geometric mean over functions of the quantile q of the regrets, as parts of random
+// search's median. NaN: a function is missing.
 func (c cells) part(at row, problems []suggesttest.Problem, kind string, q float64) float64 {
 	sum, n := 0.0, 0
 	for _, p := range problems {

@@ -130,8 +130,8 @@ func (p place) Close() error {
 	return p.b.Close()
 }
 
-// A source reads an object. Reads that follow one another, as those of a file's tensors do, share one download; one that has broken
-// is begun again where it ended, once.
+// A source reads an object. Reads that follow one another, as those of a file's tensors do, share
+// one download; one that has broken is begun again where it ended, once.
 type source struct {
 	ctx  context.Context
 	b    *blob.Bucket

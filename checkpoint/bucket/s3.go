@@ -57,8 +57,8 @@ func amazon() dialect {
 	}
 }
 
-// checkEndpoint resolves the address of requests to a bucket, as the SDK does before it sends each of
-// them: its errors there are of a form that does not tell them from those that pass.
+// checkEndpoint resolves the address of requests to a bucket, as the SDK does before it sends each
+// of them: its errors there are of a form that does not tell them from those that pass.
 func checkEndpoint(ctx context.Context, b *blob.Bucket, name string) error {
 	var client *s3.Client
 	if !b.As(&client) {

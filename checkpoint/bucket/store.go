@@ -30,8 +30,8 @@ type dialect struct {
 	beforeList func(as func(any) bool) error
 	// status is the code of HTTP in an error, or 0; nil: there is none.
 	status func(error) int
-	// check is an error if no request to the bucket of that name can be sent, whatever answers; nil: it
-	// is not known before.
+	// check is an error if no request to the bucket of that name can be sent, whatever answers;
+	// nil: it is not known before.
 	check func(ctx context.Context, b *blob.Bucket, name string) error
 }
 

@@ -163,8 +163,8 @@ func TestAReadOfABucketGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
-// An object that is replaced while it is read is an error and no mixture, also where the server does
-// not heed the condition of a request.
+// An object that is replaced while it is read is an error and no mixture, also where the server
+// does not heed the condition of a request.
 func TestAnObjectReplacedUnderAReadIsNoMixture(t *testing.T) {
 	for _, heedless := range []bool{false, true} {
 		s := newRecorder(t)

@@ -1,4 +1,5 @@
-// Package checkpointtest has a bucket in memory that fails on demand, for tests of what writes checkpoints.
+// Package checkpointtest has a bucket in memory that fails on demand, for tests of what writes
+// checkpoints.
 package checkpointtest
 
 import (
@@ -22,8 +23,9 @@ const Scheme = "checkpointtest"
 
 // A Bucket keeps files in memory, each whole or not at all.
 type Bucket struct {
-	// Fault is asked before each "write" begins, before what was written comes into place ("commit") and when it is in place ("committed"), and
-	// before each "open", "list" and "remove". It may wait, and its error is that of the call. nil: all goes well.
+	// Fault is asked before each "write" begins, before what was written comes into place
+	// ("commit") and when it is in place ("committed"), and before each "open", "list" and
+	// "remove". It may wait, and its error is that of the call. nil: all goes well.
 	Fault func(ctx context.Context, op, name string) error
 
 	mu    sync.Mutex // guards files

@@ -14,12 +14,13 @@ import (
 	"github.com/paragon-train/paragon/sampler"
 )
 
-// BenchmarkRows reads 100,000 rows like Criteo's in batches of 1024, in the order of blocks, with one reader:
+// BenchmarkRows reads 100,000 rows like Criteo's in batches of 1024, in the order of blocks, with
+// one reader:
 //
 //	go test -run - -bench Rows ./data/formats
 //
-// kind=rising reads the table's rows one after another, kind=table in the order of blocks, and kind=clicks
-// makes features and buckets of them.
+// kind=rising reads the table's rows one after another, kind=table in the order of blocks, and
+// kind=clicks makes features and buckets of them.
 func BenchmarkRows(b *testing.B) {
 	const rows = 100_000
 	random := rand.New(rand.NewPCG(1, 1))
@@ -108,7 +109,8 @@ func reader(b *testing.B, file, form, kind string) (read func([]int), order samp
 	}, table.Order(table.Len())
 }
 
-// dictionaryParquet makes a file of rows of Criteo's text with dictionaries, as most programs write them, in row groups of 8192.
+// dictionaryParquet makes a file of rows of Criteo's text with dictionaries, as most programs write
+// them, in row groups of 8192.
 func dictionaryParquet(b *testing.B, text, codec string) []byte {
 	b.Helper()
 	group := parquet.Group{"label": parquet.Int(32)}

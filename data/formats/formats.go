@@ -1,14 +1,14 @@
-// Package formats adds formats to package data that need libraries of others. A program that imports
-// it, if only for that,
+// Package formats adds formats to package data that need libraries of others. A program that
+// imports it, if only for that,
 //
 //	import _ "github.com/paragon-train/paragon/data/formats"
 //
 // reads, besides what package data reads itself,
 //
-//   - tables of Parquet (data.OpenTable, data.OpenClicks), by row groups, compressed with snappy, gzip,
-//     zstd, brotli or lz4_raw;
-//   - images in Parquet, as Hugging Face's datasets keep them: a struct of bytes and a path, or bytes,
-//     and a label;
+//   - tables of Parquet (data.OpenTable, data.OpenClicks), by row groups, compressed with snappy,
+//     gzip, zstd, brotli or lz4_raw;
+//   - images in Parquet, as Hugging Face's datasets keep them: a struct of bytes and a path, or
+//     bytes, and a label;
 //   - images as WebP, BMP and TIFF, besides JPEG and PNG;
 //   - what is compressed with zstd.
 //

@@ -117,8 +117,8 @@ func clickText(rows int) string {
 	return b.String()
 }
 
-// clickParquet makes a file of rows of Criteo's text, with categorical values as texts or as integers, and integers as pandas writes
-// them where some are missing.
+// clickParquet makes a file of rows of Criteo's text, with categorical values as texts or as
+// integers, and integers as pandas writes them where some are missing.
 func clickParquet(t testing.TB, text string, hex, floats bool) []byte {
 	t.Helper()
 	group := parquet.Group{"label": parquet.Int(32)}

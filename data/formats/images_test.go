@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/data/internal/decode"
 )
 
-// WebP, BMP and TIFF decode to Pillow's pixels, bit for bit; testdata/images.py writes them. WebP's chroma is smoothed as libwebp does it.
+// WebP, BMP and TIFF decode to Pillow's pixels, bit for bit; testdata/images.py writes them. WebP's
+// chroma is smoothed as libwebp does it.
 func TestImagesDecodeAsPillowDecodesThem(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("testdata", "images.json"))
 	if err != nil {

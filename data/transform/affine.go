@@ -5,7 +5,8 @@ import "math"
 // A matrix says from where the pixel (x, y) comes: (m0·x + m1·y + m2, m3·x + m4·y + m5).
 type matrix [6]float64
 
-// shear takes each row from further right by across for every row above it, or each column from further down.
+// shear takes each row from further right by across for every row above it, or each column from
+// further down.
 func shear(across, down float64) matrix { return matrix{1, across, 0, down, 1, 0} }
 
 // rotation turns the image around its middle, against the clock, by degrees.
@@ -36,8 +37,8 @@ func (img *Image) translate(right, down int) {
 	}
 }
 
-// affine moves each pixel by m, to the nearest place; what comes in is black. Places have 16 fraction bits, as in Pillow, which
-// serves images of up to 32,768 pixels on a side.
+// affine moves each pixel by m, to the nearest place; what comes in is black. Places have 16
+// fraction bits, as in Pillow, which serves images of up to 32,768 pixels on a side.
 func (img *Image) affine(m matrix) {
 	c, w, h := img.Channels, img.Width, img.Height
 	old := img.copied()

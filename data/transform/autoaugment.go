@@ -52,8 +52,8 @@ var (
 	trivialReach = reach{0.99, func(int) float64 { return 32 }, 135, 0.99, 6}
 )
 
-// step returns magnitude bin of those from one value to another, rounded to float32 once as torch.linspace does, and counted from the
-// nearer end.
+// step returns magnitude bin of those from one value to another, rounded to float32 once as
+// torch.linspace does, and counted from the nearer end.
 func step(from, to float64, bin int) float64 {
 	a, b := float32(from), float32(to)
 	width := float64((b - a) / (bins - 1))
@@ -106,8 +106,9 @@ func (r reach) draw(img *Image, draw *rand.Rand, bin func() int) {
 	r.apply(img, o, magnitude, sign)
 }
 
-// RandAugment makes n changes, each one of 14 drawn at random: none, leaning, moving or turning the image, and changes of colour. All
-// have the same magnitude, 0 to 30; 2 and 9 are usual. Pixels that come in are black.
+// RandAugment makes n changes, each one of 14 drawn at random: none, leaning, moving or turning the
+// image, and changes of colour. All have the same magnitude, 0 to 30; 2 and 9 are usual. Pixels
+// that come in are black.
 func RandAugment(n, magnitude int) Transform {
 	if n < 1 || n > 100 {
 		panic(fmt.Sprintf("transform: RandAugment: got n %d, want 1 to 100", n))
@@ -132,8 +133,8 @@ func (a randAugment) Apply(img *Image, draw *rand.Rand) (*Image, error) {
 	return img, nil
 }
 
-// TrivialAugment makes one change, of those of RandAugment, with a magnitude that is drawn, too, and reaches further: the wide space
-// of torchvision's TrivialAugmentWide. It has nothing to tune.
+// TrivialAugment makes one change, of those of RandAugment, with a magnitude that is drawn, too,
+// and reaches further: the wide space of torchvision's TrivialAugmentWide. It has nothing to tune.
 func TrivialAugment() Transform { return trivialAugment{} }
 
 type trivialAugment struct{}

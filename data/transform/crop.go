@@ -6,7 +6,8 @@ import (
 	"math/rand/v2"
 )
 
-// CenterCrop cuts a square out of the middle. A side that is shorter is made longer with black on both ends.
+// CenterCrop cuts a square out of the middle. A side that is shorter is made longer with black on
+// both ends.
 func CenterCrop(size int) Sizer { return CenterCropTo(size, size) }
 
 // CenterCropTo is CenterCrop for a rectangle.
@@ -39,8 +40,8 @@ func (c centerCrop) Apply(img *Image, _ *rand.Rand) (*Image, error) {
 	return img, nil
 }
 
-// RandomCrop cuts a square out of a random place, after it has added pad black pixels on every side. An image that is too small for
-// it is an error.
+// RandomCrop cuts a square out of a random place, after it has added pad black pixels on every
+// side. An image that is too small for it is an error.
 func RandomCrop(size, pad int) Sizer {
 	if err := validateSide("RandomCrop", size); err != nil {
 		panic(err.Error())

@@ -1,20 +1,24 @@
-// Package transform changes images as they are read: resizes, crops, flips, and changes of colour drawn at random.
+// Package transform changes images as they are read: resizes, crops, flips, and changes of colour
+// drawn at random.
 //
-// A Transform takes an image and the random numbers of its example, and gives an image. What it draws depends on these numbers
-// alone, which a loader derives from (seed, epoch, index); so an example looks the same whoever reads it and when.
+// A Transform takes an image and the random numbers of its example, and gives an image. What it
+// draws depends on these numbers alone, which a loader derives from (seed, epoch, index); so an
+// example looks the same whoever reads it and when.
 //
 //	train := []transform.Transform{transform.RandomResizedCrop(224), transform.Flip(), transform.TrivialAugment()}
 //	test := []transform.Transform{transform.Resize(256), transform.CenterCrop(224)}
 //
-// The names and what they draw are those of torchvision. What is done to the pixels is what torchvision does to a PIL image: it is
-// Pillow's arithmetic, value for value, for resizing with every [Filter] and for every change of colour or place.
+// The names and what they draw are those of torchvision. What is done to the pixels is what
+// torchvision does to a PIL image: it is Pillow's arithmetic, value for value, for resizing with
+// every [Filter] and for every change of colour or place.
 //
-// A function such as [RandomResizedCrop] takes what is mostly set and panics on a number that makes no sense, since the number stands
-// in the program. Where a transform has more options, or its numbers come from flags or files, a struct such as
-// [RandomResizedCropConfig] has them all: its Validate names the field that is wrong, and its New returns an error.
+// A function such as [RandomResizedCrop] takes what is mostly set and panics on a number that makes
+// no sense, since the number stands in the program. Where a transform has more options, or its
+// numbers come from flags or files, a struct such as [RandomResizedCropConfig] has them all: its
+// Validate names the field that is wrong, and its New returns an error.
 //
-// No transform changes how many channels an image has. Each prints itself with its options: a checkpoint can name how the images of
-// a run were read.
+// No transform changes how many channels an image has. Each prints itself with its options: a
+// checkpoint can name how the images of a run were read.
 package transform
 
 import (
@@ -23,7 +27,8 @@ import (
 	"math/rand/v2"
 )
 
-// An Image has 8-bit pixels, row by row, with the channels of a pixel next to each other: grey (1) or red, green and blue (3).
+// An Image has 8-bit pixels, row by row, with the channels of a pixel next to each other: grey (1)
+// or red, green and blue (3).
 type Image struct {
 	Width, Height, Channels int
 	// Pix has Width·Height·Channels bytes.
@@ -32,10 +37,12 @@ type Image struct {
 
 // A Transform changes an image.
 //
-// Apply returns the changed image, which may be img itself or share its memory: those of this package write into img, so that an
-// image that is read again and again into the same memory costs no garbage. It never keeps img. It may be called from several
-// goroutines at once, for different images. A draw of nil stands for no chance: a transform that draws then gives an error, since
-// an evaluation should have none. An image that it cannot change, such as one of no pixels, is an error.
+// Apply returns the changed image, which may be img itself or share its memory: those of this
+// package write into img, so that an image that is read again and again into the same memory costs
+// no garbage. It never keeps img. It may be called from several goroutines at once, for different
+// images. A draw of nil stands for no chance: a transform that draws then gives an error, since an
+// evaluation should have none. An image that it cannot change, such as one of no pixels, is an
+// error.
 type Transform interface {
 	Apply(img *Image, draw *rand.Rand) (*Image, error)
 }
@@ -47,8 +54,9 @@ type Sizer interface {
 	Size() (width, height int)
 }
 
-// A Cropper is a Transform that first takes a part of an image, and knows which by its size and the draws. What decodes the image may
-// leave out the rest: Apply is the same as Part, then a cut, then ApplyToPart.
+// A Cropper is a Transform that first takes a part of an image, and knows which by its size and the
+// draws. What decodes the image may leave out the rest: Apply is the same as Part, then a cut, then
+// ApplyToPart.
 type Cropper interface {
 	Transform
 	// Part draws the part of an image of this size.

@@ -9,8 +9,8 @@ func grey(r, g, b uint8) uint8 {
 	return uint8((uint32(r)*19595 + uint32(g)*38470 + uint32(b)*7471 + 1<<15) >> 16)
 }
 
-// blend moves from one value towards the other: 0 is from, 1 is to, and what lies outside of 0 and 1 leads on beyond them. The
-// product is rounded to float32 before the sum, on every processor.
+// blend moves from one value towards the other: 0 is from, 1 is to, and what lies outside of 0 and
+// 1 leads on beyond them. The product is rounded to float32 before the sum, on every processor.
 func blend(from, to uint8, f float32) uint8 {
 	v := float32(from) + float32(f*float32(int32(to)-int32(from)))
 	return uint8(min(255, max(0, v)))
@@ -79,8 +79,8 @@ func (img *Image) desaturate() {
 	}
 }
 
-// sharpness leads away from a blurred image, in which a pixel has 5/13 of itself and 1/13 of each of its eight neighbours. Pixels at
-// the edge stay.
+// sharpness leads away from a blurred image, in which a pixel has 5/13 of itself and 1/13 of each
+// of its eight neighbours. Pixels at the edge stay.
 func (img *Image) sharpness(f float64) {
 	factor := float32(f)
 	if factor == 1 || img.Width < 3 || img.Height < 3 {

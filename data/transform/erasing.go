@@ -14,8 +14,9 @@ type RandomErasingConfig struct {
 	Scale [2]float64
 	// Ratio is the smallest and the largest proportion of height to width. Zero is 0.3 and 3.3.
 	Ratio [2]float64
-	// Fill is what is left, red, green and blue; a grey image takes its luminance. Nil is the mean color of ImageNet, 124 116 104:
-	// torchvision erases to 0 after the mean has been subtracted.
+	// Fill is what is left, red, green and blue; a grey image takes its luminance. Nil is the
+	// mean color of ImageNet, 124 116 104: torchvision erases to 0 after the mean has been
+	// subtracted.
 	Fill *[3]uint8
 }
 
@@ -52,7 +53,8 @@ func (c RandomErasingConfig) New() (Transform, error) {
 	return randomErasing{c.withDefaults()}, nil
 }
 
-// RandomErasing paints over a part of random size, proportion and place, with probability p: 2 to 33 % of the area.
+// RandomErasing paints over a part of random size, proportion and place, with probability p: 2 to
+// 33 % of the area.
 func RandomErasing(p float64) Transform { return must(RandomErasingConfig{P: p}.New()) }
 
 type randomErasing struct{ c RandomErasingConfig }

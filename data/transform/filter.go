@@ -7,8 +7,8 @@ import (
 	"github.com/paragon-train/paragon/data/internal/pixel"
 )
 
-// A Filter weighs the pixels that make a pixel of a resized image. When an image shrinks, it is widened so that every pixel counts:
-// what torchvision calls antialias.
+// A Filter weighs the pixels that make a pixel of a resized image. When an image shrinks, it is
+// widened so that every pixel counts: what torchvision calls antialias.
 type Filter uint8
 
 const (
@@ -90,8 +90,9 @@ type weights struct {
 	scratch []float64
 }
 
-// fill computes the weights, unless they are those that it has. They are Pillow's: the centre of new pixel i is (i+½)·in/out. Products
-// are rounded before they are added to (by float64), or processors that do both at once would give other weights.
+// fill computes the weights, unless they are those that it has. They are Pillow's: the centre of
+// new pixel i is (i+½)·in/out. Products are rounded before they are added to (by float64), or
+// processors that do both at once would give other weights.
 func (w *weights) fill(in, out int, filter Filter) {
 	if w.in == in && w.out == out && w.filter == filter && out > 0 {
 		return

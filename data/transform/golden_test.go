@@ -72,7 +72,8 @@ func (g golden) want(t *testing.T, img *Image) {
 	}
 }
 
-// Resizing gives Pillow's pixels, bit for bit: to smaller and larger sizes, along one side or both, of images of one pixel and more.
+// Resizing gives Pillow's pixels, bit for bit: to smaller and larger sizes, along one side or both,
+// of images of one pixel and more.
 func TestResizedPixelsArePillows(t *testing.T) {
 	tried := 0
 	for _, g := range goldens(t) {
@@ -116,7 +117,8 @@ func TestResizedPixelsArePillows(t *testing.T) {
 	}
 }
 
-// Changes of colour and place give Pillow's pixels, bit for bit, for every op of RandAugment and TrivialAugment in both directions.
+// Changes of colour and place give Pillow's pixels, bit for bit, for every op of RandAugment and
+// TrivialAugment in both directions.
 func TestChangedPixelsArePillows(t *testing.T) {
 	tried := 0
 	for _, g := range goldens(t) {

@@ -7,7 +7,8 @@ import (
 
 // A ColorJitterConfig says how far colours are changed. In each, 0 changes nothing.
 type ColorJitterConfig struct {
-	// Brightness, Contrast and Saturation are drawn from 1−x, or 0 if that is below it, to 1+x, and multiply.
+	// Brightness, Contrast and Saturation are drawn from 1−x, or 0 if that is below it, to 1+x,
+	// and multiply.
 	Brightness, Contrast, Saturation float64
 	// Hue is drawn from −x to x, in turns of the circle of colours; at most 0.5.
 	Hue float64
@@ -54,7 +55,8 @@ func (j colorJitter) Apply(img *Image, draw *rand.Rand) (*Image, error) {
 		k := below(draw, i+1)
 		order[i], order[k] = order[k], order[i]
 	}
-	// Each is drawn, even if it changes nothing, so that the draws of one do not depend on the others.
+	// Each is drawn, even if it changes nothing, so that the draws of one do not depend on the
+	// others.
 	factor := func(x float64) float64 { return uniform(draw, max(0, 1-x), 1+x) }
 	brightness, contrast, saturation := factor(j.c.Brightness), factor(j.c.Contrast), factor(j.c.Saturation)
 	hue := uniform(draw, -j.c.Hue, j.c.Hue)
@@ -73,8 +75,8 @@ func (j colorJitter) Apply(img *Image, draw *rand.Rand) (*Image, error) {
 	return img, nil
 }
 
-// Grayscale makes every pixel grey, and keeps three channels if there were three. Where one channel is wanted, let the images be
-// decoded with one.
+// Grayscale makes every pixel grey, and keeps three channels if there were three. Where one channel
+// is wanted, let the images be decoded with one.
 func Grayscale() Transform { return grayscale{} }
 
 type grayscale struct{}

@@ -6,11 +6,12 @@ import (
 	"github.com/paragon-train/paragon/data/internal/pixel"
 )
 
-// A resampler changes the size of images. It keeps the weights of the size before and the memory that it needs; each belongs to one
-// goroutine at a time.
+// A resampler changes the size of images. It keeps the weights of the size before and the memory
+// that it needs; each belongs to one goroutine at a time.
 type resampler struct {
 	across, down weights
-	// between is the image after the pass across: as wide as the new one, as high as the old box.
+	// between is the image after the pass across: as wide as the new one, as high as the old
+	// box.
 	between []uint8
 }
 
@@ -22,8 +23,9 @@ type box struct{ left, top, width, height int }
 
 func (img *Image) all() box { return box{0, 0, img.Width, img.Height} }
 
-// resample makes img the part of it in b, resized to width×height. As in Pillow the pass across comes first, and rounds to 8 bits;
-// pixels outside of b do not count. A pass that changes nothing is left out.
+// resample makes img the part of it in b, resized to width×height. As in Pillow the pass across
+// comes first, and rounds to 8 bits; pixels outside of b do not count. A pass that changes nothing
+// is left out.
 func (img *Image) resample(b box, width, height int, filter Filter) {
 	if b.width == width && b.height == height {
 		img.crop(b)
@@ -65,7 +67,8 @@ func (img *Image) resample(b box, width, height int, filter Filter) {
 	}
 }
 
-// crop makes img its part in b. Rows move towards the beginning of its memory, so each is read before it is written over.
+// crop makes img its part in b. Rows move towards the beginning of its memory, so each is read
+// before it is written over.
 func (img *Image) crop(b box) {
 	if b == img.all() {
 		return
@@ -78,7 +81,8 @@ func (img *Image) crop(b box) {
 	img.resize(b.width, b.height)
 }
 
-// surround makes img width×height pixels, all 0 but img at (left, top), which may stand out on no side.
+// surround makes img width×height pixels, all 0 but img at (left, top), which may stand out on no
+// side.
 func (img *Image) surround(left, top, width, height int) {
 	old := *img
 	c := img.Channels

@@ -17,7 +17,8 @@ func validateSide(of string, n int) error {
 
 // A ResizeConfig says to what size an image is resized.
 type ResizeConfig struct {
-	// Shorter is the length of the shorter side; the longer one keeps the proportion, cut to whole pixels. It or Width and Height is set.
+	// Shorter is the length of the shorter side; the longer one keeps the proportion, cut to
+	// whole pixels. It or Width and Height is set.
 	Shorter int
 	// Width and Height are the new size, whatever the proportion was.
 	Width, Height int

@@ -11,7 +11,8 @@ import (
 type RandomResizedCropConfig struct {
 	// Width and Height are the size of what is returned.
 	Width, Height int
-	// Scale is the smallest and the largest share of the image's area that is taken. Zero is 0.08 and 1.
+	// Scale is the smallest and the largest share of the image's area that is taken. Zero is
+	// 0.08 and 1.
 	Scale [2]float64
 	// Ratio is the smallest and the largest proportion of width to height. Zero is 3/4 and 4/3.
 	Ratio [2]float64
@@ -62,8 +63,8 @@ func (c RandomResizedCropConfig) New() (Sizer, error) {
 	return randomResizedCrop{c.withDefaults()}, nil
 }
 
-// RandomResizedCrop takes a part of random size, proportion and place, and resizes it to a square: 8 to 100 % of the area, with sides
-// of 3:4 to 4:3.
+// RandomResizedCrop takes a part of random size, proportion and place, and resizes it to a square:
+// 8 to 100 % of the area, with sides of 3:4 to 4:3.
 func RandomResizedCrop(size int) Sizer {
 	if err := validateSide("RandomResizedCrop", size); err != nil {
 		panic(err.Error())
@@ -108,7 +109,8 @@ func (r randomResizedCrop) ApplyToPart(img *Image) (*Image, error) {
 	return img, nil
 }
 
-// choose draws the part. After ten parts that do not fit it takes the largest one in the middle whose proportion is allowed.
+// choose draws the part. After ten parts that do not fit it takes the largest one in the middle
+// whose proportion is allowed.
 func (r randomResizedCrop) choose(width, height int, draw *rand.Rand) box {
 	area := float64(width) * float64(height)
 	from, to := math.Log(r.c.Ratio[0]), math.Log(r.c.Ratio[1])

@@ -24,7 +24,8 @@ func each() map[Transform]bool {
 	}
 }
 
-// What a transform makes depends on the image and the draws alone: not on what it made before, nor on who calls it at the same time.
+// What a transform makes depends on the image and the draws alone: not on what it made before, nor
+// on who calls it at the same time.
 func TestEqualDrawsGiveEqualImages(t *testing.T) {
 	for tr := range each() {
 		t.Run(fmt.Sprint(tr), func(t *testing.T) {
@@ -153,7 +154,8 @@ func TestOptionsThatMakeNoSenseAreNamed(t *testing.T) {
 	}
 }
 
-// The parts that a random crop takes have the areas, the proportions and the places that were asked for.
+// The parts that a random crop takes have the areas, the proportions and the places that were asked
+// for.
 func TestRandomPartsAreSpreadAsAskedFor(t *testing.T) {
 	r := RandomResizedCrop(8).(randomResizedCrop)
 	d := draws(7)
@@ -171,7 +173,8 @@ func TestRandomPartsAreSpreadAsAskedFor(t *testing.T) {
 			left += float64(b.left) / float64(500-b.width)
 		}
 	}
-	// Parts that do not fit are drawn anew, so the mean is below that of 0.08 to 1, which is 0.54.
+	// Parts that do not fit are drawn anew, so the mean is below that of 0.08 to 1, which is
+	// 0.54.
 	if mean := area / n; mean < 0.41 || mean > 0.46 {
 		t.Errorf("got a mean share of %.3f, want 0.41 to 0.46", mean)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// checkAdapt says what --adapt does not go with, before anything is loaded. What depends on the number of workers, worker.Fit checks.
+// checkAdapt says what --adapt does not go with, before anything is loaded. What depends on the
+// number of workers, worker.Fit checks.
 func (s *settings) checkAdapt() error {
 	a := s.adapt
 	if !s.adapts {

@@ -76,7 +76,8 @@ func run(c *cli.Context) error {
 	return train(context.Background(), s)
 }
 
-// What is asked for beyond these is a slip of the pen; below, nn.Compile says what does not fit the machine.
+// What is asked for beyond these is a slip of the pen; below, nn.Compile says what does not fit the
+// machine.
 const (
 	maxBatch = 1 << 16 // images of a device
 	maxWidth = 1 << 10
@@ -126,7 +127,8 @@ type settings struct {
 	leave <-chan struct{} // closed by SIGTERM
 }
 
-// validate names the first flag that cannot be and that nobody else looks at before the work begins.
+// validate names the first flag that cannot be and that nobody else looks at before the work
+// begins.
 func (s *settings) validate() error {
 	switch {
 	case len(s.devices) == 0 || slices.Contains(s.devices, ""):

@@ -21,8 +21,8 @@ import (
 	"github.com/paragon-train/paragon/worker"
 )
 
-// cifar10 runs the command with a small set of synthetic images, a narrow network and these flags. Checkpoints of the whole ResNet18 (134 MB) take
-// half a minute each under the race detector.
+// cifar10 runs the command with a small set of synthetic images, a narrow network and these flags.
+// Checkpoints of the whole ResNet18 (134 MB) take half a minute each under the race detector.
 func cifar10(t *testing.T, flags ...string) error {
 	t.Helper()
 	app := newApp()
@@ -65,7 +65,8 @@ func TestAdaptsAndResumes(t *testing.T) {
 	}
 }
 
-// A model of another width of head starts a run whose layers are frozen but for the head, and the error of a file that does not fit names flags.
+// A model of another width of head starts a run whose layers are frozen but for the head, and the
+// error of a file that does not fit names flags.
 func TestFineTunesAPartOfAModel(t *testing.T) {
 	dir := t.TempDir()
 	flags := []string{"--out", t.TempDir(), "--width", "2", "--max-steps", "1", "--epochs", "1"}
@@ -117,8 +118,8 @@ func TestAJobThatIsStartedAgainResumes(t *testing.T) {
 	}
 }
 
-// By hand a damaged checkpoint is an error with the flags that go on from the one before it; a job that launch starts again takes that by itself. A
-// model of a checkpoint is a beginning, too.
+// By hand a damaged checkpoint is an error with the flags that go on from the one before it; a job
+// that launch starts again takes that by itself. A model of a checkpoint is a beginning, too.
 func TestADamagedCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	flags := []string{"--out", t.TempDir(), "--width", "2", "--checkpoint-dir", dir, "--checkpoint-steps", "1", "--epochs", "1"}
@@ -362,7 +363,8 @@ func TestLabelsAreSmoothedAndWeighedInTrainingAlone(t *testing.T) {
 	}
 }
 
-// Launch need not start a program again that cannot work with its flags, its files or its folder. It hears of that.
+// Launch need not start a program again that cannot work with its flags, its files or its folder.
+// It hears of that.
 func TestErrorsThatNoRestartCanMendAreTold(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report")
 	t.Setenv(exitreport.Variable, report)
@@ -408,7 +410,8 @@ func TestErrorsThatNoRestartCanMendAreTold(t *testing.T) {
 	}
 }
 
-// silentJob is the environment of a worker whose scheduler takes connections and does not answer, as one that is ending.
+// silentJob is the environment of a worker whose scheduler takes connections and does not answer,
+// as one that is ending.
 func silentJob(t *testing.T) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -44,7 +44,8 @@ func buildModel(s settings, training bool) (model, error) {
 	return model{logits: logits, loss: nn.CrossEntropy(logits, labels, cfg)}, nil
 }
 
-// compile makes a training program for each device and one that evaluates on the first device's parameters.
+// compile makes a training program for each device and one that evaluates on the first device's
+// parameters.
 func compile(s settings, rank int) (training []*nn.Program, evaluation *nn.Program, logits *gorgonia.Node, err error) {
 	dtype, err := nn.ParseDType(s.dtype)
 	if err != nil {

@@ -29,8 +29,9 @@ type manifest struct {
 	folder             string
 }
 
-// A job that SIGUSR1 stops in the middle of an epoch, and that is started again, ends with the very parameters, optimizer state and running statistics of
-// one that was not stopped, and both parts together print its metrics.
+// A job that SIGUSR1 stops in the middle of an epoch, and that is started again, ends with the very
+// parameters, optimizer state and running statistics of one that was not stopped, and both parts
+// together print its metrics.
 func TestAJobStoppedBySIGUSR1GoesOnBitForBit(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("builds two programs and runs three jobs: runs with PARAGON_TEST_SLOW=1 (make slowtest)")
@@ -40,7 +41,8 @@ func TestAJobStoppedBySIGUSR1GoesOnBitForBit(t *testing.T) {
 	if err := testbuild.Programs(bin, "launch", "examples/cifar10"); err != nil {
 		t.Fatal(err)
 	}
-	// run runs the job with its checkpoints in dir, and calls each with the lines that it prints.
+	// run runs the job with its checkpoints in dir, and calls each with the lines that it
+	// prints.
 	run := func(dir string, code int, each func(launch *os.Process, line string)) {
 		t.Helper()
 		cmd := exec.Command(filepath.Join(bin, "launch"), "-n", "2", "-s", "2", "--", filepath.Join(bin, "cifar10"), "--width", "2", "--augment", "--schedule", "cosine",
@@ -94,7 +96,8 @@ func TestAJobStoppedBySIGUSR1GoesOnBitForBit(t *testing.T) {
 	}
 }
 
-// On four nodes of Slurm the job is requeued where it was stopped, and ends with the tensors and metrics of a run on this machine that was not stopped.
+// On four nodes of Slurm the job is requeued where it was stopped, and ends with the tensors and
+// metrics of a run on this machine that was not stopped.
 func TestAJobRequeuedBySlurmGoesOnBitForBit(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("builds two programs and runs three jobs: runs with PARAGON_TEST_SLOW=1 (make slowtest)")

@@ -1,6 +1,6 @@
-// Command customtrainer is a training loop of one's own with nothing of Paragon but kvstore (and package optim, which
-// names the optimizer of the servers): linear regression, each worker on its own part of the data. Workers may come and
-// go while it runs.
+// Command customtrainer is a training loop of one's own with nothing of Paragon but kvstore (and
+// package optim, which names the optimizer of the servers): linear regression, each worker on its
+// own part of the data. Workers may come and go while it runs.
 //
 //	customtrainer
 //	launch -n 4 -s 2 -- customtrainer

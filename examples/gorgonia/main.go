@@ -1,5 +1,6 @@
-// Command gorgonia takes a gorgonia program as its users write it, with gorgonia's own ops, and swaps its virtual machine
-// for Paragon's compiled program; launched, the same program trains on many workers.
+// Command gorgonia takes a gorgonia program as its users write it, with gorgonia's own ops, and
+// swaps its virtual machine for Paragon's compiled program; launched, the same program trains on
+// many workers.
 //
 //	gorgonia --before                 # gorgonia's TapeMachine and solver
 //	gorgonia                          # the same graph, compiled
@@ -49,7 +50,8 @@ func main() {
 	}
 }
 
-// network is a user's own graph: two layers and a mean squared error, of nothing but gorgonia's ops.
+// network is a user's own graph: two layers and a mean squared error, of nothing but gorgonia's
+// ops.
 type network struct {
 	x, y, loss *G.Node
 	weights    G.Nodes

@@ -2,5 +2,6 @@
 
 package main
 
-// --data and --checkpoint-dir at s3://..., gs://..., azblob://...: half of this program's size; build with -tags nobuckets to go without.
+// --data and --checkpoint-dir at s3://..., gs://..., azblob://...: half of this program's size;
+// build with -tags nobuckets to go without.
 import _ "github.com/paragon-train/paragon/checkpoint/bucket"

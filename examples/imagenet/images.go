@@ -27,7 +27,8 @@ func (s *sets) Close() (err error) {
 	return err
 }
 
-// openSets opens the training images, and those for evaluations with the classes of the training images.
+// openSets opens the training images, and those for evaluations with the classes of the training
+// images.
 func openSets(ctx context.Context, s settings) (found sets, err error) {
 	cfg := data.OpenOptions{CacheDir: s.cacheDir, CacheBytes: s.cacheBytes, FirstLabel: s.firstLabel, Logger: slog.Default(), Transforms: s.trainTransforms()}
 	if found.train, err = openSet(ctx, s.data, s.trainData, "train", cfg); err != nil {
@@ -41,8 +42,9 @@ func openSets(ctx context.Context, s settings) (found sets, err error) {
 	return found, nil
 }
 
-// openSet opens the images at a URL, or those of a name below the folder: as a folder, or as files of one of the formats. Shards are named as launch data
-// pack names them, and as TensorFlow's scripts do.
+// openSet opens the images at a URL, or those of a name below the folder: as a folder, or as files
+// of one of the formats. Shards are named as launch data pack names them, and as TensorFlow's
+// scripts do.
 func openSet(ctx context.Context, folder, url, name string, cfg data.OpenOptions) (*data.Images, error) {
 	if url != "" {
 		m, err := data.OpenImages(ctx, url, cfg)
@@ -61,7 +63,8 @@ func openSet(ctx context.Context, folder, url, name string, cfg data.OpenOptions
 	return nil, kvstore.Final(fmt.Errorf("--data: %s has none of %s: %w; --%s-data names other files", folder, strings.Join(tried, ", "), fs.ErrNotExist, name))
 }
 
-// orFinal says of an error of a file that is not there, or that may not be read, that no restart can mend it.
+// orFinal says of an error of a file that is not there, or that may not be read, that no restart
+// can mend it.
 func orFinal(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return kvstore.Final(err)

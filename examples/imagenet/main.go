@@ -1,10 +1,12 @@
-// Command imagenet trains a residual network on photographs of one's own, alone or as a worker of a job:
+// Command imagenet trains a residual network on photographs of one's own, alone or as a worker of a
+// job:
 //
 //	launch -n 2 -s 2 -- imagenet --data photos --image-size 64 --model resnet18 --epochs 10
 //	launch -n 8 -s 8 -H hosts -- imagenet --data s3://bucket/imagenet --cache-dir /scratch/cache --mixup 0.2 --cutmix 1 --auto-augment trivial
 //
-// The data is a folder, or a prefix of a bucket, with train and val: each a folder with one of each class, train.rec and val.rec of MXNet, or shards.
-// The recipe is the usual one of ImageNet: random crops, SGD with Nesterov's momentum, and a cosine schedule after a warm-up.
+// The data is a folder, or a prefix of a bucket, with train and val: each a folder with one of each
+// class, train.rec and val.rec of MXNet, or shards. The recipe is the usual one of ImageNet: random
+// crops, SGD with Nesterov's momentum, and a cosine schedule after a warm-up.
 package main
 
 import (
@@ -110,14 +112,16 @@ type settings struct {
 	stop, leave   <-chan struct{} // closed by Ctrl-C, by SIGTERM
 }
 
-// What is asked for beyond these is a slip of the pen; below, nn.Compile says what does not fit the machine.
+// What is asked for beyond these is a slip of the pen; below, nn.Compile says what does not fit the
+// machine.
 const (
 	leastSize, mostSize = 32, 4096 // pixels
 	mostBatch           = 1 << 16  // images of a device
 	mostWidth           = 1 << 10
 )
 
-// validate names the first flag that cannot be and that nobody else looks at before the work begins.
+// validate names the first flag that cannot be and that nobody else looks at before the work
+// begins.
 func (s *settings) validate() error {
 	share := func(flag string, v float64) error {
 		if !(v >= 0 && v < 1) {

@@ -69,7 +69,8 @@ func TestTrainsOnAFolderAndDraws(t *testing.T) {
 	}
 }
 
-// A run has the same bits whatever the images lie in, and however many goroutines read them; with other augmentation it has others.
+// A run has the same bits whatever the images lie in, and however many goroutines read them; with
+// other augmentation it has others.
 func TestFormatsAndReadersGiveTheSameBits(t *testing.T) {
 	dir := makeSets(t)
 	records, shards := t.TempDir(), t.TempDir()

@@ -31,7 +31,8 @@ func buildModel(s settings, classes int, training bool) (loss, logits *gorgonia.
 	return nn.SoftmaxCrossEntropy(logits, nn.Labels(g, "labels", s.batch)), logits, nil
 }
 
-// compile makes a training program for each device and one that evaluates on the first device's parameters.
+// compile makes a training program for each device and one that evaluates on the first device's
+// parameters.
 func compile(s settings, classes, rank int) (training []*nn.Program, evaluation *nn.Program, logits *gorgonia.Node, err error) {
 	dtype, err := nn.ParseDType(s.dtype)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 // Images of each part of a sample.
 const sampleTrain, sampleVal = 2000, 400
 
-// writeSample writes synthetic images as JPEG files, in a folder for each class, below train and val of a folder that is not there yet.
+// writeSample writes synthetic images as JPEG files, in a folder for each class, below train and
+// val of a folder that is not there yet.
 func writeSample(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return fmt.Errorf("--sample: %s is there already, want a new folder", dir)

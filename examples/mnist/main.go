@@ -214,7 +214,8 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	return epochs, worker.WriteReport(os.Stdout, epochs)
 }
 
-// join joins the job. Being told to end (SIGTERM) ends the wait for it, so that nobody waits for a worker that starts as the job ends.
+// join joins the job. Being told to end (SIGTERM) ends the wait for it, so that nobody waits for a
+// worker that starts as the job ends.
 func join(ctx context.Context, leave <-chan struct{}, store string, opts ...kvstore.Option) (kvstore.Store, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -92,7 +92,8 @@ func TestFineTunesAPartOfAModel(t *testing.T) {
 	}
 }
 
-// silentJob is the environment of a worker whose scheduler takes connections and does not answer, as one that is ending.
+// silentJob is the environment of a worker whose scheduler takes connections and does not answer,
+// as one that is ending.
 func silentJob(t *testing.T) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

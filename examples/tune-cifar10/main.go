@@ -1,5 +1,6 @@
-// Command tune-cifar10 searches the optimizer of a network on CIFAR-10: TPE proposes, ASHA (or another rule) stops what does not pay, and each
-// trial is a job of two workers (or --workers) and a server.
+// Command tune-cifar10 searches the optimizer of a network on CIFAR-10: TPE proposes, ASHA (or
+// another rule) stops what does not pay, and each trial is a job of two workers (or --workers) and
+// a server.
 //
 //	tune-cifar10                                         (the program launch stands beside it, or in PATH)
 //	tune-cifar10 --data data/cifar10 --model resnet18 --epochs 27 --trials 50 --parallel 4
@@ -84,7 +85,8 @@ func (s settings) scheduler() (tune.Scheduler, error) {
 	return nil, fmt.Errorf("--scheduler is %q, want asha, predict or fifo", s.rule)
 }
 
-// space is what is searched: a learning rate for each optimizer, for they differ by orders of magnitude.
+// space is what is searched: a learning rate for each optimizer, for they differ by orders of
+// magnitude.
 var space = tune.Space{
 	tune.Choice("optimizer", "adam", "sgd"),
 	tune.Real("adam_lr", 1e-4, 1e-2).Log().When("optimizer", "adam"),
@@ -94,7 +96,8 @@ var space = tune.Space{
 	tune.Real("weight_decay", 1e-6, 1e-2).Log(),
 }
 
-// search runs in the process that searches, and in each worker of a trial: there tune.Run trains once and returns a *tune.TrialEnded.
+// search runs in the process that searches, and in each worker of a trial: there tune.Run trains
+// once and returns a *tune.TrialEnded.
 func search(ctx context.Context, s settings) error {
 	if err := s.validate(); err != nil {
 		return err

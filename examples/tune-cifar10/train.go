@@ -78,7 +78,8 @@ func (s settings) train(ctx context.Context, p tune.Params, r *tune.Reporter) (e
 	return err
 }
 
-// reporting is a worker.Observer that reports each epoch to the search, and stops the worker if that says so.
+// reporting is a worker.Observer that reports each epoch to the search, and stops the worker if
+// that says so.
 type reporting struct {
 	r    *tune.Reporter
 	stop chan struct{}

@@ -1,6 +1,7 @@
-// Command tune-distributed searches over trials that are distributed jobs, as the example of Horovod with Ray Tune does: the epochs 1, 2
-// and 3 are an axis of the grid and each is tried with two learning rates, so there are six trials. Each trial is a job of two workers
-// and a server; the workers train a linear regression together through kvstore, and rank 0's report counts.
+// Command tune-distributed searches over trials that are distributed jobs, as the example of
+// Horovod with Ray Tune does: the epochs 1, 2 and 3 are an axis of the grid and each is tried with
+// two learning rates, so there are six trials. Each trial is a job of two workers and a server; the
+// workers train a linear regression together through kvstore, and rank 0's report counts.
 //
 //	tune-distributed                                   (the program launch stands beside it, or in PATH)
 //	tune-distributed --hosts hosts --address 10.0.0.1
@@ -52,8 +53,8 @@ type settings struct {
 	resume                      bool
 }
 
-// search runs in two kinds of processes: in the one that searches, and in each worker of a trial, where tune.Run runs train once and
-// returns a *tune.TrialEnded.
+// search runs in two kinds of processes: in the one that searches, and in each worker of a trial,
+// where tune.Run runs train once and returns a *tune.TrialEnded.
 func search(ctx context.Context, s settings) (*tune.Result, error) {
 	jobs := tune.Distributed(tune.Resources{Hosts: 1, Slots: s.slots, CPUsPerSlot: 1, Servers: 1})
 	jobs.HostFile, jobs.Address, jobs.Folder = s.hosts, s.address, s.folder

@@ -1,5 +1,6 @@
-// Command tune-toy searches with a training that only draws its curves: the example of AutoGluon's tutorial. 20 trials draw a learning
-// rate and a weight decay; at epoch e the accuracy is 1 - 1.8^-x with x between e-1 and 2(e-1).
+// Command tune-toy searches with a training that only draws its curves: the example of AutoGluon's
+// tutorial. 20 trials draw a learning rate and a weight decay; at epoch e the accuracy is 1 -
+// 1.8^-x with x between e-1 and 2(e-1).
 //
 //	tune-toy
 //	tune-toy --scheduler asha --trials 100 --parallel 8

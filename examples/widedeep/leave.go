@@ -11,8 +11,9 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// leaveOnTerm asks the scheduler to let this worker leave when the process gets SIGTERM: the loop over the batches then ends with ErrRemoved. If the job
-// cannot continue without this worker, the process exits at once. forget stops handling SIGTERM.
+// leaveOnTerm asks the scheduler to let this worker leave when the process gets SIGTERM: the loop
+// over the batches then ends with ErrRemoved. If the job cannot continue without this worker, the
+// process exits at once. forget stops handling SIGTERM.
 func leaveOnTerm(kv kvstore.Store) (forget func()) {
 	term, done := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(term, syscall.SIGTERM)

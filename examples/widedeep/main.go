@@ -1,13 +1,14 @@
-// Command widedeep trains a wide and deep model on rows of clicks. Its embedding tables live on the servers, and each step pulls
-// and pushes only the rows that its batch touches. Their vocabulary is open: a value's 63-bit hash names its row, which is made when it is
-// first trained on; --buckets N hashes the values into tables of N rows instead, where some share one.
+// Command widedeep trains a wide and deep model on rows of clicks. Its embedding tables live on the
+// servers, and each step pulls and pushes only the rows that its batch touches. Their vocabulary is
+// open: a value's 63-bit hash names its row, which is made when it is first trained on; --buckets N
+// hashes the values into tables of N rows instead, where some share one.
 //
 //	widedeep --data data/criteo_train_head.txt.gz
 //	launch -n 2 -s 2 -- widedeep --data data/criteo_train_head.txt.gz
 //	launch -n 8 -s 4 -- widedeep --data s3://clicks/day=1 --batch 2048
 //
-// The rows are read from where they lie, in blocks, so they need not fit in memory: text as Criteo publishes it, torchrec's arrays, or
-// Parquet, in a file or a folder of them.
+// The rows are read from where they lie, in blocks, so they need not fit in memory: text as Criteo
+// publishes it, torchrec's arrays, or Parquet, in a file or a folder of them.
 package main
 
 import (

@@ -20,8 +20,9 @@ const (
 	wideTable = "embedding/wide" // one number for each value: the linear part
 )
 
-// model is a wide and deep network (Cheng and others, 2016): logit = MLP(dense, embeddings) + sum of the wide rows. The rows that
-// a batch touches come from the store; in the graph they are leaves whose gradients go back.
+// model is a wide and deep network (Cheng and others, 2016): logit = MLP(dense, embeddings) + sum
+// of the wide rows. The rows that a batch touches come from the store; in the graph they are leaves
+// whose gradients go back.
 type model struct {
 	batch      int
 	program    *nn.Program
@@ -77,8 +78,8 @@ func newModel(batch int) (*model, error) {
 	return m, nil
 }
 
-// init gives the store the tables, of so many rows or open for all, and the network's weights. Rows of the deep table begin with
-// small numbers: those of zeros would all stay alike.
+// init gives the store the tables, of so many rows or open for all, and the network's weights. Rows
+// of the deep table begin with small numbers: those of zeros would all stay alike.
 func (m *model) init(ctx context.Context, kv kvstore.Store, buckets int64) error {
 	small := kvstore.Initializer{Name: "uniform", Low: -0.05, High: 0.05, Seed: 1}
 	if err := kv.InitTable(ctx, deepTable, kvstore.Table{Rows: buckets, RowLen: width, Initializer: small}); err != nil {
@@ -95,7 +96,8 @@ func (m *model) init(ctx context.Context, kv kvstore.Store, buckets int64) error
 	return nil
 }
 
-// pull brings the network's weights from the store: those of this moment, for a worker that has joined.
+// pull brings the network's weights from the store: those of this moment, for a worker that has
+// joined.
 func (m *model) pull(ctx context.Context, kv kvstore.Store) error {
 	for _, p := range m.shared {
 		if err := kv.Pull(ctx, p.Name, p.Value); err != nil {
@@ -105,7 +107,8 @@ func (m *model) pull(ctx context.Context, kv kvstore.Store) error {
 	return nil
 }
 
-// fill reads rows into the inputs, a whole batch of them or fewer, pulls what they look up, and returns their labels.
+// fill reads rows into the inputs, a whole batch of them or fewer, pulls what they look up, and
+// returns their labels.
 func (m *model) fill(ctx context.Context, kv kvstore.Store, clicks *data.Clicks, rows []int) (labels []int32, err error) {
 	labels = make([]int32, len(rows))
 	if err := clicks.Read(ctx, rows, m.dense, m.ids, labels); err != nil {
@@ -122,7 +125,8 @@ func (m *model) fill(ctx context.Context, kv kvstore.Store, clicks *data.Clicks,
 	return labels, kv.PullRows(ctx, wideTable, m.ids[:values], m.wide.Value[:values])
 }
 
-// step trains on the rows that fill brought. Without any it pushes zeros, as the rounds need every worker.
+// step trains on the rows that fill brought. Without any it pushes zeros, as the rounds need every
+// worker.
 func (m *model) step(ctx context.Context, by kvstore.Pusher, rows int) error {
 	m.program.SetGradScale(float32(rows)) // gradients are sums over the rows; the servers divide by those of all workers
 	if err := m.program.Step(ctx, nil); err != nil {

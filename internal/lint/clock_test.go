@@ -10,9 +10,11 @@ import (
 	"testing"
 )
 
-// A host's wall clock may jump, by hours: somebody sets it, or the time service does. Times of package time carry the monotonic clock's
-// reading, too, and are compared by it; these calls lose it, or make a time without. Besides these only certificates go by the wall clock: a jump
-// of less than a day back, or of a year ahead, does nothing to them, and none to connections that are there.
+// A host's wall clock may jump, by hours: somebody sets it, or the time service does. Times of
+// package time carry the monotonic clock's reading, too, and are compared by it; these calls lose
+// it, or make a time without. Besides these only certificates go by the wall clock: a jump of less
+// than a day back, or of a year ahead, does nothing to them, and none to connections that are
+// there.
 var wallCalls = []string{"Unix", "UnixNano", "UnixMilli", "UnixMicro", "ModTime", "AddDate", "UTC", "time.Parse", "time.ParseInLocation", "time.Date"}
 
 // wall has the files that may ask for the wall clock's time, and why a jump does no harm.

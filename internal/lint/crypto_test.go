@@ -10,12 +10,14 @@ import (
 	"testing"
 )
 
-// Cryptography is Go's standard library's: nobody audits ours. What looks like some of our own is refused: instructions for ciphers in assembly or in programs
-// that write it, and packages, files, types and functions with the names of ciphers, hashes and key exchanges.
+// Cryptography is Go's standard library's: nobody audits ours. What looks like some of our own is
+// refused: instructions for ciphers in assembly or in programs that write it, and packages, files,
+// types and functions with the names of ciphers, hashes and key exchanges.
 var (
 	cipherInstruction = regexp.MustCompile(`\b(V?AES(ENC|DEC|IMC|KEYGEN)[A-Z]*|AES(E|D|MC|IMC)|V?PCLMUL[A-Z]*|SHA(1|256|512)(RNDS|MSG|NEXT|H|SU|C|P|M)[A-Z0-9]*|V?GF2P8[A-Z]*|VPMULL[0-9]?|PMULL)\b`)
 	cipherName        = regexp.MustCompile(`(?i)(^|_)(aes|aesgcm|gcm|ghash|cha_?cha(20)?|poly1305|curve25519|x25519|ed25519|salsa20|blake[23][bs]?|hkdf|hmac|sha1|sha256|sha512|sha3|md5|rsa|ecdsa|ecdh)($|_|\d)`)
-	// cipherParts has a part of each of those names; an expression on each name would take long.
+	// cipherParts has a part of each of those names; an expression on each name would take
+	// long.
 	cipherParts = []string{"aes", "gcm", "ghash", "cha", "poly1305", "25519", "salsa20", "blake", "hkdf", "hmac", "sha", "md5", "rsa", "ecd"}
 	humps       = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 )

@@ -11,12 +11,12 @@
 //	internal/compute                                   executors of nn
 //	internal/{f32, pool, shm, vfs, cuda, ...}          machinery; internal/testing: harnesses
 //
-// It also has the table of the files that may depend on the wall clock, which may jump, and the list of words and names that must not come
-// back because a reader stumbles over them.
+// It also has the table of the files that may depend on the wall clock, which may jump, and the
+// list of words and names that must not come back because a reader stumbles over them.
 //
-// Further tests hold what is easily forgotten: an example for each public package, the index of the design notes, and that what CONTRIBUTING.md and
-// the pages for users name is there.
+// Further tests hold what is easily forgotten: an example for each public package, the index of the
+// design notes, and that what CONTRIBUTING.md and the pages for users name is there.
 //
-// It has no code but its tests; the first reads the imports of every file that is no test. A new package needs a row in the
-// test's table, and with it a thought about where it stands.
+// It has no code but its tests; the first reads the imports of every file that is no test. A new
+// package needs a row in the test's table, and with it a thought about where it stands.
 package lint

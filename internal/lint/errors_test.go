@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// decidedByCode are the folders in which nothing is decided by the text of an error or of a reason: errors answer errors.Is and errors.As, and
-// reasons are codes with fields (internal/member/control).
+// decidedByCode are the folders in which nothing is decided by the text of an error or of a reason:
+// errors answer errors.Is and errors.As, and reasons are codes with fields
+// (internal/member/control).
 var decidedByCode = []string{"launch", "schedulernode", "internal/member/scheduler", "server", "kvstore", "worker", "tune"}
 
 // matchers look for text in text.
@@ -79,7 +80,8 @@ func textMatches(fset *token.FileSet, f *ast.File) (bad []string) {
 	return bad
 }
 
-// launchersWords are parts of what launch prints. Package tune runs launch and reads its result and its JSON, never its sentences.
+// launchersWords are parts of what launch prints. Package tune runs launch and reads its result and
+// its JSON, never its sentences.
 var launchersWords = []string{"launch:", "worker ", "server ", "lost", "connection to", "failed:", " | "}
 
 // launcherTexts are the places in a file where text is searched for launch's words.

@@ -87,8 +87,8 @@ func slug(heading string) string {
 	}, heading)
 }
 
-// badLinks are the links of a page, name, that lead nowhere. page reads another page and is false if there is none; exists reports whether there
-// is a file or a folder.
+// badLinks are the links of a page, name, that lead nowhere. page reads another page and is false
+// if there is none; exists reports whether there is a file or a folder.
 func badLinks(name string, p markdownPage, page func(name string) (markdownPage, bool), exists func(name string) bool) (bad []string) {
 	for _, l := range p.links {
 		target, anchor, _ := strings.Cut(l.target, "#")
@@ -174,7 +174,8 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// unlisted are the pages of docs to which no index leads: docs/README.md, and the README.md of a folder that it names.
+// unlisted are the pages of docs to which no index leads: docs/README.md, and the README.md of a
+// folder that it names.
 func unlisted(pages map[string]markdownPage) (names []string) {
 	listed := map[string]bool{"docs/README.md": true}
 	for again := true; again; {

@@ -13,11 +13,13 @@ import (
 // placeholder is what a message of the page has where something is filled in.
 var placeholder = regexp.MustCompile(`<[^<>]+>`)
 
-// shortest is how many bytes a piece of a message must have to be looked up: shorter ones are everywhere.
+// shortest is how many bytes a piece of a message must have to be looked up: shorter ones are
+// everywhere.
 const shortest = 8
 
-// hasMessage reports whether all that is fixed in a message is in the source: each piece between placeholders within one literal or, where one message
-// is the cause of another, cut at a colon or a semicolon.
+// hasMessage reports whether all that is fixed in a message is in the source: each piece between
+// placeholders within one literal or, where one message is the cause of another, cut at a colon or
+// a semicolon.
 func (s *sourceText) hasMessage(message string) bool {
 	found := 0
 	var has func(piece string) bool

@@ -186,7 +186,8 @@ var (
 	foreign    = regexp.MustCompile(`^(tensorboard|torchrun|horovodrun|kubectl|ssh|ssh-copy-id|rsync|mpirun|sbatch|squeue|srun|podman|gcloud|git|go) `)
 )
 
-// flagsOfOthers are flags of Slurm, mpirun, clouds' tools and MXNet's scripts that pages name by themselves, or within another command.
+// flagsOfOthers are flags of Slurm, mpirun, clouds' tools and MXNet's scripts that pages name by
+// themselves, or within another command.
 var flagsOfOthers = []string{"continuous", "exact", "filter", "jobid", "kv-store", "map-by", "mca", "no-kill", "ntasks", "open-mode", "overlap", "parsable", "prefix",
 	"query", "show-details"}
 
@@ -220,7 +221,8 @@ func (s *sourceText) unknown(code string) (missing []string) {
 	return missing
 }
 
-// unknownNames looks into a page, line by line. In tables the first column has the names of other systems, or messages.
+// unknownNames looks into a page, line by line. In tables the first column has the names of other
+// systems, or messages.
 func (s *sourceText) unknownNames(page string) (missing []string) {
 	block := ""
 	for line := range strings.Lines(page) {
@@ -251,7 +253,8 @@ func (s *sourceText) unknownNames(page string) (missing []string) {
 	return missing
 }
 
-// namingPages are the documents whose names are looked up: those for users. Design notes speak of the past, too.
+// namingPages are the documents whose names are looked up: those for users. Design notes speak of
+// the past, too.
 func namingPages(t *testing.T) []string {
 	pages := []string{filepath.Join(root, "README.md")}
 	for _, pattern := range []string{"*.md", "coming-from/*.md", "explanation/*.md", "how-to/*.md", "reference/*.md", "tutorials/*.md"} {
@@ -280,7 +283,8 @@ func TestNamesInPagesAreInTheCode(t *testing.T) {
 	}
 }
 
-// goBlock is a piece of Go in a page, quotedBlock one that is in a file of its own: whole, or taken from it in parts.
+// goBlock is a piece of Go in a page, quotedBlock one that is in a file of its own: whole, or taken
+// from it in parts.
 var (
 	goBlock     = regexp.MustCompile("(?s)```go\n(.*?)```")
 	quotedBlock = regexp.MustCompile("(?s)<!-- (from|file): [^>]*-->\n```go\n.*?```")

@@ -16,7 +16,8 @@ var (
 	unused    = regexp.MustCompile(`(?m)^Numbers ([\d, and]+) were never used`)
 )
 
-// indexFaults says what is wrong with an index of design notes, given the first lines of the notes by file name.
+// indexFaults says what is wrong with an index of design notes, given the first lines of the notes
+// by file name.
 func indexFaults(index string, notes map[string]string) (wrong []string) {
 	rows := map[string]string{} // file to "N. Title"
 	for _, m := range noteRow.FindAllStringSubmatch(index, -1) {

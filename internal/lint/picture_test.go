@@ -12,8 +12,9 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/imports"
 )
 
-// A row says what the packages of a folder may import of this module, besides other packages of that same folder. A name
-// stands for the folder and all below it; with a "!" before it, for the one package alone.
+// A row says what the packages of a folder may import of this module, besides other packages of
+// that same folder. A name stands for the folder and all below it; with a "!" before it, for the
+// one package alone.
 type row struct {
 	folder string
 	may    []string
@@ -115,7 +116,8 @@ func rowOf(pkg string) (row, bool) {
 	var best row
 	found := false
 	for _, r := range picture {
-		// A "!" row is as long as its package, and longer than the folder's of the same name.
+		// A "!" row is as long as its package, and longer than the folder's of the same
+		// name.
 		if covers(r.folder, pkg) && (!found || len(r.folder) > len(best.folder)) {
 			best, found = r, true
 		}
@@ -123,7 +125,8 @@ func rowOf(pkg string) (row, bool) {
 	return best, found
 }
 
-// violations are the imports that the picture does not have; imports has the packages of this module that each one imports.
+// violations are the imports that the picture does not have; imports has the packages of this
+// module that each one imports.
 func violations(imports map[string][]string) []string {
 	var bad []string
 	for _, pkg := range slices.Sorted(maps.Keys(imports)) {
@@ -155,7 +158,8 @@ func TestImportsFollowThePicture(t *testing.T) {
 	}
 }
 
-// onlyIn are libraries that shall not become part of workers' programs, and the folders that may import them.
+// onlyIn are libraries that shall not become part of workers' programs, and the folders that may
+// import them.
 var onlyIn = map[string]string{
 	"go.opentelemetry.io/":                    "launch/internal/otel",
 	"github.com/chromedp/":                    "tools/browser",
@@ -177,8 +181,8 @@ func TestLibrariesStayWhereTheyBelong(t *testing.T) {
 	}
 }
 
-// launch writes manifests without Kubernetes' modules, and none of them comes by way of another library. A module's go.mod names all modules that its packages
-// are made of.
+// launch writes manifests without Kubernetes' modules, and none of them comes by way of another
+// library. A module's go.mod names all modules that its packages are made of.
 func TestLaunchHasNothingOfKubernetes(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "launch", "go.mod"))
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/imports"
 )
 
-// Programs outside this module cannot name types of internal packages: an exported signature that has one is of no use to them.
+// Programs outside this module cannot name types of internal packages: an exported signature that
+// has one is of no use to them.
 
 // leaks lists the exported declarations of one file that name a type of an internal package.
 func leaks(set *token.FileSet, f *ast.File) (found []string) {
@@ -89,7 +90,8 @@ func exportedReceiver(recv *ast.FieldList) bool {
 	return exported
 }
 
-// lookType looks at what programs see of a type: of a struct its exported and embedded fields, of an interface its exported methods.
+// lookType looks at what programs see of a type: of a struct its exported and embedded fields, of
+// an interface its exported methods.
 func lookType(name string, t ast.Expr, look func(of string, n ast.Node)) {
 	var fields *ast.FieldList
 	switch t := t.(type) {

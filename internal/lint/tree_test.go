@@ -170,8 +170,8 @@ func theRepository(t *testing.T) *repository {
 	return r
 }
 
-// code calls do for each file that is Go of ours and no test, below one of the folders (none: in all
-// of them).
+// code calls do for each file that is Go of ours and no test, below one of the folders (none: in
+// all of them).
 func (r *repository) code(do func(f *sourceFile), folders ...string) {
 	for i := range r.files {
 		f := &r.files[i]

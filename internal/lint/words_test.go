@@ -13,9 +13,10 @@ import (
 // notYet are folders and files that have not been looked through yet. It shall be empty.
 var notYet []string
 
-// phrases must not come back into comments, strings or documents: riddles that were in this repository, and words for which the field has others.
-// pattern is a regular expression over the text in lower case with its line breaks as spaces, and every match contains part (an expression that is
-// tried on every text would make the test slow).
+// phrases must not come back into comments, strings or documents: riddles that were in this
+// repository, and words for which the field has others. pattern is a regular expression over the
+// text in lower case with its line breaks as spaces, and every match contains part (an expression
+// that is tried on every text would make the test slow).
 var phrases = []struct{ part, pattern, instead string }{
 	{"without a word", `\bwithout a word\b`, "silently, without a leave request, without a heartbeat: say what is missing"},
 	{"for lost", `\b(hold|holds|held|take|takes|took|taken) ((a|the|this|that) )?((it|them|him|node|worker|server|nobody|all) )?for lost\b`, "declare lost: the scheduler declares a node lost when its lease expires"},
@@ -101,7 +102,8 @@ func badPhrases(at, text string) (found []finding) {
 	return found
 }
 
-// badWords looks into the comments, strings and names of a Go file. folder is the file's folder in the repository.
+// badWords looks into the comments, strings and names of a Go file. folder is the file's folder in
+// the repository.
 func badWords(folder, file string, fset *token.FileSet, f *ast.File) (found []finding) {
 	for _, g := range f.Comments {
 		found = append(found, badPhrases(fset.Position(g.Pos()).String(), g.Text())...)

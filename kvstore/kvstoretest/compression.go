@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// 2bit with threshold 0.5 and rate 2, identical pushes on all workers. A quantum is 0.5, of n workers, twice: n.
+// 2bit with threshold 0.5 and rate 2, identical pushes on all workers. A quantum is 0.5, of n
+// workers, twice: n.
 func twoBit(w *Worker) {
 	w.compress(kvstore.Compression{Type: "2bit", Threshold: 0.5})
 	n := float32(w.n)
@@ -49,7 +50,8 @@ func oneBit(w *Worker) {
 	w.compress(kvstore.Compression{})
 }
 
-// topk: every push says the values largest in magnitude, whole; with a ratio of 1 all of them, of each shard of a big key.
+// topk: every push says the values largest in magnitude, whole; with a ratio of 1 all of them, of
+// each shard of a big key.
 func topK(w *Worker) {
 	n := float32(w.n)
 	w.compress(kvstore.Compression{Type: "topk", Ratio: 0.34})
@@ -83,8 +85,8 @@ func topK(w *Worker) {
 	w.compress(kvstore.Compression{})
 }
 
-// A worker's residuals can be copied and put back, also those of a big key with several shards: the same push then leaves the
-// same behind.
+// A worker's residuals can be copied and put back, also those of a big key with several shards: the
+// same push then leaves the same behind.
 func residuals(w *Worker) {
 	random := rand.New(rand.NewPCG(uint64(w.r), 5))
 	for _, c := range []kvstore.Compression{{Type: "2bit", Threshold: 0.75}, {Type: "2bit", Scale: 2}, {Type: "1bit", Threshold: 0.25}, {Type: "topk", Ratio: 0.003, Pull: "bf16"}} {
@@ -136,7 +138,8 @@ func residuals(w *Worker) {
 	}
 }
 
-// follows pushes random gradients, the same on all workers, and compares with the formula and its residual.
+// follows pushes random gradients, the same on all workers, and compares with the formula and its
+// residual.
 func (w *Worker) follows(c kvstore.Compression) {
 	key, size := w.key("random.%v", c), 12345
 	w.init(key, make([]float32, size))
@@ -152,13 +155,15 @@ func (w *Worker) follows(c kvstore.Compression) {
 	}
 }
 
-// quantise is the formula: what a code says of residual + grad; the rest stays in residual. All three are the caller's own.
+// quantise is the formula: what a code says of residual + grad; the rest stays in residual. All
+// three are the caller's own.
 //
 //go:norace
 func quantise(c kvstore.Compression, residual, grad []float32) []float32 {
 	said := make([]float32, len(grad))
 	if c.Type == "topk" {
-		// The largest first, of equal ones the first: as integers, which sort fast under the race detector, too.
+		// The largest first, of equal ones the first: as integers, which sort fast under
+		// the race detector, too.
 		order := make([]uint64, len(grad))
 		for i, g := range grad {
 			residual[i] += g

@@ -10,8 +10,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// The numbers below are those that the predecessors' tests assert; n is the number of workers, r a rank from 0, i a
-// repetition from 0.
+// The numbers below are those that the predecessors' tests assert; n is the number of workers, r a
+// rank from 0, i a repetition from 0.
 
 // Sizes of the arrays: small, and above the size at which a key is cut over all servers.
 const smallSize = 2 * 3
@@ -44,7 +44,8 @@ func Assigning() []Case {
 	}
 }
 
-// Doubling are the cases whose optimizer is w ← w + 2·Σg, for one job that may have run Assigning before.
+// Doubling are the cases whose optimizer is w ← w + 2·Σg, for one job that may have run Assigning
+// before.
 func Doubling() []Case {
 	cases := []Case{
 		{Name: "push then pull", Run: pushThenPull},
@@ -163,7 +164,8 @@ func sumReplaces(w *Worker) {
 	}
 }
 
-// 100 keys, or 20 where big arrays are small; the value of the i-th is i. Only rank 0's value counts.
+// 100 keys, or 20 where big arrays are small; the value of the i-th is i. Only rank 0's value
+// counts.
 func initGivesRankZerosValue(w *Worker) {
 	keys := 100
 	if w.edge < 1200 {
@@ -223,7 +225,8 @@ func anyOrder(w *Worker) {
 	}
 }
 
-// Contributions are added in rank order, those of a host first where workers add up within their hosts: the sum of numbers that do not fit each other is the same to the last bit.
+// Contributions are added in rank order, those of a host first where workers add up within their
+// hosts: the sum of numbers that do not fit each other is the same to the last bit.
 func rankOrder(w *Worker) {
 	const size = 1000
 	key := w.key("x")
@@ -268,7 +271,8 @@ func uniform(r *rand.Rand, n int, lo, hi float32) []float32 {
 	return x
 }
 
-// A worker pushes before the others do: its pushes count in rounds of their own, never as another worker's.
+// A worker pushes before the others do: its pushes count in rounds of their own, never as another
+// worker's.
 func pushAhead(w *Worker) {
 	key := w.key("x")
 	w.init(key, fill(smallSize, 0))

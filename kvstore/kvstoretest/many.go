@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// many makes keys of several sizes, one beyond the size at which a key is cut over all servers, and returns their sizes.
+// many makes keys of several sizes, one beyond the size at which a key is cut over all servers, and
+// returns their sizes.
 func (w *Worker) many() []int {
 	sizes := []int{1, smallSize, 100, 3, 7, w.bigSize(), 50}
 	for i, size := range sizes {
@@ -19,8 +20,9 @@ func (w *Worker) many() []int {
 	return sizes
 }
 
-// Several keys in one call, which every worker names in an order of its own, with two devices each. Without optimizer a round leaves the sum:
-// key number i, pushed to with (r+1)·(i+1) on each of d devices, is d·(i+1)·n(n+1)/2 after it.
+// Several keys in one call, which every worker names in an order of its own, with two devices each.
+// Without optimizer a round leaves the sum: key number i, pushed to with (r+1)·(i+1) on each of d
+// devices, is d·(i+1)·n(n+1)/2 after it.
 func manyKeys(w *Worker) {
 	sizes := w.many()
 	const devices = 2

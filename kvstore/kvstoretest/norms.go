@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// adapting are the cases about steps that have their norms measured or a learning rate of their own.
+// adapting are the cases about steps that have their norms measured or a learning rate of their
+// own.
 func adapting() []Case {
 	g, halving := "adapting", &optim.Config{Name: "sgd", LearningRate: 0.5, Reduction: optim.Mean, Schedule: optim.Schedule{Kind: "factor", Every: 2, Factor: 0.5}}
 	return []Case{
@@ -49,7 +50,8 @@ func squares(x []float32) (sum float64) {
 	return sum
 }
 
-// cutSize is the size of an array that is cut over all servers, and not larger: the numbers that these cases compute take longer than their rounds.
+// cutSize is the size of an array that is cut over all servers, and not larger: the numbers that
+// these cases compute take longer than their rounds.
 func (w *Worker) cutSize() int { return min(w.edge, 300) * min(w.edge, 300) }
 
 // weightOf is the weight of a rank's contributions: workers differ.
@@ -83,7 +85,8 @@ func add(sum, x []float32) {
 	}
 }
 
-// normsAre ends the case unless the newest round of the key has these norms, to within a relative tolerance.
+// normsAre ends the case unless the newest round of the key has these norms, to within a relative
+// tolerance.
 func (w *Worker) normsAre(key string, want kvstore.Norms, tolerance float64) {
 	got, ok := w.Store.Norms(key)
 	if ok != (want.Count > 0) {
@@ -96,7 +99,8 @@ func (w *Worker) normsAre(key string, want kvstore.Norms, tolerance float64) {
 	}
 }
 
-// roundWeightIs ends the case unless the contributions in the newest round of the key have these weights in all.
+// roundWeightIs ends the case unless the contributions in the newest round of the key have these
+// weights in all.
 func (w *Worker) roundWeightIs(key string, want float64) {
 	if got := w.Store.RoundWeight(key); got != want {
 		w.failf("weight of the newest round of %s: got %v, want %v", key, got, want)
@@ -117,7 +121,8 @@ func (w *Worker) step(key string, st kvstore.Step, grad []float32) []float32 {
 	return out
 }
 
-// A key of one shard, and one of several; by push-pull, and by a pull after a push. Alone, the second round is measured against the first.
+// A key of one shard, and one of several; by push-pull, and by a pull after a push. Alone, the
+// second round is measured against the first.
 func normsOfGradients(w *Worker) {
 	measured := kvstore.Step{Weight: float32(weightOf(w.r)), Measure: true}
 	for _, size := range []int{smallSize, w.cutSize()} {
@@ -277,7 +282,8 @@ func ratesOfSteps(w *Worker) {
 	w.all(key+" after the change", w.step(key, kvstore.Step{Weight: 4, ByProgress: true, Factor: twice}, fill(3, 4)), value)
 }
 
-// The last rank's contribution with another factor or progress is refused and does not count; with the same one it does.
+// The last rank's contribution with another factor or progress is refused and does not count; with
+// the same one it does.
 func ratesConflict(w *Worker) {
 	key := w.key("x")
 	w.init(key, fill(2, 8))
@@ -305,8 +311,9 @@ func onlyOf(key string, x float64) func(string) float64 {
 	}
 }
 
-// Gradients whose mean square is 1/gain of what it was, and that say so, leave the second moment as it is: with equal gradients each step before is
-// η, and one with a gradient of 1/√gain is of a velocity that is as much shorter, times √gain.
+// Gradients whose mean square is 1/gain of what it was, and that say so, leave the second moment as
+// it is: with equal gradients each step before is η, and one with a gradient of 1/√gain is of a
+// velocity that is as much shorter, times √gain.
 func gainsOfSteps(w *Worker) {
 	key := w.key("x")
 	w.init(key, make([]float32, smallSize))
@@ -325,7 +332,8 @@ func gainsOfSteps(w *Worker) {
 	}
 }
 
-// From the sixth round on gradients are divided by the root of their second moment. It is that of equal gradients: all norms are their number.
+// From the sixth round on gradients are divided by the root of their second moment. It is that of
+// equal gradients: all norms are their number.
 func preconditionedNorms(w *Worker) {
 	key := w.key("x")
 	w.init(key, make([]float32, w.cutSize()))

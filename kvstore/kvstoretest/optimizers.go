@@ -39,8 +39,8 @@ func others() []Case {
 	}
 }
 
-// 10,000 keys of one value: after 50 pushes 50 times the value, after 50 push-pulls more 100 times. Where big arrays are small,
-// so is this.
+// 10,000 keys of one value: after 50 pushes 50 times the value, after 50 push-pulls more 100 times.
+// Where big arrays are small, so is this.
 func manyPushes(w *Worker) {
 	n, pushes := 10_000, 50
 	if w.edge < 1200 {
@@ -83,8 +83,8 @@ func sgd(w *Worker) {
 	w.near(key, w.pulled(key, 4), fill(4, -0.01*float32(w.n)), 1e-8)
 }
 
-// A rate for every round does not make the optimizer, and with it checkpoints, grow: rates that no round to come needs are dropped. A key
-// that is averaged needs none, and may never be pushed to.
+// A rate for every round does not make the optimizer, and with it checkpoints, grow: rates that no
+// round to come needs are dropped. A key that is averaged needs none, and may never be pushed to.
 func manyRates(w *Worker) {
 	const rounds = 40
 	key := w.key("x")
@@ -116,7 +116,8 @@ func manyRates(w *Worker) {
 	}
 }
 
-// Keys pushed together and one by one go the same way: relative L1 error below 1e-6 against the formula.
+// Keys pushed together and one by one go the same way: relative L1 error below 1e-6 against the
+// formula.
 func groups(w *Worker) {
 	const keys, size = 4, 16
 	random := rand.New(rand.NewPCG(7, 7))
@@ -195,8 +196,8 @@ func embedding(w *Worker) {
 	w.near(key, out, []float32{0, -0.2, 0, -0.3, 0, -0.1}, 1e-7)
 }
 
-// A row's two gradients of 1 come as steps 2 and 4 of its table; in the steps between it is not touched, so that its moments
-// do not fade.
+// A row's two gradients of 1 come as steps 2 and 4 of its table; in the steps between it is not
+// touched, so that its moments do not fade.
 func adam(w *Worker) {
 	key := w.key("x")
 	w.ok(w.Store.InitRows(w.Ctx, key, 2, 2, fill(4, 1)))
@@ -220,8 +221,8 @@ func weightedMean(w *Worker) {
 	w.near(key, w.pulled(key, 3), fill(3, -4), 1e-6)
 }
 
-// Sums over so many tokens of gradient 5 each, of few examples: the mean is 5, and the examples are those. A round of weight 0 changes nothing, not even
-// by momentum, but has its examples.
+// Sums over so many tokens of gradient 5 each, of few examples: the mean is 5, and the examples are
+// those. A round of weight 0 changes nothing, not even by momentum, but has its examples.
 func apart(w *Worker) {
 	for _, size := range []int{3, w.cutSize()} {
 		key := w.key("x%d", size)
@@ -265,7 +266,8 @@ func conflict(w *Worker) {
 	w.all(key, w.pulled(key, 2), 1+2*float32(w.n))
 }
 
-// Keys declared after an optimizer that needs norms are not cut, and go as one server would have them go.
+// Keys declared after an optimizer that needs norms are not cut, and go as one server would have
+// them go.
 func wholeKeys(w *Worker) {
 	key := w.key("x")
 	size := w.bigSize()

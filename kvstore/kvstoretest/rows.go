@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// (2, 3) of ones; each worker pushes r+1 in the one row r mod 2: row k = 1 + Σ_{r ≡ k mod 2} (r+1)·2·(i+1).
+// (2, 3) of ones; each worker pushes r+1 in the one row r mod 2: row k = 1 + Σ_{r ≡ k mod 2}
+// (r+1)·2·(i+1).
 func rows(w *Worker) {
 	const rowLen = 3
 	key := w.key("small")
@@ -110,7 +111,8 @@ func rowsReplaced(w *Worker) {
 	w.same(key, out, append(fill(6, 1), fill(3, float32(4*w.n))...))
 }
 
-// Any int64 names a row. Until it is pushed to it has its first value and takes no memory; then 2·Σg is added to that.
+// Any int64 names a row. Until it is pushed to it has its first value and takes no memory; then
+// 2·Σg is added to that.
 func openRows(w *Worker) {
 	const rowLen = 3
 	key, random := w.key("words"), kvstore.Initializer{Name: "uniform", Low: -1, High: 1, Seed: 7}

@@ -1,8 +1,9 @@
-// Package kvstoretest is the suite that every kvstore.Store passes: the numbers that the predecessors' tests assert, and the
-// promises of kvstore's package comment.
+// Package kvstoretest is the suite that every kvstore.Store passes: the numbers that the
+// predecessors' tests assert, and the promises of kvstore's package comment.
 //
-// A Case is a small program that each worker of a job runs on its own store. Run runs all cases on jobs that a Harness
-// opens in this process; Work runs some of them as one worker of a job whose other workers are other processes.
+// A Case is a small program that each worker of a job runs on its own store. Run runs all cases on
+// jobs that a Harness opens in this process; Work runs some of them as one worker of a job whose
+// other workers are other processes.
 //
 //	func TestSuite(t *testing.T) {
 //		kvstoretest.Run(t, kvstoretest.Harness{Workers: []int{1, 2}, Open: openJob})
@@ -36,24 +37,28 @@ type Config struct {
 
 // A Harness opens jobs.
 type Harness struct {
-	// Open starts a job and returns its workers' stores, rank 0 first. What it started ends with t's cleanup, after the
-	// stores were closed.
+	// Open starts a job and returns its workers' stores, rank 0 first. What it started ends
+	// with t's cleanup, after the stores were closed.
 	Open func(t testing.TB, c Config) []kvstore.Store
 	// Workers are the numbers of workers to run the suite with.
 	Workers []int
-	// Types are the stores' types; a case runs on those it is for. None: dist_sync and dist_async.
+	// Types are the stores' types; a case runs on those it is for. None: dist_sync and
+	// dist_async.
 	Types []string
-	// Edge is that of the square arrays that are big; 0: 1200, as in the predecessors' tests. 260 will do for keys to be cut over
-	// the servers, and takes a tenth of the time. Below 1200 there are also fewer keys and pushes where their number is large.
+	// Edge is that of the square arrays that are big; 0: 1200, as in the predecessors' tests.
+	// 260 will do for keys to be cut over the servers, and takes a tenth of the time. Below
+	// 1200 there are also fewer keys and pushes where their number is large.
 	Edge int
-	// Brief leaves out the cases that have a job of their own for their optimizer, and the jobs that are saved and loaded unless
-	// Servers names some. They say what servers make of what came to them, and another harness runs them; what is left says that
-	// pushes and pulls of every form come whole.
+	// Brief leaves out the cases that have a job of their own for their optimizer, and the jobs
+	// that are saved and loaded unless Servers names some. They say what servers make of what
+	// came to them, and another harness runs them; what is left says that pushes and pulls of
+	// every form come whole.
 	Brief bool
-	// WorkersPerHost is how many workers share a host and add up within it: the first ones, the next ones and so on. 0: none do.
+	// WorkersPerHost is how many workers share a host and add up within it: the first ones, the
+	// next ones and so on. 0: none do.
 	WorkersPerHost int
-	// Servers are the numbers of servers that jobs are saved and loaded with. None: the harness has one place for shards, or is
-	// brief.
+	// Servers are the numbers of servers that jobs are saved and loaded with. None: the harness
+	// has one place for shards, or is brief.
 	Servers []int
 }
 
@@ -64,8 +69,8 @@ type Case struct {
 	Types []string
 	// Workers are the numbers of workers that it is about. None: all.
 	Workers []int
-	// Group names cases that share one job, so that fewer have to be started; empty: a job of its own. Optimizer is what the
-	// group's job is given first; nil: nothing.
+	// Group names cases that share one job, so that fewer have to be started; empty: a job of
+	// its own. Optimizer is what the group's job is given first; nil: nothing.
 	Group     string
 	Optimizer *optim.Config
 	Options   []kvstore.Option
@@ -74,8 +79,8 @@ type Case struct {
 	Run       func(w *Worker)
 }
 
-// Timeout bounds each wait of a store, so that a broken promise fails rather than hangs. It is long: machines that test are
-// often busy with other things.
+// Timeout bounds each wait of a store, so that a broken promise fails rather than hangs. It is
+// long: machines that test are often busy with other things.
 const Timeout = 3 * time.Minute
 
 // Run runs the suite.
@@ -195,7 +200,8 @@ func Work(ctx context.Context, kv kvstore.Store, cases ...Case) error {
 	return nil
 }
 
-// A Worker is what a case's program runs on. Its methods end the case when something is not as it should be.
+// A Worker is what a case's program runs on. Its methods end the case when something is not as it
+// should be.
 type Worker struct {
 	Store kvstore.Store
 	Ctx   context.Context

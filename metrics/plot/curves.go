@@ -227,8 +227,8 @@ func smooth(xy plotter.XYs, n int) plotter.XYs {
 	return out
 }
 
-// ticks are at multiples of 1, 2 or 5 times a power of ten, four to nine of
-// them; percent writes 0.4 as 40 %, and whole has ticks at whole numbers alone, of which there may be fewer.
+// ticks are at multiples of 1, 2 or 5 times a power of ten, four to nine of them; percent writes
+// 0.4 as 40 %, and whole has ticks at whole numbers alone, of which there may be fewer.
 type ticks struct{ percent, whole bool }
 
 func (t ticks) Ticks(low, high float64) []gonumplot.Tick {

@@ -48,7 +48,8 @@ func inked(img image.Image, shade int) int {
 	return n
 }
 
-// A series that is expected to go on has a dashed line and a band there, and a band that is very wide leaves the curves their room.
+// A series that is expected to go on has a dashed line and a band there, and a band that is very
+// wide leaves the curves their room.
 func TestASeriesGoesOnToItsExpectedEnd(t *testing.T) {
 	s := metrics.Series{Name: "trial", X: []float64{1, 2, 3}, Y: []float64{0, 0.5, 0.75}}
 	alone := drawn(t, metrics.Panel{Series: []metrics.Series{s}})

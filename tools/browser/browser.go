@@ -26,7 +26,8 @@ type Browser struct {
 	ctx context.Context
 }
 
-// Start starts Chromium and stops it when the test ends. Where there is none it skips the test, or fails it with PARAGON_TEST_REQUIRE=all.
+// Start starts Chromium and stops it when the test ends. Where there is none it skips the test, or
+// fails it with PARAGON_TEST_REQUIRE=all.
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	program, err := find()
@@ -62,7 +63,8 @@ func Start(t testing.TB) *Browser {
 		removeProfile(t, filepath.Dir(profile))
 	})
 
-	// The browser lives as long as the context of the first call, which therefore has no deadline of its own.
+	// The browser lives as long as the context of the first call, which therefore has no
+	// deadline of its own.
 	late := time.AfterFunc(startLimit, stop)
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("start %s (it has %v): %v\n%s", program, startLimit, err, said.String())

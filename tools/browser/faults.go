@@ -17,7 +17,8 @@ import (
 // maxFaults are kept; a page may fail at every frame.
 const maxFaults = 50
 
-// faults collects what a page should not do: warnings and errors in its console, exceptions, requests that fail, and requests to other hosts.
+// faults collects what a page should not do: warnings and errors in its console, exceptions,
+// requests that fail, and requests to other hosts.
 type faults struct {
 	mu       sync.Mutex
 	hosts    []string
@@ -97,8 +98,9 @@ func (f *faults) text() string {
 	return "\nthe page:\n" + strings.Join(f.found, "\n")
 }
 
-// Faults returns what the page did since it was opened or since the last call, and should not have done: warnings and errors in its console,
-// exceptions, requests that failed, and requests to other hosts. Those of a page that expects some are taken with it.
+// Faults returns what the page did since it was opened or since the last call, and should not have
+// done: warnings and errors in its console, exceptions, requests that failed, and requests to other
+// hosts. Those of a page that expects some are taken with it.
 func (p *Page) Faults() []string {
 	p.faults.mu.Lock()
 	defer p.faults.mu.Unlock()

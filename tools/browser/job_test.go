@@ -29,7 +29,8 @@ func newJob(workers, servers int) *pagetest.Job {
 	return &pagetest.Job{Workers: workers, Servers: servers, Begin: time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC), Past: 600}
 }
 
-// What each view shows can be read, without a scroll bar to the side, and nothing is asked of other hosts or refused by the page's own policy.
+// What each view shows can be read, without a scroll bar to the side, and nothing is asked of other
+// hosts or refused by the page's own policy.
 func TestPageInEachView(t *testing.T) {
 	chromium := browser.Start(t)
 	for name, view := range map[string]browser.View{
@@ -50,7 +51,8 @@ func TestPageInEachView(t *testing.T) {
 	}
 }
 
-// Headings and cells of every table are whole at each width, also with large numbers and the longest words for states.
+// Headings and cells of every table are whole at each width, also with large numbers and the
+// longest words for states.
 func TestTablesAreWholeAtEachWidth(t *testing.T) {
 	chromium := browser.Start(t)
 	for _, width := range []int{400, 640, 641, 1000, 1001, 1300, 1400, 1401, 1600, 1920} {
@@ -71,7 +73,8 @@ func TestTablesAreWholeAtEachWidth(t *testing.T) {
 	}
 }
 
-// The headings say in plain words what launch top and launch ctl status say, and a worker that has ended has no row among those that use memory.
+// The headings say in plain words what launch top and launch ctl status say, and a worker that has
+// ended has no row among those that use memory.
 func TestHeadingsAndRowsOfTables(t *testing.T) {
 	job := newJob(4, 2)
 	job.Gone = 1
@@ -103,7 +106,8 @@ func TestPageIsSmallAndSoonThere(t *testing.T) {
 	p.Clean()
 }
 
-// A thousand workers: those that others wait for are on the first page, the filter finds the others, and an update is drawn at once.
+// A thousand workers: those that others wait for are on the first page, the filter finds the
+// others, and an update is drawn at once.
 func TestPageOfAThousandWorkers(t *testing.T) {
 	p := openJob(t, browser.Start(t), newJob(1024, 8), browser.View{Width: 1600, Height: 2300})
 	if n := browser.Eval[int](p, `document.querySelectorAll("#workers tbody tr").length`); n > 64 {
@@ -123,7 +127,8 @@ func TestPageOfAThousandWorkers(t *testing.T) {
 	p.Clean()
 }
 
-// While the scheduler does not answer the page says so, with the newest numbers, and goes on by itself.
+// While the scheduler does not answer the page says so, with the newest numbers, and goes on by
+// itself.
 func TestPageWhileTheSchedulerIsAway(t *testing.T) {
 	job := newJob(4, 2)
 	job.Outage = 3

@@ -28,7 +28,8 @@ type Page struct {
 	faults *faults
 }
 
-// Open loads a page in a new tab and returns when it has loaded. The tab is closed when the test ends.
+// Open loads a page in a new tab and returns when it has loaded. The tab is closed when the test
+// ends.
 func (b *Browser) Open(t testing.TB, url string, view View) *Page {
 	t.Helper()
 	p := &Page{t: t, faults: newFaults(url)}
@@ -67,7 +68,8 @@ func (p *Page) Resize(view View) {
 	})
 }
 
-// Do runs an action of chromedp on the page and returns its result. The test fails where the action does, or takes longer than half a minute.
+// Do runs an action of chromedp on the page and returns its result. The test fails where the action
+// does, or takes longer than half a minute.
 func Do[T any](p *Page, what string, action chromedp.Action[T]) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, callLimit)
@@ -79,7 +81,8 @@ func Do[T any](p *Page, what string, action chromedp.Action[T]) T {
 	return result
 }
 
-// Eval returns the value of a JavaScript expression, of a promise its result. The page's Content-Security-Policy does not matter to it.
+// Eval returns the value of a JavaScript expression, of a promise its result. The page's
+// Content-Security-Policy does not matter to it.
 func Eval[T any](p *Page, expression string) T {
 	p.t.Helper()
 	return Do(p, expression, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
@@ -111,7 +114,8 @@ func (p *Page) WaitFor(expression string) {
 	}
 }
 
-// Press types keys, one after the other; package github.com/chromedp/chromedp/kb names those without a letter. modifiers hold for all of them.
+// Press types keys, one after the other; package github.com/chromedp/chromedp/kb names those
+// without a letter. modifiers hold for all of them.
 func (p *Page) Press(keys string, modifiers ...chromedp.Modifier) {
 	p.t.Helper()
 	Do(p, fmt.Sprintf("press %q", keys), chromedp.KeyEvent(keys, chromedp.KeyModifiers(modifiers...)))

@@ -17,7 +17,8 @@ import (
 // hostile is a text that would run as a program where a page took it for HTML.
 const hostile = `<img src=x onerror="document.title='pwned'">`
 
-// A paintedSearch is a search whose trials follow formulas: some run, some were stopped by a rule, one has failed.
+// A paintedSearch is a search whose trials follow formulas: some run, some were stopped by a rule,
+// one has failed.
 type paintedSearch struct {
 	trials int
 	bad    string // a text in names and values, if not empty
@@ -204,7 +205,8 @@ func paintedParams(bad string) []page.SearchParam {
 	}
 }
 
-// serveSearch serves a painted search and returns an address that opens one session, as often as it is called.
+// serveSearch serves a painted search and returns an address that opens one session, as often as it
+// is called.
 func serveSearch(t *testing.T, trials int, bad string) func() string {
 	t.Helper()
 	return servePainted(t, &paintedSearch{trials: trials, bad: bad})
@@ -254,8 +256,9 @@ func TestSearchPageInBrowser(t *testing.T) {
 	}
 }
 
-// Where a rule predicts how trials end, the curves of those that run go on to their predicted ends with their bands; of a stopped one
-// both are shown when it is chosen or the pointer is at it, and in words why it was stopped.
+// Where a rule predicts how trials end, the curves of those that run go on to their predicted ends
+// with their bands; of a stopped one both are shown when it is chosen or the pointer is at it, and
+// in words why it was stopped.
 func TestSearchPageShowsHowTrialsAreExpectedToEnd(t *testing.T) {
 	chromium := browser.Start(t)
 	for _, dark := range []bool{false, true} {
@@ -276,7 +279,8 @@ func TestSearchPageShowsHowTrialsAreExpectedToEnd(t *testing.T) {
 		page.Screenshot(fmt.Sprintf("search-predicted-trial-%s", map[bool]string{false: "light", true: "dark"}[dark]))
 		browser.Eval[bool](page, `(document.querySelector("#trial .quiet").click(), true)`)
 		page.WaitFor(fmt.Sprintf(`document.querySelector("#curves figure").dataset.forecasts == %d`, paintedRuns))
-		// One that the pointer is at: at the left all curves are near each other, and those that were stopped end in crosses.
+		// One that the pointer is at: at the left all curves are near each other, and those
+		// that were stopped end in crosses.
 		browser.Eval[bool](page, `(() => {
 			const over = document.querySelector("#curves .u-over"), box = over.getBoundingClientRect();
 			for (let y = 2; y < box.height && !document.querySelector("#curves .tip").textContent.includes("stopped"); y += 3) {

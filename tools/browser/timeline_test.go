@@ -36,7 +36,8 @@ func (f *traceFile) count(field func(ph, cat string) bool) (n int) {
 	return n
 }
 
-// viewTrace opens a trace, which may be packed, and wants all of its spans and arrows in the viewer, and no warning.
+// viewTrace opens a trace, which may be packed, and wants all of its spans and arrows in the
+// viewer, and no warning.
 func viewTrace(t *testing.T, chromium *browser.Browser, data []byte, view browser.View) *traceviewer.Viewer {
 	t.Helper()
 	text, packed := data, data
@@ -75,7 +76,8 @@ func viewTrace(t *testing.T, chromium *browser.Browser, data []byte, view browse
 	return v
 }
 
-// checkViewedArrows wants each arrow of the file, from the push of a key to its round or from there to its pull, and none back in time.
+// checkViewedArrows wants each arrow of the file, from the push of a key to its round or from there
+// to its pull, and none back in time.
 func checkViewedArrows(t *testing.T, flows []traceviewer.Flow, file *traceFile) {
 	t.Helper()
 	got := map[string]int{}
@@ -114,7 +116,8 @@ func processes(v *traceviewer.Viewer) (names []string) {
 	return names
 }
 
-// A real viewer reads every span and every arrow of the timeline that package trace keeps as its golden file, and has nothing to complain of.
+// A real viewer reads every span and every arrow of the timeline that package trace keeps as its
+// golden file, and has nothing to complain of.
 func TestTheViewerReadsATimeline(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("..", "..", "internal", "observe", "trace", "testdata", "timeline.json"))
 	if err != nil {
@@ -129,7 +132,8 @@ func TestTheViewerReadsATimeline(t *testing.T) {
 	v.Clean()
 }
 
-// What `launch ctl trace` writes of a running job that trains is what a viewer shows: every process, lane, span and arrow.
+// What `launch ctl trace` writes of a running job that trains is what a viewer shows: every
+// process, lane, span and arrow.
 func TestAViewerReadsTheTraceOfARunningJob(t *testing.T) {
 	chromium := browser.Start(t)
 	const steps = 5
@@ -145,8 +149,9 @@ func TestAViewerReadsTheTraceOfARunningJob(t *testing.T) {
 		return cmd
 	}
 	var said bytes.Buffer
-	// Its steps take some milliseconds. A job of many small keys with nothing to compute has spans of a tenth of a microsecond, and for some of them the viewer
-	// warns that it finds no span where an arrow begins, although the file has it.
+	// Its steps take some milliseconds. A job of many small keys with nothing to compute has
+	// spans of a tenth of a microsecond, and for some of them the viewer warns that it finds no
+	// span where an arrow begins, although the file has it.
 	job := command("-n", "3", "-s", "2", "--", filepath.Join(bin, "countjob"), "--checkpoints", filepath.Join(folder, "checkpoints"), "--finish", filepath.Join(folder, "never"))
 	job.Stdout, job.Stderr = &said, &said
 	if err := job.Start(); err != nil {

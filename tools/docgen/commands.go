@@ -164,7 +164,8 @@ func trimBlank(lines []string) []string {
 	return lines
 }
 
-// parseFlagHelp reads the help of package flag: "  -name type", and the text in the next line behind a tab.
+// parseFlagHelp reads the help of package flag: " -name type", and the text in the next line behind
+// a tab.
 func parseFlagHelp(text string) (*command, error) {
 	c := &command{}
 	for line := range strings.Lines(text) {

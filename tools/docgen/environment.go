@@ -21,7 +21,8 @@ const (
 	scheduler    = "the scheduler"
 )
 
-// variables is the table of environment variables, by the groups of docs/reference/environment.md. A test holds it against the source.
+// variables is the table of environment variables, by the groups of docs/reference/environment.md.
+// A test holds it against the source.
 var variables = map[string][]environmentVariable{
 	// What people set.
 	"user": {
@@ -156,8 +157,8 @@ var variables = map[string][]environmentVariable{
 	},
 }
 
-// ofOthers are variables in the source that programs of Paragon only take away from the processes that they start, that belong to one test, or by which a
-// program speaks to itself.
+// ofOthers are variables in the source that programs of Paragon only take away from the processes
+// that they start, that belong to one test, or by which a program speaks to itself.
 var ofOthers = []string{"PARAGON_TEST_INSTALLED", "PARAGON_AMXTEST_TRACED"}
 
 // environment is the table of a group.

@@ -24,7 +24,8 @@ var readers = []string{"Getenv", "LookupEnv", "getenv", "lookup", "lookupEnv", "
 
 var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
 
-// read are the names of variables in a file: those that it asks for, and strings that look like one of ours.
+// read are the names of variables in a file: those that it asks for, and strings that look like one
+// of ours.
 func read(name string, src any) (names []string, err error) {
 	f, err := parser.ParseFile(token.NewFileSet(), name, src, 0)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 
 var exitName = regexp.MustCompile(`^[eE]xit[A-Z]`)
 
-// exitCodes are the codes in a file: constants such as exitUsage, and calls of os.Exit and exitError with a number.
+// exitCodes are the codes in a file: constants such as exitUsage, and calls of os.Exit and
+// exitError with a number.
 func exitCodes(name string, src any) (codes []string, err error) {
 	f, err := parser.ParseFile(token.NewFileSet(), name, src, 0)
 	if err != nil {

@@ -14,7 +14,8 @@ func TestPagesAreFresh(t *testing.T) {
 	}
 }
 
-// make testdocs compares what the programs print, too: that takes all of them, with what tests leave out of launch.
+// make testdocs compares what the programs print, too: that takes all of them, with what tests
+// leave out of launch.
 func TestCommandsAreFresh(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_DOCS") == "" {
 		t.Skip("it builds all programs: make testdocs (PARAGON_TEST_DOCS=1)")

@@ -142,7 +142,8 @@ func typeText(e ast.Expr) string {
 	return b.String()
 }
 
-// jsonType is what encoding/json makes of a type. A type of the project is named as it is; its own table has the rest.
+// jsonType is what encoding/json makes of a type. A type of the project is named as it is; its own
+// table has the rest.
 func jsonType(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:
@@ -173,7 +174,8 @@ func jsonType(e ast.Expr) string {
 	}
 }
 
-// constants is a table of the constants of a type with their comments. of is the struct whose fields the comments name; empty: none.
+// constants is a table of the constants of a type with their comments. of is the struct whose
+// fields the comments name; empty: none.
 func (g generator) constants(folder, name, of string) (string, error) {
 	var names []jsonField
 	if of != "" {

@@ -2,9 +2,10 @@
 //
 //	go run ./tools/modules tidy
 //
-// The modules require each other at the version of the next release, which nobody serves yet, and have no replace directive, since `go install` refuses a
-// module that has one. So tidy runs go mod tidy on copies of the go.mod files that replace the repository's modules by their folders. Modules that are not
-// in go.work replace nothing of this repository, and are tidied as they are.
+// The modules require each other at the version of the next release, which nobody serves yet, and
+// have no replace directive, since `go install` refuses a module that has one. So tidy runs go mod
+// tidy on copies of the go.mod files that replace the repository's modules by their folders.
+// Modules that are not in go.work replace nothing of this repository, and are tidied as they are.
 package main
 
 import (

@@ -25,7 +25,8 @@ func modules(t *testing.T) []Module {
 	return used
 }
 
-// What go.work joins is one release: the modules lie where their paths say, have the version of this source, and nothing that go install refuses.
+// What go.work joins is one release: the modules lie where their paths say, have the version of
+// this source, and nothing that go install refuses.
 func TestModulesAreOneRelease(t *testing.T) {
 	used := modules(t)
 	if used[0].Path != rootPath || used[0].Folder != "." {
@@ -70,7 +71,8 @@ func TestModulesAreOneRelease(t *testing.T) {
 	}
 }
 
-// The packages that commands reach by the pattern work are those of all folders with Go files, but for the modules apart.
+// The packages that commands reach by the pattern work are those of all folders with Go files, but
+// for the modules apart.
 func TestTheWorkspaceHasEveryFolder(t *testing.T) {
 	used := modules(t)
 	apart, err := Apart(root, used)
@@ -124,11 +126,13 @@ func TestTheWorkspaceHasEveryFolder(t *testing.T) {
 	}
 }
 
-// heavy are modules whose version floors no trainer shall inherit, by the beginnings of their paths.
+// heavy are modules whose version floors no trainer shall inherit, by the beginnings of their
+// paths.
 var heavy = []string{"k8s.io/", "sigs.k8s.io/", "google.golang.org/grpc", "go.opentelemetry.io/", "cloud.google.com/", "gocloud.dev", "github.com/aws/", "github.com/Azure/",
 	"charm.land/", "github.com/charmbracelet/", "github.com/prometheus/", "github.com/chromedp/", "github.com/urfave/", "github.com/valyala/"}
 
-// The root module is what a trainer inherits. Each further requirement is a version floor for every user.
+// The root module is what a trainer inherits. Each further requirement is a version floor for every
+// user.
 func TestTheRootModuleIsLight(t *testing.T) {
 	direct := []string{}
 	for _, r := range modules(t)[0].Requires {

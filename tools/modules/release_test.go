@@ -108,8 +108,9 @@ func newRelease(t *testing.T) *release {
 	return r
 }
 
-// overlay makes a module cache that has links to what this machine's has, but for the modules of this repository: what is there is neither fetched nor unpacked
-// again, and a release of a test stays in the test.
+// overlay makes a module cache that has links to what this machine's has, but for the modules of
+// this repository: what is there is neither fetched nor unpacked again, and a release of a test
+// stays in the test.
 func overlay(t *testing.T) string {
 	t.Helper()
 	out, err := run(root, nil, "go", "env", "GOMODCACHE")
@@ -151,8 +152,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// env is that of somebody who gets modules from the release's proxy, and others from where they come from on this machine. With -trimpath, Go knows what it compiled
-// for another test, whose module cache has another path.
+// env is that of somebody who gets modules from the release's proxy, and others from where they
+// come from on this machine. With -trimpath, Go knows what it compiled for another test, whose
+// module cache has another path.
 func (r *release) env(more ...string) []string {
 	return append([]string{"GOWORK=off", "GOPROXY=" + r.proxy + "," + r.others, "GOMODCACHE=" + r.cache, "GOSUMDB=off", "GOFLAGS=-mod=mod -trimpath", "CGO_ENABLED=0"}, more...)
 }
@@ -182,7 +184,8 @@ func imports(packages ...string) string {
 	return text + "\nfunc main() {}\n"
 }
 
-// weight counts what a program outside inherits of modules, links of packages of others, and weighs.
+// weight counts what a program outside inherits of modules, links of packages of others, and
+// weighs.
 func (r *release) weight(t *testing.T, folder string) (names, packages int, bytes int64) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -223,7 +226,8 @@ func TestAProgramOutsideBuildsAgainstARelease(t *testing.T) {
 		}
 	}
 
-	// A trainer, once from the proxy and once from the clone by a replace directive, says the version it was built with and trains.
+	// A trainer, once from the proxy and once from the clone by a replace directive, says the
+	// version it was built with and trains.
 	text, err := os.ReadFile(filepath.Join(root, "examples", "gorgonia", "main.go"))
 	must(t, err)
 	folder := program(t, string(text))
@@ -262,8 +266,8 @@ func TestLaunchIsInstalledFromARelease(t *testing.T) {
 	}
 }
 
-// Each module is whole without the workspace, with what its own go.mod names and the release of the others: all of it compiles, and tests that start no
-// programs of other modules pass.
+// Each module is whole without the workspace, with what its own go.mod names and the release of the
+// others: all of it compiles, and tests that start no programs of other modules pass.
 func TestModulesBuildAlone(t *testing.T) {
 	needRelease(t)
 	r := newRelease(t)

@@ -1,10 +1,14 @@
-// Package carry runs a command of a trial that keeps its state in a folder, on a host that does not have the search's files.
+// Package carry runs a command of a trial that keeps its state in a folder, on a host that does not
+// have the search's files.
 //
-// Its process joins the trial, fills a temporary folder with the checkpoint to go on from, and starts the command. What the command prints is passed
-// on, a line with metrics once what is new in the folder has been copied to the search. So the search has the state of a step before its report.
+// Its process joins the trial, fills a temporary folder with the checkpoint to go on from, and
+// starts the command. What the command prints is passed on, a line with metrics once what is new in
+// the folder has been copied to the search. So the search has the state of a step before its
+// report.
 //
-// In a job each worker's command is run so. The workers on a host share the folder, which the first of them makes. The search has rank 0's, and with each step what is
-// new in those of the other hosts.
+// In a job each worker's command is run so. The workers on a host share the folder, which the first
+// of them makes. The search has rank 0's, and with each step what is new in those of the other
+// hosts.
 package carry
 
 import (
@@ -31,8 +35,9 @@ import (
 // maxLine bounds a line with metrics, in bytes.
 const maxLine = 64 << 10
 
-// Run runs the command with the folder in place of remote.CommandFolder in its words, and returns its exit code as a shell does. Whoever ends ctx ends the
-// command, too, by a signal to the group of processes.
+// Run runs the command with the folder in place of remote.CommandFolder in its words, and returns
+// its exit code as a shell does. Whoever ends ctx ends the command, too, by a signal to the group
+// of processes.
 func Run(ctx context.Context, command []string, stdout, stderr io.Writer) (code int, err error) {
 	if len(command) == 0 {
 		return 1, errors.New("tune: carry: got no command")
@@ -125,8 +130,9 @@ func (c *carrier) restore(ctx context.Context) error {
 	return err
 }
 
-// share copies what the command writes to the search, as parts of the checkpoints that rank 0 saves, where this is the first rank on another host. over ends that: at
-// once, or, where the command has ended well, when rank 0 has ended, which may save what the command has written.
+// share copies what the command writes to the search, as parts of the checkpoints that rank 0
+// saves, where this is the first rank on another host. over ends that: at once, or, where the
+// command has ended well, when rank 0 has ended, which may save what the command has written.
 func (c *carrier) share(ctx context.Context, stderr io.Writer) (over func(well bool)) {
 	task, rank := c.search.Task(), c.search.Rank()
 	if task.PerHost == 0 || rank == 0 || rank != task.Leader(rank) {
@@ -232,10 +238,12 @@ func (c *carrier) pass(ctx context.Context, from io.Reader, stdout, stderr io.Wr
 // drainTimeout is how long the output of a command that has ended is waited for.
 const drainTimeout = 100 * time.Millisecond
 
-// maxDrained bounds, in bytes, what is read of a pipe whose command has ended: a child may write to it for ever.
+// maxDrained bounds, in bytes, what is read of a pipe whose command has ended: a child may write to
+// it for ever.
 const maxDrained = 1 << 20
 
-// An output is a pipe whose command has ended once its deadline is over. What the command has printed by then is read.
+// An output is a pipe whose command has ended once its deadline is over. What the command has
+// printed by then is read.
 type output struct {
 	r       *os.File
 	drained int // bytes since then

@@ -25,7 +25,8 @@ func draw(t *testing.T, p *Problem, n int) []tune.Params {
 	return points
 }
 
-// Each kind has two problems for tuning and two for judging, over spaces of two to eight parameters, all different.
+// Each kind has two problems for tuning and two for judging, over spaces of two to eight
+// parameters, all different.
 func TestEachKindHasItsProblems(t *testing.T) {
 	names := make(map[string]bool)
 	for _, set := range [][]Problem{Tuning(), Judging()} {
@@ -82,7 +83,8 @@ func TestTheBestFinalAccuracyIsKnown(t *testing.T) {
 	}
 }
 
-// Accuracies are numbers from 0 to 100 at all steps, but after a divergence, and the same for the same seed.
+// Accuracies are numbers from 0 to 100 at all steps, but after a divergence, and the same for the
+// same seed.
 func TestCurvesAreAccuracies(t *testing.T) {
 	for _, p := range all() {
 		again := Draw(p.Kind, seedOf(p.Name))
@@ -133,8 +135,8 @@ func correlation(a, b []float64) float64 {
 	return 1 - 6*sum/(n*(n*n-1))
 }
 
-// early is the rank correlation of the reports at a part of the steps with the final accuracy, over the trainings that would
-// be the better half if none diverged.
+// early is the rank correlation of the reports at a part of the steps with the final accuracy, over
+// the trainings that would be the better half if none diverged.
 func early(t *testing.T, p *Problem, part float64) float64 {
 	points := draw(t, p, 800)
 	slices.SortStableFunc(points, func(a, b tune.Params) int { return cmp.Compare(p.place(b).final, p.place(a).final) })
@@ -151,8 +153,8 @@ func early(t *testing.T, p *Problem, part float64) float64 {
 
 // What an early report says about the end is what the kinds' comments and the design note say.
 func TestKindsDifferInWhatAnEarlyReportSays(t *testing.T) {
-	// want has the least and the greatest mean over the kind's problems of the rank correlation with the end, at a ninth and at
-	// a third of the steps.
+	// want has the least and the greatest mean over the kind's problems of the rank correlation
+	// with the end, at a ninth and at a third of the steps.
 	want := map[string][4]float64{
 		Steady:     {0.75, 0.9, 0.85, 1},
 		Crossing:   {0, 0.3, 0.3, 0.55},

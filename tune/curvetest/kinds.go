@@ -8,14 +8,16 @@ import (
 
 // The kinds of learning curves.
 const (
-	// Steady curves have about the same shape: an early report ranks trainings as the last one does.
+	// Steady curves have about the same shape: an early report ranks trainings as the last one
+	// does.
 	Steady = "steady"
-	// Crossing curves: a high learning rate learns fast and ends badly, a good one learns slowly.
+	// Crossing curves: a high learning rate learns fast and ends badly, a good one learns
+	// slowly.
 	Crossing = "crossing"
 	// Late bloomers are at chance for a time that has little to do with how they end.
 	Late = "late bloomers"
-	// Divergence: past some learning rate a training is good for a while, and then falls to chance or reports NaN. The best
-	// learning rate is close.
+	// Divergence: past some learning rate a training is good for a while, and then falls to
+	// chance or reports NaN. The best learning rate is close.
 	Divergence = "divergence"
 	// Noise: a report is off by several points.
 	Noise = "noise"
@@ -23,7 +25,8 @@ const (
 	Plateaus = "plateaus"
 	// Phases: the learning rate drops late, and trainings jump, the more the higher it was.
 	Phases = "two phases"
-	// Lengths: the last step is a parameter or trainings end early by themselves, and a step's time depends on parameters.
+	// Lengths: the last step is a parameter or trainings end early by themselves, and a step's
+	// time depends on parameters.
 	Lengths = "lengths"
 )
 
@@ -51,7 +54,8 @@ func half(which int) []Problem {
 	return all
 }
 
-// Draw draws a problem of a kind. Even seeds are for tuning, odd ones for judging; Tuning and Judging have the lowest of them.
+// Draw draws a problem of a kind. Even seeds are for tuning, odd ones for judging; Tuning and
+// Judging have the lowest of them.
 func Draw(kind string, seed uint64) Problem {
 	number := -1
 	for i, k := range Kinds() {
@@ -121,7 +125,8 @@ func (p *Problem) setLengths(rng *rand.Rand, seed uint64) {
 	p.length.width = p.surface.axes[1].param.Name
 }
 
-// saturating is the curve (1 − e^(−rate·x)) / (1 − e^(−rate)), somewhat faster with a higher learning rate.
+// saturating is the curve (1 − e^(−rate·x)) / (1 − e^(−rate)), somewhat faster with a higher
+// learning rate.
 type saturating struct{ rate, speed float64 }
 
 func (s saturating) part(c *place, x float64) float64 {
@@ -132,7 +137,8 @@ func saturate(rate, x float64) float64 { return -math.Expm1(-rate*x) / -math.Exp
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// crossing has a rate from slow to slow·ratio: fast with a high learning rate, and where the end is bad.
+// crossing has a rate from slow to slow·ratio: fast with a high learning rate, and where the end is
+// bad.
 type crossing struct{ slow, ratio, byRate, byLoss float64 }
 
 func (s crossing) part(c *place, x float64) float64 {
@@ -149,8 +155,8 @@ func (s late) part(c *place, x float64) float64 {
 	return 0.06*saturate(4, x) + 0.94*rise
 }
 
-// breaking diverges where the learning rate, for its other parameter, is more than margin above the best one: sooner the
-// higher it is.
+// breaking diverges where the learning rate, for its other parameter, is more than margin above the
+// best one: sooner the higher it is.
 type breaking struct {
 	saturating
 	margin, soon float64
@@ -173,7 +179,8 @@ func (s breaking) part(c *place, x float64) float64 {
 	return saturate(s.rate*math.Exp(4*c.rate+0.5*s.speed*c.speed), x)
 }
 
-// plateau stays at a part of the final accuracy until a time, both of which depend on the parameters.
+// plateau stays at a part of the final accuracy until a time, both of which depend on the
+// parameters.
 type plateau struct {
 	saturating
 	height, spread, until float64
@@ -190,7 +197,8 @@ func (s plateau) part(c *place, x float64) float64 {
 	return first + (1-height*saturate(12, 1))*then
 }
 
-// phases stays below where it ends by gap, more with a higher learning rate, and jumps when the learning rate drops.
+// phases stays below where it ends by gap, more with a higher learning rate, and jumps when the
+// learning rate drops.
 type phases struct {
 	saturating
 	drops []float64

@@ -15,20 +15,22 @@ type Problem struct {
 	Space tune.Space
 	// Last is the last step of the longest trainings. Steps begin at 1.
 	Last int
-	// Best is the greatest final accuracy of the space, Chance what a training has that learned nothing.
+	// Best is the greatest final accuracy of the space, Chance what a training has that learned
+	// nothing.
 	Best, Chance float64
 
 	surface surface
 	curve   curve
 	length  length
-	// noise is the standard deviation of a report, offset that of what a training has from its own seed.
+	// noise is the standard deviation of a report, offset that of what a training has from its
+	// own seed.
 	noise, offset float64
 	// warmup is the part of the steps in which a training begins to learn.
 	warmup float64
 }
 
-// A curve gives the part of the way from chance to the final accuracy that a training has gone at x, a part of its steps in
-// (0, 1]. It is 1 at x = 1.
+// A curve gives the part of the way from chance to the final accuracy that a training has gone at
+// x, a part of its steps in (0, 1]. It is 1 at x = 1.
 type curve interface {
 	part(c *place, x float64) float64
 }
@@ -41,14 +43,15 @@ type diverging interface {
 
 // A place is a point of the space as curves see it.
 type place struct {
-	// rate is how far the learning rate is above its best one, in units of its range; along and across are the same of
-	// two other parameters, 0 where the point or the space does not have them.
+	// rate is how far the learning rate is above its best one, in units of its range; along and
+	// across are the same of two other parameters, 0 where the point or the space does not have
+	// them.
 	rate, along, across float64
-	// speed is by how much the training learns faster than one at the best point, as the logarithm of a factor of about 1. It
-	// has nothing to do with how it ends.
+	// speed is by how much the training learns faster than one at the best point, as the
+	// logarithm of a factor of about 1. It has nothing to do with how it ends.
 	speed float64
-	// final is the accuracy at the end if the training does not diverge, quality how far it is on the way from chance to the
-	// best one, from 0 to 1.
+	// final is the accuracy at the end if the training does not diverge, quality how far it is
+	// on the way from chance to the best one, from 0 to 1.
 	final, quality float64
 }
 
@@ -56,7 +59,8 @@ type place struct {
 type length struct {
 	// epochs, if not "", is the parameter with the number of steps.
 	epochs string
-	// patience says that some trainings end by themselves before their last step, those that learn fast.
+	// patience says that some trainings end by themselves before their last step, those that
+	// learn fast.
 	patience bool
 	// width, if not "", is the parameter on which the seconds of a step depend.
 	width string
@@ -86,8 +90,8 @@ func (p *Problem) Steps(q tune.Params) int {
 	return steps
 }
 
-// Seconds is how long a step takes. A full training of most problems takes a second for each of Last steps; where trainings
-// differ it is about that on average over the space.
+// Seconds is how long a step takes. A full training of most problems takes a second for each of
+// Last steps; where trainings differ it is about that on average over the space.
 func (p *Problem) Seconds(q tune.Params) float64 {
 	if p.length.width == "" {
 		return 1
@@ -124,7 +128,8 @@ func (p *Problem) Final(q tune.Params) float64 {
 	return v
 }
 
-// Value is what a training with this seed reports at a step: the accuracy of True with noise, within 0 and 100, or NaN.
+// Value is what a training with this seed reports at a step: the accuracy of True with noise,
+// within 0 and 100, or NaN.
 func (p *Problem) Value(q tune.Params, step int, seed uint64) float64 {
 	v := p.True(q, step)
 	if math.IsNaN(v) {

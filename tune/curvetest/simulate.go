@@ -12,25 +12,30 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// A Search proposes trials and decides about them. Simulate calls it from one goroutine, with the simulated time since the
-// search began.
+// A Search proposes trials and decides about them. Simulate calls it from one goroutine, with the
+// simulated time since the search began.
 type Search interface {
-	// Next is what a free worker does: a new trial, which has the number that follows the newest one's, or one that was paused. It
-	// returns tune.ErrWait if there is nothing to do before another report, and tune.ErrDone if there will be no more trials.
+	// Next is what a free worker does: a new trial, which has the number that follows the
+	// newest one's, or one that was paused. It returns tune.ErrWait if there is nothing to do
+	// before another report, and tune.ErrDone if there will be no more trials.
 	Next(now time.Duration) (trial int, p tune.Params, err error)
-	// Report decides about a running trial that has reached a step. A value of NaN is a divergence, after which the trial is over.
-	// last says that the training ends there by itself. After any other answer than tune.Continue the trial's worker is free.
+	// Report decides about a running trial that has reached a step. A value of NaN is a
+	// divergence, after which the trial is over. last says that the training ends there by
+	// itself. After any other answer than tune.Continue the trial's worker is free.
 	Report(now time.Duration, trial, step int, value float64, last bool) (tune.Action, error)
-	// End says that a trial which was paused at its last step has nothing left to train after Next has chosen it.
+	// End says that a trial which was paused at its last step has nothing left to train after
+	// Next has chosen it.
 	End(now time.Duration, trial int) error
 	// Close ends the search.
 	Close() error
 }
 
-// A Leveled is a Search whose trials train anew for another number of steps whenever Next chooses them, with one report at the end:
-// the steps are a fidelity. Only those that trained to their last step can be named best.
+// A Leveled is a Search whose trials train anew for another number of steps whenever Next chooses
+// them, with one report at the end: the steps are a fidelity. Only those that trained to their last
+// step can be named best.
 type Leveled interface {
-	// Level is the number of steps by the parameters that Next returned; 0: the search has no levels.
+	// Level is the number of steps by the parameters that Next returned; 0: the search has no
+	// levels.
 	Level(p tune.Params) int
 }
 
@@ -42,18 +47,21 @@ type Config struct {
 	Seed uint64
 	// Trainings is the budget, in full trainings. Zero is 100.
 	Trainings float64
-	// Parts are the parts of the budget, in increasing order, at which the regret is taken. Nil is 0.1, 0.25, 0.5 and 1.
+	// Parts are the parts of the budget, in increasing order, at which the regret is taken. Nil
+	// is 0.1, 0.25, 0.5 and 1.
 	Parts []float64
 }
 
 // An Outcome is what a search came to.
 type Outcome struct {
-	// Regret is, for each part, how many points the final accuracy of the trial with the best newest report is below the
-	// best one. Without a report it is the best one above chance.
+	// Regret is, for each part, how many points the final accuracy of the trial with the best
+	// newest report is below the best one. Without a report it is the best one above chance.
 	Regret []float64
-	// Trials is how many were begun, Full how many of them trained to their last step, Steps how many steps were trained.
+	// Trials is how many were begun, Full how many of them trained to their last step, Steps
+	// how many steps were trained.
 	Trials, Full, Steps int
-	// Clock is the simulated time at the end, Busy the part of it for which the workers trained.
+	// Clock is the simulated time at the end, Busy the part of it for which the workers
+	// trained.
 	Clock time.Duration
 	Busy  float64
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/paragon-train/paragon/tune/suggest"
 )
 
-// A scripted search has a list of answers to Next, stops or pauses trials at given steps, and writes down what it is told.
+// A scripted search has a list of answers to Next, stops or pauses trials at given steps, and
+// writes down what it is told.
 type scripted struct {
 	next   []int // a trial, or what follows
 	params func(n int) tune.Params
@@ -58,7 +59,8 @@ func (s *scripted) End(now time.Duration, trial int) error {
 
 func (s *scripted) Close() error { return nil }
 
-// Trials run at once on the workers' clock, continue after a pause where they were, and end at their last step.
+// Trials run at once on the workers' clock, continue after a pause where they were, and end at
+// their last step.
 func TestSimulatedClock(t *testing.T) {
 	p := Draw(Steady, 0) // 27 steps of a second
 	points := draw(t, &p, 10)
@@ -144,7 +146,8 @@ func searchOf(t *testing.T, p Problem, s tune.Suggester, rule tune.Scheduler, wo
 	return o, search
 }
 
-// Every rule copes with every kind, one trial at a time or many, within its budget; the same seed gives the same outcome.
+// Every rule copes with every kind, one trial at a time or many, within its budget; the same seed
+// gives the same outcome.
 func TestRulesOnAllKinds(t *testing.T) {
 	rules := map[string]func(p Problem) tune.Scheduler{
 		"none":      func(Problem) tune.Scheduler { return nil },
@@ -192,7 +195,8 @@ func TestStudyHasTheSimulatedClock(t *testing.T) {
 	}
 }
 
-// Trials that train anew at each level cost all of its steps, and only those at the last step are named best.
+// Trials that train anew at each level cost all of its steps, and only those at the last step are
+// named best.
 func TestLevelsCostAllOfTheirSteps(t *testing.T) {
 	p := Draw(Steady, 0)
 	f := &tune.Fidelity{Parameter: "steps of the run", Low: 3, High: 27}

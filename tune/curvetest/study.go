@@ -14,15 +14,15 @@ type StudyConfig struct {
 	Suggester tune.Suggester
 	Scheduler tune.Scheduler
 	Pruners   []tune.Pruner
-	// Fidelity, if not nil, has trials train anew for so many steps at each of its levels, High being the problem's last step. It
-	// is for problems whose trainings are all of that length.
+	// Fidelity, if not nil, has trials train anew for so many steps at each of its levels, High
+	// being the problem's last step. It is for problems whose trainings are all of that length.
 	Fidelity *tune.Fidelity
 	Workers  int
 	Seed     uint64
 }
 
-// A StudySearch is a Search by a tune.Study, whose clock is the simulated one. Its trials are ranked by their newest report.
-// A trial that was paused continues at the step that it had reached.
+// A StudySearch is a Search by a tune.Study, whose clock is the simulated one. Its trials are
+// ranked by their newest report. A trial that was paused continues at the step that it had reached.
 type StudySearch struct {
 	study               *tune.Study
 	fidelity            *tune.Fidelity

@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// A surface says how far a point of the space is from the best one. It is 0 at the best point, and there alone.
+// A surface says how far a point of the space is from the best one. It is 0 at the best point, and
+// there alone.
 type surface struct {
 	axes  []axis
 	pairs []pair
@@ -18,21 +19,26 @@ type surface struct {
 // An axis is a parameter's part of the surface.
 type axis struct {
 	param tune.Param
-	// at is the parameter's best value in units of its range, weight how much the square of the distance from it counts.
+	// at is the parameter's best value in units of its range, weight how much the square of the
+	// distance from it counts.
 	at, weight float64
-	// speed is how much faster a training is at the upper end of the range than at the lower one.
+	// speed is how much faster a training is at the upper end of the range than at the lower
+	// one.
 	speed float64
-	// costs are those of the values of a choice, the best one's 0. Then at and weight are not used.
+	// costs are those of the values of a choice, the best one's 0. Then at and weight are not
+	// used.
 	costs map[any]float64
 }
 
-// A pair is a valley across two axes: what counts is the square of the sum of their distances, the second times slope.
+// A pair is a valley across two axes: what counts is the square of the sum of their distances, the
+// second times slope.
 type pair struct {
 	first, second int
 	slope, weight float64
 }
 
-// unit is the parameter's value in units of its range, and whether the point has it and it is a number.
+// unit is the parameter's value in units of its range, and whether the point has it and it is a
+// number.
 func (a *axis) unit(q tune.Params) (float64, bool) {
 	v, ok := q.Get(a.param.Name)
 	if !ok || a.costs != nil {
@@ -86,8 +92,9 @@ func (s *surface) loss(q tune.Params) float64 {
 // between draws a number from low to high.
 func between(rng *rand.Rand, low, high float64) float64 { return low + (high-low)*rng.Float64() }
 
-// drawSurface draws a space of n parameters, the first of which is the learning rate and the next two numbers, if there are
-// that many, and where its best point is. Random search over it comes within points of top−chance after 100 draws.
+// drawSurface draws a space of n parameters, the first of which is the learning rate and the next
+// two numbers, if there are that many, and where its best point is. Random search over it comes
+// within points of top−chance after 100 draws.
 func drawSurface(rng *rand.Rand, n int, top, chance float64) (tune.Space, surface) {
 	var s surface
 	number := func(p tune.Param, low, high, weight float64) {
@@ -168,7 +175,8 @@ func drawSurface(rng *rand.Rand, n int, top, chance float64) (tune.Space, surfac
 	return space, s
 }
 
-// withEpochs adds the number of steps as a parameter, which is best at four to nine tenths of its range.
+// withEpochs adds the number of steps as a parameter, which is best at four to nine tenths of its
+// range.
 func withEpochs(rng *rand.Rand, space tune.Space, s surface, last int) (tune.Space, surface) {
 	p := tune.Int("epochs", max(last/5, 1), last)
 	v := p.FromUnit(between(rng, 0.4, 0.9))

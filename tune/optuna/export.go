@@ -9,8 +9,9 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Export is a study as a file. Trials that have not ended are left out, and Optuna gives those that it reads numbers of its own. A completed trial without finite
-// values becomes a failed one, and one that was stopped or paused a pruned one. Derived parameters are left out. Metrics besides the
+// Export is a study as a file. Trials that have not ended are left out, and Optuna gives those that
+// it reads numbers of its own. A completed trial without finite values becomes a failed one, and
+// one that was stopped or paused a pruned one. Derived parameters are left out. Metrics besides the
 // objectives become user attributes.
 func Export(name string, v tune.View) *File {
 	f := &File{Version: Version, Name: name, Trials: []Trial{}}
@@ -98,7 +99,8 @@ func active(space tune.Space, name string, p tune.Params) (tune.Param, bool) {
 	return tune.Param{}, false
 }
 
-// beyond is how many deviations from its mean a normal parameter's distribution reaches: Optuna has none without bounds.
+// beyond is how many deviations from its mean a normal parameter's distribution reaches: Optuna has
+// none without bounds.
 const beyond = 10
 
 // distribution is a parameter's domain.
@@ -136,7 +138,8 @@ func (t *Trial) numbers() map[string]float64 {
 	return all
 }
 
-// number is a number of an attribute. A text counts if it is that of a number which JSON does not have.
+// number is a number of an attribute. A text counts if it is that of a number which JSON does not
+// have.
 func number(value any) (x float64, ok bool) {
 	switch v := value.(type) {
 	case float64:

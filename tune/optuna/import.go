@@ -11,11 +11,14 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Import adds the trials of a file to a study, in their order, and says how many of them there were; those that have not ended are left out, and so are
-// pruned ones without a value. The study's space must have their parameters, and its objectives the file's directions, in their order: values are taken
-// by place, whatever the names. scope is that of the study's config. User attributes that are numbers become metrics.
+// Import adds the trials of a file to a study, in their order, and says how many of them there
+// were; those that have not ended are left out, and so are pruned ones without a value. The study's
+// space must have their parameters, and its objectives the file's directions, in their order:
+// values are taken by place, whatever the names. scope is that of the study's config. User
+// attributes that are numbers become metrics.
 //
-// A trial reports its intermediate values, and then its final ones at the next step, unless it is ranked by such a report already.
+// A trial reports its intermediate values, and then its final ones at the next step, unless it is
+// ranked by such a report already.
 func (f *File) Import(s *tune.Study, scope tune.Scope) (added, left int, err error) {
 	var objectives []tune.Objective
 	var constraints []tune.Constraint

@@ -248,7 +248,8 @@ func TestNumbersThatJSONDoesNotHave(t *testing.T) {
 	}
 }
 
-// What Optuna has of a constraint is how far the trial is beyond its bound, and below zero if it is kept.
+// What Optuna has of a constraint is how far the trial is beyond its bound, and below zero if it is
+// kept.
 func TestConstraintsOfOptunaBecomeMetrics(t *testing.T) {
 	for bound, want := range map[tune.Constraint]float64{
 		{Metric: "latency", Bound: 20}:                17,

@@ -11,56 +11,63 @@ import (
 
 // The rules of ASHA.
 const (
-	// Stopping, the zero rule, is that of Ray Tune and AutoGluon: at a rung a trial is stopped if its value is worse than the
-	// percentile (1−1/eta)·100 of the earlier values at the rung. The first trial always continues.
+	// Stopping, the zero rule, is that of Ray Tune and AutoGluon: at a rung a trial is stopped
+	// if its value is worse than the percentile (1−1/eta)·100 of the earlier values at the
+	// rung. The first trial always continues.
 	Stopping = ""
-	// Promotion is that of the paper (Li et al. 2020, A System for Massively Parallel Hyperparameter Tuning,
-	// algorithm 2): a trial is paused at each rung, and continues when it is among the best 1/eta of those that reached
-	// the rung. A free slot takes the best such trial of the highest rung, else a new one. A trial that is among them on
-	// arrival continues without a pause.
+	// Promotion is that of the paper (Li et al. 2020, A System for Massively Parallel
+	// Hyperparameter Tuning, algorithm 2): a trial is paused at each rung, and continues when
+	// it is among the best 1/eta of those that reached the rung. A free slot takes the best
+	// such trial of the highest rung, else a new one. A trial that is among them on arrival
+	// continues without a pause.
 	Promotion = "promotion"
-	// OptunaRule is that of Optuna's successive halving: as Stopping, but the trial's own value counts, and it must be
-	// among the best ⌊n/eta⌋, at least the best, of n. The first eta−1 to arrive keep only the best so far.
+	// OptunaRule is that of Optuna's successive halving: as Stopping, but the trial's own value
+	// counts, and it must be among the best ⌊n/eta⌋, at least the best, of n. The first eta−1
+	// to arrive keep only the best so far.
 	OptunaRule = "optuna"
-	// DeterminedRule is that of Determined's asynchronous halving: the rungs are MaxStep/eta^k, and of values that are
-	// equal the later one counts as better.
+	// DeterminedRule is that of Determined's asynchronous halving: the rungs are MaxStep/eta^k,
+	// and of values that are equal the later one counts as better.
 	DeterminedRule = "determined"
 )
 
 // Rules for the bracket of a trial, if there are several.
 const (
-	// BracketsByBudget, the zero rule, is AutoGluon's: bracket s of L levels has the weight L/((L−s)·r_s), so that all
-	// brackets get about the same number of steps.
+	// BracketsByBudget, the zero rule, is AutoGluon's: bracket s of L levels has the weight
+	// L/((L−s)·r_s), so that all brackets get about the same number of steps.
 	BracketsByBudget = "budget"
 	// BracketsByCount is Ray's: a softmax of the brackets' numbers of rungs.
 	BracketsByCount = "count"
 )
 
-// ASHA is asynchronous successive halving: trials are compared at rungs, which are steps that grow by a factor, and those
-// that are not among the best at a rung are stopped or paused.
+// ASHA is asynchronous successive halving: trials are compared at rungs, which are steps that grow
+// by a factor, and those that are not among the best at a rung are stopped or paused.
 //
-// A report beyond a rung counts for the rung. One that passes several rungs counts for the highest (Stopping, as in Ray) or
-// for all of them.
+// A report beyond a rung counts for the rung. One that passes several rungs counts for the highest
+// (Stopping, as in Ray) or for all of them.
 //
-// In a study with a Fidelity the rungs are its levels, whatever MinStep, Eta and Rungs say; Eta still says how many go on.
+// In a study with a Fidelity the rungs are its levels, whatever MinStep, Eta and Rungs say; Eta
+// still says how many go on.
 type ASHA struct {
 	// Rule is Stopping, Promotion, OptunaRule or DeterminedRule.
 	Rule string
-	// MinStep is the lowest rung. Zero is 1; for OptunaRule it is a hundredth of the last step of the first trial that
-	// completes, and nothing is stopped before. DeterminedRule does not use it.
+	// MinStep is the lowest rung. Zero is 1; for OptunaRule it is a hundredth of the last step
+	// of the first trial that completes, and nothing is stopped before. DeterminedRule does not
+	// use it.
 	MinStep int
-	// MaxStep is the step at which a trial is complete. Zero is no limit, which only OptunaRule allows.
+	// MaxStep is the step at which a trial is complete. Zero is no limit, which only OptunaRule
+	// allows.
 	MaxStep int
 	// Eta is the factor from rung to rung; one in Eta trials continues. Zero is 3.
 	Eta float64
 	// Rungs bounds the number of rungs of DeterminedRule, the last step included. Zero is 5.
 	Rungs int
-	// Brackets is how many sets of rungs there are; bracket s begins s rungs higher, and trials are compared only within
-	// their bracket. Zero is 1. Not for DeterminedRule.
+	// Brackets is how many sets of rungs there are; bracket s begins s rungs higher, and trials
+	// are compared only within their bracket. Zero is 1. Not for DeterminedRule.
 	Brackets int
 	// BracketRule says how a trial's bracket is drawn: BracketsByBudget or BracketsByCount.
 	BracketRule string
-	// Guard, if not nil, keeps slow starters: trials that a rung would stop, but whose curve may still end among the best.
+	// Guard, if not nil, keeps slow starters: trials that a rung would stop, but whose curve
+	// may still end among the best.
 	Guard *Guard
 
 	err      error
@@ -181,8 +188,8 @@ func (a *ASHA) divide(levels []float64) {
 	}
 }
 
-// overLevels makes the rungs of a study with a Fidelity: its levels, so that no trial is compared at
-// a rung by its result at another level.
+// overLevels makes the rungs of a study with a Fidelity: its levels, so that no trial is compared
+// at a rung by its result at another level.
 func (a *ASHA) overLevels(v tune.View, steps []int) {
 	levels := make([]float64, len(steps))
 	for i, s := range steps {
@@ -327,7 +334,8 @@ func (a *ASHA) ranked(v tune.View, r *rung, k, trial int, value, score float64) 
 	return d
 }
 
-// keep is how many of n at a rung go on: ⌊n/eta⌋, and at least one but by Promotion, which waits until there are eta.
+// keep is how many of n at a rung go on: ⌊n/eta⌋, and at least one but by Promotion, which waits
+// until there are eta.
 func (a *ASHA) keep(n int) int {
 	k := int(math.Floor(float64(n)/a.eta() + 1e-9))
 	if a.Rule == Promotion {
@@ -336,7 +344,8 @@ func (a *ASHA) keep(n int) int {
 	return max(k, 1)
 }
 
-// Next implements tune.Scheduler: with Promotion, the best paused trial of the highest rung at which one is to go on.
+// Next implements tune.Scheduler: with Promotion, the best paused trial of the highest rung at
+// which one is to go on.
 func (a *ASHA) Next(v tune.View) tune.Pick {
 	if a.Rule != Promotion {
 		return a.fresh(v)
@@ -378,7 +387,8 @@ func explain(a tune.Action, rule string, value float64) tune.Decision {
 	return d
 }
 
-// invalid is the decision of a scheduler with invalid fields: trials continue, and each decision has the error.
+// invalid is the decision of a scheduler with invalid fields: trials continue, and each decision
+// has the error.
 func invalid(err error) tune.Decision {
 	d := tune.Go()
 	d.Rule = err.Error()

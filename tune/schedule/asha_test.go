@@ -79,7 +79,8 @@ func TestStoppingMatchesAutoGluonsLog(t *testing.T) {
 	}
 }
 
-// The log says for each start of a slot: new or promoted, how far to, what it ran to, and the value there.
+// The log says for each start of a slot: new or promoted, how far to, what it ran to, and the value
+// there.
 func TestPromotionMatchesAutoGluonsLog(t *testing.T) {
 	var want struct{ Log [][5]any }
 	into(t, readOracle(t)["autogluon_promotion_one_worker"], &want)

@@ -8,8 +8,9 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Trials that fail at any point, reports in any order, any number of slots: no scheduler may panic, hang, leave a trial
-// paused for ever that its rule would let go on, or decide differently when the same events come again.
+// Trials that fail at any point, reports in any order, any number of slots: no scheduler may panic,
+// hang, leave a trial paused for ever that its rule would let go on, or decide differently when the
+// same events come again.
 func TestSchedulersStandFailuresAndAnyOrder(t *testing.T) {
 	makers := map[string]func() tune.Scheduler{
 		"hyperband":       func() tune.Scheduler { return &Hyperband{MaxStep: 9} },
@@ -72,7 +73,8 @@ func chaos(t *testing.T, name string, s tune.Scheduler, seed uint64) (decisions 
 		t.Fatalf("%s, seed %d: it does not end (reached %v)", name, seed, p.reached())
 	}
 	for _, trial := range p.All {
-		// Promotion leaves those paused that are not among the best; Hyperband may leave losers of a last round without a report.
+		// Promotion leaves those paused that are not among the best; Hyperband may leave
+		// losers of a last round without a report.
 		if _, population := s.(*PBT); population && !trial.State.Final() {
 			t.Errorf("%s, seed %d: trial %d is left %s at step %d (%v)", name, seed, trial.Number, trial.State, lastStep(trial), p.reached())
 		}

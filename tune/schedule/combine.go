@@ -8,11 +8,11 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Any combines schedulers: the first one that does not continue a trial decides. All of them see every event. Next is that of
-// the first one that has a paused trial to continue.
+// Any combines schedulers: the first one that does not continue a trial decides. All of them see
+// every event. Next is that of the first one that has a paused trial to continue.
 //
-// At most one of them may be a scheduler that pauses trials (promotion, Hyperband, population-based training): such a scheduler
-// sees the decisions of others only by the end of a trial.
+// At most one of them may be a scheduler that pauses trials (promotion, Hyperband, population-based
+// training): such a scheduler sees the decisions of others only by the end of a trial.
 type Any []tune.Scheduler
 
 // Validate says what is wrong with the schedulers.
@@ -77,8 +77,9 @@ func (a Any) Reported(v tune.View, trial int, rng *rand.Rand) tune.Decision {
 	return result
 }
 
-// All combines schedulers and stops a trial only if all of them do. It is for schedulers that only stop trials: every other
-// decision counts as Continue, except Complete, which any one of them may give.
+// All combines schedulers and stops a trial only if all of them do. It is for schedulers that only
+// stop trials: every other decision counts as Continue, except Complete, which any one of them may
+// give.
 type All []tune.Scheduler
 
 // Validate says what is wrong with the schedulers.

@@ -30,19 +30,20 @@ func (f *outlook) expected() float64 {
 	return sum
 }
 
-// shapes are how curves may approach their end: by e^(−rate·t), as most loss and accuracy curves do for a while, and by
-// (1+t)^(−power), for those with a long tail. Time is counted in steps;
-// curves much longer than some hundred steps are scaled down first.
+// shapes are how curves may approach their end: by e^(−rate·t), as most loss and accuracy curves do
+// for a while, and by (1+t)^(−power), for those with a long tail. Time is counted in steps; curves
+// much longer than some hundred steps are scaled down first.
 var (
 	expRates   = []float64{1.2, 0.8, 0.55, 0.4, 0.28, 0.2, 0.14, 0.1, 0.07, 0.05, 0.03, 0.015}
 	powerRates = []float64{0.3, 0.5, 0.8, 1.2, 2}
 )
 
-// extrapolate says what the score may be at the step horizon, by averaging models y = a + b·φ(t) + noise over the shapes φ
-// and over noise levels, each weighted by its likelihood (a and b have wide normal priors, and are integrated out).
+// extrapolate says what the score may be at the step horizon, by averaging models y = a + b·φ(t) +
+// noise over the shapes φ and over noise levels, each weighted by its likelihood (a and b have wide
+// normal priors, and are integrated out).
 //
-// It follows Domhan, Springenberg and Hutter (2015), Speeding Up Automatic Hyperparameter Optimization by Extrapolation of
-// Learning Curves, with models that need no sampling.
+// It follows Domhan, Springenberg and Hutter (2015), Speeding Up Automatic Hyperparameter
+// Optimization by Extrapolation of Learning Curves, with models that need no sampling.
 func extrapolate(c curve, horizon float64) outlook {
 	n := len(c.step)
 	lo, hi := math.Inf(1), math.Inf(-1)
@@ -103,9 +104,9 @@ func newFit(c curve, phi func(float64) float64, horizon, last float64) fit {
 	return f
 }
 
-// forecast is Bayesian linear regression in closed form (Bishop 2006, equations 3.50 to 3.58 and 3.86): the mean and
-// variance of y at the horizon, and the log evidence. The prior of both weights is normal around (last, 0) with the
-// standard deviation prior.
+// forecast is Bayesian linear regression in closed form (Bishop 2006, equations 3.50 to 3.58 and
+// 3.86): the mean and variance of y at the horizon, and the log evidence. The prior of both weights
+// is normal around (last, 0) with the standard deviation prior.
 func (f fit) forecast(prior, noise float64) (mean, variance, evidence float64) {
 	alpha, beta := 1/(prior*prior), 1/(noise*noise)
 	a00, a01, a11 := alpha+beta*f.s0, beta*f.s1, alpha+beta*f.s2

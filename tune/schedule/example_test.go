@@ -47,7 +47,8 @@ func ExampleHyperbandTable() {
 	// 0 [{3 9}]
 }
 
-// Pruners end one trial or the whole study: each trial after its third step, and the study when a loss is small enough. The fourth trial does not begin.
+// Pruners end one trial or the whole study: each trial after its third step, and the study when a
+// loss is small enough. The fourth trial does not begin.
 func ExampleAnyPruner() {
 	result, err := tune.Run(context.Background(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
 		for step := 1; ; step++ {
@@ -72,7 +73,8 @@ func ExampleAnyPruner() {
 	// start=2 completed after 2 reports
 }
 
-// A population of four trials, trained in turns: at its second step the worst goes on from the best one's checkpoint, with another learning rate.
+// A population of four trials, trained in turns: at its second step the worst goes on from the best
+// one's checkpoint, with another learning rate.
 func ExamplePBT() {
 	pbt := &schedule.PBT{Population: 4, Interval: 2}
 	_, err := tune.Run(context.Background(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {

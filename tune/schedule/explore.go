@@ -10,17 +10,19 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Explore says how population-based training changes parameters: each mutated parameter is either resampled from its
-// distribution, or moved: a choice to a neighbour in the list, a number by one of Factors.
+// Explore says how population-based training changes parameters: each mutated parameter is either
+// resampled from its distribution, or moved: a choice to a neighbour in the list, a number by one
+// of Factors.
 type Explore struct {
-	// Mutate names the parameters that change. Nil is all searched parameters that are not fixed for the trial.
+	// Mutate names the parameters that change. Nil is all searched parameters that are not
+	// fixed for the trial.
 	Mutate []string
 	// Resample is the probability of resampling. Zero is 0.25; below zero is never.
 	Resample float64
 	// Factors are what a number is multiplied by, each as likely. Zeros are 1.2 and 0.8.
 	Factors [2]float64
-	// Unclipped lets numbers leave the parameter's bounds, as Ray Tune does. Such parameters are outside the space, and a
-	// study refuses them; it is for calls of From only.
+	// Unclipped lets numbers leave the parameter's bounds, as Ray Tune does. Such parameters
+	// are outside the space, and a study refuses them; it is for calls of From only.
 	Unclipped bool
 	// Custom, if not nil, changes the result further. It must depend only on its arguments.
 	Custom func(p tune.Params, rng *rand.Rand) (tune.Params, error)

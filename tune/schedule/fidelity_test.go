@@ -34,7 +34,8 @@ func flattered(t *testing.T, s tune.Scheduler, sugg tune.Suggester, samples int)
 	return result, events
 }
 
-// A program in Go may give a rule steps that are not levels. The rule must still compare values of one level only.
+// A program in Go may give a rule steps that are not levels. The rule must still compare values of
+// one level only.
 func TestRulesCompareValuesOfOneFidelityOnly(t *testing.T) {
 	for _, s := range []tune.Scheduler{
 		&schedule.ASHA{MinStep: 1, MaxStep: 50, Eta: 1.7},
@@ -70,8 +71,8 @@ func TestRulesCompareValuesOfOneFidelityOnly(t *testing.T) {
 	}
 }
 
-// Predict learns from the trials that ran at all fidelities what a low one tells of the highest. Of what Auto proposes near the best
-// it stops little.
+// Predict learns from the trials that ran at all fidelities what a low one tells of the highest. Of
+// what Auto proposes near the best it stops little.
 func TestPredictStopsAtALowFidelityAndKeepsTheBest(t *testing.T) {
 	for _, c := range []struct {
 		suggester tune.Suggester

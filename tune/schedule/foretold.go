@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/forecast"
 )
 
-// band is how many standard deviations around the mean a normal value is with a probability of 80 %.
+// band is how many standard deviations around the mean a normal value is with a probability of 80
+// %.
 const band = 1.2815515655446004
 
 // foretold is a prediction by the model as a report has it. At least one trial has ended. at is the
@@ -30,7 +31,8 @@ func digits(x float64) float64 {
 	return y
 }
 
-// lastStep is the step at which trials end: MaxStep, or the last one of those that ended by themselves.
+// lastStep is the step at which trials end: MaxStep, or the last one of those that ended by
+// themselves.
 func (p *Predict) lastStep(at int) int {
 	if p.MaxStep > 0 {
 		return p.MaxStep

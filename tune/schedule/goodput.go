@@ -12,35 +12,46 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Goodput divides the slots of nodes among the trials, which run as elastic jobs (tune.Jobs): replicas join and leave them while they train, by
-// the goodput that each job predicts for itself and by what is fair (package adapt/allocate has the rules). It stops no trial; Inner may.
+// Goodput divides the slots of nodes among the trials, which run as elastic jobs (tune.Jobs):
+// replicas join and leave them while they train, by the goodput that each job predicts for itself
+// and by what is fair (package adapt/allocate has the rules). It stops no trial; Inner may.
 //
-// A trial without a profile is taken to scale perfectly and explored: it gets at most First replicas, and then at most Growth times as many as those with which it
-// has reported. A trial that is to give up all of its slots is paused at its next report if it has a checkpoint, and continues from there; without one it keeps MinReplicas.
+// A trial without a profile is taken to scale perfectly and explored: it gets at most First
+// replicas, and then at most Growth times as many as those with which it has reported. A trial that
+// is to give up all of its slots is paused at its next report if it has a checkpoint, and continues
+// from there; without one it keeps MinReplicas.
 type Goodput struct {
-	// Fairness is the exponent p of the power mean of the trials' speedups that is maximized: 1 is the sum, and the lower it is, the more the worst off count. Zero is
-	// −1, the harmonic mean. At most 1.
+	// Fairness is the exponent p of the power mean of the trials' speedups that is maximized: 1
+	// is the sum, and the lower it is, the more the worst off count. Zero is −1, the harmonic
+	// mean. At most 1.
 	Fairness float64
-	// Completion seeks the least mean time until trials end in place of that mean: short trials get most and end early, while long ones may wait.
+	// Completion seeks the least mean time until trials end in place of that mean: short trials
+	// get most and end early, while long ones may wait.
 	Completion bool
-	// First and Growth limit how fast a trial is given replicas that it has not had yet. Zero is as in allocate.Config.
+	// First and Growth limit how fast a trial is given replicas that it has not had yet. Zero
+	// is as in allocate.Config.
 	First  int
 	Growth float64
-	// MinReplicas and MaxReplicas bound a trial's replicas while it runs. Zero is one, and no bound.
+	// MinReplicas and MaxReplicas bound a trial's replicas while it runs. Zero is one, and no
+	// bound.
 	MinReplicas, MaxReplicas int
-	// NonPreemptible lets all trials keep the replicas that they were given first; Pinned are numbers of trials that do.
+	// NonPreemptible lets all trials keep the replicas that they were given first; Pinned are
+	// numbers of trials that do.
 	NonPreemptible bool
 	Pinned         []int
 	// Interval is the time after which a decision is due, whatever happened. Zero is a minute.
 	Interval time.Duration
-	// ReportsPerDecision is after how many reports of all trials together a decision is due. Zero is 100, below zero is never.
+	// ReportsPerDecision is after how many reports of all trials together a decision is due.
+	// Zero is 100, below zero is never.
 	ReportsPerDecision int
-	// Hysteresis is the part by which a trial's goodput must rise, beyond the cost of the change, for its replicas to change. Zero is as in allocate.Config;
-	// below zero is none.
+	// Hysteresis is the part by which a trial's goodput must rise, beyond the cost of the
+	// change, for its replicas to change. Zero is as in allocate.Config; below zero is none.
 	Hysteresis float64
-	// ChangeCost is the time for which a trial makes no progress when its replicas change. Zero is what its job has measured, 2 seconds before its first change.
+	// ChangeCost is the time for which a trial makes no progress when its replicas change. Zero
+	// is what its job has measured, 2 seconds before its first change.
 	ChangeCost time.Duration
-	// MaxStep is the last step of a trial, by which the work that is left is known. Zero is Inner's, if that is an ASHA; else it is not known.
+	// MaxStep is the last step of a trial, by which the work that is left is known. Zero is
+	// Inner's, if that is an ASHA; else it is not known.
 	MaxStep int
 	// Inner stops and pauses trials; nil is tune.FIFO.
 	Inner tune.Scheduler
@@ -198,7 +209,8 @@ func b2i(b bool) int {
 	return 0
 }
 
-// divide divides the nodes. A job that runs and cannot be paused is not left without replicas: it keeps the least.
+// divide divides the nodes. A job that runs and cannot be paused is not left without replicas: it
+// keeps the least.
 func (g *Goodput) divide(nodes []allocate.Node, jobs []allocate.Job, s tune.Situation) ([]allocate.Decision, error) {
 	kept := make(map[int]bool)
 	for {
@@ -270,7 +282,8 @@ func (g *Goodput) cost(j tune.JobState, p *control.Adaptation) time.Duration {
 	return cmp.Or(g.ChangeCost, max(measured, 0), j.ChangeCost, defaultChangeCost)
 }
 
-// remaining is the work that is left of a trial in the unit of its goodput times seconds: examples of the initial batch. 0: not known.
+// remaining is the work that is left of a trial in the unit of its goodput times seconds: examples
+// of the initial batch. 0: not known.
 func (g *Goodput) remaining(t *tune.Trial, p *control.Adaptation) float64 {
 	last := g.MaxStep
 	if a, ok := g.Inner.(*ASHA); ok && last == 0 {

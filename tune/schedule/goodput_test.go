@@ -23,7 +23,8 @@ import (
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
-// fakeNodes are nodes on which trials run as jobs of fake time. A step of trial x takes 1 s on one replica, and less on more.
+// fakeNodes are nodes on which trials run as jobs of fake time. A step of trial x takes 1 s on one
+// replica, and less on more.
 type fakeNodes struct {
 	steps       func(p tune.Params) int
 	checkpoints bool
@@ -277,7 +278,8 @@ func TestReplicasMoveWhenAHostIsLostAndATrialStarts(t *testing.T) {
 	})
 }
 
-// Fewer slots than trials are left: one that has a checkpoint gives up what it has, and continues from there when there are slots again.
+// Fewer slots than trials are left: one that has a checkpoint gives up what it has, and continues
+// from there when there are slots again.
 func TestATrialThatGivesUpAllSlotsContinuesFromItsCheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeNodes(20, tune.NodeSlots{Node: "a", Slots: 1}, tune.NodeSlots{Node: "b", Slots: 1})
@@ -306,7 +308,8 @@ func TestATrialThatGivesUpAllSlotsContinuesFromItsCheckpoint(t *testing.T) {
 	})
 }
 
-// A trial that runs without a checkpoint is not left without replicas, whatever the slots are worth to others.
+// A trial that runs without a checkpoint is not left without replicas, whatever the slots are worth
+// to others.
 func TestATrialWithoutACheckpointKeepsItsLeast(t *testing.T) {
 	long := strings.Replace(scales, `"goodput"`, `"progress":100000,"goodput"`, 1)
 	for _, pausable := range []bool{true, false} {
@@ -370,7 +373,8 @@ func TestLimitsOfReplicasHold(t *testing.T) {
 	}
 }
 
-// A trial that gains nothing from more replicas does not get them; one whose replicas cannot change keeps what it has.
+// A trial that gains nothing from more replicas does not get them; one whose replicas cannot change
+// keeps what it has.
 func TestReplicasGoWhereTheyPay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakeNodes(40, tune.NodeSlots{Node: "a", Slots: 8})

@@ -15,7 +15,8 @@ func readProfile(text string) *control.Adaptation {
 	return &control.Adaptation{}
 }
 
-// goodputOf is the best goodput that a job predicts for replicas over nodes; nil: it has no model yet.
+// goodputOf is the best goodput that a job predicts for replicas over nodes; nil: it has no model
+// yet.
 func goodputOf(a *control.Adaptation) func(nodes, replicas int) float64 {
 	m := a.Model
 	if m == nil || a.InitialBatch < 1 {

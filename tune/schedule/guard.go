@@ -10,23 +10,26 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// A Guard keeps slow starters in ASHA: trials whose first values are poor, but whose curve may end well.
+// A Guard keeps slow starters in ASHA: trials whose first values are poor, but whose curve may end
+// well.
 //
-// A trial that a rung would stop first gets MinReports reports, since one or two values make no curve. From then on its curve
-// is extrapolated to the last step, with its uncertainty, and so are those of the other trials. The trial continues while
+// A trial that a rung would stop first gets MinReports reports, since one or two values make no
+// curve. From then on its curve is extrapolated to the last step, with its uncertainty, and so are
+// those of the other trials. The trial continues while
 //
 //	P(its final value > the cutoff's) > Probability,
 //
-// where the cutoff's final value is the one above which ⌊n/eta⌋ of the n trials at the rung are expected to end; trials without
-// a curve count as below. This is checked at every further report, until the trial passes a rung by the rung's own rule. So
-// most stopped trials cost MinReports reports instead of one.
+// where the cutoff's final value is the one above which ⌊n/eta⌋ of the n trials at the rung are
+// expected to end; trials without a curve count as below. This is checked at every further report,
+// until the trial passes a rung by the rung's own rule. So most stopped trials cost MinReports
+// reports instead of one.
 type Guard struct {
 	// Probability below which a trial is stopped. Zero is 0.1.
 	Probability float64
 	// MinReports is how many reports a curve needs. Zero is 4.
 	MinReports int
-	// RandomShare is the share of trials that continue to the next rung although their curve is poor, for curves that improve
-	// late. Zero is none.
+	// RandomShare is the share of trials that continue to the next rung although their curve is
+	// poor, for curves that improve late. Zero is none.
 	RandomShare float64
 
 	forecasts map[int]cachedForecast
@@ -55,8 +58,8 @@ func (g *Guard) probability() float64 {
 	return 0.1
 }
 
-// forecast of a trial's score at the horizon; false if its curve is too short. One that is not to be fresh may be of a curve
-// that was a fifth shorter.
+// forecast of a trial's score at the horizon; false if its curve is too short. One that is not to
+// be fresh may be of a curve that was a fifth shorter.
 func (g *Guard) forecast(v tune.View, trial int, horizon float64, fresh bool) (cachedForecast, bool) {
 	t := v.Trial(trial)
 	n := len(t.Reports)

@@ -37,8 +37,8 @@ func orders(s func() tune.Scheduler, curves [][]float64) map[string]*player {
 	}
 }
 
-// population makes curves of other kinds: quality, speed, shape and noise are drawn at random. The one that ends best is
-// slow: at step 1 it is among the lower half.
+// population makes curves of other kinds: quality, speed, shape and noise are drawn at random. The
+// one that ends best is slow: at step 1 it is among the lower half.
 func population(seed uint64, n, steps int, kind string) (curves [][]float64, best int) {
 	rng := rand.New(rand.NewPCG(seed, 0x9a7d))
 	for range n {
@@ -103,8 +103,8 @@ func TestGuardKeepsTheSlowStarterOfTheSeries(t *testing.T) {
 	}
 }
 
-// Other curves, seeds and orders: the trial that ends best, slow at the start, must nearly always live to rung 9, at a cost
-// well below that of running everything.
+// Other curves, seeds and orders: the trial that ends best, slow at the start, must nearly always
+// live to rung 9, at a cost well below that of running everything.
 func TestGuardKeepsSlowStartersOfOtherSeries(t *testing.T) {
 	const trials, steps = 30, 27
 	seeds := uint64(4)

@@ -10,14 +10,16 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Hyperband runs trials in brackets of successive halving (Li et al. 2018), synchronously: a trial that has reached the
-// steps of its round pauses until all trials of its bracket have; then the best continue and the others are stopped. New trials
-// fill one bracket after another; after the last bracket of the table the first one follows again.
+// Hyperband runs trials in brackets of successive halving (Li et al. 2018), synchronously: a trial
+// that has reached the steps of its round pauses until all trials of its bracket have; then the
+// best continue and the others are stopped. New trials fill one bracket after another; after the
+// last bracket of the table the first one follows again.
 //
-// A trial that fails or ends counts as having reached the round, and is not among the best. ASHA with Brackets is the same
-// without waiting.
+// A trial that fails or ends counts as having reached the round, and is not among the best. ASHA
+// with Brackets is the same without waiting.
 //
-// In a study with a Fidelity the rounds are at its levels, and the trials of a bracket begin at that of its first round.
+// In a study with a Fidelity the rounds are at its levels, and the trials of a bracket begin at
+// that of its first round.
 type Hyperband struct {
 	// MaxStep is the step at which a trial is complete. It must be set.
 	MaxStep int
@@ -81,8 +83,8 @@ func (h *Hyperband) setup(v tune.View) {
 	h.table, h.err = HyperbandTable(h.Table, h.MaxStep, h.eta())
 }
 
-// Started implements tune.Scheduler: a new trial joins the bracket that is being filled. A trial that starts while its round
-// is over was chosen by Next.
+// Started implements tune.Scheduler: a new trial joins the bracket that is being filled. A trial
+// that starts while its round is over was chosen by Next.
 func (h *Hyperband) Started(v tune.View, trial int) {
 	h.setup(v)
 	if h.err != nil {
@@ -105,7 +107,8 @@ func (h *Hyperband) Started(v tune.View, trial int) {
 	h.of[trial] = b
 }
 
-// full says whether the bracket has all its trials; one that has gone past its first round takes no more.
+// full says whether the bracket has all its trials; one that has gone past its first round takes no
+// more.
 func (b *halving) full() bool {
 	return b.round > 0 || b.joined >= b.Rounds[0].Trials
 }
@@ -215,8 +218,8 @@ func (h *Hyperband) halve(b *halving) []int {
 	return keep
 }
 
-// Next implements tune.Scheduler. Trials whose bracket was halved without a report, since the last one of it failed or since
-// there are no new ones to fill it, are chosen here.
+// Next implements tune.Scheduler. Trials whose bracket was halved without a report, since the last
+// one of it failed or since there are no new ones to fill it, are chosen here.
 func (h *Hyperband) Next(v tune.View) tune.Pick {
 	for _, b := range h.brackets {
 		var chosen []int

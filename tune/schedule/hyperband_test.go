@@ -61,8 +61,8 @@ func TestHyperbandTables(t *testing.T) {
 	}
 }
 
-// All brackets of one pass, filled by trials whose quality falls with their number: in each round the planned number of
-// trials reaches the planned step, and the best of each bracket the last one.
+// All brackets of one pass, filled by trials whose quality falls with their number: in each round
+// the planned number of trials reaches the planned step, and the best of each bracket the last one.
 func TestHyperbandRunsItsTable(t *testing.T) {
 	for _, table := range []string{PaperTable, PrintedTable, RayTable} {
 		plan, err := HyperbandTable(table, 27, 3)
@@ -165,7 +165,8 @@ func TestOptunaHyperbandUsesAllItsSets(t *testing.T) {
 	}
 }
 
-// The last trial of a round fails: no report ends the round, so the free slot goes to the best of those that wait.
+// The last trial of a round fails: no report ends the round, so the free slot goes to the best of
+// those that wait.
 func TestHyperbandGoesOnWhenTheLastOneFails(t *testing.T) {
 	curves := make([][]float64, 20)
 	for i := range curves {

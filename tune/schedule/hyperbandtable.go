@@ -8,15 +8,16 @@ import (
 
 // The tables of Hyperband's brackets.
 const (
-	// PaperTable, the zero table, is the formula of Li et al. (2018, JMLR 18-185, algorithm 1): bracket s begins with
-	// n = ⌈B/R·eta^s/(s+1)⌉ trials and R·eta^(−s) steps, B = (s_max+1)·R, and keeps ⌊n_i/eta⌋. The bracket with the most trials
-	// comes first.
+	// PaperTable, the zero table, is the formula of Li et al. (2018, JMLR 18-185, algorithm 1):
+	// bracket s begins with n = ⌈B/R·eta^s/(s+1)⌉ trials and R·eta^(−s) steps, B = (s_max+1)·R,
+	// and keeps ⌊n_i/eta⌋. The bracket with the most trials comes first.
 	PaperTable = ""
-	// PrintedTable is the one that the paper prints as an example (its table 1), which rounds B/R/(s+1) down first: with 81
-	// steps and eta 3 the brackets begin with 81, 27, 9, 6 and 5 trials in place of 81, 34, 15, 8 and 5.
+	// PrintedTable is the one that the paper prints as an example (its table 1), which rounds
+	// B/R/(s+1) down first: with 81 steps and eta 3 the brackets begin with 81, 27, 9, 6 and 5
+	// trials in place of 81, 34, 15, 8 and 5.
 	PrintedTable = "printed"
-	// RayTable is Ray Tune's: s_max is rounded and not cut, bracket s keeps ⌈n_i/eta⌉, and the one with the fewest trials
-	// comes first.
+	// RayTable is Ray Tune's: s_max is rounded and not cut, bracket s keeps ⌈n_i/eta⌉, and the
+	// one with the fewest trials comes first.
 	RayTable = "ray"
 )
 
@@ -47,13 +48,15 @@ func HyperbandTable(table string, steps int, eta float64) ([]HyperbandBracket, e
 	return hyperbandTable(table, smax, eta, stepsOf)
 }
 
-// levelTable is the plan of one pass over the levels of a fidelity, whose steps are given: bracket s has the s+1 highest.
+// levelTable is the plan of one pass over the levels of a fidelity, whose steps are given: bracket
+// s has the s+1 highest.
 func levelTable(table string, steps []int, eta float64) ([]HyperbandBracket, error) {
 	smax := len(steps) - 1
 	return hyperbandTable(table, smax, eta, func(s, i int) int { return steps[smax-s+i] })
 }
 
-// hyperbandTable is the plan with brackets 0 to smax. stepsOf says how many steps round i of bracket s has.
+// hyperbandTable is the plan with brackets 0 to smax. stepsOf says how many steps round i of
+// bracket s has.
 func hyperbandTable(table string, smax int, eta float64, stepsOf func(s, i int) int) (all []HyperbandBracket, err error) {
 	switch table {
 	case PaperTable, PrintedTable:
@@ -87,7 +90,8 @@ func hyperbandTable(table string, smax int, eta float64, stepsOf func(s, i int) 
 
 func ceil(x float64) int { return int(math.Ceil(x - 1e-9)) }
 
-// OptunaBudgets are the shares of trials that Optuna's Hyperband gives to its brackets, that with the lowest rung first.
+// OptunaBudgets are the shares of trials that Optuna's Hyperband gives to its brackets, that with
+// the lowest rung first.
 func OptunaBudgets(least, top int, eta float64) []int {
 	n := int(math.Floor(math.Log(float64(top)/float64(least))/math.Log(eta)+1e-9)) + 1
 	var budgets []int
@@ -98,7 +102,8 @@ func OptunaBudgets(least, top int, eta float64) []int {
 	return budgets
 }
 
-// optunaBracket is the bracket of a trial: a checksum of the study and the number, modulo all budgets.
+// optunaBracket is the bracket of a trial: a checksum of the study and the number, modulo all
+// budgets.
 func optunaBracket(budgets []int, study string, trial int) int {
 	total := 0
 	for _, b := range budgets {

@@ -11,10 +11,10 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// MedianStopping is Ray Tune's median rule, which is Google Vizier's (Golovin et al. 2017, section 3.2.1): a trial is
-// stopped if its best value so far is worse than the median of the other trials' running means, each over the reports from
-// Grace up to the trial's step. Only trials that have reached this step count. In a study with a Fidelity the values at one
-// level are compared.
+// MedianStopping is Ray Tune's median rule, which is Google Vizier's (Golovin et al. 2017, section
+// 3.2.1): a trial is stopped if its best value so far is worse than the median of the other trials'
+// running means, each over the reports from Grace up to the trial's step. Only trials that have
+// reached this step count. In a study with a Fidelity the values at one level are compared.
 type MedianStopping struct {
 	tune.FIFO
 	// Grace is the step below which nothing is stopped or averaged. Zero is 1.
@@ -31,7 +31,8 @@ type MedianStopping struct {
 type runningMean struct {
 	steps []int
 	sums  []float64 // of the scores up to each of steps
-	// apart says that each step has a value of its own, which is no part of a curve: then sums are the scores.
+	// apart says that each step has a value of its own, which is no part of a curve: then sums
+	// are the scores.
 	apart bool
 }
 
@@ -65,7 +66,8 @@ func (m *runningMean) last() int {
 	return m.steps[len(m.steps)-1]
 }
 
-// record adds a report. It returns how many others got as far, the median of their means up to its step, and the best of them.
+// record adds a report. It returns how many others got as far, the median of their means up to its
+// step, and the best of them.
 func (m *MedianStopping) record(trial, step int, score float64, apart bool) (others int, cutoff float64, best []int) {
 	if m.means == nil {
 		m.means, m.at = make(map[int]*runningMean), make(map[int]*rung)
@@ -120,7 +122,8 @@ func (m *MedianStopping) Reported(v tune.View, trial int, _ *rand.Rand) tune.Dec
 	return d
 }
 
-// bestValue returns the best value that a trial reported, or NaN if none was finite. With a Fidelity it returns the value of the newest level.
+// bestValue returns the best value that a trial reported, or NaN if none was finite. With a
+// Fidelity it returns the value of the newest level.
 func bestValue(v tune.View, t *tune.Trial) float64 {
 	if last, ok := t.Last(); ok && v.Fidelity() != nil {
 		return last.Value
@@ -138,11 +141,13 @@ func minTrials(n, zero int) int {
 	return zero
 }
 
-// Percentile is Optuna's percentile pruner (the median pruner with 50): a trial is stopped if its best value so far is worse
-// than the percentile of the values that completed trials had at the same step.
+// Percentile is Optuna's percentile pruner (the median pruner with 50): a trial is stopped if its
+// best value so far is worse than the percentile of the values that completed trials had at the
+// same step.
 type Percentile struct {
 	tune.FIFO
-	// Percent is the share of trials that continue: 25 stops all but the best quarter. Zero is 50, the median.
+	// Percent is the share of trials that continue: 25 stops all but the best quarter. Zero is
+	// 50, the median.
 	Percent float64
 	// Startup is how many trials must have completed. Zero is 5, below zero none.
 	Startup int

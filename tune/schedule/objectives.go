@@ -2,8 +2,8 @@ package schedule
 
 import "github.com/paragon-train/paragon/tune"
 
-// The schedulers and pruners below judge a trial by the value of one metric: with several objectives that would throw away trials which are good by the
-// others, so a study refuses it.
+// The schedulers and pruners below judge a trial by the value of one metric: with several
+// objectives that would throw away trials which are good by the others, so a study refuses it.
 
 // SingleObjective implements tune.SingleObjective.
 func (a *ASHA) SingleObjective() bool { return true }

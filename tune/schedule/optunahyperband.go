@@ -7,13 +7,15 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// OptunaHyperband is Optuna's Hyperband pruner: several sets of asynchronous halving by OptunaRule, each with a lowest rung
-// of its own; a checksum of the study's seed and the trial's number says which one a trial belongs to.
+// OptunaHyperband is Optuna's Hyperband pruner: several sets of asynchronous halving by OptunaRule,
+// each with a lowest rung of its own; a checksum of the study's seed and the trial's number says
+// which one a trial belongs to.
 type OptunaHyperband struct {
 	tune.FIFO
 	// MinStep is the lowest rung. Zero is 1.
 	MinStep int
-	// MaxStep says how many sets there are: one for each factor Eta between MinStep and MaxStep. It must be set.
+	// MaxStep says how many sets there are: one for each factor Eta between MinStep and
+	// MaxStep. It must be set.
 	MaxStep int
 	// Eta is the factor from rung to rung. Zero is 3.
 	Eta float64

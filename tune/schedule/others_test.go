@@ -193,8 +193,8 @@ func TestPruners(t *testing.T) {
 	}
 }
 
-// The median rule keeps its means by step as reports come; it must decide as the plain rule does, also with trials that skip
-// steps and report in any order.
+// The median rule keeps its means by step as reports come; it must decide as the plain rule does,
+// also with trials that skip steps and report in any order.
 func TestMedianStoppingEqualsItsDefinition(t *testing.T) {
 	rng := tunetest.Rand(9)
 	v := &tunetest.View{}

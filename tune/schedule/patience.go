@@ -8,8 +8,9 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Patience stops a trial whose newest Reports+1 values do not improve on the best before them by MinDelta. With a scheduler
-// Inner it is a condition on Inner: a trial that Inner would stop continues while it still improves.
+// Patience stops a trial whose newest Reports+1 values do not improve on the best before them by
+// MinDelta. With a scheduler Inner it is a condition on Inner: a trial that Inner would stop
+// continues while it still improves.
 type Patience struct {
 	// Inner may be nil.
 	Inner tune.Scheduler
@@ -100,8 +101,8 @@ func validate(s tune.Scheduler) error {
 	return nil
 }
 
-// Threshold stops a trial whose newest value lies outside bounds, as it was reported: accuracy below Lower, loss above
-// Upper.
+// Threshold stops a trial whose newest value lies outside bounds, as it was reported: accuracy
+// below Lower, loss above Upper.
 type Threshold struct {
 	tune.FIFO
 	// Lower and Upper are the bounds; a zero is no bound unless its Has field is set.

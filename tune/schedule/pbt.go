@@ -10,28 +10,33 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// PBT is population-based training (Jaderberg et al. 2017): at every interval the worst trials continue from the checkpoints
-// of the best ones, with slightly changed parameters.
+// PBT is population-based training (Jaderberg et al. 2017): at every interval the worst trials
+// continue from the checkpoints of the best ones, with slightly changed parameters.
 //
-// Trials must save a checkpoint before each report at which they may be copied; a trial without one is no donor. Trials run until
-// they return. With fewer slots than trials, a trial frees its slot at its interval, and the trial that has trained least runs next.
-// The Suggester only proposes the initial population.
+// Trials must save a checkpoint before each report at which they may be copied; a trial without one
+// is no donor. Trials run until they return. With fewer slots than trials, a trial frees its slot
+// at its interval, and the trial that has trained least runs next. The Suggester only proposes the
+// initial population.
 type PBT struct {
-	// Population is how many trials there are. Zero is all that the study starts; then a trial may be paused at its first
-	// check until it is known that no more will start. A study without a limit must set it.
+	// Population is how many trials there are. Zero is all that the study starts; then a trial
+	// may be paused at its first check until it is known that no more will start. A study
+	// without a limit must set it.
 	Population int
-	// Interval between two checks of a trial, in steps (seconds of training, with BySeconds). Zero is 1 (60).
+	// Interval between two checks of a trial, in steps (seconds of training, with BySeconds).
+	// Zero is 1 (60).
 	Interval float64
 	// BurnIn is the step (or second) of the first check.
 	BurnIn float64
-	// BySeconds measures Interval and BurnIn in seconds of the trial's training time, as in the log.
+	// BySeconds measures Interval and BurnIn in seconds of the trial's training time, as in the
+	// log.
 	BySeconds bool
-	// Quantile is the share of the population that is replaced, and the share that is copied. Zero is 0.25, at most 0.5.
+	// Quantile is the share of the population that is replaced, and the share that is copied.
+	// Zero is 0.25, at most 0.5.
 	Quantile float64
 	// Explore says how parameters change.
 	Explore Explore
-	// Synchronous makes all trials wait for each other at each interval before any exploits. Otherwise each trial is checked
-	// when it reports.
+	// Synchronous makes all trials wait for each other at each interval before any exploits.
+	// Otherwise each trial is checked when it reports.
 	Synchronous bool
 
 	trials map[int]*member
@@ -49,7 +54,8 @@ type member struct {
 	released bool    // the round that it waited for is over
 }
 
-// An Exploit is one entry of the log: Trial, at its own Step, continued from Donor's checkpoint of DonorStep.
+// An Exploit is one entry of the log: Trial, at its own Step, continued from Donor's checkpoint of
+// DonorStep.
 type Exploit struct {
 	Trial     int         `json:"trial"`
 	Donor     int         `json:"donor"`
@@ -202,7 +208,8 @@ func (p *PBT) exploit(v tune.View, trial int, m *member, upper []int, d *tune.De
 	p.log = append(p.log, Exploit{trial, donor, at, o.Checkpoints[len(o.Checkpoints)-1].Step, t.Params, params})
 }
 
-// othersWait says whether a trial waits for a slot. One that is pending does not: it has just left its own.
+// othersWait says whether a trial waits for a slot. One that is pending does not: it has just left
+// its own.
 func (p *PBT) othersWait(v tune.View) bool { return v.Count(tune.Paused) > 0 || p.moreToCome(v) }
 
 // moreToCome says whether there will be new trials.

@@ -117,8 +117,9 @@ func TestExploreResamplesMutatesAndKeepsWhatIsFixed(t *testing.T) {
 	}
 }
 
-// Four trials, a slot each: the worst goes on from the best. Asynchronously that is when it comes to its look and all have a
-// score, at step 4; synchronously as soon as the last one has come to step 2.
+// Four trials, a slot each: the worst goes on from the best. Asynchronously that is when it comes
+// to its look and all have a score, at step 4; synchronously as soon as the last one has come to
+// step 2.
 func TestPBTCopiesTheBestOverTheWorst(t *testing.T) {
 	curves := [][]float64{{1, 1, 1, 1}, {2, 2, 2, 2}, {3, 3, 3, 3}, {4, 4, 4, 4}}
 	for name, s := range map[string]*PBT{"asynchronous": {Population: 4, Interval: 2}, "synchronous": {Population: 4, Interval: 2, Synchronous: true}} {
@@ -233,7 +234,8 @@ func TestPBTSharesSlots(t *testing.T) {
 	}
 }
 
-// Trial 2 went on from 1 at step 4, which had gone on from 0 at step 2; later 1 changed again, which is not 2's history.
+// Trial 2 went on from 1 at step 4, which had gone on from 0 at step 2; later 1 changed again,
+// which is not 2's history.
 func TestPolicyFollowsTheDonors(t *testing.T) {
 	at := func(n int) tune.Params {
 		return params(t, tune.Space{tune.Int("n", 0, 100)}, map[string]any{"n": n})

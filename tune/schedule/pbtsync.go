@@ -76,7 +76,8 @@ func (p *PBT) allWait(v tune.View) bool {
 	return any
 }
 
-// release ends the round: the next look is one interval later, or when the trial that has trained longest gets there.
+// release ends the round: the next look is one interval later, or when the trial that has trained
+// longest gets there.
 func (p *PBT) release(v tune.View) {
 	longest := 0.0
 	for n, m := range p.trials {
@@ -90,8 +91,8 @@ func (p *PBT) release(v tune.View) {
 	p.next = max(p.next+p.interval(), longest)
 }
 
-// nextSynchronous lets trials go on whose round has ended without a report, since the last one of it failed or since there
-// were no new ones to wait for; nothing is exploited in such a round.
+// nextSynchronous lets trials go on whose round has ended without a report, since the last one of
+// it failed or since there were no new ones to wait for; nothing is exploited in such a round.
 func (p *PBT) nextSynchronous(v tune.View) tune.Pick {
 	all := p.allWait(v)
 	for _, n := range sortedKeys(p.trials) {

@@ -7,8 +7,9 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// A Policy is a schedule of parameters: those that a trial of a population was trained with at each step, including the trials
-// that it was copied from. Training with it repeats the trial without the population:
+// A Policy is a schedule of parameters: those that a trial of a population was trained with at each
+// step, including the trials that it was copied from. Training with it repeats the trial without
+// the population:
 //
 //	for step := 1; step <= last; step++ {
 //		p := policy.At(step)

@@ -14,27 +14,32 @@ import (
 
 // Predict stops trials that will hardly end as well as the best.
 //
-// Ends are predicted, without the noise of a single training, from a trial's parameters, by a Gaussian process over those of all
-// finished trials, and from its own values, by what trials of this study that had such values came to. The first trials train to
-// their end: nothing is known before. From then on a trial is stopped when
+// Ends are predicted, without the noise of a single training, from a trial's parameters, by a
+// Gaussian process over those of all finished trials, and from its own values, by what trials of
+// this study that had such values came to. The first trials train to their end: nothing is known
+// before. From then on a trial is stopped when
 //
 //	P(it ends as good as the Best) < min(Probability, 0.3 · what that was by its parameters alone), or < 0.0001.
 //
-// So a trial is stopped for what it shows. For where it was tried alone it hardly ever is: the suggester knew that, and wanted to
-// know more. As good means that less than the noise of one training is missing. The Best are of the trials that keep all constraints.
-// Where trials report once, none is stopped: by then it has trained to its end.
+// So a trial is stopped for what it shows. For where it was tried alone it hardly ever is: the
+// suggester knew that, and wanted to know more. As good means that less than the noise of one
+// training is missing. The Best are of the trials that keep all constraints. Where trials report
+// once, none is stopped: by then it has trained to its end.
 type Predict struct {
-	// MaxStep is the step at which a trial is complete. Zero is no limit: trials end by themselves.
+	// MaxStep is the step at which a trial is complete. Zero is no limit: trials end by
+	// themselves.
 	MaxStep int
-	// MinStep is the step before which no trial is stopped. Zero is a tenth of MaxStep, or of the longest trial where that is zero; in a study
-	// with a Fidelity, where a report is a training of its own, it is 1.
+	// MinStep is the step before which no trial is stopped. Zero is a tenth of MaxStep, or of
+	// the longest trial where that is zero; in a study with a Fidelity, where a report is a
+	// training of its own, it is 1.
 	MinStep int
-	// Best is how many of the best trials the search is for. Zero is a tenth of those that have trained to their end and keep all constraints, and at
-	// least 1.
+	// Best is how many of the best trials the search is for. Zero is a tenth of those that have
+	// trained to their end and keep all constraints, and at least 1.
 	Best int
 	// Probability is the chance from which on no trial is stopped. Zero is 0.1.
 	Probability float64
-	// MinTrials is how many trials, of those that keep all constraints, have ended by themselves before one is stopped. Zero is 10, or Best if that is more.
+	// MinTrials is how many trials, of those that keep all constraints, have ended by
+	// themselves before one is stopped. Zero is 10, or Best if that is more.
 	MinTrials int
 
 	done    []int // finished trials that count, as they ended
@@ -48,14 +53,16 @@ type Predict struct {
 	stepped bool            // a trial that trained to its end has reported more than once
 }
 
-// An ended is a trial that trained to its end, which has been freed of noise and is in the model's unit.
+// An ended is a trial that trained to its end, which has been freed of noise and is in the model's
+// unit.
 type ended struct {
 	trial int
 	end   float64
 }
 
 const (
-	// predictShare is the part of the chance that a trial had by its parameters alone below which it is stopped.
+	// predictShare is the part of the chance that a trial had by its parameters alone below
+	// which it is stopped.
 	predictShare = 0.3
 	// predictNever is the chance below which a trial is stopped however little it shows.
 	predictNever = 1e-4

@@ -51,7 +51,8 @@ func newSearch(t *testing.T, rule tune.Scheduler, curve family, ended int) *sear
 	return s
 }
 
-// train runs a trial until the rule, if it is asked, stops it or a step is reached. Its values are below those of its curve.
+// train runs a trial until the rule, if it is asked, stops it or a step is reached. Its values are
+// below those of its curve.
 func (s *search) train(x, below float64, steps int, curve family, judged bool) *tune.Trial {
 	s.t.Helper()
 	params, err := tune.NewParams("x", x)
@@ -101,7 +102,8 @@ func TestPredictStopsForWhatATrialShows(t *testing.T) {
 	}
 }
 
-// With noise in the ends, a trial as good as the best one but for noise goes on: the best result was lucky.
+// With noise in the ends, a trial as good as the best one but for noise goes on: the best result
+// was lucky.
 func TestPredictDoesNotMeasureByALuckyResult(t *testing.T) {
 	s := newSearch(t, &schedule.Predict{MaxStep: 40}, lucky, 30)
 	stopped := 0
@@ -115,7 +117,8 @@ func TestPredictDoesNotMeasureByALuckyResult(t *testing.T) {
 	}
 }
 
-// Trials that report once have trained to their end by then, whatever their step: there is nothing to save, and the program may still have its model to write.
+// Trials that report once have trained to their end by then, whatever their step: there is nothing
+// to save, and the program may still have its model to write.
 func TestPredictLeavesTrialsThatReportOnce(t *testing.T) {
 	s := &search{t: t, view: &tunetest.View{SearchSpace: tune.Space{tune.Real("x", 0, 1)}}, rule: &schedule.Predict{}, rng: rand.New(rand.NewPCG(1, 2))}
 	for i := range 40 {
@@ -136,7 +139,8 @@ func TestPredictLeavesTrialsThatReportOnce(t *testing.T) {
 	}
 }
 
-// The best that a search with constraints is for keep them: a trial that does must not be stopped for being worse than trials that do not.
+// The best that a search with constraints is for keep them: a trial that does must not be stopped
+// for being worse than trials that do not.
 func TestPredictDoesNotMeasureByTrialsThatViolateConstraints(t *testing.T) {
 	s := &search{t: t, rule: &schedule.Predict{MaxStep: 40}, rng: rand.New(rand.NewPCG(1, 2)),
 		view: &tunetest.View{SearchSpace: tune.Space{tune.Real("x", 0, 1)}, Last: true, Bounds: []tune.Constraint{{Metric: "size", Bound: 0.6}}}}

@@ -21,8 +21,8 @@ func (m MaxStep) Prune(v tune.View, trial int) tune.Halt {
 	return tune.Halt{Trial: tune.Complete, Rule: fmt.Sprintf("step %d reached", int(m))}
 }
 
-// Reached stops when the metric is at least as good as Value: the study, or with TrialOnly the trial that reported. In a study with a Fidelity
-// only results at its highest level count.
+// Reached stops when the metric is at least as good as Value: the study, or with TrialOnly the
+// trial that reported. In a study with a Fidelity only results at its highest level count.
 type Reached struct {
 	Value     float64
 	TrialOnly bool
@@ -93,7 +93,8 @@ func deviation(values []float64) float64 {
 	return math.Sqrt(sum / float64(len(values)))
 }
 
-// StudyPlateau ends the study when its best results have a small standard deviation and no new trial has joined them for a while.
+// StudyPlateau ends the study when its best results have a small standard deviation and no new
+// trial has joined them for a while.
 type StudyPlateau struct {
 	// Top is the number of best results. Zero is 10.
 	Top int
@@ -152,7 +153,8 @@ func (p *StudyPlateau) Prune(v tune.View, _ int) tune.Halt {
 	return p.halt
 }
 
-// StudyTime ends the study at the first report after it has run for this long, summed over all resumes.
+// StudyTime ends the study at the first report after it has run for this long, summed over all
+// resumes.
 type StudyTime time.Duration
 
 // Prune implements tune.Pruner.
@@ -185,7 +187,8 @@ func (n Number) Prune(v tune.View, _ int) tune.Halt {
 	return tune.Halt{Study: true, Rule: fmt.Sprintf("%d trials have ended", int(n))}
 }
 
-// AnyPruner takes the first answer of its pruners that ends the trial or the study; AllPruners ends them only if all do.
+// AnyPruner takes the first answer of its pruners that ends the trial or the study; AllPruners ends
+// them only if all do.
 type (
 	AnyPruner  []tune.Pruner
 	AllPruners []tune.Pruner

@@ -143,7 +143,8 @@ func TestBracketsAreDrawnByAHash(t *testing.T) {
 	}
 }
 
-// solve solves the symmetric system a·x = b by Gauss' elimination, and returns the logarithm of its determinant.
+// solve solves the symmetric system a·x = b by Gauss' elimination, and returns the logarithm of its
+// determinant.
 func solve(a [][]float64, b []float64) (x []float64, logDet float64) {
 	n := len(b)
 	m := make([][]float64, n)
@@ -170,7 +171,8 @@ func solve(a [][]float64, b []float64) (x []float64, logDet float64) {
 	return x, logDet
 }
 
-// regression is what fit.forecast computes, from the other side: the values are normal with the covariance prior²·(1 + φφ′) + noise².
+// regression is what fit.forecast computes, from the other side: the values are normal with the
+// covariance prior²·(1 + φφ′) + noise².
 func regression(c curve, phi func(float64) float64, horizon, prior, noise float64) (mean, variance, evidence float64) {
 	n := len(c.step)
 	last, ph := c.score[n-1], phi(horizon)
@@ -195,7 +197,8 @@ func regression(c curve, phi func(float64) float64, horizon, prior, noise float6
 	return mean, variance, evidence
 }
 
-// An outlook is the mixture of the regressions on all shapes and noises, weighted by their likelihood.
+// An outlook is the mixture of the regressions on all shapes and noises, weighted by their
+// likelihood.
 func TestAForecastIsAMixtureOfRegressions(t *testing.T) {
 	rates := []float64{1.2, .8, .55, .4, .28, .2, .14, .1, .07, .05, .03, .015}
 	powers := []float64{.3, .5, .8, 1.2, 2}
@@ -282,7 +285,8 @@ func TestWhatATrialHasIsOnNodesThatAreThere(t *testing.T) {
 	}
 }
 
-// The cost of a change is what is set, else what was measured, by the job before its launcher, else two seconds.
+// The cost of a change is what is set, else what was measured, by the job before its launcher, else
+// two seconds.
 func TestTheCostOfAChange(t *testing.T) {
 	for _, tc := range []struct {
 		set      time.Duration

@@ -26,7 +26,8 @@ type entry struct {
 	score float64 // larger is better
 }
 
-// A rung keeps the scores of the trials that reached it, best first; of equals the earlier one first.
+// A rung keeps the scores of the trials that reached it, best first; of equals the earlier one
+// first.
 type rung struct {
 	level   float64
 	entries []entry
@@ -44,14 +45,15 @@ func (r *rung) insert(e entry, beforeEqual bool) int {
 	return i
 }
 
-// percentile is the q-th percentile, q in [0, 100], of the scores, linearly interpolated between the nearest two.
+// percentile is the q-th percentile, q in [0, 100], of the scores, linearly interpolated between
+// the nearest two.
 func (r *rung) percentile(q float64) float64 {
 	n := len(r.entries)
 	return percentile(n, func(i int) float64 { return r.entries[n-1-i].score }, q)
 }
 
-// percentile of n values in increasing order, as numpy computes it: value h = q/100·(n−1), with what is between two values
-// interpolated from the nearer one.
+// percentile of n values in increasing order, as numpy computes it: value h = q/100·(n−1), with
+// what is between two values interpolated from the nearer one.
 func percentile(n int, at func(int) float64, q float64) float64 {
 	if n == 0 {
 		return math.NaN()
@@ -68,7 +70,8 @@ func percentile(n int, at func(int) float64, q float64) float64 {
 	return a + (b-a)*t
 }
 
-// maxCompetitors bounds the trials that a decision names, so that the log of a large search stays small.
+// maxCompetitors bounds the trials that a decision names, so that the log of a large search stays
+// small.
 const maxCompetitors = 12
 
 // best are the trials of the best entries.
@@ -80,8 +83,8 @@ func (r *rung) best() []int {
 	return all
 }
 
-// bracketWeights are the probabilities of brackets 0 to n−1; bracket s leaves out the s lowest of levels (with the last
-// step among them).
+// bracketWeights are the probabilities of brackets 0 to n−1; bracket s leaves out the s lowest of
+// levels (with the last step among them).
 func bracketWeights(rule string, levels []float64, n int) ([]float64, error) {
 	w := make([]float64, n)
 	total, sum := float64(len(levels)), 0.0

@@ -2,8 +2,8 @@ package schedule
 
 import "github.com/paragon-train/paragon/tune"
 
-// The schedulers and pruners below follow one trial over its steps. In a study with a Fidelity steps are levels, each a training of its own, so such
-// a study refuses them.
+// The schedulers and pruners below follow one trial over its steps. In a study with a Fidelity
+// steps are levels, each a training of its own, so such a study refuses them.
 
 // Stepwise implements tune.Stepwise: the guard needs a curve.
 func (a *ASHA) Stepwise() bool { return a.Guard != nil }

@@ -86,8 +86,8 @@ func config(name string, dir string) tune.Config {
 	return cfg
 }
 
-// A parallel search under each scheduler must end, leave no trial behind that could go on, go on from checkpoints without
-// a step lost or done twice, and replay to the same decisions.
+// A parallel search under each scheduler must end, leave no trial behind that could go on, go on
+// from checkpoints without a step lost or done twice, and replay to the same decisions.
 func TestStudiesEndAndReplay(t *testing.T) {
 	for _, name := range []string{"stopping", "stopping with a guard", "brackets", "promotion", "promotion with a guard", "optuna", "determined", "hyperband", "ray's hyperband",
 		"optuna's hyperband", "predict", "median", "percentile", "population", "population in step", "pruners"} {

@@ -10,9 +10,11 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// TrialsCSV writes a row for each trial: its number, state, parameters, the study's metric at its best and last, with several objectives whether it is
-// on the Pareto front, with constraints its violation of them, the newest of its other metrics, steps, seconds, attempts, where it ran, and why it ended. Trials that are elastic jobs also have their newest replicas, restarts,
-// global batch and goodput. Numbers have all of their digits.
+// TrialsCSV writes a row for each trial: its number, state, parameters, the study's metric at its
+// best and last, with several objectives whether it is on the Pareto front, with constraints its
+// violation of them, the newest of its other metrics, steps, seconds, attempts, where it ran, and
+// why it ended. Trials that are elastic jobs also have their newest replicas, restarts, global
+// batch and goodput. Numbers have all of their digits.
 func TrialsCSV(w io.Writer, v tune.View) error {
 	trials := slices.Collect(v.Trials())
 	params := paramNames(v.Space(), trials)

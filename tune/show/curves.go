@@ -12,13 +12,15 @@ import (
 // maxNamed is how many curves have a colour and a name.
 const maxNamed = 6
 
-// Curves draws the study's metric of each trial over its steps, and how the best value grew with the study's time, into a PNG or SVG
-// file. The best trials have names; the others stand grey behind them.
+// Curves draws the study's metric of each trial over its steps, and how the best value grew with
+// the study's time, into a PNG or SVG file. The best trials have names; the others stand grey
+// behind them.
 func Curves(path string, v tune.View) error {
 	return plot.Curves(path, tune.CurvePanel(v), progressPanel(v))
 }
 
-// progressPanel is the best value, of reports that keep all constraints and are of the highest fidelity, over the time of the study.
+// progressPanel is the best value, of reports that keep all constraints and are of the highest
+// fidelity, over the time of the study.
 func progressPanel(v tune.View) metrics.Panel {
 	type point struct{ at, value float64 }
 	var points []point
@@ -59,7 +61,8 @@ func feasible(v tune.View, r *tune.Report) bool {
 	})
 }
 
-// ranking is the trials that have a value, the best first; with several objectives or constraints as byGoals ranks them.
+// ranking is the trials that have a value, the best first; with several objectives or constraints
+// as byGoals ranks them.
 func ranking(v tune.View) []*tune.Trial {
 	if several(v) || len(v.Constraints()) > 0 {
 		return byGoals(v)

@@ -16,7 +16,8 @@ import (
 	"github.com/paragon-train/paragon/tune/show"
 )
 
-// The table, its lines and the report of a search with a deadline say what the deadline kept from being done, and why has the reason of each trial.
+// The table, its lines and the report of a search with a deadline say what the deadline kept from
+// being done, and why has the reason of each trial.
 func TestTheEndByADeadlineIsExplained(t *testing.T) {
 	for minutes := 10; ; minutes++ {
 		dir, result, lines := endByDeadline(t, time.Duration(minutes)*time.Minute+30*time.Second)
@@ -32,7 +33,8 @@ func TestTheEndByADeadlineIsExplained(t *testing.T) {
 	}
 }
 
-// endByDeadline runs a search with a deadline, and returns its folder, its result and the lines that it showed.
+// endByDeadline runs a search with a deadline, and returns its folder, its result and the lines
+// that it showed.
 func endByDeadline(t *testing.T, within time.Duration) (dir string, result *tune.Result, lines string) {
 	dir = t.TempDir()
 	var shown bytes.Buffer

@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/tune/show"
 )
 
-// search tries three numbers of layers, of which two is best. A trial whose loss is above 1.5 is stopped.
+// search tries three numbers of layers, of which two is best. A trial whose loss is above 1.5 is
+// stopped.
 func search(observers ...tune.Observer) (*tune.Result, error) {
 	return tune.Run(context.Background(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
 		for step := 1; step <= 2; step++ {
@@ -68,7 +69,8 @@ func ExampleImportances() {
 	// width 0.0
 }
 
-// Files for other programs: a table of the trials, and for each trial its parameters, its reports and TensorBoard's events.
+// Files for other programs: a table of the trials, and for each trial its parameters, its reports
+// and TensorBoard's events.
 func ExampleNewFiles() {
 	dir, err := os.MkdirTemp("", "search")
 	if err != nil {

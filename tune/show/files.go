@@ -17,8 +17,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// A Files writes the results of each trial into its folder, dir/trials/trial-000007. In the study's folder these also have the
-// trial's logs and checkpoints:
+// A Files writes the results of each trial into its folder, dir/trials/trial-000007. In the study's
+// folder these also have the trial's logs and checkpoints:
 //
 //	params.json            the parameters of the newest attempt
 //	result.json            a line of JSON for each report: metrics, training_iteration, time_total_s, timestamp, trial_id, config; of elastic
@@ -26,8 +26,9 @@ import (
 //	progress.csv           the same numbers as a table
 //	events.out.tfevents.*  the same numbers for TensorBoard, with the parameters and how the trial ended for its HPARAMS view
 //
-// and, when the search is over, dir/trials.csv with a row for each trial. dir/events.out.tfevents.* has what is searched: tensorboard --logdir dir
-// compares the trials. Numbers that are not finite are not in TensorBoard's files.
+// and, when the search is over, dir/trials.csv with a row for each trial. dir/events.out.tfevents.*
+// has what is searched: tensorboard --logdir dir compares the trials. Numbers that are not finite
+// are not in TensorBoard's files.
 //
 // An error of writing does not end the search: Err and Close return it.
 type Files struct {
@@ -185,8 +186,8 @@ func (f *Files) report(v tune.View, t *tune.Trial, e tune.Event) error {
 	return o.row(e, elapsed)
 }
 
-// row adds a row to progress.csv. Its columns are the metrics of the attempt's first report; a metric that comes later is in
-// result.json.
+// row adds a row to progress.csv. Its columns are the metrics of the attempt's first report; a
+// metric that comes later is in result.json.
 func (o *files) row(e tune.Event, elapsed float64) error {
 	out := csv.NewWriter(o.csv)
 	if o.columns == nil {

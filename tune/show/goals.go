@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/pareto"
 )
 
-// judged are the metrics by which trials are judged: those of the objectives, and then of the constraints.
+// judged are the metrics by which trials are judged: those of the objectives, and then of the
+// constraints.
 func judged(v tune.View) []string {
 	var names []string
 	for _, o := range v.Objectives() {
@@ -60,8 +61,9 @@ func goalColumns(v tune.View) []string {
 	return names
 }
 
-// goalCells are a trial's cells of these columns: values of the report that it is ranked by, and without one the value at the fidelity that is among
-// its parameters. front has the trials of the front.
+// goalCells are a trial's cells of these columns: values of the report that it is ranked by, and
+// without one the value at the fidelity that is among its parameters. front has the trials of the
+// front.
 func goalCells(v tune.View, t *tune.Trial, front map[int]bool) []any {
 	var cells []any
 	values := v.Values(t)
@@ -109,7 +111,8 @@ func onFront(v tune.View) map[int]bool {
 	return numbers
 }
 
-// byGoals ranks trials that have values: front after front, and within one by the first objective; those that violate constraints last.
+// byGoals ranks trials that have values: front after front, and within one by the first objective;
+// those that violate constraints last.
 func byGoals(v tune.View) []*tune.Trial {
 	var trials []*tune.Trial
 	var points [][]float64
@@ -129,7 +132,8 @@ func byGoals(v tune.View) []*tune.Trial {
 	return ranked
 }
 
-// frontPicture has the trials by two objectives, and the front as the steps between what it dominates and what it does not.
+// frontPicture has the trials by two objectives, and the front as the steps between what it
+// dominates and what it does not.
 func frontPicture(v tune.View, ranked []*tune.Trial, front map[int]bool) picture {
 	o := v.Objectives()
 	p := newPicture("Pareto front", o[0].Metric, o[1].Metric)

@@ -39,7 +39,8 @@ func tradeOff(n int, modes ...tune.Mode) *tunetest.View {
 	return v
 }
 
-// The report of a search for two objectives has the front as a picture and a table, of three as lines; both show what violates the bound.
+// The report of a search for two objectives has the front as a picture and a table, of three as
+// lines; both show what violates the bound.
 func TestReportShowsTheFront(t *testing.T) {
 	for _, modes := range [][]tune.Mode{{tune.Max, tune.Min}, {tune.Max, tune.Min, tune.Min}} {
 		v := tradeOff(60, modes...)
@@ -134,8 +135,8 @@ func TestReportWithoutAFeasibleTrial(t *testing.T) {
 	}
 }
 
-// The best value of the search is that of a feasible report. The curves with names are those of feasible trials first, then of those that violate a bound,
-// and of trials without a value last.
+// The best value of the search is that of a feasible report. The curves with names are those of
+// feasible trials first, then of those that violate a bound, and of trials without a value last.
 func TestTheBestCurvesAreThoseOfFeasibleTrials(t *testing.T) {
 	v := &tunetest.View{SearchSpace: tune.Space{tune.Real("x", 0, 1)}, MetricName: "accuracy", Direction: tune.Max, Bounds: []tune.Constraint{{Metric: "memory", Bound: 8}}}
 	for i, accuracy := range []float64{0.9, 0.3, 0.5, 0.4, 0.6, 0.2, 0.1, 0.95} {
@@ -169,7 +170,8 @@ func TestTheBestCurvesAreThoseOfFeasibleTrials(t *testing.T) {
 	}
 }
 
-// Variances must be those of a known function: x and y explain 4/5 and 1/5 of 2x − y, and z nothing.
+// Variances must be those of a known function: x and y explain 4/5 and 1/5 of 2x − y, and z
+// nothing.
 func TestVariancesAreThoseOfTheFunction(t *testing.T) {
 	v := tradeOff(0, tune.Max)
 	v.MetricName, v.Goals, v.Bounds = "value", nil, nil

@@ -9,8 +9,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// hparams are the parameters of a search's space for TensorBoard. A name that stands for several conditional parameters becomes one that can have all
-// their values.
+// hparams are the parameters of a search's space for TensorBoard. A name that stands for several
+// conditional parameters becomes one that can have all their values.
 func hparams(v tune.View) []metrics.HParam {
 	var list []metrics.HParam
 	for _, p := range v.Space() {

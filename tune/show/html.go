@@ -23,8 +23,8 @@ var reportTemplate = template.Must(template.New("report").Parse(reportHTML))
 // maxLines is how many trials the pictures of the report show: the best ones.
 const maxLines = 1000
 
-// HTML writes a report of a search into a file: the best parameters, curves, the effect of each parameter, and a table of all
-// trials. The page needs no network.
+// HTML writes a report of a search into a file: the best parameters, curves, the effect of each
+// parameter, and a table of all trials. The page needs no network.
 func HTML(path, name string, v tune.View) error {
 	err := vfs.WriteFile(vfs.OS{}, path, func(w io.Writer) error { return reportTemplate.Execute(w, newReport(name, v)) })
 	if err != nil {
@@ -49,7 +49,8 @@ type report struct {
 	Params       []string
 	Rows         []reportTrial
 	Shown        string // which trials the pictures show
-	// Stopped and Predicted say that curves end in crosses, and that some go on to a predicted end.
+	// Stopped and Predicted say that curves end in crosses, and that some go on to a predicted
+	// end.
 	Stopped, Predicted bool
 	Curves, Search     picture
 	Parallel           parallel

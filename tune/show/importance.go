@@ -18,9 +18,10 @@ type Importance struct {
 	Trials int
 }
 
-// Importances measures each parameter of the space by PED-ANOVA (Watanabe, Bansal and Hutter 2023): how far its distribution among the
-// best fifth of the trials is from that among all. The most important one comes first; with fewer than 10 trials that have a value there is
-// none. Only trials that had a conditional parameter count for it.
+// Importances measures each parameter of the space by PED-ANOVA (Watanabe, Bansal and Hutter 2023):
+// how far its distribution among the best fifth of the trials is from that among all. The most
+// important one comes first; with fewer than 10 trials that have a value there is none. Only trials
+// that had a conditional parameter count for it.
 func Importances(v tune.View) []Importance {
 	ranked := ranking(v)
 	var params []importance.Param
@@ -49,12 +50,15 @@ func Importances(v tune.View) []Importance {
 // maxFitted is how many trials Variances fits: with more, every so many of them.
 const maxFitted = 500
 
-// Variances is how much of an objective's variance over the whole space each parameter alone explains, by functional ANOVA of a random forest that is
-// fitted to the trials (Hutter, Hoos and Leyton-Brown 2014). The shares add up to at most about 1; the rest is due to parameters together. The largest comes first;
-// with fewer than 10 trials that have a value there is none. A parameter that a trial does not have counts as the middle of its values there. The
-// same trials give the same shares.
+// Variances is how much of an objective's variance over the whole space each parameter alone
+// explains, by functional ANOVA of a random forest that is fitted to the trials (Hutter, Hoos and
+// Leyton-Brown 2014). The shares add up to at most about 1; the rest is due to parameters together.
+// The largest comes first; with fewer than 10 trials that have a value there is none. A parameter
+// that a trial does not have counts as the middle of its values there. The same trials give the
+// same shares.
 //
-// Where Importances asks what the best trials have in common, Variances asks what moves the objective at all, bad trials included.
+// Where Importances asks what the best trials have in common, Variances asks what moves the
+// objective at all, bad trials included.
 func Variances(v tune.View, objective int) []Importance {
 	var trials []*tune.Trial
 	for t := range v.Trials() {

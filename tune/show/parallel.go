@@ -11,7 +11,8 @@ import (
 // maxCategories is how many values of a choice an axis shows as places of their own.
 const maxCategories = 40
 
-// parallel is a picture of parallel coordinates: an axis for each parameter, the last one for the metric, a line for each trial.
+// parallel is a picture of parallel coordinates: an axis for each parameter, the last one for the
+// metric, a line for each trial.
 type parallel struct {
 	Width, Height, Top, Bottom float64
 	Axes                       []parallelAxis
@@ -30,8 +31,8 @@ type axis struct {
 	ticks []tick // At is in [0, 1]
 }
 
-// newAxis makes the axis of a parameter from the space, or for one that the space does not have from its values. ok is false if
-// there are no values.
+// newAxis makes the axis of a parameter from the space, or for one that the space does not have
+// from its values. ok is false if there are no values.
 func newAxis(space tune.Space, trials []*tune.Trial, name string) (axis, bool) {
 	var numbers []float64
 	var words []string
@@ -111,7 +112,8 @@ func floatOf(value any) (float64, bool) {
 	return 0, false
 }
 
-// newParallel has an axis for each of the parameters and each objective. The first trials, as many as bold says, stand out.
+// newParallel has an axis for each of the parameters and each objective. The first trials, as many
+// as bold says, stand out.
 func newParallel(v tune.View, ranked []*tune.Trial, params []string, bold int) parallel {
 	const between, margin = 150.0, 70.0
 	p := parallel{Height: 340, Top: 34, Bottom: 310}

@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// A picture is a chart of lines and points in a page. Coordinates are those of the page, x to the right and y down.
+// A picture is a chart of lines and points in a page. Coordinates are those of the page, x to the
+// right and y down.
 type picture struct {
 	Title, X, Y   string
 	Width, Height float64
@@ -35,8 +36,8 @@ type line struct {
 	Trial string
 	// Cross marks the end of a trial that was stopped.
 	Cross string
-	// Ahead leads to the predicted end, in the middle of Band. They are always drawn if the trial
-	// runs, else when the pointer is at it, or it is chosen.
+	// Ahead leads to the predicted end, in the middle of Band. They are always drawn if the
+	// trial runs, else when the pointer is at it, or it is chosen.
 	Ahead, Band string
 	Running     bool
 }
@@ -106,7 +107,8 @@ func (s scale) wholeTicks() []tick {
 	return slices.DeleteFunc(s.ticks(), func(t tick) bool { return math.Abs(t.value-math.Round(t.value)) > 1e-9*math.Abs(t.value) })
 }
 
-// short writes four digits, and a number of up to a million without an exponent: 0.25, 20000, 1e-05.
+// short writes four digits, and a number of up to a million without an exponent: 0.25, 20000,
+// 1e-05.
 func short(x float64) string {
 	switch a := math.Abs(x); {
 	case a < 1e-12:
@@ -163,7 +165,8 @@ func path(x, y scale, xs, ys []float64) string {
 	return b.String()
 }
 
-// curvePicture has the curve of each trial; the colour says how good it is, the first being the best.
+// curvePicture has the curve of each trial; the colour says how good it is, the first being the
+// best.
 func curvePicture(v tune.View, ranked []*tune.Trial) picture {
 	p := newPicture("Trials", v.Fidelity().StepName(), v.Metric())
 	if v.Fidelity() != nil { // and those that were not tried at the highest one, behind
@@ -284,7 +287,8 @@ func slicePicture(v tune.View, ranked []*tune.Trial, name string, objective int)
 // place is the rank of trial i of n from 0, the best, to 1.
 func place(i, n int) float64 { return float64(i) / float64(max(1, n-1)) }
 
-// shade goes from blue, the best, over green to a light grey-yellow: viridis' order, dark to light, which is told apart in grey, too.
+// shade goes from blue, the best, over green to a light grey-yellow: viridis' order, dark to light,
+// which is told apart in grey, too.
 func shade(place float64) string {
 	stops := [][3]float64{{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {222, 220, 120}}
 	x := min(max(place, 0), 1) * float64(len(stops)-1)

@@ -28,7 +28,8 @@ var order = map[tune.State]int{tune.Running: 0, tune.Paused: 1, tune.Pending: 2,
 // states are all states in that order.
 var states = []tune.State{tune.Running, tune.Paused, tune.Pending, tune.Completed, tune.Pruned, tune.Stopped, tune.Failed}
 
-// statusTable is the table of a search at a moment: at most 20 trials, those that run first and then the best.
+// statusTable is the table of a search at a moment: at most 20 trials, those that run first and
+// then the best.
 func statusTable(v tune.View) metrics.Table {
 	trials := slices.Collect(v.Trials())
 	place := make(map[int]int)
@@ -58,7 +59,8 @@ func statusTable(v tune.View) metrics.Table {
 	return t
 }
 
-// rank puts trials that are over into one group, so that the best of them come first whatever way they ended.
+// rank puts trials that are over into one group, so that the best of them come first whatever way
+// they ended.
 func rank(s tune.State) int {
 	if s.Final() && s != tune.Failed {
 		return order[tune.Completed]
@@ -104,7 +106,8 @@ func trialTable(v tune.View, trials []*tune.Trial, maxParams int) metrics.Table 
 	return t
 }
 
-// paramNames are the parameters that any of the trials has, in the order of the space; what is not in the space comes after.
+// paramNames are the parameters that any of the trials has, in the order of the space; what is not
+// in the space comes after.
 func paramNames(space tune.Space, trials []*tune.Trial) []string {
 	var names []string
 	seen := make(map[string]bool)
@@ -125,7 +128,8 @@ func paramNames(space tune.Space, trials []*tune.Trial) []string {
 	return names
 }
 
-// otherMetrics are the first metrics by name that trials reported besides those by which they are judged.
+// otherMetrics are the first metrics by name that trials reported besides those by which they are
+// judged.
 func otherMetrics(v tune.View, trials []*tune.Trial) []string {
 	known := judged(v)
 	seen := make(map[string]bool)
@@ -156,7 +160,8 @@ func newest(t *tune.Trial, name string) any {
 	return nil
 }
 
-// cell is a parameter's value for a Table: a float with the digits that tell it from its neighbours, for a person.
+// cell is a parameter's value for a Table: a float with the digits that tell it from its
+// neighbours, for a person.
 func cell(value any) any {
 	if x, ok := value.(float64); ok {
 		return number(x)

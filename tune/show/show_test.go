@@ -74,7 +74,8 @@ func TestStatusTableShowsTwentyTrialsRunningOnesFirst(t *testing.T) {
 	}
 }
 
-// screen is what a terminal shows after what was written to it: the lines, with those erased that were.
+// screen is what a terminal shows after what was written to it: the lines, with those erased that
+// were.
 func screen(t *testing.T, written string) []string {
 	t.Helper()
 	var lines []string
@@ -358,7 +359,8 @@ func TestWhyTellsWhereReplicasWent(t *testing.T) {
 	}
 }
 
-// Trials that are elastic jobs have columns for their replicas, in the table, trials.csv and the page.
+// Trials that are elastic jobs have columns for their replicas, in the table, trials.csv and the
+// page.
 func TestTablesShowReplicas(t *testing.T) {
 	v := &tunetest.View{}
 	x := v.Add(tune.MustParams("lr", 0.5))
@@ -400,8 +402,8 @@ func predicted(mean float64) *tune.Forecast {
 	return &tune.Forecast{Step: 9, Mean: mean, Low: mean - 0.1, High: math.Round(100*(mean+0.1)) / 100, Chance: 0.02, Bound: 0.1, Best: 1, Target: 0.75}
 }
 
-// Of trials whose end is predicted the page has the way there and its band, and of one that was stopped why; axes have room for those that
-// run, not for a band that is many times as high.
+// Of trials whose end is predicted the page has the way there and its band, and of one that was
+// stopped why; axes have room for those that run, not for a band that is many times as high.
 func TestThePageShowsHowTrialsAreExpectedToEnd(t *testing.T) {
 	v := &tunetest.View{}
 	add := func(state tune.State, value float64, f *tune.Forecast) *tune.Trial {

@@ -23,11 +23,13 @@ import (
 //	best: trial-000007, accuracy 0.9812 at step 9, {lr: 0.0031, optimizer: "sgd"}
 //	trial name    status   loc    ...
 //
-// Elsewhere it is one line for each trial that starts, becomes the best or ends, and the table once at the end.
+// Elsewhere it is one line for each trial that starts, becomes the best or ends, and the table once
+// at the end.
 //
 // Write other output for the terminal to the Status, in whole lines: it appears above the table.
 type Status struct {
-	// Name is the study's. "" takes the one from the log's first event, which a resumed search does not show.
+	// Name is the study's. "" takes the one from the log's first event, which a resumed search
+	// does not show.
 	Name string
 
 	mu       sync.Mutex // guards Name and all below
@@ -120,8 +122,8 @@ func (s *Status) Close(v tune.View) error {
 	return err
 }
 
-// draw puts the table where the last one was. Lines are cut at the terminal's edge, and the table at its height, since what has
-// scrolled away cannot be drawn over.
+// draw puts the table where the last one was. Lines are cut at the terminal's edge, and the table
+// at its height, since what has scrolled away cannot be drawn over.
 func (s *Status) draw(v tune.View, now time.Time, columns, rows int) {
 	lines := strings.Split(strings.TrimSuffix(s.text(v, "running", s.elapsed+now.Sub(s.since)), "\n"), "\n")
 	if rows > 2 && len(lines) > rows-1 {
@@ -144,7 +146,8 @@ func (s *Status) put() {
 	}
 }
 
-// erase takes the table away that was drawn last, and what the terminal has echoed since, such as ^C.
+// erase takes the table away that was drawn last, and what the terminal has echoed since, such as
+// ^C.
 func (s *Status) erase() {
 	if s.lines > 0 {
 		fmt.Fprintf(s.out, "\r\x1b[%dA\x1b[J", s.lines)

@@ -12,21 +12,24 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// tensorBoard writes a search as TensorBoard's HPARAMS view reads it: what is searched in a file of the search's folder, each trial as a run below.
+// tensorBoard writes a search as TensorBoard's HPARAMS view reads it: what is searched in a file of
+// the search's folder, each trial as a run below.
 type tensorBoard struct {
 	columns []string // tags of the trials' numbers that the search's file names
 	begun   map[int]bool
 	ended   map[int]bool
 }
 
-// searchFile and failedFile end the names of the search's own file and of a failed trial's end. Of several records in a folder TensorBoard takes
-// the first, so these lie in files that are taken away when they no longer hold.
+// searchFile and failedFile end the names of the search's own file and of a failed trial's end. Of
+// several records in a folder TensorBoard takes the first, so these lie in files that are taken
+// away when they no longer hold.
 const (
 	searchFile = "search"
 	failedFile = "failed"
 )
 
-// search writes what is searched, with the study's metric and others as columns, unless that is there.
+// search writes what is searched, with the study's metric and others as columns, unless that is
+// there.
 func (b *tensorBoard) search(f *Files, v tune.View, others tune.Metrics) error {
 	columns := b.columns
 	add := func(name string) {
@@ -100,7 +103,8 @@ func nextStep(t *tune.Trial) int64 {
 	return 0
 }
 
-// end writes that a trial is over for good, if it is. The file is that of its newest attempt; nil: it is closed.
+// end writes that a trial is over for good, if it is. The file is that of its newest attempt; nil:
+// it is closed.
 func (b *tensorBoard) end(f *Files, t *tune.Trial, file *metrics.EventFile) (err error) {
 	failed := t.State == tune.Failed
 	switch {

@@ -17,7 +17,8 @@ import (
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
-// records are those of all event files of a folder, in the order in which TensorBoard reads them, and the ends of their names.
+// records are those of all event files of a folder, in the order in which TensorBoard reads them,
+// and the ends of their names.
 func records(t *testing.T, dir string) (events []metrics.Event, suffixes []string) {
 	t.Helper()
 	files, err := eventFiles(dir, "")
@@ -68,7 +69,8 @@ func written(t *testing.T, write func(*metrics.EventFile) error) []byte {
 	return events[2].Plugins[0].Content
 }
 
-// A search with conditional parameters: what is searched comes first, each trial begins and ends a session with the parameters that it has.
+// A search with conditional parameters: what is searched comes first, each trial begins and ends a
+// session with the parameters that it has.
 func TestFilesOfASearchAreReadByTheHParamsView(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a[b]*") // no pattern
 	f := NewFiles(dir)
@@ -166,7 +168,8 @@ func TestFilesOfASearchAreReadByTheHParamsView(t *testing.T) {
 	}
 }
 
-// A search that is resumed has one file of what is searched, and a trial that goes on continues behind its last report.
+// A search that is resumed has one file of what is searched, and a trial that goes on continues
+// behind its last report.
 func TestFilesOfAResumedSearchDoNotOverlap(t *testing.T) {
 	dir := t.TempDir()
 	v := &tunetest.View{}

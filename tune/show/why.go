@@ -15,8 +15,8 @@ import (
 // maxCompetitors is how many of the trials that a decision compared with are named.
 const maxCompetitors = 12
 
-// Why writes the history of one trial from the log's events: the origin of its parameters, each decision with its rule, the value,
-// the cutoff and the trials it was compared with, and its end.
+// Why writes the history of one trial from the log's events: the origin of its parameters, each
+// decision with its rule, the value, the cutoff and the trials it was compared with, and its end.
 func Why(w io.Writer, events []tune.Event, trial int) error {
 	x := explainer{trial: trial, value: make(map[int]float64)}
 	for _, e := range events {
@@ -109,7 +109,8 @@ func (x *explainer) start(e tune.Event) {
 	x.say(e, "attempt %d started%s%s%s", e.Attempt, where, continuation(e), because)
 }
 
-// continuation says where a further attempt goes on from, and with which parameters if they are others now.
+// continuation says where a further attempt goes on from, and with which parameters if they are
+// others now.
 func continuation(e tune.Event) (text string) {
 	switch {
 	case e.Restore >= 0 && e.Donor != e.Trial:
@@ -169,7 +170,8 @@ func because(rule string) string {
 	return " (" + rule + ")"
 }
 
-// against says what a value was held against. At a fidelity the others' values are those at the same one.
+// against says what a value was held against. At a fidelity the others' values are those at the
+// same one.
 func (x *explainer) against(d tune.Decision, step int) string {
 	var b strings.Builder
 	if d.Forecast != nil { // it says against what

@@ -1,8 +1,9 @@
-// Package slot runs a worker of an elastic trial in a slot of its host. The command launch uses it when a search starts it as a trial; programs of users do
-// not need it.
+// Package slot runs a worker of an elastic trial in a slot of its host. The command launch uses it
+// when a search starts it as a trial; programs of users do not need it.
 //
-// A search that moves replicas between trials gives each slot, with its processors and GPUs, to one worker at a time. So a worker of such a trial does
-// not begin before the search has given it a slot, and the slot is free again when all processes of the worker have ended: they hold the
+// A search that moves replicas between trials gives each slot, with its processors and GPUs, to one
+// worker at a time. So a worker of such a trial does not begin before the search has given it a
+// slot, and the slot is free again when all processes of the worker have ended: they hold the
 // connection by which it was asked for.
 package slot
 
@@ -22,8 +23,8 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/remote"
 )
 
-// Exec asks the search that the environment names for a slot, and replaces this process by the command, bound to the slot's processors and GPUs. It
-// returns only if that fails.
+// Exec asks the search that the environment names for a slot, and replaces this process by the
+// command, bound to the slot's processors and GPUs. It returns only if that fails.
 func Exec(ctx context.Context, command []string) error {
 	if len(command) == 0 {
 		return errors.New("tune: slot: got no command")

@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// A command is a list of words, or one text. A text with shell syntax runs in /bin/sh; else it is split at spaces.
+// A command is a list of words, or one text. A text with shell syntax runs in /bin/sh; else it is
+// split at spaces.
 type command struct {
 	list []string
 	text string
@@ -51,8 +52,8 @@ func (c command) words() []string {
 // hole is {name}; {{ and }} are braces.
 var hole = regexp.MustCompile(`\{\{|\}\}|\{[A-Za-z_][A-Za-z0-9_.-]*\}`)
 
-// ownNames are what a command may name besides parameters: the trial's number and seed, and the folder of its checkpoint. A parameter with such a
-// name comes first.
+// ownNames are what a command may name besides parameters: the trial's number and seed, and the
+// folder of its checkpoint. A parameter with such a name comes first.
 var ownNames = []string{"trial", "seed", "checkpoint"}
 
 // holes are the names in braces.

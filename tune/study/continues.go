@@ -5,7 +5,8 @@ import (
 	"github.com/paragon-train/paragon/tune/schedule"
 )
 
-// continues is the name of what, in a scheduler, has trials go on from checkpoints; "" if nothing does.
+// continues is the name of what, in a scheduler, has trials go on from checkpoints; "" if nothing
+// does.
 func continues(s tune.Scheduler) string {
 	switch s := s.(type) {
 	case *schedule.ASHA:

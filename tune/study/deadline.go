@@ -12,24 +12,25 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// A Deadline is when a search is to end: at a time of the day, on a date, or so long after it began.
-// All are counted from the time at which the search's log begins, so that a search that is resumed has
-// the deadline that it had. The zero Deadline is never.
+// A Deadline is when a search is to end: at a time of the day, on a date, or so long after it
+// began. All are counted from the time at which the search's log begins, so that a search that is
+// resumed has the deadline that it had. The zero Deadline is never.
 type Deadline struct {
 	text string
 	// clock is a time of the day, since midnight: the first one after the search began.
 	clock time.Duration
 	// date is a date and time; zero: it is not one.
 	date time.Time
-	// span is how long the search may take by the clock on the wall, also while it does not run; 0: it is none.
+	// span is how long the search may take by the clock on the wall, also while it does not
+	// run; 0: it is none.
 	span time.Duration
 }
 
 // wantDeadline says what a deadline looks like.
 const wantDeadline = "want a time of the day, such as 18:00, a date and time, such as 2026-11-29T18:00, or how long after the search's begin, such as 2h"
 
-// ParseDeadline reads 18:00, 2026-11-29T18:00, the same with seconds or with a zone (2026-11-29T18:00:00+01:00), and 2h. Without a zone a time is
-// local.
+// ParseDeadline reads 18:00, 2026-11-29T18:00, the same with seconds or with a zone
+// (2026-11-29T18:00:00+01:00), and 2h. Without a zone a time is local.
 func ParseDeadline(text string) (Deadline, error) {
 	d := Deadline{text: text}
 	for _, layout := range []string{"15:04", "15:04:05"} {
@@ -91,8 +92,9 @@ func (d *Deadline) read(r *reader, n *yaml.Node, field string) {
 // Deadline is that of the file; zero: it has none.
 func (s *Study) Deadline() Deadline { return s.file.Deadline }
 
-// SetDeadline sets Config.Deadline to d, or to that of the file if d is zero. It counts from the begin of the search in Config.Dir, or from now if there
-// is none. A new search whose deadline has passed is an error.
+// SetDeadline sets Config.Deadline to d, or to that of the file if d is zero. It counts from the
+// begin of the search in Config.Dir, or from now if there is none. A new search whose deadline has
+// passed is an error.
 func (s *Study) SetDeadline(d Deadline, now time.Time) error {
 	if d.text == "" {
 		d = s.file.Deadline

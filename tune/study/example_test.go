@@ -7,7 +7,8 @@ import (
 	"github.com/paragon-train/paragon/tune/study"
 )
 
-// A study file, and the command of one of its trials. A flag of a parameter that the trial does not have is left out.
+// A study file, and the command of one of its trials. A flag of a parameter that the trial does not
+// have is left out.
 func ExampleParse() {
 	s, err := study.Parse("study.yaml", []byte(`
 name: mnist

@@ -17,8 +17,8 @@ func (f *fidelity) read(r *reader, n *yaml.Node, field string) {
 	r.fill(n, field, settable(f.Fidelity))
 }
 
-// rule is the scheduler of a search over fidelities: steps that the file leaves out are those of the
-// levels, and without a scheduler the best part at each level goes on to the next.
+// rule is the scheduler of a search over fidelities: steps that the file leaves out are those of
+// the levels, and without a scheduler the best part at each level goes on to the next.
 func (f fidelity) rule(r *reader, named tune.Scheduler, top *yaml.Node) tune.Scheduler {
 	if f.Fidelity == nil || f.Validate() != nil {
 		return named

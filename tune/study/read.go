@@ -32,8 +32,8 @@ func (r *reader) bad(n *yaml.Node, field, format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf("%s line %d: %s: %s", r.file, n.Line, field, fmt.Sprintf(format, args...)))
 }
 
-// invalid gathers what the search's own check found, at the fields of the file, whose top is given. Fields in which the reader has found a mistake are
-// left out.
+// invalid gathers what the search's own check found, at the fields of the file, whose top is given.
+// Fields in which the reader has found a mistake are left out.
 func (r *reader) invalid(top *yaml.Node, err error) {
 	told := maps.Clone(r.faulty)
 	all := []error{err}
@@ -55,7 +55,8 @@ func (r *reader) invalid(top *yaml.Node, err error) {
 // fieldPart is a name, or the index of an element, in a field of tune.Config.
 var fieldPart = regexp.MustCompile(`\w+`)
 
-// locate finds a field of tune.Config in the file, as near to it as there is a node, and says how the file names it.
+// locate finds a field of tune.Config in the file, as near to it as there is a node, and says how
+// the file names it.
 func locate(top *yaml.Node, goField string) (n *yaml.Node, field string) {
 	n, value := top, top
 	for _, part := range fieldPart.FindAllString(goField, -1) {
@@ -136,7 +137,8 @@ type entry struct {
 	value *yaml.Node
 }
 
-// entries are the fields of a mapping, in the order of the file. One that is there twice is an error.
+// entries are the fields of a mapping, in the order of the file. One that is there twice is an
+// error.
 func (r *reader) entries(n *yaml.Node, field string) []entry {
 	n = follow(n)
 	if n.Kind != yaml.MappingNode {

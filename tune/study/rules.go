@@ -64,7 +64,8 @@ var pruners = []rule{
 	{"number", func() any { return new(schedule.Number) }},
 }
 
-// Rules are values of the types of all suggesters, schedulers and pruners that a file may have, for tune.Replay.
+// Rules are values of the types of all suggesters, schedulers and pruners that a file may have, for
+// tune.Replay.
 func Rules() []any {
 	all := []any{&suggest.External{}, &schedule.Threshold{}, schedule.Any{}, schedule.All{}, schedule.Reached{}, schedule.MaxStep(0),
 		schedule.TrialPlateau{}, &schedule.StudyPlateau{}, schedule.TrialTime(0), schedule.StudyTime(0), schedule.Number(0)}

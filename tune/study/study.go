@@ -165,7 +165,8 @@ func at(top *yaml.Node, name string) *yaml.Node {
 	return top
 }
 
-// build makes the search from the fields, and checks that they fit together, as far as they have no mistakes that were found before.
+// build makes the search from the fields, and checks that they fit together, as far as they have no
+// mistakes that were found before.
 func (s *Study) build(r *reader, top *yaml.Node) {
 	f := &s.file
 	mode, err := tune.ParseMode(f.Mode)

@@ -127,7 +127,8 @@ func TestEverySuggesterSchedulerAndPrunerIsInTheFile(t *testing.T) {
 	}
 }
 
-// A trial whose replicas the scheduler decides is a job with servers, also where the file says nothing of resources.
+// A trial whose replicas the scheduler decides is a job with servers, also where the file says
+// nothing of resources.
 func TestTrialsOfGoodputAreJobs(t *testing.T) {
 	s, err := Parse("f", []byte("metric: a\nmode: max\ncommand: ./x\nspace: {lr: {real: [0, 1]}}\nscheduler: goodput"))
 	if err != nil || s.Jobs.NoServers {
@@ -325,7 +326,8 @@ func TestAFileIsFoundBesideItsLog(t *testing.T) {
 	}
 }
 
-// Whatever a file has: an error, or a search whose space can be sampled and whose command can be filled.
+// Whatever a file has: an error, or a search whose space can be sampled and whose command can be
+// filled.
 func FuzzParse(f *testing.F) {
 	f.Add(whole)
 	f.Add("command: ./x\nspace: &a {lr: *a}")
@@ -364,7 +366,8 @@ func TestEachMistakeInNumbersNamesItsLine(t *testing.T) {
 	}
 }
 
-// A file that names no scheduler leaves it to the predicted ends, where there is one metric. Other files keep what they say.
+// A file that names no scheduler leaves it to the predicted ends, where there is one metric. Other
+// files keep what they say.
 func TestAFileWithoutASchedulerPredicts(t *testing.T) {
 	base := "metric: a\nmode: max\ncommand: ./x\nspace: {lr: {real: [0, 1]}}\n"
 	for text, want := range map[string]bool{"": true, "scheduler: fifo": false, "scheduler: median": false} {

@@ -7,14 +7,17 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Auto chooses between GP and TPE before each proposal: GP while the trials are few, the parameters not many, and the results show no
-// noise, and else TPE. As long as the trials are few, that TPE ranks them without the noise: by the Gaussian process's posterior means, not by
-// their results. With several objectives it is MOTPE. It is what a study file gets that names no suggester.
+// Auto chooses between GP and TPE before each proposal: GP while the trials are few, the parameters
+// not many, and the results show no noise, and else TPE. As long as the trials are few, that TPE
+// ranks them without the noise: by the Gaussian process's posterior means, not by their results.
+// With several objectives it is MOTPE. It is what a study file gets that names no suggester.
 //
-// The choice depends on the finished trials alone: on their number, and on the noise that the Gaussian process finds in their results.
+// The choice depends on the finished trials alone: on their number, and on the noise that the
+// Gaussian process finds in their results.
 type Auto struct {
-	// Per is what expected improvement is divided by: see GP.Per. GP then proposes although the results have noise. TPE does not weigh what trials
-	// cost, and proposes where the trials or the parameters are too many for GP.
+	// Per is what expected improvement is divided by: see GP.Per. GP then proposes although the
+	// results have noise. TPE does not weigh what trials cost, and proposes where the trials or
+	// the parameters are too many for GP.
 	Per string
 
 	gp    GP
@@ -22,8 +25,8 @@ type Auto struct {
 	motpe MOTPE
 }
 
-// Bounds of what is GP's. Its cost grows with the cube of the trials; with many parameters, or results with noise, it is no
-// better than TPE.
+// Bounds of what is GP's. Its cost grows with the cube of the trials; with many parameters, or
+// results with noise, it is no better than TPE.
 const (
 	autoTrials = 200
 	autoDims   = 20
@@ -61,7 +64,8 @@ func (a *Auto) noisy(m *model, recs []record) bool {
 	return a.gp.fit(m, byTheirEnd(recs)).noiseShare() > autoNoise
 }
 
-// withoutNoise are the records with the posterior means at the finished trials as their scores, up to a scale.
+// withoutNoise are the records with the posterior means at the finished trials as their scores, up
+// to a scale.
 func (g *GP) withoutNoise(m *model, recs []record) []record {
 	out := slices.Clone(recs)
 	done := byTheirEnd(out)

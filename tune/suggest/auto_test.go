@@ -78,7 +78,8 @@ func TestWithoutNoiseALuckyReportIsNotTheBest(t *testing.T) {
 	}
 }
 
-// A proposal depends on the log alone: a suggester that has made all before proposes what a new one does.
+// A proposal depends on the log alone: a suggester that has made all before proposes what a new one
+// does.
 func TestProposalsDependOnTheLogAlone(t *testing.T) {
 	notUnderRace(t)
 	for name, s := range all() {

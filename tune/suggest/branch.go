@@ -7,18 +7,20 @@ import (
 	"slices"
 )
 
-// branchStartup is the number of finished trials of a branch below which its proposals are quasi-random.
+// branchStartup is the number of finished trials of a branch below which its proposals are
+// quasi-random.
 const branchStartup = 4
 
 // branchExplore is the part of proposals that go to the branch with the largest expected gain.
 const branchExplore = 0.5
 
-// branchFloor is the part of an equal share of all trials that each branch gets whatever it promises. A branch's scores may
-// hide what it is worth: its best two may be alike by chance, and only further trials would tell.
+// branchFloor is the part of an equal share of all trials that each branch gets whatever it
+// promises. A branch's scores may hide what it is worth: its best two may be alike by chance, and
+// only further trials would tell.
 const branchFloor = 0.25
 
-// branches chooses a value for each parameter that others depend on, by what its branches promise, unless it is given. It returns given
-// with these values, and the records that have them.
+// branches chooses a value for each parameter that others depend on, by what its branches promise,
+// unless it is given. It returns given with these values, and the records that have them.
 func (m *model) branches(recs []record, given []float64, explore float64, rng *rand.Rand) ([]float64, []record) {
 	chosen := slices.Clone(given)
 	for _, j := range m.parents {
@@ -39,7 +41,8 @@ func (m *model) branches(recs []record, given []float64, explore float64, rng *r
 	return chosen, recs
 }
 
-// branchScores are for each value of dim j the scores of the trials that had it, and how many of them still run.
+// branchScores are for each value of dim j the scores of the trials that had it, and how many of
+// them still run.
 func branchScores(recs []record, j, choices int) (scores [][]float64, running []int) {
 	scores, running = make([][]float64, choices), make([]int, choices)
 	for i := range recs {
@@ -62,7 +65,8 @@ func branchScores(recs []record, j, choices int) (scores [][]float64, running []
 	return scores, running
 }
 
-// fullBranches says of each value of dim j, those of chosen given, whether trials have had all points that there are under it.
+// fullBranches says of each value of dim j, those of chosen given, whether trials have had all
+// points that there are under it.
 func (m *model) fullBranches(recs []record, j int, chosen []float64) []bool {
 	full, with := make([]bool, m.dims[j].choices), slices.Clone(chosen)
 	for c := range full {
@@ -103,11 +107,12 @@ func (m *model) possible(i int, x []float64) bool {
 	return false
 }
 
-// branch is the one to go on with, by the scores of the branches' trials and how many more of them run. A branch that has
-// fewer than three trials that ended, or less than branchFloor of an equal share of all, comes first, the one with the fewest
-// before others. Else it is the branch of the best trial, or in a part explore of all proposals the one with the largest
-// expected gain: the first keeps the best branch refined, the second gives the others what they promise. Full branches are
-// left out, unless all are full.
+// branch is the one to go on with, by the scores of the branches' trials and how many more of them
+// run. A branch that has fewer than three trials that ended, or less than branchFloor of an equal
+// share of all, comes first, the one with the fewest before others. Else it is the branch of the
+// best trial, or in a part explore of all proposals the one with the largest expected gain: the
+// first keeps the best branch refined, the second gives the others what they promise. Full branches
+// are left out, unless all are full.
 func branch(scores [][]float64, running []int, full []bool, explore float64, rng *rand.Rand) int {
 	order := rng.Perm(len(scores))
 	if slices.Contains(full, false) {
@@ -144,13 +149,15 @@ func branch(scores [][]float64, running []int, full []bool, explore float64, rng
 	return first
 }
 
-// expectedGain is by how much a branch's next trial can be hoped to be above top, the best score of all branches, up to a factor:
+// expectedGain is by how much a branch's next trial can be hoped to be above top, the best score of
+// all branches, up to a factor:
 //
 //	e/n · e/(e + top − best), e = best − the score a quarter of the way down those that are known
 //
-// with n its trials, those that run too, and its scores sorted, −∞ first where a trial was pruned or violates constraints. Were each of its trials a draw from one distribution, one in n would set a
-// record, by about e; the second factor is the chance that such a record is above top, if the distribution has a heavy tail. A branch whose own
-// parameters are found has e near 0.
+// with n its trials, those that run too, and its scores sorted, −∞ first where a trial was pruned
+// or violates constraints. Were each of its trials a draw from one distribution, one in n would set
+// a record, by about e; the second factor is the chance that such a record is above top, if the
+// distribution has a heavy tail. A branch whose own parameters are found has e near 0.
 func expectedGain(scores []float64, running int, top float64) float64 {
 	n := len(scores)
 	known := scores

@@ -10,8 +10,8 @@ import (
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
-// A branch that looks worst at first since its own parameters are not yet searched gets trials for as long as it improves, and ends as the one with
-// the most; no branch is given up.
+// A branch that looks worst at first since its own parameters are not yet searched gets trials for
+// as long as it improves, and ends as the one with the most; no branch is given up.
 func TestBranchesGetWhatTheyPromise(t *testing.T) {
 	notUnderRace(t)
 	var p suggesttest.Problem
@@ -44,8 +44,8 @@ func TestBranchesGetWhatTheyPromise(t *testing.T) {
 	}
 }
 
-// A branch whose best two of three scores are nearly equal by chance has no expected gain, which no further trial then corrects. It must get trials
-// all the same, the more the longer the search is.
+// A branch whose best two of three scores are nearly equal by chance has no expected gain, which no
+// further trial then corrects. It must get trials all the same, the more the longer the search is.
 func TestABranchWithoutExpectedGainDoesNotStarve(t *testing.T) {
 	for _, total := range []int{100, 400} {
 		rng := randFor("starving")
@@ -64,7 +64,8 @@ func TestABranchWithoutExpectedGainDoesNotStarve(t *testing.T) {
 	}
 }
 
-// A branch all of whose points were tried gets no proposals, however few there are. What a nested choice may still open counts as points of its branch.
+// A branch all of whose points were tried gets no proposals, however few there are. What a nested
+// choice may still open counts as points of its branch.
 func TestAFullBranchIsLeftOut(t *testing.T) {
 	space := tune.Space{tune.Choice("net", "none", "one", "two"), tune.Int("layers", 1, 2).When("net", "one"),
 		tune.Choice("norm", "batch", "off").When("net", "two"), tune.Real("momentum", 0, 1).When("norm", "batch")}
@@ -88,7 +89,8 @@ func TestAFullBranchIsLeftOut(t *testing.T) {
 	}
 }
 
-// A branch that is not searched yet gets a share of the proposals beside one that is better and whose parameters are found.
+// A branch that is not searched yet gets a share of the proposals beside one that is better and
+// whose parameters are found.
 func TestABranchThatIsBehindGetsItsShare(t *testing.T) {
 	space := tune.Space{tune.Choice("branch", "found", "open"), tune.Real("x", 0, 1).When("branch", "found"), tune.Real("y", 0, 1).When("branch", "open")}
 	v := &tunetest.View{SearchSpace: space, Direction: tune.Min}
@@ -128,7 +130,8 @@ func TestABranchThatIsBehindGetsItsShare(t *testing.T) {
 	}
 }
 
-// In a branch with three finished trials proposals do not depend on which of them was good; in one with more they do.
+// In a branch with three finished trials proposals do not depend on which of them was good; in one
+// with more they do.
 func TestABranchWithFewTrialsIsSearchedEvenly(t *testing.T) {
 	space := tune.Space{tune.Choice("branch", "known", "new"), tune.Real("x", 0, 1).When("branch", "known"), tune.Real("y", 0, 1).When("branch", "new")}
 	for _, few := range []int{3, 12} {
@@ -166,8 +169,8 @@ func TestABranchWithFewTrialsIsSearchedEvenly(t *testing.T) {
 	}
 }
 
-// The scores of a branch are those of its complete, feasible trials. A trial that was pruned, violates constraints or has no number counts with the
-// score -Inf, one that failed does not count.
+// The scores of a branch are those of its complete, feasible trials. A trial that was pruned,
+// violates constraints or has no number counts with the score -Inf, one that failed does not count.
 func TestBranchScores(t *testing.T) {
 	x, other, inf := []float64{1}, []float64{0}, math.Inf(-1)
 	scores, running := branchScores([]record{{x: x, state: recordComplete, score: 3}, {x: x, state: recordPruned, score: 9}, {x: x, state: recordComplete, score: 9, violation: 1},
@@ -178,8 +181,8 @@ func TestBranchScores(t *testing.T) {
 	}
 }
 
-// A branch's expected gain falls as its best lies further below the best of all, as its trials become alike, and with their number; pruned trials
-// count in the number alone.
+// A branch's expected gain falls as its best lies further below the best of all, as its trials
+// become alike, and with their number; pruned trials count in the number alone.
 func TestExpectedGain(t *testing.T) {
 	inf := math.Inf(-1)
 	for _, tc := range []struct {

@@ -8,19 +8,21 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// CMAES proposes by the covariance matrix adaptation evolution strategy (Hansen, The CMA Evolution Strategy: A Tutorial,
-// arXiv 1604.00772), in the unit cube: log and normal parameters through their own scale, choices and steps as intervals.
+// CMAES proposes by the covariance matrix adaptation evolution strategy (Hansen, The CMA Evolution
+// Strategy: A Tutorial, arXiv 1604.00772), in the unit cube: log and normal parameters through
+// their own scale, choices and steps as intervals.
 //
-// It is asynchronous: finished trials, in the order in which they finished, are grouped into populations, whichever
-// distribution each was drawn from; a point far outside the current distribution is moved closer (Hansen 2011, Injecting
-// External Solutions). An inactive parameter of a trial counts as the mean. After convergence it restarts with twice the
-// population.
+// It is asynchronous: finished trials, in the order in which they finished, are grouped into
+// populations, whichever distribution each was drawn from; a point far outside the current
+// distribution is moved closer (Hansen 2011, Injecting External Solutions). An inactive parameter
+// of a trial counts as the mean. After convergence it restarts with twice the population.
 type CMAES struct {
 	// Population is the number of trials in a generation. Zero is 4 + ⌊3·ln d⌋.
 	Population int
 	// Sigma is the first standard deviation as a part of each range. Zero is 0.3.
 	Sigma float64
-	// Startup is the number of quasi-random trials before it; the best of them is the first mean. Zero is one population.
+	// Startup is the number of quasi-random trials before it; the best of them is the first
+	// mean. Zero is one population.
 	Startup int
 
 	reader   reader
@@ -40,8 +42,8 @@ func (c *CMAES) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, e
 	return m.params(m.fresh(recs, given, rng, func() []float64 { return c.propose(m, s, given, rng) }), fixed)
 }
 
-// cmaCache keeps the state after some populations, and what they were, so that a search need not be folded from its start
-// at each proposal.
+// cmaCache keeps the state after some populations, and what they were, so that a search need not be
+// folded from its start at each proposal.
 type cmaCache struct {
 	used  []cmaUsed
 	state *cmaState

@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
-// On a badly scaled, rotated quadratic function CMA-ES must reach a precision that only an adapted covariance gives.
+// On a badly scaled, rotated quadratic function CMA-ES must reach a precision that only an adapted
+// covariance gives.
 func TestCMAESAdaptsToARotatedEllipsoid(t *testing.T) {
 	names := []string{"a", "b", "c", "d"}
 	var space tune.Space
@@ -76,7 +77,8 @@ func TestCachesChangeNothing(t *testing.T) {
 	}
 }
 
-// all are the suggesters by name; for tests of what holds for any proposal, so those of Gaussian processes look at fewer candidates than else.
+// all are the suggesters by name; for tests of what holds for any proposal, so those of Gaussian
+// processes look at fewer candidates than else.
 func all() map[string]func() tune.Suggester {
 	return map[string]func() tune.Suggester{
 		"Sobol":          func() tune.Suggester { return &Sobol{} },

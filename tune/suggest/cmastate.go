@@ -53,8 +53,8 @@ func norm2(v []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// cmaWeights are the recombination weights of a population, best first; those of the worse half are negative (tutorial,
-// equations 49 to 53), and the learning rates.
+// cmaWeights are the recombination weights of a population, best first; those of the worse half are
+// negative (tutorial, equations 49 to 53), and the learning rates.
 func cmaWeights(d, lambda int) (w []float64, muEff, cSigma, dSigma, cc, c1, cMu float64) {
 	n := float64(d)
 	w = make([]float64, lambda)
@@ -180,7 +180,8 @@ func (s *cmaState) converged() bool {
 	return s.sigma*top < 1e-6 || top > 1e7*low || math.IsNaN(s.sigma)
 }
 
-// sample draws one point of the unit cube; a coordinate outside is drawn again with the point, at last cut.
+// sample draws one point of the unit cube; a coordinate outside is drawn again with the point, at
+// last cut.
 func (s *cmaState) sample(least []float64, rng *rand.Rand) []float64 {
 	x := make([]float64, s.d)
 	for try := range 20 {

@@ -2,8 +2,8 @@ package suggest
 
 import "math"
 
-// penalise lowers the scores of trials that violate constraints below those of all feasible ones, in the order of their violations. If there is no
-// feasible one, the violation alone counts.
+// penalise lowers the scores of trials that violate constraints below those of all feasible ones,
+// in the order of their violations. If there is no feasible one, the violation alone counts.
 func penalise(data []*record, scores []float64) {
 	low, high, most, feasible := math.Inf(1), math.Inf(-1), 0.0, false
 	for i, r := range data {

@@ -2,8 +2,8 @@ package suggest
 
 import "math"
 
-// A dim is one parameter as the models see it. Values are plain float64s: a real or integer itself, the index of a choice,
-// 0 or 1 for a bool. NaN stands for a parameter that a trial did not have.
+// A dim is one parameter as the models see it. Values are plain float64s: a real or integer itself,
+// the index of a choice, 0 or 1 for a bool. NaN stands for a parameter that a trial did not have.
 //
 // The models work in inner units: the logarithm of the value for a log parameter, else the value.
 type dim struct {
@@ -53,8 +53,8 @@ func (d *dim) snap(v float64) float64 {
 	return min(max(v, d.lo), d.hi)
 }
 
-// wide are the bounds in inner units; those of a stepped parameter reach half a step further on each side, so that the
-// outermost values have a cell as wide as the others.
+// wide are the bounds in inner units; those of a stepped parameter reach half a step further on
+// each side, so that the outermost values have a cell as wide as the others.
 func (d *dim) wide() (lo, hi float64) {
 	if d.normal() {
 		return math.Inf(-1), math.Inf(1)

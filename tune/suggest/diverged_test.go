@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
-// A trial whose values stopped being finite ends as the worst, however good it was until then: its parameters are not proposed for that.
+// A trial whose values stopped being finite ends as the worst, however good it was until then: its
+// parameters are not proposed for that.
 func TestATrialThatDivergedIsExpectedToEndWorst(t *testing.T) {
 	v := &tunetest.View{SearchSpace: tune.Space{tune.Real("x", 0, 1)}, Last: true}
 	for i := range 24 {

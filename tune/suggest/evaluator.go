@@ -13,8 +13,8 @@ type evaluator struct {
 	terms     []float64
 	accepted  float64 // log of the mass inside the bounds, where it is divided out over the mixture
 
-	// Of a single continuous dim with many observations: kernels of about the least width, sorted, of which only those near
-	// a point are looked at; and all the others.
+	// Of a single continuous dim with many observations: kernels of about the least width,
+	// sorted, of which only those near a point are looked at; and all the others.
 	near  []kernel
 	reach float64
 	wide  []kernel
@@ -69,7 +69,8 @@ func (e *evaluator) sortKernels() {
 	})
 }
 
-// logDensity is the log density (log probability, of stepped dims and choices) of the point x, in values.
+// logDensity is the log density (log probability, of stepped dims and choices) of the point x, in
+// values.
 func (e *evaluator) logDensity(x []float64) float64 {
 	if e.logWeight == nil {
 		return e.nearby(e.m.dims[0].inner(x[0])) - e.accepted

@@ -37,7 +37,8 @@ func ExampleRepeat() {
 	// Output: <nil>
 }
 
-// With several objectives a search has no best trial, but a front: trials that no other trial beats in all objectives.
+// With several objectives a search has no best trial, but a front: trials that no other trial beats
+// in all objectives.
 func ExampleMOTPE() {
 	result, err := tune.Run(context.Background(), func(_ context.Context, p tune.Params, r *tune.Reporter) error {
 		width, waste := p.Float("width"), p.Float("waste")

@@ -13,8 +13,9 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// External asks a program for proposals over its standard input and output: one line with a JSON object for each request, and
-// one for each answer. The program is started at the first request, and again if it has exited.
+// External asks a program for proposals over its standard input and output: one line with a JSON
+// object for each request, and one for each answer. The program is started at the first request,
+// and again if it has exited.
 //
 // A request:
 //
@@ -22,17 +23,20 @@ import (
 //	 "space": [{"name": "lr", "kind": "real", "low": 0.0001, "high": 0.1, "log": true}, ...],
 //	 "trials": [{"number": 3, "state": "completed", "params": {...}, "value": 0.5, "step": 10}, ...]}
 //
-// space is in the first request to a program only. trials are those that are new or have changed since the previous request;
-// the first request has all of them. seed is for the program's random numbers: proposals can be repeated if it uses no other.
-// value is absent if the trial has none. step is that of its newest report, and 0 before the first.
+// space is in the first request to a program only. trials are those that are new or have changed
+// since the previous request; the first request has all of them. seed is for the program's random
+// numbers: proposals can be repeated if it uses no other. value is absent if the trial has none.
+// step is that of its newest report, and 0 before the first.
 //
-// An answer has the id of its request, and one of: "params", an object with at least the active parameters that are not fixed;
-// "wait": true, no proposal before another result; "exhausted": true, no more proposals; "error", a text, which ends the
-// study. Answers are in the study's log, so a search is resumed and replayed without the program.
+// An answer has the id of its request, and one of: "params", an object with at least the active
+// parameters that are not fixed; "wait": true, no proposal before another result; "exhausted":
+// true, no more proposals; "error", a text, which ends the study. Answers are in the study's log,
+// so a search is resumed and replayed without the program.
 type External struct {
 	// Command is the program and its arguments.
 	Command []string
-	// Deadline for an answer. Zero is 30 seconds. A program that misses it is killed, and the study ends.
+	// Deadline for an answer. Zero is 30 seconds. A program that misses it is killed, and the
+	// study ends.
 	Deadline time.Duration
 	// Stderr gets the program's standard error. Nil keeps only its end, for error messages.
 	Stderr io.Writer
@@ -102,7 +106,8 @@ func (e *External) Validate() error {
 // Recorded implements tune.Recorded.
 func (e *External) Recorded() bool { return true }
 
-// Close closes the program's standard input, and kills the program if it still runs after five seconds.
+// Close closes the program's standard input, and kills the program if it still runs after five
+// seconds.
 func (e *External) Close() error {
 	if e.process != nil {
 		e.process.stop(false)

@@ -8,16 +8,18 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/forecast"
 )
 
-// A foretelling is what is known where trials report more than one step: those that were stopped early and those that run are evidence, at the steps
-// that they reached, of how they would end.
+// A foretelling is what is known where trials report more than one step: those that were stopped
+// early and those that run are evidence, at the steps that they reached, of how they would end.
 type foretelling struct {
 	g *GP
 	m *model
-	// recs are the records, of which all that are finished count as complete, with the ends that are expected as their scores.
+	// recs are the records, of which all that are finished count as complete, with the ends
+	// that are expected as their scores.
 	recs  []record
 	done  []*record // of recs, as they ended
 	model *forecast.Model
-	// known is the number of finished trials, of which one that was stopped early counts by what it tells.
+	// known is the number of finished trials, of which one that was stopped early counts by
+	// what it tells.
 	known float64
 }
 
@@ -41,7 +43,8 @@ func (g *GP) foretell(m *model, recs []record) *foretelling {
 	return f
 }
 
-// curvesOf are the curves of finished records. One that violates constraints ends below all that do not.
+// curvesOf are the curves of finished records. One that violates constraints ends below all that do
+// not.
 func curvesOf(done []*record) []forecast.Curve {
 	scores := make([]float64, len(done))
 	curves := make([]forecast.Curve, len(done))
@@ -57,7 +60,8 @@ func curvesOf(done []*record) []forecast.Curve {
 	return curves
 }
 
-// foretoldSteps are the records with the ends that their curves alone let expect, in little time for any number of trials.
+// foretoldSteps are the records with the ends that their curves alone let expect, in little time
+// for any number of trials.
 func foretoldSteps(recs []record) []record {
 	recs = slices.Clone(recs)
 	done := byTheirEnd(recs)

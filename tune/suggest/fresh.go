@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// fresh calls propose until it gives a point that no trial has had, a few times; at last it takes any such point of a
-// space that is small enough to go through. If there is none, a point comes again.
+// fresh calls propose until it gives a point that no trial has had, a few times; at last it takes
+// any such point of a space that is small enough to go through. If there is none, a point comes
+// again.
 func (m *model) fresh(recs []record, given []float64, rng *rand.Rand, propose func() []float64) []float64 {
 	used := func(x []float64) bool { return has(recs, hash(m.settle(x))) }
 	x := propose()
@@ -86,7 +87,8 @@ func (m *model) free(recs []record, given []float64) [][]float64 {
 	return all
 }
 
-// settle are the numbers that the trial with values x will have: parameters are rounded to their steps without the noise of adding.
+// settle are the numbers that the trial with values x will have: parameters are rounded to their
+// steps without the noise of adding.
 func (m *model) settle(x []float64) []float64 {
 	out := slices.Clone(x)
 	for j := range out {
@@ -110,7 +112,8 @@ func hash(x []float64) uint64 {
 	return h
 }
 
-// size is how many points the space has at most, all conditions left aside and the given ones fixed; +Inf if not finite.
+// size is how many points the space has at most, all conditions left aside and the given ones
+// fixed; +Inf if not finite.
 func (m *model) size(given []float64) float64 {
 	n := 1.0
 	for i, d := range m.dims {

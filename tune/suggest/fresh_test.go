@@ -8,8 +8,9 @@ import (
 	"github.com/paragon-train/paragon/tune/suggest/suggesttest"
 )
 
-// Where the best point is a corner, a suggester that climbs ends on the bounds themselves: it must not try that point again and
-// again. A stepped real's values are compared as the trial has them, 0.3, and not as sums of steps, 0.30000000000000004.
+// Where the best point is a corner, a suggester that climbs ends on the bounds themselves: it must
+// not try that point again and again. A stepped real's values are compared as the trial has them,
+// 0.3, and not as sums of steps, 0.30000000000000004.
 func TestCornersAndStepsDoNotComeTwice(t *testing.T) {
 	notUnderRace(t)
 	corner := suggesttest.Problem{Name: "corner", Space: tune.Space{tune.Real("x", 0, 1), tune.Real("y", 1, 100).Log()},

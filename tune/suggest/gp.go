@@ -9,12 +9,13 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/bfgs"
 )
 
-// gpTheta are a Gaussian process's hyper-parameters, as logarithms: one length scale for each input, the kernel's
-// amplitude, and the noise's standard deviation.
+// gpTheta are a Gaussian process's hyper-parameters, as logarithms: one length scale for each
+// input, the kernel's amplitude, and the noise's standard deviation.
 type gpTheta []float64
 
-// A gp is a Gaussian process with a Matérn-5/2 kernel and one length scale for each input (Rasmussen and Williams 2006,
-// chapters 2 and 4), conditioned on points x with values y of mean 0 and variance about 1.
+// A gp is a Gaussian process with a Matérn-5/2 kernel and one length scale for each input
+// (Rasmussen and Williams 2006, chapters 2 and 4), conditioned on points x with values y of mean 0
+// and variance about 1.
 type gp struct {
 	theta gpTheta
 	x     [][]float64
@@ -40,7 +41,8 @@ func (t gpTheta) distance(a, b []float64, inverse []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// gap is the distance in one input, at most 1: numbers are in [0, 1], and choices, whose inputs are whole numbers, are all as far from each other.
+// gap is the distance in one input, at most 1: numbers are in [0, 1], and choices, whose inputs are
+// whole numbers, are all as far from each other.
 func gap(a, b float64) float64 { return min(math.Abs(a-b), 1) }
 
 func (t gpTheta) inverseScales() []float64 {
@@ -76,8 +78,9 @@ func (t gpTheta) covariance(x [][]float64) (*mat.SymDense, []maternValue) {
 	return k, pairs
 }
 
-// Priors of the hyper-parameters' logarithms: normal, with these means and standard deviations. Scales of about half the
-// cube, mostly little noise; wide enough that some ten points overrule them.
+// Priors of the hyper-parameters' logarithms: normal, with these means and standard deviations.
+// Scales of about half the cube, mostly little noise; wide enough that some ten points overrule
+// them.
 const (
 	gpScaleMean, gpScaleSD = -0.7, 0.9
 	gpAmpMean, gpAmpSD     = 0, 0.7
@@ -103,8 +106,9 @@ func gpPrior(t gpTheta, grad []float64) float64 {
 	return sum
 }
 
-// loss is the negative log marginal likelihood (Rasmussen and Williams, equation 5.8) plus the priors' terms, up to a
-// constant; grad, if not nil, is overwritten with its gradient (equation 5.9).
+// loss is the negative log marginal likelihood (Rasmussen and Williams, equation 5.8) plus the
+// priors' terms, up to a constant; grad, if not nil, is overwritten with its gradient (equation
+// 5.9).
 func (t gpTheta) loss(x [][]float64, y []float64, grad []float64) float64 {
 	n := len(x)
 	for i := range grad {
@@ -197,7 +201,8 @@ func (g *gp) values(ys ...[]float64) {
 	}
 }
 
-// meansAtPoints are the posterior means at the process's points, for one set of values. K·α is y − noise·α, since (K + noise)·α is y.
+// meansAtPoints are the posterior means at the process's points, for one set of values. K·α is y −
+// noise·α, since (K + noise)·α is y.
 func (g *gp) meansAtPoints(set int) []float64 {
 	out := slices.Clone(g.alpha[set].RawVector().Data)
 	noise := g.theta.noise()
@@ -207,8 +212,8 @@ func (g *gp) meansAtPoints(set int) []float64 {
 	return out
 }
 
-// least are the smallest posterior means at the process's points, one for each set of values: what is known to be reached where
-// values have noise.
+// least are the smallest posterior means at the process's points, one for each set of values: what
+// is known to be reached where values have noise.
 func (g *gp) least() []float64 {
 	out := make([]float64, len(g.alpha))
 	for s := range out {

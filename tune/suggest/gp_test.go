@@ -52,8 +52,8 @@ func TestGPInterpolates(t *testing.T) {
 	}
 }
 
-// Any two values of a choice have the distance 1, and so has a value from a choice that is not set. Numbers, scaled to [0, 1], have the distance of their
-// values; one that is not set counts as 0.5.
+// Any two values of a choice have the distance 1, and so has a value from a choice that is not set.
+// Numbers, scaled to [0, 1], have the distance of their values; one that is not set counts as 0.5.
 func TestValuesOfAChoiceAreAllAsFarFromEachOther(t *testing.T) {
 	m := newModel(tune.Space{tune.Choice("c", "p", "q", "r", "s"), tune.Real("x", 10, 20)})
 	theta := gpTheta{0, 0, 0, 0}
@@ -70,7 +70,8 @@ func TestValuesOfAChoiceAreAllAsFarFromEachOther(t *testing.T) {
 	}
 }
 
-// The next trial is not proposed where one runs already, though that has no value yet: the process takes draws of it as known values.
+// The next trial is not proposed where one runs already, though that has no value yet: the process
+// takes draws of it as known values.
 func TestGPProposesAwayFromRunningTrials(t *testing.T) {
 	_, v, err := suggesttest.Branin().Run(&Sobol{}, 14, 1, 3)
 	if err != nil {

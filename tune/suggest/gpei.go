@@ -10,25 +10,30 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/forecast"
 )
 
-// GP proposes where a Gaussian process expects the most improvement (Jones, Schonlau and Welch 1998, equation 15): Matérn-5/2
-// with a length scale for each input, hyper-parameters by maximum a posteriori.
+// GP proposes where a Gaussian process expects the most improvement (Jones, Schonlau and Welch
+// 1998, equation 15): Matérn-5/2 with a length scale for each input, hyper-parameters by maximum a
+// posteriori.
 //
-// Running trials have no value yet: they count as if they had ended at the process's mean (Ginsbourger, Le Riche and Carraro
-// 2010, section 4.2), so that many trials at once spread, and numbers are proposed within 0.4 of their range of the best
-// trial's. Where trials report more than one step, their values are drawn from the process, given what they have reported,
-// several times, and the improvement is averaged over the draws (Snoek, Larochelle and Adams 2012, section 3.2). Inputs are the
-// unit cube; the values of a choice are all as far from each other, a number that is not there stands in the middle. The
-// branch of a conditional space is chosen first, as by TPE.
+// Running trials have no value yet: they count as if they had ended at the process's mean
+// (Ginsbourger, Le Riche and Carraro 2010, section 4.2), so that many trials at once spread, and
+// numbers are proposed within 0.4 of their range of the best trial's. Where trials report more than
+// one step, their values are drawn from the process, given what they have reported, several times,
+// and the improvement is averaged over the draws (Snoek, Larochelle and Adams 2012, section 3.2).
+// Inputs are the unit cube; the values of a choice are all as far from each other, a number that is
+// not there stands in the middle. The branch of a conditional space is chosen first, as by TPE.
 type GP struct {
-	// Startup is the number of trials that have finished or run below which proposals are quasi-random; three must have finished. Zero is 10.
+	// Startup is the number of trials that have finished or run below which proposals are
+	// quasi-random; three must have finished. Zero is 10.
 	Startup int
-	// Candidates is the number of points that are looked at before the best ones are refined. Zero is 500.
+	// Candidates is the number of points that are looked at before the best ones are refined.
+	// Zero is 500.
 	Candidates int
-	// MaxPoints bounds the trials in the process, whose cost grows with their cube: half of it the best, half the
-	// newest. Zero is 240.
+	// MaxPoints bounds the trials in the process, whose cost grows with their cube: half of it
+	// the best, half the newest. Zero is 240.
 	MaxPoints int
-	// Per is what expected improvement is divided by: Time, or a metric by which trials report what they have cost so far, such as the seconds of all
-	// GPUs. It is predicted from the trials that have ended. "" divides by nothing.
+	// Per is what expected improvement is divided by: Time, or a metric by which trials report
+	// what they have cost so far, such as the seconds of all GPUs. It is predicted from the
+	// trials that have ended. "" divides by nothing.
 	Per string
 
 	reader   reader
@@ -59,14 +64,16 @@ func (g *GP) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, erro
 	return m.params(x, fixed)
 }
 
-// gpCache keeps the hyper-parameters fitted to some points, so that they need not be found again at each proposal.
+// gpCache keeps the hyper-parameters fitted to some points, so that they need not be found again at
+// each proposal.
 type gpCache struct {
 	key   uint64
 	theta gpTheta
 }
 
-// gpReach is how far from the best trial numbers are proposed while trials run, as a part of their range. Eight proposals
-// in a row know the same few results; without it most of them go to the far ends of the space, where the process knows least.
+// gpReach is how far from the best trial numbers are proposed while trials run, as a part of their
+// range. Eight proposals in a row know the same few results; without it most of them go to the far
+// ends of the space, where the process knows least.
 const gpReach = 0.4
 
 func (g *GP) startup() int {
@@ -95,8 +102,9 @@ func (m *model) encode(x []float64) []float64 {
 	return in
 }
 
-// normalise turns scores (larger is better) into values to make small, of mean 0 and variance 1. What is much worse than
-// the median is pressed together logarithmically first: how bad a bad trial was says little.
+// normalise turns scores (larger is better) into values to make small, of mean 0 and variance 1.
+// What is much worse than the median is pressed together logarithmically first: how bad a bad trial
+// was says little.
 func normalise(scores []float64) []float64 {
 	y := make([]float64, len(scores))
 	worst := math.Inf(1)
@@ -171,8 +179,8 @@ func (m *model) points(data []*record) (x [][]float64, scores []float64) {
 	return x, scores
 }
 
-// fit finds the hyper-parameters from the first m finished trials, m growing by steps of a tenth, so that one fit serves
-// several proposals and still depends on the trials alone.
+// fit finds the hyper-parameters from the first m finished trials, m growing by steps of a tenth,
+// so that one fit serves several proposals and still depends on the trials alone.
 func (g *GP) fit(s *model, done []*record) gpTheta {
 	m := min(4, len(done))
 	for next := m; next <= len(done); next += max(1, next/10) {
@@ -217,7 +225,8 @@ func (g *GP) propose(v tune.View, s *model, recs []record, given []float64, rng 
 	}, g.weigh(v, s, done), data, given, near, rng)
 }
 
-// bestUnder is the point of the best trial that has the given values, in the unit cube; nil if there is none.
+// bestUnder is the point of the best trial that has the given values, in the unit cube; nil if
+// there is none.
 func (m *model) bestUnder(data []*record, given []float64) []float64 {
 	var best *record
 	for _, r := range data {
@@ -249,8 +258,8 @@ func medianScore(data []*record) float64 {
 	return all[len(all)/2]
 }
 
-// believe is the process as if it had been told its own means at more points: the means stay, and nothing is left to learn
-// there.
+// believe is the process as if it had been told its own means at more points: the means stay, and
+// nothing is left to learn there.
 func (g *gp) believe(more [][]float64) *gp {
 	p := g.predictor()
 	x, y := slices.Clip(g.x), slices.Clip(g.y[0])
@@ -261,8 +270,8 @@ func (g *gp) believe(more [][]float64) *gp {
 	return newGP(g.theta, x, y)
 }
 
-// logImprovement is the log of the expected improvement below best of N(mean, sd²), right to the digits also where the
-// improvement itself would be 0 (Ament et al. 2023, section 4).
+// logImprovement is the log of the expected improvement below best of N(mean, sd²), right to the
+// digits also where the improvement itself would be 0 (Ament et al. 2023, section 4).
 func logImprovement(best, mean, sd float64) float64 {
 	z := (best - mean) / sd
 	if z > -25 {
@@ -272,9 +281,10 @@ func logImprovement(best, mean, sd float64) float64 {
 	return math.Log(sd) - 0.5*z*z - logSqrt2Pi - 2*math.Log(-z) + math.Log1p(-3/(z*z))
 }
 
-// search looks at candidates all over the space and around the best trials, and refines the most promising ones: at returns the means to make
-// small, one for each of bests, and the standard deviation. Unless near is nil, numbers are within gpReach of it, except those of
-// candidates around the best trials.
+// search looks at candidates all over the space and around the best trials, and refines the most
+// promising ones: at returns the means to make small, one for each of bests, and the standard
+// deviation. Unless near is nil, numbers are within gpReach of it, except those of candidates
+// around the best trials.
 func (g *GP) search(s *model, bests []float64, at func(x []float64) ([]float64, float64), price *weighing, data []*record, given, near []float64, rng *rand.Rand) []float64 {
 	terms := make([]float64, len(bests))
 	value := func(x []float64) float64 {
@@ -338,8 +348,8 @@ func (g *GP) search(s *model, bests []float64, at func(x []float64) ([]float64, 
 	return best.x
 }
 
-// reach are the bounds of dim i in the unit cube within gpReach of near; choices, and all dims if near is nil, have no others
-// than those of the cube.
+// reach are the bounds of dim i in the unit cube within gpReach of near; choices, and all dims if
+// near is nil, have no others than those of the cube.
 func (m *model) reach(near []float64, i int) (low, high float64) {
 	if near == nil || m.dims[i].choices > 0 {
 		return 0, 1
@@ -358,8 +368,8 @@ func (m *model) open(x, given []float64) []int {
 	return out
 }
 
-// nudge moves some coordinates of a point of the unit cube by normal steps, reflected at the walls; a choice is drawn anew
-// now and then.
+// nudge moves some coordinates of a point of the unit cube by normal steps, reflected at the walls;
+// a choice is drawn anew now and then.
 func (m *model) nudge(u []float64, open []int, sd float64, rng *rand.Rand) []float64 {
 	out := slices.Clone(u)
 	all := rng.IntN(2) == 0

@@ -7,14 +7,16 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Limit lets another suggester propose only while fewer than Max of the study's trials are pending or running, so that it
-// learns from results before the next proposal, whatever the study's Parallel.
+// Limit lets another suggester propose only while fewer than Max of the study's trials are pending
+// or running, so that it learns from results before the next proposal, whatever the study's
+// Parallel.
 type Limit struct {
 	Suggester tune.Suggester
 	// Max is how many trials run at once; at least 1.
 	Max int
-	// Batch proposes Max trials at a time, and the next batch when all of them have ended. Paused trials have not ended, unless
-	// nothing else is left to run: then only new trials can let them continue.
+	// Batch proposes Max trials at a time, and the next batch when all of them have ended.
+	// Paused trials have not ended, unless nothing else is left to run: then only new trials
+	// can let them continue.
 	Batch bool
 }
 

@@ -11,22 +11,26 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/pareto"
 )
 
-// MOTPE proposes for several objectives by the tree-structured Parzen estimator (Ozaki et al. 2020). As TPE it fits a density l to the good trials and g
-// to the rest, draws candidates from l, and takes the one with the largest l/g.
+// MOTPE proposes for several objectives by the tree-structured Parzen estimator (Ozaki et al.
+// 2020). As TPE it fits a density l to the good trials and g to the rest, draws candidates from l,
+// and takes the one with the largest l/g.
 //
-// Good are three in twenty of the finished trials, at most 25, front by front; of the front that does not fit as a whole,
-// those whose hypervolume together is large. Each counts in l by the hypervolume that it alone adds. The hypervolume's
-// reference point is a tenth of each objective's range below the worst feasible trial. Trials that violate constraints come
-// after all others, those that violate less first. Running trials count as not good.
+// Good are three in twenty of the finished trials, at most 25, front by front; of the front that
+// does not fit as a whole, those whose hypervolume together is large. Each counts in l by the
+// hypervolume that it alone adds. The hypervolume's reference point is a tenth of each objective's
+// range below the worst feasible trial. Trials that violate constraints come after all others,
+// those that violate less first. Running trials count as not good.
 //
-// Once a trial has violated constraints, a quarter of the good trials are ones that violate them, but less than most, and that
-// no feasible trial dominates. Half of the proposals look for further pieces of the feasible region: there it is half of the
-// good trials, all count the same, and each parameter has a density of its own.
+// Once a trial has violated constraints, a quarter of the good trials are ones that violate them,
+// but less than most, and that no feasible trial dominates. Half of the proposals look for further
+// pieces of the feasible region: there it is half of the good trials, all count the same, and each
+// parameter has a density of its own.
 type MOTPE struct {
-	// Univariate fits a density to each parameter alone. Else one joint density is fitted to all parameters that share a condition, for three in five
-	// proposals.
+	// Univariate fits a density to each parameter alone. Else one joint density is fitted to
+	// all parameters that share a condition, for three in five proposals.
 	Univariate bool
-	// Startup is the number of trials that have finished or run below which proposals are quasi-random; three must have finished. Zero is 10.
+	// Startup is the number of trials that have finished or run below which proposals are
+	// quasi-random; three must have finished. Zero is 10.
 	Startup int
 	// Candidates is the number of draws from l for each proposal. Zero is 24.
 	Candidates int
@@ -78,19 +82,21 @@ func (s *MOTPE) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, e
 	return m.params(x, fixed)
 }
 
-// lookForPieces is the part of proposals that look for further pieces of the feasible region once a trial has violated constraints.
+// lookForPieces is the part of proposals that look for further pieces of the feasible region once a
+// trial has violated constraints.
 const lookForPieces = 0.5
 
-// nearPart and nearWhenLooking are the parts of the good trials that violate constraints: of proposals that refine the known
-// front, where such trials have next to no weight but do not count as bad ones, and of those that look for further pieces.
+// nearPart and nearWhenLooking are the parts of the good trials that violate constraints: of
+// proposals that refine the known front, where such trials have next to no weight but do not count
+// as bad ones, and of those that look for further pieces.
 const (
 	nearPart        = 0.25
 	nearWhenLooking = 0.5
 )
 
-// split is the good trials and the others, as indices of records, oldest first. A part near of the good trials violate
-// constraints, as far as there are such ones that promise something; others that do are good only if there are too few
-// feasible trials.
+// split is the good trials and the others, as indices of records, oldest first. A part near of the
+// good trials violate constraints, as far as there are such ones that promise something; others
+// that do are good only if there are too few feasible trials.
 func (s *MOTPE) split(recs []record, near float64) (good, rest []int) {
 	var done []int
 	for i := range recs {
@@ -124,7 +130,8 @@ func (s *MOTPE) split(recs []record, near float64) (good, rest []int) {
 	return good, rest
 }
 
-// feasibleFirst divides indices of records into those of feasible trials and those that violate constraints.
+// feasibleFirst divides indices of records into those of feasible trials and those that violate
+// constraints.
 func feasibleFirst(recs []record, indices []int) (feasible, violating []int) {
 	for _, i := range indices {
 		if recs[i].violation > 0 {
@@ -145,9 +152,10 @@ func objectives(recs []record, indices []int) [][]float64 {
 	return points
 }
 
-// promising are at most n of the violating trials that tell where a further piece of the feasible region may be: they are in
-// the half that violates least, and no feasible trial dominates them. They are chosen front by front, with the violation as
-// one more objective, as the infeasible parents of Ray et al. (2009).
+// promising are at most n of the violating trials that tell where a further piece of the feasible
+// region may be: they are in the half that violates least, and no feasible trial dominates them.
+// They are chosen front by front, with the violation as one more objective, as the infeasible
+// parents of Ray et al. (2009).
 func promising(recs []record, feasible, violating []int, n int) []int {
 	if len(violating) == 0 {
 		return nil
@@ -171,8 +179,8 @@ func promising(recs []record, feasible, violating []int, n int) []int {
 	return frontByFront(points, open, n)
 }
 
-// frontByFront are the indices of n of the points, or of all if there are fewer, front by front; of the front that does not
-// fit as a whole those whose hypervolume together is large.
+// frontByFront are the indices of n of the points, or of all if there are fewer, front by front; of
+// the front that does not fit as a whole those whose hypervolume together is large.
 func frontByFront(points [][]float64, indices []int, n int) []int {
 	var all []int
 	for _, front := range pareto.Fronts(points, make([]float64, len(points)), n) {
@@ -194,7 +202,8 @@ func frontByFront(points [][]float64, indices []int, n int) []int {
 	return all
 }
 
-// reference is a point that is worse than all feasible trials, or if there is none than all, by a tenth of their range.
+// reference is a point that is worse than all feasible trials, or if there is none than all, by a
+// tenth of their range.
 func reference(recs []record) []float64 {
 	var done []int
 	for i := range recs {
@@ -229,8 +238,9 @@ func below(points [][]float64) []float64 {
 	return low
 }
 
-// contributions are the weights of good trials: the hypervolume that each alone adds to that of all, as a share of the largest. Trials that violate
-// constraints, and those that others dominate, weigh little.
+// contributions are the weights of good trials: the hypervolume that each alone adds to that of
+// all, as a share of the largest. Trials that violate constraints, and those that others dominate,
+// weigh little.
 func contributions(recs []record, good []int) []float64 {
 	const least = 1e-3
 	weights := make([]float64, len(good))
@@ -257,8 +267,8 @@ func contributions(recs []record, good []int) []float64 {
 	return weights
 }
 
-// propose returns values for the model's dims, NaN where a parameter is not there. If each is set, every parameter has a
-// density of its own.
+// propose returns values for the model's dims, NaN where a parameter is not there. If each is set,
+// every parameter has a density of its own.
 func (s *MOTPE) propose(m *model, recs []record, good, rest []int, weights []float64, each bool, given []float64, rng *rand.Rand) []float64 {
 	rules := optunaRules
 	rules.joint, rules.narrow = 0.05, 4

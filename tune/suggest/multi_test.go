@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
-// The share of the front's hypervolume must be well above random search's, with and without constraints. docs/design/measured/0044-several-objectives.md has the table.
+// The share of the front's hypervolume must be well above random search's, with and without
+// constraints. docs/design/measured/0044-several-objectives.md has the table.
 func TestSeveralObjectivesAreSearchedBetterThanAtRandom(t *testing.T) {
 	notUnderRace(t)
 	searches, trials := 3, 150
@@ -38,7 +39,8 @@ func TestSeveralObjectivesAreSearchedBetterThanAtRandom(t *testing.T) {
 		}{{"NSGA2", func() tune.Suggester { return &NSGA2{} }, 0.95}, {"MOTPE", func() tune.Suggester { return &MOTPE{} }, 0.7}} {
 			one, eight := share(tc.s, 1), share(tc.s, 8)
 			t.Logf("%s on %s: %.3f of the front's hypervolume, eight at once %.3f; random %.3f", tc.name, p.Name, one, eight, random)
-			// Random search finds nearly all of BNH's front: half a percent is given away.
+			// Random search finds nearly all of BNH's front: half a percent is given
+			// away.
 			if limit := 1 - tc.left*(1-random) - 0.005; one < limit || eight < limit {
 				t.Errorf("%s on %s: %.3f of the front's hypervolume, eight at once %.3f, want at least %.3f; random has %.3f", tc.name, p.Name, one, eight, limit, random)
 			}
@@ -46,7 +48,8 @@ func TestSeveralObjectivesAreSearchedBetterThanAtRandom(t *testing.T) {
 	}
 }
 
-// With a bound on another metric every suggester must find its way to the feasible part, where the best value is at the bound.
+// With a bound on another metric every suggester must find its way to the feasible part, where the
+// best value is at the bound.
 func TestSuggestersKeepConstraints(t *testing.T) {
 	notUnderRace(t)
 	for name, s := range map[string]func() tune.Suggester{"TPE": func() tune.Suggester { return &TPE{} }, "GP": func() tune.Suggester { return &GP{} },
@@ -81,7 +84,8 @@ func TestSuggestersKeepConstraints(t *testing.T) {
 	}
 }
 
-// Proposals must depend on the view alone, not on what a suggester was asked before: a resumed search has a new one.
+// Proposals must depend on the view alone, not on what a suggester was asked before: a resumed
+// search has a new one.
 func TestProposalsForSeveralObjectivesAreFunctionsOfTheLog(t *testing.T) {
 	for name, s := range map[string]func() tune.Suggester{"NSGA2": func() tune.Suggester { return &NSGA2{Population: 8} }, "MOTPE": func() tune.Suggester { return &MOTPE{} },
 		"Auto": func() tune.Suggester { return &Auto{} }} {
@@ -120,7 +124,8 @@ func TestProposalsForSeveralObjectivesAreFunctionsOfTheLog(t *testing.T) {
 	}
 }
 
-// Values that are equal, huge, or not finite, and constraints that no trial keeps, must not stop a search, nor end in parameters outside of the space.
+// Values that are equal, huge, or not finite, and constraints that no trial keeps, must not stop a
+// search, nor end in parameters outside of the space.
 func TestOddValuesOfSeveralObjectivesAreLearntFrom(t *testing.T) {
 	inf := math.Inf(1)
 	for name, values := range map[string]func(i int) (a, b, cost float64){
@@ -157,7 +162,8 @@ func TestOddValuesOfSeveralObjectivesAreLearntFrom(t *testing.T) {
 	}
 }
 
-// Crossover keeps the mean of two parents and their bounds, and mutation its bounds; both reach every value.
+// Crossover keeps the mean of two parents and their bounds, and mutation its bounds; both reach
+// every value.
 func TestCrossoverAndMutationStayInTheirBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for _, x := range []float64{0, 0.2, 0.9, 1} {
@@ -176,7 +182,8 @@ func TestCrossoverAndMutationStayInTheirBounds(t *testing.T) {
 	}
 }
 
-// The population must be what NSGA-II's selection leaves: whole fronts, and of the last one those with the most distant neighbours.
+// The population must be what NSGA-II's selection leaves: whole fronts, and of the last one those
+// with the most distant neighbours.
 func TestPopulationKeepsTheFront(t *testing.T) {
 	recs := make([]record, 7)
 	for i, s := range [][]float64{{0, 10}, {10, 0}, {5, 5}, {5.1, 4.9}, {1, 1}, {2, 8}, {8, 2}} {
@@ -191,8 +198,8 @@ func TestPopulationKeepsTheFront(t *testing.T) {
 	}
 }
 
-// A part of the good trials violate constraints, if that is asked for, by less than most and where no feasible
-// trial dominates them. Else none do while there are feasible ones enough.
+// A part of the good trials violate constraints, if that is asked for, by less than most and where
+// no feasible trial dominates them. Else none do while there are feasible ones enough.
 func TestGoodTrialsNearTheFeasibleRegion(t *testing.T) {
 	var recs []record
 	add := func(a, b, violation float64) {
@@ -219,7 +226,8 @@ func TestGoodTrialsNearTheFeasibleRegion(t *testing.T) {
 	}
 }
 
-// A search finds the front although the feasible region is in pieces that bands of infeasible trials part.
+// A search finds the front although the feasible region is in pieces that bands of infeasible
+// trials part.
 func TestPiecesOfTheFeasibleRegionAreFound(t *testing.T) {
 	notUnderRace(t)
 	if !slow() {

@@ -16,8 +16,8 @@ func normalPDF(x float64) float64 { return math.Exp(-0.5*x*x - logSqrt2Pi) }
 // normalQuantile is Φ⁻¹(p); ±Inf at p = 0 and 1.
 func normalQuantile(p float64) float64 { return -sqrt2 * math.Erfcinv(2*p) }
 
-// normalMass is Φ(b)−Φ(a) for a ≤ b, computed in the tail where the two are small numbers, so that cells far above the
-// mean keep their digits.
+// normalMass is Φ(b)−Φ(a) for a ≤ b, computed in the tail where the two are small numbers, so that
+// cells far above the mean keep their digits.
 func normalMass(a, b float64) float64 {
 	if a > 0 {
 		a, b = -b, -a

@@ -7,8 +7,8 @@ import (
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
-// A normal parameter has no bounds: one whose mean is below zero is searched there, whatever has been found so far. The logarithm of a
-// lognormal one has none either, but its value is above zero.
+// A normal parameter has no bounds: one whose mean is below zero is searched there, whatever has
+// been found so far. The logarithm of a lognormal one has none either, but its value is above zero.
 func TestNormalParametersAreSearchedOnBothSidesOfZero(t *testing.T) {
 	space := tune.Space{tune.Normal("n", -4, 1), tune.Normal("q", -4, 1).Quantise(0.25), tune.LogNormal("l", -2, 1)}
 	for name, suggester := range all() {

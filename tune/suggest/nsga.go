@@ -10,22 +10,29 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/pareto"
 )
 
-// NSGA2 proposes children of the best trials so far, for one or several objectives, with or without constraints. It is NSGA-II (Deb et al. 2002) in
-// its steady-state form (Durillo et al. 2009), which suits trials that end one by one.
+// NSGA2 proposes children of the best trials so far, for one or several objectives, with or without
+// constraints. It is NSGA-II (Deb et al. 2002) in its steady-state form (Durillo et al. 2009),
+// which suits trials that end one by one.
 //
-// The population is a function of the log: finished trials join it in the order of their numbers, and when there are more than Population, the one
-// that is worst leaves: of the last non-dominated front, the one whose neighbours are nearest (crowding distance). Of two trials a feasible one beats
-// one that violates constraints, and of two such ones that which violates less. Two parents win binary tournaments. Their child takes numbers by
-// simulated binary crossover, other values from either parent, and is mutated: numbers by the polynomial mutation, others to any value. Numbers cross
-// on the scale of their parameter. A parameter that only one parent has comes from it; one that neither has is drawn.
+// The population is a function of the log: finished trials join it in the order of their numbers,
+// and when there are more than Population, the one that is worst leaves: of the last non-dominated
+// front, the one whose neighbours are nearest (crowding distance). Of two trials a feasible one
+// beats one that violates constraints, and of two such ones that which violates less. Two parents
+// win binary tournaments. Their child takes numbers by simulated binary crossover, other values
+// from either parent, and is mutated: numbers by the polynomial mutation, others to any value.
+// Numbers cross on the scale of their parameter. A parameter that only one parent has comes from
+// it; one that neither has is drawn.
 type NSGA2 struct {
 	// Population is the number of parents. The first as many trials are quasi-random. Zero is 24.
 	Population int
-	// Crossover is the probability that a child has two parents. Zero is 0.9, below zero is never.
+	// Crossover is the probability that a child has two parents. Zero is 0.9, below zero is
+	// never.
 	Crossover float64
-	// Mutation is the probability that a parameter is mutated. Zero is one parameter of a child on average, below zero is never.
+	// Mutation is the probability that a parameter is mutated. Zero is one parameter of a child
+	// on average, below zero is never.
 	Mutation float64
-	// CrossoverIndex and MutationIndex are the distribution indices η: the larger, the nearer is a child to its parents. Zero is 10 and 20.
+	// CrossoverIndex and MutationIndex are the distribution indices η: the larger, the nearer
+	// is a child to its parents. Zero is 10 and 20.
 	CrossoverIndex, MutationIndex float64
 
 	reader   reader
@@ -78,7 +85,8 @@ func (s *NSGA2) size() int {
 // joins says whether a trial can be a parent.
 func joins(r *record) bool { return r.finished() && r.scores != nil }
 
-// population is the parents, as indices of records. Trials before the first that may still end are kept between calls.
+// population is the parents, as indices of records. Trials before the first that may still end are
+// kept between calls.
 func (s *NSGA2) population(recs []record) []int {
 	for i := range s.upTo {
 		if i >= len(recs) || joins(&recs[i]) != s.joined[i] { // a trial that had failed was taken up again
@@ -183,8 +191,8 @@ func positive(x, otherwise float64) float64 {
 	return otherwise
 }
 
-// binaryCrossover is a number near x, away from or towards y, in [0, 1]: one of the two children of simulated binary crossover with bounds (Deb and
-// Agrawal 1995; Deb 2000), the one on x's side.
+// binaryCrossover is a number near x, away from or towards y, in [0, 1]: one of the two children of
+// simulated binary crossover with bounds (Deb and Agrawal 1995; Deb 2000), the one on x's side.
 func binaryCrossover(x, y, eta float64, rng *rand.Rand) float64 {
 	distance := math.Abs(x - y)
 	u := rng.Float64()
@@ -206,7 +214,8 @@ func binaryCrossover(x, y, eta float64, rng *rand.Rand) float64 {
 	return min(max(middle+beta*(x-middle), 0), 1)
 }
 
-// polynomialMutation moves a number in [0, 1] (Deb and Goyal 1996, with the bounds of NSGA-II's own program).
+// polynomialMutation moves a number in [0, 1] (Deb and Goyal 1996, with the bounds of NSGA-II's own
+// program).
 func polynomialMutation(x, eta float64, rng *rand.Rand) float64 {
 	u := rng.Float64()
 	if u < 0.5 {

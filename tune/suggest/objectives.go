@@ -2,7 +2,8 @@ package suggest
 
 import "github.com/paragon-train/paragon/tune"
 
-// SingleObjective implements tune.SingleObjective: TPE learns from one metric. MOTPE is for several.
+// SingleObjective implements tune.SingleObjective: TPE learns from one metric. MOTPE is for
+// several.
 func (t *TPE) SingleObjective() bool { return true }
 
 // SingleObjective implements tune.SingleObjective.

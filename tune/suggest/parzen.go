@@ -19,11 +19,12 @@ type parzenRules struct {
 // optunaRules are those of Optuna 4.6.
 var optunaRules = parzenRules{priorWeight: 1, coarseWeight: 1, joint: 0.2, narrow: 1, ramp: 25}
 
-// A mixture is a weighted sum of product kernels over some dims: one kernel around each observation and one, the last, for
-// the prior (Bergstra et al. 2011, Algorithms for Hyper-Parameter Optimization, section 4).
+// A mixture is a weighted sum of product kernels over some dims: one kernel around each observation
+// and one, the last, for the prior (Bergstra et al. 2011, Algorithms for Hyper-Parameter
+// Optimization, section 4).
 //
-// A numeric factor is a normal around mu with sigma, truncated to the dim's wide bounds. The density of a stepped dim is
-// the mass of the value's cell, of a choice a table.
+// A numeric factor is a normal around mu with sigma, truncated to the dim's wide bounds. The
+// density of a stepped dim is the mass of the value's cell, of a choice a table.
 type mixture struct {
 	dims    []*dim
 	weight  []float64 // sums to 1
@@ -40,8 +41,8 @@ type factor struct {
 	lo, hi    float64     // wide bounds
 }
 
-// observationWeights has 1 for each of n observations, oldest first; beyond the newest ramp ones the weights fall linearly
-// from 1 to 1/n.
+// observationWeights has 1 for each of n observations, oldest first; beyond the newest ramp ones
+// the weights fall linearly from 1 to 1/n.
 func observationWeights(n, ramp int) []float64 {
 	w := make([]float64, n)
 	for i := range w {
@@ -62,8 +63,10 @@ func observationWeights(n, ramp int) []float64 {
 	return w
 }
 
-// newMixture fits the estimator to observations, oldest first; row[j] is the value in dims[j]. With more than one dim
-// the sigmas are those of joint sampling, rules.joint·n^(−1/(d+4))·(hi−lo), or the distances between the observations. Weights, if not nil, are those of the observations, of mean 1.
+// newMixture fits the estimator to observations, oldest first; row[j] is the value in dims[j]. With
+// more than one dim the sigmas are those of joint sampling, rules.joint·n^(−1/(d+4))·(hi−lo), or
+// the distances between the observations. Weights, if not nil, are those of the observations, of
+// mean 1.
 func newMixture(dims []*dim, obs [][]float64, weights []float64, rules parzenRules) *mixture {
 	n := len(obs)
 	if weights == nil {
@@ -93,7 +96,8 @@ func newMixture(dims []*dim, obs [][]float64, weights []float64, rules parzenRul
 	return m
 }
 
-// choice fills the factor of a choice: kernel i has (prior/(n+1) + [c = x_i]), normalised; the prior is uniform.
+// choice fills the factor of a choice: kernel i has (prior/(n+1) + [c = x_i]), normalised; the
+// prior is uniform.
 func (f *factor) choice(d *dim, obs [][]float64, j int, prior float64) {
 	n, k := len(obs), d.choices
 	f.class = make([]int, n+1)
@@ -171,8 +175,8 @@ func (f *factor) numeric(d *dim, obs [][]float64, j int, rules parzenRules, join
 	}
 }
 
-// neighbours sets each of the first n sigmas to the larger distance to the two sorted neighbours; the outermost ones have only the
-// inner neighbour.
+// neighbours sets each of the first n sigmas to the larger distance to the two sorted neighbours;
+// the outermost ones have only the inner neighbour.
 func (f *factor) neighbours(n int) {
 	if n < 2 {
 		return
@@ -223,7 +227,8 @@ func logSumExp(terms []float64) float64 {
 	return top + math.Log(sum)
 }
 
-// sample draws one point, in values: a kernel by weight, then each dim from its truncated normal or table.
+// sample draws one point, in values: a kernel by weight, then each dim from its truncated normal or
+// table.
 func (m *mixture) sample(rng *rand.Rand) []float64 {
 	u, k := rng.Float64(), len(m.weight)-1
 	for i, w := range m.weight {

@@ -181,7 +181,8 @@ func TestSamplesFollowDensity(t *testing.T) {
 	}
 }
 
-// The mass between two bounds is what the distribution function says, to the last bit in the middle, and keeps its digits far above the mean.
+// The mass between two bounds is what the distribution function says, to the last bit in the
+// middle, and keeps its digits far above the mean.
 func TestMassBetweenBounds(t *testing.T) {
 	for _, a := range []float64{-40, -9, -8.6, -8.4, -1, 0} {
 		for _, b := range []float64{0, 1, 8.4, 8.6, 9, 40} {

@@ -11,14 +11,14 @@ import (
 // Time, as the Per of a suggester, is the time for which trials train.
 const Time = "time"
 
-// A pricing predicts what trials cost: a Gaussian process for the logarithm of the cost (Snoek, Larochelle and Adams 2012, section 3.2),
-// conditioned on the trials that have ended.
+// A pricing predicts what trials cost: a Gaussian process for the logarithm of the cost (Snoek,
+// Larochelle and Adams 2012, section 3.2), conditioned on the trials that have ended.
 type pricing struct {
 	cache gpCache
 }
 
-// priceLeast is how many costs must be known before any is predicted, and priceSpread the standard deviation of their logarithms
-// below which trials cost the same.
+// priceLeast is how many costs must be known before any is predicted, and priceSpread the standard
+// deviation of their logarithms below which trials cost the same.
 const (
 	priceLeast  = 4
 	priceSpread = 0.05
@@ -63,9 +63,11 @@ func costOf(t *tune.Trial, per string) float64 {
 	return math.NaN()
 }
 
-// fit predicts costs; nil: too few are known, or all are the same. done are finished records, as they ended.
+// fit predicts costs; nil: too few are known, or all are the same. done are finished records, as
+// they ended.
 func (p *pricing) fit(v tune.View, m *model, per string, done []*record) *price {
-	// A trial that was stopped early would have cost more: as many steps as those that trained to their end.
+	// A trial that was stopped early would have cost more: as many steps as those that trained
+	// to their end.
 	var last []int
 	for _, r := range done {
 		if t := v.Trial(r.number); t.State == tune.Completed {
@@ -129,16 +131,19 @@ func meanAndSD(y []float64) (mean, sd float64) {
 	return mean, math.Sqrt(sd)
 }
 
-// A weighing divides an expected improvement by the cost that is expected: it subtracts logarithms. A nil weighing subtracts nothing.
+// A weighing divides an expected improvement by the cost that is expected: it subtracts logarithms.
+// A nil weighing subtracts nothing.
 type weighing struct {
 	price *price
 	left  float64 // logarithm of the seconds until the deadline; +Inf: there is none
 }
 
-// priceMargin is by how much more than predicted a trial may take that is to end before the deadline, as a logarithm.
+// priceMargin is by how much more than predicted a trial may take that is to end before the
+// deadline, as a logarithm.
 const priceMargin = 0.1
 
-// tooLong is what a trial that does not end before the deadline loses, for each unit of the logarithm.
+// tooLong is what a trial that does not end before the deadline loses, for each unit of the
+// logarithm.
 const tooLong = 100
 
 // at is what the point loses.

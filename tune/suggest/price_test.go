@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/tune/suggest"
 )
 
-// dear is a search on a simulated clock whose trials take 1 to 10 minutes by c, which says nothing of the value: that is best at x = 0.3.
+// dear is a search on a simulated clock whose trials take 1 to 10 minutes by c, which says nothing
+// of the value: that is best at x = 0.3.
 type dear struct {
 	*tune.Study
 	dir string

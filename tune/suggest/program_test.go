@@ -15,7 +15,8 @@ import (
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
-// What a program has started ends with it, and nothing else does: it leads a process group of its own.
+// What a program has started ends with it, and nothing else does: it leads a process group of its
+// own.
 func TestAProgramEndsWithWhatItHasStarted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "child")
 	// The child holds neither of the program's outputs, so that nothing waits for it.
@@ -54,7 +55,8 @@ func TestAProgramEndsWithWhatItHasStarted(t *testing.T) {
 	<-ended
 }
 
-// runs tells whether a process is there and has not ended: a child whose parent has gone may be left as a zombie.
+// runs tells whether a process is there and has not ended: a child whose parent has gone may be
+// left as a zombie.
 func runs(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

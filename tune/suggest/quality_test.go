@@ -38,8 +38,9 @@ func notUnderRace(t *testing.T) {
 	}
 }
 
-// After 100 trials the median regret must be below what good implementations reach, and with eight at once less than three
-// tenths of the gain over random search may be lost. bench/tune prints the same as a table.
+// After 100 trials the median regret must be below what good implementations reach, and with eight
+// at once less than three tenths of the gain over random search may be lost. bench/tune prints the
+// same as a table.
 func TestSearchIsAsGoodAsItShouldBe(t *testing.T) {
 	notUnderRace(t)
 	problems := []suggesttest.Problem{suggesttest.Branin(), suggesttest.Hartmann6(), suggesttest.Mixed()}
@@ -95,7 +96,8 @@ func TestGPFindsTheMinimum(t *testing.T) {
 	}
 }
 
-// No parameters come twice while there are others: on continuous spaces never, on finite ones not before all were tried.
+// No parameters come twice while there are others: on continuous spaces never, on finite ones not
+// before all were tried.
 func TestNoParametersComeTwice(t *testing.T) {
 	notUnderRace(t)
 	finite := func(most int) suggesttest.Problem {
@@ -130,7 +132,8 @@ func TestNoParametersComeTwice(t *testing.T) {
 	}
 }
 
-// Proposals must stay within the space whatever it has, with trials of every state, and at any number of them.
+// Proposals must stay within the space whatever it has, with trials of every state, and at any
+// number of them.
 func TestSuggestersServeEverySpace(t *testing.T) {
 	notUnderRace(t)
 	spaces := map[string]tune.Space{

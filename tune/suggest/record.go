@@ -27,7 +27,8 @@ type record struct {
 	hash   uint64
 	state  recordState
 	score  float64 // larger is better
-	// scores are those of all objectives, larger is better; nil if one is missing. violation is above 0 if the trial is not feasible.
+	// scores are those of all objectives, larger is better; nil if one is missing. violation is
+	// above 0 if the trial is not feasible.
 	scores    []float64
 	violation float64
 	step      int // of a pruned trial: the last one reported
@@ -38,9 +39,9 @@ type record struct {
 
 func (r *record) finished() bool { return r.state == recordComplete || r.state == recordPruned }
 
-// compare orders finished records, best first: feasible ones before those that violate constraints, of which the least violating come first; complete
-// before pruned ones; those by larger step, then by score. NaN is
-// the worst score.
+// compare orders finished records, best first: feasible ones before those that violate constraints,
+// of which the least violating come first; complete before pruned ones; those by larger step, then
+// by score. NaN is the worst score.
 func (r *record) compare(o *record) int {
 	if r.violation > 0 || o.violation > 0 {
 		if r.violation != o.violation {
@@ -73,12 +74,14 @@ func byTheirEnd(recs []record) []*record {
 	return done
 }
 
-// A reader turns views of one study into a model and records. What it keeps saves converting trials twice.
+// A reader turns views of one study into a model and records. What it keeps saves converting trials
+// twice.
 type reader struct {
 	model *model
 	recs  []record
 	done  []bool // recs[i] will not change any more
-	// stepped says that a trial has reported more than once, so that trials can be compared before they end.
+	// stepped says that a trial has reported more than once, so that trials can be compared
+	// before they end.
 	stepped bool
 }
 

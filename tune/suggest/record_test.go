@@ -8,8 +8,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Feasible trials come before those that violate constraints, of which the least violating come first; complete ones before pruned ones; those by
-// their steps and then by score.
+// Feasible trials come before those that violate constraints, of which the least violating come
+// first; complete ones before pruned ones; those by their steps and then by score.
 func TestRecordsAreOrderedBestFirst(t *testing.T) {
 	want := []record{
 		{state: recordComplete, score: 3}, {state: recordComplete, score: -1}, {state: recordComplete, score: math.NaN()},
@@ -25,8 +25,9 @@ func TestRecordsAreOrderedBestFirst(t *testing.T) {
 	}
 }
 
-// A process takes at most MaxPoints trials: half of them the newest, the other half the best of the rest, in the order in which they ended. A pruned one
-// has at most the median score, since its final value is not known.
+// A process takes at most MaxPoints trials: half of them the newest, the other half the best of the
+// rest, in the order in which they ended. A pruned one has at most the median score, since its
+// final value is not known.
 func TestAProcessHasTheNewestAndTheBestTrials(t *testing.T) {
 	m := newModel(tune.Space{tune.Real("x", 0, 1)})
 	var done []*record

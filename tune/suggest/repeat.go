@@ -10,12 +10,14 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Repeat tries each proposal of another suggester Times times, in trials that follow each other, each with its own
-// Trial.Seed. The other suggester sees one trial for each group: running until all of it are over, then with the mean
-// of their results. Failed ones are left out of the mean; if all have failed, so has the group.
+// Repeat tries each proposal of another suggester Times times, in trials that follow each other,
+// each with its own Trial.Seed. The other suggester sees one trial for each group: running until
+// all of it are over, then with the mean of their results. Failed ones are left out of the mean; if
+// all have failed, so has the group.
 //
-// Points and defaults that a study tries first are not repeated. A space with a grid is not for Repeat, since the grid is gone
-// through trial by trial. The study's Samples should be Times times as many.
+// Points and defaults that a study tries first are not repeated. A space with a grid is not for
+// Repeat, since the grid is gone through trial by trial. The study's Samples should be Times times
+// as many.
 type Repeat struct {
 	Suggester tune.Suggester
 	// Times is at least 1.

@@ -8,8 +8,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// The search for the most promising point does not stop at the candidates that it has drawn: from few of them it climbs to where no point of a
-// fine grid is much better.
+// The search for the most promising point does not stop at the candidates that it has drawn: from
+// few of them it climbs to where no point of a fine grid is much better.
 func TestTheSearchRefinesItsCandidates(t *testing.T) {
 	m := newModel(tune.Space{tune.Real("a", 0, 1), tune.Real("b", 0, 1)})
 	var x [][]float64
@@ -44,7 +44,8 @@ func TestTheSearchRefinesItsCandidates(t *testing.T) {
 	}
 }
 
-// While trials run, numbers are proposed within gpReach of the best one, wherever more improvement is expected.
+// While trials run, numbers are proposed within gpReach of the best one, wherever more improvement
+// is expected.
 func TestSearchStaysWithinReach(t *testing.T) {
 	m := newModel(tune.Space{tune.Real("x", 0, 10), tune.Choice("c", "one", "two"), tune.Real("y", 0, 1)})
 	for _, near := range [][]float64{{0.2, 0.1, 0.9}, {0.5, 0.9, 0}} {
@@ -63,7 +64,8 @@ func TestSearchStaysWithinReach(t *testing.T) {
 	}
 }
 
-// A process that believes its means at further points keeps them and expects to learn nothing more there.
+// A process that believes its means at further points keeps them and expects to learn nothing more
+// there.
 func TestBelievedPointsChangeNoMean(t *testing.T) {
 	g := newGP(gpTheta{-1, -1, 0, -4}, [][]float64{{0.1, 0.2}, {0.5, 0.9}, {0.8, 0.3}}, []float64{-1, 0.5, 0.7})
 	running := [][]float64{{0.3, 0.3}, {0.9, 0.9}}

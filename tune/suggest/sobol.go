@@ -7,8 +7,9 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Sobol proposes the points of a scrambled Sobol' sequence: they fill the space more evenly than random ones, however many
-// there are. Trial number n is point n, whatever else happens. Running trials need no care.
+// Sobol proposes the points of a scrambled Sobol' sequence: they fill the space more evenly than
+// random ones, however many there are. Trial number n is point n, whatever else happens. Running
+// trials need no care.
 type Sobol struct {
 	reader   reader
 	matrices []sobolMatrix
@@ -42,12 +43,14 @@ func (m *model) startPoint(recs []record, given []float64, matrices *[]sobolMatr
 
 const sobolBits = 32
 
-// A sobolMatrix has the direction numbers of one dim of a digital (t, s)-sequence in base 2: column k, bit 31−r is row r.
+// A sobolMatrix has the direction numbers of one dim of a digital (t, s)-sequence in base 2: column
+// k, bit 31−r is row r.
 type sobolMatrix [sobolBits]uint32
 
-// sobolMatrices makes the generator matrices of n dims (Sobol' 1967). The first is van der Corput's. Each further one
-// belongs to the next primitive polynomial; its free initial numbers are those, out of a few drawn by a fixed generator,
-// whose two-dimensional projections on the dims before it have the smallest t.
+// sobolMatrices makes the generator matrices of n dims (Sobol' 1967). The first is van der
+// Corput's. Each further one belongs to the next primitive polynomial; its free initial numbers are
+// those, out of a few drawn by a fixed generator, whose two-dimensional projections on the dims
+// before it have the smallest t.
 func sobolMatrices(n int) []sobolMatrix {
 	const (
 		tries    = 24
@@ -84,8 +87,8 @@ func sobolMatrices(n int) []sobolMatrix {
 	return all[:n]
 }
 
-// sobolFrom runs the recurrence of Bratley and Fox (1988, equation 2) for polynomial poly of degree s, from s random odd
-// numbers m_k < 2^k.
+// sobolFrom runs the recurrence of Bratley and Fox (1988, equation 2) for polynomial poly of degree
+// s, from s random odd numbers m_k < 2^k.
 func sobolFrom(poly uint64, rng *rand.Rand) sobolMatrix {
 	s := bits.Len64(poly) - 1
 	var v sobolMatrix
@@ -104,8 +107,8 @@ func sobolFrom(poly uint64, rng *rand.Rand) sobolMatrix {
 	return v
 }
 
-// primitive reports whether the polynomial over GF(2), bit i being the coefficient of xⁱ, is primitive: x has order
-// 2^s − 1 modulo it.
+// primitive reports whether the polynomial over GF(2), bit i being the coefficient of xⁱ, is
+// primitive: x has order 2^s − 1 modulo it.
 func primitive(poly uint64) bool {
 	s := bits.Len64(poly) - 1
 	if s < 1 || poly&1 == 0 {
@@ -162,8 +165,9 @@ func gfPower(n, poly uint64, s int) uint64 {
 	return result
 }
 
-// projectionBadness adds up, over m = 1 … depth, the quality parameter t of the first 2^m points of the projection on two
-// dims: m minus the largest k for which, for all i ≤ k, i rows of the one and k−i of the other matrix are independent.
+// projectionBadness adds up, over m = 1 … depth, the quality parameter t of the first 2^m points of
+// the projection on two dims: m minus the largest k for which, for all i ≤ k, i rows of the one and
+// k−i of the other matrix are independent.
 func projectionBadness(a, b *sobolMatrix, depth int) int {
 	bad := 0
 	for m := 1; m <= depth; m++ {
@@ -216,8 +220,8 @@ func addRows(basis *[32]uint32, rows []uint32) bool {
 	return true
 }
 
-// sobolPoint is point n in [0, 1), scrambled by Owen's nested scrambling, a tree of bit flips drawn from a hash of (seed,
-// dim): each point is uniform, and the set keeps its even spread.
+// sobolPoint is point n in [0, 1), scrambled by Owen's nested scrambling, a tree of bit flips drawn
+// from a hash of (seed, dim): each point is uniform, and the set keeps its even spread.
 func sobolPoint(matrices []sobolMatrix, n uint32, seed uint64) []float64 {
 	u := make([]float64, len(matrices))
 	for d := range matrices {

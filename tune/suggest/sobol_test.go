@@ -23,8 +23,8 @@ func TestPrimitivePolynomials(t *testing.T) {
 	}
 }
 
-// Every dim alone is stratified: 2^m points fall one into each of 2^m equal cells, scrambled or not. Two dims fill
-// elementary boxes but for their t.
+// Every dim alone is stratified: 2^m points fall one into each of 2^m equal cells, scrambled or
+// not. Two dims fill elementary boxes but for their t.
 func TestSobolPointsAreStratified(t *testing.T) {
 	const dims, m = 24, 8
 	start := time.Now()

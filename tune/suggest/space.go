@@ -8,13 +8,14 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// A model is a space in the form that the suggesters compute with: a dim for each parameter that is searched, and for each
-// axis of the grid, whose value is always given.
+// A model is a space in the form that the suggesters compute with: a dim for each parameter that is
+// searched, and for each axis of the grid, whose value is always given.
 type model struct {
 	dims []*dim
 	// when says whether dim i is there, given the values before it; nil: always.
 	when []func(x []float64) bool
-	// branch numbers the conditions: dims of one branch are there together. Zero is the unconditional one.
+	// branch numbers the conditions: dims of one branch are there together. Zero is the
+	// unconditional one.
 	branch []int
 
 	// parents are the choices that conditions depend on.
@@ -66,8 +67,8 @@ func newDim(p tune.Spec) *dim {
 	return d
 }
 
-// condition says when a parameter is there, by the dims of its parent. A parent that is derived is not known here: its
-// children are proposed in any case, and left out where they are not there.
+// condition says when a parameter is there, by the dims of its parent. A parent that is derived is
+// not known here: its children are proposed in any case, and left out where they are not there.
 func (m *model) condition(p tune.Spec) func([]float64) bool {
 	if p.Parent == "" {
 		return nil
@@ -154,7 +155,8 @@ func (m *model) values(p tune.Params) []float64 {
 	return x
 }
 
-// given are the numbers of a trial's fixed parameters, by name alone: whether they are there follows from the others.
+// given are the numbers of a trial's fixed parameters, by name alone: whether they are there
+// follows from the others.
 func (m *model) given(fixed tune.Params) []float64 {
 	x := m.blank()
 	for j, i := range m.at {
@@ -190,7 +192,8 @@ func (m *model) active(i int, x []float64) bool {
 	return m.when[i] == nil || m.when[i](x)
 }
 
-// groups are the indices of the dims that are sampled together, in the space's order: each dim alone, or all of a branch.
+// groups are the indices of the dims that are sampled together, in the space's order: each dim
+// alone, or all of a branch.
 func (m *model) groups(joint bool) [][]int {
 	var groups [][]int
 	at := make(map[int]int)
@@ -206,7 +209,8 @@ func (m *model) groups(joint bool) [][]int {
 	return groups
 }
 
-// fromUnit maps a point of the unit cube to values, NaN where a parameter is not there; what is given stays.
+// fromUnit maps a point of the unit cube to values, NaN where a parameter is not there; what is
+// given stays.
 func (m *model) fromUnit(u, given []float64) []float64 {
 	x := m.blank()
 	for i, d := range m.dims {

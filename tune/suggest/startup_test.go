@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
-// With eight trials at once as many proposals are quasi-random as one at a time: those that run count. Three must have finished.
+// With eight trials at once as many proposals are quasi-random as one at a time: those that run
+// count. Three must have finished.
 func TestRunningTrialsCountForTheStart(t *testing.T) {
 	p := suggesttest.Branin()
 	for name, s := range map[string]func() tune.Suggester{"GP": func() tune.Suggester { return &GP{} }, "TPE": func() tune.Suggester { return &TPE{} },

@@ -12,9 +12,11 @@ import (
 
 // The rules of TPE's densities.
 const (
-	// Sharp, the zero rules, have kernels as wide as the distance to their neighbours in each parameter, down to a quarter of Optuna's least
-	// width, and, for a continuous parameter alone, 0.4 of the prior's weight. Better trials weigh more among the good ones, two in five proposals take a density for each
-	// parameter alone, and branches of a conditional space are chosen by what they promise.
+	// Sharp, the zero rules, have kernels as wide as the distance to their neighbours in each
+	// parameter, down to a quarter of Optuna's least width, and, for a continuous parameter
+	// alone, 0.4 of the prior's weight. Better trials weigh more among the good ones, two in
+	// five proposals take a density for each parameter alone, and branches of a conditional
+	// space are chosen by what they promise.
 	Sharp = ""
 	// Optuna's rules are those of Optuna 4.6.
 	Optuna = "optuna"
@@ -22,27 +24,32 @@ const (
 	Hyperopt = "hyperopt"
 )
 
-// TPE proposes by the tree-structured Parzen estimator (Bergstra et al. 2011): it splits the finished trials into the good
-// ones and the rest, fits a density to each, l and g, draws candidates from l, and takes the one with the largest l/g.
+// TPE proposes by the tree-structured Parzen estimator (Bergstra et al. 2011): it splits the
+// finished trials into the good ones and the rest, fits a density to each, l and g, draws
+// candidates from l, and takes the one with the largest l/g.
 //
-// Pruned trials rank below complete ones, by the step that they reached and then by value; failed ones are left out. Running
-// trials count as not good ones (the constant liar), so that many trials at once spread. A conditional parameter's
-// densities come from the trials that had it.
+// Pruned trials rank below complete ones, by the step that they reached and then by value; failed
+// ones are left out. Running trials count as not good ones (the constant liar), so that many trials
+// at once spread. A conditional parameter's densities come from the trials that had it.
 type TPE struct {
-	// Univariate fits a density to each parameter alone. Else one joint density is fitted to all parameters that share a
-	// condition, which finds out how they depend on each other; with Sharp rules to three in five proposals.
+	// Univariate fits a density to each parameter alone. Else one joint density is fitted to
+	// all parameters that share a condition, which finds out how they depend on each other;
+	// with Sharp rules to three in five proposals.
 	Univariate bool
 	// Rules are Sharp, Optuna or Hyperopt.
 	Rules string
-	// Startup is the number of trials that have finished or run below which proposals are quasi-random; three must have finished. Zero is 10 (Hyperopt: 20).
+	// Startup is the number of trials that have finished or run below which proposals are
+	// quasi-random; three must have finished. Zero is 10 (Hyperopt: 20).
 	Startup int
 	// Candidates is the number of draws from l for each proposal. Zero is 24.
 	Candidates int
-	// PriorWeight is the weight of the prior kernel against an observation's 1. Zero is the rules' own.
+	// PriorWeight is the weight of the prior kernel against an observation's 1. Zero is the
+	// rules' own.
 	PriorWeight float64
-	// Explore is, with Sharp rules, the part of proposals that go to the branch with the largest expected gain, the others going to the
-	// branch of the best trial: a branch is what is there under one value of a parameter on which others depend. Zero is 0.5;
-	// below zero such a parameter is searched like any other choice.
+	// Explore is, with Sharp rules, the part of proposals that go to the branch with the
+	// largest expected gain, the others going to the branch of the best trial: a branch is what
+	// is there under one value of a parameter on which others depend. Zero is 0.5; below zero
+	// such a parameter is searched like any other choice.
 	Explore float64
 	// IgnoreRunning leaves running trials out of both densities.
 	IgnoreRunning bool
@@ -151,16 +158,18 @@ func (t *TPE) startup() int {
 	return 10
 }
 
-// sharpWindow is how many of the trials that are not good Sharp rules look at, the newest ones, so that a proposal's cost does not grow with
-// all trials.
+// sharpWindow is how many of the trials that are not good Sharp rules look at, the newest ones, so
+// that a proposal's cost does not grow with all trials.
 const sharpWindow = 500
 
-// sharpSingle is the part of proposals with a density for each parameter alone: these put together what different good trials have found, which is
-// best where parameters do not depend on each other, as the joint density is where they do.
+// sharpSingle is the part of proposals with a density for each parameter alone: these put together
+// what different good trials have found, which is best where parameters do not depend on each
+// other, as the joint density is where they do.
 const sharpSingle = 0.4
 
-// sharpWide is the part of proposals with kernels no narrower than Optuna's once there are mostGood good trials: by then these may all lie in one
-// basin of a rugged function, which narrow kernels do not leave.
+// sharpWide is the part of proposals with kernels no narrower than Optuna's once there are mostGood
+// good trials: by then these may all lie in one basin of a rugged function, which narrow kernels do
+// not leave.
 const sharpWide = 0.3
 
 // mostGood is the largest number of trials that count as good.
@@ -182,13 +191,15 @@ func (t *TPE) rules(joint bool) parzenRules {
 	return r
 }
 
-// A sample are the values that a density is fitted to, oldest first, with their weights; nil: by age.
+// A sample are the values that a density is fitted to, oldest first, with their weights; nil: by
+// age.
 type sample struct {
 	rows    [][]float64
 	weights []float64
 }
 
-// split divides the finished records into good and other ones; running ones are added to the others.
+// split divides the finished records into good and other ones; running ones are added to the
+// others.
 func (t *TPE) split(recs []record) (good, rest sample) {
 	top := bestOf(recs, t.goodCount(finished(recs)))
 	rank := make(map[int]int, len(top))
@@ -225,8 +236,9 @@ func (t *TPE) propose(m *model, good, rest sample, given []float64, rng *rand.Ra
 	return proposeBetween(m, good, rest, joint, rules, t.Candidates, given, rng)
 }
 
-// proposeBetween fits densities l to the good trials and g to the rest, of each group of dims, and takes from l what has the largest l/g. It returns
-// values for the model's dims, NaN where a parameter is not there. Zero candidates are 24.
+// proposeBetween fits densities l to the good trials and g to the rest, of each group of dims, and
+// takes from l what has the largest l/g. It returns values for the model's dims, NaN where a
+// parameter is not there. Zero candidates are 24.
 func proposeBetween(m *model, good, rest sample, joint bool, rules parzenRules, candidates int, given []float64, rng *rand.Rand) []float64 {
 	x := m.blank()
 	for _, group := range m.groups(joint) {

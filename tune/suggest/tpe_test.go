@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// Of 600 finished trials the best 25 count as good, with the weights ln(26/rank). The rest are the newest 500 of the others, with those that run.
+// Of 600 finished trials the best 25 count as good, with the weights ln(26/rank). The rest are the
+// newest 500 of the others, with those that run.
 func TestTheBestTrialsAreGoodAndTheNewestOthersTheRest(t *testing.T) {
 	recs := make([]record, 601)
 	for i := range recs {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// processorTime is what this process has had of the processors so far: on a busy machine, other than the clock's, the work's own.
+// processorTime is what this process has had of the processors so far: on a busy machine, other
+// than the clock's, the work's own.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	self, err := syscall.GetCurrentProcess()

@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Good trials weigh by what each alone adds to the hypervolume above a reference point of the feasible trials.
+// Good trials weigh by what each alone adds to the hypervolume above a reference point of the
+// feasible trials.
 func TestGoodTrialsWeighByTheirHypervolume(t *testing.T) {
 	var recs []record
 	for _, scores := range [][]float64{{0, 4}, {1, 1}, {4, 0}, {-100, -100}} {
@@ -56,8 +57,8 @@ func TestMOTPEProposesWhereGoodTrialsWeighMuch(t *testing.T) {
 	}
 }
 
-// Scores of trials that violate constraints end below those of all feasible ones, the lower the more they violate. If all violate, the violation
-// alone counts.
+// Scores of trials that violate constraints end below those of all feasible ones, the lower the
+// more they violate. If all violate, the violation alone counts.
 func TestViolatingTrialsScoreBelowAllOthers(t *testing.T) {
 	for _, tc := range []struct {
 		violations, scores []float64

@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
-// A suggester is asked about a search that is made by hand: of twenty trials, those with a small rate were good.
+// A suggester is asked about a search that is made by hand: of twenty trials, those with a small
+// rate were good.
 func ExampleView() {
 	v := &tunetest.View{Direction: tune.Min, SearchSpace: tune.Space{tune.Real("rate", 0, 1)}}
 	for i := range 20 {

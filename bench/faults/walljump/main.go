@@ -1,6 +1,7 @@
-// Command walljump writes what makes the wall clock of a Go program jump, and leaves its monotonic clock alone: an overlay for go build with
-// a package time of which the running toolchain's Now adds a number of seconds. A process has no wall clock of its own, and Go does not ask the
-// C library for the time.
+// Command walljump writes what makes the wall clock of a Go program jump, and leaves its monotonic
+// clock alone: an overlay for go build with a package time of which the running toolchain's Now
+// adds a number of seconds. A process has no wall clock of its own, and Go does not ask the C
+// library for the time.
 //
 //	go run ./bench/faults/walljump DIR
 //	go build -overlay DIR/overlay.json -tags walljump ./bench/faults

@@ -1,4 +1,5 @@
-// Package launched runs a job with the launch program for a benchmark, reads what launch says, and asks the job's scheduler as launch ctl does.
+// Package launched runs a job with the launch program for a benchmark, reads what launch says, and
+// asks the job's scheduler as launch ctl does.
 //
 //	j, err := launched.Start(ctx, launched.Config{Dir: dir, Launch: "bin/launch", Args: []string{"-n", "2", "-s", "2", "--", exe, "worker"}})
 //	defer j.Close()

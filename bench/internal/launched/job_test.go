@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/member/record"
 )
 
-// Lines are whole, however they come in pieces; those that were taken are not in errors, and neither are old ones.
+// Lines are whole, however they come in pieces; those that were taken are not in errors, and
+// neither are old ones.
 func TestOutputIsReadByLines(t *testing.T) {
 	var got []string
 	o := &output{each: func(line string) bool {

@@ -1,5 +1,6 @@
-// Package machine says what a benchmark was built from and what machine it runs on: results of several machines stand side by side, and what decides
-// between them is the processor and its instructions, the number of cores, the last-level cache, the kernel and its congestion control.
+// Package machine says what a benchmark was built from and what machine it runs on: results of
+// several machines stand side by side, and what decides between them is the processor and its
+// instructions, the number of cores, the last-level cache, the kernel and its congestion control.
 package machine
 
 import (

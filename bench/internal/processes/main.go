@@ -12,8 +12,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/shardserver"
 )
 
-// Main is a process of a job, as its variables say. It ends with its standard input, whatever becomes of the command that started it.
-// Messages of the level and above go to standard error; prepare, which may be nil, may change how the process talks to others.
+// Main is a process of a job, as its variables say. It ends with its standard input, whatever
+// becomes of the command that started it. Messages of the level and above go to standard error;
+// prepare, which may be nil, may change how the process talks to others.
 func Main(level slog.Level, prepare func(cfg *cluster.Config) error, worker func(ctx context.Context, cfg cluster.Config) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// A Process is a program that was started, with its standard input and output. It is to end when its input does.
+// A Process is a program that was started, with its standard input and output. It is to end when
+// its input does.
 type Process struct {
 	Name   string         // "worker 0"
 	In     io.WriteCloser // its standard input
@@ -31,7 +32,8 @@ const (
 	grace   = 2 * time.Second // for a program to end behind its input, and to close what it writes to
 )
 
-// Start starts a program; env is variables besides those of this process. When ctx ends the program is killed with all that it has started.
+// Start starts a program; env is variables besides those of this process. When ctx ends the program
+// is killed with all that it has started.
 func Start(ctx context.Context, name string, env []string, command ...string) (*Process, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Process{Name: name, cmd: exec.CommandContext(ctx, command[0], command[1:]...), cancel: cancel}
@@ -71,8 +73,8 @@ func (p *Process) Line() ([]byte, error) {
 	return nil, fmt.Errorf("%s: its standard output ended", p.Name)
 }
 
-// Wait returns when the program has ended by itself or with its context. Its error has the end of what the program wrote to standard error; that kill has
-// ended it is no error.
+// Wait returns when the program has ended by itself or with its context. Its error has the end of
+// what the program wrote to standard error; that kill has ended it is no error.
 func (p *Process) Wait() error {
 	_, _ = io.Copy(io.Discard, p.out)
 	err := p.cmd.Wait()

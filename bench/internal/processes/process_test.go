@@ -21,7 +21,8 @@ func start(t *testing.T, ctx context.Context, script string) *Process {
 	return p
 }
 
-// A program that hangs ends with its context, and so does what it has started, although that holds its output open.
+// A program that hangs ends with its context, and so does what it has started, although that holds
+// its output open.
 func TestAProgramEndsWithWhatItStarted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -57,7 +58,8 @@ func running(pid int) bool {
 	return err != nil || !strings.Contains(string(stat), ") Z")
 }
 
-// A program that writes without end, and does not end with its input, is an error and costs neither much memory nor much time.
+// A program that writes without end, and does not end with its input, is an error and costs neither
+// much memory nor much time.
 func TestAProgramThatWritesWithoutEndIsStopped(t *testing.T) {
 	p := start(t, t.Context(), "yes >&2 & tr '\\0' x </dev/zero")
 	if line, err := p.Line(); err == nil || !strings.Contains(err.Error(), "too long") {

@@ -1,5 +1,6 @@
-// Package processes runs a benchmark's job as processes of its own: a scheduler, servers and workers, each the benchmark's program in another
-// role, or another program that reads the same variables.
+// Package processes runs a benchmark's job as processes of its own: a scheduler, servers and
+// workers, each the benchmark's program in another role, or another program that reads the same
+// variables.
 //
 //	running, err := processes.Job{Workers: 2, Servers: 1, Env: []string{settings}}.Start(ctx)
 //	defer func() { err = errors.Join(err, running.End(err != nil)) }()
@@ -118,7 +119,8 @@ func (j Job) process(ctx context.Context, r *Running, role string, rank int, env
 	return p, nil
 }
 
-// End waits for all processes; where the job is broken they are ended first. Its errors have what the failed ones wrote to standard error.
+// End waits for all processes; where the job is broken they are ended first. Its errors have what
+// the failed ones wrote to standard error.
 func (r *Running) End(broken bool) (err error) {
 	if broken {
 		for _, p := range r.all {
@@ -137,7 +139,8 @@ func (r *Running) End(broken bool) (err error) {
 	return err
 }
 
-// CPU returns the CPU time that all processes of a role have used ("": of any), or 0 where the system does not tell it.
+// CPU returns the CPU time that all processes of a role have used ("": of any), or 0 where the
+// system does not tell it.
 func (r *Running) CPU(role string) time.Duration {
 	const tick = 10 * time.Millisecond // USER_HZ is 100 on all of Linux' common machines
 	total := time.Duration(0)

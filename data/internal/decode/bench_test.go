@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/data/transform"
 )
 
-// BenchmarkPhotographs decodes the JPEGs below the folder that PARAGON_TEST_DATA names in photos, by kind and class, alone and with a random crop.
+// BenchmarkPhotographs decodes the JPEGs below the folder that PARAGON_TEST_DATA names in photos,
+// by kind and class, alone and with a random crop.
 func BenchmarkPhotographs(b *testing.B) {
 	folder := os.Getenv("PARAGON_TEST_DATA")
 	names, err := filepath.Glob(filepath.Join(folder, "photos", "*", "*", "*.jpg"))

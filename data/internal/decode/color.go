@@ -77,7 +77,8 @@ func decodeRegistered(dst *transform.Image, encoded []byte, format string, chann
 	return nil
 }
 
-// fromFour takes three of each four bytes. The image is one that a decoder made: it begins at the first byte.
+// fromFour takes three of each four bytes. The image is one that a decoder made: it begins at the
+// first byte.
 func fromFour(dst *transform.Image, pix []uint8, stride int) {
 	for y := range dst.Height {
 		in := pix[y*stride:][:dst.Width*4]

@@ -84,7 +84,8 @@ func TestSamplesOf16BitsKeepTheirUpperEight(t *testing.T) {
 	}
 }
 
-// An image that is too large is refused by its head: what follows is not read, and no memory is taken.
+// An image that is too large is refused by its head: what follows is not read, and no memory is
+// taken.
 func TestTooManyPixelsAreRefusedBeforeDecoding(t *testing.T) {
 	head := encodePNG(t, image.NewGray(image.Rect(0, 0, 3000, 2000)))[:40]
 	for _, b := range [][]byte{head, []byte("P6 3000 2000 255\n")} {
@@ -161,7 +162,8 @@ func exif(t testing.TB, m image.Image, orientation uint16, order binary.AppendBy
 	return append(append(out, segment...), b.Bytes()[2:]...)
 }
 
-// The eight orientations of EXIF turn an image whose left upper corner is dark and whose right upper one is grey.
+// The eight orientations of EXIF turn an image whose left upper corner is dark and whose right
+// upper one is grey.
 func TestOrientationIsAppliedOnlyWhenAskedFor(t *testing.T) {
 	m := image.NewGray(image.Rect(0, 0, 16, 8))
 	for i := range m.Pix {

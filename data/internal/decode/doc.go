@@ -1,11 +1,13 @@
 // Package decode turns encoded images into pixels, as Pillow's open and convert("RGB") do.
 //
-// JPEG, PNG and PGM/PPM are built in; what else is registered with image.RegisterFormat is read, too: WebP, BMP and TIFF come with
-// the packages of golang.org/x/image. The content says what an image is, not its name.
+// JPEG, PNG and PGM/PPM are built in; what else is registered with image.RegisterFormat is read,
+// too: WebP, BMP and TIFF come with the packages of golang.org/x/image. The content says what an
+// image is, not its name.
 //
-// A JPEG's pixels are those of Pillow with libjpeg-turbo, bit for bit: package jpeg gives its planes, and here chroma that has fewer
-// samples is smoothed by libjpeg's triangle filter and colours are computed in its integers. They do not depend on the release of Go;
-// the standard library's decoder has other pixels since 1.26.
+// A JPEG's pixels are those of Pillow with libjpeg-turbo, bit for bit: package jpeg gives its
+// planes, and here chroma that has fewer samples is smoothed by libjpeg's triangle filter and
+// colours are computed in its integers. They do not depend on the release of Go; the standard
+// library's decoder has other pixels since 1.26.
 //
 // Where Pillow has no one answer: 16-bit samples keep their upper 8 bits, and alpha is dropped.
 package decode
@@ -29,10 +31,11 @@ const DefaultMaxPixels = 89_478_485
 type Config struct {
 	// Channels is 3 for red, green and blue, or 1 for grey. Zero is 3.
 	Channels int
-	// MaxPixels is how many pixels an image may have; a larger one is an error before memory is taken for it. Zero is DefaultMaxPixels.
+	// MaxPixels is how many pixels an image may have; a larger one is an error before memory is
+	// taken for it. Zero is DefaultMaxPixels.
 	MaxPixels int
-	// Orient turns a JPEG as its EXIF orientation says. Without it the pixels are taken as they are stored, as Pillow, torchvision and
-	// TensorFlow do.
+	// Orient turns a JPEG as its EXIF orientation says. Without it the pixels are taken as they
+	// are stored, as Pillow, torchvision and TensorFlow do.
 	Orient bool
 }
 
@@ -47,7 +50,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Fingerprint names what determines the pixels besides the encoded bytes. Equal fingerprints decode to equal pixels.
+// Fingerprint names what determines the pixels besides the encoded bytes. Equal fingerprints decode
+// to equal pixels.
 func Fingerprint() string { return "decode 2" }
 
 // ErrTooLarge says that an image has more pixels than Config.MaxPixels.
@@ -56,14 +60,16 @@ var ErrTooLarge = errors.New("too many pixels")
 // ErrFormat says that the bytes are no image of a format that is known.
 var ErrFormat = image.ErrFormat
 
-// Image decodes an image; an *Error says that it cannot be. Its pixels are written into the memory of dst, which it returns; a nil dst is a new image.
-// An image that is cut short is an error, whatever could be shown of it.
+// Image decodes an image; an *Error says that it cannot be. Its pixels are written into the memory
+// of dst, which it returns; a nil dst is a new image. An image that is cut short is an error,
+// whatever could be shown of it.
 func Image(dst *transform.Image, encoded []byte, cfg Config) (*transform.Image, error) {
 	return decode(dst, encoded, cfg, nil)
 }
 
-// Transform is Image followed by transforms, whose errors are no *Error. It gives the same pixels in less time: if the first transform is a Cropper, only the part
-// that it takes is decoded. What is damaged in a JPEG below that part is not seen, unless the image is cut short.
+// Transform is Image followed by transforms, whose errors are no *Error. It gives the same pixels
+// in less time: if the first transform is a Cropper, only the part that it takes is decoded. What
+// is damaged in a JPEG below that part is not seen, unless the image is cut short.
 func Transform(dst *transform.Image, encoded []byte, cfg Config, transforms []transform.Transform, draw *rand.Rand) (*transform.Image, error) {
 	var cropper transform.Cropper
 	var part func(width, height int) (image.Rectangle, error)
@@ -183,7 +189,8 @@ func Size(encoded []byte) (format string, width, height int, err error) {
 
 func isJPEG(encoded []byte) bool { return bytes.HasPrefix(encoded, []byte{0xff, 0xd8}) }
 
-// inspect reads the format and the size; d reads a JPEG. After an error it names the format as far as that is known.
+// inspect reads the format and the size; d reads a JPEG. After an error it names the format as far
+// as that is known.
 func inspect(encoded []byte, d *jpegDecoder) (string, image.Point, error) {
 	if d != nil {
 		h, err := d.ReadHeader(encoded)

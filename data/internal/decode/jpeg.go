@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/data/transform"
 )
 
-// A jpegDecoder decodes a JPEG and converts its planes. It keeps its memory, and belongs to one goroutine at a time.
+// A jpegDecoder decodes a JPEG and converts its planes. It keeps its memory, and belongs to one
+// goroutine at a time.
 type jpegDecoder struct {
 	jpeg.Decoder
 	rows [4][]uint8 // a row of each component, a sample for each pixel
@@ -51,8 +52,9 @@ func (d *jpegDecoder) decode(dst *transform.Image, r image.Rectangle, channels i
 	return nil
 }
 
-// row returns the samples of component i for the pixels from left to right of row y. Where libjpeg smooths it does, too: samples that
-// serve two pixels in either direction or in both, where a row has more than two of them.
+// row returns the samples of component i for the pixels from left to right of row y. Where libjpeg
+// smooths it does, too: samples that serve two pixels in either direction or in both, where a row
+// has more than two of them.
 func (d *jpegDecoder) row(i, left, right, y int) []uint8 {
 	p := &d.Planes[i]
 	in := p.Pix[y/p.Down*p.Stride:][:p.Width]

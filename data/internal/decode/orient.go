@@ -7,7 +7,8 @@ import (
 	"github.com/paragon-train/paragon/data/transform"
 )
 
-// orientation returns the EXIF orientation of a JPEG, 1 to 8; 1, as it is stored, where there is none that can be read.
+// orientation returns the EXIF orientation of a JPEG, 1 to 8; 1, as it is stored, where there is
+// none that can be read.
 func orientation(encoded []byte) int {
 	b := encoded[2:]
 	for len(b) >= 4 && b[0] == 0xff {
@@ -53,7 +54,8 @@ func tiffOrientation(b []byte) int {
 	return 1
 }
 
-// orient turns an image that is stored with an orientation: 2 mirrored, 3 upside down, 4 both, 5 to 8 with rows for columns.
+// orient turns an image that is stored with an orientation: 2 mirrored, 3 upside down, 4 both, 5 to
+// 8 with rows for columns.
 func orient(img *transform.Image, o int) {
 	if o <= 1 {
 		return

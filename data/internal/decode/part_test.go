@@ -24,7 +24,8 @@ func made(width, height int) image.Image {
 	return m
 }
 
-// Decoding only the part that a crop takes gives the pixels of a crop of the whole, in every format and orientation.
+// Decoding only the part that a crop takes gives the pixels of a crop of the whole, in every format
+// and orientation.
 func TestPartsAreThoseOfTheWhole(t *testing.T) {
 	folder := goImages(t)
 	tiny := transform.RandomResizedCropConfig{Width: 5, Height: 7, Scale: [2]float64{0.001, 0.2}, Ratio: [2]float64{0.1, 10}}

@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/data/transform"
 )
 
-// The photographs of scikit-learn, decoded and prepared for an evaluation, are what Pillow 9.4 with libjpeg-turbo 2.1.5 made of them.
+// The photographs of scikit-learn, decoded and prepared for an evaluation, are what Pillow 9.4 with
+// libjpeg-turbo 2.1.5 made of them.
 func TestPhotographsAreThoseOfPillow(t *testing.T) {
 	folder := filepath.Join(os.Getenv("PARAGON_TEST_DATA"), "photos")
 	for _, c := range []struct {

@@ -19,7 +19,8 @@ func isPNM(b []byte) bool {
 
 func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
-// readPNMHeader reads width, height and the largest sample, between which there is white space and comments.
+// readPNMHeader reads width, height and the largest sample, between which there is white space and
+// comments.
 func readPNMHeader(b []byte) (pnmHeader, error) {
 	h := pnmHeader{channels: 1, size: 2}
 	if b[1] == '6' {

@@ -23,8 +23,8 @@ func ratio(r image.YCbCrSubsampleRatio) (across, down int) {
 	return 1, 1
 }
 
-// fromLimited converts a WebP image as libwebp does: luminance is 16 to 235, and each chroma is 9/16 the nearest sample, 3/16 each of
-// its two neighbours and 1/16 the one across.
+// fromLimited converts a WebP image as libwebp does: luminance is 16 to 235, and each chroma is
+// 9/16 the nearest sample, 3/16 each of its two neighbours and 1/16 the one across.
 func fromLimited(dst *transform.Image, m *image.YCbCr) {
 	w, h := dst.Width, dst.Height
 	across, down := ratio(m.SubsampleRatio)

@@ -2,7 +2,8 @@ package jpeg
 
 import "encoding/binary"
 
-// A bits reads the codes of a scan. Its next bits are the upper n of acc; a byte 0 after 0xff is left out.
+// A bits reads the codes of a scan. Its next bits are the upper n of acc; a byte 0 after 0xff is
+// left out.
 type bits struct {
 	data []byte
 	p    int // the next byte

@@ -7,7 +7,8 @@ import (
 	"github.com/paragon-train/paragon/data/internal/pixel"
 )
 
-// Decode reads the scans of the image whose header was read, and fills Planes with the samples that a part of it needs.
+// Decode reads the scans of the image whose header was read, and fills Planes with the samples that
+// a part of it needs.
 func (d *Decoder) Decode(part Part) error {
 	if !d.haveFrame || d.scanned {
 		panic("jpeg: Decode needs a header that was read")
@@ -23,7 +24,8 @@ func (d *Decoder) Decode(part Part) error {
 	for {
 		marker, segment, err := d.nextSegment()
 		if errors.Is(err, errCut) && scans > 0 && !d.Progressive {
-			// All codes were there; only the end (EOI) is missing. libjpeg takes this, too.
+			// All codes were there; only the end (EOI) is missing. libjpeg takes this,
+			// too.
 			break
 		}
 		if err != nil {
@@ -64,7 +66,8 @@ func (d *Decoder) Decode(part Part) error {
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
-// layOut makes room for planes, and says which blocks are needed. No memory is taken for an image that has not a bit for each block.
+// layOut makes room for planes, and says which blocks are needed. No memory is taken for an image
+// that has not a bit for each block.
 func (d *Decoder) layOut() error {
 	d.mcusWide, d.mcusHigh = ceil(d.Width, 8*d.across), ceil(d.Height, 8*d.down)
 	if ceil(d.Width, 8)*ceil(d.Height, 8)/(d.across*d.down) > 8*len(d.in.data) {
@@ -250,7 +253,8 @@ func (d *Decoder) scanTogether(components []*component, planes []*Plane, rows in
 	return nil
 }
 
-// scanAlone reads a scan of one component: its blocks row by row, without those that only fill up an MCU.
+// scanAlone reads a scan of one component: its blocks row by row, without those that only fill up
+// an MCU.
 func (d *Decoder) scanAlone(c *component, p *Plane, early bool) error {
 	one := []*component{c}
 	r := d.startScan(one)

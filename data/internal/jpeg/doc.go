@@ -1,12 +1,16 @@
-// Package jpeg decodes JPEG images to the planes of their components, bit for bit as libjpeg and libjpeg-turbo do with their accurate
-// integer DCT (islow), on every processor and with every release of Go.
+// Package jpeg decodes JPEG images to the planes of their components, bit for bit as libjpeg and
+// libjpeg-turbo do with their accurate integer DCT (islow), on every processor and with every
+// release of Go.
 //
-// It reads sequential and progressive images by Huffman codes with 8 bits a sample, of one, three or four components, with restarts and
-// in any number of scans. The samples of a component may be 1, 2, 3 or 4 pixels apart. Arithmetic codes, 12 bits, lossless and
-// hierarchical images are refused by name. An image that is cut short or whose codes make no sense is an error with the byte where.
+// It reads sequential and progressive images by Huffman codes with 8 bits a sample, of one, three
+// or four components, with restarts and in any number of scans. The samples of a component may be
+// 1, 2, 3 or 4 pixels apart. Arithmetic codes, 12 bits, lossless and hierarchical images are
+// refused by name. An image that is cut short or whose codes make no sense is an error with the
+// byte where.
 //
-// A Decoder can be asked for a part of an image: it reads codes up to the last row that is needed, and transforms the blocks of the part
-// alone. What it gives of the part is what it gives of the whole.
+// A Decoder can be asked for a part of an image: it reads codes up to the last row that is needed,
+// and transforms the blocks of the part alone. What it gives of the part is what it gives of the
+// whole.
 //
 //	var d jpeg.Decoder
 //	h, err := d.ReadHeader(encoded)
@@ -43,7 +47,8 @@ type Header struct {
 // A Part is the pixels of an image from (Left, Top), Width wide and Height high.
 type Part struct{ Left, Top, Width, Height int }
 
-// A Plane has the samples of one component. Those outside of the part that was decoded have any value.
+// A Plane has the samples of one component. Those outside of the part that was decoded have any
+// value.
 type Plane struct {
 	Pix    []uint8
 	Stride int

@@ -50,14 +50,16 @@ func (d *Decoder) ReadHeader(encoded []byte) (Header, error) {
 			}
 		}
 		if d.haveFrame {
-			// JFIF's and Adobe's segments mostly stand before the frame, but need not: Decode looks again.
+			// JFIF's and Adobe's segments mostly stand before the frame, but need not:
+			// Decode looks again.
 			d.Header.Color = d.color()
 			return d.Header, nil
 		}
 	}
 }
 
-// nextSegment returns the next marker and what belongs to it. Bytes that are none of a marker are left out, as in libjpeg.
+// nextSegment returns the next marker and what belongs to it. Bytes that are none of a marker are
+// left out, as in libjpeg.
 func (d *Decoder) nextSegment() (marker byte, segment []byte, err error) {
 	data := d.in.data
 	for {

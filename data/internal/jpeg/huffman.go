@@ -3,24 +3,28 @@ package jpeg
 // lookBits is how many bits find a code, and its value if that is short, in one look.
 const lookBits = 10
 
-// An entry of a table's look says what the next bits are. Its parts, from the lowest bit: 6 bits, the length of the code, and of
-// the value with hasValue; hasValue; 4 bits from bit 8, the run of zeros; 4 bits, the size of the value; 16 bits, the value. 0 is a code
-// that is longer than lookBits.
+// An entry of a table's look says what the next bits are. Its parts, from the lowest bit: 6 bits,
+// the length of the code, and of the value with hasValue; hasValue; 4 bits from bit 8, the run of
+// zeros; 4 bits, the size of the value; 16 bits, the value. 0 is a code that is longer than
+// lookBits.
 type entry uint32
 
 const hasValue = 0x80
 
-// A table has the codes of a DHT segment. Its symbols are a run of zeros (4 bits) and the size of a value (4 bits).
+// A table has the codes of a DHT segment. Its symbols are a run of zeros (4 bits) and the size of a
+// value (4 bits).
 type table struct {
 	there bool
 	look  [1 << lookBits]entry
-	// For longer codes, by length: the largest code, left-aligned to 16 bits, plus 1; and the place of the first symbol less its code.
+	// For longer codes, by length: the largest code, left-aligned to 16 bits, plus 1; and the
+	// place of the first symbol less its code.
 	limit   [17]uint32
 	offset  [17]int32
 	symbols [256]uint8
 }
 
-// build takes the counts of codes by length, and the symbols in the order of their codes. It says whether they are codes at all.
+// build takes the counts of codes by length, and the symbols in the order of their codes. It says
+// whether they are codes at all.
 func (t *table) build(counts []byte, symbols []byte) bool {
 	*t = table{there: true}
 	copy(t.symbols[:], symbols)

@@ -81,7 +81,8 @@ func TestPlanesAreNearThoseOfTheStandardLibrary(t *testing.T) {
 	}
 }
 
-// An image that is cut short anywhere is an error, but for one whose last byte or two are gone, which hold no sample.
+// An image that is cut short anywhere is an error, but for one whose last byte or two are gone,
+// which hold no sample.
 func TestEveryCutIsAnError(t *testing.T) {
 	b := encode(t, picture(40, 24), 80)
 	var d jpeg.Decoder

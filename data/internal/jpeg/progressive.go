@@ -51,7 +51,8 @@ func (d *Decoder) firstAC(c *component, block *[64]int16) error {
 	return nil
 }
 
-// refineAC reads one more bit of the coefficients that are not zero, and which ones of the others are now.
+// refineAC reads one more bit of the coefficients that are not zero, and which ones of the others
+// are now.
 func (d *Decoder) refineAC(c *component, block *[64]int16) error {
 	t := &d.tables[1][c.ac]
 	bit := int16(1) << d.approxLow
@@ -86,7 +87,8 @@ func (d *Decoder) refineAC(c *component, block *[64]int16) error {
 	return nil
 }
 
-// refineRun reads a bit for each coefficient from k on that is not zero, and returns the place after run zeros that stay.
+// refineRun reads a bit for each coefficient from k on that is not zero, and returns the place
+// after run zeros that stay.
 func (d *Decoder) refineRun(block *[64]int16, k, run int, bit int16) int {
 	for ; k <= d.spectralEnd; k++ {
 		v := &block[zigzag[k&63]]

@@ -18,8 +18,8 @@ func (d *Decoder) readDC(c *component) (int16, error) {
 	return c.last, nil
 }
 
-// sequential reads a whole block into d.block, which was zero, and multiplies by the quantization table. It returns the last
-// coefficient that is not zero, in the order of the codes.
+// sequential reads a whole block into d.block, which was zero, and multiplies by the quantization
+// table. It returns the last coefficient that is not zero, in the order of the codes.
 func (d *Decoder) sequential(c *component) (last int, err error) {
 	dc, err := d.readDC(c)
 	if err != nil {

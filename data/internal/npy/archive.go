@@ -22,7 +22,8 @@ type Archive struct {
 	left uint64
 }
 
-// OpenArchive reads the list of arrays of a .npz file, of which limit bytes may be loaded: the arrays that are compressed.
+// OpenArchive reads the list of arrays of a .npz file, of which limit bytes may be loaded: the
+// arrays that are compressed.
 func OpenArchive(ctx context.Context, store objects.Store, info objects.Info, limit int64) (*Archive, error) {
 	z := &Archive{store: store, object: info, left: uint64(max(limit, 0))}
 	files, err := z.directory(ctx)
@@ -56,8 +57,8 @@ func (z *Archive) failed(err error) error {
 // Names are the arrays' names, in their order in the archive.
 func (z *Archive) Names() []string { return slices.Clone(z.names) }
 
-// Array opens the array of a name. One that is compressed is loaded whole, and its checksum is checked. It is for one goroutine at a
-// time.
+// Array opens the array of a name. One that is compressed is loaded whole, and its checksum is
+// checked. It is for one goroutine at a time.
 func (z *Archive) Array(ctx context.Context, name string) (*Array, error) {
 	files, err := z.directory(ctx)
 	if err != nil {
@@ -107,7 +108,8 @@ func (a *Array) inflate(ctx context.Context, f *zip.File) error {
 		return err
 	}
 	defer r.Close()
-	// The size that the archive claims is taken on trust step by step only: memory grows with what really comes.
+	// The size that the archive claims is taken on trust step by step only: memory grows with
+	// what really comes.
 	var all bytes.Buffer
 	n, err := io.Copy(&all, io.LimitReader(r, int64(f.UncompressedSize64)+1))
 	if err != nil {

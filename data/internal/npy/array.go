@@ -1,11 +1,13 @@
-// Package npy reads NumPy's arrays by rows, where they lie: .npy files, and the arrays of .npz archives.
+// Package npy reads NumPy's arrays by rows, where they lie: .npy files, and the arrays of .npz
+// archives.
 //
-// A row is what the first index selects. Open reads the header alone; row i is a range of the file, and ReadRows and Read read
-// rows first to first+n with one request. Numbers may be booleans, integers or floats of any size and order of bytes. Arrays of
-// objects, which are pickles, are refused, and so are structured ones and those that are stored column by column.
+// A row is what the first index selects. Open reads the header alone; row i is a range of the file,
+// and ReadRows and Read read rows first to first+n with one request. Numbers may be booleans,
+// integers or floats of any size and order of bytes. Arrays of objects, which are pickles, are
+// refused, and so are structured ones and those that are stored column by column.
 //
-// An array that an archive holds uncompressed (numpy.savez) is read in place; a compressed one (numpy.savez_compressed) is loaded
-// whole.
+// An array that an archive holds uncompressed (numpy.savez) is read in place; a compressed one
+// (numpy.savez_compressed) is loaded whole.
 package npy
 
 import (
@@ -133,8 +135,8 @@ func (a *Array) Range(first, n int) (r objects.Range, ok bool) {
 	return objects.Range{Object: a.object, Off: a.offset + int64(first)*int64(a.RowBytes()), Length: int64(n) * int64(a.RowBytes())}, true
 }
 
-// ReadRows reads rows first to first+n into dst as they are in the file, but with little-endian numbers. dst has room for n times
-// RowBytes.
+// ReadRows reads rows first to first+n into dst as they are in the file, but with little-endian
+// numbers. dst has room for n times RowBytes.
 func (a *Array) ReadRows(ctx context.Context, first, n int, dst []byte) error {
 	if err := a.check(first, n); err != nil {
 		return a.failed(err)

@@ -16,9 +16,9 @@ type Number interface {
 // rawRows are buffers for rows as they are in the file.
 var rawRows = sync.Pool{New: func() any { return new([]byte) }}
 
-// Read reads rows first to first+n of an array as numbers of type T, row by row, into dst, which has room for n times RowValues.
-// Any number can be read as a float, which rounds; as an integer only integers and booleans, and one that T cannot hold is an
-// error that names its row.
+// Read reads rows first to first+n of an array as numbers of type T, row by row, into dst, which
+// has room for n times RowValues. Any number can be read as a float, which rounds; as an integer
+// only integers and booleans, and one that T cannot hold is an error that names its row.
 func Read[T Number](ctx context.Context, a *Array, first, n int, dst []T) error {
 	if err := a.check(first, n); err != nil {
 		return a.failed(err)
@@ -53,7 +53,8 @@ func isFloat[T Number]() bool {
 	return T(fraction) != 0
 }
 
-// convert fills dst from little-endian numbers of type t. It returns the place of the first that T cannot hold; -1: none.
+// convert fills dst from little-endian numbers of type t. It returns the place of the first that T
+// cannot hold; -1: none.
 func convert[T Number](dst []T, raw []byte, t DType) int {
 	switch t {
 	case DType{Bool, 1}:

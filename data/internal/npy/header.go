@@ -15,7 +15,8 @@ import (
 const magic = "\x93NUMPY"
 
 const (
-	// maxHeader bounds the text that describes an array. NumPy itself refuses more than 10,000 characters.
+	// maxHeader bounds the text that describes an array. NumPy itself refuses more than 10,000
+	// characters.
 	maxHeader = 1 << 16
 	// maxDimensions is NumPy's own bound.
 	maxDimensions = 64
@@ -65,7 +66,8 @@ type header struct {
 // errShort is of a head that is cut off.
 var errShort = errors.New("the file ends inside the header")
 
-// headerSize returns the size of all that comes before the numbers, of a file that begins with p. It wants 12 bytes.
+// headerSize returns the size of all that comes before the numbers, of a file that begins with p.
+// It wants 12 bytes.
 func headerSize(p []byte) (int, error) {
 	if len(p) < len(magic) || string(p[:len(magic)]) != magic {
 		return 0, fmt.Errorf(`got %q at byte 0, want "\x93NUMPY": it is not a .npy file`, p[:min(len(p), len(magic))])
@@ -116,8 +118,8 @@ func parseHeader(p []byte) (header, error) {
 	return h, nil
 }
 
-// parseDict reads the text {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. It takes these three entries and nothing
-// else that Python would take, and evaluates nothing.
+// parseDict reads the text {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }. It takes
+// these three entries and nothing else that Python would take, and evaluates nothing.
 func parseDict(text []byte, utf bool) (header, error) {
 	var h header
 	p := &literal{text: text}

@@ -1,6 +1,7 @@
 package pixel
 
-// Convert makes red, green and blue of a row of luminance and chroma, by JFIF in libjpeg's integers.
+// Convert makes red, green and blue of a row of luminance and chroma, by JFIF in libjpeg's
+// integers.
 func Convert(dst, ys, cbs, crs []uint8) {
 	n := 0
 	if fast && len(ys) >= 8 {
@@ -46,9 +47,10 @@ func convert(dst, ys, cbs, crs []uint8) {
 	}
 }
 
-// Smooth makes two samples of each of n: the ones of pixels to the left and to the right of its middle, in the row of pixels that is
-// nearer to in than to near. Each is 9/16 the nearest sample, 3/16 each of the two next to it and 1/16 the one across, as in libjpeg. in and
-// near have n+2 samples: one more on each side.
+// Smooth makes two samples of each of n: the ones of pixels to the left and to the right of its
+// middle, in the row of pixels that is nearer to in than to near. Each is 9/16 the nearest sample,
+// 3/16 each of the two next to it and 1/16 the one across, as in libjpeg. in and near have n+2
+// samples: one more on each side.
 func Smooth(dst, in, near []uint8) {
 	n := len(in) - 2
 	done := 0

@@ -1,7 +1,8 @@
 package pixel
 
-// The inverse transform is that of Loeffler, Ligtenberg and Moschytz (Practical fast 1-D DCT algorithms with 11 multiplications, ICASSP
-// 1989), with 12 multiplications, in integers of 13 fraction bits as in libjpeg's islow: columns first, which keep 2 more bits.
+// The inverse transform is that of Loeffler, Ligtenberg and Moschytz (Practical fast 1-D DCT
+// algorithms with 11 multiplications, ICASSP 1989), with 12 multiplications, in integers of 13
+// fraction bits as in libjpeg's islow: columns first, which keep 2 more bits.
 const (
 	fractionBits = 13
 	moreBits     = 2
@@ -86,7 +87,8 @@ func transform(dst []uint8, stride int, block *[64]int16) {
 	}
 }
 
-// butterfly returns the even and the odd part of eight values: value i is e[i] + o[3−i], value 7−i is e[i] − o[3−i].
+// butterfly returns the even and the odd part of eight values: value i is e[i] + o[3−i], value 7−i
+// is e[i] − o[3−i].
 func butterfly(s0, s1, s2, s3, s4, s5, s6, s7 int32) (e0, e1, e2, e3, o0, o1, o2, o3 int32) {
 	z := (s2 + s6) * c0541
 	low, high := z-s6*c1847, z+s2*c0765

@@ -9,16 +9,16 @@ const half = 1 << (Fraction - 1)
 // clip rounds a sum of weighted pixels to 8 bits.
 func clip(sum int32) uint8 { return uint8(min(255, max(0, sum>>Fraction))) }
 
-// A Weights makes a row of pixels of one that has more or fewer. Pixel i is the sum of Count[i] pixels from First[i] on, times
-// Values[i·Each:].
+// A Weights makes a row of pixels of one that has more or fewer. Pixel i is the sum of Count[i]
+// pixels from First[i] on, times Values[i·Each:].
 type Weights struct {
 	First, Count []int32
 	Values       []int32
 	Each         int
 }
 
-// Across makes len(w.First) pixels of three channels of each of some rows. Row y of src begins at y·srcStride, that of dst at
-// y·dstStride.
+// Across makes len(w.First) pixels of three channels of each of some rows. Row y of src begins at
+// y·srcStride, that of dst at y·dstStride.
 func Across(dst []uint8, dstStride int, src []uint8, srcStride, rows int, w *Weights) {
 	n := len(w.First)
 	y := 0
@@ -65,7 +65,8 @@ func AcrossGrey(dst, src []uint8, w *Weights) {
 	}
 }
 
-// Down makes one row of rows that begin stride bytes apart, and have the length of dst, times their weights.
+// Down makes one row of rows that begin stride bytes apart, and have the length of dst, times their
+// weights.
 func Down(dst, src []uint8, stride int, weights []int32) {
 	if n := len(dst); fast && n >= 32 && len(weights) > 0 {
 		_ = src[(len(weights)-1)*stride+n-1]

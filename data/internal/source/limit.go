@@ -2,11 +2,13 @@ package source
 
 import "fmt"
 
-// MaxExample is the largest number of bytes that one example may have: the limit of a part of a RecordIO file.
+// MaxExample is the largest number of bytes that one example may have: the limit of a part of a
+// RecordIO file.
 const MaxExample = 1<<29 - 1
 
-// Room returns n bytes in buf's memory if they fit, else in new memory, with some more for a longer example after it. It refuses
-// lengths that no example has, so that a damaged length takes no memory.
+// Room returns n bytes in buf's memory if they fit, else in new memory, with some more for a longer
+// example after it. It refuses lengths that no example has, so that a damaged length takes no
+// memory.
 func Room(buf []byte, n int64) ([]byte, error) {
 	if n < 0 || n > MaxExample {
 		return nil, fmt.Errorf("it has %d bytes, want at most %d", n, int64(MaxExample))

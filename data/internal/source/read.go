@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
-// ReadObject reads all of an object of a known size, which is one example. An error that blames the data is in a Fault.
+// ReadObject reads all of an object of a known size, which is one example. An error that blames the
+// data is in a Fault.
 func ReadObject(ctx context.Context, store objects.Store, o objects.Info, buf []byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -33,8 +34,8 @@ func (f Fault) Error() string { return f.Err.Error() }
 
 func (f Fault) Unwrap() error { return f.Err }
 
-// Blame makes the error of reading example i of that name: a *BadError of a Fault, and of anything else an error that says which
-// example was read.
+// Blame makes the error of reading example i of that name: a *BadError of a Fault, and of anything
+// else an error that says which example was read.
 func Blame(i int, name string, err error) error {
 	var f Fault
 	if errors.As(err, &f) {

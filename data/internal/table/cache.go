@@ -16,7 +16,8 @@ type Cache struct {
 	limit   int64
 
 	mu sync.Mutex // guards what is below
-	// used is the bytes of blocks that are here, and what blocks under way are expected to take.
+	// used is the bytes of blocks that are here, and what blocks under way are expected to
+	// take.
 	used    int64
 	entries map[int]*entry
 	recent  list.List // of *entry that are decoded, the last used in front
@@ -77,7 +78,8 @@ func (c *Cache) Block(ctx context.Context, number int) (*Block, error) {
 		case e.err == nil:
 			return e.block, nil
 		case ctx.Err() == nil && (errors.Is(e.err, context.Canceled) || errors.Is(e.err, context.DeadlineExceeded)):
-			// The reader that was decoding it gave up, which is no reason for this one to.
+			// The reader that was decoding it gave up, which is no reason for this one
+			// to.
 		default:
 			return nil, e.err
 		}

@@ -60,17 +60,19 @@ type Column struct {
 type Source interface {
 	// Columns are all columns, in the order of the data.
 	Columns() []Column
-	// Blocks are the first rows of the blocks, rising from 0, and the number of rows behind them.
+	// Blocks are the first rows of the blocks, rising from 0, and the number of rows behind
+	// them.
 	Blocks() []int
 	// Size is about how many bytes a block takes once it is decoded.
 	Size(block int, columns []int) int64
-	// ReadBlock decodes the columns of a block, whose order is that of the result. More than limit
-	// bytes are a *TooLargeError.
+	// ReadBlock decodes the columns of a block, whose order is that of the result. More than
+	// limit bytes are a *TooLargeError.
 	ReadBlock(ctx context.Context, block int, columns []int, limit int64) (*Block, error)
 	// Range is where a block lies, for reading ahead; ok is false where that is not one range.
 	Range(block int) (r objects.Range, ok bool)
-	// Fingerprint tells one state of the data from another: it covers the names and sizes of all
-	// files in order, and how they are cut into rows. A copy in another place has the same one.
+	// Fingerprint tells one state of the data from another: it covers the names and sizes of
+	// all files in order, and how they are cut into rows. A copy in another place has the same
+	// one.
 	Fingerprint() string
 	// Close gives back what the source holds. The store under it stays open.
 	Close() error
@@ -97,8 +99,8 @@ type Values struct {
 	// Value i of a column of Bytes is Data[Ends[i-1]:Ends[i]], where Ends[-1] would be 0.
 	Data []byte
 	Ends []uint32
-	// Valid has a bit for each row, the first in the lowest bit: 0 is a row without a value, which
-	// then is 0 or empty. Nil: all rows have one.
+	// Valid has a bit for each row, the first in the lowest bit: 0 is a row without a value,
+	// which then is 0 or empty. Nil: all rows have one.
 	Valid []uint64
 }
 

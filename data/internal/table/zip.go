@@ -16,8 +16,8 @@ type zip struct {
 	print   string
 }
 
-// Zip makes one source of several that have the same rows and blocks; names are theirs for messages.
-// It owns them.
+// Zip makes one source of several that have the same rows and blocks; names are theirs for
+// messages. It owns them.
 func Zip(sources []Source, names []string) (Source, error) {
 	z := &zip{sources: sources}
 	for i, s := range sources {

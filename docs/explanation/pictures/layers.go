@@ -25,8 +25,8 @@ const (
 	gap         = 18
 )
 
-// layers puts each node into a layer, numbered from the top: below all that import it, as high as that allows. What nothing imports stands
-// just above what it imports.
+// layers puts each node into a layer, numbered from the top: below all that import it, as high as
+// that allows. What nothing imports stands just above what it imports.
 func layers(g graph) map[string]int {
 	layer := map[string]int{}
 	importers := map[string][]string{}
@@ -59,8 +59,9 @@ func layers(g graph) map[string]int {
 	return layer
 }
 
-// arrange makes the rows of the picture from the top down, each from left to right, with few crossings of arrows (the barycenter
-// method of Sugiyama, Tagawa and Toda, 1981), and chooses each place's x. width is that of a node's box.
+// arrange makes the rows of the picture from the top down, each from left to right, with few
+// crossings of arrows (the barycenter method of Sugiyama, Tagawa and Toda, 1981), and chooses each
+// place's x. width is that of a node's box.
 func arrange(g graph, width func(node string) float64) [][]*place {
 	layer := layers(g)
 	rows := make([][]*place, slices.Max(slices.Collect(maps.Values(layer)))+1)
@@ -144,7 +145,8 @@ func crossings(rows [][]*place) (n int) {
 	return n
 }
 
-// position chooses x so that places stand below and above their neighbours as far as their order and widths allow.
+// position chooses x so that places stand below and above their neighbours as far as their order
+// and widths allow.
 func position(rows [][]*place) {
 	for _, row := range rows {
 		x := 0.0
@@ -173,7 +175,8 @@ func position(rows [][]*place) {
 	}
 }
 
-// fit gives a row's places the x that they want, or where they would overlap the nearest to that by least squares.
+// fit gives a row's places the x that they want, or where they would overlap the nearest to that by
+// least squares.
 func fit(row []*place, want []float64) {
 	type block struct{ sum, count float64 } // of places that touch
 	var blocks []block
@@ -199,8 +202,8 @@ func fit(row []*place, want []float64) {
 	}
 }
 
-// drawPackages draws the packages of a module in layers, with an arrow for each import that does not follow from others, and machinery
-// as one box below them.
+// drawPackages draws the packages of a module in layers, with an arrow for each import that does
+// not follow from others, and machinery as one box below them.
 func drawPackages(imported map[string][]string, machinery []string) []byte {
 	g, below := fold(imported), within(imported)
 	for _, m := range machinery {

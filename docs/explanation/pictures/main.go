@@ -1,5 +1,6 @@
-// Command pictures draws the pictures of docs/explanation: the packages and what they import, from the source, and the steps that
-// architecture.md lists, as sequences. go generate runs it; a test fails when a picture is stale.
+// Command pictures draws the pictures of docs/explanation: the packages and what they import, from
+// the source, and the steps that architecture.md lists, as sequences. go generate runs it; a test
+// fails when a picture is stale.
 package main
 
 //go:generate go run .

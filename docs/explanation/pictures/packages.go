@@ -9,7 +9,8 @@ import (
 // A graph has the nodes that each node imports, in order.
 type graph map[string][]string
 
-// A node is a package with those in the folders below it; programs is the one of all commands but launch.
+// A node is a package with those in the folders below it; programs is the one of all commands but
+// launch.
 const programs = "examples, bench"
 
 // nodeOf returns the node of a package, or "" for what is of tests alone.
@@ -59,7 +60,8 @@ func within(imported map[string][]string) map[string][]string {
 	return all
 }
 
-// reaches returns the nodes that each node depends on, by whatever way. Go has no cycles of packages, but nodes could.
+// reaches returns the nodes that each node depends on, by whatever way. Go has no cycles of
+// packages, but nodes could.
 func reaches(g graph) map[string]map[string]bool {
 	all := map[string]map[string]bool{}
 	var visit func(n string) map[string]bool

@@ -47,7 +47,8 @@ func TestArrowsThatFollowAreLeftOut(t *testing.T) {
 	}
 }
 
-// Whatever the graph is, arrows point down from one layer to the next, and boxes of a layer do not overlap.
+// Whatever the graph is, arrows point down from one layer to the next, and boxes of a layer do not
+// overlap.
 func TestLayersAreBelowEachOther(t *testing.T) {
 	g := graph{"a": {"b", "e"}, "b": {"c", "d"}, "c": {"e"}, "d": {"e"}, "e": nil, "f": {"d"}, "g": nil}
 	if got, want := layers(g), map[string]int{"a": 0, "b": 1, "c": 2, "d": 2, "e": 3, "f": 1, "g": 0}; !maps.Equal(got, want) {

@@ -25,7 +25,8 @@ var (
 // maxText is the length in characters up to which a step's text fits beside two lanes.
 const maxText = 32
 
-// readSequences reads the sequences of a page: a picture, and below it a numbered list whose items begin with **A → B: what.** or **A: what.**
+// readSequences reads the sequences of a page: a picture, and below it a numbered list whose items
+// begin with **A → B: what.** or **A: what.**
 func readSequences(page string) (all []sequence, err error) {
 	for text := range strings.Lines(page) {
 		text = strings.TrimSpace(text)

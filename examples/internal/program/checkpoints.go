@@ -20,8 +20,8 @@ func CheckpointFlags() []cli.Flag {
 	}
 }
 
-// Checkpoints tells where and when to save, and whether to resume. A job without checkpoints that launch starts again begins anew; one with
-// checkpoints goes on from the newest whole one.
+// Checkpoints tells where and when to save, and whether to resume. A job without checkpoints that
+// launch starts again begins anew; one with checkpoints goes on from the newest whole one.
 func Checkpoints(c *cli.Context) worker.CheckpointConfig {
 	cfg := worker.CheckpointConfig{
 		Dir: c.String("checkpoint-dir"), EverySteps: c.Int("checkpoint-steps"), Every: c.Duration("checkpoint-every"),

@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// WithoutDecay takes weight decay off biases and batch normalisations: all that is one number for each channel.
+// WithoutDecay takes weight decay off biases and batch normalisations: all that is one number for
+// each channel.
 func WithoutDecay(params []nn.Param) (factors []optim.Factor) {
 	for _, p := range params {
 		if len(p.Shape) == 1 {

@@ -1,4 +1,5 @@
-// Package program has what programs of the examples have in common: how they join a job, are told to stop, and say how they ended.
+// Package program has what programs of the examples have in common: how they join a job, are told
+// to stop, and say how they ended.
 package program
 
 import (
@@ -35,7 +36,8 @@ func Ending(err error) (text string, code int) {
 	return WithFlags(err).Error(), 1
 }
 
-// ErrStopSaved is joined to worker.ErrStopped in a run with --checkpoint-dir: Fit has written a checkpoint after the last step.
+// ErrStopSaved is joined to worker.ErrStopped in a run with --checkpoint-dir: Fit has written a
+// checkpoint after the last step.
 var ErrStopSaved = errors.New("a checkpoint was written")
 
 // A UsageError is a command line that cannot be read: exit code 2, as that of other programs.
@@ -58,7 +60,8 @@ func NoArguments(c *cli.Context) error {
 	return nil
 }
 
-// WithFlags says of a damaged checkpoint which flags go on from the one before it, and of damaged examples which flag leaves them out.
+// WithFlags says of a damaged checkpoint which flags go on from the one before it, and of damaged
+// examples which flag leaves them out.
 func WithFlags(err error) error {
 	var damaged *worker.DamageError
 	if errors.As(err, &damaged) && damaged.Whole > 0 {
@@ -71,8 +74,9 @@ func WithFlags(err error) error {
 	return err
 }
 
-// Signals tells of the first Ctrl-C, which asks for an orderly stop: Fit ends after a step that all workers agree on, and a second one ends the
-// process; and of SIGTERM, which ends this process alone, if the job can go on without it. Forget ends that.
+// Signals tells of the first Ctrl-C, which asks for an orderly stop: Fit ends after a step that all
+// workers agree on, and a second one ends the process; and of SIGTERM, which ends this process
+// alone, if the job can go on without it. Forget ends that.
 func Signals() (stop, leave <-chan struct{}, forget func()) {
 	interrupted, forgetInterrupt := signal.NotifyContext(context.Background(), os.Interrupt)
 	context.AfterFunc(interrupted, forgetInterrupt)
@@ -80,7 +84,8 @@ func Signals() (stop, leave <-chan struct{}, forget func()) {
 	return interrupted.Done(), term.Done(), forgetTerm
 }
 
-// Join joins the job. Being told to end (SIGTERM) ends the wait for it, so that nobody waits for a worker that starts as the job ends.
+// Join joins the job. Being told to end (SIGTERM) ends the wait for it, so that nobody waits for a
+// worker that starts as the job ends.
 func Join(ctx context.Context, leave <-chan struct{}, store string, opts ...kvstore.Option) (kvstore.Store, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -98,8 +103,8 @@ func Join(ctx context.Context, leave <-chan struct{}, store string, opts ...kvst
 	return s, err
 }
 
-// Leave closes the store of a worker that ends with an error, or with none, and returns what the program ends with. Saved says that the run had a
-// place for checkpoints.
+// Leave closes the store of a worker that ends with an error, or with none, and returns what the
+// program ends with. Saved says that the run had a place for checkpoints.
 func Leave(store kvstore.Store, err error, saved bool) error {
 	if errors.Is(err, worker.ErrStopped) && saved {
 		err = errors.Join(err, ErrStopSaved)

@@ -9,9 +9,10 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// channelSums prepares sums of two quantities for each channel over at most most rows: sum adds to its two arguments what it finds in
-// rows lo to hi. Pieces are summed apart and added in order. The returned function goes over the first rows and leaves the totals in the first 2·c
-// values of doubles.
+// channelSums prepares sums of two quantities for each channel over at most most rows: sum adds to
+// its two arguments what it finds in rows lo to hi. Pieces are summed apart and added in order. The
+// returned function goes over the first rows and leaves the totals in the first 2·c values of
+// doubles.
 func channelSums(e *Executor, most, c int, sum func(a, b []float64, lo, hi int)) (run func(rows int), a, b []float64) {
 	k := pieces(most, rowGrain(c))
 	var rows int
@@ -42,12 +43,14 @@ func channelSums(e *Executor, most, c int, sum func(a, b []float64, lo, hi int))
 // sumDoubles is what channelSums needs.
 func sumDoubles(rows, c int) int { return 2 * c * pieces(rows, rowGrain(c)) }
 
-// A moments is what gives a batch normalisation its statistics. With numbers a near the channels' means and d = Σ (x−a)/m,
+// A moments is what gives a batch normalisation its statistics. With numbers a near the channels'
+// means and d = Σ (x−a)/m,
 //
 //	mean = a + d,  variance = Σ (x−a)²/m − d²
 //
-// The difference loses d²/variance times float32's precision. Where a is the mean of some rows, that is nothing worth mentioning, and
-// one pass does. For a channel of which those rows say little, a second pass follows around the mean that the first one found.
+// The difference loses d²/variance times float32's precision. Where a is the mean of some rows,
+// that is nothing worth mentioning, and one pass does. For a channel of which those rows say
+// little, a second pass follows around the mean that the first one found.
 type moments struct {
 	mean, variance []float64
 
@@ -57,7 +60,8 @@ type moments struct {
 	near   []float32 // a
 }
 
-// sampleRows is the number of rows that a first guess of the mean is made of, and secondPass the (d/deviation)² above which it was no good.
+// sampleRows is the number of rows that a first guess of the mean is made of, and secondPass the
+// (d/deviation)² above which it was no good.
 const (
 	sampleRows = 8
 	secondPass = 8
@@ -109,7 +113,8 @@ func (m *moments) around(rows int) bool {
 	return exact
 }
 
-// A running is running statistics during a run: what they become is theirs when the run has succeeded.
+// A running is running statistics during a run: what they become is theirs when the run has
+// succeeded.
 type running struct {
 	state *plan.State
 	next  plan.State
@@ -150,7 +155,8 @@ func (r *running) commit() {
 	}
 }
 
-// batchNorm is op.BatchNorm2D with the residual and the ReLU that follow: one pass for the statistics and one that writes y.
+// batchNorm is op.BatchNorm2D with the residual and the ReLU that follow: one pass for the
+// statistics and one that writes y.
 func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 	bn := o.Attr.(*op.BatchNorm2D)
 	state := e.host.States[bn.State.Name]
@@ -212,8 +218,8 @@ func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
-// batchNormGrad is op.BatchNorm2DGrad with the gradient of the ReLU behind the normalisation: one pass for the two sums, one
-// that writes dx. Of examples that are not there dx is 0.
+// batchNormGrad is op.BatchNorm2DGrad with the gradient of the ReLU behind the normalisation: one
+// pass for the two sums, one that writes dx. Of examples that are not there dx is 0.
 func (e *Executor) batchNormGrad(o *plan.Op) (kernel, error) {
 	c := o.In[0].Channels()
 	rows, images := o.In[0].Len()/c, o.In[0].Shape[0]

@@ -7,8 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// A common is what executors that share have in common: memory that holds nothing between two runs, as large as the largest of them
-// needs, and what counts over all of their runs.
+// A common is what executors that share have in common: memory that holds nothing between two runs,
+// as large as the largest of them needs, and what counts over all of their runs.
 type common struct {
 	arena   []float32
 	doubles []float64 // for sums within one op
@@ -18,8 +18,9 @@ type common struct {
 	gradScale float32
 }
 
-// checkRoom is an error if a plan, together with those of the executors that it shares with, needs more memory than there is.
-// The plan's Memory.Arena becomes the part of the arena that it needs beyond what there is already.
+// checkRoom is an error if a plan, together with those of the executors that it shares with, needs
+// more memory than there is. The plan's Memory.Arena becomes the part of the arena that it needs
+// beyond what there is already.
 func (c *common) checkRoom(p *plan.Plan, room int64) error {
 	have := 4 * int64(len(c.arena))
 	need := max(have, p.Memory.Arena) + p.Memory.Total() - p.Memory.Arena
@@ -36,7 +37,8 @@ func (c *common) checkRoom(p *plan.Plan, room int64) error {
 	return fmt.Errorf("cpu: %s %.1f GB of memory, this machine has %.1f; take a smaller batch", what, float64(need)/1e9, float64(room)/1e9)
 }
 
-// join adds an executor. Where it needs more memory than there is, the others move to larger memory with it.
+// join adds an executor. Where it needs more memory than there is, the others move to larger memory
+// with it.
 func (c *common) join(e *Executor, doubles int) {
 	moved := false
 	if more := e.plan.Memory.Arena / 4; more > 0 {
@@ -55,7 +57,8 @@ func (c *common) join(e *Executor, doubles int) {
 	e.bind()
 }
 
-// Close takes the executor out of those that share; the memory stays as it is until the last of them has gone.
+// Close takes the executor out of those that share; the memory stays as it is until the last of
+// them has gone.
 func (e *Executor) Close() error {
 	e.users = slices.DeleteFunc(e.users, func(other *Executor) bool { return other == e })
 	return nil

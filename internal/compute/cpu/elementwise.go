@@ -34,7 +34,8 @@ func (e *Executor) reluGrad(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
-// dropout numbers elements in the order of (N,C,H,W), whatever the layout, so that the mask is that of the op's definition.
+// dropout numbers elements in the order of (N,C,H,W), whatever the layout, so that the mask is that
+// of the op's definition.
 func (e *Executor) dropout(o *plan.Op) (kernel, error) {
 	d := o.Attr.(*op.Dropout)
 	return kernel{bind: func() func() error {
@@ -111,7 +112,8 @@ func turn(y, x f32.Array, rows, cols int) {
 	}
 }
 
-// transpose sets y (cols×rows) to x (rows×cols) turned over, in squares that fit the first-level cache.
+// transpose sets y (cols×rows) to x (rows×cols) turned over, in squares that fit the first-level
+// cache.
 func transpose[D, S float32 | uint16](y []D, x []S, rows, cols int, as func(S) D) {
 	const side = 16
 	for r0 := 0; r0 < rows; r0 += side {

@@ -18,11 +18,12 @@ type Config struct {
 	Room   int64      // bytes that a plan may need; 0: it is not known
 	Stream uint64     // of dropout: replicas with another one drop other elements
 
-	// Share is an executor whose arena, step counter and gradient scale this one uses, too. One of those that share runs at a time.
+	// Share is an executor whose arena, step counter and gradient scale this one uses, too. One
+	// of those that share runs at a time.
 	Share *Executor
 
-	// BFloat16 rounds what convolutions and Linear multiply to bfloat16. Sums, and all other ops, are float32. Plans that store
-	// values as bfloat16 need it.
+	// BFloat16 rounds what convolutions and Linear multiply to bfloat16. Sums, and all other
+	// ops, are float32. Plans that store values as bfloat16 need it.
 	BFloat16 bool
 }
 
@@ -50,8 +51,8 @@ type Executor struct {
 	running  []*running // statistics of batch normalisations that train
 }
 
-// A kernel is an op that is ready but for its memory: bind is called when all memory has its place, and gives the function
-// that a run calls.
+// A kernel is an op that is ready but for its memory: bind is called when all memory has its place,
+// and gives the function that a run calls.
 type kernel struct {
 	scratch int64 // bytes of memory for this op alone, see Executor.scratch
 	doubles int   // float64 numbers for this op alone, see Executor.doubles
@@ -130,11 +131,13 @@ func (e *Executor) rows(rows int) int {
 	return e.plan.Rows(rows, e.examples)
 }
 
-// SetStep says how many runs with gradients came before, those of executors that share included, which decides what dropout drops.
+// SetStep says how many runs with gradients came before, those of executors that share included,
+// which decides what dropout drops.
 func (e *Executor) SetStep(step uint64) { e.step = step }
 
-// Run goes through the plan once, or with forward only through the ops that the loss and the outputs need. It looks at ctx
-// between ops. After an error the gradients and outputs are in no defined state, and the running statistics are as before the run.
+// Run goes through the plan once, or with forward only through the ops that the loss and the
+// outputs need. It looks at ctx between ops. After an error the gradients and outputs are in no
+// defined state, and the running statistics are as before the run.
 //
 // A run without examples computes nothing: gradients, loss and outputs are zero.
 func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) error {
@@ -204,8 +207,8 @@ func (e *Executor) clearOutputs() {
 	}
 }
 
-// split returns a function that calls f over [0,n) in pieces of about grain, on all threads. The pieces depend on n and grain
-// only.
+// split returns a function that calls f over [0,n) in pieces of about grain, on all threads. The
+// pieces depend on n and grain only.
 func (e *Executor) split(n, grain int, f func(lo, hi int)) func() {
 	k := pieces(n, grain)
 	piece := func(i int) { f(i*n/k, (i+1)*n/k) }
@@ -219,8 +222,8 @@ func (e *Executor) splitThreads(n, grain int, f func(thread, lo, hi int)) func()
 	return func() { e.pool.RunThreads(k, piece) }
 }
 
-// pieces is the number of pieces that n is cut into: each about grain, but where they would be few, and more than one, each a quarter
-// of it, for more threads.
+// pieces is the number of pieces that n is cut into: each about grain, but where they would be few,
+// and more than one, each a quarter of it, for more threads.
 func pieces(n, grain int) int {
 	k := max(1, (n+grain-1)/grain)
 	if k > 1 {
@@ -229,8 +232,8 @@ func pieces(n, grain int) int {
 	return k
 }
 
-// grain is the number of values in a piece of an elementwise pass: large against the cost of handing it out, small enough for
-// the second-level cache.
+// grain is the number of values in a piece of an elementwise pass: large against the cost of
+// handing it out, small enough for the second-level cache.
 const grain = 16384
 
 // rowGrain is grain in rows of c values.

@@ -9,7 +9,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// generic runs a gorgonia op by its Do, on fresh headers over our memory, since some ops reshape their arguments for a while.
+// generic runs a gorgonia op by its Do, on fresh headers over our memory, since some ops reshape
+// their arguments for a while.
 func (e *Executor) generic(o *plan.Op) (kernel, error) {
 	return kernel{bind: func() func() error {
 		args := make([]func() gorgonia.Value, len(o.In))

@@ -9,8 +9,9 @@ import (
 // hugePage is the size of a huge page on amd64, and on arm64 with pages of 4 KB.
 const hugePage = 2 << 20
 
-// adviseHugePages asks the system for huge pages under x, which has just been made. A CPU keeps the addresses of some thousands of pages; with huge pages
-// these cover 512 times the memory. Where the system refuses, x stays as it is.
+// adviseHugePages asks the system for huge pages under x, which has just been made. A CPU keeps the
+// addresses of some thousands of pages; with huge pages these cover 512 times the memory. Where the
+// system refuses, x stays as it is.
 func adviseHugePages(x []float32) {
 	if len(x) == 0 {
 		return

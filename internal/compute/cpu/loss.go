@@ -57,7 +57,8 @@ func softmaxRow(y, x []float32) {
 	}
 }
 
-// expGrain is grain in rows of c exponentials, each of which costs as much as a hundred values of a plain pass.
+// expGrain is grain in rows of c exponentials, each of which costs as much as a hundred values of a
+// plain pass.
 func expGrain(c int) int { return max(1, grain/100/c) }
 
 func (e *Executor) softmax(o *plan.Op) (kernel, error) {
@@ -87,8 +88,8 @@ func (e *Executor) softmaxGrad(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
-// labels checks the class labels of examples and adds up what those weigh that are not −1: 1, or the weight of their class. Rows that are not there
-// read as −1; their labels are not looked at.
+// labels checks the class labels of examples and adds up what those weigh that are not −1: 1, or
+// the weight of their class. Rows that are not there read as −1; their labels are not looked at.
 func (e *Executor) labels(v *plan.Value, classes int, weights []float32) (func() (at func(i int) int, count float64, err error), error) {
 	read, err := e.indices(v)
 	if err != nil {
@@ -245,7 +246,8 @@ func (e *Executor) crossEntropyGrad(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
-// exampleNumbers returns a function that tells how many numbers of an MSE's argument belong to examples of this run.
+// exampleNumbers returns a function that tells how many numbers of an MSE's argument belong to
+// examples of this run.
 func (e *Executor) exampleNumbers(v *plan.Value, mode *op.Mode) func() int {
 	n := v.Len()
 	if mode == nil || len(v.Shape) == 0 {

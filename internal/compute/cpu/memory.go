@@ -111,8 +111,8 @@ func (e *Executor) Output(v *plan.Value) ([]float32, error) {
 	return e.floats(v), nil
 }
 
-// indices returns a function that gives label or row number i of v without allocating where the numbers lie in memory of
-// ours.
+// indices returns a function that gives label or row number i of v without allocating where the
+// numbers lie in memory of ours.
 func (e *Executor) indices(v *plan.Value) (func() func(i int) int, error) {
 	if !v.Boxed {
 		m := e.floats(v)

@@ -7,15 +7,15 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// Parts is how the work of one op is cut: the time of every piece of every run of the pool, and what lies outside of runs, on
-// one thread.
+// Parts is how the work of one op is cut: the time of every piece of every run of the pool, and
+// what lies outside of runs, on one thread.
 type Parts struct {
 	Runs   [][]time.Duration
 	Serial time.Duration
 }
 
-// Parts runs the plan n times on one thread, cut for as many threads as the pool has, and returns for each op the shortest
-// times seen. used is that of Pool.Record, or nil.
+// Parts runs the plan n times on one thread, cut for as many threads as the pool has, and returns
+// for each op the shortest times seen. used is that of Pool.Record, or nil.
 func (e *Executor) Parts(ctx context.Context, n int, used func() time.Duration) ([]Parts, error) {
 	looks, look := 0, time.Duration(0) // at the clock, in an op; what one takes
 	if used == nil {

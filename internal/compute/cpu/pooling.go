@@ -9,8 +9,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// A window is where a pool's window for one row and column of y lies in x: rows top to bottom and columns left to right
-// that are not padding; h0 and v0 may be in the padding.
+// A window is where a pool's window for one row and column of y lies in x: rows top to bottom and
+// columns left to right that are not padding; h0 and v0 may be in the padding.
 type window struct {
 	h0, v0                   int
 	top, bottom, left, right int
@@ -33,8 +33,8 @@ func windowList(x, y tensor.Shape, kernel, stride, pad [2]int) []window {
 	return list
 }
 
-// maxPool is op.MaxPool2D over channels last. It keeps, for each result, which element of the window it was: row·width +
-// column of the kernel.
+// maxPool is op.MaxPool2D over channels last. It keeps, for each result, which element of the
+// window it was: row·width + column of the kernel.
 func (e *Executor) maxPool(o *plan.Op) (kernel, error) {
 	a := o.Attr.(*op.MaxPool2D)
 	if area := a.Kernel[0] * a.Kernel[1]; area > 256 {
@@ -115,8 +115,8 @@ func (e *Executor) maxPoolGrad(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
-// scatter adds channel k of dy to the pixel that it was chosen from: those of the window are at the offsets after first, which
-// may itself be in the padding.
+// scatter adds channel k of dy to the pixel that it was chosen from: those of the window are at the
+// offsets after first, which may itself be in the padding.
 func scatter(image []float32, first int, offset []int, chosen []uint8, dy f32.Array) {
 	if dy.BF16 != nil {
 		for k, h := range dy.BF16 {

@@ -8,12 +8,13 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// fewChannels is the number of channels below which a max pool goes by rows of pixels: a call for each pixel would cost more than its
-// comparisons.
+// fewChannels is the number of channels below which a max pool goes by rows of pixels: a call for
+// each pixel would cost more than its comparisons.
 const fewChannels = 16
 
-// poolRows is a max pool of images of few channels. For each element of the window the pixels of a row of y are put side by side and
-// compared together, in the order of the window's elements, so that of equal ones the first is chosen.
+// poolRows is a max pool of images of few channels. For each element of the window the pixels of a
+// row of y are put side by side and compared together, in the order of the window's elements, so
+// that of equal ones the first is chosen.
 type poolRows struct {
 	op       *op.MaxPool2D
 	tile     *f32.Tile // copies pixels
@@ -102,7 +103,8 @@ func lowest(y f32.Array) {
 	}
 }
 
-// sideBySide copies n pixels, stride pixels apart, to room. Pixels of bfloat16 with an even number of channels are copied two numbers at a time.
+// sideBySide copies n pixels, stride pixels apart, to room. Pixels of bfloat16 with an even number
+// of channels are copied two numbers at a time.
 func (r *poolRows) sideBySide(room, x f32.Array, n, stride int) f32.Array {
 	c := r.c
 	switch {

@@ -10,7 +10,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Rows of pixels give what each window gives by itself: the largest number, of equal ones the first, and a NaN where there is one.
+// Rows of pixels give what each window gives by itself: the largest number, of equal ones the
+// first, and a NaN where there is one.
 func TestPoolsByRowsChooseWhatEachWindowHolds(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 200 {

@@ -7,7 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// array is the memory of a value whose numbers are float32 or bfloat16; no array for nil. Valid once the plan is placed.
+// array is the memory of a value whose numbers are float32 or bfloat16; no array for nil. Valid
+// once the plan is placed.
 func (e *Executor) array(v *plan.Value) f32.Array {
 	if v == nil || !v.BFloat16() {
 		return f32.Array{F32: e.floats(v)}
@@ -128,7 +129,8 @@ func (e *Executor) onesLike(x f32.Array, n int) f32.Array {
 	return f32.Array{BF16: e.halfOnes}
 }
 
-// accumulators are float32 numbers in which ops sum what they store as bfloat16: one room of some numbers for each thread.
+// accumulators are float32 numbers in which ops sum what they store as bfloat16: one room of some
+// numbers for each thread.
 type accumulators struct {
 	size   int
 	free   chan int
@@ -150,7 +152,8 @@ func (e *Executor) newAccumulators(v *plan.Value, size int) *accumulators {
 // scratch is the number of bytes of all rooms.
 func (a *accumulators) scratch() int64 { return 4 * int64(a.size) * int64(cap(a.free)) }
 
-// sum calls f with memory for the numbers of y, which is y's own if that is float32, and then stores them in y.
+// sum calls f with memory for the numbers of y, which is y's own if that is float32, and then
+// stores them in y.
 func (a *accumulators) sum(y f32.Array, f func(y []float32)) {
 	if y.BF16 == nil {
 		f(y.F32)

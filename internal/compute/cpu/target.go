@@ -7,7 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// softCrossEntropy keeps a row's loss in the first half of doubles, and in the second whether the row counts.
+// softCrossEntropy keeps a row's loss in the first half of doubles, and in the second whether the
+// row counts.
 func (e *Executor) softCrossEntropy(o *plan.Op) (kernel, error) {
 	rows, c := o.In[0].Shape[0], o.In[0].Shape[1]
 	return kernel{doubles: 2 * rows, bind: func() func() error {
@@ -37,7 +38,8 @@ func (e *Executor) softCrossEntropy(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
-// meanOfRows is the sum of the first half of doubles by that of the second, a number of rows each; 0 of nothing.
+// meanOfRows is the sum of the first half of doubles by that of the second, a number of rows each;
+// 0 of nothing.
 func (e *Executor) meanOfRows(rows int) float32 {
 	sum, count := 0.0, 0.0
 	for b := range rows {
@@ -82,7 +84,8 @@ func (e *Executor) softCrossEntropyGrad(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
-// binaryCrossEntropy keeps a row's loss in the first half of doubles, and in the second how many of its targets count.
+// binaryCrossEntropy keeps a row's loss in the first half of doubles, and in the second how many of
+// its targets count.
 func (e *Executor) binaryCrossEntropy(o *plan.Op) (kernel, error) {
 	rows, c := o.In[0].Shape[0], o.In[0].Shape[1]
 	weights := o.Attr.(*op.BinaryCrossEntropy).PosWeights

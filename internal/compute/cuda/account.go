@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Work is one kernel, or one call of a library, that a step gives the device, and what it has to do at least: bytes are those
-// of all arguments read once and of all results written once.
+// A Work is one kernel, or one call of a library, that a step gives the device, and what it has to
+// do at least: bytes are those of all arguments read once and of all results written once.
 type Work struct {
 	Op            int // of the plan; −1: behind the ops, where gradients and parameters change their form
 	Name          string
@@ -28,14 +28,15 @@ type Rates struct {
 	Launch time.Duration // between two kernels of a graph
 }
 
-// Time is how long a work takes at these rates: whichever is longer of its bytes and its products, and what lies between kernels.
+// Time is how long a work takes at these rates: whichever is longer of its bytes and its products,
+// and what lies between kernels.
 func (w Work) Time(r Rates) time.Duration {
 	seconds := max(float64(w.Bytes())/r.Bytes, float64(w.Flops)/r.Flops)
 	return time.Duration(seconds*1e9) + time.Duration(w.Launches)*r.Launch
 }
 
-// Account lists what a step with gradients gives the device besides copies from and to the host, in order. The GPU must be
-// DryRun.
+// Account lists what a step with gradients gives the device besides copies from and to the host, in
+// order. The GPU must be DryRun.
 func (e *Executor) Account() ([]Work, error) {
 	p := e.gpu.dryRun
 	if p == nil {
@@ -91,8 +92,8 @@ func Total(works []Work) Work {
 	return t
 }
 
-// WriteAccount writes a table of the works of a step of so many images, those of one name in one line, with the time that each
-// of the rates predicts for an image.
+// WriteAccount writes a table of the works of a step of so many images, those of one name in one
+// line, with the time that each of the rates predicts for an image.
 func WriteAccount(out io.Writer, works []Work, images int, rates ...Rates) {
 	var names []string
 	lines := make(map[string][]Work)

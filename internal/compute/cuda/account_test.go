@@ -18,12 +18,14 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// h200 is what such a GPU was seen to do in large copies and large products, of which kernels reach a part.
+// h200 is what such a GPU was seen to do in large copies and large products, of which kernels reach
+// a part.
 func h200(products float64) cuda.Rates {
 	return cuda.Rates{Bytes: 0.85 * 4.3e12, Flops: products * 790e12, Launch: 2 * time.Microsecond}
 }
 
-// account is the works of a training step of ResNet18 for CIFAR-10, images as bytes, the update on the device.
+// account is the works of a training step of ResNet18 for CIFAR-10, images as bytes, the update on
+// the device.
 func account(t *testing.T, typ cuda.Compute, batch int) []cuda.Work {
 	t.Helper()
 	m := classifier("resnet18", batch, []int{3, 32, 32}, func(x *gorgonia.Node) *gorgonia.Node {
@@ -91,7 +93,8 @@ func account(t *testing.T, typ cuda.Compute, batch int) []cuda.Work {
 	return works
 }
 
-// What a step moves, computes and launches is what is written down: no byte or launch comes back unnoticed.
+// What a step moves, computes and launches is what is written down: no byte or launch comes back
+// unnoticed.
 func TestAStepMovesWhatIsWrittenDown(t *testing.T) {
 	var out bytes.Buffer
 	fmt.Fprint(&out, "A training step of ResNet18 for CIFAR-10 in bfloat16 with its update, on 132 multiprocessors: what it moves and computes at least, and\n",
@@ -127,7 +130,8 @@ func TestADryRunRunsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Three products of rows of 6: forward, and two gradients of each layer but the first, which has one.
+	// Three products of rows of 6: forward, and two gradients of each layer but the first,
+	// which has one.
 	var flops int64
 	for _, w := range works {
 		flops += w.Flops

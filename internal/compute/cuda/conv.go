@@ -24,8 +24,8 @@ func dnnType(t kernels.Type) cudnn.DType {
 	return cudnn.Float32
 }
 
-// question is the convolution that an op is a pass of: x and w are its images' and its weights' shapes. Channels are padded to whole
-// 16 bytes, which is what the library's fast engines want.
+// question is the convolution that an op is a pass of: x and w are its images' and its weights'
+// shapes. Channels are padded to whole 16 bytes, which is what the library's fast engines want.
 func (l *lowering) question(x, w tensor.Shape, stride, pad [2]int) cudnn.Conv {
 	c := l.e.cfg.Type
 	t := dnnType(c.typ())
@@ -33,7 +33,8 @@ func (l *lowering) question(x, w tensor.Shape, stride, pad [2]int) cudnn.Conv {
 		In: t, Weight: t, Out: t, TF32: c == TF32}
 }
 
-// image gives an image in the type that is multiplied, with padded channels: as it lies, or through scratch memory.
+// image gives an image in the type that is multiplied, with padded channels: as it lies, or through
+// scratch memory.
 func (l *lowering) image(v *plan.Value) func() drv.Ptr {
 	e, t, from := l.e, l.e.cfg.Type.typ(), typeOf(v)
 	c := v.Shape[1]
@@ -50,7 +51,8 @@ func (l *lowering) image(v *plan.Value) func() drv.Ptr {
 	return room
 }
 
-// result is where an image goes that a convolution makes: v's memory, or scratch memory from which its channels are taken after.
+// result is where an image goes that a convolution makes: v's memory, or scratch memory from which
+// its channels are taken after.
 func (l *lowering) result(v *plan.Value) (at func() drv.Ptr, after []func() launch) {
 	e, from, to := l.e, l.e.cfg.Type.typ(), typeOf(v)
 	c := v.Shape[1]
@@ -68,7 +70,8 @@ func (l *lowering) result(v *plan.Value) (at func() drv.Ptr, after []func() laun
 	}}
 }
 
-// weights gives a convolution's weights (K,C,R,S) as (K,R,S,C), padded, in the type that is multiplied.
+// weights gives a convolution's weights (K,C,R,S) as (K,R,S,C), padded, in the type that is
+// multiplied.
 func (l *lowering) weights(v *plan.Value) (func() drv.Ptr, error) {
 	return l.operand(v, l.e.tensor(v.Shape))
 }
@@ -88,8 +91,8 @@ func tensorBytes(t kernels.Tensor) int64 {
 	return t.Type.Size() * int64(t.PadK) * int64(t.PadC) * int64(t.R*t.S)
 }
 
-// operand gives v, float32 and row-major, in another form. A parameter's copy is made once in a run, when its value has come;
-// others' where they are used.
+// operand gives v, float32 and row-major, in another form. A parameter's copy is made once in a
+// run, when its value has come; others' where they are used.
 func (l *lowering) operand(v *plan.Value, t kernels.Tensor) (func() drv.Ptr, error) {
 	e := l.e
 	if from := typeOf(v); from != kernels.Float32 {
@@ -162,8 +165,8 @@ func (l *lowering) conv() (lowered, error) {
 	return l.done(append([]func() launch{l.run(p, x, w, y)}, after...)...), nil
 }
 
-// convData is dx of a convolution, plus what meets it at a residual: by a plan that adds to what its memory holds, or in a pass of
-// its own where the library has none or where that is faster.
+// convData is dx of a convolution, plus what meets it at a residual: by a plan that adds to what
+// its memory holds, or in a pass of its own where the library has none or where that is faster.
 func (l *lowering) convData() (lowered, error) {
 	o, e := l.o, l.e
 	a := o.Attr.(*op.Conv2DBackwardData)
@@ -213,7 +216,8 @@ func (l *lowering) convData() (lowered, error) {
 	return l.done(launches...), nil
 }
 
-// accumulates is a plan that adds to what dx holds; nil if there is none, or if plan and a sum after it are faster.
+// accumulates is a plan that adds to what dx holds; nil if there is none, or if plan and a sum
+// after it are faster.
 func (l *lowering) accumulates(c cudnn.Conv, plan convPlan, dx *plan.Value) (convPlan, error) {
 	e := l.e
 	c.Accumulate = true
@@ -248,8 +252,9 @@ func (l *lowering) copied(dx, add *plan.Value) func() launch {
 	}
 }
 
-// convWeight is dw of a convolution. A gradient that goes to the host stays as the library makes it, in memory of its own, until
-// the segment's end, where one launch brings all of them to the host's order.
+// convWeight is dw of a convolution. A gradient that goes to the host stays as the library makes
+// it, in memory of its own, until the segment's end, where one launch brings all of them to the
+// host's order.
 func (l *lowering) convWeight() (lowered, error) {
 	o, e := l.o, l.e
 	a := o.Attr.(*op.Conv2DBackwardWeight)

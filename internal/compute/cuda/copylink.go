@@ -40,8 +40,9 @@ func (l *copyLink) gather(pieces []piece) error {
 	})
 }
 
-// reduce adds the other ranks' parts to a rank's own, in the order of ranks. Each rank reads what the others have computed and adds to a part that no
-// other reads. So it waits only for the others' computation and, with copies through the host, until the others have copied theirs.
+// reduce adds the other ranks' parts to a rank's own, in the order of ranks. Each rank reads what
+// the others have computed and adds to a part that no other reads. So it waits only for the others'
+// computation and, with copies through the host, until the others have copied theirs.
 func (l *copyLink) reduce(pieces []piece) error {
 	if !l.host {
 		if err := l.joinStreams(); err != nil {

@@ -42,7 +42,8 @@ func conv(x *gorgonia.Node, name string, filters, kernel, stride, pad int) *gorg
 	return nn.Conv2D(x, name, nn.Conv2DConfig{Filters: filters, Kernel: nn.Square(kernel), Stride: nn.Square(stride), Pad: nn.Square(pad)})
 }
 
-// models have every kind of operation that there is a kernel for, in every surrounding that the lowering tells apart.
+// models have every kind of operation that there is a kernel for, in every surrounding that the
+// lowering tells apart.
 var models = []model{
 	classifier("linear", 7, []int{9}, func(x *gorgonia.Node) *gorgonia.Node {
 		return nn.Linear(x, "fc", nn.LinearConfig{Out: 5, NoBias: true})
@@ -161,7 +162,8 @@ func build(t testing.TB, m model, inference bool, outputs func(*gorgonia.ExprGra
 	return p, loss
 }
 
-// newHost is the memory of a program. Parameters and gradients of even number lie in a block, others apart.
+// newHost is the memory of a program. Parameters and gradients of even number lie in a block,
+// others apart.
 func newHost(p *plan.Plan) *plan.Host {
 	h := &plan.Host{States: map[string]*plan.State{}}
 	place := func(values []*plan.Value, fill bool) [][]float32 {
@@ -329,7 +331,8 @@ func (p *program) near(t *testing.T, r *ref.Runner, step int, got, loss, gradien
 // relative is the unit of errors.
 const relative = "relative error"
 
-// In 16 bits this is a rough look: TestStepsAreThoseOfTheReferenceThatRoundsAtTheSamePlaces is the fine one.
+// In 16 bits this is a rough look: TestStepsAreThoseOfTheReferenceThatRoundsAtTheSamePlaces is the
+// fine one.
 func TestStepsEqualTheReference(t *testing.T) {
 	for _, c := range []struct {
 		typ            cuda.Compute

@@ -60,7 +60,8 @@ func (l *lowering) linear() (lowered, error) {
 	}
 	rows, in, out := o.In[0].Shape[0], o.In[0].Shape[1], o.In[1].Shape[0]
 	y, hasBias := o.Out[0], len(o.In) > 2
-	// The library adds a bias of the result's type; ours are float32. Its ReLU is max(x, 0), which may make a NaN 0.
+	// The library adds a bias of the result's type; ours are float32. Its ReLU is max(x, 0),
+	// which may make a NaN 0.
 	apart := hasBias && (o.ReLU || typeOf(y) != kernels.Float32)
 	p, err := l.product(product{M: rows, N: out, K: in, TransB: true, Out: typeOf(y), Bias: hasBias && !apart})
 	if err != nil {

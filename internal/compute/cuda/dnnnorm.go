@@ -24,7 +24,8 @@ type normGradPlan interface {
 	Run(s drv.Stream, workspace drv.Ptr, a cudnn.NormGradArgs) error
 }
 
-// norms are the plans of an executor that were chosen over our own kernels, by question; nil: ours were.
+// norms are the plans of an executor that were chosen over our own kernels, by question; nil: ours
+// were.
 type norms struct {
 	forward map[cudnn.Norm]normPlan
 	grads   map[cudnn.NormGrad]normGradPlan
@@ -72,8 +73,8 @@ func (e *Executor) dnnNorm(x *plan.Value, b kernels.BatchNorm, add, mask bool) (
 	return p, nil
 }
 
-// dnnNormGrad is the library's way to the gradient of a normalisation of an image like x, or nil if ours is to be taken. Behind a
-// ReLU it reads a mask.
+// dnnNormGrad is the library's way to the gradient of a normalisation of an image like x, or nil if
+// ours is to be taken. Behind a ReLU it reads a mask.
 func (e *Executor) dnnNormGrad(x *plan.Value, mask, dadd bool) (normGradPlan, error) {
 	if !e.gpu.norms || len(x.Shape) != 4 || lanesOf(x) != x.Shape[1] || dadd && !mask || mask && x.Shape[1]%8 != 0 {
 		return nil, nil
@@ -100,8 +101,8 @@ func (e *Executor) dnnNormGrad(x *plan.Value, mask, dadd bool) (normGradPlan, er
 	return p, nil
 }
 
-// norm is the library's fastest way to normalise if it is faster than ours, else nil. Ours gets the memory of a question as the
-// library's does; room is what it needs besides.
+// norm is the library's fastest way to normalise if it is faster than ours, else nil. Ours gets the
+// memory of a question as the library's does; room is what it needs besides.
 func (l *libraries) norm(n cudnn.Norm, room int64, ours func(s drv.Stream, workspace drv.Ptr, a cudnn.NormArgs) error) (normPlan, error) {
 	p, err := l.tuner.Norm(n)
 	if err != nil && cudnn.Refused(err) {
@@ -164,8 +165,8 @@ func (l *libraries) normGrad(n cudnn.NormGrad, room int64, ours func(s drv.Strea
 	return p, nil
 }
 
-// faster reports whether the first of two ways, the library's engine, takes less time than ours, on scratch memory of these sizes. Where
-// nothing is measured it does.
+// faster reports whether the first of two ways, the library's engine, takes less time than ours, on
+// scratch memory of these sizes. Where nothing is measured it does.
 func (l *libraries) faster(question, engine string, sizes []int64, first, second func(s drv.Stream, m []drv.Ptr) error) (bool, error) {
 	if l.tuner.Repeat == 0 {
 		return true, nil

@@ -14,8 +14,9 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// Steps whose normalisations are the library's are those of the reference: with and without what is added, ReLU and its mask, where
-// results may lie over arguments, and where the library takes some and our kernels the rest.
+// Steps whose normalisations are the library's are those of the reference: with and without what is
+// added, ReLU and its mask, where results may lie over arguments, and where the library takes some
+// and our kernels the rest.
 func TestStepsWithTheLibrarysNormalisationsEqualTheReference(t *testing.T) {
 	wide := classifier("wide", 4, []int{3, 4, 4}, func(x *gorgonia.Node) *gorgonia.Node {
 		x = nn.BatchNorm2D(conv(x, "conv0", 8, 3, 1, 1), "bn0", nn.BatchNormConfig{}) // alone
@@ -72,7 +73,8 @@ func TestStepsWithTheLibrarysNormalisationsEqualTheReference(t *testing.T) {
 					if step > 0 {
 						continue
 					}
-					// Left to us: the gradient of bn3, which has no mask, and its forward pass where 12 channels are too odd.
+					// Left to us: the gradient of bn3, which has no mask, and
+					// its forward pass where 12 channels are too odd.
 					want := map[cuda.Compute]int{cuda.Float32: 3, cuda.BFloat16: 6, cuda.Float16: 6}[c.typ]
 					if own := strings.Count(strings.Join(machine.Trace(), "\n"), "cuLaunchKernel bn_"); repeat < 0 && own != want {
 						t.Errorf("%d of our kernels for normalisations were launched, want %d", own, want)

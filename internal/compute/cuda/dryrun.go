@@ -9,8 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 )
 
-// DryRun returns a GPU without hardware: programs can be compiled for it, and Account counts what a step of theirs launches and reads on a device with
-// this many multiprocessors. They cannot run.
+// DryRun returns a GPU without hardware: programs can be compiled for it, and Account counts what a
+// step of theirs launches and reads on a device with this many multiprocessors. They cannot run.
 func DryRun(multiprocessors int) *GPU {
 	p := &dryRun{next: 1 << 40}
 	g := &GPU{name: "dry run", context: p, vendor: dryRunLibrary{p}, waiter: p, dryRun: p, close: func() error { return nil }}
@@ -70,7 +70,8 @@ func (p *dryRun) DestroyGraph(drv.Graph) error                 { return nil }
 func (p *dryRun) DestroyGraphExec(drv.GraphExec) error         { return nil }
 func (p *dryRun) Close() error                                 { return nil }
 
-// dryRunLibrary makes plans that note what they were asked: arguments read once, the result written once.
+// dryRunLibrary makes plans that note what they were asked: arguments read once, the result written
+// once.
 type dryRunLibrary struct{ *dryRun }
 
 func (l dryRunLibrary) conv(pass cudnn.Op, c cudnn.Conv) (convPlan, error) {

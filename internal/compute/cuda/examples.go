@@ -7,8 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// SetExamples says that later runs have n examples, at most the plan's Batch. Runs of a short batch are launched kernel by kernel: graphs and the
-// library's normalisations are made for whole ones.
+// SetExamples says that later runs have n examples, at most the plan's Batch. Runs of a short batch
+// are launched kernel by kernel: graphs and the library's normalisations are made for whole ones.
 func (e *Executor) SetExamples(n int) { e.examples, e.empty = n, n == 0 }
 
 // short reports whether the batch has fewer examples than room.
@@ -39,7 +39,8 @@ func (e *Executor) exampleNumbers(v *plan.Value, mode *op.Mode) int64 {
 	return n / int64(v.Shape[0]) * int64(e.rows(v.Shape[0]))
 }
 
-// shortNorm is a normalisation by the statistics of the first images; all are normalised, as other executors do, but if none is there y is 0.
+// shortNorm is a normalisation by the statistics of the first images; all are normalised, as other
+// executors do, but if none is there y is 0.
 func (e *Executor) shortNorm(s drv.Stream, b kernels.BatchNorm, images, there int) error {
 	all, channel := b.Rows, 4*int64(b.C)
 	if there == 0 {

@@ -11,8 +11,9 @@ const (
 	abortLimit = 10 * time.Second
 )
 
-// An exchangeWatch asks, while a step of a group is under way, whether something went wrong in the background, and breaks the exchanges off then:
-// GPUs, and the thread that asks for exchanges, would wait for ever. Steps that are over before its first look cost a timer.
+// An exchangeWatch asks, while a step of a group is under way, whether something went wrong in the
+// background, and breaks the exchanges off then: GPUs, and the thread that asks for exchanges,
+// would wait for ever. Steps that are over before its first look cost a timer.
 type exchangeWatch struct {
 	g     *Group
 	timer *time.Timer

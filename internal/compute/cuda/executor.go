@@ -18,21 +18,25 @@ type Config struct {
 	Stream uint64  // of dropout: replicas with another one drop other elements
 	Type   Compute // of products, and of images and matrices between operations
 
-	// Share is an executor on the same GPU whose parameters, gradients and running statistics on the device this one uses where the host's
-	// memory is the same, and its memory between operations, step counter, gradient scale and, of the same Type, loss scale. One of those that share
-	// runs at a time.
+	// Share is an executor on the same GPU whose parameters, gradients and running statistics
+	// on the device this one uses where the host's memory is the same, and its memory between
+	// operations, step counter, gradient scale and, of the same Type, loss scale. One of those
+	// that share runs at a time.
 	Share *Executor
 
-	// Update, if not nil, keeps training on the device: at the end of each step it changes parameters by their gradients, neither of
-	// which travels. The host's values count for the first run and after Hold(false); Fetch brings values back, also for
-	// executors that share, and the host's gradients are never written.
+	// Update, if not nil, keeps training on the device: at the end of each step it changes
+	// parameters by their gradients, neither of which travels. The host's values count for the
+	// first run and after Hold(false); Fetch brings values back, also for executors that share,
+	// and the host's gradients are never written.
 	Update Update
 
-	// Bucket is how many bytes of gradients leave the device together at least; 0 is 4 MiB. Backward is cut into so many segments.
+	// Bucket is how many bytes of gradients leave the device together at least; 0 is 4 MiB.
+	// Backward is cut into so many segments.
 	Bucket int64
 	// Eager launches every kernel by itself in every step, in place of captured graphs.
 	Eager bool
-	// Timeout is how long a bucket of gradients may take before the device is said to hang; 0 is two minutes.
+	// Timeout is how long a bucket of gradients may take before the device is said to hang; 0
+	// is two minutes.
 	Timeout time.Duration
 }
 
@@ -85,8 +89,9 @@ func (k *valueMemory) floats() []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&k.host[0])), k.value.Len())
 }
 
-// New prepares p to run over the memory of host. It places the temporaries of p, takes all memory that runs need, and chooses
-// the libraries' ways to compute, which it measures unless that was done before.
+// New prepares p to run over the memory of host. It places the temporaries of p, takes all memory
+// that runs need, and chooses the libraries' ways to compute, which it measures unless that was
+// done before.
 func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 	if cfg.Bucket == 0 {
 		cfg.Bucket = 4 << 20
@@ -370,25 +375,29 @@ func (e *Executor) countMemory(before usage) {
 // SetGradScale multiplies the gradients of later runs by s, also those of executors that share.
 func (e *Executor) SetGradScale(s float32) { e.store.gradScale = s }
 
-// SetStep says how many runs with gradients came before, those of executors that share included, which decides what dropout drops.
+// SetStep says how many runs with gradients came before, those of executors that share included,
+// which decides what dropout drops.
 func (e *Executor) SetStep(step uint64) { e.store.step = step }
 
-// Hold says whether parameters and running statistics stay as they are from now on, as in an evaluation: runs then take them to
-// the device once.
+// Hold says whether parameters and running statistics stay as they are from now on, as in an
+// evaluation: runs then take them to the device once.
 func (e *Executor) Hold(held bool) { e.held, e.fresh = held || e.cfg.Update != nil, nil }
 
-// Finite is false if the last run's gradients had an infinite number or one that is not a number, and were set to zero.
+// Finite is false if the last run's gradients had an infinite number or one that is not a number,
+// and were set to zero.
 func (e *Executor) Finite() bool { return !e.scaler.skipped }
 
 // LossScale is what the loss of the next run is multiplied by on the device, 1 but for Float16.
 func (e *Executor) LossScale() float32 { return e.scaler.scale }
 
-// ScaleState is LossScale and how many steps it has been right for, which decides when it is tried larger. on is false if the loss is not scaled.
+// ScaleState is LossScale and how many steps it has been right for, which decides when it is tried
+// larger. on is false if the loss is not scaled.
 func (e *Executor) ScaleState() (scale float32, good int, on bool) {
 	return e.scaler.scale, e.scaler.good, e.scaler.on
 }
 
-// SetScaleState goes on from what ScaleState was, in a run that goes on from a checkpoint. Where the loss is not scaled it does nothing.
+// SetScaleState goes on from what ScaleState was, in a run that goes on from a checkpoint. Where
+// the loss is not scaled it does nothing.
 func (e *Executor) SetScaleState(scale float32, good int) error {
 	if !(scale >= leastScale && scale <= largestScale) || good < 0 || good >= goodSteps {
 		return fmt.Errorf("cuda: set loss scale: got %v, good for %d steps, want %v to %v for 0 to %d", scale, good, float32(leastScale), float32(largestScale), goodSteps-1)
@@ -431,7 +440,8 @@ func (e *Executor) Output(v *plan.Value) ([]float32, error) {
 	return k.floats(), nil
 }
 
-// Close gives the memory back, but not that of a device that hangs. Executors that share with it go on.
+// Close gives the memory back, but not that of a device that hangs. Executors that share with it go
+// on.
 func (e *Executor) Close() error {
 	if e.closed {
 		return nil

@@ -12,8 +12,9 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
-// A Fake is a GPU of Go code. What is given to a stream is done late: when somebody waits, and then in an order that is drawn,
-// as far as streams and events leave one to draw. Memory begins with 0xAB, and no address outside of it can be used.
+// A Fake is a GPU of Go code. What is given to a stream is done late: when somebody waits, and then
+// in an order that is drawn, as far as streams and events leave one to draw. Memory begins with
+// 0xAB, and no address outside of it can be used.
 type Fake struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -36,7 +37,8 @@ type Fake struct {
 	Hang chan struct{}
 	// RefusePinning makes HostRegister fail.
 	RefusePinning bool
-	// NoSums takes away convolutions that add to what is there; SumsApart says that they are slow.
+	// NoSums takes away convolutions that add to what is there; SumsApart says that they are
+	// slow.
 	NoSums, SumsApart bool
 	// HalfGradients makes convolutions give weights' gradients in the type of the images.
 	HalfGradients bool

@@ -12,8 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/op"
 )
 
-// The loops over numbers below are left without instrumentation: they read and write what only they have, and the memory of the device, which is
-// the lock's of the Fake.
+// The loops over numbers below are left without instrumentation: they read and write what only they
+// have, and the memory of the device, which is the lock's of the Fake.
 
 // load reads n numbers.
 //
@@ -70,7 +70,8 @@ type fakeKernels struct{ *Fake }
 // An elementwise makes number i of a result of those of one or two operands.
 type elementwise func(i int, a, b float32) float32
 
-// each sets y[i] = do(i, a[i], b[i]). That prepare, called when the work is done, gives do lets do hold what it reads from the device once.
+// each sets y[i] = do(i, a[i], b[i]). That prepare, called when the work is done, gives do lets do
+// hold what it reads from the device once.
 func (k fakeKernels) each(s drv.Stream, name string, to, from kernels.Type, n int64, y drv.Ptr, prepare func() elementwise, args ...drv.Ptr) error {
 	return k.give(s, fmt.Sprintf("%s %v %v %d", name, to, from, n), func() {
 		a := k.load(args[0], from, int(n))

@@ -75,8 +75,8 @@ func whole(err error, code int32) bool {
 	return errors.As(err, &fault) && fault.Code == code && strings.Contains(err.Error(), "cuda:0") && strings.Contains(fault.Call, "cu")
 }
 
-// Whenever a GPU breaks, and whatever it answers then, what was asked of it ends with an error that says so, and so does what comes
-// after; nothing hangs, and no goroutine stays.
+// Whenever a GPU breaks, and whatever it answers then, what was asked of it ends with an error that
+// says so, and so does what comes after; nothing hangs, and no goroutine stays.
 func TestAGPUThatBreaksAtAnyCallIsAnError(t *testing.T) {
 	for _, c := range []struct {
 		name   string

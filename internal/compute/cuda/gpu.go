@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/nccl"
 )
 
-// driver is what an executor asks of a GPU; *drv.Context has it. All but Do and Info are called in a function given to Do.
+// driver is what an executor asks of a GPU; *drv.Context has it. All but Do and Info are called in
+// a function given to Do.
 type driver interface {
 	Do(f func() error) error
 	Info() drv.DeviceInfo
@@ -100,15 +101,17 @@ type library interface {
 	matmul(m product) (productPlan, error)
 	norm(n cudnn.Norm, room int64, ours func(s drv.Stream, workspace drv.Ptr, a cudnn.NormArgs) error) (normPlan, error)
 	normGrad(n cudnn.NormGrad, room int64, ours func(s drv.Stream, workspace drv.Ptr, a cudnn.NormGradArgs) error) (normGradPlan, error)
-	// apart reports whether a plan for dx and add, which sums its result and another image, are faster than a plan that accumulates.
+	// apart reports whether a plan for dx and add, which sums its result and another image, are
+	// faster than a plan that accumulates.
 	apart(c cudnn.Conv, accumulates, plan convPlan, add func(s drv.Stream, y, a, b drv.Ptr) error) (bool, error)
 	// settled is called when a program has all of its plans.
 	settled()
 	Close() error
 }
 
-// A product is C (M×N) = A·B, all row-major, A (M×K) or with TransA (K×M), B (K×N) or with TransB (N×K). Bias, of N numbers in
-// float32, is added to each row of C if Bias is set, and ReLU applied after it.
+// A product is C (M×N) = A·B, all row-major, A (M×K) or with TransA (K×M), B (K×N) or with TransB
+// (N×K). Bias, of N numbers in float32, is added to each row of C if Bias is set, and ReLU applied
+// after it.
 type product struct {
 	M, N, K        int
 	TransA, TransB bool
@@ -123,8 +126,8 @@ type productPlan interface {
 	Run(s drv.Stream, workspace, a, b, c, bias drv.Ptr) error
 }
 
-// A GPU is one device that is open: its context with a thread, kernels, libraries and streams. Executors that share parameters
-// share it; one of them runs at a time.
+// A GPU is one device that is open: its context with a thread, kernels, libraries and streams.
+// Executors that share parameters share it; one of them runs at a time.
 type GPU struct {
 	name    string // "cuda:0"
 	context driver
@@ -196,7 +199,8 @@ func (g *GPU) noteLoss(err error) {
 	}
 }
 
-// unlessLost joins the errors of giving things back, but not those of a GPU that is lost, which follow from what was said before.
+// unlessLost joins the errors of giving things back, but not those of a GPU that is lost, which
+// follow from what was said before.
 func (g *GPU) unlessLost(errs []error) error {
 	if g.lost {
 		errs = slices.DeleteFunc(errs, func(err error) bool { return errors.Is(err, drv.ErrLost) })
@@ -230,7 +234,8 @@ func (g *GPU) newWatch() *watch {
 // errHangs says that the device did not answer in time.
 var errHangs = errors.New("the device hangs")
 
-// wait returns when an event is done, or with an error after the time limit; later waits are then errors, too.
+// wait returns when an event is done, or with an error after the time limit; later waits are then
+// errors, too.
 func (w *watch) wait(e drv.Event, limit time.Duration) error {
 	if w.hangs {
 		return errHangs

@@ -37,7 +37,8 @@ func resnet18(batch, size, width int) model {
 	}}
 }
 
-// Whole steps of small networks with every operation are those of the reference, launched one by one and as graphs.
+// Whole steps of small networks with every operation are those of the reference, launched one by
+// one and as graphs.
 func TestGPUNets(t *testing.T) {
 	gpu, nets := onGPU(t), models
 	if testing.Short() {
@@ -65,10 +66,12 @@ type judge struct {
 	grads map[string][]float64
 }
 
-// The gradient of the network that is measured is right: of a narrow one against the reference in float64, which is slow and exact, and of the whole
-// one against the CPU executor in float32. A ReLU that rounding turns over changes a gradient by more than rounding itself: of the whole network with
-// new parameters PyTorch's own gradient in bfloat16 is off by a third of its length, and by 3e-3 between two that compute in float32 (note 24). So
-// what 16 bits compute is also judged op by op, by the reference that rounds at the same places.
+// The gradient of the network that is measured is right: of a narrow one against the reference in
+// float64, which is slow and exact, and of the whole one against the CPU executor in float32. A
+// ReLU that rounding turns over changes a gradient by more than rounding itself: of the whole
+// network with new parameters PyTorch's own gradient in bfloat16 is off by a third of its length,
+// and by 3e-3 between two that compute in float32 (note 24). So what 16 bits compute is also judged
+// op by op, by the reference that rounds at the same places.
 func TestGPUGradients(t *testing.T) {
 	gpu := onGPU(t)
 	narrow, whole := resnet18(4, 32, 16), resnet18(64, 32, 64)
@@ -129,8 +132,9 @@ func gradients(t *testing.T, gpu *cuda.GPU, m model, by func(t *testing.T, m mod
 	}
 }
 
-// opByOp looks at a step op by op: each number that was stored in 16 bits has to be a rounding of what follows from those stored
-// before, and the gradients have to be those that follow from what was stored. No ReLU that rounding turns over excuses anything here.
+// opByOp looks at a step op by op: each number that was stored in 16 bits has to be a rounding of
+// what follows from those stored before, and the gradients have to be those that follow from what
+// was stored. No ReLU that rounding turns over excuses anything here.
 func (p *program) opByOp(t *testing.T, what string, typ cuda.Compute) {
 	r := p.replay(t, typ, 3, 2e-2) // engines may round parts of sums, which is worth a row and makes what follows no other step
 	stored, off := r.Worst()
@@ -198,8 +202,8 @@ func byCPU(t *testing.T, m model, p *program) judge {
 	return j
 }
 
-// A training on the GPU is one on the CPU, from the same weights on the same images. Both go apart in time, as two
-// runs of any two programs do; where they are after a while must not.
+// A training on the GPU is one on the CPU, from the same weights on the same images. Both go apart
+// in time, as two runs of any two programs do; where they are after a while must not.
 func TestGPUCurve(t *testing.T) {
 	gpu := onGPU(t)
 	batch, size, width, steps := 32, 32, 16, 200
@@ -303,7 +307,8 @@ func TestGPUFacts(t *testing.T) {
 		"numbers go through a second pinned copy", fmt.Sprint(refused))
 }
 
-// Two GPUs as one take the step that one takes with the whole batch, and the sum of what each gives alone, by each way between them.
+// Two GPUs as one take the step that one takes with the whole batch, and the sum of what each gives
+// alone, by each way between them.
 func TestGPUGroup(t *testing.T) {
 	gputest.Begin(t)
 	machine := fake.New(t)

@@ -21,11 +21,12 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// flopPerImage is what a training step of ResNet18 for images of 32×32 takes: three times the forward pass's 0.5554 G products and sums.
+// flopPerImage is what a training step of ResNet18 for images of 32×32 takes: three times the
+// forward pass's 0.5554 G products and sums.
 const flopPerImage = 3 * 2 * 0.5554e9
 
-// measuring are options with which engines are measured, for each program as long as that share of the time that is left; the choices go
-// to the user's folder, where jobs find them.
+// measuring are options with which engines are measured, for each program as long as that share of
+// the time that is left; the choices go to the user's folder, where jobs find them.
 func measuring(t *testing.T, share float64) cuda.Options {
 	if testing.Short() {
 		return guesses
@@ -60,7 +61,8 @@ func (s stepCase) String() string {
 	return fmt.Sprintf("%v, batch %d, %s", s.typ, s.batch, how)
 }
 
-// How fast training is with the update on the device: only images, as bytes, and the loss are copied.
+// How fast training is with the update on the device: only images, as bytes, and the loss are
+// copied.
 func TestGPUSteps(t *testing.T) {
 	gputest.Begin(t)
 	machine := fake.New(t)
@@ -112,7 +114,8 @@ func trainer(t *testing.T, batch int, cfg cuda.Config) *program {
 	return p
 }
 
-// nesterov is SGD with Nesterov momentum on the device. Memory is taken in the first step, which is not captured.
+// nesterov is SGD with Nesterov momentum on the device. Memory is taken in the first step, which is
+// not captured.
 func nesterov(t *testing.T, gpu *cuda.GPU) cuda.Update {
 	numbers := updateNumbers(t, gpu, kernels.Update{Scale: 1, Clip: 3e38, Shrink: 1, Rate: 0.01, Decay: 5e-4, Momentum: 0.9})
 	ctx, momenta := gpu.Context(), map[drv.Ptr]drv.Ptr{}
@@ -192,8 +195,8 @@ func (p *program) pace(t *testing.T, step func() error) float64 {
 	return times[len(times)/2]
 }
 
-// How fast copies between pinned memory and the device are, as large as all gradients of ResNet18, how soon a thread knows that the GPU is done,
-// and what of the copies is hidden behind a step.
+// How fast copies between pinned memory and the device are, as large as all gradients of ResNet18,
+// how soon a thread knows that the GPU is done, and what of the copies is hidden behind a step.
 func TestGPUTransfers(t *testing.T) {
 	gputest.Begin(t)
 	machine := fake.New(t)
@@ -250,7 +253,8 @@ func copies(t *testing.T, gpu *cuda.GPU) {
 		took := gputest.Spell(t, d, s, repeat, m.f)
 		gputest.Measured(t, m.name, float64(m.bytes)/took.Seconds()/1e9, "GB/s", "%.1f MB each way in %v", float64(n)/1e6, took)
 	}
-	// When a thread sleeps until it is woken, as in a step, and when it asks. The difference is lost at the end of each step.
+	// When a thread sleeps until it is woken, as in a step, and when it asks. The difference is
+	// lost at the end of each step.
 	median := func(wait func() error) time.Duration {
 		var took []time.Duration
 		for range 21 {

@@ -10,11 +10,13 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
-// A Group is executors of one model, each on a GPU of its own, that take steps together as if they were one with all of their
-// batches: a parameter's value comes once, from the first member's memory, and its gradient, the sum over the members, goes there.
+// A Group is executors of one model, each on a GPU of its own, that take steps together as if they
+// were one with all of their batches: a parameter's value comes once, from the first member's
+// memory, and its gradient, the sum over the members, goes there.
 //
-// Each GPU copies a part of the values from the host and of the sums to it, so that all of their links work at once; the rest
-// goes between GPUs. Running statistics of batch normalisations, outputs and losses stay the members' own.
+// Each GPU copies a part of the values from the host and of the sums to it, so that all of their
+// links work at once; the rest goes between GPUs. Running statistics of batch normalisations,
+// outputs and losses stay the members' own.
 //
 // Sums are made in the same way in each step, so that a run can be repeated bit by bit.
 type Group struct {
@@ -29,9 +31,10 @@ type Group struct {
 	closed    bool
 }
 
-// NewGroup joins executors of one model, on different GPUs. From then on the memory of the first one's parameters and gradients is that
-// of all: the values in it are the group's, and the others' memory is not looked at any more, also not when one runs alone. Plans that
-// exchange different things are an error.
+// NewGroup joins executors of one model, on different GPUs. From then on the memory of the first
+// one's parameters and gradients is that of all: the values in it are the group's, and the others'
+// memory is not looked at any more, also not when one runs alone. Plans that exchange different
+// things are an error.
 func NewGroup(members []*Executor, link Link) (*Group, error) {
 	if len(members) == 0 {
 		return nil, errors.New("cuda: join GPUs: got no executors")

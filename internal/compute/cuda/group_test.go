@@ -40,7 +40,8 @@ func openAll(t *testing.T, m *fake.Machine, n int, hidden ...dl.Name) []*cuda.GP
 	return gpus
 }
 
-// joinable are a small model with convolutions, a residual and normalisations, and one of odd numbers of parameters.
+// joinable are a small model with convolutions, a residual and normalisations, and one of odd
+// numbers of parameters.
 var joinable = []model{
 	classifier("normalised", 2, []int{3, 4, 4}, func(x *gorgonia.Node) *gorgonia.Node {
 		x = nn.ReLU(nn.BatchNorm2D(conv(x, "conv0", 8, 3, 1, 1), "bn0", nn.BatchNormConfig{}))
@@ -72,8 +73,9 @@ func join(t *testing.T, members []*cuda.Executor, link cuda.Link) *cuda.Group {
 	return g
 }
 
-// A step of a group gives the sum of the gradients that its members give alone, once for each parameter and when it is final, and
-// takes values from the first member's memory alone, each when its wait has returned.
+// A step of a group gives the sum of the gradients that its members give alone, once for each
+// parameter and when it is final, and takes values from the first member's memory alone, each when
+// its wait has returned.
 func TestAStepOfAGroupIsTheSumOfItsMembersSteps(t *testing.T) {
 	for _, link := range []cuda.Link{cuda.NCCL, cuda.PeerCopies, cuda.ThroughHost} {
 		for _, ranks := range []int{2, 3} {
@@ -198,7 +200,8 @@ func TestAGroupIsOneProgramWithTheWholeBatch(t *testing.T) {
 	isOneProgram(t, openAll(t, machine, 2), cuda.AutoLink, 1e-6)
 }
 
-// isOneProgram holds steps of two GPUs with half of a batch each against those of one with the whole batch.
+// isOneProgram holds steps of two GPUs with half of a batch each against those of one with the
+// whole batch.
 func isOneProgram(t *testing.T, gpus []*cuda.GPU, link cuda.Link, loss float64) {
 	net := func(batch int) model {
 		return classifier("net", batch, []int{3, 5, 4}, func(x *gorgonia.Node) *gorgonia.Node {

@@ -56,7 +56,8 @@ func (p *pair) close() (errs []error) {
 	return errs
 }
 
-// What breaks between GPUs within a step ends it at once, with the GPU and the collective, and everything can be given back.
+// What breaks between GPUs within a step ends it at once, with the GPU and the collective, and
+// everything can be given back.
 func TestAnExchangeThatBreaksWithinAStepEndsIt(t *testing.T) {
 	for _, c := range []struct {
 		setting string
@@ -116,7 +117,8 @@ func TestAnExchangeThatBreaksWithinAStepEndsIt(t *testing.T) {
 	}
 }
 
-// One GPU of a group that breaks is named, with what it said; the other, which waits for it in an exchange, is released.
+// One GPU of a group that breaks is named, with what it said; the other, which waits for it in an
+// exchange, is released.
 func TestTheGPUOfAGroupThatBreaksIsNamed(t *testing.T) {
 	for _, link := range []cuda.Link{cuda.NCCL, cuda.PeerCopies, cuda.ThroughHost} {
 		for _, c := range []struct {

@@ -8,9 +8,10 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// Run takes a step on all members: as Executor.Run, but a parameter is waited for once and its gradient ready once, the sum over
-// the members in the first one's memory. Of Float16 a gradient that is not finite on one member makes the step count for nothing on all.
-// After an error of a GPU or of what joins them the group is of no more use, and neither may the executors be.
+// Run takes a step on all members: as Executor.Run, but a parameter is waited for once and its
+// gradient ready once, the sum over the members in the first one's memory. Of Float16 a gradient
+// that is not finite on one member makes the step count for nothing on all. After an error of a GPU
+// or of what joins them the group is of no more use, and neither may the executors be.
 func (g *Group) Run(ctx context.Context, hooks plan.Hooks) error {
 	switch {
 	case g.closed:
@@ -62,7 +63,8 @@ type stopped struct{ error }
 
 func (s stopped) Unwrap() error { return s.error }
 
-// launch gives all of a step to the devices, segment by segment, so that each exchange is asked of all.
+// launch gives all of a step to the devices, segment by segment, so that each exchange is asked of
+// all.
 func (g *Group) launch(ctx context.Context, hooks plan.Hooks, watch *exchangeWatch) error {
 	if err := g.link.err(); err != nil {
 		return err
@@ -240,7 +242,8 @@ func (g *Group) landed() {
 	}
 }
 
-// wait returns when segment k has left all devices. One that fails may leave others waiting for it: their exchange is broken off.
+// wait returns when segment k has left all devices. One that fails may leave others waiting for it:
+// their exchange is broken off.
 func (g *Group) wait(k int) error {
 	type answer struct {
 		i   int

@@ -310,7 +310,8 @@ func TestGradScaleAndTheLossScaleLeaveGradientsAsTheyAre(t *testing.T) {
 	}
 }
 
-// A run that goes on from a checkpoint goes on with its loss scale, and with how long that was right.
+// A run that goes on from a checkpoint goes on with its loss scale, and with how long that was
+// right.
 func TestTheLossScaleGoesOnWhereItWas(t *testing.T) {
 	m := models[1]
 	_, gpu := cuda.NewFake(8)

@@ -98,8 +98,9 @@ func (in *input) allocInts(g *GPU) error {
 	return nil
 }
 
-// take reads labels and row numbers from the user's memory, and checks them: a kernel could not say what is wrong. there is how many of them
-// belong to examples; of the others, labels are −1 on the device and are not looked at.
+// take reads labels and row numbers from the user's memory, and checks them: a kernel could not say
+// what is wrong. there is how many of them belong to examples; of the others, labels are −1 on the
+// device and are not looked at.
 func (in *input) take(data any, there int) error {
 	switch {
 	case !in.labels || there == len(in.ints):
@@ -169,7 +170,8 @@ type PixelsConfig struct {
 // Pixels is an input of images in bytes: the host's memory, which the user fills before a run.
 type Pixels struct {
 	Images []uint8 // (N,C,H,W)
-	// Draws says for each image how it is shifted and mirrored, as Draw packs it. Zero is not at all.
+	// Draws says for each image how it is shifted and mirrored, as Draw packs it. Zero is not
+	// at all.
 	Draws []int32
 }
 
@@ -187,8 +189,8 @@ type pixels struct {
 // ErrNoPixels says that an input cannot be one of bytes.
 var ErrNoPixels = errors.New("the input cannot be bytes")
 
-// Pixels makes input i one of bytes, which are normalised, shifted and mirrored on the device; before, it is one of float32
-// numbers. It is called between runs.
+// Pixels makes input i one of bytes, which are normalised, shifted and mirrored on the device;
+// before, it is one of float32 numbers. It is called between runs.
 func (e *Executor) Pixels(i int, cfg PixelsConfig) (*Pixels, error) {
 	in := &e.inputs[i]
 	name := in.value.Name
@@ -255,7 +257,8 @@ func (e *Executor) bytesInput(v *plan.Value) *pixels {
 	return nil
 }
 
-// convert is the launch that makes channel-last numbers of the bytes, in place of one that moves float32 numbers.
+// convert is the launch that makes channel-last numbers of the bytes, in place of one that moves
+// float32 numbers.
 func (p *pixels) convert(g *GPU, to kernels.Type, lanes int, dst drv.Ptr) launch {
 	shape := p.shape
 	shape.Type, shape.Padded, shape.Dst = to, lanes, dst

@@ -11,11 +11,13 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// Inspect takes a step with gradients as Run does, launch by launch, and stops behind each op of the plan: see gets the op's results as
-// they lie on the device, in the order of their shapes, nil for those that have none or no numbers, and gradients of parameters, which are
-// brought to their form later. The slices are see's own. An error of see ends the step.
+// Inspect takes a step with gradients as Run does, launch by launch, and stops behind each op of
+// the plan: see gets the op's results as they lie on the device, in the order of their shapes, nil
+// for those that have none or no numbers, and gradients of parameters, which are brought to their
+// form later. The slices are see's own. An error of see ends the step.
 //
-// It is slow, and for finding out which op computes something else than it should; see package internal/compute/ref's Replay.
+// It is slow, and for finding out which op computes something else than it should; see package
+// internal/compute/ref's Replay.
 func (e *Executor) Inspect(ctx context.Context, see func(op int, results [][]float32) error) error {
 	switch {
 	case e.failed != nil:
@@ -95,7 +97,8 @@ func (e *Executor) inspect(ctx context.Context, see func(op int, results [][]flo
 	})
 }
 
-// read copies a value's numbers to the host when the computing stream is done, and brings them to the order of the shape.
+// read copies a value's numbers to the host when the computing stream is done, and brings them to
+// the order of the shape.
 func (e *Executor) read(v *plan.Value) ([]float32, error) {
 	c, t, size := e.gpu.context, typeOf(v), v.Root().Size()
 	m, err := c.HostAlloc(size)

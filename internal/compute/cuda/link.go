@@ -14,9 +14,11 @@ const (
 	AutoLink Link = iota
 	// NCCL is NVIDIA's library of this name.
 	NCCL
-	// PeerCopies are copies from one GPU's memory to another's, and sums by our own kernel. They need GPUs that can access each other.
+	// PeerCopies are copies from one GPU's memory to another's, and sums by our own kernel.
+	// They need GPUs that can access each other.
 	PeerCopies
-	// ThroughHost are copies to pinned memory of the host and from there, and sums by our own kernel.
+	// ThroughHost are copies to pinned memory of the host and from there, and sums by our own
+	// kernel.
 	ThroughHost
 )
 
@@ -40,8 +42,8 @@ type rank struct {
 	stage    []byte       // pinned room, of copies through the host
 }
 
-// A piece is n float32 numbers that every rank has in a place of its own. Part i of a piece is rank i's: a multiple of 16 bytes
-// of it, and of the last rank what is left besides.
+// A piece is n float32 numbers that every rank has in a place of its own. Part i of a piece is rank
+// i's: a multiple of 16 bytes of it, and of the last rank what is left besides.
 type piece struct {
 	at []drv.Ptr // by rank
 	n  int64
@@ -65,20 +67,25 @@ func (p piece) largest() int64 {
 	return n
 }
 
-// A linker puts exchanges on the ranks' streams; what was on these before comes first. One goroutine at a time uses it.
+// A linker puts exchanges on the ranks' streams; what was on these before comes first. One
+// goroutine at a time uses it.
 type linker interface {
-	// gathers is false if a rank's own part is as far from the others as the host's memory is: each then brings all for itself.
+	// gathers is false if a rank's own part is as far from the others as the host's memory is:
+	// each then brings all for itself.
 	gathers() bool
 	// gather gives every rank what each has in its own part of the pieces.
 	gather(pieces []piece) error
-	// reduce sets each rank's own part of the pieces to the sum over all ranks. Other parts are in no defined state then.
+	// reduce sets each rank's own part of the pieces to the sum over all ranks. Other parts are
+	// in no defined state then.
 	reduce(pieces []piece) error
 	// prepare makes room for the pieces that will be reduced.
 	prepare(pieces []piece) error
-	// breaks reports whether errors may occur in the background that no GPU reports. err returns such an error, and may be called at any time.
+	// breaks reports whether errors may occur in the background that no GPU reports. err
+	// returns such an error, and may be called at any time.
 	breaks() bool
 	err() error
-	// abort ends exchanges that would wait for ever, at any time, also one that is being asked for; close gives everything back.
+	// abort ends exchanges that would wait for ever, at any time, also one that is being asked
+	// for; close gives everything back.
 	abort() error
 	close() error
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// A loneNorm normalises a short batch with one value of each channel by the running statistics, as op.BatchNorm2D says. The kernels of an
-// evaluation do it, on vectors of numbers for the channels. nil where no batch can have one value.
+// A loneNorm normalises a short batch with one value of each channel by the running statistics, as
+// op.BatchNorm2D says. The kernels of an evaluation do it, on vectors of numbers for the channels.
+// nil where no batch can have one value.
 type loneNorm struct {
 	e                      *Executor
 	eps                    float64

@@ -13,7 +13,8 @@ import (
 // A launch puts work on a stream.
 type launch func(s drv.Stream) error
 
-// lowered is an op of the plan that is ready but for its memory: bind is called when all memory has its place.
+// lowered is an op of the plan that is ready but for its memory: bind is called when all memory has
+// its place.
 type lowered struct {
 	scratch   int64 // bytes of the arena for this op alone
 	workspace int64 // bytes of the libraries' workspace, which all ops share

@@ -15,7 +15,8 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// A program that a GPU has too little memory for is an error that says what it needs, what there is, and a batch that fits.
+// A program that a GPU has too little memory for is an error that says what it needs, what there
+// is, and a batch that fits.
 func TestAProgramThatIsTooLargeSaysWhichBatchFits(t *testing.T) {
 	machine := fake.New(t)
 	machine.Set("memory", 6<<20)
@@ -57,7 +58,8 @@ func TestAProgramThatIsTooLargeSaysWhichBatchFits(t *testing.T) {
 	}
 }
 
-// Programs that come and go, also such as share parameters and whose graphs were captured, leave nothing behind.
+// Programs that come and go, also such as share parameters and whose graphs were captured, leave
+// nothing behind.
 func TestCompilingAndClosingAgainAndAgainLeavesNothing(t *testing.T) {
 	machine := fake.New(t)
 	gpu := open(t, machine)

@@ -11,10 +11,11 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/shm"
 )
 
-// A mirror is float32 memory of the host with as much on the device for it, each number at the same offset.
+// A mirror is float32 memory of the host with as much on the device for it, each number at the same
+// offset.
 //
-// The host's memory is pinned, so that the device copies from and to it by itself; where the driver refuses that, numbers go
-// through pinned memory of the mirror's own.
+// The host's memory is pinned, so that the device copies from and to it by itself; where the driver
+// refuses that, numbers go through pinned memory of the mirror's own.
 type mirror struct {
 	gpu    *GPU
 	host   []byte
@@ -24,7 +25,8 @@ type mirror struct {
 	pinned bool   // by this mirror
 }
 
-// newMirror pins host and takes memory of the device. It is called on the device's thread, as all that is here.
+// newMirror pins host and takes memory of the device. It is called on the device's thread, as all
+// that is here.
 func newMirror(g *GPU, what string, host []float32) (*mirror, error) {
 	m := &mirror{gpu: g, host: unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(host))), 4*len(host))}
 	m.ends = m.host
@@ -48,7 +50,8 @@ func newMirror(g *GPU, what string, host []float32) (*mirror, error) {
 	return m, nil
 }
 
-// pinLeast is the size from which memory is pinned where it lies: whole pages, of which others have no part worth mentioning.
+// pinLeast is the size from which memory is pinned where it lies: whole pages, of which others have
+// no part worth mentioning.
 const pinLeast = 64 << 10
 
 // already is true if another program has pinned the memory.
@@ -108,7 +111,8 @@ func (m *mirror) close() error {
 	return errors.Join(errs...)
 }
 
-// mirrors finds the mirror of any slice, and makes it: one for each block, and one for each slice that lies in no block.
+// mirrors finds the mirror of any slice, and makes it: one for each block, and one for each slice
+// that lies in no block.
 type mirrors struct {
 	gpu    *GPU
 	what   string
@@ -162,7 +166,8 @@ func (ms *mirrors) bytes() (device, host int64) {
 	return device, host
 }
 
-// joined merges neighbouring spans. The gap between two may be less than a cache line of unused memory.
+// joined merges neighbouring spans. The gap between two may be less than a cache line of unused
+// memory.
 func joined(spans []span, order func(m *mirror) int) []span {
 	spans = slices.Clone(spans)
 	slices.SortFunc(spans, func(a, b span) int {

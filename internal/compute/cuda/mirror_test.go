@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Between two gradients that travel together may lie the rest of a cache line, but no other gradient: that may be the user's already.
+// Between two gradients that travel together may lie the rest of a cache line, but no other
+// gradient: that may be the user's already.
 func TestOnlyNeighboursTravelTogether(t *testing.T) {
 	a, b := &mirror{}, &mirror{}
 	order := func(m *mirror) int { return map[*mirror]int{a: 0, b: 1}[m] }

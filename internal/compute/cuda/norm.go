@@ -97,8 +97,9 @@ func (e *Executor) gradientReads(o *plan.Op) bool {
 	return false
 }
 
-// batchNormGrad is op.BatchNorm2DGrad with the gradient of the ReLU behind the normalisation. Where nothing was added in front
-// of the ReLU, what it let through is computed anew, else it has been written down as bits: its result is not read.
+// batchNormGrad is op.BatchNorm2DGrad with the gradient of the ReLU behind the normalisation. Where
+// nothing was added in front of the ReLU, what it let through is computed anew, else it has been
+// written down as bits: its result is not read.
 func (l *lowering) batchNormGrad() (lowered, error) {
 	o, e := l.o, l.e
 	if o.Frozen {
@@ -158,8 +159,9 @@ func (l *lowering) batchNormGrad() (lowered, error) {
 	}), nil
 }
 
-// betaOf is the beta of the normalisation whose gradient o is, if nothing was added to its result and if beta may still be read:
-// its value may change as soon as its gradient is ready, which is not before o where o makes it.
+// betaOf is the beta of the normalisation whose gradient o is, if nothing was added to its result
+// and if beta may still be read: its value may change as soon as its gradient is ready, which is
+// not before o where o makes it.
 func (e *Executor) betaOf(o *plan.Op) *plan.Value {
 	if o.In[5] == nil {
 		return nil

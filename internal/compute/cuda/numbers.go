@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// numbers are what changes from run to run, in device memory, so that captured graphs stay valid. Little-endian:
+// numbers are what changes from run to run, in device memory, so that captured graphs stay valid.
+// Little-endian:
 //
 //	offset  size  number
 //	     0     4  seed: the gradient of the loss with respect to itself, float32
@@ -86,8 +87,9 @@ func (n *numbers) close(c driver) error {
 	return errors.Join(errs...)
 }
 
-// A scaler is dynamic loss scaling (Micikevicius et al. 2018): the loss is multiplied by scale, gradients are divided by it at
-// their end; steps with a gradient that is not finite halve it and count for nothing, many good ones in a row double it.
+// A scaler is dynamic loss scaling (Micikevicius et al. 2018): the loss is multiplied by scale,
+// gradients are divided by it at their end; steps with a gradient that is not finite halve it and
+// count for nothing, many good ones in a row double it.
 type scaler struct {
 	on      bool
 	scale   float32

@@ -21,26 +21,31 @@ import (
 type Options struct {
 	// Search finds the libraries.
 	Search dl.Search
-	// Choices is the file in which the fastest engines of convolutions are remembered; "" is the user's folder of caches,
-	// "none" no file.
+	// Choices is the file in which the fastest engines of convolutions are remembered; "" is
+	// the user's folder of caches, "none" no file.
 	Choices string
-	// Repeat is how many runs make one measurement of an engine; 0 is 10, below 0 none is measured: the library's guess is taken.
+	// Repeat is how many runs make one measurement of an engine; 0 is 10, below 0 none is
+	// measured: the library's guess is taken.
 	Repeat int
-	// Most is how many engines of a convolution are measured, the likeliest first; 0 is 10, below 0 all of them. A few that the
-	// library compiles at each start come after them.
+	// Most is how many engines of a convolution are measured, the likeliest first; 0 is 10,
+	// below 0 all of them. A few that the library compiles at each start come after them.
 	Most int
-	// Budget is how long measuring may take for one program; 0 is 15 s, below 0 as long as it takes.
+	// Budget is how long measuring may take for one program; 0 is 15 s, below 0 as long as it
+	// takes.
 	Budget time.Duration
-	// NonDeterministic lets engines in whose sums are made in an order that differs from run to run. Results then repeat only to rounding.
+	// NonDeterministic lets engines in whose sums are made in an order that differs from run to
+	// run. Results then repeat only to rounding.
 	NonDeterministic bool
-	// Norms measures cuDNN's normalisations against our own kernels, and uses the faster ones. It is not the default, because they have
-	// not run on a GPU yet.
+	// Norms measures cuDNN's normalisations against our own kernels, and uses the faster ones.
+	// It is not the default, because they have not run on a GPU yet.
 	Norms bool
-	// Logger gets lines about what was chosen, at level Debug, and about measuring that takes a while; nil is slog.Default().
+	// Logger gets lines about what was chosen, at level Debug, and about measuring that takes a
+	// while; nil is slog.Default().
 	Logger *slog.Logger
 }
 
-// Devices describes the GPUs that this process may use. Without a driver the error is drv.ErrNoLibrary.
+// Devices describes the GPUs that this process may use. Without a driver the error is
+// drv.ErrNoLibrary.
 func Devices(o Options) ([]drv.DeviceInfo, error) {
 	driver, err := openDriver(&o)
 	if errors.Is(err, drv.ErrNoDevice) {
@@ -223,7 +228,8 @@ type way struct {
 func (w *way) Engine() string   { return w.name }
 func (w *way) Workspace() int64 { return 0 }
 
-// remembered is which of two names a measurement chose, at this start or an earlier one: a step that is repeated makes the same sums.
+// remembered is which of two names a measurement chose, at this start or an earlier one: a step
+// that is repeated makes the same sums.
 func (l *libraries) remembered(question string, names [2]string, measure func() (second bool, err error)) (second bool, err error) {
 	key := l.dnn.Key(question)
 	if choice, ok := l.tuner.Cache.Get(key); ok && slices.Contains(names[:], choice.Engine) {

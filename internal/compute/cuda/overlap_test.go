@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// work is something that a device did, in microseconds of the stand-in's clock, on which each kind of work takes a fixed time.
+// work is something that a device did, in microseconds of the stand-in's clock, on which each kind
+// of work takes a fixed time.
 type work struct {
 	from, to float64
 	device   int
@@ -46,8 +47,9 @@ func workOf(t *testing.T, trace []string) (computing, copies []work) {
 	return computing, copies
 }
 
-// Gradients of one bucket leave each device while it computes those of the next: only the last bucket's are left when it has
-// computed, and computing does not pause once it has begun to give gradients away.
+// Gradients of one bucket leave each device while it computes those of the next: only the last
+// bucket's are left when it has computed, and computing does not pause once it has begun to give
+// gradients away.
 func TestGradientsLeaveWhileTheDeviceComputes(t *testing.T) {
 	const bucket = 16 << 10
 	for _, c := range []struct {

@@ -45,7 +45,8 @@ func (l *lowering) pool() lowered {
 	})
 }
 
-// globalAvgPool is the mean of each channel; its result may be wider than x, and narrower by a cast.
+// globalAvgPool is the mean of each channel; its result may be wider than x, and narrower by a
+// cast.
 func (l *lowering) globalAvgPool() lowered {
 	o, e := l.o, l.e
 	x, y := o.In[0], o.Out[0]
@@ -93,7 +94,8 @@ func (l *lowering) floats(v *plan.Value, t kernels.Type) (at func() drv.Ptr, typ
 	return l.as(v, kernels.Float32), kernels.Float32
 }
 
-// as gives v's numbers, in their order, in type t: v itself where it has it, else a cast into scratch memory that is launched first.
+// as gives v's numbers, in their order, in type t: v itself where it has it, else a cast into
+// scratch memory that is launched first.
 func (l *lowering) as(v *plan.Value, t kernels.Type) func() drv.Ptr {
 	from, e := typeOf(v), l.e
 	if from == t {

@@ -15,9 +15,10 @@ type clock interface {
 	Elapsed(from, to drv.Event) (time.Duration, error)
 }
 
-// Profile runs the plan's ops n times, one launch after the other on the computing stream, and returns for each op the shortest time
-// that it took on the device. Values are those of the last run, of which there must have been one; running statistics
-// move on the device alone, until the next run.
+// Profile runs the plan's ops n times, one launch after the other on the computing stream, and
+// returns for each op the shortest time that it took on the device. Values are those of the last
+// run, of which there must have been one; running statistics move on the device alone, until the
+// next run.
 func (e *Executor) Profile(ctx context.Context, n int) ([]time.Duration, error) {
 	best := make([]time.Duration, len(e.plan.Ops))
 	c, ok := e.gpu.context.(clock)

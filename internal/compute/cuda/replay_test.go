@@ -50,7 +50,8 @@ func (p *program) replay(t *testing.T, c cuda.Compute, step int, follow float64)
 	}
 }
 
-// replayed compares step step of a program with its replay, and gives how far the gradients are from those without rounding.
+// replayed compares step step of a program with its replay, and gives how far the gradients are
+// from those without rounding.
 func replayed(t *testing.T, p *program, c cuda.Compute, step int, bound float64) *ref.Replay {
 	t.Helper()
 	r := p.replay(t, c, step, 0)
@@ -81,7 +82,8 @@ func replayed(t *testing.T, p *program, c cuda.Compute, step int, bound float64)
 	return r
 }
 
-// wide are models whose numbers are stored in every way: of widths that are multiples of 8 and not, with residuals that are stored.
+// wide are models whose numbers are stored in every way: of widths that are multiples of 8 and not,
+// with residuals that are stored.
 func wide() []model {
 	resnet := func(name string, batch, size, width int, stem nn.Stem) model {
 		return classifier(name, batch, []int{3, size, size}, func(x *gorgonia.Node) *gorgonia.Node {
@@ -92,7 +94,8 @@ func wide() []model {
 	return append(others, resnet("resnet18 cifar of 8", 6, 8, 8, nn.CIFAR), resnet("resnet18 cifar of 5", 5, 8, 5, nn.CIFAR))
 }
 
-// quick are the types that make test has for a model: all of them come with each kind of layer, one at least with each ResNet.
+// quick are the types that make test has for a model: all of them come with each kind of layer, one
+// at least with each ResNet.
 func (m model) quick() []cuda.Compute {
 	switch m.name {
 	case "resnet18 cifar of 8":
@@ -105,8 +108,8 @@ func (m model) quick() []cuda.Compute {
 	return []cuda.Compute{cuda.Float32, cuda.BFloat16, cuda.Float16}
 }
 
-// Every number that a step stores in 16 bits is the rounding of what was to be computed from the numbers that were stored before, and
-// gradients are those that follow from the stored numbers.
+// Every number that a step stores in 16 bits is the rounding of what was to be computed from the
+// numbers that were stored before, and gradients are those that follow from the stored numbers.
 func TestStepsAreThoseOfTheReferenceThatRoundsAtTheSamePlaces(t *testing.T) {
 	for _, c := range []struct {
 		typ        cuda.Compute
@@ -160,8 +163,8 @@ func TestStepsOnTheFakeLibrariesAreThoseOfTheReferenceThatRoundsAtTheSamePlaces(
 	}
 }
 
-// Whatever a program shows besides, results and gradients alike, is stored in float32 and makes what it meets another type: no op takes
-// numbers of one type for another.
+// Whatever a program shows besides, results and gradients alike, is stored in float32 and makes
+// what it meets another type: no op takes numbers of one type for another.
 func TestOutputsOfAnyNodeLeaveTheStepAsItIs(t *testing.T) {
 	for _, m := range wide() {
 		if m.name == "lenet" || m.name == "resnet18 imagenet" {

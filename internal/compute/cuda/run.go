@@ -10,12 +10,15 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// Run goes through the plan once, or with forward only through the ops that the loss and the outputs need.
+// Run goes through the plan once, or with forward only through the ops that the loss and the
+// outputs need.
 //
-// It launches segment after segment without waiting for the device; Wait is called before the segment that reads a parameter
-// first. Then it waits for the segments' gradients, in order, and calls Ready while the device is at later ones. It looks at ctx
-// between segments and between calls of Ready. When it returns, also with an error, the device neither reads nor writes the
-// host's memory any more; after an error gradients, outputs and running statistics are in no defined state.
+// It launches segment after segment without waiting for the device; Wait is called before the
+// segment that reads a parameter first. Then it waits for the segments' gradients, in order, and
+// calls Ready while the device is at later ones. It looks at ctx between segments and between calls
+// of Ready. When it returns, also with an error, the device neither reads nor writes the host's
+// memory any more; after an error gradients, outputs and running statistics are in no defined
+// state.
 func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) error {
 	if e.failed != nil {
 		return fmt.Errorf("cuda: run on %s: an earlier error has made it unusable: %w", e.gpu.Name(), e.failed)
@@ -116,7 +119,8 @@ func (e *Executor) begin(upload bool, seed, factor float32) error {
 	return e.store.statesUp(up)
 }
 
-// launchSegment puts a segment's parameters on the upward stream, its ops on the computing one and its results on the downward one.
+// launchSegment puts a segment's parameters on the upward stream, its ops on the computing one and
+// its results on the downward one.
 func (e *Executor) launchSegment(s *schedule, k int, upload, forward bool) error {
 	g, gpu, c := s.segments[k], e.gpu, e.gpu.context
 	if upload {
@@ -140,7 +144,8 @@ func (e *Executor) launchSegment(s *schedule, k int, upload, forward bool) error
 	return e.resultsDown(s, k, forward)
 }
 
-// parametersUp copies the parameters that a segment is the first to read, and makes their second form.
+// parametersUp copies the parameters that a segment is the first to read, and makes their second
+// form.
 func (e *Executor) parametersUp(g *segment) error {
 	for _, p := range g.up {
 		if err := p.up(e.gpu.up); err != nil {
@@ -185,8 +190,9 @@ func order(c driver, first drv.Stream, event drv.Event, then drv.Stream) error {
 	return c.WaitEvent(then, event)
 }
 
-// work launches the ops of a segment: one by one in the first run, which lets libraries make what they make once; in the second it
-// captures them into a graph, which is launched from then on. Work that cannot be captured is launched one by one for ever.
+// work launches the ops of a segment: one by one in the first run, which lets libraries make what
+// they make once; in the second it captures them into a graph, which is launched from then on. Work
+// that cannot be captured is launched one by one for ever.
 func (e *Executor) work(g *segment) error {
 	c, s := e.gpu.context, e.gpu.compute
 	if len(g.work) == 0 {
@@ -304,7 +310,8 @@ func (e *Executor) hand(ctx context.Context, g *segment, hooks plan.Hooks) error
 	return nil
 }
 
-// drain waits until the device is at rest, after a run that was broken off. An error means that it is lost.
+// drain waits until the device is at rest, after a run that was broken off. An error means that it
+// is lost.
 func (e *Executor) drain() error {
 	c, gpu := e.gpu.context, e.gpu
 	err := c.Do(func() error {

@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// A schedule is a run cut into segments: of the whole step, or of the ops that loss and outputs need.
+// A schedule is a run cut into segments: of the whole step, or of the ops that loss and outputs
+// need.
 type schedule struct {
 	segments []*segment
 	outputs  int      // loss, outputs and running statistics are final after this segment
@@ -35,15 +36,16 @@ type segment struct {
 	arrived, computed, left drv.Event // its parameters; its work; its gradients and all of earlier segments
 }
 
-// newSchedule cuts the plan into segments. A new one begins where enough gradients are final to leave together, where enough
-// parameters are needed next to have come, and behind the last output.
+// newSchedule cuts the plan into segments. A new one begins where enough gradients are final to
+// leave together, where enough parameters are needed next to have come, and behind the last output.
 //
-// Enough is Config.Bucket, but less in the first layers: their gradients are the last to leave and their values the first that the next
-// step wants, so that nothing is computed meanwhile. There the forward pass begins with an eighth of it, and may then wait for as much as
-// has come already; and gradients leave as soon as they are half of what is left.
+// Enough is Config.Bucket, but less in the first layers: their gradients are the last to leave and
+// their values the first that the next step wants, so that nothing is computed meanwhile. There the
+// forward pass begins with an eighth of it, and may then wait for as much as has come already; and
+// gradients leave as soon as they are half of what is left.
 //
-// With Config.Update neither travels: the only cut is behind the last output, and one launch brings all gradients to the order of the
-// parameters and one all parameters to their second form.
+// With Config.Update neither travels: the only cut is behind the last output, and one launch brings
+// all gradients to the order of the parameters and one all parameters to their second form.
 func (e *Executor) newSchedule(forward bool) (*schedule, error) {
 	p := e.plan
 	var ops []int
@@ -163,8 +165,8 @@ func (e *Executor) finish(g *segment) error {
 	return nil
 }
 
-// finishGradients brings the segment's gradients to the host's order and, where that is left to do, divides them by the scale of the
-// loss and multiplies them by the gradient scale.
+// finishGradients brings the segment's gradients to the host's order and, where that is left to do,
+// divides them by the scale of the loss and multiplies them by the gradient scale.
 func (e *Executor) finishGradients(g *segment) error {
 	scaled := e.scaler.on || e.plan.ScaleGrads
 	var unpacks []kernels.Tensor

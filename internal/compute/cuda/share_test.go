@@ -22,7 +22,8 @@ func sized(batch int) model {
 	})
 }
 
-// shareWith compiles a model over the host's parameters, gradients and statistics of another program.
+// shareWith compiles a model over the host's parameters, gradients and statistics of another
+// program.
 func shareWith(t *testing.T, m model, gpu *cuda.GPU, first *program) (*program, error) {
 	t.Helper()
 	p, loss := build(t, m, false, nil)
@@ -32,7 +33,8 @@ func shareWith(t *testing.T, m model, gpu *cuda.GPU, first *program) (*program, 
 	return &program{e, p, h, loss}, err
 }
 
-// An executor whose memory cannot be had, at whatever point, leaves those that it was to share with as they were.
+// An executor whose memory cannot be had, at whatever point, leaves those that it was to share with
+// as they were.
 func TestAnExecutorThatCannotShareLeavesTheOthersAsTheyAre(t *testing.T) {
 	for _, setting := range []string{"oom_at", "host_oom_at"} {
 		t.Run(setting, func(t *testing.T) {
@@ -94,7 +96,8 @@ func TestAnExecutorThatCannotShareLeavesTheOthersAsTheyAre(t *testing.T) {
 	}
 }
 
-// Groups of executors that share, for two batch sizes, take the steps that groups of their own take.
+// Groups of executors that share, for two batch sizes, take the steps that groups of their own
+// take.
 func TestGroupsOfExecutorsThatShareTakeTheStepsOfOneTraining(t *testing.T) {
 	for _, link := range []cuda.Link{cuda.NCCL, cuda.ThroughHost} {
 		t.Run(link.String(), func(t *testing.T) {

@@ -7,7 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
-// A sharedMemory is memory of the device that holds nothing between two runs, as large as the largest of the executors that share needs.
+// A sharedMemory is memory of the device that holds nothing between two runs, as large as the
+// largest of the executors that share needs.
 type sharedMemory struct {
 	device drv.Ptr
 	size   int64
@@ -32,8 +33,8 @@ func (r sharedMemory) close(g *GPU) error {
 	return g.context.Free(r.device)
 }
 
-// grow makes arena and workspace at least so large, lets build make what needs them, and moves the other executors to them. After an error
-// everything is as it was.
+// grow makes arena and workspace at least so large, lets build make what needs them, and moves the
+// other executors to them. After an error everything is as it was.
 func (s *store) grow(arena, workspace int64, e *Executor, build func() error) error {
 	was := [2]sharedMemory{s.arena, s.workspace}
 	var err error
@@ -97,7 +98,8 @@ type move struct {
 	full, forward *schedule // that it had
 }
 
-// prepareMove makes the executor's launches and schedules anew, for the memory that there is now, and keeps the old schedules.
+// prepareMove makes the executor's launches and schedules anew, for the memory that there is now,
+// and keeps the old schedules.
 func (e *Executor) prepareMove() (move, error) {
 	m := move{e, e.full, e.forward}
 	e.full, e.forward = nil, nil

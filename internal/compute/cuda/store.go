@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// A store is what the executors that share have on the device together, and what counts over all of their runs.
+// A store is what the executors that share have on the device together, and what counts over all of
+// their runs.
 type store struct {
 	gpu       *GPU
 	users     []*Executor
@@ -35,8 +36,8 @@ type store struct {
 	scaler    *scaler // of those that make gradients; nil: there was none so far
 }
 
-// A copyKey is a parameter in a type and order that kernels multiply. K, C, RS and Lanes are of a convolution's weights; of others K
-// is the number of numbers and the rest 0.
+// A copyKey is a parameter in a type and order that kernels multiply. K, C, RS and Lanes are of a
+// convolution's weights; of others K is the number of numbers and the rest 0.
 type copyKey struct {
 	param    *float32
 	typ      kernels.Type

@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// tooLarge adds to an error of too little memory what the program needs in all, what there was, and which batch would fit.
+// tooLarge adds to an error of too little memory what the program needs in all, what there was, and
+// which batch would fit.
 func (e *Executor) tooLarge(err error, free int64) error {
 	var fault *drv.Error
 	if !errors.As(err, &fault) || !strings.HasPrefix(fault.Call, "cuMemAlloc") {

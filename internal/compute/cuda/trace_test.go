@@ -16,7 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden traces")
 
-// What a step gives the device, in order: what the first one launches one by one, and what is left of it when segments are graphs.
+// What a step gives the device, in order: what the first one launches one by one, and what is left
+// of it when segments are graphs.
 func TestStepsGiveTheDeviceWhatIsWrittenDown(t *testing.T) {
 	m := classifier("resnet18", 4, []int{3, 16, 16}, func(x *gorgonia.Node) *gorgonia.Node {
 		return nn.ResNet18(x, nn.ResNetConfig{Classes: 5, Stem: nn.CIFAR, Width: 8})
@@ -70,7 +71,8 @@ func TestStepsGiveTheDeviceWhatIsWrittenDown(t *testing.T) {
 	}
 }
 
-// What the first layers wait for, and what they give last, is little: nothing is computed while it travels.
+// What the first layers wait for, and what they give last, is little: nothing is computed while it
+// travels.
 func TestFirstLayersTravelInSmallPortions(t *testing.T) {
 	const bucket = 256 << 10
 	m := classifier("resnet18", 4, []int{3, 16, 16}, func(x *gorgonia.Node) *gorgonia.Node {

@@ -13,8 +13,9 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/fake"
 )
 
-// The first start measures engines and says so, the second knows them and says nothing. Engines that fail when they are tried, and a
-// library that refuses sums and mixed types in its own way, change no number.
+// The first start measures engines and says so, the second knows them and says nothing. Engines
+// that fail when they are tried, and a library that refuses sums and mixed types in its own way,
+// change no number.
 func TestEnginesAreMeasuredOnceAndBadOnesLeftOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "choices.json")
 	machine := fake.New(t)

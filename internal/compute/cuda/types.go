@@ -11,11 +11,13 @@ import (
 type Compute uint8
 
 const (
-	// BFloat16 multiplies bfloat16 and adds in float32; images and matrices between operations are stored as bfloat16.
+	// BFloat16 multiplies bfloat16 and adds in float32; images and matrices between operations
+	// are stored as bfloat16.
 	BFloat16 Compute = iota
 	// Float32 computes everything in float32.
 	Float32
-	// TF32 is Float32 with operands of products rounded to 10 bits of precision, which tensor cores multiply.
+	// TF32 is Float32 with operands of products rounded to 10 bits of precision, which tensor
+	// cores multiply.
 	TF32
 	// Float16 is BFloat16 with IEEE half precision in its place, which needs loss scaling.
 	Float16
@@ -43,14 +45,16 @@ func (c Compute) typ() kernels.Type {
 	return kernels.Float32
 }
 
-// lanes is the number of channels that c channels take where they are padded: a multiple of 16 bytes.
+// lanes is the number of channels that c channels take where they are padded: a multiple of 16
+// bytes.
 func (c Compute) lanes(channels int) int {
 	n := int(16 / c.typ().Size())
 	return (channels + n - 1) / n * n
 }
 
-// A storing says which arguments and results of a kind may have 2 bytes, a bit for each: the free ones whatever the others are,
-// those that are alike together or not at all; all others are float32.
+// A storing says which arguments and results of a kind may have 2 bytes, a bit for each: the free
+// ones whatever the others are, those that are alike together or not at all; all others are
+// float32.
 type storing struct{ freeIn, alikeIn, freeOut, alikeOut uint }
 
 var storage = map[plan.Kind]storing{
@@ -82,8 +86,9 @@ var storage = map[plan.Kind]storing{
 	plan.MatMul:             {freeIn: 3, freeOut: 1},
 }
 
-// chooseTypes says how each temporary value is stored: in 2 bytes where every op that meets it can, and with padded channels where
-// a host's image goes to convolutions alone. It is done before memory is placed.
+// chooseTypes says how each temporary value is stored: in 2 bytes where every op that meets it can,
+// and with padded channels where a host's image goes to convolutions alone. It is done before
+// memory is placed.
 func chooseTypes(p *plan.Plan, c Compute) {
 	if c.half() {
 		halve(p, c == Float16)

@@ -8,15 +8,16 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 )
 
-// A Piece is parameters and their gradients that lie alike on the device: N float32 numbers each, in which gaps between
-// parameters hold zeros.
+// A Piece is parameters and their gradients that lie alike on the device: N float32 numbers each,
+// in which gaps between parameters hold zeros.
 type Piece struct {
 	Params, Grads drv.Ptr
 	N             int64
 }
 
-// An Update launches the change of parameters by their gradients at the end of a step, when a segment of its own is captured or run.
-// found is the address of a uint32 that is not 0 if a gradient of Float16 was not finite.
+// An Update launches the change of parameters by their gradients at the end of a step, when a
+// segment of its own is captured or run. found is the address of a uint32 that is not 0 if a
+// gradient of Float16 was not finite.
 type Update func(s drv.Stream, pieces []Piece, found drv.Ptr) error
 
 // Context is the device's, for memory of an Update's own; nil of a stand-in of tests.
@@ -31,7 +32,8 @@ func (g *GPU) Kernels() *kernels.Set {
 	return k
 }
 
-// newUpdate is the segment of Config.Update: the change, and the parameters' second forms made anew.
+// newUpdate is the segment of Config.Update: the change, and the parameters' second forms made
+// anew.
 func (e *Executor) newUpdate() *segment {
 	pieces := e.pieces()
 	g := &segment{work: []launch{func(s drv.Stream) error { return e.cfg.Update(s, pieces, e.numbers.found()) }}}

@@ -6,18 +6,21 @@ import (
 	"unsafe"
 )
 
-// Products of bfloat16 with sums in float32 work on pairs: two bfloat16 that follow each other in a reduction lie in the place
-// of one float32, the first in the lower half, and one instruction (VDPBF16PS, BFMMLA) multiplies pair with pair and adds both products
-// to a float32 sum. So the tile of pairs is laid out and called as the tile of float32 is, with half as many values in a
+// Products of bfloat16 with sums in float32 work on pairs: two bfloat16 that follow each other in a
+// reduction lie in the place of one float32, the first in the lower half, and one instruction
+// (VDPBF16PS, BFMMLA) multiplies pair with pair and adds both products to a float32 sum. So the
+// tile of pairs is laid out and called as the tile of float32 is, with half as many values in a
 // reduction. Pairs are held in []float32, whose values then mean nothing as numbers.
 
-// PairTiles returns the tile of a path whose operands in Gather and Outer are pairs of bfloat16; the results, and all that the
-// other methods move, are float32. The assembly needs HasBFloat16; elsewhere it is the portable tile.
+// PairTiles returns the tile of a path whose operands in Gather and Outer are pairs of bfloat16;
+// the results, and all that the other methods move, are float32. The assembly needs HasBFloat16;
+// elsewhere it is the portable tile.
 //
-// For each pair the upper product is added first, then the lower one, each rounded to nearest. On NEON the two products are added
-// to each other and then to the sum, and what is not exact is rounded to the neighbour with an odd last bit, as BFMMLA does: an
-// error of at most a whole unit in place of half a one, and none on average. The assembly takes subnormal numbers for zeros, as the
-// instructions do.
+// For each pair the upper product is added first, then the lower one, each rounded to nearest. On
+// NEON the two products are added to each other and then to the sum, and what is not exact is
+// rounded to the neighbour with an odd last bit, as BFMMLA does: an error of at most a whole unit
+// in place of half a one, and none on average. The assembly takes subnormal numbers for zeros, as
+// the instructions do.
 func PairTiles(p Path) *Tile {
 	switch {
 	case p == AMX && hasPath(p):
@@ -44,9 +47,9 @@ func (t *Tile) Single() *Tile {
 	return t
 }
 
-// PackPairs rounds x to bfloat16 and sets dst[i] to the pair of x[2i] and x[2i+1]; the last pair of an odd number of values has
-// a zero. len(dst) is half of len(x), rounded up. The conversion is ToBFloat16's, but for subnormal numbers, which may become
-// zeros.
+// PackPairs rounds x to bfloat16 and sets dst[i] to the pair of x[2i] and x[2i+1]; the last pair of
+// an odd number of values has a zero. len(dst) is half of len(x), rounded up. The conversion is
+// ToBFloat16's, but for subnormal numbers, which may become zeros.
 func (t *Tile) PackPairs(dst, x []float32) {
 	if len(dst) != (len(x)+1)/2 {
 		panic(fmt.Sprintf("f32: PackPairs: dst has %d pairs, x %d values", len(dst), len(x)))
@@ -54,16 +57,18 @@ func (t *Tile) PackPairs(dst, x []float32) {
 	t.packPairs(dst, x)
 }
 
-// PackPairRows is PackPairs of rows of 2·n values each that follow each other in x, to rows of n pairs that are dstStride apart.
+// PackPairRows is PackPairs of rows of 2·n values each that follow each other in x, to rows of n
+// pairs that are dstStride apart.
 func (t *Tile) PackPairRows(dst []float32, dstStride int, x []float32, rows, n int) {
 	if rows > 0 && n > 0 {
 		t.packPairRows(dst[:(rows-1)*dstStride+n], dstStride, x[:2*rows*n], rows, n)
 	}
 }
 
-// PairRows sets, for each of some rows, the first n values of dst to the pairs of low's and high's values, and those after them
-// up to width to zeros. Rows are dstStride and srcStride apart; n ≤ width. If high is nil, the upper halves are zeros. dst may
-// begin where low begins if no row of it reaches beyond the row that it is made of.
+// PairRows sets, for each of some rows, the first n values of dst to the pairs of low's and high's
+// values, and those after them up to width to zeros. Rows are dstStride and srcStride apart; n ≤
+// width. If high is nil, the upper halves are zeros. dst may begin where low begins if no row of it
+// reaches beyond the row that it is made of.
 func (t *Tile) PairRows(dst []float32, dstStride int, low, high []float32, srcStride, rows, n, width int) {
 	pairRowsWithin(t, dst, dstStride, low, high, srcStride, rows, n, width)
 }
@@ -157,8 +162,8 @@ func outerPairsPortable(a *OuterArgs, rows int) {
 	}
 }
 
-// addPairs adds the products of a pair with those of a row. A product of two bfloat16 is exact in float32, so that it does not
-// matter whether the compiler fuses it with the sum.
+// addPairs adds the products of a pair with those of a row. A product of two bfloat16 is exact in
+// float32, so that it does not matter whether the compiler fuses it with the sum.
 func addPairs(sum *[portableCols]float32, v float32, w *[portableCols]float32) {
 	low, high := halves(v)
 	for j := range sum {

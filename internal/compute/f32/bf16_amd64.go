@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// HasBFloat16 reports whether products of pairs of bfloat16 are in assembly on a path: AVX-512 on a CPU with AVX512_BF16, and AMX.
+// HasBFloat16 reports whether products of pairs of bfloat16 are in assembly on a path: AVX-512 on a
+// CPU with AVX512_BF16, and AMX.
 func HasBFloat16(p Path) bool {
 	return p >= AVX512 && hasPath(p) && cpu.X86.HasAVX512BF16
 }

@@ -1,6 +1,7 @@
 package f32
 
-// HasBFloat16 reports whether products of pairs of bfloat16 are in assembly on a path: NEON on a CPU with FEAT_BF16 (Armv8.6).
+// HasBFloat16 reports whether products of pairs of bfloat16 are in assembly on a path: NEON on a
+// CPU with FEAT_BF16 (Armv8.6).
 func HasBFloat16(p Path) bool { return p == NEON && hasBFMMLA }
 
 var pairTile = Tile{Rows: 6, Cols: narrowCols, OuterRows: []int{6, 4, 2}, path: NEON, pairs: true}
@@ -56,7 +57,8 @@ func pairVectors[E element](dst []float32, dstStride int, low, high []E, srcStri
 	}
 }
 
-// vectorColumns is how many of n columns the assembly does, and how many zeros up to width it puts behind them: none unless both are whole vectors.
+// vectorColumns is how many of n columns the assembly does, and how many zeros up to width it puts
+// behind them: none unless both are whole vectors.
 func vectorColumns(n, width int) (done, zeros int) {
 	if n%4 == 0 && width%4 == 0 && n > 0 {
 		return n, width - n

@@ -2,7 +2,8 @@
 
 package f32
 
-// HasBFloat16 reports whether products of pairs of bfloat16 are in assembly on a path: nowhere but on amd64 and arm64.
+// HasBFloat16 reports whether products of pairs of bfloat16 are in assembly on a path: nowhere but
+// on amd64 and arm64.
 func HasBFloat16(Path) bool { return false }
 
 var pairTile = portablePairTile

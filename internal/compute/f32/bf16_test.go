@@ -25,7 +25,8 @@ func pairSum(tile *Tile, sum float32, a, b []float32) float32 {
 	return sum
 }
 
-// oddSum is a + b, rounded to the neighbour with an odd last bit if it is not exact (for numbers that are not subnormal).
+// oddSum is a + b, rounded to the neighbour with an odd last bit if it is not exact (for numbers
+// that are not subnormal).
 func oddSum(a, b float32) float32 {
 	exact, near := new(big.Float).SetPrec(400), float32(0)
 	exact.Add(exact.SetFloat64(float64(a)), big.NewFloat(float64(b)))

@@ -2,8 +2,9 @@ package f32
 
 import "fmt"
 
-// Sums over the rows of a channel-last array are taken in float32 over groups of groupRows rows and then in float64 over
-// groups, so that mean and variance stay exact to about 1e-6 however many rows there are.
+// Sums over the rows of a channel-last array are taken in float32 over groups of groupRows rows and
+// then in float64 over groups, so that mean and variance stay exact to about 1e-6 however many rows
+// there are.
 const (
 	groupRows   = 128
 	maxChannels = 256 // channels summed at a time: the float32 partial sums live on the stack
@@ -16,7 +17,8 @@ func checkChannels(op string, c int, lens ...int) {
 	same(op, lens[0], lens...)
 }
 
-// ChannelSums adds Σ x to sum and Σ x² to sumSq, for each of the len(sum) channels, over the rows of x.
+// ChannelSums adds Σ x to sum and Σ x² to sumSq, for each of the len(sum) channels, over the rows
+// of x.
 func ChannelSums(sum, sumSq []float64, x []float32) { sumChannels("ChannelSums", sum, sumSq, x) }
 
 func sumChannels[E element](op string, sum, sumSq []float64, x []E) {
@@ -45,8 +47,9 @@ func addGroup(sum, other []float64, a, b []float32) {
 	}
 }
 
-// ChannelSumsAround adds Σ (x − center) to sum and Σ (x − center)² to sumSq, for each channel. With a center near the mean, the
-// variance sumSq/m − (sum/m)² loses nothing where the mean is large against the deviation, as that of ChannelSums does.
+// ChannelSumsAround adds Σ (x − center) to sum and Σ (x − center)² to sumSq, for each channel. With
+// a center near the mean, the variance sumSq/m − (sum/m)² loses nothing where the mean is large
+// against the deviation, as that of ChannelSums does.
 func ChannelSumsAround(sum, sumSq []float64, x, center []float32) {
 	sumChannelsAround("ChannelSumsAround", sum, sumSq, x, center)
 }
@@ -69,8 +72,9 @@ func sumChannelsAround[E element](op string, sum, sumSq []float64, x []E, center
 	}
 }
 
-// ChannelGradSums is the reduction of batch normalisation's backward pass. With dz = ReLUGrad of dy and y (dz = dy if y is
-// nil), it adds Σ dz to sumDy and Σ dz·(x − center) to sumDyX, for each channel.
+// ChannelGradSums is the reduction of batch normalisation's backward pass. With dz = ReLUGrad of dy
+// and y (dz = dy if y is nil), it adds Σ dz to sumDy and Σ dz·(x − center) to sumDyX, for each
+// channel.
 func ChannelGradSums(sumDy, sumDyX []float64, dy, x, y, center []float32) {
 	sumChannelGrads("ChannelGradSums", sumDy, sumDyX, dy, x, y, center)
 }
@@ -118,8 +122,8 @@ func ScaleShiftAdd(y, x, res, scale, shift []float32, relu bool) {
 	scaleShift(kernels.tile.path, y, x, res, scale, shift, relu)
 }
 
-// NormGrad is the last pass of batch normalisation's backward: with dz as in ChannelGradSums it sets dx = p·dz + q·x + r for
-// each channel. For y = gamma·(x − mean)·istd + beta over m rows:
+// NormGrad is the last pass of batch normalisation's backward: with dz as in ChannelGradSums it
+// sets dx = p·dz + q·x + r for each channel. For y = gamma·(x − mean)·istd + beta over m rows:
 //
 //	p = gamma·istd
 //	q = −p·istd²·Σ dz·(x − mean) / m

@@ -1,6 +1,7 @@
 package f32
 
-// The loops here take rows of stride c of which the first len(sum) values count; x may end with the last row's.
+// The loops here take rows of stride c of which the first len(sum) values count; x may end with the
+// last row's.
 
 func channelSumsPortable[E element](sum, sumSq []float32, x []E, c int) {
 	n := len(sum)

@@ -37,7 +37,8 @@ func TestChannelSums(t *testing.T) {
 	})
 }
 
-// The mean is a hundred times the deviation: sums around a value near it give the variance to five digits.
+// The mean is a hundred times the deviation: sums around a value near it give the variance to five
+// digits.
 func TestChannelSumsAroundACenterGiveTheVariance(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(2, 4))

@@ -2,13 +2,15 @@
 
 package f32
 
-// These choose by path here and not through kernelSet, so that the caller's partial sums may live on its stack. Names with Half are of bfloat16.
+// These choose by path here and not through kernelSet, so that the caller's partial sums may live
+// on its stack. Names with Half are of bfloat16.
 
 // wideChannels bounds what a few channels are widened to.
 const wideChannels = 256
 
-// wideRow is the number of values after which rows of c channels and vectors of so many lanes begin together: with few channels, rows of that many
-// values are summed or scaled in vectors as if each had so many channels. 0: c is whole, they are too many, or the path has no vectors.
+// wideRow is the number of values after which rows of c channels and vectors of so many lanes begin
+// together: with few channels, rows of that many values are summed or scaled in vectors as if each
+// had so many channels. 0: c is whole, they are too many, or the path has no vectors.
 func wideRow(lanes, c int) int {
 	if lanes == 0 {
 		return 0
@@ -31,7 +33,8 @@ func lanesOf[E element](p Path) int {
 	return vectorLanes(p)
 }
 
-// whole reports whether rows of c channels are whole vectors of so many lanes, as scaleRows and normGradRows need.
+// whole reports whether rows of c channels are whole vectors of so many lanes, as scaleRows and
+// normGradRows need.
 func whole(lanes, c int) bool { return lanes > 0 && c%lanes == 0 }
 
 // repeat sets dst to x again and again.

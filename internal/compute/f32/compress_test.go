@@ -54,7 +54,8 @@ func TestCodeLengths(t *testing.T) {
 	}
 }
 
-// Over many pushes, on any path: bits as the plain loop gives them, and nothing is lost between code and residual.
+// Over many pushes, on any path: bits as the plain loop gives them, and nothing is lost between
+// code and residual.
 func TestCodesAgreeWithThePlainLoopToTheBit(t *testing.T) {
 	type codec struct {
 		name   string

@@ -2,7 +2,8 @@
 
 package f32
 
-// encoder makes Encode2Bit or Encode1Bit, with perByte elements in a byte, of a kernel for multiples of 16.
+// encoder makes Encode2Bit or Encode1Bit, with perByte elements in a byte, of a kernel for
+// multiples of 16.
 func encoder(perByte int, wide func(code *byte, residual, grad *float32, t float32, n int), rest func(code []byte, residual, grad []float32, t float32)) func(code []byte, residual, grad []float32, t float32) {
 	return func(code []byte, residual, grad []float32, t float32) {
 		n := len(grad) &^ 15

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// The design note estimates the speed of arm64's tiles by the instructions of their inner loops. Its table is what the assembly has.
+// The design note estimates the speed of arm64's tiles by the instructions of their inner loops.
+// Its table is what the assembly has.
 func TestInnerLoopsOfArm64AreThoseOfTheDesignNote(t *testing.T) {
 	const note = "../../../docs/design/measured/0039-neon.md"
 	doc, err := os.ReadFile(note)

@@ -2,8 +2,8 @@ package f32
 
 import "unsafe"
 
-// An element is a number of an array: a float32, or the bits of a bfloat16. Functions over both are compiled once for each, so that isHalf is a constant
-// there.
+// An element is a number of an array: a float32, or the bits of a bfloat16. Functions over both are
+// compiled once for each, so that isHalf is a constant there.
 type element interface{ float32 | uint16 }
 
 // isHalf reports whether elements are bfloat16.

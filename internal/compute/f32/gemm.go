@@ -6,8 +6,9 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
-// A Mat is a matrix in row-major order, or the transpose of one: element (i, j) lies at Data[i·Stride+j], or at
-// Data[j·Stride+i] if Transposed. Rows and Cols are those of the matrix meant, after transposing.
+// A Mat is a matrix in row-major order, or the transpose of one: element (i, j) lies at
+// Data[i·Stride+j], or at Data[j·Stride+i] if Transposed. Rows and Cols are those of the matrix
+// meant, after transposing.
 type Mat struct {
 	Data       []float32
 	Rows, Cols int
@@ -42,14 +43,15 @@ const (
 	gemmWidth  = 128 // packed panels at most: bounds the scratch memory
 )
 
-// A Gemm multiplies matrices on the threads of a pool. Its scratch memory grows to the largest product seen and is kept, so
-// that products of the same sizes allocate nothing. One Mul at a time.
+// A Gemm multiplies matrices on the threads of a pool. Its scratch memory grows to the largest
+// product seen and is kept, so that products of the same sizes allocate nothing. One Mul at a time.
 type Gemm struct {
 	pool    *pool.Pool
 	tile    *Tile
 	scratch []float32
 
-	// The part of a product under way: c += or = a·b for some rows of b and some of its columns.
+	// The part of a product under way: c += or = a·b for some rows of b and some of its
+	// columns.
 	a, b, c        Mat
 	alpha, beta    float32
 	first          bool // part of the reduction: beta applies
@@ -72,8 +74,8 @@ func newGemm(p *pool.Pool, t *Tile) *Gemm {
 	return g
 }
 
-// Mul sets c = alpha·a·b + beta·c. c must not be transposed nor share memory with a or b. If beta is 0, c's old values do not
-// matter, not even NaN.
+// Mul sets c = alpha·a·b + beta·c. c must not be transposed nor share memory with a or b. If beta
+// is 0, c's old values do not matter, not even NaN.
 func (g *Gemm) Mul(c Mat, alpha float32, a, b Mat, beta float32) {
 	a.check("a")
 	b.check("b")

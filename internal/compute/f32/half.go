@@ -2,8 +2,8 @@ package f32
 
 import "math"
 
-// ToFloat16 converts to IEEE 754 binary16, rounding to nearest, ties to even. Values beyond 65504 by half a unit or more
-// become infinities, small ones subnormals; a NaN stays one.
+// ToFloat16 converts to IEEE 754 binary16, rounding to nearest, ties to even. Values beyond 65504
+// by half a unit or more become infinities, small ones subnormals; a NaN stays one.
 func ToFloat16(dst []uint16, x []float32) {
 	same2("ToFloat16", len(dst), len(dst), len(x))
 	kernels.toFloat16(dst, x)
@@ -15,7 +15,8 @@ func FromFloat16(dst []float32, x []uint16) {
 	kernels.fromFloat16(dst, x)
 }
 
-// ToBFloat16 converts to bfloat16 (the upper half of a float32), rounding to nearest, ties to even. A NaN stays one.
+// ToBFloat16 converts to bfloat16 (the upper half of a float32), rounding to nearest, ties to even.
+// A NaN stays one.
 func ToBFloat16(dst []uint16, x []float32) {
 	same2("ToBFloat16", len(dst), len(dst), len(x))
 	kernels.toBFloat16(dst, x)

@@ -26,7 +26,8 @@ func interesting() []float32 {
 	return x
 }
 
-// nearest16 finds, among all finite float16 values, the nearest to f, ties to the even one: the definition.
+// nearest16 finds, among all finite float16 values, the nearest to f, ties to the even one: the
+// definition.
 func nearest16(f float64, values []float64) uint16 {
 	lo, hi := 0, len(values)-1
 	for lo < hi { // first value ≥ |f|
@@ -119,7 +120,8 @@ func TestBFloat16RoundsToNearestEven(t *testing.T) {
 				}
 				continue
 			}
-			// The definition, on the magnitude's bits, which are ordered like the values: the nearer of the two neighbours.
+			// The definition, on the magnitude's bits, which are ordered like the
+			// values: the nearer of the two neighbours.
 			u := math.Float32bits(f)
 			below, rest := uint16(u>>16), u&0xffff
 			want := below

@@ -21,7 +21,8 @@ func numbered(n int) []float32 {
 	return x
 }
 
-// Blocks of every size are transposed by every path as the plain loop does it, rows may be left out, and nothing beside the block is written.
+// Blocks of every size are transposed by every path as the plain loop does it, rows may be left
+// out, and nothing beside the block is written.
 func TestTransposeIsThatOfThePlainLoop(t *testing.T) {
 	const stride = 19
 	src := numbered(16*stride + 16)
@@ -53,7 +54,8 @@ func TestTransposeIsThatOfThePlainLoop(t *testing.T) {
 	}
 }
 
-// Rows of every length are copied by every path, with zeros behind them, and nothing beside them is written.
+// Rows of every length are copied by every path, with zeros behind them, and nothing beside them is
+// written.
 func TestCopyRowsIsThatOfThePlainLoop(t *testing.T) {
 	const rows, srcStride = 3, 37
 	src := numbered(rows * srcStride)

@@ -16,8 +16,9 @@ func through(dy, y float32) float32 {
 	return 0
 }
 
-// A NaN in a gradient, or in the result of a ReLU, comes out of the ReLU's gradient on all paths and in all fused forms, so that whoever
-// looks at gradients sees it. Infinities behind a ReLU that lets nothing through stay away.
+// A NaN in a gradient, or in the result of a ReLU, comes out of the ReLU's gradient on all paths
+// and in all fused forms, so that whoever looks at gradients sees it. Infinities behind a ReLU that
+// lets nothing through stay away.
 func TestAGradientThroughReLUKeepsNaN(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	special := []float32{nan, -1, 0, 2, inf, float32(math.Copysign(0, -1))}
@@ -83,7 +84,8 @@ func TestAGradientThroughReLUKeepsNaN(t *testing.T) {
 	})
 }
 
-// An infinite number of x is not hidden by a ReLU that lets nothing through: 0·∞ is NaN in all channels, whichever loop sums them.
+// An infinite number of x is not hidden by a ReLU that lets nothing through: 0·∞ is NaN in all
+// channels, whichever loop sums them.
 func TestAnInfiniteInputShowsInGradientSums(t *testing.T) {
 	const infinite = 0xff80 // −∞ in bfloat16
 	onPaths(t, func(t *testing.T) {

@@ -38,14 +38,16 @@ func Available() []Path {
 	return paths
 }
 
-// Active is the path in use: the best available one, or what PARAGON_CPU lowered it to when the program started.
+// Active is the path in use: the best available one, or what PARAGON_CPU lowered it to when the
+// program started.
 func Active() Path { return active }
 
-// FromEnv is the choice of path: the best available, or the one that the environment variable PARAGON_CPU names. A name
-// that is unknown or that this machine cannot run is an error, and the path returned with it is the best available one.
-// After a comma PARAGON_CPU may name how bfloat16 is multiplied: see BFloat16Products.
-// The package itself calls it once, when the program starts, and goes on with that path; what computes or opens a store calls it to
-// refuse a name that is an error.
+// FromEnv is the choice of path: the best available, or the one that the environment variable
+// PARAGON_CPU names. A name that is unknown or that this machine cannot run is an error, and the
+// path returned with it is the best available one. After a comma PARAGON_CPU may name how bfloat16
+// is multiplied: see BFloat16Products. The package itself calls it once, when the program starts,
+// and goes on with that path; what computes or opens a store calls it to refuse a name that is an
+// error.
 //
 //go:noinline
 func FromEnv() (Path, error) {

@@ -14,7 +14,8 @@ import (
 type Products uint8
 
 const (
-	// FloatProducts widen numbers to float32 on their way: on paths without instructions for bfloat16, and where these are no faster.
+	// FloatProducts widen numbers to float32 on their way: on paths without instructions for
+	// bfloat16, and where these are no faster.
 	FloatProducts Products = iota
 	// PairProducts are those of PairTiles by AVX512_BF16.
 	PairProducts
@@ -44,11 +45,14 @@ func HasProducts(p Path, how Products) bool {
 	return false
 }
 
-// BFloat16Products is the way in use on the active path. Tiles come first. Whether pairs are faster than float32 is not clear from the CPU's features:
-// some multiply pairs at twice the rate of float32, others at the same. So the first call measures that for a millisecond, and the choice then holds
-// for the process. PARAGON_CPU names the way after the path, as in PARAGON_CPU=avx512,float32.
+// BFloat16Products is the way in use on the active path. Tiles come first. Whether pairs are faster
+// than float32 is not clear from the CPU's features: some multiply pairs at twice the rate of
+// float32, others at the same. So the first call measures that for a millisecond, and the choice
+// then holds for the process. PARAGON_CPU names the way after the path, as in
+// PARAGON_CPU=avx512,float32.
 //
-// Where the CPU has a tile unit and the system does not let this process use it, the first call logs that.
+// Where the CPU has a tile unit and the system does not let this process use it, the first call
+// logs that.
 func BFloat16Products() Products { return activeProducts() }
 
 var activeProducts = sync.OnceValue(func() Products {
@@ -66,9 +70,11 @@ var activeProducts = sync.OnceValue(func() Products {
 	return how
 })
 
-// pairsPay reports whether products of pairs are clearly more than those of float32 in the same time. CPUs lie at 2 and at 1 or below; on a busy
-// core whole series of turns at 1.5 were seen where an idle one has 2. A core's clock changes with what its neighbours do, so both are measured one
-// right after the other; the median turn counts, so that a busy machine does not change the answer.
+// pairsPay reports whether products of pairs are clearly more than those of float32 in the same
+// time. CPUs lie at 2 and at 1 or below; on a busy core whole series of turns at 1.5 were seen
+// where an idle one has 2. A core's clock changes with what its neighbours do, so both are measured
+// one right after the other; the median turn counts, so that a busy machine does not change the
+// answer.
 func pairsPay(p Path) bool {
 	const each = 50 * time.Microsecond
 	var ratios [11]float64
@@ -80,8 +86,10 @@ func pairsPay(p Path) bool {
 	return ratios[len(ratios)/2] > 1.3
 }
 
-// StoresBFloat16 reports whether images are better stored as bfloat16 than as float32: where products are of bfloat16, and the active path has the
-// functions on arrays of bfloat16 in assembly. Else each convolution would widen what it reads, which takes more than the other operations gain.
+// StoresBFloat16 reports whether images are better stored as bfloat16 than as float32: where
+// products are of bfloat16, and the active path has the functions on arrays of bfloat16 in
+// assembly. Else each convolution would widen what it reads, which takes more than the other
+// operations gain.
 func StoresBFloat16() bool { return BFloat16Products() != FloatProducts && storesBFloat16(active) }
 
 // BFloat16Tiles is the tile of BFloat16Products on the active path.

@@ -2,8 +2,8 @@ package f32
 
 import "fmt"
 
-// The functions over rows of tables. A table holds rows of rowLen values one after the other, and rows are named by number, in
-// any order; a number beyond its table panics.
+// The functions over rows of tables. A table holds rows of rowLen values one after the other, and
+// rows are named by number, in any order; a number beyond its table panics.
 
 // GatherRows sets row i of dst to row rows[i] of table.
 func GatherRows(dst, table []float32, rows []int64, rowLen int) {

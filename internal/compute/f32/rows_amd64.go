@@ -1,6 +1,7 @@
 package f32
 
-// The assembly does rows of whole vectors of 8 values; it asks for rows ahead of their use, for tables are larger than caches.
+// The assembly does rows of whole vectors of 8 values; it asks for rows ahead of their use, for
+// tables are larger than caches.
 
 func wholeVectors(p Path, rows []int64, rowLen int) bool {
 	return p >= AVX2 && rowLen%8 == 0 && len(rows) > 0

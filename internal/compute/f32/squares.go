@@ -1,21 +1,26 @@
 package f32
 
-// A SquareSum is a sum of squares in float64, of values that come a piece at a time. It is the same bits on every path, and for every cut of the
-// values into pieces of multiples of 256 (the last may be shorter): value number i goes to partial sum i mod 32.
+// A SquareSum is a sum of squares in float64, of values that come a piece at a time. It is the same
+// bits on every path, and for every cut of the values into pieces of multiples of 256 (the last may
+// be shorter): value number i goes to partial sum i mod 32.
 type SquareSum [squareLanes]float64
 
-// squareLanes is the number of partial sums. With the 16 of Update.Squares a loop over values in the cache would wait for its sums.
+// squareLanes is the number of partial sums. With the 16 of Update.Squares a loop over values in
+// the cache would wait for its sums.
 const squareLanes = 32
 
-// squareBlock values are summed in float32, in squareLanes sums of 8 squares, before they are added in float64, if they are preconditioned: squares of
-// such values are far from the ends of a float32's range.
+// squareBlock values are summed in float32, in squareLanes sums of 8 squares, before they are added
+// in float64, if they are preconditioned: squares of such values are far from the ends of a
+// float32's range.
 const squareBlock = 256
 
-// A Precondition divides each value by √Variance·Root + Epsilon before it is squared, as a rule of Adam's family does. Values whose Variance is not above 2⁻¹²⁰
-// are left out: nothing is known of their size. The zero Precondition divides by 1.
+// A Precondition divides each value by √Variance·Root + Epsilon before it is squared, as a rule of
+// Adam's family does. Values whose Variance is not above 2⁻¹²⁰ are left out: nothing is known of
+// their size. The zero Precondition divides by 1.
 //
-// All is rounded to float32: two values that are 16 apart in a group of 32 have divisors a and b, and with q = 1/(a·b) they are multiplied by q·b and q·a.
-// That is one division for two values, and no overflow as long as b, and a, is below 2⁶⁴.
+// All is rounded to float32: two values that are 16 apart in a group of 32 have divisors a and b,
+// and with q = 1/(a·b) they are multiplied by q·b and q·a. That is one division for two values, and
+// no overflow as long as b, and a, is below 2⁶⁴.
 type Precondition struct {
 	Variance      []float32 // nil: none
 	Root, Epsilon float32
@@ -66,7 +71,8 @@ func squaresOverPortable(s *SquareSum, x []float32, p Precondition) {
 	}
 }
 
-// reciprocals finds what values are multiplied by. The last ones, if they are not a group of 32, have a division each.
+// reciprocals finds what values are multiplied by. The last ones, if they are not a group of 32,
+// have a division each.
 func (p *Precondition) reciprocals(by *[squareLanes]float32, variance []float32) {
 	for i, v := range variance {
 		by[i] = 1
@@ -108,8 +114,9 @@ type AddSquares struct {
 // measuredPart values of three arrays fit the first-level cache. It is a multiple of squareBlock.
 const measuredPart = 2048
 
-// AddToMeasured sets dst += x and takes squares on the way, in one pass over memory. Those of x are added to sums.Added; with before and after those of
-// dst are added to Before and After, which are undefined without. p is that of the piece.
+// AddToMeasured sets dst += x and takes squares on the way, in one pass over memory. Those of x are
+// added to sums.Added; with before and after those of dst are added to Before and After, which are
+// undefined without. p is that of the piece.
 func AddToMeasured(dst, x []float32, p Precondition, sums *AddSquares, before, after bool) {
 	same2("AddToMeasured", len(dst), len(dst), len(x))
 	if p.Variance != nil {
@@ -129,8 +136,8 @@ func AddToMeasured(dst, x []float32, p Precondition, sums *AddSquares, before, a
 	}
 }
 
-// AdamMeasured is AddToMeasured(grad, x, p, sums, true, true) and then Adam with the second moment p.Variance, in one pass over memory where there is a
-// kernel for it.
+// AdamMeasured is AddToMeasured(grad, x, p, sums, true, true) and then Adam with the second moment
+// p.Variance, in one pass over memory where there is a kernel for it.
 func (u *Update) AdamMeasured(value, grad, x, mean []float32, p Precondition, sums *AddSquares) {
 	same("AdamMeasured", len(value), len(grad), len(mean), len(p.Variance))
 	same2("AdamMeasured", len(value), len(grad), len(x))

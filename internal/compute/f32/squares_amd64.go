@@ -27,7 +27,8 @@ func squaresOverWide(path Path, sums *SquareSum, x []float32, p Precondition) in
 	return n
 }
 
-// addMeasuredWide takes all sums. Its result is a multiple of squareBlock, or len(dst) rounded down to one of squareLanes.
+// addMeasuredWide takes all sums. Its result is a multiple of squareBlock, or len(dst) rounded down
+// to one of squareLanes.
 func addMeasuredWide(path Path, dst, x []float32, p Precondition, sums *AddSquares) int {
 	switch n, over := wholeLanes(path, len(dst)), wholeBlocks(path, len(dst)); {
 	case path != AVX512:

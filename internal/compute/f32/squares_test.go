@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The squares are those of the plain loop, bit for bit, on every path, at every length and alignment and wherever the arrays are cut at multiples of 32.
+// The squares are those of the plain loop, bit for bit, on every path, at every length and
+// alignment and wherever the arrays are cut at multiples of 32.
 func TestMeasuredSquaresAreThePlainLoopsToTheBit(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 3))
@@ -77,7 +78,8 @@ func TestMeasuredSquaresAreThePlainLoopsToTheBit(t *testing.T) {
 	})
 }
 
-// preconditionedSquares is the definition: the reciprocal of a divisor by that of its product with another one, 8 squares summed in float32.
+// preconditionedSquares is the definition: the reciprocal of a divisor by that of its product with
+// another one, 8 squares summed in float32.
 func preconditionedSquares(s *SquareSum, x []float32, p *Precondition) {
 	divisor := func(i int) float32 {
 		v := p.Variance[i]

@@ -2,10 +2,12 @@ package f32
 
 import "unsafe"
 
-// The functions here are those of the same name without BFloat16 on arrays that are stored as bfloat16: they compute in
-// float32, element for element the same, and round what they store to nearest even.
+// The functions here are those of the same name without BFloat16 on arrays that are stored as
+// bfloat16: they compute in float32, element for element the same, and round what they store to
+// nearest even.
 
-// An Array is numbers in one of two types: float32 or bfloat16. The other slice is nil; of no array, both are.
+// An Array is numbers in one of two types: float32 or bfloat16. The other slice is nil; of no
+// array, both are.
 type Array struct {
 	F32  []float32
 	BF16 []uint16
@@ -110,8 +112,8 @@ func MaxWhichBFloat16(out []uint16, chosen []uint8, x []uint16, which uint8) {
 	maxWhichHalf(kernels.tile.path, out, chosen, x, which)
 }
 
-// PairsOf is x as pairs, without a copy: element i is the pair of x[2i] and x[2i+1]. The length is even; x begins where a float32
-// may.
+// PairsOf is x as pairs, without a copy: element i is the pair of x[2i] and x[2i+1]. The length is
+// even; x begins where a float32 may.
 func PairsOf(x []uint16) []float32 {
 	if len(x) == 0 {
 		return nil
@@ -132,7 +134,8 @@ func (t *Tile) PairRowsBFloat16(dst []float32, dstStride int, low, high []uint16
 	pairRowsWithin(t, dst, dstStride, low, high, srcStride, rows, n, width)
 }
 
-// NarrowRows rounds the first ncols values of rows of Cols values to bfloat16, row i to dst[at[i]...], or adds them to what is there.
+// NarrowRows rounds the first ncols values of rows of Cols values to bfloat16, row i to
+// dst[at[i]...], or adds them to what is there.
 func (t *Tile) NarrowRows(dst []uint16, at *[MaxTileRows]int, src []float32, rows, ncols int, add bool) {
 	src = src[:rows*t.Cols]
 	for _, a := range at[:rows] {

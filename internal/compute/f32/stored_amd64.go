@@ -177,7 +177,8 @@ func (t *Tile) Winograd4OutputBFloat16(a *WinogradArgs) {
 	}
 }
 
-// winogradInputHalfAVX2 and winogradOutputHalfAVX2 transform 16 channels at a time, by way of float32.
+// winogradInputHalfAVX2 and winogradOutputHalfAVX2 transform 16 channels at a time, by way of
+// float32.
 func winogradInputHalfAVX2(a *WinogradArgs, large bool) {
 	var pixels [36][16]float32
 	b := WinogradArgs{Count: 16}

@@ -61,7 +61,8 @@ func narrowRowsPortable(cols int, dst []uint16, at *[MaxTileRows]int, src []floa
 	}
 }
 
-// winogradInputHalfPortable and winogradOutputHalfPortable go over the channels one by one, in float32.
+// winogradInputHalfPortable and winogradOutputHalfPortable go over the channels one by one, in
+// float32.
 func winogradInputHalfPortable(a *WinogradArgs, left [][]float32) {
 	var d, r [36]float32
 	n := len(left) * len(left)

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// halfAndWide are n numbers as bfloat16 and the same as float32; some are zeros, infinities, NaNs and subnormal.
+// halfAndWide are n numbers as bfloat16 and the same as float32; some are zeros, infinities, NaNs
+// and subnormal.
 func halfAndWide(r *rand.Rand, n int, strange bool) (half []uint16, wide []float32) {
 	half, wide = make([]uint16, n), make([]float32, n)
 	ToBFloat16(half, normal(r, n))

@@ -1,8 +1,9 @@
 package f32
 
-// SumTo sets every one of dsts to the sum of srcs, of which there is at least one, added in their order. Where the processor can it writes past the
-// caches, without reading dsts first: for results that are larger than the caches, or that other threads read next. The first of dsts may be
-// the first of srcs, and each other one any of srcs; otherwise they must not overlap.
+// SumTo sets every one of dsts to the sum of srcs, of which there is at least one, added in their
+// order. Where the processor can it writes past the caches, without reading dsts first: for results
+// that are larger than the caches, or that other threads read next. The first of dsts may be the
+// first of srcs, and each other one any of srcs; otherwise they must not overlap.
 func SumTo(dsts, srcs [][]float32) {
 	if len(dsts) == 0 {
 		return

@@ -4,7 +4,8 @@ package f32
 
 import "unsafe"
 
-// sumsTo makes SumTo of a kernel for multiples of four vectors, aligned in dsts. It returns how many values are done.
+// sumsTo makes SumTo of a kernel for multiples of four vectors, aligned in dsts. It returns how
+// many values are done.
 func sumsTo(lanes int, wide func(dsts *[]float32, dstsBytes int, srcs *[]float32, srcsBytes int, n int)) func(dsts, srcs [][]float32) int {
 	const header = int(unsafe.Sizeof([]float32{}))
 	return func(dsts, srcs [][]float32) int {

@@ -103,8 +103,9 @@ func (t *Tile) fetch(x []float32, stride, rows, n int) {
 	}
 }
 
-// MeasurePeak runs independent multiply-adds on one thread for about d and returns the best rate seen, in operations a second:
-// the ceiling of a core on this path. It is 0 on the portable path, which has no such loop.
+// MeasurePeak runs independent multiply-adds on one thread for about d and returns the best rate
+// seen, in operations a second: the ceiling of a core on this path. It is 0 on the portable path,
+// which has no such loop.
 func MeasurePeak(p Path, d time.Duration) float64 {
 	if p != NEON {
 		return 0
@@ -112,8 +113,8 @@ func MeasurePeak(p Path, d time.Duration) float64 {
 	return bestRate(peakNEON, 2*24*4, d)
 }
 
-// MeasurePairPeak is MeasurePeak for products of pairs of bfloat16, each two multiplications and two additions; 0 where
-// HasBFloat16 is false.
+// MeasurePairPeak is MeasurePeak for products of pairs of bfloat16, each two multiplications and
+// two additions; 0 where HasBFloat16 is false.
 func MeasurePairPeak(p Path, d time.Duration) float64 {
 	if !HasBFloat16(p) {
 		return 0

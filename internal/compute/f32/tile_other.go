@@ -32,8 +32,9 @@ func (t *Tile) copyRows(dst []float32, dstStride int, src []float32, srcStride, 
 
 func (t *Tile) fetch([]float32, int, int, int) {}
 
-// MeasurePeak runs independent multiply-adds on one thread for about d and returns the best rate seen, in operations a second:
-// the ceiling of a core on this path. It is 0 on the portable path, which has no such loop.
+// MeasurePeak runs independent multiply-adds on one thread for about d and returns the best rate
+// seen, in operations a second: the ceiling of a core on this path. It is 0 on the portable path,
+// which has no such loop.
 func MeasurePeak(Path, time.Duration) float64 { return 0 }
 
 // MeasurePairPeak is MeasurePeak for products of pairs of bfloat16; 0 where HasBFloat16 is false.

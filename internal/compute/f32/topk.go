@@ -5,13 +5,14 @@ import (
 	"math"
 )
 
-// A TopK chooses the values of largest magnitude. Its zero value is ready; it keeps memory for the next choice, about 24 bytes
-// for each value chosen, and serves one goroutine at a time.
+// A TopK chooses the values of largest magnitude. Its zero value is ready; it keeps memory for the
+// next choice, about 24 bytes for each value chosen, and serves one goroutine at a time.
 //
-// What it chooses is exact, whatever the path: the k values largest in magnitude that are not zero, of equal ones those that
-// come first; a NaN counts as larger than an infinity. A radix select over the 31 bits of the magnitude finds the k-th
-// largest. Over a long slice a sample says first how large a value must be to come into question, as in Lin, Han, Mao, Wang
-// and Dally, "Deep Gradient Compression", ICLR 2018, so that most values are read once; where the sample misleads, the select
+// What it chooses is exact, whatever the path: the k values largest in magnitude that are not zero,
+// of equal ones those that come first; a NaN counts as larger than an infinity. A radix select over
+// the 31 bits of the magnitude finds the k-th largest. Over a long slice a sample says first how
+// large a value must be to come into question, as in Lin, Han, Mao, Wang and Dally, "Deep Gradient
+// Compression", ICLR 2018, so that most values are read once; where the sample misleads, the select
 // goes over all of them.
 type TopK struct {
 	found  []uint32
@@ -24,8 +25,8 @@ const (
 	lanes     = 16         // collect may write so many entries beyond the last
 )
 
-// choose returns the indices of the k values of x that are largest in magnitude, rising; fewer where fewer are not zero. They
-// are valid until the next call.
+// choose returns the indices of the k values of x that are largest in magnitude, rising; fewer
+// where fewer are not zero. They are valid until the next call.
 func (t *TopK) choose(x []float32, k int) []uint32 {
 	if k <= 0 {
 		return nil
@@ -67,7 +68,8 @@ const sampleLeast = 4096
 
 func sampleLen(n int) int { return sampleLeast + n/256 }
 
-// guess returns a magnitude that somewhat more than k values of x reach, as far as a sample can tell.
+// guess returns a magnitude that somewhat more than k values of x reach, as far as a sample can
+// tell.
 func (t *TopK) guess(x []float32, k int) uint32 {
 	m := sampleLen(len(x))
 	sample := resize(&t.values, m)
@@ -108,7 +110,8 @@ func (t *TopK) trim(found []uint32, x []float32, k int) []uint32 {
 	return found[:count]
 }
 
-// radix returns the k-th largest magnitude of x, 1 ≤ k ≤ len(x), and how many values that have just it are among the k largest.
+// radix returns the k-th largest magnitude of x, 1 ≤ k ≤ len(x), and how many values that have just
+// it are among the k largest.
 func (t *TopK) radix(x []float32, k int) (least uint32, equal int) {
 	if k < 1 || k > len(x) {
 		panic(fmt.Sprintf("f32: TopK: the %d-th largest of %d values", k, len(x)))
@@ -140,8 +143,9 @@ func (t *TopK) radix(x []float32, k int) (least uint32, equal int) {
 	return prefix, k
 }
 
-// collectPortable writes to found the indices of values of at least the magnitude low, which is above 0, and returns how many
-// values it has read and how many it has found. It stops where fewer than lanes entries of room are left.
+// collectPortable writes to found the indices of values of at least the magnitude low, which is
+// above 0, and returns how many values it has read and how many it has found. It stops where fewer
+// than lanes entries of room are left.
 func collectPortable(found []uint32, x []float32, low uint32) (done, count int) {
 	return collectFrom(found, 0, x, 0, low)
 }

@@ -8,9 +8,10 @@ import (
 	"math/bits"
 )
 
-// The code of the k largest of n values, with error feedback as in Stich, Cordonnier and Jaggi, "Sparsified SGD with Memory",
-// NeurIPS 2018, algorithm 1: residual += grad; the k values of residual that are largest in magnitude are said as they are,
-// and become 0 in residual. Little-endian:
+// The code of the k largest of n values, with error feedback as in Stich, Cordonnier and Jaggi,
+// "Sparsified SGD with Memory", NeurIPS 2018, algorithm 1: residual += grad; the k values of
+// residual that are largest in magnitude are said as they are, and become 0 in residual.
+// Little-endian:
 //
 //	offset  size  field
 //	     0     4  count   values that follow: k, or fewer where fewer are not zero
@@ -18,12 +19,13 @@ import (
 //	     8     4c values  float32, in the order of their indices
 //	  8+4c     .  indices, which rise, in the shorter of two forms, gaps if they are alike
 //
-// Gaps: for each value the number of values left out since the one before (or since the start), in groups of 7 bits, lowest
-// first, with 0x80 added to each byte but the last of a number; no number has more bytes than it needs. Bitmap: a bit for
-// each of the n values, lowest bit of a byte first, 1 if it is among those that follow; padded with zero bits.
+// Gaps: for each value the number of values left out since the one before (or since the start), in
+// groups of 7 bits, lowest first, with 0x80 added to each byte but the last of a number; no number
+// has more bytes than it needs. Bitmap: a bit for each of the n values, lowest bit of a byte first,
+// 1 if it is among those that follow; padded with zero bits.
 //
-// Where this would not be surely shorter than the values themselves, the code is all n values, float32, and so has 4n bytes;
-// no other code is as long.
+// Where this would not be surely shorter than the values themselves, the code is all n values,
+// float32, and so has 4n bytes; no other code is as long.
 
 const (
 	topKHeader = 8
@@ -36,8 +38,9 @@ func CodeTopKLen(n, k int) int { return min(topKHeader+4*k+min(5*k, bitmapLen(n)
 
 func bitmapLen(n int) int { return (n + 7) / 8 }
 
-// Encode adds grad to residual, writes to code, which has room for CodeTopKLen(len(grad), k) bytes, what the k largest say, and
-// takes that from residual. It returns the code. 1 ≤ k ≤ len(grad), except that both may be 0.
+// Encode adds grad to residual, writes to code, which has room for CodeTopKLen(len(grad), k) bytes,
+// what the k largest say, and takes that from residual. It returns the code. 1 ≤ k ≤ len(grad),
+// except that both may be 0.
 func (t *TopK) Encode(code []byte, residual, grad []float32, k int) []byte {
 	n := len(grad)
 	if len(residual) != n || k > n || k < min(n, 1) {

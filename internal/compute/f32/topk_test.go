@@ -82,7 +82,8 @@ func TestTopKChoosesTheLargestAndOfEqualOnesTheFirst(t *testing.T) {
 
 func short(x []uint32) []uint32 { return x[:min(10, len(x))] }
 
-// Over pushes nothing is lost: what was said and what stays add up to what came, to the bit where no two values were added.
+// Over pushes nothing is lost: what was said and what stays add up to what came, to the bit where
+// no two values were added.
 func TestTopKSaysTheLargestAndKeepsTheRest(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 9))
@@ -235,8 +236,8 @@ func FuzzTopKCode(f *testing.F) {
 	})
 }
 
-// collect finds every large value among those that it has read. It stops early only where less than 16 entries of room are left, and writes nothing
-// behind the room.
+// collect finds every large value among those that it has read. It stops early only where less than
+// 16 entries of room are left, and writes nothing behind the room.
 func TestCollectKeepsToItsRoom(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		const behind = 64

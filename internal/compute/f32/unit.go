@@ -5,9 +5,10 @@ import (
 	"math"
 )
 
-// A tile unit (Intel's AMX) holds matrices of up to 16 rows of 64 bytes in registers of its own and multiplies two of them in one
-// instruction: 16×32 by 32×16 bfloat16, sums in float32. Blocks computes with 2×2 such registers, which is what keeps the unit busy: four
-// loads for four products.
+// A tile unit (Intel's AMX) holds matrices of up to 16 rows of 64 bytes in registers of its own and
+// multiplies two of them in one instruction: 16×32 by 32×16 bfloat16, sums in float32. Blocks
+// computes with 2×2 such registers, which is what keeps the unit busy: four loads for four
+// products.
 const (
 	UnitRows  = 16   // of one register: rows that lie a constant stride apart
 	UnitBlock = 32   // rows and columns of a block
@@ -30,11 +31,13 @@ type BlockArgs struct {
 	Add      uint64    // 1: add to Sums; 0: overwrite them
 }
 
-// Unit is the tile of the machine's tile unit, or nil where t's path does not use one: its Blocks takes the place of Gather and Outer, which
-// it does not have, and its panels have UnitBlock columns. All that packs and moves is there.
+// Unit is the tile of the machine's tile unit, or nil where t's path does not use one: its Blocks
+// takes the place of Gather and Outer, which it does not have, and its panels have UnitBlock
+// columns. All that packs and moves is there.
 func (t *Tile) Unit() *Tile { return t.unit }
 
-// WithEmulatedUnit is t with a tile unit in plain Go, which computes as the instructions do: for tests.
+// WithEmulatedUnit is t with a tile unit in plain Go, which computes as the instructions do: for
+// tests.
 func (t *Tile) WithEmulatedUnit() *Tile {
 	with := *t
 	with.unit = newUnitTile(t.path)
@@ -49,17 +52,18 @@ func newUnitTile(p Path) *Tile {
 	return t
 }
 
-// Blocks multiplies blocks of rows of A by panels of B. Sums of block b and panel p are the 32×32 values from (b·Panels + p)·1024, row
-// after row:
+// Blocks multiplies blocks of rows of A by panels of B. Sums of block b and panel p are the 32×32
+// values from (b·Panels + p)·1024, row after row:
 //
 //	sums[i·32 + j] (+)= Σ over segments, steps s < Len and k < 32 of a[row(i) + In + s·Step + k] · b[p·Panel + W + s·1024 + k/2·64 + 2j + k%2]
 //
-// where row(i) is Rows[b][i/16] + i%16·Stride. So B lies in pairs of rows: 16 rows of 32 pairs for each step, as PairRows and the other functions of
-// pairs make them.
+// where row(i) is Rows[b][i/16] + i%16·Stride. So B lies in pairs of rows: 16 rows of 32 pairs for
+// each step, as PairRows and the other functions of pairs make them.
 //
-// Of each step, the products of the lower halves of pairs are summed in order, and so are those of the upper halves; both sums are added, and then added
-// to what the steps before gave. Subnormal numbers count as zeros. Rounding is to nearest even. Whole registers are read: 16 rows, whether they are
-// wanted or not; NaN in one row of A reaches no other row of the sums.
+// Of each step, the products of the lower halves of pairs are summed in order, and so are those of
+// the upper halves; both sums are added, and then added to what the steps before gave. Subnormal
+// numbers count as zeros. Rounding is to nearest even. Whole registers are read: 16 rows, whether
+// they are wanted or not; NaN in one row of A reaches no other row of the sums.
 func (t *Tile) Blocks(a *BlockArgs) {
 	if len(a.Rows) == 0 || a.Panels <= 0 {
 		return
@@ -78,7 +82,8 @@ func (t *Tile) Blocks(a *BlockArgs) {
 	blocks(a)
 }
 
-// check keeps the assembly within the slices: a mistake of the caller's would read or overwrite memory of others.
+// check keeps the assembly within the slices: a mistake of the caller's would read or overwrite
+// memory of others.
 func (a *BlockArgs) check() {
 	fail := func(what string, end, have int) {
 		panic(fmt.Sprintf("f32: Blocks: %s: up to element %d of %d", what, end, have))
@@ -113,7 +118,8 @@ func (a *BlockArgs) check() {
 	}
 }
 
-// blocksPortable is Blocks in plain Go. To the race detector, which would make it slow, it is like the assembly.
+// blocksPortable is Blocks in plain Go. To the race detector, which would make it slow, it is like
+// the assembly.
 //
 //go:norace
 func blocksPortable(a *BlockArgs) {

@@ -76,7 +76,8 @@ func wantBlocks(a *BlockArgs) (want, abs []float64) {
 	return want, abs
 }
 
-// checkBlocks compares a unit with the formula, and where it is the machine's with the emulated one, bit for bit.
+// checkBlocks compares a unit with the formula, and where it is the machine's with the emulated
+// one, bit for bit.
 func checkBlocks(t *testing.T, u *Tile, problems int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for n := range problems {
@@ -127,7 +128,8 @@ func TestTileUnitMultipliesBlocks(t *testing.T) {
 	})
 }
 
-// A kernel or a sandbox may refuse the unit that the CPU has: the process goes on without it and says so.
+// A kernel or a sandbox may refuse the unit that the CPU has: the process goes on without it and
+// says so.
 func TestProcessWithoutPermissionForTilesGoesOnByPairs(t *testing.T) {
 	amxtest.RunRefused(t, FromEnv, func(t *testing.T) {
 		var log strings.Builder

@@ -2,19 +2,22 @@ package f32
 
 import "math"
 
-// An Update holds the numbers of an optimizer's update that are the same for all elements. Its methods are the rules; each
-// reads those of the numbers that its formula names. All arrays of a call have the length of value; grad is not changed.
+// An Update holds the numbers of an optimizer's update that are the same for all elements. Its
+// methods are the rules; each reads those of the numbers that its formula names. All arrays of a
+// call have the length of value; grad is not changed.
 //
-// With w an element of value, d of grad, λ Decay, η Rate, μ Momentum and ε Epsilon, the gradient that a rule sees is
+// With w an element of value, d of grad, λ Decay, η Rate, μ Momentum and ε Epsilon, the gradient
+// that a rule sees is
 //
 //	g = min(max(Scale·d, −Clip), Clip)·Shrink
 //
-// Rules that square the gradient (Adam, Adagrad, RMSProp, FTRL, Lamb) take one beyond ±2⁶⁰ for ±2⁶⁰: float32 could not hold its
-// square, and what they divide by grows as the gradient does. Their sums of squares stop at the largest float32. A gradient
-// that is not finite makes the value NaN.
+// Rules that square the gradient (Adam, Adagrad, RMSProp, FTRL, Lamb) take one beyond ±2⁶⁰ for
+// ±2⁶⁰: float32 could not hold its square, and what they divide by grows as the gradient does.
+// Their sums of squares stop at the largest float32. A gradient that is not finite makes the value
+// NaN.
 //
-// Every product and sum is rounded by itself, with no fused multiply-add: an element's result is the same bits on every path
-// and wherever the arrays are cut.
+// Every product and sum is rounded by itself, with no fused multiply-add: an element's result is
+// the same bits on every path and wherever the arrays are cut.
 type Update struct {
 	Scale, Clip, Shrink float32 // Clip may be +Inf
 	Rate                float32
@@ -32,7 +35,8 @@ type Update struct {
 	L1                  float32
 }
 
-// squarable is the largest gradient that is squared as it is: 256 such squares fit a float32's range.
+// squarable is the largest gradient that is squared as it is: 256 such squares fit a float32's
+// range.
 const squarable = 1 << 60
 
 // Ascend sets w ← w + ηg.
@@ -63,8 +67,8 @@ func (u *Update) Nesterov(value, grad, m []float32) {
 	u.nesterovPortable(value[n:], grad[n:], m[n:])
 }
 
-// Adam sets, with h = g + λw, m ← β₁m + (1−β₁)h, v ← β₂v + (1−β₂)h², w ← Keep·w − ηm/(√v·Root + ε). Rate holds the
-// correction of m.
+// Adam sets, with h = g + λw, m ← β₁m + (1−β₁)h, v ← β₂v + (1−β₂)h², w ← Keep·w − ηm/(√v·Root + ε).
+// Rate holds the correction of m.
 func (u *Update) Adam(value, grad, mean, variance []float32) {
 	same("Adam", len(value), len(grad), len(mean), len(variance))
 	n := u.adamWide(kernels.tile.path, value, grad, mean, variance)
@@ -78,8 +82,9 @@ func (u *Update) Adagrad(value, grad, sum []float32) {
 	u.adagradPortable(value[n:], grad[n:], sum[n:])
 }
 
-// RMSProp sets, with h = g + λw, s ← ρs + (1−ρ)h², x = ηh/(√s + ε), w ← w − x. With mean it is √max(s − a², 0) under the
-// bar, a ← ρa + (1−ρ)h; with m it is m ← μm − x, w ← w + Factor·m. Both may be nil.
+// RMSProp sets, with h = g + λw, s ← ρs + (1−ρ)h², x = ηh/(√s + ε), w ← w − x. With mean it is
+// √max(s − a², 0) under the bar, a ← ρa + (1−ρ)h; with m it is m ← μm − x, w ← w + Factor·m. Both
+// may be nil.
 func (u *Update) RMSProp(value, grad, square, mean, m []float32) {
 	same2("RMSProp", len(value), len(grad), len(square))
 	if mean != nil {
@@ -98,22 +103,24 @@ func (u *Update) RMSProp(value, grad, square, mean, m []float32) {
 	u.rmspropPortable(value[n:], grad[n:], square[n:], mean, m)
 }
 
-// FTRL sets s ← z + g − (√(n+g²) − √n)·Inverse·w and then n ← n + g², z ← s, w ← (min(max(s, −L1), L1) − s) /
-// ((Beta + √n)·Inverse + λ): exactly 0 where |s| ≤ L1.
+// FTRL sets s ← z + g − (√(n+g²) − √n)·Inverse·w and then n ← n + g², z ← s, w ← (min(max(s, −L1),
+// L1) − s) / ((Beta + √n)·Inverse + λ): exactly 0 where |s| ≤ L1.
 func (u *Update) FTRL(value, grad, z, n []float32) {
 	same("FTRL", len(value), len(grad), len(z), len(n))
 	done := u.ftrlWide(kernels.tile.path, value, grad, z, n)
 	u.ftrlPortable(value[done:], grad[done:], z[done:], n[done:])
 }
 
-// Lamb sets m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g², w ← w − ηr with r = Correction·m/(√v·Root + ε) + λw.
+// Lamb sets m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g², w ← w − ηr with r = Correction·m/(√v·Root + ε) +
+// λw.
 func (u *Update) Lamb(value, grad, mean, variance []float32) {
 	same("Lamb", len(value), len(grad), len(mean), len(variance))
 	n := u.lambWide(kernels.tile.path, value, grad, mean, variance)
 	u.lambPortable(value[n:], grad[n:], mean[n:], variance[n:])
 }
 
-// Sums of squares go to 16 sums by index mod 16, which are added up in halves, so that they too are the same on every path.
+// Sums of squares go to 16 sums by index mod 16, which are added up in halves, so that they too are
+// the same on every path.
 const numSums = 16
 
 // LambSquares is Σr² for the r that Lamb would take. It changes nothing.

@@ -1,7 +1,8 @@
 package f32
 
-// Each Wide function updates what of the arrays is whole vectors of path p and returns how many elements that is. They choose
-// the kernel by name, not through a table, so that an Update may live on its caller's stack.
+// Each Wide function updates what of the arrays is whole vectors of path p and returns how many
+// elements that is. They choose the kernel by name, not through a table, so that an Update may live
+// on its caller's stack.
 
 // wide is n cut to whole vectors of the path: 0 if it has none.
 func wide(p Path, n int) int {

@@ -1,7 +1,8 @@
 package f32
 
-// Each Wide function updates what of the arrays is whole vectors and returns how many elements that is. They call the kernel by name, not
-// through a table, so that an Update may live on its caller's stack.
+// Each Wide function updates what of the arrays is whole vectors and returns how many elements that
+// is. They call the kernel by name, not through a table, so that an Update may live on its caller's
+// stack.
 
 func (u *Update) ascendWide(p Path, value, grad []float32) int {
 	n := wide(p, len(value))

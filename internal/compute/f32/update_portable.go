@@ -2,8 +2,8 @@ package f32
 
 import "math"
 
-// In these loops a conversion to float32 around a product keeps the compiler from fusing it with the sum that follows, which
-// it may do on some machines.
+// In these loops a conversion to float32 around a product keeps the compiler from fusing it with
+// the sum that follows, which it may do on some machines.
 
 func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 

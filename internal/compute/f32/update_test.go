@@ -84,7 +84,8 @@ func cloneAll(arrays [][]float32) [][]float32 {
 
 var oddValues = []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0, float32(math.Copysign(0, -1)), 1e-41, 3e38}
 
-// Bit for bit, at every length and alignment, NaNs and infinities included; and nothing beyond the arrays changes.
+// Bit for bit, at every length and alignment, NaNs and infinities included; and nothing beyond the
+// arrays changes.
 func TestUpdatesAreThePlainLoopToTheBit(t *testing.T) {
 	unclipped := someUpdate
 	unclipped.Clip, unclipped.Shrink = float32(math.Inf(1)), 1

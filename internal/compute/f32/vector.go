@@ -47,8 +47,8 @@ func Scale(dst []float32, alpha float32, x []float32) {
 	kernels.scale(dst, alpha, x)
 }
 
-// Sum is Σ x; 0 for no values. It adds in several lanes, so it is more exact than a plain loop, and rounds differently on
-// different paths.
+// Sum is Σ x; 0 for no values. It adds in several lanes, so it is more exact than a plain loop, and
+// rounds differently on different paths.
 func Sum(x []float32) float32 { return kernels.sum(x) }
 
 // Dot is Σ x·y, added like Sum.
@@ -57,7 +57,8 @@ func Dot(x, y []float32) float32 {
 	return kernels.dot(x, y)
 }
 
-// Max is the largest value; x must not be empty and must hold no NaN (which of the others is returned then is not said).
+// Max is the largest value; x must not be empty and must hold no NaN (which of the others is
+// returned then is not said).
 func Max(x []float32) float32 {
 	if len(x) == 0 {
 		panic("f32: Max of no values")
@@ -71,14 +72,16 @@ func ReLU(dst, x []float32) {
 	kernels.relu(dst, x)
 }
 
-// MaxWhich is a step of max pooling: where x > out, or x is a NaN, it sets out = x and chosen = which.
+// MaxWhich is a step of max pooling: where x > out, or x is a NaN, it sets out = x and chosen =
+// which.
 func MaxWhich(out []float32, chosen []uint8, x []float32, which uint8) {
 	same2("MaxWhich", len(out), len(chosen), len(x))
 	kernels.maxWhich(out, chosen, x, which)
 }
 
-// ReLUGrad sets dx = dy where y > 0, else 0; where y or dy is a NaN, dx is one, so that a run that diverged shows it in its gradients. y is the
-// output of ReLU or its input: both have the same sign where it counts.
+// ReLUGrad sets dx = dy where y > 0, else 0; where y or dy is a NaN, dx is one, so that a run that
+// diverged shows it in its gradients. y is the output of ReLU or its input: both have the same sign
+// where it counts.
 func ReLUGrad(dx, dy, y []float32) {
 	same2("ReLUGrad", len(dx), len(dy), len(y))
 	kernels.reluGrad(dx, dy, y)

@@ -1,6 +1,7 @@
 package f32
 
-// assembled is the kernels of an assembly path: the portable set with what there is in assembly put over it.
+// assembled is the kernels of an assembly path: the portable set with what there is in assembly put
+// over it.
 func assembled(p Path) kernelSet {
 	s := portable
 	if p == AVX2 {

@@ -108,7 +108,8 @@ func TestReductionsAreTheirFormulas(t *testing.T) {
 	})
 }
 
-// What is not a number, infinite or a negative zero is treated alike on all paths, in vectors and in what is left over.
+// What is not a number, infinite or a negative zero is treated alike on all paths, in vectors and
+// in what is left over.
 func TestReLUOfSpecialValues(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	in := []float32{nan, inf, -inf, float32(math.Copysign(0, -1)), 1e-40, -1e-40, 5}

@@ -2,8 +2,8 @@
 
 package f32
 
-// The assembly does whole vectors; what is left over at the end goes through the portable loops, which give the same results
-// up to fused multiply-add.
+// The assembly does whole vectors; what is left over at the end goes through the portable loops,
+// which give the same results up to fused multiply-add.
 
 func binary(lanes int, wide func(dst, a, b *float32, n int), tail func(dst, a, b []float32)) func(dst, a, b []float32) {
 	return func(dst, a, b []float32) {

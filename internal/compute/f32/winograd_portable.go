@@ -32,7 +32,8 @@ var (
 	winogradTapsA     = [][]float32{{1, .5, .5, 0}, {0, .5, -.5, 0}, {0, .5, .5, -1}}
 )
 
-// The matrices of F(4×4, 3×3) that interpolates at 0, ±3/4, ±3/2 and infinity; see gen/winograd4.go.
+// The matrices of F(4×4, 3×3) that interpolates at 0, ±3/4, ±3/2 and infinity; see
+// gen/winograd4.go.
 var winograd4B, winograd4G, winograd4A = winograd4Matrices(3./4, 3./2)
 
 func winograd4Matrices(a, b float32) (matrixB, matrixG, matrixA [][]float32) {

@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// Go's assembler does not know most vector instructions of arm64, so its files hold them as words, each with its text beside it. A disassembler
-// that was written by others says whether the two are the same.
+// Go's assembler does not know most vector instructions of arm64, so its files hold them as words,
+// each with its text beside it. A disassembler that was written by others says whether the two are
+// the same.
 func TestWordsOfArm64AreTheInstructionsBesideThem(t *testing.T) {
 	objdump, err := exec.LookPath("aarch64-linux-gnu-objdump")
 	if err != nil {

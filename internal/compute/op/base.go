@@ -125,8 +125,8 @@ type Stateful interface {
 
 // Children returns the arguments of n in order.
 //
-// They are read from the node itself: the graph finds a node by an index that is wrong for all later nodes once gorgonia has taken one
-// out, as its Log does with 1+a to make log1p(a) of it.
+// They are read from the node itself: the graph finds a node by an index that is wrong for all
+// later nodes once gorgonia has taken one out, as its Log does with 1+a to make log1p(a) of it.
 func Children(n *gorgonia.Node) gorgonia.Nodes {
 	v := reflect.ValueOf(n).Elem().FieldByIndex(childrenField)
 	out := make(gorgonia.Nodes, v.Len())

@@ -36,8 +36,9 @@ type BatchNormState struct {
 // variance: for M = 1 training uses the running statistics, as evaluation does,
 // and leaves them as they are.
 //
-// In training, images of examples that are not there (see Mode) have no part in m, v and M; they are normalised as the others. If there is
-// none, y is 0 and the running statistics stay as they are.
+// In training, images of examples that are not there (see Mode) have no part in m, v and M; they
+// are normalised as the others. If there is none, y is 0 and the running statistics stay as they
+// are.
 //
 // Arguments: x (N,C,H,W), gamma (C), beta (C).
 // Result: Tuple{y like x, m (C), invstd (C)}; y is Take 0.

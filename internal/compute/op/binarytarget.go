@@ -10,18 +10,22 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// BinaryCrossEntropy is the mean cross-entropy of sigmoid(x) against targets, each number for itself, computed together so that it cannot
-// overflow:
+// BinaryCrossEntropy is the mean cross-entropy of sigmoid(x) against targets, each number for
+// itself, computed together so that it cannot overflow:
 //
 //	loss = 1/n · Σ_b Σ_k −(p[k]·t[b,k]·log σ(x[b,k]) + (1−t[b,k])·log(1−σ(x[b,k])))
 //	     = 1/n · Σ_b Σ_k (1−t)·x + (1+(p−1)·t)·(log(1+exp(−|x|)) + max(−x, 0))
 //
-// p are the weights of positive targets, one for each column, or all 1. It is PyTorch's BCEWithLogitsLoss with pos_weight and the mean.
+// p are the weights of positive targets, one for each column, or all 1. It is PyTorch's
+// BCEWithLogitsLoss with pos_weight and the mean.
 //
-// A target below 0, usually −1, is not known: it adds nothing, has gradient zero, and n is the number of the others. A row of them leaves an
-// example out. If all are so the loss is 0. With a Mode, rows of examples that are not there are left out in the same way, whatever their targets are.
+// A target below 0, usually −1, is not known: it adds nothing, has gradient zero, and n is the
+// number of the others. A row of them leaves an example out. If all are so the loss is 0. With a
+// Mode, rows of examples that are not there are left out in the same way, whatever their targets
+// are.
 //
-// Arguments: x, t (N,K). Result: a scalar. Gradient: dx by BinaryCrossEntropyGrad; targets have none.
+// Arguments: x, t (N,K). Result: a scalar. Gradient: dx by BinaryCrossEntropyGrad; targets have
+// none.
 type BinaryCrossEntropy struct {
 	traits
 	// PosWeights are p, finite and at least 0; nil: all are 1.
@@ -49,7 +53,8 @@ func (o *BinaryCrossEntropy) InferShape(ds ...gorgonia.DimSizer) (tensor.Shape, 
 	return tensor.ScalarShape(), checkWeights(o, o.PosWeights, s[1])
 }
 
-// CountsBinary reports whether a target of BinaryCrossEntropy counts. One that is not a number does, so that it is not hidden.
+// CountsBinary reports whether a target of BinaryCrossEntropy counts. One that is not a number
+// does, so that it is not hidden.
 func CountsBinary[T float](target T) bool { return !(target < 0) }
 
 // CountBinary is the number of targets that count.
@@ -70,7 +75,8 @@ func PosWeight(weights []float32, k int) float64 {
 	return float64(weights[k])
 }
 
-// BinaryTerm is the term of one number in the sum of BinaryCrossEntropy, of logit x, target t and weight p.
+// BinaryTerm is the term of one number in the sum of BinaryCrossEntropy, of logit x, target t and
+// weight p.
 func BinaryTerm(x, t, p float64) float64 {
 	return (1-t)*x + (1+(p-1)*t)*(math.Log1p(math.Exp(-math.Abs(x)))+math.Max(-x, 0))
 }
@@ -99,8 +105,8 @@ func (o *BinaryCrossEntropy) SymDiff(in gorgonia.Nodes, _, grad *gorgonia.Node) 
 	return gorgonia.Nodes{dx, nil}, err
 }
 
-// BinaryCrossEntropyGrad is dx = dloss/n · (1−t − (1+(p−1)·t)·σ(−x)), which is σ(x)−t without weights; zero where the target is left out,
-// n as in BinaryCrossEntropy.
+// BinaryCrossEntropyGrad is dx = dloss/n · (1−t − (1+(p−1)·t)·σ(−x)), which is σ(x)−t without
+// weights; zero where the target is left out, n as in BinaryCrossEntropy.
 //
 // Arguments: x, t (N,K), dloss (a scalar, usually the constant 1). Result: dx like x.
 type BinaryCrossEntropyGrad struct {

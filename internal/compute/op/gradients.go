@@ -71,8 +71,8 @@ func differentiate(loss *gorgonia.Node) (params, grads gorgonia.Nodes, err error
 	return params, grads, err
 }
 
-// differentiating is held while a graph is differentiated and its hashes are looked at: gorgonia's constants are nodes that all
-// graphs of a process share, and keep their hashes in themselves.
+// differentiating is held while a graph is differentiated and its hashes are looked at: gorgonia's
+// constants are nodes that all graphs of a process share, and keep their hashes in themselves.
 var differentiating sync.Mutex
 
 // differentiated finds the gradient nodes that gorgonia.Grad has left.

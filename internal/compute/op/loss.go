@@ -145,7 +145,8 @@ func softmaxCrossEntropy[T float](o *SoftmaxCrossEntropy, in []gorgonia.Value, _
 	return scalar(T(sum / count)), nil
 }
 
-// classLabels reads the labels of examples that are there, and adds up what those weigh that are not −1.
+// classLabels reads the labels of examples that are there, and adds up what those weigh that are
+// not −1.
 func classLabels(o gorgonia.Op, m *Mode, v gorgonia.Value, classes int, weights []float32) (labels []int, count float64, err error) {
 	if labels, err = Indices(v); err != nil {
 		return nil, 0, err

@@ -17,14 +17,15 @@ type Mode struct {
 	// another Stream, usually their rank, drop other elements.
 	Stream uint64
 
-	// Batch is the number of examples that a batch has room for, and Examples how many of it are there: the first ones. What
-	// lies in rows of the others is padding, which counts in no loss and in no batch's statistics, and whose labels and ids
-	// nobody looks at. Batch 0: all are there.
+	// Batch is the number of examples that a batch has room for, and Examples how many of it
+	// are there: the first ones. What lies in rows of the others is padding, which counts in no
+	// loss and in no batch's statistics, and whose labels and ids nobody looks at. Batch 0: all
+	// are there.
 	Batch, Examples int
 }
 
-// Rows is how many of some rows belong to examples that are there. Rows that are no multiple of Batch are not those of examples: they are all
-// there, as with a nil Mode.
+// Rows is how many of some rows belong to examples that are there. Rows that are no multiple of
+// Batch are not those of examples: they are all there, as with a nil Mode.
 func (m *Mode) Rows(rows int) int {
 	if m == nil || m.Batch == 0 || rows%m.Batch != 0 || m.Examples >= m.Batch {
 		return rows

@@ -11,8 +11,8 @@ import (
 
 // MSE is the mean squared error over all elements: loss = 1/n · Σ (x − t)².
 //
-// With a Mode, rows of examples that are not there add nothing, have gradient zero, and n is the number of elements of the others. If there
-// is none the loss is 0.
+// With a Mode, rows of examples that are not there add nothing, have gradient zero, and n is the
+// number of elements of the others. If there is none the loss is 0.
 //
 // Arguments: x, t of one shape with Dims dimensions. Result: a scalar.
 // Gradients: dx by MSEGrad(x, t), dt by MSEGrad(t, x).

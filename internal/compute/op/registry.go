@@ -20,7 +20,8 @@ const (
 	RoleInput
 	// RoleLabels leaves are set before each step, and nothing but a loss reads them.
 	RoleLabels
-	// RoleWeights is the leaf that the executor fills with 1 for each example and with 0 for padding.
+	// RoleWeights is the leaf that the executor fills with 1 for each example and with 0 for
+	// padding.
 	RoleWeights
 )
 
@@ -55,13 +56,14 @@ type Registry struct {
 	Dtype tensor.Dtype // of new leaves; float32 by default
 	Seed  uint64       // of initial values and dropout
 
-	// Blocks are pieces of memory to which values of leaves were moved, so that a device can copy from them. A graph and its
-	// Translation have one list.
+	// Blocks are pieces of memory to which values of leaves were moved, so that a device can
+	// copy from them. A graph and its Translation have one list.
 	Blocks *[][]float32
 
 	inUse *bool // see Use
 
-	// Translation is the graph as executors get it; nil: it needs none so far, or it is one itself.
+	// Translation is the graph as executors get it; nil: it needs none so far, or it is one
+	// itself.
 	Translation *Translation
 	// Slow has the kinds of gorgonia's slow ops that package nn has logged.
 	Slow map[string]bool
@@ -100,7 +102,8 @@ func lookup(g *gorgonia.ExprGraph) *Registry {
 	return nil
 }
 
-// Use notes that an executor uses the memory of the values of the graph's leaves, or of its Translation's, which must stay theirs then.
+// Use notes that an executor uses the memory of the values of the graph's leaves, or of its
+// Translation's, which must stay theirs then.
 func (r *Registry) Use() { *r.inUse = true }
 
 // InUse reports whether Use was called.
@@ -156,7 +159,8 @@ func Leaves(g *gorgonia.ExprGraph) []Leaf {
 	return out
 }
 
-// hasGradient reports whether the graph, or its Translation in its place, was differentiated for a leaf.
+// hasGradient reports whether the graph, or its Translation in its place, was differentiated for a
+// leaf.
 func (r *Registry) hasGradient(leaf *gorgonia.Node) bool {
 	if leaf.Deriv() != nil || r == nil || r.Translation == nil {
 		return leaf.Deriv() != nil

@@ -42,7 +42,8 @@ func (o *ReLU) SymDiff(_ gorgonia.Nodes, out, grad *gorgonia.Node) (gorgonia.Nod
 	return gorgonia.Nodes{dx}, err
 }
 
-// ReLUGrad is dx = dy where y > 0, else 0; the gradient at x = 0 is 0. Where y or dy is a NaN, dx is one.
+// ReLUGrad is dx = dy where y > 0, else 0; the gradient at x = 0 is 0. Where y or dy is a NaN, dx
+// is one.
 //
 // Arguments: y (the ReLU's result), dy like y. Result: dx like y.
 type ReLUGrad struct{ gradient }

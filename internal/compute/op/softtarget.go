@@ -10,17 +10,17 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// SoftCrossEntropy is the mean over the batch of the cross-entropy of softmax(x) against probabilities of classes, computed together so
-// that it cannot overflow:
+// SoftCrossEntropy is the mean over the batch of the cross-entropy of softmax(x) against
+// probabilities of classes, computed together so that it cannot overflow:
 //
 //	loss = 1/B · Σ_b Σ_k t[b,k] · (log Σ_j exp(x[b,j]) − x[b,k])
 //
-// It is PyTorch's CrossEntropyLoss with probabilities as target, for targets as Mixup makes them (Zhang et al. 2018). A class of target 0 adds nothing,
-// whatever its logit is.
+// It is PyTorch's CrossEntropyLoss with probabilities as target, for targets as Mixup makes them
+// (Zhang et al. 2018). A class of target 0 adds nothing, whatever its logit is.
 //
-// A row without a target above 0, such as one of zeros or of −1, is left out: it adds nothing, has gradient zero, and B is the number of
-// other rows. If there is none the loss is 0. With a Mode, rows of examples that are not there are left out in the same way, whatever
-// their targets are.
+// A row without a target above 0, such as one of zeros or of −1, is left out: it adds nothing, has
+// gradient zero, and B is the number of other rows. If there is none the loss is 0. With a Mode,
+// rows of examples that are not there are left out in the same way, whatever their targets are.
 //
 // Arguments: x, t (N,K). Result: a scalar. Gradient: dx by SoftCrossEntropyGrad; targets have none.
 type SoftCrossEntropy struct {
@@ -42,7 +42,8 @@ func (o *SoftCrossEntropy) InferShape(ds ...gorgonia.DimSizer) (tensor.Shape, er
 	return tensor.ScalarShape(), nil
 }
 
-// targetShape is the one shape that logits and targets have, the first two of arguments with such numbers of dimensions.
+// targetShape is the one shape that logits and targets have, the first two of arguments with such
+// numbers of dimensions.
 func targetShape(o gorgonia.Op, ds []gorgonia.DimSizer, dims ...int) (tensor.Shape, error) {
 	s, err := argShapes(o, ds, dims...)
 	if err != nil {
@@ -54,7 +55,8 @@ func targetShape(o gorgonia.Op, ds []gorgonia.DimSizer, dims ...int) (tensor.Sha
 	return s[0].Clone(), nil
 }
 
-// CountsSoft reports whether a row of soft targets counts: one of them is above 0, or is not a number, which must not be hidden.
+// CountsSoft reports whether a row of soft targets counts: one of them is above 0, or is not a
+// number, which must not be hidden.
 func CountsSoft[T float](row []T) bool {
 	for _, v := range row {
 		if !(v <= 0) {
@@ -103,8 +105,8 @@ func (o *SoftCrossEntropy) SymDiff(in gorgonia.Nodes, _, grad *gorgonia.Node) (g
 	return gorgonia.Nodes{dx, nil}, err
 }
 
-// SoftCrossEntropyGrad is dx[b,k] = dloss/B · (Σ_j t[b,j] · softmax(x)[b,k] − t[b,k]), zero in rows that are left out, B as in
-// SoftCrossEntropy.
+// SoftCrossEntropyGrad is dx[b,k] = dloss/B · (Σ_j t[b,j] · softmax(x)[b,k] − t[b,k]), zero in rows
+// that are left out, B as in SoftCrossEntropy.
 //
 // Arguments: x, t (N,K), dloss (a scalar, usually the constant 1). Result: dx like x.
 type SoftCrossEntropyGrad struct {

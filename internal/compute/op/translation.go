@@ -6,18 +6,20 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// A Translation is a user's graph as executors get it: a graph of its own, in which ops of this package stand for gorgonia's. Package
-// translate makes it. Its leaves have the names, the values and the roles of the user's, and its state is the user's graph's.
+// A Translation is a user's graph as executors get it: a graph of its own, in which ops of this
+// package stand for gorgonia's. Package translate makes it. Its leaves have the names, the values
+// and the roles of the user's, and its state is the user's graph's.
 type Translation struct {
 	Graph *gorgonia.ExprGraph
-	// Nodes has the translated node of each node of the user's graph, but for nodes in the middle of several that became one.
+	// Nodes has the translated node of each node of the user's graph, but for nodes in the
+	// middle of several that became one.
 	Nodes map[*gorgonia.Node]*gorgonia.Node
 	// Fused are the ops with state that were translated together with the nodes around them.
 	Fused map[gorgonia.Op]bool
 }
 
-// Translate makes r's Translation, or brings it up to date with what happened to the user's graph g since: mode, seed, state, and for
-// each leaf its role and value.
+// Translate makes r's Translation, or brings it up to date with what happened to the user's graph g
+// since: mode, seed, state, and for each leaf its role and value.
 func (r *Registry) Translate(g *gorgonia.ExprGraph) (*Translation, error) {
 	if r.Translation == nil {
 		r.Translation = &Translation{
@@ -57,7 +59,8 @@ func (r *Registry) AddTranslatedState(s *BatchNormState) {
 	RegistryOf(r.Translation.Graph).states = r.states
 }
 
-// Let gives a leaf a value, as gorgonia.Let does; where the leaf is of a Translation, the user's leaf gets the same one.
+// Let gives a leaf a value, as gorgonia.Let does; where the leaf is of a Translation, the user's
+// leaf gets the same one.
 func Let(n *gorgonia.Node, value any) error {
 	if err := gorgonia.Let(n, value); err != nil {
 		return err
@@ -68,8 +71,8 @@ func Let(n *gorgonia.Node, value any) error {
 	return nil
 }
 
-// IsUnset reports whether n is a leaf without a value that was not declared to be an input: an input that its user has still to fill, or a
-// parameter whose value was forgotten.
+// IsUnset reports whether n is a leaf without a value that was not declared to be an input: an
+// input that its user has still to fill, or a parameter whose value was forgotten.
 func IsUnset(n *gorgonia.Node) bool {
 	if !n.IsVar() || n.Value() != nil {
 		return false

@@ -9,7 +9,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Upsample2D makes each number a square of Scale by Scale equal ones, as interpolation by the nearest neighbour does:
+// Upsample2D makes each number a square of Scale by Scale equal ones, as interpolation by the
+// nearest neighbour does:
 //
 //	y[n,c,i,j] = x[n, c, ⌊i/Scale⌋, ⌊j/Scale⌋]
 //
@@ -48,7 +49,8 @@ func upsample2D[T float](o *Upsample2D, in []gorgonia.Value, shape tensor.Shape)
 	return out, nil
 }
 
-// eachUpsampled calls f with each position of y, in row-major order, and the position in x that it comes from.
+// eachUpsampled calls f with each position of y, in row-major order, and the position in x that it
+// comes from.
 func eachUpsampled(x tensor.Shape, scale int, f func(xi, yi int)) {
 	h, w := x[2]*scale, x[3]*scale
 	for yi := range x[0] * x[1] * h * w {

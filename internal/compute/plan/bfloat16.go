@@ -1,12 +1,13 @@
 package plan
 
-// halve stores values as bfloat16, two bytes each, wherever that is possible. This is the one place that decides it: value by
-// value, before memory is placed, from the table of storage alone.
+// halve stores values as bfloat16, two bytes each, wherever that is possible. This is the one place
+// that decides it: value by value, before memory is placed, from the table of storage alone.
 //
-// A value is stored as bfloat16 if it is a temporary tensor of images (four dimensions, channel-last, with no other name) and each
-// op that writes or reads it can do so in bfloat16. Some ops want several of their values in one type: all of those are
-// bfloat16 or none is. All else stays float32: what users see, parameters and their gradients, statistics, matrices, inputs in the
-// other layout, and images that meet an op without such a kernel.
+// A value is stored as bfloat16 if it is a temporary tensor of images (four dimensions,
+// channel-last, with no other name) and each op that writes or reads it can do so in bfloat16. Some
+// ops want several of their values in one type: all of those are bfloat16 or none is. All else
+// stays float32: what users see, parameters and their gradients, statistics, matrices, inputs in
+// the other layout, and images that meet an op without such a kernel.
 func (p *Plan) halve() {
 	group := make(map[*Value]*Value) // of values that have one type; roots stand for themselves
 	var find func(v *Value) *Value
@@ -64,8 +65,8 @@ func (p *Plan) halve() {
 // BFloat16 reports whether the value's numbers are stored as bfloat16.
 func (v *Value) BFloat16() bool { return v.Bytes == 2 }
 
-// A storing says which arguments and results of a kind may be bfloat16, a bit for each: the free ones whatever the others are,
-// those that are alike together or not at all.
+// A storing says which arguments and results of a kind may be bfloat16, a bit for each: the free
+// ones whatever the others are, those that are alike together or not at all.
 type storing struct{ freeIn, alikeIn, freeOut, alikeOut uint }
 
 // storage has no entry for kinds that compute with float32 alone.

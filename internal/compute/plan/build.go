@@ -18,19 +18,23 @@ type Request struct {
 	Grads   gorgonia.Nodes // gradient of each parameter; nil: none is wanted
 	Seed    *gorgonia.Node // the constant 1 at which the gradients begin; nil without Grads
 
-	// Batch is the number of examples that the inputs have room for, 0 if nothing is ever left out: see Examples.
+	// Batch is the number of examples that the inputs have room for, 0 if nothing is ever left
+	// out: see Examples.
 	Batch int
 
 	// Inference means running statistics in batch normalisation and no dropout.
 	Inference bool
 
-	// Frozen are the names of batch normalisations that use their running statistics in training, too, and leave them as they are.
+	// Frozen are the names of batch normalisations that use their running statistics in
+	// training, too, and leave them as they are.
 	Frozen map[string]bool
 
-	// BFloat16 stores images between ops as bfloat16 where every op that meets them can take it: see Value.Bytes.
+	// BFloat16 stores images between ops as bfloat16 where every op that meets them can take
+	// it: see Value.Bytes.
 	BFloat16 bool
 
-	// Residuals lets BatchNormGrad make the gradient behind the ReLU as a result of its own where others read it, too: see Op.
+	// Residuals lets BatchNormGrad make the gradient behind the ReLU as a result of its own
+	// where others read it, too: see Op.
 	Residuals bool
 }
 
@@ -48,8 +52,8 @@ type Plan struct {
 	Inference bool
 	Batch     int // Request.Batch
 
-	// ScaleGrads says that Seed could not be used: who wants gradients multiplied must do it himself. Executors do it as
-	// each gradient becomes ready.
+	// ScaleGrads says that Seed could not be used: who wants gradients multiplied must do it
+	// himself. Executors do it as each gradient becomes ready.
 	ScaleGrads bool
 
 	Ready    [][]int // after op i these parameters' gradients are final, and no later op reads the parameters
@@ -118,7 +122,8 @@ type builder struct {
 	pools map[poolKey]*Op
 }
 
-// needed lists the nodes that the request needs, in the order in which they were made: children first.
+// needed lists the nodes that the request needs, in the order in which they were made: children
+// first.
 func needed(req Request) gorgonia.Nodes {
 	seen := make(map[*gorgonia.Node]bool)
 	var out gorgonia.Nodes
@@ -138,8 +143,9 @@ func needed(req Request) gorgonia.Nodes {
 	return out
 }
 
-// chooseSeed makes the seed a value of its own if only loss gradients of ours read it. gorgonia joins equal constants, so that
-// the seed's node, the constant 1, may be read by anything; then gradients are multiplied at their end.
+// chooseSeed makes the seed a value of its own if only loss gradients of ours read it. gorgonia
+// joins equal constants, so that the seed's node, the constant 1, may be read by anything; then
+// gradients are multiplied at their end.
 func (b *builder) chooseSeed(order gorgonia.Nodes) {
 	if b.req.Grads == nil || b.req.Seed == nil {
 		return

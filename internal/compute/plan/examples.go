@@ -10,14 +10,16 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// Examples says how many examples a graph's batch has room for, and whether it may be short: filled with fewer.
+// Examples says how many examples a graph's batch has room for, and whether it may be short: filled
+// with fewer.
 type Examples struct {
-	// Batch is the number of examples that the inputs have room for, their first dimension, or the size of the graph's leaf of weights; 0: there
-	// is none, and inputs differ in it.
+	// Batch is the number of examples that the inputs have room for, their first dimension, or
+	// the size of the graph's leaf of weights; 0: there is none, and inputs differ in it.
 	Batch int
 	// Weights is the leaf of the examples' weights that the graph reads; nil without.
 	Weights *gorgonia.Node
-	// Whole says why padding would count in the root; nil: it does not, and the batch may be short.
+	// Whole says why padding would count in the root; nil: it does not, and the batch may be
+	// short.
 	Whole error
 	// Rows are the inputs whose rows are those of examples: see Padding.
 	Rows gorgonia.Nodes
@@ -25,10 +27,12 @@ type Examples struct {
 	sizes []int // first dimensions of the inputs
 }
 
-// FindExamples looks at the graph of a root, a loss or in inference any node, and of further outputs.
+// FindExamples looks at the graph of a root, a loss or in inference any node, and of further
+// outputs.
 //
-// Padding does not count if every path from an input to the root goes through a loss of ours, and no op below mixes examples; in training
-// batch normalisations of ours do, and leave it out. Where the root reads the leaf of weights, the graph says itself what counts.
+// Padding does not count if every path from an input to the root goes through a loss of ours, and
+// no op below mixes examples; in training batch normalisations of ours do, and leave it out. Where
+// the root reads the leaf of weights, the graph says itself what counts.
 func FindExamples(root *gorgonia.Node, outputs gorgonia.Nodes, inference bool) Examples {
 	var e Examples
 	below := reachable(gorgonia.Nodes{root})
@@ -185,8 +189,8 @@ func (s *examplesSearch) countsInRows(n *gorgonia.Node, mode *op.Mode) error {
 	return nil
 }
 
-// joins is an error if n, or what it is made of, mixes examples. gorgonia's types of ops are not exported: they are recognised by the type's name
-// and the op's text.
+// joins is an error if n, or what it is made of, mixes examples. gorgonia's types of ops are not
+// exported: they are recognised by the type's name and the op's text.
 func (s *examplesSearch) joins(n *gorgonia.Node) error {
 	if s.seen[n] || !s.depends(n) {
 		return nil
@@ -213,7 +217,8 @@ func (s *examplesSearch) joins(n *gorgonia.Node) error {
 	return nil
 }
 
-// mixes reports whether n's op makes numbers of several examples, or puts their rows in another order than one example after the other.
+// mixes reports whether n's op makes numbers of several examples, or puts their rows in another
+// order than one example after the other.
 func (s *examplesSearch) mixes(n *gorgonia.Node, children gorgonia.Nodes) bool {
 	text := fmt.Sprint(n.Op())
 	switch strings.TrimPrefix(fmt.Sprintf("%T", n.Op()), "*") {

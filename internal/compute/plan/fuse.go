@@ -2,8 +2,8 @@ package plan
 
 import "slices"
 
-// fuse joins ops so that fewer passes over memory are made. An op that takes in the one behind it moves to that one's place,
-// where all arguments exist.
+// fuse joins ops so that fewer passes over memory are made. An op that takes in the one behind it
+// moves to that one's place, where all arguments exist.
 func (p *Plan) fuse() {
 	p.fuseInto(func(first, second *Op) bool { // batch normalisation + residual
 		if first.Kind != BatchNorm || first.ReLU || len(first.In) > 3 || second.Kind != Add || second.ReLU || second.In[0] == second.In[1] {
@@ -45,8 +45,9 @@ func (o *Op) addRest(second *Op) bool {
 	return true
 }
 
-// fuseInto joins first and second, a pair in which second alone reads result 0 of first, wherever join says yes. The joined
-// op is first, changed by join, with the results of second. Of two that could be first, the later one is.
+// fuseInto joins first and second, a pair in which second alone reads result 0 of first, wherever
+// join says yes. The joined op is first, changed by join, with the results of second. Of two that
+// could be first, the later one is.
 func (p *Plan) fuseInto(join func(first, second *Op) bool) {
 	for j := 0; j < len(p.Ops); j++ {
 		second := p.Ops[j]
@@ -73,7 +74,8 @@ func (p *Plan) fuseInto(join func(first, second *Op) bool) {
 	}
 }
 
-// fuseMask lets BatchNormGrad apply the gradient of the ReLU in front of it, if no other op reads that gradient.
+// fuseMask lets BatchNormGrad apply the gradient of the ReLU in front of it, if no other op reads
+// that gradient.
 func (p *Plan) fuseMask() {
 	for j := 0; j < len(p.Ops); j++ {
 		second := p.Ops[j]
@@ -94,8 +96,9 @@ func (p *Plan) fuseMask() {
 	}
 }
 
-// fuseResiduals lets BatchNormGrad apply the gradient of the ReLU in front of it where others read that, too: it becomes a result.
-// The ReLU's op disappears; the normalisation stands in its place, in front of the others.
+// fuseResiduals lets BatchNormGrad apply the gradient of the ReLU in front of it where others read
+// that, too: it becomes a result. The ReLU's op disappears; the normalisation stands in its place,
+// in front of the others.
 func (p *Plan) fuseResiduals() {
 	for i := 0; i < len(p.Ops); i++ {
 		first := p.Ops[i]
@@ -116,7 +119,8 @@ func (p *Plan) fuseResiduals() {
 	}
 }
 
-// movable reports whether o, op j, can stand at place i, of an op that makes dz: nothing else that it reads is made between.
+// movable reports whether o, op j, can stand at place i, of an op that makes dz: nothing else that
+// it reads is made between.
 func (p *Plan) movable(o *Op, i, j int, dz *Value) bool {
 	for _, in := range o.In {
 		if in == nil || in == dz {

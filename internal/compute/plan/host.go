@@ -6,21 +6,22 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Host is the memory on the host's side of an executor: what a user reads and writes. Its owner makes it for one plan, in the
-// plan's order, and keeps it for as long as the executor lives.
+// Host is the memory on the host's side of an executor: what a user reads and writes. Its owner
+// makes it for one plan, in the plan's order, and keeps it for as long as the executor lives.
 type Host struct {
 	Inputs []HostInput // of each of Plan.Inputs
 	Params [][]float32
 	Grads  [][]float32       // nil for a plan without gradients
 	States map[string]*State // by the name of each batch normalisation's state
 
-	// Blocks are pieces of memory that live as long as the host does, each one allocation, and that slices above may lie in. An
-	// executor may fix them in physical memory to copy from and to them; what lies in none is copied twice.
+	// Blocks are pieces of memory that live as long as the host does, each one allocation, and
+	// that slices above may lie in. An executor may fix them in physical memory to copy from
+	// and to them; what lies in none is copied twice.
 	Blocks [][]float32
 }
 
-// LeaveOut takes out of the plan's Memory the parameters, gradients and inputs of its host that lie in memory of another host: they
-// count there.
+// LeaveOut takes out of the plan's Memory the parameters, gradients and inputs of its host that lie
+// in memory of another host: they count there.
 func (p *Plan) LeaveOut(host, other *Host) {
 	theirs := make(map[*float32]bool)
 	note := func(m []float32) {
@@ -60,18 +61,21 @@ type HostInput struct {
 	Tensor *tensor.Dense // over Data
 }
 
-// State is what one batch normalisation remembers between steps: running mean and variance of each channel.
+// State is what one batch normalisation remembers between steps: running mean and variance of each
+// channel.
 type State struct {
 	Mean, Var []float32
 }
 
 // Hooks are called in a run, on the goroutine that runs. Each may be nil.
 type Hooks struct {
-	// Wait is called before the first op that reads parameter i, and returns when its value may be read.
+	// Wait is called before the first op that reads parameter i, and returns when its value may
+	// be read.
 	Wait func(i int)
-	// Ready is called when the gradient of parameter i is final, which stays until the next run, and the parameter is not read
-	// any more in this one.
+	// Ready is called when the gradient of parameter i is final, which stays until the next
+	// run, and the parameter is not read any more in this one.
 	Ready func(i int)
-	// Backward is called once, when the backward pass begins. An executor that hands whole runs to a device does not know when, and does not call it.
+	// Backward is called once, when the backward pass begins. An executor that hands whole runs
+	// to a device does not know when, and does not call it.
 	Backward func()
 }

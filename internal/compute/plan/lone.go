@@ -1,7 +1,8 @@
 package plan
 
-// Lone is the first batch normalisation that in training with n examples has one value of each channel; nil: there is none. Such a step uses the
-// running statistics, as those of frozen layers always do.
+// Lone is the first batch normalisation that in training with n examples has one value of each
+// channel; nil: there is none. Such a step uses the running statistics, as those of frozen layers
+// always do.
 func (p *Plan) Lone(n int) *Op {
 	if p.Inference {
 		return nil

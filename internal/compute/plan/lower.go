@@ -146,8 +146,9 @@ func (l *lowering) lower() error {
 	return l.foreign()
 }
 
-// emit appends an op of ours. Arguments and results with four dimensions are in the given layout, except weights: arguments
-// of convolutions that are OIHW and a convolution's weight gradient. more are the shapes of results from 1 on.
+// emit appends an op of ours. Arguments and results with four dimensions are in the given layout,
+// except weights: arguments of convolutions that are OIHW and a convolution's weight gradient. more
+// are the shapes of results from 1 on.
 func (l *lowering) emit(kind Kind, layout Layout, more []tensor.Shape) error {
 	o := &Op{Kind: kind, Node: l.n.Name(), Attr: l.n.Op()}
 	for i, v := range l.in {
@@ -176,7 +177,8 @@ func (l *lowering) emit(kind Kind, layout Layout, more []tensor.Shape) error {
 	return nil
 }
 
-// alike emits an elementwise op: all arguments with four dimensions in one layout, channel-last if one of them is.
+// alike emits an elementwise op: all arguments with four dimensions in one layout, channel-last if
+// one of them is.
 func (l *lowering) alike(kind Kind) error {
 	layout := RowMajor
 	for _, v := range l.in {
@@ -257,8 +259,8 @@ func (l *lowering) maxPoolGrad(o *op.MaxPool2DGrad) error {
 	return nil
 }
 
-// as returns v in a layout, through a Convert op where numbers have to move. Values that have not four dimensions have one
-// layout only.
+// as returns v in a layout, through a Convert op where numbers have to move. Values that have not
+// four dimensions have one layout only.
 func (b *builder) as(v *Value, layout Layout, node string) *Value {
 	if v.Layout == layout || len(v.Shape) != 4 {
 		return v

@@ -16,8 +16,9 @@ type Memory struct {
 	Gradients  int64
 	Outputs    int64
 
-	// Copies and Workspace are what a device with memory of its own takes besides: parameters and statistics in the types that its
-	// kernels read, and memory that libraries use within an operation. Host is what it keeps in the host's memory for copies.
+	// Copies and Workspace are what a device with memory of its own takes besides: parameters
+	// and statistics in the types that its kernels read, and memory that libraries use within
+	// an operation. Host is what it keeps in the host's memory for copies.
 	Copies    int64
 	Workspace int64
 	Host      int64
@@ -50,8 +51,9 @@ type allocation struct {
 	op          *Op
 }
 
-// Place gives every temporary value and every op's scratch an offset in one arena. Values that are never alive at the same time
-// share memory. The result of an op that may overwrite its argument gets the argument's allocation, if that is the argument's last use.
+// Place gives every temporary value and every op's scratch an offset in one arena. Values that are
+// never alive at the same time share memory. The result of an op that may overwrite its argument
+// gets the argument's allocation, if that is the argument's last use.
 func (p *Plan) Place() {
 	allocations := p.allocations()
 	live := make([]int64, len(p.Ops)+1)
@@ -78,7 +80,8 @@ func (p *Plan) Place() {
 	p.countPersistent()
 }
 
-// allocations finds when each temporary is alive, and joins those that may be written over their argument.
+// allocations finds when each temporary is alive, and joins those that may be written over their
+// argument.
 func (p *Plan) allocations() []*allocation {
 	lastUse := make(map[*Value]int)
 	for i, o := range p.Ops {
@@ -146,7 +149,8 @@ func readOtherwise(o *Op, arg *Value, allowed []int) bool {
 
 func roundUp(n int64) int64 { return (n + align - 1) / align * align }
 
-// pack places allocations, largest first, each at the lowest offset where it meets no other room alive with it, and returns the end.
+// pack places allocations, largest first, each at the lowest offset where it meets no other room
+// alive with it, and returns the end.
 func pack(allocations []*allocation) int64 {
 	order := slices.Clone(allocations)
 	slices.SortStableFunc(order, func(a, b *allocation) int {

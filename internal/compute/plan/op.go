@@ -7,8 +7,9 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// A Kind is what an Op computes. The comment of each lists its In and Out; an entry in brackets may be nil: absent as an
-// argument, not wanted as a result. Attributes are those of the op of the same name in package op, which is Op.Attr.
+// A Kind is what an Op computes. The comment of each lists its In and Out; an entry in brackets may
+// be nil: absent as an argument, not wanted as a result. Attributes are those of the op of the same
+// name in package op, which is Op.Attr.
 type Kind uint8
 
 // The kinds. "relu" stands for Op.ReLU: the result is replaced by max(result, 0).
@@ -76,7 +77,8 @@ type Op struct {
 
 	TransA, TransB bool // of MatMul
 
-	// Apart keeps the result out of its arguments' memory; set by an executor whose kernel cannot write over them, before Place.
+	// Apart keeps the result out of its arguments' memory; set by an executor whose kernel
+	// cannot write over them, before Place.
 	Apart bool
 
 	// Scratch is memory that only this op uses, in bytes; set by the executor before Place.
@@ -113,8 +115,9 @@ func (o *Op) String() string {
 	return b.String()
 }
 
-// mayWriteOver lists the arguments in whose memory result 0 may be written, best first. The kernels of these kinds read
-// element i of such an argument before they write element i, and later never again.
+// mayWriteOver lists the arguments in whose memory result 0 may be written, best first. The kernels
+// of these kinds read element i of such an argument before they write element i, and later never
+// again.
 func (o *Op) mayWriteOver() []int {
 	if o.Apart {
 		return nil

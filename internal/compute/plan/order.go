@@ -1,6 +1,7 @@
 package plan
 
-// hooks finds when parameters are first read, and when their gradients are final and neither is read any more.
+// hooks finds when parameters are first read, and when their gradients are final and neither is
+// read any more.
 func (p *Plan) hooks() {
 	p.Ready = make([][]int, len(p.Ops))
 	p.FirstUse = make([][]int, len(p.Ops))
@@ -60,8 +61,8 @@ func (p *Plan) markForward() {
 	}
 }
 
-// gradientsEarly moves each op that makes a parameter's gradient up to just after the last op it depends on, but not past
-// another op that makes one: order among gradients stays.
+// gradientsEarly moves each op that makes a parameter's gradient up to just after the last op it
+// depends on, but not past another op that makes one: order among gradients stays.
 func (p *Plan) gradientsEarly() {
 	for i, o := range p.Ops {
 		if !makesGradientOnly(o) {

@@ -9,9 +9,11 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// A Padding is the rows of inputs beyond the examples of a short batch. In a run they hold the first example's numbers, row by row:
-// so no op meets numbers that no example has, and what padding holds reaches no arithmetic. Zeros would not do: ops of gorgonia's such as a
-// logarithm have infinite derivatives there, and 0·∞ in a gradient is no number. After the run the rows are as they were.
+// A Padding is the rows of inputs beyond the examples of a short batch. In a run they hold the
+// first example's numbers, row by row: so no op meets numbers that no example has, and what padding
+// holds reaches no arithmetic. Zeros would not do: ops of gorgonia's such as a logarithm have
+// infinite derivatives there, and 0·∞ in a gradient is no number. After the run the rows are as
+// they were.
 //
 // It belongs to one program or runner, and fills and restores in turn. A whole batch costs nothing.
 type Padding struct {
@@ -26,7 +28,8 @@ type paddedInput interface {
 	restore(n, batch int)
 }
 
-// NewPadding is for inputs whose memory is given, slices of numbers each with some rows for each of batch examples; a batch of 0 has no padding.
+// NewPadding is for inputs whose memory is given, slices of numbers each with some rows for each of
+// batch examples; a batch of 0 has no padding.
 func NewPadding(batch int, inputs []any) *Padding {
 	p := &Padding{batch: batch, from: batch}
 	for _, m := range inputs {
@@ -59,7 +62,8 @@ func (p *Plan) Padding(host *Host, e *Examples) *Padding {
 	return NewPadding(p.Batch, inputs)
 }
 
-// Fill gives the padding of a batch of n examples the first example's numbers, or zeros if there is no example.
+// Fill gives the padding of a batch of n examples the first example's numbers, or zeros if there is
+// no example.
 func (p *Padding) Fill(n int) {
 	if p.from = min(n, p.batch); p.from == p.batch {
 		return
@@ -102,9 +106,10 @@ func (r *paddedRows[T]) restore(n, batch int) {
 	copy(r.memory[len(r.memory)/batch*n:], r.saved)
 }
 
-// rowsOfExamples lists the inputs that a graph's roots are computed from and whose rows are those of examples: their number is a multiple of
-// the batch, and the ops between input and root keep them in order. An input that is reshaped so that its rows are no longer those of
-// examples, such as a number for each class, or that is the second argument of a matrix product, is none.
+// rowsOfExamples lists the inputs that a graph's roots are computed from and whose rows are those
+// of examples: their number is a multiple of the batch, and the ops between input and root keep
+// them in order. An input that is reshaped so that its rows are no longer those of examples, such
+// as a number for each class, or that is the second argument of a matrix product, is none.
 func rowsOfExamples(batch int, roots gorgonia.Nodes) gorgonia.Nodes {
 	if batch == 0 || len(roots) == 0 {
 		return nil
@@ -137,8 +142,8 @@ func rowsOfExamples(batch int, roots gorgonia.Nodes) gorgonia.Nodes {
 	return found
 }
 
-// keepsRows reports whether rows of argument i of node n, if they are those of examples, are so in n, too. gorgonia's types of ops are
-// not exported: they are recognised by the type's name.
+// keepsRows reports whether rows of argument i of node n, if they are those of examples, are so in
+// n, too. gorgonia's types of ops are not exported: they are recognised by the type's name.
 func keepsRows(n *gorgonia.Node, i int, multiple func(n *gorgonia.Node) bool) bool {
 	switch n.Op().(type) {
 	case *op.Conv2D, *op.Linear, *op.BatchNorm2D, *op.BiasAdd:

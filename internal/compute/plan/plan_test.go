@@ -261,8 +261,8 @@ func TestBFloat16IsStoredBetweenOpsOnImagesOnly(t *testing.T) {
 	}
 }
 
-// gorgonia's tanh knows float32 only: Convert stands on both sides. Inputs stay float32, and so do what they are added to and the sum,
-// but not what is beyond the next convolution.
+// gorgonia's tanh knows float32 only: Convert stands on both sides. Inputs stay float32, and so do
+// what they are added to and the sum, but not what is beyond the next convolution.
 func TestImagesThatMeetAnOpWithoutAKernelStayFloat32(t *testing.T) {
 	n := newNet(t)
 	x := n.relu(n.conv(n.input("x", tensor.Float32, 2, 3, 4, 4), "conv0", 8))

@@ -7,10 +7,11 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// foreign lowers an op that is not ours: to an op of ours where it is known to compute the same, else to its Do.
+// foreign lowers an op that is not ours: to an op of ours where it is known to compute the same,
+// else to its Do.
 //
-// gorgonia's op types are not exported; they are recognised by type name and String. A name that changes with a version of gorgonia
-// costs speed, not correctness: the op runs by its Do.
+// gorgonia's op types are not exported; they are recognised by type name and String. A name that
+// changes with a version of gorgonia costs speed, not correctness: the op runs by its Do.
 func (l *lowering) foreign() error {
 	o := l.n.Op()
 	text := fmt.Sprint(o)

@@ -7,11 +7,13 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Layout says in which order the numbers of a value with four dimensions lie in memory. Its Shape is (N,C,H,W) in both.
+// Layout says in which order the numbers of a value with four dimensions lie in memory. Its Shape
+// is (N,C,H,W) in both.
 type Layout uint8
 
 const (
-	// RowMajor is the order of the shape: NCHW. Values that have not four dimensions are always RowMajor.
+	// RowMajor is the order of the shape: NCHW. Values that have not four dimensions are always
+	// RowMajor.
 	RowMajor Layout = iota
 	// ChannelsLast is NHWC.
 	ChannelsLast
@@ -32,7 +34,8 @@ const (
 	Temporary Source = iota
 	// Input values are set by the user before a step.
 	Input
-	// Parameter values belong to the user, who may change them between steps; Index is the parameter's.
+	// Parameter values belong to the user, who may change them between steps; Index is the
+	// parameter's.
 	Parameter
 	// Constant values are part of the graph.
 	Constant
@@ -40,7 +43,8 @@ const (
 	Gradient
 	// Output values are computed and live until the next step.
 	Output
-	// Seed is the gradient of the loss with respect to itself: the one number by which all gradients are multiplied.
+	// Seed is the gradient of the loss with respect to itself: the one number by which all
+	// gradients are multiplied.
 	Seed
 )
 
@@ -60,14 +64,16 @@ type Value struct {
 	Node   *gorgonia.Node // the leaf, for Input, Parameter and Constant
 	Alias  *Value         // not nil: another name of that value's memory
 
-	// Boxed values are not float32 numbers in the arena: the executor keeps the gorgonia.Value that an op's Do gave it.
+	// Boxed values are not float32 numbers in the arena: the executor keeps the gorgonia.Value
+	// that an op's Do gave it.
 	Boxed bool
-	// Bytes is the size of an element in memory: 4, 2 of numbers stored as bfloat16, and 1 for MaxPool's choice.
+	// Bytes is the size of an element in memory: 4, 2 of numbers stored as bfloat16, and 1 for
+	// MaxPool's choice.
 	Bytes int
 	// Float16 says that elements of 2 bytes are IEEE half precision, not bfloat16.
 	Float16 bool
-	// Lanes is the number of channels of a ChannelsLast value in memory, where an executor adds channels of zeros; 0 is
-	// those of the shape.
+	// Lanes is the number of channels of a ChannelsLast value in memory, where an executor adds
+	// channels of zeros; 0 is those of the shape.
 	Lanes int
 
 	// Offset is the place in the arena, in bytes, of Temporary values after Place.

@@ -1,15 +1,17 @@
 // Package pool runs the pieces of one computation over a fixed set of threads.
 //
-// A Pool owns threads-1 goroutines; the caller of Run is the last thread. Run(n, f) calls f(0) to f(n-1), each once, in
-// no promised order, and returns when all have returned; RunThreads also tells f its thread. Pieces are handed out one by one, so uneven pieces balance.
-// Results do not depend on the number of threads as long as f(i) writes what no other piece touches.
+// A Pool owns threads-1 goroutines; the caller of Run is the last thread. Run(n, f) calls f(0) to
+// f(n-1), each once, in no promised order, and returns when all have returned; RunThreads also
+// tells f its thread. Pieces are handed out one by one, so uneven pieces balance. Results do not
+// depend on the number of threads as long as f(i) writes what no other piece touches.
 //
-// One Run at a time: a Pool belongs to one computation (one executor), whose steps follow each other. f must not call Run
-// of the same pool. Run allocates nothing; keep f in a variable made once, since a function literal that captures
-// variables is allocated where it is written.
+// One Run at a time: a Pool belongs to one computation (one executor), whose steps follow each
+// other. f must not call Run of the same pool. Run allocates nothing; keep f in a variable made
+// once, since a function literal that captures variables is allocated where it is written.
 //
-// Threads that have nothing to do spin, since the next Run of a training step mostly follows at once, and then sleep. They spin for as long as
-// waking one of them takes, which the pool measures: then waiting costs at most twice what the better of both would have.
+// Threads that have nothing to do spin, since the next Run of a training step mostly follows at
+// once, and then sleep. They spin for as long as waking one of them takes, which the pool measures:
+// then waiting costs at most twice what the better of both would have.
 package pool
 
 import (
@@ -26,8 +28,8 @@ const (
 
 	spinChecks = 64 // looks at state between two looks at the clock
 
-	// What a wake-up is taken to cost: at first, at least and at most. On a virtual machine whose processor has to be scheduled it is
-	// some hundred microseconds at times.
+	// What a wake-up is taken to cost: at first, at least and at most. On a virtual machine
+	// whose processor has to be scheduled it is some hundred microseconds at times.
 	firstWake = 40 * time.Microsecond
 	leastWake = 10 * time.Microsecond
 	mostWake  = 150 * time.Microsecond
@@ -38,8 +40,8 @@ type Pool struct {
 	helpers []*helper
 	running atomic.Bool // a Run is under way: guards against two at once
 
-	// The Run under way. Written by Run while state is closed and no helper has joined, so helpers that have joined read
-	// them freely.
+	// The Run under way. Written by Run while state is closed and no helper has joined, so
+	// helpers that have joined read them freely.
 	n int64
 	f task
 
@@ -86,8 +88,8 @@ type helper struct {
 	_      [48]byte
 }
 
-// New returns a pool of the given number of threads, the caller's included. Less than 1 means one for each CPU the
-// program may use (GOMAXPROCS).
+// New returns a pool of the given number of threads, the caller's included. Less than 1 means one
+// for each CPU the program may use (GOMAXPROCS).
 func New(threads int) *Pool {
 	if threads < 1 {
 		threads = runtime.GOMAXPROCS(0)
@@ -106,7 +108,8 @@ func New(threads int) *Pool {
 // Threads is the number of threads, the caller's included.
 func (p *Pool) Threads() int { return len(p.helpers) + 1 }
 
-// Close ends the pool's goroutines and returns when they are gone. Closing twice is harmless; Run after Close panics.
+// Close ends the pool's goroutines and returns when they are gone. Closing twice is harmless; Run
+// after Close panics.
 func (p *Pool) Close() {
 	if p.closed.Swap(true) {
 		return
@@ -115,11 +118,13 @@ func (p *Pool) Close() {
 	p.done.Wait()
 }
 
-// Run calls f(0) to f(n-1) over the pool's threads and returns when all have returned. A panic in f is raised again in the
-// caller, after the pieces under way have ended; pieces not yet begun are dropped.
+// Run calls f(0) to f(n-1) over the pool's threads and returns when all have returned. A panic in f
+// is raised again in the caller, after the pieces under way have ended; pieces not yet begun are
+// dropped.
 func (p *Pool) Run(n int, f func(i int)) { p.run(n, task{plain: f}) }
 
-// RunThreads is Run that also tells f on which thread a piece runs, from 0 to Threads()-1, so that pieces may use memory of their thread's.
+// RunThreads is Run that also tells f on which thread a piece runs, from 0 to Threads()-1, so that
+// pieces may use memory of their thread's.
 func (p *Pool) RunThreads(n int, f func(thread, i int)) { p.run(n, task{thread: f}) }
 
 func (p *Pool) run(n int, f task) {
@@ -192,7 +197,8 @@ func (p *Pool) finish() {
 		if active() || !p.waiting.CompareAndSwap(true, false) {
 			<-p.idle // every turn of waiting from true to false by a helper sends one token
 		}
-		// The token may come from a helper of an earlier run that was late to look at waiting: look again.
+		// The token may come from a helper of an earlier run that was late to look at
+		// waiting: look again.
 	}
 }
 
@@ -241,7 +247,8 @@ func (p *Pool) wakeUp(n int) {
 	}
 }
 
-// wakeEstimate is the estimate of what a wake-up takes after one more took d: a mean in which older ones count less.
+// wakeEstimate is the estimate of what a wake-up takes after one more took d: a mean in which older
+// ones count less.
 func wakeEstimate(old, d time.Duration) time.Duration {
 	return min(max((7*old+min(d, mostWake))/8, leastWake), mostWake)
 }

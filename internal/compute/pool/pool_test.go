@@ -112,7 +112,8 @@ func BenchmarkRunEmpty(b *testing.B) {
 	}
 }
 
-// A recorded Run calls the pieces in order on the caller and tells of each; afterwards the threads are back.
+// A recorded Run calls the pieces in order on the caller and tells of each; afterwards the threads
+// are back.
 func TestRecordTellsOfEachPiece(t *testing.T) {
 	p := New(4)
 	defer p.Close()
@@ -188,7 +189,8 @@ func TestWakeEstimateFollowsWhatWakingTakes(t *testing.T) {
 	}
 }
 
-// Pieces that run at the same time have different threads, so that a piece may use memory of its thread's.
+// Pieces that run at the same time have different threads, so that a piece may use memory of its
+// thread's.
 func TestRunThreadsNamesTheThread(t *testing.T) {
 	for _, threads := range []int{1, 2, 4} {
 		p := New(threads)

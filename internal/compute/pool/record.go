@@ -2,15 +2,17 @@ package pool
 
 import "time"
 
-// trusted is the longest time of a piece that is taken from the wall's clock alone: other programs rarely come in between.
+// trusted is the longest time of a piece that is taken from the wall's clock alone: other programs
+// rarely come in between.
 const trusted = 30 * time.Microsecond
 
-// Record makes each later Run call its pieces in order on the caller, whatever the number of threads, and then hand note how
-// long each took; note may not keep the slice. A nil note ends it. So one core tells how work that was cut for many would spread
-// over them. Like Run it belongs to one goroutine, and may not be called during a Run.
+// Record makes each later Run call its pieces in order on the caller, whatever the number of
+// threads, and then hand note how long each took; note may not keep the slice. A nil note ends it.
+// So one core tells how work that was cut for many would spread over them. Like Run it belongs to
+// one goroutine, and may not be called during a Run.
 //
-// used, if not nil, is the time that the caller's thread has spent on a core: then pieces do not last longer because other programs
-// had the core in between. The caller must stay on its thread.
+// used, if not nil, is the time that the caller's thread has spent on a core: then pieces do not
+// last longer because other programs had the core in between. The caller must stay on its thread.
 func (p *Pool) Record(used func() time.Duration, note func(parts []time.Duration)) {
 	p.used, p.record = used, note
 }

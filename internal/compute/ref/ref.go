@@ -132,7 +132,8 @@ func (r *Runner) Forward() error {
 	return r.run(r.only)
 }
 
-// SetExamples says that later steps have n examples, the first ones of the batch: see nn.Program.SetExamples.
+// SetExamples says that later steps have n examples, the first ones of the batch: see
+// nn.Program.SetExamples.
 func (r *Runner) SetExamples(n int) error {
 	if err := r.batch.Check(n); err != nil {
 		return fmt.Errorf("ref: set examples: %w", err)
@@ -141,7 +142,8 @@ func (r *Runner) SetExamples(n int) error {
 	return nil
 }
 
-// run runs a machine on the examples that are there. After an error the running statistics are as before.
+// run runs a machine on the examples that are there. After an error the running statistics are as
+// before.
 func (r *Runner) run(m gorgonia.VM) (err error) {
 	r.mode.Batch, r.mode.Examples = r.batch.Batch, r.there
 	if r.empty {

@@ -53,19 +53,23 @@ func (f Format) rounded(x []float64) []float64 {
 	return out
 }
 
-// A Replay computes a step of a plan op by op in float64, and rounds numbers where an executor does: what the plan stores in 2
-// bytes, and the operands of products.
+// A Replay computes a step of a plan op by op in float64, and rounds numbers where an executor
+// does: what the plan stores in 2 bytes, and the operands of products.
 //
-// Rounding makes a step a rough function: two ways to add the same numbers, both right to float32's last bit, round some number to different
-// neighbours, and ReLUs and further roundings make much of it in a deep net. So where a Replay is shown what an executor stored, it takes that over:
-// in 16 bits wherever it is one of the two neighbours of the exact result of what was stored before, that is if the exact number was nearest to
-// it or as good as half way, and in float32, of programs with 16 bits, where it is a tenth of Follow off at most. Of each number it can then be
-// told whether it was computed and rounded rightly, and gradients can be compared to the precision of float32 sums.
+// Rounding makes a step a rough function: two ways to add the same numbers, both right to float32's
+// last bit, round some number to different neighbours, and ReLUs and further roundings make much of
+// it in a deep net. So where a Replay is shown what an executor stored, it takes that over: in 16
+// bits wherever it is one of the two neighbours of the exact result of what was stored before, that
+// is if the exact number was nearest to it or as good as half way, and in float32, of programs with
+// 16 bits, where it is a tenth of Follow off at most. Of each number it can then be told whether it
+// was computed and rounded rightly, and gradients can be compared to the precision of float32 sums.
 type Replay struct {
 	// Scale is the gradient of the loss with respect to itself, by which Grad divides; 0 is 1.
 	Scale float64
-	// Follow is how far beyond half a step from the exact number a stored one may lie to be taken over, as a part of the root of the mean square of the
-	// op's results. NewReplay sets a thousandth: sums in float32 are off by less, and neighbours of that size are four times as far from each other and more.
+	// Follow is how far beyond half a step from the exact number a stored one may lie to be
+	// taken over, as a part of the root of the mean square of the op's results. NewReplay sets
+	// a thousandth: sums in float32 are off by less, and neighbours of that size are four times
+	// as far from each other and more.
 	Follow float64
 	// Step and Stream are what dropout goes by.
 	Step, Stream uint64
@@ -87,13 +91,15 @@ type Stored struct {
 	Name    string // "Conv2D of layer1.0.conv1"
 	Numbers int    // of 2 bytes
 	Others  int    // of them are neither of the neighbours
-	// Beyond is the most that one lay beyond half a step from the exact number, and Off the distance of results in float32 from the
-	// exact ones, both as a part of the root of their mean square.
+	// Beyond is the most that one lay beyond half a step from the exact number, and Off the
+	// distance of results in float32 from the exact ones, both as a part of the root of their
+	// mean square.
 	Beyond, Off float64
 }
 
-// NewReplay prepares a replay of the next step: it reads parameters, inputs and running statistics. Operands of products are rounded to operand.
-// The plan is one that an executor has chosen types for; images in bytes are not known.
+// NewReplay prepares a replay of the next step: it reads parameters, inputs and running statistics.
+// Operands of products are rounded to operand. The plan is one that an executor has chosen types
+// for; images in bytes are not known.
 func NewReplay(p *plan.Plan, host *plan.Host, operand Format) (*Replay, error) {
 	r := &Replay{Follow: 1e-3, Examples: p.Batch, plan: p, host: host, operand: operand, values: make(map[*plan.Value][]float64), pooled: make(map[*plan.Value]*tensor.Dense), states: make(map[string]*op.BatchNormState)}
 	for i, v := range p.Params {
@@ -155,8 +161,9 @@ func (r *Replay) scale() float64 {
 	return r.Scale
 }
 
-// Next computes op i, which is the one after the last. got are the executor's results, in the order of shapes: 2-byte numbers that are
-// roundings of the exact ones are taken over. A nil one, or no got, is rounded to nearest.
+// Next computes op i, which is the one after the last. got are the executor's results, in the order
+// of shapes: 2-byte numbers that are roundings of the exact ones are taken over. A nil one, or no
+// got, is rounded to nearest.
 func (r *Replay) Next(i int, got [][]float32) error {
 	o := r.plan.Ops[i]
 	out, slack, err := r.compute(o)
@@ -257,7 +264,8 @@ func (s *Stored) take(f Format, exact []float64, got []float32, slack []float64,
 // Stored says how the results of each op were stored.
 func (r *Replay) Stored() []Stored { return slices.Clone(r.stored) }
 
-// Worst are the ops whose stored numbers lie furthest beyond half a step, and whose results in float32 are furthest off.
+// Worst are the ops whose stored numbers lie furthest beyond half a step, and whose results in
+// float32 are furthest off.
 func (r *Replay) Worst() (stored, off Stored) {
 	for _, s := range r.stored {
 		if s.Beyond > stored.Beyond || s.Others > 0 && stored.Others == 0 {
@@ -291,8 +299,9 @@ func (r *Replay) State(name string) (mean, variance []float64) {
 	return s.Mean.Data().([]float64), s.Var.Data().([]float64)
 }
 
-// Distance is |got − want| / |want| of all gradients together, and the largest of one parameter's with its name. Gradients of less than
-// a millionth of the whole do not count by themselves: biases in front of a normalisation have the gradient 0.
+// Distance is |got − want| / |want| of all gradients together, and the largest of one parameter's
+// with its name. Gradients of less than a millionth of the whole do not count by themselves: biases
+// in front of a normalisation have the gradient 0.
 func (r *Replay) Distance(grads [][]float32) (all, most float64, name string) {
 	offs, sizes := make([]float64, len(grads)), make([]float64, len(grads))
 	var off, size float64

@@ -59,7 +59,8 @@ func results(o gorgonia.Op, args ...gorgonia.Value) ([][]float64, error) {
 	return out, nil
 }
 
-// compute gives the exact results of an op. Where an executor may round a part of result 0 before it adds the rest, slack is half a step of that.
+// compute gives the exact results of an op. Where an executor may round a part of result 0 before
+// it adds the rest, slack is half a step of that.
 func (r *Replay) compute(o *plan.Op) (out [][]float64, slack []float64, err error) {
 	switch o.Kind {
 	case plan.Convert, plan.Copy:

@@ -1,5 +1,5 @@
-// Package shm allocates memory that other processes of this host can map, and maps theirs: within a host a large payload is then sent as a
-// reference and copied once, by its receiver.
+// Package shm allocates memory that other processes of this host can map, and maps theirs: within a
+// host a large payload is then sent as a reference and copied once, by its receiver.
 //
 //	x := shm.Float32s(n)                     // as make([]float32, n), garbage collected as that is
 //	block, offset, ok := shm.Find(bytesOf(x)) // in the sender: which block of memory, and where in it
@@ -9,15 +9,17 @@
 //
 // # Memory of the Go heap
 //
-// Memory is taken from the Go heap as any other, and then the pages it lies in are replaced by those of a file without a name
-// (memfd_create): the collector and every slice see ordinary memory, which lives as long as anything points to it. A
-// finalizer puts ordinary pages back before the heap uses them again, and closes the file. So there is nothing to
-// release, nothing that could be used after it, and nothing that a killed process leaves behind.
+// Memory is taken from the Go heap as any other, and then the pages it lies in are replaced by
+// those of a file without a name (memfd_create): the collector and every slice see ordinary memory,
+// which lives as long as anything points to it. A finalizer puts ordinary pages back before the
+// heap uses them again, and closes the file. So there is nothing to release, nothing that could be
+// used after it, and nothing that a killed process leaves behind.
 //
-// The file's size is sealed: its owner cannot take pages away under a reader. It is open to those alone to whom the owner
-// sends the descriptor.
+// The file's size is sealed: its owner cannot take pages away under a reader. It is open to those
+// alone to whom the owner sends the descriptor.
 //
-// Where the system has no such files, and for less than MinBytes, the memory is ordinary and Find does not know it.
+// Where the system has no such files, and for less than MinBytes, the memory is ordinary and Find
+// does not know it.
 package shm
 
 import "unsafe"
@@ -31,8 +33,9 @@ func Float32s(n int) []float32 {
 	return all
 }
 
-// Slices returns slices of zeros of these lengths, in one piece of memory, which is returned, too. Each begins on a cache line of its own. Those of
-// MinBytes and more have their pages to themselves, so that they can be lent while neighbours are written to, and be detached.
+// Slices returns slices of zeros of these lengths, in one piece of memory, which is returned, too.
+// Each begins on a cache line of its own. Those of MinBytes and more have their pages to
+// themselves, so that they can be lent while neighbours are written to, and be detached.
 func Slices(lengths ...int) (each [][]float32, all []float32) {
 	line, page := 64/4, int(pageSize)/4
 	up := func(n, to int) int { return (n + to - 1) / to * to }

@@ -22,7 +22,8 @@ type Block struct {
 	ends       []int       // offsets at which slices end whose last page belongs to nothing else, in order
 }
 
-// blocks are all blocks, by address. Readers take the slice as it is; it is replaced, never changed, under mu.
+// blocks are all blocks, by address. Readers take the slice as it is; it is replaced, never
+// changed, under mu.
 var (
 	blocks atomic.Pointer[[]*Block]
 	mu     sync.Mutex
@@ -30,7 +31,8 @@ var (
 	stuck  []*uint64 // memory that could not be given back
 )
 
-// none says that the system has no such files. maxBlocks leaves descriptors for others: what is beyond is ordinary memory.
+// none says that the system has no such files. maxBlocks leaves descriptors for others: what is
+// beyond is ordinary memory.
 var none atomic.Bool
 
 const maxBlocks = 512
@@ -59,7 +61,8 @@ func words(n int, ends []int) []uint64 {
 	}
 	b := &Block{begin: uintptr(begin), end: uintptr(begin) + length, fd: fd, ends: ends}
 	enter(b)
-	// Every slice of the memory keeps its first word from being collected, and with it the file's pages in place.
+	// Every slice of the memory keeps its first word from being collected, and with it the
+	// file's pages in place.
 	runtime.SetFinalizer((*uint64)(base), b.leave)
 	return unsafe.Slice((*uint64)(begin), n)
 }
@@ -104,7 +107,8 @@ func byBegin(b *Block, address uintptr) int {
 	return 0
 }
 
-// leave replaces the file's pages by ordinary ones. No pointer to the memory is left, and the heap does not have it yet.
+// leave replaces the file's pages by ordinary ones. No pointer to the memory is left, and the heap
+// does not have it yet.
 func (b *Block) leave(first *uint64) {
 	mu.Lock()
 	old := *blocks.Load()
@@ -115,7 +119,8 @@ func (b *Block) leave(first *uint64) {
 	unix.Fallocate(b.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, int64(b.end-b.begin))
 	unix.Close(b.fd)
 	if err := replacePages(b.begin, b.end-b.begin, -1, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
-		// The pages stay those of the file, and out of the heap: others may have it mapped and would read what the heap puts there.
+		// The pages stay those of the file, and out of the heap: others may have it mapped
+		// and would read what the heap puts there.
 		mu.Lock()
 		stuck = append(stuck, first)
 		mu.Unlock()
@@ -143,8 +148,9 @@ func Find(p []byte) (b *Block, offset int, ok bool) {
 	return b, int(at - b.begin), true
 }
 
-// Discard gives the pages of p to the system, for this process and all that have them mapped. p then holds zeros, and takes pages as it is
-// written to. It returns false, and does nothing, where p is not memory with a file behind it.
+// Discard gives the pages of p to the system, for this process and all that have them mapped. p
+// then holds zeros, and takes pages as it is written to. It returns false, and does nothing, where
+// p is not memory with a file behind it.
 func Discard(p []byte) bool {
 	b, offset, ok := Find(p)
 	if !ok {
@@ -155,15 +161,16 @@ func Discard(p []byte) bool {
 	return err == nil
 }
 
-// Pinned says that a device copies to and from the pages of p by their physical addresses: if p lies in a block, no part of that is Alone from now on, so that its
-// pages are never detached.
+// Pinned says that a device copies to and from the pages of p by their physical addresses: if p
+// lies in a block, no part of that is Alone from now on, so that its pages are never detached.
 func Pinned(p []byte) {
 	if b, _, ok := Find(p); ok {
 		b.pinned.Store(true)
 	}
 }
 
-// Alone reports whether n bytes at offset begin with a page, and whether nothing else lies in their last one: then the pages can be detached.
+// Alone reports whether n bytes at offset begin with a page, and whether nothing else lies in their
+// last one: then the pages can be detached.
 func (b *Block) Alone(offset, n int) bool {
 	if b.pinned.Load() || offset&int(pageSize-1) != 0 {
 		return false
@@ -175,8 +182,10 @@ func (b *Block) Alone(offset, n int) bool {
 	return found
 }
 
-// Detach gives p, which is in the block and Alone, pages of its own with the same content. Processes that have the block mapped keep the pages that p
-// had: they neither see what is written to p from now on nor change it. Find does not know the block any more. No other goroutine may use p meanwhile.
+// Detach gives p, which is in the block and Alone, pages of its own with the same content.
+// Processes that have the block mapped keep the pages that p had: they neither see what is written
+// to p from now on nor change it. Find does not know the block any more. No other goroutine may use
+// p meanwhile.
 func (b *Block) Detach(p []byte) error {
 	mu.Lock()
 	list := slices.DeleteFunc(slices.Clone(*blocks.Load()), func(o *Block) bool { return o == b })
@@ -197,10 +206,12 @@ func (b *Block) Detach(p []byte) error {
 	return nil
 }
 
-// File is the block's descriptor, to be sent to another process while the block is good. That process can write to the block.
+// File is the block's descriptor, to be sent to another process while the block is good. That
+// process can write to the block.
 func (b *Block) File() int { return b.fd }
 
-// ReadOnly returns a descriptor of the block for a process that must not write to it: what it maps by it is read-only for good. The caller closes it.
+// ReadOnly returns a descriptor of the block for a process that must not write to it: what it maps
+// by it is read-only for good. The caller closes it.
 func (b *Block) ReadOnly() (fd int, err error) {
 	return unix.Open(fmt.Sprintf("/proc/self/fd/%d", b.fd), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 }
@@ -224,15 +235,17 @@ var mapped struct {
 	bytes int64
 }
 
-// Limits of what all peers together can make a process map. Beyond them a peer's memory is copied. Addresses and mappings are finite (Linux has 65,530
-// mappings for a process), and a process that cannot get more for its own heap ends.
+// Limits of what all peers together can make a process map. Beyond them a peer's memory is copied.
+// Addresses and mappings are finite (Linux has 65,530 mappings for a process), and a process that
+// cannot get more for its own heap ends.
 const (
 	maxMappings = 16 << 10
 	maxMapped   = 4 << 40
 )
 
-// Sealed returns the size of a file that a peer has sent, which the peer cannot change. Pages of another kind than ordinary ones are refused: where they
-// are scarce, to touch one may end the process.
+// Sealed returns the size of a file that a peer has sent, which the peer cannot change. Pages of
+// another kind than ordinary ones are refused: where they are scarce, to touch one may end the
+// process.
 func Sealed(fd int) (size int64, err error) {
 	const want = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
@@ -253,8 +266,8 @@ func Sealed(fd int) (size int64, err error) {
 	return stat.Size, nil
 }
 
-// Map maps the whole file fd, which another process sent and which stays the caller's to close, to be read and perhaps written. A file whose
-// owner could make it shorter meanwhile is refused.
+// Map maps the whole file fd, which another process sent and which stays the caller's to close, to
+// be read and perhaps written. A file whose owner could make it shorter meanwhile is refused.
 func Map(fd int, writable bool) (*Mapping, error) {
 	size, err := Sealed(fd)
 	if err != nil {

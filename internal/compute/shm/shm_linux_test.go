@@ -17,7 +17,8 @@ func bytesOf(x []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
-// childEnv makes the test's binary a process that reads the memory behind descriptor 3 and writes its first byte to 4.
+// childEnv makes the test's binary a process that reads the memory behind descriptor 3 and writes
+// its first byte to 4.
 const childEnv = "PARAGON_TEST_SHM_CHILD"
 
 func TestMain(m *testing.M) {
@@ -81,7 +82,8 @@ func TestFindKnowsTheBlocksAlone(t *testing.T) {
 	}
 }
 
-// Memory that nobody points to is an ordinary part of the heap again: what the heap puts there is not seen by those who have the file.
+// Memory that nobody points to is an ordinary part of the heap again: what the heap puts there is
+// not seen by those who have the file.
 func TestTheCollectorGetsTheMemoryBack(t *testing.T) {
 	known := func(id uint64) bool {
 		return slices.ContainsFunc(*blocks.Load(), func(b *Block) bool { return b.ID == id })
@@ -172,7 +174,8 @@ func TestMapMapsAFileOnce(t *testing.T) {
 	runtime.KeepAlive(x)
 }
 
-// Pages that were discarded are the system's, in this process and in those that have them mapped, and the memory is good as before.
+// Pages that were discarded are the system's, in this process and in those that have them mapped,
+// and the memory is good as before.
 func TestDiscardedMemoryHasNoPages(t *testing.T) {
 	x := Float32s(64 * MinBytes)
 	for i := range x {
@@ -255,7 +258,8 @@ func TestSlicesHaveTheirPagesToThemselves(t *testing.T) {
 	}
 }
 
-// What was detached keeps its content, and is no longer what others have mapped; the slices beside it still are.
+// What was detached keeps its content, and is no longer what others have mapped; the slices beside
+// it still are.
 func TestDetachedMemoryIsItsOwnersAlone(t *testing.T) {
 	each, all := Slices(MinBytes, MinBytes+1, MinBytes)
 	for i := range all {
@@ -300,7 +304,8 @@ func TestDetachedMemoryIsItsOwnersAlone(t *testing.T) {
 	}
 }
 
-// A file that its owner could make shorter is refused: a page that is missing when it is touched ends the process.
+// A file that its owner could make shorter is refused: a page that is missing when it is touched
+// ends the process.
 func TestFilesThatCouldShrinkAreRefused(t *testing.T) {
 	for _, seals := range []int{0, unix.F_SEAL_SHRINK, unix.F_SEAL_GROW, unix.F_SEAL_SEAL} {
 		fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)

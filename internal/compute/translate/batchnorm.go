@@ -10,7 +10,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// batchNorm makes the op of gorgonia.BatchNorm ours, with a scale of 1 and a shift of 0: scale and bias are nodes of their own behind it.
+// batchNorm makes the op of gorgonia.BatchNorm ours, with a scale of 1 and a shift of 0: scale and
+// bias are nodes of their own behind it.
 func batchNorm(t *translator, n *gorgonia.Node) (*rewrite, error) {
 	b, err := normalisationOf(n)
 	if err != nil {
@@ -29,8 +30,9 @@ func batchNorm(t *translator, n *gorgonia.Node) (*rewrite, error) {
 	}}, nil
 }
 
-// scaledBatchNorm joins a batch normalisation with the scale and bias behind it where they are numbers of a channel: scale·x̂ + bias, as
-// gorgonia.BatchNorm makes it of a scale and a bias of shape (1,C,1,1), or (1,C) for a matrix.
+// scaledBatchNorm joins a batch normalisation with the scale and bias behind it where they are
+// numbers of a channel: scale·x̂ + bias, as gorgonia.BatchNorm makes it of a scale and a bias of
+// shape (1,C,1,1), or (1,C) for a matrix.
 func scaledBatchNorm(t *translator, n *gorgonia.Node) (*rewrite, error) {
 	scaled, bias := operands(n, "+ false")
 	if scaled == nil || t.uses[scaled] != 1 {
@@ -76,8 +78,8 @@ func operands(n *gorgonia.Node, text string) (a, b *gorgonia.Node) {
 	return c[0], c[1]
 }
 
-// ofChannels goes down from a node that was repeated to the shape of x (N,C,H,W) or (N,C) to what was repeated; nil if that is no
-// number for each channel, of shape (1,C,1,1) or (1,C).
+// ofChannels goes down from a node that was repeated to the shape of x (N,C,H,W) or (N,C) to what
+// was repeated; nil if that is no number for each channel, of shape (1,C,1,1) or (1,C).
 func ofChannels(n *gorgonia.Node, x tensor.Shape) *gorgonia.Node {
 	want := slices.Repeat([]int{1}, len(x))
 	want[1] = x[1]
@@ -110,7 +112,8 @@ type normalisation struct {
 
 func (b *normalisation) channels() int { return b.mean.Shape().TotalSize() }
 
-// normalisationOf reads a BatchNormOp. Its running variance is 0 until a machine of gorgonia's has run it, which sets it to 1; so do we.
+// normalisationOf reads a BatchNormOp. Its running variance is 0 until a machine of gorgonia's has
+// run it, which sets it to 1; so do we.
 func normalisationOf(n *gorgonia.Node) (*normalisation, error) {
 	o := n.Op().(*gorgonia.BatchNormOp)
 	a := attributesOf(o)
@@ -132,7 +135,8 @@ func normalisationOf(n *gorgonia.Node) (*normalisation, error) {
 	return b, nil
 }
 
-// apply makes node n of x, gamma and beta. The running statistics are those of gorgonia's op, which goes on to show them.
+// apply makes node n of x, gamma and beta. The running statistics are those of gorgonia's op, which
+// goes on to show them.
 func (b *normalisation) apply(t *translator, n *gorgonia.Node, name string, x, gamma, beta *gorgonia.Node) (*gorgonia.Node, error) {
 	if err := t.registry.Claim(name); err != nil {
 		return nil, fmt.Errorf("gorgonia.BatchNorm: %w; use nn.BatchNorm2D, which takes a name, or name the scales apart", err)

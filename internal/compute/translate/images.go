@@ -10,8 +10,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// convolution finds what gorgonia.Conv2d makes: columns of patches times the filters as a matrix, moved back to (N,C,H,W). With a
-// dilation it stays as it is: our convolution has none.
+// convolution finds what gorgonia.Conv2d makes: columns of patches times the filters as a matrix,
+// moved back to (N,C,H,W). With a dilation it stays as it is: our convolution has none.
 func convolution(_ *translator, n *gorgonia.Node) (*rewrite, error) {
 	a := attributesOf(n.Op())
 	if !slices.Equal(a.ints("pattern"), []int{0, 3, 1, 2}) {
@@ -42,7 +42,8 @@ func convolution(_ *translator, n *gorgonia.Node) (*rewrite, error) {
 	return &rewrite{from: gorgonia.Nodes{x, filters}, build: func(x gorgonia.Nodes) (*gorgonia.Node, error) { return op.Apply(o, x...) }}, nil
 }
 
-// through goes down from n by its first child, through one op of each type; nil if there is another one.
+// through goes down from n by its first child, through one op of each type; nil if there is another
+// one.
 func through(n *gorgonia.Node, types ...string) *gorgonia.Node {
 	for _, t := range types {
 		if opType(n) != t {
@@ -72,7 +73,8 @@ func maxPool(_ *translator, n *gorgonia.Node) (*rewrite, error) {
 	return replace(n, o), nil
 }
 
-// averagePool is refused: gorgonia divides each sum by the width of the image, and its gradient is not that of anything.
+// averagePool is refused: gorgonia divides each sum by the width of the image, and its gradient is
+// not that of anything.
 func averagePool(*translator, *gorgonia.Node) (*rewrite, error) {
 	return nil, errors.New("gorgonia.AveragePool2D divides by the width of the image in place of the size of the window, and its gradient is wrong: use nn.AvgPool2D")
 }

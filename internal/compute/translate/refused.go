@@ -8,7 +8,8 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// statements is an error if the graph has statements that do something when gorgonia's machines run it.
+// statements is an error if the graph has statements that do something when gorgonia's machines run
+// it.
 func (t *translator) statements() error {
 	for _, n := range t.graph.AllNodes() {
 		if opType(n) == "gorgonia.letOp" {
@@ -19,8 +20,8 @@ func (t *translator) statements() error {
 	return nil
 }
 
-// keepsMode returns an error if n's op is not ours and keeps its mode, training or evaluation, in itself: programs for both share one graph's ops, and
-// may run in turns.
+// keepsMode returns an error if n's op is not ours and keeps its mode, training or evaluation, in
+// itself: programs for both share one graph's ops, and may run in turns.
 func keepsMode(n *gorgonia.Node) error {
 	_, ours := n.Op().(op.Stateful)
 	if _, switched := n.Op().(gorgonia.TrainModeOp); !switched || ours {
@@ -44,8 +45,9 @@ var wrongGradient = map[string]func(n *gorgonia.Node) error{
 	"*gorgonia.ctcLossOp": ctcLoss,
 }
 
-// ctcLoss lets through what gorgonia computes rightly: the sum over the batch, of LogSoftMax along the classes. Its gradient is the one
-// in the arguments of that LogSoftMax, which the LogSoftMax leaves as it is.
+// ctcLoss lets through what gorgonia computes rightly: the sum over the batch, of LogSoftMax along
+// the classes. Its gradient is the one in the arguments of that LogSoftMax, which the LogSoftMax
+// leaves as it is.
 func ctcLoss(n *gorgonia.Node) error {
 	const reductionSum = uint64(gorgonia.ReductionSum)
 	x := op.Children(n)[0]

@@ -9,7 +9,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// A rule gives the rewrite of a node; nil: the node stays as it is. An error says why it cannot be compiled, and what can.
+// A rule gives the rewrite of a node; nil: the node stays as it is. An error says why it cannot be
+// compiled, and what can.
 type rule func(t *translator, n *gorgonia.Node) (*rewrite, error)
 
 // rules has the rule for each type of op that has one.
@@ -29,8 +30,8 @@ var rules = map[string]rule{
 	"*gorgonia.avgPoolOp":           averagePool,
 }
 
-// dropout becomes ours, whose masks follow from seed, name and step. gorgonia's gradient divides by the probability to drop in place of that
-// to keep.
+// dropout becomes ours, whose masks follow from seed, name and step. gorgonia's gradient divides by
+// the probability to drop in place of that to keep.
 func dropout(t *translator, n *gorgonia.Node) (*rewrite, error) {
 	a := attributesOf(n.Op())
 	rate := a.float("probability")

@@ -19,8 +19,8 @@ type Graph struct {
 // ExprGraph is the graph that executors get.
 func (g *Graph) ExprGraph() *gorgonia.ExprGraph { return g.graph }
 
-// Node is what stands for node n of the user's graph; nil if n is neither a leaf nor one of the roots nor below them, or if it was
-// joined with the nodes around it.
+// Node is what stands for node n of the user's graph; nil if n is neither a leaf nor one of the
+// roots nor below them, or if it was joined with the nodes around it.
 func (g *Graph) Node(n *gorgonia.Node) *gorgonia.Node {
 	if g.nodes == nil {
 		return n
@@ -28,8 +28,8 @@ func (g *Graph) Node(n *gorgonia.Node) *gorgonia.Node {
 	return g.nodes[n]
 }
 
-// Of translates what the roots, nodes of one graph, are computed from. training says that gradients of the first root are wanted. The
-// graph keeps its translation: a later call adds to it.
+// Of translates what the roots, nodes of one graph, are computed from. training says that gradients
+// of the first root are wanted. The graph keeps its translation: a later call adds to it.
 func Of(training bool, roots ...*gorgonia.Node) (*Graph, error) {
 	g := roots[0].Graph()
 	t := &translator{graph: g, registry: op.RegistryOf(g), rewrites: make(map[*gorgonia.Node]*rewrite), uses: make(map[*gorgonia.Node]int)}
@@ -127,7 +127,8 @@ func inOrder(nodes gorgonia.Nodes) {
 	slices.SortFunc(nodes, func(a, b *gorgonia.Node) int { return int(a.ID() - b.ID()) })
 }
 
-// live lists the nodes that have to be translated, children first, and finds the rewrites of those that have some.
+// live lists the nodes that have to be translated, children first, and finds the rewrites of those
+// that have some.
 func (t *translator) live(roots gorgonia.Nodes) (live gorgonia.Nodes, changed bool, err error) {
 	for i, n := range t.graph.AllNodes() {
 		changed = changed || n.ID() != int64(i) // a node was taken out, and gorgonia finds wrong ones since
@@ -215,8 +216,8 @@ func (t *translator) build(n *gorgonia.Node) (*gorgonia.Node, error) {
 	return m, err
 }
 
-// name makes a name for an op with state or randomness of gorgonia's: its number among those of its kind in the user's graph, which
-// is the same in each process that builds the graph.
+// name makes a name for an op with state or randomness of gorgonia's: its number among those of its
+// kind in the user's graph, which is the same in each process that builds the graph.
 func (t *translator) name(kind string, n *gorgonia.Node) string {
 	if t.ordinal == nil {
 		t.ordinal = make(map[*gorgonia.Node]int)

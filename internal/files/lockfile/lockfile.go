@@ -1,4 +1,5 @@
-// Package lockfile locks files for the life of a process, so that other processes see whether it still runs.
+// Package lockfile locks files for the life of a process, so that other processes see whether it
+// still runs.
 //
 // Unix locks by flock, Windows by LockFileEx.
 package lockfile
@@ -12,7 +13,8 @@ import (
 // ErrTaken is in the chain of errors of files that another process has.
 var ErrTaken = errors.New("another process has it")
 
-// Take takes an open file for this process, until the file is closed or the process ends, however it ends.
+// Take takes an open file for this process, until the file is closed or the process ends, however
+// it ends.
 func Take(f *os.File) error { return lock(f, exclusive) }
 
 // Free reports whether no process has the open file. Then none can take it until f is closed.
@@ -21,8 +23,9 @@ func Free(f *os.File) bool { return lock(f, shared) == nil }
 // attempts bounds how often Create begins anew.
 const attempts = 100
 
-// Create creates a file at path, which only this process uses and only this user may read, and locks it. A process that removes unlocked files may remove
-// it before it is locked: then Create creates it again.
+// Create creates a file at path, which only this process uses and only this user may read, and
+// locks it. A process that removes unlocked files may remove it before it is locked: then Create
+// creates it again.
 func Create(path string) (*os.File, error) {
 	for range attempts {
 		f, err := create(path)

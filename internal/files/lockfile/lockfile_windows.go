@@ -16,7 +16,8 @@ const (
 	wait      = 1 << 16
 )
 
-// lock locks one byte far behind the end of any file: Windows keeps other processes from reading and writing what is locked, and they read these files.
+// lock locks one byte far behind the end of any file: Windows keeps other processes from reading
+// and writing what is locked, and they read these files.
 func lock(f *os.File, how uint32) error {
 	if how&wait == 0 {
 		how |= windows.LOCKFILE_FAIL_IMMEDIATELY
@@ -46,7 +47,8 @@ func create(path string) (*os.File, error) {
 // Open opens the file at path for Free. A link in its place is an error.
 func Open(path string) (*os.File, error) { return open(path, windows.OPEN_EXISTING) }
 
-// open opens a file that others may rename or remove meanwhile, as on Unix: os.OpenFile does not allow that here.
+// open opens a file that others may rename or remove meanwhile, as on Unix: os.OpenFile does not
+// allow that here.
 func open(path string, how uint32) (*os.File, error) {
 	failed := func(err error) (*os.File, error) { return nil, &fs.PathError{Op: "open", Path: path, Err: err} }
 	name, err := windows.UTF16PtrFromString(path)

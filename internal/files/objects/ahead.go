@@ -12,9 +12,10 @@ import (
 type AheadConfig struct {
 	// Bytes bounds the memory of what is read ahead; 0 means 256 MiB.
 	Bytes int64
-	// Gap is the longest gap between two ranges of an object that are read by one request; 0 means
-	// 128 KiB, below 0 that they touch. All gaps of a request together are at most as long as what is
-	// wanted of it, so that small ranges far from each other do not fetch mostly what nobody reads.
+	// Gap is the longest gap between two ranges of an object that are read by one request; 0
+	// means 128 KiB, below 0 that they touch. All gaps of a request together are at most as
+	// long as what is wanted of it, so that small ranges far from each other do not fetch
+	// mostly what nobody reads.
 	Gap int64
 	// Requests bounds the requests under way; 0 means 64.
 	Requests int
@@ -172,8 +173,8 @@ func merge(fresh []*aheadRange, cfg AheadConfig) []*aheadRequest {
 func (a *Ahead) begin() {
 	for len(a.queue) > 0 && a.running < a.cfg.Requests && a.ctx.Err() == nil {
 		request := a.queue[0]
-		// Ranges that their readers read themselves, or that were dropped, are not read. They leave
-		// gaps, so what is left may be several requests.
+		// Ranges that their readers read themselves, or that were dropped, are not read.
+		// They leave gaps, so what is left may be several requests.
 		announced := len(request.ranges)
 		request.ranges = slices.DeleteFunc(request.ranges, func(r *aheadRange) bool { return r.request != request })
 		if n := len(request.ranges); n > 1 && n < announced {
@@ -210,7 +211,8 @@ func (a *Ahead) read(ctx context.Context, request *aheadRequest, length int64) {
 	a.running--
 	request.buf, request.err = buf, err
 	if err != nil {
-		// Those who read its ranges read them anew: the error is of the range at fault alone.
+		// Those who read its ranges read them anew: the error is of the range at fault
+		// alone.
 		request.buf = nil
 		a.bytes -= length
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/paragon-train/paragon/internal/files/objects/objectstest"
 )
 
-// BenchmarkReads reads images of 110 kB, and of 5 kB, out of shards of 1000, in a random order, from
-// a web server that takes 20 ms to the first byte; with as many readers as there are processors of a
-// small host. An announced window is 512 images. It says how many requests each image takes, and how
-// many bytes are sent for each one that is wanted.
+// BenchmarkReads reads images of 110 kB, and of 5 kB, out of shards of 1000, in a random order,
+// from a web server that takes 20 ms to the first byte; with as many readers as there are
+// processors of a small host. An announced window is 512 images. It says how many requests each
+// image takes, and how many bytes are sent for each one that is wanted.
 //
 //	go test -run '^$' -bench Reads -benchtime 2000x ./internal/files/objects
 func BenchmarkReads(b *testing.B) {

@@ -20,12 +20,13 @@ import (
 
 // A CacheConfig says where a Cache keeps what it has read.
 type CacheConfig struct {
-	// Dir is the cache's folder, which is made. All processes of a host may share it, for any data.
+	// Dir is the cache's folder, which is made. All processes of a host may share it, for any
+	// data.
 	Dir string
 	// Bytes bounds the folder's size; 0 means 64 GiB. It is at least that of 16 blocks.
 	Bytes int64
-	// Block is the size of the blocks in which objects are read and kept; 0 means 4 MiB. It is a
-	// multiple of 64 KiB, up to 64 MiB.
+	// Block is the size of the blocks in which objects are read and kept; 0 means 4 MiB. It is
+	// a multiple of 64 KiB, up to 64 MiB.
 	Block int64
 	// Wait is how long a read waits for another process that fetches its block; 0 means 30 s.
 	Wait time.Duration
@@ -69,11 +70,12 @@ func (c CacheConfig) Validate() error {
 
 // A Cache is a Store over another one that keeps what was read in blocks on the local disk.
 //
-// A block's file has its name by the store's URL and the object's name, version and range: an object
-// that changes has other blocks. Its checksums are verified by each read; a block that is damaged is
-// fetched anew. Blocks get their names when they are complete, so that a killed process leaves none
-// that is not. One process of a host fetches a block while others wait for it. When the folder is
-// full, the blocks go that were not used for longest. An object without a version is not kept.
+// A block's file has its name by the store's URL and the object's name, version and range: an
+// object that changes has other blocks. Its checksums are verified by each read; a block that is
+// damaged is fetched anew. Blocks get their names when they are complete, so that a killed process
+// leaves none that is not. One process of a host fetches a block while others wait for it. When the
+// folder is full, the blocks go that were not used for longest. An object without a version is not
+// kept.
 //
 // A disk that is full or fails costs a warning, and reads go on without it.
 type Cache struct {

@@ -211,8 +211,8 @@ func TestTheCacheStaysBelowItsBound(t *testing.T) {
 	}
 }
 
-// Part files that killed processes left are removed when files are counted; those under way count as
-// whole blocks, and their locks stay.
+// Part files that killed processes left are removed when files are counted; those under way count
+// as whole blocks, and their locks stay.
 func TestPartFilesCountWhileTheyAreWritten(t *testing.T) {
 	data := random(40 * page)
 	memory := objectstest.New(map[string][]byte{"a": data})
@@ -305,8 +305,8 @@ func TestAFullDiskCostsAWarning(t *testing.T) {
 	}
 }
 
-// Each operation of the file system may be the last one that works: reads are right, and what is left
-// is not taken for a block.
+// Each operation of the file system may be the last one that works: reads are right, and what is
+// left is not taken for a block.
 func TestACrashLeavesNoBadBlock(t *testing.T) {
 	data := random(3 * page)
 	for after := range 20 {
@@ -320,7 +320,8 @@ func TestACrashLeavesNoBadBlock(t *testing.T) {
 	}
 }
 
-// Many readers of one block wait for one fetch, and one that gives up does not make the others fail.
+// Many readers of one block wait for one fetch, and one that gives up does not make the others
+// fail.
 func TestReadersOfABlockShareAFetch(t *testing.T) {
 	data := random(page)
 	memory := objectstest.New(map[string][]byte{"a": data})

@@ -20,9 +20,9 @@ import (
 //
 // The file "used" has the bytes that blocks take or will take; "used.lock" guards it, and the names
 // of files. A block's bytes are added before it is written, when its part file is made. When they
-// would go over the bound, all files are counted anew, and the blocks that were not used for longest
-// are removed until a tenth of the bound is free. So a process that is killed costs too high a count
-// for a while, never too low a one.
+// would go over the bound, all files are counted anew, and the blocks that were not used for
+// longest are removed until a tenth of the bound is free. So a process that is killed costs too
+// high a count for a while, never too low a one.
 type cacheSpace struct {
 	cfg CacheConfig
 }

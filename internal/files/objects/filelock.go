@@ -20,7 +20,8 @@ const (
 	partSuffix = ".part"
 )
 
-// takeLock takes the lock of a file that need not be there, or says by lockfile.ErrTaken that somebody has it.
+// takeLock takes the lock of a file that need not be there, or says by lockfile.ErrTaken that
+// somebody has it.
 func takeLock(file string) (*fileLock, error) {
 	path := file + lockSuffix
 	for {

@@ -145,8 +145,8 @@ func refused(resp *http.Response) error {
 	return Permanent(err)
 }
 
-// retryAfter is the wait that a server asks for. One that names a time of the day is not needed: the
-// waits between attempts grow.
+// retryAfter is the wait that a server asks for. One that names a time of the day is not needed:
+// the waits between attempts grow.
 func retryAfter(h http.Header) time.Duration {
 	seconds, err := strconv.ParseInt(h.Get("Retry-After"), 10, 32)
 	if err != nil || seconds < 0 {

@@ -19,8 +19,8 @@ import (
 //	SHARED<tab>REST<tab>SIZE<tab>VERSION      for each object, in order
 //	end COUNT CHECKSUM
 //
-// An object's name is the first SHARED bytes of the one before and REST. REST and VERSION are quoted
-// as in Go, without the quotes. The checksum is CRC-32C of what stands before the last line.
+// An object's name is the first SHARED bytes of the one before and REST. REST and VERSION are
+// quoted as in Go, without the quotes. The checksum is CRC-32C of what stands before the last line.
 const listMagic = "paragon list 1\n"
 
 // A listWriter writes a list's file.

@@ -22,13 +22,15 @@ import (
 
 // A ListsConfig says where Lists keeps what it has listed.
 type ListsConfig struct {
-	// Dir is a folder, which is made; that of a Cache serves. All processes of a host may share it.
+	// Dir is a folder, which is made; that of a Cache serves. All processes of a host may share
+	// it.
 	Dir string
 	// MaxAge is how old a list may be; 0 means 24 hours.
 	MaxAge time.Duration
 	// Refresh lists anew, once, what another process has kept.
 	Refresh bool
-	// Wait is how long a list waits for another process that makes the same one; 0 means 10 minutes.
+	// Wait is how long a list waits for another process that makes the same one; 0 means 10
+	// minutes.
 	Wait time.Duration
 	// Logger is told which kept lists are used; nil means slog.Default.
 	Logger *slog.Logger
@@ -151,8 +153,8 @@ func (l *Lists) list(ctx context.Context, prefix string, yield func(Info, error)
 	l.mu.Unlock()
 }
 
-// kept yields a list from its file. It reports false, without a call of yield, if there is none that
-// is sound and not too old.
+// kept yields a list from its file. It reports false, without a call of yield, if there is none
+// that is sound and not too old.
 func (l *Lists) kept(prefix string, yield func(Info, error) bool) bool {
 	path := l.path(prefix)
 	if !l.usable(path, prefix) {
@@ -188,8 +190,8 @@ func (l *Lists) kept(prefix string, yield func(Info, error) bool) bool {
 	return true
 }
 
-// usable reports whether a list's file may be used by its age. One that was made since this Lists was
-// is new enough.
+// usable reports whether a list's file may be used by its age. One that was made since this Lists
+// was is new enough.
 func (l *Lists) usable(path, prefix string) bool {
 	info, err := os.Stat(path)
 	if err != nil {

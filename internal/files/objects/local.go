@@ -112,8 +112,8 @@ func (d *folder) ReadRange(ctx context.Context, object Info, p []byte, off int64
 		if err == nil {
 			return nil
 		}
-		// The handle may be of an earlier version, or of a network file system and stale: the file is
-		// opened anew once.
+		// The handle may be of an earlier version, or of a network file system and stale:
+		// the file is opened anew once.
 		if again || ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			return at(err)
 		}

@@ -66,7 +66,8 @@ func TestAFolderIsAStore(t *testing.T) {
 						writeFile(t, filepath.Join(dir, name), data)
 						return
 					}
-					// A file that was renamed over another one is seen when the old one is opened anew.
+					// A file that was renamed over another one is seen when the
+					// old one is opened anew.
 					if err := os.Truncate(filepath.Join(dir, name), 7); err != nil {
 						t.Fatal(err)
 					}

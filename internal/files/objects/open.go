@@ -36,8 +36,8 @@ func Register(scheme string, open Opener) {
 }
 
 // Open opens the store that a URL names: the path of a folder, file:///path, http:// and https://
-// with ranged requests, or a URL of a registered scheme. A local folder must exist; of another store
-// only the first call tells whether it is there.
+// with ranged requests, or a URL of a registered scheme. A local folder must exist; of another
+// store only the first call tells whether it is there.
 func Open(ctx context.Context, address string) (Store, error) {
 	scheme, _, ok := strings.Cut(address, "://")
 	if !ok || scheme == "file" {

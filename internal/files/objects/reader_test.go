@@ -72,7 +72,8 @@ func TestReadsInSequenceAreReadAhead(t *testing.T) {
 			}
 			time.Sleep(time.Second / (100 << 20 / 4096)) // as long as reading takes
 		}
-		// One after the other would take 0.4 s for the bytes, 0.4 s for the work and 20 ms for each read.
+		// One after the other would take 0.4 s for the bytes, 0.4 s for the work and 20 ms
+		// for each read.
 		if took := time.Since(began); took > 850*time.Millisecond {
 			t.Errorf("40 MiB at 100 MiB/s took %v with as much work, want them at once", took)
 		}

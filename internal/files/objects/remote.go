@@ -18,14 +18,14 @@ import (
 type Backend interface {
 	// URL is as that of Store.
 	URL() string
-	// Page returns some of the objects whose names begin with the prefix, in the byte order of their
-	// names: the first ones for an empty token, then those for the token that came with the ones
-	// before. An empty next token ends the list.
+	// Page returns some of the objects whose names begin with the prefix, in the byte order of
+	// their names: the first ones for an empty token, then those for the token that came with
+	// the ones before. An empty next token ends the list.
 	Page(ctx context.Context, prefix, token string) (page []Info, next string, err error)
 	// Stat is as that of Store.
 	Stat(ctx context.Context, name string) (Info, error)
-	// Get opens some bytes of the version of an object that info describes; length is above zero and
-	// the range in the object. The body may end early.
+	// Get opens some bytes of the version of an object that info describes; length is above
+	// zero and the range in the object. The body may end early.
 	Get(ctx context.Context, object Info, off, length int64) (io.ReadCloser, error)
 	// Close is as that of Store.
 	Close() error
@@ -35,8 +35,9 @@ type Backend interface {
 type RetryConfig struct {
 	// Attempts is how often a request is tried without a byte of progress; 0 means 12.
 	Attempts int
-	// First and Most are the bounds of the wait between two attempts, which doubles each time; 0 means
-	// 100 ms and 10 s. Half of the wait is drawn, so that the readers of a job do not come back at once.
+	// First and Most are the bounds of the wait between two attempts, which doubles each time;
+	// 0 means 100 ms and 10 s. Half of the wait is drawn, so that the readers of a job do not
+	// come back at once.
 	First, Most time.Duration
 	// Stall is how long a server may send nothing; 0 means StallLimit.
 	Stall time.Duration

@@ -12,19 +12,21 @@ import (
 // A Leveler is a Backend that lists one level of names: then the folders of a large list are listed
 // at once.
 type Leveler interface {
-	// Level is like Page, but has only the objects whose names have no slash behind the prefix, and the
-	// folders of the others: what their names begin with up to and with that slash.
+	// Level is like Page, but has only the objects whose names have no slash behind the prefix,
+	// and the folders of the others: what their names begin with up to and with that slash.
 	Level(ctx context.Context, prefix, token string) (page []Info, folders []string, next string, err error)
 }
 
 const (
 	// listersAtOnce is how many folders are listed at once.
 	listersAtOnce = 16
-	// fewFolders is below what it pays to list them at once; their own folders are looked at instead.
+	// fewFolders is below what it pays to list them at once; their own folders are looked at
+	// instead.
 	fewFolders = 4
 	// listDepth is how many levels are looked at for folders.
 	listDepth = 3
-	// flatLimit is how many objects between its folders make a level flat: it is listed in one go.
+	// flatLimit is how many objects between its folders make a level flat: it is listed in one
+	// go.
 	flatLimit = 1000
 )
 
@@ -117,8 +119,8 @@ func folders(parts []listPart) (n int) {
 	return n
 }
 
-// cover reports whether each object of a page is one of the parts or below one. A server whose levels
-// leave something out is listed page by page.
+// cover reports whether each object of a page is one of the parts or below one. A server whose
+// levels leave something out is listed page by page.
 func cover(parts []listPart, page []Info) bool {
 	for _, info := range page {
 		for len(parts) > 0 && parts[0].object.Name != info.Name && (parts[0].folder == "" || !strings.HasPrefix(info.Name, parts[0].folder)) {

@@ -1,7 +1,8 @@
 // Package patterns matches names of parameters by lists of patterns, and renames them.
 //
-// A pattern is as path.Match takes it: "*" is any text without a slash, "?" one character, "[ab]" one of those. A pattern that begins
-// with "!" takes names out again that an earlier one of the list has taken: "*", "!fc.*" is all but fc.
+// A pattern is as path.Match takes it: "*" is any text without a slash, "?" one character, "[ab]"
+// one of those. A pattern that begins with "!" takes names out again that an earlier one of the
+// list has taken: "*", "!fc.*" is all but fc.
 package patterns
 
 import (
@@ -63,7 +64,8 @@ type Renaming struct {
 	to   string
 }
 
-// NewRenaming reads a rule "OLD=NEW". Each "*" of NEW stands for what the "*" of the same place in OLD matched, as in "backbone.*=*".
+// NewRenaming reads a rule "OLD=NEW". Each "*" of NEW stands for what the "*" of the same place in
+// OLD matched, as in "backbone.*=*".
 func NewRenaming(rule string) (*Renaming, error) {
 	from, to, ok := strings.Cut(rule, "=")
 	switch {

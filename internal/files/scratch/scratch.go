@@ -1,8 +1,9 @@
 // Package scratch makes temporary folders that do not outlive their process.
 //
-// A folder is removed by its owner or, if that was killed, by the next process that makes one or calls Sweep. The owner holds a lock on a file
-// in its folder, which the kernel releases when the process ends in whatever way: a folder whose lock is free has no owner any more. Only
-// folders that this package made for this user on this host are removed.
+// A folder is removed by its owner or, if that was killed, by the next process that makes one or
+// calls Sweep. The owner holds a lock on a file in its folder, which the kernel releases when the
+// process ends in whatever way: a folder whose lock is free has no owner any more. Only folders
+// that this package made for this user on this host are removed.
 package scratch
 
 import (
@@ -29,7 +30,8 @@ var name = regexp.MustCompile(`^paragon-[a-z]+-[0-9]+$`)
 // attempts bounds how often New begins anew because a sweep came between.
 const attempts = 100
 
-// New makes a folder in os.TempDir for this user alone, and removes those that killed processes left. kind is a word of small letters.
+// New makes a folder in os.TempDir for this user alone, and removes those that killed processes
+// left. kind is a word of small letters.
 func New(kind string) (*Folder, error) {
 	Sweep()
 	for range attempts {
@@ -51,7 +53,8 @@ func New(kind string) (*Folder, error) {
 // Remove removes the folder with all that is in it.
 func (f *Folder) Remove() error { return errors.Join(remove(f.Path), f.lock.Close()) }
 
-// remove removes a folder, its lock last: where something stays, a later sweep still knows the folder.
+// remove removes a folder, its lock last: where something stays, a later sweep still knows the
+// folder.
 func remove(path string) error {
 	entries, err := os.ReadDir(path)
 	for _, e := range entries {
@@ -93,8 +96,8 @@ func sweep(path string) {
 	file := filepath.Join(path, lockName())
 	lock, err := lockfile.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		// It has just been made, or its maker was killed before it took it. Only an empty folder goes, and who was about to take it makes
-		// another one.
+		// It has just been made, or its maker was killed before it took it. Only an empty
+		// folder goes, and who was about to take it makes another one.
 		removeEmpty(path)
 		return
 	}

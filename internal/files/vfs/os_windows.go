@@ -25,7 +25,8 @@ func (OS) Rename(from, to string) error {
 	return nil
 }
 
-// SyncDir implements FS. A file system that does not flush folders has only what Rename wrote through.
+// SyncDir implements FS. A file system that does not flush folders has only what Rename wrote
+// through.
 func (OS) SyncDir(dir string) error {
 	failed := func(err error) error { return &fs.PathError{Op: "sync", Path: dir, Err: err} }
 	name, err := windows.UTF16PtrFromString(dir)
@@ -45,7 +46,8 @@ func (OS) SyncDir(dir string) error {
 	return failed(err)
 }
 
-// SyncFile makes what was written to the file survive a crash. Windows flushes only files that are open for writing.
+// SyncFile makes what was written to the file survive a crash. Windows flushes only files that are
+// open for writing.
 func SyncFile(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

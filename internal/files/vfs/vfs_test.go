@@ -198,7 +198,8 @@ func TestAWriteErrorIsPassedOn(t *testing.T) {
 	}
 }
 
-// Two may write one file at once, such as two jobs their picture of the same name: both succeed, and the file is whole, of who came last.
+// Two may write one file at once, such as two jobs their picture of the same name: both succeed,
+// and the file is whole, of who came last.
 func TestTwoWritersOfOneFileBothSucceed(t *testing.T) {
 	for name, fsys := range map[string]vfs.FS{"OS": vfs.OS{}, "Mem": &vfs.Mem{}} {
 		t.Run(name, func(t *testing.T) {

@@ -25,10 +25,12 @@ func Own() []int {
 	return cpus
 }
 
-// Process binds all threads of this process. Threads that begin later inherit the processors from the thread that starts them.
+// Process binds all threads of this process. Threads that begin later inherit the processors from
+// the thread that starts them.
 func Process(cpus []int) error {
 	set := setOf(cpus)
-	// A thread that starts during the first pass inherits its parent's processors. The second pass binds those whose parent was not bound yet.
+	// A thread that starts during the first pass inherits its parent's processors. The second
+	// pass binds those whose parent was not bound yet.
 	for range 2 {
 		entries, err := os.ReadDir("/proc/self/task")
 		if err != nil {
@@ -47,7 +49,8 @@ func Process(cpus []int) error {
 	return nil
 }
 
-// Start calls start with the calling thread bound to these processors (none: as it is). A process that start starts inherits them.
+// Start calls start with the calling thread bound to these processors (none: as it is). A process
+// that start starts inherits them.
 func Start(cpus []int, start func() error) error {
 	if len(cpus) == 0 {
 		return start()
@@ -63,7 +66,8 @@ func Start(cpus []int, start func() error) error {
 	}
 	err := start()
 	if restored := unix.SchedSetaffinity(0, &before); restored != nil {
-		// The process runs. A thread that cannot be restored must not serve other goroutines: it ends with this one.
+		// The process runs. A thread that cannot be restored must not serve other
+		// goroutines: it ends with this one.
 		runtime.LockOSThread()
 	}
 	return err

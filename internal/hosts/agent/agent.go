@@ -1,13 +1,17 @@
-// Package agent supervises the processes of a job on one host, so that none of them outlives the launcher.
+// Package agent supervises the processes of a job on one host, so that none of them outlives the
+// launcher.
 //
-// The launcher runs one agent on each host (`launch agent`), directly or through ssh, and exchanges frames with it over the
-// agent's standard input and output. The launcher sends what to start, with environment and secrets, so no command line
-// shows them. The agent sends output and exit codes. The input is also a lease: when it ends (the launcher was killed, the
-// connection broke) or is silent for Lease, the agent stops everything it started, first by SIGTERM, then by SIGKILL, and
-// exits. On Linux this includes grandchildren that left their process group, because the agent adopts them.
+// The launcher runs one agent on each host (`launch agent`), directly or through ssh, and exchanges
+// frames with it over the agent's standard input and output. The launcher sends what to start, with
+// environment and secrets, so no command line shows them. The agent sends output and exit codes.
+// The input is also a lease: when it ends (the launcher was killed, the connection broke) or is
+// silent for Lease, the agent stops everything it started, first by SIGTERM, then by SIGKILL, and
+// exits. On Linux this includes grandchildren that left their process group, because the agent
+// adopts them.
 //
-// A host may be about to be taken away: the agent gets SIGTERM itself, as on a shutdown, or Watch has a notice of the provider. The agent then
-// sends a Notice, and after SIGTERM keeps its processes for up to Drain, so that the launcher can let them leave the job.
+// A host may be about to be taken away: the agent gets SIGTERM itself, as on a shutdown, or Watch
+// has a notice of the provider. The agent then sends a Notice, and after SIGTERM keeps its
+// processes for up to Drain, so that the launcher can let them leave the job.
 //
 // Serve is the agent's side, Client the launcher's.
 package agent
@@ -33,6 +37,7 @@ type Config struct {
 	// GPUs lists the UUIDs of this machine's GPUs; nil: gpus.Installed.
 	GPUs func() ([]string, error)
 
-	// Watch, if set, runs beside Serve until ctx ends, and tells of each notice that this host is about to be taken away.
+	// Watch, if set, runs beside Serve until ctx ends, and tells of each notice that this host
+	// is about to be taken away.
 	Watch func(ctx context.Context, tell func(Notice))
 }

@@ -175,7 +175,8 @@ func TestProcessesSeeTheirOwnGPUs(t *testing.T) {
 	}
 }
 
-// A process of a host with cpus= runs on so many of its processors, and on all where there are fewer.
+// A process of a host with cpus= runs on so many of its processors, and on all where there are
+// fewer.
 func TestProcessesRunOnTheProcessorsTheyMayUse(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux binds processes to processors")
@@ -261,7 +262,8 @@ func TestStartSaysWhyItCannot(t *testing.T) {
 func TestSignalReachesTheWholeGroup(t *testing.T) {
 	c, _ := serve(t, Config{})
 	out := newOutput()
-	// The outer shell dies of the signal at once, the inner one, its grandchild, writes its checkpoint first.
+	// The outer shell dies of the signal at once, the inner one, its grandchild, writes its
+	// checkpoint first.
 	h, err := c.Start(t.Context(), shell(`sh -c 'trap "echo checkpoint; exit 0" TERM; echo ready; while :; do sleep 0.01; done' & wait`),
 		process.Output{Stdout: out})
 	if err != nil {
@@ -326,8 +328,8 @@ func TestAgentStopsAllWhenItsInputEnds(t *testing.T) {
 	}
 }
 
-// An agent that is told to end, as its host is, gives its processes more time than one whose launcher is gone: workers leave the job in order,
-// and the launcher hears how they ended.
+// An agent that is told to end, as its host is, gives its processes more time than one whose
+// launcher is gone: workers leave the job in order, and the launcher hears how they ended.
 func TestAgentThatIsToldToEndLetsItsProcessesFinish(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c, served := serveUntil(t, ctx, Config{Grace: time.Millisecond})
@@ -518,7 +520,8 @@ func TestAnswerTellsAboutTheMachine(t *testing.T) {
 	}
 }
 
-// FuzzServe: nothing a broken launcher sends makes an agent panic or hang. Start is left out, it would run commands.
+// FuzzServe: nothing a broken launcher sends makes an agent panic or hang. Start is left out, it
+// would run commands.
 func FuzzServe(f *testing.F) {
 	f.Add(appendFrame(appendFrame(nil, kindSignal, 1, []byte(`{"Signal":15}`)), kindPing, 0, nil))
 	f.Add(appendFrame(nil, kindStart, 1, []byte(`{`)))

@@ -22,8 +22,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/exitreport"
 )
 
-// drainTime and drainBytes bound how long output is read after a process and its group are gone: a descendant outside the
-// group may hold the pipe, or write to it, for ever.
+// drainTime and drainBytes bound how long output is read after a process and its group are gone: a
+// descendant outside the group may hold the pipe, or write to it, for ever.
 const (
 	drainTime  = 500 * time.Millisecond
 	drainBytes = 1 << 20
@@ -146,9 +146,10 @@ func (s *server) copyOutput(k kind, number uint32, r *os.File) {
 	}
 }
 
-// wait returns once the process has ended and its group is gone. A process that was asked to end may leave members of its group
-// running (a shell or `go run` dies of a SIGTERM on which the program below it writes a checkpoint). Members that hold the output
-// open may run until they are done or get SIGKILL. Otherwise the group is killed when the process ends.
+// wait returns once the process has ended and its group is gone. A process that was asked to end
+// may leave members of its group running (a shell or `go run` dies of a SIGTERM on which the
+// program below it writes a checkpoint). Members that hold the output open may run until they are
+// done or get SIGKILL. Otherwise the group is killed when the process ends.
 func (c *child) wait(drained <-chan struct{}) exitBody {
 	pid := c.cmd.Process.Pid
 	awaitExit(pid) // not reaped yet: the IDs of the process and its group cannot be reused
@@ -244,7 +245,8 @@ func (s *server) command(spec process.Spec) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// firstCPUs are the first so many of this machine's processors, or all if there are fewer; none where n sets no limit.
+// firstCPUs are the first so many of this machine's processors, or all if there are fewer; none
+// where n sets no limit.
 func firstCPUs(n int) []int {
 	if n <= 0 {
 		return nil
@@ -253,8 +255,9 @@ func firstCPUs(n int) []int {
 	return own[:min(n, len(own))]
 }
 
-// withShare sets GOMAXPROCS to a process's share of the cores, so that threads of one worker that only move gradients do not
-// preempt another worker's computing threads, which would cost two context switches each time.
+// withShare sets GOMAXPROCS to a process's share of the cores, so that threads of one worker that
+// only move gradients do not preempt another worker's computing threads, which would cost two
+// context switches each time.
 func withShare(env []string, sharers, cores int) []string {
 	set := func(v string) bool { return strings.HasPrefix(v, "GOMAXPROCS=") }
 	if sharers < 2 || slices.ContainsFunc(env, set) {

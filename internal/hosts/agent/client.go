@@ -56,8 +56,8 @@ type Client struct {
 	lost      error       // set before gone is closed
 }
 
-// NewClient connects to the agent that reads in and writes out; host is its name in errors. The agent exits when the Client is
-// closed or this process ends.
+// NewClient connects to the agent that reads in and writes out; host is its name in errors. The
+// agent exits when the Client is closed or this process ends.
 func NewClient(ctx context.Context, host string, in io.WriteCloser, out io.ReadCloser) (*Client, error) {
 	stop := context.AfterFunc(ctx, func() { out.Close() })
 	r := &lineReader{bufio.NewReaderSize(out, 64<<10)}

@@ -11,13 +11,15 @@ import (
 	"github.com/paragon-train/paragon/internal/files/scratch"
 )
 
-// exitReports is the folder for what the children say of their ends (package exitreport). It is made for the first child.
+// exitReports is the folder for what the children say of their ends (package exitreport). It is
+// made for the first child.
 type exitReports struct {
 	once   sync.Once
 	folder *scratch.Folder // nil: there is none
 }
 
-// exitReport is the path of a child's file, which does not exist yet; empty: the folder could not be made, and the child cannot report.
+// exitReport is the path of a child's file, which does not exist yet; empty: the folder could not
+// be made, and the child cannot report.
 func (s *server) exitReport(number uint32) string {
 	s.once.Do(func() {
 		var err error

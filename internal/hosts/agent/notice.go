@@ -38,11 +38,13 @@ const (
 	maxNoticeText = 500            // bytes
 	maxNoticeLeft = 24 * time.Hour // more is not known of any provider
 
-	// noteTime is how long an agent that was told to end waits for the launcher to take its notice, before it tells its processes itself.
+	// noteTime is how long an agent that was told to end waits for the launcher to take its
+	// notice, before it tells its processes itself.
 	noteTime = 500 * time.Millisecond
 )
 
-// decodeNotice reads a notice. What is out of its range is cut: an agent that says too much still has a host that goes away.
+// decodeNotice reads a notice. What is out of its range is cut: an agent that says too much still
+// has a host that goes away.
 func decodeNotice(body []byte) (Notice, error) {
 	var n Notice
 	if err := json.Unmarshal(body, &n); err != nil {
@@ -64,8 +66,9 @@ func clip(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
-// Leaving has the newest notice of the agent. Whoever calls it sees to the processes of a host that is taken away: an agent that was told to end
-// then keeps them until they have ended or its time is over.
+// Leaving has the newest notice of the agent. Whoever calls it sees to the processes of a host that
+// is taken away: an agent that was told to end then keeps them until they have ended or its time is
+// over.
 func (c *Client) Leaving() <-chan Notice {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,8 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/process"
 )
 
-// An agent that was told to end leaves its processes to a launcher that takes the notice: they get no signal, and when they have ended it ends, too.
+// An agent that was told to end leaves its processes to a launcher that takes the notice: they get
+// no signal, and when they have ended it ends, too.
 func TestAgentThatIsToldToEndLeavesItsProcessesToTheLauncher(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c, served := serveUntil(t, ctx, Config{Drain: time.Minute})
@@ -48,7 +49,8 @@ func TestAgentThatIsToldToEndLeavesItsProcessesToTheLauncher(t *testing.T) {
 	}
 }
 
-// What is left then gets SIGTERM and SIGKILL: when the time is nearly over, or at once if the launcher goes.
+// What is left then gets SIGTERM and SIGKILL: when the time is nearly over, or at once if the
+// launcher goes.
 func TestAgentEndsWhatTheLauncherHasNotLetGo(t *testing.T) {
 	const drain, grace = 1200 * time.Millisecond, 300 * time.Millisecond
 	for _, tc := range []struct {
@@ -80,7 +82,8 @@ func TestAgentEndsWhatTheLauncherHasNotLetGo(t *testing.T) {
 	}
 }
 
-// An agent that could not read for longer than its lease reads what waits before it takes its launcher for dead.
+// An agent that could not read for longer than its lease reads what waits before it takes its
+// launcher for dead.
 func TestAnAgentThatIsBehindReadsOn(t *testing.T) {
 	for range 10 { // the Go scheduler chooses what comes first
 		synctest.Test(t, func(t *testing.T) {
@@ -112,7 +115,8 @@ func TestAnAgentThatIsBehindReadsOn(t *testing.T) {
 	}
 }
 
-// What the provider says of a host goes to the launcher, the newest notice first, also to one that looks only later.
+// What the provider says of a host goes to the launcher, the newest notice first, also to one that
+// looks only later.
 func TestNoticesReachTheLauncher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		more := make(chan Notice)
@@ -163,7 +167,8 @@ func TestNoticesReachTheLauncher(t *testing.T) {
 	})
 }
 
-// Whatever an agent says of its notice, the launcher gets one that is short, printable, and not too far away; nonsense ends the connection.
+// Whatever an agent says of its notice, the launcher gets one that is short, printable, and not too
+// far away; nonsense ends the connection.
 func TestNoticesAreWithinTheirBounds(t *testing.T) {
 	for _, tc := range []struct {
 		body string

@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/process"
 )
 
-// A launcher that names two processes alike is told so, by the exit of one that could not be started, and the agent goes on.
+// A launcher that names two processes alike is told so, by the exit of one that could not be
+// started, and the agent goes on.
 func TestANumberInUseIsRefusedAndTheAgentGoesOn(t *testing.T) {
 	c, _ := serve(t, Config{})
 	out := newOutput()
@@ -69,7 +70,8 @@ func TestARefusedNumberLeavesNothingOpen(t *testing.T) {
 	}
 }
 
-// An agent that has just ended says nothing more; one whose bytes make no sense is given up for them.
+// An agent that has just ended says nothing more; one whose bytes make no sense is given up for
+// them.
 func TestWhyAnAgentWasLostIsTold(t *testing.T) {
 	for _, tc := range []struct {
 		name, bytes, want string // want: what stands behind the plain words

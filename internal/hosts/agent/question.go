@@ -146,8 +146,8 @@ func checkOwn(path string) error {
 	return err
 }
 
-// Greet listens on addr in the background until hold has passed or ctx ends, and sends a greeting on each connection. It returns
-// the address with its port.
+// Greet listens on addr in the background until hold has passed or ctx ends, and sends a greeting
+// on each connection. It returns the address with its port.
 func Greet(ctx context.Context, addr string, hold time.Duration) (string, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

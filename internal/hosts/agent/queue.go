@@ -2,7 +2,8 @@ package agent
 
 import "sync"
 
-// queued bounds the frames that wait for a slow connection. It suffices to start the most processes of a job (5000) and to signal each twice.
+// queued bounds the frames that wait for a slow connection. It suffices to start the most processes
+// of a job (5000) and to signal each twice.
 const queued = 16 << 10
 
 // A frameQueue holds frames that wait to be sent.

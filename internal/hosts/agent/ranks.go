@@ -2,13 +2,16 @@ package agent
 
 import "strings"
 
-// An agent may itself be a rank of another launcher: of mpirun (Open MPI, MPICH, Intel MPI) or of srun. What such a launcher tells its ranks is about the agents, and
-// its variables say who the agent is. The job's processes must not inherit that: an MPI library in one of them would take the agent's place in mpirun's job, and a library
-// that looks for its rank (OMPI_COMM_WORLD_RANK, SLURM_PROCID) would find the same one in all workers of a host. To MPI_Init they look like programs that nobody's mpirun
-// has started, each a world of its own.
+// An agent may itself be a rank of another launcher: of mpirun (Open MPI, MPICH, Intel MPI) or of
+// srun. What such a launcher tells its ranks is about the agents, and its variables say who the
+// agent is. The job's processes must not inherit that: an MPI library in one of them would take the
+// agent's place in mpirun's job, and a library that looks for its rank (OMPI_COMM_WORLD_RANK,
+// SLURM_PROCID) would find the same one in all workers of a host. To MPI_Init they look like
+// programs that nobody's mpirun has started, each a world of its own.
 //
-// What describes the machine or the allocation stays (SLURM_JOB_ID, SLURM_JOB_NODELIST, SLURM_CPUS_ON_NODE, PBS_JOBID, LSB_JOBID), and so do parameters of users such as
-// OMPI_MCA_btl. --env NAME=VALUE sets any of them nevertheless.
+// What describes the machine or the allocation stays (SLURM_JOB_ID, SLURM_JOB_NODELIST,
+// SLURM_CPUS_ON_NODE, PBS_JOBID, LSB_JOBID), and so do parameters of users such as OMPI_MCA_btl.
+// --env NAME=VALUE sets any of them nevertheless.
 var (
 	// rankPrefixes are how such variables begin.
 	rankPrefixes = []string{

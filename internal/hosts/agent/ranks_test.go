@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/process"
 )
 
-// An agent that mpirun or srun started as one of their ranks does not make its processes that rank. What the user set, and what describes the allocation, they see.
+// An agent that mpirun or srun started as one of their ranks does not make its processes that rank.
+// What the user set, and what describes the allocation, they see.
 func TestProcessesAreNoRanksOfMPIOrSlurm(t *testing.T) {
 	for _, name := range []string{
 		"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_UNIVERSE_SIZE", "OMPI_MCA_orte_hnp_uri", "OMPI_MCA_ess_base_vpid", "OMPI_MCA_pmix", "PMIX_RANK", "PMIX_SERVER_URI41",

@@ -43,8 +43,8 @@ type frame struct {
 	body   []byte
 }
 
-// Serve runs an agent until in ends, the lease expires, or ctx ends. When it returns, no process that it started is left. The
-// error is nil if in or ctx ended.
+// Serve runs an agent until in ends, the lease expires, or ctx ends. When it returns, no process
+// that it started is left. The error is nil if in or ctx ended.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	if cfg.Lease == 0 {
 		cfg.Lease = 4 * time.Second
@@ -63,7 +63,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	}
 	s := &server{cfg: cfg, out: &frameWriter{w: out}, children: make(map[uint32]*child)}
 
-	// The kernel kills our children when the thread that forked them ends, so this one must not end before Serve does.
+	// The kernel kills our children when the thread that forked them ends, so this one must not
+	// end before Serve does.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer s.removeExitReports()
@@ -124,7 +125,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 			s.stop(min(cfg.Grace, lateGrace)) // in may have a lease of its own
 			return fmt.Errorf("launch: agent: read from the launcher: %w", err)
 		case <-lease.C:
-			// Late, it is this process that was stopped, or was writing: what the launcher has sent waits to be read.
+			// Late, it is this process that was stopped, or was writing: what the
+			// launcher has sent waits to be read.
 			if late := time.Since(heard) - cfg.Lease; late > PingInterval && !excused {
 				excused = true
 				lease.Reset(2 * PingInterval)
@@ -139,8 +141,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	}
 }
 
-// drain ends all children by the end of Drain, as on a shutdown of this host. The launcher is told first: if it takes the notice, it lets them leave the
-// job, and those that are left get SIGTERM when only Grace is left. Else they get SIGTERM at once.
+// drain ends all children by the end of Drain, as on a shutdown of this host. The launcher is told
+// first: if it takes the notice, it lets them leave the job, and those that are left get SIGTERM
+// when only Grace is left. Else they get SIGTERM at once.
 func (s *server) drain(ctx context.Context, frames <-chan frame, readErr <-chan error, lease *time.Timer) {
 	gone := make(chan struct{})
 	go func() {

@@ -103,8 +103,8 @@ type procStat struct {
 	zombie bool
 }
 
-// processes reads parent and state of every process from /proc/PID/stat: "pid (name) state ppid ...", where the name may
-// hold anything.
+// processes reads parent and state of every process from /proc/PID/stat: "pid (name) state ppid
+// ...", where the name may hold anything.
 func processes() map[int]procStat {
 	entries, _ := os.ReadDir("/proc")
 	all := make(map[int]procStat, len(entries))

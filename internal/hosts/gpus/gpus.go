@@ -1,8 +1,9 @@
 // Package gpus lists the NVIDIA GPUs of a host without any library, and assigns them to workers.
 //
-// The driver describes its GPUs in files, /proc/driver/nvidia/gpus/*/information. Where these are missing, as in some containers,
-// nvidia-smi is run. A GPU is named by its UUID, which is the same in every process and tool, whereas numbers are not. A worker gets
-// its UUIDs in CUDA_VISIBLE_DEVICES.
+// The driver describes its GPUs in files, /proc/driver/nvidia/gpus/*/information. Where these are
+// missing, as in some containers, nvidia-smi is run. A GPU is named by its UUID, which is the same
+// in every process and tool, whereas numbers are not. A worker gets its UUIDs in
+// CUDA_VISIBLE_DEVICES.
 package gpus
 
 import (
@@ -72,8 +73,8 @@ var uuid = regexp.MustCompile(`^GPU-[0-9A-Za-z-]+$`)
 // Empty says that nothing is asked for.
 func (r Request) Empty() bool { return r.Each == 0 && !r.Auto && len(r.UUIDs) == 0 }
 
-// A Want is a Request for one of a host's workers. It travels to the host. With a Limit and an empty Request a worker gets all GPUs within
-// the limit.
+// A Want is a Request for one of a host's workers. It travels to the host. With a Limit and an
+// empty Request a worker gets all GPUs within the limit.
 type Want struct {
 	Request
 	Slot, Workers int // the worker's place among those of its host
@@ -108,7 +109,8 @@ func (w Want) Variable(list func() ([]string, error)) (string, error) {
 	return Variable + "=" + Visible(share), nil
 }
 
-// Share is the GPUs (UUIDs) of the worker in a slot, of the given number of workers on a host that has these GPUs.
+// Share is the GPUs (UUIDs) of the worker in a slot, of the given number of workers on a host that
+// has these GPUs.
 func (r Request) Share(have []string, slot, workers int) ([]string, error) {
 	if slot < 0 || slot >= workers {
 		return nil, fmt.Errorf("got slot %d of %d workers", slot, workers)
@@ -151,8 +153,9 @@ func Visible(share []string) string {
 	return strings.Join(share, ",")
 }
 
-// List returns the UUIDs of the GPUs that a folder such as Folder describes, in bus order. If the folder does not exist
-// or is incomplete, smi, which may be nil, returns the output of nvidia-smi -L. No GPU is not an error.
+// List returns the UUIDs of the GPUs that a folder such as Folder describes, in bus order. If the
+// folder does not exist or is incomplete, smi, which may be nil, returns the output of nvidia-smi
+// -L. No GPU is not an error.
 func List(folder string, smi func() ([]byte, error)) ([]string, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -166,7 +169,8 @@ func List(folder string, smi func() ([]byte, error)) ([]string, error) {
 		}
 		for _, line := range strings.Split(string(text), "\n") {
 			name, value, _ := strings.Cut(line, ":")
-			// A GPU that was not used since boot may not know its UUID yet and show question marks.
+			// A GPU that was not used since boot may not know its UUID yet and show
+			// question marks.
 			if id := strings.TrimSpace(value); strings.TrimSpace(name) == "GPU UUID" && uuid.MatchString(id) {
 				found = append(found, id)
 			}
@@ -189,8 +193,8 @@ func List(folder string, smi func() ([]byte, error)) ([]string, error) {
 	return found, nil
 }
 
-// Usable lists the GPUs of this machine that a process with this environment may use: those that Variable names, as it names them, or else the
-// UUIDs of all.
+// Usable lists the GPUs of this machine that a process with this environment may use: those that
+// Variable names, as it names them, or else the UUIDs of all.
 func Usable(lookup func(string) (string, bool), list func() ([]string, error)) ([]string, error) {
 	visible, ok := lookup(Variable)
 	if !ok {
@@ -212,7 +216,8 @@ func Installed() ([]string, error) { return List(Folder, SMI) }
 // IsUUID reports whether a GPU is named by its UUID, and not by its number.
 func IsUUID(id string) bool { return uuid.MatchString(id) }
 
-// listed matches a GPU in the output of nvidia-smi -L. Instances of a partitioned GPU (MIG) are indented and have other names.
+// listed matches a GPU in the output of nvidia-smi -L. Instances of a partitioned GPU (MIG) are
+// indented and have other names.
 var listed = regexp.MustCompile(`(?m)^GPU \d+:.*\(UUID: (GPU-[0-9A-Za-z-]+)\)`)
 
 // SMI runs nvidia-smi -L.

@@ -1,13 +1,13 @@
-// Package gpustat reads the telemetry of a machine's NVIDIA GPUs: memory, load, temperature and power, from the driver's library
-// NVML.
+// Package gpustat reads the telemetry of a machine's NVIDIA GPUs: memory, load, temperature and
+// power, from the driver's library NVML.
 //
 //	r, err := gpustat.Open()        // ErrBuild, ErrNoDriver: there is no telemetry, and the reason
 //	defer r.Close()
 //	gpus, err := r.Read()
 //	err = gpustat.WriteTable(os.Stdout, gpus)
 //
-// It needs cgo on Linux; other builds compile, and Open says that they have no telemetry. A value that a GPU does not report, as is
-// common in virtual machines, is NaN, and n/a in the table.
+// It needs cgo on Linux; other builds compile, and Open says that they have no telemetry. A value
+// that a GPU does not report, as is common in virtual machines, is NaN, and n/a in the table.
 package gpustat
 
 import (

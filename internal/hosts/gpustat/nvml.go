@@ -18,8 +18,8 @@ type Reader struct {
 	has func(symbol string) bool
 }
 
-// Open opens the library, wherever dl.Search knows it. After an error nothing of it may be called: a function that the library lacks ends the
-// process.
+// Open opens the library, wherever dl.Search knows it. After an error nothing of it may be called:
+// a function that the library lacks ends the process.
 func Open() (*Reader, error) {
 	for _, path := range new(dl.Search).Candidates(dl.NVML) {
 		lib := nvml.New(nvml.WithLibraryPath(path))
@@ -33,7 +33,8 @@ func Open() (*Reader, error) {
 
 var errNoLibrary = fmt.Errorf("gpustat: %w: there is no libnvidia-ml.so.1", ErrNoDriver)
 
-// reasons are texts for codes of an initialisation: the library's own would be asked of the library.
+// reasons are texts for codes of an initialisation: the library's own would be asked of the
+// library.
 var reasons = map[nvml.Return]string{
 	nvml.ERROR_DRIVER_NOT_LOADED:       "the driver's module is not in the kernel",
 	nvml.ERROR_NO_PERMISSION:           "this user may not use the GPUs",

@@ -21,7 +21,8 @@ func TestGPUsAreReadAndWhatTheyDoNotTellIsUnknown(t *testing.T) {
 		},
 		GetUtilizationRatesFunc: func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: 97}, nvml.SUCCESS },
 		GetTemperatureFunc:      func(nvml.TemperatureSensors) (uint32, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED },
-		// No GetPowerUsage: to call it would panic, as a function that the library lacks ends the process.
+		// No GetPowerUsage: to call it would panic, as a function that the library lacks
+		// ends the process.
 	}
 	closed := false
 	lib := &mock.Interface{

@@ -8,14 +8,17 @@
 //	[fe80::1%eth0]:22
 //	d2 slots=4 gpus=2 cpus=16
 //
-// slots= is how many workers may run on the host, gpus= how many of its GPUs a job may use (0: none) and cpus= how many of its
-// processors. Launch and tune read the same file and mean the same by it.
+// slots= is how many workers may run on the host, gpus= how many of its GPUs a job may use (0:
+// none) and cpus= how many of its processors. Launch and tune read the same file and mean the same
+// by it.
 //
-// The file is UTF-8. Byte order marks, line ends of Windows and of old Macs, capital letters in names, a dot at the end of a name and
-// the different ways to write an IPv6 address make no difference.
+// The file is UTF-8. Byte order marks, line ends of Windows and of old Macs, capital letters in
+// names, a dot at the end of a name and the different ways to write an IPv6 address make no
+// difference.
 //
-// Place assigns ranks to hosts: workers take the slots in the order of the file (a host without slots= has one), so with no
-// slots= at all worker i runs on host i mod H. Server i runs on host i mod H, whatever the slots.
+// Place assigns ranks to hosts: workers take the slots in the order of the file (a host without
+// slots= has one), so with no slots= at all worker i runs on host i mod H. Server i runs on host i
+// mod H, whatever the slots.
 package hosts
 
 import (
@@ -41,7 +44,8 @@ type Host struct {
 	Line  int    // line number in the file, from 1
 }
 
-// NoGPUs in Host.GPUs means that no GPU of the host may be used, which a hosts file writes as gpus=0.
+// NoGPUs in Host.GPUs means that no GPU of the host may be used, which a hosts file writes as
+// gpus=0.
 const NoGPUs = -1
 
 // Local is the launching machine, for jobs without a hosts file.
@@ -96,7 +100,8 @@ func plain(name string) string {
 	return strings.ToLower(strings.TrimSuffix(name, "."))
 }
 
-// Merge has each host once, in the order of the first lines. The slots of a host's lines add up; a line without slots= sets no limit.
+// Merge has each host once, in the order of the first lines. The slots of a host's lines add up; a
+// line without slots= sets no limit.
 func Merge(all []Host) []Host {
 	var merged []Host
 	index := make(map[Host]int) // in merged, by Key
@@ -272,8 +277,8 @@ func (h *Host) setPort(s, port string, given bool) error {
 	return nil
 }
 
-// isName reports whether s can stand as an argument of ssh: no leading dash (ssh would read an option), no white space, no
-// byte that a shell would read.
+// isName reports whether s can stand as an argument of ssh: no leading dash (ssh would read an
+// option), no white space, no byte that a shell would read.
 func isName(s string) bool {
 	if s == "" || s[0] == '-' {
 		return false

@@ -10,9 +10,10 @@ type Placement struct {
 
 // Place assigns workers and servers to hosts, ranks in the order of the hosts.
 //
-// Workers fill the slots host by host (a host without slots= has one). Workers beyond the last slot are assigned round-robin
-// to the hosts without slots=. If every host has slots=, that is an error, because slots are a limit. Server i is on host i mod H.
-// The same arguments give the same placement, so ranks keep their hosts when a job is started again.
+// Workers fill the slots host by host (a host without slots= has one). Workers beyond the last slot
+// are assigned round-robin to the hosts without slots=. If every host has slots=, that is an error,
+// because slots are a limit. Server i is on host i mod H. The same arguments give the same
+// placement, so ranks keep their hosts when a job is started again.
 func Place(all []Host, workers, servers int) (Placement, error) {
 	if len(all) == 0 {
 		return Placement{}, fmt.Errorf("place %d workers and %d servers: no host", workers, servers)

@@ -1,13 +1,16 @@
-// Package lines merges the output of many processes by whole lines: as text with each line behind the name of its process, as JSON, or as
-// calls of a function. In a log of JSON lines those of the processes stay as they are.
+// Package lines merges the output of many processes by whole lines: as text with each line behind
+// the name of its process, as JSON, or as calls of a function. In a log of JSON lines those of the
+// processes stay as they are.
 //
-// A Merger owns the two streams of the launcher; a Stream is one of the two streams of one process and an io.Writer. A line
-// is written once it is complete, so lines of different processes never mix. A carriage return that is not part of a line's
-// end takes back what stands before it, as on a terminal; of a progress bar drawn in this way one state every few seconds is
-// shown, and the last one. A line longer than MaxLine is written in pieces, so no process can fill the launcher's memory.
+// A Merger owns the two streams of the launcher; a Stream is one of the two streams of one process
+// and an io.Writer. A line is written once it is complete, so lines of different processes never
+// mix. A carriage return that is not part of a line's end takes back what stands before it, as on a
+// terminal; of a progress bar drawn in this way one state every few seconds is shown, and the last
+// one. A line longer than MaxLine is written in pieces, so no process can fill the launcher's
+// memory.
 //
-// Whoever reads the launcher's output sets the pace: while nobody does (a pager, a terminal that was stopped), the processes
-// wait. After Hurry, when the job has to end, they no longer do.
+// Whoever reads the launcher's output sets the pace: while nobody does (a pager, a terminal that
+// was stopped), the processes wait. After Hurry, when the job has to end, they no longer do.
 package lines
 
 import (
@@ -75,7 +78,8 @@ func New(cfg Config) *Merger {
 	return &Merger{cfg: cfg, stdout: sinkOf(cfg.Stdout), stderr: sinkOf(cfg.Stderr), hurry: make(chan struct{})}
 }
 
-// colors are those of terminals that read well on dark and on light ground: not black, white, yellow.
+// colors are those of terminals that read well on dark and on light ground: not black, white,
+// yellow.
 var colors = []string{"\x1b[36m", "\x1b[32m", "\x1b[35m", "\x1b[34m", "\x1b[31m", "\x1b[96m", "\x1b[92m", "\x1b[95m", "\x1b[94m", "\x1b[91m"}
 
 const plain = "\x1b[0m"
@@ -91,7 +95,8 @@ type Source struct {
 	Process   uint32
 }
 
-// A Stream is the stdout or stderr of one process. Its methods may be called together with those of other Streams only.
+// A Stream is the stdout or stderr of one process. Its methods may be called together with those of
+// other Streams only.
 type Stream struct {
 	m      *Merger
 	out    *sink
@@ -133,7 +138,8 @@ func (m *Merger) stream(out *sink, kind string, color bool, source Source, numbe
 	return s
 }
 
-// Rename gives the process another name and rank, for the lines that follow. It may be called together with the other methods.
+// Rename gives the process another name and rank, for the lines that follow. It may be called
+// together with the other methods.
 func (s *Stream) Rename(source Source) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
@@ -141,14 +147,16 @@ func (s *Stream) Rename(source Source) {
 	s.m.width = max(s.m.width, len(source.Name))
 }
 
-// SetPID says under which process ID its host knows the process. It may be called together with the other methods.
+// SetPID says under which process ID its host knows the process. It may be called together with the
+// other methods.
 func (s *Stream) SetPID(pid int) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	s.pid = pid
 }
 
-// Write takes output of the process. It never fails: a launcher whose own output is gone ends by other means.
+// Write takes output of the process. It never fails: a launcher whose own output is gone ends by
+// other means.
 func (s *Stream) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
@@ -292,7 +300,8 @@ func (s *Stream) text(line []byte) []byte {
 	return append(b, '\n')
 }
 
-// Hold keeps lines of processes back until Release, so that what Print writes meanwhile stands before them.
+// Hold keeps lines of processes back until Release, so that what Print writes meanwhile stands
+// before them.
 func (m *Merger) Hold() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

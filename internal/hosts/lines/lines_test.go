@@ -120,7 +120,8 @@ func TestHoldLetsTheTableStandFirst(t *testing.T) {
 	}
 }
 
-// In a log of JSON lines every line of a process is one JSON object that says who wrote it; what it prints on its standard output stays text.
+// In a log of JSON lines every line of a process is one JSON object that says who wrote it; what it
+// prints on its standard output stays text.
 func TestLinesInAJSONLog(t *testing.T) {
 	const record = `{"time":"2026-01-02T03:04:05Z","level":"INFO","msg":"joined","job":"j","role":"worker","rank":0,"process":9,"pid":4,"host":"a1"}`
 	who := Source{Name: "worker 3", Role: "worker", Rank: 3, Job: "j", Host: "a1", Process: 9}
@@ -177,7 +178,8 @@ func TestColorsOnlyWhereAskedFor(t *testing.T) {
 	}
 }
 
-// In JSON every line, whatever it holds, comes back as its process printed it, with the process's role and rank.
+// In JSON every line, whatever it holds, comes back as its process printed it, with the process's
+// role and rank.
 func TestLinesAsJSON(t *testing.T) {
 	long := strings.Repeat("x", MaxLine)
 	var out, err bytes.Buffer
@@ -253,7 +255,8 @@ func TestLastLineOfAPanicIsItsReason(t *testing.T) {
 	}
 }
 
-// A pager that does not read holds the processes up, but not the end of the job; the other stream goes on.
+// A pager that does not read holds the processes up, but not the end of the job; the other stream
+// goes on.
 func TestHurryDoesNotWaitForReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()

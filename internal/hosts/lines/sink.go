@@ -14,8 +14,9 @@ type sink struct {
 	stuck chan struct{} // closed when the write that was given up has ended; nil: none was
 }
 
-// write writes b, which is not used again by anybody. It waits for as long as that takes, but after Hurry no longer than
-// hurryTime: then b, and what comes while it is still being written, is lost. The caller holds m.mu.
+// write writes b, which is not used again by anybody. It waits for as long as that takes, but after
+// Hurry no longer than hurryTime: then b, and what comes while it is still being written, is lost.
+// The caller holds m.mu.
 func (m *Merger) write(s *sink, b []byte) {
 	if s.stuck != nil {
 		select {
@@ -41,5 +42,6 @@ func (m *Merger) write(s *sink, b []byte) {
 	}
 }
 
-// Hurry lets no reader of the output hold anybody up from now on. It may be called at any time, also more than once.
+// Hurry lets no reader of the output hold anybody up from now on. It may be called at any time,
+// also more than once.
 func (m *Merger) Hurry() { m.once.Do(func() { close(m.hurry) }) }

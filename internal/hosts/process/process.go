@@ -1,7 +1,7 @@
 // Package process describes a process to start, and how it ended.
 //
-// A machine starts a Spec and returns a Handle for the running process. The Handle's Exit is available once the process and its
-// process group are gone and its output has been delivered.
+// A machine starts a Spec and returns a Handle for the running process. The Handle's Exit is
+// available once the process and its process group are gone and its output has been delivered.
 package process
 
 import (
@@ -27,14 +27,16 @@ type Spec struct {
 	Report  bool       // give the process a pipe for reports, see ReportEnv
 }
 
-// ReportEnv names the variable that holds the number of the file descriptor a process started with Report writes to.
+// ReportEnv names the variable that holds the number of the file descriptor a process started with
+// Report writes to.
 const ReportEnv = "PARAGON_REPORT_FD"
 
-// passedOn are the variables of PassedOn. PARAGON_RESUME is one of them so that it means the same on every host: launch
-// lets a restart go on from any checkpoint where it is set.
+// passedOn are the variables of PassedOn. PARAGON_RESUME is one of them so that it means the same
+// on every host: launch lets a restart go on from any checkpoint where it is set.
 var passedOn = []string{"OMP_NUM_THREADS", "KMP_AFFINITY", "LD_LIBRARY_PATH", "GOMAXPROCS", "GOMEMLIMIT", "GODEBUG", "PARAGON_RESUME"}
 
-// PassedOn are the variables that processes on other hosts get where they are set here, as NAME=VALUE.
+// PassedOn are the variables that processes on other hosts get where they are set here, as
+// NAME=VALUE.
 func PassedOn(lookup func(string) (string, bool)) (env []string) {
 	for _, name := range passedOn {
 		if v, ok := lookup(name); ok {
@@ -61,8 +63,8 @@ type Exit struct {
 	Report exitreport.Report
 }
 
-// Status is the exit status as a shell gives it: 128+n for signal n. The agent sets Code to 127 if the process could not be
-// started, and to 255 if its machine was lost.
+// Status is the exit status as a shell gives it: 128+n for signal n. The agent sets Code to 127 if
+// the process could not be started, and to 255 if its machine was lost.
 func (e Exit) Status() int {
 	switch {
 	case e.Signal != 0:
@@ -92,7 +94,8 @@ func (e Exit) String() string {
 // A Handle is a process that was started. Its methods may be called together.
 type Handle interface {
 	PID() int
-	// Signal sends a signal to the process and its group. It does not wait, and does nothing if the process is gone.
+	// Signal sends a signal to the process and its group. It does not wait, and does nothing if
+	// the process is gone.
 	Signal(syscall.Signal)
 	// Done is closed when the process has ended; Exit waits for that and says how it ended.
 	Done() <-chan struct{}

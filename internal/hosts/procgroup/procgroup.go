@@ -1,4 +1,5 @@
-// Package procgroup starts commands in process groups of their own, so that a terminal's Ctrl-C is not for them, and kills them with what they have started.
+// Package procgroup starts commands in process groups of their own, so that a terminal's Ctrl-C is
+// not for them, and kills them with what they have started.
 //
 //	group, err := procgroup.Start(exec.Command("sh", "-c", "train & wait"))
 //	...

@@ -17,7 +17,8 @@ type system struct{}
 func (system) prepare() error          { return nil }
 func (system) adopt(*os.Process) error { return nil }
 
-// Kill kills the command and all of its descendants that have not left the group. It is called before the command has been waited for.
+// Kill kills the command and all of its descendants that have not left the group. It is called
+// before the command has been waited for.
 func (g *Group) Kill() error { return syscall.Kill(-g.cmd.Process.Pid, syscall.SIGKILL) }
 
 // Close frees what belongs to the group.

@@ -15,7 +15,8 @@ func Own(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
 
-// system is the job object of the group, in Windows' sense of the word: a process that a member starts is a member.
+// system is the job object of the group, in Windows' sense of the word: a process that a member
+// starts is a member.
 type system struct {
 	mu  sync.Mutex     // guards job
 	job windows.Handle // 0: closed
@@ -26,7 +27,8 @@ func (s *system) prepare() (err error) {
 		return os.NewSyscallError("CreateJobObject", err)
 	}
 	limits := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{
-		// Should this process die, the system closes the object, and with it ends the members.
+		// Should this process die, the system closes the object, and with it ends the
+		// members.
 		BasicLimitInformation: windows.JOBOBJECT_BASIC_LIMIT_INFORMATION{LimitFlags: windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE},
 	}
 	_, err = windows.SetInformationJobObject(s.job, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits)))

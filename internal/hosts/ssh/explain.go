@@ -32,7 +32,8 @@ func (m *Method) explain(h hosts.Host, said string, err error) error {
 	return fmt.Errorf("launch: host %s: %s: %w", h, said, err)
 }
 
-// A tail keeps the last lines of ssh's standard error until the connection is established; from then on it logs each line.
+// A tail keeps the last lines of ssh's standard error until the connection is established; from
+// then on it logs each line.
 type tail struct {
 	mu   sync.Mutex
 	kept []byte
@@ -55,7 +56,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// live marks the connection as established: the lines so far (a banner, say) are no error, and those that follow are logged.
+// live marks the connection as established: the lines so far (a banner, say) are no error, and
+// those that follow are logged.
 func (t *tail) live() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,19 +8,22 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
-// causes are messages of ssh, rsync and the shells of hosts, and what to do about each. The first match counts.
+// causes are messages of ssh, rsync and the shells of hosts, and what to do about each. The first
+// match counts.
 var causes = []struct {
 	said *regexp.Regexp
 	hint func(t target) string
 }{
-	// A changed key is not a new key: accepting it by hand may give the job to an attacker's machine.
+	// A changed key is not a new key: accepting it by hand may give the job to an attacker's
+	// machine.
 	{regexp.MustCompile(`REMOTE HOST IDENTIFICATION HAS CHANGED|Host key for \S+ has changed`), func(t target) string {
 		return "its host key has changed: either the host was reinstalled, or another machine answers in its place (an attack). " +
 			"Compare the fingerprint that ssh shows with one from the administrator of the host; if they are the same, remove the old key: " + t.forget()
 	}},
 	{regexp.MustCompile(`Host key verification failed`), func(t target) string { return "log in once by hand to accept its host key: " + t.login() }},
 	{regexp.MustCompile(`Could not resolve hostname`), say("is the name in the hosts file right?")},
-	// sshd lists the remaining methods in parentheses; rsync and shells, which refuse a file, do not.
+	// sshd lists the remaining methods in parentheses; rsync and shells, which refuse a file,
+	// do not.
 	{regexp.MustCompile(`Permission denied \([a-z][a-z0-9,-]*\)`), func(t target) string { return "give your key to the host: " + t.copyID() + "; or load it: ssh-add" }},
 	{regexp.MustCompile(`Too many authentication failures`), say("the ssh agent offers too many keys; name one with IdentityFile, and IdentitiesOnly yes, in ~/.ssh/config")},
 	{regexp.MustCompile(`is your shell clean|protocol version mismatch`),

@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/procgroup"
 )
 
-// Folder is a folder of a host as this package takes it. ~/ stands for the home folder there, where ssh and rsync start; "" is the home folder.
+// Folder is a folder of a host as this package takes it. ~/ stands for the home folder there, where
+// ssh and rsync start; "" is the home folder.
 func Folder(dir string) string {
 	if rest, ok := strings.CutPrefix(dir, "~/"); ok {
 		dir = rest
@@ -45,8 +46,9 @@ const (
 	rsyncVanished = 24
 )
 
-// rsync runs rsync, up to three times where files were in its way. Hosts that share a file system copy into one folder at the same time: what one
-// copy makes while another is about to fails that one, which finds it there the next time.
+// rsync runs rsync, up to three times where files were in its way. Hosts that share a file system
+// copy into one folder at the same time: what one copy makes while another is about to fails that
+// one, which finds it there the next time.
 func (m *Method) rsync(ctx context.Context, h hosts.Host, src, dst string, flags ...string) error {
 	for try := 1; ; try++ {
 		cmd := exec.Command("rsync", m.rsyncArgs(h, src, dst, flags...)...)
@@ -64,7 +66,8 @@ func (m *Method) rsync(ctx context.Context, h hosts.Host, src, dst string, flags
 	}
 }
 
-// rsyncArgs are rsync's arguments: -s protects the folder's name from the remote shell; ssh runs with the same options as for the agent.
+// rsyncArgs are rsync's arguments: -s protects the folder's name from the remote shell; ssh runs
+// with the same options as for the agent.
 func (m *Method) rsyncArgs(h hosts.Host, src, dst string, flags ...string) []string {
 	var rsh []string
 	for _, w := range append([]string{m.cfg.Command[0]}, m.options(h)...) {

@@ -65,7 +65,8 @@ func (s Source) Size() (string, error) {
 	return fmt.Sprintf("%s, %.1f MB", plural.Of(files, "file"), float64(bytes)/1e6), nil
 }
 
-// CleanExclude is the path of a file or folder to exclude, which may be absolute, as a Source of dir has it. It need not exist.
+// CleanExclude is the path of a file or folder to exclude, which may be absolute, as a Source of
+// dir has it. It need not exist.
 func CleanExclude(dir, path string) (string, error) {
 	given := path
 	if filepath.IsAbs(path) {

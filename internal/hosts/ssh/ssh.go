@@ -1,9 +1,10 @@
 // Package ssh starts processes on other hosts through OpenSSH's client.
 //
-// The client runs with the user's own configuration, keys and ssh agent, but never prompts (BatchMode). On each host it runs
-// one agent of ours (package agent), which starts all processes of the job there. Environment and secrets travel over ssh's
-// standard input, so no command line shows them, and the processes end with the connection. The agent is the launch program
-// itself, which is copied to ~/.cache/paragon of a host that does not have this build yet.
+// The client runs with the user's own configuration, keys and ssh agent, but never prompts
+// (BatchMode). On each host it runs one agent of ours (package agent), which starts all processes
+// of the job there. Environment and secrets travel over ssh's standard input, so no command line
+// shows them, and the processes end with the connection. The agent is the launch program itself,
+// which is copied to ~/.cache/paragon of a host that does not have this build yet.
 package ssh
 
 import (
@@ -85,8 +86,8 @@ func (m *Method) login(h hosts.Host) string {
 	return h.Name
 }
 
-// client is the ssh client about to run a script of /bin/sh on h. The script must have no single quotes, newlines or
-// exclamation marks: the login shell there, of whatever kind, reads it first.
+// client is the ssh client about to run a script of /bin/sh on h. The script must have no single
+// quotes, newlines or exclamation marks: the login shell there, of whatever kind, reads it first.
 func (m *Method) client(h hosts.Host, script string) *exec.Cmd {
 	args := append(m.options(h), "--", m.login(h), "exec /bin/sh -c '"+script+"'")
 	cmd := exec.Command(m.cfg.Command[0], args...)
@@ -109,7 +110,8 @@ type Machine struct {
 // missing is what the script prints on a host that has no agent.
 const missing = "paragon-agent-missing"
 
-// Dial connects to h and starts an agent there. ctx bounds that; the Machine lives until Close or until this process ends.
+// Dial connects to h and starts an agent there. ctx bounds that; the Machine lives until Close or
+// until this process ends.
 func (m *Method) Dial(ctx context.Context, h hosts.Host) (*Machine, error) {
 	if err := m.fingerprint(); err != nil {
 		return nil, err
@@ -175,14 +177,15 @@ func (m *Method) connect(ctx context.Context, h hosts.Host) (*Machine, error) {
 	return nil, fmt.Errorf("launch: host %s: its sshd set SSH_CONNECTION to %q, want four fields", h, client.Hello().SSHConnection)
 }
 
-// Address is the host's own address at which ssh reached it, whatever name the hosts file or ssh's configuration gives it,
-// and behind any NAT or jump host.
+// Address is the host's own address at which ssh reached it, whatever name the hosts file or ssh's
+// configuration gives it, and behind any NAT or jump host.
 func (m *Machine) Address() string { return m.address }
 
 // LauncherAddress is where the connection came from, as the host sees it.
 func (m *Machine) LauncherAddress() string { return m.launcher }
 
-// closeTime is how long Close waits for the agent to stop its processes; the agent's own limits add up to less.
+// closeTime is how long Close waits for the agent to stop its processes; the agent's own limits add
+// up to less.
 const closeTime = 5 * time.Second
 
 // Close stops all processes that still run there, and the agent.

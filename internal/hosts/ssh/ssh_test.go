@@ -74,7 +74,8 @@ func TestExplainSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// A host that lacks this build of launch gets it once; what is copied is what runs, and nothing else stays.
+// A host that lacks this build of launch gets it once; what is copied is what runs, and nothing
+// else stays.
 func TestInstallCopiesTheProgramWhole(t *testing.T) {
 	t.Parallel()
 	s := sshtest.Start(t, 1)

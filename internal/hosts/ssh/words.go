@@ -8,7 +8,8 @@ import (
 // Variable names the ssh client with its options, for launch and tune.
 const Variable = "PARAGON_SSH"
 
-// SplitWords splits s into words as a shell does, with quotes and backslashes but without expansions.
+// SplitWords splits s into words as a shell does, with quotes and backslashes but without
+// expansions.
 func SplitWords(s string) ([]string, error) {
 	var words []string
 	var word strings.Builder

@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// askTimeout is how long one attempt may take beyond the wait that the request asks for. A scheduler that works answers within milliseconds.
+// askTimeout is how long one attempt may take beyond the wait that the request asks for. A
+// scheduler that works answers within milliseconds.
 const askTimeout = 5 * time.Second
 
 // Declare asks the scheduler for the plan of a key. It fills in Generation and Node.
@@ -33,15 +34,17 @@ func (n *Node) Declare(ctx context.Context, d wire.Declare) (wire.KeyPlan, error
 	}
 }
 
-// Barrier returns when every worker has called it with the same name. A name is used once in a job. Waits of more than a few seconds are logged with
-// the names of the workers that have not called it. If the membership changes meanwhile, it waits for the new members.
+// Barrier returns when every worker has called it with the same name. A name is used once in a job.
+// Waits of more than a few seconds are logged with the names of the workers that have not called
+// it. If the membership changes meanwhile, it waits for the new members.
 func (n *Node) Barrier(ctx context.Context, name string) error {
 	return n.waitAtScheduler(ctx, fmt.Sprintf("barrier %q", name), &wire.Ack{}, func(generation uint64, wait uint32) wire.Message {
 		return &wire.Barrier{Generation: generation, Node: uint64(n.id), WaitMillis: wait, Name: name}
 	})
 }
 
-// Signal ends all present and future Awaits of this name, which return the value. The first signal of a name counts.
+// Signal ends all present and future Awaits of this name, which return the value. The first signal
+// of a name counts.
 func (n *Node) Signal(ctx context.Context, name, value string) error {
 	if _, err := n.ask(ctx, 0, &wire.Signal{Node: uint64(n.id), Name: name, Value: value}, &wire.Ack{}, true); err != nil {
 		return fmt.Errorf("cluster: signal %q: %w", name, err)
@@ -58,8 +61,8 @@ func (n *Node) Await(ctx context.Context, name string) (value string, err error)
 	return signalled.Value, err
 }
 
-// waitAtScheduler repeats a request that the scheduler answers when other nodes have done something, and logs whom it waits for. Each attempt carries
-// the newest generation.
+// waitAtScheduler repeats a request that the scheduler answers when other nodes have done
+// something, and logs whom it waits for. Each attempt carries the newest generation.
 func (n *Node) waitAtScheduler(ctx context.Context, what string, answer wire.Message, request func(generation uint64, wait uint32) wire.Message) error {
 	missing := ""
 	for {
@@ -112,9 +115,10 @@ func (n *Node) awaitMembership(ctx context.Context, ok func(*wire.Membership) bo
 	}
 }
 
-// ask repeats a request to the scheduler, which may be unreachable for a while, until it is answered, ctx ends or (alive) the node ends. An attempt may
-// take wait, which the request asks for, and askTimeout. For a CodeTimeout it also returns the refusal's text, which says whom the scheduler
-// waits for.
+// ask repeats a request to the scheduler, which may be unreachable for a while, until it is
+// answered, ctx ends or (alive) the node ends. An attempt may take wait, which the request asks
+// for, and askTimeout. For a CodeTimeout it also returns the refusal's text, which says whom the
+// scheduler waits for.
 func (n *Node) ask(ctx context.Context, wait time.Duration, request, answer wire.Message, alive bool) (timeout string, err error) {
 	var over <-chan struct{}
 	if alive {

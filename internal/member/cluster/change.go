@@ -9,18 +9,21 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// Joining reports whether the node has joined a running job and is not yet a member of a generation.
+// Joining reports whether the node has joined a running job and is not yet a member of a
+// generation.
 func (n *Node) Joining() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.membership.Phase == wire.PhaseRunning && !n.member
 }
 
-// Pending is the number of the pending membership change, 0 if there is none. It is one atomic load.
+// Pending is the number of the pending membership change, 0 if there is none. It is one atomic
+// load.
 func (n *Node) Pending() uint64 { return n.pending.Load() }
 
-// Ready tells the scheduler that a joining node can take part, and returns when it is a member: Rank and Membership are then those of the new generation.
-// For a member it returns at once. ErrRemoved is in the error's chain if the node was asked to leave.
+// Ready tells the scheduler that a joining node can take part, and returns when it is a member:
+// Rank and Membership are then those of the new generation. For a member it returns at once.
+// ErrRemoved is in the error's chain if the node was asked to leave.
 func (n *Node) Ready(ctx context.Context) error {
 	if !n.Joining() {
 		return n.Err()
@@ -32,9 +35,11 @@ func (n *Node) Ready(ctx context.Context) error {
 	return n.awaitRevision(ctx, "ready", err, ack.Revision)
 }
 
-// Arrive tells the scheduler that the node has reached the step of the change and has nothing under way. a is as wire.Arrive says; the node
-// fills in generation, node and wait. Change 0: other workers know of a change, wait for it. Arrive returns when the change is committed: Rank
-// and Membership are then those of the new generation. ErrRemoved is in the error's chain if the node was asked to leave.
+// Arrive tells the scheduler that the node has reached the step of the change and has nothing under
+// way. a is as wire.Arrive says; the node fills in generation, node and wait. Change 0: other
+// workers know of a change, wait for it. Arrive returns when the change is committed: Rank and
+// Membership are then those of the new generation. ErrRemoved is in the error's chain if the node
+// was asked to leave.
 func (n *Node) Arrive(ctx context.Context, a wire.Arrive) error {
 	if a.Change == 0 {
 		if err := n.awaitMembership(ctx, func(m *wire.Membership) bool { return m.Change != 0 }); err != nil {
@@ -52,9 +57,10 @@ func (n *Node) Arrive(ctx context.Context, a wire.Arrive) error {
 	return n.awaitRevision(ctx, what, err, ack.Revision)
 }
 
-// AskLeave asks to leave the job while the others go on; the reason is for people. On nil the worker may leave: the next Arrive, or Ready on a joining
-// worker, returns ErrRemoved. ErrNeeded is in the error's chain if the job is not elastic, too few workers would be left, or the whole job is
-// being stopped. While the scheduler is unreachable the request is repeated.
+// AskLeave asks to leave the job while the others go on; the reason is for people. On nil the
+// worker may leave: the next Arrive, or Ready on a joining worker, returns ErrRemoved. ErrNeeded is
+// in the error's chain if the job is not elastic, too few workers would be left, or the whole job
+// is being stopped. While the scheduler is unreachable the request is repeated.
 func (n *Node) AskLeave(ctx context.Context, reason string) error {
 	_, err := n.ask(ctx, 0, &wire.AskLeave{Node: uint64(n.id), Reason: reason}, &wire.Ack{}, true)
 	var refusal *transport.Refusal
@@ -69,7 +75,8 @@ func (n *Node) AskLeave(ctx context.Context, reason string) error {
 	return fmt.Errorf("cluster: ask to leave: %w", err)
 }
 
-// awaitRevision ends a wait for a change: it waits until the node has the membership of that revision.
+// awaitRevision ends a wait for a change: it waits until the node has the membership of that
+// revision.
 func (n *Node) awaitRevision(ctx context.Context, what string, err error, revision uint64) error {
 	if removed := explainRemoval(err); errors.Is(removed, ErrRemoved) {
 		return fmt.Errorf("cluster: %s: %w", what, removed)
@@ -83,7 +90,8 @@ func (n *Node) awaitRevision(ctx context.Context, what string, err error, revisi
 	return nil
 }
 
-// explainRemoval wraps a refusal in ErrRemoved if the node was removed; it returns other errors unchanged.
+// explainRemoval wraps a refusal in ErrRemoved if the node was removed; it returns other errors
+// unchanged.
 func explainRemoval(err error) error {
 	var refusal *transport.Refusal
 	if errors.As(err, &refusal) && refusal.Code == wire.CodeRemoved {
@@ -92,7 +100,8 @@ func explainRemoval(err error) error {
 	return err
 }
 
-// Counted reports to the scheduler how many examples of a lost worker all shards of this server have. See wire.Counted.
+// Counted reports to the scheduler how many examples of a lost worker all shards of this server
+// have. See wire.Counted.
 func (n *Node) Counted(ctx context.Context, placement uint64, lost NodeID, examples uint64) error {
 	if _, err := n.ask(ctx, 0, &wire.Counted{Node: uint64(n.id), Placement: placement, Lost: uint64(lost), Examples: examples}, &wire.Ack{}, true); err != nil {
 		return fmt.Errorf("cluster: report the examples of lost node %d: %w", lost, err)
@@ -100,7 +109,8 @@ func (n *Node) Counted(ctx context.Context, placement uint64, lost NodeID, examp
 	return nil
 }
 
-// Control sends a request of internal/member/control to the scheduler at addr, with the job's secret in cfg. Request and answer are JSON. It tries once.
+// Control sends a request of internal/member/control to the scheduler at addr, with the job's
+// secret in cfg. Request and answer are JSON. It tries once.
 func Control(ctx context.Context, addr string, cfg transport.Config, request []byte) ([]byte, error) {
 	cfg.Connections = 1
 	c := transport.NewClient(addr, cfg)

@@ -127,7 +127,8 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// Transport returns this node's transport.Config: to call peers of a role or, without a role, to serve all roles.
+// Transport returns this node's transport.Config: to call peers of a role or, without a role, to
+// serve all roles.
 func (c Config) Transport(peers ...Role) transport.Config {
 	t := transport.Config{Network: c.Network, Secret: c.Secret, Identity: c.Identity, Logger: c.Logger, Recorder: c.Recorder}
 	for _, r := range peers {

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// A rank is one that the job has: a process with another one would take the place of nobody. One that joins a running job may have a rank that
-// the job does not have yet, and none is below -1, which takes any.
+// A rank is one that the job has: a process with another one would take the place of nobody. One
+// that joins a running job may have a rank that the job does not have yet, and none is below -1,
+// which takes any.
 func TestRanksAreThoseThatTheJobHas(t *testing.T) {
 	good := Config{Scheduler: "127.0.0.1:1", NumWorkers: 2, NumServers: 3}
 	for _, c := range []struct {

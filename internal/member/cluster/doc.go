@@ -1,13 +1,17 @@
-// Package cluster is a node's membership in a job: it joins through the scheduler, renews its lease, and follows the membership and its generation.
+// Package cluster is a node's membership in a job: it joins through the scheduler, renews its
+// lease, and follows the membership and its generation.
 //
-// A node is one process in one role. Join registers it and waits until the job is complete; meanwhile it logs whom it waits for, and after
-// StartTimeout it returns an error. From then on the node sends heartbeats and watches the membership until Leave or Close. When the job
-// fails or the scheduler declares the node lost, Done is closed, Err says why, and every wait of the node ends.
+// A node is one process in one role. Join registers it and waits until the job is complete;
+// meanwhile it logs whom it waits for, and after StartTimeout it returns an error. From then on the
+// node sends heartbeats and watches the membership until Leave or Close. When the job fails or the
+// scheduler declares the node lost, Done is closed, Err says why, and every wait of the node ends.
 //
-// The membership may change while the job runs. A worker that joins a running job (Config.Joining) is not a member until Ready returns.
-// Members read Pending after each step. When a change is pending and all have agreed on the step after which it is made, each calls Arrive,
-// with nothing under way; when Arrive returns it is a member of the next generation. A member that was asked to leave, or has asked to
-// (AskLeave), gets ErrRemoved instead, and ends. Barriers, signals and declarations continue across such changes.
+// The membership may change while the job runs. A worker that joins a running job (Config.Joining)
+// is not a member until Ready returns. Members read Pending after each step. When a change is
+// pending and all have agreed on the step after which it is made, each calls Arrive, with nothing
+// under way; when Arrive returns it is a member of the next generation. A member that was asked to
+// leave, or has asked to (AskLeave), gets ErrRemoved instead, and ends. Barriers, signals and
+// declarations continue across such changes.
 //
 //	cfg, err := cluster.FromEnv(os.Getenv)
 //	node, err := cluster.Join(ctx, cfg)
@@ -62,7 +66,8 @@ type Place struct {
 	Rank Rank
 }
 
-// Config says which job a node joins, and in which role. FromEnv fills it from the environment; programs may fill it themselves.
+// Config says which job a node joins, and in which role. FromEnv fills it from the environment;
+// programs may fill it themselves.
 type Config struct {
 	Role       Role
 	Scheduler  string // host:port of the scheduler; in the scheduler, the address it listens on
@@ -78,8 +83,8 @@ type Config struct {
 	Process    uint32 // the number that launch gave this process, never used again in the job; 0: it was started by hand
 	Secret     []byte // the job's secret; empty only on loopback
 
-	// Identity is this process's certificate and key; nil: connections between hosts are not encrypted. Either all nodes of a job have one
-	// or none.
+	// Identity is this process's certificate and key; nil: connections between hosts are not
+	// encrypted. Either all nodes of a job have one or none.
 	Identity *transport.Identity
 
 	HeartbeatInterval time.Duration // 1 s; nodes use the scheduler's
@@ -87,25 +92,29 @@ type Config struct {
 	StartTimeout      time.Duration // 5 min: how long Join waits for the others
 	SchedulerTimeout  time.Duration // Lease, or 10 min with State: how long the scheduler may be unreachable before the node ends
 
-	// Joining: the job may be running already. Then Join returns before the node is a member; Ready makes it one.
+	// Joining: the job may be running already. Then Join returns before the node is a member;
+	// Ready makes it one.
 	Joining bool
 
-	// State is where the scheduler keeps its journal, so that it can be restarted: the path of a file or etcd://host:port/prefix. Empty:
-	// nowhere. Other nodes only need to know whether there is one.
+	// State is where the scheduler keeps its journal, so that it can be restarted: the path of
+	// a file or etcd://host:port/prefix. Empty: nowhere. Other nodes only need to know whether
+	// there is one.
 	State string
 
 	Elastic Elastic // the scheduler uses it; workers AdaptWorkers and its limits
 
-	// ExpectedHosts says where nodes will be started, so that the scheduler can name the hosts of missing nodes. Only the scheduler uses it;
-	// it may be nil.
+	// ExpectedHosts says where nodes will be started, so that the scheduler can name the hosts
+	// of missing nodes. Only the scheduler uses it; it may be nil.
 	ExpectedHosts map[Place]string
 
-	// Recorder takes what the process measures, which its heartbeats carry; nil: Join makes one, and connections made before are not counted.
+	// Recorder takes what the process measures, which its heartbeats carry; nil: Join makes
+	// one, and connections made before are not counted.
 	Recorder *telemetry.Recorder
 	// Trace takes the spans of the process, and its clock is the node's; nil: Join makes one.
 	Trace *trace.Recorder
 
-	// Metrics is the address, host:port, of this process's own endpoint for Prometheus; empty: none. With port 0 the system chooses one.
+	// Metrics is the address, host:port, of this process's own endpoint for Prometheus; empty:
+	// none. With port 0 the system chooses one.
 	Metrics string
 
 	Network transport.Network // transport.Auto

@@ -17,7 +17,8 @@ import (
 // jobVariables are all set in a job; if none is set there is no job.
 var jobVariables = []string{"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER", "DMLC_NUM_SERVER"}
 
-// FromEnv reads a job from the environment. ErrNoJob is in the error's chain if no job variable is set.
+// FromEnv reads a job from the environment. ErrNoJob is in the error's chain if no job variable is
+// set.
 //
 //	DMLC_ROLE              worker, server or scheduler
 //	DMLC_PS_ROOT_URI       host of the scheduler
@@ -122,8 +123,8 @@ func FromEnv(getenv func(string) string) (Config, error) {
 	return cfg, e.err
 }
 
-// TransportFromEnv reads the transport.Config for Control, for a process that is not a node of the job: PARAGON_SECRET, PARAGON_IDENTITY and
-// PARAGON_TRANSPORT, as FromEnv does.
+// TransportFromEnv reads the transport.Config for Control, for a process that is not a node of the
+// job: PARAGON_SECRET, PARAGON_IDENTITY and PARAGON_TRANSPORT, as FromEnv does.
 func TransportFromEnv(getenv func(string) string) (transport.Config, error) {
 	e := env{getenv: getenv}
 	t := e.transport()

@@ -2,7 +2,8 @@ package cluster
 
 import "fmt"
 
-// unusedVariables are variables of ps-lite and MXNet that have no effect in Paragon, and what to use instead.
+// unusedVariables are variables of ps-lite and MXNet that have no effect in Paragon, and what to
+// use instead.
 var unusedVariables = []struct{ name, instead string }{
 	{"MXNET_KVSTORE_BIGARRAY_BOUND", "the scheduler cuts and places arrays by bytes; there is no setting"},
 	{"MXNET_KVSTORE_SLICE_THRESHOLD", "the scheduler cuts and places arrays by bytes; there is no setting"},
@@ -15,7 +16,8 @@ var unusedVariables = []struct{ name, instead string }{
 	{"PS_HEARTBEAT_TIMEOUT", "use PARAGON_LEASE, such as 10s"},
 }
 
-// ForeignVariables returns a line for each variable of ps-lite and MXNet that is set and has no effect; the line says what to use.
+// ForeignVariables returns a line for each variable of ps-lite and MXNet that is set and has no
+// effect; the line says what to use.
 func ForeignVariables(getenv func(string) string) []string {
 	var lines []string
 	for _, f := range unusedVariables {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// HostID names this host for other processes that can reach this one through its memory: those of the same boot, network namespace and user. It is empty
-// where the system does not tell.
+// HostID names this host for other processes that can reach this one through its memory: those of
+// the same boot, network namespace and user. It is empty where the system does not tell.
 func HostID() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

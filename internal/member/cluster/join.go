@@ -25,8 +25,9 @@ const (
 	longestPause = 2 * time.Second        // a restarted scheduler is found this soon, and many nodes do not flood it
 )
 
-// Join registers with the scheduler and returns when the job is complete: all its workers and servers have registered and the membership has its first
-// generation. While it waits it logs whom for. With Config.Joining in a running job it returns at once, and the node is not yet a member.
+// Join registers with the scheduler and returns when the job is complete: all its workers and
+// servers have registered and the membership has its first generation. While it waits it logs whom
+// for. With Config.Joining in a running job it returns at once, and the node is not yet a member.
 func Join(ctx context.Context, cfg Config) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -248,10 +249,11 @@ func (n *Node) pause(d *time.Duration) {
 	*d = min(2**d, longestPause)
 }
 
-// recordAnswer records the result of a call to the scheduler that began at a time, and ends the node if the scheduler says that it is lost or is
-// unreachable for too long. When this process is stopped and continued, a call that was under way fails. So the scheduler counts as
-// unreachable only after a call that began while it had been silent for a while; the first call after the stop may bring the news that
-// this node is lost.
+// recordAnswer records the result of a call to the scheduler that began at a time, and ends the
+// node if the scheduler says that it is lost or is unreachable for too long. When this process is
+// stopped and continued, a call that was under way fails. So the scheduler counts as unreachable
+// only after a call that began while it had been silent for a while; the first call after the stop
+// may bring the news that this node is lost.
 func (n *Node) recordAnswer(asked time.Time, err error) {
 	if n.ctx.Err() != nil {
 		return

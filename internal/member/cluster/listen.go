@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// Listen opens a server's listener: on cfg.Listen, or on a free port of this host's address on the route to the scheduler. addr is the address that
-// others dial, for Config.Addr:
+// Listen opens a server's listener: on cfg.Listen, or on a free port of this host's address on the
+// route to the scheduler. addr is the address that others dial, for Config.Addr:
 //
 //	ln, addr, err := cluster.Listen(ctx, cfg)
 //	cfg.Addr = addr
@@ -37,7 +37,8 @@ func Listen(ctx context.Context, cfg Config) (ln net.Listener, addr string, err 
 	return ln, addr, nil
 }
 
-// localAddrTo returns this host's address on the route to another host. Nothing is sent: connecting a datagram socket picks the route.
+// localAddrTo returns this host's address on the route to another host. Nothing is sent: connecting
+// a datagram socket picks the route.
 func localAddrTo(ctx context.Context, addr string) (string, error) {
 	var d net.Dialer
 	nc, err := d.DialContext(ctx, "udp", addr)

@@ -17,7 +17,8 @@ import (
 
 const declaredLost = "node 7 (worker 1 on d2) was declared lost: no heartbeat for 10 s"
 
-// forgetful is a scheduler that takes a worker in, acknowledges its heartbeats, and to all else says that it is lost.
+// forgetful is a scheduler that takes a worker in, acknowledges its heartbeats, and to all else
+// says that it is lost.
 type forgetful struct{ joining bool }
 
 func (f forgetful) Serve(ctx context.Context, r *transport.Request) (transport.Response, error) {
@@ -49,7 +50,8 @@ func (forgetful) Buffer(*transport.Request, int) ([]byte, error) {
 }
 func (forgetful) Drop(*transport.Request) {}
 
-// Whatever a lost node asks of the scheduler first, it hears that it is lost, and so do all who ask it.
+// Whatever a lost node asks of the scheduler first, it hears that it is lost, and so do all who ask
+// it.
 func TestWhateverALostNodeAsksFirstItHearsThatItIsLost(t *testing.T) {
 	for verb, ask := range map[string]func(ctx context.Context, n *cluster.Node) error{
 		"declare": func(ctx context.Context, n *cluster.Node) error {

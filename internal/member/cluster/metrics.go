@@ -5,7 +5,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
-// serveMetrics begins to serve what this process measures, where Config says so. A process without its endpoint works as well: the scheduler has the same numbers.
+// serveMetrics begins to serve what this process measures, where Config says so. A process without
+// its endpoint works as well: the scheduler has the same numbers.
 func (n *Node) serveMetrics() {
 	if n.cfg.Metrics == "" || n.cfg.Recorder == nil {
 		return

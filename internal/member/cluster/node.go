@@ -26,11 +26,14 @@ var (
 	ErrFailed = errors.New("the job failed")
 	// ErrFinished: all workers are done.
 	ErrFinished = errors.New("the job has finished")
-	// ErrLost: the scheduler has declared the node lost. It is in the error's chain as a *LostError.
+	// ErrLost: the scheduler has declared the node lost. It is in the error's chain as a
+	// *LostError.
 	ErrLost = errors.New("no longer a member of the job")
-	// ErrRemoved: the node was asked to leave the job. All its steps count, and its process should end with code 0.
+	// ErrRemoved: the node was asked to leave the job. All its steps count, and its process
+	// should end with code 0.
 	ErrRemoved = errors.New("removed from the job")
-	// ErrNeeded: the node may not leave, because the job would not go on without it; the text says why.
+	// ErrNeeded: the node may not leave, because the job would not go on without it; the text
+	// says why.
 	ErrNeeded = errors.New("the job cannot go on without this worker")
 	// ErrNoServer: there is no server of this rank (any more).
 	ErrNoServer = errors.New("no such server")
@@ -41,7 +44,8 @@ var (
 // HowToComeBack tells a person what to do with a process that the job has lost.
 const HowToComeBack = "end this process; to take part again, start a new one with PARAGON_JOIN=1"
 
-// A LostError ends a node that the scheduler has declared lost, for example because its lease expired. It is ErrLost.
+// A LostError ends a node that the scheduler has declared lost, for example because its lease
+// expired. It is ErrLost.
 type LostError struct {
 	Reason string // in the scheduler's words
 }
@@ -118,7 +122,8 @@ func (n *Node) InitialWorkers() int { return n.cfg.NumWorkers }
 // Run is the ID of the job's run, and whether launch has started the job again.
 func (n *Node) Run() (id string, again bool) { return n.cfg.Run, n.cfg.RunAgain }
 
-// Rank is the node's rank in the newest generation known. A joining worker's rank is the number of workers of that generation.
+// Rank is the node's rank in the newest generation known. A joining worker's rank is the number of
+// workers of that generation.
 func (n *Node) Rank() Rank { return n.position.Load().rank }
 
 // Generation is the newest generation known.
@@ -131,36 +136,41 @@ func (n *Node) Membership() wire.Membership {
 	return n.membership
 }
 
-// Changed returns a channel that is closed when the membership changes. Get the channel first, then read Membership, then wait.
+// Changed returns a channel that is closed when the membership changes. Get the channel first, then
+// read Membership, then wait.
 func (n *Node) Changed() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.changed
 }
 
-// Progress sets what the next heartbeats report: the last finished step and its epoch (for a server, the rounds closed).
+// Progress sets what the next heartbeats report: the last finished step and its epoch (for a
+// server, the rounds closed).
 func (n *Node) Progress(step, epoch uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.step, n.epoch = step, epoch
 }
 
-// ReportAdaptation sets what the next heartbeats report of how this worker adapts, as JSON of at most wire.MaxAdaptation bytes.
+// ReportAdaptation sets what the next heartbeats report of how this worker adapts, as JSON of at
+// most wire.MaxAdaptation bytes.
 func (n *Node) ReportAdaptation(text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.adaptation = text
 }
 
-// ReportWaits takes a function that says which of the process's calls has waited longest, for whom, and for how long; no call: none has waited for long.
-// It is called before each heartbeat, which takes that to the scheduler for those who ask why the job stands still.
+// ReportWaits takes a function that says which of the process's calls has waited longest, for whom,
+// and for how long; no call: none has waited for long. It is called before each heartbeat, which
+// takes that to the scheduler for those who ask why the job stands still.
 func (n *Node) ReportWaits(longest func() (call, whom string, waited time.Duration)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.waits = longest
 }
 
-// WorkerRange is from how many to how many workers the job may have as rank 0 wishes; most is 0 where no one carries a wish out.
+// WorkerRange is from how many to how many workers the job may have as rank 0 wishes; most is 0
+// where no one carries a wish out.
 func (n *Node) WorkerRange() (least, most int) {
 	if e := n.cfg.Elastic; e.AdaptWorkers {
 		return max(e.MinWorkers, 1), e.MaxWorkers
@@ -168,8 +178,9 @@ func (n *Node) WorkerRange() (least, most int) {
 	return 0, 0
 }
 
-// Done is closed when the job has ended for this node: it finished (Err is nil), it failed (ErrFailed), the scheduler has declared the node lost
-// (ErrLost) or is unreachable (ErrScheduler), or the node was closed (ErrClosed).
+// Done is closed when the job has ended for this node: it finished (Err is nil), it failed
+// (ErrFailed), the scheduler has declared the node lost (ErrLost) or is unreachable (ErrScheduler),
+// or the node was closed (ErrClosed).
 func (n *Node) Done() <-chan struct{} { return n.done }
 
 // Err is why Done is closed; nil before that, and when the job has finished.
@@ -204,8 +215,8 @@ func (n *Node) end(err error) {
 	}
 }
 
-// Close ends the node without telling the scheduler, which will declare it lost when its lease expires. It returns when all of the node's goroutines
-// and connections have ended.
+// Close ends the node without telling the scheduler, which will declare it lost when its lease
+// expires. It returns when all of the node's goroutines and connections have ended.
 func (n *Node) Close() error {
 	n.end(ErrClosed)
 	if err := n.Err(); err == nil || errors.Is(err, ErrFailed) { // watch has said so, and trace began with it
@@ -219,9 +230,11 @@ func (n *Node) Close() error {
 	return err
 }
 
-// Leave tells the scheduler that the node ends, cleanly or (ok false) for a reason that fails the job, and closes the node. It does so even after the
-// job has ended, so that the scheduler need not wait for this node. On a clean leave it tries for up to Config.SchedulerTimeout to reach the
-// scheduler, which would otherwise declare the node lost. If that fails it logs a warning and returns nil, because the node's work is done.
+// Leave tells the scheduler that the node ends, cleanly or (ok false) for a reason that fails the
+// job, and closes the node. It does so even after the job has ended, so that the scheduler need not
+// wait for this node. On a clean leave it tries for up to Config.SchedulerTimeout to reach the
+// scheduler, which would otherwise declare the node lost. If that fails it logs a warning and
+// returns nil, because the node's work is done.
 func (n *Node) Leave(ctx context.Context, ok bool, reason string) error {
 	n.end(ErrClosed) // no heartbeat may come after the leave
 	<-n.traced       // and no spans are taken from a node that has left
@@ -285,7 +298,8 @@ func (n *Node) update(m *wire.Membership) {
 	}
 }
 
-// closeFormerPeers closes the Clients to servers, and to workers of this host, that are no longer members: calls to a silent one would wait for ever. The caller holds mu.
+// closeFormerPeers closes the Clients to servers, and to workers of this host, that are no longer
+// members: calls to a silent one would wait for ever. The caller holds mu.
 func (n *Node) closeFormerPeers() {
 	if n.ended || n.membership.Phase != wire.PhaseRunning {
 		return
@@ -307,7 +321,8 @@ func (n *Node) closeFormerPeers() {
 	}
 }
 
-// A caller is the Client to a server. If the job's end breaks a call, the error says why the job ended.
+// A caller is the Client to a server. If the job's end breaks a call, the error says why the job
+// ended.
 type caller struct {
 	*transport.Client
 	n *Node
@@ -334,8 +349,8 @@ func (c *caller) CallNotify(ctx context.Context, sent func(), request, answer wi
 // Close does nothing: the node owns its callers.
 func (c *caller) Close() error { return nil }
 
-// Server returns the Caller to the server of a rank and the server's address. The node owns the Caller: it is shared, and
-// Close and the end of the job close it.
+// Server returns the Caller to the server of a rank and the server's address. The node owns the
+// Caller: it is shared, and Close and the end of the job close it.
 func (n *Node) Server(rank Rank) (transport.Caller, string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -359,7 +374,8 @@ func (n *Node) Server(rank Rank) (transport.Caller, string, error) {
 	return nil, "", fmt.Errorf("cluster: %w: rank %d in generation %d", ErrNoServer, rank, n.membership.Generation)
 }
 
-// Worker returns the Caller to a worker of this host that takes part in sums within it, as Server does.
+// Worker returns the Caller to a worker of this host that takes part in sums within it, as Server
+// does.
 func (n *Node) Worker(node NodeID) (transport.Caller, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

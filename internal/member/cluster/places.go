@@ -12,7 +12,8 @@ import (
 // ErrMoved: the placement of shards has changed; a newer membership is about to arrive.
 var ErrMoved = errors.New("the placement of shards has changed")
 
-// Places asks the scheduler where the shards of keys are, beginning with key from. The answer is of one placement.
+// Places asks the scheduler where the shards of keys are, beginning with key from. The answer is of
+// one placement.
 func (n *Node) Places(ctx context.Context, from uint64) (wire.Places, error) {
 	var all wire.Places
 	for next := from; ; {
@@ -39,8 +40,9 @@ func (n *Node) Places(ctx context.Context, from uint64) (wire.Places, error) {
 	}
 }
 
-// checkPlaces checks that an answer has the places of all keys from one on to its Next, in order: each key has shards, which are numbered from 0. Then no table of them
-// is larger than what has come, whatever keys the answer names.
+// checkPlaces checks that an answer has the places of all keys from one on to its Next, in order:
+// each key has shards, which are numbered from 0. Then no table of them is larger than what has
+// come, whatever keys the answer names.
 func checkPlaces(got *wire.Places, from uint64) error {
 	key, shard := from, uint32(0) // of the place that may come next
 	for i, p := range got.Places {
@@ -61,8 +63,9 @@ func checkPlaces(got *wire.Places, from uint64) error {
 	return nil
 }
 
-// Filled reports to the scheduler that backups of this server's shards have the whole state, or no longer have it. ErrMoved is in the error's chain if
-// another server is their backup or primary now.
+// Filled reports to the scheduler that backups of this server's shards have the whole state, or no
+// longer have it. ErrMoved is in the error's chain if another server is their backup or primary
+// now.
 func (n *Node) Filled(ctx context.Context, m wire.Filled) error {
 	m.Node = uint64(n.id)
 	_, err := n.ask(ctx, 0, &m, &wire.Ack{}, true)

@@ -7,7 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// An answer has each key's shards, in order, and no more keys than it has places: what is made of it takes no memory for others.
+// An answer has each key's shards, in order, and no more keys than it has places: what is made of
+// it takes no memory for others.
 func TestPlacesThatDoNotFitAreRefused(t *testing.T) {
 	at := func(key uint64, shard uint32) wire.Place { return wire.Place{Key: key, Shard: shard} }
 	for _, c := range []struct {

@@ -14,7 +14,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A worker's JSON lines have the rank that it has when they are written: none before it is a member, and another one after a change.
+// A worker's JSON lines have the rank that it has when they are written: none before it is a
+// member, and another one after a change.
 func TestLogHasTheRankOfTheMoment(t *testing.T) {
 	var b bytes.Buffer
 	logger := joblog.New(&b, slog.LevelInfo, joblog.Identity{Role: "worker", Rank: -1})

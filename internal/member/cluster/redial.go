@@ -8,15 +8,16 @@ import (
 	"github.com/paragon-train/paragon/internal/store/transport"
 )
 
-// Times after which a dial that got no answer is helped by another one: they double. Where the first packet of a dial is lost, the system
-// sends it again after a second. The scheduler leaves a node whose connection broke hardly more than that to come back.
+// Times after which a dial that got no answer is helped by another one: they double. Where the
+// first packet of a dial is lost, the system sends it again after a second. The scheduler leaves a
+// node whose connection broke hardly more than that to come back.
 const (
 	firstRedial = 250 * time.Millisecond
 	maxDials    = 4 // at one time
 )
 
-// A redialingNetwork is a network whose Dial does not depend on one packet: while an attempt gets no answer it makes further ones, and
-// takes the first that ends.
+// A redialingNetwork is a network whose Dial does not depend on one packet: while an attempt gets
+// no answer it makes further ones, and takes the first that ends.
 type redialingNetwork struct{ transport.Network }
 
 // Dial implements transport.Network. When it returns, all other attempts have ended.

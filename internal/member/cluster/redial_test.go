@@ -50,7 +50,8 @@ func (c countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// A dial whose packets are lost does not keep a node from the scheduler for as long as the system waits before it sends them again.
+// A dial whose packets are lost does not keep a node from the scheduler for as long as the system
+// waits before it sends them again.
 func TestALostPacketDelaysADialByAQuarterOfASecond(t *testing.T) {
 	refused := errors.New("refused")
 	for _, c := range []struct {

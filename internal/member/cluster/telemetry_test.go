@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
 )
 
-// Heartbeats tell the scheduler what a process records, what it sends by which transport, and how far its clock is from the scheduler's.
+// Heartbeats tell the scheduler what a process records, what it sends by which transport, and how
+// far its clock is from the scheduler's.
 func TestHeartbeatsCarryWhatTheProcessRecords(t *testing.T) {
 	for _, tls := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -65,7 +66,8 @@ func TestHeartbeatsCarryWhatTheProcessRecords(t *testing.T) {
 					t.Errorf("%s: got %v resident bytes and %v s of CPU", of.Role, value(of, "resident_bytes", 0), value(of, "cpu_seconds", 0))
 				}
 			}
-			// All clocks are one here, so the offset itself is the error. The least trip of 30 is near 2 ms.
+			// All clocks are one here, so the offset itself is the error. The least
+			// trip of 30 is near 2 ms.
 			offset, bound, known := n.Clock().Offset()
 			if !known || offset.Abs() > bound || bound <= 0 || bound > 5*time.Millisecond {
 				t.Errorf("the offset is %v ± %v, want it within the bound, and the bound from 0 to 5 ms", offset, bound)

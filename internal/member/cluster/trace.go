@@ -39,8 +39,8 @@ func (w *windows) get() trace.Window {
 	return trace.Window{ID: w.newest.ID, StartAt: w.newest.StartAt, Steps: int(w.newest.Steps), Limit: time.Duration(w.newest.LimitMillis) * time.Millisecond}
 }
 
-// trace records the windows that the scheduler asks for and sends the spans, until the node ends; then it sends those of an open window. It is a goroutine of its own,
-// so heartbeats go on.
+// trace records the windows that the scheduler asks for and sends the spans, until the node ends;
+// then it sends those of an open window. It is a goroutine of its own, so heartbeats go on.
 func (n *Node) trace() {
 	defer close(n.traced)
 	f := trace.NewFollower(n.cfg.Trace, n.cfg.Role == Worker)
@@ -71,14 +71,16 @@ func (n *Node) trace() {
 	}
 }
 
-// traceTries bounds the attempts to send a chunk, chunkTimeout the time of one attempt, and traceLeave the time of all sending once the node ends.
+// traceTries bounds the attempts to send a chunk, chunkTimeout the time of one attempt, and
+// traceLeave the time of all sending once the node ends.
 const (
 	traceTries   = 4
 	chunkTimeout = 5 * time.Second
 	traceLeave   = 2 * time.Second
 )
 
-// sendTrace sends a recording in chunks. If the scheduler refuses a chunk or cannot be reached, the rest of the recording is dropped.
+// sendTrace sends a recording in chunks. If the scheduler refuses a chunk or cannot be reached, the
+// rest of the recording is dropped.
 func (n *Node) sendTrace(r trace.Recording) {
 	chunks := trace.Encode(r.Spans, r.Names, wire.MaxTraceChunk)
 	if len(chunks) == 0 {

@@ -26,7 +26,8 @@ func askTrace(t *testing.T, job *jobtest.Job, into control.Answer, request strin
 	}
 }
 
-// A node that leaves while it records sends what it has before it says that it leaves; and the scheduler of a job that ends then stays until that was fetched.
+// A node that leaves while it records sends what it has before it says that it leaves; and the
+// scheduler of a job that ends then stays until that was fetched.
 func TestNodesThatLeaveSendTheirSpans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := jobtest.New(t, jobtest.Config{Workers: 2})

@@ -13,8 +13,9 @@ import (
 // MaxAdaptation bounds the JSON of an Adaptation, in bytes.
 const MaxAdaptation = wire.MaxAdaptation
 
-// An Adaptation is what a job that adapts its batch size says of itself. Rank 0 makes it, and sends it with its heartbeats. Examples are those of a step on all
-// workers unless a worker is named; a number that is not known is 0.
+// An Adaptation is what a job that adapts its batch size says of itself. Rank 0 makes it, and sends
+// it with its heartbeats. Examples are those of a step on all workers unless a worker is named; a
+// number that is not known is 0.
 type Adaptation struct {
 	Step         uint64 `json:"step"`         // steps done when it was made
 	Workers      int    `json:"workers"`      // that took part in the newest
@@ -23,20 +24,24 @@ type Adaptation struct {
 	Accumulation int    `json:"accumulation"` // runs of a worker before the one that ends a step
 	GlobalBatch  int    `json:"global_batch"` // examples of a step: at most Workers·LocalBatch·(Accumulation+1)
 	InitialBatch int    `json:"initial_batch"`
-	// Scale is GlobalBatch over InitialBatch. Gain says how many steps with InitialBatch one step is worth, 1 to Scale.
+	// Scale is GlobalBatch over InitialBatch. Gain says how many steps with InitialBatch one
+	// step is worth, 1 to Scale.
 	Scale float64 `json:"scale"`
 	Gain  float64 `json:"gain"`
 	// Progress is in scale-invariant steps: the gains of all steps.
 	Progress float64 `json:"progress"`
-	// NoiseScale is the batch, in examples, beyond which gains fall off: the gradients' variance for one example over the gradient's squared norm.
+	// NoiseScale is the batch, in examples, beyond which gains fall off: the gradients'
+	// variance for one example over the gradient's squared norm.
 	NoiseScale float64 `json:"noise_scale"`
 	Throughput float64 `json:"throughput"` // examples a second
 	Goodput    float64 `json:"goodput"`    // throughput times Gain/Scale: examples a second that count as much as those of InitialBatch
 
-	// WishedWorkers is how many workers rank 0 wants the job to have, and why; 0: it does not say.
+	// WishedWorkers is how many workers rank 0 wants the job to have, and why; 0: it does not
+	// say.
 	WishedWorkers int    `json:"wished_workers,omitempty"`
 	WishReason    string `json:"wish_reason,omitempty"`
-	// ChangeSeconds is how long all workers have waited for a change of the membership so far, on average. 0: there was none.
+	// ChangeSeconds is how long all workers have waited for a change of the membership so far,
+	// on average. 0: there was none.
 	ChangeSeconds float64 `json:"change_seconds,omitempty"`
 
 	Noise  *AdaptationNoise  `json:"noise,omitempty"` // nil: nothing was measured yet
@@ -79,7 +84,8 @@ type AdaptationLimits struct {
 	Accumulation bool `json:"accumulation"`
 }
 
-// EncodeAdaptation returns the JSON of an adaptation, for kvstore.Store.ReportAdaptation. A WishReason that is too long is cut.
+// EncodeAdaptation returns the JSON of an adaptation, for kvstore.Store.ReportAdaptation. A
+// WishReason that is too long is cut.
 func EncodeAdaptation(a Adaptation) (string, error) {
 	a.WishReason = clip(a.WishReason, maxWishReason)
 	if err := a.check("adaptation"); err != nil {

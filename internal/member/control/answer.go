@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// ErrRefused is in the chain of errors of requests that the scheduler refused: asking again would not help.
+// ErrRefused is in the chain of errors of requests that the scheduler refused: asking again would
+// not help.
 var ErrRefused = errors.New("refused")
 
 // ErrLater is in the chain, too, of errors of requests that may be granted a moment later.
@@ -25,7 +26,8 @@ type Answer interface {
 	check() error
 }
 
-// DecodeAnswer reads an answer. Where it says why nothing was done ErrRefused is in the error's chain.
+// DecodeAnswer reads an answer. Where it says why nothing was done ErrRefused is in the error's
+// chain.
 func DecodeAnswer(text []byte, into Answer) error {
 	if err := decode(fmt.Sprintf("answer %T", into), text, MaxAnswer, into); err != nil {
 		return err
@@ -48,7 +50,8 @@ func EncodeAnswer(a Answer) ([]byte, error) {
 	return b, err
 }
 
-// Ask puts a request once, by whatever carries it, and reads the answer. raw is the answer as it came.
+// Ask puts a request once, by whatever carries it, and reads the answer. raw is the answer as it
+// came.
 func Ask(ctx context.Context, carry func(ctx context.Context, request []byte) ([]byte, error), q Request, into Answer) (raw []byte, err error) {
 	request, err := q.Encode()
 	if err != nil {
@@ -81,13 +84,16 @@ func (d *Done) check() error {
 	return nil
 }
 
-// Why is the answer to OpWhy: who waits for whom at the scheduler, and the workers' pushes and pulls that have waited for seconds, longest first.
+// Why is the answer to OpWhy: who waits for whom at the scheduler, and the workers' pushes and
+// pulls that have waited for seconds, longest first.
 type Why struct {
 	Error string `json:"error,omitempty"`
 	Waits []Wait `json:"waits"`
-	// Behind are the workers whose last step is not the newest, furthest behind first: rounds wait for them.
+	// Behind are the workers whose last step is not the newest, furthest behind first: rounds
+	// wait for them.
 	Behind []string `json:"behind,omitempty"`
-	// Slow names the workers that others wait for in each round, the worst one first; none: no one in particular.
+	// Slow names the workers that others wait for in each round, the worst one first; none: no
+	// one in particular.
 	Slow []Slow `json:"slow,omitempty"`
 }
 

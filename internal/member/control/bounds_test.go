@@ -51,7 +51,8 @@ var failures = []struct {
 	{`"failure":{"code":"lost","cause":{"kind":"silence","silence_ns":#}}}`, 0, unbounded},
 }
 
-// Of each number of a message both ends of its range are taken, and what lies just outside is refused.
+// Of each number of a message both ends of its range are taken, and what lies just outside is
+// refused.
 func TestNumbersAreTakenWithinTheirBoundsAlone(t *testing.T) {
 	type bound struct {
 		decode    func(string) error

@@ -1,12 +1,14 @@
 // Package control is the JSON protocol between launcher, scheduler and tools about one job.
 //
-// A tool asks the scheduler with a Request, which travels in a wire.Control; the answer, in a wire.Report, is a Status, a Why,
-// Events or a Done, depending on the request's Op. The scheduler writes Reports to its launcher on a pipe, one a line. When a job has ended,
-// the launcher writes a Result. A Failure says why a job ended and which process is to blame: it is a code with fields, and only
-// its String turns them into a sentence.
+// A tool asks the scheduler with a Request, which travels in a wire.Control; the answer, in a
+// wire.Report, is a Status, a Why, Events or a Done, depending on the request's Op. The scheduler
+// writes Reports to its launcher on a pipe, one a line. When a job has ended, the launcher writes a
+// Result. A Failure says why a job ended and which process is to blame: it is a code with fields,
+// and only its String turns them into a sentence.
 //
-// All decoders are strict: an unknown field, a value out of range and too many bytes are errors that name the field.
-// Fields may be added under a new version, once per release, since a side that does not know a field refuses the message.
+// All decoders are strict: an unknown field, a value out of range and too many bytes are errors
+// that name the field. Fields may be added under a new version, once per release, since a side that
+// does not know a field refuses the message.
 package control
 
 import (

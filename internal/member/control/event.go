@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// The statuses of a host of workers, which are also the actions of events: ADDED comes for each worker there that counts from now on.
+// The statuses of a host of workers, which are also the actions of events: ADDED comes for each
+// worker there that counts from now on.
 const (
 	AddQueued     = "ADD_QUEUED"     // wanted; no worker there counts yet
 	Added         = "ADDED"          // a worker there counts
@@ -44,7 +45,8 @@ var jobActions = []string{Ranks, Scaling, Scaled, ScaleShort, Wish}
 var serverActions = []string{ServerQueued, ServerAdded, ServerRemoved, ServerFailed}
 var workerActions = []string{BecameSlow, NotSlow}
 
-// An Event is something that happened to a host, to a server that comes or goes as asked, or to a worker.
+// An Event is something that happened to a host, to a server that comes or goes as asked, or to a
+// worker.
 type Event struct {
 	Number uint64 `json:"number"` // from 1, without gaps, for the life of the job
 	TimeNS int64  `json:"time_ns"`

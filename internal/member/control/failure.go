@@ -75,7 +75,8 @@ const (
 	CauseLeft    CauseKind = "left"    // it left by itself; Text: why
 	CauseRemoved CauseKind = "removed" // as asked
 
-	// Its process ended with code Exit, and said before that no restart can mend what went wrong (package exitreport). Text: its own words.
+	// Its process ended with code Exit, and said before that no restart can mend what went
+	// wrong (package exitreport). Text: its own words.
 
 	CauseUsage       CauseKind = "usage"        // a flag, a variable or a setting cannot be
 	CauseOtherRun    CauseKind = "other_run"    // the folder has checkpoints of another run

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Metrics are what a program says of itself by a line of its standard output that has nothing but name=number, one of them the step:
+// Metrics are what a program says of itself by a line of its standard output that has nothing but
+// name=number, one of them the step:
 //
 //	accuracy=0.91 loss=0.3 step=5
 type Metrics struct {
@@ -21,7 +22,8 @@ const maxMetrics = 256
 // maxStep is the largest integer of which a float64 has all digits.
 const maxStep = 1 << 53
 
-// ParseMetrics reads such a line. Commas may stand behind the numbers, which may be infinite or NaN. A name that is there twice has its last value.
+// ParseMetrics reads such a line. Commas may stand behind the numbers, which may be infinite or
+// NaN. A name that is there twice has its last value.
 func ParseMetrics(line string) (m Metrics, ok bool) {
 	fields := strings.Fields(line)
 	if len(fields) < 2 || len(fields) > maxMetrics {
@@ -56,7 +58,8 @@ func WithoutStep(line string) bool {
 	return ok
 }
 
-// A MetricsReader finds the metrics in the lines of a job's processes: those of worker 0. The zero value is ready.
+// A MetricsReader finds the metrics in the lines of a job's processes: those of worker 0. The zero
+// value is ready.
 type MetricsReader struct{ within bool } // the rest of a long line follows
 
 // Read takes a line. Lines that came in pieces have no metrics.

@@ -7,7 +7,8 @@ import (
 	"strconv"
 )
 
-// Number is a value that may be unknown: NaN, which JSON writes as null. Infinities are written as the strings "+Inf" and "-Inf".
+// Number is a value that may be unknown: NaN, which JSON writes as null. Infinities are written as
+// the strings "+Inf" and "-Inf".
 type Number float64
 
 // MarshalJSON writes as many digits as the value needs.

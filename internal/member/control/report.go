@@ -9,8 +9,8 @@ import (
 // maxReport bounds the JSON of a Report.
 const maxReport = 64 << 10
 
-// A Report is one line that a scheduler writes to its launcher, behind the first one, which is the address that it listens on. Exactly one of
-// its fields is set.
+// A Report is one line that a scheduler writes to its launcher, behind the first one, which is the
+// address that it listens on. Exactly one of its fields is set.
 type Report struct {
 	Present *Presence `json:"present,omitempty"` // while the job is forming, a node has registered
 	Absent  *Presence `json:"absent,omitempty"`  // and is gone again
@@ -22,7 +22,8 @@ type Report struct {
 	Metrics string `json:"metrics,omitempty"`
 	// Stopping: the job stops with a checkpoint (OpCheckpointStop).
 	Stopping *Stopping `json:"stopping,omitempty"`
-	// Stopped is what came of that, as a worker says: first of all that a checkpoint is complete.
+	// Stopped is what came of that, as a worker says: first of all that a checkpoint is
+	// complete.
 	Stopped *Stopped `json:"stopped,omitempty"`
 }
 

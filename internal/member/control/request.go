@@ -21,11 +21,13 @@ const (
 	OpLost   = "lost"   // Process, Cause: it ended; Done has the Phase
 	OpLeft   = "left"   // Process: it was a worker's, and ended with code 0
 	OpStop   = "stop"   // the whole job is being stopped
-	// OpCheckpointStop, Reason, NeedsFolder: all workers write a checkpoint after a step that they agree on, and the job ends, to go on later.
+	// OpCheckpointStop, Reason, NeedsFolder: all workers write a checkpoint after a step that
+	// they agree on, and the job ends, to go on later.
 	OpCheckpointStop = "checkpoint-stop"
 
-	// OpScale asks for a number of workers, Workers or those of Placement. Done comes when the launcher has taken or refused it; what becomes of it
-	// is in Status and in the events Scaling, Scaled and ScaleShort. A newer one replaces it.
+	// OpScale asks for a number of workers, Workers or those of Placement. Done comes when the
+	// launcher has taken or refused it; what becomes of it is in Status and in the events
+	// Scaling, Scaled and ScaleShort. A newer one replaces it.
 	OpScale = "scale"
 	// What the launcher says to carry a Scale out.
 	OpScaling = "scaling" // Scale, State, Reason: that it carries it out, refuses it, or cannot start all workers
@@ -66,7 +68,8 @@ type Request struct {
 	Rank    int    `json:"rank,omitempty"` // of the server that is meant
 	Reason  string `json:"reason,omitempty"`
 	Cause   Cause  `json:"cause,omitzero"`
-	// NeedsFolder refuses a stop with a checkpoint where the workers report that they have no folder for one.
+	// NeedsFolder refuses a stop with a checkpoint where the workers report that they have no
+	// folder for one.
 	NeedsFolder bool   `json:"needs_folder,omitempty"`
 	After       uint64 `json:"after,omitempty"`
 	WaitMillis  int64  `json:"wait_ms,omitempty"`
@@ -97,7 +100,8 @@ func (r Request) Encode() ([]byte, error) {
 	return encode("request", r)
 }
 
-// DecodeRequest reads a request. ErrMalformed is in the error's chain if it is no JSON of one; else the error says which field is out of range.
+// DecodeRequest reads a request. ErrMalformed is in the error's chain if it is no JSON of one; else
+// the error says which field is out of range.
 func DecodeRequest(text []byte) (Request, error) {
 	var r Request
 	if err := decode("request", text, MaxRequest, &r); err != nil {
@@ -169,7 +173,8 @@ func (r *Request) check() error {
 	return r.Cause.check("request")
 }
 
-// clip cuts text to so many bytes, of whole characters. What is no UTF-8, JSON would replace by longer characters.
+// clip cuts text to so many bytes, of whole characters. What is no UTF-8, JSON would replace by
+// longer characters.
 func clip(text string, most int) string {
 	text = strings.ToValidUTF8(text, "?")
 	if len(text) <= most {

@@ -5,20 +5,24 @@ import (
 	"slices"
 )
 
-// Starting is the phase of a job some of whose first processes have not been started. The others are those of the scheduler.
+// Starting is the phase of a job some of whose first processes have not been started. The others
+// are those of the scheduler.
 const Starting = "starting"
 
-// MaxResult bounds the JSON of a Result, in bytes. The Result of a job of 5000 processes with last lines of full length fits.
+// MaxResult bounds the JSON of a Result, in bytes. The Result of a job of 5000 processes with last
+// lines of full length fits.
 const MaxResult = 64 << 20
 
-// ExitCheckpointed is the exit code of launch where the job was stopped with a checkpoint, so that it can go on later. A script that gets it puts
-// the job into its queue again. It is in no range of the shell's, of signals' or of sysexits.h.
+// ExitCheckpointed is the exit code of launch where the job was stopped with a checkpoint, so that
+// it can go on later. A script that gets it puts the job into its queue again. It is in no range of
+// the shell's, of signals' or of sysexits.h.
 const ExitCheckpointed = 85
 
 // maxSeconds bounds the life of a process, in seconds: 100 years.
 const maxSeconds = 100 * 365 * 24 * 3600
 
-// A Result is how a job ended, as `launch --result FILE` writes it. Of a job that was started again by --restarts it is the last run.
+// A Result is how a job ended, as `launch --result FILE` writes it. Of a job that was started again
+// by --restarts it is the last run.
 type Result struct {
 	Version   int    `json:"version"`
 	Job       string `json:"job,omitempty"`       // ID; empty: it had none yet
@@ -42,7 +46,8 @@ type Result struct {
 	// Adaptation is the newest one of the last run; nil: it did not adapt.
 	Adaptation *Adaptation `json:"adaptation,omitempty"`
 
-	// Changes are the scheduler's events of hosts and servers that came or went while the job ran.
+	// Changes are the scheduler's events of hosts and servers that came or went while the job
+	// ran.
 	Changes        []Event `json:"changes,omitempty"`
 	ChangesLeftOut int     `json:"changes_left_out,omitempty"` // older ones
 }
@@ -51,7 +56,8 @@ type Result struct {
 type LostHost struct {
 	Host   string `json:"host"`
 	Reason string `json:"reason"` // for people
-	// Unreached: at the start of the job there was no connection to it, and so nothing of the job.
+	// Unreached: at the start of the job there was no connection to it, and so nothing of the
+	// job.
 	Unreached bool `json:"unreached,omitempty"`
 }
 

@@ -32,8 +32,8 @@ const (
 	SlowNetwork = telemetry.CauseNetwork // neither of the others is longer
 )
 
-// String is a sentence without its full stop: worker 3 on h2 is slow: last in 94 % of the last 310 rounds, 41 ms after the others (12 % of a step); its
-// compute takes 1.31 times the others'.
+// String is a sentence without its full stop: worker 3 on h2 is slow: last in 94 % of the last 310
+// rounds, 41 ms after the others (12 % of a step); its compute takes 1.31 times the others'.
 func (s Slow) String() string {
 	text := fmt.Sprintf("worker %d on %s is slow: last in %.0f %% of the last %d rounds, %s after the others", s.Rank, s.Host, 100*s.Share, s.Rounds, span(s.Gap))
 	if s.StepSeconds > 0 {

@@ -21,7 +21,8 @@ type Status struct {
 	Elastic    bool     `json:"elastic"`
 	Change     *Change  `json:"change,omitempty"` // the pending one
 	Waiting    []string `json:"waiting,omitempty"`
-	// Journal says for how long the scheduler has not been able to write its journal, and why; empty: it can. Until then it answers no node.
+	// Journal says for how long the scheduler has not been able to write its journal, and why;
+	// empty: it can. Until then it answers no node.
 	Journal    string        `json:"journal,omitempty"`
 	Warnings   []string      `json:"warnings,omitempty"` // what a person should look at
 	Division   wire.Division `json:"division"`

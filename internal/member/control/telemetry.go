@@ -7,7 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
-// OpTelemetry asks for the newest values of all nodes (answer: Telemetry), OpSeries for past ones (answer: Series).
+// OpTelemetry asks for the newest values of all nodes (answer: Telemetry), OpSeries for past ones
+// (answer: Series).
 const (
 	OpTelemetry = "telemetry" // Metrics: names, as telemetry.Info has them; none: all
 	OpSeries    = "series"    // Metrics, NodeIDs (none: all), SinceMillis (0: all that is known), Points: at most so many, the newest
@@ -21,22 +22,26 @@ type Telemetry struct {
 	Error string `json:"error,omitempty"`
 	Job   string `json:"job"`
 	Phase string `json:"phase"`
-	// Incarnation is another one after each start of the scheduler. What was before is not known to this one.
+	// Incarnation is another one after each start of the scheduler. What was before is not
+	// known to this one.
 	Incarnation uint64  `json:"incarnation"`
 	NowMillis   int64   `json:"now_ms"`   // the scheduler's clock, Unix
 	SinceMillis int64   `json:"since_ms"` // when this scheduler began
 	Generation  uint64  `json:"generation"`
 	Columns     []Value `json:"columns"` // of each node's Values
-	// Scores are the names of the user's own metrics. Name i belongs to column i of those called test_score.
+	// Scores are the names of the user's own metrics. Name i belongs to column i of those
+	// called test_score.
 	Scores []string `json:"scores,omitempty"`
-	// Nodes are those of Status: servers, then workers, by rank; then those that have gone within the last minute.
+	// Nodes are those of Status: servers, then workers, by rank; then those that have gone
+	// within the last minute.
 	Nodes   []NodeTelemetry `json:"nodes"`
 	LeftOut int             `json:"nodes_left_out,omitempty"` // that did not fit
 	// Of the job since this scheduler began, with the processes that are gone too.
 	Totals      Numbers           `json:"totals"`  // by column: sums of counters over the processes; NaN: the column is no counter
 	Changes     map[string]uint64 `json:"changes"` // of the membership, by cause: ChangeJoined to ChangeRemoved
 	Checkpoints uint64            `json:"checkpoints"`
-	// Slow names the workers that others wait for, the worst one first; none: no one in particular.
+	// Slow names the workers that others wait for, the worst one first; none: no one in
+	// particular.
 	Slow []Slow `json:"slow,omitempty"`
 }
 
@@ -68,10 +73,12 @@ type NodeTelemetry struct {
 	State     string  `json:"state"`  // NodeCounts to NodeRemoved, or NodeGone
 	AgeMillis int64   `json:"age_ms"` // of Values; -1: none came
 	Values    Numbers `json:"values"` // by column; NaN: the process has none
-	// Of a worker: what the servers charge it with since their begin, in all. See telemetry.Blame.
+	// Of a worker: what the servers charge it with since their begin, in all. See
+	// telemetry.Blame.
 	BlamedRounds  uint64 `json:"blamed_rounds,omitempty"`
 	BlamedSeconds Number `json:"blamed_seconds,omitempty"`
-	// Of a worker, where Request.Steps asks for them: the last steps, oldest first. An answer has those of at most MaxTraced workers.
+	// Of a worker, where Request.Steps asks for them: the last steps, oldest first. An answer
+	// has those of at most MaxTraced workers.
 	Steps []StepTimes `json:"steps,omitempty"`
 }
 
@@ -98,7 +105,8 @@ type Series struct {
 	LeftOut     int          `json:"nodes_left_out,omitempty"` // that did not fit; ask for fewer metrics, nodes or points
 }
 
-// NodeSeries are the past values of one node. Counters are as they were counted: rates are differences.
+// NodeSeries are the past values of one node. Counters are as they were counted: rates are
+// differences.
 type NodeSeries struct {
 	Node   uint64     `json:"node"`
 	Values [][]Number `json:"values"` // by column, by time; NaN: no record came

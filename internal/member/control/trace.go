@@ -43,7 +43,8 @@ type TraceParts struct {
 	Error string      `json:"error,omitempty"`
 	State string      `json:"state"`
 	Nodes []TraceNode `json:"nodes"`
-	// Chunks are those with numbers above After, in order, as many as fit into one answer; Last is the newest number that the scheduler has.
+	// Chunks are those with numbers above After, in order, as many as fit into one answer; Last
+	// is the newest number that the scheduler has.
 	Chunks []TraceChunk `json:"chunks"`
 	Last   uint64       `json:"last"`
 }

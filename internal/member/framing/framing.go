@@ -7,10 +7,10 @@
 //	     0     4  n        length of the message, little-endian
 //	     4     n  message
 //
-// Each protocol says what its messages hold: JSON, or a kind with numbers and bytes. It has a version
-// and deadlines of its own, too. Every call states the longest message that it takes; a longer one is
-// a *LengthError before any of it is read. Memory is taken as the bytes come: a peer that announces a
-// long message and sends little of it costs little memory.
+// Each protocol says what its messages hold: JSON, or a kind with numbers and bytes. It has a
+// version and deadlines of its own, too. Every call states the longest message that it takes; a
+// longer one is a *LengthError before any of it is read. Memory is taken as the bytes come: a peer
+// that announces a long message and sends little of it costs little memory.
 //
 // The end of a connection is io.EOF between two frames and io.ErrUnexpectedEOF within one.
 //
@@ -40,8 +40,8 @@ func (e *LengthError) Error() string {
 	return fmt.Sprintf("got a message of %d bytes, want at most %d", e.Length, e.Most)
 }
 
-// Line reports whether the bytes of the length are the beginning of a JSON object. Then the peer is of
-// a version that had lines of JSON in place of frames.
+// Line reports whether the bytes of the length are the beginning of a JSON object. Then the peer is
+// of a version that had lines of JSON in place of frames.
 func (e *LengthError) Line() bool { return e.Length&0xffff == '{'|'"'<<8 }
 
 func check(length, most int) error {

@@ -16,7 +16,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/transport"
 )
 
-// ErrNoJob is in the chain of the error of Of while the launcher has not started a scheduler, and when its job is over.
+// ErrNoJob is in the chain of the error of Of while the launcher has not started a scheduler, and
+// when its job is over.
 var ErrNoJob = errors.New("it runs no job")
 
 // A Job is a job that a launcher of this machine runs.
@@ -43,10 +44,12 @@ func Of(launcher int) (*Job, error) {
 	return nil, fmt.Errorf("launch: process %d: %w", launcher, ErrNoJob)
 }
 
-// answerTime bounds a question, besides the time for which it asks the scheduler to hold the answer.
+// answerTime bounds a question, besides the time for which it asks the scheduler to hold the
+// answer.
 const answerTime = 5 * time.Second
 
-// Ask asks the job's scheduler once. control.ErrRefused is in the error's chain if the scheduler refused.
+// Ask asks the job's scheduler once. control.ErrRefused is in the error's chain if the scheduler
+// refused.
 func (j *Job) Ask(ctx context.Context, q control.Request, into control.Answer) (raw []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime+time.Duration(q.WaitMillis)*time.Millisecond)
 	defer cancel()
@@ -55,7 +58,8 @@ func (j *Job) Ask(ctx context.Context, q control.Request, into control.Answer) (
 	}, q, into)
 }
 
-// Carry carries a request to the scheduler at addr. Credentials are the variables with the job's secrets.
+// Carry carries a request to the scheduler at addr. Credentials are the variables with the job's
+// secrets.
 func Carry(ctx context.Context, addr string, credentials []string, request []byte) ([]byte, error) {
 	cfg, err := cluster.TransportFromEnv(func(name string) string {
 		for _, v := range credentials {

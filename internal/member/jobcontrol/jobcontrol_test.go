@@ -76,7 +76,8 @@ func started(t *testing.T, r record.Record) {
 	t.Cleanup(func() { f.Remove() })
 }
 
-// A job is found by its launcher, and its scheduler asked with the job's secret. The answer is returned as it came, too.
+// A job is found by its launcher, and its scheduler asked with the job's secret. The answer is
+// returned as it came, too.
 func TestJobIsFoundAndAsked(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	s := &scheduler{answer: func(_ context.Context, request string) (string, error) {
@@ -99,7 +100,8 @@ func TestJobIsFoundAndAsked(t *testing.T) {
 	}
 }
 
-// While no record names the launcher, ErrNoJob tells callers to ask again. A record that cannot be opened is another error.
+// While no record names the launcher, ErrNoJob tells callers to ask again. A record that cannot be
+// opened is another error.
 func TestOfTellsNoJobFromOneThatCannotBeOpened(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	if _, err := jobcontrol.Of(os.Getpid()); !errors.Is(err, jobcontrol.ErrNoJob) {
@@ -116,8 +118,9 @@ func TestOfTellsNoJobFromOneThatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// A refusal is ErrRefused, whether the scheduler answers with it, refuses the request itself, or the request is no valid one and is never sent. What could
-// not be asked is another error: callers ask again.
+// A refusal is ErrRefused, whether the scheduler answers with it, refuses the request itself, or
+// the request is no valid one and is never sent. What could not be asked is another error: callers
+// ask again.
 func TestRefusalsAreToldFromFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer      string

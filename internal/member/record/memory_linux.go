@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inMemory writes text into an unnamed file in memory, which disappears with this process, however it ends. Until then processes
-// of the same user can open it at the path. The file is nil where the system has no such files.
+// inMemory writes text into an unnamed file in memory, which disappears with this process, however
+// it ends. Until then processes of the same user can open it at the path. The file is nil where the
+// system has no such files.
 var inMemory = func(text []byte) (f *os.File, path string) {
 	fd, err := unix.MemfdCreate("paragon-credentials", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {

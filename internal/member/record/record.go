@@ -1,9 +1,11 @@
-// Package record keeps, for every job that runs on this machine, a file by which other commands find it.
+// Package record keeps, for every job that runs on this machine, a file by which other commands
+// find it.
 //
-// The job's secrets are not in this file. They are in an unnamed file in the launcher's memory that processes of the same user can open
-// (Linux: memfd_create and /proc), so a killed launcher leaves no secret. On other systems they are in the record, which only its user
-// can read. The launcher holds a lock on the record while it lives. A record without a lock was left by a killed launcher, and is removed
-// by the next command that sees it, at the latest when the next job starts.
+// The job's secrets are not in this file. They are in an unnamed file in the launcher's memory that
+// processes of the same user can open (Linux: memfd_create and /proc), so a killed launcher leaves
+// no secret. On other systems they are in the record, which only its user can read. The launcher
+// holds a lock on the record while it lives. A record without a lock was left by a killed launcher,
+// and is removed by the next command that sees it, at the latest when the next job starts.
 package record
 
 import (
@@ -30,7 +32,8 @@ type Record struct {
 	Command   []string  `json:"command"`   // of the workers
 	Started   time.Time `json:"started"`
 	Host      string    `json:"host"` // this machine's host name; Write sets it
-	// Memory is the path of the file in the launcher's memory with the Credentials; empty: they are here. Write sets it.
+	// Memory is the path of the file in the launcher's memory with the Credentials; empty: they
+	// are here. Write sets it.
 	Memory string `json:"memory,omitempty"`
 	// Credentials are the variables that authenticate a process to the job's nodes: NAME=VALUE.
 	Credentials []string `json:"credentials,omitempty"`
@@ -101,7 +104,8 @@ type memoryFile struct {
 	Credentials []string `json:"credentials"`
 }
 
-// thisHost identifies the host of a record: on a network file system locks of other hosts may be invisible.
+// thisHost identifies the host of a record: on a network file system locks of other hosts may be
+// invisible.
 func thisHost() string {
 	host, _ := os.Hostname()
 	return host
@@ -164,7 +168,8 @@ func Sweep(dir string) {
 	}
 }
 
-// removeUnowned removes the open file that nobody holds a lock on, and reports whether somebody does.
+// removeUnowned removes the open file that nobody holds a lock on, and reports whether somebody
+// does.
 func removeUnowned(f *os.File) (owned bool) {
 	if !lockfile.Free(f) {
 		return true
@@ -214,11 +219,12 @@ func read(path string) (r Record, ok bool) {
 // ErrNone is in the chain of Find's error when no job runs.
 var ErrNone = errors.New("no job of yours runs on this machine")
 
-// Find returns the job whose ID begins with id. With an empty id it returns the only running job, or of several the only one that was
-// started in the current folder.
+// Find returns the job whose ID begins with id. With an empty id it returns the only running job,
+// or of several the only one that was started in the current folder.
 func Find(dir, id, here string) (Record, error) { return find(dir, id, here, false) }
 
-// FindToChange is Find for commands that change the job: without an id it finds only a job that was started in the current folder.
+// FindToChange is Find for commands that change the job: without an id it finds only a job that was
+// started in the current folder.
 func FindToChange(dir, id, here string) (Record, error) { return find(dir, id, here, true) }
 
 func find(dir, id, here string, change bool) (Record, error) {

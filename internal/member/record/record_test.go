@@ -38,7 +38,8 @@ func TestRecordIsForItsUserAloneAndGoesWithItsJob(t *testing.T) {
 	}
 }
 
-// Where the system has files in memory no secret is on a disk, and none outlives the launcher. Elsewhere the record has it.
+// Where the system has files in memory no secret is on a disk, and none outlives the launcher.
+// Elsewhere the record has it.
 func TestSecretsAreInMemoryWhereThatCanBe(t *testing.T) {
 	for _, inFile := range []bool{false, true} {
 		if runtime.GOOS != "linux" && !inFile {
@@ -96,7 +97,8 @@ func TestOpenSaysWhereAJobIs(t *testing.T) {
 	}
 }
 
-// What another host of a shared home folder left is not judged by this one: its locks may not be seen here.
+// What another host of a shared home folder left is not judged by this one: its locks may not be
+// seen here.
 func TestSweepTakesThisHostsRecordsOnly(t *testing.T) {
 	dir := t.TempDir()
 	living, err := Write(dir, Record{Job: "aa11"})
@@ -219,7 +221,8 @@ func TestOfSeveralJobsTheOneOfThisFolderIsFound(t *testing.T) {
 	}
 }
 
-// Who changes a job says which, unless it is the one of this folder: the only job that runs may be a colleague's window away.
+// Who changes a job says which, unless it is the one of this folder: the only job that runs may be
+// a colleague's window away.
 func TestAnotherFoldersJobIsChangedByItsIDOnly(t *testing.T) {
 	dir, one, two := t.TempDir(), t.TempDir(), t.TempDir()
 	f, err := Write(dir, Record{Job: "aa11", Dir: one, Command: []string{"train"}})

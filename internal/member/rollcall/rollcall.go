@@ -1,10 +1,11 @@
-// Package rollcall lets all workers of a job agree whether one of them was lost up to a step, and whether the membership
-// changes at that step.
+// Package rollcall lets all workers of a job agree whether one of them was lost up to a step, and
+// whether the membership changes at that step.
 //
-// Every worker calls the roll after the same step, when the store has acknowledged all that it pushed: it pushes to a key of the runtime that it
-// is present, and whether it knows of a pending change. The round closes once, over the workers that are alive, so all see the same result. If
-// fewer workers answered than were expected, the others were lost, perhaps in the middle of that step, or are done and have left: all wait until
-// the scheduler reports that, and call again.
+// Every worker calls the roll after the same step, when the store has acknowledged all that it
+// pushed: it pushes to a key of the runtime that it is present, and whether it knows of a pending
+// change. The round closes once, over the workers that are alive, so all see the same result. If
+// fewer workers answered than were expected, the others were lost, perhaps in the middle of that
+// step, or are done and have left: all wait until the scheduler reports that, and call again.
 package rollcall
 
 import (
@@ -25,8 +26,9 @@ type Store interface {
 // Key is the key that the workers push to.
 const Key = "paragon/present"
 
-// size is the length of the key's value: one lane for the pending change, the others for workers. It is 1 KB, for which a round costs no more than
-// for one value. More workers take a round for each perRound of them.
+// size is the length of the key's value: one lane for the pending change, the others for workers.
+// It is 1 KB, for which a round costs no more than for one value. More workers take a round for
+// each perRound of them.
 const (
 	size     = 256
 	perRound = size - 1
@@ -39,7 +41,8 @@ type Roll struct {
 	row      []float32
 }
 
-// New gives the key its place. Every worker calls it, one that joins before it is ready, and then Expect.
+// New gives the key its place. Every worker calls it, one that joins before it is ready, and then
+// Expect.
 func New(ctx context.Context, store Store) (*Roll, error) {
 	r := &Roll{store: store, row: make([]float32, size)}
 	if err := store.InitAverage(ctx, Key, r.row); err != nil {
@@ -52,8 +55,9 @@ func New(ctx context.Context, store Store) (*Roll, error) {
 // Expect says that all workers of the membership take part from now on: after each change.
 func (r *Roll) Expect() { r.expected = r.store.NumWorkers() }
 
-// Call tells whether a change of the membership is to be made now: on all workers alike, after the same step. If not, all that are expected have
-// done that step. Nothing else of the store may be under way.
+// Call tells whether a change of the membership is to be made now: on all workers alike, after the
+// same step. If not, all that are expected have done that step. Nothing else of the store may be
+// under way.
 func (r *Roll) Call(ctx context.Context) (change bool, err error) {
 	for {
 		present, change, err := r.round(ctx)

@@ -7,7 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// adapted takes what rank 0 says of how it adapts. It is not in the journal: rank 0 sends it with each heartbeat.
+// adapted takes what rank 0 says of how it adapts. It is not in the journal: rank 0 sends it with
+// each heartbeat.
 func (c *Core) adapted(n *node, text string) {
 	a, err := control.DecodeAdaptation(text)
 	c.reported = text
@@ -24,7 +25,8 @@ func (c *Core) adapted(n *node, text string) {
 // wishEvery is the least time between two events of wishes.
 const wishEvery = 5 * time.Second
 
-// tellWish hands a number of workers that rank 0 newly wishes for on to the launcher, where it carries wishes out.
+// tellWish hands a number of workers that rank 0 newly wishes for on to the launcher, where it
+// carries wishes out.
 func (c *Core) tellWish() {
 	a := c.adaptation
 	if a == nil || !c.set.Elastic.AdaptWorkers || a.WishedWorkers == 0 || a.WishedWorkers == c.wished || c.phase != wire.PhaseRunning || c.now.Sub(c.wishedAt) < wishEvery {

@@ -20,14 +20,15 @@ var noBackup = backupState{Backup: wire.NoServer}
 // byKey lists the placed keys by ID. The list is the planner's own.
 func (p *planner) byKey() []*placed { return p.list }
 
-// weight is the load of a shard when backups are assigned: a shard of an open vocabulary has no values yet.
+// weight is the load of a shard when backups are assigned: a shard of an open vocabulary has no
+// values yet.
 func weight(s *wire.ShardPlace) uint64 { return s.Length + 1024 }
 
 // filling reports whether the backup is being filled with a shard that has a value.
 func (x *backupState) filling() bool { return x.Backup != wire.NoServer && x.Used && !x.Ready }
 
-// loads counts the values that servers hold for primaries and for backups, and those of each server's primaries that each other one backs; and the
-// backups that are being filled.
+// loads counts the values that servers hold for primaries and for backups, and those of each
+// server's primaries that each other one backs; and the backups that are being filled.
 func (p *planner) loads() (primary, backup []uint64, pairs [][]uint64, filling int) {
 	n := len(p.load)
 	primary, backup, pairs = make([]uint64, n), make([]uint64, n), make([][]uint64, n)
@@ -57,8 +58,9 @@ func (k *placed) backupState(i int) backupState {
 	return k.spots[i]
 }
 
-// back gives the shards of some keys backups that have none: on another server than the shard's, so that all have as much and each backs as
-// much of every other one. Used says that the shards may have values. It returns the keys that it changed.
+// back gives the shards of some keys backups that have none: on another server than the shard's, so
+// that all have as much and each backs as much of every other one. Used says that the shards may
+// have values. It returns the keys that it changed.
 func (p *planner) back(used bool, keys ...*placed) (changed []*placed) {
 	if !p.backups {
 		return nil
@@ -111,8 +113,8 @@ func (p *planner) living() (n int) {
 	return n
 }
 
-// lose removes a server: the backups of its shards become primaries, and new backups are chosen. It returns the keys that it changed, or an
-// error that names a shard of which no copy is left.
+// lose removes a server: the backups of its shards become primaries, and new backups are chosen. It
+// returns the keys that it changed, or an error that names a shard of which no copy is left.
 func (p *planner) lose(rank uint32) (changed []*placed, err error) {
 	p.gone[rank] = true
 	if p.living() == 0 {
@@ -164,8 +166,9 @@ func (p *planner) enter(rank uint32) (changed []*placed) {
 
 func (p *planner) recount() { p.load, p.backed, p.pairs, p.filling = p.loads() }
 
-// even moves shards to servers that have less than others, one step: a shard goes to a server by being backed there first and then
-// by a change of roles. It returns the keys that it changed; none: there is nothing to do, or it waits for backups.
+// even moves shards to servers that have less than others, one step: a shard goes to a server by
+// being backed there first and then by a change of roles. It returns the keys that it changed;
+// none: there is nothing to do, or it waits for backups.
 func (p *planner) even() (changed []*placed) {
 	n := uint64(p.living())
 	if !p.backups || n < 2 || p.filling > 0 { // one step after the other
@@ -198,7 +201,8 @@ func (p *planner) even() (changed []*placed) {
 			k.plan.Shards[i].Server = x.Backup
 		}
 	}
-	// Then backups, of shards on servers that have too much, to those that have too little of both.
+	// Then backups, of shards on servers that have too much, to those that have too little of
+	// both.
 	if len(changed) == 0 {
 		load := slices.Clone(p.load)
 		for _, k := range p.byKey() {
@@ -221,7 +225,8 @@ func (p *planner) even() (changed []*placed) {
 	return changed
 }
 
-// helps reports whether n values from one server to another make loads more even, by enough to move them.
+// helps reports whether n values from one server to another make loads more even, by enough to move
+// them.
 func helps(from, to, n, mean uint64) bool {
 	return n > 0 && from > mean+mean/50 && to+n <= max(mean+mean/50, from-n) && from-n > to
 }

@@ -24,8 +24,8 @@ func guarded(t *testing.T, servers int) *planner {
 	return &p
 }
 
-// check holds what is true of any placement: a backup is on another server than its shard, nothing is on one that is gone, and each
-// shard has a backup if two servers are there.
+// check holds what is true of any placement: a backup is on another server than its shard, nothing
+// is on one that is gone, and each shard has a backup if two servers are there.
 func (p *planner) check(t *testing.T, when string) {
 	t.Helper()
 	for _, k := range p.byKey() {
@@ -83,7 +83,8 @@ func TestBackupsAreOnOtherServersAndEven(t *testing.T) {
 	}
 }
 
-// Servers are lost and come; shards move until loads are even, and no step takes the last copy of anything.
+// Servers are lost and come; shards move until loads are even, and no step takes the last copy of
+// anything.
 func TestShardsSurviveLossesAndMoveToServersThatCome(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -118,7 +119,8 @@ func TestShardsSurviveLossesAndMoveToServersThatCome(t *testing.T) {
 	}
 }
 
-// A shard whose backup is still being filled is lost with its server, and named; one that has no value yet is not.
+// A shard whose backup is still being filled is lost with its server, and named; one that has no
+// value yet is not.
 func TestLossOfAShardWithoutAWholeBackupIsNamed(t *testing.T) {
 	p := guarded(t, 3)
 	if _, err := p.lose(0); err != nil {

@@ -6,7 +6,8 @@ import (
 	"github.com/paragon-train/paragon/internal/member/cluster"
 )
 
-// A backup that is to be somewhere else is none before it has been filled there: a loss meanwhile must not take it for one.
+// A backup that is to be somewhere else is none before it has been filled there: a loss meanwhile
+// must not take it for one.
 func TestABackupThatMovesIsNotReady(t *testing.T) {
 	moved := 0
 	for servers := 2; servers <= 6; servers++ {
@@ -45,7 +46,8 @@ func TestABackupThatMovesIsNotReady(t *testing.T) {
 	}
 }
 
-// Values move where that makes loads more even by more than a fiftieth, and do not only change places.
+// Values move where that makes loads more even by more than a fiftieth, and do not only change
+// places.
 func TestValuesMoveWhereThatHelps(t *testing.T) {
 	for _, c := range []struct {
 		from, to, n, mean uint64
@@ -67,7 +69,8 @@ func TestValuesMoveWhereThatHelps(t *testing.T) {
 	}
 }
 
-// A key is cut so that no piece is above the limit, into as many pieces for each server, but for the greatest number of pieces.
+// A key is cut so that no piece is above the limit, into as many pieces for each server, but for
+// the greatest number of pieces.
 func TestKeysAreCutBelowTheLimit(t *testing.T) {
 	for _, c := range []struct{ size, limit, servers, most, want uint64 }{
 		{100, 100, 1, 1000, 1},

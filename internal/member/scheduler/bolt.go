@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A boltState keeps records in one bucket of a bbolt file. A write is one transaction, which is synced.
+// A boltState keeps records in one bucket of a bbolt file. A write is one transaction, which is
+// synced.
 type boltState struct {
 	db   *bbolt.DB
 	path string

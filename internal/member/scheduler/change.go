@@ -14,9 +14,10 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A change is the pending step to the next membership; later causes join it. It is committed when every worker that
-// counts has arrived and every server has reported what it counted of lost workers. Servers are asked once all have arrived: before that, a
-// shard that has moved to another server may not know yet that contributions sent to the lost server count.
+// A change is the pending step to the next membership; later causes join it. It is committed when
+// every worker that counts has arrived and every server has reported what it counted of lost
+// workers. Servers are asked once all have arrived: before that, a shard that has moved to another
+// server may not know yet that contributions sent to the lost server count.
 type change struct {
 	number  uint64 // 0: none is pending
 	since   time.Time
@@ -36,7 +37,8 @@ type lossReport struct {
 	told map[uint64]uint64 // by server
 }
 
-// begin makes a change pending, or adds a cause to the pending one. The caller makes the new revision.
+// begin makes a change pending, or adds a cause to the pending one. The caller makes the new
+// revision.
 func (c *Core) begin(cause string) {
 	if c.change.number == 0 {
 		c.changes++
@@ -92,8 +94,9 @@ func (c *Core) counted(request uint64, m *wire.Counted) {
 	c.tryCommit()
 }
 
-// loseWorker goes on without a worker that counted, or fails the job, as the policy says. The other workers wait in rounds that need
-// the lost one, so the generation goes up at once; ranks and division follow with the change.
+// loseWorker goes on without a worker that counted, or fails the job, as the policy says. The other
+// workers wait in rounds that need the lost one, so the generation goes up at once; ranks and
+// division follow with the change.
 func (c *Core) loseWorker(n *node, cause control.Cause) {
 	n.state, n.why = lost, cause.String()
 	c.keep(n)
@@ -239,7 +242,8 @@ func (c *Core) reportsMissing() bool {
 	return false
 }
 
-// obstacles says what the pending change waits for; for is the node that asks, which need not be told of itself.
+// obstacles says what the pending change waits for; for is the node that asks, which need not be
+// told of itself.
 func (c *Core) obstacles(asker uint64) string {
 	if c.change.number == 0 {
 		return fmt.Sprintf("a free place: the job has its maximum of %s", plural.Of(c.staying(), "worker"))

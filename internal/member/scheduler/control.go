@@ -129,9 +129,10 @@ func (c *Core) cannotStart() string {
 	return "the job is forming: waiting for " + strings.Join(c.missing(), ", ")
 }
 
-// ended handles the launcher's report that a process has ended, so that its lease need not expire first. It returns why the report is
-// ignored. A worker that ended well without a Leave has done all its work. If others go on it is declared lost nevertheless, because a
-// division would take all of its share for used, and the servers report what it used.
+// ended handles the launcher's report that a process has ended, so that its lease need not expire
+// first. It returns why the report is ignored. A worker that ended well without a Leave has done
+// all its work. If others go on it is declared lost nevertheless, because a division would take all
+// of its share for used, and the servers report what it used.
 func (c *Core) ended(r control.Request) string {
 	n := c.nodeOf(r.Process)
 	switch {
@@ -234,7 +235,8 @@ func (c *Core) status() *control.Status {
 // maxCallsThatWait bounds the answer's size: their texts come from workers.
 const maxCallsThatWait = 64
 
-// callsThatWait are the workers' calls that have waited for a server, or for another worker of their host, longest first.
+// callsThatWait are the workers' calls that have waited for a server, or for another worker of
+// their host, longest first.
 func (c *Core) callsThatWait() (waits []control.Wait) {
 	for _, n := range c.living(wire.RoleWorker) {
 		if x := n.wait; x.At != "" {

@@ -209,7 +209,8 @@ func (c *Core) Step(e Event) Output {
 	return c.out
 }
 
-// Next is the next deadline, at which the core must be stepped although nothing happens; zero: there is none.
+// Next is the next deadline, at which the core must be stepped although nothing happens; zero:
+// there is none.
 func (c *Core) Next() time.Time {
 	var next time.Time
 	sooner := func(t time.Time) {
@@ -283,8 +284,8 @@ func (c *Core) Pending(least time.Duration) string {
 	return fmt.Sprintf("change %d (%s) for %s, %s", c.change.number, strings.Join(c.change.causes, "; "), c.obstacles(0), control.Seconds(took))
 }
 
-// Settled reports whether the job has ended and every living node knows it, also those that were removed and have not acknowledged yet; and nobody
-// waits for a trace.
+// Settled reports whether the job has ended and every living node knows it, also those that were
+// removed and have not acknowledged yet; and nobody waits for a trace.
 func (c *Core) Settled() bool {
 	if c.open() || c.tracing.awaited(c.now) {
 		return false
@@ -329,9 +330,11 @@ func (n *node) logged() joblog.Node {
 	return joblog.Node{Role: roleName(n.Role), Rank: int(n.Rank), Host: n.Host, Process: n.process}
 }
 
-// pass advances the time to t and acts on every deadline up to then, on leases up to read. The scheduler was stalled for so long before.
+// pass advances the time to t and acts on every deadline up to then, on leases up to read. The
+// scheduler was stalled for so long before.
 func (c *Core) pass(t, read time.Time, stalled time.Duration) {
-	// If something was due long ago, the scheduler was paused, not the nodes: all leases are renewed.
+	// If something was due long ago, the scheduler was paused, not the nodes: all leases are
+	// renewed.
 	slept := stalled
 	if due := c.Next(); !due.IsZero() {
 		slept = max(slept, t.Sub(due))
@@ -390,8 +393,9 @@ func (c *Core) pass(t, read time.Time, stalled time.Duration) {
 	}
 }
 
-// forget drops the wait of a request whose sender is gone. If the request was a node's watch, the node has lost its connection or has died:
-// it gets reconnectTime to be heard from again. A node that watches through another connection has come back already.
+// forget drops the wait of a request whose sender is gone. If the request was a node's watch, the
+// node has lost its connection or has died: it gets reconnectTime to be heard from again. A node
+// that watches through another connection has come back already.
 func (c *Core) forget(request uint64) {
 	c.watches = slices.DeleteFunc(c.watches, func(w watch) bool {
 		if w.request != request {
@@ -410,8 +414,8 @@ func (c *Core) forget(request uint64) {
 	c.asked.waits = slices.DeleteFunc(c.asked.waits, func(w scaleWait) bool { return w.request == request })
 }
 
-// prolong moves all leases by the time for which the scheduler was stalled. A node whose requests were lost with a connection meanwhile gets the time
-// for a new one.
+// prolong moves all leases by the time for which the scheduler was stalled. A node whose requests
+// were lost with a connection meanwhile gets the time for a new one.
 func (c *Core) prolong(t time.Time, stalled time.Duration) {
 	least := t.Add(c.reconnectTime())
 	for _, n := range c.nodes {
@@ -446,7 +450,8 @@ func (c *Core) renew(t time.Time) {
 	}
 }
 
-// member finds a living node, or one that a change has removed, and renews its lease. For any other it refuses the request and returns nil.
+// member finds a living node, or one that a change has removed, and renews its lease. For any other
+// it refuses the request and returns nil.
 func (c *Core) member(request, id uint64) *node {
 	if id == 0 || id > c.lastNode() {
 		c.refuse(request, wire.CodeUnknownNode, "node %d never registered", id)

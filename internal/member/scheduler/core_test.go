@@ -14,7 +14,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// randomEvents is a job of random doings: nodes register, work, wait, vanish and come back, some of it nonsense.
+// randomEvents is a job of random doings: nodes register, work, wait, vanish and come back, some of
+// it nonsense.
 func randomEvents(seed uint64) (set Settings, events []Event) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	set = Settings{Job: "j", Workers: 1 + rng.IntN(3), Servers: 1 + rng.IntN(2), Heartbeat: time.Second, Lease: 10 * time.Second, StartTimeout: time.Minute}
@@ -93,7 +94,8 @@ func TestTheSameEventsGiveTheSameAnswers(t *testing.T) {
 	}
 }
 
-// Whatever happens, no request is answered twice and none is left without an answer once its time is over.
+// Whatever happens, no request is answered twice and none is left without an answer once its time
+// is over.
 func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 	for seed := range some(150, 500) {
 		set, events := randomEvents(seed)
@@ -161,7 +163,8 @@ func FuzzCore(f *testing.F) {
 	})
 }
 
-// resnet18 is the sizes of the network's arrays (torchvision's, in order of its layers): 62 of them, 11,689,512 values.
+// resnet18 is the sizes of the network's arrays (torchvision's, in order of its layers): 62 of
+// them, 11,689,512 values.
 func resnet18() (sizes []uint64) {
 	conv := func(out, in, k uint64) { sizes = append(sizes, out*in*k*k, out, out) } // and its batch norm's two
 	conv(64, 3, 7)

@@ -22,9 +22,10 @@ func (c *Core) fits(m *wire.Arrive) bool {
 	return of(m.Earlier) && of(m.Resumed) && !slices.ContainsFunc(m.Cuts, bad)
 }
 
-// divide makes the cut of the pending change. Of each part it takes what the worker says that it has used; of a lost worker
-// what is in all shards of all servers, less what it had used before this epoch and division; of one that left cleanly, all. It
-// returns how many examples each worker has used in all, and false when the job failed.
+// divide makes the cut of the pending change. Of each part it takes what the worker says that it
+// has used; of a lost worker what is in all shards of all servers, less what it had used before
+// this epoch and division; of one that left cleanly, all. It returns how many examples each worker
+// has used in all, and false when the job failed.
 func (c *Core) divide() (total map[uint64]uint64, ok bool) {
 	d := wire.Division{Change: c.change.number}
 	for _, a := range c.change.arrived {
@@ -74,7 +75,8 @@ func (c *Core) divide() (total map[uint64]uint64, ok bool) {
 	return total, true
 }
 
-// common is what the workers that arrived say alike: the word of the one of the lowest rank that has done the most.
+// common is what the workers that arrived say alike: the word of the one of the lowest rank that
+// has done the most.
 func (c *Core) common(epoch, steps uint64) *wire.Arrive {
 	var said *wire.Arrive
 	for _, id := range c.shares { // in order, so that the same is taken every time

@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// The cuts of an epoch go out with every membership, which must fit a frame: a job whose epoch was divided too often fails, and says so.
+// The cuts of an epoch go out with every membership, which must fit a frame: a job whose epoch was
+// divided too often fails, and says so.
 func TestAnEpochIsDividedSoOftenAndNoMore(t *testing.T) {
 	for _, c := range []struct {
 		before int // numbers in the epoch's cuts so far

@@ -235,7 +235,8 @@ func TestAJobGrowsAndShrinks(t *testing.T) {
 			}
 		}
 
-		// Worker 1 is asked to leave, worker 2 dies before it has come: the others stand at a barrier meanwhile.
+		// Worker 1 is asked to leave, worker 2 dies before it has come: the others stand at
+		// a barrier meanwhile.
 		j.control(control.Request{Op: control.OpRemove, Host: "w1"}, &done)
 		if done.Error != "" {
 			t.Errorf("remove: %s", done.Error)
@@ -283,7 +284,8 @@ func TestAJobGrowsAndShrinks(t *testing.T) {
 	})
 }
 
-// A worker that slept for longer than its lease is refused by name when it wakes, and may join anew.
+// A worker that slept for longer than its lease is refused by name when it wakes, and may join
+// anew.
 func TestAPausedWorkerIsRefusedAndJoinsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -334,7 +336,8 @@ func TestAJoinerIsRemoved(t *testing.T) {
 	})
 }
 
-// The scheduler is killed and started again, in the middle of a pending change too: training goes on, and the change is made.
+// The scheduler is killed and started again, in the middle of a pending change too: training goes
+// on, and the change is made.
 func TestASchedulerGoesOnWhereAnotherEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -407,7 +410,8 @@ func TestASchedulerGoesOnWhereAnotherEnded(t *testing.T) {
 	})
 }
 
-// Who looks at a job whose journal cannot be written gets an answer at once, which says so. Nothing else is answered, and nothing is lost for it.
+// Who looks at a job whose journal cannot be written gets an answer at once, which says so. Nothing
+// else is answered, and nothing is lost for it.
 func TestLooksAreAnsweredWhileTheJournalCannotBeWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, w, server := startElastic(t, 2, 4)

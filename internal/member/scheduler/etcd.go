@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// An etcdState keeps records under a prefix of an etcd cluster, through the JSON form of its API (grpc-gateway, which etcd
-// serves at its client port from version 3.4 on). Values and keys travel in base64, which is how encoding/json writes bytes.
+// An etcdState keeps records under a prefix of an etcd cluster, through the JSON form of its API
+// (grpc-gateway, which etcd serves at its client port from version 3.4 on). Values and keys travel
+// in base64, which is how encoding/json writes bytes.
 //
 //	PREFIX/owner     a number drawn by the scheduler that writes; every write is a transaction under the condition that
 //	                 it is still the writer's own
@@ -245,7 +246,8 @@ func (s *etcdState) write(ctx context.Context, records []Record) error {
 	return s.finish(ctx, parts)
 }
 
-// newest drops records that a later one of the same key replaces: a transaction may name a key once.
+// newest drops records that a later one of the same key replaces: a transaction may name a key
+// once.
 func newest(records []Record) []Record {
 	last := make(map[string]int)
 	for i, r := range records {

@@ -13,14 +13,18 @@ import (
 // An Event is one input of the Core, with all that the Core may know of it.
 type Event struct {
 	At time.Time
-	// Read says how far the requests of the nodes have been read: all that came before are among the events up to this one. Leases that run out
-	// later are left, for the node's request may be waiting. Zero: At.
+	// Read says how far the requests of the nodes have been read: all that came before are
+	// among the events up to this one. Leases that run out later are left, for the node's
+	// request may be waiting. Zero: At.
 	Read time.Time
-	// Stalled is how long before At the scheduler took no events: it was stopped, or waited for its journal. Leases do not run out by that.
+	// Stalled is how long before At the scheduler took no events: it was stopped, or waited for
+	// its journal. Leases do not run out by that.
 	Stalled time.Duration
-	// Request is the number under which a message is to be answered, never used before; 0 if only time passed.
+	// Request is the number under which a message is to be answered, never used before; 0 if
+	// only time passed.
 	Request uint64
-	// Message is the request of a node. Nil with a Request: its sender is gone and needs no answer.
+	// Message is the request of a node. Nil with a Request: its sender is gone and needs no
+	// answer.
 	Message wire.Message
 	// Stop fails the job, for this reason.
 	Stop string
@@ -57,7 +61,8 @@ type Presence struct {
 	Here    bool
 }
 
-// A Record is a piece of what the Core has decided. Restore makes a Core of the newest value of each key.
+// A Record is a piece of what the Core has decided. Restore makes a Core of the newest value of
+// each key.
 type Record struct {
 	Key   string
 	Value []byte // nil: the record is no longer needed
@@ -69,7 +74,8 @@ type Answer struct {
 	Message wire.Message
 }
 
-// Settings describe the job to the Core. All fields must be set, except Patience, Hosts and Elastic.
+// Settings describe the job to the Core. All fields must be set, except Patience, Hosts and
+// Elastic.
 type Settings struct {
 	Job          string
 	Workers      int

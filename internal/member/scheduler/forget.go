@@ -10,8 +10,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// maxGone is how many nodes that have left or were lost are remembered, and how many hosts that were removed or have failed: the newest.
-// A node that comes back after that is told only that it is no member.
+// maxGone is how many nodes that have left or were lost are remembered, and how many hosts that
+// were removed or have failed: the newest. A node that comes back after that is told only that it
+// is no member.
 const maxGone = 500
 
 // node returns the node of an ID; nil if none registered under it, or it is forgotten.
@@ -23,7 +24,8 @@ func (c *Core) node(id uint64) *node {
 	return c.nodes[i]
 }
 
-// lastNode is the highest ID that was given; 0: none was. Its node is never forgotten, for it is the newest.
+// lastNode is the highest ID that was given; 0: none was. Its node is never forgotten, for it is
+// the newest.
 func (c *Core) lastNode() uint64 {
 	if len(c.nodes) == 0 {
 		return 0
@@ -39,8 +41,8 @@ func (c *Core) who(id uint64) string {
 	return fmt.Sprintf("node %d", id)
 }
 
-// forgetNodes forgets the nodes that are gone but the newest, and those that are still needed: of the division, of loss reports, and the
-// last server of each rank.
+// forgetNodes forgets the nodes that are gone but the newest, and those that are still needed: of
+// the division, of loss reports, and the last server of each rank.
 func (c *Core) forgetNodes() {
 	var gone []*node
 	for _, n := range c.nodes {
@@ -77,7 +79,8 @@ func (c *Core) forgetNodes() {
 
 func nodeKey(id uint64) string { return fmt.Sprintf("node/%08d", id) }
 
-// forgetHosts forgets the hosts that were removed or have failed but the newest. A host is never forgotten on which a worker lives.
+// forgetHosts forgets the hosts that were removed or have failed but the newest. A host is never
+// forgotten on which a worker lives.
 func (c *Core) forgetHosts() {
 	if len(c.hosts) <= maxGone {
 		return

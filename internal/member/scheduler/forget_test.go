@@ -10,8 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A scheduler remembers, and keeps, a bounded number of nodes and hosts, however many come and go. It goes on with the records of
-// any moment, and those who are there notice nothing.
+// A scheduler remembers, and keeps, a bounded number of nodes and hosts, however many come and go.
+// It goes on with the records of any moment, and those who are there notice nothing.
 func TestMemoryOfNodesThatComeAndGoIsBounded(t *testing.T) {
 	set := Settings{Job: "j", Workers: 1, Servers: 2, Heartbeat: time.Second, Lease: 10 * time.Second, StartTimeout: time.Minute,
 		Elastic: cluster.Elastic{Enabled: true, Backups: 1}}
@@ -72,7 +72,8 @@ func TestMemoryOfNodesThatComeAndGoIsBounded(t *testing.T) {
 		if first == 0 {
 			first = id
 		}
-		// Workers that join from hosts that never were there before, and leave before they count.
+		// Workers that join from hosts that never were there before, and leave before they
+		// count.
 		for w := range each - 1 {
 			id := register(wire.Register{Role: wire.RoleWorker, Rank: -1, Host: fmt.Sprintf("h%d-%d", i, w), Joining: true})
 			ask(&wire.Leave{Node: id, OK: true})

@@ -99,7 +99,8 @@ func FuzzControl(f *testing.F) {
 	})
 }
 
-// FuzzRestoreWhole: FuzzRestore with all records of a job. whatever the records, they are refused or make a core that goes on. In the input a record is a line: key, tab, value.
+// FuzzRestoreWhole: FuzzRestore with all records of a job. whatever the records, they are refused
+// or make a core that goes on. In the input a record is a line: key, tab, value.
 func FuzzRestoreWhole(f *testing.F) {
 	_, set, all := fuzzed(f)
 	text := func(all journalRecords) string {

@@ -124,7 +124,8 @@ func (c *Core) hostLeft(name string) {
 	}
 }
 
-// addHost asks for workers on a host, which the launcher starts when it gets the event. It returns why that is not possible.
+// addHost asks for workers on a host, which the launcher starts when it gets the event. It returns
+// why that is not possible.
 func (c *Core) addHost(r control.Request) string {
 	name, slots := r.Host, r.Slots
 	if h := c.hosts[name]; h != nil {
@@ -210,7 +211,8 @@ func (c *Core) removeHost(name string) string {
 	return ""
 }
 
-// hostFailed handles the launcher's report that it could not start a worker on a host. It returns why that is ignored.
+// hostFailed handles the launcher's report that it could not start a worker on a host. It returns
+// why that is ignored.
 func (c *Core) hostFailed(name, why string) string {
 	h := c.hosts[name]
 	if h == nil || h.status != control.AddQueued {

@@ -15,7 +15,8 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 )
 
-// A certificate is for one role: nobody does with it what another role does, and the secret alone opens nothing.
+// A certificate is for one role: nobody does with it what another role does, and the secret alone
+// opens nothing.
 func TestARoleMayDoItsOwnOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := identity.NewAuthority("test")

@@ -69,7 +69,8 @@ func (c *Core) admitReady() {
 	}
 }
 
-// admitted lists the ready workers that would count after a change: those there is room for, of lower ID first.
+// admitted lists the ready workers that would count after a change: those there is room for, of
+// lower ID first.
 func (c *Core) admitted() (nodes []*node) {
 	room, most := len(c.nodes), c.set.mostWorkers()
 	if most > 0 {

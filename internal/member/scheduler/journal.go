@@ -23,8 +23,8 @@ import (
 //	place/NUMBER         keptPlaces: where the shards of a key are, if they have backups
 //	event/N              control.Event
 //
-// Times are not in the journal: leases and deadlines begin again. Nor are heartbeats, watches and other waits: the nodes
-// ask again.
+// Times are not in the journal: leases and deadlines begin again. Nor are heartbeats, watches and
+// other waits: the nodes ask again.
 
 type keptJob struct {
 	Job        string
@@ -144,8 +144,8 @@ func (c *Core) keptJob() keptJob {
 	return k
 }
 
-// Restore returns the Core of the job with these records, the newest of each key. Without any it is a new job.
-// All leases begin now.
+// Restore returns the Core of the job with these records, the newest of each key. Without any it is
+// a new job. All leases begin now.
 func Restore(set Settings, now time.Time, records []Record) (*Core, error) {
 	c := NewCore(set, now)
 	if len(records) == 0 {

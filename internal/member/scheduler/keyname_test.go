@@ -7,7 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A key that no file can hold is refused before any server has it, also of a worker that does not look.
+// A key that no file can hold is refused before any server has it, also of a worker that does not
+// look.
 func TestKeysThatCannotBeSavedAreRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"": "empty name", "__metadata__": "safetensors files keep for themselves", "a\xff": "not UTF-8", strings.Repeat("x", wire.MaxKeyName+1): "1025 bytes",

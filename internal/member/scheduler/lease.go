@@ -11,9 +11,11 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A grace is the reason why a node is not declared lost although its lease has expired. The node keeps its rank, and its lease is renewed when it
-// is heard from. The grace lasts as long as the node itself would wait for the scheduler, plus a lease, so that either side has given up when it ends;
-// with graceMinimum at least Elastic.RejoinTimeout, since a joining worker may replace the node.
+// A grace is the reason why a node is not declared lost although its lease has expired. The node
+// keeps its rank, and its lease is renewed when it is heard from. The grace lasts as long as the
+// node itself would wait for the scheduler, plus a lease, so that either side has given up when it
+// ends; with graceMinimum at least Elastic.RejoinTimeout, since a joining worker may replace the
+// node.
 type grace uint8
 
 const (
@@ -24,8 +26,8 @@ const (
 	graceMinimum          // fewer workers than Elastic.MinWorkers would be left
 )
 
-// graceOf decides whether a node whose lease has expired is waited for. Only jobs whose membership may change wait, and not for a node that is
-// known to have ended.
+// graceOf decides whether a node whose lease has expired is waited for. Only jobs whose membership
+// may change wait, and not for a node that is known to have ended.
 func (c *Core) graceOf(n *node) grace {
 	if c.phase != wire.PhaseRunning || !c.set.joins() {
 		return noGrace
@@ -57,8 +59,9 @@ func (c *Core) graceOf(n *node) grace {
 	return noGrace
 }
 
-// silentSince is the time from which on a message of another node shows that this node alone is silent: when its connection broke, or half an
-// interval after its next heartbeat was due. The half allows for messages that are delayed differently on their way.
+// silentSince is the time from which on a message of another node shows that this node alone is
+// silent: when its connection broke, or half an interval after its next heartbeat was due. The half
+// allows for messages that are delayed differently on their way.
 func (c *Core) silentSince(n *node) time.Time {
 	if !n.cut.IsZero() {
 		return n.cut
@@ -66,8 +69,8 @@ func (c *Core) silentSince(n *node) time.Time {
 	return n.heard.Add(c.set.Heartbeat * 3 / 2)
 }
 
-// reconnectTime is how long a node whose connection broke may take to be heard from again: one heartbeat and half an interval for delays, and at
-// least a second for a new connection.
+// reconnectTime is how long a node whose connection broke may take to be heard from again: one
+// heartbeat and half an interval for delays, and at least a second for a new connection.
 func (c *Core) reconnectTime() time.Duration { return max(time.Second, c.set.Heartbeat*3/2) }
 
 // leaseExpired gives a node grace, or declares it lost.
@@ -122,8 +125,8 @@ func (c *Core) InGrace() (list []string) {
 	return list
 }
 
-// renewLease renews a node's lease when it is heard from. Nodes that have grace because all nodes, or all workers, were silent get the time that
-// this one was away to come back, too.
+// renewLease renews a node's lease when it is heard from. Nodes that have grace because all nodes,
+// or all workers, were silent get the time that this one was away to come back, too.
 func (c *Core) renewLease(n *node) {
 	away := c.now.Sub(n.heard)
 	n.heard, n.deadline, n.cut = c.now, c.now.Add(c.set.Lease), time.Time{}
@@ -145,7 +148,8 @@ func (c *Core) renewLease(n *node) {
 	}
 }
 
-// endMinimumGrace ends the grace of nodes that the least number of workers needed, once others have joined in their place.
+// endMinimumGrace ends the grace of nodes that the least number of workers needed, once others have
+// joined in their place.
 func (c *Core) endMinimumGrace() {
 	for _, n := range c.nodes {
 		if n.state == living && n.grace == graceMinimum && c.graceOf(n) == noGrace {

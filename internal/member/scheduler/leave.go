@@ -10,8 +10,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// askLeave grants a worker's request to leave if the job can go on without it, as the removal of its host would. A worker that counts leaves
-// when the pending change is committed, a joining one at once.
+// askLeave grants a worker's request to leave if the job can go on without it, as the removal of
+// its host would. A worker that counts leaves when the pending change is committed, a joining one
+// at once.
 func (c *Core) askLeave(request uint64, m *wire.AskLeave) {
 	n := c.current(request, m.Node, c.generation)
 	switch {

@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// The loss of a worker stands in the log with its code and with the worker that was lost, whatever the text says.
+// The loss of a worker stands in the log with its code and with the worker that was lost, whatever
+// the text says.
 func TestNotesHaveEvents(t *testing.T) {
 	at := time.Unix(0, 0)
 	c := NewCore(Settings{Job: "j", Workers: 2, Servers: 1, Heartbeat: time.Second, Lease: 10 * time.Second, Patience: 10 * time.Second, StartTimeout: time.Minute,

@@ -30,7 +30,8 @@ func (f journalFault) text(now time.Time) string {
 		now.Sub(f.since).Round(time.Second), f.cause())
 }
 
-// looks reports whether a message only looks at the job: its answer changes nothing, so it need not wait for the journal.
+// looks reports whether a message only looks at the job: its answer changes nothing, so it need not
+// wait for the journal.
 func looks(m wire.Message) bool {
 	c, ok := m.(*wire.Control)
 	if !ok {
@@ -62,8 +63,9 @@ func (c *Core) look(r control.Request) control.Answer {
 	return nil
 }
 
-// Look answers a request for which looks is true while the journal cannot be written. No deadline passes for it: the core has the time of its last
-// event afterwards, too, so that its next step sees that it was held up.
+// Look answers a request for which looks is true while the journal cannot be written. No deadline
+// passes for it: the core has the time of its last event afterwards, too, so that its next step
+// sees that it was held up.
 func (c *Core) Look(at time.Time, m *wire.Control, fault journalFault) wire.Message {
 	defer func(was time.Time) { c.now = was }(c.now)
 	if at.After(c.now) {

@@ -15,7 +15,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// plainPlanner is a planner by the plain algorithm, which goes through all keys whenever it needs to know something of them: what planner must agree with.
+// plainPlanner is a planner by the plain algorithm, which goes through all keys whenever it needs
+// to know something of them: what planner must agree with.
 type plainPlanner struct{ *planner }
 
 func (p plainPlanner) keysByID() []*placed {
@@ -243,7 +244,8 @@ func manyKeys(t *testing.T, keys int) (c *Core, step func(m wire.Message) Output
 	return c, step
 }
 
-// What the scheduler does for one key takes no more memory, and so no more time, where it has many others.
+// What the scheduler does for one key takes no more memory, and so no more time, where it has many
+// others.
 func TestAKeyCostsTheSameBesideManyOthers(t *testing.T) {
 	_, step := manyKeys(t, 5000)
 	var before, after runtime.MemStats
@@ -260,7 +262,8 @@ func TestAKeyCostsTheSameBesideManyOthers(t *testing.T) {
 	}
 }
 
-// A job has its most keys with backups: they are declared, filled, restored from the journal, and survive the loss of a server. One more is refused by the limit.
+// A job has its most keys with backups: they are declared, filled, restored from the journal, and
+// survive the loss of a server. One more is refused by the limit.
 func TestAJobHasItsMostKeys(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("takes a minute; set PARAGON_TEST_SLOW=1")

@@ -88,7 +88,8 @@ func (c *Core) register(request uint64, m *wire.Register) {
 	}
 }
 
-// makeRoom drops a node of a forming job whose connection is gone when another process registers in its place.
+// makeRoom drops a node of a forming job whose connection is gone when another process registers in
+// its place.
 func (c *Core) makeRoom(m *wire.Register) {
 	if c.phase != wire.PhaseForming {
 		return
@@ -118,7 +119,8 @@ func (c *Core) newNode(m *wire.Register) *node {
 	return n
 }
 
-// registerAgain handles the registration of a known node: after a lost answer, or from a new address.
+// registerAgain handles the registration of a known node: after a lost answer, or from a new
+// address.
 func (c *Core) registerAgain(request uint64, n *node, m *wire.Register) {
 	if m.Role != n.Role {
 		c.refuse(request, wire.CodeConflict, "node %d is a %s, not a %s", n.Node, roleName(n.Role), roleName(m.Role))
@@ -170,8 +172,8 @@ func (c *Core) noteRanks() {
 	}
 }
 
-// assign gives every living node a rank: the one it wants; else the lowest free one that is expected on its host; else the
-// lowest free one. Nodes of lower ID choose first.
+// assign gives every living node a rank: the one it wants; else the lowest free one that is
+// expected on its host; else the lowest free one. Nodes of lower ID choose first.
 func (c *Core) assign() {
 	for _, role := range []uint8{wire.RoleServer, wire.RoleWorker} {
 		free := make([]bool, c.count(role))
@@ -338,7 +340,8 @@ func (c *Core) lose(n *node, cause control.Cause) {
 	}
 }
 
-// loseServer handles the loss of a server of a running job. Without backups its shards are lost, and the job fails.
+// loseServer handles the loss of a server of a running job. Without backups its shards are lost,
+// and the job fails.
 func (c *Core) loseServer(n *node, cause control.Cause) {
 	n.state = lost
 	c.keep(n)

@@ -54,7 +54,8 @@ func (c *Core) keepPlaces(keys ...*placed) {
 	}
 }
 
-// placedAnew makes a new placement in which these keys have moved. The caller makes the new revision.
+// placedAnew makes a new placement in which these keys have moved. The caller makes the new
+// revision.
 func (c *Core) placedAnew(keys []*placed) {
 	c.placement++
 	c.dirty.job = true
@@ -159,8 +160,8 @@ func (c *Core) vacantServer(wanted int32) (uint32, bool) {
 	return 0, false
 }
 
-// removeServer removes a living server: the backups of its shards become primaries, and it ends without an error. It returns
-// why that is not possible, and whether it may be a moment later.
+// removeServer removes a living server: the backups of its shards become primaries, and it ends
+// without an error. It returns why that is not possible, and whether it may be a moment later.
 func (c *Core) removeServer(rank int) (refusal string, again bool) {
 	switch {
 	case c.phase != wire.PhaseRunning:

@@ -26,7 +26,8 @@ const (
 type planner struct {
 	load []uint64 // values on each server
 	gone []bool   // servers that are lost
-	// Where shards have backups: what each server holds of them, and how much of that for each other one, by weight.
+	// Where shards have backups: what each server holds of them, and how much of that for each
+	// other one, by weight.
 	backups bool
 	backed  []uint64
 	pairs   [][]uint64
@@ -124,9 +125,10 @@ func shape(form, rule uint8, size, rowLen uint64) string {
 	return s
 }
 
-// place chooses the servers of a key's shards, given their values. Shards are assigned in groups of one for each server, so that
-// every server gets its share of every key that is cut, and within a group to the servers with the fewest values first; of
-// several with as many to the one of the lowest rank.
+// place chooses the servers of a key's shards, given their values. Shards are assigned in groups of
+// one for each server, so that every server gets its share of every key that is cut, and within a
+// group to the servers with the fewest values first; of several with as many to the one of the
+// lowest rank.
 func (p *planner) place(values []uint64) []uint32 {
 	out := make([]uint32, 0, len(values))
 	var order []uint32
@@ -147,8 +149,9 @@ func (p *planner) place(values []uint64) []uint32 {
 	return out
 }
 
-// cut cuts a dense key. Small keys and those that must stay whole are one shard. Others become a multiple of the number of
-// servers, the smallest with shards of at most maxShard, all of one length but for the alignment.
+// cut cuts a dense key. Small keys and those that must stay whole are one shard. Others become a
+// multiple of the number of servers, the smallest with shards of at most maxShard, all of one
+// length but for the alignment.
 func (p *planner) cut(size uint64, whole bool) []wire.ShardPlace {
 	n, units := uint64(1), (size+align-1)/align
 	if !whole && size > cutAbove {
@@ -172,7 +175,8 @@ func (p *planner) cut(size uint64, whole bool) []wire.ShardPlace {
 	return out
 }
 
-// deal deals the rows of a key out to shards, one of n rows in a row to each; wire.KeyPlan says which.
+// deal deals the rows of a key out to shards, one of n rows in a row to each; wire.KeyPlan says
+// which.
 func (p *planner) deal(rows, rowLen uint64, whole bool) []wire.ShardPlace {
 	n := uint64(1)
 	if !whole {
@@ -194,7 +198,8 @@ func (p *planner) deal(rows, rowLen uint64, whole bool) []wire.ShardPlace {
 	return out
 }
 
-// openShards is how many shards of an open vocabulary a server gets: so many of its cores can work at one push.
+// openShards is how many shards of an open vocabulary a server gets: so many of its cores can work
+// at one push.
 const openShards = 4
 
 // open gives every server as many shards of an open vocabulary.
@@ -210,7 +215,8 @@ func (p *planner) open(whole bool) []wire.ShardPlace {
 	return out
 }
 
-// shards is the smallest multiple of servers that cuts size into pieces of at most limit, but no more than most.
+// shards is the smallest multiple of servers that cuts size into pieces of at most limit, but no
+// more than most.
 func shards(size, limit, servers, most uint64) uint64 {
 	n := (size + limit - 1) / limit
 	n = (n + servers - 1) / servers * servers

@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// A scheduler's process is killed, again and again, while workers meet at barriers and one joins; the next one takes the same
-// port. The job ends cleanly.
+// A scheduler's process is killed, again and again, while workers meet at barriers and one joins;
+// the next one takes the same port. The job ends cleanly.
 func TestASchedulersProcessMayBeKilled(t *testing.T) {
 	t.Run("file", func(t *testing.T) { killSchedulers(t, filepath.Join(t.TempDir(), "state")) })
 	t.Run("etcd", func(t *testing.T) {

@@ -21,8 +21,9 @@ var (
 	verbosly = flag.Bool("events", false, "print the events of random jobs")
 )
 
-// A world is a random elastic job: workers that step through epochs and do what the messages' comments want of them, with
-// losses, joins, removals, lost answers and schedulers that are started again. It knows which worker used which example.
+// A world is a random elastic job: workers that step through epochs and do what the messages'
+// comments want of them, with losses, joins, removals, lost answers and schedulers that are started
+// again. It knows which worker used which example.
 type world struct {
 	t       *testing.T
 	seed    int64
@@ -214,7 +215,8 @@ func (w *world) members() (list []*worker) {
 	return list
 }
 
-// train makes a step of all members together, or brings them to the boundary if a change is pending.
+// train makes a step of all members together, or brings them to the boundary if a change is
+// pending.
 func (w *world) train() {
 	all := w.members()
 	for _, x := range all {
@@ -436,8 +438,8 @@ func (w *world) scale() {
 	}
 }
 
-// askLeave is a worker that asks to leave. One that counts goes on until the boundary, one that does not, and has not said that it is ready,
-// ends if it may.
+// askLeave is a worker that asks to leave. One that counts goes on until the boundary, one that
+// does not, and has not said that it is ready, ends if it may.
 func (w *world) askLeave(x *worker) {
 	stay := 0
 	for _, n := range w.core.counting(wire.RoleWorker) {

@@ -22,11 +22,14 @@ type Config struct {
 	Kept State
 	// Ready, if set, is called with the address that Run listens on, as soon as it does.
 	Ready func(addr string)
-	// Report, if set, is called with each line for the launcher, as internal/member/control.Report has it: which nodes register and disconnect while
-	// the job is forming; that it is complete; and why it failed, unless it did because the context has ended.
+	// Report, if set, is called with each line for the launcher, as
+	// internal/member/control.Report has it: which nodes register and disconnect while the job
+	// is forming; that it is complete; and why it failed, unless it did because the context has
+	// ended.
 	Report func(line string)
-	// Telemetry, if set, hands over channels, which have room for one; on each Run sends the newest values of all nodes. Unlike the answer to OpTelemetry
-	// these have no limit of size. While the journal cannot be written none are sent.
+	// Telemetry, if set, hands over channels, which have room for one; on each Run sends the
+	// newest values of all nodes. Unlike the answer to OpTelemetry these have no limit of size.
+	// While the journal cannot be written none are sent.
 	Telemetry <-chan chan<- *control.Telemetry
 }
 
@@ -35,21 +38,24 @@ const (
 	sayAfter = 5 * time.Second
 	// maxSayAfter bounds how much more rarely it says what goes on.
 	maxSayAfter = 5 * time.Minute
-	// linger bounds how long Run stays once the job has ended, so that the nodes can fetch their last answers.
+	// linger bounds how long Run stays once the job has ended, so that the nodes can fetch
+	// their last answers.
 	linger = 3 * time.Second
 	// writeTimeout bounds one attempt to write the journal; writeAgain is the time between two.
 	writeTimeout = 10 * time.Second
 	writeAgain   = time.Second
-	// lingerStopped is the same if the context has ended: the launcher then ends the nodes, too, and waits for all.
+	// lingerStopped is the same if the context has ended: the launcher then ends the nodes,
+	// too, and waits for all.
 	lingerStopped = time.Second
 )
 
-// ErrHandOver, as the cause of the end of Run's context, ends the scheduler and not its job: another scheduler that has its records
-// continues the job. The nodes are not told.
+// ErrHandOver, as the cause of the end of Run's context, ends the scheduler and not its job:
+// another scheduler that has its records continues the job. The nodes are not told.
 var ErrHandOver = errors.New("another scheduler continues the job")
 
-// Run is the scheduler of one job. It returns nil when the job finished, an error with the reason (cluster.ErrFailed is
-// in its chain) when it failed, and, having told the nodes, the error of ctx when that ended first.
+// Run is the scheduler of one job. It returns nil when the job finished, an error with the reason
+// (cluster.ErrFailed is in its chain) when it failed, and, having told the nodes, the error of ctx
+// when that ended first.
 func Run(ctx context.Context, cfg Config) error {
 	cfg.Role, cfg.Rank = cluster.Scheduler, -1
 	if err := cfg.Validate(); err != nil {

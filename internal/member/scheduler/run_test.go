@@ -137,7 +137,8 @@ func (j *job) server(ctx context.Context, rank int, host string) error {
 	return err
 }
 
-// A whole job: all join, meet, agree on a plan, talk to the servers, leave; everything ends without an error.
+// A whole job: all join, meet, agree on a plan, talk to the servers, leave; everything ends without
+// an error.
 func wholeJob(t *testing.T, n *faultnet.Network) {
 	const workers, servers = 3, 2
 	j := startJob(t, n, workers, servers, nil)
@@ -217,7 +218,8 @@ func TestAWholeJobInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { wholeJob(t, faultnet.New(1)) })
 }
 
-// joinAll starts the servers and returns all workers, joined. Servers' results come from the channel.
+// joinAll starts the servers and returns all workers, joined. Servers' results come from the
+// channel.
 func (j *job) joinAll(ctx context.Context) (workers []*cluster.Node, servers chan error) {
 	servers = make(chan error, j.servers)
 	for rank := range j.servers {
@@ -423,8 +425,9 @@ func TestABrokenConnectionToTheSchedulerIsMadeAgain(t *testing.T) {
 	})
 }
 
-// What nodes ask while the scheduler waits for its journal's disk waits in a queue. It is not taken for silence, neither by a lease nor by the shorter
-// time that is left to a node whose connection broke.
+// What nodes ask while the scheduler waits for its journal's disk waits in a queue. It is not taken
+// for silence, neither by a lease nor by the shorter time that is left to a node whose connection
+// broke.
 func TestANodeIsNotLostWhileTheSchedulerWaitsForItsJournal(t *testing.T) {
 	for _, takes := range []time.Duration{1200 * time.Millisecond, 2200 * time.Millisecond, 9 * time.Second, 10200 * time.Millisecond, 11 * time.Second} {
 		for seed := range scheduler.Some(3, 8) { // the Go scheduler chooses what comes first
@@ -492,8 +495,8 @@ func TestAnEndedSchedulerTellsItsNodes(t *testing.T) {
 	})
 }
 
-// Nodes that were killed never hear of the end: a scheduler that is ended waits for them a second at most, and does not take
-// its own end for a failure of the job.
+// Nodes that were killed never hear of the end: a scheduler that is ended waits for them a second
+// at most, and does not take its own end for a failure of the job.
 func TestAnEndedSchedulerDoesNotWaitForTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := startJob(t, faultnet.New(1), 1, 1, nil)

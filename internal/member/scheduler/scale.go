@@ -12,8 +12,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A scaling is a number of workers that was asked for. The launcher knows which hosts have free slots: it takes or refuses it, starts and
-// releases workers, and says if some could not be started. The scheduler keeps the limits, and knows when the number is reached.
+// A scaling is a number of workers that was asked for. The launcher knows which hosts have free
+// slots: it takes or refuses it, starts and releases workers, and says if some could not be
+// started. The scheduler keeps the limits, and knows when the number is reached.
 type scaling struct {
 	keptScale
 	waits []scaleWait // who asked for it, while the launcher has not answered
@@ -84,7 +85,8 @@ func (s *scaling) same(r control.Request) bool {
 	return s.Workers == r.Wanted() && slices.Equal(s.Placement, r.Placement)
 }
 
-// dropPlacements takes what earlier events asked for out of them: it counts no more, and may be long. The launcher passes over such an event.
+// dropPlacements takes what earlier events asked for out of them: it counts no more, and may be
+// long. The launcher passes over such an event.
 func (c *Core) dropPlacements() {
 	for _, number := range []uint64{c.asked.Number, c.scale.Number} {
 		i, found := slices.BinarySearchFunc(c.happened, number, func(e control.Event, n uint64) int { return int(int64(e.Number) - int64(n)) })
@@ -95,7 +97,8 @@ func (c *Core) dropPlacements() {
 	}
 }
 
-// endAsked ends a request that the launcher has not answered, and answers it with a refusal, or without one.
+// endAsked ends a request that the launcher has not answered, and answers it with a refusal, or
+// without one.
 func (c *Core) endAsked(refusal string) {
 	for _, w := range c.asked.waits {
 		done := &control.Done{Error: refusal}
@@ -207,7 +210,8 @@ func (c *Core) scaleStatus() *control.Scale {
 	return &control.Scale{Number: s.Number, Workers: s.Workers, Placement: s.Placement, Present: c.staying(), State: c.scaleState(s), Reason: reason}
 }
 
-// grow lets workers of a host join that the launcher is about to start. It returns why they may not, and whether they may a moment later.
+// grow lets workers of a host join that the launcher is about to start. It returns why they may
+// not, and whether they may a moment later.
 func (c *Core) grow(name string, workers int) (refusal string, again bool) {
 	if why := c.cannotChange(); why != "" {
 		return why, false
@@ -227,7 +231,8 @@ func (c *Core) grow(name string, workers int) (refusal string, again bool) {
 	return "", false
 }
 
-// release lets a worker leave that a scaling does not need. It returns why it may not, and whether it may a moment later.
+// release lets a worker leave that a scaling does not need. It returns why it may not, and whether
+// it may a moment later.
 func (c *Core) release(process uint32) (refusal string, again bool) {
 	if why := c.cannotChange(); why != "" {
 		return why, false

@@ -17,8 +17,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the core says into the scripts")
 
-// TestScripts runs the scripts in testdata: a command with its arguments, "----", and all that the core must say to it. A
-// request is numbered by its order in the script; #n is the answer to request n, which may come much later. Commands:
+// TestScripts runs the scripts in testdata: a command with its arguments, "----", and all that the
+// core must say to it. A request is numbered by its order in the script; #n is the answer to
+// request n, which may come much later. Commands:
 //
 //	new workers= servers= [lease= start= patience= hosts=worker/1/d2,... elastic=1 loss=shrink min= max= join= rejoin= backups=1]
 //	register role= [node= rank= host= addr= nonce= workers= servers= job= pid= process= joining=1]

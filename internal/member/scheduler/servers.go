@@ -24,8 +24,8 @@ type keptServer struct {
 // maxServers bounds the ranks of servers.
 const maxServers = 1 << 12
 
-// addServer asks for one more server, which the launcher starts when it gets the event. It gets the rank of a removed server, or a
-// new one. It returns why that is not possible.
+// addServer asks for one more server, which the launcher starts when it gets the event. It gets the
+// rank of a removed server, or a new one. It returns why that is not possible.
 func (c *Core) addServer(host string) (rank uint32, refusal string) {
 	switch {
 	case c.phase == wire.PhaseForming:
@@ -47,7 +47,8 @@ func (c *Core) addServer(host string) (rank uint32, refusal string) {
 	return rank, ""
 }
 
-// removedServer reports whether the newest server of a rank was removed as requested: it will not be started again.
+// removedServer reports whether the newest server of a rank was removed as requested: it will not
+// be started again.
 func (c *Core) removedServer(rank uint32) bool {
 	n := c.newestServer(rank)
 	return n != nil && (n.state == removed || n.state == left) && c.plan.gone[rank]
@@ -117,7 +118,8 @@ func (c *Core) passServers(t time.Time) {
 	}
 }
 
-// serverEvent adds an event of a server that is added or removed; n is nil before it has registered.
+// serverEvent adds an event of a server that is added or removed; n is nil before it has
+// registered.
 func (c *Core) serverEvent(action, host string, rank uint32, n *node, reason string) {
 	e := control.Event{Action: action, Host: host, Role: roleName(wire.RoleServer), Rank: rank, Reason: reason}
 	if n != nil {

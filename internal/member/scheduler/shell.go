@@ -16,7 +16,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A shell carries requests from the connections to the core and answers back. The core belongs to the goroutine of loop.
+// A shell carries requests from the connections to the core and answers back. The core belongs to
+// the goroutine of loop.
 type shell struct {
 	log     *slog.Logger
 	cfg     Config
@@ -35,23 +36,27 @@ type shell struct {
 	ended   chan struct{}                  // nobody takes requests any more
 }
 
-// A registration is a request with the channel for its answer. Without a message it says that the sender of an earlier one is gone. Both come
-// through one channel, so what a node asks after its connection broke is never taken before the news of that.
+// A registration is a request with the channel for its answer. Without a message it says that the
+// sender of an earlier one is gone. Both come through one channel, so what a node asks after its
+// connection broke is never taken before the news of that.
 type registration struct {
 	event Event
 	reply chan<- wire.Message
 }
 
-// stampDelay is how long a request may take from the time it is stamped with to its place in the queue.
+// stampDelay is how long a request may take from the time it is stamped with to its place in the
+// queue.
 const stampDelay = 100 * time.Millisecond
 
-// runsPerHeartbeat is how often the loop wakes at least, to notice that it could not run: twice the time between two is a stall.
+// runsPerHeartbeat is how often the loop wakes at least, to notice that it could not run: twice the
+// time between two is a stall.
 const runsPerHeartbeat = 4
 
 // maxBatch bounds the events whose records are written to the journal at once.
 const maxBatch = 256
 
-// loop steps the core until the job has ended and all nodes know, or the journal cannot be written any more.
+// loop steps the core until the job has ended and all nodes know, or the journal cannot be written
+// any more.
 func (s *shell) loop(ctx context.Context, core *Core) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -130,8 +135,9 @@ func (s *shell) loop(ctx context.Context, core *Core) error {
 	}
 }
 
-// wake notes that the loop runs. If it did not for long, because the process was stopped or waited for the journal, the core must not take the
-// nodes for silent: their requests have waited, or were lost with connections that the nodes gave up.
+// wake notes that the loop runs. If it did not for long, because the process was stopped or waited
+// for the journal, the core must not take the nodes for silent: their requests have waited, or were
+// lost with connections that the nodes gave up.
 func (s *shell) wake(core *Core, most time.Duration) {
 	now := time.Now()
 	if stalled := now.Sub(s.awake); stalled > most {
@@ -140,8 +146,8 @@ func (s *shell) wake(core *Core, most time.Duration) {
 	s.awake = now
 }
 
-// catchUp takes the requests that wait, before a deadline is acted on. With many of them it stops early: the deadlines that are later than the
-// newest one taken must wait.
+// catchUp takes the requests that wait, before a deadline is acted on. With many of them it stops
+// early: the deadlines that are later than the newest one taken must wait.
 func (s *shell) catchUp(core *Core) {
 	begun := time.Now()
 	for range maxBatch {
@@ -167,7 +173,8 @@ func (s *shell) reportStop(core *Core) {
 	}
 }
 
-// more takes the requests that have come already, so that one write covers them all, and one look at the deadlines.
+// more takes the requests that have come already, so that one write covers them all, and one look
+// at the deadlines.
 func (s *shell) more(core *Core) {
 	for len(s.held) < maxBatch {
 		select {
@@ -191,7 +198,8 @@ func (s *shell) take(core *Core, r registration) {
 	s.step(core, r.event)
 }
 
-// takeLook takes a request that only looks at the job. It has not waited behind those of begin, so it says nothing of what was read.
+// takeLook takes a request that only looks at the job. It has not waited behind those of begin, so
+// it says nothing of what was read.
 func (s *shell) takeLook(core *Core, r registration) {
 	s.waits[r.event.Request] = r.reply
 	s.step(core, r.event)
@@ -220,9 +228,10 @@ func (s *shell) report(r control.Report) {
 	s.cfg.Report(line)
 }
 
-// flush writes the records of the held outputs to the journal, and then sends their replies. While the journal cannot be written no reply is
-// sent, except to those who only look at the job: for the nodes the scheduler is out of reach. It gives up after their SchedulerTimeout, when no
-// node waits any more.
+// flush writes the records of the held outputs to the journal, and then sends their replies. While
+// the journal cannot be written no reply is sent, except to those who only look at the job: for the
+// nodes the scheduler is out of reach. It gives up after their SchedulerTimeout, when no node waits
+// any more.
 func (s *shell) flush(ctx context.Context, core *Core) error {
 	var records []Record
 	for _, out := range s.held {
@@ -279,7 +288,8 @@ func (s *shell) flush(ctx context.Context, core *Core) error {
 	return nil
 }
 
-// write makes one attempt to write records to the journal. Who looks at the job need not wait for one that takes long, or that follows a failed one.
+// write makes one attempt to write records to the journal. Who looks at the job need not wait for
+// one that takes long, or that follows a failed one.
 func (s *shell) write(ctx context.Context, core *Core, records []Record, fault journalFault) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
@@ -350,7 +360,8 @@ func (s *shell) dropRest(done chan struct{}) {
 	}
 }
 
-// admit refuses what a role may not ask: a certificate is for one role. Without one any node may ask anything.
+// admit refuses what a role may not ask: a certificate is for one role. Without one any node may
+// ask anything.
 func admit(role string, m wire.Message) error {
 	if role == "" {
 		return nil

@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// tallyPause is the least time between two tallies of a small job: heartbeats come one after another, and each tally reads all workers.
+// tallyPause is the least time between two tallies of a small job: heartbeats come one after
+// another, and each tally reads all workers.
 const tallyPause = 100 * time.Millisecond
 
 // A slowness is what the scheduler's events say of the slow worker.
@@ -32,8 +33,9 @@ const (
 	longSlowHold = time.Minute // after a restart, when the steps' length is not known yet
 )
 
-// tally counts what the job has done, for the rule that names slow workers. It is called with each record of a node. One of a node that
-// was not known here may have counts from before, so that the watch begins anew.
+// tally counts what the job has done, for the rule that names slow workers. It is called with each
+// record of a node. One of a node that was not known here may have counts from before, so that the
+// watch begins anew.
 func (c *Core) tally(isNew bool) {
 	if isNew {
 		c.slow, c.tallied = telemetry.SlowWatch{}, c.now

@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A slowJob has 3 workers, nodes 3 to 5, and 2 servers with 4 shards each. It makes a step of one second each second.
+// A slowJob has 3 workers, nodes 3 to 5, and 2 servers with 4 shards each. It makes a step of one
+// second each second.
 type slowJob struct {
 	*measuredJob
 	steps  float64
@@ -70,7 +71,8 @@ func (j *slowJob) why() []control.Slow {
 	return why.Slow
 }
 
-// The scheduler names the worker that has become slow within ten steps, forgets it when it has left, and goes on after a restart.
+// The scheduler names the worker that has become slow within ten steps, forgets it when it has
+// left, and goes on after a restart.
 func TestSlowWorkerIsNamed(t *testing.T) {
 	j := &slowJob{measuredJob: newMeasuredJob(t, 3, 2)}
 	j.run(60)
@@ -140,7 +142,8 @@ func TestNoTimeIsToldOfOneThatWasSlowOnce(t *testing.T) {
 	}
 }
 
-// An event tells when a worker has become slow, within ten steps, and one when it is so no longer. One that is slow, but for some steps, gives no further ones.
+// An event tells when a worker has become slow, within ten steps, and one when it is so no longer.
+// One that is slow, but for some steps, gives no further ones.
 func TestEventsTellWhoIsSlow(t *testing.T) {
 	j := &slowJob{measuredJob: newMeasuredJob(t, 3, 2)}
 	j.run(30)

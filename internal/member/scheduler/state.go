@@ -11,13 +11,14 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A State is the journal: it keeps the records of a Core where they outlive the scheduler. Its methods are called one at a time.
+// A State is the journal: it keeps the records of a Core where they outlive the scheduler. Its
+// methods are called one at a time.
 type State interface {
 	// Load returns all records.
 	Load(ctx context.Context) ([]Record, error)
-	// Write keeps records, all or none of them, in their order: a later one replaces an earlier one of its key, and one
-	// without a value removes it. When it returns nil they survive a crash. After an error the same records may be written
-	// again. ErrTaken is final.
+	// Write keeps records, all or none of them, in their order: a later one replaces an earlier
+	// one of its key, and one without a value removes it. When it returns nil they survive a
+	// crash. After an error the same records may be written again. ErrTaken is final.
 	Write(ctx context.Context, records []Record) error
 	Close() error
 }
@@ -39,8 +40,8 @@ func OpenState(ctx context.Context, place string) (State, error) {
 	return nil, fmt.Errorf("scheduler: state %q: want the path of a file, etcd://host:port/prefix or etcds://host:port/prefix", place)
 }
 
-// begin returns the Core of the journal's job, or of a new job if the journal is empty or has another
-// job that has ended, whose records it removes.
+// begin returns the Core of the journal's job, or of a new job if the journal is empty or has
+// another job that has ended, whose records it removes.
 func begin(ctx context.Context, st State, set Settings) (*Core, error) {
 	records, err := st.Load(ctx)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// states are places where a State can be, made for a test, each opened by a function that may be called again.
+// states are places where a State can be, made for a test, each opened by a function that may be
+// called again.
 func states(t testing.TB) map[string]string {
 	places := map[string]string{"bolt": filepath.Join(t.TempDir(), "state")}
 	if etcd := startEtcd(t); etcd != "" {
@@ -24,7 +25,8 @@ func states(t testing.TB) map[string]string {
 	return places
 }
 
-// startEtcd starts an etcd of one member and returns the place of a state in it; "" if this machine has no etcd.
+// startEtcd starts an etcd of one member and returns the place of a state in it; "" if this machine
+// has no etcd.
 func startEtcd(t testing.TB) string {
 	path, err := exec.LookPath("etcd")
 	if err != nil {

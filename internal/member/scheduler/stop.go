@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// stop handles the launcher's notice that it stops the whole job: from now on no single worker may leave, so that all stop together.
+// stop handles the launcher's notice that it stops the whole job: from now on no single worker may
+// leave, so that all stop together.
 func (c *Core) stop() string {
 	switch {
 	case !c.open():
@@ -22,7 +23,8 @@ func (c *Core) stop() string {
 	return ""
 }
 
-// stopWithCheckpoint makes all workers write a checkpoint after a step that they agree on, and leave. The membership tells them.
+// stopWithCheckpoint makes all workers write a checkpoint after a step that they agree on, and
+// leave. The membership tells them.
 func (c *Core) stopWithCheckpoint(reason string) (refusal string, again bool) {
 	switch {
 	case !c.open():
@@ -39,8 +41,8 @@ func (c *Core) stopWithCheckpoint(reason string) (refusal string, again bool) {
 	return "", false
 }
 
-// noCheckpointFolder reports whether a running job has no place for checkpoints, as its workers say: some have none, and none has one. Of a program that
-// does not report it nothing is known.
+// noCheckpointFolder reports whether a running job has no place for checkpoints, as its workers
+// say: some have none, and none has one. Of a program that does not report it nothing is known.
 func (c *Core) noCheckpointFolder() bool {
 	none := false
 	for _, n := range c.counting(wire.RoleWorker) {
@@ -54,7 +56,8 @@ func (c *Core) noCheckpointFolder() bool {
 	return none && c.phase == wire.PhaseRunning && c.stopsFor == ""
 }
 
-// workerStopped takes what a worker says that the job can go on from. A checkpoint that is complete stays so, whatever others say later.
+// workerStopped takes what a worker says that the job can go on from. A checkpoint that is complete
+// stays so, whatever others say later.
 func (c *Core) workerStopped(request uint64, m *wire.Stopped) {
 	n := c.member(request, m.Node)
 	switch {
@@ -72,7 +75,8 @@ func (c *Core) workerStopped(request uint64, m *wire.Stopped) {
 	c.ack(request)
 }
 
-// Stopping says why the job stops with a checkpoint, as whoever asked for it told; empty: it does not.
+// Stopping says why the job stops with a checkpoint, as whoever asked for it told; empty: it does
+// not.
 func (c *Core) Stopping() string { return c.stopsFor }
 
 // Stopped is what the stopped job can go on from; nil: no worker has told yet.

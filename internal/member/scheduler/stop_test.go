@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
-// A stop that needs a folder for checkpoints is refused only where workers say that they have none, and no worker says that it has one.
+// A stop that needs a folder for checkpoints is refused only where workers say that they have none,
+// and no worker says that it has one.
 func TestAStopThatNeedsAFolderIsRefusedWhereWorkersHaveNone(t *testing.T) {
 	const unsaid = -1
 	for _, tc := range []struct {

@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// incarnation is another number after each start of the scheduler: when it began, in microseconds, which a program that knows floats alone can hold.
+// incarnation is another number after each start of the scheduler: when it began, in microseconds,
+// which a program that knows floats alone can hold.
 func (c *Core) incarnation() uint64 { return uint64(c.start.UnixMicro()) }
 
 // beat answers a heartbeat.
@@ -93,7 +94,8 @@ func (c *Core) telemetry(r control.Request) control.Answer {
 // stepBytes bounds the JSON of a StepTimes.
 const stepBytes = 200
 
-// timedWorkers are those whose last steps an answer has: those that others wait for, then those of the lowest ranks.
+// timedWorkers are those whose last steps an answer has: those that others wait for, then those of
+// the lowest ranks.
 func (c *Core) timedWorkers(steps int) map[uint64]bool {
 	timed := map[uint64]bool{}
 	if steps == 0 {
@@ -124,7 +126,8 @@ func (c *Core) lastSteps(node uint64, most int) (list []control.StepTimes) {
 	return list
 }
 
-// Telemetry is what OpTelemetry answers, for use within this process: with all nodes, however many there are.
+// Telemetry is what OpTelemetry answers, for use within this process: with all nodes, however many
+// there are.
 func (c *Core) Telemetry() *control.Telemetry {
 	columns := c.history.Columns(nil)
 	t := c.telemetryOfJob(columns)
@@ -162,7 +165,8 @@ func (c *Core) telemetryOf(n *node, state string, columns []telemetry.Column) co
 	return x
 }
 
-// measuredNodes calls add for the nodes of an answer: servers, then workers, by rank; then those that are removed; then those that are gone.
+// measuredNodes calls add for the nodes of an answer: servers, then workers, by rank; then those
+// that are removed; then those that are gone.
 func (c *Core) measuredNodes(add func(n *node, state string)) {
 	for _, role := range []uint8{wire.RoleServer, wire.RoleWorker} {
 		for _, n := range c.living(role) {
@@ -181,7 +185,8 @@ func (c *Core) measuredNodes(add func(n *node, state string)) {
 	}
 }
 
-// nodeBytes bounds the JSON of a NodeTelemetry but its values and host, and of a NodeSeries but its values.
+// nodeBytes bounds the JSON of a NodeTelemetry but its values and host, and of a NodeSeries but its
+// values.
 const nodeBytes = 320
 
 // room is how many bytes of an answer are left for its nodes.
@@ -250,7 +255,8 @@ func isCounter(c telemetry.Column) bool {
 	return i.Kind == telemetry.Counter
 }
 
-// shown is a value without the digits that mean nothing: of a gauge seven are kept, of a counter and a point in time microseconds.
+// shown is a value without the digits that mean nothing: of a gauge seven are kept, of a counter
+// and a point in time microseconds.
 func shown(c telemetry.Column, v float64) float64 {
 	if isCounter(c) || c.Metric == telemetry.LastStepTime || c.Metric == telemetry.CheckpointTime {
 		return roundTo(v, 6)

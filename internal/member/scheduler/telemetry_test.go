@@ -129,7 +129,8 @@ func TestTelemetryHasTheNewestRecords(t *testing.T) {
 	}
 }
 
-// A node that leaves sends its last record with that; for a minute it is shown, and its counts stay in the totals.
+// A node that leaves sends its last record with that; for a minute it is shown, and its counts stay
+// in the totals.
 func TestTelemetryKeepsTheTotalsOfNodesThatAreGone(t *testing.T) {
 	j := newMeasuredJob(t, 2, 1)
 	j.send(2, sample(telemetry.Steps, 3))
@@ -150,7 +151,8 @@ func TestTelemetryKeepsTheTotalsOfNodesThatAreGone(t *testing.T) {
 	}
 }
 
-// A record that cannot be read is ignored with one line of log, and the lease is renewed all the same.
+// A record that cannot be read is ignored with one line of log, and the lease is renewed all the
+// same.
 func TestAMalformedRecordDoesNotHarmTheLease(t *testing.T) {
 	j := newMeasuredJob(t, 1, 1)
 	for range 30 {
@@ -168,7 +170,8 @@ func TestAMalformedRecordDoesNotHarmTheLease(t *testing.T) {
 	}
 }
 
-// What a broken server counts makes no answer unreadable: here its numbers are beyond what a sum of them holds.
+// What a broken server counts makes no answer unreadable: here its numbers are beyond what a sum of
+// them holds.
 func TestNonsenseDoesNotHarmAnswers(t *testing.T) {
 	j := newMeasuredJob(t, 2, 2)
 	for second, x := range []float64{1, 100, 1e9, 1e300, math.MaxFloat64} {
@@ -224,7 +227,8 @@ func TestTelemetryShowsWhoIsGoneForAMinute(t *testing.T) {
 	}
 }
 
-// A scheduler that was started again has another incarnation and the right counts, and the time before is a gap.
+// A scheduler that was started again has another incarnation and the right counts, and the time
+// before is a gap.
 func TestTelemetryGoesOnAfterARestart(t *testing.T) {
 	j := newMeasuredJob(t, 1, 1)
 	steps := 0.0
@@ -264,7 +268,8 @@ func TestTelemetryGoesOnAfterARestart(t *testing.T) {
 	}
 }
 
-// fullJob is a job of so many workers that have sent all that workers measure, of so many GPUs, for so many seconds.
+// fullJob is a job of so many workers that have sent all that workers measure, of so many GPUs, for
+// so many seconds.
 func fullJob(t testing.TB, workers, gpus, seconds int) *measuredJob {
 	j := newMeasuredJob(t, workers, 4)
 	for second := range seconds {
@@ -306,8 +311,8 @@ func fullRecord(id uint64, second, gpus int) (list []telemetry.Sample) {
 	return list
 }
 
-// The answers about a large job fit, or say how many nodes were left out. Within the scheduler's process nothing is left out, and nothing that is handed over
-// changes later.
+// The answers about a large job fit, or say how many nodes were left out. Within the scheduler's
+// process nothing is left out, and nothing that is handed over changes later.
 func TestTelemetryOfALargeJobFits(t *testing.T) {
 	const workers = 1024
 	j := fullJob(t, workers, 8, 2)

@@ -10,8 +10,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A tracing is the trace that is being taken. There is one at a time. The client that asked for it fetches the chunks while they come. The scheduler keeps at most
-// mostTraceBytes of chunks that were not fetched.
+// A tracing is the trace that is being taken. There is one at a time. The client that asked for it
+// fetches the chunks while they come. The scheduler keeps at most mostTraceBytes of chunks that
+// were not fetched.
 type tracing struct {
 	id     uint64
 	told   wire.TraceWindow // what heartbeats tell the nodes
@@ -36,7 +37,8 @@ const (
 	traceAsked = 20 * time.Second
 	// traceAwaited is the same once the job has ended: launch asks twice a second.
 	traceAwaited = 2 * time.Second
-	// traceSent is how long nodes may take to send what they have recorded: a heartbeat to hear that the window is over, and the rest on a slow link.
+	// traceSent is how long nodes may take to send what they have recorded: a heartbeat to hear
+	// that the window is over, and the rest on a slow link.
 	traceSent = 30 * time.Second
 )
 
@@ -61,7 +63,8 @@ func (c *Core) beginTrace(r control.Request) control.Answer {
 	if limit == 0 {
 		limit = control.MaxTraceMillis * time.Millisecond
 	}
-	// By then all nodes know of the window: a heartbeat may just have left, and the next one may be slow.
+	// By then all nodes know of the window: a heartbeat may just have left, and the next one
+	// may be slow.
 	wait := c.set.Heartbeat * 5 / 2
 	c.traces++
 	t := &tracing{id: c.incarnation() + c.traces, begun: c.now, until: c.now.Add(wait + limit), asked: c.now}
@@ -73,7 +76,8 @@ func (c *Core) beginTrace(r control.Request) control.Answer {
 	return &control.Trace{Trace: t.id, StartMillis: wait.Milliseconds(), Job: c.set.Job, Workers: len(workers), Servers: len(servers), LeftOut: all - len(workers) - len(servers)}
 }
 
-// tracedWorkers are the workers of some ranks; of none: those that the others wait for first, then by rank.
+// tracedWorkers are the workers of some ranks; of none: those that the others wait for first, then
+// by rank.
 func (c *Core) tracedWorkers(ranks []int32) (list []*node, refusal string) {
 	workers := c.counting(wire.RoleWorker)
 	if len(workers) == 0 {
@@ -111,7 +115,8 @@ func (c *Core) tracedWorkers(ranks []int32) (list []*node, refusal string) {
 	return workers, ""
 }
 
-// window is what a node is told of the trace: the zero window if there is no trace, it has ended, or the node is not in it. t may be nil.
+// window is what a node is told of the trace: the zero window if there is no trace, it has ended,
+// or the node is not in it. t may be nil.
 func (t *tracing) window(n *node) wire.TraceWindow {
 	if t == nil || !t.ended.IsZero() || t.node(n.Node) == nil {
 		return wire.TraceWindow{}
@@ -168,7 +173,8 @@ func (t *tracing) next() time.Time {
 // awaited reports whether a client still fetches the trace.
 func (t *tracing) awaited(now time.Time) bool { return t != nil && now.Sub(t.asked) < traceAwaited }
 
-// passTrace advances the trace: it closes the window, gives up nodes that are gone or too slow, and drops a trace that no client asks for.
+// passTrace advances the trace: it closes the window, gives up nodes that are gone or too slow, and
+// drops a trace that no client asks for.
 func (c *Core) passTrace() {
 	t := c.tracing
 	if t == nil {

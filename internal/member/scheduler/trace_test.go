@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A tracedJob asks the scheduler of a measuredJob for traces. Servers are nodes 1 and 2, workers 3 and 4.
+// A tracedJob asks the scheduler of a measuredJob for traces. Servers are nodes 1 and 2, workers 3
+// and 4.
 type tracedJob struct {
 	*measuredJob
 	trace control.Trace
@@ -83,7 +84,8 @@ func (j *tracedJob) wantState(want string) (p control.TraceParts) {
 	return p
 }
 
-// Workers record and send, then servers are told that the window is over, and send; then the trace is done.
+// Workers record and send, then servers are told that the window is over, and send; then the trace
+// is done.
 func TestTraceIsTakenOfWorkersThenOfServers(t *testing.T) {
 	j := newTracedJob(t)
 	if w := j.window(3); w != (wire.TraceWindow{}) {

@@ -11,8 +11,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A waitTable holds the requests that wait for a name: at a barrier until all workers have called it, in an await until the signal. A name happens
-// once. The last names that happened are remembered with their values, so that a request repeated after a lost answer finds them.
+// A waitTable holds the requests that wait for a name: at a barrier until all workers have called
+// it, in an await until the signal. A name happens once. The last names that happened are
+// remembered with their values, so that a request repeated after a lost answer finds them.
 type waitTable struct {
 	kind  string
 	waits []wait
@@ -23,7 +24,8 @@ type waitTable struct {
 	bytes int                        // of all values
 }
 
-// Bounds of the memory for what happened: names, and bytes of their values (one value is at most wire.MaxHead).
+// Bounds of the memory for what happened: names, and bytes of their values (one value is at most
+// wire.MaxHead).
 const (
 	maxNames  = 1 << 16
 	maxValues = 8 << 20
@@ -67,7 +69,8 @@ func (m *waitTable) late(now time.Time) []wait {
 	return m.remove(func(w wait) bool { return !now.Before(w.deadline) })
 }
 
-// forget drops a wait whose sender is gone. The node still counts as being at the barrier: it asks again.
+// forget drops a wait whose sender is gone. The node still counts as being at the barrier: it asks
+// again.
 func (m *waitTable) forget(request uint64) {
 	m.remove(func(w wait) bool { return w.request == request })
 }
@@ -186,8 +189,9 @@ func (c *Core) signal(request uint64, m *wire.Signal) {
 	c.ack(request)
 }
 
-// await waits for a signal. The worker of the lowest rank sends signals: when it is lost, waits for those that it has not sent are refused, and
-// whoever waited tries again, with another worker as the sender.
+// await waits for a signal. The worker of the lowest rank sends signals: when it is lost, waits for
+// those that it has not sent are refused, and whoever waited tries again, with another worker as
+// the sender.
 func (c *Core) await(request uint64, m *wire.Await) {
 	if n := c.current(request, m.Node, c.generation); n == nil {
 		return

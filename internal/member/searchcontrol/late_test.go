@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/member/framing"
 )
 
-// Whoever asked for what took too long is told so by the search, and not by the end of the connection.
+// Whoever asked for what took too long is told so by the search, and not by the end of the
+// connection.
 func TestARequestThatTakesTooLongHasAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &Server{token: "t", ctx: t.Context(), answer: func(ctx context.Context, _ Request) (string, error) {

@@ -1,7 +1,9 @@
-// Package searchcontrol lets commands ask a search that runs on this machine: about its hosts, and to add or remove one.
+// Package searchcontrol lets commands ask a search that runs on this machine: about its hosts, and
+// to add or remove one.
 //
-// The search listens at a loopback address. The file control.json in the study's folder has the address and a token without which nothing is
-// answered. Only the user of the search can read the file. A connection carries one request and its answer, JSON in a frame each (package framing):
+// The search listens at a loopback address. The file control.json in the study's folder has the
+// address and a token without which nothing is answered. Only the user of the search can read the
+// file. A connection carries one request and its answer, JSON in a frame each (package framing):
 //
 //	→ {"token":"...","op":"add","host":"d3 slots=4"}
 //	← {"text":"..."} or {"error":"..."}
@@ -88,11 +90,13 @@ type Server struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	all    sync.WaitGroup
-	// unauthenticated are the connections whose token has not come yet: every user of this machine can connect.
+	// unauthenticated are the connections whose token has not come yet: every user of this
+	// machine can connect.
 	unauthenticated unauthenticated.Conns
 }
 
-// Serve answers requests about the search in the folder until Close. answer is called from several goroutines; its ctx ends with Close.
+// Serve answers requests about the search in the folder until Close. answer is called from several
+// goroutines; its ctx ends with Close.
 func Serve(folder string, answer func(context.Context, Request) (string, error)) (*Server, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -188,7 +192,8 @@ func (s *Server) serve(c net.Conn) {
 	_ = framing.WriteJSON(c, a, maxAnswer)
 }
 
-// Ask asks the search in the folder. What the search refuses is an error, too; ErrNone is in the chain of one that no search answered.
+// Ask asks the search in the folder. What the search refuses is an error, too; ErrNone is in the
+// chain of one that no search answered.
 func Ask(ctx context.Context, folder string, q Request) (string, error) {
 	p, err := readPlace(folder)
 	if err != nil {

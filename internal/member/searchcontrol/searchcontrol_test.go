@@ -104,7 +104,8 @@ func TestCloseWaitsForNobody(t *testing.T) {
 	}
 }
 
-// An older launch asks in a line of JSON, and is told so in one. A search of an older launch is not asked at all.
+// An older launch asks in a line of JSON, and is told so in one. A search of an older launch is not
+// asked at all.
 func TestAnotherVersionIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	s, err := searchcontrol.Serve(dir, func(context.Context, searchcontrol.Request) (string, error) {
@@ -142,7 +143,8 @@ func TestAnotherVersionIsRefused(t *testing.T) {
 	}
 }
 
-// Anybody on this machine can connect, and say nothing: the search has so many such connections and no more, and answers whoever has the token.
+// Anybody on this machine can connect, and say nothing: the search has so many such connections and
+// no more, and answers whoever has the token.
 func TestConnectionsWithoutTheTokenAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	s, err := searchcontrol.Serve(dir, func(context.Context, searchcontrol.Request) (string, error) { return "yes", nil })

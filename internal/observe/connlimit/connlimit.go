@@ -1,4 +1,5 @@
-// Package connlimit bounds what strangers can take of an HTTP server: connections, and with them descriptors, goroutines and memory.
+// Package connlimit bounds what strangers can take of an HTTP server: connections, and with them
+// descriptors, goroutines and memory.
 package connlimit
 
 import (
@@ -11,7 +12,8 @@ import (
 // writeBuffer is what the system may hold for a client that does not read, in bytes.
 const writeBuffer = 256 << 10
 
-// A Listener is a listener with at most so many connections. When there is one more, the oldest without a session is closed: strangers who hold connections open keep nobody out.
+// A Listener is a listener with at most so many connections. When there is one more, the oldest
+// without a session is closed: strangers who hold connections open keep nobody out.
 type Listener struct {
 	net.Listener
 	most int
@@ -92,7 +94,8 @@ func (c *gated) Close() error {
 
 type connKey struct{}
 
-// WithConn gives requests their connection: it is the ConnContext of an http.Server. c may be one of TLS over a gated one.
+// WithConn gives requests their connection: it is the ConnContext of an http.Server. c may be one
+// of TLS over a gated one.
 func WithConn(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn()
@@ -100,7 +103,8 @@ func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// MarkSession says that the connection of a request is one of a session. It does nothing where ctx has no connection of WithConn.
+// MarkSession says that the connection of a request is one of a session. It does nothing where ctx
+// has no connection of WithConn.
 func MarkSession(ctx context.Context) {
 	c, ok := ctx.Value(connKey{}).(*gated)
 	if !ok {

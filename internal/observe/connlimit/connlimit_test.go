@@ -39,7 +39,8 @@ func wantClosed(t *testing.T, name string, client net.Conn, closed bool) {
 	}
 }
 
-// One more connection than there may be closes the oldest that has no session; a session's stays. With sessions alone it is the newcomer that is closed.
+// One more connection than there may be closes the oldest that has no session; a session's stays.
+// With sessions alone it is the newcomer that is closed.
 func TestTheOldestStrangerMakesRoom(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,8 +1,10 @@
 // Package exitreport carries what a process says of its own end to the agent that started it.
 //
-// An exit code does not tell whether it helps to start the process again: a machine without memory and a misspelt flag both end with 1. So the agent names
-// a file to each process, in Variable. A process that meets an error which no restart can mend writes a Report there and ends; the agent hands the
-// Report over with the exit code. A process that knows nothing of it writes none, and is started again as the job's flags say.
+// An exit code does not tell whether it helps to start the process again: a machine without memory
+// and a misspelt flag both end with 1. So the agent names a file to each process, in Variable. A
+// process that meets an error which no restart can mend writes a Report there and ends; the agent
+// hands the Report over with the exit code. A process that knows nothing of it writes none, and is
+// started again as the job's flags say.
 //
 //	if !exists(path) {
 //		err = exitreport.Final(exitreport.MissingFile, err)
@@ -42,7 +44,8 @@ const (
 	MissingFile Cause = "missing_file" // a file is not there
 	Program     Cause = "program"      // another one, by the program's own decision
 
-	// Checkpointed is no error: the process stopped as it was asked to, and its job has a complete checkpoint after Steps steps.
+	// Checkpointed is no error: the process stopped as it was asked to, and its job has a
+	// complete checkpoint after Steps steps.
 	Checkpointed Cause = "checkpointed"
 )
 
@@ -83,8 +86,8 @@ func Final(cause Cause, err error) error {
 	return &finalError{err, cause}
 }
 
-// Tell writes the Report of err for whoever started this process, if err is Final and somebody wants it. Nothing is lost where it cannot be written:
-// the process is then started again in vain.
+// Tell writes the Report of err for whoever started this process, if err is Final and somebody
+// wants it. Nothing is lost where it cannot be written: the process is then started again in vain.
 func Tell(getenv func(string) string, err error) {
 	var final *finalError
 	if !errors.As(err, &final) {
@@ -97,7 +100,8 @@ func Tell(getenv func(string) string, err error) {
 	write(getenv, Report{Cause: final.cause, Text: text})
 }
 
-// TellCheckpoint writes the Report of a process that stops as it was asked to, after so many steps of its job, with a complete checkpoint.
+// TellCheckpoint writes the Report of a process that stops as it was asked to, after so many steps
+// of its job, with a complete checkpoint.
 func TellCheckpoint(getenv func(string) string, steps uint64) {
 	write(getenv, Report{Cause: Checkpointed, Steps: steps})
 }

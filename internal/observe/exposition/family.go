@@ -1,4 +1,5 @@
-// Package exposition has the Prometheus names of telemetry's metrics, writes Prometheus's text format, and serves one process's metrics in it. The endpoint of the whole job
+// Package exposition has the Prometheus names of telemetry's metrics, writes Prometheus's text
+// format, and serves one process's metrics in it. The endpoint of the whole job
 // (launch/internal/prom) uses the same names and the same Text.
 package exposition
 
@@ -59,7 +60,8 @@ var Families = func() (list []Family) {
 	return list
 }()
 
-// familyOf is the family of a metric; false: processes of the role have none, or it is a part of a histogram.
+// familyOf is the family of a metric; false: processes of the role have none, or it is a part of a
+// histogram.
 func familyOf(role string, m telemetry.Metric) (Family, bool) {
 	i, _ := m.Info()
 	if of := map[string]int{Worker: telemetry.OfWorker, Server: telemetry.OfServer}[role]; i.Roles&of == 0 {
@@ -89,7 +91,8 @@ func (f Family) Named(of string) Family {
 	return f
 }
 
-// LabelValue is what a label says of an index of a metric; scores are the names of telemetry.TestScore.
+// LabelValue is what a label says of an index of a metric; scores are the names of
+// telemetry.TestScore.
 func LabelValue(label string, index int, scores []string) string {
 	switch {
 	case label == "transport" && index < len(telemetry.Transports):

@@ -29,8 +29,9 @@ type Endpoint struct {
 	served chan error
 }
 
-// Listen serves at addr, a host:port; port 0 is a free one. Each scrape calls whose, which says which process this is, and measure, which returns its values; both may be
-// called concurrently. Close ends the Endpoint. The error is that of listening.
+// Listen serves at addr, a host:port; port 0 is a free one. Each scrape calls whose, which says
+// which process this is, and measure, which returns its values; both may be called concurrently.
+// Close ends the Endpoint. The error is that of listening.
 func Listen(addr string, whose func() Process, measure func() telemetry.Record, logger *slog.Logger) (*Endpoint, error) {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {

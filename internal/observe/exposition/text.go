@@ -44,9 +44,9 @@ func (t *Text) Add(f *Family, value float64, labels ...Label) {
 }
 
 // AddHistogram adds a histogram whose bounds are telemetry.StepBounds. buckets says how many values
-// each bucket has alone; in the text each one has those of the smaller buckets, too, as Prometheus wants
-// it. count and sum are of all values. A process may have counted a value in its bucket and not yet in
-// count when it made the record: then the text's count is that of the buckets.
+// each bucket has alone; in the text each one has those of the smaller buckets, too, as Prometheus
+// wants it. count and sum are of all values. A process may have counted a value in its bucket and
+// not yet in count when it made the record: then the text's count is that of the buckets.
 func (t *Text) AddHistogram(f *Family, buckets []float64, count, sum float64, labels ...Label) {
 	text := t.family(f)
 	b, below := *text, 0.0
@@ -66,8 +66,8 @@ func (t *Text) AddHistogram(f *Family, buckets []float64, count, sum float64, la
 // Names are those of the families, in the order in which they were added.
 func (t *Text) Names() []string { return slices.Clone(t.names) }
 
-// Write writes families by their names; those that the Text lacks are left out. The error is that of
-// w.
+// Write writes families by their names; those that the Text lacks are left out. The error is that
+// of w.
 func (t *Text) Write(w io.Writer, names []string) error {
 	for _, name := range names {
 		if text := t.families[name]; text != nil {

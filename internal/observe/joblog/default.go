@@ -10,8 +10,9 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/logline"
 )
 
-// Default is the logger of a process whose program gives none, as the environment says: format and level. nil stands for os.Getenv, and then
-// all JSON loggers of the process share one Identity. In text it is slog.Default().
+// Default is the logger of a process whose program gives none, as the environment says: format and
+// level. nil stands for os.Getenv, and then all JSON loggers of the process share one Identity. In
+// text it is slog.Default().
 func Default(getenv func(string) string) (*slog.Logger, error) {
 	own := getenv == nil
 	if own {
@@ -35,7 +36,8 @@ func Default(getenv func(string) string) (*slog.Logger, error) {
 	return text(), nil
 }
 
-// Process is the logger for packages that know nothing of a job: Default's in JSON, else slog.Default().
+// Process is the logger for packages that know nothing of a job: Default's in JSON, else
+// slog.Default().
 func Process() *slog.Logger {
 	if os.Getenv(Variable) == string(JSON) {
 		return process()
@@ -52,8 +54,9 @@ var process = sync.OnceValue(func() *slog.Logger {
 // initial is slog's logger where the program sets none.
 var initial = slog.Default()
 
-// text is slog.Default(), without events where their attributes would be mere text. In a process that launch started, whose program has changed neither
-// slog's logger nor package log's, lines are like those of launch.
+// text is slog.Default(), without events where their attributes would be mere text. In a process
+// that launch started, whose program has changed neither slog's logger nor package log's, lines are
+// like those of launch.
 func text() *slog.Logger {
 	l := slog.Default()
 	switch {

@@ -2,8 +2,10 @@ package joblog
 
 import "log/slog"
 
-// An Event is the stable code of an important line. A code is never used for anything else once it has been published; the text of the line may
-// change at any time, and nothing may depend on it. docs/reference/log-events.md says of each one who writes it and what to do; a test holds both equal.
+// An Event is the stable code of an important line. A code is never used for anything else once it
+// has been published; the text of the line may change at any time, and nothing may depend on it.
+// docs/reference/log-events.md says of each one who writes it and what to do; a test holds both
+// equal.
 type Event string
 
 // The events.
@@ -77,7 +79,8 @@ const (
 	GuardRefused       Event = "guard_refused"       // the guard refused or clipped a gradient
 )
 
-// With is the attribute that makes a line one of this event; args are its own attributes, as those of slog.Info.
+// With is the attribute that makes a line one of this event; args are its own attributes, as those
+// of slog.Info.
 func (e Event) With(args ...any) slog.Attr {
 	attrs := append([]slog.Attr{slog.String("event", string(e))}, slog.Group("", args...).Value.Group()...)
 	return slog.Attr{Value: slog.AnyValue(&eventAttrs{attrs})}
@@ -91,12 +94,14 @@ type Node struct {
 	Process uint32 // the number that launch gave it; 0: it was started by hand
 }
 
-// Of is With, and first says which node the line is about: node_role, node_rank, node_host and node_process.
+// Of is With, and first says which node the line is about: node_role, node_rank, node_host and
+// node_process.
 func (e Event) Of(n Node, args ...any) slog.Attr {
 	return e.With(append([]any{"node_role", n.Role, "node_rank", n.Rank, "node_host", n.Host, "node_process", n.Process}, args...)...)
 }
 
-// eventAttrs are attributes of a line that a handler may leave out. Pointers are comparable, as those who compare attributes expect.
+// eventAttrs are attributes of a line that a handler may leave out. Pointers are comparable, as
+// those who compare attributes expect.
 type eventAttrs struct{ attrs []slog.Attr }
 
 // LogValue makes them attributes of the line itself.

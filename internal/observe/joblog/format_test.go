@@ -53,7 +53,8 @@ func TestALevelOfItsOwn(t *testing.T) {
 	}
 }
 
-// restoreLog lets package log, to which slog's first logger writes, write to w until the function that it returns is called.
+// restoreLog lets package log, to which slog's first logger writes, write to w until the function
+// that it returns is called.
 func restoreLog(w io.Writer) (restore func()) {
 	was := log.Writer()
 	log.SetOutput(w)

@@ -24,8 +24,8 @@ type Identity struct {
 	Host    string // as the job's nodes call it
 }
 
-// FromEnv is the Identity of this process: that of a node as the environment of a job describes it, with the rank that it wants. A process
-// without a job is worker 0 of none.
+// FromEnv is the Identity of this process: that of a node as the environment of a job describes it,
+// with the rank that it wants. A process without a job is worker 0 of none.
 func FromEnv(getenv func(string) string) Identity {
 	id := Identity{Job: getenv("PARAGON_JOB"), Role: getenv("DMLC_ROLE"), Rank: -1, PID: os.Getpid(), Host: getenv("DMLC_NODE_HOST")}
 	if id.Role == "" {
@@ -69,7 +69,8 @@ func New(w io.Writer, level slog.Leveler, who Identity) *slog.Logger {
 	return slog.New(&handler{out: out, who: &writer{id: who}, groups: []group{{}}})
 }
 
-// seconds writes durations as numbers of seconds, and numbers that have names, such as a node's role, and those that JSON does not have as text.
+// seconds writes durations as numbers of seconds, and numbers that have names, such as a node's
+// role, and those that JSON does not have as text.
 func seconds(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindDuration:
@@ -156,7 +157,8 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.out.Handle(ctx, line)
 }
 
-// apart renames an attribute that has a reserved name, and one that has spaces in its name. Events have the names that they are to have.
+// apart renames an attribute that has a reserved name, and one that has spaces in its name. Events
+// have the names that they are to have.
 func apart(a slog.Attr) slog.Attr {
 	if a.Key == "" && !IsEvent(a) { // the attributes of a group without a name are the line's own
 		a.Value = a.Value.Resolve()
@@ -198,7 +200,8 @@ func writerOf(l *slog.Logger) *writer {
 // IsJSON reports whether a logger writes the JSON lines of this package.
 func IsJSON(l *slog.Logger) bool { return writerOf(l) != nil }
 
-// SetRank sets the rank of the lines that follow, of l and of all loggers that share its Identity. Another package's logger stays as it is.
+// SetRank sets the rank of the lines that follow, of l and of all loggers that share its Identity.
+// Another package's logger stays as it is.
 func SetRank(l *slog.Logger, rank int) {
 	if w := writerOf(l); w != nil {
 		w.mu.Lock()

@@ -209,7 +209,8 @@ func TestFormatOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// In text nothing is seen of events: Go's own handler would write their attributes behind each line.
+// In text nothing is seen of events: Go's own handler would write their attributes behind each
+// line.
 func TestTextHasNoEvents(t *testing.T) {
 	var b bytes.Buffer
 	defer restoreLog(&b)()

@@ -40,8 +40,9 @@ func Summary(line []byte) (text string, ok bool) {
 	return said.Time + " " + said.Level + " " + said.Msg, true
 }
 
-// Output is the JSON line, with its end, for a line that a process printed on its standard error: the line itself if it is one of ours. A JSON
-// object of the program's own becomes the value "record", and other text is the message. more: the line is cut, and its rest follows.
+// Output is the JSON line, with its end, for a line that a process printed on its standard error:
+// the line itself if it is one of ours. A JSON object of the program's own becomes the value
+// "record", and other text is the message. more: the line is cut, and its rest follows.
 func Output(who Identity, at time.Time, line []byte, more bool) []byte {
 	if Ours(line) {
 		return append(bytes.TrimSpace(line), '\n')

@@ -7,7 +7,8 @@ import (
 	"unicode"
 )
 
-// What hosts and commands say goes into messages. It must not move the cursor, hide a line or make another one.
+// What hosts and commands say goes into messages. It must not move the cursor, hide a line or make
+// another one.
 func TestControlCharactersAreShown(t *testing.T) {
 	for message, want := range map[string]string{
 		"exit 3: \x1b[2J\x1b]0;x\a":         `exit 3: \x1b[2J\x1b]0;x\a`,

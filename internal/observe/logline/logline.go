@@ -2,8 +2,9 @@
 //
 //	2018-06-03 05:30:05,609 INFO rsync /home/ubuntu/cifar10_dist/ -> a1:/home/ubuntu/cifar10_dist
 //
-// Attributes follow the message as key=value. Some may be left out, as those of events (package joblog), which are for programs.
-// Control characters are written as Go's escapes: hosts and commands may print anything, and a log is read on a terminal.
+// Attributes follow the message as key=value. Some may be left out, as those of events (package
+// joblog), which are for programs. Control characters are written as Go's escapes: hosts and
+// commands may print anything, and a log is read on a terminal.
 package logline
 
 import (
@@ -31,7 +32,8 @@ type Handler struct {
 	skip   func(slog.Attr) bool
 }
 
-// New makes a Handler that writes records of at least level to out; each is one Write. Attributes of records for which skip is true are left out; nil: none.
+// New makes a Handler that writes records of at least level to out; each is one Write. Attributes
+// of records for which skip is true are left out; nil: none.
 func New(out io.Writer, level slog.Leveler, skip func(slog.Attr) bool) *Handler {
 	return &Handler{mu: new(sync.Mutex), out: out, level: level, skip: skip}
 }
@@ -65,7 +67,8 @@ func (h *Handler) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// Visible has escapes for all that a terminal might take for more than text, besides line ends and tabs.
+// Visible has escapes for all that a terminal might take for more than text, besides line ends and
+// tabs.
 func Visible(s string) string {
 	plain := func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsGraphic(r) && r != utf8.RuneError }
 	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {

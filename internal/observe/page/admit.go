@@ -14,7 +14,8 @@ import (
 // tokenName is the token's name in the query of an address.
 const tokenName = "token"
 
-// headers go with each answer. What the page is made of comes from this server alone, no code or style stands in its HTML, and no other page shows it or learns of it.
+// headers go with each answer. What the page is made of comes from this server alone, no code or
+// style stands in its HTML, and no other page shows it or learns of it.
 var headers = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -85,8 +86,9 @@ func (s *Server) inSession(r *http.Request) bool {
 	return len(cookies) == 1 && s.guard.has(cookies[0].Value)
 }
 
-// knowsHost reports whether a request was sent to a name of this server. Any other name may be one that a hostile page's owner lets point here (DNS rebinding).
-// Numeric addresses are no names: nobody else decides where they point. The port is any: a tunnel's end has another one.
+// knowsHost reports whether a request was sent to a name of this server. Any other name may be one
+// that a hostile page's owner lets point here (DNS rebinding). Numeric addresses are no names:
+// nobody else decides where they point. The port is any: a tunnel's end has another one.
 func (s *Server) knowsHost(host string) bool {
 	name, ok := hostOf(host)
 	if !ok {
@@ -107,7 +109,8 @@ func hostOf(host string) (name string, ok bool) {
 	return strings.TrimSuffix(u.Hostname(), "."), u.Hostname() != ""
 }
 
-// ownOrigin reports whether the page itself, or the browser's user, makes a request. Browsers name the origin of others, and programs that are no browsers name none.
+// ownOrigin reports whether the page itself, or the browser's user, makes a request. Browsers name
+// the origin of others, and programs that are no browsers name none.
 func (s *Server) ownOrigin(r *http.Request) bool {
 	scheme := "http://"
 	if s.tls {

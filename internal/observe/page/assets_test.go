@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// The library that draws curves is npm's uplot@1.6.32, byte for byte: see docs/design/0031-live-page.md.
+// The library that draws curves is npm's uplot@1.6.32, byte for byte: see
+// docs/design/0031-live-page.md.
 func TestUPlotIsAsItWasPublished(t *testing.T) {
 	for name, want := range map[string]string{
 		"uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
@@ -23,7 +24,8 @@ func TestUPlotIsAsItWasPublished(t *testing.T) {
 	}
 }
 
-// What comes from hosts and people reaches the page as text nodes, and no code or style stands in the HTML, which the page's policy would refuse.
+// What comes from hosts and people reaches the page as text nodes, and no code or style stands in
+// the HTML, which the page's policy would refuse.
 func TestAssetsMakeNoHTMLOfText(t *testing.T) {
 	bad := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|javascript:`)
 	files := 0

@@ -25,7 +25,8 @@ func descriptors(t *testing.T) int {
 	return len(list)
 }
 
-// A thousand connections that say nothing, or little, take a bounded number of descriptors and keep neither a session's stream nor a newcomer out.
+// A thousand connections that say nothing, or little, take a bounded number of descriptors and keep
+// neither a session's stream nor a newcomer out.
 func TestManyConnectionsKeepNobodyOut(t *testing.T) {
 	s := serve(t, &counter{})
 	cookie := "Cookie: " + session(t, s)

@@ -10,13 +10,16 @@ import (
 type Feed interface {
 	// Page says what is shown.
 	Page() Page
-	// Poll asks for what is new since the Poll before, and returns it. The Server calls it once a second while a page is open, with a deadline in ctx. If the
-	// source does not answer, Poll returns a message that says so.
+	// Poll asks for what is new since the Poll before, and returns it. The Server calls it once
+	// a second while a page is open, with a deadline in ctx. If the source does not answer,
+	// Poll returns a message that says so.
 	Poll(ctx context.Context) Message
-	// Whole returns all that is known as of the last Poll, for a browser that has nothing yet: one message with the state, if there is one, and another one if the
-	// source does not answer or has ended.
+	// Whole returns all that is known as of the last Poll, for a browser that has nothing yet:
+	// one message with the state, if there is one, and another one if the source does not
+	// answer or has ended.
 	Whole() []Message
-	// Routes are handlers of further GET requests, by path, below /api/. Only browsers with a session reach them. They run concurrently with everything else.
+	// Routes are handlers of further GET requests, by path, below /api/. Only browsers with a
+	// session reach them. They run concurrently with everything else.
 	Routes() map[string]http.HandlerFunc
 }
 

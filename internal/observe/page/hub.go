@@ -26,7 +26,8 @@ type hub struct {
 	cancel   context.CancelFunc
 }
 
-// A watcher is one stream. Its channel is closed when nothing more comes: the end has come, or it was too slow.
+// A watcher is one stream. Its channel is closed when nothing more comes: the end has come, or it
+// was too slow.
 type watcher struct {
 	messages chan Message
 	begun    bool // it has the whole
@@ -112,7 +113,8 @@ func (h *hub) poll() bool {
 	return h.running
 }
 
-// last polls once more, out of turn, if someone watches, and lets nobody else in; watchers have their last message then.
+// last polls once more, out of turn, if someone watches, and lets nobody else in; watchers have
+// their last message then.
 func (h *hub) last(ctx context.Context) {
 	h.mu.Lock()
 	h.closed = true
@@ -156,7 +158,8 @@ func (h *hub) begin() {
 	}
 }
 
-// send hands a message to a watcher, which is dropped if it has not taken the ones before. mu is held.
+// send hands a message to a watcher, which is dropped if it has not taken the ones before. mu is
+// held.
 func (h *hub) send(w *watcher, m Message) {
 	if _, ok := h.watchers[w]; !ok {
 		return

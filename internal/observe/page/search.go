@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// What browsers get of a search. Texts are those of people and programs: a page shows them as text, never as HTML.
+// What browsers get of a search. Texts are those of people and programs: a page shows them as text,
+// never as HTML.
 //
 //	GET /api/search                  SearchState: all that is known now
 //	GET /api/search/trial?id=7       SearchDetail: one trial with its reports and decisions
@@ -16,7 +17,8 @@ import (
 //
 // The last update, or state, has Over set, and nothing comes after it.
 //
-// A state of 10,000 trials with 6 parameters has 1 MB, an update 100 bytes for each trial that changed and 1 KB.
+// A state of 10,000 trials with 6 parameters has 1 MB, an update 100 bytes for each trial that
+// changed and 1 KB.
 
 // Limits of what a search sends.
 const (
@@ -36,7 +38,8 @@ type SearchState struct {
 	Params    []SearchParam `json:"params"`
 }
 
-// A SearchUpdate is what changed. Words, Trials and Progress extend or replace what was there; the rest replaces it.
+// A SearchUpdate is what changed. Words, Trials and Progress extend or replace what was there; the
+// rest replaces it.
 type SearchUpdate struct {
 	Elapsed   Precise `json:"elapsed_seconds"` // how long the study has run, summed over all resumes
 	Metric    string  `json:"metric"`          // empty: not known before the first report
@@ -49,7 +52,8 @@ type SearchUpdate struct {
 	Missed    string  `json:"missed"`          // what the deadline has kept from being done, for people
 	Over      bool    `json:"over"`
 
-	// Words are the texts that columns have indices of. Those of an update come behind the WordsBefore that the browser has.
+	// Words are the texts that columns have indices of. Those of an update come behind the
+	// WordsBefore that the browser has.
 	WordsBefore int      `json:"words_before"`
 	Words       []string `json:"words"`
 
@@ -69,13 +73,15 @@ type SearchParam struct {
 	Log  bool    `json:"log"`
 	// Whole says that all numbers are integers.
 	Whole bool `json:"whole"`
-	// Choices are the values of a parameter whose column has indices of Words, in the order of the space; null for one whose column has numbers.
+	// Choices are the values of a parameter whose column has indices of Words, in the order of
+	// the space; null for one whose column has numbers.
 	Choices []string `json:"choices"`
 	// When says under which condition a trial has the parameter; empty: always.
 	When string `json:"when"`
 }
 
-// SearchTrials are columns of the same length. Those of a state have all trials by number; those of an update have the trials of Number.
+// SearchTrials are columns of the same length. Those of a state have all trials by number; those of
+// an update have the trials of Number.
 type SearchTrials struct {
 	Count  int    `json:"count"`  // of all trials
 	Number []int  `json:"number"` // null: all, from 0
@@ -93,18 +99,21 @@ type SearchTrials struct {
 	Location  []int    `json:"location"` // of Words; -1: none
 	Replicas  []int    `json:"replicas"` // of an elastic job; 0: it is none, or has none
 
-	// Why the trial was stopped: the rule, and the value that was held against a bound at a step; or the class of its failure.
+	// Why the trial was stopped: the rule, and the value that was held against a bound at a
+	// step; or the class of its failure.
 	Rule      []int    `json:"rule"`    // of Words; -1: none
 	Failure   []int    `json:"failure"` // of Words; -1: none
 	StopStep  Precises `json:"stop_step"`
 	StopValue Precises `json:"stop_value"`
 	StopBound Precises `json:"stop_bound"`
 
-	// Params has a column for each parameter: numbers, or indices of Words; null: the trial does not have it.
+	// Params has a column for each parameter: numbers, or indices of Words; null: the trial
+	// does not have it.
 	Params []Precises `json:"params"`
 }
 
-// SearchProgress are the moments at which the best value so far became better. Those of an update come behind Before.
+// SearchProgress are the moments at which the best value so far became better. Those of an update
+// come behind Before.
 type SearchProgress struct {
 	Before int      `json:"before"`
 	At     Precises `json:"at_seconds"`
@@ -137,7 +146,8 @@ type SearchCurves struct {
 	Curves []SearchCurve `json:"curves"`
 }
 
-// A SearchCurve is one metric of a trial. A long one is thinned; its best and its last point are kept.
+// A SearchCurve is one metric of a trial. A long one is thinned; its best and its last point are
+// kept.
 type SearchCurve struct {
 	Trial  int      `json:"trial"`
 	Metric string   `json:"metric"`
@@ -147,7 +157,8 @@ type SearchCurve struct {
 	Forecast *SearchForecast `json:"forecast,omitempty"`
 }
 
-// A SearchForecast is the predicted end of a trial: with a probability of 80 % between Low and High.
+// A SearchForecast is the predicted end of a trial: with a probability of 80 % between Low and
+// High.
 type SearchForecast struct {
 	Step int     `json:"step"`
 	Mean Precise `json:"mean"`
@@ -216,7 +227,8 @@ type SearchNote struct {
 // preciseDigits are those that a float32 has.
 const preciseDigits = 7
 
-// A Precise is a value of which people compare more digits than of a Number. Not finite: null in JSON.
+// A Precise is a value of which people compare more digits than of a Number. Not finite: null in
+// JSON.
 type Precise float64
 
 // MarshalJSON implements json.Marshaler.

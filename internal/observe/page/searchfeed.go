@@ -20,13 +20,16 @@ type SearchNews struct {
 	Progress SearchProgress
 }
 
-// A SearchSource is a running search, as its page sees it. What it returns is a copy. Its methods may be called concurrently.
+// A SearchSource is a running search, as its page sees it. What it returns is a copy. Its methods
+// may be called concurrently.
 type SearchSource interface {
-	// News returns what changed since the call before; the first call returns everything. It is called once a second while a page is open.
+	// News returns what changed since the call before; the first call returns everything. It is
+	// called once a second while a page is open.
 	News() SearchNews
 	// Detail is one trial; false: there is no trial of this number.
 	Detail(trial int) (SearchDetail, bool)
-	// Curve is a trial's value of the study's metric over its steps; false: there is no trial of this number.
+	// Curve is a trial's value of the study's metric over its steps; false: there is no trial
+	// of this number.
 	Curve(trial int) (SearchCurve, bool)
 }
 
@@ -51,7 +54,8 @@ type Search struct {
 // maxProgress bounds the moments of SearchProgress; with more, every second one is left out.
 const maxProgress = 2000
 
-// NewSearch returns the Feed of a search. head has what does not change: Name, Scheduler, Suggester, States and Params.
+// NewSearch returns the Feed of a search. head has what does not change: Name, Scheduler,
+// Suggester, States and Params.
 func NewSearch(p Page, head SearchState, source SearchSource) *Search {
 	p.Kind = KindSearch
 	s := &Search{page: p, head: head, source: source, rows: newRows(head.Params), changed: make(map[int]bool)}

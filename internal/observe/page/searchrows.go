@@ -20,7 +20,8 @@ type SearchRow struct {
 	Replicas                          int
 	StopStep                          int // -1: it was not stopped by a decision
 	StopValue, StopBound              float64
-	// Params are float64, int64, bool, string or nil (the trial does not have it), by parameter.
+	// Params are float64, int64, bool, string or nil (the trial does not have it), by
+	// parameter.
 	Params []any
 }
 

@@ -17,7 +17,8 @@ func SearchText(value any) string {
 	return fmt.Sprint(value)
 }
 
-// Thin leaves at most most points of a curve: the first, the last, and of each stretch between them the lowest and the highest, so the best one stays.
+// Thin leaves at most most points of a curve: the first, the last, and of each stretch between them
+// the lowest and the highest, so the best one stays.
 func (c SearchCurve) Thin(most int) SearchCurve {
 	n := len(c.Step)
 	if n <= most || most < 4 {

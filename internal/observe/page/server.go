@@ -41,12 +41,14 @@ type Config struct {
 	Logger *slog.Logger // nil: slog.Default(). Errors of connections are logged as DEBUG
 }
 
-// ErrPublic is in the chain of Listen's error if Config has no Certificate and other machines can reach the address.
+// ErrPublic is in the chain of Listen's error if Config has no Certificate and other machines can
+// reach the address.
 var ErrPublic = errors.New("other machines can reach this address, so the page needs a TLS certificate")
 
 // A Server shows a Feed to browsers. It only reads. It answers a request if
 //
-//   - it is a GET or HEAD without a body, its Host is a name of this server, and no other site made it;
+//   - it is a GET or HEAD without a body, its Host is a name of this server, and no other site made
+//     it;
 //   - it has the cookie of a session, which a browser gets once for each token.
 //
 // Connections, streams, sessions, headers and times are bounded.
@@ -65,7 +67,8 @@ type Server struct {
 	served  chan error
 }
 
-// Listen starts a Server at the address of cfg. Close stops it. The error wraps ErrPublic, or is that of a wrong key or of listening.
+// Listen starts a Server at the address of cfg. Close stops it. The error wraps ErrPublic, or is
+// that of a wrong key or of listening.
 func Listen(cfg Config) (*Server, error) {
 	if len(cfg.Key) != keyBytes {
 		return nil, fmt.Errorf("page: got a key of %d bytes, want %d", len(cfg.Key), keyBytes)
@@ -170,7 +173,8 @@ func (s *Server) URL() string {
 // farewell bounds the last Poll and the time to send its message to the browsers.
 const farewell = time.Second
 
-// Close polls once more if a page is open, sends the result, for at most farewell, and closes the server and its connections.
+// Close polls once more if a page is open, sends the result, for at most farewell, and closes the
+// server and its connections.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()

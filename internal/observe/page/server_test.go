@@ -206,7 +206,8 @@ func TestContentTypes(t *testing.T) {
 	}
 }
 
-// The server of package http would answer OPTIONS * by itself, without the page's headers, and keep the connection.
+// The server of package http would answer OPTIONS * by itself, without the page's headers, and keep
+// the connection.
 func TestGeneralOptionsAreRefused(t *testing.T) {
 	s := serve(t, &counter{})
 	r, _ := ask(t, s, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -1,7 +1,8 @@
 package page
 
-// What browsers get. Numbers that are not known, or are not finite, are null. Times are Unix milliseconds of the scheduler's clock; durations and sizes are
-// in seconds and bytes. Texts are those of hosts and people: a page shows them as text, never as HTML.
+// What browsers get. Numbers that are not known, or are not finite, are null. Times are Unix
+// milliseconds of the scheduler's clock; durations and sizes are in seconds and bytes. Texts are
+// those of hosts and people: a page shows them as text, never as HTML.
 //
 //	GET /api/page    Page: what is shown here
 //	GET /api/state   State: all that is known now; 503 Service Unavailable with a Gone if that is nothing
@@ -11,8 +12,8 @@ package page
 //	    gone    Gone     instead of an update, each second: the scheduler does not answer; what was shown before is old
 //	    end     Gone     the job has ended; nothing comes after it
 //
-// 1,024 workers: a State has 280 KB and an Update 140 KB, 85 bytes a worker and 35 KB for the last steps; 8 workers: 90 KB, the most of it curves, and 11 KB, the most of it the
-// last steps.
+// 1,024 workers: a State has 280 KB and an Update 140 KB, 85 bytes a worker and 35 KB for the last
+// steps; 8 workers: 90 KB, the most of it curves, and 11 KB, the most of it the last steps.
 
 // Limits of a State, of which Updates keep those of lists, too.
 const (
@@ -63,7 +64,8 @@ type Members struct {
 	State []string `json:"state"` // counts, joining, ready, leaving, removed, or gone (ended within the last minute)
 }
 
-// An Update is what changes all the time. But for Point and Events it replaces what was there before.
+// An Update is what changes all the time. But for Point and Events it replaces what was there
+// before.
 type Update struct {
 	Name        string `json:"name"` // of the job; another one if launch started the job again
 	Now         int64  `json:"now_ms"`
@@ -115,7 +117,8 @@ type Changes struct {
 	Removed uint64 `json:"removed"`
 }
 
-// WorkerValues are columns in the order of the workers' Members. Rates and times of a step are means of the last seconds.
+// WorkerValues are columns in the order of the workers' Members. Rates and times of a step are
+// means of the last seconds.
 type WorkerValues struct {
 	Age      Numbers `json:"age_seconds"` // of these values; null: none came
 	Step     Numbers `json:"step"`
@@ -130,7 +133,8 @@ type WorkerValues struct {
 	Gap      Numbers `json:"last_gap_seconds"` // and how long after the last but one, the mean
 	Sent     Numbers `json:"sent_bytes_per_second"`
 	Received Numbers `json:"received_bytes_per_second"`
-	// Details come in each tenth Update and in each State; else null, and those before are still right.
+	// Details come in each tenth Update and in each State; else null, and those before are
+	// still right.
 	Details *WorkerDetails `json:"details"`
 }
 
@@ -188,8 +192,9 @@ type Wait struct {
 	Seconds Number `json:"seconds"`
 }
 
-// A Timeline are the last steps of a worker, oldest first: columns of the same length. A step begins where the one before ended, or later; its end is when it was reported. Within it
-// come data, compute, wait, save: a page may draw them in this order, and what is left as other.
+// A Timeline are the last steps of a worker, oldest first: columns of the same length. A step
+// begins where the one before ended, or later; its end is when it was reported. Within it come
+// data, compute, wait, save: a page may draw them in this order, and what is left as other.
 type Timeline struct {
 	Node    uint64   `json:"node"`
 	Rank    int32    `json:"rank"`
@@ -214,8 +219,9 @@ type Line struct {
 	Values Numbers `json:"values"` // by time; null: not known then, which is a gap
 }
 
-// The IDs of Lines. Those of a server have its rank behind the name and a slash: "server_sent_bytes_per_second/0"; there are those of the first 8 ranks.
-// Those of metrics of one's own have their name there: "test_score/top5"; there are at most 12.
+// The IDs of Lines. Those of a server have its rank behind the name and a slash:
+// "server_sent_bytes_per_second/0"; there are those of the first 8 ranks. Those of metrics of one's
+// own have their name there: "test_score/top5"; there are at most 12.
 const (
 	LineLoss         = "loss"
 	LineTestLoss     = "test_loss"
@@ -232,8 +238,9 @@ const (
 	LineReceived     = "server_received_bytes_per_second"
 )
 
-// A Point is what the lines are at one more time. A line that it does not name has a gap there; one that is new has gaps before. If Time is not behind the newest of the
-// Curves the point is the new value of that one.
+// A Point is what the lines are at one more time. A line that it does not name has a gap there; one
+// that is new has gaps before. If Time is not behind the newest of the Curves the point is the new
+// value of that one.
 type Point struct {
 	Time   int64             `json:"time_ms"`
 	Values map[string]Number `json:"values"` // by ID

@@ -12,7 +12,8 @@ const (
 	maxStreams   = 32 // at once; the next one gets 503 Service Unavailable
 )
 
-// join takes a place for a stream and begins to watch, until leave is called. ok is false if no place is free; the browser has its answer then.
+// join takes a place for a stream and begins to watch, until leave is called. ok is false if no
+// place is free; the browser has its answer then.
 func (s *Server) join(w http.ResponseWriter) (_ *watcher, leave func(), ok bool) {
 	select {
 	case s.streams <- struct{}{}:

@@ -34,8 +34,9 @@ func NewKey() Key {
 	return k
 }
 
-// Token makes a token, which opens one session: 16 random bytes and the first 16 of their HMAC-SHA256 with the key, in base64 for URLs. Nobody has to
-// know of a token before it is used, so each process that has the key can make one.
+// Token makes a token, which opens one session: 16 random bytes and the first 16 of their
+// HMAC-SHA256 with the key, in base64 for URLs. Nobody has to know of a token before it is used, so
+// each process that has the key can make one.
 func (k Key) Token() string {
 	b := make([]byte, nonceBytes, nonceBytes+macBytes)
 	rand.Read(b)
@@ -91,7 +92,8 @@ func (g *guard) open(token string) (secret string, ok bool) {
 	return secret, true
 }
 
-// has reports whether a secret is that of a session. Where it differs cannot be told from the time that this takes.
+// has reports whether a secret is that of a session. Where it differs cannot be told from the time
+// that this takes.
 func (g *guard) has(secret string) bool {
 	hash := sha256.Sum256([]byte(secret))
 	g.mu.Lock()

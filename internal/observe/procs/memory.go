@@ -7,7 +7,8 @@ import (
 	"strconv"
 )
 
-// A Memory reads how much memory this process uses, often: without an allocation. One goroutine at a time uses it.
+// A Memory reads how much memory this process uses, often: without an allocation. One goroutine at
+// a time uses it.
 type Memory struct {
 	statm *os.File
 	buf   [128]byte

@@ -1,5 +1,5 @@
-// Package procs finds processes of this machine by their environment, and measures what they use, for programs that watch whole jobs. It
-// reads /proc.
+// Package procs finds processes of this machine by their environment, and measures what they use,
+// for programs that watch whole jobs. It reads /proc.
 package procs
 
 import (

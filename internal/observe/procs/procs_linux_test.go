@@ -22,7 +22,8 @@ func TestAProcessIsFoundByItsEnvironment(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// Start returns while the kernel may still be laying out the process's memory, its environment too. It runs once it answers.
+	// Start returns while the kernel may still be laying out the process's memory, its
+	// environment too. It runs once it answers.
 	if _, err := in.Write([]byte("x")); err != nil {
 		t.Fatal(err)
 	}

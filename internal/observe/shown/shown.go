@@ -1,4 +1,5 @@
-// Package shown writes what comes from outside, such as the names of keys and tensors, as messages show it.
+// Package shown writes what comes from outside, such as the names of keys and tensors, as messages
+// show it.
 package shown
 
 import (

@@ -11,8 +11,9 @@ func (b *Blame) add(rounds uint64, seconds float64) {
 	b.Seconds += seconds
 }
 
-// addBlames adds what a server's record says of workers that this History knows. Of a worker that an earlier record did not have, all is new if that
-// record had all workers with any blame; else it is not known when it was charged. The server's first record says nothing of the time either.
+// addBlames adds what a server's record says of workers that this History knows. Of a worker that
+// an earlier record did not have, all is new if that record had all workers with any blame; else it
+// is not known when it was charged. The server's first record says nothing of the time either.
 func (h *History) addBlames(server *past, blames []Blame, isNew bool) {
 	partial := len(blames) >= MaxBlames
 	for _, b := range blames {
@@ -46,7 +47,8 @@ func (h *History) Blamed(node uint64) (rounds uint64, seconds float64) {
 	return 0, 0
 }
 
-// Charged is Blamed without what servers may have charged before this History knew them: its growth is what was charged meanwhile.
+// Charged is Blamed without what servers may have charged before this History knew them: its growth
+// is what was charged meanwhile.
 func (h *History) Charged(node uint64) (rounds uint64, seconds float64) {
 	if p := h.nodes[node]; p != nil {
 		return p.blamed.timed.Rounds, p.blamed.timed.Seconds

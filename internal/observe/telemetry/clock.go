@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// A Clock is a process's clock, and what is known of the scheduler's. It begins at the system's time and goes on by the monotonic clock, so it never
-// jumps. Its methods may be called concurrently.
+// A Clock is a process's clock, and what is known of the scheduler's. It begins at the system's
+// time and goes on by the monotonic clock, so it never jumps. Its methods may be called
+// concurrently.
 type Clock struct {
 	begin time.Time
 
@@ -27,14 +28,17 @@ func (c *Clock) Now() int64 { return Unix(c.begin, time.Now()) }
 // At is what the clock showed, or will show, at a time of this process.
 func (c *Clock) At(t time.Time) int64 { return Unix(c.begin, t) }
 
-// Unix is a time in nanoseconds of Unix time, on a clock that was begun at the system's time and never jumps.
+// Unix is a time in nanoseconds of Unix time, on a clock that was begun at the system's time and
+// never jumps.
 func Unix(begin, t time.Time) int64 { return begin.UnixNano() + int64(t.Sub(begin)) }
 
-// drift is how much two clocks may move apart, as a share of the time that passes: 100 ppm, twice what quartz does.
+// drift is how much two clocks may move apart, as a share of the time that passes: 100 ppm, twice
+// what quartz does.
 const drift = 10_000 // 1/drift
 
-// Beat takes note of one heartbeat: when it was sent and answered by this clock, and when the scheduler took it by its own. It keeps the heartbeat
-// with the least bound, which grows with its age. Another incarnation of the scheduler has another clock.
+// Beat takes note of one heartbeat: when it was sent and answered by this clock, and when the
+// scheduler took it by its own. It keeps the heartbeat with the least bound, which grows with its
+// age. Another incarnation of the scheduler has another clock.
 func (c *Clock) Beat(incarnation uint64, sent, answered, taken int64) {
 	if answered < sent {
 		return
@@ -57,7 +61,8 @@ func (c *Clock) Beat(incarnation uint64, sent, answered, taken int64) {
 // boundAt is the bound of the kept heartbeat at a time of this clock. The caller holds mu.
 func (c *Clock) boundAt(now int64) int64 { return c.bound + max(0, now-c.at)/drift }
 
-// Offset is the scheduler's clock minus this one, and how wrong that may be. known is false before the first heartbeat was answered.
+// Offset is the scheduler's clock minus this one, and how wrong that may be. known is false before
+// the first heartbeat was answered.
 func (c *Clock) Offset() (offset, bound time.Duration, known bool) {
 	now := c.Now()
 	c.mu.Lock()

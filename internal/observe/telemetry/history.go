@@ -16,17 +16,19 @@ const (
 )
 
 const (
-	// goneFor is how long the past of a process that is gone is kept, of the maxGone newest ones.
+	// goneFor is how long the past of a process that is gone is kept, of the maxGone newest
+	// ones.
 	goneFor = 10 * time.Minute
 	maxGone = 64
-	// budget is how many points all fine rings have together, and how many all coarse ones: 32 MB each. Larger jobs have shorter rings, but at least
-	// leastFine and leastCoarse points.
+	// budget is how many points all fine rings have together, and how many all coarse ones: 32
+	// MB each. Larger jobs have shorter rings, but at least leastFine and leastCoarse points.
 	budget      = 8 << 20
 	leastFine   = 60
 	leastCoarse = 128
 )
 
-// A History keeps what the processes of one job measure: of each the newest record and some of the past. It is not for use by several goroutines.
+// A History keeps what the processes of one job measure: of each the newest record and some of the
+// past. It is not for use by several goroutines.
 type History struct {
 	begin  time.Time
 	hold   time.Duration // records further apart have a gap between them
@@ -56,12 +58,14 @@ type past struct {
 	blamed  blamed           // of a worker, by all servers
 }
 
-// NewHistory returns the History of a job's scheduler that begins now. Nodes send a record each heartbeat.
+// NewHistory returns the History of a job's scheduler that begins now. Nodes send a record each
+// heartbeat.
 func NewHistory(begin time.Time, heartbeat time.Duration) *History {
 	return &History{begin: begin, hold: heartbeat * 5 / 2, nodes: make(map[uint64]*past), budget: budget, finePoints: FinePoints, coarseStep: CoarseStep, mostCoarse: CoarsePoints}
 }
 
-// Add adds the record that a process of the job has sent. One whose counters are below those of the last one is older, and is left out.
+// Add adds the record that a process of the job has sent. One whose counters are below those of the
+// last one is older, and is left out.
 func (h *History) Add(at time.Time, node uint64, r *Record) {
 	now := at.Sub(h.begin)
 	h.forget(now)
@@ -179,7 +183,8 @@ func (h *History) Age(at time.Time, node uint64) (age time.Duration, known bool)
 	return max(0, at.Sub(h.begin)-p.at), true
 }
 
-// Total is the sum of a counter over all processes of the job that have sent a record, those that are gone too.
+// Total is the sum of a counter over all processes of the job that have sent a record, those that
+// are gone too.
 func (h *History) Total(c Column) float64 {
 	total := h.totals[c.slot()]
 	for _, node := range h.sorted() {

@@ -41,7 +41,8 @@ func wantPoints(t *testing.T, what string, got []float64, want ...float64) {
 
 var nan = math.NaN()
 
-// Between two records a counter is interpolated and a gauge held, so heartbeats that come a little early or late make neither a gap nor a jump.
+// Between two records a counter is interpolated and a gauge held, so heartbeats that come a little
+// early or late make neither a gap nor a jump.
 func TestPointsAreEquallySpaced(t *testing.T) {
 	h := NewHistory(begin, time.Second)
 	for _, x := range []float64{0.5, 1.6, 2.4, 3.5, 4.4, 5.5, 6.5} {
@@ -60,7 +61,8 @@ func TestPointsAreEquallySpaced(t *testing.T) {
 	wantPoints(t, "since 3.5 s", late, 40, 50)
 }
 
-// Records that are further apart than two heartbeats have a gap between them, and what was counted in it is not lost.
+// Records that are further apart than two heartbeats have a gap between them, and what was counted
+// in it is not lost.
 func TestSilenceIsAGap(t *testing.T) {
 	h := NewHistory(begin, time.Second)
 	for _, x := range []float64{0, 1, 2, 3, 8, 9, 10} {
@@ -83,7 +85,8 @@ func TestAnOlderRecordIsLeftOut(t *testing.T) {
 	}
 }
 
-// Whatever the length of the job, the whole of it is kept at one step, ever coarser, and the last ten minutes by the second.
+// Whatever the length of the job, the whole of it is kept at one step, ever coarser, and the last
+// ten minutes by the second.
 func TestTheWholeJobIsKept(t *testing.T) {
 	h := NewHistory(begin, 10*time.Second)
 	const end = 200_000 // seconds
@@ -149,7 +152,8 @@ func TestAHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// Processes that are gone are forgotten after ten minutes, or sooner where many go; what they have counted stays.
+// Processes that are gone are forgotten after ten minutes, or sooner where many go; what they have
+// counted stays.
 func TestProcessesThatAreGoneAreForgotten(t *testing.T) {
 	h := NewHistory(begin, time.Second)
 	for node := range uint64(1000) {
@@ -170,8 +174,8 @@ func TestProcessesThatAreGoneAreForgotten(t *testing.T) {
 	}
 }
 
-// Blames of all servers add up, since their begin and since they are known here: what a server had charged before its first record, or before a record that
-// had room for the worker, has no time.
+// Blames of all servers add up, since their begin and since they are known here: what a server had
+// charged before its first record, or before a record that had room for the worker, has no time.
 func TestBlamesAddUp(t *testing.T) {
 	h := NewHistory(begin, time.Second)
 	h.Add(after(0), 1, rec(Sample{Steps, 0, 1}))

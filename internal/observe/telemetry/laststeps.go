@@ -20,16 +20,19 @@ type Step struct {
 	Compute, Wait, Data, Save time.Duration
 }
 
-// stepsHead and stepBytes are the sizes of a Record's last steps: number and end of the newest one, and each step.
+// stepsHead and stepBytes are the sizes of a Record's last steps: number and end of the newest one,
+// and each step.
 const (
 	stepsHead = 16
 	stepBytes = 24
 )
 
-// ringSteps is more than MaxSteps, so that those that are read are seldom the ones that are written.
+// ringSteps is more than MaxSteps, so that those that are read are seldom the ones that are
+// written.
 const ringSteps = 32
 
-// lastSteps are a Recorder's newest steps. A writer marks its slot as unreadable while it writes; a reader leaves out what has changed meanwhile.
+// lastSteps are a Recorder's newest steps. A writer marks its slot as unreadable while it writes; a
+// reader leaves out what has changed meanwhile.
 type lastSteps struct {
 	newest atomic.Uint64 // number
 	ring   [ringSteps]struct {

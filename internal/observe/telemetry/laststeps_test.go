@@ -153,7 +153,8 @@ func TestTheFirstStepsAreDecoded(t *testing.T) {
 	}
 }
 
-// A step that is being written, or was replaced by a newer one meanwhile, is left out with those before it.
+// A step that is being written, or was replaced by a newer one meanwhile, is left out with those
+// before it.
 func TestAStepThatIsBeingWrittenIsLeftOut(t *testing.T) {
 	var r Recorder
 	for range 10 {

@@ -2,7 +2,8 @@ package telemetry
 
 import "math"
 
-// A lateSample is by how much a worker was later than others: a mean of parts of the time, which count as much as they have steps, and how sure it is.
+// A lateSample is by how much a worker was later than others: a mean of parts of the time, which
+// count as much as they have steps, and how sure it is.
 type lateSample struct {
 	parts                int
 	weight, sum, squares float64
@@ -25,7 +26,8 @@ func (l *lateSample) mean() float64 {
 	return l.sum / l.weight
 }
 
-// isSteady reports whether the mean is above zero by more than chance makes of values that vary so much (Student's t).
+// isSteady reports whether the mean is above zero by more than chance makes of values that vary so
+// much (Student's t).
 func (l *lateSample) isSteady() bool {
 	if l.parts < 3 || !(l.sum > 0) {
 		return false
@@ -38,8 +40,9 @@ func (l *lateSample) isSteady() bool {
 // studentT[d] is what Student's t of d+1 degrees of freedom exceeds with a probability of 1 in 500.
 var studentT = [...]float64{159.13, 15.76, 8.05, 5.95, 5.03, 4.52, 4.21, 3.99, 3.83, 3.72, 3.62, 3.55, 3.49, 3.44, 3.39}
 
-// lateness says by how much a worker was later than the others in the parts of the time, in a round of so many steps: own, by what it did itself in its
-// steps, if workers tell; all, by when its contributions came.
+// lateness says by how much a worker was later than the others in the parts of the time, in a round
+// of so many steps: own, by what it did itself in its steps, if workers tell; all, by when its
+// contributions came.
 func lateness(tallies []Tally, node uint64, steps float64) (own, all lateSample) {
 	for p := range len(tallies) - 1 {
 		from, to := &tallies[p], &tallies[p+1]

@@ -2,12 +2,15 @@ package telemetry
 
 import "fmt"
 
-// A Metric is something that a process measures of itself. The numbers are part of the format: they are only ever appended.
+// A Metric is something that a process measures of itself. The numbers are part of the format: they
+// are only ever appended.
 type Metric uint8
 
-// The metrics. Times are in seconds, sizes in bytes, shares from 0 to 1, points in time in Unix seconds.
+// The metrics. Times are in seconds, sizes in bytes, shares from 0 to 1, points in time in Unix
+// seconds.
 const (
-	// Of a worker. A step is one of the training loop: worker.Fit reports it, or a program of its own through kvstore.Reporter.
+	// Of a worker. A step is one of the training loop: worker.Fit reports it, or a program of
+	// its own through kvstore.Reporter.
 	Steps          Metric = 1 // counter: steps that are done, those before a resume not included
 	Examples       Metric = 2 // counter
 	StepSeconds    Metric = 3 // counter: time of all steps, from one's begin to the next one's

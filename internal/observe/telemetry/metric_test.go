@@ -149,7 +149,8 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// The vocabulary is read by schedulers, launchers and dashboards of other builds: numbers, names, kinds and widths stay. What is new is appended.
+// The vocabulary is read by schedulers, launchers and dashboards of other builds: numbers, names,
+// kinds and widths stay. What is new is appended.
 func TestTheVocabularyIsTheGoldenOne(t *testing.T) {
 	golden, err := os.ReadFile("testdata/metrics.txt")
 	if err != nil {

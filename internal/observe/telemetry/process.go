@@ -6,7 +6,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/procs"
 )
 
-// CollectProcess makes r tell the process's resident memory and CPU time, where the system tells them.
+// CollectProcess makes r tell the process's resident memory and CPU time, where the system tells
+// them.
 func CollectProcess(r *Recorder) {
 	var mu sync.Mutex // one goroutine at a time may read memory
 	memory, err := procs.OpenMemory()

@@ -31,8 +31,9 @@ type Sample struct {
 	Value  float64 // of a gauge, may be NaN or infinite
 }
 
-// A Blame says what a server has charged to one worker since the server's begin: in how many rounds its contribution came last, and how long after
-// the last but one, in all. Rounds of one contribution charge nobody, nor do those in which the last two came almost together.
+// A Blame says what a server has charged to one worker since the server's begin: in how many rounds
+// its contribution came last, and how long after the last but one, in all. Rounds of one
+// contribution charge nobody, nor do those in which the last two came almost together.
 type Blame struct {
 	Node    uint64 // the worker
 	Rounds  uint64
@@ -81,7 +82,8 @@ func (r *Record) Append(b []byte) []byte {
 	return appendScores(appendSteps(b, steps), scores)
 }
 
-// Decode reads a record. Metrics and indices that this version does not know are left out. Counters that are negative or not finite are an error.
+// Decode reads a record. Metrics and indices that this version does not know are left out. Counters
+// that are negative or not finite are an error.
 func Decode(b []byte) (Record, error) {
 	var r Record
 	if len(b) < head || len(b) > MaxRecord {

@@ -7,15 +7,16 @@ import (
 	"sync/atomic"
 )
 
-// A Recorder holds what one process measures. Its methods may be called concurrently; but for Collect, CollectBlames, SetScores and Record they neither lock nor
-// allocate.
-// A nil Recorder takes everything and keeps nothing.
+// A Recorder holds what one process measures. Its methods may be called concurrently; but for
+// Collect, CollectBlames, SetScores and Record they neither lock nor allocate. A nil Recorder takes
+// everything and keeps nothing.
 type Recorder struct {
 	slots  [numSlots]slot
 	steps  lastSteps
 	scores atomic.Pointer[[]Score]
 
-	// Calls of SetTogether that have begun, and those that are done: while they differ a Record would have a part of what they set.
+	// Calls of SetTogether that have begun, and those that are done: while they differ a Record
+	// would have a part of what they set.
 	begun, done atomic.Uint64
 
 	mu         sync.Mutex // guards the rest
@@ -43,7 +44,8 @@ var first = func() (at [numMetrics + 1]int) {
 // numSlots is first[numMetrics], which a test holds.
 const numSlots = 119
 
-// slot is nil for an index that the metric does not have, and for TestScore, whose values have names.
+// slot is nil for an index that the metric does not have, and for TestScore, whose values have
+// names.
 func (r *Recorder) slot(m Metric, index int) *slot {
 	if r == nil || int(m) >= numMetrics || m == TestScore || index < 0 || first[m]+index >= first[m+1] {
 		return nil
@@ -84,7 +86,8 @@ func (r *Recorder) SetAt(m Metric, index int, x float64) {
 	}
 }
 
-// SetTogether calls set, which sets values that belong together: no Record has some of them without the others.
+// SetTogether calls set, which sets values that belong together: no Record has some of them without
+// the others.
 func (r *Recorder) SetTogether(set func()) {
 	if r == nil {
 		return
@@ -94,7 +97,8 @@ func (r *Recorder) SetTogether(set func()) {
 	r.done.Add(1)
 }
 
-// Observe counts a duration in StepBuckets or RoundBuckets: one bucket is added to, that of the least bound that holds it.
+// Observe counts a duration in StepBuckets or RoundBuckets: one bucket is added to, that of the
+// least bound that holds it.
 func (r *Recorder) Observe(buckets Metric, seconds float64) {
 	for i, bound := range StepBounds {
 		if seconds <= bound {
@@ -114,7 +118,8 @@ func (r *Recorder) Collect(f func(*Recorder)) {
 	r.collectors = append(r.collectors, f)
 }
 
-// CollectBlames makes f give each Record its Blames: at most MaxBlames, sorted by node. A Recorder has one such f, the newest.
+// CollectBlames makes f give each Record its Blames: at most MaxBlames, sorted by node. A Recorder
+// has one such f, the newest.
 func (r *Recorder) CollectBlames(f func() []Blame) {
 	if r == nil {
 		return
@@ -124,7 +129,8 @@ func (r *Recorder) CollectBlames(f func() []Blame) {
 	r.blames = f
 }
 
-// Record is what is known now: all values that were ever set. It is for heartbeats alone: the next one has the blames that grew since.
+// Record is what is known now: all values that were ever set. It is for heartbeats alone: the next
+// one has the blames that grew since.
 func (r *Recorder) Record() Record {
 	if r == nil {
 		return Record{}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// All scores of an evaluation reach the scheduler in one record, also if the record is made while they are set.
+// All scores of an evaluation reach the scheduler in one record, also if the record is made while
+// they are set.
 func TestNoRecordHasAPartOfAnEvaluation(t *testing.T) {
 	var r Recorder
 	const records = 5000

@@ -5,15 +5,16 @@ import (
 	"time"
 )
 
-// A ring is the past of one process at equally spaced times, the ticks: multiples of step since the History's begin.
+// A ring is the past of one process at equally spaced times, the ticks: multiples of step since the
+// History's begin.
 type ring struct {
 	step         time.Duration
 	oldest, next int64 // the columns have the points of ticks oldest to next-1
 	columns      []column
 }
 
-// A column is the past of one value. The points are the differences from base, which for a gauge is 0: a counter that is large would else lose the
-// small differences that people look at.
+// A column is the past of one value. The points are the differences from base, which for a gauge is
+// 0: a counter that is large would else lose the small differences that people look at.
 type column struct {
 	slot   int
 	base   float64
@@ -25,8 +26,8 @@ func newRing(now, step time.Duration) ring {
 	return ring{step: step, oldest: tick, next: tick}
 }
 
-// advance adds the points up to now, at which p has values. In between values are known if the two records are bridged: counters are interpolated, gauges
-// have the value of the record before.
+// advance adds the points up to now, at which p has values. In between values are known if the two
+// records are bridged: counters are interpolated, gauges have the value of the record before.
 func (r *ring) advance(p *past, now time.Duration, values *[numSlots]float64, bridged bool, most int) {
 	last := int64(now / r.step)
 	if last-r.next >= int64(most) { // none of them would be kept
@@ -64,7 +65,8 @@ func (c *column) add(v float64, most int) {
 	c.points = append(c.points, float32(v-c.base))
 }
 
-// slack is how many points beyond most a fine ring may have before the oldest are dropped all at once.
+// slack is how many points beyond most a fine ring may have before the oldest are dropped all at
+// once.
 func slack(most int) int { return most / 8 }
 
 // drop drops points so that at most so many are left.

@@ -13,7 +13,8 @@ const (
 	MaxScoreName = 32 // bytes
 )
 
-// A Score is what a worker's newest evaluation has measured under a name of the user's, such as top5.
+// A Score is what a worker's newest evaluation has measured under a name of the user's, such as
+// top5.
 type Score struct {
 	Name  string  // see IsScoreName
 	Value float64 // may be NaN or infinite
@@ -22,7 +23,8 @@ type Score struct {
 // scoreHead is the size of a Score's bytes besides its name.
 const scoreHead = 1 + 8
 
-// IsScoreName reports whether a Score may have the name: at most MaxScoreName letters, digits and "_", the first of them no digit.
+// IsScoreName reports whether a Score may have the name: at most MaxScoreName letters, digits and
+// "_", the first of them no digit.
 func IsScoreName(name string) bool {
 	for i := range len(name) {
 		switch c := name[i]; {
@@ -34,7 +36,8 @@ func IsScoreName(name string) bool {
 	return name != "" && len(name) <= MaxScoreName
 }
 
-// SetScores replaces the scores. Those beyond MaxScores are left out, and those whose name a Score may not have, or another one has.
+// SetScores replaces the scores. Those beyond MaxScores are left out, and those whose name a Score
+// may not have, or another one has.
 func (r *Recorder) SetScores(list []Score) {
 	if r == nil {
 		return
@@ -94,7 +97,8 @@ func decodeScores(b []byte) (scores []Score, err error) {
 	return scores, nil
 }
 
-// Scores are the names of the scores that processes of the job have sent, the first MaxScores: name i is that of index i of TestScore.
+// Scores are the names of the scores that processes of the job have sent, the first MaxScores: name
+// i is that of index i of TestScore.
 func (h *History) Scores() []string { return slices.Clone(h.scores) }
 
 // addScores puts the scores of a record into a process's values.

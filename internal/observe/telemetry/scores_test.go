@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A record brings the scores as they were set, but for those that have no place: too many, with a name that is none, or one that is there already.
+// A record brings the scores as they were set, but for those that have no place: too many, with a
+// name that is none, or one that is there already.
 func TestRecordHasTheScores(t *testing.T) {
 	var r Recorder
 	if b := (&Record{Samples: []Sample{{Loss, 0, 1}}}).Append(nil); len(b) != head+10 {
@@ -46,7 +47,8 @@ func manyScores(n int) (list []Score) {
 	return list
 }
 
-// The largest record of a worker fits, and what a peer may not send is refused before memory is taken for it.
+// The largest record of a worker fits, and what a peer may not send is refused before memory is
+// taken for it.
 func TestScoresKeepToTheirSize(t *testing.T) {
 	r := Record{Samples: make([]Sample, MaxSamples), Steps: make([]Step, MaxSteps), Scores: manyScores(MaxScores)}
 	for i := range r.Steps {
@@ -83,7 +85,8 @@ func TestScoresKeepToTheirSize(t *testing.T) {
 	}
 }
 
-// A name has one index, whichever process sends it in whichever order; a History has room for so many names, whatever processes send.
+// A name has one index, whichever process sends it in whichever order; a History has room for so
+// many names, whatever processes send.
 func TestScoresOfAHistory(t *testing.T) {
 	h := NewHistory(begin, 1e9)
 	h.Add(after(1), 1, &Record{Scores: []Score{{"top5", .5}, {"f1", .25}}})

@@ -18,8 +18,9 @@ type Span struct {
 	tick int64 // of the first point
 }
 
-// Span is the past since a time (zero: all that is known) of the metrics and nodes (nil: all), at most so many points (0: any number), the newest.
-// It has a point each second if that reaches back as far as is known of the time, else the coarser ones. The newest point is one heartbeat old:
+// Span is the past since a time (zero: all that is known) of the metrics and nodes (nil: all), at
+// most so many points (0: any number), the newest. It has a point each second if that reaches back
+// as far as is known of the time, else the coarser ones. The newest point is one heartbeat old:
 // until then the records of all nodes have come.
 func (h *History) Span(at, since time.Time, metrics []Metric, nodes []uint64, points int) Span {
 	now := at.Sub(h.begin)

@@ -25,12 +25,16 @@ const (
 	CauseNetwork = "network" // neither, so what it sends takes longer
 )
 
-// The rule. A worker is slow if its contribution comes last more often than those of equal workers would by chance, if the others wait noticeably long
-// for it, and if it is late in one step as in another. Steps of equal workers vary, too, and single ones take very long: a checkpoint, an evaluation, a
-// first batch. So the fewer steps there are to judge by, the more often a worker must be last, which one long step does not change, and the longer the
-// others must wait, which chance does not make of small differences. A worker whose steps merely vary more than those of the others is last often, but
-// as often it is early: its lateness is no larger than chance makes of its variance. What a worker spends on checkpoints is not counted. Nor is more
-// than the others say that they wait: a worker that computes between its push and its next use of the value may be late by that without being waited for.
+// The rule. A worker is slow if its contribution comes last more often than those of equal workers
+// would by chance, if the others wait noticeably long for it, and if it is late in one step as in
+// another. Steps of equal workers vary, too, and single ones take very long: a checkpoint, an
+// evaluation, a first batch. So the fewer steps there are to judge by, the more often a worker must
+// be last, which one long step does not change, and the longer the others must wait, which chance
+// does not make of small differences. A worker whose steps merely vary more than those of the
+// others is last often, but as often it is early: its lateness is no larger than chance makes of
+// its variance. What a worker spends on checkpoints is not counted. Nor is more than the others say
+// that they wait: a worker that computes between its push and its next use of the value may be late
+// by that without being waited for.
 const (
 	leastSteps = 8                // to judge by
 	mostSteps  = 1e6              // more make the judgement no surer
@@ -44,8 +48,10 @@ const (
 	chance            = .05 // at most, that some one of equal workers is last so often
 )
 
-// FindSlow says which worker the others wait for, from the counts at three times or more; none: no one in particular. At most one worker can be last in most
-// of the rounds, so of two that are equally slow none is named. In asynchronous mode no one waits for another's contribution, and none is named.
+// FindSlow says which worker the others wait for, from the counts at three times or more; none: no
+// one in particular. At most one worker can be last in most of the rounds, so of two that are
+// equally slow none is named. In asynchronous mode no one waits for another's contribution, and
+// none is named.
 func FindSlow(tallies []Tally) (s Slow, ok bool) {
 	if len(tallies) < 3 {
 		return Slow{}, false
@@ -112,12 +118,14 @@ func lastMostOften(grown []WorkerTally) (most int) {
 	return most
 }
 
-// plausible reports whether no number is beyond what a job can count: a broken process may report anything.
+// plausible reports whether no number is beyond what a job can count: a broken process may report
+// anything.
 func (s *Slow) plausible() bool {
 	return max(s.Rounds, s.Gap, s.Steps, s.Seconds, s.StepSeconds) <= math.MaxInt32
 }
 
-// causeOf says which part of the steps of worker i is longer than the others', so that it explains at least half of the time by which it is late.
+// causeOf says which part of the steps of worker i is longer than the others', so that it explains
+// at least half of the time by which it is late.
 func causeOf(grown []WorkerTally, i int, late float64) (cause string, ratio float64) {
 	parts := [...]struct {
 		cause string

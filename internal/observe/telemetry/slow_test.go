@@ -10,8 +10,10 @@ import (
 // unsteady are jitters of each worker's work in each step, of 10 %.
 var unsteady = map[string]func(*rand.Rand) float64{"uniform": uniform(.1), "normal": normal(.1)}
 
-// A worker that is slowed by 30 % is named by nine steps, so that the tenth may still be on its way; and no other one; the reason too. With a jitter of normal
-// distribution nine steps are enough in 5 of 6 cases, and twenty in all: the slowed worker is not always the last, and with 64 others seldom.
+// A worker that is slowed by 30 % is named by nine steps, so that the tenth may still be on its
+// way; and no other one; the reason too. With a jitter of normal distribution nine steps are enough
+// in 5 of 6 cases, and twenty in all: the slowed worker is not always the last, and with 64 others
+// seldom.
 func TestASlowedWorkerIsNamedWithinTenSteps(t *testing.T) {
 	for name, jitter := range unsteady {
 		for _, workers := range []int{2, 3, 4, 8, 16, 64} {
@@ -43,8 +45,9 @@ func TestASlowedWorkerIsNamedWithinTenSteps(t *testing.T) {
 	}
 }
 
-// No one is named where all are equally fast, however much their steps vary. Measured over 4,000 windows of ten steps: of 10 % at most one, of 20 and 30 % one
-// in 220 with two workers, fewer with more.
+// No one is named where all are equally fast, however much their steps vary. Measured over 4,000
+// windows of ten steps: of 10 % at most one, of 20 and 30 % one in 220 with two workers, fewer with
+// more.
 func TestNoOneIsNamedAmongEquals(t *testing.T) {
 	for _, noise := range []struct {
 		name   string
@@ -70,8 +73,9 @@ func TestNoOneIsNamedAmongEquals(t *testing.T) {
 	}
 }
 
-// A worker whose steps vary by 30 %, among others whose steps do not, is last in half of the rounds. It is as often early, so it is not slow. Measured: it is named
-// in at most one of 190 windows.
+// A worker whose steps vary by 30 %, among others whose steps do not, is last in half of the
+// rounds. It is as often early, so it is not slow. Measured: it is named in at most one of 190
+// windows.
 func TestAWorkerWhoseStepsMerelyVaryIsNotSlow(t *testing.T) {
 	for name, jitter := range map[string]func(*rand.Rand) float64{"uniform": uniform(.3), "normal": normal(.3)} {
 		for workers, windows := range map[int]int{2: 320, 4: 320, 8: 160, 64: 40} {
@@ -147,7 +151,8 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// A worker that was late once goes on being the last, if the others have work to do until they need the value. No one waits, so it is not slow.
+// A worker that was late once goes on being the last, if the others have work to do until they need
+// the value. No one waits, so it is not slow.
 func TestWhoIsLastButNotWaitedForIsNotSlow(t *testing.T) {
 	j := newTraining(1, 3, uniform(.001))
 	j.slack = .7
@@ -208,7 +213,8 @@ func TestFindSlowNeedsSomethingToJudgeBy(t *testing.T) {
 	}
 }
 
-// Counts that no job reaches, as a broken server or worker may report, name no one, and cost no time.
+// Counts that no job reaches, as a broken server or worker may report, name no one, and cost no
+// time.
 func TestNonsenseNamesNoOne(t *testing.T) {
 	plain := func() (list []Tally, to *Tally) {
 		for i := range 5 {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A SlowWatch keeps the tallies of the recent past and says which worker is slow now. Its zero value is ready to use. It is not for use by several
-// goroutines.
+// A SlowWatch keeps the tallies of the recent past and says which worker is slow now. Its zero
+// value is ready to use. It is not for use by several goroutines.
 type SlowWatch struct {
 	tallies []Tally // one step and tallyEvery apart, but the newest may be closer
 }
@@ -16,8 +16,8 @@ const (
 	maxTallies = 64                     // more than longWindow and leastSteps need
 )
 
-// Add adds a tally. Its Workers become the watch's. One that is older than the newest, or has counted fewer rounds, begins the watch anew: the scheduler's
-// knowledge has.
+// Add adds a tally. Its Workers become the watch's. One that is older than the newest, or has
+// counted fewer rounds, begins the watch anew: the scheduler's knowledge has.
 func (w *SlowWatch) Add(t Tally) {
 	n := len(w.tallies)
 	if n > 0 && (t.At < w.tallies[n-1].At || t.Rounds < w.tallies[n-1].Rounds) {
@@ -46,8 +46,9 @@ func steps(a, b *Tally) float64 {
 	return (b.Rounds - a.Rounds) / b.Shards
 }
 
-// Slow is the worker that the others wait for; ok is false if there is no one in particular. A worker that has become slow is named within ten steps, by
-// these alone. One that goes on is described by the last half minute, as long as the last ten steps name it, too.
+// Slow is the worker that the others wait for; ok is false if there is no one in particular. A
+// worker that has become slow is named within ten steps, by these alone. One that goes on is
+// described by the last half minute, as long as the last ten steps name it, too.
 func (w *SlowWatch) Slow() (s Slow, ok bool) {
 	n := len(w.tallies) - 1
 	short := n - leastParts
@@ -72,7 +73,8 @@ func (w *SlowWatch) Slow() (s Slow, ok bool) {
 	return Slow{}, false
 }
 
-// enough reports whether the job made leastSteps between two tallies, as the servers say and as the workers say: their records are not of the very same time.
+// enough reports whether the job made leastSteps between two tallies, as the servers say and as the
+// workers say: their records are not of the very same time.
 func enough(a, b *Tally) bool {
 	if steps(a, b) < leastSteps {
 		return false

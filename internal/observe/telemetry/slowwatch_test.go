@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// watched makes steps, and adds a tally after each second, as heartbeats do. It returns after how many steps somebody is named.
+// watched makes steps, and adds a tally after each second, as heartbeats do. It returns after how
+// many steps somebody is named.
 func watched(w *SlowWatch, j *training, steps int) (s Slow, after int) {
 	next := j.tally.At
 	for i := range steps {
@@ -22,8 +23,9 @@ func watched(w *SlowWatch, j *training, steps int) (s Slow, after int) {
 	return s, after
 }
 
-// A worker that becomes slow in a running job is named within ten steps, or within four heartbeats if these are more steps, however long the job ran, and is no
-// longer when it is as fast as the others again. Steps of a second and more may come with a heartbeat's delay: nine are enough.
+// A worker that becomes slow in a running job is named within ten steps, or within four heartbeats
+// if these are more steps, however long the job ran, and is no longer when it is as fast as the
+// others again. Steps of a second and more may come with a heartbeat's delay: nine are enough.
 func TestWatchNamesWhoHasBecomeSlow(t *testing.T) {
 	for _, scale := range []float64{.02, .2, 1, 30} { // seconds of a step
 		j, w := newTraining(3, 3, uniform(.1)), &SlowWatch{}
@@ -62,7 +64,8 @@ func TestWatchNamesWhoHasBecomeSlow(t *testing.T) {
 	}
 }
 
-// Single late steps name no one: a checkpoint or an evaluation of rank 0, workers that come and go, a restart of a server or of the scheduler.
+// Single late steps name no one: a checkpoint or an evaluation of rank 0, workers that come and go,
+// a restart of a server or of the scheduler.
 func TestWatchIsNotMisledByEvents(t *testing.T) {
 	for seed := range uint64(20) {
 		j, w := newTraining(seed, 4, uniform(.1)), &SlowWatch{}
@@ -98,7 +101,8 @@ func TestWatchIsNotMisledByEvents(t *testing.T) {
 	}
 }
 
-// A worker that evaluates in every 20th step, for five steps, is named at few of the steps: at 0.1 to 0.2 % of 100,000.
+// A worker that evaluates in every 20th step, for five steps, is named at few of the steps: at 0.1
+// to 0.2 % of 100,000.
 func TestEvaluationsNameNoOne(t *testing.T) {
 	for _, workers := range []int{2, 3, 4} {
 		j, w, named := newTraining(1, workers, uniform(.1)), &SlowWatch{}, 0

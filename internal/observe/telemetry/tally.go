@@ -14,14 +14,16 @@ type Tally struct {
 	Workers []WorkerTally // the members, by node
 }
 
-// A WorkerTally is what was counted of one worker: by the servers, and by itself in its steps. NaN: nothing yet.
+// A WorkerTally is what was counted of one worker: by the servers, and by itself in its steps. NaN:
+// nothing yet.
 type WorkerTally struct {
 	Node                                                      uint64
 	BlamedRounds, BlamedSeconds                               float64
 	Steps, StepSeconds, WaitSeconds, DataSeconds, SaveSeconds float64
 }
 
-// growth is what was counted between two times of the workers that are in both, without what checkpoints took. A count that went back is not known.
+// growth is what was counted between two times of the workers that are in both, without what
+// checkpoints took. A count that went back is not known.
 func growth(from, to *Tally) (list []WorkerTally) {
 	for _, b := range to.Workers {
 		i, ok := slices.BinarySearchFunc(from.Workers, b.Node, func(w WorkerTally, node uint64) int {
@@ -55,7 +57,8 @@ func growth(from, to *Tally) (list []WorkerTally) {
 	return list
 }
 
-// stepsOf is how many steps the job made, the median of the workers, and how long one took; 0: no worker has reported any.
+// stepsOf is how many steps the job made, the median of the workers, and how long one took; 0: no
+// worker has reported any.
 func stepsOf(grown []WorkerTally) (steps, each float64) {
 	var counts []float64
 	total, seconds := 0.0, 0.0
@@ -72,7 +75,8 @@ func stepsOf(grown []WorkerTally) (steps, each float64) {
 	return median(counts), seconds / total
 }
 
-// othersWait is for how long the workers other than i wait for the store in a step, their median. Where no one has ever waited it is not known.
+// othersWait is for how long the workers other than i wait for the store in a step, their median.
+// Where no one has ever waited it is not known.
 func othersWait(to *Tally, grown []WorkerTally, i int) (seconds float64, ok bool) {
 	var waits []float64
 	for k, w := range grown {

@@ -84,7 +84,8 @@ func TestTheOthersWaitForTheirMedian(t *testing.T) {
 	}
 }
 
-// A window of the watch has leastSteps steps as the servers say and as the workers say, if they say anything.
+// A window of the watch has leastSteps steps as the servers say and as the workers say, if they say
+// anything.
 func TestEnoughIsLeastStepsOnBothSides(t *testing.T) {
 	for _, tc := range []struct {
 		rounds, shards, made float64
@@ -144,7 +145,8 @@ func TestWatchKeepsTalliesThatAreApart(t *testing.T) {
 	}
 }
 
-// Student's t of d+1 degrees of freedom exceeds studentT[d] once in 500 times. The density is integrated from there to infinity, with t = √ν·tan a.
+// Student's t of d+1 degrees of freedom exceeds studentT[d] once in 500 times. The density is
+// integrated from there to infinity, with t = √ν·tan a.
 func TestStudentTIsExceededOnceIn500(t *testing.T) {
 	for d, x := range studentT {
 		v := float64(d + 1)
@@ -183,7 +185,8 @@ func TestALateSampleWeighsByItsSteps(t *testing.T) {
 		{"three alike, early", of(-1, 2, -1, 2, -1, 2), -1, false},
 		{"none late", of(0, 2, 0, 2, 0, 2), 0, false},
 		{"by steps", of(1, 1, 2, 3), 1.75, false},
-		// Of two degrees of freedom: the mean 1 against 15.76 times √(variance/weight), here √(2d²/2/3).
+		// Of two degrees of freedom: the mean 1 against 15.76 times √(variance/weight),
+		// here √(2d²/2/3).
 		{"three that vary a little", of(1, 1, 1-.1, 1, 1+.1, 1), 1, true},
 		{"three that vary more", of(1, 1, 1-.12, 1, 1+.12, 1), 1, false},
 		// Of three degrees of freedom: 8.05 times √(4d²/3/4).
@@ -196,8 +199,9 @@ func TestALateSampleWeighsByItsSteps(t *testing.T) {
 	}
 }
 
-// steadyJob are five tallies of workers that make 100 steps of 80 ms, each of two shards' rounds. The first worker is charged with a share of the rounds, a gap
-// each, and computes 20 ms longer; the others share the rest.
+// steadyJob are five tallies of workers that make 100 steps of 80 ms, each of two shards' rounds.
+// The first worker is charged with a share of the rounds, a gap each, and computes 20 ms longer;
+// the others share the rest.
 func steadyJob(workers int, rounds, share, gap float64) (list []Tally) {
 	for i := range 5 {
 		x := float64(i) / 4
@@ -217,7 +221,8 @@ func steadyJob(workers int, rounds, share, gap float64) (list []Tally) {
 	return list
 }
 
-// All that is told of a slow worker is what the tallies say of the time between the first and the last of them.
+// All that is told of a slow worker is what the tallies say of the time between the first and the
+// last of them.
 func TestASlowWorkerIsToldByItsNumbers(t *testing.T) {
 	want := Slow{Node: 7, Share: .8, Rounds: 100, Gap: .02, Steps: 100, Seconds: 8, StepSeconds: .08, Cause: CauseCompute, Ratio: .072 / .052}
 	for _, tc := range []struct {
@@ -344,7 +349,8 @@ func TestACauseExplainsHalfOfTheLateness(t *testing.T) {
 	}
 }
 
-// By how much a worker is late in a round is its own time in the steps of one, and when its contributions came.
+// By how much a worker is late in a round is its own time in the steps of one, and when its
+// contributions came.
 func TestLatenessIsOfARound(t *testing.T) {
 	for _, steps := range []float64{1, 2} {
 		own, late := lateness(steadyJob(3, 100, .8, .02), 7, steps)

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A training is a made-up job in which all workers begin each step together, once they have what the servers made of the step before.
+// A training is a made-up job in which all workers begin each step together, once they have what
+// the servers made of the step before.
 type training struct {
 	random  *rand.Rand
 	jitter  func(*rand.Rand) float64 // of each worker's work in a step: a factor

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A Breakdown says where the time of a worker's steps went. Durations are means per step, over the steps that the timeline shows.
+// A Breakdown says where the time of a worker's steps went. Durations are means per step, over the
+// steps that the timeline shows.
 type Breakdown struct {
 	Node     string
 	Steps    int           // that are shown
@@ -17,8 +18,9 @@ type Breakdown struct {
 	Save     time.Duration // checkpoints
 	Other    time.Duration // the rest of Step
 	Overlaps time.Duration // pushes and pulls under way while the worker computed
-	// Parts of Wait: until the round's last contribution has arrived at the server (Workers), until the server has closed the round (Server), and until the value
-	// has come back (Answer).
+	// Parts of Wait: until the round's last contribution has arrived at the server (Workers),
+	// until the server has closed the round (Server), and until the value has come back
+	// (Answer).
 	Workers, Server, Answer time.Duration
 	Unknown                 time.Duration // the part of Wait whose pull or round is not in the timeline
 }
@@ -105,7 +107,8 @@ func (m *merged) roundsByKey() map[contribution]closing {
 	return rounds
 }
 
-// split divides a wait by what it was for: it ended with the last pull of its key that ended within it.
+// split divides a wait by what it was for: it ended with the last pull of its key that ended within
+// it.
 func (b *Breakdown) split(n *mergedNode, wait *mergedSpan, rounds map[contribution]closing) {
 	took := time.Duration(wait.End - wait.Begin)
 	var last *mergedSpan

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A wait is for the other workers until the last contribution has arrived, then for the server until the round is closed, then for the value.
+// A wait is for the other workers until the last contribution has arrived, then for the server
+// until the round is closed, then for the value.
 func TestBreakdownSaysWhatAWaitIsFor(t *testing.T) {
 	names := []string{"", "a", "b"}
 	line := &Timeline{Job: "j", Nodes: []Node{

@@ -23,9 +23,11 @@ type Summary struct {
 	Workers     []Breakdown
 }
 
-// WriteChrome writes the timeline in the Trace Event Format of Chrome, which Perfetto, chrome://tracing and speedscope read. A node is a process, and has
-// a thread for each lane. Arrows are flow events from a push to its round to the pull of the round's value. Times are microseconds since the
-// begin of what is shown; otherData has that begin in Unix time, and each node's clock offset and its bound. The same Timeline gives the same bytes.
+// WriteChrome writes the timeline in the Trace Event Format of Chrome, which Perfetto,
+// chrome://tracing and speedscope read. A node is a process, and has a thread for each lane. Arrows
+// are flow events from a push to its round to the pull of the round's value. Times are microseconds
+// since the begin of what is shown; otherData has that begin in Unix time, and each node's clock
+// offset and its bound. The same Timeline gives the same bytes.
 //
 // The error is a *ClockError if a node's clock is too uncertain, and that of w otherwise.
 func (t *Timeline) WriteChrome(w io.Writer) (Summary, error) {
@@ -245,12 +247,14 @@ func (c *chrome) workerOf(node uint64) (rank int, ok bool) {
 	return rank, ok
 }
 
-// flows writes the arrows. A viewer connects a flow event with the span of its thread that begins at its time or before, and ends behind it.
+// flows writes the arrows. A viewer connects a flow event with the span of its thread that begins
+// at its time or before, and ends behind it.
 func (c *chrome) flows() {
 	for id, a := range c.m.arrows {
 		push, round := c.m.at(a.push), c.m.at(a.round)
-		// Viewers take the ends of an arrow in the order of their times, and look for each in its span. Clocks that are a little wrong may show the round, or its end, before the push:
-		// the arrow then ends where it still goes forward.
+		// Viewers take the ends of an arrow in the order of their times, and look for each
+		// in its span. Clocks that are a little wrong may show the round, or its end,
+		// before the push: the arrow then ends where it still goes forward.
 		c.flow("s", id, a.push, push.Begin)
 		last := max(round.Begin, round.End-1)
 		if last < push.Begin {

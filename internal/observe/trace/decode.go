@@ -11,14 +11,16 @@ import (
 // ErrMalformed is wrapped by errors about bytes that are no chunk.
 var ErrMalformed = errors.New("malformed chunk")
 
-// latest bounds the times of spans, in nanoseconds of Unix time, and maxOffset the offsets of clocks, so that no sum of them overflows.
+// latest bounds the times of spans, in nanoseconds of Unix time, and maxOffset the offsets of
+// clocks, so that no sum of them overflows.
 const (
 	latest    = 1 << 62 // in the year 2116
 	maxOffset = 1 << 61
 )
 
-// Decode reads a chunk of Encode. A span's Key is an index of names; names[0] is empty. Spans of kinds that this version does not know are left out. Decode allocates
-// at most ten times the size of the chunk. Its errors wrap ErrMalformed.
+// Decode reads a chunk of Encode. A span's Key is an index of names; names[0] is empty. Spans of
+// kinds that this version does not know are left out. Decode allocates at most ten times the size
+// of the chunk. Its errors wrap ErrMalformed.
 func Decode(chunk []byte) (spans []Span, names []string, err error) {
 	if len(chunk) > MaxChunk {
 		return nil, nil, fmt.Errorf("trace: %w of %d bytes, want at most %d", ErrMalformed, len(chunk), MaxChunk)

@@ -18,8 +18,9 @@ const (
 	leastInChunk = chunkHeader + MaxName + 2*binary.MaxVarintLen32 + longestSpan // so that any span fits an empty chunk
 )
 
-// Encode encodes spans in their order as chunks of at most most bytes (about 1.2 KB where most is less). Each chunk can be decoded without the others. names are the
-// names of the spans' keys, by index. A chunk is, with numbers as varints (encoding/binary):
+// Encode encodes spans in their order as chunks of at most most bytes (about 1.2 KB where most is
+// less). Each chunk can be decoded without the others. names are the names of the spans' keys, by
+// index. A chunk is, with numbers as varints (encoding/binary):
 //
 //	format  1 byte, 1
 //	names   count, then of each its length and its bytes, UTF-8
@@ -37,7 +38,8 @@ func Encode(spans []Span, names []string, most int) (chunks [][]byte) {
 	return chunks
 }
 
-// EncodeChunk encodes as many of the first spans as fit one chunk, at least one, and returns the others. See Encode.
+// EncodeChunk encodes as many of the first spans as fit one chunk, at least one, and returns the
+// others. See Encode.
 func EncodeChunk(spans []Span, names []string, most int) (chunk []byte, rest []Span) {
 	most = max(most, leastInChunk)
 	var body, table []byte

@@ -100,7 +100,8 @@ func TestSpansOfUnknownKindsAreLeftOut(t *testing.T) {
 	}
 }
 
-// FuzzDecode holds: what decodes, encodes to something that decodes to the same; anything else is an error.
+// FuzzDecode holds: what decodes, encodes to something that decodes to the same; anything else is
+// an error.
 func FuzzDecode(f *testing.F) {
 	f.Add(Encode([]Span{{Kind: Push, Begin: 1e18, End: 1e18 + 5, Key: 1, Shard: 2, Round: 3, Peer: 4, Bytes: 5}, {Kind: Round, Begin: 1e18 - 7, End: 1e18, Key: 2}}, []string{"", "a", "b"}, MaxChunk)[0])
 	f.Add([]byte{1, 0, 0})

@@ -8,8 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/files/vfs"
 )
 
-// WriteFile writes the timeline into a file as WriteChrome does, compressed if its name ends with .gz. Whoever reads the file finds all of it or
-// what was there before.
+// WriteFile writes the timeline into a file as WriteChrome does, compressed if its name ends with
+// .gz. Whoever reads the file finds all of it or what was there before.
 func (t *Timeline) WriteFile(fsys vfs.FS, path string) (s Summary, err error) {
 	err = vfs.WriteFile(fsys, path, func(w io.Writer) (err error) {
 		if filepath.Ext(path) != ".gz" {

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// laneKinds are the kinds of spans in the order of their lanes, from the top down, with the lanes' names. Spans that overlap are in lanes of their own.
+// laneKinds are the kinds of spans in the order of their lanes, from the top down, with the lanes'
+// names. Spans that overlap are in lanes of their own.
 var laneKinds = []struct {
 	name  string
 	kinds []Kind
@@ -64,7 +65,8 @@ func (n *mergedNode) findLanes() {
 	}
 }
 
-// A laneGroup has the lanes of one group: those that are busy, by their end, and those that are free, by their number.
+// A laneGroup has the lanes of one group: those that are busy, by their end, and those that are
+// free, by their number.
 type laneGroup struct {
 	lanes int
 	busy  laneHeap

@@ -45,7 +45,8 @@ type arrow struct {
 	pulled            bool  // there is a pull
 }
 
-// A ClockError says that a node's clock is too uncertain for a timeline: its bound is more than half of the median step.
+// A ClockError says that a node's clock is too uncertain for a timeline: its bound is more than
+// half of the median step.
 type ClockError struct {
 	Node  string
 	Bound time.Duration // how wrong the node's clock may be
@@ -85,8 +86,9 @@ func (t *Timeline) merge() (*merged, error) {
 	return m, nil
 }
 
-// offsets has the offset of each node's clock. Processes of one host share its clock, so all take the offset with the smallest bound, unless the bounds show that
-// they differ: then the system time was set between the starts of the processes.
+// offsets has the offset of each node's clock. Processes of one host share its clock, so all take
+// the offset with the smallest bound, unless the bounds show that they differ: then the system time
+// was set between the starts of the processes.
 func (t *Timeline) offsets() map[uint64]time.Duration {
 	best := map[string]*Node{}
 	for i := range t.Nodes {
@@ -124,8 +126,9 @@ func (n *mergedNode) align(offset time.Duration) {
 	})
 }
 
-// findSteps finds what is shown: the steps that all workers have, at most as many as were asked for. Workers of an asynchronous store do not make their
-// steps together: all are shown, and so are all where there are none in common.
+// findSteps finds what is shown: the steps that all workers have, at most as many as were asked
+// for. Workers of an asynchronous store do not make their steps together: all are shown, and so are
+// all where there are none in common.
 func (m *merged) findSteps() {
 	m.first, m.last = 0, 0
 	known, whole := false, false // a worker has steps; one of those that have sent everything
@@ -237,7 +240,8 @@ type contribution struct {
 	node  uint64 // the worker; of a round with several contributions 0
 }
 
-// findArrows connects each push with its round on a server and with the pull of the round's value by the same worker.
+// findArrows connects each push with its round on a server and with the pull of the round's value
+// by the same worker.
 func (m *merged) findArrows() {
 	rounds, pulls := make(map[contribution][]place), make(map[contribution]place)
 	arrivals := make(map[contribution]int64)
@@ -290,7 +294,8 @@ func (m *merged) findArrows() {
 	}
 }
 
-// roundOf chooses among the rounds of a contribution: a shard that was moved may have them on two servers.
+// roundOf chooses among the rounds of a contribution: a shard that was moved may have them on two
+// servers.
 func (m *merged) roundOf(rounds []place, rank uint64) (place, bool) {
 	for _, r := range rounds {
 		if uint64(m.nodes[r.node].Rank) == rank {

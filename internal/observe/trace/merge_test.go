@@ -125,8 +125,8 @@ func (f *chromeFile) lanes(pid int) (names []string) {
 	return names
 }
 
-// write writes the timeline and reads it back. It holds what is so of every file: events lie in named threads, spans of a thread do not overlap, and each flow
-// event lies in a span.
+// write writes the timeline and reads it back. It holds what is so of every file: events lie in
+// named threads, spans of a thread do not overlap, and each flow event lies in a span.
 func write(t *testing.T, line *Timeline) (*chromeFile, Summary) {
 	t.Helper()
 	var b bytes.Buffer
@@ -200,7 +200,8 @@ func TestTimelineGolden(t *testing.T) {
 	}
 }
 
-// Clocks that are hours apart make one timeline: of the steps that both workers have, with an arrow from each push to its round to its pull, in this order.
+// Clocks that are hours apart make one timeline: of the steps that both workers have, with an arrow
+// from each push to its round to its pull, in this order.
 func TestTimelineIsOnOneClock(t *testing.T) {
 	f, s := write(t, twoByTwo(3))
 	if s.First != 11 || s.Last != 13 || s.Median != 100*time.Millisecond || s.Span != 300*time.Millisecond || len(s.Warnings) != 0 {

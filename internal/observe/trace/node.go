@@ -55,7 +55,8 @@ func (n *Node) SetClock(offset, bound time.Duration) error {
 // String names the node as messages do: worker 1 on h2.
 func (n *Node) String() string { return fmt.Sprintf("%s %d on %s", n.Role, n.Rank, n.Host) }
 
-// AddChunk adds the spans of a chunk of Encode. Bytes that are no chunk are an error that wraps ErrMalformed, and add nothing.
+// AddChunk adds the spans of a chunk of Encode. Bytes that are no chunk are an error that wraps
+// ErrMalformed, and add nothing.
 func (n *Node) AddChunk(chunk []byte) error {
 	spans, names, err := Decode(chunk)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
-// A Recorder records the spans of one process. Its methods may be called concurrently. A nil Recorder is never on.
+// A Recorder records the spans of one process. Its methods may be called concurrently. A nil
+// Recorder is never on.
 type Recorder struct {
 	clock *telemetry.Clock
 	open  atomic.Pointer[[]*Capture] // nil: none. Replaced under mu
@@ -76,7 +77,8 @@ func (r *Recorder) BeginStep(step uint64) {
 	}
 }
 
-// StepDone says that the current step has ended and the next one begins. It records the step, and closes the Captures that have all their steps.
+// StepDone says that the current step has ended and the next one begins. It records the step, and
+// closes the Captures that have all their steps.
 func (r *Recorder) StepDone() {
 	if r == nil {
 		return
@@ -99,10 +101,12 @@ func (r *Recorder) StepDone() {
 	}
 }
 
-// maxNames bounds the names of a Recorder: a job has at most 1 Mi shards on a server, and hardly ever more than thousands of keys.
+// maxNames bounds the names of a Recorder: a job has at most 1 Mi shards on a server, and hardly
+// ever more than thousands of keys.
 const maxNames = 1 << 16
 
-// Name returns the number of a key's name, for Span.Key; 0 for a new name beyond 65,535. It takes the write lock for new names only.
+// Name returns the number of a key's name, for Span.Key; 0 for a new name beyond 65,535. It takes
+// the write lock for new names only.
 func (r *Recorder) Name(name string) uint32 {
 	r.naming.RLock()
 	id, ok := r.ids[name]
@@ -121,7 +125,8 @@ func (r *Recorder) Name(name string) uint32 {
 	return id
 }
 
-// Names returns all names so far: Names()[s.Key] is the name of a Span's key, Names()[0] is empty. A name keeps its number.
+// Names returns all names so far: Names()[s.Key] is the name of a Span's key, Names()[0] is empty.
+// A name keeps its number.
 func (r *Recorder) Names() []string {
 	r.naming.RLock()
 	defer r.naming.RUnlock()
@@ -143,8 +148,8 @@ type Config struct {
 	Spans int   // capacity in spans, 72 bytes each; 0: DefaultSpans
 }
 
-// DefaultSpans is the default capacity of a Capture. 20 steps of a model with a hundred keys on four servers are 16,000 spans on a worker, and four times as
-// many on a server of eight workers.
+// DefaultSpans is the default capacity of a Capture. 20 steps of a model with a hundred keys on
+// four servers are 16,000 spans on a worker, and four times as many on a server of eight workers.
 const DefaultSpans = 1 << 16
 
 // A Capture keeps the spans of a Recorder from Open to Close. Its memory is allocated by Open.
@@ -209,7 +214,8 @@ func (c *Capture) add(s Span) {
 	}
 }
 
-// Take ends the recording and returns it: all spans in the order in which they were added, without those that are being written.
+// Take ends the recording and returns it: all spans in the order in which they were added, without
+// those that are being written.
 func (c *Capture) Take() Recording {
 	c.Close()
 	n := c.Len()

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// resnet18 is a job of workers that make steps of 400 ms with the 62 keys of ResNet18 in two shards each: all that such nodes record.
+// resnet18 is a job of workers that make steps of 400 ms with the 62 keys of ResNet18 in two shards
+// each: all that such nodes record.
 func resnet18(workers, servers, steps int) *Timeline {
 	const keys, shards = 62, 2
 	names := []string{""}
@@ -60,7 +61,8 @@ type counter struct{ n int }
 
 func (c *counter) Write(p []byte) (int, error) { c.n += len(p); return len(p), nil }
 
-// 20 steps of 8 workers with the keys of ResNet18 take 1.4 MB on their way, and as the compressed file; a viewer has to hold 21 MB.
+// 20 steps of 8 workers with the keys of ResNet18 take 1.4 MB on their way, and as the compressed
+// file; a viewer has to hold 21 MB.
 func TestTimelineIsSmall(t *testing.T) {
 	const steps = 2 // a tenth of a timeline
 	line := resnet18(8, 4, steps)

@@ -48,10 +48,12 @@ func (k Kind) String() string {
 // Valid reports whether this version knows the kind.
 func (k Kind) Valid() bool { return k > 0 && k < numKinds }
 
-// OfServer reports whether spans of the kind are a server's, where it is in one process with a worker.
+// OfServer reports whether spans of the kind are a server's, where it is in one process with a
+// worker.
 func (k Kind) OfServer() bool { return k >= Round && k <= Answer }
 
-// Wanted is the Round of a Pull and an Answer that ask for so many closed rounds and so many of the worker's own contributions.
+// Wanted is the Round of a Pull and an Answer that ask for so many closed rounds and so many of the
+// worker's own contributions.
 func Wanted(rounds, contributions uint64) uint64 {
 	if rounds == 0 { // asynchronous, or the first value
 		return contributions

@@ -25,8 +25,9 @@ type Recording struct {
 	Dropped uint64   // spans that there was no room for
 }
 
-// A Follower records the windows that the scheduler asks for. It has no goroutine and no timer: its owner passes on what heartbeats brought, and asks it when
-// a window may have ended. Its methods must not be called concurrently.
+// A Follower records the windows that the scheduler asks for. It has no goroutine and no timer: its
+// owner passes on what heartbeats brought, and asks it when a window may have ended. Its methods
+// must not be called concurrently.
 //
 //	f.Follow(window, offset)             // after each heartbeat
 //	r, ok := f.Take(now, false)          // after Follow, after <-f.Done(), and at the time of Until
@@ -40,11 +41,13 @@ type Follower struct {
 	over    uint64   // ID of the last window that was taken or dropped
 }
 
-// NewFollower returns the Follower of a node. A worker stops recording after its steps, a server when the scheduler closes the window; both stop at its Limit.
+// NewFollower returns the Follower of a node. A worker stops recording after its steps, a server
+// when the scheduler closes the window; both stop at its Limit.
 func NewFollower(r *Recorder, worker bool) *Follower { return &Follower{r: r, worker: worker} }
 
-// Follow takes the window that the scheduler wants now; the zero Window is none. offset is the scheduler's clock minus this one. The memory for spans is allocated
-// at once, not when the window starts.
+// Follow takes the window that the scheduler wants now; the zero Window is none. offset is the
+// scheduler's clock minus this one. The memory for spans is allocated at once, not when the window
+// starts.
 func (f *Follower) Follow(w Window, offset time.Duration) {
 	if f.capture != nil && w.ID != f.open {
 		f.capture.Close()
@@ -72,11 +75,13 @@ func (f *Follower) Done() <-chan struct{} {
 	return f.capture.Done()
 }
 
-// Until is when the open window ends at the latest, in nanoseconds of the Recorder's clock; ok is false while none is open.
+// Until is when the open window ends at the latest, in nanoseconds of the Recorder's clock; ok is
+// false while none is open.
 func (f *Follower) Until() (at int64, ok bool) { return f.until, f.capture != nil }
 
-// Take returns what was recorded, once for each window, when the window has ended: after its steps, at its Limit, or because the scheduler closed it. Until
-// then it returns false. end ends the window now. now is in nanoseconds of the Recorder's clock.
+// Take returns what was recorded, once for each window, when the window has ended: after its steps,
+// at its Limit, or because the scheduler closed it. Until then it returns false. end ends the
+// window now. now is in nanoseconds of the Recorder's clock.
 func (f *Follower) Take(now int64, end bool) (Recording, bool) {
 	if f.capture == nil {
 		return Recording{}, false

@@ -84,7 +84,8 @@ func TestWorkerRecordsItsSteps(t *testing.T) {
 	})
 }
 
-// A server goes on until the scheduler says that all workers are done; whoever is cut off from it, until the time is up.
+// A server goes on until the scheduler says that all workers are done; whoever is cut off from it,
+// until the time is up.
 func TestServerRecordsUntilTheWindowIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, cut := range []bool{false, true} {

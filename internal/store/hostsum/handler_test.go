@@ -42,7 +42,8 @@ func (r *rig) call(p *wire.Push) error {
 	return err
 }
 
-// Pushes that come over a connection are added to the leader's own, and each is answered with the value.
+// Pushes that come over a connection are added to the leader's own, and each is answered with the
+// value.
 func TestPushesOfOtherProcessesAreAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -131,7 +132,8 @@ func TestAPayloadHasTheBytesOfItsValues(t *testing.T) {
 	}
 }
 
-// A worker says over the connection, too, that it pushes for itself. Without a number that says nothing.
+// A worker says over the connection, too, that it pushes for itself. Without a number that says
+// nothing.
 func TestALeaveComesAsAPushWithoutValues(t *testing.T) {
 	for _, seq := range []uint64{0, 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -175,7 +177,8 @@ func TestALeaveComesAsAPushWithoutValues(t *testing.T) {
 	})
 }
 
-// Close waits until answers are written, which the connections say by Release, for a second at most.
+// Close waits until answers are written, which the connections say by Release, for a second at
+// most.
 func TestCloseWaitsForAnswersForASecond(t *testing.T) {
 	for _, release := range []time.Duration{-1, 0, 300 * time.Millisecond, time.Hour} { // -1: there is no answer
 		synctest.Test(t, func(t *testing.T) {
@@ -228,7 +231,8 @@ func TestCloseWaitsForAnswersForASecond(t *testing.T) {
 	}
 }
 
-// A closed Server refuses every push. A push that waits in it is told to go to the shard's server by itself.
+// A closed Server refuses every push. A push that waits in it is told to go to the shard's server
+// by itself.
 func TestCloseRefusesWhatWaitsAndWhatComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -281,7 +285,8 @@ func TestTheLeadersOwnCall(t *testing.T) {
 	})
 }
 
-// A sum says of each contribution what its worker measured and how long it waited, and of the round what they have in common.
+// A sum says of each contribution what its worker measured and how long it waited, and of the round
+// what they have in common.
 func TestASumTellsOfItsContributions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var into []int
@@ -347,7 +352,8 @@ func TestInAnyOrderGradientsAreAddedAsTheyCome(t *testing.T) {
 			wg.Wait()
 		})
 	}
-	// A gradient that was taken back keeps those of higher ranks from being added only where the order counts.
+	// A gradient that was taken back keeps those of higher ranks from being added only where
+	// the order counts.
 	for _, anyOrder := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, func(cfg *Config) { cfg.AnyOrder = anyOrder })
@@ -368,7 +374,8 @@ func TestInAnyOrderGradientsAreAddedAsTheyCome(t *testing.T) {
 	}
 }
 
-// A leader keeps so many rounds of a shard and no more; the workers push those for themselves that come on top.
+// A leader keeps so many rounds of a shard and no more; the workers push those for themselves that
+// come on top.
 func TestALeaderKeepsABoundedNumberOfRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -395,7 +402,8 @@ func TestALeaderKeepsABoundedNumberOfRounds(t *testing.T) {
 	})
 }
 
-// Rounds may end in another order than they began. A push of any of them that comes again is refused.
+// Rounds may end in another order than they began. A push of any of them that comes again is
+// refused.
 func TestEndedRoundsAreRememberedInAnyOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -428,7 +436,8 @@ func TestEndedRoundsAreRememberedInAnyOrder(t *testing.T) {
 	})
 }
 
-// The same membership, set a second time, ends no round. One with another worker, or of another generation, does.
+// The same membership, set a second time, ends no round. One with another worker, or of another
+// generation, does.
 func TestTheSameMembershipAgainEndsNothing(t *testing.T) {
 	for _, c := range []struct {
 		generation uint64
@@ -472,7 +481,8 @@ func TestSumsNeedTwoWorkers(t *testing.T) {
 	}
 }
 
-// A push without a time to wait is answered at once, and one whose connection ends leaves its gradient behind.
+// A push without a time to wait is answered at once, and one whose connection ends leaves its
+// gradient behind.
 func TestAPushWaitsForItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)

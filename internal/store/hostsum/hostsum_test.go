@@ -19,7 +19,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A rig is the Server of one of a host's three workers, nodes 10, 11 and 12 of ranks 0, 2 and 5, and a shard's server that answers 100 + each sum.
+// A rig is the Server of one of a host's three workers, nodes 10, 11 and 12 of ranks 0, 2 and 5,
+// and a shard's server that answers 100 + each sum.
 type rig struct {
 	t    *testing.T
 	s    *Server
@@ -133,7 +134,8 @@ func (r *rig) end() {
 	}
 }
 
-// One sum leaves, in rank order whatever the order of arrival, and names its contributors; all get the value.
+// One sum leaves, in rank order whatever the order of arrival, and names its contributors; all get
+// the value.
 func TestOneSumLeavesInRankOrder(t *testing.T) {
 	for _, order := range [][]uint64{{10, 11, 12}, {12, 11, 10}, {11, 12, 10}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -168,7 +170,8 @@ func TestOneSumLeavesInRankOrder(t *testing.T) {
 	}
 }
 
-// What is not to be added up here is refused, each with the code that says what the worker is to do.
+// What is not to be added up here is refused, each with the code that says what the worker is to
+// do.
 func TestWhatIsNotAddedUpIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -212,8 +215,8 @@ func TestWhatIsNotAddedUpIsRefused(t *testing.T) {
 	}
 }
 
-// A round waits for a late worker for a while; then all push for themselves, the late one when it comes. A worker that does not come at all is not waited for again
-// until it is heard.
+// A round waits for a late worker for a while; then all push for themselves, the late one when it
+// comes. A worker that does not come at all is not waited for again until it is heard.
 func TestALateWorkerDissolvesTheRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -252,7 +255,8 @@ func TestALateWorkerDissolvesTheRound(t *testing.T) {
 	})
 }
 
-// A push that is sent again waits for its round and counts once. Once the round has ended it is refused: the server knows it.
+// A push that is sent again waits for its round and counts once. Once the round has ended it is
+// refused: the server knows it.
 func TestARepeatedPushCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -299,7 +303,8 @@ func TestPushesThatDifferAreNotAddedUp(t *testing.T) {
 	}
 }
 
-// Another membership ends what is not complete; its workers try again. A sum that was sent is answered.
+// Another membership ends what is not complete; its workers try again. A sum that was sent is
+// answered.
 func TestAnotherMembershipEndsWhatIsNotComplete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -340,7 +345,8 @@ func TestARefusedSumIsPushedByEachWorker(t *testing.T) {
 	})
 }
 
-// A worker is told whom it waits for, when its time is over: those of its host, or what the server says.
+// A worker is told whom it waits for, when its time is over: those of its host, or what the server
+// says.
 func TestAWaitIsExplained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -382,7 +388,8 @@ func TestALeaderHoldsABoundedNumberOfPayloads(t *testing.T) {
 	})
 }
 
-// Gradients of 16 bits are added as float32 and the sum is rounded once; one that float16 cannot hold is sent as float32.
+// Gradients of 16 bits are added as float32 and the sum is rounded once; one that float16 cannot
+// hold is sent as float32.
 func TestSumsOfHalves(t *testing.T) {
 	for _, x := range []struct {
 		half  uint16 // each value
@@ -433,7 +440,8 @@ func TestLeadersAreSpread(t *testing.T) {
 	}
 }
 
-// A call that is given up before its turn leaves a copy: its memory may change, and what it had counts.
+// A call that is given up before its turn leaves a copy: its memory may change, and what it had
+// counts.
 func TestAGradientIsCopiedWhenItsCallEndsBeforeItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -478,7 +486,8 @@ func (r *rig) lendGone(node uint64) *call {
 	return c
 }
 
-// A gradient that its worker has taken back before its turn has not come; the worker may send it again.
+// A gradient that its worker has taken back before its turn has not come; the worker may send it
+// again.
 func TestAGradientThatWasTakenBackHasNotCome(t *testing.T) {
 	for _, settled := range []bool{false, true} { // the call has ended before the others came, or not yet
 		synctest.Test(t, func(t *testing.T) {
@@ -497,8 +506,9 @@ func TestAGradientThatWasTakenBackHasNotCome(t *testing.T) {
 	}
 }
 
-// A worker whose connection to the leader broke sends its gradient again. The new call's loan takes the place of the old one's: the end of the old call does not
-// make the round wait for a worker that is there.
+// A worker whose connection to the leader broke sends its gradient again. The new call's loan takes
+// the place of the old one's: the end of the old call does not make the round wait for a worker
+// that is there.
 func TestAGradientThatIsSentAgainIsLentAnew(t *testing.T) {
 	for _, order := range []string{"the old call ends first", "the gradient is added first"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -532,7 +542,8 @@ func TestAGradientThatIsSentAgainIsLentAnew(t *testing.T) {
 	}
 }
 
-// FuzzPush: whatever a process of the host asks the leader for, it gets an answer, and what the request took is given back.
+// FuzzPush: whatever a process of the host asks the leader for, it gets an answer, and what the
+// request took is given back.
 func FuzzPush(f *testing.F) {
 	r := newRig(nil, nil)
 	f.Add(byte(wire.KindPush), wire.AppendHead(nil, r.push(10, 0)), 4*rigValues, true)

@@ -23,7 +23,8 @@ func (r *rig) leave(node, round uint64) {
 	}
 }
 
-// A worker that pushes for itself is not waited for, whether it says so before the others come or while they wait, until it comes again.
+// A worker that pushes for itself is not waited for, whether it says so before the others come or
+// while they wait, until it comes again.
 func TestAWorkerThatPushesForItselfIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -56,7 +57,8 @@ func TestAWorkerThatPushesForItselfIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// What a worker said before it came again, and that arrives late, keeps no later round from coming together.
+// What a worker said before it came again, and that arrives late, keeps no later round from coming
+// together.
 func TestALateLeaveIsOfItsRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
@@ -108,8 +110,8 @@ func TestALeaveIsChecked(t *testing.T) {
 	}
 }
 
-// A worker that pushes a round for itself still comes to a later one, which others have begun, and what it said of an older one than its newest push counts for
-// no other.
+// A worker that pushes a round for itself still comes to a later one, which others have begun, and
+// what it said of an older one than its newest push counts for no other.
 func TestALeaveKeepsLaterRoundsTogether(t *testing.T) {
 	for _, first := range []uint64{10, 12} { // begins round 4
 		synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A sums is the leader's state of one shard in one membership: the rounds whose gradients are being added up.
+// A sums is the leader's state of one shard in one membership: the rounds whose gradients are being
+// added up.
 type sums struct {
 	s       *Server // immutable, as all up to mu
 	key     uint64
@@ -34,7 +35,8 @@ type sums struct {
 const (
 	maxRounds   = 4 // at once; a worker is at most one round ahead, and dissolved rounds wait for workers that are late
 	maxPayloads = 4 // of one worker, being received, waiting or being answered
-	// maxAbsent is how many rounds are dissolved for a worker that does not come before the leader stops to wait for it: most likely it cannot reach this process.
+	// maxAbsent is how many rounds are dissolved for a worker that does not come before the
+	// leader stops to wait for it: most likely it cannot reach this process.
 	maxAbsent = 2
 )
 
@@ -76,15 +78,16 @@ type slot struct {
 	arrived time.Time
 }
 
-// A loan is a gradient of wire.CodecFloat32 where it lies, in memory of a worker that waits for its round. Between Claim, if that is true, and Release it may be read.
+// A loan is a gradient of wire.CodecFloat32 where it lies, in memory of a worker that waits for its
+// round. Between Claim, if that is true, and Release it may be read.
 type loan interface {
 	Claim() bool
 	Release()
 	values() []float32
 }
 
-// join adds a worker's push to its round and returns the round, in use, whose end the caller then awaits. It takes data unless it returns an error. What is lent
-// is used until settle.
+// join adds a worker's push to its round and returns the round, in use, whose end the caller then
+// awaits. It takes data unless it returns an error. What is lent is used until settle.
 func (t *sums) join(p *wire.Push, data *shard.Buffer, lent loan, at time.Time) (*round, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +144,8 @@ func (t *sums) join(p *wire.Push, data *shard.Buffer, lent loan, at time.Time) (
 	return r, nil
 }
 
-// leave takes note that a worker pushes for itself, with the push p and until it comes again. Rounds up to p's do not wait for it any longer.
+// leave takes note that a worker pushes for itself, with the push p and until it comes again.
+// Rounds up to p's do not wait for it any longer.
 func (t *sums) leave(p *wire.Push) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -188,7 +192,8 @@ func (t *sums) gone() *member {
 	return nil
 }
 
-// take counts a payload of a worker as under way; false: too many are. give ends that, and the use of its round unless nil.
+// take counts a payload of a worker as under way; false: too many are. give ends that, and the use
+// of its round unless nil.
 func (t *sums) take(node uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -250,7 +255,8 @@ func (r *round) find(node uint64) *slot {
 	return nil
 }
 
-// differs says in what a push differs from the round's others, with which it cannot be added up; empty: in nothing.
+// differs says in what a push differs from the round's others, with which it cannot be added up;
+// empty: in nothing.
 func (r *round) differs(p *wire.Push) string {
 	f := r.first
 	switch {
@@ -300,7 +306,8 @@ func (r *round) vacate(x *slot) {
 	r.here--
 }
 
-// settle ends all use of what a worker has lent, before its call is answered: a gradient that is not in the sum is copied.
+// settle ends all use of what a worker has lent, before its call is answered: a gradient that is
+// not in the sum is copied.
 func (t *sums) settle(r *round, node uint64, lent loan) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A Server adds up the gradients of its host's workers for the shards that its worker leads. It is a transport.Handler. All of its methods may be called
-// concurrently.
+// A Server adds up the gradients of its host's workers for the shards that its worker leads. It is
+// a transport.Handler. All of its methods may be called concurrently.
 type Server struct {
 	cfg        Config
 	pool       *shard.Pool
@@ -74,8 +74,9 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// SetMembership sets the workers of the host, this one, node, among them. If they are others, or if the generation is another one, rounds that are not complete
-// are dissolved: their workers try again in the new generation. Sums that were sent go on.
+// SetMembership sets the workers of the host, this one, node, among them. If they are others, or if
+// the generation is another one, rounds that are not complete are dissolved: their workers try
+// again in the new generation. Sums that were sent go on.
 func (s *Server) SetMembership(generation, node uint64, group []*wire.Member) {
 	v := view{generation: generation}
 	for _, m := range group {
@@ -101,8 +102,8 @@ func (s *Server) dissolveAll(why error) {
 	clear(s.shards)
 }
 
-// Close ends all rounds that are not complete and waits until the sums that were sent are answered, which Forward's context ends, and for up to a second until the
-// workers have got their answers.
+// Close ends all rounds that are not complete and waits until the sums that were sent are answered,
+// which Forward's context ends, and for up to a second until the workers have got their answers.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.ended = true
@@ -125,7 +126,8 @@ func (s *Server) Close() {
 	}
 }
 
-// Counts returns how many sums servers have taken, and for how many rounds the workers were told to push for themselves.
+// Counts returns how many sums servers have taken, and for how many rounds the workers were told to
+// push for themselves.
 func (s *Server) Counts() (sent, dissolved uint64) { return s.sent.Load(), s.dissolved.Load() }
 
 // A call is one worker's push.
@@ -184,7 +186,8 @@ func (c *call) prepare(n int) error {
 	return nil
 }
 
-// sumsOf returns the state of a push's shard, of so many values, if its sender is of this host and this worker adds up the shard. The caller holds the mutex.
+// sumsOf returns the state of a push's shard, of so many values, if its sender is of this host and
+// this worker adds up the shard. The caller holds the mutex.
 func (s *Server) sumsOf(p *wire.Push, length uint64) (*sums, error) {
 	v := &s.view
 	switch i := slices.IndexFunc(v.members, func(m member) bool { return m.node == p.Node }); {
@@ -207,8 +210,8 @@ func (s *Server) sumsOf(p *wire.Push, length uint64) (*sums, error) {
 	return t, nil
 }
 
-// Leave takes note that a worker pushes a shard for itself, with a push of which request has all but the values, and until it pushes to this Server again:
-// rounds do not wait for it.
+// Leave takes note that a worker pushes a shard for itself, with a push of which request has all
+// but the values, and until it pushes to this Server again: rounds do not wait for it.
 func (s *Server) Leave(request *wire.Push) error {
 	length, ok := s.cfg.Length(request.Key, request.Shard)
 	if !ok {
@@ -223,7 +226,8 @@ func (s *Server) Leave(request *wire.Push) error {
 	return t.leave(request)
 }
 
-// A remoteLoan is a gradient in the memory of another process; an ownLoan is one in this one, of a call that waits.
+// A remoteLoan is a gradient in the memory of another process; an ownLoan is one in this one, of a
+// call that waits.
 type remoteLoan struct{ *transport.Loan }
 
 type ownLoan []byte
@@ -357,7 +361,8 @@ func (s *Server) Serve(ctx context.Context, r *transport.Request) (transport.Res
 	return transport.Response{Message: &c.value, Payload: [][]byte{b}, Order: c.push.Order(), Release: c.finish}, nil
 }
 
-// Call hands over this worker's own push: as transport.Caller's Call, for a wire.Push and a wire.Value.
+// Call hands over this worker's own push: as transport.Caller's Call, for a wire.Push and a
+// wire.Value.
 func (s *Server) Call(ctx context.Context, request *wire.Push, answer *wire.Value, dst []byte, payload ...[]byte) ([]byte, error) {
 	c := &call{s: s, push: *request}
 	n := 0

@@ -14,8 +14,8 @@ import (
 const (
 	// skew is how far behind ours another host's clock may be.
 	skew = 24 * time.Hour
-	// validity is how long certificates last. A job must not end because of its age, and certificates are of no use but for
-	// their own job, so this is longer than any job runs.
+	// validity is how long certificates last. A job must not end because of its age, and
+	// certificates are of no use but for their own job, so this is longer than any job runs.
 	validity = 366 * 24 * time.Hour
 )
 

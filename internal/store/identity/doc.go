@@ -1,15 +1,18 @@
-// Package identity makes and verifies the certificates with which the processes of one job authenticate each other over a network.
+// Package identity makes and verifies the certificates with which the processes of one job
+// authenticate each other over a network.
 //
-// A job has an Authority of its own, a key that lives in the launcher's memory and nowhere else. For each process that the
-// launcher starts it issues an Identity: a key and a certificate that holds the process's role. Identities are sent to other
-// hosts inside ssh and reach the process in its environment (Encode, Decode), as the job's secret does.
+// A job has an Authority of its own, a key that lives in the launcher's memory and nowhere else.
+// For each process that the launcher starts it issues an Identity: a key and a certificate that
+// holds the process's role. Identities are sent to other hosts inside ssh and reach the process in
+// its environment (Encode, Decode), as the job's secret does.
 //
-// Client and Server give TLS configurations in which both ends show a certificate. A certificate is accepted if the job's own
-// authority issued it, it is valid now, and its role is allowed at that end of the connection. Names and addresses of hosts are not checked: they
-// differ from network to network, and only processes of the job can get a certificate.
+// Client and Server give TLS configurations in which both ends show a certificate. A certificate is
+// accepted if the job's own authority issued it, it is valid now, and its role is allowed at that
+// end of the connection. Names and addresses of hosts are not checked: they differ from network to
+// network, and only processes of the job can get a certificate.
 //
-// Programs that the launcher did not start, such as an agent that dials in, have no identity at first. With a Shared both ends prove that they have
-// the same secret.
+// Programs that the launcher did not start, such as an agent that dials in, have no identity at
+// first. With a Shared both ends prove that they have the same secret.
 //
 //	a, err := identity.NewAuthority(job)
 //	id, err := a.Issue(identity.Worker, "worker 3") // in the launcher
@@ -32,8 +35,8 @@ const (
 	Agent     = "agent"    // that dialled in
 )
 
-// An Identity is a process's certificate with its key, and that of the authority. It never changes and may be used by several
-// goroutines. Printed, it shows its name alone.
+// An Identity is a process's certificate with its key, and that of the authority. It never changes
+// and may be used by several goroutines. Printed, it shows its name alone.
 type Identity struct {
 	role, name, job string
 	leaf, issuer    *x509.Certificate
@@ -44,7 +47,8 @@ type Identity struct {
 // Role is what the certificate says the process does.
 func (id *Identity) Role() string { return id.role }
 
-// Name is what the process is called in messages, such as "worker 3". It has no meaning: ranks change.
+// Name is what the process is called in messages, such as "worker 3". It has no meaning: ranks
+// change.
 func (id *Identity) Name() string { return id.name }
 
 // Job is the job's ID.

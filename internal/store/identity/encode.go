@@ -25,7 +25,8 @@ const (
 	maxText  = 16 << 10 // no identity is longer
 )
 
-// Encode returns the identity as text of about 1,500 letters, for the environment of the process it belongs to. It holds the key.
+// Encode returns the identity as text of about 1,500 letters, for the environment of the process it
+// belongs to. It holds the key.
 func (id *Identity) Encode() string {
 	b := []byte{encoding}
 	for _, c := range []*x509.Certificate{id.issuer, id.leaf} {

@@ -35,7 +35,8 @@ func issue(t testing.TB, a *Authority, role string) *Identity {
 	return id
 }
 
-// meet runs a handshake and returns how it ended for both. As in a job, the server says a word when it is content.
+// meet runs a handshake and returns how it ended for both. As in a job, the server says a word when
+// it is content.
 func meet(t *testing.T, client, server *tls.Config) (atClient, atServer error) {
 	t.Helper()
 	n := faultnet.New(1)

@@ -13,14 +13,16 @@ import (
 // ErrSecret: the other end does not have the same secret.
 var ErrSecret = errors.New("the other end has another secret")
 
-// A Shared is what two programs that have nothing in common but a secret prove to each other. Both derive the same two key pairs from the secret, one
-// for the end that dials and one for the end that accepts. TLS proves to each that the other has the key pair of the other end, so an end that
+// A Shared is what two programs that have nothing in common but a secret prove to each other. Both
+// derive the same two key pairs from the secret, one for the end that dials and one for the end
+// that accepts. TLS proves to each that the other has the key pair of the other end, so an end that
 // dials never talks to another one that dials.
 type Shared struct {
 	dialer, acceptor *Identity
 }
 
-// NewShared derives the keys. purpose separates the uses of one secret, which must have at least 32 random bytes.
+// NewShared derives the keys. purpose separates the uses of one secret, which must have at least 32
+// random bytes.
 func NewShared(secret []byte, purpose string) (*Shared, error) {
 	if len(secret) < 32 {
 		return nil, fmt.Errorf("identity: a secret of %d bytes, want at least 32", len(secret))
@@ -76,7 +78,8 @@ func shared(own, other *Identity) *tls.Config {
 			if len(s.PeerCertificates) == 0 {
 				return errors.New("identity: the other end has no certificate")
 			}
-			// The rest of the certificate is only a wrapping: with the key both ends could make any other.
+			// The rest of the certificate is only a wrapping: with the key both ends
+			// could make any other.
 			if key, ok := s.PeerCertificates[0].PublicKey.(ed25519.PublicKey); !ok || !bytes.Equal(key, want) {
 				return fmt.Errorf("identity: %w", ErrSecret)
 			}
@@ -85,7 +88,8 @@ func shared(own, other *Identity) *tls.Config {
 	}
 }
 
-// IsRefused reports whether a handshake ended because one of the ends did not accept the other's certificate.
+// IsRefused reports whether a handshake ended because one of the ends did not accept the other's
+// certificate.
 func IsRefused(err error) bool {
 	return errors.Is(err, ErrSecret) || isAlert(err, alertBadCertificate) || isAlert(err, alertUnknownCA)
 }

@@ -13,18 +13,22 @@ import (
 // ErrRole: the other end is of this job, but of a role that has no business there.
 var ErrRole = errors.New("certificate of another role")
 
-// Client is for the end that dials: the other end must have one of the roles; none: any role of this job.
+// Client is for the end that dials: the other end must have one of the roles; none: any role of
+// this job.
 func (id *Identity) Client(roles ...string) *tls.Config {
 	cfg := id.config(x509.ExtKeyUsageServerAuth, roles)
-	// No name of a host is looked for in the certificate: VerifyConnection, below, checks what counts, and always runs.
+	// No name of a host is looked for in the certificate: VerifyConnection, below, checks what
+	// counts, and always runs.
 	cfg.InsecureSkipVerify = true
 	return cfg
 }
 
-// Server returns the TLS configuration of the accepting end: the dialling end must have one of the roles; without roles, any role of this job.
+// Server returns the TLS configuration of the accepting end: the dialling end must have one of the
+// roles; without roles, any role of this job.
 func (id *Identity) Server(roles ...string) *tls.Config {
 	cfg := id.config(x509.ExtKeyUsageClientAuth, roles)
-	// What RequireAndVerifyClientCert refuses VerifyConnection would, too, but this tells the other end why.
+	// What RequireAndVerifyClientCert refuses VerifyConnection would, too, but this tells the
+	// other end why.
 	cfg.ClientAuth, cfg.ClientCAs = tls.RequireAndVerifyClientCert, id.roots
 	return cfg
 }
@@ -33,7 +37,8 @@ func (id *Identity) config(usage x509.ExtKeyUsage, roles []string) *tls.Config {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{id.certificate()},
-		// Connections are few and last for the whole job: resuming sessions would save nothing, and each ticket is a secret more.
+		// Connections are few and last for the whole job: resuming sessions would save
+		// nothing, and each ticket is a secret more.
 		SessionTicketsDisabled: true,
 		// Full records from the beginning: no browser waits for the first bytes of a page.
 		DynamicRecordSizingDisabled: true,
@@ -78,7 +83,8 @@ func roleOf(c *x509.Certificate) (string, error) {
 	return "", fmt.Errorf("identity: certificate of %q has names %q, want one of %s with %s behind it", c.Subject.CommonName, c.DNSNames, strings.Join(roles, ", "), domain)
 }
 
-// Explain says in words of this package why a TLS handshake ended, as far as either end can know, and what to do about it.
+// Explain says in words of this package why a TLS handshake ended, as far as either end can know,
+// and what to do about it.
 func Explain(err error) error {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
@@ -116,7 +122,8 @@ const (
 	alertRequired       tls.AlertError = 116
 )
 
-// isAlert reports whether err is an alert of the other end. Its type in package tls has no name; its text is that of AlertError.
+// isAlert reports whether err is an alert of the other end. Its type in package tls has no name;
+// its text is that of AlertError.
 func isAlert(err error, want tls.AlertError) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "remote error" && op.Err.Error() == want.Error()

@@ -12,7 +12,8 @@ type Adder struct {
 	pool *Pool
 	n    int
 	data *Buffer
-	// The squares of the first gradient, which is the sum so far, are taken when the next one is added.
+	// The squares of the first gradient, which is the sum so far, are taken when the next one
+	// is added.
 	first   *float64
 	squares *f32.AddSquares
 }
@@ -20,8 +21,9 @@ type Adder struct {
 // NewAdder returns an Adder of gradients of n values.
 func NewAdder(pool *Pool, n int) *Adder { return &Adder{pool: pool, n: n} }
 
-// Add adds a gradient in wire.CodecFloat32, CodecFloat16 or CodecBFloat16 and takes its memory. Unless sqr is nil its squared norm is put there, at the latest
-// by the next Add. Either all gradients have a sqr or none.
+// Add adds a gradient in wire.CodecFloat32, CodecFloat16 or CodecBFloat16 and takes its memory.
+// Unless sqr is nil its squared norm is put there, at the latest by the next Add. Either all
+// gradients have a sqr or none.
 func (t *Adder) Add(codec uint8, data *Buffer, sqr *float64) {
 	p := payload{data: data, codec: codec}
 	switch {
@@ -69,7 +71,8 @@ func (t *Adder) take(sqr *float64) {
 	}
 }
 
-// Take returns the sum in one of these codecs, its memory and its bytes, and empties the Adder. A sum that float16 cannot hold is returned as float32.
+// Take returns the sum in one of these codecs, its memory and its bytes, and empties the Adder. A
+// sum that float16 cannot hold is returned as float32.
 func (t *Adder) Take(codec uint8) (data *Buffer, used uint8, bytes []byte) {
 	data, t.data = t.data, nil
 	values := data.Float32s(t.n)

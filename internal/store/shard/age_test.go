@@ -40,8 +40,8 @@ func TestAgeOfAValueIsCountedInRoundsOfOthers(t *testing.T) {
 	hand(0, 1, 3)
 }
 
-// A worker that joins when the others have made many contributions neither makes them wait for as many of its own nor runs
-// as far ahead of them.
+// A worker that joins when the others have made many contributions neither makes them wait for as
+// many of its own nor runs as far ahead of them.
 func TestWorkerThatJoinsLateStartsWithTheSlowest(t *testing.T) {
 	s := async(t, 2, 0)
 	for i := range uint64(9) {

@@ -63,8 +63,8 @@ func (s *Shard) apply(step uint64) error {
 	return nil
 }
 
-// weighsNothing reports whether the round that closes is to be a mean, and has contributions of weight 0 alone: nothing was learned, so it updates
-// nothing.
+// weighsNothing reports whether the round that closes is to be a mean, and has contributions of
+// weight 0 alone: nothing was learned, so it updates nothing.
 func (s *Shard) weighsNothing() bool {
 	return s.opt != nil && s.cfg.Rule == wire.RuleOptimizer && !(s.sum.weight > 0) && s.opt.Config().Reduction == optim.Mean
 }
@@ -102,10 +102,12 @@ func (s *Shard) Optimizer() (optim.Config, bool) {
 	return s.opt.Config(), true
 }
 
-// SetOptimizer makes all shards apply opt from their next round on, or none if one has to refuse: a shard of a cut key, when the rule needs whole
-// keys (wire.CodeUnsupported), or a shard that has closed round from already (wire.CodeConflict; NoBound: no check). A rule with the same slots
-// keeps the state; for another rule the state begins anew. Shards of the average rule are skipped. No shard may be named twice. Callers
-// with shards in common must name them in the same order, because the shards are locked in that order.
+// SetOptimizer makes all shards apply opt from their next round on, or none if one has to refuse: a
+// shard of a cut key, when the rule needs whole keys (wire.CodeUnsupported), or a shard that has
+// closed round from already (wire.CodeConflict; NoBound: no check). A rule with the same slots
+// keeps the state; for another rule the state begins anew. Shards of the average rule are skipped.
+// No shard may be named twice. Callers with shards in common must name them in the same order,
+// because the shards are locked in that order.
 func SetOptimizer(shards []*Shard, opt *optim.Optimizer, from uint64) error {
 	cfg := opt.Config()
 	for _, s := range shards {

@@ -5,7 +5,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// SetMode sets the mode, one of package wire's. After the first contribution another mode is an error.
+// SetMode sets the mode, one of package wire's. After the first contribution another mode is an
+// error.
 func (s *Shard) SetMode(mode uint8) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -20,7 +21,8 @@ func (s *Shard) SetMode(mode uint8) error {
 	return nil
 }
 
-// pushAsync applies one contribution. A member's contributions are applied in the order of their sequence numbers.
+// pushAsync applies one contribution. A member's contributions are applied in the order of their
+// sequence numbers.
 func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	if m.known && c.Seq != m.counted+1 || s.roundsBlocked() {
 		return Ahead, nil
@@ -76,7 +78,8 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	return Held, nil
 }
 
-// keepNewest makes p the member's newest contribution, and the sum the sum of all members' newest contributions.
+// keepNewest makes p the member's newest contribution, and the sum the sum of all members' newest
+// contributions.
 func (s *Shard) keepNewest(m *member, p *payload, weight float32) {
 	if s.n == 0 {
 		p.data.Release()

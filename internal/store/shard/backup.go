@@ -19,8 +19,8 @@ type Counted struct {
 	Examples uint64
 }
 
-// A Record replicates one closed round to the shard's backup. It holds the sum of the contributions, or the new value, so that the backup's value
-// becomes the same bit for bit.
+// A Record replicates one closed round to the shard's backup. It holds the sum of the
+// contributions, or the new value, so that the backup's value becomes the same bit for bit.
 type Record struct {
 	Round      uint64  // its number
 	Generation uint64  // under which it closed
@@ -30,8 +30,8 @@ type Record struct {
 	Rate       wire.RoundRate
 	Norms      wire.Norms
 	Keep       bool // the backup keeps the sum, too: see keptSum
-	// Config is the JSON of the optimizer that was applied (empty: none), if Configured. Otherwise it is the optimizer of the record
-	// before.
+	// Config is the JSON of the optimizer that was applied (empty: none), if Configured.
+	// Otherwise it is the optimizer of the record before.
 	Configured bool
 	Config     string
 	Counts     []Counted
@@ -42,7 +42,8 @@ type Record struct {
 	lent    bool
 }
 
-// examples is how many examples the round's value is of: those of contributions that the guard has not refused.
+// examples is how many examples the round's value is of: those of contributions that the guard has
+// not refused.
 func (r *Record) examples() (sum uint64) {
 	for _, c := range r.Counts {
 		if !verdict(c.Verdict).refused() {
@@ -63,7 +64,8 @@ func (r *Record) Bytes() []byte {
 	return nil
 }
 
-// SetClosed sets a function that is called, under the shard's mutex, when there is a closed round to replicate; Lend returns it.
+// SetClosed sets a function that is called, under the shard's mutex, when there is a closed round
+// to replicate; Lend returns it.
 func (s *Shard) SetClosed(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,11 +110,13 @@ func (b *backupState) newestOf() []*member {
 	return b.newest
 }
 
-// ErrAgain: since the caller's wait another round has closed, which the backup does not have yet. Wait again.
+// ErrAgain: since the caller's wait another round has closed, which the backup does not have yet.
+// Wait again.
 var ErrAgain = errors.New("shard: a round has closed meanwhile: wait again")
 
-// awaitsBackup reports whether the value must not be shown, because it contains a round that the backup does not have. In async mode a value that is
-// being copied is not shown either, so that a contribution that comes too early can wait for the end of the copy.
+// awaitsBackup reports whether the value must not be shown, because it contains a round that the
+// backup does not have. In async mode a value that is being copied is not shown either, so that a
+// contribution that comes too early can wait for the end of the copy.
 func (s *Shard) awaitsBackup() bool {
 	return s.backup.unacknowledged() != nil || s.async() && s.backup.isFilling()
 }
@@ -120,7 +124,8 @@ func (s *Shard) awaitsBackup() bool {
 // roundsBlocked reports whether no round may close.
 func (s *Shard) roundsBlocked() bool { return s.backup.unacknowledged() != nil || s.backup.isFilling() }
 
-// recordRound makes a Record of the sum that was just applied as round number step. It takes the sum's memory.
+// recordRound makes a Record of the sum that was just applied as round number step. It takes the
+// sum's memory.
 func (s *Shard) recordRound(step uint64) {
 	b := s.backup
 	r := b.spare
@@ -197,7 +202,8 @@ func (s *Shard) announce() {
 	}
 }
 
-// Lend returns the round that the backup has yet to acknowledge, or nil. It does not change until Commit, which the caller must call once.
+// Lend returns the round that the backup has yet to acknowledge, or nil. It does not change until
+// Commit, which the caller must call once.
 func (s *Shard) Lend() *Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,8 +214,8 @@ func (s *Shard) Lend() *Record {
 	return nil
 }
 
-// Commit takes a record back. If it was acknowledged, the round's value is shown from now on and the next round may close; else Lend returns the
-// record again.
+// Commit takes a record back. If it was acknowledged, the round's value is shown from now on and
+// the next round may close; else Lend returns the record again.
 func (s *Shard) Commit(r *Record, acknowledged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,15 +269,17 @@ func (s *Shard) detach() {
 	}
 }
 
-// BackupStatus reports whether a backup has the whole state, and whether it has yet to acknowledge a round.
+// BackupStatus reports whether a backup has the whole state, and whether it has yet to acknowledge
+// a round.
 func (s *Shard) BackupStatus() (on, pending bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.backup.isInSync(), s.backup.unacknowledged() != nil
 }
 
-// Follow applies to a backup a round that has closed at the primary. A round that it has already is acknowledged; a round that skips one is
-// wire.CodeGap: the backup needs the whole state. Follow takes data, whose form r describes.
+// Follow applies to a backup a round that has closed at the primary. A round that it has already is
+// acknowledged; a round that skips one is wire.CodeGap: the backup needs the whole state. Follow
+// takes data, whose form r describes.
 func (s *Shard) Follow(r *Record, data *Buffer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// What a record says comes from another process: one that cannot be is refused, changes nothing and holds no memory.
+// What a record says comes from another process: one that cannot be is refused, changes nothing and
+// holds no memory.
 func TestRecordsThatCannotBeAreRefused(t *testing.T) {
 	average := Config{Name: "w", Form: wire.FormDense, Rule: wire.RuleAverage, Length: 2, Size: 2, Shards: 1}
 	rows := Config{Name: "e", Form: wire.FormRows, Rule: wire.RuleOptimizer, Length: 6, Size: 6, RowLen: 2, Shards: 1}

@@ -7,7 +7,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// An optimizer that is set while a backup is being filled is neither in what the backup was given nor in a record: the fill begins anew.
+// An optimizer that is set while a backup is being filled is neither in what the backup was given
+// nor in a record: the fill begins anew.
 func TestOptimizerThatIsSetSpoilsAFill(t *testing.T) {
 	adam := optim.Config{Name: "adam", LearningRate: 0.1}
 	for _, c := range backupCases() {
@@ -32,7 +33,8 @@ func TestOptimizerThatIsSetSpoilsAFill(t *testing.T) {
 	}
 }
 
-// A backup that cannot apply a record says so, and does not count the round: the primary must not take it for a copy.
+// A backup that cannot apply a record says so, and does not count the round: the primary must not
+// take it for a copy.
 func TestBackupThatCannotApplyARecordSaysSo(t *testing.T) {
 	for _, c := range backupCases() {
 		if c.opt != "adam" || c.guard != nil || c.mode == wire.ModeAsync {

@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// fillFrom returns a shard that was given all that s is, some numbers at a time; nil if s was changed meanwhile.
+// fillFrom returns a shard that was given all that s is, some numbers at a time; nil if s was
+// changed meanwhile.
 func fillFrom(t testing.TB, s *Shard, generation uint64, workers int, part int, meanwhile func()) *Shard {
 	t.Helper()
 	x, err := s.BeginFill()
@@ -265,8 +266,9 @@ func numbers(s *Shard) (all []float32) {
 	return all
 }
 
-// Whatever the kind of the shard, and whenever its primary is lost in a round, the backup that takes its place ends with the bits of a
-// shard that never was, and counts each contribution once: workers send again their last two pushes.
+// Whatever the kind of the shard, and whenever its primary is lost in a round, the backup that
+// takes its place ends with the bits of a shard that never was, and counts each contribution once:
+// workers send again their last two pushes.
 func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 	for _, c := range backupCases() {
 		t.Run(c.name, func(t *testing.T) {
@@ -394,7 +396,8 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 	}
 }
 
-// The sum that is kept for the next round's norms reaches a backup with the state, and with each round.
+// The sum that is kept for the next round's norms reaches a backup with the state, and with each
+// round.
 func TestAKeptSumReachesTheBackup(t *testing.T) {
 	for _, rule := range []string{"", "sgd", "momentum"} {
 		c := backupCase{cfg: Config{Name: "w", Form: wire.FormDense, Rule: wire.RuleOptimizer, Length: 37, Size: 37, Shards: 1}, opt: rule, mode: wire.ModeSync, step: measuredStep(1)}
@@ -427,7 +430,8 @@ func TestAKeptSumReachesTheBackup(t *testing.T) {
 	}
 }
 
-// Nobody sees a round that the backup has not, and what was closed is answered when there is no backup any more.
+// Nobody sees a round that the backup has not, and what was closed is answered when there is no
+// backup any more.
 func TestRoundIsAnsweredOnceTheBackupHasIt(t *testing.T) {
 	for _, end := range []string{"acknowledged", "detached", "failed, then acknowledged"} {
 		s := dense(t, 1, 1, 2)

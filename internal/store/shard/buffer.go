@@ -9,8 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/shm"
 )
 
-// A Buffer is memory for one payload, aligned for every type of number. It has one owner at a time, which passes it on or calls Release; after
-// that it must not touch it.
+// A Buffer is memory for one payload, aligned for every type of number. It has one owner at a time,
+// which passes it on or calls Release; after that it must not touch it.
 type Buffer struct {
 	words []uint64
 	pool  *Pool
@@ -41,12 +41,14 @@ func (b *Buffer) Release() {
 	}
 }
 
-// A Pool keeps released Buffers for reuse, by size class: four to each power of two, so that at most a fifth of a buffer is unused. Its zero value
-// is ready to use and its methods may be called concurrently. It keeps at most MaxIdle bytes; Buffers released beyond that are left to the
+// A Pool keeps released Buffers for reuse, by size class: four to each power of two, so that at
+// most a fifth of a buffer is unused. Its zero value is ready to use and its methods may be called
+// concurrently. It keeps at most MaxIdle bytes; Buffers released beyond that are left to the
 // garbage collector, except those of shared memory. Sweep frees memory that is no longer needed.
 type Pool struct {
 	MaxIdle int64 // zero: 1 GiB
-	// Shared allocates buffers in memory that other processes of the host can map, so that they read values in place.
+	// Shared allocates buffers in memory that other processes of the host can map, so that they
+	// read values in place.
 	Shared bool
 
 	spare spareList // of the shards that use the pool
@@ -65,8 +67,9 @@ const (
 	classes    = 4 * 64
 )
 
-// Shared memory is allocated in slabs, because each block costs a file descriptor and a mapping in every worker. A slab is as large as all before
-// it together, within these bounds: the collector counts a whole slab as in use.
+// Shared memory is allocated in slabs, because each block costs a file descriptor and a mapping in
+// every worker. A slab is as large as all before it together, within these bounds: the collector
+// counts a whole slab as in use.
 const (
 	firstSlab = 4 << 20 / 8
 	slabWords = 32 << 20 / 8
@@ -81,8 +84,8 @@ func (p *Pool) Get(n int) *Buffer {
 	return b
 }
 
-// zeroed returns a Buffer of n zero bytes. New memory is zero already and is not touched, so that a large table takes memory only for the rows
-// that are used.
+// zeroed returns a Buffer of n zero bytes. New memory is zero already and is not touched, so that a
+// large table takes memory only for the rows that are used.
 func (p *Pool) zeroed(n int) *Buffer {
 	b, used := p.get(n)
 	if used {
@@ -138,9 +141,10 @@ func (p *Pool) fresh(n int) (words []uint64, part bool) {
 	return words, true
 }
 
-// Sweep frees the Buffers that were not needed since the last Sweep, and returns their bytes. Ordinary memory is left to the garbage collector; the
-// pages of shared memory go back to the system at once. Their addresses are kept for reuse, so that processes that have mapped them need no
-// new mapping. The pool's owner calls Sweep at regular intervals.
+// Sweep frees the Buffers that were not needed since the last Sweep, and returns their bytes.
+// Ordinary memory is left to the garbage collector; the pages of shared memory go back to the
+// system at once. Their addresses are kept for reuse, so that processes that have mapped them need
+// no new mapping. The pool's owner calls Sweep at regular intervals.
 func (p *Pool) Sweep() (given int64) {
 	for class := range p.free {
 		p.mu.Lock()
@@ -195,7 +199,8 @@ func (p *Pool) put(b *Buffer) {
 	p.mu.Unlock()
 }
 
-// classOf returns the smallest class that holds n words, and its size: 1, 2, 3, ... 8, 10, 12, 14, 16, 20, 24, 28, 32, ... words.
+// classOf returns the smallest class that holds n words, and its size: 1, 2, 3, ... 8, 10, 12, 14,
+// 16, 20, 24, 28, 32, ... words.
 func classOf(n int) (class, words int) {
 	if n <= smallWords {
 		words = max(n, 1)
@@ -207,7 +212,8 @@ func classOf(n int) (class, words int) {
 	return smallWords - 1 + 4*(octave-3) + steps, 1<<octave + steps*quarter
 }
 
-// littleEndian reports whether numbers in memory have the byte order of the wire. New is an error where they do not.
+// littleEndian reports whether numbers in memory have the byte order of the wire. New is an error
+// where they do not.
 func littleEndian() bool {
 	one := uint16(1)
 	return *(*byte)(unsafe.Pointer(&one)) == 1

@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// PayloadSize returns the smallest and the largest size, in bytes, of n values in a codec of package wire.
+// PayloadSize returns the smallest and the largest size, in bytes, of n values in a codec of
+// package wire.
 func PayloadSize(codec uint8, n int) (least, most int, err error) {
 	switch codec {
 	case wire.CodecFloat32:
@@ -59,7 +60,8 @@ func (p *payload) decodeTo(dst []float32) {
 	}
 }
 
-// addTo adds the payload's values to dst. Values of 16 bits are decoded a part at a time, into memory of the pool.
+// addTo adds the payload's values to dst. Values of 16 bits are decoded a part at a time, into
+// memory of the pool.
 func (p *payload) addTo(dst []float32, pool *Pool) {
 	switch p.codec {
 	case wire.CodecFloat32:

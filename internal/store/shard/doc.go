@@ -1,17 +1,20 @@
-// Package shard is the state of one shard of one key: its value, the open round, the workers that have contributed to it, and
-// the optimizer's state.
+// Package shard is the state of one shard of one key: its value, the open round, the workers that
+// have contributed to it, and the optimizer's state.
 //
-// Servers and in-process stores share it. It has no socket, no clock and no goroutine; a Meter, if there is one, gives the time and records the durations of rounds. Each Shard has one mutex: all of its methods may be called
-// concurrently, and different shards never wait for each other.
+// Servers and in-process stores share it. It has no socket, no clock and no goroutine; a Meter, if
+// there is one, gives the time and records the durations of rounds. Each Shard has one mutex: all
+// of its methods may be called concurrently, and different shards never wait for each other.
 //
 // # Rounds
 //
-// In sync mode the open round closes when every member has contributed once: the set of contributors decides, never a
-// count of messages. Contributions are added in rank order, those of a Member.Group first, so that a run repeats bit for bit: one that is next in order is added on
-// arrival and its memory is released, others are held until their turn. (In wire.ModeAnyOrder all are added on arrival: no memory is held
-// and a round closes sooner after its last contribution, but runs do not repeat bit for bit.) A member may be one round ahead (its
-// contribution is held); two rounds ahead it has to wait. A contribution that is sent again is acknowledged and counts once; another one
-// for the same round is an error and is never added.
+// In sync mode the open round closes when every member has contributed once: the set of
+// contributors decides, never a count of messages. Contributions are added in rank order, those of
+// a Member.Group first, so that a run repeats bit for bit: one that is next in order is added on
+// arrival and its memory is released, others are held until their turn. (In wire.ModeAnyOrder all
+// are added on arrival: no memory is held and a round closes sooner after its last contribution,
+// but runs do not repeat bit for bit.) A member may be one round ahead (its contribution is held);
+// two rounds ahead it has to wait. A contribution that is sent again is acknowledged and counts
+// once; another one for the same round is an error and is never added.
 //
 // When the round closes,
 //
@@ -22,17 +25,20 @@
 //	RuleAverage                       the sum divided by the sum of the weights replaces the value; where all weights
 //	                                  are 0 the value stays
 //
-// A contribution may ask for norms and say by which factor the learning rate of its round is multiplied (wire.Step). If all contributions of a
-// round ask, the squares of each and of their sum are taken while it is added, and the Version has the round's Norms. All must give the same rate.
+// A contribution may ask for norms and say by which factor the learning rate of its round is
+// multiplied (wire.Step). If all contributions of a round ask, the squares of each and of their sum
+// are taken while it is added, and the Version has the round's Norms. All must give the same rate.
 //
-// In async mode each contribution is a round of its own, applied on arrival; a pull may demand that the slowest member be at
-// most some number of contributions behind. Under RuleAverage the value is the sum of the members' newest contributions over the sum of their weights.
+// In async mode each contribution is a round of its own, applied on arrival; a pull may demand that
+// the slowest member be at most some number of contributions behind. Under RuleAverage the value is
+// the sum of the members' newest contributions over the sum of their weights.
 //
 // # Rows
 //
-// A shard of rows changes only the rows that a round names. In an open vocabulary rows are named by 64-bit IDs; a contribution's IDs
-// are replaced by row numbers when it is accepted, and new rows are made then, with values that depend on seed, key and ID alone. After
-// that it is like any other contribution, and rounds know nothing of IDs. A Spread says which shard has which row.
+// A shard of rows changes only the rows that a round names. In an open vocabulary rows are named by
+// 64-bit IDs; a contribution's IDs are replaced by row numbers when it is accepted, and new rows
+// are made then, with values that depend on seed, key and ID alone. After that it is like any other
+// contribution, and rounds know nothing of IDs. A Spread says which shard has which row.
 //
 // # Use
 //
@@ -44,6 +50,6 @@
 //	copy(out, v.Float32s())
 //	v.Release()
 //
-// A Version is the value after some round. It does not change while it is held, and holding it delays no round: later rounds use other memory. In
-// steady state a round allocates nothing.
+// A Version is the value after some round. It does not change while it is held, and holding it
+// delays no round: later rounds use other memory. In steady state a round allocates nothing.
 package shard

@@ -1,7 +1,8 @@
 package shard
 
-// A shard counts the examples that it has got from each worker: those of contributions that count them. What a contribution weighs in a mean is
-// another number. A contribution is added when the shard accepts it, because from then on it is part of its round even if the worker is lost.
+// A shard counts the examples that it has got from each worker: those of contributions that count
+// them. What a contribution weighs in a mean is another number. A contribution is added when the
+// shard accepts it, because from then on it is part of its round even if the worker is lost.
 
 // maxExamples bounds the examples of one contribution.
 const maxExamples = 1<<32 - 1
@@ -14,7 +15,8 @@ func (s *Shard) countExamples(m *member, counted bool, examples uint64) {
 	}
 }
 
-// memberLeft keeps the count of a worker that is no longer a member; memberJoined returns it to one that is a member again.
+// memberLeft keeps the count of a worker that is no longer a member; memberJoined returns it to one
+// that is a member again.
 func (s *Shard) memberLeft(m *member) {
 	if m.examples > 0 {
 		if s.left == nil {
@@ -29,8 +31,8 @@ func (s *Shard) memberJoined(m *member) {
 	delete(s.left, m.Node)
 }
 
-// Counted returns how many examples of a node the shard's closed and open rounds contain, also of a worker that has left. It is false if no
-// contribution to this shard ever counted examples.
+// Counted returns how many examples of a node the shard's closed and open rounds contain, also of a
+// worker that has left. It is false if no contribution to this shard ever counted examples.
 func (s *Shard) Counted(node uint64) (examples uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,8 +49,8 @@ func (s *Shard) ForgetLeft() {
 	clear(s.left)
 }
 
-// examplesOfRound returns the number of examples of the round that is being closed, without those of contributions that
-// the guard has refused.
+// examplesOfRound returns the number of examples of the round that is being closed, without those
+// of contributions that the guard has refused.
 func (s *Shard) examplesOfRound() (sum uint64) {
 	slots := s.contributions()
 	for i := range slots {
@@ -59,7 +61,8 @@ func (s *Shard) examplesOfRound() (sum uint64) {
 	return sum
 }
 
-// countRecord is countExamples at a backup, which gets closed rounds. m is nil for a worker that has left.
+// countRecord is countExamples at a backup, which gets closed rounds. m is nil for a worker that
+// has left.
 func (s *Shard) countRecord(m *member, node, examples uint64) {
 	s.counted = true
 	switch {

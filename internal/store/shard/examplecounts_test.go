@@ -10,8 +10,9 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A value that a reader holds keeps the examples of its own round while the next round closes, and the next value has
-// those of the next, whether gradients were copied or lent and whichever rule makes the value.
+// A value that a reader holds keeps the examples of its own round while the next round closes, and
+// the next value has those of the next, whether gradients were copied or lent and whichever rule
+// makes the value.
 func TestEachValueHasTheExamplesOfItsRound(t *testing.T) {
 	for _, tt := range lentCases {
 		if tt.backup || tt.measured {
@@ -68,8 +69,8 @@ func TestEachValueHasTheExamplesOfItsRound(t *testing.T) {
 	}
 }
 
-// A value that a reader holds keeps its examples when its shard's contributions are dropped: the reader reads without the
-// shard's lock.
+// A value that a reader holds keeps its examples when its shard's contributions are dropped: the
+// reader reads without the shard's lock.
 func TestAHeldValueKeepsItsExamplesWhenTheShardIsForgotten(t *testing.T) {
 	s := dense(t, 1, 0)
 	mustPush(t, s, counted(contribution(s, 0, 0, 1), 7), Held)

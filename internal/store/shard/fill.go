@@ -9,8 +9,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A Snapshot is the first part of a shard's state that a new backup gets: all but the arrays of values and slots, and but the contributions to open
-// rounds.
+// A Snapshot is the first part of a shard's state that a new backup gets: all but the arrays of
+// values and slots, and but the contributions to open rounds.
 type Snapshot struct {
 	Round      uint64 // rounds closed
 	Generation uint64 // under which the newest round closed
@@ -34,7 +34,8 @@ type Snapshot struct {
 	KeptWeight float64
 }
 
-// Arrays returns the number of arrays that ReadFill copies: the value, the slots, newest contributions, and the kept sum.
+// Arrays returns the number of arrays that ReadFill copies: the value, the slots, newest
+// contributions, and the kept sum.
 func (x *Snapshot) Arrays() int {
 	n := 1 + len(x.Slots)
 	for i := range x.Members {
@@ -60,8 +61,8 @@ type MemberState struct {
 	Caught   uint64 // contributions that the guard has refused or clipped
 }
 
-// BeginFill begins to copy the state to a new backup. No round closes until EndFill or Detach, so that what ReadFill and ReadFillRows copy is
-// consistent. Pulls are answered meanwhile.
+// BeginFill begins to copy the state to a new backup. No round closes until EndFill or Detach, so
+// that what ReadFill and ReadFillRows copy is consistent. Pulls are answered meanwhile.
 func (s *Shard) BeginFill() (Snapshot, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +104,8 @@ func (s *Shard) BeginFill() (Snapshot, error) {
 	return x, nil
 }
 
-// EndFill ends the copy: from now on a round's value is shown only after the backup has the round. It returns false if the state was replaced
-// meanwhile; then the backup must be filled again.
+// EndFill ends the copy: from now on a round's value is shown only after the backup has the round.
+// It returns false if the state was replaced meanwhile; then the backup must be filled again.
 func (s *Shard) EndFill() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,14 +124,16 @@ func (s *Shard) EndFill() bool {
 	return true
 }
 
-// StateReplaced reports whether the state was replaced (a Load) since the shard has a backup: the backup must be filled again.
+// StateReplaced reports whether the state was replaced (a Load) since the shard has a backup: the
+// backup must be filled again.
 func (s *Shard) StateReplaced() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.backup.isStale()
 }
 
-// markStale records that the state was replaced. A shard with a backup closes no round until the backup has the new state.
+// markStale records that the state was replaced. A shard with a backup closes no round until the
+// backup has the new state.
 func (s *Shard) markStale() {
 	b := s.backup
 	if !b.isInSync() && !b.isFilling() {
@@ -148,7 +151,8 @@ func (s *Shard) markStale() {
 	}
 }
 
-// fillArray returns one array of a state: array 0 is the value, then come the slots, then the newest contributions of the members that have one, then the kept sum.
+// fillArray returns one array of a state: array 0 is the value, then come the slots, then the
+// newest contributions of the members that have one, then the kept sum.
 func (s *Shard) fillArray(array int) []float32 {
 	slots := s.slots()
 	switch {
@@ -170,7 +174,8 @@ func (s *Shard) fillArray(array int) []float32 {
 	return newest[array].newest().Float32s(s.n)
 }
 
-// ReadFill copies values of one array, beginning at index from. It returns false if the state was replaced meanwhile.
+// ReadFill copies values of one array, beginning at index from. It returns false if the state was
+// replaced meanwhile.
 func (s *Shard) ReadFill(array, from int, dst []float32) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

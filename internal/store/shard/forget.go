@@ -1,7 +1,8 @@
 package shard
 
-// Forget ends the shard with err and releases all its memory: value, optimizer state, contributions, and the record that its backup has yet to
-// acknowledge. A Version that is in use, and a Record that is lent, are freed when they are released.
+// Forget ends the shard with err and releases all its memory: value, optimizer state,
+// contributions, and the record that its backup has yet to acknowledge. A Version that is in use,
+// and a Record that is lent, are freed when they are released.
 func (s *Shard) Forget(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

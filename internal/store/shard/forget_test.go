@@ -10,7 +10,8 @@ import (
 
 var errMoved = errors.New("the shard is at another server")
 
-// A shard that has moved to another server gives back all memory that it took from the pool, whatever was under way.
+// A shard that has moved to another server gives back all memory that it took from the pool,
+// whatever was under way.
 func TestForgottenShardGivesItsMemoryBack(t *testing.T) {
 	adam := optim.Config{Name: "adam", LearningRate: 0.1}
 	const n = 100

@@ -13,19 +13,25 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A Guard keeps bad gradients out of the rounds. It is sent as JSON. Its zero value refuses only what is not finite.
+// A Guard keeps bad gradients out of the rounds. It is sent as JSON. Its zero value refuses only
+// what is not finite.
 //
-// A contribution of which any value is NaN or infinite is refused: it counts as present, so that its round closes, with no value
-// and weight 0. With Factor the norm of each contribution (Euclidean, over the shard, divided by the contribution's weight if that is above
-// 0) is compared with the median norm of this shard's recent contributions, from all workers. The median is fixed when the round before closes,
-// and norms enter the window in rank order, so that every run judges the same contributions in the same way. With error feedback the worker
-// judges its gradient before it compresses it, by the limit that came with the value it pulled last: see wire.Push. A norm of 0 is neither
-// judged nor remembered. Averaged keys are only checked for values that are not finite.
+// A contribution of which any value is NaN or infinite is refused: it counts as present, so that
+// its round closes, with no value and weight 0. With Factor the norm of each contribution
+// (Euclidean, over the shard, divided by the contribution's weight if that is above 0) is compared
+// with the median norm of this shard's recent contributions, from all workers. The median is fixed
+// when the round before closes, and norms enter the window in rank order, so that every run judges
+// the same contributions in the same way. With error feedback the worker judges its gradient before
+// it compresses it, by the limit that came with the value it pulled last: see wire.Push. A norm of
+// 0 is neither judged nor remembered. Averaged keys are only checked for values that are not
+// finite.
 type Guard struct {
-	// Factor times the median is the largest norm that is accepted unchanged. Zero: norms are not judged. The norms of a shard with few
-	// values vary much: 10 is low, 100 keeps out only what is clearly broken.
+	// Factor times the median is the largest norm that is accepted unchanged. Zero: norms are
+	// not judged. The norms of a shard with few values vary much: 10 is low, 100 keeps out only
+	// what is clearly broken.
 	Factor float64 `json:"factor,omitempty"`
-	// Clip scales a contribution with a larger norm down to that limit; otherwise it is refused.
+	// Clip scales a contribution with a larger norm down to that limit; otherwise it is
+	// refused.
 	Clip bool `json:"clip,omitempty"`
 	// Window is the number of norms that the median is taken of. Zero: 128.
 	Window int `json:"window,omitempty"`
@@ -187,8 +193,9 @@ const (
 
 func (v verdict) refused() bool { return v >= tooLarge }
 
-// learnNorms adds a closed round's norms to the window. If every contribution of resetAfter rounds was refused for its norm, the gradients have
-// changed and no worker is broken: the window begins anew.
+// learnNorms adds a closed round's norms to the window. If every contribution of resetAfter rounds
+// was refused for its norm, the gradients have changed and no worker is broken: the window begins
+// anew.
 func (s *Shard) learnNorms(slots []slot) {
 	if s.guard == nil {
 		return
@@ -222,8 +229,8 @@ func (s *Shard) resetIfStuck() {
 	}
 }
 
-// resetAfter is the number of rounds in which every contribution must be refused before the window begins anew: one bad batch lasts a round or two, a
-// change of the gradients stays.
+// resetAfter is the number of rounds in which every contribution must be refused before the window
+// begins anew: one bad batch lasts a round or two, a change of the gradients stays.
 const resetAfter = 8
 
 // oldestFirst returns the window's norms, the oldest first.
@@ -248,8 +255,9 @@ func (g *guard) add(norm float64) {
 	g.sorted = slices.Insert(g.sorted, i, norm)
 }
 
-// normOf returns a contribution's norm divided by its weight, in one pass. It is NaN or infinite if any value is. The squares are summed in float64,
-// in which no float32's square overflows, in the same order on every machine.
+// normOf returns a contribution's norm divided by its weight, in one pass. It is NaN or infinite if
+// any value is. The squares are summed in float64, in which no float32's square overflows, in the
+// same order on every machine.
 func (s *Shard) normOf(c *Contribution) float64 {
 	norm := math.Sqrt(s.squaresOf(c))
 	if c.Weight > 0 {

@@ -44,7 +44,8 @@ func wantWeight(t *testing.T, s *Shard, want float64) {
 	}
 }
 
-// A gradient that is not finite is left out and its round closes; what counts in a mean is what the others gave.
+// A gradient that is not finite is left out and its round closes; what counts in a mean is what the
+// others gave.
 func TestWhatIsNotFiniteIsRefusedAndHoldsNobodyUp(t *testing.T) {
 	for _, bad := range []float32{nan, inf, -inf} {
 		for _, mode := range []uint8{wire.ModeSync, wire.ModeAnyOrder} {
@@ -314,7 +315,8 @@ func TestTheGuardLooksAtRows(t *testing.T) {
 	}
 }
 
-// Whatever order contributions arrive in, also a round ahead, the same ones are caught and the values are the same bit for bit.
+// Whatever order contributions arrive in, also a round ahead, the same ones are caught and the
+// values are the same bit for bit.
 func TestTheGuardDecidesAlikeInEveryOrder(t *testing.T) {
 	const workers, rounds, n = 4, 60, 8
 	run := func(seed uint64) ([]float32, string) {
@@ -448,8 +450,8 @@ func BenchmarkGuard(b *testing.B) {
 	}
 }
 
-// What a worker has judged before it compressed it is looked at for what is not finite only, and its gradient's norm, not the code's, is
-// remembered. The value tells the limit for the next round.
+// What a worker has judged before it compressed it is looked at for what is not finite only, and
+// its gradient's norm, not the code's, is remembered. The value tells the limit for the next round.
 func TestJudgedContributionsAreTakenWithTheirNorms(t *testing.T) {
 	for _, mode := range []uint8{wire.ModeSync, wire.ModeAsync, wire.ModeAnyOrder} {
 		s, caught := watched(t, Guard{Factor: 4, Warmup: 2}, 1, 2, wire.RuleOptimizer)

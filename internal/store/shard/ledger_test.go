@@ -18,7 +18,8 @@ func wantCounted(t *testing.T, s *Shard, rank int, want uint64, wantOK bool) {
 	}
 }
 
-// What a worker has counted is known after it is lost, until the shard is told that nobody asks for it any more.
+// What a worker has counted is known after it is lost, until the shard is told that nobody asks for
+// it any more.
 func TestExamplesOfALostWorkerAreKnownUntilSettled(t *testing.T) {
 	for _, mode := range []uint8{wire.ModeSync, wire.ModeAnyOrder, wire.ModeAsync} {
 		s := dense(t, 2, 0)

@@ -7,13 +7,16 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A Loan is a contribution's data where they lie in the memory of its worker, of a dense shard in wire.CodecFloat32. The worker waits for the round,
-// and lends the memory meanwhile; when it stops waiting it takes the memory back, unless that is claimed. A contribution that was taken back before
-// it was added has not come.
+// A Loan is a contribution's data where they lie in the memory of its worker, of a dense shard in
+// wire.CodecFloat32. The worker waits for the round, and lends the memory meanwhile; when it stops
+// waiting it takes the memory back, unless that is claimed. A contribution that was taken back
+// before it was added has not come.
 //
-// So a contribution is added without a copy, and the round's value is written where the worker wants it while it is made. See transport.Loan.
+// So a contribution is added without a copy, and the round's value is written where the worker
+// wants it while it is made. See transport.Loan.
 type Loan interface {
-	// Claim keeps the owner from taking the memory back until Release; it returns false if the owner has done so.
+	// Claim keeps the owner from taking the memory back until Release; it returns false if the
+	// owner has done so.
 	Claim() bool
 	Release()
 	Over() bool // the owner has taken the memory back
@@ -24,20 +27,23 @@ type Loan interface {
 	Place(rounds uint64)
 }
 
-// TakesLoans reports whether contributions may be lent. It does not mean that one will not be copied.
+// TakesLoans reports whether contributions may be lent. It does not mean that one will not be
+// copied.
 func (s *Shard) TakesLoans() bool {
 	return s.cfg.Form == wire.FormDense && s.n > 0 && !s.guarded.Load()
 }
 
-// addTogether lent contributions that are next in order are added before the round closes. Those of fewer are added when it closes, all in one pass:
-// each is read once, and the value is written once. With many workers the last one would wait long for that.
+// addTogether lent contributions that are next in order are added before the round closes. Those of
+// fewer are added when it closes, all in one pass: each is read once, and the value is written
+// once. With many workers the last one would wait long for that.
 const addTogether = 4
 
-// lentPart values of a lent contribution are added at a time; they stay in the first-level cache until they are written out.
+// lentPart values of a lent contribution are added at a time; they stay in the first-level cache
+// until they are written out.
 const lentPart = 4096
 
-// Settle ends all use of a loan. It must be called before the owner's call is answered. A contribution that has not been added is copied; one that was
-// taken back has not come.
+// Settle ends all use of a loan. It must be called before the owner's call is answered. A
+// contribution that has not been added is copied; one that was taken back has not come.
 func (s *Shard) Settle(l Loan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,8 +95,8 @@ func (s *Shard) vacate(r *round, x *slot) {
 	}
 }
 
-// aggregateLent adds the lent contributions that are next in order, of which there is at least one, or leaves that to the closing of the round. It
-// returns false if they stay in their slots.
+// aggregateLent adds the lent contributions that are next in order, of which there is at least one,
+// or leaves that to the closing of the round. It returns false if they stay in their slots.
 func (s *Shard) aggregateLent() bool {
 	r := &s.open
 	from, to := r.aggregated, r.aggregated
@@ -151,12 +157,14 @@ func (s *Shard) takeLent(slots []slot) {
 	s.scratchMemory().lent = slots
 }
 
-// updatesInParts reports whether the value can be made part by part, with no sum of the whole round.
+// updatesInParts reports whether the value can be made part by part, with no sum of the whole
+// round.
 func (s *Shard) updatesInParts() bool {
 	return s.cfg.Rule == wire.RuleOptimizer && !s.backup.isInSync() && (s.opt == nil || !s.opt.Config().WholeKeys())
 }
 
-// lentParts returns a sum, unless it is empty, and the claimed contributions, in the order in which they are added.
+// lentParts returns a sum, unless it is empty, and the claimed contributions, in the order in which
+// they are added.
 func (s *Shard) lentParts(sum *partialSum) [][]float32 {
 	x := s.scratch
 	x.parts = x.parts[:0]
@@ -193,7 +201,8 @@ func (s *Shard) releaseLent() {
 	clear(s.scratch.outs)
 }
 
-// applyLent makes the round's value from the sum so far and the claimed contributions, and writes it to the workers while it is in the cache.
+// applyLent makes the round's value from the sum so far and the claimed contributions, and writes
+// it to the workers while it is in the cache.
 func (s *Shard) applyLent(step uint64) error {
 	defer s.releaseLent()
 	parts, outs := s.lentParts(&s.sum.partialSum), s.claimOuts()
@@ -233,8 +242,9 @@ func (s *Shard) applyLent(step uint64) error {
 	return nil
 }
 
-// placeValue writes the value of so many rounds to the workers whose contributions it was made of, where it has not been written part by part. With a
-// backup it does not: should this server be lost before the backup has the round, the workers push again, perhaps out of the memory that the value
+// placeValue writes the value of so many rounds to the workers whose contributions it was made of,
+// where it has not been written part by part. With a backup it does not: should this server be lost
+// before the backup has the round, the workers push again, perhaps out of the memory that the value
 // would be written to.
 func (s *Shard) placeValue(rounds uint64) {
 	if s.backup.isInSync() {
@@ -251,7 +261,8 @@ func (s *Shard) placeValue(rounds uint64) {
 	clear(x.parts)
 }
 
-// contributions are those of the round that is being closed; in async mode the one that is being applied.
+// contributions are those of the round that is being closed; in async mode the one that is being
+// applied.
 func (s *Shard) contributions() []slot {
 	if s.async() {
 		return s.scratch.single[:]
@@ -259,7 +270,8 @@ func (s *Shard) contributions() []slot {
 	return s.open.slots
 }
 
-// claimOuts claims the places for the value that its workers have lent, as far as they are not claimed.
+// claimOuts claims the places for the value that its workers have lent, as far as they are not
+// claimed.
 func (s *Shard) claimOuts() [][]float32 {
 	var outs [][]float32
 	if s.scratch != nil {

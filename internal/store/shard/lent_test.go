@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A fakeLoan is a Loan whose values cannot be read, and whose place cannot be written to, unless it is claimed.
+// A fakeLoan is a Loan whose values cannot be read, and whose place cannot be written to, unless it
+// is claimed.
 type fakeLoan struct {
 	t       testing.TB
 	values  []float32
@@ -92,7 +93,8 @@ var lentCases = []struct {
 	{name: "measured", opt: optim.Config{Name: "sgd", LearningRate: 0.1}, measured: true},
 }
 
-// Values are the same bit for bit whether contributions are lent or copied, in every mix and order; and the value lies where it was wanted.
+// Values are the same bit for bit whether contributions are lent or copied, in every mix and order;
+// and the value lies where it was wanted.
 func TestLentContributionsGiveTheSameValues(t *testing.T) {
 	const workers, n, rounds = 6, 2*lentPart + 77, 5
 	for _, tt := range lentCases {
@@ -214,7 +216,8 @@ func TestLentContributionsGiveTheSameValues(t *testing.T) {
 	}
 }
 
-// A round of lent contributions waits until it can be closed, or until there are enough for a pass of their own; then each is read once.
+// A round of lent contributions waits until it can be closed, or until there are enough for a pass
+// of their own; then each is read once.
 func TestLentContributionsAreAddedTogether(t *testing.T) {
 	const workers = addTogether + 2
 	s := dense(t, workers, 0, 0, 0)
@@ -239,7 +242,8 @@ func TestLentContributionsAreAddedTogether(t *testing.T) {
 	}
 }
 
-// A contribution that was taken back before it was added has not come: the round waits for the worker, which may push another.
+// A contribution that was taken back before it was added has not come: the round waits for the
+// worker, which may push another.
 func TestALoanThatWasTakenBackHasNotCome(t *testing.T) {
 	for _, tt := range []struct {
 		name string

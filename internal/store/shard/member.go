@@ -11,8 +11,10 @@ import (
 type Member struct {
 	Node uint64
 	Rank uint32
-	// Group is 1 + the lowest rank among the members whose contributions are added up before their sum is added to the others': those of one host. 0: it is
-	// in no group. Groups, and members without one, are added in the order of these ranks. In wire.ModeAnyOrder groups do not matter.
+	// Group is 1 + the lowest rank among the members whose contributions are added up before
+	// their sum is added to the others': those of one host. 0: it is in no group. Groups, and
+	// members without one, are added in the order of these ranks. In wire.ModeAnyOrder groups
+	// do not matter.
 	Group uint32
 	// From is the first round that needs this member; earlier rounds close without it.
 	From uint64
@@ -31,8 +33,8 @@ type member struct {
 
 // An asyncMember is the state of a worker that only async mode has.
 type asyncMember struct {
-	// A worker that joins late starts with base contributions, as many as the slowest member had, so that no worker waits for
-	// those that it has missed.
+	// A worker that joins late starts with base contributions, as many as the slowest member
+	// had, so that no worker waits for those that it has missed.
 	base      uint64
 	staleness staleness
 	// Average rule: the newest contribution, decoded, and its weight.
@@ -95,9 +97,9 @@ func (s *Shard) ordered() []*member {
 	return s.ranked
 }
 
-// SetMembers replaces the set of workers. The open round closes at once if every worker of the new set has contributed. Contributions of a worker
-// that is no longer in the set were acknowledged, so they count, even one made a round ahead. Requests of another generation are refused from
-// now on.
+// SetMembers replaces the set of workers. The open round closes at once if every worker of the new
+// set has contributed. Contributions of a worker that is no longer in the set were acknowledged, so
+// they count, even one made a round ahead. Requests of another generation are refused from now on.
 func (s *Shard) SetMembers(generation uint64, members []Member) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +109,8 @@ func (s *Shard) SetMembers(generation uint64, members []Member) error {
 	return s.setMembers(generation, members)
 }
 
-// fewMembers is the number of members up to which looking through them takes no longer than a map, of which each shard would have its own.
+// fewMembers is the number of members up to which looking through them takes no longer than a map,
+// of which each shard would have its own.
 const fewMembers = 8
 
 // memberOf returns the member that is the node, or nil.

@@ -26,7 +26,8 @@ func at(generation uint64, c Contribution) Contribution {
 	return c
 }
 
-// A worker that dies before it contributed must not hang the round, and what it never sent must not count.
+// A worker that dies before it contributed must not hang the round, and what it never sent must not
+// count.
 func TestRoundClosesOverSurvivors(t *testing.T) {
 	s := dense(t, 3, 0)
 	mustPush(t, s, contribution(s, 0, 0, 1), Held)
@@ -46,7 +47,8 @@ func TestRoundClosesOverSurvivors(t *testing.T) {
 	wantNothingHeld(t, s)
 }
 
-// What was acknowledged counts in its round, also when its worker left after it, and also when that was a round ahead.
+// What was acknowledged counts in its round, also when its worker left after it, and also when that
+// was a round ahead.
 func TestContributionOutlivesItsWorker(t *testing.T) {
 	for _, aggregated := range []bool{true, false} {
 		s := dense(t, 3, 0)
@@ -75,7 +77,8 @@ func TestContributionOutlivesItsWorker(t *testing.T) {
 	}
 }
 
-// Survivors need not send again what the shard holds, and sending it again under the new generation counts once.
+// Survivors need not send again what the shard holds, and sending it again under the new generation
+// counts once.
 func TestContributionsOutliveAChangeOfMembers(t *testing.T) {
 	s := dense(t, 3, 0)
 	mustPush(t, s, contribution(s, 2, 0, 100), Held)

@@ -8,8 +8,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// Whatever the order of pushes, repeats, joins and losses, a closed round is a sum of whole contributions of distinct nodes, has
-// one of every member that was needed when it closed, and one of nobody who was not told so.
+// Whatever the order of pushes, repeats, joins and losses, a closed round is a sum of whole
+// contributions of distinct nodes, has one of every member that was needed when it closed, and one
+// of nobody who was not told so.
 func TestClosedRoundsAreWholeContributionsOfDistinctNodes(t *testing.T) {
 	for seed := range seeds(100, 1000) {
 		m := newModel(t, seed)
@@ -22,7 +23,8 @@ func TestClosedRoundsAreWholeContributionsOfDistinctNodes(t *testing.T) {
 	}
 }
 
-// A model drives one shard at random. Node k contributes 2^k, so the value of a round without an optimizer says who is in it.
+// A model drives one shard at random. Node k contributes 2^k, so the value of a round without an
+// optimizer says who is in it.
 type model struct {
 	t          *testing.T
 	seed       uint64
@@ -203,7 +205,8 @@ func (m *model) push(k int) {
 	m.look(needed)
 }
 
-// pushTogether pushes the sum of a node and of others of its host that are at the same round; sometimes of one that is not, or that is no member.
+// pushTogether pushes the sum of a node and of others of its host that are at the same round;
+// sometimes of one that is not, or that is no member.
 func (m *model) pushTogether(k int) {
 	round, wrong := m.next[k], m.random.IntN(8) == 0
 	c := Contribution{Generation: m.generation, Node: uint64(k), Round: round, Data: m.s.cfg.Pool.Get(4)}

@@ -9,11 +9,13 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A measurement is what is known of the norms of an open round's gradients: see wire.Norms. A round is measured if all its contributions ask for it.
-// Those of weight 0 and those that the guard has refused are left out.
+// A measurement is what is known of the norms of an open round's gradients: see wire.Norms. A round
+// is measured if all its contributions ask for it. Those of weight 0 and those that the guard has
+// refused are left out.
 type measurement struct {
 	asked bool // all contributions so far, at least one, ask for it
-	// spoiled: the round cannot be measured, because a contribution did not ask, or because its part cannot be told from the others'.
+	// spoiled: the round cannot be measured, because a contribution did not ask, or because its
+	// part cannot be told from the others'.
 	spoiled    bool
 	count      uint32  // micro-gradients
 	examples   float64 // sum of the weights
@@ -26,8 +28,9 @@ type measurement struct {
 	keep       bool // the sum is to be kept for the next round, see keptSum
 }
 
-// A keptSum is the sum of a round with one micro-gradient. The next round's, if it has one too, is measured against it: the two are as two
-// micro-gradients of one round (biased by what the update between them has changed).
+// A keptSum is the sum of a round with one micro-gradient. The next round's, if it has one too, is
+// measured against it: the two are as two micro-gradients of one round (biased by what the update
+// between them has changed).
 type keptSum struct {
 	data   *Buffer // nil: none
 	round  uint64
@@ -79,11 +82,13 @@ func (k *keptSum) drop() {
 	*k = keptSum{}
 }
 
-// differencePeriod: in every so many rounds one round's sum is kept and the next one measured against it. That takes a pass over both, half of an
-// update's time; in one round of 32 it is below 2 % of a round's.
+// differencePeriod: in every so many rounds one round's sum is kept and the next one measured
+// against it. That takes a pass over both, half of an update's time; in one round of 32 it is below
+// 2 % of a round's.
 const differencePeriod = 32
 
-// warmRounds is how many rounds must have closed before gradients are preconditioned by their second moment; earlier ones are not measured.
+// warmRounds is how many rounds must have closed before gradients are preconditioned by their
+// second moment; earlier ones are not measured.
 const warmRounds = 5
 
 // checkStep checks the numbers of a contribution's step.
@@ -186,7 +191,8 @@ func (s *Shard) measures(x *slot) bool {
 	return true
 }
 
-// precondition returns by what gradients are divided before they are squared, for rules of Adam's family.
+// precondition returns by what gradients are divided before they are squared, for rules of Adam's
+// family.
 func (s *Shard) precondition() (p f32.Precondition) {
 	if s.opt != nil && s.rounds >= warmRounds {
 		p.Variance, p.Root, p.Epsilon = s.opt.SecondMoment(s.rounds, s.state)
@@ -194,7 +200,8 @@ func (s *Shard) precondition() (p f32.Precondition) {
 	return p
 }
 
-// measure adds a contribution to the sum, or to its host's part of it, and takes its squares on the way. last: it is the round's last one, added to the sum.
+// measure adds a contribution to the sum, or to its host's part of it, and takes its squares on the
+// way. last: it is the round's last one, added to the sum.
 func (s *Shard) measure(x *slot, p *payload, into *partialSum, last bool) {
 	own := s.countNorms(x)
 	if into.data == nil {
@@ -205,7 +212,8 @@ func (s *Shard) measure(x *slot, p *payload, into *partialSum, last bool) {
 	s.addMeasured(into, p, own, float64(x.weight), last)
 }
 
-// countNorms counts a measured contribution's micro-gradients, and reports whether its squares are to be taken here.
+// countNorms counts a measured contribution's micro-gradients, and reports whether its squares are
+// to be taken here.
 func (s *Shard) countNorms(x *slot) (own bool) {
 	n := s.measuring
 	n.asked = true
@@ -271,7 +279,8 @@ func (n *measurement) add(sqr, weight float64) {
 	}
 }
 
-// planNorms decides, before the sum is applied as round number step, whether the round is measured, and whether its sum is kept.
+// planNorms decides, before the sum is applied as round number step, whether the round is measured,
+// and whether its sum is kept.
 func (s *Shard) planNorms(step uint64) {
 	n := s.measuring
 	if n == nil {
@@ -303,10 +312,13 @@ const (
 	planDifference       // the sum is to be measured against the kept one
 )
 
-// squaresPart values of the sum, the kept one, the value and an optimizer's slots fit the second-level cache. It is a multiple of 32.
+// squaresPart values of the sum, the kept one, the value and an optimizer's slots fit the
+// second-level cache. It is a multiple of 32.
 const squaresPart = 4096
 
-// update applies the optimizer to the sum, to which it adds the last contribution if that was left to it. Squares that are still to be taken are taken on the way, part by part, while the sum is in the cache.
+// update applies the optimizer to the sum, to which it adds the last contribution if that was left
+// to it. Squares that are still to be taken are taken on the way, part by part, while the sum is in
+// the cache.
 func (s *Shard) update(pass *optim.Pass) error {
 	value, sum := s.writable(), s.sum.data.Float32s(s.n)
 	if last := s.sum.last; last != nil {
@@ -335,7 +347,8 @@ func (s *Shard) update(pass *optim.Pass) error {
 	return nil
 }
 
-// takeSquares takes the squares of values from to to of the sum, as planned. It is called for parts that begin at multiples of 32, in order.
+// takeSquares takes the squares of values from to to of the sum, as planned. It is called for parts
+// that begin at multiples of 32, in order.
 func (s *Shard) takeSquares(from, to int) {
 	n := s.measuring
 	if n == nil || n.plan <= planDone {
@@ -363,7 +376,8 @@ func (s *Shard) takeSquares(from, to int) {
 	}
 }
 
-// finishNorms sets the norms of the round, once all squares are taken. The open round is still the one that they are of.
+// finishNorms sets the norms of the round, once all squares are taken. The open round is still the
+// one that they are of.
 func (s *Shard) finishNorms() {
 	n := s.measuring
 	if n == nil || n.spoiled { // which may show only when the last contribution is added
@@ -384,7 +398,8 @@ func (s *Shard) finishNorms() {
 	}
 }
 
-// keepSum keeps the sum of the round that was just applied. A backup needs the sum, too, and a value may be it: then a copy is kept.
+// keepSum keeps the sum of the round that was just applied. A backup needs the sum, too, and a
+// value may be it: then a copy is kept.
 func (s *Shard) keepSum(step uint64) {
 	k := &s.measuring.kept
 	k.drop()
@@ -401,7 +416,8 @@ func (s *Shard) keepSum(step uint64) {
 	copy(k.data.Float32s(s.n), sum)
 }
 
-// addToMeasured is addTo, and takes squares as f32.AddToMeasured does. The codec is one of up to 16 bits a value.
+// addToMeasured is addTo, and takes squares as f32.AddToMeasured does. The codec is one of up to 16
+// bits a value.
 func (p *payload) addToMeasured(dst []float32, pool *Pool, over f32.Precondition, sums *f32.AddSquares, before, after bool) {
 	if p.codec == wire.CodecFloat32 {
 		f32.AddToMeasured(dst, p.data.Float32s(len(dst)), over, sums, before, after)

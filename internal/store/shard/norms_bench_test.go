@@ -10,8 +10,9 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A server's part of a round of 11 Mi values in shards of 1 Mi: rounds whose norms are measured and plain ones take turns. ns/op is of a plain one; the
-// least of each kind is compared, because a busy machine adds to most.
+// A server's part of a round of 11 Mi values in shards of 1 Mi: rounds whose norms are measured and
+// plain ones take turns. ns/op is of a plain one; the least of each kind is compared, because a
+// busy machine adds to most.
 //
 //	go test ./internal/store/shard -run xxx -bench Norms -benchtime 20x
 func BenchmarkNorms(b *testing.B) {

@@ -64,7 +64,8 @@ func wantNorms(t *testing.T, s *Shard, want wire.Norms) {
 
 const normValues = 2*squaresPart + 37 // several parts, and an end that is no whole vector
 
-// Whatever the codec, the order of arrival, the optimizer and the number of workers: the norms are those of the formulas.
+// Whatever the codec, the order of arrival, the optimizer and the number of workers: the norms are
+// those of the formulas.
 func TestNormsOfARoundAreThoseOfItsContributions(t *testing.T) {
 	for _, mode := range []uint8{wire.ModeSync, wire.ModeAnyOrder} {
 		for _, rule := range []string{"", "sgd", "lars"} {
@@ -117,8 +118,9 @@ func TestNormsOfARoundAreThoseOfItsContributions(t *testing.T) {
 	}
 }
 
-// Gradients of Adam's family are divided by the root of the second moment before the round, once five rounds have made it; before that nothing is
-// measured. Micro-batches then count as one, because their norms were taken without it.
+// Gradients of Adam's family are divided by the root of the second moment before the round, once
+// five rounds have made it; before that nothing is measured. Micro-batches then count as one,
+// because their norms were taken without it.
 func TestNormsArePreconditionedByTheSecondMoment(t *testing.T) {
 	for _, rule := range []string{"adam", "adamw", "lamb", "rmsprop"} {
 		s := dense(t, 2, make([]float32, normValues)...)
@@ -142,7 +144,8 @@ func TestNormsArePreconditionedByTheSecondMoment(t *testing.T) {
 	}
 }
 
-// The last contribution of a round is added by the update. Where a round closes later, it is added before: value, state and norms have the same bits.
+// The last contribution of a round is added by the update. Where a round closes later, it is added
+// before: value, state and norms have the same bits.
 func TestAMeasuredUpdateIsAdditionAndUpdate(t *testing.T) {
 	for _, rule := range []string{"adam", "adamw"} {
 		atOnce, later := dense(t, 3, make([]float32, normValues)...), dense(t, 3, make([]float32, normValues)...)
@@ -185,7 +188,8 @@ func TestAMeasuredUpdateIsAdditionAndUpdate(t *testing.T) {
 	}
 }
 
-// A worker's micro-batches count by the norms that it has taken, beside other workers' gradients, or alone.
+// A worker's micro-batches count by the norms that it has taken, beside other workers' gradients,
+// or alone.
 func TestMicroBatchesCountAsContributions(t *testing.T) {
 	a, b := draw(1, 50), draw(2, 50)
 	s := dense(t, 2, make([]float32, 50)...)
@@ -205,7 +209,8 @@ func TestMicroBatchesCountAsContributions(t *testing.T) {
 	wantNorms(t, s, wire.Norms{Count: 4, Examples: 8, MeanSqr: math.Inf(1), SqrMean: sqr(over(a, nil, 0, 0)) / 64})
 }
 
-// With one contribution a round's sum is kept now and then, and the next one measured against it; nothing else is ever kept.
+// With one contribution a round's sum is kept now and then, and the next one measured against it;
+// nothing else is ever kept.
 func TestOneContributionIsMeasuredAgainstTheRoundBefore(t *testing.T) {
 	for _, rule := range []string{"", "sgd", "adam"} {
 		s := dense(t, 1, make([]float32, normValues)...)
@@ -244,7 +249,8 @@ func TestOneContributionIsMeasuredAgainstTheRoundBefore(t *testing.T) {
 	}
 }
 
-// A kept sum goes with the state that a load replaces, with a round that is not measured, and with a second worker.
+// A kept sum goes with the state that a load replaces, with a round that is not measured, and with
+// a second worker.
 func TestAKeptSumIsDropped(t *testing.T) {
 	for name, end := range map[string]func(s *Shard){
 		"load": func(s *Shard) {
@@ -271,7 +277,8 @@ func TestAKeptSumIsDropped(t *testing.T) {
 		}
 		wantNothingHeld(t, s)
 	}
-	// The first measured round after a load has nothing to be measured against, even if it is the next one.
+	// The first measured round after a load has nothing to be measured against, even if it is
+	// the next one.
 	s := dense(t, 1, 0, 0)
 	mustPush(t, s, measuredPush(s, 0, 0, 1, 3, 4), Held)
 	if err := s.WriteState(1, nil, []float32{1, 2}); err != nil {
@@ -282,8 +289,9 @@ func TestAKeptSumIsDropped(t *testing.T) {
 	wantNorms(t, s, wire.Norms{})
 }
 
-// Contributions of weight 0 and those that the guard has refused are left out of both norms; a round of nothing else, or to which a contribution
-// did not ask for norms, is not measured. A weight of 0 with values other than 0 is in the sum and counts nothing: no norms either.
+// Contributions of weight 0 and those that the guard has refused are left out of both norms; a
+// round of nothing else, or to which a contribution did not ask for norms, is not measured. A
+// weight of 0 with values other than 0 is in the sum and counts nothing: no norms either.
 func TestNormsLeaveOutWhatDoesNotCount(t *testing.T) {
 	nan := float32(math.NaN())
 	two := wire.Norms{Count: 2, Examples: 3, MeanSqr: (25.0 + 4.0/2) / 3, SqrMean: (25 + 4.0) / 9}
@@ -329,7 +337,8 @@ func TestNormsLeaveOutWhatDoesNotCount(t *testing.T) {
 	v.Release()
 }
 
-// A clipped contribution is measured as it is added; norms of its micro-batches would be those before.
+// A clipped contribution is measured as it is added; norms of its micro-batches would be those
+// before.
 func TestNormsOfAClippedContribution(t *testing.T) {
 	for _, micro := range []uint32{0, 2} {
 		s := dense(t, 2, 0, 0)
@@ -350,7 +359,8 @@ func TestNormsOfAClippedContribution(t *testing.T) {
 	}
 }
 
-// A worker that is lost in mid-round counts if its contribution came, whether or not that was in the sum already, and else not.
+// A worker that is lost in mid-round counts if its contribution came, whether or not that was in
+// the sum already, and else not.
 func TestNormsOverAChangeOfMembers(t *testing.T) {
 	for lost := range 3 {
 		for _, came := range []bool{true, false} {
@@ -383,7 +393,8 @@ func TestNormsOverAChangeOfMembers(t *testing.T) {
 	}
 }
 
-// All contributions of a round have one factor, one progress and one gain, those a round ahead their own; a repeated one is not held against the round's.
+// All contributions of a round have one factor, one progress and one gain, those a round ahead
+// their own; a repeated one is not held against the round's.
 func TestARoundHasOneRate(t *testing.T) {
 	rate := func(c Contribution, factor, progress float64) Contribution {
 		c.Step.Rate = wire.RoundRate{Scaled: true, Factor: factor, ByProgress: true, Progress: progress}
@@ -482,7 +493,8 @@ func TestStepsAreRefusedByName(t *testing.T) {
 	}
 }
 
-// A gain reaches the optimizer of dense shards and of rows. The second moment, by which norms are divided, is that of the initial batch.
+// A gain reaches the optimizer of dense shards and of rows. The second moment, by which norms are
+// divided, is that of the initial batch.
 func TestGainsReachTheSecondMoment(t *testing.T) {
 	cfg := optim.Config{Name: "adam", LearningRate: 0.5, Reduction: optim.Mean}
 	o, err := optim.New(cfg)

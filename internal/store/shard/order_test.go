@@ -56,7 +56,8 @@ func TestSumIsTheSameBitForBitInEveryArrivalOrder(t *testing.T) {
 	})
 }
 
-// What waits is bounded: contributions next in order are added and given back at once, and no more than two of a worker are ever held.
+// What waits is bounded: contributions next in order are added and given back at once, and no more
+// than two of a worker are ever held.
 func TestHeldMemoryIsBoundedInTheWorstOrder(t *testing.T) {
 	const workers, n = 8, 100
 	s := dense(t, workers, make([]float32, n)...)
@@ -81,7 +82,8 @@ func TestHeldMemoryIsBoundedInTheWorstOrder(t *testing.T) {
 	wantValue(t, s, 2, grad...)
 }
 
-// Where any order will do, nothing waits: each contribution is added when it comes, and its memory given back.
+// Where any order will do, nothing waits: each contribution is added when it comes, and its memory
+// given back.
 func TestSumsInAnyOrderHoldNothing(t *testing.T) {
 	const workers, n = 8, 100
 	s := dense(t, workers, make([]float32, n)...)
@@ -321,8 +323,9 @@ func BenchmarkRound(b *testing.B) {
 	}
 }
 
-// BenchmarkWorstOrder is a round of eight workers whose ranks come last to first. held-MB is what the shard holds at most besides its
-// value, close-us the time from the last contribution to the new value.
+// BenchmarkWorstOrder is a round of eight workers whose ranks come last to first. held-MB is what
+// the shard holds at most besides its value, close-us the time from the last contribution to the
+// new value.
 func BenchmarkWorstOrder(b *testing.B) {
 	const workers, n = 8, 1 << 20
 	for name, mode := range map[string]uint8{"rank": wire.ModeSync, "any": wire.ModeAnyOrder} {

@@ -20,21 +20,25 @@ type Contribution struct {
 	Threshold  float32 // for wire.Codec2Bit
 	Rows       int     // rows in Data, for a shard of rows
 	Size       int     // bytes in Data, for wire.CodecTopK
-	// Judged: the worker has compared Norm (of the gradient before compression, divided by the weight) with the guard's limit. So the guard
-	// only checks that the values are finite, and remembers Norm. See Version.Limit.
+	// Judged: the worker has compared Norm (of the gradient before compression, divided by the
+	// weight) with the guard's limit. So the guard only checks that the values are finite, and
+	// remembers Norm. See Version.Limit.
 	Judged bool
 	Norm   float64
 	Step   wire.Step
-	// Contributors are the workers of a host whose gradients Data is the sum of, in the order of their nodes, and Node is one of them; none: it is Node's
-	// gradient alone. Then Seq, Weight, Examples, Counted, Judged, Norm, Step.Micro and Step.MicroSqr are 0. All contributors are counted or none. Push does not keep
-	// the slice.
+	// Contributors are the workers of a host whose gradients Data is the sum of, in the order
+	// of their nodes, and Node is one of them; none: it is Node's gradient alone. Then Seq,
+	// Weight, Examples, Counted, Judged, Norm, Step.Micro and Step.MicroSqr are 0. All
+	// contributors are counted or none. Push does not keep the slice.
 	Contributors []wire.Contributor
-	// Arrived is when the whole contribution was here, by the Meter's clock; 0: when Push is called.
+	// Arrived is when the whole contribution was here, by the Meter's clock; 0: when Push is
+	// called.
 	Arrived int64
-	// Data holds the values, as wire.Push or wire.PushRows describes. The shard owns it if Push returns Held or Repeated, the caller
-	// otherwise. Nil means no bytes.
+	// Data holds the values, as wire.Push or wire.PushRows describes. The shard owns it if Push
+	// returns Held or Repeated, the caller otherwise. Nil means no bytes.
 	Data *Buffer
-	// Loan, unless nil, has the values in place of Data, which is nil. If Push returns Held the shard uses it, until Settle.
+	// Loan, unless nil, has the values in place of Data, which is nil. If Push returns Held the
+	// shard uses it, until Settle.
 	Loan Loan
 
 	norm float64 // for the guard
@@ -56,7 +60,8 @@ const (
 	Unlent
 )
 
-// Push adds a contribution to its round. Its Data must have the length that PayloadSize or RowsPayloadSize gives.
+// Push adds a contribution to its round. Its Data must have the length that PayloadSize or
+// RowsPayloadSize gives.
 func (s *Shard) Push(c Contribution) (Status, error) {
 	if err := s.check(&c); err != nil {
 		return Refused, err
@@ -139,7 +144,8 @@ func (s *Shard) took(r *round) {
 	}
 }
 
-// place returns the slot, and its round, for push seq of a member to a round; Held means that it is empty. Repeated: the round has it already.
+// place returns the slot, and its round, for push seq of a member to a round; Held means that it is
+// empty. Repeated: the round has it already.
 func (s *Shard) place(m *member, seq, number uint64) (*slot, *round, Status, error) {
 	if seq <= m.counted {
 		return nil, nil, Repeated, nil

@@ -36,7 +36,8 @@ type slot struct {
 	judged   bool    // its worker has compared the norm with the limit
 	placing  bool    // the place is claimed
 	verdict  verdict // the guard's
-	// summed: a worker of its host has added the gradient to those of others. elsewhere: the sum is in another slot's payload.
+	// summed: a worker of its host has added the gradient to those of others. elsewhere: the
+	// sum is in another slot's payload.
 	summed, elsewhere bool
 }
 
@@ -78,8 +79,8 @@ func (r *round) find(m *member) *slot {
 	return nil
 }
 
-// change replaces the slots by those of the members that round n needs, and of former members that have contributed. Slots already in the sum stay
-// in front.
+// change replaces the slots by those of the members that round n needs, and of former members that
+// have contributed. Slots already in the sum stay in front.
 func (r *round) change(ordered []*member, n uint64) {
 	if len(r.slots) == 0 { // of a new shard
 		rate, came := r.learningRate(), r.arrivals
@@ -144,12 +145,14 @@ type sum struct {
 // A partialSum is the sum of some contributions.
 type partialSum struct {
 	data *Buffer // nil: nothing yet
-	// The squares of the first contribution, which is the sum so far, are taken when the next one is added, in the same pass.
+	// The squares of the first contribution, which is the sum so far, are taken when the next
+	// one is added, in the same pass.
 	deferred       bool
 	deferredWeight float64
 }
 
-// A hostSum is the sum of the contributions of the group that is being added up, which are not in the sum yet.
+// A hostSum is the sum of the contributions of the group that is being added up, which are not in
+// the sum yet.
 type hostSum struct {
 	partialSum
 	group uint32
@@ -175,8 +178,8 @@ func (t *partialSum) take(pool *Pool, n int, p *payload) {
 	p.data.Release()
 }
 
-// aggregateReady adds the contributions that are next in order, or in wire.ModeAnyOrder all that are there, to the sum and
-// releases their memory.
+// aggregateReady adds the contributions that are next in order, or in wire.ModeAnyOrder all that
+// are there, to the sum and releases their memory.
 func (s *Shard) aggregateReady() {
 	r := &s.open
 	if s.mode == wire.ModeAnyOrder {
@@ -223,7 +226,8 @@ func (s *Shard) addHost(last bool) {
 	}
 }
 
-// aggregate adds one contribution to the sum, or to its group's part of it, which takes its memory. last: no other is expected.
+// aggregate adds one contribution to the sum, or to its group's part of it, which takes its memory.
+// last: no other is expected.
 func (s *Shard) aggregate(x *slot, last bool) {
 	p := x.payload
 	x.payload = payload{}
@@ -314,7 +318,8 @@ func (s *Shard) closes() bool {
 	return s.err == nil && !s.roundsBlocked() && len(s.ranked) > 0 && len(s.open.slots) > 0 && s.open.present == len(s.open.slots)
 }
 
-// closeRounds adds up what is ready, closes the open round if every member has contributed, and then the next ones.
+// closeRounds adds up what is ready, closes the open round if every member has contributed, and
+// then the next ones.
 func (s *Shard) closeRounds() {
 	begin := s.workBegins()
 	s.aggregateReady()

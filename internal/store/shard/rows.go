@@ -8,7 +8,8 @@ import (
 // RowsPayloadSize returns the bytes of a PushRows payload: the row numbers, then the values.
 func RowsPayloadSize(rows, rowLen int) int { return rows * (8 + 4*rowLen) }
 
-// checkRows checks a contribution to a shard of rows. Its row numbers must increase, so that each comes once.
+// checkRows checks a contribution to a shard of rows. Its row numbers must increase, so that each
+// comes once.
 func (s *Shard) checkRows(c *Contribution) error {
 	if c.Codec != wire.CodecFloat32 {
 		return s.refuse(wire.CodeUnsupported, "push rows: got codec %d, want float32", c.Codec)
@@ -39,8 +40,8 @@ func (p *payload) rowValues(rowLen int) (rows []int64, values []float32) {
 	return p.data.Int64s(n), p.data.Float32s(2*n + n*rowLen)[2*n:]
 }
 
-// A rowSum adds up rows. A single contribution is the sum without a copy. Two or more are added up in memory that grows to the most rows that a round
-// ever touched, and is reused.
+// A rowSum adds up rows. A single contribution is the sum without a copy. Two or more are added up
+// in memory that grows to the most rows that a round ever touched, and is reused.
 type rowSum struct {
 	first  payload   // data is nil once it is added up
 	rows   []int64   // in the order of first use, which is the same in every run because contributions come in rank order
@@ -142,8 +143,9 @@ func (s *Shard) applyRows(step uint64) error {
 	return nil
 }
 
-// PullRows copies row rows[i] of a shard of rows into row i of out, all of one round, and returns the number of rounds they
-// contain and the generation under which the newest closed. Wait for a round with Pull first; ErrAgain is for shards with a backup.
+// PullRows copies row rows[i] of a shard of rows into row i of out, all of one round, and returns
+// the number of rounds they contain and the generation under which the newest closed. Wait for a
+// round with Pull first; ErrAgain is for shards with a backup.
 func (s *Shard) PullRows(rows []int64, out []float32) (round, generation uint64, err error) {
 	rowLen := int(s.cfg.RowLen)
 	if rowLen == 0 {

@@ -130,7 +130,8 @@ func TestSteadyRowRoundsAllocateNothing(t *testing.T) {
 	}
 }
 
-// One batch of 1024 examples of 26 rows each, of a table of a million rows of 16 values: pull, then push of what is unique.
+// One batch of 1024 examples of 26 rows each, of a table of a million rows of 16 values: pull, then
+// push of what is unique.
 //
 //	go test ./internal/store/shard -run xxx -bench Rows
 func BenchmarkRows(b *testing.B) {

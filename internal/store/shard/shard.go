@@ -28,15 +28,18 @@ type Config struct {
 // A Host is what the shards of one server have in common.
 type Host struct {
 	Pool *Pool // where the shards allocate; nil: each has a pool of its own
-	// Grow, unless nil, is called before an open vocabulary allocates this many bytes for values and index, and with a negative number when
-	// it frees some. Its error refuses the contribution. It is called under the shard's mutex.
+	// Grow, unless nil, is called before an open vocabulary allocates this many bytes for
+	// values and index, and with a negative number when it frees some. Its error refuses the
+	// contribution. It is called under the shard's mutex.
 	Grow func(bytes int64) error
-	// Caught, unless nil, is called with each contribution that the guard refuses or clips, under the shard's mutex.
+	// Caught, unless nil, is called with each contribution that the guard refuses or clips,
+	// under the shard's mutex.
 	Caught func(*Config, Caught)
 	Meter  Meter // nil: nothing is measured
 }
 
-// ConfigOf returns the Config that an InitShard describes. A table that Table.Encode did not make is an error.
+// ConfigOf returns the Config that an InitShard describes. A table that Table.Encode did not make
+// is an error.
 func ConfigOf(m *wire.InitShard, host *Host) (Config, error) {
 	c := Config{
 		Key: m.Key, Index: m.Shard, Name: m.Name, Form: m.Form, Rule: m.Rule,
@@ -167,7 +170,8 @@ func (s *Shard) scratchMemory() *scratch {
 	return s.scratch
 }
 
-// New returns a shard with value as its first value, which is copied; nil means zeros. It has no members and is in sync mode.
+// New returns a shard with value as its first value, which is copied; nil means zeros. It has no
+// members and is in sync mode.
 func New(cfg Config, value []float32) (*Shard, error) {
 	if !littleEndian() {
 		return nil, &Error{Code: wire.CodeUnsupported, Text: cfg.String() + ": this machine is big-endian, want a little-endian one"}
@@ -207,7 +211,8 @@ func New(cfg Config, value []float32) (*Shard, error) {
 	return s, nil
 }
 
-// firstValues fills a shard of rows that was initialised without values, from its table's Initializer.
+// firstValues fills a shard of rows that was initialised without values, from its table's
+// Initializer.
 func (s *Shard) firstValues(value []float32) {
 	initializer := s.cfg.TableOf().Initializer
 	if s.numRows() == 0 || initializer.zeros() {

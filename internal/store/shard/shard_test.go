@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// dense returns a shard of the values, a part of a dense key, with workers of ranks 0..workers-1 as nodes 10, 11, ...
+// dense returns a shard of the values, a part of a dense key, with workers of ranks 0..workers-1 as
+// nodes 10, 11, ...
 func dense(t testing.TB, workers int, value ...float32) *Shard {
 	t.Helper()
 	s, err := New(Config{
@@ -40,7 +41,8 @@ func setWorkers(t testing.TB, s *Shard, generation uint64, workers int) {
 
 func node(rank int) uint64 { return uint64(10 + rank) }
 
-// contribution is rank's push for a round, with the sequence number of a worker that has pushed every round.
+// contribution is rank's push for a round, with the sequence number of a worker that has pushed
+// every round.
 func contribution(s *Shard, rank int, round uint64, grad ...float32) Contribution {
 	c := Contribution{Generation: 1, Node: node(rank), Seq: round + 1, Round: round, Weight: 1}
 	if len(grad) > 0 {
@@ -322,7 +324,8 @@ func TestValueInHalvesIsThatOfItsVersion(t *testing.T) {
 	wantNothingHeld(t, s)
 }
 
-// Pieces of shared memory come back for use, however many are idle: the memory of one is free only with that of its neighbours.
+// Pieces of shared memory come back for use, however many are idle: the memory of one is free only
+// with that of its neighbours.
 func TestPiecesOfSharedMemoryAreKept(t *testing.T) {
 	p := &Pool{Shared: true, MaxIdle: 1}
 	buffers := []*Buffer{p.Get(100_000), p.Get(100_000), p.Get(4 << 20)}

@@ -2,7 +2,8 @@ package shard
 
 import "sync"
 
-// A spareList keeps Versions and Waits for reuse by the shards of one Pool, as many as were ever in use together.
+// A spareList keeps Versions and Waits for reuse by the shards of one Pool, as many as were ever in
+// use together.
 type spareList struct {
 	mu       sync.Mutex // guards the rest; taken while a shard's mutex is held
 	versions []*Version

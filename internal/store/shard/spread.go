@@ -2,15 +2,18 @@ package shard
 
 import "math/bits"
 
-// A Spread maps each row of a key to a shard and a row number there. All nodes of a job use the same one.
+// A Spread maps each row of a key to a shard and a row number there. All nodes of a job use the
+// same one.
 //
-// The rows of a key are divided into groups of as many rows as there are shards; each shard gets one row of each group. A group is rotated by a hash
-// of its number, so that rows at regular distances, as columns of features are laid out, are spread, too:
+// The rows of a key are divided into groups of as many rows as there are shards; each shard gets
+// one row of each group. A group is rotated by a hash of its number, so that rows at regular
+// distances, as columns of features are laid out, are spread, too:
 //
 //	q = r / n, shard = (r + turn(q)) mod n, row of the shard = q
 //
-// An incomplete last group is not rotated. A row of an open vocabulary goes to a shard by a hash of its ID, and keeps its ID there. With row
-// frequencies by Zipf's law each shard then has its share of the most frequent rows.
+// An incomplete last group is not rotated. A row of an open vocabulary goes to a shard by a hash of
+// its ID, and keeps its ID there. With row frequencies by Zipf's law each shard then has its share
+// of the most frequent rows.
 type Spread struct {
 	shards uint64
 	rows   uint64 // 0: open
@@ -74,8 +77,8 @@ func (s *Spread) turn(q uint64) uint64 {
 	return t
 }
 
-// Mix is the finaliser of SplitMix64 (Steele, Lea and Flood 2014) on x + 0x9e3779b97f4a7c15: a bijection whose every bit
-// depends on all of x.
+// Mix is the finaliser of SplitMix64 (Steele, Lea and Flood 2014) on x + 0x9e3779b97f4a7c15: a
+// bijection whose every bit depends on all of x.
 func Mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Each row has one place, the places of a shard are its rows from 0 on, and Row finds the row again.
+// Each row has one place, the places of a shard are its rows from 0 on, and Row finds the row
+// again.
 func TestSpreadGivesEachRowOnePlace(t *testing.T) {
 	for _, c := range []struct {
 		rows   uint64
@@ -55,8 +56,8 @@ func TestSpreadDividesExactly(t *testing.T) {
 	}
 }
 
-// Whatever the order of a table's rows, the rows that batches name under Zipf's law spread evenly over servers: each gets its share of
-// those that come in every batch.
+// Whatever the order of a table's rows, the rows that batches name under Zipf's law spread evenly
+// over servers: each gets its share of those that come in every batch.
 func TestSpreadIsEvenUnderZipf(t *testing.T) {
 	const tableRows, batches, batch = 1 << 20, 4, 1024 * 26
 	random := rand.New(rand.NewPCG(1, 1))

@@ -1,6 +1,7 @@
 package shard
 
-// A staleness is the age of the value from which a worker computed its newest contribution. Async mode only.
+// A staleness is the age of the value from which a worker computed its newest contribution. Async
+// mode only.
 type staleness struct {
 	pulled    bool   // the worker has pulled a value
 	round     uint64 // rounds that the value contained
@@ -8,7 +9,8 @@ type staleness struct {
 	missed    uint64 // rounds of others between that pull and the worker's newest contribution
 }
 
-// push records a contribution that becomes round number rounds, after own contributions of the worker.
+// push records a contribution that becomes round number rounds, after own contributions of the
+// worker.
 func (a *staleness) push(rounds, own uint64) {
 	if !a.pulled {
 		return
@@ -33,9 +35,10 @@ func (s *Shard) slowest() uint64 {
 	return least
 }
 
-// HandTo records that a worker pulls the value, and returns its staleness. missed is the number of rounds of others between the worker's previous
-// pull and its newest contribution, whose gradient was computed without them. lead is how many contributions more than the slowest member the
-// worker has made; the Staleness of its Want bounds it. Both are 0 in sync mode.
+// HandTo records that a worker pulls the value, and returns its staleness. missed is the number of
+// rounds of others between the worker's previous pull and its newest contribution, whose gradient
+// was computed without them. lead is how many contributions more than the slowest member the worker
+// has made; the Staleness of its Want bounds it. Both are 0 in sync mode.
 func (v *Version) HandTo(node uint64) (missed, lead uint64) {
 	s := v.shard
 	s.mu.Lock()

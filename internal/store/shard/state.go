@@ -18,8 +18,8 @@ type State struct {
 	Values *Buffer
 }
 
-// ReadState copies the shard's state as of the newest closed round. Wait for a round with Pull first. The caller
-// releases Values.
+// ReadState copies the shard's state as of the newest closed round. Wait for a round with Pull
+// first. The caller releases Values.
 func (s *Shard) ReadState() (State, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,8 +74,9 @@ func (s *Shard) slots() []optim.Slot {
 	return s.state.Slots
 }
 
-// WriteState replaces the value, the optimizer's slots and the number of closed rounds. values holds the value and then the slots, and is copied.
-// Contributions to open rounds are dropped; if they are sent again they are acknowledged and do not count. The slots must be those of the
+// WriteState replaces the value, the optimizer's slots and the number of closed rounds. values
+// holds the value and then the slots, and is copied. Contributions to open rounds are dropped; if
+// they are sent again they are acknowledged and do not count. The slots must be those of the
 // current optimizer; without one they are kept for the next.
 func (s *Shard) WriteState(round uint64, slots []string, values []float32) error {
 	s.mu.Lock()
@@ -102,7 +103,8 @@ func (s *Shard) WriteState(round uint64, slots []string, values []float32) error
 	return nil
 }
 
-// beginState drops the open rounds before the state is replaced; endState opens the round after the new state's.
+// beginState drops the open rounds before the state is replaced; endState opens the round after the
+// new state's.
 func (s *Shard) beginState() {
 	if !s.pushed {
 		s.anySeq = true

@@ -6,7 +6,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/shm"
 )
 
-// Memory that nothing needs is given back, once it was not needed for a while: what is used again and again stays.
+// Memory that nothing needs is given back, once it was not needed for a while: what is used again
+// and again stays.
 func TestSweepGivesBackWhatIsNotNeeded(t *testing.T) {
 	const large = 256 << 10
 	for _, shared := range []bool{false, true} {
@@ -52,7 +53,8 @@ func TestSweepGivesBackWhatIsNotNeeded(t *testing.T) {
 		if p.idle != 0 || p.Taken() != 0 {
 			t.Errorf("shared %v: the pool holds %d bytes for itself, and %d are taken, want none", shared, p.idle, p.Taken())
 		}
-		// All of it is good again, holds zeros, and is at the same addresses where others have it mapped.
+		// All of it is good again, holds zeros, and is at the same addresses where others
+		// have it mapped.
 		for i := range held {
 			held[i] = p.zeroed(large)
 			if x := held[i].Bytes(large); x[0] != 0 || x[large-1] != 0 {

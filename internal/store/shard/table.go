@@ -8,15 +8,17 @@ import (
 	"strings"
 )
 
-// A Table holds the first values of a key's rows and the limit of an open vocabulary's rows. It is sent as JSON.
+// A Table holds the first values of a key's rows and the limit of an open vocabulary's rows. It is
+// sent as JSON.
 type Table struct {
 	Initializer Initializer `json:"initializer,omitzero"`
-	// MaxRows limits the rows of an open vocabulary over all of its shards; each has an equal share, rounded up. Zero: no limit.
+	// MaxRows limits the rows of an open vocabulary over all of its shards; each has an equal
+	// share, rounded up. Zero: no limit.
 	MaxRows uint64 `json:"max_rows,omitempty"`
 }
 
-// An Initializer gives rows their first values. They depend on the seed, the key's name and the row's number or ID alone, not
-// on the order of requests or the number of servers.
+// An Initializer gives rows their first values. They depend on the seed, the key's name and the
+// row's number or ID alone, not on the order of requests or the number of servers.
 type Initializer struct {
 	// Name is "zeros" (or empty), "uniform" or "normal".
 	Name string `json:"name,omitempty"`

@@ -6,13 +6,17 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A Meter gets what shards measure of their rounds. Several shards call it at once, each under its own mutex.
+// A Meter gets what shards measure of their rounds. Several shards call it at once, each under its
+// own mutex.
 type Meter interface {
-	// Now is the time in nanoseconds, by a clock that does not go back. Its zero may be anywhere.
+	// Now is the time in nanoseconds, by a clock that does not go back. Its zero may be
+	// anywhere.
 	Now() int64
-	// Closed is called for each round that has closed here, when it has. A backup, which follows another server's rounds, measures none.
+	// Closed is called for each round that has closed here, when it has. A backup, which
+	// follows another server's rounds, measures none.
 	Closed(cfg *Config, t Timing)
-	// Hold is called when the memory of contributions that wait for their turn or for their round has grown by bytes, or (negative) shrunk.
+	// Hold is called when the memory of contributions that wait for their turn or for their
+	// round has grown by bytes, or (negative) shrunk.
 	Hold(bytes int64)
 }
 
@@ -24,9 +28,10 @@ type Timing struct {
 	Duration time.Duration // from the first contribution to the close
 	Apply    time.Duration // of it, adding the contributions up and updating the value
 	Update   time.Duration // of Apply, what was done once the last contribution was there
-	// Gap is the time between the last contribution and the last but one, for which the others waited for the node Last. It is 0 in a round of one
-	// contribution, if the last two were there when the round opened, and if it is less than a hundredth of the time since then: of keys that workers
-	// exchange one after another the first one alone tells who is late.
+	// Gap is the time between the last contribution and the last but one, for which the others
+	// waited for the node Last. It is 0 in a round of one contribution, if the last two were
+	// there when the round opened, and if it is less than a hundredth of the time since then:
+	// of keys that workers exchange one after another the first one alone tells who is late.
 	Gap  time.Duration
 	Last uint64
 }
@@ -39,11 +44,12 @@ func (s *Shard) clock() int64 {
 	return s.cfg.Meter.Now()
 }
 
-// quickValues is the size, in values, up to which adding a contribution to a dense shard takes no longer than reading the clock.
+// quickValues is the size, in values, up to which adding a contribution to a dense shard takes no
+// longer than reading the clock.
 const quickValues = 1024
 
-// workBegins is the time, if there is work on the open round that is to be measured; else 0. In a shard that is quick it is only measured where it
-// closes the round.
+// workBegins is the time, if there is work on the open round that is to be measured; else 0. In a
+// shard that is quick it is only measured where it closes the round.
 func (s *Shard) workBegins() int64 {
 	r := &s.open
 	closes := r.present == len(r.slots)
@@ -54,7 +60,8 @@ func (s *Shard) workBegins() int64 {
 	return s.clock()
 }
 
-// arrivals are the times at which a round's contributions came. One that came before the round opened counts as having come then.
+// arrivals are the times at which a round's contributions came. One that came before the round
+// opened counts as having come then.
 type arrivals struct {
 	first, lastButOne, last int64
 	count                   int
@@ -97,7 +104,8 @@ func (s *Shard) arrived(r *round, node uint64, at int64) {
 	r.arrivals.add(node, at)
 }
 
-// measureRound tells the Meter of the open round, which has closed now after work that began at begin.
+// measureRound tells the Meter of the open round, which has closed now after work that began at
+// begin.
 func (s *Shard) measureRound(begin int64) {
 	if s.cfg.Meter == nil {
 		return
@@ -114,7 +122,8 @@ func (s *Shard) measureRound(begin int64) {
 	s.cfg.Meter.Closed(&s.cfg, t)
 }
 
-// measureAsync tells the Meter of a contribution in async mode, which is a round of its own. Work on it began at begin.
+// measureAsync tells the Meter of a contribution in async mode, which is a round of its own. Work
+// on it began at begin.
 func (s *Shard) measureAsync(begin int64, c *Contribution) {
 	if s.cfg.Meter == nil {
 		return

@@ -41,7 +41,8 @@ func came(s *Shard, at int64, rank int, round uint64) Contribution {
 	return c
 }
 
-// want compares the durations and the blame of the rounds since the last call, which all closed now.
+// want compares the durations and the blame of the rounds since the last call, which all closed
+// now.
 func (m *stopwatch) want(t testing.TB, what string, want ...Timing) {
 	t.Helper()
 	for i := range m.rounds {
@@ -57,7 +58,8 @@ func (m *stopwatch) want(t testing.TB, what string, want ...Timing) {
 	m.rounds = nil
 }
 
-// The gap between the last contribution and the last but one is charged to the node that came last, whatever the order in which they reach the shard.
+// The gap between the last contribution and the last but one is charged to the node that came last,
+// whatever the order in which they reach the shard.
 func TestTheLastContributionIsCharged(t *testing.T) {
 	for _, mode := range []uint8{wire.ModeSync, wire.ModeAnyOrder} {
 		s, m := timed(t, 3, mode)
@@ -105,8 +107,8 @@ func TestTheLastContributionIsCharged(t *testing.T) {
 	}
 }
 
-// Work is measured under the lock only: neither the wait for other workers nor a contribution that waits for its turn. In a small shard only the
-// closing contribution's is.
+// Work is measured under the lock only: neither the wait for other workers nor a contribution that
+// waits for its turn. In a small shard only the closing contribution's is.
 func TestWorkIsMeasured(t *testing.T) {
 	for _, tc := range []struct {
 		values int

@@ -8,11 +8,14 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A contribution may be the sum of several members' gradients, which one of them has made from those of its host. Each contributor has its slot in the
-// round, as if it had pushed for itself; the first one's has the payload. So weights, examples, norms, backups and the times of arrival are those of
-// the contributors, and the order of the sum is that of single pushes: see Member.Group.
+// A contribution may be the sum of several members' gradients, which one of them has made from
+// those of its host. Each contributor has its slot in the round, as if it had pushed for itself;
+// the first one's has the payload. So weights, examples, norms, backups and the times of arrival
+// are those of the contributors, and the order of the sum is that of single pushes: see
+// Member.Group.
 
-// checkContributors checks all about a contribution of several that does not depend on the shard's state.
+// checkContributors checks all about a contribution of several that does not depend on the shard's
+// state.
 func (s *Shard) checkContributors(c *Contribution) error {
 	if c.Seq != 0 || c.Weight != 0 || c.Examples != 0 || c.Counted || c.Judged || c.Norm != 0 || c.Step.Micro != 0 || c.Step.MicroSqr != 0 {
 		return s.refuse(wire.CodeMalformed, "push: got %d contributors and a sequence number, a weight or norms beside them, want none: each contributor has its own", len(c.Contributors))
@@ -117,7 +120,8 @@ func (s *Shard) pushTogether(c *Contribution) (Status, error) {
 	return Held, nil
 }
 
-// early is the time at which a contributor's gradient came to the worker that made the sum, by this Meter's clock.
+// early is the time at which a contributor's gradient came to the worker that made the sum, by this
+// Meter's clock.
 func early(arrived int64, s *Shard, by uint64) int64 {
 	if arrived == 0 {
 		arrived = s.clock()

@@ -37,7 +37,8 @@ func membersOf(hosts [][]int) (members []Member) {
 	return members
 }
 
-// together is the sum of several contributions to one round, as the worker of the first rank sends it.
+// together is the sum of several contributions to one round, as the worker of the first rank sends
+// it.
 func together(s *Shard, of ...Contribution) Contribution {
 	c := of[0]
 	c.Seq, c.Weight, c.Examples, c.Counted, c.Step.Micro, c.Step.MicroSqr = 0, 0, 0, false, 0, 0
@@ -86,7 +87,8 @@ func wild(random *rand.Rand, n int) []float32 {
 	return x
 }
 
-// The sum of a round depends on the hosts of its workers alone: not on the order of arrival, and not on which hosts' gradients come as one sum.
+// The sum of a round depends on the hosts of its workers alone: not on the order of arrival, and
+// not on which hosts' gradients come as one sum.
 func TestTheSumIsTheSameBitForBitWhoeverAddsUpAHost(t *testing.T) {
 	const n = 37
 	random := rand.New(rand.NewPCG(5, 6))
@@ -333,7 +335,8 @@ func TestASumCountsWholeOrNotAtAll(t *testing.T) {
 	})
 }
 
-// A worker of a sum that is lost after the sum came is in it, as if it had pushed for itself, also where its slot has the payload.
+// A worker of a sum that is lost after the sum came is in it, as if it had pushed for itself, also
+// where its slot has the payload.
 func TestAContributorThatIsLostLaterCounts(t *testing.T) {
 	for lost := range 3 {
 		s := grouped(t, [][]int{{0, 1, 2}, {3}}, 0, 0)

@@ -22,7 +22,8 @@ func (v *Version) Round() uint64 { return v.round }
 // Generation returns the generation under which the newest of them closed.
 func (v *Version) Generation() uint64 { return v.generation }
 
-// Limit returns the largest norm of a contribution to the next round that the guard accepts unchanged; 0: any.
+// Limit returns the largest norm of a contribution to the next round that the guard accepts
+// unchanged; 0: any.
 func (v *Version) Limit() float64 { return v.limit }
 
 // Norms returns what was measured of the newest round; Count 0: nothing.
@@ -43,7 +44,8 @@ func (v *Version) setNorms(n wire.Norms) {
 	*v.norms = n
 }
 
-// Weight returns the sum of the weights of the contributions in the newest round, without those that the guard has refused.
+// Weight returns the sum of the weights of the contributions in the newest round, without those
+// that the guard has refused.
 func (v *Version) Weight() float64 { return v.weight }
 
 // Examples returns the sum of their examples.
@@ -55,7 +57,8 @@ func (v *Version) Float32s() []float32 { return v.data.Float32s(v.shard.n) }
 // Bytes returns the value as it is sent: little-endian float32.
 func (v *Version) Bytes() []byte { return v.data.Bytes(4 * v.shard.n) }
 
-// Encoded returns the value in a 16-bit codec, or as Bytes does. It is valid until Release. The value is encoded once for all readers.
+// Encoded returns the value in a 16-bit codec, or as Bytes does. It is valid until Release. The
+// value is encoded once for all readers.
 func (v *Version) Encoded(codec uint8) ([]byte, error) {
 	if codec == wire.CodecFloat32 {
 		return v.Bytes(), nil
@@ -103,7 +106,8 @@ func (v *Version) Release() {
 	s.release(v)
 }
 
-// acquire returns the newest Version to one more reader. Shards of rows change their values in place and have no Versions.
+// acquire returns the newest Version to one more reader. Shards of rows change their values in
+// place and have no Versions.
 func (s *Shard) acquire() *Version {
 	if s.cfg.RowLen > 0 {
 		return nil
@@ -125,7 +129,8 @@ func (s *Shard) release(v *Version) {
 	}
 }
 
-// writable returns the value's numbers for a change in place. If a reader still holds them, a copy replaces them first.
+// writable returns the value's numbers for a change in place. If a reader still holds them, a copy
+// replaces them first.
 func (s *Shard) writable() []float32 {
 	if s.current.readers > 0 {
 		old := s.current.Float32s()
@@ -155,8 +160,9 @@ func (s *Shard) publish() {
 	s.current.setNorms(s.norms())
 }
 
-// publishRound publishes the value of a round of so many examples. The number is set here, when the round's Version is in
-// its place: while the round is applied, readers may still hold the current one, which must not change.
+// publishRound publishes the value of a round of so many examples. The number is set here, when the
+// round's Version is in its place: while the round is applied, readers may still hold the current
+// one, which must not change.
 func (s *Shard) publishRound(examples uint64) {
 	s.publish()
 	s.current.examples = examples

@@ -8,8 +8,9 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A vocabulary holds the rows of an open vocabulary. A row is named by an ID, made by the first push to it, and found by a hash of its ID. Rows are
-// numbered as they are made. They are stored in pages, each with values, optimizer state and IDs, so that growth copies nothing but the index,
+// A vocabulary holds the rows of an open vocabulary. A row is named by an ID, made by the first
+// push to it, and found by a hash of its ID. Rows are numbered as they are made. They are stored in
+// pages, each with values, optimizer state and IDs, so that growth copies nothing but the index,
 // which is rebuilt at each doubling.
 type vocabulary struct {
 	rowLen int
@@ -93,7 +94,8 @@ func (o *vocabulary) pull(ids []int64, out []float32) {
 	}
 }
 
-// rowsOf replaces IDs, which are unique, by row numbers, and makes new rows. On an error nothing has changed.
+// rowsOf replaces IDs, which are unique, by row numbers, and makes new rows. On an error nothing
+// has changed.
 func (o *vocabulary) rowsOf(ids []int64) error {
 	if cap(o.found) < len(ids) {
 		o.found = make([]int64, len(ids))
@@ -218,7 +220,8 @@ func (o *vocabulary) clear() {
 	o.rows, o.pages, o.index = 0, nil, nil
 }
 
-// checkOpen checks a contribution to a shard of an open vocabulary. Its IDs must increase, as unsigned numbers.
+// checkOpen checks a contribution to a shard of an open vocabulary. Its IDs must increase, as
+// unsigned numbers.
 func (s *Shard) checkOpen(c *Contribution) error {
 	if c.Codec != wire.CodecFloat32 {
 		return s.refuse(wire.CodeUnsupported, "push rows: got codec %d, want float32", c.Codec)
@@ -246,8 +249,8 @@ func firstUnsorted(ids []int64) int {
 	return 0
 }
 
-// takeRows replaces the IDs of a contribution that is about to be held by row numbers, and makes new rows. These have their first values, so a pull
-// returns the same whether or not they exist.
+// takeRows replaces the IDs of a contribution that is about to be held by row numbers, and makes
+// new rows. These have their first values, so a pull returns the same whether or not they exist.
 func (s *Shard) takeRows(c *Contribution) error {
 	if s.vocabulary == nil || c.Rows == 0 {
 		return nil

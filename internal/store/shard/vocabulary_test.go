@@ -44,7 +44,8 @@ func pulledRows(t testing.TB, s *Shard, ids ...int64) []float32 {
 	return out
 }
 
-// Whatever the order in which rows are asked for and made, and the shard that holds them, a row is the same.
+// Whatever the order in which rows are asked for and made, and the shard that holds them, a row is
+// the same.
 func TestRowsOfAnOpenVocabularyDoNotDependOnWhoAsksFirst(t *testing.T) {
 	table := Table{Initializer: Initializer{Name: "normal", Mean: 2, Deviation: 0.5, Seed: 9}}
 	ids := []int64{3, -7, math.MinInt64, math.MaxInt64, 1 << 33, 0}
@@ -116,7 +117,8 @@ func TestInitializersDrawWhatTheySay(t *testing.T) {
 	}
 }
 
-// A model of maps: random rounds of several workers, with rows that come and go between pages and indices.
+// A model of maps: random rounds of several workers, with rows that come and go between pages and
+// indices.
 func TestOpenVocabularyIsAMapOfRows(t *testing.T) {
 	const rowLen = 2
 	random := rand.New(rand.NewPCG(4, 4))
@@ -288,7 +290,8 @@ func FuzzDecodeTable(f *testing.F) {
 	})
 }
 
-// One batch of 1024 examples of 26 rows each of an open vocabulary of a million rows of 16 values: pull, then push.
+// One batch of 1024 examples of 26 rows each of an open vocabulary of a million rows of 16 values:
+// pull, then push.
 //
 //	go test ./internal/store/shard -run xxx -bench OpenRows
 func BenchmarkOpenRows(b *testing.B) {

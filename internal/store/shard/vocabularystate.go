@@ -23,8 +23,8 @@ type RowState struct {
 // OpenPayloadSize returns the bytes of rows with their values and slots.
 func OpenPayloadSize(rows, rowLen, slots int) int { return rows * (8 + 4*rowLen*(1+slots)) }
 
-// ReadRows copies at most count rows of an open vocabulary, beginning at row number from, in the order in which they were made. Wait for a round with
-// Pull first. The caller releases Data.
+// ReadRows copies at most count rows of an open vocabulary, beginning at row number from, in the
+// order in which they were made. Wait for a round with Pull first. The caller releases Data.
 func (s *Shard) ReadRows(from, count uint64) (RowState, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +85,9 @@ func rowData(b *Buffer, rows, rowLen, arrays int) (ids []int64, values [][]float
 	return b.Int64s(rows), values
 }
 
-// WriteRows adds rows with their state to an open vocabulary and sets the number of closed rounds. The layout is RowState's, with IDs that increase as
-// unsigned numbers. With first all existing rows and all contributions to open rounds are dropped before, as WriteState does. The slots must
+// WriteRows adds rows with their state to an open vocabulary and sets the number of closed rounds.
+// The layout is RowState's, with IDs that increase as unsigned numbers. With first all existing
+// rows and all contributions to open rounds are dropped before, as WriteState does. The slots must
 // be those of the current optimizer; without one they are kept for the next.
 func (s *Shard) WriteRows(round uint64, first bool, slots []string, rows int, data *Buffer) error {
 	s.mu.Lock()

@@ -12,8 +12,9 @@ import (
 type Want struct {
 	Node  uint64
 	Round uint64 // sync mode: at least this many rounds have closed
-	// Async mode: the value contains this many contributions of Node, and at least Seq − Staleness of every other member: the guarantee of
-	// Ho et al. 2013 (SSP, section 3) for the worker at clock Seq. NoBound as Staleness demands nothing of the others.
+	// Async mode: the value contains this many contributions of Node, and at least Seq −
+	// Staleness of every other member: the guarantee of Ho et al. 2013 (SSP, section 3) for the
+	// worker at clock Seq. NoBound as Staleness demands nothing of the others.
 	Seq       uint64
 	Staleness uint64
 }
@@ -21,7 +22,8 @@ type Want struct {
 // NoBound is the Staleness without a bound.
 const NoBound = math.MaxUint64
 
-// A Wait is a Want in the shard's queue. It ends with one call of Result, after Done, or of Cancel, and must not be used after that.
+// A Wait is a Want in the shard's queue. It ends with one call of Result, after Done, or of Cancel,
+// and must not be used after that.
 type Wait struct {
 	shard   *Shard
 	want    Want
@@ -31,7 +33,8 @@ type Wait struct {
 	err     error
 }
 
-// Pull returns the value if it is available, else a Wait for it. For a shard of rows the Version is nil: PullRows reads the rows.
+// Pull returns the value if it is available, else a Wait for it. For a shard of rows the Version is
+// nil: PullRows reads the rows.
 func (s *Shard) Pull(want Want) (*Version, *Wait, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,8 +194,8 @@ func (s *Shard) expel(gone []uint64) {
 type Laggard struct {
 	Node uint64
 	Rank uint32
-	// Done is, in sync mode, the number of rounds, closed or open, that it has contributed to; in async mode the number of its
-	// contributions.
+	// Done is, in sync mode, the number of rounds, closed or open, that it has contributed to;
+	// in async mode the number of its contributions.
 	Done uint64
 }
 

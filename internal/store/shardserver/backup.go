@@ -32,8 +32,8 @@ func leftOf(left map[uint64]uint64) (list []wire.NodeCount) {
 	return list
 }
 
-// checkPrimary checks that the sender is the shard's primary and this server its backup. If the sender knows a newer generation or placement, it
-// waits until this server knows it, too.
+// checkPrimary checks that the sender is the shard's primary and this server its backup. If the
+// sender knows a newer generation or placement, it waits until this server knows it, too.
 func (s *Server) checkPrimary(ctx context.Context, c *call, m *wire.Copy) error {
 	if s.peers == nil {
 		return refuse(wire.CodeUnsupported, "%v: this server has no backups", c.kind)
@@ -100,7 +100,8 @@ func (c *call) serveReplicate(ctx context.Context) error {
 	if e == nil || e.replica == nil {
 		return refuse(wire.CodeGap, "replicate: key %d shard %d: this server does not have it", m.Key, m.Shard)
 	}
-	// The lock keeps the assignment unchanged until Follow returns, so that no former primary's round is applied.
+	// The lock keeps the assignment unchanged until Follow returns, so that no former primary's
+	// round is applied.
 	st := e.replica
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -197,7 +198,8 @@ func (c *call) serveFill(ctx context.Context) error {
 	return c.answerAck()
 }
 
-// fillWhole gives an incoming shard its arrays, which its Fill has brought, and installs it. The caller holds mu.
+// fillWhole gives an incoming shard its arrays, which its Fill has brought, and installs it. The
+// caller holds mu.
 func (c *call) fillWhole(at shardID, arrays int) error {
 	x, whole := c.s.incoming[at], uint64(c.fill.Whole)
 	if x.cfg.Form == wire.FormOpen || whole != uint64(arrays)*x.cfg.Length {
@@ -323,7 +325,8 @@ func (s *Server) installLocked(at shardID, x *incomingShard) error {
 	return nil
 }
 
-// adoptOptimizer takes the job's mode and optimizer from an installed shard, on a server that no worker has sent them. The caller holds mu.
+// adoptOptimizer takes the job's mode and optimizer from an installed shard, on a server that no
+// worker has sent them. The caller holds mu.
 func (s *Server) adoptOptimizer(x *incomingShard) {
 	if s.mode == 0 {
 		s.mode, s.modeBy, s.guard = x.mode, "a replicated shard", x.guard
@@ -348,7 +351,8 @@ func (s *Server) adoptOptimizer(x *incomingShard) {
 	}
 }
 
-// hasLaterRates reports whether got is the same optimizer as have, with later changes of the learning rate.
+// hasLaterRates reports whether got is the same optimizer as have, with later changes of the
+// learning rate.
 func hasLaterRates(have, got optim.Config) bool {
 	h, g := have.Changes, got.Changes
 	have.Changes, got.Changes = nil, nil

@@ -22,7 +22,8 @@ func (l *lonely) Server(cluster.Rank) (transport.Caller, string, error) {
 func (l *lonely) Places(context.Context, uint64) (wire.Places, error) { return l.places, nil }
 func (l *lonely) Filled(ctx context.Context, m wire.Filled) error     { return nil }
 
-// newBackup returns the rig of server 1, which backs key 7 for server 0, and what moves the shard: places under a placement.
+// newBackup returns the rig of server 1, which backs key 7 for server 0, and what moves the shard:
+// places under a placement.
 func newBackup(t *testing.T) (r *rig, place func(placement uint64, server, backup uint32)) {
 	t.Helper()
 	r = newRig(t, 1)
@@ -53,7 +54,8 @@ func wholeFill(key uint64) *wire.Fill {
 		Members: []wire.FillMember{{Node: 10, Known: true}}}
 }
 
-// A server that takes over very many shards fills their new backups by a bounded number of goroutines.
+// A server that takes over very many shards fills their new backups by a bounded number of
+// goroutines.
 func TestAPromotedServerStartsFewGoroutines(t *testing.T) {
 	r := newRig(t, 1)
 	peers := &lonely{}
@@ -111,7 +113,8 @@ func record(node, placement, round uint64) *wire.Replicate {
 	return &wire.Replicate{Copy: copyOf(node, placement), Number: 1, Round: round, Form: wire.RecordValue, Counts: []wire.CountedPush{{Node: 10, Seq: round + 1, Weight: 1}}}
 }
 
-// What a promoted backup says of the newest round is what its primary would have said, whether that came with the state or with a round.
+// What a promoted backup says of the newest round is what its primary would have said, whether that
+// came with the state or with a round.
 func TestAPromotedBackupKnowsTheNewestRound(t *testing.T) {
 	for replicated := range 2 {
 		r, place := newBackup(t)
@@ -131,7 +134,8 @@ func TestAPromotedBackupKnowsTheNewestRound(t *testing.T) {
 	}
 }
 
-// A server that was declared lost closes no round any more: the backup that took its place refuses it.
+// A server that was declared lost closes no round any more: the backup that took its place refuses
+// it.
 func TestAPrimaryThatIsNoneAnyMoreClosesNoRound(t *testing.T) {
 	r, place := newBackup(t)
 	r.filled(1, 1)
@@ -178,7 +182,8 @@ func TestBackupRefusesWhatDoesNotBelong(t *testing.T) {
 	r.must(record(1, 1, 3), floats(3, 4))
 }
 
-// A small shard comes whole with its Fill. A repeated one changes nothing, not even after rounds have followed.
+// A small shard comes whole with its Fill. A repeated one changes nothing, not even after rounds
+// have followed.
 func TestASmallBackupComesInOneMessage(t *testing.T) {
 	r, place := newBackup(t)
 	fill := &wire.Fill{Copy: copyOf(1, 1), Number: 1, Mode: wire.ModeSync, Round: 3, Whole: 2, Init: wire.InitShard{

@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// hosted makes ranks 0 and 1 workers of host a, 2 and 3 of host b, that take part in sums within their hosts.
+// hosted makes ranks 0 and 1 workers of host a, 2 and 3 of host b, that take part in sums within
+// their hosts.
 func (r *rig) hosted() {
 	r.t.Helper()
 	m := wire.Membership{Generation: 1, Phase: wire.PhaseRunning, Nodes: []wire.Member{{Node: 1, Role: wire.RoleServer}}}
@@ -32,7 +33,8 @@ func contributors(nodes ...uint64) (list []wire.Contributor) {
 	return list
 }
 
-// A sum may name the workers of its sender's host, each once, and the sender; nothing of another one counts.
+// A sum may name the workers of its sender's host, each once, and the sender; nothing of another
+// one counts.
 func TestASumSpeaksForItsHostAlone(t *testing.T) {
 	r := newRig(t, 4)
 	r.init(0, 0)
@@ -93,7 +95,8 @@ func TestASumSpeaksForItsHostAlone(t *testing.T) {
 	r.wantValue(0, 0, 1, 10)
 }
 
-// The same push again and again in one message counts once, and takes no more memory than the quota of its shard allows.
+// The same push again and again in one message counts once, and takes no more memory than the quota
+// of its shard allows.
 func TestDoublesInAMessageOfManyCountOnce(t *testing.T) {
 	r := newRig(t, 2)
 	r.init(0, 0)

@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// One key pushed and pulled by all workers over TCP on this machine, up once and down once for each of them.
+// One key pushed and pulled by all workers over TCP on this machine, up once and down once for each
+// of them.
 //
 //	go test ./server -run xxx -bench PushPull
 func BenchmarkPushPull(b *testing.B) {
@@ -48,7 +49,8 @@ func each(stores []kvstore.Store, f func(kv kvstore.Store)) {
 	wg.Wait()
 }
 
-// resnet18 holds the sizes of ResNet18's parameters (1000 classes, without batch norm's running statistics), first layer first.
+// resnet18 holds the sizes of ResNet18's parameters (1000 classes, without batch norm's running
+// statistics), first layer first.
 func resnet18() []int {
 	sizes := []int{64 * 3 * 49, 64, 64}
 	in := 64

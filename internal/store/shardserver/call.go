@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A call is one request, from its head to the end of its answer, with all that it holds. Calls are reused.
+// A call is one request, from its head to the end of its answer, with all that it holds. Calls are
+// reused.
 type call struct {
 	s       *Server
 	release func() // the method value finish, allocated once
@@ -52,7 +53,8 @@ type call struct {
 	started time.Time // when the call's first wait began
 }
 
-// otherMessages are the heads of requests that come seldom, and their answers. They are apart, because many pushes of small keys may be under way.
+// otherMessages are the heads of requests that come seldom, and their answers. They are apart,
+// because many pushes of small keys may be under way.
 type otherMessages struct {
 	init         wire.InitShard
 	awaitShard   wire.AwaitShard
@@ -108,7 +110,8 @@ func (s *Server) newCalls(list []*call, n int) []*call {
 // maxSpareCalls is how many calls are kept for reuse.
 const maxSpareCalls = 4096
 
-// finish releases all that the call holds. It is called once: when the answer is written, or when there is none.
+// finish releases all that the call holds. It is called once: when the answer is written, or when
+// there is none.
 func (c *call) finish() {
 	if c.many != nil {
 		c.finishMany()
@@ -190,7 +193,8 @@ func (c *call) answer(m wire.Message, payload []byte) error {
 	return nil
 }
 
-// prepare decodes the head and checks all that can be checked before memory is allocated for a payload of n bytes.
+// prepare decodes the head and checks all that can be checked before memory is allocated for a
+// payload of n bytes.
 func (c *call) prepare(r *transport.Request, n int) error {
 	head := c.head(r.Kind)
 	if head == nil {
@@ -214,7 +218,8 @@ func (c *call) makeOthers() {
 	}
 }
 
-// head returns the message that a request of a kind is decoded into; nil: servers do not answer this kind.
+// head returns the message that a request of a kind is decoded into; nil: servers do not answer
+// this kind.
 func (c *call) head(kind wire.Kind) wire.Message {
 	switch kind {
 	case wire.KindPush:

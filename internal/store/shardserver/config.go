@@ -17,27 +17,32 @@ type Config struct {
 	MaxShards int           // most shards, backups included: 2 Mi, so that two servers hold a job's most keys with their backups
 	MaxBytes  int64         // most bytes of values and indices of rows, without optimizer state: 16 GiB
 	MaxWait   time.Duration // the longest wait of a request, whatever it asks for: 1 h
-	// ExplainAfter is how long requests wait before the log says for whom, and the time between two such lines: 5 s.
+	// ExplainAfter is how long requests wait before the log says for whom, and the time between
+	// two such lines: 5 s.
 	ExplainAfter time.Duration
-	// CatchUp is how long a request of a newer generation waits for the server to learn of that generation: 5 s.
+	// CatchUp is how long a request of a newer generation waits for the server to learn of that
+	// generation: 5 s.
 	CatchUp time.Duration
 
-	// Recorder gets what the server measures of its shards: rounds, waits, memory, and blame. Nil: nothing is measured. Run sets it to the node's.
+	// Recorder gets what the server measures of its shards: rounds, waits, memory, and blame.
+	// Nil: nothing is measured. Run sets it to the node's.
 	Recorder *telemetry.Recorder
-	// Trace gets the spans of rounds, contributions and answers. Nil: none. Run sets it to the node's.
+	// Trace gets the spans of rounds, contributions and answers. Nil: none. Run sets it to the
+	// node's.
 	Trace *trace.Recorder
 
 	Logger *slog.Logger // the Logger of Run's cluster.Config, else slog.Default()
 }
 
-// Limits for one worker at one shard. The shard itself holds at most two contributions of each worker, so these leave room for repeats and for several
-// pulls of a program.
+// Limits for one worker at one shard. The shard itself holds at most two contributions of each
+// worker, so these leave room for repeats and for several pulls of a program.
 const (
 	maxPushes = 4  // payloads being read or waiting for their round
 	maxPulls  = 16 // answers waiting or being written
 )
 
-// maxManyPushes is how many pushes of one worker may be under way in messages of many: four full ones.
+// maxManyPushes is how many pushes of one worker may be under way in messages of many: four full
+// ones.
 const maxManyPushes = 4 * wire.MaxPushes
 
 // Limits over all shards: states read at once, and bytes of first values and states being received.
@@ -55,7 +60,8 @@ type limits struct {
 	payload       uint64 // bytes of one request or answer
 }
 
-// remote are the limits for senders in other processes. Senders in this process share its memory and use no frames.
+// remote are the limits for senders in other processes. Senders in this process share its memory
+// and use no frames.
 var (
 	remote = limits{maxPushes, maxPulls, maxManyPushes, maxLoadingBytes, wire.MaxPayload}
 	local  = limits{math.MaxInt, math.MaxInt, math.MaxInt64, math.MaxInt64, shard.MaxLength}

@@ -1,23 +1,29 @@
-// Package shardserver answers the requests of a job's workers with the shards that it holds (package internal/store/shard has the rules of a
-// round). Package server runs it in a process of its own; in-process stores run it in theirs.
+// Package shardserver answers the requests of a job's workers with the shards that it holds
+// (package internal/store/shard has the rules of a round). Package server runs it in a process of
+// its own; in-process stores run it in theirs.
 //
-// A Server holds the shards and is a transport.Handler: it routes each request to the shard that it names, and waits if the answer must wait. A
-// waiting request holds a goroutine and no lock; different shards work concurrently and never wait for each other. Run joins a job with a
-// Server and serves until the job ends. A Local is a Server for workers of its own process, without frames.
+// A Server holds the shards and is a transport.Handler: it routes each request to the shard that it
+// names, and waits if the answer must wait. A waiting request holds a goroutine and no lock;
+// different shards work concurrently and never wait for each other. Run joins a job with a Server
+// and serves until the job ends. A Local is a Server for workers of its own process, without
+// frames.
 //
 // # Memory
 //
-// A payload is read straight into pooled memory, after its length was checked against the shard's size and the sender's quota: for each worker and
-// shard at most two contributions are held, and at most maxPushes payloads and maxPulls answers are under way. Values are sent from the
-// shard's own memory. In steady state a round allocates nothing.
+// A payload is read straight into pooled memory, after its length was checked against the shard's
+// size and the sender's quota: for each worker and shard at most two contributions are held, and at
+// most maxPushes payloads and maxPulls answers are under way. Values are sent from the shard's own
+// memory. In steady state a round allocates nothing.
 //
 // # Membership
 //
-// Requests carry the sender's generation. A generation older than the server's is refused as stale; with a newer one the request waits until the
-// server learns of it. When workers leave, the open rounds of all shards close over those that stay.
+// Requests carry the sender's generation. A generation older than the server's is refused as stale;
+// with a newer one the request waits until the server learns of it. When workers leave, the open
+// rounds of all shards close over those that stay.
 //
 // # Waiting
 //
-// Every wait ends with its answer, at the sender's deadline, with the connection or with the job. A wait that times out says whom it waited for: rank,
-// host, how many rounds that worker has contributed to and when it was last heard from.
+// Every wait ends with its answer, at the sender's deadline, with the connection or with the job. A
+// wait that times out says whom it waited for: rank, host, how many rounds that worker has
+// contributed to and when it was last heard from.
 package shardserver

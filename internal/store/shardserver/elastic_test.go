@@ -138,8 +138,8 @@ func (x *told) Counted(_ context.Context, _ uint64, lost cluster.NodeID, example
 	return nil
 }
 
-// What a lost worker counted is the least over the shards whose contributions count examples; the scheduler hears it once, however often it
-// asks, and when nobody asks any more it is forgotten.
+// What a lost worker counted is the least over the shards whose contributions count examples; the
+// scheduler hears it once, however often it asks, and when nobody asks any more it is forgotten.
 func TestLostWorkersAreSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 2)
@@ -178,7 +178,8 @@ func TestLostWorkersAreSettled(t *testing.T) {
 	})
 }
 
-// The log has a line for each worker and second, with rank, host, key and step, and says how many there were.
+// The log has a line for each worker and second, with rank, host, key and step, and says how many
+// there were.
 func TestWhatTheGuardCaughtIsLoggedAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder

@@ -15,8 +15,9 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// Connections that break, dials that are refused and bytes that come late or never change nothing in the result: every contribution
-// counts once, and the values are those of a quiet run, bit for bit.
+// Connections that break, dials that are refused and bytes that come late or never change nothing
+// in the result: every contribution counts once, and the values are those of a quiet run, bit for
+// bit.
 func TestBrokenConnectionsChangeNoBit(t *testing.T) {
 	const workers, servers = 3, 2
 	want := trainUnderFaults(t, workers, servers, 0)
@@ -33,8 +34,8 @@ func TestBrokenConnectionsChangeNoBit(t *testing.T) {
 	}
 }
 
-// trainUnderFaults runs a job with random gradients on fake time and returns its last values. Seed 0 makes no faults. Under odd seeds keys share
-// messages.
+// trainUnderFaults runs a job with random gradients on fake time and returns its last values. Seed
+// 0 makes no faults. Under odd seeds keys share messages.
 func trainUnderFaults(t *testing.T, workers, servers int, seed uint64) (result []float32) {
 	const rounds, keys, n = 8, 8, 50
 	many := seed%2 == 1

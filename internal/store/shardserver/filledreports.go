@@ -8,8 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// filledReports collects the reports of filled backups for the scheduler: those that come while one is on its way go together in the next. So many new keys
-// cost few messages.
+// filledReports collects the reports of filled backups for the scheduler: those that come while one
+// is on its way go together in the next. So many new keys cost few messages.
 type filledReports struct {
 	mu      sync.Mutex // guards the rest
 	waiting []filledReport
@@ -26,7 +26,8 @@ type filledReport struct {
 // maxReported bounds the shards of one message: 20 bytes each.
 const maxReported = 2048
 
-// report tells the scheduler that the backup of a shard has the whole state, and then ends the waits for that. It does not block.
+// report tells the scheduler that the backup of a shard has the whole state, and then ends the
+// waits for that. It does not block.
 func (f *filledReports) report(k *replicator, r filledReport) {
 	f.mu.Lock()
 	f.waiting = append(f.waiting, r)
@@ -80,7 +81,8 @@ func (f *filledReports) send(k *replicator) {
 	}
 }
 
-// take takes reports of one placement; none: nothing waits, and the next report starts another goroutine.
+// take takes reports of one placement; none: nothing waits, and the next report starts another
+// goroutine.
 func (f *filledReports) take() (list []filledReport) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

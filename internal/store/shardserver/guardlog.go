@@ -15,8 +15,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A guardLog counts the contributions that the guard has refused or clipped, by worker, and makes lines for the log. Shards call record under their
-// locks, so it does not write the lines; the call that has pushed does, with flush.
+// A guardLog counts the contributions that the guard has refused or clipped, by worker, and makes
+// lines for the log. Shards call record under their locks, so it does not write the lines; the call
+// that has pushed does, with flush.
 type guardLog struct {
 	pending atomic.Bool // lines is not empty
 
@@ -37,7 +38,8 @@ type line struct {
 	args []any
 }
 
-// guardLogPause is the shortest time between two lines about one worker, which may be caught in every round of every shard.
+// guardLogPause is the shortest time between two lines about one worker, which may be caught in
+// every round of every shard.
 const guardLogPause = time.Second
 
 // record counts one contribution.

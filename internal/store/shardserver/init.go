@@ -112,7 +112,8 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 	return e, true, nil
 }
 
-// reserve counts bytes of values and indices that a shard is about to allocate, or (negative) has freed. It takes no lock.
+// reserve counts bytes of values and indices that a shard is about to allocate, or (negative) has
+// freed. It takes no lock.
 func (s *Server) reserve(bytes int64) error {
 	if have := s.bytes.Add(bytes); bytes > 0 && have > s.cfg.MaxBytes {
 		s.bytes.Add(-bytes)

@@ -32,8 +32,9 @@ func float32s(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }
 
-// keepLoan keeps the loan of a dense gradient that is pushed with an answer: its worker waits for the round, and with it for its memory. It returns
-// false for other payloads, which must be copied, so that they can be acknowledged.
+// keepLoan keeps the loan of a dense gradient that is pushed with an answer: its worker waits for
+// the round, and with it for its memory. It returns false for other payloads, which must be copied,
+// so that they can be acknowledged.
 func (c *call) keepLoan(l *transport.Loan) bool {
 	m := &c.push
 	if l == nil || c.kind != wire.KindPush || !m.Answer || m.Codec != wire.CodecFloat32 || m.Step.Measure || !c.entry.shard.TakesLoans() {

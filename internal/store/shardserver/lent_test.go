@@ -19,8 +19,8 @@ func bytesOf(x []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
 }
 
-// A gradient that is lent takes no memory of the server while its worker waits. When the server stops that wait, the worker has its memory back and the
-// gradient counts.
+// A gradient that is lent takes no memory of the server while its worker waits. When the server
+// stops that wait, the worker has its memory back and the gradient counts.
 func TestAGradientCountsThoughItsWaitEndedBeforeTheRound(t *testing.T) {
 	const n = 50_000
 	r := newRig(t, 2)
@@ -59,7 +59,8 @@ func TestAGradientCountsThoughItsWaitEndedBeforeTheRound(t *testing.T) {
 		if got := r.s.pool.Taken() - taken; got < 4*n {
 			t.Fatalf("%d bytes are held for a gradient whose wait is over, want %d", got, 4*n)
 		}
-		// The worker asks again, as after every timeout, and waits longer; what it has in its memory now does not count.
+		// The worker asks again, as after every timeout, and waits longer; what it has in
+		// its memory now does not count.
 		m.WaitMillis = 10_000
 		done := make(chan error)
 		go func() {

@@ -11,8 +11,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A Local is a server for workers of this process: requests reach its shards by direct calls, without frames and connections. It is a
-// transport.Caller. A panic reaches the caller, and there are no quotas, because all share one memory.
+// A Local is a server for workers of this process: requests reach its shards by direct calls,
+// without frames and connections. It is a transport.Caller. A panic reaches the caller, and there
+// are no quotas, because all share one memory.
 type Local struct {
 	s    *Server
 	addr string // for the Addr of refusals
@@ -20,7 +21,8 @@ type Local struct {
 
 var _ transport.Notifier = (*Local)(nil)
 
-// NewLocal returns a Local without shards, for the workers in m, that measures into a recorder and records spans, each unless nil. It starts no goroutine.
+// NewLocal returns a Local without shards, for the workers in m, that measures into a recorder and
+// records spans, each unless nil. It starts no goroutine.
 func NewLocal(addr string, m wire.Membership, recorder *telemetry.Recorder, spans *trace.Recorder) *Local {
 	cfg := Config{MaxShards: int(^uint(0) >> 1), MaxBytes: local.loading, Recorder: recorder, Trace: spans}
 	l := &Local{newServer(cfg, local, &shard.Pool{}), addr}
@@ -36,7 +38,8 @@ func (l *Local) Call(ctx context.Context, request, answer wire.Message, dst []by
 	return l.CallNotify(ctx, nil, request, answer, dst, payload...)
 }
 
-// CallNotify is Call, and calls sent, unless nil, once the server has the payload. See transport.Notifier.
+// CallNotify is Call, and calls sent, unless nil, once the server has the payload. See
+// transport.Notifier.
 func (l *Local) CallNotify(ctx context.Context, sent func(), request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error) {
 	c := l.s.newCall()
 	defer c.finish()

@@ -16,7 +16,8 @@ func newLocal(t *testing.T) *Local {
 		Nodes: []wire.Member{{Node: 10, Role: wire.RoleWorker}}}, new(telemetry.Recorder), nil)
 }
 
-// A store within a process is answered as one on a connection is: the same values and the same refusals.
+// A store within a process is answered as one on a connection is: the same values and the same
+// refusals.
 func TestLocalAnswersAsAServerDoes(t *testing.T) {
 	r, l := newRig(t, 1), newLocal(t)
 	for _, step := range []struct {

@@ -13,7 +13,8 @@ type countReceiver interface {
 	Counted(ctx context.Context, placement uint64, lost cluster.NodeID, examples uint64) error
 }
 
-// A lossReporter reports to the scheduler how many examples of each lost worker this server's shards have, once for each worker.
+// A lossReporter reports to the scheduler how many examples of each lost worker this server's
+// shards have, once for each worker.
 type lossReporter struct {
 	s         *Server
 	node      countReceiver
@@ -30,8 +31,8 @@ func newLossReporter(ctx context.Context, s *Server, node countReceiver) *lossRe
 	return t
 }
 
-// report starts reports for the lost workers in a membership's Settle list. The shards have that membership already, so their counts of these workers
-// are final.
+// report starts reports for the lost workers in a membership's Settle list. The shards have that
+// membership already, so their counts of these workers are final.
 func (t *lossReporter) report(placement uint64, lost []uint64) {
 	if placement != t.placement { // promoted shards lack contributions to open rounds, so the counts may differ
 		t.placement = placement
@@ -67,7 +68,8 @@ func (t *lossReporter) send(placement, node, examples uint64) {
 	}
 }
 
-// reportPause is the time between two attempts. The scheduler may be down for longer, and nothing urgent waits.
+// reportPause is the time between two attempts. The scheduler may be down for longer, and nothing
+// urgent waits.
 const reportPause = 500 * time.Millisecond
 
 func (t *lossReporter) close() {

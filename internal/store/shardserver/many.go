@@ -12,8 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A manyCall is what a call of a PushMany has besides. Each push is a call of its own, which is prepared, waits, is refused and is answered as that of
-// a Push; only the frames are shared.
+// A manyCall is what a call of a PushMany has besides. Each push is a call of its own, which is
+// prepared, waits, is refused and is answered as that of a Push; only the frames are shared.
 type manyCall struct {
 	head    wire.PushMany
 	answer  wire.PushedMany
@@ -33,7 +33,8 @@ func (c *call) manyHead() *wire.PushMany {
 	return &c.many.head
 }
 
-// preparePushMany checks the message as a whole, whose payload has n bytes, and then each push. A push that is refused does not matter to the others.
+// preparePushMany checks the message as a whole, whose payload has n bytes, and then each push. A
+// push that is refused does not matter to the others.
 func (c *call) preparePushMany(n int) error {
 	pushes := c.many.head.Pushes
 	if len(pushes) == 0 {
@@ -107,7 +108,8 @@ func (c *call) tryPushMany() (done bool) {
 	return true
 }
 
-// contributeMany hands each contribution to its shard, in memory of its own, since the shard may keep it.
+// contributeMany hands each contribution to its shard, in memory of its own, since the shard may
+// keep it.
 func (c *call) contributeMany() {
 	var rest []byte
 	if c.data != nil {
@@ -132,8 +134,9 @@ func (c *call) contributeMany() {
 	c.endLoading()
 }
 
-// servePushMany is tryPushMany, and waits. What other workers wait for, the contributions, never waits for another push of the message: one that is too
-// early waits for its turn on a goroutine of its own. The others wait for their rounds, one after the other, since the sender waits for all.
+// servePushMany is tryPushMany, and waits. What other workers wait for, the contributions, never
+// waits for another push of the message: one that is too early waits for its turn on a goroutine of
+// its own. The others wait for their rounds, one after the other, since the sender waits for all.
 func (c *call) servePushMany(ctx context.Context) error {
 	if c.tryPushMany() {
 		return nil

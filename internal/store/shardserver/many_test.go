@@ -32,7 +32,8 @@ func together(parts ...part) (*wire.PushMany, []byte) {
 	return m, payload
 }
 
-// results says what became of each push: ok, its value after so many rounds, or the code that refused it.
+// results says what became of each push: ok, its value after so many rounds, or the code that
+// refused it.
 func results(m *wire.PushMany, answer wire.Message, payload []byte) (text string) {
 	a := answer.(*wire.PushedMany)
 	v, r := 0, 0
@@ -184,7 +185,8 @@ func TestPushesOfOneMessageWaitForTheirRounds(t *testing.T) {
 	})
 }
 
-// A contribution that is too early waits for its turn alone: the others of its message count at once, and close their rounds.
+// A contribution that is too early waits for its turn alone: the others of its message count at
+// once, and close their rounds.
 func TestAnEarlyPushOfAMessageHoldsBackNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 2)
@@ -211,7 +213,8 @@ func TestAnEarlyPushOfAMessageHoldsBackNoOther(t *testing.T) {
 	})
 }
 
-// A round that does not close refuses its push alone, after the wait that was asked for; what is ready is answered with it.
+// A round that does not close refuses its push alone, after the wait that was asked for; what is
+// ready is answered with it.
 func TestAPushThatWaitsTooLongIsRefusedAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 2)
@@ -231,7 +234,8 @@ func TestAPushThatWaitsTooLongIsRefusedAlone(t *testing.T) {
 	})
 }
 
-// The pushes of one worker that are under way in such messages are bounded; those of a connection that ends are given back.
+// The pushes of one worker that are under way in such messages are bounded; those of a connection
+// that ends are given back.
 func TestPushesUnderWayInMessagesOfManyAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 2)

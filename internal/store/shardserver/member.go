@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A membership is the job's membership at one revision, as far as a server needs it. It is immutable.
+// A membership is the job's membership at one revision, as far as a server needs it. It is
+// immutable.
 type membership struct {
 	generation    uint64
 	workers       map[uint64]*worker
@@ -62,8 +63,8 @@ func (s *Server) newMembership(m wire.Membership, old *membership) *membership {
 	return v
 }
 
-// groupByHost makes a group of the workers of each host that take part in sums within it. Where all workers are of one host there is none: the order of
-// the sum is that of the ranks.
+// groupByHost makes a group of the workers of each host that take part in sums within it. Where all
+// workers are of one host there is none: the order of the sum is that of the ranks.
 func (v *membership) groupByHost(nodes []wire.Member) {
 	lead := map[uint64]uint32{}
 	for _, group := range wire.HostGroups(nodes) {
@@ -79,13 +80,15 @@ func (v *membership) groupByHost(nodes []wire.Member) {
 	}
 }
 
-// isLeader reports whether the node is the leader: the member of the lowest rank, which initialises and loads for all.
+// isLeader reports whether the node is the leader: the member of the lowest rank, which initialises
+// and loads for all.
 func (v *membership) isLeader(node uint64) bool {
 	return len(v.members) > 0 && v.members[0].Node == node
 }
 
-// SetMembership sets the job's members. Open rounds no longer wait for workers that are not among them. New workers are needed in open rounds from their
-// start, because the membership changes when no round is under way.
+// SetMembership sets the job's members. Open rounds no longer wait for workers that are not among
+// them. New workers are needed in open rounds from their start, because the membership changes when
+// no round is under way.
 func (s *Server) SetMembership(m wire.Membership) error { return s.setMembership(m, nil) }
 
 // setMembership is SetMembership, and sets the placement, if it is not nil.
@@ -114,8 +117,9 @@ func (s *Server) setMembership(m wire.Membership, p *placement) error {
 	return nil
 }
 
-// Counted returns how many examples of a worker all shards of this server have: the least count of any shard whose contributions count examples;
-// MaxUint64 if there is none (see wire.Counted). The number is final once the worker is no longer a member.
+// Counted returns how many examples of a worker all shards of this server have: the least count of
+// any shard whose contributions count examples; MaxUint64 if there is none (see wire.Counted). The
+// number is final once the worker is no longer a member.
 func (s *Server) Counted(node uint64) uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -131,7 +135,8 @@ func (s *Server) Counted(node uint64) uint64 {
 	return least
 }
 
-// admit checks the sender. A request of a generation that the server does not know yet waits for it.
+// admit checks the sender. A request of a generation that the server does not know yet waits for
+// it.
 func (s *Server) admit(ctx context.Context, c *call) error {
 	o := c.origin
 	v := s.membership.Load()
@@ -166,11 +171,12 @@ func (s *Server) admit(ctx context.Context, c *call) error {
 	return nil
 }
 
-// now is the time in nanoseconds by a clock that does not jump, and takes half as long to read as time.Now. It begins with Unix time.
+// now is the time in nanoseconds by a clock that does not jump, and takes half as long to read as
+// time.Now. It begins with Unix time.
 func (s *Server) now() int64 { return s.began.UnixNano() + int64(time.Since(s.began)) }
 
-// allowedWhileJoining reports whether joining workers may send requests of a kind: those that change nothing. SetOptimizer is one of them if the same
-// optimizer is set already.
+// allowedWhileJoining reports whether joining workers may send requests of a kind: those that
+// change nothing. SetOptimizer is one of them if the same optimizer is set already.
 func allowedWhileJoining(kind wire.Kind) bool {
 	switch kind {
 	case wire.KindAwaitShard, wire.KindPull, wire.KindPullRows, wire.KindSetOptimizer, wire.KindReadState, wire.KindReadRows, wire.KindReadUsage:

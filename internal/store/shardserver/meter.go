@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A meter records what a server's shards measure: it is the Meter of each. But for collecting it takes no lock.
+// A meter records what a server's shards measure: it is the Meter of each. But for collecting it
+// takes no lock.
 type meter struct {
 	s        *Server
 	recorder *telemetry.Recorder
@@ -73,8 +74,9 @@ func (m *meter) collect(r *telemetry.Recorder) {
 	}
 }
 
-// served is the number of shards that workers use on this server: all but those of which it is a backup. It does not wait for a call that changes
-// all shards, which may take long: a heartbeat would come too late. ok is false then.
+// served is the number of shards that workers use on this server: all but those of which it is a
+// backup. It does not wait for a call that changes all shards, which may take long: a heartbeat
+// would come too late. ok is false then.
 func (s *Server) served() (n int, ok bool) {
 	if !s.mu.TryRLock() {
 		return 0, false
@@ -83,7 +85,8 @@ func (s *Server) served() (n int, ok bool) {
 	return s.serves, true
 }
 
-// A blame is how often a worker's contribution came last, and how long after the last but one, since the server began.
+// A blame is how often a worker's contribution came last, and how long after the last but one,
+// since the server began.
 type blame struct {
 	rounds atomic.Uint64
 	nanos  atomic.Int64
@@ -94,13 +97,15 @@ type blame struct {
 	left       int64 // when the worker was last seen to be no member; 0: it is one
 }
 
-// A blameTable has the blames of the workers of the membership, and of those that have left it within forgetBlame.
+// A blameTable has the blames of the workers of the membership, and of those that have left it
+// within forgetBlame.
 type blameTable struct {
 	mu    sync.Mutex // guards the rest
 	nodes map[uint64]*blame
 }
 
-// forgetBlame is how long the blame of a worker that has left is told: some heartbeats, of which a few may be lost.
+// forgetBlame is how long the blame of a worker that has left is told: some heartbeats, of which a
+// few may be lost.
 const forgetBlame = int64(time.Minute)
 
 // of returns the blame of a worker that is in the membership.
@@ -131,8 +136,9 @@ func (t *blameTable) leave(v *membership, now int64) {
 	}
 }
 
-// newest returns what a Record has of the blames, sorted by node: those that grew most since a Record had them, the longest time first. So a worker
-// that others wait for is in each Record, and each other one from time to time, however many there are.
+// newest returns what a Record has of the blames, sorted by node: those that grew most since a
+// Record had them, the longest time first. So a worker that others wait for is in each Record, and
+// each other one from time to time, however many there are.
 func (t *blameTable) newest(now int64) []telemetry.Blame {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -81,7 +81,8 @@ func TestServerRecordsRoundsAndBlame(t *testing.T) {
 	})
 }
 
-// A contribution counts as having come when it came first, also if it had to wait for its turn or was sent again.
+// A contribution counts as having come when it came first, also if it had to wait for its turn or
+// was sent again.
 func TestBlameIsOfTheFirstArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, 2)
@@ -161,7 +162,8 @@ func TestLocalAndAsynchronousRoundsAreRecorded(t *testing.T) {
 	})
 }
 
-// A Record has the workers whose blame grew most. The others are in it from time to time, and all of them if there is room.
+// A Record has the workers whose blame grew most. The others are in it from time to time, and all
+// of them if there is room.
 func TestRecordsHaveTheBlamesThatGrewMost(t *testing.T) {
 	const nodes, slow = 200, 77
 	table := blameTable{nodes: map[uint64]*blame{}}
@@ -214,8 +216,8 @@ func TestRecordsHaveTheBlamesThatGrewMost(t *testing.T) {
 	}
 }
 
-// A record is made, and with it a heartbeat, while a call holds the server's table of shards: setting an optimizer may take long. The number of shards is then that of the
-// record before.
+// A record is made, and with it a heartbeat, while a call holds the server's table of shards:
+// setting an optimizer may take long. The number of shards is then that of the record before.
 func TestARecordWaitsForNoCall(t *testing.T) {
 	r := newRig(t, 1)
 	r.init(1, 0)

@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// serveSetOptimizer sets mode and optimizer. The first request sets them; the same again is acknowledged.
+// serveSetOptimizer sets mode and optimizer. The first request sets them; the same again is
+// acknowledged.
 func (c *call) serveSetOptimizer() error {
 	s, m := c.s, &c.setOptimizer
 	by := s.describe(m.Node)
@@ -36,7 +37,8 @@ func (c *call) serveSetOptimizer() error {
 	if s.err != nil {
 		return s.err
 	}
-	// A joining worker checks that its optimizer is the others'. It may come before any of them has set one.
+	// A joining worker checks that its optimizer is the others'. It may come before any of them
+	// has set one.
 	if w := s.membership.Load().workers[m.Node]; w != nil && w.joins && (s.mode == 0 || m.Config != "" && s.opt == nil) {
 		return refuse(wire.CodeBusy, "set optimizer: joining %s set it before any member of the job has", by)
 	}
@@ -102,8 +104,8 @@ func guardText(g *shard.Guard) string {
 	return fmt.Sprintf("%+v", *g)
 }
 
-// setOptimizer compares all but the rates of SetRate: a worker that sets its optimizer again after SetRate, or after the load of a state with such
-// rates, means the same optimizer.
+// setOptimizer compares all but the rates of SetRate: a worker that sets its optimizer again after
+// SetRate, or after the load of a state with such rates, means the same optimizer.
 func (s *Server) setOptimizer(cfg optim.Config, by string) error {
 	if s.opt != nil {
 		have, got := s.base, cfg
@@ -171,7 +173,8 @@ func (c *call) serveSetRate() error {
 	return c.answerAck()
 }
 
-// neededChanges drops changes that no future round needs: a program that sets a rate at each step would otherwise grow the config without bound.
+// neededChanges drops changes that no future round needs: a program that sets a rate at each step
+// would otherwise grow the config without bound.
 func neededChanges(changes []optim.Change, shards []*shard.Shard) []optim.Change {
 	open := uint64(math.MaxUint64)
 	for _, sh := range shards {

@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// Peers is what a server with backups needs of its membership in a job: a *cluster.Node, which documents the methods.
+// Peers is what a server with backups needs of its membership in a job: a *cluster.Node, which
+// documents the methods.
 type Peers interface {
 	ID() cluster.NodeID
 	Rank() cluster.Rank
@@ -40,7 +41,8 @@ const (
 	elsewhere // the shard belongs to other servers
 )
 
-// A placement says where shards are. It is immutable, but keys are added. It has all keys of the job, so it takes few bytes for each.
+// A placement says where shards are. It is immutable, but keys are added. It has all keys of the
+// job, so it takes few bytes for each.
 type placement struct {
 	number uint64
 	nodes  map[uint32]uint64 // nodes of servers, by rank
@@ -88,7 +90,8 @@ func (p *placement) placeOf(at shardID) (place, bool) {
 	return p.places[from+uint64(at.index)], true
 }
 
-// assignmentOf returns the assignment of the server of rank me for a shard, or false if the key is not known yet.
+// assignmentOf returns the assignment of the server of rank me for a shard, or false if the key is
+// not known yet.
 func (p *placement) assignmentOf(at shardID, me uint32) (assignment, bool) {
 	where, ok := p.placeOf(at)
 	if !ok {
@@ -151,7 +154,8 @@ func (e *entry) assignment() assignment {
 // alwaysSynced is closed.
 var alwaysSynced = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// setSynced records that the backup has the state, and reports whether that made the shard usable; clearSynced records that it lacks some of it.
+// setSynced records that the backup has the state, and reports whether that made the shard usable;
+// clearSynced records that it lacks some of it.
 func (e *entry) setSynced() (opened bool) {
 	st := e.replica
 	if st == nil {
@@ -174,7 +178,8 @@ func (st *replicaState) clearSynced() {
 	}
 }
 
-// awaitSynced returns a channel that is closed when the backup has the state, and whether it has it now.
+// awaitSynced returns a channel that is closed when the backup has the state, and whether it has it
+// now.
 func (st *replicaState) awaitSynced() (synced chan struct{}, now bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -187,14 +192,15 @@ func (st *replicaState) awaitSynced() (synced chan struct{}, now bool) {
 // hasBackups reports whether the job's shards have backups, and so may move.
 func (v *membership) hasBackups() bool { return v.placement > 0 }
 
-// SetPeers gives the server access to the other servers; ctx bounds its requests to them. Without it no shard has a backup. It must be called before
-// the first request.
+// SetPeers gives the server access to the other servers; ctx bounds its requests to them. Without
+// it no shard has a backup. It must be called before the first request.
 func (s *Server) SetPeers(ctx context.Context, peers Peers) {
 	s.peers = peers
 	s.replicator = newReplicator(ctx)
 }
 
-// assignmentOf returns this server's assignment for a shard. It asks the scheduler if the key is new.
+// assignmentOf returns this server's assignment for a shard. It asks the scheduler if the key is
+// new.
 func (s *Server) assignmentOf(ctx context.Context, at shardID) (assignment, error) {
 	if !s.membership.Load().hasBackups() {
 		return assignment{}, nil
@@ -235,13 +241,15 @@ func (s *Server) assignmentOf(ctx context.Context, at shardID) (assignment, erro
 	}
 }
 
-// A newKeysRead makes requests that need the places of new keys share one question to the scheduler.
+// A newKeysRead makes requests that need the places of new keys share one question to the
+// scheduler.
 type newKeysRead struct {
 	mu      sync.Mutex
 	reading chan struct{} // closed when the question under way is answered; nil: there is none
 }
 
-// join returns the question under way. If there is none the caller is to ask it (mine), and then to call end.
+// join returns the question under way. If there is none the caller is to ask it (mine), and then to
+// call end.
 func (r *newKeysRead) join() (reading chan struct{}, mine bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -279,7 +287,8 @@ func (s *Server) readNewKeys(ctx context.Context) *transport.Refusal {
 	return nil
 }
 
-// readPlacement reads the placement that belongs to a membership, before the server uses that membership; nil if the placement is the same.
+// readPlacement reads the placement that belongs to a membership, before the server uses that
+// membership; nil if the placement is the same.
 func (s *Server) readPlacement(ctx context.Context, m *wire.Membership) (*placement, error) {
 	if m.Placement == 0 || s.peers == nil {
 		return nil, nil
@@ -343,7 +352,8 @@ func (s *Server) setPlacement(p *placement) {
 	s.replicator.placementChanged()
 }
 
-// assign gives a shard a new assignment. promoted: this server was its backup; bare: it has no filled backup for now. The caller holds mu.
+// assign gives a shard a new assignment. promoted: this server was its backup; bare: it has no
+// filled backup for now. The caller holds mu.
 func (s *Server) assign(at shardID, e *entry, x assignment) (promoted, bare bool) {
 	st := e.replica
 	if st == nil { // cannot be: a job has backups from its first shard on, or never
@@ -399,7 +409,8 @@ func (s *Server) shardSynced(at shardID, e *entry) {
 	}
 }
 
-// wakeWaiters makes the shard usable and wakes those who wait for its first value. The caller holds mu.
+// wakeWaiters makes the shard usable and wakes those who wait for its first value. The caller holds
+// mu.
 func (s *Server) wakeWaiters(at shardID, e *entry) {
 	if st := e.replica; st != nil {
 		st.mu.Lock()
@@ -503,6 +514,6 @@ func (c *call) awaitSynced(ctx context.Context, e *entry) error {
 	}
 }
 
-// syncWait is how long a request waits for a backup before the answer is a timeout, after which the worker repeats it. Most fills are
-// shorter; the repeats wait for a longer one.
+// syncWait is how long a request waits for a backup before the answer is a timeout, after which the
+// worker repeats it. Most fills are shorter; the repeats wait for a longer one.
 const syncWait = 20 * time.Second

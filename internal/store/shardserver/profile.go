@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// profiles has the profile of a server. There is one at a time, so that workers cannot make a server hold more than its spans.
+// profiles has the profile of a server. There is one at a time, so that workers cannot make a
+// server hold more than its spans.
 type profiles struct {
 	mu      sync.Mutex // guards the rest
 	current *profile   // nil: none

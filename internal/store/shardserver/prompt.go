@@ -6,12 +6,13 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// promptValues is the size, in values, up to which a dense shard's pushes and pulls are answered by the goroutine that reads their connection: their sum
-// and update take microseconds, less than starting another goroutine.
+// promptValues is the size, in values, up to which a dense shard's pushes and pulls are answered by
+// the goroutine that reads their connection: their sum and update take microseconds, less than
+// starting another goroutine.
 const promptValues = 4096
 
-// Prompt answers pushes to small dense shards, and pulls from them, that need not wait. Without it many small keys would cost a goroutine each. See
-// transport.PromptHandler.
+// Prompt answers pushes to small dense shards, and pulls from them, that need not wait. Without it
+// many small keys would cost a goroutine each. See transport.PromptHandler.
 func (s *Server) Prompt(r *transport.Request) (resp transport.Response, done bool, err error) {
 	if r.Kind != wire.KindPush && r.Kind != wire.KindPull && r.Kind != wire.KindPushMany {
 		return transport.Response{}, false, nil
@@ -66,7 +67,8 @@ func (c *call) prompt() bool {
 	return c.entry.cfg.Length <= promptValues
 }
 
-// knows reports whether the sender is a member of the server's generation. If not, Serve's admit waits or refuses it.
+// knows reports whether the sender is a member of the server's generation. If not, Serve's admit
+// waits or refuses it.
 func (s *Server) knows(c *call) bool {
 	o, v := c.origin, s.membership.Load()
 	w := v.workers[o.Node]

@@ -25,7 +25,8 @@ func (r *rig) try(m wire.Message, payload []byte) (req *transport.Request, resp 
 	return req, resp, done
 }
 
-// What has to wait, and what takes long, is not answered by a connection's reader; a push that waits for its round counts already.
+// What has to wait, and what takes long, is not answered by a connection's reader; a push that
+// waits for its round counts already.
 func TestOnlyWhatNeedNotWaitIsAnsweredAtOnce(t *testing.T) {
 	r := newRig(t, 2)
 	r.init(0, 1, 2)

@@ -63,7 +63,8 @@ func wantOf(m *wire.Pull) shard.Want {
 	return shard.Want{Node: m.Node, Round: m.Round, Seq: m.Seq, Staleness: m.Staleness}
 }
 
-// answerValue waits for the value and answers with it: from the shard's own memory, if it is sent as float32.
+// answerValue waits for the value and answers with it: from the shard's own memory, if it is sent
+// as float32.
 func (c *call) answerValue(ctx context.Context, want shard.Want, codec uint8, millis uint32) error {
 	v, err := c.await(ctx, want, millis)
 	if err != nil {

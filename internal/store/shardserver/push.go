@@ -169,8 +169,8 @@ func (c *call) accepted(round uint64) {
 	}
 }
 
-// backupLacks reports whether the backup lacks an asynchronous contribution, whose worker drops its copy once it is acknowledged. In sync mode workers
-// keep their copies until the round has closed.
+// backupLacks reports whether the backup lacks an asynchronous contribution, whose worker drops its
+// copy once it is acknowledged. In sync mode workers keep their copies until the round has closed.
 func (c *call) backupLacks() bool {
 	if c.s.peers == nil || !c.entry.shard.Async() {
 		return false

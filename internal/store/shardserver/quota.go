@@ -6,8 +6,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A quota counts each worker's payloads and answers under way at one shard, so that no sender can make the server allocate without bound. It has its
-// own mutex, because the goroutine that reads a connection uses it and must not wait for a round's arithmetic.
+// A quota counts each worker's payloads and answers under way at one shard, so that no sender can
+// make the server allocate without bound. It has its own mutex, because the goroutine that reads a
+// connection uses it and must not wait for a round's arithmetic.
 type quota struct {
 	mu     sync.Mutex // guards shares
 	shares []share    // of the senders that have something under way
@@ -31,7 +32,8 @@ type claim struct {
 	node uint64
 }
 
-// take counts one more for the node, or makes no claim at the limit. Senders that are not members share one count.
+// take counts one more for the node, or makes no claim at the limit. Senders that are not members
+// share one count.
 func (q *quota) take(v *membership, what int, node uint64, limit int) claim {
 	if v.workers[node] == nil {
 		node = 0

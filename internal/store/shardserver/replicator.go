@@ -14,8 +14,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A replicator brings shards' closed rounds and states to their backups. At most one goroutine works for a shard, until there is nothing left to
-// replicate; then it takes the next shard.
+// A replicator brings shards' closed rounds and states to their backups. At most one goroutine
+// works for a shard, until there is nothing left to replicate; then it takes the next shard.
 type replicator struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -39,7 +39,8 @@ type replicated struct {
 	e  *entry
 }
 
-// A job is a shard for which a goroutine is to work; fills says that its backup is to be filled first.
+// A job is a shard for which a goroutine is to work; fills says that its backup is to be filled
+// first.
 type job struct {
 	replicated
 	fills bool
@@ -52,22 +53,27 @@ type replication struct {
 	state wire.Fill      // and for each fill
 	ack   wire.Ack
 
-	// The context of its requests, which share it until it ends too soon for the next one: a deadline for each costs more than a small request.
+	// The context of its requests, which share it until it ends too soon for the next one: a
+	// deadline for each costs more than a small request.
 	ctx    context.Context
 	cancel context.CancelFunc
 	until  time.Time
 }
 
-// maxFills is how many backups one server fills at a time. No round of these shards closes meanwhile, so it is small beside the number of shards.
-// Those of up to smallFill values take hardly longer than the messages are on their way, and there may be very many: there are more at a time.
+// maxFills is how many backups one server fills at a time. No round of these shards closes
+// meanwhile, so it is small beside the number of shards. Those of up to smallFill values take
+// hardly longer than the messages are on their way, and there may be very many: there are more at a
+// time.
 const (
 	maxFills      = 4
 	maxSmallFills = 64
 	smallFill     = 4096
 )
 
-// maxFillers is how many goroutines work at most for shards whose backups are to be filled. After the loss of a server these are all shards that it had a
-// copy of, and a goroutine for each of a million would take gigabytes. It is large, so that some backups out of reach do not hold up the others.
+// maxFillers is how many goroutines work at most for shards whose backups are to be filled. After
+// the loss of a server these are all shards that it had a copy of, and a goroutine for each of a
+// million would take gigabytes. It is large, so that some backups out of reach do not hold up the
+// others.
 const maxFillers = 1024
 
 func newReplicator(ctx context.Context) *replicator {
@@ -98,7 +104,8 @@ func (k *replicator) notify(r replicated) {
 	}
 }
 
-// notifyFill is notify for a shard whose backup is to be filled. It may wait for others, which rounds never do.
+// notifyFill is notify for a shard whose backup is to be filled. It may wait for others, which
+// rounds never do.
 func (k *replicator) notifyFill(r replicated) {
 	if !r.e.replica.wake() {
 		return
@@ -137,7 +144,8 @@ func (k *replicator) start(x job) {
 	}
 }
 
-// nextFill returns the next shard whose backup is to be filled. If there is none the goroutine that asks is free for any shard.
+// nextFill returns the next shard whose backup is to be filled. If there is none the goroutine that
+// asks is free for any shard.
 func (k *replicator) nextFill() (r replicated, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -187,7 +195,8 @@ func (k *replicator) run(x job) {
 	}
 }
 
-// Pauses between two attempts double from the first to the longest. They are short, because workers' pushes wait for the backup.
+// Pauses between two attempts double from the first to the longest. They are short, because
+// workers' pushes wait for the backup.
 const (
 	firstPause   = 2 * time.Millisecond
 	longestPause = 500 * time.Millisecond
@@ -334,7 +343,8 @@ func (j *replication) endRequests() {
 	}
 }
 
-// askTimeout is how long a backup may take at least for one request before it is repeated. A large shard on a slow link takes seconds.
+// askTimeout is how long a backup may take at least for one request before it is repeated. A large
+// shard on a slow link takes seconds.
 const askTimeout = 30 * time.Second
 
 // fill copies the shard's whole state to the backup.
@@ -416,7 +426,8 @@ func (r *replicated) reportFilled(k *replicator, x assignment, ok bool) error {
 	return err
 }
 
-// detach makes the shard go on without a backup that refuses it. It tells the scheduler first, so that this does not promote the backup later.
+// detach makes the shard go on without a backup that refuses it. It tells the scheduler first, so
+// that this does not promote the backup later.
 func (j *replication) detach(k *replicator, x assignment) error {
 	st := j.e.replica
 	st.mu.Lock()
@@ -440,7 +451,8 @@ func (j *replication) detach(k *replicator, x assignment) error {
 	return nil
 }
 
-// partValues is the most values of one FillPart: 4 MiB, small beside a server's memory and large beside a frame's cost.
+// partValues is the most values of one FillPart: 4 MiB, small beside a server's memory and large
+// beside a frame's cost.
 const partValues = 1 << 20
 
 // sendState sends a snapshot and its arrays to the backup.

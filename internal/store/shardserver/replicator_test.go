@@ -2,8 +2,8 @@ package shardserver
 
 import "testing"
 
-// Where as many goroutines fill backups as may, further shards wait for one of them, in turn and each once. A goroutine that finds none is counted no more, so that another
-// one may begin.
+// Where as many goroutines fill backups as may, further shards wait for one of them, in turn and
+// each once. A goroutine that finds none is counted no more, so that another one may begin.
 func TestFillsBeyondTheBoundWaitTheirTurn(t *testing.T) {
 	k := newReplicator(t.Context())
 	defer k.close()

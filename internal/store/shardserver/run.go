@@ -15,8 +15,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// Run joins a job as a server, which sets the role, and serves until the job has ended: nil if it finished, else why it failed. When ctx
-// ends first, the server leaves, which fails the job, and Run returns ctx's cause.
+// Run joins a job as a server, which sets the role, and serves until the job has ended: nil if it
+// finished, else why it failed. When ctx ends first, the server leaves, which fails the job, and
+// Run returns ctx's cause.
 func Run(ctx context.Context, job cluster.Config, cfg Config) error {
 	if cfg.Logger == nil {
 		cfg.Logger = job.Logger
@@ -56,14 +57,16 @@ func Run(ctx context.Context, job cluster.Config, cfg Config) error {
 
 	err = s.follow(ctx, node, served)
 	s.Fail(reasonOf(err))
-	// Waiting requests are answered with the reason; workers close their connections when they end.
+	// Waiting requests are answered with the reason; workers close their connections when they
+	// end.
 	quiet, cancel := context.WithTimeout(context.Background(), linger)
 	defer cancel()
 	_ = ts.AwaitDisconnects(quiet) // its error says only that a connection is still open
 	return err
 }
 
-// linger bounds how long a server waits for workers to close their connections once the job has ended. A worker needs one round trip for it.
+// linger bounds how long a server waits for workers to close their connections once the job has
+// ended. A worker needs one round trip for it.
 const linger = 2 * time.Second
 
 // reasonOf is the reason in answers to requests that still come.
@@ -135,11 +138,12 @@ func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan err
 	}
 }
 
-// sweepEvery is how often unused memory is freed, such as that of shards that have moved to other servers. A few steps' time, so that buffers
-// that every round needs stay.
+// sweepEvery is how often unused memory is freed, such as that of shards that have moved to other
+// servers. A few steps' time, so that buffers that every round needs stay.
 const sweepEvery = 10 * time.Second
 
-// placementPause is the time between two attempts to read the placement. Workers' requests wait meanwhile, so it is short.
+// placementPause is the time between two attempts to read the placement. Workers' requests wait
+// meanwhile, so it is short.
 const placementPause = 20 * time.Millisecond
 
 // leave tells the scheduler, within a second, that this server ends.

@@ -102,7 +102,8 @@ func TestSilentWorkerDoesNotHangTheOthers(t *testing.T) {
 	})
 }
 
-// Uneven numbers of steps end cleanly: what a worker pushed counts, also a round ahead, and then nobody waits for it.
+// Uneven numbers of steps end cleanly: what a worker pushed counts, also a round ahead, and then
+// nobody waits for it.
 func TestWorkerThatIsDoneStopsCounting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := jobtest.New(t, jobtest.Config{Workers: 3, Servers: 2})

@@ -17,7 +17,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// A Server holds one server's shards and its state of the job. It is a transport.Handler; all of its methods may be called concurrently.
+// A Server holds one server's shards and its state of the job. It is a transport.Handler; all of
+// its methods may be called concurrently.
 type Server struct {
 	cfg        Config
 	traceAhead int64 // the trace's clock minus that of now
@@ -129,7 +130,8 @@ func (s *Server) Rounds() uint64 { return s.rounds.Load() }
 // Buffer returns the memory for a request's payload. See transport.Handler.
 func (s *Server) Buffer(r *transport.Request, n int) ([]byte, error) { return s.receive(r, n, nil) }
 
-// Borrow keeps the loan of a gradient that can be added where it lies, and returns memory for other payloads. See transport.LoanHandler.
+// Borrow keeps the loan of a gradient that can be added where it lies, and returns memory for other
+// payloads. See transport.LoanHandler.
 func (s *Server) Borrow(r *transport.Request, l *transport.Loan) ([]byte, error) {
 	return s.receive(r, len(l.Payload()), l)
 }

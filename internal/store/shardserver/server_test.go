@@ -36,7 +36,8 @@ func TestPushedRoundIsPulled(t *testing.T) {
 	r.wantTaken(taken)
 }
 
-// Payloads of topk vary in length. One that is not in order is refused as a whole, counts nowhere and holds no memory.
+// Payloads of topk vary in length. One that is not in order is refused as a whole, counts nowhere
+// and holds no memory.
 func TestTopKPushesAreCheckedBeforeTheyCount(t *testing.T) {
 	r := newRig(t, 2)
 	r.init(0, make([]float32, 9)...)

@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// await returns once the shard satisfies want, with a Version if it is dense. Its deadline is the call's, counted from the call's first wait.
+// await returns once the shard satisfies want, with a Version if it is dense. Its deadline is the
+// call's, counted from the call's first wait.
 func (c *call) await(ctx context.Context, want shard.Want, millis uint32) (*shard.Version, error) {
 	v, w, err := c.entry.shard.Pull(want)
 	if w == nil {
@@ -63,8 +64,8 @@ func (c *call) setTimer(d time.Duration) {
 	}
 }
 
-// waiting says whom the call waits for: pull of key "w" shard 0 by worker 0 on a (...) has waited 5 s for round 3: worker 1
-// on b (node 2, pid 7) has contributed to 2, was last heard from 6 s ago.
+// waiting says whom the call waits for: pull of key "w" shard 0 by worker 0 on a (...) has waited 5
+// s for round 3: worker 1 on b (node 2, pid 7) has contributed to 2, was last heard from 6 s ago.
 func (c *call) waiting(want shard.Want) string {
 	text := fmt.Sprintf("%v of %v by %s has waited %v", c.kind, c.entry.cfg, c.s.describe(c.origin.Node), rounded(time.Since(c.started)))
 	if want.Staleness == shard.NoBound || want.Seq == 0 {
@@ -107,7 +108,8 @@ func rounded(d time.Duration) time.Duration {
 	return d.Round(100 * time.Millisecond)
 }
 
-// explain logs whom a call waits for: one line in ExplainAfter, whatever the number of waiting calls.
+// explain logs whom a call waits for: one line in ExplainAfter, whatever the number of waiting
+// calls.
 func (s *Server) explain(c *call, want shard.Want) {
 	now, last := s.now(), s.lastExplained.Load()
 	if time.Duration(now-last) < s.cfg.ExplainAfter || !s.lastExplained.CompareAndSwap(last, now) {

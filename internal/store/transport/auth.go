@@ -17,16 +17,19 @@ import (
 //	client  HMAC-SHA256(secret, "paragon client" client-hello server-hello)
 //	server  one byte: 1, or 0 if the client's proof is wrong
 //
-// Each end proves itself over random bytes of the other, and the two proofs differ in their first words, so neither replay nor reflection
-// works. All lengths are fixed and the handshake must end within handshakeTimeout: an unauthenticated peer costs a goroutine and a few
-// hundred bytes for some seconds. An empty secret is one that everybody knows.
+// Each end proves itself over random bytes of the other, and the two proofs differ in their first
+// words, so neither replay nor reflection works. All lengths are fixed and the handshake must end
+// within handshakeTimeout: an unauthenticated peer costs a goroutine and a few hundred bytes for
+// some seconds. An empty secret is one that everybody knows.
 //
-// Then the flags say what follows, within the same time: TLS on a connection that leaves the host (secure.go), if both ends have an
-// Identity; the offer of shared memory within a host (auto_linux.go). So a peer without the secret never gets its certificate parsed or
-// memory mapped. The proofs cover the flags, so an attacker in the middle cannot switch TLS off.
+// Then the flags say what follows, within the same time: TLS on a connection that leaves the host
+// (secure.go), if both ends have an Identity; the offer of shared memory within a host
+// (auto_linux.go). So a peer without the secret never gets its certificate parsed or memory mapped.
+// The proofs cover the flags, so an attacker in the middle cannot switch TLS off.
 const (
-	// Version is that of the handshake, of what follows it, and of all frames. Processes of two versions refuse each other by it. It goes up with
-	// wire.Version, and when the bytes around frames change: in version 4 TLS took the place of records of our own.
+	// Version is that of the handshake, of what follows it, and of all frames. Processes of two
+	// versions refuse each other by it. It goes up with wire.Version, and when the bytes around
+	// frames change: in version 4 TLS took the place of records of our own.
 	Version = 4
 
 	helloSize = 40
@@ -83,7 +86,8 @@ func proof(secret []byte, who string, client, server []byte) []byte {
 	return m.Sum(nil)
 }
 
-// proveToServer is the client's half. ErrAuth is in the error's chain if the peer answered and the authentication failed.
+// proveToServer is the client's half. ErrAuth is in the error's chain if the peer answered and the
+// authentication failed.
 func proveToServer(nc net.Conn, secret []byte, flags byte) error {
 	mine := newHello(flags)
 	if _, err := nc.Write(mine[:]); err != nil {

@@ -5,13 +5,14 @@ import (
 	"net"
 )
 
-// Auto is the Network that jobs use: TCP between hosts, shared memory within one, without any setup. Its listeners listen on TCP and, on Linux,
-// on a unix socket in the abstract namespace whose name is the TCP address. Dial tries that name when the address is its own host's, and
-// uses TCP if no process listens there. The abstract namespace belongs to the network namespace, as the address does, so processes in two
-// containers do not connect by chance.
+// Auto is the Network that jobs use: TCP between hosts, shared memory within one, without any
+// setup. Its listeners listen on TCP and, on Linux, on a unix socket in the abstract namespace
+// whose name is the TCP address. Dial tries that name when the address is its own host's, and uses
+// TCP if no process listens there. The abstract namespace belongs to the network namespace, as the
+// address does, so processes in two containers do not connect by chance.
 //
-// Both ends ask the system for the user of the other. Other users' processes get TCP. The handshake with the job's secret is made on every
-// kind of connection.
+// Both ends ask the system for the user of the other. Other users' processes get TCP. The handshake
+// with the job's secret is made on every kind of connection.
 var Auto Network = autoNetwork{memory: true}
 
 // Unix is Auto without shared memory: unix sockets within a host.

@@ -187,8 +187,8 @@ func sameUser(nc *net.UnixConn) bool {
 //	     5     1  with kind 2, log2 of a ring's bytes
 //	     6     2  zeros
 //
-// With kind 2 come three file descriptors: the memory, a socket for the second doorbell, and one over which each end sends the descriptors of
-// memory that it lends.
+// With kind 2 come three file descriptors: the memory, a socket for the second doorbell, and one
+// over which each end sends the descriptors of memory that it lends.
 const (
 	offerSize   = 8
 	offerSocket = 1

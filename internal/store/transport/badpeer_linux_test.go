@@ -59,7 +59,8 @@ func offered(t *testing.T) (ours *memoryConn, peer *offerer) {
 	return conn.(*memoryConn), peer
 }
 
-// A peer has the sockets that it has sent as we do, and can make calls on them wait in the system. We have our deadlines all the same, and can close the connection.
+// A peer has the sockets that it has sent as we do, and can make calls on them wait in the system.
+// We have our deadlines all the same, and can close the connection.
 func TestAPeerThatMakesItsSocketsBlockHoldsNothingUp(t *testing.T) {
 	ours, peer := offered(t)
 	for _, fd := range peer.sent {
@@ -111,7 +112,8 @@ func TestAPeerThatMakesItsSocketsBlockHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// A peer's files of absurd sizes, and too many of them, do not take the addresses that this process needs for its own memory: they are not mapped.
+// A peer's files of absurd sizes, and too many of them, do not take the addresses that this process
+// needs for its own memory: they are not mapped.
 func TestPeersCannotTakeAllAddresses(t *testing.T) {
 	file := func(size int64, flags int) int {
 		fd, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|flags)
@@ -171,7 +173,8 @@ func TestPeersCannotTakeAllAddresses(t *testing.T) {
 	}
 }
 
-// The memory that the accepting end lends is for reading: a peer that wants to write to it cannot map it.
+// The memory that the accepting end lends is for reading: a peer that wants to write to it cannot
+// map it.
 func TestPeersCannotWriteToTheMemoryOfTheAcceptingEnd(t *testing.T) {
 	for _, lender := range []int{0, 1} {
 		a, b := pair(t)

@@ -16,7 +16,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// steady is a Handler that keeps its memory: payloads go into one of its buffers and come out of another.
+// steady is a Handler that keeps its memory: payloads go into one of its buffers and come out of
+// another.
 type steady struct {
 	free chan []byte
 	out  []byte
@@ -51,8 +52,8 @@ func (h *steady) Serve(_ context.Context, r *Request) (Response, error) {
 	return Response{Message: &wire.Value{N: p.Round}, Payload: [][]byte{h.out[:p.Round]}}, nil
 }
 
-// BenchmarkTransport measures pushes (payload up, a short answer) and pulls (payload down) over loopback TCP, both ends in this
-// process, without and with TLS.
+// BenchmarkTransport measures pushes (payload up, a short answer) and pulls (payload down) over
+// loopback TCP, both ends in this process, without and with TLS.
 //
 //	go test ./transport -run xxx -bench Transport -count 10 | benchstat -col /tls -
 func BenchmarkTransport(b *testing.B) {
@@ -137,8 +138,8 @@ func roundTrip(b *testing.B, c *Client, op string, buf []byte) (err error) {
 	return err
 }
 
-// BenchmarkLoopback is what the machine gives: one connection, one way, writes of the size. It compares the system's own
-// congestion control with the one that TCP's Dial takes within a machine.
+// BenchmarkLoopback is what the machine gives: one connection, one way, writes of the size. It
+// compares the system's own congestion control with the one that TCP's Dial takes within a machine.
 func BenchmarkLoopback(b *testing.B) {
 	for _, dial := range []struct {
 		name string
@@ -187,7 +188,8 @@ func BenchmarkLoopback(b *testing.B) {
 	}
 }
 
-// BenchmarkPlainTLS is what package tls gives a program that does nothing else: one way, writes of 1 MB, both ends in this process.
+// BenchmarkPlainTLS is what package tls gives a program that does nothing else: one way, writes of
+// 1 MB, both ends in this process.
 func BenchmarkPlainTLS(b *testing.B) {
 	server, client := secured(b, Config{}, Config{})
 	for _, conns := range []int{1, 2} {

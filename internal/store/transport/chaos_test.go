@@ -21,7 +21,8 @@ import (
 
 var seed = flag.Uint64("seed", 0, "run random faults with this seed only")
 
-// Whatever the network does, every call ends in its time, and what it brings back is what was asked for.
+// Whatever the network does, every call ends in its time, and what it brings back is what was asked
+// for.
 func TestCallsUnderRandomFaultsEndInTimeWithTheRightAnswer(t *testing.T) {
 	first, last := uint64(1), uint64(2)
 	switch {

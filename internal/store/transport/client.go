@@ -12,8 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A Client sends requests to one address over a few connections, which it dials when they are first needed, and again after they broke. It may be
-// used by any number of goroutines.
+// A Client sends requests to one address over a few connections, which it dials when they are first
+// needed, and again after they broke. It may be used by any number of goroutines.
 type Client struct {
 	addr  string
 	cfg   Config
@@ -58,7 +58,8 @@ func NewClient(addr string, cfg Config) *Client {
 // Addr is the peer's address.
 func (c *Client) Addr() string { return c.addr }
 
-// Close closes all connections and ends all calls with ErrClosed. It returns when all of the Client's goroutines have ended.
+// Close closes all connections and ends all calls with ErrClosed. It returns when all of the
+// Client's goroutines have ended.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.ended = true

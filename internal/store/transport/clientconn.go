@@ -11,8 +11,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A call is one request waiting for its answer. It is in its connection's pending map from before its frame is written until a goroutine takes it
-// out: the reader, to fill it; kill, to fail it; or its caller, to cancel it. Only the goroutine that took it out may use it; the reader and kill
+// A call is one request waiting for its answer. It is in its connection's pending map from before
+// its frame is written until a goroutine takes it out: the reader, to fill it; kill, to fail it; or
+// its caller, to cancel it. Only the goroutine that took it out may use it; the reader and kill
 // then end it, once.
 type call struct {
 	addr    string
@@ -66,7 +67,8 @@ func newClientConn(addr string, nc net.Conn, count traffic) *clientConn {
 // have.
 type limitedKeys interface{ spent() bool }
 
-// usable reports whether new calls may use the connection. One whose keys are spent is retired: it is closed when its last call has ended.
+// usable reports whether new calls may use the connection. One whose keys are spent is retired: it
+// is closed when its last call has ended.
 func (cc *clientConn) usable() bool {
 	spent := cc.keys != nil && cc.keys.spent()
 	cc.mu.Lock()
@@ -80,7 +82,8 @@ func (cc *clientConn) usable() bool {
 	return usable
 }
 
-// register adds the call to the pending map. It must come before the first byte of the request, or an early answer would find no call.
+// register adds the call to the pending map. It must come before the first byte of the request, or
+// an early answer would find no call.
 func (cc *clientConn) register(k *call) (id uint32, ok bool) {
 	cc.mu.Lock()
 	defer cc.mu.Unlock()
@@ -127,7 +130,8 @@ func (cc *clientConn) kill(err error) {
 	}
 }
 
-// lend lends the payload and the place for its answer, if the answer has a payload. It returns false if the payload must be sent.
+// lend lends the payload and the place for its answer, if the answer has a payload. It returns
+// false if the payload must be sent.
 func (cc *clientConn) lend(id uint32, k *call, request wire.Message, payload [][]byte) bool {
 	if cc.by == nil || len(payload) != 1 || len(k.dst) == 0 {
 		return false
@@ -216,8 +220,9 @@ func (cc *clientConn) wait(ctx context.Context, id uint32, k *call) ([]byte, err
 	return k.filled, k.err
 }
 
-// retireIfSilent retires a connection on which nothing has come since the call that timed out was made: the peer may have vanished without closing it.
-// Calls that wait there may go on waiting; new calls use other connections.
+// retireIfSilent retires a connection on which nothing has come since the call that timed out was
+// made: the peer may have vanished without closing it. Calls that wait there may go on waiting; new
+// calls use other connections.
 func (cc *clientConn) retireIfSilent(ctx context.Context, k *call) {
 	cc.mu.Lock()
 	if cc.frames == k.since && errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -274,7 +279,8 @@ func (cc *clientConn) read() error {
 	}
 }
 
-// readAnswer reads the frame into the call. It returns an error of the connection; the call's own error is in k.err.
+// readAnswer reads the frame into the call. It returns an error of the connection; the call's own
+// error is in k.err.
 func (k *call) readAnswer(br *frameReader, h wire.Header, scratch []byte) ([]byte, error) {
 	if cap(scratch) < h.Head {
 		scratch = make([]byte, h.Head)

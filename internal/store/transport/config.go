@@ -13,11 +13,13 @@ import (
 )
 
 const (
-	// grace is how long a cancelled call waits for a write or read in its memory to end by itself, before the connection, which others share, is closed.
+	// grace is how long a cancelled call waits for a write or read in its memory to end by
+	// itself, before the connection, which others share, is closed.
 	grace = 100 * time.Millisecond
 	// handshakeTimeout is how long a handshake may take.
 	handshakeTimeout = 5 * time.Second
-	// stall is how long a frame that has begun may take, plus a second for each 64 KB: a link slower than that cannot train.
+	// stall is how long a frame that has begun may take, plus a second for each 64 KB: a link
+	// slower than that cannot train.
 	stall = time.Minute
 
 	smallFrame  = 16 << 10 // frames up to this size are copied and written together
@@ -34,9 +36,10 @@ func frameTime(n int) time.Duration { return stall + time.Duration(n>>16)*time.S
 // fewCores is the number of processors up to which one connection is the default within a host.
 const fewCores = 4
 
-// connectionsTo returns the default number of connections to a peer at addr. Within a host of few cores more connections only mean more bytes in
-// transit than the caches hold, and early frames that wait for late ones. Under TLS each connection has goroutines that seal and open, so more of them use more
-// processors.
+// connectionsTo returns the default number of connections to a peer at addr. Within a host of few
+// cores more connections only mean more bytes in transit than the caches hold, and early frames
+// that wait for late ones. Under TLS each connection has goroutines that seal and open, so more of
+// them use more processors.
 func (cfg Config) connectionsTo(addr string) int {
 	if host, _, err := net.SplitHostPort(addr); err == nil && net.ParseIP(host).IsLoopback() && cfg.Identity == nil && runtime.GOMAXPROCS(0) <= fewCores {
 		return 1

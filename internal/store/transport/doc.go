@@ -1,21 +1,24 @@
-// Package transport carries frames of package wire between processes: a Client sends requests and a Server answers them, possibly much later and in
-// another order.
+// Package transport carries frames of package wire between processes: a Client sends requests and a
+// Server answers them, possibly much later and in another order.
 //
-// A Client keeps a few connections to one address and may be used by any number of goroutines. A Call ends with the answer,
-// with the context, or with ErrConnection when the connection was lost before the answer came; whether the request was
-// carried out is then unknown, and repeating it is the caller's business (all requests of package wire may be repeated).
-// Payloads are written from the caller's memory and read straight into the buffer they belong in: the caller's dst on the
+// A Client keeps a few connections to one address and may be used by any number of goroutines. A
+// Call ends with the answer, with the context, or with ErrConnection when the connection was lost
+// before the answer came; whether the request was carried out is then unknown, and repeating it is
+// the caller's business (all requests of package wire may be repeated). Payloads are written from
+// the caller's memory and read straight into the buffer they belong in: the caller's dst on the
 // client, the Handler's Buffer on the server.
 //
-// When a Call returns, for whatever reason, it no longer uses the caller's memory: not the payload, not dst, not the answer. A call that is
-// cancelled while its payload is being written, or its answer read, waits a tenth of a second for that to end; after that its connection
-// is closed, and other calls on it end with ErrConnection.
+// When a Call returns, for whatever reason, it no longer uses the caller's memory: not the payload,
+// not dst, not the answer. A call that is cancelled while its payload is being written, or its
+// answer read, waits a tenth of a second for that to end; after that its connection is closed, and
+// other calls on it end with ErrConnection.
 //
-// Both ends of a connection prove that they have the job's secret before the first frame. If both have an Identity, connections that leave
-// the host begin with TLS 1.3's handshake, both ends show a certificate of the job's own authority, and frames travel in sealed records.
+// Both ends of a connection prove that they have the job's secret before the first frame. If both
+// have an Identity, connections that leave the host begin with TLS 1.3's handshake, both ends show
+// a certificate of the job's own authority, and frames travel in sealed records.
 //
-// A Network makes the connections: Auto uses shared memory within a host and TCP between hosts; TCP and Unix use only these.
-// internal/testing/faultnet has pipes in memory with injected faults.
+// A Network makes the connections: Auto uses shared memory within a host and TCP between hosts; TCP
+// and Unix use only these. internal/testing/faultnet has pipes in memory with injected faults.
 package transport
 
 import (
@@ -39,13 +42,16 @@ type Network interface {
 
 // Errors that callers ask for.
 var (
-	// ErrConnection: the peer could not be reached or the connection broke before the answer; repeating may help.
+	// ErrConnection: the peer could not be reached or the connection broke before the answer;
+	// repeating may help.
 	ErrConnection = errors.New("connection lost")
 	// ErrClosed: the Client or Server was closed.
 	ErrClosed = errors.New("closed")
-	// ErrAuth: the peer does not hold the job's secret, or has no certificate of the job and of the right role.
+	// ErrAuth: the peer does not hold the job's secret, or has no certificate of the job and of
+	// the right role.
 	ErrAuth = errors.New("peer did not prove that it belongs to this job")
-	// ErrVersion: the peer was built from another version of Paragon. Such an error is an ErrAuth, too.
+	// ErrVersion: the peer was built from another version of Paragon. Such an error is an
+	// ErrAuth, too.
 	ErrVersion = errors.New("peer has another version of Paragon")
 )
 
@@ -68,7 +74,8 @@ type Config struct {
 	MaxInFlight int           // requests in flight of a Client, and of each connection of a Server: 4096; more wait
 	Logger      *slog.Logger  // slog.Default()
 
-	// Recorder counts the bytes of frames sent and received, headers included; nil: they are not counted.
+	// Recorder counts the bytes of frames sent and received, headers included; nil: they are
+	// not counted.
 	Recorder *telemetry.Recorder
 }
 
@@ -97,26 +104,30 @@ type Response struct {
 
 // A Handler serves requests. Its methods are called from many goroutines.
 type Handler interface {
-	// Buffer returns the memory, of length n, that the payload of the request is read into. It is called after the head was
-	// read and only if n > 0. An error refuses the request: its payload is read past, and the error is answered as a Nack.
+	// Buffer returns the memory, of length n, that the payload of the request is read into. It
+	// is called after the head was read and only if n > 0. An error refuses the request: its
+	// payload is read past, and the error is answered as a Nack.
 	Buffer(r *Request, n int) ([]byte, error)
-	// Serve returns the answer; it may wait for it, at most until ctx ends (the connection or the Server was closed).
-	// An error is answered as a Nack: with the code and text of a *Refusal in its chain, else CodeInternal.
-	// If Buffer gave memory, or a PromptHandler set a Value, and the connection ends before Serve, Drop is called in its place.
+	// Serve returns the answer; it may wait for it, at most until ctx ends (the connection or
+	// the Server was closed). An error is answered as a Nack: with the code and text of a
+	// *Refusal in its chain, else CodeInternal. If Buffer gave memory, or a PromptHandler set a
+	// Value, and the connection ends before Serve, Drop is called in its place.
 	Serve(ctx context.Context, r *Request) (Response, error)
 	Drop(r *Request)
 }
 
-// A PromptHandler answers some requests without waiting for anything. Prompt is called before Serve for small requests (16 KB
-// with their payload) and for each wire.PushMany, on the goroutine that reads the connection: it must return within microseconds, or within one for each
-// push. With done false it may have done a part; the request then goes to Serve, with its Value. Its errors are as those of Serve.
+// A PromptHandler answers some requests without waiting for anything. Prompt is called before Serve
+// for small requests (16 KB with their payload) and for each wire.PushMany, on the goroutine that
+// reads the connection: it must return within microseconds, or within one for each push. With done
+// false it may have done a part; the request then goes to Serve, with its Value. Its errors are as
+// those of Serve.
 type PromptHandler interface {
 	Handler
 	Prompt(r *Request) (resp Response, done bool, err error)
 }
 
-// Ordered is a request with an order: of several large requests that wait for one connection, the one with the lowest order is sent first. Other
-// requests have order 0.
+// Ordered is a request with an order: of several large requests that wait for one connection, the
+// one with the lowest order is sent first. Other requests have order 0.
 type Ordered interface{ Order() uint64 }
 
 func orderOf(m wire.Message) uint64 {
@@ -128,9 +139,10 @@ func orderOf(m wire.Message) uint64 {
 
 // A Caller sends requests to one peer. *Client is one.
 type Caller interface {
-	// Call sends one request (its payload the concatenation of the slices, not copied, not kept after the return) and waits
-	// for the answer. The answer's head is decoded into answer; a Nack becomes a *Refusal, another kind an error. The
-	// answer's payload is read into dst, of which the filled part is returned; one that does not fit is an error.
+	// Call sends one request (its payload the concatenation of the slices, not copied, not kept
+	// after the return) and waits for the answer. The answer's head is decoded into answer; a
+	// Nack becomes a *Refusal, another kind an error. The answer's payload is read into dst, of
+	// which the filled part is returned; one that does not fit is an error.
 	Call(ctx context.Context, request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error)
 	Close() error
 }

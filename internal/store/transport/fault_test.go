@@ -20,7 +20,8 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 )
 
-// bubble runs a test on fake time, with a Server of h at s:7000. The server is gone before the bubble ends.
+// bubble runs a test on fake time, with a Server of h at s:7000. The server is gone before the
+// bubble ends.
 func bubble(t *testing.T, h Handler, cfg Config, test func(t *testing.T, n *faultnet.Network)) {
 	synctest.Test(t, func(t *testing.T) {
 		n := faultnet.New(1)
@@ -74,7 +75,8 @@ func TestACallEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// What comes after a call was given up must not reach the caller's memory, and the connection stays good.
+// What comes after a call was given up must not reach the caller's memory, and the connection stays
+// good.
 func TestALateAnswerDoesNotTouchTheCallersMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, open := waiting()
@@ -377,7 +379,8 @@ func TestAClientTurnsAwayAFalseServer(t *testing.T) {
 	}
 }
 
-// Programs of two versions of Paragon refuse each other at once, and both name the two versions and what to do.
+// Programs of two versions of Paragon refuse each other at once, and both name the two versions and
+// what to do.
 func TestPeersOfAnotherVersionAreRefusedByName(t *testing.T) {
 	const other = Version + 7
 	hello := append([]byte{'P', 'R', 'G', 'N', other, 0xf0, 1, 1}, make([]byte, 32)...) // flags that this version does not know
@@ -421,7 +424,8 @@ func TestPeersOfAnotherVersionAreRefusedByName(t *testing.T) {
 	})
 }
 
-// Strangers get five seconds, a goroutine and a little memory each, and no more than a few hundred at once.
+// Strangers get five seconds, a goroutine and a little memory each, and no more than a few hundred
+// at once.
 func TestStrangersAreClosedInSecondsAndCostLittle(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -468,7 +472,8 @@ func TestStrangersAreClosedInSecondsAndCostLittle(t *testing.T) {
 	}
 }
 
-// Whoever makes thousands of connections takes the places of his own: the longest there goes. Others keep theirs.
+// Whoever makes thousands of connections takes the places of his own: the longest there goes.
+// Others keep theirs.
 func TestTooManyStrangersTakeEachOthersPlaces(t *testing.T) {
 	bubble(t, new(handler), Config{Secret: []byte("s")}, func(t *testing.T, n *faultnet.Network) {
 		open := func(host string, count int) (all []net.Conn) {

@@ -2,8 +2,8 @@ package transport
 
 import "sync"
 
-// A freeList holds values for reuse. Unlike a sync.Pool it keeps them over garbage collections, and it belongs to one owner, whose goroutines alone
-// use it.
+// A freeList holds values for reuse. Unlike a sync.Pool it keeps them over garbage collections, and
+// it belongs to one owner, whose goroutines alone use it.
 type freeList[T any] struct {
 	mu   sync.Mutex // guards list
 	list []*T

@@ -26,8 +26,8 @@ func (c *scripted) SetWriteDeadline(time.Time) error { return nil }
 
 func script(b []byte) *scripted { return &scripted{Reader: bytes.NewReader(b)} }
 
-// FuzzStranger: nobody gets in without the secret, whatever he says, as a client or as a server, and before he has proved it he
-// hears no more than a hello. Past the secret, TLS stands.
+// FuzzStranger: nobody gets in without the secret, whatever he says, as a client or as a server,
+// and before he has proved it he hears no more than a hello. Past the secret, TLS stands.
 func FuzzStranger(f *testing.F) {
 	a, err := identity.NewAuthority("job")
 	if err != nil {
@@ -66,7 +66,8 @@ func FuzzStranger(f *testing.F) {
 	})
 }
 
-// FuzzAnswers: whatever a server says, every call on the connection ends, and none touches more than its own memory.
+// FuzzAnswers: whatever a server says, every call on the connection ends, and none touches more
+// than its own memory.
 func FuzzAnswers(f *testing.F) {
 	frame := func(m wire.Message, payload int, id uint32) []byte {
 		b := wire.AppendHead(make([]byte, wire.HeaderSize), m)

@@ -32,8 +32,9 @@ func socketPair(tb testing.TB) (dialled, accepted *unixConn) {
 	return ends[0], ends[1]
 }
 
-// FuzzRing: a peer that shares memory writes what it wants into it, records, positions and the count of what is lent. Reads and
-// writes of ours end with data or an error, and touch nothing beyond.
+// FuzzRing: a peer that shares memory writes what it wants into it, records, positions and the
+// count of what is lent. Reads and writes of ours end with data or an error, and touch nothing
+// beyond.
 func FuzzRing(f *testing.F) {
 	record := func(size, block uint32, offset uint64, data string) []byte {
 		b := binary.LittleEndian.AppendUint32(nil, size)
@@ -104,7 +105,8 @@ func FuzzRing(f *testing.F) {
 	})
 }
 
-// FuzzOffer: whatever comes in place of an offer, with whatever descriptors, is a connection or an error, and leaves nothing open.
+// FuzzOffer: whatever comes in place of an offer, with whatever descriptors, is a connection or an
+// error, and leaves nothing open.
 func FuzzOffer(f *testing.F) {
 	f.Add([]byte("PRGU\x01\x00\x00\x00"), byte(0))
 	f.Add([]byte("PRGU\x02\x14\x00\x00"), byte(3))

@@ -10,8 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 )
 
-// FuzzServer writes any bytes to a connection that has proved itself. Whatever they are, the server goes on: what it answers
-// is frames, the connection ends, and another one works.
+// FuzzServer writes any bytes to a connection that has proved itself. Whatever they are, the server
+// goes on: what it answers is frames, the connection ends, and another one works.
 func FuzzServer(f *testing.F) {
 	frame := func(m wire.Message, payload int, id uint32) []byte {
 		b := make([]byte, wire.HeaderSize)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A localConn is a connection within the host, to a process of the same user. After the secret's proofs it becomes the connection that the dialling end
-// offers, which closes it.
+// A localConn is a connection within the host, to a process of the same user. After the secret's
+// proofs it becomes the connection that the dialling end offers, which closes it.
 type localConn interface {
 	net.Conn
 	offer() (net.Conn, error)
@@ -21,8 +21,8 @@ func (cfg *Config) flagsFor(nc net.Conn) byte {
 	return helloTLS
 }
 
-// handshakeServer is the whole handshake of the dialling end. It returns the connection for frames, which closes nc; after an error the caller must
-// close nc.
+// handshakeServer is the whole handshake of the dialling end. It returns the connection for frames,
+// which closes nc; after an error the caller must close nc.
 func (cfg *Config) handshakeServer(nc net.Conn, deadline time.Time) (net.Conn, error) {
 	if err := nc.SetDeadline(deadline); err != nil {
 		return nil, err
@@ -48,7 +48,8 @@ func (cfg *Config) handshakeServer(nc net.Conn, deadline time.Time) (net.Conn, e
 	return conn, nil
 }
 
-// handshakeClient is the same for the accepting end. It also returns the client's role, from its certificate; empty without TLS.
+// handshakeClient is the same for the accepting end. It also returns the client's role, from its
+// certificate; empty without TLS.
 func (cfg *Config) handshakeClient(nc net.Conn, deadline time.Time) (conn net.Conn, role string, err error) {
 	if err := nc.SetDeadline(deadline); err != nil {
 		return nil, "", err

@@ -12,14 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Large pieces of memory that the peer can map (package shm) are lent: the ring gets a record that says where the bytes are, the peer
-// copies them from there, once, and the write returns after that. A block's file descriptor is sent over a socket before any of the block
-// is lent, with a record that tells the peer to receive it.
+// Large pieces of memory that the peer can map (package shm) are lent: the ring gets a record that
+// says where the bytes are, the peer copies them from there, once, and the write returns after
+// that. A block's file descriptor is sent over a socket before any of the block is lent, with a
+// record that tells the peer to receive it.
 //
-// When a write is cancelled, at its deadline or with the connection, the caller may change the memory at once, while the peer may be
-// copying. The claim, a word of the ring that counts the lent records, decides: the reader takes one off when it has all bytes, unless the
-// word says that they were withdrawn. For the reader withdrawn records end the stream, and its last Read does not return what it has copied
-// of them; so no whole frame contains bytes that were changed.
+// When a write is cancelled, at its deadline or with the connection, the caller may change the
+// memory at once, while the peer may be copying. The claim, a word of the ring that counts the lent
+// records, decides: the reader takes one off when it has all bytes, unless the word says that they
+// were withdrawn. For the reader withdrawn records end the stream, and its last Read does not
+// return what it has copied of them; so no whole frame contains bytes that were changed.
 const (
 	claimWithdrawn uint32 = 1 << 31
 	claimRefused   uint32 = 1 << 30 // the peer cannot map memory: no more is lent
@@ -39,7 +41,8 @@ type loan struct {
 	out     bool              // memory is lent now
 }
 
-// lend puts a record for p into the ring; false if p must be copied. The memory is lent until awaitReturn or withdraw returns.
+// lend puts a record for p into the ring; false if p must be copied. The memory is lent until
+// awaitReturn or withdraw returns.
 func (c *memoryConn) lend(p []byte) (bool, error) {
 	l := &c.loan
 	if len(p) < lendBytes || l.never {
@@ -120,7 +123,8 @@ func (c *memoryConn) number(b *shm.Block) (uint32, error) {
 	return c.confirmBlock()
 }
 
-// sendBlock sends the block's descriptor: one to read by, but to the end that answers calls, which writes values to where they belong.
+// sendBlock sends the block's descriptor: one to read by, but to the end that answers calls, which
+// writes values to where they belong.
 func (c *memoryConn) sendBlock(b *shm.Block) error {
 	fd := b.File()
 	if c.side == 1 {
@@ -178,7 +182,8 @@ func (b *borrowed) receiveBlock() (fds []int, err error) {
 	return fds, nil
 }
 
-// confirmBlock waits until the peer has received the block that was sent, and returns its number; 0 if the peer cannot map it.
+// confirmBlock waits until the peer has received the block that was sent, and returns its number; 0
+// if the peer cannot map it.
 func (c *memoryConn) confirmBlock() (uint32, error) {
 	l := &c.loan
 	c.out.advanceWritten()
@@ -199,8 +204,8 @@ func (c *memoryConn) confirmBlock() (uint32, error) {
 	return n, nil
 }
 
-// withdraw ends the loans of a failed write: when it returns, the peer no longer reads the memory, or what it reads will be dropped. After it the
-// connection can only be closed.
+// withdraw ends the loans of a failed write: when it returns, the peer no longer reads the memory,
+// or what it reads will be dropped. After it the connection can only be closed.
 func (c *memoryConn) withdraw() {
 	c.writing.Lock()
 	defer c.writing.Unlock()

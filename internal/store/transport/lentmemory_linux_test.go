@@ -30,7 +30,8 @@ func sharable(n int, seed uint64) []byte {
 	return b
 }
 
-// Bytes come out as they went in, whether pieces are lent or copied, whatever their lengths, in both directions at once.
+// Bytes come out as they went in, whether pieces are lent or copied, whatever their lengths, in
+// both directions at once.
 func TestLentBytesKeepTheirPlace(t *testing.T) {
 	a, b := pair(t)
 	var wg sync.WaitGroup
@@ -104,7 +105,8 @@ func TestLentMemoryThatWasWithdrawnIsNotHandedOut(t *testing.T) {
 				t.Error("got other bytes than were sent")
 			}
 		} else {
-			// Fetch the block, without which nothing is lent, and see that something is.
+			// Fetch the block, without which nothing is lent, and see that something
+			// is.
 			if err := b.nextRecord(); err != nil {
 				t.Fatal(err)
 			}

@@ -9,9 +9,11 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A Loan is memory of the process at the other end, which this process has mapped: where a request's payload lies, and perhaps where the payload of
-// its answer belongs. The owner lends it for as long as its call lasts, and may take it back before. So all use is between Claim and Release, and
-// short: an owner that takes its memory back waits for the Release. No use may follow the call's answer.
+// A Loan is memory of the process at the other end, which this process has mapped: where a
+// request's payload lies, and perhaps where the payload of its answer belongs. The owner lends it
+// for as long as its call lasts, and may take it back before. So all use is between Claim and
+// Release, and short: an owner that takes its memory back waits for the Release. No use may follow
+// the call's answer.
 //
 // Its methods may be called from one goroutine at a time.
 type Loan struct {
@@ -22,14 +24,16 @@ type Loan struct {
 	conn       interface{ endLoan() error }
 }
 
-// Payload is the request's payload. It may be read between Claim and Release; the owner does not change it meanwhile.
+// Payload is the request's payload. It may be read between Claim and Release; the owner does not
+// change it meanwhile.
 func (l *Loan) Payload() []byte { return l.payload }
 
-// Out is where the answer's payload belongs; nil if the owner has not lent it. It may be written to between Claim and Release. A Response that is Placed
-// says that it was filled.
+// Out is where the answer's payload belongs; nil if the owner has not lent it. It may be written to
+// between Claim and Release. A Response that is Placed says that it was filled.
 func (l *Loan) Out() []byte { return l.out }
 
-// Claim keeps the owner from taking its memory back until Release. It returns false if the owner has done so.
+// Claim keeps the owner from taking its memory back until Release. It returns false if the owner
+// has done so.
 func (l *Loan) Claim() bool {
 	return atomic.CompareAndSwapUint32(l.word, l.generation|loanLent, l.generation|loanClaimed)
 }
@@ -47,8 +51,9 @@ func (l *Loan) Over() bool {
 	return was != l.generation|loanLent && was != l.generation|loanClaimed
 }
 
-// The state of a loan is the low bits of a word that both ends have mapped. The others are the generation, which tells it from earlier loans by the
-// same word: a peer that is late finds none of its own.
+// The state of a loan is the low bits of a word that both ends have mapped. The others are the
+// generation, which tells it from earlier loans by the same word: a peer that is late finds none of
+// its own.
 const (
 	loanOver       uint32 = 0 // or the word was never used
 	loanLent       uint32 = 1
@@ -60,8 +65,9 @@ const (
 // A LoanHandler is a Handler that can use payloads where they lie.
 type LoanHandler interface {
 	Handler
-	// Borrow is called in place of Buffer for a request with a loan. Without an error it returns either memory, of the length of the loan's Payload,
-	// into which the payload is copied, as after Buffer; or nil, if Serve is to use the loan.
+	// Borrow is called in place of Buffer for a request with a loan. Without an error it
+	// returns either memory, of the length of the loan's Payload, into which the payload is
+	// copied, as after Buffer; or nil, if Serve is to use the loan.
 	Borrow(r *Request, l *Loan) ([]byte, error)
 }
 
@@ -81,7 +87,8 @@ func (c *serverConn) borrow(r *Request, l *Loan) (b []byte, err error) {
 
 // A lender is a connection to a peer that can map memory of this process.
 type lender interface {
-	// lendCall lends a request's payload, and if possible dst, until end is called. It returns nil where the payload can only be sent.
+	// lendCall lends a request's payload, and if possible dst, until end is called. It returns
+	// nil where the payload can only be sent.
 	lendCall(payload, dst []byte) *lentCall
 }
 
@@ -102,7 +109,8 @@ type lentCall struct {
 	payload     [1][]byte // the description
 }
 
-// loanSize is the length of a loan's description, the payload of a request whose header says that it is lent:
+// loanSize is the length of a loan's description, the payload of a request whose header says that
+// it is lent:
 //
 //	offset  size
 //	     0     4  number of the word that has the loan's state
@@ -120,8 +128,9 @@ const loanSize = 40
 // A lentMessage is a message of a frame whose header says that memory is lent.
 type lentMessage struct{ wire.Message }
 
-// end takes the memory back: when it returns, the peer does not use it. A peer that is using it has as long as a call that is cancelled may take;
-// after that the caller's memory gets pages of its own, and the peer keeps the old ones.
+// end takes the memory back: when it returns, the peer does not use it. A peer that is using it has
+// as long as a call that is cancelled may take; after that the caller's memory gets pages of its
+// own, and the peer keeps the old ones.
 func (k *lentCall) end() {
 	lent, claimed := k.generation|loanLent, k.generation|loanClaimed
 	for !atomic.CompareAndSwapUint32(k.word, lent, k.generation|loanOver) {

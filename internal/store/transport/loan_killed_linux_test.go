@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// lendingEnv makes the test's binary a process that lends its memory to the server at the address in it, until it is killed.
+// lendingEnv makes the test's binary a process that lends its memory to the server at the address
+// in it, until it is killed.
 const lendingEnv = "PARAGON_TEST_LEND"
 
 const lentByKilled = 300_000
@@ -56,7 +57,8 @@ func (h *keepsLoans) Serve(ctx context.Context, r *Request) (Response, error) {
 	return Response{Message: &wire.Value{}}, nil
 }
 
-// What a process has lent is whole after it was killed, and can be claimed until the handler returns.
+// What a process has lent is whole after it was killed, and can be claimed until the handler
+// returns.
 func TestALoanOfAKilledProcessIsWhole(t *testing.T) {
 	ln := listenAuto(t)
 	h := &keepsLoans{borrowed: make(chan bool), ended: make(chan *Loan), checked: make(chan bool)}

@@ -16,8 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Loans of calls: the end that dialled lends memory for as long as a call lasts. Their words are in the memory of the rings, behind the dialler's
-// ring header's fields. The blocks of memory are numbered and sent as those of lent records are.
+// Loans of calls: the end that dialled lends memory for as long as a call lasts. Their words are in
+// the memory of the rings, behind the dialler's ring header's fields. The blocks of memory are
+// numbered and sent as those of lent records are.
 
 const (
 	loanWords      = 512 // offset of the first word
@@ -92,8 +93,9 @@ func (c *memoryConn) lendCall(payload, dst []byte) *lentCall {
 	return k
 }
 
-// lendable finds the block of p and the peer's number for it; 0: p cannot be lent for a call. A block that the peer does not have is sent to it in the
-// background, because a call must not wait for that beyond its deadline.
+// lendable finds the block of p and the peer's number for it; 0: p cannot be lent for a call. A
+// block that the peer does not have is sent to it in the background, because a call must not wait
+// for that beyond its deadline.
 func (c *memoryConn) lendable(p []byte) (b *shm.Block, offset int, number uint32) {
 	b, offset, ok := shm.Find(p)
 	if !ok || !b.Alone(offset, len(p)) {
@@ -181,7 +183,8 @@ func (c *memoryConn) takeBack(k *lentCall) {
 	c.endLoan()
 }
 
-// endLoan counts a loan as over, at either end, and unmaps the memory after the last one of a closed connection.
+// endLoan counts a loan as over, at either end, and unmaps the memory after the last one of a
+// closed connection.
 func (c *memoryConn) endLoan() error {
 	l := &c.calls
 	l.mu.Lock()

@@ -14,7 +14,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A borrowing is a LoanHandler. With keep it uses loans, and hands them to serve; otherwise it has payloads copied.
+// A borrowing is a LoanHandler. With keep it uses loans, and hands them to serve; otherwise it has
+// payloads copied.
 type borrowing struct {
 	handler
 	keep   bool
@@ -157,7 +158,8 @@ func TestMemoryThatSharesItsPagesIsNotLentForACall(t *testing.T) {
 	}
 }
 
-// holding returns a handler whose loans come out of a channel, and that answers when its context has ended and the test, which uses them, calls done.
+// holding returns a handler whose loans come out of a channel, and that answers when its context
+// has ended and the test, which uses them, calls done.
 func holding() (h *borrowing, loans chan *Loan, done func()) {
 	loans = make(chan *Loan, 1)
 	over := make(chan bool)
@@ -240,7 +242,8 @@ func TestACallWaitsForTheUseOfItsLoan(t *testing.T) {
 	}
 }
 
-// A peer that does not release what it has claimed cannot hold a call up: it is left with pages that the caller does not have any more.
+// A peer that does not release what it has claimed cannot hold a call up: it is left with pages
+// that the caller does not have any more.
 func TestAPeerThatKeepsALoanIsLeftWithTheOldPages(t *testing.T) {
 	h, loans, finish := holding()
 	defer finish()
@@ -278,7 +281,8 @@ func TestAPeerThatKeepsALoanIsLeftWithTheOldPages(t *testing.T) {
 	}
 }
 
-// A client that is closed takes back what it has lent; a server that is closed has the memory mapped until its handlers have returned.
+// A client that is closed takes back what it has lent; a server that is closed has the memory
+// mapped until its handlers have returned.
 func TestLoansOutliveTheirConnectionAsLongAsTheirHandlers(t *testing.T) {
 	h := &borrowing{keep: true}
 	begun, closed, result := make(chan bool), make(chan bool), make(chan bool, 1)

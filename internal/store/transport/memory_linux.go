@@ -21,13 +21,16 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
-// A memoryConn is a connection through memory that two processes share: a ring of bytes for each direction. An end that finds a ring empty (to
-// read) or full (to write) says so in the memory and waits on a socket, on which the other end then writes a byte, the doorbell. Reading and
-// writing have a socket each, because one goroutine may read while another writes. When the peer ends, cleanly or not, the system closes
-// its sockets, which ends the waits here; what it had written before can still be read.
+// A memoryConn is a connection through memory that two processes share: a ring of bytes for each
+// direction. An end that finds a ring empty (to read) or full (to write) says so in the memory and
+// waits on a socket, on which the other end then writes a byte, the doorbell. Reading and writing
+// have a socket each, because one goroutine may read while another writes. When the peer ends,
+// cleanly or not, the system closes its sockets, which ends the waits here; what it had written
+// before can still be read.
 //
-// The memory has no name (memfd_create): it is freed with its last process. Its size is sealed, so that no peer can remove a page under the
-// other; and a peer that writes invalid positions causes an error, never an access out of bounds.
+// The memory has no name (memfd_create): it is freed with its last process. Its size is sealed, so
+// that no peer can remove a page under the other; and a peer that writes invalid positions causes
+// an error, never an access out of bounds.
 //
 //	offset  size  of the ring from the end that dialled; those of the other ring are 2048 higher
 //	     0     8  bytes written since the beginning
@@ -39,7 +42,8 @@ import (
 //	   512  1536  of the ring from the end that dialled: 4 bytes for each loan of a call; see Loan
 //	  4096     n  the bytes, n a power of two; the other ring's follow
 //
-// The bytes of a ring are records, each of a header and the bytes that it describes; they are written and read whole:
+// The bytes of a ring are records, each of a header and the bytes that it describes; they are
+// written and read whole:
 //
 //	offset  size
 //	     0     4  n, a number of bytes
@@ -91,8 +95,8 @@ type rawWriter interface {
 	Write(func(fd uintptr) bool) error
 }
 
-// A doorbell is a socket on which this end waits. The socket has the deadline only during a wait: most reads and writes do not wait, and setting a
-// deadline costs as much as a small frame.
+// A doorbell is a socket on which this end waits. The socket has the deadline only during a wait:
+// most reads and writes do not wait, and setting a deadline costs as much as a small frame.
 type doorbell struct {
 	*net.UnixConn
 	raw syscall.RawConn
@@ -138,8 +142,9 @@ func newDoorbell(nc *net.UnixConn) (*doorbell, error) {
 	return b, nil
 }
 
-// receive reads what is there. The peer may hold the same socket and clear O_NONBLOCK, which would make this call block without a deadline. MSG_DONTWAIT
-// prevents that, as in ring.tell, sendBlock and receiveBlock.
+// receive reads what is there. The peer may hold the same socket and clear O_NONBLOCK, which would
+// make this call block without a deadline. MSG_DONTWAIT prevents that, as in ring.tell, sendBlock
+// and receiveBlock.
 func (b *doorbell) receive(fd uintptr) (done bool) {
 	n, _, errno := unix.Syscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&b.drained[0])), uintptr(len(b.drained)), unix.MSG_DONTWAIT, 0, 0)
 	switch {
@@ -226,7 +231,8 @@ func offerRings(nc *net.UnixConn) (net.Conn, error) {
 	return c, nil
 }
 
-// acceptRings maps the received memory. It owns the sockets from now on, but not the memory's file descriptor.
+// acceptRings maps the received memory. It owns the sockets from now on, but not the memory's file
+// descriptor.
 func acceptRings(nc *net.UnixConn, fd, second, third int, bits uint8) (net.Conn, error) {
 	size, err := shm.Sealed(fd)
 	switch {
@@ -262,7 +268,8 @@ func unixConnOf(fd int, name string) (*net.UnixConn, error) {
 	return u, nil
 }
 
-// newMemoryConn maps the memory; the dialling end has side 0. It owns the sockets second and third, also when it fails.
+// newMemoryConn maps the memory; the dialling end has side 0. It owns the sockets second and third,
+// also when it fails.
 func newMemoryConn(nc *net.UnixConn, fd, second, third, bits, side int) (*memoryConn, error) {
 	room, err := unixConnOf(second, "bells")
 	if err != nil {
@@ -303,7 +310,8 @@ func (c *memoryConn) SetDeadline(t time.Time) error {
 func (c *memoryConn) SetReadDeadline(t time.Time) error  { return c.dataBell.set(t) }
 func (c *memoryConn) SetWriteDeadline(t time.Time) error { return c.roomBell.set(t) }
 
-// Close ends waits, and unmaps the memory unless a call lends or borrows some; then the last such call does.
+// Close ends waits, and unmaps the memory unless a call lends or borrows some; then the last such
+// call does.
 func (c *memoryConn) Close() error {
 	if c.closed.Swap(true) {
 		return net.ErrClosed
@@ -319,9 +327,10 @@ func (c *memoryConn) Close() error {
 	return errors.Join(err, c.calls.close())
 }
 
-// wake rings the other end's doorbell if it waits. One end changes a position and then reads whether the other waits; the other sets that it waits and
-// then reads the position: neither read may come before the change is visible. Hence Swap in these places: Store is as strong in ordinary builds,
-// but not under the race detector.
+// wake rings the other end's doorbell if it waits. One end changes a position and then reads
+// whether the other waits; the other sets that it waits and then reads the position: neither read
+// may come before the change is visible. Hence Swap in these places: Store is as strong in ordinary
+// builds, but not under the race detector.
 func (r *ring) wake(waits *uint32) {
 	if atomic.LoadUint32(waits) != 0 && atomic.SwapUint32(waits, 0) != 0 {
 		r.via.Write(r.tell) // an error means that the other end has ended, which the next wait notices
@@ -414,7 +423,8 @@ func (r *ring) putHeader(position uint64, size int, block uint32, offset uint64)
 	r.put(position, h[:])
 }
 
-// advanceRead announces room to the writer, advanceWritten announces to the reader the bytes up to position.
+// advanceRead announces room to the writer, advanceWritten announces to the reader the bytes up to
+// position.
 func (r *ring) advanceRead(n int) {
 	r.position += uint64(n)
 	atomic.SwapUint64(r.read, r.position)
@@ -473,8 +483,8 @@ func (c *memoryConn) writeVector(rest *net.Buffers) error {
 	return c.write(rest)
 }
 
-// write puts all pieces into the ring, as loans or copies, and waits until the loans are read. It wakes the reader when the ring is full or has
-// ringPiece bytes, and at the end.
+// write puts all pieces into the ring, as loans or copies, and waits until the loans are read. It
+// wakes the reader when the ring is full or has ringPiece bytes, and at the end.
 func (c *memoryConn) write(rest *net.Buffers) error {
 	if c.closed.Load() { // the memory may be unmapped
 		return net.ErrClosed
@@ -497,7 +507,8 @@ func (c *memoryConn) write(rest *net.Buffers) error {
 	return c.awaitReturn()
 }
 
-// copyIn copies the first piece into the ring; after an error, its uncopied rest is the first piece.
+// copyIn copies the first piece into the ring; after an error, its uncopied rest is the first
+// piece.
 func (c *memoryConn) copyIn(rest *net.Buffers) error {
 	r := &c.out
 	for p := &(*rest)[0]; len(*p) > 0; {
@@ -524,7 +535,8 @@ func (c *memoryConn) freeForRecord() (int, error) {
 		return n, err
 	}
 	r.advanceWritten()
-	// Do not wake at the first free byte: a writer that is faster than its reader would be woken for each piece.
+	// Do not wake at the first free byte: a writer that is faster than its reader would be
+	// woken for each piece.
 	atomic.StoreUint64(r.roomAt, r.position-uint64(len(r.data))/2)
 	return c.await(r, (*ring).freeRecord, r.roomWait, c.roomBell)
 }
@@ -537,7 +549,8 @@ func (r *ring) freeRecord() (int, error) {
 	return n, err
 }
 
-// await waits until there are bytes and returns how many. Data that the peer wrote before it ended is still returned.
+// await waits until there are bytes and returns how many. Data that the peer wrote before it ended
+// is still returned.
 func (c *memoryConn) await(r *ring, count func(*ring) (int, error), waits *uint32, bell *doorbell) (int, error) {
 	for spins := 0; ; spins++ {
 		if c.closed.Load() {

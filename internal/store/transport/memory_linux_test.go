@@ -21,7 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dialledEnv makes the test's binary a process that connects to the address in it, writes, and waits to be killed.
+// dialledEnv makes the test's binary a process that connects to the address in it, writes, and
+// waits to be killed.
 const dialledEnv = "PARAGON_TEST_DIAL"
 
 func TestMain(m *testing.M) {
@@ -52,7 +53,8 @@ func listenAuto(t *testing.T) net.Listener {
 	return ln
 }
 
-// dialMet dials and does all that comes before the first frame; acceptMet does the same at the other end.
+// dialMet dials and does all that comes before the first frame; acceptMet does the same at the
+// other end.
 func dialMet(ctx context.Context, n Network, addr string) (net.Conn, error) {
 	nc, err := n.Dial(ctx, addr)
 	if err != nil {
@@ -213,7 +215,8 @@ func TestMemoryWaitsEndInTime(t *testing.T) {
 	}
 }
 
-// What a process had written before it was killed is read, then the connection ends; so does a write that waits.
+// What a process had written before it was killed is read, then the connection ends; so does a
+// write that waits.
 func TestMemoryNoticesAKilledPeer(t *testing.T) {
 	ln := listenAuto(t)
 	exe, err := os.Executable()
@@ -353,7 +356,8 @@ func TestListenerSurvivesBadOffers(t *testing.T) {
 	wantDescriptors(t, before)
 }
 
-// A process of the same user that does not hold the secret has no memory mapped and leaves no descriptor open, whenever it sends them.
+// A process of the same user that does not hold the secret has no memory mapped and leaves no
+// descriptor open, whenever it sends them.
 func TestStrangersOfTheSameUserHaveNothingMapped(t *testing.T) {
 	ln := listenAuto(t)
 	cfg := Config{Secret: []byte("secret")}
@@ -456,7 +460,8 @@ func TestMemoryLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(maps)) {
-		// Memory of this process's own, which it may lend, is the collector's; a peer's is mapped to be read.
+		// Memory of this process's own, which it may lend, is the collector's; a peer's is
+		// mapped to be read.
 		if strings.Contains(line, "memfd:paragon-rings") || strings.Contains(line, "memfd:") && strings.Contains(line, " r--s ") {
 			t.Errorf("a mapping is left: %s", line)
 		}

@@ -5,8 +5,9 @@ import (
 	"io"
 )
 
-// A frameReader reads frames from one connection. Small frames come through a buffer, many with one read; large payloads bypass it. The amount read
-// ahead grows while small frames fill the buffer, and falls with every large frame, because the part of it that was read ahead is copied twice.
+// A frameReader reads frames from one connection. Small frames come through a buffer, many with one
+// read; large payloads bypass it. The amount read ahead grows while small frames fill the buffer,
+// and falls with every large frame, because the part of it that was read ahead is copied twice.
 type frameReader struct {
 	r        io.Reader
 	count    traffic

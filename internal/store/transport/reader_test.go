@@ -32,7 +32,8 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Whatever the sizes of what is asked for and of what the connection gives, no byte is lost, repeated or out of place.
+// Whatever the sizes of what is asked for and of what the connection gives, no byte is lost,
+// repeated or out of place.
 func TestFramesAreReadWhole(t *testing.T) {
 	seeds := uint64(6)
 	if os.Getenv("PARAGON_TEST_SLOW") != "" {
@@ -87,7 +88,8 @@ func TestReadsThatStopHalfWay(t *testing.T) {
 	}
 }
 
-// Small frames that wait are read many at once; a large payload goes where it belongs, and but little of the next is read ahead.
+// Small frames that wait are read many at once; a large payload goes where it belongs, and but
+// little of the next is read ahead.
 func TestManySmallFramesAreReadAtOnce(t *testing.T) {
 	from := &pieces{rest: make([]byte, 10<<20), err: io.EOF}
 	r := newFrameReader(from, traffic{})

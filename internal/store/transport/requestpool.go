@@ -7,8 +7,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A requestPool serves the requests of one connection, each on its own goroutine, because a request may wait for others. Goroutines, and the stacks
-// that they have grown, are reused; up to maxIdle of them wait for the next request.
+// A requestPool serves the requests of one connection, each on its own goroutine, because a request
+// may wait for others. Goroutines, and the stacks that they have grown, are reused; up to maxIdle
+// of them wait for the next request.
 type requestPool struct {
 	c    *serverConn
 	jobs chan job

@@ -14,8 +14,9 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 )
 
-// dialed is a Client of one connection to s:7000, whose handler answers Barriers once open is closed and heartbeats never, with the number
-// of connections that it has made and of those that are closed.
+// dialed is a Client of one connection to s:7000, whose handler answers Barriers once open is
+// closed and heartbeats never, with the number of connections that it has made and of those that
+// are closed.
 func dialed(t *testing.T, n *faultnet.Network) (c *Client, open chan struct{}, made, closed *atomic.Int32) {
 	h, open := waiting()
 	barrier := h.serve
@@ -57,8 +58,9 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// A call that runs out of time on a connection from which nothing comes retires it: new calls take another one. A call that may wait for
-// long goes on waiting there, and gets its answer; with the last one the connection is closed.
+// A call that runs out of time on a connection from which nothing comes retires it: new calls take
+// another one. A call that may wait for long goes on waiting there, and gets its answer; with the
+// last one the connection is closed.
 func TestARetiredConnectionServesTheCallsThatWaitThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, open, made, closed := dialed(t, faultnet.New(1))
@@ -95,7 +97,8 @@ func TestARetiredConnectionServesTheCallsThatWaitThere(t *testing.T) {
 	})
 }
 
-// A call that its caller gives up says nothing about the connection, and neither does one that runs out of time while answers come.
+// A call that its caller gives up says nothing about the connection, and neither does one that runs
+// out of time while answers come.
 func TestAConnectionThatSpeaksIsNotRetired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, open, made, closed := dialed(t, faultnet.New(1))

@@ -16,29 +16,30 @@ import (
 )
 
 const (
-	// sealedBytes is how much plaintext is sealed before it is written: one call of the system writes 16 records of TLS, which are still in a
-	// core's cache.
+	// sealedBytes is how much plaintext is sealed before it is written: one call of the system
+	// writes 16 records of TLS, which are still in a core's cache.
 	sealedBytes = 256 << 10
-	// heldBytes is the most that waits sealed. What is beyond sealedBytes are answers to a peer that asks
-	// for new keys again and again.
+	// heldBytes is the most that waits sealed. What is beyond sealedBytes are answers to a peer
+	// that asks for new keys again and again.
 	heldBytes = 1 << 20
 	// recordBytes is the plaintext of a full record of TLS.
 	recordBytes = 16 << 10
-	// recordsOfKeys is how many records one direction of a connection may carry before new calls take a new connection. With one key AES-GCM may seal
-	// 2^24.5 of them (RFC 8446, 5.5), and package tls never changes keys by itself.
+	// recordsOfKeys is how many records one direction of a connection may carry before new
+	// calls take a new connection. With one key AES-GCM may seal 2^24.5 of them (RFC 8446,
+	// 5.5), and package tls never changes keys by itself.
 	recordsOfKeys = 1 << 24
 )
 
-// An Identity says who a process of a job is: a key with a certificate of the job's own authority. Package launch makes them,
-// cluster.FromEnv reads them.
+// An Identity says who a process of a job is: a key with a certificate of the job's own authority.
+// Package launch makes them, cluster.FromEnv reads them.
 type Identity = identity.Identity
 
 // A secureConn is a connection under TLS 1.3.
 //
-// After a write that ran into its deadline package tls takes the connection for broken. Here a deadline
-// only lets a writer see whether it is still to go on, where a peer reads slowly. So tls writes into
-// memory, which never waits (heldConn), and what it has sealed goes from there to the connection, each
-// time from where the last write stopped.
+// After a write that ran into its deadline package tls takes the connection for broken. Here a
+// deadline only lets a writer see whether it is still to go on, where a peer reads slowly. So tls
+// writes into memory, which never waits (heldConn), and what it has sealed goes from there to the
+// connection, each time from where the last write stopped.
 type secureConn struct {
 	*tls.Conn
 	under *heldConn
@@ -50,7 +51,8 @@ type secureConn struct {
 	in  atomic.Int64 // records opened, at least
 }
 
-// A heldConn is what package tls reads from and writes to. After hold it keeps what is written, until flush.
+// A heldConn is what package tls reads from and writes to. After hold it keeps what is written,
+// until flush.
 type heldConn struct {
 	net.Conn
 
@@ -88,7 +90,8 @@ func (c *heldConn) flush() error {
 		if len(out) == 0 {
 			return nil
 		}
-		// While the connection takes its time, Write may append: behind out, or to a larger copy.
+		// While the connection takes its time, Write may append: behind out, or to a larger
+		// copy.
 		n, err := c.Conn.Write(out)
 		c.mu.Lock()
 		c.buf = c.buf[:copy(c.buf, c.buf[n:])]
@@ -99,7 +102,8 @@ func (c *heldConn) flush() error {
 	}
 }
 
-// secureToServer runs the TLS handshake of the dialling end. The server ends it, because it checks the client's certificate last.
+// secureToServer runs the TLS handshake of the dialling end. The server ends it, because it checks
+// the client's certificate last.
 func secureToServer(nc net.Conn, cfg *tls.Config) (net.Conn, error) {
 	under := &heldConn{Conn: nc}
 	c := tls.Client(under, cfg)
@@ -139,7 +143,8 @@ func secureError(err error) error {
 	return fmt.Errorf("%w: %w", ErrAuth, identity.Explain(err))
 }
 
-// broken reports whether an error is of the connection underneath, and not of what package tls was told over it.
+// broken reports whether an error is of the connection underneath, and not of what package tls was
+// told over it.
 func broken(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, new(syscall.Errno))
@@ -150,12 +155,13 @@ var errRecord = errors.New("a record is not valid: something on the way changed,
 
 func (c *secureConn) transport() int { return telemetry.TLS } // for trafficOf
 
-// spent reports whether the connection's keys have sealed as many records as they may: new calls take
-// another connection.
+// spent reports whether the connection's keys have sealed as many records as they may: new calls
+// take another connection.
 func (c *secureConn) spent() bool { return max(c.out.Load(), c.in.Load()) >= recordsOfKeys }
 
-// Close closes the connection at once. Package tls would first send an alert, for which it would wait
-// where the peer does not read. Frames have lengths, so none can be cut off unnoticed without it.
+// Close closes the connection at once. Package tls would first send an alert, for which it would
+// wait where the peer does not read. Frames have lengths, so none can be cut off unnoticed without
+// it.
 func (c *secureConn) Close() error { return c.under.Conn.Close() }
 
 // Read implements net.Conn.
@@ -177,8 +183,8 @@ func (c *secureConn) Write(b []byte) (int, error) {
 	return len(b) - payloadSize(rest), err
 }
 
-// writeVector is Write for many pieces; see vectorWriter. After an error, what is no longer in rest may be sealed and not yet written; the next write
-// begins with it.
+// writeVector is Write for many pieces; see vectorWriter. After an error, what is no longer in rest
+// may be sealed and not yet written; the next write begins with it.
 func (c *secureConn) writeVector(rest *net.Buffers) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -196,7 +202,8 @@ func (c *secureConn) writeVector(rest *net.Buffers) error {
 	}
 }
 
-// seal seals the first piece, of a large one at most so many bytes, or the first small pieces, which share a record.
+// seal seals the first piece, of a large one at most so many bytes, or the first small pieces,
+// which share a record.
 func (c *secureConn) seal(rest *net.Buffers, most int) (n int, err error) {
 	p := (*rest)[0]
 	if len(p) < recordBytes {

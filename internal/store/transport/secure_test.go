@@ -115,7 +115,8 @@ func TestPeersWithoutTheRightCertificateAreTurnedAway(t *testing.T) {
 	}
 }
 
-// Programs that know nothing of us get nothing: neither a certificate to look at nor more than a hello.
+// Programs that know nothing of us get nothing: neither a certificate to look at nor more than a
+// hello.
 func TestTLSWithoutTheSecretIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := faultnet.New(1)
@@ -137,7 +138,8 @@ func TestTLSWithoutTheSecretIsRefused(t *testing.T) {
 	})
 }
 
-// What somebody on the way recorded is of no use to him: random bytes of the other end are in every proof.
+// What somebody on the way recorded is of no use to him: random bytes of the other end are in every
+// proof.
 func TestARecordedConnectionCannotBePlayedAgain(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

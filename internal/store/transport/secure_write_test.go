@@ -14,7 +14,8 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 )
 
-// A write that ran into its deadline goes on where it was, as often as it takes; every byte comes once.
+// A write that ran into its deadline goes on where it was, as often as it takes; every byte comes
+// once.
 func TestAWriteUnderTLSGoesOnAfterItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn, other := securePair(t)
@@ -110,7 +111,8 @@ func securePair(t *testing.T) (client, server *secureConn) {
 	return conn.(*secureConn), other.(*secureConn)
 }
 
-// Pieces of all sizes come as one stream; a large piece fills its records, and small ones share theirs.
+// Pieces of all sizes come as one stream; a large piece fills its records, and small ones share
+// theirs.
 func TestPiecesUnderTLS(t *testing.T) {
 	for _, tc := range []struct {
 		sizes   []int
@@ -200,7 +202,8 @@ func TestWhatWaitsSealedIsBounded(t *testing.T) {
 	}
 }
 
-// A busyConn is a connection whose peer asks for new keys while it takes what is written: each write meets an answer of package tls.
+// A busyConn is a connection whose peer asks for new keys while it takes what is written: each
+// write meets an answer of package tls.
 type busyConn struct {
 	net.Conn
 	held    *heldConn
@@ -239,7 +242,8 @@ func TestWrittenBytesAreNotKeptWhileMoreIsHeld(t *testing.T) {
 	}
 }
 
-// A connection carries no more records than its keys may seal: new calls take a new one, and those under way end where they began.
+// A connection carries no more records than its keys may seal: new calls take a new one, and those
+// under way end where they began.
 func TestSpentKeysAreReplaced(t *testing.T) {
 	for _, reader := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -67,7 +67,8 @@ func (s *Server) Serve() error {
 		if errors.Is(err, net.ErrClosed) {
 			return fmt.Errorf("transport: accept at %v: %w", s.Addr(), err)
 		}
-		// Most likely the process is out of file descriptors: connections that end free some.
+		// Most likely the process is out of file descriptors: connections that end free
+		// some.
 		s.cfg.Logger.Warn("transport: accept", "addr", s.Addr().String(), "err", err, "again in", pause)
 		t := time.NewTimer(pause)
 		select {
@@ -80,8 +81,8 @@ func (s *Server) Serve() error {
 	}
 }
 
-// Close closes the listener and all connections, ends the contexts of all requests and returns when the Handler and all
-// goroutines have returned.
+// Close closes the listener and all connections, ends the contexts of all requests and returns when
+// the Handler and all goroutines have returned.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.ended = true
@@ -98,8 +99,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// AwaitDisconnects returns when no peer is connected, or with ctx's error when ctx ends before. So a Server that is about to be closed lets its peers
-// read their last answers.
+// AwaitDisconnects returns when no peer is connected, or with ctx's error when ctx ends before. So
+// a Server that is about to be closed lets its peers read their last answers.
 func (s *Server) AwaitDisconnects(ctx context.Context) error {
 	for {
 		s.mu.Lock()
@@ -141,7 +142,8 @@ func (s *Server) accept(nc net.Conn) {
 	})
 }
 
-// replaceConn records the connection that the handshake made of an accepted one; false if the Server was closed.
+// replaceConn records the connection that the handshake made of an accepted one; false if the
+// Server was closed.
 func (s *Server) replaceConn(nc, conn net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +164,8 @@ func (s *Server) closeConn(nc net.Conn) {
 	s.connClosed = make(chan struct{})
 }
 
-// warn logs that a connection was refused. It limits the rate of lines: unauthenticated peers must not be able to fill the log.
+// warn logs that a connection was refused. It limits the rate of lines: unauthenticated peers must
+// not be able to fill the log.
 func (s *Server) warn(nc net.Conn, err error) {
 	s.mu.Lock()
 	s.suppressed++

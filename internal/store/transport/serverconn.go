@@ -14,8 +14,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A serverConn is one connection of a Server. One goroutine reads requests and answers those that need not wait; other requests have a goroutine
-// each; one goroutine writes small answers.
+// A serverConn is one connection of a Server. One goroutine reads requests and answers those that
+// need not wait; other requests have a goroutine each; one goroutine writes small answers.
 type serverConn struct {
 	s           *Server
 	nc          net.Conn
@@ -74,7 +74,8 @@ func (c *serverConn) read() error {
 		if err != nil {
 			return err
 		}
-		// A frame that has begun must end within frameTime, or a silent peer would hold the memory for ever.
+		// A frame that has begun must end within frameTime, or a silent peer would hold the
+		// memory for ever.
 		slow := br.buffered() < h.Head+h.Payload
 		if slow {
 			if err := c.flushAnswers(); err != nil {
@@ -91,7 +92,8 @@ func (c *serverConn) read() error {
 	}
 }
 
-// flushAnswers writes the answers that the reading goroutine has collected: those of requests that came together go in one write.
+// flushAnswers writes the answers that the reading goroutine has collected: those of requests that
+// came together go in one write.
 func (c *serverConn) flushAnswers() error {
 	if !c.unflushed {
 		return nil
@@ -155,8 +157,8 @@ func (c *serverConn) request(br *frameReader, h wire.Header) error {
 	return nil
 }
 
-// readLoan reads the description of a payload that was lent, and copies the payload unless the Handler uses the loan. over: the owner has taken its
-// memory back, and expects no answer.
+// readLoan reads the description of a payload that was lent, and copies the payload unless the
+// Handler uses the loan. over: the owner has taken its memory back, and expects no answer.
 func (c *serverConn) readLoan(br *frameReader, h wire.Header, r *Request) (refused error, over bool, err error) {
 	from, ok := c.nc.(borrower)
 	if !ok || h.Payload != loanSize {
@@ -181,8 +183,8 @@ func (c *serverConn) readLoan(br *frameReader, h wire.Header, r *Request) (refus
 	return nil, false, nil
 }
 
-// promptly reports whether the reading goroutine tries to answer the request: small ones, and the small pushes of one message, which take it no longer
-// than it took to read them.
+// promptly reports whether the reading goroutine tries to answer the request: small ones, and the
+// small pushes of one message, which take it no longer than it took to read them.
 func promptly(h wire.Header) bool {
 	return !h.Lent && (h.Head+h.Payload <= smallFrame || h.Kind == wire.KindPushMany)
 }

@@ -12,10 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A socketConn reads and writes a socket without telling the Go scheduler of each system call. Sockets do not block: a call is a copy within memory,
-// some hundred microseconds at most. The scheduler takes a call of more than 20 µs for one that waits: it hands the processor to another
-// thread, and the goroutine has to get one again. On few cores that took a tenth of the CPU time of large frames. What cannot be read or
-// written at once waits in the runtime's poller, as with every connection, and ends with the connection's deadlines.
+// A socketConn reads and writes a socket without telling the Go scheduler of each system call.
+// Sockets do not block: a call is a copy within memory, some hundred microseconds at most. The
+// scheduler takes a call of more than 20 µs for one that waits: it hands the processor to another
+// thread, and the goroutine has to get one again. On few cores that took a tenth of the CPU time of
+// large frames. What cannot be read or written at once waits in the runtime's poller, as with every
+// connection, and ends with the connection's deadlines.
 type socketConn struct {
 	net.Conn
 	kind int // as telemetry.SentBytes has it
@@ -25,7 +27,8 @@ type socketConn struct {
 	write socketWrite
 }
 
-// callBytes is the most that one system call moves. During the call, some hundred microseconds, a garbage collection cannot stop the goroutine.
+// callBytes is the most that one system call moves. During the call, some hundred microseconds, a
+// garbage collection cannot stop the goroutine.
 const callBytes = 1 << 20
 
 // maxPieces is the most that Linux takes in one call.

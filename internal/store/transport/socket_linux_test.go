@@ -143,7 +143,8 @@ func TestSocketErrorsNameTheConnection(t *testing.T) {
 	}
 }
 
-// Both ends of a connection within the machine have cubic from the beginning, others the system's choice.
+// Both ends of a connection within the machine have cubic from the beginning, others the system's
+// choice.
 func TestCongestionControlIsChosenBeforeTheConnection(t *testing.T) {
 	of := func(c syscall.Conn) (name string) {
 		t.Helper()

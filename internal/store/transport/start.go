@@ -8,19 +8,21 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A Starter is a Caller that also sends small requests without a wait, so that one goroutine has many under way.
+// A Starter is a Caller that also sends small requests without a wait, so that one goroutine has
+// many under way.
 type Starter interface {
 	Caller
-	// Start sends a request if it need not wait for that: the request is small (16 KB with its payload), a connection is open and
-	// accepts it, and MaxInFlight is not reached. Otherwise it returns false and has done nothing; then use Call. The payload is copied;
-	// answer, dst and p are in use until p.Done is called.
+	// Start sends a request if it need not wait for that: the request is small (16 KB with its
+	// payload), a connection is open and accepts it, and MaxInFlight is not reached. Otherwise
+	// it returns false and has done nothing; then use Call. The payload is copied; answer, dst
+	// and p are in use until p.Done is called.
 	Start(p *Started, request, answer wire.Message, dst []byte, payload ...[]byte) bool
 }
 
 // A Started is a request that Start has sent. It may be reused after Done was called.
 type Started struct {
-	// Done is called once for each started request, when Result may be called. It must not block, and it may be called before Start
-	// returns.
+	// Done is called once for each started request, when Result may be called. It must not
+	// block, and it may be called before Start returns.
 	Done func()
 
 	c    *Client
@@ -71,7 +73,8 @@ func (c *Client) Start(p *Started, request, answer wire.Message, dst []byte, pay
 	return true
 }
 
-// end ends the request. The caller has taken its call out of the pending ones. It waits until Start has read the request.
+// end ends the request. The caller has taken its call out of the pending ones. It waits until Start
+// has read the request.
 func (p *Started) end() {
 	p.mu.Lock()
 	p.mu.Unlock() //nolint:staticcheck // there is nothing to do but to wait
@@ -92,7 +95,8 @@ func (p *Started) Result() ([]byte, error) {
 	return nil, fmt.Errorf("transport: %v to %s: %w", p.kind, p.c.addr, k.err)
 }
 
-// GiveUp cancels a started request for a reason: Done is called at once, unless the answer is being read or was read.
+// GiveUp cancels a started request for a reason: Done is called at once, unless the answer is being
+// read or was read.
 func (p *Started) GiveUp(reason error) {
 	if k := p.cc.takeCall(p.id); k != nil {
 		k.err = fmt.Errorf("no answer: %w", reason)
@@ -100,8 +104,8 @@ func (p *Started) GiveUp(reason error) {
 	}
 }
 
-// Cut closes the connection of a request that was cancelled a while ago and has not ended, because its answer stopped half way. The caller must
-// know that the request has not ended.
+// Cut closes the connection of a request that was cancelled a while ago and has not ended, because
+// its answer stopped half way. The caller must know that the request has not ended.
 func (p *Started) Cut() {
 	p.cc.kill(errors.New("the peer stopped in the middle of an answer"))
 }

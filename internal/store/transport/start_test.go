@@ -44,7 +44,8 @@ func started(ctx context.Context, c *Client, request, answer wire.Message, dst [
 	return b, err, true
 }
 
-// prompt is a Handler that answers Pulls of an even Seq, and refuses every eighth, without a goroutine.
+// prompt is a Handler that answers Pulls of an even Seq, and refuses every eighth, without a
+// goroutine.
 type prompt struct {
 	handler
 	once, later atomic.Int32
@@ -79,7 +80,8 @@ func (h *prompt) Serve(ctx context.Context, r *Request) (Response, error) {
 	return h.handler.Serve(ctx, r)
 }
 
-// Small requests that were started, many at once, each get their own answer, whether the server's reader gives it or not.
+// Small requests that were started, many at once, each get their own answer, whether the server's
+// reader gives it or not.
 func TestStartedRequestsGetEachItsOwnAnswer(t *testing.T) {
 	for _, l := range links {
 		t.Run(l.name, func(t *testing.T) {
@@ -148,7 +150,8 @@ func bubbleOfWaits(t *testing.T, test func(t *testing.T, n *faultnet.Network, op
 	})
 }
 
-// What may have to wait is not started: large requests, and those beyond the limit of requests in flight.
+// What may have to wait is not started: large requests, and those beyond the limit of requests in
+// flight.
 func TestOnlyRequestsThatNeedNotWaitAreStarted(t *testing.T) {
 	bubbleOfWaits(t, func(t *testing.T, n *faultnet.Network, open chan struct{}) {
 		c := dialer(t, n, Config{Connections: 1, MaxInFlight: 2})
@@ -186,7 +189,8 @@ func TestOnlyRequestsThatNeedNotWaitAreStarted(t *testing.T) {
 	})
 }
 
-// The end of the connection, or of the Client, is the end of what was started on it, with the error that Call would return.
+// The end of the connection, or of the Client, is the end of what was started on it, with the error
+// that Call would return.
 func TestStartedRequestsEndWithTheirConnection(t *testing.T) {
 	for name, want := range map[string]error{"cut": ErrConnection, "closed": ErrClosed} {
 		t.Run(name, func(t *testing.T) {
@@ -225,7 +229,8 @@ func TestStartedRequestsEndWithTheirConnection(t *testing.T) {
 	}
 }
 
-// A request that was given up is over at once; one whose answer is just being read once its connection was cut.
+// A request that was given up is over at once; one whose answer is just being read once its
+// connection was cut.
 func TestAStartedRequestGivenUpOwnsItsMemoryAgain(t *testing.T) {
 	bubble(t, new(handler), Config{}, func(t *testing.T, n *faultnet.Network) {
 		c := dialer(t, n, Config{Connections: 1})
@@ -255,7 +260,8 @@ func TestAStartedRequestGivenUpOwnsItsMemoryAgain(t *testing.T) {
 	})
 }
 
-// Requests that are started where they can be, and called where not, soon have all connections, and are started from then on.
+// Requests that are started where they can be, and called where not, soon have all connections, and
+// are started from then on.
 func TestStartUsesEveryConnection(t *testing.T) {
 	for _, connections := range []int{1, 2, 3, 4} {
 		bubble(t, new(handler), Config{}, func(t *testing.T, n *faultnet.Network) {
@@ -279,7 +285,8 @@ func TestStartUsesEveryConnection(t *testing.T) {
 	}
 }
 
-// A hookedPull runs a hook while it is being written: its kind is asked for once when it is started, and then by the writer.
+// A hookedPull runs a hook while it is being written: its kind is asked for once when it is
+// started, and then by the writer.
 type hookedPull struct {
 	wire.Pull
 	asked int
@@ -304,8 +311,8 @@ func (c toldConn) Close() error {
 	return c.Conn.Close()
 }
 
-// A connection that breaks while a request is still being read from the caller's memory does not end it before that is over: the caller
-// would use the memory anew.
+// A connection that breaks while a request is still being read from the caller's memory does not
+// end it before that is over: the caller would use the memory anew.
 func TestAStartedRequestEndsAfterItWasRead(t *testing.T) {
 	ln, scfg, _ := over(TCP)(t)
 	serve(t, ln, new(handler), scfg)
@@ -359,7 +366,8 @@ func (h *seen) Prompt(r *Request) (Response, bool, error) {
 	return Response{Message: &wire.PushedMany{}, Payload: [][]byte{r.Payload}}, true, nil
 }
 
-// A message with many small pushes is answered by the reading goroutine, however large it and its answer are; another large request is not.
+// A message with many small pushes is answered by the reading goroutine, however large it and its
+// answer are; another large request is not.
 func TestPushesOfManyKeysAreTriedAtOnce(t *testing.T) {
 	for _, l := range links {
 		t.Run(l.name, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
-// TCP is the operating system's Network. Its connections have no Nagle delay (TCP_NODELAY is Go's default), and keep-alives detect a peer that vanished
-// within half a minute.
+// TCP is the operating system's Network. Its connections have no Nagle delay (TCP_NODELAY is Go's
+// default), and keep-alives detect a peer that vanished within half a minute.
 var TCP Network = tcp{}
 
 type tcp struct{}

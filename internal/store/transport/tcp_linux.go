@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// On a connection within this machine a congestion control that paces, such as BBR, gives way to cubic: there is no network to share, and pacing costs
-// a third of the throughput. It must be chosen before the connection is there: once BBR has begun, Linux goes on pacing under cubic, with a
-// timer for each 64 KB. Without cubic nothing changes.
+// On a connection within this machine a congestion control that paces, such as BBR, gives way to
+// cubic: there is no network to share, and pacing costs a third of the throughput. It must be
+// chosen before the connection is there: once BBR has begun, Linux goes on pacing under cubic, with
+// a timer for each 64 KB. Without cubic nothing changes.
 const withinMachine = "cubic"
 
 // beforeConnect is for net.Dialer.
@@ -21,7 +22,8 @@ func beforeConnect(_, address string, raw syscall.RawConn) error {
 	return nil
 }
 
-// A listenerTuning chooses the congestion control of accepted connections. They begin with their listener's.
+// A listenerTuning chooses the congestion control of accepted connections. They begin with their
+// listener's.
 type listenerTuning struct {
 	system string // what connections from other machines get; empty: what they have
 }
@@ -47,8 +49,9 @@ func (l *listenerTuning) accepted(nc net.Conn) {
 	}
 }
 
-// congestionControl sets a socket's congestion control and returns the one that it had, or "" where the system does not tell. Where the system does not have the
-// new one, the socket keeps the old one.
+// congestionControl sets a socket's congestion control and returns the one that it had, or "" where
+// the system does not tell. Where the system does not have the new one, the socket keeps the old
+// one.
 func congestionControl(raw syscall.RawConn, name string) (before string) {
 	_ = raw.Control(func(fd uintptr) {
 		before, _ = unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION)

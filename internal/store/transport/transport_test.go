@@ -20,8 +20,8 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 )
 
-// handler is a Handler made of functions; the zero value answers a Pull with as many bytes as its Round says, and anything
-// else with Ack.
+// handler is a Handler made of functions; the zero value answers a Pull with as many bytes as its
+// Round says, and anything else with Ack.
 type handler struct {
 	serve   func(context.Context, *Request) (Response, error)
 	buffer  func(*Request, int) ([]byte, error)
@@ -161,7 +161,8 @@ func issued(t testing.TB, a *identity.Authority, role string) *Identity {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// serve starts a Server and stops it at the end of the test, when all of its goroutines must be gone.
+// serve starts a Server and stops it at the end of the test, when all of its goroutines must be
+// gone.
 func serve(t *testing.T, ln net.Listener, h Handler, cfg Config) *Server {
 	t.Helper()
 	if cfg.Logger == nil {
@@ -276,7 +277,8 @@ func TestManyCallsAtOnceGetEachItsOwnAnswer(t *testing.T) {
 	})
 }
 
-// Requests far larger than any buffer are answered by the server as early as can be. The answer must find its call.
+// Requests far larger than any buffer are answered by the server as early as can be. The answer
+// must find its call.
 func TestAnAnswerNeverComesBeforeItsRequestIsKnown(t *testing.T) {
 	eachLink(t, func() *handler {
 		return &handler{buffer: func(r *Request, n int) ([]byte, error) { return nil, Refuse(wire.CodeBusy, 0, "no room") }}

@@ -15,9 +15,10 @@ import (
 
 // A frameWriter writes the frames of many goroutines to one connection.
 //
-// Small frames are copied into a batch, which the writer's own goroutine writes: the sender does not wait for the connection, and frames of
-// many senders share a system call. Large frames are written from the sender's memory. They wait in a queue, lower order first; the sender
-// that holds the token writes the queue for all, up to vectorBytes at a time.
+// Small frames are copied into a batch, which the writer's own goroutine writes: the sender does
+// not wait for the connection, and frames of many senders share a system call. Large frames are
+// written from the sender's memory. They wait in a queue, lower order first; the sender that holds
+// the token writes the queue for all, up to vectorBytes at a time.
 type frameWriter struct {
 	nc    net.Conn
 	dead  <-chan struct{} // closed when the connection is closed
@@ -41,8 +42,9 @@ type frameWriter struct {
 	frames freeList[frame]
 }
 
-// A frame is a large frame, from when its sender queues it until it has been written. The goroutine that takes it out of the queue sends on done,
-// once: the token's holder, or the sender itself, which then does not wait.
+// A frame is a large frame, from when its sender queues it until it has been written. The goroutine
+// that takes it out of the queue sends on done, once: the token's holder, or the sender itself,
+// which then does not wait.
 type frame struct {
 	head    []byte // header and head
 	payload [][]byte
@@ -65,7 +67,8 @@ func payloadSize(payload [][]byte) int {
 	return size
 }
 
-// appendFrame appends header and head of a frame to b. It fails, and appends nothing, if the frame is beyond the limits.
+// appendFrame appends header and head of a frame to b. It fails, and appends nothing, if the frame
+// is beyond the limits.
 func appendFrame(b []byte, id uint32, m wire.Message, payload int) ([]byte, error) {
 	at := len(b)
 	b = append(b, make([]byte, wire.HeaderSize)...)
@@ -96,7 +99,8 @@ func (w *frameWriter) wakeWriter() {
 	}
 }
 
-// collectSmall is writeSmall without a wake-up: the frame is written with the next wakeWriter or flushBatch.
+// collectSmall is writeSmall without a wake-up: the frame is written with the next wakeWriter or
+// flushBatch.
 func (w *frameWriter) collectSmall(id uint32, m wire.Message, size int, payload [][]byte) (taken bool, err error) {
 	if size > smallFrame {
 		return false, nil
@@ -116,7 +120,8 @@ func (w *frameWriter) collectSmall(id uint32, m wire.Message, size int, payload 
 	return err == nil, err
 }
 
-// flushBatch writes the batch on the caller's goroutine, if no other writes or waits to; else it wakes the writer.
+// flushBatch writes the batch on the caller's goroutine, if no other writes or waits to; else it
+// wakes the writer.
 func (w *frameWriter) flushBatch() error {
 	select {
 	case <-w.token:
@@ -169,9 +174,10 @@ func (w *frameWriter) flush() error {
 	}
 }
 
-// writeLarge writes a frame from the sender's memory. It returns when that memory is no longer used. begun is false if nothing
-// was written, because the frame is beyond the limits, ctx ended or the connection was closed before its turn: then the
-// connection is as good as before. After an error with begun true the connection must be closed.
+// writeLarge writes a frame from the sender's memory. It returns when that memory is no longer
+// used. begun is false if nothing was written, because the frame is beyond the limits, ctx ended or
+// the connection was closed before its turn: then the connection is as good as before. After an
+// error with begun true the connection must be closed.
 func (w *frameWriter) writeLarge(ctx context.Context, id uint32, m wire.Message, order uint64, size int, payload [][]byte) (begun bool, err error) {
 	f := w.frames.get()
 	if f == nil {
@@ -219,7 +225,8 @@ func (w *frameWriter) writeLarge(ctx context.Context, id uint32, m wire.Message,
 	}
 }
 
-// awaitWritten reports whether the frame has been written within grace; its result is still to be received.
+// awaitWritten reports whether the frame has been written within grace; its result is still to be
+// received.
 func (w *frameWriter) awaitWritten(f *frame) bool {
 	late := time.NewTimer(grace)
 	defer late.Stop()
@@ -263,7 +270,8 @@ func (w *frameWriter) remove(f *frame) bool {
 	return true
 }
 
-// next writes the batch and the first large frames of the queue, for the holder of the token. more is false if there were none.
+// next writes the batch and the first large frames of the queue, for the holder of the token. more
+// is false if there were none.
 func (w *frameWriter) next(ctx context.Context) (more bool, err error) {
 	w.mu.Lock()
 	small := w.batch
@@ -306,8 +314,8 @@ func (w *frameWriter) next(ctx context.Context) (more bool, err error) {
 	return true, err
 }
 
-// writeRest writes rest. It returns within grace of ctx's end: the write has a deadline of that length, after which ctx is checked, so that no
-// goroutine has to watch ctx.
+// writeRest writes rest. It returns within grace of ctx's end: the write has a deadline of that
+// length, after which ctx is checked, so that no goroutine has to watch ctx.
 func (w *frameWriter) writeRest(ctx context.Context, size int) (err error) {
 	vectors, _ := w.nc.(vectorWriter)
 	defer func() {
@@ -342,8 +350,9 @@ func (w *frameWriter) writeRest(ctx context.Context, size int) (err error) {
 	}
 }
 
-// A vectorWriter is a connection that writes many pieces at once. After an error rest holds what is left, for the next call, and the peer may read
-// from the memory that was in it until withdraw returns.
+// A vectorWriter is a connection that writes many pieces at once. After an error rest holds what is
+// left, for the next call, and the peer may read from the memory that was in it until withdraw
+// returns.
 type vectorWriter interface {
 	writeVector(rest *net.Buffers) error
 	withdraw()

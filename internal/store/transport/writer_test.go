@@ -33,7 +33,8 @@ func (c *countingConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A system call costs several times what a small frame does otherwise, so frames of senders that are ready to run share one.
+// A system call costs several times what a small frame does otherwise, so frames of senders that
+// are ready to run share one.
 func TestSmallFramesOfManySendersShareAWrite(t *testing.T) {
 	const senders = 48
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -71,7 +72,8 @@ func TestSmallFramesOfManySendersShareAWrite(t *testing.T) {
 	}
 }
 
-// A call whose whole answer has come is answered, also when the write that its frame shared with others fails after it.
+// A call whose whole answer has come is answered, also when the write that its frame shared with
+// others fails after it.
 func TestAnAnswerCountsThoughTheSharedWriteFails(t *testing.T) {
 	ours, theirs := net.Pipe()
 	cc := newClientConn("peer", ours, traffic{})

@@ -9,13 +9,16 @@ import (
 	"time"
 )
 
-// Conns are a server's connections whose handshake is not over. Most is to be so many that the memory is bounded, and far more than a job's nodes need
-// at once; half of them may come from one address. When there are too many, the oldest one from the address with the most gives way: an attacker with
-// thousands of connections displaces its own, while a peer of the job needs its place for some milliseconds.
+// Conns are a server's connections whose handshake is not over. Most is to be so many that the
+// memory is bounded, and far more than a job's nodes need at once; half of them may come from one
+// address. When there are too many, the oldest one from the address with the most gives way: an
+// attacker with thousands of connections displaces its own, while a peer of the job needs its place
+// for some milliseconds.
 type Conns struct {
 	Most int
-	// Patience is for how long a connection does not give way to one from its own address, which is refused instead: where thousands of peers
-	// behind one address come at once, some get through.
+	// Patience is for how long a connection does not give way to one from its own address,
+	// which is refused instead: where thousands of peers behind one address come at once, some
+	// get through.
 	Patience time.Duration
 
 	mu   sync.Mutex // guards the rest
@@ -29,7 +32,8 @@ type entry struct {
 	at   time.Time
 }
 
-// Enter adds a connection. The caller closes the one that it returns, if any; that may be the new one.
+// Enter adds a connection. The caller closes the one that it returns, if any; that may be the new
+// one.
 func (s *Conns) Enter(nc net.Conn) (out net.Conn) {
 	from := origin(nc.RemoteAddr())
 	s.mu.Lock()

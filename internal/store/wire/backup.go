@@ -9,8 +9,9 @@ package wire
 //	    24     8  key
 //	    32     4  shard
 //
-// A receiver that does not know the placement yet waits for it. One that knows a newer placement, in which the sender is no longer the shard's
-// primary or the receiver not its backup, answers CodeMoved. So a primary that was declared lost closes no round. Introduced in version 1.
+// A receiver that does not know the placement yet waits for it. One that knows a newer placement,
+// in which the sender is no longer the shard's primary or the receiver not its backup, answers
+// CodeMoved. So a primary that was declared lost closes no round. Introduced in version 1.
 type Copy struct {
 	Generation uint64
 	Node       uint64
@@ -31,8 +32,9 @@ const (
 	RecordNewest uint8 = 4 // float32 for each value: the one contributor's newest contribution (ModeAsync, RuleAverage)
 )
 
-// Replicate sends a closed round to the shard's backup, which changes its value as the primary did. A round that it has already is
-// acknowledged and not counted again; one that is not the next is CodeGap, as is a shard that it does not have. Answer: Ack.
+// Replicate sends a closed round to the shard's backup, which changes its value as the primary did.
+// A round that it has already is acknowledged and not counted again; one that is not the next is
+// CodeGap, as is a shard that it does not have. Answer: Ack.
 //
 //	offset  size  field
 //	     0    36  copy
@@ -79,8 +81,8 @@ type CountedPush struct {
 	Examples uint64
 }
 
-// Fill begins to copy a shard's state to its backup; FillParts bring the arrays. The backup keeps its old state of the shard until the last
-// FillPart. Answer: Ack.
+// Fill begins to copy a shard's state to its backup; FillParts bring the arrays. The backup keeps
+// its old state of the shard until the last FillPart. Answer: Ack.
 //
 //	offset  size  field
 //	     0    36  copy
@@ -110,7 +112,8 @@ type CountedPush struct {
 //	     .     4  whole       values in the payload: all arrays of a dense shard, one behind the other as FillParts have them, and no
 //	                          FillPart follows; 0: FillParts follow
 //
-// Payload: whole float32. Repeating it is harmless. Introduced in version 1, examples and whole in version 3.
+// Payload: whole float32. Repeating it is harmless. Introduced in version 1, examples and whole in
+// version 3.
 type Fill struct {
 	Copy
 	Number  uint64
@@ -152,8 +155,8 @@ type FillMember struct {
 	Caught   uint64 // contributions that the guard has refused or clipped
 }
 
-// FillPart brings a part of an array to the backup. With last the new state is complete and replaces the old one. The number of another fill is
-// CodeGap. Answer: Ack.
+// FillPart brings a part of an array to the backup. With last the new state is complete and
+// replaces the old one. The number of another fill is CodeGap. Answer: Ack.
 //
 //	offset  size  field
 //	     0    36  copy
@@ -164,7 +167,8 @@ type FillMember struct {
 //	    56     8  count       values; of an open vocabulary, rows
 //	    64     1  last
 //
-// Payload: count float32; of an open vocabulary as of Rows. Parts come in order. Introduced in version 1.
+// Payload: count float32; of an open vocabulary as of Rows. Parts come in order. Introduced in
+// version 1.
 type FillPart struct {
 	Copy
 	Number uint64
@@ -174,9 +178,10 @@ type FillPart struct {
 	Last   bool
 }
 
-// Filled reports to the scheduler that the backups of some shards have the whole state, or (ok false) no longer have it. After such a
-// report a server answers a round only when the backup has it, too. Answer: Ack; CodeMoved if the sender
-// is not the primary of one of them, or its backup is another one.
+// Filled reports to the scheduler that the backups of some shards have the whole state, or (ok
+// false) no longer have it. After such a report a server answers a round only when the backup has
+// it, too. Answer: Ack; CodeMoved if the sender is not the primary of one of them, or its backup is
+// another one.
 //
 //	offset  size  field
 //	     0     8  node
@@ -199,7 +204,8 @@ type FilledShard struct {
 	Backup uint64
 }
 
-// ReadPlaces asks the scheduler where the shards of keys are, beginning with key From. Answer: Places.
+// ReadPlaces asks the scheduler where the shards of keys are, beginning with key From. Answer:
+// Places.
 //
 //	offset  size  field
 //	     0     8  node

@@ -1,6 +1,7 @@
 package wire
 
-// The messages of a membership that changes. Each lists its fields once, in the order of its comment.
+// The messages of a membership that changes. Each lists its fields once, in the order of its
+// comment.
 
 func (m *Ready) Kind() Kind { return KindReady }
 

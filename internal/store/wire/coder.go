@@ -10,11 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// ErrMalformed is in the chain of every error about bytes that do not have the format of their kind.
+// ErrMalformed is in the chain of every error about bytes that do not have the format of their
+// kind.
 var ErrMalformed = errors.New("malformed")
 
-// A coder walks the fields of one message, in both directions: encoding it appends them to b, decoding it takes them from
-// b. Each message lists its fields once, so the two cannot disagree. After the first error decoding does nothing more.
+// A coder walks the fields of one message, in both directions: encoding it appends them to b,
+// decoding it takes them from b. Each message lists its fields once, so the two cannot disagree.
+// After the first error decoding does nothing more.
 type coder struct {
 	b        []byte
 	decoding bool
@@ -23,9 +25,9 @@ type coder struct {
 	err      error
 }
 
-// coders are the coders that are not in use. A message's fields are behind an interface, so its coder
-// is on the heap: to use one again saves an allocation for each message. A sync.Pool would drop some of
-// them at each garbage collection.
+// coders are the coders that are not in use. A message's fields are behind an interface, so its
+// coder is on the heap: to use one again saves an allocation for each message. A sync.Pool would
+// drop some of them at each garbage collection.
 var coders struct {
 	mu   sync.Mutex
 	free []*coder
@@ -66,7 +68,8 @@ func AppendHead(b []byte, m Message) []byte {
 	return b
 }
 
-// DecodeHead reads the whole of b into m. Strings and slices of m do not alias b; PushMany and PushedMany reuse the memory of their lists.
+// DecodeHead reads the whole of b into m. Strings and slices of m do not alias b; PushMany and
+// PushedMany reuse the memory of their lists.
 func DecodeHead(m Message, b []byte) error {
 	c := newCoder(b)
 	c.decoding, c.kind = true, m.Kind()
@@ -97,8 +100,9 @@ func (c *coder) take(n int) []byte {
 	return p
 }
 
-// A window is n bytes of a head whose fields have fixed places in it. The heads that come most often are coded in one: their length is checked once, not at
-// each field. The fields must fill the window.
+// A window is n bytes of a head whose fields have fixed places in it. The heads that come most
+// often are coded in one: their length is checked once, not at each field. The fields must fill the
+// window.
 type window struct {
 	c    *coder
 	b    []byte // nil after an error: no field may be coded
@@ -271,8 +275,9 @@ func (c *coder) text(v *string, most uint32) {
 	*v = string(p)
 }
 
-// count codes the length of a list of at most so many items, which take at least size bytes each. Decoding is an error if the remaining bytes are too few for
-// that length, so that the caller may allocate it.
+// count codes the length of a list of at most so many items, which take at least size bytes each.
+// Decoding is an error if the remaining bytes are too few for that length, so that the caller may
+// allocate it.
 func (c *coder) count(have, size int, most uint32) int {
 	n := uint32(have)
 	c.u32(&n)
@@ -301,7 +306,8 @@ func (c *coder) bytes(v *[]byte, most uint32) {
 	*v = append([]byte(nil), c.take(n)...)
 }
 
-// list codes a list; each codes one item of it, which takes at least size bytes. An empty list is decoded as nil.
+// list codes a list; each codes one item of it, which takes at least size bytes. An empty list is
+// decoded as nil.
 func list[T any](c *coder, v *[]T, size int, each func(*coder, *T)) {
 	n := c.count(len(*v), size, MaxList)
 	if c.decoding {
@@ -315,8 +321,9 @@ func list[T any](c *coder, v *[]T, size int, each func(*coder, *T)) {
 	}
 }
 
-// reusedList codes the length of a list of at most so many items, which take at least size bytes each, and makes *v as long when decoding, in the
-// memory that it has. The caller codes the items, and must set all of each. (A function for it would make the coder escape to the heap.)
+// reusedList codes the length of a list of at most so many items, which take at least size bytes
+// each, and makes *v as long when decoding, in the memory that it has. The caller codes the items,
+// and must set all of each. (A function for it would make the coder escape to the heap.)
 func reusedList[T any](c *coder, v *[]T, size int, most uint32) {
 	n := c.count(len(*v), size, most)
 	if !c.decoding {

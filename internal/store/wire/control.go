@@ -35,9 +35,9 @@ const (
 	RoleWorker    uint8 = 3
 )
 
-// Register asks the scheduler for membership. A node sends it first, and again after a reconnect with the node ID it got.
-// Answer: Registered. CodeConflict if the number of workers or servers differs from the scheduler's, or if the rank is
-// taken by another living node.
+// Register asks the scheduler for membership. A node sends it first, and again after a reconnect
+// with the node ID it got. Answer: Registered. CodeConflict if the number of workers or servers
+// differs from the scheduler's, or if the rank is taken by another living node.
 //
 //	offset  size  field
 //	     0     8  node        0: a new node; else the ID it was given
@@ -54,7 +54,8 @@ const (
 //	     .     .  addr        string: host:port others reach it at; of a worker, "host:port#id", at which the workers with the same host and the same
 //	                          id, which is the host's own, hand it gradients for their common sum; empty: it takes no part in that
 //
-// Repeating it with the same node, or as a new node with the same nonce, is harmless. Introduced in version 1.
+// Repeating it with the same node, or as a new node with the same nonce, is harmless. Introduced in
+// version 1.
 type Register struct {
 	Node    uint64
 	Role    uint8
@@ -84,8 +85,8 @@ type Registered struct {
 	LeaseMillis     uint32
 }
 
-// Watch asks the scheduler for the membership as soon as its revision is above the one the node knows, or when the wait
-// is over (then with the old revision). Answer: Membership.
+// Watch asks the scheduler for the membership as soon as its revision is above the one the node
+// knows, or when the wait is over (then with the old revision). Answer: Membership.
 //
 //	offset  size  field
 //	     0     8  node
@@ -107,12 +108,14 @@ const (
 	PhaseFailed   uint8 = 4 // Membership.Reason says why; everyone ends
 )
 
-// Membership describes the job. The generation goes up by one when nodes join or are lost, because then ranks change; the revision goes up with
-// every change, also of the phase and of the nodes.
+// Membership describes the job. The generation goes up by one when nodes join or are lost, because
+// then ranks change; the revision goes up with every change, also of the phase and of the nodes.
 //
-// A worker that is done and has left is no longer among the nodes, while the generation, the ranks of the others and the number of workers do not
-// change: rounds and barriers close over the listed members, and requests under way in this generation stay valid. A lost worker is no longer
-// among the nodes of a new generation, in which the others keep their ranks; a change (see Arrive) makes these dense again.
+// A worker that is done and has left is no longer among the nodes, while the generation, the ranks
+// of the others and the number of workers do not change: rounds and barriers close over the listed
+// members, and requests under way in this generation stay valid. A lost worker is no longer among
+// the nodes of a new generation, in which the others keep their ranks; a change (see Arrive) makes
+// these dense again.
 //
 //	offset  size  field
 //	     0     8  generation  0 while forming
@@ -130,9 +133,10 @@ const (
 //	     .     .  division    a Division
 //	     .     1  stopping    the job stops: all workers write a checkpoint after a step that they agree on, say Stopped, and leave
 //
-// A Member is node 8, role 1, rank 4 (int32), pid 4, state 1, host string, addr string. Members come sorted by role, then by
-// rank; joining nodes have rank -1 and come last. A Division is epoch 8, steps 8, cuts: list of Cut; change 8, step 8,
-// stop 1, order string. A Cut is parts 4, used: list of uint64. Introduced in version 1; stopping in version 2, order in version 3.
+// A Member is node 8, role 1, rank 4 (int32), pid 4, state 1, host string, addr string. Members
+// come sorted by role, then by rank; joining nodes have rank -1 and come last. A Division is epoch
+// 8, steps 8, cuts: list of Cut; change 8, step 8, stop 1, order string. A Cut is parts 4, used:
+// list of uint64. Introduced in version 1; stopping in version 2, order in version 3.
 type Membership struct {
 	Generation uint64
 	Revision   uint64
@@ -172,10 +176,11 @@ type Member struct {
 // Counts reports whether rounds, barriers and changes wait for this member.
 func (m *Member) Counts() bool { return m.State == MemberCounts || m.State == MemberLeaving }
 
-// Division says which worker has which examples of an epoch. Examples, in the epoch's order, are first shared by the Parts of
-// the first cut, of which part i used the first Used[i]; what remains after a cut are the unused ends of the shares, in the
-// order of parts. What remains after the last cut is shared by the workers of the generation, part i for rank i. Used beyond
-// the length of a share stands for all of it. An epoch after Epoch has no cuts.
+// Division says which worker has which examples of an epoch. Examples, in the epoch's order, are
+// first shared by the Parts of the first cut, of which part i used the first Used[i]; what remains
+// after a cut are the unused ends of the shares, in the order of parts. What remains after the last
+// cut is shared by the workers of the generation, part i for rank i. Used beyond the length of a
+// share stands for all of it. An epoch after Epoch has no cuts.
 type Division struct {
 	Epoch uint64 `json:"epoch"` // to which the cuts belong
 	Steps uint64 `json:"steps"` // done in all when the division was made
@@ -184,7 +189,8 @@ type Division struct {
 	Change uint64 `json:"change"`
 	Step   uint64 `json:"step,omitempty"` // of Epoch, the next one
 	Stop   bool   `json:"stop,omitempty"` // all workers agreed to stop at this step
-	// Order is the name of the order of the epoch's examples, as workers said it; empty: they said none.
+	// Order is the name of the order of the epoch's examples, as workers said it; empty: they
+	// said none.
 	Order string `json:"order,omitempty"`
 }
 
@@ -212,7 +218,8 @@ type Cut struct {
 //	     .     4  length      of whom it waits for, at most MaxWaitText
 //	     .     n  waitsfor    whom it waits for
 //
-// The scheduler keeps the newest adaptation of rank 0. Introduced in version 1; sent, record and the answer in version 2; waits, call and waitsfor in version 3.
+// The scheduler keeps the newest adaptation of rank 0. Introduced in version 1; sent, record and
+// the answer in version 2; waits, call and waitsfor in version 3.
 type Heartbeat struct {
 	Node       uint64
 	Generation uint64
@@ -236,11 +243,12 @@ type Heartbeat struct {
 //	    24     8  at           the scheduler's clock when it took the heartbeat, in nanoseconds of Unix time (int64)
 //	    32    24  window       in which the node records spans, see TraceWindow; all zero: none
 //
-// The scheduler's clock minus the node's is at minus the middle between sent and the time the answer came, and wrong by at most half of the time
-// between the two.
+// The scheduler's clock minus the node's is at minus the middle between sent and the time the
+// answer came, and wrong by at most half of the time between the two.
 //
-// A node records spans from the window's start on. A worker ends with its steps, every node with the window's time, and at the latest when a Beat no longer
-// names the window. Then it sends the spans as TraceChunks. Introduced in version 2.
+// A node records spans from the window's start on. A worker ends with its steps, every node with
+// the window's time, and at the latest when a Beat no longer names the window. Then it sends the
+// spans as TraceChunks. Introduced in version 2.
 type Beat struct {
 	Generation  uint64
 	Revision    uint64
@@ -265,8 +273,10 @@ type TraceWindow struct {
 	LimitMillis uint32
 }
 
-// TraceChunk carries spans that a node has recorded in a window. Answer: Ack; CodeNoTrace if nobody collects them (the asker is gone, or the scheduler was
-// started again), CodeFull if the scheduler has no more room, CodeMalformed for another sequence number than the next one: the node then drops its spans.
+// TraceChunk carries spans that a node has recorded in a window. Answer: Ack; CodeNoTrace if nobody
+// collects them (the asker is gone, or the scheduler was started again), CodeFull if the scheduler
+// has no more room, CodeMalformed for another sequence number than the next one: the node then
+// drops its spans.
 //
 //	offset  size  field
 //	     0     8  id      of the window
@@ -291,8 +301,9 @@ type TraceChunk struct {
 	Data        []byte
 }
 
-// Ready says that a joining worker can take part: the next change makes it a member. Answer: Ack once it is one, or CodeTimeout, whose
-// text names whom the change waits for. Repeating it is harmless.
+// Ready says that a joining worker can take part: the next change makes it a member. Answer: Ack
+// once it is one, or CodeTimeout, whose text names whom the change waits for. Repeating it is
+// harmless.
 //
 //	offset  size  field
 //	     0     8  node
@@ -304,10 +315,12 @@ type Ready struct {
 	WaitMillis uint32
 }
 
-// Arrive says that a worker is at the boundary at which the pending change is made: it has nothing under way, and contributes
-// to nothing until the answer. Answer: Ack once the change was committed, which it is when all workers that count have
-// arrived and lost ones are settled; CodeTimeout, whose text names who is missing; or, for a worker that was asked to leave,
-// CodeRemoved. Repeating it after a lost answer is harmless. All workers that arrive at a change say the same, but for node and used.
+// Arrive says that a worker is at the boundary at which the pending change is made: it has nothing
+// under way, and contributes to nothing until the answer. Answer: Ack once the change was
+// committed, which it is when all workers that count have arrived and lost ones are settled;
+// CodeTimeout, whose text names who is missing; or, for a worker that was asked to leave,
+// CodeRemoved. Repeating it after a lost answer is harmless. All workers that arrive at a change
+// say the same, but for node and used.
 //
 //	offset  size  field
 //	     0     8  generation
@@ -326,8 +339,9 @@ type Ready struct {
 //	     .     .  cuts        list of Cut: those of the epoch that were made before this job; taken until the job's first change
 //	     .     .  order       string: the name of the order of the epochs' examples; empty: the workers share no examples
 //
-// The scheduler adds up what each worker has used. Of a worker that was lost the servers tell the sum (see Counted): what is beyond the
-// examples used before this division is what it used of its share. Introduced in version 1, order in version 3.
+// The scheduler adds up what each worker has used. Of a worker that was lost the servers tell the
+// sum (see Counted): what is beyond the examples used before this division is what it used of its
+// share. Introduced in version 1, order in version 3.
 type Arrive struct {
 	Generation uint64
 	Node       uint64
@@ -344,10 +358,11 @@ type Arrive struct {
 	Order      string
 }
 
-// Counted reports how many examples of a lost worker (Membership.Settle) all shards of a server have: the least, over its shards, of the sums of
-// examples of the contributions that count them (Push.Counted). Answer: Ack. Repeating it is harmless; the first one counts. A report under
-// another placement than the scheduler's is acknowledged and ignored: the server will learn of the new placement and report again, because
-// newly promoted shards lack contributions to open rounds.
+// Counted reports how many examples of a lost worker (Membership.Settle) all shards of a server
+// have: the least, over its shards, of the sums of examples of the contributions that count them
+// (Push.Counted). Answer: Ack. Repeating it is harmless; the first one counts. A report under
+// another placement than the scheduler's is acknowledged and ignored: the server will learn of the
+// new placement and report again, because newly promoted shards lack contributions to open rounds.
 //
 //	offset  size  field
 //	     0     8  node        the server
@@ -363,8 +378,8 @@ type Counted struct {
 	Examples  uint64
 }
 
-// Control is a request to the scheduler from people's tools, which are not nodes. Package internal/member/control has the requests.
-// Answer: Report, or CodeMalformed.
+// Control is a request to the scheduler from people's tools, which are not nodes. Package
+// internal/member/control has the requests. Answer: Report, or CodeMalformed.
 //
 //	offset  size  field
 //	     0     .  request     string, JSON
@@ -384,9 +399,10 @@ type Report struct {
 	Answer string
 }
 
-// AskLeave asks to leave the job while the others go on. The worker leaves at the next change, when its Arrive is answered with CodeRemoved; a joining
-// worker may leave at once. Answer: Ack; or CodeConflict, whose text says why the job cannot go on without
-// it, or that the whole job is being stopped. Repeating it is harmless.
+// AskLeave asks to leave the job while the others go on. The worker leaves at the next change, when
+// its Arrive is answered with CodeRemoved; a joining worker may leave at once. Answer: Ack; or
+// CodeConflict, whose text says why the job cannot go on without it, or that the whole job is being
+// stopped. Repeating it is harmless.
 //
 //	offset  size  field
 //	     0     8  node
@@ -398,8 +414,9 @@ type AskLeave struct {
 	Reason string
 }
 
-// Stopped says that a worker ends because the job stops (Membership.Stopping), and what the job can go on from. The scheduler keeps the first one with
-// a checkpoint, and passes it on to the launcher. Answer: Ack. Repeating it is harmless.
+// Stopped says that a worker ends because the job stops (Membership.Stopping), and what the job can
+// go on from. The scheduler keeps the first one with a checkpoint, and passes it on to the
+// launcher. Answer: Ack. Repeating it is harmless.
 //
 //	offset  size  field
 //	     0     8  node
@@ -413,8 +430,9 @@ type Stopped struct {
 	Reason string
 }
 
-// Leave says that a node ends. A worker that leaves with OK no longer counts at barriers and rounds; when the last worker
-// has left, the job is finished. With OK false the job fails with the reason. Answer: Ack.
+// Leave says that a node ends. A worker that leaves with OK no longer counts at barriers and
+// rounds; when the last worker has left, the job is finished. With OK false the job fails with the
+// reason. Answer: Ack.
 //
 //	offset  size  field
 //	     0     8  node
@@ -431,9 +449,10 @@ type Leave struct {
 	Record []byte
 }
 
-// Barrier waits until every worker of the generation has sent the same name. Answer: Ack when the last one came, or
-// CodeTimeout, whose text names who is missing. Repeating it after a lost answer is harmless: names are used once
-// (the sender numbers them), and the scheduler remembers the closed ones of this job.
+// Barrier waits until every worker of the generation has sent the same name. Answer: Ack when the
+// last one came, or CodeTimeout, whose text names who is missing. Repeating it after a lost answer
+// is harmless: names are used once (the sender numbers them), and the scheduler remembers the
+// closed ones of this job.
 //
 //	offset  size  field
 //	     0     8  generation
@@ -449,9 +468,10 @@ type Barrier struct {
 	Name       string
 }
 
-// Signal marks a name as happened, with a value; Await waits for the mark. Rank 0 uses them to tell the others that a load is complete,
-// and what it broadcasts. The first signal of a name counts. Answer to Signal: Ack, or CodeFull if the values that the scheduler keeps
-// would be too long. Answer to Await: Signalled, or CodeTimeout.
+// Signal marks a name as happened, with a value; Await waits for the mark. Rank 0 uses them to tell
+// the others that a load is complete, and what it broadcasts. The first signal of a name counts.
+// Answer to Signal: Ack, or CodeFull if the values that the scheduler keeps would be too long.
+// Answer to Await: Signalled, or CodeTimeout.
 //
 //	offset  size  field (Signal)
 //	     0     8  node
@@ -502,8 +522,9 @@ const (
 	RuleAverage   uint8 = 2 // the sum over the sum of weights replaces the value, whatever the optimizer
 )
 
-// Declare asks the scheduler to place a key. The first declaration makes the plan; later ones get the same. Answer: KeyPlan.
-// CodeSize if form, rule, size or row length differ from the first one's: the text names the key, both nodes and both sizes.
+// Declare asks the scheduler to place a key. The first declaration makes the plan; later ones get
+// the same. Answer: KeyPlan. CodeSize if form, rule, size or row length differ from the first
+// one's: the text names the key, both nodes and both sizes.
 //
 //	offset  size  field
 //	     0     8  generation
@@ -536,11 +557,13 @@ const MaxKeyName = 1024
 
 // KeyPlan says where the shards of one key are. It is the same on all nodes.
 //
-// A dense key's shard i holds Length values from Offset on; shards are in order of offset and cover the key. Of a key of R rows
-// over n shards, row r is row q = r / n of shard (r + t) mod n, where t is the upper half of the 128-bit product of n and
-// mix(q), but 0 in the last group of n rows if it is not whole; Offset is the shard's index and Length its number of values.
-// mix(x) is SplitMix64's finaliser of x + 0x9e3779b97f4a7c15. Of an open vocabulary over n shards, the row of an ID belongs to the
-// shard that is the upper half of the product of n and mix(ID); Offset is the shard's index, and size and Length are 0.
+// A dense key's shard i holds Length values from Offset on; shards are in order of offset and cover
+// the key. Of a key of R rows over n shards, row r is row q = r / n of shard (r + t) mod n, where t
+// is the upper half of the 128-bit product of n and mix(q), but 0 in the last group of n rows if it
+// is not whole; Offset is the shard's index and Length its number of values. mix(x) is SplitMix64's
+// finaliser of x + 0x9e3779b97f4a7c15. Of an open vocabulary over n shards, the row of an ID
+// belongs to the shard that is the upper half of the product of n and mix(ID); Offset is the
+// shard's index, and size and Length are 0.
 //
 //	offset  size  field
 //	     0     8  key         ID, from 0, unique for the life of the job

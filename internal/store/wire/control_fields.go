@@ -1,6 +1,7 @@
 package wire
 
-// The messages between nodes and the scheduler. Each lists its fields once, in the order of its comment.
+// The messages between nodes and the scheduler. Each lists its fields once, in the order of its
+// comment.
 
 func (m *Ack) Kind() Kind { return KindAck }
 

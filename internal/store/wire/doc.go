@@ -1,5 +1,5 @@
-// Package wire defines every byte that crosses a connection between the processes of a job: frames, message kinds, codes, and the limits that are
-// checked before memory is allocated.
+// Package wire defines every byte that crosses a connection between the processes of a job: frames,
+// message kinds, codes, and the limits that are checked before memory is allocated.
 //
 // A connection carries frames. A frame is a 16-byte header, a head and a payload:
 //
@@ -13,20 +13,22 @@
 //	    16     h  head      the message, as its struct's comment says
 //	  16+h     p  payload   values, rows or other bulk, as the message says
 //
-// All numbers are little-endian. The head is small and is decoded into a struct of this package; the payload is bulk data and is
-// read straight into its final buffer. In a head, a string is a uint32 length and that many bytes of UTF-8, a list is
-// a uint32 count and its items, a bool is one byte, 0 or 1. A head must be consumed to its last byte.
+// All numbers are little-endian. The head is small and is decoded into a struct of this package;
+// the payload is bulk data and is read straight into its final buffer. In a head, a string is a
+// uint32 length and that many bytes of UTF-8, a list is a uint32 count and its items, a bool is one
+// byte, 0 or 1. A head must be consumed to its last byte.
 //
-// Each request gets exactly one answer: the kind that its comment names, or Nack. Answers may come late (a pull waits for its round) and in another
-// order than the requests.
+// Each request gets exactly one answer: the kind that its comment names, or Nack. Answers may come
+// late (a pull waits for its round) and in another order than the requests.
 //
-// Kinds and codes are numbered by hand and only ever appended. Golden frames in testdata pin the format.
+// Kinds and codes are numbered by hand and only ever appended. Golden frames in testdata pin the
+// format.
 //
 // This package keeps plain integers; the packages that give them meaning own the types.
 package wire
 
-// Version is the version of the frame format and of all messages. Processes of two versions refuse each other when they connect: a message that gets a
-// field takes a new version, once per release.
+// Version is the version of the frame format and of all messages. Processes of two versions refuse
+// each other when they connect: a message that gets a field takes a new version, once per release.
 const Version = 3
 
 // Limits. A frame beyond them is an error, found before memory is allocated for it.

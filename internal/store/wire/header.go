@@ -11,8 +11,9 @@ type Header struct {
 	Head    int    // bytes of the head
 	Payload int    // bytes of the payload
 	ID      uint32 // of the request on its connection; the answer repeats it
-	// Lent: the payload, or the place for it, is memory that the sender lends the receiver, or that the sender has filled: see package transport.
-	// Only processes of one host send such frames.
+	// Lent: the payload, or the place for it, is memory that the sender lends the receiver, or
+	// that the sender has filled: see package transport. Only processes of one host send such
+	// frames.
 	Lent bool
 }
 
@@ -42,8 +43,9 @@ func (h Header) Put(b []byte) {
 	binary.LittleEndian.PutUint32(b[12:], h.ID)
 }
 
-// ParseHeader reads a header from the first HeaderSize bytes of b and checks version, limits and zeros. It does not ask
-// whether the kind is known: a request of an unknown kind is answered, and the connection stays open.
+// ParseHeader reads a header from the first HeaderSize bytes of b and checks version, limits and
+// zeros. It does not ask whether the kind is known: a request of an unknown kind is answered, and
+// the connection stays open.
 func ParseHeader(b []byte) (Header, error) {
 	if len(b) < HeaderSize {
 		return Header{}, fmt.Errorf("wire: frame: %w: got %d bytes, want at least %d", ErrMalformed, len(b), HeaderSize)

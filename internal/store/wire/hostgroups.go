@@ -2,8 +2,8 @@ package wire
 
 import "strings"
 
-// HostSums returns the address at which a worker takes its host's gradients, and the ID of its host. Both are empty if it takes no part in sums
-// within its host.
+// HostSums returns the address at which a worker takes its host's gradients, and the ID of its
+// host. Both are empty if it takes no part in sums within its host.
 func (m *Member) HostSums() (addr, id string) {
 	addr, id, ok := strings.Cut(m.Addr, "#")
 	if m.Role != RoleWorker || !ok || addr == "" || id == "" {
@@ -12,8 +12,9 @@ func (m *Member) HostSums() (addr, id string) {
 	return addr, id
 }
 
-// HostGroups returns the workers that count and take part in sums within their hosts, those of each host together, all in the order of the list, which is that of
-// ranks. A host with one such worker has no group.
+// HostGroups returns the workers that count and take part in sums within their hosts, those of each
+// host together, all in the order of the list, which is that of ranks. A host with one such worker
+// has no group.
 func HostGroups(nodes []Member) [][]*Member {
 	type host struct{ name, id string }
 	var groups [][]*Member

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// eachList calls f for each list in a message of every kind, also those in the first item of a list, which is alone in it. f may set the list;
-// all other fields are zero.
+// eachList calls f for each list in a message of every kind, also those in the first item of a
+// list, which is alone in it. f may set the list; all other fields are zero.
 func eachList(t *testing.T, f func(t *testing.T, m Message, list reflect.Value)) {
 	var walk func(k Kind, v reflect.Value, path string, visit func(path string, v reflect.Value))
 	walk = func(k Kind, v reflect.Value, path string, visit func(string, reflect.Value)) {
@@ -36,8 +36,9 @@ func eachList(t *testing.T, f func(t *testing.T, m Message, list reflect.Value))
 	}
 }
 
-// A list is taken in whatever its items are, down to the smallest; a head that cannot hold so many of the smallest is refused before memory is
-// taken for them. So each list must know the size of its smallest item exactly.
+// A list is taken in whatever its items are, down to the smallest; a head that cannot hold so many
+// of the smallest is refused before memory is taken for them. So each list must know the size of
+// its smallest item exactly.
 func TestEveryListKnowsItsSmallestItem(t *testing.T) {
 	const many = 1000
 	eachList(t, func(t *testing.T, m Message, list reflect.Value) {
@@ -57,7 +58,8 @@ func TestEveryListKnowsItsSmallestItem(t *testing.T) {
 		if !reflect.DeepEqual(got, m) {
 			t.Errorf("%d of the smallest items do not come back as they were", many)
 		}
-		// The length of the list is the only thing in the head that is not zero, but for those of the lists that it is in, which are 1.
+		// The length of the list is the only thing in the head that is not zero, but for
+		// those of the lists that it is in, which are 1.
 		at := strings.Index(string(head), string(binary.LittleEndian.AppendUint32(nil, many)))
 		if at < 0 || long < at+4+many*item {
 			t.Fatalf("no length of the list in a head of %d bytes", long)

@@ -18,7 +18,8 @@ func pushesOf(keys ...uint64) *PushMany {
 	return m
 }
 
-// A message of many keys is decoded into the memory of the one before it, and takes none of its own.
+// A message of many keys is decoded into the memory of the one before it, and takes none of its
+// own.
 func TestMessagesOfManyKeysAreDecodedIntoTheSameMemory(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -52,7 +53,8 @@ func TestMessagesOfManyKeysAreDecodedIntoTheSameMemory(t *testing.T) {
 	}
 }
 
-// However many pushes a head claims to hold, no more memory is taken than for those that it has bytes for, and for at most MaxPushes.
+// However many pushes a head claims to hold, no more memory is taken than for those that it has
+// bytes for, and for at most MaxPushes.
 func TestTheCountOfAMessageOfManyKeysIsChecked(t *testing.T) {
 	count := func(n uint32, rest int) []byte {
 		return append(binary.LittleEndian.AppendUint32(nil, n), make([]byte, rest)...)

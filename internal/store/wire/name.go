@@ -10,11 +10,13 @@ import (
 // reservedName is the name that safetensors files reserve.
 const reservedName = "__metadata__"
 
-// Shown is a name from outside, quoted, as a message shows it: of a long one the beginning and the length.
+// Shown is a name from outside, quoted, as a message shows it: of a long one the beginning and the
+// length.
 func Shown(name string) string { return shown.Name(name) }
 
-// CheckKeyName returns an error for an invalid name of a key. Values are saved under their keys' names in safetensors files, whose header is JSON: a
-// name is UTF-8, and not the one that the header uses itself.
+// CheckKeyName returns an error for an invalid name of a key. Values are saved under their keys'
+// names in safetensors files, whose header is JSON: a name is UTF-8, and not the one that the
+// header uses itself.
 func CheckKeyName(name string) error {
 	switch {
 	case name == "":

@@ -1,8 +1,9 @@
 package wire
 
-// Profile runs, stops or ends a profile: the spans of a server that a worker asked for. A server has one profile at a time; that of another worker is
-// CodeConflict, whose text names it. A newer one of the same worker replaces its older one. A profile ends with its worker's membership, and records
-// for MaxProfileSeconds at most. Key and shard of the origin are 0.
+// Profile runs, stops or ends a profile: the spans of a server that a worker asked for. A server
+// has one profile at a time; that of another worker is CodeConflict, whose text names it. A newer
+// one of the same worker replaces its older one. A profile ends with its worker's membership, and
+// records for MaxProfileSeconds at most. Key and shard of the origin are 0.
 //
 //	offset  size  field
 //	     0    40  origin
@@ -10,8 +11,8 @@ package wire
 //	    48     1  command ProfileRun, ProfileStop or ProfileEnd
 //	    49     4  spans   of ProfileRun: how many there is room for, 1 to MaxProfileSpans
 //
-// Answer: Ack; of ProfileStop CodeNoTrace if the server has no such profile. Repeating one is harmless: a profile that has ended does not run again.
-// Introduced in version 2.
+// Answer: Ack; of ProfileStop CodeNoTrace if the server has no such profile. Repeating one is
+// harmless: a profile that has ended does not run again. Introduced in version 2.
 type Profile struct {
 	Origin
 	ID      uint64
@@ -32,7 +33,8 @@ const (
 	MaxProfileSeconds = 3600
 )
 
-// ReadProfile asks for spans of a profile that was stopped. Answer: ProfilePart; CodeNoTrace if the server has no such profile, CodeConflict while it runs.
+// ReadProfile asks for spans of a profile that was stopped. Answer: ProfilePart; CodeNoTrace if the
+// server has no such profile, CodeConflict while it runs.
 //
 //	offset  size  field
 //	     0    40  origin      key and shard 0

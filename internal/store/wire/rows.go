@@ -1,7 +1,8 @@
 package wire
 
-// ReadRows asks for some of the rows that an open vocabulary's shard has, with their state, once at least Round rounds have
-// closed. Rows are counted from 0 in the order in which they were made; they keep their places. Answer: Rows.
+// ReadRows asks for some of the rows that an open vocabulary's shard has, with their state, once at
+// least Round rounds have closed. Rows are counted from 0 in the order in which they were made;
+// they keep their places. Answer: Rows.
 //
 //	offset  size  field
 //	     0    40  origin
@@ -29,8 +30,8 @@ type ReadRows struct {
 //	    32     .  config      string: the optimizer's JSON; empty: none
 //	     .     .  slots       list of strings: names
 //
-// Payload: rows int64, their IDs; then rows × rowlen float32 of the value, and as many of each slot in order. Introduced in
-// version 1.
+// Payload: rows int64, their IDs; then rows × rowlen float32 of the value, and as many of each slot
+// in order. Introduced in version 1.
 type Rows struct {
 	Generation uint64
 	Round      uint64
@@ -40,9 +41,9 @@ type Rows struct {
 	Slots      []string
 }
 
-// WriteRows adds rows to an open vocabulary's shard, creating it if needed; rank 0 sends it in a load. The first of a load
-// drops all rows of the shard and the contributions held for open rounds. An ID that the shard has already is CodeMalformed.
-// Answer: Ack.
+// WriteRows adds rows to an open vocabulary's shard, creating it if needed; rank 0 sends it in a
+// load. The first of a load drops all rows of the shard and the contributions held for open rounds.
+// An ID that the shard has already is CodeMalformed. Answer: Ack.
 //
 //	offset  size  field
 //	     0     .  init        an InitShard without payload of its own
@@ -70,7 +71,8 @@ type ReadUsage struct {
 	Origin
 }
 
-// Usage is what a server holds, in bytes, and how many contributions its guard has refused and clipped.
+// Usage is what a server holds, in bytes, and how many contributions its guard has refused and
+// clipped.
 //
 //	offset  size  field
 //	     0     8  generation

@@ -1,7 +1,8 @@
 package wire
 
-// Origin opens the head of every request of a worker to a server. (job, generation, node, key, shard, seq) names a
-// contribution: sending it again, after a lost answer or over another connection, is harmless.
+// Origin opens the head of every request of a worker to a server. (job, generation, node, key,
+// shard, seq) names a contribution: sending it again, after a lost answer or over another
+// connection, is harmless.
 //
 //	offset  size  field
 //	     0     8  generation  membership the sender believes in
@@ -11,7 +12,8 @@ package wire
 //	    28     4  shard       index in the key's plan
 //	    32     8  seq         number of this sender's pushes of this shard, from 1; in a pull, of those before it
 //
-// A receiver of another generation answers CodeStaleGeneration; an unknown key or shard is CodeUnknownKey. Introduced in version 1.
+// A receiver of another generation answers CodeStaleGeneration; an unknown key or shard is
+// CodeUnknownKey. Introduced in version 1.
 type Origin struct {
 	Generation uint64
 	Node       uint64
@@ -21,8 +23,8 @@ type Origin struct {
 	Seq        uint64
 }
 
-// Order is the request's place among those that wait for one connection: keys are numbered as they were initialised, and
-// the first ones are the layers that the next forward pass needs first.
+// Order is the request's place among those that wait for one connection: keys are numbered as they
+// were initialised, and the first ones are the layers that the next forward pass needs first.
 func (m *Origin) Order() uint64 { return m.Key }
 
 // The codecs of values in a payload.
@@ -35,7 +37,8 @@ const (
 	CodecTopK     uint8 = 5 // some values with their indices, the others are 0; see below
 )
 
-// A payload of CodecTopK for n values of a shard has 4n bytes and is all of them, float32; or it is shorter and is
+// A payload of CodecTopK for n values of a shard has 4n bytes and is all of them, float32; or it is
+// shorter and is
 //
 //	offset  size  field
 //	     0     4  count       number of values that follow, at most n
@@ -43,12 +46,14 @@ const (
 //	     8     4c values      float32, in the order of their indices
 //	  8+4c     .  indices     rising, in the shorter of the two forms, gaps if they are alike
 //
-// Gaps: for each value how many were left out since the one before it, or since the start, in groups of 7 bits, lowest first,
-// with 0x80 added to each byte but a number's last; no number has more bytes than it needs. Bitmap: a bit for each of the n
-// values, lowest bit of a byte first, 1 for those that follow; padded to a byte with zero bits. Anything else is CodeMalformed.
+// Gaps: for each value how many were left out since the one before it, or since the start, in
+// groups of 7 bits, lowest first, with 0x80 added to each byte but a number's last; no number has
+// more bytes than it needs. Bitmap: a bit for each of the n values, lowest bit of a byte first, 1
+// for those that follow; padded to a byte with zero bits. Anything else is CodeMalformed.
 
-// InitShard gives a shard its first value; rank 0 sends it. Answer: Ack. If the shard has a value already (a load, a rank 0
-// that was restarted) the value stays and the answer is Ack all the same; another length is CodeSize.
+// InitShard gives a shard its first value; rank 0 sends it. Answer: Ack. If the shard has a value
+// already (a load, a rank 0 that was restarted) the value stays and the answer is Ack all the same;
+// another length is CodeSize.
 //
 //	offset  size  field
 //	     0    40  origin
@@ -110,17 +115,22 @@ type AwaitShard struct {
 //	                          sender among them; empty: it is the sender's gradient alone
 //	     .     8  examples    number of examples of which the gradient is
 //
-// Payload: the values. The server answers when it may: a contribution for the round after the open one is held, one further
-// ahead waits for its turn. Sent again: acknowledged (or answered with the Value), counted once.
+// Payload: the values. The server answers when it may: a contribution for the round after the open
+// one is held, one further ahead waits for its turn. Sent again: acknowledged (or answered with the
+// Value), counted once.
 //
-// With contributors seq, weight, counted, examples, judged, norm and the step's micro and microsqr are 0: each contributor has its own. Either all of them are
-// counted, or none: CodePushAlone if some were counted before, if one is not a worker of the generation or cannot contribute to the round, if the
-// server has a guard, or if it measures norms of preconditioned gradients. Each worker then pushes for itself. If all were counted before it is a repeat.
+// With contributors seq, weight, counted, examples, judged, norm and the step's micro and microsqr
+// are 0: each contributor has its own. Either all of them are counted, or none: CodePushAlone if
+// some were counted before, if one is not a worker of the generation or cannot contribute to the
+// round, if the server has a guard, or if it measures norms of preconditioned gradients. Each
+// worker then pushes for itself. If all were counted before it is a repeat.
 //
-// To the worker of a host that adds up the shard, a push with n 0, answer 0 and no payload says that the sender pushes for itself in this round, and until it
-// comes again; the others of the host do not wait for it. Answer: Ack.
+// To the worker of a host that adds up the shard, a push with n 0, answer 0 and no payload says
+// that the sender pushes for itself in this round, and until it comes again; the others of the host
+// do not wait for it. Answer: Ack.
 //
-// Introduced in version 1, contributors in version 2, n 0 and examples in version 3; before, the weight was the number of examples.
+// Introduced in version 1, contributors in version 2, n 0 and examples in version 3; before, the
+// weight was the number of examples.
 type Push struct {
 	Origin
 	Round        uint64
@@ -168,8 +178,9 @@ type Contributor struct {
 	Examples uint64
 }
 
-// Step is what the contributions of one round have in common, and in micro and microsqr what this one has measured. It is all zeros for a round
-// that is not measured and whose learning rate is the optimizer's own.
+// Step is what the contributions of one round have in common, and in micro and microsqr what this
+// one has measured. It is all zeros for a round that is not measured and whose learning rate is the
+// optimizer's own.
 //
 //	offset  size  field
 //	     0     1  measure     the server measures the norms of the round's gradients, if all its contributions ask for it; see Norms
@@ -178,8 +189,8 @@ type Contributor struct {
 //	    31     8  microsqr    float64, at least 0, +Inf allowed: the sum over them of ‖s‖²/m, s the sum of the gradients of the m examples of one;
 //	                          of the whole key on its first shard, 0 on the others; 0 unless measure and micro above 1
 //
-// Numbers beyond these limits are CodeMalformed. All contributions of a round have the same rate: one with another is CodeConflict, which names both,
-// and does not count.
+// Numbers beyond these limits are CodeMalformed. All contributions of a round have the same rate:
+// one with another is CodeConflict, which names both, and does not count.
 type Step struct {
 	Measure  bool
 	Rate     RoundRate
@@ -187,7 +198,8 @@ type Step struct {
 	MicroSqr float64
 }
 
-// RoundRate changes the learning rate of one round. The optimizer's own rate and schedule stay as they are.
+// RoundRate changes the learning rate of one round. The optimizer's own rate and schedule stay as
+// they are.
 //
 //	offset  size  field
 //	     0     1  scaled      factor multiplies the learning rate; false: 1
@@ -211,8 +223,9 @@ const (
 	MaxMicro    = 1<<16 - 1
 )
 
-// Pull asks for a dense shard's value once at least Round rounds have closed. In dist_async it is answered at once, or,
-// with a bound on staleness, when the slowest worker is at most Staleness pushes behind the sender's Seq. Answer: Value.
+// Pull asks for a dense shard's value once at least Round rounds have closed. In dist_async it is
+// answered at once, or, with a bound on staleness, when the slowest worker is at most Staleness
+// pushes behind the sender's Seq. Answer: Value.
 //
 //	offset  size  field
 //	     0    40  origin
@@ -245,8 +258,8 @@ type Pull struct {
 //	    86     8  weight      float64: sum of the weights of the contributions in the newest round; those that the guard refused are left out
 //	    94     8  examples    sum of their examples
 //
-// Payload: the values. Missed and lead are 0 in dist_sync and for keys of rows, limit, norms, weight and examples are for keys of rows. Introduced in
-// version 1, examples in version 3.
+// Payload: the values. Missed and lead are 0 in dist_sync and for keys of rows, limit, norms,
+// weight and examples are for keys of rows. Introduced in version 1, examples in version 3.
 type Value struct {
 	Generation uint64
 	Round      uint64
@@ -261,8 +274,9 @@ type Value struct {
 	Examples   uint64
 }
 
-// Norms is what a server measured of a shard's gradients in one round: all zeros if it did not. With s the sum of the gradients of the m examples
-// of a micro-gradient, meansqr is (Σ ‖s‖²/m) / Σ m, and sqrmean is ‖Σ s‖² / (Σ m)². Those of a key are the sums over its shards.
+// Norms is what a server measured of a shard's gradients in one round: all zeros if it did not.
+// With s the sum of the gradients of the m examples of a micro-gradient, meansqr is (Σ ‖s‖²/m) / Σ
+// m, and sqrmean is ‖Σ s‖² / (Σ m)². Those of a key are the sums over its shards.
 //
 //	offset  size  field
 //	     0     4  count       micro-gradients; 0: the round was not measured
@@ -278,7 +292,8 @@ type Norms struct {
 	SqrMean  float64
 }
 
-// PushRows carries one worker's gradient for some rows of one shard. A contribution may have no rows.
+// PushRows carries one worker's gradient for some rows of one shard. A contribution may have no
+// rows.
 //
 //	offset  size  field
 //	     0    40  origin
@@ -290,9 +305,10 @@ type Norms struct {
 //	    65    39  step        as of Push; measure is CodeUnsupported
 //	   104     8  examples    as of Push
 //
-// Payload: rows int64, the shard's row numbers, strictly increasing; then rows × rowlen float32. Answer: Ack. Rows of an open
-// vocabulary are named by their IDs, which increase as unsigned numbers; those that are new are made, and CodeFull refuses all of
-// the contribution if they would be more than the key or the server may have. Introduced in version 1, examples in version 3.
+// Payload: rows int64, the shard's row numbers, strictly increasing; then rows × rowlen float32.
+// Answer: Ack. Rows of an open vocabulary are named by their IDs, which increase as unsigned
+// numbers; those that are new are made, and CodeFull refuses all of the contribution if they would
+// be more than the key or the server may have. Introduced in version 1, examples in version 3.
 type PushRows struct {
 	Origin
 	Round      uint64
@@ -313,8 +329,9 @@ type PushRows struct {
 //	    56     4  wait        milliseconds
 //	    60     8  staleness
 //
-// Payload: rows int64, the shard's row numbers, or IDs, in any order. Answer: Value with rows × rowlen values in the same order.
-// A row of an open vocabulary to which no worker has pushed has its first value, and is not made. Introduced in version 1.
+// Payload: rows int64, the shard's row numbers, or IDs, in any order. Answer: Value with rows ×
+// rowlen values in the same order. A row of an open vocabulary to which no worker has pushed has
+// its first value, and is not made. Introduced in version 1.
 type PullRows struct {
 	Origin
 	Round      uint64
@@ -323,10 +340,11 @@ type PullRows struct {
 	Staleness  uint64
 }
 
-// SetOptimizer gives a server the update rule: JSON of optim.Config, decoded strictly. Every worker sends it; the first
-// counts, the same again is acknowledged and keeps all state, another one is CodeConflict. Key and shard of the origin are 0.
-// Mode is the type of the sender's store, and Guard the JSON of its guard; servers refuse different modes or
-// guards in one job with CodeConflict.
+// SetOptimizer gives a server the update rule: JSON of optim.Config, decoded strictly. Every worker
+// sends it; the first counts, the same again is acknowledged and keeps all state, another one is
+// CodeConflict. Key and shard of the origin are 0. Mode is the type of the sender's store, and
+// Guard the JSON of its guard; servers refuse different modes or guards in one job with
+// CodeConflict.
 //
 //	offset  size  field
 //	     0    40  origin
@@ -349,8 +367,9 @@ const (
 	ModeAnyOrder uint8 = 3 // rounds as in ModeSync, contributions added as they come
 )
 
-// SetRate sets the learning rate of all rounds from Round on, in place of the optimizer's own and its schedule's; a later
-// one replaces an earlier one. CodeConflict if a key has already closed that round. Answer: Ack.
+// SetRate sets the learning rate of all rounds from Round on, in place of the optimizer's own and
+// its schedule's; a later one replaces an earlier one. CodeConflict if a key has already closed
+// that round. Answer: Ack.
 //
 //	offset  size  field
 //	     0    40  origin      key and shard 0
@@ -364,7 +383,8 @@ type SetRate struct {
 	Rate  float64
 }
 
-// ReadState asks for the whole state of a shard, once at least Round rounds have closed. Answer: State.
+// ReadState asks for the whole state of a shard, once at least Round rounds have closed. Answer:
+// State.
 //
 //	offset  size  field
 //	     0    40  origin
@@ -396,8 +416,8 @@ type State struct {
 	Slots      []string
 }
 
-// WriteState replaces the state of a shard, creating it if needed; rank 0 sends it in a load. Contributions held for open
-// rounds are dropped, and the next round is Round. Answer: Ack.
+// WriteState replaces the state of a shard, creating it if needed; rank 0 sends it in a load.
+// Contributions held for open rounds are dropped, and the next round is Round. Answer: Ack.
 //
 //	offset  size  field
 //	     0     .  init        an InitShard without payload of its own

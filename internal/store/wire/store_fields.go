@@ -1,6 +1,7 @@
 package wire
 
-// The messages between workers and servers. Each lists its fields once, in the order of its comment.
+// The messages between workers and servers. Each lists its fields once, in the order of its
+// comment.
 
 func (m *InitShard) Kind() Kind { return KindInitShard }
 

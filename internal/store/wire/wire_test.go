@@ -261,7 +261,8 @@ func TestGoldenFrames(t *testing.T) {
 	}
 }
 
-// FuzzDecode holds for every kind: what decodes encodes to the same bytes; anything else is an error.
+// FuzzDecode holds for every kind: what decodes encodes to the same bytes; anything else is an
+// error.
 func FuzzDecode(f *testing.F) {
 	for _, k := range allKinds() {
 		f.Add(byte(k), frame(k)[HeaderSize:])

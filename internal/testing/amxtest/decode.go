@@ -20,14 +20,15 @@ type instruction struct {
 	size int
 	// Registers: of load, store and zero the first; of dot the sums, the rows and the columns.
 	tile, a, b int
-	// The operand in memory: base, index and displacement; -1 for none, and for the base of an address relative to the next instruction.
+	// The operand in memory: base, index and displacement; -1 for none, and for the base of an
+	// address relative to the next instruction.
 	base, index, scale int
 	relative           bool
 	disp               int64
 }
 
-// decode is the instruction of the tile unit at the start of code, if there is one: VEX with three bytes, map 0F38, 128 bits, W 0
-// (Intel's manual, volume 2, section 2.3 and chapter 3).
+// decode is the instruction of the tile unit at the start of code, if there is one: VEX with three
+// bytes, map 0F38, 128 bits, W 0 (Intel's manual, volume 2, section 2.3 and chapter 3).
 func decode(code []byte) (in instruction, ok bool) {
 	if len(code) < 15 || code[0] != 0xc4 || code[1]&0x1f != 2 || code[2]&0x84 != 0 {
 		return in, false

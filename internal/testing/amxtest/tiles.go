@@ -37,8 +37,8 @@ func (u *unit) configure(c [64]byte) error {
 	return nil
 }
 
-// dotBFloat16 is TDPBF16PS: dst += a·b, as Intel's manual has it: products of even and of odd numbers are summed apart and then added. Subnormal
-// numbers are zeros.
+// dotBFloat16 is TDPBF16PS: dst += a·b, as Intel's manual has it: products of even and of odd
+// numbers are summed apart and then added. Subnormal numbers are zeros.
 func (u *unit) dotBFloat16(dst, a, b int) error {
 	if !u.configured {
 		return fmt.Errorf("the tile registers are not configured")

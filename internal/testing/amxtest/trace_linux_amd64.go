@@ -194,7 +194,8 @@ func (p *process) stop(tid int, slide uintptr) error {
 	return p.resume(tid, int(signal))
 }
 
-// resume lets a thread go on, after a signal or 0. Until the permission for tile data has been asked for, it stops at system calls: any thread may ask.
+// resume lets a thread go on, after a signal or 0. Until the permission for tile data has been
+// asked for, it stops at system calls: any thread may ask.
 func (p *process) resume(tid, signal int) error {
 	if p.told {
 		return syscall.PtraceCont(tid, signal)
@@ -202,7 +203,8 @@ func (p *process) resume(tid, signal int) error {
 	return syscall.PtraceSyscall(tid, signal)
 }
 
-// pretend sets the features of the tile unit before the program looks at them, and takes the breakpoint away.
+// pretend sets the features of the tile unit before the program looks at them, and takes the
+// breakpoint away.
 func (p *process) pretend(tid int, r *syscall.PtraceRegs, slide uintptr) error {
 	for _, feature := range []*bool{&cpu.X86.HasAMXTile, &cpu.X86.HasAMXBF16} {
 		if _, err := syscall.PtracePokeData(tid, uintptr(unsafe.Pointer(feature))+slide, []byte{1}); err != nil {
@@ -246,7 +248,8 @@ func (p *process) systemCall(tid int) error {
 	return p.resume(tid, 0)
 }
 
-// execute executes the instructions of the tile unit at which a thread stands, and returns how many these were.
+// execute executes the instructions of the tile unit at which a thread stands, and returns how many
+// these were.
 func (p *process) execute(tid int, u *unit) (int, error) {
 	var r syscall.PtraceRegs
 	if err := syscall.PtraceGetRegs(tid, &r); err != nil {

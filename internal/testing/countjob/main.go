@@ -1,9 +1,10 @@
-// Command countjob is a worker's program for tests of whole jobs: it trains package countmodel's model, slowly until a file says that it may end.
+// Command countjob is a worker's program for tests of whole jobs: it trains package countmodel's
+// model, slowly until a file says that it may end.
 //
 //	launch -n 2 -s 2 -- countjob --checkpoints DIR --finish FILE
 //
-// Worker 0 prints each step with the number of workers, and each worker at the end how many uses of examples were lost and doubled: none, whatever
-// happened to the processes of the job.
+// Worker 0 prints each step with the number of workers, and each worker at the end how many uses of
+// examples were lost and doubled: none, whatever happened to the processes of the job.
 package main
 
 import (

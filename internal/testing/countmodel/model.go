@@ -1,10 +1,13 @@
-// Package countmodel is a training program for tests of whole jobs: its parameters count how often each example was used.
+// Package countmodel is a training program for tests of whole jobs: its parameters count how often
+// each example was used.
 //
-// The model has a few parameters, each a key of its own so that servers share them, with an element for every example. The loss is the
-// sum of x·w over the parameters w, where x is one for the examples of the batch and zero for others, divided by the number of
-// examples. So the gradient, summed over the batch, is what the batch is made of; and with the optimizer "test", which adds
-// gradients to values, a value is the number of times that each example was used, by whatever workers and in whatever order.
-// The last parameter weighs each example with a number that no float32 holds: its bits depend on the order of all sums.
+// The model has a few parameters, each a key of its own so that servers share them, with an element
+// for every example. The loss is the sum of x·w over the parameters w, where x is one for the
+// examples of the batch and zero for others, divided by the number of examples. So the gradient,
+// summed over the batch, is what the batch is made of; and with the optimizer "test", which adds
+// gradients to values, a value is the number of times that each example was used, by whatever
+// workers and in whatever order. The last parameter weighs each example with a number that no
+// float32 holds: its bits depend on the order of all sums.
 package countmodel
 
 import (
@@ -68,8 +71,8 @@ func Compile(examples int) (*nn.Program, error) {
 // factor is what the last parameter weighs an example with.
 func factor(i int) float32 { return 0.1 + float32(i)/7 }
 
-// Counts returns how often each example was used in steps that were acknowledged: as often as all parameters say. What reached
-// some of them alone was handed out again.
+// Counts returns how often each example was used in steps that were acknowledged: as often as all
+// parameters say. What reached some of them alone was handed out again.
 func Counts(program *nn.Program) []int {
 	params := program.Params()
 	counts := make([]int, len(params[0].Value))

@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Draw writes the idx files of n images, of which the names begin with prefix, "train" or "t10k": digit d is a bright bar in row 2d+4.
+// Draw writes the idx files of n images, of which the names begin with prefix, "train" or "t10k":
+// digit d is a bright bar in row 2d+4.
 func Draw(dir, prefix string, n int) error {
 	const side = 28
 	random := rand.New(rand.NewPCG(uint64(n), 1))

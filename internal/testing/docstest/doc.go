@@ -1,8 +1,10 @@
 // Package docstest runs the commands of a page of documentation, so that the page stays true.
 //
-// A page is Markdown. Its fenced blocks with the language sh or console hold commands, which are run from top to bottom in one terminal: the folder
-// and exported variables go over from a block to the next. A block with the language text that comes next is their output. What a
-// run has to know stands in HTML comments, which readers do not see, each on a line of its own directly before the block's fence:
+// A page is Markdown. Its fenced blocks with the language sh or console hold commands, which are
+// run from top to bottom in one terminal: the folder and exported variables go over from a block to
+// the next. A block with the language text that comes next is their output. What a run has to know
+// stands in HTML comments, which readers do not see, each on a line of its own directly before the
+// block's fence:
 //
 //	<!-- not run: REASON -->      the block is not run
 //	<!-- exit: 85 -->             its exit code, 0 by default
@@ -20,7 +22,8 @@
 //	<!-- ctrl-c -->               Ctrl-C in the newest other terminal, and wait until its block has ended
 //	<!-- wait -->                 wait until the block in the newest other terminal has ended by itself
 //
-// Output is compared line by line: each line of the page must be among the lines that came, in any order, since processes print at once. Numbers
-// stand for any numbers, and so do runs of spaces or of the characters of bars and rules; "..." in a line stands for any text, and a line of "..." for
+// Output is compared line by line: each line of the page must be among the lines that came, in any
+// order, since processes print at once. Numbers stand for any numbers, and so do runs of spaces or
+// of the characters of bars and rules; "..." in a line stands for any text, and a line of "..." for
 // lines that were left out.
 package docstest

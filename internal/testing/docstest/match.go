@@ -14,7 +14,8 @@ var (
 	spaces  = regexp.MustCompile(`\s+`)
 )
 
-// plain is a line without what differs between two runs: its numbers with their units, its runs of spaces, its bars.
+// plain is a line without what differs between two runs: its numbers with their units, its runs of
+// spaces, its bars.
 func plain(line string) string {
 	line = signs.ReplaceAllString(line, "$1$2")
 	line = times.ReplaceAllString(line, "0")
@@ -23,7 +24,8 @@ func plain(line string) string {
 	return strings.TrimSpace(spaces.ReplaceAllString(line, " "))
 }
 
-// pattern is an expression that finds what line, a line of a page, stands for in plain lines. whole: it has to be all of the line.
+// pattern is an expression that finds what line, a line of a page, stands for in plain lines.
+// whole: it has to be all of the line.
 func pattern(line string, whole bool) *regexp.Regexp {
 	var parts []string
 	for part := range strings.SplitSeq(line, ellipsis) {

@@ -23,7 +23,8 @@ type Page struct {
 type Step struct {
 	Line int // of the fence or of the comment, from 1
 
-	// Action is what to do: "block", or the word of the comment: "hosts", "slurm", "run", "ctrl-c", "wait".
+	// Action is what to do: "block", or the word of the comment: "hosts", "slurm", "run",
+	// "ctrl-c", "wait".
 	Action string
 	// Text is what the block or the comment says. Of a block of commands it is the script.
 	Text string

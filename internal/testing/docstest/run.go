@@ -75,7 +75,8 @@ func runPage(t *testing.T, cfg Config, p *Page) (err error) {
 // made are the folders that programs make in a clone.
 var made = []string{"bin", "out", "ckpt", "runs"}
 
-// cloned are the files and folders at the root that a clone has. Without git they are all that are there, besides what programs make.
+// cloned are the files and folders at the root that a clone has. Without git they are all that are
+// there, besides what programs make.
 func cloned(root string) (names []string, err error) {
 	out, err := exec.Command("git", "-C", root, "ls-files", "-z").Output()
 	if err == nil && len(out) > 0 {
@@ -127,7 +128,8 @@ func newRun(t *testing.T, cfg Config, p *Page) *run {
 	for _, e := range programs {
 		must(t, os.Symlink(filepath.Join(cfg.Programs, e.Name()), filepath.Join(bin, e.Name())))
 	}
-	// Go's caches are this user's, and what the page's programs leave in a home directory is not.
+	// Go's caches are this user's, and what the page's programs leave in a home directory is
+	// not.
 	env := map[string]string{"HOME": home, "XDG_RUNTIME_DIR": filepath.Join(home, "run"), "TMPDIR": os.TempDir(), "TERM": "dumb", "LC_ALL": "C.UTF-8",
 		"PATH": r.private + "/bin:" + bin + ":" + os.Getenv("PATH"), "CGO_ENABLED": "0"}
 	caches, err := goCaches()
@@ -214,7 +216,8 @@ func (r *run) hosts(names []string) error {
 	return os.WriteFile(filepath.Join(r.private, "bin", "ssh"), []byte(script), 0o755)
 }
 
-// slurm starts a cluster of Slurm with so many nodes. Where such tests are not asked for (slurmtest), the rest of the page is skipped.
+// slurm starts a cluster of Slurm with so many nodes. Where such tests are not asked for
+// (slurmtest), the rest of the page is skipped.
 func (r *run) slurm(nodes string) error {
 	n, err := strconv.Atoi(nodes)
 	if err != nil {
@@ -234,7 +237,8 @@ type block struct {
 	stopped bool  // it was told to end: its exit code counts only if the page names one
 }
 
-// start starts a script in the terminal's state. keep: the terminal goes on with the state that the script leaves.
+// start starts a script in the terminal's state. keep: the terminal goes on with the state that the
+// script leaves.
 func (r *run) start(s Step, script string, stdin *strings.Reader, keep bool) (*block, error) {
 	state := filepath.Join(r.private, "state")
 	text := fmt.Sprintf("if [ -f '%[1]s' ]; then . '%[1]s'; fi\n", state)
@@ -270,7 +274,8 @@ func (b *block) signal(s syscall.Signal) {
 	}
 }
 
-// finish waits until the block has ended, and compares its exit code and its output with the page's.
+// finish waits until the block has ended, and compares its exit code and its output with the
+// page's.
 func (b *block) finish(timeout time.Duration) error {
 	select {
 	case <-b.ended:

@@ -1,8 +1,9 @@
 // Package faultnet is a network in memory whose links can be made to fail.
 //
-// A Network has hosts by name. Host returns the network of one host, which listens at its own names and dials the others,
-// over connections that are buffers in memory, with deadlines, so that whole jobs run in one process and on the fake time
-// of testing/synctest. A link is an ordered pair of hosts; either name may be Any.
+// A Network has hosts by name. Host returns the network of one host, which listens at its own names
+// and dials the others, over connections that are buffers in memory, with deadlines, so that whole
+// jobs run in one process and on the fake time of testing/synctest. A link is an ordered pair of
+// hosts; either name may be Any.
 //
 //	n := faultnet.New(seed) // print the seed
 //	n.Delay("w0", "s1", 5*time.Millisecond, 20*time.Millisecond)
@@ -13,11 +14,13 @@
 //
 // A connection that has lost bytes cannot be whole again: Heal and Restore reset it.
 //
-// A Host stands for the processes there: Kill ends it, with its connections closed by its kernel or not, Freeze stops it for a while as
-// SIGSTOP does. To restart it call Host again with the same name.
+// A Host stands for the processes there: Kill ends it, with its connections closed by its kernel or
+// not, Freeze stops it for a while as SIGSTOP does. To restart it call Host again with the same
+// name.
 //
-// The seed decides delays and Step's random faults. A connection's delays depend on the seed, on its hosts and on how many
-// connections they had made before, not on what other connections do. Step makes the same choices as long as it is asked in the same order.
+// The seed decides delays and Step's random faults. A connection's delays depend on the seed, on
+// its hosts and on how many connections they had made before, not on what other connections do.
+// Step makes the same choices as long as it is asked in the same order.
 package faultnet
 
 import (
@@ -131,9 +134,10 @@ func (n *Network) Cut(a, b string) {
 	}
 }
 
-// Break resets the connections that dialer has made to listener, as seen by the dialer, while what it has sent is still
-// on its way: that arrives, up to late later than it would have, and then the connection's end. So a request may be
-// carried out whose answer is lost, and which its sender has repeated meanwhile.
+// Break resets the connections that dialer has made to listener, as seen by the dialer, while what
+// it has sent is still on its way: that arrives, up to late later than it would have, and then the
+// connection's end. So a request may be carried out whose answer is lost, and which its sender has
+// repeated meanwhile.
 func (n *Network) Break(dialer, listener string, late time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -146,8 +150,8 @@ func (n *Network) Break(dialer, listener string, late time.Duration) {
 	}
 }
 
-// Drop makes all bytes from one host to the other vanish, on the connections there are and on new ones, and dials between
-// the two get no answer. Closing a connection is not heard of either.
+// Drop makes all bytes from one host to the other vanish, on the connections there are and on new
+// ones, and dials between the two get no answer. Closing a connection is not heard of either.
 func (n *Network) Drop(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -192,8 +196,8 @@ func (n *Network) Heal() {
 	}
 }
 
-// Restore takes back what Drop, Refuse and Delay have said of the very same link. Connections that lost bytes on it are reset,
-// unless one of their hosts was killed without closing it.
+// Restore takes back what Drop, Refuse and Delay have said of the very same link. Connections that
+// lost bytes on it are reset, unless one of their hosts was killed without closing it.
 func (n *Network) Restore(from, to string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -211,15 +215,16 @@ func (n *Network) Restore(from, to string) {
 	}
 }
 
-// Connections returns how many connections there are, those included of which one end is closed and the other lost bytes.
+// Connections returns how many connections there are, those included of which one end is closed and
+// the other lost bytes.
 func (n *Network) Connections() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.pairs)
 }
 
-// Step does one random thing to a random link between two of the hosts, and says what, so that a run can be told. It cuts,
-// delays (up to max), refuses, drops or heals.
+// Step does one random thing to a random link between two of the hosts, and says what, so that a
+// run can be told. It cuts, delays (up to max), refuses, drops or heals.
 func (n *Network) Step(hosts []string, max time.Duration) string {
 	n.mu.Lock()
 	a, b := hosts[n.rng.IntN(len(hosts))], hosts[n.rng.IntN(len(hosts))]

@@ -21,14 +21,16 @@ type Host struct {
 	frozen atomic.Pointer[chan struct{}] // closed by Thaw; nil: it runs
 }
 
-// Host returns a view of the host of that name; hosts need not be made beforehand. Several views of a host live and die by themselves.
+// Host returns a view of the host of that name; hosts need not be made beforehand. Several views of
+// a host live and die by themselves.
 func (n *Network) Host(name string) *Host { return &Host{n: n, name: name} }
 
 // Name is the host's name.
 func (h *Host) Name() string { return h.name }
 
-// Freeze stops what runs on the host: reads, writes, dials and accepts of this view wait for Thaw, and those under way end no sooner. What others send
-// is kept for it, as a kernel does. Its timers go on.
+// Freeze stops what runs on the host: reads, writes, dials and accepts of this view wait for Thaw,
+// and those under way end no sooner. What others send is kept for it, as a kernel does. Its timers
+// go on.
 func (h *Host) Freeze() {
 	c := make(chan struct{})
 	h.frozen.CompareAndSwap(nil, &c)
@@ -48,8 +50,9 @@ func (h *Host) awake() {
 	}
 }
 
-// Kill ends the processes of the host for ever: all calls of this Host fail from now on, and its listeners are closed. Its connections are reset once
-// the bytes in transit have arrived, as the kernel of a killed process does it. If silent, they are not: what others send is lost, and dials
+// Kill ends the processes of the host for ever: all calls of this Host fail from now on, and its
+// listeners are closed. Its connections are reset once the bytes in transit have arrived, as the
+// kernel of a killed process does it. If silent, they are not: what others send is lost, and dials
 // to the host get no answer until something listens there again.
 func (h *Host) Kill(silent bool) {
 	n := h.n
@@ -119,7 +122,8 @@ func (h *Host) Listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Dial connects to a listener. Over a link that drops it tries again after 1 s, 2 s more, 4 s more, as TCP does, until ctx ends.
+// Dial connects to a listener. Over a link that drops it tries again after 1 s, 2 s more, 4 s more,
+// as TCP does, until ctx ends.
 func (h *Host) Dial(ctx context.Context, address string) (net.Conn, error) {
 	for pause := time.Second; ; pause *= 2 {
 		h.awake()

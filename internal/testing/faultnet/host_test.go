@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A killed process's kernel resets its connections once what it wrote has arrived; a host without power says nothing.
+// A killed process's kernel resets its connections once what it wrote has arrived; a host without
+// power says nothing.
 func TestKillIsHeardOfUnlessSilent(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// A half is one direction of a connection: a bounded buffer of bytes, each piece with the time at which it arrives.
+// A half is one direction of a connection: a bounded buffer of bytes, each piece with the time at
+// which it arrives.
 type half struct {
 	mu       sync.Mutex
 	cond     sync.Cond
@@ -63,14 +64,16 @@ func (h *half) setDeadline(d *deadline, t time.Time) {
 	h.cond.Broadcast()
 }
 
-// wake lets all waiters look again. It takes the lock so that it cannot fall between a waiter's look and its wait.
+// wake lets all waiters look again. It takes the lock so that it cannot fall between a waiter's
+// look and its wait.
 func (h *half) wake() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.cond.Broadcast()
 }
 
-// Write takes the delay of its bytes from the caller: locks are taken from the Network's to a half's, never back.
+// Write takes the delay of its bytes from the caller: locks are taken from the Network's to a
+// half's, never back.
 func (h *half) Write(b []byte, delay time.Duration) (n int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -135,7 +138,8 @@ func (h *half) Read(b []byte) (int, error) {
 	}
 }
 
-// closeRead is the reading end's Close: bytes in transit are lost, and the writer gets an error, unless the link drops everything.
+// closeRead is the reading end's Close: bytes in transit are lost, and the writer gets an error,
+// unless the link drops everything.
 func (h *half) closeRead() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,7 +151,8 @@ func (h *half) closeRead() {
 	h.stop(&h.read)
 }
 
-// closeWrite is the writing end's Close: the reader gets what was written and then io.EOF, unless nothing reaches it.
+// closeWrite is the writing end's Close: the reader gets what was written and then io.EOF, unless
+// nothing reaches it.
 func (h *half) closeWrite() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -169,7 +174,8 @@ func (h *half) reset() {
 	h.cond.Broadcast()
 }
 
-// sever ends the direction for its writer at once; the reader gets the bytes in transit, up to late later, and then a reset.
+// sever ends the direction for its writer at once; the reader gets the bytes in transit, up to late
+// later, and then a reset.
 func (h *half) sever(late time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -190,7 +196,8 @@ func (h *half) sever(late time.Duration) {
 	h.cond.Broadcast()
 }
 
-// die ends the direction for its writer, which was killed. The reader gets the bytes in transit and then a reset, or nothing.
+// die ends the direction for its writer, which was killed. The reader gets the bytes in transit and
+// then a reset, or nothing.
 func (h *half) die(silent bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -204,7 +211,8 @@ func (h *half) die(silent bool) {
 	h.stop(&h.write)
 }
 
-// orphan ends the direction for its reader, which was killed. The writer gets an error, or writes to nowhere.
+// orphan ends the direction for its reader, which was killed. The writer gets an error, or writes
+// to nowhere.
 func (h *half) orphan(silent bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -269,7 +277,8 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Close ends this end's calls; the other end reads what was written and then io.EOF, or nothing ever if the link drops.
+// Close ends this end's calls; the other end reads what was written and then io.EOF, or nothing
+// ever if the link drops.
 func (c *conn) Close() error {
 	c.in.closeRead()
 	c.out.closeWrite()

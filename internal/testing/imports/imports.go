@@ -1,4 +1,5 @@
-// Package imports reads which packages of a folder import which, whatever system or build tags their files are for.
+// Package imports reads which packages of a folder import which, whatever system or build tags
+// their files are for.
 package imports
 
 import (
@@ -16,15 +17,16 @@ import (
 // Module is the path of the root module, with a slash. The other modules' paths begin with it.
 const Module = "github.com/paragon-train/paragon/"
 
-// Machinery lists the internal packages that everything else may import. They know nothing of jobs (joblog only their names in a log); the
-// rest of internal stands above them.
+// Machinery lists the internal packages that everything else may import. They know nothing of jobs
+// (joblog only their names in a log); the rest of internal stands above them.
 func Machinery() []string {
 	return []string{"internal/hosts/affinity", "internal/observe/connlimit", "internal/observe/exitreport", "internal/observe/exposition", "internal/compute/f32", "internal/member/framing", "internal/hosts/gpustat", "internal/store/identity",
 		"internal/observe/joblog", "internal/files/lockfile", "internal/observe/logline", "internal/files/patterns", "internal/observe/plural", "internal/compute/pool", "internal/hosts/procgroup", "internal/observe/procs", "internal/files/scratch", "internal/compute/shm", "internal/observe/shown", "internal/observe/telemetry", "internal/observe/trace",
 		"internal/store/unauthenticated", "internal/files/vfs"}
 }
 
-// Apart reports whether a folder below root is that of a module which root's go.work does not use: one with requirements that nobody else shall have.
+// Apart reports whether a folder below root is that of a module which root's go.work does not use:
+// one with requirements that nobody else shall have.
 func Apart(root, folder string) bool {
 	if _, err := os.Stat(filepath.Join(folder, "go.mod")); err != nil {
 		return false
@@ -41,8 +43,9 @@ func Apart(root, folder string) bool {
 	return rel != "." && !slices.ContainsFunc(strings.Split(string(work), "\n"), func(line string) bool { return strings.TrimSpace(line) == use })
 }
 
-// Read returns, for the folder of every package below root, the paths it imports that begin with prefix, which is left out of them, in
-// order. Tests, modules apart and folders without packages of ours (testdata, bin, out, hidden ones) are left out.
+// Read returns, for the folder of every package below root, the paths it imports that begin with
+// prefix, which is left out of them, in order. Tests, modules apart and folders without packages of
+// ours (testdata, bin, out, hidden ones) are left out.
 func Read(root, prefix string) (map[string][]string, error) {
 	imports := make(map[string][]string)
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {

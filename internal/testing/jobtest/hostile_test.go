@@ -63,7 +63,8 @@ func (r recorded) Write(b []byte) (int, error) {
 	return r.Conn.Write(b)
 }
 
-// hostile are clients that do not hold the secret. Each talks on a connection as long as it likes; the connection is closed afterwards.
+// hostile are clients that do not hold the secret. Each talks on a connection as long as it likes;
+// the connection is closed afterwards.
 func hostile(recording []byte) map[string]func(ctx context.Context, nc net.Conn, random *rand.Rand) {
 	hello := append([]byte{'P', 'R', 'G', 'N', transport.Version, 1, 0, 0}, make([]byte, 32)...)
 	until := func(ctx context.Context, nc net.Conn) { // the server closes it
@@ -116,8 +117,8 @@ func hostile(recording []byte) map[string]func(ctx context.Context, nc net.Conn,
 	}
 }
 
-// Rounds go on, and come out right, while a thousand connections of all kinds of strangers come to scheduler and servers; and
-// what they cost is given back.
+// Rounds go on, and come out right, while a thousand connections of all kinds of strangers come to
+// scheduler and servers; and what they cost is given back.
 func TestRoundsGoOnWhileStrangersCome(t *testing.T) {
 	connections, rounds := int64(1000), 15
 	if os.Getenv("PARAGON_TEST_SLOW") != "" {

@@ -1,12 +1,13 @@
-// Package jobtest runs whole jobs inside one test: a scheduler and servers as their programs run them, over connections in
-// memory or TCP on this machine, and places for workers.
+// Package jobtest runs whole jobs inside one test: a scheduler and servers as their programs run
+// them, over connections in memory or TCP on this machine, and places for workers.
 //
 //	job := jobtest.New(t, jobtest.Config{Workers: 2, Servers: 3})
 //	stores := job.Stores(t, "dist_sync")          // all workers at once, rank 0 first
 //	node, err := cluster.Join(ctx, job.WorkerConfig(1)) // or one worker by hand
 //	job.Net.Cut("worker1", "server0")              // faults: see package faultnet; hosts are scheduler, server0, ..., worker0, ...
 //
-// What a job starts ends with the test. Under testing/synctest a job in memory lives on fake time, with all its leases.
+// What a job starts ends with the test. Under testing/synctest a job in memory lives on fake time,
+// with all its leases.
 package jobtest
 
 import (
@@ -33,8 +34,9 @@ import (
 type Config struct {
 	Workers int // 1
 	Servers int // 1
-	// WorkersPerHost puts so many workers on each host: the first ones on host0, the next ones on host1, and so on. 0: each is on its own. A network in memory
-	// knows each worker as worker0, worker1, ... all the same.
+	// WorkersPerHost puts so many workers on each host: the first ones on host0, the next ones
+	// on host1, and so on. 0: each is on its own. A network in memory knows each worker as
+	// worker0, worker1, ... all the same.
 	WorkersPerHost int
 	// TCP: over TCP on this machine, at free ports. Without it connections are in memory.
 	TCP bool
@@ -128,8 +130,8 @@ type process struct {
 	ended <-chan struct{}
 }
 
-// StartServer starts the server of a rank, at the start or anew after it ended. One of a rank from the job's Servers on must have been
-// asked for; give those ranks in their order.
+// StartServer starts the server of a rank, at the start or anew after it ended. One of a rank from
+// the job's Servers on must have been asked for; give those ranks in their order.
 func (j *Job) StartServer(rank int) {
 	ctx, stop := context.WithCancel(j.ctx)
 	own, sc := j.config(cluster.Server, rank), j.cfg.Server
@@ -147,11 +149,12 @@ func (j *Job) StartServer(rank int) {
 	})
 }
 
-// ServerEnded returns a channel that is closed when the server of a rank, as it was started last, has ended.
+// ServerEnded returns a channel that is closed when the server of a rank, as it was started last,
+// has ended.
 func (j *Job) ServerEnded(rank int) <-chan struct{} { return j.servers[rank].ended }
 
-// KillServer ends a server of a job in memory as SIGKILL does: its connections are reset and it sends nothing more. If silent, the
-// connections stay open, as when a host loses its power.
+// KillServer ends a server of a job in memory as SIGKILL does: its connections are reset and it
+// sends nothing more. If silent, the connections stay open, as when a host loses its power.
 func (j *Job) KillServer(rank int, silent bool) {
 	p := j.servers[rank]
 	p.host.Kill(silent)
@@ -214,8 +217,8 @@ func (j *Job) identity(role, name string) *identity.Identity {
 // WorkerConfig is the place of the worker of a rank.
 func (j *Job) WorkerConfig(rank int) cluster.Config { return j.config(cluster.Worker, rank) }
 
-// JoinerConfig is the place of a worker that joins the running job, on host worker followed by number. Give those numbers from the
-// job's Workers on.
+// JoinerConfig is the place of a worker that joins the running job, on host worker followed by
+// number. Give those numbers from the job's Workers on.
 func (j *Job) JoinerConfig(number int) cluster.Config {
 	c := j.config(cluster.Worker, number)
 	c.Rank, c.Joining = -1, true
@@ -234,7 +237,8 @@ func (j *Job) Control(ctx context.Context, request string) (string, error) {
 	return string(answer), err
 }
 
-// Stores joins all workers and returns their stores, rank 0 first. They are closed when t ends, unless they were before.
+// Stores joins all workers and returns their stores, rank 0 first. They are closed when t ends,
+// unless they were before.
 func (j *Job) Stores(t testing.TB, kind string, opts ...kvstore.Option) []kvstore.Store {
 	t.Helper()
 	stores := make([]kvstore.Store, j.cfg.Workers)
@@ -267,8 +271,8 @@ func (j *Job) StopServer(rank int) { j.servers[rank].stop() }
 // StopScheduler ends the scheduler as SIGTERM does.
 func (j *Job) StopScheduler() { j.stopScheduler() }
 
-// Wait returns when scheduler and servers have ended by themselves, with what each of them returned; the test fails if they
-// take longer than the time given.
+// Wait returns when scheduler and servers have ended by themselves, with what each of them
+// returned; the test fails if they take longer than the time given.
 func (j *Job) Wait(within time.Duration) []error {
 	j.t.Helper()
 	done := make(chan struct{})

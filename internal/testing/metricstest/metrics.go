@@ -10,14 +10,15 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// Printed runs a program's work in this process and returns the lines of metrics that it printed on os.Stdout, as a search reads them. Nothing else
-// of the test may print meanwhile.
+// Printed runs a program's work in this process and returns the lines of metrics that it printed on
+// os.Stdout, as a search reads them. Nothing else of the test may print meanwhile.
 func Printed(t *testing.T, work func()) []control.Metrics {
 	t.Helper()
 	return Metrics(Text(t, work))
 }
 
-// Text runs a program's work in this process and returns what it printed on os.Stdout. Nothing else of the test may print meanwhile.
+// Text runs a program's work in this process and returns what it printed on os.Stdout. Nothing else
+// of the test may print meanwhile.
 func Text(t *testing.T, work func()) string {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "stdout"))
@@ -46,7 +47,8 @@ func Metrics(text string) (all []control.Metrics) {
 	return all
 }
 
-// WantSteps checks that there is a line with these metrics after each of so many epochs, and no other line.
+// WantSteps checks that there is a line with these metrics after each of so many epochs, and no
+// other line.
 func WantSteps(t *testing.T, all []control.Metrics, epochs int, names ...string) {
 	t.Helper()
 	if len(all) != epochs {

@@ -1,5 +1,5 @@
-// Package mpitest has hosts for Open MPI's mpirun in tests, which all are this machine: what mpirun would start over ssh starts here, under the
-// host's name.
+// Package mpitest has hosts for Open MPI's mpirun in tests, which all are this machine: what mpirun
+// would start over ssh starts here, under the host's name.
 package mpitest
 
 import (
@@ -28,11 +28,12 @@ const (
 	dirMark  = "MPITEST_DIR"
 )
 
-// mpirun knows the hosts by addresses of no network (RFC 5737): it looks names up, and would ask the name server for hosts that are nowhere.
+// mpirun knows the hosts by addresses of no network (RFC 5737): it looks names up, and would ask
+// the name server for hosts that are nowhere.
 const network = "198.51.100."
 
-// remote is what mpirun runs in place of ssh: ADDRESS COMMAND. Each host has a name and a temporary folder of its own. As ssh, it ends with code 255 when the
-// other end is gone.
+// remote is what mpirun runs in place of ssh: ADDRESS COMMAND. Each host has a name and a temporary
+// folder of its own. As ssh, it ends with code 255 when the other end is gone.
 const remote = `#!/bin/sh
 host="n${1#` + network + `}"
 shift
@@ -40,7 +41,8 @@ mkdir -p "$` + dirMark + `/$host"
 ` + hostMark + `="$host" TMPDIR="$` + dirMark + `/$host" unshare --uts sh -c 'hostname "$0" && exec sh -c "$1"' "$host" "$*" || exit 255
 `
 
-// Start makes hosts; what runs there ends with the test. It skips the test where they cannot be made.
+// Start makes hosts; what runs there ends with the test. It skips the test where they cannot be
+// made.
 func Start(t testing.TB, n int) *Hosts {
 	t.Helper()
 	sshtest.Cluster(t)
@@ -77,7 +79,8 @@ func (h *Hosts) Mpirun(first int) string {
 	return fmt.Sprintf("mpirun --allow-run-as-root --mca plm_rsh_agent %s --host %s", h.ssh, strings.Join(h.addresses[:first], ","))
 }
 
-// Env are the variables with which mpirun, or the launch that runs it, must be started. A killed mpirun leaves files in TMPDIR.
+// Env are the variables with which mpirun, or the launch that runs it, must be started. A killed
+// mpirun leaves files in TMPDIR.
 func (h *Hosts) Env() []string { return []string{dirMark + "=" + h.dir, "TMPDIR=" + h.dir} }
 
 // Processes are those of all hosts, and mpirun.
@@ -91,8 +94,9 @@ func (h *Hosts) Processes() (pids []int) {
 	return pids
 }
 
-// Kill ends all that runs on a host at once, mpirun's daemon first: mpirun sees that the daemon's connection breaks, and then that what stands for ssh ends.
-// (In the other order mpirun takes it for a host that could not be started, and ends all.)
+// Kill ends all that runs on a host at once, mpirun's daemon first: mpirun sees that the daemon's
+// connection breaks, and then that what stands for ssh ends. (In the other order mpirun takes it
+// for a host that could not be started, and ends all.)
 func (h *Hosts) Kill(t testing.TB, name string) {
 	t.Helper()
 	var daemon, others []int

@@ -1,5 +1,5 @@
-// Package netlab runs processes in network namespaces of this machine, joined by a switch in this process that delays, loses, doubles and cuts what
-// they send each other.
+// Package netlab runs processes in network namespaces of this machine, joined by a switch in this
+// process that delays, loses, doubles and cuts what they send each other.
 //
 //	lab, err := netlab.New(seed, "a", "b")       // ErrUnavailable without Linux, root, iproute2 and /dev/net/tun
 //	defer lab.Close()
@@ -8,8 +8,9 @@
 //	lab.Set("b", netlab.Any, netlab.Link{Down: true})
 //	lab.Clear()
 //
-// A host has one address, Address, at which the others reach it; nothing else is reached from it. The switch is packets read from
-// one TUN device and written to another, so that no module of the kernel is needed (as sch_netem would be) and its choices come from a seed.
+// A host has one address, Address, at which the others reach it; nothing else is reached from it.
+// The switch is packets read from one TUN device and written to another, so that no module of the
+// kernel is needed (as sch_netem would be) and its choices come from a seed.
 package netlab
 
 import (
@@ -23,7 +24,8 @@ var ErrUnavailable = errors.New("network namespaces cannot be used here")
 // Any stands for every host in the rules of links.
 const Any = "*"
 
-// A Link says what becomes of the packets from one host to another. The zero value passes them on at once.
+// A Link says what becomes of the packets from one host to another. The zero value passes them on
+// at once.
 type Link struct {
 	Delay     time.Duration
 	Jitter    time.Duration // further delay, drawn for each packet up to this; the order stays

@@ -145,13 +145,14 @@ func (l *Lab) Address(host string) string {
 // Namespace is the name of a host's network namespace, as ip netns has it.
 func (l *Lab) Namespace(host string) string { return l.ports[host].space }
 
-// Command is exec.CommandContext in a host's namespace. The process is the program itself, so that signals reach it.
+// Command is exec.CommandContext in a host's namespace. The process is the program itself, so that
+// signals reach it.
 func (l *Lab) Command(ctx context.Context, host, name string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", l.ports[host].space, name}, args...)...)
 }
 
-// Set makes a rule for what one host sends to another; either may be Any. A rule that names both hosts goes before one that names one,
-// and that before one of Any and Any.
+// Set makes a rule for what one host sends to another; either may be Any. A rule that names both
+// hosts goes before one that names one, and that before one of Any and Any.
 func (l *Lab) Set(from, to string, link Link) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

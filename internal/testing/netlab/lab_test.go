@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The test program is also the program that runs in the namespaces: "echo" sends back what it gets, "ask ADDRESS" sends a line
-// after each line of its input and says what came back.
+// The test program is also the program that runs in the namespaces: "echo" sends back what it gets,
+// "ask ADDRESS" sends a line after each line of its input and says what came back.
 func TestMain(m *testing.M) {
 	switch role := os.Getenv("NETLAB_ROLE"); role {
 	case "":
@@ -115,7 +115,8 @@ func start(t *testing.T, lab *Lab, host, role string) func(line string) string {
 	}
 }
 
-// Links delay, lose and double packets, and TCP brings all through; a link that resets ends connections.
+// Links delay, lose and double packets, and TCP brings all through; a link that resets ends
+// connections.
 func TestLinksDelayLoseDoubleAndReset(t *testing.T) {
 	lab := newLab(t, "a", "b")
 	start(t, lab, "b", "echo")

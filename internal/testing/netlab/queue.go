@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// A queue holds the packets for one host until they are due. Packets from one host keep their order.
+// A queue holds the packets for one host until they are due. Packets from one host keep their
+// order.
 type queue struct {
 	mu     sync.Mutex // guards the rest
 	list   packets
@@ -104,7 +105,8 @@ func (q *queue) write(w io.Writer) {
 	}
 }
 
-// reset is the answer to a packet of TCP by a host that knows of no such connection (RFC 9293, section 3.5.2); nil: there is none.
+// reset is the answer to a packet of TCP by a host that knows of no such connection (RFC 9293,
+// section 3.5.2); nil: there is none.
 func reset(p []byte) []byte {
 	header := int(p[0]&15) * 4
 	if p[9] != 6 || len(p) < header+20 {

@@ -1,8 +1,9 @@
-// Package pacedmodel is a training program for tests and benchmarks of jobs that adapt: a small network whose steps take as long as those of a device
-// of a given speed.
+// Package pacedmodel is a training program for tests and benchmarks of jobs that adapt: a small
+// network whose steps take as long as those of a device of a given speed.
 //
-// A worker waits for a fixed time a step and for each example, beside which the network's own computing is nothing. So many workers on few processors are as
-// fast as with a device each, and the speed of the machine matters little. Gradients, noise, exchange and membership are real.
+// A worker waits for a fixed time a step and for each example, beside which the network's own
+// computing is nothing. So many workers on few processors are as fast as with a device each, and
+// the speed of the machine matters little. Gradients, noise, exchange and membership are real.
 package pacedmodel
 
 import (
@@ -27,8 +28,9 @@ type Config struct {
 	Step, Example time.Duration
 	// Checkpoint is where it saves, and goes on from if there is one; empty: nowhere.
 	Checkpoint string
-	// Epoch, if set, is called on each worker at the end of an epoch. After an error all workers stop, with a checkpoint if there is a place for one, and
-	// Train returns it on the worker that it was for.
+	// Epoch, if set, is called on each worker at the end of an epoch. After an error all
+	// workers stop, with a checkpoint if there is a place for one, and Train returns it on the
+	// worker that it was for.
 	Epoch func(e worker.EpochInfo, rank, workers int) error
 	// Leave is worker.FitConfig's.
 	Leave <-chan struct{}

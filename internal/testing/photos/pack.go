@@ -42,7 +42,8 @@ func Files(folder string) ([]File, error) {
 	return files, nil
 }
 
-// recordMagic begins each part of a RecordIO file. The number behind it has the part's place in the record in its upper three bits.
+// recordMagic begins each part of a RecordIO file. The number behind it has the part's place in the
+// record in its upper three bits.
 const recordMagic = 0xced7230a
 
 // Places of a part in a record.
@@ -53,7 +54,8 @@ const (
 	last
 )
 
-// Record packs a folder as MXNet's RecordIO: path, which ends in .rec, and beside it the index, which ends in .idx.
+// Record packs a folder as MXNet's RecordIO: path, which ends in .rec, and beside it the index,
+// which ends in .idx.
 func Record(path, folder string) error {
 	files, err := Files(folder)
 	if err != nil {
@@ -67,7 +69,8 @@ func Record(path, folder string) error {
 			return err
 		}
 		fmt.Fprintf(&idx, "%d\t%d\n", i, len(rec))
-		// The header of a payload: no further labels, the label, and two numbers of the image.
+		// The header of a payload: no further labels, the label, and two numbers of the
+		// image.
 		payload := binary.LittleEndian.AppendUint32(nil, 0)
 		payload = binary.LittleEndian.AppendUint32(payload, math.Float32bits(float32(f.Label)))
 		payload = binary.LittleEndian.AppendUint64(payload, uint64(i))
@@ -77,7 +80,8 @@ func Record(path, folder string) error {
 	return errors.Join(os.WriteFile(path, rec, 0o644), os.WriteFile(strings.TrimSuffix(path, ".rec")+".idx", []byte(idx.String()), 0o644))
 }
 
-// appendRecord appends a record in parts: it is cut where the magic number stands at a multiple of four bytes, which is left out there.
+// appendRecord appends a record in parts: it is cut where the magic number stands at a multiple of
+// four bytes, which is left out there.
 func appendRecord(rec, payload []byte) []byte {
 	var parts [][]byte
 	begin := 0
@@ -105,7 +109,8 @@ func appendRecord(rec, payload []byte) []byte {
 	return rec
 }
 
-// Tars packs a folder as so many tar files, shard-000000.tar and on, in dir, as WebDataset names their members: an image and its class under one key.
+// Tars packs a folder as so many tar files, shard-000000.tar and on, in dir, as WebDataset names
+// their members: an image and its class under one key.
 func Tars(dir, folder string, shards int) error {
 	files, err := Files(folder)
 	if err != nil {

@@ -1,12 +1,14 @@
-// Package photos makes folders of JPEG images for tests, and packs them as .rec, tar, MDS and TFRecord files without encoding them again.
+// Package photos makes folders of JPEG images for tests, and packs them as .rec, tar, MDS and
+// TFRecord files without encoding them again.
 //
 //	err := photos.Make(folder, photos.Config{Images: 100, Classes: 4, Seed: 1})
 //	err = photos.Record(filepath.Join(dir, "set.rec"), folder)
 //	err = photos.Tars(dir, folder, 3)
 //
-// A made image is like a photograph to a decoder and to a network: of one of several sizes, with slopes, shapes, noise and fine lines, in colours that tell its
-// class; one in sixteen is grey. What is packed has the images in the order in which a folder is read: that of torchvision's ImageFolder. The packers follow the
-// formats' descriptions and share no code with what reads them.
+// A made image is like a photograph to a decoder and to a network: of one of several sizes, with
+// slopes, shapes, noise and fine lines, in colours that tell its class; one in sixteen is grey.
+// What is packed has the images in the order in which a folder is read: that of torchvision's
+// ImageFolder. The packers follow the formats' descriptions and share no code with what reads them.
 package photos
 
 import (
@@ -33,11 +35,13 @@ type Config struct {
 	Seed            uint64
 	// Largest is the longest side of an image; 0: 160. The shortest one is half of it.
 	Largest int
-	// Real is a folder of photographs, JPEG files, of which each is in the set once, in place of a made one. Empty: there are none.
+	// Real is a folder of photographs, JPEG files, of which each is in the set once, in place
+	// of a made one. Empty: there are none.
 	Real string
 }
 
-// Make makes a folder with a directory for each class. Image i is of class i mod Classes; the same config makes the same bytes.
+// Make makes a folder with a directory for each class. Image i is of class i mod Classes; the same
+// config makes the same bytes.
 func Make(folder string, cfg Config) error {
 	if cfg.Images < cfg.Classes || cfg.Classes < 1 {
 		return fmt.Errorf("photos: got %d images of %d classes, want at least one of each", cfg.Images, cfg.Classes)

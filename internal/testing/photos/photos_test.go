@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// A set is the same each time, its images can be decoded and have several sizes, and a photograph that was given is in it.
+// A set is the same each time, its images can be decoded and have several sizes, and a photograph
+// that was given is in it.
 func TestASetIsMadeAlikeEachTime(t *testing.T) {
 	real := t.TempDir()
 	photograph := Draw(99, Config{Classes: 2, Seed: 3, Largest: 40})
@@ -60,7 +61,8 @@ func TestASetIsMadeAlikeEachTime(t *testing.T) {
 	}
 }
 
-// A record is cut where its magic number stands, as dmlc's writer does: the bytes are those of its description.
+// A record is cut where its magic number stands, as dmlc's writer does: the bytes are those of its
+// description.
 func TestRecordsAreCutAtTheirMagicNumber(t *testing.T) {
 	magic := binary.LittleEndian.AppendUint32(nil, recordMagic)
 	u32 := func(n uint32) []byte { return binary.LittleEndian.AppendUint32(nil, n) }

@@ -13,7 +13,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// List writes an .lst file for a folder, as MXNet's im2rec reads it. Its paths begin at the file's own folder.
+// List writes an .lst file for a folder, as MXNet's im2rec reads it. Its paths begin at the file's
+// own folder.
 func List(path, folder string) error {
 	files, err := Files(folder)
 	if err != nil {
@@ -109,8 +110,8 @@ func MDS(dir, folder string, shards int) error {
 	return errors.Join(err, os.WriteFile(filepath.Join(dir, "index.json"), text, 0o644))
 }
 
-// TFRecords packs a folder as so many TFRecord files in dir, train-00000-of-00003 and on, of tf.train.Example with the keys image/encoded and
-// image/class/label.
+// TFRecords packs a folder as so many TFRecord files in dir, train-00000-of-00003 and on, of
+// tf.train.Example with the keys image/encoded and image/class/label.
 func TFRecords(dir, folder string, shards int) error {
 	return parts(folder, shards, func(p int, images [][]byte, labels []int) error {
 		var out []byte

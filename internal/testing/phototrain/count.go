@@ -20,7 +20,8 @@ func counted(size int) []transform.Transform {
 	return []transform.Transform{transform.Resize(size), transform.CenterCrop(size)}
 }
 
-// Prints reads all images as Count does, and gives a number for each that tells its pixels and its label from others.
+// Prints reads all images as Count does, and gives a number for each that tells its pixels and its
+// label from others.
 func Prints(ctx context.Context, r Run) (prints []uint64, err error) {
 	r.Open.Transforms = counted(r.Size)
 	images, err := data.OpenImages(ctx, r.URL, r.Open)
@@ -46,8 +47,8 @@ func printOf(pixels []uint8, label int32) uint64 {
 	return h.Sum64()
 }
 
-// Count trains countmodel's model on the numbers of the images, which it reads in earnest, and returns how often each was used. An image that is not the one of
-// prints is an error.
+// Count trains countmodel's model on the numbers of the images, which it reads in earnest, and
+// returns how often each was used. An image that is not the one of prints is an error.
 func Count(ctx context.Context, r Run, prints []uint64) (counts []int, err error) {
 	r.Open.Transforms = counted(r.Size)
 	images, err := data.OpenImages(ctx, r.URL, r.Open)
@@ -89,7 +90,8 @@ func Count(ctx context.Context, r Run, prints []uint64) (counts []int, err error
 	return countmodel.Counts(program), nil
 }
 
-// A countFeed reads a worker's images, ahead, and gives the program their numbers. It is a worker.DividedFeed.
+// A countFeed reads a worker's images, ahead, and gives the program their numbers. It is a
+// worker.DividedFeed.
 type countFeed struct {
 	*worker.Partition
 	run    Run

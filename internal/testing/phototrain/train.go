@@ -1,8 +1,10 @@
-// Package phototrain trains on images that package data opens, for tests of what must be the same wherever they lie and in whatever format.
+// Package phototrain trains on images that package data opens, for tests of what must be the same
+// wherever they lie and in whatever format.
 //
-// Train trains a small network with random crops and mirrored images, and gives a hash of all that it has learned: two runs that read other pixels, other
-// labels or another order have other hashes. Count trains the model of package countmodel, whose parameters count how often steps that were acknowledged used
-// each example, and compares each image that it reads with what it must be.
+// Train trains a small network with random crops and mirrored images, and gives a hash of all that
+// it has learned: two runs that read other pixels, other labels or another order have other hashes.
+// Count trains the model of package countmodel, whose parameters count how often steps that were
+// acknowledged used each example, and compares each image that it reads with what it must be.
 package phototrain
 
 import (
@@ -27,14 +29,17 @@ import (
 
 // A Run says what is read and trained.
 type Run struct {
-	// URL is where the images lie, and Open how they are opened; its Transforms are those of the training.
+	// URL is where the images lie, and Open how they are opened; its Transforms are those of
+	// the training.
 	URL  string
 	Open data.OpenOptions
-	// Size is the side of the images that are trained on, Classes how many there are, Batch the local batch, and Epochs how often all are used.
+	// Size is the side of the images that are trained on, Classes how many there are, Batch the
+	// local batch, and Epochs how often all are used.
 	Size, Classes, Batch, Epochs int
 	// Readers is how many goroutines read; 0: data's default.
 	Readers int
-	// Window, if it is not 0, mixes so many blocks of the data at a time, such as shards, where it has blocks; 0: all images of an epoch are mixed.
+	// Window, if it is not 0, mixes so many blocks of the data at a time, such as shards, where
+	// it has blocks; 0: all images of an epoch are mixed.
 	Window int
 	// Store is the worker's.
 	Store kvstore.Store
@@ -47,7 +52,8 @@ type Run struct {
 	Before func(ctx context.Context) error
 }
 
-// ErrLate is of a worker whose job ended, or was stopped, before it had joined: it has trained nothing.
+// ErrLate is of a worker whose job ended, or was stopped, before it had joined: it has trained
+// nothing.
 var ErrLate = errors.New("phototrain: the job ended before this worker had joined")
 
 // seed is that of the network, the order and the draws.
@@ -59,7 +65,8 @@ type Result struct {
 	Hash string
 	// Loss is the mean loss of the last epoch.
 	Loss float64
-	// Images is how many images a second were trained on, and Waits the share of that time in which the step waited for images.
+	// Images is how many images a second were trained on, and Waits the share of that time in
+	// which the step waited for images.
 	Images, Waits float64
 }
 

@@ -54,7 +54,8 @@ func train(t *testing.T, r phototrain.Run) string {
 	return result.Hash
 }
 
-// The same images in the same order give the same run, bit for bit, in every format, whatever the number of readers.
+// The same images in the same order give the same run, bit for bit, in every format, whatever the
+// number of readers.
 func TestARunIsTheSameInEveryFormat(t *testing.T) {
 	root := t.TempDir()
 	var want string
@@ -86,7 +87,8 @@ func (s *stopAfter) Step(worker.StepInfo) {
 func (s *stopAfter) Epoch(worker.EpochInfo) {}
 func (s *stopAfter) End()                   {}
 
-// A run that was stopped at any step and resumed, in another process as it were, ends with the hash of one that was not.
+// A run that was stopped at any step and resumed, in another process as it were, ends with the hash
+// of one that was not.
 func TestAStoppedRunGoesOnInEveryFormat(t *testing.T) {
 	root := t.TempDir()
 	paths := formats(t, root)

@@ -1,5 +1,6 @@
-// Package podmantest runs containers for tests with Debian's podman and runc, in folders of the test's own: no daemon, no registry, no trace in what
-// else podman has on the machine. Containers use the machine's network.
+// Package podmantest runs containers for tests with Debian's podman and runc, in folders of the
+// test's own: no daemon, no registry, no trace in what else podman has on the machine. Containers
+// use the machine's network.
 package podmantest
 
 import (
@@ -16,8 +17,9 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
 )
 
-// Restricted are the options of podman run that say what the restricted level of Kubernetes' pod security standards says, with a read-only root file system.
-// (podman mounts a /tmp that can be written.)
+// Restricted are the options of podman run that say what the restricted level of Kubernetes' pod
+// security standards says, with a read-only root file system. (podman mounts a /tmp that can be
+// written.)
 var Restricted = []string{"--user=65532:65532", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges"}
 
 // A Podman is podman with storage of its own.
@@ -26,11 +28,12 @@ type Podman struct {
 	program     string
 }
 
-// maxLimit bounds open files and processes in a container. runc cannot raise them above those of the test without the right to (CAP_SYS_RESOURCE), and
-// podman's own are higher.
+// maxLimit bounds open files and processes in a container. runc cannot raise them above those of
+// the test without the right to (CAP_SYS_RESOURCE), and podman's own are higher.
 const maxLimit = 4096
 
-// Start makes a Podman that is gone with all its containers when the test ends. It skips the test where there is none.
+// Start makes a Podman that is gone with all its containers when the test ends. It skips the test
+// where there is none.
 func Start(t testing.TB) *Podman {
 	t.Helper()
 	sshtest.Cluster(t)
@@ -89,14 +92,15 @@ func (p *Podman) Env() []string {
 	return []string{"CONTAINERS_CONF=" + filepath.Join(p.dir, "containers.conf"), "CONTAINERS_STORAGE_CONF=" + filepath.Join(p.dir, "storage.conf")}
 }
 
-// RunArgs are the arguments of podman run for a container of that name, restricted, with more options. What the image runs gets args.
+// RunArgs are the arguments of podman run for a container of that name, restricted, with more
+// options. What the image runs gets args.
 func (p *Podman) RunArgs(name, image string, options []string, args ...string) []string {
 	all := append([]string{"run", "--rm", "--name=" + name, "--cgroup-parent=/" + p.cgroup}, Restricted...)
 	return append(append(append(all, options...), image), args...)
 }
 
-// Load loads the image of an archive and returns its name. It skips the test where a container of it cannot be run; probe are arguments
-// for what the image runs, which then must end with code 0.
+// Load loads the image of an archive and returns its name. It skips the test where a container of
+// it cannot be run; probe are arguments for what the image runs, which then must end with code 0.
 func (p *Podman) Load(t testing.TB, archive string, probe ...string) string {
 	t.Helper()
 	out, err := p.Command("load", "--quiet", "--input", archive).CombinedOutput()
@@ -129,7 +133,8 @@ func (p *Podman) close(t testing.TB) {
 	}
 }
 
-// removeCgroups removes the control groups of the containers, in each hierarchy (version 1) or the one (version 2).
+// removeCgroups removes the control groups of the containers, in each hierarchy (version 1) or the
+// one (version 2).
 func (p *Podman) removeCgroups() {
 	for _, pattern := range []string{"/sys/fs/cgroup/" + p.cgroup, "/sys/fs/cgroup/*/" + p.cgroup} {
 		groups, _ := filepath.Glob(pattern)

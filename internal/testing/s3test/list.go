@@ -21,8 +21,8 @@ type listed struct {
 
 type commonPrefix struct{ Prefix string }
 
-// list answers ListObjectsV2: a page of the keys with a prefix, in their order, behind the token's. Keys that have the delimiter behind the prefix are listed
-// together.
+// list answers ListObjectsV2: a page of the keys with a prefix, in their order, behind the token's.
+// Keys that have the delimiter behind the prefix are listed together.
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	prefix, delimiter, after := q.Get("prefix"), q.Get("delimiter"), max(q.Get("continuation-token"), q.Get("start-after"))

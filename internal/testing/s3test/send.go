@@ -68,7 +68,8 @@ func (o *object) open() (io.ReaderAt, io.Closer, error) {
 	return f, f, err
 }
 
-// rangeOf reads a Range header: bytes=FIRST-LAST, bytes=FIRST- or none. ok is false where there is no such byte.
+// rangeOf reads a Range header: bytes=FIRST-LAST, bytes=FIRST- or none. ok is false where there is
+// no such byte.
 func rangeOf(header string, size int64) (from, to int64, ranged, ok bool) {
 	text, ranged := strings.CutPrefix(header, "bytes=")
 	if !ranged {

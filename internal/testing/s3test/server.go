@@ -1,12 +1,13 @@
-// Package s3test has a server on this machine that speaks the part of S3's protocol that programs use to read, write and list objects, for tests
-// of what reads data from buckets or keeps checkpoints there.
+// Package s3test has a server on this machine that speaks the part of S3's protocol that programs
+// use to read, write and list objects, for tests of what reads data from buckets or keeps
+// checkpoints there.
 //
 //	server := s3test.New(t)
 //	server.AddFolder("train", folder)
 //	images, err := data.OpenImages(ctx, server.URL("train"), data.OpenOptions{})
 //
-// It checks that requests are signed by its account, answers ranges and conditions on ETags, and lists in pages. Latency and Fault make it as slow and as
-// unreliable as a test wants it.
+// It checks that requests are signed by its account, answers ranges and conditions on ETags, and
+// lists in pages. Latency and Fault make it as slow and as unreliable as a test wants it.
 package s3test
 
 import (
@@ -40,8 +41,9 @@ const bucketName = "bucket"
 type Server struct {
 	// Latency passes before the first byte of each answer. Set it before the first request.
 	Latency time.Duration
-	// Fault, if it is not nil, is called for each request before it is answered; what it returns is the answer in place of the true one. Set it before the
-	// first request; it may be called from several goroutines at once.
+	// Fault, if it is not nil, is called for each request before it is answered; what it
+	// returns is the answer in place of the true one. Set it before the first request; it may
+	// be called from several goroutines at once.
 	Fault func(r *http.Request) Answer
 
 	server *httptest.Server
@@ -58,9 +60,11 @@ type Answer struct {
 	Code   string
 	// Cut ends the connection after so many bytes of the body, where it is above 0.
 	Cut int64
-	// Stall sends nothing more after so many bytes of the body, where it is above 0, until the client has gone.
+	// Stall sends nothing more after so many bytes of the body, where it is above 0, until the
+	// client has gone.
 	Stall int64
-	// Heedless makes the server leave out the condition of a request, as some do that speak S3's protocol.
+	// Heedless makes the server leave out the condition of a request, as some do that speak
+	// S3's protocol.
 	Heedless bool
 }
 
@@ -75,7 +79,8 @@ type object struct {
 	etag    string // with its quotes
 }
 
-// New starts an empty server, which ends with the test, and puts its account in the test's environment.
+// New starts an empty server, which ends with the test, and puts its account in the test's
+// environment.
 func New(t testing.TB) *Server {
 	t.Helper()
 	s := Start()
@@ -125,7 +130,8 @@ func (s *Server) Delete(key string) {
 	delete(s.objects, key)
 }
 
-// AddFolder makes objects of the files in a folder and below. They are not kept in memory, and must not change.
+// AddFolder makes objects of the files in a folder and below. They are not kept in memory, and must
+// not change.
 func (s *Server) AddFolder(prefix, folder string) error {
 	return filepath.WalkDir(folder, func(file string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

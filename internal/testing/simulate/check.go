@@ -27,8 +27,8 @@ type closed struct {
 	total float64
 }
 
-// rounds orders the values that a key took. All contributions are at least zero and some above, so that the sum over a value's elements grows with
-// every round.
+// rounds orders the values that a key took. All contributions are at least zero and some above, so
+// that the sum over a value's elements grows with every round.
 func (c *checks) rounds(key string, list []*contribution) []*closed {
 	var rounds []*closed
 	for _, x := range list {
@@ -50,8 +50,9 @@ func (c *checks) rounds(key string, list []*contribution) []*closed {
 	return rounds
 }
 
-// sums checks that the values of a key are sums of whole contributions, each once, and returns those that are in the last
-// value. lost are workers whose last acknowledged pushes may be missing, where a server died as well.
+// sums checks that the values of a key are sums of whole contributions, each once, and returns
+// those that are in the last value. lost are workers whose last acknowledged pushes may be missing,
+// where a server died as well.
 func (c *checks) sums(key string, first []float32, list []*contribution, excuse func(*contribution) bool) map[*contribution]bool {
 	in := map[*contribution]bool{}
 	var unknown []*contribution // contributions that may or may not count
@@ -117,7 +118,8 @@ func zero(v []float32) bool {
 	return !slices.ContainsFunc(v, func(x float32) bool { return x != 0 })
 }
 
-// subset finds some of the contributions, at most one of each worker, that sum up to rest; nil: there are none.
+// subset finds some of the contributions, at most one of each worker, that sum up to rest; nil:
+// there are none.
 func subset(rest []float64, of []*contribution) []*contribution {
 	if zero64(rest) {
 		return []*contribution{}
@@ -152,7 +154,8 @@ func difference(rest []float64) string {
 	return "left over:" + b.String()
 }
 
-// agree checks that in each step all workers saw the same value of a key: those of a job whose members do not change.
+// agree checks that in each step all workers saw the same value of a key: those of a job whose
+// members do not change.
 func (c *checks) agree(key string, list []*contribution) {
 	seen := map[int]*contribution{}
 	for _, x := range list {
@@ -169,8 +172,8 @@ func (c *checks) agree(key string, list []*contribution) {
 // floatKey is the key of package countmodel whose values are no counts.
 const floatKey = "float"
 
-// examples checks that every example was used once an epoch. A step is acknowledged when its contributions to all keys counted; in maps a contribution to
-// whether it did.
+// examples checks that every example was used once an epoch. A step is acknowledged when its
+// contributions to all keys counted; in maps a contribution to whether it did.
 func (c *checks) examples(keys map[string][]*contribution, in map[*contribution]bool, examples, epochs int) (lost, doubled int) {
 	type step struct {
 		who  string

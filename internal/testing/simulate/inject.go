@@ -15,7 +15,8 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 )
 
-// inject carries out the plan's faults and returns which of them met anything. It ends early with the job.
+// inject carries out the plan's faults and returns which of them met anything. It ends early with
+// the job.
 func (j *job) inject() []Fault {
 	var done []Fault
 	for _, f := range j.plan.Faults {

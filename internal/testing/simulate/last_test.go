@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The last worker is cut off from the scheduler for longer than its lease, while another one waits to be taken in: its place is kept,
-// it comes back with its own identity, and the job finishes.
+// The last worker is cut off from the scheduler for longer than its lease, while another one waits
+// to be taken in: its place is kept, it comes back with its own identity, and the job finishes.
 func TestTheLastWorkerIsWaitedFor(t *testing.T) {
 	plan := Plan{
 		Config: Config{Elastic: true, Journal: true}, Seed: 300678, Workers: 2, Servers: 2, Program: Sums, Keys: 3, Steps: 42, Jitter: 12 * time.Millisecond,
@@ -28,8 +28,8 @@ func TestTheLastWorkerIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A worker that is done and cannot reach the scheduler ends cleanly after a while. Its steps count, and the job finishes by the word of
-// whoever started it.
+// A worker that is done and cannot reach the scheduler ends cleanly after a while. Its steps count,
+// and the job finishes by the word of whoever started it.
 func TestAWorkerThatCannotSayThatItIsDoneFailsNothing(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -65,8 +65,8 @@ func TestASchedulerThatIsCutOffLosesNobody(t *testing.T) {
 	}
 }
 
-// A scheduler that is killed is not killed once more while its process still ends: it would start twice, and the second one would find its
-// address taken.
+// A scheduler that is killed is not killed once more while its process still ends: it would start
+// twice, and the second one would find its address taken.
 func TestASchedulerThatIsKilledTwiceStartsOnce(t *testing.T) {
 	plan := Plan{
 		Config: Config{Journal: true, PerHost: 2}, Seed: 21063, Workers: 3, Servers: 2, Program: Sums, Keys: 3, Steps: 66, Launcher: true, Jitter: 9 * time.Millisecond,

@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// runLoop is a worker that trains with the store alone: it counts in several keys, each on one server, which examples each step used.
+// runLoop is a worker that trains with the store alone: it counts in several keys, each on one
+// server, which examples each step used.
 func (j *job) runLoop(ctx context.Context, n *node, rank int) (err error) {
 	p := &j.plan
 	kv, err := j.join(ctx, n, rank)

@@ -127,8 +127,9 @@ const (
 	heartbeat = 250 * time.Millisecond
 	lease     = 3 * time.Second
 	compute   = 100 * time.Millisecond // at most, of a step
-	// briefly is how long at most a node may be unreachable without being declared lost: shorter than the lease and than the
-	// time that the scheduler leaves a node whose connection ended.
+	// briefly is how long at most a node may be unreachable without being declared lost:
+	// shorter than the lease and than the time that the scheduler leaves a node whose
+	// connection ended.
 	briefly = 600 * time.Millisecond
 )
 
@@ -227,8 +228,8 @@ func (p *Plan) aim(r *rand.Rand, f *Fault, joined int) {
 		default:
 			f.A = worker()
 		}
-		// The timers of a host that stands still go on here: a scheduler would judge others meanwhile. Package bench/faults
-		// stops real ones.
+		// The timers of a host that stands still go on here: a scheduler would judge others
+		// meanwhile. Package bench/faults stops real ones.
 		if f.For = short(); r.IntN(2) == 0 && f.A != "scheduler" {
 			f.For = long()
 		}
@@ -263,7 +264,8 @@ func (p *Plan) aim(r *rand.Rand, f *Fault, joined int) {
 	}
 }
 
-// loses names the host that the scheduler may declare lost because of a fault; all: several hosts, or the scheduler itself.
+// loses names the host that the scheduler may declare lost because of a fault; all: several hosts,
+// or the scheduler itself.
 func (p *Plan) loses(f Fault) (host string, all bool) {
 	long := f.For > briefly
 	switch f.Kind {
@@ -288,7 +290,8 @@ func (p *Plan) loses(f Fault) (host string, all bool) {
 	return "", false
 }
 
-// Lost returns the hosts that faults may have taken from the job, which therefore need not end cleanly.
+// Lost returns the hosts that faults may have taken from the job, which therefore need not end
+// cleanly.
 func (p *Plan) Lost() map[string]bool {
 	lost := p.outOfReach()
 	for _, f := range p.Faults {
@@ -304,7 +307,8 @@ func (p *Plan) Lost() map[string]bool {
 	return lost
 }
 
-// outOfReach returns the hosts that several faults together may keep from the scheduler for too long.
+// outOfReach returns the hosts that several faults together may keep from the scheduler for too
+// long.
 func (p *Plan) outOfReach() map[string]bool {
 	lost := map[string]bool{}
 	until := map[string]time.Duration{} // when the last fault's consequences end
@@ -383,7 +387,8 @@ func (p *Plan) endsJob(faults []Fault) bool {
 			servers++
 		}
 	}
-	// A shard that is being moved has no backup for a moment, and with one server there is none at all.
+	// A shard that is being moved has no backup for a moment, and with one server there is none
+	// at all.
 	if servers > 0 && slices.ContainsFunc(q.Faults, func(f Fault) bool { return f.Kind == AddServer || f.Kind == RemoveServer }) {
 		return true
 	}
@@ -391,7 +396,8 @@ func (p *Plan) endsJob(faults []Fault) bool {
 	return workers > 0 && (!p.Elastic || workers >= p.Workers) || servers > min(p.Backups, 1)
 }
 
-// survives says whether the job goes on although a fault takes several of its nodes, or the scheduler.
+// survives says whether the job goes on although a fault takes several of its nodes, or the
+// scheduler.
 func (p *Plan) survives(f Fault) bool {
 	if f.Kind == Partition {
 		return p.Elastic

@@ -34,7 +34,8 @@ func newLedger() *ledger {
 // own says that a key is the runtime's own, not the program's.
 func own(key string) bool { return strings.HasPrefix(key, "paragon/") }
 
-// begin notes a contribution. done is how many steps of the job were done when the worker began to count.
+// begin notes a contribution. done is how many steps of the job were done when the worker began to
+// count.
 func (l *ledger) begin(who, key string, grad []float32, done int) *contribution {
 	l.mu.Lock()
 	defer l.mu.Unlock()

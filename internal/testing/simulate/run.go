@@ -23,7 +23,8 @@ type Report struct {
 	values   map[string][]float32 // the last ones, by key
 }
 
-// limit is how long after the last fault a job may take, beyond what its steps take: longer than any wait of the runtime that has an end.
+// limit is how long after the last fault a job may take, beyond what its steps take: longer than
+// any wait of the runtime that has an end.
 const limit = 3 * time.Minute
 
 // Run carries out a plan. It must be called inside a bubble of testing/synctest.
@@ -84,7 +85,8 @@ func (j *job) run() Report {
 	return report
 }
 
-// wait returns when all processes have ended, or at the deadline with the names of those that have not.
+// wait returns when all processes have ended, or at the deadline with the names of those that have
+// not.
 func (j *job) wait(deadline time.Time) (stuck []string) {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
@@ -130,7 +132,8 @@ func (j *job) check(c *checks, r *Report) {
 	})
 	sched := j.nodes["scheduler"]
 	r.Finished = sched.err == nil && !sched.killed
-	// All who could have finished, and then the last one was lost: it was killed, or gave up a scheduler that it did not reach.
+	// All who could have finished, and then the last one was lost: it was killed, or gave up a
+	// scheduler that it did not reach.
 	left := !r.Finished && strings.Contains(fmt.Sprint(sched.err), "no worker is left") && slices.ContainsFunc(j.all, func(n *node) bool {
 		return strings.HasPrefix(n.name, "worker") && lost[n.name] && (n.killed || !p.Journal)
 	})
@@ -158,7 +161,8 @@ func (j *job) check(c *checks, r *Report) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	// What an open round holds is sent again to the server that a shard comes to, but not by a worker that is lost.
+	// What an open round holds is sent again to the server that a shard comes to, but not by a
+	// worker that is lost.
 	serversChange := slices.ContainsFunc(r.Injected, func(f Fault) bool { return f.Kind == AddServer || f.Kind == RemoveServer })
 	excuse := func(x *contribution) bool { return serverLost || !r.Finished || serversChange && lost[x.who] }
 	in, r1 := map[*contribution]bool{}, map[string][]float32{}

@@ -121,8 +121,8 @@ func (y *tally) String() string {
 	return s
 }
 
-// A lost worker's step that all parameters have is used, though the workers' agreement on what follows it never had that
-// worker's word: its server had died before.
+// A lost worker's step that all parameters have is used, though the workers' agreement on what
+// follows it never had that worker's word: its server had died before.
 func TestAStepThatAllParametersHaveIsUsed(t *testing.T) {
 	plan := Plan{
 		Config: Config{Elastic: true, Backups: 1}, Seed: 70690, Workers: 4, Servers: 2, Program: Counts, Examples: 66, Batch: 2, Epochs: 3, Jitter: 9 * time.Millisecond,
@@ -138,8 +138,9 @@ func TestAStepThatAllParametersHaveIsUsed(t *testing.T) {
 	}
 }
 
-// A step of a lost worker is given out again where the one server that had its contribution to some parameters was lost with it before their
-// first round closed: the shards that took their place have never seen examples counted, and must not be passed over.
+// A step of a lost worker is given out again where the one server that had its contribution to some
+// parameters was lost with it before their first round closed: the shards that took their place
+// have never seen examples counted, and must not be passed over.
 func TestAStepThatAServerTookWithItIsGivenOutAgain(t *testing.T) {
 	plan := Plan{
 		Config: Config{Elastic: true, Backups: 1}, Seed: 5056, Workers: 3, Servers: 2, Program: Counts, Examples: 83, Batch: 4, Epochs: 3, Jitter: 9 * time.Millisecond,
@@ -153,7 +154,8 @@ func TestAStepThatAServerTookWithItIsGivenOutAgain(t *testing.T) {
 	}
 }
 
-// A shard that is being given its first value opens although shards are placed anew meanwhile and its backup stays the same one.
+// A shard that is being given its first value opens although shards are placed anew meanwhile and
+// its backup stays the same one.
 func TestANewPlacementThatLeavesABackupOpensItsShard(t *testing.T) {
 	plan := Plan{
 		Config: Config{Backups: 1}, Seed: 320135, Workers: 3, Servers: 3, Program: Counts, Examples: 35, Batch: 2, Epochs: 4, Jitter: 6 * time.Millisecond,
@@ -167,7 +169,8 @@ func TestANewPlacementThatLeavesABackupOpensItsShard(t *testing.T) {
 	}
 }
 
-// A worker whose connections to the scheduler broke, and whose first packet of a new one was lost, has another one before it is declared lost.
+// A worker whose connections to the scheduler broke, and whose first packet of a new one was lost,
+// has another one before it is declared lost.
 func TestAWorkerWhoseDialIsLostComesBack(t *testing.T) {
 	plan := Plan{
 		Seed: 701909, Workers: 3, Servers: 1, Program: Sums, Keys: 3, Steps: 66, Jitter: 9 * time.Millisecond,
@@ -184,7 +187,8 @@ func TestAWorkerWhoseDialIsLostComesBack(t *testing.T) {
 	}
 }
 
-// stride is how many of a test's moments are passed over from one to the next: none with PARAGON_TEST_SLOW=1.
+// stride is how many of a test's moments are passed over from one to the next: none with
+// PARAGON_TEST_SLOW=1.
 func stride() int {
 	if os.Getenv("PARAGON_TEST_SLOW") != "" {
 		return 1
@@ -192,8 +196,8 @@ func stride() int {
 	return 30
 }
 
-// A server that comes while a change of the workers is made holds nobody up at the boundary: that it is told the optimizer is the store's own
-// business.
+// A server that comes while a change of the workers is made holds nobody up at the boundary: that
+// it is told the optimizer is the store's own business.
 func TestAServerAndAWorkerComeTogether(t *testing.T) {
 	plan := Plan{
 		Config: Config{Elastic: true, Backups: 1}, Seed: 330836, Workers: 4, Servers: 3, Program: Sums, Keys: 5, Steps: 44, Jitter: 3 * time.Millisecond,

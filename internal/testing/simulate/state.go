@@ -24,7 +24,8 @@ func newDisk(seed uint64) *disk {
 	return &disk{rng: rand.New(rand.NewPCG(seed, 3)), records: map[string][]byte{}}
 }
 
-// mount returns the disk as one scheduler has it. What an earlier one writes from now on is lost, as it is dead.
+// mount returns the disk as one scheduler has it. What an earlier one writes from now on is lost,
+// as it is dead.
 func (d *disk) mount() *mount {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -52,8 +53,8 @@ func (m *mount) Load(context.Context) (list []scheduler.Record, err error) {
 	return list, nil
 }
 
-// Write implements scheduler.State. It takes some time, in which the scheduler may be killed: before what it writes is
-// kept, or after.
+// Write implements scheduler.State. It takes some time, in which the scheduler may be killed:
+// before what it writes is kept, or after.
 func (m *mount) Write(ctx context.Context, records []scheduler.Record) error {
 	m.d.mu.Lock()
 	before, after := time.Duration(m.d.rng.Int64N(2e6)), time.Duration(m.d.rng.Int64N(2e6))

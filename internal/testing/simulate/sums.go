@@ -36,7 +36,8 @@ func (j *job) join(ctx context.Context, n *node, rank int) (*recorder, error) {
 	return r, nil
 }
 
-// begun waits until all workers of the first membership have come so far, and begins the time of faults. Later ones do not wait.
+// begun waits until all workers of the first membership have come so far, and begins the time of
+// faults. Later ones do not wait.
 func (j *job) begun(rank int) {
 	if rank >= j.plan.Workers {
 		return
@@ -64,7 +65,8 @@ func (j *job) counts(n *node) {
 	n.counted = true
 }
 
-// code is element i of a worker's gradient in a step: a number from 1 to 512 that no other worker and step has in the same place, but by chance.
+// code is element i of a worker's gradient in a step: a number from 1 to 512 that no other worker
+// and step has in the same place, but by chance.
 func code(rank, step, i int) float32 {
 	x := uint64(rank+1)*0x9e3779b97f4a7c15 ^ uint64(step+1)*0xbf58476d1ce4e5b9 ^ uint64(i+1)*0x94d049bb133111eb
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -75,7 +77,8 @@ func code(rank, step, i int) float32 {
 // flagKey is the key by which workers agree on when to stop for a change of the members.
 const flagKey = "paragon/flag"
 
-// runSums is a worker that pushes codes to several keys, each on one server, and pulls their sums over workers and steps.
+// runSums is a worker that pushes codes to several keys, each on one server, and pulls their sums
+// over workers and steps.
 func (j *job) runSums(ctx context.Context, n *node, rank int) (err error) {
 	p := &j.plan
 	kv, err := j.join(ctx, n, rank)
@@ -153,7 +156,8 @@ func (j *job) runSums(ctx context.Context, n *node, rank int) (err error) {
 	return nil
 }
 
-// askLeave asks to leave for a worker when it gets SIGTERM. If it may not leave it goes on. The function that it returns stops this.
+// askLeave asks to leave for a worker when it gets SIGTERM. If it may not leave it goes on. The
+// function that it returns stops this.
 func (j *job) askLeave(ctx context.Context, n *node, kv *recorder) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

@@ -14,7 +14,8 @@ import (
 // daemonVariable marks the cluster's daemons, whose environment no job has.
 const daemonVariable = "SLURMTEST_DAEMON"
 
-// Env is this process's environment with the cluster in place of any other, and of the job that the test itself runs in.
+// Env is this process's environment with the cluster in place of any other, and of the job that the
+// test itself runs in.
 func (c *Cluster) Env() []string {
 	env := []string{"SLURM_CONF=" + c.config}
 	for _, v := range os.Environ() {
@@ -28,7 +29,8 @@ func (c *Cluster) Env() []string {
 // Config is the file that the variable SLURM_CONF names for commands of the cluster.
 func (c *Cluster) Config() string { return c.config }
 
-// Command is a command with the cluster's environment: srun, sbatch, scancel, scontrol, or a program that runs them.
+// Command is a command with the cluster's environment: srun, sbatch, scancel, scontrol, or a
+// program that runs them.
 func (c *Cluster) Command(name string, args ...string) *exec.Cmd {
 	return c.CommandContext(context.Background(), name, args...)
 }
@@ -50,7 +52,8 @@ func (c *Cluster) Run(t testing.TB, name string, args ...string) string {
 	return strings.TrimSuffix(string(out), "\n")
 }
 
-// Batch submits a script with options of sbatch, and returns the job's ID. The output is in Dir/ID.out.
+// Batch submits a script with options of sbatch, and returns the job's ID. The output is in
+// Dir/ID.out.
 func (c *Cluster) Batch(t testing.TB, script string, options ...string) string {
 	t.Helper()
 	cmd := c.Command("sbatch", append([]string{"--parsable", "--output=" + filepath.Join(c.Dir, "%j.out")}, options...)...)
@@ -70,7 +73,8 @@ func (c *Cluster) Output(id string) string {
 	return string(b)
 }
 
-// Field is a field of a job as scontrol shows it, such as JobState, ExitCode, Restarts or Reason; empty: there is none.
+// Field is a field of a job as scontrol shows it, such as JobState, ExitCode, Restarts or Reason;
+// empty: there is none.
 func (c *Cluster) Field(id, name string) string {
 	out, _ := c.Command("scontrol", "--oneliner", "show", "job", id).Output()
 	for _, f := range strings.Fields(string(out)) {
@@ -81,8 +85,8 @@ func (c *Cluster) Field(id, name string) string {
 	return ""
 }
 
-// Await waits until a job has one of the states, such as RUNNING, COMPLETED, FAILED, and returns it. It gives up after 60 s, or when the job has
-// ended in another state.
+// Await waits until a job has one of the states, such as RUNNING, COMPLETED, FAILED, and returns
+// it. It gives up after 60 s, or when the job has ended in another state.
 func (c *Cluster) Await(t testing.TB, id string, states ...string) string {
 	t.Helper()
 	for deadline := time.Now().Add(2 * patience); ; time.Sleep(20 * time.Millisecond) {

@@ -110,7 +110,8 @@ func (c *Cluster) printLogs(t testing.TB) {
 	}
 }
 
-// freePorts finds ports that nothing listens on, below those that Linux gives to outgoing connections.
+// freePorts finds ports that nothing listens on, below those that Linux gives to outgoing
+// connections.
 func freePorts(n int) (ports []int, err error) {
 	for range 1000 {
 		port := 10_000 + rand.IntN(20_000)

@@ -23,8 +23,8 @@ type Process struct {
 
 func (p Process) String() string { return fmt.Sprintf("%d on %q: %s", p.PID, p.Node, p.Command) }
 
-// Processes lists the processes that have the cluster's environment and are not its daemons: of jobs, and those that tests started with
-// Command.
+// Processes lists the processes that have the cluster's environment and are not its daemons: of
+// jobs, and those that tests started with Command.
 func (c *Cluster) Processes() (list []Process) {
 	found, _ := procs.Find("SLURM_CONF", c.config)
 	daemons := c.daemons("")
@@ -37,8 +37,8 @@ func (c *Cluster) Processes() (list []Process) {
 	return list
 }
 
-// AwaitEmptyQueue waits until squeue lists nothing, for a time at most: Slurm goes on completing a job for a moment after its last process has ended.
-// Arguments are added to squeue's.
+// AwaitEmptyQueue waits until squeue lists nothing, for a time at most: Slurm goes on completing a
+// job for a moment after its last process has ended. Arguments are added to squeue's.
 func (c *Cluster) AwaitEmptyQueue(t testing.TB, within time.Duration, args ...string) {
 	t.Helper()
 	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
@@ -53,7 +53,8 @@ func (c *Cluster) AwaitEmptyQueue(t testing.TB, within time.Duration, args ...st
 	}
 }
 
-// AwaitNoProcess waits until no job has a process, for a time at most, and says how long it took from now.
+// AwaitNoProcess waits until no job has a process, for a time at most, and says how long it took
+// from now.
 func (c *Cluster) AwaitNoProcess(t testing.TB, within time.Duration) time.Duration {
 	t.Helper()
 	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -68,7 +69,8 @@ func (c *Cluster) AwaitNoProcess(t testing.TB, within time.Duration) time.Durati
 	}
 }
 
-// KillNode ends a node as a power failure does: its slurmd, its steps and their processes get SIGKILL. Slurm sees it after some 5 s.
+// KillNode ends a node as a power failure does: its slurmd, its steps and their processes get
+// SIGKILL. Slurm sees it after some 5 s.
 func (c *Cluster) KillNode(t testing.TB, node string) {
 	t.Helper()
 	if !c.stop(node, syscall.SIGKILL) {
@@ -117,8 +119,8 @@ func (c *Cluster) StartMunge(t testing.TB) {
 	}
 }
 
-// daemons lists slurmd and slurmstepd of a node, or of all nodes, by the log file that they hold open: slurmstepd overwrites its
-// environment.
+// daemons lists slurmd and slurmstepd of a node, or of all nodes, by the log file that they hold
+// open: slurmstepd overwrites its environment.
 func (c *Cluster) daemons(node string) (list []Process) {
 	entries, _ := os.ReadDir("/proc")
 	for _, entry := range entries {

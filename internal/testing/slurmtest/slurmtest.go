@@ -1,5 +1,6 @@
-// Package slurmtest gives tests a Slurm cluster: a munged, a slurmctld and several slurmd on this machine, with key, sockets, ports and
-// folders of their own. It needs no root and no service of the system.
+// Package slurmtest gives tests a Slurm cluster: a munged, a slurmctld and several slurmd on this
+// machine, with key, sockets, ports and folders of their own. It needs no root and no service of
+// the system.
 //
 //	cluster := slurmtest.Start(t, slurmtest.Config{})          // nodes n1 to n4; stops when the test ends
 //	id := cluster.Batch(t, "#!/bin/sh\nsrun hostname\n", "--nodes=2")
@@ -8,9 +9,9 @@
 //	cluster.KillNode(t, "n2")                                  // its slurmd, its steps and their processes
 //	cluster.Processes()                                        // of jobs that still run or were left behind
 //
-// The nodes share this machine's file system, network and host name. Their processors are counted as the Config says, whatever the
-// machine has, and nothing is bound to them. Debian's packages slurmctld, slurmd, slurm-client and munge are used; without them the
-// test is skipped.
+// The nodes share this machine's file system, network and host name. Their processors are counted
+// as the Config says, whatever the machine has, and nothing is bound to them. Debian's packages
+// slurmctld, slurmd, slurm-client and munge are used; without them the test is skipped.
 package slurmtest
 
 import (
@@ -200,7 +201,8 @@ ReturnToService=2
 	if err := os.MkdirAll(filepath.Join(c.Dir, "state"), 0o700); err != nil {
 		return err
 	}
-	// slurmd loads a plugin for control groups also where nothing uses them; this one then touches no file.
+	// slurmd loads a plugin for control groups also where nothing uses them; this one then
+	// touches no file.
 	cgroup := fmt.Sprintf("CgroupPlugin=cgroup/v1\nCgroupMountpoint=%s/cgroup\nCgroupAutomount=no\n", c.Dir)
 	if err := os.WriteFile(filepath.Join(c.Dir, "cgroup.conf"), []byte(cgroup), 0o644); err != nil {
 		return err

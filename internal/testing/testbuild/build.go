@@ -11,11 +11,13 @@ import (
 
 const module = "github.com/paragon-train/paragon/"
 
-// Programs builds programs of this repository into a folder, by their packages' paths in it: "launch", "examples/cifar10".
+// Programs builds programs of this repository into a folder, by their packages' paths in it:
+// "launch", "examples/cifar10".
 //
-// All tests build in one way, so that each package is compiled once for all of them: static, without the race detector, with which training takes
-// many times as long, without debug information, and without the clouds' SDKs, which are half of the compiler's work on an example. make test compiles
-// with the same flags.
+// All tests build in one way, so that each package is compiled once for all of them: static,
+// without the race detector, with which training takes many times as long, without debug
+// information, and without the clouds' SDKs, which are half of the compiler's work on an example.
+// make test compiles with the same flags.
 func Programs(folder string, packages ...string) error {
 	return goRun("build", "nobuckets", folder, packages)
 }
@@ -41,8 +43,9 @@ func goRun(command, tag, folder string, packages []string) error {
 	return nil
 }
 
-// NeedsWorkspace skips a test that builds programs of other modules of this repository where go.work does not join them: with GOWORK=off, which is how a user's
-// build sees one module, and in a module's own files outside the repository.
+// NeedsWorkspace skips a test that builds programs of other modules of this repository where
+// go.work does not join them: with GOWORK=off, which is how a user's build sees one module, and in
+// a module's own files outside the repository.
 func NeedsWorkspace(t testing.TB) {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOWORK").Output()

@@ -19,7 +19,8 @@ type Source interface {
 	Classes() []string
 	// Blocks are the first examples of runs that are read together; nil: there are none.
 	Blocks() []int
-	// ReadEncoded reads an example as it is stored; it is damaged if the error is a *data.BadExampleError.
+	// ReadEncoded reads an example as it is stored; it is damaged if the error is a
+	// *data.BadExampleError.
 	ReadEncoded(ctx context.Context, i int) (data.Encoded, error)
 	// Decode decodes an image.
 	Decode(encoded []byte) (*transform.Image, error)
@@ -31,8 +32,8 @@ type Config struct {
 	HeadersOnly bool
 	// Goroutines is how many images are worked on at once.
 	Goroutines int
-	// BlockBytes is the size of the blocks that a source without blocks would have elsewhere, such as
-	// a local file in a bucket. 0: none.
+	// BlockBytes is the size of the blocks that a source without blocks would have elsewhere,
+	// such as a local file in a bucket. 0: none.
 	BlockBytes int64
 	// Damaged is told of each damaged image, in order.
 	Damaged func(*data.BadExampleError)
@@ -58,7 +59,8 @@ type Report struct {
 	Labels map[int]int
 	// Other is how many have one label that is no class.
 	Other int
-	// Sorted is where data is sorted by class, which an order by blocks does not mix; nil: nowhere.
+	// Sorted is where data is sorted by class, which an order by blocks does not mix; nil:
+	// nowhere.
 	Sorted *Run
 }
 

@@ -8,8 +8,9 @@ import (
 const (
 	// blocksMixed is how many blocks an order by blocks mixes with each other.
 	blocksMixed = 16
-	// deviations is how many standard deviations a class has to have above its share for data to be
-	// sorted by class: chance, in data that is shuffled, does not reach that in any window.
+	// deviations is how many standard deviations a class has to have above its share for data
+	// to be sorted by class: chance, in data that is shuffled, does not reach that in any
+	// window.
 	deviations = 6
 )
 
@@ -33,7 +34,8 @@ type mixing struct {
 	sound  int         // of the window
 	open   block       // the one that is being filled
 
-	// runs has, of each class with more than half of a window, the window with the most above half.
+	// runs has, of each class with more than half of a window, the window with the most above
+	// half.
 	runs map[int]Run
 }
 

@@ -18,8 +18,8 @@ func (c *Config) classesFile() string { return filepath.Join(filepath.Dir(c.Outp
 // classesText is what the file has.
 func (c *Config) classesText() []byte { return []byte(strings.Join(c.Classes, "\n") + "\n") }
 
-// checkClasses is an error if the file of classes is there and names others: files beside each other would have other labels for
-// the same classes.
+// checkClasses is an error if the file of classes is there and names others: files beside each
+// other would have other labels for the same classes.
 func (c *Config) checkClasses() error {
 	for _, name := range c.Classes {
 		if name == "" || strings.ContainsAny(name, "\r\n") {

@@ -1,7 +1,8 @@
-// Package datapack packs images of any format into .rec files or tar shards, as they are or at another size.
+// Package datapack packs images of any format into .rec files or tar shards, as they are or at
+// another size.
 //
-// The same images and the same configuration make the same bytes, however many goroutines work. Files are written under other
-// names and get their own when all of them are whole.
+// The same images and the same configuration make the same bytes, however many goroutines work.
+// Files are written under other names and get their own when all of them are whole.
 package datapack
 
 import (
@@ -19,7 +20,8 @@ import (
 // A Source has the images to pack; *data.Images is one.
 type Source interface {
 	Len() int
-	// ReadEncoded reads an example as it is stored; it is damaged if the error is a *data.BadExampleError.
+	// ReadEncoded reads an example as it is stored; it is damaged if the error is a
+	// *data.BadExampleError.
 	ReadEncoded(ctx context.Context, i int) (data.Encoded, error)
 	// Decode decodes an image, in colour or in grey.
 	Decode(encoded []byte) (*transform.Image, error)
@@ -27,9 +29,11 @@ type Source interface {
 
 // A Config says how images are packed. Names and defaults are im2rec's where it has the same.
 type Config struct {
-	// Output is what is written: PREFIX.rec, with an index PREFIX.idx, or PREFIX.tar, for shards PREFIX-000000.tar and so on.
+	// Output is what is written: PREFIX.rec, with an index PREFIX.idx, or PREFIX.tar, for
+	// shards PREFIX-000000.tar and so on.
 	Output string
-	// Decode makes images anew: they are decoded, changed and encoded. Otherwise their files are packed as they are.
+	// Decode makes images anew: they are decoded, changed and encoded. Otherwise their files
+	// are packed as they are.
 	Decode bool
 	// CenterCrop cuts a square out of the middle first.
 	CenterCrop bool
@@ -42,9 +46,11 @@ type Config struct {
 	// Shuffle mixes the order, by Seed.
 	Shuffle bool
 	Seed    uint64
-	// TrainRatio and TestRatio cut the images into PREFIX_train, PREFIX_val and PREFIX_test: the shares of the first and the last.
+	// TrainRatio and TestRatio cut the images into PREFIX_train, PREFIX_val and PREFIX_test:
+	// the shares of the first and the last.
 	TrainRatio, TestRatio float64
-	// Chunks is how many files of consecutive images are made, PREFIX_0, PREFIX_1 and so on, or how many shards.
+	// Chunks is how many files of consecutive images are made, PREFIX_0, PREFIX_1 and so on, or
+	// how many shards.
 	Chunks int
 	// ShardSize is from how many bytes on a tar shard is full.
 	ShardSize int64
@@ -52,7 +58,8 @@ type Config struct {
 	PackLabel bool
 	// Goroutines is how many images are worked on at once.
 	Goroutines int
-	// Classes are the names of the classes by label, which are written beside the files. Empty: they have none.
+	// Classes are the names of the classes by label, which are written beside the files. Empty:
+	// they have none.
 	Classes []string
 	// Overwrite replaces files of the same names.
 	Overwrite bool
@@ -103,7 +110,8 @@ type part struct {
 	shards int
 }
 
-// parts cuts the images as im2rec does: into chunks, and each of them into test, training and validation.
+// parts cuts the images as im2rec does: into chunks, and each of them into test, training and
+// validation.
 func (c *Config) parts(n int) ([]part, error) {
 	order := c.order(n)
 	prefix := strings.TrimSuffix(strings.TrimSuffix(c.Output, ".rec"), ".tar")
@@ -151,5 +159,6 @@ func (c *Config) parts(n int) ([]part, error) {
 	return parts, nil
 }
 
-// share is how many of n images a ratio means, as im2rec rounds, up to errors of the ratio in binary.
+// share is how many of n images a ratio means, as im2rec rounds, up to errors of the ratio in
+// binary.
 func share(n int, ratio float64) int { return min(n, int(math.Floor(float64(n)*ratio+1e-6))) }

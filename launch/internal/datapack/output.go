@@ -107,7 +107,8 @@ func (w *fileWriter) Close() error {
 	return nil
 }
 
-// commit gives the files their names. Old ones go first, so that a .rec file never has the index of another one.
+// commit gives the files their names. Old ones go first, so that a .rec file never has the index of
+// another one.
 func (o *output) commit() error {
 	for _, name := range o.old {
 		if err := os.Remove(name); err != nil {

@@ -116,7 +116,8 @@ func (c *Config) pack(ctx context.Context, src Source, p part, out *output, sum 
 	return w.close()
 }
 
-// image is what is packed of an example: its image as it is or made anew. One of which that is not possible is damaged.
+// image is what is packed of an example: its image as it is or made anew. One of which that is not
+// possible is damaged.
 func (c *Config) image(src Source, i int, e data.Encoded) ([]byte, error) {
 	var err error
 	if c.Decode {

@@ -26,7 +26,8 @@ type Source interface {
 	Len() int
 	// Classes are the names of the classes by label; nil: they have none.
 	Classes() []string
-	// ReadEncoded reads an example as it is stored; it is damaged if the error is a *data.BadExampleError.
+	// ReadEncoded reads an example as it is stored; it is damaged if the error is a
+	// *data.BadExampleError.
 	ReadEncoded(ctx context.Context, i int) (data.Encoded, error)
 	// Decode decodes an image.
 	Decode(encoded []byte) (*transform.Image, error)
@@ -34,7 +35,8 @@ type Source interface {
 
 // A Config says what a sheet shows.
 type Config struct {
-	// Images are the numbers of the examples. One may be there several times, to see what transforms make of it.
+	// Images are the numbers of the examples. One may be there several times, to see what
+	// transforms make of it.
 	Images []int
 	// Columns is how many images stand beside each other.
 	Columns int
@@ -47,7 +49,8 @@ type Config struct {
 	Goroutines int
 }
 
-// Choose chooses n of all examples by a seed, in the order of their numbers; all if there are no more.
+// Choose chooses n of all examples by a seed, in the order of their numbers; all if there are no
+// more.
 func Choose(n, all int, seed uint64) []int {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	chosen := map[int]bool{}
@@ -71,7 +74,8 @@ const (
 	// gap is between images, and margin around all, in pixels.
 	gap    = 6
 	margin = 8
-	// lineHeight is that of a line of a caption, of which each image has two; glyph is the width of a letter.
+	// lineHeight is that of a line of a caption, of which each image has two; glyph is the
+	// width of a letter.
 	lineHeight = 14
 	glyph      = 7
 )

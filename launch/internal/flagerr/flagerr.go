@@ -1,4 +1,5 @@
-// Package flagerr says what is wrong with a flag on a command line, where urfave/cli passes on what package flag says of it.
+// Package flagerr says what is wrong with a flag on a command line, where urfave/cli passes on what
+// package flag says of it.
 package flagerr
 
 import (
@@ -10,13 +11,15 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// Unknown is the name of an unknown flag, if that is what the error is about. Package flag says so by its text only.
+// Unknown is the name of an unknown flag, if that is what the error is about. Package flag says so
+// by its text only.
 func Unknown(err error) (name string, ok bool) {
 	return strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 }
 
-// Explain explains an error of package flag. If a flag is unknown, it names the one that was perhaps meant; if a flag's value is wrong, it says which values
-// the flag takes. Other errors are returned as they are.
+// Explain explains an error of package flag. If a flag is unknown, it names the one that was
+// perhaps meant; if a flag's value is wrong, it says which values the flag takes. Other errors are
+// returned as they are.
 func Explain(flags []cli.Flag, err error) error {
 	name, ok := Unknown(err)
 	if !ok {
@@ -29,7 +32,8 @@ func Explain(flags []cli.Flag, err error) error {
 	return errors.New(text)
 }
 
-// wantValue says which values a flag takes, where package flag says only that it could not parse this one.
+// wantValue says which values a flag takes, where package flag says only that it could not parse
+// this one.
 func wantValue(flags []cli.Flag, err error) error {
 	text, ok := strings.CutSuffix(err.Error(), ": parse error")
 	if !ok {
@@ -57,8 +61,8 @@ func wantValue(flags []cli.Flag, err error) error {
 	return err
 }
 
-// Nearest is the name of the one flag that begins with name, or of a flag that differs from it by a letter or two (Levenshtein's
-// distance); empty: there is none.
+// Nearest is the name of the one flag that begins with name, or of a flag that differs from it by a
+// letter or two (Levenshtein's distance); empty: there is none.
 func Nearest(flags []cli.Flag, name string) string {
 	name = strings.TrimLeft(name, "-")
 	if longer := beginWith(flags, name); len(longer) == 1 {

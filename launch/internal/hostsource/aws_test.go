@@ -23,7 +23,8 @@ func awsHosts(t *testing.T, env []string, args ...string) string {
 	return ssh.Quote(append(append([]string{"env"}, env...), append([]string{script}, args...)...))
 }
 
-// fakeAWS makes a program aws that writes its arguments to a file, prints an answer and ends with a code. path is a PATH in which it comes first.
+// fakeAWS makes a program aws that writes its arguments to a file, prints an answer and ends with a
+// code. path is a PATH in which it comes first.
 func fakeAWS(t *testing.T, answer, code string) (path, arguments string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,7 +39,8 @@ func fakeAWS(t *testing.T, answer, code string) (path, arguments string) {
 	return "PATH=" + dir + ":" + os.Getenv("PATH"), arguments
 }
 
-// The script asks for the instances with a tag. The answer is what its query makes of an instance of each kind.
+// The script asks for the instances with a tag. The answer is what its query makes of an instance
+// of each kind.
 func TestExampleForAWSNamesTheInstancesWithATag(t *testing.T) {
 	const answer = `[
     {
@@ -84,7 +86,8 @@ func TestExampleForAWSFailsWithItsClient(t *testing.T) {
 	}
 }
 
-// The real client, with a server in place of EC2's: it takes the script's arguments and reads all pages.
+// The real client, with a server in place of EC2's: it takes the script's arguments and reads all
+// pages.
 func TestExampleForAWSWithTheRealClient(t *testing.T) {
 	if _, err := exec.LookPath("aws"); err != nil { // not required anywhere: the script is an example
 		t.Skip("there is no aws; install the package awscli")

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// answerTime bounds the time for an answer. Clients of clouds repeat requests that fail, and need some seconds for one that does not.
+	// answerTime bounds the time for an answer. Clients of clouds repeat requests that fail,
+	// and need some seconds for one that does not.
 	answerTime = 30 * time.Second
 	// startTime bounds the start of the machine.
 	startTime = 30 * time.Second
@@ -22,7 +23,8 @@ const (
 	maxComplaint = 300
 )
 
-// A Machine starts commands, as an agent does: when it closes, or launch is killed, none of them is left.
+// A Machine starts commands, as an agent does: when it closes, or launch is killed, none of them is
+// left.
 type Machine interface {
 	Start(ctx context.Context, spec process.Spec, out process.Output) (process.Handle, error)
 	Gone() <-chan struct{} // closed when the machine is lost
@@ -37,7 +39,8 @@ type Command struct {
 	limit   time.Duration
 }
 
-// NewCommand makes the source whose answers /bin/sh prints. start makes the machine on which it does so, and makes another one should it be lost.
+// NewCommand makes the source whose answers /bin/sh prints. start makes the machine on which it
+// does so, and makes another one should it be lost.
 func NewCommand(text string, start func(ctx context.Context) (Machine, error)) *Command {
 	return &Command{text: text, start: start, limit: answerTime}
 }

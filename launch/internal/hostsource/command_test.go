@@ -39,7 +39,8 @@ func startAgent(ctx context.Context) (*local.Machine, error) {
 	return local.Start(ctx, []string{exe, "agent"}, os.Stderr)
 }
 
-// sharedAgent runs the commands of all tests that do not end it: its start takes a second with the race detector.
+// sharedAgent runs the commands of all tests that do not end it: its start takes a second with the
+// race detector.
 var sharedAgent *local.Machine
 
 // A borrowed machine is one that others use, too.
@@ -98,7 +99,8 @@ func TestCommandThatFailsGivesNoAnswer(t *testing.T) {
 	}
 }
 
-// A command that does not end is killed with all that it has started, and the next one is asked as ever.
+// A command that does not end is killed with all that it has started, and the next one is asked as
+// ever.
 func TestCommandThatDoesNotEndIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	c := newCommand(t, `if mkdir `+dir+`/first; then sleep 1000 & echo $! > `+dir+`/pid; mv `+dir+`/pid `+dir+`/started; echo '{"host":"d9"}'; wait; fi; echo '{"host":"d1"}'`)

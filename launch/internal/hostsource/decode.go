@@ -23,7 +23,8 @@ const (
 	Unknown              // the word is none of those below
 )
 
-// states are the words of the clouds and of schedulers, in lower case and with - for blanks, underscores and colons.
+// states are the words of the clouds and of schedulers, in lower case and with - for blanks,
+// underscores and colons.
 var states = map[string]State{
 	"": Usable, "running": Usable, "ready": Usable, "active": Usable,
 
@@ -76,8 +77,9 @@ type entry struct {
 	State string
 }
 
-// decode reads an answer: JSON objects, one on each line, or an array of them. Each host is returned once. A host that is named several times, as
-// an instance that has ended and the one that took its name, is running if one of its entries says so.
+// decode reads an answer: JSON objects, one on each line, or an array of them. Each host is
+// returned once. A host that is named several times, as an instance that has ended and the one that
+// took its name, is running if one of its entries says so.
 func decode(answer []byte) ([]Instance, error) {
 	if len(answer) > maxAnswer {
 		return nil, fmt.Errorf("got more than %d bytes; is it a list of hosts?", maxAnswer)
@@ -174,7 +176,8 @@ func (e *entry) instance() (Instance, error) {
 // certainty orders the states of a host that is named several times.
 var certainty = [...]int{Usable: 3, Coming: 2, Unknown: 1, Leaving: 0}
 
-// merge adds an instance to all, or to the one of its host. index has the place of each host by its Key.
+// merge adds an instance to all, or to the one of its host. index has the place of each host by its
+// Key.
 func merge(all []Instance, index map[hosts.Host]int, i Instance) ([]Instance, error) {
 	at, ok := index[i.Host.Key()]
 	if !ok {

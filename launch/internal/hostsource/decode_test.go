@@ -87,7 +87,8 @@ func manyHosts(n int) string {
 	return b.String()
 }
 
-// Whatever comes, decode answers with a list of different hosts that says the same when it is written and decoded again, or with an error.
+// Whatever comes, decode answers with a list of different hosts that says the same when it is
+// written and decoded again, or with an error.
 func FuzzDecode(f *testing.F) {
 	for _, text := range []string{`{"host":"d1","slots":2,"gpus":0,"state":"running"}`, `[{"host":"me@[fe80::1]:22","state":"x"},{"host":"d1"}]`, "{\"host\":\"d1\"}\n{\"host\":\"d1\"}", "[", "d1"} {
 		f.Add([]byte(text))

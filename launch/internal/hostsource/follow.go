@@ -19,7 +19,8 @@ type Source interface {
 	Close() error
 }
 
-// A Job is asked how its hosts are, once all its workers have joined, and for a host that is not in it once more.
+// A Job is asked how its hosts are, once all its workers have joined, and for a host that is not in
+// it once more.
 type Job interface {
 	Hosts(ctx context.Context) ([]control.Host, error)
 	Again(ctx context.Context, h hosts.Host) error
@@ -30,7 +31,8 @@ type Config struct {
 	Source   Source
 	Interval time.Duration // between the beginnings of two questions
 	Force    bool          // no removal is held back
-	// Progress is told which hosts are waited for, each time that this changes, and "" at the end.
+	// Progress is told which hosts are waited for, each time that this changes, and "" at the
+	// end.
 	Progress func(text string)
 	Logger   *slog.Logger
 }
@@ -51,7 +53,8 @@ func New(cfg Config) *Follower { return &Follower{cfg: cfg, retries: make(retrie
 // Close gives the source up.
 func (f *Follower) Close() error { return f.cfg.Source.Close() }
 
-// Await asks until the hosts have slots for so many workers, and returns those hosts. A host without slots counts as one.
+// Await asks until the hosts have slots for so many workers, and returns those hosts. A host
+// without slots counts as one.
 func (f *Follower) Await(ctx context.Context, workers int) ([]hosts.Host, error) {
 	tick := time.NewTicker(f.cfg.Interval)
 	defer tick.Stop()
@@ -133,7 +136,8 @@ func (f *Follower) ask(ctx context.Context) (answer []Instance, ok bool) {
 	return answer, err == nil
 }
 
-// carryOut writes what an answer asks for into host_worker. It returns the running hosts that were there before.
+// carryOut writes what an answer asks for into host_worker. It returns the running hosts that were
+// there before.
 func (f *Follower) carryOut(answer []Instance, files *hostworker.Files) (running []hosts.Host) {
 	listed, err := files.Read()
 	if err != nil {

@@ -192,7 +192,8 @@ func TestFollowerEditsTheFileAndTellsChangesOnce(t *testing.T) {
 	})
 }
 
-// The file is an operator's, too: what cannot be read is left alone, and the answer counts when it can be read again.
+// The file is an operator's, too: what cannot be read is left alone, and the answer counts when it
+// can be read again.
 func TestFollowerLeavesAFileAloneThatCannotBeRead(t *testing.T) {
 	f, _, log := newFollower(t, "", false)
 	file := newFile(t, "d1\nd2\n")
@@ -230,8 +231,8 @@ func TestEditThatFailsIsRepeated(t *testing.T) {
 	}
 }
 
-// Hosts that run and are not in the job are asked for again, less and less often; those that are being added, that an operator removed or that
-// do not run are not.
+// Hosts that run and are not in the job are asked for again, less and less often; those that are
+// being added, that an operator removed or that do not run are not.
 func TestHostsThatFailedAreAskedForAgain(t *testing.T) {
 	file := newFile(t, "d1\nd2\nd3\nd4\nd9\n")
 	synctest.Test(t, func(t *testing.T) {

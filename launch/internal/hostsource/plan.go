@@ -10,7 +10,8 @@ import (
 // missingAnswers is the number of answers in a row without a host after which it leaves.
 const missingAnswers = 2
 
-// A plan is what is known of a source's hosts. Its next is a pure function, so a plan whose edit could not be written is simply kept.
+// A plan is what is known of a source's hosts. Its next is a pure function, so a plan whose edit
+// could not be written is simply kept.
 type plan struct {
 	known map[hosts.Host]known // by Key: those that the source names, and those that it named and that are in host_worker still
 }
@@ -26,13 +27,15 @@ type known struct {
 // A step is what follows from an answer.
 type step struct {
 	edit hostworker.Change
-	// held are hosts that the answer would remove, and that stay: they are more than half of the managed ones, or all that the job has.
+	// held are hosts that the answer would remove, and that stay: they are more than half of
+	// the managed ones, or all that the job has.
 	held    []Instance
 	managed int        // hosts that the source has in the job
 	unknown []Instance // with a state that is not known
 }
 
-// next is the plan after an answer, and what follows from it. listed are the hosts of host_worker. With force no removal is held back.
+// next is the plan after an answer, and what follows from it. listed are the hosts of host_worker.
+// With force no removal is held back.
 func (p plan) next(answer []Instance, listed []hosts.Host, force bool) (plan, step) {
 	var s step
 	in := make(map[hosts.Host]bool, len(listed))

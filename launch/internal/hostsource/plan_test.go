@@ -67,7 +67,8 @@ func held(s step) string {
 	return strings.Join(all, ", ")
 }
 
-// Each line is an answer, what an operator did to the file before it (+d9, -d9), the file after it, and the hosts that are held back.
+// Each line is an answer, what an operator did to the file before it (+d9, -d9), the file after it,
+// and the hosts that are held back.
 func TestAnswersBecomeEdits(t *testing.T) {
 	for _, tc := range []struct {
 		name, file string
@@ -151,7 +152,8 @@ func TestUnknownStatesAreNamed(t *testing.T) {
 	}
 }
 
-// A plan that follows from an edit that could not be written is dropped, and the old one gives the same edit again.
+// A plan that follows from an edit that could not be written is dropped, and the old one gives the
+// same edit again.
 func TestPlanIsNotChangedByItsNext(t *testing.T) {
 	file := newHostFile(t, "d1 d2 d3 d4")
 	var p plan
@@ -165,8 +167,10 @@ func TestPlanIsNotChangedByItsNext(t *testing.T) {
 	}
 }
 
-// Whatever answers and operators say: no answer removes more than half of the source's hosts, none removes a host that the source has not named, a host that
-// the source calls running for the first time is added, one that is named as running is never removed, and the memory is bounded by what is named and listed.
+// Whatever answers and operators say: no answer removes more than half of the source's hosts, none
+// removes a host that the source has not named, a host that the source calls running for the first
+// time is added, one that is named as running is never removed, and the memory is bounded by what
+// is named and listed.
 func TestRandomAnswersKeepTheRules(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

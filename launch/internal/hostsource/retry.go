@@ -7,9 +7,10 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// A host that could not join, or that was lost, is asked for again while the source says that it is running: an instance runs before its sshd
-// answers. So is one that the job had no place for. The first time is after two intervals between answers, the next ones after twice the time, at
-// most lastRetry.
+// A host that could not join, or that was lost, is asked for again while the source says that it is
+// running: an instance runs before its sshd answers. So is one that the job had no place for. The
+// first time is after two intervals between answers, the next ones after twice the time, at most
+// lastRetry.
 const lastRetry = 5 * time.Minute
 
 // retries are the hosts that are to be in the job and are not, by Key.
@@ -20,7 +21,8 @@ type retry struct {
 	next  time.Time
 }
 
-// due takes note of what the job says of its hosts, and returns those of the wanted ones that are to be asked for again now. interval is that of the answers.
+// due takes note of what the job says of its hosts, and returns those of the wanted ones that are
+// to be asked for again now. interval is that of the answers.
 func (r retries) due(now time.Time, interval time.Duration, wanted []hosts.Host, job []control.Host) (again []hosts.Host) {
 	status := make(map[hosts.Host]string, len(job))
 	for _, s := range job {

@@ -39,7 +39,8 @@ func (u *URL) Close() error {
 	return nil
 }
 
-// Ask gets the list. A server that says that nothing has changed since the last answer (304, for the ETag of that) gives the last answer once more.
+// Ask gets the list. A server that says that nothing has changed since the last answer (304, for
+// the ETag of that) gives the last answer once more.
 func (u *URL) Ask(ctx context.Context) ([]Instance, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.url.String(), nil)
 	if err != nil {

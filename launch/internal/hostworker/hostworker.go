@@ -1,12 +1,15 @@
-// Package hostworker keeps the two files by which operators change the hosts of a running job, and see which hosts joined and left.
+// Package hostworker keeps the two files by which operators change the hosts of a running job, and
+// see which hosts joined and left.
 //
-// host_worker has one worker host a line, as a hosts file does (with comments, blank lines, slots=N, gpus=N and cpus=N). An edit adds hosts
-// to the job or removes hosts from it. Its lines are a set: their order does not matter, and a host that is
-// listed twice is listed once. host_worker_log gets a line for each host that has been added or removed:
+// host_worker has one worker host a line, as a hosts file does (with comments, blank lines,
+// slots=N, gpus=N and cpus=N). An edit adds hosts to the job or removes hosts from it. Its lines
+// are a set: their order does not matter, and a host that is listed twice is listed once.
+// host_worker_log gets a line for each host that has been added or removed:
 //
 //	SEQ ADDED|REMOVED HOST NS
 //
-// SEQ counts the lines of the file from 0, including those of earlier jobs and launchers. NS is the time in nanoseconds since 1970.
+// SEQ counts the lines of the file from 0, including those of earlier jobs and launchers. NS is the
+// time in nanoseconds since 1970.
 package hostworker
 
 import (
@@ -52,8 +55,8 @@ type Files struct {
 	seen   []byte // what the last Poll read; nil: it read nothing good, or the file was changed by us since. A file of 1000 hosts takes time to compare
 }
 
-// Open takes the files in dir for a job that begins on the given hosts: host_worker is written anew, host_worker_log is made or
-// gone on with. Only one job at a time can have a folder's files.
+// Open takes the files in dir for a job that begins on the given hosts: host_worker is written
+// anew, host_worker_log is made or gone on with. Only one job at a time can have a folder's files.
 func Open(dir string, base []hosts.Host) (*Files, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -117,8 +120,8 @@ type Change struct {
 // Empty reports whether nothing is asked for.
 func (c Change) Empty() bool { return len(c.Added)+len(c.Removed)+len(c.Resized) == 0 }
 
-// Poll reads host_worker and returns what has changed since the last time. A file that cannot be read, or that names no host at
-// all, changes nothing: its error is returned once.
+// Poll reads host_worker and returns what has changed since the last time. A file that cannot be
+// read, or that names no host at all, changes nothing: its error is returned once.
 func (f *Files) Poll() (Change, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -161,8 +164,8 @@ func (f *Files) Poll() (Change, error) {
 	return c, nil
 }
 
-// Add writes a host into host_worker that was added by other means than its edit; what stands there stays, unless the host is there with
-// other limits: it could not join before, say.
+// Add writes a host into host_worker that was added by other means than its edit; what stands there
+// stays, unless the host is there with other limits: it could not join before, say.
 func (f *Files) Add(h hosts.Host) error {
 	return f.edit(func(text []string) []string {
 		old := find(f.listed, h)
@@ -178,8 +181,9 @@ func (f *Files) Add(h hosts.Host) error {
 	})
 }
 
-// Edit writes what c asks for into host_worker as an operator's edit does: the next Poll returns it. A host of c.Added that is in the file
-// already keeps its line, and one of c.Resized that is not in the file is not put there.
+// Edit writes what c asks for into host_worker as an operator's edit does: the next Poll returns
+// it. A host of c.Added that is in the file already keeps its line, and one of c.Resized that is
+// not in the file is not put there.
 func (f *Files) Edit(c Change) error {
 	if c.Empty() {
 		return nil
@@ -214,7 +218,8 @@ func (f *Files) Edit(c Change) error {
 	})
 }
 
-// Repeat has the next Poll return a host as added, if it is in the file: the job could not use it before, and can now.
+// Repeat has the next Poll return a host as added, if it is in the file: the job could not use it
+// before, and can now.
 func (f *Files) Repeat(h hosts.Host) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -222,7 +227,8 @@ func (f *Files) Repeat(h hosts.Host) {
 	f.seen = nil
 }
 
-// withEntry is text with h in place of all lines of its host. The comment of the first of them stays.
+// withEntry is text with h in place of all lines of its host. The comment of the first of them
+// stays.
 func withEntry(text []string, h hosts.Host) []string {
 	now, written := []string{}, false
 	for _, l := range text {

@@ -128,7 +128,8 @@ func TestOpenTellsWhetherTheLogIsNew(t *testing.T) {
 	}
 }
 
-// Numbers go on over restarts of whoever writes the log, whatever stands behind its last whole line.
+// Numbers go on over restarts of whoever writes the log, whatever stands behind its last whole
+// line.
 func TestLogLinesAreNumberedOverRestarts(t *testing.T) {
 	dir := t.TempDir()
 	log := func(f *Files, action, host string, at int64) {
@@ -247,7 +248,8 @@ func TestChangesByOtherMeansKeepTheComments(t *testing.T) {
 	}
 }
 
-// A host's lines mean what they mean in every hosts file: their slots add up. A line without slots= only names the host.
+// A host's lines mean what they mean in every hosts file: their slots add up. A line without slots=
+// only names the host.
 func TestTheSlotsOfAHostsLinesAddUp(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir, "d1 slots=2\n")
@@ -267,7 +269,8 @@ func TestTheSlotsOfAHostsLinesAddUp(t *testing.T) {
 	}
 }
 
-// A host that is in the file already, since it could not join say, and is added with other limits has these.
+// A host that is in the file already, since it could not join say, and is added with other limits
+// has these.
 func TestAHostThatIsAddedAgainHasItsNewLimits(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, dir, "d1\n")
@@ -295,7 +298,8 @@ func TestAHostThatIsAddedAgainHasItsNewLimits(t *testing.T) {
 	}
 }
 
-// Between our own change and the next Poll somebody may bring back what the Poll before has read: that is an edit, too.
+// Between our own change and the next Poll somebody may bring back what the Poll before has read:
+// that is an edit, too.
 func TestAnEditThatUndoesOurOwnChangeIsSeen(t *testing.T) {
 	f := open(t, t.TempDir(), "d1\n")
 	before := read(t, f.Path)
@@ -313,7 +317,8 @@ func TestAnEditThatUndoesOurOwnChangeIsSeen(t *testing.T) {
 	}
 }
 
-// A program's edit is seen by the next Poll, as an operator's is, and leaves the operator's lines as they are.
+// A program's edit is seen by the next Poll, as an operator's is, and leaves the operator's lines
+// as they are.
 func TestEditIsReportedByTheNextPoll(t *testing.T) {
 	for _, tc := range []struct {
 		name, before           string

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// A File is a file, a folder or a link of an image. What it holds comes from one of Content, Source, Program and Link; a folder has none of them.
+// A File is a file, a folder or a link of an image. What it holds comes from one of Content,
+// Source, Program and Link; a folder has none of them.
 type File struct {
 	Path    string // in the image: absolute and clean
 	Mode    fs.FileMode
@@ -52,7 +53,8 @@ func (f File) open() (r io.ReadCloser, size int64, err error) {
 	return file, info.Size(), nil
 }
 
-// normalMode is the mode of a file in an image: executable by all, or readable by all. The umask of who wrote it here does not count.
+// normalMode is the mode of a file in an image: executable by all, or readable by all. The umask of
+// who wrote it here does not count.
 func normalMode(mode fs.FileMode) fs.FileMode {
 	if mode.IsDir() || mode&0o111 != 0 {
 		return 0o755
@@ -60,7 +62,8 @@ func normalMode(mode fs.FileMode) fs.FileMode {
 	return 0o644
 }
 
-// Add reads SOURCE:DESTINATION, a file or a folder of this machine and its path in the image, and returns the files.
+// Add reads SOURCE:DESTINATION, a file or a folder of this machine and its path in the image, and
+// returns the files.
 func Add(spec string) ([]File, error) {
 	source, destination, ok := strings.Cut(spec, ":")
 	switch {
@@ -111,14 +114,16 @@ func Add(spec string) ([]File, error) {
 	return files, nil
 }
 
-// User is who processes in an image run as, by name and number. Above 65000 are no users of a system; distroless images take the same number.
+// User is who processes in an image run as, by name and number. Above 65000 are no users of a
+// system; distroless images take the same number.
 const (
 	User       = "65532:65532"
 	userName   = "paragon"
 	userNumber = "65532"
 )
 
-// System are the files that programs expect of a system. certificates are the authorities that the image trusts (PEM); nil: none.
+// System are the files that programs expect of a system. certificates are the authorities that the
+// image trusts (PEM); nil: none.
 func System(certificates []byte) []File {
 	files := []File{
 		{Path: "/etc/passwd", Mode: 0o644, Content: []byte("root:x:0:0:root:/root:/sbin/nologin\n" + userName + ":x:" + userNumber + ":" + userNumber + ":paragon:/tmp:/sbin/nologin\n")},
@@ -139,7 +144,8 @@ var certificateFiles = []string{
 	"/etc/ssl/ca-bundle.pem",             // openSUSE
 }
 
-// Certificates are the authorities that this machine trusts, and the file that has them; nil: it has no such file.
+// Certificates are the authorities that this machine trusts, and the file that has them; nil: it
+// has no such file.
 func Certificates() ([]byte, string, error) {
 	for _, name := range certificateFiles {
 		switch b, err := os.ReadFile(name); {
@@ -152,7 +158,8 @@ func Certificates() ([]byte, string, error) {
 	return nil, "", nil
 }
 
-// withFolders adds the folders that files lie in, and sorts all by path: a folder comes before what is in it.
+// withFolders adds the folders that files lie in, and sorts all by path: a folder comes before what
+// is in it.
 func withFolders(files []File) ([]File, error) {
 	byPath := make(map[string]File)
 	for _, f := range files {

@@ -17,7 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// writeProgram writes an ELF file that has nothing but what is asked for, and 1000 bytes behind its segments, as symbols are.
+// writeProgram writes an ELF file that has nothing but what is asked for, and 1000 bytes behind its
+// segments, as symbols are.
 func writeProgram(t *testing.T, machine uint16, interpreter string) string {
 	t.Helper()
 	const headers, segment = 64, 56
@@ -288,7 +289,8 @@ func TestAnImageHoldsItsFiles(t *testing.T) {
 	}
 }
 
-// The digest depends on the content alone: not on the order of the files, on times, or on the umask.
+// The digest depends on the content alone: not on the order of the files, on times, or on the
+// umask.
 func TestTheSameFilesMakeTheSameImage(t *testing.T) {
 	cfg := config(t)
 	first := build(t, cfg)

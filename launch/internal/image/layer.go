@@ -81,7 +81,8 @@ func writeLayer(folder string, files []File, mediaType types.MediaType) (_ *laye
 	return l, nil
 }
 
-// writeFile adds a file to an archive. It belongs to root and has no time, so that the same content is the same archive.
+// writeFile adds a file to an archive. It belongs to root and has no time, so that the same content
+// is the same archive.
 func writeFile(archive *tar.Writer, f File) (int64, error) {
 	h := &tar.Header{Name: strings.TrimPrefix(f.Path, "/"), Mode: int64(f.Mode.Perm())}
 	if f.Mode&fs.ModeSticky != 0 {

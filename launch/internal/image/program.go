@@ -38,10 +38,12 @@ var machines = map[elf.Machine]Platform{elf.EM_X86_64: {"linux", "amd64"}, elf.E
 type Program struct {
 	Path     string
 	Platform Platform
-	// Interpreter is the dynamic linker that the program needs, such as /lib64/ld-linux-x86-64.so.2; empty: the program is static.
+	// Interpreter is the dynamic linker that the program needs, such as
+	// /lib64/ld-linux-x86-64.so.2; empty: the program is static.
 	Interpreter string
 	Libraries   []string // that the dynamic linker loads
-	// Loaded is the number of bytes, from the beginning of the file, that the kernel needs. Symbols for debuggers lie behind them.
+	// Loaded is the number of bytes, from the beginning of the file, that the kernel needs.
+	// Symbols for debuggers lie behind them.
 	Loaded int64
 }
 
@@ -101,7 +103,8 @@ func ReadProgram(path string) (Program, error) {
 	return p, nil
 }
 
-// ErrDynamic is about a program that needs a dynamic linker, which an image without a base does not have.
+// ErrDynamic is about a program that needs a dynamic linker, which an image without a base does not
+// have.
 var ErrDynamic = errors.New("is not static")
 
 // Static is nil where the program runs without a dynamic linker and libraries.
@@ -116,8 +119,8 @@ func (p Program) Static() error {
 	return fmt.Errorf("%s %w: it needs %s", p.Path, ErrDynamic, needs)
 }
 
-// elfTable are the offsets of three fields in the header of a 64-bit ELF file: where the table of sections is, how many there are, and which one has their
-// names.
+// elfTable are the offsets of three fields in the header of a 64-bit ELF file: where the table of
+// sections is, how many there are, and which one has their names.
 const (
 	elfHeader        = 64
 	elfSectionTable  = 40
@@ -125,8 +128,9 @@ const (
 	elfSectionString = 62
 )
 
-// openStripped reads the program without what only debuggers read: it ends behind the last segment, and its header names no sections. Go's tracebacks and
-// profiles and `go version` do not need them. Size is the number of bytes.
+// openStripped reads the program without what only debuggers read: it ends behind the last segment,
+// and its header names no sections. Go's tracebacks and profiles and `go version` do not need them.
+// Size is the number of bytes.
 func (p Program) openStripped() (r io.ReadCloser, size int64, err error) {
 	f, err := os.Open(p.Path)
 	if err != nil {

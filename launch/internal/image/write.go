@@ -60,8 +60,8 @@ func (i *Image) WriteArchive(path string, tag Tag) error {
 // refName is the annotation that names an image of a layout.
 const refName = "org.opencontainers.image.ref.name"
 
-// WriteLayout adds the image to a layout of OCI, a folder, which is made if it is not there. Images of one tag for several platforms become one
-// image of several platforms, whose digest it returns.
+// WriteLayout adds the image to a layout of OCI, a folder, which is made if it is not there. Images
+// of one tag for several platforms become one image of several platforms, whose digest it returns.
 func (i *Image) WriteLayout(dir string, tag Tag) (string, error) {
 	l, err := openLayout(dir)
 	if err != nil {

@@ -14,8 +14,9 @@ type item[T any] struct {
 	done  chan struct{}
 }
 
-// Run calls work for 0 to n-1, in several goroutines at once, and use with each result, one after another and in order. It ends
-// with the first error of either, or when ctx ends. At most twice as many results wait as there are goroutines.
+// Run calls work for 0 to n-1, in several goroutines at once, and use with each result, one after
+// another and in order. It ends with the first error of either, or when ctx ends. At most twice as
+// many results wait as there are goroutines.
 func Run[T any](ctx context.Context, n, goroutines int, work func(ctx context.Context, i int) (T, error), use func(i int, value T) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

@@ -25,12 +25,14 @@ type (
 		id   int
 		host hosts.Host
 	}
-	// cancelCall cancels a connect, a checkHost or an ask that is pending. Its answer still comes.
+	// cancelCall cancels a connect, a checkHost or an ask that is pending. Its answer still
+	// comes.
 	cancelCall struct {
 		id  int
 		why string
 	}
-	// closeMachine closes a connection. With dismiss the host is told that the job does not need it any more.
+	// closeMachine closes a connection. With dismiss the host is told that the job does not
+	// need it any more.
 	closeMachine struct {
 		machine int
 		dismiss bool
@@ -77,7 +79,8 @@ type (
 		signal  syscall.Signal
 	}
 
-	// ask asks the scheduler, repeatedly until it answers, for at most limit (0: until it is cancelled). If the id is 0, no answer is wanted.
+	// ask asks the scheduler, repeatedly until it answers, for at most limit (0: until it is
+	// cancelled). If the id is 0, no answer is wanted.
 	ask struct {
 		id int
 		control.Request
@@ -102,7 +105,8 @@ type (
 		text  string
 		event []slog.Attr // what package joblog makes of an event: at most one
 	}
-	// announceWorker says that a worker is being started on a host, in the words of the AWS elastic launcher, which tools may look for.
+	// announceWorker says that a worker is being started on a host, in the words of the AWS
+	// elastic launcher, which tools may look for.
 	announceWorker struct{ host hosts.Host }
 	// holdOutput keeps the processes' output back until showStart shows who runs where.
 	holdOutput struct{}

@@ -15,8 +15,8 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// onHosts makes s a job over ssh, on machines of their own, and returns how often each of them was connected to. after is when the
-// connection to one is lost after it was made; 0: never.
+// onHosts makes s a job over ssh, on machines of their own, and returns how often each of them was
+// connected to. after is when the connection to one is lost after it was made; 0: never.
 func (s *setup) onHosts(script func(p *proc), after map[string]time.Duration, names ...string) (dials func() map[string]int) {
 	var mu sync.Mutex
 	count := map[string]int{}
@@ -41,7 +41,8 @@ func (s *setup) onHosts(script func(p *proc), after map[string]time.Duration, na
 	}
 }
 
-// The scheduler of a job over ssh runs beside the launcher unless it is told otherwise, and is started again there: no host is connected to for it.
+// The scheduler of a job over ssh runs beside the launcher unless it is told otherwise, and is
+// started again there: no host is connected to for it.
 func TestASchedulerOnTheLaunchingMachineIsStartedAgainThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup
@@ -64,7 +65,8 @@ func TestASchedulerOnTheLaunchingMachineIsStartedAgainThere(t *testing.T) {
 	})
 }
 
-// Once the scheduler has ended well nobody joins: a host whose worker was about to be started again is left alone.
+// Once the scheduler has ended well nobody joins: a host whose worker was about to be started again
+// is left alone.
 func TestNoHostIsReachedAgainOnceTheSchedulerHasEnded(t *testing.T) {
 	for _, ends := range []time.Duration{20 * time.Second, 30 * time.Second} { // of the scheduler, before or after d2 is reached again
 		synctest.Test(t, func(t *testing.T) {
@@ -97,8 +99,8 @@ func TestNoHostIsReachedAgainOnceTheSchedulerHasEnded(t *testing.T) {
 	}
 }
 
-// The scheduler is told of a worker that fails, sooner than its lease ends; also of one that fails on its way out, which may not have come as
-// far as having left.
+// The scheduler is told of a worker that fails, sooner than its lease ends; also of one that fails
+// on its way out, which may not have come as far as having left.
 func TestTheSchedulerIsToldOfAWorkerThatFails(t *testing.T) {
 	for _, leaving := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

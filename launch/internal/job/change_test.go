@@ -14,7 +14,8 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// A worker that the scheduler lets go may end before the scheduler says that it has left, and with any code: nobody takes its place.
+// A worker that the scheduler lets go may end before the scheduler says that it has left, and with
+// any code: nobody takes its place.
 func TestAWorkerThatEndsAsItLeavesIsNotReplaced(t *testing.T) {
 	for _, code := range []int{0, 7} {
 		synctest.Test(t, func(t *testing.T) {
@@ -42,7 +43,8 @@ func TestAWorkerThatEndsAsItLeavesIsNotReplaced(t *testing.T) {
 	}
 }
 
-// A host on which a worker has counted, and which cannot be reached any more, has failed after the last attempt.
+// A host on which a worker has counted, and which cannot be reached any more, has failed after the
+// last attempt.
 func TestAHostThatCannotBeReachedAgainHasFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup
@@ -79,7 +81,8 @@ func TestAHostThatCannotBeReachedAgainHasFailed(t *testing.T) {
 	})
 }
 
-// Once a worker has come, the rank in the scheduler's failure is not the number of the launcher: the process counts.
+// Once a worker has come, the rank in the scheduler's failure is not the number of the launcher:
+// the process counts.
 func TestAReasonIsOfRanksAsTheyAreAfterAChange(t *testing.T) {
 	for action, reason := range map[string]control.Code{control.Added: control.NodeLost, control.Removed: control.NodeError, control.Left: control.NoWorkerLeft} {
 		synctest.Test(t, func(t *testing.T) {
@@ -144,7 +147,8 @@ func TestAServerThatIsStartedTooLateIsEnded(t *testing.T) {
 	})
 }
 
-// The last line of a process stands in the table: of its errors where it failed, else of its output.
+// The last line of a process stands in the table: of its errors where it failed, else of its
+// output.
 func TestTheTableHasTheLastLineThatTells(t *testing.T) {
 	for _, tc := range []struct {
 		stdout, stderr string

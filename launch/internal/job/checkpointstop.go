@@ -12,8 +12,10 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
-// A checkpointStop is the orderly end of a job that is to go on later: all workers write a checkpoint after a step that they agree on, and end. The
-// scheduler tells them and reports what came of it. The job changes no more meanwhile, but it survives the losses that it would survive else.
+// A checkpointStop is the orderly end of a job that is to go on later: all workers write a
+// checkpoint after a step that they agree on, and end. The scheduler tells them and reports what
+// came of it. The job changes no more meanwhile, but it survives the losses that it would survive
+// else.
 type checkpointStop struct {
 	why     string           // who asked for it; empty: nobody did
 	asked   bool             // the scheduler was asked, or told of it by itself
@@ -31,8 +33,9 @@ func (s *checkpointStop) complete() bool {
 	return s.requested() && s.stopped != nil && s.stopped.Steps > 0
 }
 
-// stopWithCheckpoint begins it: within the limit the checkpoint must be complete, else the job is stopped as by SIGTERM. Before the job is complete
-// it waits for that: the workers begin, or resume, and write a checkpoint after the first step.
+// stopWithCheckpoint begins it: within the limit the checkpoint must be complete, else the job is
+// stopped as by SIGTERM. Before the job is complete it waits for that: the workers begin, or
+// resume, and write a checkpoint after the first step.
 func (c *core) stopWithCheckpoint(why string, limit time.Duration) {
 	switch {
 	case c.stage > running:
@@ -54,10 +57,12 @@ func (c *core) stopWithCheckpoint(why string, limit time.Duration) {
 	c.askCheckpoint()
 }
 
-// checkpointRequest is the goal of the request that tells the scheduler to stop the job with a checkpoint.
+// checkpointRequest is the goal of the request that tells the scheduler to stop the job with a
+// checkpoint.
 type checkpointRequest struct{}
 
-// askCheckpoint tells the scheduler, as soon as the job is complete. It is asked until it answers, also while it is being started again.
+// askCheckpoint tells the scheduler, as soon as the job is complete. It is asked until it answers,
+// also while it is being started again.
 func (c *core) askCheckpoint() {
 	s := &c.checkpoint
 	if !s.requested() || s.asked || !c.formed || c.stage != running {
@@ -76,7 +81,8 @@ func (c *core) checkpointAnswered(err error) {
 	}
 }
 
-// schedulerStops takes the scheduler's report that the job stops with a checkpoint: someone else may have asked for it.
+// schedulerStops takes the scheduler's report that the job stops with a checkpoint: someone else
+// may have asked for it.
 func (c *core) schedulerStops(why string) {
 	if !c.checkpoint.requested() {
 		c.checkpoint.asked = true
@@ -106,12 +112,14 @@ func (checkpointLimit) run(c *core) {
 	}
 }
 
-// stoppedWell reports whether a worker ended as one does that stops and has no better code than that of SIGTERM. With code 0 it has also finished.
+// stoppedWell reports whether a worker ended as one does that stops and has no better code than
+// that of SIGTERM. With code 0 it has also finished.
 func (c *core) stoppedWell(n *Node) bool {
 	return c.checkpoint.asked && n.Role == roleWorker && n.Exit.Signal == 0 && n.Exit.Err == "" && n.Exit.Code == 128+int(syscall.SIGTERM)
 }
 
-// checkpointFailure says how a job ended that was to stop with a checkpoint; nil: it was not, or its workers were done before.
+// checkpointFailure says how a job ended that was to stop with a checkpoint; nil: it was not, or
+// its workers were done before.
 func (c *core) checkpointFailure() *control.Failure {
 	s := &c.checkpoint
 	f := &control.Failure{Code: control.NoCheckpoint, Rank: -1, Text: s.why}

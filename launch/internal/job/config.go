@@ -18,27 +18,30 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
-// A Machine starts processes on one host. Its methods may be called together. When it closes, or the launcher dies, no
-// process that it started is left.
+// A Machine starts processes on one host. Its methods may be called together. When it closes, or
+// the launcher dies, no process that it started is left.
 type Machine interface {
 	Start(ctx context.Context, spec process.Spec, out process.Output) (process.Handle, error)
 	// Address is where processes there are reached by others: an IP address.
 	Address() string
-	// LauncherAddress is how the machine sees the launching one; empty on the launching machine itself.
+	// LauncherAddress is how the machine sees the launching one; empty on the launching machine
+	// itself.
 	LauncherAddress() string
 	// Gone is closed when the machine is lost; so are the processes that it had.
 	Gone() <-chan struct{}
 	Close() error
 }
 
-// A Dismisser is a Machine whose host wants to know when an operator has removed it from the job. Dismiss is called after Close.
+// A Dismisser is a Machine whose host wants to know when an operator has removed it from the job.
+// Dismiss is called after Close.
 type Dismisser interface{ Dismiss() }
 
-// DefaultCheckpointTime is that of Config.CheckpointTime: with the time that processes have to stop it is less than the 120 s before a time limit at
-// which batch scripts ask for a signal.
+// DefaultCheckpointTime is that of Config.CheckpointTime: with the time that processes have to stop
+// it is less than the 120 s before a time limit at which batch scripts ask for a signal.
 const DefaultCheckpointTime = 100 * time.Second
 
-// A leaver is a Machine that tells when its host is about to be taken away. Whoever calls Leaving sees to the processes there.
+// A leaver is a Machine that tells when its host is about to be taken away. Whoever calls Leaving
+// sees to the processes there.
 type leaver interface {
 	Machine
 	Leaving() <-chan agent.Notice
@@ -64,19 +67,21 @@ type Config struct {
 
 	GPUs gpus.Request // of each worker
 
-	// Dial connects to a host of the hosts file, and prepares it; nil: everything runs on the launching machine. Local
-	// connects to that.
+	// Dial connects to a host of the hosts file, and prepares it; nil: everything runs on the
+	// launching machine. Local connects to that.
 	Dial  func(ctx context.Context, h hosts.Host) (Machine, error)
 	Local func(ctx context.Context) (Machine, error)
 
 	Elastic Elastic // how processes may come and go
 
-	// Listening, if set, is called once the scheduler listens; what it returns is called when the job has ended.
+	// Listening, if set, is called once the scheduler listens; what it returns is called when
+	// the job has ended.
 	Listening func(w Where) (ended func(), err error)
 
 	Watcher Watcher // may be nil
 
-	// MetricsListen is the address, host:port, on which the scheduler's host serves the job's metrics to Prometheus; empty: nowhere.
+	// MetricsListen is the address, host:port, on which the scheduler's host serves the job's
+	// metrics to Prometheus; empty: nowhere.
 	MetricsListen string
 
 	HostIP    string // the scheduler's address; default: one that all hosts reach
@@ -84,14 +89,16 @@ type Config struct {
 	TLS       bool   // processes on different hosts encrypt what they say, and show each other certificates of the job
 
 	StartTimeout time.Duration // for reaching all hosts, and for the job to be complete: 5 min
-	// HostTimeout is for how long a host may hear nothing from the launcher: then it ends its processes. 0: hosts do not end for that.
+	// HostTimeout is for how long a host may hear nothing from the launcher: then it ends its
+	// processes. 0: hosts do not end for that.
 	HostTimeout time.Duration
 	StopTimeout time.Duration // from SIGTERM to SIGKILL: 4 s
 	FinishTime  time.Duration // for servers and scheduler to end after the last worker did: 3 s
 	// CheckpointTime is for the checkpoint with which SIGUSR1 stops the job: 100 s.
 	CheckpointTime time.Duration
 
-	// ResumeAsked says that PARAGON_RESUME was set for the workers from the beginning: the job goes on from whatever is in its folder.
+	// ResumeAsked says that PARAGON_RESUME was set for the workers from the beginning: the job
+	// goes on from whatever is in its folder.
 	ResumeAsked bool
 
 	// ResumeCommand starts the job again so that it resumes, for people; empty: not known.

@@ -16,11 +16,12 @@ const (
 	lastPause   = 2 * time.Second
 )
 
-// A Control asks the scheduler at addr; credentials are the variables with the job's secrets. The error of a request that was refused
-// has control.ErrRefused in its chain.
+// A Control asks the scheduler at addr; credentials are the variables with the job's secrets. The
+// error of a request that was refused has control.ErrRefused in its chain.
 type Control func(ctx context.Context, addr string, credentials []string, request []byte) ([]byte, error)
 
-// Ask asks the scheduler until it answers, also while it is being started again, or until ctx ends. It returns the answer as it came, too.
+// Ask asks the scheduler until it answers, also while it is being started again, or until ctx ends.
+// It returns the answer as it came, too.
 func Ask(ctx context.Context, carry Control, addr string, credentials []string, q control.Request, into control.Answer) ([]byte, error) {
 	once := func() ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Duration(q.WaitMillis)*time.Millisecond+controlTime)

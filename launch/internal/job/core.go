@@ -10,9 +10,10 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// A core decides what happens to one job, from its first connection to its end. It takes events, one at a time, and answers
-// each with actions, which the shell carries out. It is pure: it has no clock (an event comes with its time), starts
-// no goroutine and does no I/O. It must not be used by several goroutines at once.
+// A core decides what happens to one job, from its first connection to its end. It takes events,
+// one at a time, and answers each with actions, which the shell carries out. It is pure: it has no
+// clock (an event comes with its time), starts no goroutine and does no I/O. It must not be used by
+// several goroutines at once.
 type core struct {
 	set   settings
 	now   time.Time
@@ -29,7 +30,8 @@ type core struct {
 	cancelled  bool             // the context of Run has ended
 	checkpoint checkpointStop   // the job is to stop with one
 	failure    *control.Failure // why the job failed, as the scheduler says, or the launcher found out
-	// accused is the process that an error line has named as the first that failed; 0: none has. Why it failed is told at the end, once.
+	// accused is the process that an error line has named as the first that failed; 0: none
+	// has. Why it failed is told at the end, once.
 	accused  uint32
 	reported *control.Failure // the failure that the present scheduler has reported; nil: none
 
@@ -157,8 +159,9 @@ func newCore(set settings, now time.Time) *core {
 	return c
 }
 
-// step takes an event and says what is to be done. Time never runs backwards: an event from before the last one is taken to have
-// happened at the same time. A nil event says only that time has passed.
+// step takes an event and says what is to be done. Time never runs backwards: an event from before
+// the last one is taken to have happened at the same time. A nil event says only that time has
+// passed.
 func (c *core) step(e event, now time.Time) []action {
 	if now.After(c.now) {
 		c.looked(now)
@@ -275,8 +278,8 @@ func (c *core) checkEnd() {
 	}
 }
 
-// activeWorkers is how many workers run. While the job runs, those that have not joined yet do not count: nobody admits them when all
-// others are done.
+// activeWorkers is how many workers run. While the job runs, those that have not joined yet do not
+// count: nobody admits them when all others are done.
 func (c *core) activeWorkers() int {
 	count := 0
 	for _, n := range c.nodes {

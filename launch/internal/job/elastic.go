@@ -11,8 +11,8 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 
-// Elastic says how the processes of a job may change while it runs. The zero value is a job whose processes are fixed: the first
-// one that fails ends it.
+// Elastic says how the processes of a job may change while it runs. The zero value is a job whose
+// processes are fixed: the first one that fails ends it.
 type Elastic struct {
 	Enabled      bool   // hosts may join and leave
 	OnWorkerLoss string // what the scheduler does when a worker is lost: shrink, wait or fail; empty: shrink where Enabled, else fail
@@ -28,11 +28,13 @@ type Elastic struct {
 	// Files name the wanted hosts, and tell of those that came and went; nil: there are none.
 	Files *hostworker.Files
 
-	// There are the hosts that can be connected to at once, where hosts come by themselves: those that may run workers, and servers. A job that is
-	// started again does not wait for others. nil: all hosts can.
+	// There are the hosts that can be connected to at once, where hosts come by themselves:
+	// those that may run workers, and servers. A job that is started again does not wait for
+	// others. nil: all hosts can.
 	There func() (workers, servers []hosts.Host)
 
-	// Here reports whether a host is the launching machine; nil: all are. Only jobs without a Dial ask.
+	// Here reports whether a host is the launching machine; nil: all are. Only jobs without a
+	// Dial ask.
 	Here func(h hosts.Host) bool
 
 	// Command is how a host is reached, for the log; nil: "on" and the host.
@@ -109,7 +111,8 @@ func (e *Elastic) environment() []string {
 	return env
 }
 
-// wishRange is what a worker is told of the numbers that it may wish for: no more than there are slots.
+// wishRange is what a worker is told of the numbers that it may wish for: no more than there are
+// slots.
 func (e *Elastic) wishRange(all []hosts.Host) []string {
 	if !e.AdaptWorkers {
 		return nil

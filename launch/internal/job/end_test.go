@@ -60,7 +60,8 @@ func TestInterruptEndsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// The scheduler is told of workers that are done, also of the last one, with which the job ends: they may have been cut off from it.
+// The scheduler is told of workers that are done, also of the last one, with which the job ends:
+// they may have been cut off from it.
 func TestSchedulerIsToldOfWorkersThatAreDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup

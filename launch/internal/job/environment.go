@@ -19,7 +19,8 @@ func newIdentity() (id, secret string) {
 	return hex.EncodeToString(b[:8]), hex.EncodeToString(b[8:])
 }
 
-// environment is what a process finds in its environment: the user's variables first, so that ours win.
+// environment is what a process finds in its environment: the user's variables first, so that ours
+// win.
 func (s *shell) environment(a startProcess, m Machine) []string {
 	env := slices.Clone(s.cfg.Env)
 	switch a.role {
@@ -71,7 +72,8 @@ func (s *shell) environment(a startProcess, m Machine) []string {
 	return append(env, s.identity(a.role, a.name))
 }
 
-// runAgain is 1 where the workers are to go on from the checkpoints of their own run alone. Who asked for more from the beginning gets it again.
+// runAgain is 1 where the workers are to go on from the checkpoints of their own run alone. Who
+// asked for more from the beginning gets it again.
 func (s *shell) runAgain() string {
 	if s.cfg.restarts > 0 && !s.cfg.ResumeAsked {
 		return "1"
@@ -79,8 +81,8 @@ func (s *shell) runAgain() string {
 	return ""
 }
 
-// identity is the variable with the certificate and key of a process that is about to start, a new one each time. Without TLS it is
-// empty: launch may run as a process of another job.
+// identity is the variable with the certificate and key of a process that is about to start, a new
+// one each time. Without TLS it is empty: launch may run as a process of another job.
 func (s *shell) identity(role, name string) string {
 	const variable = "PARAGON_IDENTITY="
 	if s.authority == nil {
@@ -122,8 +124,9 @@ func SchedulerAddress[M Addressed](scheduler M, all []M) (string, error) {
 	if len(others) == 0 || scheduler.LauncherAddress() != "" {
 		return scheduler.Address(), nil
 	}
-	// The launching machine: what the other hosts see of it, if that is an address of ours (behind a NAT or a jump host it
-	// is somebody else's); else the address we would send to them from.
+	// The launching machine: what the other hosts see of it, if that is an address of ours
+	// (behind a NAT or a jump host it is somebody else's); else the address we would send to
+	// them from.
 	own := ownAddresses()
 	allLoopback := true
 	for _, m := range others {

@@ -20,7 +20,8 @@ type (
 		address, launcher string // of the machine
 		err               error  // nil: the machine has the number id
 	}
-	// machineLost says that the connection to a machine is lost. It comes before the ends of the processes that were lost with it.
+	// machineLost says that the connection to a machine is lost. It comes before the ends of
+	// the processes that were lost with it.
 	machineLost struct{ machine int }
 	// noticed is a notice that a machine's host is about to be taken away.
 	noticed struct {
@@ -72,7 +73,8 @@ type (
 		status control.Status
 		err    error
 	}
-	// schedulerSaid is one of the scheduler's events; listed is its host as host_worker has it, the zero Host: it has not.
+	// schedulerSaid is one of the scheduler's events; listed is its host as host_worker has it,
+	// the zero Host: it has not.
 	schedulerSaid struct {
 		control.Event
 		listed hosts.Host

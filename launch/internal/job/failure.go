@@ -99,12 +99,14 @@ func (c *core) failed(n *Node) {
 	}
 }
 
-// jobNeeds reports whether the job cannot go on, or become complete, without what this worker does. One that joins a running job is not needed.
+// jobNeeds reports whether the job cannot go on, or become complete, without what this worker does.
+// One that joins a running job is not needed.
 func (c *core) jobNeeds(n *Node) bool {
 	return n.Role == roleWorker && !n.stopped && !n.leaving && (n.member || !c.formed)
 }
 
-// failedFinally takes note of a worker that said that no restart can mend its error. The others' ends follow from it, also those that came before.
+// failedFinally takes note of a worker that said that no restart can mend its error. The others'
+// ends follow from it, also those that came before.
 func (c *core) failedFinally(n *Node) {
 	if c.final != nil {
 		return
@@ -194,7 +196,8 @@ func (c *core) followJob() {
 	}
 }
 
-// finalFailure is why the job failed, as it is told: a worker that the scheduler declared lost may have ended with code 0.
+// finalFailure is why the job failed, as it is told: a worker that the scheduler declared lost may
+// have ended with code 0.
 func (c *core) finalFailure() *control.Failure {
 	if c.checkpoint.complete() || c.failure == nil && c.first == nil {
 		return c.checkpointFailure()
@@ -227,10 +230,12 @@ func causeOf(e process.Exit) control.Cause {
 	return control.Cause{Kind: control.CauseExit, Exit: e.Code}
 }
 
-// outside is what is said of a worker that stopped in order although the launcher had sent it no signal.
+// outside is what is said of a worker that stopped in order although the launcher had sent it no
+// signal.
 const outside = "got SIGTERM from outside the launcher"
 
-// savedSteps is after how many steps workers that stopped say that the job has a complete checkpoint; 0: none does.
+// savedSteps is after how many steps workers that stopped say that the job has a complete
+// checkpoint; 0: none does.
 func (c *core) savedSteps() (steps uint64) {
 	for _, n := range c.nodes {
 		if n.Role == roleWorker && n.Exit.Report.Cause == exitreport.Checkpointed {
@@ -240,7 +245,8 @@ func (c *core) savedSteps() (steps uint64) {
 	return steps
 }
 
-// explain is the last line of a job that did not end well: what happened first, not what followed from it.
+// explain is the last line of a job that did not end well: what happened first, not what followed
+// from it.
 func (c *core) explain() string {
 	switch {
 	case c.interrupt.signal != 0:

@@ -5,13 +5,15 @@ import (
 	"slices"
 )
 
-// maxEnded is how many processes that came and went are remembered one by one, for the table at the end: the newest.
+// maxEnded is how many processes that came and went are remembered one by one, for the table at the
+// end: the newest.
 const maxEnded = 1000
 
 // maxLast bounds the last line that is kept of a process, in bytes.
 const maxLast = 8 << 10
 
-// forget forgets the oldest processes that have ended while the job went on, and hosts of which nothing is left.
+// forget forgets the oldest processes that have ended while the job went on, and hosts of which
+// nothing is left.
 func (c *core) forget() {
 	over := -maxEnded
 	for _, n := range c.nodes {

@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// The oldest processes that the job survived are forgotten, and hosts that left with them; what the end of the job may be about is not.
+// The oldest processes that the job survived are forgotten, and hosts that left with them; what the
+// end of the job may be about is not.
 func TestWhatIsForgotten(t *testing.T) {
 	c := &core{hostStates: make(map[string]*hostState)}
 	add := func(role, host string, code control.Fate) *Node {
@@ -56,7 +57,8 @@ func TestOnlyTheNewestChangesAreKept(t *testing.T) {
 	}
 }
 
-// That a worker is slow is no change of the job: nothing is started or stopped, and the result does not list it.
+// That a worker is slow is no change of the job: nothing is started or stopped, and the result does
+// not list it.
 func TestThatAWorkerIsSlowChangesNothing(t *testing.T) {
 	c := newCore(scriptSettings(arguments{"elastic": "1"}), time.Unix(1000, 0))
 	c.stage = running

@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// However many servers come and go, the launcher remembers the newest, and says how many more there were.
+// However many servers come and go, the launcher remembers the newest, and says how many more there
+// were.
 func TestProcessesThatCameAndWentAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup

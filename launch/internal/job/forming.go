@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
-// An earlyLoss is a process that ended before the launcher knew that the job was complete. The scheduler is asked whether it is.
+// An earlyLoss is a process that ended before the launcher knew that the job was complete. The
+// scheduler is asked whether it is.
 type earlyLoss struct {
 	node    *Node
 	attempt int           // to start it again
@@ -16,8 +17,9 @@ type earlyLoss struct {
 	wait    time.Duration // from then to the attempt
 }
 
-// startAgain starts a worker or a server that ended before the job was complete again, if the job survives losses. It is started as the same one:
-// it has done nothing that others know of, and they wait for it. The scheduler is told first: then the job cannot become complete with the process
+// startAgain starts a worker or a server that ended before the job was complete again, if the job
+// survives losses. It is started as the same one: it has done nothing that others know of, and they
+// wait for it. The scheduler is told first: then the job cannot become complete with the process
 // that is gone, and if it has, the answer says so.
 func (c *core) startAgain(n *Node) bool {
 	attempt, most := n.attempt+1, c.attempts(n)
@@ -36,8 +38,8 @@ func (c *core) startAgain(n *Node) bool {
 	return true
 }
 
-// earlyLossAnswered goes on when the scheduler has said in which phase the job is; it does so also where it refuses, as it does if the
-// process had not registered. Empty: it has not answered.
+// earlyLossAnswered goes on when the scheduler has said in which phase the job is; it does so also
+// where it refuses, as it does if the process had not registered. Empty: it has not answered.
 func (c *core) earlyLossAnswered(l *earlyLoss, phase string) {
 	n := l.node
 	c.coming(n, -1)
@@ -68,7 +70,8 @@ func (c *core) attempts(n *Node) int {
 	return c.set.Rejoin
 }
 
-// beforeComplete says of a process that failed in a job which survives losses why it did not survive this one: not all had joined.
+// beforeComplete says of a process that failed in a job which survives losses why it did not
+// survive this one: not all had joined.
 func (c *core) beforeComplete(n *Node) string {
 	switch {
 	case n.Role == roleScheduler || c.formed || !c.set.Changes:

@@ -20,7 +20,8 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// A formingJob is complete, and trains until then, some seconds after all its processes are there at once.
+// A formingJob is complete, and trains until then, some seconds after all its processes are there
+// at once.
 type formingJob struct {
 	setup
 	f     *fakeScheduler
@@ -42,7 +43,8 @@ func newFormingJob(t *testing.T) *formingJob {
 	return j
 }
 
-// script is what the processes do: their part until the job has ended, unless die does something else at the n-th start of one, n from 1.
+// script is what the processes do: their part until the job has ended, unless die does something
+// else at the n-th start of one, n from 1.
 func (j *formingJob) script(die func(p *proc, n int) bool) func(p *proc) {
 	return func(p *proc) {
 		j.mu.Lock()
@@ -99,7 +101,8 @@ func (p *proc) killed(after time.Duration) bool {
 	return true
 }
 
-// Whatever dies before the job is complete is started again as what it was, for as often as --rejoin says.
+// Whatever dies before the job is complete is started again as what it was, for as often as
+// --rejoin says.
 func TestProcessesThatDieBeforeTheJobIsCompleteAreStartedAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -206,8 +209,8 @@ func TestProcessesThatDieBeforeTheJobIsCompleteAreStartedAgain(t *testing.T) {
 	}
 }
 
-// The launcher hears last that the job is complete: the scheduler says then that it has lost a worker that counts, and another one joins,
-// once, whichever word of it comes first.
+// The launcher hears last that the job is complete: the scheduler says then that it has lost a
+// worker that counts, and another one joins, once, whichever word of it comes first.
 func TestWorkerThatDiesAsTheJobBecomesCompleteIsReplacedOnce(t *testing.T) {
 	for _, eventFirst := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -255,8 +258,8 @@ func TestWorkerThatDiesAsTheJobBecomesCompleteIsReplacedOnce(t *testing.T) {
 	}
 }
 
-// A worker that was started again before the job was complete is no member of it: a later loss on its host, of a process that launch
-// did not start, is not its.
+// A worker that was started again before the job was complete is no member of it: a later loss on
+// its host, of a process that launch did not start, is not its.
 func TestALaterLossIsNotThatOfAWorkerThatWasStartedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newFormingJob(t)
@@ -272,7 +275,8 @@ func TestALaterLossIsNotThatOfAWorkerThatWasStartedAgain(t *testing.T) {
 	})
 }
 
-// While workers are about to be started again, be it that their host takes long to be reached, the job is not given up for want of workers.
+// While workers are about to be started again, be it that their host takes long to be reached, the
+// job is not given up for want of workers.
 func TestJobWaitsForWorkersThatAreStartedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newFormingJob(t)
@@ -318,7 +322,8 @@ func TestSchedulerThatCannotListenEndsTheStart(t *testing.T) {
 	})
 }
 
-// A host that is lost before the job is complete, even before its processes are started, is reached again.
+// A host that is lost before the job is complete, even before its processes are started, is reached
+// again.
 func TestHostThatIsLostBeforeTheJobIsCompleteComesAgain(t *testing.T) {
 	for _, when := range []time.Duration{0, 3 * time.Second} {
 		t.Run(fmt.Sprint("after ", when), func(t *testing.T) {

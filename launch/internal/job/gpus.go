@@ -7,8 +7,9 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
-// gpus says which of its host's GPUs a worker gets; nil: nothing is said. With --gpus they are those of the first slot that no other worker
-// there has. A worker that is started again where another one ended gets that one's.
+// gpus says which of its host's GPUs a worker gets; nil: nothing is said. With --gpus they are
+// those of the first slot that no other worker there has. A worker that is started again where
+// another one ended gets that one's.
 func (c *core) gpus(n *Node) *gpus.Want {
 	if c.set.GPUs.Empty() && n.host.GPUs == 0 {
 		return nil
@@ -30,7 +31,8 @@ func (c *core) gpus(n *Node) *gpus.Want {
 	return &gpus.Want{Request: c.set.GPUs, Slot: slot, Workers: max(workers, n.host.Slots, len(slots)), Limit: n.host.GPUs}
 }
 
-// limited is a host with the gpus= and cpus= that the job began with: who names a host for a server or the scheduler does not repeat them.
+// limited is a host with the gpus= and cpus= that the job began with: who names a host for a server
+// or the scheduler does not repeat them.
 func (c *core) limited(h hosts.Host) hosts.Host {
 	if h.GPUs != 0 || h.CPUs != 0 {
 		return h

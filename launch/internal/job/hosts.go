@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 
-// leaveTime is how long workers of a removed host have to end by themselves once the scheduler has let them go.
+// leaveTime is how long workers of a removed host have to end by themselves once the scheduler has
+// let them go.
 const leaveTime = 15 * time.Second
 
 // schedulerEvent carries out what the scheduler has decided.
@@ -144,7 +145,8 @@ func (c *core) removedByScaling(h hosts.Host) bool {
 	})
 }
 
-// workerLeaves takes note of a worker that leaves alone, since somebody told it to, and returns it; nil: launch did not start it.
+// workerLeaves takes note of a worker that leaves alone, since somebody told it to, and returns it;
+// nil: launch did not start it.
 func (c *core) workerLeaves(e control.Event) *Node {
 	n := c.find(e.Process)
 	if n == nil {
@@ -156,7 +158,8 @@ func (c *core) workerLeaves(e control.Event) *Node {
 	return n
 }
 
-// setMember writes into host_worker_log that a host has workers in the job, or none any more, if that is news.
+// setMember writes into host_worker_log that a host has workers in the job, or none any more, if
+// that is news.
 func (c *core) setMember(h hosts.Host, member bool, e control.Event) {
 	s := c.host(h)
 	if s.member == member {
@@ -170,7 +173,8 @@ func (c *core) setMember(h hosts.Host, member bool, e control.Event) {
 	c.do(logHost{action, e.Host, e.TimeNS})
 }
 
-// logDeparted writes down the hosts that left just before the job ended: the scheduler ends with it, and may not have told.
+// logDeparted writes down the hosts that left just before the job ended: the scheduler ends with
+// it, and may not have told.
 func (c *core) logDeparted() {
 	stayed := func(h hosts.Host) bool {
 		return slices.ContainsFunc(c.nodes, func(n *Node) bool {
@@ -215,7 +219,8 @@ func (c *core) addHost(h hosts.Host) {
 	c.join(&joiningHost{host: h, workers: max(h.Slots, 1)})
 }
 
-// removeHost ends all that is under way for a host which is being removed, but not its workers that are in the job: those leave at a step.
+// removeHost ends all that is under way for a host which is being removed, but not its workers that
+// are in the job: those leave at a step.
 func (c *core) removeHost(h hosts.Host) {
 	s := c.host(h)
 	s.leaving, s.removing = true, true

@@ -129,7 +129,8 @@ func TestFirstFailureByTimeDecidesTheExitCode(t *testing.T) {
 	})
 }
 
-// The last line says what happened first: why the job failed as far as the scheduler knew by then, else who failed, and how.
+// The last line says what happened first: why the job failed as far as the scheduler knew by then,
+// else who failed, and how.
 func TestLastLineTellsTheCause(t *testing.T) {
 	lost := failedLine("worker", 1, 4, control.NodeLost, control.Cause{Kind: control.CauseSilence, SilenceNS: int64(2 * time.Second)})
 	for _, tc := range []struct {

@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
-// A joiningHost is a host on which workers are being started that will join the job: it is reached and prepared, then its workers are started.
+// A joiningHost is a host on which workers are being started that will join the job: it is reached
+// and prepared, then its workers are started.
 type joiningHost struct {
 	host        hosts.Host
 	workers     int // to be started
@@ -31,7 +32,8 @@ func (j *joiningHost) prepares() bool { return j.preparation != nil && !j.prepar
 func (c *core) join(j *joiningHost) {
 	c.joining = append(c.joining, j)
 	limit := c.set.JoinTimeout
-	// The scheduler, too, gives the host up after that time, and would know less to say about it.
+	// The scheduler, too, gives the host up after that time, and would know less to say about
+	// it.
 	c.after(limit-min(limit/20, time.Second), joinLimit{j})
 	c.reach(j.host, j)
 }
@@ -99,7 +101,8 @@ func (c *core) stopPreparation(j *joiningHost, why string) {
 	}
 }
 
-// terminate sends a preparation SIGTERM, later SIGKILL, and in the end gives it up, also when the job no longer changes.
+// terminate sends a preparation SIGTERM, later SIGKILL, and in the end gives it up, also when the
+// job no longer changes.
 func (c *core) terminate(n *Node) {
 	c.signal(n, syscall.SIGTERM)
 	c.addTimer(c.set.StopTimeout, kill{n}, true)
@@ -192,8 +195,8 @@ func (c *core) workerLaunched(j *joiningHost, err error) {
 	}
 }
 
-// joinAgain starts another worker on a host where one has ended, because of why, or could not be started. After the last attempt
-// the host has failed, unless the worker had joined.
+// joinAgain starts another worker on a host where one has ended, because of why, or could not be
+// started. After the last attempt the host has failed, unless the worker had joined.
 func (c *core) joinAgain(h hosts.Host, attempt int, why error, joined bool) {
 	s := c.host(h)
 	if s.leaving || c.done || c.checkpoint.requested() || c.stage != running {

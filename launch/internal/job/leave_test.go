@@ -13,8 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// A worker that gets SIGTERM leaves an elastic job alone, and the job goes on. So the scheduler is told of an interrupt before any worker
-// is; one that is out of reach holds nobody up.
+// A worker that gets SIGTERM leaves an elastic job alone, and the job goes on. So the scheduler is
+// told of an interrupt before any worker is; one that is out of reach holds nobody up.
 func TestTheSchedulerIsToldThatAllStop(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -55,8 +55,9 @@ func TestTheSchedulerIsToldThatAllStop(t *testing.T) {
 	}
 }
 
-// A worker that somebody told to end, and that the scheduler has let go, is none that was lost: nobody takes its place, and the job's end is
-// that of the others. Its host stays as long as another worker is there.
+// A worker that somebody told to end, and that the scheduler has let go, is none that was lost:
+// nobody takes its place, and the job's end is that of the others. Its host stays as long as
+// another worker is there.
 func TestAWorkerThatLeavesAloneIsNotReplaced(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -127,8 +128,8 @@ func TestAWorkerThatLeftAndStaysIsEnded(t *testing.T) {
 	})
 }
 
-// The job does not go on without the worker that somebody sent SIGTERM: all stop with a checkpoint, and so the scheduler exits with 0. The job ends
-// at once, and launch says who is to blame.
+// The job does not go on without the worker that somebody sent SIGTERM: all stop with a checkpoint,
+// and so the scheduler exits with 0. The job ends at once, and launch says who is to blame.
 func TestAnElasticJobThatStoppedInOrderEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup

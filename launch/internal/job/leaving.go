@@ -16,12 +16,14 @@ import (
 )
 
 const (
-	// noticeTime is assumed where a notice does not say how much time is left: less than any provider gives.
+	// noticeTime is assumed where a notice does not say how much time is left: less than any
+	// provider gives.
 	noticeTime = 20 * time.Second
-	// stopReserve is how much of the time that is left is kept for a checkpoint of the whole job; half of it if that is less.
+	// stopReserve is how much of the time that is left is kept for a checkpoint of the whole
+	// job; half of it if that is less.
 	stopReserve = 30 * time.Second
-	// lossTime is how long before its host is taken away a worker is ended that cannot leave, in the second half of the time. An agent that got SIGTERM
-	// passes it on 3 s before.
+	// lossTime is how long before its host is taken away a worker is ended that cannot leave,
+	// in the second half of the time. An agent that got SIGTERM passes it on 3 s before.
 	lossTime = 5 * time.Second
 	// leaveRetry is when a request that was refused is repeated: shards may be moving.
 	leaveRetry = 250 * time.Millisecond
@@ -32,8 +34,9 @@ const (
 // errTakenAway is why nothing is started on a host.
 var errTakenAway = errors.New("the host is being taken away")
 
-// A departure is a host that is about to be taken away. Its workers leave the job at the next step, as those of a removed host do, and its servers are
-// removed once their shards are at others. If that is not possible, or takes too long, the whole job stops with a checkpoint.
+// A departure is a host that is about to be taken away. Its workers leave the job at the next step,
+// as those of a removed host do, and its servers are removed once their shards are at others. If
+// that is not possible, or takes too long, the whole job stops with a checkpoint.
 type departure struct {
 	host    hosts.Host
 	machine *machine
@@ -157,8 +160,8 @@ func (l departureLimit) run(c *core) {
 	}
 }
 
-// departureLoss ends the workers that cannot leave, shortly before the host is taken away: SIGTERM, which they would get then, may mean to them that all
-// are to stop.
+// departureLoss ends the workers that cannot leave, shortly before the host is taken away: SIGTERM,
+// which they would get then, may mean to them that all are to stop.
 type departureLoss struct {
 	*departure
 	by time.Time
@@ -285,8 +288,8 @@ func (c *core) leaveAgain(r *leaveRequest) {
 
 func (r *leaveRequest) run(*core) { r.pending = false }
 
-// moveServers removes the servers of a host, one after the other. Where no other one would remain, one is added elsewhere first, and the shards move to
-// that.
+// moveServers removes the servers of a host, one after the other. Where no other one would remain,
+// one is added elsewhere first, and the shards move to that.
 func (c *core) moveServers(d *departure) {
 	r := &d.server
 	var next *Node
@@ -351,7 +354,8 @@ func (c *core) addServerElsewhere(d *departure) {
 	}})
 }
 
-// serverNotAdded stops the job if a server could not be added that was to take the shards of a host that is being taken away.
+// serverNotAdded stops the job if a server could not be added that was to take the shards of a host
+// that is being taken away.
 func (c *core) serverNotAdded(e control.Event) {
 	for _, d := range slices.Clone(c.departures) {
 		if d.added != nil && d.added.String() == e.Host {

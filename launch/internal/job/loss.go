@@ -18,9 +18,11 @@ const (
 
 	// maxRestarts bounds how often a scheduler or a server is started again in a row.
 	maxRestarts = 8
-	// noWorkerTime is how long a job may have no worker at all before it is given up, whatever its scheduler waits for.
+	// noWorkerTime is how long a job may have no worker at all before it is given up, whatever
+	// its scheduler waits for.
 	noWorkerTime = 10 * time.Second
-	// lostEndTime is how long a process that the scheduler has declared lost has to end by itself.
+	// lostEndTime is how long a process that the scheduler has declared lost has to end by
+	// itself.
 	lostEndTime = 5 * time.Second
 )
 
@@ -44,7 +46,8 @@ func (c *core) endedWell(n *Node) {
 		c.after(joinedReportTime, unjoinedCheck{})
 	}
 	if n.Role == roleScheduler && c.formed && c.set.Changes {
-		// All workers that were in the job have left it; they may still have work of their own. Nobody admits the others any more.
+		// All workers that were in the job have left it; they may still have work of their
+		// own. Nobody admits the others any more.
 		c.done = true
 		for _, j := range slices.Clone(c.joining) {
 			c.cancelJoin(j, "the job is done")
@@ -57,7 +60,8 @@ func (c *core) endedWell(n *Node) {
 	}
 }
 
-// goesOn reports whether the job survives a process that failed, and does what there is to do for it.
+// goesOn reports whether the job survives a process that failed, and does what there is to do for
+// it.
 func (c *core) goesOn(n *Node) bool {
 	switch {
 	case n.lost:
@@ -137,8 +141,8 @@ func (c *core) replaceWorker(n *Node, why string) {
 	c.joinAgain(n.host, attempt, fmt.Errorf("%s ended: %s", n.Name(), why), n.member)
 }
 
-// workerDeclaredLost takes note of a worker that the scheduler has declared lost. Its process may live, stopped or cut off: it is of no use
-// any more, and another one takes its place.
+// workerDeclaredLost takes note of a worker that the scheduler has declared lost. Its process may
+// live, stopped or cut off: it is of no use any more, and another one takes its place.
 func (c *core) workerDeclaredLost(h hosts.Host, e control.Event) {
 	n := c.find(e.Process)
 	switch {
@@ -170,8 +174,8 @@ func (l declaredLoss) run(c *core) {
 	}
 }
 
-// serverDeclaredLost takes note of a server that the scheduler has declared lost. Should its process live, stopped say, it is made to end:
-// then another one takes its place.
+// serverDeclaredLost takes note of a server that the scheduler has declared lost. Should its
+// process live, stopped say, it is made to end: then another one takes its place.
 func (c *core) serverDeclaredLost(e control.Event) {
 	if n := c.find(e.Process); n != nil && !n.ended {
 		c.after(lostEndTime, kill{n}) // it has nothing left to do in order
@@ -201,7 +205,8 @@ func (c *core) noWorker() {
 	}
 }
 
-// anyWorkerDone reports whether a worker that was in the job ended with code 0, and was in it to its end.
+// anyWorkerDone reports whether a worker that was in the job ended with code 0, and was in it to
+// its end.
 func (c *core) anyWorkerDone() bool {
 	return slices.ContainsFunc(c.nodes, func(n *Node) bool {
 		return n.Role == roleWorker && n.ended && n.Exit.OK() && n.member && !n.leaving && !n.lost
@@ -253,7 +258,8 @@ func (n *Node) failedItself() bool {
 	return n.ended && n.Exit.Signal == 0 && n.Exit.Err == "" && !n.Exit.OK()
 }
 
-// asked reports whether a worker ended because somebody other than the launcher sent it SIGTERM, as its exit code says.
+// asked reports whether a worker ended because somebody other than the launcher sent it SIGTERM, as
+// its exit code says.
 func (n *Node) asked() bool {
 	return n.Role == roleWorker && n.ended && !n.signalled && !n.stopped && n.Exit.Signal == 0 && n.Exit.Code == 128+int(syscall.SIGTERM)
 }

@@ -105,7 +105,8 @@ func TestLostHostIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// A process that the scheduler no longer counts (it was stopped for longer than its lease) makes room for another one.
+// A process that the scheduler no longer counts (it was stopped for longer than its lease) makes
+// room for another one.
 func TestStaleWorkerIsEndedAndReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup
@@ -186,7 +187,8 @@ func TestLastLossDecidesTheExitCodeHoweverRanksWereDealt(t *testing.T) {
 	}
 }
 
-// A worker that ended with 0 and that the scheduler has declared lost, because it never left the job, has failed.
+// A worker that ended with 0 and that the scheduler has declared lost, because it never left the
+// job, has failed.
 func TestWorkerThatEndsWithoutLeavingIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup
@@ -240,7 +242,8 @@ func TestLossThatTheJobDoesNotSurviveDecidesTheExitCode(t *testing.T) {
 	}
 }
 
-// The scheduler says when too few workers are left; the exit code is that of the worker whose loss was too much.
+// The scheduler says when too few workers are left; the exit code is that of the worker whose loss
+// was too much.
 func TestLossThatIsTooMuchDecidesTheExitCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup
@@ -268,8 +271,9 @@ func TestLossThatIsTooMuchDecidesTheExitCode(t *testing.T) {
 	})
 }
 
-// Workers that were started again on a host that has others are told apart: the one that counts is waited for to the end of its work,
-// also behind the end of the others, and the one that never came to count is not.
+// Workers that were started again on a host that has others are told apart: the one that counts is
+// waited for to the end of its work, also behind the end of the others, and the one that never came
+// to count is not.
 func TestJobEndsWithThoseThatCameAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup
@@ -356,7 +360,8 @@ func TestJobEndsWithThoseThatCameAgain(t *testing.T) {
 	})
 }
 
-// When what starts processes on the launching machine is gone, all of a local job is, and nothing is started again.
+// When what starts processes on the launching machine is gone, all of a local job is, and nothing
+// is started again.
 func TestLocalJobWhoseMachineIsLostFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup

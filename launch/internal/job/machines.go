@@ -100,8 +100,8 @@ func (c *core) reached(k *connection, m *machine, fresh bool, err error) {
 	}
 }
 
-// adopt makes a machine that was connected the one of its host, and returns it. Where the host was connected meanwhile for another reason that
-// connection is the one. What is left over is closed.
+// adopt makes a machine that was connected the one of its host, and returns it. Where the host was
+// connected meanwhile for another reason that connection is the one. What is left over is closed.
 func (c *core) adopt(key string, m *machine) *machine {
 	have := c.machines[key]
 	over := have
@@ -172,5 +172,6 @@ func (c *core) release(h hosts.Host) {
 	c.closeMachine(m, c.host(h).dismissed && !m.lost)
 }
 
-// sortedKeys are the keys of a map in their order, so that the same events lead to the same actions.
+// sortedKeys are the keys of a map in their order, so that the same events lead to the same
+// actions.
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -170,7 +170,8 @@ func (c *core) signalAll(s syscall.Signal, roles ...string) {
 	}
 }
 
-// evict ends a process that is no longer wanted: after a time it gets SIGTERM, and if that does not end it SIGKILL.
+// evict ends a process that is no longer wanted: after a time it gets SIGTERM, and if that does not
+// end it SIGKILL.
 func (c *core) evict(n *Node, why fate, after time.Duration) {
 	e := eviction{n, why}
 	if after == 0 {
@@ -206,10 +207,12 @@ func (k kill) run(c *core) {
 	}
 }
 
-// maxExpected bounds what expected says: Linux has room for 128 KiB in one variable. Whom it leaves out the scheduler knows by rank only.
+// maxExpected bounds what expected says: Linux has room for 128 KiB in one variable. Whom it leaves
+// out the scheduler knows by rank only.
 const maxExpected = 100 << 10
 
-// expected tells the scheduler where everybody comes up, so that it can name whom it waits for: worker/0/d1,server/0/d1.
+// expected tells the scheduler where everybody comes up, so that it can name whom it waits for:
+// worker/0/d1,server/0/d1.
 func (c *core) expected() string {
 	var b strings.Builder
 	for _, n := range c.nodes[1:] {
@@ -225,7 +228,8 @@ func (c *core) expected() string {
 	return strings.TrimPrefix(b.String(), ",")
 }
 
-// hostName is what the job's nodes call a host. Where hosts come and go it is what the operator calls it, with user and port.
+// hostName is what the job's nodes call a host. Where hosts come and go it is what the operator
+// calls it, with user and port.
 func (c *core) hostName(h hosts.Host) string {
 	if c.set.Elastic {
 		return h.String()
@@ -233,8 +237,9 @@ func (c *core) hostName(h hosts.Host) string {
 	return h.Name
 }
 
-// sharers is how many processes of n's role its machine runs, n among them: each gets its share of the cores. Workers and servers
-// take the cores in turns, so one role's number does not matter to the other.
+// sharers is how many processes of n's role its machine runs, n among them: each gets its share of
+// the cores. Workers and servers take the cores in turns, so one role's number does not matter to
+// the other.
 func (c *core) sharers(n *Node) int {
 	count := 1
 	for _, o := range c.nodes {

@@ -87,7 +87,8 @@ func (w *world) schedulerSays() {
 	w.step(schedulerSaid{e, hosts.Host{Slots: w.rng.IntN(3)}})
 }
 
-// scales asks for a number of workers, perhaps on hosts that are not there, or tells that it is reached.
+// scales asks for a number of workers, perhaps on hosts that are not there, or tells that it is
+// reached.
 func (w *world) scales() {
 	if !w.core.formed || w.core.stage < running || !w.core.set.Elastic {
 		return
@@ -120,7 +121,8 @@ func (w *world) scales() {
 	}
 }
 
-// checkScaling holds a new scaling to its rules: what it starts and releases leads to the number, within the hosts' slots.
+// checkScaling holds a new scaling to its rules: what it starts and releases leads to the number,
+// within the hosts' slots.
 func (w *world) checkScaling() {
 	s := w.core.scaling
 	if s == nil || s.reached || w.core.stage != running {
@@ -248,7 +250,8 @@ func (w *world) checkResult() {
 	}
 }
 
-// Whatever happens, a job ends, leaves nothing behind, starts nothing once it is being stopped, and has the exit code that it should.
+// Whatever happens, a job ends, leaves nothing behind, starts nothing once it is being stopped, and
+// has the exit code that it should.
 func TestRandomJobsKeepTheRules(t *testing.T) {
 	ends := make(map[string]int)
 	from, to := int64(0), int64(*seeds)
@@ -262,7 +265,8 @@ func TestRandomJobsKeepTheRules(t *testing.T) {
 				w.turn()
 			}
 		}
-		// Then all that is owed comes, and processes end well. Some jobs are told to end, the others end by themselves.
+		// Then all that is owed comes, and processes end well. Some jobs are told to end,
+		// the others end by themselves.
 		w.calm = true
 		told := w.rng.IntN(2) == 0
 		if told && !w.over {

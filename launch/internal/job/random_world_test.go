@@ -21,7 +21,8 @@ var (
 	verbose = flag.Bool("events", false, "print the events and actions of random jobs")
 )
 
-// A world is what a core acts on: machines, processes and a scheduler that do what they like. It holds the core to its rules.
+// A world is what a core acts on: machines, processes and a scheduler that do what they like. It
+// holds the core to its rules.
 type world struct {
 	t    *testing.T
 	seed int64
@@ -312,7 +313,8 @@ func (w *world) answer(a ask) event {
 	return e
 }
 
-// closeAll: whoever lives then has been killed, unless the job never ran, or the process came when others had been.
+// closeAll: whoever lives then has been killed, unless the job never ran, or the process came when
+// others had been.
 func (w *world) closeAll(before stage) {
 	if w.closedAll {
 		w.fatal("all is closed twice")

@@ -5,8 +5,8 @@ import "github.com/paragon-train/paragon/internal/member/control"
 // ranksRequest is the goal of a request for the workers' ranks.
 type ranksRequest struct{}
 
-// askRanks asks the scheduler which rank each worker has now: after a change others than the launcher's numbers. The lines of the
-// workers' output carry them.
+// askRanks asks the scheduler which rank each worker has now: after a change others than the
+// launcher's numbers. The lines of the workers' output carry them.
 func (c *core) askRanks() {
 	switch {
 	case c.stage != running:

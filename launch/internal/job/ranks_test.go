@@ -15,8 +15,9 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// A line of output carries the rank that its worker has, also after a change has given it another one. A worker that joins has a number that is
-// nobody's rank until it has one. Its PID may be that of a shell: the number that launch gave it counts.
+// A line of output carries the rank that its worker has, also after a change has given it another
+// one. A worker that joins has a number that is nobody's rank until it has one. Its PID may be that
+// of a shell: the number that launch gave it counts.
 func TestOutputCarriesTheRankAfterAChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup
@@ -109,7 +110,8 @@ func TestOnlyWhoJoinedLeaves(t *testing.T) {
 	}
 }
 
-// A process of a job has a number that no other one ever has, also where it is started again in the place of one that ended.
+// A process of a job has a number that no other one ever has, also where it is started again in the
+// place of one that ended.
 func TestProcessNumbersAreNeverUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup

@@ -15,9 +15,10 @@ import (
 // resumeEnv tells the workers of a job that is started again to go on from their newest checkpoint.
 const resumeEnv = "PARAGON_RESUME=1"
 
-// Repeat is Run, and starts a job that failed again, as a new job with PARAGON_RESUME=1 in its environment, up to so many times. A
-// job that was interrupted, or never ran, is not started again, unless it had run before; nor is one whose worker says that no restart can mend its error. Where hosts come and go the new job
-// has the hosts that were wanted last.
+// Repeat is Run, and starts a job that failed again, as a new job with PARAGON_RESUME=1 in its
+// environment, up to so many times. A job that was interrupted, or never ran, is not started again,
+// unless it had run before; nor is one whose worker says that no restart can mend its error. Where
+// hosts come and go the new job has the hosts that were wanted last.
 func Repeat(ctx context.Context, cfg Config, restarts int) (Result, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return Result{Code: 2}, err
@@ -63,9 +64,10 @@ func Repeat(ctx context.Context, cfg Config, restarts int) (Result, error) {
 	}
 }
 
-// placeAgain places a job that is started again: a worker on each slot of the wanted hosts, and the servers where they were. Where hosts come by
-// themselves those that are not there are left out (they join when they come), and their servers move to others in turn. If too few workers or
-// no servers were left all are waited for.
+// placeAgain places a job that is started again: a worker on each slot of the wanted hosts, and the
+// servers where they were. Where hosts come by themselves those that are not there are left out
+// (they join when they come), and their servers move to others in turn. If too few workers or no
+// servers were left all are waited for.
 func placeAgain(all, servers []hosts.Host, e Elastic) (workers, placed []hosts.Host) {
 	workers = wanted(all, e)
 	if e.There == nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
-// A job that is started again does not wait for hosts that come by themselves and are not there, as long as it has enough without them.
+// A job that is started again does not wait for hosts that come by themselves and are not there, as
+// long as it has enough without them.
 func TestAJobThatIsStartedAgainIsPlacedOnTheHostsThatAreThere(t *testing.T) {
 	list := func(text string) (all []hosts.Host) {
 		for name := range strings.FieldsSeq(text) {

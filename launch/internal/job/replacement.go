@@ -132,7 +132,8 @@ func (c *core) notReplaced(n *Node, err error) {
 	}
 }
 
-// coming counts a worker that will be started again on its host, or with -1 is no longer about to be. Other processes are not counted.
+// coming counts a worker that will be started again on its host, or with -1 is no longer about to
+// be. Other processes are not counted.
 func (c *core) coming(n *Node, more int) {
 	if n.Role == roleWorker {
 		c.host(n.host).coming += more

@@ -12,8 +12,9 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 
-// A queuedRequest is one to the scheduler that is sent after all that were queued before it. If it is refused, refusal makes the log
-// line; nil: none is written. done, if set, is called with the answer.
+// A queuedRequest is one to the scheduler that is sent after all that were queued before it. If it
+// is refused, refusal makes the log line; nil: none is written. done, if set, is called with the
+// answer.
 type queuedRequest struct {
 	control.Request
 	level   slog.Level
@@ -28,7 +29,8 @@ func (c *core) ask(q control.Request, limit time.Duration, goal any) {
 	c.do(ask{id, q, limit})
 }
 
-// enqueue asks the scheduler for something, after all that was asked before, unless the job is being stopped.
+// enqueue asks the scheduler for something, after all that was asked before, unless the job is
+// being stopped.
 func (c *core) enqueue(q queuedRequest) {
 	if c.stage != running {
 		return
@@ -121,13 +123,15 @@ func (c *core) serverFailed(rank int, err error) {
 	}})
 }
 
-// reportLoss tells the scheduler that a process ended. The scheduler would notice by itself a little later.
+// reportLoss tells the scheduler that a process ended. The scheduler would notice by itself a
+// little later.
 func (c *core) reportLoss(n *Node) {
 	c.enqueue(queuedRequest{Request: control.Request{Op: control.OpLost, Process: n.process, Cause: causeOf(n.Exit)}}) // a refusal says that it knows already
 }
 
-// reportLeft tells the scheduler of a worker that is done: a worker whose connection was lost cannot say so itself. Usually the scheduler
-// knows, and may have ended with the job, so no answer is wanted.
+// reportLeft tells the scheduler of a worker that is done: a worker whose connection was lost
+// cannot say so itself. Usually the scheduler knows, and may have ended with the job, so no answer
+// is wanted.
 func (c *core) reportLeft(n *Node) {
 	c.do(ask{0, control.Request{Op: control.OpLeft, Process: n.process}, c.set.FinishTime})
 }

@@ -19,7 +19,8 @@ const maxPlacement = 100
 // maxLastLine bounds the last line of a process in a control.Result, in characters.
 const maxLastLine = 500
 
-// A fate is what became of a process while the job went on, for the table and for the Result. The zero fate is none.
+// A fate is what became of a process while the job went on, for the table and for the Result. The
+// zero fate is none.
 type fate struct {
 	code control.Fate
 	note string // for people
@@ -69,7 +70,8 @@ func (c *core) result() Result {
 	return r
 }
 
-// Report is the result as tools read it. err is what Run or Repeat returned with it, code the exit code of launch.
+// Report is the result as tools read it. err is what Run or Repeat returned with it, code the exit
+// code of launch.
 func (r *Result) Report(err error, code int) *control.Result {
 	out := &control.Result{Job: r.job, ExitCode: code, Phase: cmp.Or(r.phase, control.Starting), Restarts: r.restarts, Scales: r.scales, Adaptation: r.adaptation, Cancelled: r.cancelled,
 		Failure: r.failure, Changes: r.changes, LeftOut: r.leftOut[0], ChangesLeftOut: r.leftOut[1], Processes: []control.ProcessEnd{}}

@@ -17,11 +17,13 @@ import (
 // ErrStart is in the chain of errors of jobs that never ran.
 var ErrStart = errors.New("launch: the job was not started")
 
-// ErrCopy is in the chain of errors of Config.Dial where the host was reached, and the job's folder could not be copied there.
+// ErrCopy is in the chain of errors of Config.Dial where the host was reached, and the job's folder
+// could not be copied there.
 var ErrCopy = errors.New("the folder was not copied")
 
-// Run runs a job to its end. When it returns no process of the job is left on any machine that can be reached. The Result
-// is valid with an error, too: the error tells why the job could not be run, or that machines were not left clean.
+// Run runs a job to its end. When it returns no process of the job is left on any machine that can
+// be reached. The Result is valid with an error, too: the error tells why the job could not be run,
+// or that machines were not left clean.
 func Run(ctx context.Context, cfg Config) (res Result, err error) {
 	if err := cfg.setDefaults(); err != nil {
 		return Result{Code: 2}, err

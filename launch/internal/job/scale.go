@@ -12,8 +12,9 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
-// A scaling is the number of workers that was asked for last, and what is left to be done for it. Workers are started first; others are released
-// when those count, or when there would be more than --max-workers, so that a job that moves to other hosts trains meanwhile.
+// A scaling is the number of workers that was asked for last, and what is left to be done for it.
+// Workers are started first; others are released when those count, or when there would be more than
+// --max-workers, so that a job that moves to other hosts trains meanwhile.
 type scaling struct {
 	number   uint64                  // of the scheduler's event
 	workers  int                     // wanted
@@ -125,8 +126,8 @@ func (c *core) goOnScaling() {
 	s.releases = later
 }
 
-// vacating reports whether workers are leaving a host, or the scheduler has not reported yet that they have left: what is started there before
-// that would be taken for one of them.
+// vacating reports whether workers are leaving a host, or the scheduler has not reported yet that
+// they have left: what is started there before that would be taken for one of them.
 func (c *core) vacating(h hosts.Host) bool {
 	return c.host(h).removing || slices.ContainsFunc(c.nodes, func(n *Node) bool {
 		return n.Role == roleWorker && n.host.Same(h) && n.leaving && n.member && !n.departed && !n.lost
@@ -197,7 +198,8 @@ func (c *core) grow(s *scaling, g growth) {
 	}})
 }
 
-// releaseWorker ends a worker that is not wanted any more: one that is in the job leaves at the next step.
+// releaseWorker ends a worker that is not wanted any more: one that is in the job leaves at the
+// next step.
 func (c *core) releaseWorker(s *scaling, n *Node) {
 	n.leaving, n.released = true, true
 	q := queuedRequest{Request: control.Request{Op: control.OpRelease, Process: n.process}}
@@ -231,7 +233,8 @@ func (c *core) releaseWorker(s *scaling, n *Node) {
 	c.enqueue(q)
 }
 
-// listSlots writes into host_worker how many workers of the job a host has, so that a job that is started again has them, too.
+// listSlots writes into host_worker how many workers of the job a host has, so that a job that is
+// started again has them, too.
 func (c *core) listSlots(h hosts.Host) {
 	h.Slots = 0
 	for _, n := range c.stayingWorkers(h) {
@@ -251,8 +254,8 @@ func (c *core) anyStarting() bool {
 	})
 }
 
-// startsMissing takes note of workers that could not be started on a host. Others are started in their place where there are free slots, unless it was said on
-// which hosts they are wanted.
+// startsMissing takes note of workers that could not be started on a host. Others are started in
+// their place where there are free slots, unless it was said on which hosts they are wanted.
 func (c *core) startsMissing(h hosts.Host, why string) {
 	s := c.scaling
 	if s == nil || s.reached || c.stage != running {

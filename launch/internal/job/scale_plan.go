@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/plural"
 )
 
-// stayingWorkers are the workers of a host that stay: those that run and are not leaving, and those that are being started.
+// stayingWorkers are the workers of a host that stay: those that run and are not leaving, and those
+// that are being started.
 func (c *core) stayingWorkers(h hosts.Host) (nodes []*Node) {
 	stays := func(n *Node) bool {
 		return n.Role == roleWorker && n.host.Same(h) && !n.ended && !n.leaving && !n.lost && !n.stopped
@@ -110,7 +111,8 @@ func (c *core) planPlacement(s *scaling, placement []control.WorkersOnHost) (ref
 	return ""
 }
 
-// planNumber plans for a number of workers, on hosts with free slots. It returns why that is not possible.
+// planNumber plans for a number of workers, on hosts with free slots. It returns why that is not
+// possible.
 func (c *core) planNumber(s *scaling) (refusal string) {
 	have := 0
 	all := c.occupied()
@@ -127,8 +129,8 @@ func (c *core) planNumber(s *scaling) (refusal string) {
 	return ""
 }
 
-// planStarts chooses hosts for more workers: free slots in the order of the hosts, then hosts without slots=, the one with the fewest workers first. It
-// returns how many it found a place for.
+// planStarts chooses hosts for more workers: free slots in the order of the hosts, then hosts
+// without slots=, the one with the fewest workers first. It returns how many it found a place for.
 func (c *core) planStarts(s *scaling, missing int) (placed int) {
 	more := make(map[*place]int)
 	for _, p := range c.roster {
@@ -175,14 +177,16 @@ func (c *core) slotsText() string {
 	return strings.Join(parts, ", ")
 }
 
-// release plans that so many workers of a host leave: those that are not started yet, then those that have not joined, then the highest ranks.
+// release plans that so many workers of a host leave: those that are not started yet, then those
+// that have not joined, then the highest ranks.
 func (s *scaling) release(c *core, h hosts.Host, count int) {
 	if count > 0 {
 		s.releaseHighest(c, []hosts.Host{h}, count)
 	}
 }
 
-// releaseHighest plans that so many workers of some hosts leave. Hosts that are still being reached start fewer.
+// releaseHighest plans that so many workers of some hosts leave. Hosts that are still being reached
+// start fewer.
 func (s *scaling) releaseHighest(c *core, on []hosts.Host, count int) {
 	var all []*Node
 	for _, h := range on {

@@ -213,7 +213,8 @@ func reportLine(r control.Report) string {
 
 var runningLine = reportLine(control.Report{Running: true})
 
-// failedLine says that a node on localhost was lost: the process of that number, of the rank that the scheduler knows it by.
+// failedLine says that a node on localhost was lost: the process of that number, of the rank that
+// the scheduler knows it by.
 func failedLine(role string, rank int, process uint32, code control.Code, cause control.Cause) string {
 	return reportLine(control.Report{Failed: &control.Failure{Code: code, Role: role, Rank: rank, Host: "localhost", Process: process, Cause: cause, Left: 1, Least: 2}})
 }

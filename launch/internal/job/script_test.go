@@ -21,8 +21,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what the core does into the scripts")
 
-// TestScripts runs the scripts in testdata: commands with their arguments, "----", and all that the core does then. Processes, connections
-// and requests are called by their numbers: the scheduler is process 1, servers and workers follow. Commands:
+// TestScripts runs the scripts in testdata: commands with their arguments, "----", and all that the
+// core does then. Processes, connections and requests are called by their numbers: the scheduler is
+// process 1, servers and workers follow. Commands:
 //
 //	new [workers=2] [servers=1] [hosts=d1,d2 scheduler=d9 hostip=] [elastic=1 loss=shrink rejoin=2 backups=1 state=1 prepare=1 gpus=1 join=5m slots=d1*2,d2*1 patience=4s min=1 max=4 adapt=1]
 //	up [formed=1]                      all that a start needs happens; what the core does is not shown

@@ -20,7 +20,8 @@ type wantedServer struct {
 // errNotWanted ends the work for a server that is no longer wanted.
 var errNotWanted = errors.New("the server is no longer wanted")
 
-// serverEvent carries out what the scheduler has decided about a server that comes or goes as asked.
+// serverEvent carries out what the scheduler has decided about a server that comes or goes as
+// asked.
 func (c *core) serverEvent(e control.Event) {
 	rank := int(e.Rank)
 	name := fmt.Sprintf("server %d", rank)
@@ -65,8 +66,9 @@ func (c *core) dismissServer(rank int, why fate) {
 	}
 }
 
-// serverHost chooses where one more server runs: of the hosts that the job began with servers on, the one with the fewest; if those are being taken
-// away, of all that may run servers. False: all are.
+// serverHost chooses where one more server runs: of the hosts that the job began with servers on,
+// the one with the fewest; if those are being taken away, of all that may run servers. False: all
+// are.
 func (c *core) serverHost() (best hosts.Host, ok bool) {
 	if best, ok = c.fewestServers(c.set.Servers); ok {
 		return best, true

@@ -42,7 +42,8 @@ func TestLostServerIsReplacedWhereThereAreBackups(t *testing.T) {
 	}
 }
 
-// The launcher starts servers that the scheduler wants, tells of those that it cannot start, and lets those go that were removed.
+// The launcher starts servers that the scheduler wants, tells of those that it cannot start, and
+// lets those go that were removed.
 func TestServersAreStartedAndLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup
@@ -89,8 +90,8 @@ func TestServersAreStartedAndLetGo(t *testing.T) {
 	})
 }
 
-// A server that the scheduler no longer counts is replaced, also when its process does not end. Workers beside it have nothing to do
-// with that, even if there is but one.
+// A server that the scheduler no longer counts is replaced, also when its process does not end.
+// Workers beside it have nothing to do with that, even if there is but one.
 func TestStaleServerIsReplacedAndWorkersStay(t *testing.T) {
 	for _, alone := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/identity"
 )
 
-// A shell carries out what the core decides, and tells it what happens. What may take long runs beside the loop of run; all
-// that the shell has belongs to the loop.
+// A shell carries out what the core decides, and tells it what happens. What may take long runs
+// beside the loop of run; all that the shell has belongs to the loop.
 type shell struct {
 	cfg         Config
 	id          string

@@ -99,7 +99,8 @@ func (s *shell) listed(name string) hosts.Host {
 	return hosts.Host{}
 }
 
-// listHost adds a host to host_worker or removes it, after a decision that did not come from an edit of the file.
+// listHost adds a host to host_worker or removes it, after a decision that did not come from an
+// edit of the file.
 func (s *shell) listHost(a listHost) {
 	files := s.cfg.Elastic.Files
 	if files == nil {

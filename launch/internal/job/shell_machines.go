@@ -101,7 +101,8 @@ func (s *shell) loss(machine int) []event {
 	}
 }
 
-// checkHost finds out whether a host is the launching machine, beside the loop: names are looked up.
+// checkHost finds out whether a host is the launching machine, beside the loop: names are looked
+// up.
 func (s *shell) checkHost(a checkHost) {
 	s.working.Go(func() {
 		e := connected{id: a.id}

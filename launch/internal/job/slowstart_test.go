@@ -17,7 +17,8 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// slow is a machine on which one process takes a while to be started, whatever has become of the job meanwhile.
+// slow is a machine on which one process takes a while to be started, whatever has become of the
+// job meanwhile.
 type slow struct {
 	*fake
 	name  string
@@ -31,7 +32,8 @@ func (m *slow) Start(ctx context.Context, spec process.Spec, out process.Output)
 	return m.fake.Start(context.WithoutCancel(ctx), spec, out)
 }
 
-// A worker whose start takes until it is no longer wanted is told to end at once: nobody else would end it, and the job would wait for it.
+// A worker whose start takes until it is no longer wanted is told to end at once: nobody else would
+// end it, and the job would wait for it.
 func TestAWorkerThatIsStartedTooLateIsEnded(t *testing.T) {
 	const came = 20 * time.Second // after the begin, when the late worker's process is there
 	for _, tc := range []struct {
@@ -178,7 +180,8 @@ func TestAJobChangesWhereSomethingMayComeOrGo(t *testing.T) {
 	}
 }
 
-// Who is to blame is the process that the scheduler names, if it failed, whatever rank and host others have.
+// Who is to blame is the process that the scheduler names, if it failed, whatever rank and host
+// others have.
 func TestBlameIsOfTheProcessThatFailed(t *testing.T) {
 	node := func(number uint32, code int, ended bool) *Node {
 		return &Node{Role: roleWorker, Rank: 1, Host: "d1", process: number, ended: ended, Exit: process.Exit{Code: code}}

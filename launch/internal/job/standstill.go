@@ -9,11 +9,13 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
-// afterStandstill is how long after a standstill a launcher finds the connections lost that ended for it.
+// afterStandstill is how long after a standstill a launcher finds the connections lost that ended
+// for it.
 const afterStandstill = time.Minute
 
-// A standstill is the newest time for which the launcher did not run for longer than the host timeout, since something made its whole process stand still: SIGSTOP, Ctrl-Z, a machine that
-// was suspended. Hosts have given the launcher up meanwhile and have ended their processes.
+// A standstill is the newest time for which the launcher did not run for longer than the host
+// timeout, since something made its whole process stand still: SIGSTOP, Ctrl-Z, a machine that was
+// suspended. Hosts have given the launcher up meanwhile and have ended their processes.
 type standstill struct {
 	lasted time.Duration
 	over   time.Time
@@ -21,7 +23,8 @@ type standstill struct {
 	failed bool
 }
 
-// looked takes note of the time between two looks at the clock; the shell looks several times within a host timeout.
+// looked takes note of the time between two looks at the clock; the shell looks several times
+// within a host timeout.
 func (c *core) looked(now time.Time) {
 	gap := now.Sub(c.now)
 	if c.set.HostTimeout == 0 || gap <= c.set.HostTimeout || c.stage < running {
@@ -32,12 +35,14 @@ func (c *core) looked(now time.Time) {
 		control.Seconds(gap), c.set.HostTimeout), joblog.LauncherSilent.With("for", gap))
 }
 
-// failedAfter takes note of the job's first failure. Whether hosts were lost is known a moment later.
+// failedAfter takes note of the job's first failure. Whether hosts were lost is known a moment
+// later.
 func (s *standstill) failedAfter(now time.Time) {
 	s.failed = s.lasted > 0 && now.Before(s.over.Add(afterStandstill))
 }
 
-// standstillFailure is the failure of a job whose hosts had given the launcher up; nil: it did not fail for that.
+// standstillFailure is the failure of a job whose hosts had given the launcher up; nil: it did not
+// fail for that.
 func (c *core) standstillFailure() *control.Failure {
 	if !c.standstill.failed || !slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Exit.Lost }) {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// startup is how far the start of a job has come: all machines are connected, then the scheduler is started, which picks a free port
-// and reports it, then everybody else is started at once.
+// startup is how far the start of a job has come: all machines are connected, then the scheduler is
+// started, which picks a free port and reports it, then everybody else is started at once.
 type startup struct {
 	targets   []*initialConnection
 	scheduler *Node // waited for to listen; nil: not now
@@ -36,7 +36,8 @@ func (startLimit) run(c *core) {
 	c.abort(fmt.Errorf("gave up after %s (--start-timeout)", c.set.StartTimeout))
 }
 
-// connectAll connects to every machine of the job, each once. All errors are reported, so that one attempt shows all bad hosts.
+// connectAll connects to every machine of the job, each once. All errors are reported, so that one
+// attempt shows all bad hosts.
 func (c *core) connectAll() {
 	c.start.failed = make(map[uint32]error)
 	c.after(c.set.StartTimeout, startLimit{})
@@ -171,7 +172,8 @@ func (c *core) startedAtStart(n *Node, err error) {
 	}
 }
 
-// allStarted begins the job when all first processes have been started. One whose host was lost before may be started again.
+// allStarted begins the job when all first processes have been started. One whose host was lost
+// before may be started again.
 func (c *core) allStarted() {
 	var unstarted []*Node
 	for _, n := range c.nodes {
@@ -207,7 +209,8 @@ func (c *core) allStarted() {
 	}
 }
 
-// abort ends the start: pending connections and process starts are cancelled, and their errors say what they waited for.
+// abort ends the start: pending connections and process starts are cancelled, and their errors say
+// what they waited for.
 func (c *core) abort(why error) {
 	if c.start.aborted != nil {
 		return

@@ -15,8 +15,8 @@ func (c *core) startScheduler() {
 	c.startNode(c.nodes[0])
 }
 
-// schedulerListens takes the first line of a scheduler's report: it listens on a free port itself, so no other process can take the port in
-// between, and two jobs never meet.
+// schedulerListens takes the first line of a scheduler's report: it listens on a free port itself,
+// so no other process can take the port in between, and two jobs never meet.
 func (c *core) schedulerListens(e listening) {
 	n := c.find(e.process)
 	if n == nil || n.Role != roleScheduler {
@@ -48,8 +48,9 @@ func (c *core) schedulerListens(e listening) {
 	c.do(announce{c.address, c.port})
 }
 
-// endedAtStart takes the end of a process before all are started. A scheduler that is killed before it listens is started again, if the job
-// survives its loss; one that ends by itself says why, and would end again.
+// endedAtStart takes the end of a process before all are started. A scheduler that is killed before
+// it listens is started again, if the job survives its loss; one that ends by itself says why, and
+// would end again.
 func (c *core) endedAtStart(n *Node, e ended) {
 	if n != c.start.scheduler {
 		c.start.early = append(c.start.early, e)

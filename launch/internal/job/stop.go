@@ -26,9 +26,11 @@ const (
 )
 
 const (
-	// settleTime is how long the launcher waits for further failures after one: the process that failed first may be reported last.
+	// settleTime is how long the launcher waits for further failures after one: the process
+	// that failed first may be reported last.
 	settleTime = 250 * time.Millisecond
-	// killTime is the least time between the last SIGTERM and SIGKILL, and how long killed processes are waited for.
+	// killTime is the least time between the last SIGTERM and SIGKILL, and how long killed
+	// processes are waited for.
 	killTime = 500 * time.Millisecond
 	// stopAskTime bounds what a scheduler that is out of reach may take of the time to stop.
 	stopAskTime = 300 * time.Millisecond
@@ -104,8 +106,9 @@ func (c *core) nextStage() {
 // stopRequest is the goal of the request that tells the scheduler that all are to stop.
 type stopRequest struct{}
 
-// stopTogether sends all workers SIGTERM. In an elastic job a worker that gets SIGTERM leaves the job alone, so the scheduler is
-// told first that all are to stop. If it does not answer, the workers agree to stop because all of them got the signal.
+// stopTogether sends all workers SIGTERM. In an elastic job a worker that gets SIGTERM leaves the
+// job alone, so the scheduler is told first that all are to stop. If it does not answer, the
+// workers agree to stop because all of them got the signal.
 func (c *core) stopTogether() {
 	if !c.set.Elastic || !c.formed || c.done || c.reported != nil {
 		c.signalAll(syscall.SIGTERM, roleWorker)
@@ -114,7 +117,8 @@ func (c *core) stopTogether() {
 	c.ask(control.Request{Op: control.OpStop}, stopAskTime, stopRequest{})
 }
 
-// signalled takes a signal: the first asks the processes to stop, the second kills them. SIGUSR1 stops the job with a checkpoint.
+// signalled takes a signal: the first asks the processes to stop, the second kills them. SIGUSR1
+// stops the job with a checkpoint.
 func (c *core) signalled(e signalled) {
 	switch {
 	case c.stage >= closing:

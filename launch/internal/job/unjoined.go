@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// joinedReportTime is how long after a worker's end the scheduler's report that it had joined may come.
+	// joinedReportTime is how long after a worker's end the scheduler's report that it had
+	// joined may come.
 	joinedReportTime = 3 * time.Second
 	// joinWarnTime is how long no worker may join until that is told.
 	joinWarnTime = 15 * time.Second
@@ -61,8 +62,8 @@ func (c *core) anyWorkerPresent() bool {
 	return false
 }
 
-// endUnjoined ends a job that cannot become complete: workers have ended with code 0 and are not in it, and others wait for them. If no
-// worker has joined, none of them waits.
+// endUnjoined ends a job that cannot become complete: workers have ended with code 0 and are not in
+// it, and others wait for them. If no worker has joined, none of them waits.
 func (c *core) endUnjoined() {
 	if c.stage != running || c.formed {
 		return

@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
-// Workers that do not join are told of: at once, where others wait for them in vain, or once, where each trains by itself.
+// Workers that do not join are told of: at once, where others wait for them in vain, or once, where
+// each trains by itself.
 func TestWorkersThatDoNotJoinAreToldOf(t *testing.T) {
 	const none, notOne = "no worker has joined the job for 15s; " + howToJoin, "ended with exit 0 without joining the job; " + howToJoin
 	for _, tc := range []struct {

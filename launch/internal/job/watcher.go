@@ -6,7 +6,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
-// A Watcher is told what becomes of a job and of its processes, as the launcher sees it. One method is called after the other; none may block.
+// A Watcher is told what becomes of a job and of its processes, as the launcher sees it. One method
+// is called after the other; none may block.
 type Watcher interface {
 	Begun(job string)                               // the job is being started, for the first time or, as a new job, again
 	ProcessStarted(n joblog.Node, pid int)          // scheduler, server, worker, or a preparation of a host

@@ -12,7 +12,8 @@ import (
 const (
 	// wishTime is how long a wish must last before it is carried out.
 	wishTime = 3 * time.Second
-	// wishPause is how long no worker may have come or gone before a wish is carried out: a new number must have been measured.
+	// wishPause is how long no worker may have come or gone before a wish is carried out: a new
+	// number must have been measured.
 	wishPause = 20 * time.Second
 	// wishRetry is how often that is looked at.
 	wishRetry = time.Second
@@ -20,8 +21,8 @@ const (
 	wishLimit = 30 * time.Second
 )
 
-// A wish is the number of workers that rank 0 wants the job to have. It is carried out once: an operator may choose another number, which stays until
-// rank 0 wishes for a new one.
+// A wish is the number of workers that rank 0 wants the job to have. It is carried out once: an
+// operator may choose another number, which stays until rank 0 wishes for a new one.
 type wish struct {
 	workers int
 	reason  string
@@ -36,7 +37,8 @@ func (c *core) wishes(e control.Event) {
 	c.after(wishTime, wishDue{c.wish})
 }
 
-// wishDue carries a wish out, unless a newer one has come or the number was chosen meanwhile. At most one change is under way at a time.
+// wishDue carries a wish out, unless a newer one has come or the number was chosen meanwhile. At
+// most one change is under way at a time.
 type wishDue struct{ *wish }
 
 func (d wishDue) run(c *core) {
@@ -79,7 +81,8 @@ func (d wishDue) run(c *core) {
 // wishRequest is the goal of the request that a wish leads to.
 type wishRequest struct{}
 
-// changing reports whether workers are coming or leaving, or a number of workers is being carried out.
+// changing reports whether workers are coming or leaving, or a number of workers is being carried
+// out.
 func (c *core) changing() bool {
 	if s := c.scaling; s != nil && !s.reached && !s.short {
 		return true

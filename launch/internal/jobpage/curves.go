@@ -27,7 +27,8 @@ type curves struct {
 	evaluations evaluations // that have their points
 }
 
-// A past is what is known of a time that is over: values by line, and the scores that workers reported.
+// A past is what is known of a time that is over: values by line, and the scores that workers
+// reported.
 type past struct {
 	values   map[string]page.Number
 	reported []report
@@ -95,7 +96,8 @@ func (c *curves) begin(ctx context.Context, source Source, t *control.Telemetry)
 	return nil
 }
 
-// addEvaluations gives each evaluation of the past its point: the first time at which a worker reported it.
+// addEvaluations gives each evaluation of the past its point: the first time at which a worker
+// reported it.
 func (c *curves) addEvaluations(reported map[int64][]report) {
 	for i, time := range c.Times {
 		found, ok := c.evaluations.find(reported[time])
@@ -159,7 +161,8 @@ func (c *curves) cut(n int) {
 	}
 }
 
-// append appends a point; one that is hardly newer than the last replaces it, and keeps its evaluation unless it has one of its own.
+// append appends a point; one that is hardly newer than the last replaces it, and keeps its
+// evaluation unless it has one of its own.
 func (c *curves) append(p *page.Point) {
 	if n := len(c.Times); n > 0 && p.Time < c.Times[n-1]+pastMillis {
 		p.Time = c.Times[n-1]
@@ -174,7 +177,8 @@ func (c *curves) append(p *page.Point) {
 			if _, ok := p.Values[l.ID]; !hasScores {
 				p.Values[l.ID] = l.Values[n-1]
 			} else if !ok {
-				// The page has the value of the point that is replaced: it is told that there is none.
+				// The page has the value of the point that is replaced: it is told
+				// that there is none.
 				p.Values[l.ID] = nan
 			}
 		}
@@ -208,7 +212,8 @@ func isScore(line string) bool {
 	return line == page.LineTestLoss || line == page.LineTestAccuracy || strings.HasPrefix(line, page.LineTestScore+"/")
 }
 
-// thin drops every second point of the older half. An evaluation moves to the next point, unless that has one.
+// thin drops every second point of the older half. An evaluation moves to the next point, unless
+// that has one.
 func (c *curves) thin() {
 	half := len(c.Times) / 2
 	kept := func(i int) bool { return i >= half || i%2 == 0 }
@@ -240,7 +245,8 @@ func (c *curves) thin() {
 	c.cut(n)
 }
 
-// add makes the point of the newest values, and tells the update the scores of the newest evaluation.
+// add makes the point of the newest values, and tells the update the scores of the newest
+// evaluation.
 func (c *curves) add(t *control.Telemetry, u *page.Update, servers page.Members) *page.Point {
 	p := &page.Point{Time: t.NowMillis, Values: map[string]page.Number{}}
 	put := func(id string, v page.Number) {

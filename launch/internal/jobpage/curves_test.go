@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
-// inThePast are the times of the points of the accuracy, and their values, if workers have reported accuracies second by second; NaN: no record came.
+// inThePast are the times of the points of the accuracy, and their values, if workers have reported
+// accuracies second by second; NaN: no record came.
 func inThePast(workers ...[]control.Number) (times []int64, values []float64) {
 	s := &control.Series{StepMillis: 1000, Columns: []control.Value{{Metric: telemetry.TestAccuracy.String()}}}
 	for i, accuracies := range workers {
@@ -39,8 +40,9 @@ func inThePast(workers ...[]control.Number) (times []int64, values []float64) {
 	return times, values
 }
 
-// Workers report the newest scores with each record, not at the same time. Each evaluation is one point, also the first one where its score is 0, and no
-// further one follows where a record did not come, or where another worker still reports the evaluation before.
+// Workers report the newest scores with each record, not at the same time. Each evaluation is one
+// point, also the first one where its score is 0, and no further one follows where a record did not
+// come, or where another worker still reports the evaluation before.
 func TestAnEvaluationInThePastIsOnePoint(t *testing.T) {
 	none := control.Number(math.NaN())
 	for name, c := range map[string]struct {
@@ -61,7 +63,8 @@ func TestAnEvaluationInThePastIsOnePoint(t *testing.T) {
 	}
 }
 
-// A point, and the tile of the newest scores, has the loss and the accuracy of one evaluation, whoever reported it.
+// A point, and the tile of the newest scores, has the loss and the accuracy of one evaluation,
+// whoever reported it.
 func TestScoresAreThoseOfOneEvaluation(t *testing.T) {
 	none := control.Number(math.NaN())
 	c := curves{}
@@ -132,7 +135,8 @@ func TestScoresOfAnEvaluationStayTogether(t *testing.T) {
 	}
 }
 
-// Metrics of one's own are lines of their own, of the past and from then on; an evaluation is one point of each.
+// Metrics of one's own are lines of their own, of the past and from then on; an evaluation is one
+// point of each.
 func TestMetricsOfOnesOwnAreLines(t *testing.T) {
 	none := control.Number(math.NaN())
 	score := telemetry.TestScore.String()

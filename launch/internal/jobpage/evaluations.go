@@ -49,16 +49,20 @@ type report struct {
 	scores
 }
 
-// evaluations tells each evaluation of a job once. All workers report the same scores of an evaluation, with each record until the next one, but not at the
-// same time: some still report those of the evaluation before when others have the new ones, and a worker may be silent for a while.
+// evaluations tells each evaluation of a job once. All workers report the same scores of an
+// evaluation, with each record until the next one, but not at the same time: some still report
+// those of the evaluation before when others have the new ones, and a worker may be silent for a
+// while.
 type evaluations struct {
 	found []scores       // in the order in which they were told
 	at    map[uint64]int // by worker: the place in found of what it reported last
-	// waiting came at the same look as the newest evaluation. They are newer if that one is reported no more while they are.
+	// waiting came at the same look as the newest evaluation. They are newer if that one is
+	// reported no more while they are.
 	waiting []scores
 }
 
-// find is what is new among the scores that workers report at one time; ok is false if all of them are known.
+// find is what is new among the scores that workers report at one time; ok is false if all of them
+// are known.
 func (e *evaluations) find(reports []report) (found scores, ok bool) {
 	newest, some := e.newest()
 	stays := some && slices.ContainsFunc(reports, func(r report) bool { return r.same(newest) })
@@ -85,7 +89,8 @@ func (e *evaluations) find(reports []report) (found scores, ok bool) {
 	return fresh[0].scores, true
 }
 
-// follows reports whether a worker reports an evaluation that was found: the one that it reported before, or a later one.
+// follows reports whether a worker reports an evaluation that was found: the one that it reported
+// before, or a later one.
 func (e *evaluations) follows(r report) bool {
 	if e.at == nil {
 		e.at = map[uint64]int{}

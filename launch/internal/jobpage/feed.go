@@ -1,4 +1,5 @@
-// Package jobpage is the page.Feed of a job: it polls the job's scheduler and turns the answers into messages for the live page.
+// Package jobpage is the page.Feed of a job: it polls the job's scheduler and turns the answers
+// into messages for the live page.
 package jobpage
 
 import (
@@ -13,12 +14,14 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/top"
 )
 
-// A Source asks the scheduler of a job: Ask sends q and decodes the answer into into. A refusal of the scheduler is an error, too.
+// A Source asks the scheduler of a job: Ask sends q and decodes the answer into into. A refusal of
+// the scheduler is an error, too.
 type Source interface {
 	Ask(ctx context.Context, q control.Request, into control.Answer) (raw []byte, err error)
 }
 
-// A Feed is a page.Feed of the job that a launcher runs, also after the launcher has restarted it. SetSource and End may be called concurrently with the other methods.
+// A Feed is a page.Feed of the job that a launcher runs, also after the launcher has restarted it.
+// SetSource and End may be called concurrently with the other methods.
 type Feed struct {
 	page page.Page
 	now  func() int64 // this machine's clock, Unix milliseconds
@@ -49,13 +52,15 @@ type member struct {
 	rank  int32
 }
 
-// New returns the Feed of a job of which nothing is known yet. now is this machine's clock in Unix milliseconds.
+// New returns the Feed of a job of which nothing is known yet. now is this machine's clock in Unix
+// milliseconds.
 func New(p page.Page, now func() int64) *Feed {
 	p.Kind = page.KindJob
 	return &Feed{page: p, now: now}
 }
 
-// SetSource sets whom to ask from now on. Each call is a new attempt of the job: its curves and events begin anew.
+// SetSource sets whom to ask from now on. Each call is a new attempt of the job: its curves and
+// events begin anew.
 func (f *Feed) SetSource(s Source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,7 +68,8 @@ func (f *Feed) SetSource(s Source) {
 	f.attempt++
 }
 
-// End says that the job is over. ok is whether it succeeded; text says for people how it ended, and may be empty.
+// End says that the job is over. ok is whether it succeeded; text says for people how it ended, and
+// may be empty.
 func (f *Feed) End(ok bool, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/page"
 )
 
-// A fakeScheduler answers as one does whose two workers make 10 steps of 64 examples a second; worker 1 is slow.
+// A fakeScheduler answers as one does whose two workers make 10 steps of 64 examples a second;
+// worker 1 is slow.
 type fakeScheduler struct {
 	t       *testing.T
 	seconds float64 // since the job began
@@ -214,7 +215,8 @@ func TestFeedSaysWhatIsNew(t *testing.T) {
 	}
 }
 
-// While the scheduler is away the page keeps what it has; a job that is started again begins anew; the end is said.
+// While the scheduler is away the page keeps what it has; a job that is started again begins anew;
+// the end is said.
 func TestFeedWhileTheSchedulerIsAway(t *testing.T) {
 	w := watch(t)
 	w.feed.SetSource(w.s)
@@ -273,7 +275,8 @@ func TestCurvesStayBounded(t *testing.T) {
 	}
 }
 
-// An evaluation is one point of the page, whenever the page is opened: the past repeats its scores second by second, as float32.
+// An evaluation is one point of the page, whenever the page is opened: the past repeats its scores
+// second by second, as float32.
 func TestAnEvaluationIsOnePoint(t *testing.T) {
 	for _, seconds := range []float64{20, 900} { // for the second, two answers have the past
 		w := watch(t)

@@ -175,7 +175,8 @@ func (a *answered) fillWhy(y *control.Why) {
 	a.Behind = append(a.Behind, y.Behind...)
 }
 
-// mostTimelines bounds the workers of whom the last steps are sent: the slow ones, then those of the lowest ranks.
+// mostTimelines bounds the workers of whom the last steps are sent: the slow ones, then those of
+// the lowest ranks.
 const mostTimelines = 32
 
 // fillSteps sends the last steps of some workers, by rank.

@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
-// checkpointFlag is the flag of worker programs for the folder of checkpoints, as the examples have it. One dash does as well.
+// checkpointFlag is the flag of worker programs for the folder of checkpoints, as the examples have
+// it. One dash does as well.
 const checkpointFlag = "--checkpoint-dir"
 
-// CheckpointDir is the folder that the command names for checkpoints, by that flag; "": it names none.
+// CheckpointDir is the folder that the command names for checkpoints, by that flag; "": it names
+// none.
 func CheckpointDir(command []string) string {
 	for i, word := range command {
 		name, value, inOne := strings.Cut(word, "=")
@@ -24,7 +26,8 @@ func CheckpointDir(command []string) string {
 	return ""
 }
 
-// checkpointFolder is the folder for checkpoints, and why no pod can write there. Below /tmp, where each pod has a folder of its own, it can: see Lost.
+// checkpointFolder is the folder for checkpoints, and why no pod can write there. Below /tmp, where
+// each pod has a folder of its own, it can: see Lost.
 func (c *Config) checkpointFolder() (folder string, bad error) {
 	folder = CheckpointDir(c.Command)
 	if folder == "" || strings.Contains(folder, "://") || inTmp(folder) {
@@ -39,7 +42,8 @@ func (c *Config) checkpointFolder() (folder string, bad error) {
 	return folder, nil
 }
 
-// volumeAt is the volume that a path lies on, the innermost one where volumes are mounted in each other; nil: on none.
+// volumeAt is the volume that a path lies on, the innermost one where volumes are mounted in each
+// other; nil: on none.
 func (c *Config) volumeAt(file string) (at *Volume) {
 	file = path.Clean(file)
 	for i := range c.Volumes {

@@ -42,7 +42,8 @@ type Config struct {
 	Queue  string // of Kueue; "": none
 }
 
-// Resources are what a pod requests, and is limited to. Empty: it requests some, and has no limit. Unrequested: neither.
+// Resources are what a pod requests, and is limited to. Empty: it requests some, and has no limit.
+// Unrequested: neither.
 type Resources struct {
 	CPUs, Memory string
 }

@@ -14,7 +14,8 @@ const (
 )
 
 const (
-	// retries is how often a pod of one index, or the scheduler's, is replaced after a failure of its own.
+	// retries is how often a pod of one index, or the scheduler's, is replaced after a failure
+	// of its own.
 	retries = 6
 	// margin is what a pod has between the end of its own leave time and SIGKILL.
 	margin = 10 * time.Second
@@ -28,7 +29,8 @@ func failing(operator string, codes ...int) object {
 	return object{"action": "FailJob", "onExitCodes": object{"containerName": containerName, "operator": operator, "values": codes}}
 }
 
-// Scheduler are the arguments of launch in the scheduler's pod: own flags of launch, and what the workers run.
+// Scheduler are the arguments of launch in the scheduler's pod: own flags of launch, and what the
+// workers run.
 func Scheduler(agents int, own, command []string) []string {
 	args := []string{"--launcher", "agents", "--agents", number(agents), "--listen", ":" + number(port), "--secret-file", secretFile}
 	return slices.Concat(args, own, []string{"--"}, command)
@@ -59,7 +61,8 @@ func (c *Config) agents(component string) object {
 	return job
 }
 
-// indexed is a Job of pods that run at the same time. A replacement starts when the pod before it has ended: two pods never have one name.
+// indexed is a Job of pods that run at the same time. A replacement starts when the pod before it
+// has ended: two pods never have one name.
 func indexed(pods int, pod, failing object) object {
 	return object{
 		"completionMode": "Indexed", "completions": pods, "parallelism": pods,
@@ -79,7 +82,8 @@ func (c *Config) schedulerAddress() string {
 	return host + "." + c.Name + ":" + number(port)
 }
 
-// pod is what the pods of all three Jobs have in common. It meets the Pod Security Standard "restricted".
+// pod is what the pods of all three Jobs have in common. It meets the Pod Security Standard
+// "restricted".
 func (c *Config) pod(component string, leave time.Duration, resources object, args []string) object {
 	selector, _ := nodeSelector(c.NodeSelector)
 	tolerate, _ := tolerations(c.Tolerations)

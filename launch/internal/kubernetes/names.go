@@ -22,13 +22,15 @@ var (
 )
 
 const (
-	// maxLabel is the longest label of a DNS name, and the longest name or value of a label of an object.
+	// maxLabel is the longest label of a DNS name, and the longest name or value of a label of
+	// an object.
 	maxLabel = 63
 	// maxSubdomain is the longest name of most objects.
 	maxSubdomain = 253
 )
 
-// isName reports whether Services, whose names are DNS labels with a letter first, may have the name.
+// isName reports whether Services, whose names are DNS labels with a letter first, may have the
+// name.
 func isName(text string) bool { return len(text) <= maxLabel && name.MatchString(text) }
 
 // isLabel reports whether the text is one label of a DNS name.
@@ -39,8 +41,8 @@ func isSubdomain(text string, longest int) bool {
 	return len(text) <= longest && subdomain.MatchString(text)
 }
 
-// isLabelKey reports whether an object may have a label of this name, which may have a DNS name and a
-// slash before it.
+// isLabelKey reports whether an object may have a label of this name, which may have a DNS name and
+// a slash before it.
 func isLabelKey(text string) bool {
 	if prefix, rest, ok := strings.Cut(text, "/"); ok {
 		if !isSubdomain(prefix, maxSubdomain) {

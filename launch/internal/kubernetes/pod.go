@@ -16,7 +16,8 @@ const (
 	secretKey     = "secret"
 	secretFile    = secretPath + "/" + secretKey
 	gpuResource   = "nvidia.com/gpu"
-	// waitTime is how long an agent looks for a launcher, and launch waits for agents: pods may stay pending while nodes are added.
+	// waitTime is how long an agent looks for a launcher, and launch waits for agents: pods may
+	// stay pending while nodes are added.
 	waitTime = time.Hour
 )
 
@@ -26,11 +27,12 @@ const StartTimeout = waitTime
 // An argument is a word of the container's command line.
 type argument string
 
-// literal is an argument that Kubernetes passes on as the word that it is: there $(NAME) is a variable and $$ a dollar.
+// literal is an argument that Kubernetes passes on as the word that it is: there $(NAME) is a
+// variable and $$ a dollar.
 func literal(word string) argument { return argument(text(strings.ReplaceAll(word, "$", "$$"))) }
 
-// MarshalYAML implements yaml.Marshaler. The encoder would write lines of which the first begins with a tab as a block, whose indentation no reader can tell
-// from the tab.
+// MarshalYAML implements yaml.Marshaler. The encoder would write lines of which the first begins
+// with a tab as a block, whose indentation no reader can tell from the tab.
 func (a argument) MarshalYAML() (any, error) {
 	if strings.HasPrefix(string(a), "\t") && strings.Contains(string(a), "\n") {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: string(a), Style: yaml.DoubleQuotedStyle}, nil
@@ -70,8 +72,9 @@ func (c *Config) volumes() (volumes, mounts []object) {
 // Unrequested is the amount of Resources by which a pod requests nothing.
 const Unrequested = "none"
 
-// What a pod requests where the job does not say. Quotas refuse pods that request nothing, and a node that lacks memory evicts them first. There is no limit
-// then: what a program needs is not known here.
+// What a pod requests where the job does not say. Quotas refuse pods that request nothing, and a
+// node that lacks memory evicts them first. There is no limit then: what a program needs is not
+// known here.
 var (
 	defaultScheduler = Resources{CPUs: "250m", Memory: "256Mi"}
 	defaultServer    = Resources{CPUs: "500m", Memory: "1Gi"}
@@ -79,7 +82,8 @@ var (
 
 func defaultWorkers(n int) Resources { return Resources{CPUs: number(n), Memory: number(2*n) + "Gi"} }
 
-// requirements request what they limit: the pod has that for itself, and is among the last to be evicted. What is not given is requested without a limit.
+// requirements request what they limit: the pod has that for itself, and is among the last to be
+// evicted. What is not given is requested without a limit.
 func (r Resources) requirements(gpus int, unsaid Resources) object {
 	limits, requests := object{}, object{}
 	for _, x := range []struct{ name, given, unsaid string }{{"cpu", r.CPUs, unsaid.CPUs}, {"memory", r.Memory, unsaid.Memory}} {

@@ -122,7 +122,8 @@ func (c *Config) secret() object {
 	return o
 }
 
-// service gives every pod a name, NAME-scheduler-0.NAME and so on, as soon as the pod has an address.
+// service gives every pod a name, NAME-scheduler-0.NAME and so on, as soon as the pod has an
+// address.
 func (c *Config) service() object {
 	o := c.object("v1", "Service", c.Name, "")
 	o["spec"] = object{
@@ -132,8 +133,9 @@ func (c *Config) service() object {
 	return o
 }
 
-// budget lets so few pods be evicted at once that so many are left. For pods of a Job the number must be an integer that has to be left:
-// maxUnavailable and percentages ask the owner for its scale, which a Job does not have.
+// budget lets so few pods be evicted at once that so many are left. For pods of a Job the number
+// must be an integer that has to be left: maxUnavailable and percentages ask the owner for its
+// scale, which a Job does not have.
 func (c *Config) budget(component string, least int) object {
 	o := c.object("policy/v1", "PodDisruptionBudget", c.Name+"-"+component, component)
 	o["spec"] = object{

@@ -13,7 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// commandOf renders a job with the command, and returns what a reader of YAML finds behind "--" in the scheduler's pod.
+// commandOf renders a job with the command, and returns what a reader of YAML finds behind "--" in
+// the scheduler's pod.
 func commandOf(t *testing.T, command []string) []string {
 	t.Helper()
 	c := Config{Name: "job", Image: "train", Secret: "s", Workers: 1, Servers: 1, Slots: 1, User: 1, Drain: time.Second, Command: command}

@@ -1,7 +1,7 @@
 // Package local starts processes on the launching machine.
 //
-// They are children of an agent, a second process of the launch program, so that even a launcher that is killed leaves none
-// of them behind.
+// They are children of an agent, a second process of the launch program, so that even a launcher
+// that is killed leaves none of them behind.
 package local
 
 import (
@@ -24,12 +24,13 @@ type Machine struct {
 	err  error
 }
 
-// Start starts the agent: command is the launch program and its arguments, messages of the agent go to log. The Machine
-// lives until Close, or until this process ends; ctx bounds the start only.
+// Start starts the agent: command is the launch program and its arguments, messages of the agent go
+// to log. The Machine lives until Close, or until this process ends; ctx bounds the start only.
 func Start(ctx context.Context, command []string, log io.Writer) (*Machine, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stderr = log
-	// In a group of its own, where no terminal's Ctrl-C reaches it: the launcher says when it ends.
+	// In a group of its own, where no terminal's Ctrl-C reaches it: the launcher says when it
+	// ends.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second
 	in, err := cmd.StdinPipe()
@@ -55,7 +56,8 @@ func Start(ctx context.Context, command []string, log io.Writer) (*Machine, erro
 // Address is how processes here are reached by each other.
 func (m *Machine) Address() string { return "127.0.0.1" }
 
-// closeTime is how long Close waits for the agent to stop its processes; the agent's own limits add up to less.
+// closeTime is how long Close waits for the agent to stop its processes; the agent's own limits add
+// up to less.
 const closeTime = 5 * time.Second
 
 // LauncherAddress is empty: this is the launching machine.

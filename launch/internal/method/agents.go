@@ -23,7 +23,8 @@ type AgentsConfig struct {
 	Join     string // the command by which an agent joins, for messages
 	// DialTimeout bounds how long a host waits for its agent.
 	DialTimeout time.Duration
-	// Progress is told whom the job waits for, each time that this changes, and "" at the end; may be nil.
+	// Progress is told whom the job waits for, each time that this changes, and "" at the end;
+	// may be nil.
 	Progress func(text string)
 	Logger   *slog.Logger
 }
@@ -46,8 +47,8 @@ func NewAgents(cfg AgentsConfig) *Agents {
 // Remote implements Method.
 func (*Agents) Remote() bool { return true }
 
-// Hosts implements Method: it waits until as many agents have dialled in as the job begins with. Their ranks are in the natural order of their
-// names. With an error come those that are there.
+// Hosts implements Method: it waits until as many agents have dialled in as the job begins with.
+// Their ranks are in the natural order of their names. With an error come those that are there.
 func (a *Agents) Hosts(ctx context.Context) (Hosts, error) {
 	progress := a.cfg.Progress
 	if progress == nil {
@@ -86,10 +87,12 @@ func (a *Agents) Hosts(ctx context.Context) (Hosts, error) {
 	}
 }
 
-// progressInterval is the least time between two texts for Progress: hundreds of agents may come at once.
+// progressInterval is the least time between two texts for Progress: hundreds of agents may come at
+// once.
 const progressInterval = 500 * time.Millisecond
 
-// Expect says with which hosts the job begins: Follow does not add them to the job when their agents dial in first. Hosts does that, too.
+// Expect says with which hosts the job begins: Follow does not add them to the job when their
+// agents dial in first. Hosts does that, too.
 func (a *Agents) Expect(h Hosts) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,7 +124,8 @@ func hostsOf(agents []dialin.Info) (h Hosts) {
 	return h
 }
 
-// choose returns the agents that the job begins with, the first ones in their order; nil: they are not all there.
+// choose returns the agents that the job begins with, the first ones in their order; nil: they are
+// not all there.
 func (a *Agents) choose(there []dialin.Info) (chosen []dialin.Info) {
 	if a.cfg.Agents > 0 {
 		if len(there) < a.cfg.Agents {
@@ -280,6 +284,6 @@ func (*Agents) Command(h hosts.Host) string { return "agent " + h.String() }
 // Close implements Method: it tells all agents that the job is over.
 func (a *Agents) Close() error { return a.cfg.Listener.Close() }
 
-// LeaveToNext is Close for a launcher that ends before the job does: agents with --rejoin look for the next one. It is not Abandon, so that a type that
-// embeds Agents chooses.
+// LeaveToNext is Close for a launcher that ends before the job does: agents with --rejoin look for
+// the next one. It is not Abandon, so that a type that embeds Agents chooses.
 func (a *Agents) LeaveToNext() error { return a.cfg.Listener.Abandon() }

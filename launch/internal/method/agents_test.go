@@ -20,7 +20,8 @@ func infos(text string) (all []dialin.Info) {
 	return all
 }
 
-// The job begins with the first agents that suffice; whoever waits for the others is told how many there are.
+// The job begins with the first agents that suffice; whoever waits for the others is told how many
+// there are.
 func TestAgentsThatSuffice(t *testing.T) {
 	for _, tc := range []struct {
 		agents, workers int

@@ -12,8 +12,9 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 
-// returnTime is how long an agent whose host has a line in host_worker may be idle before the host is added again. Lost workers are started
-// again there by themselves; those that were given up are not.
+// returnTime is how long an agent whose host has a line in host_worker may be idle before the host
+// is added again. Lost workers are started again there by themselves; those that were given up are
+// not.
 const returnTime = 3 * time.Second
 
 // Follow implements Follower: it puts the hosts of agents that dial in into host_worker.
@@ -70,7 +71,8 @@ func (f *follower) changed(c dialin.Change, now time.Time) {
 	}
 }
 
-// addAgain adds hosts that are in host_worker, and on which nothing of the job is though their agents have been back for a while.
+// addAgain adds hosts that are in host_worker, and on which nothing of the job is though their
+// agents have been back for a while.
 func (f *follower) addAgain(now time.Time) {
 	for name, since := range f.returned {
 		switch {

@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/local"
 )
 
-// Local starts everything on the launching machine. Jobs of the other methods have their scheduler there.
+// Local starts everything on the launching machine. Jobs of the other methods have their scheduler
+// there.
 type Local struct {
 	Agent []string  // the program and arguments of its agent
 	Log   io.Writer // gets the agent's messages

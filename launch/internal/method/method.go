@@ -1,8 +1,10 @@
-// Package method has the start methods of launch, the ways to start processes on the hosts of a job: on the launching machine, over ssh, or
-// through agents that dial in.
+// Package method has the start methods of launch, the ways to start processes on the hosts of a
+// job: on the launching machine, over ssh, or through agents that dial in.
 //
-// A start method knows which hosts there are and connects to each; what runs there is up to the job (package job). On every host an agent of ours
-// (package internal/hosts/agent) starts the processes, so that output, signals, exit codes and the end of a lost host are the same in all of them.
+// A start method knows which hosts there are and connects to each; what runs there is up to the job
+// (package job). On every host an agent of ours (package internal/hosts/agent) starts the
+// processes, so that output, signals, exit codes and the end of a lost host are the same in all of
+// them.
 package method
 
 import (
@@ -17,10 +19,12 @@ import (
 
 // A Method is one way to start processes on the hosts of a job. Its methods may be called together.
 type Method interface {
-	// Remote reports whether processes run on other hosts than this machine; if not there is nothing to connect to.
+	// Remote reports whether processes run on other hosts than this machine; if not there is
+	// nothing to connect to.
 	Remote() bool
-	// Hosts are those on which the job may run. Hosts that come by themselves are waited for until ctx ends; the error then says whom the job
-	// waits for, and comes with the hosts that are there.
+	// Hosts are those on which the job may run. Hosts that come by themselves are waited for
+	// until ctx ends; the error then says whom the job waits for, and comes with the hosts that
+	// are there.
 	Hosts(ctx context.Context) (Hosts, error)
 	// Dial connects to a host. ctx bounds that, not the life of the Machine.
 	Dial(ctx context.Context, h hosts.Host) (Machine, error)
@@ -28,7 +32,8 @@ type Method interface {
 	Dir() string
 	// Command says how a host is reached, for the log.
 	Command(h hosts.Host) string
-	// Close gives up what the method itself holds, after the last job; Machines are closed before.
+	// Close gives up what the method itself holds, after the last job; Machines are closed
+	// before.
 	Close() error
 }
 
@@ -53,8 +58,9 @@ type Copier interface {
 type Follower interface {
 	// There are the hosts that are there now.
 	There() Hosts
-	// Follow puts hosts that come into host_worker, as an operator does, until ctx ends. The job then starts workers there. Without files (nil) the
-	// job's hosts are fixed: a host that comes waits idle, and takes the place of one of its name that is lost.
+	// Follow puts hosts that come into host_worker, as an operator does, until ctx ends. The
+	// job then starts workers there. Without files (nil) the job's hosts are fixed: a host that
+	// comes waits idle, and takes the place of one of its name that is lost.
 	Follow(ctx context.Context, files *hostworker.Files)
 }
 

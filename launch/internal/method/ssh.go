@@ -21,8 +21,8 @@ type SSH struct {
 	measure sync.Once // says how much is copied
 }
 
-// NewSSH makes an SSH. find has the hosts, and may wait for them. The source is the folder in which launch runs; with a syncDir it is copied there on
-// each host.
+// NewSSH makes an SSH. find has the hosts, and may wait for them. The source is the folder in which
+// launch runs; with a syncDir it is copied there on each host.
 func NewSSH(find func(ctx context.Context) ([]hosts.Host, error), cfg ssh.Config, source ssh.Source, syncDir string) *SSH {
 	return &SSH{find: find, method: ssh.New(cfg), log: cfg.Logger, source: source, syncDir: syncDir}
 }

@@ -16,14 +16,16 @@ type Starter interface {
 	Name() string          // for messages: "srun"
 	Done() <-chan struct{} // closed when it has ended
 	Err() error            // why, after Done; nil: all agents exited with 0
-	// Failed is closed when it has said that an agent could not be started or has failed, and Why is what went wrong so far.
+	// Failed is closed when it has said that an agent could not be started or has failed, and
+	// Why is what went wrong so far.
 	Failed() <-chan struct{}
 	Why() error
 	// Close waits for its end, which the agents were told, and stops it when ctx ends.
 	Close(ctx context.Context)
 }
 
-// Started are the hosts of an allocation, on each of which a Starter runs an agent that dials in. Agents that others run may join them.
+// Started are the hosts of an allocation, on each of which a Starter runs an agent that dials in.
+// Agents that others run may join them.
 type Started struct {
 	*Agents
 	nodes   []hosts.Host
@@ -32,7 +34,8 @@ type Started struct {
 	closed  chan struct{}
 }
 
-// NewStarted makes a Started. The order of the hosts gives the ranks; command says how a host is reached. Close closes the Starter.
+// NewStarted makes a Started. The order of the hosts gives the ranks; command says how a host is
+// reached. Close closes the Starter.
 func NewStarted(cfg AgentsConfig, nodes []hosts.Host, starter Starter, command func(hosts.Host) string) *Started {
 	s := &Started{Agents: NewAgents(cfg), nodes: nodes, starter: starter, command: command, closed: make(chan struct{})}
 	go s.watch()
@@ -114,7 +117,8 @@ func (s *Started) Command(h hosts.Host) string {
 	return s.Agents.Command(h)
 }
 
-// endTime is how long agents have to end after they were told that the job is over. A Starter waits for a lost host longer than we do.
+// endTime is how long agents have to end after they were told that the job is over. A Starter waits
+// for a lost host longer than we do.
 const (
 	endTime     = 5 * time.Second
 	endTimeLost = 500 * time.Millisecond // where an agent is lost

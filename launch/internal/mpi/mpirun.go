@@ -41,9 +41,9 @@ func Check(ctx context.Context, mpirun []string) error {
 	return nil
 }
 
-// Hosts asks mpirun for its hosts, in the order of the ranks. It returns when mpirun has ended: as it ends
-// it removes the folder of its session, which every mpirun of a user on a machine shares, and one that
-// starts meanwhile fails with "File exists".
+// Hosts asks mpirun for its hosts, in the order of the ranks. It returns when mpirun has ended: as
+// it ends it removes the folder of its session, which every mpirun of a user on a machine shares,
+// and one that starts meanwhile fails with "File exists".
 func Hosts(ctx context.Context, mpirun []string) ([]hosts.Host, error) {
 	args := slices.Concat(mpirun[1:], Options, []string{"sh", "-c", "echo " + hostLine + ` "$OMPI_COMM_WORLD_RANK" "$OMPI_COMM_WORLD_SIZE" "$(uname -n)"`})
 	cmd := exec.Command(mpirun[0], args...)
@@ -146,7 +146,8 @@ type Config struct {
 	Logger  *slog.Logger
 }
 
-// A Run is an mpirun that runs a process on each host. Its methods may be called together. It is a method.Starter.
+// A Run is an mpirun that runs a process on each host. Its methods may be called together. It is a
+// method.Starter.
 type Run struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when mpirun has ended
@@ -165,7 +166,8 @@ func Start(cfg Config) (*Run, error) {
 	}
 	cmd := exec.Command(cfg.Mpirun[0], append(args, cfg.Command...)...)
 	cmd.Env = append(os.Environ(), cfg.Env...)
-	// In a group of its own, where no terminal's Ctrl-C reaches it: launch tells the agents when the job ends.
+	// In a group of its own, where no terminal's Ctrl-C reaches it: launch tells the agents
+	// when the job ends.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second
 	read, write := io.Pipe()
@@ -219,7 +221,8 @@ func (r *Run) Done() <-chan struct{} { return r.done }
 // Err is why mpirun ended, after Done; nil: all its processes are done, or it did not care.
 func (r *Run) Err() error { return r.err }
 
-// Failed is never closed: mpirun says nothing of processes that failed while others run. Their own messages are in its output.
+// Failed is never closed: mpirun says nothing of processes that failed while others run. Their own
+// messages are in its output.
 func (r *Run) Failed() <-chan struct{} { return nil }
 
 // Why is what went wrong so far.
@@ -235,18 +238,20 @@ func (r *Run) Why() error {
 	}
 }
 
-// endTime and stopTime are how long mpirun gets to end after its processes were told to end, and after SIGTERM. It mostly needs 50 ms, and some seconds where a host
-// is gone; there is nothing left that it could do.
+// endTime and stopTime are how long mpirun gets to end after its processes were told to end, and
+// after SIGTERM. It mostly needs 50 ms, and some seconds where a host is gone; there is nothing
+// left that it could do.
 const (
 	endTime  = time.Second
 	stopTime = time.Second
 )
 
-// Close waits until mpirun has ended, and ends it where it does not: it waits for ever for hosts that it lost.
+// Close waits until mpirun has ended, and ends it where it does not: it waits for ever for hosts
+// that it lost.
 func (r *Run) Close(ctx context.Context) { end(ctx, r.cmd.Process, r.done) }
 
-// end waits until done is closed. It sends SIGTERM after endTime, or at once where ctx is done, and SIGKILL
-// after another stopTime.
+// end waits until done is closed. It sends SIGTERM after endTime, or at once where ctx is done, and
+// SIGKILL after another stopTime.
 func end(ctx context.Context, mpirun *os.Process, done <-chan struct{}) {
 	select {
 	case <-done:

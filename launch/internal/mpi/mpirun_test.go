@@ -58,7 +58,8 @@ func FuzzReadHosts(f *testing.F) {
 	})
 }
 
-// The next mpirun shares the folder of the session with the one that was asked, which removes it at its end.
+// The next mpirun shares the folder of the session with the one that was asked, which removes it at
+// its end.
 func TestHostsWaitsForItsMpirun(t *testing.T) {
 	dir := t.TempDir()
 	ended := filepath.Join(dir, "ended")

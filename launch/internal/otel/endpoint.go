@@ -41,8 +41,8 @@ func parseEndpoint(endpoint string) (*url.URL, error) {
 	return u, nil
 }
 
-// Endpoint is the URL to which spans go. flag is that of the command line, a base URL; where it is empty the standard variables count. Empty: the user
-// names no collector.
+// Endpoint is the URL to which spans go. flag is that of the command line, a base URL; where it is
+// empty the standard variables count. Empty: the user names no collector.
 func Endpoint(flag string, getenv func(string) string) (string, error) {
 	if strings.EqualFold(getenv(disabledVariable), "true") {
 		return "", nil

@@ -31,7 +31,8 @@ type exporter struct {
 	delivered atomic.Int64
 }
 
-// ExportSpans implements sdk.SpanExporter. Its errors end here: the library would print each of them.
+// ExportSpans implements sdk.SpanExporter. Its errors end here: the library would print each of
+// them.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
 		e.failed(err)

@@ -64,7 +64,8 @@ var metricNames = []string{telemetry.CheckpointTime.String(), telemetry.SaveDura
 // ask waits for events behind after, at most for a while, and then asks for the rest.
 func (t *Tracer) ask(ctx context.Context, source Source, a *attempt, after uint64) (*answered, error) {
 	n := &answered{}
-	// What the status says has its events in an answer that comes behind it, so the events are asked for twice.
+	// What the status says has its events in an answer that comes behind it, so the events are
+	// asked for twice.
 	if _, err := source.Ask(ctx, control.Request{Op: control.OpEvents, After: after, WaitMillis: askInterval.Milliseconds()}, &n.Events); err != nil {
 		return nil, err
 	}
@@ -139,7 +140,8 @@ func (m *membership) take(t *Tracer, a *attempt, n *answered) {
 	m.save(t, a, &n.telemetry)
 }
 
-// events makes span events of those that are new, and returns when the last of those came that tell of a committed change; zero: none did.
+// events makes span events of those that are new, and returns when the last of those came that tell
+// of a committed change; zero: none did.
 func (m *membership) events(a *attempt, list []control.Event) (committed time.Time) {
 	for _, e := range list {
 		if e.Number <= m.last {
@@ -179,7 +181,8 @@ func (m *membership) compare(n *answered) {
 // local is a time of the scheduler's clock by this machine's.
 func (m *membership) local(at time.Time) time.Time { return at.Add(-m.ahead) }
 
-// commit makes the span of a change that was committed at a time; next is the one that is pending since then.
+// commit makes the span of a change that was committed at a time; next is the one that is pending
+// since then.
 func (m *membership) commit(t *Tracer, a *attempt, at time.Time, next *control.Change, attrs []attribute.KeyValue) {
 	begin := at
 	if !m.since.IsZero() && m.since.Before(begin) {
@@ -197,7 +200,8 @@ func (m *membership) commit(t *Tracer, a *attempt, at time.Time, next *control.C
 	m.since = time.Time{}
 }
 
-// settle takes what the launcher knows of the attempt's last moment, when the scheduler could no longer be asked. A change that is still pending ends.
+// settle takes what the launcher knows of the attempt's last moment, when the scheduler could no
+// longer be asked. A change that is still pending ends.
 func (m *membership) settle(t *Tracer, a *attempt, at time.Time, changes []control.Event) {
 	if committed := m.events(a, changes); !committed.IsZero() {
 		m.commit(t, a, committed, nil, nil)
@@ -207,7 +211,8 @@ func (m *membership) settle(t *Tracer, a *attempt, at time.Time, changes []contr
 	}
 }
 
-// save makes the span of the newest checkpoint, if it is another one. Of several between two questions only the newest has a span.
+// save makes the span of the newest checkpoint, if it is another one. Of several between two
+// questions only the newest has a span.
 func (m *membership) save(t *Tracer, a *attempt, x *control.Telemetry) {
 	column := func(name string) int {
 		return slices.IndexFunc(x.Columns, func(v control.Value) bool { return v.Metric == name })

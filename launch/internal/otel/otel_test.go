@@ -74,7 +74,8 @@ func find(t *testing.T, spans []oteltest.Span, name string, attrs ...any) otelte
 	return found[0]
 }
 
-// A job that fails and is started again, whose second attempt has a change and a checkpoint, on a machine whose clock is an hour before the scheduler's.
+// A job that fails and is started again, whose second attempt has a change and a checkpoint, on a
+// machine whose clock is an hour before the scheduler's.
 func TestSpansOfAJob(t *testing.T) {
 	c := oteltest.New(t)
 	log, lines := logged()
@@ -113,7 +114,8 @@ func TestSpansOfAJob(t *testing.T) {
 	running := second
 	tr.ProcessStarted(joblog.Node{Role: "worker", Rank: -1, Host: "c", Process: 5}, 105)
 
-	// Times of the scheduler are an hour ahead; that worker's are ten seconds behind the scheduler's.
+	// Times of the scheduler are an hour ahead; that worker's are ten seconds behind the
+	// scheduler's.
 	ahead := func(after time.Duration) time.Time { return running.Add(time.Hour + after).Truncate(time.Millisecond) }
 	metrics := func(checkpoints uint64, at, took float64) control.Telemetry {
 		x := control.Telemetry{Phase: control.Running, NowMillis: ahead(0).UnixMilli(), Checkpoints: checkpoints,
@@ -197,7 +199,8 @@ func TestSpansOfAJob(t *testing.T) {
 	}
 }
 
-// A change that was committed before the scheduler was first asked has a span: its event tells of it.
+// A change that was committed before the scheduler was first asked has a span: its event tells of
+// it.
 func TestAChangeBeforeTheFirstAnswerHasASpan(t *testing.T) {
 	for _, changed := range []bool{false, true} {
 		c := oteltest.New(t)

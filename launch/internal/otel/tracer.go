@@ -44,7 +44,8 @@ type Config struct {
 	Logger           *slog.Logger
 }
 
-// A Tracer makes the spans of one job. It is a job.Watcher. None of its methods waits for the collector, but Close.
+// A Tracer makes the spans of one job. It is a job.Watcher. None of its methods waits for the
+// collector, but Close.
 type Tracer struct {
 	provider *sdk.TracerProvider
 	exporter *exporter
@@ -184,7 +185,8 @@ type ended struct {
 	at   time.Time
 }
 
-// unjoined ends the spans of processes that ended before a time, and of which the scheduler has not said that they joined.
+// unjoined ends the spans of processes that ended before a time, and of which the scheduler has not
+// said that they joined.
 func (a *attempt) unjoined(before time.Time) {
 	for number, e := range a.ended {
 		if s := a.joins[number]; s != nil && e.at.Before(before) {

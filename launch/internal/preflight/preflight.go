@@ -1,8 +1,10 @@
-// Package preflight finds out before a job starts whether its hosts can be used, and says what is wrong with each.
+// Package preflight finds out before a job starts whether its hosts can be used, and says what is
+// wrong with each.
 //
-// For every host: ssh logs in without asking, rsync copies a small file into the target folder if one is needed, the host reaches the
-// launching machine, the launching machine and every other host reach it, and its clock agrees. Nothing stays there: the file is removed, and
-// so are folders that were made for it.
+// For every host: ssh logs in without asking, rsync copies a small file into the target folder if
+// one is needed, the host reaches the launching machine, the launching machine and every other host
+// reach it, and its clock agrees. Nothing stays there: the file is removed, and so are folders that
+// were made for it.
 package preflight
 
 import (

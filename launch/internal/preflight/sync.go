@@ -16,8 +16,8 @@ import (
 // cleanTime bounds the removal of what a check put on the hosts.
 const cleanTime = 10 * time.Second
 
-// trySync copies a small file to every host, and removes it again with the folders that were made. Hosts may share the folder: each has a
-// file of its own, and no folder goes before all files have.
+// trySync copies a small file to every host, and removes it again with the folders that were made.
+// Hosts may share the folder: each has a file of its own, and no folder goes before all files have.
 func trySync(ctx context.Context, cfg Config, reports []*Report) {
 	err := copyAll(ctx, cfg, reports)
 	for _, r := range reports {
@@ -27,7 +27,8 @@ func trySync(ctx context.Context, cfg Config, reports []*Report) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
-	// Of folders inside each other several hosts may have made one each: then it takes more than one round.
+	// Of folders inside each other several hosts may have made one each: then it takes more
+	// than one round.
 	for left := count(reports); left > 0; {
 		each(reports, func(r *Report) {
 			if len(r.made) == 0 {

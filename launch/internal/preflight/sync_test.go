@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
-// Hosts that share the folder may each have made a part of it: all of it goes, but no file of somebody else.
+// Hosts that share the folder may each have made a part of it: all of it goes, but no file of
+// somebody else.
 func TestNothingStaysOfTheCheck(t *testing.T) {
 	root := t.TempDir()
 	dst := filepath.Join(root, "a", "b", "c")

@@ -28,8 +28,9 @@ func (c *collector) collect() {
 	}
 }
 
-// blameIsKnown reports whether all servers have said whom they blame. A scheduler that was started again hears it from one after another: until it
-// has all, the sums are below what they were, which Prometheus would take for counters that have begun again.
+// blameIsKnown reports whether all servers have said whom they blame. A scheduler that was started
+// again hears it from one after another: until it has all, the sums are below what they were, which
+// Prometheus would take for counters that have begun again.
 func blameIsKnown(t *control.Telemetry) bool {
 	for i := range t.Nodes {
 		if n := &t.Nodes[i]; n.Role == control.Server && n.State == control.NodeCounts && n.AgeMillis < 0 {
@@ -89,7 +90,8 @@ func columnsOf(values []control.Value, scores []string) columns {
 	return list
 }
 
-// collectNode makes the metrics of one process. Of one that has ended the counters are shown, so that their last growth is seen.
+// collectNode makes the metrics of one process. Of one that has ended the counters are shown, so
+// that their last growth is seen.
 func (c *collector) collectNode(n *control.NodeTelemetry, columns []column, blamed bool) {
 	labels := exposition.Process{Rank: int(n.Rank), Host: n.Host, Node: n.Node}.Labels()
 	gone := n.State == control.NodeGone

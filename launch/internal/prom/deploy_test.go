@@ -26,7 +26,8 @@ import (
 // What users load into Prometheus and Grafana.
 const deploy = "../../../deploy/prometheus"
 
-// tool finds a program of Debian's package prometheus, or skips the test; under PARAGON_TEST_REQUIRE=all it fails.
+// tool finds a program of Debian's package prometheus, or skips the test; under
+// PARAGON_TEST_REQUIRE=all it fails.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	program, err := exec.LookPath(name)
@@ -130,7 +131,8 @@ func panels(t *testing.T) map[string]string {
 	return all
 }
 
-// No metric was renamed without the dashboard and the alerts, and the dashboard shows nearly all that there are.
+// No metric was renamed without the dashboard and the alerts, and the dashboard shows nearly all
+// that there are.
 func TestDashboardAndAlertsNameMetricsThatThereAre(t *testing.T) {
 	asked := make(map[string]bool)
 	known := func(name string) bool {
@@ -277,7 +279,8 @@ func (d *database) query(t *testing.T, expr string) (values []float64, err error
 	return values, nil
 }
 
-// Every query of the dashboard has an answer in a real Prometheus that scrapes a job, and every alert can be evaluated.
+// Every query of the dashboard has an answer in a real Prometheus that scrapes a job, and every
+// alert can be evaluated.
 func TestEveryPanelHasDataInPrometheus(t *testing.T) {
 	t.Parallel() // it waits for Prometheus, which looks for targets every 5 s
 	tool(t, "prometheus")

@@ -51,7 +51,8 @@ func ofJob(name, typ, help string, labels ...string) family {
 	return family{Name: name, Help: help, Type: typ, Labels: labels}.Named("job")
 }
 
-// all are all families, sorted as in docs/reference/metrics.md: those of the job, of workers, of servers.
+// all are all families, sorted as in docs/reference/metrics.md: those of the job, of workers, of
+// servers.
 func all() (list []family) {
 	list = slices.Clone(jobFamilies)
 	for _, role := range []string{control.Worker, control.Server} {

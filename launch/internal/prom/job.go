@@ -16,7 +16,8 @@ var (
 	causes = []string{control.ChangeJoined, control.ChangeLeft, control.ChangeLost, control.ChangeRemoved}
 )
 
-// collectJob makes the metrics of the job. Where a label has few values all are there from the begin, since Prometheus sees growth from 0 only then.
+// collectJob makes the metrics of the job. Where a label has few values all are there from the
+// begin, since Prometheus sees growth from 0 only then.
 func (c *collector) collectJob() {
 	t := c.t
 	put := func(f *family, value float64, labels ...string) {
@@ -62,7 +63,8 @@ func (c *collector) collectJob() {
 	}
 }
 
-// newestCheckpoint is when the newest checkpoint was complete, by the scheduler's clock in Unix seconds, and the seconds that it took; 0: there is none.
+// newestCheckpoint is when the newest checkpoint was complete, by the scheduler's clock in Unix
+// seconds, and the seconds that it took; 0: there is none.
 func newestCheckpoint(t *control.Telemetry) (at, took float64) {
 	column := func(m telemetry.Metric) int {
 		for i, v := range t.Columns {

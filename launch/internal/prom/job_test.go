@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
-// simulated is what a job of so many processes measures, so many seconds after its begin, with everything that there is to measure.
+// simulated is what a job of so many processes measures, so many seconds after its begin, with
+// everything that there is to measure.
 func simulated(workers, servers, gpus int, seconds float64) *control.Telemetry {
 	const begin = 1_700_000_000
 	t := &control.Telemetry{Job: "0123456789abcdef", Phase: control.Running, Incarnation: begin * 1e6, NowMillis: int64((begin + seconds) * 1000), SinceMillis: begin * 1000, Generation: 3,
@@ -56,7 +57,8 @@ func simulated(workers, servers, gpus int, seconds float64) *control.Telemetry {
 	return t
 }
 
-// value is one number with as many digits as real ones have. Ten steps and rounds are done in a second, one in each ten of more than .1 s.
+// value is one number with as many digits as real ones have. Ten steps and rounds are done in a
+// second, one in each ten of more than .1 s.
 func value(m telemetry.Metric, index, rank int, seconds float64) float64 {
 	const begin = 1_700_000_000
 	count := math.Floor(10 * seconds)

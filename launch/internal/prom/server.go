@@ -32,7 +32,8 @@ const (
 	// writeTimeout is for a slow reader of a large answer.
 	writeTimeout = 30 * time.Second
 	idleTimeout  = 2 * time.Minute
-	// askTimeout bounds the wait for the scheduler. It does not answer while it cannot write its journal.
+	// askTimeout bounds the wait for the scheduler. It does not answer while it cannot write
+	// its journal.
 	askTimeout = 5 * time.Second
 )
 
@@ -151,7 +152,8 @@ func takesGzip(r *http.Request) bool {
 	return gzipWeight.MatchString(strings.Join(r.Header.Values("Accept-Encoding"), ","))
 }
 
-// ask asks the scheduler. If it does not answer the request gets 503 Service Unavailable: to Prometheus the job is down for now.
+// ask asks the scheduler. If it does not answer the request gets 503 Service Unavailable: to
+// Prometheus the job is down for now.
 func (s *Server) ask(w http.ResponseWriter, r *http.Request) (*control.Telemetry, bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
 	defer cancel()
@@ -183,7 +185,8 @@ func (s *Server) discovery(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode([]targetGroup{{[]string{target}, map[string]string{"paragon_job": t.Job}}})
 }
 
-// processes names the endpoints of workers and servers that have one of their own. What they serve is in the job's endpoint, too, so a Prometheus reads the one or the others.
+// processes names the endpoints of workers and servers that have one of their own. What they serve
+// is in the job's endpoint, too, so a Prometheus reads the one or the others.
 func (s *Server) processes(w http.ResponseWriter, r *http.Request) {
 	t, ok := s.ask(w, r)
 	if !ok {

@@ -97,7 +97,8 @@ func TestTheTextOfASmallJob(t *testing.T) {
 	golden(t, filepath.Join("testdata", "small.txt"), scrape(t, simulated(1, 1, 1, 60)))
 }
 
-// Prometheus refuses a scrape with a series that is there twice: also processes on one host that have had the same rank are apart.
+// Prometheus refuses a scrape with a series that is there twice: also processes on one host that
+// have had the same rank are apart.
 func TestNoSeriesIsThereTwice(t *testing.T) {
 	v := simulated(3, 2, 2, 60)
 	for i := range v.Nodes {
@@ -160,7 +161,8 @@ func TestAHostNameCannotBreakTheText(t *testing.T) {
 	}
 }
 
-// A record that was made while a step was being counted does not give more steps in the buckets than in all.
+// A record that was made while a step was being counted does not give more steps in the buckets
+// than in all.
 func TestBucketsNeverExceedTheCount(t *testing.T) {
 	v := simulated(1, 0, 0, 1)
 	for i, c := range v.Columns {
@@ -290,7 +292,8 @@ func TestASchedulerThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// More scrapes at once than there may be are refused and cost nothing; a client that goes away makes way for others.
+// More scrapes at once than there may be are refused and cost nothing; a client that goes away
+// makes way for others.
 func TestScrapesAtOnceAreLimited(t *testing.T) {
 	asked, answer := make(chan bool, 2*maxScrapes), make(chan bool)
 	s := serve(t, func(ctx context.Context) (*control.Telemetry, error) {

@@ -19,7 +19,8 @@ type Client struct {
 	Dial func(ctx context.Context) (net.Conn, error)
 }
 
-// ErrReply is in the chain of the error when the launcher answered that it cannot answer: it has no such job, say.
+// ErrReply is in the chain of the error when the launcher answered that it cannot answer: it has no
+// such job, say.
 var ErrReply = errors.New("the launcher")
 
 // Record is that of the job whose ID begins with id. It has no credentials.
@@ -34,7 +35,8 @@ func (c *Client) Link(ctx context.Context, job string) (string, error) {
 	return r.Link, err
 }
 
-// Carry carries a request to the job's scheduler. The error of one that was refused has control.ErrRefused in its chain.
+// Carry carries a request to the job's scheduler. The error of one that was refused has
+// control.ErrRefused in its chain.
 func (c *Client) Carry(ctx context.Context, job string, request []byte) ([]byte, error) {
 	r, answer, err := c.ask(ctx, question{Job: job, Request: request})
 	if err == nil && !r.Answer {

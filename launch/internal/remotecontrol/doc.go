@@ -1,11 +1,14 @@
-// Package remotecontrol carries the requests of `launch ctl` and `launch top` from another machine to a job, through the connection that its
-// launcher has for agents (package dialin).
+// Package remotecontrol carries the requests of `launch ctl` and `launch top` from another machine
+// to a job, through the connection that its launcher has for agents (package dialin).
 //
-// Each connection carries one question and one answer. The question holds a control request, which the launcher passes on to the job's scheduler, or asks
-// for the job's record or a link to its page. So one port of one machine is enough, even a forwarded one, and the job's own secrets
-// never leave the launcher: whoever has the secret of its agents can inspect and change the job as launch ctl can, and do nothing else in its name.
+// Each connection carries one question and one answer. The question holds a control request, which
+// the launcher passes on to the job's scheduler, or asks for the job's record or a link to its
+// page. So one port of one machine is enough, even a forwarded one, and the job's own secrets never
+// leave the launcher: whoever has the secret of its agents can inspect and change the job as launch
+// ctl can, and do nothing else in its name.
 //
-// A message is JSON in a frame (package framing). With an answer of the scheduler a second frame follows, which has the answer as it came.
+// A message is JSON in a frame (package framing). With an answer of the scheduler a second frame
+// follows, which has the answer as it came.
 package remotecontrol
 
 import (

@@ -117,7 +117,8 @@ func TestOperationsOfTheLauncherAreRefused(t *testing.T) {
 	}
 }
 
-// A request that waits is given up when launch ctl is gone, when the launcher ends, and after its time.
+// A request that waits is given up when launch ctl is gone, when the launcher ends, and after its
+// time.
 func TestRequestsThatWaitEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Server
@@ -150,7 +151,8 @@ func TestRequestsThatWaitEnd(t *testing.T) {
 	})
 }
 
-// Whoever holds connections with the secret cannot take more than so many, and each only for a while.
+// Whoever holds connections with the secret cannot take more than so many, and each only for a
+// while.
 func TestConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Server

@@ -15,10 +15,12 @@ import (
 	"github.com/paragon-train/paragon/internal/member/record"
 )
 
-// maxConnections bounds the questions that are answered at once. As many more are told so, and others are closed at once.
+// maxConnections bounds the questions that are answered at once. As many more are told so, and
+// others are closed at once.
 const maxConnections = 64
 
-// allowed are the operations that launch ctl and launch top need. The others are the launcher's own.
+// allowed are the operations that launch ctl and launch top need. The others are the launcher's
+// own.
 var allowed = []string{control.OpStatus, control.OpWhy, control.OpEvents, control.OpAdd, control.OpRemove, control.OpScale, control.OpAddServer, control.OpRemoveServer,
 	control.OpCheckpointStop, control.OpTelemetry, control.OpSeries, control.OpTrace, control.OpTraceParts, control.OpTraceEnd}
 
@@ -28,13 +30,15 @@ func Allows(op string) bool { return slices.Contains(allowed, op) }
 // A Job is one that the launcher runs.
 type Job struct {
 	Record record.Record
-	// Carry carries a request to the scheduler. The error of one that was refused has control.ErrRefused in its chain.
+	// Carry carries a request to the scheduler. The error of one that was refused has
+	// control.ErrRefused in its chain.
 	Carry func(ctx context.Context, request []byte) ([]byte, error)
 	// Link makes a link to the job's page; empty: it has none.
 	Link func() string
 }
 
-// A Server answers questions about the job that this launcher runs. The zero Server has no job yet. Its methods may be called together.
+// A Server answers questions about the job that this launcher runs. The zero Server has no job yet.
+// Its methods may be called together.
 type Server struct {
 	mu      sync.Mutex // guards the rest
 	job     *Job       // nil: it has not started, or is being started again
@@ -53,7 +57,8 @@ func (s *Server) Started(j Job) (ended func()) {
 	return func() { set(nil) }
 }
 
-// enter counts one more connection, if there may be one. busy says that its question cannot be answered.
+// enter counts one more connection, if there may be one. busy says that its question cannot be
+// answered.
 func (s *Server) enter() (busy, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

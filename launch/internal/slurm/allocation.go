@@ -48,8 +48,8 @@ func (a Allocation) Hosts() []hosts.Host {
 	return all
 }
 
-// Inside reports whether this process is where launch should use Slurm by itself: in an allocation, and not in a step, since one of launch's own
-// is for what it started.
+// Inside reports whether this process is where launch should use Slurm by itself: in an allocation,
+// and not in a step, since one of launch's own is for what it started.
 func Inside(lookup func(string) (string, bool)) bool {
 	for _, name := range []string{"SLURM_JOB_ID", "SLURM_JOB_NODELIST"} {
 		if v, ok := lookup(name); !ok || v == "" {
@@ -59,8 +59,8 @@ func Inside(lookup func(string) (string, bool)) bool {
 	return step(lookup) == ""
 }
 
-// step is the step of srun that this process runs in. Slurm's own steps, the batch script and the shell of salloc, have the highest numbers
-// of 32 bits.
+// step is the step of srun that this process runs in. Slurm's own steps, the batch script and the
+// shell of salloc, have the highest numbers of 32 bits.
 func step(lookup func(string) (string, bool)) string {
 	id, _ := lookup("SLURM_STEP_ID")
 	if n, err := strconv.ParseUint(id, 10, 32); err != nil || n >= 0xfffffff0 {

@@ -34,9 +34,10 @@ func (e *SyntaxError) Error() string {
 //	n[1-3,07],login          n1 n2 n3 n07 login
 //	gpu-a[001-002]x[1-2]     gpu-a001x1 gpu-a001x2 gpu-a002x1 gpu-a002x2
 //
-// The first number of a range gives the width of all. Of several brackets the last one changes fastest, then the first, then the second
-// and so on, as in Slurm. It is stricter where Slurm guesses: brackets must be closed and hold plain numbers, no name may be empty, and
-// nothing may follow the last bracket of a name, which Slurm refuses as well.
+// The first number of a range gives the width of all. Of several brackets the last one changes
+// fastest, then the first, then the second and so on, as in Slurm. It is stricter where Slurm
+// guesses: brackets must be closed and hold plain numbers, no name may be empty, and nothing may
+// follow the last bracket of a name, which Slurm refuses as well.
 func Expand(list string) ([]string, error) {
 	if len(list) > maxListBytes {
 		return nil, fmt.Errorf("a hostlist has %d bytes, want at most %d", len(list), maxListBytes)

@@ -124,7 +124,8 @@ func TestHostlistsAreThoseOfScontrol(t *testing.T) {
 	}
 }
 
-// FuzzExpand wants no text to break Expand, and one that it accepts to stand for names within its limits.
+// FuzzExpand wants no text to break Expand, and one that it accepts to stand for names within its
+// limits.
 func FuzzExpand(f *testing.F) {
 	for _, tc := range hostlists {
 		f.Add(tc.list)
@@ -151,7 +152,8 @@ func FuzzExpand(f *testing.F) {
 	})
 }
 
-// FuzzExpandAgainstScontrol wants what Expand accepts to be the same in Slurm, and every list of Slurm's own form to be accepted.
+// FuzzExpandAgainstScontrol wants what Expand accepts to be the same in Slurm, and every list of
+// Slurm's own form to be accepted.
 func FuzzExpandAgainstScontrol(f *testing.F) {
 	scontrol := oracle(f)
 	for _, tc := range hostlists {

@@ -28,7 +28,8 @@ type report struct {
 	muted   bool
 }
 
-// taskFailed matches srun's line about processes that failed: "srun: error: n[1-2]: tasks 0-1: Exited with exit code 2".
+// taskFailed matches srun's line about processes that failed: "srun: error: n[1-2]: tasks 0-1:
+// Exited with exit code 2".
 var taskFailed = regexp.MustCompile(`^srun: error: (\S+: tasks? [0-9,-]+: .*)$`)
 
 // lacksBinding tells nothing new: that Slurm does not bind processes, which we ask for.
@@ -99,7 +100,8 @@ func (r *report) explain(exit error) error {
 	return fmt.Errorf("srun ended with exit code %d: %s", code.ExitCode(), message(r.lines[0]))
 }
 
-// agentInfo is in the lines in which agents say that all is well: on hundreds of nodes they would hide the rest.
+// agentInfo is in the lines in which agents say that all is well: on hundreds of nodes they would
+// hide the rest.
 const agentInfo = " INFO launch: agent: "
 
 // message is a line without what stands before srun's messages.

@@ -69,10 +69,12 @@ func (c *ScriptConfig) options() ([]string, error) {
 // sbatchValue matches what an #SBATCH line holds without quotes.
 var sbatchValue = regexp.MustCompile(`^[A-Za-z0-9.,:=/%@+*()\[\]&|_-]+$`)
 
-// Script is a file for sbatch that runs launch on all nodes of its allocation. The same ScriptConfig gives the same text.
+// Script is a file for sbatch that runs launch on all nodes of its allocation. The same
+// ScriptConfig gives the same text.
 //
-// Slurm sends USR1 before the time limit; launch then ends with control.ExitCheckpointed once the workers have written a checkpoint, and the script puts the
-// job back into the queue. A job that was requeued resumes from its newest checkpoint.
+// Slurm sends USR1 before the time limit; launch then ends with control.ExitCheckpointed once the
+// workers have written a checkpoint, and the script puts the job back into the queue. A job that
+// was requeued resumes from its newest checkpoint.
 func Script(c ScriptConfig) (string, error) {
 	options, err := c.options()
 	if err != nil {
@@ -171,7 +173,8 @@ func quote(words []string) string {
 	return strings.Join(out, " ")
 }
 
-// limits matches the time limits that Slurm reads: minutes, minutes:seconds, hours:minutes:seconds, days-hours and so on.
+// limits matches the time limits that Slurm reads: minutes, minutes:seconds, hours:minutes:seconds,
+// days-hours and so on.
 var limits = regexp.MustCompile(`^([0-9]+(:[0-5]?[0-9]){0,2}|[0-9]+-[0-9]+(:[0-5]?[0-9]){0,2})$`)
 
 // Limit reads a time limit: as Slurm writes it, or a duration such as 90m.

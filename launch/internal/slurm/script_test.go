@@ -13,7 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write the files of testdata anew")
 
-// golden wants a text to be a file of testdata, which bash and, where it is installed, shellcheck read without a complaint.
+// golden wants a text to be a file of testdata, which bash and, where it is installed, shellcheck
+// read without a complaint.
 func golden(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

@@ -28,9 +28,11 @@ type StepConfig struct {
 	Logger  *slog.Logger
 }
 
-// A Step is an srun that runs one process on each node, beside whatever else the allocation runs. Its methods may be called together.
+// A Step is an srun that runs one process on each node, beside whatever else the allocation runs.
+// Its methods may be called together.
 //
-// The processes may outlive it: those of an srun that was killed are told nothing for 40 s and more. They must end by themselves.
+// The processes may outlive it: those of an srun that was killed are told nothing for 40 s and
+// more. They must end by themselves.
 type Step struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when srun has ended
@@ -38,14 +40,15 @@ type Step struct {
 	out  *report
 }
 
-// srunOptions make a step that has all that the allocation has on its nodes, takes nothing away from other steps, and goes on when some of
-// its processes or nodes have ended.
+// srunOptions make a step that has all that the allocation has on its nodes, takes nothing away
+// from other steps, and goes on when some of its processes or nodes have ended.
 var srunOptions = []string{
 	"--overlap", "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--no-kill", "--wait=0", "--mem=0", "--cpu-bind=none", "--mpi=none",
 	"--input=none", "--unbuffered", "--export=ALL", "--job-name=launch-agents",
 }
 
-// notPassedOn are variables that srun reads as options. A script sets them for steps of its own, or Slurm for those of the script.
+// notPassedOn are variables that srun reads as options. A script sets them for steps of its own, or
+// Slurm for those of the script.
 var notPassedOn = []string{
 	"SRUN_CPUS_PER_TASK", "SLURM_CPUS_PER_TASK", "SLURM_CPU_BIND", "SLURM_DISTRIBUTION", "SLURM_EXACT", "SLURM_EXCLUSIVE", "SLURM_EXPORT_ENV", "SLURM_HINT",
 	"SLURM_LABELIO", "SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_MEM_PER_NODE", "SLURM_NTASKS_PER_CORE", "SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_SOCKET",
@@ -70,7 +73,8 @@ func StartStep(cfg StepConfig) (*Step, error) {
 		}
 	}
 	cmd.Env = append(cmd.Env, cfg.Env...)
-	// In a group of its own, where no terminal's Ctrl-C reaches it: launch tells the agents when the job ends.
+	// In a group of its own, where no terminal's Ctrl-C reaches it: launch tells the agents
+	// when the job ends.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second
 	if cfg.Logger == nil {
@@ -127,7 +131,8 @@ func (s *Step) Why() error {
 	}
 }
 
-// Close waits until the step has ended, as its processes were told to; once ctx has ended it stops them.
+// Close waits until the step has ended, as its processes were told to; once ctx has ended it stops
+// them.
 func (s *Step) Close(ctx context.Context) {
 	select {
 	case <-s.done:

@@ -31,7 +31,8 @@ const (
 	awsRebalance = "/latest/meta-data/events/recommendations/rebalance"
 	awsTokenLife = 6 * time.Hour // the longest
 
-	// awsActions are the actions of AWS's documentation. After each of them nothing runs on here.
+	// awsActions are the actions of AWS's documentation. After each of them nothing runs on
+	// here.
 	awsActions = "terminate stop hibernate"
 
 	awsInterruption = 2 * time.Minute // from the notice to the end of the instance

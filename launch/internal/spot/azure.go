@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/agent"
 )
 
-// azure is the service of Azure's scheduled events. Events are not acknowledged (StartRequests): that would only make them begin earlier.
+// azure is the service of Azure's scheduled events. Events are not acknowledged (StartRequests):
+// that would only make them begin earlier.
 type azure struct {
 	*client
 	name string // of this machine among the resources of events; empty: not known yet

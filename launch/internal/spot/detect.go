@@ -12,7 +12,8 @@ import (
 // probeTime is how long services are asked for where the kernel does not say what machine this is.
 const probeTime = 2 * time.Second
 
-// azureTag is the asset tag of all machines of Azure; others of Microsoft's Hyper-V have none or another.
+// azureTag is the asset tag of all machines of Azure; others of Microsoft's Hyper-V have none or
+// another.
 const azureTag = "7783-7084-3265-9085-8269-3286-77"
 
 // detect finds out whose machine this is: from what its firmware says, else by asking.

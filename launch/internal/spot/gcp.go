@@ -54,7 +54,8 @@ func (s *gcp) look(ctx context.Context) (outlook, error) {
 	return outlook{unknown: "maintenance event " + printable(event)}, nil
 }
 
-// since is an outlook that ends so long after it was seen first. It may have been there since the look before.
+// since is an outlook that ends so long after it was seen first. It may have been there since the
+// look before.
 func (s *gcp) since(code, text string, left time.Duration) outlook {
 	if s.told.code != code {
 		s.told = outlook{code: code, text: text, by: time.Now().Add(left - interval)}

@@ -1,9 +1,11 @@
-// Package spot watches the machine's metadata service for a notice that the cloud provider is taking the machine back (preemption).
+// Package spot watches the machine's metadata service for a notice that the cloud provider is
+// taking the machine back (preemption).
 //
-// Each provider has a service at a link-local address that only the machine itself reaches. Watch asks it once a second, and reports what it says:
-// a spot instance that is about to be stopped (two minutes before on AWS, 30 s on Google Cloud and Azure), maintenance that ends what runs there, and
-// AWS's weaker recommendation to move. A service that fails, hangs or answers nonsense is asked again; its last answer stays valid. An event that is gone
-// is withdrawn.
+// Each provider has a service at a link-local address that only the machine itself reaches. Watch
+// asks it once a second, and reports what it says: a spot instance that is about to be stopped (two
+// minutes before on AWS, 30 s on Google Cloud and Azure), maintenance that ends what runs there,
+// and AWS's weaker recommendation to move. A service that fails, hangs or answers nonsense is asked
+// again; its last answer stays valid. An event that is gone is withdrawn.
 //
 //	provider   asked for                                                           notice
 //	aws        /latest/meta-data/spot/instance-action, with a token of IMDSv2      preempted
@@ -41,7 +43,8 @@ const (
 // Providers are all values of Config.Provider, for messages.
 const Providers = "auto, aws, gcp, azure or off"
 
-// URLVariable is the environment variable with the address of the metadata service, for tests; the services themselves are at 169.254.169.254.
+// URLVariable is the environment variable with the address of the metadata service, for tests; the
+// services themselves are at 169.254.169.254.
 const URLVariable = "PARAGON_METADATA_URL"
 
 const (
@@ -87,7 +90,8 @@ type outlook struct {
 	code string    // agent.NoticePreempted and the like
 	text string    // for people
 	by   time.Time // when; zero: not known
-	// unknown is what the service announces that is not known here; empty: nothing. No one leaves for it: it may be harmless.
+	// unknown is what the service announces that is not known here; empty: nothing. No one
+	// leaves for it: it may be harmless.
 	unknown string
 }
 

@@ -32,7 +32,8 @@ func (c carrier) RoundTrip(q *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// watch runs Watch of a service on fake time, lets script act on it, and returns what was told, each with the time since the beginning.
+// watch runs Watch of a service on fake time, lets script act on it, and returns what was told,
+// each with the time since the beginning.
 func watch(t *testing.T, cfg Config, s http.Handler, script func()) (notices []string, log string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -118,7 +119,8 @@ func TestNoticesAreTold(t *testing.T) {
 	}
 }
 
-// An action that is not known is logged once, and nobody leaves for it: it may be harmless. What is known besides counts.
+// An action that is not known is logged once, and nobody leaves for it: it may be harmless. What is
+// known besides counts.
 func TestAnActionThatIsNotKnownIsLoggedAndNotObeyed(t *testing.T) {
 	for provider, want := range map[string]string{AWS: `action \"polish\"`, Azure: `event \"Polish\"`} {
 		t.Run(provider, func(t *testing.T) {
@@ -141,7 +143,8 @@ func TestAnActionThatIsNotKnownIsLoggedAndNotObeyed(t *testing.T) {
 	}
 }
 
-// A service that fails is told of, once a minute, and asked on; what it announced last stays, and is not told again.
+// A service that fails is told of, once a minute, and asked on; what it announced last stays, and
+// is not told again.
 func TestAServiceThatFailsIsAskedAgain(t *testing.T) {
 	for _, provider := range []string{AWS, GCP, Azure} {
 		for _, fault := range []string{spottest.Hangs, spottest.Fails, spottest.Garbage, spottest.Huge, spottest.Redirect} {

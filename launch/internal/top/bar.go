@@ -16,7 +16,8 @@ const (
 	otherCell   = "·"
 )
 
-// partsBar divides so many cells as the parts divide the total; what is left is otherCell. A part is not shown where it is under half a cell.
+// partsBar divides so many cells as the parts divide the total; what is left is otherCell. A part
+// is not shown where it is under half a cell.
 func partsBar(total, compute, wait, data control.Number, cells int) string {
 	whole := float64(total)
 	if !(whole > 0) || math.IsInf(whole, 0) {
@@ -40,7 +41,8 @@ func partsBar(total, compute, wait, data control.Number, cells int) string {
 
 var sparkLevels = []rune("▁▂▃▄▅▆▇█")
 
-// sparkline draws the newest values, one a cell; top is the value of the highest level. Unknown values are spaces.
+// sparkline draws the newest values, one a cell; top is the value of the highest level. Unknown
+// values are spaces.
 func sparkline(values []float64, top float64, cells int) string {
 	if len(values) > cells {
 		values = values[len(values)-cells:]
@@ -57,8 +59,8 @@ func sparkline(values []float64, top float64, cells int) string {
 	return b.String()
 }
 
-// sparkTop is the value of the highest level of sparklines that are to be compared: the largest value, but at most three times the median, so that a
-// single long step does not flatten the rest.
+// sparkTop is the value of the highest level of sparklines that are to be compared: the largest
+// value, but at most three times the median, so that a single long step does not flatten the rest.
 func sparkTop(cells int, lines ...[]float64) float64 {
 	var all []float64
 	for _, values := range lines {

@@ -61,7 +61,8 @@ func whole(n control.Number) string {
 	return unknown
 }
 
-// loss writes at most six cells, with the points of a column below each other as long as losses are below 10.
+// loss writes at most six cells, with the points of a column below each other as long as losses are
+// below 10.
 func loss(n control.Number) string {
 	switch x := math.Abs(float64(n)); {
 	case math.IsNaN(x):

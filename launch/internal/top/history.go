@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/telemetry"
 )
 
-// asked are the metrics of the tables, which every question asks for; detailed are those that only one worker's page shows.
+// asked are the metrics of the tables, which every question asks for; detailed are those that only
+// one worker's page shows.
 var (
 	asked = []telemetry.Metric{telemetry.Steps, telemetry.Examples, telemetry.StepSeconds, telemetry.ComputeSeconds, telemetry.WaitSeconds, telemetry.DataSeconds,
 		telemetry.Epoch, telemetry.Loss, telemetry.LearningRate, telemetry.Rounds, telemetry.RoundSeconds, telemetry.Waiting, telemetry.HeldBytes, telemetry.ValueBytes,
@@ -149,7 +150,8 @@ func push[T any](list []T, v T, most int) []T {
 // A rate compares two samples of a process.
 type rate struct{ from, to sample }
 
-// window is the newest rate over at least rateMillis; a counter that must have grown makes it longer.
+// window is the newest rate over at least rateMillis; a counter that must have grown makes it
+// longer.
 func (x *track) window(grown telemetry.Metric) (r rate, ok bool) {
 	n := len(x.samples)
 	if n < 2 {

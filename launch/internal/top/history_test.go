@@ -37,7 +37,8 @@ func TestRatesAreDifferencesOfCounters(t *testing.T) {
 	}
 }
 
-// One record that is told of in two answers is one sample, and steps that take longer than the usual window have their time.
+// One record that is told of in two answers is one sample, and steps that take longer than the
+// usual window have their time.
 func TestRatesOfSlowRecordsAndSteps(t *testing.T) {
 	var h History
 	add := func(now, age int64, steps, seconds float64) {

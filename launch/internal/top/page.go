@@ -89,7 +89,8 @@ func (p *page) sort() {
 	}
 }
 
-// share is a worker's share of last contributions in steps of 5 %, so that rows of about the same share stay where they are.
+// share is a worker's share of last contributions in steps of 5 %, so that rows of about the same
+// share stay where they are.
 func share(w Worker) int {
 	if x := float64(w.Last); x > 0 {
 		return int(20*x + .5)

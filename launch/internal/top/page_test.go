@@ -93,7 +93,8 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// No line is wider than the terminal, and there are as many as it has, whatever its size and the page.
+// No line is wider than the terminal, and there are as many as it has, whatever its size and the
+// page.
 func TestScreensFitEverySize(t *testing.T) {
 	m := withEvents(shown(t, &fakeJob{workers: 7, servers: 3}, 12, 80, 24))
 	for _, page := range []string{"", "enter", "?"} {
@@ -261,7 +262,8 @@ func TestQuestionsAreAsRareAsAnswersAreLarge(t *testing.T) {
 	}
 }
 
-// What is asked for in a second is under 10 KB, unless the job is so large that it is asked for every 15 s.
+// What is asked for in a second is under 10 KB, unless the job is so large that it is asked for
+// every 15 s.
 func TestAnswersOfAnOrdinaryJobAreSmall(t *testing.T) {
 	for _, workers := range []int{4, 16, 64, 256} {
 		raw, err := control.EncodeAnswer((&fakeJob{workers: workers, servers: workers / 4, seconds: 1e5}).telemetry())

@@ -18,7 +18,8 @@ func Run(ctx context.Context, source Source, started time.Time, in io.Reader, ou
 	// Bubbletea's own handler would lose a signal that comes while the program is suspended.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	// Bubbletea restores the terminal at the end, when ctx ends, and after a panic. The screen changes once a second.
+	// Bubbletea restores the terminal at the end, when ctx ends, and after a panic. The screen
+	// changes once a second.
 	_, err := tea.NewProgram(newModel(ctx, source, started, time.Now()), tea.WithContext(ctx), tea.WithoutSignalHandler(), tea.WithInput(in), tea.WithOutput(out), tea.WithFPS(10)).Run()
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("launch: top: %w", err)

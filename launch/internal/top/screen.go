@@ -156,8 +156,8 @@ func because(reason string) string {
 // stale reports whether the numbers are those of another time.
 func (p *page) stale() bool { return p.failure != nil || p.over || p.ended() }
 
-// sections divide the room: each gets what it should have, from the top; then the rest goes to workers, servers and waits until all rows are shown,
-// and to events.
+// sections divide the room: each gets what it should have, from the top; then the rest goes to
+// workers, servers and waits until all rows are shown, and to events.
 func (p *page) sections(room int) (lines []string) {
 	list := p.allSections()
 	blank := 0

@@ -2,7 +2,8 @@ package top
 
 import "github.com/paragon-train/paragon/internal/member/control"
 
-// A Snapshot is what a job's processes did within the last seconds. Numbers that are not known are NaN, null in JSON.
+// A Snapshot is what a job's processes did within the last seconds. Numbers that are not known are
+// NaN, null in JSON.
 type Snapshot struct {
 	Job     Job      `json:"job"`
 	Workers []Worker `json:"workers"` // by rank, those without one last
@@ -57,12 +58,14 @@ type Worker struct {
 	Loss     control.Number `json:"loss"`
 	Steps    control.Number `json:"steps_per_second"`
 	Examples control.Number `json:"examples_per_second"`
-	// Times of one step, the mean. StepTime is more than its parts by checkpoints and by what nobody measures.
+	// Times of one step, the mean. StepTime is more than its parts by checkpoints and by what
+	// nobody measures.
 	StepTime control.Number `json:"step_seconds"`
 	Compute  control.Number `json:"compute_seconds"`
 	Wait     control.Number `json:"wait_seconds"`
 	Data     control.Number `json:"data_seconds"`
-	// Last is the share of the rounds of the last half minute to which this worker contributed last, Gap how long after the last but one, the mean.
+	// Last is the share of the rounds of the last half minute to which this worker contributed
+	// last, Gap how long after the last but one, the mean.
 	Last control.Number `json:"last_share"`
 	Gap  control.Number `json:"last_gap_seconds"`
 	Slow bool           `json:"slow"` // the scheduler says that the others wait for it

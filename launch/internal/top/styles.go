@@ -2,8 +2,8 @@ package top
 
 import "charm.land/lipgloss/v2"
 
-// styles use the 16 colours that each terminal has chosen for its own background, and none that is hard to read on light or dark ones. What a
-// colour says is said by a word or a sign, too.
+// styles use the 16 colours that each terminal has chosen for its own background, and none that is
+// hard to read on light or dark ones. What a colour says is said by a word or a sign, too.
 type styles struct{ title, head, faint, alarm, chosen, compute, wait, data, line lipgloss.Style }
 
 func newStyles() styles {

@@ -36,13 +36,15 @@ func wanting(columns []column, title string, texts []string) []column {
 	return columns
 }
 
-// needs says how many cells the column needs at least, and whole how many it needs to show its whole text.
+// needs says how many cells the column needs at least, and whole how many it needs to show its
+// whole text.
 func (c *column) needs() (least, whole int) {
 	least = max(c.least, lipgloss.Width(c.title))
 	return least, max(least, c.wants)
 }
 
-// fit are the widths of the columns in so many cells, with one cell between them and two where there is room; -1: the column is left out.
+// fit are the widths of the columns in so many cells, with one cell between them and two where
+// there is room; -1: the column is left out.
 func fit(columns []column, cells int) (widths []int, gap string) {
 	widths = make([]int, len(columns))
 	// need is what the columns take that are not left out.

@@ -127,7 +127,8 @@ func rank(r int32) string {
 	return fmt.Sprint(r)
 }
 
-// oldMillis is the age of values that are not shown as present ones: heartbeats come about once a second.
+// oldMillis is the age of values that are not shown as present ones: heartbeats come about once a
+// second.
 const oldMillis = 5_000
 
 func (p *Process) old() bool { return p.AgeMillis > oldMillis || p.AgeMillis < 0 }

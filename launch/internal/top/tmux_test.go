@@ -15,7 +15,8 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// asProgram makes this test's program one that shows a made-up job in its terminal; its value "panic": until the second answer.
+// asProgram makes this test's program one that shows a made-up job in its terminal; its value
+// "panic": until the second answer.
 const asProgram = "TOP_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -144,7 +145,8 @@ func TestTheTerminalIsRestored(t *testing.T) {
 	before := stty("before")
 	restored := func(after string) {
 		t.Helper()
-		// Until it has ended, or stopped, it reads the terminal: it would take what is typed for the shell.
+		// Until it has ended, or stopped, it reads the terminal: it would take what is
+		// typed for the shell.
 		x.await("normal screen and shell after "+after, func() bool { return x.state() == normal && x.foreground() == "bash" })
 		if got := stty(strings.ReplaceAll(after, " ", "-")); got != before {
 			t.Errorf("after %s the terminal's modes are %q, want %q", after, got, before)

@@ -122,8 +122,9 @@ const readModel = `(() => {
 	};
 })()`
 
-// Open shows a trace, which may be compressed with gzip, in a page of Chromium, and reads the viewer's model. A trace that the viewer cannot read fails
-// the test; where the viewer is not installed the test is skipped, or fails with PARAGON_TEST_REQUIRE=all.
+// Open shows a trace, which may be compressed with gzip, in a page of Chromium, and reads the
+// viewer's model. A trace that the viewer cannot read fails the test; where the viewer is not
+// installed the test is skipped, or fails with PARAGON_TEST_REQUIRE=all.
 func Open(t testing.TB, chromium *browser.Browser, trace []byte, view browser.View) *Viewer {
 	t.Helper()
 	static := files(t)

@@ -3,8 +3,9 @@ package bfgs
 
 import "math"
 
-// Minimise runs BFGS with a backtracking line search (Nocedal and Wright 2006, algorithm 6.1) for at most steps steps. f
-// writes the gradient and returns the value; +Inf is a point that is not allowed. No step moves a coordinate by more than 2.
+// Minimise runs BFGS with a backtracking line search (Nocedal and Wright 2006, algorithm 6.1) for
+// at most steps steps. f writes the gradient and returns the value; +Inf is a point that is not
+// allowed. No step moves a coordinate by more than 2.
 func Minimise(f func(x, grad []float64) float64, start []float64, steps int) (x []float64, value float64) {
 	n := len(start)
 	x = append([]float64(nil), start...)

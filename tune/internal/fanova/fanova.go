@@ -1,9 +1,10 @@
-// Package fanova measures how much of a function's variance its inputs explain, by functional ANOVA of a random forest (Hutter, Hoos and
-// Leyton-Brown 2014).
+// Package fanova measures how much of a function's variance its inputs explain, by functional ANOVA
+// of a random forest (Hutter, Hoos and Leyton-Brown 2014).
 //
-// The forest is fitted to observations on the unit cube. Each tree is constant on boxes, so its mean over all inputs but one, the marginal, is a step
-// function that is computed exactly, and so is the marginal's variance. An input's share is that variance over the tree's own, the mean of all trees.
-// What the shares of single inputs leave to 1 is due to inputs together.
+// The forest is fitted to observations on the unit cube. Each tree is constant on boxes, so its
+// mean over all inputs but one, the marginal, is a step function that is computed exactly, and so
+// is the marginal's variance. An input's share is that variance over the tree's own, the mean of
+// all trees. What the shares of single inputs leave to 1 is due to inputs together.
 package fanova
 
 import (
@@ -18,12 +19,13 @@ const Trees = 64
 
 // An Input says what values an input has on [0, 1].
 type Input struct {
-	// Count is how many values there are, each with an interval of its own length 1/Count; 0: a real.
+	// Count is how many values there are, each with an interval of its own length 1/Count; 0: a
+	// real.
 	Count int
 }
 
-// Shares are the inputs' shares of the variance, in [0, 1]. x[i] is an observation's inputs, y[i] its value. All are finite. The shares are 0 if
-// the forest is constant. seed makes the forest.
+// Shares are the inputs' shares of the variance, in [0, 1]. x[i] is an observation's inputs, y[i]
+// its value. All are finite. The shares are 0 if the forest is constant. seed makes the forest.
 func Shares(inputs []Input, x [][]float64, y []float64, seed uint64) []float64 {
 	shares := make([]float64, len(inputs))
 	if len(x) < 2 || len(inputs) == 0 {
@@ -75,7 +77,8 @@ type grower struct {
 	leaves []leaf
 }
 
-// fewest is how many observations a leaf has at least; a node of fewer than twice as many is not split.
+// fewest is how many observations a leaf has at least; a node of fewer than twice as many is not
+// split.
 const fewest = 2
 
 // grow splits the observations of a box, which it keeps, until they are few or equal.
@@ -106,7 +109,8 @@ func (g *grower) grow(sample []int, box []interval) {
 	g.grow(right, above)
 }
 
-// split finds where to cut a box so that the squared error falls most, among five sixths of the inputs. input is -1 if nothing helps.
+// split finds where to cut a box so that the squared error falls most, among five sixths of the
+// inputs. input is -1 if nothing helps.
 func (g *grower) split(sample []int, box []interval) (input int, at float64) {
 	input = -1
 	if len(sample) < 2*fewest {
@@ -147,7 +151,8 @@ func (g *grower) split(sample []int, box []interval) (input int, at float64) {
 	return input, at
 }
 
-// cut is where to separate two values: between them, and between the intervals of an input's values.
+// cut is where to separate two values: between them, and between the intervals of an input's
+// values.
 func (g *grower) cut(j int, from, to float64) float64 {
 	middle := (from + to) / 2
 	if n := float64(g.inputs[j].Count); n > 0 {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Shares must be those of functions whose variance is known in closed form, for independent inputs that are uniform on [0, 1].
+// Shares must be those of functions whose variance is known in closed form, for independent inputs
+// that are uniform on [0, 1].
 func TestSharesAreThoseOfKnownFunctions(t *testing.T) {
 	choice := func(u float64, n int) float64 { return math.Floor(u * float64(n)) }
 	for _, tc := range []struct {
@@ -18,7 +19,8 @@ func TestSharesAreThoseOfKnownFunctions(t *testing.T) {
 	}{
 		// Var(a·x) = a²/12.
 		{"sum", []Input{{}, {}, {}}, func(x []float64) float64 { return 3*x[0] + x[1] }, []float64{0.9, 0.1, 0}},
-		// Sobol's g-function: the share of input i is 1/(3·(1+a_i)²) over Π(1 + 1/(3·(1+a_i)²)) − 1; here a = 0, 1.
+		// Sobol's g-function: the share of input i is 1/(3·(1+a_i)²) over Π(1 +
+		// 1/(3·(1+a_i)²)) − 1; here a = 0, 1.
 		{"g", []Input{{}, {}}, func(x []float64) float64 {
 			return math.Abs(4*x[0]-2) * (math.Abs(4*x[1]-2) + 1) / 2
 		}, []float64{(1.0 / 3) / (4.0/3*13/12 - 1), (1.0 / 12) / (4.0/3*13/12 - 1)}},

@@ -1,17 +1,20 @@
-// Package forecast predicts how trials of a search will end, from their parameters and from the steps that they have reached.
+// Package forecast predicts how trials of a search will end, from their parameters and from the
+// steps that they have reached.
 //
-// A Curve is what a trial reported. Trials are compared at equal steps only. Between a step and the end stands a regression,
-// learnt from the trials that went on from there, on the newest values of a curve and on what it gained lately. It says what a
-// trial's own values tell of its end beside its parameters, as a normal likelihood. A Gaussian process over the parameters has the ends of the
-// trials that ended as observations, and these likelihoods for those that did not, each with a variance of its own. So a
-// trial that was stopped early counts by what is known of it, and no more.
+// A Curve is what a trial reported. Trials are compared at equal steps only. Between a step and the
+// end stands a regression, learnt from the trials that went on from there, on the newest values of
+// a curve and on what it gained lately. It says what a trial's own values tell of its end beside
+// its parameters, as a normal likelihood. A Gaussian process over the parameters has the ends of
+// the trials that ended as observations, and these likelihoods for those that did not, each with a
+// variance of its own. So a trial that was stopped early counts by what is known of it, and no
+// more.
 //
 //	model := forecast.Fit(curves, &cache)
 //	end := model.End(curve)       // of any trial, by its parameters and its values
 //	process := model.Process()    // of parameters that have not been tried
 //
-// Ends are in the model's own unit, larger is better: Unit converts a score into it. All is a pure function of the curves, in
-// the order in which their trials ended; a Cache only saves work.
+// Ends are in the model's own unit, larger is better: Unit converts a score into it. All is a pure
+// function of the curves, in the order in which their trials ended; a Cache only saves work.
 package forecast
 
 import (
@@ -21,9 +24,11 @@ import (
 
 // A Curve is what a trial has shown.
 type Curve struct {
-	// X are the parameters as inputs: numbers in [0, 1], and choices as whole numbers, which are all as far from each other.
+	// X are the parameters as inputs: numbers in [0, 1], and choices as whole numbers, which
+	// are all as far from each other.
 	X []float64
-	// Steps are increasing, with a score each, larger is better. Scores that are not finite are left out.
+	// Steps are increasing, with a score each, larger is better. Scores that are not finite are
+	// left out.
 	Steps  []int
 	Scores []float64
 	// Ended says that the trial trained to its end, with the score Final: -Inf if it diverged.
@@ -47,7 +52,8 @@ func (n Normal) Above(x float64) float64 {
 	return 0.5 * math.Erfc((x-n.Mean)/(n.Deviation*math.Sqrt2))
 }
 
-// times is the normalised product of two normal densities, of which the other one may have no width.
+// times is the normalised product of two normal densities, of which the other one may have no
+// width.
 func (n Normal) times(o Normal) Normal {
 	n.Deviation, o.Deviation = max(n.Deviation, 1e-9), max(o.Deviation, 1e-9)
 	a, b := 1/(n.Deviation*n.Deviation), 1/(o.Deviation*o.Deviation)
@@ -67,11 +73,13 @@ type Model struct {
 }
 
 const (
-	// maxPoints bounds the curves in the process, whose cost grows with their cube: half of them the best, half the newest.
+	// maxPoints bounds the curves in the process, whose cost grows with their cube: half of
+	// them the best, half the newest.
 	maxPoints = 240
 	// maxFitted bounds the curves by which the process's hyper-parameters are found.
 	maxFitted = 64
-	// maxInputs is the number of parameters beyond which there is no process: each end is predicted by its curve alone.
+	// maxInputs is the number of parameters beyond which there is no process: each end is
+	// predicted by its curve alone.
 	maxInputs = 40
 )
 
@@ -155,8 +163,8 @@ func choose(known []knowledge, limit int) []int {
 	return append(older, newest...)
 }
 
-// fit finds the hyper-parameters from the first n curves, n growing by steps of a tenth, so that one fit serves several models
-// and still depends on the curves alone.
+// fit finds the hyper-parameters from the first n curves, n growing by steps of a tenth, so that
+// one fit serves several models and still depends on the curves alone.
 func (m *Model) fit(cache *Cache) theta {
 	n := min(4, len(m.curves))
 	for next := n; next <= len(m.curves); next += max(1, next/10) {
@@ -215,7 +223,8 @@ func (m *Model) Score(end float64) float64 {
 // Ended is the number of curves by which ends are known.
 func (m *Model) Ended() int { return m.levels.ended }
 
-// Prior is what the parameters alone tell of an end, without its noise; with no process, what all the curves tell.
+// Prior is what the parameters alone tell of an end, without its noise; with no process, what all
+// the curves tell.
 func (m *Model) Prior(x []float64) Normal {
 	if m.process == nil {
 		return m.scaled(m.levels.population)
@@ -232,13 +241,15 @@ func (m *Model) Noise() float64 {
 	return math.Sqrt(m.theta.noise())
 }
 
-// Likelihood is what the values of a curve that has not ended tell of its end, whatever its parameters; false: nothing.
+// Likelihood is what the values of a curve that has not ended tell of its end, whatever its
+// parameters; false: nothing.
 func (m *Model) Likelihood(c *Curve) (Normal, bool) {
 	k := m.levels.of(c)
 	return m.scaled(k.likelihood), k.told
 }
 
-// End predicts how a trial ends that is not among the model's curves and has not ended, without the end's noise.
+// End predicts how a trial ends that is not among the model's curves and has not ended, without the
+// end's noise.
 func (m *Model) End(c *Curve) Normal {
 	prior := m.Prior(c.X)
 	if n, ok := m.Likelihood(c); ok {
@@ -278,7 +289,8 @@ func (m *Model) Ends() []float64 {
 	return all
 }
 
-// Weights are how much is known of each curve's end: 1 of one that ended, towards 0 for one that tells nothing.
+// Weights are how much is known of each curve's end: 1 of one that ended, towards 0 for one that
+// tells nothing.
 func (m *Model) Weights() []float64 {
 	all := make([]float64, len(m.curves))
 	for i := range all {
@@ -295,7 +307,8 @@ func (m *Model) NoiseShare() float64 {
 	return m.theta.noise() / (m.theta.noise() + m.theta.variance())
 }
 
-// Process is a copy of the process for what is not a curve of the model, with sets of values; nil if there is none.
+// Process is a copy of the process for what is not a curve of the model, with sets of values; nil
+// if there is none.
 func (m *Model) Process(sets int) *Process {
 	if m.process == nil {
 		return nil

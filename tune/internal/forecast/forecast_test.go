@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// saturating is the curve of a trial whose end and speed follow from its two parameters, up to step steps of 40.
+// saturating is the curve of a trial whose end and speed follow from its two parameters, up to step
+// steps of 40.
 func saturating(x []float64, steps int, rng *rand.Rand) Curve {
 	c := Curve{X: x}
 	top := 90 - 60*((x[0]-0.3)*(x[0]-0.3)+0.5*(x[1]-0.6)*(x[1]-0.6))
@@ -29,7 +30,8 @@ func population(n int, seed uint64, steps func(i int) int) []Curve {
 	return all
 }
 
-// Of trials that are half-way the end must be predicted better than by their values alone, and seldom outside of three deviations.
+// Of trials that are half-way the end must be predicted better than by their values alone, and
+// seldom outside of three deviations.
 func TestEndsArePredictedWithinTheirDeviations(t *testing.T) {
 	for _, step := range []int{2, 5, 20} {
 		inside, n := 0, 0
@@ -56,7 +58,8 @@ func TestEndsArePredictedWithinTheirDeviations(t *testing.T) {
 	}
 }
 
-// A trial that was stopped counts by what its steps tell: its end is drawn towards what it would have been, and it weighs less than one that ended.
+// A trial that was stopped counts by what its steps tell: its end is drawn towards what it would
+// have been, and it weighs less than one that ended.
 func TestAStoppedTrialCountsByWhatItTells(t *testing.T) {
 	curves := population(40, 3, func(i int) int {
 		if i%2 == 0 {
@@ -86,7 +89,8 @@ func TestAStoppedTrialCountsByWhatItTells(t *testing.T) {
 	}
 }
 
-// Values that tell nothing must leave a prediction at what the parameters tell, which counts once: the regressions see the parameters, too.
+// Values that tell nothing must leave a prediction at what the parameters tell, which counts once:
+// the regressions see the parameters, too.
 func TestValuesThatTellNothingMoveNoPrediction(t *testing.T) {
 	blind := func(x []float64, steps int, rng *rand.Rand) Curve {
 		c := saturating(x, steps, rng)
@@ -200,7 +204,8 @@ func TestGradientMatchesFiniteDifferences(t *testing.T) {
 	}
 }
 
-// A process that points were added to predicts their values where they are known, and what is far away not at all.
+// A process that points were added to predicts their values where they are known, and what is far
+// away not at all.
 func TestAProcessPassesThroughItsPoints(t *testing.T) {
 	p := newProcess(theta{-1, -1, 0, -9}, 3)
 	points := [][]float64{{0.1, 0.2}, {0.5, 0.9}, {0.8, 0.3}}
@@ -221,7 +226,8 @@ func TestAProcessPassesThroughItsPoints(t *testing.T) {
 	}
 }
 
-// Trials that began at a later step (with a fidelity a bracket of Hyperband begins higher) have nothing to say about earlier ones.
+// Trials that began at a later step (with a fidelity a bracket of Hyperband begins higher) have
+// nothing to say about earlier ones.
 func TestACurveThatBeganLaterIsNotComparedAtEarlierSteps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	var all, late []Curve

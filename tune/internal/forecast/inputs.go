@@ -6,7 +6,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// Report takes over what a trial has reported. One that was stopped when its value was not finite has diverged, and ended so.
+// Report takes over what a trial has reported. One that was stopped when its value was not finite
+// has diverged, and ended so.
 func (c *Curve) Report(v tune.View, t *tune.Trial) {
 	c.Steps, c.Scores = make([]int, 0, len(t.Reports)), make([]float64, 0, len(t.Reports))
 	for i := range t.Reports {
@@ -22,8 +23,8 @@ func (c *Curve) Report(v tune.View, t *tune.Trial) {
 	}
 }
 
-// Inputs converts parameters to a Curve's X. A number that a trial does not have counts as the middle of its range, and a choice that
-// it does not have as one more value.
+// Inputs converts parameters to a Curve's X. A number that a trial does not have counts as the
+// middle of its range, and a choice that it does not have as one more value.
 func Inputs(space tune.Space, p tune.Params) []float64 {
 	var x []float64
 	for _, param := range space {

@@ -7,10 +7,12 @@ import (
 )
 
 const (
-	// minFinals is the number of curves that must have ended; with fewer, the step that this many curves have reached stands for the end.
+	// minFinals is the number of curves that must have ended; with fewer, the step that this
+	// many curves have reached stands for the end.
 	minFinals = 3
-	// minPairs is the number of curves that lead from one step to a later one directly. With fewer the way goes over a step between
-	// them that this many curves have reached: under successive halving many go from rung to rung, and few from the first to the end.
+	// minPairs is the number of curves that lead from one step to a later one directly. With
+	// fewer the way goes over a step between them that this many curves have reached: under
+	// successive halving many go from rung to rung, and few from the first to the end.
 	minPairs = 8
 	// maxPairs bounds the curves of a regression.
 	maxPairs = 300
@@ -22,9 +24,11 @@ type knowledge struct {
 	told bool
 	// mean is the end that is expected of a curve like this among those that reached its step.
 	mean float64
-	// likelihood is what the curve's values alone tell, beside its parameters: its deviation is 0 if the end is known.
+	// likelihood is what the curve's values alone tell, beside its parameters: its deviation is
+	// 0 if the end is known.
 	likelihood Normal
-	// weight is the part of the variance that the parameters leave open which the values explain.
+	// weight is the part of the variance that the parameters leave open which the values
+	// explain.
 	weight float64
 }
 
@@ -136,7 +140,8 @@ func (l *levels) of(c *Curve) knowledge {
 	if a-b < 0.02*b {
 		return knowledge{told: false, mean: n.Mean}
 	}
-	// What the parameters alone let expect is not the values' to tell: it is divided out. The process tells it, once.
+	// What the parameters alone let expect is not the values' to tell: it is divided out. The
+	// process tells it, once.
 	return knowledge{true, n.Mean, Normal{(a*n.Mean - b*prior.Mean) / (a - b), math.Sqrt(1 / (a - b))}, 1 - b/a}
 }
 
@@ -223,8 +228,8 @@ func (l *levels) alone(x []float64) Normal {
 	return l.parameters.predict(without(x))
 }
 
-// features of a curve at a step: its newest values, what they are above those some time before, and the parameters, by which some curves start
-// slowly and end well.
+// features of a curve at a step: its newest values, what they are above those some time before, and
+// the parameters, by which some curves start slowly and end well.
 func (v *level) features(c *Curve, s []float64, here float64) []float64 {
 	step := float64(v.step)
 	y := v.scale.press(here)
@@ -259,7 +264,8 @@ func sums(c *Curve) []float64 {
 	return s
 }
 
-// window is the mean of the scores at steps in (from, to]; of none, the newest one before, and NaN if there is none.
+// window is the mean of the scores at steps in (from, to]; of none, the newest one before, and NaN
+// if there is none.
 func window(c *Curve, s []float64, from, to float64) float64 {
 	i := above(c.Steps, from)
 	j := above(c.Steps, to)
@@ -283,7 +289,8 @@ func above(steps []int, x float64) int {
 	return i
 }
 
-// A press squeezes scores that are much worse than the median logarithmically: how bad a bad trial was says little.
+// A press squeezes scores that are much worse than the median logarithmically: how bad a bad trial
+// was says little.
 type press struct{ middle, unit, worst float64 }
 
 func newPress(scores []float64) press {

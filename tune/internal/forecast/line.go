@@ -6,8 +6,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// A line is Bayesian regression of a later score on features, in units of the curves that it was learnt from (Bishop 2006, section 3.3; the noise
-// with its conjugate prior).
+// A line is Bayesian regression of a later score on features, in units of the curves that it was
+// learnt from (Bishop 2006, section 3.3; the noise with its conjugate prior).
 type line struct {
 	mean, unit []float64 // of the features
 	y, unitY   float64
@@ -16,13 +16,14 @@ type line struct {
 	variance   float64
 }
 
-// The prior of a line, in units of the deviations: order mostly remains, and a third of the variance does not come from before. It weighs as
-// much as priorPairs curves.
+// The prior of a line, in units of the deviations: order mostly remains, and a third of the
+// variance does not come from before. It weighs as much as priorPairs curves.
 const (
 	priorSlope    = 0.8
 	priorVariance = 0.35
 	priorPairs    = 4
-	// priorSpread is of the intercept, the slope and the weight of the gain, and priorInputs of the weight of each parameter.
+	// priorSpread is of the intercept, the slope and the weight of the gain, and priorInputs of
+	// the weight of each parameter.
 	priorSpread = 0.3
 	priorInputs = 0.2
 )

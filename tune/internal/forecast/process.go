@@ -9,8 +9,8 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/bfgs"
 )
 
-// theta are a process's hyper-parameters, as logarithms: one length scale for each input, the kernel's amplitude, and the noise's
-// standard deviation.
+// theta are a process's hyper-parameters, as logarithms: one length scale for each input, the
+// kernel's amplitude, and the noise's standard deviation.
 type theta []float64
 
 func (t theta) variance() float64 { return math.Exp(2 * t[len(t)-2]) }
@@ -43,8 +43,9 @@ func distance(a, b, inverse []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// A Process is a Gaussian process with a Matérn-5/2 kernel and one length scale for each input (Rasmussen and Williams 2006, chapters 2 and 4),
-// conditioned on points with one or more sets of values, to which points can be added.
+// A Process is a Gaussian process with a Matérn-5/2 kernel and one length scale for each input
+// (Rasmussen and Williams 2006, chapters 2 and 4), conditioned on points with one or more sets of
+// values, to which points can be added.
 type Process struct {
 	theta theta
 	inv   []float64
@@ -85,7 +86,8 @@ func (p *Process) kernels(k, x []float64) {
 	}
 }
 
-// Add conditions on one more point with a value for each set, or one for all, known with a standard deviation of its own beside the noise.
+// Add conditions on one more point with a value for each set, or one for all, known with a standard
+// deviation of its own beside the noise.
 func (p *Process) Add(x []float64, deviation float64, values ...float64) {
 	n := len(p.rows)
 	row, k := make([]float64, n+1), make([]float64, n)
@@ -101,8 +103,8 @@ func (p *Process) Add(x []float64, deviation float64, values ...float64) {
 	p.x, p.noise, p.rows, p.exact = append(p.x, x), append(p.noise, noise), append(p.rows, row), append(p.exact, deviation == 0)
 }
 
-// Incumbents are the largest posterior means, one for each set, at the points whose value is known but for the noise: what is known to be
-// reached.
+// Incumbents are the largest posterior means, one for each set, at the points whose value is known
+// but for the noise: what is known to be reached.
 func (p *Process) Incumbents() []float64 {
 	out := make([]float64, len(p.v))
 	for s := range out {
@@ -133,7 +135,8 @@ func (p *Process) meansAtPoints(set int) []float64 {
 	return a
 }
 
-// A Predictor evaluates a process at many points without taking memory for each. Points that are added later are not seen.
+// A Predictor evaluates a process at many points without taking memory for each. Points that are
+// added later are not seen.
 type Predictor struct {
 	p           *Process
 	k, w, means []float64
@@ -144,7 +147,8 @@ func (p *Process) Predictor() *Predictor {
 	return &Predictor{p: p, k: make([]float64, len(p.x)), w: make([]float64, len(p.x)), means: make([]float64, len(p.v))}
 }
 
-// At returns the posterior means at x, one for each set and good until the next call, and the standard deviation of the function without noise.
+// At returns the posterior means at x, one for each set and good until the next call, and the
+// standard deviation of the function without noise.
 func (q *Predictor) At(x []float64) (means []float64, deviation float64) {
 	q.p.kernels(q.k, x)
 	q.p.solve(q.w, q.k)
@@ -154,7 +158,8 @@ func (q *Predictor) At(x []float64) (means []float64, deviation float64) {
 	return q.means, math.Sqrt(max(q.p.theta.variance()-floats.Dot(q.w, q.w), 1e-12))
 }
 
-// Priors of the hyper-parameters' logarithms: normal, with these means and standard deviations, as those of package suggest.
+// Priors of the hyper-parameters' logarithms: normal, with these means and standard deviations, as
+// those of package suggest.
 const (
 	scaleMean, scaleDeviation = -0.7, 0.9
 	ampMean, ampDeviation     = 0, 0.7
@@ -206,8 +211,8 @@ func newFitting(x [][]float64, y, noise []float64) *fitting {
 	return f
 }
 
-// loss is the negative log marginal likelihood (Rasmussen and Williams, equation 5.8) plus the priors' terms, up to a constant; grad is
-// overwritten with its gradient (equation 5.9).
+// loss is the negative log marginal likelihood (Rasmussen and Williams, equation 5.8) plus the
+// priors' terms, up to a constant; grad is overwritten with its gradient (equation 5.9).
 func (f *fitting) loss(t theta, grad []float64) float64 {
 	n, d := len(f.y), len(t)-2
 	for i := range grad {
@@ -278,7 +283,8 @@ func (f *fitting) loss(t theta, grad []float64) float64 {
 	return loss + prior(t, grad)
 }
 
-// fitTheta finds the hyper-parameters of least loss from a few fixed starts. noise are the points' own variances.
+// fitTheta finds the hyper-parameters of least loss from a few fixed starts. noise are the points'
+// own variances.
 func fitTheta(x [][]float64, y, noise []float64, inputs int) theta {
 	start := func(scale, noise float64) theta {
 		t := make(theta, inputs+2)

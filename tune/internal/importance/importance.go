@@ -32,14 +32,15 @@ type Share struct {
 	Trials int
 }
 
-// Of measures each parameter by PED-ANOVA (Watanabe, Bansal and Hutter 2023, equation 16): the variance that
-// the parameter alone explains within the best trials is γ² times the Pearson divergence
+// Of measures each parameter by PED-ANOVA (Watanabe, Bansal and Hutter 2023, equation 16): the
+// variance that the parameter alone explains within the best trials is γ² times the Pearson
+// divergence
 //
 //	D = ∫ (p_good(x)/p_all(x) − 1)² p_all(x) dx
 //
-// of its distribution among the best share γ of trials from that among all. Densities are Parzen estimates over the parameter's own
-// scale. The most important one comes first; with fewer than 10 trials there is none. Only
-// trials that had a conditional parameter count for it.
+// of its distribution among the best share γ of trials from that among all. Densities are Parzen
+// estimates over the parameter's own scale. The most important one comes first; with fewer than 10
+// trials there is none. Only trials that had a conditional parameter count for it.
 func Of(params []Param) []Share {
 	var list []Share
 	total := 0.0
@@ -73,7 +74,8 @@ func Of(params []Param) []Share {
 	return list
 }
 
-// divergence is the Pearson divergence of the two samples' densities on [0,1]. count is how many values there are, 0 for a real.
+// divergence is the Pearson divergence of the two samples' densities on [0,1]. count is how many
+// values there are, 0 for a real.
 func divergence(good, all []float64, count int) float64 {
 	cells := 100
 	var p, q []float64
@@ -107,8 +109,8 @@ func shares(xs []float64, count int) []float64 {
 	return s
 }
 
-// parzen is the mass of each of the cells under normal kernels with Scott's bandwidth, cut off at 0 and 1, and one kernel that
-// is even over all.
+// parzen is the mass of each of the cells under normal kernels with Scott's bandwidth, cut off at 0
+// and 1, and one kernel that is even over all.
 func parzen(xs []float64, cells int) []float64 {
 	mean, squares := 0.0, 0.0
 	for _, x := range xs {

@@ -6,10 +6,12 @@ import (
 	"slices"
 )
 
-// Hypervolume is the volume that points dominate above a reference point. Points that are not better than the reference in all numbers add nothing.
+// Hypervolume is the volume that points dominate above a reference point. Points that are not
+// better than the reference in all numbers add nothing.
 //
-// With two numbers it is a sweep; with more it is the sum of each point's volume that the points after it do not dominate (While, Bradstreet and
-// Barone 2012), exact and fast for some hundred points of up to four numbers.
+// With two numbers it is a sweep; with more it is the sum of each point's volume that the points
+// after it do not dominate (While, Bradstreet and Barone 2012), exact and fast for some hundred
+// points of up to four numbers.
 func Hypervolume(points [][]float64, reference []float64) float64 {
 	var inside [][]float64
 	for _, p := range points {
@@ -77,7 +79,8 @@ func exclusive(p []float64, others [][]float64, reference []float64) float64 {
 	return own - volume(front(limited), reference)
 }
 
-// Contributions is how much of the points' hypervolume each alone adds. All points must be above the reference.
+// Contributions is how much of the points' hypervolume each alone adds. All points must be above
+// the reference.
 func Contributions(points [][]float64, reference []float64) []float64 {
 	parts := make([]float64, len(points))
 	for i, p := range points {
@@ -86,9 +89,10 @@ func Contributions(points [][]float64, reference []float64) []float64 {
 	return parts
 }
 
-// Subset chooses k of the points whose hypervolume together is large: one after another, each time the one that adds most (at least 1-1/e of the best
-// subset's volume, Guerreiro, Fonseca and Paquete 2016). It returns indices in the order of the choice; of equals, the earlier one. All points must be
-// above the reference.
+// Subset chooses k of the points whose hypervolume together is large: one after another, each time
+// the one that adds most (at least 1-1/e of the best subset's volume, Guerreiro, Fonseca and
+// Paquete 2016). It returns indices in the order of the choice; of equals, the earlier one. All
+// points must be above the reference.
 func Subset(points [][]float64, reference []float64, k int) []int {
 	type candidate struct {
 		index int

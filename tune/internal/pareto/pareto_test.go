@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// grid draws points of small whole numbers, so that ties are frequent and volumes are counts of cells.
+// grid draws points of small whole numbers, so that ties are frequent and volumes are counts of
+// cells.
 func grid(rng *rand.Rand, n, numbers, size int) [][]float64 {
 	points := make([][]float64, n)
 	for i := range points {
@@ -19,7 +20,8 @@ func grid(rng *rand.Rand, n, numbers, size int) [][]float64 {
 	return points
 }
 
-// Each front must be what no point outside of the fronts before dominates, and violating points must follow by violation.
+// Each front must be what no point outside of the fronts before dominates, and violating points
+// must follow by violation.
 func TestFrontsAreWhatNoRemainingPointDominates(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 200 {

@@ -1,4 +1,5 @@
-// Package pareto ranks points that are judged by several numbers at once, and measures sets of them. Every number is oriented so that larger is better.
+// Package pareto ranks points that are judged by several numbers at once, and measures sets of
+// them. Every number is oriented so that larger is better.
 package pareto
 
 import (
@@ -19,9 +20,11 @@ func Dominates(a, b []float64) bool {
 	return better
 }
 
-// Fronts sorts points by non-domination (Deb et al. 2002) under constrained domination: feasible points, whose violation is 0, come first, front
-// after front; then the others, those with the same violation together, the smaller first. It returns indices of points, in ascending order within a
-// front, and stops after the front with which there are at least enough of them. violations is nil if all points are feasible.
+// Fronts sorts points by non-domination (Deb et al. 2002) under constrained domination: feasible
+// points, whose violation is 0, come first, front after front; then the others, those with the same
+// violation together, the smaller first. It returns indices of points, in ascending order within a
+// front, and stops after the front with which there are at least enough of them. violations is nil
+// if all points are feasible.
 func Fronts(points [][]float64, violations []float64, enough int) [][]int {
 	var feasible, rest []int
 	for i := range points {
@@ -62,8 +65,10 @@ func Fronts(points [][]float64, violations []float64, enough int) [][]int {
 	return fronts
 }
 
-// Crowding is the crowding distance of each point of a front (Deb et al. 2002, section III-B): the sum over the numbers of the distance between its
-// neighbours, as a share of the front's range. Points at an end have +Inf. Of points with equal numbers all but one have neighbours at no distance.
+// Crowding is the crowding distance of each point of a front (Deb et al. 2002, section III-B): the
+// sum over the numbers of the distance between its neighbours, as a share of the front's range.
+// Points at an end have +Inf. Of points with equal numbers all but one have neighbours at no
+// distance.
 func Crowding(points [][]float64, front []int) []float64 {
 	distance := make([]float64, len(front))
 	if len(front) == 0 {

@@ -20,13 +20,15 @@ const (
 	HostVariable = "DMLC_NODE_HOST"
 )
 
-// CommandFolder stands for the folder of a command's state in the words of a command that runs on another host. A shell needs it within single quotes.
+// CommandFolder stands for the folder of a command's state in the words of a command that runs on
+// another host. A shell needs it within single quotes.
 const CommandFolder = "<folder of the checkpoint>"
 
 // dialTimeout bounds the connection and registration with the search.
 const dialTimeout = 30 * time.Second
 
-// A Client is the end of a trial's process. Its methods may be called concurrently; requests are serialized.
+// A Client is the end of a trial's process. Its methods may be called concurrently; requests are
+// serialized.
 type Client struct {
 	task           Task
 	rank           int
@@ -39,7 +41,8 @@ type Client struct {
 	err  error // the connection is broken
 }
 
-// Dial connects to the search that the environment names (lookup is os.LookupEnv). found is false if it names none.
+// Dial connects to the search that the environment names (lookup is os.LookupEnv). found is false
+// if it names none.
 func Dial(ctx context.Context, lookup func(string) (string, bool)) (c *Client, found bool, err error) {
 	c, found, err = connect(ctx, lookup)
 	if c == nil {
@@ -59,8 +62,8 @@ func Dial(ctx context.Context, lookup func(string) (string, bool)) (c *Client, f
 	return c, true, nil
 }
 
-// Hold asks the search that the environment names for a slot, and waits until it has one. It holds the slot until this process and all that it starts have
-// ended, also after exec.
+// Hold asks the search that the environment names for a slot, and waits until it has one. It holds
+// the slot until this process and all that it starts have ended, also after exec.
 func Hold(ctx context.Context, lookup func(string) (string, bool)) (Held, error) {
 	c, found, err := connect(ctx, lookup)
 	if err != nil {
@@ -140,13 +143,15 @@ func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	return d.DialContext(ctx, network, where)
 }
 
-// Task is the task of the process. Its Folder is "" if the process does not have the search's files.
+// Task is the task of the process. Its Folder is "" if the process does not have the search's
+// files.
 func (c *Client) Task() Task { return c.task }
 
 // Rank is the process's among the trial's workers.
 func (c *Client) Rank() int { return c.rank }
 
-// Report reports metrics and waits for the decision without a timeout: the search terminates the process if it must end.
+// Report reports metrics and waits for the decision without a timeout: the search terminates the
+// process if it must end.
 func (c *Client) Report(ctx context.Context, step int, metrics map[string]float64) (Answer, error) {
 	var answer Answer
 	err := c.do(ctx, func() error {
@@ -166,9 +171,10 @@ func (c *Client) Report(ctx context.Context, step int, metrics map[string]float6
 	return answer, nil
 }
 
-// Checkpoint lets write fill a folder, which is saved as the trial's state after the step. Without the search's files it is a temporary folder of this machine,
-// which is copied to the search. On ranks other than 0 (of an elastic trial: other than that of the
-// worker that was there first) it does nothing.
+// Checkpoint lets write fill a folder, which is saved as the trial's state after the step. Without
+// the search's files it is a temporary folder of this machine, which is copied to the search. On
+// ranks other than 0 (of an elastic trial: other than that of the worker that was there first) it
+// does nothing.
 func (c *Client) Checkpoint(ctx context.Context, step int, write func(dir string) error) error {
 	if c.rank != 0 && !c.task.Elastic {
 		return nil
@@ -211,7 +217,8 @@ func (c *Client) Checkpoint(ctx context.Context, step int, write func(dir string
 	return nil
 }
 
-// Ready says that the folder of the command's state is at dir on this host, with the files to go on from. The first rank on each host calls it, for the others there.
+// Ready says that the folder of the command's state is at dir on this host, with the files to go on
+// from. The first rank on each host calls it, for the others there.
 func (c *Client) Ready(ctx context.Context, dir string) error {
 	err := c.do(ctx, func() error {
 		m, err := c.ask(message{Ready: &folder{dir}})
@@ -245,7 +252,8 @@ func (c *Client) Await(ctx context.Context) (dir string, err error) {
 	return dir, nil
 }
 
-// Others waits until the other ranks on this host, whose first one calls it, have ended: they use the folder of Ready.
+// Others waits until the other ranks on this host, whose first one calls it, have ended: they use
+// the folder of Ready.
 func (c *Client) Others(ctx context.Context) error {
 	err := c.do(ctx, func() error {
 		m, err := c.ask(message{Others: &struct{}{}})
@@ -292,7 +300,8 @@ func (c *Client) do(ctx context.Context, f func() error) error {
 	return err
 }
 
-// ask sends a request and receives the answer. After an error in the answer the connection remains usable.
+// ask sends a request and receives the answer. After an error in the answer the connection remains
+// usable.
 func (c *Client) ask(m message) (message, error) {
 	if err := c.wire.send(m); err != nil {
 		if _, long := tooLong(err); long {

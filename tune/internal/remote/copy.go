@@ -63,7 +63,8 @@ func (c *Client) save(ctx context.Context, write func(dir string) error) error {
 	return nil
 }
 
-// sendAnswered sends the entries and receives the answer, which comes before the end if it is an error.
+// sendAnswered sends the entries and receives the answer, which comes before the end if it is an
+// error.
 func sendAnswered(conn net.Conn, w *wire, root *os.Root, all []entry, from position) error {
 	_ = conn.SetReadDeadline(time.Time{})
 	answered := make(chan error, 1)
@@ -92,8 +93,10 @@ func sendAnswered(conn net.Conn, w *wire, root *os.Root, all []entry, from posit
 	return <-answered
 }
 
-// Restore returns the folder of the checkpoint to go on from, and a function that removes what was made for it. Without the search's files the checkpoint is copied
-// into a temporary folder of this machine; a worker that joins an elastic trial later finds an empty one if the checkpoint is not there any more.
+// Restore returns the folder of the checkpoint to go on from, and a function that removes what was
+// made for it. Without the search's files the checkpoint is copied into a temporary folder of this
+// machine; a worker that joins an elastic trial later finds an empty one if the checkpoint is not
+// there any more.
 func (c *Client) Restore(ctx context.Context) (dir string, remove func() error, err error) {
 	if !c.unshared {
 		return c.task.Restore.Dir, func() error { return nil }, nil
@@ -126,7 +129,8 @@ func scratchFolder() (dir string, remove func() error, err error) {
 	return dir, temp.Remove, nil
 }
 
-// copy copies in a connection of its own. If that breaks, another one goes on where it was, unless there is no progress for copyPatience.
+// copy copies in a connection of its own. If that breaks, another one goes on where it was, unless
+// there is no progress for copyPatience.
 func (c *Client) copy(ctx context.Context, kind copyKind, at func() position, do func(conn net.Conn, w *wire) error) error {
 	tries := retry{at: at()}
 	for {
@@ -149,15 +153,16 @@ func (c *Client) copy(ctx context.Context, kind copyKind, at func() position, do
 	}
 }
 
-// A retry says whether a copy tries again. Its patience begins when a connection breaks: one that copied for long may have made progress of which only
-// the next connection hears.
+// A retry says whether a copy tries again. Its patience begins when a connection breaks: one that
+// copied for long may have made progress of which only the next connection hears.
 type retry struct {
 	at    position  // the newest that is known
 	since time.Time // of the first connection that broke there; zero: none has
 	wait  time.Duration
 }
 
-// broke says how long to wait before the next connection; ok is false if there has been no progress for copyPatience.
+// broke says how long to wait before the next connection; ok is false if there has been no progress
+// for copyPatience.
 func (r *retry) broke(at position, now time.Time) (wait time.Duration, ok bool) {
 	if at != r.at || r.since.IsZero() {
 		*r = retry{at: at, since: now, wait: firstWait}
@@ -203,7 +208,8 @@ func (x *Session) expectNothing(s *saving) {
 	s.close()
 }
 
-// copy serves a connection for the files of a checkpoint. A rank has one of each kind: a newer one replaces one that may be broken.
+// copy serves a connection for the files of a checkpoint. A rank has one of each kind: a newer one
+// replaces one that may be broken.
 func (x *Session) copy(c net.Conn, w *wire, h hello) {
 	x.mu.Lock()
 	s := x.saving[h.Rank]
@@ -251,7 +257,8 @@ func (x *Session) copy(c net.Conn, w *wire, h hello) {
 	if err == nil || errors.Is(err, errBroken) {
 		return
 	}
-	// What is still on its way is read, since the answer would be lost with a connection that is closed over it.
+	// What is still on its way is read, since the answer would be lost with a connection that
+	// is closed over it.
 	_ = c.SetDeadline(time.Now().Add(drainTimeout))
 	m := refuse(err)
 	m.Error.Gone = errors.Is(err, fs.ErrNotExist)

@@ -164,7 +164,8 @@ func TestFilesThatAreSharedAreNotCopied(t *testing.T) {
 	}
 }
 
-// A cutter passes connections on to an address, and cuts each but the first after so many bytes in either direction.
+// A cutter passes connections on to an address, and cuts each but the first after so many bytes in
+// either direction.
 type cutter struct {
 	net.Listener
 	to    string
@@ -244,7 +245,8 @@ func TestACopyGoesOnAfterItsConnectionBroke(t *testing.T) {
 	wantTree(t, filepath.Join(b.dir, "2"), files)
 	cut.mu.Lock()
 	defer cut.mu.Unlock()
-	// 3.5 pieces in connections of 1.25, each of which brings one piece, and in the end the half one with the rest.
+	// 3.5 pieces in connections of 1.25, each of which brings one piece, and in the end the
+	// half one with the rest.
 	if cut.conns < 1+3+3 || cut.conns > 1+5+5 {
 		t.Errorf("it took %d connections, want 7 to 11: one goes on where another was", cut.conns)
 	}
@@ -307,7 +309,8 @@ func TestACopyEndsWithItsContext(t *testing.T) {
 	wantNoScratch(t)
 }
 
-// archive has entries, and ends if that is said. A text may be shorter than its header says, where it is the last.
+// archive has entries, and ends if that is said. A text may be shorter than its header says, where
+// it is the last.
 func archive(t testing.TB, ends bool, headers []tar.Header, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -400,7 +403,8 @@ func TestATreeReceiverStaysInItsFolder(t *testing.T) {
 	}
 }
 
-// withRecords is an archive of a file of no bytes, before whose header an extended one (PAX) has the records.
+// withRecords is an archive of a file of no bytes, before whose header an extended one (PAX) has
+// the records.
 func withRecords(t testing.TB, name string, records ...string) []byte {
 	t.Helper()
 	var text string
@@ -429,7 +433,8 @@ func sumOfHeader(b []byte) (sum int) {
 	return sum
 }
 
-// A file comes byte by byte: one that an archive describes as a hole of any size would fill the disk by a few bytes, during which nobody could end the copy.
+// A file comes byte by byte: one that an archive describes as a hole of any size would fill the
+// disk by a few bytes, during which nobody could end the copy.
 func TestAFileWithHolesIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	in := newTreeReceiver(dir, testLimit, func() {})
@@ -578,7 +583,8 @@ func TestAFileThatChangesWhileItIsCopiedIsAnError(t *testing.T) {
 	}
 }
 
-// A process may not save a checkpoint that the search has not asked for, in another's name, or in part.
+// A process may not save a checkpoint that the search has not asked for, in another's name, or in
+// part.
 func TestOnlyTheCheckpointThatIsSavedIsTaken(t *testing.T) {
 	s := newServer(t, "127.0.0.1")
 	b := newBackend(t, 9)
@@ -650,7 +656,8 @@ func FuzzTreeReceiver(f *testing.F) {
 	})
 }
 
-// A checkpoint of 64 MiB, copied by a process without the search's files, and written by one that has them:
+// A checkpoint of 64 MiB, copied by a process without the search's files, and written by one that
+// has them:
 //
 //	go test -run '^$' -bench Checkpoint ./tune/internal/remote
 func BenchmarkCheckpoint(b *testing.B) {

@@ -51,7 +51,8 @@ type hello struct {
 	Version int    `json:"version"`
 	Token   string `json:"token"`
 	Rank    int    `json:"rank"` // of a worker that joined later: its number among the workers
-	// Host is that of a worker that asks for a slot, and does nothing else; "": it is the worker itself.
+	// Host is that of a worker that asks for a slot, and does nothing else; "": it is the
+	// worker itself.
 	Host string `json:"host,omitempty"`
 	// Copy is what a connection for the files of a checkpoint is for; "": it is not one.
 	Copy copyKind `json:"copy,omitempty"`
@@ -81,24 +82,26 @@ type Task struct {
 	Params  json.RawMessage `json:"params"`
 	Seed    uint64          `json:"seed"`
 	Workers int             `json:"workers"`
-	// PerHost is how many workers are on each host, by rank, where the trial's command keeps its state in a folder and the trial has several hosts. 0: all
-	// workers share a folder.
+	// PerHost is how many workers are on each host, by rank, where the trial's command keeps
+	// its state in a folder and the trial has several hosts. 0: all workers share a folder.
 	PerHost int `json:"per_host,omitempty"`
 	// Folder is the trial's own, on the search's machine.
 	Folder string `json:"folder,omitempty"`
 	// Marker tells a process whether it has the search's files; nil: it has.
 	Marker *Marker `json:"marker,omitempty"`
-	// CPUs and GPUs are the process's own: numbers of processors (none: any), and GPUs as CUDA_VISIBLE_DEVICES takes them (null: not
-	// said; empty: none).
+	// CPUs and GPUs are the process's own: numbers of processors (none: any), and GPUs as
+	// CUDA_VISIBLE_DEVICES takes them (null: not said; empty: none).
 	CPUs []int    `json:"cpus,omitempty"`
 	GPUs []string `json:"gpus,omitzero"`
 	// Restore is the checkpoint to go on from; nil: none.
 	Restore *Restore `json:"restore,omitempty"`
-	// Elastic says that workers come and go: the one that has been there for longest reports and saves checkpoints.
+	// Elastic says that workers come and go: the one that has been there for longest reports
+	// and saves checkpoints.
 	Elastic bool `json:"elastic,omitempty"`
 }
 
-// Leader is the first rank on a rank's host: it makes the folder in which the command of all ranks there keeps its state.
+// Leader is the first rank on a rank's host: it makes the folder in which the command of all ranks
+// there keeps its state.
 func (t *Task) Leader(rank int) int {
 	if t.PerHost == 0 {
 		return 0
@@ -106,8 +109,8 @@ func (t *Task) Leader(rank int) int {
 	return rank - rank%t.PerHost
 }
 
-// A Marker is a file of the search. A process that finds this text there has the search's files, on the same machine or through a shared file system;
-// for others checkpoints are copied.
+// A Marker is a file of the search. A process that finds this text there has the search's files, on
+// the same machine or through a shared file system; for others checkpoints are copied.
 type Marker struct {
 	Path string `json:"path"`
 	Text string `json:"text"`

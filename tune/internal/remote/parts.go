@@ -14,11 +14,12 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/state"
 )
 
-// partsFolder is where the files of another host are while they come, in the folder of the checkpoint.
+// partsFolder is where the files of another host are while they come, in the folder of the
+// checkpoint.
 const partsFolder = ".tune-rank-"
 
-// UnchangedFolder is where the files of rank 0's host are that are as the trial found them, in the folder of the checkpoint while it comes. What the other hosts have written
-// replaces them.
+// UnchangedFolder is where the files of rank 0's host are that are as the trial found them, in the
+// folder of the checkpoint while it comes. What the other hosts have written replaces them.
 const UnchangedFolder = ".tune-unchanged"
 
 // A part is what the command has written on another host than rank 0's, of one checkpoint.
@@ -56,7 +57,8 @@ func (x *Session) prepare(step int, dir string) (*gathered, error) {
 	return g, nil
 }
 
-// begin asks for the parts. Rank 0 has taken its files: what the others had written before them is there.
+// begin asks for the parts. Rank 0 has taken its files: what the others had written before them is
+// there.
 func (g *gathered) begin() {
 	x := g.session
 	x.mu.Lock()
@@ -164,7 +166,8 @@ func (x *Session) askForParts(c net.Conn, w *wire, h hello) error {
 	}
 }
 
-// nextPart waits for a part that the connection's rank is to copy. There is none when rank 0 has ended, or another connection has taken this one's place.
+// nextPart waits for a part that the connection's rank is to copy. There is none when rank 0 has
+// ended, or another connection has taken this one's place.
 func (x *Session) nextPart(c net.Conn, h hello) (p *part, ended bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -191,8 +194,9 @@ func (x *Session) partDone(p *part, err error) {
 	x.mu.Unlock()
 }
 
-// Parts copies to the search what write puts into a folder, for each checkpoint that rank 0 saves, and returns when rank 0 has ended. The first rank on each host but
-// rank 0's calls it. Done may be called meanwhile.
+// Parts copies to the search what write puts into a folder, for each checkpoint that rank 0 saves,
+// and returns when rank 0 has ended. The first rank on each host but rank 0's calls it. Done may be
+// called meanwhile.
 func (c *Client) Parts(ctx context.Context, write func(dir string) error) error {
 	asked := 0
 	err := c.copy(ctx, copyParts, func() position { return position{Entry: asked} }, func(conn net.Conn, w *wire) error {
@@ -225,7 +229,8 @@ func (c *Client) Parts(ctx context.Context, write func(dir string) error) error 
 	return nil
 }
 
-// merge moves the files of a folder to another one, but for those that are there already, and removes the folder.
+// merge moves the files of a folder to another one, but for those that are there already, and
+// removes the folder.
 func merge(to, from string) error {
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if path == from && errors.Is(err, fs.ErrNotExist) {

@@ -67,7 +67,8 @@ func TestEachHostHasAFolder(t *testing.T) {
 	}
 }
 
-// A checkpoint has the files of all hosts, those of rank 0's where several have the same one, and the other hosts take theirs after rank 0 has.
+// A checkpoint has the files of all hosts, those of rank 0's where several have the same one, and
+// the other hosts take theirs after rank 0 has.
 func TestACheckpointHasTheFilesOfAllHosts(t *testing.T) {
 	b, _, first, third := twoHosts(t)
 	rank0Wrote := make(chan struct{})
@@ -95,7 +96,8 @@ func TestACheckpointHasTheFilesOfAllHosts(t *testing.T) {
 	wantNoScratch(t)
 }
 
-// A checkpoint that lacks a file of another host is not kept. Of older ones in it, such as a job keeps, those that lack a file are not complete.
+// A checkpoint that lacks a file of another host is not kept. Of older ones in it, such as a job
+// keeps, those that lack a file are not complete.
 func TestACheckpointThatLacksAFileIsNotKept(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -33,8 +33,9 @@ func pipesOf(t *testing.T, task Task) (x *Session, worker func(rank int) (net.Co
 	}
 }
 
-// When rank 0's connection closes before it says how it ended, how its process ended says what went wrong, and the others must not end before it. So they get no
-// answer until the session ends, which ends them, or for a time.
+// When rank 0's connection closes before it says how it ended, how its process ended says what went
+// wrong, and the others must not end before it. So they get no answer until the session ends, which
+// ends them, or for a time.
 func TestOthersWaitForTheEndOfARank0ThatIsGone(t *testing.T) {
 	t.Run("the session ends", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -90,7 +91,8 @@ func TestOthersWaitForTheEndOfARank0ThatIsGone(t *testing.T) {
 	})
 }
 
-// The other ranks get the folder that rank 0 has made, whoever comes first, and are not left waiting for a rank 0 that ended without it.
+// The other ranks get the folder that rank 0 has made, whoever comes first, and are not left
+// waiting for a rank 0 that ended without it.
 func TestOthersGetTheFolderOfRank0(t *testing.T) {
 	t.Run("made", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -117,7 +119,8 @@ func TestOthersGetTheFolderOfRank0(t *testing.T) {
 			}
 		})
 	})
-	// How the process of a rank 0 that is gone ended says what went wrong. As with reports, the others get no answer before that is known, or for a time.
+	// How the process of a rank 0 that is gone ended says what went wrong. As with reports, the
+	// others get no answer before that is known, or for a time.
 	t.Run("rank 0 is gone, and the session ends", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			x, worker := pipeSession(t)
@@ -199,7 +202,8 @@ func TestOthersGetTheFolderOfRank0(t *testing.T) {
 	})
 }
 
-// The first rank on a host learns when the others there have ended, however they did. Those of other hosts do not matter.
+// The first rank on a host learns when the others there have ended, however they did. Those of
+// other hosts do not matter.
 func TestTheFirstRankOnAHostWaitsForTheOthersThere(t *testing.T) {
 	two := task
 	two.Workers, two.PerHost = 4, 2
@@ -240,7 +244,8 @@ func TestTheFirstRankOnAHostWaitsForTheOthersThere(t *testing.T) {
 	})
 }
 
-// A rank that waits for the report of a first rank whose command has ended is told so: the first one waits for its end.
+// A rank that waits for the report of a first rank whose command has ended is told so: the first
+// one waits for its end.
 func TestTheFirstRankThatWaitsForOthersReportsNoMore(t *testing.T) {
 	two := task
 	two.Workers, two.PerHost = 2, 2

@@ -297,7 +297,8 @@ func TestStrangersDoNotHoldTheSearchUp(t *testing.T) {
 	}
 }
 
-// Whoever holds all connections that the search has for processes that it does not know keeps no process of a trial out.
+// Whoever holds all connections that the search has for processes that it does not know keeps no
+// process of a trial out.
 func TestAProcessRegistersBesideSilentConnections(t *testing.T) {
 	s := newServer(t, "127.0.0.1")
 	x := s.Open(task, nil, newBackend(t, 100))

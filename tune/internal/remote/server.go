@@ -20,8 +20,8 @@ import (
 const (
 	// helloTimeout bounds the time from a connection to its hello.
 	helloTimeout = 10 * time.Second
-	// maxUnauthenticated bounds the connections that have not sent a valid hello. Half of them may come
-	// from one host, whose processes of a trial start together.
+	// maxUnauthenticated bounds the connections that have not sent a valid hello. Half of them
+	// may come from one host, whose processes of a trial start together.
 	maxUnauthenticated = 256
 	// sendTimeout is how long a process may take to read an answer.
 	sendTimeout = 30 * time.Second
@@ -32,7 +32,8 @@ type Backend interface {
 	Decide(step int, metrics map[string]float64) (Answer, error)
 	// Checkpoint calls write with a folder to fill, unless the step was saved before.
 	Checkpoint(step int, write func(dir string) error) error
-	// Alive is called when a part of a checkpoint has been copied, for each rank that gets one, too.
+	// Alive is called when a part of a checkpoint has been copied, for each rank that gets one,
+	// too.
 	Alive()
 }
 
@@ -52,8 +53,9 @@ type Server struct {
 	closed   bool
 }
 
-// Listen accepts processes of this machine at a Unix socket of this user or, if host is not empty, processes of other machines at a
-// free TCP port of that address. limit bounds the bytes of a checkpoint that is copied from another machine.
+// Listen accepts processes of this machine at a Unix socket of this user or, if host is not empty,
+// processes of other machines at a free TCP port of that address. limit bounds the bytes of a
+// checkpoint that is copied from another machine.
 func Listen(host string, limit int64) (*Server, error) {
 	s := &Server{limit: limit, sessions: make(map[string]*Session), conns: make(map[net.Conn]bool), unauthenticated: unauthenticated.Conns{Most: maxUnauthenticated}}
 	var err error
@@ -201,29 +203,31 @@ type Session struct {
 	over    bool
 	conns   map[net.Conn]bool
 
-	// joined are the ranks that have ever connected, present those that are connected now, and left says
-	// how those ended that no longer are.
+	// joined are the ranks that have ever connected, present those that are connected now, and
+	// left says how those ended that no longer are.
 	joined  map[int]bool
 	present map[int]bool
 	left    map[int]Done
-	// through are the ranks that nobody waits for any more: they have said how they ended, or their
-	// connection closed too long ago. A timer of silent puts a rank there whose connection closed before it
-	// said how it ended.
+	// through are the ranks that nobody waits for any more: they have said how they ended, or
+	// their connection closed too long ago. A timer of silent puts a rank there whose
+	// connection closed before it said how it ended.
 	through map[int]bool
 	silent  []*time.Timer
 
-	// latest is the newest step that rank 0 has reported, -1 before the first, and answers has what it was
-	// answered to the newest of them, by step.
+	// latest is the newest step that rank 0 has reported, -1 before the first, and answers has
+	// what it was answered to the newest of them, by step.
 	latest  int
 	answers map[int]Answer
 
-	// saving has what is being received of the checkpoint that is being saved, by the ranks that copy files
-	// of it. parts are what those on other hosts than rank 0's are to copy, by rank.
+	// saving has what is being received of the checkpoint that is being saved, by the ranks
+	// that copy files of it. parts are what those on other hosts than rank 0's are to copy, by
+	// rank.
 	saving map[int]*saving
 	parts  map[int]*part
 	// copies are the connections for files, by the hello that they began with.
 	copies map[hello]net.Conn
-	// folders are those in which a command keeps its state, by the first rank on each host, which made it.
+	// folders are those in which a command keeps its state, by the first rank on each host,
+	// which made it.
 	folders map[int]string
 }
 
@@ -237,11 +241,13 @@ type saving struct {
 // keptAnswers is how many answers are kept: so many steps may another rank lag behind rank 0.
 const keptAnswers = 4096
 
-// silentEndTimeout bounds how long other ranks wait for one whose connection has closed before it said
-// how it ended. Until then the end of its process, which says what went wrong, is to be the first one.
+// silentEndTimeout bounds how long other ranks wait for one whose connection has closed before it
+// said how it ended. Until then the end of its process, which says what went wrong, is to be the
+// first one.
 const silentEndTimeout = 30 * time.Second
 
-// Open begins a session for an attempt. own, unless it is nil, returns the processors and GPUs of a rank.
+// Open begins a session for an attempt. own, unless it is nil, returns the processors and GPUs of a
+// rank.
 func (s *Server) Open(task Task, own func(rank int) (cpus []int, gpus []string), b Backend) *Session {
 	return s.open(&Session{task: task, own: own, backend: b})
 }
@@ -413,7 +419,8 @@ func (x *Session) awaitFolder(leader int) message {
 	}
 }
 
-// awaitOthers waits until the ranks that share a host with its first one, and have connected, have ended.
+// awaitOthers waits until the ranks that share a host with its first one, and have connected, have
+// ended.
 func (x *Session) awaitOthers(leader int) message {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -430,8 +437,8 @@ func (x *Session) awaitOthers(leader int) message {
 	return refuseText("the trial has ended")
 }
 
-// isThrough ends the waits for a rank: for a report of rank 0, and for the folder that the first rank on
-// a host makes.
+// isThrough ends the waits for a rank: for a report of rank 0, and for the folder that the first
+// rank on a host makes.
 func (x *Session) isThrough(rank int) {
 	x.mu.Lock()
 	x.through[rank] = true
@@ -487,8 +494,8 @@ func (x *Session) decide(r report) message {
 	return message{Answer: &a}
 }
 
-// first is the lowest rank that is connected. Where workers come and go it stands for rank 0: those that
-// came later have higher numbers. x.mu is held.
+// first is the lowest rank that is connected. Where workers come and go it stands for rank 0: those
+// that came later have higher numbers. x.mu is held.
 func (x *Session) first() int {
 	first := -1
 	for rank := range x.present {
@@ -506,8 +513,8 @@ func (x *Session) leads(rank int) bool {
 	return x.first() == rank
 }
 
-// hold gives a worker of an elastic trial a slot. It has the slot until its connection closes, which is
-// when all of its processes have ended.
+// hold gives a worker of an elastic trial a slot. It has the slot until its connection closes,
+// which is when all of its processes have ended.
 func (x *Session) hold(c net.Conn, w *wire, h hello) {
 	if x.slots == nil {
 		_ = w.send(refuseText(fmt.Sprintf("trial %d is not elastic: its workers have no slots", x.task.Trial)))
@@ -547,10 +554,12 @@ func (x *Session) hold(c net.Conn, w *wire, h hello) {
 	}
 }
 
-// slotTimeout bounds the wait of a worker for its slot, which may still be that of a process that is ending.
+// slotTimeout bounds the wait of a worker for its slot, which may still be that of a process that
+// is ending.
 const slotTimeout = 20 * time.Second
 
-// checkpoint lets the process write a checkpoint. It returns an empty message if the connection is broken.
+// checkpoint lets the process write a checkpoint. It returns an empty message if the connection is
+// broken.
 func (x *Session) checkpoint(c net.Conn, w *wire, rank, step int) message {
 	asked, broken := false, false
 	err := x.backend.Checkpoint(step, func(dir string) error {

@@ -23,21 +23,23 @@ import (
 )
 
 const (
-	// maxPiece is the most bytes of an archive between two checksums. A copy takes about as much memory
-	// at either end.
+	// maxPiece is the most bytes of an archive between two checksums. A copy takes about as
+	// much memory at either end.
 	maxPiece = 1 << 20
-	// maxEntries is how many files and folders a checkpoint may have, maxPath how long their names may be.
+	// maxEntries is how many files and folders a checkpoint may have, maxPath how long their
+	// names may be.
 	maxEntries = 1 << 16
 	maxPath    = 1024
-	// maxHeaders bounds what an archive has for each entry besides the bytes of its file: headers and
-	// padding.
+	// maxHeaders bounds what an archive has for each entry besides the bytes of its file:
+	// headers and padding.
 	maxHeaders = 8 << 10
-	// copyTimeout bounds the wait for the next message of a copy, and the time that a piece takes to be sent.
+	// copyTimeout bounds the wait for the next message of a copy, and the time that a piece
+	// takes to be sent.
 	copyTimeout = 30 * time.Second
 )
 
-// errBroken is in the chain of errors of the connection alone. After them another connection goes on
-// where the copy was.
+// errBroken is in the chain of errors of the connection alone. After them another connection goes
+// on where the copy was.
 var errBroken = errors.New("the connection broke")
 
 func broken(err error) error { return fmt.Errorf("%w: %w", errBroken, err) }
@@ -46,7 +48,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// An entry is a file or a folder of a checkpoint. An archive has them by name, so that a folder comes before what is in it.
+// An entry is a file or a folder of a checkpoint. An archive has them by name, so that a folder
+// comes before what is in it.
 type entry struct {
 	name   string // with slashes
 	bytes  int64
@@ -92,7 +95,8 @@ func listTree(root *os.Root) ([]entry, error) {
 	return all, err
 }
 
-// sendTree sends an archive of the entries of a folder from a position on. It calls alive after each entry and piece.
+// sendTree sends an archive of the entries of a folder from a position on. It calls alive after
+// each entry and piece.
 func sendTree(c net.Conn, w *wire, root *os.Root, all []entry, from position, alive func()) error {
 	if from.Entry < 0 || from.Entry > len(all) || from.Offset < 0 || from.Offset > 0 && (from.Entry == len(all) || from.Offset >= all[from.Entry].bytes) {
 		return fmt.Errorf("asked for byte %d of entry %d of %d", from.Offset, from.Entry, len(all))
@@ -211,7 +215,8 @@ func (p *pieceReader) next() error {
 	return nil
 }
 
-// A treeReceiver receives the files of a folder, in as many connections as it takes, one after the other.
+// A treeReceiver receives the files of a folder, in as many connections as it takes, one after the
+// other.
 type treeReceiver struct {
 	dir   string
 	limit int64  // of the bytes of all files
@@ -222,8 +227,8 @@ type treeReceiver struct {
 	at   position   // how much has come
 	// bytes is the size of all files so far, by their headers.
 	bytes int64
-	// now is the file of which at.Offset bytes have come, and file is open for the rest; nil: the last
-	// one that came is whole.
+	// now is the file of which at.Offset bytes have come, and file is open for the rest; nil:
+	// the last one that came is whole.
 	now    entry
 	file   *os.File
 	whole  bool // all has come
@@ -310,7 +315,8 @@ func (in *treeReceiver) receive(c net.Conn, w *wire) error {
 func (in *treeReceiver) begin(h *tar.Header) error {
 	slashed := strings.TrimSuffix(h.Name, "/")
 	if in.file != nil {
-		// The archive of a new connection begins with the rest of the file that is not whole.
+		// The archive of a new connection begins with the rest of the file that is not
+		// whole.
 		if slashed != in.now.name || h.Size != in.now.bytes-in.at.Offset || h.Typeflag != tar.TypeReg || unknownRecord(h) != "" {
 			return fmt.Errorf("got %q of %d bytes, want %d more bytes of %q first", h.Name, h.Size, in.now.bytes-in.at.Offset, in.now.name)
 		}
@@ -345,8 +351,9 @@ func (in *treeReceiver) begin(h *tar.Header) error {
 	return in.finish()
 }
 
-// unknownRecord is the name of the first record of an extended header that no sender of a checkpoint writes; "": there is none. Such a record may say that a
-// file has holes (GNU.sparse), which would fill the disk without a byte of the connection.
+// unknownRecord is the name of the first record of an extended header that no sender of a
+// checkpoint writes; "": there is none. Such a record may say that a file has holes (GNU.sparse),
+// which would fill the disk without a byte of the connection.
 func unknownRecord(h *tar.Header) string {
 	for _, name := range slices.Sorted(maps.Keys(h.PAXRecords)) {
 		if name != "path" && name != "size" {

@@ -12,8 +12,8 @@ type Unit struct {
 	GPUs []string
 }
 
-// A Holding is what one elastic trial has: units that it takes and gives back one by one while it runs. Nobody else has a unit's processors and
-// GPUs before it is given back.
+// A Holding is what one elastic trial has: units that it takes and gives back one by one while it
+// runs. Nobody else has a unit's processors and GPUs before it is given back.
 type Holding struct {
 	of    *Allocator
 	grant *Grant // names the owner at the nodes; its Parts stay empty
@@ -29,7 +29,8 @@ func (a *Allocator) Open() *Holding {
 	return h
 }
 
-// Take takes up to n units of a node, as many as are free, and returns them. Hosts of the request does not count.
+// Take takes up to n units of a node, as many as are free, and returns them. Hosts of the request
+// does not count.
 func (h *Holding) Take(node string, r Request, n int) (taken []*Unit) {
 	a := h.of
 	a.mu.Lock()
@@ -48,7 +49,8 @@ func (h *Holding) Take(node string, r Request, n int) (taken []*Unit) {
 	return taken
 }
 
-// GiveBack gives a unit back: its worker has left. A unit that is no longer held, as one of a node that was lost, is none.
+// GiveBack gives a unit back: its worker has left. A unit that is no longer held, as one of a node
+// that was lost, is none.
 func (h *Holding) GiveBack(u *Unit, r Request) {
 	a := h.of
 	a.mu.Lock()
@@ -91,7 +93,8 @@ func (h *Holding) Release() {
 	a.tell()
 }
 
-// Changed is closed when next something becomes free, or a node comes or goes. Ask for it before looking.
+// Changed is closed when next something becomes free, or a node comes or goes. Ask for it before
+// looking.
 func (a *Allocator) Changed() <-chan struct{} {
 	a.mu.Lock()
 	defer a.mu.Unlock()

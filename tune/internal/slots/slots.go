@@ -1,7 +1,8 @@
 // Package slots allocates the slots, processors and GPUs of nodes to trials.
 //
-// One Allocator owns all of them: each is allocated to one trial at a time. Requests are served in the order of their arrival. A request that
-// has to wait holds back those behind it, so that small requests cannot starve a large one. Nodes may be added and removed at any time.
+// One Allocator owns all of them: each is allocated to one trial at a time. Requests are served in
+// the order of their arrival. A request that has to wait holds back those behind it, so that small
+// requests cannot starve a large one. Nodes may be added and removed at any time.
 package slots
 
 import (
@@ -27,8 +28,9 @@ type Node struct {
 	Slots int      // workers that run there at a time; 0: as many as processors and GPUs allow
 }
 
-// A Request is what one trial needs: on each of Hosts different nodes, slots for so many Workers, and so many processors and GPUs for all
-// of them. Zero Hosts is one. A request for nothing of a kind can share a node that has none of it left.
+// A Request is what one trial needs: on each of Hosts different nodes, slots for so many Workers,
+// and so many processors and GPUs for all of them. Zero Hosts is one. A request for nothing of a
+// kind can share a node that has none of it left.
 type Request struct {
 	Hosts, Workers, CPUs, GPUs int
 }
@@ -128,7 +130,8 @@ func New(nodes ...Node) (*Allocator, error) {
 	return a, nil
 }
 
-// Add adds a node. Names are unique, and so are the numbers on a node. One that is leaving stays, with the processors and GPUs that it had.
+// Add adds a node. Names are unique, and so are the numbers on a node. One that is leaving stays,
+// with the processors and GPUs that it had.
 func (a *Allocator) Add(n Node) error {
 	if n.Name == "" {
 		return errors.New("slots: add: the node has no name")
@@ -169,7 +172,8 @@ func repeated[T comparable](list []T) int {
 	return -1
 }
 
-// Drain lets a node give out nothing more; what was given out stays until it is given back, and then the node is gone.
+// Drain lets a node give out nothing more; what was given out stays until it is given back, and
+// then the node is gone.
 func (a *Allocator) Drain(name string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -183,7 +187,8 @@ func (a *Allocator) Drain(name string) error {
 	return nil
 }
 
-// SetAside lets a node serve no request of Acquire until TakeBack. What was given out stays, and holdings go on to take from it.
+// SetAside lets a node serve no request of Acquire until TakeBack. What was given out stays, and
+// holdings go on to take from it.
 func (a *Allocator) SetAside(name string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -232,7 +237,8 @@ func (a *Allocator) Lose(name string) error {
 	return nil
 }
 
-// Fits is an error that names the request and the nodes if they could not serve it even if all were free.
+// Fits is an error that names the request and the nodes if they could not serve it even if all were
+// free.
 func (a *Allocator) Fits(r Request) error {
 	if r.negative() {
 		return fmt.Errorf("slots: request %+v: want no number below 0", r)
@@ -272,7 +278,8 @@ func (a *Allocator) describe() string {
 	return strings.Join(parts, ", ")
 }
 
-// Acquire waits until the request can be served. When ctx ends its error says how long the queue was before it and what is there.
+// Acquire waits until the request can be served. When ctx ends its error says how long the queue
+// was before it and what is there.
 func (a *Allocator) Acquire(ctx context.Context, r Request) (*Grant, error) {
 	if r.negative() {
 		return nil, fmt.Errorf("slots: request %+v: want no number below 0", r)
@@ -309,7 +316,8 @@ type Usage struct {
 	Leaving, Aside                bool
 }
 
-// Fit is how many requests for one host a node that is free could serve together. Of nothing there is any number.
+// Fit is how many requests for one host a node that is free could serve together. Of nothing there
+// is any number.
 func (u Usage) Fit(r Request) int {
 	n := math.MaxInt
 	slots := u.Slots
@@ -352,8 +360,8 @@ func (a *Allocator) serve() {
 	}
 }
 
-// take finds nodes for a request: those with the fewest free processors that suffice, so that large pieces stay whole. It returns
-// nil if there are not enough.
+// take finds nodes for a request: those with the fewest free processors that suffice, so that large
+// pieces stay whole. It returns nil if there are not enough.
 func (a *Allocator) take(r Request) *Grant {
 	var able []*node
 	for _, n := range a.nodes {

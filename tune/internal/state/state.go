@@ -1,4 +1,5 @@
-// Package state lists and copies the folder in which a command keeps its state while the command runs on.
+// Package state lists and copies the folder in which a command keeps its state while the command
+// runs on.
 package state
 
 import (
@@ -11,7 +12,8 @@ import (
 	"strings"
 )
 
-// SumsFile is the file of a checkpoint that has the checksums of the others, and is no part of the state.
+// SumsFile is the file of a checkpoint that has the checksums of the others, and is no part of the
+// state.
 const SumsFile = ".tune-checksums"
 
 // List names the files below dir, with their sizes and times.
@@ -28,8 +30,8 @@ func line(path string, info fs.FileInfo) string {
 	return fmt.Sprintf("%q %d %d\n", path, info.Size(), info.ModTime().UnixNano())
 }
 
-// Copy copies the regular files below from. One that goes away meanwhile is left out: a program that writes a file under another name and renames it
-// may do so at any time.
+// Copy copies the regular files below from. One that goes away meanwhile is left out: a program
+// that writes a file under another name and renames it may do so at any time.
 func Copy(to, from string) error { return CopySince(to, from, "") }
 
 // CopySince is Copy without the files that were the same when List returned this.

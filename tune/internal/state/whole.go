@@ -30,8 +30,9 @@ func (e *missingError) Error() string {
 	return fmt.Sprintf("the job's checkpoint after %d steps is not whole: %s is not there", e.steps, e.file)
 }
 
-// Whole lets copy fill a folder with one in which a job may keep checkpoints (package checkpoint). A job that makes newer ones removes the oldest at any time, in the
-// middle of the copy, too: then it is made anew. An error after some tries: nobody could go on from the copy.
+// Whole lets copy fill a folder with one in which a job may keep checkpoints (package checkpoint).
+// A job that makes newer ones removes the oldest at any time, in the middle of the copy, too: then
+// it is made anew. An error after some tries: nobody could go on from the copy.
 func Whole(to string, copy func() error) error {
 	before, err := os.ReadDir(to)
 	if err != nil {
@@ -68,8 +69,10 @@ func empty(dir string, but []fs.DirEntry) error {
 	return nil
 }
 
-// Check checks that the newest complete checkpoint of a job (package checkpoint) in each place below dir has the files that it names, and with all the files of all workers:
-// they were removed if newer checkpoints were made while it was copied. Older ones that lack some are no longer complete: nobody can go on from them.
+// Check checks that the newest complete checkpoint of a job (package checkpoint) in each place
+// below dir has the files that it names, and with all the files of all workers: they were removed
+// if newer checkpoints were made while it was copied. Older ones that lack some are no longer
+// complete: nobody can go on from them.
 func Check(dir string, all bool) error {
 	var places []string
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {

@@ -49,8 +49,9 @@ func files(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// A job that makes checkpoints removes the oldest. One that goes away in the middle of a copy is not kept without its files: the folder is copied anew, and if that
-// happens again and again the copy is an error.
+// A job that makes checkpoints removes the oldest. One that goes away in the middle of a copy is
+// not kept without its files: the folder is copied anew, and if that happens again and again the
+// copy is an error.
 func TestACheckpointThatIsRemovedWhileItIsCopiedIsCopiedAnew(t *testing.T) {
 	for _, times := range []int{0, 1, 2, 3} {
 		t.Run(fmt.Sprintf("times=%d", times), func(t *testing.T) {
@@ -67,7 +68,8 @@ func TestACheckpointThatIsRemovedWhileItIsCopiedIsCopiedAnew(t *testing.T) {
 				if tries++; tries > times {
 					return nil
 				}
-				// What a copy has of the newest checkpoint if the job removes it after its manifest was read, as two newer ones are there.
+				// What a copy has of the newest checkpoint if the job removes it
+				// after its manifest was read, as two newer ones are there.
 				if err := os.RemoveAll(filepath.Join(to, filepath.Base(newest), "worker-1.safetensors")); err != nil {
 					return err
 				}

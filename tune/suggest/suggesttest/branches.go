@@ -8,8 +8,9 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// DrawnBranches is a function over a drawn space of two to six branches with one to four parameters each. Every branch has a shape, a width and a
-// floor of its own; one branch, drawn too, has floor 0, and the others have 0.02 to 0.4. The same seed gives the same function.
+// DrawnBranches is a function over a drawn space of two to six branches with one to four parameters
+// each. Every branch has a shape, a width and a floor of its own; one branch, drawn too, has floor
+// 0, and the others have 0.02 to 0.4. The same seed gives the same function.
 func DrawnBranches(seed uint64) Problem {
 	rng := rand.New(rand.NewPCG(seed, 0xb4a7c4))
 	n := 2 + rng.IntN(5)
@@ -57,7 +58,8 @@ func DrawnBranches(seed uint64) Problem {
 	}}
 }
 
-// A drawnBranch is a function of the branch's parameters in [0, 1], with its least value, floor, at a point at.
+// A drawnBranch is a function of the branch's parameters in [0, 1], with its least value, floor, at
+// a point at.
 type drawnBranch struct {
 	params        []tune.Param
 	at            []float64

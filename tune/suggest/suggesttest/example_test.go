@@ -7,7 +7,8 @@ import (
 	"github.com/paragon-train/paragon/tune/suggest/suggesttest"
 )
 
-// A problem is a function whose least value is known: the regret of a search is by how much its best value is above that.
+// A problem is a function whose least value is known: the regret of a search is by how much its
+// best value is above that.
 func ExampleProblem() {
 	p := suggesttest.Branin()
 	best, err := tune.NewParams("x", 3.141592653589793, "y", 2.275)

@@ -34,7 +34,8 @@ func Tuning() []Problem {
 		noisy(Hartmann6(), 0.3), noisyBowl(), noisy(Mixed(), 0.03), noisy(rastrigin(), 5), noisy(logValley(), 0.3), noisy(zakharov(), 20)}
 }
 
-// Judging are functions of every kind to judge a suggester by. None of its constants is chosen by them.
+// Judging are functions of every kind to judge a suggester by. None of its constants is chosen by
+// them.
 func Judging() []Problem {
 	return []Problem{rosenbrock(), styblinskiTang(), ackley(), levy(), michalewicz(), fourBranches(), pipeline(),
 		logScales(), supportVectors(), choiceTable(), network(), noisyAckley(), noisyEllipsoid()}
@@ -177,7 +178,8 @@ func michalewicz() Problem {
 	})
 }
 
-// threeBranches has a wide branch that looks good at once, a narrow one that is the best, and a poor one.
+// threeBranches has a wide branch that looks good at once, a narrow one that is the best, and a
+// poor one.
 func threeBranches() Problem {
 	return Problem{Name: "three branches", Kind: Branching, Space: tune.Space{
 		tune.Choice("branch", "wide", "narrow", "poor"),
@@ -272,7 +274,8 @@ func logBowl() Problem {
 	}}
 }
 
-// logScales is a training's loss over five parameters of many orders of magnitude; it diverges where the rate is high.
+// logScales is a training's loss over five parameters of many orders of magnitude; it diverges
+// where the rate is high.
 func logScales() Problem {
 	return Problem{Name: "log scales", Kind: Logarithmic, Space: tune.Space{
 		tune.Real("learning rate", 1e-6, 1).Log(), tune.Real("decay", 1e-9, 1e-1).Log(), tune.Real("epsilon", 1e-10, 1e-2).Log(),
@@ -300,7 +303,8 @@ func supportVectors() Problem {
 	}}
 }
 
-// architecture is a table of six choices of four, each with a cost of its own and one with its neighbour's.
+// architecture is a table of six choices of four, each with a cost of its own and one with its
+// neighbour's.
 func architecture() Problem {
 	return tableOf("architecture", 6, 4, 0.6, func(i, c int) float64 { return float64((c*c+3*i)%5) / 5 },
 		func(i, a, b int) float64 { return float64((2*a+3*b+i)%4) / 4 })

@@ -10,7 +10,8 @@ import (
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
-// A MultiProblem has several functions to make small, named f0, f1 and so on, and constraints on further metrics.
+// A MultiProblem has several functions to make small, named f0, f1 and so on, and constraints on
+// further metrics.
 type MultiProblem struct {
 	Name        string
 	Space       tune.Space
@@ -18,12 +19,14 @@ type MultiProblem struct {
 	Constraints []tune.Constraint
 	// Bounds are the metrics of the constraints.
 	Bounds func(tune.Params) map[string]float64
-	// Reference is the point above which no value counts; Best is the hypervolume of the whole front below it.
+	// Reference is the point above which no value counts; Best is the hypervolume of the whole
+	// front below it.
 	Reference []float64
 	Best      float64
 }
 
-// Hypervolume is the volume that the feasible trials of a search dominate, as a share of the best one.
+// Hypervolume is the volume that the feasible trials of a search dominate, as a share of the best
+// one.
 func (p MultiProblem) Hypervolume(v *tunetest.View) float64 {
 	var points [][]float64
 	for t := range v.Trials() {
@@ -38,7 +41,8 @@ func (p MultiProblem) Hypervolume(v *tunetest.View) float64 {
 	return pareto.Hypervolume(points, reference) / p.Best
 }
 
-// Run searches with a number of trials, parallel at once, each lasting as long as the others. It returns the share of the best hypervolume.
+// Run searches with a number of trials, parallel at once, each lasting as long as the others. It
+// returns the share of the best hypervolume.
 func (p MultiProblem) Run(s tune.Suggester, trials, parallel int, seed uint64) (share float64, v *tunetest.View, err error) {
 	v = &tunetest.View{SearchSpace: p.Space, StudySeed: seed, Bounds: p.Constraints}
 	for i := range p.Reference {
@@ -79,7 +83,8 @@ func values(p tune.Params) (x []float64) {
 	return x
 }
 
-// zdt is a problem of Zitzler, Deb and Thiele (2000): f1 = x0, f2 = g·h(x0/g), g of the others; the front has g = 1.
+// zdt is a problem of Zitzler, Deb and Thiele (2000): f1 = x0, f2 = g·h(x0/g), g of the others; the
+// front has g = 1.
 func zdt(name string, parameters int, h func(r float64) float64, best float64) MultiProblem {
 	return MultiProblem{Name: name, Space: reals(parameters, 0, 1), Reference: []float64{1.1, 3}, Best: best, Values: func(p tune.Params) []float64 {
 		x, sum := values(p), 0.0
@@ -101,7 +106,8 @@ func ZDT2(parameters int) MultiProblem {
 	return zdt("ZDT2", parameters, func(r float64) float64 { return 1 - r*r }, 3.3-2.0/3)
 }
 
-// DTLZ2 (Deb et al. 2002) has the part of the unit sphere with three positive coordinates as its front.
+// DTLZ2 (Deb et al. 2002) has the part of the unit sphere with three positive coordinates as its
+// front.
 func DTLZ2(parameters int) MultiProblem {
 	const reference = 1.1
 	return MultiProblem{Name: "DTLZ2", Space: reals(parameters, 0, 1), Reference: []float64{reference, reference, reference}, Best: reference*reference*reference - math.Pi/6,
@@ -115,7 +121,8 @@ func DTLZ2(parameters int) MultiProblem {
 		}}
 }
 
-// BNH (Binh and Korn 1997) has two circles as constraints. Its front runs along x = y up to 3, and then along y = 3.
+// BNH (Binh and Korn 1997) has two circles as constraints. Its front runs along x = y up to 3, and
+// then along y = 3.
 func BNH() MultiProblem {
 	p := MultiProblem{Name: "BNH", Space: tune.Space{tune.Real("x", 0, 5), tune.Real("y", 0, 3)}, Reference: []float64{140, 50},
 		Constraints: []tune.Constraint{{Metric: "near", Bound: 25}, {Metric: "far", Bound: 7.7, AtLeast: true}},
@@ -154,7 +161,8 @@ func (p MultiProblem) withFront(front [][]float64) MultiProblem {
 	return p
 }
 
-// CTP7 (Deb, Pratap and Meyarivan 2001) has bands without feasible points across the trade-off, which leave its front in pieces. It has six parameters.
+// CTP7 (Deb, Pratap and Meyarivan 2001) has bands without feasible points across the trade-off,
+// which leave its front in pieces. It has six parameters.
 func CTP7() MultiProblem {
 	const theta = -0.05 * math.Pi
 	of := func(x, g float64) []float64 { return []float64{x, g * (1 - x/g)} }
@@ -184,7 +192,8 @@ func CTP7() MultiProblem {
 	return p.withFront(front)
 }
 
-// Spots has eight parameters and a quarter of a circle as its front, of which only five spots are feasible.
+// Spots has eight parameters and a quarter of a circle as its front, of which only five spots are
+// feasible.
 func Spots() MultiProblem {
 	distance := func(f []float64) float64 {
 		least := math.Inf(1)

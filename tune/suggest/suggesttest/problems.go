@@ -55,8 +55,8 @@ func Hartmann6() Problem {
 	}, Min: -3.32236801141551}
 }
 
-// Mixed has a logarithmic, an integer and a categorical parameter, and one that is there only in one branch. The other
-// branch has a minimum of its own, 0.05 above the least.
+// Mixed has a logarithmic, an integer and a categorical parameter, and one that is there only in
+// one branch. The other branch has a minimum of its own, 0.05 above the least.
 func Mixed() Problem {
 	return Problem{Name: "mixed", Kind: Branching, Space: tune.Space{
 		tune.Real("learning rate", 1e-5, 1).Log(),

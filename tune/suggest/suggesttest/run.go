@@ -10,8 +10,9 @@ import (
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
-// Run searches with a number of trials, parallel at once, each lasting as long as the others. It returns how far above the
-// minimum the value of the trial with the smallest report is, and all the trials.
+// Run searches with a number of trials, parallel at once, each lasting as long as the others. It
+// returns how far above the minimum the value of the trial with the smallest report is, and all the
+// trials.
 func (p Problem) Run(s tune.Suggester, trials, parallel int, seed uint64) (regret float64, v *tunetest.View, err error) {
 	v = &tunetest.View{SearchSpace: p.Space, Direction: tune.Min, StudySeed: seed}
 	finish := func(t *tune.Trial) {
@@ -38,8 +39,8 @@ func (p Problem) Run(s tune.Suggester, trials, parallel int, seed uint64) (regre
 	return p.RegretAfter(v, trials), v, nil
 }
 
-// RegretAfter is the regret of a search's first trials: how far above the minimum the value of the one with the smallest
-// report among them is.
+// RegretAfter is the regret of a search's first trials: how far above the minimum the value of the
+// one with the smallest report among them is.
 func (p Problem) RegretAfter(v *tunetest.View, trials int) float64 {
 	best := v.Trial(0)
 	for t := range v.Trials() {
@@ -66,7 +67,8 @@ func (p Problem) Regrets(suggester func() tune.Suggester, trials, parallel, seed
 // Median is the median of values.
 func Median(values []float64) float64 { return Quantile(values, 0.5) }
 
-// Quantile is the value at part q of the sorted values, between two of them on the line that joins them. NaN if there are none.
+// Quantile is the value at part q of the sorted values, between two of them on the line that joins
+// them. NaN if there are none.
 func Quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()

@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// A height is a·M + b for an M beyond all numbers: corners of the surrounding tetrahedron have height M.
+// A height is a·M + b for an M beyond all numbers: corners of the surrounding tetrahedron have
+// height M.
 type height [2]int
 
 func (h height) less(o height) bool { return h[0] < o[0] || h[0] == o[0] && h[1] < o[1] }
@@ -30,7 +31,8 @@ func lessRatio(a height, x int, b height, y int) bool {
 	return false
 }
 
-// A basis is four points around q, and the plane through their lifted positions: volume·height(p) = offset + slope·p.
+// A basis is four points around q, and the plane through their lifted positions: volume·height(p) =
+// offset + slope·p.
 type basis struct {
 	at     [4]int
 	volume int // positive
@@ -40,9 +42,10 @@ type basis struct {
 
 // facet returns four corners of a cell that q lies in.
 //
-// The linear program: of all weights that are not negative, add up to 1 and have their centre at q, find those with the least mean
-// height. Each pivot lets the point that lies deepest below the plane enter the basis. Should that go round in circles, which
-// it may where q lies on a face, Bland's rule (the first point that fits) ends it.
+// The linear program: of all weights that are not negative, add up to 1 and have their centre at q,
+// find those with the least mean height. Each pivot lets the point that lies deepest below the
+// plane enter the basis. Should that go round in circles, which it may where q lies on a face,
+// Bland's rule (the first point that fits) ends it.
 func (d *Interpolator) facet(q Point) (basis, bool) {
 	b := d.basis([4]int{d.n, d.n + 1, d.n + 2, d.n + 3})
 	for pivots := 0; ; pivots++ {
@@ -77,7 +80,8 @@ func (d *Interpolator) facet(q Point) (basis, bool) {
 		b.at[leave] = enter
 		b = d.basis(b.at)
 	}
-	// Corners with a weight: q is outside. Without one: q is on the hull, and the plane turns about the other corners until it meets a point.
+	// Corners with a weight: q is outside. Without one: q is on the hull, and the plane turns
+	// about the other corners until it meets a point.
 	for i := 0; i < 4; i++ {
 		if b.at[i] < d.n {
 			continue
@@ -94,7 +98,8 @@ func (d *Interpolator) facet(q Point) (basis, bool) {
 	return b, true
 }
 
-// turn replaces a corner by a point on the other side of the other three, the first that the plane meets when it turns about them.
+// turn replaces a corner by a point on the other side of the other three, the first that the plane
+// meets when it turns about them.
 func (d *Interpolator) turn(b basis, corner int) (basis, bool) {
 	enter, h, rate := -1, height{}, 1
 	for p := range d.n {
@@ -123,7 +128,8 @@ func (d *Interpolator) cell(b basis) []int {
 	return cell
 }
 
-// faceAt returns the face of a cell that q lies on; nil if it is inside, or on an edge, where faces agree.
+// faceAt returns the face of a cell that q lies on; nil if it is inside, or on an edge, where faces
+// agree.
 func (d *Interpolator) faceAt(cell []int, q Point) (found []int) {
 	for i := range cell {
 		for j := range i {
@@ -215,8 +221,8 @@ func (d *Interpolator) split(cell []int) func(yield func([4]int) bool) {
 	}
 }
 
-// face returns those of a cell's points that are in the plane of three of them, in the cell's order; ok is false where that is no face
-// of the cell, for it has points on both sides.
+// face returns those of a cell's points that are in the plane of three of them, in the cell's
+// order; ok is false where that is no face of the cell, for it has points on both sides.
 func (d *Interpolator) face(cell []int, of [3]int) (face []int, ok bool) {
 	a, b, c := d.points[of[0]], d.points[of[1]], d.points[of[2]]
 	side := 0
@@ -233,8 +239,8 @@ func (d *Interpolator) face(cell []int, of [3]int) (face []int, ok bool) {
 	return face, true
 }
 
-// triangles splits a face, whose points are on a circle: the first three are a triangle, and each further one makes another with the
-// edge that it lies beyond.
+// triangles splits a face, whose points are on a circle: the first three are a triangle, and each
+// further one makes another with the edge that it lies beyond.
 func (d *Interpolator) triangles(face []int) [][3]int {
 	ring := slices.Clone(face[:3])
 	out := [][3]int{{face[0], face[1], face[2]}}

@@ -1,14 +1,17 @@
-// Package delaunay interpolates linearly in a Delaunay triangulation of points with three whole coordinates.
+// Package delaunay interpolates linearly in a Delaunay triangulation of points with three whole
+// coordinates.
 //
-// A cell of the triangulation is the convex hull of points on a sphere that holds no other point. Lifted to x²+y²+z² as a fourth
-// coordinate, the points have a lower hull, and its facet above a position is the cell that the position lies in. That facet is the
-// solution of a linear program with four variables, which a simplex method with whole numbers solves exactly: no triangulation is
-// ever built.
+// A cell of the triangulation is the convex hull of points on a sphere that holds no other point.
+// Lifted to x²+y²+z² as a fourth coordinate, the points have a lower hull, and its facet above a
+// position is the cell that the position lies in. That facet is the solution of a linear program
+// with four variables, which a simplex method with whole numbers solves exactly: no triangulation
+// is ever built.
 //
-// Measurements lie on grids, so most cells have six or eight corners on one sphere, and a triangulation is free to split them. The
-// interpolated value depends on the split. An Interpolator splits as Qhull does, given the order in which Qhull added the
-// points: it connects the cell's last point with each face that does not have it, and splits a face in the order in which its points came.
-// So two cells may split the face between them along different diagonals.
+// Measurements lie on grids, so most cells have six or eight corners on one sphere, and a
+// triangulation is free to split them. The interpolated value depends on the split. An Interpolator
+// splits as Qhull does, given the order in which Qhull added the points: it connects the cell's
+// last point with each face that does not have it, and splits a face in the order in which its
+// points came. So two cells may split the face between them along different diagonals.
 package delaunay
 
 import (
@@ -29,8 +32,10 @@ type Interpolator struct {
 	n      int // points that are not corners
 }
 
-// New returns an interpolator. Points must differ. order has a number for each point, the greatest for the point that a cell is split from; nil takes
-// the points' own order. A position on a face between two cells belongs to the one that has its last point there, those in other to the other one.
+// New returns an interpolator. Points must differ. order has a number for each point, the greatest
+// for the point that a cell is split from; nil takes the points' own order. A position on a face
+// between two cells belongs to the one that has its last point there, those in other to the other
+// one.
 func New(points []Point, order []int, other []Point) (*Interpolator, error) {
 	n := len(points)
 	if n < 4 {
@@ -51,8 +56,9 @@ func New(points []Point, order []int, other []Point) (*Interpolator, error) {
 			low[k], high[k] = min(low[k], p[k]), max(high[k], p[k])
 		}
 	}
-	// No tetrahedron is larger than the one around all points. What is computed below are sums of at most five such volumes times a lift; they
-	// must fit, while what overflows on the way comes back.
+	// No tetrahedron is larger than the one around all points. What is computed below are sums
+	// of at most five such volumes times a lift; they must fit, while what overflows on the way
+	// comes back.
 	size, lift := 5.0, 0.0
 	for k := range low {
 		width := float64(high[k]-low[k]) + 2
@@ -87,7 +93,8 @@ func New(points []Point, order []int, other []Point) (*Interpolator, error) {
 	return d, nil
 }
 
-// At returns the points that the value at q is a mean of and their weights, which add up to 1. ok is false outside of the points' convex hull.
+// At returns the points that the value at q is a mean of and their weights, which add up to 1. ok
+// is false outside of the points' convex hull.
 func (d *Interpolator) At(q Point) (corners [4]int, weights [4]float64, ok bool) {
 	plane, ok := d.facet(q)
 	if !ok {
@@ -107,7 +114,8 @@ func (d *Interpolator) At(q Point) (corners [4]int, weights [4]float64, ok bool)
 	panic(fmt.Sprintf("delaunay: %v is in none of the tetrahedra of its cell", q))
 }
 
-// weights are the barycentric coordinates of q; in says that none is negative. A flat tetrahedron has no inside.
+// weights are the barycentric coordinates of q; in says that none is negative. A flat tetrahedron
+// has no inside.
 func (d *Interpolator) weights(t [4]int, q Point) (w [4]float64, in bool) {
 	v := d.volume(t)
 	if v == 0 {

@@ -22,7 +22,8 @@ func randomPoints(rng *rand.Rand, n, width int) []Point {
 	return points
 }
 
-// inSphere says whether q is inside the sphere through four points: the sign of the determinant of lifted differences.
+// inSphere says whether q is inside the sphere through four points: the sign of the determinant of
+// lifted differences.
 func inSphere(t [4]Point, q Point) bool {
 	var m [4][4]*big.Int
 	for i, p := range t {
@@ -140,7 +141,8 @@ func TestPointsKeepTheirValues(t *testing.T) {
 	}
 }
 
-// A box is split from its last point; a face without it along the diagonal that its own last point is not on.
+// A box is split from its last point; a face without it along the diagonal that its own last point
+// is not on.
 func TestBoxesAreSplitInOrder(t *testing.T) {
 	var points []Point
 	for i := range 8 {
@@ -171,8 +173,8 @@ func TestBoxesAreSplitInOrder(t *testing.T) {
 	}
 }
 
-// Two neighbouring boxes split their common face along different diagonals. A position on the face belongs to the box whose last point is on it,
-// unless the caller says otherwise.
+// Two neighbouring boxes split their common face along different diagonals. A position on the face
+// belongs to the box whose last point is on it, unless the caller says otherwise.
 func TestFacesBelongToOneCell(t *testing.T) {
 	var points []Point
 	for x := 0; x <= 8; x += 4 {

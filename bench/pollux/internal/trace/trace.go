@@ -1,5 +1,6 @@
-// Package trace reads what was measured of six models for Pollux's simulator (OSDI 2021): step times by placement and batch size, and
-// progress and gradient noise by batch size and epoch; and the workloads and published results.
+// Package trace reads what was measured of six models for Pollux's simulator (OSDI 2021): step
+// times by placement and batch size, and progress and gradient noise by batch size and epoch; and
+// the workloads and published results.
 package trace
 
 import (
@@ -33,7 +34,8 @@ type Application struct {
 	memo       map[configuration]Times
 }
 
-// Times are what a step takes: Step of an optimizer step, Sync of the exchange of gradients that is in it.
+// Times are what a step takes: Step of an optimizer step, Sync of the exchange of gradients that is
+// in it.
 type Times struct{ Step, Sync float64 }
 
 // A configuration is a placement, a byte for each node, and a local batch.
@@ -49,7 +51,8 @@ type timing struct {
 
 type epoch struct{ progress, iteration, sqr, variance float64 }
 
-// names are the applications that workloads may name. YOLOv3 was not measured with a local batch above 8 on many nodes.
+// names are the applications that workloads may name. YOLOv3 was not measured with a local batch
+// above 8 on many nodes.
 var names = map[string]int{"bert": 0, "cifar10": 0, "deepspeech2": 0, "imagenet": 0, "ncf": 0, "yolov3": 8}
 
 // Load reads all applications from a folder that has one of each name.
@@ -110,8 +113,9 @@ func (a *Application) readValidation(folder string) error {
 	return nil
 }
 
-// readPlacements also makes the grid for placements that were not measured: of those that were, the mean by number of nodes and
-// replicas, and the larger ones, of which the number alone was recorded.
+// readPlacements also makes the grid for placements that were not measured: of those that were, the
+// mean by number of nodes and replicas, and the larger ones, of which the number alone was
+// recorded.
 func (a *Application) readPlacements(folder string) error {
 	rows, err := read(filepath.Join(folder, "placements.csv"), "placement", "local_bsz", "step_time", "sync_time")
 	if err != nil {
@@ -165,8 +169,9 @@ func (a *Application) readPlacements(folder string) error {
 
 // Step returns the step time of a placement, the numbers of replicas on its nodes.
 //
-// A ring is the same from wherever it is counted, so a placement stands for all its rotations. For one that was measured the time is
-// interpolated between local batches, for another also between numbers of nodes and replicas.
+// A ring is the same from wherever it is counted, so a placement stands for all its rotations. For
+// one that was measured the time is interpolated between local batches, for another also between
+// numbers of nodes and replicas.
 func (a *Application) Step(placement []int, localBatch int) (Times, error) {
 	key := make([]byte, 0, 64)
 	for _, r := range placement {
@@ -231,7 +236,8 @@ func rotate(placement []int) string {
 	return string(best)
 }
 
-// Noise returns what is known of the gradient in an epoch with a batch size: its squared norm, and its variance at the initial batch.
+// Noise returns what is known of the gradient in an epoch with a batch size: its squared norm, and
+// its variance at the initial batch.
 func (a *Application) Noise(batch, epoch int) (sqr, variance float64, err error) {
 	low, high, w, err := a.around(batch)
 	if err != nil {
@@ -250,7 +256,8 @@ func (a *Application) Iterations(batch, epoch int) (float64, error) {
 	return mix(a.validation[low][epoch].iteration, a.validation[high][epoch].iteration, w), nil
 }
 
-// Progress is what ends an epoch: the scale-invariant steps from the start. Of the batch sizes the one that needed the fewest counts.
+// Progress is what ends an epoch: the scale-invariant steps from the start. Of the batch sizes the
+// one that needed the fewest counts.
 func (a *Application) Progress(epochs int) float64 {
 	if epochs == 0 {
 		return 0
@@ -262,7 +269,8 @@ func (a *Application) Progress(epochs int) float64 {
 	return least
 }
 
-// around returns the trained batch sizes next to one, which may be the same, and the weights of the two.
+// around returns the trained batch sizes next to one, which may be the same, and the weights of the
+// two.
 func (a *Application) around(batch int) (low, high int, weights [3]float64, err error) {
 	i, exact := slices.BinarySearch(a.batches, batch)
 	switch {

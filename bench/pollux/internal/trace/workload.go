@@ -7,7 +7,8 @@ import (
 	"strconv"
 )
 
-// A Job is a line of a workload: what arrives when, and with how many replicas and which global batch its user would run it.
+// A Job is a line of a workload: what arrives when, and with how many replicas and which global
+// batch its user would run it.
 type Job struct {
 	Name        string
 	Arrival     int // seconds

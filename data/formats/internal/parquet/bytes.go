@@ -42,8 +42,8 @@ func (d *decoder) bytesPage(h pageHeader, b []byte, present int) error {
 	return err
 }
 
-// decimal is the number of an integer of any length, its highest byte first, with so many digits behind
-// the point.
+// decimal is the number of an integer of any length, its highest byte first, with so many digits
+// behind the point.
 func decimal(b []byte, scale int) float32 {
 	var x float64
 	for i, v := range b {

@@ -95,8 +95,8 @@ func unpack(dst []uint32, src []byte, width int) {
 	}
 }
 
-// deltaNumbers reads numbers as differences, packed in blocks of their own widths, as many as fit into dst,
-// and returns what follows them.
+// deltaNumbers reads numbers as differences, packed in blocks of their own widths, as many as fit
+// into dst, and returns what follows them.
 func deltaNumbers(dst []uint64, src []byte) (rest []byte, err error) {
 	number := func() uint64 {
 		v, n := binary.Uvarint(src)

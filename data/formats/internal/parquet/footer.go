@@ -54,7 +54,8 @@ type chunk struct {
 	physical, codec          int
 	values                   int64
 	compressed, uncompressed int64
-	// plain is how many bytes its values of bytes have, without dictionaries; −1: the file does not say.
+	// plain is how many bytes its values of bytes have, without dictionaries; −1: the file does
+	// not say.
 	plain                       int64
 	dataAt, dictionaryAt, start int64
 	encrypted, elsewhere        bool
@@ -268,8 +269,8 @@ type pageHeader struct {
 	hasCRC                   bool
 	values, encoding         int
 	levelEncoding            int
-	// levels and repeats are the bytes of levels before the values of a page of version 2, which are
-	// plain if compressedValues is false.
+	// levels and repeats are the bytes of levels before the values of a page of version 2,
+	// which are plain if compressedValues is false.
 	levels, repeats  int
 	compressedValues bool
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/files/objects/objectstest"
 )
 
-// Files of pyarrow, in several codecs, encodings and versions of pages, have the rows of testdata/make.py.
+// Files of pyarrow, in several codecs, encodings and versions of pages, have the rows of
+// testdata/make.py.
 func TestFilesOfPyarrow(t *testing.T) {
 	files, err := filepath.Glob("testdata/pyarrow-*.parquet")
 	if err != nil || len(files) != 4 {
@@ -74,8 +75,8 @@ func goldenRow(i int) []string {
 	}
 }
 
-// Images as Hugging Face's datasets write them have their bytes, labels and classes; a row without an
-// image is damaged, and no other.
+// Images as Hugging Face's datasets write them have their bytes, labels and classes; a row without
+// an image is damaged, and no other.
 func TestImagesOfHuggingFace(t *testing.T) {
 	b, err := os.ReadFile("testdata/images.parquet")
 	if err != nil {

@@ -33,7 +33,8 @@ const (
 // A leaf is a column of values.
 type leaf struct {
 	element
-	// path is the column's full name: the names of the enclosing structs and of the column itself, joined by dots.
+	// path is the column's full name: the names of the enclosing structs and of the column
+	// itself, joined by dots.
 	path string
 	// levels is how many of its path may be missing. A value is there if its level is this.
 	levels int

@@ -1,11 +1,12 @@
 // Package parquet reads Parquet files by row groups: as tables, and as sources of encoded images.
 //
-// It takes no memory by what a file claims: sizes are checked against the file's length, the number of
-// rows and the room that is left, before it is taken. So it reads metadata, levels and values itself,
-// and leaves to libraries what compresses.
+// It takes no memory by what a file claims: sizes are checked against the file's length, the number
+// of rows and the room that is left, before it is taken. So it reads metadata, levels and values
+// itself, and leaves to libraries what compresses.
 //
-// It reads columns that occur at most once in a row, also those within structs, which are named with
-// dots; lists and maps are refused by name, as are encryption, LZO, Hadoop's LZ4 and times of 96 bits.
+// It reads columns that occur at most once in a row, also those within structs, which are named
+// with dots; lists and maps are refused by name, as are encryption, LZO, Hadoop's LZ4 and times of
+// 96 bits.
 package parquet
 
 import (
@@ -108,8 +109,8 @@ func (f *file) Close() error            { return nil }
 // Range implements table.Source. A row group is read in parts, those of the wanted columns.
 func (f *file) Range(int) (objects.Range, bool) { return objects.Range{}, false }
 
-// dictionaryValue is about how many bytes a value has that a dictionary repeats, where the file does not
-// say.
+// dictionaryValue is about how many bytes a value has that a dictionary repeats, where the file
+// does not say.
 const dictionaryValue = 16
 
 // Size implements table.Source.

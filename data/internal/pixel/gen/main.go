@@ -1,4 +1,5 @@
-// Command gen writes the amd64 assembly of package pixel with avo. Package pixel's go:generate line runs it.
+// Command gen writes the amd64 assembly of package pixel with avo. Package pixel's go:generate line
+// runs it.
 package main
 
 import (
@@ -52,7 +53,8 @@ func mul(a reg.VecVirtual, m Mem) reg.VecVirtual {
 	return c
 }
 
-// butterfly leaves in s the eight values of which the inverse transform of s consists, rounded and shifted.
+// butterfly leaves in s the eight values of which the inverse transform of s consists, rounded and
+// shifted.
 func butterfly(s *[8]reg.VecVirtual, shift uint64, round Mem) {
 	z := mul(add(s[2], s[6]), words("0541", 4433))
 	low := add(z, mul(s[6], words("m1847", -15137)))
@@ -93,7 +95,8 @@ func transpose(s *[8]reg.VecVirtual) {
 		VPUNPCKLDQ(s[i+1], s[i], t[i])
 		VPUNPCKHDQ(s[i+1], s[i], t[i+1])
 	}
-	// t[0] is a0 b0 a1 b1 | a4 b4 a5 b5, t[1] a2 b2 a3 b3 | …, of rows a and b; t[2], t[3] of c and d.
+	// t[0] is a0 b0 a1 b1 | a4 b4 a5 b5, t[1] a2 b2 a3 b3 | …, of rows a and b; t[2], t[3] of c
+	// and d.
 	var u [8]reg.VecVirtual
 	for i := 0; i < 8; i += 4 {
 		for j := range 4 {
@@ -125,8 +128,8 @@ func transform() {
 	transpose(&s)
 	// Each vector is a column of the first pass, with a lane for each row.
 	butterfly(&s, 18, words("round18", 1<<17))
-	// 128 is added to 16 bits, and what is outside of 0 to 255 is cut on the way to 8. A byte shuffle brings the four columns of a
-	// row together.
+	// 128 is added to 16 bits, and what is outside of 0 to 255 is cut on the way to 8. A byte
+	// shuffle brings the four columns of a row together.
 	center := GLOBL("center", RODATA|NOPTR)
 	for i := range 16 {
 		DATA(2*i, I16(128))
@@ -219,7 +222,8 @@ func convert() {
 	Pragma("noescape")
 	dst, y, cb, cr := Load(Param("dst"), GP64()), Load(Param("y"), GP64()), Load(Param("cb"), GP64()), Load(Param("cr"), GP64())
 	n := Load(Param("n"), GP64())
-	// Red and green are in the halves of one vector, blue in another; two shuffles each make 16 and 8 bytes.
+	// Red and green are in the halves of one vector, blue in another; two shuffles each make 16
+	// and 8 bytes.
 	r := func(i int) int { return i }
 	g := func(i int) int { return 8 + i }
 	const no = 0x80

@@ -1,13 +1,16 @@
-// Package folder reads an image folder: a directory for each class, with the images of the class in it and below it.
+// Package folder reads an image folder: a directory for each class, with the images of the class in
+// it and below it.
 //
 //	train/n01440764/n01440764_10026.JPEG
 //	train/n01443537/n01443537_10007.JPEG
 //
-// Classes, labels and the order of examples are those of torchvision's ImageFolder: classes are sorted by code point, so "10"
-// comes before "2", and a class's label is its place. The examples of a class are sorted by their directory, as a string, and
-// then by name: "d/sub" comes before "d/sub-dir", and that before "d/sub/dir".
+// Classes, labels and the order of examples are those of torchvision's ImageFolder: classes are
+// sorted by code point, so "10" comes before "2", and a class's label is its place. The examples of
+// a class are sorted by their directory, as a string, and then by name: "d/sub" comes before
+// "d/sub-dir", and that before "d/sub/dir".
 //
-// Unlike ImageFolder it skips directories and files whose names begin with a dot, such as .ipynb_checkpoints, and says so.
+// Unlike ImageFolder it skips directories and files whose names begin with a dot, such as
+// .ipynb_checkpoints, and says so.
 package folder
 
 import (
@@ -32,16 +35,19 @@ var Extensions = []string{".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif
 
 // A Config says how a folder is read.
 type Config struct {
-	// Classes are the names of the classes by label, such as those of the training set for a test set. A directory of another
-	// name is an error. Empty: the directories there are, sorted by code point.
+	// Classes are the names of the classes by label, such as those of the training set for a
+	// test set. A directory of another name is an error. Empty: the directories there are,
+	// sorted by code point.
 	Classes []string
 	// AllowEmpty takes classes without an image, which are an error otherwise.
 	AllowEmpty bool
-	// Extensions are the endings of images, with the dot; case is ignored. Empty: Extensions of this package.
+	// Extensions are the endings of images, with the dot; case is ignored. Empty: Extensions of
+	// this package.
 	Extensions []string
 }
 
-// A Folders is a store that knows directories with no object in them, as a disk does and a bucket does not.
+// A Folders is a store that knows directories with no object in them, as a disk does and a bucket
+// does not.
 type Folders interface {
 	// Folders returns the names of the directories directly below the store's root, sorted.
 	Folders(ctx context.Context) ([]string, error)
@@ -57,7 +63,8 @@ type Source struct {
 	print   string
 }
 
-// A directory has the images that lie in one directory; the names in its manifest are those below it.
+// A directory has the images that lie in one directory; the names in its manifest are those below
+// it.
 type directory struct {
 	// path has no slash at its end.
 	path string

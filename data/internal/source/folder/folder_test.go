@@ -74,7 +74,8 @@ func wantList(t *testing.T, s *Source, want ...string) {
 	}
 }
 
-// torchvision sorts what os.walk gives for each class; the list is what Python makes of these files.
+// torchvision sorts what os.walk gives for each class; the list is what Python makes of these
+// files.
 func TestOrderIsThatOfTorchvision(t *testing.T) {
 	s, err := in(t, Config{},
 		"10/a.jpg", "2/b.jpg", "2-b/c.jpg", "B/z.JPEG", "a/z.png", "ä/z.webp",

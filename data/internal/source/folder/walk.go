@@ -15,12 +15,14 @@ import (
 // A walk sorts a listing into directories.
 type walk struct {
 	extensions []string
-	// classes has the names of the directories below the root that are not hidden, and how many images each has.
+	// classes has the names of the directories below the root that are not hidden, and how many
+	// images each has.
 	classes map[string]int
 	dirs    map[string]*directory
 	// last is the directory of the image before, in which the next one lies as a rule.
 	last *directory
-	// unsorted has the directories whose files were not listed in the order of their names, as some buckets do.
+	// unsorted has the directories whose files were not listed in the order of their names, as
+	// some buckets do.
 	unsorted map[*directory]bool
 
 	// hiddenNames has the hidden directories that hiddenDirs counts.

@@ -1,8 +1,10 @@
-// Package indexfile keeps what one pass over a shard has found, so that the next run need not read it again.
+// Package indexfile keeps what one pass over a shard has found, so that the next run need not read
+// it again.
 //
-// An index is a file of its own, beside the shard or in a folder of caches. It names the shard that it is of: its name, size and
-// version. One of another shard, of an earlier state of it, or damaged, counts as none. It is replaced at once or not at all, so
-// that a process that ends while it writes leaves the old one, and processes may write the same one at the same time.
+// An index is a file of its own, beside the shard or in a folder of caches. It names the shard that
+// it is of: its name, size and version. One of another shard, of an earlier state of it, or
+// damaged, counts as none. It is replaced at once or not at all, so that a process that ends while
+// it writes leaves the old one, and processes may write the same one at the same time.
 //
 // The file, little-endian:
 //
@@ -37,7 +39,8 @@ const (
 	maxSize = 4 << 30
 )
 
-// ErrNoVersion is the error of Save for a shard in a store that cannot tell versions apart: its index could not be trusted.
+// ErrNoVersion is the error of Save for a shard in a store that cannot tell versions apart: its
+// index could not be trusted.
 var ErrNoVersion = errors.New("the server does not tell versions of files apart (it gives no ETag)")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -45,12 +48,14 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Name is the name of the index of a shard.
 func Name(shard string) string { return shard + ".index" }
 
-// describe is what an index says of its shard. A copy of the shard elsewhere has another version, and is read anew.
+// describe is what an index says of its shard. A copy of the shard elsewhere has another version,
+// and is read anew.
 func describe(shard objects.Info, format string) string {
 	return fmt.Sprintf("%s\n%s\n%d\n%s\n", format, path.Base(shard.Name), shard.Size, shard.Version)
 }
 
-// Load returns the index of the shard that a place is of; ok is false if there is none of its state.
+// Load returns the index of the shard that a place is of; ok is false if there is none of its
+// state.
 func Load(place sidecar.Place, format string) (index []byte, ok bool) {
 	if place.Object.Version == "" {
 		return nil, false
@@ -115,7 +120,8 @@ func Save(place sidecar.Place, format string, index []byte) (path string, err er
 	})
 }
 
-// A Tally counts the indices that were made as a data set was opened. It may be used by several goroutines at once.
+// A Tally counts the indices that were made as a data set was opened. It may be used by several
+// goroutines at once.
 type Tally struct {
 	mu     sync.Mutex // guards the rest
 	made   int

@@ -19,8 +19,8 @@ const (
 	asking = 16
 )
 
-// find appends the objects of these names to m, in their order, those that are not there with size −1. Known is false if the store
-// has no lists, and so the sizes of many are not known.
+// find appends the objects of these names to m, in their order, those that are not there with size
+// −1. Known is false if the store has no lists, and so the sizes of many are not known.
 func find(ctx context.Context, store objects.Store, names []string, m *manifest.Manifest) (known bool, err error) {
 	wanted := make(map[string]uint32, len(names))
 	for _, name := range names {
@@ -70,7 +70,8 @@ func list(ctx context.Context, store objects.Store, names []string, wanted map[s
 	return nil
 }
 
-// commonFolder is the folder, with a slash at its end, that all names begin with; empty: there is none.
+// commonFolder is the folder, with a slash at its end, that all names begin with; empty: there is
+// none.
 func commonFolder(names []string) string {
 	common := names[0]
 	for _, name := range names[1:] {

@@ -8,7 +8,8 @@ type labels struct {
 	// width is how many each example has.
 	width int
 	n     int
-	// starts has where the labels of each example begin, if they do not all have as many; else nil.
+	// starts has where the labels of each example begin, if they do not all have as many; else
+	// nil.
 	starts []uint32
 }
 

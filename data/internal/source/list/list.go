@@ -1,12 +1,13 @@
 // Package list reads images that a list names: MXNet's .lst files, as im2rec makes them.
 //
-// A line has an id, one label or several, and the path of an image below a folder, with tabs between them:
+// A line has an id, one label or several, and the path of an image below a folder, with tabs
+// between them:
 //
 //	17	3.000000	cat/17.jpg
 //	18	2	5	0.1	0.2	0.6	0.9	street/18.jpg
 //
-// Example i is the i-th line that is not empty; its id counts for nothing. A line that is none of these is an error with its
-// number. An image that is not there is a damaged example.
+// Example i is the i-th line that is not empty; its id counts for nothing. A line that is none of
+// these is an error with its number. An image that is not there is a damaged example.
 package list
 
 import (
@@ -29,9 +30,11 @@ import (
 type Config struct {
 	// File is the name of the .lst file in the store.
 	File string
-	// Images has the images, and is the source's to close once it is open. Nil: the store of the list.
+	// Images has the images, and is the source's to close once it is open. Nil: the store of
+	// the list.
 	Images objects.Store
-	// Root is the folder of the images' store that paths begin at, with slashes; empty: the store's own.
+	// Root is the folder of the images' store that paths begin at, with slashes; empty: the
+	// store's own.
 	Root string
 	// Classes are the names of the classes by label, if they are known: a list has none.
 	Classes []string

@@ -14,7 +14,8 @@ import (
 // maxLine is the longest line, in bytes: some thousand objects in one image.
 const maxLine = 1 << 20
 
-// parse reads the lines of a list; the names that it gives are those of objects, root and path together.
+// parse reads the lines of a list; the names that it gives are those of objects, root and path
+// together.
 func parse(r io.Reader, root string, found func(name string, labels []float32)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)

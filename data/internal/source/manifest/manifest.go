@@ -1,5 +1,5 @@
-// Package manifest keeps the names, sizes and versions of many objects in little memory: for 10 million files of ImageNet's names
-// some 40 bytes each.
+// Package manifest keeps the names, sizes and versions of many objects in little memory: for 10
+// million files of ImageNet's names some 40 bytes each.
 //
 // The entries lie one after another in one slice of bytes:
 //
@@ -36,7 +36,8 @@ const (
 	textVersion
 )
 
-// A Manifest has entries by number. Appending is for one goroutine; what has been appended may be read by several.
+// A Manifest has entries by number. Appending is for one goroutine; what has been appended may be
+// read by several.
 type Manifest struct {
 	bytes  []byte
 	places []uint64

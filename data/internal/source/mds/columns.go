@@ -261,8 +261,9 @@ type array struct {
 // dtypes are numpy's by MDS's numbers.
 var dtypes = map[byte]string{8: "uint8", 9: "int8", 16: "uint16", 17: "int16", 18: "float16", 32: "uint32", 33: "int32", 34: "float32", 64: "uint64", 65: "int64", 66: "float64"}
 
-// parseArray reads an array. The arguments of its encoding are "dtype:shape"; what they leave out comes before the data: a byte of
-// the dtype, and a byte of dimensions<<2 | the logarithm of the bytes of each, with them behind it.
+// parseArray reads an array. The arguments of its encoding are "dtype:shape"; what they leave out
+// comes before the data: a byte of the dtype, and a byte of dimensions<<2 | the logarithm of the
+// bytes of each, with them behind it.
 func parseArray(args string, value []byte) (a array, err error) {
 	short := fmt.Errorf("an array of %d bytes ends inside its head", len(value))
 	dtype, shape, _ := strings.Cut(args, ":")
@@ -339,7 +340,8 @@ func (c *column) image(value []byte) ([]byte, error) {
 	return value, nil
 }
 
-// pilToPNG encodes the pixels of an image of Pillow's: u32 width, height and length of the mode, the mode, the rows.
+// pilToPNG encodes the pixels of an image of Pillow's: u32 width, height and length of the mode,
+// the mode, the rows.
 func pilToPNG(value []byte) ([]byte, error) {
 	if len(value) < 12 {
 		return nil, fmt.Errorf("got %d bytes of a Pillow image, want a head of 12", len(value))
@@ -373,7 +375,8 @@ func (a *array) toPNG() ([]byte, error) {
 	return nil, fmt.Errorf("got an image of shape %v, want (H, W), (H, W, C) or (C, H, W)", s)
 }
 
-// toPNG encodes pixels without compressing them. Neighbours and channels of a pixel are so many bytes apart.
+// toPNG encodes pixels without compressing them. Neighbours and channels of a pixel are so many
+// bytes apart.
 func toPNG(pixels []byte, width, height int64, channels int, neighbour, channel int64) ([]byte, error) {
 	if width < 1 || height < 1 || width > maxShard || height > maxShard || width > maxShard/int64(channels)/height || int64(len(pixels)) != width*height*int64(channels) {
 		return nil, fmt.Errorf("got %d bytes of an image of %d×%d pixels with %d bytes each", len(pixels), width, height, channels)

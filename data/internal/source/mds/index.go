@@ -138,8 +138,9 @@ func (f *fileInfo) checkHashes(data []byte) error {
 	return err
 }
 
-// checkHashesOf is checkHashes for data that come from r. It reports whether there is a hash that could be checked; without one it
-// reads nothing. A difference is a source.Fault, other errors are of reading.
+// checkHashesOf is checkHashes for data that come from r. It reports whether there is a hash that
+// could be checked; without one it reads nothing. A difference is a source.Fault, other errors are
+// of reading.
 func (f *fileInfo) checkHashesOf(r io.Reader) (checked bool, err error) {
 	var names []string
 	var sums []hash.Hash

@@ -640,7 +640,8 @@ func TestDecompressorsAreFoundByName(t *testing.T) {
 			t.Errorf("%q is %q, want %q", compression, got, name)
 		}
 	}
-	// Where the shard was decompressed beside its compressed form, and that was removed, it is read.
+	// Where the shard was decompressed beside its compressed form, and that was removed, it is
+	// read.
 	w = &writer{names: []string{"image"}, encodings: []string{"png"}, sizes: []int{0}, compression: "gz", keepRaw: true}
 	w.shard([][]byte{[]byte("one")})
 	delete(w.files, "shard.00000.mds.gz")

@@ -1,8 +1,8 @@
 // Package mds reads examples out of MosaicML's MDS shards, which streaming's MDSWriter writes.
 //
-// index.json lists the shards. A shard has a table of the offsets of its samples, which Open reads, so that example i can be read
-// directly: it is the i-th sample in the order of index.json. A compressed shard is read and decompressed whole; a few of them are
-// kept in memory.
+// index.json lists the shards. A shard has a table of the offsets of its samples, which Open reads,
+// so that example i can be read directly: it is the i-th sample in the order of index.json. A
+// compressed shard is read and decompressed whole; a few of them are kept in memory.
 //
 //	shard   u32 n, u32 offset[n+1] from the shard's begin, the configuration as JSON, samples
 //	sample  u32 size of each column of variable size, then the values of all columns
@@ -37,11 +37,13 @@ const IndexName = "index.json"
 type Config struct {
 	// Folder is the folder of index.json in the store; empty: the store's top.
 	Folder string
-	// Image and Label are the names of the columns. Empty: those that are named and encoded as images and labels mostly are.
+	// Image and Label are the names of the columns. Empty: those that are named and encoded as
+	// images and labels mostly are.
 	Image, Label string
 	// Classes are the names of the classes by label, if they are known: the format has none.
 	Classes []string
-	// MemoryBytes bounds the memory for shards that were compressed; 0 is 512 MiB. One shard is kept in any case.
+	// MemoryBytes bounds the memory for shards that were compressed; 0 is 512 MiB. One shard is
+	// kept in any case.
 	MemoryBytes int64
 	// Parallel is how many shards are opened at once; 0 is 16.
 	Parallel int
@@ -330,8 +332,8 @@ func (s *Source) read(ctx context.Context, k, n int, buf []byte) (e source.Examp
 	return e, nil
 }
 
-// CheckHashes reads the shards whole and compares them with the hashes of index.json. It returns how many shards have one that
-// could be checked, and what differs; err is of the storage.
+// CheckHashes reads the shards whole and compares them with the hashes of index.json. It returns
+// how many shards have one that could be checked, and what differs; err is of the storage.
 func (s *Source) CheckHashes(ctx context.Context) (checked int, wrong []error, err error) {
 	for k := range s.shards {
 		sh := &s.shards[k]
@@ -356,7 +358,8 @@ func (s *Source) CheckHashes(ctx context.Context) (checked int, wrong []error, e
 	return checked, wrong, nil
 }
 
-// Blocks implements source.Source: each shard is a run, but on a local disk, where none is compressed, any order is as cheap.
+// Blocks implements source.Source: each shard is a run, but on a local disk, where none is
+// compressed, any order is as cheap.
 func (s *Source) Blocks() []int { return s.blocks }
 
 // Classes implements source.Source.

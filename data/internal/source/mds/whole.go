@@ -14,7 +14,8 @@ type wholeShard struct {
 	offsets []uint32
 }
 
-// wholeShards keeps the shards that were used last. Readers that want a shard at the same time wait for one of them to load it.
+// wholeShards keeps the shards that were used last. Readers that want a shard at the same time wait
+// for one of them to load it.
 type wholeShards struct {
 	limit int64
 
@@ -36,7 +37,8 @@ func newWholeShards(limit int64) *wholeShards {
 	return &wholeShards{limit: limit, entries: make(map[int]*wholeEntry)}
 }
 
-// get returns shard k, loaded if need be. A shard whose data are at fault stays so; other errors are tried again.
+// get returns shard k, loaded if need be. A shard whose data are at fault stays so; other errors
+// are tried again.
 func (w *wholeShards) get(ctx context.Context, k int, load func() (*wholeShard, error)) (*wholeShard, error) {
 	for {
 		w.mu.Lock()
@@ -60,7 +62,8 @@ func (w *wholeShards) get(ctx context.Context, k int, load func() (*wholeShard, 
 		if e.err == nil || errors.As(e.err, &fault) {
 			return e.shard, e.err
 		}
-		// The one who loaded it failed by the storage, or had no time left: try it oneself. fill has removed the entry.
+		// The one who loaded it failed by the storage, or had no time left: try it oneself.
+		// fill has removed the entry.
 	}
 }
 

@@ -7,10 +7,10 @@
 //	     the bytes
 //	     zero bytes up to a multiple of 4
 //
-// The kinds are 0: the whole record, 1: its first part, 2: one in the middle, 3: the last. A record is cut where the magic number
-// stands in it at a multiple of 4 bytes: these 4 bytes are left out, and the reader puts them back between two parts. So the
-// magic number, followed by kind 0 or 1, is the beginning of a record wherever it stands: after damage the next record can be
-// found.
+// The kinds are 0: the whole record, 1: its first part, 2: one in the middle, 3: the last. A record
+// is cut where the magic number stands in it at a multiple of 4 bytes: these 4 bytes are left out,
+// and the reader puts them back between two parts. So the magic number, followed by kind 0 or 1, is
+// the beginning of a record wherever it stands: after damage the next record can be found.
 //
 // A record of an image begins with a header of 24 bytes:
 //
@@ -21,6 +21,7 @@
 //	     flag labels, f32 each
 //	     the image's file
 //
-// An .idx file has a line of text, "key\toffset", for each record. Example i is the record of line i, as in Gluon. Without an .idx
-// file the examples are the records in the order of the file; then the offsets are found in one pass and kept.
+// An .idx file has a line of text, "key\toffset", for each record. Example i is the record of line
+// i, as in Gluon. Without an .idx file the examples are the records in the order of the file; then
+// the offsets are found in one pass and kept.
 package recordio

@@ -54,14 +54,15 @@ func padded(length int64) int64 { return (length + 3) &^ 3 }
 
 func (h head) ends() bool { return h.kind == whole || h.kind == last }
 
-// beginsRecord reports whether a record begins with these 8 bytes. In sound files no other bytes at a multiple of 4 look so.
+// beginsRecord reports whether a record begins with these 8 bytes. In sound files no other bytes at
+// a multiple of 4 look so.
 func beginsRecord(b []byte) bool {
 	_, err := parseHead(b, true)
 	return err == nil
 }
 
-// assemble puts the parts of the record together with which b begins, in b's own memory, and returns the record and how many
-// bytes it took.
+// assemble puts the parts of the record together with which b begins, in b's own memory, and
+// returns the record and how many bytes it took.
 func assemble(b []byte) (record []byte, used int, err error) {
 	end := headSize
 	for begins := true; ; begins = false {
@@ -114,13 +115,15 @@ func parseRecord(record []byte) (labels []float32, image []byte, err error) {
 	return labels, image, nil
 }
 
-// decode returns the example in the bytes from one record's beginning to the next one's; it uses their memory.
+// decode returns the example in the bytes from one record's beginning to the next one's; it uses
+// their memory.
 func decode(b []byte) (source.Example, error) {
 	record, used, err := assemble(b)
 	if err != nil {
 		return source.Example{}, err
 	}
-	// An .idx file may leave records out, so that others follow. Anything else is damage that fell upon the length.
+	// An .idx file may leave records out, so that others follow. Anything else is damage that
+	// fell upon the length.
 	if rest := b[used:]; len(rest) > 0 && (len(rest) < headSize || !beginsRecord(rest)) {
 		return source.Example{}, fmt.Errorf("the record ends after %d bytes, and no record begins there", used)
 	}

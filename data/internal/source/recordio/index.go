@@ -21,7 +21,8 @@ import (
 type index struct {
 	// offsets are in the order of the file, each once.
 	offsets []int64
-	// order has the place in offsets of each example; nil: the examples are in the order of the file.
+	// order has the place in offsets of each example; nil: the examples are in the order of the
+	// file.
 	order []uint32
 	// end is the size of the file.
 	end int64
@@ -106,7 +107,8 @@ func parseIndex(r io.Reader, end int64) (index, error) {
 	return newIndex(slices.Clip(offsets), end), nil
 }
 
-// fits is an error if an index is of another file: most of the records looked at do not begin where it says.
+// fits is an error if an index is of another file: most of the records looked at do not begin where
+// it says.
 func (x *index) fits(ctx context.Context, store objects.Store, object objects.Info) error {
 	bad := 0
 	probes := slices.Compact([]int{0, len(x.offsets) / 2, len(x.offsets) - 1})
@@ -145,7 +147,8 @@ func IndexName(rec string) string {
 	return strings.TrimSuffix(rec, path.Ext(rec)) + ".idx"
 }
 
-// findIndex reads the index of a file, or makes and keeps it; notes says what it did that the user should know.
+// findIndex reads the index of a file, or makes and keeps it; notes says what it did that the user
+// should know.
 func findIndex(ctx context.Context, store objects.Store, object objects.Info, cfg Config) (x index, notes []string, err error) {
 	place := sidecar.Place{Store: store, Object: object, CacheDir: cfg.CacheDir}
 	name := IndexName(object.Name)
@@ -182,7 +185,8 @@ func findIndex(ctx context.Context, store objects.Store, object objects.Info, cf
 	return x, notes, nil
 }
 
-// compare says how the .idx file that lies beside a file, if there is one, differs from the records that were found.
+// compare says how the .idx file that lies beside a file, if there is one, differs from the records
+// that were found.
 func compare(ctx context.Context, store objects.Store, object objects.Info, name string, found int) []string {
 	x, err := readIndex(ctx, store, object, name)
 	switch {
@@ -195,7 +199,8 @@ func compare(ctx context.Context, store objects.Store, object objects.Info, name
 	return nil
 }
 
-// readIndex reads the .idx file that lies beside a file; the error is fs.ErrNotExist if there is none.
+// readIndex reads the .idx file that lies beside a file; the error is fs.ErrNotExist if there is
+// none.
 func readIndex(ctx context.Context, store objects.Store, object objects.Info, name string) (index, error) {
 	info, err := store.Stat(ctx, name)
 	if err != nil {

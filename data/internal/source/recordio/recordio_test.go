@@ -492,7 +492,8 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzDecode decodes any bytes; what it takes for an example is the same when it is written and read again.
+// FuzzDecode decodes any bytes; what it takes for an example is the same when it is written and
+// read again.
 func FuzzDecode(f *testing.F) {
 	var rec bytes.Buffer
 	w := NewWriter(&rec, nil)

@@ -15,8 +15,9 @@ type scanner struct {
 	size int64
 }
 
-// scan calls found with the offset of each record, rising. Without resync the first damage is an error. With it what is damaged
-// counts as a record, which is an error when it is read, and the scan goes on with the next record that can be found.
+// scan calls found with the offset of each record, rising. Without resync the first damage is an
+// error. With it what is damaged counts as a record, which is an error when it is read, and the
+// scan goes on with the next record that can be found.
 func scan(ctx context.Context, store objects.Store, object objects.Info, resync bool, found func(off int64)) error {
 	r := objects.NewReader(ctx, store, object)
 	defer r.Close()
@@ -36,7 +37,8 @@ func scan(ctx context.Context, store objects.Store, object objects.Info, resync 
 		if !resync {
 			return fmt.Errorf("%s, record %d at byte %d: %w; launch data check finds what can be read", object.Name, n, off, err)
 		}
-		// The length of the record before may be what is damaged: then the next one begins inside of it.
+		// The length of the record before may be what is damaged: then the next one begins
+		// inside of it.
 		next, err := s.search(before + 4)
 		if err != nil {
 			return err
@@ -97,7 +99,8 @@ func (s *scanner) read(p []byte, off int64) error {
 	return err
 }
 
-// search returns where the next record begins at off or behind it; the end of the file if none does.
+// search returns where the next record begins at off or behind it; the end of the file if none
+// does.
 func (s *scanner) search(off int64) (int64, error) {
 	b := make([]byte, 64<<10)
 	for s.size-off >= headSize {

@@ -24,12 +24,15 @@ type Config struct {
 	Files []string
 	// Classes are the names of the classes by label, if they are known: the format has none.
 	Classes []string
-	// CacheDir is a folder for indices that have to be made and cannot lie beside the data. Empty: there is none.
+	// CacheDir is a folder for indices that have to be made and cannot lie beside the data.
+	// Empty: there is none.
 	CacheDir string
-	// BlockBytes is the size of blocks: examples that are cheap to read together. 0: 8 MiB, but no blocks on a local disk.
+	// BlockBytes is the size of blocks: examples that are cheap to read together. 0: 8 MiB, but
+	// no blocks on a local disk.
 	BlockBytes int64
-	// Resync looks for the records itself, without .idx files, and goes on behind damage: what is damaged is an example that
-	// cannot be read. Numbers of examples differ from those without it if there is damage.
+	// Resync looks for the records itself, without .idx files, and goes on behind damage: what
+	// is damaged is an example that cannot be read. Numbers of examples differ from those
+	// without it if there is damage.
 	Resync bool
 }
 
@@ -94,8 +97,9 @@ func open(ctx context.Context, store objects.Store, cfg Config) (*Source, error)
 	return s, nil
 }
 
-// cut returns the first examples of blocks of that many bytes, each of one file; nil if a file's examples are in another order
-// than its records, so that neighbours by number are none in the file.
+// cut returns the first examples of blocks of that many bytes, each of one file; nil if a file's
+// examples are in another order than its records, so that neighbours by number are none in the
+// file.
 func (s *Source) cut(size int64) []int {
 	var blocks []int
 	for i := range s.files {
@@ -129,7 +133,8 @@ func (s *Source) Blocks() []int { return s.blocks }
 // Notes are what the user should know, such as that an index was made, a sentence each.
 func (s *Source) Notes() []string { return s.notes }
 
-// Fingerprint covers the names and sizes of the files, and the offsets of the records in the order of the examples.
+// Fingerprint covers the names and sizes of the files, and the offsets of the records in the order
+// of the examples.
 func (s *Source) Fingerprint() string { return s.print }
 
 // Close does nothing: the source holds memory alone.
@@ -171,7 +176,8 @@ func (s *Source) Read(ctx context.Context, i int, buf []byte) (source.Example, e
 	return e, nil
 }
 
-// large is how long an extent is that is not read in one go: there may be much that belongs to no example in it.
+// large is how long an extent is that is not read in one go: there may be much that belongs to no
+// example in it.
 const large = 64 << 20
 
 // extent reads a record, and all up to the next one unless that is much.

@@ -16,14 +16,16 @@ type Writer struct {
 	buf     []byte
 }
 
-// NewWriter makes a writer of a .rec file, and of its .idx file if idx is not nil. It does not buffer.
+// NewWriter makes a writer of a .rec file, and of its .idx file if idx is not nil. It does not
+// buffer.
 func NewWriter(rec, idx io.Writer) *Writer { return &Writer{rec: rec, idx: idx} }
 
 // An Entry is what Write writes.
 type Entry struct {
 	// ID is the record's, and its key in the .idx file.
 	ID uint64
-	// Labels are the example's. One label is written into the header unless Packed says that it follows it, as several do.
+	// Labels are the example's. One label is written into the header unless Packed says that it
+	// follows it, as several do.
 	Labels []float32
 	Packed bool
 	// Image is an image's file.

@@ -1,4 +1,5 @@
-// Package shards finds the files that a data set of several consists of: by a pattern, in its order.
+// Package shards finds the files that a data set of several consists of: by a pattern, in its
+// order.
 package shards
 
 import (
@@ -16,8 +17,9 @@ import (
 // maxShards bounds how many names a pattern may stand for.
 const maxShards = 1_000_000
 
-// Names are the names that a pattern of shards stands for, in order: braces {000..123} and {a,b} are expanded, and several
-// patterns are joined by "::". The stars of a pattern are left as they are.
+// Names are the names that a pattern of shards stands for, in order: braces {000..123} and {a,b}
+// are expanded, and several patterns are joined by "::". The stars of a pattern are left as they
+// are.
 func Names(pattern string) ([]string, error) {
 	var names []string
 	for part := range strings.SplitSeq(pattern, "::") {
@@ -97,7 +99,8 @@ func expand(s string) ([]string, error) {
 	return all, nil
 }
 
-// sequence expands 000..123, a..f, and each with a step behind a second "..". Numbers keep their leading zeros.
+// sequence expands 000..123, a..f, and each with a step behind a second "..". Numbers keep their
+// leading zeros.
 func sequence(s string) ([]string, error) {
 	bad := fmt.Errorf("got {%s}, want {first..last} or {a,b}", s)
 	parts := strings.Split(s, "..")
@@ -154,8 +157,8 @@ func sequence(s string) ([]string, error) {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// Find finds the objects of a pattern in its order. A star, a question mark or a bracket stands for what path.Match says, and for
-// all objects of that form by name.
+// Find finds the objects of a pattern in its order. A star, a question mark or a bracket stands for
+// what path.Match says, and for all objects of that form by name.
 func Find(ctx context.Context, store objects.Store, pattern string) ([]objects.Info, error) {
 	names, err := Names(pattern)
 	if err != nil {
@@ -206,8 +209,8 @@ func Stat(ctx context.Context, store objects.Store, names []string) ([]objects.I
 // Hidden reports whether a part of a name begins with a dot.
 func Hidden(name string) bool { return strings.HasPrefix(name, ".") || strings.Contains(name, "/.") }
 
-// Known lists the folder of many names at once, which takes fewer requests than asking for each. A store that has no lists,
-// such as a web server, knows nothing here.
+// Known lists the folder of many names at once, which takes fewer requests than asking for each. A
+// store that has no lists, such as a web server, knows nothing here.
 func Known(ctx context.Context, store objects.Store, names []string) map[string]objects.Info {
 	if len(names) < 8 {
 		return nil

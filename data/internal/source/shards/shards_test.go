@@ -82,7 +82,8 @@ func TestObjectsOfAPatternAreFoundInItsOrder(t *testing.T) {
 	}
 }
 
-// Many shards are found by lists, of which one says a thousand; a store without lists is asked for each.
+// Many shards are found by lists, of which one says a thousand; a store without lists is asked for
+// each.
 func TestManyShardsTakeFewRequests(t *testing.T) {
 	files := make(map[string][]byte)
 	for k := range 500 {

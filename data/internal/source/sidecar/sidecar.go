@@ -1,5 +1,6 @@
-// Package sidecar keeps what was made of a data file, such as its index, so that it is made once: beside the data file if that
-// lies in a local folder that can be written, else in a folder for such files.
+// Package sidecar keeps what was made of a data file, such as its index, so that it is made once:
+// beside the data file if that lies in a local folder that can be written, else in a folder for
+// such files.
 package sidecar
 
 import (
@@ -22,14 +23,16 @@ var ErrNoPlace = errors.New("the data is not in a local folder, and there is no 
 type Place struct {
 	Store  objects.Store
 	Object objects.Info
-	// CacheDir has files of data that cannot have them beside it; empty: there is no such folder.
+	// CacheDir has files of data that cannot have them beside it; empty: there is no such
+	// folder.
 	CacheDir string
 }
 
 // Local reports whether a store's objects are files of this machine's file system.
 func Local(store objects.Store) bool { return filepath.IsAbs(store.URL()) }
 
-// beside is the path of an object of the same store that is named name; empty: the store is not local.
+// beside is the path of an object of the same store that is named name; empty: the store is not
+// local.
 func (p Place) beside(name string) string {
 	if !Local(p.Store) || !filepath.IsLocal(filepath.FromSlash(name)) {
 		return ""
@@ -47,7 +50,8 @@ func (p Place) cached(name string) string {
 	return filepath.Join(p.CacheDir, hex.EncodeToString(h.Sum(nil)[:16])+filepath.Ext(name))
 }
 
-// OpenCached opens the file that Write left in CacheDir under that name; the error is fs.ErrNotExist if there is none.
+// OpenCached opens the file that Write left in CacheDir under that name; the error is
+// fs.ErrNotExist if there is none.
 func (p Place) OpenCached(name string) (*os.File, error) {
 	path := p.cached(name)
 	if path == "" {
@@ -56,8 +60,8 @@ func (p Place) OpenCached(name string) (*os.File, error) {
 	return os.Open(path)
 }
 
-// Write makes a file named name, as an object of the data's store would be named, and says where: beside the data, or in
-// CacheDir. A reader sees all of it or nothing.
+// Write makes a file named name, as an object of the data's store would be named, and says where:
+// beside the data, or in CacheDir. A reader sees all of it or nothing.
 func (p Place) Write(name string, write func(w io.Writer) error) (path string, err error) {
 	err = ErrNoPlace
 	if path = p.beside(name); path != "" {
@@ -95,7 +99,8 @@ func replace(path string, write func(w io.Writer) error) (err error) {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	// CreateTemp makes files for their owner alone; others may read the data, so they may read this.
+	// CreateTemp makes files for their owner alone; others may read the data, so they may read
+	// this.
 	if err := f.Chmod(0o644); err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-// Package skim reads small pieces of a large object in rising order, such as the heads of the members of an archive, to index it.
+// Package skim reads small pieces of a large object in rising order, such as the heads of the
+// members of an archive, to index it.
 package skim
 
 import (
@@ -13,8 +14,9 @@ import (
 // Window is how much of a local file is read at once: a head, and often what is small behind it.
 const Window = 4096
 
-// A Reader reads pieces. In a local file each is a small read. Elsewhere, where a request takes longer than the bytes between two
-// pieces, these are read as well, in large requests ahead; long stretches are jumped over.
+// A Reader reads pieces. In a local file each is a small read. Elsewhere, where a request takes
+// longer than the bytes between two pieces, these are read as well, in large requests ahead; long
+// stretches are jumped over.
 type Reader struct {
 	ctx    context.Context
 	store  objects.Store

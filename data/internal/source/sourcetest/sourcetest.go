@@ -1,5 +1,5 @@
-// Package sourcetest has what every source of examples must do, as tests: each format calls Run with a Format that writes its
-// files and opens them.
+// Package sourcetest has what every source of examples must do, as tests: each format calls Run
+// with a Format that writes its files and opens them.
 package sourcetest
 
 import (
@@ -22,16 +22,18 @@ import (
 
 // A Format makes sources of one format.
 type Format struct {
-	// Files writes the examples in their order: the file's bytes by name. The images are not empty, and are no real images. Each
-	// has one label, the number of its class, from 0 on, which never falls from one example to the next; ClassName has its name.
-	// Names of the examples are distinct and rise, and end in .jpg; a format without names leaves them out.
+	// Files writes the examples in their order: the file's bytes by name. The images are not
+	// empty, and are no real images. Each has one label, the number of its class, from 0 on,
+	// which never falls from one example to the next; ClassName has its name. Names of the
+	// examples are distinct and rise, and end in .jpg; a format without names leaves them out.
 	Files func(examples []source.Example) map[string][]byte
 	// Open opens the source of these files.
 	Open func(ctx context.Context, store objects.Store) (source.Source, error)
-	// Damage damages example i of the files, and no other, so that reading it is a *source.BadError. Nil: the format has nothing
-	// in which damage shows.
+	// Damage damages example i of the files, and no other, so that reading it is a
+	// *source.BadError. Nil: the format has nothing in which damage shows.
 	Damage func(files map[string][]byte, i int)
-	// BytesPerExample is the most memory that an example may take in an open source whose names have 30 bytes.
+	// BytesPerExample is the most memory that an example may take in an open source whose names
+	// have 30 bytes.
 	BytesPerExample int
 	// Sized says that the format knows the length of an example, so Range must have it.
 	Sized bool
@@ -230,7 +232,8 @@ func (f Format) damage(t *testing.T) {
 	}
 }
 
-// cut cuts each file at several places: opening or reading says so, or all examples that are left are right.
+// cut cuts each file at several places: opening or reading says so, or all examples that are left
+// are right.
 func (f Format) cut(t *testing.T) {
 	want := Examples(5, 40)
 	whole := f.Files(want)

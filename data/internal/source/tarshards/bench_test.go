@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
-// BenchmarkIndex indexes a local shard of samples as large as ImageNet's, whose images are holes of the file system:
+// BenchmarkIndex indexes a local shard of samples as large as ImageNet's, whose images are holes of
+// the file system:
 //
 //	go test -run XXX -bench Index -benchtime 5x ./data/internal/source/tarshards
 func BenchmarkIndex(b *testing.B) {

@@ -69,8 +69,8 @@ func parseHead(b *[blockSize]byte) (h head, zero bool, err error) {
 	return h, false, nil
 }
 
-// checkSum compares the sum that the head has with that of its bytes, with spaces in the sum's place. Old programs added the
-// bytes as signed ones.
+// checkSum compares the sum that the head has with that of its bytes, with spaces in the sum's
+// place. Old programs added the bytes as signed ones.
 func checkSum(b *[blockSize]byte) error {
 	want, err := parseOctal(b[148:156])
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 // format names indices of this package; another way to write them needs another name.
 const format = "tar 1"
 
-// An index is a list of the members of a shard that have a name with a dot. Each is four varints and a text: how many bytes of the
-// name are those of the member before, how many follow, these bytes, the blocks between the end of the data of the member before
-// and this one's, and the size.
+// An index is a list of the members of a shard that have a name with a dot. Each is four varints
+// and a text: how many bytes of the name are those of the member before, how many follow, these
+// bytes, the blocks between the end of the data of the member before and this one's, and the size.
 
 // appendMember appends a member to an index; before is the one before it.
 func appendMember(index []byte, before, m member) []byte {
@@ -84,9 +84,10 @@ func daliName(shard string) string {
 	return shard + ".idx"
 }
 
-// parseDALI reads an index of DALI's wds2idx, "v1.2 samples" and then a line for each sample of "extension offset size name" for
-// each of its members. It reports whether the index is whole, has names, and can be of a shard of this size. end is where the data
-// of the last member end; an archive has an empty block there.
+// parseDALI reads an index of DALI's wds2idx, "v1.2 samples" and then a line for each sample of
+// "extension offset size name" for each of its members. It reports whether the index is whole, has
+// names, and can be of a shard of this size. end is where the data of the last member end; an
+// archive has an empty block there.
 func parseDALI(text []byte, shardSize int64) (members []member, end int64, ok bool) {
 	if len(text) == 0 || text[len(text)-1] != '\n' {
 		return nil, 0, false
@@ -124,7 +125,8 @@ func parseDALI(text []byte, shardSize int64) (members []member, end int64, ok bo
 	return members, end, true
 }
 
-// splitName cuts a member's name into the key of its sample and the extension; ok is false for names that are no part of a sample.
+// splitName cuts a member's name into the key of its sample and the extension; ok is false for
+// names that are no part of a sample.
 func splitName(name string) (key, extension string, ok bool) {
 	slash := strings.LastIndexByte(name, '/') + 1
 	base := name[slash:]
@@ -283,7 +285,8 @@ func (b *builder) end() error {
 	return nil
 }
 
-// find returns the member with the first of these extensions that the sample has, and which one that is; −1: none.
+// find returns the member with the first of these extensions that the sample has, and which one
+// that is; −1: none.
 func (b *builder) find(extensions []string) (part, int) {
 	for k, extension := range extensions {
 		for _, p := range b.sample {

@@ -12,7 +12,8 @@ import (
 // maxLabels bounds how many numbers one label has.
 const maxLabels = 1 << 16
 
-// parseText reads the number of a class, as a .cls member has it, or several numbers with spaces or commas between them.
+// parseText reads the number of a class, as a .cls member has it, or several numbers with spaces or
+// commas between them.
 func parseText(text []byte) ([]float32, error) {
 	words := bytes.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\n' || r == '\r' || r == '\t' })
 	if len(words) == 0 {
@@ -49,8 +50,8 @@ func checkLabel(v float64) error {
 // fields are where JSON has its label if nothing else is said.
 var fields = []string{"label", "cls", "class"}
 
-// parseJSON reads the label of a JSON object: a number, or a list of numbers. maybe allows JSON that has none. JSON that is only
-// a number or a list is the label itself.
+// parseJSON reads the label of a JSON object: a number, or a list of numbers. maybe allows JSON
+// that has none. JSON that is only a number or a list is the label itself.
 func parseJSON(text []byte, field string, maybe bool) ([]float32, error) {
 	text = bytes.TrimSpace(text)
 	if len(text) > 0 && text[0] != '{' {

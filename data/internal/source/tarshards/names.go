@@ -21,7 +21,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// listShards finds the shards in their order; of a store all .tar files at its top by name, but hidden ones.
+// listShards finds the shards in their order; of a store all .tar files at its top by name, but
+// hidden ones.
 func listShards(ctx context.Context, store objects.Store, cfg Config) ([]objects.Info, error) {
 	if cfg.Shards == "" && len(cfg.Files) == 0 {
 		var found []objects.Info

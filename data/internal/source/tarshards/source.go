@@ -1,11 +1,13 @@
 // Package tarshards reads examples out of tar archives as WebDataset names their members.
 //
-// Members that follow each other and whose names are alike up to the first dot are one sample: cat/1.jpg and cat/1.cls are sample
-// cat/1. A sample has an image (.jpg, .png, ...) and mostly a label (.cls with a number, or .json). Example i is the i-th sample
-// in the order of the shards and of their members.
+// Members that follow each other and whose names are alike up to the first dot are one sample:
+// cat/1.jpg and cat/1.cls are sample cat/1. A sample has an image (.jpg, .png, ...) and mostly a
+// label (.cls with a number, or .json). Example i is the i-th sample in the order of the shards and
+// of their members.
 //
-// To read example i directly, an index of each shard is made in one pass over the heads of its members; data are skipped. It is
-// kept beside the shard or in CacheDir, and made anew when the shard has changed. DALI's index (wds2idx) is taken where it is there.
+// To read example i directly, an index of each shard is made in one pass over the heads of its
+// members; data are skipped. It is kept beside the shard or in CacheDir, and made anew when the
+// shard has changed. DALI's index (wds2idx) is taken where it is there.
 package tarshards
 
 import (
@@ -30,20 +32,24 @@ import (
 
 // A Config says which shards are read, and what is what in a sample.
 type Config struct {
-	// Files are the names of the shards in the store, in the order of their examples. Empty: Shards says it.
+	// Files are the names of the shards in the store, in the order of their examples. Empty:
+	// Shards says it.
 	Files []string
-	// Shards are the names of the shards as a pattern: "n-{000000..001281}.tar", "{train,extra}.tar", "part-*.tar", and several of
-	// these with "::" between them. Empty: all .tar files at the top of the store by name; below may lie those of another split.
+	// Shards are the names of the shards as a pattern: "n-{000000..001281}.tar",
+	// "{train,extra}.tar", "part-*.tar", and several of these with "::" between them. Empty:
+	// all .tar files at the top of the store by name; below may lie those of another split.
 	Shards string
 	// Image are the extensions of images, the best first, with ";" between them. Empty is
 	// "jpg;jpeg;png;webp;bmp;ppm;pgm;tif;tiff;img;image".
 	Image string
-	// Label are the extensions of labels, the best first. Empty is "cls;index;json", and then JSON without a label is none.
+	// Label are the extensions of labels, the best first. Empty is "cls;index;json", and then
+	// JSON without a label is none.
 	Label string
-	// Field is the field of JSON that is the label: a number or a list of numbers. Empty: label, cls or class.
+	// Field is the field of JSON that is the label: a number or a list of numbers. Empty:
+	// label, cls or class.
 	Field string
-	// SameKeys allows two samples of different shards to have the same key: each shard numbers its own. Otherwise it is an error,
-	// since a shard may be there twice.
+	// SameKeys allows two samples of different shards to have the same key: each shard numbers
+	// its own. Otherwise it is an error, since a shard may be there twice.
 	SameKeys bool
 	// Classes are the names of the classes by label, if they are known: the format has none.
 	Classes []string
@@ -146,7 +152,8 @@ func extensions(list string) []string {
 	return all
 }
 
-// build gives the members of a shard to b: by its index, by DALI's, or by a pass over the shard, of which the index is then kept.
+// build gives the members of a shard to b: by its index, by DALI's, or by a pass over the shard, of
+// which the index is then kept.
 func build(ctx context.Context, store objects.Store, info objects.Info, cacheDir string, b *builder, made *indexfile.Tally) error {
 	at := func(err error) error { return fmt.Errorf("%s: %s: %w", store.URL(), info.Name, err) }
 	if err := ctx.Err(); err != nil {
@@ -214,7 +221,8 @@ func readDALI(ctx context.Context, store objects.Store, shard objects.Info) ([]m
 	return members, true
 }
 
-// checkKeys looks for samples with the same key. In one shard their members are apart from each other.
+// checkKeys looks for samples with the same key. In one shard their members are apart from each
+// other.
 func (s *Source) checkKeys(sameKeys bool) error {
 	type hashed struct {
 		hash    uint64
@@ -266,7 +274,8 @@ func (s *Source) same(i, j int) error {
 		"if each shard numbers its samples anew, allow it by SameKeys (launch data: --same-keys)", a.key(x), a.info.Name, atA, b.info.Name, atB)
 }
 
-// checkImages is an error if no sample at all has an image: the extensions are not those of these shards.
+// checkImages is an error if no sample at all has an image: the extensions are not those of these
+// shards.
 func (s *Source) checkImages() error {
 	var fault *entry
 	for k := range s.shards {
@@ -301,8 +310,8 @@ func (s *Source) find(i int) (*shard, int) {
 	return &s.shards[k], i - s.shards[k].first
 }
 
-// span is the range of an entry in its shard: from the head of the image, so that it can be checked, to the label, or the other
-// way round. labelAt is −1 if there is no label in it.
+// span is the range of an entry in its shard: from the head of the image, so that it can be
+// checked, to the label, or the other way round. labelAt is −1 if there is no label in it.
 func (e *entry) span() (off, length, imageAt, labelAt int64) {
 	image := int64(e.image) * blockSize
 	begin, end, labelAt := image-blockSize, image+int64(e.imageSize), int64(-1)

@@ -368,7 +368,8 @@ func (c *counter) ReadRange(ctx context.Context, info objects.Info, p []byte, of
 	return c.Store.ReadRange(ctx, info, p, off)
 }
 
-// With 20 ms to the first byte, shards in a bucket are read in few large requests, several shards at once.
+// With 20 ms to the first byte, shards in a bucket are read in few large requests, several shards
+// at once.
 func TestShardsFarAwayAreReadInLargeRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := make(map[string][]byte)

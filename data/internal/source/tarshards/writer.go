@@ -13,7 +13,8 @@ import (
 
 // A WriterConfig says how samples are cut into shards.
 type WriterConfig struct {
-	// Name is the pattern of the shards' names with the place of a number from 0 on; empty is "shard-%06d.tar".
+	// Name is the pattern of the shards' names with the place of a number from 0 on; empty is
+	// "shard-%06d.tar".
 	Name string
 	// MaxCount is how many samples a shard has at most; 0 is 100,000.
 	MaxCount int
@@ -56,8 +57,8 @@ func NewWriter(cfg WriterConfig) (*Writer, error) {
 	return &Writer{cfg: cfg}, nil
 }
 
-// Write appends a sample: its members are stored by extension, as WebDataset's writer does. The key may have slashes, and no dot
-// behind the last one.
+// Write appends a sample: its members are stored by extension, as WebDataset's writer does. The key
+// may have slashes, and no dot behind the last one.
 func (w *Writer) Write(key string, members ...Member) error {
 	if err := w.check(key, members); err != nil {
 		return fmt.Errorf("data: tar shards: sample %q: %w", key, err)

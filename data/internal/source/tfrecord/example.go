@@ -26,7 +26,8 @@ type feature struct {
 
 var errWire = errors.New("the record is no tf.train.Example")
 
-// fields calls found for each field of a message; value is what a length-delimited field holds, without its length.
+// fields calls found for each field of a message; value is what a length-delimited field holds,
+// without its length.
 func fields(message []byte, found func(number protowire.Number, kind protowire.Type, value []byte) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)

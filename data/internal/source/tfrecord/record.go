@@ -52,7 +52,8 @@ func looksZipped(p []byte) bool {
 	return p[0] == 0x1f && p[1] == 0x8b || p[0] == 0x78 && binary.BigEndian.Uint16(p)%31 == 0
 }
 
-// scan reads the heads of the records of a file in order and calls found with the size of each record. Data are skipped.
+// scan reads the heads of the records of a file in order and calls found with the size of each
+// record. Data are skipped.
 func scan(ctx context.Context, store objects.Store, file objects.Info, found func(size int64)) error {
 	heads := skim.New(ctx, store, file)
 	defer heads.Close()
@@ -84,8 +85,8 @@ func scan(ctx context.Context, store objects.Store, file objects.Info, found fun
 	return nil
 }
 
-// parseIdx reads an index of "offset size" lines, as tfrecord2idx writes them, into the records' offsets and the end of the last.
-// ok is false if these are not all bytes of a file of this size.
+// parseIdx reads an index of "offset size" lines, as tfrecord2idx writes them, into the records'
+// offsets and the end of the last. ok is false if these are not all bytes of a file of this size.
 func parseIdx(text []byte, fileSize int64) (offsets []int64, ok bool) {
 	at := int64(0)
 	offsets = append(offsets, 0)

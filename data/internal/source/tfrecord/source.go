@@ -1,8 +1,9 @@
 // Package tfrecord reads examples out of TensorFlow's TFRecord files of tf.train.Example.
 //
-// Example i is the i-th record in the order of the files. The format has no index: it is made in one pass over the heads of the
-// records, which skips their data, and kept beside the file or in CacheDir until the file changes. An index of "offset size"
-// lines, as tfrecord2idx writes it, is read where it lies beside the file. Both checksums of a record are checked.
+// Example i is the i-th record in the order of the files. The format has no index: it is made in
+// one pass over the heads of the records, which skips their data, and kept beside the file or in
+// CacheDir until the file changes. An index of "offset size" lines, as tfrecord2idx writes it, is
+// read where it lies beside the file. Both checksums of a record are checked.
 package tfrecord
 
 import (
@@ -33,15 +34,18 @@ const format = "tfrecord 1"
 
 // A Config says which files are read, and which features of an example are what.
 type Config struct {
-	// Files are the names of the files in the store, in the order of their examples. Empty: Shards says it.
+	// Files are the names of the files in the store, in the order of their examples. Empty:
+	// Shards says it.
 	Files []string
-	// Shards are the names of the files as a pattern, such as "train-{00000..01023}-of-01024", "train-*", or several of these with
-	// "::" between them. Empty: all files at the top of the store for which IsFile is true, by name.
+	// Shards are the names of the files as a pattern, such as "train-{00000..01023}-of-01024",
+	// "train-*", or several of these with "::" between them. Empty: all files at the top of the
+	// store for which IsFile is true, by name.
 	Shards string
-	// Image are the keys of the image's bytes, the best first, with ";" between them. Empty is "image/encoded;image;image_raw;jpeg;png".
+	// Image are the keys of the image's bytes, the best first, with ";" between them. Empty is
+	// "image/encoded;image;image_raw;jpeg;png".
 	Image string
-	// Label are the keys of the label, the best first. Empty is "image/class/label;label;class;cls", and then an example may have
-	// none.
+	// Label are the keys of the label, the best first. Empty is
+	// "image/class/label;label;class;cls", and then an example may have none.
 	Label string
 	// Classes are the names of the classes by label, if they are known: the format has none.
 	Classes []string
@@ -54,7 +58,8 @@ type Config struct {
 // ofPattern is how TensorFlow names one of several files.
 var ofPattern = regexp.MustCompile(`^(.*)-(\d{5,6})-of-(\d{5,6})$`)
 
-// IsFile reports whether a name is that of a TFRecord file: x.tfrecord, x.tfrecords, or one of several such as x-00000-of-01024.
+// IsFile reports whether a name is that of a TFRecord file: x.tfrecord, x.tfrecords, or one of
+// several such as x-00000-of-01024.
 func IsFile(name string) bool {
 	base := path.Base(name)
 	lower := strings.ToLower(base)
@@ -184,7 +189,8 @@ func missing(infos []objects.Info) (notes []string) {
 // maxIdx bounds the index of others that is read.
 const maxIdx = 1 << 30
 
-// index returns the offsets of the records of a file: by its index, by that of tfrecord2idx, or by a pass over it.
+// index returns the offsets of the records of a file: by its index, by that of tfrecord2idx, or by
+// a pass over it.
 func index(ctx context.Context, store objects.Store, info objects.Info, cacheDir string, made *indexfile.Tally) ([]int64, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
@@ -320,7 +326,8 @@ func (s *Source) parse(data []byte, e *source.Example) error {
 	return nil
 }
 
-// A choice finds the first of some keys that an example has; of a key that is there twice the last counts, as in protobuf.
+// A choice finds the first of some keys that an example has; of a key that is there twice the last
+// counts, as in protobuf.
 type choice struct {
 	keys    []string
 	key     int // −1: none yet

@@ -1,5 +1,5 @@
-// Package arrays reads NumPy's arrays as tables: a row of an array of two dimensions is a row, and a
-// number of it a column. The arrays of a .npz archive lie side by side.
+// Package arrays reads NumPy's arrays as tables: a row of an array of two dimensions is a row, and
+// a number of it a column. The arrays of a .npz archive lie side by side.
 package arrays
 
 import (
@@ -48,7 +48,8 @@ func Open(ctx context.Context, store objects.Store, object objects.Info, cfg tab
 	return s, nil
 }
 
-// OpenArchive makes a source of one .npz file. The columns of an array have its name, with a number behind it if they are several.
+// OpenArchive makes a source of one .npz file. The columns of an array have its name, with a number
+// behind it if they are several.
 func OpenArchive(ctx context.Context, store objects.Store, object objects.Info, cfg table.Config) (table.Source, error) {
 	if len(cfg.Names) > 0 {
 		return nil, fmt.Errorf("%s: got names of columns, and the columns have the names of the arrays", object.Name)

@@ -13,14 +13,14 @@ import (
 	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
-// Limits say where a block ends: after so many rows or bytes, whatever comes first. A row has at most
-// so many bytes, so a block has less than bytes and a row's together.
+// Limits say where a block ends: after so many rows or bytes, whatever comes first. A row has at
+// most so many bytes, so a block has less than bytes and a row's together.
 type limits struct{ rows, bytes, row int64 }
 
 var usual = limits{rows: 4096, bytes: 1 << 20, row: 1 << 20}
 
-// keepAbove is the size of files whose index is kept if no folder for it was named. Smaller ones are
-// read again in a fraction of a second.
+// keepAbove is the size of files whose index is kept if no folder for it was named. Smaller ones
+// are read again in a fraction of a second.
 const keepAbove = 256 << 20
 
 // A mark is where a block begins: its first byte, its first row and its line in the file, from 0.
@@ -65,7 +65,8 @@ func (s *scanner) add(p []byte) error {
 			return s.wrong("the row is longer than %d bytes: it is not a file of rows, or has another delimiter", s.limits.row)
 		}
 		if n < 0 {
-			// The row goes on in the next piece. Only as much is kept as tells a header.
+			// The row goes on in the next piece. Only as much is kept as tells a
+			// header.
 			s.part = append(s.part, piece...)
 			continue
 		}

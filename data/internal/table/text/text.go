@@ -157,8 +157,8 @@ func (s *source) fields(text []byte) (fields []string, err error) {
 	}
 }
 
-// infer gives a kind to columns that have none, by the first rows: integers if all are, else numbers,
-// else bytes. Digits with a zero before them are a name and no number.
+// infer gives a kind to columns that have none, by the first rows: integers if all are, else
+// numbers, else bytes. Digits with a zero before them are a name and no number.
 func (s *source) infer(head []byte) {
 	type seen struct{ any, notInt, notFloat bool }
 	of := make([]seen, len(s.columns))

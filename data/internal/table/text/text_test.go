@@ -240,7 +240,8 @@ func TestFingerprintTellsDataApart(t *testing.T) {
 	}
 }
 
-// Whatever comes is rows or an error, and what package csv reads as rows of one width is read alike.
+// Whatever comes is rows or an error, and what package csv reads as rows of one width is read
+// alike.
 func FuzzText(f *testing.F) {
 	f.Add("a,b\n1,2\n")
 	f.Add("a,\"b\"\"\n\"\n1,\"2\n\"\n\n3,4")

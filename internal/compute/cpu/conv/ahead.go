@@ -2,7 +2,8 @@ package conv
 
 import "github.com/paragon-train/paragon/internal/compute/f32"
 
-// An ahead is channels of pixels that are read next, which are fetched a few at a time while tiles are multiplied.
+// An ahead is channels of pixels that are read next, which are fetched a few at a time while tiles
+// are multiplied.
 type ahead struct {
 	from           []float32
 	pixels, stride int // left; values from one to the next
@@ -10,7 +11,8 @@ type ahead struct {
 	share          int // pixels at a time
 }
 
-// fetchAhead is n channels from channel c0 of pixels from to to, each stride values, in so many calls of fetch.
+// fetchAhead is n channels from channel c0 of pixels from to to, each stride values, in so many
+// calls of fetch.
 func fetchAhead(all []float32, from, to, stride, c0, n, calls int) ahead {
 	from, to = max(from, 0), min(to, len(all)/stride)
 	if from >= to {
@@ -36,7 +38,8 @@ type imageRows struct {
 	h, w, pad      int // the image, and rows of padding above it
 }
 
-// pixel is about the number, over all images, of the first pixel of a patch: as if the two rows of a row of patches were one.
+// pixel is about the number, over all images, of the first pixel of a patch: as if the two rows of
+// a row of patches were one.
 func (r imageRows) pixel(patch int) int {
 	row := patch / r.patchW
 	return (row/r.patchH*r.h+row%r.patchH*r.side-r.pad)*r.w + patch%r.patchW*r.side*r.w/r.patchW

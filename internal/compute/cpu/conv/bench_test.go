@@ -38,8 +38,9 @@ var benchLayers = []struct {
 	{"cifar", square(64, 32, 64, 128, 1, 2, 0)},
 }
 
-// Rates are nominal (padding counted) and the best of the calls timed, so that a busy machine does not hide the kernel;
-// of-peak is their share of the multiply-add ceiling of all threads, measured beside them.
+// Rates are nominal (padding counted) and the best of the calls timed, so that a busy machine does
+// not hide the kernel; of-peak is their share of the multiply-add ceiling of all threads, measured
+// beside them.
 //
 //	go test -run xxx -bench Layers -benchtime 0.2s ./internal/compute/cpu/conv/ [-threads 1]
 func BenchmarkLayers(b *testing.B) {

@@ -16,8 +16,9 @@ type Plan struct {
 	scratch           []float32
 }
 
-// A gatherPass is one way to compute forward or backward-data, a weightPass one to compute backward-weight. Images are stored as float32 or bfloat16,
-// each as it likes; half: the input is bfloat16.
+// A gatherPass is one way to compute forward or backward-data, a weightPass one to compute
+// backward-weight. Images are stored as float32 or bfloat16, each as it likes; half: the input is
+// bfloat16.
 type gatherPass interface {
 	scratchLen(half bool) int
 	run(p *pool.Pool, out, in f32.Array, w, scratch []float32, add bool)
@@ -28,14 +29,16 @@ type weightPass interface {
 	run(p *pool.Pool, dw []float32, x, dy f32.Array, scratch []float32)
 }
 
-// New plans the convolutions of a shape, to be run on p's threads. The plan has no scratch memory yet: see SetScratch.
+// New plans the convolutions of a shape, to be run on p's threads. The plan has no scratch memory
+// yet: see SetScratch.
 func New(shape Shape, p *pool.Pool) (*Plan, error) {
 	return newPlan(shape, p, f32.Tiles(f32.Active()), whereFaster)
 }
 
-// NewBFloat16 is New with products of bfloat16, as f32.BFloat16Products has them: weights, inputs and gradients are rounded to bfloat16 as they are
-// read, products summed in float32. Only sums over few channels, and to few, which rounding would not make faster, stay those of float32. Where the CPU
-// multiplies float32 as fast, products are New's, of numbers as they are.
+// NewBFloat16 is New with products of bfloat16, as f32.BFloat16Products has them: weights, inputs
+// and gradients are rounded to bfloat16 as they are read, products summed in float32. Only sums
+// over few channels, and to few, which rounding would not make faster, stay those of float32. Where
+// the CPU multiplies float32 as fast, products are New's, of numbers as they are.
 func NewBFloat16(shape Shape, p *pool.Pool) (*Plan, error) {
 	return newPlan(shape, p, f32.BFloat16Tiles(), whereFaster)
 }
@@ -135,8 +138,9 @@ func (p *Plan) ScratchLen() int {
 	return max(p.forward.scratchLen(false), p.backward.scratchLen(false), p.weight.scratchLen(false))
 }
 
-// SetScratch hands the plan memory of at least ScratchLen values, which the methods overwrite. Plans that do not run at the
-// same time may share it. Without it, the first method to run allocates its own.
+// SetScratch hands the plan memory of at least ScratchLen values, which the methods overwrite.
+// Plans that do not run at the same time may share it. Without it, the first method to run
+// allocates its own.
 func (p *Plan) SetScratch(scratch []float32) {
 	if len(scratch) < p.ScratchLen() {
 		panic(fmt.Sprintf("conv: SetScratch %v: got %d values, want at least %d", p.shape, len(scratch), p.ScratchLen()))

@@ -12,11 +12,12 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/alloctest"
 )
 
-// naive is the plain loop of the three formulas, in float64, with the sums of absolute products beside them, which bound the
-// rounding error.
+// naive is the plain loop of the three formulas, in float64, with the sums of absolute products
+// beside them, which bound the rounding error.
 type naive struct{ y, dx, dw, absY, absDx, absDw []float64 }
 
-// convolve and what compares numbers are left without instrumentation: they run alone, on results that compute has read before them.
+// convolve and what compares numbers are left without instrumentation: they run alone, on results
+// that compute has read before them.
 //
 //go:norace
 func convolve(s Shape, x, w, dy []float32) naive {
@@ -60,7 +61,8 @@ func random(r *rand.Rand, n int) []float32 {
 	return v
 }
 
-// close checks got against want to 4e-6 of the sum of absolute products: float32 with room for any order of adding.
+// close checks got against want to 4e-6 of the sum of absolute products: float32 with room for any
+// order of adding.
 func closeTo(t *testing.T, what string, got []float32, want, abs []float64) {
 	t.Helper()
 	if i := beyond(got, want, abs, 4e-6); i >= 0 {
@@ -102,7 +104,8 @@ func runners(t *testing.T, threads ...int) []runner {
 	return all
 }
 
-// compute runs all methods. Destinations start as NaN and are cut out of larger arrays whose rest must not change.
+// compute runs all methods. Destinations start as NaN and are cut out of larger arrays whose rest
+// must not change.
 func (r runner) compute(t *testing.T, s Shape, x, w, dy []float32) (y, dx, dw []float32) {
 	t.Helper()
 	plan, err := newPlan(s, r.pool, r.tile(), r.winograd)
@@ -196,7 +199,8 @@ var edgeShapes = []Shape{
 	{N: 1, H: 6, W: 5, C: 100, K: 3, R: 4, S: 2, StrideH: 3, StrideW: 2, PadH: 2, PadW: 1},
 }
 
-// quick is the shapes, where numeric loops are slow without those that take more operations than most.
+// quick is the shapes, where numeric loops are slow without those that take more operations than
+// most.
 func quick(shapes []Shape, most float64) []Shape {
 	if !slow && !testing.Short() {
 		return shapes

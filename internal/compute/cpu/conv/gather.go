@@ -5,12 +5,13 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
-// maxReduction is the longest part of a reduction done in one go. Parts are summed apart and added up, so that rounding grows with the
-// length of a part: at 512 it is less than half of what it is at 4096, and costs no more than 1 % of the time; at 256 it is a third, and
-// costs 4 %.
+// maxReduction is the longest part of a reduction done in one go. Parts are summed apart and added
+// up, so that rounding grows with the length of a part: at 512 it is less than half of what it is
+// at 4096, and costs no more than 1 % of the time; at 256 it is a third, and costs 4 %.
 const maxReduction = 512
 
-// A gather is forward or backward-data: out[pixel] = Σ over taps of in[pixel that the tap meets] · matrix of the tap.
+// A gather is forward or backward-data: out[pixel] = Σ over taps of in[pixel that the tap meets] ·
+// matrix of the tap.
 type gather struct {
 	tile              *f32.Tile
 	n                 int // images
@@ -103,8 +104,8 @@ func newGather(t *f32.Tile, n, inC, outC, inW, inPixels, outW, outPixels int, ro
 	g.panels = (outC + t.Cols - 1) / t.Cols
 	g.panelLen = g.used * g.depth * t.Cols
 	g.rowsLen = g.used * g.packRows * t.Cols
-	// Weights pass through once, so that a piece is small; rows are joined to pairs in memory of a thread that stays in its cache, so that a panel of
-	// those is one.
+	// Weights pass through once, so that a piece is small; rows are joined to pairs in memory
+	// of a thread that stays in its cache, so that a panel of those is one.
 	const packGrain, least = 16 << 10, 64 // weights read; channels, below which reading jumps about
 	g.packSlices = 1
 	if t.Pairs() {
@@ -162,8 +163,9 @@ func split(segs []f32.Segment, limit, cols int) [][]f32.Segment {
 	return parts
 }
 
-// divide chooses the tasks. If all panels fit into the second-level cache together, a task is a chunk of pixels, small enough
-// to stay there too, with all panels; else it is one panel with as many pixels as leave enough tasks to balance threads.
+// divide chooses the tasks. If all panels fit into the second-level cache together, a task is a
+// chunk of pixels, small enough to stay there too, with all panels; else it is one panel with as
+// many pixels as leave enough tasks to balance threads.
 func (g *gather) divide(threads int) {
 	const cache = 96 << 10 // values
 	enough, least := 1, 8  // tasks; tiles of a task, times panels about as much work
@@ -181,7 +183,8 @@ func (g *gather) divide(threads int) {
 	g.chunks = max(1, min(g.chunks, g.tiles/least))
 }
 
-// packedLen is the number of values that the packed weights take, and what is needed to join their rows.
+// packedLen is the number of values that the packed weights take, and what is needed to join their
+// rows.
 func (g *gather) packedLen() int { return g.panels*g.panelLen + cap(g.packSlots)*g.rowsLen }
 
 // takePacked is the memory of packedLen values.
@@ -253,7 +256,8 @@ func (g *gather) runTask(i int) {
 	}
 }
 
-// runClass computes rows lo to hi of a class (row = image · pixels of the class + pixel) for the panels of a task.
+// runClass computes rows lo to hi of a class (row = image · pixels of the class + pixel) for the
+// panels of a task.
 func (g *gather) runClass(c *class, panel0, lo, hi int) {
 	if g.out16 != nil {
 		g.runClassStored(c, panel0, lo, hi)

@@ -10,9 +10,11 @@ const (
 	laneSlice = 256  // values of an image that are turned over in a task
 )
 
-// A laneGather is forward or backward-data to few output channels, which would leave most columns of a tile idle. A tile's rows are output
-// channels here, its columns one pixel of as many images. The input is turned over first, so that the same number of all images of a group lies side
-// by side, and so are the sums, on their way to the output. Images beyond the last are computed of what is there, and not stored.
+// A laneGather is forward or backward-data to few output channels, which would leave most columns
+// of a tile idle. A tile's rows are output channels here, its columns one pixel of as many images.
+// The input is turned over first, so that the same number of all images of a group lies side by
+// side, and so are the sums, on their way to the output. Images beyond the last are computed of
+// what is there, and not stored.
 //
 // Products are of float32. Input and output may be stored as bfloat16.
 type laneGather struct {
@@ -40,7 +42,8 @@ type laneGather struct {
 	turn, multiply func(thread, i int)
 }
 
-// newLaneGather plans what g does, which is of a float32 tile, or returns nil where the output has more channels than a panel has columns.
+// newLaneGather plans what g does, which is of a float32 tile, or returns nil where the output has
+// more channels than a panel has columns.
 func newLaneGather(g *gather, threads int) *laneGather {
 	t := g.tile
 	if g.panels > 1 || g.used == 0 {
@@ -81,7 +84,8 @@ func newLaneGather(g *gather, threads int) *laneGather {
 	return l
 }
 
-// fewRows cuts a number of channels into tiles: the largest, and the smallest that holds what is left.
+// fewRows cuts a number of channels into tiles: the largest, and the smallest that holds what is
+// left.
 func fewRows(n int, outerRows []int) (rows []int) {
 	for n > 0 {
 		use := outerRows[0]
@@ -96,8 +100,9 @@ func fewRows(n int, outerRows []int) (rows []int) {
 	return rows
 }
 
-// faster estimates both ways in cycles of a core that does 16 multiply-adds in each, for as many pixels as a tile has columns: products, the segments and
-// calls of tiles, turning over input and output.
+// faster estimates both ways in cycles of a core that does 16 multiply-adds in each, for as many
+// pixels as a tile has columns: products, the segments and calls of tiles, turning over input and
+// output.
 func (l *laneGather) faster(g *gather) bool {
 	t := g.tile
 	plain := 0.0
@@ -201,7 +206,8 @@ func (l *laneGather) runMultiply(thread, i int) {
 	l.store(room, group*t.Cols, p0, p1)
 }
 
-// store turns the sums of pixels p0 to p1 of a group of images over into the output, or into memory beside them where they are to be added or rounded.
+// store turns the sums of pixels p0 to p1 of a group of images over into the output, or into memory
+// beside them where they are to be added or rounded.
 func (l *laneGather) store(room []float32, image, p0, p1 int) {
 	t, channels := l.tile, l.g.outC
 	values := (p1 - p0) * channels // of an image

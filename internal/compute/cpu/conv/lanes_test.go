@@ -10,8 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
-// fewShapes have few output channels forward or backward: batches that fill no group of images and more than one, strides, padding that no tap leaves,
-// windows of several tiles, LeNet's layers.
+// fewShapes have few output channels forward or backward: batches that fill no group of images and
+// more than one, strides, padding that no tap leaves, windows of several tiles, LeNet's layers.
 var fewShapes = []Shape{
 	square(35, 9, 1, 6, 5, 1, 2),
 	square(33, 8, 6, 16, 5, 1, 0),
@@ -55,7 +55,8 @@ func TestBFloat16ConvolutionsToFewChannels(t *testing.T) {
 	}
 }
 
-// LeNet's layers are computed in the ways for few channels where these pay: with AVX2, whose tiles have half as many columns, they pay in fewer passes.
+// LeNet's layers are computed in the ways for few channels where these pay: with AVX2, whose tiles
+// have half as many columns, they pay in fewer passes.
 func TestLeNetIsComputedInTheWaysForFewChannels(t *testing.T) {
 	p := pool.New(2)
 	defer p.Close()

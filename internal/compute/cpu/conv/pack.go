@@ -2,7 +2,8 @@ package conv
 
 import "github.com/paragon-train/paragon/internal/compute/f32"
 
-// packForward writes channels c0 to c1 of one panel of forward's weights to dst: row (place of tap, c), column k, from w[k][c][tap].
+// packForward writes channels c0 to c1 of one panel of forward's weights to dst: row (place of tap,
+// c), column k, from w[k][c][tap].
 func packForward(g *gather, dst []float32, panel, c0, c1 int) {
 	t, taps, cols := g.tile, len(g.place), g.tile.Cols
 	rowLen := g.inC * taps // of one k
@@ -37,8 +38,8 @@ func packForward(g *gather, dst []float32, panel, c0, c1 int) {
 	}
 }
 
-// packBackward writes rows of channels k0 to k1 of one panel of backward-data's weights to dst: row (place of tap, k), column c, from
-// w[k][c][tap].
+// packBackward writes rows of channels k0 to k1 of one panel of backward-data's weights to dst: row
+// (place of tap, k), column c, from w[k][c][tap].
 func packBackward(g *gather, dst []float32, panel, k0, k1 int) {
 	t, taps, cols := g.tile, len(g.place), g.tile.Cols
 	channels := g.outC
@@ -77,8 +78,8 @@ func packBackward(g *gather, dst []float32, panel, k0, k1 int) {
 	}
 }
 
-// packFewForward is packForward where most taps are not used, value by value. Channels go by groups, whose rows of the panel
-// stay in the first-level cache while all columns are written.
+// packFewForward is packForward where most taps are not used, value by value. Channels go by
+// groups, whose rows of the panel stay in the first-level cache while all columns are written.
 func packFewForward(g *gather, dst []float32, panel, from, to int) {
 	const group = 128
 	taps, cols := len(g.place), g.tile.Cols
@@ -103,8 +104,9 @@ func packFewForward(g *gather, dst []float32, panel, from, to int) {
 	}
 }
 
-// packFewBackward is packBackward where most taps are not used, value by value. Weights are read in the order in which they lie: a
-// piece is not its panel's rows but as many rows of all panels, unless panels are joined to pairs afterwards.
+// packFewBackward is packBackward where most taps are not used, value by value. Weights are read in
+// the order in which they lie: a piece is not its panel's rows but as many rows of all panels,
+// unless panels are joined to pairs afterwards.
 func packFewBackward(g *gather, dst []float32, panel, k0, k1 int) {
 	first := panel
 	c0, c1 := panel*g.tile.Cols, min((panel+1)*g.tile.Cols, g.outC)

@@ -3,7 +3,8 @@ package conv
 // pairGrain is the number of values of the input that are rounded to pairs in one task, about.
 const pairGrain = 64 << 10
 
-// joinRows rounds the rows of a panel to bfloat16 and joins them two by two, to pairs of input channels.
+// joinRows rounds the rows of a panel to bfloat16 and joins them two by two, to pairs of input
+// channels.
 func (g *gather) joinRows(dst, rows []float32) {
 	cols := g.tile.Cols
 	for at := range g.used { // zeros beside the last channel of each tap, if their number is odd, and after it, if steps are to be whole

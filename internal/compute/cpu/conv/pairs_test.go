@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/alloctest"
 )
 
-// pairRunners is the assembly, where this machine has it, the portable loops, and an emulated tile unit, each on some numbers of threads.
+// pairRunners is the assembly, where this machine has it, the portable loops, and an emulated tile
+// unit, each on some numbers of threads.
 func pairRunners(t *testing.T, threads ...int) []runner {
 	var all []runner
 	for _, path := range f32.Available() {
@@ -41,8 +42,9 @@ func rounded(v []float32) []float32 {
 	return r
 }
 
-// checkPairs compares with the plain loops over rounded operands (but for sums over few channels), as closely as float32 is, and with those over the operands as
-// they are: a product of two rounded numbers is off by 2⁻⁷ + 2⁻¹⁶ at most.
+// checkPairs compares with the plain loops over rounded operands (but for sums over few channels),
+// as closely as float32 is, and with those over the operands as they are: a product of two rounded
+// numbers is off by 2⁻⁷ + 2⁻¹⁶ at most.
 func checkPairs(t *testing.T, s Shape, seed uint64, runners []runner) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))

@@ -21,7 +21,8 @@ func relative(got []float32, want []float64) float64 {
 	return math.Sqrt(d / w)
 }
 
-// Sums over many channels and pixels are made in parts: their rounding does not grow with their length.
+// Sums over many channels and pixels are made in parts: their rounding does not grow with their
+// length.
 func TestLongSumsKeepTheirPrecision(t *testing.T) {
 	p := pool.New(2)
 	defer p.Close()

@@ -59,7 +59,8 @@ func resnetShapes(n int) []Shape {
 	return shapes
 }
 
-// Positions drawn at random are compared with the formulas; the portable path leaves out the shapes that take it long.
+// Positions drawn at random are compared with the formulas; the portable path leaves out the shapes
+// that take it long.
 func TestResNetShapes(t *testing.T) {
 	shapes := resnetShapes(2)
 	if len(shapes) < 40 {
@@ -105,7 +106,8 @@ func TestLargeBatches(t *testing.T) {
 func checkSome(t *testing.T, name string, s Shape, rnd *rand.Rand, x, w, dy, y, dx, dw []float32) {
 	t.Helper()
 	outH, outW := s.OutH(), s.OutW()
-	// Each result is a sum over products of x, w and dy whose indices are tied by (h, v) = (oh, ow)·stride + (i, j) − pad.
+	// Each result is a sum over products of x, w and dy whose indices are tied by (h, v) = (oh,
+	// ow)·stride + (i, j) − pad.
 	at := func(n, oh, ow, k, c, i, j int) (px, py, pw int, inside bool) {
 		h, v := oh*s.StrideH+i-s.PadH, ow*s.StrideW+j-s.PadW
 		return ((n*s.H+h)*s.W+v)*s.C + c, ((n*outH+oh)*outW+ow)*s.K + k, ((k*s.C+c)*s.R+i)*s.S + j, h >= 0 && h < s.H && v >= 0 && v < s.W

@@ -29,7 +29,8 @@ func (s Shape) YLen() int { return s.N * s.OutH() * s.OutW() * s.K }
 // WLen is the number of values of w and dw.
 func (s Shape) WLen() int { return s.K * s.C * s.R * s.S }
 
-// Flops is the nominal number of operations of one pass, a multiplication and an addition for each tap, padding counted.
+// Flops is the nominal number of operations of one pass, a multiplication and an addition for each
+// tap, padding counted.
 func (s Shape) Flops() float64 {
 	return 2 * float64(s.N*s.OutH()*s.OutW()) * float64(s.K*s.C*s.R*s.S)
 }

@@ -7,10 +7,11 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
-// The methods here are those of conv.go over images that are stored as float32 or as bfloat16, each as it
-// likes. Scratch memory is handed to each call. Where products are of bfloat16, what is stored as bfloat16 is read as it lies, but for sums over few channels and
-// over odd numbers of channels, for which it is first copied to scratch memory; a plan of float32 widens it. Results are summed in float32 and
-// rounded once.
+// The methods here are those of conv.go over images that are stored as float32 or as bfloat16, each
+// as it likes. Scratch memory is handed to each call. Where products are of bfloat16, what is
+// stored as bfloat16 is read as it lies, but for sums over few channels and over odd numbers of
+// channels, for which it is first copied to scratch memory; a plan of float32 widens it. Results
+// are summed in float32 and rounded once.
 
 // ForwardStored sets y = x * w; scratch has ForwardScratchLen values.
 func (p *Plan) ForwardStored(y, x f32.Array, w, scratch []float32) {
@@ -18,25 +19,29 @@ func (p *Plan) ForwardStored(y, x f32.Array, w, scratch []float32) {
 	p.forward.run(p.pool, y, x, w, scratch, false)
 }
 
-// BackwardDataStored sets dx, the gradient of x, or adds it to dx; scratch has BackwardDataScratchLen values.
+// BackwardDataStored sets dx, the gradient of x, or adds it to dx; scratch has
+// BackwardDataScratchLen values.
 func (p *Plan) BackwardDataStored(dx, dy f32.Array, w, scratch []float32, add bool) {
 	p.checkStored("BackwardDataStored", dx.Len(), dy.Len(), len(w), p.shape.XLen(), p.shape.YLen(), p.shape.WLen())
 	p.backward.run(p.pool, dx, dy, w, scratch, add)
 }
 
-// BackwardWeightStored sets dw, the gradient of w, summed over the batch; scratch has BackwardWeightScratchLen values.
+// BackwardWeightStored sets dw, the gradient of w, summed over the batch; scratch has
+// BackwardWeightScratchLen values.
 func (p *Plan) BackwardWeightStored(dw []float32, x, dy f32.Array, scratch []float32) {
 	p.checkStored("BackwardWeightStored", len(dw), x.Len(), dy.Len(), p.shape.WLen(), p.shape.XLen(), p.shape.YLen())
 	p.weight.run(p.pool, dw, x, dy, scratch)
 }
 
-// ForwardScratchLen is the number of values of scratch memory for ForwardStored; half: of an x that is bfloat16.
+// ForwardScratchLen is the number of values of scratch memory for ForwardStored; half: of an x that
+// is bfloat16.
 func (p *Plan) ForwardScratchLen(half bool) int { return p.forward.scratchLen(half) }
 
 // BackwardDataScratchLen is the same for BackwardDataStored; half: of a dy that is bfloat16.
 func (p *Plan) BackwardDataScratchLen(half bool) int { return p.backward.scratchLen(half) }
 
-// BackwardWeightScratchLen is the same for BackwardWeightStored; half: of an x or a dy that is bfloat16.
+// BackwardWeightScratchLen is the same for BackwardWeightStored; half: of an x or a dy that is
+// bfloat16.
 func (p *Plan) BackwardWeightScratchLen(half bool) int { return p.weight.scratchLen(half) }
 
 func (p *Plan) checkStored(op string, a, b, c, na, nb, nc int) {
@@ -48,7 +53,8 @@ func (p *Plan) checkStored(op string, a, b, c, na, nb, nc int) {
 // readsPairs is true if the tile reads an input of bfloat16 as it lies.
 func (g *gather) readsPairs() bool { return g.tile.Pairs() && g.inC%2 == 0 }
 
-// scratchLen is what the packed weights take, and a copy of the input where the tile does not read it as it lies.
+// scratchLen is what the packed weights take, and a copy of the input where the tile does not read
+// it as it lies.
 func (g *gather) scratchLen(half bool) int {
 	switch {
 	case half && g.readsPairs():
@@ -77,7 +83,8 @@ func (g *gather) run(p *pool.Pool, out, in f32.Array, w, scratch []float32, add 
 	g.compute(p, w, scratch, add, tasks)
 }
 
-// takeInput copies one piece of an input of bfloat16 as the tile reads it: float32, or pairs of an odd number of channels.
+// takeInput copies one piece of an input of bfloat16 as the tile reads it: float32, or pairs of an
+// odd number of channels.
 func (g *gather) takeInput(task int) {
 	pixels := g.n * g.inPixels
 	lo, hi := pixels*task/g.pairTasks, pixels*(task+1)/g.pairTasks

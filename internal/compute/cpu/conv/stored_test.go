@@ -17,14 +17,16 @@ func toHalves(v []float32) f32.Array {
 	return f32.Array{BF16: h}
 }
 
-// storages are some ways in which a convolution's images can be stored: x, y, dy and dx as bfloat16 or not.
+// storages are some ways in which a convolution's images can be stored: x, y, dy and dx as bfloat16
+// or not.
 func storages(f func(name string, x, y, dy, dx bool)) {
 	for _, i := range []int{0, 15, 5, 10} {
 		f(fmt.Sprintf("%04b", i), i&1 != 0, i&2 != 0, i&4 != 0, i&8 != 0)
 	}
 }
 
-// Images of bfloat16 numbers give the same sums however they are stored, rounded where results are stored as bfloat16.
+// Images of bfloat16 numbers give the same sums however they are stored, rounded where results are
+// stored as bfloat16.
 func TestStoredImagesGiveTheSameSums(t *testing.T) {
 	all := pairRunners(t, 1, 3)
 	for _, run := range pairRunners(t, 2) {

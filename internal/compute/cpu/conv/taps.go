@@ -2,7 +2,8 @@ package conv
 
 import "slices"
 
-// An axis class is a set of output positions along one axis that use the same taps, at the same distances from each other.
+// An axis class is a set of output positions along one axis that use the same taps, at the same
+// distances from each other.
 type axisClass struct {
 	taps  []int // in order of increasing input position
 	delta []int // input position of each tap, relative to the first
@@ -10,7 +11,8 @@ type axisClass struct {
 	first []int // for each of them, the input position of the first tap
 }
 
-// reach lists, for one output position of an axis, the taps that fall inside and the input position each meets.
+// reach lists, for one output position of an axis, the taps that fall inside and the input position
+// each meets.
 type reach func(out int) (taps, in []int)
 
 // forwardReach: output o meets input o·stride + tap − pad.
@@ -61,8 +63,8 @@ func axisClasses(n int, f reach) []axisClass {
 	return classes
 }
 
-// tapOrder lists the taps that occur in any class such that taps that meet neighbouring input positions are neighbours, and
-// returns the place of each tap, −1 for taps that never occur.
+// tapOrder lists the taps that occur in any class such that taps that meet neighbouring input
+// positions are neighbours, and returns the place of each tap, −1 for taps that never occur.
 func tapOrder(taps int, classes []axisClass) (place []int, used int) {
 	place = make([]int, taps)
 	for i := range place {

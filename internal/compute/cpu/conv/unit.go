@@ -5,16 +5,19 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
-// A unitGather is forward or backward-data by the tile unit. A register of the unit holds 16 rows that lie a constant stride apart, so the rows of
-// a class of pixels (see gather) are cut into units of 16 that do, in one of two ways, whichever is expected to take less time:
+// A unitGather is forward or backward-data by the tile unit. A register of the unit holds 16 rows
+// that lie a constant stride apart, so the rows of a class of pixels (see gather) are cut into
+// units of 16 that do, in one of two ways, whichever is expected to take less time:
 //
-//   - The input lies as images do, and a unit is up to 16 pixels of one image, along a row or a column of the class. Stored as bfloat16, of whole steps of
-//     channels, it is read in place. For maps of some 16 pixels a side and more.
-//   - The input is copied such that the same pixel of some images lie side by side, and a unit is that pixel in 16 images. All units are full, whatever
-//     the size of the maps, and no product with padding is computed. For small maps, and linear layers.
+//   - The input lies as images do, and a unit is up to 16 pixels of one image, along a row or a
+//     column of the class. Stored as bfloat16, of whole steps of channels, it is read in place. For
+//     maps of some 16 pixels a side and more.
+//   - The input is copied such that the same pixel of some images lie side by side, and a unit is
+//     that pixel in 16 images. All units are full, whatever the size of the maps, and no product
+//     with padding is computed. For small maps, and linear layers.
 //
-// A block is two units against one panel of packed weights. Sums of some blocks are left in the cache by one call of the unit, and then go to the
-// output, rounded if that is bfloat16.
+// A block is two units against one panel of packed weights. Sums of some blocks are left in the
+// cache by one call of the unit, and then go to the output, rounded if that is bfloat16.
 type unitGather struct {
 	g      *gather // packs weights; its classes
 	tile   *f32.Tile
@@ -53,7 +56,8 @@ type unitClass struct {
 	empty       bool          // no tap reaches these pixels
 }
 
-// A unit is up to 16 rows: offsets of the first in a frame's input and, less that of the frame, in the output.
+// A unit is up to 16 rows: offsets of the first in a frame's input and, less that of the frame, in
+// the output.
 type unit struct{ in, out, rows, image int }
 
 // A unitBlock is two units of a class; the second has no rows where their number is odd.
@@ -130,8 +134,8 @@ func arrange(g *gather, images int) *unitGather {
 	return u
 }
 
-// spread cuts a segment over the channels of several pixels of so many pairs, which follow each other in a row of the input no more where images lie side by
-// side.
+// spread cuts a segment over the channels of several pixels of so many pairs, which follow each
+// other in a row of the input no more where images lie side by side.
 func spread(s f32.Segment, depth, images int) []f32.Segment {
 	steps := depth / (f32.UnitDepth / 2) // of a pixel
 	all := make([]f32.Segment, 0, s.Len/steps)
@@ -177,7 +181,8 @@ func lines(c *class) (units []unit, stride, out int) {
 	return units, stride, out
 }
 
-// cost estimates cycles of one core: half a block takes 32 cycles a step for each panel; the copy of the input moves 8 bytes a cycle.
+// cost estimates cycles of one core: half a block takes 32 cycles a step for each panel; the copy
+// of the input moves 8 bytes a cycle.
 func (u *unitGather) cost() float64 {
 	steps := 0
 	for _, b := range u.blocks {
@@ -215,7 +220,8 @@ func (u *unitGather) divide(threads int) {
 	}
 }
 
-// inPlace is true if the unit reads an input of bfloat16 as it lies. Its idle rows then read neighbours, for which there must be enough of them.
+// inPlace is true if the unit reads an input of bfloat16 as it lies. Its idle rows then read
+// neighbours, for which there must be enough of them.
 func (u *unitGather) inPlace(half bool) bool {
 	if !half || u.g.inC != u.width {
 		return false
@@ -271,7 +277,8 @@ func (u *unitGather) runCopy(i int) {
 	}
 }
 
-// copyImage rounds an image, or moves its numbers, to where the unit reads them: channels up to whole steps, zeros behind them.
+// copyImage rounds an image, or moves its numbers, to where the unit reads them: channels up to
+// whole steps, zeros behind them.
 func (u *unitGather) copyImage(image int) {
 	g := u.g
 	from := u.from.Part(image*g.inPixels*g.inC, (image+1)*g.inPixels*g.inC)
@@ -344,8 +351,9 @@ func (u *unitGather) runBlocks(task int) {
 	}
 }
 
-// place is the first of the 16 rows that the unit reads for a unit whose rows begin at offset in, and the number of idle rows before them: where the
-// input ends, idle rows are those before, not those behind.
+// place is the first of the 16 rows that the unit reads for a unit whose rows begin at offset in,
+// and the number of idle rows before them: where the input ends, idle rows are those before, not
+// those behind.
 func (u *unitGather) place(c *unitClass, in, rows int) (first, skip int) {
 	if over := in + (f32.UnitRows-1)*c.stride + c.high - len(u.in16); over > 0 && c.stride > 0 {
 		skip = min((over+c.stride-1)/c.stride, f32.UnitRows-rows)

@@ -10,8 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/amxtest"
 )
 
-// unitShapes are computed by each way of the tile unit: maps on which units lie along rows, in place and copied; few pixels of many images, with
-// frames that are not full; linear layers.
+// unitShapes are computed by each way of the tile unit: maps on which units lie along rows, in
+// place and copied; few pixels of many images, with frames that are not full; linear layers.
 var unitShapes = []Shape{
 	square(1, 17, 32, 33, 3, 1, 1),
 	square(1, 18, 33, 9, 3, 2, 1),
@@ -41,8 +41,8 @@ func TestTileUnitComputesConvolutions(t *testing.T) {
 	}
 }
 
-// randomUnitShape is a shape of at most so many operations that the unit computes: channels that are no whole steps, batches that are none, strides, and
-// padding wider than the map at times.
+// randomUnitShape is a shape of at most so many operations that the unit computes: channels that
+// are no whole steps, batches that are none, strides, and padding wider than the map at times.
 func randomUnitShape(r *rand.Rand, operations float64) Shape {
 	for {
 		one := func(n int) int { return 1 + r.IntN(n) }

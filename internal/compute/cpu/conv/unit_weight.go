@@ -13,11 +13,13 @@ const (
 	unitPanels      = 16                            // most panels of one call
 )
 
-// A unitWeight is backward-weight by the tile unit. The reduction goes over images: a step is one pixel of x and the pixel of dy that a tap
-// pairs it with, in 32 images. So every product counts on maps of any size, and whatever the tap, what the unit reads lies aligned: packed x has, for each
-// 32 channels and each pixel, rows of channels with 32 images each, packed dy rows of pairs of images. Both are packed for some rows of dy at a
-// time, and multiplied for all taps while they stay in the cache. Threads share out tiles of dw, and taps of these where there are few, never the
-// reduction: so the bits do not depend on their number.
+// A unitWeight is backward-weight by the tile unit. The reduction goes over images: a step is one
+// pixel of x and the pixel of dy that a tap pairs it with, in 32 images. So every product counts on
+// maps of any size, and whatever the tap, what the unit reads lies aligned: packed x has, for each
+// 32 channels and each pixel, rows of channels with 32 images each, packed dy rows of pairs of
+// images. Both are packed for some rows of dy at a time, and multiplied for all taps while they
+// stay in the cache. Threads share out tiles of dw, and taps of these where there are few, never
+// the reduction: so the bits do not depend on their number.
 type unitWeight struct {
 	tile  *f32.Tile
 	sums  *weightPlan // moves sums to dw
@@ -228,7 +230,8 @@ func (u *unitWeight) runPack(i int) {
 	}
 }
 
-// pairImages sets 16 rows of pairs to a pixel's 32 channels from channel c0, of c, in 32 images two by two; what is not there is zero.
+// pairImages sets 16 rows of pairs to a pixel's 32 channels from channel c0, of c, in 32 images two
+// by two; what is not there is zero.
 func (u *unitWeight) pairImages(dst []float32, all f32.Array, step, pixel, pixels, c0, c int) {
 	image := (u.images*u.depth + step) * f32.UnitDepth
 	there := max(0, min(f32.UnitDepth, u.shape.N-image))
@@ -252,8 +255,8 @@ func (u *unitWeight) pairImages(dst []float32, all f32.Array, step, pixel, pixel
 	clear(dst[rows*f32.UnitBlock:])
 }
 
-// runTile adds the block's products to one tile of dw, or to those of some panels, for some taps. After the last block
-// it writes the tile, if no other task adds to it.
+// runTile adds the block's products to one tile of dw, or to those of some panels, for some taps.
+// After the last block it writes the tile, if no other task adds to it.
 func (u *unitWeight) runTile(task int) {
 	tile, part := task/u.tapTasks, task%u.tapTasks
 	slot := tile

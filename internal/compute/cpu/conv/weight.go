@@ -11,10 +11,11 @@ const (
 	fewChannels = 8       // below that many channels, the taps of a row together fill the tile's rows
 )
 
-// A weightPlan is backward-weight. The rows of a tile are input channels, its columns output channels, and the sum runs over
-// pixels. Where the tile reads pairs, the images take part two by two: what is said of an image then holds for a pair of them,
-// whose values lie side by side. With few channels a tile's rows are instead the channels of all taps of one row of taps, which lie side by side in x
-// if its borders are padded with zeros.
+// A weightPlan is backward-weight. The rows of a tile are input channels, its columns output
+// channels, and the sum runs over pixels. Where the tile reads pairs, the images take part two by
+// two: what is said of an image then holds for a pair of them, whose values lie side by side. With
+// few channels a tile's rows are instead the channels of all taps of one row of taps, which lie
+// side by side in x if its borders are padded with zeros.
 type weightPlan struct {
 	shape Shape
 	tile  *f32.Tile
@@ -159,8 +160,8 @@ func (w *weightPlan) blockImages(block int) int {
 	return max(0, min(w.images, w.n-block*w.images))
 }
 
-// runTask is a tile of the block under way or, after those, an image of the next block to pack: one block is packed while the
-// other is multiplied.
+// runTask is a tile of the block under way or, after those, an image of the next block to pack: one
+// block is packed while the other is multiplied.
 func (w *weightPlan) runTask(i int) {
 	tiles := w.panels * w.rowTiles
 	if w.block < 0 {
@@ -173,7 +174,8 @@ func (w *weightPlan) runTask(i int) {
 	}
 }
 
-// runTile adds the block's products to one tile's sums for all taps, and after the last block writes the tile to dw.
+// runTile adds the block's products to one tile's sums for all taps, and after the last block
+// writes the tile to dw.
 func (w *weightPlan) runTile(i int) {
 	panel, rowTile := i/w.rowTiles, i%w.rowTiles
 	slot := i

@@ -2,8 +2,8 @@ package conv
 
 import "github.com/paragon-train/paragon/internal/compute/f32"
 
-// packImage copies image i of a block's x and dy into the order in which tiles read them: for each tile of channels,
-// pixel after pixel, the channels of the tile; missing channels are zeros.
+// packImage copies image i of a block's x and dy into the order in which tiles read them: for each
+// tile of channels, pixel after pixel, the channels of the tile; missing channels are zeros.
 func (w *weightPlan) packImage(block, i int) {
 	s, cols := w.shape, w.tile.Cols
 	image := block*w.images + i
@@ -36,7 +36,8 @@ func (w *weightPlan) packImage(block, i int) {
 	}
 }
 
-// pairOf is image i of x or dy; where the tile reads pairs, the two images of pair i, the second none where the number is odd.
+// pairOf is image i of x or dy; where the tile reads pairs, the two images of pair i, the second
+// none where the number is odd.
 func pairOf(t *f32.Tile, all f32.Array, i, size int) (image, second f32.Array) {
 	if !t.Pairs() {
 		return all.Part(i*size, (i+1)*size), f32.Array{}

@@ -8,7 +8,8 @@ import (
 // widenGrain is the number of values that are widened in one task, about.
 const widenGrain = 64 << 10
 
-// A widenedWeight is a backward-weight of float32 whose images may be stored as bfloat16: they are widened to scratch memory first.
+// A widenedWeight is a backward-weight of float32 whose images may be stored as bfloat16: they are
+// widened to scratch memory first.
 type widenedWeight struct {
 	weightPass
 	images [2]struct {

@@ -10,10 +10,12 @@ const (
 	windowStep  = 256 // pixels that are summed in one go, at most
 )
 
-// A windowWeight is backward-weight to few output channels, which would leave most columns of weightPlan's tiles idle. A tile's rows are output channels
-// here, its columns the window of inputs that an output pixel sees: the taps of a row with their channels, which lie side by side in an image with
-// zeros around it, or those of all rows, where a copy puts the pixels of that many rows side by side. An image is packed and multiplied at once, while it is in
-// the first-level cache or near it. Where the tile reads pairs, images take part two by two.
+// A windowWeight is backward-weight to few output channels, which would leave most columns of
+// weightPlan's tiles idle. A tile's rows are output channels here, its columns the window of inputs
+// that an output pixel sees: the taps of a row with their channels, which lie side by side in an
+// image with zeros around it, or those of all rows, where a copy puts the pixels of that many rows
+// side by side. An image is packed and multiplied at once, while it is in the first-level cache or
+// near it. Where the tile reads pairs, images take part two by two.
 type windowWeight struct {
 	shape    Shape
 	tile     *f32.Tile
@@ -85,7 +87,8 @@ func fewerWindows(s Shape, t *f32.Tile, threads int) *windowWeight {
 	return one
 }
 
-// cost is the number of multiply-adds that a pixel takes, idle ones and the time of packing counted.
+// cost is the number of multiply-adds that a pixel takes, idle ones and the time of packing
+// counted.
 func (w *windowWeight) cost() float64 {
 	c := float64(w.groups * w.colTiles * w.rows * w.tile.Cols)
 	if w.together > 1 { // copied pixel by pixel

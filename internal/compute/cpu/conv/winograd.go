@@ -5,13 +5,14 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
-// A winograd is forward or backward-data of a 3×3 convolution with stride 1 by Winograd's F(2×2, 3×3) or F(4×4, 3×3): the output is cut
-// into patches of 2×2 or 4×4 pixels, each the result of 4×4 or 6×6 input pixels, and 16 or 36 products of (patches × channels) and
-// (channels × output channels) matrices take the place of the 36 or 144 taps of a patch. A task transforms some patches, multiplies
-// them and transforms back, while they stay in the second-level cache.
+// A winograd is forward or backward-data of a 3×3 convolution with stride 1 by Winograd's F(2×2,
+// 3×3) or F(4×4, 3×3): the output is cut into patches of 2×2 or 4×4 pixels, each the result of 4×4
+// or 6×6 input pixels, and 16 or 36 products of (patches × channels) and (channels × output
+// channels) matrices take the place of the 36 or 144 taps of a patch. A task transforms some
+// patches, multiplies them and transforms back, while they stay in the second-level cache.
 //
-// It adds and subtracts inputs before it multiplies, so an error is relative to the largest values of the input pixels and not
-// only to those that count.
+// It adds and subtracts inputs before it multiplies, so an error is relative to the largest values
+// of the input pixels and not only to those that count.
 type winograd struct {
 	g              *gather // packs the weights tap by tap
 	side           int     // of a patch: 2 or 4 pixels
@@ -42,8 +43,9 @@ type winograd struct {
 	packTask, patchTask func(i int)
 }
 
-// newWinograd plans by Winograd, with patches of side×side pixels, what g does, if that is possible; else it returns nil. Rows and
-// columns of padding are those before the first input pixel; flip means that the last tap meets the first input pixel.
+// newWinograd plans by Winograd, with patches of side×side pixels, what g does, if that is
+// possible; else it returns nil. Rows and columns of padding are those before the first input
+// pixel; flip means that the last tap meets the first input pixel.
 func newWinograd(g *gather, side int, flip bool, taps, stride, pad [2]int, inH, inW, outH, outW, threads int) *winograd {
 	t := g.tile
 	if taps != [2]int{3, 3} || stride != [2]int{1, 1} || pad[0] < 0 || pad[1] < 0 || g.used != 9 || g.inC%16 != 0 || g.outC%t.Cols != 0 || t.Cols%16 != 0 || t.Pairs() && (side != 2 || g.inC%32 != 0) {
@@ -53,8 +55,9 @@ func newWinograd(g *gather, side int, flip bool, taps, stride, pad [2]int, inH, 
 	w.patchH, w.patchW = (outH+side-1)/side, (outW+side-1)/side
 	w.patches = g.n * w.patchH * w.patchW
 
-	// As many patches as stay in the second-level cache on both sides, about; but not so few that the weights, which every task
-	// reads, are read too often, least where they come from beyond that cache. Equal tasks, the same number for each thread.
+	// As many patches as stay in the second-level cache on both sides, about; but not so few
+	// that the weights, which every task reads, are read too often, least where they come from
+	// beyond that cache. Equal tasks, the same number for each thread.
 	const cache, least, most, large = 96 << 10, 24, 48, 2 << 20 // values, patches, patches, values
 	w.perTask = min(max(cache/(w.matrices*(g.depth+g.outC)), least), most)
 	switch {
@@ -83,7 +86,8 @@ func newWinograd(g *gather, side int, flip bool, taps, stride, pad [2]int, inH, 
 	return w
 }
 
-// directCycles estimates the cycles of the plain way on a core that does two multiply-adds of 16 values, or of 16 pairs, each.
+// directCycles estimates the cycles of the plain way on a core that does two multiply-adds of 16
+// values, or of 16 pairs, each.
 func (g *gather) directCycles() float64 {
 	direct := 0.0
 	for _, c := range g.classes {
@@ -122,7 +126,8 @@ func (w *winograd) cycles() float64 {
 // faster reports whether w is expected to be faster than the plain way.
 func (w *winograd) faster() bool { return w.cycles() < 0.95*w.g.directCycles() }
 
-// scratchLen is the matrices and, in the same place one after the other, the packed taps and what tasks need.
+// scratchLen is the matrices and, in the same place one after the other, the packed taps and what
+// tasks need.
 func (w *winograd) scratchLen(bool) int {
 	pack := w.rowsLen()
 	if w.tile.Pairs() {
@@ -134,8 +139,8 @@ func (w *winograd) scratchLen(bool) int {
 // rowsLen is the number of values of the packed taps.
 func (w *winograd) rowsLen() int { return w.g.panels * w.g.rowsLen }
 
-// winJoined are the channels whose 16 matrices are transformed together, in the first-level cache about, before they are joined to
-// pairs.
+// winJoined are the channels whose 16 matrices are transformed together, in the first-level cache
+// about, before they are joined to pairs.
 const winJoined = 32
 
 func (w *winograd) run(p *pool.Pool, out, in f32.Array, weights, scratch []float32, add bool) {
@@ -148,7 +153,8 @@ func (w *winograd) run(p *pool.Pool, out, in f32.Array, weights, scratch []float
 	g.w, g.packed, w.weights, w.work, w.out, w.in = nil, nil, nil, nil, f32.Array{}, f32.Array{}
 }
 
-// runPack packs some channels of one panel of the taps and transforms them to those of a panel of each of the matrices.
+// runPack packs some channels of one panel of the taps and transforms them to those of a panel of
+// each of the matrices.
 func (w *winograd) runPack(piece int) {
 	g := w.g
 	panel, c0, c1 := g.packPiece(piece)
@@ -176,7 +182,8 @@ func (w *winograd) runPack(piece int) {
 	}
 }
 
-// joinMatrices transforms a packed panel, some channels at a time, and joins what that gives to pairs.
+// joinMatrices transforms a packed panel, some channels at a time, and joins what that gives to
+// pairs.
 func (w *winograd) joinMatrices(panel int) {
 	slot := <-w.slots
 	defer func() { w.slots <- slot }()
@@ -226,7 +233,8 @@ func (w *winograd) eachPatch(first, n int, f func(i, image, h, v int)) {
 	}
 }
 
-// transformIn transforms patches to rows of the matrices. Where the tile reads pairs, each is rounded on its way, from pixels.
+// transformIn transforms patches to rows of the matrices. Where the tile reads pairs, each is
+// rounded on its way, from pixels.
 func (w *winograd) transformIn(dst, pixels []float32, first, n int) {
 	c, half := w.g.inC, w.in.BF16 != nil
 	a := f32.WinogradArgs{Count: c}

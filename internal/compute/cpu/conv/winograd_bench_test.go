@@ -11,9 +11,11 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
-// BenchmarkWinogradChoice times all ways of each 3×3 layer in turns. gain2 and gain4 are how many times faster Winograd's ways with patches of 2×2 and 4×4 pixels
-// are, of the best calls, in CPU time on one thread where the system tells it; chosen is the side of the patches that a plan
-// takes, 0 for none. A choice is wrong where another gain is larger; backward-weight has patches of 2×2 in both.
+// BenchmarkWinogradChoice times all ways of each 3×3 layer in turns. gain2 and gain4 are how many
+// times faster Winograd's ways with patches of 2×2 and 4×4 pixels are, of the best calls, in CPU
+// time on one thread where the system tells it; chosen is the side of the patches that a plan
+// takes, 0 for none. A choice is wrong where another gain is larger; backward-weight has patches of
+// 2×2 in both.
 //
 //	go test -run xxx -bench WinogradChoice -benchtime 0.3s ./internal/compute/cpu/conv/
 func BenchmarkWinogradChoice(b *testing.B) {

@@ -11,8 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/pool"
 )
 
-// Winograd's error is relative to what is added before the multiplication: the bound here is 1e-5 of the largest sum of
-// absolute products of the image.
+// Winograd's error is relative to what is added before the multiplication: the bound here is 1e-5
+// of the largest sum of absolute products of the image.
 func TestWinogradIsThePlainConvolution(t *testing.T) {
 	shapes := []Shape{
 		square(1, 3, 16, 32, 3, 1, 1), square(2, 8, 32, 64, 3, 1, 1), square(3, 5, 48, 32, 3, 1, 1), square(13, 4, 64, 96, 3, 1, 1),
@@ -75,8 +75,9 @@ func TestWinogradOfLargeBatches(t *testing.T) {
 	}
 }
 
-// In bfloat16 it is the transformed inputs and weights that are rounded, sums of up to four and nine. So the error is relative to what is
-// near by, here 2⁻⁸ of the largest sum of absolute products, and on average at most two and a quarter times that of plain products.
+// In bfloat16 it is the transformed inputs and weights that are rounded, sums of up to four and
+// nine. So the error is relative to what is near by, here 2⁻⁸ of the largest sum of absolute
+// products, and on average at most two and a quarter times that of plain products.
 func TestWinogradOfBFloat16IsNearThePlainConvolution(t *testing.T) {
 	all := pairRunners(t, 1, 3)
 	for i, s := range []Shape{square(2, 8, 32, 64, 3, 1, 1), square(13, 4, 64, 96, 3, 1, 1), square(3, 5, 96, 32, 3, 1, 1), square(2, 7, 32, 32, 3, 1, 0), square(1, 2, 32, 32, 3, 1, 1)} {

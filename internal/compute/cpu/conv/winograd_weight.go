@@ -16,19 +16,22 @@ const (
 	winPatchSide = 2       // of the patches of dy
 )
 
-// winBlocks are the most channels of x and of dy in a block, best first: the larger the fewer transforms. 16·128·128 sums are 1 MB.
+// winBlocks are the most channels of x and of dy in a block, best first: the larger the fewer
+// transforms. 16·128·128 sums are 1 MB.
 var winBlocks = [...][2]int{{128, 128}, {128, 64}, {64, 64}, {64, 32}, {32, 32}}
 
-// A winogradWeight is backward-weight of a 3×3 convolution with stride 1 by Winograd's F(3×3, 2×2): dy is cut into patches of
-// 2×2 pixels, each of which meets 4×4 pixels of x. For each of the 16 elements of the transformed patches a (channels × patches)
-// and a (patches × channels) matrix are multiplied, in place of the 36 products of the taps, and the 16 sums over all patches
-// are transformed to the nine taps at the very end.
+// A winogradWeight is backward-weight of a 3×3 convolution with stride 1 by Winograd's F(3×3, 2×2):
+// dy is cut into patches of 2×2 pixels, each of which meets 4×4 pixels of x. For each of the 16
+// elements of the transformed patches a (channels × patches) and a (patches × channels) matrix are
+// multiplied, in place of the 36 products of the taps, and the 16 sums over all patches are
+// transformed to the nine taps at the very end.
 //
-// A task is a block of dw and a part of the patches. It transforms some patches at a time, so that they and its sums stay in the
-// second-level cache or near it; that patches are transformed again for each block costs less than passing them on. While they are
-// multiplied, the pixels of the next ones and the sums are fetched. Where there are few blocks, there are several parts, whose
-// sums are added in order. Parts depend on the shape alone; blocks and steps may depend on the number of threads, since they do not
-// change in which order a number of dw is summed.
+// A task is a block of dw and a part of the patches. It transforms some patches at a time, so that
+// they and its sums stay in the second-level cache or near it; that patches are transformed again
+// for each block costs less than passing them on. While they are multiplied, the pixels of the next
+// ones and the sums are fetched. Where there are few blocks, there are several parts, whose sums
+// are added in order. Parts depend on the shape alone; blocks and steps may depend on the number of
+// threads, since they do not change in which order a number of dw is summed.
 type winogradWeight struct {
 	shape          Shape
 	tile           *f32.Tile
@@ -108,7 +111,8 @@ func newWinogradWeight(s Shape, t *f32.Tile, threads int) *winogradWeight {
 	return w
 }
 
-// evenly is the size of the pieces, multiples of unit, in which n is cut so that none is larger than most.
+// evenly is the size of the pieces, multiples of unit, in which n is cut so that none is larger
+// than most.
 func evenly(n, most, unit int) int {
 	pieces := (n + most - 1) / most
 	return (n/unit + pieces - 1) / pieces * unit
@@ -131,8 +135,8 @@ func tileRows(n int, outerRows []int) []int {
 	return rows
 }
 
-// faster estimates both ways in cycles of a core that does two multiply-adds of 16 values each, for the largest blocks on any number
-// of threads: the choice must not change with it.
+// faster estimates both ways in cycles of a core that does two multiply-adds of 16 values each, for
+// the largest blocks on any number of threads: the choice must not change with it.
 func (w *winogradWeight) faster(direct *weightPlan) bool {
 	s := w.shape
 	products := 0
@@ -170,7 +174,8 @@ func (w *winogradWeight) block(i int) (c0, c, k0, k int) {
 	return c0, min(w.cBlock, w.shape.C-c0), k0, min(w.kBlock, w.shape.K-k0)
 }
 
-// runBlock sums one part of the patches for one block. The blocks of a part follow each other, since they read the same pixels.
+// runBlock sums one part of the patches for one block. The blocks of a part follow each other,
+// since they read the same pixels.
 func (w *winogradWeight) runBlock(task int) {
 	slot := <-w.slots
 	defer func() { w.slots <- slot }()
@@ -255,8 +260,8 @@ func (w *winogradWeight) transformDy(v []float32, first, n, k0, k int) {
 	}
 }
 
-// multiply adds the products of n patches to a block's sums: for each matrix, for each tile's width of output channels, rows of
-// input channels.
+// multiply adds the products of n patches to a block's sums: for each matrix, for each tile's width
+// of output channels, rows of input channels.
 func (w *winogradWeight) multiply(sums, u, v []float32, n, c, k int, add bool, next *[2]ahead) {
 	t := w.tile
 	a := f32.OuterArgs{Pairs: w.pairs[:n]}
@@ -305,7 +310,8 @@ func (w *winogradWeight) runFinish(i int) {
 	w.finish(sums, w.work[slot*w.slotLen:], c0, at, k0, kTile)
 }
 
-// finish writes the taps of winTaps channels of x, from channel at of the block, and of one tile's width of dy's.
+// finish writes the taps of winTaps channels of x, from channel at of the block, and of one tile's
+// width of dy's.
 func (w *winogradWeight) finish(sums, work []float32, c0, at, k0, kTile int) {
 	s, cols := w.shape, w.tile.Cols
 	const taps = 9

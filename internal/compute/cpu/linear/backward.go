@@ -49,7 +49,8 @@ func (l *Plan) BackwardScratchLen() int {
 // BackwardDoubles is the number of float64 numbers that Backward needs.
 func (l *Plan) BackwardDoubles() int { return 2 * l.out * l.backward.sumPieces }
 
-// Backward sets dx, dw and db, each of which may be nil. scratch and doubles have BackwardScratchLen and BackwardDoubles numbers.
+// Backward sets dx, dw and db, each of which may be nil. scratch and doubles have
+// BackwardScratchLen and BackwardDoubles numbers.
 func (l *Plan) Backward(dx, dw, db, x, w, dy []float32, scratch []float32, doubles []float64) {
 	l.check("Backward", [2]int{len(x), l.batch * l.in}, [2]int{len(w), l.out * l.in}, [2]int{len(dy), l.batch * l.out})
 	g := &l.backward

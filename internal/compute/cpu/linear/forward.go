@@ -55,7 +55,8 @@ func (l *Plan) ForwardScratchLen() int {
 	return n + l.unitSums()
 }
 
-// Forward sets y = x·wᵀ, plus bias if it is not nil, and max(·, 0) of that if relu. scratch has ForwardScratchLen values.
+// Forward sets y = x·wᵀ, plus bias if it is not nil, and max(·, 0) of that if relu. scratch has
+// ForwardScratchLen values.
 func (l *Plan) Forward(y, x, w, bias []float32, relu bool, scratch []float32) {
 	l.check("Forward", [2]int{len(y), l.batch * l.out}, [2]int{len(x), l.batch * l.in}, [2]int{len(w), l.out * l.in})
 	if bias != nil {
@@ -97,7 +98,8 @@ func (l *Plan) packForward(_, i int) {
 	l.transpose(panel[b0%cols:], cols, src[b0*l.depthIn:], l.depthIn, rows, lo, hi)
 }
 
-// transpose sets dst[k·dstStride + r] = src[r·srcStride + k] for rows r, at most 16, and k from lo to hi.
+// transpose sets dst[k·dstStride + r] = src[r·srcStride + k] for rows r, at most 16, and k from lo
+// to hi.
 func (l *Plan) transpose(dst []float32, dstStride int, src []float32, srcStride, rows, lo, hi int) {
 	a := f32.TransposeArgs{Dst: dst, Src: src}
 	for k := lo; k < hi; k += 16 {

@@ -12,15 +12,18 @@ const (
 	maxSum = 512
 	// cacheValues is about half of a core's second-level cache.
 	cacheValues = 128 << 10
-	// smallWork is the number of multiply-adds below which a second thread brings less than handing out costs.
+	// smallWork is the number of multiply-adds below which a second thread brings less than
+	// handing out costs.
 	smallWork = 100_000
 	// chunkTiles is the most tiles of rows in a task of the forward pass.
 	chunkTiles = 8
-	// unitPanels is the most panels of one call of a tile unit: their sums are 32 KB, which the first-level cache holds.
+	// unitPanels is the most panels of one call of a tile unit: their sums are 32 KB, which the
+	// first-level cache holds.
 	unitPanels = 8
 )
 
-// A Plan computes one layer's passes for one batch size. It allocates nothing after New. A Plan may not be used by two goroutines at once.
+// A Plan computes one layer's passes for one batch size. It allocates nothing after New. A Plan may
+// not be used by two goroutines at once.
 type Plan struct {
 	batch, in, out int
 	tile           *f32.Tile
@@ -37,7 +40,8 @@ type Plan struct {
 	backward backward
 }
 
-// New plans a layer of in inputs and out outputs for batches of so many examples, to be computed with tile's products on p's threads.
+// New plans a layer of in inputs and out outputs for batches of so many examples, to be computed
+// with tile's products on p's threads.
 func New(batch, in, out int, tile *f32.Tile, p *pool.Pool) (*Plan, error) {
 	if batch < 1 || in < 1 || out < 1 {
 		return nil, fmt.Errorf("linear: batch %d of %d inputs and %d outputs, want at least 1 of each", batch, in, out)
@@ -103,8 +107,9 @@ func (l *Plan) parts(depth int) [][]f32.Segment {
 	return parts
 }
 
-// A product is some tiles: rows of in, row0 and those after it, inStride values each, by packed panels that follow each other, to rows of out from out0
-// on. The columns of the next panel begin outPanel values after those of one.
+// A product is some tiles: rows of in, row0 and those after it, inStride values each, by packed
+// panels that follow each other, to rows of out from out0 on. The columns of the next panel begin
+// outPanel values after those of one.
 type product struct {
 	in, w, out       []float32
 	row0, inStride   int
@@ -141,7 +146,8 @@ func (l *Plan) multiply(p *product) {
 	}
 }
 
-// multiplyByUnit is multiply by blocks of the tile unit, whose sums are added up step by step, not in parts: a step's 32 products are a part.
+// multiplyByUnit is multiply by blocks of the tile unit, whose sums are added up step by step, not
+// in parts: a step's 32 products are a part.
 func (l *Plan) multiplyByUnit(p *product) {
 	const block = f32.UnitBlock * f32.UnitBlock
 	segment := [1]f32.Segment{{Len: p.inStride / (f32.UnitDepth / 2)}}

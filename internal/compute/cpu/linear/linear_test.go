@@ -15,7 +15,8 @@ import (
 
 type layer struct{ batch, in, out int }
 
-// layers are the sizes tested: fractions of tiles and panels in each dimension, one of each, and sums of several parts.
+// layers are the sizes tested: fractions of tiles and panels in each dimension, one of each, and
+// sums of several parts.
 var layers = []layer{
 	{1, 1, 1}, {1, 7, 3}, {2, 16, 12}, {3, 33, 13}, {16, 10, 25}, {17, 64, 24}, {31, 100, 50}, {33, 65, 10}, {64, 120, 84}, {65, 31, 129},
 	{5, 1500, 40}, {5, 40, 1500}, {1301, 17, 9}, {128, 257, 200},
@@ -42,7 +43,8 @@ func (s *sum) add(a, b float32) {
 	s.size += math.Abs(float64(a) * float64(b))
 }
 
-// expect computes the four results, y before the ReLU. It and what compares numbers are left without instrumentation: they run alone.
+// expect computes the four results, y before the ReLU. It and what compares numbers are left
+// without instrumentation: they run alone.
 //
 //go:norace
 func (s layer) expect(x, w, bias, dy []float32) (y, dx, dw, db []sum) {
@@ -238,7 +240,8 @@ func TestBitsDoNotDependOnThreads(t *testing.T) {
 	}
 }
 
-// A sum of n equal products is off by some n times its last bit if it is made in one go, and by parts by some n/parts times.
+// A sum of n equal products is off by some n times its last bit if it is made in one go, and by
+// parts by some n/parts times.
 func TestLongSumsKeepTheirPrecision(t *testing.T) {
 	p := pool.New(1)
 	defer p.Close()
@@ -258,7 +261,8 @@ func TestLongSumsKeepTheirPrecision(t *testing.T) {
 	}
 }
 
-// The tile unit adds up steps of 32 products, and so needs no parts: sums of random products against float64, root mean squares.
+// The tile unit adds up steps of 32 products, and so needs no parts: sums of random products
+// against float64, root mean squares.
 func TestTileUnitsLongSumsKeepTheirPrecision(t *testing.T) {
 	p := pool.New(1)
 	defer p.Close()

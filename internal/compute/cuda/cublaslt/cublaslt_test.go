@@ -25,7 +25,8 @@ type bench struct {
 	memory *gputest.Memory
 }
 
-// newBench opens the library on the first fake GPU. At the test's end nothing of the library may be left over.
+// newBench opens the library on the first fake GPU. At the test's end nothing of the library may be
+// left over.
 func newBench(t *testing.T, settings ...any) *bench {
 	t.Helper()
 	b := &bench{T: t, m: fake.New(t)}
@@ -290,7 +291,8 @@ func TestFloat32IsExactUnlessTF32(t *testing.T) {
 	}
 }
 
-// What no product can be is an error that names it; what the library does not do is ErrNotSupported; Run names the bad operand.
+// What no product can be is an error that names it; what the library does not do is
+// ErrNotSupported; Run names the bad operand.
 func TestBadProductsAreErrors(t *testing.T) {
 	b := newBench(t)
 	good := Linear(4, 8, 8, BFloat16)

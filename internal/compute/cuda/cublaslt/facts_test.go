@@ -5,14 +5,16 @@ import (
 	"fmt"
 )
 
-// A Fact is something of the library that its documentation leaves open or says of some versions alone. Otherwise says what is done
-// if it is not so. A program on a machine with a GPU can find them all out.
+// A Fact is something of the library that its documentation leaves open or says of some versions
+// alone. Otherwise says what is done if it is not so. A program on a machine with a GPU can find
+// them all out.
 type Fact struct {
 	Name      string
 	Holds     string // the statement
 	Otherwise string // what is done where it does not hold
 
-	// Check finds out. detail says what was seen, in either case; err that nothing was found out.
+	// Check finds out. detail says what was seen, in either case; err that nothing was found
+	// out.
 	Check func(h *Handle) (holds bool, detail string, err error)
 }
 
@@ -56,8 +58,8 @@ func offered(m Matmul) func(*Handle) (bool, string, error) {
 	}
 }
 
-// Constants are the values of the vendor's headers that this package uses, by their names there. A machine with the headers can
-// compare.
+// Constants are the values of the vendor's headers that this package uses, by their names there. A
+// machine with the headers can compare.
 func Constants() map[string]int64 {
 	all := map[string]int64{
 		"CUDA_R_32F": int64(Float32), "CUDA_R_16F": int64(Float16), "CUDA_R_16BF": int64(BFloat16),

@@ -18,7 +18,8 @@ func onGPU(t *testing.T) *bench {
 	return newBench(t)
 }
 
-// Every algorithm that the library offers gives the product's numbers, over poisoned memory and between guards.
+// Every algorithm that the library offers gives the product's numbers, over poisoned memory and
+// between guards.
 func TestGPUOps(t *testing.T) {
 	b := onGPU(t)
 	for _, dtype := range []DType{Float32, BFloat16, Float16} {

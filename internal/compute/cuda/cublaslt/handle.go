@@ -17,11 +17,13 @@ const MinVersion Version = 120000
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100) }
 
-// DefaultMaxWorkspace is the most workspace in bytes that a plan may want, unless Handle.MaxWorkspace says otherwise: what the
-// library's own documentation advises for the largest products of Hopper.
+// DefaultMaxWorkspace is the most workspace in bytes that a plan may want, unless
+// Handle.MaxWorkspace says otherwise: what the library's own documentation advises for the largest
+// products of Hopper.
 const DefaultMaxWorkspace = 32 << 20
 
-// A Handle is an open library on one device, a cublasLtHandle_t. See the package comment for who may call it.
+// A Handle is an open library on one device, a cublasLtHandle_t. See the package comment for who
+// may call it.
 type Handle struct {
 	// MaxWorkspace bounds the workspace in bytes. Open sets it to DefaultMaxWorkspace.
 	MaxWorkspace int64
@@ -61,7 +63,8 @@ type functions struct {
 	preferenceCreate, preferenceDestroy, preferenceSet               uintptr
 }
 
-// Open starts the library on the device of ctx. An older library than MinVersion answers ErrVersion.
+// Open starts the library on the device of ctx. An older library than MinVersion answers
+// ErrVersion.
 func Open(lib *dl.Library, ctx *drv.Context) (*Handle, error) {
 	h := &Handle{MaxWorkspace: DefaultMaxWorkspace, ctx: ctx, lib: lib, mem: &memory{scalars: [2]float32{1, 0}}}
 	if err := h.resolve(lib); err != nil {
@@ -183,7 +186,8 @@ func (h *Handle) describe(m Matmul) (s *shared, err error) {
 		}
 	}
 	if m.Bias || m.BiasGrad {
-		// Without an address the heuristics may find that nothing fits. Run gives the true one.
+		// Without an address the heuristics may find that nothing fits. Run gives the true
+		// one.
 		if err = s.setBias(biasUnknown); err != nil {
 			return s, err
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/installed"
 )
 
-// Without a GPU the real library makes descriptors and takes attributes: of the sizes that we give them, and gives them back.
+// Without a GPU the real library makes descriptors and takes attributes: of the sizes that we give
+// them, and gives them back.
 func TestTheInstalledLibraryTakesOurDescriptors(t *testing.T) {
 	installed.Run(t, func(libs map[dl.Name]*dl.Library) {
 		lib := libs[dl.CuBLASLt]
@@ -22,7 +23,8 @@ func TestTheInstalledLibraryTakesOurDescriptors(t *testing.T) {
 		if v := lib.Version(); v.Major < 12 || v != dl.EncodedVersion(dl.CuBLASLt, int(h.version)) {
 			t.Errorf("version %v, as one number %d", v, h.version)
 		}
-		// ask also says how many bytes the library wrote; it refuses to write fewer than the attribute has.
+		// ask also says how many bytes the library wrote; it refuses to write fewer than
+		// the attribute has.
 		ask := func(name string, object uintptr, attribute, room int) (value uint64, size int) {
 			t.Helper()
 			fn, err := lib.Symbol(name)

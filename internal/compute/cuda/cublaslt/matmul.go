@@ -39,8 +39,9 @@ func (t DType) Size() int64 {
 //
 //	D (M,N) = op(A) (M,K) · op(B) (K,N)
 //
-// where op transposes what lies in memory if TransA or TransB is set: A is then stored as (K,M), B as (N,K). Then, in this
-// order, Accumulate adds what D held, Bias adds a vector (N) to each row, ReLU replaces what is negative by 0.
+// where op transposes what lies in memory if TransA or TransB is set: A is then stored as (K,M), B
+// as (N,K). Then, in this order, Accumulate adds what D held, Bias adds a vector (N) to each row,
+// ReLU replaces what is negative by 0.
 type Matmul struct {
 	M, N, K        int
 	TransA, TransB bool
@@ -52,18 +53,21 @@ type Matmul struct {
 	Bias       bool
 	ReLU       bool
 
-	// BiasGrad also writes the sums of op(A)'s rows, Σ_k op(A)[m,k], a vector (M): with A = dy transposed the gradient of a bias.
-	// It goes without Bias and ReLU.
+	// BiasGrad also writes the sums of op(A)'s rows, Σ_k op(A)[m,k], a vector (M): with A = dy
+	// transposed the gradient of a bias. It goes without Bias and ReLU.
 	BiasGrad bool
 
-	// BiasType is the type of the vector. What the library takes besides Out is not known for all versions.
+	// BiasType is the type of the vector. What the library takes besides Out is not known for
+	// all versions.
 	BiasType DType
 
-	// TF32 lets float32 products lose mantissa bits, 10 being left, for the sake of tensor cores.
+	// TF32 lets float32 products lose mantissa bits, 10 being left, for the sake of tensor
+	// cores.
 	TF32 bool
 }
 
-// Linear is the forward pass of a layer: x (batch,in), W (out,in), b (out) → y (batch,out) = x·Wᵀ + b. A is x, B is W.
+// Linear is the forward pass of a layer: x (batch,in), W (out,in), b (out) → y (batch,out) = x·Wᵀ +
+// b. A is x, B is W.
 func Linear(batch, in, out int, t DType) Matmul {
 	return Matmul{M: batch, N: out, K: in, TransB: true, In: t, Out: t, Bias: true, BiasType: t}
 }
@@ -73,8 +77,8 @@ func LinearGradInput(batch, in, out int, t DType) Matmul {
 	return Matmul{M: batch, N: in, K: out, In: t, Out: t, BiasType: t}
 }
 
-// LinearGradWeight is dy (batch,out), x (batch,in) → dW (out,in) = dyᵀ·x in the type grad. A is dy, B is x. With BiasGrad set
-// it also gives db.
+// LinearGradWeight is dy (batch,out), x (batch,in) → dW (out,in) = dyᵀ·x in the type grad. A is dy,
+// B is x. With BiasGrad set it also gives db.
 func LinearGradWeight(batch, in, out int, t, grad DType) Matmul {
 	return Matmul{M: out, N: in, K: batch, TransA: true, In: t, Out: grad, BiasType: grad}
 }

@@ -19,10 +19,12 @@ type Plan struct {
 	closed    bool
 }
 
-// alignment in bytes is what pointers must have, and all that algorithms may count on: their default is 256.
+// alignment in bytes is what pointers must have, and all that algorithms may count on: their
+// default is 256.
 const alignment = 16
 
-// Plans gives the algorithms for a product, in the heuristics' order: the first is the library's guess.
+// Plans gives the algorithms for a product, in the heuristics' order: the first is the library's
+// guess.
 func (h *Handle) Plans(m Matmul) (plans []*Plan, err error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
@@ -143,8 +145,9 @@ func (p *Plan) Close() error {
 	return p.shared.release()
 }
 
-// Run enqueues the product on s. bias is the vector that Bias reads or BiasGrad writes, else not used. workspace has at least
-// Workspace bytes, aligned to 256, and nothing else may use it until the work is done.
+// Run enqueues the product on s. bias is the vector that Bias reads or BiasGrad writes, else not
+// used. workspace has at least Workspace bytes, aligned to 256, and nothing else may use it until
+// the work is done.
 func (p *Plan) Run(s drv.Stream, workspace, a, b, bias, d drv.Ptr) error {
 	m, h := p.matmul, p.shared.h
 	switch {

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// ChoicesVersion is part of a choice's key. It goes up when plans of the same name become something else.
+// ChoicesVersion is part of a choice's key. It goes up when plans of the same name become something
+// else.
 const ChoicesVersion = 2
 
 // A Choice is which engine was the fastest for a question.
@@ -24,15 +25,16 @@ type Choice struct {
 	Candidates  int    `json:"candidates"`  // how many it was compared with, itself included
 }
 
-// Key is what a choice is remembered under: the question with its shapes and types, the device, the library's version and this
-// package's. Another device or library chooses anew.
+// Key is what a choice is remembered under: the question with its shapes and types, the device, the
+// library's version and this package's. Another device or library chooses anew.
 func (h *Handle) Key(question string) string {
 	return fmt.Sprintf("%s | %s | cudnn %v | choices %d", question, h.ctx.Info().Name, h.version, ChoicesVersion)
 }
 
-// A Cache remembers choices in a JSON file: an object from keys to choices. Its methods may be called together, on a nil *Cache
-// too, which knows nothing. Processes may share the file: each adds its choices to what is there, and of two that write at once
-// one may lose its own, which costs the next start a measurement.
+// A Cache remembers choices in a JSON file: an object from keys to choices. Its methods may be
+// called together, on a nil *Cache too, which knows nothing. Processes may share the file: each
+// adds its choices to what is there, and of two that write at once one may lose its own, which
+// costs the next start a measurement.
 type Cache struct {
 	path     string
 	logf     func(format string, args ...any)
@@ -45,8 +47,8 @@ type Cache struct {
 // maxCacheBytes is the largest file that is read.
 const maxCacheBytes = 16 << 20
 
-// DefaultCachePath is where choices are kept unless told otherwise: in the user's folder of caches, or among temporary files where the
-// user has no home, as in some containers.
+// DefaultCachePath is where choices are kept unless told otherwise: in the user's folder of caches,
+// or among temporary files where the user has no home, as in some containers.
 func DefaultCachePath() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -55,7 +57,8 @@ func DefaultCachePath() string {
 	return filepath.Join(dir, "paragon", "cudnn-choices.json")
 }
 
-// OpenCache reads the file. If there is none, or it cannot be read, the cache is empty; the latter is logged to logf, which may be nil.
+// OpenCache reads the file. If there is none, or it cannot be read, the cache is empty; the latter
+// is logged to logf, which may be nil.
 func OpenCache(path string, logf func(format string, args ...any)) *Cache {
 	if logf == nil {
 		logf = func(string, ...any) {}
@@ -122,7 +125,8 @@ func (c *Cache) Get(key string) (Choice, bool) {
 	return choice, ok
 }
 
-// Put remembers a choice, and writes the file in one step: a reader sees the old one or the new one.
+// Put remembers a choice, and writes the file in one step: a reader sees the old one or the new
+// one.
 func (c *Cache) Put(key string, choice Choice) error {
 	if c == nil {
 		return nil
@@ -140,7 +144,8 @@ func (c *Cache) Put(key string, choice Choice) error {
 	return nil
 }
 
-// relatives are the engines that were chosen for the question of a key with other numbers of images.
+// relatives are the engines that were chosen for the question of a key with other numbers of
+// images.
 func (c *Cache) relatives(key string) map[string]bool {
 	if c == nil {
 		return nil
@@ -159,7 +164,8 @@ func (c *Cache) relatives(key string) map[string]bool {
 	return found
 }
 
-// anyImages is a key without the number of images: "forward convolution of N512 C64" becomes "forward convolution of N C64".
+// anyImages is a key without the number of images: "forward convolution of N512 C64" becomes
+// "forward convolution of N C64".
 func anyImages(key string) string {
 	before, after, ok := strings.Cut(key, " of N")
 	if !ok {
@@ -168,8 +174,8 @@ func anyImages(key string) string {
 	return before + " of N" + strings.TrimLeft(after, "0123456789")
 }
 
-// broken reports whether an engine broke the device when it was tried for a question, and breaks writes that down: the next start
-// leaves it out.
+// broken reports whether an engine broke the device when it was tried for a question, and breaks
+// writes that down: the next start leaves it out.
 func (c *Cache) broken(key, engine string) bool {
 	if c == nil {
 		return false

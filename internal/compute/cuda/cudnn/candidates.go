@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Forward gives the built plans for y from x and w: in the heuristics' order, then those of the older interface.
+// Forward gives the built plans for y from x and w: in the heuristics' order, then those of the
+// older interface.
 func (h *Handle) Forward(c Conv) ([]*Plan, error) { return h.Plans(Forward, c) }
 
 // BackwardData gives the built plans for dx from w and dy.
@@ -15,8 +16,9 @@ func (h *Handle) BackwardData(c Conv) ([]*Plan, error) { return h.Plans(Backward
 // BackwardWeight gives the built plans for dw from x and dy.
 func (h *Handle) BackwardWeight(c Conv) ([]*Plan, error) { return h.Plans(BackwardWeight, c) }
 
-// BackwardWeightAny is BackwardWeight for callers that take dw in c.Weight or in c.In and convert it themselves: the plans that
-// write c.Weight come first, then those that write c.In. Which of the two a plan does is its Conv().Weight.
+// BackwardWeightAny is BackwardWeight for callers that take dw in c.Weight or in c.In and convert
+// it themselves: the plans that write c.Weight come first, then those that write c.In. Which of the
+// two a plan does is its Conv().Weight.
 func (h *Handle) BackwardWeightAny(c Conv) ([]*Plan, error) {
 	plans, err := h.BackwardWeight(c)
 	if c.Weight == c.In {
@@ -38,7 +40,8 @@ func either[P buildablePlan](plans []P, err error, more []P, err2 error) ([]P, e
 	return all, nil
 }
 
-// Plans gives the built plans for a pass, best guess first. It compiles all that there are; Candidates and Build compile one.
+// Plans gives the built plans for a pass, best guess first. It compiles all that there are;
+// Candidates and Build compile one.
 func (h *Handle) Plans(op Op, c Conv) ([]*Plan, error) {
 	plans, err := h.Candidates(op, c)
 	if err != nil {
@@ -100,7 +103,8 @@ func (h *Handle) legacyPlan(op Op, c Conv, l *legacyPlan) *Plan {
 	return &Plan{plan: plan{h: h, engine: engine{name: l.name, mode: ModeLegacy, notes: l.notes}, legacy: l, workspace: l.workspace}, op: op, conv: c}
 }
 
-// candidates gives the wanted engines of a graph as plans that are not built. It owns the graph: without plans it is released.
+// candidates gives the wanted engines of a graph as plans that are not built. It owns the graph:
+// without plans it is released.
 func (h *Handle) candidates(g *graph, w wish) ([]plan, error) {
 	found, err := h.engines(g)
 	if err != nil {
@@ -140,8 +144,8 @@ type buildablePlan interface {
 	Engine() string
 }
 
-// keepBuilt builds the plans, the first most of them or all if most is 0, and leaves out those that cannot be. None left is an
-// error that has all reasons.
+// keepBuilt builds the plans, the first most of them or all if most is 0, and leaves out those that
+// cannot be. None left is an error that has all reasons.
 func keepBuilt[P buildablePlan](plans []P, most int, what string) ([]P, error) {
 	var kept []P
 	var reasons []error

@@ -28,8 +28,9 @@ type question[P tunable] struct {
 	name     func(P) string               // what a choice is remembered by
 	run      func(p P, workspace drv.Ptr, memory []drv.Ptr) error
 
-	// Of results that are checked: what fills the memory of operands, what is done before a run that is looked at, the look, and the end.
-	// All are nil where they are not. adds says that a second run gives another result.
+	// Of results that are checked: what fills the memory of operands, what is done before a run
+	// that is looked at, the look, and the end. All are nil where they are not. adds says that
+	// a second run gives another result.
 	fill    func(memory []drv.Ptr) error
 	done    func() error
 	prepare func(p P, memory []drv.Ptr) error
@@ -45,7 +46,8 @@ func joined(err, more error) error {
 	return errors.Join(err, more)
 }
 
-// choose is the choice of one plan: that of the cache if it is there and still builds, else the fastest, on scratch memory.
+// choose is the choice of one plan: that of the cache if it is there and still builds, else the
+// fastest, on scratch memory.
 func choose[P tunable](t *Tuner, q question[P]) (P, error) {
 	var none P
 	key := t.Handle.Key(q.question)
@@ -97,8 +99,9 @@ func again[P tunable](t *Tuner, q question[P], key string) (p P, known, ok bool)
 	return p, true, false
 }
 
-// fewest is how many candidates are tried of a question whose share of the time is used up, as long as there is time for others;
-// share is what part of the time that is left a question may take, and longest the most.
+// fewest is how many candidates are tried of a question whose share of the time is used up, as long
+// as there is time for others; share is what part of the time that is left a question may take, and
+// longest the most.
 const (
 	fewest  = 4
 	share   = 8
@@ -151,7 +154,8 @@ func measure[P tunable](t *Tuner, q question[P], key string, plans []P) (best P,
 		}
 		r, err := b.try(p)
 		if err != nil && Refused(err) {
-			// What the library says of a device that this engine broke looks like a refusal, and the next engine would have the blame.
+			// What the library says of a device that this engine broke looks like a
+			// refusal, and the next engine would have the blame.
 			if lost := b.ctx.Synchronize(t.Stream); lost != nil {
 				err = joined(lost, err)
 			}
@@ -203,8 +207,8 @@ func inOrder[P tunable](plans []P, likely func(P) bool) []P {
 	return order
 }
 
-// pick takes the fastest that is right and can be captured. If none is right by what the host computes, or none can be captured, the
-// fastest has to do.
+// pick takes the fastest that is right and can be captured. If none is right by what the host
+// computes, or none can be captured, the fastest has to do.
 func (b *comparison[P]) pick(found []timedCandidate[P]) timedCandidate[P] {
 	for _, r := range found {
 		switch {

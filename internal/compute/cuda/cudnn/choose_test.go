@@ -36,8 +36,8 @@ func (b *bench) choice(t *Tuner, op Op, c Conv) (engine string) {
 	return engine
 }
 
-// An engine that fails when it is tried costs itself alone, in each pass, and nothing is left of it: no capture, no memory, no error that
-// stays.
+// An engine that fails when it is tried costs itself alone, in each pass, and nothing is left of
+// it: no capture, no memory, no error that stays.
 func TestBadEnginesCostOnlyThemselves(t *testing.T) {
 	for _, k := range []struct {
 		bad  int
@@ -69,7 +69,8 @@ func TestBadEnginesCostOnlyThemselves(t *testing.T) {
 	}
 }
 
-// Where no engine gives the numbers that the host computes, the fastest is taken all the same, is told, and is not remembered.
+// Where no engine gives the numbers that the host computes, the fastest is taken all the same, is
+// told, and is not remembered.
 func TestNoRightEngineIsTold(t *testing.T) {
 	b := newBench(t, "cudnn_bad", 1)
 	c := shape(BFloat16, 1, 8, 4, 4, 8, 3, 3, 1, 1)
@@ -87,7 +88,8 @@ func TestNoRightEngineIsTold(t *testing.T) {
 	}
 }
 
-// An engine that breaks the device ends the program, with its name, and the next start leaves it out.
+// An engine that breaks the device ends the program, with its name, and the next start leaves it
+// out.
 func TestEngineThatBreaksTheDeviceIsAvoidedNextTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "choices.json")
 	c := shape(BFloat16, 1, 8, 4, 4, 8, 3, 3, 1, 1)
@@ -191,8 +193,8 @@ func TestRememberedPlansGiveTheSameNumbers(t *testing.T) {
 	}
 }
 
-// Time is bounded: a question's share, then the whole budget, and at least one candidate is tried of each. The clock goes one
-// second with each plan that is built.
+// Time is bounded: a question's share, then the whole budget, and at least one candidate is tried
+// of each. The clock goes one second with each plan that is built.
 func TestBudgetBoundsMeasuring(t *testing.T) {
 	b := newBench(t)
 	now := time.Unix(0, 0)
@@ -244,8 +246,8 @@ func TestAnotherNumberOfImagesBeginsWithWhatWasChosen(t *testing.T) {
 	}
 }
 
-// Engines that the library compiles are tried after the others, a few of them, and must be clearly faster, since each start compiles
-// them anew.
+// Engines that the library compiles are tried after the others, a few of them, and must be clearly
+// faster, since each start compiles them anew.
 func TestCompiledEnginesComeLast(t *testing.T) {
 	c := shape(BFloat16, 1, 8, 4, 4, 8, 3, 3, 1, 1)
 	b := newBench(t, "cudnn_compiled", 1)
@@ -309,7 +311,8 @@ func TestNoRoomForWorkspaceLeavesTheCandidateOut(t *testing.T) {
 	}
 }
 
-// Two processes do not measure at once: the second waits, and takes what the first found out. One that waits too long goes on.
+// Two processes do not measure at once: the second waits, and takes what the first found out. One
+// that waits too long goes on.
 func TestOneProcessMeasuresAtATime(t *testing.T) {
 	b := newBench(t)
 	var logged []string
@@ -381,7 +384,8 @@ func TestNoRoomToMeasureTakesTheFirst(t *testing.T) {
 	}
 }
 
-// The host's numbers are those of plain loops, for shapes with all kinds of edges, and the types hold the operands as they are.
+// The host's numbers are those of plain loops, for shapes with all kinds of edges, and the types
+// hold the operands as they are.
 func TestSamplesEqualPlainLoops(t *testing.T) {
 	for _, c := range []Conv{shape(Float32, 2, 5, 6, 7, 3, 3, 3, 1, 1), shape(Float32, 1, 8, 9, 7, 4, 3, 2, 1, 2), shape(Float32, 3, 4, 6, 6, 8, 1, 1, 0, 2)} {
 		for _, op := range []Op{Forward, BackwardData, BackwardWeight} {

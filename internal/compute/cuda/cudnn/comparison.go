@@ -36,7 +36,8 @@ func (b *comparison[P]) open() error {
 			return err
 		}
 		b.memory[i] = ptr
-		// Small positive numbers in each type: zeros would cost the device less power and time than it costs in earnest.
+		// Small positive numbers in each type: zeros would cost the device less power and
+		// time than it costs in earnest.
 		if err := b.ctx.Memset8(ptr, 0x3c, bytes, b.Stream); err != nil {
 			return err
 		}
@@ -115,7 +116,8 @@ func (b *comparison[P]) try(p P) (r timedCandidate[P], err error) {
 	return r, err
 }
 
-// inGraph times a graph of n runs: as a step has them, without what it costs the host to launch each. It looks at the result, too.
+// inGraph times a graph of n runs: as a step has them, without what it costs the host to launch
+// each. It looks at the result, too.
 func (b *comparison[P]) inGraph(p P, exec drv.GraphExec, n int, r timedCandidate[P]) (time.Duration, error, error) {
 	launch := func() error { return b.ctx.GraphLaunch(exec, b.Stream) }
 	if r.wrong == nil {

@@ -1,7 +1,8 @@
 package cudnn
 
-// The values below are those of the vendor's headers of version 9. They only ever grow by additions: an attribute keeps its
-// number. The names are the vendor's, so that an error, a trace and the documentation speak of the same thing.
+// The values below are those of the vendor's headers of version 9. They only ever grow by
+// additions: an attribute keeps its number. The names are the vendor's, so that an error, a trace
+// and the documentation speak of the same thing.
 
 // attribute is a cudnnBackendAttributeName_t.
 type attribute int32

@@ -27,8 +27,8 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", int(o))
 }
 
-// A Conv is a question: a convolution of images (N,H,W,C) with weights (K,R,S,C), without groups or dilation, and its gradients.
-// Two Convs are the same question if they are equal.
+// A Conv is a question: a convolution of images (N,H,W,C) with weights (K,R,S,C), without groups or
+// dilation, and its gradients. Two Convs are the same question if they are equal.
 type Conv struct {
 	N, C, H, W int    // images: how many, channels, height, width
 	K, R, S    int    // weights: channels out, height, width
@@ -42,15 +42,16 @@ type Conv struct {
 	// Compute is the type of products and sums. Only Float32, the zero value, is allowed.
 	Compute DType
 
-	// TF32 lets float32 products lose mantissa bits, 10 being left, for the sake of tensor cores.
+	// TF32 lets float32 products lose mantissa bits, 10 being left, for the sake of tensor
+	// cores.
 	TF32 bool
 
-	// Accumulate adds the result to what its memory holds, in place of writing over it: the gradient of an image that two
-	// ops read in one pass less. Not every engine does it.
+	// Accumulate adds the result to what its memory holds, in place of writing over it: the
+	// gradient of an image that two ops read in one pass less. Not every engine does it.
 	Accumulate bool
 
-	// NonDeterministic lets in engines whose sums are made in an order that differs from run to run. They are sometimes faster,
-	// above all backward; results then repeat only to rounding.
+	// NonDeterministic lets in engines whose sums are made in an order that differs from run to
+	// run. They are sometimes faster, above all backward; results then repeat only to rounding.
 	NonDeterministic bool
 }
 

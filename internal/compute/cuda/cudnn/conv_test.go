@@ -121,7 +121,8 @@ func plans[P interface{ Close() error }](b *bench, ask func() ([]P, error)) []P 
 	return all
 }
 
-// Every engine that is offered gives the pass's numbers, for windows of all kinds, in each type, whenever the driver does the work.
+// Every engine that is offered gives the pass's numbers, for windows of all kinds, in each type,
+// whenever the driver does the work.
 func TestConvolutionsEqualPlainLoops(t *testing.T) {
 	shapes := []Conv{
 		shape(0, 2, 8, 5, 5, 8, 3, 3, 1, 1),

@@ -23,8 +23,8 @@ type bench struct {
 	memory *gputest.Memory
 }
 
-// newBench opens the library on the first fake GPU. At the test's end nothing of the library may be left over. Settings come in
-// pairs of key and value.
+// newBench opens the library on the first fake GPU. At the test's end nothing of the library may be
+// left over. Settings come in pairs of key and value.
 func newBench(t *testing.T, settings ...any) *bench {
 	t.Helper()
 	b := &bench{T: t, m: fake.New(t)}
@@ -136,7 +136,8 @@ func random(r *rand.Rand, t DType, n int) []float32 {
 	return decode(t, encode(t, numbers))
 }
 
-// near fails the test unless got is want to a relative error of the whole, which leaves out no element.
+// near fails the test unless got is want to a relative error of the whole, which leaves out no
+// element.
 func near(t *testing.T, what string, got, want []float32, tolerance float64) {
 	t.Helper()
 	if len(got) != len(want) {

@@ -66,7 +66,8 @@ func (h *Handle) set(d descriptor, a attribute, t attributeType, n int, what str
 	return nil
 }
 
-// setTraced is set with a line for the trace. Addresses differ from run to run, so of them it has the number alone.
+// setTraced is set with a line for the trace. Addresses differ from run to run, so of them it has
+// the number alone.
 func (h *Handle) setTraced(d descriptor, a attribute, t attributeType, n int, what string, values func() string) error {
 	if h.trace != nil {
 		h.trace(fmt.Sprintf("%v %v ×%d = %s", a, t, n, values()))
@@ -136,7 +137,8 @@ func (h *Handle) count(d descriptor, a attribute, t attributeType, what string) 
 	return int(int64(*count)), nil
 }
 
-// get reads at most n elements into h.mem.words, after the values put there, and returns how many there are.
+// get reads at most n elements into h.mem.words, after the values put there, and returns how many
+// there are.
 func (h *Handle) get(d descriptor, a attribute, t attributeType, n int, what string) (int, error) {
 	if n >= maxWords {
 		return 0, fmt.Errorf("cudnn: get %v of %s: got %d elements, want fewer than %d", a, what, n, maxWords)
@@ -173,8 +175,8 @@ func (h *Handle) getEnums(d descriptor, a attribute, t attributeType, most int, 
 	return slices.Clone(unsafe.Slice((*int32)(unsafe.Pointer(&h.mem.words[0])), most)[:n]), nil
 }
 
-// getDescriptors reads an array of descriptors of type t. The library fills in descriptors that the caller has made; those not
-// filled in are destroyed again. The caller owns the result.
+// getDescriptors reads an array of descriptors of type t. The library fills in descriptors that the
+// caller has made; those not filled in are destroyed again. The caller owns the result.
 func (h *Handle) getDescriptors(d descriptor, a attribute, t descriptorType, n int, what string) ([]descriptor, error) {
 	made := make([]descriptor, 0, n)
 	release := func(all []descriptor) {

@@ -29,7 +29,8 @@ var heurModes = []struct {
 
 const heurModeB = 1
 
-// modeB is held while mode B is asked: the library's own frontend does not let two threads do so at once, whatever their handles.
+// modeB is held while mode B is asked: the library's own frontend does not let two threads do so at
+// once, whatever their handles.
 var modeB sync.Mutex
 
 // A Note is what the library says of an engine's numbers: a cudnnBackendNumericalNote_t.
@@ -61,13 +62,15 @@ func (n Note) String() string {
 	return fmt.Sprintf("Note(%d)", int32(n))
 }
 
-// behaviorRuntimeCompiled is what the library says of an engine that it compiles when a plan is built: a cudnnBackendBehaviorNote_t.
+// behaviorRuntimeCompiled is what the library says of an engine that it compiles when a plan is
+// built: a cudnnBackendBehaviorNote_t.
 const behaviorRuntimeCompiled = 0
 
 // numBehaviors is more than there are notes of behaviour.
 const numBehaviors = 16
 
-// maxKnobs is the most choices that are read of a configuration: more than there are kinds of knobs (cudnnBackendKnobType_t has 44).
+// maxKnobs is the most choices that are read of a configuration: more than there are kinds of knobs
+// (cudnnBackendKnobType_t has 44).
 const maxKnobs = 64
 
 // A wish is what an engine must keep to.
@@ -91,8 +94,9 @@ func (w wish) refuses(notes []Note) string {
 				return "float32 at less than its precision"
 			}
 		case NoteFFT, NoteWinograd6x6, NoteWinograd13x13:
-			// Their intermediate values lose digits to cancellation: more than 16-bit storage has to give away, and more than
-			// the 1e-5 that float32 is chosen for.
+			// Their intermediate values lose digits to cancellation: more than 16-bit
+			// storage has to give away, and more than the 1e-5 that float32 is chosen
+			// for.
 			return n.String()
 		}
 	}
@@ -109,8 +113,8 @@ type engine struct {
 	compiled bool // by the library when a plan of it is built, which may take a second; others are there already
 }
 
-// engines asks the heuristics for all engines of a graph, each once, in order. Modes that refuse the graph are passed over.
-// The caller owns the configurations.
+// engines asks the heuristics for all engines of a graph, each once, in order. Modes that refuse
+// the graph are passed over. The caller owns the configurations.
 func (h *Handle) engines(g *graph) (found []engine, err error) {
 	defer func() {
 		if err != nil {
@@ -231,7 +235,8 @@ func (h *Handle) notes(e *engine, d descriptor, what string) error {
 
 // knobs lists the choices of a configuration, "k2=17", sorted by the knob's number.
 func (h *Handle) knobs(config descriptor, what string) ([]string, error) {
-	// Descriptors to be filled are made before, so a library that does not say how many there are costs more of them.
+	// Descriptors to be filled are made before, so a library that does not say how many there
+	// are costs more of them.
 	n, err := h.count(config, attrConfigKnobChoices, typeDescriptor, what)
 	if err != nil || n <= 0 || n > maxKnobs {
 		n = maxKnobs
@@ -261,7 +266,8 @@ func (h *Handle) knobs(config descriptor, what string) ([]string, error) {
 	return names, errors.Join(errs...)
 }
 
-// sinceWorkspace is the first version that says how much workspace a configuration wants before it is compiled.
+// sinceWorkspace is the first version that says how much workspace a configuration wants before it
+// is compiled.
 const sinceWorkspace Version = 90200
 
 // compile makes the execution plan of a configuration. Not supported is an ordinary answer.

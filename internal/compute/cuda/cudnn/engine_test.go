@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
-// The heuristics' order is kept, each engine comes once, and what is not wanted or does not build is left out.
+// The heuristics' order is kept, each engine comes once, and what is not wanted or does not build
+// is left out.
 func TestWhichEnginesAreOffered(t *testing.T) {
 	const half = "eng0 k2=17 k24=3, eng0 k2=18 k24=3"
 	c := shape(BFloat16, 1, 8, 4, 4, 8, 3, 3, 1, 1)
@@ -48,7 +49,8 @@ func TestWhichEnginesAreOffered(t *testing.T) {
 	}
 }
 
-// Plans that want too much workspace are left out, unless they are allowed it; without the older interface there are fewer.
+// Plans that want too much workspace are left out, unless they are allowed it; without the older
+// interface there are fewer.
 func TestLimitsOfAHandle(t *testing.T) {
 	b := newBench(t)
 	c := shape(BFloat16, 1, 8, 4, 4, 8, 3, 3, 1, 1)
@@ -87,7 +89,8 @@ func TestNoEngineIsAnError(t *testing.T) {
 	})
 }
 
-// If what is left failed in another way than by not being supported, that is the error: nobody takes it for an ordinary answer.
+// If what is left failed in another way than by not being supported, that is the error: nobody
+// takes it for an ordinary answer.
 func TestAFaultIsNotTakenForNotSupported(t *testing.T) {
 	b := newBench(t, "cudnn_refusal", 4001)
 	b.h.Legacy = false
@@ -102,7 +105,8 @@ func TestAFaultIsNotTakenForNotSupported(t *testing.T) {
 	})
 }
 
-// A gradient of weights comes in float32 from bfloat16 images where the library can, else in bfloat16, and the plan says which.
+// A gradient of weights comes in float32 from bfloat16 images where the library can, else in
+// bfloat16, and the plan says which.
 func TestWeightGradientsInFloat32(t *testing.T) {
 	c := shape(BFloat16, 2, 8, 5, 5, 8, 3, 3, 1, 1)
 	c.Weight = Float32
@@ -132,8 +136,8 @@ func TestWeightGradientsInFloat32(t *testing.T) {
 	}
 }
 
-// Where the library finds fault with a form of a question, in place of saying that it is not supported, the other form is taken all the
-// same.
+// Where the library finds fault with a form of a question, in place of saying that it is not
+// supported, the other form is taken all the same.
 func TestFaultFoundWithOneFormLeavesTheOther(t *testing.T) {
 	b := newBench(t, "cudnn_mixed_types", 2000, "cudnn_beta", 2000)
 	c := shape(BFloat16, 2, 8, 5, 5, 8, 3, 3, 1, 1)
@@ -258,7 +262,8 @@ func TestBadConvolutionsAreErrors(t *testing.T) {
 	})
 }
 
-// Run names the operand that cannot be, and the library's own refusal comes through with what it was about.
+// Run names the operand that cannot be, and the library's own refusal comes through with what it
+// was about.
 func TestRunRefusesWhatCannotBe(t *testing.T) {
 	b := newBench(t)
 	c := shape(BFloat16, 1, 8, 4, 4, 8, 3, 3, 1, 1)
@@ -312,7 +317,8 @@ func TestRunRefusesWhatCannotBe(t *testing.T) {
 	})
 }
 
-// A plan that ran once may be captured, and each launch of the graph works on what is in memory then.
+// A plan that ran once may be captured, and each launch of the graph works on what is in memory
+// then.
 func TestPlansMayBeCaptured(t *testing.T) {
 	for _, seed := range []int{0, 1, 5} {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {

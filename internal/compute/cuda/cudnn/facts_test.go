@@ -8,14 +8,16 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
-// A Fact is something of the library that its documentation leaves open or says of some versions alone. Nothing depends on one
-// being so: Otherwise says what is done if it is not. A program on a machine with a GPU can find them all out.
+// A Fact is something of the library that its documentation leaves open or says of some versions
+// alone. Nothing depends on one being so: Otherwise says what is done if it is not. A program on a
+// machine with a GPU can find them all out.
 type Fact struct {
 	Name      string
 	Holds     string // the statement
 	Otherwise string // what is done where it does not hold
 
-	// Check finds out. It works on s and waits for it. detail says what was seen, in either case; err that nothing was found out.
+	// Check finds out. It works on s and waits for it. detail says what was seen, in either
+	// case; err that nothing was found out.
 	Check func(h *Handle, s drv.Stream) (holds bool, detail string, err error)
 }
 
@@ -119,11 +121,12 @@ func offered[P buildablePlan](ask func(*Handle) ([]P, error)) func(*Handle, drv.
 	}
 }
 
-// factNorm is the Norm of the checks by numbers: few enough numbers that the variance's factor M/(M-1) shows.
+// factNorm is the Norm of the checks by numbers: few enough numbers that the variance's factor
+// M/(M-1) shows.
 var factNorm = Norm{N: 2, C: 8, H: 2, W: 2, Type: Float32, ReLU: true, Mask: true, Running: true, Epsilon: 1e-5, Momentum: 0.5}
 
-// tryNorm runs factNorm on numbers whose sign is a pattern without symmetry, and returns y, the mask's bytes and the running variance, which
-// was 0.
+// tryNorm runs factNorm on numbers whose sign is a pattern without symmetry, and returns y, the
+// mask's bytes and the running variance, which was 0.
 func tryNorm(h *Handle, s drv.Stream) (x, y []float32, mask []byte, variance []float32, err error) {
 	n := factNorm
 	plans, err := builtNorm(h, n)
@@ -218,8 +221,8 @@ func checkRunning(h *Handle, s drv.Stream) (bool, string, error) {
 	return near(unbiased), fmt.Sprintf("got %g, unbiased would be %g, biased %g", got, unbiased, biased), nil
 }
 
-// Constants are the values of the vendor's headers that this package uses, by their names there. A machine with the headers can
-// compare.
+// Constants are the values of the vendor's headers that this package uses, by their names there. A
+// machine with the headers can compare.
 func Constants() map[string]int64 {
 	all := map[string]int64{
 		"CUDNN_DATA_FLOAT": int64(Float32), "CUDNN_DATA_HALF": int64(Float16), "CUDNN_DATA_BFLOAT16": int64(BFloat16), "CUDNN_DATA_BOOLEAN": int64(boolean),

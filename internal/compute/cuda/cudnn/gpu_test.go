@@ -27,8 +27,8 @@ func (b *bench) with(t *testing.T) *bench {
 	return &own
 }
 
-// eachEngine builds engines one by one and runs each, until a time, but one at least. What the library refuses is left out, as in
-// training; that nothing runs is an error.
+// eachEngine builds engines one by one and runs each, until a time, but one at least. What the
+// library refuses is left out, as in training; that nothing runs is an error.
 func eachEngine[P interface {
 	Engine() string
 	Build() error
@@ -68,7 +68,8 @@ func eachEngine[P interface {
 	}
 }
 
-// Every engine that the library offers gives the numbers of plain loops, over poisoned memory and between guards, not only the fastest.
+// Every engine that the library offers gives the numbers of plain loops, over poisoned memory and
+// between guards, not only the fastest.
 func TestGPUOps(t *testing.T) {
 	gputest.Begin(t)
 	b := newBench(t)
@@ -148,7 +149,8 @@ func TestGPUFacts(t *testing.T) {
 	}
 }
 
-// resnetConvs are the convolutions of ResNet18 for images of 32×32, each once, with how often it is there.
+// resnetConvs are the convolutions of ResNet18 for images of 32×32, each once, with how often it is
+// there.
 func resnetConvs(batch int) (convs []Conv, times []int) {
 	add := func(n, channels, size, filters, kernel, stride int) {
 		convs = append(convs, shape(BFloat16, batch, channels, size, size, filters, kernel, kernel, kernel/2, stride))
@@ -196,8 +198,9 @@ func TestGPUEngines(t *testing.T) {
 	}
 }
 
-// fastest times all engines for one question, and returns the best time of those whose sums have a fixed order, which is what programs
-// take unless they ask for others. What the others would gain is in the row.
+// fastest times all engines for one question, and returns the best time of those whose sums have a
+// fixed order, which is what programs take unless they ask for others. What the others would gain
+// is in the row.
 func (b *bench) fastest(name string, pass Op, conv Conv, repeat int, until time.Time) time.Duration {
 	conv.NonDeterministic = true
 	candidates, err := offer(b, func() ([]*Plan, error) { return b.h.Candidates(pass, conv) })

@@ -13,7 +13,8 @@ type graph struct {
 	ops   []descriptor
 	root  descriptor // the operation graph
 
-	// What a plan's caller supplies: the tensors that are not virtual, in the order in which they were made.
+	// What a plan's caller supplies: the tensors that are not virtual, in the order in which
+	// they were made.
 	tensors []operand
 	uid     int64
 }
@@ -36,7 +37,8 @@ type tensor struct {
 	aligned int64    // bytes that its address is a multiple of; 0: alignment
 }
 
-// strides are those of channel-last memory: of dims N, C, H, W the elements lie in the order N, H, W, C.
+// strides are those of channel-last memory: of dims N, C, H, W the elements lie in the order N, H,
+// W, C.
 func (t tensor) strides() [4]int64 {
 	c, h, w := t.dims[1], t.dims[2], t.dims[3]
 	return [4]int64{h * w * c, 1, w * c, c}
@@ -62,7 +64,8 @@ func (t tensor) convolved() tensor { t.aligned = convAlignment; return t }
 
 func (t tensor) asVirtual() tensor { t.virtual = true; return t }
 
-// A builder makes a graph. After its first error it does nothing more, and finish returns that error.
+// A builder makes a graph. After its first error it does nothing more, and finish returns that
+// error.
 type builder struct {
 	*graph
 	err error
@@ -160,8 +163,8 @@ func (b *builder) tensor(t tensor) descriptor {
 	return d
 }
 
-// Pointers of tensors are multiples of alignment bytes, those of convolutions of convAlignment, which is what the frameworks tell the
-// library that its heuristics are made for.
+// Pointers of tensors are multiples of alignment bytes, those of convolutions of convAlignment,
+// which is what the frameworks tell the library that its heuristics are made for.
 const (
 	alignment     = 16
 	convAlignment = 32

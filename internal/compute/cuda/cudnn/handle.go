@@ -12,27 +12,34 @@ import (
 // A Version is what cudnnGetVersion says: 91900 is 9.19.0.
 type Version int
 
-// MinVersion is the oldest that will do: the first of the major version 9, whose attributes and statuses this package has.
+// MinVersion is the oldest that will do: the first of the major version 9, whose attributes and
+// statuses this package has.
 const MinVersion Version = 90000
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100) }
 
-// DefaultMaxWorkspace is the most workspace in bytes that a plan may want, unless Handle.MaxWorkspace says otherwise.
+// DefaultMaxWorkspace is the most workspace in bytes that a plan may want, unless
+// Handle.MaxWorkspace says otherwise.
 const DefaultMaxWorkspace = 1 << 30
 
-// DefaultMaxCompiled is how many engines that the library compiles are offered of a question, unless Handle.MaxCompiled says otherwise.
+// DefaultMaxCompiled is how many engines that the library compiles are offered of a question,
+// unless Handle.MaxCompiled says otherwise.
 const DefaultMaxCompiled = 4
 
-// A Handle is an open library on one device, a cudnnHandle_t. See the package comment for who may call it.
+// A Handle is an open library on one device, a cudnnHandle_t. See the package comment for who may
+// call it.
 type Handle struct {
-	// MaxWorkspace leaves out plans that want more bytes of workspace. Open sets it to DefaultMaxWorkspace.
+	// MaxWorkspace leaves out plans that want more bytes of workspace. Open sets it to
+	// DefaultMaxWorkspace.
 	MaxWorkspace int64
 
-	// MaxCompiled leaves out all but the first so many engines of a question that the library compiles when a plan is built: each may
-	// take a second or more. Open sets it to DefaultMaxCompiled.
+	// MaxCompiled leaves out all but the first so many engines of a question that the library
+	// compiles when a plan is built: each may take a second or more. Open sets it to
+	// DefaultMaxCompiled.
 	MaxCompiled int
 
-	// Legacy adds plans of the older interface for convolutions, where the library still has it. Open sets it.
+	// Legacy adds plans of the older interface for convolutions, where the library still has
+	// it. Open sets it.
 	Legacy bool
 
 	ctx     *drv.Context
@@ -58,13 +65,15 @@ type memory struct {
 // maxWords is the most elements of an array attribute.
 const maxWords = 1024
 
-// functions are the addresses of those that are always needed. Those of the older interface are looked up where they are used.
+// functions are the addresses of those that are always needed. Those of the older interface are
+// looked up where they are used.
 type functions struct {
 	getVersion, create, destroy, setStream, getLastErrorString                         uintptr
 	createDescriptor, destroyDescriptor, setAttribute, getAttribute, finalize, execute uintptr
 }
 
-// Open starts the library on the device of ctx. An older library than MinVersion answers ErrVersion.
+// Open starts the library on the device of ctx. An older library than MinVersion answers
+// ErrVersion.
 func Open(lib *dl.Library, ctx *drv.Context) (*Handle, error) {
 	h := &Handle{MaxWorkspace: DefaultMaxWorkspace, MaxCompiled: DefaultMaxCompiled, Legacy: true, ctx: ctx, lib: lib, graphs: make(map[*graph]int), mem: new(memory)}
 	for _, f := range []struct {
@@ -111,8 +120,8 @@ func (h *Handle) Version() Version { return h.version }
 // Path is the file of the library.
 func (h *Handle) Path() string { return h.lib.Path }
 
-// Close destroys the handle and the graphs that plans still use. Plans are to be closed before: what else they have of the library
-// stays until the process ends.
+// Close destroys the handle and the graphs that plans still use. Plans are to be closed before:
+// what else they have of the library stays until the process ends.
 func (h *Handle) Close() error {
 	if h.handle == 0 {
 		return nil

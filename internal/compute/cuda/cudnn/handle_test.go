@@ -14,7 +14,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/fake"
 )
 
-// A library that is too old, or of a later major version, is refused with both versions and its path.
+// A library that is too old, or of a later major version, is refused with both versions and its
+// path.
 func TestOpenRefusesOtherVersions(t *testing.T) {
 	m := fake.New(t)
 	ctx := m.Context(0)
@@ -79,8 +80,8 @@ func TestOpenWithoutTheLibrary(t *testing.T) {
 
 var update = flag.Bool("update", false, "rewrite the golden list of attributes")
 
-// What the library is told for a convolution of ResNet18's first stage, attribute by attribute. The vendor's documentation and its own
-// programs set these.
+// What the library is told for a convolution of ResNet18's first stage, attribute by attribute. The
+// vendor's documentation and its own programs set these.
 func TestAttributesOfAResNetConvolution(t *testing.T) {
 	b := newBench(t)
 	var lines []string
@@ -109,7 +110,8 @@ func TestAttributesOfAResNetConvolution(t *testing.T) {
 	}
 }
 
-// Each open question about the library is answered on a machine with it, here on the fake one, and the handle is as before.
+// Each open question about the library is answered on a machine with it, here on the fake one, and
+// the handle is as before.
 func TestFactsCanBeFoundOut(t *testing.T) {
 	b := newBench(t)
 	for _, f := range Facts() {
@@ -144,8 +146,8 @@ func TestFactsCanBeFoundOut(t *testing.T) {
 	}
 }
 
-// The fake library has the vendor's values a second time, as the vendor's headers have them on a machine with them: those that
-// both have are the same.
+// The fake library has the vendor's values a second time, as the vendor's headers have them on a
+// machine with them: those that both have are the same.
 func TestConstantsAreWrittenDownTwice(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "fake", "src", "cudnn", "constants.h"))
 	if err != nil {

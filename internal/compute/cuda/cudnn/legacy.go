@@ -42,8 +42,9 @@ const (
 // legacyPrefix begins the names of the older interface's plans; what follows is the algorithm.
 const legacyPrefix = "legacy algo "
 
-// legacyPasses has for each pass the functions, the number of algorithms, and those of them whose sums have no fixed order (the
-// documentation of cudnnConvolutionBwdDataAlgo_t and cudnnConvolutionBwdFilterAlgo_t).
+// legacyPasses has for each pass the functions, the number of algorithms, and those of them whose
+// sums have no fixed order (the documentation of cudnnConvolutionBwdDataAlgo_t and
+// cudnnConvolutionBwdFilterAlgo_t).
 var legacyPasses = [...]struct {
 	size, run        string
 	algorithms       int32
@@ -57,7 +58,8 @@ var legacyPasses = [...]struct {
 	BackwardWeight: {"cudnnGetConvolutionBackwardFilterWorkspaceSize", "cudnnConvolutionBackwardFilter", 7, []int32{0, 3}, []int32{2, 6}, []int32{4}, []int32{5}},
 }
 
-// legacyCandidates gives the algorithms that the library takes for a pass. A library without the older interface has none.
+// legacyCandidates gives the algorithms that the library takes for a pass. A library without the
+// older interface has none.
 func (h *Handle) legacyCandidates(op Op, c Conv, w wish) (plans []*legacyPlan, err error) {
 	pass := legacyPasses[op]
 	symbols := make(map[string]uintptr)
@@ -115,7 +117,8 @@ func (h *Handle) legacyCandidates(op Op, c Conv, w wish) (plans []*legacyPlan, e
 	return plans, nil
 }
 
-// order is that of the descriptors before and after the window's in the calls of a pass: x w | y, w dy | dx, x dy | dw.
+// order is that of the descriptors before and after the window's in the calls of a pass: x w | y, w
+// dy | dx, x dy | dw.
 func (s *legacyShared) order(op Op) (a, b, result uintptr) {
 	switch op {
 	case BackwardData:

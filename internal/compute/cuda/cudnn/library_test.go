@@ -12,8 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/fake"
 )
 
-// What a builder could do wrong is refused when it is done, with the status that the library has for it, and the error says what
-// and of which question. So the other tests would find it.
+// What a builder could do wrong is refused when it is done, with the status that the library has
+// for it, and the error says what and of which question. So the other tests would find it.
 func TestMistakesInAGraphAreFound(t *testing.T) {
 	good := image("x", BFloat16, 2, 8, 4, 4)
 	for _, k := range []struct {
@@ -136,7 +136,8 @@ func TestTwoGPUsBesideEachOther(t *testing.T) {
 	}
 }
 
-// A run with memory that was seen before costs two calls of the library at most and next to no memory.
+// A run with memory that was seen before costs two calls of the library at most and next to no
+// memory.
 func TestRunAllocatesLittle(t *testing.T) {
 	b := newBench(t)
 	c := shape(BFloat16, 1, 8, 1, 1, 8, 1, 1, 0, 1)

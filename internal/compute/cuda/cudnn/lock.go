@@ -9,15 +9,16 @@ import (
 	"github.com/paragon-train/paragon/internal/files/lockfile"
 )
 
-// Of the wait for another process's measuring: the longest, which is more than a question takes, and how often one looks, since a lock on
-// a file has no deadline of its own.
+// Of the wait for another process's measuring: the longest, which is more than a question takes,
+// and how often one looks, since a lock on a file has no deadline of its own.
 const (
 	lockPatience = 20 * time.Second
 	lockLook     = 10 * time.Millisecond
 )
 
-// lock keeps others from measuring meanwhile: two that do so on one device disturb each other, and what one finds out the other then finds
-// in the file. Without a file, or if the other takes too long, there is no lock.
+// lock keeps others from measuring meanwhile: two that do so on one device disturb each other, and
+// what one finds out the other then finds in the file. Without a file, or if the other takes too
+// long, there is no lock.
 func (c *Cache) lock() (unlock func()) {
 	none := func() {}
 	if c == nil {

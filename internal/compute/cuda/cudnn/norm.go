@@ -8,14 +8,15 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
-// A Norm is a question: batch normalisation in training with what usually follows it, in one pass (the library's pattern
-// NormAddRelu), of images (N,H,W,C):
+// A Norm is a question: batch normalisation in training with what usually follows it, in one pass
+// (the library's pattern NormAddRelu), of images (N,H,W,C):
 //
 //	m_c = mean over n,h,w of x;  v_c = mean of (x−m_c)², biased
 //	t = scale_c·(x−m_c)·invstd_c + bias_c,   invstd_c = 1/√(v_c+Epsilon)
 //	y = max(t + add, 0), the addition and the maximum each if asked for
 //
-// The library wants C to be a multiple of 8 for 16-bit types and of 4 for float32; others are not supported.
+// The library wants C to be a multiple of 8 for 16-bit types and of 4 for float32; others are not
+// supported.
 type Norm struct {
 	N, C, H, W int
 	Type       DType // of x, add and y. All that is per channel is float32.
@@ -32,8 +33,9 @@ type Norm struct {
 
 	Epsilon, Momentum float32
 
-	// Zeros makes the mask by comparing with a tensor of zeros, like x, that the caller supplies, in place of with a number: the
-	// form that is known to work. NormAddReLU tries both.
+	// Zeros makes the mask by comparing with a tensor of zeros, like x, that the caller
+	// supplies, in place of with a number: the form that is known to work. NormAddReLU tries
+	// both.
 	Zeros bool
 
 	NonDeterministic bool // as in Conv
@@ -132,8 +134,8 @@ func (n Norm) pointers(a NormArgs) []drv.Ptr {
 	return ps
 }
 
-// NormAddReLU gives the built plans for a Norm, in the heuristics' order. If a mask cannot be made by comparing with a number it
-// gives those that compare with Zeros.
+// NormAddReLU gives the built plans for a Norm, in the heuristics' order. If a mask cannot be made
+// by comparing with a number it gives those that compare with Zeros.
 func (h *Handle) NormAddReLU(n Norm) ([]*NormPlan, error) {
 	plans, err := h.NormCandidates(n)
 	if err == nil {
@@ -263,7 +265,8 @@ func (b *builder) pointwise(mode int32, x, other, y descriptor) {
 	b.enum(window, attrPointwiseMode, typePointwiseMode, mode)
 	b.enum(window, attrPointwiseMathPrec, typeDataType, int32(Float32))
 	if mode == pointwiseReLU {
-		// max(x, 0), and what is not a number stays so: without this the library makes 0 of it, and a step that went wrong looks well.
+		// max(x, 0), and what is not a number stays so: without this the library makes 0 of
+		// it, and a step that went wrong looks well.
 		b.enum(window, attrPointwiseNaN, typeNaN, propagateNaN)
 		b.double(window, attrPointwiseLower, 0)
 		b.double(window, attrPointwiseUpper, math.MaxFloat32)

@@ -69,7 +69,8 @@ var norms = []Norm{
 	{N: 2, C: 8, H: 4, W: 4, Add: true, ReLU: true, Mask: true, Zeros: true, Epsilon: 1e-5, Running: true, Momentum: 0.1},
 }
 
-// normCheck draws numbers for a normalisation, and gives what holds the result of a plan against plain loops.
+// normCheck draws numbers for a normalisation, and gives what holds the result of a plan against
+// plain loops.
 func normCheck(b *bench, r *rand.Rand, n Norm) func(p *NormPlan) error {
 	dtype, size := n.Type, n.N*n.C*n.H*n.W
 	x, add := random(r, dtype, size), random(r, dtype, size)
@@ -206,7 +207,8 @@ func normGradCheck(b *bench, r *rand.Rand, n NormGrad) func(p *NormGradPlan) err
 	}
 }
 
-// Every engine that is offered gives the normalisation's gradients, with and without the mask of ReLU and the gradient of what was added.
+// Every engine that is offered gives the normalisation's gradients, with and without the mask of
+// ReLU and the gradient of what was added.
 func TestNormGradientsEqualPlainLoops(t *testing.T) {
 	b := newBench(t)
 	r := rand.New(rand.NewPCG(5, 6))
@@ -241,7 +243,8 @@ func TestMaskFallsBackToZeros(t *testing.T) {
 	}
 }
 
-// What no normalisation can be is an error that names it; what the library does not do is ErrNotSupported.
+// What no normalisation can be is an error that names it; what the library does not do is
+// ErrNotSupported.
 func TestBadNormsAreErrors(t *testing.T) {
 	b := newBench(t)
 	good := Norm{N: 2, C: 8, H: 4, W: 4, Type: BFloat16, Epsilon: 1e-5}

@@ -6,8 +6,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
-// A NormGrad is a question: the gradient of a Norm in one pass (the library's pattern DReluForkDNorm), with M = N·H·W and
-// x̂ = (x−mean_c)·invstd_c:
+// A NormGrad is a question: the gradient of a Norm in one pass (the library's pattern
+// DReluForkDNorm), with M = N·H·W and x̂ = (x−mean_c)·invstd_c:
 //
 //	dt = dy where the mask is set, else 0     (dt = dy without Mask)
 //	dbias_c = Σ dt;  dscale_c = Σ dt·x̂
@@ -124,7 +124,8 @@ func (h *Handle) normGradGraph(n NormGrad) (*graph, error) {
 	dt := dy
 	if n.Mask {
 		mask := b.tensor(images("mask", boolean))
-		// Also where it exists nowhere it has the storage type: so it is in the form that is known to work.
+		// Also where it exists nowhere it has the storage type: so it is in the form that
+		// is known to work.
 		masked := images("dadd", n.Type)
 		masked.virtual = !n.DAdd
 		dt = b.tensor(masked)

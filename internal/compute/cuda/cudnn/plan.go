@@ -9,21 +9,23 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
-// A Plan is one engine's way to answer a question about convolutions. It is built when it was compiled and may run.
+// A Plan is one engine's way to answer a question about convolutions. It is built when it was
+// compiled and may run.
 type Plan struct {
 	plan
 	op   Op
 	conv Conv
 }
 
-// Conv is the question. Its Weight is the type that Run expects for w: of the plans for a gradient in Float32 from 16-bit
-// operands some may have the 16-bit type (see Handle.BackwardWeightAny).
+// Conv is the question. Its Weight is the type that Run expects for w: of the plans for a gradient
+// in Float32 from 16-bit operands some may have the 16-bit type (see Handle.BackwardWeightAny).
 func (p *Plan) Conv() Conv { return p.conv }
 
 // Op is the pass.
 func (p *Plan) Op() Op { return p.op }
 
-// plan is what all plans have in common: an engine with its graph, or a call of the older interface.
+// plan is what all plans have in common: an engine with its graph, or a call of the older
+// interface.
 type plan struct {
 	h     *Handle
 	graph *graph
@@ -51,7 +53,8 @@ type pack struct {
 	used      uint64
 }
 
-// Engine names the engine and its settings: the same name is the same engine as long as library and device are the same.
+// Engine names the engine and its settings: the same name is the same engine as long as library and
+// device are the same.
 func (p *plan) Engine() string { return p.name }
 
 // Mode says which of the heuristics proposed the engine.
@@ -60,14 +63,15 @@ func (p *plan) Mode() Mode { return p.mode }
 // Notes are what the library says of the engine's numbers.
 func (p *plan) Notes() []Note { return slices.Clone(p.notes) }
 
-// Compiled reports whether the library compiles the engine when a plan is built, at each start of a program anew.
+// Compiled reports whether the library compiles the engine when a plan is built, at each start of a
+// program anew.
 func (p *plan) Compiled() bool { return p.compiled }
 
 // Workspace is the bytes of scratch memory that Run wants. It is known once the plan is built.
 func (p *plan) Workspace() int64 { return p.workspace }
 
-// Build compiles the plan, which may take from milliseconds to seconds. It does nothing if that was done. An engine that cannot
-// do it after all answers ErrNotSupported.
+// Build compiles the plan, which may take from milliseconds to seconds. It does nothing if that was
+// done. An engine that cannot do it after all answers ErrNotSupported.
 func (p *plan) Build() error {
 	if p.closed {
 		return fmt.Errorf("cudnn: build %s: the plan is closed", p.name)
@@ -120,8 +124,9 @@ func (p *plan) Close() error {
 	return errors.Join(errs...)
 }
 
-// Run enqueues the plan on s. The operands are those of the pass: x or dx, w or dw, y or dy; the one that is not read is
-// written. workspace has at least Workspace bytes, and nothing else may use it until the work is done.
+// Run enqueues the plan on s. The operands are those of the pass: x or dx, w or dw, y or dy; the
+// one that is not read is written. workspace has at least Workspace bytes, and nothing else may use
+// it until the work is done.
 func (p *Plan) Run(s drv.Stream, workspace, x, w, y drv.Ptr) error {
 	if p.legacy != nil {
 		if err := p.ready(workspace); err != nil {
@@ -157,7 +162,8 @@ func checkPointer(ptr drv.Ptr, aligned int64, name, engine, what string) error {
 	return nil
 }
 
-// run gives the operands of the graph that are not by value their memory, in the order of the graph's tensors, and enqueues.
+// run gives the operands of the graph that are not by value their memory, in the order of the
+// graph's tensors, and enqueues.
 func (p *plan) run(s drv.Stream, workspace drv.Ptr, pointers ...drv.Ptr) error {
 	if err := p.ready(workspace); err != nil {
 		return err
@@ -236,7 +242,8 @@ func (p *plan) pack(workspace drv.Ptr, pointers []drv.Ptr) (descriptor, error) {
 		h.packs++
 		return d, nil
 	}
-	// The one that was used longest ago makes room. Execute has read it: nothing enqueued needs it.
+	// The one that was used longest ago makes room. Execute has read it: nothing enqueued needs
+	// it.
 	oldest := 0
 	for i := range p.packs {
 		if p.packs[i].used < p.packs[oldest].used {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// remake makes an engine's configuration from its name, without the heuristics, which take milliseconds. The caller owns it.
+// remake makes an engine's configuration from its name, without the heuristics, which take
+// milliseconds. The caller owns it.
 func (h *Handle) remake(g *graph, name string) (e engine, err error) {
 	e = engine{name: name, mode: ModeRemembered}
 	index, knobs, err := parseEngine(name)

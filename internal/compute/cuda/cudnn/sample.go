@@ -9,8 +9,9 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
-// A sample knows some elements of a convolution's result. Its operands repeat a table of numbers, so that any element of them is known
-// without reading them back: an engine that gives wrong numbers is found out for the price of some loops on the host.
+// A sample knows some elements of a convolution's result. Its operands repeat a table of numbers,
+// so that any element of them is known without reading them back: an engine that gives wrong
+// numbers is found out for the price of some loops on the host.
 type sample struct {
 	op    Op
 	c     Conv
@@ -31,7 +32,8 @@ const (
 // tableShift is where an operand begins in the table: x, w, y.
 var tableShift = [3]int64{0, 8 * 1021, 8 * 2503}
 
-// newSample computes the elements that are looked at: the first, the last, and some drawn ones, always the same.
+// newSample computes the elements that are looked at: the first, the last, and some drawn ones,
+// always the same.
 func newSample(op Op, c Conv) *sample {
 	s := &sample{op: op, c: c, table: make([]int8, tablePeriod)}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -180,7 +182,8 @@ func (s *sample) fill(ctx *drv.Context, stream drv.Stream, which int, t DType, t
 	return ctx.Synchronize(stream) // before the host's memory is used again
 }
 
-// prepare makes the result's memory what it is before a run that is looked at: what is added to, or NaN.
+// prepare makes the result's memory what it is before a run that is looked at: what is added to, or
+// NaN.
 func (s *sample) prepare(ctx *drv.Context, stream drv.Stream, c Conv, memory []drv.Ptr) error {
 	which := s.result()
 	t := s.types(c)[which]

@@ -5,14 +5,15 @@ import (
 	"fmt"
 )
 
-// ErrNotSupported is in every error that says that this library, device and question do not go together: no engine answers the
-// question. Another plan, another type or other kernels may.
+// ErrNotSupported is in every error that says that this library, device and question do not go
+// together: no engine answers the question. Another plan, another type or other kernels may.
 var ErrNotSupported = errors.New("not supported")
 
 // ErrWrong is in the error of an engine that gave wrong numbers when it was tried.
 var ErrWrong = errors.New("wrong numbers")
 
-// ErrVersion is in the error of Open for a library that is older than MinVersion, or of another major version.
+// ErrVersion is in the error of Open for a library that is older than MinVersion, or of another
+// major version.
 var ErrVersion = errors.New("wrong version of cuDNN")
 
 // A Status is a cudnnStatus_t.
@@ -96,15 +97,17 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Refused reports whether an error is the library's answer about one engine, one of its heuristics or one form of a question: another
-// may do. Beside "not supported" an engine may be broken in some version: its compilation may fail, or it may find fault with what
-// others take. What is no refusal is a fault around the library, such as of the driver.
+// Refused reports whether an error is the library's answer about one engine, one of its heuristics
+// or one form of a question: another may do. Beside "not supported" an engine may be broken in some
+// version: its compilation may fail, or it may find fault with what others take. What is no refusal
+// is a fault around the library, such as of the driver.
 func Refused(err error) bool {
 	var e *Error
 	return errors.Is(err, ErrNotSupported) || errors.As(err, &e)
 }
 
-// refused joins the reasons why nothing is left. It is ErrNotSupported unless one of them is another.
+// refused joins the reasons why nothing is left. It is ErrNotSupported unless one of them is
+// another.
 func refused(reasons []error) error {
 	var other []error
 	for _, r := range reasons {

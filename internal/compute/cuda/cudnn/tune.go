@@ -17,18 +17,19 @@ type Timing struct {
 	Err       error // why it was left out
 }
 
-// spells is how often each candidate is timed; the shortest counts, since all that disturbs makes it longer. A candidate whose first
-// timed run takes slow times as long as the best of those before it is not timed again, and no spell is longer than longestSpell, but
-// for one run.
+// spells is how often each candidate is timed; the shortest counts, since all that disturbs makes
+// it longer. A candidate whose first timed run takes slow times as long as the best of those before
+// it is not timed again, and no spell is longer than longestSpell, but for one run.
 const (
 	spells       = 3
 	slow         = 3
 	longestSpell = 4 * time.Millisecond
 )
 
-// Tune times the candidates on s and returns the fastest, and what was measured of each, in the order given. run enqueues one
-// candidate on s. Each is run once to warm up, then up to repeat times between two events, three times over. Of equals the earlier is
-// taken. A candidate that the library refuses is left out; any other error ends the matter, since the device may be lost.
+// Tune times the candidates on s and returns the fastest, and what was measured of each, in the
+// order given. run enqueues one candidate on s. Each is run once to warm up, then up to repeat
+// times between two events, three times over. Of equals the earlier is taken. A candidate that the
+// library refuses is left out; any other error ends the matter, since the device may be lost.
 // repeat 0 measures nothing and takes the first that runs, the heuristics' guess.
 //
 // Candidates are plans of this package or others that can name themselves.
@@ -56,7 +57,8 @@ func Tune[P interface {
 			t.Time, err = w.time(func() error { return run(p) }, least)
 		}
 		if err != nil && Refused(err) {
-			// What the library says of a device that this candidate broke looks like a refusal.
+			// What the library says of a device that this candidate broke looks like a
+			// refusal.
 			if lost := ctx.Synchronize(s); lost != nil {
 				return best, timings, fmt.Errorf("cudnn: tune %s: %w", t.Engine, errors.Join(lost, err))
 			}

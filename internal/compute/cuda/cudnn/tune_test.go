@@ -37,7 +37,8 @@ func TestTuneTakesTheFastest(t *testing.T) {
 		if best, timings, err = Tune(b.ctx, b.s, all, run, 0); err != nil || best != all[0] || len(timings) != 1 || timings[0].Time != 0 {
 			t.Errorf("repeat 0: got %s, %v, %v, want the first and no time", best.Engine(), timings, err)
 		}
-		// One that does not run after all is passed over; all of them, or a fault, are errors.
+		// One that does not run after all is passed over; all of them, or a fault, are
+		// errors.
 		refuse := fmt.Errorf("a test: %w", ErrNotSupported)
 		best, timings, err = Tune(b.ctx, b.s, all, func(p *Plan) error {
 			if p == all[1] {
@@ -78,7 +79,8 @@ func TestTuneTakesTheFastest(t *testing.T) {
 	}
 }
 
-// A choice is remembered in the file: the next start builds that engine alone, and another device, library or question chooses anew.
+// A choice is remembered in the file: the next start builds that engine alone, and another device,
+// library or question chooses anew.
 func TestTunerRemembers(t *testing.T) {
 	b := newBench(t)
 	path := filepath.Join(t.TempDir(), "new", "choices.json")

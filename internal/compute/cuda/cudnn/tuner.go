@@ -10,34 +10,38 @@ import (
 
 // A Tuner chooses a plan for each question and remembers the choice.
 //
-// A candidate counts if it builds, runs, gives the right numbers (of a convolution some elements are compared with what the host
-// computes) and can be captured into a graph; then the fastest is taken. One that fails costs no more than itself. An engine
-// that breaks the device ends the program, and is written down, so that the next start leaves it out.
+// A candidate counts if it builds, runs, gives the right numbers (of a convolution some elements
+// are compared with what the host computes) and can be captured into a graph; then the fastest is
+// taken. One that fails costs no more than itself. An engine that breaks the device ends the
+// program, and is written down, so that the next start leaves it out.
 type Tuner struct {
 	Handle *Handle
 	Cache  *Cache     // nil remembers nothing
 	Stream drv.Stream // where candidates are timed; nothing else should run meanwhile
 
-	// Repeat is how many runs make one measurement. 0 measures nothing: the heuristics' first guess is taken, the same on every
-	// machine of a kind.
+	// Repeat is how many runs make one measurement. 0 measures nothing: the heuristics' first
+	// guess is taken, the same on every machine of a kind.
 	Repeat int
 
-	// Most is how many candidates are built and timed of a question at most, in the heuristics' order. Zero is all. Where the question
-	// was answered for another number of images, what was chosen there comes first, and half as many do. Those that the library compiles
-	// come after them, as many as Handle.MaxCompiled.
+	// Most is how many candidates are built and timed of a question at most, in the heuristics'
+	// order. Zero is all. Where the question was answered for another number of images, what
+	// was chosen there comes first, and half as many do. Those that the library compiles come
+	// after them, as many as Handle.MaxCompiled.
 	Most int
 
-	// Budget is how long all choices until Settle together should take, those that are remembered left out. What is left of it is
-	// shared out to questions as they come, a part to each, so late questions try fewer candidates; at least one is tried of each. Zero
-	// is no limit.
+	// Budget is how long all choices until Settle together should take, those that are
+	// remembered left out. What is left of it is shared out to questions as they come, a part
+	// to each, so late questions try fewer candidates; at least one is tried of each. Zero is
+	// no limit.
 	Budget time.Duration
 
-	// Any lets BackwardWeight choose a plan that writes Conv.In in place of Conv.Weight, as BackwardWeightAny does. The time of
-	// the conversion is not counted.
+	// Any lets BackwardWeight choose a plan that writes Conv.In in place of Conv.Weight, as
+	// BackwardWeightAny does. The time of the conversion is not counted.
 	Any bool
 
-	// Log, if not nil, gets choices and errors of the cache. Notice, if not nil, gets what users should see: that
-	// measuring takes a while, and of candidates that fail where they should not.
+	// Log, if not nil, gets choices and errors of the cache. Notice, if not nil, gets what
+	// users should see: that measuring takes a while, and of candidates that fail where they
+	// should not.
 	Log, Notice func(format string, args ...any)
 
 	clock func() time.Time // time.Now if nil
@@ -60,7 +64,8 @@ func (t *Tuner) notice(format string, args ...any) {
 	}
 }
 
-// mostFaults is how many failing candidates are shown to users until Settle; the rest goes to the log.
+// mostFaults is how many failing candidates are shown to users until Settle; the rest goes to the
+// log.
 const mostFaults = 5
 
 func (t *Tuner) fault(format string, args ...any) {
@@ -102,14 +107,16 @@ func (t *Tuner) end(took time.Duration) {
 	}
 }
 
-// Settle says how many questions were measured since it was called last, and how long that took. What comes next has a budget of its own.
+// Settle says how many questions were measured since it was called last, and how long that took.
+// What comes next has a budget of its own.
 func (t *Tuner) Settle() (questions int, took time.Duration) {
 	questions, took = t.measured, t.spent
 	t.measured, t.spent, t.told, t.faults = 0, 0, 0, 0
 	return questions, took
 }
 
-// Conv gives the plan for a pass, built. Its first choice of a question runs all candidates on memory of its own.
+// Conv gives the plan for a pass, built. Its first choice of a question runs all candidates on
+// memory of its own.
 func (t *Tuner) Conv(op Op, c Conv) (*Plan, error) {
 	h := t.Handle
 	x, w, y := c.sizes()

@@ -16,9 +16,10 @@ type Caller struct {
 	args [MaxArgs]uintptr
 }
 
-// Call calls the C function at address fn. Arguments are integers and addresses, no floating point; the result is the integer
-// result, of which a function that returns an int sets the low 32 bits alone: compare int32(result). A pointer written as
-// uintptr(unsafe.Pointer(p)) in the argument list stays alive until Call returns, for which Call allocates the list.
+// Call calls the C function at address fn. Arguments are integers and addresses, no floating point;
+// the result is the integer result, of which a function that returns an int sets the low 32 bits
+// alone: compare int32(result). A pointer written as uintptr(unsafe.Pointer(p)) in the argument
+// list stays alive until Call returns, for which Call allocates the list.
 //
 //go:uintptrescapes
 func (c *Caller) Call(fn uintptr, args ...uintptr) uintptr {
@@ -27,8 +28,9 @@ func (c *Caller) Call(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// CallKept is Call where nothing of the arguments needs to be kept: there are no pointers to Go's memory among them, or only such to memory
-// of the heap that something else points to until CallKept returns. It allocates nothing.
+// CallKept is Call where nothing of the arguments needs to be kept: there are no pointers to Go's
+// memory among them, or only such to memory of the heap that something else points to until
+// CallKept returns. It allocates nothing.
 func (c *Caller) CallKept(fn uintptr, args ...uintptr) uintptr {
 	n := copy(c.args[:], args)
 	r, _, _ := purego.SyscallN(fn, c.args[:n]...)

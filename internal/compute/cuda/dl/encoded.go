@@ -1,6 +1,7 @@
 package dl
 
-// EncodedVersion takes apart the number that a library says its version is. Each has its way of writing one, and some changed theirs.
+// EncodedVersion takes apart the number that a library says its version is. Each has its way of
+// writing one, and some changed theirs.
 func EncodedVersion(name Name, n int) Version {
 	if n <= 0 {
 		return Version{}

@@ -27,8 +27,8 @@ const (
 // Names are all libraries, in that order.
 var Names = []Name{CUDA, NVML, CuBLASLt, CuBLAS, NVRTC, CuDNN, NCCL}
 
-// A Library is an open library. Its methods may be called together. It is never closed: the driver and what it loads do
-// not bear that.
+// A Library is an open library. Its methods may be called together. It is never closed: the driver
+// and what it loads do not bear that.
 type Library struct {
 	Name Name
 	Path string // absolute; links are not followed
@@ -78,7 +78,8 @@ func fileAt(address uintptr) string {
 	return ""
 }
 
-// Symbol returns the address of a function. A library without it is too old (or too new, for one that was removed).
+// Symbol returns the address of a function. A library without it is too old (or too new, for one
+// that was removed).
 func (l *Library) Symbol(name string) (uintptr, error) {
 	return l.FirstSymbol(name)
 }
@@ -109,7 +110,8 @@ func (l *Library) Has(name string) bool {
 	return err == nil
 }
 
-// Text copies text that C keeps at an address and ends with a zero; of very long text the beginning. 0 is no text.
+// Text copies text that C keeps at an address and ends with a zero; of very long text the
+// beginning. 0 is no text.
 func Text(address uintptr) string {
 	if address == 0 {
 		return ""

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// A soname is the name under which a library is linked, and the major version of CUDA that it is built for; 0 is any.
+// A soname is the name under which a library is linked, and the major version of CUDA that it is
+// built for; 0 is any.
 type soname struct {
 	file  string
 	major int
@@ -25,16 +26,16 @@ var sonames = map[Name][]soname{
 	NCCL:     {{"libnccl.so.2", 0}},
 }
 
-// needs are the libraries that a library loads by their bare names while it works. Opened before it, from the places known here, they
-// are found.
+// needs are the libraries that a library loads by their bare names while it works. Opened before
+// it, from the places known here, they are found.
 var needs = map[Name][]Name{
 	CuBLAS: {CuBLASLt},
 	CuDNN:  {CuBLASLt, CuBLAS, NVRTC},
 	NCCL:   {CUDA, NVML},
 }
 
-// siblings are the parts of a library that it loads by their bare names, in an order that suits their own needs. They must come from
-// its own folder: parts of two versions do not work together.
+// siblings are the parts of a library that it loads by their bare names, in an order that suits
+// their own needs. They must come from its own folder: parts of two versions do not work together.
 var siblings = map[Name][]string{
 	CUDA:  {"libnvidia-ptxjitcompiler.so.1"}, // compiles PTX
 	NVRTC: {"libnvrtc-builtins.so.*"},
@@ -42,7 +43,8 @@ var siblings = map[Name][]string{
 		"libcudnn_engines_runtime_compiled.so.9", "libcudnn_engines_precompiled.so.9", "libcudnn_heuristic.so.9"},
 }
 
-// wheels are the folders of a library in Python packages, below site-packages/nvidia: those of CUDA 13 first.
+// wheels are the folders of a library in Python packages, below site-packages/nvidia: those of CUDA
+// 13 first.
 var wheels = map[Name][]string{
 	CuBLASLt: {"cu13/lib", "cublas/lib"},
 	CuBLAS:   {"cu13/lib", "cublas/lib"},
@@ -51,13 +53,14 @@ var wheels = map[Name][]string{
 	NCCL:     {"nccl/lib"},
 }
 
-// Variable returns the name of the environment variable that gives a library's path, or the folder it is in.
+// Variable returns the name of the environment variable that gives a library's path, or the folder
+// it is in.
 func (n Name) Variable() string {
 	return "PARAGON_" + strings.ToUpper(strings.ReplaceAll(string(n), "-", "_")) + "_PATH"
 }
 
-// Candidates returns the paths at which a library is looked for, best first: files that are there, and bare names, which
-// the system's loader may know.
+// Candidates returns the paths at which a library is looked for, best first: files that are there,
+// and bare names, which the system's loader may know.
 func (s *Search) Candidates(name Name) []string {
 	if path := s.explicit(name); path != "" {
 		return []string{path}
@@ -83,7 +86,8 @@ func (s *Search) Candidates(name Name) []string {
 	return paths
 }
 
-// explicit is the path that was given for a library, in Paths or in the environment. A folder stands for the newest of the library's names in it.
+// explicit is the path that was given for a library, in Paths or in the environment. A folder
+// stands for the newest of the library's names in it.
 func (s *Search) explicit(name Name) string {
 	path := s.Paths[name]
 	if path == "" && !s.Only {
@@ -141,7 +145,8 @@ func libraryFolders(installed string) []string {
 	return []string{filepath.Join(installed, "lib64"), filepath.Join(installed, "targets", target(), "lib"), filepath.Join(installed, "lib")}
 }
 
-// sitePackages are the folders of Python packages, those of the Python that a shell would start before those of others.
+// sitePackages are the folders of Python packages, those of the Python that a shell would start
+// before those of others.
 func (s *Search) sitePackages() []string {
 	var folders []string
 	add := func(found ...string) {
@@ -178,8 +183,9 @@ func (s *Search) sitePackages() []string {
 	return folders
 }
 
-// pythons are the folders above bin/python3 for those of PATH, and where such a file is a link, for what it leads to step by step: a
-// virtual environment's is one, and a link to a virtual environment's may lie in a folder of the system.
+// pythons are the folders above bin/python3 for those of PATH, and where such a file is a link, for
+// what it leads to step by step: a virtual environment's is one, and a link to a virtual
+// environment's may lie in a folder of the system.
 func (s *Search) pythons() []string {
 	var prefixes []string
 	for _, bin := range filepath.SplitList(s.getenv("PATH")) {
@@ -204,8 +210,8 @@ func (s *Search) pythons() []string {
 	return prefixes
 }
 
-// glob returns the folders that match a pattern below the root, without the root, the newest version first: cuda-13.0 before
-// cuda-12.4, and before plain cuda, which is a link to one of them.
+// glob returns the folders that match a pattern below the root, without the root, the newest
+// version first: cuda-13.0 before cuda-12.4, and before plain cuda, which is a link to one of them.
 func (s *Search) glob(pattern string) []string {
 	matches, err := filepath.Glob(s.Root + pattern)
 	if err != nil {
@@ -227,7 +233,8 @@ func (s *Search) add(paths []string, file string) []string {
 	return append(paths, file)
 }
 
-// preload opens the parts of a library that lie in its folder. What cannot be opened is said when the library is.
+// preload opens the parts of a library that lie in its folder. What cannot be opened is said when
+// the library is.
 func (s *Search) preload(name Name, path string) {
 	if !filepath.IsAbs(path) {
 		return
@@ -272,8 +279,9 @@ func target() string {
 	return "x86_64-linux"
 }
 
-// Includes are where header files of the libraries may lie: folders of installations and of Python packages, and files in folders that have
-// headers of other programs too, those of CPATH and of the system.
+// Includes are where header files of the libraries may lie: folders of installations and of Python
+// packages, and files in folders that have headers of other programs too, those of CPATH and of the
+// system.
 func (s *Search) Includes() []string {
 	var folders []string
 	for _, installed := range append(s.chosen(), s.glob("/usr/local/cuda*")...) {

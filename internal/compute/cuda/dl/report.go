@@ -61,8 +61,8 @@ func (l *Library) line() Found {
 // String is the library's line in a report.
 func (l *Library) String() string { return l.line().String() }
 
-// BuiltFor is the major version of CUDA that the library was built for, 0 where it does not say. A driver runs what is built for its own and for
-// earlier ones.
+// BuiltFor is the major version of CUDA that the library was built for, 0 where it does not say. A
+// driver runs what is built for its own and for earlier ones.
 func (l *Library) BuiltFor() int {
 	switch l.Name {
 	case CuBLASLt, CuBLAS, NVRTC:
@@ -76,7 +76,8 @@ func (l *Library) BuiltFor() int {
 	return 0
 }
 
-// Version asks the library for its version. One that cannot be asked without a GPU, or does not say, has that of its file's name.
+// Version asks the library for its version. One that cannot be asked without a GPU, or does not
+// say, has that of its file's name.
 func (l *Library) Version() Version {
 	var caller Caller
 	numbers := new([3]int32)
@@ -125,7 +126,8 @@ func (l *Library) Version() Version {
 	return ParseVersion(l.File)
 }
 
-// KernelModule returns the version of the driver's module in the running kernel, "" if there is none.
+// KernelModule returns the version of the driver's module in the running kernel, "" if there is
+// none.
 func KernelModule() string {
 	text, err := os.ReadFile("/proc/driver/nvidia/version")
 	if err != nil {
@@ -134,7 +136,8 @@ func KernelModule() string {
 	return moduleVersion(string(text))
 }
 
-// moduleVersion finds the version in what the module says of itself: the first word of its first line that is numbers and points.
+// moduleVersion finds the version in what the module says of itself: the first word of its first
+// line that is numbers and points.
 func moduleVersion(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	for _, word := range strings.Fields(line) {

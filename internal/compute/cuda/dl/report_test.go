@@ -35,7 +35,8 @@ func TestReportNamesEveryLibrary(t *testing.T) {
 	}
 }
 
-// A library that is built for a later CUDA than the driver runs is an error that says so; one for an earlier one will do, and its line says it.
+// A library that is built for a later CUDA than the driver runs is an error that says so; one for
+// an earlier one will do, and its line says it.
 func TestLibrariesFitTheDriver(t *testing.T) {
 	m := fake.New(t)
 	search := m.Search()

@@ -7,23 +7,28 @@ import (
 	"strings"
 )
 
-// Paths are absolute paths of libraries whose place is known. A library that is not among them is searched for.
+// Paths are absolute paths of libraries whose place is known. A library that is not among them is
+// searched for.
 type Paths map[Name]string
 
-// A Search finds libraries. The zero value searches the usual places of this machine. Its methods may be called together.
+// A Search finds libraries. The zero value searches the usual places of this machine. Its methods
+// may be called together.
 //
-// For each library the order is: Paths; the variable PARAGON_NAME_PATH (see Name.Variable), a file or its folder; the
-// folders of LD_LIBRARY_PATH as it is now; what the system's loader knows; the driver's folders, for what belongs to
-// the driver; Python packages, of CUDA 13 before CUDA 12; installations in /usr/local/cuda*, the newest first.
+// For each library the order is: Paths; the variable PARAGON_NAME_PATH (see Name.Variable), a file
+// or its folder; the folders of LD_LIBRARY_PATH as it is now; what the system's loader knows; the
+// driver's folders, for what belongs to the driver; Python packages, of CUDA 13 before CUDA 12;
+// installations in /usr/local/cuda*, the newest first.
 type Search struct {
-	// Paths are tried before all else, and nothing else then: a path that does not open is an error.
+	// Paths are tried before all else, and nothing else then: a path that does not open is an
+	// error.
 	Paths Paths
 	// Only says that nothing is searched for beyond Paths.
 	Only bool
-	// Major is the newest major version of CUDA that the driver runs; libraries built for later ones are passed over.
-	// 0 is any.
+	// Major is the newest major version of CUDA that the driver runs; libraries built for later
+	// ones are passed over. 0 is any.
 	Major int
-	// Root stands before every folder that is searched, and the system's own loader is not asked. Tests set it. "" is none.
+	// Root stands before every folder that is searched, and the system's own loader is not
+	// asked. Tests set it. "" is none.
 	Root string
 	// Getenv reads the environment; nil is os.Getenv.
 	Getenv func(string) string
@@ -59,7 +64,8 @@ func (s *Search) Open(name Name) (*Library, error) {
 		}
 		lib := newLibrary(name, path, handle)
 		if major := lib.BuiltFor(); s.Major != 0 && major > s.Major {
-			// No other is tried: parts of this one stay open, and would be taken for parts of that.
+			// No other is tried: parts of this one stay open, and would be taken for
+			// parts of that.
 			return nil, fmt.Errorf("dl: open %s: %s: %w: it is built for CUDA %d, and the driver runs %d; set %s to the path of another one", name, lib.Path, ErrTooNew, major, s.Major, name.Variable())
 		}
 		return lib, nil

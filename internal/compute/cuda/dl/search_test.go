@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// tree makes empty files, and links where a line is "link -> target", and returns a search below them.
+// tree makes empty files, and links where a line is "link -> target", and returns a search below
+// them.
 func tree(t *testing.T, env map[string]string, lines ...string) *Search {
 	t.Helper()
 	root := t.TempDir()
@@ -32,7 +33,8 @@ func tree(t *testing.T, env map[string]string, lines ...string) *Search {
 	return &Search{Root: root, Getenv: func(key string) string { return env[key] }}
 }
 
-// Libraries are found where drivers, Python packages and installations put them, the better place first.
+// Libraries are found where drivers, Python packages and installations put them, the better place
+// first.
 func TestCandidatesAreInOrder(t *testing.T) {
 	lib := "/usr/lib/" + triplet()
 	for _, c := range []struct {

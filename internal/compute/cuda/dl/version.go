@@ -20,8 +20,8 @@ func (v Version) Compare(w Version) int {
 // maxPart bounds a number of a version. What is beyond is not one.
 const maxPart = 1 << 20
 
-// ParseVersion reads the version that ends a file's or folder's name: libcudnn.so.9.15.1, cuda-13.0, python3.12/site-packages is none. The zero
-// Version is none.
+// ParseVersion reads the version that ends a file's or folder's name: libcudnn.so.9.15.1,
+// cuda-13.0, python3.12/site-packages is none. The zero Version is none.
 func ParseVersion(name string) Version {
 	name = filepath.Base(name)
 	if i := strings.LastIndex(name, ".so."); i >= 0 {
@@ -66,7 +66,8 @@ func number(s string) (int, bool) {
 	return n, true
 }
 
-// decimal takes apart a version written as one number: unit is what one major version counts, minor what one minor version does.
+// decimal takes apart a version written as one number: unit is what one major version counts, minor
+// what one minor version does.
 func decimal(n, unit, minor int) Version {
 	return Version{n / unit, n % unit / minor, n % minor}
 }

@@ -8,8 +8,9 @@ import (
 	"unsafe"
 )
 
-// A Context is a GPU in use, with the thread on which work is given to it. Two Contexts of one GPU share its memory and its fate: they are the
-// GPU's primary context, which NVIDIA's other libraries use too.
+// A Context is a GPU in use, with the thread on which work is given to it. Two Contexts of one GPU
+// share its memory and its fate: they are the GPU's primary context, which NVIDIA's other libraries
+// use too.
 type Context struct {
 	*Thread
 	info   DeviceInfo
@@ -68,7 +69,8 @@ func (c *Context) leave(t *Thread) error {
 	return nil
 }
 
-// release gives the GPU back. Memory that is registered still must be let go of here, since another Context may keep the GPU's context alive.
+// release gives the GPU back. Memory that is registered still must be let go of here, since another
+// Context may keep the GPU's context alive.
 func (c *Context) release(t *Thread) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +95,8 @@ func (c *Context) Handle() uintptr { return c.handle }
 // Driver returns the driver that the context came from.
 func (c *Context) Driver() *Driver { return c.driver }
 
-// NewThread starts a further OS thread with the same context: for waiting beside the context's own. Close of the context closes it.
+// NewThread starts a further OS thread with the same context: for waiting beside the context's own.
+// Close of the context closes it.
 func (c *Context) NewThread() (*Thread, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,8 +121,9 @@ func (t *Thread) ended() bool {
 	}
 }
 
-// Close ends the threads and gives the GPU back. It waits for what they are at, 20 s at most. Memory, streams and the like that were
-// not given back go with the GPU's last Context. Closing twice is harmless.
+// Close ends the threads and gives the GPU back. It waits for what they are at, 20 s at most.
+// Memory, streams and the like that were not given back go with the GPU's last Context. Closing
+// twice is harmless.
 func (c *Context) Close() error {
 	c.mu.Lock()
 	threads := c.threads
@@ -148,7 +152,8 @@ func (c *Context) CanAccess(other *Context) (bool, error) {
 	return int32(c.num[0]) != 0, nil
 }
 
-// EnableAccess lets kernels of this GPU read and write the other's memory. CopyPeer works without it, through the host if need be.
+// EnableAccess lets kernels of this GPU read and write the other's memory. CopyPeer works without
+// it, through the host if need be.
 func (c *Context) EnableAccess(other *Context) error {
 	code := c.call(c.driver.f.cuCtxEnablePeerAccess, other.handle, 0)
 	if code != success && code != errorPeerEnabled {

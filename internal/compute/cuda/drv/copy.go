@@ -2,7 +2,8 @@ package drv
 
 import "unsafe"
 
-// CopyToDevice copies n bytes of pinned host memory to the GPU, in the stream's order. src is read then, not now.
+// CopyToDevice copies n bytes of pinned host memory to the GPU, in the stream's order. src is read
+// then, not now.
 func (t *Thread) CopyToDevice(dst Ptr, src unsafe.Pointer, n int64, s Stream) error {
 	if n == 0 {
 		return nil
@@ -16,7 +17,8 @@ func (t *Thread) CopyToDevice(dst Ptr, src unsafe.Pointer, n int64, s Stream) er
 	return nil
 }
 
-// CopyToHost copies n bytes from the GPU to pinned host memory, in the stream's order. dst holds them once the stream has passed the copy.
+// CopyToHost copies n bytes from the GPU to pinned host memory, in the stream's order. dst holds
+// them once the stream has passed the copy.
 func (t *Thread) CopyToHost(dst unsafe.Pointer, src Ptr, n int64, s Stream) error {
 	if n == 0 {
 		return nil
@@ -30,7 +32,8 @@ func (t *Thread) CopyToHost(dst unsafe.Pointer, src Ptr, n int64, s Stream) erro
 	return nil
 }
 
-// CopyOnDevice copies n bytes within the GPU's memory, in the stream's order. The two ranges do not overlap.
+// CopyOnDevice copies n bytes within the GPU's memory, in the stream's order. The two ranges do not
+// overlap.
 func (t *Thread) CopyOnDevice(dst, src Ptr, n int64, s Stream) error {
 	if n == 0 {
 		return nil
@@ -41,7 +44,8 @@ func (t *Thread) CopyOnDevice(dst, src Ptr, n int64, s Stream) error {
 	return nil
 }
 
-// CopyPeer copies n bytes from one GPU's memory to another's, in the order of s, a stream of the context that t is a thread of.
+// CopyPeer copies n bytes from one GPU's memory to another's, in the order of s, a stream of the
+// context that t is a thread of.
 func (t *Thread) CopyPeer(dst Ptr, to *Context, src Ptr, from *Context, n int64, s Stream) error {
 	if n == 0 {
 		return nil

@@ -10,13 +10,15 @@ import (
 var (
 	// ErrNoLibrary says that this machine has no driver.
 	ErrNoLibrary = dl.ErrNoLibrary
-	// ErrNoDevice says that there is a driver and no GPU that it can use, or none of the number asked for.
+	// ErrNoDevice says that there is a driver and no GPU that it can use, or none of the number
+	// asked for.
 	ErrNoDevice = errors.New("no such GPU")
 	// ErrTooOld says that the driver is older than what this package needs.
 	ErrTooOld = dl.ErrTooOld
 	// ErrOutOfMemory says that the GPU, or the memory that can be pinned, is full.
 	ErrOutOfMemory = errors.New("out of memory")
-	// ErrLost says that the GPU's context is lost until the process ends: a kernel accessed what it must not, or the GPU failed.
+	// ErrLost says that the GPU's context is lost until the process ends: a kernel accessed
+	// what it must not, or the GPU failed.
 	ErrLost = errors.New("the GPU's context is lost")
 	// ErrClosed says that the context or the thread was closed.
 	ErrClosed = errors.New("closed")

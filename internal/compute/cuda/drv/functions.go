@@ -26,7 +26,8 @@ type functions struct {
 	cuGraphInstantiateWithFlags, cuGraphUpload, cuGraphLaunch, cuGraphExecDestroy, cuGraphDestroy uintptr
 }
 
-// resolve looks all of them up. Where a name changed with its arguments, the older form is called only if the arguments are the same.
+// resolve looks all of them up. Where a name changed with its arguments, the older form is called
+// only if the arguments are the same.
 func (f *functions) resolve(lib *dl.Library) error {
 	for _, want := range []struct {
 		at    *uintptr

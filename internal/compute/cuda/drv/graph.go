@@ -1,13 +1,15 @@
 package drv
 
-// A Graph is work that was captured from a stream, a GraphExec is it made ready to be launched again and again.
+// A Graph is work that was captured from a stream, a GraphExec is it made ready to be launched
+// again and again.
 type (
 	Graph     uintptr
 	GraphExec uintptr
 )
 
-// BeginCapture begins to collect what this thread puts into s, in place of doing it. Other streams join by waiting for an event recorded in s, and must
-// be joined again by the same means before EndCapture. Until then the thread must not take or free memory, nor wait.
+// BeginCapture begins to collect what this thread puts into s, in place of doing it. Other streams
+// join by waiting for an event recorded in s, and must be joined again by the same means before
+// EndCapture. Until then the thread must not take or free memory, nor wait.
 func (t *Thread) BeginCapture(s Stream) error {
 	if code := t.call(t.driver.f.cuStreamBeginCapture, uintptr(s), captureThreadLocal); code != success {
 		return t.fail(code, "cuStreamBeginCapture_v2")
@@ -15,7 +17,8 @@ func (t *Thread) BeginCapture(s Stream) error {
 	return nil
 }
 
-// EndCapture ends it. After an error within the capture it answers one too, and s is an ordinary stream again in any case.
+// EndCapture ends it. After an error within the capture it answers one too, and s is an ordinary
+// stream again in any case.
 func (t *Thread) EndCapture(s Stream) (Graph, error) {
 	if code := t.call(t.driver.f.cuStreamEndCapture, uintptr(s), t.number()); code != success {
 		return 0, t.fail(code, "cuStreamEndCapture")
@@ -39,7 +42,8 @@ func (t *Thread) Upload(e GraphExec, s Stream) error {
 	return nil
 }
 
-// GraphLaunch puts a graph into a stream. Two launches of one GraphExec are done one after the other.
+// GraphLaunch puts a graph into a stream. Two launches of one GraphExec are done one after the
+// other.
 func (t *Thread) GraphLaunch(e GraphExec, s Stream) error {
 	if code := t.call(t.driver.f.cuGraphLaunch, uintptr(e), uintptr(s)); code != success {
 		return t.fail(code, "cuGraphLaunch")

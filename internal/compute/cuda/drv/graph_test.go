@@ -9,7 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
-// A captured graph does, at each launch, what was captured: over two streams, in every legal order, after what was in the stream before.
+// A captured graph does, at each launch, what was captured: over two streams, in every legal order,
+// after what was in the stream before.
 func TestGraphDoesWhatWasCaptured(t *testing.T) {
 	for seed := range int64(8) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -59,7 +60,8 @@ func TestGraphDoesWhatWasCaptured(t *testing.T) {
 	}
 }
 
-// What follows a graph in its stream, and an event recorded behind it, comes after all of it; and so does the next launch of the same graph in another stream.
+// What follows a graph in its stream, and an event recorded behind it, comes after all of it; and
+// so does the next launch of the same graph in another stream.
 func TestGraphIsOnePieceOfItsStream(t *testing.T) {
 	for seed := range int64(8) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -87,7 +89,8 @@ func TestGraphIsOnePieceOfItsStream(t *testing.T) {
 	}
 }
 
-// What may not be done during a capture is refused, breaks the capture, and leaves an ordinary stream.
+// What may not be done during a capture is refused, breaks the capture, and leaves an ordinary
+// stream.
 func TestCaptureRefusesWhatItCannotHold(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -10,8 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/installed"
 )
 
-// The real driver has all functions under the names by which they are asked for, knows our codes by our names, and without a GPU
-// says so.
+// The real driver has all functions under the names by which they are asked for, knows our codes by
+// our names, and without a GPU says so.
 func TestTheInstalledDriverIsAsTheBindingHasIt(t *testing.T) {
 	installed.Run(t, func(libs map[dl.Name]*dl.Library) {
 		lib := libs[dl.CUDA]

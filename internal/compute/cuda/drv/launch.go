@@ -5,8 +5,9 @@ import (
 	"unsafe"
 )
 
-// Launch puts a kernel into a stream: a grid of blocks of threads, each block with that much dynamic shared memory. params are the kernel's parameters one after another, each
-// aligned to its own size, little-endian; they are copied before Launch returns, 4096 bytes at most.
+// Launch puts a kernel into a stream: a grid of blocks of threads, each block with that much
+// dynamic shared memory. params are the kernel's parameters one after another, each aligned to its
+// own size, little-endian; they are copied before Launch returns, 4096 bytes at most.
 func (t *Thread) Launch(f Function, grid, block [3]uint32, sharedBytes uint32, s Stream, params []byte) error {
 	if len(params) > maxParams {
 		return fmt.Errorf("drv: launch on cuda:%d: %d bytes of parameters, want at most %d", t.ordinal, len(params), maxParams)

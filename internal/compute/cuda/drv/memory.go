@@ -19,7 +19,8 @@ func (t *Thread) Malloc(bytes int64) (Ptr, error) {
 	return Ptr(t.num[0]), nil
 }
 
-// Free gives memory of Malloc back. It may wait for everything that the GPU is at. Free of 0 does nothing.
+// Free gives memory of Malloc back. It may wait for everything that the GPU is at. Free of 0 does
+// nothing.
 func (t *Thread) Free(p Ptr) error {
 	if p == 0 {
 		return nil
@@ -38,8 +39,8 @@ func (t *Thread) MemInfo() (free, total int64, err error) {
 	return int64(t.num[0]), int64(t.num[1]), nil
 }
 
-// HostAlloc takes pinned memory of the host, which GPUs copy from and to while others work. It is not of the Go heap: it stays until HostFree or the last Close,
-// and must not be touched after.
+// HostAlloc takes pinned memory of the host, which GPUs copy from and to while others work. It is
+// not of the Go heap: it stays until HostFree or the last Close, and must not be touched after.
 func (t *Thread) HostAlloc(bytes int64) ([]byte, error) {
 	if bytes <= 0 {
 		return nil, fmt.Errorf("drv: host alloc of %d bytes on cuda:%d: %w", bytes, t.ordinal, errNotPositive)
@@ -61,8 +62,9 @@ func (t *Thread) HostFree(b []byte) error {
 	return nil
 }
 
-// HostRegister pins memory that the process has already, such as that of shm.Float32s. The driver pins whole pages, and a page once:
-// memory should begin and end with pages of its own. It may be of the Go heap (never of a stack); it is kept until HostUnregister.
+// HostRegister pins memory that the process has already, such as that of shm.Float32s. The driver
+// pins whole pages, and a page once: memory should begin and end with pages of its own. It may be
+// of the Go heap (never of a stack); it is kept until HostUnregister.
 func (c *Context) HostRegister(b []byte) error {
 	if len(b) == 0 {
 		return fmt.Errorf("drv: host register on cuda:%d: no bytes", c.ordinal)

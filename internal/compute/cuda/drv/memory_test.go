@@ -113,7 +113,8 @@ func TestAsyncCopiesNeedPinnedMemory(t *testing.T) {
 	})
 }
 
-// A copy reads host memory when its turn comes, so memory that changes before shows; and pinned memory that is freed under a copy breaks the GPU.
+// A copy reads host memory when its turn comes, so memory that changes before shows; and pinned
+// memory that is freed under a copy breaks the GPU.
 func TestPinnedMemoryIsReadLater(t *testing.T) {
 	r := newRig(t)
 	r.m.Set("seed", 1)
@@ -191,7 +192,8 @@ func TestFreshMemoryIsPoisoned(t *testing.T) {
 	})
 }
 
-// A kernel that writes outside of its memory, is given freed memory or that of another GPU is found.
+// A kernel that writes outside of its memory, is given freed memory or that of another GPU is
+// found.
 func TestKernelsAreWatched(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -231,7 +233,8 @@ func TestKernelsAreWatched(t *testing.T) {
 	}
 }
 
-// Copies between GPUs work with and without access; kernels reach the other's memory once it is enabled.
+// Copies between GPUs work with and without access; kernels reach the other's memory once it is
+// enabled.
 func TestPeers(t *testing.T) {
 	r := newRig(t)
 	other := r.m.Context(1)

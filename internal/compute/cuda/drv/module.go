@@ -17,7 +17,8 @@ type (
 // logBytes is the room for what the driver's compiler says.
 const logBytes = 16 << 10
 
-// LoadModule loads PTX, which the driver compiles, or a cubin. What its compiler says is in the error's Log.
+// LoadModule loads PTX, which the driver compiles, or a cubin. What its compiler says is in the
+// error's Log.
 func (t *Thread) LoadModule(image []byte) (Module, error) {
 	if len(image) == 0 {
 		return 0, fmt.Errorf("drv: load module on cuda:%d: no bytes", t.ordinal)
@@ -51,7 +52,8 @@ func logText(log []byte) string {
 	return strings.TrimSpace(string(log))
 }
 
-// UnloadModule gives a module back. Nothing of it may be running or be in a graph that is used again.
+// UnloadModule gives a module back. Nothing of it may be running or be in a graph that is used
+// again.
 func (t *Thread) UnloadModule(m Module) error {
 	if code := t.call(t.driver.f.cuModuleUnload, uintptr(m)); code != success {
 		return t.fail(code, "cuModuleUnload")
@@ -76,7 +78,8 @@ func (t *Thread) FunctionAttribute(f Function, a FuncAttribute) (int, error) {
 	return int(int32(t.num[0])), nil
 }
 
-// SetFunctionAttribute sets what a kernel may use. A kernel that is launched with more than 48 KiB of shared memory needs MaxDynamicShared for it.
+// SetFunctionAttribute sets what a kernel may use. A kernel that is launched with more than 48 KiB
+// of shared memory needs MaxDynamicShared for it.
 func (t *Thread) SetFunctionAttribute(f Function, a FuncAttribute, value int) error {
 	if code := t.call(t.driver.f.cuFuncSetAttribute, uintptr(f), uintptr(a), uintptr(uint32(int32(value)))); code != success {
 		return t.fail(code, "cuFuncSetAttribute %d to %d", a, value)

@@ -6,13 +6,16 @@ import (
 	"unsafe"
 )
 
-// A Stream is a queue of work for a GPU: what is in one is done in order, two know each other by events alone.
+// A Stream is a queue of work for a GPU: what is in one is done in order, two know each other by
+// events alone.
 type Stream uintptr
 
-// An Event is a mark in a stream. Recorded again, it stands for the new place; who waits for the old one goes on doing so.
+// An Event is a mark in a stream. Recorded again, it stands for the new place; who waits for the
+// old one goes on doing so.
 type Event uintptr
 
-// NewStream makes a stream. Where there is a choice the GPU prefers work of lower priority numbers: 0 is the lowest, -1 and so on are higher.
+// NewStream makes a stream. Where there is a choice the GPU prefers work of lower priority numbers:
+// 0 is the lowest, -1 and so on are higher.
 func (t *Thread) NewStream(priority int) (Stream, error) {
 	if code := t.call(t.driver.f.cuStreamCreateWithPriority, t.number(), streamNonBlocking, uintptr(uint32(int32(priority)))); code != success {
 		return 0, t.fail(code, "cuStreamCreateWithPriority %d", priority)
@@ -36,7 +39,8 @@ func (t *Thread) Synchronize(s Stream) error {
 	return nil
 }
 
-// WaitEvent lets what is put into s from now on wait for the last Record of e. If there was none it does nothing.
+// WaitEvent lets what is put into s from now on wait for the last Record of e. If there was none it
+// does nothing.
 func (t *Thread) WaitEvent(s Stream, e Event) error {
 	if code := t.call(t.driver.f.cuStreamWaitEvent, uintptr(s), uintptr(e), 0); code != success {
 		return t.fail(code, "cuStreamWaitEvent")
@@ -44,7 +48,8 @@ func (t *Thread) WaitEvent(s Stream, e Event) error {
 	return nil
 }
 
-// NewEvent makes an event; with timing it can be asked for times, and costs the GPU more. A thread that waits for it sleeps.
+// NewEvent makes an event; with timing it can be asked for times, and costs the GPU more. A thread
+// that waits for it sleeps.
 func (t *Thread) NewEvent(timing bool) (Event, error) {
 	flags := uintptr(eventBlockingSync | eventDisableTiming)
 	if timing {
@@ -72,7 +77,8 @@ func (t *Thread) Record(e Event, s Stream) error {
 	return nil
 }
 
-// Query says whether everything before the last Record of e is done. An event that was never recorded is.
+// Query says whether everything before the last Record of e is done. An event that was never
+// recorded is.
 func (t *Thread) Query(e Event) (done bool, err error) {
 	switch code := t.call(t.driver.f.cuEventQuery, uintptr(e)); code {
 	case success:
@@ -84,7 +90,8 @@ func (t *Thread) Query(e Event) (done bool, err error) {
 	}
 }
 
-// SynchronizeEvent waits until everything before the last Record of e is done. It blocks the thread.
+// SynchronizeEvent waits until everything before the last Record of e is done. It blocks the
+// thread.
 func (t *Thread) SynchronizeEvent(e Event) error {
 	if code := t.blocking(&nameEventSynchronize, t.driver.f.cuEventSynchronize, uintptr(e)); code != success {
 		return t.fail(code, "cuEventSynchronize")
@@ -92,7 +99,8 @@ func (t *Thread) SynchronizeEvent(e Event) error {
 	return nil
 }
 
-// Elapsed returns the time between two events with timing, both of which are done. Its unit is about half a microsecond.
+// Elapsed returns the time between two events with timing, both of which are done. Its unit is
+// about half a microsecond.
 func (t *Thread) Elapsed(from, to Event) (time.Duration, error) {
 	if code := t.call(t.driver.f.cuEventElapsedTime, t.number(), uintptr(from), uintptr(to)); code != success {
 		return 0, t.fail(code, "cuEventElapsedTime")

@@ -44,8 +44,8 @@ func grow(depth int) int {
 	return grow(depth-1) + int(block[depth])
 }
 
-// Two GPUs with two threads each copy and launch while the collector runs all the time and stacks move: the numbers stay right. Registered memory is kept
-// by its registration alone.
+// Two GPUs with two threads each copy and launch while the collector runs all the time and stacks
+// move: the numbers stay right. Registered memory is kept by its registration alone.
 func TestCollectorLeavesCopiesAlone(t *testing.T) {
 	rounds := 40
 	if testing.Short() {
@@ -213,7 +213,8 @@ func BenchmarkDo(b *testing.B) {
 	}
 }
 
-// The calls of one step with graphs: five launches, and a copy, two events and a wait for each of three buckets.
+// The calls of one step with graphs: five launches, and a copy, two events and a wait for each of
+// three buckets.
 func BenchmarkStepCalls(b *testing.B) {
 	ctx := newBenchRig(b)
 	if err := ctx.Do(func() error {

@@ -15,7 +15,8 @@ import (
 // closeTimeout bounds how long Close waits for a call that is under way.
 const closeTimeout = 20 * time.Second
 
-// A Thread is an OS thread that a GPU's context is current on. Do runs functions on it, one at a time.
+// A Thread is an OS thread that a GPU's context is current on. Do runs functions on it, one at a
+// time.
 type Thread struct {
 	driver  *Driver
 	ordinal int
@@ -75,7 +76,8 @@ func start(d *Driver, ordinal int, begin, end func(*Thread) error) (*Thread, err
 	begun := make(chan error)
 	go func() {
 		defer close(t.done)
-		// The thread stays locked: it ends with its goroutine, so no other goroutine meets its context.
+		// The thread stays locked: it ends with its goroutine, so no other goroutine meets
+		// its context.
 		runtime.LockOSThread()
 		t.id = threadID()
 		err := begin(t)
@@ -113,7 +115,8 @@ func (t *Thread) run(w *task) {
 	finished = true
 }
 
-// Do runs f on the thread and returns its error. It waits for its turn; calls from f itself run at once. A panic of f goes on in the caller.
+// Do runs f on the thread and returns its error. It waits for its turn; calls from f itself run at
+// once. A panic of f goes on in the caller.
 func (t *Thread) Do(f func() error) error {
 	if t.id != 0 && t.id == threadID() {
 		return f() // the thread is locked to the goroutine that we are on
@@ -139,7 +142,8 @@ func (t *Thread) Do(f func() error) error {
 	return err
 }
 
-// Close ends the thread after the task it is at. Calls of Do that wait answer ErrClosed. Closing twice is harmless.
+// Close ends the thread after the task it is at. Calls of Do that wait answer ErrClosed. Closing
+// twice is harmless.
 func (t *Thread) Close() error {
 	t.once.Do(func() { close(t.quit) })
 	if t.id != 0 && t.id == threadID() {
@@ -176,7 +180,8 @@ func (t *Thread) blocking(name *string, fn uintptr, args ...uintptr) int32 {
 	return code
 }
 
-// number is where a call leaves a handle or a number; t keeps it. It is cleared first, as the call may set a part of it.
+// number is where a call leaves a handle or a number; t keeps it. It is cleared first, as the call
+// may set a part of it.
 func (t *Thread) number() uintptr {
 	t.num[0] = 0
 	return uintptr(unsafe.Pointer(&t.num[0]))

@@ -130,7 +130,8 @@ func TestCloseFromWithin(t *testing.T) {
 	}
 }
 
-// Two contexts of a GPU share it: what one takes, the other can use, until both are closed. Then what is left is gone.
+// Two contexts of a GPU share it: what one takes, the other can use, until both are closed. Then
+// what is left is gone.
 func TestContextsOfAGPUShareIt(t *testing.T) {
 	r := newRig(t)
 	second := must(r.ctx.Driver().NewContext(0))(t)

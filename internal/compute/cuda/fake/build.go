@@ -45,9 +45,9 @@ var sources = []source{
 		flags: []string{"-O2", "-DGPU_EMU", "-w"}},
 }
 
-// Libraries builds the stand-ins and returns their paths. It skips the test where there is no C++ compiler (or fails it, under
-// PARAGON_TEST_REQUIRE=all) and in builds without CUDA. What was built is kept in the user's cache folder under the hash of its sources, for the next
-// test binary.
+// Libraries builds the stand-ins and returns their paths. It skips the test where there is no C++
+// compiler (or fails it, under PARAGON_TEST_REQUIRE=all) and in builds without CUDA. What was built
+// is kept in the user's cache folder under the hash of its sources, for the next test binary.
 func Libraries(t testing.TB) dl.Paths {
 	t.Helper()
 	if err := dl.Supported(); err != nil {
@@ -162,7 +162,8 @@ func (s source) compile(root, cache, driver string) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n%q\n", version, args)
 	if s.driver {
-		// Only the driver's soname goes into the library, so another driver does for it as well.
+		// Only the driver's soname goes into the library, so another driver does for it as
+		// well.
 		args = append(args, driver, "-Wl,-rpath,$ORIGIN")
 	}
 	for _, pattern := range append([]string{s.main}, s.depends...) {

@@ -1,9 +1,10 @@
 // Package fake builds stand-ins for NVIDIA's libraries, for tests on machines without a GPU.
 //
-// They are shared libraries in C++ with the true functions, which the same Go code opens and calls as the real ones: a wrong
-// number of arguments, a wrong constant or a wrong size is found. GPUs are memory of the process; kernels run in the emulator
-// of package kernels. What the real driver leaves to its callers is checked: each address, each handle, pinned memory, what may be called during a capture.
-// What a caller does wrong is a complaint, and the test fails for it.
+// They are shared libraries in C++ with the true functions, which the same Go code opens and calls
+// as the real ones: a wrong number of arguments, a wrong constant or a wrong size is found. GPUs
+// are memory of the process; kernels run in the emulator of package kernels. What the real driver
+// leaves to its callers is checked: each address, each handle, pinned memory, what may be called
+// during a capture. What a caller does wrong is a complaint, and the test fails for it.
 //
 //	m := fake.New(t)                       // skips the test where there is no C++ compiler
 //	m.Set("seed", 7)                       // work is done in another legal order
@@ -59,5 +60,6 @@
 //	idle             1 for GPUs that do nothing but copies, 2 for such that do not even copy: what a step costs the host
 //	node_ns          nanoseconds on the clock of the wall that an idle GPU takes for each node of a graph
 //
-// The environment variables FAKECUDA_DEVICES and so on, one for each, set them for a new process, and FAKECUDA_TRACE_FILE names a file for the calls.
+// The environment variables FAKECUDA_DEVICES and so on, one for each, set them for a new process,
+// and FAKECUDA_TRACE_FILE names a file for the calls.
 package fake

@@ -12,10 +12,11 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/gputest"
 )
 
-// A Machine is a computer with fake GPUs. There is one for each process: tests with a Machine do not run in parallel. Its methods may be
-// called together.
+// A Machine is a computer with fake GPUs. There is one for each process: tests with a Machine do
+// not run in parallel. Its methods may be called together.
 //
-// In tests of a GPU itself (package gputest) it is the real one: there are no settings beyond those of order, no counters, and no complaints.
+// In tests of a GPU itself (package gputest) it is the real one: there are no settings beyond those
+// of order, no counters, and no complaints.
 type Machine struct {
 	t      testing.TB
 	paths  dl.Paths
@@ -26,8 +27,8 @@ type Machine struct {
 	caller dl.Caller // guarded by mu
 }
 
-// New makes the machine as it is when a process starts. When the test ends, after what it cleans up itself, no complaint must
-// be left.
+// New makes the machine as it is when a process starts. When the test ends, after what it cleans up
+// itself, no complaint must be left.
 func New(t testing.TB) *Machine {
 	t.Helper()
 	if gputest.On() {
@@ -53,7 +54,8 @@ func New(t testing.TB) *Machine {
 	return m
 }
 
-// Environ is what a child process finds the fake libraries by, as os/exec takes it; FAKECUDA_ variables may be added.
+// Environ is what a child process finds the fake libraries by, as os/exec takes it; FAKECUDA_
+// variables may be added.
 func Environ(t testing.TB) []string {
 	t.Helper()
 	var env []string
@@ -103,7 +105,8 @@ func (m *Machine) Context(ordinal int) *drv.Context {
 	return c
 }
 
-// Set changes a setting; the package comment lists them. Order and poison count for what is done from then on.
+// Set changes a setting; the package comment lists them. Order and poison count for what is done
+// from then on.
 func (m *Machine) Set(key string, value int64) {
 	m.t.Helper()
 	if m.lib == nil {
@@ -130,7 +133,8 @@ func (m *Machine) setReal(key string, value int64) {
 	}
 }
 
-// Count reads a counter: calls, launches, graph_launches, pending (work that is not done), or live_allocations, live_hosts (pinned memory), live_streams, live_events, live_graphs, live_execs,
+// Count reads a counter: calls, launches, graph_launches, pending (work that is not done), or
+// live_allocations, live_hosts (pinned memory), live_streams, live_events, live_graphs, live_execs,
 // live_modules: what was not given back. Libraries add their own.
 func (m *Machine) Count(key string) int64 {
 	if m.lib == nil {
@@ -154,7 +158,8 @@ func (m *Machine) Live() map[string]int64 {
 // Complaints returns what callers did wrong since the last time, and forgets it.
 func (m *Machine) Complaints() []string { return m.lines("complaints") }
 
-// Trace returns the calls since the last time, one a line, and forgets them. The setting "trace" has them collected.
+// Trace returns the calls since the last time, one a line, and forgets them. The setting "trace"
+// has them collected.
 func (m *Machine) Trace() []string { return m.lines("trace") }
 
 // Leaks says what contexts still had when they ended.

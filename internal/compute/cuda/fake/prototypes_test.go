@@ -13,8 +13,9 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/dl"
 )
 
-// alike compares two functions as callers by address see them: the number of arguments, and of each whether it is a pointer, a number or a
-// floating point number, how large it is, and how large what it points to, where both sides say so.
+// alike compares two functions as callers by address see them: the number of arguments, and of each
+// whether it is a pointer, a number or a floating point number, how large it is, and how large what
+// it points to, where both sides say so.
 const alike = `
 #include <type_traits>
 namespace compare {
@@ -40,7 +41,8 @@ template <class R, class... A, class S, class... B> struct functions<R (*)(A...)
 } // namespace compare
 `
 
-// halves stand for headers of types of 16 bits, which want further packages of the vendor's and are of no use here.
+// halves stand for headers of types of 16 bits, which want further packages of the vendor's and are
+// of no use here.
 const halves = `#define __CUDA_FP16_H__
 #define __CUDA_BF16_H__
 #define __CUDA_FP8_H__
@@ -71,7 +73,8 @@ func inlined(t *testing.T, file string, seen map[string]bool) string {
 	})
 }
 
-// The stand-ins' functions have the arguments that the vendor's headers give them, as far as these lie on this machine.
+// The stand-ins' functions have the arguments that the vendor's headers give them, as far as these
+// lie on this machine.
 func TestTheStandInsHaveTheVendorsPrototypes(t *testing.T) {
 	if _, err := exec.LookPath("g++"); err != nil {
 		t.Skipf("no C++ compiler: %v", err)

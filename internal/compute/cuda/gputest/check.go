@@ -77,8 +77,8 @@ func Begin(t *testing.T) {
 	t.Cleanup(func() { on = false })
 }
 
-// Check runs f as a subtest. What it handed to Within is reported when it ends; a row says that it is well if there was nothing else. It is skipped
-// if no time is left for it, or the GPU is lost.
+// Check runs f as a subtest. What it handed to Within is reported when it ends; a row says that it
+// is well if there was nothing else. It is skipped if no time is left for it, or the GPU is lost.
 func Check(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -113,7 +113,8 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// Margin is by how much one gives up before it is ended, so that it can end others and say how far it came.
+// Margin is by how much one gives up before it is ended, so that it can end others and say how far
+// it came.
 func Margin(limit time.Duration) time.Duration {
 	return min(limit/2, max(limit/10, 3*time.Second))
 }

@@ -14,8 +14,8 @@ const (
 	stageBytes = 8 << 20
 )
 
-// A Memory gives memory of a GPU and takes numbers there and back. On the GPU itself each piece lies between guards and is full of poison: stand-ins
-// do so by themselves.
+// A Memory gives memory of a GPU and takes numbers there and back. On the GPU itself each piece
+// lies between guards and is full of poison: stand-ins do so by themselves.
 type Memory struct {
 	ctx    *drv.Context
 	s      drv.Stream

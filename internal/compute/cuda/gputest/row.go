@@ -29,7 +29,8 @@ type Row struct {
 	Detail  string  `json:"detail,omitempty"`
 }
 
-// What ends the names of rows of gradients, and begins what is said of those that the reference judges. Gpucheck looks for them.
+// What ends the names of rows of gradients, and begins what is said of those that the reference
+// judges. Gpucheck looks for them.
 const (
 	Gradient         = ": gradient"
 	RoundedGradient  = Gradient + ", rounding at the same places"
@@ -71,11 +72,12 @@ func Measured(t testing.TB, name string, value float64, unit, format string, arg
 	Report(t, Row{Name: name, Status: Info, Value: value, Unit: unit, Detail: fmt.Sprintf(format, args...)})
 }
 
-// Worse says whether value takes the place of the worst so far. What is no number is worst of all, and stays.
+// Worse says whether value takes the place of the worst so far. What is no number is worst of all,
+// and stays.
 func Worse(value, worst float64) bool { return worst == worst && !(value <= worst) }
 
-// Within fails the test if value is above bound, or no number. In a Check the worst value of each name is reported as one row, whose name
-// begins with that of the check.
+// Within fails the test if value is above bound, or no number. In a Check the worst value of each
+// name is reported as one row, whose name begins with that of the check.
 func Within(t testing.TB, name string, value, bound float64, unit, detail string) {
 	t.Helper()
 	if current == nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
-// Spell is the time of a run of f, which gives work to s: the best of three spells of n runs, between two events.
+// Spell is the time of a run of f, which gives work to s: the best of three spells of n runs,
+// between two events.
 func Spell(t testing.TB, ctx *drv.Context, s drv.Stream, n int, f func() error) (best time.Duration) {
 	t.Helper()
 	Must(t, ctx.Do(func() (err error) {

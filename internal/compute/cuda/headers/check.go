@@ -56,8 +56,8 @@ func relevant(file string) bool {
 	return filepath.Ext(name) == ".h" && (strings.HasPrefix(name, "cudnn") || strings.HasPrefix(name, "cublas"))
 }
 
-// Folders are those in which headers of CUDA may lie: beside the libraries that the search finds, and where installations and
-// Python packages have them.
+// Folders are those in which headers of CUDA may lie: beside the libraries that the search finds,
+// and where installations and Python packages have them.
 func Folders(s *dl.Search) []string {
 	return s.Includes()
 }

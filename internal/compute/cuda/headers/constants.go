@@ -14,8 +14,9 @@ var (
 	item      = regexp.MustCompile(`(?s)^(\w+)\b[^=]*(?:=(.*))?$`) // a name, perhaps an attribute, a value
 )
 
-// Constants returns the constants of all enumerations in a header's text, and the macros that are numbers, or pointers written as numbers. Those whose value is not a plain expression of numbers and of
-// constants before it are left out, and so are those that count on from them.
+// Constants returns the constants of all enumerations in a header's text, and the macros that are
+// numbers, or pointers written as numbers. Those whose value is not a plain expression of numbers
+// and of constants before it are left out, and so are those that count on from them.
 func Constants(text string) map[string]int64 {
 	text = comment.ReplaceAllString(text, " ")
 	macros := macro.FindAllStringSubmatch(text, -1)

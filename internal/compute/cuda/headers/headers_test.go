@@ -96,7 +96,8 @@ func TestCheckSaysWhatDiffers(t *testing.T) {
 // headerName is a name of one of the vendor's constants.
 var headerName = regexp.MustCompile(`^((CU|CUDA|CUDNN|CUBLAS|CUBLASLT|NVRTC)_[A-Z]\w+|nccl[A-Z]\w+)`)
 
-// What the packages have is what Values says: each constant with a header's name beside it, each text that names a number, and each that Values names.
+// What the packages have is what Values says: each constant with a header's name beside it, each
+// text that names a number, and each that Values names.
 func TestPackagesHaveTheseValues(t *testing.T) {
 	want := make(map[string]int64)
 	byGo := make(map[string]Value)

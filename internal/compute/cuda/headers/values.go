@@ -1,6 +1,7 @@
 package headers
 
-// Values are the constants that the packages beside this one use, by the names of the vendor's headers.
+// Values are the constants that the packages beside this one use, by the names of the vendor's
+// headers.
 var Values = []Value{
 	{"CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING", 4, "cublaslt.algoConfigSwizzle"},
 	{"CUBLASLT_ALGO_CONFIG_ID", 0, "cublaslt.algoConfigID"},

@@ -1,5 +1,5 @@
-// Package installed lets tests use NVIDIA's real libraries where a machine has them: what they answer without a GPU shows whether the
-// bindings ask them right.
+// Package installed lets tests use NVIDIA's real libraries where a machine has them: what they
+// answer without a GPU shows whether the bindings ask them right.
 //
 //	func TestErrorsHaveTheirNames(t *testing.T) {
 //		installed.Run(t, func(libs map[dl.Name]*dl.Library) {
@@ -7,8 +7,9 @@
 //		}, dl.CUDA)
 //	}
 //
-// Libraries are found as programs find them (package dl), so LD_LIBRARY_PATH or PARAGON_CUDA_PATH and the like name them. Where one is missing
-// the test is skipped, always: no machine has to have them.
+// Libraries are found as programs find them (package dl), so LD_LIBRARY_PATH or PARAGON_CUDA_PATH
+// and the like name them. Where one is missing the test is skipped, always: no machine has to have
+// them.
 package installed
 
 import (
@@ -30,8 +31,9 @@ const child = "PARAGON_TEST_INSTALLED"
 // limit bounds a test: a library that waits for ever is found so.
 const limit = 4 * time.Minute
 
-// Run runs f with the libraries, in a process of its own: stand-ins of the same names may be open in this one. What f says of the test holds for
-// it, and its log is the test's. It must be called by the test itself, not in a subtest.
+// Run runs f with the libraries, in a process of its own: stand-ins of the same names may be open
+// in this one. What f says of the test holds for it, and its log is the test's. It must be called
+// by the test itself, not in a subtest.
 func Run(t *testing.T, f func(libs map[dl.Name]*dl.Library), names ...dl.Name) {
 	t.Helper()
 	if os.Getenv(child) == t.Name() {

@@ -2,8 +2,9 @@ package kernels
 
 import "github.com/paragon-train/paragon/internal/compute/cuda/drv"
 
-// BiasAdd sets y = x + b for each channel, and then max(y, 0) if relu. x is (N, C, inner) row-major; inner is 1 where channels
-// come last (then n counts pixels). b is (C) float32. y may be x.
+// BiasAdd sets y = x + b for each channel, and then max(y, 0) if relu. x is (N, C, inner)
+// row-major; inner is 1 where channels come last (then n counts pixels). b is (C) float32. y may be
+// x.
 func (k *Set) BiasAdd(s drv.Stream, t Type, n, c, inner int, y, x, b drv.Ptr, relu bool) error {
 	l := k.begin("bias_add", s)
 	l.types(t).sizes(n, c, inner).pointers(y, x, b)
@@ -19,7 +20,8 @@ func (k *Set) BiasAdd(s drv.Stream, t Type, n, c, inner int, y, x, b drv.Ptr, re
 	return l.flat(suffix(t), total, all+4*int64(c), all)
 }
 
-// BiasGrad sets db[c] to the sum over the rest of dy (N, C, inner), db in float32. workspace has SumsWorkspace(C) bytes.
+// BiasGrad sets db[c] to the sum over the rest of dy (N, C, inner), db in float32. workspace has
+// SumsWorkspace(C) bytes.
 func (k *Set) BiasGrad(s drv.Stream, t Type, n, c, inner int, db, dy, workspace drv.Ptr) error {
 	l := k.begin("channel_sums", s)
 	l.types(t).sizes(n, c, inner).pointers(db, dy)
@@ -41,5 +43,6 @@ func (k *Set) BiasGrad(s drv.Stream, t Type, n, c, inner int, db, dy, workspace 
 	return l.channels(c, partial, 4*int64(c))
 }
 
-// SumsWorkspace is the number of bytes that BiasGrad needs for c channels, at an address that is a multiple of 16.
+// SumsWorkspace is the number of bytes that BiasGrad needs for c channels, at an address that is a
+// multiple of 16.
 func (k *Set) SumsWorkspace(c int) int64 { return 4 * int64(c) * int64(k.maxBlocks()) }

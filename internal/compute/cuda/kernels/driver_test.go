@@ -95,7 +95,8 @@ func TestKernelsRunThroughTheDriverTheSameInAllOrders(t *testing.T) {
 			if !slices.Equal(names, want) {
 				t.Errorf("launched %v, want %v", names, want)
 			}
-			// 64 rows of 8 channels: bytes of the two images and of the four statistics.
+			// 64 rows of 8 channels: bytes of the two images and of the four
+			// statistics.
 			if l := launches[5]; l.Read != 1024+4*32 || l.Written != 1024 {
 				t.Errorf("%s reads %d and writes %d bytes, want 1152 and 1024", l.Kernel, l.Read, l.Written)
 			}
@@ -136,7 +137,8 @@ func refused(t *testing.T, m *fake.Machine, want []float32) {
 	}
 }
 
-// A GPU from before the kernels' instructions is refused by name, not by pages of a compiler's complaints.
+// A GPU from before the kernels' instructions is refused by name, not by pages of a compiler's
+// complaints.
 func TestAGPUThatIsTooOldIsRefused(t *testing.T) {
 	m := fake.New(t)
 	m.Set("compute", 75)

@@ -6,7 +6,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
-// DryRun is a Set for a device without hardware, with this many multiprocessors: it calls f with each launch.
+// DryRun is a Set for a device without hardware, with this many multiprocessors: it calls f with
+// each launch.
 func DryRun(sms int, f func(Launch)) *Set {
 	k := &Set{device: &dryRun{next: 1 << 32}, sms: sms, functions: make(map[string]drv.Function), trace: f}
 	for i, name := range names() {

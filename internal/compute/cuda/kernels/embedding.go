@@ -2,8 +2,9 @@ package kernels
 
 import "github.com/paragon-train/paragon/internal/compute/cuda/drv"
 
-// Embedding sets y[i,:] = w[ids[i],:] for n ids, w (rows,dim) of type from and y (n,dim) of type to: the same, or narrower than
-// Float32. An id outside of 0 to rows−1 gives a row of zeros and sets bad[0] (a uint32; 0: not wanted) to 1.
+// Embedding sets y[i,:] = w[ids[i],:] for n ids, w (rows,dim) of type from and y (n,dim) of type
+// to: the same, or narrower than Float32. An id outside of 0 to rows−1 gives a row of zeros and
+// sets bad[0] (a uint32; 0: not wanted) to 1.
 func (k *Set) Embedding(s drv.Stream, to, from Type, n, rows, dim int, y, w, ids, bad drv.Ptr) error {
 	l := k.begin("embedding", s)
 	l.types(to, from).sizes(n, rows, dim).pointers(y, w, ids)
@@ -15,8 +16,9 @@ func (k *Set) Embedding(s drv.Stream, to, from Type, n, rows, dim int, y, w, ids
 	return l.byRow(suffix2(from, to), n, from.Size()*numbers+4*int64(n), to.Size()*numbers)
 }
 
-// EmbeddingGrad sets dw[r,:] = Σ dy[i,:] over the i with ids[i] = r, in the order of i; rows that no id names are zero. dw is
-// (rows,dim) float32, dy (n,dim). Ids outside of 0 to rows−1 are left out.
+// EmbeddingGrad sets dw[r,:] = Σ dy[i,:] over the i with ids[i] = r, in the order of i; rows that
+// no id names are zero. dw is (rows,dim) float32, dy (n,dim). Ids outside of 0 to rows−1 are left
+// out.
 //
 // It compares ids in pairs, n²/32 steps in all: fast for tens of thousands of ids.
 func (k *Set) EmbeddingGrad(s drv.Stream, t Type, n, rows, dim int, dw, ids, dy drv.Ptr) error {

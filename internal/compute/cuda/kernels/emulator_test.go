@@ -28,7 +28,8 @@ type emulator struct {
 	launch, kernel, name, message uintptr
 }
 
-// emulatorVariable names a library that is used in place of that of src: the mutation test sets it for its child.
+// emulatorVariable names a library that is used in place of that of src: the mutation test sets it
+// for its child.
 const emulatorVariable = "PARAGON_TEST_KERNELS"
 
 func theEmulator(t testing.TB) *emulator {
@@ -117,7 +118,8 @@ func (e *emulator) run(name string, grid, block [3]uint32, params []byte, order 
 	return nil
 }
 
-// A box is a device of the emulator, or a GPU: memory between guards, and a Set. It is made anew for each case.
+// A box is a device of the emulator, or a GPU: memory between guards, and a Set. It is made anew
+// for each case.
 type box struct {
 	t      testing.TB
 	gpu    *realGPU // nil for the emulator
@@ -299,8 +301,9 @@ func (b *box) get(t Type, p drv.Ptr, n int) []float64 {
 func narrow(t Type, x float32) uint16 { return gputest.Narrow(t == BFloat16, x) }
 func wide(t Type, h uint16) float32   { return gputest.Wide(t == BFloat16, h) }
 
-// near fails the test if got differs from want by more than rounding to the type, and more times float32's rounding of the
-// largest number, explain. The compiler of a GPU's machine may round float32 elsewhere, and its functions are not the C library's.
+// near fails the test if got differs from want by more than rounding to the type, and more times
+// float32's rounding of the largest number, explain. The compiler of a GPU's machine may round
+// float32 elsewhere, and its functions are not the C library's.
 func near(t testing.TB, what string, typ Type, got, want []float64, more float64) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -346,7 +349,8 @@ func same(t testing.TB, what string, got, want []float64) {
 // floats are the types that kernels compute with.
 var floats = []Type{Float32, BFloat16, Float16}
 
-// orders are the orders of threads in which every kernel is run. A GPU has its own; there the number only says which cases a test takes.
+// orders are the orders of threads in which every kernel is run. A GPU has its own; there the
+// number only says which cases a test takes.
 var orders = []int{0, 1, 5}
 
 // everyOrder runs f on a fresh box for each order.

@@ -53,7 +53,8 @@ func TestTheEmulatorFindsFaultsInAllOrders(t *testing.T) {
 	}
 }
 
-// mutations are faults that the tests must see: what is replaced in which file, wherever it stands, one place at a time.
+// mutations are faults that the tests must see: what is replaced in which file, wherever it stands,
+// one place at a time.
 var mutations = []struct{ file, old, new string }{
 	{"*.cu", "__syncthreads();", ";"},
 	{"norm.cu", "d * d * count * share", "d * d * share"},
@@ -73,7 +74,8 @@ var mutations = []struct{ file, old, new string }{
 	{"image.cu", "c0 + x < padded", "c0 + x < c"},
 }
 
-// Removes one barrier after another from the sources, and makes other faults, and runs the tests in a child, which must fail.
+// Removes one barrier after another from the sources, and makes other faults, and runs the tests in
+// a child, which must fail.
 func TestNoFaultPassesTheTests(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("takes minutes: runs under PARAGON_TEST_SLOW=1 (make slowtest)")

@@ -2,15 +2,16 @@ package kernels
 
 import "github.com/paragon-train/paragon/internal/compute/cuda/drv"
 
-// ToChannelsLast sets dst (N,pixels,padded) to src (N,C,pixels), channels C to padded−1 of dst to zero. Types: the same, or
-// one of them Float32. Weights are images too: (K,C,R,S) float32 becomes (K,R,S,padded).
+// ToChannelsLast sets dst (N,pixels,padded) to src (N,C,pixels), channels C to padded−1 of dst to
+// zero. Types: the same, or one of them Float32. Weights are images too: (K,C,R,S) float32 becomes
+// (K,R,S,padded).
 func (k *Set) ToChannelsLast(s drv.Stream, to, from Type, n, c, pixels, padded int, dst, src drv.Ptr) error {
 	l := k.begin("to_channels_last", s)
 	return l.transpose(to, from, n, c, pixels, padded, dst, src, int64(n)*int64(pixels)*int64(padded), int64(n)*int64(pixels)*int64(c))
 }
 
-// ToChannelsFirst sets dst (N,C,pixels) to src (N,pixels,padded), of which it reads the first C channels. Types as in
-// ToChannelsLast.
+// ToChannelsFirst sets dst (N,C,pixels) to src (N,pixels,padded), of which it reads the first C
+// channels. Types as in ToChannelsLast.
 func (k *Set) ToChannelsFirst(s drv.Stream, to, from Type, n, c, pixels, padded int, dst, src drv.Ptr) error {
 	l := k.begin("to_channels_first", s)
 	numbers := int64(n) * int64(pixels) * int64(c)
@@ -32,12 +33,13 @@ func (l *launch) transpose(to, from Type, n, c, pixels, padded int, dst, src drv
 	return l.launch(suffix2(from, to), grid, from.Size()*read, to.Size()*written)
 }
 
-// A Pixels is a batch of images from bytes, augmented and normalised: what data.Augment does. For image n, channel c:
+// A Pixels is a batch of images from bytes, augmented and normalised: what data.Augment does. For
+// image n, channel c:
 //
 //	dst[n,h,w,c] = (p/255 − Mean[c]) / Std[c]
 //
-// with p the byte of image Indices[n] at row h+dy and column w'+dx, w' = w, or W−1−w if it is flipped; 0 outside of the image.
-// Channels C to Padded−1 of dst are zero.
+// with p the byte of image Indices[n] at row h+dy and column w'+dx, w' = w, or W−1−w if it is
+// flipped; 0 outside of the image. Channels C to Padded−1 of dst are zero.
 type Pixels struct {
 	Type               Type // of Dst
 	N, C, H, W, Padded int  // C at most 4

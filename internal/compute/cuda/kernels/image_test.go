@@ -107,8 +107,9 @@ func TestPixelsAreThoseOfTheDataPipeline(t *testing.T) {
 	})
 }
 
-// tensors are parameters: a stem, a convolution of many channels, a matrix, vectors, a filter larger than a tile of channels, one
-// that is padded in filters, too, and one of so many tiles that blocks come to several in which threads read what others wrote.
+// tensors are parameters: a stem, a convolution of many channels, a matrix, vectors, a filter
+// larger than a tile of channels, one that is padded in filters, too, and one of so many tiles that
+// blocks come to several in which threads read what others wrote.
 var tensors = []Tensor{{K: 5, C: 3, R: 3, S: 3, PadC: 8}, {K: 3, C: 300, R: 3, S: 3, PadC: 304}, {K: 10, C: 33, R: 1, S: 1}, {K: 1, C: 65, R: 1, S: 1},
 	{K: 1, C: 70000, R: 1, S: 1}, {K: 2, C: 50, R: 7, S: 7, PadC: 56}, {K: 3, C: 2, R: 20, S: 30, PadK: 8, PadC: 8}, {K: 1, C: 1, R: 1, S: 1},
 	{K: 130, C: 66, R: 3, S: 3, PadC: 72},

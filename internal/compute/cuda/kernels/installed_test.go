@@ -16,7 +16,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/nvrtc"
 )
 
-// The real compiler compiles the whole source without a message, and its machine code has all kernels.
+// The real compiler compiles the whole source without a message, and its machine code has all
+// kernels.
 func TestTheInstalledCompilerTakesTheSource(t *testing.T) {
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		t.Skip("takes ten seconds and more for each kind of GPU; PARAGON_TEST_SLOW runs it")
@@ -45,7 +46,8 @@ func TestTheInstalledCompilerTakesTheSource(t *testing.T) {
 	}, dl.NVRTC)
 }
 
-// NVIDIA's assembler takes the PTX for all kinds of GPU that it is for, and for the one that it is meant for no kernel spills registers.
+// NVIDIA's assembler takes the PTX for all kinds of GPU that it is for, and for the one that it is
+// meant for no kernel spills registers.
 func TestTheInstalledAssemblerTakesThePTX(t *testing.T) {
 	ptxas, err := exec.LookPath("ptxas")
 	if err != nil {

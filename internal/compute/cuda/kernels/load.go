@@ -38,12 +38,13 @@ var unpacked = sync.OnceValue(func() []byte {
 //go:embed src
 var sources embed.FS
 
-// PTX is the kernels as clang compiled them, for GPUs of compute capability 8.0 and later. It uses nothing that is of later ones alone: as
-// PTX for 9.0 it becomes the same machine code. All drivers that package drv opens take its version. The caller does not change it.
+// PTX is the kernels as clang compiled them, for GPUs of compute capability 8.0 and later. It uses
+// nothing that is of later ones alone: as PTX for 9.0 it becomes the same machine code. All drivers
+// that package drv opens take its version. The caller does not change it.
 func PTX() []byte { return unpacked() }
 
-// Source is the kernels' source as one text without includes, for a compiler that has no files. It ends with a comment that
-// names all kernels, as EXPORT(name), for those who do not expand macros.
+// Source is the kernels' source as one text without includes, for a compiler that has no files. It
+// ends with a comment that names all kernels, as EXPORT(name), for those who do not expand macros.
 func Source() (string, error) {
 	text, err := include("kernels.cu", make(map[string]bool))
 	if err != nil {
@@ -52,8 +53,8 @@ func Source() (string, error) {
 	return text + "// EXPORT(" + strings.Join(Names(), ")\n// EXPORT(") + ")\n", nil
 }
 
-// Sources are the files of src, among them kernels.cu, which includes the others: with g++ -std=c++17 -x c++ -DGPU_EMU it
-// becomes the emulator.
+// Sources are the files of src, among them kernels.cu, which includes the others: with g++
+// -std=c++17 -x c++ -DGPU_EMU it becomes the emulator.
 func Sources() map[string][]byte {
 	files := make(map[string][]byte)
 	entries, _ := sources.ReadDir("src")
@@ -63,7 +64,8 @@ func Sources() map[string][]byte {
 	return files
 }
 
-// include is a file with the files that it includes in their places, each once, and without those of a compiler's own (<>).
+// include is a file with the files that it includes in their places, each once, and without those
+// of a compiler's own (<>).
 func include(name string, seen map[string]bool) (string, error) {
 	if seen[name] {
 		return "", nil
@@ -93,7 +95,8 @@ func include(name string, seen map[string]bool) (string, error) {
 	return b.String(), nil
 }
 
-// A Compiler makes an image that a driver loads (PTX or a cubin) of CUDA C++, for a compute capability: NVRTC.
+// A Compiler makes an image that a driver loads (PTX or a cubin) of CUDA C++, for a compute
+// capability: NVRTC.
 type Compiler func(source string, compute [2]int) (image []byte, err error)
 
 // NVRTC makes a Compiler of the library's.
@@ -104,7 +107,8 @@ func NVRTC(c *nvrtc.Compiler) Compiler {
 	}
 }
 
-// leastCompute is the compute capability that the kernels need: before it there are no instructions for bfloat16.
+// leastCompute is the compute capability that the kernels need: before it there are no instructions
+// for bfloat16.
 var leastCompute = [2]int{8, 0}
 
 // ErrNoKernels is the class of errors of a device that no form of the kernels could be loaded on.
@@ -113,8 +117,9 @@ var ErrNoKernels = errors.New("kernels: no form of the kernels runs here")
 // Load loads the kernels on a device, from the embedded PTX.
 func Load(ctx *drv.Context) (*Set, error) { return LoadWith(ctx, nil) }
 
-// LoadWith is Load with a compiler, nil for none, that is asked if the driver refuses the PTX. If nothing helps the error is
-// an ErrNoKernels with both logs. LoadWith may be called inside the context's Do and outside of it.
+// LoadWith is Load with a compiler, nil for none, that is asked if the driver refuses the PTX. If
+// nothing helps the error is an ErrNoKernels with both logs. LoadWith may be called inside the
+// context's Do and outside of it.
 func LoadWith(ctx *drv.Context, compile Compiler) (*Set, error) {
 	if c := ctx.Info().Compute; slices.Compare(c[:], leastCompute[:]) < 0 {
 		return nil, fmt.Errorf("%w: cuda:%d (%s) has compute capability %d.%d, want %d.%d or more", ErrNoKernels, ctx.Info().Ordinal, ctx.Info().Name,
@@ -150,7 +155,8 @@ func LoadWith(ctx *drv.Context, compile Compiler) (*Set, error) {
 	return set, nil
 }
 
-// take loads an image and finds all kernels in it. A driver that loads kernels as late as it can may refuse PTX only when one is asked for.
+// take loads an image and finds all kernels in it. A driver that loads kernels as late as it can
+// may refuse PTX only when one is asked for.
 func (k *Set) take(ctx *drv.Context, image []byte) error {
 	module, err := ctx.LoadModule(image)
 	if err != nil {

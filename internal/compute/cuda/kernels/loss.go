@@ -8,7 +8,8 @@ func (l *launch) byRow(suffix string, rows int, read, written int64) error {
 	return l.launch(suffix, [3]uint32{uint32(max(blocks, 1)), 1, 1}, read, written)
 }
 
-// Softmax sets y[b,j] = exp(x[b,j]) / Σ_i exp(x[b,i]) for rows of classes numbers, without overflow. y may be x.
+// Softmax sets y[b,j] = exp(x[b,j]) / Σ_i exp(x[b,i]) for rows of classes numbers, without
+// overflow. y may be x.
 func (k *Set) Softmax(s drv.Stream, t Type, rows, classes int, y, x drv.Ptr) error {
 	l := k.begin("softmax", s)
 	l.types(t).sizes(rows, classes).pointers(y, x)
@@ -26,15 +27,17 @@ func (k *Set) SoftmaxGrad(s drv.Stream, t Type, rows, classes int, dx, y, dy drv
 	return l.byRow(suffix(t), rows, 2*all, all)
 }
 
-// A CrossEntropy is the mean over a batch of the cross-entropy of softmax(x) against class labels, and its gradient:
+// A CrossEntropy is the mean over a batch of the cross-entropy of softmax(x) against class labels,
+// and its gradient:
 //
 //	loss = 1/B · Σ_b (log Σ_j exp(x[b,j]) − (1−s)·x[b,label_b] − s/Classes · Σ_j x[b,j])
 //	dx[b,j] = Scale·DLoss[0]/B · (softmax(x)[b,j] − (1−s)·[j = label_b] − s/Classes)
 //
 // with s the Smoothing of labels.
 //
-// A label of −1 marks a row that is not there: it adds nothing, has gradient zero, and B is the number of other rows, at least
-// 1. A label outside of −1 to Classes−1 is counted as −1 and sets Bad[0] to 1.
+// A label of −1 marks a row that is not there: it adds nothing, has gradient zero, and B is the
+// number of other rows, at least 1. A label outside of −1 to Classes−1 is counted as −1 and sets
+// Bad[0] to 1.
 type CrossEntropy struct {
 	Type          Type // of X and DX
 	Rows, Classes int
@@ -101,7 +104,8 @@ func (k *Set) MSE(s drv.Stream, t Type, n int64, loss, x, target, workspace drv.
 // MSEWorkspace is the number of bytes that MSE needs.
 func (k *Set) MSEWorkspace() int64 { return 4 * int64(k.maxBlocks()) }
 
-// MSEGrad sets dx = scale·dloss[0]·2/n·(x−t). dloss is the address of a float32, or 0 for 1. dx may be x or t.
+// MSEGrad sets dx = scale·dloss[0]·2/n·(x−t). dloss is the address of a float32, or 0 for 1. dx may
+// be x or t.
 func (k *Set) MSEGrad(s drv.Stream, t Type, n int64, dx, x, target, dloss drv.Ptr, scale float32) error {
 	l := k.begin("mse_grad", s)
 	l.types(t).numbers(n).pointers(dx, x, target)

@@ -2,15 +2,16 @@ package kernels
 
 import "github.com/paragon-train/paragon/internal/compute/cuda/drv"
 
-// A BatchNorm is one batch normalisation with the residual and the ReLU that follow. With x of Rows = N·H·W rows of C numbers,
-// channels last, and sums over rows:
+// A BatchNorm is one batch normalisation with the residual and the ReLU that follow. With x of Rows
+// = N·H·W rows of C numbers, channels last, and sums over rows:
 //
 //	m_c = Σ x / Rows;  v_c = Σ (x−m_c)² / Rows;  invstd_c = 1/√(v_c+Eps)
 //	y = gamma_c·invstd_c·x + (beta_c − m_c·gamma_c·invstd_c) [+ add], then [max(·, 0)]
 //	RunMean ← (1−Momentum)·RunMean + Momentum·m_c
 //	RunVar  ← (1−Momentum)·RunVar  + Momentum·v_c·Rows/max(Rows−1, 1)
 //
-// as op.BatchNorm2D says. Statistics lose no precision where the mean is large beside the deviation.
+// as op.BatchNorm2D says. Statistics lose no precision where the mean is large beside the
+// deviation.
 type BatchNorm struct {
 	Type    Type // of X, Y and Add
 	Rows, C int
@@ -25,8 +26,9 @@ type BatchNorm struct {
 	RunVar        drv.Ptr
 	Eps, Momentum float64
 
-	// Mask, if not 0, gets one bit for each number of y, 1 where y > 0 or is a NaN: bit i%8 of byte i/8 for number i. It is an eighth of
-	// Rows·C bytes; C must be a multiple of 8 then. The gradient reads it in place of y.
+	// Mask, if not 0, gets one bit for each number of y, 1 where y > 0 or is a NaN: bit i%8 of
+	// byte i/8 for number i. It is an eighth of Rows·C bytes; C must be a multiple of 8 then.
+	// The gradient reads it in place of y.
 	Mask drv.Ptr
 
 	// Workspace has BatchNormWorkspace(C) bytes. Training only.
@@ -65,7 +67,8 @@ func (k *Set) BatchNormApply(s drv.Stream, b BatchNorm) error {
 	return k.bnApply(s, b, b.Mean, b.InvStd, -1)
 }
 
-// BatchNormEval is evaluation: m and v are RunMean and RunVar, which it does not move; Mean, InvStd and Workspace are not used.
+// BatchNormEval is evaluation: m and v are RunMean and RunVar, which it does not move; Mean, InvStd
+// and Workspace are not used.
 func (k *Set) BatchNormEval(s drv.Stream, b BatchNorm) error {
 	return k.bnApply(s, b, b.RunMean, b.RunVar, float32(b.Eps))
 }
@@ -97,8 +100,8 @@ func (k *Set) bnApply(s drv.Stream, b BatchNorm, mean, deviation drv.Ptr, eps fl
 func (b BatchNorm) bytes() int64     { return b.Type.Size() * int64(b.Rows) * int64(b.C) }
 func (b BatchNorm) maskBytes() int64 { return int64(b.Rows) * int64(b.C) / 8 }
 
-// BatchNormWorkspace is the number of bytes of a BatchNorm's and of a BatchNormGrad's Workspace for c channels. Its address is
-// a multiple of 16.
+// BatchNormWorkspace is the number of bytes of a BatchNorm's and of a BatchNormGrad's Workspace for
+// c channels. Its address is a multiple of 16.
 func (k *Set) BatchNormWorkspace(c int) int64 {
 	return (8*int64(c)+4)*int64(k.maxBlocks()) + 16*int64(c)
 }

@@ -28,8 +28,8 @@ type normCase struct {
 	iat, workspace           drv.Ptr
 }
 
-// newNorm puts the arguments into the box, rounded to the type, and computes the reference of what was put. round is applied to y
-// before the ReLU's gradient looks at it.
+// newNorm puts the arguments into the box, rounded to the type, and computes the reference of what
+// was put. round is applied to y before the ReLU's gradient looks at it.
 func newNorm(b *box, typ Type, s shape, relu, add bool, offset float64) *normCase {
 	c := &normCase{s: s, eps: 1e-5, momentum: 0.1}
 	n, channels := s.all(), s[1]
@@ -97,8 +97,8 @@ func few(b *box, typ Type, s shape) bool {
 	return s.all() > 2500 && (b.order != 5 || typ == Float16 || b.skew != 0) || s[1] > 2000 && typ == Float32
 }
 
-// lone reports whether a channel has one value. Programs normalise it by the running statistics, with BatchNormEval: the
-// kernels that take a batch's statistics never see it.
+// lone reports whether a channel has one value. Programs normalise it by the running statistics,
+// with BatchNormEval: the kernels that take a batch's statistics never see it.
 func lone(s shape) bool { return s.all() == s[1] }
 
 func TestBatchNorm(t *testing.T) {
@@ -254,7 +254,8 @@ func TestBatchNormRefusesWhatItCannotDo(t *testing.T) {
 	}
 }
 
-// A NaN in a gradient comes out of a normalisation's gradient also where the ReLU lets nothing through.
+// A NaN in a gradient comes out of a normalisation's gradient also where the ReLU lets nothing
+// through.
 func TestBatchNormGradKeepsNaN(t *testing.T) {
 	everyWay(t, func(b *box, typ Type) {
 		if b.order != 0 || b.skew != 0 {

@@ -2,17 +2,17 @@ package kernels
 
 import "github.com/paragon-train/paragon/internal/compute/cuda/drv"
 
-// A BatchNormGrad is the gradient of a BatchNorm in training. With dz = dy where the ReLU let through, else 0 (dz = dy without
-// ReLU), x̂ = (x−m)·invstd and sums over rows:
+// A BatchNormGrad is the gradient of a BatchNorm in training. With dz = dy where the ReLU let
+// through, else 0 (dz = dy without ReLU), x̂ = (x−m)·invstd and sums over rows:
 //
 //	dbeta = Σ dz;  dgamma = Σ dz·x̂
 //	dx = gamma·invstd·(dz − dbeta/Rows − x̂·dgamma/Rows)
 //
 // as op.BatchNorm2DGrad says; dz is also the gradient of the residual that was added.
 //
-// Where the ReLU let through is known from one of three: Mask, the bits that BatchNorm wrote, the fewest bytes where a residual
-// was added; Y, its result, which is slow; Beta, if nothing was added and DAdd is not wanted: then it is computed anew from X, which
-// costs no bytes. All three 0: there
+// Where the ReLU let through is known from one of three: Mask, the bits that BatchNorm wrote, the
+// fewest bytes where a residual was added; Y, its result, which is slow; Beta, if nothing was added
+// and DAdd is not wanted: then it is computed anew from X, which costs no bytes. All three 0: there
 // was no ReLU.
 type BatchNormGrad struct {
 	Type    Type // of X, DY, Y, DX and DAdd
@@ -52,8 +52,8 @@ func (b BatchNormGrad) mode() (mode, sources int) {
 	return mode, sources
 }
 
-// BatchNormGrad computes what of DX, DAdd, DGamma and DBeta is wanted: one pass for the sums, which also writes DAdd, and one
-// for DX, which reads DAdd in place of DY if there is one.
+// BatchNormGrad computes what of DX, DAdd, DGamma and DBeta is wanted: one pass for the sums, which
+// also writes DAdd, and one for DX, which reads DAdd in place of DY if there is one.
 func (k *Set) BatchNormGrad(s drv.Stream, b BatchNormGrad) error {
 	l := k.begin("bn_grad_sums", s)
 	l.types(b.Type).sizes(b.Rows, b.C).pointers(b.X, b.DY, b.Gamma, b.Mean, b.InvStd, b.Workspace)

@@ -2,8 +2,9 @@ package kernels
 
 import "github.com/paragon-train/paragon/internal/compute/cuda/drv"
 
-// An Update is the numbers of one step of an optimizer, which lie in device memory so that a captured graph stays valid when they
-// change: sixteen float32 in the order of the fields (Words). They are those of the same name in internal/compute/f32.Update:
+// An Update is the numbers of one step of an optimizer, which lie in device memory so that a
+// captured graph stays valid when they change: sixteen float32 in the order of the fields (Words).
+// They are those of the same name in internal/compute/f32.Update:
 //
 //	g = clamp(Scale·grad, ±Clip)·Shrink,  d = g + Decay·w
 type Update struct {
@@ -24,8 +25,8 @@ func (u Update) Words() [UpdateBytes / 4]float32 {
 	return [...]float32{u.Scale, u.Clip, u.Shrink, u.Rate, u.Decay, u.Momentum, u.Epsilon, u.Keep, u.Beta1, u.Rest1, u.Beta2, u.Rest2, u.Root, 0, 0, 0}
 }
 
-// SGD sets w ← w − Rate·d for n numbers. update is the address of an Update. skip is the address of a uint32, as Unscale's
-// found, or 0: if it holds anything but 0 nothing changes.
+// SGD sets w ← w − Rate·d for n numbers. update is the address of an Update. skip is the address of
+// a uint32, as Unscale's found, or 0: if it holds anything but 0 nothing changes.
 func (k *Set) SGD(s drv.Stream, n int64, w, g, update, skip drv.Ptr) error {
 	return k.optimize(s, "sgd", n, update, skip, 1, w, g)
 }
@@ -40,8 +41,8 @@ func (k *Set) Nesterov(s drv.Stream, n int64, w, g, m, update, skip drv.Ptr) err
 	return k.optimize(s, "nesterov", n, update, skip, 2, w, g, m)
 }
 
-// Adam sets m ← Beta1·m + Rest1·d, v ← Beta2·v + Rest2·d², w ← Keep·w − Rate·m/(√v·Root + Epsilon). Adamw is the same with its
-// own Keep and Decay.
+// Adam sets m ← Beta1·m + Rest1·d, v ← Beta2·v + Rest2·d², w ← Keep·w − Rate·m/(√v·Root + Epsilon).
+// Adamw is the same with its own Keep and Decay.
 func (k *Set) Adam(s drv.Stream, n int64, w, g, mean, variance, update, skip drv.Ptr) error {
 	return k.optimize(s, "adam", n, update, skip, 3, w, g, mean, variance)
 }

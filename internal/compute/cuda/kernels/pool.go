@@ -2,15 +2,17 @@ package kernels
 
 import "github.com/paragon-train/paragon/internal/compute/cuda/drv"
 
-// A Pool is the shape of a pooling: x (N,H,W,C), y (N,OH,OW,C). The window of result (i, j) starts at row i·Stride[0]−Pad[0] and
-// column j·Stride[1]−Pad[1] and has Kernel[0]×Kernel[1] positions; those outside of x do not count. OH and OW follow from the rest:
-// (H+2·Pad[0]−Kernel[0])/Stride[0] + 1, and likewise.
+// A Pool is the shape of a pooling: x (N,H,W,C), y (N,OH,OW,C). The window of result (i, j) starts
+// at row i·Stride[0]−Pad[0] and column j·Stride[1]−Pad[1] and has Kernel[0]×Kernel[1] positions;
+// those outside of x do not count. OH and OW follow from the rest: (H+2·Pad[0]−Kernel[0])/Stride[0] +
+// 1, and likewise.
 type Pool struct {
 	Type                Type // of x, y and their gradients
 	N, H, W, C          int
 	Kernel, Stride, Pad [2]int // {rows, columns}
 
-	// ExcludePad makes an average divide by the number of positions in x, not by the kernel's size.
+	// ExcludePad makes an average divide by the number of positions in x, not by the kernel's
+	// size.
 	ExcludePad bool
 }
 
@@ -48,9 +50,9 @@ func (p Pool) launch(l *launch, n int64, vector bool, read, written int64) error
 	return l.launch(suffix, [3]uint32{uint32(max(1, min(wholeBlocks(n, threads), 4*int64(l.set.maxBlocks())))), 1, 1}, read, written)
 }
 
-// MaxPool sets y to the largest number in each window, a NaN where there is one, and choice (a byte for each number of y) to
-// which element of the window it was, row·Kernel[1]+column, the first of equals. choice may be 0: not wanted. With choice a
-// window has at most 256 elements.
+// MaxPool sets y to the largest number in each window, a NaN where there is one, and choice (a byte
+// for each number of y) to which element of the window it was, row·Kernel[1]+column, the first of
+// equals. choice may be 0: not wanted. With choice a window has at most 256 elements.
 func (k *Set) MaxPool(s drv.Stream, p Pool, y, choice, x drv.Ptr) error {
 	l := p.begin(k, "max_pool", s, y, x)
 	if choice != 0 && p.Kernel[0]*p.Kernel[1] > 256 {
@@ -82,7 +84,8 @@ func (k *Set) AvgPool(s drv.Stream, p Pool, y, x drv.Ptr) error {
 	return p.launch(l, ny, aligned(y, x), p.Type.Size()*nx, p.Type.Size()*ny)
 }
 
-// AvgPoolGrad sets dx to the sum of dy over the windows that a position is in, each divided as AvgPool does.
+// AvgPoolGrad sets dx to the sum of dy over the windows that a position is in, each divided as
+// AvgPool does.
 func (k *Set) AvgPoolGrad(s drv.Stream, p Pool, dx, dy drv.Ptr) error {
 	l := p.begin(k, "avg_pool_grad", s, dx, dy)
 	l.a.flag(p.ExcludePad)
@@ -90,7 +93,8 @@ func (k *Set) AvgPoolGrad(s drv.Stream, p Pool, dx, dy drv.Ptr) error {
 	return p.launch(l, nx, aligned(dx, dy), p.Type.Size()*ny, p.Type.Size()*nx)
 }
 
-// GlobalAvgPool sets y (N,C) to the mean over the pixels of x (N,pixels,C). y is of type yType: that of x or Float32.
+// GlobalAvgPool sets y (N,C) to the mean over the pixels of x (N,pixels,C). y is of type yType:
+// that of x or Float32.
 func (k *Set) GlobalAvgPool(s drv.Stream, t, yType Type, n, pixels, c int, y, x drv.Ptr) error {
 	l := k.begin("global_avg_pool", s)
 	l.types(t, yType).sizes(n, pixels, c).pointers(y, x)
@@ -102,7 +106,8 @@ func (k *Set) GlobalAvgPool(s drv.Stream, t, yType Type, n, pixels, c int, y, x 
 	return l.rows(suffix(t), r, t.Size()*numbers*int64(pixels), yType.Size()*numbers)
 }
 
-// GlobalAvgPoolGrad sets dx (N,pixels,C) to dy (N,C) / pixels. dy is of type dyType: that of dx or Float32.
+// GlobalAvgPoolGrad sets dx (N,pixels,C) to dy (N,C) / pixels. dy is of type dyType: that of dx or
+// Float32.
 func (k *Set) GlobalAvgPoolGrad(s drv.Stream, t, dyType Type, n, pixels, c int, dx, dy drv.Ptr) error {
 	l := k.begin("global_avg_pool_grad", s)
 	l.types(t, dyType).sizes(n, pixels, c).pointers(dx, dy)

@@ -67,7 +67,8 @@ func TestPools(t *testing.T) {
 	}
 }
 
-// firstChoices fails the test unless each choice is the first element of its window that is the maximum.
+// firstChoices fails the test unless each choice is the first element of its window that is the
+// maximum.
 func firstChoices(t testing.TB, p Pool, x, y, choices []float64) {
 	t.Helper()
 	oh, ow := p.Out()

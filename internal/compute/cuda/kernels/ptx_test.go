@@ -102,7 +102,8 @@ func TestThePTXIsWhatTheDeviceIsFastAt(t *testing.T) {
 	}
 }
 
-// A grid with more blocks than fit would end with a wave that has the device to itself; with fewer it would not fill it.
+// A grid with more blocks than fit would end with a wave that has the device to itself; with fewer
+// it would not fill it.
 func TestTheSourcesKeepRoomForTheBlocksThatGridsHave(t *testing.T) {
 	bound := regexp.MustCompile(`\.minnctapersm (\d+)`)
 	for name, n := range resident {

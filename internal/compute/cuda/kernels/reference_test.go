@@ -15,7 +15,8 @@ func dense(v []float64, shape ...int) *tensor.Dense {
 	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(v))
 }
 
-// do is an op's own loop in float64: the reference. The result's tensors are those of a Tuple, or the one.
+// do is an op's own loop in float64: the reference. The result's tensors are those of a Tuple, or
+// the one.
 func do(t testing.TB, o gorgonia.Op, in ...gorgonia.Value) []*tensor.Dense {
 	t.Helper()
 	v, err := o.Do(in...)
@@ -59,7 +60,7 @@ func (s shape) each(f func(first, last int)) {
 	}
 }
 
-// images are shapes of images: channels beside the multiples of 8, one pixel, one image, rows that fill tiles and do not, more
-// channels than a block is wide.
+// images are shapes of images: channels beside the multiples of 8, one pixel, one image, rows that
+// fill tiles and do not, more channels than a block is wide.
 var images = []shape{{1, 1, 1, 1}, {1, 3, 1, 1}, {2, 7, 3, 2}, {3, 8, 4, 5}, {2, 10, 1, 3}, {1, 64, 3, 3}, {2, 65, 2, 2}, {5, 16, 1, 1},
 	{7, 8, 40, 9}, {40, 64, 4, 2}, {50, 3, 12, 10}, {2, 2056, 1, 2}}

@@ -8,8 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
-// A Launch is one kernel launch and what it moves: the bytes of all that it has to read and to write once each, which is what a
-// device moves that keeps nothing and reads nothing twice.
+// A Launch is one kernel launch and what it moves: the bytes of all that it has to read and to
+// write once each, which is what a device moves that keeps nothing and reads nothing twice.
 type Launch struct {
 	Kernel        string
 	Grid          [3]uint32
@@ -33,7 +33,8 @@ type Set struct {
 	one       launch // the launch in the making: a Set makes one at a time
 }
 
-// Trace sets a function that is called after each launch; nil: none. It is used to count bytes and to list launches.
+// Trace sets a function that is called after each launch; nil: none. It is used to count bytes and
+// to list launches.
 func (k *Set) Trace(f func(Launch)) { k.trace = f }
 
 // launch is one launch in the making. The first complaint stays and is what launching returns.
@@ -138,19 +139,21 @@ func (l *launch) launch(suffix string, grid [3]uint32, read, written int64) erro
 	return nil
 }
 
-// maxBlocks is the most blocks that share a sum: enough to fill the device, few enough to be added up quickly.
+// maxBlocks is the most blocks that share a sum: enough to fill the device, few enough to be added
+// up quickly.
 func (k *Set) maxBlocks() int { return 4 * k.sms }
 
-// resident is how many blocks of a kernel a multiprocessor has room for at a time, as the sources say by KERNEL_BY. A grid has as many
-// for each multiprocessor and no more: blocks that begin when others end would have the device to themselves.
+// resident is how many blocks of a kernel a multiprocessor has room for at a time, as the sources
+// say by KERNEL_BY. A grid has as many for each multiprocessor and no more: blocks that begin when
+// others end would have the device to themselves.
 var resident = map[string]int{
 	"bn_stats": 4, "bn_apply": 4, "bn_apply_add": 3,
 	"bn_grad_sums": 2, "bn_grad_sums_x": 2, "bn_grad_dx": 2, "bn_grad_dx_x": 2,
 }
 
-// rows says how blocks go over rows of c channels. A thread has one vector of channels in every row that it reads: lanes
-// threads lie side by side over the channels, threads/lanes rows below each other. grid[1] counts blocks over the channels where
-// lanes do not reach.
+// rows says how blocks go over rows of c channels. A thread has one vector of channels in every row
+// that it reads: lanes threads lie side by side over the channels, threads/lanes rows below each
+// other. grid[1] counts blocks over the channels where lanes do not reach.
 type rows struct {
 	vector, lanes int
 	grid          [3]uint32
@@ -164,8 +167,8 @@ func (k *Set) rows(n, c int, aligned bool, resident int) rows {
 	return k.columns(n, c, aligned, resident, threads)
 }
 
-// sums is for a kernel that adds up rows: blocks take columns of 128 bytes, a line of the cache, so that what a block leaves is
-// short whatever the number of channels.
+// sums is for a kernel that adds up rows: blocks take columns of 128 bytes, a line of the cache, so
+// that what a block leaves is short whatever the number of channels.
 func (k *Set) sums(n, c int, aligned bool, resident int) rows {
 	if aligned && c%8 == 0 {
 		return k.columns(n, c, aligned, resident, 8)
@@ -173,7 +176,8 @@ func (k *Set) sums(n, c int, aligned bool, resident int) rows {
 	return k.columns(n, c, aligned, resident, 64)
 }
 
-// columns cuts the channels into as many columns of at most lanes threads as it takes, all of about one width.
+// columns cuts the channels into as many columns of at most lanes threads as it takes, all of about
+// one width.
 func (k *Set) columns(n, c int, aligned bool, resident, lanes int) rows {
 	if n < 1 || c < 1 {
 		return rows{1, 1, [3]uint32{1, 1, 1}} // sizes complains

@@ -8,9 +8,9 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 )
 
-// A Tensor is one parameter, or its gradient, in its two forms: row-major (K,C,R,S) float32 as in the rest of the program, and on the
-// device (PadK,R,S,PadC) of some type. What has fewer dimensions has ones at the end: a matrix (K,C) is (K,C,1,1), a vector
-// (1,C,1,1).
+// A Tensor is one parameter, or its gradient, in its two forms: row-major (K,C,R,S) float32 as in
+// the rest of the program, and on the device (PadK,R,S,PadC) of some type. What has fewer
+// dimensions has ones at the end: a matrix (K,C) is (K,C,1,1), a vector (1,C,1,1).
 type Tensor struct {
 	Type        Type
 	K, C, R, S  int
@@ -43,7 +43,8 @@ const (
 	tileRoom   = 2304 // numbers that a block turns over at a time, as src/table.cu knows it
 )
 
-// tiling is how an entry is cut: a tile is some filters of all channels, or some channels of one filter.
+// tiling is how an entry is cut: a tile is some filters of all channels, or some channels of one
+// filter.
 func (t Tensor) tiling() (filters, channels int) {
 	area := t.R * t.S
 	if t.PadC*area <= tileRoom {
@@ -130,8 +131,9 @@ func (k *Set) Pack(s drv.Stream, t *Table) error {
 	return l.table(t, t.read, t.written, func(a *args) {})
 }
 
-// Unpack sets the row-major form of each tensor from the other: numbers times constant·factor[0], and found[0] = 1 if one of the
-// results is infinite or not a number. factor (a float32) and found (a uint32) may be 0 for none.
+// Unpack sets the row-major form of each tensor from the other: numbers times constant·factor[0],
+// and found[0] = 1 if one of the results is infinite or not a number. factor (a float32) and found
+// (a uint32) may be 0 for none.
 func (k *Set) Unpack(s drv.Stream, t *Table, constant float32, factor, found drv.Ptr) error {
 	l := k.begin("unpack", s)
 	return l.table(t, t.written, t.read, func(a *args) { a.ptr(factor, found).f32(constant) })

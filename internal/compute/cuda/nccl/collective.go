@@ -10,29 +10,32 @@ import (
 // ErrClosed says that the clique was closed.
 var ErrClosed = errors.New("closed")
 
-// AllReduce gives every rank the ranks' numbers joined by op: recv[i][k] = op over j of send[j][k], count numbers each. recv may be send.
+// AllReduce gives every rank the ranks' numbers joined by op: recv[i][k] = op over j of send[j][k],
+// count numbers each. recv may be send.
 func (c *Clique) AllReduce(send, recv []drv.Ptr, count int64, t Type, op Op, streams []drv.Stream) error {
 	return c.all("ncclAllReduce", send, recv, count, t, streams, func(i int) uintptr {
 		return c.mem.caller.Call(c.l.f.allReduce, uintptr(send[i]), uintptr(recv[i]), uintptr(count), uintptr(t), uintptr(op), c.comms[i], uintptr(streams[i]))
 	})
 }
 
-// ReduceScatter joins the ranks' numbers by op and gives each rank its part: send has Size·count numbers, recv[i][k] = op over j of send[j][i·count+k].
-// recv[i] may be that part of send[i].
+// ReduceScatter joins the ranks' numbers by op and gives each rank its part: send has Size·count
+// numbers, recv[i][k] = op over j of send[j][i·count+k]. recv[i] may be that part of send[i].
 func (c *Clique) ReduceScatter(send, recv []drv.Ptr, count int64, t Type, op Op, streams []drv.Stream) error {
 	return c.all("ncclReduceScatter", send, recv, count, t, streams, func(i int) uintptr {
 		return c.mem.caller.Call(c.l.f.reduceScatter, uintptr(send[i]), uintptr(recv[i]), uintptr(count), uintptr(t), uintptr(op), c.comms[i], uintptr(streams[i]))
 	})
 }
 
-// AllGather gives every rank what each has: recv[i][j·count+k] = send[j][k], for count numbers k of each rank. send[i] may be its part of recv[i].
+// AllGather gives every rank what each has: recv[i][j·count+k] = send[j][k], for count numbers k of
+// each rank. send[i] may be its part of recv[i].
 func (c *Clique) AllGather(send, recv []drv.Ptr, count int64, t Type, streams []drv.Stream) error {
 	return c.all("ncclAllGather", send, recv, count, t, streams, func(i int) uintptr {
 		return c.mem.caller.Call(c.l.f.allGather, uintptr(send[i]), uintptr(recv[i]), uintptr(count), uintptr(t), c.comms[i], uintptr(streams[i]))
 	})
 }
 
-// Broadcast gives every rank the root's numbers: recv[i][k] = send[root][k]. The others' send is not read.
+// Broadcast gives every rank the root's numbers: recv[i][k] = send[root][k]. The others' send is
+// not read.
 func (c *Clique) Broadcast(send, recv []drv.Ptr, count int64, t Type, root int, streams []drv.Stream) error {
 	if root < 0 || root >= c.Size() {
 		return fmt.Errorf("nccl: ncclBroadcast: root is rank %d of %d", root, c.Size())
@@ -42,7 +45,8 @@ func (c *Clique) Broadcast(send, recv []drv.Ptr, count int64, t Type, root int, 
 	})
 }
 
-// Together has the collectives that f asks for started as one, which costs less than one after another. They may still be done in order.
+// Together has the collectives that f asks for started as one, which costs less than one after
+// another. They may still be done in order.
 func (c *Clique) Together(f func() error) error {
 	if code := int32(c.mem.caller.Call(c.l.f.groupStart)); code != success {
 		return c.newError("ncclGroupStart", code)

@@ -103,7 +103,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// A Clique is GPUs of this process that work together. Err and Abort may be called beside everything else, from any thread.
+// A Clique is GPUs of this process that work together. Err and Abort may be called beside
+// everything else, from any thread.
 type Clique struct {
 	l       *Library
 	devices []int
@@ -143,8 +144,8 @@ func (l *Library) NewClique(devices []int) (*Clique, error) {
 // Size returns the number of ranks.
 func (c *Clique) Size() int { return len(c.comms) }
 
-// Err returns what went wrong in the background, such as a link that broke: on which GPU, and what was asked for last. After an error
-// only Abort helps.
+// Err returns what went wrong in the background, such as a link that broke: on which GPU, and what
+// was asked for last. After an error only Abort helps.
 func (c *Clique) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,10 +169,12 @@ func (c *Clique) Err() error {
 	return nil
 }
 
-// Close gives the clique back. Collectives that are under way must have ended. Closing twice is harmless.
+// Close gives the clique back. Collectives that are under way must have ended. Closing twice is
+// harmless.
 func (c *Clique) Close() error { return c.end("ncclCommDestroy", c.l.f.destroy) }
 
-// Abort ends collectives that would wait for ever, also such as a thread is asking for at this moment, and gives the clique back.
+// Abort ends collectives that would wait for ever, also such as a thread is asking for at this
+// moment, and gives the clique back.
 func (c *Clique) Abort() error { return c.end("ncclCommAbort", c.l.f.abort) }
 
 // end calls fn for all ranks, each on a thread of its own: one may wait for the others.

@@ -120,7 +120,8 @@ func at(ptrs []drv.Ptr, count int) []drv.Ptr {
 	return parts
 }
 
-// Each collective gives every rank the numbers that its comment says, in place and not, in every legal order of work.
+// Each collective gives every rank the numbers that its comment says, in place and not, in every
+// legal order of work.
 func TestCollectives(t *testing.T) {
 	value := func(rank, i int) float32 { return float32(10*rank + i) }
 	for _, ranks := range []int{1, 2, 3} {
@@ -148,7 +149,8 @@ func TestCollectives(t *testing.T) {
 				do(func() error { return r.clique.ReduceScatter(in, out, count, nccl.Float32, nccl.Sum, r.streams) })
 				r.want("reduce-scatter", out, count, func(rank, i int) float32 { return sum(count*rank + i) })
 
-				// Then back, together: what was scattered is gathered, both in place.
+				// Then back, together: what was scattered is gathered, both in
+				// place.
 				do(func() error {
 					return r.clique.Together(func() error {
 						return errors.Join(

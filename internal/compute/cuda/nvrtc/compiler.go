@@ -85,8 +85,9 @@ func Open(lib *dl.Library) (*Compiler, error) {
 // Version returns the library's version: that of the CUDA it belongs to.
 func (c *Compiler) Version() (major, minor int) { return c.version.Major, c.version.Minor }
 
-// Compile returns machine code for the GPU or, where the library does not know GPUs of its kind, PTX for the newest that it knows before it. log is
-// what the compiler said beside errors, "" for nothing.
+// Compile returns machine code for the GPU or, where the library does not know GPUs of its kind,
+// PTX for the newest that it knows before it. log is what the compiler said beside errors, "" for
+// nothing.
 func (c *Compiler) Compile(p Program) (image []byte, log string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

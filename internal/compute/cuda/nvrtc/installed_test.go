@@ -11,7 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/cuda/nvrtc"
 )
 
-// The real compiler makes machine code, PTX for a GPU that it does not know, and says with names and lines what it does not take.
+// The real compiler makes machine code, PTX for a GPU that it does not know, and says with names
+// and lines what it does not take.
 func TestTheInstalledCompilerIsAsTheBindingHasIt(t *testing.T) {
 	installed.Run(t, func(libs map[dl.Name]*dl.Library) {
 		c, err := nvrtc.Open(libs[dl.NVRTC])

@@ -9,11 +9,13 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// avx512bf16 is AVX-512 whose values are pairs of bfloat16 where they are multiplied. Neither avo nor Go's assembler knows the
-// instructions, so they are written as bytes, and the vector registers have to be chosen here.
+// avx512bf16 is AVX-512 whose values are pairs of bfloat16 where they are multiplied. Neither avo
+// nor Go's assembler knows the instructions, so they are written as bytes, and the vector registers
+// have to be chosen here.
 var avx512bf16 = isa{name: "BF16", lanes: 16, pairs: true}
 
-// registers returns a function that gives a vector register that is not in use yet in the function under way.
+// registers returns a function that gives a vector register that is not in use yet in the function
+// under way.
 func (s isa) registers() func() reg.Register {
 	if !s.pairs {
 		return func() reg.Register { return s.vec() }
@@ -36,14 +38,17 @@ func (s isa) multiplyAdd(a, b, sum reg.Register) {
 	}
 }
 
-// vdpbf16ps adds to each float32 of sum the two products of the bfloat16 pairs of a and b, the upper one first.
+// vdpbf16ps adds to each float32 of sum the two products of the bfloat16 pairs of a and b, the
+// upper one first.
 func vdpbf16ps(a, b, sum reg.Register) { evex(2, 0x52, a, b, sum) }
 
-// vcvtne2ps2bf16 rounds 32 float32 to bfloat16: those of low to the lower half of dst, those of high to the upper.
+// vcvtne2ps2bf16 rounds 32 float32 to bfloat16: those of low to the lower half of dst, those of
+// high to the upper.
 func vcvtne2ps2bf16(low, high, dst reg.Register) { evex(3, 0x72, low, high, dst) }
 
-// evex writes an instruction of three 512-bit registers with an opcode of map 0F38 and a prefix (2: F3, 3: F2); src1 is the
-// register in VEX.vvvv, src2 that in ModRM.rm (Intel's manual, volume 2, section 2.7).
+// evex writes an instruction of three 512-bit registers with an opcode of map 0F38 and a prefix (2:
+// F3, 3: F2); src1 is the register in VEX.vvvv, src2 that in ModRM.rm (Intel's manual, volume 2,
+// section 2.7).
 func evex(prefix, opcode int, src2, src1, dst reg.Register) {
 	d, v, m := number(dst), number(src1), number(src2)
 	not := func(x, bit int) int { return ^x >> bit & 1 }

@@ -27,8 +27,9 @@ func channelPasses(s isa) {
 	}
 }
 
-// columns walks n columns (a multiple of lanes), width vectors at a time and then one at a time; body runs all rows of its
-// vectors. The pointers move along, those of arrays by the size of their elements.
+// columns walks n columns (a multiple of lanes), width vectors at a time and then one at a time;
+// body runs all rows of its vectors. The pointers move along, those of arrays by the size of their
+// elements.
 func (s isa) columns(width int, pointers, arrays []reg.GPVirtual, body func(label string, vectors int)) {
 	n := Load(Param("n"), GP64())
 	step := func(label string, vectors int, next string) {
@@ -161,8 +162,8 @@ func channelGradSums(s isa, masked bool) {
 	end()
 }
 
-// channelLoop walks rows of c channels (a multiple of lanes): body works on one vector, at index i of the array and j of the
-// channels.
+// channelLoop walks rows of c channels (a multiple of lanes): body works on one vector, at index i
+// of the array and j of the channels.
 func (s isa) channelLoop(body func(i, j reg.GPVirtual)) {
 	n, c := gp("n"), gp("c")
 	i, j := GP64(), GP64()

@@ -6,8 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Codes run from the high bits of a byte down, vector masks from bit 0 up: lanes are compared in reversed order, within groups
-// of 4 (2 bits) or 8 (1 bit). A loop takes 16 elements, one vector of AVX-512 and two of AVX2.
+// Codes run from the high bits of a byte down, vector masks from bit 0 up: lanes are compared in
+// reversed order, within groups of 4 (2 bits) or 8 (1 bit). A loop takes 16 elements, one vector of
+// AVX-512 and two of AVX2.
 func compression() {
 	turn := dwords("reversed8", func(i int) uint32 { return uint32(i ^ 7) })
 	shifts1 := dwords("shifts1", func(i int) uint32 { return firstBit(i, 1) })
@@ -109,7 +110,8 @@ func encode1Bit(s isa, turn Mem) {
 	end()
 }
 
-// decode adds what a code of 1 or 2 bits says: each lane shifts its code down and looks up its value among four.
+// decode adds what a code of 1 or 2 bits says: each lane shifts its code down and looks up its
+// value among four.
 func decode(s isa, bits int, shifts Mem) {
 	if bits == 2 {
 		s.text("addDecoded2Bit", "func(dst *float32, code *byte, t float32, n int)", "is AddDecoded2Bit; n is a multiple of 16, not 0.")
@@ -166,8 +168,9 @@ func decode(s isa, bits int, shifts Mem) {
 	end()
 }
 
-// collectLoop is the frame of collect for both sets of instructions: it takes 16 values at a time while there are 16 entries of room. setup runs once, body for
-// each 16 values, with the index of their first.
+// collectLoop is the frame of collect for both sets of instructions: it takes 16 values at a time
+// while there are 16 entries of room. setup runs once, body for each 16 values, with the index of
+// their first.
 func collectLoop(s isa, setup func(), body func(found reg.GPVirtual, x stream, i, count reg.GPVirtual)) {
 	s.text("collect", "func(found *uint32, x *float32, low uint32, room, n int) (done, count int)",
 		"is collect; n is a multiple of 16, not 0. It reads while 16 entries of room are left.")
@@ -190,7 +193,8 @@ func collectLoop(s isa, setup func(), body func(found reg.GPVirtual, x stream, i
 	end()
 }
 
-// collect packs the indices of a vector's large values in a register and stores all 16 lanes, of which the next vector's overwrite what is too much.
+// collect packs the indices of a vector's large values in a register and stores all 16 lanes, of
+// which the next vector's overwrite what is too much.
 func collect(s isa) {
 	numbers := dwords("numbers16", func(i int) uint32 { return uint32(i) })
 	var low, index, step, magnitude reg.VecVirtual

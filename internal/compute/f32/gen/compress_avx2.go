@@ -6,8 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The functions of compress.go for AVX2, 16 elements at a time in two vectors. AVX2 has no mask registers: a comparison sets all bits of a lane. Each lane
-// keeps the bits of its element's code, at their place in the word, and the OR of all lanes is the word.
+// The functions of compress.go for AVX2, 16 elements at a time in two vectors. AVX2 has no mask
+// registers: a comparison sets all bits of a lane. Each lane keeps the bits of its element's code,
+// at their place in the word, and the OR of all lanes is the word.
 
 // orLanes returns the OR of all lanes of v, which is changed.
 func orLanes(v reg.VecVirtual) reg.GPVirtual {
@@ -111,7 +112,8 @@ func decode1BitAVX2(shifts Mem) {
 	addSaid(s, 1, shifts, table)
 }
 
-// addSaid adds to dst what the codes say, which their two lowest bits look up among four values. Those that say nothing add −0, which changes no value.
+// addSaid adds to dst what the codes say, which their two lowest bits look up among four values.
+// Those that say nothing add −0, which changes no value.
 func addSaid(s isa, bits int, shifts Mem, table reg.VecVirtual) {
 	dst, code := load("dst", 4), gp("code")
 	var down [2]reg.VecVirtual

@@ -47,8 +47,8 @@ func (s isa) constant(value uint32) reg.VecVirtual {
 	return v
 }
 
-// toBFloat16 adds half a unit less one and the last bit that stays, so that ties go to even, and cuts; NaNs are cut and made
-// quiet.
+// toBFloat16 adds half a unit less one and the last bit that stays, so that ties go to even, and
+// cuts; NaNs are cut and made quiet.
 func toBFloat16(s isa) {
 	s.text("toBFloat16", "func(dst *uint16, x *float32, n int)", "rounds to bfloat16, to nearest even.")
 	dst, x := load("dst", 2), load("x", 4)

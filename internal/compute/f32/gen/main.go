@@ -1,4 +1,5 @@
-// Command gen writes the amd64 assembly of package f32 with avo. Package f32's go:generate line runs it, once for each set.
+// Command gen writes the amd64 assembly of package f32 with avo. Package f32's go:generate line
+// runs it, once for each set.
 package main
 
 import (

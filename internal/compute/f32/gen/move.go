@@ -8,7 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// transpose is Tile.Transpose with AVX-512: 16 rows of 16 in registers, four rounds of exchanges at distance 1, 2, 4 and 8.
+// transpose is Tile.Transpose with AVX-512: 16 rows of 16 in registers, four rounds of exchanges at
+// distance 1, 2, 4 and 8.
 func transpose(shifted bool) {
 	if shifted {
 		TEXT("transposeShiftAVX512", NOSPLIT, "func(a *byte, shift *float32, floor float32)")
@@ -36,7 +37,8 @@ func transpose(shifted bool) {
 		VMOVUPS_Z(Mem{Base: src, Index: i, Scale: 4}, k1, a[r])
 		PREFETCHT0(Mem{Base: ahead, Index: i, Scale: 4})
 	}
-	// Rounds 1 and 2 transpose the 4×4 blocks in each 128-bit lane; rounds 3 and 4 exchange lanes.
+	// Rounds 1 and 2 transpose the 4×4 blocks in each 128-bit lane; rounds 3 and 4 exchange
+	// lanes.
 	b := make([]reg.VecVirtual, 16)
 	for r := range b {
 		b[r] = ZMM()
@@ -51,7 +53,8 @@ func transpose(shifted bool) {
 		VUNPCKLPD(b[q+3], b[q+1], a[q+2]) // column 2
 		VUNPCKHPD(b[q+3], b[q+1], a[q+3]) // column 3
 	}
-	// a[4g+c]: lanes l hold column 4l+c of rows 4g..4g+3. Wanted: for column 4l+c the lanes l of a[c], a[4+c], a[8+c], a[12+c].
+	// a[4g+c]: lanes l hold column 4l+c of rows 4g..4g+3. Wanted: for column 4l+c the lanes l
+	// of a[c], a[4+c], a[8+c], a[12+c].
 	for c := range 4 {
 		VSHUFF32X4(Imm(0x88), a[4+c], a[c], b[c])      // g0l0 g0l2 g1l0 g1l2
 		VSHUFF32X4(Imm(0xdd), a[4+c], a[c], b[4+c])    // g0l1 g0l3 g1l1 g1l3
@@ -226,8 +229,8 @@ func firstLanes(ones Mem, k reg.GPVirtual) reg.VecVirtual {
 	return v
 }
 
-// copyRowsAVX2 is Tile.CopyRows with AVX2 for rows of up to two vectors. Rows are read by masks and written in pieces of 8, 4, 2 values and one: masked
-// stores take many cycles on some CPUs.
+// copyRowsAVX2 is Tile.CopyRows with AVX2 for rows of up to two vectors. Rows are read by masks and
+// written in pieces of 8, 4, 2 values and one: masked stores take many cycles on some CPUs.
 func copyRowsAVX2(ones Mem) {
 	avx2.text("copyRows", "func(dst *float32, dstStride int, src *float32, srcStride int, rows, n, width int)", "is Tile.CopyRows for rows of up to 16 values; strides in bytes, rows not 0.")
 	dst, dstStride, src, srcStride, left, n, width := gp("dst"), gp("dstStride"), gp("src"), gp("srcStride"), gp("rows"), gp("n"), gp("width")

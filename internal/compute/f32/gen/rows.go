@@ -6,10 +6,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// ahead is how many rows before its use a row is asked for: about what a core can have on its way from memory.
+// ahead is how many rows before its use a row is asked for: about what a core can have on its way
+// from memory.
 const ahead = 16
 
-// tableRows writes the functions over rows of tables. A row is a whole number of vectors of 8 values.
+// tableRows writes the functions over rows of tables. A row is a whole number of vectors of 8
+// values.
 func tableRows() {
 	walkRows("gatherRowsAVX2", "func(dst, table *float32, rows *int64, n, rowLen int)", "sets row i of dst to row rows[i] of table.",
 		func(w *walk) {
@@ -28,7 +30,8 @@ func tableRows() {
 		}, true)
 }
 
-// A walk goes over rows of two arrays. Rows of an array without row numbers come one after the other.
+// A walk goes over rows of two arrays. Rows of an array without row numbers come one after the
+// other.
 type walk struct {
 	src, dst, from, to reg.GPVirtual
 }

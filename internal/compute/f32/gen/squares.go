@@ -6,8 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// squareLanes is the number of partial sums of squares: value i goes to sum i mod squareLanes. With 16 a loop would wait for its sums. Of so many values as
-// squareBlock those that are preconditioned are summed in float32.
+// squareLanes is the number of partial sums of squares: value i goes to sum i mod squareLanes. With
+// 16 a loop would wait for its sums. Of so many values as squareBlock those that are preconditioned
+// are summed in float32.
 const (
 	squareLanes = 32
 	squareBlock = 256
@@ -39,8 +40,8 @@ func (s isa) storeSums(sums reg.GPVirtual, acc []reg.VecVirtual) {
 	}
 }
 
-// addSquares adds the squares of a vector to two sums. The square of a float32 is exact in float64, so that a fused multiply-add rounds as the sum
-// alone does.
+// addSquares adds the squares of a vector to two sums. The square of a float32 is exact in float64,
+// so that a fused multiply-add rounds as the sum alone does.
 func (s isa) addSquares(x, low, high reg.VecVirtual) {
 	v := s.widened(x)
 	VFMADD231PD(v[0], v[0], low)
@@ -79,7 +80,8 @@ func squaresPlain(s isa) {
 	end()
 }
 
-// A divisor finds 1 / (√v·root + ε) for vectors of v, and multiplies by it; lanes where v is not above least become 0.
+// A divisor finds 1 / (√v·root + ε) for vectors of v, and multiplies by it; lanes where v is not
+// above least become 0.
 type divisor struct {
 	isa
 	root, epsilon, one, least reg.VecVirtual
@@ -92,7 +94,8 @@ func (s isa) divisor() divisor {
 // A times sets y to x times the reciprocal.
 type times func(x, y reg.VecVirtual)
 
-// both is for two vectors of v. One division serves both: of a and b it finds q = 1/(a·b), and the reciprocals are q·b and q·a.
+// both is for two vectors of v. One division serves both: of a and b it finds q = 1/(a·b), and the
+// reciprocals are q·b and q·a.
 func (d divisor) both(v, w Mem) (times, times) {
 	a, byA := d.of(v)
 	b, byB := d.of(w)
@@ -104,7 +107,8 @@ func (d divisor) both(v, w Mem) (times, times) {
 	return byA(b), byB(a)
 }
 
-// of is the divisor, 1 in lanes that become 0, and a function that makes the product with a reciprocal.
+// of is the divisor, 1 in lanes that become 0, and a function that makes the product with a
+// reciprocal.
 func (d divisor) of(v Mem) (r reg.VecVirtual, by func(reciprocal reg.VecVirtual) times) {
 	m, r := d.vec(), d.vec()
 	VMOVUPS(v, m)
@@ -131,7 +135,8 @@ func (d divisor) of(v Mem) (r reg.VecVirtual, by func(reciprocal reg.VecVirtual)
 	}
 }
 
-// blocks runs body for groups of 32 values. It sums squares of a block in float32, in n times 32 sums that body gets, and adds them to those in float64.
+// blocks runs body for groups of 32 values. It sums squares of a block in float32, in n times 32
+// sums that body gets, and adds them to those in float64.
 func (s isa) blocks(sums reg.GPVirtual, n int, body func(i reg.GPVirtual, acc []reg.VecVirtual)) {
 	count, i, blockEnd := gp("n"), GP64(), GP64()
 	XORQ(i, i)

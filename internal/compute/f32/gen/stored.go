@@ -36,7 +36,8 @@ func (s isa) load(m Mem, v reg.VecVirtual) {
 	VPSLLD(Imm(16), v, v)
 }
 
-// operand is a vector of an array as an argument of an instruction: in memory, if it lies there as float32.
+// operand is a vector of an array as an argument of an instruction: in memory, if it lies there as
+// float32.
 func (s isa) operand(m Mem) Op {
 	if !s.half {
 		return m
@@ -46,7 +47,8 @@ func (s isa) operand(m Mem) Op {
 	return v
 }
 
-// storer prepares a function that writes a vector to an array, rounded to nearest even; as toBFloat16.
+// storer prepares a function that writes a vector to an array, rounded to nearest even; as
+// toBFloat16.
 func (s isa) storer() func(v reg.VecVirtual, m Mem) {
 	if !s.half {
 		return func(v reg.VecVirtual, m Mem) { VMOVUPS(v, m) }
@@ -55,7 +57,8 @@ func (s isa) storer() func(v reg.VecVirtual, m Mem) {
 	return func(v reg.VecVirtual, m Mem) { VPMOVDW(narrow(v), m) }
 }
 
-// rounder prepares a function that gives a vector's numbers as bfloat16, each in the lower half of 32 bits.
+// rounder prepares a function that gives a vector's numbers as bfloat16, each in the lower half of
+// 32 bits.
 func (s isa) rounder() func(v reg.VecVirtual) reg.VecVirtual {
 	one, half, quiet := s.constant(1), s.constant(0x7fff), s.constant(0x40)
 	return func(v reg.VecVirtual) reg.VecVirtual {
@@ -139,8 +142,8 @@ func stored() {
 	pairHalves()
 }
 
-// narrowRows rounds the rows of a tile, 32 values each, to rows of an array that begin where at says, or adds them to what
-// lies there.
+// narrowRows rounds the rows of a tile, 32 values each, to rows of an array that begin where at
+// says, or adds them to what lies there.
 func narrowRows() {
 	s := avx512half
 	for _, add := range []bool{false, true} {

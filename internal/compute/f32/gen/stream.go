@@ -9,7 +9,8 @@ import (
 // slice is the size of a slice's header.
 const slice = 24
 
-// streams writes sums past the caches: vectors of all operands are loaded and stored in turns, so that reads and writes of memory overlap.
+// streams writes sums past the caches: vectors of all operands are loaded and stored in turns, so
+// that reads and writes of memory overlap.
 func streams() {
 	for _, s := range []isa{avx512, avx2} {
 		s.text("sumTo", "func(dsts *[]float32, dstsBytes int, srcs *[]float32, srcsBytes int, n int)",

@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Offsets of the argument structs in tile.go of package f32 (a test there compares them). Their pointers arrive as *byte, since
-// avo knows only the types of the language.
+// Offsets of the argument structs in tile.go of package f32 (a test there compares them). Their
+// pointers arrive as *byte, since avo knows only the types of the language.
 const (
 	gatherIn, gatherW, gatherOut, gatherSegs, gatherMask, gatherAdd, gatherInRow, gatherOutRow   = 0, 24, 48, 72, 96, 104, 112, 208
 	segIn, segLen, segW, segSize                                                                 = 0, 8, 16, 24
@@ -47,8 +47,10 @@ func masks(p reg.GPVirtual, off int) (k1, k2 reg.OpmaskVirtual) {
 	return k1, k2
 }
 
-// gather is Tile.Gather for a number of rows. The sums begin at zero, and what is in the output is added at the end: sums that are made in parts
-// round less. The row pointers live in registers and all run over a segment together, by one index; each value is broadcast and multiplied with two vectors of the packed panel.
+// gather is Tile.Gather for a number of rows. The sums begin at zero, and what is in the output is
+// added at the end: sums that are made in parts round less. The row pointers live in registers and
+// all run over a segment together, by one index; each value is broadcast and multiplied with two
+// vectors of the packed panel.
 func gather(s isa, rows int) {
 	TEXT(fmt.Sprintf("gather%d%s", rows, s.name), NOSPLIT, "func(a *byte)")
 	Doc(fmt.Sprintf("gather%d%s is Tile.Gather for %d rows.", rows, s.name, rows))
@@ -94,7 +96,8 @@ func gather(s isa, rows int) {
 	CMPQ(segLeft, Imm(0))
 	JE(LabelRef("store"))
 	Label("segment")
-	// x: address just after the segment in a row at offset 0; then the rows; then x: −Len, w: the panel.
+	// x: address just after the segment in a row at offset 0; then the rows; then x: −Len, w:
+	// the panel.
 	Load(Param("a"), row[0])
 	MOVQ(segPtr, w)
 	MOVQ(Mem{Base: w, Disp: segIn}, x)

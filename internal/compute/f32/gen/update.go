@@ -6,7 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The places of the coefficients in the array that the kernels take: the order of Update.coefficients.
+// The places of the coefficients in the array that the kernels take: the order of
+// Update.coefficients.
 const (
 	scale = iota
 	clip
@@ -33,14 +34,16 @@ const (
 	factor
 )
 
-// A coefficients tells where a loop finds its constants: in registers as far as these go, else in memory.
+// A coefficients tells where a loop finds its constants: in registers as far as these go, else in
+// memory.
 type coefficients struct {
 	isa
 	base reg.GPVirtual
 	held map[int]reg.VecVirtual
 }
 
-// coefficients loads those that a loop uses. The first ones stay in registers, which leaves six for its values.
+// coefficients loads those that a loop uses. The first ones stay in registers, which leaves six for
+// its values.
 func (s isa) coefficients(used ...int) coefficients {
 	if s.lanes == 16 {
 		return s.coefficientsIn(26, used...)
@@ -166,7 +169,8 @@ func updates() {
 	}
 }
 
-// rule begins a kernel whose arrays are value, grad and slots, and runs body for each vector with w, the value.
+// rule begins a kernel whose arrays are value, grad and slots, and runs body for each vector with
+// w, the value.
 func (s isa) rule(name, doc string, slots []string, used []int, body func(c coefficients, at func(array string) Mem, w reg.VecVirtual)) {
 	signature := "func(value, grad"
 	arrays := map[string]stream{}
@@ -369,8 +373,9 @@ func squares(s isa) {
 	s.squaresInto(gp("sums"), func(i reg.GPVirtual, u int) reg.VecVirtual { return c.limited(x.at(i, s.lanes, u)) })
 }
 
-// squaresInto adds the squares of the vectors that value gives to the 16 float64 at sums: the square of element i to number
-// i mod 16. The square of a float32 is exact in float64, so that a fused multiply-add rounds as the sum alone does.
+// squaresInto adds the squares of the vectors that value gives to the 16 float64 at sums: the
+// square of element i to number i mod 16. The square of a float32 is exact in float64, so that a
+// fused multiply-add rounds as the sum alone does.
 func (s isa) squaresInto(sums reg.GPVirtual, value func(i reg.GPVirtual, u int) reg.VecVirtual) {
 	acc := make([]reg.VecVirtual, 2*16/s.lanes)
 	for j := range acc {

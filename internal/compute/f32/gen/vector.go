@@ -23,8 +23,8 @@ func (s stream) at(i reg.GPVirtual, lanes, u int) Mem {
 	return Mem{Base: s.base, Index: i, Scale: uint8(s.size), Disp: lanes * u * s.size}
 }
 
-// each runs body(i, u) for whole vectors from 0 to n, four at a time and then one at a time: u is the vector's number after
-// index i. n is a multiple of lanes.
+// each runs body(i, u) for whole vectors from 0 to n, four at a time and then one at a time: u is
+// the vector's number after index i. n is a multiple of lanes.
 func (s isa) each(body func(i reg.GPVirtual, u int)) {
 	n := Load(Param("n"), GP64())
 	i, end := GP64(), GP64()
@@ -67,10 +67,12 @@ func (s isa) broadcast(name string) reg.VecVirtual {
 	return v
 }
 
-// keeper prepares a function that leaves in v the lanes where y > 0 and clears the others. Those where y or v is a NaN become one.
+// keeper prepares a function that leaves in v the lanes where y > 0 and clears the others. Those
+// where y or v is a NaN become one.
 //
-// With AVX-512 VFIXUPIMMPS does it by what y is: its table has four bits for each of QNaN, SNaN, zero, one, −Inf, Inf, negative and
-// positive; 0 leaves v, 2 is y as a quiet NaN, 8 is +0. Lanes of v that were NaNs then get all bits set.
+// With AVX-512 VFIXUPIMMPS does it by what y is: its table has four bits for each of QNaN, SNaN,
+// zero, one, −Inf, Inf, negative and positive; 0 leaves v, 2 is y as a quiet NaN, 8 is +0. Lanes of
+// v that were NaNs then get all bits set.
 func (s isa) keeper() func(y Op, v reg.VecVirtual) {
 	if s.lanes == 16 {
 		table := s.constant(0x08080822)
@@ -229,7 +231,8 @@ func maxWhich() {
 	end()
 }
 
-// maxWhichAVX2 is maxWhich with AVX2, which has no masked stores of bytes: masks of floats are packed to bytes, which choose.
+// maxWhichAVX2 is maxWhich with AVX2, which has no masked stores of bytes: masks of floats are
+// packed to bytes, which choose.
 func maxWhichAVX2() {
 	s := avx2
 	s.text("maxWhich", "func(out *float32, chosen *byte, x *float32, which byte, n int)", "is MaxWhich; n is a multiple of 16.")

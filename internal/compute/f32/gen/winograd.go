@@ -24,7 +24,8 @@ func winograd() {
 	}
 }
 
-// transforms2 are the transforms of transformKinds line by line, for AVX2. transforms4 are those of F(4×4, 3×3).
+// transforms2 are the transforms of transformKinds line by line, for AVX2. transforms4 are those of
+// F(4×4, 3×3).
 var transforms2 = []lineTransform{
 	{"winogradInput", transformKinds[0].doc, 4, 4, nil, [][]int{{1, 2}, {0, 3}}, func(s isa, group int, d func(i int) reg.VecVirtual, _ []Op) []reg.VecVirtual {
 		v, w := s.vec(), s.vec()
@@ -107,7 +108,8 @@ var transformKinds = []transform{
 	}, false, false, false},
 }
 
-// transforms writes transforms of images whose numbers lie in memory as s says; transformed numbers are float32.
+// transforms writes transforms of images whose numbers lie in memory as s says; transformed numbers
+// are float32.
 func transforms(s isa, kinds []transform) {
 	for _, k := range kinds {
 		s.text(k.name, "func(a *byte)", k.doc)

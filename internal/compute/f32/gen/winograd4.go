@@ -9,8 +9,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// A lineTransform is left·d·leftᵀ. A matrix of 6×6 values and what comes of it are more than the registers of AVX-512 hold, and one of 4×4 values more than
-// those of AVX2, so a loop takes some lines of the result after the others and reads d again for them.
+// A lineTransform is left·d·leftᵀ. A matrix of 6×6 values and what comes of it are more than the
+// registers of AVX-512 hold, and one of 4×4 values more than those of AVX2, so a loop takes some
+// lines of the result after the others and reads d again for them.
 type lineTransform struct {
 	name, doc      string
 	in, out        int
@@ -21,8 +22,8 @@ type lineTransform struct {
 	fromMap, toMap bool // Src, Dst are of the images
 }
 
-// F(4×4, 3×3) interpolates at 0, ±a, ±b and infinity. With these two, results are off by half, and at most by a seventh, of what 1 and 2 give; they and their
-// products are exact.
+// F(4×4, 3×3) interpolates at 0, ±a, ±b and infinity. With these two, results are off by half, and
+// at most by a seventh, of what 1 and 2 give; they and their products are exact.
 const a, b = 3. / 4, 3. / 2
 
 var transforms4 = []lineTransform{
@@ -34,7 +35,8 @@ var transforms4 = []lineTransform{
 		[]float32{a, a * a, a * a * a, b, b * b, b * b * b}, [][]int{{0, 2}, {1, 3}}, outputPair, true, false, true},
 }
 
-// write writes a transform of images whose numbers lie in memory as s says; transformed numbers are float32.
+// write writes a transform of images whose numbers lie in memory as s says; transformed numbers are
+// float32.
 func (t lineTransform) write(s isa) {
 	wide := s
 	wide.half = false
@@ -127,8 +129,8 @@ func (s isa) copied(v reg.VecVirtual) reg.VecVirtual {
 	return c
 }
 
-// inputPair: lines 1 and 2 are (d4−b²·d2) ± a·(d3−b²·d1), 3 and 4 are (d4−a²·d2) ± b·(d3−a²·d1), 0 and 5 are
-// a²b²·d0−(a²+b²)·d2+d4 and a²b²·d1−(a²+b²)·d3+d5.
+// inputPair: lines 1 and 2 are (d4−b²·d2) ± a·(d3−b²·d1), 3 and 4 are (d4−a²·d2) ± b·(d3−a²·d1), 0
+// and 5 are a²b²·d0−(a²+b²)·d2+d4 and a²b²·d1−(a²+b²)·d3+d5.
 func inputPair(s isa, pair int, d func(i int) reg.VecVirtual, k []Op) []reg.VecVirtual {
 	if pair == 2 {
 		product, sum := k[4], k[5]
@@ -157,7 +159,8 @@ func (s isa) plusMinus(even reg.VecVirtual, point Op, odd reg.VecVirtual) []reg.
 	return []reg.VecVirtual{plus, even}
 }
 
-// weightPair: lines 0 and 5 are g0/a²b² and g2, 1 and 2 are (g0+a²·g2 ± a·g1)/(2a²·(a²−b²)), 3 and 4 are the same with a and b exchanged.
+// weightPair: lines 0 and 5 are g0/a²b² and g2, 1 and 2 are (g0+a²·g2 ± a·g1)/(2a²·(a²−b²)), 3 and
+// 4 are the same with a and b exchanged.
 func weightPair(s isa, pair int, g func(i int) reg.VecVirtual, k []Op) []reg.VecVirtual {
 	if pair == 0 {
 		first := s.vec()
@@ -173,8 +176,8 @@ func weightPair(s isa, pair int, g func(i int) reg.VecVirtual, k []Op) []reg.Vec
 	return r
 }
 
-// outputPair: lines 0 and 2 are m0+(m1+m2)+(m3+m4) and a²·(m1+m2)+b²·(m3+m4), 1 and 3 are a·(m1−m2)+b·(m3−m4) and
-// a³·(m1−m2)+b³·(m3−m4)+m5.
+// outputPair: lines 0 and 2 are m0+(m1+m2)+(m3+m4) and a²·(m1+m2)+b²·(m3+m4), 1 and 3 are
+// a·(m1−m2)+b·(m3−m4) and a³·(m1−m2)+b³·(m3−m4)+m5.
 func outputPair(s isa, pair int, m func(i int) reg.VecVirtual, k []Op) []reg.VecVirtual {
 	first, second, x, y := s.vec(), s.vec(), s.vec(), s.vec()
 	m1, m2, m3, m4 := m(1), m(2), m(3), m(4)

@@ -56,8 +56,8 @@ type Memory struct {
 	Latency time.Duration
 	// BytesPerSecond is the rate of each read; 0 is no limit.
 	BytesPerSecond int64
-	// Fail is asked before each call, not by two calls at once; the call ends with the error that it
-	// returns. A read that fails has filled half of what it was to fill.
+	// Fail is asked before each call, not by two calls at once; the call ends with the error
+	// that it returns. A read that fails has filled half of what it was to fill.
 	Fail func(Call) error
 
 	failMu sync.Mutex // one call of Fail at a time

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// Addresses has host:port for each address at which others may reach the listener, the likeliest first.
+// Addresses has host:port for each address at which others may reach the listener, the likeliest
+// first.
 func (l *Listener) Addresses() []string {
 	at, err := netip.ParseAddrPort(l.ln.Addr().String())
 	if err != nil || !at.Addr().IsUnspecified() {
@@ -21,7 +22,8 @@ func (l *Listener) Addresses() []string {
 	return all
 }
 
-// ownAddresses are this machine's, that of the default route first; its loopback address only if there is no other.
+// ownAddresses are this machine's, that of the default route first; its loopback address only if
+// there is no other.
 func ownAddresses() []netip.Addr {
 	var all, v6 []netip.Addr
 	// To connect by UDP sends nothing. The addresses are of networks for documentation.

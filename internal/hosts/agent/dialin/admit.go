@@ -12,7 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/identity"
 )
 
-// admit decides on a hello. There is a session if the connection belongs to it. over is the member that is to be forgotten once its agent has the welcome.
+// admit decides on a hello. There is a session if the connection belongs to it. over is the member
+// that is to be forgotten once its agent has the welcome.
 func (l *Listener) admit(h hello, c *tls.Conn) (w welcome, s *session, over *member) {
 	state := c.ConnectionState()
 	known := "" // name of an agent that has an identity already

@@ -20,8 +20,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/identity"
 )
 
-// Connections without the secret take no place from agents, not even from those of their own address, end within the time for a handshake, and leave
-// nothing behind.
+// Connections without the secret take no place from agents, not even from those of their own
+// address, end within the time for a handshake, and leave nothing behind.
 func TestStrangersKeepNobodyOut(t *testing.T) {
 	inLab(t, func(b *lab) {
 		l, _ := b.launcher()
@@ -154,7 +154,8 @@ func TestOnlyTheRightKeysGetAWelcome(t *testing.T) {
 	}
 }
 
-// An agent does not talk to an agent, even if somebody connects the two: their keys are not those of a launcher.
+// An agent does not talk to an agent, even if somebody connects the two: their keys are not those
+// of a launcher.
 func TestAgentTakesNoAgentForItsLauncher(t *testing.T) {
 	secret := NewSecret()
 	ln, err := tls.Listen("tcp", "127.0.0.1:0", sharedKeys(t, secret).Client())
@@ -180,7 +181,8 @@ func TestAgentTakesNoAgentForItsLauncher(t *testing.T) {
 	}
 }
 
-// A launcher with the secret that says what makes no sense ends the agent with an error, and nothing else.
+// A launcher with the secret that says what makes no sense ends the agent with an error, and
+// nothing else.
 func TestWelcomesThatMakeNoSense(t *testing.T) {
 	secret := NewSecret()
 	authority, err := identity.NewAuthority(purpose)
@@ -231,7 +233,8 @@ func TestWelcomesThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// What an end with the secret must not say is refused with a reason, or ends its connection. Nothing else is disturbed.
+// What an end with the secret must not say is refused with a reason, or ends its connection.
+// Nothing else is disturbed.
 func TestHellosThatMakeNoSense(t *testing.T) {
 	l := startListener(t, Config{})
 	ended := startAgent(t, t.Context(), l, "n1")

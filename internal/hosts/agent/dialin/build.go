@@ -22,7 +22,8 @@ func Build() (string, error) {
 	return BuildOf(path)
 }
 
-// BuildOf is the Build of the program in a file. A program without its symbol tables is still the same.
+// BuildOf is the Build of the program in a file. A program without its symbol tables is still the
+// same.
 func BuildOf(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -38,8 +39,8 @@ func BuildOf(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// goBuildID is the ID that Go's linker makes of all that the program is built from. It is in a note of the program: lengths of name and text, 4 (the type of
-// the note), "Go", the text.
+// goBuildID is the ID that Go's linker makes of all that the program is built from. It is in a note
+// of the program: lengths of name and text, 4 (the type of the note), "Go", the text.
 func goBuildID(r io.ReaderAt) []byte {
 	f, err := elf.NewFile(r)
 	if err != nil {

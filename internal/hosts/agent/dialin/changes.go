@@ -6,20 +6,24 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
-// A Change says that an agent has come, or is gone for good: its lease expired, it left, or another one has taken its place. One that comes back after
-// that has come again. An agent whose Machine was closed, or that has lost its connection within the lease, is not gone.
+// A Change says that an agent has come, or is gone for good: its lease expired, it left, or another
+// one has taken its place. One that comes back after that has come again. An agent whose Machine
+// was closed, or that has lost its connection within the lease, is not gone.
 type Change struct {
 	Info   Info
 	Joined bool
 }
 
-// Changes has the changes since Listen. It may be read or not: of those that nobody reads, only the last ones of each name are kept.
+// Changes has the changes since Listen. It may be read or not: of those that nobody reads, only the
+// last ones of each name are kept.
 func (l *Listener) Changes() <-chan Change { return l.changes }
 
-// maxChanges bounds those that nobody has read, of agents that are gone: there can be any number of names.
+// maxChanges bounds those that nobody has read, of agents that are gone: there can be any number of
+// names.
 const maxChanges = 2 * hosts.MaxSlots
 
-// change adds a change; the caller holds the lock. Coming and going alternate, so where two of a name wait, the third makes up for both.
+// change adds a change; the caller holds the lock. Coming and going alternate, so where two of a
+// name wait, the third makes up for both.
 func (l *Listener) change(c Change) {
 	same := 0
 	for _, q := range l.queue {

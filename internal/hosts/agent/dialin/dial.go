@@ -44,14 +44,16 @@ func bySecret(dial dialFunc, s Secret) (*dialer, error) {
 	return &dialer{dial, cfg, connectTimeout, handshakeTimeout}, nil
 }
 
-// byIdentity reaches a launcher that this end has been at. Within the lease there must be time for more than one attempt.
+// byIdentity reaches a launcher that this end has been at. Within the lease there must be time for
+// more than one attempt.
 func byIdentity(dial dialFunc, id *identity.Identity, lease time.Duration) *dialer {
 	cfg := id.Client(identity.Launcher)
 	cfg.ServerName = serverAgent
 	return &dialer{dial, cfg, lease / 8, lease * 3 / 8}
 }
 
-// contact reaches the launcher at one of its addresses, sends the hello and reads the welcome. Refused or not, there is a connection.
+// contact reaches the launcher at one of its addresses, sends the hello and reads the welcome.
+// Refused or not, there is a connection.
 func (d *dialer) contact(ctx context.Context, addresses func() ([]string, error), h hello) (w welcome, c conn, err error) {
 	all, err := addresses()
 	if err != nil {
@@ -83,8 +85,8 @@ func (d *dialer) contact(ctx context.Context, addresses func() ([]string, error)
 	return w, c, nil
 }
 
-// first is the first connection to one of the addresses whose other end has proved that it is the launcher. A launcher may have several addresses of which
-// some lead elsewhere from here.
+// first is the first connection to one of the addresses whose other end has proved that it is the
+// launcher. A launcher may have several addresses of which some lead elsewhere from here.
 func (d *dialer) first(ctx context.Context, addresses []string) (conn, error) {
 	if len(addresses) == 0 {
 		return nil, errors.New("no address of the launcher")

@@ -104,7 +104,8 @@ func echo(t *testing.T, m *Machine, text string) {
 	}
 }
 
-// An agent dials in, is dialled, runs a process, is closed, can be dialled again, and ends with the job.
+// An agent dials in, is dialled, runs a process, is closed, can be dialled again, and ends with the
+// job.
 func TestAgentIsDialledAgainAndEndsWithTheJob(t *testing.T) {
 	l := startListener(t, Config{})
 	n10, n2 := startAgent(t, t.Context(), l, "n10"), startAgent(t, t.Context(), l, "n2")

@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 )
 
-// A lab is a network on fake time with a launcher at 10.0.0.1. No agent there starts a process: fake time stands still while one runs.
+// A lab is a network on fake time with a launcher at 10.0.0.1. No agent there starts a process:
+// fake time stands still while one runs.
 type lab struct {
 	t      *testing.T
 	net    *faultnet.Network
@@ -119,7 +120,8 @@ func (b *lab) wantEnd(a *labAgent, since time.Time, within time.Duration, want e
 	}
 }
 
-// A session outlives connections that break, are silent, or work in one direction only, as long as the lease has not expired.
+// A session outlives connections that break, are silent, or work in one direction only, as long as
+// the lease has not expired.
 func TestSessionOutlivesItsConnections(t *testing.T) {
 	inLab(t, func(b *lab) {
 		l, _ := b.launcher()
@@ -154,7 +156,8 @@ func TestSessionOutlivesItsConnections(t *testing.T) {
 	})
 }
 
-// When the lease expires both ends declare the other lost, the agent not later than the launcher, whichever direction is gone.
+// When the lease expires both ends declare the other lost, the agent not later than the launcher,
+// whichever direction is gone.
 func TestLeaseExpires(t *testing.T) {
 	for _, drop := range [][][2]string{
 		{{"10.0.0.2", launcherIP}, {launcherIP, "10.0.0.2"}},
@@ -194,7 +197,8 @@ func TestLeaseExpires(t *testing.T) {
 	}
 }
 
-// An agent that was killed and started anew takes the place of the dead one: at once if the launcher knows that the old connection is broken.
+// An agent that was killed and started anew takes the place of the dead one: at once if the
+// launcher knows that the old connection is broken.
 func TestAgentThatIsStartedAnewTakesThePlace(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		inLab(t, func(b *lab) {
@@ -235,7 +239,8 @@ func TestNameIsTakenWhileTheLeaseLasts(t *testing.T) {
 		if err := b.ask(m); err != nil {
 			t.Error(err)
 		}
-		// The first one dies; the other is tried again and takes the name when the lease is over.
+		// The first one dies; the other is tried again and takes the name when the lease is
+		// over.
 		b.net.Drop("10.0.0.2", launcherIP)
 		b.net.Drop(launcherIP, "10.0.0.2")
 		start = time.Now()
@@ -253,7 +258,8 @@ func TestNameIsTakenWhileTheLeaseLasts(t *testing.T) {
 	})
 }
 
-// When the launcher is killed the agent ends; with a time to rejoin it goes to the next launcher, which has nothing of the old one but the secret.
+// When the launcher is killed the agent ends; with a time to rejoin it goes to the next launcher,
+// which has nothing of the old one but the secret.
 func TestKilledLauncher(t *testing.T) {
 	inLab(t, func(b *lab) {
 		l, kill := b.launcher()
@@ -277,7 +283,8 @@ func TestKilledLauncher(t *testing.T) {
 	})
 }
 
-// A launcher that stops before its job is over sends its agents to the next one; those that shall not look for it end with code 0.
+// A launcher that stops before its job is over sends its agents to the next one; those that shall
+// not look for it end with code 0.
 func TestAbandonedAgentsLookForTheNextLauncher(t *testing.T) {
 	inLab(t, func(b *lab) {
 		l, _ := b.launcher()

@@ -26,7 +26,8 @@ func (neverReached) Is(target error) bool { return target == ErrLost }
 
 // JoinConfig configures Join.
 type JoinConfig struct {
-	// Addresses are where the launcher may be: host:port. They are asked for before each attempt, because a file with them may not be there yet.
+	// Addresses are where the launcher may be: host:port. They are asked for before each
+	// attempt, because a file with them may not be there yet.
 	Addresses func() ([]string, error)
 	Secret    Secret
 	Info      Info
@@ -36,8 +37,9 @@ type JoinConfig struct {
 	Logger    *slog.Logger  // slog.Default()
 }
 
-// Join runs this machine's agent. It returns nil once the launcher says that the job is over, that this host was removed or, without Rejoin, that it stops;
-// else an error that is ErrRefused, ErrLost or ctx's cause. No process that it started is left then.
+// Join runs this machine's agent. It returns nil once the launcher says that the job is over, that
+// this host was removed or, without Rejoin, that it stops; else an error that is ErrRefused,
+// ErrLost or ctx's cause. No process that it started is left then.
 func Join(ctx context.Context, cfg JoinConfig) error {
 	return join(ctx, cfg, dialTCP)
 }
@@ -101,7 +103,8 @@ func (a *joining) dialer() *dialer {
 	return a.bySecret
 }
 
-// serve serves one launcher: session after session, until the job is over or the launcher is lost. timeout is for reaching it.
+// serve serves one launcher: session after session, until the job is over or the launcher is lost.
+// timeout is for reaching it.
 func (a *joining) serve(ctx context.Context, timeout time.Duration) error {
 	a.byIdentity = nil
 	for {

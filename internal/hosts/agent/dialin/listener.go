@@ -24,9 +24,11 @@ type Config struct {
 	Lease  time.Duration // silence after which either end is declared lost, the same on both; 0: 4 s
 	Build  string        // that agents must have; "": Build()
 
-	// Control serves a connection of launch ctl until it returns, and must return soon after ctx ended; nil: they are refused.
+	// Control serves a connection of launch ctl until it returns, and must return soon after
+	// ctx ended; nil: they are refused.
 	Control func(ctx context.Context, conn net.Conn)
-	// NoAgents is why no agent may join: the listener is there for launch ctl alone; empty: agents may.
+	// NoAgents is why no agent may join: the listener is there for launch ctl alone; empty:
+	// agents may.
 	NoAgents string
 
 	Logger *slog.Logger // slog.Default()
@@ -80,7 +82,8 @@ type Listener struct {
 // maxPending bounds the connections that have not authenticated themselves yet.
 const maxPending = 256
 
-// closeTime bounds how long Close waits for agents that are connected; one that hears that the job is over needs milliseconds.
+// closeTime bounds how long Close waits for agents that are connected; one that hears that the job
+// is over needs milliseconds.
 const closeTime = 5 * time.Second
 
 // Listen listens for agents until Close. ctx bounds the start only.
@@ -213,11 +216,13 @@ func (l *Listener) serve(nc net.Conn) error {
 	return err
 }
 
-// Close tells all agents that the job is over: they exit with code 0. It returns when they have been told or are gone.
+// Close tells all agents that the job is over: they exit with code 0. It returns when they have
+// been told or are gone.
 func (l *Listener) Close() error { return l.end(refusedOver) }
 
-// Abandon closes the listener, and tells all agents that this launcher is stopping while the job may go on with another one. With JoinConfig.Rejoin they look
-// for that one, else they exit with code 0.
+// Abandon closes the listener, and tells all agents that this launcher is stopping while the job
+// may go on with another one. With JoinConfig.Rejoin they look for that one, else they exit with
+// code 0.
 func (l *Listener) Abandon() error { return l.end(refusedNext) }
 
 func (l *Listener) end(code string) error {

@@ -19,7 +19,8 @@ type Machine struct {
 	err      error
 }
 
-// Dial takes the agent of that name, and waits for it until ctx ends. After Machine.Close the agent is idle and can be dialled again.
+// Dial takes the agent of that name, and waits for it until ctx ends. After Machine.Close the agent
+// is idle and can be dialled again.
 func (l *Listener) Dial(ctx context.Context, name string) (*Machine, error) {
 	var machine *Machine
 	why := ""

@@ -24,7 +24,8 @@ type member struct {
 	expire    *time.Timer // while session is nil
 }
 
-// nameKey is the same for all spellings of a host's name, as it is in hosts files: n1 and N1 are one host.
+// nameKey is the same for all spellings of a host's name, as it is in hosts files: n1 and N1 are
+// one host.
 func nameKey(name string) string { return hosts.Host{Name: name}.Key().Name }
 
 // A session is one run of agent.Serve on the agent's side.
@@ -40,7 +41,8 @@ type session struct {
 	closed bool          // from here: the agent comes back in another session
 }
 
-// replaceable reports whether a new session from remote may take the place of the member's: that one was closed, or its agent is no longer connected.
+// replaceable reports whether a new session from remote may take the place of the member's: that
+// one was closed, or its agent is no longer connected.
 func (m *member) replaceable(remote netip.Addr) bool {
 	s := m.session
 	return s == nil || s.closed || m.dismissed || !s.stream.Connected() && s.remote == remote
@@ -135,7 +137,8 @@ func (l *Listener) told(m *member) {
 	}
 }
 
-// Dismiss tells the agent of that name that it is not needed any more: it ends its processes and exits with code 0.
+// Dismiss tells the agent of that name that it is not needed any more: it ends its processes and
+// exits with code 0.
 func (l *Listener) Dismiss(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +152,8 @@ func (l *Listener) Dismiss(name string) {
 	l.notify()
 }
 
-// Agents has the agents that are there, idle or in use, in the natural order of their names: n2 comes before n10.
+// Agents has the agents that are there, idle or in use, in the natural order of their names: n2
+// comes before n10.
 func (l *Listener) Agents() []Info {
 	l.mu.Lock()
 	defer l.mu.Unlock()

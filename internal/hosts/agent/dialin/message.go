@@ -2,8 +2,9 @@ package dialin
 
 import "time"
 
-// After the TLS handshake the end that dials sends a hello, and the launcher answers with a welcome. Then the connection belongs to the stream of
-// a session (package resume), or to launch ctl. Each is JSON in a frame (package framing).
+// After the TLS handshake the end that dials sends a hello, and the launcher answers with a
+// welcome. Then the connection belongs to the stream of a session (package resume), or to launch
+// ctl. Each is JSON in a frame (package framing).
 //
 // The name of the server in the TLS handshake says by what the ends know each other.
 const (

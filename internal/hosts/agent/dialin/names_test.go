@@ -52,7 +52,8 @@ func TestAddressesOfAnInfo(t *testing.T) {
 	}
 }
 
-// Agents with ever new names that come and go, while nobody reads the changes, take no more than so much memory.
+// Agents with ever new names that come and go, while nobody reads the changes, take no more than so
+// much memory.
 func TestChangesThatNobodyReadsAreBounded(t *testing.T) {
 	const stay = 100
 	l := &Listener{changed: make(chan struct{})}

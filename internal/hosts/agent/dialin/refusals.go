@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// refusals tells the launcher's user which agents were refused and why: each once in a while, because agents and strangers try again.
+// refusals tells the launcher's user which agents were refused and why: each once in a while,
+// because agents and strangers try again.
 type refusals struct {
 	log *slog.Logger
 

@@ -22,7 +22,8 @@ const (
 	maxSecret    = 1 << 10 // bytes of a secret's file
 )
 
-// A Secret is what launcher and agents of one job share: 32 random bytes. Printed, it shows nothing.
+// A Secret is what launcher and agents of one job share: 32 random bytes. Printed, it shows
+// nothing.
 type Secret struct {
 	key *[secretSize]byte // a pointer: package fmt prints the fields of a struct that it finds inside another
 }
@@ -58,7 +59,8 @@ func (s Secret) Encode() string {
 	return secretPrefix + base64.RawURLEncoding.EncodeToString(s.key[:])
 }
 
-// ParseSecret reads what Encode wrote; white space around it does not matter. No error holds any of the text: it may end up in a log.
+// ParseSecret reads what Encode wrote; white space around it does not matter. No error holds any of
+// the text: it may end up in a log.
 func ParseSecret(text string) (Secret, error) {
 	want := fmt.Errorf("want one line: %sand %d letters", secretPrefix, base64.RawURLEncoding.EncodedLen(secretSize))
 	rest, ok := strings.CutPrefix(strings.TrimSpace(text), secretPrefix)
@@ -78,8 +80,9 @@ func ParseSecret(text string) (Secret, error) {
 // secretTime is how long the writer of a pipe may take.
 const secretTime = 5 * time.Second
 
-// ReadSecret reads the secret in a file that no other user may read. The permissions do not matter on a file system that is mounted read-only, as
-// the volumes of Kubernetes' Secrets are: who could read it there is whoever may enter the container.
+// ReadSecret reads the secret in a file that no other user may read. The permissions do not matter
+// on a file system that is mounted read-only, as the volumes of Kubernetes' Secrets are: who could
+// read it there is whoever may enter the container.
 func ReadSecret(path string) (Secret, error) {
 	// A named pipe that nobody writes to must not hold launch up.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)

@@ -54,7 +54,8 @@ func TestSecretFile(t *testing.T) {
 	}
 }
 
-// The shell's <(command) is a pipe; one that nobody writes to is an error and does not hold launch up.
+// The shell's <(command) is a pipe; one that nobody writes to is an error and does not hold launch
+// up.
 func TestSecretOfAPipe(t *testing.T) {
 	want := NewSecret()
 	r, w, err := os.Pipe()

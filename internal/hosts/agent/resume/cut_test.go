@@ -50,10 +50,12 @@ func (c *cutConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A conversation over connections that break after n bytes each, for every n that lets something through, is the same.
+// A conversation over connections that break after n bytes each, for every n that lets something
+// through, is the same.
 func TestConversationSurvivesEveryCut(t *testing.T) {
 	question, answer := strings.Repeat("question ", 5), strings.Repeat("answer ", 7)
-	// With less than two heads, no connection brings more than the first frames. The whole conversation has some 300 bytes.
+	// With less than two heads, no connection brings more than the first frames. The whole
+	// conversation has some 300 bytes.
 	for n := 2 * headSize; n < 400; n += 1 + n/150*6 {
 		synctest.Test(t, func(t *testing.T) {
 			a, b := New(Config{Lease: time.Minute, Holder: true}), New(Config{Lease: time.Minute})
@@ -88,7 +90,8 @@ func TestConversationSurvivesEveryCut(t *testing.T) {
 					if err != nil {
 						return
 					}
-					// Each connection brings more than the one before it, so that it ends in the end.
+					// Each connection brings more than the one before it, so
+					// that it ends in the end.
 					<-a.Attach(&cutConn{Conn: c, left: n + connections})
 				}
 			})
@@ -124,7 +127,8 @@ func TestConversationSurvivesEveryCut(t *testing.T) {
 	}
 }
 
-// An end whose other end does not read keeps no more than the window, over as many connections as there are. It goes on when the other end reads.
+// An end whose other end does not read keeps no more than the window, over as many connections as
+// there are. It goes on when the other end reads.
 func TestWriterWaitsForTheReader(t *testing.T) {
 	run(t, 1, 4*time.Second, time.Millisecond, func(p *pair) {
 		b := random(1, 3*Window)

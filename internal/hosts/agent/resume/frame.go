@@ -17,15 +17,16 @@ import (
 //	     9     4  age    milliseconds since a frame of the other end came to the sender
 //	    13        bytes  1 to maxData in a frame of data, none in others
 //
-// Positions count bytes, not frames: a frame of which a connection brought only a part need not be sent
-// again from its beginning.
+// Positions count bytes, not frames: a frame of which a connection brought only a part need not be
+// sent again from its beginning.
 //
-// The first frame of a connection is idle, and nothing follows it until the other end's first frame has
-// come, whose read says where to go on. What came over an earlier connection and was not read then is
-// dropped by its receiver, and sent again. In later frames read says what need not be kept any longer.
+// The first frame of a connection is idle, and nothing follows it until the other end's first frame
+// has come, whose read says where to go on. What came over an earlier connection and was not read
+// then is dropped by its receiver, and sent again. In later frames read says what need not be kept
+// any longer.
 //
-// Where only one direction of a connection works, an end still hears the other, which no longer hears
-// it. By the age the holder of the lease knows when the other end last heard it.
+// Where only one direction of a connection works, an end still hears the other, which no longer
+// hears it. By the age the holder of the lease knows when the other end last heard it.
 type frame struct {
 	kind kind
 	read uint64

@@ -35,7 +35,8 @@ func (l *link) close() {
 	})
 }
 
-// linger lets the last frame go out. The other end closes the connection when it has it, or the limit does.
+// linger lets the last frame go out. The other end closes the connection when it has it, or the
+// limit does.
 func (l *link) linger(limit time.Duration) {
 	l.lingering = true
 	l.conn.SetReadDeadline(time.Now().Add(limit))
@@ -49,8 +50,8 @@ func (l *link) notify() {
 	}
 }
 
-// Attach gives the stream a connection in place of the one it has. What it returns is closed when that is closed, so that the stream needs
-// another one, or is over.
+// Attach gives the stream a connection in place of the one it has. What it returns is closed when
+// that is closed, so that the stream needs another one, or is over.
 func (s *Stream) Attach(conn net.Conn) (broken <-chan struct{}) {
 	l := &link{conn: conn, closed: make(chan struct{}), wake: make(chan struct{}, 1)}
 	s.mu.Lock()
@@ -96,7 +97,8 @@ func (s *Stream) wake() {
 	}
 }
 
-// wakeToAcknowledge wakes the sender when the other end may wait for what was read; else the next frame is early enough. The caller holds the lock.
+// wakeToAcknowledge wakes the sender when the other end may wait for what was read; else the next
+// frame is early enough. The caller holds the lock.
 func (s *Stream) wakeToAcknowledge() {
 	if s.link != nil && s.mustAcknowledge(s.link) {
 		s.link.notify()
@@ -107,7 +109,8 @@ func (s *Stream) mustAcknowledge(l *link) bool {
 	return s.read-l.told >= Window/4 || s.readEnd && s.read != l.told
 }
 
-// send sends frames until the connection breaks. It reports whether it has sent the last one of a complete stream.
+// send sends frames until the connection breaks. It reports whether it has sent the last one of a
+// complete stream.
 func (s *Stream) send(l *link) (last bool) {
 	ping := time.NewTimer(0) // the first frame goes out at once
 	defer ping.Stop()
@@ -156,7 +159,8 @@ func (s *Stream) send(l *link) (last bool) {
 	}
 }
 
-// next is the next frame to send, if there is one; due says that it is time to send something. The caller holds the lock, and sends the data.
+// next is the next frame to send, if there is one; due says that it is time to send something. The
+// caller holds the lock, and sends the data.
 func (s *Stream) next(l *link, due bool) (f frame, ok bool) {
 	f = frame{kind: kindIdle, read: s.read, age: time.Since(s.came)}
 	switch {

@@ -1,6 +1,7 @@
 package resume
 
-// A ring holds bytes between two positions of a stream. It takes memory as it needs it, up to the most that is ever put in.
+// A ring holds bytes between two positions of a stream. It takes memory as it needs it, up to the
+// most that is ever put in.
 type ring struct {
 	b     []byte
 	start int // index of the first byte

@@ -14,7 +14,8 @@ import (
 // Window is how many bytes an end keeps that the other has not read yet.
 const Window = 4 << 20
 
-// ErrLease says that nothing came from the other end for the Lease. It is an os.ErrDeadlineExceeded.
+// ErrLease says that nothing came from the other end for the Lease. It is an
+// os.ErrDeadlineExceeded.
 var ErrLease error = leaseError{}
 
 type leaseError struct{}
@@ -28,8 +29,10 @@ var ErrProtocol = errors.New("invalid frame from the other end")
 // Config configures a Stream.
 type Config struct {
 	Lease time.Duration // silence of the other end after which the stream is over; 0: 4 s; the same on both ends
-	// Holder is set on one of the two ends. Its stream is over when the other end may have heard nothing of it for Lease, which is up to two pings
-	// earlier: what the holder does has ended by the time at which the other end declares it lost, even if only one direction works.
+	// Holder is set on one of the two ends. Its stream is over when the other end may have
+	// heard nothing of it for Lease, which is up to two pings earlier: what the holder does has
+	// ended by the time at which the other end declares it lost, even if only one direction
+	// works.
 	Holder bool
 }
 
@@ -73,7 +76,8 @@ func New(cfg Config) *Stream {
 	return s
 }
 
-// ping is the longest time in which an end sends nothing; silence is how long a connection may bring nothing.
+// ping is the longest time in which an end sends nothing; silence is how long a connection may
+// bring nothing.
 func (s *Stream) ping() time.Duration    { return s.lease / 8 }
 func (s *Stream) silence() time.Duration { return s.lease * 3 / 8 }
 
@@ -186,7 +190,8 @@ func (s *Stream) CloseWrite() error {
 	return nil
 }
 
-// Done is closed when the stream is over: both ends have read all that the other wrote, the lease expired, or Abort was called.
+// Done is closed when the stream is over: both ends have read all that the other wrote, the lease
+// expired, or Abort was called.
 func (s *Stream) Done() <-chan struct{} { return s.done }
 
 // Err is nil until Done, and if both ends have read all; else why the stream is over.
@@ -203,8 +208,9 @@ func (s *Stream) Connected() bool {
 	return s.link != nil
 }
 
-// Finish ends the stream from this side: it closes it for writing, drops what still comes, and returns once both ends have read all, the stream is
-// over for another reason, or ctx ended. The connection is closed then.
+// Finish ends the stream from this side: it closes it for writing, drops what still comes, and
+// returns once both ends have read all, the stream is over for another reason, or ctx ended. The
+// connection is closed then.
 func (s *Stream) Finish(ctx context.Context) error {
 	s.CloseWrite()
 	stop := context.AfterFunc(ctx, func() { s.Abort(context.Cause(ctx)) })

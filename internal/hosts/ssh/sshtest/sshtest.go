@@ -1,8 +1,8 @@
-// Package sshtest gives tests hosts to log in to: a real sshd on loopback addresses of its own, with keys, configuration and
-// home directory made for the test.
+// Package sshtest gives tests hosts to log in to: a real sshd on loopback addresses of its own,
+// with keys, configuration and home directory made for the test.
 //
-// The test itself listens and hands each connection to an `sshd -i`, so the operating system chooses the port, and the test
-// can cut connections.
+// The test itself listens and hands each connection to an `sshd -i`, so the operating system
+// chooses the port, and the test can cut connections.
 package sshtest
 
 import (
@@ -32,7 +32,8 @@ type Server struct {
 	all                sync.WaitGroup
 }
 
-// Skip skips the test because something is missing on this machine, or fails it under PARAGON_TEST_REQUIRE=all.
+// Skip skips the test because something is missing on this machine, or fails it under
+// PARAGON_TEST_REQUIRE=all.
 func Skip(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("PARAGON_TEST_REQUIRE") == "all" {
@@ -41,8 +42,9 @@ func Skip(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// Cluster skips a test that starts a cluster (Slurm, hosts of MPI, containers, agents that are lost and come again) unless PARAGON_TEST_CLUSTERS is
-// set, as by make testclusters: these tests take long, and some need programs that few machines have.
+// Cluster skips a test that starts a cluster (Slurm, hosts of MPI, containers, agents that are lost
+// and come again) unless PARAGON_TEST_CLUSTERS is set, as by make testclusters: these tests take
+// long, and some need programs that few machines have.
 func Cluster(t testing.TB) {
 	t.Helper()
 	if os.Getenv("PARAGON_TEST_CLUSTERS") == "" {
@@ -110,7 +112,8 @@ SetEnv "HOME=%[2]s"
 	}
 	write(t, filepath.Join(dir, "known_hosts"), known.String())
 	s.Config = filepath.Join(dir, "ssh_config")
-	// The default, a hybrid with a post-quantum part, takes nine tenths of a client's processor time.
+	// The default, a hybrid with a post-quantum part, takes nine tenths of a client's processor
+	// time.
 	write(t, s.Config, fmt.Sprintf(`Host *
   KexAlgorithms ecdh-sha2-nistp256
   Port %d
@@ -199,7 +202,8 @@ func (s *Server) accept(l net.Listener) {
 	}
 }
 
-// Force has sshd run a command of a shell in place of what a client asks for, which is in $SSH_ORIGINAL_COMMAND; empty: it runs that.
+// Force has sshd run a command of a shell in place of what a client asks for, which is in
+// $SSH_ORIGINAL_COMMAND; empty: it runs that.
 func (s *Server) Force(command string) error {
 	text, err := os.ReadFile(s.serverConfig)
 	if err != nil {
@@ -232,7 +236,8 @@ func (s *Server) CutHost(address string) {
 	}
 }
 
-// Lose takes a host away: all connections to its address are killed, and no more are accepted. Lose and Return are not called together.
+// Lose takes a host away: all connections to its address are killed, and no more are accepted. Lose
+// and Return are not called together.
 func (s *Server) Lose(t testing.TB, address string) {
 	l := s.listeners[address]
 	if l == nil {

@@ -1,4 +1,5 @@
-// Package pagetest has a feed of made-up data, for tests of the page in a browser and for work on it.
+// Package pagetest has a feed of made-up data, for tests of the page in a browser and for work on
+// it.
 package pagetest
 
 import (
@@ -14,11 +15,13 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/page"
 )
 
-// A Job is a page.Feed of a job in which the last worker is slow. Its time begins at Begin and goes on by a second with each Poll.
+// A Job is a page.Feed of a job in which the last worker is slow. Its time begins at Begin and goes
+// on by a second with each Poll.
 type Job struct {
 	Workers, Servers int
 	Begin            time.Time
-	// Outage, if not 0, is how many seconds the scheduler answers between outages of ten seconds.
+	// Outage, if not 0, is how many seconds the scheduler answers between outages of ten
+	// seconds.
 	Outage int
 	// Past is how many seconds of curves there are from before Begin.
 	Past int

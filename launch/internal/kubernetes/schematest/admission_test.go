@@ -26,7 +26,8 @@ import (
 	security "k8s.io/pod-security-admission/policy"
 )
 
-// codecs read manifests as the API server does with fieldValidation=Strict: unknown and repeated fields are errors.
+// codecs read manifests as the API server does with fieldValidation=Strict: unknown and repeated
+// fields are errors.
 var codecs = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict)
 
 // admitted is the object as the API server stores it: defaults set, validated.
@@ -91,7 +92,8 @@ func jobOf(t *testing.T, o object) *batchv1.Job {
 	return j
 }
 
-// plainJobs are the Jobs that the controller of a JobSet makes, as far as it is about their specification.
+// plainJobs are the Jobs that the controller of a JobSet makes, as far as it is about their
+// specification.
 func plainJobs(o object) (jobs []object) {
 	spec := o["spec"].(map[string]any)
 	for _, r := range spec["replicatedJobs"].([]any) {

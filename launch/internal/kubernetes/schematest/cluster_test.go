@@ -21,7 +21,8 @@ import (
 	"k8s.io/kubernetes/pkg/controller/job"
 )
 
-// A cluster is an API server in memory and Kubernetes' Job controller. It has no nodes: a test says how pods end, or runs their commands.
+// A cluster is an API server in memory and Kubernetes' Job controller. It has no nodes: a test says
+// how pods end, or runs their commands.
 type cluster struct {
 	t      *testing.T
 	client *fake.Clientset
@@ -177,7 +178,8 @@ func (c *cluster) running(pod *v1.Pod) {
 	})
 }
 
-// exits reports that the pod's container has ended, as the kubelet does: with restartPolicy Never any code but 0 is a failure.
+// exits reports that the pod's container has ended, as the kubelet does: with restartPolicy Never
+// any code but 0 is a failure.
 func (c *cluster) exits(pod *v1.Pod, code int, reason string) {
 	c.status(pod, func(p *v1.Pod) {
 		p.Status.Phase = v1.PodFailed
@@ -190,7 +192,8 @@ func (c *cluster) exits(pod *v1.Pod, code int, reason string) {
 	})
 }
 
-// evict is the eviction of the API server (a drain, a preemption, a taint): it marks the pod, and deletes it.
+// evict is the eviction of the API server (a drain, a preemption, a taint): it marks the pod, and
+// deletes it.
 func (c *cluster) evict(pod *v1.Pod) {
 	c.t.Helper()
 	c.status(pod, func(p *v1.Pod) {

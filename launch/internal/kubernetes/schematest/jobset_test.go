@@ -62,7 +62,8 @@ func jobSetDefinition(t *testing.T) *definition {
 	return d
 }
 
-// check returns what is wrong with an object: unknown fields, what the schema refuses, and what its rules refuse.
+// check returns what is wrong with an object: unknown fields, what the schema refuses, and what its
+// rules refuse.
 func (d *definition) check(o object) (errs []string) {
 	fields := copied(o)
 	for _, path := range pruning.PruneWithOptions(fields, d.schema, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {

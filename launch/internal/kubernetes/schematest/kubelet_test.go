@@ -19,8 +19,9 @@ import (
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 )
 
-// A kubelet runs the containers of all pods as processes of this machine. What a pod has to itself is a folder in place of /tmp; what names mean in the
-// cluster, and where volumes are, replace says.
+// A kubelet runs the containers of all pods as processes of this machine. What a pod has to itself
+// is a folder in place of /tmp; what names mean in the cluster, and where volumes are, replace
+// says.
 type kubelet struct {
 	t        *testing.T
 	c        *cluster
@@ -85,7 +86,8 @@ func startKubelet(t *testing.T, c *cluster, programs string, replace *strings.Re
 	return k
 }
 
-// sync starts the container of a new pod, and ends that of one that is deleted: by SIGTERM, and after the grace period by SIGKILL.
+// sync starts the container of a new pod, and ends that of one that is deleted: by SIGTERM, and
+// after the grace period by SIGKILL.
 func (k *kubelet) sync(pod *v1.Pod) {
 	k.mu.Lock()
 	p := k.started[pod.Name]
@@ -188,7 +190,8 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// build builds programs of the product into a folder, in the workspace, of which this module is no part.
+// build builds programs of the product into a folder, in the workspace, of which this module is no
+// part.
 func build(t *testing.T, folder string, packages ...string) {
 	t.Helper()
 	args := []string{"build", "-gcflags=all=-dwarf=false", "-ldflags=-s -w", "-tags=nobuckets", "-o", folder + string(os.PathSeparator)}

@@ -55,7 +55,8 @@ func (s schemas) of(group, version, kind string) *schema {
 	return nil
 }
 
-// check returns what is wrong with a value. A field that the schema does not have is an error, as with kubectl --validate=strict.
+// check returns what is wrong with a value. A field that the schema does not have is an error, as
+// with kubectl --validate=strict.
 func (s schemas) check(at string, want *schema, value any) (errs []string) {
 	if want.Ref != "" {
 		name := want.Ref[strings.LastIndex(want.Ref, "/")+1:]

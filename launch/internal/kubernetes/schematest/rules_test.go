@@ -22,7 +22,8 @@ func init() {
 	klog.SetOutput(io.Discard)
 }
 
-// What becomes of pods that end: the rules of doc.go of package kubernetes, by the Job controller itself.
+// What becomes of pods that end: the rules of doc.go of package kubernetes, by the Job controller
+// itself.
 func TestJobControllerFollowsTheRules(t *testing.T) {
 	const (
 		workers   = "paragon-workers"
@@ -135,7 +136,8 @@ func (c *cluster) after(d time.Duration, j *batchv1.Job, want string) {
 // longest is more than the longest back-off, 10 minutes.
 const longest = 12 * time.Minute
 
-// A pod that fails again and again is given up after 6 replacements; the others of its Job run on. The scheduler's is given up, too.
+// A pod that fails again and again is given up after 6 replacements; the others of its Job run on.
+// The scheduler's is given up, too.
 func TestReplacementsAreLimited(t *testing.T) {
 	bubble(t, "paragon-workers", func(c *cluster, j *batchv1.Job) {
 		for n := range 7 {
@@ -161,7 +163,8 @@ func TestReplacementsAreLimited(t *testing.T) {
 	})
 }
 
-// An eviction is never counted, however often it happens; a pod that is evicted again and again waits as long as one that fails.
+// An eviction is never counted, however often it happens; a pod that is evicted again and again
+// waits as long as one that fails.
 func TestEvictionsAreNotLimited(t *testing.T) {
 	bubble(t, "paragon-workers", func(c *cluster, j *batchv1.Job) {
 		for range 20 {
@@ -173,7 +176,8 @@ func TestEvictionsAreNotLimited(t *testing.T) {
 	})
 }
 
-// Workers come and go by completions and parallelism, changed together: the API server refuses one alone.
+// Workers come and go by completions and parallelism, changed together: the API server refuses one
+// alone.
 func TestJobIsScaledByBothNumbers(t *testing.T) {
 	j := jobOf(t, find(t, manifests(t, "elastic.yaml"), "Job", "job-workers"))
 	for patch, ok := range map[string]bool{

@@ -154,8 +154,8 @@ func (j *runningJob) replaced(like *batchv1.Job, pod *v1.Pod) {
 	})
 }
 
-// complete lets the job end, and checks what is left: all Jobs are complete, both workers say that each example was used once in each epoch, the training
-// began once, and no process runs.
+// complete lets the job end, and checks what is left: all Jobs are complete, both workers say that
+// each example was used once in each epoch, the training began once, and no process runs.
 func (j *runningJob) complete() {
 	j.t.Helper()
 	if err := os.WriteFile(j.finish, nil, 0o600); err != nil {
@@ -198,7 +198,8 @@ func (j *runningJob) nothingLeft() {
 
 var onVolume = []string{"-n", "2", "-s", "2", "--pvc", "checkpoints:/checkpoints", "--env", "NOTHING=$(HOME) $$"}
 
-// An elastic job goes through what happens in a cluster: workers are scaled, one is evicted, the scheduler's pod is killed.
+// An elastic job goes through what happens in a cluster: workers are scaled, one is evicted, the
+// scheduler's pod is killed.
 func TestPodsOfAnElasticJob(t *testing.T) {
 	t.Parallel() // it waits for back-offs of 10 s
 	j := startJob(t, append([]string{"--elastic-training-enabled", "--max-workers", "4"}, onVolume...))
@@ -238,7 +239,8 @@ func TestPodsOfAnElasticJob(t *testing.T) {
 	}
 }
 
-// A job that is not elastic stops with a checkpoint when one of its pods is evicted, and goes on when that is replaced.
+// A job that is not elastic stops with a checkpoint when one of its pods is evicted, and goes on
+// when that is replaced.
 func TestPodsOfAJobAreEvicted(t *testing.T) {
 	t.Parallel() // it waits for back-offs of 10 s
 	j := startJob(t, onVolume)
@@ -261,7 +263,8 @@ func TestPodsOfAJobAreEvicted(t *testing.T) {
 	j.complete()
 }
 
-// With --restarts a job goes on from its newest checkpoint after a pod was killed, when that is replaced.
+// With --restarts a job goes on from its newest checkpoint after a pod was killed, when that is
+// replaced.
 func TestPodsOfAJobAreKilled(t *testing.T) {
 	t.Parallel() // it waits for back-offs of 10 s
 	j := startJob(t, append([]string{"--restarts", "3"}, onVolume...))
@@ -281,7 +284,8 @@ func TestPodsOfAJobAreKilled(t *testing.T) {
 	j.complete()
 }
 
-// A worker that exits with 3 ends the job, whose exit code that is: the scheduler's Job fails at once, and the agents' pods end.
+// A worker that exits with 3 ends the job, whose exit code that is: the scheduler's Job fails at
+// once, and the agents' pods end.
 func TestPodsOfAJobThatFails(t *testing.T) {
 	t.Parallel() // it waits for back-offs of 10 s
 	j := startJob(t, []string{"-n", "2", "-s", "1"}, "/bin/sh", "-c", "exit 3")

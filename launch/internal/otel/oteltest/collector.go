@@ -1,4 +1,5 @@
-// Package oteltest has a collector of OpenTelemetry for tests: it takes spans over HTTP on loopback, and keeps them.
+// Package oteltest has a collector of OpenTelemetry for tests: it takes spans over HTTP on
+// loopback, and keeps them.
 package oteltest
 
 import (

@@ -1,4 +1,5 @@
-// Package spottest has the metadata services of AWS, Google Cloud and Azure, with the answers that their documentation gives.
+// Package spottest has the metadata services of AWS, Google Cloud and Azure, with the answers that
+// their documentation gives.
 package spottest
 
 import (
@@ -34,7 +35,8 @@ const (
 	Unknown     = "unknown"   // an action that the provider has announced for no one yet
 )
 
-// Announce changes what is about to happen; by is when, as the provider writes times; empty: it says no time, or a time of its documentation.
+// Announce changes what is about to happen; by is when, as the provider writes times; empty: it
+// says no time, or a time of its documentation.
 func (s *Service) Announce(event, by string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,5 @@
-// Package tracetest writes a folder of small made-up traces, for tests that need none of the published ones.
+// Package tracetest writes a folder of small made-up traces, for tests that need none of the
+// published ones.
 package tracetest
 
 import (
@@ -12,7 +13,8 @@ import (
 // Applications are the folders that Write makes.
 var Applications = []string{"bert", "cifar10", "deepspeech2", "imagenet", "ncf", "yolov3"}
 
-// StepTime is what the traces say of a step on nodes, and how much of it is the exchange of gradients.
+// StepTime is what the traces say of a step on nodes, and how much of it is the exchange of
+// gradients.
 func StepTime(nodes, replicas, localBatch int) (step, sync float64) {
 	if replicas > 1 {
 		sync = 0.01 + 0.02*float64(nodes-1)
@@ -20,8 +22,9 @@ func StepTime(nodes, replicas, localBatch int) (step, sync float64) {
 	return 0.05 + 0.0001*float64(localBatch) + sync, sync
 }
 
-// Write makes traces, a workload with a job of each application, and nothing published. Every application was trained with global
-// batches of 32 to 32768 and local ones of 4 to 32768, for three epochs.
+// Write makes traces, a workload with a job of each application, and nothing published. Every
+// application was trained with global batches of 32 to 32768 and local ones of 4 to 32768, for
+// three epochs.
 func Write(t testing.TB) (folder string) {
 	t.Helper()
 	folder = t.TempDir()

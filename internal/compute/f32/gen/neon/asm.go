@@ -27,7 +27,8 @@ var (
 	constants []string // DATA and GLOBL lines
 )
 
-// text begins a function. Its signature is as Go writes it, with a type for each parameter: "func(x *float32, n int) float32".
+// text begins a function. Its signature is as Go writes it, with a type for each parameter: "func(x
+// *float32, n int) float32".
 func text(name, signature, doc string) {
 	cur = &function{name: name, signature: signature, doc: doc}
 	functions = append(functions, cur)
@@ -95,7 +96,8 @@ func vs(n int) []vec {
 	return all
 }
 
-// Not used: R16 and R17, which the linker may, R18, which belongs to the system, R27, which belongs to the assembler, and from R28 on.
+// Not used: R16 and R17, which the linker may, R18, which belongs to the system, R27, which belongs
+// to the assembler, and from R28 on.
 func r() gpr {
 	for i := range 27 {
 		if !cur.gprs[i] && (i < 16 || i > 18) {

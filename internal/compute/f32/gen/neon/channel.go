@@ -26,8 +26,8 @@ func channelPasses(s isa) {
 	}
 }
 
-// columns walks n columns (a multiple of 4), width vectors at a time and then one at a time; body runs all rows of its vectors. The
-// streams of the function move along.
+// columns walks n columns (a multiple of 4), width vectors at a time and then one at a time; body
+// runs all rows of its vectors. The streams of the function move along.
 func columns(width int, body func(name string, vectors int)) {
 	n := arg("n")
 	step := func(name string, vectors int, next string) {
@@ -149,7 +149,8 @@ func channelGradSums(s isa, masked bool) {
 	end()
 }
 
-// channelLoop walks rows of c channels (a multiple of 4), with coefficients that begin anew in each row.
+// channelLoop walks rows of c channels (a multiple of 4), with coefficients that begin anew in each
+// row.
 func channelLoop(coefficients []stream, body func(u int, k []stream)) {
 	arrays := cur.streams
 	n, c, left, k := arg("n"), arg("c"), r(), make([]stream, len(coefficients))

@@ -10,7 +10,8 @@ func init() {
 	}
 }
 
-// Codes run from the high bits of a byte down: a lane's code is a mask of its bits, and the lanes of a byte are added up.
+// Codes run from the high bits of a byte down: a lane's code is a mask of its bits, and the lanes
+// of a byte are added up.
 var (
 	bits2    = func() vec { return lanes(0xc0, 0x30, 0x0c, 0x03) } // both bits of a code
 	upper2   = func() vec { return lanes(0x80, 0x20, 0x08, 0x02) }
@@ -145,7 +146,8 @@ func decode1Bit() {
 	end()
 }
 
-// collect looks at 16 values at a time; where some are large it makes a bit of each and goes through these.
+// collect looks at 16 values at a time; where some are large it makes a bit of each and goes
+// through these.
 func collect() {
 	text("collectNEON", "func(found *uint32, x *float32, low uint32, room, n int) (done, count int)",
 		"is collect; n is a multiple of 16, not 0. It reads while 16 entries of room are left.")

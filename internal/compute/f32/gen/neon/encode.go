@@ -2,8 +2,9 @@ package main
 
 import "fmt"
 
-// Go's assembler knows few of the vector instructions, so all of them are written as words, each with its text as GNU's disassembler
-// writes it: a test of package f32 compares the two. The codes are those of the Arm Architecture Reference Manual, chapter C7.
+// Go's assembler knows few of the vector instructions, so all of them are written as words, each
+// with its text as GNU's disassembler writes it: a test of package f32 compares the two. The codes
+// are those of the Arm Architecture Reference Manual, chapter C7.
 
 // A vec is the number of a vector register, a gpr that of a general one.
 type (
@@ -193,6 +194,7 @@ func strQAt(v vec, base, index gpr) {
 	word(0x3ca06800|rm(index)|rn(base)|d5(v), "str q%d, [%s, %s]", v, x(base), x(index))
 }
 
-// loadD1 and loadS2 load the upper half, and the third quarter, of a register and move the pointer on.
+// loadD1 and loadS2 load the upper half, and the third quarter, of a register and move the pointer
+// on.
 func loadD1(v vec, base gpr) { word(0x4ddf8400|rn(base)|d5(v), "ld1 {v%d.d}[1], [%s], #8", v, x(base)) }
 func loadS2(v vec, base gpr) { word(0x4ddf8000|rn(base)|d5(v), "ld1 {v%d.s}[2], [%s], #4", v, x(base)) }

@@ -76,8 +76,8 @@ func (r rounder) write(x vec, at mem) {
 	strD(x, at)
 }
 
-// narrow rounds a vector to its lower half. Without BFCVTN it adds half a unit less one and the last bit that stays, so that ties go to
-// even, and cuts; NaNs are cut and made quiet.
+// narrow rounds a vector to its lower half. Without BFCVTN it adds half a unit less one and the
+// last bit that stays, so that ties go to even, and cuts; NaNs are cut and made quiet.
 func (r rounder) narrow(x vec) {
 	if r.fast {
 		bfcvtn(x, x)

@@ -5,8 +5,8 @@ const (
 	transDst, transSrc, transSrcMask, transDstMask, transAhead, transSrcRow, transDstRow = 0, 24, 48, 56, 72, 80, 208
 )
 
-// transpose moves 4×4 blocks. Masks are given as numbers here: of the rows read and of the columns, both multiples of 4 and not 0.
-// With shift it is Tile.TransposeShift.
+// transpose moves 4×4 blocks. Masks are given as numbers here: of the rows read and of the columns,
+// both multiples of 4 and not 0. With shift it is Tile.TransposeShift.
 func transpose(shift bool) {
 	var low, add vec
 	var shifts gpr
@@ -92,7 +92,8 @@ func copyRows() {
 	})
 }
 
-// filledRows writes rows of n values that body makes, a vector at a time, from pointers that it moves on, and of zeros after them.
+// filledRows writes rows of n values that body makes, a vector at a time, from pointers that it
+// moves on, and of zeros after them.
 func filledRows(src []gpr, srcStride gpr, body func(from []gpr) vec) {
 	dst, dstStride, rows, n, zeros := arg("dst"), arg("dstStride"), arg("rows"), arg("n"), arg("zeros")
 	from, to, left, none := make([]gpr, len(src)), r(), r(), v()

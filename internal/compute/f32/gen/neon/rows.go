@@ -1,6 +1,7 @@
 package main
 
-// ahead is how many rows before its use a row is asked for: about what a core can have on its way from memory.
+// ahead is how many rows before its use a row is asked for: about what a core can have on its way
+// from memory.
 const ahead = 16
 
 func init() {
@@ -14,7 +15,8 @@ func init() {
 	}
 }
 
-// walkRows goes over rows of whole vectors of two arrays; n is not 0. Rows of an array without row numbers come one after the other.
+// walkRows goes over rows of whole vectors of two arrays; n is not 0. Rows of an array without row
+// numbers come one after the other.
 func walkRows(name, signature, doc, src, from, dst, to string, add bool) {
 	text(name, signature, doc)
 	n, rowLen, bytes := arg("n"), arg("rowLen"), r()

@@ -1,7 +1,7 @@
 package main
 
-// squareLanes is the number of partial sums of squares: value i goes to sum i mod squareLanes. Of so many values as squareBlock those that
-// are preconditioned are summed in float32.
+// squareLanes is the number of partial sums of squares: value i goes to sum i mod squareLanes. Of
+// so many values as squareBlock those that are preconditioned are summed in float32.
 const (
 	squareLanes = 32
 	squareBlock = 256
@@ -33,8 +33,8 @@ func storeSums(sums gpr, at int, acc []vec) {
 	}
 }
 
-// addSquares adds the squares of a vector, which it destroys, to two sums. The square of a float32 is exact in float64, so that a fused
-// multiply-add rounds as the sum alone does.
+// addSquares adds the squares of a vector, which it destroys, to two sums. The square of a float32
+// is exact in float64, so that a fused multiply-add rounds as the sum alone does.
 func addSquares(x, low, high vec) {
 	scope(func() {
 		y := v()
@@ -73,8 +73,8 @@ func moveOn(bytes int) {
 	}
 }
 
-// addMeasured takes 1024 values at a time, which the first-level cache holds, and goes over them four times: its sums of all 32 lanes
-// would not fit the registers.
+// addMeasured takes 1024 values at a time, which the first-level cache holds, and goes over them
+// four times: its sums of all 32 lanes would not fit the registers.
 func addMeasured() {
 	const chunk = 1024
 	text("addMeasuredNEON", "func(sums *float64, dst, x *float32, n int)", "is AddToMeasured with all sums, of 32 partial sums each; n is a multiple of 32, not 0.")
@@ -121,15 +121,16 @@ func addMeasured() {
 	end()
 }
 
-// A divisor finds 1 / (√v·root + ε) for vectors of v, and multiplies by it; lanes where v is not above least become 0.
+// A divisor finds 1 / (√v·root + ε) for vectors of v, and multiplies by it; lanes where v is not
+// above least become 0.
 type divisor struct{ root, epsilon, one, least vec }
 
 func newDivisor() divisor {
 	return divisor{broadcast("root"), broadcast("epsilon"), constant(0x3f800000), constant(0x03800000)}
 }
 
-// both is for two vectors of v. One division serves both: of a and b it finds q = 1/(a·b), and the reciprocals are q·b and q·a. They come
-// with the masks of lanes that count.
+// both is for two vectors of v. One division serves both: of a and b it finds q = 1/(a·b), and the
+// reciprocals are q·b and q·a. They come with the masks of lanes that count.
 func (d divisor) both(low, high mem) (by, counts [2]vec) {
 	for i, m := range []mem{low, high} {
 		by[i], counts[i] = v(), v()
@@ -151,8 +152,9 @@ func (d divisor) both(low, high mem) (by, counts [2]vec) {
 	return by, counts
 }
 
-// blocks goes over blocks of 256 values and sums their squares, after a division, in float32: n sums of 32 lanes each, whose block's part
-// it adds to those in float64. Lanes go by eights, 16 apart: body gets the two vectors' numbers and the sums of both.
+// blocks goes over blocks of 256 values and sums their squares, after a division, in float32: n
+// sums of 32 lanes each, whose block's part it adds to those in float64. Lanes go by eights, 16
+// apart: body gets the two vectors' numbers and the sums of both.
 func blocks(n int, body func(low, high int, acc [][2]vec)) {
 	sums, count, left, bytes := arg("sums"), arg("n"), r(), r()
 	g("MOVD $%d, %v", 4*squareBlock, bytes)

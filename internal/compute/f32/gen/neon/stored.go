@@ -37,7 +37,8 @@ func init() {
 	}
 }
 
-// narrowRows rounds the rows of a tile to rows of an array that begin where at says, or adds them to what lies there.
+// narrowRows rounds the rows of a tile to rows of an array that begin where at says, or adds them
+// to what lies there.
 func narrowRows(s isa, add bool) {
 	name, doc := "narrowRows", "rounds rows of 16 values to dst[at[i]...]; rows is not 0."
 	if add {

@@ -47,7 +47,8 @@ type arithmetic interface {
 	last(acc [][]vec, row []gpr, w gpr) // one row of the panel
 }
 
-// gather is Tile.Gather for a number of rows: a pointer walks along each row of the left operand and one along the panel.
+// gather is Tile.Gather for a number of rows: a pointer walks along each row of the left operand
+// and one along the panel.
 func gather(rows int, s arithmetic) {
 	text(fmt.Sprintf("gather%d%s", rows, s.name()), "func(a *byte)", fmt.Sprintf("is Tile.Gather for %d rows and all columns.", rows))
 	args, seg, left, x, w := arg("a"), r(), r(), r(), r()
@@ -112,7 +113,8 @@ func gather(rows int, s arithmetic) {
 	end()
 }
 
-// single is float32: four values of each row are loaded at once and multiplied lane by lane with the panel's rows.
+// single is float32: four values of each row are loaded at once and multiplied lane by lane with
+// the panel's rows.
 type single struct{}
 
 func (single) name() string { return "NEON" }
@@ -183,8 +185,9 @@ func (single) multiply(acc [][]vec, b mem, a func(i int) (vec, int)) {
 	})
 }
 
-// pairs is pairs of bfloat16, by BFMMLA: a register of sums holds 2×2 of the tile's, of two rows and two columns, and an instruction
-// adds the products of two pairs for each. Two rows of the panel are joined so that a column's pairs lie side by side.
+// pairs is pairs of bfloat16, by BFMMLA: a register of sums holds 2×2 of the tile's, of two rows
+// and two columns, and an instruction adds the products of two pairs for each. Two rows of the
+// panel are joined so that a column's pairs lie side by side.
 type pairs struct{}
 
 func (pairs) name() string { return "BF16" }
@@ -405,8 +408,8 @@ func outerPairsOf(rows int) {
 	storeOuter(o, acc, rows, s)
 }
 
-// peak is a loop of 24 independent multiply-adds, the ceiling of everything else: four pipelines that take up to six cycles are
-// full with it.
+// peak is a loop of 24 independent multiply-adds, the ceiling of everything else: four pipelines
+// that take up to six cycles are full with it.
 func peak(name string, multiply func(d, n, m vec)) {
 	text("peak"+name, "func(n int)", "does n times 24 multiply-adds of vectors, none of which waits for another.")
 	n, acc, x := arg("n"), vs(24), v()

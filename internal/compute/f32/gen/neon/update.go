@@ -1,6 +1,7 @@
 package main
 
-// The places of the coefficients in the array that the kernels take: the order of Update.coefficients.
+// The places of the coefficients in the array that the kernels take: the order of
+// Update.coefficients.
 const (
 	scale = iota
 	clip
@@ -27,8 +28,8 @@ const (
 	factor
 )
 
-// A constantsOf is the constants of a loop. Those that are multiplied with stay four to a register, as they lie in memory; the others
-// have one each.
+// A constantsOf is the constants of a loop. Those that are multiplied with stay four to a register,
+// as they lie in memory; the others have one each.
 type constantsOf struct{ four, whole map[int]vec }
 
 var isWhole = map[int]bool{clip: true, floor: true, epsilon: true, beta: true, l1: true, minusL1: true, squarable: true, minusSquarable: true, largest: true, factor: true}
@@ -151,7 +152,8 @@ func init() {
 // A place is vector u of an array.
 type place = func(array string) mem
 
-// rule begins a kernel whose arrays are value, grad and slots, and runs body for each vector with w, the value, and g, the gradient.
+// rule begins a kernel whose arrays are value, grad and slots, and runs body for each vector with
+// w, the value, and g, the gradient.
 func rule(name, doc string, slots []string, used []int, body func(c constantsOf, at place, w, g vec)) {
 	signature := "func(value, grad"
 	for _, slot := range slots {
@@ -370,7 +372,8 @@ func squares() {
 	})
 }
 
-// squaresInto adds the squares of the vectors that value gives to the 16 float64 at sums: the square of element i to number i mod 16.
+// squaresInto adds the squares of the vectors that value gives to the 16 float64 at sums: the
+// square of element i to number i mod 16.
 func squaresInto(value func(u int) vec) {
 	sums, n := arg("sums"), arg("n")
 	acc := partialSums(sums, 8)

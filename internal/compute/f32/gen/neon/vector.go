@@ -21,7 +21,8 @@ func load(name string, size int) stream {
 // at is vector number u of the loop's body.
 func (s stream) at(u int) mem { return mem{s.base, vecLanes * u * s.size} }
 
-// each runs body for the vectors of n values, a multiple of 4: four at a time and then one at a time, where u is the vector's number.
+// each runs body for the vectors of n values, a multiple of 4: four at a time and then one at a
+// time, where u is the vector's number.
 func each(body func(u int)) { loops("", arg("n"), cur.streams, body) }
 
 // loops is each over a count in a register, which it destroys, and over some streams.
@@ -163,7 +164,8 @@ func sums() {
 	end()
 }
 
-// relus are ReLU, which leaves −0 and every NaN as it is, as the portable loop does, and its gradient.
+// relus are ReLU, which leaves −0 and every NaN as it is, as the portable loop does, and its
+// gradient.
 func relus(s isa) {
 	s.text("relu", "func(dst, x *"+s.element()+", n int)", "sets dst = max(x, 0), and leaves a NaN.")
 	dst, x := s.load("dst"), s.load("x")
@@ -196,7 +198,8 @@ func (isa) rectify(x vec) {
 	})
 }
 
-// keep leaves in d the lanes where y > 0, clears the others and sets all bits of those where one of them is a NaN.
+// keep leaves in d the lanes where y > 0, clears the others and sets all bits of those where one of
+// them is a NaN.
 func (isa) keep(d, y vec) {
 	scope(func() {
 		m, number := v(), v()

@@ -30,7 +30,8 @@ var transformKinds = []transform{
 	{"winogradTaps", "is Winograd's Aᵀ·m·A of F(3×3, 2×2): 16 values to 3×3 taps.", 4, 3, tapsLine, true, false},
 }
 
-// write writes a transform of values that lie in memory as from and to say. Pointers to what is read stay in registers.
+// write writes a transform of values that lie in memory as from and to say. Pointers to what is
+// read stay in registers.
 func (k transform) write(from, to isa) {
 	name := to
 	if from.half {
