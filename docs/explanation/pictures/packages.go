@@ -17,7 +17,7 @@ const programs = "examples, bench"
 func nodeOf(pkg string) string {
 	parts := strings.Split(pkg, "/")
 	switch {
-	case strings.Contains(pkg+"/", "test/") || strings.HasPrefix(pkg, "internal/testing") || pkg == "internal/lint" || strings.HasPrefix(pkg, "tools") || parts[0] == "docs":
+	case strings.Contains(pkg+"/", "test/") || strings.HasPrefix(pkg, "internal/testing") || strings.HasPrefix(pkg, "internal/lint") || strings.HasPrefix(pkg, "tools") || parts[0] == "docs":
 		return ""
 	case parts[0] == "internal":
 		return strings.Join(parts[:2], "/")
