@@ -2,23 +2,10 @@ package worker
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/kvstore"
 )
-
-// An accumulator has the sums of the gradients of a step's runs before its last one. Step adds
-// those of the last run and pushes the sums.
-type accumulator struct {
-	runs      int
-	amount    amount            // of those that count
-	gradients [][][]float32     // sums by unit and parameter, made when first needed; what they hold counts only if added
-	added     []bool            // by unit: gradients has some of this step
-	measure   bool              // take the norms of runs and units
-	norming   bool              // in this run
-	norms     [][]kvstore.Micro // by unit and parameter, of the step so far
-}
 
 // Accumulate runs forward and backward on a micro-batch, as Step does, and adds the gradients on
 // this worker. Step follows with the last micro-batch of the step and pushes the sums. So a batch
@@ -29,12 +16,56 @@ type accumulator struct {
 // It costs the memory of one more gradient on each device's host. After an error the Trainer can
 // only be closed.
 func (t *Trainer) Accumulate(ctx context.Context, counts []int) error {
-	return t.run(ctx, counts, false)
+	return t.run(ctx, counts, accumulating)
 }
 
 // DropAccumulated forgets the runs since the last Step.
 func (t *Trainer) DropAccumulated() { t.sums.drop() }
 
+// A runKind says what becomes of a run's gradients.
+type runKind uint8
+
+const (
+	// accumulating: they are added to the step's sums, and the step goes on.
+	accumulating runKind = iota
+	// closing: the step's sums are added to them, they are pushed, and the step ends.
+	closing
+)
+
+// An accumulator has the sums of the gradients of a step's runs before its closing one, which adds
+// them to its own.
+//
+// Invariant: gradients[u] counts only where added[u] is true, so that a step may begin without
+// clearing the memory of the one before.
+type accumulator struct {
+	units []unit
+	// byKey has the number of each parameter.
+	byKey map[string]int
+	// runs is the number of runs of the step so far, and amount what of them counts.
+	runs   int
+	amount amount
+	// gradients are sums, by unit and parameter. They are made when a step first has two runs.
+	gradients [][][]float32
+	added     []bool
+	// measure asks for the norms of runs and units, and norming tells whether they are taken in
+	// this run.
+	measure, norming bool
+	// norms are those of the step so far, by unit and parameter.
+	norms [][]kvstore.Micro
+	// newest has, by parameter, the norms of what the last gradient that was pushed is the sum
+	// of. The store reads it with the push.
+	newest []kvstore.Micro
+}
+
+func newAccumulator(units []unit, keys []string) accumulator {
+	a := accumulator{units: units, byKey: make(map[string]int, len(keys)), added: make([]bool, len(units)), newest: make([]kvstore.Micro, len(keys))}
+	for i, key := range keys {
+		a.byKey[key] = i
+	}
+	return a
+}
+
+// drop forgets the runs of the step.
 func (a *accumulator) drop() {
 	a.runs, a.amount = 0, amount{}
 	clear(a.added)
@@ -43,49 +74,47 @@ func (a *accumulator) drop() {
 	}
 }
 
-// prepare makes room for what the next run needs.
-func (a *accumulator) prepare(t *Trainer, last bool) {
-	if a.added == nil {
-		a.added = make([]bool, len(t.units))
-	}
-	a.norming = a.measure && (!last || a.runs > 0 || len(t.units) > 1) // the servers take the norm of what is one gradient
+// prepare makes room for what the next run needs. A step of one run on one unit is one
+// micro-gradient, whose norm the servers take.
+func (a *accumulator) prepare(kind runKind) {
+	alone := kind == closing && a.runs == 0
+	a.norming = a.measure && (!alone || len(a.units) > 1)
 	if a.norming && a.norms == nil {
-		for range t.units {
-			a.norms = append(a.norms, make([]kvstore.Micro, len(t.keys)))
+		for range a.units {
+			a.norms = append(a.norms, make([]kvstore.Micro, len(a.newest)))
 		}
 	}
-	if last && a.runs == 0 {
+	if alone || a.gradients != nil {
 		return
 	}
-	if a.gradients == nil {
-		a.gradients = make([][][]float32, len(t.units))
-		for u := range t.units {
-			for _, p := range t.units[u].program.Params() {
-				a.gradients[u] = append(a.gradients[u], make([]float32, len(p.Gradient)))
-			}
+	a.gradients = make([][][]float32, len(a.units))
+	for u := range a.units {
+		for _, p := range a.units[u].program.Params() {
+			a.gradients[u] = append(a.gradients[u], make([]float32, len(p.Gradient)))
 		}
 	}
 }
 
-// take deals with the final gradient of parameter i on unit u, of such a weight: it adds it to the
-// sums or, in the last run of a step, the sums to it.
-func (t *Trainer) take(u, i int, weight float64, last bool) {
-	a := &t.sums
-	gradient := t.units[u].program.Params()[i].Gradient
+// take deals with the final gradient of parameter i on unit u, of such a weight: an accumulating run
+// adds it to the sums, a closing one the sums to it. Units call it at the same time, each for
+// itself.
+func (a *accumulator) take(u, i int, weight float64, kind runKind) {
+	gradient := a.units[u].program.Params()[i].Gradient
 	measure := a.norming && weight > 0
 	var s f32.AddSquares
-	squares := &s.Added // this run's gradient's
+	// squares are those of this run's gradient, whichever of the two is added to the other.
+	squares := &s.Added
 	switch {
-	case last && a.added[u]:
+	case kind == closing && a.added[u]:
 		squares = &s.Before
 		addTo(gradient, a.gradients[u][i], measure, &s)
-	case !last && a.added[u] && weight > 0:
+	case kind == accumulating && a.added[u] && weight > 0:
 		addTo(a.gradients[u][i], gradient, measure, &s)
 	default:
 		if measure {
 			squares.Add(gradient, f32.Precondition{})
 		}
-		if !last && weight > 0 {
+		if kind == accumulating && weight > 0 {
 			copy(a.gradients[u][i], gradient)
 		}
 	}
@@ -104,47 +133,30 @@ func addTo(dst, x []float32, measure bool, s *f32.AddSquares) {
 	}
 }
 
-// micro is what the runs and units of the step say of parameter i together.
-func (a *accumulator) micro(i int) (m kvstore.Micro) {
+// accumulated counts an accumulating run, after which so much of the step counts.
+func (a *accumulator) accumulated(sum amount, on *devices) {
+	a.runs++
+	a.amount = sum
+	for u := range a.units {
+		a.added[u] = a.added[u] || on.countedOn(u).weight > 0
+	}
+}
+
+// push keeps what the runs and units of the step say of parameter i together, for the push that
+// follows.
+func (a *accumulator) push(i int) {
+	var m kvstore.Micro
 	for u := range a.norms {
 		m.Count += a.norms[u][i].Count
 		m.Sqr += a.norms[u][i].Sqr
 	}
-	return m
+	a.newest[i] = m
 }
 
-// microOf is that of a key of the newest step.
-func (t *Trainer) microOf(key string) kvstore.Micro {
-	if i, ok := t.index[key]; ok {
-		return t.micro[i]
+// micro is what the newest push of a key was the sum of.
+func (a *accumulator) micro(key string) kvstore.Micro {
+	if i, ok := a.byKey[key]; ok {
+		return a.newest[i]
 	}
 	return kvstore.Micro{}
-}
-
-// unitTally is what of a run has a part in the gradients of a unit: nothing of a device whose
-// gradients were not finite.
-func (t *Trainer) unitTally(u int) (sum amount) {
-	until := len(t.programs)
-	if u+1 < len(t.units) {
-		until = t.units[u+1].first
-	}
-	for d := t.units[u].first; d < until; d++ {
-		if t.programs[d].Finite() {
-			sum = sum.plus(amount{t.counts[d], t.weights[d]})
-		}
-	}
-	return sum
-}
-
-// checkCounts is an error if a run cannot have so many examples on each device.
-func (t *Trainer) checkCounts(counts []int) error {
-	if len(counts) != len(t.programs) {
-		return fmt.Errorf("worker: step %d: got counts for %d devices, want %d", t.steps, len(counts), len(t.programs))
-	}
-	for d, n := range counts {
-		if err := t.programs[d].CheckExamples(n); err != nil {
-			return fmt.Errorf("worker: step %d: device %d: %w", t.steps, d, err)
-		}
-	}
-	return nil
 }

@@ -107,7 +107,8 @@ func newAdaptation(cfg *AdaptConfig, t *Trainer, feed BatchFeed, workers int, st
 	if a.maxLocal() < cfg.MinLocal {
 		return nil, fmt.Errorf("worker: AdaptConfig.MinLocal is %d, and this worker's programs take %d; want at most that, or AdaptConfig.Program", cfg.MinLocal, a.maxLocal())
 	}
-	t.adapt, a.from = a, a.progress.Steps
+	t.follow(a)
+	a.from = a.progress.Steps
 	return a, nil
 }
 
@@ -185,7 +186,7 @@ func (a *adaptation) nextStep(step kvstore.Step) kvstore.Step {
 	}
 	of := func(byGroup []float64) func(string) float64 {
 		return func(key string) float64 {
-			if i, ok := a.trainer.index[key]; ok {
+			if i, ok := a.trainer.sums.byKey[key]; ok {
 				return byGroup[a.groups[i]]
 			}
 			return 1
@@ -197,9 +198,12 @@ func (a *adaptation) nextStep(step kvstore.Step) kvstore.Step {
 		a.gain, a.stood = 0, a.trainer.steps+1
 	}
 	step.Measure, step.Progress, step.ByProgress = a.trainer.steps%a.every == 0 || a.trainer.cfg.Store.NumWorkers() == 1, a.progress.Steps, true
-	step.Factor, step.Gain, step.Micro = of(a.factors), of(a.gains), a.trainer.microOf
+	step.Factor, step.Gain, step.Micro = of(a.factors), of(a.gains), a.trainer.sums.micro
 	return step
 }
+
+// learningRate implements stepPlan: that of the first group.
+func (a *adaptation) learningRate() float64 { return a.rate }
 
 // gainOf is what a step of this scale counts: as much as the measurements bear out, and one where
 // they say nothing yet.
@@ -302,11 +306,11 @@ func (a *adaptation) measure() {
 		m.SqrMean += n.SqrMean
 	}
 	if !first.Biased && a.every == 1 { // not of two steps, and not preconditioned
-		t.norm = 0
+		sum := 0.0
 		for _, m := range step {
-			t.norm += m.SqrMean
+			sum += m.SqrMean
 		}
-		t.norm = math.Sqrt(t.norm)
+		t.norm.value = math.Sqrt(sum)
 	}
 	a.estimators.Add(step)
 }

@@ -208,8 +208,7 @@ func (a *adaptation) nextEpoch() {
 
 // end gives the trainer and the feed their own programs back.
 func (a *adaptation) end() error {
-	a.trainer.sums.measure = false
-	a.trainer.adapt = nil
+	a.trainer.follow(nil)
 	return a.programs.close()
 }
 

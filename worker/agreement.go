@@ -124,7 +124,7 @@ func (a *agreement) begin(ctx context.Context, step uint64) {
 	}
 	a.flags[laneMark], a.flags[laneOne] = a.mark, 1
 	ctx, a.cancel = context.WithCancel(ctx)
-	pusher := a.trainer.agreeing
+	pusher := a.trainer.contribution.agreeing
 	go func() {
 		a.done <- pusher.PushPull(ctx, agreementKey, [][]float32{a.flags}, [][]float32{a.sums})
 	}()

@@ -145,7 +145,7 @@ func (e *earlyStop) judge(ctx context.Context, r *run, scores *Scores) error {
 		e.state = stopState{Known: true, Best: score, Steps: r.trainer.Steps()}
 		e.values = nil
 		if e.cfg.Restore {
-			for _, a := range r.trainer.modelArrays(0) {
+			for _, a := range r.trainer.devices.modelArrays(0) {
 				e.values = append(e.values, slices.Clone(a))
 			}
 		}
@@ -161,17 +161,6 @@ func (e *earlyStop) judge(ctx context.Context, r *run, scores *Scores) error {
 
 // check finds out whether the run ends.
 func (e *earlyStop) check() { e.stopped = e.state.Known && e.state.Worse >= e.cfg.Patience }
-
-// modelArrays are the parameters and running statistics of a device.
-func (t *Trainer) modelArrays(device int) (list [][]float32) {
-	for _, p := range t.cfg.Programs[device].Params() {
-		list = append(list, p.Value)
-	}
-	for _, p := range t.cfg.Programs[device].State() {
-		list = append(list, p.Value)
-	}
-	return list
-}
 
 // restore gives all programs the values of the best evaluation. They come from the first worker
 // that has them: it was there, or it reads them from the checkpoint of that step.
@@ -194,7 +183,7 @@ func (e *earlyStop) restore(ctx context.Context, r *run) error {
 		return nil
 	}
 	for d := range t.cfg.Programs {
-		for i, a := range t.modelArrays(d) {
+		for i, a := range t.devices.modelArrays(d) {
 			copy(a, e.values[i])
 		}
 	}
@@ -255,7 +244,7 @@ func (t *Trainer) share(ctx context.Context, values [][]float32, own, begun bool
 		weight = 1
 	}
 	pusher := t.cfg.Store.Weighted(weight, false)
-	arrays := t.modelArrays(0)
+	arrays := t.devices.modelArrays(0)
 	shared := make([][]float32, len(arrays))
 	group, ctx := errgroup.WithContext(ctx)
 	for i, a := range arrays {

@@ -12,7 +12,7 @@ import (
 
 // evaluate measures the model, and reports the scores.
 func (r *run) evaluate(ctx context.Context) (Scores, error) {
-	done := r.trainer.recordSpan(trace.Evaluate)
+	done := r.trainer.trace.span(trace.Evaluate)
 	scores, err := r.measure(ctx)
 	if e, ok := r.cfg.Evaluator.(*ImageEvaluator); ok && err == nil {
 		err = e.checkBad(scores)

@@ -6,7 +6,7 @@ import "fmt"
 // division: so that a run fails before its first step. It knows feeds that fill one device after
 // the other, as ImageFeed does; Step checks what other feeds give.
 func (r *run) checkLast() error {
-	programs := r.trainer.programs
+	programs := r.trainer.devices.programs
 	batch := programs[0].Batch()
 	if r.divided == nil || r.over() || batch == 0 {
 		return nil

@@ -19,7 +19,7 @@ func (t *Trainer) initFrozen(ctx context.Context) error {
 		if err := t.cfg.Store.SetShape(p.Name, p.Shape...); err != nil {
 			return fmt.Errorf("worker: %w", err)
 		}
-		if err := t.cfg.Store.Pull(ctx, p.Name, t.frozenValues(i)...); err != nil {
+		if err := t.cfg.Store.Pull(ctx, p.Name, t.devices.frozenValues(i)...); err != nil {
 			return fmt.Errorf("worker: pull first value of %s: %w", p.Name, err)
 		}
 	}
@@ -30,19 +30,9 @@ func (t *Trainer) initFrozen(ctx context.Context) error {
 // joined.
 func (t *Trainer) pullFrozen(ctx context.Context) error {
 	for i, p := range t.cfg.Programs[0].Frozen() {
-		if err := t.cfg.Store.Pull(ctx, p.Name, t.frozenValues(i)...); err != nil {
+		if err := t.cfg.Store.Pull(ctx, p.Name, t.devices.frozenValues(i)...); err != nil {
 			return fmt.Errorf("worker: pull %s: %w", p.Name, err)
 		}
 	}
 	return nil
-}
-
-// frozenValues returns frozen array i on every device; Config.Validate has seen that all have the
-// same ones.
-func (t *Trainer) frozenValues(i int) [][]float32 {
-	values := make([][]float32, len(t.cfg.Programs))
-	for d, program := range t.cfg.Programs {
-		values[d] = program.Frozen()[i].Value
-	}
-	return values
 }

@@ -3,6 +3,7 @@ package worker
 import (
 	"math"
 
+	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 )
 
@@ -11,44 +12,80 @@ import (
 // third.
 const normEvery = 16
 
-// canMeasureNorm reports whether the servers can take the norm of the trainer's gradients at next
-// to no cost: the optimizer is there, and is not of Adam's family, for which they would take
-// another norm at a larger cost.
-func (t *Trainer) canMeasureNorm() bool {
-	if t.update != nil || t.local != nil {
-		return false
-	}
-	o, err := optim.New(t.cfg.Optimizer)
+// A normReader tells what the servers measured of a key's newest round. A kvstore.Store is one.
+type normReader interface {
+	Norms(key string) (kvstore.Norms, bool)
+}
+
+// A gradientNorm is the norm of the mean gradient over all workers, as the servers measure it in
+// some steps.
+//
+// A step is measured with its pushes, and read when the next step is weighed: by then all its
+// exchanges have returned. Norms of all keys are of one round or none is taken.
+type gradientNorm struct {
+	keys []string
+	// cheap says that the servers can measure at next to no cost.
+	cheap bool
+	phase normPhase
+	// value is that of the newest step that was read. NaN: it was told already, or there is none.
+	value float64
+}
+
+// A normPhase says what the servers do for the step under way.
+type normPhase uint8
+
+const (
+	notMeasured normPhase = iota
+	measured
+)
+
+func newGradientNorm(keys []string, cheap bool) gradientNorm {
+	return gradientNorm{keys: keys, cheap: cheap, value: math.NaN()}
+}
+
+// normIsCheap reports whether the servers can take the norm at next to no cost. Adam's family would
+// need another norm, of preconditioned gradients, at a larger cost.
+func normIsCheap(optimizer optim.Config) bool {
+	o, err := optim.New(optimizer)
 	return err == nil && !o.HasSecondMoment()
 }
 
-// measuresNorm reports whether the step to come is measured. All workers have the same step. With
-// one worker the servers would have to compare rounds.
-func (t *Trainer) measuresNorm() bool {
-	if !t.measurable || t.steps%normEvery != 0 || t.cfg.Store.NumWorkers() < 2 {
+// due reports whether a step is to be measured. All workers have the same number of steps. With one
+// worker the servers would have to compare rounds. A store may say that it measures no norms:
+// compression may have been set since it was made.
+func (n *gradientNorm) due(step uint64, workers int, store any) bool {
+	if !n.cheap || step%normEvery != 0 || workers < 2 {
 		return false
 	}
-	store, ok := t.cfg.Store.(interface{ MeasuresNorms() bool }) // compression may have been set since
-	return ok && store.MeasuresNorms()
+	s, ok := store.(interface{ MeasuresNorms() bool })
+	return ok && s.MeasuresNorms()
 }
 
-// takeNorm takes what the servers have measured of the last step, whose exchanges have all
-// returned.
-func (t *Trainer) takeNorm() {
-	if !t.normed {
+// read takes what the servers have measured of the step before, whose exchanges have all returned.
+// It takes nothing where the keys' norms are not of the same gradients: a worker was lost between
+// its pushes of two keys, or the guard has refused some.
+func (n *gradientNorm) read(store normReader) {
+	if n.phase != measured {
 		return
 	}
-	t.normed = false
+	n.phase = notMeasured
 	sum, count := 0.0, 0
-	for i, key := range t.keys {
-		n, ok := t.cfg.Store.Norms(key)
+	for i, key := range n.keys {
+		norms, ok := store.Norms(key)
 		if i == 0 {
-			count = n.Count
+			count = norms.Count
 		}
-		if !ok || n.Count != count || n.Biased {
-			return // a worker was lost between its pushes of two keys, or the guard has refused some
+		if !ok || norms.Count != count || norms.Biased {
+			return
 		}
-		sum += n.SqrMean
+		sum += norms.SqrMean
 	}
-	t.norm = math.Sqrt(sum)
+	n.value = math.Sqrt(sum)
+}
+
+// tell returns the newest norm once.
+func (n *gradientNorm) tell() float64 {
+	value := n.value
+	n.value = math.NaN()
+	return value
 }

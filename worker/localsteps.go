@@ -57,7 +57,7 @@ func (t *Trainer) beginLocalSteps(ctx context.Context) error {
 	}
 	outer.Reduction = optim.Mean
 	var err error
-	if t.local, err = newLocalSteps(t.cfg.Optimizer, store.LocalSteps(), t.holders()); err != nil {
+	if t.local, err = newLocalSteps(t.cfg.Optimizer, store.LocalSteps(), t.devices.holders()); err != nil {
 		return err
 	}
 	t.update = t.local.inner

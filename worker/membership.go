@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/member/rollcall"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/kvstore"
@@ -43,7 +44,7 @@ func (r *run) join(ctx context.Context) (err error) {
 	if err := r.beginAverages(early); err != nil {
 		return err
 	}
-	if err := r.trainer.beginRoll(early); err != nil {
+	if err := r.beginRoll(early); err != nil {
 		return err
 	}
 	if err := ready(); err != nil {
@@ -55,7 +56,7 @@ func (r *run) join(ctx context.Context) (err error) {
 	if err := r.trainer.pullFresh(ctx); err != nil {
 		return err
 	}
-	r.trainer.roll.Expect()
+	r.roll.Expect()
 	division := r.elastic.Division()
 	r.trainer.setSteps(division.Steps)
 	if r.cfg.Adapt != nil {
@@ -79,6 +80,14 @@ func (r *run) join(ctx context.Context) (err error) {
 	r.joined, r.stale = true, true
 	r.trainer.cfg.Logger.Info("joined the training", "rank", r.rank, "workers", r.workers, "epoch", r.epoch, "step", r.before, "steps", division.Steps,
 		joblog.WorkersChanged.With())
+	return nil
+}
+
+// beginRoll makes this worker take part in the roll calls.
+func (r *run) beginRoll(ctx context.Context) (err error) {
+	if r.roll, err = rollcall.New(ctx, r.trainer.cfg.Store); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
 	return nil
 }
 
@@ -142,7 +151,7 @@ func (r *run) callRoll(ctx context.Context, e *epochRun) (changed bool, err erro
 	if err := r.trainer.Flush(ctx); err != nil {
 		return false, err
 	}
-	if changed, err = r.trainer.roll.Call(ctx); err != nil {
+	if changed, err = r.roll.Call(ctx); err != nil {
 		return false, fmt.Errorf("worker: epoch %d step %d: %w", r.epoch, r.before+r.step, err)
 	}
 	if changed {
@@ -154,7 +163,7 @@ func (r *run) callRoll(ctx context.Context, e *epochRun) (changed bool, err erro
 // boundary makes the pending change. All workers call it after the same step. When it returns they
 // are members of the next generation, with the same division of what is left of the epoch.
 func (r *run) boundary(ctx context.Context, e *epochRun) (err error) {
-	defer r.trainer.recordSpan(trace.Change)()
+	defer r.trainer.trace.span(trace.Change)()
 	if err := r.trainer.Sync(ctx); err != nil {
 		return err
 	}
@@ -227,7 +236,7 @@ func (r *run) take(span Span) error {
 	}
 	r.past, r.earlier = past{}, nil
 	r.saver.membersChanged()
-	r.trainer.roll.Expect()
+	r.roll.Expect()
 	r.rank, r.workers = r.trainer.cfg.Store.Rank(), r.trainer.cfg.Store.NumWorkers()
 	if r.adapt != nil {
 		r.adapt.beginBatch()

@@ -34,7 +34,7 @@ func newProgramSets(a *adaptation) *programSets {
 }
 
 // may reports whether other sizes can be compiled.
-func (p *programSets) may() bool { return p.a.cfg.Program != nil && p.a.trainer.group == nil }
+func (p *programSets) may() bool { return p.a.cfg.Program != nil && p.a.trainer.devices.group == nil }
 
 // most is the largest local batch that can be asked for.
 func (p *programSets) most() int {
@@ -90,7 +90,7 @@ func (p *programSets) compile(local int) error {
 		}
 		if err == nil {
 			programs = append(programs, program)
-			err = p.a.trainer.fits(d, program, size)
+			err = p.a.trainer.devices.fits(d, program, size)
 		}
 		if err != nil {
 			p.failed[size] = true

@@ -25,13 +25,13 @@ func TestAGradientThatIsNotHandedInIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		grads := [][][]float32{{make([]float32, 3)}}
 		refused := errors.New("refused")
-		trainer := &Trainer{cfg: Config{Store: refusingStore{err: refused}}, units: make([]unit, 1), ready: make([]int, 1)}
-		trainer.exchange = newExchange(t.Context(), trainer.cfg.Store, []string{"w"}, grads, grads, func(int) error { return nil })
+		trainer := &Trainer{devices: new(devices), final: newFinalGradients(1, 1)}
+		trainer.exchange = newExchange(t.Context(), refusingStore{err: refused}, []string{"w"}, grads, grads, func(int) error { return nil })
 		defer trainer.exchange.close()
 		trainer.exchange.submit(0)
 		synctest.Wait()
-		if err := trainer.gradientReady(t.Context(), 0, true); !errors.Is(err, refused) || trainer.begun {
-			t.Errorf("got error %v, handed in: %v; want %v", err, trainer.begun, refused)
+		if err := trainer.gradientReady(t.Context(), 0, closing); !errors.Is(err, refused) || trainer.final.phase != computing {
+			t.Errorf("got error %v, handed in: %v; want %v", err, trainer.final.phase == delivering, refused)
 		}
 	})
 }

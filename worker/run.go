@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/member/rollcall"
 	"github.com/paragon-train/paragon/internal/observe/exitreport"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
@@ -25,6 +26,7 @@ type run struct {
 	// haveAverages tells who has the averages of weights; nil: there are none, or nobody joins.
 	haveAverages *tally
 	elastic      kvstore.Elastic // nil: workers neither come nor go
+	roll         *rollcall.Roll  // nil: likewise, or before begin
 	divided      DividedFeed     // nil: the feed is not one
 	adapt        *adaptation     // nil: the batch stays as it is, and a pass is an epoch
 	ahead        *prefetch
@@ -53,7 +55,7 @@ type run struct {
 }
 
 func newRun(cfg FitConfig) *run {
-	r := &run{cfg: cfg, trainer: cfg.Trainer, elastic: cfg.Trainer.elastic, saver: newSaver(cfg.Checkpoint, cfg.Trainer), ahead: newPrefetch(cfg.Feed)}
+	r := &run{cfg: cfg, trainer: cfg.Trainer, elastic: elasticOf(cfg.Trainer.cfg.Store), saver: newSaver(cfg.Checkpoint, cfg.Trainer), ahead: newPrefetch(cfg.Feed)}
 	r.divided, _ = cfg.Feed.(DividedFeed)
 	r.bad = newBadTally(cfg.Feed, cfg.Trainer)
 	r.saver.data = dataOf(cfg.Feed)
@@ -84,12 +86,9 @@ func (r *run) begin(ctx context.Context) error {
 	r.stop.told = &r.leave.told
 	if r.elastic != nil {
 		r.stop.pending = func() bool { return r.divided != nil && r.elastic.Pending() != 0 }
-		r.trainer.count(r.divided != nil)
+		r.trainer.contribution.counting = r.divided != nil
 	}
 	r.saver.anyFailed = r.stop.anyFailed
-	if r.adapt != nil {
-		r.trainer.sums.measure = true
-	}
 	r.stop.lanes = func(flags []float32) {
 		r.saver.lanes(flags)
 		r.bad.lanes(flags, r.rank)
@@ -155,7 +154,7 @@ func (r *run) start(ctx context.Context) (from string, err error) {
 		r.early.check()
 	}
 	if r.elastic != nil {
-		if err := r.trainer.beginRoll(ctx); err != nil {
+		if err := r.beginRoll(ctx); err != nil {
 			return "", err
 		}
 	}
@@ -170,7 +169,7 @@ func (r *run) start(ctx context.Context) (from string, err error) {
 
 func (r *run) end() {
 	r.stop.close()
-	r.trainer.count(false)
+	r.trainer.contribution.counting = false
 	if r.adapt != nil {
 		if err := r.adapt.end(); err != nil {
 			r.trainer.cfg.Logger.Error("adaptive training: programs could not be closed", "error", err)

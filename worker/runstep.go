@@ -20,7 +20,7 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 		r.stop.ask()
 	}
 	step := r.trainer.Steps()
-	r.trainer.onWeight = func() { r.stop.begin(ctx, step) }
+	r.trainer.hooks.weighed = func() { r.stop.begin(ctx, step) }
 	info := &e.info
 	defer func() { info.Times.Data += r.ahead.end() }()
 	meet := !r.trainer.roundEnds() && r.step+1 == r.cfg.Feed.Steps()
@@ -61,8 +61,8 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	waiting := time.Now()
 	agreed, err = r.stop.end()
 	info.Times.Wait += time.Since(waiting)
-	if t := r.trainer.trace; t.On() {
-		r.trainer.waited(t.At(waiting), -1)
+	if t := &r.trainer.trace; t.on() {
+		t.waited(t.recorder.At(waiting), "")
 	}
 	if r.adapt != nil && err == nil {
 		err = r.adapt.timed(begin, r.examplesOfStep(), r.trainer.cfg.Store)
@@ -76,7 +76,7 @@ func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float6
 	want := r.examplesOfStep()
 	for last := false; !last; {
 		runBegin, waited := r.runBegin()
-		begin, read := time.Now(), r.trainer.recordSpan(trace.Data)
+		begin, read := time.Now(), r.trainer.trace.span(trace.Data)
 		batch, ok := r.ahead.take()
 		if !ok {
 			batch = nextOf(ctx, r.cfg.Feed)
@@ -96,9 +96,9 @@ func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float6
 		}
 		want -= n
 		last = want <= 0
-		r.trainer.onGradient = nil
+		r.trainer.hooks.gradient = nil
 		if !last || r.moreSteps() {
-			r.trainer.onGradient = func() { r.ahead.begin(ctx) }
+			r.trainer.hooks.gradient = func() { r.ahead.begin(ctx) }
 		}
 		if last {
 			err = r.trainer.Step(ctx, batch.counts)
@@ -108,7 +108,7 @@ func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float6
 		if err != nil {
 			return 0, done, err
 		}
-		sum, weight := r.loss()
+		sum, weight := r.trainer.devices.loss()
 		loss += sum
 		done = done.plus(amount{n, weight})
 		if !last {
@@ -136,15 +136,4 @@ func (r *run) examplesOfStep() int {
 // begins again.
 func (r *run) moreSteps() bool {
 	return r.step+1 < r.cfg.Feed.Steps() && !(r.cfg.MaxSteps > 0 && r.trainer.Steps()+1 >= r.cfg.MaxSteps)
-}
-
-// loss is the sum of the losses of the newest run's labels or examples, and what they weigh.
-func (r *run) loss() (loss, weight float64) {
-	for d, n := range r.trainer.weights {
-		if n > 0 { // the loss of nothing may be NaN
-			loss += r.trainer.programs[d].Loss() * n
-			weight += n
-		}
-	}
-	return loss, weight
 }

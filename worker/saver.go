@@ -221,9 +221,9 @@ func (s *saver) save(ctx context.Context, at position) error {
 	}
 	begin := time.Now()
 	defer func() { s.spent += time.Since(begin) }()
-	defer s.trainer.recordSpan(trace.Save)()
+	defer s.trainer.trace.span(trace.Save)()
 	if s.trainer.async() { // without rounds, values must not change while they are read
-		return s.saveWaiting(ctx, at, s.trainer.barrier)
+		return s.saveWaiting(ctx, at, s.trainer.cfg.Store.Barrier)
 	}
 	// After one that failed the next try is later.
 	if ok, err := s.finish(ctx, s.anyFailed, false); err != nil || !ok {

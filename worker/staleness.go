@@ -1,6 +1,9 @@
 package worker
 
 import (
+	"sync"
+
+	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
 )
 
@@ -21,13 +24,33 @@ func (s *Staleness) Merge(o *Staleness) {
 	s.Lead.Merge(&o.Lead)
 }
 
-// aged takes note of the value of parameter i that the store has just sent.
-func (t *Trainer) aged(i int) {
-	age := t.cfg.Store.Staleness(t.keys[i])
-	t.staleMu.Lock()
-	defer t.staleMu.Unlock()
-	t.stale.Missed.Add(age.Missed)
-	t.stale.Lead.Add(age.Lead)
+// ages counts how old the values are that arrive. Pulls of several parameters add at the same time.
+type ages struct {
+	mu    sync.Mutex
+	stale Staleness
+}
+
+func (a *ages) add(age kvstore.Staleness) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stale.Missed.Add(age.Missed)
+	a.stale.Lead.Add(age.Lead)
+}
+
+// missed sums up what so many values have missed since take.
+func (a *ages) missed() (sum, values uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stale.Missed.Sum, a.stale.Missed.Count
+}
+
+// take returns what was counted since the last call.
+func (a *ages) take() *Staleness {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.stale
+	a.stale = Staleness{}
+	return &s
 }
 
 // TakeStaleness returns what was counted since the last call; nil with a synchronous store, where
@@ -36,21 +59,5 @@ func (t *Trainer) TakeStaleness() *Staleness {
 	if !t.async() {
 		return nil
 	}
-	t.staleMu.Lock()
-	defer t.staleMu.Unlock()
-	s := t.stale
-	t.stale = Staleness{}
-	return &s
-}
-
-// TakeCaught returns how many of this worker's contributions the servers' guard has refused or
-// clipped since the last call, as far as the values that were pulled have told.
-func (t *Trainer) TakeCaught() uint64 {
-	var all uint64
-	for _, key := range t.keys {
-		all += t.cfg.Store.Caught(key)
-	}
-	fresh := all - min(t.caught, all)
-	t.caught = all
-	return fresh
+	return t.ages.take()
 }

@@ -15,21 +15,11 @@ func (t *Trainer) initState(ctx context.Context) error {
 		if err := t.cfg.Store.InitAverage(ctx, state.Name, state.Value); err != nil {
 			return fmt.Errorf("worker: init %s: %w", state.Name, err)
 		}
-		if err := t.cfg.Store.Pull(ctx, state.Name, t.stateValues(s)...); err != nil {
+		if err := t.cfg.Store.Pull(ctx, state.Name, t.devices.stateValues(s)...); err != nil {
 			return fmt.Errorf("worker: pull first value of %s: %w", state.Name, err)
 		}
 	}
 	return nil
-}
-
-// stateValues returns statistic s on every device; Config.Validate has seen that all have the same
-// ones.
-func (t *Trainer) stateValues(s int) [][]float32 {
-	values := make([][]float32, len(t.cfg.Programs))
-	for d, program := range t.cfg.Programs {
-		values[d] = program.State()[s].Value
-	}
-	return values
 }
 
 // AverageState replaces the running statistics (batch norm's means and variances) on every device
@@ -39,16 +29,16 @@ func (t *Trainer) AverageState(ctx context.Context) error {
 	if err := t.Sync(ctx); err != nil {
 		return err
 	}
-	// The store sums the devices of a push and divides by the weights. A worker that has come
-	// and not stepped yet has nothing to say.
+	// The store sums the devices of a push and divides by the weights. A newcomer has nothing
+	// to say yet.
 	weight := float32(len(t.cfg.Programs))
-	if t.fresh {
+	if t.newcomer {
 		weight = 0
 	}
 	pusher := t.cfg.Store.Weighted(weight, false)
 	group, ctx := errgroup.WithContext(ctx)
 	for s, state := range t.cfg.Programs[0].State() {
-		values := t.stateValues(s)
+		values := t.devices.stateValues(s)
 		pushed := values
 		if weight == 0 {
 			pushed = [][]float32{make([]float32, len(values[0]))}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/paragon-train/paragon/nn"
 )
 
 // Step runs forward and backward once on every device, whose inputs the caller has filled, and
@@ -19,59 +21,30 @@ import (
 // background, also when ctx has ended, and the next Step waits for the values that it needs.
 //
 // The loss is read from the programs (Program.Loss). After an error the Trainer can only be closed.
-func (t *Trainer) Step(ctx context.Context, counts []int) error { return t.run(ctx, counts, true) }
+func (t *Trainer) Step(ctx context.Context, counts []int) error { return t.run(ctx, counts, closing) }
 
-// run runs forward and backward; last: it ends the step.
-func (t *Trainer) run(ctx context.Context, counts []int, last bool) error {
-	if err := t.checkCounts(counts); err != nil {
-		return err
+// run runs forward and backward on every device.
+func (t *Trainer) run(ctx context.Context, counts []int, kind runKind) error {
+	if err := t.devices.check(counts); err != nil {
+		return fmt.Errorf("worker: step %d: %w", t.steps, err)
 	}
-	examples := 0
-	t.counts = counts
-	for d, n := range counts {
-		program := t.programs[d]
-		if err := program.SetExamples(n); err != nil {
-			return fmt.Errorf("worker: step %d: device %d: %w", t.steps, d, err)
-		}
-		t.weights[d] = program.LossWeight()
-		program.SetGradScale(float32(t.weights[d])) // the loss is a mean over the device's labels or examples; the store wants sums
-		program.SetStep(t.steps + uint64(t.sums.runs)<<runShift)
-		examples += n
+	examples, err := t.devices.begin(counts, t.steps+uint64(t.sums.runs)<<runShift)
+	if err != nil {
+		return fmt.Errorf("worker: step %d: %w", t.steps, err)
 	}
 	begin := time.Now()
-	t.begun = false
-	clear(t.ready)
-	t.sums.prepare(t, last)
-	var waited time.Duration
-	var err error
-	if len(t.units) == 1 {
-		waited, err = t.runOn(ctx, 0, last)
-	} else {
-		group, ctx := errgroup.WithContext(ctx)
-		for u := range t.units {
-			group.Go(func() error {
-				w, err := t.runOn(ctx, u, last)
-				if u == 0 {
-					waited = w
-				}
-				return err
-			})
-		}
-		err = group.Wait()
-	}
+	t.final.begin()
+	t.sums.prepare(kind)
+	waited, err := t.runOnAll(ctx, kind)
 	if err != nil {
 		return err
 	}
-	counted := t.sums.amount.plus(t.counted())
-	t.fresh = t.fresh && examples == 0
+	counted := t.sums.amount.plus(t.devices.counted())
+	t.newcomer = t.newcomer && examples == 0
 	t.times.Wait += waited
 	t.times.Compute += time.Since(begin) - waited
-	if !last {
-		t.sums.runs++
-		t.sums.amount = counted
-		for u := range t.units {
-			t.sums.added[u] = t.sums.added[u] || t.unitTally(u).weight > 0
-		}
+	if kind == accumulating {
+		t.sums.accumulated(counted, t.devices)
 		return nil
 	}
 	t.steps++
@@ -86,9 +59,28 @@ func (t *Trainer) run(ctx context.Context, counts []int, last bool) error {
 // has the step's own number.
 const runShift = 40
 
+// runOnAll makes a run on all units at the same time, and returns how long the forward pass of the
+// first one waited for new values. With one unit it starts no goroutine.
+func (t *Trainer) runOnAll(ctx context.Context, kind runKind) (waited time.Duration, err error) {
+	if len(t.devices.units) == 1 {
+		return t.runOn(ctx, 0, kind)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for u := range t.devices.units {
+		group.Go(func() error {
+			w, err := t.runOn(ctx, u, kind)
+			if u == 0 {
+				waited = w
+			}
+			return err
+		})
+	}
+	return waited, group.Wait()
+}
+
 // runOn makes a run on one unit and returns how long its forward pass waited for new values. A
-// failed wait ends it.
-func (t *Trainer) runOn(ctx context.Context, u int, last bool) (waited time.Duration, err error) {
+// failed wait ends it: the rest of the pass reads values that no trip may write any more.
+func (t *Trainer) runOn(ctx context.Context, u int, kind runKind) (waited time.Duration, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var failed error
@@ -96,7 +88,7 @@ func (t *Trainer) runOn(ctx context.Context, u int, last bool) (waited time.Dura
 		if err != nil && failed == nil {
 			failed = err
 			cancel()
-			t.exchange.end(err) // the rest of the pass reads values that no trip may write any more
+			t.exchange.end(err)
 		}
 	}
 	wait := func(i int) {
@@ -104,43 +96,43 @@ func (t *Trainer) runOn(ctx context.Context, u int, last bool) (waited time.Dura
 			begin := time.Now()
 			keep(t.exchange.wait(ctx, i))
 			waited += time.Since(begin)
-			if u == 0 && t.trace.On() {
-				t.waited(t.trace.At(begin), i)
+			if u == 0 && t.trace.on() {
+				t.trace.waited(t.trace.recorder.At(begin), t.keys[i])
 			}
 		}
 	}
 	ready := func(i int) {
 		if failed == nil {
-			t.take(u, i, t.unitTally(u).weight, last)
-			keep(t.gradientReady(ctx, i, last))
+			t.sums.take(u, i, t.devices.countedOn(u).weight, kind)
+			keep(t.gradientReady(ctx, i, kind))
 		}
 	}
-	pass := &t.passes[u]
-	pass.started(t.programs[t.units[u].first])
-	err = t.units[u].step(ctx, wait, ready)
+	unit, pass := &t.devices.units[u], &t.trace.passes[u]
+	pass.started(t.devices.programs[unit.first])
+	err = unit.step(ctx, wait, ready)
 	pass.ended()
 	if failed != nil {
 		err = failed
 	}
 	if err != nil {
-		return waited, fmt.Errorf("worker: step %d on device %d: %w", t.steps, t.units[u].first, err)
+		return waited, fmt.Errorf("worker: step %d on device %d: %w", t.steps, unit.first, err)
 	}
 	return waited, nil
 }
 
-// gradientReady counts the units on which the gradient of parameter i is final, and in the last run
-// submits it with the last one.
-func (t *Trainer) gradientReady(ctx context.Context, i int, last bool) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.ready[i]++; t.ready[i] < len(t.units) {
+// gradientReady counts one more unit on which the gradient of parameter i is final. In a closing
+// run the last unit submits it to the exchange.
+func (t *Trainer) gradientReady(ctx context.Context, i int, kind runKind) error {
+	t.final.mu.Lock()
+	defer t.final.mu.Unlock()
+	if !t.final.add(i) {
 		return nil
 	}
-	if !last {
-		t.began()
+	if kind == accumulating {
+		t.deliver()
 		return nil
 	}
-	counted := t.sums.amount.plus(t.counted())
+	counted := t.sums.amount.plus(t.devices.counted())
 	if l := t.local; l != nil {
 		if err := l.update(t.steps, i, counted.weight); err != nil || !l.last() {
 			return err
@@ -148,67 +140,75 @@ func (t *Trainer) gradientReady(ctx context.Context, i int, last bool) error {
 		counted = counted.plus(l.amount)
 		l.difference(i, counted.weight)
 	}
-	if !t.begun {
-		// The weight belongs to this step's pushes alone: those of the last one must have
-		// left.
-		if _, err := t.exchange.flush(ctx); err != nil {
+	if t.final.phase == computing {
+		if err := t.beginExchange(ctx, counted); err != nil {
 			return err
 		}
-		t.weigh(counted)
-		t.round.Store(t.steps)
-		if t.onWeight != nil {
-			t.onWeight()
-		}
-		t.began()
+		t.deliver()
 	}
-	t.micro[i] = t.sums.micro(i)
+	t.sums.push(i)
 	t.exchange.submit(i)
 	return nil
 }
 
-// began tells that the run's first gradient is there.
-func (t *Trainer) began() {
-	if !t.begun && t.onGradient != nil {
-		t.onGradient()
+// beginExchange gives the pushes of the step under way their weight, when its first gradient is
+// whole. The weight belongs to this step's pushes alone, so those of the last one must have left.
+func (t *Trainer) beginExchange(ctx context.Context, counted amount) error {
+	if _, err := t.exchange.flush(ctx); err != nil {
+		return err
 	}
-	t.begun = true
+	t.weigh(counted)
+	t.round.Store(t.steps)
+	if t.hooks.weighed != nil {
+		t.hooks.weighed()
+	}
+	return nil
 }
 
-// An amount is of what gradients are the sum: some examples, and what they weigh in a mean, which
-// is the number of their labels that count, or theirs. With several labels for an example the
-// weight may be far the larger one; with labels that are ignored the smaller.
-//
-// With weights of classes it is the sum of those of the labels.
-type amount struct {
-	examples int
-	weight   float64
+// deliver notes that the run's first gradient is whole. The caller holds the lock of final.
+func (t *Trainer) deliver() {
+	if t.final.phase == computing && t.hooks.gradient != nil {
+		t.hooks.gradient()
+	}
+	t.final.phase = delivering
 }
 
-func (a amount) plus(b amount) amount { return amount{a.examples + b.examples, a.weight + b.weight} }
-
-// counted is what of a run has a part in its gradients.
-func (t *Trainer) counted() (sum amount) {
-	for u := range t.units {
-		sum = sum.plus(t.unitTally(u))
+// weigh sets the weight and the examples of this worker's contributions, up to the next step. No
+// exchange is under way.
+func (t *Trainer) weigh(of amount) {
+	t.contribution.share(of.examples)
+	if t.plan != nil {
+		t.exchange.pusher = t.cfg.Store.Step(t.plan.nextStep(t.contribution.step(of)))
+		return
 	}
-	return sum
+	t.contribution.weigh(of)
+	t.norm.read(t.cfg.Store)
+	t.exchange.pusher = t.contribution.plain
+	if t.norm.due(t.steps, t.cfg.Store.NumWorkers(), t.cfg.Store) {
+		t.exchange.pusher, t.norm.phase = t.contribution.measuring, measured
+	}
+}
+
+// follow makes the next steps go by a plan, which needs the norms of runs and units; nil: none.
+func (t *Trainer) follow(plan stepPlan) {
+	t.plan, t.sums.measure = plan, plan != nil
 }
 
 // pulled runs after the store has sent parameter i's new value or, with UpdateOnWorker, its
-// gradient.
+// gradient. In a round of weight 0 there was nothing to learn from.
 func (t *Trainer) pulled(i int) error {
 	switch {
 	case t.async():
-		t.aged(i)
+		t.ages.add(t.cfg.Store.Staleness(t.keys[i]))
 	case t.local != nil:
-		copy(t.local.anchors[i], t.cfg.Programs[0].Params()[i].Value)
-	case t.update != nil && t.cfg.Store.RoundWeight(t.keys[i]) > 0: // else there is nothing to learn from
+		copy(t.local.anchors[i], t.devices.params()[i].Value)
+	case t.update != nil && t.cfg.Store.RoundWeight(t.keys[i]) > 0:
 		if err := t.update.apply(t.round.Load(), i, 1); err != nil {
 			return err
 		}
 	}
 	if t.averages != nil {
-		t.averages.update(t.round.Load(), i, t.cfg.Programs[0].Params()[i].Value)
+		t.averages.update(t.round.Load(), i, t.devices.params()[i].Value)
 	}
 	return nil
 }
@@ -218,8 +218,8 @@ func (t *Trainer) pulled(i int) error {
 func (t *Trainer) Flush(ctx context.Context) error {
 	waited, err := t.exchange.flush(ctx)
 	t.times.Wait += waited
-	if t.trace.On() {
-		t.waited(t.trace.Now()-int64(waited), -1)
+	if t.trace.on() {
+		t.trace.waited(t.trace.recorder.Now()-int64(waited), "")
 	}
 	return err
 }
@@ -243,12 +243,15 @@ func (t *Trainer) TakeTimes() Times {
 // store.
 func (t *Trainer) Close() error {
 	t.exchange.close()
-	return t.closeGroup()
+	return t.devices.close()
 }
 
-func (t *Trainer) closeGroup() error {
-	if t.group == nil {
-		return nil
+// Use makes the next runs with other programs, one for each device: of another batch size, with the
+// parameters, gradients and running statistics of Config.Programs (nn.Config.Share). The caller
+// closes them, after Use of others. GPUs that are joined keep their programs.
+func (t *Trainer) Use(programs []*nn.Program) error {
+	if err := t.devices.use(programs); err != nil {
+		return fmt.Errorf("worker: use: %w", err)
 	}
-	return t.group.Close()
+	return nil
 }

@@ -34,7 +34,7 @@ func (c *stepClock) pause(r *run, info *EpochInfo) {
 // beginSteps says that a step begins now, after something else than steps.
 func (r *run) beginSteps(info *EpochInfo) {
 	r.clock.begin(r, info)
-	r.trainer.trace.BeginStep(r.trainer.Steps())
+	r.trainer.trace.recorder.BeginStep(r.trainer.Steps())
 }
 
 // lap fills in what has passed since the last lap.
@@ -68,17 +68,15 @@ func (t *Trainer) missed() (sum, values uint64) {
 	if !t.async() {
 		return 0, 0
 	}
-	t.staleMu.Lock()
-	defer t.staleMu.Unlock()
-	return t.stale.Missed.Sum, t.stale.Missed.Count
+	return t.ages.missed()
 }
 
 // learningRate is that of the newest step; NaN: not known.
 func (t *Trainer) learningRate() float64 {
 	c := &t.cfg.Optimizer
 	switch {
-	case t.adapt != nil:
-		return t.adapt.rate
+	case t.plan != nil:
+		return t.plan.learningRate()
 	case t.async() && (c.Schedule.Kind != "" || c.Schedule.Warmup > 0 || len(c.Changes) > 0):
 		return math.NaN()
 	}
@@ -89,9 +87,8 @@ func (t *Trainer) learningRate() float64 {
 func (r *run) stepInfo(info *EpochInfo, loss float64, examples int) StepInfo {
 	s := StepInfo{
 		Epoch: r.numEpoch(), Step: r.stepOfEpoch(), Steps: r.stepsOfEpoch(), Done: r.trainer.Steps(), Loss: loss, Examples: examples, Batch: r.global, Workers: r.workers,
-		LearningRate: r.trainer.learningRate(), GradientNorm: r.trainer.norm,
+		LearningRate: r.trainer.learningRate(), GradientNorm: r.trainer.norm.tell(),
 	}
-	r.trainer.norm = math.NaN()
 	if r.trainer.async() || r.workers == 1 {
 		s.Batch = examples
 	}

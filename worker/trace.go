@@ -54,27 +54,46 @@ func (p *passTrace) ended() {
 	p.r.Add(x)
 }
 
+// A stepTrace records where the time of steps goes: the passes of each unit, and the waits of the
+// training loop.
+type stepTrace struct {
+	// recorder is nil, which is never on, for a store without one.
+	recorder *trace.Recorder
+	passes   []passTrace
+}
+
+func newStepTrace(recorder *trace.Recorder, units []unit) stepTrace {
+	s := stepTrace{recorder: recorder}
+	for _, u := range units {
+		s.passes = append(s.passes, passTrace{r: recorder, device: uint32(u.first)})
+	}
+	return s
+}
+
+func (s *stepTrace) on() bool { return s.recorder.On() }
+
 // leastWait is the shortest wait that is recorded, in nanoseconds: most values are there when they
 // are needed.
 const leastWait = 10_000
 
 // waited records that the training loop has waited since begin, in nanoseconds of the Recorder's
-// clock, for the parameter with this index; -1: for no particular one.
-func (t *Trainer) waited(begin int64, param int) {
-	end := t.trace.Now()
+// clock, for the value of a key; empty: for no particular one.
+func (s *stepTrace) waited(begin int64, key string) {
+	r := s.recorder
+	end := r.Now()
 	if end-begin < leastWait {
 		return
 	}
-	x := trace.Span{Kind: trace.Wait, Begin: begin, End: end, Step: t.trace.Step()}
-	if param >= 0 {
-		x.Key = t.trace.Name(t.keys[param])
+	x := trace.Span{Kind: trace.Wait, Begin: begin, End: end, Step: r.Step()}
+	if key != "" {
+		x.Key = r.Name(key)
 	}
-	t.trace.Add(x)
+	r.Add(x)
 }
 
-// recordSpan begins a span of the training loop. The function that it returns ends the span.
-func (t *Trainer) recordSpan(kind trace.Kind) func() {
-	r := t.trace
+// span begins a span of the training loop. The function that it returns ends the span.
+func (s *stepTrace) span(kind trace.Kind) func() {
+	r := s.recorder
 	if !r.On() {
 		return func() {}
 	}

@@ -1,0 +1,20 @@
+package worker
+
+import "time"
+
+// Times says where the time of steps went, as seen by the goroutine that calls Step; work hidden
+// behind the compute of other layers does not show.
+type Times struct {
+	Compute time.Duration // forward and backward
+	Wait    time.Duration // waiting for new values: for the other workers, the servers and the network
+	Data    time.Duration // waiting for the next batch; Fit fills it
+	Save    time.Duration // writing checkpoints within an epoch; Fit fills it
+}
+
+// Add adds u to t.
+func (t *Times) Add(u Times) {
+	t.Compute += u.Compute
+	t.Wait += u.Wait
+	t.Data += u.Data
+	t.Save += u.Save
+}
