@@ -2,68 +2,29 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strings"
 )
 
 // A place is a node in its layer, or a point where an arrow passes through a layer.
 type place struct {
-	node  string // "": a point
-	width float64
-	x     float64 // of the middle
-	above []*place
-	below []*place
+	// node is empty for a point.
+	node string
+
+	// x is that of the middle.
+	x, width float64
+
+	above, below []*place
 }
 
-// Lengths in pixels: from the top of a layer to that of the next, of a box, between two boxes.
-const (
-	layerHeight = 108
-	boxHeight   = 42
-	gap         = 18
-)
-
-// layers puts each node into a layer, numbered from the top: below all that import it, as high as
-// that allows. What nothing imports stands just above what it imports.
-func layers(g graph) map[string]int {
-	layer := map[string]int{}
-	importers := map[string][]string{}
-	for n, list := range g {
-		for _, to := range list {
-			importers[to] = append(importers[to], n)
-		}
-	}
-	var visit func(n string) int
-	visit = func(n string) int {
-		if _, ok := layer[n]; !ok {
-			layer[n] = 0
-			for _, from := range importers[n] {
-				layer[n] = max(layer[n], visit(from)+1)
-			}
-		}
-		return layer[n]
-	}
-	for n := range g {
-		visit(n)
-	}
-	for n, list := range g {
-		if len(importers[n]) == 0 && len(list) > 0 {
-			layer[n] = math.MaxInt
-			for _, to := range list {
-				layer[n] = min(layer[n], layer[to]-1)
-			}
-		}
-	}
-	return layer
-}
+// gap is the least distance between two boxes of a layer, in pixels.
+const gap = 18
 
 // arrange makes the rows of the picture from the top down, each from left to right, with few
 // crossings of arrows (the barycenter method of Sugiyama, Tagawa and Toda, 1981), and chooses each
 // place's x. width is that of a node's box.
-func arrange(g graph, width func(node string) float64) [][]*place {
-	layer := layers(g)
+func arrange(g graph, layer map[string]int, width func(node string) float64) [][]*place {
 	rows := make([][]*place, slices.Max(slices.Collect(maps.Values(layer)))+1)
 	of := map[string]*place{}
 	for _, n := range slices.Sorted(maps.Keys(g)) {
@@ -178,9 +139,12 @@ func position(rows [][]*place) {
 // fit gives a row's places the x that they want, or where they would overlap the nearest to that by
 // least squares.
 func fit(row []*place, want []float64) {
-	type block struct{ sum, count float64 } // of places that touch
+	// A block is a group of places that touch.
+	type block struct{ sum, count float64 }
 	var blocks []block
-	offsets := make([]float64, len(row)) // of each place from the first, if all touch
+
+	// offsets are the distances from the first place if all touch.
+	offsets := make([]float64, len(row))
 	for i, p := range row {
 		if i > 0 {
 			offsets[i] = offsets[i-1] + row[i-1].width/2 + gap + p.width/2
@@ -200,85 +164,4 @@ func fit(row []*place, want []float64) {
 			i++
 		}
 	}
-}
-
-// drawPackages draws the packages of a module in layers, with an arrow for each import that does
-// not follow from others, and machinery as one box below them.
-func drawPackages(imported map[string][]string, machinery []string) []byte {
-	g, below := fold(imported), within(imported)
-	for _, m := range machinery {
-		delete(g, m)
-	}
-	for n, list := range g {
-		g[n] = slices.DeleteFunc(list, func(to string) bool { return slices.Contains(machinery, to) })
-	}
-	rows := arrange(reduce(g), func(n string) float64 { return charWidth*float64(max(len(n), len(contents(below[n]))*5/6)) + 20 })
-	var s svg
-	width, top := 0.0, 56.0
-	for _, row := range rows {
-		last := row[len(row)-1]
-		width = max(width, last.x+last.width/2+gap)
-	}
-	y := func(row int) float64 { return top + float64(row)*layerHeight }
-	for i, row := range rows {
-		for _, p := range row {
-			if p.node == "" {
-				s.add(`<path d="M%.0f,%.0f v%d" stroke="%s"/>`, p.x, y(i), boxHeight, line)
-			}
-			slices.SortFunc(p.below, func(a, b *place) int { return cmp.Compare(a.x, b.x) })
-			for j, to := range p.below {
-				from, end := p.x, ""
-				if p.node != "" {
-					from += (float64(j+1)/float64(len(p.below)+1) - 0.5) * p.width
-				}
-				if to.node != "" {
-					end = ` marker-end="url(#arrow)"`
-				}
-				s.add(`<path d="M%.0f,%.0f C%.0[1]f,%.0[3]f %.0[4]f,%.0[3]f %.0[4]f,%.0[5]f" fill="none" stroke="%s"%s/>`,
-					from, y(i)+boxHeight, y(i)+(layerHeight+boxHeight)/2, to.x, y(i+1), line, end)
-			}
-		}
-	}
-	for i, row := range rows {
-		for _, p := range row {
-			if inside := contents(below[p.node]); inside != "" {
-				s.box(p.x-p.width/2, y(i), p.width, boxHeight, colour(p.node))
-				s.text(p.x, y(i)+18, "", p.node)
-				s.text(p.x, y(i)+33, small, inside)
-			} else if p.node != "" {
-				s.box(p.x-p.width/2, y(i), p.width, boxHeight, colour(p.node))
-				s.text(p.x, y(i)+25, "", p.node)
-			}
-		}
-	}
-	y0 := y(len(rows)) - layerHeight/2 + boxHeight/2
-	s.box(gap, y0, width-2*gap, 56, internal)
-	s.text(width/2, y0+20, small, "Packages above may import these, too:")
-	s.text(width/2, y0+42, "", "internal/{"+strings.ReplaceAll(strings.Join(machinery, ", "), "internal/", "")+"}")
-	x := float64(gap)
-	for _, l := range []struct{ fill, text string }{{command, "command"}, {public, "public package"}, {internal, "internal package"}} {
-		s.box(x, 14, 24, 18, l.fill)
-		s.text(x+32, 28, "text-anchor:start", l.text)
-		x += float64(charWidth*len(l.text)) + 60
-	}
-	s.text(x, 28, small+";text-anchor:start", "Arrows: imports that do not follow from other arrows. Small: packages in the folders below.")
-	return s.bytes(width, y0+56+gap, "The packages of Paragon, and what each imports")
-}
-
-// contents lists packages, or says how many they are.
-func contents(packages []string) string {
-	if text := strings.Join(packages, ", "); len(text) <= 36 {
-		return text
-	}
-	return fmt.Sprintf("%d packages", len(packages))
-}
-
-func colour(node string) string {
-	switch {
-	case node == "launch" || node == programs:
-		return command
-	case strings.HasPrefix(node, "internal/"):
-		return internal
-	}
-	return public
 }

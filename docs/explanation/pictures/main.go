@@ -42,7 +42,7 @@ func draw(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("architecture.md: %w", err)
 	}
-	pictures := map[string][]byte{"packages.svg": drawPackages(imported, imports.Machinery())}
+	pictures := map[string][]byte{"packages.svg": drawPackages(imported)}
 	for _, s := range sequences {
 		pictures[s.file] = s.draw()
 	}

@@ -1,33 +1,35 @@
 package main
 
 import (
-	"maps"
 	"slices"
 	"strings"
+
+	"github.com/paragon-train/paragon/internal/testing/imports"
 )
 
-// A graph has the nodes that each node imports, in order.
+// A graph has the rooms that each room imports, in order, by their names.
 type graph map[string][]string
 
-// A node is a package with those in the folders below it; programs is the one of all commands but
-// launch.
-const programs = "examples, bench"
-
-// nodeOf returns the node of a package, or "" for what is of tests alone.
+// nodeOf returns the name of a package's room, or "" if the picture does not have it.
 func nodeOf(pkg string) string {
-	parts := strings.Split(pkg, "/")
-	switch {
-	case strings.Contains(pkg+"/", "test/") || strings.HasPrefix(pkg, "internal/testing") || strings.HasPrefix(pkg, "internal/lint") || strings.HasPrefix(pkg, "tools") || parts[0] == "docs":
-		return ""
-	case parts[0] == "internal":
-		return strings.Join(parts[:2], "/")
-	case strings.Contains(programs, parts[0]):
-		return programs
-	}
-	return parts[0]
+	_, room, _ := imports.RoomOf(pkg)
+	return room.Name
 }
 
-// fold makes the graph of nodes.
+// floors returns the floor of each of the graph's rooms, numbered from the top.
+func floors(g graph) map[string]int {
+	all := map[string]int{}
+	for i, rooms := range imports.Floors() {
+		for _, r := range rooms {
+			if _, ok := g[r.Name]; ok {
+				all[r.Name] = i
+			}
+		}
+	}
+	return all
+}
+
+// fold makes the graph of rooms. Imports that run back up are left out.
 func fold(imported map[string][]string) graph {
 	g := graph{}
 	for pkg, list := range imported {
@@ -37,7 +39,8 @@ func fold(imported map[string][]string) graph {
 		}
 		g[from] = slices.Concat(g[from])
 		for _, p := range list {
-			if to := nodeOf(p); to != "" && to != from && !slices.Contains(g[from], to) {
+			to := nodeOf(p)
+			if to != "" && to != from && !slices.Contains(g[from], to) && !slices.Contains(imports.Exceptions(), imports.Exception{From: pkg, To: p}) {
 				g[from] = append(g[from], to)
 			}
 		}
@@ -48,35 +51,26 @@ func fold(imported map[string][]string) graph {
 	return g
 }
 
-// within lists the packages in the folders below each node's, as they are called there.
+// within lists, for each room, the packages below its folders, by the first folder of their paths
+// there that is not called internal.
 func within(imported map[string][]string) map[string][]string {
 	all := map[string][]string{}
-	for _, pkg := range slices.Sorted(maps.Keys(imported)) {
-		n := nodeOf(pkg)
-		if below, ok := strings.CutPrefix(pkg, n+"/"); ok && n != programs {
-			all[n] = append(all[n], strings.TrimPrefix(below, "internal/"))
+	for pkg := range imported {
+		_, room, ok := imports.RoomOf(pkg)
+		if !ok {
+			continue
 		}
-	}
-	return all
-}
-
-// reaches returns the nodes that each node depends on, by whatever way. Go has no cycles of
-// packages, but nodes could.
-func reaches(g graph) map[string]map[string]bool {
-	all := map[string]map[string]bool{}
-	var visit func(n string) map[string]bool
-	visit = func(n string) map[string]bool {
-		if all[n] == nil {
-			all[n] = map[string]bool{}
-			for _, to := range g[n] {
-				all[n][to] = true
-				maps.Copy(all[n], visit(to))
+		for _, folder := range room.Folders {
+			if below, ok := strings.CutPrefix(pkg, folder+"/"); ok {
+				first, _, _ := strings.Cut(strings.TrimPrefix(below, "internal/"), "/")
+				if !slices.Contains(all[room.Name], first) {
+					all[room.Name] = append(all[room.Name], first)
+				}
 			}
 		}
-		return all[n]
 	}
-	for n := range g {
-		visit(n)
+	for _, list := range all {
+		slices.Sort(list)
 	}
 	return all
 }
@@ -90,4 +84,27 @@ func reduce(g graph) graph {
 		})
 	}
 	return reduced
+}
+
+// reaches returns the rooms that each room depends on, by whatever way. Imports run from a floor to
+// a lower one, so there are no cycles.
+func reaches(g graph) map[string]map[string]bool {
+	all := map[string]map[string]bool{}
+	var visit func(n string) map[string]bool
+	visit = func(n string) map[string]bool {
+		if all[n] == nil {
+			all[n] = map[string]bool{}
+			for _, to := range g[n] {
+				all[n][to] = true
+				for reached := range visit(to) {
+					all[n][reached] = true
+				}
+			}
+		}
+		return all[n]
+	}
+	for n := range g {
+		visit(n)
+	}
+	return all
 }

@@ -32,7 +32,8 @@ func TestArrowsThatFollowAreLeftOut(t *testing.T) {
 		"worker": {"kvstore", "optim", "internal/store/wire"}, "kvstore": {"internal/store/wire", "kvstore/a"}, "kvstore/a": {"optim"},
 		"optim": nil, "internal/store/wire": nil, "internal/store/wire/wiretest": {"worker"}, "internal/testing/jobtest": {"worker"}, "bench/kv": {"worker"},
 	}
-	want := graph{programs: {"worker"}, "worker": {"kvstore"}, "kvstore": {"internal/store", "optim"}, "optim": nil, "internal/store": nil}
+	const programs, roles, models = "examples, bench", "worker, server, schedulernode", "nn, optim"
+	want := graph{programs: {roles}, roles: {"kvstore"}, "kvstore": {"internal/store", models}, models: nil, "internal/store": nil}
 	got := reduce(fold(imported))
 	for n, list := range got {
 		if len(list) == 0 {
@@ -42,8 +43,22 @@ func TestArrowsThatFollowAreLeftOut(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("arrows (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string][]string{"kvstore": {"a"}}, within(map[string][]string{"kvstore": nil, "kvstore/a": nil, "bench/kv": nil, "kvstore/atest": nil})); diff != "" {
+	if got, want := floors(got), map[string]int{programs: 0, roles: 1, "kvstore": 2, "internal/store": 4, models: 5}; !maps.Equal(got, want) {
+		t.Errorf("got floors %v, want %v", got, want)
+	}
+	packages := map[string][]string{"kvstore": nil, "kvstore/internal/a": nil, "kvstore/internal/a/deep": nil, "bench/kv": nil, "kvstore/atest": nil}
+	if diff := cmp.Diff(map[string][]string{"kvstore": {"a"}, programs: {"kv"}}, within(packages)); diff != "" {
 		t.Errorf("packages within others (-want +got):\n%s", diff)
+	}
+}
+
+func TestImportsThatRunBackUpAreNoArrows(t *testing.T) {
+	imported := map[string][]string{
+		"internal/store/shardserver": {"internal/member/cluster"}, "internal/member/cluster": {"internal/store/wire"}, "internal/store/wire": nil,
+	}
+	want := graph{"internal/store": nil, "internal/member": {"internal/store"}}
+	if diff := cmp.Diff(want, fold(imported)); diff != "" {
+		t.Errorf("arrows (-want +got):\n%s", diff)
 	}
 }
 
@@ -51,10 +66,8 @@ func TestArrowsThatFollowAreLeftOut(t *testing.T) {
 // overlap.
 func TestLayersAreBelowEachOther(t *testing.T) {
 	g := graph{"a": {"b", "e"}, "b": {"c", "d"}, "c": {"e"}, "d": {"e"}, "e": nil, "f": {"d"}, "g": nil}
-	if got, want := layers(g), map[string]int{"a": 0, "b": 1, "c": 2, "d": 2, "e": 3, "f": 1, "g": 0}; !maps.Equal(got, want) {
-		t.Errorf("got layers %v, want %v", got, want)
-	}
-	rows := arrange(g, func(string) float64 { return 50 })
+	layer := map[string]int{"a": 0, "b": 1, "c": 2, "d": 2, "e": 3, "f": 1, "g": 0}
+	rows := arrange(g, layer, func(string) float64 { return 50 })
 	arrows := 0
 	for i, row := range rows {
 		for j, p := range row {
@@ -69,7 +82,9 @@ func TestLayersAreBelowEachOther(t *testing.T) {
 			}
 		}
 	}
-	if arrows != 9 { // 7, of which that from a to e crosses two layers
+
+	// There are 7 arrows, of which that from a to e crosses two layers.
+	if arrows != 9 {
 		t.Errorf("got %d parts of arrows, want 9", arrows)
 	}
 }

@@ -66,7 +66,7 @@ func (s *sequence) lanes() (names []string) {
 }
 
 func (s *sequence) draw() []byte {
-	const laneWidth, stepHeight, top = 220, 44, 14
+	const laneWidth, stepHeight, boxHeight, top = 220, 44, 42, 14
 	lanes := s.lanes()
 	x := func(lane string) float64 { return laneWidth * (float64(slices.Index(lanes, lane)) + 0.5) }
 	height := float64(top + boxHeight + stepHeight*(len(s.steps)+1))

@@ -6,12 +6,14 @@ import (
 	"strings"
 )
 
-// Colours of public packages, internal ones and commands, of lines, and of text.
+// Colours of public packages, internal ones and commands, of lines, of arrows that run back up, and
+// of text.
 const (
 	public   = "#cfe3fa"
 	internal = "#eceff2"
 	command  = "#fbe3b4"
 	line     = "#7a8694"
+	back     = "#b8442c"
 	ink      = "#1b2733"
 	faint    = "#5a6672"
 )
@@ -40,8 +42,13 @@ func (s *svg) text(x, y float64, style, text string) {
 func (s *svg) bytes(width, height float64, title string) []byte {
 	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0[1]f" height="%.0[2]f" viewBox="0 0 %.0[1]f %.0[2]f" font-family="Helvetica, Arial, sans-serif" font-size="13" text-anchor="middle" fill="%[3]s">
 <title>%[4]s</title>
-<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="%[5]s"/></marker></defs>
+<defs>%[5]s%[6]s</defs>
 <rect width="%.0[1]f" height="%.0[2]f" fill="white"/>
-%[6]s</svg>
-`, width, height, ink, html.EscapeString(title), line, s.body.String())
+%[7]s</svg>
+`, width, height, ink, html.EscapeString(title), arrowhead("arrow", line), arrowhead("back", back), s.body.String())
+}
+
+// arrowhead defines the end of an arrow. Its size does not depend on the width of the line.
+func arrowhead(name, fill string) string {
+	return fmt.Sprintf(`<marker id="%s" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path d="M0,0 L8,4 L0,8 z" fill="%s"/></marker>`, name, fill)
 }

@@ -17,14 +17,6 @@ import (
 // Module is the path of the root module, with a slash. The other modules' paths begin with it.
 const Module = "github.com/paragon-train/paragon/"
 
-// Machinery lists the internal packages that everything else may import. They know nothing of jobs
-// (joblog only their names in a log); the rest of internal stands above them.
-func Machinery() []string {
-	return []string{"internal/hosts/affinity", "internal/observe/connlimit", "internal/observe/exitreport", "internal/observe/exposition", "internal/compute/f32", "internal/member/framing", "internal/hosts/gpustat", "internal/store/identity",
-		"internal/observe/joblog", "internal/files/lockfile", "internal/observe/logline", "internal/files/patterns", "internal/observe/plural", "internal/compute/pool", "internal/hosts/procgroup", "internal/observe/procs", "internal/files/scratch", "internal/compute/shm", "internal/observe/shown", "internal/observe/telemetry", "internal/observe/trace",
-		"internal/store/unauthenticated", "internal/files/vfs"}
-}
-
 // Apart reports whether a folder below root is that of a module which root's go.work does not use:
 // one with requirements that nobody else shall have.
 func Apart(root, folder string) bool {

@@ -15,21 +15,27 @@ type Room struct {
 // below it, and none of its own floor or above but for the Exceptions.
 func Floors() [][]Room {
 	return [][]Room{
-		{{"examples, bench", []string{"examples", "bench"}}},
-		{{"launch", []string{"launch"}}},
-		{{"tune", []string{"tune"}}, {"worker, server, schedulernode", []string{"worker", "server", "schedulernode"}}},
-		{{"internal/hosts", []string{"internal/hosts"}}, {"kvstore", []string{"kvstore"}}},
+		{{"examples, bench", []string{"examples", "bench"}}, {"launch", []string{"launch"}}},
+		{
+			{"tune", []string{"tune"}},
+			{"worker, server, schedulernode", []string{"worker", "server", "schedulernode"}},
+			{"version", []string{"version"}},
+		},
+		{
+			{"internal/hosts", []string{"internal/hosts"}},
+			{"kvstore", []string{"kvstore"}},
+			{"adapt", []string{"adapt"}},
+		},
 		{{"internal/member", []string{"internal/member"}}},
 		{{"internal/store", []string{"internal/store"}}},
 		{
-			{"adapt", []string{"adapt"}},
 			{"checkpoint, metrics", []string{"checkpoint", "metrics"}},
 			{"data, sampler", []string{"data", "sampler"}},
 			{"nn, optim", []string{"nn", "optim"}},
 		},
 		{{"internal/compute", []string{"internal/compute"}}},
 		{{"internal/observe", []string{"internal/observe"}}},
-		{{"internal/files", []string{"internal/files"}}, {"version", []string{"version"}}},
+		{{"internal/files", []string{"internal/files"}}},
 	}
 }
 

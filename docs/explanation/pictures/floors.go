@@ -1,0 +1,195 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/paragon-train/paragon/internal/testing/imports"
+)
+
+// Lengths in pixels: of a box's title, of a line of its contents, between the boxes of two floors,
+// and above the first floor.
+const (
+	titleHeight   = 27
+	contentHeight = 15
+	between       = 46
+	topMargin     = 74
+)
+
+// The contents of a box are written in lines of at most contentChars characters. What takes more
+// than contentLines of them is counted instead.
+const (
+	contentChars = 58
+	contentLines = 3
+)
+
+// A floorPlan is the picture of the packages while it is drawn.
+type floorPlan struct {
+	svg  svg
+	rows [][]*place
+
+	// contents are the lines of each box below its title.
+	contents map[string][]string
+
+	// y and height are those of each row's boxes.
+	y, height []float64
+}
+
+// drawPackages draws the rooms in floors, with an arrow for each import that does not follow from
+// others, and a broken one for each that runs back up.
+func drawPackages(imported map[string][]string) []byte {
+	g := reduce(fold(imported))
+	plan := &floorPlan{contents: contents(within(imported))}
+	plan.rows = arrange(g, floors(g), plan.boxWidth)
+	plan.chooseHeights()
+	plan.drawArrows()
+	for i, row := range plan.rows {
+		for _, p := range row {
+			if p.node != "" {
+				plan.drawRoom(p, plan.y[i], plan.height[i])
+			}
+		}
+	}
+	width := plan.width()
+	for _, e := range imports.Exceptions() {
+		width = max(width, plan.drawException(e))
+	}
+	plan.drawLegend()
+	last := len(plan.rows) - 1
+	return plan.svg.bytes(width+gap, plan.y[last]+plan.height[last]+gap, "The packages of Paragon, and what each imports")
+}
+
+// contents breaks each list of packages into lines.
+func contents(packages map[string][]string) map[string][]string {
+	all := map[string][]string{}
+	for room, list := range packages {
+		line, lines := "", []string(nil)
+		for i, p := range list {
+			if i < len(list)-1 {
+				p += ", "
+			}
+			if len(line)+len(p) > contentChars {
+				lines, line = append(lines, strings.TrimSpace(line)), ""
+			}
+			line += p
+		}
+		if all[room] = append(lines, line); len(all[room]) > contentLines {
+			all[room] = []string{fmt.Sprintf("%d packages", len(list))}
+		}
+	}
+	return all
+}
+
+func (f *floorPlan) boxWidth(room string) float64 {
+	width := (charWidth + 1) * len(room)
+	for _, line := range f.contents[room] {
+		width = max(width, len(line)*charWidth*5/6)
+	}
+	return float64(width + 22)
+}
+
+func (f *floorPlan) chooseHeights() {
+	y := float64(topMargin)
+	for _, row := range f.rows {
+		lines := 0
+		for _, p := range row {
+			lines = max(lines, len(f.contents[p.node]))
+		}
+		height := float64(titleHeight + 7 + contentHeight*lines)
+		f.y, f.height = append(f.y, y), append(f.height, height)
+		y += height + between
+	}
+}
+
+func (f *floorPlan) width() float64 {
+	width := 0.0
+	for _, row := range f.rows {
+		last := row[len(row)-1]
+		width = max(width, last.x+last.width/2)
+	}
+	return width
+}
+
+// drawArrows draws the arrows from floor to floor. Those of a box leave it side by side.
+func (f *floorPlan) drawArrows() {
+	for i, row := range f.rows {
+		bottom := f.y[i] + f.height[i]
+		for _, p := range row {
+			if p.node == "" {
+				f.svg.add(`<path d="M%.0f,%.0f V%.0f" stroke="%s"/>`, p.x, f.y[i], bottom, line)
+			}
+			slices.SortFunc(p.below, func(a, b *place) int { return cmp.Compare(a.x, b.x) })
+			for j, to := range p.below {
+				from, end := p.x, ""
+				if p.node != "" {
+					from += (float64(j+1)/float64(len(p.below)+1) - 0.5) * p.width
+				}
+				if to.node != "" {
+					end = ` marker-end="url(#arrow)"`
+				}
+				f.svg.add(`<path d="M%.0f,%.0f C%.0[1]f,%.0[3]f %.0[4]f,%.0[3]f %.0[4]f,%.0[5]f" fill="none" stroke="%s"%s/>`,
+					from, bottom, bottom+between/2, to.x, f.y[i+1], line, end)
+			}
+		}
+	}
+}
+
+func (f *floorPlan) drawRoom(p *place, y, height float64) {
+	lines := f.contents[p.node]
+	f.svg.box(p.x-p.width/2, y, p.width, height, colour(p.node))
+	baseline := y + (height-float64(contentHeight*len(lines)))/2 + 5
+	f.svg.text(p.x, baseline, "font-weight:600", p.node)
+	for i, line := range lines {
+		f.svg.text(p.x, baseline+2+float64(contentHeight*(i+1)), small, line)
+	}
+}
+
+// drawException draws an import that runs back up, at the right of both rooms. It returns where the
+// drawing ends.
+func (f *floorPlan) drawException(e imports.Exception) float64 {
+	from, fromY := f.find(nodeOf(e.From))
+	to, toY := f.find(nodeOf(e.To))
+	x1, x2 := from.x+from.width/2, to.x+to.width/2
+	bend := max(x1, x2) + 46
+	f.svg.add(`<path d="M%.0f,%.0f C%.0f,%.0[2]f %.0[3]f,%.0[4]f %.0[5]f,%.0[4]f" fill="none" stroke="%[6]s" stroke-width="1.5" stroke-dasharray="5 4" marker-end="url(#back)"/>`,
+		x1, fromY, bend, toY, x2, back)
+	text := e.From[strings.LastIndex(e.From, "/")+1:] + " → " + e.To[strings.LastIndex(e.To, "/")+1:]
+
+	// Other arrows may pass behind the text: a white rim keeps it readable.
+	f.svg.text(bend-6, (fromY+toY)/2+4, "font-size:11px;text-anchor:start;paint-order:stroke;stroke:white;stroke-width:5px;fill:"+back, text)
+	return bend + float64(len(text)*charWidth*5/6)
+}
+
+// find returns a room's place, and the height of its middle.
+func (f *floorPlan) find(room string) (*place, float64) {
+	for i, row := range f.rows {
+		for _, p := range row {
+			if p.node == room {
+				return p, f.y[i] + f.height[i]/2
+			}
+		}
+	}
+	panic("pictures: no room " + room)
+}
+
+func (f *floorPlan) drawLegend() {
+	x := float64(gap)
+	for _, l := range []struct{ fill, text string }{{command, "command"}, {public, "public packages"}, {internal, "internal packages"}} {
+		f.svg.box(x, 14, 24, 18, l.fill)
+		f.svg.text(x+32, 28, "text-anchor:start", l.text)
+		x += float64((charWidth+1)*len(l.text)) + 56
+	}
+	f.svg.text(gap, 52, small+";text-anchor:start", "Arrows: imports that do not follow from other arrows. Broken: imports that run back up. Small: packages within.")
+}
+
+func colour(room string) string {
+	switch {
+	case room == nodeOf("launch") || room == nodeOf("bench"):
+		return command
+	case strings.HasPrefix(room, "internal/"):
+		return internal
+	}
+	return public
+}
