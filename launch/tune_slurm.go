@@ -10,6 +10,7 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/plural"
 	"github.com/paragon-train/paragon/launch/internal/slurm"
 	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/jobs"
 	"github.com/paragon-train/paragon/tune/study"
 )
 
@@ -31,19 +32,19 @@ func useAllocation(s *study.Study, lookup func(string) (string, bool), log *slog
 	if err != nil {
 		return fmt.Errorf("launch: tune: %w", err)
 	}
-	steps := &tune.Steps{Env: slurm.TrialEnv(os.Environ())}
-	steps.Command = func(r tune.StepRequest) []string { return slurm.TrialStep(r.Node, r.CPUs, r.GPUs, r.Overlap) }
+	nodes := &jobs.Cluster{Env: slurm.TrialEnv(os.Environ())}
+	nodes.Command = func(r jobs.TaskRequest) []string { return slurm.TrialStep(r.Node, r.CPUs, r.GPUs, r.Overlap) }
 	for _, n := range a.Nodes {
 		if n.CPUs == 0 {
 			return fmt.Errorf("launch: tune: Slurm does not say how many processors the job has on %s: SLURM_JOB_CPUS_PER_NODE is not set; pass Slurm's variables on to launch", n.Name)
 		}
-		steps.Nodes = append(steps.Nodes, tune.StepNode{Name: n.Name, CPUs: n.CPUs, GPUs: gpus})
+		nodes.Nodes = append(nodes.Nodes, jobs.ClusterNode{Name: n.Name, CPUs: n.CPUs, GPUs: gpus})
 	}
 	// Each trial is started by the launch program on its node, also one without servers.
 	if s.Jobs.Launch, err = os.Executable(); err != nil {
 		return fmt.Errorf("launch: tune: find own program: %w", err)
 	}
-	s.Jobs.Steps, s.Jobs.Address = steps, ownAddress(lookup)
+	s.Jobs.Cluster, s.Jobs.Address = nodes, ownAddress(lookup)
 	log.Info(fmt.Sprintf("Slurm job %s: trials run as steps on %s", a.Job, plural.Of(len(a.Nodes), "node")))
 	return nil
 }

@@ -42,7 +42,7 @@ type loss struct {
 	done       sync.WaitGroup
 }
 
-func (l *loss) Prune(v tune.View, trial int) tune.Halt {
+func (l *loss) Prune(v tune.View, trial int) tune.StopDecision {
 	two, alone, again := 0, 0, false
 	for x := range v.Trials() {
 		i := slices.IndexFunc(x.Reports, func(r tune.Report) bool { return r.Value == 2 })
@@ -62,14 +62,14 @@ func (l *loss) Prune(v tune.View, trial int) tune.Halt {
 	}
 	switch {
 	case two < l.trials:
-		return tune.Halt{}
+		return tune.StopDecision{}
 	case alone >= 3 && (l.back == nil || again):
-		return tune.Halt{Trial: tune.Complete, Rule: "the trials trained on"}
+		return tune.StopDecision{Trial: tune.Complete, Rule: "the trials trained on"}
 	case alone >= 3:
 		l.returning.Do(func() { l.done.Go(l.back) })
 	}
 	l.losing.Do(func() { l.done.Go(l.lose) })
-	return tune.Halt{}
+	return tune.StopDecision{}
 }
 
 // A host is lost with all that runs there: its slots are nobody's any more. A trial that has a
@@ -149,11 +149,11 @@ func (l *lostAndOn) Observe(_ tune.View, e tune.Event) {
 	}
 }
 
-func (l *lostAndOn) Prune(tune.View, int) tune.Halt {
+func (l *lostAndOn) Prune(tune.View, int) tune.StopDecision {
 	if l.decisions.Load() > 2 {
-		return tune.Halt{Trial: tune.Complete, Rule: "enough"}
+		return tune.StopDecision{Trial: tune.Complete, Rule: "enough"}
 	}
-	return tune.Halt{}
+	return tune.StopDecision{}
 }
 
 // killHost kills all processes of a host, none of which can say anything any more.

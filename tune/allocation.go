@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
 // situation is what the allocator decides about by an event. Profiles that have not changed are not
 // in the event.
-func (l *ledger) situation(e *Event) Situation {
-	s := Situation{Cause: e.Rule, Nodes: e.Nodes, Jobs: slices.Clone(e.Jobs)}
+func (l *ledger) situation(e *Event) jobs.AllocationRequest {
+	s := jobs.AllocationRequest{Cause: e.Rule, Nodes: e.Nodes, Jobs: slices.Clone(e.Jobs)}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		t := l.trials[j.Trial]
@@ -22,7 +24,7 @@ func (l *ledger) situation(e *Event) Situation {
 }
 
 // allocate asks the allocator, unless the shares are from the log.
-func (l *ledger) allocate(e *Event) ([]Share, error) {
+func (l *ledger) allocate(e *Event) ([]jobs.Share, error) {
 	a, ok := l.scheduler.(Allocator)
 	if !ok && l.cfg.logged == nil {
 		return nil, fmt.Errorf("event %d: divides nodes among trials, which %T does not", e.Seq, l.scheduler)
@@ -37,38 +39,10 @@ func (l *ledger) allocate(e *Event) ([]Share, error) {
 	if l.cfg.logged == nil {
 		shares = a.Allocate(l, s)
 	}
-	if err := checkShares(s, shares); err != nil {
+	if err := s.Check(shares); err != nil {
 		return nil, fmt.Errorf("event %d: %T.Allocate: %w", e.Seq, l.scheduler, err)
 	}
 	return shares, nil
-}
-
-// checkShares says which share an allocator must not give.
-func checkShares(s Situation, shares []Share) error {
-	if len(shares) != len(s.Jobs) {
-		return fmt.Errorf("got %d shares, want %d: one for each running trial", len(shares), len(s.Jobs))
-	}
-	free := make(map[string]int)
-	for _, n := range s.Nodes {
-		free[n.Node] = n.Slots
-	}
-	for i, x := range shares {
-		switch {
-		case x.Trial != s.Jobs[i].Trial:
-			return fmt.Errorf("share %d is trial %d's, want trial %d's", i, x.Trial, s.Jobs[i].Trial)
-		case x.Pause && len(x.On) > 0:
-			return fmt.Errorf("trial %d is paused, and gets %s", x.Trial, x.On)
-		}
-		seen := make(map[string]bool)
-		for _, r := range x.On {
-			if have, ok := free[r.Node]; !ok || seen[r.Node] || r.Replicas < 1 || r.Replicas > have {
-				return fmt.Errorf("trial %d gets %s: node %s has %d slots left", x.Trial, x.On, r.Node, have)
-			}
-			seen[r.Node] = true
-			free[r.Node] -= r.Replicas
-		}
-	}
-	return nil
 }
 
 // share applies the decision of an event.
@@ -81,32 +55,17 @@ func (l *ledger) share(e *Event) {
 		}
 		switch o := t.run.order; {
 		case x.Pause && o == nil:
-			t.run.order = &Order{Trial: x.Trial, Action: Pause, Rule: x.Rule, allocated: true}
+			t.run.order = &TrialDecision{Trial: x.Trial, Action: Pause, Rule: x.Rule, allocated: true}
 		case !x.Pause && o != nil && o.allocated:
 			t.run.order = nil
 		}
 		if !x.Pause {
 			t.Placement = slices.Clone(x.On)
 			if len(x.On) > 0 {
-				t.Location = locationOf(x.On)
+				t.Location = x.On.Location()
 			}
 		}
 	}
-}
-
-// locationOf is a placement as the place of a trial: "d1 x2, d2".
-func locationOf(p Placement) string {
-	var b []byte
-	for i, x := range p {
-		if i > 0 {
-			b = append(b, ", "...)
-		}
-		b = append(b, x.Node...)
-		if x.Replicas > 1 {
-			b = fmt.Appendf(b, " x%d", x.Replicas)
-		}
-	}
-	return string(b)
 }
 
 // foldAllocate applies an allocation of the log, which must be what the scheduler decides.

@@ -18,7 +18,7 @@ func (l *ledger) next() (Event, error) {
 	}
 	pick := l.scheduler.Next(l)
 	switch pick.Kind {
-	case PickTrial:
+	case ChoosePaused:
 		t := l.Trial(pick.Trial)
 		if t == nil || t.State != Paused {
 			return Event{}, fmt.Errorf("tune: %T.Next chose trial %d of %d, which is not paused", l.scheduler, pick.Trial, len(l.trials))
@@ -26,7 +26,7 @@ func (l *ledger) next() (Event, error) {
 		if !t.run.active { // its last attempt may still be ending
 			return l.again(t, pick.Rule), nil
 		}
-	case PickNew:
+	case ChooseNew:
 		if l.exhausted {
 			break
 		}
@@ -56,7 +56,7 @@ func (l *ledger) again(t *Trial, rule string) Event {
 }
 
 // propose is the start of a new trial.
-func (l *ledger) propose(pick Pick) (e Event, err error) {
+func (l *ledger) propose(pick TrialChoice) (e Event, err error) {
 	number := len(l.trials)
 	if l.noNew || l.plan.total >= 0 && number >= l.plan.total {
 		return Event{Kind: EventExhausted}, nil

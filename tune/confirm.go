@@ -82,8 +82,8 @@ func fixedSpace(s Space) Space {
 	return fixed
 }
 
-// A Contender is one of the best trials of a search, run again.
-type Contender struct {
+// A RepeatedTrial is one of the best trials of a search, run again.
+type RepeatedTrial struct {
 	// Trial is its number in the search, Found its result there. Found is the best of many
 	// noisy results, so it is biased upwards.
 	Trial  int
@@ -98,14 +98,14 @@ type Contender struct {
 }
 
 // Confirm runs each of the k best trials again, so many times (at least twice), with new seeds and
-// without scheduler and pruners, and estimates the probability that each is the best. Contenders
+// without scheduler and pruners, and estimates the probability that each is the best. RepeatedTrials
 // are in the order of the search. If the study has a folder, it uses the folder "confirm" in it,
 // and resumes there after an interruption.
 //
 // The true means are taken as independent. Each is distributed as the mean of its n runs plus their
 // standard error times Student's t with n-1 degrees of freedom. Probabilities are shares of 20,000
 // draws.
-func (r *Result) Confirm(ctx context.Context, k, times int) ([]Contender, error) {
+func (r *Result) Confirm(ctx context.Context, k, times int) ([]RepeatedTrial, error) {
 	if err := r.noBest(); err != nil {
 		return nil, err
 	}
@@ -124,9 +124,9 @@ func (r *Result) Confirm(ctx context.Context, k, times int) ([]Contender, error)
 	if res == nil {
 		return nil, err
 	}
-	all := make([]Contender, len(top))
+	all := make([]RepeatedTrial, len(top))
 	for i, t := range top {
-		all[i] = Contender{Trial: t.Number, Params: t.Params, Found: r.value(&t)}
+		all[i] = RepeatedTrial{Trial: t.Number, Params: t.Params, Found: r.value(&t)}
 	}
 	for i := range res.trials {
 		if v := res.value(&res.trials[i]); r.Mode.Score(v) > math.Inf(-1) {
@@ -146,7 +146,7 @@ func (r *Result) Confirm(ctx context.Context, k, times int) ([]Contender, error)
 }
 
 // interval sets Mean, Low and High.
-func (c *Contender) interval() {
+func (c *RepeatedTrial) interval() {
 	c.Mean, c.Low, c.High = math.NaN(), math.Inf(-1), math.Inf(1)
 	if len(c.Values) == 0 {
 		return
@@ -160,7 +160,7 @@ func (c *Contender) interval() {
 }
 
 // chances sets Best of all contenders with two runs or more.
-func chances(all []Contender, m Mode, rng *rand.Rand) {
+func chances(all []RepeatedTrial, m Mode, rng *rand.Rand) {
 	const draws = 20_000
 	type posterior struct {
 		mean, deviation float64

@@ -77,7 +77,7 @@ func (l *ledger) decide(e *Event) (Decision, string) {
 	own := Go()
 	for _, s := range l.cfg.Pruners { // all are asked, since they may keep caches
 		halt := s.Prune(l, t.Number)
-		if halt.Study && enough == "" {
+		if halt.StopAll && enough == "" {
 			enough = halt.Rule
 			if enough == "" {
 				enough = fmt.Sprintf("%T", s)
@@ -120,7 +120,7 @@ func (l *ledger) tidy(t *Trial, d Decision) Decision {
 		f := *d.Forecast
 		d.Forecast = &f
 	}
-	others := make([]Order, 0, len(d.Others))
+	others := make([]TrialDecision, 0, len(d.Others))
 	for _, o := range d.Others {
 		u := l.Trial(o.Trial)
 		if u == nil || u == t || u.State.Final() {
@@ -200,7 +200,7 @@ func (l *ledger) tell(t *Trial, a Action, rule string, donor int, p Params) {
 }
 
 // order carries out an order for a trial that did not report.
-func (l *ledger) order(t *Trial, o Order) {
+func (l *ledger) order(t *Trial, o TrialDecision) {
 	switch t.State {
 	case Running:
 		if t.run.order = nil; o.Action != GoOn {

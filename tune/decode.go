@@ -215,7 +215,7 @@ func (d *decoder) decision() Decision {
 	x.Donor, x.Params = d.donor(x.Action)
 	if d.has(`,"others":[`) {
 		for d.err == nil {
-			var o Order
+			var o TrialDecision
 			d.want(`{"trial":`)
 			o.Trial = d.int()
 			d.want(`,"action":`)

@@ -54,21 +54,21 @@ type moves struct {
 	changing        sync.WaitGroup
 }
 
-func (m *moves) Prune(v tune.View, trial int) tune.Halt {
+func (m *moves) Prune(v tune.View, trial int) tune.StopDecision {
 	m.adding.Do(func() { m.changing.Go(m.add) })
 	four := false
 	for i, r := range v.Trial(trial).Reports {
 		last := i == len(v.Trial(trial).Reports)-1
 		switch {
 		case trial == 0 && last && r.Value >= 2, trial == 1 && four && last && r.Value == 2:
-			return tune.Halt{Trial: tune.Complete, Rule: fmt.Sprintf("it had %v replicas", r.Value)}
+			return tune.StopDecision{Trial: tune.Complete, Rule: fmt.Sprintf("it had %v replicas", r.Value)}
 		}
 		four = four || r.Value == 4
 	}
 	if trial == 1 && four {
 		m.leaving.Do(func() { m.changing.Go(m.remove) })
 	}
-	return tune.Halt{}
+	return tune.StopDecision{}
 }
 
 // Two real trials begin on a host with two slots, and share it with another one that is added. When

@@ -12,6 +12,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/hosts/ssh/sshtest"
 	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/jobs"
 	"github.com/paragon-train/paragon/tune/schedule"
 )
 
@@ -82,7 +83,7 @@ func (h *elasticHosts) wantLost(cfg tune.Config, host int) {
 		if strings.Contains(e.Rule, "host "+h.names[host]+" is back") {
 			gone = false
 		}
-		if there := slices.ContainsFunc(e.Nodes, func(n tune.NodeSlots) bool { return n.Node == h.names[host] }); gone && there {
+		if there := slices.ContainsFunc(e.Nodes, func(n jobs.NodeSlots) bool { return n.Node == h.names[host] }); gone && there {
 			h.t.Errorf("event %d: the nodes are %v after %s was lost", e.Seq, e.Nodes, h.names[host])
 		}
 		return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/paragon-train/paragon/internal/member/jobcontrol"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 	"github.com/paragon-train/paragon/tune/internal/slots"
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
 // An elasticJob is an attempt whose replicas come and go. It holds a unit of a node for each
@@ -24,12 +25,12 @@ type elasticJob struct {
 	launcher       chan int // its process ID, once
 	wake           chan struct{}
 
-	mu        sync.Mutex // guards all below
-	want      Placement  // by the newest decision
-	since     time.Time  // when want last changed, or a unit was taken or given back
-	commanded Placement  // what the launcher was told last
-	under     bool       // it has not been reached
-	told      time.Time  // when
+	mu        sync.Mutex     // guards all below
+	want      jobs.Placement // by the newest decision
+	since     time.Time      // when want last changed, or a unit was taken or given back
+	commanded jobs.Placement // what the launcher was told last
+	under     bool           // it has not been reached
+	told      time.Time      // when
 	holders   map[*slots.Unit]int
 	hosts     map[string]int // those that the job can use, with the replicas that they may have; of hosts files only
 	freed     chan struct{}  // closed when next a unit may be free for a worker that waits for one
@@ -98,7 +99,7 @@ func (e *elasticJob) awaken() {
 }
 
 // scale takes a decision.
-func (e *elasticJob) scale(on Placement) {
+func (e *elasticJob) scale(on jobs.Placement) {
 	e.mu.Lock()
 	on = slices.Clone(on)
 	for i, x := range on { // a host that was added later has room in the job for as many as began there
@@ -106,7 +107,7 @@ func (e *elasticJob) scale(on Placement) {
 			on[i].Replicas = min(x.Replicas, most)
 		}
 	}
-	if !e.want.same(on) {
+	if !e.want.Equal(on) {
 		e.want, e.since = on, time.Now()
 	}
 	e.mu.Unlock()
@@ -115,19 +116,19 @@ func (e *elasticJob) scale(on Placement) {
 
 // begin waits for replicas and their units, and returns those that the job begins with: all on one
 // node, since launch fills its hosts in turn.
-func (e *elasticJob) begin(ctx context.Context, least int) (NodeReplicas, error) {
+func (e *elasticJob) begin(ctx context.Context, least int) (jobs.NodeReplicas, error) {
 	for {
 		changed := e.jobs.nodes.Changed()
 		e.mu.Lock()
 		e.exchange()
-		first := NodeReplicas{}
+		first := jobs.NodeReplicas{}
 		for _, x := range e.held() {
 			if n := min(x.Replicas, e.want.On(x.Node)); n > first.Replicas {
-				first = NodeReplicas{x.Node, n}
+				first = jobs.NodeReplicas{Node: x.Node, Replicas: n}
 			}
 		}
-		if first.Replicas >= min(least, mostOn(e.want)) && first.Replicas > 0 {
-			e.commanded, e.under, e.told = Placement{first}, true, time.Now()
+		if first.Replicas >= min(least, e.want.Most()) && first.Replicas > 0 {
+			e.commanded, e.under, e.told = jobs.Placement{first}, true, time.Now()
 			e.mu.Unlock()
 			return first, nil
 		}
@@ -136,13 +137,13 @@ func (e *elasticJob) begin(ctx context.Context, least int) (NodeReplicas, error)
 		case <-changed:
 		case <-e.wake:
 		case <-ctx.Done():
-			return NodeReplicas{}, context.Cause(ctx)
+			return jobs.NodeReplicas{}, context.Cause(ctx)
 		}
 	}
 }
 
 // use takes note of the hosts that the job begins with.
-func (e *elasticJob) use(nodes []NodeSlots) {
+func (e *elasticJob) use(nodes []jobs.NodeSlots) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.hosts = make(map[string]int)
@@ -151,19 +152,11 @@ func (e *elasticJob) use(nodes []NodeSlots) {
 	}
 }
 
-// mostOn is the largest number of replicas of a placement on one node.
-func mostOn(p Placement) (most int) {
-	for _, x := range p {
-		most = max(most, x.Replicas)
-	}
-	return most
-}
-
 // held is what is held of each node. e.mu is held.
-func (e *elasticJob) held() Placement { return placementOf(e.holding.Units()) }
+func (e *elasticJob) held() jobs.Placement { return placementOf(e.holding.Units()) }
 
 // used is what workers hold; held while none does. e.mu is held.
-func (e *elasticJob) used() Placement {
+func (e *elasticJob) used() jobs.Placement {
 	units := slices.DeleteFunc(e.holding.Units(), func(u *slots.Unit) bool { _, used := e.holders[u]; return !used })
 	if len(units) == 0 {
 		return e.held()
@@ -171,12 +164,12 @@ func (e *elasticJob) used() Placement {
 	return placementOf(units)
 }
 
-func placementOf(units []*slots.Unit) (p Placement) {
+func placementOf(units []*slots.Unit) (p jobs.Placement) {
 	for _, u := range units {
-		if i := slices.IndexFunc(p, func(x NodeReplicas) bool { return x.Node == u.Node }); i >= 0 {
+		if i := slices.IndexFunc(p, func(x jobs.NodeReplicas) bool { return x.Node == u.Node }); i >= 0 {
 			p[i].Replicas++
 		} else {
-			p = append(p, NodeReplicas{u.Node, 1})
+			p = append(p, jobs.NodeReplicas{Node: u.Node, Replicas: 1})
 		}
 	}
 	return p
@@ -193,7 +186,7 @@ func (e *elasticJob) exchange() {
 	}
 	have := e.held()
 	for _, u := range units {
-		i := slices.IndexFunc(have, func(x NodeReplicas) bool { return x.Node == u.Node })
+		i := slices.IndexFunc(have, func(x jobs.NodeReplicas) bool { return x.Node == u.Node })
 		if _, used := e.holders[u]; !used && have[i].Replicas > max(e.want.On(u.Node), e.commanded.On(u.Node)) {
 			have[i].Replicas--
 			e.holding.GiveBack(u, e.unit)
@@ -211,11 +204,11 @@ func (e *elasticJob) exchange() {
 
 // next is what the launcher should be told: the replicas that are wanted and have units, and of
 // those that are there as many as the job needs to go on.
-func (e *elasticJob) next(least int) (p Placement) {
+func (e *elasticJob) next(least int) (p jobs.Placement) {
 	have := e.held()
 	for _, x := range e.want {
 		if n := min(x.Replicas, have.On(x.Node)); n > 0 {
-			p = append(p, NodeReplicas{x.Node, n})
+			p = append(p, jobs.NodeReplicas{Node: x.Node, Replicas: n})
 		}
 	}
 	for _, x := range e.commanded {
@@ -223,10 +216,10 @@ func (e *elasticJob) next(least int) (p Placement) {
 		if stay <= 0 {
 			continue
 		}
-		if i := slices.IndexFunc(p, func(y NodeReplicas) bool { return y.Node == x.Node }); i >= 0 {
+		if i := slices.IndexFunc(p, func(y jobs.NodeReplicas) bool { return y.Node == x.Node }); i >= 0 {
 			p[i].Replicas += stay
 		} else {
-			p = append(p, NodeReplicas{x.Node, stay})
+			p = append(p, jobs.NodeReplicas{Node: x.Node, Replicas: stay})
 		}
 	}
 	return p
@@ -273,13 +266,13 @@ func (e *elasticJob) left(u *slots.Unit) {
 }
 
 // state is what decisions are made by.
-func (e *elasticJob) state() JobState {
+func (e *elasticJob) state() jobs.State {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.fixed != "" && time.Now().After(e.until) {
 		e.fixed, e.shorts = "", 0
 	}
-	return JobState{Trial: e.trial, On: slices.Clone(e.want), Profile: e.profile, ChangeCost: e.cost, Fixed: e.fixed}
+	return jobs.State{Trial: e.trial, On: slices.Clone(e.want), Profile: e.profile, ChangeCost: e.cost, Fixed: e.fixed}
 }
 
 // stay gives up what was decided and could not be carried out: the trial keeps the replicas that it
@@ -329,14 +322,14 @@ func (j *Jobs) Scalable(r Resources, least int) error {
 }
 
 // Slots implements Scaler.
-func (j *Jobs) Slots(ctx context.Context, r Resources) (all []NodeSlots, err error) {
+func (j *Jobs) Slots(ctx context.Context, r Resources) (all []jobs.NodeSlots, err error) {
 	if err := j.prepare(ctx); err != nil {
 		return nil, err
 	}
 	unit := j.unit(r)
 	for _, u := range j.nodes.Usage() {
 		if n := u.Fit(unit); n > 0 && !u.Leaving {
-			all = append(all, NodeSlots{u.Name, min(n, maxReplicas)})
+			all = append(all, jobs.NodeSlots{Node: u.Name, Slots: min(n, maxReplicas)})
 		}
 	}
 	return all, nil
@@ -346,11 +339,11 @@ func (j *Jobs) Slots(ctx context.Context, r Resources) (all []NodeSlots, err err
 const maxReplicas = 1 << 16
 
 // States implements Scaler.
-func (j *Jobs) States(ctx context.Context, trials []int) map[int]JobState {
+func (j *Jobs) States(ctx context.Context, trials []int) map[int]jobs.State {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	var mu sync.Mutex
-	all := make(map[int]JobState)
+	all := make(map[int]jobs.State)
 	var asking sync.WaitGroup
 	for _, n := range trials {
 		j.live.Lock()
@@ -376,11 +369,11 @@ const statusTimeout = 2 * time.Second
 // A decided placement waits for the attempt that it is for.
 type decidedPlacement struct {
 	attempt int
-	on      Placement
+	on      jobs.Placement
 }
 
 // Scale implements Scaler.
-func (j *Jobs) Scale(trial, attempt int, on Placement) {
+func (j *Jobs) Scale(trial, attempt int, on jobs.Placement) {
 	j.live.Lock()
 	e := j.attempts[trial]
 	if e == nil || e.attempt != attempt {

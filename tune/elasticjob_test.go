@@ -10,10 +10,11 @@ import (
 
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/tune/internal/slots"
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
 // elasticJobs are attempts of trials on nodes with so many slots each.
-func elasticJobs(t *testing.T, n int, nodes ...NodeSlots) (*Jobs, []*elasticJob) {
+func elasticJobs(t *testing.T, n int, nodes ...jobs.NodeSlots) (*Jobs, []*elasticJob) {
 	t.Helper()
 	j := &Jobs{HostFile: "hosts", Logger: slog.New(slog.DiscardHandler)}
 	j.Changes()
@@ -35,14 +36,14 @@ func elasticJobs(t *testing.T, n int, nodes ...NodeSlots) (*Jobs, []*elasticJob)
 }
 
 // look lets a job exchange units, and returns what its launcher is to be told.
-func (e *elasticJob) look(least int) Placement {
+func (e *elasticJob) look(least int) jobs.Placement {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.exchange()
 	return e.next(least)
 }
 
-func wantPlacement(t *testing.T, what string, got Placement, want string) {
+func wantPlacement(t *testing.T, what string, got jobs.Placement, want string) {
 	t.Helper()
 	if got.String() != want {
 		t.Errorf("%s: got %s, want %s", what, got, want)
@@ -51,11 +52,11 @@ func wantPlacement(t *testing.T, what string, got Placement, want string) {
 
 // A unit goes from one trial to the next when its worker has left, not when it was asked to.
 func TestAUnitIsGivenBackWhenItsWorkerHasLeft(t *testing.T) {
-	_, jobs := elasticJobs(t, 2, NodeSlots{"a", 2})
-	x, y := jobs[0], jobs[1]
-	x.scale(Placement{{"a", 2}})
+	_, all := elasticJobs(t, 2, jobs.NodeSlots{Node: "a", Slots: 2})
+	x, y := all[0], all[1]
+	x.scale(jobs.Placement{{Node: "a", Replicas: 2}})
 	wantPlacement(t, "both slots", x.look(1), "a=2")
-	x.commanded = Placement{{"a", 2}}
+	x.commanded = jobs.Placement{{Node: "a", Replicas: 2}}
 	var left []func()
 	for number := range 2 {
 		_, release, err := x.Hold(t.Context(), number, "a")
@@ -64,10 +65,10 @@ func TestAUnitIsGivenBackWhenItsWorkerHasLeft(t *testing.T) {
 		}
 		left = append(left, release)
 	}
-	x.scale(Placement{{"a", 1}})
-	y.scale(Placement{{"a", 1}})
+	x.scale(jobs.Placement{{Node: "a", Replicas: 1}})
+	y.scale(jobs.Placement{{Node: "a", Replicas: 1}})
 	wantPlacement(t, "the job that shrinks", x.look(1), "a=1")
-	x.commanded = Placement{{"a", 1}} // its launcher has taken it
+	x.commanded = jobs.Placement{{Node: "a", Replicas: 1}} // its launcher has taken it
 	x.look(1)
 	wantPlacement(t, "before the worker has left", y.look(1), "none")
 	left[1]()
@@ -82,20 +83,20 @@ func TestAUnitIsGivenBackWhenItsWorkerHasLeft(t *testing.T) {
 // A job that moves keeps as many replicas as it needs until others have slots; two that wait for
 // each other's slots give up.
 func TestAJobThatMovesKeepsItsLeastReplicas(t *testing.T) {
-	j, jobs := elasticJobs(t, 2, NodeSlots{"a", 1}, NodeSlots{"b", 1})
+	j, all := elasticJobs(t, 2, jobs.NodeSlots{Node: "a", Slots: 1}, jobs.NodeSlots{Node: "b", Slots: 1})
 	for i, node := range []string{"a", "b"} {
-		jobs[i].scale(Placement{{node, 1}})
-		wantPlacement(t, "at first", jobs[i].look(1), node+"=1")
-		jobs[i].commanded = Placement{{node, 1}}
+		all[i].scale(jobs.Placement{{Node: node, Replicas: 1}})
+		wantPlacement(t, "at first", all[i].look(1), node+"=1")
+		all[i].commanded = jobs.Placement{{Node: node, Replicas: 1}}
 	}
-	jobs[0].scale(Placement{{"b", 1}})
-	jobs[1].scale(Placement{{"a", 1}})
-	wantPlacement(t, "while b is in use", jobs[0].look(1), "a=1")
-	wantPlacement(t, "while a is in use", jobs[1].look(1), "b=1")
-	jobs[1].mu.Lock()
-	jobs[1].stay("nobody moves")
-	jobs[1].mu.Unlock()
-	wantPlacement(t, "given up", jobs[1].state().On, "b=1")
+	all[0].scale(jobs.Placement{{Node: "b", Replicas: 1}})
+	all[1].scale(jobs.Placement{{Node: "a", Replicas: 1}})
+	wantPlacement(t, "while b is in use", all[0].look(1), "a=1")
+	wantPlacement(t, "while a is in use", all[1].look(1), "b=1")
+	all[1].mu.Lock()
+	all[1].stay("nobody moves")
+	all[1].mu.Unlock()
+	wantPlacement(t, "given up", all[1].state().On, "b=1")
 	select {
 	case why := <-j.Changes():
 		if why != "the replicas of trial 1 could not be changed" {
@@ -104,16 +105,16 @@ func TestAJobThatMovesKeepsItsLeastReplicas(t *testing.T) {
 	default:
 		t.Error("no decision is due after one that was given up")
 	}
-	j.leave(jobs[1])
-	wantPlacement(t, "when b is free", jobs[0].look(1), "b=1")
+	j.leave(all[1])
+	wantPlacement(t, "when b is free", all[0].look(1), "b=1")
 }
 
 // A job that could start replicas on one host alone keeps those, and gives the slots of the other
 // back.
 func TestSlotsOfReplicasThatCouldNotStartAreGivenBack(t *testing.T) {
-	_, jobs := elasticJobs(t, 2, NodeSlots{"a", 2}, NodeSlots{"b", 2})
-	x, y := jobs[0], jobs[1]
-	x.scale(Placement{{"a", 2}, {"b", 2}})
+	_, all := elasticJobs(t, 2, jobs.NodeSlots{Node: "a", Slots: 2}, jobs.NodeSlots{Node: "b", Slots: 2})
+	x, y := all[0], all[1]
+	x.scale(jobs.Placement{{Node: "a", Replicas: 2}, {Node: "b", Replicas: 2}})
 	x.commanded, x.under = x.look(1), true
 	for number := range 2 {
 		if _, _, err := x.Hold(t.Context(), number, "a"); err != nil {
@@ -125,16 +126,16 @@ func TestSlotsOfReplicasThatCouldNotStartAreGivenBack(t *testing.T) {
 	x.commanded = x.look(1) // its launcher is told so
 	wantPlacement(t, "what its launcher is told", x.commanded, "a=2")
 	x.look(1)
-	y.scale(Placement{{"b", 2}})
+	y.scale(jobs.Placement{{Node: "b", Replicas: 2}})
 	wantPlacement(t, "another trial", y.look(1), "b=2")
 }
 
 func TestALostNodeTakesItsUnitsAlong(t *testing.T) {
-	j, jobs := elasticJobs(t, 1, NodeSlots{"a", 1}, NodeSlots{"b", 2})
-	x := jobs[0]
-	x.scale(Placement{{"a", 1}, {"b", 2}})
+	j, all := elasticJobs(t, 1, jobs.NodeSlots{Node: "a", Slots: 1}, jobs.NodeSlots{Node: "b", Slots: 2})
+	x := all[0]
+	x.scale(jobs.Placement{{Node: "a", Replicas: 1}, {Node: "b", Replicas: 2}})
 	wantPlacement(t, "on both", x.look(1), "a=1,b=2")
-	x.commanded = Placement{{"a", 1}, {"b", 2}}
+	x.commanded = jobs.Placement{{Node: "a", Replicas: 1}, {Node: "b", Replicas: 2}}
 	_, release, err := x.Hold(t.Context(), 0, "b")
 	if err != nil {
 		t.Fatal(err)
@@ -152,9 +153,9 @@ func TestALostNodeTakesItsUnitsAlong(t *testing.T) {
 // A worker waits for the slot that another one is about to leave, and not for ever.
 func TestAWorkerWaitsForItsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, jobs := elasticJobs(t, 1, NodeSlots{"a", 1})
-		x := jobs[0]
-		x.scale(Placement{{"a", 1}})
+		_, all := elasticJobs(t, 1, jobs.NodeSlots{Node: "a", Slots: 1})
+		x := all[0]
+		x.scale(jobs.Placement{{Node: "a", Replicas: 1}})
 		x.look(1)
 		_, release, err := x.Hold(t.Context(), 0, "a")
 		if err != nil {

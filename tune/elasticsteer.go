@@ -8,6 +8,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/member/jobcontrol"
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
 const (
@@ -30,8 +31,8 @@ func (e *elasticJob) steer(ctx context.Context, least int) {
 		e.mu.Lock()
 		e.exchange()
 		p := e.next(least)
-		send := len(p) > 0 && !p.same(e.commanded)
-		if !e.held().same(e.want) && !send && !e.under && time.Since(e.since) > stuckAfter {
+		send := len(p) > 0 && !p.Equal(e.commanded)
+		if !e.held().Equal(e.want) && !send && !e.under && time.Since(e.since) > stuckAfter {
 			e.stay("the slots that it was to get are still in use by other trials")
 		}
 		e.mu.Unlock()
@@ -100,7 +101,7 @@ func (e *elasticJob) find(ctx context.Context) bool {
 
 // command tells the launcher what replicas the job is to have. It returns false if that should be
 // tried again.
-func (e *elasticJob) command(ctx context.Context, p Placement) bool {
+func (e *elasticJob) command(ctx context.Context, p jobs.Placement) bool {
 	q := control.Request{Op: control.OpScale}
 	for _, x := range p {
 		host := x.Node
@@ -129,7 +130,7 @@ func (e *elasticJob) command(ctx context.Context, p Placement) bool {
 }
 
 // addHosts adds hosts to the job that the search did not have when the job began.
-func (e *elasticJob) addHosts(ctx context.Context, p Placement) error {
+func (e *elasticJob) addHosts(ctx context.Context, p jobs.Placement) error {
 	if e.jobs.HostFile == "" {
 		return nil
 	}

@@ -1,6 +1,10 @@
 package tune
 
-import "time"
+import (
+	"time"
+
+	"github.com/paragon-train/paragon/tune/jobs"
+)
 
 // appendAllocation writes the fields of an EventAllocate.
 func appendAllocation(b []byte, e *Event) []byte {
@@ -30,7 +34,7 @@ func appendAllocation(b []byte, e *Event) []byte {
 	return appendShares(append(b, ']'), e.Shares)
 }
 
-func appendShares(b []byte, shares []Share) []byte {
+func appendShares(b []byte, shares []jobs.Share) []byte {
 	b = append(b, `,"shares":[`...)
 	for i, x := range shares {
 		if i > 0 {
@@ -45,7 +49,7 @@ func appendShares(b []byte, shares []Share) []byte {
 }
 
 // appendPlacement writes nothing for an empty one.
-func appendPlacement(b []byte, p Placement) []byte {
+func appendPlacement(b []byte, p jobs.Placement) []byte {
 	if len(p) == 0 {
 		return b
 	}
@@ -67,7 +71,7 @@ func (d *decoder) allocation(e *Event) {
 			d.want(",")
 		}
 		d.want(`{"node":`)
-		n := NodeSlots{Node: d.name()}
+		n := jobs.NodeSlots{Node: d.name()}
 		d.want(`,"slots":`)
 		n.Slots = d.int()
 		d.want("}")
@@ -78,7 +82,7 @@ func (d *decoder) allocation(e *Event) {
 		if len(e.Jobs) > 0 {
 			d.want(",")
 		}
-		var j JobState
+		var j jobs.State
 		d.want(`{"trial":`)
 		j.Trial = d.int()
 		j.On = d.placement()
@@ -97,7 +101,7 @@ func (d *decoder) allocation(e *Event) {
 		if len(e.Shares) > 0 {
 			d.want(",")
 		}
-		var x Share
+		var x jobs.Share
 		d.want(`{"trial":`)
 		x.Trial = d.int()
 		x.On = d.placement()
@@ -116,12 +120,12 @@ func (d *decoder) allocation(e *Event) {
 	}
 }
 
-func (d *decoder) placement() (p Placement) {
+func (d *decoder) placement() (p jobs.Placement) {
 	if !d.has(`,"on":{`) {
 		return nil
 	}
 	for d.err == nil {
-		x := NodeReplicas{Node: d.name()}
+		x := jobs.NodeReplicas{Node: d.name()}
 		d.want(":")
 		x.Replicas = d.int()
 		if x.Replicas < 1 || p.On(x.Node) > 0 {

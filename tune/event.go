@@ -1,6 +1,10 @@
 package tune
 
-import "time"
+import (
+	"time"
+
+	"github.com/paragon-train/paragon/tune/jobs"
+)
 
 // An EventKind says what happened.
 type EventKind string
@@ -84,9 +88,9 @@ type Event struct {
 
 	// Nodes, Jobs and Shares of an allocation: what it depends on, and what was decided for
 	// each of the jobs. A Profile that is as in the trial's allocation before is left out.
-	Nodes  []NodeSlots
-	Jobs   []JobState
-	Shares []Share
+	Nodes  []jobs.NodeSlots
+	Jobs   []jobs.State
+	Shares []jobs.Share
 
 	// Header is that of EventStudy.
 	Header *Header
@@ -130,17 +134,4 @@ type Header struct {
 // reports wait for it, and must not call the study.
 type Observer interface {
 	Observe(v View, e Event)
-}
-
-// A Ticker is an Observer that Run also calls about every second.
-type Ticker interface {
-	Observer
-	Tick(v View, now time.Time)
-}
-
-// A Closer is an Observer that Run closes when the search is over, with the final
-// view.
-type Closer interface {
-	Observer
-	Close(v View) error
 }

@@ -109,13 +109,6 @@ func (f *Fidelity) StepName() string {
 	}
 }
 
-// A Stepwise is a Scheduler or Pruner that follows a trial over its steps: compares what it
-// reported at one and at another, or has it go on from a checkpoint. If it says so, a study with a
-// Fidelity refuses it.
-type Stepwise interface {
-	Stepwise() bool
-}
-
 // line is the fidelity in the header of a log.
 func (f Fidelity) line() string {
 	return fmt.Sprintf("fidelity %q [%v, %v] eta %v", f.Parameter, f.Low, f.High, f.Eta)

@@ -15,6 +15,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 	"github.com/paragon-train/paragon/tune/internal/slots"
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
 // command is what starts the trial.
@@ -84,7 +85,7 @@ func (t *jobTrial) command() ([]string, error) {
 			args = append(args, flags...)
 		}
 	}
-	if t.grant != nil && (j.Steps == nil || t.resources.GPUs == 0) { // else the step has set the variable
+	if t.grant != nil && (j.Cluster == nil || t.resources.GPUs == 0) { // else the step has set the variable
 		args = append(args, gpuFlags(t.grant)...)
 	}
 	args = append(append(args, j.LaunchFlags...), "--")
@@ -94,17 +95,17 @@ func (t *jobTrial) command() ([]string, error) {
 // hosts is the hosts file that launch gets. An elastic job begins on the first one, and may use the
 // others later.
 func (t *jobTrial) hosts() (string, error) {
-	var all []NodeSlots
+	var all []jobs.NodeSlots
 	if t.elastic == nil {
 		for _, p := range t.grant.Parts {
-			all = append(all, NodeSlots{p.Node, t.resources.Slots})
+			all = append(all, jobs.NodeSlots{Node: p.Node, Slots: t.resources.Slots})
 		}
 	} else {
 		nodes, err := t.jobs.Slots(context.Background(), t.attempt.Resources)
 		if err != nil {
 			return "", err
 		}
-		all = append(all, NodeSlots{t.begins.Node, t.begins.Replicas})
+		all = append(all, jobs.NodeSlots{Node: t.begins.Node, Slots: t.begins.Replicas})
 		for _, n := range nodes {
 			if n.Node == t.begins.Node {
 				all[0].Slots = max(n.Slots, t.begins.Replicas)

@@ -15,6 +15,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/ssh"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/tune/internal/slots"
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
 // Jobs is a Runner that runs each trial as a separate job of workers, servers and a scheduler. The
@@ -58,9 +59,9 @@ type Jobs struct {
 	// HostTimeout is how long a search waits when no host is left for a trial. Then it ends
 	// with an error that names the hosts, and can be resumed. Zero is 10 minutes.
 	HostTimeout time.Duration
-	// Steps run trials on the nodes of a cluster's scheduler; nil: they run on this machine, or
+	// Cluster has the nodes on which trials run, nil: they run on this machine, or
 	// on the hosts of HostFile. Not for elastic trials.
-	Steps *Steps
+	Cluster *jobs.Cluster
 	// Folder is where trials run on hosts; the current folder is copied there for each trial,
 	// without the folders of the study and of others beside it. "" is a folder with the path of
 	// the current one, which must exist there.
@@ -69,7 +70,7 @@ type Jobs struct {
 	// (Reporter.Checkpoint); a larger one is an error in the trial. Zero is 64 GiB.
 	MaxCopied int64
 	// Address is the one at which hosts and nodes reach this machine. It is required with
-	// HostFile and Steps.
+	// HostFile and Cluster.
 	Address string
 	// Command is the command of the workers; nil is this program with its arguments.
 	Command []string
@@ -108,7 +109,7 @@ type Jobs struct {
 	failed  error      // of prepare
 	nodes   *slots.Allocator
 	remote  *ssh.Method // reaches the hosts; nil: this machine alone
-	overlap atomic.Bool // a node of Steps was lost
+	overlap atomic.Bool // a node of Cluster was lost
 
 	ask    func(context.Context, hosts.Host) (agent.Answer, error) // askHost, or a test's
 	wake   chan struct{}                                           // holds one: keepHosts is to look at the hosts
@@ -137,7 +138,7 @@ const defaultMaxCopied = 64 << 30
 type nodeSource struct {
 	found    bool
 	hostFile string
-	steps    *Steps
+	cluster  *jobs.Cluster
 }
 
 // prepare finds the nodes. Those of this machine alone are found again when a field names others
@@ -146,7 +147,7 @@ func (j *Jobs) prepare(ctx context.Context) error {
 	j.finding.Lock()
 	defer j.finding.Unlock()
 	local := j.from == nodeSource{found: true}
-	if now := (nodeSource{true, j.HostFile, j.Steps}); !j.from.found || local && now != j.from {
+	if now := (nodeSource{true, j.HostFile, j.Cluster}); !j.from.found || local && now != j.from {
 		j.from, j.failed = now, j.findNodes(ctx)
 	}
 	return j.failed
@@ -188,8 +189,8 @@ func (j *Jobs) Fits(r Resources) error {
 	if j.NoServers && j.resources(r).Hosts*j.resources(r).Slots != 1 {
 		return fmt.Errorf("tune: a trial of %d hosts with %d slots each needs servers", j.resources(r).Hosts, j.resources(r).Slots)
 	}
-	if j.Steps != nil {
-		if err := j.Steps.fits(j.resources(r)); err != nil {
+	if j.Cluster != nil {
+		if err := j.tasks().fits(j.resources(r)); err != nil {
 			return err
 		}
 	}

@@ -209,11 +209,11 @@ func TestAProcessThatIsToldToStopStops(t *testing.T) {
 
 type haltAt struct{ step int }
 
-func (s haltAt) Prune(v tune.View, trial int) tune.Halt {
+func (s haltAt) Prune(v tune.View, trial int) tune.StopDecision {
 	if lastStep(v.Trial(trial)) >= s.step {
-		return tune.Halt{Trial: tune.Stop, Rule: "enough"}
+		return tune.StopDecision{Trial: tune.Stop, Rule: "enough"}
 	}
-	return tune.Halt{}
+	return tune.StopDecision{}
 }
 
 func TestFailuresOfProcessesHaveTheirClass(t *testing.T) {
@@ -328,11 +328,11 @@ func (exploitOnce) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision 
 	return d
 }
 
-func (exploitOnce) Next(v tune.View) tune.Pick {
+func (exploitOnce) Next(v tune.View) tune.TrialChoice {
 	if x := v.Trial(0); x != nil && x.State == tune.Paused {
-		return tune.Pick{Kind: tune.PickTrial}
+		return tune.TrialChoice{Kind: tune.ChoosePaused}
 	}
-	return tune.Pick{}
+	return tune.TrialChoice{}
 }
 
 // A command that keeps its state in a folder goes on from there when it is paused, tried again, or

@@ -22,6 +22,7 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 	"github.com/paragon-train/paragon/tune/internal/slots"
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
 // A jobTrial is one running attempt.
@@ -32,8 +33,8 @@ type jobTrial struct {
 	resources Resources
 	grant     *slots.Grant // nil: it is elastic
 	elastic   *elasticJob
-	begins    NodeReplicas // of an elastic one
-	folder    string       // of the attempt
+	begins    jobs.NodeReplicas // of an elastic one
+	folder    string            // of the attempt
 	session   *remote.Session
 	out       *jobOutput
 
@@ -48,8 +49,8 @@ type jobTrial struct {
 // Run implements Runner.
 func (j *Jobs) Run(ctx context.Context, a Attempt, r *Reporter) (err error) {
 	t := &jobTrial{jobs: j, attempt: a, reporter: r}
-	if a.elastic && j.Steps != nil {
-		return errors.New("tune: Jobs.Steps is set, and the study's scheduler makes trials elastic: want another scheduler, or HostFile")
+	if a.elastic && j.Cluster != nil {
+		return errors.New("tune: Jobs.Cluster is set, and the study's scheduler makes trials elastic: want another scheduler, or HostFile")
 	}
 	if a.elastic {
 		t.resources = j.elasticResources(a.Resources)
@@ -121,7 +122,7 @@ func (t *jobTrial) task(root string) (remote.Task, error) {
 	if t.carried && t.resources.Hosts > 1 {
 		task.PerHost = t.resources.Slots
 	}
-	if t.jobs.HostFile != "" || t.jobs.Steps != nil {
+	if t.jobs.HostFile != "" || t.jobs.Cluster != nil {
 		if task.Marker, err = t.marker(); err != nil {
 			return remote.Task{}, fmt.Errorf("tune: trial %d: %w", t.attempt.Trial, err)
 		}
@@ -135,7 +136,7 @@ func (t *jobTrial) task(root string) (remote.Task, error) {
 // share is a rank's share of the processors and GPUs of the trial. Rank i runs on host i/Slots, by
 // the hosts file that launch gets.
 func (t *jobTrial) share(rank int) (cpus []int, devices []string) {
-	if t.jobs.Steps != nil {
+	if t.jobs.Cluster != nil {
 		return nil, nil // the step has its processors and GPUs, and no others
 	}
 	part, slot := t.grant.Parts[rank/t.resources.Slots], rank%t.resources.Slots
@@ -226,7 +227,7 @@ func (t *jobTrial) run(ctx context.Context) error {
 // step on its node, or without launch on its host.
 func (t *jobTrial) execute(ctx context.Context, spec process.Spec, patience time.Duration, started func(pid int)) (process.Exit, error) {
 	switch {
-	case t.jobs.Steps != nil:
+	case t.jobs.Cluster != nil:
 		return t.executeStep(ctx, spec, patience, started)
 	case t.jobs.HostFile != "" && t.jobs.NoServers:
 		return t.executeOnHost(ctx, spec, patience, started)
@@ -252,7 +253,7 @@ func (t *jobTrial) executeStep(ctx context.Context, spec process.Spec, patience 
 	part := t.grant.Parts[0]
 	opening, cancel := context.WithTimeoutCause(ctx, t.resources.StartTimeout, fmt.Errorf("gave up after %v", t.resources.StartTimeout))
 	defer cancel()
-	x, err := t.jobs.Steps.open(opening, launch, StepRequest{part.Node, len(part.CPUs), len(part.GPUs), t.jobs.overlap.Load()}, t.jobs.logger())
+	x, err := t.jobs.tasks().open(opening, launch, jobs.TaskRequest{Node: part.Node, CPUs: len(part.CPUs), GPUs: len(part.GPUs), Overlap: t.jobs.overlap.Load()}, t.jobs.logger())
 	if err == nil {
 		var exit process.Exit
 		exit, err = execute(ctx, x.Client, spec, t.out.out, patience, started)
@@ -352,7 +353,7 @@ func (t *jobTrial) joined() bool { return t.session.Joined() > 0 && !t.carried }
 
 // environment are the variables of the processes besides the address of the search.
 func (t *jobTrial) environment() []string {
-	if t.jobs.HostFile != "" && !t.jobs.NoServers || t.jobs.Steps != nil || t.elastic != nil {
+	if t.jobs.HostFile != "" && !t.jobs.NoServers || t.jobs.Cluster != nil || t.elastic != nil {
 		return nil // launch sets the variable, or launch slot, or the step has it
 	}
 	return []string{gpus.Variable + "=" + gpus.Visible(t.grant.Parts[0].GPUs)}

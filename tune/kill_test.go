@@ -53,22 +53,22 @@ func (x *erratic) Reported(v View, trial int, rng *rand.Rand) Decision {
 	for u := range v.Trials() {
 		d.Competitors = append(d.Competitors, u.Number)
 		if u.State == Paused && x.seen%4 == 0 {
-			d.Others = append(d.Others, Order{Trial: u.Number, Action: []Action{GoOn, Stop, Exploit}[x.seen%3], Rule: "order", Donor: trial, Params: u.Params})
+			d.Others = append(d.Others, TrialDecision{Trial: u.Number, Action: []Action{GoOn, Stop, Exploit}[x.seen%3], Rule: "order", Donor: trial, Params: u.Params})
 		}
 		if u.State == Running && u.Number != trial && x.seen%11 == 0 {
-			d.Others = append(d.Others, Order{Trial: u.Number, Action: Pause, Rule: "make room"})
+			d.Others = append(d.Others, TrialDecision{Trial: u.Number, Action: Pause, Rule: "make room"})
 		}
 	}
 	return d
 }
 
-func (x *erratic) Next(v View) Pick {
+func (x *erratic) Next(v View) TrialChoice {
 	for t := range v.Trials() {
 		if t.State == Paused && x.seen > 10+t.Number {
-			return Pick{Kind: PickTrial, Trial: t.Number, Rule: "promote"}
+			return TrialChoice{Kind: ChoosePaused, Trial: t.Number, Rule: "promote"}
 		}
 	}
-	return Pick{}
+	return TrialChoice{}
 }
 
 // picky is a suggester that looks at what there is and sometimes waits.

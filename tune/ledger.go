@@ -61,12 +61,12 @@ func (c Checkpoint) of(trial int) keptStep { return keptStep{trial, c.Step, c.At
 
 // runState is the internal state of a trial's attempts.
 type runState struct {
-	active  bool          // an attempt is under way
-	told    Action        // the answer to the attempt: anything but Continue ends it
-	order   *Order        // the answer to the next report
-	since   time.Duration // At of the attempt's start
-	before  time.Duration // Elapsed by then
-	restore keptStep      // where the next attempt continues from
+	active  bool           // an attempt is under way
+	told    Action         // the answer to the attempt: anything but Continue ends it
+	order   *TrialDecision // the answer to the next report
+	since   time.Duration  // At of the attempt's start
+	before  time.Duration  // Elapsed by then
+	restore keptStep       // where the next attempt continues from
 	queued  bool
 	cut     bool // its attempt was interrupted
 	changed bool // the parameters changed since the last start

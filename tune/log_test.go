@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/files/vfs"
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
 // never is a pruner with settings of all kinds.
@@ -28,7 +29,7 @@ type never struct {
 	Custom func()
 }
 
-func (never) Prune(View, int) Halt { return Halt{} }
+func (never) Prune(View, int) StopDecision { return StopDecision{} }
 
 func TestRulesAreMadeAgainFromTheirText(t *testing.T) {
 	want := Config{Space: Space{Real("x", 0, 1)}, KeepDiverged: true, Scope: LastReport,
@@ -59,7 +60,7 @@ func some() []Event {
 	d := Go()
 	d.Action, d.Rule, d.Rung, d.Value, d.Cutoff, d.Competitors = Exploit, "pbt", -2, math.Inf(-1), 0, []int{3, 1}
 	d.Donor, d.Params = 3, p
-	d.Others = []Order{{Trial: 4, Action: Stop, Rule: "é"}, {Trial: 5, Action: Exploit, Donor: 1}, {Trial: 6, Action: GoOn}}
+	d.Others = []TrialDecision{{Trial: 4, Action: Stop, Rule: "é"}, {Trial: 5, Action: Exploit, Donor: 1}, {Trial: 6, Action: GoOn}}
 	events := []Event{
 		{Kind: EventStudy, Header: &Header{Version: 1, Name: "toy \"x\"", Metric: "v", Mode: Min, Seed: math.MaxUint64, Space: []string{"real \"x\" [0, 1]", ""}, Suggester: "tune.Random", Scheduler: "tune.FIFO"}},
 		{Kind: EventStudy, Header: &Header{}},
@@ -86,9 +87,9 @@ func some() []Event {
 		{Kind: EventRequeue, Trials: []int{3, 4}, Fresh: true, Rule: "errored"},
 		{Kind: EventRequeue},
 		{Kind: EventAbandon, Trials: []int{1}},
-		{Kind: EventAllocate, Rule: "trial 1 ended", Nodes: []NodeSlots{{"d1:22", 4}, {"é", 0}},
-			Jobs:   []JobState{{Trial: 0}, {Trial: 2, On: Placement{{"d1:22", 2}, {"é", 1}}, Profile: `{"step":3}`, ChangeCost: time.Second, Fixed: "no \"change\""}},
-			Shares: []Share{{Trial: 0, On: Placement{{"d1:22", 4}}, Rule: "it gains most"}, {Trial: 2, Pause: true}}},
+		{Kind: EventAllocate, Rule: "trial 1 ended", Nodes: []jobs.NodeSlots{{Node: "d1:22", Slots: 4}, {Node: "é", Slots: 0}},
+			Jobs:   []jobs.State{{Trial: 0}, {Trial: 2, On: jobs.Placement{{Node: "d1:22", Replicas: 2}, {Node: "é", Replicas: 1}}, Profile: `{"step":3}`, ChangeCost: time.Second, Fixed: "no \"change\""}},
+			Shares: []jobs.Share{{Trial: 0, On: jobs.Placement{{Node: "d1:22", Replicas: 4}}, Rule: "it gains most"}, {Trial: 2, Pause: true}}},
 		{Kind: EventAllocate},
 	}
 	for i := range events {

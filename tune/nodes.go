@@ -45,12 +45,12 @@ func (j *Jobs) findNodes(ctx context.Context) (err error) {
 		return err
 	}
 	switch {
-	case j.Steps != nil && j.HostFile != "":
-		return errors.New("tune: Jobs.HostFile and Jobs.Steps are set, want one of them")
-	case j.Steps != nil && j.Address == "":
-		return errors.New("tune: Jobs.Steps is set, but Jobs.Address is not: at which address do the nodes reach this machine?")
-	case j.Steps != nil:
-		all, err := j.Steps.nodes()
+	case j.Cluster != nil && j.HostFile != "":
+		return errors.New("tune: Jobs.HostFile and Jobs.Cluster are set, want one of them")
+	case j.Cluster != nil && j.Address == "":
+		return errors.New("tune: Jobs.Cluster is set, but Jobs.Address is not: at which address do the nodes reach this machine?")
+	case j.Cluster != nil:
+		all, err := j.tasks().nodes()
 		for _, n := range all {
 			err = errors.Join(err, j.nodes.Add(n))
 		}

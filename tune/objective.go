@@ -63,12 +63,6 @@ func (c Constraint) Violation(value float64) float64 {
 	return excess
 }
 
-// A SingleObjective is a Suggester, Scheduler or Pruner that may judge trials by View.Result and
-// Report.Value alone. If it says so, a study with several Objectives refuses it.
-type SingleObjective interface {
-	SingleObjective() bool
-}
-
 // validateGoals checks Objectives and Constraints.
 func (c *Config) validateGoals(all *fieldErrors) {
 	named := map[string]string{}

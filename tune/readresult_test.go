@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
 func TestASpaceIsReadFromItsHeader(t *testing.T) {
@@ -59,12 +61,12 @@ func TestAResultIsNotReadFromALogThatMakesNoSense(t *testing.T) {
 	exploit := Go()
 	exploit.Action, exploit.Donor = Exploit, 99
 	stopOther := Go()
-	stopOther.Others = []Order{{Trial: 99, Action: Stop}}
+	stopOther.Others = []TrialDecision{{Trial: 99, Action: Stop}}
 	report := func(d Decision) Event {
 		return Event{Kind: EventReport, Attempt: 1, Step: 1, Metrics: Metrics{{"a", 1}}, Decision: d}
 	}
-	share := func(trial int, on Placement) Event {
-		return Event{Kind: EventAllocate, Nodes: []NodeSlots{{"d1", 1}}, Jobs: []JobState{{Trial: trial}}, Shares: []Share{{Trial: trial, On: on}}}
+	share := func(trial int, on jobs.Placement) Event {
+		return Event{Kind: EventAllocate, Nodes: []jobs.NodeSlots{{Node: "d1", Slots: 1}}, Jobs: []jobs.State{{Trial: trial}}, Shares: []jobs.Share{{Trial: trial, On: on}}}
 	}
 	for text, events := range map[string][]Event{
 		"it has no event":                                   {},
@@ -73,7 +75,7 @@ func TestAResultIsNotReadFromALogThatMakesNoSense(t *testing.T) {
 		"event 2: the decision {\"action\":\"exploit\"":     {study, start, report(exploit)},
 		"\"trial\":99,\"action\":\"stop\"}]} is impossible": {study, start, report(stopOther)},
 		"event 2: divides nodes among trial 4":              {study, start, share(4, nil)},
-		"node d1 has 1 slots left":                          {study, start, share(0, Placement{{"d1", 2}})},
+		"node d1 has 1 slots left":                          {study, start, share(0, jobs.Placement{{Node: "d1", Replicas: 2}})},
 		"event 2: starts new trial 0":                       {study, start, start},
 		"event 1: requeues trial 3":                         {study, {Kind: EventRequeue, Trials: []int{3}}},
 		"event 1: drops a checkpoint of trial 0":            {study, {Kind: EventDrop}},

@@ -96,11 +96,11 @@ type stopAt struct {
 	study bool
 }
 
-func (s stopAt) Prune(v tune.View, trial int) tune.Halt {
+func (s stopAt) Prune(v tune.View, trial int) tune.StopDecision {
 	if r, ok := v.Trial(trial).Last(); ok && v.Score(r.Value) >= v.Score(s.value) {
-		return tune.Halt{Trial: tune.Complete, Study: s.study, Rule: fmt.Sprintf("reached %v", s.value)}
+		return tune.StopDecision{Trial: tune.Complete, StopAll: s.study, Rule: fmt.Sprintf("reached %v", s.value)}
 	}
-	return tune.Halt{}
+	return tune.StopDecision{}
 }
 
 func TestPrunersEndTrialsAndTheStudyAlsoWhenItIsResumed(t *testing.T) {
@@ -161,14 +161,14 @@ func (pauseAll) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 	return d
 }
 
-func (pauseAll) Next(v tune.View) tune.Pick {
+func (pauseAll) Next(v tune.View) tune.TrialChoice {
 	if !v.Exhausted() {
-		return tune.Pick{}
+		return tune.TrialChoice{}
 	}
-	best := tune.Pick{Kind: tune.PickWait}
+	best := tune.TrialChoice{Kind: tune.ChooseNone}
 	for t := range v.Trials() {
-		if t.State == tune.Paused && (best.Kind == tune.PickWait || v.Score(v.Result(t)) > v.Score(v.Result(v.Trial(best.Trial)))) {
-			best = tune.Pick{Kind: tune.PickTrial, Trial: t.Number}
+		if t.State == tune.Paused && (best.Kind == tune.ChooseNone || v.Score(v.Result(t)) > v.Score(v.Result(v.Trial(best.Trial)))) {
+			best = tune.TrialChoice{Kind: tune.ChoosePaused, Trial: t.Number}
 		}
 	}
 	return best
@@ -284,13 +284,13 @@ func (pauseOnce) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 	return d
 }
 
-func (pauseOnce) Next(v tune.View) tune.Pick {
+func (pauseOnce) Next(v tune.View) tune.TrialChoice {
 	for t := range v.Trials() {
 		if t.State == tune.Paused {
-			return tune.Pick{Kind: tune.PickTrial, Trial: t.Number}
+			return tune.TrialChoice{Kind: tune.ChoosePaused, Trial: t.Number}
 		}
 	}
-	return tune.Pick{}
+	return tune.TrialChoice{}
 }
 
 // chain pauses trials 0 and 1; when trial 2 reports, 1 is to take 0's checkpoint, 0 is to take 2's,
@@ -305,7 +305,7 @@ func (chain) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 	case trial < 2:
 		d.Action = tune.Pause
 	default:
-		d.Others = []tune.Order{{Trial: 1, Action: tune.Exploit, Donor: 0}, {Trial: 0, Action: tune.Exploit, Donor: 2}, {Trial: 1, Action: tune.GoOn}}
+		d.Others = []tune.TrialDecision{{Trial: 1, Action: tune.Exploit, Donor: 0}, {Trial: 0, Action: tune.Exploit, Donor: 2}, {Trial: 1, Action: tune.GoOn}}
 	}
 	return d
 }

@@ -194,15 +194,15 @@ func (h *halving) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 	return d
 }
 
-func (h *halving) Next(v tune.View) tune.Pick {
+func (h *halving) Next(v tune.View) tune.TrialChoice {
 	if v.Exhausted() || v.Count(tune.Paused) > 5 {
 		for t := range v.Trials() {
 			if t.State == tune.Paused {
-				return tune.Pick{Kind: tune.PickTrial, Trial: t.Number, Rule: "go on"}
+				return tune.TrialChoice{Kind: tune.ChoosePaused, Trial: t.Number, Rule: "go on"}
 			}
 		}
 	}
-	return tune.Pick{}
+	return tune.TrialChoice{}
 }
 
 // rules are the searches that are killed: the last part of the folder's name says which.

@@ -79,17 +79,6 @@ func Run(ctx context.Context, f Trainable, cfg Config) (*Result, error) {
 	return result, err
 }
 
-// A hostKeeper is a Runner whose hosts come and go.
-type hostKeeper interface {
-	// keepHosts probes hosts that were set aside until ctx ends. Its error says that there has
-	// been no host for a trial for too long. replicas is how many an elastic trial needs at
-	// least; 0: trials are not elastic.
-	keepHosts(ctx context.Context, r Resources, replicas int) error
-	// serveHosts lets commands of this machine ask about the hosts, and change them, through
-	// the study's folder.
-	serveHosts(folder string) (close func())
-}
-
 const defaultGrace = 30 * time.Second
 
 // drive runs trials in Config.Parallel slots until there are no more. With AsManyAsFit a slot that
@@ -177,12 +166,12 @@ func (s *Study) watch(ctx context.Context, idle chan struct{}) {
 		}
 		select {
 		case <-timeout:
-			s.Halt(fmt.Sprintf("timeout of %v", s.cfg.Timeout))
+			s.Stop(fmt.Sprintf("timeout of %v", s.cfg.Timeout))
 		case <-nap.C:
 			if !s.cfg.pastDeadline(logTime(s.now())) {
 				continue
 			}
-			s.Halt(s.cfg.deadlineText())
+			s.Stop(s.cfg.deadlineText())
 		case <-s.over:
 		case <-ctx.Done():
 		case <-idle:

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
 // A Trainable trains with parameters p and reports to r. It returns nil when the
@@ -13,19 +15,7 @@ import (
 type Trainable func(ctx context.Context, p Params, r *Reporter) error
 
 // Resources are what one trial needs. The zero value is one slot of this process.
-type Resources struct {
-	// Hosts times Slots are the workers of a distributed trial; zero is 1.
-	Hosts, Slots int
-	// CPUsPerSlot are the processors of one slot; zero is 1.
-	CPUsPerSlot int
-	// GPUs are those of one slot.
-	GPUs int
-	// Servers is how many servers hold the parameters; zero leaves it to the Runner.
-	Servers int
-	// StartTimeout is how long an attempt may take until all its parts run; zero
-	// leaves it to the Runner.
-	StartTimeout time.Duration
-}
+type Resources = jobs.Resources
 
 // An Attempt is one run of a trial: its first, a retry or a continuation.
 type Attempt struct {
@@ -62,24 +52,6 @@ type Runner interface {
 	// trial, and returns it once the trial has ended. Fail gives an error a class; without
 	// it the class is UserCode. The attempt must end when ctx does.
 	Run(ctx context.Context, a Attempt, r *Reporter) error
-}
-
-// A Placer is a Runner that allocates places, such as hosts that come and go. With
-// any other Runner every slot is a place.
-type Placer interface {
-	Runner
-	// Fits returns an error if no trial with these resources can ever run.
-	Fits(Resources) error
-	// Acquire waits for a place for one attempt.
-	Acquire(ctx context.Context, r Resources) (Place, error)
-}
-
-// A Place is where one attempt can run.
-type Place interface {
-	// Location is the place as tables and logs show it: "local", "10.0.0.7:gpu0".
-	Location() string
-	// Release frees the place, after the attempt or unused.
-	Release()
 }
 
 // InProcess is the Runner that calls the trainable in this process. A panic is a

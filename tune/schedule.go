@@ -29,17 +29,7 @@ type Scheduler interface {
 	Ended(v View, trial int)
 	// Next says what a free slot does. It must not change the scheduler's state, since
 	// the log does not record how often it is called; Started says what was done.
-	Next(v View) Pick
-}
-
-// Staged is a Scheduler that knows how far a trial it has paused will train when it continues. With
-// a Config.Deadline the study then knows whether that ends in time; of another Scheduler it learns
-// the rungs from the trials that have reached them.
-type Staged interface {
-	Scheduler
-	// NextStep is the step at which it decides next about a paused trial that continues; 0: not
-	// known.
-	NextStep(v View, trial int) int
+	Next(v View) TrialChoice
 }
 
 // An Action is the decision about a trial at a report.
@@ -57,7 +47,7 @@ const (
 	// Exploit ends the attempt; the trial continues at once from the newest checkpoint of
 	// Donor, with Params.
 	Exploit Action = "exploit"
-	// GoOn, in an Order, continues a paused trial as soon as a slot is free.
+	// GoOn, in a TrialDecision, continues a paused trial as soon as a slot is free.
 	GoOn Action = "go on"
 	// Unjudged marks a report that does not have the study's metric.
 	Unjudged Action = "unjudged"
@@ -83,7 +73,7 @@ type Decision struct {
 	Donor  int
 	Params Params
 	// Others are orders for other trials.
-	Others []Order
+	Others []TrialDecision
 }
 
 // Go is the decision to continue, with nothing to explain.
@@ -91,11 +81,11 @@ func Go() Decision {
 	return Decision{Action: Continue, Value: math.NaN(), Cutoff: math.NaN()}
 }
 
-// An Order is a decision about another trial than the one that reported. A
+// A TrialDecision is a decision about another trial than the one that reported. A
 // running trial receives it as the answer to its next report, which is then not
 // judged; for a paused trial it takes effect at once. An order for a trial in a final
 // state has no effect; of several orders the last one counts.
-type Order struct {
+type TrialDecision struct {
 	Trial  int
 	Action Action // Stop, Complete, Pause (of a running one), GoOn (of a paused one), Exploit
 	Rule   string
@@ -107,10 +97,10 @@ type Order struct {
 	allocated bool // the Allocator gave the trial nothing
 }
 
-// A Pick is what a free slot does.
-type Pick struct {
-	Kind PickKind
-	// Trial is the paused trial to continue, if Kind is PickTrial.
+// A TrialChoice is what a free slot does.
+type TrialChoice struct {
+	Kind ChoiceKind
+	// Trial is the paused trial to continue, if Kind is ChoosePaused.
 	Trial int
 	// Step is the step of the level at which a new trial begins, in a study with a Fidelity.
 	// Zero is the lowest level.
@@ -119,26 +109,26 @@ type Pick struct {
 	Rule string
 }
 
-// A PickKind is the kind of a Pick.
-type PickKind uint8
+// A ChoiceKind is the kind of a TrialChoice.
+type ChoiceKind uint8
 
 const (
-	// PickNew starts a new trial. It is the zero Pick. If there are no more new trials
-	// it acts as PickWait.
-	PickNew PickKind = iota
-	// PickTrial continues a paused trial.
-	PickTrial
-	// PickWait leaves the slot free until another event. If no trial is running, the
+	// ChooseNew starts a new trial. It is the zero TrialChoice. If there are no more new trials
+	// it acts as ChooseNone.
+	ChooseNew ChoiceKind = iota
+	// ChoosePaused continues a paused trial.
+	ChoosePaused
+	// ChooseNone leaves the slot free until another event. If no trial is running, the
 	// study is over.
-	PickWait
+	ChooseNone
 )
 
 // String names the pick.
-func (c Pick) String() string {
+func (c TrialChoice) String() string {
 	switch c.Kind {
-	case PickNew:
+	case ChooseNew:
 		return "a new trial"
-	case PickTrial:
+	case ChoosePaused:
 		return fmt.Sprintf("trial %d", c.Trial)
 	default:
 		return "wait"
@@ -159,23 +149,23 @@ func (FIFO) Reported(View, int, *rand.Rand) Decision { return Go() }
 func (FIFO) Ended(View, int) {}
 
 // Next implements Scheduler.
-func (FIFO) Next(View) Pick { return Pick{} }
+func (FIFO) Next(View) TrialChoice { return TrialChoice{} }
 
 // A Pruner ends trials, or the whole study, by a rule. It is asked after each report
 // that has the metric, before the scheduler. It must be a pure function of the view;
 // caches are allowed as for a Suggester.
 type Pruner interface {
 	// Prune says whether the trial that reported, or the whole study, ends here.
-	Prune(v View, trial int) Halt
+	Prune(v View, trial int) StopDecision
 }
 
-// A Halt is the answer of a Pruner. The zero Halt lets trial and study go on.
-type Halt struct {
+// A StopDecision is the answer of a Pruner. The zero StopDecision lets trial and study go on.
+type StopDecision struct {
 	// Trial ends the trial that reported: Complete if it is finished, Stop if it is
 	// pruned; "" lets it go on.
 	Trial Action
-	// Study ends the whole study: running trials are stopped.
-	Study bool
+	// StopAll ends the whole study: running trials are stopped.
+	StopAll bool
 	// Rule says why: "accuracy reached 0.9".
 	Rule string
 }

@@ -332,8 +332,8 @@ func (s *Study) halt(rule, text string) {
 	_ = s.emit(&e, func() error { s.l.halt(&e); return nil }) // it fails only once the study is closed
 }
 
-// Halt ends the study: no more trials start, and running trials are asked to stop.
-func (s *Study) Halt(rule string) {
+// Stop ends the study: no more trials start, and running trials are asked to stop.
+func (s *Study) Stop(rule string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if rule == "" {

@@ -3,7 +3,6 @@ package tune
 import (
 	"errors"
 	"math/rand/v2"
-	"time"
 )
 
 // A Suggester proposes the parameters of a new trial.
@@ -21,22 +20,6 @@ type Suggester interface {
 	// Suggest returns full parameters, ErrExhausted if it will propose no more, or ErrWait
 	// if it proposes none before another event. Any other error ends the study.
 	Suggest(v View, number int, rng *rand.Rand) (Params, error)
-}
-
-// Recorded is a Suggester whose proposals cannot be recomputed, such as an external program: Replay
-// takes them from the log.
-type Recorded interface {
-	Suggester
-	// Recorded says whether proposals must be taken from the log.
-	Recorded() bool
-}
-
-// Timed is a Suggester that knows how long a trial with some parameters is going to train. With a
-// Config.Deadline a new trial then starts if this one ends in time, whatever others took.
-type Timed interface {
-	Suggester
-	// Takes is a pure function of the view, as Suggest is. ok is false if it does not know.
-	Takes(v View, p Params) (d time.Duration, ok bool)
 }
 
 // logged proposes what the log has.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
 // A State is the state of a trial.
@@ -160,9 +162,9 @@ type Trial struct {
 	Checkpoints []Checkpoint
 	// Location says where the newest attempt runs or ran.
 	Location string
-	// Placement is which replicas the newest attempt has or had, where an Allocator decides
+	// jobs.Placement is which replicas the newest attempt has or had, where an Allocator decides
 	// that, and Training what its job last said of its training.
-	Placement Placement
+	Placement jobs.Placement
 	Training  Training
 	// StartedAt and EndedAt are on the study's clock; EndedAt is 0 until the trial
 	// is final.

@@ -505,9 +505,9 @@ func (pauseTrial0) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision 
 	return d
 }
 
-func (pauseTrial0) Next(v tune.View) tune.Pick {
+func (pauseTrial0) Next(v tune.View) tune.TrialChoice {
 	if x := v.Trial(0); x != nil && x.State == tune.Paused {
-		return tune.Pick{Kind: tune.PickTrial}
+		return tune.TrialChoice{Kind: tune.ChoosePaused}
 	}
-	return tune.Pick{}
+	return tune.TrialChoice{}
 }

@@ -28,11 +28,27 @@ type packageNames struct {
 	top     map[string]bool            // functions, types, constants and variables
 	members map[string]map[string]bool // fields and methods, by type
 	embeds  map[string][]string        // types of the package that a type embeds
+	// aliases are the types of other packages that names of this one stand for, as package and
+	// name.
+	aliases map[string][2]string
 }
 
 // has reports whether a type has a field or a method, perhaps by a type that it embeds.
 func (p *packageNames) has(of, member string) bool {
 	return p.members[of][member] || slices.ContainsFunc(p.embeds[of], func(e string) bool { return p.has(e, member) })
+}
+
+// has reports whether a type of a package has a field or a method, also where the type is another
+// name of one of another package.
+func (s *sourceText) has(pkg, of, member string) bool {
+	p := s.packages[pkg]
+	if p == nil {
+		return false
+	}
+	if to, ok := p.aliases[of]; ok {
+		return s.has(to[0], to[1], member)
+	}
+	return p.has(of, member)
 }
 
 // hole stands in literals for what is filled in.
@@ -114,7 +130,7 @@ func (s *sourceText) addLiterals(f *ast.File) {
 func (s *sourceText) addNames(f *ast.File) {
 	p := s.packages[f.Name.Name]
 	if p == nil {
-		p = &packageNames{make(map[string]bool), make(map[string]map[string]bool), make(map[string][]string)}
+		p = &packageNames{make(map[string]bool), make(map[string]map[string]bool), make(map[string][]string), make(map[string][2]string)}
 		s.packages[f.Name.Name] = p
 	}
 	member := func(of, name string) {
@@ -159,6 +175,11 @@ func (s *sourceText) addNames(f *ast.File) {
 						fields = t.Fields
 					case *ast.InterfaceType:
 						fields = t.Methods
+					case *ast.SelectorExpr:
+						if from, ok := t.X.(*ast.Ident); ok && spec.Assign.IsValid() {
+							p.aliases[of] = [2]string{from.Name, t.Sel.Name}
+						}
+						continue
 					default:
 						continue
 					}
@@ -197,7 +218,7 @@ func (s *sourceText) unknown(code string) (missing []string) {
 		p := s.packages[m[1]]
 		switch name := strings.TrimLeft(m[0], " \t\n([{&*!,:="); {
 		case p == nil: // a variable's method, or another library
-		case !p.top[m[2]], m[3] != "" && !p.has(m[2], m[3]):
+		case !p.top[m[2]], m[3] != "" && !s.has(m[1], m[2], m[3]):
 			missing = append(missing, name)
 		}
 	}
@@ -315,6 +336,8 @@ func TestNamesThatAreNotInTheCodeAreFound(t *testing.T) {
 		"`kvstore.Create(ctx, \"dist\")` and `kvstore.Store.Push`":  0,
 		"`kvstore.Make` and `kvstore.Store.Shove`":                  2,
 		"`optim.Config.LearningRate`, `tune.Param.Log`":             0,
+		"`tune.Resources.Slots`":                                    0,
+		"`tune.Resources.Slices`":                                   1,
 		"`torch.optim.SGD`, `ray.tune.Tuner`, `mx.kvstore.KV`":      0,
 		"`--num-workers`, `launch -n 2 --elastic-training-enabled`": 0,
 		"`--number-of-workers`":                                     1,

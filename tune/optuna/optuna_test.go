@@ -41,11 +41,11 @@ func train(_ context.Context, p tune.Params, r *tune.Reporter) error {
 // some prunes trials of one layer at step 4.
 type some struct{}
 
-func (some) Prune(v tune.View, trial int) tune.Halt {
+func (some) Prune(v tune.View, trial int) tune.StopDecision {
 	if step, _ := v.Trial(trial).LastStep(); step == 4 && v.Trial(trial).Params.Int("layers") == 1 {
-		return tune.Halt{Trial: tune.Stop, Rule: "one layer"}
+		return tune.StopDecision{Trial: tune.Stop, Rule: "one layer"}
 	}
-	return tune.Halt{}
+	return tune.StopDecision{}
 }
 
 func search(t *testing.T, cfg tune.Config) *tune.Result {

@@ -346,7 +346,7 @@ func (a *ASHA) keep(n int) int {
 
 // Next implements tune.Scheduler: with Promotion, the best paused trial of the highest rung at
 // which one is to go on.
-func (a *ASHA) Next(v tune.View) tune.Pick {
+func (a *ASHA) Next(v tune.View) tune.TrialChoice {
 	if a.Rule != Promotion {
 		return a.fresh(v)
 	}
@@ -363,7 +363,7 @@ func (a *ASHA) Next(v tune.View) tune.Pick {
 			for _, e := range r.entries[:a.keep(len(r.entries))] {
 				t := a.trials[e.trial]
 				if t.paused && t.next == k+1 && v.Trial(e.trial).State == tune.Paused {
-					return tune.Pick{Kind: tune.PickTrial, Trial: e.trial, Rule: fmt.Sprintf("asha: promoted from rung %d at step %v", k, r.level)}
+					return tune.TrialChoice{Kind: tune.ChoosePaused, Trial: e.trial, Rule: fmt.Sprintf("asha: promoted from rung %d at step %v", k, r.level)}
 				}
 			}
 		}
@@ -372,12 +372,12 @@ func (a *ASHA) Next(v tune.View) tune.Pick {
 }
 
 // fresh is a new trial. With a Fidelity it begins at the lowest rung of its bracket.
-func (a *ASHA) fresh(v tune.View) tune.Pick {
+func (a *ASHA) fresh(v tune.View) tune.TrialChoice {
 	f := v.Fidelity()
 	if f == nil || len(a.brackets) < 2 {
-		return tune.Pick{}
+		return tune.TrialChoice{}
 	}
-	return tune.Pick{Step: f.Steps()[pick(a.weights, v.Seed(), v.Len())]}
+	return tune.TrialChoice{Step: f.Steps()[pick(a.weights, v.Seed(), v.Len())]}
 }
 
 // explain is a decision about a value.

@@ -223,7 +223,7 @@ func TestEqualValuesAtARung(t *testing.T) {
 				t.Errorf("rule %q, report %d of the same value: got %s, want %s", tc.rule, i, got, want)
 			}
 		}
-		if pick := p.s.Next(p); tc.rule == Promotion && (pick.Kind != tune.PickTrial || pick.Trial != 0) {
+		if pick := p.s.Next(p); tc.rule == Promotion && (pick.Kind != tune.ChoosePaused || pick.Trial != 0) {
 			t.Errorf("of equals %v is promoted, want trial 0", pick)
 		}
 	}

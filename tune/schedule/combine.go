@@ -48,15 +48,15 @@ func (a Any) Ended(v tune.View, trial int) {
 }
 
 // Next implements tune.Scheduler.
-func (a Any) Next(v tune.View) tune.Pick { return firstPick(a, v) }
+func (a Any) Next(v tune.View) tune.TrialChoice { return firstPick(a, v) }
 
-func firstPick(all []tune.Scheduler, v tune.View) tune.Pick {
-	wait := tune.Pick{}
+func firstPick(all []tune.Scheduler, v tune.View) tune.TrialChoice {
+	wait := tune.TrialChoice{}
 	for _, s := range all {
 		switch p := s.Next(v); p.Kind {
-		case tune.PickTrial:
+		case tune.ChoosePaused:
 			return p
-		case tune.PickWait:
+		case tune.ChooseNone:
 			wait = p
 		}
 	}
@@ -92,7 +92,7 @@ func (a All) Started(v tune.View, trial int) { Any(a).Started(v, trial) }
 func (a All) Ended(v tune.View, trial int) { Any(a).Ended(v, trial) }
 
 // Next implements tune.Scheduler.
-func (a All) Next(v tune.View) tune.Pick { return firstPick(a, v) }
+func (a All) Next(v tune.View) tune.TrialChoice { return firstPick(a, v) }
 
 // Reported implements tune.Scheduler.
 func (a All) Reported(v tune.View, trial int, rng *rand.Rand) tune.Decision {

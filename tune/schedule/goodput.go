@@ -10,6 +10,7 @@ import (
 	"github.com/paragon-train/paragon/adapt/allocate"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
 // Goodput divides the slots of nodes among the trials, which run as elastic jobs (tune.Jobs):
@@ -62,7 +63,7 @@ type Goodput struct {
 
 // A goodputTrial is what Goodput remembers of a trial.
 type goodputTrial struct {
-	on       tune.Placement
+	on       jobs.Placement
 	since    time.Duration // when on was decided
 	changes  int
 	explored int  // the most replicas with which it has reported
@@ -145,32 +146,32 @@ func (g *Goodput) Ended(v tune.View, trial int) {
 }
 
 // Next implements tune.Scheduler: trials that were paused to give up their slots continue first.
-func (g *Goodput) Next(v tune.View) tune.Pick {
+func (g *Goodput) Next(v tune.View) tune.TrialChoice {
 	for _, n := range g.parked {
 		if t := v.Trial(n); t != nil && t.State == tune.Paused {
-			return tune.Pick{Kind: tune.PickTrial, Trial: n, Rule: "goodput: it waits for slots again"}
+			return tune.TrialChoice{Kind: tune.ChoosePaused, Trial: n, Rule: "goodput: it waits for slots again"}
 		}
 	}
 	if g.Inner != nil {
 		return g.Inner.Next(v)
 	}
-	return tune.Pick{}
+	return tune.TrialChoice{}
 }
 
 // Allocate implements tune.Allocator.
-func (g *Goodput) Allocate(v tune.View, s tune.Situation) []tune.Share {
-	jobs := make([]allocate.Job, len(s.Jobs))
+func (g *Goodput) Allocate(v tune.View, s jobs.AllocationRequest) []jobs.Share {
+	asking := make([]allocate.Job, len(s.Jobs))
 	for i, j := range s.Jobs {
-		jobs[i] = g.job(v, j)
+		asking[i] = g.job(v, j)
 	}
 	nodes := make([]allocate.Node, len(s.Nodes))
 	for i, n := range s.Nodes {
 		nodes[i] = allocate.Node{Name: n.Node, Slots: n.Slots}
 	}
-	decisions, err := g.divide(nodes, jobs, s)
-	shares := make([]tune.Share, len(s.Jobs))
+	decisions, err := g.divide(nodes, asking, s)
+	shares := make([]jobs.Share, len(s.Jobs))
 	for i, j := range s.Jobs {
-		shares[i] = tune.Share{Trial: j.Trial, On: remaining(j.On, s.Nodes)}
+		shares[i] = jobs.Share{Trial: j.Trial, On: remaining(j.On, s.Nodes)}
 		if err != nil { // the situation is one that must not be; nothing changes
 			shares[i].Rule = err.Error()
 			continue
@@ -211,10 +212,10 @@ func b2i(b bool) int {
 
 // divide divides the nodes. A job that runs and cannot be paused is not left without replicas: it
 // keeps the least.
-func (g *Goodput) divide(nodes []allocate.Node, jobs []allocate.Job, s tune.Situation) ([]allocate.Decision, error) {
+func (g *Goodput) divide(nodes []allocate.Node, asking []allocate.Job, s jobs.AllocationRequest) ([]allocate.Decision, error) {
 	kept := make(map[int]bool)
 	for {
-		decisions, err := allocate.Divide(g.config(), nodes, jobs)
+		decisions, err := allocate.Divide(g.config(), nodes, asking)
 		if err != nil {
 			return nil, err
 		}
@@ -227,7 +228,7 @@ func (g *Goodput) divide(nodes []allocate.Node, jobs []allocate.Job, s tune.Situ
 				d.Reason = fmt.Sprintf("keeps %d of its %d replicas: it has no checkpoint to be paused from, and the other slots are worth more to other jobs", d.Allocation.Replicas(), s.Jobs[i].On.Replicas())
 			case len(d.Allocation) == 0 && len(on) > 0 && !s.Jobs[i].Pausable:
 				kept[i], again = true, true
-				jobs[i].NonPreemptible, jobs[i].Current = true, least(on, max(g.MinReplicas, 1))
+				asking[i].NonPreemptible, asking[i].Current = true, least(on, max(g.MinReplicas, 1))
 			}
 		}
 		if !again {
@@ -237,7 +238,7 @@ func (g *Goodput) divide(nodes []allocate.Node, jobs []allocate.Job, s tune.Situ
 }
 
 // job is a trial as package allocate sees it.
-func (g *Goodput) job(v tune.View, j tune.JobState) allocate.Job {
+func (g *Goodput) job(v tune.View, j jobs.State) allocate.Job {
 	t := g.remember(v, j)
 	trial := v.Trial(j.Trial)
 	p := readProfile(j.Profile)
@@ -258,7 +259,7 @@ func (g *Goodput) job(v tune.View, j tune.JobState) allocate.Job {
 }
 
 // remember brings what is known of a trial up to date.
-func (g *Goodput) remember(v tune.View, j tune.JobState) *goodputTrial {
+func (g *Goodput) remember(v tune.View, j jobs.State) *goodputTrial {
 	if g.trials == nil {
 		g.trials = make(map[int]*goodputTrial)
 	}
@@ -277,7 +278,7 @@ func (g *Goodput) remember(v tune.View, j tune.JobState) *goodputTrial {
 }
 
 // cost is the time that a change of a trial's replicas takes from its training.
-func (g *Goodput) cost(j tune.JobState, p *control.Adaptation) time.Duration {
+func (g *Goodput) cost(j jobs.State, p *control.Adaptation) time.Duration {
 	measured := time.Duration(p.ChangeSeconds * float64(time.Second))
 	return cmp.Or(g.ChangeCost, max(measured, 0), j.ChangeCost, defaultChangeCost)
 }
@@ -297,9 +298,9 @@ func (g *Goodput) remaining(t *tune.Trial, p *control.Adaptation) float64 {
 }
 
 // remaining is what a trial has on nodes that are still there.
-func remaining(p tune.Placement, nodes []tune.NodeSlots) (left tune.Placement) {
+func remaining(p jobs.Placement, nodes []jobs.NodeSlots) (left jobs.Placement) {
 	for _, x := range p {
-		if i := slices.IndexFunc(nodes, func(n tune.NodeSlots) bool { return n.Node == x.Node }); i >= 0 {
+		if i := slices.IndexFunc(nodes, func(n jobs.NodeSlots) bool { return n.Node == x.Node }); i >= 0 {
 			if x.Replicas = min(x.Replicas, nodes[i].Slots); x.Replicas > 0 {
 				left = append(left, x)
 			}
@@ -309,7 +310,7 @@ func remaining(p tune.Placement, nodes []tune.NodeSlots) (left tune.Placement) {
 }
 
 // least is so many replicas of a placement, of its first nodes.
-func least(p tune.Placement, n int) allocate.Allocation {
+func least(p jobs.Placement, n int) allocate.Allocation {
 	a := make(allocate.Allocation)
 	for _, x := range p {
 		if x.Replicas = min(x.Replicas, n); x.Replicas > 0 {
@@ -320,7 +321,7 @@ func least(p tune.Placement, n int) allocate.Allocation {
 	return a
 }
 
-func allocation(p tune.Placement) allocate.Allocation {
+func allocation(p jobs.Placement) allocate.Allocation {
 	a := make(allocate.Allocation, len(p))
 	for _, x := range p {
 		a[x.Node] = x.Replicas
@@ -329,10 +330,10 @@ func allocation(p tune.Placement) allocate.Allocation {
 }
 
 // placement is an allocation in the order of the nodes.
-func placement(a allocate.Allocation, nodes []tune.NodeSlots) (p tune.Placement) {
+func placement(a allocate.Allocation, nodes []jobs.NodeSlots) (p jobs.Placement) {
 	for _, n := range nodes {
 		if r := a[n.Node]; r > 0 {
-			p = append(p, tune.NodeReplicas{Node: n.Node, Replicas: r})
+			p = append(p, jobs.NodeReplicas{Node: n.Node, Replicas: r})
 		}
 	}
 	return p

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/jobs"
 	"github.com/paragon-train/paragon/tune/schedule"
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
@@ -32,16 +33,16 @@ type fakeNodes struct {
 	profile     func(trial int) string
 
 	mu      sync.Mutex
-	nodes   []tune.NodeSlots
-	given   map[int]tune.Placement // by trial
+	nodes   []jobs.NodeSlots
+	given   map[int]jobs.Placement // by trial
 	fixed   map[int]string
 	moved   map[int]chan struct{}
 	changes chan string
 	most    map[int]int // by trial: the most replicas it had
 }
 
-func newFakeNodes(steps int, nodes ...tune.NodeSlots) *fakeNodes {
-	return &fakeNodes{steps: func(tune.Params) int { return steps }, profile: func(int) string { return scales }, nodes: nodes, given: make(map[int]tune.Placement),
+func newFakeNodes(steps int, nodes ...jobs.NodeSlots) *fakeNodes {
+	return &fakeNodes{steps: func(tune.Params) int { return steps }, profile: func(int) string { return scales }, nodes: nodes, given: make(map[int]jobs.Placement),
 		fixed: make(map[int]string), moved: make(map[int]chan struct{}), changes: make(chan string, 9), most: make(map[int]int)}
 }
 
@@ -55,18 +56,18 @@ const (
 
 func (f *fakeNodes) Scalable(r tune.Resources, least int) error { return nil }
 
-func (f *fakeNodes) Slots(context.Context, tune.Resources) ([]tune.NodeSlots, error) {
+func (f *fakeNodes) Slots(context.Context, tune.Resources) ([]jobs.NodeSlots, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.nodes), nil
 }
 
-func (f *fakeNodes) States(_ context.Context, trials []int) map[int]tune.JobState {
+func (f *fakeNodes) States(_ context.Context, trials []int) map[int]jobs.State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := make(map[int]tune.JobState)
+	all := make(map[int]jobs.State)
 	for _, n := range trials {
-		j := tune.JobState{Trial: n, On: f.given[n], ChangeCost: time.Second, Fixed: f.fixed[n]}
+		j := jobs.State{Trial: n, On: f.given[n], ChangeCost: time.Second, Fixed: f.fixed[n]}
 		if len(j.On) > 0 {
 			j.Profile = f.profile(n)
 		}
@@ -75,7 +76,7 @@ func (f *fakeNodes) States(_ context.Context, trials []int) map[int]tune.JobStat
 	return all
 }
 
-func (f *fakeNodes) Scale(trial, _ int, on tune.Placement) {
+func (f *fakeNodes) Scale(trial, _ int, on jobs.Placement) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.given[trial] = on
@@ -89,7 +90,7 @@ func (f *fakeNodes) Scale(trial, _ int, on tune.Placement) {
 func (f *fakeNodes) Changes() <-chan string { return f.changes }
 
 // set replaces the nodes, as when some are lost.
-func (f *fakeNodes) set(cause string, nodes ...tune.NodeSlots) {
+func (f *fakeNodes) set(cause string, nodes ...jobs.NodeSlots) {
 	f.mu.Lock()
 	f.nodes = nodes
 	f.mu.Unlock()
@@ -104,7 +105,7 @@ func (f *fakeNodes) replicas(trial int) (int, <-chan struct{}) {
 	}
 	n := 0
 	for _, x := range f.given[trial] { // on nodes that are still there
-		if f.drains || slices.ContainsFunc(f.nodes, func(y tune.NodeSlots) bool { return y.Node == x.Node }) {
+		if f.drains || slices.ContainsFunc(f.nodes, func(y jobs.NodeSlots) bool { return y.Node == x.Node }) {
 			n += x.Replicas
 		}
 	}
@@ -206,7 +207,7 @@ func wantReplay(t *testing.T, dir string, cfg tune.Config, g *schedule.Goodput, 
 // Two trials share four slots; when the short one ends the other gets them all, without a restart.
 func TestReplicasMoveWhenATrialEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakeNodes(60, tune.NodeSlots{Node: "a", Slots: 4})
+		f := newFakeNodes(60, jobs.NodeSlots{Node: "a", Slots: 4})
 		f.steps = func(p tune.Params) int { return 30 + 60*p.Int("x") }
 		newScheduler := func() *schedule.Goodput { return &schedule.Goodput{Interval: 5 * time.Second, MaxStep: 90} }
 		cfg := goodputConfig(t, newScheduler(), f, 2, 2)
@@ -249,7 +250,7 @@ func TestReplicasMoveWhenATrialEnds(t *testing.T) {
 
 func TestReplicasMoveWhenAHostIsLostAndATrialStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := tune.NodeSlots{Node: "a", Slots: 2}, tune.NodeSlots{Node: "b", Slots: 2}
+		a, b := jobs.NodeSlots{Node: "a", Slots: 2}, jobs.NodeSlots{Node: "b", Slots: 2}
 		f := newFakeNodes(80, a, b)
 		newScheduler := func() *schedule.Goodput { return &schedule.Goodput{Interval: 5 * time.Second, MaxStep: 80} }
 		cfg := goodputConfig(t, newScheduler(), f, 3, 2)
@@ -282,13 +283,13 @@ func TestReplicasMoveWhenAHostIsLostAndATrialStarts(t *testing.T) {
 // from there when there are slots again.
 func TestATrialThatGivesUpAllSlotsContinuesFromItsCheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakeNodes(20, tune.NodeSlots{Node: "a", Slots: 1}, tune.NodeSlots{Node: "b", Slots: 1})
+		f := newFakeNodes(20, jobs.NodeSlots{Node: "a", Slots: 1}, jobs.NodeSlots{Node: "b", Slots: 1})
 		f.checkpoints, f.drains = true, true
 		newScheduler := func() *schedule.Goodput { return &schedule.Goodput{Interval: 10 * time.Second, MaxStep: 20} }
 		cfg := goodputConfig(t, newScheduler(), f, 2, 2)
 		go func() {
 			time.Sleep(8 * time.Second)
-			f.set("host b is taken away", tune.NodeSlots{Node: "a", Slots: 1})
+			f.set("host b is taken away", jobs.NodeSlots{Node: "a", Slots: 1})
 		}()
 		result, err := tune.Run(t.Context(), nil, cfg)
 		if err != nil {
@@ -314,13 +315,13 @@ func TestATrialWithoutACheckpointKeepsItsLeast(t *testing.T) {
 	long := strings.Replace(scales, `"goodput"`, `"progress":100000,"goodput"`, 1)
 	for _, pausable := range []bool{true, false} {
 		v := &tunetest.View{}
-		s := tune.Situation{Cause: "trial 1 started", Nodes: []tune.NodeSlots{{Node: "a", Slots: 5}}}
+		s := jobs.AllocationRequest{Cause: "trial 1 started", Nodes: []jobs.NodeSlots{{Node: "a", Slots: 5}}}
 		for i, step := range []int{1, 50} { // trial 0 has barely begun, and the other one is half through
 			x := v.Add(tune.MustParams("x", i))
 			v.Report(x, step, 1)
-			s.Jobs = append(s.Jobs, tune.JobState{Trial: i, Profile: long, Pausable: pausable})
+			s.Jobs = append(s.Jobs, jobs.State{Trial: i, Profile: long, Pausable: pausable})
 		}
-		s.Jobs[0].On = tune.Placement{{Node: "a", Replicas: 5}}
+		s.Jobs[0].On = jobs.Placement{{Node: "a", Replicas: 5}}
 		g := &schedule.Goodput{MaxStep: 100, MinReplicas: 3, Completion: true, ChangeCost: time.Millisecond}
 		shares := g.Allocate(v, s)
 		switch x := shares[0]; {
@@ -346,7 +347,7 @@ func TestLimitsOfReplicasHold(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFakeNodes(30, tune.NodeSlots{Node: "a", Slots: 4}, tune.NodeSlots{Node: "b", Slots: 2})
+				f := newFakeNodes(30, jobs.NodeSlots{Node: "a", Slots: 4}, jobs.NodeSlots{Node: "b", Slots: 2})
 				g := tc.g
 				g.Interval = 3 * time.Second
 				cfg := goodputConfig(t, &g, f, 3, 3)
@@ -377,7 +378,7 @@ func TestLimitsOfReplicasHold(t *testing.T) {
 // keeps what it has.
 func TestReplicasGoWhereTheyPay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakeNodes(40, tune.NodeSlots{Node: "a", Slots: 8})
+		f := newFakeNodes(40, jobs.NodeSlots{Node: "a", Slots: 8})
 		f.profile = func(trial int) string {
 			if trial == 0 {
 				return flat
@@ -400,7 +401,7 @@ func TestReplicasGoWhereTheyPay(t *testing.T) {
 // A search that is killed goes on: its decisions are recomputed, and trials get replicas again.
 func TestADividedSearchIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFakeNodes(30, tune.NodeSlots{Node: "a", Slots: 4})
+		f := newFakeNodes(30, jobs.NodeSlots{Node: "a", Slots: 4})
 		f.checkpoints = true
 		newScheduler := func() *schedule.Goodput {
 			return &schedule.Goodput{Interval: 4 * time.Second, Inner: &schedule.ASHA{MaxStep: 30}}

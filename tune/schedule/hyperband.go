@@ -33,7 +33,7 @@ type Hyperband struct {
 	table    []HyperbandBracket
 	brackets []*halving
 	of       map[int]*halving
-	orders   []tune.Order // to go out with the next decision
+	orders   []tune.TrialDecision // to go out with the next decision
 }
 
 // A halving is one bracket at work.
@@ -169,10 +169,10 @@ func (h *Hyperband) arrive(v tune.View, b *halving, trial int, last tune.Report)
 	}
 	for _, k := range keep {
 		if k != trial {
-			d.Others = append(d.Others, tune.Order{Trial: k, Action: tune.GoOn, Rule: d.Rule})
+			d.Others = append(d.Others, tune.TrialDecision{Trial: k, Action: tune.GoOn, Rule: d.Rule})
 		}
 	}
-	h.orders = slices.DeleteFunc(h.orders, func(o tune.Order) bool { return o.Trial == trial })
+	h.orders = slices.DeleteFunc(h.orders, func(o tune.TrialDecision) bool { return o.Trial == trial })
 	return d
 }
 
@@ -210,7 +210,7 @@ func (h *Hyperband) halve(b *halving) []int {
 	for _, m := range b.members {
 		if !slices.Contains(keep, m) {
 			delete(b.arrived, m)
-			h.orders = append(h.orders, tune.Order{Trial: m, Action: tune.Stop, Rule: fmt.Sprintf("hyperband bracket %d (s=%d) round %d", b.number, b.S, b.round)})
+			h.orders = append(h.orders, tune.TrialDecision{Trial: m, Action: tune.Stop, Rule: fmt.Sprintf("hyperband bracket %d (s=%d) round %d", b.number, b.S, b.round)})
 		}
 	}
 	b.members = slices.Clone(keep)
@@ -220,7 +220,7 @@ func (h *Hyperband) halve(b *halving) []int {
 
 // Next implements tune.Scheduler. Trials whose bracket was halved without a report, since the last
 // one of it failed or since there are no new ones to fill it, are chosen here.
-func (h *Hyperband) Next(v tune.View) tune.Pick {
+func (h *Hyperband) Next(v tune.View) tune.TrialChoice {
 	for _, b := range h.brackets {
 		var chosen []int
 		switch {
@@ -235,18 +235,18 @@ func (h *Hyperband) Next(v tune.View) tune.Pick {
 		}
 		for _, m := range chosen {
 			if v.Trial(m).State == tune.Paused {
-				return tune.Pick{Kind: tune.PickTrial, Trial: m, Rule: fmt.Sprintf("hyperband bracket %d (s=%d): goes on to round %d", b.number, b.S, b.round+1)}
+				return tune.TrialChoice{Kind: tune.ChoosePaused, Trial: m, Rule: fmt.Sprintf("hyperband bracket %d (s=%d): goes on to round %d", b.number, b.S, b.round+1)}
 			}
 		}
 	}
 	if h.setup(v); v.Fidelity() == nil || h.err != nil {
-		return tune.Pick{}
+		return tune.TrialChoice{}
 	}
 	b := h.table[len(h.brackets)%len(h.table)]
 	if n := len(h.brackets); n > 0 && !h.brackets[n-1].full() {
 		b = h.brackets[n-1].HyperbandBracket
 	}
-	return tune.Pick{Step: b.Rounds[0].Steps}
+	return tune.TrialChoice{Step: b.Rounds[0].Steps}
 }
 
 // NextStep implements tune.Staged.

@@ -183,12 +183,12 @@ func TestHyperbandGoesOnWhenTheLastOneFails(t *testing.T) {
 	p.s.Ended(p, 8)
 	for _, want := range []int{7, 6} { // two of eight go on: the same part as three of nine
 		pick := p.s.Next(p)
-		if pick.Kind != tune.PickTrial || pick.Trial != want {
+		if pick.Kind != tune.ChoosePaused || pick.Trial != want {
 			t.Fatalf("got %v, want trial %d", pick, want)
 		}
 		p.goOn(want)
 	}
-	if pick := p.s.Next(p); pick.Kind != tune.PickNew {
+	if pick := p.s.Next(p); pick.Kind != tune.ChooseNew {
 		t.Errorf("then: got %v, want a new trial", pick)
 	}
 	p.step(7)

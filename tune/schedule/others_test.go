@@ -154,40 +154,40 @@ func TestPruners(t *testing.T) {
 	for i, x := range []float64{0.1, 0.7, 0.701, 0.7, 0.7} {
 		v.Report(a, i+1, x)
 	}
-	trial, study := tune.Halt{Trial: tune.Complete}, tune.Halt{Study: true}
+	trial, study := tune.StopDecision{Trial: tune.Complete}, tune.StopDecision{StopAll: true}
 	for _, tc := range []struct {
 		name string
 		s    tune.Pruner
-		want tune.Halt
+		want tune.StopDecision
 	}{
 		{"step", MaxStep(5), trial},
-		{"below step", MaxStep(6), tune.Halt{}},
-		{"reached", Reached{Value: 0.7}, tune.Halt{Trial: tune.Complete, Study: true}},
+		{"below step", MaxStep(6), tune.StopDecision{}},
+		{"reached", Reached{Value: 0.7}, tune.StopDecision{Trial: tune.Complete, StopAll: true}},
 		{"reached by the trial", Reached{Value: 0.7, TrialOnly: true}, trial},
-		{"not reached", Reached{Value: 0.71}, tune.Halt{}},
+		{"not reached", Reached{Value: 0.71}, tune.StopDecision{}},
 		{"plateau", TrialPlateau{}, trial},
-		{"no plateau", TrialPlateau{Reports: 5}, tune.Halt{}},
-		{"plateau below level", TrialPlateau{Level: 0.8, HasLevel: true}, tune.Halt{}},
-		{"plateau in grace", TrialPlateau{Grace: 6}, tune.Halt{}},
+		{"no plateau", TrialPlateau{Reports: 5}, tune.StopDecision{}},
+		{"plateau below level", TrialPlateau{Level: 0.8, HasLevel: true}, tune.StopDecision{}},
+		{"plateau in grace", TrialPlateau{Grace: 6}, tune.StopDecision{}},
 		{"study plateau", &StudyPlateau{Top: 3}, study},
-		{"study plateau too early", &StudyPlateau{Top: 3, Patience: 1}, tune.Halt{}},
-		{"no study plateau", &StudyPlateau{Top: 4}, tune.Halt{}},
+		{"study plateau too early", &StudyPlateau{Top: 3, Patience: 1}, tune.StopDecision{}},
+		{"no study plateau", &StudyPlateau{Top: 4}, tune.StopDecision{}},
 		{"study time", StudyTime(13 * time.Second), study},
-		{"study time left", StudyTime(14 * time.Second), tune.Halt{}},
+		{"study time left", StudyTime(14 * time.Second), tune.StopDecision{}},
 		{"trial time", TrialTime(5 * time.Second), trial},
-		{"trial time left", TrialTime(6 * time.Second), tune.Halt{}},
+		{"trial time left", TrialTime(6 * time.Second), tune.StopDecision{}},
 		{"number", Number(4), study},
-		{"number left", Number(5), tune.Halt{}},
-		{"any", AnyPruner{MaxStep(5), Number(4)}, tune.Halt{Trial: tune.Complete, Study: true}},
-		{"all", AllPruners{MaxStep(5), Number(4)}, tune.Halt{}},
+		{"number left", Number(5), tune.StopDecision{}},
+		{"any", AnyPruner{MaxStep(5), Number(4)}, tune.StopDecision{Trial: tune.Complete, StopAll: true}},
+		{"all", AllPruners{MaxStep(5), Number(4)}, tune.StopDecision{}},
 		{"all agree", AllPruners{MaxStep(5), TrialTime(time.Second)}, trial},
-		{"func", PruneFunc(func(v tune.View, trial int) tune.Halt { return tune.Halt{Trial: tune.Stop} }), tune.Halt{Trial: tune.Stop}},
+		{"func", PruneFunc(func(v tune.View, trial int) tune.StopDecision { return tune.StopDecision{Trial: tune.Stop} }), tune.StopDecision{Trial: tune.Stop}},
 	} {
 		got := tc.s.Prune(v, a.Number)
-		if got.Trial != tc.want.Trial || got.Study != tc.want.Study {
+		if got.Trial != tc.want.Trial || got.StopAll != tc.want.StopAll {
 			t.Errorf("%s: got %+v, want %+v (at %v)", tc.name, got, tc.want, v.Now)
 		}
-		if (got.Trial != "" || got.Study) && got.Rule == "" && tc.name != "func" {
+		if (got.Trial != "" || got.StopAll) && got.Rule == "" && tc.name != "func" {
 			t.Errorf("%s: no rule", tc.name)
 		}
 	}

@@ -43,11 +43,11 @@ func (p *Patience) Ended(v tune.View, trial int) {
 }
 
 // Next implements tune.Scheduler.
-func (p *Patience) Next(v tune.View) tune.Pick {
+func (p *Patience) Next(v tune.View) tune.TrialChoice {
 	if p.Inner != nil {
 		return p.Inner.Next(v)
 	}
-	return tune.Pick{}
+	return tune.TrialChoice{}
 }
 
 // Reported implements tune.Scheduler.

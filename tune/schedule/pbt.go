@@ -218,9 +218,9 @@ func (p *PBT) moreToCome(v tune.View) bool {
 }
 
 // Next implements tune.Scheduler: new trials first, then the paused one that has trained least.
-func (p *PBT) Next(v tune.View) tune.Pick {
+func (p *PBT) Next(v tune.View) tune.TrialChoice {
 	if p.moreToCome(v) {
-		return tune.Pick{}
+		return tune.TrialChoice{}
 	}
 	if p.Synchronous {
 		return p.nextSynchronous(v)
@@ -235,7 +235,7 @@ func (p *PBT) Next(v tune.View) tune.Pick {
 		}
 	}
 	if best < 0 {
-		return tune.Pick{Kind: tune.PickWait}
+		return tune.TrialChoice{Kind: tune.ChooseNone}
 	}
-	return tune.Pick{Kind: tune.PickTrial, Trial: best, Rule: "pbt: has trained least"}
+	return tune.TrialChoice{Kind: tune.ChoosePaused, Trial: best, Rule: "pbt: has trained least"}
 }

@@ -35,10 +35,10 @@ func (p *PBT) synchronous(v tune.View, trial int, m *member, last tune.Report, r
 		}
 		switch {
 		case n != trial && own.Action == tune.Exploit:
-			d.Others = append(d.Others, tune.Order{Trial: n, Action: tune.Exploit, Rule: own.Rule, Donor: own.Donor, Params: own.Params})
+			d.Others = append(d.Others, tune.TrialDecision{Trial: n, Action: tune.Exploit, Rule: own.Rule, Donor: own.Donor, Params: own.Params})
 			fallthrough
 		case n != trial:
-			d.Others = append(d.Others, tune.Order{Trial: n, Action: tune.GoOn, Rule: "pbt: all have come"})
+			d.Others = append(d.Others, tune.TrialDecision{Trial: n, Action: tune.GoOn, Rule: "pbt: all have come"})
 		case own.Action == tune.Exploit:
 			d.Action, d.Rule, d.Donor, d.Params = own.Action, own.Rule, own.Donor, own.Params
 		}
@@ -93,12 +93,12 @@ func (p *PBT) release(v tune.View) {
 
 // nextSynchronous lets trials go on whose round has ended without a report, since the last one of
 // it failed or since there were no new ones to wait for; nothing is exploited in such a round.
-func (p *PBT) nextSynchronous(v tune.View) tune.Pick {
+func (p *PBT) nextSynchronous(v tune.View) tune.TrialChoice {
 	all := p.allWait(v)
 	for _, n := range sortedKeys(p.trials) {
 		if m := p.trials[n]; m.waits && (all || m.released) && v.Trial(n).State == tune.Paused {
-			return tune.Pick{Kind: tune.PickTrial, Trial: n, Rule: "pbt: the round is over"}
+			return tune.TrialChoice{Kind: tune.ChoosePaused, Trial: n, Rule: "pbt: the round is over"}
 		}
 	}
-	return tune.Pick{Kind: tune.PickWait}
+	return tune.TrialChoice{Kind: tune.ChooseNone}
 }

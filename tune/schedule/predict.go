@@ -135,7 +135,7 @@ func (p *Predict) Ended(v tune.View, trial int) {
 }
 
 // Next implements tune.Scheduler.
-func (p *Predict) Next(tune.View) tune.Pick { return tune.Pick{} }
+func (p *Predict) Next(tune.View) tune.TrialChoice { return tune.TrialChoice{} }
 
 func (p *Predict) curve(v tune.View, t *tune.Trial) forecast.Curve {
 	c := forecast.Curve{X: forecast.Inputs(v.Space(), t.Params)}

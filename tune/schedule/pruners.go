@@ -14,11 +14,11 @@ import (
 type MaxStep int
 
 // Prune implements tune.Pruner.
-func (m MaxStep) Prune(v tune.View, trial int) tune.Halt {
+func (m MaxStep) Prune(v tune.View, trial int) tune.StopDecision {
 	if last, ok := v.Trial(trial).LastStep(); !ok || last < int(m) {
-		return tune.Halt{}
+		return tune.StopDecision{}
 	}
-	return tune.Halt{Trial: tune.Complete, Rule: fmt.Sprintf("step %d reached", int(m))}
+	return tune.StopDecision{Trial: tune.Complete, Rule: fmt.Sprintf("step %d reached", int(m))}
 }
 
 // Reached stops when the metric is at least as good as Value: the study, or with TrialOnly the
@@ -29,15 +29,15 @@ type Reached struct {
 }
 
 // Prune implements tune.Pruner.
-func (r Reached) Prune(v tune.View, trial int) tune.Halt {
+func (r Reached) Prune(v tune.View, trial int) tune.StopDecision {
 	last, ok := v.Trial(trial).Last()
 	if !ok || v.Score(last.Value) < v.Score(r.Value) {
-		return tune.Halt{}
+		return tune.StopDecision{}
 	}
 	if f := v.Fidelity(); f != nil && last.Step < f.Step(f.High) {
-		return tune.Halt{}
+		return tune.StopDecision{}
 	}
-	return tune.Halt{Trial: tune.Complete, Study: !r.TrialOnly, Rule: fmt.Sprintf("%s is %.6g, which reaches %.6g", v.Metric(), last.Value, r.Value)}
+	return tune.StopDecision{Trial: tune.Complete, StopAll: !r.TrialOnly, Rule: fmt.Sprintf("%s is %.6g, which reaches %.6g", v.Metric(), last.Value, r.Value)}
 }
 
 // TrialPlateau completes a trial whose newest values have a small standard deviation.
@@ -54,7 +54,7 @@ type TrialPlateau struct {
 }
 
 // Prune implements tune.Pruner.
-func (p TrialPlateau) Prune(v tune.View, trial int) tune.Halt {
+func (p TrialPlateau) Prune(v tune.View, trial int) tune.StopDecision {
 	n, grace, limit := p.Reports, p.Grace, p.Deviation
 	if n <= 0 {
 		n = 4
@@ -72,13 +72,13 @@ func (p TrialPlateau) Prune(v tune.View, trial int) tune.Halt {
 		}
 	}
 	if len(values) < max(n, grace) || p.HasLevel && v.Score(values[len(values)-1]) < v.Score(p.Level) {
-		return tune.Halt{}
+		return tune.StopDecision{}
 	}
 	d := deviation(values[len(values)-n:])
 	if !(d <= limit) {
-		return tune.Halt{}
+		return tune.StopDecision{}
 	}
-	return tune.Halt{Trial: tune.Complete, Rule: fmt.Sprintf("plateau: the newest %d values deviate by %.3g", n, d)}
+	return tune.StopDecision{Trial: tune.Complete, Rule: fmt.Sprintf("plateau: the newest %d values deviate by %.3g", n, d)}
 }
 
 // deviation is the standard deviation of a population.
@@ -104,16 +104,16 @@ type StudyPlateau struct {
 	Patience int
 
 	ended int // trials that were over when it was last computed
-	halt  tune.Halt
+	halt  tune.StopDecision
 }
 
 // Prune implements tune.Pruner.
-func (p *StudyPlateau) Prune(v tune.View, _ int) tune.Halt {
+func (p *StudyPlateau) Prune(v tune.View, _ int) tune.StopDecision {
 	ended := v.Count(tune.Completed) + v.Count(tune.Pruned)
 	if ended == p.ended {
 		return p.halt
 	}
-	p.ended, p.halt = ended, tune.Halt{}
+	p.ended, p.halt = ended, tune.StopDecision{}
 	top, limit := p.Top, p.Deviation
 	if top <= 0 {
 		top = 10
@@ -134,7 +134,7 @@ func (p *StudyPlateau) Prune(v tune.View, _ int) tune.Halt {
 		}
 	}
 	if len(all) < top {
-		return tune.Halt{}
+		return tune.StopDecision{}
 	}
 	slices.SortFunc(all, func(a, b result) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.trial, b.trial)) })
 	for i := range all {
@@ -148,7 +148,7 @@ func (p *StudyPlateau) Prune(v tune.View, _ int) tune.Halt {
 		values = append(values, r.value)
 	}
 	if d := deviation(values); d <= limit && len(all)-1-newest >= p.Patience {
-		p.halt = tune.Halt{Study: true, Rule: fmt.Sprintf("plateau: the best %d results deviate by %.3g", top, d)}
+		p.halt = tune.StopDecision{StopAll: true, Rule: fmt.Sprintf("plateau: the best %d results deviate by %.3g", top, d)}
 	}
 	return p.halt
 }
@@ -158,33 +158,33 @@ func (p *StudyPlateau) Prune(v tune.View, _ int) tune.Halt {
 type StudyTime time.Duration
 
 // Prune implements tune.Pruner.
-func (s StudyTime) Prune(v tune.View, _ int) tune.Halt {
+func (s StudyTime) Prune(v tune.View, _ int) tune.StopDecision {
 	if v.Elapsed() < time.Duration(s) {
-		return tune.Halt{}
+		return tune.StopDecision{}
 	}
-	return tune.Halt{Study: true, Rule: fmt.Sprintf("time budget of %v is spent", time.Duration(s))}
+	return tune.StopDecision{StopAll: true, Rule: fmt.Sprintf("time budget of %v is spent", time.Duration(s))}
 }
 
 // TrialTime completes a trial at its first report after this training time.
 type TrialTime time.Duration
 
 // Prune implements tune.Pruner.
-func (s TrialTime) Prune(v tune.View, trial int) tune.Halt {
+func (s TrialTime) Prune(v tune.View, trial int) tune.StopDecision {
 	if v.Trial(trial).Elapsed < time.Duration(s) {
-		return tune.Halt{}
+		return tune.StopDecision{}
 	}
-	return tune.Halt{Trial: tune.Complete, Rule: fmt.Sprintf("trained for %v", time.Duration(s))}
+	return tune.StopDecision{Trial: tune.Complete, Rule: fmt.Sprintf("trained for %v", time.Duration(s))}
 }
 
 // Number ends the study at the first report after this many trials have ended, completed or pruned.
 type Number int
 
 // Prune implements tune.Pruner.
-func (n Number) Prune(v tune.View, _ int) tune.Halt {
+func (n Number) Prune(v tune.View, _ int) tune.StopDecision {
 	if v.Count(tune.Completed)+v.Count(tune.Pruned) < int(n) {
-		return tune.Halt{}
+		return tune.StopDecision{}
 	}
-	return tune.Halt{Study: true, Rule: fmt.Sprintf("%d trials have ended", int(n))}
+	return tune.StopDecision{StopAll: true, Rule: fmt.Sprintf("%d trials have ended", int(n))}
 }
 
 // AnyPruner takes the first answer of its pruners that ends the trial or the study; AllPruners ends
@@ -195,8 +195,8 @@ type (
 )
 
 // Prune implements tune.Pruner.
-func (a AnyPruner) Prune(v tune.View, trial int) tune.Halt {
-	var result tune.Halt
+func (a AnyPruner) Prune(v tune.View, trial int) tune.StopDecision {
+	var result tune.StopDecision
 	for _, s := range a {
 		h := s.Prune(v, trial)
 		if result.Rule == "" {
@@ -205,22 +205,22 @@ func (a AnyPruner) Prune(v tune.View, trial int) tune.Halt {
 		if result.Trial == "" {
 			result.Trial = h.Trial
 		}
-		result.Study = result.Study || h.Study
+		result.StopAll = result.StopAll || h.StopAll
 	}
 	return result
 }
 
 // Prune implements tune.Pruner.
-func (a AllPruners) Prune(v tune.View, trial int) tune.Halt {
+func (a AllPruners) Prune(v tune.View, trial int) tune.StopDecision {
 	if len(a) == 0 {
-		return tune.Halt{}
+		return tune.StopDecision{}
 	}
-	result := tune.Halt{Study: true}
+	result := tune.StopDecision{StopAll: true}
 	action := tune.Complete
 	both := true
 	for i, s := range a {
 		h := s.Prune(v, trial)
-		result.Study = result.Study && h.Study
+		result.StopAll = result.StopAll && h.StopAll
 		if h.Trial == "" || h.Trial == tune.Continue {
 			both = false
 		}
@@ -235,14 +235,14 @@ func (a AllPruners) Prune(v tune.View, trial int) tune.Halt {
 	if both {
 		result.Trial = action
 	}
-	if !both && !result.Study {
-		return tune.Halt{}
+	if !both && !result.StopAll {
+		return tune.StopDecision{}
 	}
 	return result
 }
 
 // PruneFunc makes a Pruner of a function, which must be a pure function of the view.
-type PruneFunc func(v tune.View, trial int) tune.Halt
+type PruneFunc func(v tune.View, trial int) tune.StopDecision
 
 // Prune implements tune.Pruner.
-func (f PruneFunc) Prune(v tune.View, trial int) tune.Halt { return f(v, trial) }
+func (f PruneFunc) Prune(v tune.View, trial int) tune.StopDecision { return f(v, trial) }

@@ -12,6 +12,7 @@ import (
 	"github.com/paragon-train/paragon/adapt/allocate"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/jobs"
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
@@ -264,9 +265,9 @@ func TestAForecastIsAMixtureOfRegressions(t *testing.T) {
 
 // What a trial has counts where its nodes are still there, and no more than they have.
 func TestWhatATrialHasIsOnNodesThatAreThere(t *testing.T) {
-	on := tune.Placement{{Node: "a", Replicas: 2}, {Node: "b", Replicas: 1}, {Node: "gone", Replicas: 3}, {Node: "c", Replicas: 4}}
-	nodes := []tune.NodeSlots{{Node: "c", Slots: 3}, {Node: "b", Slots: 0}, {Node: "a", Slots: 2}}
-	if got, want := remaining(on, nodes), (tune.Placement{{Node: "a", Replicas: 2}, {Node: "c", Replicas: 3}}); !reflect.DeepEqual(got, want) {
+	on := jobs.Placement{{Node: "a", Replicas: 2}, {Node: "b", Replicas: 1}, {Node: "gone", Replicas: 3}, {Node: "c", Replicas: 4}}
+	nodes := []jobs.NodeSlots{{Node: "c", Slots: 3}, {Node: "b", Slots: 0}, {Node: "a", Slots: 2}}
+	if got, want := remaining(on, nodes), (jobs.Placement{{Node: "a", Replicas: 2}, {Node: "c", Replicas: 3}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("remaining: got %v, want %v", got, want)
 	}
 	for n, want := range map[int]allocate.Allocation{0: {}, 1: {"a": 1}, 2: {"a": 2}, 3: {"a": 2, "b": 1}, 4: {"a": 2, "b": 1, "gone": 1}, 99: {"a": 2, "b": 1, "gone": 3, "c": 4}} {
@@ -277,7 +278,7 @@ func TestWhatATrialHasIsOnNodesThatAreThere(t *testing.T) {
 	if got := allocation(on); !reflect.DeepEqual(got, allocate.Allocation{"a": 2, "b": 1, "gone": 3, "c": 4}) {
 		t.Errorf("allocation: got %v", got)
 	}
-	if got, want := placement(allocate.Allocation{"a": 2, "b": 0, "c": 1}, nodes), (tune.Placement{{Node: "c", Replicas: 1}, {Node: "a", Replicas: 2}}); !reflect.DeepEqual(got, want) {
+	if got, want := placement(allocate.Allocation{"a": 2, "b": 0, "c": 1}, nodes), (jobs.Placement{{Node: "c", Replicas: 1}, {Node: "a", Replicas: 2}}); !reflect.DeepEqual(got, want) {
 		t.Errorf("placement: got %v, want %v", got, want)
 	}
 	if b2i(true) != 1 || b2i(false) != 0 {
@@ -295,7 +296,7 @@ func TestTheCostOfAChange(t *testing.T) {
 		want     time.Duration
 	}{{0, 0, 0, 2 * time.Second}, {0, 0, 5, 5}, {0, 1.5, 5, 1500 * time.Millisecond}, {7, 1.5, 5, 7}, {0, -1, 0, 2 * time.Second}} {
 		g := &Goodput{ChangeCost: tc.set}
-		if got := g.cost(tune.JobState{ChangeCost: tc.job}, &control.Adaptation{ChangeSeconds: tc.measured}); got != tc.want {
+		if got := g.cost(jobs.State{ChangeCost: tc.job}, &control.Adaptation{ChangeSeconds: tc.measured}); got != tc.want {
 			t.Errorf("%+v: got %v, want %v", tc, got, tc.want)
 		}
 	}
@@ -358,8 +359,8 @@ func TestAnotherAttemptBeginsWithNothing(t *testing.T) {
 	v := &tunetest.View{}
 	v.Add(tune.Params{}).State = tune.Paused
 	v.Add(tune.Params{}).State = tune.Paused
-	g := &Goodput{trials: map[int]*goodputTrial{0: {on: tune.Placement{{Node: "a", Replicas: 2}}, parking: true, changes: 3, explored: 2}}, parked: []int{1, 0}}
-	if p := g.Next(v); p.Kind != tune.PickTrial || p.Trial != 1 {
+	g := &Goodput{trials: map[int]*goodputTrial{0: {on: jobs.Placement{{Node: "a", Replicas: 2}}, parking: true, changes: 3, explored: 2}}, parked: []int{1, 0}}
+	if p := g.Next(v); p.Kind != tune.ChoosePaused || p.Trial != 1 {
 		t.Errorf("the first that was paused continues first: got %+v", p)
 	}
 	g.Started(v, 0)
@@ -369,7 +370,7 @@ func TestAnotherAttemptBeginsWithNothing(t *testing.T) {
 	if g.Ended(v, 1); len(g.parked) != 0 {
 		t.Errorf("after its end: parked %v", g.parked)
 	}
-	if p := g.Next(v); p.Kind == tune.PickTrial {
+	if p := g.Next(v); p.Kind == tune.ChoosePaused {
 		t.Errorf("none is parked: got %+v", p)
 	}
 }
@@ -451,21 +452,23 @@ func TestPrunersAtTheirBounds(t *testing.T) {
 		{"none of any", AnyPruner{}, false},
 		{"one of any", AnyPruner{MaxStep(5), MaxStep(4)}, true},
 	} {
-		if got := tc.s.Prune(v, 0); (got.Trial == tune.Complete) != tc.want || got.Study {
+		if got := tc.s.Prune(v, 0); (got.Trial == tune.Complete) != tc.want || got.StopAll {
 			t.Errorf("%s: got %+v, want it complete: %t", tc.name, got, tc.want)
 		}
 	}
 	if got := (AllPruners{MaxStep(4), TrialTime(time.Second)}).Prune(v, 0); !strings.Contains(got.Rule, "step 4 reached and trained for 1s") {
 		t.Errorf("got rule %q", got.Rule)
 	}
-	stop := PruneFunc(func(tune.View, int) tune.Halt { return tune.Halt{Trial: tune.Stop, Study: true, Rule: "x"} })
-	if got := (AllPruners{MaxStep(4), stop}).Prune(v, 0); got.Trial != tune.Stop || got.Study {
+	stop := PruneFunc(func(tune.View, int) tune.StopDecision {
+		return tune.StopDecision{Trial: tune.Stop, StopAll: true, Rule: "x"}
+	})
+	if got := (AllPruners{MaxStep(4), stop}).Prune(v, 0); got.Trial != tune.Stop || got.StopAll {
 		t.Errorf("one stops and one completes: got %+v, want stop", got)
 	}
-	if got := (AllPruners{stop, Number(0)}).Prune(v, 0); got.Trial != "" || !got.Study {
+	if got := (AllPruners{stop, Number(0)}).Prune(v, 0); got.Trial != "" || !got.StopAll {
 		t.Errorf("both end the study, one the trial: got %+v, want the study's end", got)
 	}
-	if got := (AnyPruner{MaxStep(4), stop}).Prune(v, 0); got.Trial != tune.Complete || !got.Study || got.Rule != "step 4 reached" {
+	if got := (AnyPruner{MaxStep(4), stop}).Prune(v, 0); got.Trial != tune.Complete || !got.StopAll || got.Rule != "step 4 reached" {
 		t.Errorf("any of both: got %+v, want the first one's answer and the study's end", got)
 	}
 }

@@ -48,12 +48,12 @@ type player struct {
 	starts []int // trials in the order in which they started or went on
 	spent  int   // reports
 	at     []int // of each trial: its next step
-	orders map[int]tune.Order
+	orders map[int]tune.TrialDecision
 	ckpt   bool // trials keep a checkpoint at each report
 }
 
 func newPlayer(s tune.Scheduler, curves [][]float64) *player {
-	return &player{View: &tunetest.View{Direction: tune.Max}, s: s, curves: curves, orders: make(map[int]tune.Order)}
+	return &player{View: &tunetest.View{Direction: tune.Max}, s: s, curves: curves, orders: make(map[int]tune.TrialDecision)}
 }
 
 // start starts a new trial.
@@ -180,10 +180,10 @@ func (p *player) next() int {
 		}
 	}
 	switch c := p.s.Next(p); c.Kind {
-	case tune.PickTrial:
+	case tune.ChoosePaused:
 		p.goOn(c.Trial)
 		return c.Trial
-	case tune.PickNew:
+	case tune.ChooseNew:
 		if p.Len() < len(p.curves) {
 			return p.start()
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/observe/plural"
 	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
 // replicaColumns are what tables have of trials that are elastic jobs.
@@ -65,7 +66,7 @@ func (x *explainer) allocated(e tune.Event) {
 }
 
 // replicasText is "3 replicas (d1=2,d2=1)".
-func replicasText(p tune.Placement) string {
+func replicasText(p jobs.Placement) string {
 	if len(p) == 0 {
 		return "no replicas"
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/jobs"
 	"github.com/paragon-train/paragon/tune/tunetest"
 )
 
@@ -321,19 +322,19 @@ func TestWhyTellsEveryDecisionAndWhatItWasHeldAgainst(t *testing.T) {
 
 func TestWhyTellsWhereReplicasWent(t *testing.T) {
 	at := func(n int) time.Duration { return time.Duration(n) * time.Second }
-	on := func(n int) tune.Placement { return tune.Placement{{Node: "d1", Replicas: n}} }
-	allocate := func(n int, cause string, s tune.Share) tune.Event {
-		return tune.Event{Kind: tune.EventAllocate, At: at(n), Rule: cause, Jobs: []tune.JobState{{Trial: 1}}, Shares: []tune.Share{s}}
+	on := func(n int) jobs.Placement { return jobs.Placement{{Node: "d1", Replicas: n}} }
+	allocate := func(n int, cause string, s jobs.Share) tune.Event {
+		return tune.Event{Kind: tune.EventAllocate, At: at(n), Rule: cause, Jobs: []jobs.State{{Trial: 1}}, Shares: []jobs.Share{s}}
 	}
-	fixed := allocate(5, "1m0s have passed", tune.Share{Trial: 1, On: on(1)})
+	fixed := allocate(5, "1m0s have passed", jobs.Share{Trial: 1, On: on(1)})
 	fixed.Jobs[0].Fixed = "its program takes part in no change"
 	events := []tune.Event{
 		{Kind: tune.EventStart, New: true, Trial: 1, At: at(1), Origin: tune.FromSuggester, Params: tune.MustParams("lr", 0.25)},
-		allocate(2, "trial 1 started", tune.Share{Trial: 1, On: on(1), Rule: "starts 1 replica on d1"}),
-		allocate(3, "100 reports came", tune.Share{Trial: 1, On: on(1)}),
-		allocate(4, "trial 0 ended", tune.Share{Trial: 1, On: on(3), Rule: "grows from 1 to 3 replicas on d1: 2.10 times the goodput"}),
+		allocate(2, "trial 1 started", jobs.Share{Trial: 1, On: on(1), Rule: "starts 1 replica on d1"}),
+		allocate(3, "100 reports came", jobs.Share{Trial: 1, On: on(1)}),
+		allocate(4, "trial 0 ended", jobs.Share{Trial: 1, On: on(3), Rule: "grows from 1 to 3 replicas on d1: 2.10 times the goodput"}),
 		fixed,
-		allocate(6, "host d1 was lost", tune.Share{Trial: 1, Pause: true, Rule: "stops 1 replica; it continues from its checkpoint"}),
+		allocate(6, "host d1 was lost", jobs.Share{Trial: 1, Pause: true, Rule: "stops 1 replica; it continues from its checkpoint"}),
 	}
 	var b strings.Builder
 	if err := Why(&b, events, 1); err != nil {
@@ -365,7 +366,7 @@ func TestTablesShowReplicas(t *testing.T) {
 	v := &tunetest.View{}
 	x := v.Add(tune.MustParams("lr", 0.5))
 	v.Report(x, 1, 0.5)
-	x.Attempts, x.Placement, x.Location = 2, tune.Placement{{Node: "d1", Replicas: 2}, {Node: "d2", Replicas: 1}}, "d1 x2, d2"
+	x.Attempts, x.Placement, x.Location = 2, jobs.Placement{{Node: "d1", Replicas: 2}, {Node: "d2", Replicas: 1}}, "d1 x2, d2"
 	x.Training = tune.Training{GlobalBatch: 256, Goodput: 812.5}
 	v.Add(tune.MustParams("lr", 0.25)) // waits
 	table := statusTable(v)

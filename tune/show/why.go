@@ -10,6 +10,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/observe/plural"
 	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
 // maxCompetitors is how many of the trials that a decision compared with are named.
@@ -36,7 +37,7 @@ type explainer struct {
 	trials int
 	value  map[int]float64         // newest of each trial
 	levels map[int]map[int]float64 // by step, those of each trial at it; nil: steps are no fidelities
-	has    tune.Placement          // the replicas of the trial, if it is an elastic job
+	has    jobs.Placement          // the replicas of the trial, if it is an elastic job
 	fixed  string                  // why they cannot change
 	lines  []string
 }

@@ -12,33 +12,34 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/tune"
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
 // onSteps are Jobs on two nodes, whose steps are processes of this machine. asked are the steps
 // that were asked for.
-func onSteps(t *testing.T, kind string, words func(r tune.StepRequest) []string) (j *tune.Jobs, asked func() []tune.StepRequest) {
+func onSteps(t *testing.T, kind string, words func(r jobs.TaskRequest) []string) (j *tune.Jobs, asked func() []jobs.TaskRequest) {
 	t.Helper()
 	var mu sync.Mutex
-	var all []tune.StepRequest
+	var all []jobs.TaskRequest
 	t.Setenv(kindVariable, kind)
 	j = &tune.Jobs{NoServers: true, Launch: launchProgram(t), Address: "127.0.0.1", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	j.Steps = &tune.Steps{
-		Nodes: []tune.StepNode{{Name: "n1", CPUs: 2}, {Name: "n2", CPUs: 2, GPUs: 1}}, Env: os.Environ(),
-		Command: func(r tune.StepRequest) []string {
+	j.Cluster = &jobs.Cluster{
+		Nodes: []jobs.ClusterNode{{Name: "n1", CPUs: 2}, {Name: "n2", CPUs: 2, GPUs: 1}}, Env: os.Environ(),
+		Command: func(r jobs.TaskRequest) []string {
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, r)
 			return words(r)
 		},
 	}
-	return j, func() []tune.StepRequest {
+	return j, func() []jobs.TaskRequest {
 		mu.Lock()
 		defer mu.Unlock()
 		return slices.Clone(all)
 	}
 }
 
-func anywhere(tune.StepRequest) []string { return []string{"env"} }
+func anywhere(jobs.TaskRequest) []string { return []string{"env"} }
 
 // Each attempt runs in a step of its own, with the processors that it was allocated.
 func TestTrialsRunInSteps(t *testing.T) {
@@ -65,7 +66,7 @@ func TestTrialsRunInSteps(t *testing.T) {
 // A node that takes no steps is removed, and its trials run elsewhere. What steps get there counts
 // for the search alone from then on.
 func TestANodeThatTakesNoStepsIsRemoved(t *testing.T) {
-	j, asked := onSteps(t, "well", func(r tune.StepRequest) []string {
+	j, asked := onSteps(t, "well", func(r jobs.TaskRequest) []string {
 		if r.Node == "n2" {
 			return []string{"sh", "-c", "echo srun: error: node n2 is down >&2; exit 1"}
 		}
@@ -95,7 +96,7 @@ func TestANodeThatTakesNoStepsIsRemoved(t *testing.T) {
 // A step that ends while its trial runs is no failure of the trial.
 func TestATrialIsRetriedWhenItsStepIsLost(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid") // of the newest step
-	j, _ := onSteps(t, "lost", func(tune.StepRequest) []string {
+	j, _ := onSteps(t, "lost", func(jobs.TaskRequest) []string {
 		return []string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, file}
 	})
 	cfg := jobsConfig(t, j)
@@ -137,9 +138,9 @@ func TestStepsNameWhatTheyRefuse(t *testing.T) {
 		{func(j *tune.Jobs) { j.Resources.Slots, j.Resources.GPUs = 2, 1 }, "a trial of 2 slots with 1 GPUs each"},
 		{func(j *tune.Jobs) { j.Resources.CPUsPerSlot = 3 }, "3"},
 		{func(j *tune.Jobs) { j.Address = "" }, "Jobs.Address is not"},
-		{func(j *tune.Jobs) { j.HostFile = "hosts" }, "Jobs.HostFile and Jobs.Steps are set"},
-		{func(j *tune.Jobs) { j.Steps.Nodes = nil }, "no Nodes"},
-		{func(j *tune.Jobs) { j.Steps.Nodes[0].CPUs = 0 }, "node n1 has 0 processors"},
+		{func(j *tune.Jobs) { j.HostFile = "hosts" }, "Jobs.HostFile and Jobs.Cluster are set"},
+		{func(j *tune.Jobs) { j.Cluster.Nodes = nil }, "no Nodes"},
+		{func(j *tune.Jobs) { j.Cluster.Nodes[0].CPUs = 0 }, "node n1 has 0 processors"},
 	} {
 		j, _ := onSteps(t, "well", anywhere)
 		j.NoServers = false

@@ -16,48 +16,22 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/agent"
 	"github.com/paragon-train/paragon/internal/hosts/procgroup"
 	"github.com/paragon-train/paragon/tune/internal/slots"
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
-// Steps run trials on the nodes that a cluster's scheduler, such as Slurm, has given to this
-// search: each attempt in a step of its own, which the scheduler confines to the attempt's
-// processors and GPUs, and accounts for. The folder of the study and the launch program must have
-// the same paths on all nodes. launch tune sets it inside an allocation of Slurm.
-type Steps struct {
-	Nodes []StepNode
-	// Command returns the words before a command that run it as the only task of a step. The
-	// step's standard input and output must be the task's, byte by byte. SIGTERM must end the
-	// step.
-	Command func(StepRequest) []string
-	// Env is the environment of that command.
-	Env []string
-}
-
-// A StepNode is a node for trials.
-type StepNode struct {
-	Name       string
-	CPUs, GPUs int
-}
-
-// A StepRequest is what a step is to have of a node.
-type StepRequest struct {
-	Node       string
-	CPUs, GPUs int
-	// Overlap says that other steps may have some of the same: a node was lost. Slurm then no
-	// longer counts what steps that end give back, and no step would ever start in their place.
-	// The search counts for itself.
-	Overlap bool
-}
+// A clusterTasks starts tasks on the nodes of a jobs.Cluster.
+type clusterTasks jobs.Cluster
 
 // nodes are the nodes, whose processors and GPUs have numbers that only count them: which ones a
 // step gets its scheduler decides.
-func (s *Steps) nodes() ([]slots.Node, error) {
-	if len(s.Nodes) == 0 || s.Command == nil {
-		return nil, errors.New("tune: Jobs.Steps has no Nodes or no Command, want both")
+func (c *clusterTasks) nodes() ([]slots.Node, error) {
+	if len(c.Nodes) == 0 || c.Command == nil {
+		return nil, errors.New("tune: Jobs.Cluster has no Nodes or no Command, want both")
 	}
-	all := make([]slots.Node, len(s.Nodes))
-	for i, n := range s.Nodes {
+	all := make([]slots.Node, len(c.Nodes))
+	for i, n := range c.Nodes {
 		if n.CPUs < 1 || n.GPUs < 0 {
-			return nil, fmt.Errorf("tune: Jobs.Steps: node %s has %d processors and %d GPUs, want at least 1 and 0", n.Name, n.CPUs, n.GPUs)
+			return nil, fmt.Errorf("tune: Jobs.Cluster: node %s has %d processors and %d GPUs, want at least 1 and 0", n.Name, n.CPUs, n.GPUs)
 		}
 		all[i] = slots.Node{Name: n.Name}
 		for c := range n.CPUs {
@@ -71,7 +45,7 @@ func (s *Steps) nodes() ([]slots.Node, error) {
 }
 
 // fits says why steps cannot run a trial with these resources.
-func (s *Steps) fits(r Resources) error {
+func (c *clusterTasks) fits(r Resources) error {
 	switch {
 	case r.Hosts != 1:
 		return fmt.Errorf("tune: a trial of %d hosts: on a cluster's nodes a trial is one step on one node; leave hosts out and give it more slots", r.Hosts)
@@ -90,8 +64,8 @@ const (
 	probeTimeout = 10 * time.Second
 )
 
-// A step is one that runs, with an agent in it.
-type step struct {
+// A clusterTask is one that runs, with an agent in it.
+type clusterTask struct {
 	*agent.Client
 	node string
 	cmd  *exec.Cmd
@@ -101,13 +75,13 @@ type step struct {
 }
 
 // open starts an agent in a step, and returns when it answers. ctx bounds that alone.
-func (s *Steps) open(ctx context.Context, launch string, r StepRequest, logger *slog.Logger) (*step, error) {
+func (c *clusterTasks) open(ctx context.Context, launch string, r jobs.TaskRequest, logger *slog.Logger) (*clusterTask, error) {
 	node := r.Node
-	words := append(slices.Clone(s.Command(r)), launch, "agent", agentLease.String())
+	words := append(slices.Clone(c.Command(r)), launch, "agent", agentLease.String())
 	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Env = s.Env
+	cmd.Env = c.Env
 	procgroup.Own(cmd) // Ctrl-C is for the search, which ends its trials in order
-	x := &step{node: node, cmd: cmd, done: make(chan struct{}), said: &stepMessages{node: node, logger: logger}}
+	x := &clusterTask{node: node, cmd: cmd, done: make(chan struct{}), said: &stepMessages{node: node, logger: logger}}
 	cmd.Stderr = x.said
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -141,7 +115,7 @@ func (s *Steps) open(ctx context.Context, launch string, r StepRequest, logger *
 
 // watch ends a step whose agent no longer answers: the command that started it may not notice that
 // its node is gone.
-func (x *step) watch(ctx context.Context) {
+func (x *clusterTask) watch(ctx context.Context) {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
 	for {
@@ -163,7 +137,7 @@ func (x *step) watch(ctx context.Context) {
 }
 
 // close ends the agent and what it runs, and with it the step.
-func (x *step) close() {
+func (x *clusterTask) close() {
 	x.ping()
 	closing, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
@@ -172,7 +146,7 @@ func (x *step) close() {
 }
 
 // kill returns when the command has ended; now: without waiting for it to end by itself.
-func (x *step) kill(now bool) {
+func (x *clusterTask) kill(now bool) {
 	if !now {
 		select {
 		case <-x.done:
@@ -190,12 +164,12 @@ func (x *step) kill(now bool) {
 }
 
 // probe reports why a node takes no step; nil: it does.
-func (s *Steps) probe(ctx context.Context, node string) error {
+func (c *clusterTasks) probe(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	words := append(slices.Clone(s.Command(StepRequest{Node: node, CPUs: 1, Overlap: true})), "true")
+	words := append(slices.Clone(c.Command(jobs.TaskRequest{Node: node, CPUs: 1, Overlap: true})), "true")
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.Env, cmd.WaitDelay = s.Env, time.Second
+	cmd.Env, cmd.WaitDelay = c.Env, time.Second
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	out, err := cmd.CombinedOutput()
 	if text := strings.TrimSpace(string(out)); err != nil && text != "" {
@@ -207,7 +181,7 @@ func (s *Steps) probe(ctx context.Context, node string) error {
 // suspectNode looks whether a node takes steps at all, and removes it if it does not: trials that
 // run on it end.
 func (j *Jobs) suspectNode(ctx context.Context, node string) {
-	err := j.Steps.probe(ctx, node)
+	err := j.tasks().probe(ctx, node)
 	if err != nil && ctx.Err() == nil {
 		j.logger().Warn("tune: a step could not be started on a node; the node is removed", "node", node, "error", err)
 		j.overlap.Store(true)
@@ -251,3 +225,6 @@ func (m *stepMessages) last() string {
 	defer m.mu.Unlock()
 	return m.line
 }
+
+// tasks is Jobs.Cluster as what starts tasks.
+func (j *Jobs) tasks() *clusterTasks { return (*clusterTasks)(j.Cluster) }
