@@ -29,7 +29,7 @@
 //	defer f.Close()
 //	err = f.ReadFloat32s("fc.weight", w)
 //
-// A job's checkpoint is a folder of such files, a Step, with a Manifest that
+// A job's checkpoint is a folder of such files, a Saved, with a Manifest that
 // has their checksums. Export writes the model in one as a state dict that
 // PyTorch loads, and Import reads such a file.
 //

@@ -85,7 +85,7 @@ func ExampleOpenPlace() {
 		fmt.Println(err)
 		return
 	}
-	steps, err := checkpoint.ListSteps(ctx, place)
+	steps, err := checkpoint.ListSaved(ctx, place)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -102,11 +102,11 @@ func openAs(ctx context.Context, from string, averages bool) (_ *model, err erro
 		return m, err
 	}
 	m.close = append(m.close, place.Close)
-	all, err := ListSteps(ctx, place)
+	all, err := ListSaved(ctx, place)
 	if err != nil {
 		return m, err
 	}
-	all = slices.DeleteFunc(all, func(s Step) bool { return !s.Complete() || one && s.Steps != step })
+	all = slices.DeleteFunc(all, func(s Saved) bool { return !s.Complete() || one && s.Steps != step })
 	if len(all) == 0 {
 		return m, fmt.Errorf("checkpoint: %s: got no complete checkpoint there, want a folder step-NNNNNNNN with %s, a place of such folders, or a file .safetensors", from, ManifestFile)
 	}
@@ -123,7 +123,7 @@ func openAs(ctx context.Context, from string, averages bool) (_ *model, err erro
 
 // addStep adds what a checkpoint holds: the store's values, or those that the workers updated, and
 // the mean of all devices' statistics.
-func (m *model) addStep(ctx context.Context, place Place, x *Step) error {
+func (m *model) addStep(ctx context.Context, place Place, x *Saved) error {
 	var head struct {
 		Steps uint64 `json:"steps"`
 		Manifest

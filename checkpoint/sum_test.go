@@ -117,7 +117,7 @@ type testManifest struct {
 
 func TestAManifestKnowsItsFiles(t *testing.T) {
 	ctx, place := context.Background(), Folder(t.TempDir())
-	step := &Step{Steps: 7}
+	step := &Saved{Steps: 7}
 	for name, value := range map[string]float32{StoreFile: 1, WorkerFile(0): 2, WorkerFile(2): 3} {
 		if err := SaveTo(ctx, place, step.Name(name), nil, []Tensor{Float32s("w", []int{1}, []float32{value})}); err != nil {
 			t.Fatal(err)
@@ -130,7 +130,7 @@ func TestAManifestKnowsItsFiles(t *testing.T) {
 	if err := WriteManifest(ctx, place, 7, testManifest{7, Sealed(files)}); err != nil {
 		t.Fatal(err)
 	}
-	all, err := ListSteps(ctx, place)
+	all, err := ListSaved(ctx, place)
 	if err != nil || len(all) != 1 || !all[0].Complete() {
 		t.Fatalf("got %v (%v)", all, err)
 	}
@@ -162,7 +162,7 @@ func manifestOf(t testing.TB, m testManifest) []byte {
 	if err := WriteManifest(context.Background(), disk, 7, m); err != nil {
 		t.Fatal(err)
 	}
-	text, err := (&Step{Steps: 7}).manifestText(context.Background(), disk)
+	text, err := (&Saved{Steps: 7}).manifestText(context.Background(), disk)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func TestTheStatusShowsHowAJobAdapts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := stores[rank].(kvstore.Elastic).ReportAdaptation(text); err != nil {
+			if err := stores[rank].ReportAdaptation(text); err != nil {
 				t.Fatal(err)
 			}
 		}

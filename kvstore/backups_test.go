@@ -49,7 +49,7 @@ func (g *guardedRun) pushers(kv kvstore.Store, round int) (dense, others kvstore
 		by := kv.Weighted(weight, false)
 		return by, by
 	}
-	st := kvstore.Step{Weight: weight, Factor: func(string) float64 { return 1 + float64(round)/10 }, ByProgress: true, Progress: 1.3 * float64(round)}
+	st := kvstore.PushOptions{Weight: weight, Factor: func(string) float64 { return 1 + float64(round)/10 }, ByProgress: true, Progress: 1.3 * float64(round)}
 	others = kv.Step(st)
 	st.Measure = true
 	if g.micro > 1 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/member/cluster/joinoption"
 	"github.com/paragon-train/paragon/internal/observe/exitreport"
 )
 
@@ -29,7 +30,8 @@ var types = []string{"local", "device", "dist", "dist_sync", "dist_device_sync",
 // An error that no restart can mend, as of an option or a variable, has ErrFinal in its chain.
 func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 	set := newSettings(opts)
-	exitreport.Withdraw(set.getenv) // the program goes on after an earlier error
+	// The program goes on after an error that an earlier call has told of.
+	exitreport.Withdraw(set.getenv)
 	s, err := create(ctx, name, set)
 	if err != nil {
 		exitreport.Tell(set.getenv, err)
@@ -37,6 +39,12 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 	}
 	return s, nil
 }
+
+// Package joining makes the option with which Create joins the job of a cluster.Config in place of
+// the environment's.
+var _ = joinoption.Provide(func(cfg cluster.Config) any {
+	return Option(func(s *settings) { s.job = &cfg })
+})
 
 // create is Create without telling launch of an error.
 func create(ctx context.Context, name string, set settings) (*store, error) {
@@ -110,7 +118,7 @@ func (set *settings) check(name string) (kind string, err error) {
 // host.
 func (set *settings) join(ctx context.Context, name string) (_ member, host *hostListener, _ error) {
 	if name == "local" || name == "device" {
-		if _, given := cluster.ConfigFrom(ctx); given || set.node != nil {
+		if set.job != nil || set.node != nil {
 			return nil, nil, exitreport.Final(exitreport.Usage, fmt.Errorf("%w: this store lives in the process and joins no job; use dist_sync or dist_async", ErrUnsupported))
 		}
 		return newInProcess(), nil, nil
@@ -118,9 +126,10 @@ func (set *settings) join(ctx context.Context, name string) (_ member, host *hos
 	if set.node != nil {
 		return set.node, nil, nil
 	}
+	var cfg cluster.Config
 	var err error
-	cfg, given := cluster.ConfigFrom(ctx)
-	if given {
+	if set.job != nil {
+		cfg = *set.job
 		cfg.Role = cluster.Worker
 	} else {
 		cfg, err = cluster.FromEnv(set.getenv)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
 )
 
@@ -71,7 +72,7 @@ func TestCreateRefusesOptionsThatMeanNothing(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "got 0, want at least 1") {
 		t.Errorf("no local steps: got error %v, want one that says 0 and 1", err)
 	}
-	_, err = kvstore.Create(cluster.WithConfig(context.Background(), cluster.Config{}), "local")
+	_, err = joining.Join(context.Background(), cluster.Config{}, "local")
 	if !errors.Is(err, kvstore.ErrUnsupported) {
 		t.Errorf("local with a job: got error %v, want %v", err, kvstore.ErrUnsupported)
 	}
@@ -141,7 +142,7 @@ func TestAStoreThatCannotBeginLeavesNothingRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := jobtest.New(t, jobtest.Config{})
 		job.Net.Drop("worker0", "server0")
-		_, err := kvstore.Create(cluster.WithConfig(t.Context(), job.WorkerConfig(0)), "dist_sync", kvstore.WithTimeout(3*time.Second))
+		_, err := joining.Join(t.Context(), job.WorkerConfig(0), "dist_sync", kvstore.WithTimeout(3*time.Second))
 		if !errors.Is(err, kvstore.ErrUnavailable) {
 			t.Errorf("got error %v, want %v", err, kvstore.ErrUnavailable)
 		}

@@ -73,7 +73,7 @@ func (k *key) keepPush(p *densePush) {
 	k.push = p
 }
 
-func (s *store) pushDense(ctx context.Context, by *Step, verb, name string, grads, outs [][]float32, pull bool) error {
+func (s *store) pushDense(ctx context.Context, by *PushOptions, verb, name string, grads, outs [][]float32, pull bool) error {
 	k, err := s.checkPush(verb, name, grads, outs)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (s *store) pullsApart() bool { return s.async && s.bounded }
 
 // prepare makes the requests of the key's next push. The caller holds pushLock; after an error
 // nothing has begun.
-func (p *densePush) prepare(k *key, by *Step, verb string, grads, outs [][]float32, pull bool) error {
+func (p *densePush) prepare(k *key, by *PushOptions, verb string, grads, outs [][]float32, pull bool) error {
 	s := k.s
 	c := s.compressionOf(k)
 	seq, round := k.next()

@@ -72,7 +72,7 @@
 // to measure the norms of the gradients. Norms then returns their mean square and the square of
 // their mean, from which package adapt estimates the gradient noise scale.
 //
-//	by := kv.Step(kvstore.Step{Weight: examples, Counted: true, Measure: true, Factor: factor, Gain: gain, ByProgress: true, Progress: progress})
+//	by := kv.Step(kvstore.PushOptions{Weight: examples, Counted: true, Measure: true, Factor: factor, Gain: gain, ByProgress: true, Progress: progress})
 //	err = by.PushPull(ctx, "weight", grads, outs)
 //	n, ok := kv.Norms("weight")
 //
@@ -93,9 +93,6 @@ import (
 
 	"github.com/paragon-train/paragon/optim"
 )
-
-// A Key is the ID that the plan gives to a named key.
-type Key uint64
 
 // Errors that callers ask for with errors.Is.
 var (
@@ -123,6 +120,7 @@ type Store interface {
 	Control
 	Checkpoints
 	Elastic
+	Stopper
 	Reporter
 	Profiler
 
@@ -137,7 +135,7 @@ type Store interface {
 	InitialWorkers() int
 	// Weighted returns a Pusher of this store whose contributions have a weight in a mean, such
 	// as their number of examples. With counted the weight is the number of examples that this
-	// worker has used (else see Step.Examples), and the servers add them up. If the worker is
+	// worker has used (else see PushOptions.Examples), and the servers add them up. If the worker is
 	// lost, its examples are handed out again, except those of acknowledged steps: steps of
 	// which every key has the contribution. Keys whose names begin with "paragon/" are not part
 	// of the model and do not matter for that.
@@ -145,17 +143,20 @@ type Store interface {
 	// Step returns a Pusher for one step: Weighted, with a learning rate and a measurement of
 	// norms for this step alone. Make a new one for each step. A round to which workers gave
 	// different factors or progress is an error that names both.
-	Step(Step) Pusher
+	Step(PushOptions) Pusher
 	// Norms returns what the servers measured of the newest round of a dense key that this
 	// worker has pulled; false if that round was not measured. All workers get the same bits.
-	// See Step.Measure.
+	// See PushOptions.Measure.
 	Norms(key string) (Norms, bool)
+	// MeasuresNorms reports whether PushOptions.Measure may be asked for, of dense keys: not in
+	// an asynchronous store, and not with a compression that keeps a residual.
+	MeasuresNorms() bool
 	// RoundWeight returns the sum of the weights of the contributions in the newest round of a
 	// dense key that this worker has pulled, without those that the guard (WithGuard) has
 	// refused. 0: that round had no effect. All workers get the same number. Of a key with
 	// several shards it is the largest.
 	RoundWeight(key string) float64
-	// RoundExamples is RoundWeight for the examples of the contributions (Step.Examples).
+	// RoundExamples is RoundWeight for the examples of the contributions (PushOptions.Examples).
 	RoundExamples(key string) uint64
 	// Topology says on how many hosts the workers run, and how many servers there are.
 	Topology() Topology

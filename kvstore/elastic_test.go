@@ -18,6 +18,7 @@ import (
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -76,7 +77,7 @@ func (c *crowd) on(host string) *hand {
 func (c *crowd) node(host string) kvstore.NodeID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.hands[host].kv.(kvstore.Elastic).NodeID()
+	return c.hands[host].kv.NodeID()
 }
 
 // start begins a worker's process.
@@ -100,7 +101,7 @@ var crowdKeys = []string{"a", "b", "c", "rows"}
 
 func (w *hand) work(ctx context.Context, cfg cluster.Config) (err error) {
 	c := w.c
-	kv, err := kvstore.Create(cluster.WithConfig(ctx, cfg), "dist_sync", append([]kvstore.Option{kvstore.WithLogger(c.logger), kvstore.WithTimeout(2 * time.Minute)}, c.opts...)...)
+	kv, err := joining.Join(ctx, cfg, "dist_sync", append([]kvstore.Option{kvstore.WithLogger(c.logger), kvstore.WithTimeout(2 * time.Minute)}, c.opts...)...)
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
 	}
@@ -114,7 +115,7 @@ func (w *hand) work(ctx context.Context, cfg cluster.Config) (err error) {
 	c.mu.Lock()
 	w.kv = kv
 	c.mu.Unlock()
-	job := kv.(kvstore.Elastic)
+	job := kv
 	if err := errors.Join(kv.InitAverage(ctx, "flag", []float32{0}), kv.Init(ctx, "a", []float32{0}), kv.Init(ctx, "b", make([]float32, 2)),
 		kv.Init(ctx, "c", make([]float32, 30_000)), kv.InitRows(ctx, "rows", 5, 1, nil)); err != nil {
 		return err
@@ -244,7 +245,7 @@ func (c *crowd) summed(w *hand, key string, sum uint64) {
 		c.t.Errorf("key %s step %d: %s got the sum %b, another worker %b", key, w.step, w.host.Name(), sum, have)
 	}
 	c.sums[key][w.step] = sum
-	if id := w.kv.(kvstore.Elastic).NodeID(); sum>>id&1 == 0 {
+	if id := w.kv.NodeID(); sum>>id&1 == 0 {
 		c.t.Errorf("key %s step %d: the sum %b is without node %d, which contributed", key, w.step, sum, id)
 	}
 }
@@ -435,7 +436,7 @@ func TestAnInitGoesOnWhenItsWorkerIsLost(t *testing.T) {
 				if rank == 0 {
 					cfg.Network = host
 				}
-				kv, err := kvstore.Create(cluster.WithConfig(t.Context(), cfg), "dist_sync", kvstore.WithLogger(c.logger))
+				kv, err := joining.Join(t.Context(), cfg, "dist_sync", kvstore.WithLogger(c.logger))
 				if err != nil {
 					t.Error(err)
 					return
@@ -488,7 +489,7 @@ func TestALoadWhoseReaderIsLostIsAnError(t *testing.T) {
 				if rank == 0 {
 					cfg.Network = host
 				}
-				kv, err := kvstore.Create(cluster.WithConfig(t.Context(), cfg), "dist_sync", kvstore.WithLogger(c.logger))
+				kv, err := joining.Join(t.Context(), cfg, "dist_sync", kvstore.WithLogger(c.logger))
 				if err == nil {
 					err = kv.Init(t.Context(), "x", make([]float32, 1000))
 				}
@@ -559,7 +560,7 @@ func TestArriveWantsNothingUnderWay(t *testing.T) {
 		var pulling sync.WaitGroup
 		pulling.Go(func() { stores[0].PushPull(ctx, "x", [][]float32{{1}}, nil) })
 		synctest.Wait()
-		if err := stores[0].(kvstore.Elastic).Arrive(t.Context(), kvstore.Arrival{Change: 1}); err == nil || !strings.Contains(err.Error(), "1 other calls of this worker are under way") {
+		if err := stores[0].Arrive(t.Context(), kvstore.Arrival{Change: 1}); err == nil || !strings.Contains(err.Error(), "1 other calls of this worker are under way") {
 			t.Errorf("got error %v, want one that names the call", err)
 		}
 		cancel()
@@ -568,7 +569,7 @@ func TestArriveWantsNothingUnderWay(t *testing.T) {
 	kv, err := kvstore.Create(t.Context(), "local")
 	must(err)
 	defer kv.Close()
-	job := kv.(kvstore.Elastic)
+	job := kv
 	must(job.Ready(t.Context()))
 	if err := job.Arrive(t.Context(), kvstore.Arrival{}); !errors.Is(err, kvstore.ErrUnsupported) {
 		t.Errorf("arrive in a local store: got error %v, want %v", err, kvstore.ErrUnsupported)
@@ -587,7 +588,7 @@ func TestAsynchronousWorkersComeAndGo(t *testing.T) {
 		create := func(cfg cluster.Config) (kvstore.Store, error) {
 			host := c.job.Net.Host(cfg.Host)
 			cfg.Network = host
-			kv, err := kvstore.Create(cluster.WithConfig(ctx, cfg), "dist_async", kvstore.WithLogger(c.logger), kvstore.WithStaleness(1))
+			kv, err := joining.Join(ctx, cfg, "dist_async", kvstore.WithLogger(c.logger), kvstore.WithStaleness(1))
 			if err == nil {
 				c.add(cfg.Host, &hand{c: c, host: host, kv: kv})
 				t.Cleanup(func() { kv.Close() })
@@ -630,13 +631,13 @@ func TestAsynchronousWorkersComeAndGo(t *testing.T) {
 			t.Fatalf("a joining worker pulled %v, error %v; want 6", out, err)
 		}
 		c.running.Go(func() {
-			if err := joiner.(kvstore.Elastic).Ready(ctx); err != nil {
+			if err := joiner.Ready(ctx); err != nil {
 				t.Error(err)
 			}
 		})
 		for _, kv := range stores {
 			c.running.Go(func() {
-				job := kv.(kvstore.Elastic)
+				job := kv
 				change, err := job.AwaitPending(ctx)
 				if err == nil {
 					err = job.Arrive(ctx, kvstore.Arrival{Change: change, Steps: 3})

@@ -199,7 +199,7 @@ func (s *ElasticSampler) Weighted(weight float32) Pusher {
 	if s.pusher == nil {
 		return noStep{}
 	}
-	return s.store.Step(Step{Weight: weight, Examples: s.weight, Counted: s.roll != nil})
+	return s.store.Step(PushOptions{Weight: weight, Examples: s.weight, Counted: s.roll != nil})
 }
 
 // noStep is the Pusher before the first step.

@@ -16,6 +16,7 @@ import (
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/sampler"
@@ -59,7 +60,7 @@ func (j *loopJob) join(number int) { j.start(number, j.job.JoinerConfig(number))
 
 func (w *loopWorker) run(ctx context.Context, cfg cluster.Config) (err error) {
 	j := w.j
-	kv, err := kvstore.Create(cluster.WithConfig(ctx, cfg), "dist_sync", kvstore.WithTimeout(time.Minute))
+	kv, err := joining.Join(ctx, cfg, "dist_sync", kvstore.WithTimeout(time.Minute))
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,7 @@
 package kvstore
 
+import "github.com/paragon-train/paragon/internal/observe/telemetry"
+
 // WithMember takes a place in a job that is already held.
 func WithMember(n member) Option { return withMember(n) }
 
@@ -11,3 +13,6 @@ func HostSumsOf(kv Store) (sent, dissolved uint64) {
 	}
 	return 0, 0
 }
+
+// RecorderOf is where a worker's process keeps its measurements.
+func RecorderOf(kv Store) *telemetry.Recorder { return kv.(*store).node.Recorder() }

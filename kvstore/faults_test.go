@@ -14,9 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/kvstore/kvstoretest"
 	"github.com/paragon-train/paragon/optim"
@@ -185,7 +185,7 @@ func TestWorkersMustAgreeOnTheMode(t *testing.T) {
 	for rank, kind := range []string{"dist_sync", "dist_async"} {
 		wg.Go(func() {
 			var kv kvstore.Store
-			kv, errs[rank] = kvstore.Create(cluster.WithConfig(t.Context(), job.WorkerConfig(rank)), kind)
+			kv, errs[rank] = joining.Join(t.Context(), job.WorkerConfig(rank), kind)
 			if errs[rank] == nil {
 				errs[rank] = kv.Init(t.Context(), "x", []float32{1})
 				if errs[rank] == nil {

@@ -13,10 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/testing/alloctest"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -125,7 +125,7 @@ func TestTheGuardIsTheSameOnAllWorkers(t *testing.T) {
 		var wg sync.WaitGroup
 		for rank := range guards {
 			wg.Go(func() {
-				kv, err := kvstore.Create(cluster.WithConfig(t.Context(), job.WorkerConfig(rank)), "dist_sync", kvstore.WithGuard(guards[rank]))
+				kv, err := joining.Join(t.Context(), job.WorkerConfig(rank), "dist_sync", kvstore.WithGuard(guards[rank]))
 				if errs[rank] = err; err == nil {
 					errs[rank] = kv.Barrier(t.Context())
 					kv.Close()

@@ -18,6 +18,7 @@ import (
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -186,14 +187,14 @@ func TestCallsOfTheWorkersOfAHostMayDiffer(t *testing.T) {
 func jobStores(t *testing.T, job *jobtest.Job, workers int, options func(rank int) []kvstore.Option) []kvstore.Store {
 	t.Helper()
 	stores, errs := make([]kvstore.Store, workers), make([]error, workers)
-	var joining sync.WaitGroup
+	var begun sync.WaitGroup
 	for rank := range stores {
-		joining.Go(func() {
+		begun.Go(func() {
 			opts := append([]kvstore.Option{kvstore.WithTimeout(10 * time.Minute), kvstore.WithLogger(slog.New(slog.DiscardHandler))}, options(rank)...)
-			stores[rank], errs[rank] = kvstore.Create(cluster.WithConfig(context.Background(), job.WorkerConfig(rank)), "dist_sync", opts...)
+			stores[rank], errs[rank] = joining.Join(context.Background(), job.WorkerConfig(rank), "dist_sync", opts...)
 		})
 	}
-	joining.Wait()
+	begun.Wait()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/kvstore/kvstoretest"
 	"github.com/paragon-train/paragon/optim"
@@ -221,7 +222,7 @@ func TestWorkersOfAHostWithOtherSettingsAreNotWaitedFor(t *testing.T) {
 	for rank, mode := range []kvstore.HostSums{kvstore.HostSumsOn, kvstore.HostSumsAuto, kvstore.HostSumsOn, kvstore.HostSumsOff} {
 		creating.Go(func() {
 			var err error
-			if stores[rank], err = kvstore.Create(cluster.WithConfig(t.Context(), job.WorkerConfig(rank)), "dist_sync", kvstore.WithHostSums(mode)); err != nil {
+			if stores[rank], err = joining.Join(t.Context(), job.WorkerConfig(rank), "dist_sync", kvstore.WithHostSums(mode)); err != nil {
 				t.Error(err)
 			}
 		})

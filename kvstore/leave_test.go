@@ -10,6 +10,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
 )
 
@@ -19,7 +20,7 @@ func TestAWorkerThatAsksLeavesAtTheBoundary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := jobtest.New(t, jobtest.Config{Workers: 2, Elastic: cluster.Elastic{Enabled: true}})
 		stores := job.Stores(t, "dist_sync")
-		jobs := []kvstore.Elastic{stores[0].(kvstore.Elastic), stores[1].(kvstore.Elastic)}
+		jobs := []kvstore.Elastic{stores[0], stores[1]}
 		if err := jobs[1].AskLeave(t.Context(), "told to"); err != nil {
 			t.Fatal(err)
 		}
@@ -60,13 +61,13 @@ func TestAskingToLeaveEnds(t *testing.T) {
 		job.Net.Cut("worker1", "scheduler")
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if err := stores[1].(kvstore.Elastic).AskLeave(ctx, "told to"); !errors.Is(err, context.DeadlineExceeded) {
+		if err := stores[1].AskLeave(ctx, "told to"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got error %v, want that of the context", err)
 		}
 		asked := make(chan error, 1)
 		begin := time.Now()
 		go func() {
-			asked <- stores[1].(kvstore.Elastic).AskLeave(t.Context(), "told to")
+			asked <- stores[1].AskLeave(t.Context(), "told to")
 			if took := time.Since(begin); took > 100*time.Millisecond {
 				t.Errorf("the request ended %v after the store was closed", took)
 			}
@@ -88,7 +89,7 @@ func TestOnlyWorkersOfAJobCanLeaveIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer kv.Close()
-	if err := kv.(kvstore.Elastic).AskLeave(t.Context(), "told to"); !errors.Is(err, kvstore.ErrNeeded) {
+	if err := kv.AskLeave(t.Context(), "told to"); !errors.Is(err, kvstore.ErrNeeded) {
 		t.Errorf("ask to leave a local store: got error %v, want ErrNeeded", err)
 	}
 }
@@ -139,7 +140,7 @@ func TestInitialWorkersAreThoseOfTheStart(t *testing.T) {
 		if err := kvstore.Leave(stores[1], nil); err != nil {
 			t.Error(err)
 		}
-		joiner, err := kvstore.Create(cluster.WithConfig(t.Context(), job.JoinerConfig(2)), "dist_sync")
+		joiner, err := joining.Join(t.Context(), job.JoinerConfig(2), "dist_sync")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func (e KeyErrors) Unwrap() []error {
 // other keys, and those that wait for something before they can be pushed, go by themselves,
 // concurrently: a round waits for all workers, and another worker may name its keys in another
 // order.
-func (s *store) pushMany(ctx context.Context, by *Step, verb string, entries []Entry, pull bool) error {
+func (s *store) pushMany(ctx context.Context, by *PushOptions, verb string, entries []Entry, pull bool) error {
 	m := s.takeManyPush()
 	defer s.keepManyPush(m)
 	errs := grow(&m.errs, len(entries))

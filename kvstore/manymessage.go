@@ -127,7 +127,7 @@ func (x *manyMessage) reset() {
 func (m *manyPush) add(entry int, k *key) { m.parts = append(m.parts, manyPart{entry: entry, k: k}) }
 
 // run pushes the keys that were added, and gives their pushLocks back.
-func (m *manyPush) run(ctx context.Context, by *Step, verb string, entries []Entry, pull bool) {
+func (m *manyPush) run(ctx context.Context, by *PushOptions, verb string, entries []Entry, pull bool) {
 	began := m.s.watcher.now()
 	ready := 0
 	for i := range m.parts {

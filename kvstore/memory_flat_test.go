@@ -17,6 +17,7 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -226,7 +227,7 @@ func TestMemoryIsFlatWhileWorkersComeAndGo(t *testing.T) {
 	round := 0
 	flat(t, 30, 16<<10, func(int) {
 		round++
-		kv, err := kvstore.Create(cluster.WithConfig(t.Context(), j.JoinerConfig(round)), "dist_sync")
+		kv, err := joining.Join(t.Context(), j.JoinerConfig(round), "dist_sync")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,7 +69,7 @@ func measureQuadratic(ctx context.Context, kv kvstore.Store, program string) err
 				}
 			}
 		}
-		st := kvstore.Step{Weight: float32(m) * float32(micro), Measure: true}
+		st := kvstore.PushOptions{Weight: float32(m) * float32(micro), Measure: true}
 		if micro > 1 {
 			st.Micro = func(key string) kvstore.Micro { return kvstore.Micro{Count: micro, Sqr: sums[key[0]-'a']} }
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
@@ -23,6 +24,7 @@ type settings struct {
 	localSet  bool
 	hostSums  HostSums // empty: as the environment says
 	node      member
+	job       *cluster.Config // from package joining; nil: the environment's
 	getenv    func(string) string
 	noteEvery time.Duration
 	native    bool

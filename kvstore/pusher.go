@@ -5,7 +5,7 @@ import "context"
 // A pusher is a store's Pusher for one step.
 type pusher struct {
 	s    *store
-	step Step
+	step PushOptions
 }
 
 func (p *pusher) Push(ctx context.Context, key string, grads ...[]float32) error {

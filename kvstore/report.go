@@ -41,8 +41,8 @@ type Score struct {
 
 // A Reporter takes what a training loop says of itself. The next heartbeat carries the newest
 // values and the sums to the scheduler, where launch ctl and metrics show them. The calls may be
-// made concurrently and cost well below a microsecond; but for ReportEvaluation they neither lock
-// nor allocate. worker.Fit makes them; a training loop of its own calls ReportStep after each step.
+// made concurrently and cost well below a microsecond; but for ReportEvaluation and ReportGPUs they
+// neither lock nor allocate. worker.Fit makes them; a training loop of its own calls ReportStep after each step.
 type Reporter interface {
 	ReportStep(StepReport)
 	ReportEvaluation(Evaluation)
@@ -54,10 +54,19 @@ type Reporter interface {
 	ReportCheckpointFolder(there bool)
 	// ReportCheckpointFailure says that this worker could not write its part of a checkpoint.
 	ReportCheckpointFailure()
+	// ReportGPUs says how the GPUs of this worker do, in the order in which its process sees
+	// them.
+	ReportGPUs([]GPUReport)
 }
 
-// Recorder is where this process's measurements are.
-func (s *store) Recorder() *telemetry.Recorder { return s.node.Recorder() }
+// A GPUReport is how one GPU does at the moment. Numbers that are not known are NaN.
+type GPUReport struct {
+	MemoryUsed  float64 // bytes
+	MemoryTotal float64 // bytes
+	Load        float64 // share of the time at work
+	Temperature float64 // °C
+	Power       float64 // W
+}
 
 // Trace takes the spans of this process.
 func (s *store) Trace() *trace.Recorder { return s.trace }
@@ -115,6 +124,17 @@ func (s *store) ReportCheckpointFolder(there bool) {
 		x = 1
 	}
 	s.node.Recorder().Set(telemetry.CheckpointFolder, x)
+}
+
+func (s *store) ReportGPUs(gpus []GPUReport) {
+	c := s.node.Recorder()
+	for i, g := range gpus {
+		c.SetAt(telemetry.GPUMemoryUsed, i, g.MemoryUsed)
+		c.SetAt(telemetry.GPUMemoryTotal, i, g.MemoryTotal)
+		c.SetAt(telemetry.GPULoad, i, g.Load)
+		c.SetAt(telemetry.GPUTemperature, i, g.Temperature)
+		c.SetAt(telemetry.GPUPower, i, g.Power)
+	}
 }
 
 func (s *store) ReportCheckpointFailure() { s.node.Recorder().Add(telemetry.CheckpointFailures, 1) }

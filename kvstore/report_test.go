@@ -13,7 +13,7 @@ import (
 // recorded is what a store has recorded, by metric.
 func recorded(kv kvstore.Store) map[telemetry.Metric]float64 {
 	all := map[telemetry.Metric]float64{}
-	for _, s := range kv.(interface{ Recorder() *telemetry.Recorder }).Recorder().Record().Samples {
+	for _, s := range kvstore.RecorderOf(kv).Record().Samples {
 		all[s.Metric] += s.Value
 	}
 	return all
@@ -32,7 +32,7 @@ func TestReports(t *testing.T) {
 	kv.ReportStep(kvstore.StepReport{Epoch: 4, Total: time.Minute, Wait: -time.Second, Loss: math.NaN(), LearningRate: 0.05, GradientNorm: math.NaN()})
 	kv.ReportEvaluation(kvstore.Evaluation{Loss: 0.7, Accuracy: 0.8, Others: []kvstore.Score{{Name: "top5", Value: 0.9}}})
 	kv.ReportCheckpoint(3 * time.Second)
-	if got := kv.(interface{ Recorder() *telemetry.Recorder }).Recorder().Record().Scores; !slices.Equal(got, []telemetry.Score{{Name: "top5", Value: 0.9}}) {
+	if got := kvstore.RecorderOf(kv).Record().Scores; !slices.Equal(got, []telemetry.Score{{Name: "top5", Value: 0.9}}) {
 		t.Errorf("the scores are %v, want top5", got)
 	}
 	got := recorded(kv)
@@ -74,5 +74,26 @@ func BenchmarkReportStep(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		kv.ReportStep(r)
+	}
+}
+
+// What a worker says of its GPUs goes to the scheduler, by the GPU.
+func TestGPUsAreReported(t *testing.T) {
+	kv, err := kvstore.Create(t.Context(), "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kv.Close()
+	kv.ReportGPUs([]kvstore.GPUReport{{MemoryUsed: 1 << 30, MemoryTotal: 2 << 30, Load: 0.5, Temperature: 60, Power: 300}, {MemoryUsed: 7}})
+	var got []telemetry.Sample
+	for _, s := range kvstore.RecorderOf(kv).Record().Samples {
+		if s.Metric == telemetry.GPUMemoryUsed || s.Metric == telemetry.GPUPower {
+			got = append(got, s)
+		}
+	}
+	want := []telemetry.Sample{{Metric: telemetry.GPUMemoryUsed, Value: 1 << 30}, {Metric: telemetry.GPUMemoryUsed, Index: 1, Value: 7},
+		{Metric: telemetry.GPUPower, Value: 300}, {Metric: telemetry.GPUPower, Index: 1}}
+	if !slices.Equal(got, want) {
+		t.Errorf("reported %v, want %v", got, want)
 	}
 }

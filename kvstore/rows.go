@@ -47,7 +47,7 @@ func newRowsPush(k *key) *rowsPush {
 	return p
 }
 
-func (s *store) pushRows(ctx context.Context, by *Step, name string, rows []int64, grad []float32) error {
+func (s *store) pushRows(ctx context.Context, by *PushOptions, name string, rows []int64, grad []float32) error {
 	k, err := s.lookup("push rows", name, wire.FormRows)
 	if err != nil {
 		return err

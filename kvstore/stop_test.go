@@ -16,7 +16,7 @@ func TestWorkersHearThatTheJobIsToStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := jobtest.New(t, jobtest.Config{Workers: 2})
 		stores := job.Stores(t, "dist_sync")
-		stoppers := []kvstore.Stopper{stores[0].(kvstore.Stopper), stores[1].(kvstore.Stopper)}
+		stoppers := []kvstore.Stopper{stores[0], stores[1]}
 		if err := stoppers[0].ReportStopped(t.Context(), 7, ""); !errors.Is(err, kvstore.ErrConflict) {
 			t.Errorf("stopped without being asked: got error %v, want ErrConflict", err)
 		}
@@ -51,7 +51,7 @@ func TestALocalStoreIsNotAskedToStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer kv.Close()
-	if s := kv.(kvstore.Stopper); s.StopRequested() != nil || s.ReportStopped(t.Context(), 7, "") != nil {
+	if s := kv; s.StopRequested() != nil || s.ReportStopped(t.Context(), 7, "") != nil {
 		t.Error("a local store can be asked to stop")
 	}
 }

@@ -68,7 +68,7 @@ func newStore(set settings, kind string, node member) *store {
 		pool: newCallPool(), closing: make(chan struct{}), keys: map[string]*key{}, initialising: map[string]bool{},
 		inFlight: newInFlight(),
 	}
-	s.plain = &pusher{s, Step{Weight: 1}}
+	s.plain = &pusher{s, PushOptions{Weight: 1}}
 	none := Compression{}.withDefaults()
 	s.compression.Store(&none)
 	s.watcher = newOpWatcher(s)

@@ -66,7 +66,7 @@ func trainUntilStopped() (err error) {
 			return err
 		}
 	}
-	job := kv.(kvstore.Elastic)
+	job := kv
 	joins := job.Joining()
 	if err := job.Ready(ctx); err != nil {
 		return err
@@ -116,7 +116,7 @@ func trainUntilStopped() (err error) {
 			fmt.Printf("goes on as %d of %d\n", kv.Rank(), kv.NumWorkers())
 		}
 		time.Sleep(2 * time.Millisecond) // a step's work
-		job.(kvstore.Reporter).ReportStep(kvstore.StepReport{Examples: 2, Total: 2 * time.Millisecond, Loss: 1 / float64(step), LearningRate: math.NaN(), GradientNorm: math.NaN()})
+		job.ReportStep(kvstore.StepReport{Examples: 2, Total: 2 * time.Millisecond, Loss: 1 / float64(step), LearningRate: math.NaN(), GradientNorm: math.NaN()})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/schedulernode"
 	"github.com/paragon-train/paragon/server"
@@ -43,7 +44,7 @@ func TestAJobWithinOneProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kv, err := kvstore.Create(cluster.WithConfig(t.Context(), cfg), "dist_sync", kvstore.WithLogger(quiet))
+	kv, err := joining.Join(t.Context(), cfg, "dist_sync", kvstore.WithLogger(quiet))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -233,7 +233,7 @@ func (s *starts) Observe(_ tune.View, e tune.Event) {
 func newestIn(dir string) (steps uint64, err error) {
 	place := checkpoint.Folder(dir)
 	defer place.Close()
-	all, err := checkpoint.ListSteps(context.Background(), place)
+	all, err := checkpoint.ListSaved(context.Background(), place)
 	if err != nil {
 		return 0, err
 	}

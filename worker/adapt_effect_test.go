@@ -30,7 +30,7 @@ const (
 	overflow        // weight 0 and no examples, as of a device whose float16 gradients are not finite
 )
 
-func (s *spoiledStore) Step(st kvstore.Step) kvstore.Pusher {
+func (s *spoiledStore) Step(st kvstore.PushOptions) kvstore.Pusher {
 	how := s.how(s.step)
 	s.step++
 	if how == overflow {

@@ -25,7 +25,7 @@ type steppedStore struct {
 	asked map[int][]bool // by rank, by step
 }
 
-func (s steppedStore) Step(st kvstore.Step) kvstore.Pusher {
+func (s steppedStore) Step(st kvstore.PushOptions) kvstore.Pusher {
 	s.mu.Lock()
 	s.asked[s.Rank()] = append(s.asked[s.Rank()], st.Measure)
 	s.mu.Unlock()

@@ -117,7 +117,7 @@ type steppingStore struct {
 	gains, factors map[string][]float64
 }
 
-func (s steppingStore) Step(st kvstore.Step) kvstore.Pusher {
+func (s steppingStore) Step(st kvstore.PushOptions) kvstore.Pusher {
 	for _, key := range []string{"conv.weight", "fc.weight"} {
 		s.gains[key], s.factors[key] = append(s.gains[key], st.Gain(key)), append(s.factors[key], st.Factor(key))
 	}
@@ -404,7 +404,7 @@ type factorStore struct {
 	factors *[]float64
 }
 
-func (s factorStore) Step(st kvstore.Step) kvstore.Pusher {
+func (s factorStore) Step(st kvstore.PushOptions) kvstore.Pusher {
 	*s.factors = append(*s.factors, st.Factor("fc.weight"))
 	return s.Store.Step(st)
 }

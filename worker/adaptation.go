@@ -171,7 +171,7 @@ func splitWithin(perStep, local, least, most int) batch {
 
 // nextStep is what the contributions of the step under way have in common. All earlier ones have
 // returned.
-func (a *adaptation) nextStep(step kvstore.Step) kvstore.Step {
+func (a *adaptation) nextStep(step kvstore.PushOptions) kvstore.PushOptions {
 	a.measure()
 	scale := float64(a.global) / float64(a.progress.InitialBatch)
 	a.gain = a.gainOf(scale)

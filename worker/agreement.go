@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
-
-	"github.com/paragon-train/paragon/kvstore"
 )
 
 // agreementKey is the key by which the workers agree, in each step, on what they do after it. Each
@@ -76,9 +74,7 @@ type agreement struct {
 
 func newAgreement(ctx context.Context, t *Trainer) (*agreement, error) {
 	a := &agreement{trainer: t, flags: make([]float32, lanes), sums: make([]float32, lanes), done: make(chan error, 1), alone: t.async()}
-	if s, ok := t.cfg.Store.(kvstore.Stopper); ok {
-		a.request = s.StopRequested()
-	}
+	a.request = t.cfg.Store.StopRequested()
 	if a.alone {
 		return a, nil
 	}

@@ -148,7 +148,7 @@ func (p *position) version() int {
 func (p *position) order() string { return cmp.Or(p.Order, sampler.Contiguous.String()) }
 
 // readManifest reads that of a complete checkpoint.
-func readManifest(ctx context.Context, place checkpoint.Place, s *checkpoint.Step) (m manifest, err error) {
+func readManifest(ctx context.Context, place checkpoint.Place, s *checkpoint.Saved) (m manifest, err error) {
 	own, err := s.ReadManifest(ctx, place, &m)
 	if err != nil {
 		return m, err

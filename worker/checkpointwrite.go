@@ -80,7 +80,7 @@ func (f *checkpointWrite) run(ctx context.Context) {
 
 // writeManifest completes the checkpoint: with the checksums of all files as they lie there now.
 func (f *checkpointWrite) writeManifest(ctx context.Context) error {
-	files, err := (&checkpoint.Step{Steps: f.steps}).FileSums(ctx, f.place, f.manifest.Workers)
+	files, err := (&checkpoint.Saved{Steps: f.steps}).FileSums(ctx, f.place, f.manifest.Workers)
 	if err != nil {
 		return err
 	}

@@ -33,11 +33,11 @@ func (e *DamageError) Unwrap() error { return e.Err }
 // choose finds the checkpoint to go on from, all of it verified; Version 0: none. What stands in
 // its way is removed: newer ones that are damaged, and what was never completed.
 func (s *saver) choose(ctx context.Context) (m manifest, err error) {
-	all, err := checkpoint.ListSteps(ctx, s.place)
+	all, err := checkpoint.ListSaved(ctx, s.place)
 	if err != nil {
 		return m, err
 	}
-	all = slices.DeleteFunc(all, func(x checkpoint.Step) bool { return !x.Complete() })
+	all = slices.DeleteFunc(all, func(x checkpoint.Saved) bool { return !x.Complete() })
 	cfg := s.cfg
 	if s.job.Again {
 		own, err := s.owns(ctx)
@@ -59,7 +59,7 @@ func (s *saver) choose(ctx context.Context) (m manifest, err error) {
 	case !cfg.Resume:
 		return m, otherRun("worker: folder %s has checkpoints of another run, the newest after %d steps: resume it, remove them, or take another folder", cfg.Dir, all[len(all)-1].Steps)
 	}
-	var broken []checkpoint.Step
+	var broken []checkpoint.Saved
 	for len(all) > 0 {
 		x := all[len(all)-1]
 		all = all[:len(all)-1]
@@ -98,7 +98,7 @@ func noResume(format string, args ...any) error {
 }
 
 // verify reads all files of a checkpoint that this worker sees.
-func (s *saver) verify(ctx context.Context, x *checkpoint.Step) (manifest, error) {
+func (s *saver) verify(ctx context.Context, x *checkpoint.Saved) (manifest, error) {
 	m, err := readManifest(ctx, s.place, x)
 	if err != nil {
 		return m, err
@@ -107,7 +107,7 @@ func (s *saver) verify(ctx context.Context, x *checkpoint.Step) (manifest, error
 }
 
 // makeWay removes what would get mixed with what the run writes from now on.
-func (s *saver) makeWay(ctx context.Context, m manifest, broken []checkpoint.Step) error {
+func (s *saver) makeWay(ctx context.Context, m manifest, broken []checkpoint.Saved) error {
 	if m.Checksum == "" {
 		s.trainer.cfg.Logger.Warn("the checkpoint has no checksums (an older version of Paragon wrote it); it is not verified", "folder", s.uri(m.Steps))
 	}
@@ -122,7 +122,7 @@ func (s *saver) makeWay(ctx context.Context, m manifest, broken []checkpoint.Ste
 }
 
 // damageOf makes the error of a damaged checkpoint; older ones come before it.
-func (s *saver) damageOf(ctx context.Context, x *checkpoint.Step, damage error, older []checkpoint.Step) error {
+func (s *saver) damageOf(ctx context.Context, x *checkpoint.Saved, damage error, older []checkpoint.Saved) error {
 	e := &DamageError{Folder: s.uri(x.Steps), Err: damage}
 	for _, y := range slices.Backward(older) {
 		if _, err := s.verify(ctx, &y); err == nil {

@@ -16,7 +16,7 @@ func (a amount) plus(b amount) amount { return amount{a.examples + b.examples, a
 // A weigher makes pushers whose contributions have a weight. A kvstore.Store is one.
 type weigher interface {
 	Weighted(weight float32, counted bool) kvstore.Pusher
-	Step(kvstore.Step) kvstore.Pusher
+	Step(kvstore.PushOptions) kvstore.Pusher
 }
 
 // A contribution makes the pushers of a step, which carry what this worker's part in it weighs.
@@ -63,6 +63,6 @@ func (c *contribution) weigh(of amount) {
 }
 
 // step is what the store is told of a step of this amount.
-func (c *contribution) step(of amount) kvstore.Step {
-	return kvstore.Step{Weight: float32(of.weight), Examples: of.examples, Counted: c.counting}
+func (c *contribution) step(of amount) kvstore.PushOptions {
+	return kvstore.PushOptions{Weight: float32(of.weight), Examples: of.examples, Counted: c.counting}
 }

@@ -9,7 +9,7 @@ import (
 // madePusher is what a fakeWeigher was asked for.
 type madePusher struct {
 	kvstore.Pusher
-	step    kvstore.Step
+	step    kvstore.PushOptions
 	counted bool
 	plain   bool
 }
@@ -18,10 +18,10 @@ type fakeWeigher struct{ made int }
 
 func (w *fakeWeigher) Weighted(weight float32, counted bool) kvstore.Pusher {
 	w.made++
-	return &madePusher{step: kvstore.Step{Weight: weight}, counted: counted, plain: true}
+	return &madePusher{step: kvstore.PushOptions{Weight: weight}, counted: counted, plain: true}
 }
 
-func (w *fakeWeigher) Step(step kvstore.Step) kvstore.Pusher {
+func (w *fakeWeigher) Step(step kvstore.PushOptions) kvstore.Pusher {
 	w.made++
 	return &madePusher{step: step, counted: step.Counted}
 }

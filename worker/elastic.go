@@ -12,17 +12,13 @@ import (
 func elasticOf(store kvstore.Store) kvstore.Elastic {
 	switch store.Type() {
 	case "dist_sync", "dist_device_sync":
-		elastic, _ := store.(kvstore.Elastic)
-		return elastic
+		return store
 	}
 	return nil
 }
 
 // joins reports whether this worker joins a running job and does not count yet.
-func joins(store kvstore.Store) bool {
-	elastic, ok := store.(kvstore.Elastic)
-	return ok && elastic.Joining()
-}
+func joins(store kvstore.Elastic) bool { return store.Joining() }
 
 // pullFresh pulls all values on a worker that has just joined.
 func (t *Trainer) pullFresh(ctx context.Context) error {

@@ -22,6 +22,7 @@ import (
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
@@ -202,7 +203,7 @@ func (w *elasticWorker) run(cfg cluster.Config) (err error) {
 	if p.guard != nil {
 		opts = append(opts, kvstore.WithGuard(*p.guard))
 	}
-	if w.store, err = kvstore.Create(cluster.WithConfig(w.ctx, cfg), "dist_sync", opts...); err != nil {
+	if w.store, err = joining.Join(w.ctx, cfg, "dist_sync", opts...); err != nil {
 		return err
 	}
 	defer func() {

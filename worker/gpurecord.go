@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts/gpustat"
-	"github.com/paragon-train/paragon/internal/observe/telemetry"
+	"github.com/paragon-train/paragon/kvstore"
 )
 
 // gpusEvery is how often the GPUs are asked how they do: as often as a heartbeat carries it on.
@@ -17,19 +17,18 @@ const gpusEvery = time.Second
 // driver is asked on a goroutine of its own, because it may take long, and a heartbeat must not.
 func (t *Trainer) recordGPUs() (stop func()) {
 	on := func(device string) bool { return strings.HasPrefix(device, "cuda") }
-	store, ok := t.cfg.Store.(interface{ Recorder() *telemetry.Recorder })
 	devices := make([]string, len(t.cfg.Programs))
 	for d, program := range t.cfg.Programs {
 		devices[d] = program.Device()
 	}
-	if !ok || !slices.ContainsFunc(devices, on) {
+	if !slices.ContainsFunc(devices, on) {
 		return func() {}
 	}
-	return followGPUs(store.Recorder(), func() (gpuReader, error) { return gpustat.Open() })
+	return followGPUs(t.cfg.Store.ReportGPUs, func() (gpuReader, error) { return gpustat.Open() })
 }
 
-// followGPUs records what a reader says of the GPUs, until stop is called or it says nothing more.
-func followGPUs(to *telemetry.Recorder, open func() (gpuReader, error)) (stop func()) {
+// followGPUs reports what a reader says of the GPUs, until stop is called or it says nothing more.
+func followGPUs(report func([]kvstore.GPUReport), open func() (gpuReader, error)) (stop func()) {
 	end := make(chan struct{})
 	var following sync.WaitGroup
 	following.Go(func() {
@@ -45,13 +44,12 @@ func followGPUs(to *telemetry.Recorder, open func() (gpuReader, error)) (stop fu
 			if err != nil {
 				return
 			}
-			for i, g := range gpustat.Visible(gpus) {
-				to.SetAt(telemetry.GPUMemoryUsed, i, g.MemoryUsed)
-				to.SetAt(telemetry.GPUMemoryTotal, i, g.MemoryTotal)
-				to.SetAt(telemetry.GPULoad, i, g.Load)
-				to.SetAt(telemetry.GPUTemperature, i, g.Temperature)
-				to.SetAt(telemetry.GPUPower, i, g.Power)
+			var reports []kvstore.GPUReport
+			for _, g := range gpustat.Visible(gpus) {
+				reports = append(reports, kvstore.GPUReport{MemoryUsed: g.MemoryUsed, MemoryTotal: g.MemoryTotal,
+					Load: g.Load, Temperature: g.Temperature, Power: g.Power})
 			}
+			report(reports)
 			select {
 			case <-tick.C:
 			case <-end:

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts/gpustat"
-	"github.com/paragon-train/paragon/internal/observe/telemetry"
+	"github.com/paragon-train/paragon/kvstore"
 )
 
 type fakeGPUs struct {
@@ -69,26 +69,26 @@ func TestWithoutTelemetryTheReasonIsToldOnce(t *testing.T) {
 func TestGPUsAreRecorded(t *testing.T) {
 	t.Setenv("CUDA_VISIBLE_DEVICES", "")
 	synctest.Test(t, func(t *testing.T) {
-		var r telemetry.Recorder
+		var got [][]kvstore.GPUReport
+		report := func(gpus []kvstore.GPUReport) { got = append(got, gpus) }
 		f := &fakeGPUs{}
-		stop := followGPUs(&r, func() (gpuReader, error) { return f, nil })
+		stop := followGPUs(report, func() (gpuReader, error) { return f, nil })
 		time.Sleep(2500 * time.Millisecond)
 		stop()
 		if f.reads != 3 || f.closes != 1 {
 			t.Errorf("in 2.5 s: read %d times and closed %d times, want 3 and 1", f.reads, f.closes)
 		}
-		want := []telemetry.Sample{{Metric: telemetry.GPUMemoryUsed, Value: 1 << 30}, {Metric: telemetry.GPUMemoryTotal, Value: 2 << 30}, {Metric: telemetry.GPULoad, Value: 0.5},
-			{Metric: telemetry.GPUTemperature, Value: 60}, {Metric: telemetry.GPUPower, Value: 300}}
-		if got := r.Record().Samples; !slices.Equal(got, want) {
-			t.Errorf("recorded %v, want %v", got, want)
+		want := []kvstore.GPUReport{{MemoryUsed: 1 << 30, MemoryTotal: 2 << 30, Load: 0.5, Temperature: 60, Power: 300}}
+		if len(got) != 3 || !slices.Equal(got[2], want) {
+			t.Errorf("reported %v, want three times %v", got, want)
 		}
 		failing := &fakeGPUs{err: errors.New("the GPU is lost")}
-		stop = followGPUs(&r, func() (gpuReader, error) { return failing, nil })
+		stop = followGPUs(report, func() (gpuReader, error) { return failing, nil })
 		time.Sleep(5 * time.Second)
 		stop()
 		if failing.reads != 1 || failing.closes != 1 {
 			t.Errorf("after an error: read %d times and closed %d times, want 1 and 1", failing.reads, failing.closes)
 		}
-		followGPUs(&r, func() (gpuReader, error) { return nil, gpustat.ErrNoDriver })()
+		followGPUs(report, func() (gpuReader, error) { return nil, gpustat.ErrNoDriver })()
 	})
 }

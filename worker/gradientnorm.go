@@ -15,6 +15,7 @@ const normEvery = 16
 // A normReader tells what the servers measured of a key's newest round. A kvstore.Store is one.
 type normReader interface {
 	Norms(key string) (kvstore.Norms, bool)
+	MeasuresNorms() bool
 }
 
 // A gradientNorm is the norm of the mean gradient over all workers, as the servers measure it in
@@ -53,12 +54,11 @@ func normIsCheap(optimizer optim.Config) bool {
 // due reports whether a step is to be measured. All workers have the same number of steps. With one
 // worker the servers would have to compare rounds. A store may say that it measures no norms:
 // compression may have been set since it was made.
-func (n *gradientNorm) due(step uint64, workers int, store any) bool {
+func (n *gradientNorm) due(step uint64, workers int, store normReader) bool {
 	if !n.cheap || step%normEvery != 0 || workers < 2 {
 		return false
 	}
-	s, ok := store.(interface{ MeasuresNorms() bool })
-	return ok && s.MeasuresNorms()
+	return store.MeasuresNorms()
 }
 
 // read takes what the servers have measured of the step before, whose exchanges have all returned.

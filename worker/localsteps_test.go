@@ -15,8 +15,8 @@ import (
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
-	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
@@ -294,7 +294,7 @@ func TestWorkersMustAgreeOnLocalSteps(t *testing.T) {
 	var running sync.WaitGroup
 	for rank := range errs {
 		running.Go(func() {
-			store, err := kvstore.Create(cluster.WithConfig(t.Context(), job.WorkerConfig(rank)), "dist_sync", kvstore.WithLocalSteps(4+rank))
+			store, err := joining.Join(t.Context(), job.WorkerConfig(rank), "dist_sync", kvstore.WithLocalSteps(4+rank))
 			if err != nil {
 				errs[rank] = err
 				return

@@ -457,9 +457,9 @@ func (r *run) stopNow(ctx context.Context, e *epochRun, requested bool) error {
 // stopped ends the run after the checkpoint. If the job was asked to stop with one, the scheduler
 // hears of it.
 func (r *run) stopped(ctx context.Context, requested bool) error {
-	store, ok := r.trainer.cfg.Store.(kvstore.Stopper)
+	store := r.trainer.cfg.Store
 	switch {
-	case !requested || !ok:
+	case !requested:
 		if r.cfg.Checkpoint.Dir != "" && (!r.trainer.async() || r.trainer.cfg.Store.Rank() == 0) { // launch says what resumes the job
 			exitreport.TellCheckpoint(os.Getenv, r.trainer.Steps())
 		}

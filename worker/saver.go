@@ -390,11 +390,11 @@ func (s *saver) pruneWorkerFiles(f *checkpointWrite) error {
 		return nil
 	}
 	ctx := context.Background()
-	folders, err := checkpoint.ListSteps(ctx, s.place)
+	folders, err := checkpoint.ListSaved(ctx, s.place)
 	if err != nil {
 		return err
 	}
-	folders = slices.DeleteFunc(folders, func(x checkpoint.Step) bool { return x.Steps > f.steps }) // rank 0 may be ahead
+	folders = slices.DeleteFunc(folders, func(x checkpoint.Saved) bool { return x.Steps > f.steps }) // rank 0 may be ahead
 	for _, x := range folders[:max(0, len(folders)-s.cfg.Keep)] {
 		if x.Steps == f.best {
 			continue
@@ -411,7 +411,7 @@ func (s *saver) pruneWorkerFiles(f *checkpointWrite) error {
 // prune removes all but the newest checkpoints and the best one, and what crashes have left, up to
 // a step.
 func prune(ctx context.Context, place checkpoint.Place, keep int, upTo, best uint64) error {
-	folders, err := checkpoint.ListSteps(ctx, place)
+	folders, err := checkpoint.ListSaved(ctx, place)
 	if err != nil {
 		return err
 	}
@@ -433,7 +433,7 @@ func prune(ctx context.Context, place checkpoint.Place, keep int, upTo, best uin
 }
 
 // removeStep removes a checkpoint. The manifest goes first: a folder half removed is no checkpoint.
-func removeStep(ctx context.Context, place checkpoint.Place, x *checkpoint.Step) error {
+func removeStep(ctx context.Context, place checkpoint.Place, x *checkpoint.Saved) error {
 	if x.Complete() {
 		if err := place.Remove(ctx, x.Name(checkpoint.ManifestFile)); err != nil {
 			return err

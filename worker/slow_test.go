@@ -133,7 +133,7 @@ func (j *slowedJob) train(store kvstore.Store, rank int, slow pace) {
 			}
 		}
 		total := time.Since(begin)
-		store.(kvstore.Reporter).ReportStep(kvstore.StepReport{Examples: 1, Total: total, Compute: compute, Data: data, Wait: total - data - compute})
+		store.ReportStep(kvstore.StepReport{Examples: 1, Total: total, Compute: compute, Data: data, Wait: total - data - compute})
 		if rank == 0 {
 			j.ask(step + 1)
 		}

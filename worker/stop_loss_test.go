@@ -64,7 +64,7 @@ func TestAWorkerThatHasSeenNothingLeavesTheStatisticsAsTheyAre(t *testing.T) {
 						return
 					}
 					j.start(2, true)
-					for w.store.(kvstore.Elastic).Pending() == 0 { // the change comes after this step
+					for w.store.Pending() == 0 { // the change comes after this step
 						time.Sleep(time.Millisecond)
 					}
 				}})

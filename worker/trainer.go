@@ -60,7 +60,7 @@ type Trainer struct {
 type stepPlan interface {
 	// nextStep completes what the store is told of the step under way. All exchanges of earlier
 	// steps have returned.
-	nextStep(step kvstore.Step) kvstore.Step
+	nextStep(step kvstore.PushOptions) kvstore.PushOptions
 	// learningRate is that of the newest step.
 	learningRate() float64
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/paragon-train/paragon/internal/store/shardserver"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/testing/countmodel"
+	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/worker"
@@ -126,7 +127,7 @@ func process() error {
 
 // train is a worker.
 func train(ctx context.Context, cfg cluster.Config, s *settings, out *json.Encoder) (err error) {
-	kv, err := kvstore.Create(cluster.WithConfig(ctx, cfg), "dist_sync", kvstore.WithLogger(cfg.Logger), kvstore.WithTimeout(time.Minute))
+	kv, err := joining.Join(ctx, cfg, "dist_sync", kvstore.WithLogger(cfg.Logger), kvstore.WithTimeout(time.Minute))
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/paragon-train/paragon/bench/internal/processes"
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/store/transport"
+	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
 )
 
@@ -148,7 +149,7 @@ func play(ctx context.Context, cfg cluster.Config) error {
 	if err != nil {
 		return err
 	}
-	kv, err := kvstore.Create(cluster.WithConfig(ctx, cfg), "dist_sync", kvstore.WithLogger(cfg.Logger))
+	kv, err := joining.Join(ctx, cfg, "dist_sync", kvstore.WithLogger(cfg.Logger))
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ const normRounds = 32
 
 // pusher returns what pushes a sample's rounds.
 func (n *norms) pusher(kv kvstore.Store, measured bool) kvstore.Pusher {
-	step := kvstore.Step{Weight: 1, Measure: measured}
+	step := kvstore.PushOptions{Weight: 1, Measure: measured}
 	if n.micro > 1 {
 		step.Micro = func(string) kvstore.Micro { return kvstore.Micro{Count: n.micro, Sqr: 1} }
 	}

@@ -58,9 +58,9 @@ func main() {
 const learningRate = 0.02
 
 // beginning says whether this worker joins a running job. The sampler makes it a member.
-func beginning(kv kvstore.Store) (run worker.Run) {
-	if job, ok := kv.(kvstore.Elastic); ok && job.Joining() {
-		run.Joined, run.Node = true, job.NodeID()
+func beginning(kv kvstore.Elastic) (run worker.Run) {
+	if kv.Joining() {
+		run.Joined, run.Node = true, kv.NodeID()
 	}
 	return run
 }

@@ -115,7 +115,7 @@ func (w *Worker) says(what string, err error, text string) {
 }
 
 // step makes one round of a key.
-func (w *Worker) step(key string, st kvstore.Step, grad []float32) []float32 {
+func (w *Worker) step(key string, st kvstore.PushOptions, grad []float32) []float32 {
 	out := make([]float32, len(grad))
 	w.ok(w.Store.Step(st).PushPull(w.Ctx, key, [][]float32{grad}, [][]float32{out}))
 	return out
@@ -124,7 +124,7 @@ func (w *Worker) step(key string, st kvstore.Step, grad []float32) []float32 {
 // A key of one shard, and one of several; by push-pull, and by a pull after a push. Alone, the
 // second round is measured against the first.
 func normsOfGradients(w *Worker) {
-	measured := kvstore.Step{Weight: float32(weightOf(w.r)), Measure: true}
+	measured := kvstore.PushOptions{Weight: float32(weightOf(w.r)), Measure: true}
 	for _, size := range []int{smallSize, w.cutSize()} {
 		key := w.key("%d", size)
 		w.init(key, make([]float32, size))
@@ -157,7 +157,7 @@ func normsOfGradients(w *Worker) {
 			w.normsAre(key, want, 1e-6)
 			w.roundWeightIs(key, w.expected(gradient).Examples)
 		}
-		w.step(key, kvstore.Step{Weight: 1}, normal(w.r, size))
+		w.step(key, kvstore.PushOptions{Weight: 1}, normal(w.r, size))
 		w.normsAre(key, kvstore.Norms{}, 0) // that round was not measured
 		w.roundWeightIs(key, float64(w.n))
 		if w.n > 1 {
@@ -188,7 +188,7 @@ func normsOfMicroBatches(w *Worker) {
 			want.MeanSqr += 1.5 * float64(rank+1) / want.Examples
 		}
 		asked := sync.Map{} // Micro and Factor may be called from several goroutines
-		w.step(key, kvstore.Step{Weight: float32(weightOf(w.r)), Measure: true, Micro: func(k string) kvstore.Micro {
+		w.step(key, kvstore.PushOptions{Weight: float32(weightOf(w.r)), Measure: true, Micro: func(k string) kvstore.Micro {
 			asked.Store(k, true)
 			return kvstore.Micro{Count: 3, Sqr: 1.5 * float64(w.r+1)}
 		}}, normal(w.r, size))
@@ -197,7 +197,7 @@ func normsOfMicroBatches(w *Worker) {
 			w.failf("Micro was not asked about %s", key)
 		}
 		for _, bad := range []kvstore.Micro{{Count: 1 << 16, Sqr: 1}, {Count: 2, Sqr: -1}} {
-			st := kvstore.Step{Weight: 1, Measure: true, Micro: func(string) kvstore.Micro { return bad }}
+			st := kvstore.PushOptions{Weight: 1, Measure: true, Micro: func(string) kvstore.Micro { return bad }}
 			w.says("a bad Micro", w.Store.Step(st).Push(w.Ctx, key, normal(w.r, size)), "want at most 65535 and at least 0")
 		}
 	}
@@ -208,7 +208,7 @@ func normsUnderCompression(w *Worker) {
 	if w.Store.Type() == "local" {
 		return // it compresses nothing
 	}
-	measured := kvstore.Step{Weight: float32(weightOf(w.r)), Measure: true, Micro: func(string) kvstore.Micro { return kvstore.Micro{Count: 2, Sqr: 1} }}
+	measured := kvstore.PushOptions{Weight: float32(weightOf(w.r)), Measure: true, Micro: func(string) kvstore.Micro { return kvstore.Micro{Count: 2, Sqr: 1} }}
 	for _, c := range []struct {
 		kind      string
 		tolerance float64
@@ -245,16 +245,16 @@ func ratesOfSteps(w *Worker) {
 	}
 	value, row := float32(8), float32(0)
 	for round, x := range []struct {
-		step     kvstore.Step
+		step     kvstore.PushOptions
 		of, rows float32
 	}{
-		{kvstore.Step{}, 0.5, 0.5},
-		{kvstore.Step{Factor: twice}, 1, 2},
-		{kvstore.Step{}, 0.25, 0.25},
-		{kvstore.Step{ByProgress: true, Progress: 1.75}, 0.5, 0.5},
-		{kvstore.Step{ByProgress: true, Progress: 6.5, Factor: twice}, 0.125, 0.25},
-		{kvstore.Step{Factor: func(string) float64 { return 0 }}, 0, 0},
-		{kvstore.Step{}, 0.0625, 0.0625},
+		{kvstore.PushOptions{}, 0.5, 0.5},
+		{kvstore.PushOptions{Factor: twice}, 1, 2},
+		{kvstore.PushOptions{}, 0.25, 0.25},
+		{kvstore.PushOptions{ByProgress: true, Progress: 1.75}, 0.5, 0.5},
+		{kvstore.PushOptions{ByProgress: true, Progress: 6.5, Factor: twice}, 0.125, 0.25},
+		{kvstore.PushOptions{Factor: func(string) float64 { return 0 }}, 0, 0},
+		{kvstore.PushOptions{}, 0.0625, 0.0625},
 	} {
 		x.step.Weight = 4
 		value -= x.of
@@ -265,7 +265,7 @@ func ratesOfSteps(w *Worker) {
 		w.pullRows(rows, []int64{2}, out)
 		w.all(fmt.Sprintf("%s after round %d", rows, round), out, row)
 	}
-	for _, bad := range []kvstore.Step{
+	for _, bad := range []kvstore.PushOptions{
 		{Factor: func(string) float64 { return math.NaN() }}, {Factor: func(string) float64 { return -1 }}, {Factor: func(string) float64 { return 1 << 21 }},
 		{ByProgress: true, Progress: math.Inf(1)}, {ByProgress: true, Progress: -1},
 	} {
@@ -277,9 +277,9 @@ func ratesOfSteps(w *Worker) {
 	}
 	w.barrier()
 	value -= 0.0625
-	w.all(key+" before the change", w.step(key, kvstore.Step{Weight: 4, ByProgress: true, Progress: 7}, fill(3, 4)), value)
+	w.all(key+" before the change", w.step(key, kvstore.PushOptions{Weight: 4, ByProgress: true, Progress: 7}, fill(3, 4)), value)
 	value -= 0.25
-	w.all(key+" after the change", w.step(key, kvstore.Step{Weight: 4, ByProgress: true, Factor: twice}, fill(3, 4)), value)
+	w.all(key+" after the change", w.step(key, kvstore.PushOptions{Weight: 4, ByProgress: true, Factor: twice}, fill(3, 4)), value)
 }
 
 // The last rank's contribution with another factor or progress is refused and does not count; with
@@ -287,13 +287,13 @@ func ratesOfSteps(w *Worker) {
 func ratesConflict(w *Worker) {
 	key := w.key("x")
 	w.init(key, fill(2, 8))
-	agreed := kvstore.Step{Weight: 1, Factor: onlyOf(key, 2), ByProgress: true, Progress: 1}
+	agreed := kvstore.PushOptions{Weight: 1, Factor: onlyOf(key, 2), ByProgress: true, Progress: 1}
 	if w.r < w.n-1 {
 		w.ok(w.Store.Step(agreed).Push(w.Ctx, key, fill(2, 1)))
 	}
 	w.barrier()
 	if w.r == w.n-1 {
-		for _, other := range []kvstore.Step{{Weight: 1}, {Weight: 1, ByProgress: true, Progress: 1}, {Weight: 1, Factor: agreed.Factor, ByProgress: true, Progress: 1.5}} {
+		for _, other := range []kvstore.PushOptions{{Weight: 1}, {Weight: 1, ByProgress: true, Progress: 1}, {Weight: 1, Factor: agreed.Factor, ByProgress: true, Progress: 1.5}} {
 			w.is("another rate", w.Store.Step(other).Push(w.Ctx, key, fill(2, 100)), kvstore.ErrConflict)
 		}
 		w.ok(w.Store.Step(agreed).Push(w.Ctx, key, fill(2, 1)))
@@ -322,13 +322,13 @@ func gainsOfSteps(w *Worker) {
 		g := 2 / math.Sqrt(gain)
 		mean = 0.9*mean + 0.1*g
 		value -= 0.5 * mean / (1 - math.Pow(0.9, float64(round+1))) * math.Sqrt(gain) / 2
-		out := w.step(key, kvstore.Step{Weight: 3, Gain: onlyOf(key, gain)}, fill(smallSize, float32(3*g)))
+		out := w.step(key, kvstore.PushOptions{Weight: 3, Gain: onlyOf(key, gain)}, fill(smallSize, float32(3*g)))
 		if d := math.Abs(float64(out[0]) - value); !(d < 1e-5) {
 			w.failf("value after round %d with gain %v: got %v, want %v", round, gain, out[0], value)
 		}
 	}
 	for _, bad := range []float64{0, -1, math.NaN(), 1 << 21} {
-		w.says("a bad gain", w.Store.Step(kvstore.Step{Weight: 1, Gain: func(string) float64 { return bad }}).Push(w.Ctx, key, fill(smallSize, 1)), "want above 0 and at most")
+		w.says("a bad gain", w.Store.Step(kvstore.PushOptions{Weight: 1, Gain: func(string) float64 { return bad }}).Push(w.Ctx, key, fill(smallSize, 1)), "want above 0 and at most")
 	}
 }
 
@@ -338,7 +338,7 @@ func preconditionedNorms(w *Worker) {
 	key := w.key("x")
 	w.init(key, make([]float32, w.cutSize()))
 	for round := range 8 {
-		w.step(key, kvstore.Step{Weight: float32(weightOf(w.r)), Measure: true}, fill(w.cutSize(), 3*float32(weightOf(w.r))))
+		w.step(key, kvstore.PushOptions{Weight: float32(weightOf(w.r)), Measure: true}, fill(w.cutSize(), 3*float32(weightOf(w.r))))
 		n, ok := w.Store.Norms(key)
 		want := round >= 5 && w.n > 1
 		if ok != want {
@@ -354,8 +354,8 @@ func preconditionedNorms(w *Worker) {
 func asyncSteps(w *Worker) {
 	key := w.key("x")
 	w.init(key, fill(2, 0))
-	w.ok(w.Store.Step(kvstore.Step{Weight: 1, Factor: func(string) float64 { return float64(w.r + 1) }}).Push(w.Ctx, key, fill(2, 1)))
-	w.is("measured", w.Store.Step(kvstore.Step{Weight: 1, Measure: true}).Push(w.Ctx, key, fill(2, 1)), kvstore.ErrUnsupported)
+	w.ok(w.Store.Step(kvstore.PushOptions{Weight: 1, Factor: func(string) float64 { return float64(w.r + 1) }}).Push(w.Ctx, key, fill(2, 1)))
+	w.is("measured", w.Store.Step(kvstore.PushOptions{Weight: 1, Measure: true}).Push(w.Ctx, key, fill(2, 1)), kvstore.ErrUnsupported)
 	w.barrier()
 	w.all(key, w.pulled(key, 2), float32(w.n*(w.n+1)))
 }

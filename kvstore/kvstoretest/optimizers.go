@@ -233,7 +233,7 @@ func apart(w *Worker) {
 		}
 		tokens := float32(int(1e8) * (w.r + 1))
 		by := func(weight float32) kvstore.Pusher {
-			return w.Store.Step(kvstore.Step{Weight: weight, Examples: w.r + 2, Counted: true})
+			return w.Store.Step(kvstore.PushOptions{Weight: weight, Examples: w.r + 2, Counted: true})
 		}
 		w.ok(by(tokens).Push(w.Ctx, key, fill(size, 5*tokens)))
 		w.near(key, w.pulled(key, size), fill(size, -4), 1e-6)
@@ -248,7 +248,7 @@ func apart(w *Worker) {
 		if got := w.Store.RoundExamples(key); got != examples {
 			w.failf("examples of the newest round of %s: got %d, want %d", key, got, examples)
 		}
-		w.says("too many examples", w.Store.Step(kvstore.Step{Weight: 1, Examples: 1 << 32}).Push(w.Ctx, key, fill(size, 1)), "want 0 to 2³²−1")
+		w.says("too many examples", w.Store.Step(kvstore.PushOptions{Weight: 1, Examples: 1 << 32}).Push(w.Ctx, key, fill(size, 1)), "want 0 to 2³²−1")
 		w.says("half an example", w.Store.Weighted(0.5, true).Push(w.Ctx, key, fill(size, 1)), "or the number as Examples")
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/paragon-train/paragon/internal/store/shardserver"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
+	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
 )
 
@@ -243,15 +244,15 @@ func (j *Job) Stores(t testing.TB, kind string, opts ...kvstore.Option) []kvstor
 	t.Helper()
 	stores := make([]kvstore.Store, j.cfg.Workers)
 	errs := make([]error, j.cfg.Workers)
-	var joining sync.WaitGroup
+	var begun sync.WaitGroup
 	for rank := range stores {
-		joining.Go(func() {
+		begun.Go(func() {
 			// The caller's options come last: they may name another logger.
 			all := append([]kvstore.Option{kvstore.WithLogger(j.cfg.Logger)}, opts...)
-			stores[rank], errs[rank] = kvstore.Create(cluster.WithConfig(context.Background(), j.WorkerConfig(rank)), kind, all...)
+			stores[rank], errs[rank] = joining.Join(context.Background(), j.WorkerConfig(rank), kind, all...)
 		})
 	}
-	joining.Wait()
+	begun.Wait()
 	for rank, err := range errs {
 		if err != nil {
 			t.Errorf("jobtest: store of worker %d: %v", rank, err)

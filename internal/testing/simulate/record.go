@@ -91,7 +91,9 @@ func (r *recorder) Weighted(weight float32, counted bool) kvstore.Pusher {
 	return recordingPusher{r.Store.Weighted(weight, counted), r}
 }
 
-func (r *recorder) Step(s kvstore.Step) kvstore.Pusher { return recordingPusher{r.Store.Step(s), r} }
+func (r *recorder) Step(s kvstore.PushOptions) kvstore.Pusher {
+	return recordingPusher{r.Store.Step(s), r}
+}
 
 // A recordingPusher is a recorder's, for a step.
 type recordingPusher struct {

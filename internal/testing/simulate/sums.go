@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -27,7 +27,7 @@ func (j *job) join(ctx context.Context, n *node, rank int) (*recorder, error) {
 	if j.plan.PerHost > 1 {
 		opts = append(opts, kvstore.WithHostSums(kvstore.HostSumsOn))
 	}
-	kv, err := kvstore.Create(cluster.WithConfig(ctx, cfg), "dist_sync", opts...)
+	kv, err := joining.Join(ctx, cfg, "dist_sync", opts...)
 	if err != nil {
 		return nil, err
 	}

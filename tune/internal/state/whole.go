@@ -99,11 +99,11 @@ func Check(dir string, all bool) error {
 func wholeIn(dir string, all bool) error {
 	place := checkpoint.Folder(dir)
 	defer place.Close()
-	steps, err := checkpoint.ListSteps(context.Background(), place)
+	steps, err := checkpoint.ListSaved(context.Background(), place)
 	if err != nil {
 		return err
 	}
-	steps = slices.DeleteFunc(steps, func(s checkpoint.Step) bool { return !s.Complete() })
+	steps = slices.DeleteFunc(steps, func(s checkpoint.Saved) bool { return !s.Complete() })
 	for i, s := range steps {
 		missing, err := missingFile(place, &s, all)
 		switch {
@@ -122,7 +122,7 @@ func wholeIn(dir string, all bool) error {
 }
 
 // missingFile is a file that the job's checkpoint should have and has not; "": none.
-func missingFile(place checkpoint.Place, s *checkpoint.Step, all bool) (string, error) {
+func missingFile(place checkpoint.Place, s *checkpoint.Saved, all bool) (string, error) {
 	var m struct {
 		Workers int `json:"workers"`
 		checkpoint.Manifest

@@ -6,9 +6,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A Step says what the contributions of one step have in common. Every worker gives the same
+// PushOptions say what the contributions of one step have in common. Every worker gives the same
 // Measure, Factor, Gain and Progress. With Weight alone it is a plain step.
-type Step struct {
+type PushOptions struct {
 	// Weight is what a contribution counts in a mean: what its loss was divided by, such as the
 	// number of its examples, or of its labels or tokens, which may be far more. A round whose
 	// weights are all 0 updates nothing where the optimizer gets a mean.
@@ -69,13 +69,12 @@ type Norms struct {
 	Biased bool
 }
 
-func (s *store) Step(st Step) Pusher { return &pusher{s, st} }
+func (s *store) Step(st PushOptions) Pusher { return &pusher{s, st} }
 
 func (s *store) Weighted(weight float32, counted bool) Pusher {
-	return s.Step(Step{Weight: weight, Counted: counted})
+	return s.Step(PushOptions{Weight: weight, Counted: counted})
 }
 
-// MeasuresNorms reports whether Step.Measure may be asked for, of dense keys.
 func (s *store) MeasuresNorms() bool { return !s.async && !s.compression.Load().feedback() }
 
 func (s *store) Norms(name string) (Norms, bool) {
@@ -127,7 +126,7 @@ func (k *key) noteNorms(values []wire.Value) {
 }
 
 // examples is how many examples a contribution has.
-func (st *Step) examples(verb, key string) (uint64, error) {
+func (st *PushOptions) examples(verb, key string) (uint64, error) {
 	w := st.Weight
 	whole := w >= 0 && w <= maxWeightExamples && w == float32(uint64(w))
 	switch {
@@ -183,7 +182,7 @@ func (k *key) noteWeight(values []wire.Value) {
 
 // stepOf returns what a push of the key says of its step, on the key's first shard. c is the push's
 // compression.
-func (k *key) stepOf(verb string, st *Step, c Compression) (wire.Step, error) {
+func (k *key) stepOf(verb string, st *PushOptions, c Compression) (wire.Step, error) {
 	var w wire.Step
 	if st.Factor != nil {
 		f := st.Factor(k.name)
@@ -216,7 +215,7 @@ func (k *key) stepOf(verb string, st *Step, c Compression) (wire.Step, error) {
 	case k.s.async:
 		return w, keyError(verb, k.name, ErrUnsupported, "the norms of gradients cannot be measured in a store of type %q, whose rounds have one contribution; use dist_sync", k.s.kind)
 	case k.form != wire.FormDense:
-		return w, keyError(verb, k.name, ErrUnsupported, "the norms of keys of rows are not measured; push them with a Step without Measure")
+		return w, keyError(verb, k.name, ErrUnsupported, "the norms of keys of rows are not measured; push them with PushOptions without Measure")
 	case c.feedback():
 		return w, keyError(verb, k.name, ErrUnsupported, "norms cannot be measured of gradients compressed with %s: what the servers get is not this step's gradient; "+
 			"measure with fp16, bf16 or no compression", c.Type)

@@ -29,20 +29,20 @@ func WorkerFile(rank int) string { return fmt.Sprintf("worker-%d.safetensors", r
 // StepFolder is the name of the folder of a checkpoint after this many steps.
 func StepFolder(steps uint64) string { return fmt.Sprintf("step-%08d", steps) }
 
-// A Step is the folder of one checkpoint of a job in a place, complete or not.
-type Step struct {
+// A Saved is the folder of one checkpoint of a job in a place, complete or not.
+type Saved struct {
 	Steps uint64
 	Files []string // names in the place
 }
 
 // Name is the name in the place of a file of the checkpoint.
-func (s *Step) Name(file string) string { return path.Join(StepFolder(s.Steps), file) }
+func (s *Saved) Name(file string) string { return path.Join(StepFolder(s.Steps), file) }
 
 // Complete reports whether all of the checkpoint was written.
-func (s *Step) Complete() bool { return slices.Contains(s.Files, s.Name(ManifestFile)) }
+func (s *Saved) Complete() bool { return slices.Contains(s.Files, s.Name(ManifestFile)) }
 
-// ListSteps returns the checkpoints in a place, complete or not, by increasing step.
-func ListSteps(ctx context.Context, place Place) (found []Step, err error) {
+// ListSaved returns the checkpoints in a place, complete or not, by increasing step.
+func ListSaved(ctx context.Context, place Place) (found []Saved, err error) {
 	names, err := place.List(ctx, "step-")
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: look for checkpoints: %w", err)
@@ -53,13 +53,13 @@ func ListSteps(ctx context.Context, place Place) (found []Step, err error) {
 		if !ok || dir == name {
 			continue
 		}
-		i := slices.IndexFunc(found, func(s Step) bool { return s.Steps == steps })
+		i := slices.IndexFunc(found, func(s Saved) bool { return s.Steps == steps })
 		if i < 0 {
-			i, found = len(found), append(found, Step{Steps: steps})
+			i, found = len(found), append(found, Saved{Steps: steps})
 		}
 		found[i].Files = append(found[i].Files, name)
 	}
-	slices.SortFunc(found, func(a, b Step) int { return cmp.Compare(a.Steps, b.Steps) })
+	slices.SortFunc(found, func(a, b Saved) int { return cmp.Compare(a.Steps, b.Steps) })
 	return found, nil
 }
 
@@ -113,7 +113,7 @@ const manifestLimit = 16 << 20
 
 // ReadManifest reads complete.json into m, a pointer to a struct with a Manifest embedded, and
 // compares it with its checksum. Text that is damaged is ErrDamaged.
-func (s *Step) ReadManifest(ctx context.Context, place Place, m any) (Manifest, error) {
+func (s *Saved) ReadManifest(ctx context.Context, place Place, m any) (Manifest, error) {
 	text, err := s.manifestText(ctx, place)
 	if err != nil {
 		return Manifest{}, fmt.Errorf("checkpoint: read %s: %w", s.Name(ManifestFile), err)
@@ -125,7 +125,7 @@ func (s *Step) ReadManifest(ctx context.Context, place Place, m any) (Manifest, 
 	return own, nil
 }
 
-func (s *Step) manifestText(ctx context.Context, place Place) (text []byte, err error) {
+func (s *Saved) manifestText(ctx context.Context, place Place) (text []byte, err error) {
 	file, err := place.Open(ctx, s.Name(ManifestFile))
 	if err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func parseManifest(text []byte, m any) (own Manifest, err error) {
 // FileSums opens the checkpoint's files in the place and returns their FileSums: the store's file
 // and those of this many workers. A worker's file may be missing: the worker has a folder of its
 // own, or was lost.
-func (s *Step) FileSums(ctx context.Context, place Place, workers int) ([]FileSum, error) {
+func (s *Saved) FileSums(ctx context.Context, place Place, workers int) ([]FileSum, error) {
 	names := []string{StoreFile}
 	for rank := range workers {
 		names = append(names, WorkerFile(rank))
@@ -190,7 +190,7 @@ func (s *Step) FileSums(ctx context.Context, place Place, workers int) ([]FileSu
 // Verify reads all files that the manifest names and compares them with it. A file that is missing,
 // is another one, or does not have its checksums is ErrDamaged; any other error is the place's.
 // Without checksums it can only check the files' headers.
-func (s *Step) Verify(ctx context.Context, place Place, m Manifest) error {
+func (s *Saved) Verify(ctx context.Context, place Place, m Manifest) error {
 	if m.Checksum == "" {
 		return each(ctx, len(s.Files), func(ctx context.Context, i int) error {
 			if path.Ext(s.Files[i]) != path.Ext(StoreFile) {

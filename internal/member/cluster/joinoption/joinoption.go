@@ -1,0 +1,18 @@
+// Package joinoption lets package joining make an option of kvstore.Create that programs cannot
+// name: it carries a cluster.Config, and no public signature may have an internal type.
+package joinoption
+
+import "github.com/paragon-train/paragon/internal/member/cluster"
+
+// option makes a kvstore.Option. Package kvstore provides it while it is initialised, and nothing
+// changes it afterwards.
+var option func(cluster.Config) any
+
+// Provide is called once, by package kvstore. It returns a value so that a declaration can call it.
+func Provide(f func(cluster.Config) any) struct{} {
+	option = f
+	return struct{}{}
+}
+
+// Option returns the kvstore.Option with which kvstore.Create joins the job of cfg.
+func Option(cfg cluster.Config) any { return option(cfg) }
