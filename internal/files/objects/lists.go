@@ -107,10 +107,12 @@ func hashed(s string) string {
 // List implements Store.
 func (l *Lists) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
+		// What another process makes between here and the lock counts as made meanwhile.
+		before, _ := os.Stat(l.path(prefix))
 		if l.kept(prefix, yield) {
 			return
 		}
-		lock, err := l.lock(ctx, prefix)
+		lock, err := l.lock(ctx, prefix, before)
 		if err != nil {
 			l.cfg.Logger.Warn("the list of the data's objects cannot be kept", "store", l.URL(), "err", err)
 			l.store.List(ctx, prefix)(yield)
@@ -206,10 +208,10 @@ func (l *Lists) usable(path, prefix string) bool {
 	return fresh || time.Since(info.ModTime()) < l.cfg.MaxAge
 }
 
-// lock takes the right to make a list. It returns nil when another process has made it meanwhile.
-func (l *Lists) lock(ctx context.Context, prefix string) (*fileLock, error) {
+// lock takes the right to make a list. It returns nil when another process has made it since the
+// list's file was before, which is nil where there was none.
+func (l *Lists) lock(ctx context.Context, prefix string, before fs.FileInfo) (*fileLock, error) {
 	path := l.path(prefix)
-	before, _ := os.Stat(path)
 	deadline := time.Now().Add(l.cfg.Wait)
 	for {
 		lock, err := takeLock(path)
