@@ -94,6 +94,12 @@ func (d *decider) wishWorkers(nodes, workers int) {
 	d.workers, d.reason = to, reason
 }
 
+// madeChange counts a change of the membership that began then.
+func (d *decider) madeChange(begin time.Time) {
+	d.changes++
+	d.changing += d.now().Sub(begin)
+}
+
 // changeSeconds is what a change of the membership has cost this worker on average; 0: there was
 // none.
 func (d *decider) changeSeconds() float64 {

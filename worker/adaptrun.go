@@ -18,7 +18,7 @@ func (r *run) numEpoch() int {
 	if r.adapt != nil {
 		return r.adapt.epochs
 	}
-	return r.epoch
+	return r.division.pass
 }
 
 // stepOfEpoch is the next step within the epoch.
@@ -26,15 +26,15 @@ func (r *run) stepOfEpoch() int {
 	if r.adapt != nil {
 		return r.adapt.step
 	}
-	return r.before + r.step
+	return r.division.stepOfPass()
 }
 
 // stepsOfEpoch is how many steps the epoch has, as far as is known.
 func (r *run) stepsOfEpoch() int {
 	if r.adapt != nil {
-		return r.adapt.stepsOfEpoch(r.workers)
+		return r.adapt.stepsOfEpoch(r.division.seat.workers)
 	}
-	return r.before + r.cfg.Feed.Steps()
+	return r.division.before + r.cfg.Feed.Steps()
 }
 
 // epochOver reports whether all steps of the epoch are done.
@@ -42,27 +42,19 @@ func (r *run) epochOver() bool {
 	if r.adapt != nil {
 		return r.adapt.epochDone()
 	}
-	return r.over()
-}
-
-func (r *run) newSpan() Span {
-	s := Span{Epoch: r.numEpoch(), First: r.stepOfEpoch(), Workers: r.workers}
-	if r.adapt != nil {
-		s.Batch = r.adapt.batch.perStep() * r.workers
-	}
-	return s
+	return r.division.over()
 }
 
 // beginAdapting begins with a state that a checkpoint had; nil: anew. joined: it is that of workers
 // that run, whose batch fits already.
 func (r *run) beginAdapting(ctx context.Context, state *adaptState, joined bool) error {
-	workers := r.trainer.cfg.Store.NumWorkers()
+	workers := r.store.NumWorkers()
 	a, err := newAdaptation(r.cfg.Adapt, r.trainer, r.cfg.Feed.(BatchFeed), workers, state)
 	if err != nil {
 		return err
 	}
 	if state != nil {
-		r.segments = state.Segments
+		r.division.segments = state.Segments
 	}
 	if !joined {
 		a.fitTo(workers)
@@ -71,7 +63,7 @@ func (r *run) beginAdapting(ctx context.Context, state *adaptState, joined bool)
 		}
 	}
 	a.beginBatch()
-	r.adapt, r.stale = a, true
+	r.adapt, r.division.state = a, feedOutdated
 	return nil
 }
 
@@ -84,34 +76,10 @@ func (a *adaptation) beginBatch() {
 	a.decider.changed()
 }
 
-// cutSegments brings the segments of the division to the feed that was just divided.
-func (r *run) cutSegments() error {
-	if r.adapt == nil {
-		return nil
-	}
-	for _, s := range r.segments {
-		if err := r.adapt.feed.Resize(s.First, s.PerStep); err != nil {
-			return err
-		}
-	}
-	r.segments = nil
-	return r.adapt.feed.Resize(r.step, r.adapt.batch.perStep())
-}
-
-// planStep finds out how many examples the next step uses, tells the adaptation, and returns when
-// the step begins for that.
-func (r *run) planStep() time.Time {
-	r.global = 0
-	if r.divided != nil {
-		for part := range r.workers {
-			r.global += r.divided.Used(part, r.step+1) - r.divided.Used(part, r.step)
-		}
-	}
-	if r.adapt == nil {
-		return time.Time{}
-	}
-	r.adapt.global, r.adapt.runs = r.global, r.adapt.runs[:0]
-	return r.adapt.decider.now()
+// planStep notes that a step with so many examples on all workers begins, and returns when.
+func (a *adaptation) planStep(global int) time.Time {
+	a.global, a.runs = global, a.runs[:0]
+	return a.decider.now()
 }
 
 // runBegin notes when a run of the step begins, and how long the trainer had waited for values
@@ -173,23 +141,12 @@ func (r *run) resize(e *epochRun, agreed verdict) (bool, error) {
 	r.closeSpan(e)
 	before := a.batch
 	a.batch = to
-	i := a.info(r.workers)
-	r.trainer.cfg.Logger.Info("the batch changes", "steps", r.trainer.Steps(), "from", before.String(), "to", to.String(), "local batch", to.LocalBatch, "accumulation", to.Accumulation,
+	i := a.info(r.division.seat.workers)
+	r.logger.Info("the batch changes", "steps", r.trainer.Steps(), "from", before.String(), "to", to.String(), "local batch", to.LocalBatch, "accumulation", to.Accumulation,
 		"global", i.Batch, "scale", i.Scale, "gain", i.Gain, "noise scale", i.NoiseScale, joblog.BatchChanged.With())
 	a.decider.changed()
-	e.span, e.from = r.newSpan(), time.Now()
-	return true, a.feed.Resize(r.step, to.perStep())
-}
-
-// settle waits for the exchange of the last step, and adds what was measured of it.
-func (r *run) settle(ctx context.Context) error {
-	if err := r.trainer.Flush(ctx); err != nil {
-		return err
-	}
-	if r.adapt != nil {
-		r.adapt.measure()
-	}
-	return nil
+	e.openSpan(r.newSpan())
+	return true, a.feed.Resize(r.division.step, to.perStep())
 }
 
 // begin prepares the feed and the programs for steps of the present batch; the feed's Begin

@@ -86,7 +86,7 @@ func (a *adaptation) restore(s *adaptState) error {
 // tellAdaptation gives the state of the worker of the lowest rank to all: what a worker that has
 // just joined begins with. own is this worker's; nil: it has joined.
 func (r *run) tellAdaptation(ctx context.Context, own *adaptState) (*adaptState, error) {
-	text, err := r.trainer.cfg.Store.Broadcast(ctx, func() (string, error) {
+	text, err := r.store.Broadcast(ctx, func() (string, error) {
 		if own == nil { // all that were here before have been lost since
 			return "", nil
 		}

@@ -14,19 +14,31 @@ var agreementKey = fmt.Sprintf("paragon/agreed/%d", lanes)
 
 // What a worker pushes to the agreement's key.
 const (
-	laneStop         = iota // stopAll: it was asked to stop; 1: it was told to leave. All stop if the sum reaches the number of workers
-	laneChange              // 1: a change of the membership is pending
-	laneMark                // the number of the step modulo marks, plus one
-	laneOne                 // 1
-	laneSave                // 1: it is time for a checkpoint
-	laneWriting             // 1: its part of a checkpoint is not written yet
-	laneComplete            // 1: the checkpoint that was written is complete
-	laneWish                // 1: rank 0 wishes for another batch
-	laneLocalBatch          // of this local batch
-	laneAccumulation        // and accumulation
-	laneRequested           // 1: laneStop is raised because the job was asked to stop with a checkpoint
-	laneFailed              // 1: its part of a checkpoint could not be written
-	laneBad                 // damaged examples that it left out and has not told of; rank 0 adds those told before
+	// laneStop is stopAll where it was asked to stop, and 1 where it was told to leave. All stop
+	// if the sum reaches the number of workers.
+	laneStop = iota
+	// laneChange is 1 where a change of the membership is pending.
+	laneChange
+	// laneMark is the number of the step modulo marks, plus one, and laneOne is 1.
+	laneMark
+	laneOne
+	// laneSave is 1 where it is time for a checkpoint, laneWriting where its part of one is not
+	// written yet, and laneComplete where the checkpoint that was written is complete.
+	laneSave
+	laneWriting
+	laneComplete
+	// laneWish is 1 where rank 0 wishes for another batch, of this local batch and accumulation.
+	laneWish
+	laneLocalBatch
+	laneAccumulation
+	// laneRequested is 1 where laneStop is raised because the job was asked to stop with a
+	// checkpoint.
+	laneRequested
+	// laneFailed is 1 where its part of a checkpoint could not be written.
+	laneFailed
+	// laneBad counts damaged examples that it left out and has not told of. Rank 0 adds those
+	// told before.
+	laneBad
 	lanes
 )
 
@@ -40,14 +52,19 @@ const marks = 1000
 
 // A verdict is what all workers agreed on after a step.
 type verdict struct {
-	known                   bool // there was an agreement
-	stop, change            bool
-	requested               bool // the job was asked to stop with a checkpoint
-	save, writing, complete bool // of checkpoints
-	failed                  bool // some part of a checkpoint could not be written
-	wish                    bool // the next steps have another batch
-	batch                   batch
-	bad                     float64 // damaged examples left out, for each worker
+	// known says that there was an agreement. The rest is zero where there was none.
+	known bool
+	stop  stopKind
+	// change says that the pending change of the membership is made now.
+	change bool
+	// save says that a checkpoint is due. writing, complete and failed are of the one under way:
+	// some worker still writes its part, it is complete, some part could not be written.
+	save, writing, complete, failed bool
+	// wish says that the next steps have another batch.
+	wish  bool
+	batch batch
+	// bad are the damaged examples left out, for each worker.
+	bad float64
 }
 
 // agreement lets all workers stop, or make a change, after the same step, whichever of them is
@@ -57,28 +74,44 @@ type verdict struct {
 // with all of them. The weights are the examples of the step, whatever its gradients weigh. If all
 // weights are 0 (the only worker with examples was lost) the value remains that of an earlier step.
 // Its mark shows that, on all workers alike, and then nothing was agreed.
+//
+// In an asynchronous store there is no common step: each worker agrees with itself alone.
 type agreement struct {
-	trainer *Trainer
+	store averager
+	alone bool
+	env   agreementEnv
+	// request is closed when the job is asked to stop with a checkpoint; nil: it never is.
+	request <-chan struct{}
 	asked   atomic.Bool
-	request <-chan struct{}       // closed when the job is asked to stop with a checkpoint; nil: it never is
-	told    *atomic.Bool          // this worker was told to leave; nil: it is never
-	pending func() bool           // a change of the membership is pending and can be made after this step; nil: there are none
-	lanes   func(flags []float32) // raises those of others; nil: none
-	flags   []float32             // pushed
-	sums    []float32             // pulled
-	mark    float32               // of the exchange under way
-	done    chan error
-	cancel  context.CancelFunc // of the exchange under way; nil: there is none
-	alone   bool               // in an asynchronous store there is no common step
+
+	// flags are pushed, and sums are pulled. The exchange under way owns them.
+	flags, sums []float32
+	// mark is that of the exchange under way, done has its result, and cancel ends it; nil:
+	// there is none.
+	mark   float32
+	done   chan error
+	cancel context.CancelFunc
 }
 
-func newAgreement(ctx context.Context, t *Trainer) (*agreement, error) {
-	a := &agreement{trainer: t, flags: make([]float32, lanes), sums: make([]float32, lanes), done: make(chan error, 1), alone: t.async()}
-	a.request = t.cfg.Store.StopRequested()
+// An agreementEnv is what an agreement asks of this worker before it pushes. It asks while the step
+// computes, on a device's goroutine: Fit's own is in Trainer.Step meanwhile, and changes nothing.
+type agreementEnv struct {
+	// leaving reports whether this worker was told to leave.
+	leaving func() bool
+	// changing reports whether a change of the membership is pending and can be made after this
+	// step.
+	changing func() bool
+	// raise raises the lanes of others.
+	raise func(flags []float32)
+}
+
+// newAgreement makes the agreement's key. begin is called only once env is set.
+func newAgreement(ctx context.Context, store averager, alone bool, request <-chan struct{}) (*agreement, error) {
+	a := &agreement{store: store, alone: alone, request: request, flags: make([]float32, lanes), sums: make([]float32, lanes), done: make(chan error, 1)}
 	if a.alone {
 		return a, nil
 	}
-	if err := t.cfg.Store.InitAverage(ctx, agreementKey, a.flags); err != nil {
+	if err := store.InitAverage(ctx, agreementKey, a.flags); err != nil {
 		return nil, fmt.Errorf("worker: init %s: %w", agreementKey, err)
 	}
 	return a, nil
@@ -87,71 +120,89 @@ func newAgreement(ctx context.Context, t *Trainer) (*agreement, error) {
 // ask makes this worker, and so all, stop after a coming step. Any goroutine may call it.
 func (a *agreement) ask() { a.asked.Store(true) }
 
-// requested reports whether this worker knows that the job was asked to stop with a checkpoint.
-func (a *agreement) requested() bool {
+// known is what this worker knows by itself about stopping.
+func (a *agreement) known() stopKind {
 	select {
 	case <-a.request:
-		return true
+		return stopForCheckpoint
 	default:
-		return false
 	}
+	if a.asked.Load() {
+		return stopAsked
+	}
+	return goingOn
 }
 
-// begin starts the exchange of a step, when the store has the weight of its gradients.
-func (a *agreement) begin(ctx context.Context, step uint64) {
+// begin starts the exchange of a step, when the store has the weight of its gradients, which pusher
+// has too.
+func (a *agreement) begin(ctx context.Context, step uint64, pusher agreementPusher) {
 	if a.alone {
 		return
 	}
 	a.mark = float32(1 + step%marks)
 	clear(a.flags)
-	switch {
-	case a.requested():
+	switch kind := a.known(); {
+	case kind == stopForCheckpoint:
 		a.flags[laneStop], a.flags[laneRequested] = stopAll, 1
-	case a.asked.Load():
+	case kind == stopAsked:
 		a.flags[laneStop] = stopAll
-	case a.told != nil && a.told.Load():
+	case a.env.leaving():
 		a.flags[laneStop] = 1
 	}
-	if a.pending != nil && a.pending() {
+	if a.env.changing() {
 		a.flags[laneChange] = 1
 	}
-	if a.lanes != nil {
-		a.lanes(a.flags)
-	}
+	a.env.raise(a.flags)
 	a.flags[laneMark], a.flags[laneOne] = a.mark, 1
 	ctx, a.cancel = context.WithCancel(ctx)
-	pusher := a.trainer.contribution.agreeing
 	go func() {
 		a.done <- pusher.PushPull(ctx, agreementKey, [][]float32{a.flags}, [][]float32{a.sums})
 	}()
 }
 
+// An agreementPusher pushes with the examples of a step as the weight.
+type agreementPusher interface {
+	PushPull(ctx context.Context, key string, grads, outs [][]float32) error
+}
+
 // end waits for the exchange that begin started, if it did, and tells what all do now.
-func (a *agreement) end() (v verdict, err error) {
+func (a *agreement) end() (verdict, error) {
 	switch {
 	case a.alone:
-		requested := a.requested()
-		return verdict{stop: requested || a.asked.Load(), requested: requested}, nil
+		return verdict{stop: a.known()}, nil
 	case a.cancel == nil:
-		return v, nil
+		return verdict{}, nil
 	}
-	err = <-a.done
+	err := <-a.done
 	a.cancel()
 	a.cancel = nil
 	if err != nil {
-		return v, fmt.Errorf("worker: agree on stopping: %w", err)
+		return verdict{}, fmt.Errorf("worker: agree on stopping: %w", err)
 	}
-	// Each lane is a sum over the same sum of weights; all marks are alike.
-	if one := a.sums[laneOne]; one > 0 && math.Abs(float64(a.sums[laneMark]/one-a.mark)) < 0.5 {
-		v = verdict{known: true, stop: a.sums[laneStop] >= one, change: a.sums[laneChange] > 0, requested: a.sums[laneRequested] > 0,
-			save: a.sums[laneSave] > 0, writing: a.sums[laneWriting] > 0, complete: a.sums[laneComplete] > 0, failed: a.sums[laneFailed] > 0}
-		v.bad = float64(a.sums[laneBad] / one)
-		if wish := a.sums[laneWish]; wish > 0 { // of one worker; the numbers are below 2²⁰, so rounding does not matter
-			v.wish = true
-			v.batch = batch{int(math.Round(float64(a.sums[laneLocalBatch] / wish))), int(math.Round(float64(a.sums[laneAccumulation] / wish)))}
-		}
+	return a.read(), nil
+}
+
+// read makes a verdict of the sums, each of which is over the same sum of weights. All marks are
+// alike. The numbers of a wish are one worker's and below 2²⁰, so rounding does not matter.
+func (a *agreement) read() (v verdict) {
+	one := a.sums[laneOne]
+	if !(one > 0) || !(math.Abs(float64(a.sums[laneMark]/one-a.mark)) < 0.5) {
+		return v
 	}
-	return v, nil
+	v = verdict{known: true, change: a.sums[laneChange] > 0, save: a.sums[laneSave] > 0, writing: a.sums[laneWriting] > 0,
+		complete: a.sums[laneComplete] > 0, failed: a.sums[laneFailed] > 0, bad: float64(a.sums[laneBad] / one)}
+	switch {
+	case !(a.sums[laneStop] >= one):
+	case a.sums[laneRequested] > 0:
+		v.stop = stopForCheckpoint
+	default:
+		v.stop = stopAsked
+	}
+	if wish := a.sums[laneWish]; wish > 0 {
+		v.wish = true
+		v.batch = batch{int(math.Round(float64(a.sums[laneLocalBatch] / wish))), int(math.Round(float64(a.sums[laneAccumulation] / wish)))}
+	}
+	return v
 }
 
 // anyFailed tells all workers whether one of them failed. All call it between the same steps, when
@@ -164,7 +215,7 @@ func (a *agreement) anyFailed(ctx context.Context, failed bool) (bool, error) {
 	if failed {
 		a.flags[laneFailed] = 1
 	}
-	if err := a.trainer.cfg.Store.PushPull(ctx, agreementKey, [][]float32{a.flags}, [][]float32{a.sums}); err != nil {
+	if err := a.store.PushPull(ctx, agreementKey, [][]float32{a.flags}, [][]float32{a.sums}); err != nil {
 		return false, fmt.Errorf("worker: agree on a checkpoint: %w", err)
 	}
 	return a.sums[laneFailed] > 0, nil

@@ -66,9 +66,9 @@ type badTally struct {
 	first  []*data.BadExampleError
 }
 
-func newBadTally(feed Feed, t *Trainer) (b badTally) {
+func newBadTally(feed Feed, logger *slog.Logger) (b badTally) {
 	if f, ok := feed.(BadExampleFeed); ok {
-		b.budget, b.logger = f.BadBudget(), t.cfg.Logger
+		b.budget, b.logger = f.BadBudget(), logger
 	}
 	return b
 }

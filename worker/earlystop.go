@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/observe/plural"
+	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 )
 
@@ -52,20 +52,30 @@ func (c *EarlyStop) validate(t *Trainer, e Evaluator) error {
 
 // A stopState is what early stopping remembers; it is in checkpoints.
 type stopState struct {
-	Known bool    `json:"known"` // there was an evaluation
+	// Known says that there was an evaluation.
+	Known bool `json:"known"`
+	// Best is the best score, and Steps the number of steps after which it was measured.
 	Best  float64 `json:"best"`
-	Steps uint64  `json:"steps"` // after which it was
-	Worse int     `json:"worse"` // evaluations since that were no better
+	Steps uint64  `json:"steps"`
+	// Worse counts the evaluations since that were no better.
+	Worse int `json:"worse"`
 }
 
-// An earlyStop follows the evaluations of one run.
+// An earlyStop follows the evaluations of one run. All workers come to the same state after the same
+// evaluation, by telling each other theirs: a worker that has joined knows nothing before.
 type earlyStop struct {
-	cfg     EarlyStop
-	state   stopState
-	tally   *tally
-	values  [][]float32 // of the best evaluation, with Restore; nil: this worker was not there
-	better  bool        // the last evaluation was
+	cfg    EarlyStop
+	logger *slog.Logger
+	tally  *tally
+	state  stopState
+	// values are those of the best evaluation, with Restore; nil: this worker was not there.
+	values [][]float32
+	// better says that the last evaluation was the best so far.
+	better bool
+	// stopped says that the run ends early.
 	stopped bool
+	// handover gives the best values to all at the end.
+	handover handover
 }
 
 // What a worker tells of itself: see tally.
@@ -75,33 +85,40 @@ const (
 	tellBest
 	tellSteps
 	tellWorse
-	tellValues // 1: it has the values of the best evaluation
+	tellValues // 1: it has the best values
 	tellWidth
 )
 
-// beginEarlyStop makes what early stopping needs. A worker that joins has it before it is ready.
-func (r *run) beginEarlyStop(ctx context.Context) (err error) {
-	if r.cfg.EarlyStop == nil {
-		return nil
+// newEarlyStop makes what early stopping needs. A worker that joins has it before it is ready.
+func newEarlyStop(ctx context.Context, cfg EarlyStop, store kvstore.Store, logger *slog.Logger) (*earlyStop, error) {
+	if cfg.Metric == "" {
+		cfg.Metric = "loss"
 	}
-	e := &earlyStop{cfg: *r.cfg.EarlyStop}
-	if e.cfg.Metric == "" {
-		e.cfg.Metric = "loss"
-	}
-	if e.cfg.Mode == "" {
-		if e.cfg.Mode = "max"; strings.HasSuffix(e.cfg.Metric, "loss") || e.cfg.Metric == "perplexity" {
-			e.cfg.Mode = "min"
+	if cfg.Mode == "" {
+		if cfg.Mode = "max"; strings.HasSuffix(cfg.Metric, "loss") || cfg.Metric == "perplexity" {
+			cfg.Mode = "min"
 		}
 	}
-	r.early = e
-	e.tally, err = newTally(ctx, r.trainer, "early_stop", tellWidth)
-	return err
+	t, err := newTally(ctx, store, "early_stop", tellWidth)
+	if err != nil {
+		return nil, err
+	}
+	return &earlyStop{cfg: cfg, logger: logger, tally: t, handover: handover{
+		store: store, tally: t, what: "restore the best model", prefix: "paragon/best",
+		has: func(row []float64) bool { return row[tellValues] == 1 },
+	}}, nil
+}
+
+// resume goes on with the state of a checkpoint.
+func (e *earlyStop) resume(state stopState) {
+	e.state = state
+	e.check()
 }
 
 // tell gives what this worker knows to all, and returns what all of them use: what the first one
 // that knows anything has said.
-func (e *earlyStop) tell(ctx context.Context, r *run, score float64) (float64, error) {
-	if r.workers < 2 {
+func (e *earlyStop) tell(ctx context.Context, at seat, score float64) (float64, error) {
+	if at.workers < 2 {
 		return score, nil
 	}
 	own := make([]float64, tellWidth)
@@ -109,7 +126,7 @@ func (e *earlyStop) tell(ctx context.Context, r *run, score float64) (float64, e
 	if s := e.state; s.Known {
 		own[tellKnown], own[tellBest], own[tellSteps], own[tellWorse] = 1, s.Best, float64(s.Steps), float64(s.Worse)
 	}
-	rows, err := e.tally.exchange(ctx, r.rank, r.workers, own)
+	rows, err := e.tally.exchange(ctx, at, own)
 	if err != nil {
 		return score, err
 	}
@@ -122,8 +139,9 @@ func (e *earlyStop) tell(ctx context.Context, r *run, score float64) (float64, e
 	return score, nil
 }
 
-// judge takes the scores of an evaluation. All workers come to the same result.
-func (e *earlyStop) judge(ctx context.Context, r *run, scores *Scores) error {
+// judge takes the scores of an evaluation after so many steps of a model with these values. All
+// workers come to the same result.
+func (e *earlyStop) judge(ctx context.Context, at seat, steps uint64, scores *Scores, model [][]float32) error {
 	score, ok := scores.Get(e.cfg.Metric)
 	if !ok {
 		names := []string{"loss", "accuracy"}
@@ -132,7 +150,7 @@ func (e *earlyStop) judge(ctx context.Context, r *run, scores *Scores) error {
 		}
 		return fmt.Errorf("worker: FitConfig.EarlyStop.Metric is %q, want one of %q", e.cfg.Metric, names)
 	}
-	score, err := e.tell(ctx, r, score)
+	score, err := e.tell(ctx, at, score)
 	if err != nil {
 		return err
 	}
@@ -142,18 +160,17 @@ func (e *earlyStop) judge(ctx context.Context, r *run, scores *Scores) error {
 	}
 	e.better = !math.IsNaN(score) && (!e.state.Known || gain > e.cfg.MinDelta)
 	if e.better {
-		e.state = stopState{Known: true, Best: score, Steps: r.trainer.Steps()}
-		e.values = nil
+		e.state, e.values = stopState{Known: true, Best: score, Steps: steps}, nil
 		if e.cfg.Restore {
-			for _, a := range r.trainer.devices.modelArrays(0) {
+			for _, a := range model {
 				e.values = append(e.values, slices.Clone(a))
 			}
 		}
 		return nil
 	}
 	e.state.Worse++
-	if e.check(); e.stopped && r.rank == 0 {
-		r.trainer.cfg.Logger.Info(fmt.Sprintf("no better %s in %s: the run ends early; the best was %.6g after %s",
+	if e.check(); e.stopped && at.rank == 0 {
+		e.logger.Info(fmt.Sprintf("no better %s in %s: the run ends early; the best was %.6g after %s",
 			e.cfg.Metric, plural.Of(e.state.Worse, "evaluation"), e.state.Best, plural.Of(e.state.Steps, "step")))
 	}
 	return nil
@@ -163,37 +180,39 @@ func (e *earlyStop) judge(ctx context.Context, r *run, scores *Scores) error {
 func (e *earlyStop) check() { e.stopped = e.state.Known && e.state.Worse >= e.cfg.Patience }
 
 // restore gives all programs the values of the best evaluation. They come from the first worker
-// that has them: it was there, or it reads them from the checkpoint of that step.
-func (e *earlyStop) restore(ctx context.Context, r *run) error {
-	t := r.trainer
-	if !e.cfg.Restore || !e.state.Known || e.state.Steps == t.Steps() {
+// that has them: it was there, or it reads them from the checkpoint of that step in dir.
+func (e *earlyStop) restore(ctx context.Context, at seat, steps uint64, on *devices, dir string) (err error) {
+	if !e.cfg.Restore || !e.state.Known || e.state.Steps == steps {
 		return nil
 	}
-	if e.values == nil && r.cfg.Checkpoint.Dir != "" {
-		e.values = t.readModel(ctx, checkpoint.Join(r.cfg.Checkpoint.Dir, checkpoint.StepFolder(e.state.Steps)))
+	if e.values == nil && dir != "" {
+		e.values = readModel(ctx, on.own[0], checkpoint.Join(dir, checkpoint.StepFolder(e.state.Steps)))
 	}
-	if r.workers > 1 {
-		var err error
-		if e.values, err = e.give(ctx, r); err != nil {
+	if at.workers > 1 {
+		row := make([]float64, tellWidth)
+		if e.values != nil {
+			row[tellValues] = 1
+		}
+		if e.values, _, err = e.handover.run(ctx, at, row, e.values, on.modelArrays(0)); err != nil {
 			return err
 		}
 	}
 	if e.values == nil {
-		t.cfg.Logger.Warn("the values of the best evaluation are not there any more: the model is that of the last step; with FitConfig.Checkpoint they are kept", "after steps", e.state.Steps)
+		e.logger.Warn("the values of the best evaluation are not there any more: the model is that of the last step; with FitConfig.Checkpoint they are kept", "after steps", e.state.Steps)
 		return nil
 	}
-	for d := range t.cfg.Programs {
-		for i, a := range t.devices.modelArrays(d) {
+	for d := range on.own {
+		for i, a := range on.modelArrays(d) {
 			copy(a, e.values[i])
 		}
 	}
 	return nil
 }
 
-// readModel reads a model from a checkpoint; nil: it is not there.
-func (t *Trainer) readModel(ctx context.Context, from string) (values [][]float32) {
+// readModel reads a program's model from a checkpoint; nil: it is not there.
+func readModel(ctx context.Context, program *nn.Program, from string) (values [][]float32) {
 	var into []checkpoint.Array
-	for _, list := range [][]nn.Param{t.cfg.Programs[0].Params(), t.cfg.Programs[0].State()} {
+	for _, list := range [][]nn.Param{program.Params(), program.State()} {
 		for _, p := range list {
 			values = append(values, make([]float32, len(p.Value)))
 			into = append(into, checkpoint.Array{Name: p.Name, Shape: p.Shape, Values: values[len(values)-1]})
@@ -203,68 +222,4 @@ func (t *Trainer) readModel(ctx context.Context, from string) (values [][]float3
 		return nil
 	}
 	return values
-}
-
-// give returns the best values of the first worker that has them and lives until all have got them;
-// nil: there is none.
-func (e *earlyStop) give(ctx context.Context, r *run) ([][]float32, error) {
-	own := make([]float64, tellWidth)
-	if e.values != nil {
-		own[tellValues] = 1
-	}
-	for begun := false; ; begun = true {
-		rows, err := e.tally.exchange(ctx, r.rank, r.workers, own)
-		if err != nil {
-			return nil, err
-		}
-		from := slices.IndexFunc(rows, func(row []float64) bool { return row != nil && row[tellValues] == 1 })
-		if from < 0 {
-			return nil, nil
-		}
-		values, err := r.trainer.share(ctx, e.values, from == r.rank, begun)
-		if err != nil {
-			return nil, err
-		}
-		// A worker whose row counts has got through its rounds before, so they have its
-		// values. If it was lost, some are as they were first: zeros.
-		if rows, err = e.tally.exchange(ctx, r.rank, r.workers, own); err != nil {
-			return nil, err
-		}
-		if rows[from] != nil {
-			return values, nil
-		}
-	}
-}
-
-// share brings one worker's values of the model to all: it alone has a weight. begun: the keys are
-// there. If that worker is lost meanwhile, the values that come back are not its.
-func (t *Trainer) share(ctx context.Context, values [][]float32, own, begun bool) ([][]float32, error) {
-	weight := float32(0)
-	if own {
-		weight = 1
-	}
-	pusher := t.cfg.Store.Weighted(weight, false)
-	arrays := t.devices.modelArrays(0)
-	shared := make([][]float32, len(arrays))
-	group, ctx := errgroup.WithContext(ctx)
-	for i, a := range arrays {
-		pushed := make([]float32, len(a))
-		if own {
-			copy(pushed, values[i])
-		}
-		shared[i] = pushed
-		group.Go(func() error {
-			key := fmt.Sprintf("paragon/best/%d", i)
-			if !begun {
-				if err := t.cfg.Store.InitAverage(ctx, key, make([]float32, len(pushed))); err != nil {
-					return fmt.Errorf("worker: restore the best model: init %s: %w", key, err)
-				}
-			}
-			if err := pusher.PushPull(ctx, key, [][]float32{pushed}, [][]float32{pushed}); err != nil {
-				return fmt.Errorf("worker: restore the best model: %w", err)
-			}
-			return nil
-		})
-	}
-	return shared, group.Wait()
 }

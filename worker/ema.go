@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/metrics"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/nn"
 )
 
 // EMA keeps an exponential moving average of the parameters, e ← d·e + (1−d)·value after each step,
@@ -52,19 +50,38 @@ func (c *EMA) validate(t *Trainer, early *EarlyStop) error {
 }
 
 // averages are the moving averages of a trainer's parameters.
+//
+// Invariant: between two steps they are the same on all workers, bit for bit, but on one that has
+// joined and to which nobody has handed them yet.
 type averages struct {
-	cfg    EMA
-	values [][]float32 // by parameter
-	// keyed says that this worker has made the keys by which workers that join get them.
-	keyed bool
+	cfg EMA
+	// values are in the order of the parameters.
+	values [][]float32
+	// handover gives them to workers that join; nil: nobody joins.
+	handover *handover
 }
 
-func newAverages(cfg EMA, t *Trainer) *averages {
+func newAverages(cfg EMA, params []nn.Param) *averages {
 	a := &averages{cfg: cfg}
-	for _, p := range t.cfg.Programs[0].Params() {
+	for _, p := range params {
 		a.values = append(a.values, slices.Clone(p.Value))
 	}
 	return a
+}
+
+// begin makes the key by which workers learn who has the averages. A worker that joins has it
+// before it is ready.
+func (a *averages) begin(ctx context.Context, store kvstore.Store) error {
+	who, err := newTally(ctx, store, "averages", 1)
+	if err != nil {
+		return err
+	}
+	a.handover = &handover{
+		store: store, tally: who, what: "averages of weights", prefix: "paragon/ema",
+		has:    func(row []float64) bool { return row[0] == 1 },
+		needed: func(row []float64) bool { return row[0] == 0 },
+	}
+	return nil
 }
 
 // update takes the value of parameter i after a step, from 0. Different parameters may be updated
@@ -82,149 +99,59 @@ func (a *averages) update(step uint64, i int, value []float32) {
 	}
 }
 
-// swap exchanges the averages and the values of the programs.
-func (a *averages) swap(t *Trainer) {
-	for d, program := range t.cfg.Programs {
+// swap exchanges the averages and the values of the programs. A second call undoes it.
+func (a *averages) swap(programs []*nn.Program) {
+	first := programs[0].Params()
+	for i, p := range first {
+		for k, v := range p.Value {
+			p.Value[k], a.values[i][k] = a.values[i][k], v
+		}
+	}
+	for _, program := range programs[1:] {
 		for i, p := range program.Params() {
-			if d > 0 {
-				copy(p.Value, t.cfg.Programs[0].Params()[i].Value)
-				continue
-			}
-			for k, v := range p.Value {
-				p.Value[k], a.values[i][k] = a.values[i][k], v
-			}
+			copy(p.Value, first[i].Value)
 		}
 	}
 }
 
 // put gives the programs the averages.
-func (a *averages) put(t *Trainer) {
-	for _, program := range t.cfg.Programs {
+func (a *averages) put(programs []*nn.Program) {
+	for _, program := range programs {
 		for i, p := range program.Params() {
 			copy(p.Value, a.values[i])
 		}
 	}
 }
 
-// beginAverages makes the key by which workers learn who has the averages. A worker that joins has
-// it before it is ready.
-func (r *run) beginAverages(ctx context.Context) (err error) {
-	if r.trainer.averages != nil && r.elastic != nil {
-		r.haveAverages, err = newTally(ctx, r.trainer, "averages", 1)
-	}
-	return err
-}
-
-// evaluateAverages adds the scores of the averages to those of the parameters.
-func (r *run) evaluateAverages(ctx context.Context, scores *Scores) error {
-	a := r.trainer.averages
-	if a == nil {
+// hand gives workers that have joined the averages of the others. All call it after a change of the
+// membership; joined: this one has none.
+func (a *averages) hand(ctx context.Context, at seat, joined bool) error {
+	lost := errors.New("worker: averages of weights: all workers that had them were lost; resume from a checkpoint")
+	if at.workers < 2 {
+		if joined {
+			return lost
+		}
 		return nil
 	}
-	a.swap(r.trainer)
-	of, err := r.measure(ctx)
-	a.swap(r.trainer)
-	if err != nil {
+	row, own := []float64{1}, a.values
+	if joined {
+		row[0], own = 0, nil
+	}
+	values, found, err := a.handover.run(ctx, at, row, own, a.values)
+	switch {
+	case err != nil:
 		return err
-	}
-	add := func(name string, value float64) {
-		scores.Metrics = append(scores.Metrics, metrics.Measured{Name: "ema_" + name, Value: value})
-	}
-	scores.Metrics = slices.Clip(scores.Metrics)
-	add("loss", of.Loss)
-	if !math.IsNaN(of.Accuracy) {
-		add("accuracy", of.Accuracy)
-	}
-	for _, m := range of.Metrics {
-		add(m.Name, m.Value)
+	case !found:
+		return lost
+	case joined && values != nil:
+		a.values = values
 	}
 	return nil
 }
 
-// handAverages gives workers that have joined the averages of the others. All call it after a
-// change of the membership; joined: this one has none.
-func (r *run) handAverages(ctx context.Context, joined bool) error {
-	a, store := r.trainer.averages, r.trainer.cfg.Store
-	lost := errors.New("worker: averages of weights: all workers that had them were lost; resume from a checkpoint")
-	switch {
-	case a == nil:
-		return nil
-	case store.NumWorkers() < 2 && joined:
-		return lost
-	case store.NumWorkers() < 2:
-		return nil
-	}
-	own := []float64{1}
-	if joined {
-		own[0] = 0
-	}
-	for {
-		rank := store.Rank()
-		rows, err := r.haveAverages.exchange(ctx, rank, store.NumWorkers(), own)
-		if err != nil {
-			return err
-		}
-		from := slices.IndexFunc(rows, func(row []float64) bool { return row != nil && row[0] == 1 })
-		missing := slices.IndexFunc(rows, func(row []float64) bool { return row != nil && row[0] == 0 })
-		if missing < 0 {
-			return nil
-		}
-		if from < 0 {
-			return lost
-		}
-		values, err := r.trainer.giveAverages(ctx, from == rank)
-		if err != nil {
-			return err
-		}
-		if rows, err = r.haveAverages.exchange(ctx, rank, store.NumWorkers(), own); err != nil {
-			return err
-		}
-		// A worker whose row is in this round has pushed its averages in all rounds before,
-		// so the values are its averages. One that was lost meanwhile may have pushed a
-		// part of them: then another one gives its own.
-		if rows[from] != nil {
-			if joined {
-				a.values = values
-			}
-			return nil
-		}
-	}
-}
-
-// giveAverages brings one worker's averages to all: it alone has a weight.
-func (t *Trainer) giveAverages(ctx context.Context, own bool) ([][]float32, error) {
-	weight := float32(0)
-	if own {
-		weight = 1
-	}
-	pusher, keyed := t.cfg.Store.Weighted(weight, false), t.averages.keyed
-	t.averages.keyed = true
-	shared := make([][]float32, len(t.keys))
-	group, ctx := errgroup.WithContext(ctx)
-	for i, a := range t.averages.values {
-		shared[i] = make([]float32, len(a))
-		if own {
-			copy(shared[i], a)
-		}
-		group.Go(func() error {
-			key := fmt.Sprintf("paragon/ema/%d", i)
-			if !keyed {
-				if err := t.cfg.Store.InitAverage(ctx, key, make([]float32, len(a))); err != nil {
-					return fmt.Errorf("worker: averages of weights: init %s: %w", key, err)
-				}
-			}
-			if err := pusher.PushPull(ctx, key, [][]float32{shared[i]}, [][]float32{shared[i]}); err != nil {
-				return fmt.Errorf("worker: averages of weights: %w", err)
-			}
-			return nil
-		})
-	}
-	return shared, group.Wait()
-}
-
 // tensors lists the averages as a worker's file has them.
-func (a *averages) tensors(t *Trainer) (list []workerTensor) {
-	for i, p := range t.cfg.Programs[0].Params() {
+func (a *averages) tensors(params []nn.Param) (list []workerTensor) {
+	for i, p := range params {
 		list = append(list, workerTensor{checkpoint.OwnAverage + p.Name, p.Shape, a.values[i]})
 	}
 	return list

@@ -2,32 +2,97 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"math"
-	"time"
+	"slices"
 
 	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/metrics"
 )
 
-// evaluate measures the model, and reports the scores.
-func (r *run) evaluate(ctx context.Context) (Scores, error) {
-	done := r.trainer.trace.span(trace.Evaluate)
-	scores, err := r.measure(ctx)
-	if e, ok := r.cfg.Evaluator.(*ImageEvaluator); ok && err == nil {
-		err = e.checkBad(scores)
+// evaluations measure the model for a run, at the end of epochs and within them, and follow how
+// good it has become. All workers evaluate after the same step and get the same scores.
+type evaluations struct {
+	evaluator Evaluator
+	// every is FitConfig.EvaluateSteps.
+	every   int
+	devices *devices
+	trace   *stepTrace
+	// report tells the store of scores.
+	report func(kvstore.Evaluation)
+
+	// tally adds up what the workers found; nil: evaluations are not divided.
+	tally *tally
+	// early is nil where the run ends as configured.
+	early *earlyStop
+	// averages are measured too; nil: none are kept.
+	averages *averages
+}
+
+// run evaluates the model after so many steps, and reports the scores.
+func (v *evaluations) run(ctx context.Context, at seat, steps uint64) (Scores, error) {
+	scores, err := v.measureAll(ctx, at)
+	if err != nil {
+		return scores, err
 	}
+	if v.early != nil {
+		if err := v.early.judge(ctx, at, steps, &scores, v.devices.modelArrays(0)); err != nil {
+			return scores, err
+		}
+	}
+	v.report(reported(&scores))
+	return scores, nil
+}
+
+// measureAll measures the parameters and their averages.
+func (v *evaluations) measureAll(ctx context.Context, at seat) (Scores, error) {
+	defer v.trace.span(trace.Evaluate)()
+	scores, err := v.measure(ctx, at)
+	if err != nil {
+		return scores, err
+	}
+	if e, ok := v.evaluator.(*ImageEvaluator); ok {
+		if err := e.checkBad(scores); err != nil {
+			return scores, err
+		}
+	}
+	if v.averages == nil {
+		return scores, nil
+	}
+	v.averages.swap(v.devices.own)
+	averaged, err := v.measure(ctx, at)
+	v.averages.swap(v.devices.own)
 	if err == nil {
-		err = r.evaluateAverages(ctx, &scores)
-	}
-	done()
-	if err == nil && r.early != nil {
-		err = r.early.judge(ctx, r, &scores)
-	}
-	if err == nil {
-		r.trainer.cfg.Store.ReportEvaluation(reported(&scores))
+		scores.addAverages(&averaged)
 	}
 	return scores, err
+}
+
+// measure evaluates what is in the programs now.
+func (v *evaluations) measure(ctx context.Context, at seat) (Scores, error) {
+	if v.tally != nil && at.workers > 1 {
+		return evaluateDivided(ctx, v.evaluator.(DividedEvaluator), v.tally, at)
+	}
+	return v.evaluator.Evaluate(ctx)
+}
+
+// due reports whether an evaluation within an epoch falls between two numbers of steps, or of
+// progress: on a multiple of every above the first, up to the second.
+func (v *evaluations) due(before, now float64) bool {
+	if v.every == 0 {
+		return false
+	}
+	every := float64(v.every)
+	return math.Floor(now/every) > math.Floor(before/every)
+}
+
+// stopped reports whether the run ends early.
+func (v *evaluations) stopped() bool { return v.early != nil && v.early.stopped }
+
+// isBest reports whether the evaluation after so many steps was the best so far, and early stopping
+// keeps the best.
+func (v *evaluations) isBest(steps uint64) bool {
+	return v.early != nil && v.early.better && v.early.state.Steps == steps
 }
 
 // reported is what the store tells of an evaluation.
@@ -39,78 +104,18 @@ func reported(scores *Scores) kvstore.Evaluation {
 	return e
 }
 
-// measure evaluates what is in the programs now.
-func (r *run) measure(ctx context.Context) (Scores, error) {
-	if r.tally != nil && r.workers > 1 {
-		return r.evaluateDivided(ctx, r.cfg.Evaluator.(DividedEvaluator))
+// addAverages adds the scores of the averages of weights to those of the parameters.
+func (s *Scores) addAverages(averaged *Scores) {
+	add := func(name string, value float64) {
+		s.Metrics = append(s.Metrics, metrics.Measured{Name: "ema_" + name, Value: value})
 	}
-	return r.cfg.Evaluator.Evaluate(ctx)
-}
-
-// evaluateOnce is evaluate at the end of an epoch, or the evaluation within it after which the run
-// has ended early: nothing was trained since.
-func (r *run) evaluateOnce(ctx context.Context, info *EpochInfo) (Scores, error) {
-	if n := len(info.Evaluations); n > 0 && info.Evaluations[n-1].Done == r.trainer.Steps() && r.early != nil && r.early.stopped {
-		return info.Evaluations[n-1].Scores, nil
+	// The evaluator may keep the list that it gave.
+	s.Metrics = slices.Clip(s.Metrics)
+	add("loss", averaged.Loss)
+	if !math.IsNaN(averaged.Accuracy) {
+		add("accuracy", averaged.Accuracy)
 	}
-	return r.evaluate(ctx)
-}
-
-// isBest reports whether the evaluation after this step was the best so far, and early stopping
-// keeps the best.
-func (r *run) isBest() bool {
-	return r.early != nil && r.early.better && r.early.state.Steps == r.trainer.Steps()
-}
-
-// beginTally makes the key by which divided evaluations are added up. A worker that joins has it
-// before it is ready.
-func (r *run) beginTally(ctx context.Context) (err error) {
-	if e, ok := r.cfg.Evaluator.(DividedEvaluator); ok && !r.trainer.async() {
-		r.tally, err = newTally(ctx, r.trainer, "evaluated", e.Sums())
+	for _, m := range averaged.Metrics {
+		add(m.Name, m.Value)
 	}
-	return err
-}
-
-// evaluationDue reports whether the step that was done last is the first one at or beyond a
-// multiple of EvaluateSteps. It is the same on all workers.
-func (r *run) evaluationDue() bool {
-	every := float64(r.cfg.EvaluateSteps)
-	if every == 0 {
-		return false
-	}
-	now := float64(r.trainer.Steps())
-	before := now - 1
-	if a := r.adapt; a != nil {
-		now, before = a.progress.Steps, a.newest.before // now less the gain is not always the same bits
-	}
-	return math.Floor(now/every) > math.Floor(before/every)
-}
-
-// evaluateWithin evaluates in the middle of an epoch. All workers do, after the same step, whose
-// time ends here.
-func (r *run) evaluateWithin(ctx context.Context, e *epochRun) error {
-	if err := r.trainer.Flush(ctx); err != nil {
-		return err
-	}
-	begin := time.Now()
-	r.clock.pause(r, &e.info)
-	defer r.beginSteps(&e.info)
-	v := Evaluation{Step: r.stepOfEpoch(), Done: r.trainer.Steps(), Train: begin.Sub(e.begin) - e.evaluating}
-	err := r.trainer.AverageState(ctx)
-	if err == nil {
-		v.Scores, err = r.evaluate(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("worker: evaluate after %d steps of epoch %d: %w", v.Step, r.numEpoch(), err)
-	}
-	v.Time = time.Since(begin)
-	e.evaluating += v.Time
-	e.from = e.from.Add(v.Time)
-	e.info.Evaluations = append(e.info.Evaluations, v)
-	for _, o := range r.cfg.Observers {
-		if o, ok := o.(EvaluationObserver); ok {
-			o.Evaluated(r.numEpoch(), v)
-		}
-	}
-	return nil
 }

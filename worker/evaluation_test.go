@@ -13,7 +13,7 @@ func TestEvaluationsByProgressComeOnce(t *testing.T) {
 		{15, 2.9, false},               // (15 + 2.9) - 2.9 is below 15
 		{4.999999999999999, 1.1, true}, // (4.999999999999999 + 1.1) - 1.1 is 5
 	} {
-		r := &run{cfg: FitConfig{EvaluateSteps: 5}, trainer: new(Trainer), adapt: new(adaptation)}
+		r := &run{evaluations: evaluations{every: 5}, adapt: new(adaptation)}
 		r.adapt.progress.Steps, r.adapt.gain = c.before, c.gain
 		r.adapt.stepped()
 		if got := r.evaluationDue(); got != c.want {

@@ -364,32 +364,15 @@ func fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	}
 	err := r.begin(ctx)
 	if errors.Is(err, kvstore.ErrFinished) {
-		cfg.Trainer.cfg.Logger.Info("the job finished before this worker had joined")
+		r.logger.Info("the job finished before this worker had joined")
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer r.end()
-	for ; r.numEpoch() < cfg.Epochs && (!r.finished() || r.mustEndEpoch); r.nextEpoch() {
-		if err := r.runEpoch(ctx); err != nil {
-			return r.epochs, err
-		}
-	}
-	if err := cfg.Trainer.Flush(ctx); err != nil {
+	if err := r.train(ctx); err != nil {
 		return r.epochs, err
 	}
-	if cfg.Trainer.async() {
-		return r.epochs, nil // all has been written
-	}
-	if err := r.saver.end(ctx); err != nil {
-		return r.epochs, err
-	}
-	if a := cfg.Trainer.averages; a != nil && a.cfg.Result {
-		a.put(cfg.Trainer)
-	}
-	if r.early == nil {
-		return r.epochs, nil
-	}
-	return r.epochs, r.early.restore(ctx, r)
+	return r.epochs, r.complete(ctx)
 }

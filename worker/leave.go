@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -11,17 +10,44 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A leaveRequest is the state of one worker's wish to leave while the job goes on. The scheduler
-// decides, since it alone knows who else leaves and whether the whole job is being stopped. It is
-// asked beside the steps: this worker trains on until the step at which its departure takes effect.
+// A leaveRequest is one worker's wish to leave while the job goes on. The scheduler decides, since it
+// alone knows who else leaves and whether the whole job is being stopped. It is asked beside the
+// steps: this worker trains on until the step at which its departure takes effect.
 type leaveRequest struct {
-	told   atomic.Bool // this worker was told to end
-	may    atomic.Bool // granted: the job goes on without it
-	needed atomic.Bool // refused: the job cannot go on without it, so all workers stop
+	state atomic.Int32 // a leaveState
 
-	mu      sync.Mutex
-	unready context.CancelFunc // cancels the preparations of a joining worker; nil: it has reported ready, or does not join
+	mu sync.Mutex
+	// unready cancels the preparations of a joining worker. It is nil once the worker has
+	// reported ready, or where it does not join.
+	unready context.CancelFunc
 }
+
+// A leaveState is how far a leaveRequest has come. It only ever rises.
+type leaveState int32
+
+const (
+	// leaveNotAsked: this worker was not told to end.
+	leaveNotAsked leaveState = iota
+	// leaveAsked: it was told to end, and the scheduler has not answered, or the job has ended.
+	leaveAsked
+	// leaveGranted: the job goes on without it.
+	leaveGranted
+	// leaveRefused: the job cannot go on without it, so all workers stop.
+	leaveRefused
+)
+
+// told reports whether this worker was told to end.
+func (p *leaveRequest) told() bool { return p.is() != leaveNotAsked }
+
+// granted reports whether this worker may leave.
+func (p *leaveRequest) granted() bool { return p.is() == leaveGranted }
+
+// refused reports whether all workers stop because of the request.
+func (p *leaveRequest) refused() bool { return p.is() == leaveRefused }
+
+func (p *leaveRequest) is() leaveState { return leaveState(p.state.Load()) }
+
+func (p *leaveRequest) set(state leaveState) { p.state.Store(int32(state)) }
 
 // untilReady returns the context of a joining worker's preparations. A grant cancels it: the
 // scheduler has then removed the worker, and servers would not answer it. ready ends the
@@ -31,7 +57,7 @@ func (p *leaveRequest) untilReady(ctx context.Context) (early context.Context, r
 	p.mu.Lock()
 	p.unready = cancel
 	p.mu.Unlock()
-	if p.may.Load() {
+	if p.granted() {
 		cancel()
 	}
 	return early, func() error {
@@ -43,9 +69,9 @@ func (p *leaveRequest) untilReady(ctx context.Context) (early context.Context, r
 	}
 }
 
-// granted records that this worker may leave.
-func (p *leaveRequest) granted() {
-	p.may.Store(true)
+// grant records that this worker may leave.
+func (p *leaveRequest) grant() {
+	p.set(leaveGranted)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.unready != nil {
@@ -56,52 +82,36 @@ func (p *leaveRequest) granted() {
 // watchLeave asks to leave when FitConfig.Leave is closed. The function it returns ends that.
 func (r *run) watchLeave(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var watching sync.WaitGroup
+	watching.Go(func() {
 		select {
 		case <-r.cfg.Leave:
-			r.leave.told.Store(true)
+			r.leave.set(leaveAsked)
 			r.askLeave(ctx)
 		case <-ctx.Done():
 		}
-	}()
+	})
 	return func() {
 		cancel()
-		<-done
+		watching.Wait()
 	}
 }
 
+// askLeave asks the scheduler, and records its answer. Where the examples of this worker could not
+// go to the others, it does not ask.
 func (r *run) askLeave(ctx context.Context) {
-	log := r.trainer.cfg.Logger
-	if r.elastic == nil || r.divided == nil && r.cfg.OnMembership == nil {
-		r.leave.needed.Store(true)
+	if r.members.elastic == nil || r.division.divided == nil && r.cfg.OnMembership == nil {
+		r.leave.set(leaveRefused)
 		return
 	}
-	switch err := r.elastic.AskLeave(ctx, "it was told to end"); {
+	switch err := r.members.elastic.AskLeave(ctx, "it was told to end"); {
 	case err == nil:
-		log.Info("asked to leave: this worker leaves the job after the next step, the others go on", joblog.LeaveAsked.With())
-		r.leave.granted()
+		r.logger.Info("asked to leave: this worker leaves the job after the next step, the others go on", joblog.LeaveAsked.With())
+		r.leave.grant()
 	case errors.Is(err, kvstore.ErrNeeded):
-		log.Debug("asked to leave; this worker cannot leave alone", "err", err)
-		r.leave.needed.Store(true)
-	case ctx.Err() == nil: // the job has ended, at least for this worker
-		log.Info("told to end", "err", err, joblog.LeaveAsked.With())
+		r.logger.Debug("asked to leave; this worker cannot leave alone", "err", err)
+		r.leave.set(leaveRefused)
+	case ctx.Err() == nil: // the job has ended for this worker
+		r.logger.Info("told to end", "err", err, joblog.LeaveAsked.With())
 	}
-}
-
-// tellStop logs that all workers stop, if this worker was told to end.
-func (r *run) tellStop() {
-	if !r.leave.told.Load() {
-		return
-	}
-	step := fmt.Sprintf("step %d", r.trainer.Steps())
-	if r.trainer.async() {
-		step = "a step of their own, this one after " + step
-	}
-	with := "with a checkpoint in " + r.cfg.Checkpoint.Dir
-	if r.cfg.Checkpoint.Dir == "" {
-		with = "without a checkpoint, as there is no folder for one"
-	}
-	r.trainer.cfg.Logger.Info(fmt.Sprintf("told to end: all workers stop after %s, %s", step, with), joblog.LeaveAsked.With())
 }

@@ -56,7 +56,7 @@ func (r *run) follow(order string) error {
 		return fmt.Errorf("worker: join: %w", err)
 	}
 	if changed {
-		r.trainer.cfg.Logger.Info("the order of the examples is that of the running job", "order", order, "of this worker", own)
+		r.logger.Info("the order of the examples is that of the running job", "order", order, "of this worker", own)
 	}
 	return nil
 }

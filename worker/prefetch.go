@@ -32,6 +32,15 @@ type nextBatch struct {
 	bad    []*data.BadExampleError
 }
 
+// examples is how many count, on all devices.
+func (b *nextBatch) examples() int {
+	n := 0
+	for _, count := range b.counts {
+		n += count
+	}
+	return n
+}
+
 // nextOf calls Next of a feed.
 func nextOf(ctx context.Context, feed Feed) (b nextBatch) {
 	if b.counts, b.err = feed.Next(ctx); b.err != nil {

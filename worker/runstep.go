@@ -9,111 +9,119 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/trace"
 )
 
-// runStep does one step and tells the observers.
+// runStep does one step, tells the observers, and returns what all workers agreed on after it.
 func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err error) {
-	select {
-	case <-r.cfg.Stop:
-		r.stop.ask()
-	default:
-	}
-	if r.leave.needed.Load() {
-		r.stop.ask()
-	}
+	r.passOnRequests()
 	step := r.trainer.Steps()
-	r.trainer.hooks.weighed = func() { r.stop.begin(ctx, step) }
+	r.trainer.hooks.weighed = func() { r.agreement.begin(ctx, step, r.trainer.contribution.agreeing) }
 	info := &e.info
 	defer func() { info.Times.Data += r.ahead.end() }()
-	meet := !r.trainer.roundEnds() && r.step+1 == r.cfg.Feed.Steps()
-	begin := r.planStep()
+	// With local steps all agree at the end of a division although no round ends there.
+	meet := !r.trainer.roundEnds() && r.division.step+1 == r.cfg.Feed.Steps()
+	global, begin := r.planStep()
 	loss, done, err := r.runMicroBatches(ctx, info)
-	examples := done.examples
 	if err != nil {
 		return agreed, err
 	}
 	if r.adapt != nil {
 		r.adapt.stepped()
-		info.Batches = append(info.Batches, r.adapt.global)
+		info.Batches = append(info.Batches, global)
 	}
-	if meet { // with local steps, all agree at the end of a division although no round ends
+	if meet {
 		if err := r.trainer.weighLocal(ctx); err != nil {
 			return agreed, err
 		}
-		r.stop.begin(ctx, step)
+		r.agreement.begin(ctx, step, r.trainer.contribution.agreeing)
 	}
-	if finite := !math.IsNaN(loss) && !math.IsInf(loss, 0); !finite && done.weight > 0 && !r.diverged {
-		r.diverged = true
-		r.trainer.cfg.Logger.Warn("the loss is not finite, so training has diverged or an example is bad; try a lower learning rate or gradient clipping, or kvstore.WithGuard, "+
-			"which keeps single bad gradients out (logged once)", "loss", loss, "epoch", r.numEpoch(), "steps", r.trainer.Steps(), "rank", r.rank)
-	}
-	told := r.stepInfo(info, loss, examples)
+	r.warnOfDivergence(loss, done)
+	told := r.stepInfo(info, loss, done.examples, global)
 	r.report(told)
-	for _, o := range r.cfg.Observers {
-		o.Step(told)
+	r.observers.step(told)
+	e.add(loss, done)
+	r.division.used += done.examples
+	agreed, err = r.awaitAgreement(info)
+	if r.adapt != nil && err == nil {
+		err = r.adapt.timed(begin, r.division.nextOwn(), r.store)
 	}
-	if done.weight > 0 {
-		e.mean.Add(loss, done.weight)
+	return agreed, err
+}
+
+// passOnRequests makes all workers stop after a coming step, if this one was asked to, or was told
+// to leave and cannot leave alone.
+func (r *run) passOnRequests() {
+	select {
+	case <-r.cfg.Stop:
+		r.agreement.ask()
+	default:
 	}
-	info.Examples += examples
-	info.Losses = append(info.Losses, loss)
-	r.used += examples
-	e.span.Steps++
-	e.span.Examples += examples
+	if r.leave.refused() {
+		r.agreement.ask()
+	}
+}
+
+// planStep finds out how many examples the next step uses on all workers, tells the adaptation, and
+// returns when the step begins for that.
+func (r *run) planStep() (global int, begin time.Time) {
+	global = r.division.nextGlobal()
+	if r.adapt != nil {
+		begin = r.adapt.planStep(global)
+	}
+	return global, begin
+}
+
+// awaitAgreement waits for what all workers agree on after the step.
+func (r *run) awaitAgreement(info *EpochInfo) (verdict, error) {
 	waiting := time.Now()
-	agreed, err = r.stop.end()
+	agreed, err := r.agreement.end()
 	info.Times.Wait += time.Since(waiting)
 	if t := &r.trainer.trace; t.on() {
 		t.waited(t.recorder.At(waiting), "")
 	}
-	if r.adapt != nil && err == nil {
-		err = r.adapt.timed(begin, r.examplesOfStep(), r.trainer.cfg.Store)
-	}
 	return agreed, err
+}
+
+// warnOfDivergence says once that a loss is not finite.
+func (r *run) warnOfDivergence(loss float64, done amount) {
+	finite := !math.IsNaN(loss) && !math.IsInf(loss, 0)
+	if finite || done.weight == 0 || r.diverged {
+		return
+	}
+	r.diverged = true
+	r.logger.Warn("the loss is not finite, so training has diverged or an example is bad; try a lower learning rate or gradient clipping, or kvstore.WithGuard, "+
+		"which keeps single bad gradients out (logged once)", "loss", loss, "epoch", r.numEpoch(), "steps", r.trainer.Steps(), "rank", r.division.seat.rank)
 }
 
 // runMicroBatches does the runs of one step, one for each micro-batch, and returns the mean loss
 // over their labels or examples.
 func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float64, done amount, err error) {
-	want := r.examplesOfStep()
-	for last := false; !last; {
-		runBegin, waited := r.runBegin()
-		begin, read := time.Now(), r.trainer.trace.span(trace.Data)
-		batch, ok := r.ahead.take()
-		if !ok {
-			batch = nextOf(ctx, r.cfg.Feed)
-		}
-		info.Times.Data += time.Since(begin)
-		read()
+	want := r.division.nextOwn()
+	for kind := accumulating; kind != closing; {
+		begin, waited := r.runBegin()
+		batch := r.nextBatch(ctx, info)
 		if batch.err != nil {
-			return 0, done, fmt.Errorf("worker: epoch %d step %d: next batch: %w", r.epoch, r.before+r.step, batch.err)
+			return 0, done, fmt.Errorf("worker: %v: next batch: %w", r.division, batch.err)
 		}
-		r.bad.leaveOut(batch.bad, r.epoch)
-		n := 0
-		for _, count := range batch.counts {
-			n += count
-		}
+		r.bad.leaveOut(batch.bad, r.division.pass)
+		n := batch.examples()
 		if n == 0 && want > 0 {
-			return 0, done, fmt.Errorf("worker: epoch %d step %d: next batch: feed %T returned none of the %d examples that are left of the step", r.epoch, r.before+r.step, r.cfg.Feed, want)
+			return 0, done, fmt.Errorf("worker: %v: next batch: feed %T returned none of the %d examples that are left of the step", r.division, r.cfg.Feed, want)
 		}
-		want -= n
-		last = want <= 0
+		if want -= n; want <= 0 {
+			kind = closing
+		}
 		r.trainer.hooks.gradient = nil
-		if !last || r.moreSteps() {
+		if kind == accumulating || r.moreSteps() {
 			r.trainer.hooks.gradient = func() { r.ahead.begin(ctx) }
 		}
-		if last {
-			err = r.trainer.Step(ctx, batch.counts)
-		} else {
-			err = r.trainer.Accumulate(ctx, batch.counts)
-		}
-		if err != nil {
+		if err := r.trainer.run(ctx, batch.counts, kind); err != nil {
 			return 0, done, err
 		}
 		sum, weight := r.trainer.devices.loss()
 		loss += sum
 		done = done.plus(amount{n, weight})
-		if !last {
+		if kind == accumulating {
 			info.Times.Data += r.ahead.end()
-			r.runEnd(runBegin, waited)
+			r.runEnd(begin, waited)
 		}
 	}
 	if done.weight > 0 {
@@ -122,18 +130,20 @@ func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float6
 	return loss, done, nil
 }
 
-// examplesOfStep is how many examples of this worker's share the next step uses, where the feed may
-// bring them in several runs; 0: in one.
-func (r *run) examplesOfStep() int {
-	feed, ok := r.cfg.Feed.(BatchFeed)
+// nextBatch returns the batch that was prefetched, or else reads it now.
+func (r *run) nextBatch(ctx context.Context, info *EpochInfo) nextBatch {
+	begin, read := time.Now(), r.trainer.trace.span(trace.Data)
+	batch, ok := r.ahead.take()
 	if !ok {
-		return 0
+		batch = nextOf(ctx, r.cfg.Feed)
 	}
-	return feed.Used(r.rank, r.step+1) - feed.Used(r.rank, r.step)
+	info.Times.Data += time.Since(begin)
+	read()
+	return batch
 }
 
 // moreSteps reports whether, as far as is known, another step follows the next one before the feed
 // begins again.
 func (r *run) moreSteps() bool {
-	return r.step+1 < r.cfg.Feed.Steps() && !(r.cfg.MaxSteps > 0 && r.trainer.Steps()+1 >= r.cfg.MaxSteps)
+	return r.division.step+1 < r.cfg.Feed.Steps() && !(r.cfg.MaxSteps > 0 && r.trainer.Steps()+1 >= r.cfg.MaxSteps)
 }

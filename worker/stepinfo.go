@@ -11,48 +11,57 @@ import (
 // two divisions: evaluation, changes of the membership. What follows the last report of a division,
 // such as the wait for the last values, belongs to the first step of the next.
 type stepClock struct {
-	at    time.Time
-	times Times         // of the epoch until then
-	took  time.Duration // of the divisions before, since the last report
-	parts Times         // of took
+	// at is when the current step began to count, and from what was counted until then.
+	at   time.Time
+	from stepCounts
+	// took and parts are of the divisions before, since the last report.
+	took  time.Duration
+	parts Times
+}
 
-	missed, values uint64 // Staleness.Missed until then: its sum, of so many values
+// stepCounts are sums that steps add to, as they are at some moment.
+type stepCounts struct {
+	// times are those of the epoch.
+	times Times
+	// missed sums up Staleness.Missed of so many values.
+	missed, values uint64
 }
 
 // begin begins before the first step of a division.
-func (c *stepClock) begin(r *run, info *EpochInfo) {
-	c.at, c.times = time.Now(), r.timesOf(info)
-	c.missed, c.values = r.trainer.missed()
+func (c *stepClock) begin(now stepCounts) { c.at, c.from = time.Now(), now }
+
+// pause ends the measuring with a division, at which the epoch's times are these.
+func (c *stepClock) pause(times Times) {
+	c.took += time.Since(c.at)
+	c.parts.Add(times.since(c.from.times))
 }
 
-// pause ends the measuring with a division.
-func (c *stepClock) pause(r *run, info *EpochInfo) {
-	c.took += time.Since(c.at)
-	c.parts.Add(r.timesOf(info).since(c.times))
+// lap fills in what has passed since the last lap.
+func (c *stepClock) lap(now stepCounts, s *StepInfo) {
+	before := *c
+	c.begin(now)
+	s.Took, s.Times = before.took+c.at.Sub(before.at), before.parts
+	s.Times.Add(now.times.since(before.from.times))
+	c.took, c.parts = 0, Times{}
+	s.Staleness = math.NaN()
+	if n := now.values - before.from.values; n > 0 {
+		s.Staleness = float64(now.missed-before.from.missed) / float64(n)
+	}
 }
 
 // beginSteps says that a step begins now, after something else than steps.
 func (r *run) beginSteps(info *EpochInfo) {
-	r.clock.begin(r, info)
+	r.clock.begin(r.counts(info))
 	r.trainer.trace.recorder.BeginStep(r.trainer.Steps())
 }
 
-// lap fills in what has passed since the last lap.
-func (c *stepClock) lap(r *run, info *EpochInfo, s *StepInfo) {
-	before := *c
-	c.begin(r, info)
-	s.Took, s.Times = before.took+c.at.Sub(before.at), before.parts
-	s.Times.Add(c.times.since(before.times))
-	c.took, c.parts = 0, Times{}
-	s.Staleness = math.NaN()
-	if n := c.values - before.values; n > 0 {
-		s.Staleness = float64(c.missed-before.missed) / float64(n)
+// counts are the sums of the epoch so far.
+func (r *run) counts(info *EpochInfo) (c stepCounts) {
+	c.times = r.timesOf(info)
+	if r.trainer.async() {
+		c.missed, c.values = r.trainer.ages.missed()
 	}
-}
-
-// since is what was added to before.
-func (t Times) since(before Times) Times {
-	return Times{Compute: t.Compute - before.Compute, Wait: t.Wait - before.Wait, Data: t.Data - before.Data, Save: t.Save - before.Save}
+	return c
 }
 
 // timesOf is where the time of the epoch went so far.
@@ -61,14 +70,6 @@ func (r *run) timesOf(info *EpochInfo) Times {
 	t.Add(r.trainer.times)
 	t.Save += r.saver.spent
 	return t
-}
-
-// missed sums up what values have missed since TakeStaleness.
-func (t *Trainer) missed() (sum, values uint64) {
-	if !t.async() {
-		return 0, 0
-	}
-	return t.ages.missed()
 }
 
 // learningRate is that of the newest step; NaN: not known.
@@ -83,25 +84,26 @@ func (t *Trainer) learningRate() float64 {
 	return c.LearningRateAt(t.steps - 1)
 }
 
-// stepInfo tells of the step that was done last, which r.step does not count yet.
-func (r *run) stepInfo(info *EpochInfo, loss float64, examples int) StepInfo {
+// stepInfo tells of the step that was done last, which the division does not count yet, and the
+// adaptation does. global is how many examples it had on all workers; 0: not known.
+func (r *run) stepInfo(info *EpochInfo, loss float64, examples, global int) StepInfo {
 	s := StepInfo{
-		Epoch: r.numEpoch(), Step: r.stepOfEpoch(), Steps: r.stepsOfEpoch(), Done: r.trainer.Steps(), Loss: loss, Examples: examples, Batch: r.global, Workers: r.workers,
+		Epoch: r.numEpoch(), Step: r.stepOfEpoch(), Steps: r.stepsOfEpoch(), Done: r.trainer.Steps(), Loss: loss, Examples: examples, Batch: global, Workers: r.division.seat.workers,
 		LearningRate: r.trainer.learningRate(), GradientNorm: r.trainer.norm.tell(),
 	}
-	if r.trainer.async() || r.workers == 1 {
+	if r.trainer.async() || s.Workers == 1 {
 		s.Batch = examples
 	}
 	if r.adapt != nil {
 		s.Step--
 	}
-	r.clock.lap(r, info, &s)
+	r.clock.lap(r.counts(info), &s)
 	return s
 }
 
 // report tells the store of a step, for the scheduler.
 func (r *run) report(s StepInfo) {
-	r.trainer.cfg.Store.ReportStep(kvstore.StepReport{
+	r.store.ReportStep(kvstore.StepReport{
 		Epoch: uint64(s.Epoch), Examples: s.Examples, GlobalBatch: s.Batch, Total: s.Took, Compute: s.Times.Compute, Wait: s.Times.Wait, Data: s.Times.Data, Save: s.Times.Save,
 		Loss: s.Loss, LearningRate: s.LearningRate, GradientNorm: s.GradientNorm,
 	})

@@ -18,3 +18,8 @@ func (t *Times) Add(u Times) {
 	t.Data += u.Data
 	t.Save += u.Save
 }
+
+// since is what was added to before.
+func (t Times) since(before Times) Times {
+	return Times{Compute: t.Compute - before.Compute, Wait: t.Wait - before.Wait, Data: t.Data - before.Data, Save: t.Save - before.Save}
+}

@@ -175,7 +175,7 @@ func (t *Trainer) workerTensors() []workerTensor {
 		}
 	}
 	if t.averages != nil {
-		tensors = append(tensors, t.averages.tensors(t)...)
+		tensors = append(tensors, t.averages.tensors(t.devices.params())...)
 	}
 	if t.update == nil {
 		return tensors

@@ -1,0 +1,377 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/paragon-train/paragon/metrics"
+)
+
+// An epochRun collects the statistics of the current epoch.
+type epochRun struct {
+	info EpochInfo
+	mean metrics.Mean
+	// span is the one under way, which began at from.
+	span Span
+	from time.Time
+	// begin is when the epoch began in this run, and evaluating the time of evaluations within
+	// it.
+	begin      time.Time
+	evaluating time.Duration
+}
+
+// openSpan begins a span.
+func (e *epochRun) openSpan(s Span) { e.span, e.from = s, time.Now() }
+
+// closeSpan ends the current span and begins the next. goesOn says that a pass over the data may
+// have ended between two spans of an epoch, which are then one if nothing else has changed.
+func (e *epochRun) closeSpan(next Span, goesOn bool) Span {
+	span := e.span
+	span.Train = time.Since(e.from)
+	if n := len(e.info.Spans); goesOn && n > 0 && e.info.Spans[n-1].goesOn(span) {
+		last := &e.info.Spans[n-1]
+		last.Steps += span.Steps
+		last.Examples += span.Examples
+		last.Train += span.Train
+	} else if span.Steps > 0 {
+		e.info.Spans = append(e.info.Spans, span)
+	}
+	e.openSpan(next)
+	return span
+}
+
+// add counts a step.
+func (e *epochRun) add(loss float64, done amount) {
+	if done.weight > 0 {
+		e.mean.Add(loss, done.weight)
+	}
+	e.info.Examples += done.examples
+	e.info.Losses = append(e.info.Losses, loss)
+	e.span.Steps++
+	e.span.Examples += done.examples
+}
+
+// evaluated counts an evaluation within the epoch, whose time is not that of steps.
+func (e *epochRun) evaluated(v Evaluation) {
+	e.evaluating += v.Time
+	e.from = e.from.Add(v.Time)
+	e.info.Evaluations = append(e.info.Evaluations, v)
+}
+
+// runEpoch trains what is left of the epoch, averages the running statistics, evaluates and saves.
+func (r *run) runEpoch(ctx context.Context) error {
+	e := &epochRun{info: EpochInfo{Epoch: r.numEpoch(), First: r.stepOfEpoch()}, mean: r.owed.loss}
+	r.owed.loss, r.owed.endEpoch = metrics.Mean{}, false
+	// Where this worker joined when all had agreed to stop, it stops with them.
+	if r.stop != goingOn {
+		return r.stopNow(ctx, e, r.agreement.known())
+	}
+	if r.division.divided == nil {
+		if err := r.changeBetweenEpochs(ctx); err != nil {
+			return err
+		}
+	}
+	r.saver.spent = 0
+	e.begin = time.Now()
+	how, err := r.trainEpoch(ctx, e)
+	switch {
+	case err != nil:
+		return err
+	case how == stopAgreed:
+		return r.stopNow(ctx, e, r.stop)
+	}
+	if r.division.over() || r.finished() || r.numEpoch()+1 >= r.cfg.Epochs {
+		r.division.tellAllUsed()
+	}
+	if err := r.trainer.AverageState(ctx); err != nil {
+		return err
+	}
+	r.sumUp(e)
+	if err := r.evaluateEpoch(ctx, &e.info); err != nil {
+		return err
+	}
+	r.epochs = append(r.epochs, e.info)
+	r.observers.epoch(e.info)
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	return r.saver.afterEpoch(ctx, r.position(), r.numEpoch()+1, r.evaluations.isBest(r.trainer.Steps()))
+}
+
+// trainEpoch goes through the divisions of the epoch.
+func (r *run) trainEpoch(ctx context.Context, e *epochRun) (ending, error) {
+	for {
+		how, err := r.runDivision(ctx, e)
+		if err != nil || !how.goesOn() {
+			return how, err
+		}
+		if how == passEnded {
+			r.division.tellAllUsed()
+			r.nextPass()
+		}
+	}
+}
+
+// sumUp fills in what the epoch's training was.
+func (r *run) sumUp(e *epochRun) {
+	info := &e.info
+	info.Times.Add(r.trainer.TakeTimes())
+	info.Staleness, info.Caught = r.trainer.TakeStaleness(), r.trainer.TakeCaught()
+	info.Times.Save, info.Train = r.saver.spent, time.Since(e.begin)-e.evaluating
+	info.Loss, info.Done, info.Bad = e.mean.Value(), r.trainer.Steps(), r.bad.count()
+	if r.adapt != nil {
+		info.Adapt = r.adapt.epochInfo(r.division.seat.workers, info.Train)
+	}
+}
+
+// evaluateEpoch evaluates at the end of an epoch. Where an evaluation within it has ended the run
+// early, that is the epoch's: nothing was trained since.
+func (r *run) evaluateEpoch(ctx context.Context, info *EpochInfo) error {
+	if r.cfg.Evaluator == nil {
+		return nil
+	}
+	begin := time.Now()
+	var scores Scores
+	if n := len(info.Evaluations); n > 0 && info.Evaluations[n-1].Done == r.trainer.Steps() && r.evaluations.stopped() {
+		scores = info.Evaluations[n-1].Scores
+	} else {
+		var err error
+		if scores, err = r.evaluations.run(ctx, r.division.seat, r.trainer.Steps()); err != nil {
+			return fmt.Errorf("worker: evaluate after epoch %d: %w", r.numEpoch(), err)
+		}
+	}
+	info.Test, info.TestTime = &scores, time.Since(begin)
+	return nil
+}
+
+// runDivision trains until there is a reason to do something else than steps: the ending.
+func (r *run) runDivision(ctx context.Context, e *epochRun) (ending, error) {
+	if err := r.openDivision(ctx, e); err != nil {
+		return notEnded, err
+	}
+	e.openSpan(r.newSpan())
+	r.beginSteps(&e.info)
+	defer func() { r.clock.pause(r.timesOf(&e.info)) }()
+	if r.owed.evaluate {
+		r.owed.evaluate = false
+		if err := r.evaluateWithin(ctx, e); err != nil {
+			return notEnded, err
+		}
+	}
+	for r.moreToDo() {
+		agreed, err := r.runStep(ctx, e)
+		if err != nil {
+			return notEnded, err
+		}
+		if how, err := r.afterStep(ctx, e, agreed); err != nil || how != notEnded {
+			return how, err
+		}
+	}
+	return r.closeDivision(ctx, e)
+}
+
+// openDivision prepares the feed and the programs for the division's steps. A change may have come
+// when a checkpoint was due: then it is written here.
+func (r *run) openDivision(ctx context.Context, e *epochRun) error {
+	r.ahead.drop()
+	if err := r.divide(); err != nil {
+		return err
+	}
+	if r.adapt != nil {
+		if err := r.adapt.begin(); err != nil {
+			return err
+		}
+	}
+	if err := r.checkShortRuns(); err != nil {
+		return err
+	}
+	d := r.division
+	if d.over() || r.epochOver() {
+		return nil
+	}
+	if len(d.cuts) > 0 && d.step == 0 && r.saver.due(r.trainer.Steps()) {
+		if err := r.save(ctx, e); err != nil {
+			return err
+		}
+	}
+	r.bad.pass(d.pass)
+	return r.cfg.Feed.Begin(ctx, d.pass, d.step)
+}
+
+// moreToDo reports whether the division has a step to come.
+func (r *run) moreToDo() bool { return !r.division.over() && !r.finished() && !r.epochOver() }
+
+// afterStep does what all have agreed on after a step, and what is due after it.
+func (r *run) afterStep(ctx context.Context, e *epochRun, agreed verdict) (ending, error) {
+	if err := r.heed(agreed); err != nil {
+		return notEnded, err
+	}
+	if agreed.change {
+		if err := r.boundary(ctx, e); err != nil {
+			return notEnded, err
+		}
+	}
+	switch {
+	case agreed.stop != goingOn:
+		return stopAgreed, nil
+	case agreed.change:
+		return membersChanged, nil
+	}
+	resized, err := r.resize(e, agreed)
+	if err != nil {
+		return notEnded, err
+	}
+	// The last step is left to the epoch's end, which saves the averaged statistics.
+	if r.epochOver() {
+		return notEnded, nil
+	}
+	how, err := r.afterSteps(ctx, e, agreed.save || r.saver.due(r.trainer.Steps()), r.evaluationDue())
+	if err == nil && how == notEnded && resized {
+		how = batchChanged
+	}
+	return how, err
+}
+
+// heed counts the step that was agreed on, and lets the parts act on it.
+func (r *run) heed(agreed verdict) error {
+	d := r.division
+	d.step++
+	if r.members.elastic != nil {
+		r.members.elastic.Progress(r.trainer.Steps(), uint64(r.numEpoch()))
+	}
+	r.stop = agreed.stop
+	if err := r.saver.heard(agreed); err != nil {
+		return err
+	}
+	if err := r.bad.heard(agreed, d.seat.workers); err != nil {
+		return fmt.Errorf("worker: epoch %d step %d: %w", d.pass, d.stepOfPass()-1, err)
+	}
+	return nil
+}
+
+// afterSteps evaluates and saves in the middle of an epoch, once all workers are known to have done
+// the step. A new best model is saved, too.
+func (r *run) afterSteps(ctx context.Context, e *epochRun, save, evaluate bool) (ending, error) {
+	if !save && !evaluate {
+		return notEnded, nil
+	}
+	if changed, err := r.callRoll(ctx, e); err != nil {
+		return notEnded, err
+	} else if changed {
+		return membersChanged, nil
+	}
+	if evaluate {
+		if err := r.evaluateWithin(ctx, e); err != nil {
+			return notEnded, err
+		}
+	}
+	if save || evaluate && r.evaluations.isBest(r.trainer.Steps()) {
+		return notEnded, r.save(ctx, e)
+	}
+	return notEnded, nil
+}
+
+// closeDivision ends the division's last round, finds out whether all workers have got through it,
+// and says what comes next. The epoch's last step may have had no effect: then the epoch goes on.
+func (r *run) closeDivision(ctx context.Context, e *epochRun) (ending, error) {
+	if err := r.trainer.Sync(ctx); err != nil {
+		return notEnded, err
+	}
+	if r.adapt != nil {
+		r.adapt.measure()
+		if err := r.adapt.checkEffect(); err != nil {
+			return notEnded, err
+		}
+	}
+	if r.division.divided != nil {
+		if changed, err := r.callRoll(ctx, e); err != nil {
+			return notEnded, err
+		} else if changed && !r.finished() {
+			return membersChanged, nil
+		} else if changed {
+			return runEnded, nil
+		}
+	}
+	r.closeSpan(e)
+	switch {
+	case r.finished():
+		return runEnded, nil
+	case r.epochOver():
+		return epochEnded, nil
+	case r.division.over():
+		return passEnded, nil
+	}
+	return notEnded, nil
+}
+
+// evaluateWithin evaluates in the middle of an epoch. All workers do, after the same step, whose
+// time ends here.
+func (r *run) evaluateWithin(ctx context.Context, e *epochRun) error {
+	if err := r.trainer.Flush(ctx); err != nil {
+		return err
+	}
+	begin := time.Now()
+	r.clock.pause(r.timesOf(&e.info))
+	defer r.beginSteps(&e.info)
+	v := Evaluation{Step: r.stepOfEpoch(), Done: r.trainer.Steps(), Train: begin.Sub(e.begin) - e.evaluating}
+	err := r.trainer.AverageState(ctx)
+	if err == nil {
+		v.Scores, err = r.evaluations.run(ctx, r.division.seat, r.trainer.Steps())
+	}
+	if err != nil {
+		return fmt.Errorf("worker: evaluate after %d steps of epoch %d: %w", v.Step, r.numEpoch(), err)
+	}
+	v.Time = time.Since(begin)
+	e.evaluated(v)
+	r.observers.evaluated(r.numEpoch(), v)
+	return nil
+}
+
+// evaluationDue reports whether the step that was done last is the first one at or beyond a
+// multiple of EvaluateSteps, of progress with Adapt. It is the same on all workers. Progress is kept
+// from before the step: progress now less the step's gain is not always the same bits.
+func (r *run) evaluationDue() bool {
+	if a := r.adapt; a != nil {
+		return r.evaluations.due(a.newest.before, a.progress.Steps)
+	}
+	now := float64(r.trainer.Steps())
+	return r.evaluations.due(now-1, now)
+}
+
+// newSpan is the span that begins with the next step.
+func (r *run) newSpan() Span {
+	s := Span{Epoch: r.numEpoch(), First: r.stepOfEpoch(), Workers: r.division.seat.workers}
+	if r.adapt != nil {
+		s.Batch = r.adapt.batch.perStep() * s.Workers
+	}
+	return s
+}
+
+// closeSpan ends the current span.
+func (r *run) closeSpan(e *epochRun) Span { return e.closeSpan(r.newSpan(), r.adapt != nil) }
+
+// save begins a checkpoint of this step.
+func (r *run) save(ctx context.Context, e *epochRun) error {
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	at := r.position()
+	at.loss = e.mean
+	return r.saver.save(ctx, at)
+}
+
+// nextEpoch moves on to the next epoch.
+func (r *run) nextEpoch() {
+	if r.adapt == nil {
+		r.nextPass()
+		return
+	}
+	r.adapt.nextEpoch()
+	if r.division.over() {
+		r.nextPass()
+	}
+}
+
+// nextPass moves on to the start of the next pass over the data.
+func (r *run) nextPass() { r.division.nextPass(r.adapt != nil) }
