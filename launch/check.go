@@ -31,11 +31,11 @@ func (o *options) runCheck(ctx context.Context, m method.Method, stdout io.Write
 		found.Servers = append(found.Servers[:len(found.Servers):len(found.Servers)], *h)
 	}
 	cfg := preflight.Config{
-		Hosts: found.All(), Timeout: o.startTimeout,
+		Hosts: found.All(), Timeout: o.times.start,
 		Dial: func(ctx context.Context, h hosts.Host) (preflight.Machine, error) { return m.Dial(ctx, h) },
 		Launcher: func(reached []preflight.Machine) (string, error) {
-			if o.hostIP != "" {
-				return o.hostIP, nil
+			if o.network.hostIP != "" {
+				return o.network.hostIP, nil
 			}
 			machines := make([]job.Addressed, len(reached))
 			for i, r := range reached {

@@ -25,7 +25,7 @@ const remoteState = "~/.paragon/state"
 func (o *options) setElastic(cfg *job.Config, m method.Method, dir, cwd string) (done func(), err error) {
 	e := &cfg.Elastic
 	e.Control = jobcontrol.Carry
-	if e.State = o.state; e.State == "" && e.Changes() {
+	if e.State = o.survival.state; e.State == "" && e.Changes() {
 		if e.State = dir; o.schedulerHost != nil {
 			e.State = remoteState
 		}
@@ -37,7 +37,7 @@ func (o *options) setElastic(cfg *job.Config, m method.Method, dir, cwd string) 
 	if !m.Remote() {
 		e.Here = isHere
 	}
-	if e.Enabled && !o.trial {
+	if e.Enabled && !o.trial.elastic {
 		if e.Files, err = hostworker.Open(cwd, hostworker.Places(cfg.Workers)); err != nil {
 			return nil, err
 		}

@@ -1,29 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"net"
-	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/internal/hosts/gpus"
-	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/hosts/ssh"
-	"github.com/paragon-train/paragon/internal/member/cluster"
-	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/launch/internal/flagerr"
 	"github.com/paragon-train/paragon/launch/internal/job"
-	"github.com/paragon-train/paragon/launch/internal/method"
-	"github.com/paragon-train/paragon/launch/internal/otel"
-	"github.com/paragon-train/paragon/launch/internal/prom"
-	"github.com/paragon-train/paragon/launch/internal/slurm"
 	"github.com/paragon-train/paragon/launch/internal/spot"
 )
 
@@ -72,327 +59,19 @@ func flags() []cli.Flag {
 		&cli.PathFlag{Name: "status-key", Usage: "private key `FILE` (PEM) of that certificate", TakesFile: true},
 		&cli.StringFlag{Name: otelFlag, Usage: "send the job's spans to the OpenTelemetry collector at `URL` (OTLP over HTTP, such as http://host:4318)", DefaultText: "$OTEL_EXPORTER_OTLP_ENDPOINT"},
 		newSpotFlag("hosts leave the job when `PROVIDER` takes them back (spot machines): " + spot.Providers + "; agents that dial in have a --spot of their own"),
-		// Of launch tune: the workers wait for slots (launch slot), and no files name the
-		// hosts.
 		&cli.BoolFlag{Name: trialFlag, Hidden: true},
-		// Of launch tune: launch carry runs the workers' command.
 		&cli.BoolFlag{Name: carryFlag, Hidden: true},
 		&cli.PathFlag{Name: "result", Usage: "write how the job ended to `FILE`, as JSON", TakesFile: true},
 	}, agentFlags(), mpiFlags(), sourceFlags())
 }
 
-// trialFlag makes the job an elastic trial of launch tune.
+// trialFlag makes the job an elastic trial of launch tune: its workers wait for slots (launch slot),
+// and no files name its hosts.
 const trialFlag = "elastic-trial"
 
 // carryFlag makes the job a trial of launch tune whose command keeps its state in a folder on its
-// host.
+// host: launch carry runs it.
 const carryFlag = "carry"
-
-// options are the command line, read and checked.
-type options struct {
-	workers, servers int
-	hostfile         string
-	start            startMethod
-	remote           bool         // processes run on other hosts than this machine
-	hosts            []hosts.Host // nil: they are known when the job starts
-	agent            agentOptions
-	source           sourceOptions
-	mpirun           []string                    // of --launcher mpi
-	lookup           func(string) (string, bool) // variables of Slurm
-	allocation       slurm.Allocation            // of --launcher slurm
-	sshCommand       []string
-	syncDir          string
-	syncExclude      []string // paths of the current folder that are not copied
-	env              environment
-	schedulerHost    *hosts.Host
-	hostIP, netName  string
-	metricsListen    string
-	processMetrics   string // host:0
-	status           statusOptions
-	spot             string // the provider whose notices are watched for
-	otelEndpoint     string // of --otel-endpoint; empty: as the standard variables say
-	tls              bool
-	startTimeout     time.Duration
-	stopTimeout      time.Duration
-	checkpointTime   time.Duration
-	hostTimeout      time.Duration
-	check            bool
-	elastic          job.Elastic
-	restarts         int
-	state            string
-	result           string
-	command          []string
-	trial            bool // of launch tune, and elastic
-	carry            bool // launch carry runs the command
-	json             bool // the output
-	logFormat        joblog.Format
-	gpus             gpus.Request
-}
-
-func readOptions(c *cli.Context) (*options, error) { return readOptionsIn(c, os.LookupEnv) }
-
-// readOptionsIn reads the command line where the variables of Slurm are those of lookup.
-func readOptionsIn(c *cli.Context, lookup func(string) (string, bool)) (*options, error) {
-	o := &options{
-		lookup:  lookup,
-		workers: c.Int("num-workers"), servers: c.Int("num-servers"), hostfile: c.Path("hostfile"), syncDir: c.String("sync-dst-dir"), syncExclude: c.StringSlice("sync-exclude"),
-		trial: c.Bool(trialFlag), carry: c.Bool(carryFlag), hostIP: c.String("host-ip"), netName: c.String("interface"), check: c.Bool("check"),
-		startTimeout: c.Duration("start-timeout"), stopTimeout: c.Duration("stop-timeout"), checkpointTime: c.Duration("checkpoint-timeout"), hostTimeout: c.Duration("host-timeout"), result: c.Path("result"),
-	}
-	switch {
-	case c.IsSet("result") && o.result == "":
-		return nil, usagef("--result is empty; give a file")
-	case o.result != "" && o.check:
-		return nil, usagef("--result tells how a job ended, and --check starts none; leave one of them out")
-	}
-	switch v := c.String("output"); {
-	case v != "text" && v != "json":
-		return nil, usagef("--output %q is unknown; want text or json", v)
-	case v == "json" && o.check:
-		return nil, usagef("--output json is for the output of processes, and --check starts none; leave one of them out")
-	default:
-		o.json = v == "json"
-	}
-	var err error
-	if o.logFormat, err = readLogFormat(c); err != nil {
-		return nil, err
-	}
-	if err := o.setSlurmWorkers(c); err != nil {
-		return nil, err
-	}
-	if err := o.readNumbers(c); err != nil {
-		return nil, err
-	}
-	if err := o.readHosts(c); err != nil {
-		return nil, err
-	}
-	if err := o.readElastic(c); err != nil {
-		return nil, err
-	}
-	if err := o.readSource(c); err != nil {
-		return nil, err
-	}
-	if o.env, err = readEnvironment(c.StringSlice("env"), c.StringSlice("env-server"), c.StringSlice("env-worker")); err != nil {
-		return nil, err
-	}
-	if c.IsSet("gpus") {
-		if o.gpus, err = gpus.Parse(c.String("gpus")); err != nil {
-			return nil, usageError{err}
-		}
-	}
-	if o.metricsListen = c.String("metrics-listen"); c.IsSet("metrics-listen") {
-		if err := prom.CheckAddress(o.metricsListen); err != nil {
-			return nil, usagef("--metrics-listen: %v", err)
-		}
-	}
-	if host := c.String("process-metrics"); c.IsSet("process-metrics") {
-		if host == "" || strings.Contains(host, "/") {
-			return nil, usagef("--process-metrics %q: want a host or address without a port, such as 127.0.0.1, or 0.0.0.0 for all interfaces", host)
-		}
-		o.processMetrics = net.JoinHostPort(host, "0")
-	}
-	if o.otelEndpoint = c.String(otelFlag); c.IsSet(otelFlag) {
-		if err := otel.CheckEndpoint(o.otelEndpoint); err != nil {
-			return nil, usagef("--%s: %v", otelFlag, err)
-		}
-	}
-	if o.spot = c.String(spotFlag); o.spot != "" {
-		if err := checkSpot(o.spot); err != nil {
-			return nil, err
-		}
-	}
-	if o.status, err = readStatus(c, o.trial); err != nil {
-		return nil, err
-	}
-	if o.command = command(c.Args().Slice()); len(o.command) == 0 && !o.check {
-		return nil, usagef("no command for the workers; write it at the end: launch -n %d ./program", o.workers)
-	}
-	return o, nil
-}
-
-func (o *options) readNumbers(c *cli.Context) error {
-	switch {
-	case !c.IsSet("num-workers") && o.check:
-		o.workers = 1
-	case !c.IsSet("num-workers") && o.workers == 0:
-		return usagef("the number of workers is missing; give -n NUMBER")
-	}
-	if !c.IsSet("num-servers") {
-		o.servers = o.workers
-	}
-	if err := checkNumber("-n", o.workers, 1, cluster.MaxNodes, " workers"); err != nil {
-		return err
-	}
-	if err := checkNumber("-s", o.servers, 1, cluster.MaxNodes, " servers"); err != nil {
-		return err
-	}
-	if err := checkNodes(o.workers, o.servers, c.IsSet("num-servers")); err != nil {
-		return err
-	}
-	for _, d := range []struct {
-		name         string
-		value, least time.Duration
-	}{{"start-timeout", o.startTimeout, 0}, {"stop-timeout", o.stopTimeout, 0}, {"checkpoint-timeout", o.checkpointTime, 0}, {"host-timeout", o.hostTimeout, time.Second}} {
-		if d.value <= d.least || d.value > maxTime {
-			return usagef("--%s is %s, want more than %s, such as 30s or 5m, and at most %.0fh", d.name, d.value, d.least, maxTime.Hours())
-		}
-	}
-	return nil
-}
-
-func (o *options) readHosts(c *cli.Context) error {
-	if err := o.readLauncher(c); err != nil {
-		return err
-	}
-	if o.hosts != nil {
-		if _, err := method.Any(o.hosts).Place(o.workers, o.servers); err != nil {
-			return usageError{fmt.Errorf("launch: %w", err)}
-		}
-	}
-	if s := c.String("scheduler-host"); s != "" {
-		h, err := hosts.ParseHost(s)
-		if err != nil {
-			return usagef("--scheduler-host: %v", err)
-		}
-		o.schedulerHost = &h
-	}
-	switch v := c.String("tls"); v {
-	case "auto":
-		o.tls = o.remote
-	case "on", "off":
-		o.tls = v == "on"
-	default:
-		return usagef("--tls %q is unknown; want auto, on or off", v)
-	}
-	return o.readAddress()
-}
-
-// connections is how many hosts the launcher connects to: none where all runs on this machine.
-func (o *options) connections() int {
-	if !o.remote {
-		return 0
-	}
-	if o.hosts == nil {
-		return cmp.Or(o.agent.agents, o.workers)
-	}
-	return len(o.hosts)
-}
-
-func (o *options) readAddress() error {
-	if o.hostIP != "" {
-		if net.ParseIP(o.hostIP) == nil {
-			return usagef("--host-ip %q is not an IP address", o.hostIP)
-		}
-		return nil
-	}
-	if o.netName != "" && o.schedulerHost == nil {
-		var err error
-		if o.hostIP, err = job.InterfaceAddress(o.netName); err != nil {
-			return usageError{err}
-		}
-	}
-	return nil
-}
-
-// readElastic reads what may change while the job runs.
-func (o *options) readElastic(c *cli.Context) error {
-	enabled, err := parseBool(c.String(elasticFlag))
-	if err != nil {
-		return usagef("--%s: %v", elasticFlag, err)
-	}
-	policy := c.String("on-worker-loss")
-	switch policy {
-	case "", job.LossShrink, job.LossWait, job.LossFail:
-	default:
-		return usagef("--on-worker-loss %q is unknown; want shrink, wait or fail", policy)
-	}
-	o.elastic = job.Elastic{Enabled: enabled, OnWorkerLoss: policy, Backups: c.Int("backups")}
-	e := &o.elastic
-	survives := policy == job.LossShrink || policy == job.LossWait || policy == "" && enabled
-	if survives {
-		e.Rejoin = c.Int("rejoin")
-	}
-	for _, name := range []string{"max-workers", "adapt-workers", "join-timeout", "prepare-data"} {
-		if c.IsSet(name) && !enabled {
-			return usagef("--%s is about hosts that join; give --%s, too", name, elasticFlag)
-		}
-	}
-	for _, name := range []string{"min-workers", "rejoin"} {
-		if c.IsSet(name) && !survives {
-			return usagef("--%s is for jobs that go on without a lost worker; give --on-worker-loss shrink or wait, too", name)
-		}
-	}
-	if c.IsSet("min-workers") {
-		if e.MinWorkers = c.Int("min-workers"); e.MinWorkers < 1 || e.MinWorkers > o.workers {
-			return usagef("--min-workers is %d, want 1 to the %d of -n", e.MinWorkers, o.workers)
-		}
-	}
-	if c.IsSet("max-workers") {
-		if e.MaxWorkers = c.Int("max-workers"); e.MaxWorkers < o.workers || e.MaxWorkers > cluster.MaxNodes {
-			return usagef("--max-workers is %d, want at least the %d of -n and at most %d", e.MaxWorkers, o.workers, cluster.MaxNodes)
-		}
-	}
-	if e.AdaptWorkers = c.Bool("adapt-workers"); e.AdaptWorkers && e.MaxWorkers == 0 {
-		if o.hosts == nil {
-			return usagef("--adapt-workers needs a limit; give --max-workers NUMBER")
-		}
-		for _, h := range o.hosts {
-			if h.Slots == 0 {
-				return usagef("--adapt-workers needs a limit; give --max-workers NUMBER, or slots=NUMBER for every host of the hosts file")
-			}
-			e.MaxWorkers += h.Slots
-		}
-	}
-	switch e.JoinTimeout = c.Duration("join-timeout"); {
-	case e.JoinTimeout < time.Second || e.JoinTimeout > maxTime:
-		return usagef("--join-timeout is %s, want at least 1s, such as 30s or 5m, and at most %.0fh", e.JoinTimeout, maxTime.Hours())
-	case e.Rejoin < 0 || e.Rejoin > maxRetries:
-		return usagef("--rejoin is %d, want 0, for never, to %d", e.Rejoin, maxRetries)
-	case e.Backups < 0 || e.Backups > 1:
-		return usagef("--backups is %d, want 0 or 1", e.Backups)
-	case e.Backups == 1 && o.servers < 2:
-		return usagef("--backups 1 keeps each shard on two servers, and there is 1; give -s 2 or more")
-	}
-	if text := c.String("prepare-data"); c.IsSet("prepare-data") {
-		if strings.TrimSpace(text) == "" {
-			return usagef("--prepare-data is empty; give a command, in quotes if it has spaces")
-		}
-		e.PrepareData = []string{"/bin/sh", "-c", text}
-	}
-	if o.restarts = c.Int("restarts"); o.restarts < 0 || o.restarts > maxRetries {
-		return usagef("--restarts is %d, want 0, for never, to %d", o.restarts, maxRetries)
-	}
-	return o.readState(c)
-}
-
-// readState reads --state, and finds the folder where it is left out: empty where the job needs
-// none.
-func (o *options) readState(c *cli.Context) error {
-	o.state = c.String("state")
-	switch {
-	case !c.IsSet("state"):
-		return nil
-	case strings.HasPrefix(o.state, "etcd://"):
-		u, err := url.Parse(o.state)
-		if err != nil || u.Hostname() == "" || u.Port() == "" {
-			return usagef("--state %q is not an address of etcd; write etcd://host:port/prefix", o.state)
-		}
-		o.state = strings.TrimSuffix(o.state, "/")
-	case strings.Contains(o.state, "://"):
-		return usagef("--state %q: want a folder or etcd://host:port/prefix", o.state)
-	case o.state == "":
-		return usagef("--state is empty; give a folder, or etcd://host:port/prefix")
-	case o.schedulerHost == nil:
-		abs, err := filepath.Abs(o.state)
-		if err != nil {
-			return usagef("--state: %v", err)
-		}
-		o.state = abs
-	case !filepath.IsAbs(o.state):
-		return usagef("--state %s is on the scheduler's host; give an absolute path", o.state)
-	}
-	return nil
-}
 
 // parseBool reads what people write for yes and no; the empty word is no.
 func parseBool(s string) (bool, error) {

@@ -70,19 +70,21 @@ func TestCommandLineIsRead(t *testing.T) {
 		}},
 		{"-n 2 --elastic-training-enabled --adapt-workers --max-workers 4 p", func(o *options) bool { return o.elastic.AdaptWorkers && o.elastic.MaxWorkers == 4 }},
 		{"-n 2 --on-worker-loss shrink --backups 1 --restarts 4 --state etcd://h:2379/jobs/ p", func(o *options) bool {
-			return !o.elastic.Enabled && o.elastic.Backups == 1 && o.restarts == 4 && o.state == "etcd://h:2379/jobs"
+			return !o.elastic.Enabled && o.elastic.Backups == 1 && o.survival.restarts == 4 && o.survival.state == "etcd://h:2379/jobs"
 		}},
 		{"-n 2 --elastic-training-enabled --on-worker-loss fail p", func(o *options) bool { return o.elastic.Rejoin == 0 && o.elastic.OnWorkerLoss == "fail" }},
-		{"-n 2 --state rel p", func(o *options) bool { return filepath.IsAbs(o.state) && filepath.Base(o.state) == "rel" }},
-		{"-n 1 -H " + hostfile + " --scheduler-host me@d3:2222 --sync-dst-dir ~/x p", func(o *options) bool {
-			return o.schedulerHost.Name == "d3" && o.schedulerHost.Port == 2222 && o.syncDir == "x"
+		{"-n 2 --state rel p", func(o *options) bool {
+			return filepath.IsAbs(o.survival.state) && filepath.Base(o.survival.state) == "rel"
 		}},
-		{"-n 1 p", func(o *options) bool { return !o.tls }},
-		{"-n 1 --tls on p", func(o *options) bool { return o.tls }},
-		{"-n 1 -H " + hostfile + " p", func(o *options) bool { return o.tls }},
-		{"-n 1 -H " + hostfile + " --tls off p", func(o *options) bool { return !o.tls }},
+		{"-n 1 -H " + hostfile + " --scheduler-host me@d3:2222 --sync-dst-dir ~/x p", func(o *options) bool {
+			return o.schedulerHost.Name == "d3" && o.schedulerHost.Port == 2222 && o.ssh.syncDir == "x"
+		}},
+		{"-n 1 p", func(o *options) bool { return !o.network.tls }},
+		{"-n 1 --tls on p", func(o *options) bool { return o.network.tls }},
+		{"-n 1 -H " + hostfile + " p", func(o *options) bool { return o.network.tls }},
+		{"-n 1 -H " + hostfile + " --tls off p", func(o *options) bool { return !o.network.tls }},
 		{"-n 4 --launcher agents --agents 3 --secret-file s --listen :4000 --address-file a p", func(o *options) bool {
-			return o.remote && o.tls && o.hosts == nil && o.agent == agentOptions{agents: 3, listen: ":4000", secretFile: "s", addressFile: "a"}
+			return o.remote && o.network.tls && o.hosts == nil && o.agent == agentOptions{agents: 3, listen: ":4000", secretFile: "s", addressFile: "a"}
 		}},
 		{"--check -H " + hostfile, func(o *options) bool { return o.check }},
 	} {

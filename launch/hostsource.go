@@ -59,7 +59,7 @@ func (o *options) readSource(c *cli.Context) error {
 		s.flag = hostsURLFlag
 	}
 	s.value = c.String(s.flag)
-	elastic := o.elastic.Enabled && !o.trial
+	elastic := o.elastic.Enabled && !o.trial.elastic
 	switch {
 	case c.IsSet(hostsCommandFlag) && c.IsSet(hostsURLFlag):
 		return usagef("--%s and --%s: want one list of hosts, got two", hostsCommandFlag, hostsURLFlag)

@@ -179,7 +179,7 @@ func renderK8s(c *cli.Context, stdout, stderr io.Writer) error {
 		Worker: kubernetes.Resources{CPUs: c.String("cpus"), Memory: c.String("memory")},
 		Server: kubernetes.Resources{CPUs: c.String("server-cpus"), Memory: c.String("server-memory")},
 		User:   c.Int64("user"), NodeSelector: c.StringSlice("node-selector"), Tolerations: c.StringSlice("toleration"),
-		Drain: c.Duration("drain"), StopTimeout: o.stopTimeout, JobSet: c.Bool("jobset"), Queue: c.String("kueue"),
+		Drain: c.Duration("drain"), StopTimeout: o.times.stop, JobSet: c.Bool("jobset"), Queue: c.String("kueue"),
 	}
 	for _, name := range []string{"kueue", "namespace", "cpus", "memory", "server-cpus", "server-memory"} {
 		if c.IsSet(name) && c.String(name) == "" {

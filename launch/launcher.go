@@ -111,14 +111,14 @@ func (o *options) readSSH(c *cli.Context) error {
 			return usageError{fmt.Errorf("launch: %w", err)}
 		}
 	}
-	if o.sshCommand, err = ssh.SplitWords(c.String("ssh-command")); err != nil || len(o.sshCommand) == 0 {
+	if o.ssh.command, err = ssh.SplitWords(c.String("ssh-command")); err != nil || len(o.ssh.command) == 0 {
 		return usagef("--ssh-command %q is not a command: %v", c.String("ssh-command"), err)
 	}
-	if o.syncDir == "" && len(o.syncExclude) > 0 {
+	if o.ssh.syncDir == "" && len(o.ssh.syncExclude) > 0 {
 		return usagef("--sync-exclude is about the copy of --sync-dst-dir; give that, too")
 	}
-	if o.syncDir != "" {
-		o.syncDir = ssh.Folder(o.syncDir)
+	if o.ssh.syncDir != "" {
+		o.ssh.syncDir = ssh.Folder(o.ssh.syncDir)
 	}
 	return o.readControl(c)
 }
@@ -130,18 +130,18 @@ func sshCommandGiven(c *cli.Context) bool {
 }
 
 func openSSH(_ context.Context, o *options, e startEnvironment) (method.Method, error) {
-	cfg := ssh.Config{Command: o.sshCommand, Executable: e.executable, AgentArgs: o.agentArguments(o.hostTimeout.String(), false), Logger: e.log}
+	cfg := ssh.Config{Command: o.ssh.command, Executable: e.executable, AgentArgs: o.agentArguments(o.times.host.String(), false), Logger: e.log}
 	find := func(context.Context) ([]hosts.Host, error) { return o.hosts, nil }
 	if o.hosts == nil {
 		find = func(ctx context.Context) ([]hosts.Host, error) { return e.source.Await(ctx, o.workers) }
 	}
 	source := ssh.Source{Dir: e.folder, Exclude: []string{hostworker.Name, hostworker.LogName}} // which launch writes
-	for _, path := range o.syncExclude {
+	for _, path := range o.ssh.syncExclude {
 		clean, err := ssh.CleanExclude(e.folder, path)
 		if err != nil {
 			return nil, usagef("--sync-exclude: %v", err)
 		}
 		source.Exclude = append(source.Exclude, clean)
 	}
-	return method.NewSSH(find, cfg, source, o.syncDir), nil
+	return method.NewSSH(find, cfg, source, o.ssh.syncDir), nil
 }

@@ -50,8 +50,8 @@ func (o *options) readAgents(c *cli.Context) error {
 		return usagef("--scheduler-host is for --launcher ssh; with agents the scheduler runs beside launch: start launch on the host where it should run")
 	case sshCommandGiven(c):
 		return usagef("--ssh-command is for --launcher ssh; agents dial in without ssh")
-	case o.hostTimeout > maxLease:
-		return usagef("--host-timeout is %s, want at most %s with agents", o.hostTimeout, maxLease)
+	case o.times.host > maxLease:
+		return usagef("--host-timeout is %s, want at most %s with agents", o.times.host, maxLease)
 	case o.agent.secretFile == "" && os.Getenv(dialin.SecretVariable) == "":
 		return usagef("--launcher agents needs the secret that launch and its agents share: give --secret-file FILE (it is created if missing)")
 	}
@@ -115,7 +115,7 @@ func (o *options) listenForAgents(ctx context.Context, e startEnvironment, noAge
 		return nil, fmt.Errorf("launch: %s: %w", dialin.SecretVariable, err)
 	}
 	os.Unsetenv(dialin.SecretVariable) // no process of the job needs it
-	l, err := dialin.Listen(ctx, dialin.Config{Listen: a.listen, Secret: secret, Lease: o.hostTimeout, Control: e.control.Serve, NoAgents: noAgents, Logger: e.log})
+	l, err := dialin.Listen(ctx, dialin.Config{Listen: a.listen, Secret: secret, Lease: o.times.host, Control: e.control.Serve, NoAgents: noAgents, Logger: e.log})
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func (o *options) readMPI(c *cli.Context) error {
 }
 
 func openMPI(ctx context.Context, o *options, e startEnvironment) (method.Method, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.startTimeout, fmt.Errorf("no answer within %s (--start-timeout)", o.startTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.times.start, fmt.Errorf("no answer within %s (--start-timeout)", o.times.start))
 	defer cancel()
 	if err := mpi.Check(ctx, o.mpirun); err != nil {
 		return nil, fmt.Errorf("launch: %w; for another MPI start the agents by hand, and launch with --launcher agents: see docs/how-to/mpi.md", err)
@@ -61,7 +61,7 @@ func openMPI(ctx context.Context, o *options, e startEnvironment) (method.Method
 		return nil, err
 	}
 	run, err := mpi.Start(mpi.Config{
-		Mpirun: o.mpirun, Command: append([]string{e.executable, "agent", "--join", strings.Join(l.Addresses(), ",")}, spotArguments(o.spot)...),
+		Mpirun: o.mpirun, Command: append([]string{e.executable, "agent", "--join", strings.Join(l.Addresses(), ",")}, spotArguments(o.survival.spot)...),
 		Env: []string{dialin.SecretVariable + "=" + l.secret.Encode()}, Output: e.agentLog, Logger: e.log,
 	})
 	if err != nil {

@@ -34,7 +34,7 @@ func (o *options) setSlurmWorkers(c *cli.Context) error {
 	if m, _ := startMethodOf(c); c.IsSet("num-workers") || o.check || m.name != slurmMethod {
 		return nil
 	}
-	a, err := slurm.Read(o.lookup)
+	a, err := slurm.Read(o.slurm.lookup)
 	if err != nil {
 		return usageError{fmt.Errorf("launch: --launcher slurm: %w", err)}
 	}
@@ -47,10 +47,10 @@ func (o *options) setSlurmWorkers(c *cli.Context) error {
 func (o *options) readSlurm(c *cli.Context) error {
 	o.remote = true
 	var err error
-	if o.allocation, err = slurm.Read(o.lookup); err != nil {
+	if o.slurm.allocation, err = slurm.Read(o.slurm.lookup); err != nil {
 		return usageError{fmt.Errorf("launch: --launcher slurm: %w", err)}
 	}
-	switch tasks := o.allocation.Tasks(); {
+	switch tasks := o.slurm.allocation.Tasks(); {
 	case o.hostfile != "":
 		return usagef("--launcher slurm runs on the nodes of the allocation; leave out -H %s, or use --launcher ssh", o.hostfile)
 	case c.IsSet("sync-dst-dir"):
@@ -60,16 +60,16 @@ func (o *options) readSlurm(c *cli.Context) error {
 	case sshCommandGiven(c):
 		return usagef("--ssh-command is for --launcher ssh; on Slurm srun starts the agents")
 	case c.IsSet("agents"):
-		return usagef("--agents is for --launcher agents; on Slurm there is one agent for each of the %d nodes", len(o.allocation.Nodes))
+		return usagef("--agents is for --launcher agents; on Slurm there is one agent for each of the %d nodes", len(o.slurm.allocation.Nodes))
 	case tasks > 0 && o.workers > tasks:
-		return usagef("-n is %d, and the allocation of job %s has %d tasks; lower -n, or ask Slurm for more (--ntasks, --ntasks-per-node)", o.workers, o.allocation.Job, tasks)
+		return usagef("-n is %d, and the allocation of job %s has %d tasks; lower -n, or ask Slurm for more (--ntasks, --ntasks-per-node)", o.workers, o.slurm.allocation.Job, tasks)
 	}
-	o.hosts = o.allocation.Hosts()
+	o.hosts = o.slurm.allocation.Hosts()
 	return o.readListen(c)
 }
 
 func openSlurm(ctx context.Context, o *options, e startEnvironment) (method.Method, error) {
-	a := o.allocation
+	a := o.slurm.allocation
 	e.log.Info(fmt.Sprintf("Slurm job %s: %s, %s (--launcher local runs all on this machine)", a.Job, plural.Of(len(a.Nodes), "node"), plural.Of(o.workers, "worker")))
 	l, err := o.listenForAgents(ctx, e, "")
 	if err != nil {
@@ -104,7 +104,7 @@ type slurmJob struct {
 
 // startAgents starts an agent on each of some nodes.
 func (j *slurmJob) startAgents(nodes []string) (*slurm.Step, error) {
-	agent := append([]string{j.e.executable, "agent", "--join", strings.Join(j.l.Addresses(), ",")}, spotArguments(j.o.spot)...)
+	agent := append([]string{j.e.executable, "agent", "--join", strings.Join(j.l.Addresses(), ",")}, spotArguments(j.o.survival.spot)...)
 	return slurm.StartStep(slurm.StepConfig{
 		Nodes: nodes, Command: agent,
 		Env: []string{dialin.SecretVariable + "=" + j.l.secret.Encode()}, Dir: j.e.folder, Output: j.e.agentLog, Logger: j.e.log,

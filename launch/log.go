@@ -48,10 +48,10 @@ func newLogger(w io.Writer, format joblog.Format, role string) *slog.Logger {
 
 // runLogged is run. Where the log is JSON, it has the error, too.
 func (o *options) runLogged(ctx context.Context, stdout, stderr io.Writer) error {
-	if o.logFormat != joblog.JSON {
+	if o.output.logFormat != joblog.JSON {
 		return o.run(ctx, stdout, stderr)
 	}
-	newLogger(stderr, o.logFormat, launcherRole)
+	newLogger(stderr, o.output.logFormat, launcherRole)
 	err := o.run(ctx, stdout, stderr)
 	var exit exitError
 	var usage usageError

@@ -15,7 +15,7 @@ const otelFlag = "otel-endpoint"
 // openSpans begins to send spans of the job if the user names a collector; nil: nobody is to get
 // them. That this is not possible is said, and ends nothing.
 func (o *options) openSpans(log *slog.Logger) *otel.Tracer {
-	endpoint, err := otel.Endpoint(o.otelEndpoint, os.Getenv)
+	endpoint, err := otel.Endpoint(o.observed.otelEndpoint, os.Getenv)
 	if err == nil && endpoint == "" {
 		return nil
 	}

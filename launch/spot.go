@@ -42,7 +42,7 @@ func watchSpot(provider string, log *slog.Logger) func(context.Context, func(age
 // job. Where the job is on other hosts, this machine may be none of the provider's: then it is not
 // asked for it by name.
 func (o *options) agentArguments(lease string, here bool) []string {
-	provider := o.spot
+	provider := o.survival.spot
 	if provider != "" && provider != spot.Off && here && o.remote {
 		provider = spot.Auto
 	}

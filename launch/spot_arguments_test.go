@@ -20,7 +20,7 @@ func TestAgentsAreToldWhatToWatch(t *testing.T) {
 		{"aws", true, false, []string{"agent", "4s", "--spot", "aws"}},
 		{"auto", false, true, []string{"agent", "4s", "--spot", "auto"}},
 	} {
-		o := options{spot: tc.spot, remote: tc.remote}
+		o := options{survival: survivalOptions{spot: tc.spot}, remote: tc.remote}
 		if got := o.agentArguments("4s", tc.here); !slices.Equal(got, tc.want) {
 			t.Errorf("%+v: got %q", tc, got)
 		}

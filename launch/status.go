@@ -65,7 +65,7 @@ type livePage struct {
 // openPage starts to serve the page and logs its link. It returns nil, without an error, if the
 // page is off, or if the default address cannot be listened on.
 func (o *options) openPage(log *slog.Logger) (*livePage, error) {
-	s := o.status
+	s := o.observed.page
 	if s.listen == "" {
 		return nil, nil
 	}

@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/paragon-train/paragon/internal/files/scratch"
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/internal/hosts/lines"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/launch/internal/job"
+	"github.com/paragon-train/paragon/launch/internal/method"
+	"github.com/paragon-train/paragon/launch/internal/remotecontrol"
+)
+
+// A jobRun is the job of this process, from its command line to its exit code. Its steps are those
+// of runJob; each opens what the next one needs, and close gives all of it up.
+type jobRun struct {
+	o       *options
+	env     startEnvironment
+	out     *lines.Merger
+	signals *signalQueue
+	method  method.Method
+	metrics lastMetrics
+
+	// goesOn says that another launch may go on with the job: its agents are then left alive. It
+	// is so after a check, if nobody has started the job yet, and if launch was told to end by
+	// somebody else than its user.
+	goesOn atomic.Bool
+
+	// closers give up what was opened, the newest first.
+	closers []func()
+}
+
+// newJobRun opens the output and the log, and begins to catch signals.
+func newJobRun(o *options, stdout, stderr io.Writer) (*jobRun, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("launch: find own program: %w", err)
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("launch: %w", err)
+	}
+	r := &jobRun{o: o}
+	r.out = lines.New(lines.Config{
+		Stdout: stdout, Stderr: stderr, ColorStdout: isTerminal(stdout), ColorStderr: isTerminal(stderr),
+		JSON: o.output.json, LogJSON: o.output.logFormat == joblog.JSON, Each: r.metrics.take,
+	})
+
+	// The log goes through the printer, so that its lines come out whole between those of the
+	// processes.
+	screen := newStatusLine(printer{r.out}, stderr)
+	log := newLogger(screen, o.output.logFormat, launcherRole)
+	agentLog := io.Writer(screen)
+	if o.output.logFormat == joblog.JSON {
+		agentLog = &agentLines{log: log}
+	}
+	r.env = startEnvironment{
+		executable: exe, folder: cwd, log: log, agentLog: agentLog,
+		progress: screen.progress(o.output.logFormat, log), control: new(remotecontrol.Server),
+	}
+	r.signals = catchSignals(r.caught)
+	r.onClose(r.signals.close)
+	return r, nil
+}
+
+// caught takes a signal before the job does, which may be waiting for a reader of its output.
+func (r *jobRun) caught(s os.Signal) {
+	r.goesOn.Store(s != syscall.SIGINT && s != syscall.SIGHUP)
+	if s != syscall.SIGUSR1 {
+		r.out.Hurry()
+	}
+}
+
+func (r *jobRun) onClose(f func()) { r.closers = append(r.closers, f) }
+
+func (r *jobRun) close() {
+	for i := len(r.closers) - 1; i >= 0; i-- {
+		r.closers[i]()
+	}
+}
+
+// openHosts opens the ways to the hosts, and the place where launch ctl on other machines asks.
+func (r *jobRun) openHosts(ctx context.Context) (err error) {
+	if r.env.source, err = r.o.openSource(r.env); err != nil {
+		return err
+	}
+	if r.env.source != nil {
+		r.onClose(func() { r.env.source.Close() })
+	}
+	if r.method, err = r.o.start.open(ctx, r.o, r.env); err != nil {
+		return err
+	}
+	r.onClose(func() { leave(r.method, r.goesOn.Load()) })
+
+	// Ctrl-Z is ignored: a stopped launcher would send no keepalive, and the agents would end the
+	// job.
+	if r.method.Remote() {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGTSTP)
+	}
+	endControl, err := r.o.openControl(ctx, r.env)
+	if err != nil {
+		return err
+	}
+	r.onClose(endControl)
+	return nil
+}
+
+// check is --check. The job itself comes next.
+func (r *jobRun) check(ctx context.Context, stdout io.Writer) (outcome, error) {
+	r.goesOn.Store(true)
+	stopped, err := r.signals.unless(ctx, func(ctx context.Context) error { return r.o.runCheck(ctx, r.method, stdout) })
+	return outcome{Result: stopped}, err
+}
+
+// configure finds the hosts and says what runs on them. With an error it returns the result of a
+// job that a signal stopped before it began.
+func (r *jobRun) configure(ctx context.Context) (job.Config, job.Result, error) {
+	here, err := openLocal(ctx, r.o, r.env)
+	if err != nil {
+		return job.Config{}, job.Result{}, err
+	}
+	found, stopped, err := r.findHosts(ctx)
+	if err != nil {
+		return job.Config{}, stopped, err
+	}
+	cfg, err := r.config(found, here)
+	if err != nil {
+		return cfg, job.Result{}, err
+	}
+	folder, err := scratch.New("launch")
+	if err != nil {
+		return cfg, job.Result{}, fmt.Errorf("launch: %w", err)
+	}
+	r.onClose(func() { folder.Remove() })
+	if stopped, err := r.setMachines(ctx, &cfg, folder.Path); err != nil {
+		return cfg, stopped, err
+	}
+	r.setProcesses(&cfg)
+	closeElastic, err := r.o.setElastic(&cfg, r.method, folder.Path, r.env.folder)
+	if err != nil {
+		return cfg, job.Result{}, err
+	}
+	r.onClose(closeElastic)
+	return cfg, job.Result{}, nil
+}
+
+// findHosts waits for the hosts. If they do not come in time, somebody will try again.
+func (r *jobRun) findHosts(ctx context.Context) (found method.Hosts, stopped job.Result, err error) {
+	stopped, err = r.signals.unless(ctx, func(ctx context.Context) (err error) {
+		found, err = r.o.findHosts(ctx, r.method)
+		return err
+	})
+	if err != nil && stopped.Code == 0 {
+		r.goesOn.Store(true)
+	}
+	return found, stopped, err
+}
+
+// config is what the command line and the hosts say.
+func (r *jobRun) config(found method.Hosts, here method.Method) (job.Config, error) {
+	o := r.o
+	place, err := found.Place(o.workers, o.servers)
+	if err != nil {
+		return job.Config{}, fmt.Errorf("launch: %w", err)
+	}
+	return job.Config{
+		Workers: place.Workers, Hosts: found.Workers, Servers: place.Servers, ServerHosts: found.Servers, SchedulerHost: o.schedulerHost,
+		Command: o.command, Role: []string{"role"},
+		Env: o.env.all, ServerEnv: o.env.servers, WorkerEnv: o.env.workers, GPUs: o.gpus,
+		Dir:           r.method.Dir(),
+		Local:         func(ctx context.Context) (job.Machine, error) { return here.Dial(ctx, hosts.Local) },
+		MetricsListen: o.observed.metricsListen, ResumeAsked: o.env.resumes(os.Getenv), ResumeCommand: resumeCommand(os.Args),
+		HostIP: o.network.hostIP, Interface: o.network.name, TLS: o.network.tls,
+		StartTimeout: o.times.start, StopTimeout: o.times.stop, CheckpointTime: o.times.checkpoint,
+		Elastic:    o.elastic,
+		Interrupts: r.signals.queued, Output: r.out, Logger: r.env.log,
+	}, nil
+}
+
+// setMachines sets how the job gets to its hosts, or builds the workers' program here if all runs
+// on this machine. folder is one of this job.
+func (r *jobRun) setMachines(ctx context.Context, cfg *job.Config, folder string) (stopped job.Result, err error) {
+	if r.method.Remote() {
+		cfg.HostTimeout = r.o.times.host
+		cfg.Env = r.o.env.forRemote(os.LookupEnv)
+		cfg.Dial = func(ctx context.Context, h hosts.Host) (job.Machine, error) { return dial(ctx, r.method, h) }
+		return job.Result{}, nil
+	}
+	return r.signals.unless(ctx, func(ctx context.Context) (err error) {
+		cfg.Command, err = buildGoRun(ctx, r.o.command, folder)
+		return err
+	})
+}
+
+// setProcesses sets what all processes are told, and what runs the workers' command in a trial.
+func (r *jobRun) setProcesses(cfg *job.Config) {
+	cfg.Env = append(cfg.Env[:len(cfg.Env):len(cfg.Env)], joblog.Variable+"="+string(r.o.output.logFormat))
+	if listen := r.o.observed.processMetrics; listen != "" {
+		cfg.Env = append(cfg.Env, processMetricsEnv+"="+listen)
+	}
+	if r.o.trial.elastic {
+		cfg.Command, cfg.OwnCommand = append([]string{"slot"}, cfg.Command...), true
+	}
+	if r.o.trial.carry {
+		cfg.Command, cfg.OwnCommand = append([]string{"carry"}, cfg.Command...), true
+	}
+}
+
+// end says how the job ended, to its watchers, in the log and as an exit code.
+func (r *jobRun) end(w *watchers, res job.Result, err error) (outcome, error) {
+	r.goesOn.Store(endedFromOutside(res.Code))
+	w.end(&res, err)
+	if err != nil && errors.Is(err, job.ErrStart) {
+		r.env.log.Error(err.Error(), joblog.JobFailed.With("failure", control.NotStarted, "reason", err.Error(), "exit_code", res.Code))
+	} else if err != nil {
+		r.env.log.Error(err.Error())
+		res.Code = max(res.Code, 1)
+	}
+	end := outcome{res, err, r.metrics.get()}
+	if res.Code != 0 {
+		return end, exitError(res.Code)
+	}
+	return end, nil
+}
