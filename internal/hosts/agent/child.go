@@ -34,9 +34,13 @@ type child struct {
 	cmd     *exec.Cmd
 	started time.Time
 
-	mu       sync.Mutex
-	reaped   bool // the process ID may be reused
-	stopping bool // it got SIGTERM or the like
+	mu sync.Mutex
+
+	// reaped says that the process ID may be in use again.
+	reaped bool
+
+	// stopping says that it got SIGTERM or the like. killed is closed when SIGKILL follows.
+	stopping bool
 	killed   chan struct{}
 }
 
@@ -46,81 +50,111 @@ func (s *server) start(number uint32, spec process.Spec) error {
 	if err != nil {
 		return err
 	}
-	pipes := map[kind]*os.File{} // our ends
-	var theirs []*os.File
-	closeTheirs := func() {
-		for _, f := range theirs {
-			f.Close()
-		}
+	p, err := openPipes(spec.Report)
+	if err != nil {
+		return fmt.Errorf("launch: start %s: %w", spec.Name, err)
 	}
-	closeAll := func() {
-		closeTheirs()
-		for _, f := range pipes {
-			f.Close()
-		}
-	}
-	for _, k := range []kind{kindStdout, kindStderr, kindReport} {
-		if k == kindReport && !spec.Report {
-			continue
-		}
-		r, w, err := os.Pipe()
-		if err != nil {
-			closeAll()
-			return fmt.Errorf("launch: start %s: %w", spec.Name, err)
-		}
-		pipes[k], theirs = r, append(theirs, w)
-	}
-	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = theirs[0], theirs[1], theirs[2:]
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = p.theirs[0], p.theirs[1], p.theirs[2:]
 	if spec.Report {
 		cmd.Env = append(cmd.Env, process.ReportEnv+"=3")
 	}
 	report := s.exitReport(number)
 	cmd.Env = append(cmd.Env, exitreport.Variable+"="+report)
 	c := &child{cmd: cmd, started: time.Now(), killed: make(chan struct{})}
-
-	s.mu.Lock()
-	if s.children[number] != nil {
-		s.mu.Unlock()
-		closeAll()
-		return fmt.Errorf("launch: start %s: number %d is in use", spec.Name, number)
-	}
-	err = affinity.Start(firstCPUs(spec.CPUs), cmd.Start)
-	if err == nil {
-		s.children[number] = c
-		s.running.Add(1)
-		s.told.Add(1)
-	}
-	s.mu.Unlock()
-	if err != nil {
-		closeAll()
+	if err := s.fork(number, c, firstCPUs(spec.CPUs)); err != nil {
+		p.closeTheirs()
+		p.closeOurs()
 		return fmt.Errorf("launch: start %s: %w", spec.Name, err)
 	}
-	closeTheirs()
+	p.closeTheirs()
 	s.out.sendJSON(kindStarted, number, startedBody{PID: cmd.Process.Pid})
-
-	var readers sync.WaitGroup
-	for k, r := range pipes {
-		readers.Go(func() { s.copyOutput(k, number, r) })
-	}
-	drained := make(chan struct{})
-	go func() { readers.Wait(); close(drained) }()
+	drained := s.copyOutputs(number, p)
 	go func() {
 		defer s.told.Done()
-		body := c.wait(drained)
-		if report != "" {
-			body.Report = exitreport.Take(report)
-		}
-		s.mu.Lock()
-		delete(s.children, number)
-		s.mu.Unlock()
-		s.running.Done()
-		for _, r := range pipes {
-			r.SetReadDeadline(time.Now().Add(drainTime))
-		}
-		<-drained
-		s.out.sendJSON(kindExit, number, body)
+		s.out.sendJSON(kindExit, number, s.reap(number, c, p, report, drained))
 	}()
 	return nil
+}
+
+// fork starts the child's process on some processors, and counts it as one of ours.
+func (s *server) fork(number uint32, c *child, cpus []int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.children[number] != nil {
+		return fmt.Errorf("number %d is in use", number)
+	}
+	if err := affinity.Start(cpus, c.cmd.Start); err != nil {
+		return err
+	}
+	s.children[number] = c
+	s.running.Add(1)
+	s.told.Add(1)
+	return nil
+}
+
+// copyOutputs sends on what the child writes. The channel is closed when all of it has been sent.
+func (s *server) copyOutputs(number uint32, p *childPipes) (drained <-chan struct{}) {
+	var readers sync.WaitGroup
+	for k, r := range p.ours {
+		readers.Go(func() { s.copyOutput(k, number, r) })
+	}
+	done := make(chan struct{})
+	go func() { readers.Wait(); close(done) }()
+	return done
+}
+
+// reap waits for the child's end and then, for a while, for the rest of its output.
+func (s *server) reap(number uint32, c *child, p *childPipes, report string, drained <-chan struct{}) exitBody {
+	body := c.wait(drained)
+	if report != "" {
+		body.Report = exitreport.Take(report)
+	}
+	s.mu.Lock()
+	delete(s.children, number)
+	s.mu.Unlock()
+	s.running.Done()
+	for _, r := range p.ours {
+		r.SetReadDeadline(time.Now().Add(drainTime))
+	}
+	<-drained
+	return body
+}
+
+// childPipes are a child's standard output, standard error and, perhaps, its report.
+type childPipes struct {
+	// ours are the ends that are read here, and theirs those that the child writes to, in the
+	// order of its files.
+	ours   map[kind]*os.File
+	theirs []*os.File
+}
+
+func openPipes(report bool) (*childPipes, error) {
+	p := &childPipes{ours: map[kind]*os.File{}}
+	for _, k := range []kind{kindStdout, kindStderr, kindReport} {
+		if k == kindReport && !report {
+			continue
+		}
+		r, w, err := os.Pipe()
+		if err != nil {
+			p.closeTheirs()
+			p.closeOurs()
+			return nil, err
+		}
+		p.ours[k], p.theirs = r, append(p.theirs, w)
+	}
+	return p, nil
+}
+
+func (p *childPipes) closeTheirs() {
+	for _, f := range p.theirs {
+		f.Close()
+	}
+}
+
+func (p *childPipes) closeOurs() {
+	for _, f := range p.ours {
+		f.Close()
+	}
 }
 
 func (s *server) copyOutput(k kind, number uint32, r *os.File) {
@@ -129,8 +163,11 @@ func (s *server) copyOutput(k kind, number uint32, r *os.File) {
 	left, late := drainBytes, false
 	for left > 0 {
 		n, err := r.Read(buf)
+
+		// A broken connection ends the agent elsewhere. Reading on keeps the process from
+		// blocking.
 		if n > 0 {
-			s.out.send(k, number, buf[:n]) // a broken connection ends the agent elsewhere; reading on keeps the process from blocking
+			s.out.send(k, number, buf[:n])
 		}
 		switch {
 		case err == nil && !late:
@@ -138,7 +175,8 @@ func (s *server) copyOutput(k kind, number uint32, r *os.File) {
 			left -= n
 			r.SetReadDeadline(time.Now().Add(drainTime))
 		case errors.Is(err, os.ErrDeadlineExceeded) && !late:
-			late = true // the time may have passed in send, with output still in the pipe
+			// The time may have passed in send, with output still in the pipe.
+			late = true
 			r.SetReadDeadline(time.Now().Add(drainTime / 5))
 		default:
 			return
@@ -152,7 +190,9 @@ func (s *server) copyOutput(k kind, number uint32, r *os.File) {
 // done or get SIGKILL. Otherwise the group is killed when the process ends.
 func (c *child) wait(drained <-chan struct{}) exitBody {
 	pid := c.cmd.Process.Pid
-	awaitExit(pid) // not reaped yet: the IDs of the process and its group cannot be reused
+
+	// Until it is reaped, the IDs of the process and its group cannot be in use again.
+	awaitExit(pid)
 	elapsed := time.Since(c.started)
 	c.mu.Lock()
 	stopping := c.stopping

@@ -21,30 +21,59 @@ import (
 
 // A Question asks a machine about itself, for preflight checks and for preparing a folder.
 type Question struct {
-	MakeDir  string        // make this folder and its parents
-	Own      bool          // MakeDir must belong to this user: rsync -a sets its times
-	Remove   []string      // remove these files, and folders if they are empty, in this order
-	Programs []string      // which of these are in PATH?
-	Listen   string        // listen on host:port for Hold, and greet each connection
-	Hold     time.Duration // how long to listen
-	Dial     []string      // connect to these and wait for the greeting
-	Hardware bool          // which processors and GPUs are there?
+	// MakeDir is a folder to be made, with its parents. With Own it must belong to this user,
+	// since rsync -a sets its times.
+	MakeDir string
+	Own     bool
+
+	// Remove are files, and folders, which are removed if they are empty, in this order.
+	Remove []string
+
+	// Programs are looked up in PATH.
+	Programs []string
+
+	// Listen is host:port to listen on for Hold. Each connection is greeted.
+	Listen string
+	Hold   time.Duration
+
+	// Dial are addresses to connect to, and to be greeted at.
+	Dial []string
+
+	// Hardware asks for processors and GPUs.
+	Hardware bool
 }
 
 // An Answer answers a Question.
 type Answer struct {
-	Err       string            // the Question as a whole, or MakeDir, failed
-	Made      []string          // folders that MakeDir made, the innermost first
-	Left      []string          // those of Remove that still exist
-	RemoveErr string            // why the first of these could not be removed; a folder that is not empty is no error
-	Time      time.Time         // the machine's clock
-	Missing   []string          // Programs that are not there
-	Listening string            // the address, with its port
-	ListenErr string            // why it could not listen
-	Dial      map[string]string // for each address why it could not be reached, or ""
-	CPUs      []int             // Hardware: the processors that the agent may use, by number
-	GPUs      []string          // Hardware: UUIDs
-	GPUErr    string            // why the GPUs could not be listed
+	// Err says why the Question as a whole, or MakeDir, failed.
+	Err string
+
+	// Made are the folders that MakeDir made, the innermost first.
+	Made []string
+
+	// Left are those of Remove that still exist. RemoveErr says why the first of them could not be
+	// removed; a folder that is not empty is no error.
+	Left      []string
+	RemoveErr string
+
+	// Time is that of the machine's clock.
+	Time time.Time
+
+	// Missing are the Programs that are not there.
+	Missing []string
+
+	// Listening is the address, with its port, and ListenErr why there is none.
+	Listening string
+	ListenErr string
+
+	// Dial says for each address why it could not be reached, or "".
+	Dial map[string]string
+
+	// CPUs are the numbers of the processors that the agent may use, and GPUs are UUIDs. GPUErr
+	// says why the GPUs could not be listed.
+	CPUs   []int
+	GPUs   []string
+	GPUErr string
 }
 
 const greeting = "paragon\n"
@@ -59,26 +88,9 @@ func answer(ctx context.Context, body []byte, listGPUs func() ([]string, error))
 	}
 	a := Answer{Time: time.Now()}
 	if q.MakeDir != "" {
-		var err error
-		if a.Made, err = makeDir(q.MakeDir); err == nil && q.Own {
-			err = checkOwn(q.MakeDir)
-		}
-		if err != nil {
-			a.Err = err.Error()
-		}
+		a.makeDir(q.MakeDir, q.Own)
 	}
-	for _, path := range q.Remove {
-		err := os.Remove(path)
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			a.Left = append(a.Left, path)
-		}
-		if a.RemoveErr == "" && !errors.Is(err, syscall.ENOTEMPTY) {
-			a.RemoveErr = err.Error()
-		}
-	}
+	a.remove(q.Remove)
 	for _, p := range q.Programs {
 		if _, err := exec.LookPath(p); err != nil {
 			a.Missing = append(a.Missing, p)
@@ -98,23 +110,54 @@ func answer(ctx context.Context, body []byte, listGPUs func() ([]string, error))
 		}
 	}
 	if len(q.Dial) > 0 {
-		a.Dial = make(map[string]string)
-		var mu sync.Mutex
-		var all sync.WaitGroup
-		for _, addr := range q.Dial {
-			all.Go(func() {
-				var text string
-				if err := CheckGreeting(ctx, addr); err != nil {
-					text = err.Error()
-				}
-				mu.Lock()
-				a.Dial[addr] = text
-				mu.Unlock()
-			})
-		}
-		all.Wait()
+		a.Dial = dialAll(ctx, q.Dial)
 	}
 	return a
+}
+
+func (a *Answer) makeDir(path string, own bool) {
+	var err error
+	if a.Made, err = makeDir(path); err == nil && own {
+		err = checkOwn(path)
+	}
+	if err != nil {
+		a.Err = err.Error()
+	}
+}
+
+func (a *Answer) remove(paths []string) {
+	for _, path := range paths {
+		err := os.Remove(path)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			a.Left = append(a.Left, path)
+		}
+		if a.RemoveErr == "" && !errors.Is(err, syscall.ENOTEMPTY) {
+			a.RemoveErr = err.Error()
+		}
+	}
+}
+
+// dialAll says for each address why nobody was met there, or "".
+func dialAll(ctx context.Context, addresses []string) map[string]string {
+	found := make(map[string]string)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, addr := range addresses {
+		all.Go(func() {
+			var text string
+			if err := CheckGreeting(ctx, addr); err != nil {
+				text = err.Error()
+			}
+			mu.Lock()
+			found[addr] = text
+			mu.Unlock()
+		})
+	}
+	all.Wait()
+	return found
 }
 
 // makeDir is os.MkdirAll; it returns the folders that it made, the innermost first.

@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,10 +32,12 @@ type server struct {
 	out *frameWriter
 	exitReports
 
-	mu       sync.Mutex // guards children; held from a fork until the child is in it
+	// mu guards children. It is held from a fork until the child is in the map.
+	mu       sync.Mutex
 	children map[uint32]*child
-	running  sync.WaitGroup
-	told     sync.WaitGroup // children whose exit was not sent yet
+
+	// running has the children that live, and told those whose exit was not sent yet.
+	running, told sync.WaitGroup
 }
 
 type frame struct {
@@ -46,21 +49,7 @@ type frame struct {
 // Serve runs an agent until in ends, the lease expires, or ctx ends. When it returns, no process
 // that it started is left. The error is nil if in or ctx ended.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
-	if cfg.Lease == 0 {
-		cfg.Lease = 4 * time.Second
-	}
-	if cfg.Grace == 0 {
-		cfg.Grace = 3 * time.Second
-	}
-	if cfg.Drain == 0 {
-		cfg.Drain = 20 * time.Second
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
-	if cfg.GPUs == nil {
-		cfg.GPUs = gpus.Installed
-	}
+	cfg.setDefaults()
 	s := &server{cfg: cfg, out: &frameWriter{w: out}, children: make(map[uint32]*child)}
 
 	// The kernel kills our children when the thread that forked them ends, so this one must not
@@ -79,63 +68,79 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 	if err := s.hello(out); err != nil {
 		return fmt.Errorf("launch: agent: greet the launcher: %w", err)
 	}
-
 	if cfg.Watch != nil {
 		watching, stop := context.WithCancel(ctx)
 		defer stop()
 		go cfg.Watch(watching, func(n Notice) { s.out.sendJSON(kindLeaving, 0, n) })
 	}
-	frames, readErr := make(chan frame), make(chan error, 1)
 	done := make(chan struct{})
 	defer close(done)
+	return s.obey(ctx, readFrames(in, done))
+}
+
+func (cfg *Config) setDefaults() {
+	cfg.Lease = cmp.Or(cfg.Lease, 4*time.Second)
+	cfg.Grace = cmp.Or(cfg.Grace, 3*time.Second)
+	cfg.Drain = cmp.Or(cfg.Drain, 20*time.Second)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.GPUs == nil {
+		cfg.GPUs = gpus.Installed
+	}
+}
+
+// A frameReader has the launcher's frames, and then why there are no more.
+type frameReader struct {
+	frames chan frame
+	err    chan error
+}
+
+// readFrames begins to read in. It ends with in, or with the first frame after done is closed.
+func readFrames(in io.Reader, done <-chan struct{}) frameReader {
+	r := frameReader{make(chan frame), make(chan error, 1)}
 	go func() {
 		for {
 			k, number, body, _, err := readFrame(in, nil)
 			if err != nil {
-				readErr <- err
+				r.err <- err
 				return
 			}
 			select {
-			case frames <- frame{k, number, body}:
+			case r.frames <- frame{k, number, body}:
 			case <-done:
 				return
 			}
 		}
 	}()
+	return r
+}
 
-	lease := time.NewTimer(max(cfg.Lease, 0))
-	defer lease.Stop()
-	if cfg.Lease < 0 {
-		lease.Stop()
-	}
-	heard, excused := time.Now(), false
+// obey does what the launcher says until it says no more. Then no process is left.
+func (s *server) obey(ctx context.Context, launcher frameReader) error {
+	lease := newLease(s.cfg.Lease)
+	defer lease.timer.Stop()
 	for {
 		select {
-		case f := <-frames:
+		case f := <-launcher.frames:
 			s.handle(ctx, f)
-			heard, excused = time.Now(), false
-			if cfg.Lease > 0 {
-				lease.Reset(cfg.Lease)
-			}
-		case err := <-readErr:
+			lease.renew()
+		case err := <-launcher.err:
 			if errors.Is(err, io.EOF) {
-				s.stop(cfg.Grace)
+				s.stop(s.cfg.Grace)
 				return nil
 			}
-			s.stop(min(cfg.Grace, lateGrace)) // in may have a lease of its own
+
+			// The connection may have had a lease of its own.
+			s.stop(min(s.cfg.Grace, lateGrace))
 			return fmt.Errorf("launch: agent: read from the launcher: %w", err)
-		case <-lease.C:
-			// Late, it is this process that was stopped, or was writing: what the
-			// launcher has sent waits to be read.
-			if late := time.Since(heard) - cfg.Lease; late > PingInterval && !excused {
-				excused = true
-				lease.Reset(2 * PingInterval)
-				continue
+		case <-lease.timer.C:
+			if lease.over() {
+				s.stop(min(s.cfg.Grace, lateGrace))
+				return fmt.Errorf("launch: agent: the launcher has been silent for %s", s.cfg.Lease)
 			}
-			s.stop(min(cfg.Grace, lateGrace))
-			return fmt.Errorf("launch: agent: the launcher has been silent for %s", cfg.Lease)
 		case <-ctx.Done():
-			s.drain(ctx, frames, readErr, lease)
+			s.drain(ctx, launcher, lease)
 			return nil
 		}
 	}
@@ -144,59 +149,58 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
 // drain ends all children by the end of Drain, as on a shutdown of this host. The launcher is told
 // first: if it takes the notice, it lets them leave the job, and those that are left get SIGTERM
 // when only Grace is left. Else they get SIGTERM at once.
-func (s *server) drain(ctx context.Context, frames <-chan frame, readErr <-chan error, lease *time.Timer) {
+func (s *server) drain(ctx context.Context, launcher frameReader, lease *lease) {
 	gone := make(chan struct{})
 	go func() {
 		s.out.sendJSON(kindLeaving, 0, Notice{Code: NoticeTerminated, Text: "its agent was told to end", Left: s.cfg.Drain})
 		s.told.Wait()
 		close(gone)
 	}()
-	begin, last := time.Now(), max(s.cfg.Drain-s.cfg.Grace, 0) // last: when they get SIGTERM at the latest
-	limit, term := time.NewTimer(s.cfg.Drain), time.NewTimer(min(noteTime, last))
+	begin := time.Now()
+
+	// latest is when the children get SIGTERM even if the launcher has taken the notice.
+	latest := max(s.cfg.Drain-s.cfg.Grace, 0)
+	limit, term := time.NewTimer(s.cfg.Drain), time.NewTimer(min(noteTime, latest))
 	defer limit.Stop()
 	defer term.Stop()
-	noted, asked := false, false
-	ask := func() {
-		if !asked { // a program may take a second SIGTERM for a wish to end at once
-			asked = true
-			s.signalAll(syscall.SIGTERM)
-		}
-	}
+	noted := false
+
+	// A program may take a second SIGTERM for a wish to end at once.
+	ask := sync.OnceFunc(func() { s.signalAll(syscall.SIGTERM) })
 	for {
 		select {
 		case <-gone:
 			s.await(s.cfg.Grace)
+			return
 		case <-limit.C:
 			s.await(0)
-		case err := <-readErr:
+			return
+		case err := <-launcher.err:
 			ask()
 			if errors.Is(err, io.EOF) {
 				s.await(s.cfg.Grace)
 			} else {
 				s.await(min(s.cfg.Grace, lateGrace))
 			}
-		case <-lease.C:
+			return
+		case <-lease.timer.C:
 			ask()
 			s.await(min(s.cfg.Grace, lateGrace))
+			return
 		case <-term.C:
 			ask()
-			continue
-		case f := <-frames:
-			if s.cfg.Lease > 0 {
-				lease.Reset(s.cfg.Lease)
-			}
+		case f := <-launcher.frames:
+			lease.renew()
 			switch {
 			case f.kind == kindNoted && !noted:
 				noted = true
-				term.Reset(max(last-time.Since(begin), 0))
+				term.Reset(max(latest-time.Since(begin), 0))
 			case f.kind == kindStart:
 				s.out.sendJSON(kindExit, f.number, exitBody{Code: 127, Err: "launch: agent: this agent is shutting down and starts no more processes"})
 			default:
 				s.handle(ctx, f)
 			}
-			continue
 		}
-		return
 	}
 }
 
@@ -256,7 +260,8 @@ func (s *server) await(grace time.Duration) {
 		timer.Reset(500 * time.Millisecond)
 		select {
 		case <-gone:
-		case <-timer.C: // it is stuck in the kernel (a hung disk); SIGKILL stays pending
+		case <-timer.C:
+			// It is stuck in the kernel, for instance on a hung disk. SIGKILL stays pending.
 		}
 	}
 	if s.cfg.Adopt {
