@@ -12,7 +12,7 @@ func TestAgeOfAValueIsCountedInRoundsOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer v.Release()
-		if missed, lead := v.HandTo(node(rank)); missed != wantMissed || lead != wantLead {
+		if missed, lead := s.HandTo(v, node(rank)); missed != wantMissed || lead != wantLead {
 			t.Errorf("rank %d after round %d: got missed %d and lead %d, want %d and %d", rank, v.Round(), missed, lead, wantMissed, wantLead)
 		}
 	}
@@ -87,7 +87,7 @@ func TestSynchronousValuesHaveNoAge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer v.Release()
-	if missed, lead := v.HandTo(node(0)); missed != 0 || lead != 0 {
+	if missed, lead := s.HandTo(v, node(0)); missed != 0 || lead != 0 {
 		t.Errorf("got missed %d and lead %d, want 0", missed, lead)
 	}
 }

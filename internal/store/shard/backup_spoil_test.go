@@ -27,8 +27,8 @@ func TestOptimizerThatIsSetSpoilsAFill(t *testing.T) {
 			t.Errorf("%s: the backup has %+v, want adam", c.name, cfg)
 		}
 		setOptimizer(t, s, optim.Config{Name: "sgd", LearningRate: 0.5}) // goes with the next record
-		if on, _ := s.BackupStatus(); !on || s.StateReplaced() {
-			t.Errorf("%s: an optimizer set after the fill: got backup %v, spoiled %v, want true and false", c.name, on, s.StateReplaced())
+		if on, _ := s.BackupStatus(); !on || s.replica.in(replicaStale) {
+			t.Errorf("%s: an optimizer set after the fill: got backup %v, spoiled %v, want true and false", c.name, on, s.replica.in(replicaStale))
 		}
 	}
 }
@@ -42,10 +42,10 @@ func TestBackupThatCannotApplyARecordSaysSo(t *testing.T) {
 		}
 		s := c.shard(t, 1)
 		b := fillFrom(t, s, 1, 1, 10, func() {})
-		if b.vocabulary != nil {
+		if b.table.vocabulary != nil {
 			continue // its slots are rows of the vocabulary
 		}
-		b.state = nil // a state that does not belong to its rule
+		b.updater.state = nil // a state that does not belong to its rule
 		x := c.push(s, 1, 0, 0)
 		for round := uint64(1); x.Data == nil; round++ { // one with rows
 			x = c.push(s, 1, 0, round)

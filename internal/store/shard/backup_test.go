@@ -33,7 +33,7 @@ func fillFrom(t testing.TB, s *Shard, generation uint64, workers int, part int, 
 	}
 	meanwhile()
 	arrays := x.Arrays()
-	if s.vocabulary != nil {
+	if s.table.vocabulary != nil {
 		for from := uint64(0); from < x.Rows; from += uint64(part) {
 			st, ok := s.ReadFillRows(from, min(uint64(part), x.Rows-from))
 			if !ok {
@@ -47,8 +47,8 @@ func fillFrom(t testing.TB, s *Shard, generation uint64, workers int, part int, 
 		arrays = 0
 	}
 	for a := range arrays {
-		for from := 0; from < s.n; from += part {
-			values := make([]float32, min(part, s.n-from))
+		for from := 0; from < s.cfg.values(); from += part {
+			values := make([]float32, min(part, s.cfg.values()-from))
 			if !s.ReadFill(a, from, values) {
 				return nil
 			}
@@ -192,8 +192,8 @@ func (c *backupCase) push(s *Shard, generation uint64, rank int, round uint64) C
 		x.Step = c.step(rank, round)
 	}
 	if !s.cfg.HasRows() {
-		least, _, _ := PayloadSize(c.code, s.n)
-		x.Data, x.Codec, x.Threshold = s.cfg.Pool.Get(4*s.n), c.code, 0.5
+		least, _, _ := PayloadSize(c.code, s.cfg.values())
+		x.Data, x.Codec, x.Threshold = s.cfg.Pool.Get(4*s.cfg.values()), c.code, 0.5
 		if c.code != wire.Codec2Bit {
 			x.Threshold = 0
 		}
@@ -201,16 +201,16 @@ func (c *backupCase) push(s *Shard, generation uint64, rank int, round uint64) C
 			x.Data.Bytes(least)[i] = byte(rng.Uint32())
 		}
 		if c.code == wire.CodecFloat16 || c.code == wire.CodecBFloat16 { // finite
-			for i := range s.n {
-				x.Data.uint16s(s.n)[i] &= 0xbfff
+			for i := range s.cfg.values() {
+				x.Data.uint16s(s.cfg.values())[i] &= 0xbfff
 			}
 			return x
 		}
 		if c.code == wire.CodecFloat32 {
-			for i := range s.n {
-				x.Data.Float32s(s.n)[i] = rng.Float32() - 0.5
+			for i := range s.cfg.values() {
+				x.Data.Float32s(s.cfg.values())[i] = rng.Float32() - 0.5
 			}
-			c.spoil(x.Data.Float32s(s.n), round)
+			c.spoil(x.Data.Float32s(s.cfg.values()), round)
 		}
 		return x
 	}
@@ -248,10 +248,10 @@ func (c *backupCase) spoil(values []float32, round uint64) {
 
 // numbers returns all numbers of a shard, rows of an open vocabulary in the order of their IDs.
 func numbers(s *Shard) (all []float32) {
-	if o := s.vocabulary; o != nil {
+	if o := s.table.vocabulary; o != nil {
 		for id := range int64(40) {
 			if row := o.find(id); row >= 0 {
-				for k := range 1 + len(s.slots()) {
+				for k := range 1 + len(s.updater.slots()) {
 					all = append(all, float32(id))
 					all = append(all, o.Row(row, k-1)...)
 				}
@@ -259,8 +259,8 @@ func numbers(s *Shard) (all []float32) {
 		}
 		return all
 	}
-	all = append(all, s.current.Float32s()...)
-	for _, slot := range s.slots() {
+	all = append(all, s.readers.current.Float32s()...)
+	for _, slot := range s.updater.slots() {
 		all = append(all, slot.Values...)
 	}
 	return all
@@ -279,8 +279,8 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 				for rank := range workers {
 					mustPush(t, quiet, c.push(quiet, 1, rank, round), Held)
 				}
-				weights = append(weights, quiet.weight)
-				if norms = append(norms, quiet.norms()); quiet.norms().Count > 0 {
+				weights = append(weights, quiet.readers.current.weight)
+				if norms = append(norms, quiet.sum.norms.ofNewest()); quiet.sum.norms.ofNewest().Count > 0 {
 					measured++
 				}
 			}
@@ -301,7 +301,7 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 				}
 				for step := 0; ; step++ {
 					if step > 10_000 {
-						t.Fatalf("seed %d: no end: pushes %v, rounds %d", seed, next, s.rounds)
+						t.Fatalf("seed %d: no end: pushes %v, rounds %d", seed, next, s.rounds.number)
 					}
 					if b == nil && rng.IntN(5) == 0 {
 						b = fillFrom(t, s, generation, workers, 1+rng.IntN(50), func() {
@@ -318,10 +318,10 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 						})
 					}
 					if b != nil && rng.IntN(3) == 0 {
-						if _, w, err := s.Pull(Want{Round: s.rounds}); err != nil {
+						if _, w, err := s.Pull(Want{Round: s.rounds.number}); err != nil {
 							t.Fatal(err)
 						} else if on, pending := s.BackupStatus(); !on || pending && w == nil {
-							t.Fatalf("seed %d: backup %v, round pending %v, and the value of round %d was shown", seed, on, pending, s.rounds)
+							t.Fatalf("seed %d: backup %v, round pending %v, and the value of round %d was shown", seed, on, pending, s.rounds.number)
 						} else if w != nil {
 							w.Cancel()
 						}
@@ -342,7 +342,7 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 								}
 								x := c.push(s, generation, rank, next[rank]-back)
 								if got, err := s.Push(x); err != nil || got == Ahead {
-									t.Fatalf("seed %d: rank %d sends push %d again: got %v, %v with %d rounds", seed, rank, next[rank]-back, got, err, s.rounds)
+									t.Fatalf("seed %d: rank %d sends push %d again: got %v, %v with %d rounds", seed, rank, next[rank]-back, got, err, s.rounds.number)
 								}
 							}
 						}
@@ -366,11 +366,11 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 							next[rank]++
 						}
 					}
-					if c.mode == wire.ModeSync && (s.norms() != norms[s.rounds] || s.weight != weights[s.rounds]) {
-						t.Fatalf("seed %d, %d losses: norms and weight after %d rounds\n got %+v %v\nwant %+v %v", seed, losses, s.rounds, s.norms(), s.weight, norms[s.rounds], weights[s.rounds])
+					if c.mode == wire.ModeSync && (s.sum.norms.ofNewest() != norms[s.rounds.number] || s.readers.current.weight != weights[s.rounds.number]) {
+						t.Fatalf("seed %d, %d losses: norms and weight after %d rounds\n got %+v %v\nwant %+v %v", seed, losses, s.rounds.number, s.sum.norms.ofNewest(), s.readers.current.weight, norms[s.rounds.number], weights[s.rounds.number])
 					}
 					if slices.Min(next) == rounds {
-						if _, pending := s.BackupStatus(); !pending && s.rounds == quiet.rounds {
+						if _, pending := s.BackupStatus(); !pending && s.rounds.number == quiet.rounds.number {
 							break
 						}
 						if b != nil {
@@ -383,10 +383,10 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 						continue
 					}
 					if got, want := numbers(x), numbers(quiet); !slices.Equal(got, want) {
-						t.Fatalf("seed %d, %d losses: after %d rounds\n got %v\nwant %v", seed, losses, x.rounds, got, want)
+						t.Fatalf("seed %d, %d losses: after %d rounds\n got %v\nwant %v", seed, losses, x.rounds.number, got, want)
 					}
 					for rank := range workers {
-						if m := x.memberOf(node(rank)); m.counted != rounds {
+						if m := x.members.of(node(rank)); m.counted != rounds {
 							t.Errorf("seed %d: contributions of rank %d: got %d counted, want %d", seed, rank, m.counted, rounds)
 						}
 					}
@@ -421,10 +421,10 @@ func TestAKeptSumReachesTheBackup(t *testing.T) {
 			setWorkers(t, s, 2, 1)
 			mustPush(t, s, c.push(s, 2, 0, 1), Held)
 			if when == "never" {
-				want = s.norms()
+				want = s.sum.norms.ofNewest()
 			}
-			if s.norms() != want || !want.Biased {
-				t.Errorf("%q, backup filled %s: got %+v, want %+v", rule, when, s.norms(), want)
+			if s.sum.norms.ofNewest() != want || !want.Biased {
+				t.Errorf("%q, backup filled %s: got %+v, want %+v", rule, when, s.sum.norms.ofNewest(), want)
 			}
 		}
 	}
@@ -482,9 +482,9 @@ func TestRoundIsAnsweredOnceTheBackupHasIt(t *testing.T) {
 func TestBackupWithAGapIsFilledAnew(t *testing.T) {
 	s := dense(t, 1, 1, 2)
 	b := fillFrom(t, s, 1, 1, 10, func() {})
-	b.rounds = 7
+	b.rounds.number = 7
 	mustPush(t, s, contribution(s, 0, 0, 5, 6), Held)
-	b.rounds = 0
+	b.rounds.number = 0
 	old := b
 	r := s.Lend()
 	r.Round = 3
@@ -500,8 +500,8 @@ func TestBackupWithAGapIsFilledAnew(t *testing.T) {
 			w.Cancel()
 		}
 	})
-	if v, err := s.Await(context.Background(), Want{Round: 1}); err != nil || !slices.Equal(v.Float32s(), b.current.Float32s()) {
-		t.Errorf("got %v, want %v", v.Float32s(), b.current.Float32s())
+	if v, err := s.Await(context.Background(), Want{Round: 1}); err != nil || !slices.Equal(v.Float32s(), b.readers.current.Float32s()) {
+		t.Errorf("got %v, want %v", v.Float32s(), b.readers.current.Float32s())
 	}
 }
 
@@ -513,14 +513,14 @@ func TestWrittenStateSpoilsTheBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustPush(t, s, contribution(s, 0, 4, 5, 6), Held)
-	if on, _ := s.BackupStatus(); on || !s.StateReplaced() || s.Rounds() != 4 {
-		t.Errorf("got backup %v, spoiled %v, %d rounds; want false, true, and none closed after 4", on, s.StateReplaced(), s.Rounds())
+	if on, _ := s.BackupStatus(); on || !s.replica.in(replicaStale) || s.Rounds() != 4 {
+		t.Errorf("got backup %v, spoiled %v, %d rounds; want false, true, and none closed after 4", on, s.replica.in(replicaStale), s.Rounds())
 	}
 	if b := fillFrom(t, s, 1, 1, 10, func() { s.WriteState(5, nil, []float32{7, 8}) }); b != nil {
 		t.Error("a state was written meanwhile, and the fill went through")
 	}
 	b := fillFrom(t, s, 1, 1, 10, func() {})
-	if got := fmt.Sprint(b.current.Float32s(), b.rounds); got != "[7 8] 5" {
+	if got := fmt.Sprint(b.readers.current.Float32s(), b.rounds.number); got != "[7 8] 5" {
 		t.Errorf("backup: got %s, want [7 8] 5", got)
 	}
 }

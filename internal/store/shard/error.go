@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/paragon-train/paragon/internal/store/wire"
@@ -15,6 +16,14 @@ type Error struct {
 func (e *Error) Error() string { return "shard: " + e.Text }
 
 // refuse returns an Error whose text begins with the shard's name.
-func (s *Shard) refuse(code wire.Code, format string, args ...any) error {
-	return &Error{Code: code, Text: s.cfg.String() + ": " + fmt.Sprintf(format, args...)}
+func (c *Config) refuse(code wire.Code, format string, args ...any) error {
+	return &Error{Code: code, Text: c.String() + ": " + fmt.Sprintf(format, args...)}
+}
+
+// full adds the shard's name and the verb of the request to an error of the vocabulary.
+func (c *Config) full(verb string, err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return c.refuse(e.Code, "%s: %s", verb, e.Text)
+	}
+	return err
 }

@@ -6,24 +6,13 @@ package shard
 func (s *Shard) Forget(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.detach()
+	s.replica.detach(&s.readers)
 	s.fail(err)
 	s.dropContributions()
-	for _, m := range s.backup.newestOf() { // a backup's: it has also workers that are not members
-		m.dropNewest()
+	s.replica.forget()
+	if o := s.table.vocabulary; o != nil {
+		o.clear()
 	}
-	if s.backup != nil {
-		s.backup.newest = nil
-	}
-	if s.vocabulary != nil {
-		s.vocabulary.clear()
-	}
-	s.sum, s.state = sum{}, nil
-	last := s.current
-	s.current = &Version{shard: s} // without values: every use returns err before it reads them
-	if last.readers == 0 {
-		last.data.Release()
-		last.data = nil
-		last.forgetHalf()
-	}
+	s.sum, s.updater.state = sum{cfg: &s.cfg}, nil
+	s.readers.drop()
 }

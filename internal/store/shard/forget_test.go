@@ -88,7 +88,7 @@ func TestForgottenShardGivesItsMemoryBack(t *testing.T) {
 			if taken := pool.Taken(); taken != 0 {
 				t.Errorf("%d bytes of the pool are still taken, want 0", taken)
 			}
-			if s.state != nil {
+			if s.updater.state != nil {
 				t.Error("the optimizer's slots are still here")
 			}
 			// Who comes late gets the reason, and touches nothing.

@@ -254,7 +254,7 @@ func TestALoanThatWasTakenBackHasNotCome(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := dense(t, 3, 0)
-			s.counted = true
+			s.counts.counted = true
 			c, l := lent(t, s, 1, 0, 100)
 			c.Counted, c.Examples = true, 7
 			mustPush(t, s, c, Held)
@@ -333,7 +333,7 @@ func TestASettledLoanIsNotUsed(t *testing.T) {
 	for i, l := range []*fakeLoan{l, next} {
 		s.Settle(l)
 		l.values, l.over = []float32{9, 9}, true
-		if held := s.held; held != int64((i+1)*8) {
+		if held := s.stopwatch.held; held != int64((i+1)*8) {
 			t.Errorf("%d bytes are held, want %d", held, (i+1)*8)
 		}
 	}

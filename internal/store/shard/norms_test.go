@@ -129,7 +129,7 @@ func TestNormsArePreconditionedByTheSecondMoment(t *testing.T) {
 			a, b := draw(2*round, normValues), draw(2*round+1, normValues)
 			want := wire.Norms{}
 			if round >= 5 {
-				v, root, epsilon := s.opt.SecondMoment(round, s.state)
+				v, root, epsilon := s.updater.opt.SecondMoment(round, s.updater.state)
 				divided := func(x []float32) float64 { return sqr(over(x, v, float64(root), float64(epsilon))) }
 				sum := append([]float32(nil), a...)
 				f32.AddTo(sum, b)
@@ -164,25 +164,25 @@ func TestAMeasuredUpdateIsAdditionAndUpdate(t *testing.T) {
 					mustPush(t, s, x, Held)
 				}
 			}
-			if atOnce.rounds != round+1 || later.rounds != round {
-				t.Fatalf("rounds %d and %d, want %d and %d", atOnce.rounds, later.rounds, round+1, round)
+			if atOnce.rounds.number != round+1 || later.rounds.number != round {
+				t.Fatalf("rounds %d and %d, want %d and %d", atOnce.rounds.number, later.rounds.number, round+1, round)
 			}
-			if later.sum.last != nil {
+			if later.sum.norms.last != nil {
 				t.Errorf("%s, round %d: a contribution is not in the sum, though the round stays open", rule, round)
 			}
 			later.Detach()
-			if measured := round >= warmRounds && round != 7; measured != (atOnce.norms().Count == 3) {
-				t.Errorf("%s, round %d: norms %+v", rule, round, atOnce.norms())
+			if measured := round >= warmRounds && round != 7; measured != (atOnce.sum.norms.ofNewest().Count == 3) {
+				t.Errorf("%s, round %d: norms %+v", rule, round, atOnce.sum.norms.ofNewest())
 			}
-			if atOnce.norms() != later.norms() {
-				t.Errorf("%s, round %d: norms %+v, but %+v with an addition of its own", rule, round, atOnce.norms(), later.norms())
+			if atOnce.sum.norms.ofNewest() != later.sum.norms.ofNewest() {
+				t.Errorf("%s, round %d: norms %+v, but %+v with an addition of its own", rule, round, atOnce.sum.norms.ofNewest(), later.sum.norms.ofNewest())
 			}
-			for i, slot := range atOnce.slots() {
-				if !slices.Equal(slot.Values, later.slots()[i].Values) {
+			for i, slot := range atOnce.updater.slots() {
+				if !slices.Equal(slot.Values, later.updater.slots()[i].Values) {
 					t.Errorf("%s, round %d: %s is another one with an addition of its own", rule, round, slot.Name)
 				}
 			}
-			wantValue(t, atOnce, round+1, later.current.Float32s()...)
+			wantValue(t, atOnce, round+1, later.readers.current.Float32s()...)
 			wantNothingHeld(t, atOnce)
 		}
 	}
@@ -228,7 +228,7 @@ func TestOneContributionIsMeasuredAgainstTheRoundBefore(t *testing.T) {
 				var v []float32
 				var root, epsilon float32
 				if rule == "adam" {
-					v, root, epsilon = s.opt.SecondMoment(round, s.state)
+					v, root, epsilon = s.updater.opt.SecondMoment(round, s.updater.state)
 				}
 				divided := func(x []float32) float64 { return sqr(over(x, v, float64(root), float64(epsilon))) }
 				sum := append([]float32(nil), g...)
@@ -238,7 +238,7 @@ func TestOneContributionIsMeasuredAgainstTheRoundBefore(t *testing.T) {
 			}
 			mustPush(t, s, measuredPush(s, 0, round, weight, g...), Held)
 			wantNorms(t, s, want)
-			if isKept := s.keptSum().data != nil; isKept != (round%differencePeriod == 0 && (rule != "adam" || round > 5)) {
+			if isKept := s.sum.norms.keptSum().data != nil; isKept != (round%differencePeriod == 0 && (rule != "adam" || round > 5)) {
 				t.Fatalf("%s: after round %d: kept %v", rule, round, isKept)
 			}
 		}
@@ -268,11 +268,11 @@ func TestAKeptSumIsDropped(t *testing.T) {
 		s := dense(t, 1, 0, 0)
 		setOptimizer(t, s, optim.Config{Name: "sgd"})
 		mustPush(t, s, measuredPush(s, 0, 0, 1, 3, 4), Held)
-		if s.keptSum().data == nil {
+		if s.sum.norms.keptSum().data == nil {
 			t.Fatalf("%s: nothing was kept of round 0", name)
 		}
 		end(s)
-		if s.keptSum().data != nil {
+		if s.sum.norms.keptSum().data != nil {
 			t.Errorf("%s: the sum is still kept", name)
 		}
 		wantNothingHeld(t, s)
@@ -528,10 +528,10 @@ func TestGainsReachTheSecondMoment(t *testing.T) {
 			}
 			c.Weight, c.Step.Rate.Gain = 2, gain
 			mustPush(t, s, c, Held)
-			if got := s.slots()[1].Values[:2]; !slices.Equal(got, state.Slot("variance")) {
+			if got := s.updater.slots()[1].Values[:2]; !slices.Equal(got, state.Slot("variance")) {
 				t.Fatalf("%s, round %d, gain %v: second moment %v, want %v", name, round, gain, got, state.Slot("variance"))
 			}
-			if got := s.current.Float32s()[:2]; !slices.Equal(got, value) {
+			if got := s.readers.current.Float32s()[:2]; !slices.Equal(got, value) {
 				t.Fatalf("%s, round %d, gain %v: value %v, want %v", name, round, gain, got, value)
 			}
 		}

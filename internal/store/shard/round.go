@@ -2,6 +2,7 @@ package shard
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/paragon-train/paragon/internal/store/wire"
@@ -9,35 +10,52 @@ import (
 
 // A round is one aggregation of the shard, open for contributions.
 type round struct {
-	slots      []slot          // one for each member that it needs, in the order of the sum: by group, then by rank
-	aggregated int             // slots[:aggregated] are in the sum; their memory is released
-	present    int             // slots with a contribution
-	rate       *wire.RoundRate // on which the contributions agree; nil: all zeros
-	arrivals   arrivals
+	// slots has one slot for each member that the round needs, in the order of the sum: by
+	// group, then by rank. In wire.ModeAnyOrder aggregated slots are moved to the front.
+	slots []slot
+	// aggregated: slots[:aggregated] are in the sum; their memory is released.
+	aggregated int
+	// present is the number of slots with a contribution.
+	present int
+	// rate is the learning rate on which the contributions agree. Nil: all zeros.
+	rate     *wire.RoundRate
+	arrivals arrivals
 }
 
 // A slot is one member's place in a round.
 type slot struct {
-	node     uint64
-	seq      uint64 // the contribution's sequence number; 0: none yet
-	rank     uint32
-	group    uint32  // as Member.Group
-	payload  payload // until it is in the sum
-	held     int64   // bytes of the payload
-	loan     Loan    // of the payload or, once that is in the sum, of the place for the value
-	norm     float64 // divided by the weight; 0: not computed
-	microSqr float64 // as wire.Step.MicroSqr
-	sqr      float64 // the squared norm of a gradient that was summed, if it is measured
+	node uint64
+	// seq is the contribution's sequence number; 0: none has come.
+	seq  uint64
+	rank uint32
+	// group is Member.Group.
+	group uint32
+	// payload is the contribution's data until it is in the sum, and held its bytes as the
+	// Meter was told of them.
+	payload payload
+	held    int64
+	// loan is what the worker has lent: the payload or, once that is in the sum, the place for
+	// the value.
+	loan Loan
+	// norm is divided by the weight; 0: not computed.
+	norm float64
+	// microSqr, micro and measure are those of wire.Step.
+	microSqr float64
+	// sqr is the squared norm of a gradient that was summed, if it is measured.
+	sqr      float64
 	weight   float32
 	examples uint32
-	micro    uint32  // as wire.Step.Micro
-	counts   bool    // its worker has used the examples
-	measure  bool    // as wire.Step.Measure
-	judged   bool    // its worker has compared the norm with the limit
-	placing  bool    // the place is claimed
-	verdict  verdict // the guard's
-	// summed: a worker of its host has added the gradient to those of others. elsewhere: the
-	// sum is in another slot's payload.
+	micro    uint32
+	// counts says that the worker has used the examples.
+	counts  bool
+	measure bool
+	// judged says that the worker has compared the norm with the guard's limit.
+	judged bool
+	// placing says that the place for the value is claimed.
+	placing bool
+	verdict verdict
+	// summed says that a worker of the host has added the gradient to those of others, and
+	// elsewhere that this sum is the payload of another of their slots.
 	summed, elsewhere bool
 }
 
@@ -82,7 +100,8 @@ func (r *round) find(m *member) *slot {
 // change replaces the slots by those of the members that round n needs, and of former members that
 // have contributed. Slots already in the sum stay in front.
 func (r *round) change(ordered []*member, n uint64) {
-	if len(r.slots) == 0 { // of a new shard
+	// A new shard's first round has no slots yet.
+	if len(r.slots) == 0 {
 		rate, came := r.learningRate(), r.arrivals
 		r.begin(ordered, n)
 		r.arrivals = came
@@ -122,7 +141,83 @@ func (r *round) change(ordered []*member, n uint64) {
 	}
 }
 
-// drop drops all contributions.
+// full reports whether every member that the round needs has contributed.
+func (r *round) full() bool { return len(r.slots) > 0 && r.present == len(r.slots) }
+
+// ready reports whether a contribution can be added to the sum now.
+func (r *round) ready(anyOrder bool) bool {
+	return r.aggregated < len(r.slots) && (anyOrder && r.present > r.aggregated || r.slots[r.aggregated].seq != 0)
+}
+
+// line moves the contributions that are there to the front of those that are not in the sum yet,
+// for wire.ModeAnyOrder.
+func (r *round) line() {
+	for i, next := r.aggregated, r.aggregated; i < len(r.slots); i++ {
+		if r.slots[i].seq != 0 {
+			r.slots[i], r.slots[next] = r.slots[next], r.slots[i]
+			next++
+		}
+	}
+}
+
+// claimLent claims the lent contributions that are next in order and can be added together: those
+// of one group, unless the order does not matter. least is how many there must be. If a worker has
+// taken its contribution back nothing is claimed, and claimLent returns that slot.
+func (r *round) claimLent(anyOrder bool, least int) (claimed []slot, gone *slot) {
+	from, to := r.aggregated, r.aggregated
+	for to < len(r.slots) && r.slots[to].payload.lent && (anyOrder || r.slots[to].group == r.slots[from].group) {
+		to++
+	}
+	if to-from < least {
+		return nil, nil
+	}
+	for i := from; i < to; i++ {
+		if r.slots[i].loan.Claim() {
+			continue
+		}
+		for k := from; k < i; k++ {
+			r.slots[k].loan.Release()
+		}
+		return nil, &r.slots[i]
+	}
+	r.aggregated = to
+	return r.slots[from:to], nil
+}
+
+// put puts a contribution into its slot, which is empty.
+func (r *round) put(x *slot, c *Contribution) {
+	r.setRate(c.Step.Rate)
+	x.measure, x.micro, x.microSqr = c.Step.Measure, c.Step.Micro, c.Step.MicroSqr
+	x.seq, x.weight, x.examples, x.counts, x.norm, x.judged = c.Seq, c.Weight, uint32(c.Examples), c.Counted, c.norm, c.Judged
+	x.payload, x.loan = payloadOf(c), c.Loan
+	r.present++
+}
+
+// putTogether puts one contributor of a sum into its slot. The first one that is put gets the
+// payload.
+func (r *round) putTogether(x *slot, c *Contribution, by *wire.Contributor, first bool) {
+	x.measure, x.micro, x.microSqr = c.Step.Measure, by.Micro, by.MicroSqr
+	x.seq, x.weight, x.examples, x.counts, x.sqr, x.summed = by.Seq, by.Weight, uint32(by.Examples), by.Counted, by.Sqr, true
+	if x.elsewhere = !first; first {
+		x.payload = payloadOf(c)
+	}
+	r.present++
+}
+
+// vacate makes a slot whose contribution was taken back as if none had come. A slot of a worker
+// that is no longer a member goes: the round does not need it.
+func (r *round) vacate(x *slot, isMember bool) {
+	if r.present--; r.present == 0 {
+		r.setRate(wire.RoundRate{})
+	}
+	node := x.node
+	*x = slot{node: node, rank: x.rank, group: x.group}
+	if !isMember {
+		r.slots = slices.DeleteFunc(r.slots, func(x slot) bool { return x.node == node })
+	}
+}
+
+// drop drops all contributions and the memory that they hold. Who has contributed stays known.
 func (r *round) drop() {
 	for i := range r.slots {
 		r.slots[i].payload.data.Release()
@@ -130,227 +225,59 @@ func (r *round) drop() {
 	}
 }
 
-// A sum is the sum of the open round's aggregated contributions.
-type sum struct {
-	partialSum          // of a dense shard
-	host       *hostSum // made when first needed
-	last       *Buffer  // the last contribution, if the optimizer's update adds it; the round is closing
-	rows       *rowSum  // of a shard of rows; nil: no rows yet
-	weight     float64
-	// refused: the guard has refused a contribution.
-	refused    bool
-	keepsValue bool // the value does not change, because no contribution is left
-}
-
-// A partialSum is the sum of some contributions.
-type partialSum struct {
-	data *Buffer // nil: nothing yet
-	// The squares of the first contribution, which is the sum so far, are taken when the next
-	// one is added, in the same pass.
-	deferred       bool
-	deferredWeight float64
-}
-
-// A hostSum is the sum of the contributions of the group that is being added up, which are not in
-// the sum yet.
-type hostSum struct {
-	partialSum
-	group uint32
-}
-
-func (h *hostSum) begun() bool { return h != nil && h.data != nil }
-
-func (s *Shard) hostSum() *hostSum {
-	if s.sum.host == nil {
-		s.sum.host = &hostSum{}
-	}
-	return s.sum.host
-}
-
-// take makes a contribution's values the sum; those of wire.CodecFloat32 stay where they are.
-func (t *partialSum) take(pool *Pool, n int, p *payload) {
-	if p.codec == wire.CodecFloat32 {
-		t.data = p.data
-		return
-	}
-	t.data = pool.Get(4 * n)
-	p.decodeTo(t.data.Float32s(n))
-	p.data.Release()
-}
-
-// aggregateReady adds the contributions that are next in order, or in wire.ModeAnyOrder all that
-// are there, to the sum and releases their memory.
-func (s *Shard) aggregateReady() {
-	r := &s.open
-	if s.mode == wire.ModeAnyOrder {
-		for i, next := r.aggregated, r.aggregated; i < len(r.slots); i++ {
-			if r.slots[i].seq != 0 {
-				r.slots[i], r.slots[next] = r.slots[next], r.slots[i]
-				next++
-			}
+// examplesOf returns the number of examples of a round that is being closed, without those of
+// contributions that the guard has refused.
+func examplesOf(slots []slot) (sum uint64) {
+	for i := range slots {
+		if !slots[i].verdict.refused() {
+			sum += uint64(slots[i].examples)
 		}
 	}
-	for r.aggregated < len(r.slots) && r.slots[r.aggregated].seq != 0 {
-		slot := &r.slots[r.aggregated]
-		if slot.payload.lent {
-			if !s.aggregateLent() {
-				return
-			}
-			continue
-		}
-		s.judge(slot)
-		if s.sum.host.begun() && s.sum.host.group != slot.group {
-			s.addHost(false)
-		}
-		s.aggregate(slot, r.aggregated+1 == len(r.slots))
-		r.aggregated++
-	}
-	if s.sum.host.begun() && r.aggregated == len(r.slots) {
-		s.addHost(true)
-	}
+	return sum
 }
 
-// addHost adds the sum of a group to the sum.
-func (s *Shard) addHost(last bool) {
-	host := s.sum.host.partialSum
-	*s.sum.host = hostSum{}
-	p := payload{data: host.data}
-	switch n := s.measuring; {
-	case s.sum.data == nil:
-		s.sum.partialSum = host
-	case n != nil && n.asked && !n.spoiled:
-		s.addMeasured(&s.sum.partialSum, &p, host.deferred, host.deferredWeight, last)
-	default:
-		p.addTo(s.sum.data.Float32s(s.n), s.cfg.Pool)
-		p.data.Release()
+// learningRate returns the rate on which the contributions agree.
+func (r *round) learningRate() wire.RoundRate {
+	if r.rate == nil {
+		return wire.RoundRate{}
 	}
+	return *r.rate
 }
 
-// aggregate adds one contribution to the sum, or to its group's part of it, which takes its memory.
-// last: no other is expected.
-func (s *Shard) aggregate(x *slot, last bool) {
-	p := x.payload
-	x.payload = payload{}
-	s.held -= x.held
-	x.held = 0
-	if x.verdict.refused() {
-		s.sum.refused = true
-		return
-	}
-	s.sum.weight += float64(x.weight)
-	if s.cfg.RowLen > 0 {
-		s.rowSum().add(s, &p)
-		return
-	}
-	if s.n == 0 {
-		p.data.Release()
-		return
-	}
-	into := &s.sum.partialSum
-	if x.group != 0 && s.mode != wire.ModeAnyOrder {
-		host := s.hostSum()
-		host.group = x.group
-		into, last = &host.partialSum, false
-	}
-	measured := s.measures(x)
+func (r *round) setRate(x wire.RoundRate) {
 	switch {
-	case x.elsewhere && measured:
-		s.countNorms(x)
-	case x.elsewhere:
-	case measured:
-		s.measure(x, &p, into, last)
-	case into.data != nil:
-		p.addTo(into.data.Float32s(s.n), s.cfg.Pool)
-		p.data.Release()
-	default:
-		into.take(s.cfg.Pool, s.n, &p)
+	case r.rate != nil:
+		*r.rate = x
+	case x != wire.RoundRate{}:
+		r.rate = new(wire.RoundRate)
+		*r.rate = x
 	}
 }
 
-// resetSum empties the sum.
-func (s *Shard) resetSum() {
-	s.sum.data.Release()
-	s.sum.last.Release()
-	s.sum.partialSum = partialSum{}
-	if h := s.sum.host; h != nil {
-		h.data.Release()
-		*h = hostSum{}
+// checkRate returns an error if a contribution of another rate has come before: a round has one
+// update, so it has one rate.
+func (r *round) checkRate(cfg *Config, c *Contribution, rank uint32) error {
+	have := r.learningRate()
+	if r.present == 0 || have == c.Step.Rate {
+		return nil
 	}
-	s.sum.last, s.sum.weight, s.sum.refused, s.sum.keepsValue = nil, 0, false, false
-	s.sum.rows.reset()
-	if s.scratch != nil {
-		s.scratch.lent = nil
-	}
-	if s.measuring != nil {
-		s.measuring.measurement = measurement{}
-	}
+	first := slices.IndexFunc(r.slots, func(x slot) bool { return x.seq != 0 })
+	return cfg.refuse(wire.CodeConflict, "push %d of rank %d: round %d: got %s, but rank %d gave %s; all workers must give the same",
+		c.Seq, rank, c.Round, rateText(&c.Step.Rate), r.slots[first].rank, rateText(&have))
 }
 
-// ahead returns the round after the open one.
-func (s *Shard) ahead() *round {
-	if s.next == nil {
-		s.next = &round{}
-		s.next.begin(s.ordered(), s.rounds+1)
+// rateText describes a rate for messages.
+func rateText(r *wire.RoundRate) string {
+	factor, at := 1.0, "the round"
+	if r.Scaled {
+		factor = r.Factor
 	}
-	return s.next
-}
-
-// turn opens round number s.rounds, after the one before it was closed.
-func (s *Shard) turn() {
-	if s.next == nil {
-		s.open.begin(s.ordered(), s.rounds)
-		return
+	if r.ByProgress {
+		at = fmt.Sprintf("progress %v", r.Progress)
 	}
-	s.open, *s.next = *s.next, s.open
-	s.next.begin(s.ordered(), s.rounds+1)
-}
-
-// beginRounds empties the open rounds, of which s.rounds is the first.
-func (s *Shard) beginRounds() {
-	s.open.begin(s.ordered(), s.rounds)
-	if s.next != nil {
-		s.next.begin(s.ordered(), s.rounds+1)
+	text := fmt.Sprintf("learning-rate factor %v with the schedule read at %s", factor, at)
+	if r.Gain != 0 {
+		text += fmt.Sprintf(" and gain %v", r.Gain)
 	}
-}
-
-// closes reports whether the open round closes now.
-func (s *Shard) closes() bool {
-	return s.err == nil && !s.roundsBlocked() && len(s.ranked) > 0 && len(s.open.slots) > 0 && s.open.present == len(s.open.slots)
-}
-
-// closeRounds adds up what is ready, closes the open round if every member has contributed, and
-// then the next ones.
-func (s *Shard) closeRounds() {
-	begin := s.workBegins()
-	s.aggregateReady()
-	for s.closes() {
-		inParts := s.lent() != nil && !s.weighsNothing()
-		if err := s.apply(s.rounds); err != nil {
-			s.fail(err)
-			return
-		}
-		if !inParts {
-			s.placeValue(s.rounds + 1)
-		}
-		s.learnNorms(s.open.slots)
-		for i := range s.open.slots {
-			slot := &s.open.slots[i]
-			if m := s.memberOf(slot.node); m != nil {
-				m.counted = slot.seq
-			}
-			s.recordContribution(Counted{Node: slot.node, Seq: slot.seq, Weight: slot.weight, Examples: uint64(slot.examples), Counts: slot.counts, Norm: slot.norm, Verdict: uint8(slot.verdict)})
-		}
-		s.rounds++
-		s.publishRound(s.examplesOfRound())
-		s.measureRound(begin)
-		s.turn()
-		s.announce()
-		s.wake()
-		begin = s.workBegins()
-		s.aggregateReady()
-	}
-	if begin != 0 {
-		s.open.arrivals.apply += s.clock() - begin
-	}
-	s.tellHeld()
+	return text
 }

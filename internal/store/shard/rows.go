@@ -3,33 +3,11 @@ package shard
 import (
 	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/optim"
 )
 
 // RowsPayloadSize returns the bytes of a PushRows payload: the row numbers, then the values.
 func RowsPayloadSize(rows, rowLen int) int { return rows * (8 + 4*rowLen) }
-
-// checkRows checks a contribution to a shard of rows. Its row numbers must increase, so that each
-// comes once.
-func (s *Shard) checkRows(c *Contribution) error {
-	if c.Codec != wire.CodecFloat32 {
-		return s.refuse(wire.CodeUnsupported, "push rows: got codec %d, want float32", c.Codec)
-	}
-	numRows := s.numRows()
-	if c.Rows < 0 || c.Rows > numRows || c.Rows > 0 && c.Data == nil {
-		return s.refuse(wire.CodeSize, "push rows: got %d rows, want at most %d, with their values", c.Rows, numRows)
-	}
-	if c.Rows == 0 {
-		return nil
-	}
-	last := int64(-1)
-	for i, row := range c.Data.Int64s(c.Rows) {
-		if row <= last || row >= int64(numRows) {
-			return s.refuse(wire.CodeMalformed, "push rows: rows[%d]: got row %d after %d, want increasing numbers below %d", i, row, last, numRows)
-		}
-		last = row
-	}
-	return nil
-}
 
 // rowValues returns the row numbers and values of a payload of rows.
 func (p *payload) rowValues(rowLen int) (rows []int64, values []float32) {
@@ -42,22 +20,35 @@ func (p *payload) rowValues(rowLen int) (rows []int64, values []float32) {
 
 // A rowSum adds up rows. A single contribution is the sum without a copy. Two or more are added up
 // in memory that grows to the most rows that a round ever touched, and is reused.
+//
+// Between rounds place holds zeros alone, so that a round costs by the rows it touches and not by
+// the rows of the key.
 type rowSum struct {
-	first  payload   // data is nil once it is added up
-	rows   []int64   // in the order of first use, which is the same in every run because contributions come in rank order
-	values []float32 // of rows
-	place  []int32   // by row of the shard: 1 + its index in rows, or 0
+	// first is the first contribution with rows; without data once it is added up.
+	first payload
+	// rows are in the order of first use, which is the same in every run because contributions
+	// come in rank order; values are theirs.
+	rows   []int64
+	values []float32
+	// place has, by row of the shard, 1 + its index in rows, or 0.
+	place []int32
 }
 
-func (s *Shard) rowSum() *rowSum {
-	if s.sum.rows == nil {
-		s.sum.rows = &rowSum{}
+// rowSum returns the sum of a shard of rows, which it makes first if need be.
+func (t *sum) rowSum() *rowSum {
+	if t.rows == nil {
+		t.rows = &rowSum{}
 	}
-	return s.sum.rows
+	return t.rows
 }
 
-// add adds a contribution, and takes its memory.
-func (r *rowSum) add(s *Shard, p *payload) {
+// rowTotal returns the rows that the round touches, and their sums.
+func (t *sum) rowTotal() (rows []int64, values []float32) {
+	return t.rowSum().total(int(t.cfg.RowLen))
+}
+
+// add adds a contribution, and takes its memory. count is how many rows the shard has.
+func (r *rowSum) add(p *payload, rowLen, count int) {
 	switch {
 	case p.count == 0:
 		p.data.Release()
@@ -65,18 +56,17 @@ func (r *rowSum) add(s *Shard, p *payload) {
 		r.first = *p
 	default:
 		if r.first.data != nil {
-			r.merge(s, &r.first)
+			r.merge(&r.first, rowLen, count)
 			r.first = payload{}
 		}
-		r.merge(s, p)
+		r.merge(p, rowLen, count)
 	}
 }
 
-func (r *rowSum) merge(s *Shard, p *payload) {
-	rowLen := int(s.cfg.RowLen)
+func (r *rowSum) merge(p *payload, rowLen, count int) {
 	rows, values := p.rowValues(rowLen)
-	if n := s.rowCount(); n > len(r.place) {
-		r.place = append(r.place, make([]int32, n-len(r.place))...)
+	if count > len(r.place) {
+		r.place = append(r.place, make([]int32, count-len(r.place))...)
 	}
 	for i, row := range rows {
 		v := values[i*rowLen : (i+1)*rowLen]
@@ -99,6 +89,7 @@ func (r *rowSum) total(rowLen int) (rows []int64, values []float32) {
 	return r.rows, r.values
 }
 
+// reset empties the sum. Resetting nil does nothing.
 func (r *rowSum) reset() {
 	if r == nil {
 		return
@@ -111,35 +102,84 @@ func (r *rowSum) reset() {
 	r.rows, r.values = r.rows[:0], r.values[:0]
 }
 
-// rowCount returns how many rows the shard has now.
-func (s *Shard) rowCount() int {
-	if s.vocabulary != nil {
-		return s.vocabulary.rows
-	}
-	return s.numRows()
+// A table is where a key of rows has its rows: numbered ones in one array, those of an open
+// vocabulary in pages. The zero table is of a key of numbered rows, or of a dense one.
+type table struct {
+	// vocabulary is nil unless the key is an open vocabulary.
+	vocabulary *vocabulary
 }
 
-// applyOpen is applyRows for an open vocabulary.
-func (s *Shard) applyOpen(step uint64) error {
-	o := s.vocabulary
-	rows, values := s.rowSum().total(o.rowLen)
-	if s.opt != nil {
-		return s.pass(step).UpdateTable(rows, o.rowLen, o, values)
+// count is how many rows the shard has now.
+func (t table) count(cfg *Config) int {
+	if t.vocabulary != nil {
+		return t.vocabulary.rows
 	}
-	for i, row := range rows {
-		copy(o.Row(row, -1), values[i*o.rowLen:(i+1)*o.rowLen])
+	return cfg.numRows()
+}
+
+// apply changes the rows that a sum names: by pass or, without one, to the sum. value is the array
+// of numbered rows.
+func (t table) apply(pass *optim.Pass, state *optim.State, value []float32, sum *sum) error {
+	rows, values := sum.rowTotal()
+	rowLen := int(sum.cfg.RowLen)
+	o := t.vocabulary
+	switch {
+	case o != nil && pass != nil:
+		return pass.UpdateTable(rows, rowLen, o, values)
+	case o != nil:
+		for i, row := range rows {
+			copy(o.Row(row, -1), values[i*rowLen:(i+1)*rowLen])
+		}
+	case pass != nil:
+		return pass.UpdateRows(rows, rowLen, value, values, state)
+	default:
+		f32.ScatterRows(value, values, rows, rowLen)
 	}
 	return nil
 }
 
-func (s *Shard) applyRows(step uint64) error {
-	rowLen, value := int(s.cfg.RowLen), s.current.Float32s()
-	rows, values := s.rowSum().total(rowLen)
-	if s.opt != nil {
-		pass := s.pass(step)
-		return pass.UpdateRows(rows, rowLen, value, values, s.state)
+// take replaces the IDs of a contribution that is about to be held by row numbers, and makes new
+// rows. These have their first values, so a pull returns the same whether or not they exist.
+func (t table) take(cfg *Config, c *Contribution) error {
+	if t.vocabulary == nil || c.Rows == 0 {
+		return nil
 	}
-	f32.ScatterRows(value, values, rows, rowLen)
+	if err := t.vocabulary.rowsOf(c.Data.Int64s(c.Rows)); err != nil {
+		return cfg.full("push rows", err)
+	}
+	return nil
+}
+
+// name replaces row numbers by IDs, in an open vocabulary.
+func (t table) name(rows []int64) {
+	if t.vocabulary == nil {
+		return
+	}
+	for i, row := range rows {
+		rows[i] = t.vocabulary.id(int(row))
+	}
+}
+
+// follow checks the rows of a record that a primary has sent, and replaces IDs by row numbers.
+func (t table) follow(cfg *Config, r *Record, data *Buffer) error {
+	if r.Rows == 0 {
+		return nil
+	}
+	if data == nil {
+		return cfg.refuse(wire.CodeMalformed, "follow round %d: got no data for %d rows", r.Round, r.Rows)
+	}
+	rows := data.Int64s(r.Rows)
+	if t.vocabulary != nil {
+		if err := t.vocabulary.rowsOf(rows); err != nil {
+			return cfg.full("follow", err)
+		}
+	}
+	count := t.count(cfg)
+	for i, row := range rows {
+		if row < 0 || row >= int64(count) {
+			return cfg.refuse(wire.CodeMalformed, "follow round %d: rows[%d]: got row %d, want 0 to %d", r.Round, i, row, count-1)
+		}
+	}
 	return nil
 }
 
@@ -149,15 +189,15 @@ func (s *Shard) applyRows(step uint64) error {
 func (s *Shard) PullRows(rows []int64, out []float32) (round, generation uint64, err error) {
 	rowLen := int(s.cfg.RowLen)
 	if rowLen == 0 {
-		return 0, 0, s.refuse(wire.CodeUnsupported, "pull rows: the key is dense")
+		return 0, 0, s.cfg.refuse(wire.CodeUnsupported, "pull rows: the key is dense")
 	}
 	if len(out) != len(rows)*rowLen {
-		return 0, 0, s.refuse(wire.CodeSize, "pull rows: got room for %d values, want %d rows of %d", len(out), len(rows), rowLen)
+		return 0, 0, s.cfg.refuse(wire.CodeSize, "pull rows: got room for %d values, want %d rows of %d", len(out), len(rows), rowLen)
 	}
-	numRows := s.numRows()
+	numRows := s.cfg.numRows()
 	for i, row := range rows {
-		if s.vocabulary == nil && (row < 0 || row >= int64(numRows)) {
-			return 0, 0, s.refuse(wire.CodeSize, "pull rows: rows[%d]: got row %d, want 0 to %d", i, row, numRows-1)
+		if s.cfg.Form == wire.FormRows && (row < 0 || row >= int64(numRows)) {
+			return 0, 0, s.cfg.refuse(wire.CodeSize, "pull rows: rows[%d]: got row %d, want 0 to %d", i, row, numRows-1)
 		}
 	}
 	s.mu.Lock()
@@ -165,13 +205,13 @@ func (s *Shard) PullRows(rows []int64, out []float32) (round, generation uint64,
 	if s.err != nil {
 		return 0, 0, s.err
 	}
-	if s.awaitsBackup() {
+	if s.replica.hides(s.mode) {
 		return 0, 0, ErrAgain
 	}
-	if s.vocabulary != nil {
-		s.vocabulary.pull(rows, out)
+	if o := s.table.vocabulary; o != nil {
+		o.pull(rows, out)
 	} else {
-		f32.GatherRows(out, s.current.Float32s(), rows, rowLen)
+		f32.GatherRows(out, s.readers.current.Float32s(), rows, rowLen)
 	}
-	return s.current.round, s.current.generation, nil
+	return s.readers.current.round, s.readers.current.generation, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-func table(t testing.TB, workers, rows, rowLen int) *Shard {
+func rowTable(t testing.TB, workers, rows, rowLen int) *Shard {
 	t.Helper()
 	n := uint64(rows * rowLen)
 	s, err := New(Config{Name: "e", Form: wire.FormRows, Rule: wire.RuleOptimizer, Length: n, RowLen: uint64(rowLen), Size: n, Shards: 1}, nil)
@@ -45,7 +45,7 @@ func wantRows(t *testing.T, s *Shard, round uint64, rows []int64, want ...float3
 }
 
 func TestRowsAddUpAndOthersStay(t *testing.T) {
-	s := table(t, 3, 5, 2)
+	s := rowTable(t, 3, 5, 2)
 	setOptimizer(t, s, optim.Config{Name: "test", LearningRate: 2})
 	for round := range uint64(2) {
 		mustPush(t, s, rowsPush(s, 2, round, []int64{1, 4}, 1, 2, 3, 4), Held)
@@ -58,7 +58,7 @@ func TestRowsAddUpAndOthersStay(t *testing.T) {
 }
 
 func TestWithoutOptimizerSummedRowsReplaceThoseRows(t *testing.T) {
-	s := table(t, 2, 3, 1)
+	s := rowTable(t, 2, 3, 1)
 	mustPush(t, s, rowsPush(s, 0, 0, []int64{0, 1}, 1, 2), Held)
 	mustPush(t, s, rowsPush(s, 1, 0, []int64{1}, 5), Held)
 	wantRows(t, s, 1, []int64{0, 1, 2}, 1, 7, 0)
@@ -68,7 +68,7 @@ func TestWithoutOptimizerSummedRowsReplaceThoseRows(t *testing.T) {
 }
 
 func TestRowsAreRefusedUnlessTheyRise(t *testing.T) {
-	s := table(t, 1, 3, 1)
+	s := rowTable(t, 1, 3, 1)
 	for _, rows := range [][]int64{{1, 1}, {2, 0}, {-1}, {3}, {0, 1, 2, 3}, {1 << 62}} {
 		_, err := s.Push(rowsPush(s, 0, 0, rows, make([]float32, len(rows))...))
 		if err == nil {
@@ -88,7 +88,7 @@ func TestRowSumsRepeatBitForBit(t *testing.T) {
 	grads := []float32{1e8, 1, -1e8, 3}
 	var want []float32
 	permutations(4, func(order []int) {
-		s := table(t, 4, 2, 1)
+		s := rowTable(t, 4, 2, 1)
 		for _, r := range order {
 			mustPush(t, s, rowsPush(s, r, 0, []int64{1}, grads[r]), Held)
 		}
@@ -106,7 +106,7 @@ func TestRowSumsRepeatBitForBit(t *testing.T) {
 }
 
 func TestSteadyRowRoundsAllocateNothing(t *testing.T) {
-	s := table(t, 2, 100, 8)
+	s := rowTable(t, 2, 100, 8)
 	setOptimizer(t, s, optim.Config{Name: "adagrad"})
 	rows := []int64{3, 30, 60}
 	out := make([]float32, len(rows)*8)
@@ -139,7 +139,7 @@ func BenchmarkRows(b *testing.B) {
 	for _, workers := range []int{1, 4} {
 		for _, name := range []string{"sgd", "adagrad"} {
 			b.Run(fmt.Sprintf("workers=%d/optimizer=%s", workers, name), func(b *testing.B) {
-				s := table(b, workers, tableRows, rowLen)
+				s := rowTable(b, workers, tableRows, rowLen)
 				setOptimizer(b, s, optim.Config{Name: name})
 				random := rand.New(rand.NewPCG(1, 1))
 				var rows []int64

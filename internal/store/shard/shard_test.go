@@ -105,7 +105,7 @@ func setOptimizer(t testing.TB, s *Shard, cfg optim.Config) {
 // wantNothingHeld checks that all payload memory came back: only the value's own is out.
 func wantNothingHeld(t testing.TB, s *Shard) {
 	t.Helper()
-	_, words := classOf((4*s.n + 7) / 8)
+	_, words := classOf((4*s.cfg.values() + 7) / 8)
 	if s.cfg.HasRows() { // whose values are not the pool's
 		words = 0
 	}
@@ -258,8 +258,8 @@ func TestWaitEndsWithTheRound(t *testing.T) {
 	if _, err := s.Await(t.Context(), Want{Round: 9}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("await after the end: got %v, want what ended the shard", err)
 	}
-	if len(s.waits) != 0 {
-		t.Fatalf("queue: got %d waits, want none", len(s.waits))
+	if len(s.readers.waits) != 0 {
+		t.Fatalf("queue: got %d waits, want none", len(s.readers.waits))
 	}
 }
 

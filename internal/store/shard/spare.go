@@ -30,7 +30,7 @@ func (l *spareList) keepVersion(v *Version) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.versions) < maxSpare {
-		v.shard = nil
+		v.of = nil
 		l.versions = append(l.versions, v)
 	}
 }
@@ -52,7 +52,7 @@ func (l *spareList) keepWait(w *Wait) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.waits) < maxSpare {
-		w.shard = nil
+		w.of = nil
 		l.waits = append(l.waits, w)
 	}
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/alloctest"
 )
 
-// A stopwatch is a Meter on made-up time. Each reading of its clock takes cost.
-type stopwatch struct {
+// A handClock is a Meter on made-up time. Each reading of its clock takes cost.
+type handClock struct {
 	now, cost int64
 	rounds    []Timing
 	held      int64
 }
 
-func (m *stopwatch) Now() int64                 { m.now += m.cost; return m.now }
-func (m *stopwatch) Closed(_ *Config, t Timing) { m.rounds = append(m.rounds, t) }
-func (m *stopwatch) Hold(bytes int64)           { m.held += bytes }
+func (m *handClock) Now() int64                 { m.now += m.cost; return m.now }
+func (m *handClock) Closed(_ *Config, t Timing) { m.rounds = append(m.rounds, t) }
+func (m *handClock) Hold(bytes int64)           { m.held += bytes }
 
-func timed(t testing.TB, workers int, mode uint8) (*Shard, *stopwatch) {
+func timed(t testing.TB, workers int, mode uint8) (*Shard, *handClock) {
 	t.Helper()
-	m := &stopwatch{now: 1000}
+	m := &handClock{now: 1000}
 	s := dense(t, workers, 0)
 	s.cfg.Meter = m
 	if err := s.SetMode(mode); err != nil {
@@ -43,7 +43,7 @@ func came(s *Shard, at int64, rank int, round uint64) Contribution {
 
 // want compares the durations and the blame of the rounds since the last call, which all closed
 // now.
-func (m *stopwatch) want(t testing.TB, what string, want ...Timing) {
+func (m *handClock) want(t testing.TB, what string, want ...Timing) {
 	t.Helper()
 	for i := range m.rounds {
 		r := &m.rounds[i]
@@ -114,7 +114,7 @@ func TestWorkIsMeasured(t *testing.T) {
 		values int
 		apply  time.Duration
 	}{{1, 5}, {quickValues, 5}, {quickValues + 1, 10}} {
-		m := &stopwatch{now: 1000, cost: 5} // of each reading, so work between two readings takes 5
+		m := &handClock{now: 1000, cost: 5} // of each reading, so work between two readings takes 5
 		s := dense(t, 3, make([]float32, tc.values)...)
 		s.cfg.Meter = m
 		push := func(at int64, rank int) {

@@ -43,13 +43,13 @@ func together(s *Shard, of ...Contribution) Contribution {
 	c := of[0]
 	c.Seq, c.Weight, c.Examples, c.Counted, c.Step.Micro, c.Step.MicroSqr = 0, 0, 0, false, 0, 0
 	for i, x := range of {
-		values := x.Data.Float32s(s.n)
+		values := x.Data.Float32s(s.cfg.values())
 		contributor := wire.Contributor{Node: x.Node, Seq: x.Seq, Weight: x.Weight, Examples: x.Examples, Counted: x.Counted, Micro: x.Step.Micro, MicroSqr: x.Step.MicroSqr}
 		if x.Step.Measure {
 			contributor.Sqr = f32.Squares(values)
 		}
 		if i > 0 {
-			f32.AddTo(c.Data.Float32s(s.n), values)
+			f32.AddTo(c.Data.Float32s(s.cfg.values()), values)
 			x.Data.Release()
 		}
 		c.Contributors = append(c.Contributors, contributor)
@@ -139,8 +139,8 @@ func TestTheSumIsTheSameBitForBitWhoeverAddsUpAHost(t *testing.T) {
 					mustPush(t, s, c, Held)
 				}
 				wantValue(t, s, 1, want...)
-				if s.weight != weight {
-					t.Errorf("weight: got %v, want %v", s.weight, weight)
+				if s.readers.current.weight != weight {
+					t.Errorf("weight: got %v, want %v", s.readers.current.weight, weight)
 				}
 				wantNothingHeld(t, s)
 			})
@@ -288,9 +288,9 @@ func TestASumCountsWholeOrNotAtAll(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := start(t)
 			x := c.do(t, s)
-			before := fmt.Sprint(s.open.present, s.ahead().present, s.rounds, s.left)
+			before := fmt.Sprint(s.rounds.open.present, s.rounds.ahead(s.members.ordered()).present, s.rounds.number, s.counts.left)
 			refusedPush(t, s, x, c.want)
-			if after := fmt.Sprint(s.open.present, s.ahead().present, s.rounds, s.left); after != before {
+			if after := fmt.Sprint(s.rounds.open.present, s.rounds.ahead(s.members.ordered()).present, s.rounds.number, s.counts.left); after != before {
 				t.Errorf("contributors present, rounds and examples: %s before, %s after", before, after)
 			}
 		})

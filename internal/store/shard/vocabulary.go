@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/paragon-train/paragon/internal/store/wire"
@@ -14,30 +13,43 @@ import (
 // which is rebuilt at each doubling.
 type vocabulary struct {
 	rowLen int
-	limit  int // most rows; 0: as many as the index can count
-	init   Initializer
-	key    uint64                  // hash of the key's name
-	grow   func(bytes int64) error // asks for memory before it is allocated; nil: no limit
-	shift  int                     // a page has 1<<shift rows
-	slots  []optim.Slot            // of one value each, the first value of a new row's state
-	index  []uint32                // a hash table with linear probing by the low bits of Mix(ID): 1 + row, or 0. At most three quarters full
-	rows   int
-	pages  []*rowPage
-	found  []int64 // scratch
+	// limit is the most rows; 0: as many as the index can count.
+	limit int
+	init  Initializer
+	// key is the hash of the key's name.
+	key uint64
+	// grow asks for memory before it is allocated. Nil: there is no limit.
+	grow func(bytes int64) error
+	// shift: a page has 1<<shift rows.
+	shift int
+	// slots have one value each: the first value of a new row's state.
+	slots []optim.Slot
+	// index is a hash table with linear probing by the low bits of Mix(ID), at most three
+	// quarters full. It holds 1 + row, or 0.
+	index []uint32
+	rows  int
+	pages []*rowPage
+	// found is scratch.
+	found []int64
 }
 
 // A rowPage holds 1<<shift rows.
 type rowPage struct {
-	ids  []int64
-	data [][]float32 // the value, then the slots
+	ids []int64
+	// data has the values, then one array for each slot.
+	data [][]float32
 }
 
+// A page has about pageValues values, 256 KB, so that small tables stay small and large ones have
+// few pages. It has at most 1<<maxPage rows.
 const (
-	pageValues = 64 << 10 // values in a page, about: 256 KB, so that small tables stay small and large ones have few pages
-	maxPage    = 12       // 4096 rows
+	pageValues = 64 << 10
+	maxPage    = 12
 	firstIndex = 1024
-	mostRows   = min(1<<32-2, uint64(^uint(0)>>1)) // rows that an index can count
 )
+
+// mostRows is how many rows an index can count.
+const mostRows = min(1<<32-2, uint64(^uint(0)>>1))
 
 func newVocabulary(cfg *Config) *vocabulary {
 	o := &vocabulary{rowLen: int(cfg.RowLen), init: cfg.TableOf().Initializer, key: hashOf(cfg.Name), grow: cfg.Grow}
@@ -218,53 +230,4 @@ func (o *vocabulary) clear() {
 		_ = o.grow(-int64(len(o.pages))*o.pageBytes() - 4*int64(len(o.index)))
 	}
 	o.rows, o.pages, o.index = 0, nil, nil
-}
-
-// checkOpen checks a contribution to a shard of an open vocabulary. Its IDs must increase, as
-// unsigned numbers.
-func (s *Shard) checkOpen(c *Contribution) error {
-	if c.Codec != wire.CodecFloat32 {
-		return s.refuse(wire.CodeUnsupported, "push rows: got codec %d, want float32", c.Codec)
-	}
-	if c.Rows < 0 || c.Rows > wire.MaxPayload/8 || c.Rows > 0 && c.Data == nil {
-		return s.refuse(wire.CodeSize, "push rows: got %d rows, want at most %d, with their values", c.Rows, wire.MaxPayload/8)
-	}
-	if c.Rows == 0 {
-		return nil
-	}
-	ids := c.Data.Int64s(c.Rows)
-	if i := firstUnsorted(ids); i > 0 {
-		return s.refuse(wire.CodeMalformed, "push rows: rows[%d]: got ID %d after %d, want increasing IDs, compared as unsigned numbers", i, uint64(ids[i]), uint64(ids[i-1]))
-	}
-	return nil
-}
-
-// firstUnsorted returns the first index of an ID that is not larger than the one before, or 0.
-func firstUnsorted(ids []int64) int {
-	for i := 1; i < len(ids); i++ {
-		if uint64(ids[i]) <= uint64(ids[i-1]) {
-			return i
-		}
-	}
-	return 0
-}
-
-// takeRows replaces the IDs of a contribution that is about to be held by row numbers, and makes
-// new rows. These have their first values, so a pull returns the same whether or not they exist.
-func (s *Shard) takeRows(c *Contribution) error {
-	if s.vocabulary == nil || c.Rows == 0 {
-		return nil
-	}
-	if err := s.vocabulary.rowsOf(c.Data.Int64s(c.Rows)); err != nil {
-		return s.full("push rows", err)
-	}
-	return nil
-}
-
-// full adds the shard's name to an error of the vocabulary.
-func (s *Shard) full(verb string, err error) error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return s.refuse(e.Code, "%s: %s", verb, e.Text)
-	}
-	return err
 }

@@ -373,7 +373,8 @@ func (s *Server) assign(at shardID, e *entry, x assignment) (promoted, bare bool
 	switch {
 	case x.role == primary && promoted:
 		have, ok := e.shard.Optimizer()
-		if s.opt != nil && e.cfg.Rule != wire.RuleAverage && !e.shard.SameOptimizer(s.opt) && !(ok && hasLaterRates(s.opt.Config(), have)) {
+		isCurrent := s.opt != nil && ok && (have.Equal(s.opt.Config()) || hasLaterRates(s.opt.Config(), have))
+		if s.opt != nil && e.cfg.Rule != wire.RuleAverage && !isCurrent {
 			if err := shard.SetOptimizer([]*shard.Shard{e.shard}, s.opt, shard.NoBound); err != nil {
 				e.shard.Fail(err)
 			}

@@ -78,7 +78,7 @@ func (c *call) answerVersion(v *shard.Version, node uint64, codec uint8) error {
 	c.version = v
 	c.placed = c.lent.Loan != nil && c.lent.placed != 0 && c.lent.placed == v.Round()
 	n := int(c.entry.cfg.Length)
-	missed, lead := v.HandTo(node)
+	missed, lead := c.entry.shard.HandTo(v, node)
 	c.value = wire.Value{Generation: v.Generation(), Round: v.Round(), Codec: codec, N: uint64(n), Missed: missed, Lead: lead, Caught: c.entry.shard.CaughtOf(node), Limit: v.Limit(),
 		Norms: v.Norms(), Weight: v.Weight(), Examples: v.Examples()}
 	b, err := v.Encoded(codec)

@@ -1,0 +1,222 @@
+package shard
+
+import (
+	"fmt"
+
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// closes reports whether the open round closes now. A round that is blocked closes when its backup
+// has what it needs, by another call of closeRounds.
+func (s *Shard) closes() bool {
+	return s.err == nil && !s.replica.blocks() && len(s.members.ranked) > 0 && s.rounds.open.full()
+}
+
+// closeRounds adds up what is ready, closes the open round if every member has contributed, and
+// then the next ones. Everything that could let a round close ends with it: a contribution, other
+// members, an acknowledgement of the backup, a loan that was taken back.
+func (s *Shard) closeRounds() {
+	begin := s.stopwatch.begins(&s.cfg, &s.rounds.open, s.mode.anyOrder())
+	s.aggregateReady()
+	for s.closes() {
+		slots := s.rounds.open.slots
+		weight, inParts := s.sum.weight, s.sum.toAdd() != nil && !s.updater.idle(&s.sum)
+		if err := s.apply(s.rounds.number); err != nil {
+			s.fail(err)
+			return
+		}
+		if !inParts {
+			s.place(slots)
+		}
+		s.guard.learn(&s.cfg, slots, &s.members)
+		for i := range slots {
+			if m := s.members.of(slots[i].node); m != nil {
+				m.counted = slots[i].seq
+			}
+			s.replica.count(countedOf(&slots[i]))
+		}
+		s.rounds.number++
+		s.publish(weight, examplesOf(slots))
+		s.stopwatch.closed(&s.cfg, &s.rounds, s.rounds.number-1, begin)
+		s.rounds.turn(s.members.ordered())
+		s.replica.announce()
+		s.wake()
+		begin = s.stopwatch.begins(&s.cfg, &s.rounds.open, s.mode.anyOrder())
+		s.aggregateReady()
+	}
+	if begin != 0 {
+		s.rounds.open.arrivals.apply += s.cfg.clock() - begin
+	}
+	s.stopwatch.tellHeld(&s.cfg)
+}
+
+// aggregateReady adds the contributions that are next in order, or in wire.ModeAnyOrder all that
+// are there, to the sum and releases their memory.
+func (s *Shard) aggregateReady() {
+	r, anyOrder := &s.rounds.open, s.mode.anyOrder()
+	if anyOrder {
+		r.line()
+	}
+	for r.aggregated < len(r.slots) && r.slots[r.aggregated].seq != 0 {
+		x := &r.slots[r.aggregated]
+		if x.payload.lent {
+			if !s.aggregateLent() {
+				return
+			}
+			continue
+		}
+		s.guard.judge(&s.cfg, x, s.rounds.number)
+		if host := s.sum.host; host.begun() && host.group != x.group {
+			s.sum.addHost(s.addition(false, false))
+		}
+		s.stopwatch.let(x)
+		s.sum.add(x, s.addition(x.measure, r.aggregated+1 == len(r.slots)))
+		r.aggregated++
+	}
+	if s.sum.host.begun() && r.aggregated == len(r.slots) {
+		s.sum.addHost(s.addition(false, true))
+	}
+}
+
+// addition says how the next contribution to the open round is added; last: it is the last one.
+func (s *Shard) addition(measured, last bool) addition {
+	a := addition{anyOrder: s.mode.anyOrder(), last: last, rows: s.table.count(&s.cfg)}
+	if measured || s.sum.norms.on() {
+		a.over = s.updater.precondition(s.rounds.number)
+		a.fuse = last && a.over.Variance != nil && s.updater.opt.HasMeasuredUpdate() && s.closes()
+	}
+	return a
+}
+
+// aggregateLent adds the lent contributions that are next in order, of which there is at least one,
+// or leaves that to the closing of the round. It returns false if they stay in their slots.
+func (s *Shard) aggregateLent() bool {
+	r, closing, least := &s.rounds.open, s.closes(), 1
+	if !closing {
+		least = addTogether
+	}
+	claimed, gone := r.claimLent(s.mode.anyOrder(), least)
+	switch {
+	case gone != nil:
+		s.vacate(r, gone)
+		return true
+	case claimed == nil:
+		return false
+	}
+	inParts := closing && r.aggregated == len(r.slots) && s.updatesInParts()
+	s.sum.addLent(claimed, s.addition(false, false), inParts)
+	return true
+}
+
+// updatesInParts reports whether the value can be made part by part, with no sum of the whole
+// round. A backup needs that sum.
+func (s *Shard) updatesInParts() bool {
+	return s.cfg.Rule == wire.RuleOptimizer && !s.replica.in(replicaInSync) && !s.updater.wholeKeys()
+}
+
+// apply applies the sum to the value, as round number round, and empties the sum. What the round
+// leaves behind (norms, the kept sum, the record for the backup) is made here, while the sum is
+// there.
+func (s *Shard) apply(round uint64) error {
+	t := &s.sum
+	if t.norms != nil {
+		t.norms.choose(round, t.data != nil && !s.updater.cold(round))
+	}
+	err := s.change(round)
+	t.norms.finish()
+	backup := s.replica.in(replicaInSync)
+	if err == nil && t.norms.keeps() {
+		t.keep(round, backup, s.readers.current.Float32s())
+	}
+	if err == nil && backup {
+		r := s.replica.record(Record{Round: round, Generation: s.members.generation, Weight: t.weight, Form: wire.RecordNone,
+			Rate: s.rounds.open.learningRate(), Norms: t.norms.ofNewest(), Keep: t.norms.keeps()}, &s.updater, &s.cfg)
+		r.take(t, s.table, &s.readers, s.cfg.Rule == wire.RuleOptimizer && s.updater.opt != nil, s.mode.async())
+	}
+	t.reset()
+	if err != nil {
+		return s.cfg.refuse(wire.CodeInternal, "round %d: %v", round, err)
+	}
+	return nil
+}
+
+// change changes the value by the sum. It changes in place if no reader holds it; a round that
+// leaves it as it is still gets a Version of its own, so that readers keep theirs with its round
+// number.
+func (s *Shard) change(round uint64) error {
+	t := &s.sum
+	lent := t.toAdd() != nil
+	switch {
+	case s.updater.idle(t):
+		if lent {
+			t.addClaimed(&t.partialSum)
+		}
+		t.fate = sumKeepsValue
+		s.readers.writable()
+	case s.cfg.Form != wire.FormOpen && s.cfg.Length == 0:
+	case s.cfg.HasRows():
+		return s.changeRows(round)
+	case lent:
+		return s.changeLent(round)
+	case t.data == nil && t.fate == sumRefused:
+		t.fate = sumKeepsValue
+		s.readers.writable()
+	case t.data == nil:
+		return fmt.Errorf("close round %d: no contributions", round)
+	case s.cfg.Rule == wire.RuleAverage && !(t.weight > 0):
+		s.readers.writable()
+	case s.cfg.Rule == wire.RuleAverage:
+		t.divide()
+		s.readers.replace(t.takeData())
+	case s.updater.opt == nil:
+		t.norms.takeSquares(t.values(), 0, s.cfg.values(), f32.Precondition{}, s.cfg.Pool)
+		s.readers.replace(t.takeData())
+	default:
+		pass := s.updater.pass(round, t.weight, s.rounds.open.learningRate())
+		return s.updater.update(&pass, round, s.readers.writable(), t)
+	}
+	return nil
+}
+
+func (s *Shard) changeRows(round uint64) error {
+	if s.updater.opt == nil {
+		return s.table.apply(nil, nil, s.readers.current.Float32s(), &s.sum)
+	}
+	pass := s.updater.pass(round, s.sum.weight, s.rounds.open.learningRate())
+	return s.table.apply(&pass, s.updater.state, s.readers.current.Float32s(), &s.sum)
+}
+
+// changeLent makes the round's value from the sum so far and the claimed contributions, and writes
+// it to the workers while it is in the cache.
+func (s *Shard) changeLent(round uint64) error {
+	t, slots := &s.sum, s.rounds.closing(s.mode.async())
+	defer t.lending.release()
+	outs := t.claimOuts(slots)
+	defer t.lending.releaseOuts(slots, round+1)
+	if s.updater.opt == nil {
+		s.readers.replace(t.addTo(outs))
+		return nil
+	}
+	pass := s.updater.pass(round, t.weight, s.rounds.open.learningRate())
+	return s.updater.updateLent(&pass, s.readers.writable(), t, outs)
+}
+
+// place writes the value to the workers whose contributions it was made of, where it has not been
+// written part by part. With a backup it does not: should this server be lost before the backup has
+// the round, the workers push again, perhaps out of the memory that the value would be written to.
+func (s *Shard) place(slots []slot) {
+	if !s.replica.in(replicaInSync) {
+		s.sum.place(slots, s.readers.current, s.rounds.number+1)
+	}
+}
+
+// publish says what the value now contains: all closed rounds, the newest with contributions of
+// this weight and of so many examples.
+func (s *Shard) publish(weight float64, examples uint64) {
+	v := s.readers.current
+	v.forgetHalf()
+	v.round, v.generation, v.limit = s.rounds.number, s.members.generation, s.guard.valueLimit(&s.cfg)
+	v.weight, v.examples = weight, examples
+	v.setNorms(s.sum.norms.ofNewest())
+}

@@ -1,0 +1,107 @@
+package shard
+
+import "github.com/paragon-train/paragon/internal/store/wire"
+
+// A Counted is one contribution that a round counts.
+type Counted struct {
+	Node   uint64
+	Seq    uint64
+	Weight float32
+	// Counts says that the Examples count, as Contribution.Counted does.
+	Counts bool
+	// Norm and Verdict are the guard's findings.
+	Norm     float64
+	Verdict  uint8
+	Examples uint64
+}
+
+// countedOf returns what a round counts of a slot.
+func countedOf(x *slot) Counted {
+	return Counted{Node: x.node, Seq: x.seq, Weight: x.weight, Examples: uint64(x.examples), Counts: x.counts, Norm: x.norm, Verdict: uint8(x.verdict)}
+}
+
+// A Record replicates one closed round to the shard's backup. It holds the sum of the
+// contributions, or the new value, so that the backup's value becomes the same bit for bit.
+type Record struct {
+	// Round is the round's number, and Generation the one under which it closed.
+	Round, Generation uint64
+	// Form is the form of the data, a wire.Record constant.
+	Form uint8
+	// Rows is the number of rows in the data, for wire.RecordRows.
+	Rows int
+	// Weight is the sum of the weights.
+	Weight float64
+	Rate   wire.RoundRate
+	Norms  wire.Norms
+	// Keep says that the backup keeps the sum, too: see keptSum.
+	Keep bool
+	// Config is the JSON of the optimizer that was applied (empty: none), if Configured.
+	// Otherwise it is the optimizer of the record before.
+	Configured bool
+	Config     string
+	Counts     []Counted
+
+	// data is the sum, rows or a copy, of size bytes. With a version its value is the data.
+	data    *Buffer
+	version *Version
+	size    int
+	// lent says that the record is being sent. Only Commit may free it then.
+	lent bool
+}
+
+// examples is how many examples the round's value is of: those of contributions that the guard has
+// not refused.
+func (r *Record) examples() (sum uint64) {
+	for _, c := range r.Counts {
+		if !verdict(c.Verdict).refused() {
+			sum += c.Examples
+		}
+	}
+	return sum
+}
+
+// Bytes returns the data as it is sent. It is valid until Commit.
+func (r *Record) Bytes() []byte {
+	switch {
+	case r.version != nil:
+		return r.version.Bytes()
+	case r.data != nil:
+		return r.data.Bytes(r.size)
+	}
+	return nil
+}
+
+// take puts the sum of a closed round into the record, in the form from which a backup can make the
+// same value, and takes the sum's memory. async says that the Counts tell whose contribution it is;
+// without an optimizer the sum has become the value, which is held until Commit.
+func (r *Record) take(t *sum, tab table, readers *readers, summed, async bool) {
+	size := 4 * t.cfg.values()
+	switch {
+	case t.cfg.HasRows():
+		r.takeRows(t, tab)
+	case size == 0 || t.fate == sumKeepsValue:
+	case t.cfg.Rule == wire.RuleAverage && (async || t.weight <= 0):
+	case summed:
+		r.Form, r.data, r.size = wire.RecordSum, t.takeData(), size
+	default:
+		r.Form, r.version, r.size = wire.RecordValue, readers.acquire(), size
+	}
+}
+
+// takeRows puts the sum of rows into a record. Rows of an open vocabulary are named by their IDs.
+func (r *Record) takeRows(t *sum, tab table) {
+	rows, values := t.rowTotal()
+	r.Form, r.Rows, r.size = wire.RecordRows, len(rows), RowsPayloadSize(len(rows), int(t.cfg.RowLen))
+	if len(rows) == 0 {
+		return
+	}
+	if first := &t.rows.first; first.data != nil {
+		r.data = first.data
+		*first = payload{}
+	} else {
+		r.data = t.cfg.Pool.Get(r.size)
+		copy(r.data.Int64s(len(rows)), rows)
+		copy(r.data.Float32s(2*len(rows) + len(values))[2*len(rows):], values)
+	}
+	tab.name(r.data.Int64s(len(rows)))
+}
