@@ -175,29 +175,43 @@ func windowed(o gorgonia.Op, x tensor.Shape, kernel, stride, pad [2]int) (hw [2]
 	return hw, nil
 }
 
-// eachTap calls f with the positions of every product in a convolution, ordered
-// so that each sum over taps runs over channel, row, column.
+// eachTap calls f with the positions of every product in a convolution, ordered so that each sum
+// over taps runs over channel, row, column.
 func eachTap(x, w, y tensor.Shape, stride, pad [2]int, f func(xi, wi, yi int)) {
+	t := taps{x, w, stride, pad}
+	yi := 0
 	for n := range y[0] {
 		for o := range y[1] {
 			for i := range y[2] {
 				for j := range y[3] {
-					yi := ((n*y[1]+o)*y[2]+i)*y[3] + j
-					for c := range x[1] {
-						for r := range w[2] {
-							h := i*stride[0] + r - pad[0]
-							if h < 0 || h >= x[2] {
-								continue
-							}
-							for s := range w[3] {
-								v := j*stride[1] + s - pad[1]
-								if v < 0 || v >= x[3] {
-									continue
-								}
-								f(((n*x[1]+c)*x[2]+h)*x[3]+v, ((o*x[1]+c)*w[2]+r)*w[3]+s, yi)
-							}
-						}
-					}
+					t.each(n, o, [2]int{i, j}, yi, f)
+					yi++
+				}
+			}
+		}
+	}
+}
+
+// taps are the products that one value of a convolution's result sums.
+type taps struct {
+	x, w        tensor.Shape
+	stride, pad [2]int
+}
+
+// each calls f with the positions of the products of image n, output channel o and pixel at, which
+// is at yi in the result.
+func (t *taps) each(n, o int, at [2]int, yi int, f func(xi, wi, yi int)) {
+	x, w := t.x, t.w
+	for c := range x[1] {
+		for r := range w[2] {
+			h := at[0]*t.stride[0] + r - t.pad[0]
+			if h < 0 || h >= x[2] {
+				continue
+			}
+			for s := range w[3] {
+				v := at[1]*t.stride[1] + s - t.pad[1]
+				if v >= 0 && v < x[3] {
+					f(((n*x[1]+c)*x[2]+h)*x[3]+v, ((o*x[1]+c)*w[2]+r)*w[3]+s, yi)
 				}
 			}
 		}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"gorgonia.org/gorgonia"
@@ -37,19 +38,53 @@ type lowering struct {
 	b        *builder
 	n        *gorgonia.Node
 	children gorgonia.Nodes
-	in       []*Value // result 0 of each child
+
+	// in has the first result of each child.
+	in []*Value
 }
 
+// Ops that are lowered without a look at their attributes, by their types. What computes on images
+// does so channel-last; what computes on rows takes its arguments as they are in gorgonia; what
+// computes on each value alone takes any layout.
+var (
+	imageKinds = kinds{
+		typeOf[*op.BiasAdd](): BiasAdd, typeOf[*op.BiasGrad](): BiasGrad,
+		typeOf[*op.Conv2D](): Conv2D, typeOf[*op.Conv2DBackwardData](): ConvBackwardData, typeOf[*op.Conv2DBackwardWeight](): ConvBackwardWeight,
+		typeOf[*op.AvgPool2D](): AvgPool, typeOf[*op.AvgPool2DGrad](): AvgPoolGrad,
+		typeOf[*op.GlobalAvgPool2D](): GlobalAvgPool, typeOf[*op.GlobalAvgPool2DGrad](): GlobalAvgPoolGrad,
+		typeOf[*op.Upsample2D](): Upsample, typeOf[*op.Upsample2DGrad](): UpsampleGrad,
+	}
+	rowKinds = kinds{
+		typeOf[*op.Linear](): Linear, typeOf[*op.Embedding](): Embedding, typeOf[*op.EmbeddingGrad](): EmbeddingGrad,
+		typeOf[*op.Softmax](): Softmax, typeOf[*op.SoftmaxGrad](): SoftmaxGrad,
+		typeOf[*op.SoftmaxCrossEntropy](): CrossEntropy, typeOf[*op.SoftmaxCrossEntropyGrad](): CrossEntropyGrad,
+		typeOf[*op.SoftCrossEntropy](): SoftCrossEntropy, typeOf[*op.SoftCrossEntropyGrad](): SoftCrossEntropyGrad,
+		typeOf[*op.BinaryCrossEntropy](): BinaryCrossEntropy, typeOf[*op.BinaryCrossEntropyGrad](): BinaryCrossEntropyGrad,
+	}
+	valueKinds = kinds{
+		typeOf[*op.ReLU](): ReLU, typeOf[*op.ReLUGrad](): ReLUGrad, typeOf[*op.Add](): Add,
+		typeOf[*op.MSE](): MSE, typeOf[*op.MSEGrad](): MSEGrad,
+	}
+)
+
+type kinds map[reflect.Type]Kind
+
+func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
+
 func (l *lowering) lower() error {
-	images := func(kind Kind) error { return l.emit(kind, ChannelsLast, nil) }
+	t := reflect.TypeOf(l.n.Op())
+	if kind, ok := imageKinds[t]; ok {
+		return l.emit(kind, ChannelsLast, nil)
+	}
+	if kind, ok := rowKinds[t]; ok {
+		return l.emit(kind, RowMajor, nil)
+	}
+	if kind, ok := valueKinds[t]; ok {
+		return l.alike(kind)
+	}
 	switch o := l.n.Op().(type) {
 	case *op.Take:
-		all := l.b.nodes[l.children[0]]
-		if o.Index >= len(all) {
-			return fmt.Errorf("plan: node %q: %v of a node with %d results", l.n.Name(), o, len(all))
-		}
-		l.b.nodes[l.n] = all[o.Index : o.Index+1]
-		return nil
+		return l.take(o)
 	case *op.Reshape:
 		l.alias()
 		return nil
@@ -59,91 +94,57 @@ func (l *lowering) lower() error {
 			return nil
 		}
 		return l.alike(Dropout)
-	case *op.ReLU:
-		return l.alike(ReLU)
-	case *op.ReLUGrad:
-		return l.alike(ReLUGrad)
-	case *op.Add:
-		return l.alike(Add)
-	case *op.BiasAdd:
-		return images(BiasAdd)
-	case *op.BiasGrad:
-		return images(BiasGrad)
-	case *op.Conv2D:
-		return images(Conv2D)
-	case *op.Conv2DBackwardData:
-		return images(ConvBackwardData)
-	case *op.Conv2DBackwardWeight:
-		return images(ConvBackwardWeight)
 	case *op.BatchNorm2D:
-		c := tensor.Shape{l.in[0].Channels()}
-		if l.b.req.Inference {
-			return images(BatchNorm)
-		}
-		if err := l.emit(BatchNorm, ChannelsLast, []tensor.Shape{c, c}); err != nil {
-			return err
-		}
-		l.last().Frozen = l.b.req.Frozen[o.State.Name]
-		return nil
+		return l.batchNorm(o)
 	case *op.BatchNorm2DGrad:
 		return l.batchNormGrad(l.b.req.Frozen[o.Name])
 	case *op.MaxPool2D:
-		if err := images(MaxPool); err != nil {
-			return err
-		}
-		if l.b.pools == nil {
-			l.b.pools = make(map[poolKey]*Op)
-		}
-		l.b.pools[poolKey{l.in[0].Root(), o.Kernel, o.Stride, o.Pad}] = l.last()
-		return nil
+		return l.maxPool(o)
 	case *op.MaxPool2DGrad:
 		return l.maxPoolGrad(o)
-	case *op.AvgPool2D:
-		return images(AvgPool)
-	case *op.AvgPool2DGrad:
-		return images(AvgPoolGrad)
-	case *op.GlobalAvgPool2D:
-		return images(GlobalAvgPool)
-	case *op.GlobalAvgPool2DGrad:
-		return images(GlobalAvgPoolGrad)
-	case *op.Upsample2D:
-		return images(Upsample)
-	case *op.Upsample2DGrad:
-		return images(UpsampleGrad)
-	case *op.Linear:
-		return l.emit(Linear, RowMajor, nil)
 	case *op.LinearGrad:
 		more := []tensor.Shape{l.in[1].Shape}
 		if o.Bias {
 			more = append(more, tensor.Shape{l.in[1].Shape[0]})
 		}
 		return l.emit(LinearGrad, RowMajor, more)
-	case *op.Embedding:
-		return l.emit(Embedding, RowMajor, nil)
-	case *op.EmbeddingGrad:
-		return l.emit(EmbeddingGrad, RowMajor, nil)
-	case *op.Softmax:
-		return l.emit(Softmax, RowMajor, nil)
-	case *op.SoftmaxGrad:
-		return l.emit(SoftmaxGrad, RowMajor, nil)
-	case *op.SoftmaxCrossEntropy:
-		return l.emit(CrossEntropy, RowMajor, nil)
-	case *op.SoftmaxCrossEntropyGrad:
-		return l.emit(CrossEntropyGrad, RowMajor, nil)
-	case *op.SoftCrossEntropy:
-		return l.emit(SoftCrossEntropy, RowMajor, nil)
-	case *op.SoftCrossEntropyGrad:
-		return l.emit(SoftCrossEntropyGrad, RowMajor, nil)
-	case *op.BinaryCrossEntropy:
-		return l.emit(BinaryCrossEntropy, RowMajor, nil)
-	case *op.BinaryCrossEntropyGrad:
-		return l.emit(BinaryCrossEntropyGrad, RowMajor, nil)
-	case *op.MSE:
-		return l.alike(MSE)
-	case *op.MSEGrad:
-		return l.alike(MSEGrad)
 	}
 	return l.foreign()
+}
+
+// take gives the node one result of its argument.
+func (l *lowering) take(o *op.Take) error {
+	all := l.b.nodes[l.children[0]]
+	if o.Index >= len(all) {
+		return fmt.Errorf("plan: node %q: %v of a node with %d results", l.n.Name(), o, len(all))
+	}
+	l.b.nodes[l.n] = all[o.Index : o.Index+1]
+	return nil
+}
+
+// batchNorm has mean and invstd as further results in training.
+func (l *lowering) batchNorm(o *op.BatchNorm2D) error {
+	if l.b.req.Inference {
+		return l.emit(BatchNorm, ChannelsLast, nil)
+	}
+	c := tensor.Shape{l.in[0].Channels()}
+	if err := l.emit(BatchNorm, ChannelsLast, []tensor.Shape{c, c}); err != nil {
+		return err
+	}
+	l.last().Frozen = l.b.req.Frozen[o.State.Name]
+	return nil
+}
+
+// maxPool remembers the op, for its gradient's.
+func (l *lowering) maxPool(o *op.MaxPool2D) error {
+	if err := l.emit(MaxPool, ChannelsLast, nil); err != nil {
+		return err
+	}
+	if l.b.pools == nil {
+		l.b.pools = make(map[poolKey]*Op)
+	}
+	l.b.pools[poolKey{l.in[0].Root(), o.Kernel, o.Stride, o.Pad}] = l.last()
+	return nil
 }
 
 // emit appends an op of ours. Arguments and results with four dimensions are in the given layout,

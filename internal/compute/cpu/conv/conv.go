@@ -47,69 +47,108 @@ func newPlan(s Shape, p *pool.Pool, t *f32.Tile, w useWinograd) (*Plan, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	outH, outW, taps := s.OutH(), s.OutW(), [2]int{s.R, s.S}
-	unit := func(channels int) *f32.Tile { // in place of the tile, where sums are long enough for it
-		t := forFew(t, channels)
-		if u := t.Unit(); u != nil {
-			return u
-		}
-		return t
+	c := chooser{s, t, w, p.Threads()}
+	return &Plan{shape: s, pool: p, forward: c.forward(), backward: c.backward(), weight: c.weight()}, nil
+}
+
+// A chooser chooses the ways in which the convolutions of a shape are computed.
+type chooser struct {
+	s       Shape
+	t       *f32.Tile
+	use     useWinograd
+	threads int
+}
+
+// x and y are the images before and after the convolution.
+func (c *chooser) x() plane { return plane{c.s.H, c.s.W, c.s.C} }
+func (c *chooser) y() plane { return plane{c.s.OutH(), c.s.OutW(), c.s.K} }
+
+func (c *chooser) forward() gatherPass {
+	s := c.s
+	taps := gatherTaps{
+		axisClasses(s.OutH(), forwardReach(s.H, s.R, s.StrideH, s.PadH)),
+		axisClasses(s.OutW(), forwardReach(s.W, s.S, s.StrideW, s.PadW)), [2]int{s.R, s.S},
 	}
-	forward := func(t *f32.Tile) *gather {
-		g := newGather(t, s.N, s.C, s.K, s.W, s.H*s.W, outW, outH*outW,
-			axisClasses(outH, forwardReach(s.H, s.R, s.StrideH, s.PadH)),
-			axisClasses(outW, forwardReach(s.W, s.S, s.StrideW, s.PadW)), taps, p.Threads())
+	plan := func(t *f32.Tile) *gather {
+		g := newGather(t, s.N, c.x(), c.y(), taps, c.threads)
 		g.pack = packForward
 		return g
 	}
-	backward := func(t *f32.Tile) *gather {
-		g := newGather(t, s.N, s.K, s.C, outW, outH*outW, s.W, s.H*s.W,
-			axisClasses(s.H, backwardReach(outH, s.R, s.StrideH, s.PadH)),
-			axisClasses(s.W, backwardReach(outW, s.S, s.StrideW, s.PadW)), taps, p.Threads())
+	g := plan(c.unit(s.C))
+	return c.pass(g, plan(c.t.Single()), func(side int) *winograd {
+		return newWinograd(g, side, window{taps: taps.count, stride: [2]int{s.StrideH, s.StrideW}, pad: [2]int{s.PadH, s.PadW}}, c.x(), c.y(), c.threads)
+	})
+}
+
+func (c *chooser) backward() gatherPass {
+	s := c.s
+	taps := gatherTaps{
+		axisClasses(s.H, backwardReach(s.OutH(), s.R, s.StrideH, s.PadH)),
+		axisClasses(s.W, backwardReach(s.OutW(), s.S, s.StrideW, s.PadW)), [2]int{s.R, s.S},
+	}
+	plan := func(t *f32.Tile) *gather {
+		g := newGather(t, s.N, c.y(), c.x(), taps, c.threads)
 		g.pack = packBackward
 		return g
 	}
-	may := func(faster bool) bool { return w >= wherePossible || w == whereFaster && t.CanWinograd() && faster }
-	pass := func(g, single *gather, winograd func(side int) *winograd) gatherPass {
-		if g.tile.Unit() != nil {
-			return newUnitGather(g, p.Threads())
-		}
-		win, large := winograd(2), winograd(4)
-		if large != nil && (w == wherePossible4 || w == whereFaster && t.CanWinograd4() && large.cycles() < min(win.cycles(), 0.95*g.directCycles())) {
-			return large
-		}
-		if win != nil && may(win.faster()) {
-			return win
-		}
-		if lanes := newLaneGather(single, p.Threads()); lanes != nil && may(lanes.faster(g)) {
-			return lanes
-		}
-		return g
-	}
-	f, b, stride := forward(unit(s.C)), backward(unit(s.K)), [2]int{s.StrideH, s.StrideW}
-	plan := &Plan{shape: s, pool: p}
-	plan.forward = pass(f, forward(t.Single()), func(side int) *winograd {
-		return newWinograd(f, side, false, taps, stride, [2]int{s.PadH, s.PadW}, s.H, s.W, outH, outW, p.Threads())
+	g := plan(c.unit(s.K))
+	return c.pass(g, plan(c.t.Single()), func(side int) *winograd {
+		o := window{flip: true, taps: taps.count, stride: [2]int{s.StrideH, s.StrideW}, pad: [2]int{s.R - 1 - s.PadH, s.S - 1 - s.PadW}}
+		return newWinograd(g, side, o, c.y(), c.x(), c.threads)
 	})
-	plan.backward = pass(b, backward(t.Single()), func(side int) *winograd {
-		return newWinograd(b, side, true, taps, stride, [2]int{s.R - 1 - s.PadH, s.S - 1 - s.PadW}, outH, outW, s.H, s.W, p.Threads())
-	})
-	direct := newWeightPlan(s, t, p.Threads())
-	plan.weight = direct
-	if window := fewerWindows(s, t, p.Threads()); may(window.faster(direct)) {
-		plan.weight = window
+}
+
+// pass is the fastest of the ways: g itself, Winograd's, or the one for few output channels, which
+// computes what single does.
+func (c *chooser) pass(g, single *gather, winograd func(side int) *winograd) gatherPass {
+	if g.tile.Unit() != nil {
+		return newUnitGather(g, c.threads)
 	}
-	if t.Unit() != nil {
-		if unit := newUnitWeight(s, t.Unit(), p.Threads()); unit != nil {
-			plan.weight = unit
+	win, large := winograd(2), winograd(4)
+	if large != nil && (c.use == wherePossible4 || c.use == whereFaster && c.t.CanWinograd4() && large.cycles() < min(win.cycles(), 0.95*g.directCycles())) {
+		return large
+	}
+	if win != nil && c.may(win.faster()) {
+		return win
+	}
+	if lanes := newLaneGather(single, c.threads); lanes != nil && c.may(lanes.faster(g)) {
+		return lanes
+	}
+	return g
+}
+
+func (c *chooser) weight() weightPass {
+	direct := newWeightPlan(c.s, c.t, c.threads)
+	var way weightPass = direct
+	if window := fewerWindows(c.s, c.t, c.threads); c.may(window.faster(direct)) {
+		way = window
+	}
+	if c.t.Unit() != nil {
+		if unit := newUnitWeight(c.s, c.t.Unit(), c.threads); unit != nil {
+			way = unit
 		}
-	} else if win := newWinogradWeight(s, t, p.Threads()); win != nil && may(win.faster(direct)) {
-		plan.weight = win
+	} else if win := newWinogradWeight(c.s, c.t, c.threads); win != nil && c.may(win.faster(direct)) {
+		way = win
 	}
-	if !t.Pairs() {
-		plan.weight = newWidenedWeight(s, plan.weight)
+	if !c.t.Pairs() {
+		way = newWidenedWeight(c.s, way)
 	}
-	return plan, nil
+	return way
+}
+
+// may reports whether a way is taken that is faster, or not.
+func (c *chooser) may(faster bool) bool {
+	return c.use >= wherePossible || c.use == whereFaster && c.t.CanWinograd() && faster
+}
+
+// unit is the tile for sums over so many channels: the tile's unit, if it has one and the sums are
+// long enough for it.
+func (c *chooser) unit(channels int) *f32.Tile {
+	t := forFew(c.t, channels)
+	if u := t.Unit(); u != nil {
+		return u
+	}
+	return t
 }
 
 // forFew is the tile for sums over so many channels: below fewChannels that of float32.
@@ -127,7 +166,9 @@ const (
 	whereFaster useWinograd = iota
 	never
 	wherePossible
-	wherePossible4 // by F(4×4, 3×3) rather than by F(2×2, 3×3)
+
+	// wherePossible4 takes F(4×4, 3×3) rather than F(2×2, 3×3).
+	wherePossible4
 )
 
 // Shape is the shape that was planned.

@@ -13,63 +13,127 @@ const maxReduction = 512
 // A gather is forward or backward-data: out[pixel] = Σ over taps of in[pixel that the tap meets] ·
 // matrix of the tap.
 type gather struct {
-	tile              *f32.Tile
-	n                 int // images
-	inC, outC         int
-	depth             int   // rows of a panel for each tap, values of an input pixel as the tile reads them: inC, or its pairs
-	packRows          int   // the same before rows are joined to pairs
-	inPixels          int   // of an image
-	inImage, outImage int   // values of an image, as the tile reads and writes them
-	place             []int // of tap r·S+s in a panel, −1 for a tap in no class
-	used              int   // taps in a panel
-	classes           []class
-	tiles             int // tiles of rows, all classes
+	tile *f32.Tile
 
-	panels       int
-	panelLen     int      // values
-	rowsLen      int      // values before rows are joined to pairs
-	panelsAtOnce int      // panels in a task
-	chunks       int      // groups of tiles, each a task for each group of panels
-	packSlices   int      // pieces that a panel is packed in, each some channels
-	packSlots    chan int // room for the rows of a panel before they are joined to pairs
-	pairTasks    int      // pieces of the input, where it is rounded to pairs
+	// n is the number of images.
+	n         int
+	inC, outC int
 
-	// The call under way.
+	// depth is the number of rows of a panel for each tap, and of values of an input pixel as the
+	// tile reads them: inC, or the pairs of it. packRows is the same before rows are joined to
+	// pairs.
+	depth, packRows int
+
+	// inPixels is the number of pixels of an input image; inImage and outImage are the numbers of
+	// values of an image, as the tile reads and writes them.
+	inPixels, inImage, outImage int
+
+	// place is where tap r·S+s is in a panel; −1 for a tap in no class. used is the number of taps
+	// in a panel.
+	place []int
+	used  int
+
+	// tiles is the number of tiles of rows of all classes.
+	classes []class
+	tiles   int
+
+	// panelLen is the number of values of a panel, and rowsLen that before its rows are joined to
+	// pairs.
+	panels, panelLen, rowsLen int
+
+	// panelsAtOnce is the number of panels in a task. chunks is the number of groups of tiles, each
+	// of which is a task for each group of panels.
+	panelsAtOnce, chunks int
+
+	// packSlices is the number of pieces that a panel is packed in, each some channels. packSlots
+	// has the numbers of the places where the rows of a panel are that are not joined to pairs yet.
+	packSlices int
+	packSlots  chan int
+
+	// pairTasks is the number of pieces in which the input is rounded to pairs.
+	pairTasks int
+
+	// The call under way. rows are those of panels before they are joined to pairs, and pairs is
+	// the input, rounded. in16 and out16 are input and output that are bfloat16 (see stored.go).
 	out, in, w, packed []float32
-	rows               []float32                                         // of panels before they are joined to pairs
-	pairs              []float32                                         // the input, rounded
-	in16, out16        []uint16                                          // the input and the output, where they are bfloat16: see stored.go
-	add                bool                                              // to out
-	pack               func(g *gather, dst []float32, panel, c0, c1 int) // rows of channels c0 to c1 of the sum, to those of a panel
+	rows, pairs        []float32
+	in16, out16        []uint16
+
+	// add says that the result is added to what is in out.
+	add bool
+
+	// pack packs rows of channels c0 to c1 of the sum into those of a panel.
+	pack               func(g *gather, dst []float32, panel, c0, c1 int)
 	packTask, tileTask func(i int)
 }
 
 // A class is the output pixels that use the same taps.
 type class struct {
-	parts   [][]f32.Segment // the reduction, in parts of about maxReduction
-	in, out []int           // for each pixel of an image: offset of the first tap's input pixel, and of the output pixel
-	width   int             // pixels of a row of them
-	tile0   int             // number of the first tile
+	// parts are the reduction, in parts of about maxReduction.
+	parts [][]f32.Segment
+
+	// in and out have, for each pixel of an image, the offset of the first tap's input pixel, and
+	// that of the output pixel.
+	in, out []int
+
+	// width is the number of pixels of a row of them, and tile0 the number of the first tile.
+	width, tile0 int
 }
 
-// newGather plans a gather from rows and columns of axis classes.
-func newGather(t *f32.Tile, n, inC, outC, inW, inPixels, outW, outPixels int, rows, cols []axisClass, taps [2]int, threads int) *gather {
-	g := &gather{tile: t, n: n, inC: inC, outC: outC, depth: inC, packRows: inC, inPixels: inPixels, outImage: outPixels * outC}
+// A plane is one image on one side of a convolution.
+type plane struct{ h, w, channels int }
+
+func (p plane) pixels() int { return p.h * p.w }
+
+// gatherTaps are the rows and columns of a convolution's output by the taps that reach them.
+type gatherTaps struct {
+	rows, cols []axisClass
+
+	// count is the number of taps in a column, and in a row.
+	count [2]int
+}
+
+// newGather plans a gather of n images from in to out.
+func newGather(t *f32.Tile, n int, in, out plane, taps gatherTaps, threads int) *gather {
+	g := &gather{
+		tile: t, n: n, inC: in.channels, outC: out.channels, depth: in.channels, packRows: in.channels,
+		inPixels: in.pixels(), outImage: out.pixels() * out.channels,
+	}
 	if t.Pairs() {
-		g.depth = (inC + 1) / 2
-		if t.Unit() == t { // whole steps
+		g.depth = (in.channels + 1) / 2
+
+		// The unit of a tile multiplies whole steps.
+		if t.Unit() == t {
 			const step = f32.UnitDepth / 2
 			g.depth = (g.depth + step - 1) / step * step
 		}
 		g.packRows = 2 * g.depth
 	}
-	g.pairTasks = max(1, n*inPixels*inC/pairGrain)
-	g.inImage = inPixels * g.depth
-	placeR, usedR := tapOrder(taps[0], rows)
-	placeS, usedS := tapOrder(taps[1], cols)
+	g.pairTasks = max(1, n*in.pixels()*in.channels/pairGrain)
+	g.inImage = in.pixels() * g.depth
+	g.placeTaps(taps)
+	for _, row := range taps.rows {
+		for _, col := range taps.cols {
+			g.addClass(row, col, in.w, out.w, taps.count[1])
+		}
+	}
+	g.panels = (g.outC + t.Cols - 1) / t.Cols
+	g.panelLen = g.used * g.depth * t.Cols
+	g.rowsLen = g.used * g.packRows * t.Cols
+	g.divide(threads)
+	g.dividePacking(threads)
+	g.packTask = g.runPack
+	g.tileTask = g.runTask
+	return g
+}
+
+// placeTaps chooses the order of the taps in a panel.
+func (g *gather) placeTaps(taps gatherTaps) {
+	placeR, usedR := tapOrder(taps.count[0], taps.rows)
+	placeS, usedS := tapOrder(taps.count[1], taps.cols)
 	g.used = usedR * usedS
-	for r := range taps[0] {
-		for s := range taps[1] {
+	for r := range taps.count[0] {
+		for s := range taps.count[1] {
 			if placeR[r] < 0 || placeS[s] < 0 {
 				g.place = append(g.place, -1)
 			} else {
@@ -77,49 +141,50 @@ func newGather(t *f32.Tile, n, inC, outC, inW, inPixels, outW, outPixels int, ro
 			}
 		}
 	}
-	for _, row := range rows {
-		for _, col := range cols {
-			c := class{tile0: g.tiles, width: len(col.out)}
-			for i, h := range row.out {
-				for j, w := range col.out {
-					c.in = append(c.in, (row.first[i]*inW+col.first[j])*g.depth)
-					c.out = append(c.out, (h*outW+w)*outC)
-				}
-			}
-			var segs []f32.Segment
-			for i, r := range row.taps {
-				for j, s := range col.taps {
-					segs = append(segs, f32.Segment{In: (row.delta[i]*inW + col.delta[j]) * g.depth, Len: g.depth, W: g.place[r*taps[1]+s] * g.depth * t.Cols})
-				}
-			}
-			limit := maxReduction
-			if t.Unit() == t {
-				limit = max(1, len(segs)*g.depth)
-			}
-			c.parts = split(merge(segs, t.Cols), limit, t.Cols)
-			g.tiles += (n*len(c.in) + t.Rows - 1) / t.Rows
-			g.classes = append(g.classes, c)
+}
+
+// addClass adds the pixels that are in a class of rows and in one of columns. inW and outW are the
+// widths of images, and tapsInRow is the number of taps in a row.
+func (g *gather) addClass(row, col axisClass, inW, outW, tapsInRow int) {
+	t := g.tile
+	c := class{tile0: g.tiles, width: len(col.out)}
+	for i, h := range row.out {
+		for j, w := range col.out {
+			c.in = append(c.in, (row.first[i]*inW+col.first[j])*g.depth)
+			c.out = append(c.out, (h*outW+w)*g.outC)
 		}
 	}
-	g.panels = (outC + t.Cols - 1) / t.Cols
-	g.panelLen = g.used * g.depth * t.Cols
-	g.rowsLen = g.used * g.packRows * t.Cols
-	// Weights pass through once, so that a piece is small; rows are joined to pairs in memory
-	// of a thread that stays in its cache, so that a panel of those is one.
-	const packGrain, least = 16 << 10, 64 // weights read; channels, below which reading jumps about
+	var segs []f32.Segment
+	for i, r := range row.taps {
+		for j, s := range col.taps {
+			segs = append(segs, f32.Segment{In: (row.delta[i]*inW + col.delta[j]) * g.depth, Len: g.depth, W: g.place[r*tapsInRow+s] * g.depth * t.Cols})
+		}
+	}
+	limit := maxReduction
+	if t.Unit() == t {
+		limit = max(1, len(segs)*g.depth)
+	}
+	c.parts = split(merge(segs, t.Cols), limit, t.Cols)
+	g.tiles += (g.n*len(c.in) + t.Rows - 1) / t.Rows
+	g.classes = append(g.classes, c)
+}
+
+// dividePacking chooses the pieces in which panels are packed. Weights pass through once, so that a
+// piece is small; rows are joined to pairs in memory of a thread that stays in its cache, so that a
+// panel of those is one.
+func (g *gather) dividePacking(threads int) {
+	// grain is the number of weights that a piece reads. With fewer channels than least, reading
+	// jumps about.
+	const grain, least = 16 << 10, 64
 	g.packSlices = 1
-	if t.Pairs() {
-		g.packSlots = make(chan int, min(threads, g.panels))
-		for i := range cap(g.packSlots) {
-			g.packSlots <- i
-		}
-	} else {
-		g.packSlices = max(1, min(inC/least, inC*len(g.place)*t.Cols/packGrain))
+	if !g.tile.Pairs() {
+		g.packSlices = max(1, min(g.inC/least, g.inC*len(g.place)*g.tile.Cols/grain))
+		return
 	}
-	g.divide(threads)
-	g.packTask = g.runPack
-	g.tileTask = g.runTask
-	return g
+	g.packSlots = make(chan int, min(threads, g.panels))
+	for i := range cap(g.packSlots) {
+		g.packSlots <- i
+	}
 }
 
 // merge joins segments that follow each other both in the input and in the panel.
@@ -167,8 +232,12 @@ func split(segs []f32.Segment, limit, cols int) [][]f32.Segment {
 // chunk of pixels, small enough to stay there too, with all panels; else it is one panel with as
 // many pixels as leave enough tasks to balance threads.
 func (g *gather) divide(threads int) {
-	const cache = 96 << 10 // values
-	enough, least := 1, 8  // tasks; tiles of a task, times panels about as much work
+	// cache is in values.
+	const cache = 96 << 10
+
+	// enough is a number of tasks. least is the least number of tiles of a task: times panels about
+	// as much work.
+	enough, least := 1, 8
 	if threads > 1 {
 		enough = 4 * threads
 	}
@@ -265,7 +334,9 @@ func (g *gather) runClass(c *class, panel0, lo, hi int) {
 	}
 	cols, pixels := g.tile.Cols, len(c.in)
 	panel1 := min(g.panels, panel0+g.panelsAtOnce)
-	if len(c.parts) == 0 { // no tap reaches these pixels
+
+	// Without parts no tap reaches these pixels.
+	if len(c.parts) == 0 {
 		if g.add {
 			return
 		}

@@ -15,7 +15,7 @@ func (w *weightPlan) packImage(block, i int) {
 		for panel := range w.panels {
 			k0 := panel * cols
 			dst := pdy[(panel*w.images+i)*outPixels*cols:][:outPixels*cols]
-			copyRows(w.tile, dst, cols, dy, dy2, k0, s.K, outPixels, min(cols, s.K-k0), cols)
+			copyRows(w.tile, dst, cols, dy, dy2, copiedRows{k0, s.K, outPixels, min(cols, s.K-k0), cols})
 		}
 	}
 	if w.flat {
@@ -27,11 +27,11 @@ func (w *weightPlan) packImage(block, i int) {
 		n := min(w.rows, s.C-c0)
 		dst := px[(rowTile*w.images+i)*w.xPixels*w.rows:][:w.xPixels*w.rows]
 		if w.xPixels == s.H*s.W {
-			copyRows(w.tile, dst, w.rows, x, x2, c0, s.C, w.xPixels, n, w.rows)
+			copyRows(w.tile, dst, w.rows, x, x2, copiedRows{c0, s.C, w.xPixels, n, w.rows})
 			continue
 		}
 		for _, r := range w.runs {
-			copyRows(w.tile, dst[r.to*w.rows:], w.rows, x, x2, r.from*s.C+c0, r.step*s.C, r.count, n, w.rows)
+			copyRows(w.tile, dst[r.to*w.rows:], w.rows, x, x2, copiedRows{r.from*s.C + c0, r.step * s.C, r.count, n, w.rows})
 		}
 	}
 }
@@ -49,16 +49,20 @@ func pairOf(t *f32.Tile, all f32.Array, i, size int) (image, second f32.Array) {
 	return all.Part(at, at+size), second
 }
 
-// copyRows is Tile.CopyRows from an image, or Tile.PairRows from two, from offset at on.
-func copyRows(t *f32.Tile, dst []float32, dstStride int, image, second f32.Array, at, stride, rows, n, width int) {
-	image, second = image.Part(at, image.Len()), second.Part(at, second.Len())
+// copiedRows are rows of n values of an image, stride apart, the first at offset at. Each becomes one
+// of width values.
+type copiedRows struct{ at, stride, rows, n, width int }
+
+// copyRows is Tile.CopyRows from an image, or Tile.PairRows from two.
+func copyRows(t *f32.Tile, dst []float32, dstStride int, image, second f32.Array, r copiedRows) {
+	image, second = image.Part(r.at, image.Len()), second.Part(r.at, second.Len())
 	switch {
 	case !t.Pairs():
-		t.CopyRows(dst, dstStride, image.F32, stride, rows, n, width)
+		t.CopyRows(dst, dstStride, image.F32, r.stride, r.rows, r.n, r.width)
 	case image.BF16 != nil:
-		t.PairRowsBFloat16(dst, dstStride, image.BF16, second.BF16, stride, rows, n, width)
+		t.PairRowsBFloat16(dst, dstStride, image.BF16, second.BF16, r.stride, r.rows, r.n, r.width)
 	default:
-		t.PairRows(dst, dstStride, image.F32, second.F32, stride, rows, n, width)
+		t.PairRows(dst, dstStride, image.F32, second.F32, r.stride, r.rows, r.n, r.width)
 	}
 }
 
@@ -75,7 +79,7 @@ func (w *weightPlan) pad(dst []float32, x, x2 f32.Array) {
 		}
 		clear(dst[:left])
 		if from := (h - s.PadH) * s.W * s.C; w.tile.Pairs() {
-			copyRows(w.tile, dst[left:left+n], n, x, x2, from, n, 1, n, n)
+			copyRows(w.tile, dst[left:left+n], n, x, x2, copiedRows{from, n, 1, n, n})
 		} else {
 			copy(dst[left:left+n], x.F32[from:])
 		}

@@ -146,7 +146,7 @@ func (w *windowWeight) pack(px, pdy []float32, image int) {
 	s := w.shape
 	n := s.OutH() * s.OutW() * s.K
 	dy, dy2 := pairOf(w.tile, w.dy, image, n)
-	copyRows(w.tile, pdy, n, dy, dy2, 0, n, 1, n, n)
+	copyRows(w.tile, pdy, n, dy, dy2, copiedRows{0, n, 1, n, n})
 	x, x2 := pairOf(w.tile, w.x, image, s.H*s.W*s.C)
 	width := min(s.W, w.padW-s.PadW)
 	if width <= 0 {
@@ -163,9 +163,9 @@ func (w *windowWeight) pack(px, pdy []float32, image int) {
 			}
 			dst := px[row*w.rowLen+(s.PadW*w.together+r)*s.C:]
 			if w.together == 1 {
-				copyRows(w.tile, dst, width*s.C, x, x2, h*s.W*s.C, width*s.C, 1, width*s.C, width*s.C)
+				copyRows(w.tile, dst, width*s.C, x, x2, copiedRows{h * s.W * s.C, width * s.C, 1, width * s.C, width * s.C})
 			} else {
-				copyRows(w.tile, dst, w.together*s.C, x, x2, h*s.W*s.C, s.C, width, s.C, s.C)
+				copyRows(w.tile, dst, w.together*s.C, x, x2, copiedRows{h * s.W * s.C, s.C, width, s.C, s.C})
 			}
 		}
 	}

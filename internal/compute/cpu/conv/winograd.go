@@ -14,27 +14,36 @@ import (
 // It adds and subtracts inputs before it multiplies, so an error is relative to the largest values
 // of the input pixels and not only to those that count.
 type winograd struct {
-	g              *gather // packs the weights tap by tap
-	side           int     // of a patch: 2 or 4 pixels
-	reach          int     // side of its input: 4 or 6 pixels
-	matrices       int     // reach²
-	flip           bool
-	tile           *f32.Tile
-	inH, inW       int
-	outH, outW     int
-	padH, padW     int
-	patchH, patchW int // patches of an image
-	patches        int // of all images
-	perTask        int
-	tasks          int
+	// g packs the weights tap by tap.
+	g *gather
 
-	depth             int // values of a pixel as the tile reads them: its channels, or pairs of them
-	matrixLen         int // of one packed matrix, all panels
-	inStride          int // between the matrices of a task's patches
-	outStride         int
-	slotLen, numSlots int
-	slots             chan int
-	zeros             []float32 // a pixel of padding
+	// side is that of a patch, 2 or 4 pixels, and reach that of its input, 4 or 6. There are reach²
+	// matrices.
+	side, reach, matrices int
+	flip                  bool
+	tile                  *f32.Tile
+	inH, inW              int
+	outH, outW            int
+	padH, padW            int
+
+	// patchH and patchW are the patches of an image, and patches those of all images.
+	patchH, patchW, patches int
+	perTask, tasks          int
+
+	// depth is the number of values of a pixel as the tile reads them: its channels, or pairs of
+	// them.
+	depth int
+
+	// matrixLen is the number of values of one packed matrix, all panels.
+	matrixLen int
+
+	// inStride and outStride are the distances between the matrices of a task's patches.
+	inStride, outStride int
+	slotLen, numSlots   int
+	slots               chan int
+
+	// zeros is a pixel of padding.
+	zeros []float32
 
 	// The call under way.
 	weights, work       []float32
@@ -43,36 +52,32 @@ type winograd struct {
 	packTask, patchTask func(i int)
 }
 
+// A window is how the taps of a convolution meet its input. pad is the number of rows and columns
+// of padding before the first input pixel; flip says that the last tap meets the first pixel.
+type window struct {
+	flip              bool
+	taps, stride, pad [2]int
+}
+
 // newWinograd plans by Winograd, with patches of side×side pixels, what g does, if that is
-// possible; else it returns nil. Rows and columns of padding are those before the first input
-// pixel; flip means that the last tap meets the first input pixel.
-func newWinograd(g *gather, side int, flip bool, taps, stride, pad [2]int, inH, inW, outH, outW, threads int) *winograd {
+// possible; else it returns nil.
+func newWinograd(g *gather, side int, o window, in, out plane, threads int) *winograd {
 	t := g.tile
-	if taps != [2]int{3, 3} || stride != [2]int{1, 1} || pad[0] < 0 || pad[1] < 0 || g.used != 9 || g.inC%16 != 0 || g.outC%t.Cols != 0 || t.Cols%16 != 0 || t.Pairs() && (side != 2 || g.inC%32 != 0) {
+	if o.taps != [2]int{3, 3} || o.stride != [2]int{1, 1} || o.pad[0] < 0 || o.pad[1] < 0 || g.used != 9 ||
+		g.inC%16 != 0 || g.outC%t.Cols != 0 || t.Cols%16 != 0 || t.Pairs() && (side != 2 || g.inC%32 != 0) {
 		return nil
 	}
-	w := &winograd{g: g, side: side, reach: side + 2, matrices: (side + 2) * (side + 2), flip: flip, tile: t, inH: inH, inW: inW, outH: outH, outW: outW, padH: pad[0], padW: pad[1], depth: g.depth, zeros: make([]float32, g.inC)}
-	w.patchH, w.patchW = (outH+side-1)/side, (outW+side-1)/side
-	w.patches = g.n * w.patchH * w.patchW
-
-	// As many patches as stay in the second-level cache on both sides, about; but not so few
-	// that the weights, which every task reads, are read too often, least where they come from
-	// beyond that cache. Equal tasks, the same number for each thread.
-	const cache, least, most, large = 96 << 10, 24, 48, 2 << 20 // values, patches, patches, values
-	w.perTask = min(max(cache/(w.matrices*(g.depth+g.outC)), least), most)
-	switch {
-	case t.Pairs(): // whose weights and transformed pixels take half the room
-		w.perTask = min(max(2*cache/(w.matrices*(g.depth+g.outC)), least), 2*most)
-	case w.matrices*g.inC*g.outC > large:
-		w.perTask = 2 * most
+	w := &winograd{
+		g: g, side: side, reach: side + 2, matrices: (side + 2) * (side + 2), flip: o.flip, tile: t,
+		inH: in.h, inW: in.w, outH: out.h, outW: out.w, padH: o.pad[0], padW: o.pad[1], depth: g.depth, zeros: make([]float32, g.inC),
 	}
-	w.tasks = (w.patches + w.perTask - 1) / w.perTask
-	w.tasks = (w.tasks + threads - 1) / threads * threads
-	w.perTask = (w.patches + w.tasks - 1) / w.tasks
-	w.perTask = (w.perTask + t.Rows - 1) / t.Rows * t.Rows
-	w.tasks = (w.patches + w.perTask - 1) / w.perTask
+	w.patchH, w.patchW = (out.h+side-1)/side, (out.w+side-1)/side
+	w.patches = g.n * w.patchH * w.patchW
+	w.divide(threads)
 	w.matrixLen = g.depth * g.outC
-	w.inStride, w.outStride = w.perTask*g.depth+16, w.perTask*g.outC+16 // 16 more: not all in the same lines of the cache
+
+	// The 16 more keep the matrices from being all in the same lines of the cache.
+	w.inStride, w.outStride = w.perTask*g.depth+16, w.perTask*g.outC+16
 	w.slotLen = w.matrices*(w.inStride+w.outStride) + g.outC
 	if t.Pairs() {
 		w.slotLen += 16 * g.inC
@@ -84,6 +89,28 @@ func newWinograd(g *gather, side int, flip bool, taps, stride, pad [2]int, inH, 
 	}
 	w.packTask, w.patchTask = w.runPack, w.runPatches
 	return w
+}
+
+// divide chooses the tasks: as many patches as stay in the second-level cache on both sides, about;
+// but not so few that the weights, which every task reads, are read too often, least where they
+// come from beyond that cache. Tasks are equal, the same number for each thread.
+func (w *winograd) divide(threads int) {
+	// cache and large are in values, least and most in patches.
+	const cache, least, most, large = 96 << 10, 24, 48, 2 << 20
+	g, t := w.g, w.tile
+	w.perTask = min(max(cache/(w.matrices*(g.depth+g.outC)), least), most)
+	switch {
+	case t.Pairs():
+		// Weights and transformed pixels take half the room.
+		w.perTask = min(max(2*cache/(w.matrices*(g.depth+g.outC)), least), 2*most)
+	case w.matrices*g.inC*g.outC > large:
+		w.perTask = 2 * most
+	}
+	w.tasks = (w.patches + w.perTask - 1) / w.perTask
+	w.tasks = (w.tasks + threads - 1) / threads * threads
+	w.perTask = (w.patches + w.tasks - 1) / w.tasks
+	w.perTask = (w.perTask + t.Rows - 1) / t.Rows * t.Rows
+	w.tasks = (w.patches + w.perTask - 1) / w.perTask
 }
 
 // directCycles estimates the cycles of the plain way on a core that does two multiply-adds of 16

@@ -55,51 +55,88 @@ func gather(s isa, rows int) {
 	TEXT(fmt.Sprintf("gather%d%s", rows, s.name), NOSPLIT, "func(a *byte)")
 	Doc(fmt.Sprintf("gather%d%s is Tile.Gather for %d rows.", rows, s.name, rows))
 	Pragma("noescape")
-	local := AllocLocal(16)
-	segPtr, segLeft := local, local.Offset(8)
-
-	row := make([]reg.GPVirtual, rows)
-	for i := range row {
-		row[i] = GP64()
-	}
-	x, w := GP64(), GP64()
-	vec := s.registers()
-	acc := make([][2]reg.Register, rows)
-	for i := range acc {
-		acc[i] = [2]reg.Register{vec(), vec()}
-	}
-	b0, b1, v := vec(), vec(), vec()
-
-	Load(Param("a"), row[0])
-	MOVQ(Mem{Base: row[0], Disp: gatherSegs}, x)
-	MOVQ(x, segPtr)
-	MOVQ(Mem{Base: row[0], Disp: gatherSegs + 8}, x)
-	MOVQ(x, segLeft)
-	var k1, k2 reg.OpmaskVirtual
-	if s.lanes == 16 {
-		k1, k2 = masks(row[0], gatherMask)
-	}
-	for i := range acc {
-		s.zero(acc[i][0])
-		s.zero(acc[i][1])
-	}
-	// outRows points row[1:] ... at the output rows one after the other and calls f.
-	outRows := func(f func(i int, m Mem)) {
-		Load(Param("a"), w)
-		MOVQ(Mem{Base: w, Disp: gatherOut}, x)
-		for i := range acc {
-			MOVQ(Mem{Base: w, Disp: gatherOutRow + 8*i}, row[i])
-			f(i, Mem{Base: x, Index: row[i], Scale: 4})
-		}
-	}
-
-	CMPQ(segLeft, Imm(0))
+	g := newGatherWriter(s, rows)
+	g.begin()
+	CMPQ(g.segLeft, Imm(0))
 	JE(LabelRef("store"))
 	Label("segment")
-	// x: address just after the segment in a row at offset 0; then the rows; then x: −Len, w:
-	// the panel.
+	g.point()
+	Label("loop")
+	g.multiply()
+	INCQ(g.x)
+	JNE(LabelRef("loop"))
+	ADDQ(Imm(segSize), g.segPtr)
+	DECQ(g.segLeft)
+	JNE(LabelRef("segment"))
+	Label("store")
+	Load(Param("a"), g.w)
+	CMPQ(Mem{Base: g.w, Disp: gatherAdd}, Imm(0))
+	JE(LabelRef("overwrite"))
+	g.outRows(g.add)
+	Label("overwrite")
+	g.outRows(g.store)
+	VZEROUPPER()
+	RET()
+}
+
+// A gatherWriter has the registers of one gather.
+type gatherWriter struct {
+	s isa
+
+	// segPtr and segLeft are on the stack: the segment under way, and how many are left.
+	segPtr, segLeft Mem
+
+	// row has pointers to the rows. x is the index that runs over a segment, and w points to the
+	// panel; both are scratch before.
+	row  []reg.GPVirtual
+	x, w reg.GPVirtual
+
+	// acc are the sums of each row, b0 and b1 two vectors of the panel, and v a value of a row in
+	// all lanes.
+	acc       [][2]reg.Register
+	b0, b1, v reg.Register
+
+	// k1 and k2 are the column masks, where the instruction set has masks.
+	k1, k2 reg.OpmaskVirtual
+}
+
+func newGatherWriter(s isa, rows int) *gatherWriter {
+	local := AllocLocal(16)
+	g := &gatherWriter{s: s, segPtr: local, segLeft: local.Offset(8), row: make([]reg.GPVirtual, rows), acc: make([][2]reg.Register, rows)}
+	for i := range g.row {
+		g.row[i] = GP64()
+	}
+	g.x, g.w = GP64(), GP64()
+	vec := s.registers()
+	for i := range g.acc {
+		g.acc[i] = [2]reg.Register{vec(), vec()}
+	}
+	g.b0, g.b1, g.v = vec(), vec(), vec()
+	return g
+}
+
+// begin loads what stays the same, and sets the sums to zero.
+func (g *gatherWriter) begin() {
+	Load(Param("a"), g.row[0])
+	MOVQ(Mem{Base: g.row[0], Disp: gatherSegs}, g.x)
+	MOVQ(g.x, g.segPtr)
+	MOVQ(Mem{Base: g.row[0], Disp: gatherSegs + 8}, g.x)
+	MOVQ(g.x, g.segLeft)
+	if g.s.lanes == 16 {
+		g.k1, g.k2 = masks(g.row[0], gatherMask)
+	}
+	for i := range g.acc {
+		g.s.zero(g.acc[i][0])
+		g.s.zero(g.acc[i][1])
+	}
+}
+
+// point makes the rows point just after the segment, w to the panel, and x −Len. In between x is
+// the address just after the segment in a row at offset 0.
+func (g *gatherWriter) point() {
+	row, x, w := g.row, g.x, g.w
 	Load(Param("a"), row[0])
-	MOVQ(segPtr, w)
+	MOVQ(g.segPtr, w)
 	MOVQ(Mem{Base: w, Disp: segIn}, x)
 	ADDQ(Mem{Base: w, Disp: segLen}, x)
 	SHLQ(Imm(2), x)
@@ -110,58 +147,61 @@ func gather(s isa, rows int) {
 		LEAQ(Mem{Base: x, Index: row[i], Scale: 4}, row[i])
 	}
 	MOVQ(Mem{Base: w, Disp: gatherW}, x)
-	MOVQ(segPtr, w)
+	MOVQ(g.segPtr, w)
 	MOVQ(Mem{Base: w, Disp: segW}, w)
 	LEAQ(Mem{Base: x, Index: w, Scale: 4}, w)
-	MOVQ(segPtr, x)
+	MOVQ(g.segPtr, x)
 	MOVQ(Mem{Base: x, Disp: segLen}, x)
 	NEGQ(x)
+}
 
-	Label("loop")
-	VMOVUPS(Mem{Base: w}, b0)
-	VMOVUPS(Mem{Base: w, Disp: s.bytes()}, b1)
-	for i := range acc {
-		VBROADCASTSS(Mem{Base: row[i], Index: x, Scale: 4}, v)
-		s.multiplyAdd(b0, v, acc[i][0])
-		s.multiplyAdd(b1, v, acc[i][1])
+// multiply adds the products of one value of each row.
+func (g *gatherWriter) multiply() {
+	VMOVUPS(Mem{Base: g.w}, g.b0)
+	VMOVUPS(Mem{Base: g.w, Disp: g.s.bytes()}, g.b1)
+	for i := range g.acc {
+		VBROADCASTSS(Mem{Base: g.row[i], Index: g.x, Scale: 4}, g.v)
+		g.s.multiplyAdd(g.b0, g.v, g.acc[i][0])
+		g.s.multiplyAdd(g.b1, g.v, g.acc[i][1])
 	}
-	ADDQ(Imm(uint64(2*s.bytes())), w)
-	INCQ(x)
-	JNE(LabelRef("loop"))
+	ADDQ(Imm(uint64(2*g.s.bytes())), g.w)
+}
 
-	ADDQ(Imm(segSize), segPtr)
-	DECQ(segLeft)
-	JNE(LabelRef("segment"))
+// outRows makes the rows the indices of the output rows, one after the other, and calls f with
+// each row's memory.
+func (g *gatherWriter) outRows(f func(i int, m Mem)) {
+	Load(Param("a"), g.w)
+	MOVQ(Mem{Base: g.w, Disp: gatherOut}, g.x)
+	for i := range g.acc {
+		MOVQ(Mem{Base: g.w, Disp: gatherOutRow + 8*i}, g.row[i])
+		f(i, Mem{Base: g.x, Index: g.row[i], Scale: 4})
+	}
+}
 
-	Label("store")
-	Load(Param("a"), w)
-	CMPQ(Mem{Base: w, Disp: gatherAdd}, Imm(0))
-	JE(LabelRef("overwrite"))
-	outRows(func(i int, m Mem) {
-		m2 := m.Offset(s.bytes())
-		if s.lanes == 16 {
-			VMOVUPS_Z(m, k1, b0)
-			VMOVUPS_Z(m2, k2, b1)
-			VADDPS(b0, acc[i][0], acc[i][0])
-			VADDPS(b1, acc[i][1], acc[i][1])
-		} else {
-			VADDPS(m, acc[i][0], acc[i][0])
-			VADDPS(m2, acc[i][1], acc[i][1])
-		}
-	})
-	Label("overwrite")
-	outRows(func(i int, m Mem) {
-		m2 := m.Offset(s.bytes())
-		if s.lanes == 16 {
-			VMOVUPS(acc[i][0], k1, m)
-			VMOVUPS(acc[i][1], k2, m2)
-		} else {
-			VMOVUPS(acc[i][0], m)
-			VMOVUPS(acc[i][1], m2)
-		}
-	})
-	VZEROUPPER()
-	RET()
+// add adds what is in the output to a row's sums.
+func (g *gatherWriter) add(i int, m Mem) {
+	m2 := m.Offset(g.s.bytes())
+	if g.s.lanes < 16 {
+		VADDPS(m, g.acc[i][0], g.acc[i][0])
+		VADDPS(m2, g.acc[i][1], g.acc[i][1])
+		return
+	}
+	VMOVUPS_Z(m, g.k1, g.b0)
+	VMOVUPS_Z(m2, g.k2, g.b1)
+	VADDPS(g.b0, g.acc[i][0], g.acc[i][0])
+	VADDPS(g.b1, g.acc[i][1], g.acc[i][1])
+}
+
+// store writes a row's sums.
+func (g *gatherWriter) store(i int, m Mem) {
+	m2 := m.Offset(g.s.bytes())
+	if g.s.lanes < 16 {
+		VMOVUPS(g.acc[i][0], m)
+		VMOVUPS(g.acc[i][1], m2)
+		return
+	}
+	VMOVUPS(g.acc[i][0], g.k1, m)
+	VMOVUPS(g.acc[i][1], g.k2, m2)
 }
 
 // outer is Tile.Outer for a number of rows.
