@@ -9,6 +9,7 @@ import (
 
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/sampler"
 )
@@ -94,6 +95,14 @@ func (c *CheckpointConfig) Validate() error {
 		return fmt.Errorf("worker: CheckpointConfig.ResumeStep is %d and Fallback is true, want one of them: Fallback takes the newest whole checkpoint", c.ResumeStep)
 	case c.Resume && c.Dir == "":
 		return errors.New("worker: CheckpointConfig.Resume is true and Dir is empty, want the folder to resume from")
+	}
+	return nil
+}
+
+// validateFor is an error if workers without a step in common are to save by a clock.
+func (c *CheckpointConfig) validateFor(store string) error {
+	if c.Every > 0 && c.Dir != "" && store == asyncStore {
+		return exitreport.Final(exitreport.Usage, fmt.Errorf("worker: CheckpointConfig.Every is %v with store %s, want 0 and EverySteps: its workers have no step in common", c.Every, asyncStore))
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 type checkpointWrite struct {
 	place    checkpoint.Place
 	logger   *slog.Logger
-	reporter kvstore.Reporter
+	reporter checkpointReporter
 	steps    uint64
 	name     string // of the worker's own file
 	metadata map[string]string
@@ -43,6 +43,12 @@ type checkpointWrite struct {
 	// notRemoved is why older checkpoints could not be removed when this one was complete. It
 	// is read after done.
 	notRemoved error
+}
+
+// A checkpointReporter is told how a checkpoint went. A kvstore.Store is one.
+type checkpointReporter interface {
+	ReportCheckpoint(took time.Duration)
+	ReportCheckpointFailure()
 }
 
 // discardTime bounds how long training waits for the removal of a checkpoint's parts.

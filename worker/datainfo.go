@@ -91,14 +91,14 @@ func otherClasses(here, there []string) (what []string) {
 	return what
 }
 
-// checkData is an error if the checkpoint is of a run that read other data.
-func (s *saver) checkData(m manifest) error {
-	if what := s.data.differs(m.Data); what != "" {
-		return noResume("worker: checkpoint %s is of a run with other data: %s; resume with the data as it was, or start a new run with ImportModel", s.uri(m.Steps), what)
+// checkData is an error if the checkpoint is of a run that read other data than this one does.
+func (c *checkpointFolder) checkData(m manifest, data *DataInfo) error {
+	if what := data.differs(m.Data); what != "" {
+		return noResume("worker: checkpoint %s is of a run with other data: %s; resume with the data as it was, or start a new run with ImportModel", c.uri(m.Steps), what)
 	}
-	if m.Data != nil && m.Data.Decoder != s.data.Decoder && s.data.Decoder != "" {
-		s.trainer.cfg.Logger.Warn("the checkpoint is of a run that decoded images with another version: pixels may differ by rounding, so the run does not go on to the last bit",
-			"then", m.Data.Decoder, "now", s.data.Decoder)
+	if m.Data != nil && m.Data.Decoder != data.Decoder && data.Decoder != "" {
+		c.logger.Warn("the checkpoint is of a run that decoded images with another version: pixels may differ by rounding, so the run does not go on to the last bit",
+			"then", m.Data.Decoder, "now", data.Decoder)
 	}
 	return nil
 }

@@ -190,7 +190,7 @@ func (r *run) openDivision(ctx context.Context, e *epochRun) error {
 	if d.over() || r.epochOver() {
 		return nil
 	}
-	if len(d.cuts) > 0 && d.step == 0 && r.saver.due(r.trainer.Steps()) {
+	if len(d.cuts) > 0 && d.step == 0 && r.saver.schedule.due(r.trainer.Steps()) {
 		if err := r.save(ctx, e); err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (r *run) afterStep(ctx context.Context, e *epochRun, agreed verdict) (endin
 	if r.epochOver() {
 		return notEnded, nil
 	}
-	how, err := r.afterSteps(ctx, e, agreed.save || r.saver.due(r.trainer.Steps()), r.evaluationDue())
+	how, err := r.afterSteps(ctx, e, agreed.save || r.saver.schedule.due(r.trainer.Steps()), r.evaluationDue())
 	if err == nil && how == notEnded && resized {
 		how = batchChanged
 	}

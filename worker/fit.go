@@ -357,6 +357,7 @@ func fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	}
 	cfg.Trainer.fitted = true
 	r := newRun(cfg)
+	defer r.folder.close()
 	defer r.saver.close()
 	defer cfg.Trainer.recordGPUs()()
 	if cfg.Leave != nil {

@@ -173,7 +173,7 @@ func (r *run) take(span Span) error {
 	if err := d.take(r.members.elastic.Division(), r.trainer.Steps(), seatIn(r.store)); err != nil {
 		return err
 	}
-	r.saver.membersChanged()
+	r.saver.schedule.byConfig()
 	r.members.roll.Expect()
 	if r.adapt != nil {
 		r.adapt.beginBatch()

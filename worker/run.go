@@ -28,6 +28,7 @@ type run struct {
 	agreement   *agreement
 	members     members
 	leave       leaveRequest
+	folder      *checkpointFolder
 	saver       *saver
 	evaluations evaluations
 	ahead       *prefetch
@@ -37,6 +38,8 @@ type run struct {
 	// adapt is nil where the batch stays as it is, and a pass is an epoch.
 	adapt *adaptation
 
+	// data is what the feed reads.
+	data DataInfo
 	// owed is what a run that was stopped has left to this one, until it is done.
 	owed unfinished
 	// stop is what all have agreed on after the last step.
@@ -70,16 +73,23 @@ func newRun(cfg FitConfig) *run {
 	r := &run{
 		cfg: cfg, trainer: t, store: t.cfg.Store, logger: t.cfg.Logger,
 		division: newDivision(cfg.Feed, cfg.OnUsed, elastic != nil), members: members{elastic: elastic},
-		saver: newSaver(cfg.Checkpoint, t), ahead: newPrefetch(cfg.Feed), bad: newBadTally(cfg.Feed, t.cfg.Logger), observers: cfg.Observers,
+		data: dataOf(cfg.Feed), ahead: newPrefetch(cfg.Feed), bad: newBadTally(cfg.Feed, t.cfg.Logger), observers: cfg.Observers,
 		evaluations: evaluations{evaluator: cfg.Evaluator, every: cfg.EvaluateSteps, devices: t.devices, trace: &t.trace, report: t.cfg.Store.ReportEvaluation},
 	}
-	r.saver.data = dataOf(cfg.Feed)
+	r.folder = &checkpointFolder{dir: cfg.Checkpoint.Dir, job: kvstore.RunOf(r.store), logger: r.logger}
+	r.saver = newSaver(cfg.Checkpoint, r.folder, r.data, saverEnv{
+		store: r.store, logger: r.logger, alone: t.async(), flush: t.Flush, copyState: t.copyWorkerState, span: t.trace.span,
+		anyFailed: func(ctx context.Context, failed bool) (bool, error) { return r.agreement.anyFailed(ctx, failed) },
+	})
 	return r
 }
 
 // begin makes this worker a part of the job, at the step at which all are.
 func (r *run) begin(ctx context.Context) error {
-	if err := r.saver.open(ctx); err != nil {
+	if err := r.cfg.Checkpoint.validateFor(r.store.Type()); err != nil {
+		return err
+	}
+	if err := r.folder.open(ctx); err != nil {
 		return err
 	}
 	r.store.ReportCheckpointFolder(r.cfg.Checkpoint.Dir != "")
@@ -118,14 +128,21 @@ func (r *run) enter(ctx context.Context) (from string, err error) {
 
 // start begins a run with all workers of the job, or resumes one.
 func (r *run) start(ctx context.Context) (from string, err error) {
-	resumed, err := r.saver.resume(ctx, r.cfg.Feed, r.cfg.Adapt != nil)
+	resumed, err := (&resumer{
+		cfg: r.cfg.Checkpoint, folder: r.folder, store: r.store, state: r.trainer, feed: r.cfg.Feed, data: r.data, logger: r.logger,
+		alone: r.trainer.async(), adapting: r.cfg.Adapt != nil,
+	}).resume(ctx)
 	if err != nil {
 		return "", err
 	}
-	r.saver.takeOver(ctx)
+	if r.store.Rank() == 0 {
+		r.folder.takeOver(ctx)
+	}
 	at, state := resumed.at, feedCurrent
 	if resumed.from != "" {
 		state = feedOutdated
+		r.trainer.setSteps(at.Steps)
+		r.saver.resumedAt = at.Steps
 	}
 	r.division.begin(seatIn(r.store), at, resumed.past, state)
 	r.owed = unfinished{resumed.loss, at.Evaluate, at.EndEpoch}
@@ -194,7 +211,6 @@ func (r *run) connect() {
 			}
 		},
 	}
-	r.saver.anyFailed = r.agreement.anyFailed
 	r.trainer.contribution.counting = r.members.elastic != nil && r.division.divided != nil
 }
 
@@ -202,7 +218,7 @@ func (r *run) connect() {
 func (r *run) describe(from string) Run {
 	info := Run{
 		Rank: r.division.seat.rank, Workers: r.division.seat.workers, Epochs: r.cfg.Epochs, StepsPerEpoch: r.stepsOfEpoch(),
-		FirstEpoch: r.numEpoch(), FirstStep: r.stepOfEpoch(), Done: r.trainer.Steps(), ResumedFrom: from, Joined: r.members.joined, Data: r.saver.data,
+		FirstEpoch: r.numEpoch(), FirstStep: r.stepOfEpoch(), Done: r.trainer.Steps(), ResumedFrom: from, Joined: r.members.joined, Data: r.data,
 	}
 	if r.members.elastic != nil {
 		info.Node = r.members.elastic.NodeID()
@@ -243,6 +259,7 @@ func (r *run) complete(ctx context.Context) error {
 	return v.early.restore(ctx, r.division.seat, r.trainer.Steps(), r.trainer.devices, r.cfg.Checkpoint.Dir)
 }
 
+// end gives back what begin has taken.
 func (r *run) end() {
 	r.agreement.close()
 	r.trainer.contribution.counting = false

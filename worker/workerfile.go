@@ -192,6 +192,9 @@ func (t *Trainer) workerTensors() []workerTensor {
 	return tensors
 }
 
+// midRound reports whether this worker is in the middle of a round of local steps.
+func (t *Trainer) midRound() bool { return t.local != nil && t.local.done > 0 }
+
 // pullAll brings the store's values to all devices after a load.
 func (t *Trainer) pullAll(ctx context.Context) error {
 	for i, key := range t.keys {
