@@ -82,14 +82,12 @@ func joinLauncher(c *cli.Context, log *slog.Logger) error {
 // readJoin reads the flags.
 func readJoin(c *cli.Context, log *slog.Logger) (cfg dialin.JoinConfig, err error) {
 	fromEnv := os.Getenv(dialin.SecretVariable)
-	os.Unsetenv(dialin.SecretVariable) // no process that this one starts shall have it
+
+	// No process that this one starts shall have the secret.
+	os.Unsetenv(dialin.SecretVariable)
 	cfg = dialin.JoinConfig{
 		Timeout: c.Duration("join-timeout"), Rejoin: c.Duration("rejoin"), Logger: log,
 		Serve: agent.Config{Adopt: true, Drain: c.Duration("drain"), Logger: log, Watch: watchSpot(c.String(spotFlag), log)},
-		Info: dialin.Info{
-			Name: c.String("name"), Slots: c.Int("slots"), Runs: c.String("runs"), Address: c.String("host-ip"),
-			CPUs: len(affinity.Own()),
-		},
 	}
 	if c.Args().Present() {
 		return cfg, usagef("agent: got argument %q, want only flags", c.Args().First())
@@ -105,47 +103,68 @@ func readJoin(c *cli.Context, log *slog.Logger) (cfg dialin.JoinConfig, err erro
 			return cfg, usagef("agent: --%s is %s, want more than 0", name, c.Duration(name))
 		}
 	}
-	switch file := c.String("secret-file"); {
-	case cfg.Rejoin < 0:
+	if cfg.Rejoin < 0 {
 		return cfg, usagef("agent: --rejoin is %s, want 0 or more", cfg.Rejoin)
-	case file != "":
-		if cfg.Secret, err = dialin.ReadSecret(file); err != nil {
-			return cfg, err
-		}
-	case fromEnv != "":
-		if cfg.Secret, err = dialin.ParseSecret(fromEnv); err != nil {
-			return cfg, fmt.Errorf("launch: agent: $%s: %w", dialin.SecretVariable, err)
-		}
-	default:
-		return cfg, usagef("agent: no secret: give --secret-file FILE, a copy of the launcher's file")
 	}
-	if cfg.Info.Name == "" {
-		cfg.Info.Name = os.Getenv("SLURMD_NODENAME") // all tasks of an srun have the same command line
+	if cfg.Secret, err = readJoinSecret(c.String("secret-file"), fromEnv); err != nil {
+		return cfg, err
 	}
-	if cfg.Info.Name == "" {
-		if cfg.Info.Name, err = os.Hostname(); err != nil {
-			return cfg, fmt.Errorf("launch: agent: %w; give --name", err)
-		}
-	}
+
 	// Slurm and Kubernetes may have given the agent some of the host's GPUs.
 	cfg.Serve.GPUs = func() ([]string, error) { return gpus.Usable(os.LookupEnv, gpus.Installed) }
-	usable, err := cfg.Serve.GPUs()
+	cfg.Info, err = readHostInfo(c, cfg.Serve.GPUs, log)
+	return cfg, err
+}
+
+// readJoinSecret takes the secret of a file or, where none is named, that of the environment.
+func readJoinSecret(file, fromEnv string) (dialin.Secret, error) {
+	switch {
+	case file != "":
+		return dialin.ReadSecret(file)
+	case fromEnv != "":
+		secret, err := dialin.ParseSecret(fromEnv)
+		if err != nil {
+			err = fmt.Errorf("launch: agent: $%s: %w", dialin.SecretVariable, err)
+		}
+		return secret, err
+	}
+	return dialin.Secret{}, usagef("agent: no secret: give --secret-file FILE, a copy of the launcher's file")
+}
+
+// readHostInfo is what the launcher is told of this host.
+func readHostInfo(c *cli.Context, listGPUs func() ([]string, error), log *slog.Logger) (dialin.Info, error) {
+	info := dialin.Info{
+		Name: c.String("name"), Slots: c.Int("slots"), Runs: c.String("runs"), Address: c.String("host-ip"),
+		CPUs: len(affinity.Own()),
+	}
+
+	// All tasks of an srun have the same command line, so the name may be Slurm's.
+	if info.Name == "" {
+		info.Name = os.Getenv("SLURMD_NODENAME")
+	}
+	if info.Name == "" {
+		var err error
+		if info.Name, err = os.Hostname(); err != nil {
+			return info, fmt.Errorf("launch: agent: %w; give --name", err)
+		}
+	}
+	usable, err := listGPUs()
 	if err != nil {
 		log.Warn(fmt.Sprintf("launch: agent: list GPUs: %v", err))
 	}
-	cfg.Info.GPUs = len(usable)
+	info.GPUs = len(usable)
 	if c.IsSet("gpus") {
-		if cfg.Info.MaxGPUs = c.Int("gpus"); cfg.Info.MaxGPUs == 0 {
-			cfg.Info.MaxGPUs = hosts.NoGPUs
-		} else if cfg.Info.MaxGPUs < 0 {
-			return cfg, usagef("agent: --gpus is %d, want 0 or more", c.Int("gpus"))
+		if info.MaxGPUs = c.Int("gpus"); info.MaxGPUs == 0 {
+			info.MaxGPUs = hosts.NoGPUs
+		} else if info.MaxGPUs < 0 {
+			return info, usagef("agent: --gpus is %d, want 0 or more", c.Int("gpus"))
 		}
-		cfg.Info.GPUs = min(cfg.Info.GPUs, max(cfg.Info.MaxGPUs, 0))
+		info.GPUs = min(info.GPUs, max(info.MaxGPUs, 0))
 	}
-	if err := cfg.Info.Check(); err != nil {
-		return cfg, usagef("agent: %v", err)
+	if err := info.Check(); err != nil {
+		return info, usagef("agent: %v", err)
 	}
-	return cfg, nil
+	return info, nil
 }
 
 // maxAddresses bounds a file with addresses.

@@ -13,25 +13,41 @@ const missingAnswers = 2
 // A plan is what is known of a source's hosts. Its next is a pure function, so a plan whose edit
 // could not be written is simply kept.
 type plan struct {
-	known map[hosts.Host]known // by Key: those that the source names, and those that it named and that are in host_worker still
+	// known has, by Key, the hosts that the source names, and those that it named and that are in
+	// host_worker still.
+	known map[hosts.Host]known
 }
 
 type known struct {
-	host    hosts.Host // with the limits that the source gave last
-	usable  bool       // the last answers said so: it has been put into host_worker
-	missing int        // answers in a row without it
-	leaves  bool       // it is to leave
-	word    string     // for its state, in the last answer that named it
+	// host has the limits that the source gave last.
+	host hosts.Host
+
+	// usable says that the last answers said so: it has been put into host_worker.
+	usable bool
+
+	// missing is the number of answers in a row without it.
+	missing int
+
+	// leaves says that it is to leave.
+	leaves bool
+
+	// word is the source's for its state, in the last answer that named it.
+	word string
 }
 
 // A step is what follows from an answer.
 type step struct {
 	edit hostworker.Change
+
 	// held are hosts that the answer would remove, and that stay: they are more than half of
 	// the managed ones, or all that the job has.
-	held    []Instance
-	managed int        // hosts that the source has in the job
-	unknown []Instance // with a state that is not known
+	held []Instance
+
+	// managed is the number of hosts that the source has in the job.
+	managed int
+
+	// unknown have a state that is not known.
+	unknown []Instance
 }
 
 // next is the plan after an answer, and what follows from it. listed are the hosts of host_worker.
@@ -42,55 +58,80 @@ func (p plan) next(answer []Instance, listed []hosts.Host, force bool) (plan, st
 	for _, h := range listed {
 		in[h.Key()] = true
 	}
-	now := maps.Clone(p.known)
-	if now == nil {
-		now = make(map[hosts.Host]known)
+	now := plan{maps.Clone(p.known)}
+	if now.known == nil {
+		now.known = make(map[hosts.Host]known)
 	}
 	named := make(map[hosts.Host]bool, len(answer))
 	for _, i := range answer {
 		key := i.Host.Key()
-		k := now[key]
 		named[key] = true
-		k.missing, k.word = 0, i.Word
-		switch i.State {
-		case Usable:
-			switch old := k.host; {
-			case !k.usable && !in[key]:
-				s.edit.Added = append(s.edit.Added, i.Host)
-			case k.usable && in[key] && (old.Slots != i.Host.Slots || !old.SameLimits(i.Host)):
-				s.edit.Resized = append(s.edit.Resized, i.Host)
-			}
-			k.host, k.usable, k.leaves = i.Host, true, false
-		case Leaving:
-			k.host, k.usable, k.leaves = i.Host, false, true
-		case Coming, Unknown:
-			if k.leaves = false; k.host.Name == "" {
-				k.host = i.Host
-			}
-			if i.State == Unknown {
-				s.unknown = append(s.unknown, i)
-			}
-		}
-		now[key] = k
+		now.known[key] = now.known[key].after(i, in[key], &s)
 	}
-	for key, k := range now {
+	now.miss(named, in)
+	leave := now.leaving(listed, &s)
+
+	// A job has at least one host, and a source that suddenly names few of them is likely wrong.
+	if !force && 2*len(leave) > s.managed || len(leave) == len(listed) && len(s.edit.Added) == 0 {
+		s.held = leave
+		return now, s
+	}
+	for _, i := range leave {
+		s.edit.Removed = append(s.edit.Removed, i.Host)
+	}
+	return now, s
+}
+
+// after is what is known of a host once an answer names it. in says that it is in host_worker. What
+// follows is added to s.
+func (k known) after(i Instance, in bool, s *step) known {
+	k.missing, k.word = 0, i.Word
+	switch i.State {
+	case Usable:
+		switch old := k.host; {
+		case !k.usable && !in:
+			s.edit.Added = append(s.edit.Added, i.Host)
+		case k.usable && in && (old.Slots != i.Host.Slots || !old.SameLimits(i.Host)):
+			s.edit.Resized = append(s.edit.Resized, i.Host)
+		}
+		k.host, k.usable, k.leaves = i.Host, true, false
+	case Leaving:
+		k.host, k.usable, k.leaves = i.Host, false, true
+	case Coming, Unknown:
+		if k.leaves = false; k.host.Name == "" {
+			k.host = i.Host
+		}
+		if i.State == Unknown {
+			s.unknown = append(s.unknown, i)
+		}
+	}
+	return k
+}
+
+// miss counts an answer for the hosts that it does not name. After some of them a host that is in
+// host_worker is to leave, and another one is forgotten.
+func (p plan) miss(named, in map[hosts.Host]bool) {
+	for key, k := range p.known {
 		if named[key] {
 			continue
 		}
 		k.missing++
-		if now[key] = k; k.missing < missingAnswers {
+		switch {
+		case k.missing < missingAnswers:
+		case in[key]:
+			k.usable, k.leaves = false, true
+		default:
+			delete(p.known, key)
 			continue
 		}
-		if !in[key] {
-			delete(now, key)
-			continue
-		}
-		k.usable, k.leaves = false, true
-		now[key] = k
+		p.known[key] = k
 	}
-	var leave []Instance
+}
+
+// leaving are the hosts of host_worker that are to leave. It counts the managed ones.
+func (p plan) leaving(listed []hosts.Host, s *step) (leave []Instance) {
 	for _, h := range listed {
-		k, ok := now[h.Key()]
+		k, ok := p.known[h.Key()]
 		if !ok {
 			continue
 		}
@@ -103,12 +144,5 @@ func (p plan) next(answer []Instance, listed []hosts.Host, force bool) (plan, st
 		}
 		leave = append(leave, i)
 	}
-	if !force && 2*len(leave) > s.managed || len(leave) == len(listed) && len(s.edit.Added) == 0 { // a job has at least one host
-		s.held = leave
-	} else {
-		for _, i := range leave {
-			s.edit.Removed = append(s.edit.Removed, i.Host)
-		}
-	}
-	return plan{now}, s
+	return leave
 }

@@ -60,66 +60,19 @@ var created = v1.Time{Time: time.Unix(0, 0).In(time.UTC)}
 // Build makes an image. It stays in cfg.Folder until it is written.
 func Build(cfg Config) (*Image, error) {
 	made := &Image{Platform: cfg.Platform}
-	// The types of OCI; those of Docker where the base has them, as all archives have.
-	layerType := types.OCILayer
-	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	if cfg.Base != "" {
-		layerType = types.DockerLayer
-		var err error
-		if base, err = readBase(cfg.Base, cfg.Platform); err != nil {
-			return nil, err
-		}
-		layers, err := base.Layers()
-		if err != nil {
-			return nil, fmt.Errorf("image: base %s: %w", cfg.Base, err)
-		}
-		for _, l := range layers {
-			size, err := l.Size()
-			if err != nil {
-				return nil, fmt.Errorf("image: base %s: %w", cfg.Base, err)
-			}
-			made.Layers = append(made.Layers, Layer{Name: "base", Packed: size})
-		}
+	base, layerType, err := made.addBase(cfg)
+	if err != nil {
+		return nil, err
 	}
-	var adds []mutate.Addendum
-	paths := make(map[string]string) // group of each file
-	for _, g := range cfg.Groups {
-		if len(g.Files) == 0 {
-			continue
-		}
-		for _, f := range g.Files {
-			if other, ok := paths[f.Path]; ok {
-				return nil, fmt.Errorf("image: %s is in the image twice: %s, %s", f.Path, other, g.Name)
-			}
-			paths[f.Path] = g.Name
-		}
-		files, err := withFolders(g.Files)
-		if err != nil {
-			return nil, fmt.Errorf("image: %w", err)
-		}
-		l, err := writeLayer(cfg.Folder, files, layerType)
-		if err != nil {
-			return nil, err
-		}
-		adds = append(adds, mutate.Addendum{Layer: l, MediaType: layerType, History: v1.History{Created: created, CreatedBy: "launch image: " + g.Name}})
-		made.Layers = append(made.Layers, Layer{Name: g.Name, Packed: l.size, Unpacked: l.unpacked})
+	adds, err := made.addGroups(cfg, layerType)
+	if err != nil {
+		return nil, err
 	}
 	img, err := mutate.Append(base, adds...)
 	if err != nil {
 		return nil, fmt.Errorf("image: %w", err)
 	}
-	config, err := img.ConfigFile()
-	if err != nil {
-		return nil, fmt.Errorf("image: %w", err)
-	}
-	config = config.DeepCopy()
-	config.OS, config.Architecture = cfg.Platform.OS, cfg.Platform.Architecture
-	config.Created = created
-	config.Config.User = User
-	config.Config.Entrypoint, config.Config.Cmd = cfg.Entrypoint, nil
-	config.Config.WorkingDir = cfg.WorkingDir
-	config.Config.Env = setVariables(config.Config.Env, cfg.Env)
-	if img, err = mutate.ConfigFile(img, config); err != nil {
+	if img, err = configured(img, cfg); err != nil {
 		return nil, fmt.Errorf("image: %w", err)
 	}
 	digest, err := img.Digest()
@@ -132,6 +85,73 @@ func Build(cfg Config) (*Image, error) {
 	}
 	made.img, made.Digest, made.ID = img, digest.String(), id.String()
 	return made, nil
+}
+
+// addBase reads the image that this one begins with, and the type of the layers that fit to it: of
+// OCI, or of Docker where the base has those, as all archives have.
+func (i *Image) addBase(cfg Config) (v1.Image, types.MediaType, error) {
+	if cfg.Base == "" {
+		return mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), types.OCILayer, nil
+	}
+	base, err := readBase(cfg.Base, cfg.Platform)
+	if err != nil {
+		return nil, "", err
+	}
+	layers, err := base.Layers()
+	if err != nil {
+		return nil, "", fmt.Errorf("image: base %s: %w", cfg.Base, err)
+	}
+	for _, l := range layers {
+		size, err := l.Size()
+		if err != nil {
+			return nil, "", fmt.Errorf("image: base %s: %w", cfg.Base, err)
+		}
+		i.Layers = append(i.Layers, Layer{Name: "base", Packed: size})
+	}
+	return base, types.DockerLayer, nil
+}
+
+// addGroups writes a layer for each group that has files.
+func (i *Image) addGroups(cfg Config, layerType types.MediaType) (adds []mutate.Addendum, err error) {
+	groupOf := make(map[string]string)
+	for _, g := range cfg.Groups {
+		if len(g.Files) == 0 {
+			continue
+		}
+		for _, f := range g.Files {
+			if other, ok := groupOf[f.Path]; ok {
+				return nil, fmt.Errorf("image: %s is in the image twice: %s, %s", f.Path, other, g.Name)
+			}
+			groupOf[f.Path] = g.Name
+		}
+		files, err := withFolders(g.Files)
+		if err != nil {
+			return nil, fmt.Errorf("image: %w", err)
+		}
+		l, err := writeLayer(cfg.Folder, files, layerType)
+		if err != nil {
+			return nil, err
+		}
+		adds = append(adds, mutate.Addendum{Layer: l, MediaType: layerType, History: v1.History{Created: created, CreatedBy: "launch image: " + g.Name}})
+		i.Layers = append(i.Layers, Layer{Name: g.Name, Packed: l.size, Unpacked: l.unpacked})
+	}
+	return adds, nil
+}
+
+// configured is an image that runs as cfg says.
+func configured(img v1.Image, cfg Config) (v1.Image, error) {
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.OS, config.Architecture = cfg.Platform.OS, cfg.Platform.Architecture
+	config.Created = created
+	config.Config.User = User
+	config.Config.Entrypoint, config.Config.Cmd = cfg.Entrypoint, nil
+	config.Config.WorkingDir = cfg.WorkingDir
+	config.Config.Env = setVariables(config.Config.Env, cfg.Env)
+	return mutate.ConfigFile(img, config)
 }
 
 // readBase reads the image that another one begins with.

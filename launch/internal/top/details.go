@@ -13,30 +13,60 @@ import (
 // detailText is the page of one worker.
 func (p *page) detailText(room int) (lines []string) {
 	w := &p.snapshot.Workers[p.chosen()]
-	x := p.history.tracks[w.Node]
-	lines = append(lines, p.styles.title.Render(fmt.Sprintf("worker %s on %s", rank(w.Rank), w.Host))+fmt.Sprintf("  process %d · node %d · %s", w.PID, w.Node, w.stateText()))
-	lines = append(lines, "")
+	lines = append(lines,
+		p.styles.title.Render(fmt.Sprintf("worker %s on %s", rank(w.Rank), w.Host))+fmt.Sprintf("  process %d · node %d · %s", w.PID, w.Node, w.stateText()),
+		"",
+		detail("step", fmt.Sprintf("%s of this run, epoch %s", whole(w.Step), whole(w.Epoch))),
+		detail("throughput", fmt.Sprintf("%s examples/s, %s steps/s", amount(w.Examples), amount(w.Steps))),
+		detail("loss", loss(w.Loss)),
+	)
+	lines = append(lines, p.stepParts(w)...)
+	lines = append(lines, detail("came last", fmt.Sprintf("in %s of the last 30 s' rounds, %s after the last but one", percent(w.Last), span(w.Gap))))
+	lines = append(lines, p.measured(w)...)
+	if text := p.scoreText(w.Node); text != "" {
+		lines = append(lines, detail("test scores", text))
+	}
+	lines = append(lines, p.gpuLines(w.Node)...)
+	width := max(10, p.width-detailWidth)
+	for _, l := range []struct {
+		name   string
+		values []float64
+	}{{"step times", w.stepTimes}, {"examples/s", w.throughput}} {
+		if len(lines) < room {
+			lines = append(lines, detail(l.name, p.styles.line.Render(sparkline(l.values, sparkTop(width, l.values), min(width, max(10, len(l.values)))))))
+		}
+	}
+	return lines
+}
+
+// detailWidth is the width of the names of details.
+const detailWidth = 16
+
+func detail(name, text string) string { return pad(name, detailWidth, false) + text }
+
+// stepParts are the time of a step, and a bar for each part of it.
+func (p *page) stepParts(w *Worker) []string {
 	cells := max(10, min(60, p.width-40))
-	add := func(name, text string) { lines = append(lines, pad(name, 16, false)+text) }
-	add("step", fmt.Sprintf("%s of this run, epoch %s", whole(w.Step), whole(w.Epoch)))
-	add("throughput", fmt.Sprintf("%s examples/s, %s steps/s", amount(w.Examples), amount(w.Steps)))
-	add("loss", loss(w.Loss))
-	part := func(name, cell string, n control.Number) {
+	part := func(name, cell string, n control.Number) string {
 		share := n / w.StepTime
 		bar := ""
 		if k := int(math.Round(float64(share) * float64(cells))); k > 0 && k <= cells {
-			for range k {
-				bar += cell
-			}
+			bar = strings.Repeat(cell, k)
 		}
-		lines = append(lines, pad("  "+name, 16, false)+pad(span(n), 8, true)+pad(percent(share), 6, true)+"  "+p.paint(bar, false, false, false))
+		return detail("  "+name, pad(span(n), 8, true)+pad(percent(share), 6, true)+"  "+p.paint(bar, false, false, false))
 	}
-	lines = append(lines, pad("step time", 16, false)+pad(span(w.StepTime), 8, true))
-	part("compute", computeCell, w.Compute)
-	part("wait", waitCell, w.Wait)
-	part("data", dataCell, w.Data)
-	part("other", otherCell, w.StepTime-control.Number(sum(w.Compute, w.Wait, w.Data)))
-	add("came last", fmt.Sprintf("in %s of the last 30 s' rounds, %s after the last but one", percent(w.Last), span(w.Gap)))
+	return []string{
+		detail("step time", pad(span(w.StepTime), 8, true)),
+		part("compute", computeCell, w.Compute),
+		part("wait", waitCell, w.Wait),
+		part("data", dataCell, w.Data),
+		part("other", otherCell, w.StepTime-control.Number(sum(w.Compute, w.Wait, w.Data))),
+	}
+}
+
+// measured are the metrics that the worker has sent.
+func (p *page) measured(w *Worker) (lines []string) {
+	x := p.history.tracks[w.Node]
 	for _, m := range []struct {
 		name string
 		text func() string
@@ -63,20 +93,7 @@ func (p *page) detailText(room int) (lines []string) {
 		{"heartbeat", func() string { return span(x.value(telemetry.HeartbeatTrip)) + " round trip" }, telemetry.HeartbeatTrip},
 	} {
 		if _, ok := x.newest[m.of]; ok {
-			add(m.name, m.text())
-		}
-	}
-	if text := p.scoreText(w.Node); text != "" {
-		add("test scores", text)
-	}
-	lines = append(lines, p.gpuLines(w.Node)...)
-	width := max(10, p.width-16)
-	for _, l := range []struct {
-		name   string
-		values []float64
-	}{{"step times", w.stepTimes}, {"examples/s", w.throughput}} {
-		if len(lines) < room {
-			lines = append(lines, pad(l.name, 16, false)+p.styles.line.Render(sparkline(l.values, sparkTop(width, l.values), min(width, max(10, len(l.values))))))
+			lines = append(lines, detail(m.name, m.text()))
 		}
 	}
 	return lines
@@ -101,8 +118,8 @@ func (p *page) gpuLines(node uint64) (lines []string) {
 		if math.IsNaN(float64(used)) {
 			continue
 		}
-		lines = append(lines, pad(fmt.Sprintf("GPU %d", gpu), 16, false)+fmt.Sprintf("load %s, memory %s of %s, %s °C, %s W", percent(of(telemetry.GPULoad)), size(used),
-			size(of(telemetry.GPUMemoryTotal)), whole(of(telemetry.GPUTemperature)), whole(of(telemetry.GPUPower))))
+		lines = append(lines, detail(fmt.Sprintf("GPU %d", gpu), fmt.Sprintf("load %s, memory %s of %s, %s °C, %s W", percent(of(telemetry.GPULoad)), size(used),
+			size(of(telemetry.GPUMemoryTotal)), whole(of(telemetry.GPUTemperature)), whole(of(telemetry.GPUPower)))))
 	}
 	return lines
 }
